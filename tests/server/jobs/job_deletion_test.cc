@@ -4,16 +4,350 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "core/base/atomic_file.h"
+#include "server/jobs/collector.h"
 #include "tests/fakes/fake_job_files.h"
 #include "tests/fakes/fake_job_store.h"
 
 namespace mpsd::jobs {
 namespace {
+
+// --- folder claims -----------------------------------------------------------
+
+using testing::HasSubstr;
+
+TEST(FolderClaims, WhoComesSecondIsToldToTryAgain) {
+  FolderClaims claims;
+  {
+    const auto use = claims.Take({"a", "b"}, nullptr);
+    ASSERT_TRUE(use.ok()) << use.status();
+    EXPECT_TRUE(claims.Take({"b"}, nullptr).ok()) << "many may need a job";
+    const auto refused = claims.Remove("b");
+    EXPECT_TRUE(absl::IsAborted(refused.status()));
+    EXPECT_THAT(std::string(refused.status().message()),
+                HasSubstr("job b is needed"));
+    EXPECT_TRUE(claims.Remove("c").ok());
+  }
+  {
+    const auto removal = claims.Remove("b");
+    ASSERT_TRUE(removal.ok()) << removal.status();
+    EXPECT_TRUE(absl::IsAborted(claims.Remove("b").status()));
+    const auto refused = claims.Take({"a", "b"}, nullptr);
+    EXPECT_TRUE(absl::IsAborted(refused.status()));
+    EXPECT_THAT(std::string(refused.status().message()),
+                HasSubstr("files of job b are being removed"));
+    // A refused Take keeps nothing.
+    EXPECT_TRUE(claims.Remove("a").ok());
+  }
+  EXPECT_TRUE(claims.Take({"a", "b"}, nullptr).ok());
+}
+
+TEST(FolderClaims, ASubmissionLearnsWhatWentWhileItLooked) {
+  FolderClaims claims;
+  { ASSERT_TRUE(claims.Remove("early").ok()); }
+  const FolderClaims::Watch watch = claims.Begin();
+  { ASSERT_TRUE(claims.Remove("late").ok()); }
+  EXPECT_TRUE(claims.Take({"early"}, &watch).ok());
+  EXPECT_TRUE(absl::IsAborted(claims.Take({"late"}, &watch).status()));
+  // One that begins now sees the truth of the disk.
+  const FolderClaims::Watch next = claims.Begin();
+  EXPECT_TRUE(claims.Take({"late"}, &next).ok());
+}
+
+TEST(FolderClaims, AClaimThatWasMovedEndsOnce) {
+  FolderClaims claims;
+  {
+    std::optional<FolderClaims::Use> kept;
+    {
+      absl::StatusOr<FolderClaims::Use> use = claims.Take({"a"}, nullptr);
+      kept.emplace(*std::move(use));
+    }
+    EXPECT_FALSE(claims.Remove("a").ok());
+  }
+  EXPECT_TRUE(claims.Remove("a").ok());
+}
+
+// A job is never both needed and removed, whoever comes when.
+TEST(FolderClaims, NobodyNeedsWhatIsRemoved) {
+  FolderClaims claims;
+  std::atomic<int> uses = 0, removals = 0, both = 0;
+  const auto use = [&] {
+    const auto claim = claims.Take({"a"}, nullptr);
+    if (!claim.ok()) return false;
+    ++uses;
+    if (removals > 0) ++both;
+    --uses;
+    return true;
+  };
+  const auto remove = [&] {
+    const auto claim = claims.Remove("a");
+    if (!claim.ok()) return false;
+    if (++removals > 1 || uses > 0) ++both;
+    --removals;
+    return true;
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      // Who is refused lets the others go on, so that each comes to its turn.
+      for (int claimed = 0; claimed < 2000;) {
+        if (t % 2 == 0 ? use() : remove()) {
+          ++claimed;
+        } else {
+          std::this_thread::yield();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(both, 0);
+}
+
+// --- ballast -----------------------------------------------------------------
+
+namespace fs = std::filesystem;
+
+TEST(Ballast, TakesItsRoomUntilItIsThrownOff) {
+  std::string name = testing::TempDir() + "ballastXXXXXX";
+  const fs::path state = mkdtemp(name.data());
+  const fs::path path = BallastPath(state / "jobs");
+  EXPECT_EQ(path, state / "ballast");
+  EXPECT_FALSE(ThrowOffBallast(path));
+  KeepBallast(path);
+  struct stat first, second;
+  ASSERT_EQ(stat(path.c_str(), &first), 0);
+  EXPECT_EQ(first.st_size, kBallastBytes);
+  KeepBallast(path);
+  ASSERT_EQ(stat(path.c_str(), &second), 0);
+  EXPECT_EQ(first.st_ino, second.st_ino);  // it is kept, not made anew
+  EXPECT_TRUE(ThrowOffBallast(path));
+  EXPECT_TRUE(fs::is_empty(state));
+  EXPECT_FALSE(ThrowOffBallast(path));
+  fs::remove_all(state);
+  KeepBallast(path);  // where it cannot be, it is not
+  EXPECT_FALSE(fs::exists(path));
+}
+
+// --- deleted folder ----------------------------------------------------------
+
+namespace fs = std::filesystem;
+
+class DeletedFolderTest : public testing::Test {
+ protected:
+  DeletedFolderTest() {
+    std::string name = testing::TempDir() + "deletedXXXXXX";
+    jobs_ = mkdtemp(name.data());
+    folder_ = jobs_ / "01KAH0000000000000000000AA";
+    fs::create_directories(folder_ / "out");
+    fs::create_directories(folder_ / "inputs");
+    std::ofstream(folder_ / "out/model") << std::string(1000, 'm');
+    std::ofstream(jobs_ / "blob") << std::string(500, 'b');
+    fs::create_hard_link(jobs_ / "blob", folder_ / "inputs/train.jsonl");
+    fs::create_symlink(jobs_ / "blob", folder_ / "inputs/link");
+  }
+  ~DeletedFolderTest() override { fs::remove_all(jobs_); }
+
+  fs::path jobs_, folder_;
+};
+
+TEST_F(DeletedFolderTest, AMarkIsThatOfItsFolder) {
+  EXPECT_EQ(DeletionMark(folder_),
+            jobs_ / ".01KAH0000000000000000000AA.delete");
+  EXPECT_EQ(MarkedFolder(DeletionMark(folder_)), folder_);
+  for (const char* other :
+       {".delete", "x.delete", ".x.tmp", "x", ".x.deleted"}) {
+    EXPECT_EQ(MarkedFolder(jobs_ / other), "") << other;
+  }
+}
+
+TEST_F(DeletedFolderTest, MarkedRemovedAndCounted) {
+  ASSERT_TRUE(MarkForDeletion(folder_).ok());
+  EXPECT_TRUE(fs::exists(DeletionMark(folder_)));
+  EXPECT_TRUE(fs::exists(folder_ / "out/model"));
+  EXPECT_EQ(RemoveMarkedFolder(folder_), 1000);  // the blob stays
+  EXPECT_EQ(fs::file_size(jobs_ / "blob"), 500u);
+  fs::remove(jobs_ / "blob");
+  EXPECT_TRUE(fs::is_empty(jobs_));
+}
+
+TEST_F(DeletedFolderTest, UnmarkedItStays) {
+  ASSERT_TRUE(MarkForDeletion(folder_).ok());
+  UnmarkForDeletion(folder_);
+  EXPECT_FALSE(fs::exists(DeletionMark(folder_)));
+  EXPECT_TRUE(fs::exists(folder_ / "out/model"));
+}
+
+TEST_F(DeletedFolderTest, AFolderThatIsGoneLosesItsMark) {
+  fs::remove_all(folder_);
+  ASSERT_TRUE(MarkForDeletion(folder_).ok());
+  EXPECT_EQ(RemoveMarkedFolder(folder_), 0);
+  EXPECT_FALSE(fs::exists(DeletionMark(folder_)));
+}
+
+TEST_F(DeletedFolderTest, CheckpointsGoAloneAndAllAtOnce) {
+  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 0) << "there are none";
+  const fs::path checkpoints = folder_ / "out/checkpoints";
+  fs::create_directories(checkpoints / "step-5");
+  std::ofstream(checkpoints / "step-5/state") << std::string(300, 's');
+  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 300);
+  EXPECT_FALSE(fs::exists(checkpoints));
+  EXPECT_EQ(fs::file_size(folder_ / "out/model"), 1000u);
+  EXPECT_TRUE(fs::exists(folder_ / "inputs/train.jsonl"));
+  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 0);
+  EXPECT_EQ(*RemoveCheckpointsOf(jobs_ / "none"), 0);
+}
+
+// A job's files are not to be trusted: what a link names stays.
+TEST_F(DeletedFolderTest, CheckpointsThatAreALinkTakeNothingWithThem) {
+  const fs::path outside = jobs_ / "outside";
+  fs::create_directories(outside / "checkpoints/step-1");
+  std::ofstream(outside / "checkpoints/step-1/state") << "precious";
+  fs::create_directory_symlink(outside / "checkpoints",
+                               folder_ / "out/checkpoints");
+  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 0);
+  EXPECT_FALSE(fs::is_symlink(folder_ / "out/checkpoints"));
+  EXPECT_TRUE(fs::exists(outside / "checkpoints/step-1/state"));
+  fs::remove_all(folder_ / "out");
+  fs::create_directory_symlink(outside, folder_ / "out");
+  EXPECT_FALSE(RemoveCheckpointsOf(folder_).ok());
+  EXPECT_TRUE(fs::exists(outside / "checkpoints/step-1/state"));
+}
+
+// --- job sweep ---------------------------------------------------------------
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr char kKept[] = "01KAH0000000000000000000AA";
+constexpr char kGone[] = "01KAH0000000000000000000BB";
+
+class JobSweepTest : public testing::Test {
+ protected:
+  JobSweepTest() {
+    std::string name = testing::TempDir() + "sweepXXXXXX";
+    jobs_ = mkdtemp(name.data());
+    Job job;
+    job.id = kKept;
+    EXPECT_TRUE(store_.Insert(job, {kKept, 1, {}, StateChanged{}}).ok());
+    Make(kKept, "out/model");
+    Make(kKept, "job.json");
+  }
+  ~JobSweepTest() override { fs::remove_all(jobs_); }
+
+  void Make(const std::string& folder, const std::string& file) {
+    const fs::path path = jobs_ / folder / file;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << "x";
+  }
+  Leftovers Sweep(absl::Duration grace = absl::ZeroDuration()) {
+    absl::StatusOr<Leftovers> found = FindLeftovers(jobs_, store_, grace);
+    EXPECT_TRUE(found.ok()) << found.status();
+    RemoveLeftovers(found->garbage);
+    EXPECT_TRUE(fs::exists(jobs_ / kKept / "out/model"));
+    return *found;
+  }
+  std::set<std::string> Names() {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(jobs_)) {
+      names.insert(entry.path().filename().string());
+    }
+    return names;
+  }
+
+  fs::path jobs_;
+  fakes::FakeJobStore store_;
+};
+
+TEST_F(JobSweepTest, WhatHasARowStays) {
+  EXPECT_THAT(Sweep().garbage, IsEmpty());
+  EXPECT_THAT(Names(), ElementsAre(kKept));
+}
+
+TEST_F(JobSweepTest, WithoutAFolderThereIsNothing) {
+  absl::StatusOr<Leftovers> found =
+      FindLeftovers(jobs_ / "none", store_, absl::ZeroDuration());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->garbage, IsEmpty());
+}
+
+TEST_F(JobSweepTest, StagedFoldersGo) {
+  const fs::path staged = base::TemporaryBeside(jobs_ / kGone);
+  Make(staged.filename().string(), "inputs/train.jsonl");
+  EXPECT_THAT(Sweep(absl::Hours(1)).garbage, ElementsAre(staged));
+  EXPECT_THAT(Names(), ElementsAre(kKept));
+}
+
+TEST_F(JobSweepTest, ASubmissionThatWasCutOffGoesAfterItsGrace) {
+  Make(kGone, "job.json");
+  Make(kGone, "inputs/train.jsonl");
+  EXPECT_THAT(Sweep(absl::Hours(1)).garbage, IsEmpty());
+  EXPECT_THAT(Sweep().garbage, ElementsAre(jobs_ / kGone));
+  EXPECT_THAT(Names(), ElementsAre(kKept));
+}
+
+// As after a database that was restored from an older copy.
+TEST_F(JobSweepTest, ResultsWithoutARowAreNamedAndStay) {
+  Make(kGone, "job.json");
+  Make(kGone, "out/model");
+  const Leftovers found = Sweep();
+  EXPECT_THAT(found.garbage, IsEmpty());
+  EXPECT_THAT(found.unknown, ElementsAre(kGone));
+  EXPECT_TRUE(fs::exists(jobs_ / kGone / "out/model"));
+}
+
+TEST_F(JobSweepTest, WhatIsNoJobIsLeftAlone) {
+  Make("lost+found", "x");
+  Make(".DS_Store", "x");
+  EXPECT_THAT(Sweep().garbage, IsEmpty());
+  EXPECT_THAT(Names(), ElementsAre(".DS_Store", kKept, "lost+found"));
+}
+
+// A kill after each step of job_deletion.h.
+TEST_F(JobSweepTest, ADeletionWhoseRowStayedIsForgotten) {
+  ASSERT_TRUE(MarkForDeletion(jobs_ / kKept).ok());
+  EXPECT_THAT(Sweep().garbage, IsEmpty());
+  EXPECT_THAT(Names(), ElementsAre(kKept));
+}
+
+TEST_F(JobSweepTest, ADeletionWhoseRowIsGoneIsFinished) {
+  Make(kGone, "out/model");
+  ASSERT_TRUE(MarkForDeletion(jobs_ / kGone).ok());
+  EXPECT_THAT(Sweep(absl::Hours(1)).garbage,
+              ElementsAre(jobs_ / kGone, DeletionMark(jobs_ / kGone)));
+  EXPECT_THAT(Names(), ElementsAre(kKept));
+}
+
+TEST_F(JobSweepTest, ADeletionWhoseFolderWasMovedAsideIsFinished) {
+  const fs::path aside = base::TemporaryBeside(jobs_ / kGone);
+  Make(aside.filename().string(), "out/model");
+  ASSERT_TRUE(MarkForDeletion(jobs_ / kGone).ok());
+  Sweep(absl::Hours(1));
+  EXPECT_THAT(Names(), ElementsAre(kKept));
+}
+
+TEST_F(JobSweepTest, AMarkOutlivesAFolderThatCannotBeRemoved) {
+  Make(kGone, "out/model");
+  ASSERT_TRUE(MarkForDeletion(jobs_ / kGone).ok());
+  RemoveLeftovers({DeletionMark(jobs_ / kGone)});
+  EXPECT_THAT(Names(), ElementsAre(DeletionMark(jobs_ / kGone).filename(),
+                                   kKept, kGone));
+  RemoveLeftovers({jobs_ / kGone, DeletionMark(jobs_ / kGone)});
+  EXPECT_THAT(Names(), ElementsAre(kKept));
+}
+
+// --- job deletion ------------------------------------------------------------
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -120,6 +454,83 @@ TEST_F(JobDeletionTest, AFolderThatIsGoneAlreadyIsNoError) {
   fs::remove_all(Folder());
   ASSERT_TRUE(Delete().ok());
   EXPECT_EQ(files_.FinishDelete(kId), 0);
+}
+
+// --- measured folders --------------------------------------------------------
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(MeasuredFolders, NothingIsKnownBeforeTheFirstMeasurement) {
+  MeasuredFolders folders;
+  EXPECT_EQ(folders.TotalBytes(), std::nullopt);
+  EXPECT_EQ(folders.BytesOf("a"), 0);
+  folders.JobRemoved("a");
+  folders.OthersRemoved(5);
+  EXPECT_EQ(folders.TotalBytes(), std::nullopt);
+  EXPECT_THAT(folders.TakeChanged(10), IsEmpty());
+}
+
+TEST(MeasuredFolders, WhatIsRemovedCountsNoMore) {
+  MeasuredFolders folders;
+  folders.Begin();
+  folders.Set(1000, {{"a", 100, 60}, {"b", 50, 0}});
+  EXPECT_EQ(folders.TotalBytes(), 1000);
+  EXPECT_EQ(folders.BytesOf("a"), 100);
+  folders.CheckpointsRemoved("a");
+  EXPECT_EQ(folders.BytesOf("a"), 40);
+  EXPECT_EQ(folders.TotalBytes(), 940);
+  folders.CheckpointsRemoved("a");
+  EXPECT_EQ(folders.TotalBytes(), 940);
+  folders.JobRemoved("a");
+  folders.OthersRemoved(300);
+  EXPECT_EQ(folders.TotalBytes(), 600);
+  EXPECT_EQ(folders.BytesOf("a"), 0);
+  folders.OthersRemoved(10'000);
+  EXPECT_EQ(folders.TotalBytes(), 0);
+}
+
+// Else retention would remove further jobs for bytes that are gone.
+TEST(MeasuredFolders, WhatGoesDuringAMeasurementIsTakenFromItsResult) {
+  MeasuredFolders folders;
+  folders.Begin();
+  folders.Set(1000, {{"a", 100, 60}, {"b", 50, 20}, {"c", 30, 30}});
+  folders.Begin();
+  folders.JobRemoved("a");
+  folders.CheckpointsRemoved("b");
+  folders.CheckpointsRemoved("c");
+  folders.OthersRemoved(7);
+  // The walk met a's folder under the name that it has while it is removed, b
+  // before and c after its checkpoints went.
+  folders.Set(1000, {{"b", 50, 20}, {"c", 0, 0}});
+  EXPECT_EQ(folders.TotalBytes(), 1000 - 100 - 20 - 30 - 7);
+  EXPECT_EQ(folders.BytesOf("a"), 0);
+  EXPECT_EQ(folders.BytesOf("b"), 30);
+  EXPECT_EQ(folders.BytesOf("c"), 0);
+  // The next one is not told again.
+  folders.Begin();
+  folders.Set(500, {{"b", 30, 0}});
+  EXPECT_EQ(folders.TotalBytes(), 500);
+}
+
+TEST(MeasuredFolders, ChangedFiguresAreTakenOnce) {
+  MeasuredFolders folders;
+  folders.Begin();
+  folders.Set(1000, {{"a", 1, 0}, {"b", 2, 1}, {"c", 3, 0}});
+  EXPECT_THAT(folders.TakeChanged(2),
+              ElementsAre(FolderBytes{"a", 1, 0}, FolderBytes{"b", 2, 1}));
+  folders.Return({{"b", 2, 1}});
+  EXPECT_THAT(folders.TakeChanged(9),
+              ElementsAre(FolderBytes{"b", 2, 1}, FolderBytes{"c", 3, 0}));
+  EXPECT_THAT(folders.TakeChanged(9), IsEmpty());
+  folders.Begin();
+  folders.Set(1000, {{"a", 1, 0}, {"b", 2, 2}, {"c", 3, 0}});
+  EXPECT_THAT(folders.TakeChanged(9), ElementsAre(FolderBytes{"b", 2, 2}));
+  // One that goes before it is taken is not.
+  folders.Begin();
+  folders.Set(1000, {{"a", 5, 0}});
+  folders.JobRemoved("a");
+  EXPECT_THAT(folders.TakeChanged(9), IsEmpty());
 }
 
 }  // namespace

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/job_id.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <iterator>
+#include <limits>
 #include <string>
 
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "gtest/gtest.h"
+#include "server/jobs/job_store.h"
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::jobs {
 namespace {
+
+// --- job id ------------------------------------------------------------------
 
 class JobIdTest : public testing::Test {
  protected:
@@ -68,6 +78,96 @@ TEST_F(JobIdTest, KnowsItsOwn) {
   EXPECT_FALSE(IsJobId("01kdvdna000000000000000000"));
   EXPECT_FALSE(IsJobId("01KDVDNA0000000000000000000"));
   EXPECT_FALSE(IsJobId("01KDVDNA00000000000000000U"));
+}
+
+// --- job mentions ------------------------------------------------------------
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr char kA[] = "01KAH0000000000000000000AA";
+constexpr char kB[] = "01KAH0000000000000000000BB";
+
+TEST(JobMentions, PathsInJobsFoldersAndResults) {
+  EXPECT_THAT(JobMentions(""), IsEmpty());
+  EXPECT_THAT(JobMentions(R"({"model": "/models/x"})"), IsEmpty());
+  EXPECT_THAT(JobMentions(std::string(R"({"adapter": "/state/jobs/)") + kA +
+                          R"(/out/adapter", "model": "job:)" + kB + R"("})"),
+              ElementsAre(kA, kB));
+  EXPECT_THAT(JobMentions(std::string("/jobs//jobs/") + kA + "/jobs/" + kB),
+              ElementsAre(kA, kB));
+}
+
+TEST(JobsNeededBy, ThoseOfItsSpecAndThoseItWaitsForButNotItself) {
+  Job job;
+  job.id = kA;
+  job.spec_json = std::string(R"({"train": "/state/jobs/)") + kA +
+                  R"(/inputs/x", "model": "job:)" + kB + R"("})";
+  job.after = {"C", kB};
+  EXPECT_THAT(JobsNeededBy(job), testing::UnorderedElementsAre(kB, "C"));
+}
+
+TEST(JobMentions, WhatIsNoIdIsNone) {
+  for (const char* text : {"/jobs/", "/jobs/short/out", "\"job:", "\"job:ID\"",
+                           "/jobs/01kah0000000000000000000aa/out",
+                           "/jobs/01KAH00000000000000000000U/out"}) {
+    EXPECT_THAT(JobMentions(text), IsEmpty()) << text;
+  }
+}
+
+// --- list filter -------------------------------------------------------------
+
+Job Example() {
+  Job job;
+  job.id = "01J";
+  job.name = "moods";
+  job.owner = "ann";
+  job.state = State::kFailed;
+  job.priority = -3;
+  job.end_time = absl::FromUnixMicros(77);
+  job.eval_loss_after = 0.25;
+  job.device_time = absl::Seconds(2);
+  job.stored_bytes = 9;
+  return job;
+}
+
+TEST(PlaceOf, IsTheValueOfTheOrder) {
+  const Job job = Example();
+  EXPECT_EQ(PlaceOf(job, ListOrder::kCreated), (ListPlace{"01J", {}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEndTime), (ListPlace{"01J", int64_t{77}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kName), (ListPlace{"01J", "moods"}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kOwner), (ListPlace{"01J", "ann"}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kState), (ListPlace{"01J", int64_t{4}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kPriority),
+            (ListPlace{"01J", int64_t{-3}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEvalLoss), (ListPlace{"01J", 0.25}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kDeviceTime),
+            (ListPlace{"01J", int64_t{2'000'000}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kStoredBytes),
+            (ListPlace{"01J", int64_t{9}}));
+  EXPECT_EQ(std::size(kAllListOrders), 9u);
+}
+
+TEST(PlaceOf, AJobWithoutAValueSaysSo) {
+  Job job;
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEndTime).value.index(), 0u);
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEvalLoss).value.index(), 0u);
+  job.eval_loss_after = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEvalLoss).value.index(), 0u);
+}
+
+// A summary's name may be cut; its place is that of the whole name.
+TEST(PlaceOf, ACutNameHasTheSamePlace) {
+  for (const char* character : {"n", "é", "感", "😀"}) {
+    Job whole;
+    for (int i = 0; i < 200; ++i) whole.name += character;
+    Job cut = whole;
+    cut.name = base::Shortened(cut.name, limits::kNameBytes);
+    const ListPlace place = PlaceOf(whole, ListOrder::kName);
+    EXPECT_EQ(PlaceOf(cut, ListOrder::kName), place);
+    EXPECT_EQ(std::get<std::string>(place.value).size(),
+              kOrderedCharacters * std::string(character).size());
+  }
 }
 
 }  // namespace

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/job_queue.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -15,6 +19,227 @@
 
 namespace mpsd::jobs {
 namespace {
+
+// --- usage book --------------------------------------------------------------
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr absl::Duration kDay = absl::Hours(24);
+
+TEST(UsageBook, ForgetsHalfInAHalfLife) {
+  UsageBook book(kDay);
+  book.Charge("ann", absl::Hours(8), absl::Hours(100));
+  EXPECT_EQ(book.Used("ann", absl::Hours(100)), absl::Hours(8));
+  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", absl::Hours(124))), 4, 1e-9);
+  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", absl::Hours(148))), 2, 1e-9);
+  book.Charge("ann", absl::Hours(1), absl::Hours(124));
+  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", absl::Hours(124))), 5, 1e-9);
+  EXPECT_EQ(book.Used("bob", absl::Hours(124)), absl::ZeroDuration());
+}
+
+TEST(UsageBook, SharesOrderOwnersAsTheirUseDoes) {
+  UsageBook book(kDay);
+  EXPECT_EQ(book.Share("ann"), UsageBook::kNoShare);
+  std::mt19937 random(3);
+  for (int hour = 0; hour < 2000; ++hour) {
+    const absl::Duration now = absl::Hours(hour);
+    for (const char* owner : {"ann", "bob", "cid"}) {
+      if (random() % 5 == 0) {
+        book.Charge(owner, absl::Minutes(1 + random() % 300), now);
+      }
+    }
+    for (const char* a : {"ann", "bob", "cid"}) {
+      for (const char* b : {"ann", "bob", "cid"}) {
+        const absl::Duration later = now + absl::Hours(random() % 50);
+        const absl::Duration more = book.Used(a, later) - book.Used(b, later);
+        if (absl::AbsDuration(more) < absl::Milliseconds(1)) continue;
+        EXPECT_EQ(book.Share(a) > book.Share(b), more > absl::ZeroDuration());
+      }
+    }
+  }
+}
+
+TEST(UsageBook, NobodyIsChargedWithoutAHalfLife) {
+  UsageBook book;
+  book.Charge("ann", absl::Hours(8), absl::Hours(1));
+  EXPECT_EQ(book.Used("ann", absl::Hours(1)), absl::ZeroDuration());
+  EXPECT_EQ(book.Share("ann"), UsageBook::kNoShare);
+  EXPECT_THAT(book.Owners(), IsEmpty());
+}
+
+TEST(UsageBook, ForgetsOwnersOfWhomNothingIsLeft) {
+  UsageBook book(kDay);
+  book.Charge("ann", absl::Hours(1), absl::ZeroDuration());
+  book.Charge("bob", absl::Hours(1), 10 * kDay);
+  EXPECT_THAT(book.Forget(11 * kDay), IsEmpty());
+  EXPECT_THAT(book.Forget(12 * kDay), ElementsAre("ann")) << "3600 s / 2^12";
+  EXPECT_THAT(book.Owners(), ElementsAre("bob"));
+  EXPECT_EQ(book.Share("ann"), UsageBook::kNoShare);
+}
+
+// --- The queue and the book together: owners who always have jobs waiting.
+
+constexpr double kLongestHours = 3;
+
+struct Person {
+  std::string name;
+  int jobs_waiting;  // at any time
+  double mean_hours;
+};
+
+struct Outcome {
+  std::map<std::string, double> hours;         // of the device
+  std::map<std::string, double> longest_wait;  // hours without the device
+};
+
+// `days` of one device. Jobs have random lengths about their owner's mean, and
+// a job that starts is replaced by a new one of the same owner.
+Outcome Simulate(const std::vector<Person>& people, absl::Duration half_life,
+                 int days, uint32_t seed) {
+  std::mt19937 random(seed);
+  UsageBook book(half_life);
+  JobQueue queue;
+  std::map<std::string, Person> known;
+  int64_t number = 0;
+  const auto submit = [&](const Person& person) {
+    JobQueue::Entry entry;
+    entry.id = absl::StrFormat("%012d", ++number);
+    entry.owner = person.name;
+    queue.Push(entry);
+  };
+  for (const Person& person : people) {
+    known[person.name] = person;
+    for (int i = 0; i < person.jobs_waiting; ++i) submit(person);
+  }
+  Outcome outcome;
+  std::map<std::string, double> last_end;
+  double now = 0;  // hours
+  while (now < 24.0 * days) {
+    const JobQueue::Entry job = *queue.Next(absl::Hours(now));
+    queue.Remove(job.id);
+    submit(known.at(job.owner));
+    double& waited = outcome.longest_wait[job.owner];
+    waited = std::max(waited, now - last_end[job.owner]);
+    std::exponential_distribution<double> length(
+        1 / known.at(job.owner).mean_hours);
+    const double hours = std::min(length(random), kLongestHours);
+    now += hours;
+    last_end[job.owner] = now;
+    outcome.hours[job.owner] += hours;
+    book.Charge(job.owner, absl::Hours(hours), absl::Hours(now));
+    queue.SetShare(job.owner, book.Share(job.owner));
+  }
+  for (const auto& [name, end] : last_end) {
+    double& waited = outcome.longest_wait[name];
+    waited = std::max(waited, now - end);
+  }
+  return outcome;
+}
+
+std::vector<Person> RandomPeople(uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<Person> people;
+  const int count = 2 + static_cast<int>(random() % 9);
+  for (int i = 0; i < count; ++i) {
+    people.push_back({absl::StrFormat("p%d", i),
+                      1 + static_cast<int>(random() % 40),
+                      0.1 + static_cast<double>(random() % 140) / 100});
+  }
+  return people;
+}
+
+// How far the share of the owner who is farthest from an equal share lies from
+// it, as a part of an equal share.
+double FarthestFromFair(const std::vector<Person>& people,
+                        absl::Duration half_life, uint32_t seed) {
+  const Outcome outcome = Simulate(people, half_life, 90, seed);
+  double total = 0, farthest = 0;
+  for (const auto& [name, hours] : outcome.hours) total += hours;
+  const double fair = total / static_cast<double>(people.size());
+  for (const Person& person : people) {
+    const auto hours = outcome.hours.find(person.name);
+    const double got = hours == outcome.hours.end() ? 0 : hours->second;
+    farthest = std::max(farthest, std::abs(got - fair) / fair);
+  }
+  return farthest;
+}
+
+// Whoever always has work gets an equal share of the device, whatever the
+// number and the length of their jobs, but for the length of a job against the
+// half-life: who has just ended a long job is charged with all of it. First
+// come, first served gives the device to who submits most.
+TEST(FairShare, SharesConvergeWhereFifosDoNot) {
+  double worst = 0, worst_week = 0, worst_fifo = 0;
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    const std::vector<Person> people = RandomPeople(seed);
+    const double bound = static_cast<double>(people.size()) * std::log(2.0) *
+                         absl::FDivDuration(absl::Hours(kLongestHours), kDay);
+    const double far = FarthestFromFair(people, kDay, seed);
+    EXPECT_LT(far, bound) << "seed " << seed << ", " << people.size();
+    const double far_week = FarthestFromFair(people, 7 * kDay, seed);
+    EXPECT_LT(far_week, bound / 7) << "seed " << seed << ", " << people.size();
+    worst = std::max(worst, far);
+    worst_week = std::max(worst_week, far_week);
+    worst_fifo = std::max(worst_fifo,
+                          FarthestFromFair(people, absl::ZeroDuration(), seed));
+  }
+  RecordProperty("farthest_day", absl::StrFormat("%.4f", worst));
+  RecordProperty("farthest_week", absl::StrFormat("%.4f", worst_week));
+  RecordProperty("farthest_fifo", absl::StrFormat("%.2f", worst_fifo));
+  EXPECT_LT(worst, 0.2);
+  EXPECT_LT(worst_week, 0.05);
+  EXPECT_GT(worst_fifo, 1);
+}
+
+// Nobody waits much longer than the others together use in their turns.
+TEST(FairShare, NobodyStarves) {
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    const std::vector<Person> people = RandomPeople(seed);
+    const Outcome outcome = Simulate(people, kDay, 90, seed);
+    for (const Person& person : people) {
+      const auto wait = outcome.longest_wait.find(person.name);
+      ASSERT_NE(wait, outcome.longest_wait.end()) << person.name;
+      EXPECT_LT(wait->second, 24.0 * static_cast<double>(people.size()))
+          << "seed " << seed << ", " << person.name;
+    }
+  }
+}
+
+// Whoever had the device alone for a month waits for a newcomer for one
+// half-life, no longer: what was used long ago is forgotten.
+TEST(FairShare, ANewcomerHasTheDeviceAloneForOneHalfLife) {
+  UsageBook book(kDay);
+  for (int hour = 0; hour < 30 * 24; ++hour) {
+    book.Charge("old", absl::Hours(1), absl::Hours(hour + 1));
+  }
+  // The newcomer takes the device until both have used as much.
+  absl::Duration now = 30 * kDay;
+  while (book.Share("new") < book.Share("old")) {
+    now += absl::Minutes(10);
+    book.Charge("new", absl::Minutes(10), now);
+  }
+  EXPECT_NEAR(absl::FDivDuration(now - 30 * kDay, kDay), 1, 0.2);
+}
+
+TEST(FairShare, OneOwnerAloneSeesFirstComeFirstServed) {
+  UsageBook book(kDay);
+  JobQueue queue;
+  for (const char* id : {"1", "2", "3"}) {
+    JobQueue::Entry entry;
+    entry.id = id;
+    entry.owner = "ann";
+    queue.Push(entry);
+  }
+  for (const char* id : {"1", "2", "3"}) {
+    EXPECT_EQ(queue.Next(absl::ZeroDuration())->id, id);
+    queue.Remove(id);
+    book.Charge("ann", absl::Hours(1), absl::Hours(id[0] - '0'));
+    queue.SetShare("ann", book.Share("ann"));
+  }
+}
+
+// --- job queue ---------------------------------------------------------------
 
 constexpr absl::Duration kNow = absl::Seconds(1000);
 
@@ -280,6 +505,329 @@ TEST(JobQueue, CountsThoseAhead) {
   EXPECT_EQ(queue.Position("1"), 1);
   EXPECT_EQ(queue.Position("3"), 2);
   EXPECT_EQ(queue.Position("4"), std::nullopt);
+}
+
+// --- job queue turns ---------------------------------------------------------
+
+JobQueue::Entry Moved(JobQueue::Entry entry, int64_t place,
+                      bool among_all = false) {
+  entry.place = place;
+  entry.among_all = among_all;
+  return entry;
+}
+
+std::vector<std::string> Order(const JobQueue& queue) {
+  std::vector<std::string> ids;
+  for (const JobQueue::Entry& entry : queue.First(queue.size())) {
+    ids.push_back(entry.id);
+  }
+  return ids;
+}
+
+TEST(JobQueueTurns, WhoMovesAJobTakesNoTurnOfOthers) {
+  JobQueue queue;
+  for (const auto& entry : {Of("ann", "1"), Of("bob", "2"), Of("ann", "3"),
+                            Moved(Of("ann", "4"), -1)}) {
+    queue.Push(entry);
+  }
+  EXPECT_EQ(Order(queue), (std::vector<std::string>{"4", "2", "1", "3"}));
+  EXPECT_EQ(queue.Next(kNow)->id, "4");
+  EXPECT_EQ(queue.Position("1"), 2);
+  // It leaves with the turn of 1, which has its turn from now on.
+  const auto heir = queue.TakeTurn("4");
+  ASSERT_TRUE(heir.has_value());
+  EXPECT_EQ(heir->id, "1");
+  EXPECT_EQ(heir->ticket, "4");
+  EXPECT_EQ(queue.Find("4")->ticket, "1");
+  EXPECT_EQ(queue.TakeTurn("4").has_value(), false);
+  queue.Remove("4");
+  EXPECT_EQ(Order(queue), (std::vector<std::string>{"2", "1", "3"}));
+  EXPECT_EQ(queue.TakeTurn("2").has_value(), false);
+  EXPECT_EQ(queue.TakeTurn("none").has_value(), false);
+}
+
+TEST(JobQueueTurns, SidesStandBeforeAndBehindEveryShare) {
+  JobQueue queue;
+  queue.SetShare("ann", 5);
+  for (const auto& entry :
+       {Moved(Of("bob", "1"), 3, true), Moved(Of("ann", "2"), -2, true),
+        Of("bob", "3"), Moved(Of("cid", "4"), -1, true), Of("ann", "5"),
+        Moved(Of("dan", "6"), 1, true), Of("ann", "7", -1)}) {
+    queue.Push(entry);
+  }
+  EXPECT_EQ(Order(queue),
+            (std::vector<std::string>{"2", "4", "3", "5", "6", "1", "7"}));
+  queue.SetShare("ann", UsageBook::kNoShare);
+  queue.SetShare("bob", 9);
+  EXPECT_EQ(Order(queue),
+            (std::vector<std::string>{"2", "4", "5", "3", "6", "1", "7"}));
+}
+
+TEST(JobQueueTurns, KnowsThePlacesAtTheEdges) {
+  using Edge = JobQueue::Edge;
+  JobQueue queue;
+  queue.Push(Of("ann", "1"));
+  queue.Push(Of("ann", "2"));
+  queue.Push(Of("bob", "3"));
+  EXPECT_EQ(queue.PlaceAt(Edge::kTop, "1", false), 0) << "it stands there";
+  EXPECT_EQ(queue.PlaceAt(Edge::kTop, "2", false), -1);
+  EXPECT_EQ(queue.PlaceAt(Edge::kBottom, "1", false), 1);
+  EXPECT_EQ(queue.PlaceAt(Edge::kBottom, "2", false), 0);
+  EXPECT_EQ(queue.PlaceAt(Edge::kTop, "3", true), -1);
+  queue.Push(Moved(Of("ann", "1"), -7, true));
+  EXPECT_EQ(queue.PlaceAt(Edge::kTop, "3", true), -8);
+  EXPECT_EQ(queue.PlaceAt(Edge::kTop, "1", true), -7);
+  EXPECT_EQ(queue.PlaceAt(Edge::kBottom, "1", true), 1);
+  EXPECT_EQ(queue.LastPlace("ann", 0), 0);
+  queue.Push(Moved(Of("ann", "2"), 4));
+  EXPECT_EQ(queue.LastPlace("ann", 0), 4);
+  EXPECT_EQ(queue.LastPlace("ann", 1), 0);
+  // Of a damaged database.
+  queue.Push(Moved(Of("bob", "4"), std::numeric_limits<int64_t>::min()));
+  EXPECT_EQ(queue.PlaceAt(Edge::kTop, "3", false),
+            std::numeric_limits<int64_t>::min());
+  queue.Push(Moved(Of("bob", "4"), std::numeric_limits<int64_t>::max()));
+  EXPECT_EQ(queue.PlaceAt(Edge::kBottom, "3", false),
+            std::numeric_limits<int64_t>::max());
+}
+
+// A kill between the two rows that a start changes leaves the same ticket
+// twice.
+TEST(JobQueueTurns, TheSameTicketTwiceLosesNobody) {
+  JobQueue queue;
+  JobQueue::Entry one = Of("ann", "1"), two = Of("ann", "2"),
+                  three = Of("bob", "3");
+  one.ticket = two.ticket = three.ticket = "9";
+  for (const auto& entry : {one, two, three}) queue.Push(entry);
+  std::vector<std::string> order = Order(queue);
+  for (size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(queue.Position(order[i]), static_cast<int32_t>(i));
+  }
+  queue.Remove("2");
+  queue.SetShare("ann", 2);
+  EXPECT_EQ(Order(queue), (std::vector<std::string>{"3", "1"}));
+  queue.Remove("3");
+  queue.Remove("1");
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(JobQueueTurns, WhatWaitsForSomebodyIsNeitherNextNorStuck) {
+  JobQueue queue;
+  queue.Push(Entry("1", 5, absl::InfiniteDuration()));
+  EXPECT_FALSE(queue.Next(kNow).has_value());
+  EXPECT_EQ(queue.NextTime(), absl::InfiniteDuration());
+  EXPECT_EQ(queue.NextTimeAbove(0), absl::InfiniteDuration());
+  EXPECT_EQ(queue.Depth().oldest, std::nullopt);
+  EXPECT_EQ(queue.Depth().time_left, absl::ZeroDuration());
+  EXPECT_EQ(queue.Depth().by_priority.at(5), 1);
+  queue.Push(Entry("2"));
+  EXPECT_EQ(queue.Next(kNow)->id, "2");
+  EXPECT_EQ(queue.Position("2"), 1);
+  queue.Delay("2", absl::InfiniteDuration());
+  EXPECT_FALSE(queue.Next(kNow).has_value());
+  queue.Delay("1", kNow);
+  EXPECT_EQ(queue.Next(kNow)->id, "1");
+  EXPECT_EQ(queue.Depth().oldest, absl::UnixEpoch());
+  EXPECT_EQ(queue.Depth().time_left, std::nullopt);
+}
+
+// Against turns that are dealt out anew for each question.
+TEST(JobQueueTurns, DealsTurnsOutAsAListWould) {
+  JobQueue queue;
+  std::map<std::string, JobQueue::Entry> all;
+  std::map<std::string, double> shares;
+  std::map<std::string, std::string> tickets;  // of jobs that are gone, too
+  std::mt19937 random(11);
+  for (int i = 0; i < 3000; ++i) {
+    const std::string id = std::to_string(100 + random() % 40);
+    const std::string owner(1, 'a' + random() % 3);
+    switch (random() % 5) {
+      case 0:
+        EXPECT_EQ(queue.Remove(id), all.erase(id) == 1);
+        break;
+      case 1:
+        shares[owner] = static_cast<double>(random() % 2);
+        queue.SetShare(owner, shares[owner]);
+        break;
+      case 2:
+        if (const auto heir = queue.TakeTurn(id)) {
+          all[heir->id].ticket = tickets[heir->id] = heir->ticket;
+          all[id].ticket = tickets[id] = queue.Find(id)->ticket;
+        }
+        break;
+      default: {
+        JobQueue::Entry entry = Of(owner, id, static_cast<int>(random() % 2));
+        entry.place = static_cast<int64_t>(random() % 5) - 2;
+        entry.among_all = random() % 4 == 0;
+        entry.ticket = tickets[id];
+        queue.Push(entry);
+        all[id] = entry;
+      }
+    }
+    // Lines by priority, side and share; in each a lane by owner.
+    using Key = std::tuple<int32_t, int, double>;
+    std::map<Key, std::map<std::string, std::vector<JobQueue::Entry>>> lines;
+    for (const auto& [key, e] : all) {
+      const int side = !e.among_all ? 0 : e.place < 0 ? -1 : e.place > 0;
+      const auto share = shares.find(e.owner);
+      const bool counts = side == 0 && share != shares.end();
+      const double used = counts ? share->second : UsageBook::kNoShare;
+      lines[{-e.priority, side, used}][side == 0 ? e.owner : ""].push_back(e);
+    }
+    std::vector<std::string> expected;
+    for (auto& [key, lanes] : lines) {
+      std::vector<std::pair<std::string, std::string>> turns;
+      for (auto& [owner, jobs] : lanes) {
+        std::vector<std::string> dealt;
+        for (const auto& e : jobs) dealt.push_back(e.OwnTicket());
+        std::sort(dealt.begin(), dealt.end());
+        std::sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) {
+          return std::tie(a.place, a.id) < std::tie(b.place, b.id);
+        });
+        for (size_t k = 0; k < jobs.size(); ++k) {
+          turns.emplace_back(dealt[k], jobs[k].id);
+        }
+      }
+      std::stable_sort(turns.begin(), turns.end(),
+                       [](auto& a, auto& b) { return a.first < b.first; });
+      for (const auto& turn : turns) expected.push_back(turn.second);
+    }
+    ASSERT_EQ(Order(queue), expected) << i;
+    for (size_t at = 0; at < expected.size(); ++at) {
+      ASSERT_EQ(queue.Position(expected[at]), static_cast<int32_t>(at)) << i;
+    }
+  }
+}
+
+// A step of a wholly held queue: everybody looks whether somebody may run.
+TEST(JobQueueTurns, AHundredThousandHeldJobsAreLookedAtInMicroseconds) {
+  JobQueue queue;
+  for (int i = 0; i < 100'000; ++i) {
+    queue.Push(
+        Moved(Entry(absl::StrFormat("%08d", i), 0, absl::InfiniteDuration()),
+              i % 3 - 1));
+  }
+  const absl::Time start = absl::Now();
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_FALSE(queue.Next(kNow).has_value());
+    ASSERT_EQ(queue.NextTime(), absl::InfiniteDuration());
+  }
+  const absl::Duration held = absl::Now() - start;
+  queue.Push(Of("zoe", "99999999"));
+  const absl::Time walk = absl::Now();
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(queue.Next(kNow)->id, "99999999");
+  const absl::Duration walked = absl::Now() - walk;
+  RecordProperty("held_us", absl::ToDoubleMicroseconds(held) / 1e3);
+  RecordProperty("walked_us", absl::ToDoubleMicroseconds(walked) / 10);
+  EXPECT_LT(held, absl::Seconds(2));
+  EXPECT_LT(walked, absl::Seconds(2));
+}
+
+// --- queue words -------------------------------------------------------------
+
+JobQueue::OwnedBy OwnedBy(const std::string& owner, int32_t priority = 0) {
+  JobQueue::OwnedBy entry;
+  entry.owner = owner;
+  entry.priority = priority;
+  return entry;
+}
+
+TEST(WhyThere, NamesPriorityAndUse) {
+  EXPECT_EQ(WhyThere(OwnedBy("ann", 5), absl::Minutes(130), absl::Hours(24)),
+            "priority 5, ann has used the device 2h10m lately");
+  EXPECT_EQ(WhyThere(OwnedBy("bob"), absl::ZeroDuration(), absl::Hours(24)),
+            "priority 0, bob has not used the device lately");
+  EXPECT_EQ(WhyThere(OwnedBy(""), absl::ZeroDuration(), absl::Hours(24)),
+            "priority 0, its owner, who has no name, has not used the device "
+            "lately");
+}
+
+TEST(WhyThere, IsFirstComeWhereUseDoesNotCount) {
+  EXPECT_EQ(
+      WhyThere(OwnedBy("ann", -1), absl::ZeroDuration(), absl::ZeroDuration()),
+      "priority -1, first come, first served");
+}
+
+TEST(WhyThere, SaysWhatWaitsBehindAll) {
+  JobQueue::OwnedBy entry = OwnedBy("ann", 9);
+  entry.behind = true;
+  EXPECT_EQ(WhyThere(entry, absl::Hours(1), absl::Hours(24)),
+            "behind all others once: its last attempt ended early without a "
+            "new checkpoint");
+}
+
+TEST(WhyThere, SaysWhoWasMoved) {
+  JobQueue::OwnedBy entry = OwnedBy("ann");
+  entry.place = -1;
+  EXPECT_EQ(WhyThere(entry, absl::ZeroDuration(), absl::ZeroDuration()),
+            "priority 0, moved up, first come, first served");
+  entry.place = 2;
+  EXPECT_EQ(WhyThere(entry, absl::Minutes(130), absl::Hours(24)),
+            "priority 0, moved down, ann has used the device 2h10m lately");
+  entry.among_all = true;
+  EXPECT_EQ(WhyThere(entry, absl::Minutes(130), absl::Hours(24)),
+            "priority 0, moved behind all others of it by an admin");
+  entry.place = -2;
+  EXPECT_EQ(WhyThere(entry, absl::Minutes(130), absl::Hours(24)),
+            "priority 0, moved before all others of it by an admin");
+}
+
+TEST(RoundTime, KeepsWhatAPersonWants) {
+  EXPECT_EQ(RoundTime(absl::Milliseconds(65'900)), "1m5s");
+  EXPECT_EQ(RoundTime(absl::Seconds(7384)), "2h3m");
+  EXPECT_EQ(RoundTime(absl::Hours(100)), "100h");
+}
+
+// --- preemption --------------------------------------------------------------
+
+PreemptionPolicy On() {
+  PreemptionPolicy policy;
+  policy.enabled = true;
+  return policy;
+}
+
+JobQueue::Entry Challenger(int32_t priority) {
+  JobQueue::Entry entry;
+  entry.priority = priority;
+  return entry;
+}
+
+Holder LongAtWork() { return {0, true, absl::Hours(1), absl::Hours(1)}; }
+
+TEST(MayTake, AStrictlyHigherPriorityWhereItIsEnabled) {
+  EXPECT_TRUE(MayTake(On(), Challenger(1), LongAtWork()));
+  EXPECT_FALSE(MayTake(On(), Challenger(0), LongAtWork()));
+  EXPECT_FALSE(MayTake(On(), Challenger(-1), LongAtWork()));
+  EXPECT_FALSE(MayTake(PreemptionPolicy(), Challenger(1), LongAtWork()));
+}
+
+TEST(MayTake, NotWhatWaitsBehindAllOthers) {
+  JobQueue::Entry behind = Challenger(100);
+  behind.behind = true;
+  EXPECT_FALSE(MayTake(On(), behind, LongAtWork()));
+}
+
+TEST(MayTake, NotBeforeTheFirstStep) {
+  Holder holder = LongAtWork();
+  holder.has_stepped = false;
+  holder.left.reset();
+  EXPECT_FALSE(MayTake(On(), Challenger(1), holder));
+}
+
+TEST(MayTake, NotWithinTheLeastRun) {
+  Holder holder = LongAtWork();
+  holder.run = On().least_run - absl::Seconds(1);
+  EXPECT_FALSE(MayTake(On(), Challenger(1), holder));
+  holder.run = On().least_run;
+  EXPECT_TRUE(MayTake(On(), Challenger(1), holder));
+}
+
+TEST(MayTake, NotFromOneThatIsAboutToEnd) {
+  Holder holder = LongAtWork();
+  holder.left = On().margin - absl::Seconds(1);
+  EXPECT_FALSE(MayTake(On(), Challenger(1), holder));
+  holder.left = On().margin;
+  EXPECT_TRUE(MayTake(On(), Challenger(1), holder));
 }
 
 }  // namespace

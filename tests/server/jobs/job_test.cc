@@ -5,11 +5,40 @@
 
 #include <iterator>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
+#include "server/jobs/pause_gate.h"
+
 namespace mpsd::jobs {
 namespace {
+
+// --- job kind ----------------------------------------------------------------
+
+TEST(JobKind, EveryKindHasANameAndANumberOfItsOwn) {
+  std::set<std::string> names;
+  for (JobKind kind : kAllJobKinds) {
+    EXPECT_NE(Name(kind), "unknown");
+    EXPECT_TRUE(names.insert(std::string(Name(kind))).second) << Name(kind);
+    EXPECT_EQ(report::Numbered(kJobKinds, static_cast<int64_t>(kind)), kind);
+  }
+}
+
+// Rows and clients of earlier versions have it.
+TEST(JobKind, TheNumbersAreKept) {
+  EXPECT_EQ(report::Numbered(kJobKinds, 1), JobKind::kTraining);
+  EXPECT_EQ(report::Numbered(kJobKinds, 6), JobKind::kSmoke);
+  EXPECT_EQ(report::Numbered(kJobKinds, 7), std::nullopt) << "it was one";
+}
+
+TEST(JobKind, OtherNumbersAreNone) {
+  EXPECT_EQ(report::Numbered(kJobKinds, 0), std::nullopt);
+  EXPECT_EQ(report::Numbered(kJobKinds, 99), std::nullopt);
+  EXPECT_EQ(Name(static_cast<JobKind>(99)), "unknown");
+}
+
+// --- job ---------------------------------------------------------------------
 
 // The arrows of job.h, once more and by hand.
 bool Expected(State from, State to) {
@@ -69,6 +98,14 @@ TEST(ExitReason, NamesDiffer) {
   EXPECT_TRUE(names.contains("OutOfMemory"));
   EXPECT_TRUE(names.contains("ProtocolError"));
   EXPECT_FALSE(names.contains("unknown"));
+}
+
+// --- hold --------------------------------------------------------------------
+
+TEST(HoldReason, NamesDiffer) {
+  std::set<std::string_view> names;
+  for (HoldReason reason : kAllHoldReasons) names.insert(Name(reason));
+  EXPECT_EQ(names.size(), std::size(kAllHoldReasons));
 }
 
 }  // namespace

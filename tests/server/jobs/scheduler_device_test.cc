@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machine lacks before a start and is blamed for after one: the table
-// of server/jobs/attempt_end.h through the scheduler.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/jobs/scheduler.h"
+#include "tests/fakes/fake_host.h"
 #include "tests/server/jobs/scheduler_fixture.h"
+#include "tests/server/jobs/scheduler_share_fixture.h"
+
+// What the machine lacks before a start and is blamed for after one: the table
+// of server/jobs/attempt_end.h through the scheduler.
+// Interruptions: the table of server/jobs/attempt_end.h through the scheduler.
+// Jobs that run again because somebody asks for it: Scheduler::Retry.
 
 namespace mpsd::jobs {
 namespace {
+
+// --- scheduler device --------------------------------------------------------
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -241,6 +250,651 @@ TEST_F(SchedulerStartTest, AJobBeyondTheMachineIsRefusedUnlessToldAnyway) {
   EXPECT_GT(accepted->job.checkpoint_bytes, 0);
   scheduler_->Tick();
   EXPECT_EQ(Running(), accepted->job.id);
+}
+
+// --- scheduler blame ---------------------------------------------------------
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+
+class SchedulerBlameTest : public SchedulerFixture {};
+
+TEST_F(SchedulerBlameTest, AJobThatTakesTheMachineDownIsGivenUp) {
+  const std::string id = Submit(9), next = Submit();
+  for (int32_t round = 1; round < 5; ++round) {
+    scheduler_->Tick();
+    ASSERT_EQ(Running(), round == 1 ? id : next);
+    if (round > 1) {
+      // The other one has had its turn; now the machine goes down again.
+      launcher_.Exit(ExitReason::kDone);
+      scheduler_->Tick();
+      clock_.Advance(absl::Minutes(1));
+      scheduler_->Tick();
+      ASSERT_EQ(Running(), id);
+    }
+    boot_id_ = "boot " + std::to_string(round + 1);
+    KillAndRestart();
+    ASSERT_EQ(StateOf(id), State::kQueued);
+    EXPECT_EQ(Stored(id).interruptions, round);
+    EXPECT_EQ(Stored(id).failures, 0);
+    EXPECT_EQ(Stored(id).exit_reason, ExitReason::kInterrupted);
+    EXPECT_THAT(Stored(id).message, HasSubstr("the machine went down"));
+    if (StateOf(next) == State::kSucceeded) break;
+  }
+  while (StateOf(id) == State::kQueued) {
+    clock_.Advance(absl::Minutes(1));
+    scheduler_->Tick();
+    ASSERT_EQ(Running(), id);
+    KillAndRestart();
+  }
+  EXPECT_EQ(StateOf(id), State::kFailed);
+  EXPECT_EQ(Stored(id).interruptions, 5);
+  EXPECT_EQ(Stored(id).attempt, 5);
+  EXPECT_THAT(Stored(id).message,
+              AllOf(HasSubstr("5 interruptions in a row"),
+                    HasSubstr("mpsd ended while the job ran")));
+  EXPECT_THAT(exported_metrics_.ended, Contains(id));
+  const std::string after = Submit();
+  scheduler_->Tick();
+  EXPECT_EQ(Running(), after);
+}
+
+TEST_F(SchedulerBlameTest, OthersGoBeforeAnInterruptedJob) {
+  const std::string id = Submit(9), next = Submit();
+  scheduler_->Tick();
+  ASSERT_EQ(Running(), id);
+  KillAndRestart();
+  EXPECT_EQ(board_->QueuePosition(id), 1);
+  clock_.Advance(absl::Hours(1));
+  scheduler_->Tick();
+  EXPECT_EQ(Running(), next);
+}
+
+TEST_F(SchedulerBlameTest, ANewCheckpointEndsARowOfInterruptions) {
+  const std::string id = Submit();
+  for (int round = 1; round <= 20; ++round) {
+    clock_.Advance(absl::Minutes(1));
+    scheduler_->Tick();
+    ASSERT_EQ(Running(), id);
+    if (round % 3 == 0) {
+      Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)));
+    }
+    KillAndRestart();
+    ASSERT_EQ(StateOf(id), State::kQueued);
+    ASSERT_EQ(Stored(id).interruptions, round % 3);
+  }
+}
+
+TEST_F(SchedulerBlameTest, ACheckpointNobodyHeardOfCountsToo) {
+  const std::string id = Submit();
+  for (int round = 1; round <= 12; ++round) {
+    clock_.Advance(absl::Minutes(1));
+    scheduler_->Tick();
+    ASSERT_EQ(Running(), id);
+    clock_.Advance(absl::Seconds(1));
+    // A worker outlived its daemon and wrote one: the next resumes from there.
+    Worker().OnProgress(Step(round * 10 + 1));
+    KillAndRestart();
+    ASSERT_EQ(StateOf(id), State::kQueued);
+    ASSERT_EQ(Stored(id).interruptions, 1);
+  }
+  for (int round = 2; round <= 4; ++round) {
+    clock_.Advance(absl::Minutes(1));
+    scheduler_->Tick();
+    clock_.Advance(absl::Seconds(1));
+    Worker().OnProgress(Step(121));  // the same again
+    KillAndRestart();
+    ASSERT_EQ(Stored(id).interruptions, round);
+  }
+}
+
+TEST_F(SchedulerBlameTest, ACleanDrainNeverCounts) {
+  const std::string id = Submit();
+  for (int round = 1; round <= 12; ++round) {
+    scheduler_->Tick();
+    ASSERT_EQ(Running(), id);
+    scheduler_->Drain();
+    launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
+    Restart();
+    ASSERT_TRUE(scheduler_->Recover().ok());
+    ASSERT_EQ(Stored(id).interruptions, 0);
+    ASSERT_EQ(Stored(id).behind, false);
+  }
+}
+
+class SchedulerPressureTest : public SchedulerBlameTest {
+ protected:
+  SchedulerPressureTest() {
+    pause_.memory_pressure = host::MemoryPressure::kCritical;
+    machine_.reading.memory_pressure = host::MemoryPressure::kNormal;
+    host_ = &machine_;
+    Restart();
+  }
+  ~SchedulerPressureTest() override { scheduler_.reset(); }
+
+  void After(absl::Duration duration) {
+    clock_.Advance(duration);
+    scheduler_->Tick();
+  }
+  // The job that runs makes pressure, is returned, and it is over.
+  void Press() {
+    machine_.reading.memory_pressure = host::MemoryPressure::kCritical;
+    After(absl::Seconds(5));
+    After(absl::Minutes(1));
+    launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
+    machine_.reading.memory_pressure = host::MemoryPressure::kNormal;
+    After(absl::Seconds(5));
+    After(absl::Minutes(11));
+  }
+
+  fakes::FakeHost machine_;
+};
+
+TEST_F(SchedulerPressureTest, SelfMadePressureStarvesNobody) {
+  const std::string large = Submit(), small = Submit();
+  After(absl::Seconds(5));
+  ASSERT_EQ(Running(), large);
+  Press();
+  EXPECT_EQ(Stored(large).exit_reason, ExitReason::kInterrupted);
+  EXPECT_EQ(Stored(large).interruptions, 1);
+  EXPECT_EQ(Running(), small);
+  launcher_.Exit(ExitReason::kDone);
+  After(absl::Seconds(5));
+  for (int count = 2; count <= 5; ++count) {
+    ASSERT_EQ(Running(), large) << count;
+    Press();
+    ASSERT_EQ(Stored(large).interruptions, count);
+  }
+  EXPECT_EQ(StateOf(large), State::kFailed);
+  EXPECT_EQ(Stored(large).failures, 0);
+}
+
+TEST_F(SchedulerPressureTest, AJobThatAdvancesGoesOnBehindTheOthers) {
+  const std::string large = Submit();
+  After(absl::Seconds(5));
+  for (int round = 1; round <= 10; ++round) {
+    ASSERT_EQ(Running(), large);
+    Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)));
+    const std::string small = Submit();
+    Press();
+    ASSERT_EQ(Stored(large).interruptions, 0);
+    ASSERT_EQ(Running(), small);
+    launcher_.Exit(ExitReason::kDone);
+    After(absl::Seconds(5));
+  }
+}
+
+// --- scheduler retry ---------------------------------------------------------
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class SchedulerRetryTest : public SchedulerShareFixture {
+ protected:
+  std::string Message(const absl::StatusOr<Job>& job) {
+    return std::string(job.status().message());
+  }
+  void RunToEnd(const std::string& id, ExitReason reason) {
+    scheduler_->Tick();
+    ASSERT_EQ(Running(), id);
+    launcher_.Exit(reason);
+    scheduler_->Tick();
+  }
+};
+
+TEST_F(SchedulerRetryTest, AnEndedJobRunsAgainFromItsCheckpoint) {
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kRejected);
+  ASSERT_EQ(StateOf(id), State::kFailed);
+  ASSERT_TRUE(scheduler_->Retry(id, false).ok());
+  EXPECT_THAT(files_.removed_runs, IsEmpty());
+  scheduler_->Tick();
+  EXPECT_EQ(Running(), id);
+}
+
+TEST_F(SchedulerRetryTest, ASucceededJobRunsAgainFromScratchAlone) {
+  const std::string id = Submit();
+  scheduler_->Tick();
+  Worker().OnCheckpoint(At(10, "/state/c10"));
+  Worker().OnProgress(Step(100));
+  launcher_.Exit(ExitReason::kDone);
+  scheduler_->Tick();
+  const auto refused = scheduler_->Retry(id, false);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status()));
+  EXPECT_THAT(Message(refused), HasSubstr("is SUCCEEDED"));
+  EXPECT_THAT(Message(refused), HasSubstr("--from-scratch"));
+
+  const auto job = scheduler_->Retry(id, true);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state, State::kQueued);
+  EXPECT_EQ(job->output_path, "");
+  EXPECT_EQ(job->progress, std::nullopt);
+  EXPECT_EQ(job->eval_loss_after, std::nullopt);
+  EXPECT_EQ(job->durable_step, 0);
+  EXPECT_THAT(files_.removed_runs, ElementsAre(id));
+  EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
+  const auto twice = scheduler_->Retry(id, true);
+  EXPECT_TRUE(absl::IsFailedPrecondition(twice.status()));
+  EXPECT_THAT(Message(twice), HasSubstr("is QUEUED"));
+  scheduler_->Tick();
+  EXPECT_EQ(Running(), id);
+  EXPECT_FALSE(Stored(id).fresh);
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(StateOf(id), State::kSucceeded);
+}
+
+// mpsd is killed when the row is stored and nothing is removed yet.
+TEST_F(SchedulerRetryTest, WhatAKillLeftIsRemovedBeforeTheStart) {
+  const std::string id = Submit();
+  scheduler_->Tick();
+  Worker().OnCheckpoint(At(10, "/state/c10"));
+  launcher_.Exit(ExitReason::kDone);
+  scheduler_->Tick();
+  files_.on_remove_run = [&] {
+    files_.failure = absl::InternalError("killed");
+  };
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  files_.on_remove_run = nullptr;
+  files_.failure = absl::OkStatus();
+  KillAndRestart();
+  EXPECT_THAT(*store_.Checkpoints(id), testing::SizeIs(1));
+  scheduler_->Tick();
+  EXPECT_EQ(Running(), id);
+  EXPECT_THAT(files_.removed_runs, ElementsAre(id));
+  EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
+  EXPECT_EQ(Stored(id).durable_step, 0);
+}
+
+TEST_F(SchedulerRetryTest, AJobWhoseLeftoversStayWaitsForThatAlone) {
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kDone);
+  files_.failure = absl::PermissionDeniedError("not yours");
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  scheduler_->Tick();
+  EXPECT_EQ(Running(), "");
+  EXPECT_THAT(board_->HoldOf(id), HasSubstr("cannot be removed: not yours"));
+  files_.failure = absl::OkStatus();
+  clock_.Advance(absl::Seconds(10));
+  scheduler_->Tick();
+  EXPECT_EQ(Running(), id);
+}
+
+TEST_F(SchedulerRetryTest, ARunningJobReturnsToTheQueueAndGoesOn) {
+  const std::string first = Submit(), second = Submit();
+  scheduler_->Tick();
+  ASSERT_TRUE(scheduler_->Retry(first, false).ok());
+  ASSERT_TRUE(scheduler_->Retry(first, false).ok());
+  EXPECT_EQ(launcher_.preempted, 1);
+  launcher_.Exit(ExitReason::kPreempted, "at a checkpoint");
+  EXPECT_EQ(StateOf(first), State::kQueued);
+  EXPECT_THAT(Stored(first).message, HasSubstr("as was asked"));
+  scheduler_->Tick();
+  EXPECT_EQ(Running(), first);
+  EXPECT_THAT(files_.removed_runs, IsEmpty());
+}
+
+TEST_F(SchedulerRetryTest, ARunningJobBeginsFromScratchHoweverItEnds) {
+  for (const ExitReason reason :
+       {ExitReason::kPreempted, ExitReason::kDone, ExitReason::kCrashed,
+        ExitReason::kRejected, ExitReason::kMachine}) {
+    SCOPED_TRACE(std::string(Name(reason)));
+    const std::string id = Submit();
+    scheduler_->Tick();
+    ASSERT_EQ(Running(), id);
+    Worker().OnCheckpoint(At(10, absl::StrCat("/state/", id)));
+    Worker().OnProgress(Step(12));
+    ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+    launcher_.Exit(reason);
+    EXPECT_EQ(StateOf(id), State::kQueued);
+    EXPECT_EQ(Stored(id).progress, std::nullopt);
+    EXPECT_EQ(Stored(id).output_path, "");
+    clock_.Advance(absl::Minutes(2));
+    scheduler_->Tick();
+    EXPECT_EQ(Running(), id);
+    EXPECT_EQ(files_.removed_runs.back(), id);
+    EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
+    launcher_.Exit(ExitReason::kDone);
+    EXPECT_EQ(StateOf(id), State::kSucceeded);
+    scheduler_->Tick();
+  }
+}
+
+TEST_F(SchedulerRetryTest, TheWishToBeginAnewOutlivesTheDaemon) {
+  const std::string id = Submit();
+  scheduler_->Tick();
+  Worker().OnCheckpoint(At(10, "/state/c10"));
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  KillAndRestart();
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  scheduler_->Tick();
+  EXPECT_EQ(Running(), id);
+  EXPECT_THAT(files_.removed_runs, ElementsAre(id));
+}
+
+TEST_F(SchedulerRetryTest, ARetryThatComesDuringTheLaunchIsHeard) {
+  const std::string id = Submit();
+  launcher_.within_launch = [&] {
+    EXPECT_TRUE(scheduler_->Retry(id, false).ok());
+  };
+  scheduler_->Tick();
+  EXPECT_EQ(launcher_.preempted, 1);
+}
+
+TEST_F(SchedulerRetryTest, ACancelledJobIsNotRetriedBeforeItsEnd) {
+  const std::string id = Submit();
+  scheduler_->Tick();
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(scheduler_->Retry(id, false).status()));
+  launcher_.Exit(ExitReason::kCancelled);
+  EXPECT_EQ(StateOf(id), State::kCancelled) << "the later word counts";
+}
+
+TEST_F(SchedulerRetryTest, NothingGoesThatIsPinnedOrNeeded) {
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kDone);
+  files_.paths.insert(absl::StrCat("/state/jobs/", id, "/out/adapter"));
+  SubmitRequest request = Request();
+  request.spec_json = absl::StrCat(
+      R"({"model": "org/tiny", "dataset": {"train": "/data/train.jsonl"}, )",
+      R"("adapter": "/state/jobs/)", id, R"(/out/adapter"})");
+  const auto user = scheduler_->Submit(request);
+  ASSERT_TRUE(user.ok()) << user.status();
+  const auto needed = scheduler_->Retry(id, true);
+  EXPECT_TRUE(absl::IsFailedPrecondition(needed.status()));
+  EXPECT_THAT(Message(needed), HasSubstr(user->job.id));
+  ASSERT_TRUE(scheduler_->Cancel(user->job.id).ok());
+  Job pinned = Stored(id);
+  pinned.pinned = true;
+  ASSERT_TRUE(store_.Update(pinned, {}).ok());
+  const auto refused = scheduler_->Retry(id, true);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status()));
+  EXPECT_THAT(Message(refused), HasSubstr("mpsctl unpin"));
+  EXPECT_THAT(files_.removed_runs, IsEmpty());
+}
+
+TEST_F(SchedulerRetryTest, ARetryKeepsToTheLimits) {
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kDone);
+  UserLimits limits;
+  limits.queued_jobs = 0;
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(scheduler_->Retry(id, true, limits).status()));
+  EXPECT_EQ(StateOf(id), State::kSucceeded);
+  EXPECT_THAT(files_.removed_runs, IsEmpty());
+}
+
+// The job enters the queue while its files go: it starts only once they have
+// gone, and starts once.
+TEST_F(SchedulerRetryTest, NothingIsRemovedOfAnAttempt) {
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kDone);
+  std::thread start;
+  bool removing = false;
+  files_.on_remove_run = [&] {
+    EXPECT_EQ(Running(), "");
+    if (removing) return;
+    removing = true;
+    EXPECT_TRUE(scheduler_->Hold(id, "by ann").ok());
+    EXPECT_TRUE(scheduler_->Release(id).ok());
+    start = std::thread([&] { scheduler_->Tick(); });
+    absl::SleepFor(absl::Milliseconds(100));
+    EXPECT_EQ(Running(), "");
+  };
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  start.join();
+  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(launcher_.requests.size(), 2u);
+  EXPECT_EQ(board_->QueuePosition(id), std::nullopt);
+}
+
+// --- scheduler pause ---------------------------------------------------------
+
+using host::MemoryPressure;
+using host::PowerSource;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class SchedulerPauseTest : public SchedulerFixture {
+ protected:
+  SchedulerPauseTest() {
+    pause_.on_battery = true;
+    pause_.memory_pressure = MemoryPressure::kCritical;
+    pause_.settle = absl::Seconds(30);
+    pause_.hold_limit = absl::Minutes(10);
+    machine_.reading.power_source = PowerSource::kMains;
+    machine_.reading.memory_pressure = MemoryPressure::kNormal;
+    host_ = &machine_;
+    Restart();
+  }
+  ~SchedulerPauseTest() override {
+    scheduler_.reset();  // before the machine
+  }
+
+  // The time passes, with a look at the machine at its end.
+  void After(absl::Duration duration) {
+    clock_.Advance(duration);
+    scheduler_->Tick();
+  }
+  void Unplug() {
+    machine_.reading.power_source = PowerSource::kBattery;
+    After(absl::Seconds(5));
+  }
+  void PlugIn() {
+    machine_.reading.power_source = PowerSource::kMains;
+    After(absl::Seconds(5));
+  }
+  std::string Run() {
+    const std::string id = Submit();
+    scheduler_->Tick();
+    EXPECT_EQ(Running(), id);
+    return id;
+  }
+  std::vector<std::string> Notes(const std::string& id) {
+    std::vector<std::string> notes;
+    const std::vector<Event> events = *board_->Events(id, 0);
+    for (const Event& event : events) {
+      const auto* note = std::get_if<Note>(&event.body);
+      if (note != nullptr) notes.push_back(note->text);
+    }
+    return notes;
+  }
+
+  fakes::FakeHost machine_;
+};
+
+TEST_F(SchedulerPauseTest, LooksAtTheMachineEveryFewSeconds) {
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(5));
+  EXPECT_EQ(machine_.reads, 1);
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(3));
+  EXPECT_EQ(machine_.reads, 1);
+  After(absl::Seconds(3));
+  EXPECT_EQ(machine_.reads, 2);
+  EXPECT_THAT(exported_metrics_.readings, SizeIs(2));
+  EXPECT_EQ(board_->Info().host, machine_.reading);
+}
+
+TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
+  const std::string id = Run();
+  Unplug();
+  EXPECT_EQ(launcher_.paused, 1);
+  EXPECT_EQ(StateOf(id), State::kRunning);
+  EXPECT_THAT(exported_metrics_.paused, ElementsAre(PauseReason::kBattery));
+  Pause pause = board_->PauseOf(id);
+  EXPECT_THAT(pause.reasons, ElementsAre(PauseReason::kBattery));
+  EXPECT_FALSE(pause.held) << "the worker has not said so";
+  EXPECT_EQ(pause.since, clock_.Now());
+  Worker().OnProgress(Step(1));
+  EXPECT_FALSE(Stored(id).progress.has_value());
+  Worker().OnHeld();
+  EXPECT_EQ(Stored(id).progress->step, 1) << "what is shown is where it holds";
+  EXPECT_TRUE(board_->PauseOf(id).held);
+  EXPECT_TRUE(board_->Info().pause.held);
+  After(absl::Seconds(60));
+  EXPECT_EQ(launcher_.paused, 1);
+
+  PlugIn();
+  EXPECT_EQ(launcher_.resumed, 0) << "it may have been a loose plug";
+  After(absl::Seconds(30));
+  EXPECT_EQ(launcher_.resumed, 1);
+  Worker().OnResumed();
+  EXPECT_EQ(board_->PauseOf(id), Pause());
+  EXPECT_THAT(exported_metrics_.halting, ElementsAre(true, false));
+  EXPECT_THAT(exported_metrics_.paused, IsEmpty());
+  EXPECT_THAT(Notes(id), ElementsAre("paused: on battery or in Low Power Mode",
+                                     "goes on after a pause of 1m35s"));
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(StateOf(id), State::kSucceeded);
+}
+
+// The worker's Held crosses the scheduler's Resume: the worker halted all the
+// same.
+TEST_F(SchedulerPauseTest, AHaltThatIsToldLateIsToldOn) {
+  Run();
+  Unplug();
+  PlugIn();
+  After(absl::Seconds(30));
+  Worker().OnHeld();
+  Worker().OnResumed();
+  EXPECT_THAT(exported_metrics_.halting, ElementsAre(true, false));
+}
+
+TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
+  const std::string id = Run();
+  Unplug();
+  Worker().OnHeld();
+  After(absl::Minutes(10) - absl::Seconds(1));
+  EXPECT_EQ(launcher_.preempted, 0);
+  After(absl::Seconds(5));
+  EXPECT_EQ(launcher_.preempted, 1);
+  After(absl::Seconds(5));
+  EXPECT_EQ(launcher_.preempted, 1) << "asked once";
+  launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
+  After(absl::Seconds(5));
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  EXPECT_EQ(Stored(id).failures, 0);
+  EXPECT_EQ(Stored(id).message,
+            "paused (on battery or in Low Power Mode), goes on by itself: "
+            "stopped at a checkpoint");
+  EXPECT_THAT(board_->PauseOf(id).reasons, ElementsAre(PauseReason::kBattery));
+
+  PlugIn();
+  After(absl::Seconds(30));
+  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Stored(id).attempt, 2);
+  EXPECT_EQ(launcher_.paused, 1);
+}
+
+TEST_F(SchedulerPauseTest, UnderMemoryPressureTheMemoryIsGivenBackSoon) {
+  Run();
+  machine_.reading.memory_pressure = MemoryPressure::kCritical;
+  After(absl::Seconds(5));
+  EXPECT_EQ(launcher_.paused, 1);
+  After(absl::Minutes(1));
+  EXPECT_EQ(launcher_.preempted, 1);
+}
+
+TEST_F(SchedulerPauseTest, NothingStartsDuringAPause) {
+  machine_.reading.power_source = PowerSource::kBattery;
+  const std::string id = Submit();
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(5));
+  EXPECT_THAT(launcher_.requests, IsEmpty());
+  EXPECT_THAT(board_->PauseOf(id).reasons, ElementsAre(PauseReason::kBattery));
+  EXPECT_THAT(board_->Info().pause.reasons, ElementsAre(PauseReason::kBattery));
+  PlugIn();
+  EXPECT_EQ(Running(), "");
+  After(absl::Seconds(30));
+  EXPECT_EQ(Running(), id);
+}
+
+TEST_F(SchedulerPauseTest, ACancelledJobIsLeftAlone) {
+  const std::string id = Run();
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  Unplug();
+  EXPECT_EQ(launcher_.paused, 0);
+}
+
+TEST_F(SchedulerPauseTest, APausedJobCanBeCancelledAndDrained) {
+  const std::string id = Run();
+  Unplug();
+  Worker().OnHeld();
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  EXPECT_EQ(launcher_.cancelled, 1);
+  launcher_.Exit(ExitReason::kCancelled);
+  EXPECT_EQ(StateOf(id), State::kCancelled);
+
+  PlugIn();
+  After(absl::Seconds(30));
+  const std::string other = Run();
+  Unplug();
+  scheduler_->Drain();
+  EXPECT_EQ(launcher_.preempted, 1);
+  launcher_.Exit(ExitReason::kPreempted);
+  EXPECT_EQ(StateOf(other), State::kQueued);
+}
+
+TEST_F(SchedulerPauseTest, TheMachineStaysAwakeWhileAJobTrains) {
+  EXPECT_EQ(machine_.awake, 0);
+  const std::string id = Run();
+  EXPECT_EQ(machine_.awake, 1);
+  EXPECT_THAT(machine_.reasons, ElementsAre("mpsd trains job " + id));
+  Unplug();
+  EXPECT_EQ(machine_.awake, 1) << "the step is not over";
+  Worker().OnHeld();
+  EXPECT_EQ(machine_.awake, 0);
+  PlugIn();
+  After(absl::Seconds(30));
+  EXPECT_EQ(machine_.awake, 1);
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(machine_.awake, 0);
+}
+
+TEST_F(SchedulerPauseTest, SaysOnceWhatTheMachineDoesNotTell) {
+  machine_.reading = {};
+  machine_.reading.memory_pressure = MemoryPressure::kNormal;
+  const std::string id = Run();
+  After(absl::Seconds(5));
+  int said = 0;
+  for (const std::string& line : log_) {
+    said += line.find("does not tell: on battery") != std::string::npos;
+  }
+  EXPECT_EQ(said, 1);
+  EXPECT_EQ(Running(), id);
+}
+
+TEST_F(SchedulerPauseTest, AnOperatorOnTheCpuIsAnEventOnce) {
+  const std::string id = Run();
+  Progress step = Step(1);
+  step.cpu_fallback_ops = {{"aten::a", 1}};
+  Worker().OnProgress(step);
+  step = Step(2);
+  step.cpu_fallback_ops = {{"aten::a", 2}, {"aten::b", 1}};
+  Worker().OnProgress(step);
+  After(absl::Seconds(5));
+  EXPECT_THAT(Notes(id),
+              ElementsAre("no Metal kernel, runs on the CPU: aten::a",
+                          "no Metal kernel, runs on the CPU: aten::b"));
+  EXPECT_EQ(Stored(id).progress->cpu_fallback_ops, step.cpu_fallback_ops);
+}
+
+TEST_F(SchedulerPauseTest, AJobOptsInToTheCpu) {
+  SubmitRequest request = Request();
+  request.spec_json = R"({"model": "org/tiny", "allow_cpu_fallback": true,
+                          "dataset": {"train": "/data/train.jsonl"}})";
+  ASSERT_TRUE(scheduler_->Submit(request).ok());
+  scheduler_->Tick();
+  ASSERT_THAT(launcher_.requests, SizeIs(1));
+  EXPECT_TRUE(launcher_.requests[0].allow_cpu_fallback);
+  launcher_.Exit(ExitReason::kDone);
+  Run();
+  EXPECT_FALSE(launcher_.requests[1].allow_cpu_fallback);
 }
 
 }  // namespace

@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people do to queued jobs and to the queue: hold, release, move, drain.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/sha256.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "server/jobs/scheduler.h"
+#include "tests/server/jobs/scheduler_fixture.h"
 #include "tests/server/jobs/scheduler_share_fixture.h"
+
+// What people do to queued jobs and to the queue: hold, release, move, drain.
+// What the scheduler refuses because of a user's limits.
+// What goes by a rule or by a person's wish, and what is kept from both.
 
 namespace mpsd::jobs {
 namespace {
+
+// --- scheduler verbs ---------------------------------------------------------
 
 using testing::Contains;
 using testing::ElementsAre;
@@ -360,6 +374,356 @@ TEST_F(SchedulerVerbsTest, ADrainShowsNoReasonOfAnEarlierTry) {
   ASSERT_TRUE(scheduler_->DrainQueue("by root").ok());
   scheduler_->Tick();
   EXPECT_EQ(board_->Info().hold, "by root");
+}
+
+// --- scheduler limits --------------------------------------------------------
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class FakeLedger : public UserLedger {
+ public:
+  std::unique_ptr<UploadClaim> Begin(const std::string&,
+                                     const UserLimits&) override {
+    return nullptr;
+  }
+  absl::Status Use(const std::string& user, const UserLimits&,
+                   const std::set<std::string>& blobs) override {
+    if (use.ok()) used[user] = blobs;
+    return use;
+  }
+  absl::StatusOr<bool> Holds(const std::string&, const std::string&) override {
+    return true;
+  }
+  absl::StatusOr<UserBytes> BytesOf(const std::string& user) override {
+    ++asked;
+    return UserBytes{0, results[user]};
+  }
+
+  absl::Status use;
+  std::map<std::string, std::set<std::string>> used;
+  std::map<std::string, int64_t> results;
+  int asked = 0;
+};
+
+class SchedulerLimitsTest : public SchedulerFixture {
+ protected:
+  SchedulerLimitsTest() {
+    ledger_ = &fake_ledger_;
+    Restart();
+  }
+  absl::StatusOr<SubmitResult> SubmitAs(const std::string& owner,
+                                        const UserLimits& limits,
+                                        int32_t priority = 0) {
+    SubmitRequest request = Request();
+    request.owner = owner;
+    request.limits = limits;
+    request.priority = priority;
+    clock_.Advance(absl::Milliseconds(1));
+    return scheduler_->Submit(request);
+  }
+  static UserLimits Queued(int64_t most) {
+    UserLimits limits;
+    limits.queued_jobs = most;
+    return limits;
+  }
+
+  FakeLedger fake_ledger_;
+};
+
+TEST_F(SchedulerLimitsTest, AUserHasSoManyJobsInTheQueue) {
+  ASSERT_TRUE(SubmitAs("ada", Queued(2)).ok());
+  ASSERT_TRUE(SubmitAs("ada", Queued(2)).ok());
+  const absl::Status refused = SubmitAs("ada", Queued(2)).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("ada has 2 jobs in the queue, 2 are allowed"));
+  EXPECT_EQ(files_.specs.size(), 2u) << "a refused job leaves no trace";
+  // Others have limits of their own, and admins none.
+  EXPECT_TRUE(SubmitAs("bob", Queued(1)).ok());
+  EXPECT_TRUE(SubmitAs("ada", UserLimits()).ok());
+}
+
+TEST_F(SchedulerLimitsTest, AJobThatRunsIsInTheQueueNoMore) {
+  ASSERT_TRUE(SubmitAs("ada", Queued(1)).ok());
+  EXPECT_FALSE(SubmitAs("ada", Queued(1)).ok());
+  scheduler_->Tick();
+  EXPECT_TRUE(SubmitAs("ada", Queued(1)).ok());
+  EXPECT_FALSE(SubmitAs("ada", Queued(1)).ok());
+}
+
+// Both have passed every check but the last when the first one is stored.
+TEST_F(SchedulerLimitsTest, OfTwoAtOnceOnePasses) {
+  absl::Status inner;
+  bool first = true;
+  files_.on_create = [&] {
+    if (!std::exchange(first, false)) return;
+    inner = SubmitAs("ada", Queued(1)).status();
+  };
+  const absl::Status outer = SubmitAs("ada", Queued(1)).status();
+  EXPECT_TRUE(inner.ok()) << inner;
+  EXPECT_TRUE(absl::IsResourceExhausted(outer)) << outer;
+  EXPECT_EQ(files_.specs.size(), 1u);
+  EXPECT_EQ(store_.Ids()->size(), 1u);
+}
+
+TEST_F(SchedulerLimitsTest, TheSameKeyAnswersWithTheLastJobThatWasAllowed) {
+  SubmitRequest request = Request();
+  request.owner = "ada";
+  request.limits = Queued(1);
+  request.idempotency_key = "k";
+  std::string inner;
+  bool first = true;
+  files_.on_create = [&] {
+    if (!std::exchange(first, false)) return;
+    inner = scheduler_->Submit(request)->job.id;
+    clock_.Advance(absl::Milliseconds(1));
+  };
+  const auto outer = scheduler_->Submit(request);
+  ASSERT_TRUE(outer.ok()) << outer.status();
+  EXPECT_TRUE(outer->existed);
+  EXPECT_EQ(outer->job.id, inner);
+  EXPECT_EQ(scheduler_->Submit(request)->job.id, inner);
+}
+
+TEST_F(SchedulerLimitsTest, RetriesCountAsSubmitsDo) {
+  const std::string first = SubmitAs("ada", Queued(1))->job.id;
+  ASSERT_TRUE(scheduler_->Cancel(first).ok());
+  const std::string second = SubmitAs("ada", Queued(1))->job.id;
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      scheduler_->Retry(first, false, Queued(1)).status()));
+  EXPECT_EQ(StateOf(first), State::kCancelled);
+  ASSERT_TRUE(scheduler_->Cancel(second).ok());
+  EXPECT_TRUE(scheduler_->Retry(first, false, Queued(1)).ok());
+  // An admin.
+  EXPECT_TRUE(scheduler_->Retry(second).ok());
+}
+
+TEST_F(SchedulerLimitsTest, APriorityBeyondTheRangeIsRefused) {
+  UserLimits limits;
+  limits.lowest_priority = -5;
+  limits.highest_priority = 0;
+  EXPECT_TRUE(SubmitAs("ada", limits, 0).ok());
+  EXPECT_TRUE(SubmitAs("ada", limits, -5).ok());
+  for (const int32_t priority : {-6, 1, 2'147'483'647}) {
+    const absl::Status refused = SubmitAs("ada", limits, priority).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << priority;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("-5 to 0"));
+  }
+}
+
+TEST_F(SchedulerLimitsTest, NoJobIsQueuedOnceResultsAreTooLarge) {
+  UserLimits limits;
+  limits.result_bytes = 100;
+  fake_ledger_.results = {{"ada", 100}, {"bob", 99}};
+  const absl::Status refused = SubmitAs("ada", limits).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("100 bytes"));
+  const std::string id = SubmitAs("bob", limits)->job.id;
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  fake_ledger_.results["bob"] = 101;
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(scheduler_->Retry(id, false, limits).status()));
+  EXPECT_EQ(StateOf(id), State::kCancelled);
+  // Nobody adds up results where there is no limit.
+  fake_ledger_.asked = 0;
+  EXPECT_TRUE(SubmitAs("ada", UserLimits()).ok());
+  EXPECT_TRUE(scheduler_->Retry(id).ok());
+  EXPECT_EQ(fake_ledger_.asked, 0);
+}
+
+TEST_F(SchedulerLimitsTest, TheInputsOfAJobCountForItsOwner) {
+  const std::string blob = base::Sha256Hex("rows");
+  blobs_.present = {blob};
+  SubmitRequest request = Request();
+  request.spec_json =
+      R"({"model": "org/tiny", "dataset": {"train": ["a.jsonl", "b.jsonl"]}})";
+  request.inputs = {{"a.jsonl", blob}, {"b.jsonl", blob}};
+  request.owner = "ada";
+  ASSERT_TRUE(scheduler_->Submit(request).ok());
+  EXPECT_THAT(fake_ledger_.used["ada"], ElementsAre(blob));
+  fake_ledger_.use = absl::ResourceExhaustedError("too many bytes");
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(absl::IsResourceExhausted(scheduler_->Submit(request).status()));
+  EXPECT_EQ(files_.specs.size(), 1u) << "nothing is made for a refused job";
+}
+
+// --- scheduler removal -------------------------------------------------------
+
+using testing::Contains;
+using testing::HasSubstr;
+
+class SchedulerRemovalTest : public SchedulerFixture {
+ protected:
+  // Keeps records on a disk that is full for full_ tries, of jobs whose row is
+  // there.
+  void KeepRecords() {
+    keep_record_ = [this](const std::string& job_id) {
+      if (full_-- > 0) return absl::ResourceExhaustedError("the disk is full");
+      if (store_.Get(job_id).ok()) written_.push_back(job_id);
+      return absl::OkStatus();
+    };
+    Restart();
+  }
+  int full_ = 0;
+  std::vector<std::string> written_;
+  // A job that was cancelled.
+  std::string Ended() {
+    const std::string id = Submit();
+    EXPECT_TRUE(scheduler_->Cancel(id).ok());
+    return id;
+  }
+  absl::Time EndOf(const std::string& id) { return *Stored(id).end_time; }
+  // Whether the folder of the job is there.
+  bool HasFolder(const std::string& id) { return files_.specs.contains(id); }
+  // Submits a job that names a file in the folder of another.
+  absl::Status SubmitFrom(const std::string& id) {
+    SubmitRequest request;
+    const std::string path = "/state/jobs/" + id + "/out/predictions.jsonl";
+    files_.paths.insert(path);
+    request.spec_json =
+        R"({"model": "org/tiny", "dataset": {"train": ")" + path + R"("}})";
+    return scheduler_->Submit(request).status();
+  }
+};
+
+TEST_F(SchedulerRemovalTest, ARuleRemovesWhatMayGo) {
+  const std::string id = Ended();
+  folders_.Begin();
+  folders_.Set(1000, {{id, 100, 0}});
+  const auto freed = scheduler_->RemoveJob(id, EndOf(id));
+  ASSERT_TRUE(freed.ok()) << freed.status();
+  EXPECT_EQ(*freed, 42);
+  EXPECT_EQ(kept_.asked.size(), 1u);
+  EXPECT_TRUE(absl::IsNotFound(store_.Get(id).status()));
+  EXPECT_FALSE(HasFolder(id));
+  EXPECT_EQ(folders_.TotalBytes(), 900);
+  EXPECT_THAT(log_, Contains("job " + id + ": deleted"));
+}
+
+TEST_F(SchedulerRemovalTest, ARuleRemovesNothingThatIsNeeded) {
+  const std::string id = Ended();
+  kept_.refusals[id] = absl::FailedPreconditionError("it is needed");
+  for (const auto& removed : {scheduler_->RemoveJob(id, EndOf(id)),
+                              scheduler_->RemoveCheckpoints(id, EndOf(id))}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(removed.status()));
+  }
+  EXPECT_TRUE(store_.Get(id).ok());
+  EXPECT_TRUE(HasFolder(id));
+  EXPECT_TRUE(files_.without_checkpoints.empty());
+  EXPECT_TRUE(files_.marked.empty());
+  // A person is asked for nothing but what Delete always asks.
+  EXPECT_TRUE(scheduler_->Delete(id).ok());
+}
+
+TEST_F(SchedulerRemovalTest, AJobThatHasNotEndedStays) {
+  const std::string running = Submit();
+  scheduler_->Tick();
+  const std::string queued = Submit();
+  for (const std::string& id : {running, queued}) {
+    EXPECT_FALSE(scheduler_->RemoveJob(id, clock_.Now()).ok());
+    EXPECT_TRUE(HasFolder(id));
+  }
+  // Until the end is stored the attempt holds the files.
+  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_TRUE(absl::IsUnavailable(
+      scheduler_->RemoveCheckpoints(running, clock_.Now()).status()));
+  EXPECT_TRUE(files_.without_checkpoints.empty());
+}
+
+TEST_F(SchedulerRemovalTest, CheckpointsGoAndTheJobStays) {
+  const std::string id = Ended();
+  folders_.Begin();
+  folders_.Set(1000, {{id, 100, 60}});
+  const auto freed = scheduler_->RemoveCheckpoints(id, EndOf(id));
+  ASSERT_TRUE(freed.ok()) << freed.status();
+  EXPECT_EQ(*freed, 17);
+  EXPECT_THAT(kept_.forgotten, Contains(id));
+  EXPECT_THAT(files_.without_checkpoints, Contains(id));
+  EXPECT_TRUE(store_.Get(id).ok());
+  EXPECT_EQ(folders_.TotalBytes(), 940);
+}
+
+// The worker would read what is being removed.
+TEST_F(SchedulerRemovalTest, WhileCheckpointsGoTheJobIsNotTriedAgain) {
+  const std::string id = Ended();
+  absl::Status retried, pinned;
+  files_.on_remove_checkpoints = [&] {
+    retried = scheduler_->Retry(id).status();
+    pinned = scheduler_->SetPinned(id, true).status();
+  };
+  ASSERT_TRUE(scheduler_->RemoveCheckpoints(id, EndOf(id)).ok());
+  EXPECT_TRUE(absl::IsAborted(retried)) << retried;
+  EXPECT_TRUE(absl::IsAborted(pinned)) << pinned;
+  EXPECT_EQ(StateOf(id), State::kCancelled);
+  EXPECT_TRUE(scheduler_->Retry(id).ok());
+}
+
+TEST_F(SchedulerRemovalTest, WhileCheckpointsGoOtherJobsDo) {
+  const std::string id = Ended(), other = Ended();
+  absl::Status deleted, same;
+  files_.on_remove_checkpoints = [&] {
+    deleted = scheduler_->Delete(other).status();
+    same = scheduler_->Delete(id).status();
+  };
+  ASSERT_TRUE(scheduler_->RemoveCheckpoints(id, EndOf(id)).ok());
+  EXPECT_TRUE(deleted.ok()) << deleted;
+  EXPECT_TRUE(absl::IsAborted(same)) << same;
+  EXPECT_TRUE(scheduler_->Delete(id).ok());
+}
+
+// The files are there when the submission looks, and gone when its row comes.
+TEST_F(SchedulerRemovalTest, ASubmissionDoesNotMissWhatARuleRemovesMeanwhile) {
+  const std::string id = Ended();
+  absl::StatusOr<int64_t> removed = 0;
+  files_.on_create = [&] {
+    removed = scheduler_->RemoveJob(id, EndOf(id));
+    files_.on_create = {};
+  };
+  const absl::Status submitted = SubmitFrom(id);
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_TRUE(absl::IsAborted(submitted)) << submitted;
+  EXPECT_THAT(std::string(submitted.message()),
+              HasSubstr("files of job " + id + " were removed meanwhile"));
+  EXPECT_EQ(store_.Ids()->size(), 0u);
+  EXPECT_TRUE(files_.specs.empty()) << "nothing is left of the submission";
+}
+
+TEST_F(SchedulerRemovalTest, AJobGoesOnceItsRecordIsWritten) {
+  KeepRecords();
+  const std::string deleted = Ended(), collected = Ended();
+  ASSERT_TRUE(scheduler_->Delete(deleted).ok());
+  ASSERT_TRUE(scheduler_->RemoveJob(collected, EndOf(collected)).ok());
+  EXPECT_THAT(written_, testing::ElementsAre(deleted, collected));
+  // Nothing is written for a job that stays.
+  const std::string stays = Ended();
+  kept_.refusals[stays] = absl::FailedPreconditionError("it is needed");
+  EXPECT_FALSE(scheduler_->RemoveJob(stays, EndOf(stays)).ok());
+  EXPECT_THAT(written_, testing::SizeIs(2));
+}
+
+TEST_F(SchedulerRemovalTest, AFullDiskKeepsNoJobFromGoing) {
+  KeepRecords();
+  full_ = 1;
+  files_.make_room = [] { return true; };
+  const std::string first = Ended(), second = Ended();
+  ASSERT_TRUE(scheduler_->Delete(first).ok());
+  EXPECT_THAT(written_, testing::ElementsAre(first));
+  full_ = 2;
+  ASSERT_TRUE(scheduler_->Delete(second).ok());
+  EXPECT_THAT(written_, testing::SizeIs(1));
+  EXPECT_THAT(log_, Contains(HasSubstr("job " + second +
+                                       " goes without a record: the disk")));
+}
+
+TEST_F(SchedulerRemovalTest, APinnedJobIsKeptFromDelete) {
+  const std::string id = Ended();
+  EXPECT_TRUE(absl::IsNotFound(scheduler_->SetPinned("none", true).status()));
+  ASSERT_TRUE(scheduler_->SetPinned(id, true).ok());
+  EXPECT_THAT(kept_.pinned, Contains(id));
+  ASSERT_TRUE(scheduler_->SetPinned(id, false).ok());
+  EXPECT_THAT(kept_.pinned, testing::Not(Contains(id)));
 }
 
 }  // namespace

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/attempt_end.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <string>
+
+#include "tests/fakes/fake_job_files.h"
+
+namespace mpsd::jobs {
+namespace {
+
+// --- worker exit -------------------------------------------------------------
+
+using report::FailureKind;
+using report::StopReason;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kExit1 = 1 << 8;
+
+WorkerEnding Ending(LastWord last_word, int wait_status) {
+  WorkerEnding ending;
+  ending.last_word = std::move(last_word);
+  ending.wait_status = wait_status;
+  ending.log_tail = "THE TAIL\n";
+  return ending;
+}
+
+Outcome Done(std::optional<double> train_loss, std::optional<double> before,
+             std::optional<double> after) {
+  Outcome outcome;
+  outcome.output_path = "/adapter";
+  outcome.train_loss = train_loss;
+  outcome.eval_loss_before = before;
+  outcome.eval_loss_after = after;
+  outcome.metrics = {{"f1", 0.5}};
+  return outcome;
+}
+
+report::Failure Failed(FailureKind kind) { return {kind, "why"}; }
+
+TEST(DecideExit, DoneCarriesItsResult) {
+  const auto result = DecideExit(Ending(Done(1.0, 2.0, 3.0), 0));
+  EXPECT_EQ(result.reason, ExitReason::kDone);
+  EXPECT_EQ(result.message, "");
+  EXPECT_EQ(result.outcome.output_path, "/adapter");
+  EXPECT_EQ(result.outcome.train_loss, 1);
+  EXPECT_EQ(result.outcome.eval_loss_before, 2);
+  EXPECT_EQ(result.outcome.eval_loss_after, 3);
+  EXPECT_EQ(result.outcome.metrics, (Metrics{{"f1", 0.5}}));
+}
+
+TEST(DecideExit, AnAssertionOfMetalHasASentence) {
+  WorkerEnding ending = Ending({}, SIGABRT);
+  ending.log_tail = "step 3/9\n/x/MPSGraph.mm:1: failed assertion `bad axis'\n";
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kCrashed);
+  EXPECT_THAT(result.message, HasSubstr("SIGABRT (a failed assertion)"));
+  EXPECT_THAT(result.message, HasSubstr("Metal's graph compiler refused"));
+  EXPECT_THAT(result.message, HasSubstr("bad axis"));
+}
+
+TEST(DecideExit, AnAssertionThatATensorIsTooLargeIsFinal) {
+  WorkerEnding ending = Ending({}, SIGABRT);
+  ending.log_tail =
+      "MPSNDArray.mm: failed assertion `total bytes of NDArray > "
+      "2**32'";
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kOutOfMemory);
+  EXPECT_THAT(result.message, HasSubstr("per_device_train_batch_size"));
+}
+
+TEST(DecideExit, AnIndexBeyondItsTableIsTheDatasFault) {
+  WorkerEnding ending = Ending({}, SIGABRT);
+  ending.log_tail =
+      "Indexing.cu:1553: indexSelectSmallIndex: Assertion `srcIndex < "
+      "srcSelectDimSize` failed.\nCUDA error: device-side assert triggered\n";
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kRejected) << "never retried";
+  EXPECT_THAT(result.message, HasSubstr("vocab_size"));
+}
+
+TEST(DecideExit, NumbersThatMetalLostAreNotTheUsers) {
+  WorkerEnding ending = Ending(Failed(FailureKind::kNonFinite), kExit1);
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kNonFinite);
+  ending.log_tail = "Error: command buffer exited with error status.";
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCrashed);
+  ending.log_tail += "(00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)";
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kOutOfMemory);
+}
+
+TEST(DecideExit, DoneOutlivesACrashAtTheEnd) {
+  const auto result = DecideExit(Ending(Done({}, {}, {}), SIGABRT));
+  EXPECT_EQ(result.reason, ExitReason::kDone);
+  EXPECT_THAT(result.message, HasSubstr("SIGABRT"));
+}
+
+TEST(DecideExit, DoneWinsOverACancelThatCameTooLate) {
+  WorkerEnding ending = Ending(Done({}, {}, {}), 0);
+  ending.asked = Asked::kCancel;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kDone);
+}
+
+TEST(DecideExit, ReportedFailuresAreNotDressedUp) {
+  const std::pair<FailureKind, ExitReason> cases[] = {
+      {FailureKind::kRejected, ExitReason::kRejected},
+      {FailureKind::kOutOfMemory, ExitReason::kOutOfMemory},
+      {FailureKind::kNonFinite, ExitReason::kNonFinite}};
+  for (const auto& [kind, reason] : cases) {
+    const auto result = DecideExit(Ending(Failed(kind), kExit1));
+    EXPECT_EQ(result.reason, reason);
+    EXPECT_EQ(result.message, "why");
+  }
+}
+
+TEST(DecideExit, AFaultOfTheMachineIsKnownByItsErrno) {
+  report::Failure failure{FailureKind::kRejected, "/out: read-only", EROFS};
+  WorkerEnding ending = Ending(failure, kExit1);
+  ending.asked = Asked::kPreempt;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kMachine);
+  EXPECT_EQ(DecideExit(ending).message, "/out: read-only");
+  for (const int64_t error : {int64_t{ENOENT}, int64_t{0}}) {
+    failure.error = error;
+    EXPECT_EQ(DecideExit(Ending(failure, kExit1)).reason,
+              ExitReason::kRejected);
+  }
+}
+
+TEST(DecideExit, AnInternalErrorIsACrashWithItsLog) {
+  const auto result =
+      DecideExit(Ending(Failed(FailureKind::kInternal), kExit1));
+  EXPECT_EQ(result.reason, ExitReason::kCrashed);
+  EXPECT_THAT(result.message, HasSubstr("why"));
+  EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
+}
+
+TEST(DecideExit, SignalsHaveNames) {
+  const std::pair<int, const char*> cases[] = {
+      {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGKILL, "SIGKILL"},
+      {SIGBUS, "SIGBUS"},   {SIGTERM, "SIGTERM"}, {SIGUSR2, "signal "}};
+  for (const auto& [number, name] : cases) {
+    const auto result = DecideExit(Ending({}, number));
+    EXPECT_EQ(result.reason, ExitReason::kCrashed);
+    EXPECT_THAT(result.message, HasSubstr(name));
+    EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
+  }
+}
+
+TEST(DecideExit, ExitZeroWithoutAResultIsACrash) {
+  const auto result = DecideExit(Ending({}, 0));
+  EXPECT_EQ(result.reason, ExitReason::kCrashed);
+  EXPECT_THAT(result.message, HasSubstr("exited with status 0"));
+}
+
+TEST(DecideExit, HungIsNotTheSigkillThatEndedIt) {
+  WorkerEnding ending = Ending({}, SIGKILL);
+  ending.hung = true;
+  ending.silence = absl::Seconds(600.25);
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kHung);
+  EXPECT_THAT(result.message, Not(HasSubstr("SIGKILL")));
+  EXPECT_THAT(result.message, HasSubstr("killed after 10m0.2s without"));
+  EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
+}
+
+TEST(DecideExit, NonsenseBeatsEverythingButACancel) {
+  WorkerEnding ending = Ending(Done({}, {}, {}), SIGKILL);
+  ending.protocol_error = "no JSON";
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kProtocolError);
+  EXPECT_THAT(result.message, HasSubstr("no JSON"));
+  ending.last_word = {};
+  ending.asked = Asked::kCancel;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCancelled);
+}
+
+TEST(DecideExit, ACancelledWorkerIsCancelledHoweverItEnds) {
+  for (int status : {0, kExit1, SIGKILL, SIGSEGV}) {
+    for (const LastWord& word : {LastWord(), LastWord(report::Stopped{}),
+                                 LastWord(Failed(FailureKind::kInternal))}) {
+      WorkerEnding ending = Ending(word, status);
+      ending.asked = Asked::kCancel;
+      EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCancelled);
+    }
+  }
+}
+
+TEST(DecideExit, PreemptedHoweverItStopped) {
+  WorkerEnding ending = Ending(report::Stopped{}, 0);
+  ending.asked = Asked::kPreempt;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kPreempted);
+  ending = Ending({}, SIGKILL);
+  ending.asked = Asked::kPreempt;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kPreempted);
+  EXPECT_THAT(DecideExit(ending).message, HasSubstr("SIGKILL"));
+  ending.killed_after_grace = true;
+  EXPECT_THAT(DecideExit(ending).message, HasSubstr("grace"));
+}
+
+TEST(DecideExit, AUserErrorFoundWhilePreemptingIsAUserError) {
+  WorkerEnding ending = Ending(Failed(FailureKind::kRejected), kExit1);
+  ending.asked = Asked::kPreempt;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kRejected);
+}
+
+TEST(DecideExit, StoppingUnaskedIsNonsense) {
+  EXPECT_EQ(DecideExit(Ending(report::Stopped{}, 0)).reason,
+            ExitReason::kProtocolError);
+}
+
+// --- blame -------------------------------------------------------------------
+
+// The table of attempt_end.h, once more and by hand.
+TEST(BlamedPartyFor, FollowsTheTable) {
+  const std::map<ExitReason, BlamedParty> expected = {
+      {ExitReason::kDone, BlamedParty::kNobody},
+      {ExitReason::kCancelled, BlamedParty::kNobody},
+      {ExitReason::kPreempted, BlamedParty::kNobody},
+      {ExitReason::kRejected, BlamedParty::kJob},
+      {ExitReason::kOutOfMemory, BlamedParty::kJob},
+      {ExitReason::kNonFinite, BlamedParty::kJob},
+      {ExitReason::kCrashed, BlamedParty::kJob},
+      {ExitReason::kHung, BlamedParty::kJob},
+      {ExitReason::kProtocolError, BlamedParty::kJob},
+      {ExitReason::kTimeLimit, BlamedParty::kJob},
+      {ExitReason::kMachine, BlamedParty::kMachine},
+      {ExitReason::kInterrupted, BlamedParty::kInterruption}};
+  for (ExitReason reason : kAllExitReasons) {
+    ASSERT_TRUE(expected.contains(reason)) << Name(reason);
+    EXPECT_EQ(BlamedPartyFor(reason), expected.at(reason)) << Name(reason);
+  }
+}
+
+TEST(BlamedParty, HasALabel) {
+  EXPECT_EQ(Name(BlamedParty::kNobody), "nobody");
+  EXPECT_EQ(Name(BlamedParty::kJob), "job");
+  EXPECT_EQ(Name(BlamedParty::kMachine), "machine");
+  EXPECT_EQ(Name(BlamedParty::kInterruption), "interruption");
+}
+
+TEST(IsForGood, OnlyWhatTheJobWouldDoAgain) {
+  for (ExitReason reason : kAllExitReasons) {
+    EXPECT_EQ(IsForGood(reason), reason == ExitReason::kRejected ||
+                                     reason == ExitReason::kOutOfMemory ||
+                                     reason == ExitReason::kNonFinite ||
+                                     reason == ExitReason::kTimeLimit)
+        << Name(reason);
+    if (IsForGood(reason)) {
+      EXPECT_EQ(BlamedPartyFor(reason), BlamedParty::kJob) << Name(reason);
+    }
+  }
+}
+
+// --- verdict -----------------------------------------------------------------
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class VerdictTest : public testing::Test {
+ protected:
+  VerdictTest() {
+    job_.id = "J";
+    job_.spec_json =
+        R"({"model": "/models/tiny", "dataset": {"train": "/data/t.jsonl"}})";
+    files_.specs["J"] = job_.spec_json;
+    files_.paths = {"/models/tiny", "/data/t.jsonl"};
+  }
+  Verdict Judge(ExitReason reason) {
+    WorkerListener::Result result;
+    result.reason = reason;
+    result.message = "why";
+    return JudgeEnd(result, job_, /*min_free_bytes=*/1000, files_);
+  }
+
+  Job job_;
+  fakes::FakeJobFiles files_;
+};
+
+TEST_F(VerdictTest, AnErrorThatTheDiskDoesNotExplainStays) {
+  const Verdict verdict = Judge(ExitReason::kCrashed);
+  EXPECT_EQ(verdict.result.reason, ExitReason::kCrashed);
+  EXPECT_EQ(verdict.result.message, "why");
+  EXPECT_THAT(verdict.job_lacks, IsEmpty());
+  EXPECT_THAT(verdict.disk_lacks, IsEmpty());
+}
+
+TEST_F(VerdictTest, AFileThatIsAwayIsTheMachinesFault) {
+  files_.paths.erase("/data/t.jsonl");
+  for (ExitReason reason :
+       {ExitReason::kCrashed, ExitReason::kRejected, ExitReason::kMachine}) {
+    const Verdict verdict = Judge(reason);
+    EXPECT_EQ(verdict.result.reason, ExitReason::kMachine);
+    EXPECT_THAT(verdict.result.message, HasSubstr("'/data/t.jsonl'"));
+    EXPECT_THAT(verdict.result.message, HasSubstr("; why"));
+    EXPECT_THAT(verdict.job_lacks, HasSubstr("dataset.train"));
+  }
+}
+
+TEST_F(VerdictTest, AFullDiskExplainsACrashAndNoRejection) {
+  files_.free_bytes = 999;
+  EXPECT_EQ(Judge(ExitReason::kCrashed).result.reason, ExitReason::kMachine);
+  EXPECT_THAT(Judge(ExitReason::kCrashed).disk_lacks,
+              HasSubstr("--min-free-bytes"));
+  EXPECT_EQ(Judge(ExitReason::kRejected).result.reason, ExitReason::kRejected);
+}
+
+TEST_F(VerdictTest, TheDiskIsNoExcuseForOtherEnds) {
+  files_.paths.clear();
+  files_.free_bytes = 0;
+  for (ExitReason reason :
+       {ExitReason::kDone, ExitReason::kHung, ExitReason::kOutOfMemory,
+        ExitReason::kPreempted, ExitReason::kCancelled}) {
+    EXPECT_EQ(Judge(reason).result.reason, reason);
+  }
+}
+
+TEST_F(VerdictTest, AnInterruptionTellsTheMachineFromMpsd) {
+  EXPECT_THAT(Interruption(job_, "boot 2").message,
+              HasSubstr("mpsd or the machine"));
+  job_.boot_id = "boot 2";
+  EXPECT_EQ(Interruption(job_, "boot 2").message,
+            "mpsd ended while the job ran");
+  EXPECT_EQ(Interruption(job_, "boot 3").message,
+            "the machine went down while the job ran");
+  EXPECT_EQ(Interruption(job_, "").reason, ExitReason::kInterrupted);
+}
+
+// --- retry -------------------------------------------------------------------
+
+using testing::HasSubstr;
+
+const absl::Time kNow = absl::FromUnixSeconds(1000);
+const RetryPolicy kPolicy = {3, 5, absl::Seconds(10), absl::Seconds(60)};
+
+NextState Next(ExitReason reason, const Job& job = {}) {
+  WorkerListener::Result result;
+  result.reason = reason;
+  result.message = "why";
+  return DecideNext(kPolicy, job, result, kNow);
+}
+
+TEST(DecideNext, DoneSucceeds) {
+  EXPECT_EQ(Next(ExitReason::kDone).state, State::kSucceeded);
+  Job job;
+  job.cancel_requested = true;
+  EXPECT_EQ(Next(ExitReason::kDone, job).state, State::kSucceeded);
+}
+
+TEST(DecideNext, WhatWouldEndTheSameWayIsNotTriedAgain) {
+  for (ExitReason reason : {ExitReason::kRejected, ExitReason::kOutOfMemory,
+                            ExitReason::kNonFinite}) {
+    EXPECT_EQ(Next(reason).state, State::kFailed) << Name(reason);
+    EXPECT_EQ(Next(reason).message, "why");
+    EXPECT_EQ(Next(reason).not_before, std::nullopt);
+  }
+}
+
+TEST(DecideNext, QueuesOnlyWhatMayReturn) {
+  for (ExitReason reason : kAllExitReasons) {
+    EXPECT_EQ(Next(reason).state == State::kQueued, MayReturn(reason))
+        << Name(reason);
+  }
+}
+
+TEST(DecideNext, FailuresAreTriedAgainUpToTheLimit) {
+  for (ExitReason reason :
+       {ExitReason::kCrashed, ExitReason::kHung, ExitReason::kProtocolError}) {
+    Job job;
+    NextState next = Next(reason, job);
+    EXPECT_EQ(next.state, State::kQueued) << Name(reason);
+    EXPECT_EQ(next.failures, 1);
+    EXPECT_EQ(next.not_before, kNow + absl::Seconds(10));
+    EXPECT_THAT(next.message, HasSubstr("why"));
+    job.failures = 1;
+    next = Next(reason, job);
+    EXPECT_EQ(next.state, State::kQueued);
+    EXPECT_EQ(next.not_before, kNow + absl::Seconds(20));
+    job.failures = 2;
+    next = Next(reason, job);
+    EXPECT_EQ(next.state, State::kFailed);
+    EXPECT_EQ(next.failures, 3);
+    EXPECT_THAT(next.message, HasSubstr("3 failures in a row: why"));
+  }
+}
+
+TEST(DecideNext, ACancelEndsEverythingElse) {
+  Job job;
+  job.cancel_requested = true;
+  for (ExitReason reason :
+       {ExitReason::kCancelled, ExitReason::kCrashed, ExitReason::kHung,
+        ExitReason::kPreempted, ExitReason::kOutOfMemory}) {
+    EXPECT_EQ(Next(reason, job).state, State::kCancelled) << Name(reason);
+  }
+}
+
+TEST(DecideNext, PreemptionIsNoFailure) {
+  Job job;
+  job.failures = 2;
+  const NextState next = Next(ExitReason::kPreempted, job);
+  EXPECT_EQ(next.state, State::kQueued);
+  EXPECT_EQ(next.failures, 2);
+  EXPECT_EQ(next.not_before, std::nullopt);
+}
+
+TEST(DecideNext, TheMachinesFaultIsNotCounted) {
+  Job job;
+  job.failures = 2;
+  job.interruptions = 4;
+  const NextState next = Next(ExitReason::kMachine, job);
+  EXPECT_EQ(next.state, State::kQueued);
+  EXPECT_EQ(next.failures, 2);
+  EXPECT_EQ(next.interruptions, 4);
+  EXPECT_FALSE(next.behind);
+  EXPECT_EQ(next.message, "why");
+}
+
+TEST(DecideNext, InterruptionsHaveALimitOfTheirOwn) {
+  Job job;
+  job.failures = 2;
+  absl::Duration wait = absl::Seconds(10);
+  for (int32_t count = 1; count < 5; ++count) {
+    const NextState next = Next(ExitReason::kInterrupted, job);
+    ASSERT_EQ(next.state, State::kQueued) << count;
+    EXPECT_EQ(next.interruptions, count);
+    EXPECT_EQ(next.failures, 2);
+    EXPECT_TRUE(next.behind);
+    EXPECT_EQ(next.not_before, kNow + wait);
+    job.interruptions = next.interruptions;
+    wait = std::min(2 * wait, absl::Seconds(60));
+  }
+  const NextState last = Next(ExitReason::kInterrupted, job);
+  EXPECT_EQ(last.state, State::kFailed);
+  EXPECT_THAT(last.message, HasSubstr("5 interruptions in a row without a new "
+                                      "checkpoint between: why"));
+  EXPECT_THAT(last.message, HasSubstr("mpsctl retry"));
+}
+
+TEST(DecideNext, AnInterruptedAttemptThatAdvancedIsNotCounted) {
+  Job job;
+  job.advanced = true;
+  const NextState next = Next(ExitReason::kInterrupted, job);
+  EXPECT_EQ(next.state, State::kQueued);
+  EXPECT_EQ(next.interruptions, 0);
+  EXPECT_FALSE(next.behind);
+  EXPECT_EQ(next.not_before, std::nullopt);
+  EXPECT_EQ(next.message, "why; it resumes from its last checkpoint");
+}
+
+TEST(DecideNext, AJobThatWasAskedForAnewReturnsHoweverItEnded) {
+  Job job;
+  job.fresh = true;
+  job.failures = 2;
+  job.interruptions = 4;
+  for (const ExitReason reason : kAllExitReasons) {
+    const NextState next = Next(reason, job);
+    if (reason == ExitReason::kTimeLimit) {
+      EXPECT_EQ(next.state, State::kFailed);
+      continue;
+    }
+    EXPECT_EQ(next.state, State::kQueued) << Name(reason);
+    EXPECT_EQ(next.failures, 0);
+    EXPECT_EQ(next.interruptions, 0);
+    EXPECT_EQ(next.message, "runs again from scratch, as was asked");
+  }
+  job.cancel_requested = true;
+  EXPECT_EQ(Next(ExitReason::kCrashed, job).state, State::kCancelled);
+}
+
+TEST(Backoff, DoublesUpToTheCap) {
+  EXPECT_EQ(Backoff(kPolicy, 1), absl::Seconds(10));
+  EXPECT_EQ(Backoff(kPolicy, 2), absl::Seconds(20));
+  EXPECT_EQ(Backoff(kPolicy, 3), absl::Seconds(40));
+  EXPECT_EQ(Backoff(kPolicy, 4), absl::Seconds(60));
+  EXPECT_EQ(Backoff(kPolicy, 1000000), absl::Seconds(60));
+}
+
+}  // namespace
+}  // namespace mpsd::jobs

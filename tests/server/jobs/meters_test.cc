@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/meters.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/report/stage_names.h"
+#include "server/jobs/exported_metrics.h"
+#include "server/jobs/worker_launcher.h"
+#include "tests/fakes/fake_clock.h"
+
+namespace mpsd::jobs {
+namespace {
+
+// --- device meter ------------------------------------------------------------
+
+constexpr absl::Duration At(int seconds) { return absl::Seconds(seconds); }
+
+TEST(DeviceMeter, MeasuresFromItsBeginningOn) {
+  const DeviceMeter meter(At(100));
+  EXPECT_TRUE(meter.is_running());
+  EXPECT_EQ(meter.Measured(At(100)), At(0));
+  EXPECT_EQ(meter.Measured(At(130)), At(30));
+}
+
+TEST(DeviceMeter, LeavesOutWhatLiesBetweenStopAndGoOn) {
+  DeviceMeter meter(At(0));
+  meter.Stop(At(10));
+  EXPECT_FALSE(meter.is_running());
+  EXPECT_EQ(meter.Measured(At(1000)), At(10));
+  meter.GoOn(At(1000));
+  EXPECT_EQ(meter.Measured(At(1005)), At(15));
+}
+
+TEST(DeviceMeter, ASecondCallOfAKindDoesNothing) {
+  DeviceMeter meter(At(0));
+  meter.GoOn(At(5));
+  EXPECT_EQ(meter.Measured(At(10)), At(10));
+  meter.Stop(At(10));
+  meter.Stop(At(20));
+  EXPECT_EQ(meter.Measured(At(20)), At(10));
+}
+
+TEST(DeviceMeter, NeverRunsBackwards) {
+  DeviceMeter meter(At(100));
+  EXPECT_EQ(meter.Measured(At(90)), At(0));
+  meter.Stop(At(90));
+  EXPECT_EQ(meter.Measured(At(200)), At(0));
+}
+
+// --- phase clock -------------------------------------------------------------
+
+absl::Duration Second(double seconds) { return absl::Seconds(seconds); }
+
+report::Progress TimedStep(double seconds, std::optional<double> data_wait) {
+  report::Progress progress;
+  progress.seconds = seconds;
+  progress.data_wait_seconds = data_wait;
+  return progress;
+}
+
+// Seconds by phase; phases without any are left out. The phases of a worker
+// that started at 100 s add up to its age.
+std::map<Phase, double> SpentAt(const PhaseClock& clock, absl::Duration now) {
+  std::map<Phase, double> seconds;
+  absl::Duration sum;
+  for (const auto& [phase, time] : clock.Spent(now)) {
+    EXPECT_GE(time, absl::ZeroDuration()) << Name(phase);
+    if (time > absl::ZeroDuration()) seconds[phase] = ToDoubleSeconds(time);
+    sum += time;
+  }
+  EXPECT_EQ(sum, now - Second(100));
+  return seconds;
+}
+using Seconds = std::map<Phase, double>;
+
+TEST(PhaseClock, AWholeRun) {
+  PhaseClock clock(Second(100));
+  clock.Staged("loading model", Second(101));
+  clock.Staged("resuming at step 5", Second(110));
+  clock.Staged(report::kStageTraining, Second(120));
+  clock.Staged(report::kStageEvaluating, Second(120));
+  clock.Evaluated(5, Second(125));
+  clock.Stepped(TimedStep(10, 2), Second(135));
+  clock.Staged(report::kStageSaving, Second(135));
+  clock.Saved(3, Second(138));
+  clock.Staged(report::kStagePredicting, Second(138));
+  clock.Staged(report::kStageSaving, Second(145));
+  EXPECT_EQ(SpentAt(clock, Second(150)), (Seconds{{Phase::kLoad, 20},
+                                                  {Phase::kTrain, 8},
+                                                  {Phase::kDataWait, 2},
+                                                  {Phase::kEvaluate, 12},
+                                                  {Phase::kSave, 8}}));
+}
+
+TEST(PhaseClock, WhatGoesOnCountsBeforeItIsReported) {
+  PhaseClock clock(Second(100));
+  EXPECT_EQ(SpentAt(clock, Second(107)), (Seconds{{Phase::kLoad, 7}}));
+  clock.Staged(report::kStageTraining, Second(110));
+  EXPECT_EQ(SpentAt(clock, Second(700)),
+            (Seconds{{Phase::kLoad, 10}, {Phase::kTrain, 590}}));
+  clock.Staged(report::kStageEvaluating, Second(700));
+  EXPECT_EQ(SpentAt(clock, Second(4300)), (Seconds{{Phase::kLoad, 10},
+                                                   {Phase::kTrain, 590},
+                                                   {Phase::kEvaluate, 3600}}));
+}
+
+TEST(PhaseClock, APauseInterruptsThePhaseThatGoesOn) {
+  PhaseClock clock(Second(100));
+  clock.Staged(report::kStageEvaluating, Second(100));
+  clock.Halted(Second(103));
+  clock.Halted(Second(104));
+  EXPECT_EQ(SpentAt(clock, Second(3703)),
+            (Seconds{{Phase::kEvaluate, 3}, {Phase::kPaused, 3600}}));
+  clock.Resumed(Second(3703));
+  clock.Resumed(Second(3704));
+  // The worker's seconds count the pause: those are not believed.
+  clock.Evaluated(3610, Second(3710));
+  EXPECT_EQ(SpentAt(clock, Second(3710)),
+            (Seconds{{Phase::kEvaluate, 10}, {Phase::kPaused, 3600}}));
+}
+
+TEST(PhaseClock, ACheckpointEndsALongPause) {
+  PhaseClock clock(Second(100));
+  clock.Staged(report::kStageTraining, Second(100));
+  clock.Halted(Second(110));
+  clock.Staged(report::kStageSaving, Second(710));
+  clock.Saved(5, Second(715));
+  EXPECT_EQ(
+      SpentAt(clock, Second(715)),
+      (Seconds{{Phase::kTrain, 10}, {Phase::kPaused, 600}, {Phase::kSave, 5}}));
+}
+
+// A worker of an earlier release announces neither its training nor what it
+// saves.
+TEST(PhaseClock, ReportsAloneAreEnough) {
+  PhaseClock clock(Second(100));
+  clock.Stepped(TimedStep(5, 1), Second(120));
+  clock.Saved(4, Second(130));
+  clock.Evaluated(2, Second(140));
+  EXPECT_EQ(SpentAt(clock, Second(140)), (Seconds{{Phase::kLoad, 15},
+                                                  {Phase::kTrain, 18},
+                                                  {Phase::kDataWait, 1},
+                                                  {Phase::kEvaluate, 2},
+                                                  {Phase::kSave, 4}}));
+}
+
+TEST(PhaseClock, NoStageLoadsOnceTheTrainingHasBegun) {
+  PhaseClock clock(Second(100));
+  clock.Staged(report::kStageTraining, Second(100));
+  clock.Staged("counting sheep", Second(101));
+  EXPECT_EQ(SpentAt(clock, Second(110)), (Seconds{{Phase::kTrain, 10}}));
+}
+
+// Reports wait in the socket while the store is slow.
+TEST(PhaseClock, StepsThatArriveTogetherShareTheirTime) {
+  PhaseClock clock(Second(100));
+  clock.Staged(report::kStageTraining, Second(100));
+  clock.Stepped(TimedStep(5, 4), Second(110));
+  clock.Stepped(TimedStep(5, 4), Second(110));
+  clock.Stepped(TimedStep(5, 0), Second(115));
+  EXPECT_EQ(SpentAt(clock, Second(115)),
+            (Seconds{{Phase::kTrain, 7}, {Phase::kDataWait, 8}}));
+}
+
+TEST(PhaseClock, NoSecondsAreBelievedThatDidNotPass) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (double wrong : {1e300, infinity, -infinity, -1.0,
+                       std::numeric_limits<double>::quiet_NaN()}) {
+    PhaseClock clock(Second(100));
+    clock.Stepped(TimedStep(wrong, wrong), Second(101));
+    clock.Stepped(TimedStep(1, wrong), Second(102));
+    clock.Evaluated(wrong, Second(103));
+    clock.Saved(wrong, Second(104));
+    SpentAt(clock, Second(105));
+  }
+}
+
+TEST(PhaseClock, APhasesNameIsItsLabel) {
+  std::set<std::string> names;
+  for (Phase phase : kAllPhases) names.insert(std::string(Name(phase)));
+  EXPECT_EQ(names, (std::set<std::string>{"load", "train", "data_wait",
+                                          "evaluate", "save", "paused"}));
+}
+
+// --- step rate ---------------------------------------------------------------
+
+Progress Step(int64_t step, int64_t tokens, double seconds) {
+  Progress progress;
+  progress.step = step;
+  progress.total_steps = 100;
+  progress.tokens = tokens;
+  progress.seconds = seconds;
+  return progress;
+}
+
+TEST(StepRate, SharesOfPaddingAndWaiting) {
+  StepRate rate;
+  Progress progress = Step(1, 60, 2);
+  rate.Apply(progress);
+  EXPECT_FALSE(progress.padding_ratio.has_value());
+  EXPECT_FALSE(progress.data_wait_ratio.has_value());
+  progress.padded_tokens = 80;
+  progress.data_wait_seconds = 0.5;
+  rate.Apply(progress);
+  EXPECT_EQ(progress.padding_ratio, 0.25);
+  EXPECT_EQ(progress.data_wait_ratio, 0.25);
+  Progress without = Step(2, 0, 0);
+  without.padded_tokens = 0;
+  without.data_wait_seconds = 0;
+  rate.Apply(without);
+  EXPECT_FALSE(without.padding_ratio.has_value());
+  EXPECT_FALSE(without.data_wait_ratio.has_value());
+}
+
+TEST(StepRate, TheFirstStepStandsAlone) {
+  StepRate rate;
+  Progress progress = Step(1, 500, 2);
+  rate.Apply(progress);
+  EXPECT_DOUBLE_EQ(progress.tokens_per_second, 250);
+  EXPECT_DOUBLE_EQ(progress.eta_seconds, 99 * 2);
+}
+
+TEST(StepRate, LaterStepsWeighATenth) {
+  StepRate rate;
+  Progress progress = Step(1, 500, 2);
+  rate.Apply(progress);
+  progress = Step(2, 1500, 4);
+  rate.Apply(progress);
+  EXPECT_DOUBLE_EQ(progress.tokens_per_second, 600 / 2.2);
+  EXPECT_DOUBLE_EQ(progress.eta_seconds, 98 * 2.2);
+}
+
+TEST(StepRate, NothingIsLeftAtTheEnd) {
+  StepRate rate;
+  Progress progress = Step(100, 500, 2);
+  rate.Apply(progress);
+  EXPECT_EQ(progress.eta_seconds, 0);
+  progress = Step(101, 500, 2);
+  rate.Apply(progress);
+  EXPECT_EQ(progress.eta_seconds, 0);
+}
+
+TEST(TimeLeft, IsUnknownBeforeTheFirstStep) {
+  EXPECT_EQ(TimeLeft(Job()), std::nullopt);
+}
+
+// Another attempt goes on from the checkpoint, not from the last step.
+TEST(TimeLeft, CountsFromTheLastCheckpoint) {
+  StepRate rate;
+  Job job;
+  job.progress = Step(60, 500, 2);
+  rate.Apply(*job.progress);
+  EXPECT_EQ(TimeLeft(job), absl::Seconds(200));
+  job.durable_step = 50;
+  EXPECT_EQ(TimeLeft(job), absl::Seconds(100));
+}
+
+TEST(TimeLeft, OfAJobWhoseLastStepsWereNotSaved) {
+  StepRate rate;
+  Job job;
+  job.progress = Step(100, 500, 2);
+  rate.Apply(*job.progress);
+  job.durable_step = 90;
+  EXPECT_EQ(TimeLeft(job), absl::Seconds(20));
+  job.durable_step = 110;
+  EXPECT_EQ(TimeLeft(job), absl::ZeroDuration());
+}
+
+TEST(TimeLeft, IsUnknownWhereTheWorkersTimeIsNone) {
+  Job job;
+  job.progress = Step(1, 500, std::nan(""));
+  StepRate().Apply(*job.progress);
+  EXPECT_EQ(TimeLeft(job), std::nullopt);
+  job.progress = Step(1, 500, -3);
+  StepRate().Apply(*job.progress);
+  EXPECT_EQ(TimeLeft(job), absl::ZeroDuration());
+}
+
+TEST(StepRate, AStepWithoutTimeHasNoRate) {
+  StepRate rate;
+  Progress progress = Step(1, 500, 0);
+  rate.Apply(progress);
+  EXPECT_EQ(progress.tokens_per_second, 0);
+}
+
+// --- started job -------------------------------------------------------------
+
+StartedJob Describe(const spec::TrainSpec& spec) {
+  Job job;
+  job.id = "J1";
+  job.name = "night run";
+  job.owner = "ada";
+  job.start_time = absl::UnixEpoch() + absl::Seconds(5);
+  return DescribeStart(job, spec, absl::UnixEpoch());
+}
+
+TEST(StartedJob, HasTheWordsOfTheJob) {
+  spec::TrainSpec spec;
+  spec.task = spec::Task::kSeqCls;
+  const StartedJob job = Describe(spec);
+  EXPECT_EQ(job.id, "J1");
+  EXPECT_EQ(job.name, "night run");
+  EXPECT_EQ(job.owner, "ada");
+  EXPECT_EQ(job.task, "SEQ_CLS");
+  EXPECT_EQ(job.queue_wait, absl::Seconds(5));
+  EXPECT_EQ(job.time_left, std::nullopt);
+}
+
+TEST(StartedJob, TellsTheTimeLeftOfAJobThatRanBefore) {
+  Job job;
+  job.start_time = absl::UnixEpoch();
+  job.durable_step = 4;
+  job.progress.emplace();
+  job.progress->step = 6;
+  job.progress->total_steps = 8;
+  job.progress->eta_seconds = 20;
+  EXPECT_EQ(DescribeStart(job, {}, absl::UnixEpoch()).time_left,
+            absl::Seconds(40));
+}
+
+// The folder's path says where somebody keeps things, its name what it is.
+TEST(StartedJob, NamesTheModelByItsIdOrElseItsFolder) {
+  spec::TrainSpec spec;
+  EXPECT_EQ(Describe(spec).model, "");
+  spec.model = "/models/tiny";
+  EXPECT_EQ(Describe(spec).model, "tiny");
+  spec.model += "/";
+  EXPECT_EQ(Describe(spec).model, "tiny");
+  spec.model_id = "org/tiny";
+  EXPECT_EQ(Describe(spec).model, "org/tiny");
+}
+
+// --- hang limit --------------------------------------------------------------
+
+constexpr absl::Duration kConfigured = absl::Minutes(10);
+
+class HangLimitTest : public testing::Test {
+ protected:
+  absl::Duration After(absl::Duration duration) {
+    clock_.Advance(duration);
+    return clock_.Monotonic();
+  }
+  fakes::FakeClock clock_;
+  HangLimit limit_{kConfigured, absl::ZeroDuration(), clock_.Monotonic()};
+};
+
+TEST_F(HangLimitTest, IsAsConfiguredForAQuickWorker) {
+  EXPECT_EQ(limit_.deadline(), kConfigured);
+  for (int i = 0; i < 100; ++i) limit_.Stepped(After(absl::Seconds(5)), 5);
+  EXPECT_EQ(limit_.limit(), kConfigured);
+  EXPECT_EQ(limit_.deadline(), clock_.Monotonic() + kConfigured);
+}
+
+TEST_F(HangLimitTest, GrowsWithTheSlowestStep) {
+  for (int i = 0; i < 15; ++i) limit_.Heard(After(absl::Minutes(1)));
+  limit_.Stepped(After(absl::Minutes(1)), 16 * 60);
+  EXPECT_EQ(limit_.limit(), absl::Minutes(48));
+  limit_.Stepped(After(absl::Minutes(1)), 60);  // and stays
+  EXPECT_EQ(limit_.limit(), absl::Minutes(48));
+}
+
+TEST_F(HangLimitTest, GrowsWithASilenceThatTheWorkerBroke) {
+  limit_.Heard(After(absl::Minutes(9)));
+  EXPECT_EQ(limit_.limit(), absl::Minutes(27));
+  EXPECT_EQ(limit_.heard_at(), absl::Minutes(9));
+}
+
+TEST_F(HangLimitTest, KnowsWhatAnEarlierAttemptTook) {
+  const HangLimit limit(kConfigured, absl::Minutes(20), absl::ZeroDuration());
+  EXPECT_EQ(limit.limit(), absl::Hours(1));
+  for (const double seconds : {1e30, HUGE_VAL, std::nan("")}) {
+    const HangLimit bounded(kConfigured, absl::Seconds(seconds),
+                            absl::ZeroDuration());
+    EXPECT_LE(bounded.limit(), absl::Hours(3)) << seconds;
+  }
+}
+
+TEST_F(HangLimitTest, AWorkersNumbersAreBoundedByWhatPassed) {
+  for (const double seconds : {1e30, -1e30, -1.0, HUGE_VAL, std::nan("")}) {
+    limit_.Stepped(After(absl::Seconds(1)), seconds);
+  }
+  EXPECT_EQ(limit_.limit(), kConfigured);
+}
+
+}  // namespace
+}  // namespace mpsd::jobs
