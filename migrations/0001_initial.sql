@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Times are microseconds since 1970-01-01 UTC. Numbers of states and of event
--- kinds are those of server/jobs/job.h and server/store/event_body.cc; they are
+-- kinds are those of server/jobs/job.h and server/store/job_row.cc; they are
 -- never reused.
 
 CREATE TABLE jobs (

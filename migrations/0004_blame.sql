@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Whose fault it was that attempts ended early (server/jobs/blame.h), what a
--- job needs of the machine, and jobs that are tried again.
+-- Whose fault it was that attempts ended early (server/jobs/attempt_end.h),
+-- what a job needs of the machine, and jobs that are tried again.
 
 -- Interrupted attempts in a row, without a new checkpoint between them.
 ALTER TABLE jobs ADD COLUMN interruptions INTEGER NOT NULL DEFAULT 0

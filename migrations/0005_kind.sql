@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- What a job does with the device: the numbers of server/jobs/job_kind.h. Older
+-- What a job does with the device: the numbers of server/jobs/job.h. Older
 -- rows are training jobs. The CHECK lists no known numbers, so a new kind needs
 -- no migration; the code that reads a row refuses an unknown number.
 

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- The tokens by which clients prove who they are (server/access/token_book.h).
 -- Of a token's secret the row has only the SHA-256, whose first 12 digits are
--- the token's id. `role`: the numbers of server/access/caller.h. The CHECK
+-- the token's id. `role`: the numbers of server/access/rules.h. The CHECK
 -- lists no known numbers, so a new role needs no migration.
 
 CREATE TABLE tokens (

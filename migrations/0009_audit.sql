@@ -6,7 +6,7 @@ CREATE TABLE audit (
   number INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used twice
   time_us INTEGER NOT NULL,
   user TEXT NOT NULL,        -- '': a caller that was not known
-  -- Numbers of server/access/caller.h.
+  -- Numbers of server/access/rules.h.
   role INTEGER NOT NULL,
   way INTEGER NOT NULL,
   credential TEXT NOT NULL,  -- names one, but is no secret

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Which jobs use which models: server/models/model_uses.h.
+-- Which jobs use which models: server/models/model_book.h.
 
 CREATE INDEX jobs_by_model ON jobs (model, state);
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/access/caller.h"
+#include "server/access/rules.h"
 
 namespace mpsd {
 namespace {

@@ -21,7 +21,7 @@
 #include "server/command_runner.h"
 #include "server/descriptor_limit.h"
 #include "server/log.h"
-#include "server/models/hub_models.h"
+#include "server/models/model_book.h"
 #include "server/socket_group.h"
 #include "server/worker_surroundings.h"
 

@@ -11,8 +11,7 @@
 #include "core/base/small_file.h"
 #include "core/host/golden_environment.h"
 #include "core/host/platform.h"
-#include "server/doctor/disk_speed.h"
-#include "server/doctor/selftest_verdict.h"
+#include "server/doctor/disk_gates.h"
 #include "server/doctor/texts.h"
 #include "server/doctor/worker_gates.h"
 

@@ -13,10 +13,9 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/host/environment.h"
-#include "server/doctor/examiner.h"
+#include "server/doctor/judge.h"
 #include "server/doctor/service_file.h"
 #include "server/jobs/job_manager.h"
-#include "server/supervisor/gates_run.h"
 #include "server/supervisor/tested_launcher.h"
 
 namespace mpsd {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/access/caller.h"
+#include "server/access/rules.h"
 
 namespace mpsd {
 namespace {

@@ -8,6 +8,7 @@
 #include "core/base/printable.h"
 
 namespace mpsd::access {
+
 namespace {
 
 constexpr absl::Duration kMinute = absl::Minutes(1);

@@ -6,17 +6,89 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "server/access/audit_log.h"
-#include "server/access/audit_store.h"
+#include "server/access/rules.h"
 
 namespace mpsd::access {
+
+// What somebody asks for, before it is known what becomes of it.
+struct Request {
+  Caller caller;       // with an empty user: not known
+  std::string method;  // "JobService.Cancel"
+  std::string job_id;  // empty: none, or one that is yet to be made
+  // For people; without secrets and data. Cut to limits::kAuditBytes.
+  std::string detail;
+};
+
+// Keeps who asked for which change and what became of it. Thread-safe.
+class AuditLog {
+ public:
+  virtual ~AuditLog() = default;
+  // Notes the request before anything is done, so that a daemon that is killed
+  // meanwhile leaves an entry without a result. Returns the entry's number. A
+  // request that cannot be noted is not carried out, unless it only stops work.
+  virtual absl::StatusOr<int64_t> Begin(const Request& request) = 0;
+  // Notes what became of it. `job_id`: the job that was made, or "".
+  virtual void End(int64_t entry, const absl::Status& result,
+                   const std::string& job_id) = 0;
+  // Notes a request that was refused before it began, or that could not be
+  // noted in time. Waits for nothing.
+  virtual void Refused(const Request& request, const absl::Status& why) = 0;
+};
+
+// What was asked, and what became of it.
+struct AuditEntry {
+  int64_t number = 0;  // counts the entries from 1
+  absl::Time time;
+  Request request;
+  // Absent for a request under way, or that mpsd did not live to answer.
+  std::optional<absl::StatusCode> result;
+  std::string message;  // of the error
+};
+
+struct AuditFilter {
+  std::string user;    // empty: all
+  std::string job_id;  // empty: all
+  // "JobService.Cancel", or "Cancel" of any service; empty: all
+  std::string method;
+  bool refused = false;  // only entries whose result is an error
+  absl::Time since = absl::InfinitePast();
+  absl::Time until = absl::InfiniteFuture();  // exclusive
+  int64_t before = INT64_MAX;                 // number, exclusive
+  int limit = 50;
+};
+
+// Stores audit entries. A change survives a kill of mpsd at once, and a power
+// cut no later than the next change of a job does. Thread-safe. Implemented by
+// server/store over SQLite.
+class AuditStore {
+ public:
+  virtual ~AuditStore() = default;
+  // Returns the new entry's number; the number in `entry` does not count.
+  virtual absl::StatusOr<int64_t> Append(const AuditEntry& entry) = 0;
+  // Does nothing where the entry is gone. An empty `job_id` leaves the entry's.
+  virtual absl::Status SetResult(int64_t number, const absl::Status& result,
+                                 const std::string& job_id) = 0;
+  // Newest first.
+  virtual absl::StatusOr<std::vector<AuditEntry>> List(
+      const AuditFilter& filter) = 0;
+  // Removes the entries before `time`, and then, while there are more than
+  // `most_entries`, the oldest ones of the user who has the most: so nobody
+  // pushes out another's entries by asking for much. Removes a bounded number
+  // in one call, and returns how many.
+  virtual absl::StatusOr<int64_t> Prune(absl::Time time,
+                                        int64_t most_entries) = 0;
+};
 
 // Keeps the audit in a store. A thread of its own writes refusals and removes
 // old entries, so Refused never waits for the disk. Who is refused over and

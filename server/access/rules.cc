@@ -1,9 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/access/rules.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/limits.h"
 
 namespace mpsd::access {
+
+namespace {
+
+bool IsWordCharacter(char c) { return absl::ascii_isalnum(c) || c == '_'; }
+
+bool IsNameCharacter(char c) {
+  return IsWordCharacter(c) ||
+         std::string_view(".@+-").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+bool IsUserName(std::string_view name) {
+  return !name.empty() && name.size() <= limits::kUserBytes &&
+         IsWordCharacter(name.front()) &&
+         std::all_of(name.begin(), name.end(), IsNameCharacter);
+}
+
+namespace {
+
+constexpr uid_t kRoot = 0;
+
+bool Has(const std::vector<std::string>& names, const std::string& user) {
+  return std::find(names.begin(), names.end(), user) != names.end();
+}
+
+}  // namespace
+
+Role RolePolicy::OfAccount(uid_t uid, const std::string& user) const {
+  if (uid == owner || uid == kRoot || Has(admins, user)) return Role::kAdmin;
+  return Has(viewers, user) ? Role::kViewer : Role::kUser;
+}
+
 namespace {
 
 std::string WithArticle(Role role) {

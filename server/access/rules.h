@@ -2,14 +2,72 @@
 #ifndef MPSD_SERVER_ACCESS_RULES_H_
 #define MPSD_SERVER_ACCESS_RULES_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "server/access/caller.h"
+#include "core/report/report.h"
 
 namespace mpsd::access {
+
+// Each role may do what the one before it may. The numbers are stored in the
+// database and never reused.
+enum class Role {
+  kViewer = 1,  // reads
+  kUser = 2,    // submits, and changes what is the user's own
+  kAdmin = 3,   // changes everything
+};
+inline constexpr report::EnumName<Role> kRoles[] = {
+    {Role::kViewer, "viewer"}, {Role::kUser, "user"}, {Role::kAdmin, "admin"}};
+constexpr std::string_view Name(Role role) {
+  return report::NameIn(kRoles, role);
+}
+
+// How a caller is known. The numbers are stored in the database and never
+// reused.
+enum class Way {
+  kSocket = 1,  // the unix socket: the kernel names the account
+  kToken = 2,   // a bearer token
+  // 3 was a client certificate; rows of the audit may hold it.
+  kPage = 4,  // the web page: nobody in particular
+};
+inline constexpr report::EnumName<Way> kWays[] = {
+    {Way::kSocket, "socket"}, {Way::kToken, "token"}, {Way::kPage, "page"}};
+constexpr std::string_view Name(Way way) { return report::NameIn(kWays, way); }
+
+// Who makes a call.
+struct Caller {
+  std::string user;  // at most limits::kUserBytes; owner of what it submits
+  Role role = Role::kViewer;
+  Way way = Way::kSocket;
+  // The account's number ("uid 501") or the token's id ("token 0a1b2c3d4e5f"):
+  // names a credential, but is no secret.
+  std::string credential;
+  std::string origin;  // the machine's address; "this machine" for the socket
+
+  bool operator==(const Caller&) const = default;
+};
+
+// Whether `name` can be a user: 1 to limits::kUserBytes letters, digits and
+// "._@+-", the first a letter, a digit or "_".
+bool IsUserName(std::string_view name);
+
+// The roles of this machine's accounts. No user is in both lists.
+struct RolePolicy {
+  uid_t owner = geteuid();  // the daemon's own account
+  std::vector<std::string> admins;
+  std::vector<std::string> viewers;
+
+  // The role of an account of this machine, whose name is `user`: admin for the
+  // daemon's own and for root, whatever the lists say, since both can read and
+  // change the daemon's files; else as the lists say, else user.
+  Role OfAccount(uid_t uid, const std::string& user) const;
+};
 
 // Which jobs a call may concern.
 enum class Concerns {

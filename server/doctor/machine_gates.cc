@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine itself: processor, system, memory.
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "server/doctor/finding_of.h"
+#include "absl/strings/str_join.h"
 #include "server/doctor/judge.h"
 #include "server/doctor/texts.h"
 
+// The machine itself: processor, system, memory.
+
+// What takes speed and memory from jobs now: power, heat, other programs.
+
 namespace mpsd::doctor {
+
 namespace {
 
 using runbook::Finding;
@@ -109,6 +115,160 @@ void JudgeMachine(const Facts& facts, const runbook::Thresholds& thresholds,
   findings.push_back(CoresGate(facts));
   findings.push_back(MemoryGate(facts));
   if (IsMac(facts)) findings.push_back(WiredLimitGate(facts, thresholds));
+}
+
+namespace {
+
+using runbook::Finding;
+
+Finding PowerGate(const Facts& facts) {
+  constexpr char kName[] = "power.source";
+  const host::Reading& host = facts.host;
+  if (!host.power_source) return NotTold(kName);
+  if (*host.power_source == host::PowerSource::kMains) {
+    return Pass(kName, "mains");
+  }
+  std::string found = "battery";
+  if (host.battery_ratio) {
+    absl::StrAppend(&found, ", ", PercentText(*host.battery_ratio));
+  }
+  return Warn(kName, found,
+              "Plug it in: on battery the machine is slower, and by default "
+              "jobs pause.");
+}
+
+Finding LowPowerGate(const Facts& facts) {
+  constexpr char kName[] = "power.low_power_mode";
+  if (!facts.host.low_power_mode) return NotTold(kName);
+  if (!*facts.host.low_power_mode) return Pass(kName, "off");
+  return Warn(kName, "on",
+              "Switch Low Power Mode off (System Settings, Energy): it slows "
+              "processor and GPU.");
+}
+
+Finding ThermalGate(const Facts& facts) {
+  constexpr char kName[] = "power.thermal";
+  if (!facts.host.thermal) return NotTold(kName);
+  const host::Thermal level = *facts.host.thermal;
+  const std::string found(host::Name(level));
+  if (level == host::Thermal::kNominal) return Pass(kName, found);
+  const char* advice =
+      "Let it cool: free its vents, close what computes; figures measured now "
+      "are of a slowed machine.";
+  return level == host::Thermal::kModerate ? Warn(kName, found, advice)
+                                           : Fail(kName, found, advice);
+}
+
+Finding PressureGate(const Facts& facts) {
+  constexpr char kName[] = "memory.pressure";
+  if (!facts.host.memory_pressure) return NotTold(kName);
+  const host::MemoryPressure level = *facts.host.memory_pressure;
+  const std::string found(host::Name(level));
+  if (level == host::MemoryPressure::kNormal) return Pass(kName, found);
+  const char* advice =
+      "Close the programs with the most memory (memory.programs), or give "
+      "jobs smaller batches.";
+  return level == host::MemoryPressure::kWarn ? Warn(kName, found, advice)
+                                              : Fail(kName, found, advice);
+}
+
+Finding SwapGate(const Facts& facts, const runbook::Thresholds& thresholds) {
+  constexpr char kName[] = "memory.swap";
+  const auto swap = facts.host.swap_used_bytes;
+  if (!swap) return NotTold(kName);
+  const std::string found =
+      absl::StrCat(BytesText(static_cast<double>(*swap)), " used");
+  if (facts.machine.memory_bytes <= 0) return Pass(kName, found);
+  const double ratio = static_cast<double>(*swap) /
+                       static_cast<double>(facts.machine.memory_bytes);
+  const double most = thresholds.Get("doctor.swap");
+  if (ratio <= most) return With(Pass(kName, found), ratio, most, "ratio");
+  return With(Warn(kName, found,
+                   "Memory was short: close programs, then restart the "
+                   "machine if it stays; a job that swaps takes many times as "
+                   "long."),
+              ratio, most, "ratio");
+}
+
+std::string NameOf(const OtherProcess& process) {
+  std::string text = absl::StrCat(Foreign(process.name), " (pid ", process.pid);
+  if (process.memory_bytes) {
+    absl::StrAppend(&text, ", ",
+                    BytesText(static_cast<double>(*process.memory_bytes)));
+  }
+  return text + ")";
+}
+
+// The largest others; those whose memory the system does not tell are not
+// among them.
+Finding ProgramsGate(const Facts& facts,
+                     const runbook::Thresholds& thresholds) {
+  constexpr char kName[] = "memory.programs";
+  constexpr size_t kNamed = 5;
+  if (!facts.processes || facts.machine.memory_bytes <= 0) {
+    return NotTold(kName);
+  }
+  const double most = thresholds.Get("doctor.process_memory");
+  const auto memory = static_cast<double>(facts.machine.memory_bytes);
+  std::vector<std::string> large;
+  double largest = 0;
+  for (const OtherProcess& process : *facts.processes) {
+    const double ratio =
+        static_cast<double>(process.memory_bytes.value_or(0)) / memory;
+    largest = std::max(largest, ratio);
+    if (ratio > most && large.size() < kNamed) {
+      large.push_back(NameOf(process));
+    }
+  }
+  if (large.empty()) {
+    return With(Pass(kName, absl::StrCat("none holds ", PercentText(most),
+                                         " of the memory")),
+                largest, most, "ratio");
+  }
+  return With(Warn(kName, absl::StrJoin(large, ", "),
+                   "Close them before a job that needs their memory."),
+              largest, most, "ratio");
+}
+
+// While a job runs, the GPU is busy with the job.
+Finding GpuGate(const Facts& facts, const runbook::Thresholds& thresholds) {
+  constexpr char kName[] = "gpu.programs";
+  constexpr size_t kNamed = 8;
+  std::vector<std::string> users;
+  for (const OtherProcess& process :
+       facts.processes.value_or(std::vector<OtherProcess>())) {
+    if (process.uses_gpu && users.size() < kNamed) {
+      users.push_back(NameOf(process));
+    }
+  }
+  const auto busy = facts.host.gpu_utilization_ratio;
+  if (users.empty() && !busy) return NotTold(kName);
+  std::string found =
+      users.empty() ? "none is told" : absl::StrJoin(users, ", ");
+  if (!facts.running_job.empty()) {
+    return Pass(kName, found + "; a job of mpsd has the device");
+  }
+  if (!busy) return Pass(kName, found);
+  const double most = thresholds.Get("doctor.gpu_busy");
+  absl::StrAppend(&found, "; busy ", PercentText(*busy));
+  if (*busy <= most) return With(Pass(kName, found), *busy, most, "ratio");
+  return With(Warn(kName, found,
+                   "No job of mpsd runs, and the GPU works for others: close "
+                   "them, or wait, before you measure."),
+              *busy, most, "ratio");
+}
+
+}  // namespace
+
+void JudgeLoad(const Facts& facts, const runbook::Thresholds& thresholds,
+               Findings& findings) {
+  findings.push_back(PowerGate(facts));
+  findings.push_back(LowPowerGate(facts));
+  findings.push_back(ThermalGate(facts));
+  findings.push_back(PressureGate(facts));
+  findings.push_back(SwapGate(facts, thresholds));
+  findings.push_back(ProgramsGate(facts, thresholds));
+  findings.push_back(GpuGate(facts, thresholds));
 }
 
 }  // namespace mpsd::doctor

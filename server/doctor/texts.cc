@@ -9,6 +9,7 @@
 #include "core/base/printable.h"
 
 namespace mpsd::doctor {
+
 namespace {
 
 constexpr size_t kMostBytes = 256;

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "server/doctor/finding_of.h"
 #include "server/doctor/judge.h"
 #include "server/doctor/texts.h"
 

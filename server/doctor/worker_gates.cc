@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/doctor/worker_gates.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -10,9 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/json_depth.h"
+#include "core/base/small_file.h"
 #include "server/doctor/texts.h"
 
 namespace mpsd::doctor {
+
 namespace {
 
 using nlohmann::json;
@@ -132,6 +135,34 @@ WorkerGates ReadGates(std::string_view output, std::optional<int> status,
                                  WEXITSTATUS(*status), Place(gates));
   }
   return gates;
+}
+
+namespace {
+
+constexpr size_t kLargestVerdict = 8 << 20;
+
+}  // namespace
+
+Selftest ReadSelftest(const std::filesystem::path& path) {
+  Selftest selftest;
+  const auto text = base::ReadSmallFile(path, kLargestVerdict);
+  if (!text.ok()) return selftest;
+  const auto verdict = base::ParseTree<nlohmann::json>(*text);
+  if (!verdict.is_object()) return selftest;
+  const auto passed = verdict.find("passed");
+  if (passed == verdict.end() || !passed->is_boolean()) return selftest;
+  selftest.state =
+      passed->get<bool>() ? Selftest::State::kPassed : Selftest::State::kFailed;
+  selftest.summary = TextOf(verdict, "summary");
+  const auto identity = verdict.find("identity");
+  if (identity != verdict.end() && identity->is_object()) {
+    selftest.device = TextOf(*identity, "device");
+  }
+  struct stat file;
+  if (stat(path.c_str(), &file) == 0) {
+    selftest.time = absl::FromTimeT(file.st_mtime);
+  }
+  return selftest;
 }
 
 }  // namespace mpsd::doctor

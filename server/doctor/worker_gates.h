@@ -2,6 +2,7 @@
 #ifndef MPSD_SERVER_DOCTOR_WORKER_GATES_H_
 #define MPSD_SERVER_DOCTOR_WORKER_GATES_H_
 
+#include <filesystem>
 #include <optional>
 #include <string_view>
 
@@ -21,6 +22,11 @@ WorkerGates ParseGates(std::string_view output);
 // where it was killed after `limit`.
 WorkerGates ReadGates(std::string_view output, std::optional<int> status,
                       absl::Duration limit);
+
+// The verdict that the worker wrote (core/selftest/verdict.h, which needs
+// torch) and when: kPassed or kFailed; kNotTold where there is no file that
+// makes sense.
+Selftest ReadSelftest(const std::filesystem::path& path);
 
 }  // namespace mpsd::doctor
 

@@ -11,8 +11,7 @@
 #include "core/base/limits.h"
 #include "core/spec/hub_cache.h"
 #include "server/hub/hf_command.h"
-#include "server/models/folder_bytes.h"
-#include "server/models/model_name.h"
+#include "server/models/pushed_models.h"
 
 namespace mpsd::hub {
 namespace {

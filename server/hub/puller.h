@@ -19,8 +19,7 @@
 #include "core/host/environment.h"
 #include "core/report/report.h"
 #include "server/jobs/user_limits.h"
-#include "server/models/pull_ledger.h"
-#include "server/models/puller.h"
+#include "server/models/model_book.h"
 
 namespace mpsd::hub {
 

@@ -1,19 +1,169 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/models/model_book.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/atomic_file.h"
+#include "core/base/file.h"
 #include "core/base/limits.h"
+#include "core/base/printable.h"
 #include "core/base/read_roots.h"
-#include "server/models/hub_models.h"
+#include "core/spec/hub_cache.h"
+#include "core/spec/model_files.h"
+#include "core/spec/targets.h"
+#include "core/spec/train_spec.h"
+#include "server/models/pushed_models.h"
 
 namespace mpsd::models {
+
+namespace {
+
+constexpr std::pair<spec::Task, const char*> kTasks[] = {
+    {spec::Task::kCausalLm, "CAUSAL_LM"},
+    {spec::Task::kSeqCls, "SEQ_CLS"},
+    {spec::Task::kImageCls, "IMAGE_CLS"},
+};
+// Outputs of a head whose labels are not known yet.
+constexpr int64_t kFewLabels = 2;
+
+// LoRA with the defaults of job.json, at the layout that the trainer finds.
+spec::TrainSpec DefaultJob(spec::Task task) {
+  spec::TrainSpec spec;
+  spec.task = task;
+  spec.training.auto_find_batch_size = true;
+  return spec;
+}
+
+}  // namespace
+
+ModelFacts FactsOf(const std::filesystem::path& folder,
+                   const jobs::MachineMemory& memory) {
+  ModelFacts facts;
+  absl::StatusOr<spec::ModelFolder> model = spec::ReadModelFolder(folder);
+  if (!model.ok()) {
+    facts.problem = base::Printable(std::string(model.status().message()));
+    return facts;
+  }
+  facts.family = model->config.model_type;
+  facts.parameters = spec::ParameterCount(model->config);
+  for (const auto& [task, name] : kTasks) {
+    const spec::TrainSpec spec = DefaultJob(task);
+    if (absl::Status s = spec::CheckTask(spec, model->config); !s.ok()) {
+      if (facts.problem.empty() && !absl::IsInvalidArgument(s)) {
+        facts.problem = base::Printable(std::string(s.message()));
+      }
+      continue;
+    }
+    spec::ModelConfig config = model->config;
+    if (task != spec::Task::kCausalLm) config.num_labels = kFewLabels;
+    facts.tasks.emplace_back(name);
+    if (facts.least_memory_bytes > 0) continue;
+    facts.least_memory_bytes = jobs::LeastMemory(spec, config);
+    const int64_t limit = jobs::MemoryFor(memory, spec.device);
+    if (limit > 0) facts.fits = facts.least_memory_bytes <= limit;
+  }
+  if (model->weights.empty()) {
+    facts.problem =
+        "it has no weights in safetensors: jobs need from_scratch for it";
+  }
+  return facts;
+}
+
+namespace fs = std::filesystem;
+namespace {
+
+std::vector<fs::path> EntriesOf(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    entries.push_back(entry->path());
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+std::vector<fs::path> CacheEntries() {
+  return EntriesOf(spec::HubCacheFolder());
+}
+
+absl::StatusOr<std::string> AnySnapshot(const std::string& id,
+                                        const fs::path& repository) {
+  for (const fs::path& snapshot : EntriesOf(repository / "snapshots")) {
+    absl::StatusOr<std::string> found =
+        spec::FindInHubCache(id + "@" + snapshot.filename().string());
+    if (found.ok()) return found;
+  }
+  return absl::NotFoundError("no snapshot");
+}
+
+absl::Time ModificationTime(const fs::path& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return absl::UnixEpoch();
+  return absl::FromTimeT(info.st_mtime);
+}
+
+}  // namespace
+
+std::vector<HubModel> ListHubModels(const std::string& name, size_t limit) {
+  std::vector<HubModel> models;
+  for (const fs::path& repository : CacheEntries()) {
+    if (models.size() == limit) break;
+    const std::string id = spec::IdOfRepository(repository.filename().string());
+    if (id.empty() || (!name.empty() && id != name)) continue;
+    absl::StatusOr<std::string> snapshot = spec::FindInHubCache(id);
+    HubModel model;
+    model.is_main = snapshot.ok();
+    if (!snapshot.ok()) snapshot = AnySnapshot(id, repository);
+    if (!snapshot.ok()) continue;
+    model.name = id;
+    model.folder = *snapshot;
+    model.revision = model.folder.filename().string();
+    model.repository = repository;
+    model.size_bytes = FolderBytes(repository);
+    model.create_time = ModificationTime(model.folder);
+    models.push_back(std::move(model));
+  }
+  return models;
+}
+
+absl::StatusOr<int64_t> RemoveHubModel(const HubModel& model) {
+  const fs::path doomed = base::TemporaryBeside(model.repository);
+  std::error_code error;
+  fs::rename(model.repository, doomed, error);
+  if (error) {
+    return base::ErrnoStatus(error.value(), model.repository.string());
+  }
+  fs::remove_all(doomed, error);
+  // The cache's own tools keep their locks beside it.
+  std::error_code ignored;
+  fs::remove_all(
+      model.repository.parent_path() / ".locks" / model.repository.filename(),
+      ignored);
+  if (error) return base::ErrnoStatus(error.value(), doomed.string());
+  return model.size_bytes;
+}
+
+void SweepHubModels() {
+  std::error_code ignored;
+  for (const fs::path& entry : CacheEntries()) {
+    const std::string name = entry.filename().string();
+    if (base::IsUnfinished(entry) && name.find("models--") == 1) {
+      fs::remove_all(entry, ignored);
+    }
+  }
+}
+
 namespace {
 
 using Uses = std::map<std::string, ModelUses::Use>;

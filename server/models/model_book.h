@@ -3,7 +3,12 @@
 #define MPSD_SERVER_MODELS_MODEL_BOOK_H_
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,13 +16,129 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/jobs/blob_store.h"
-#include "server/models/model_facts.h"
-#include "server/models/model_uses.h"
-#include "server/models/pull_ledger.h"
-#include "server/models/puller.h"
+#include "server/jobs/submission.h"
+#include "server/jobs/user_limits.h"
 #include "server/models/pushed_models.h"
 
 namespace mpsd::models {
+
+// What mpsd can do with a model's folder.
+struct ModelFacts {
+  std::string family;              // config.json's model_type; "": not known
+  int64_t parameters = 0;          // 0: not known
+  std::vector<std::string> tasks;  // of job.json; empty: see `problem`
+  std::string problem;             // why jobs cannot use it, or only some can
+  // The least device memory in bytes that LoRA takes with job.json's defaults
+  // and auto_find_batch_size; 0: not known.
+  int64_t least_memory_bytes = 0;
+  std::optional<bool> fits;  // into this machine; nullopt: not known
+};
+
+ModelFacts FactsOf(const std::filesystem::path& folder,
+                   const jobs::MachineMemory& memory);
+
+// Which jobs use which models; implemented by server/store. Thread-safe.
+class ModelUses {
+ public:
+  struct Use {
+    std::optional<absl::Time> last_start;  // of a job
+    int32_t unfinished = 0;                // jobs that have not ended
+  };
+
+  virtual ~ModelUses() = default;
+  // By what job.json calls the model; those that no job used are left out.
+  virtual absl::StatusOr<std::map<std::string, Use>> All() = 0;
+  // The models' folders of the jobs that have not ended.
+  virtual absl::StatusOr<std::set<std::string>> UnfinishedFolders() = 0;
+  // The folders that jobs of whatever state have for the model.
+  virtual absl::StatusOr<std::set<std::string>> FoldersOf(
+      const std::string& model) = 0;
+};
+
+// The bytes that each user's pulls wrote, which count among the user's uploads
+// until the model is removed. Thread-safe; implemented by server/store.
+class PullLedger {
+ public:
+  using Bytes = std::map<std::string, int64_t>;  // by user
+
+  virtual ~PullLedger() = default;
+  virtual absl::Status Add(const std::string& model, const std::string& user,
+                           int64_t bytes) = 0;
+  virtual absl::Status Remove(const std::string& model) = 0;
+  // By model.
+  virtual absl::StatusOr<std::map<std::string, Bytes>> All() = 0;
+};
+
+// Which model, and who asks.
+struct PullRequest {
+  std::string id;        // IsModelName
+  std::string revision;  // IsRevision; never empty: "main" where none was named
+  std::string user;
+  bool is_admin = false;
+  jobs::UserLimits limits = {};  // of the user
+};
+
+// How far a pull has come.
+struct PullNews {
+  int64_t received_bytes = 0;  // in the model's folder, since the pull began
+  std::string note;            // what the hub's client wrote last
+  bool done = false;           // the model is there; nothing follows
+};
+
+// One client's look at a pull, which continues when the look ends. One thread
+// at a time uses it.
+class PullWatch {
+ public:
+  virtual ~PullWatch() = default;
+  // How far the pull has come, where that has changed since the last call;
+  // nullopt where nothing has: `wake` is called once something does. An error,
+  // as ModelService.Pull names them, is how the pull ended. Does not wait.
+  virtual absl::StatusOr<std::optional<PullNews>> Next() = 0;
+};
+
+// Fetches models from a hub into the Hugging Face cache; implemented by
+// server/hub. Thread-safe.
+class Puller {
+ public:
+  virtual ~Puller() = default;
+  // Begins the pull, or joins the one of the same model that is under way. May
+  // wait for the disk, but not for the hub. `wake` may be called on any thread,
+  // also after the watch is gone; it does not block. Errors: those of
+  // ModelService.Pull that are known at once.
+  virtual absl::StatusOr<std::unique_ptr<PullWatch>> Pull(
+      const PullRequest& request, std::function<void()> wake) = 0;
+  // Ends the pull; its watches get Cancelled. NotFound where none is under way;
+  // PermissionDenied where another user began it and the caller is no admin.
+  virtual absl::Status Cancel(const PullRequest& request) = 0;
+  // Whether some revision of the model is being pulled: the model cannot be
+  // removed then.
+  virtual bool IsPulling(const std::string& id) = 0;
+};
+
+// A model in a Hugging Face cache.
+struct HubModel {
+  std::string name;                  // its id
+  std::string revision;              // the commit of the snapshot
+  std::filesystem::path folder;      // of that snapshot
+  std::filesystem::path repository;  // the folder of all its snapshots
+  int64_t size_bytes = 0;            // of all snapshots
+  absl::Time create_time;            // of the snapshot
+  bool is_main = true;  // the snapshot is the one that jobs get by the name
+};
+
+// The models of the cache that this process' environment names, by name, at
+// most `limit` of them; `name` alone where that is not empty. A model has the
+// snapshot of its ref main, else any that has a config.json; models without one
+// are left out, as jobs do not find them.
+std::vector<HubModel> ListHubModels(const std::string& name, size_t limit);
+
+// Removes all snapshots of the model; returns the bytes freed. The first step
+// takes the model's name away, so that a removal that is cut off leaves what
+// SweepHubModels removes.
+absl::StatusOr<int64_t> RemoveHubModel(const HubModel& model);
+
+// Removes what a removal that was cut off left.
+void SweepHubModels();
 
 // A model that jobs can name.
 struct ListedModel {

@@ -7,21 +7,222 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "core/base/sha256.h"
+#include "core/base/small_file.h"
 #include "core/base/sync.h"
 #include "core/spec/hub_cache.h"
 #include "core/spec/model_files.h"
-#include "server/models/folder_bytes.h"
-#include "server/models/manifest.h"
-#include "server/models/model_name.h"
+#include "server/jobs/blob_store.h"
 
 namespace mpsd::models {
+
+namespace {
+
+bool IsOfName(char c) {
+  return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+}
+
+bool IsName(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), IsOfName);
+}
+
+absl::Status WrongName(const std::string& field, const std::string& value,
+                       const std::string& expected) {
+  // What is too long to be a name may be anything.
+  const std::string shown =
+      base::Quotable(value.substr(0, limits::kModelIdBytes));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": '", shown, "' is none: ", expected));
+}
+
+}  // namespace
+
+absl::Status CheckModelName(const std::string& field, const std::string& name) {
+  const std::vector<std::string> parts = absl::StrSplit(name, '/');
+  // "..", ".hidden" and "-option" are no names, on neither side of the slash;
+  // a folder's name has "--" for the slash (spec::RepositoryName).
+  const bool valid =
+      name.size() <= limits::kModelIdBytes && parts.size() <= 2 &&
+      name.find("--") == std::string::npos &&
+      std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
+        return !part.empty() && absl::ascii_isalnum(part.front()) &&
+               IsName(part);
+      });
+  if (valid) return absl::OkStatus();
+  return WrongName(field, name,
+                   absl::StrCat("a model's name is NAME or ORG/NAME, at most ",
+                                limits::kModelIdBytes,
+                                " letters, digits, '.', '_' and '-', each part "
+                                "beginning with a letter or a digit, without "
+                                "'--'"));
+}
+
+absl::Status CheckRevision(const std::string& field,
+                           const std::string& revision) {
+  const std::vector<std::string> parts = absl::StrSplit(revision, '/');
+  const bool valid =
+      revision.size() <= limits::kModelIdBytes &&
+      std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
+        return !part.empty() && part.front() != '.' && IsName(part);
+      });
+  if (valid) return absl::OkStatus();
+  return WrongName(field, revision,
+                   absl::StrCat("a revision is a branch, a tag or a commit, at "
+                                "most ",
+                                limits::kModelIdBytes,
+                                " letters, digits, '.', '_', '-' and '/'"));
+}
+
+std::string FoldedName(const std::string& name) {
+  return absl::AsciiStrToLower(name);
+}
+
+namespace fs = std::filesystem;
+namespace {
+
+using nlohmann::json;
+
+constexpr char kFile[] = "model.json";
+constexpr size_t kMaxBytes = 64 << 10;
+
+std::string Text(const json& tree, const char* name) {
+  const auto value = tree.find(name);
+  return value != tree.end() && value->is_string() ? value->get<std::string>()
+                                                   : "";
+}
+
+int64_t Number(const json& tree, const char* name) {
+  const auto value = tree.find(name);
+  return value != tree.end() && value->is_number_integer()
+             ? value->get<int64_t>()
+             : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<Manifest> ReadManifest(const fs::path& folder) {
+  const fs::path path = folder / kFile;
+  const absl::StatusOr<std::string> text = base::ReadSmallFile(path, kMaxBytes);
+  if (!text.ok()) return text.status();
+  const json tree = base::ParseTree<json>(*text);
+  Manifest manifest;
+  if (tree.is_object()) {
+    manifest.name = Text(tree, "name");
+    manifest.owner = Text(tree, "owner");
+    manifest.revision = Text(tree, "revision");
+    manifest.size_bytes = Number(tree, "size_bytes");
+    manifest.create_time = absl::FromUnixMicros(Number(tree, "create_time_us"));
+  }
+  // Names and revisions become paths.
+  if (CheckModelName("name", manifest.name).ok() &&
+      jobs::IsSha256(manifest.revision) && !manifest.owner.empty()) {
+    return manifest;
+  }
+  return absl::DataLossError(
+      absl::StrCat(path.string(),
+                   ": cannot be read: push the model again under another "
+                   "name, or remove its folder while mpsd does not run"));
+}
+
+absl::Status WriteManifest(const fs::path& folder, const Manifest& manifest) {
+  const json tree = {
+      {"name", manifest.name},
+      {"owner", manifest.owner},
+      {"revision", manifest.revision},
+      {"size_bytes", manifest.size_bytes},
+      {"create_time_us", absl::ToUnixMicros(manifest.create_time)}};
+  return base::WriteFileAtomic(folder / kFile, tree.dump(1) + "\n");
+}
+
+absl::Status RemoveManifest(const fs::path& folder) {
+  const fs::path path = folder / kFile;
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return base::ErrnoStatus(errno, path.string());
+  }
+  return base::SyncPath(folder, O_RDONLY);
+}
+
+namespace {
+
+absl::Status Wrong(const std::string& field, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+}
+
+absl::Status CheckFile(const std::string& field, const ModelFile& file) {
+  if (file.path.size() > limits::kPathBytes || !spec::IsModelFile(file.path)) {
+    return Wrong(field + ".path",
+                 absl::StrCat("'", base::Quotable(file.path),
+                              "' is no file that a model consists of: send "
+                              "config.json, model*.safetensors with its index, "
+                              "and the tokenizer's files"));
+  }
+  if (!jobs::IsSha256(file.sha256)) {
+    return Wrong(field + ".sha256", "must be 64 lower-case hexadecimal digits");
+  }
+  if (file.size_bytes < 0) {
+    return Wrong(field + ".size_bytes",
+                 absl::StrCat("must not be negative, is ", file.size_bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckFileList(const std::vector<ModelFile>& files) {
+  if (files.size() > limits::kFilesOfModel) {
+    return Wrong("files",
+                 absl::StrCat("has ", files.size(), " entries, at most ",
+                              limits::kFilesOfModel, " are allowed"));
+  }
+  std::map<std::string, const ModelFile*> by_folded;
+  bool has_config = false;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string field = absl::StrCat("files[", i, "]");
+    absl::Status checked = CheckFile(field, files[i]);
+    if (!checked.ok()) return checked;
+    const auto [other, added] =
+        by_folded.emplace(FoldedName(files[i].path), &files[i]);
+    if (!added) {
+      return Wrong(
+          field + ".path",
+          absl::StrCat("'", files[i].path, "' and '", other->second->path,
+                       "' are one name where case does not count: send one"));
+    }
+    has_config = has_config || files[i].path == "config.json";
+  }
+  if (has_config) return absl::OkStatus();
+  return Wrong("files",
+               "config.json is not among them: push a folder in Hugging Face "
+               "layout");
+}
+
+std::string RevisionOfFiles(std::vector<ModelFile> files) {
+  std::sort(
+      files.begin(), files.end(),
+      [](const ModelFile& a, const ModelFile& b) { return a.path < b.path; });
+  std::string list;
+  for (const ModelFile& file : files) {
+    absl::StrAppend(&list, file.sha256, "  ", file.path, "\n");
+  }
+  return base::Sha256Hex(list);
+}
+
 namespace fs = std::filesystem;
 namespace {
 

@@ -2,14 +2,18 @@
 #ifndef MPSD_SERVER_MODELS_PUSHED_MODELS_H_
 #define MPSD_SERVER_MODELS_PUSHED_MODELS_H_
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -20,9 +24,74 @@
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_manager.h"
-#include "server/models/file_list.h"
 
 namespace mpsd::models {
+
+// Checks what job.json calls a model, "name" or "org/name", as
+// proto/mpsd/v1/models.proto states it. InvalidArgument, beginning with
+// `field`.
+absl::Status CheckModelName(const std::string& field, const std::string& name);
+
+// Checks a branch, a tag or a commit of a hub: 1 to limits::kModelIdBytes
+// letters, digits, '.', '_', '-' and '/', of which no part between slashes is
+// empty or begins with a '.'. InvalidArgument, beginning with `field`.
+absl::Status CheckRevision(const std::string& field,
+                           const std::string& revision);
+
+// What two names share that a file system which ignores case takes for one.
+std::string FoldedName(const std::string& name);
+
+// The model.json of a pushed model: which revision its name has.
+struct Manifest {
+  std::string name, owner, revision;
+  int64_t size_bytes = 0;
+  absl::Time create_time;
+};
+
+// NotFound without the file; DataLoss, naming it, where it is none.
+absl::StatusOr<Manifest> ReadManifest(const std::filesystem::path& folder);
+// Replaces the file as a whole, durably.
+absl::Status WriteManifest(const std::filesystem::path& folder,
+                           const Manifest& manifest);
+// Durably; OK where there is none.
+absl::Status RemoveManifest(const std::filesystem::path& folder);
+
+// A file of a model that is pushed, and the blob that has its bytes.
+struct ModelFile {
+  std::string path;  // relative to the model's folder
+  std::string sha256;
+  int64_t size_bytes = 0;
+
+  bool operator==(const ModelFile&) const = default;
+};
+
+// Checks what a client lists: files that models consist of
+// (spec::IsModelFile), config.json among them, each once, whatever the file
+// system thinks of upper and lower case. InvalidArgument, beginning with the
+// field's name.
+absl::Status CheckFileList(const std::vector<ModelFile>& files);
+
+// The SHA-256 of the list, whatever its order.
+std::string RevisionOfFiles(std::vector<ModelFile> files);
+
+// The bytes of the regular files below `folder` that have at most `most_links`
+// hard links; symbolic links count nothing. What cannot be read counts nothing.
+inline int64_t FolderBytes(
+    const std::filesystem::path& folder,
+    uint64_t most_links = std::numeric_limits<uint64_t>::max()) {
+  int64_t bytes = 0;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator file(folder, error);
+  for (; !error && file != std::filesystem::recursive_directory_iterator();
+       file.increment(error)) {
+    struct stat info;
+    if (lstat(file->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+        info.st_nlink <= most_links) {
+      bytes += info.st_size;
+    }
+  }
+  return bytes;
+}
 
 // The models that people pushed. The files are authoritative:
 //

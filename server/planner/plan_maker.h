@@ -2,18 +2,22 @@
 #ifndef MPSD_SERVER_PLANNER_PLAN_MAKER_H_
 #define MPSD_SERVER_PLANNER_PLAN_MAKER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/limits.h"
 #include "core/host/environment.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_files.h"
@@ -23,6 +27,40 @@
 #include "server/planner/plan_run.h"
 
 namespace mpsd::planner {
+
+inline constexpr size_t kLineBytes = limits::kStudyResultBytes;
+inline constexpr size_t kOutputBytes = 4 * kLineBytes;  // of one process
+
+// What `mpsd-worker --plan` says, a JSON object a line: {"stage": "tokenizing"}
+// any number of times, and at last {"plan": {…}}, or {"error": {"code":
+// "INVALID_ARGUMENT", "message": "…"}}. Believes nothing that it reads.
+class PlanLines {
+ public:
+  // `on_stage` gets each stage, printable and bounded.
+  explicit PlanLines(std::function<void(std::string)> on_stage)
+      : on_stage_(std::move(on_stage)) {}
+
+  // The next bytes. Internal for what is no such line, for a line or an output
+  // without end, and for words behind the last line; further calls return the
+  // same.
+  absl::Status Take(std::string_view bytes);
+
+  // Whether the last line has come.
+  bool done() const { return done_; }
+  // The plan as JSON, or the error that the process told; Internal where the
+  // last line never came.
+  absl::StatusOr<std::string> Result() const;
+
+ private:
+  absl::Status TakeLine(std::string_view line);
+
+  const std::function<void(std::string)> on_stage_;
+  std::string line_;  // as far as it has come
+  size_t bytes_ = 0;
+  bool done_ = false;
+  absl::Status broken_;
+  absl::StatusOr<std::string> result_;
+};
 
 // Makes plans: checks a request as Submit does, puts its files into a folder of
 // its own for as long as the plan is made, and has `mpsd-worker --plan` read

@@ -17,7 +17,7 @@
 #include "core/base/awake_time.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
-#include "server/planner/plan_lines.h"
+#include "server/planner/plan_maker.h"
 #include "server/supervisor/spawned_process.h"
 
 namespace mpsd::planner {

@@ -21,7 +21,7 @@ struct PlanCommand {
 };
 
 // Runs `command` to its end and returns the plan that it printed, as JSON
-// (plan_lines.h). Asks `wanted` several times a second; once that is an error
+// (plan_maker.h). Asks `wanted` several times a second; once that is an error
 // the process is killed and the error returned. `on_stage` is called on this
 // thread. No process of the command's group is left when this returns.
 //   DEADLINE_EXCEEDED  the command took longer than its limit.

@@ -3,6 +3,7 @@
 #define MPSD_SERVER_PLANNER_PLAN_RUN_H_
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "core/spec/train_spec.h"
 #include "server/jobs/job_manager.h"
 
 namespace mpsd::planner {
@@ -65,6 +67,24 @@ class PlanRun {
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
+
+// How long a job of `owner` would wait, were it queued now and changed nothing
+// else. Tells a wait only where each job ahead tells what is left of it; jobs
+// whose owners `may_read` (empty: everybody's) leaves out do not.
+jobs::PlanQueue LookAhead(
+    jobs::JobReader& reader, const std::string& owner, int32_t priority,
+    const std::function<bool(const std::string& owner)>& may_read);
+
+// What of a job.json decides how long a token takes and how rows become
+// batches, the model, the data and the device left out: equal texts for jobs of
+// one shape.
+std::string SpeedShape(const spec::TrainSpec& spec);
+
+// OK where a probe of `probed` measured the steps of `planned`: they differ in
+// nothing but what changes no step's memory and time (rates, names, lengths of
+// the run, evaluation, checkpoints). InvalidArgument names a field.
+absl::Status CheckSameSteps(const jobs::SubmitRequest& probed,
+                            const jobs::SubmitRequest& planned);
 
 }  // namespace mpsd::planner
 

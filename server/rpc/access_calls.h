@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "mpsd/v1/access.pb.h"
-#include "server/access/caller.h"
+#include "server/access/rules.h"
 #include "server/access/token_book.h"
 
 namespace mpsd::rpc {

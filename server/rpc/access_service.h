@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "mpsd/v1/access.grpc.pb.h"
-#include "server/access/audit_store.h"
+#include "server/access/audit_trail.h"
 #include "server/access/token_book.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/unary_call.h"

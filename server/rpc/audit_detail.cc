@@ -9,9 +9,9 @@
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/sha256.h"
-#include "server/access/tokens.h"
+#include "server/access/token_book.h"
 #include "server/jobs/job_id.h"
-#include "server/models/model_name.h"
+#include "server/models/pushed_models.h"
 
 namespace mpsd::rpc {
 namespace {

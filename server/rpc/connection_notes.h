@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
-#include "server/access/caller.h"
+#include "server/access/rules.h"
 #include "server/rpc/bearer_token.h"
 #include "server/rpc/identify.h"
 

@@ -8,7 +8,6 @@
 #include "absl/time/clock.h"
 #include "core/base/limits.h"
 #include "core/runbook/thresholds.h"
-#include "server/doctor/environment_table.h"
 #include "server/doctor/judge.h"
 #include "server/doctor/texts.h"
 #include "server/rpc/convert.h"

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
-#include "server/access/account_name.h"
+#include "server/access/token_book.h"
 #include "server/listener/listener.h"
 #include "server/rpc/identify.h"
 

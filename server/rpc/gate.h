@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
-#include "server/access/audit_log.h"
+#include "server/access/audit_trail.h"
 #include "server/access/rules.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/identify.h"

@@ -5,9 +5,8 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
-#include "server/access/caller.h"
-#include "server/access/role_policy.h"
-#include "server/access/token_lookup.h"
+#include "server/access/rules.h"
+#include "server/access/token_book.h"
 
 namespace grpc {
 class CallbackServerContext;

@@ -94,7 +94,7 @@ absl::StatusOr<access::AuditFilter> ReadFilter(
   return filter;
 }
 
-// access.proto numbers roles and ways as server/access/caller.h does.
+// access.proto numbers roles and ways as server/access/rules.h does.
 static_assert(static_cast<int>(access::Role::kAdmin) == v1::ROLE_ADMIN);
 static_assert(static_cast<int>(access::Way::kPage) == v1::WAY_PAGE);
 

@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "mpsd/v1/access.pb.h"
-#include "server/access/audit_store.h"
-#include "server/access/caller.h"
+#include "server/access/audit_trail.h"
+#include "server/access/rules.h"
 
 namespace mpsd::rpc {
 

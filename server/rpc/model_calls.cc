@@ -9,8 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
 #include "core/host/machine.h"
-#include "server/models/file_list.h"
-#include "server/models/model_name.h"
+#include "server/models/pushed_models.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/status.h"
 

@@ -6,7 +6,6 @@
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_manager.h"
 #include "server/models/model_book.h"
-#include "server/models/puller.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"

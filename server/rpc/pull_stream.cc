@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/models/model_name.h"
+#include "server/models/pushed_models.h"
 #include "server/rpc/check.h"
 
 namespace mpsd::rpc {

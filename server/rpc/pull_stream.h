@@ -8,7 +8,7 @@
 
 #include "mpsd/v1/models.pb.h"
 #include "server/access/rules.h"
-#include "server/models/puller.h"
+#include "server/models/model_book.h"
 #include "server/rpc/source_stream.h"
 
 namespace mpsd::rpc {

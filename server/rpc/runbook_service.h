@@ -3,7 +3,7 @@
 #define MPSD_SERVER_RPC_RUNBOOK_SERVICE_H_
 
 #include "mpsd/v1/runbook.grpc.pb.h"
-#include "server/doctor/examiner.h"
+#include "server/doctor/judge.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"

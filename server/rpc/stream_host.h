@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/access/caller.h"
+#include "server/access/rules.h"
 #include "server/rpc/barrier.h"
 #include "server/rpc/executor.h"
 

@@ -2,6 +2,7 @@
 #ifndef MPSD_SERVER_STORE_CONNECTION_H_
 #define MPSD_SERVER_STORE_CONNECTION_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,9 +13,11 @@
 #include <utility>
 
 #include "SQLiteCpp/Database.h"
+#include "SQLiteCpp/Exception.h"
 #include "SQLiteCpp/Statement.h"
 #include "SQLiteCpp/Transaction.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -161,6 +164,44 @@ class Query {
   int bound_ = 0;
   int column_ = 0;
 };
+
+// While it exists, what runs on the connection ends `limit` after it was made,
+// with an error that StatusOf makes DeadlineExceeded. One of a connection at a
+// time.
+class TimeLimit {
+ public:
+  TimeLimit(Connection& connection, absl::Duration limit)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
+  ~TimeLimit();
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
+
+ private:
+  static int IsOver(void* limit);
+
+  sqlite3* const handle_;
+  const std::chrono::steady_clock::time_point end_;
+};
+
+// The status for a failed call of SQLite:
+//   FULL → ResourceExhausted, BUSY and LOCKED → Unavailable, CORRUPT and NOTADB
+//   → DataLoss, UNIQUE and PRIMARY KEY → AlreadyExists, RAISE in a trigger →
+//   FailedPrecondition, READONLY, PERM and CANTOPEN → PermissionDenied,
+//   INTERRUPT (TimeLimit) → DeadlineExceeded, IOERR and all others →
+//   Internal.
+// The text is "<what>: <SQLite's words>", with what to do where that helps.
+absl::Status StatusOf(const SQLite::Exception& error, const std::string& what);
+
+// Returns body(), which returns absl::Status or absl::StatusOr<T>, or a status
+// for the exception that body() throws. The only catch in this room.
+template <typename Body>
+auto CatchSqlite(const std::string& what, Body&& body) -> decltype(body()) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const SQLite::Exception& error) {
+    return StatusOf(error, what);
+  }
+}
 
 }  // namespace mpsd::store
 

@@ -7,13 +7,92 @@
 #include <cerrno>
 #include <utility>
 
+#include "SQLiteCpp/Statement.h"
+#include "SQLiteCpp/Transaction.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
-#include "server/store/migrate.h"
-#include "server/store/sqlite_status.h"
+#include "server/store/connection.h"
 
 namespace mpsd::store {
+
+namespace {
+
+constexpr Migration kMigrations[] = {
+#include "migrations.inc"
+};
+
+int64_t IntPragma(SQLite::Database& database, const std::string& name) {
+  return database.execAndGet("PRAGMA " + name).getInt64();
+}
+
+absl::Status CheckOwner(SQLite::Database& database) {
+  const int64_t application_id = IntPragma(database, "application_id");
+  if (application_id == kApplicationId) return absl::OkStatus();
+  const int64_t objects =
+      database.execAndGet("SELECT count(*) FROM sqlite_master").getInt64();
+  const int64_t version = IntPragma(database, "user_version");
+  if (application_id == 0 && version == 0 && objects == 0) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      database.getFilename(), " is not a database of mpsd (application_id ",
+      application_id, ", expected ", kApplicationId,
+      "); choose another --state-dir or move the file away"));
+}
+
+absl::Status CheckVersion(SQLite::Database& database, int64_t version,
+                          int64_t newest) {
+  if (version >= 0 && version <= newest) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      database.getFilename(), " has schema version ", version,
+      ", this mpsd knows versions up to ", newest,
+      "; run the newer mpsd that wrote it, or choose another --state-dir"));
+}
+
+absl::Status Apply(SQLite::Database& database, int64_t version,
+                   const Migration& migration) {
+  return CatchSqlite(absl::StrCat("migration ", migration.name), [&] {
+    SQLite::Transaction transaction(database,
+                                    SQLite::TransactionBehavior::IMMEDIATE);
+    database.exec(migration.sql);
+    SQLite::Statement orphans(database, "PRAGMA foreign_key_check");
+    if (orphans.executeStep()) {
+      return absl::InternalError(absl::StrCat(
+          "migration ", migration.name, " leaves a row of table ",
+          orphans.getColumn(0).getString(), " without its parent"));
+    }
+    orphans.reset();
+    // The version is part of the transaction: a kill leaves the old schema with
+    // the old number, and the next start migrates again.
+    database.exec(absl::StrCat("PRAGMA application_id=", kApplicationId,
+                               "; PRAGMA user_version=", version));
+    transaction.commit();
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+absl::Span<const Migration> AllMigrations() { return kMigrations; }
+
+absl::StatusOr<int64_t> Migrate(SQLite::Database& database,
+                                absl::Span<const Migration> migrations) {
+  const int64_t newest = migrations.size();
+  return CatchSqlite(database.getFilename(), [&]() -> absl::StatusOr<int64_t> {
+    absl::Status ours = CheckOwner(database);
+    if (!ours.ok()) return ours;
+    const int64_t found = IntPragma(database, "user_version");
+    absl::Status known = CheckVersion(database, found, newest);
+    if (!known.ok()) return known;
+    for (int64_t version = found; version < newest; ++version) {
+      absl::Status applied = Apply(database, version + 1, migrations[version]);
+      if (!applied.ok()) return applied;
+    }
+    return newest;
+  });
+}
+
 namespace {
 
 constexpr int kBusyTimeoutMs = 5000;

@@ -13,8 +13,7 @@
 #include "server/jobs/job.h"
 #include "server/jobs/job_id.h"
 #include "server/store/connection.h"
-#include "server/store/event_body.h"
-#include "server/store/sqlite_status.h"
+#include "server/store/job_row.h"
 
 namespace mpsd::store {
 namespace {

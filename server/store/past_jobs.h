@@ -55,6 +55,20 @@ class PastJobs final : public jobs::PastJobs {
   const Options options_;
 };
 
+// jobs::EndedJobs over SQLite, where a trigger adds the ends.
+class EndedJobStore final : public jobs::EndedJobs {
+ public:
+  // `database` must outlive the store.
+  explicit EndedJobStore(Database& database) : database_(database) {}
+
+  absl::StatusOr<std::vector<jobs::EndedJob>> After(int64_t number,
+                                                    int limit) override;
+  absl::Status Forget(int64_t number) override;
+
+ private:
+  Database& database_;
+};
+
 }  // namespace mpsd::store
 
 #endif  // MPSD_SERVER_STORE_PAST_JOBS_H_

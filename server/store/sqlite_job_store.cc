@@ -6,16 +6,87 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/jobs/job.h"
 #include "server/store/connection.h"
-#include "server/store/event_body.h"
 #include "server/store/job_list.h"
 #include "server/store/job_row.h"
-#include "server/store/job_users.h"
-#include "server/store/owner_use.h"
-#include "server/store/prior_jobs.h"
-#include "server/store/sqlite_status.h"
+
+// What SqliteJobStore keeps for the verbs of a queue: who needs a job's files,
+// jobs that begin from scratch, and the drained daemon.
 
 namespace mpsd::store {
+
+std::string UserOf(Connection& c, const std::string& id) {
+  Query query(c,
+              "SELECT id FROM jobs WHERE state IN (?, ?) AND id <> ? "
+              "AND (instr(spec_json, ?) > 0 OR instr(spec_json, ?) > 0) "
+              "LIMIT 1",
+              static_cast<int>(jobs::State::kQueued),
+              static_cast<int>(jobs::State::kRunning), id,
+              absl::StrCat("/jobs/", id, "/"),
+              absl::StrCat("\"job:", id, "\""));
+  return query.Next() ? query.Text() : "";
+}
+
+std::map<std::string, jobs::State> StatesOf(Connection& c,
+                                            absl::Span<const std::string> ids) {
+  std::map<std::string, jobs::State> states;
+  for (const std::string& id : ids) {
+    Query query(c, "SELECT state FROM jobs WHERE id = ?", id);
+    if (query.Next()) states[id] = static_cast<jobs::State>(query.Int());
+  }
+  return states;
+}
+
+void ForgetSuccess(Connection& c, const std::string& id) {
+  // A list that is damaged, and no JSON, keeps nobody's job from deletion.
+  Query(c,
+        "UPDATE jobs SET after_jobs = (SELECT json_group_array(value) "
+        "FROM json_each(after_jobs) WHERE value <> ?) "
+        "WHERE state = ? AND instr(after_jobs, ?) > 0 "
+        "AND json_valid(after_jobs)",
+        id, static_cast<int>(jobs::State::kQueued), id)
+      .Run();
+}
+
+void PutUse(Connection& c, const jobs::OwnerUse& use) {
+  Query(c,
+        "INSERT OR REPLACE INTO owner_use (owner, seconds, time_us) "
+        "VALUES (?, ?, ?)",
+        use.owner, use.seconds, absl::ToUnixMicros(use.time))
+      .Run();
+}
+
+absl::StatusOr<std::vector<jobs::OwnerUse>> ReadUses(Connection& c) {
+  using Result = absl::StatusOr<std::vector<jobs::OwnerUse>>;
+  return CatchSqlite("reading what owners used", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::vector<jobs::OwnerUse> uses;
+    Query query(c, "SELECT owner, seconds, time_us FROM owner_use");
+    while (query.Next()) {
+      jobs::OwnerUse& use = uses.emplace_back();
+      use.owner = query.Text();
+      use.seconds = query.Real();
+      use.time = absl::FromUnixMicros(query.Int());
+    }
+    return uses;
+  });
+}
+
+absl::Status RemoveUses(Connection& c, absl::Span<const std::string> owners) {
+  return CatchSqlite("forgetting what owners used", [&]() -> absl::Status {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Connection::Durability::kProcess);
+    Transaction transaction(c);
+    for (const std::string& owner : owners) {
+      Query(c, "DELETE FROM owner_use WHERE owner = ?", owner).Run();
+    }
+    transaction.Commit();
+    return absl::OkStatus();
+  });
+}
+
 namespace {
 
 // One in kStride progress events stays once it is older than this many
@@ -484,6 +555,61 @@ absl::StatusOr<std::vector<jobs::OwnerUse>> SqliteJobStore::OwnerUses() {
 
 absl::Status SqliteJobStore::ForgetUses(absl::Span<const std::string> owners) {
   return RemoveUses(database_.writer(), owners);
+}
+
+absl::StatusOr<std::string> SqliteJobStore::UserOf(const std::string& id) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::string>;
+  return CatchSqlite(absl::StrCat("looking who needs the files of job ", id),
+                     [&]() -> Result {
+                       absl::MutexLock lock(&c.mutex());
+                       return store::UserOf(c, id);
+                     });
+}
+
+absl::Status SqliteJobStore::ForgetCheckpoints(const std::string& job_id) {
+  Connection& c = database_.writer();
+  return CatchSqlite(absl::StrCat("forgetting the checkpoints of job ", job_id),
+                     [&] {
+                       absl::MutexLock lock(&c.mutex());
+                       c.SetDurability(Connection::Durability::kPowerCut);
+                       Transaction transaction(c);
+                       Query(c,
+                             "DELETE FROM checkpoints WHERE job = "
+                             "(SELECT number FROM jobs WHERE id = ?)",
+                             job_id)
+                           .Run();
+                       transaction.Commit();
+                       return absl::OkStatus();
+                     });
+}
+
+absl::StatusOr<std::optional<std::string>> SqliteJobStore::Drain() {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::optional<std::string>>;
+  return CatchSqlite("reading whether the daemon is drained", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    Query query(c, "SELECT why FROM drain");
+    if (!query.Next()) return std::optional<std::string>();
+    return std::optional<std::string>(query.Text());
+  });
+}
+
+absl::Status SqliteJobStore::SetDrain(const std::optional<std::string>& why) {
+  Connection& c = database_.writer();
+  return CatchSqlite("storing whether the daemon is drained", [&] {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Connection::Durability::kPowerCut);
+    Transaction transaction(c);
+    if (why) {
+      Query(c, "INSERT OR REPLACE INTO drain (id, why) VALUES (1, ?)", *why)
+          .Run();
+    } else {
+      Query(c, "DELETE FROM drain").Run();
+    }
+    transaction.Commit();
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace mpsd::store

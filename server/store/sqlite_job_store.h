@@ -15,9 +15,34 @@
 #include "absl/types/span.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_store.h"
+#include "server/store/connection.h"
 #include "server/store/database.h"
 
 namespace mpsd::store {
+
+// The id of a job that has not ended and whose spec names the result of job
+// `id`, or a path in that job's folder; or "".
+std::string UserOf(Connection& c, const std::string& id)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
+
+// As JobStore::StatesOf.
+std::map<std::string, jobs::State> StatesOf(Connection& c,
+                                            absl::Span<const std::string> ids)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
+
+// Takes the id of a job that succeeded and is about to be deleted out of
+// Job::after of the queued jobs, which have what they waited for.
+void ForgetSuccess(Connection& c, const std::string& id)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
+
+// What jobs::JobStore keeps of each owner's use of the device. PutUse is a part
+// of the caller's transaction and throws as Connection does; the others lock
+// the connection.
+void PutUse(Connection& connection, const jobs::OwnerUse& use)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
+absl::StatusOr<std::vector<jobs::OwnerUse>> ReadUses(Connection& connection);
+absl::Status RemoveUses(Connection& connection,
+                        absl::Span<const std::string> owners);
 
 // jobs::JobStore over SQLite in WAL mode. A change is fsynced before its call
 // returns (synchronous=FULL), except for progress, which comes with every

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/token_store.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -8,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/connection.h"
-#include "server/store/sqlite_status.h"
 
 namespace mpsd::store {
+
 namespace {
 
 // The statements name a token by what the index tokens_by_id holds.
@@ -116,6 +117,146 @@ absl::Status TokenStore::SetLastUses(
     }
     transaction.Commit();
     return absl::OkStatus();
+  });
+}
+
+namespace {
+
+using Durability = Connection::Durability;
+
+std::optional<int64_t> Number(const std::optional<absl::StatusCode>& code) {
+  if (!code.has_value()) return std::nullopt;
+  return static_cast<int64_t>(*code);
+}
+
+access::AuditEntry ReadEntry(Query& query) {
+  access::AuditEntry entry;
+  access::Caller& caller = entry.request.caller;
+  entry.number = query.Int();
+  entry.time = absl::FromUnixMicros(query.Int());
+  caller.user = query.Text();
+  caller.role = static_cast<access::Role>(query.Int());
+  caller.way = static_cast<access::Way>(query.Int());
+  caller.credential = query.Text();
+  caller.origin = query.Text();
+  entry.request.method = query.Text();
+  entry.request.job_id = query.Text();
+  entry.request.detail = query.Text();
+  if (const std::optional<int64_t> result = query.OptionalInt()) {
+    entry.result = static_cast<absl::StatusCode>(*result);
+  }
+  entry.message = query.Text();
+  return entry;
+}
+
+// The conditions of a filter that has them, so that SQLite can use an index;
+// each takes one parameter, in this order: user, job_id, method. The other
+// conditions stand in every query.
+std::string ListSql(const access::AuditFilter& filter) {
+  std::string sql =
+      "SELECT number, time_us, user, role, way, credential, origin, method, "
+      "job_id, detail, result, message FROM audit WHERE number < ? "
+      "AND time_us >= ? AND time_us < ?";
+  if (!filter.user.empty()) sql += " AND user = ?";
+  if (!filter.job_id.empty()) sql += " AND job_id = ?";
+  if (filter.method.find('.') != std::string::npos) {
+    sql += " AND method = ?";
+  } else if (!filter.method.empty()) {
+    sql += " AND substr(method, instr(method, '.') + 1) = ?";
+  }
+  if (filter.refused) sql += " AND result <> 0";
+  return sql + " ORDER BY number DESC LIMIT ?";
+}
+
+// A time beyond what a row can hold stands for the first or the last one.
+int64_t Micros(absl::Time time) { return absl::ToUnixMicros(time); }
+
+}  // namespace
+
+absl::StatusOr<int64_t> AuditStore::Append(const access::AuditEntry& entry) {
+  Connection& c = database_.writer();
+  using Result = absl::StatusOr<int64_t>;
+  return CatchSqlite("writing the audit", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Durability::kProcess);
+    const access::Request& request = entry.request;
+    Query(c,
+          "INSERT INTO audit (time_us, user, role, way, credential, origin, "
+          "method, job_id, detail, result, message) "
+          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          Micros(entry.time), request.caller.user,
+          static_cast<int>(request.caller.role),
+          static_cast<int>(request.caller.way), request.caller.credential,
+          request.caller.origin, request.method, request.job_id, request.detail,
+          Number(entry.result), entry.message)
+        .Run();
+    return c.database().getLastInsertRowid();
+  });
+}
+
+absl::Status AuditStore::SetResult(int64_t number, const absl::Status& result,
+                                   const std::string& job_id) {
+  Connection& c = database_.writer();
+  return CatchSqlite("writing the audit", [&] {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Durability::kProcess);
+    Query(c,
+          "UPDATE audit SET result = ?, message = ?, "
+          "job_id = CASE ? WHEN '' THEN job_id ELSE ? END WHERE number = ?",
+          static_cast<int64_t>(result.code()), std::string(result.message()),
+          job_id, job_id, number)
+        .Run();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::vector<access::AuditEntry>> AuditStore::List(
+    const access::AuditFilter& filter) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::vector<access::AuditEntry>>;
+  return CatchSqlite("reading the audit", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    Query query(c, ListSql(filter), filter.before, Micros(filter.since),
+                Micros(filter.until));
+    for (const std::string* text :
+         {&filter.user, &filter.job_id, &filter.method}) {
+      if (!text->empty()) query.Bind(*text);
+    }
+    query.Bind(filter.limit);
+    std::vector<access::AuditEntry> entries;
+    while (query.Next()) entries.push_back(ReadEntry(query));
+    return entries;
+  });
+}
+
+absl::StatusOr<int64_t> AuditStore::Prune(absl::Time time,
+                                          int64_t most_entries) {
+  Connection& c = database_.writer();
+  using Result = absl::StatusOr<int64_t>;
+  return CatchSqlite("removing old entries of the audit", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Durability::kProcess);
+    const int64_t old =
+        Query(c,
+              "DELETE FROM audit WHERE number IN (SELECT number FROM audit "
+              "WHERE time_us < ? ORDER BY time_us LIMIT ?)",
+              Micros(time), kPruned)
+            .Run();
+    if (old > 0) return old;
+    int64_t excess = 0;
+    {
+      Query count(c, "SELECT count(*) - ? FROM audit", most_entries);
+      count.Next();
+      excess = std::min(count.Int(), kPruned);
+    }
+    if (excess <= 0) return 0;
+    return Query(c,
+                 "DELETE FROM audit WHERE number IN (SELECT number FROM audit "
+                 "WHERE user = (SELECT user FROM audit GROUP BY user "
+                 "ORDER BY count(*) DESC, user LIMIT 1) ORDER BY number "
+                 "LIMIT ?)",
+                 excess)
+        .Run();
   });
 }
 

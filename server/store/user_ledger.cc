@@ -2,15 +2,17 @@
 #include "server/store/user_ledger.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
 #include "server/store/connection.h"
-#include "server/store/sqlite_status.h"
 
 namespace mpsd::store {
+
 namespace {
 
 // Blobs that one hold of a connection looks at or writes: others who read or
@@ -183,6 +185,110 @@ absl::StatusOr<jobs::UserBytes> UserLedger::BytesOf(const std::string& user) {
       bytes.results += std::max(checkpoints, folders_->BytesOf(id));
     }
     return bytes;
+  });
+}
+
+absl::Status PullLedger::Add(const std::string& model, const std::string& user,
+                             int64_t bytes) {
+  Connection& c = database_.writer();
+  return CatchSqlite("counting a pull", [&] {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Connection::Durability::kProcess);
+    Query(c,
+          "INSERT INTO pulled_bytes (user, model, size_bytes) VALUES (?, ?, ?) "
+          "ON CONFLICT (user, model) DO UPDATE SET "
+          "size_bytes = size_bytes + excluded.size_bytes",
+          user, model, bytes)
+        .Run();
+    return absl::OkStatus();
+  });
+}
+
+absl::Status PullLedger::Remove(const std::string& model) {
+  Connection& c = database_.writer();
+  return CatchSqlite("forgetting the pulls of a model", [&] {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Connection::Durability::kProcess);
+    Query(c, "DELETE FROM pulled_bytes WHERE model = ?", model).Run();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::map<std::string, PullLedger::Bytes>> PullLedger::All() {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::map<std::string, Bytes>>;
+  return CatchSqlite("reading the pulls", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::map<std::string, Bytes> all;
+    Query row(c, "SELECT model, user, size_bytes FROM pulled_bytes");
+    while (row.Next()) {
+      Bytes& bytes = all[row.Text()];
+      const std::string user = row.Text();
+      bytes[user] = row.Int();
+    }
+    return all;
+  });
+}
+
+namespace {
+
+constexpr char kReading[] = "reading which jobs use a model";
+// A row that is no JSON names no folder.
+constexpr char kFolder[] =
+    "SELECT DISTINCT coalesce(json_extract(spec_json, '$.model'), '') "
+    "FROM jobs WHERE json_valid(spec_json) AND ";
+
+std::set<std::string> Texts(Query& query) {
+  std::set<std::string> texts;
+  while (query.Next()) texts.insert(query.Text());
+  return texts;
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, ModelUses::Use>> ModelUses::All() {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::map<std::string, Use>>;
+  return CatchSqlite(kReading, [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::map<std::string, Use> uses;
+    {
+      Query starts(c, "SELECT model, time_us FROM model_starts");
+      while (starts.Next()) {
+        const std::string model = starts.Text();
+        uses[model].last_start = absl::FromUnixMicros(starts.Int());
+      }
+    }
+    // QUEUED and RUNNING.
+    Query jobs(c,
+               "SELECT model, count(*) FROM jobs INDEXED BY jobs_by_model "
+               "WHERE state IN (1, 2) GROUP BY model");
+    while (jobs.Next()) {
+      const std::string model = jobs.Text();
+      uses[model].unfinished = static_cast<int32_t>(jobs.Int());
+    }
+    return uses;
+  });
+}
+
+absl::StatusOr<std::set<std::string>> ModelUses::UnfinishedFolders() {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::set<std::string>>;
+  return CatchSqlite(kReading, [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    Query query(c, std::string(kFolder) + "state IN (1, 2)");
+    return Texts(query);
+  });
+}
+
+absl::StatusOr<std::set<std::string>> ModelUses::FoldersOf(
+    const std::string& model) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::set<std::string>>;
+  return CatchSqlite(kReading, [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    Query query(c, std::string(kFolder) + "model = ?", model);
+    return Texts(query);
   });
 }
 

@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/jobs/collector.h"
 #include "server/jobs/user_limits.h"
+#include "server/models/model_book.h"
 #include "server/store/database.h"
 
 namespace mpsd::store {
@@ -71,6 +72,36 @@ class UserLedger final : public jobs::UserLedger {
   absl::Mutex mutex_;
   // Bytes of claims under way, by user.
   std::map<std::string, int64_t> reserved_ ABSL_GUARDED_BY(mutex_);
+};
+
+// models::PullLedger over SQLite.
+class PullLedger final : public models::PullLedger {
+ public:
+  // `database` must outlive the ledger.
+  explicit PullLedger(Database& database) : database_(database) {}
+
+  absl::Status Add(const std::string& model, const std::string& user,
+                   int64_t bytes) override;
+  absl::Status Remove(const std::string& model) override;
+  absl::StatusOr<std::map<std::string, Bytes>> All() override;
+
+ private:
+  Database& database_;
+};
+
+// models::ModelUses out of the tables jobs and model_starts.
+class ModelUses final : public models::ModelUses {
+ public:
+  // `database` must outlive the object.
+  explicit ModelUses(Database& database) : database_(database) {}
+
+  absl::StatusOr<std::map<std::string, Use>> All() override;
+  absl::StatusOr<std::set<std::string>> UnfinishedFolders() override;
+  absl::StatusOr<std::set<std::string>> FoldersOf(
+      const std::string& model) override;
+
+ private:
+  Database& database_;
 };
 
 }  // namespace mpsd::store

@@ -12,7 +12,6 @@
 #include "core/base/file.h"
 #include "core/wire/messages.h"
 #include "server/supervisor/spawned_process.h"
-#include "server/supervisor/temporary_folder.h"
 #include "server/supervisor/worker_session.h"
 
 namespace mpsd::supervisor {

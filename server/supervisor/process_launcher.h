@@ -15,7 +15,6 @@
 #include "core/host/environment.h"
 #include "server/jobs/worker_launcher.h"
 #include "server/supervisor/device_lock.h"
-#include "server/supervisor/worker_lease.h"
 
 namespace mpsd::supervisor {
 

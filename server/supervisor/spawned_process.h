@@ -4,19 +4,52 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/supervisor/unique_fd.h"
+#include "server/supervisor/device_lock.h"
 
 namespace mpsd::supervisor {
+
+// The folder for the temporary files of one worker, which only mpsd's user may
+// enter (0700). Removed with all that the worker left in it. One thread at a
+// time.
+class TemporaryFolder {
+ public:
+  // Makes `parent` where it is missing, and in it the folder `name`, after
+  // removing what has that name.
+  static absl::StatusOr<std::unique_ptr<TemporaryFolder>> Create(
+      const std::filesystem::path& parent, const std::string& name);
+  ~TemporaryFolder() { Remove(); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  void Remove();
+
+  // Removes the folders that a daemon left which was killed. Links in them are
+  // removed, and not followed.
+  static void RemoveAll(const std::filesystem::path& parent);
+  // Removes one of them likewise.
+  static void RemoveLeft(const std::filesystem::path& folder) {
+    TemporaryFolder(folder).Remove();
+  }
+
+ private:
+  explicit TemporaryFolder(std::filesystem::path path)
+      : path_(std::move(path)) {}
+
+  const std::filesystem::path path_;
+};
 
 // A child process in a process group of its own. posix_spawn makes it, because
 // a fork without exec breaks Metal and XPC. Thread-safe. Destroying the object

@@ -2,20 +2,209 @@
 #include "server/supervisor/tested_launcher.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "server/supervisor/spawned_process.h"
 
 namespace mpsd::supervisor {
+
+namespace {
+
+// `text`, printable and at most `max_bytes` long. Bytes far behind the bound
+// are not even looked at.
+std::string Bounded(std::string_view text, size_t max_bytes,
+                    base::Breaks breaks = base::Breaks::kEscape) {
+  return base::Shortened(
+      base::Printable(base::Shortened(text, max_bytes + 8), breaks), max_bytes);
+}
+
+// The matrix with printable labels; empty where it is left out.
+std::string CleanMatrix(const std::string& text) {
+  if (text.size() > limits::kMatrixBytes) return "";
+  auto matrix = base::ParseTree<nlohmann::ordered_json>(text);
+  if (!matrix.is_object() || !matrix.contains("labels")) return "";
+  auto& labels = matrix["labels"];
+  if (!labels.is_array()) return "";
+  for (auto& label : labels) {
+    if (!label.is_string()) return "";
+    label = base::Printable(label.get<std::string>());
+  }
+  return matrix.dump(-1, ' ', false,
+                     nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// Visits a report's fields and cleans those that hold text.
+class Cleaner {
+ public:
+  void operator()(std::string_view name, std::string& value) const {
+    if (name == "path" || name == "output_path") return;
+    if (name == "message") {
+      value = CleanText(value);
+    } else if (name == "confusion_matrix") {
+      value = CleanMatrix(value);
+    } else {
+      value = CleanVersion(value);
+    }
+  }
+  void operator()(std::string_view, report::Metrics& value) const {
+    if (value.size() > limits::kMetrics) value.resize(limits::kMetrics);
+    for (auto& [metric, number] : value) {
+      metric = Bounded(metric, limits::kMetricNameBytes);
+    }
+  }
+  void operator()(std::string_view, report::Counts& value) const {
+    report::Counts clean;
+    for (const auto& [counted, count] : value) {
+      if (clean.size() == limits::kFallbackOps) break;
+      clean[Bounded(counted, limits::kMetricNameBytes)] = count;
+    }
+    value = std::move(clean);
+  }
+  // A list of paths.
+  void operator()(std::string_view, std::vector<std::string>& value) const {
+    if (value.size() > limits::kRemovedPaths) {
+      value.resize(limits::kRemovedPaths);
+    }
+  }
+  // A field without text; a member of another type does not compile here.
+  template <typename T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void operator()(std::string_view, T&) const {}
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  void operator()(std::string_view, std::optional<T>&) const {}
+  void operator()(std::string_view, report::MemoryCounters&) const {}
+};
+
+template <typename Report>
+void CleanFields(Report& report) {
+  const Cleaner cleaner;
+  Fields(cleaner, report, &report);
+}
+
+}  // namespace
+
+void Clean(report::Progress& progress) { CleanFields(progress); }
+void Clean(report::Evaluated& evaluated) { CleanFields(evaluated); }
+void Clean(report::Checkpointed& checkpointed) { CleanFields(checkpointed); }
+void Clean(report::Failure& failure) { CleanFields(failure); }
+
+bool Clean(report::Outcome& outcome) {
+  const bool had_matrix = !outcome.confusion_matrix.empty();
+  CleanFields(outcome);
+  return !had_matrix || !outcome.confusion_matrix.empty();
+}
+
+std::string CleanText(std::string_view text) {
+  return Bounded(text, limits::kMessageBytes, base::Breaks::kKeep);
+}
+
+std::string CleanWarning(std::string_view text) {
+  return Bounded(text, limits::kWarningBytes);
+}
+
+std::string CleanStage(std::string_view text) {
+  return Bounded(text, limits::kStageBytes);
+}
+
+std::string CleanVersion(std::string_view text) {
+  return Bounded(text, limits::kVersionBytes);
+}
+
+namespace {
+
+constexpr size_t kMostOutput = 256 << 10;
+constexpr absl::Duration kLook = absl::Milliseconds(100);
+
+struct Pipe {
+  UniqueFd read, write;
+};
+
+// Not pipe2, which a Mac lacks.
+absl::StatusOr<Pipe> MakePipe() {
+  int ends[2];
+  if (pipe(ends) != 0) return base::ErrnoStatus(errno, "pipe");
+  for (int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// Takes what the pipe has now, bounded for a worker that never stops; what is
+// beyond the most is read and dropped, so that the worker is not held up. False
+// once the pipe is at its end.
+bool Take(const UniqueFd& pipe, std::string& output) {
+  constexpr int kMostReads = 256;
+  char piece[4096];
+  for (int i = 0; i < kMostReads; ++i) {
+    const ssize_t n = read(pipe.get(), piece, sizeof piece);
+    if (n > 0) {
+      const size_t room = kMostOutput - output.size();
+      output.append(piece, std::min(room, static_cast<size_t>(n)));
+    } else if (n == 0 || errno != EINTR) {
+      return n < 0 && errno == EAGAIN;
+    }
+  }
+  return true;
+}
+
+void AwaitOutput(const UniqueFd& pipe) {
+  pollfd entry = {pipe.get(), POLLIN, 0};
+  poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(kLook)));
+}
+
+}  // namespace
+
+absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
+                                  const std::function<absl::Status()>& wanted) {
+  absl::StatusOr<Pipe> pipe = MakePipe();
+  if (!pipe.ok()) return pipe.status();
+  SpawnedProcess::Options spawn;
+  spawn.program = options.worker_path;
+  spawn.args = {"--gates"};
+  spawn.environment = options.environment;
+  std::unique_ptr<TemporaryFolder> temporary;
+  if (!options.temporary_dir.empty()) {
+    auto made = TemporaryFolder::Create(options.temporary_dir, "gates");
+    if (!made.ok()) return made.status();
+    temporary = *std::move(made);
+    spawn.environment["TMPDIR"] = temporary->path();
+  }
+  spawn.fds[STDOUT_FILENO] = std::move(pipe->write);
+  absl::StatusOr<std::unique_ptr<SpawnedProcess>> process =
+      SpawnedProcess::Spawn(std::move(spawn));
+  if (!process.ok()) return process.status();
+  GatesRun run;
+  const absl::Time end = absl::Now() + options.limit;
+  bool open = true;
+  while (absl::Now() < end) {
+    if (open) AwaitOutput(pipe->read);
+    run.status = (*process)->WaitFor(open ? absl::ZeroDuration() : kLook);
+    if (open) open = Take(pipe->read, run.output);
+    // Not at the pipe's end: a child of the worker may hold it open.
+    if (run.status) return run;
+    if (absl::Status s = wanted(); !s.ok()) return s;
+  }
+  return run;
+}
+
 namespace {
 
 // An object; null where there is none.

@@ -5,7 +5,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -13,11 +15,55 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/report/report.h"
 #include "server/jobs/worker_launcher.h"
 #include "server/supervisor/spawned_process.h"
-#include "server/supervisor/temporary_folder.h"
 
 namespace mpsd::supervisor {
+
+// Makes a worker's report safe to store and show, because a worker repeats the
+// content of users' files: unprintable characters are escaped in every text but
+// paths, and texts and lists are cut to the bounds of core/base/limits.h. Only
+// a failure's message may have several lines. Clean() walks the report's field
+// list, so that a text that is added to a report is clean from the start.
+void Clean(report::Progress& progress);
+void Clean(report::Evaluated& evaluated);
+void Clean(report::Checkpointed& checkpointed);
+void Clean(report::Failure& failure);
+// Leaves out a confusion matrix that is too large or is not valid JSON; returns
+// false then.
+bool Clean(report::Outcome& outcome);
+
+// Texts outside the reports. `CleanText`: a worker's text, from its log or a
+// breach of the protocol, as part of a message.
+std::string CleanText(std::string_view text);
+std::string CleanWarning(std::string_view text);
+std::string CleanStage(std::string_view text);
+std::string CleanVersion(std::string_view text);
+
+struct GatesOptions {
+  std::string worker_path;
+  // The child's whole environment.
+  std::map<std::string, std::string> environment;
+  // In which the worker gets a folder for its temporary files, as for jobs;
+  // "": it gets none.
+  std::string temporary_dir;
+  absl::Duration limit = absl::Seconds(40);
+};
+
+// How `mpsd-worker --gates` ended.
+struct GatesRun {
+  std::string output;         // what it printed, cut at 256 KiB
+  std::optional<int> status;  // as waitpid gives it; nullopt: killed, too slow
+};
+
+// Starts the worker, reads what it prints until it ends, and kills it after its
+// time, and whatever it started. Without the lock of the device: the worker
+// takes some megabytes of it for a moment. Asks `wanted` several times a
+// second; where that is not OK, kills the worker and returns it. The errors of
+// the start name the program.
+absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
+                                  const std::function<absl::Status()>& wanted);
 
 // Starts no worker before `mpsd-worker --selftest` has passed on the device.
 // The worker stores a verdict that is valid as long as chip, system and torch

@@ -2,6 +2,7 @@
 #ifndef MPSD_SERVER_SUPERVISOR_WORKER_SESSION_H_
 #define MPSD_SERVER_SUPERVISOR_WORKER_SESSION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,11 +20,17 @@
 #include "core/wire/messages.h"
 #include "server/jobs/attempt_end.h"
 #include "server/jobs/worker_launcher.h"
+#include "server/supervisor/device_lock.h"
 #include "server/supervisor/spawned_process.h"
-#include "server/supervisor/temporary_folder.h"
-#include "server/supervisor/unique_fd.h"
 
 namespace mpsd::supervisor {
+
+inline constexpr size_t kLogTailBytes = 4096;
+
+// The last kLogTailBytes of the file at `path` after offset `start`, made
+// printable (base::Printable, lines kept). A tail that had to be cut begins
+// with a whole line. Empty for a file that cannot be read.
+std::string ReadLogTail(const std::string& path, int64_t start);
 
 // The daemon's end of one worker: a thread that reads the worker's messages,
 // enforces the protocol and the time limits, and reports to the listener.

@@ -31,7 +31,7 @@ FRAMES = {
     "core/train/run_folder.cc": r"\bFields\(writer, progress, &progress\)",
     "core/tensorboard/scalars.cc":
         r"\bFields\(collector, progress, &progress\)",
-    "server/store/event_body.cc": r"\bEventFields\(writer, body, &body\)",
+    "server/store/job_row.cc": r"\bEventFields\(writer, body, &body\)",
     "server/rpc/convert.cc": r"\bEventFields\(writer, progress, &progress\)",
     "server/prometheus/job_metrics.cc":
         r"\bEventFields\(numbers, progress, &progress\)",

@@ -27,7 +27,7 @@ using Json = nlohmann::json;
   _exit(0);
 }
 
-// The protocol of server/planner/plan_lines.h.
+// The protocol of server/planner/plan_maker.h.
 void Say(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);

@@ -13,7 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "server/jobs/meters.h"
 #include "server/rpc/convert.h"
-#include "server/store/event_body.h"
+#include "server/store/job_row.h"
 
 namespace mpsd {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/access/tokens.h"
+#include "server/access/token_book.h"
 
 namespace mpsd::access {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/access/rules.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -10,11 +12,63 @@
 
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
+#include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace mpsd::access {
 namespace {
+
+// --- caller ------------------------------------------------------------------
+
+TEST(CallerTest, NamesOfAccountsMailboxesAndCertificatesAreUsers) {
+  for (const char* name : {"ada", "_mpsd", "ada.lovelace@example.org", "a",
+                           "0day", "ci-runner+7"}) {
+    EXPECT_TRUE(IsUserName(name)) << name;
+  }
+}
+
+TEST(CallerTest, NamesThatATerminalAPathOrAQueryWouldReadOtherwiseAreNone) {
+  for (const char* name : {"", " ada", "ada ", "-rf", ".ada", "@ada", "a/b",
+                           "a b", "a\nb", "a\x1b[2J", "ad\xc3\xa4", "a,b"}) {
+    EXPECT_FALSE(IsUserName(name)) << name;
+  }
+}
+
+TEST(CallerTest, ANameMayHaveSoManyBytesAndNoMore) {
+  EXPECT_TRUE(IsUserName(std::string(limits::kUserBytes, 'a')));
+  EXPECT_FALSE(IsUserName(std::string(limits::kUserBytes + 1, 'a')));
+}
+
+TEST(CallerTest, RolesAndWaysHaveNames) {
+  EXPECT_EQ(Name(Role::kViewer), "viewer");
+  EXPECT_EQ(Name(Role::kAdmin), "admin");
+  EXPECT_LT(Role::kViewer, Role::kUser);
+  EXPECT_LT(Role::kUser, Role::kAdmin);
+}
+
+// --- role policy -------------------------------------------------------------
+
+const RolePolicy kPolicy{501, {"ada", "ops@example.org"}, {"guest", "root"}};
+
+TEST(RolePolicyTest, TheDaemonsAccountAndRootAreAdmins) {
+  EXPECT_EQ(kPolicy.OfAccount(501, "guest"), Role::kAdmin);
+  EXPECT_EQ(kPolicy.OfAccount(0, "root"), Role::kAdmin);
+}
+
+TEST(RolePolicyTest, OthersAreWhatTheListsSay) {
+  EXPECT_EQ(kPolicy.OfAccount(502, "ada"), Role::kAdmin);
+  EXPECT_EQ(kPolicy.OfAccount(503, "guest"), Role::kViewer);
+  EXPECT_EQ(kPolicy.OfAccount(504, "bob"), Role::kUser);
+  EXPECT_EQ(kPolicy.OfAccount(505, "ops@example.org"), Role::kAdmin);
+  EXPECT_EQ(kPolicy.OfAccount(506, "Ada"), Role::kUser);
+}
+
+TEST(RolePolicyTest, TheOwnerIsThisProcess) {
+  EXPECT_EQ(RolePolicy().owner, geteuid());
+}
+
+// --- rules -------------------------------------------------------------------
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;

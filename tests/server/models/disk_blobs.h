@@ -11,7 +11,7 @@
 
 #include "core/base/sha256.h"
 #include "server/jobs/blob_store.h"
-#include "server/models/file_list.h"
+#include "server/models/pushed_models.h"
 
 namespace mpsd::models {
 

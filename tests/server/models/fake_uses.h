@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "server/models/model_uses.h"
+#include "server/models/model_book.h"
 
 namespace mpsd::models {
 

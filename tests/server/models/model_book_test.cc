@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/models/model_book.h"
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -14,6 +16,130 @@
 
 namespace mpsd::models {
 namespace {
+
+// --- model facts -------------------------------------------------------------
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ModelFactsTest : public testing::Test {
+ protected:
+  ModelFactsTest()
+      : folder_(fs::path(testing::TempDir()) /
+                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "config.json") << kTinyConfig;
+  }
+  ~ModelFactsTest() override { fs::remove_all(folder_); }
+
+  const fs::path folder_;
+};
+
+TEST_F(ModelFactsTest, ADecoder) {
+  const ModelFacts facts = FactsOf(folder_, {});
+  EXPECT_EQ(facts.family, "llama");
+  EXPECT_GT(facts.parameters, 1000);
+  EXPECT_THAT(facts.tasks, ElementsAre("CAUSAL_LM", "SEQ_CLS"));
+  EXPECT_GT(facts.least_memory_bytes, 0);
+  EXPECT_FALSE(facts.fits.has_value()) << "the machine's memory is not known";
+  EXPECT_THAT(facts.problem, HasSubstr("from_scratch"));
+}
+
+TEST_F(ModelFactsTest, WhetherItFits) {
+  const int64_t least = FactsOf(folder_, {}).least_memory_bytes;
+  EXPECT_EQ(FactsOf(folder_, {least, "", 0}).fits, true);
+  EXPECT_EQ(FactsOf(folder_, {least - 1, "", 0}).fits, false);
+  EXPECT_EQ(FactsOf(folder_, {least, "mps", 1}).fits, false);
+}
+
+TEST_F(ModelFactsTest, AnEncoderClassifies) {
+  std::ofstream(folder_ / "config.json") << R"({
+      "architectures": ["BertModel"], "model_type": "bert", "vocab_size": 32,
+      "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
+      "num_attention_heads": 2, "max_position_embeddings": 64,
+      "type_vocab_size": 2, "hidden_act": "gelu"})";
+  EXPECT_THAT(FactsOf(folder_, {}).tasks, ElementsAre("SEQ_CLS"));
+}
+
+TEST_F(ModelFactsTest, WhatMpsdCannotTrainSaysWhy) {
+  std::ofstream(folder_ / "config.json")
+      << R"({"architectures": ["T5Model"], "model_type": "t5\u001b[2J"})";
+  ModelFacts facts = FactsOf(folder_, {});
+  EXPECT_THAT(facts.tasks, IsEmpty());
+  EXPECT_THAT(facts.problem, HasSubstr("t5"));
+  EXPECT_EQ(facts.problem.find('\x1b'), std::string::npos);
+  fs::remove(folder_ / "config.json");
+  EXPECT_THAT(FactsOf(folder_, {}).problem, HasSubstr("no config.json"));
+  std::ofstream(folder_ / "config.json") << kTinyConfig;
+  std::ofstream(folder_ / "model.safetensors") << "broken";
+  facts = FactsOf(folder_, {});
+  EXPECT_THAT(facts.tasks, IsEmpty());
+  EXPECT_THAT(facts.problem, HasSubstr("model.safetensors"));
+}
+
+// --- hub models --------------------------------------------------------------
+
+namespace fs = std::filesystem;
+
+class HubModelsTest : public testing::Test {
+ protected:
+  HubCache cache_;
+};
+
+TEST_F(HubModelsTest, ListsWhatJobsFind) {
+  cache_.Put("org/b", "c0ffee", "12345");
+  cache_.Put("a", "f00d", "123");
+  fs::create_directories(cache_.path() / "models--org--empty" / "snapshots");
+  fs::create_directories(cache_.path() / "datasets--org--data");
+  const auto models = ListHubModels("", 10);
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[0].name, "a");
+  EXPECT_EQ(models[1].name, "org/b");
+  EXPECT_EQ(models[1].revision, "c0ffee");
+  EXPECT_EQ(models[1].size_bytes,
+            static_cast<int64_t>(sizeof(kTinyConfig) - 1 + 5 + 6))
+      << "each blob once, and the ref";
+  EXPECT_GT(models[1].create_time, absl::UnixEpoch());
+  EXPECT_EQ(ListHubModels("", 1).size(), 1u);
+  ASSERT_EQ(ListHubModels("org/b", 1).size(), 1u);
+  EXPECT_TRUE(ListHubModels("org/none", 1).empty());
+}
+
+TEST_F(HubModelsTest, WithoutACacheThereAreNone) {
+  fs::remove_all(cache_.path());
+  EXPECT_TRUE(ListHubModels("", 10).empty());
+  SweepHubModels();
+}
+
+TEST_F(HubModelsTest, ARemovedModelIsGone) {
+  cache_.Put("org/b", "c0ffee", "12345");
+  fs::create_directories(cache_.path() / ".locks" / "models--org--b");
+  const auto models = ListHubModels("", 10);
+  ASSERT_EQ(models.size(), 1u);
+  const auto freed = RemoveHubModel(models[0]);
+  ASSERT_TRUE(freed.ok()) << freed.status();
+  EXPECT_EQ(*freed, models[0].size_bytes);
+  EXPECT_TRUE(ListHubModels("", 10).empty());
+  EXPECT_FALSE(fs::exists(cache_.path() / ".locks" / "models--org--b"));
+  EXPECT_TRUE(absl::IsNotFound(RemoveHubModel(models[0]).status()));
+}
+
+TEST_F(HubModelsTest, ARemovalThatWasCutOffEndsAtTheNextStart) {
+  const fs::path cut = cache_.path() / ".models--org--b.17.1.tmp";
+  const fs::path others = cache_.path() / ".other.17.1.tmp";
+  fs::create_directories(cut / "blobs");
+  fs::create_directories(others);
+  cache_.Put("org/b", "c0ffee", "12345");
+  SweepHubModels();
+  EXPECT_FALSE(fs::exists(cut));
+  EXPECT_TRUE(fs::exists(others));
+  EXPECT_EQ(ListHubModels("", 10).size(), 1u);
+}
+
+// --- model book --------------------------------------------------------------
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;

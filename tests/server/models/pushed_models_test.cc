@@ -13,13 +13,224 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/models/disk_blobs.h"
 
 namespace mpsd::models {
 namespace {
+
+// --- model name --------------------------------------------------------------
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(ModelName, NamesOfTheHubAreNames) {
+  for (const char* name :
+       {"gpt2", "meta-llama/Llama-3.1-8B", "a", "0/1", "Qwen2.5_x",
+        "HuggingFaceTB/SmolLM2-135M-Instruct"}) {
+    EXPECT_TRUE(CheckModelName("name", name).ok()) << name;
+  }
+  const std::string longest(limits::kModelIdBytes, 'a');
+  EXPECT_TRUE(CheckModelName("name", longest).ok());
+}
+
+// What is a path, an option, a hidden file or no text anywhere is no name.
+TEST(ModelName, TricksAreNoNames) {
+  for (const std::string& name :
+       {std::string(),
+        std::string("/"),
+        std::string("/etc"),
+        std::string(".."),
+        std::string("../x"),
+        std::string("a/.."),
+        std::string("a/../b"),
+        std::string("a//b"),
+        std::string("a/"),
+        std::string("a/b/c"),
+        std::string(".git"),
+        std::string("a/.hidden"),
+        std::string("-rf"),
+        std::string("a/-b"),
+        std::string("a b"),
+        std::string("a\\b"),
+        std::string("job:01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        std::string("a@main"),
+        std::string("a\0b", 3),
+        std::string("a\nb"),
+        std::string("\x1b[2J"),
+        std::string("caf\xc3\xa9"),
+        std::string("e\xcc\x81"),
+        std::string("\xff\xfe"),
+        std::string("~/x"),
+        std::string("a:b"),
+        std::string("a--b"),
+        std::string(limits::kModelIdBytes + 1, 'a')}) {
+    const absl::Status status = CheckModelName("name", name);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_THAT(std::string(status.message()), StartsWith("name: '"));
+  }
+}
+
+TEST(ModelName, TheErrorShowsNoControlCharactersAndNoEnd) {
+  const std::string name = "\x1b]0;" + std::string(1 << 20, 'a');
+  const std::string text(CheckModelName("name", name).message());
+  EXPECT_LT(text.size(), 1000u);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("NAME or ORG/NAME"));
+}
+
+TEST(ModelName, Revisions) {
+  for (const char* revision : {"main", "v1.0", "refs/pr/1", "feature/x-y",
+                               "0123456789abcdef0123456789abcdef01234567"}) {
+    EXPECT_TRUE(CheckRevision("revision", revision).ok()) << revision;
+  }
+  for (const char* revision :
+       {"", "..", "a/..", "a//b", "/main", "main/", ".git", "a b", "a?b=c",
+        "a#b", "a%2fb", "a@b", "ma\xc3\xafn"}) {
+    EXPECT_EQ(CheckRevision("revision", revision).code(),
+              absl::StatusCode::kInvalidArgument)
+        << revision;
+  }
+}
+
+TEST(ModelName, FoldedNamesAreEqualBeyondCase) {
+  EXPECT_EQ(FoldedName("Org/Model"), FoldedName("oRG/mODEL"));
+  EXPECT_NE(FoldedName("a.b"), FoldedName("a-b"));
+}
+
+// --- manifest ----------------------------------------------------------------
+
+namespace fs = std::filesystem;
+
+class ManifestTest : public testing::Test {
+ protected:
+  ManifestTest()
+      : folder_(fs::path(testing::TempDir()) /
+                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~ManifestTest() override { fs::remove_all(folder_); }
+
+  const fs::path folder_;
+  const std::string revision_ = std::string(64, 'a');
+};
+
+TEST_F(ManifestTest, ReadsWhatItWrote) {
+  EXPECT_TRUE(absl::IsNotFound(ReadManifest(folder_).status()));
+  const Manifest written{"org/m", "ada", revision_, 7,
+                         absl::FromUnixMicros(1'700'000'000'123'456)};
+  ASSERT_TRUE(WriteManifest(folder_, written).ok());
+  const auto read = ReadManifest(folder_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->name, "org/m");
+  EXPECT_EQ(read->owner, "ada");
+  EXPECT_EQ(read->revision, revision_);
+  EXPECT_EQ(read->size_bytes, 7);
+  EXPECT_EQ(read->create_time, written.create_time);
+  ASSERT_TRUE(RemoveManifest(folder_).ok());
+  EXPECT_TRUE(RemoveManifest(folder_).ok()) << "again";
+  EXPECT_TRUE(absl::IsNotFound(ReadManifest(folder_).status()));
+}
+
+// Names and revisions in it become paths.
+TEST_F(ManifestTest, WhatIsNoManifest) {
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"),
+        std::string(100'000, '['), std::string(1 << 20, ' '),
+        R"({"name":"../x","owner":"a","revision":")" + revision_ + "\"}",
+        std::string(R"({"name":"m","owner":"a","revision":"../.."})"),
+        R"({"name":"m","owner":"","revision":")" + revision_ + "\"}",
+        R"({"name":7,"owner":"a","revision":")" + revision_ + "\"}"}) {
+    std::ofstream(folder_ / "model.json") << text;
+    const auto read = ReadManifest(folder_);
+    EXPECT_FALSE(read.ok()) << text.substr(0, 60);
+    EXPECT_FALSE(absl::IsNotFound(read.status()));
+  }
+}
+
+// --- file list ---------------------------------------------------------------
+
+using ::testing::HasSubstr;
+
+ModelFile File(const std::string& path) {
+  return {path, std::string(64, 'a'), 1};
+}
+
+std::string Problem(const std::vector<ModelFile>& files) {
+  const absl::Status status = CheckFileList(files);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  return std::string(status.message());
+}
+
+TEST(FileList, AModelsFiles) {
+  EXPECT_TRUE(CheckFileList({File("model.safetensors"), File("config.json"),
+                             File("tokenizer.json")})
+                  .ok());
+}
+
+TEST(FileList, NeedsAConfig) {
+  EXPECT_THAT(Problem({File("model.safetensors")}),
+              HasSubstr("config.json is not among them"));
+  EXPECT_THAT(Problem({}), HasSubstr("config.json"));
+}
+
+TEST(FileList, WhatNoModelHas) {
+  for (const char* path : {"../../mpsd.db", "/etc/passwd", "a.py", "",
+                           "model\n.safetensors", "caf\xc3\xa9.safetensors"}) {
+    EXPECT_THAT(Problem({File("config.json"), File(path)}),
+                HasSubstr("files[1].path: '"))
+        << path;
+  }
+  EXPECT_THAT(Problem({File(std::string(1 << 20, 'a'))}),
+              HasSubstr("files[0].path"));
+}
+
+// APFS takes two names for one that differ in case. Those that differ in
+// Unicode's composition have no chance: a model's files have ASCII names.
+TEST(FileList, NamesThatAFileSystemTakesForOne) {
+  EXPECT_THAT(Problem({File("config.json"), File("model-a.safetensors"),
+                       File("model-A.safetensors")}),
+              HasSubstr("'model-A.safetensors' and 'model-a.safetensors' are "
+                        "one name"));
+  EXPECT_THAT(Problem({File("config.json"), File("config.json")}),
+              HasSubstr("files[1].path"));
+}
+
+TEST(FileList, HashesAndSizes) {
+  ModelFile file = File("config.json");
+  file.sha256 = std::string(64, 'A');
+  EXPECT_THAT(Problem({file}), HasSubstr("files[0].sha256"));
+  file = File("config.json");
+  file.size_bytes = -1;
+  EXPECT_THAT(Problem({file}), HasSubstr("files[0].size_bytes"));
+}
+
+TEST(FileList, HasABound) {
+  std::vector<ModelFile> files = {File("config.json")};
+  while (files.size() < limits::kFilesOfModel) {
+    files.push_back(File(absl::StrCat("model-", files.size(), ".safetensors")));
+  }
+  EXPECT_TRUE(CheckFileList(files).ok());
+  files.push_back(File("model-x.safetensors"));
+  EXPECT_THAT(Problem(files), HasSubstr("at most 1000"));
+}
+
+TEST(FileList, TheRevisionIsThatOfTheFilesWhateverTheirOrder) {
+  const ModelFile a = File("config.json"), b = File("vocab.txt");
+  EXPECT_EQ(RevisionOfFiles({a, b}), RevisionOfFiles({b, a}));
+  EXPECT_NE(RevisionOfFiles({a}), RevisionOfFiles({a, b}));
+  ModelFile other = b;
+  other.sha256 = std::string(64, 'b');
+  EXPECT_NE(RevisionOfFiles({a, b}), RevisionOfFiles({a, other}));
+  EXPECT_EQ(RevisionOfFiles({a}).size(), 64u);
+}
+
+// --- pushed models -----------------------------------------------------------
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/access/audit_log.h"
+#include "server/access/audit_trail.h"
 
 namespace mpsd::rpc {
 

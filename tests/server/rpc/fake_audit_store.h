@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/access/audit_store.h"
+#include "server/access/audit_trail.h"
 
 namespace mpsd::rpc {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "server/models/puller.h"
+#include "server/models/model_book.h"
 
 namespace mpsd::rpc {
 

@@ -9,7 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/access/token_lookup.h"
+#include "server/access/token_book.h"
 
 namespace mpsd::rpc {
 

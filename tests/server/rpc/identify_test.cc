@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/access/account_name.h"
+#include "server/access/token_book.h"
 #include "tests/server/rpc/fake_audit.h"
 #include "tests/server/rpc/fake_tokens.h"
 #include "tests/server/rpc/served.h"

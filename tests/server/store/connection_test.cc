@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/connection.h"
 
+#include <sqlite3.h>
+
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "SQLiteCpp/Database.h"
 #include "SQLiteCpp/Exception.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace mpsd::store {
 namespace {
+
+// --- connection --------------------------------------------------------------
 
 class ConnectionTest : public testing::Test {
  protected:
@@ -141,6 +149,105 @@ TEST_F(ConnectionTest, DurabilityIsThePragma) {
   EXPECT_EQ(synchronous(), 1);
   connection_.SetDurability(Connection::Durability::kPowerCut);
   EXPECT_EQ(synchronous(), 2);
+}
+
+// --- time limit --------------------------------------------------------------
+
+constexpr char kForever[] =
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+    "SELECT count(*) FROM n";
+constexpr char kShort[] =
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT "
+    "200000) SELECT count(*) FROM n";
+
+absl::Status Execute(Connection& c, const char* sql)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  return CatchSqlite("counting", [&] {
+    Query query(c, sql);
+    query.Next();
+    return absl::OkStatus();
+  });
+}
+
+TEST(TimeLimit, EndsWhatRunsTooLongAndNothingElse) {
+  Connection c(SQLite::Database(":memory:", SQLite::OPEN_READWRITE));
+  absl::MutexLock lock(&c.mutex());
+  const absl::Time start = absl::Now();
+  {
+    const TimeLimit limit(c, absl::Milliseconds(50));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(Execute(c, kForever)));
+    EXPECT_GE(absl::Now() - start, absl::Milliseconds(50));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(Execute(c, kForever)))
+        << "once for all";
+  }
+  EXPECT_TRUE(Execute(c, kShort).ok()) << "the connection is as it was";
+  const TimeLimit limit(c, absl::Minutes(1));
+  EXPECT_TRUE(Execute(c, kShort).ok());
+}
+
+// --- sqlite status -----------------------------------------------------------
+
+using ::testing::HasSubstr;
+
+struct Case {
+  int code;
+  absl::StatusCode expected;
+};
+class Codes : public testing::TestWithParam<Case> {};
+
+TEST_P(Codes, AreTranslated) {
+  const absl::Status status =
+      StatusOf(SQLite::Exception("words", GetParam().code), "saving x");
+  EXPECT_EQ(status.code(), GetParam().expected);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("saving x: words"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sqlite, Codes,
+    testing::Values(Case{SQLITE_FULL, absl::StatusCode::kResourceExhausted},
+                    Case{SQLITE_BUSY, absl::StatusCode::kUnavailable},
+                    Case{SQLITE_LOCKED, absl::StatusCode::kUnavailable},
+                    Case{SQLITE_CORRUPT, absl::StatusCode::kDataLoss},
+                    Case{SQLITE_NOTADB, absl::StatusCode::kDataLoss},
+                    Case{SQLITE_READONLY, absl::StatusCode::kPermissionDenied},
+                    Case{SQLITE_CANTOPEN, absl::StatusCode::kPermissionDenied},
+                    Case{SQLITE_INTERRUPT, absl::StatusCode::kDeadlineExceeded},
+                    Case{SQLITE_IOERR, absl::StatusCode::kInternal},
+                    Case{SQLITE_MISUSE, absl::StatusCode::kInternal}));
+
+absl::Status ExecuteOn(SQLite::Database& database, const char* sql) {
+  return CatchSqlite("x", [&] {
+    database.exec(sql);
+    return absl::OkStatus();
+  });
+}
+
+TEST(CatchSqlite, TellsConstraintsApart) {
+  SQLite::Database database(":memory:", SQLite::OPEN_READWRITE);
+  database.exec(
+      "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER UNIQUE, "
+      "c INTEGER CHECK (c > 0)) STRICT; INSERT INTO t VALUES (1, 1, 1);"
+      "CREATE TRIGGER f BEFORE UPDATE OF c ON t "
+      "BEGIN SELECT RAISE(ABORT, 'never'); END");
+  EXPECT_EQ(ExecuteOn(database, "INSERT INTO t VALUES (1, 2, 1)").code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ExecuteOn(database, "INSERT INTO t VALUES (2, 1, 1)").code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ExecuteOn(database, "UPDATE t SET c = 2").code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 0)").code(),
+            absl::StatusCode::kInternal);
+  EXPECT_TRUE(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 2)").ok());
+}
+
+TEST(CatchSqlite, PassesResultsThrough) {
+  const absl::StatusOr<int> seven =
+      CatchSqlite("x", []() -> absl::StatusOr<int> { return 7; });
+  ASSERT_TRUE(seven.ok());
+  EXPECT_EQ(*seven, 7);
+  const absl::StatusOr<int> failed = CatchSqlite(
+      "x", []() -> absl::StatusOr<int> { return absl::AbortedError("no"); });
+  EXPECT_EQ(failed.status(), absl::AbortedError("no"));
 }
 
 }  // namespace

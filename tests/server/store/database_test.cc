@@ -4,18 +4,342 @@
 #include <sys/stat.h>
 
 #include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
+#include "SQLiteCpp/Database.h"
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/blob_store.h"
-#include "server/store/migrate.h"
 #include "server/store/sqlite_job_store.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
+
+// --- migrate -----------------------------------------------------------------
+
+using ::testing::HasSubstr;
+
+SQLite::Database OpenRaw(const std::string& path) {
+  return SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+}
+
+int64_t IntOf(SQLite::Database& database, const char* sql) {
+  return database.execAndGet(sql).getInt64();
+}
+
+std::string SchemaOf(SQLite::Database& database) {
+  return database
+      .execAndGet(
+          "SELECT group_concat(sql, ';') FROM "
+          "(SELECT sql FROM sqlite_master ORDER BY name)")
+      .getString();
+}
+
+// A database as mpsd of schema version 1 left it.
+std::string SnapshotV1() {
+  auto sql = base::ReadFile(MPSD_TEST_SOURCE_DIR
+                            "/tests/server/store/testdata/v1.sql");
+  EXPECT_TRUE(sql.ok()) << sql.status();
+  return *sql;
+}
+
+TEST(Migrate, BringsAnEmptyDatabaseToTheNewestVersion) {
+  SQLite::Database database = OpenRaw(":memory:");
+  auto version = Migrate(database, AllMigrations());
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(*version, static_cast<int64_t>(AllMigrations().size()));
+  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), *version);
+  EXPECT_EQ(IntOf(database, "PRAGMA application_id"), kApplicationId);
+  for (const char* table :
+       {"jobs", "events", "checkpoints", "blobs", "labels"}) {
+    EXPECT_TRUE(database.tableExists(table)) << table;
+  }
+  EXPECT_EQ(IntOf(database,
+                  "SELECT count(*) FROM pragma_table_list WHERE schema = "
+                  "'main' AND type = 'table' AND name NOT LIKE 'sqlite_%' "
+                  "AND NOT strict"),
+            0);
+}
+
+TEST(Migrate, AgainChangesNothing) {
+  SQLite::Database database = OpenRaw(":memory:");
+  ASSERT_TRUE(Migrate(database, AllMigrations()).ok());
+  const std::string before = SchemaOf(database);
+  ASSERT_TRUE(Migrate(database, AllMigrations()).ok());
+  EXPECT_EQ(SchemaOf(database), before);
+}
+
+TEST(Migrate, NamesAreNumberedWithoutGaps) {
+  int number = 0;
+  for (const Migration& migration : AllMigrations()) {
+    EXPECT_EQ(std::string(migration.name).substr(0, 5),
+              absl::StrFormat("%04d_", ++number));
+  }
+}
+
+// The schema that a fresh database gets is the one an old one grows into.
+TEST(Migrate, SnapshotOfVersion1GrowsIntoTheNewest) {
+  SQLite::Database old = OpenRaw(":memory:");
+  old.exec(SnapshotV1());
+  ASSERT_EQ(IntOf(old, "PRAGMA user_version"), 1);
+  auto version = Migrate(old, AllMigrations());
+  ASSERT_TRUE(version.ok()) << version.status();
+  SQLite::Database fresh = OpenRaw(":memory:");
+  ASSERT_TRUE(Migrate(fresh, AllMigrations()).ok());
+  EXPECT_EQ(SchemaOf(old), SchemaOf(fresh));
+}
+
+TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
+  Scratch scratch;
+  OpenRaw(scratch.file()).exec(SnapshotV1());
+  std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  auto jobs = store.List({});
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ASSERT_EQ(jobs->size(), 2u);
+  const jobs::Job& queued = (*jobs)[0];
+  EXPECT_EQ(queued.id, "01J00000000000000000000002");
+  EXPECT_EQ(queued.state, jobs::State::kQueued);
+  EXPECT_EQ(queued.idempotency_key, "k2");
+  auto by_key = store.FindByIdempotencyKey(queued.owner, "k2");
+  ASSERT_TRUE(by_key.ok() && by_key->has_value()) << by_key.status();
+  EXPECT_EQ((*by_key)->id, queued.id);
+  EXPECT_EQ(queued.kind, jobs::JobKind::kTraining);
+  const jobs::Job& done = (*jobs)[1];
+  EXPECT_EQ(done.state, jobs::State::kSucceeded);
+  EXPECT_EQ(done.owner, "ana");
+  EXPECT_EQ(done.labels.at("team"), "nlp");
+  EXPECT_EQ(done.exit_reason, jobs::ExitReason::kDone);
+  EXPECT_EQ(done.eval_loss_after, 1.25);
+  EXPECT_FALSE(done.output_path.empty());
+  EXPECT_EQ(done.output_kind, jobs::OutputKind::kAdapter);
+  EXPECT_TRUE(done.metrics.empty());
+  EXPECT_TRUE(done.warnings.empty());
+  EXPECT_FALSE(done.best_evaluation.has_value());
+  ASSERT_TRUE(done.progress.has_value());
+  EXPECT_EQ(done.progress->step, 2);
+  EXPECT_EQ(done.progress->memory.footprint_bytes, 4096);
+  auto events = store.Events(done.id, 0, 100);
+  ASSERT_TRUE(events.ok()) << events.status();
+  EXPECT_EQ(events->size(), 5u);
+  auto checkpoints = store.Checkpoints(done.id);
+  ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
+  ASSERT_EQ(checkpoints->size(), 1u);
+  EXPECT_EQ((*checkpoints)[0].bytes, 1000);
+}
+
+// The migrations before the one of that name.
+std::vector<Migration> Before(const std::string& name) {
+  std::vector<Migration> list;
+  for (const Migration& migration : AllMigrations()) {
+    if (migration.name == name) return list;
+    list.push_back(migration);
+  }
+  ADD_FAILURE() << "no migration " << name;
+  return list;
+}
+
+TEST(Migrate, ParitiesBecomeDeviceComparisons) {
+  Scratch scratch;
+  {
+    SQLite::Database old = OpenRaw(scratch.file());
+    ASSERT_TRUE(Migrate(old, Before("0025_no_parity")).ok());
+    for (const auto& [id, state] :
+         {std::pair("Q", 1), {"R", 2}, {"S", 3}, {"F", 4}, {"C", 5}}) {
+      old.exec(absl::StrFormat(
+          "INSERT INTO jobs (id, name, state, cancel_requested, owner, "
+          "priority, create_time_us, end_time_us, attempt, failures, message, "
+          "output_path, spec_json, request_hash, kind, study_json) VALUES "
+          "('%s', 'n', %d, 0, 'ada', 0, 1, %s, 0, 0, 'as it was', '', '{}', "
+          "'', 7, '{\"reference_device\":\"cpu\"}')",
+          id, state, state < 3 ? "NULL" : "5"));
+      old.exec(
+          "INSERT INTO events (job, sequence, time_us, kind, body) SELECT "
+          "number, 1, 1, 1, '{\"state\":1,\"message\":\"\"}' FROM jobs "
+          "WHERE id = '" +
+          std::string(id) + "'");
+    }
+  }
+  std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  for (const char* id : {"Q", "R", "S", "F", "C"}) {
+    SCOPED_TRACE(id);
+    const auto job = store.Get(id);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->kind, jobs::JobKind::kDeviceComparison);
+    EXPECT_EQ(job->study_json, "{}");
+    EXPECT_EQ(job->owner, "ada");
+    const auto events = store.Events(id, 0, 100);
+    ASSERT_TRUE(events.ok()) << events.status();
+    if (std::string("QR").find(id) == std::string::npos) {
+      EXPECT_EQ(job->message, "as it was");
+      EXPECT_EQ(events->size(), 1u);
+      continue;
+    }
+    EXPECT_EQ(job->state, jobs::State::kCancelled);
+    EXPECT_THAT(job->message, HasSubstr("mpsctl compare-devices"));
+    EXPECT_TRUE(job->end_time.has_value());
+    ASSERT_EQ(events->size(), 2u);
+    const auto& change = std::get<jobs::StateChanged>((*events)[1].body);
+    EXPECT_EQ(change.state, jobs::State::kCancelled);
+    EXPECT_EQ(change.message, job->message);
+  }
+}
+
+// 1f12907 was the last whose mpsd kept sweeps.
+TEST(Migrate, JobsOfSweepsStayWithTheirNamesAsLabels) {
+  Scratch scratch;
+  {
+    SQLite::Database old = OpenRaw(scratch.file());
+    ASSERT_TRUE(Migrate(old, Before("0026_sweeps")).ok());
+    old.exec(
+        "INSERT INTO sweeps (id, name, owner, create_time_us, plan, rungs, "
+        "request_hash) VALUES ('S1', 'ranks', 'ana', 0, '{}', 1, ''), "
+        "('S2', 'twice', 'ana', 0, '{}', 0, ''), "
+        "('S3', 'twice', 'ana', 0, '{}', 0, ''), "
+        "('S4', '', 'ana', 0, '{}', 0, '')");
+    const struct {
+      const char *id, *sweep, *columns;
+    } jobs[] = {
+        // At its rung; before it; held there; ended there; queued from scratch.
+        {"01J00000000000000000000001", "S1", "1, 4, 4, 0, '', 0"},
+        {"01J00000000000000000000002", "S1", "1, 4, 2, 0, '', 0"},
+        {"01J00000000000000000000003", "S1", "1, 4, 4, 1, 'mine', 0"},
+        {"01J00000000000000000000004", "S1", "5, 4, 4, 0, '', 0"},
+        {"01J00000000000000000000005", "S1", "1, 4, 4, 0, '', 1"},
+        {"01J00000000000000000000006", "S2", "3, 0, 8, 0, '', 0"},
+        {"01J00000000000000000000007", "S4", "3, 0, 8, 0, '', 0"},
+        {"01J00000000000000000000008", "", "3, 0, 8, 0, '', 0"},
+    };
+    for (const auto& job : jobs) {
+      old.exec(absl::StrFormat(
+          "INSERT INTO jobs (id, name, cancel_requested, owner, priority, "
+          "create_time_us, attempt, failures, message, output_path, spec_json, "
+          "request_hash, sweep_id, state, until_step, durable_step, held, "
+          "hold_reason, fresh) VALUES ('%s', 'n', 0, 'ana', 0, 0, 0, 0, '', "
+          "'', '{}', 'h', '%s', %s)",
+          job.id, job.sweep, job.columns));
+      old.exec(absl::StrFormat(
+          "INSERT INTO sweep_children (sweep, position, job_id, assigned) "
+          "SELECT number, %d, '%s', '[]' FROM sweeps WHERE id = '%s'",
+          job.id[25], job.id, job.sweep));
+    }
+    old.exec(
+        "INSERT INTO labels SELECT number, 'sweep', 'own' FROM jobs "
+        "WHERE id LIKE '%2'");
+  }
+  std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  jobs::ListFilter filter;
+  filter.ascending = true;
+  auto jobs = store.List(filter);
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ASSERT_EQ(jobs->size(), 8u);
+  const char* labels[] = {"ranks", "own",      "ranks", "ranks",
+                          "ranks", "twice S2", "S4"};
+  for (size_t i = 0; i < 7; ++i) {
+    EXPECT_EQ((*jobs)[i].labels["sweep"], labels[i]) << i;
+  }
+  EXPECT_TRUE((*jobs)[7].labels.empty());
+  EXPECT_TRUE((*jobs)[0].held);
+  EXPECT_THAT(
+      (*jobs)[0].hold_reason,
+      HasSubstr("at step 4, where its sweep was to decide: release it"));
+  EXPECT_EQ((*jobs)[2].hold_reason, "mine");
+  for (const size_t i : {1, 3, 4, 5, 6, 7}) EXPECT_FALSE((*jobs)[i].held) << i;
+  filter.labels = {{"sweep", "ranks"}};
+  filter.held = true;
+  auto held = store.List(filter);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->size(), 2u);
+}
+
+TEST(Migrate, NextMigrationRunsOnTheOldSnapshotAlone) {
+  SQLite::Database database = OpenRaw(":memory:");
+  database.exec(SnapshotV1());
+  const Migration list[] = {
+      {"0001_initial", "this is not run again"},
+      {"0002_next", "ALTER TABLE jobs ADD COLUMN colour TEXT"}};
+  auto version = Migrate(database, list);
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), 2);
+  EXPECT_EQ(IntOf(database, "SELECT count(colour IS NULL) FROM jobs"), 2);
+}
+
+TEST(Migrate, AFailedMigrationLeavesTheVersionBeforeIt) {
+  SQLite::Database database = OpenRaw(":memory:");
+  database.exec(SnapshotV1());
+  const std::string before = SchemaOf(database);
+  const Migration list[] = {
+      {"0001_initial", ""},
+      {"0002_bad", "CREATE TABLE half (a); DELETE FROM jobs; SELECT nonsense"}};
+  auto version = Migrate(database, list);
+  ASSERT_FALSE(version.ok());
+  EXPECT_THAT(std::string(version.status().message()), HasSubstr("0002_bad"));
+  EXPECT_EQ(SchemaOf(database), before);
+  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), 1);
+  EXPECT_EQ(IntOf(database, "SELECT count(*) FROM jobs"), 2);
+}
+
+TEST(Migrate, OneThatOrphansRowsFails) {
+  SQLite::Database database = OpenRaw(":memory:");
+  database.exec(SnapshotV1());
+  const Migration list[] = {{"0001_initial", ""},
+                            {"0002_orphans", "DELETE FROM jobs"}};
+  auto version = Migrate(database, list);
+  ASSERT_FALSE(version.ok());
+  EXPECT_EQ(IntOf(database, "SELECT count(*) FROM jobs"), 2);
+}
+
+TEST(Migrate, ANewerSchemaIsRefusedUntouched) {
+  Scratch scratch;
+  {
+    SQLite::Database database = OpenRaw(scratch.file());
+    database.exec(SnapshotV1());
+    database.exec("PRAGMA user_version = 41");
+  }
+  const auto before = base::ReadFile(scratch.file());
+  auto opened = Database::Open(scratch.file());
+  ASSERT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition);
+  const std::string message(opened.status().message());
+  EXPECT_THAT(message, HasSubstr("schema version 41"));
+  EXPECT_THAT(message,
+              HasSubstr("up to " + std::to_string(AllMigrations().size())));
+  EXPECT_THAT(message, HasSubstr("newer mpsd"));
+  EXPECT_EQ(*base::ReadFile(scratch.file()), *before);
+}
+
+TEST(Migrate, AnotherProgramsDatabaseIsRefusedUntouched) {
+  for (const char* sql : {"CREATE TABLE theirs (a)",
+                          "PRAGMA application_id = 7; CREATE TABLE t(a)",
+                          "PRAGMA user_version = 1; CREATE TABLE t (a)"}) {
+    Scratch scratch;
+    OpenRaw(scratch.file()).exec(sql);
+    const auto before = base::ReadFile(scratch.file());
+    auto opened = Database::Open(scratch.file());
+    ASSERT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(opened.status().message()),
+                HasSubstr("not a database of mpsd"));
+    EXPECT_EQ(*base::ReadFile(scratch.file()), *before);
+  }
+}
+
+TEST(Migrate, AFileThatIsNoDatabaseIsDataLoss) {
+  Scratch scratch;
+  ASSERT_TRUE(
+      base::WriteFileAtomic(scratch.file(), std::string(8192, 'x')).ok());
+  EXPECT_EQ(Database::Open(scratch.file()).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+// --- database ----------------------------------------------------------------
 
 mode_t ModeOf(const std::filesystem::path& path) {
   struct stat info;

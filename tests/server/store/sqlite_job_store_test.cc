@@ -1,22 +1,176 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/sqlite_job_store.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/event_body.h"
+#include "server/store/job_row.h"
 #include "tests/server/store/scratch.h"
+
+// What owners used of the device, as the job store keeps it.
+// What the job store keeps for the verbs of a queue.
 
 namespace mpsd::store {
 namespace {
+
+// --- job users ---------------------------------------------------------------
+
+class JobUsersTest : public testing::Test {
+ protected:
+  std::string User(const std::string& id) {
+    Connection& c = database_->reader();
+    absl::MutexLock lock(&c.mutex());
+    return UserOf(c, id);
+  }
+  jobs::Job Put(int number, const std::string& spec) {
+    jobs::Job job = QueuedJob(number);
+    job.spec_json = spec;
+    EXPECT_TRUE(store_.Insert(job, StateEvent(job, 1)).ok());
+    return job;
+  }
+
+  Scratch scratch_;
+  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
+  SqliteJobStore store_{*database_};
+};
+
+TEST_F(JobUsersTest, PathsAndResultsThatAnUnfinishedJobNames) {
+  const std::string id = Put(1, "{}").id, other = Put(2, "{}").id;
+  EXPECT_EQ(User(id), "");
+  jobs::Job by_path =
+      Put(3, absl::StrCat(R"({"adapter": "/s/jobs/)", id, R"(/out/a"})"));
+  EXPECT_EQ(User(id), by_path.id);
+  EXPECT_EQ(User(other), "");
+  by_path.state = jobs::State::kCancelled;
+  ASSERT_TRUE(store_.Update(by_path, {}).ok());
+  EXPECT_EQ(User(id), "");
+  const jobs::Job by_name =
+      Put(4, absl::StrCat(R"({"model": "job:)", id, R"("})"));
+  EXPECT_EQ(User(id), by_name.id);
+  EXPECT_EQ(*store_.UserOf(id), by_name.id);
+  EXPECT_EQ(User(by_name.id), "") << "nobody is its own user";
+}
+
+// The beginning of an id is not the id.
+TEST_F(JobUsersTest, APartOfAnIdIsNoId) {
+  const std::string id = Put(1, "{}").id;
+  Put(2,
+      absl::StrCat(R"({"a": "/jobs/)", id, R"(X/", "b": "job:)", id, R"(X"})"));
+  EXPECT_EQ(User(id), "");
+}
+
+// --- prior jobs --------------------------------------------------------------
+
+using jobs::State;
+using ::testing::ElementsAre;
+
+class PriorJobsTest : public testing::Test {
+ protected:
+  void Insert(const jobs::Job& job) {
+    absl::Status status = store_->Insert(job, StateEvent(job, 1));
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  Scratch scratch_;
+  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
+  std::unique_ptr<SqliteJobStore> store_ =
+      std::make_unique<SqliteJobStore>(*database_);
+};
+
+TEST_F(PriorJobsTest, TellsTheStatesOfThoseThatExist) {
+  jobs::Job a = QueuedJob(1), b = QueuedJob(2);
+  b.state = State::kSucceeded;
+  Insert(a);
+  Insert(b);
+  const std::vector<std::string> ids = {a.id, "none", b.id, a.id, ""};
+  const auto states = store_->StatesOf(ids);
+  ASSERT_TRUE(states.ok()) << states.status();
+  EXPECT_EQ(*states, (std::map<std::string, State>{{a.id, State::kQueued},
+                                                   {b.id, State::kSucceeded}}));
+}
+
+TEST_F(PriorJobsTest, WhoWaitedForADeletedSuccessWaitsNoLonger) {
+  jobs::Job done = QueuedJob(1), failed = QueuedJob(2), other = QueuedJob(3);
+  done.state = State::kSucceeded;
+  failed.state = State::kFailed;
+  jobs::Job waiting = QueuedJob(4), ended = QueuedJob(5);
+  waiting.after = {done.id, failed.id, other.id};
+  ended.after = {done.id};
+  ended.state = State::kCancelled;
+  for (const auto& job : {done, failed, other, waiting, ended}) Insert(job);
+  ASSERT_TRUE(store_->Delete(done.id).ok());
+  EXPECT_THAT(store_->Get(waiting.id)->after, ElementsAre(failed.id, other.id));
+  EXPECT_THAT(store_->Get(ended.id)->after, ElementsAre(done.id));
+  // It never succeeded: who waits for it is held, and says so.
+  ASSERT_TRUE(store_->Delete(failed.id).ok());
+  EXPECT_THAT(store_->Get(waiting.id)->after, ElementsAre(failed.id, other.id));
+}
+
+// A list that somebody spoilt keeps nobody from deleting.
+TEST_F(PriorJobsTest, ADamagedListIsLeftAlone) {
+  jobs::Job done = QueuedJob(1), waiting = QueuedJob(2);
+  done.state = State::kSucceeded;
+  waiting.after = {done.id};
+  Insert(done);
+  Insert(waiting);
+  {
+    Connection& c = database_->writer();
+    absl::MutexLock lock(&c.mutex());
+    c.database().exec("UPDATE jobs SET after_jobs = after_jobs || ']'");
+  }
+  EXPECT_TRUE(store_->Delete(done.id).ok());
+}
+
+// --- owner use ---------------------------------------------------------------
+
+TEST(OwnerUse, ComesWithTheRowOrNotAtAll) {
+  Scratch scratch;
+  const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  jobs::Job job = QueuedJob(1);
+  ASSERT_TRUE(store.Insert(job, StateEvent(job, 1)).ok());
+  const absl::Time time = absl::FromUnixMicros(1'700'000'000'000'001);
+  jobs::OwnerUse use{"ann", 12.5, time};
+  ASSERT_TRUE(store.Update(job, {}, &use).ok());
+  use = {std::string("'\0;--", 6), 1e9, time};
+  ASSERT_TRUE(store.Update(job, {}, &use).ok());
+  use = {"ann", 3, time + absl::Hours(1)};
+  ASSERT_TRUE(store.Update(job, {}, &use).ok());
+  // A row that is refused takes the use with it.
+  use = {"ann", 99, time};
+  EXPECT_FALSE(store.Update(QueuedJob(2), {}, &use).ok());
+  job.state = jobs::State::kSucceeded;
+  EXPECT_FALSE(store.Update(job, {}, &use).ok());
+
+  auto uses = store.OwnerUses();
+  ASSERT_TRUE(uses.ok()) << uses.status();
+  ASSERT_EQ(uses->size(), 2u);
+  std::sort(uses->begin(), uses->end(),
+            [](const auto& a, const auto& b) { return a.owner < b.owner; });
+  EXPECT_EQ((*uses)[0].owner, std::string("'\0;--", 6));
+  EXPECT_EQ((*uses)[1].owner, "ann");
+  EXPECT_EQ((*uses)[1].seconds, 3);
+  EXPECT_EQ((*uses)[1].time, time + absl::Hours(1));
+  ASSERT_TRUE(store.ForgetUses({"ann", "nobody"}).ok());
+  EXPECT_EQ(store.OwnerUses()->size(), 1u);
+}
+
+// --- sqlite job store --------------------------------------------------------
 
 using jobs::State;
 using ::testing::ElementsAre;
@@ -476,6 +630,106 @@ TEST_F(SqliteJobStoreTest, AFullDiskIsResourceExhausted) {
   EXPECT_EQ(store_->Get(job.id).status().code(), absl::StatusCode::kNotFound);
   job.spec_json = "{}";
   EXPECT_TRUE(store_->Insert(job, StateEvent(job, 1)).ok());
+}
+
+// --- queue rows --------------------------------------------------------------
+
+TEST(QueueRows, ADrainIsKeptUntilItEnds) {
+  Scratch scratch;
+  {
+    const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+    SqliteJobStore store(*database);
+    EXPECT_EQ(*store.Drain(), std::nullopt);
+    ASSERT_TRUE(store.SetDrain("one").ok());
+    ASSERT_TRUE(store.SetDrain(std::string("t'w\0o", 5)).ok());
+  }
+  const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  EXPECT_EQ(*store.Drain(), std::string("t'w\0o", 5));
+  ASSERT_TRUE(store.SetDrain(std::nullopt).ok());
+  ASSERT_TRUE(store.SetDrain(std::nullopt).ok());
+  EXPECT_EQ(*store.Drain(), std::nullopt);
+  ASSERT_TRUE(store.SetDrain("").ok()) << "a reason may be empty";
+  EXPECT_EQ(*store.Drain(), "");
+}
+
+TEST(QueueRows, TheCheckpointsOfOneJobAreForgotten) {
+  Scratch scratch;
+  const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  const jobs::Job one = QueuedJob(1), two = QueuedJob(2);
+  for (const jobs::Job& job : {one, two}) {
+    ASSERT_TRUE(store.Insert(job, StateEvent(job, 1)).ok());
+    jobs::Checkpoint checkpoint;
+    checkpoint.step = 5;
+    checkpoint.path = "/c/" + job.id;
+    ASSERT_TRUE(store.AddCheckpoint(job.id, checkpoint).ok());
+  }
+  ASSERT_TRUE(store.ForgetCheckpoints(one.id).ok());
+  ASSERT_TRUE(store.ForgetCheckpoints("no job").ok());
+  EXPECT_TRUE(store.Checkpoints(one.id)->empty());
+  EXPECT_EQ(store.Checkpoints(two.id)->size(), 1u);
+}
+
+TEST(QueueRows, AnUnreadableJobIsHeldNoMore) {
+  Scratch scratch;
+  const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  jobs::Job job = QueuedJob(1);
+  job.held = true;
+  job.hold_reason = "by ann";
+  ASSERT_TRUE(store.Insert(job, StateEvent(job, 1)).ok());
+  EXPECT_TRUE(store.Get(job.id)->held);
+  EXPECT_EQ(store.Get(job.id)->hold_reason, "by ann");
+  ASSERT_TRUE(store.MarkUnreadable(job.id, "spoilt", job.create_time).ok());
+  EXPECT_FALSE(store.Get(job.id)->held);
+}
+
+// --- unreadable row ----------------------------------------------------------
+
+TEST(UnreadableRow, IsFoundAndCanBeGivenUp) {
+  Scratch scratch;
+  const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  for (int number : {1, 2, 3}) {
+    jobs::Job job = QueuedJob(number);
+    job.owner = "ada";
+    ASSERT_TRUE(store.Insert(job, StateEvent(job, 1)).ok());
+  }
+  jobs::Job running = QueuedJob(2);
+  running.owner = "ada";
+  running.state = jobs::State::kRunning;
+  ASSERT_TRUE(store.Update(running, {}).ok());
+  const std::vector<std::string> ids = {QueuedJob(1).id, QueuedJob(2).id,
+                                        QueuedJob(3).id};
+  {
+    Connection& c = database->writer();
+    absl::MutexLock lock(&c.mutex());
+    c.database().exec(
+        "UPDATE jobs SET exit_reason = 'Bored', progress = 'x', "
+        "metrics = '[]', best_evaluation = '7', warnings = '{}', kind = 99 "
+        "WHERE number < 3");
+  }
+  EXPECT_EQ(*store.Unfinished(), ids);
+  for (const std::string& id : {ids[0], ids[1]}) {
+    EXPECT_EQ(store.Get(id).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(store.OwnerOf(id).value_or("?"), "ada");
+    const absl::Status marked =
+        store.MarkUnreadable(id, "unreadable row", absl::FromUnixSeconds(9));
+    ASSERT_TRUE(marked.ok()) << marked;
+    const auto job = store.Get(id);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->state, jobs::State::kFailed);
+    EXPECT_EQ(job->message, "unreadable row");
+    EXPECT_EQ(job->end_time, absl::FromUnixSeconds(9));
+    const auto events = store.Events(id, 0, 10);
+    ASSERT_TRUE(events.ok()) << events.status();
+    const auto& last = std::get<jobs::StateChanged>(events->back().body);
+    EXPECT_EQ(last.state, jobs::State::kFailed);
+  }
+  EXPECT_EQ(*store.Unfinished(), std::vector<std::string>{ids[2]});
+  EXPECT_EQ(store.MarkUnreadable("X", "", absl::UnixEpoch()).code(),
+            absl::StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -16,9 +19,273 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
 
 namespace mpsd::supervisor {
 namespace {
+
+// --- clean report ------------------------------------------------------------
+
+template <typename Report>
+Report Cleaned(Report report) {
+  Clean(report);
+  return report;
+}
+
+TEST(CleanReport, NumbersAndPathsStayAsTheyAre) {
+  report::Progress progress;
+  progress.step = 1;
+  progress.loss = 3;
+  progress.padded_tokens = 8;
+  progress.device = "mps";
+  progress.memory = {8, 9, 10, 11, 12};
+  const report::Progress clean = Cleaned(progress);
+  EXPECT_EQ(clean.step, 1);
+  EXPECT_EQ(clean.loss, 3);
+  EXPECT_EQ(clean.padded_tokens, 8);
+  EXPECT_EQ(clean.device, "mps");
+  EXPECT_EQ(clean.memory.peak_allocated_bytes, 12);
+  const std::string path(2 * limits::kVersionBytes, '\n');
+  EXPECT_EQ(Cleaned(report::Checkpointed{4, path, 100, 2.5, {path}}).path,
+            path);
+  EXPECT_EQ(
+      Cleaned(report::Checkpointed{4, "", 100, 2.5, {path}}).removed_paths,
+      std::vector<std::string>{path});
+  report::Outcome outcome;
+  outcome.output_path = path;
+  EXPECT_TRUE(Clean(outcome));
+  EXPECT_EQ(outcome.output_path, path);
+}
+
+TEST(CleanReport, TextsAreCutAtTheirLimits) {
+  struct Text {
+    size_t limit;
+    std::function<std::string(const std::string&)> of;
+  };
+  const Text texts[] = {
+      {limits::kMessageBytes,
+       [](const std::string& t) {
+         return Cleaned(report::Failure{report::FailureKind::kInternal, t})
+             .message;
+       }},
+      {limits::kMessageBytes,
+       [](const std::string& t) { return CleanText(t); }},
+      {limits::kWarningBytes,
+       [](const std::string& t) { return CleanWarning(t); }},
+      {limits::kStageBytes, [](const std::string& t) { return CleanStage(t); }},
+      {limits::kVersionBytes,
+       [](const std::string& t) { return CleanVersion(t); }},
+      {limits::kVersionBytes,
+       [](const std::string& t) {
+         report::Progress progress;
+         progress.device = t;
+         return Cleaned(progress).device;
+       }},
+      {limits::kMetricNameBytes,
+       [](const std::string& t) {
+         return Cleaned(report::Evaluated{1, 0, 0, 0, {{t, 1}}})
+             .metrics[0]
+             .first;
+       }},
+      {limits::kMetricNameBytes,
+       [](const std::string& t) {
+         report::Progress progress;
+         progress.cpu_fallback_ops[t] = 1;
+         return Cleaned(progress).cpu_fallback_ops.begin()->first;
+       }},
+  };
+  for (size_t i = 0; i < std::size(texts); ++i) {
+    const auto& [limit, of] = texts[i];
+    const std::string whole(limit, 'x');
+    EXPECT_EQ(of(whole), whole) << i;
+    EXPECT_EQ(of(whole + "x"), std::string(limit - 3, 'x') + "…") << i;
+    const std::string hostile = of(std::string(5 << 20, '\x1b'));
+    EXPECT_LE(hostile.size(), limit) << i;
+    EXPECT_TRUE(base::IsPrintable(hostile)) << i;
+    EXPECT_EQ(of("\xe2\x80\xae\xc2\x9b\xff"), "\\u202e\\u009b\\xff") << i;
+  }
+}
+
+TEST(CleanReport, OnlyAMessageHasLines) {
+  const std::string two = "a\nb";
+  EXPECT_EQ(CleanText(two), two);
+  EXPECT_EQ(
+      Cleaned(report::Failure{report::FailureKind::kInternal, two}).message,
+      two);
+  EXPECT_EQ(CleanWarning(two), "a\\nb");
+  EXPECT_EQ(CleanStage(two), "a\\nb");
+}
+
+TEST(CleanReport, ListsEndAtTheirLimits) {
+  report::Evaluated evaluated;
+  for (size_t i = 0; i < limits::kMetrics; ++i) {
+    evaluated.metrics.emplace_back(std::to_string(i), i);
+  }
+  EXPECT_EQ(Cleaned(evaluated).metrics, evaluated.metrics);
+  report::Outcome outcome;
+  outcome.metrics = evaluated.metrics;
+  outcome.metrics.emplace_back("one more", 0);
+  EXPECT_EQ(Cleaned(outcome).metrics, evaluated.metrics);
+  report::Progress progress;
+  for (size_t i = 0; i <= limits::kFallbackOps; ++i) {
+    progress.cpu_fallback_ops[std::to_string(i)] = 1;
+  }
+  EXPECT_EQ(Cleaned(progress).cpu_fallback_ops.size(), limits::kFallbackOps);
+  report::Checkpointed checkpointed;
+  checkpointed.removed_paths.assign(limits::kRemovedPaths + 1, "p");
+  EXPECT_EQ(Cleaned(checkpointed).removed_paths.size(), limits::kRemovedPaths);
+}
+
+std::string Matrix(size_t bytes) {
+  const std::string end = R"("],"matrix":[[1]]})";
+  std::string text = R"({"labels":[")";
+  text.append(bytes - text.size() - end.size(), 'x');
+  return text + end;
+}
+
+TEST(CleanReport, AMatrixIsKeptWholeOrNotAtAll) {
+  const auto of = [](const std::string& matrix) {
+    report::Outcome outcome;
+    outcome.confusion_matrix = matrix;
+    const bool kept = Clean(outcome);
+    EXPECT_EQ(kept, matrix.empty() || outcome.confusion_matrix != "");
+    return outcome.confusion_matrix;
+  };
+  EXPECT_EQ(of(Matrix(limits::kMatrixBytes)), Matrix(limits::kMatrixBytes));
+  for (const std::string& bad :
+       {Matrix(limits::kMatrixBytes + 1), std::string(100'000, '['),
+        std::string("{}"), std::string("no JSON"),
+        std::string(R"({"labels":{}})"), std::string(R"({"labels":[[]]})")}) {
+    EXPECT_EQ(of(bad), "");
+  }
+  EXPECT_EQ(of(""), "");
+  EXPECT_EQ(of("{\"labels\":[\"\x7f\"],\"matrix\":[[1]]}"),
+            R"({"labels":["\\x7f"],"matrix":[[1]]})");
+}
+
+// --- gates run ---------------------------------------------------------------
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+absl::Status Wanted() { return absl::OkStatus(); }
+
+// The worker is a script.
+class GatesRunTest : public testing::Test {
+ protected:
+  GatesRunTest()
+      : folder_(fs::path(testing::TempDir()) /
+                ("gates-" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+    options_.worker_path = folder_ / "worker";
+    options_.environment = {{"PATH", "/usr/bin:/bin"}, {"A", "b"}};
+  }
+  ~GatesRunTest() override { fs::remove_all(folder_); }
+  void Worker(const std::string& script) const {
+    std::ofstream(options_.worker_path) << "#!/bin/sh\n" << script << "\n";
+    fs::permissions(options_.worker_path, fs::perms::owner_all);
+  }
+  GatesRun Run() {
+    auto run = RunGates(options_, Wanted);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? *run : GatesRun{};
+  }
+  const fs::path folder_;
+  GatesOptions options_;
+};
+
+TEST_F(GatesRunTest, TellsWhatTheWorkerPrintsAndHowItEnds) {
+  Worker("echo \"$@\" $A; echo seen by nobody >&2; exit 3");
+  const GatesRun run = Run();
+  EXPECT_EQ(run.output, "--gates b\n");
+  ASSERT_TRUE(run.status.has_value());
+  EXPECT_TRUE(WIFEXITED(*run.status));
+  EXPECT_EQ(WEXITSTATUS(*run.status), 3);
+}
+
+TEST_F(GatesRunTest, ACrashLeavesWhatWasPrinted) {
+  Worker("echo first; kill -ABRT $$");
+  const GatesRun run = Run();
+  EXPECT_EQ(run.output, "first\n");
+  ASSERT_TRUE(run.status.has_value());
+  EXPECT_TRUE(WIFSIGNALED(*run.status));
+}
+
+TEST_F(GatesRunTest, AWorkerThatHangsIsKilledWithItsChildren) {
+  Worker("sleep 600 & echo $!; wait");
+  options_.limit = absl::Milliseconds(500);
+  const absl::Time start = absl::Now();
+  GatesRun run = Run();
+  // A shell on a busy machine may need longer than that for its first words.
+  while (run.output.empty() && options_.limit < absl::Minutes(1)) {
+    options_.limit *= 4;
+    run = Run();
+  }
+  EXPECT_LT(absl::Now() - start, absl::Minutes(5));
+  EXPECT_FALSE(run.status.has_value());
+  ASSERT_FALSE(run.output.empty());
+  const pid_t child = std::stoi(run.output);
+  // Gone, or a zombie whose new parent is slow.
+  const auto is_gone = [child] {
+    if (kill(child, 0) != 0) return true;
+    std::ifstream status("/proc/" + std::to_string(child) + "/status");
+    const std::string text((std::istreambuf_iterator<char>(status)), {});
+    return text.find("State:\tZ") != std::string::npos;
+  };
+  for (int i = 0; i < 6000 && !is_gone(); ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_TRUE(is_gone());
+}
+
+// What the worker started may outlive it and hold its output open.
+TEST_F(GatesRunTest, AChildThatHoldsTheOutputHoldsNobodyUp) {
+  Worker("sleep 60 & echo done");
+  const absl::Time start = absl::Now();
+  const GatesRun run = Run();
+  EXPECT_EQ(run.output, "done\n");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(45));
+}
+
+TEST_F(GatesRunTest, AFloodIsCutAndEnded) {
+  Worker("yes");
+  options_.limit = absl::Seconds(1);
+  GatesRun run = Run();
+  // On a busy machine less than the most may have come by then.
+  while (run.output.size() < (256u << 10) &&
+         options_.limit < absl::Minutes(1)) {
+    options_.limit *= 4;
+    run = Run();
+  }
+  EXPECT_EQ(run.output.size(), 256u << 10);
+  EXPECT_FALSE(run.status.has_value());
+}
+
+TEST_F(GatesRunTest, NobodyWaitsTheWorkerGoes) {
+  Worker("sleep 60");
+  int asked = 0;
+  const auto run = RunGates(options_, [&] {
+    return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("gone");
+  });
+  EXPECT_TRUE(absl::IsCancelled(run.status())) << run.status();
+}
+
+TEST_F(GatesRunTest, AProgramThatIsNotThereIsNamed) {
+  options_.worker_path = folder_ / "none";
+  EXPECT_THAT(std::string(RunGates(options_, Wanted).status().message()),
+              HasSubstr("none"));
+}
+
+TEST_F(GatesRunTest, HasAFolderForItsTemporaryFiles) {
+  options_.temporary_dir = folder_ / "tmp";
+  Worker("touch \"$TMPDIR/left\" && echo \"$TMPDIR\"");
+  EXPECT_EQ(Run().output, (folder_ / "tmp/gates").string() + "\n");
+  EXPECT_FALSE(fs::exists(folder_ / "tmp/gates"));
+}
+
+// --- tested launcher ---------------------------------------------------------
 
 namespace fs = std::filesystem;
 using testing::AllOf;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_DOCTOR_DISK_SPEED_H_
-#define MPSD_SERVER_DOCTOR_DISK_SPEED_H_
+#ifndef MPSD_SERVER_DOCTOR_DISK_GATES_H_
+#define MPSD_SERVER_DOCTOR_DISK_GATES_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -30,4 +30,4 @@ absl::StatusOr<DiskSpeed> MeasureDisk(const DiskProbe& probe);
 
 }  // namespace mpsd::doctor
 
-#endif  // MPSD_SERVER_DOCTOR_DISK_SPEED_H_
+#endif  // MPSD_SERVER_DOCTOR_DISK_GATES_H_
