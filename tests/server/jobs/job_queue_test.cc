@@ -725,8 +725,8 @@ TEST(JobQueueTurns, AHundredThousandHeldJobsAreLookedAtInMicroseconds) {
 
 // --- queue words -------------------------------------------------------------
 
-JobQueue::OwnedBy OwnedBy(const std::string& owner, int32_t priority = 0) {
-  JobQueue::OwnedBy entry;
+JobQueue::Entry OwnedBy(const std::string& owner, int32_t priority = 0) {
+  JobQueue::Entry entry;
   entry.owner = owner;
   entry.priority = priority;
   return entry;
@@ -749,7 +749,7 @@ TEST(WhyThere, IsFirstComeWhereUseDoesNotCount) {
 }
 
 TEST(WhyThere, SaysWhatWaitsBehindAll) {
-  JobQueue::OwnedBy entry = OwnedBy("ann", 9);
+  JobQueue::Entry entry = OwnedBy("ann", 9);
   entry.behind = true;
   EXPECT_EQ(WhyThere(entry, absl::Hours(1), absl::Hours(24)),
             "behind all others once: its last attempt ended early without a "
@@ -757,7 +757,7 @@ TEST(WhyThere, SaysWhatWaitsBehindAll) {
 }
 
 TEST(WhyThere, SaysWhoWasMoved) {
-  JobQueue::OwnedBy entry = OwnedBy("ann");
+  JobQueue::Entry entry = OwnedBy("ann");
   entry.place = -1;
   EXPECT_EQ(WhyThere(entry, absl::ZeroDuration(), absl::ZeroDuration()),
             "priority 0, moved up, first come, first served");
