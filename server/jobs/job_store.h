@@ -233,7 +233,9 @@ class PastJobs {
  public:
   virtual ~PastJobs() = default;
 
-  virtual absl::Status PutAttempts(const std::vector<AttemptRow>& rows) = 0;
+  // Unavailable where another write lasts longer than `patience`.
+  virtual absl::Status PutAttempts(const std::vector<AttemptRow>& rows,
+                                   absl::Duration patience) = 0;
   // The bodies, oldest first.
   virtual absl::StatusOr<std::vector<std::string>> Attempts(
       const std::string& job_id) = 0;

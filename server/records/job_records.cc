@@ -6,19 +6,26 @@
 #include "server/records/make_record.h"
 
 namespace mpsd::records {
+namespace {
+
+// Of a reader, for the writes of others.
+constexpr absl::Duration kPatience = absl::Milliseconds(200);
+
+}  // namespace
 
 absl::Time JobRecords::Tend() {
-  if (absl::Status stored = StoreAttempts(/*now=*/false); !stored.ok()) {
+  absl::MutexLock lock(&storing_);
+  if (absl::Status stored =
+          StoreAttempts(/*now=*/false, absl::InfiniteDuration());
+      !stored.ok()) {
     std::string line = absl::StrCat("records: ", stored.message());
-    absl::MutexLock lock(&storing_);
     if (line != logged_) options_.log(line);
     logged_ = std::move(line);
   }
   return dependencies_.clock.Now() + options_.interval;
 }
 
-absl::Status JobRecords::StoreAttempts(bool now) {
-  absl::MutexLock lock(&storing_);
+absl::Status JobRecords::StoreAttempts(bool now, absl::Duration patience) {
   std::vector<SeenAttempt> seen = dependencies_.watch.TakeChanged(now);
   if (seen.empty()) return absl::OkStatus();
   std::vector<jobs::AttemptRow> rows;
@@ -38,7 +45,7 @@ absl::Status JobRecords::StoreAttempts(bool now) {
     sum.mutable_file_systems()->insert(mounted_.begin(), mounted_.end());
     rows.push_back({attempt.job_id, attempt.start, sum.SerializeAsString()});
   }
-  absl::Status stored = dependencies_.past.PutAttempts(rows);
+  absl::Status stored = dependencies_.past.PutAttempts(rows, patience);
   if (!stored.ok()) dependencies_.watch.Return(std::move(seen));
   return stored;
 }
@@ -56,9 +63,12 @@ absl::StatusOr<v1::JobRecord> JobRecords::Make(const jobs::Job& job) {
 }
 
 absl::StatusOr<v1::JobRecord> JobRecords::Get(const std::string& id) {
-  // What cannot be stored now is missing in the answer, which is no fault of
-  // the question.
-  static_cast<void>(StoreAttempts(/*now=*/true));
+  // What cannot be stored now, as on a disk that hangs, is missing in the
+  // answer, which does not wait for it.
+  if (storing_.TryLock()) {
+    StoreAttempts(/*now=*/true, kPatience).IgnoreError();
+    storing_.Unlock();
+  }
   v1::JobRecord record;
   const absl::StatusOr<jobs::Job> job = dependencies_.jobs.Get(id);
   if (job.ok()) {
@@ -95,7 +105,11 @@ absl::StatusOr<v1::JobRecord> JobRecords::Get(const std::string& id) {
 absl::Status JobRecords::Keep(const std::string& id) {
   // The worker of the last attempt has exited: its sum is among those stored
   // here.
-  if (absl::Status s = StoreAttempts(/*now=*/false); !s.ok()) return s;
+  {
+    absl::MutexLock lock(&storing_);
+    absl::Status s = StoreAttempts(/*now=*/false, absl::InfiniteDuration());
+    if (!s.ok()) return s;
+  }
   absl::StatusOr<jobs::Job> job = dependencies_.jobs.Get(id);
   if (absl::IsDataLoss(job.status())) {
     jobs::Job unreadable;

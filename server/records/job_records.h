@@ -60,8 +60,10 @@ class JobRecords {
   const base::Clock& clock() const { return dependencies_.clock; }
 
  private:
-  // `now`: also of an attempt that goes on.
-  absl::Status StoreAttempts(bool now);
+  // `now`: also of an attempt that goes on. Waits at most `patience` for other
+  // writes.
+  absl::Status StoreAttempts(bool now, absl::Duration patience)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(storing_);
   // Without notes and tags.
   absl::StatusOr<v1::JobRecord> Make(const jobs::Job& job);
 

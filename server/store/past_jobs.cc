@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
@@ -185,12 +186,31 @@ void Prune(Connection& c, int64_t most)
       .Run();
 }
 
+// Locks the mutex unless it is held for longer than `patience`. Abseil's Mutex
+// has no such call.
+bool LockWithin(absl::Mutex& mutex,
+                absl::Duration patience) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  constexpr absl::Duration kPause = absl::Milliseconds(5);
+  for (; !mutex.TryLock(); patience -= kPause) {
+    if (patience <= absl::ZeroDuration()) return false;
+    absl::SleepFor(kPause);
+  }
+  return true;
+}
+
 }  // namespace
 
-absl::Status PastJobs::PutAttempts(const std::vector<jobs::AttemptRow>& rows) {
+absl::Status PastJobs::PutAttempts(const std::vector<jobs::AttemptRow>& rows,
+                                   absl::Duration patience) {
   Connection& c = database_.writer();
+  if (!LockWithin(c.mutex(), patience)) {
+    return absl::UnavailableError("the database is busy with another write");
+  }
+  const absl::Cleanup unlock = [&c]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    c.mutex().Unlock();
+  };
   return CatchSqlite("storing what was seen of attempts", [&] {
-    absl::MutexLock lock(&c.mutex());
+    c.mutex().AssertHeld();
     c.SetDurability(Durability::kProcess);
     Transaction transaction(c);
     for (const jobs::AttemptRow& row : rows) {

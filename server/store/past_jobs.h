@@ -30,7 +30,8 @@ class PastJobs final : public jobs::PastJobs {
   PastJobs(Database& database, const Options& options)
       : database_(database), options_(options) {}
 
-  absl::Status PutAttempts(const std::vector<jobs::AttemptRow>& rows) override;
+  absl::Status PutAttempts(const std::vector<jobs::AttemptRow>& rows,
+                           absl::Duration patience) override;
   absl::StatusOr<std::vector<std::string>> Attempts(
       const std::string& job_id) override;
   absl::Status Put(const jobs::Job& job, const std::string& texts,

@@ -79,7 +79,9 @@ class PastJobsTest : public testing::Test {
 
 TEST_F(PastJobsTest, ARecordCountsOnceItsJobIsGone) {
   const jobs::Job job = Ended(1);
-  ASSERT_TRUE(past_.PutAttempts({{job.id, kNow, "one"}}).ok());
+  ASSERT_TRUE(
+      past_.PutAttempts({{job.id, kNow, "one"}}, absl::InfiniteDuration())
+          .ok());
   ASSERT_TRUE(past_.AddNote(job.id, {kNow, "bob", "looks wrong"}).ok());
   ASSERT_TRUE(past_.Tag(job.id, {"x", "baseline"}, {}).ok());
   EXPECT_THAT(jobs_.Get(job.id)->tags, ElementsAre("baseline", "x"));
@@ -95,7 +97,9 @@ TEST_F(PastJobsTest, ARecordCountsOnceItsJobIsGone) {
   EXPECT_EQ(past_.NotesOf(job.id)->at(0).time, kNow);
   // What was seen of attempts goes with the job, and comes no more.
   EXPECT_THAT(*past_.Attempts(job.id), IsEmpty());
-  ASSERT_TRUE(past_.PutAttempts({{job.id, kNow, "late"}}).ok());
+  ASSERT_TRUE(
+      past_.PutAttempts({{job.id, kNow, "late"}}, absl::InfiniteDuration())
+          .ok());
   EXPECT_THAT(*past_.Attempts(job.id), IsEmpty());
   // Notes and tags are added all the same.
   EXPECT_TRUE(past_.AddNote(job.id, {kNow, "bob", "still"}).ok());
@@ -118,9 +122,12 @@ TEST_F(PastJobsTest, AttemptsAreReplacedAndOrdered) {
   const std::string bytes("\0\xff{", 3);
   ASSERT_TRUE(past_
                   .PutAttempts({{job.id, kNow + absl::Seconds(1), "second"},
-                                {job.id, kNow, "first"}})
+                                {job.id, kNow, "first"}},
+                               absl::InfiniteDuration())
                   .ok());
-  ASSERT_TRUE(past_.PutAttempts({{job.id, kNow, bytes}}).ok());
+  ASSERT_TRUE(
+      past_.PutAttempts({{job.id, kNow, bytes}}, absl::InfiniteDuration())
+          .ok());
   EXPECT_THAT(*past_.Attempts(job.id), ElementsAre(bytes, "second"));
 }
 
