@@ -213,12 +213,13 @@ class PythonClientTest(harness.EndToEndTest):
                 yield api.UploadRequest(data=piece)
             raise OSError("the laptop's lid was closed")
 
-        with self.assertRaises(Exception):
-            client._artifacts.Upload(broken())
         deadline = time.monotonic() + harness.TIMEOUT
         find = api.FindBlobsRequest(sha256=[one.sha256])
+        # gRPC may cancel the call before it has sent a piece.
         while not client._artifacts.FindBlobs(find).partial:
             self.assertLess(time.monotonic(), deadline)
+            with self.assertRaises(Exception):
+                client._artifacts.Upload(broken())
             time.sleep(0.05)
         asked = []
 
@@ -352,7 +353,7 @@ class PythonClientTest(harness.EndToEndTest):
                            / "fine_tune.ipynb").read_text(encoding="utf-8"))
         cells = ["".join(cell["source"]) for cell in book["cells"]
                  if cell["cell_type"] == "code"]
-        self.assertGreater(len(cells), 5)
+        self.assertGreaterEqual(len(cells), 5)
         names = {"__name__": "__main__"}
         said = io.StringIO()
         os.environ.update(MPSD_SERVER=str(daemon.state_dir / "mpsd.sock"),
