@@ -61,11 +61,11 @@ DYLIBS = {
     "platform": SYSTEM | FRAMEWORKS | {"/usr/lib/libobjc.A.dylib"}
     | installed("absl", "crypto"),
     "mpsd-worker": SYSTEM | FRAMEWORKS | TORCH | {"/usr/lib/libobjc.A.dylib"}
-    | installed("absl", "crypto", "png", "jpeg"),
+    | installed("absl", "crypto", "png", "jpeg", "z"),
     "mpsd": SYSTEM | FRAMEWORKS
     | installed("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
                 "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
-                "ssl", "z"),
+                "ssl"),
     "mpsctl": SYSTEM | installed("absl", "crypto", "grpc++", "protobuf", "ssl"),
 }
 
