@@ -92,7 +92,7 @@ TEST(Limits, ProtoCommentsQuoteTheTable) {
       {"daemon.proto", absl::StrCat("at most ", Digits(kCollectionItems))},
       {"models.proto", absl::StrCat("1 to ", kModelIdBytes, " letters")},
       {"models.proto", absl::StrCat("at most ", Digits(kFilesOfModel))},
-      {"models.proto", absl::StrCat("or ", kPulls, " pulls are under way")},
+      {"models.proto", absl::StrCat(", ", kPulls, " pulls are under way")},
       {"models.proto", absl::StrCat("at most ", Digits(kListedModels))},
       {"artifacts.proto", absl::StrCat("at most ", Digits(kBlobNames))},
       {"artifacts.proto", absl::StrCat("at most ", Size(kChunkBytes))},

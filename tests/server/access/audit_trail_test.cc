@@ -53,6 +53,13 @@ class FakeStore final : public AuditStore {
     absl::MutexLock lock(&mutex_);
     fail_ = status;
   }
+  void WaitForEntries(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto there = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return entries_.size() >= count;
+    };
+    mutex_.Await(absl::Condition(&there));
+  }
   absl::Time WaitForPrune() {
     absl::MutexLock lock(&mutex_);
     const auto pruned = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -165,6 +172,7 @@ TEST_F(AuditTrailTest, AnEndWritesWhatWaits) {
 
 TEST_F(AuditTrailTest, AClockSetBackLosesNothing) {
   Refuse("ada", 61);
+  store_.WaitForEntries(60);  // the trail's thread sleeps now
   clock_.SetBack(absl::Hours(2));
   Refuse("ada");
   trail_->Flush();
