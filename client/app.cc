@@ -3,12 +3,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/choose_daemon.h"
-#include "client/complete_words.h"
+#include "client/completion.h"
 #include "client/connection.h"
 #include "client/console.h"
 #include "client/contexts/context_store.h"
-#include "client/exit_code.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {

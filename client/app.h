@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "client/terminal.h"
+#include "client/console.h"
 
 namespace mpsd::client {
 
 // Runs mpsctl; `args` leave out the program's name. Returns the exit code
-// (exit_code.h), which also tells of a failed write to `out`. Reads
+// (console.h), which also tells of a failed write to `out`. Reads
 // MPSD_SERVER, MPSD_STATE_DIR, HOME and USER.
 int Run(const std::vector<std::string>& args, std::ostream& out,
         std::ostream& err, const Terminal& terminal);

@@ -1,24 +1,158 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/clone.h"
+
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/job_id.h"
-#include "client/job_labels.h"
-#include "client/send_job.h"
-#include "client/spec_edit.h"
+#include "client/show.h"
+#include "client/submit.h"
 #include "client/text/format.h"
-#include "client/text/table.h"
+#include "client/text/json.h"
 #include "client/verbs.h"
+#include "core/base/json_depth.h"
+#include "core/spec/field_edit.h"
 #include "core/spec/train_spec.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::client {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+absl::Status Invalid(const std::string& option, const std::string& text,
+                     const std::string& what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " '", text, "': ", what));
+}
+
+absl::Status Set(Json& spec, const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) {
+    return Invalid("--set", text, "expected FIELD=VALUE");
+  }
+  const absl::Status set = spec::SetField(
+      spec, text.substr(0, equals), spec::FieldValue(text.substr(equals + 1)));
+  return set.ok() ? set : Invalid("--set", text, std::string(set.message()));
+}
+
+absl::Status Unset(Json& spec, const std::string& field) {
+  const absl::Status unset = spec::UnsetField(spec, field);
+  return unset.ok() ? unset
+                    : Invalid("--unset", field, std::string(unset.message()));
+}
+
+using Flat = std::vector<std::pair<std::string, std::string>>;
+
+// Lists stay whole: their entries have no names. A tree that keeps the order of
+// fields would look through all of them for each.
+void Flatten(const nlohmann::json& json, const std::string& prefix,
+             Flat& flat) {
+  for (const auto& [key, value] : json.items()) {
+    const std::string field =
+        prefix.empty() ? key : absl::StrCat(prefix, ".", key);
+    if (value.is_object() && !value.empty()) {
+      Flatten(value, field, flat);
+    } else {
+      flat.emplace_back(field, value.dump());
+    }
+  }
+}
+
+Flat Flattened(const std::string& text) {
+  Flat flat;
+  const auto json = base::ParseTree<nlohmann::json>(text);
+  if (json.is_object()) Flatten(json, "", flat);
+  return flat;
+}
+
+std::string Normal(const std::string& path) {
+  std::string normal =
+      std::filesystem::path(path).lexically_normal().generic_string();
+  if (normal.size() > 1 && normal.back() == '/') normal.pop_back();
+  return normal;
+}
+
+// Whether `named` has the path or a folder around it.
+bool IsNamed(const std::set<std::string>& named, const std::string& path) {
+  if (named.contains(path) || named.contains(".")) return true;
+  for (size_t at = path.rfind('/'); at != std::string::npos && at > 0;
+       at = path.rfind('/', at - 1)) {
+    if (named.contains(path.substr(0, at))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> EditSpec(const std::string& spec_json,
+                                     const std::vector<std::string>& set,
+                                     const std::vector<std::string>& unset) {
+  if (set.empty() && unset.empty()) return spec_json;
+  Json spec = base::ParseTree<Json>(spec_json);
+  if (!spec.is_object()) {
+    return absl::InvalidArgumentError("the job's spec is no JSON object");
+  }
+  for (const std::string& text : set) {
+    if (absl::Status s = Set(spec, text); !s.ok()) return s;
+  }
+  for (const std::string& field : unset) {
+    if (absl::Status s = Unset(spec, field); !s.ok()) return s;
+  }
+  return spec.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string WithDefaults(const std::string& spec_json) {
+  const auto spec = spec::ParseTrainSpec(spec_json, "job.json");
+  return spec.ok() ? spec::ToJson(*spec) : spec_json;
+}
+
+std::vector<FieldChange> CompareSpecs(const std::string& a,
+                                      const std::string& b) {
+  const Flat left = Flattened(a), right = Flattened(b);
+  std::map<std::string, std::string> others(right.begin(), right.end());
+  std::vector<FieldChange> changes;
+  for (const auto& [field, value] : left) {
+    const auto other = others.extract(field);
+    const std::string theirs = other.empty() ? "" : other.mapped();
+    if (value != theirs) changes.push_back({field, value, theirs});
+  }
+  for (const auto& [field, value] : right) {
+    if (others.contains(field)) changes.push_back({field, "", value});
+  }
+  return changes;
+}
+
+void DropUnusedInputs(v1::SubmitRequest& request) {
+  const auto spec = spec::ParseTrainSpec(request.spec_json(), "job.json");
+  if (!spec.ok() || spec->task == spec::Task::kImageCls) return;
+  std::set<std::string> named;
+  spec::VisitPaths(*spec, [&](const char*, const std::string& path) {
+    if (!path.empty()) named.insert(Normal(path));
+  });
+  auto& inputs = *request.mutable_inputs();
+  const auto unused = std::remove_if(
+      inputs.begin(), inputs.end(),
+      [&](const auto& input) { return !IsNamed(named, Normal(input.path())); });
+  inputs.erase(unused, inputs.end());
+}
+
 namespace {
 
 struct CloneOptions {
@@ -149,6 +283,134 @@ void AddClone(Command& app, Action* action) {
                  "Show what would change; with --json the request");
   verb->callback([=] {
     *action = [=](const Console& console) { return Clone(*options, console); };
+  });
+}
+
+namespace {
+
+using Sides = std::array<v1::GetRecordResponse, 2>;
+using Pair = std::array<std::string, 2>;
+
+constexpr char kSpec[] = "SPEC", kResults[] = "RESULTS";
+
+// What two jobs have under one name, in the order of the first use.
+struct Part {
+  std::string title;
+  std::vector<std::pair<std::string, Pair>> rows;
+};
+
+// The spec as it was submitted, with every default.
+std::string SpecOf(const v1::GetRecordResponse& side) {
+  const std::string& submitted = side.record().spec_json();
+  return WithDefaults(submitted.empty() ? side.job().spec_json() : submitted);
+}
+
+// Of results everything; of all else what differs.
+std::vector<Part> Compare(const Sides& sides, absl::TimeZone zone) {
+  std::vector<Part> parts = {{kSpec, {}}};
+  for (const FieldChange& change :
+       CompareSpecs(SpecOf(sides[0]), SpecOf(sides[1]))) {
+    parts[0].rows.push_back({change.field, {change.a, change.b}});
+  }
+  std::map<std::string, size_t> part_of;
+  std::map<std::pair<std::string, std::string>, size_t> row_of;
+  for (size_t side = 0; side < 2; ++side) {
+    for (const RecordSection& section :
+         DescribeRecord(sides[side].record(), /*results=*/true, zone)) {
+      const auto [part, is_new] = part_of.emplace(section.title, parts.size());
+      if (is_new) parts.push_back({section.title, {}});
+      auto& rows = parts[part->second].rows;
+      for (const auto& [name, value] : section.rows) {
+        const auto [at, added] =
+            row_of.emplace(std::pair(section.title, name), rows.size());
+        if (added) rows.push_back({name, {"-", "-"}});
+        rows[at->second].second[side] = value;
+      }
+    }
+  }
+  for (Part& part : parts) {
+    if (part.title == kResults) continue;
+    std::erase_if(part.rows, [](const auto& row) {
+      return row.second[0] == row.second[1];
+    });
+  }
+  return parts;
+}
+
+void Print(const Console& console, const Sides& sides,
+           const std::vector<Part>& parts) {
+  if (parts[0].rows.empty()) console.out << "The specs are the same.\n";
+  bool first = !parts[0].rows.empty();
+  for (const Part& part : parts) {
+    if (part.rows.empty()) continue;
+    if (!first) console.out << '\n';
+    first = false;
+    Table table({part.title, sides[0].job().id(), sides[1].job().id()});
+    for (const auto& [name, pair] : part.rows) {
+      table.Add({name, OrDash(pair[0]), OrDash(pair[1])});
+    }
+    table.Print(console.out,
+                console.terminal.is_tty ? console.terminal.columns() : 0);
+  }
+}
+
+// As JSON where the text is JSON.
+Json ValueOf(const std::string& text) {
+  if (text.empty() || text == "-") return nullptr;
+  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? Json(text) : value;
+}
+
+// {"a": ID, "b": ID, "spec": {FIELD: [A, B] …}, "environment": …
+//  "jobs": [JOB, JOB], "records": [RECORD, RECORD]}
+Json DiffJson(const Sides& sides, const std::vector<Part>& parts) {
+  Json json = {{"a", sides[0].job().id()}, {"b", sides[1].job().id()}};
+  for (const Part& part : parts) {
+    Json& rows = json[absl::AsciiStrToLower(part.title)] = Json::object();
+    for (const auto& [field, pair] : part.rows) {
+      rows[field] = {ValueOf(pair[0]), ValueOf(pair[1])};
+    }
+  }
+  json["jobs"] = {ToJson(sides[0].job()), ToJson(sides[1].job())};
+  json["records"] = {ToJson(sides[0].record()), ToJson(sides[1].record())};
+  return json;
+}
+
+ExitCode Diff(const std::vector<std::string>& texts, const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  Sides sides;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto id = ResolveJobId(console, texts[i], &code,
+                                 FewestIdCharacters::kLooks, PastJobs::kToo);
+    if (!id) return code;
+    const grpc::Status status = FetchRecord(console, *id, &sides[i]);
+    if (!status.ok()) return console.Fail(status);
+  }
+  const std::vector<Part> parts = Compare(sides, console.terminal.zone);
+  if (console.json) {
+    console.out << DiffJson(sides, parts)
+                       .dump(-1, ' ', false, Json::error_handler_t::replace)
+                << '\n';
+  } else {
+    Print(console, sides, parts);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddDiff(Command& app, Action* action) {
+  auto ids = std::make_shared<std::vector<std::string>>();
+  Command* verb = app.add_subcommand(
+      "diff",
+      "Compare two jobs, also deleted ones: what differs in their specs,\n"
+      "environments, data and conditions, and their results");
+  verb->add_option(kJobIdName, *ids, "The two jobs")
+      ->required()
+      ->expected(2)
+      ->type_name("");
+  verb->callback([=] {
+    *action = [=](const Console& console) { return Diff(*ids, console); };
   });
 }
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/exit_code.h"
+#include "client/console.h"
 
 namespace mpsd::client {
 

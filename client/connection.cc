@@ -5,13 +5,308 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/console.h"
+#include "client/text/format.h"
+#include "client/tls/trust.h"
 
 namespace mpsd::client {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Address OfSocket(const std::string& path) {
+  std::error_code error;
+  const std::string absolute = fs::absolute(path, error).lexically_normal();
+  return {absl::StrCat("unix:", absolute), absolute};
+}
+
+Address OfStateDir(const std::string& state_dir) {
+  return OfSocket((fs::path(state_dir) / "mpsd.sock").string());
+}
+
+Address OfServer(const std::string& server) {
+  for (const char* start : {"/", "./", "../"}) {
+    if (absl::StartsWith(server, start)) return OfSocket(server);
+  }
+  if (absl::StartsWith(server, "unix://")) return OfSocket(server.substr(7));
+  if (absl::StartsWith(server, "unix:")) return OfSocket(server.substr(5));
+  if (IsBehindSsh(server)) {
+    return {server, "", std::make_shared<ssh::Tunnel>(server)};
+  }
+  return {server, ""};
+}
+
+}  // namespace
+
+bool IsBehindSsh(const std::string& server) {
+  return absl::StartsWith(server, "ssh://");
+}
+
+std::string DefaultStateDir() {
+  const fs::path home = Environment("HOME");
+#ifdef __APPLE__
+  return (home / "Library" / "Application Support" / "mpsd").string();
+#else
+  return (home / ".local" / "state" / "mpsd").string();
+#endif
+}
+
+Address FindAddress(const std::string& server, const std::string& state_dir) {
+  if (!server.empty()) return OfServer(server);
+  if (!state_dir.empty()) return OfStateDir(state_dir);
+  if (std::string s = Environment("MPSD_SERVER"); !s.empty()) {
+    return OfServer(s);
+  }
+  if (std::string s = Environment("MPSD_STATE_DIR"); !s.empty()) {
+    return OfStateDir(s);
+  }
+  return OfStateDir(DefaultStateDir());
+}
+
+namespace {
+
+v1::Finding Told(const char* name, v1::Verdict verdict, std::string found,
+                 const char* advice = "") {
+  v1::Finding finding;
+  finding.set_name(name);
+  finding.set_verdict(verdict);
+  finding.set_found(std::move(found));
+  if (verdict != v1::VERDICT_PASS) finding.set_advice(advice);
+  return finding;
+}
+
+// WARN where `value` is beyond what is allowed.
+v1::Finding Compared(const char* name, std::string found, bool good,
+                     double value, double threshold, const char* unit,
+                     const char* advice) {
+  v1::Finding finding = Told(name, good ? v1::VERDICT_PASS : v1::VERDICT_WARN,
+                             std::move(found), advice);
+  finding.set_value(value);
+  finding.set_threshold(threshold);
+  finding.set_unit(unit);
+  return finding;
+}
+
+}  // namespace
+
+v1::Finding ReachableGate(const std::string& target, const std::string& why) {
+  if (why.empty()) {
+    return Told("daemon.reachable", v1::VERDICT_PASS,
+                absl::StrCat("mpsd answers at ", target));
+  }
+  return Told("daemon.reachable", v1::VERDICT_FAIL,
+              absl::StrCat("no answer at ", target, ": ", why),
+              "See that mpsd runs there (launchctl, systemctl), and that this "
+              "is its address: --server, --context or --state-dir.");
+}
+
+v1::Finding VersionGate(const std::string& mpsctl,
+                        const v1::InfoResponse& info) {
+  const std::string found =
+      absl::StrCat("mpsctl ", mpsctl, ", mpsd ", info.version());
+  return Told("client.version",
+              mpsctl == info.version() ? v1::VERDICT_PASS : v1::VERDICT_WARN,
+              found, "Bring both to the same release.");
+}
+
+absl::Duration Median(std::vector<absl::Duration> times) {
+  const auto middle = times.begin() + static_cast<long>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+v1::Finding RoundTripGate(std::vector<absl::Duration> times,
+                          const runbook::Thresholds& thresholds) {
+  const size_t count = times.size();
+  const double seconds = absl::ToDoubleSeconds(Median(std::move(times)));
+  const double most = thresholds.Get("doctor.round_trip");
+  return Compared(
+      "client.round_trip",
+      absl::StrFormat("%.1f ms, the median of %d calls", 1000 * seconds, count),
+      seconds <= most, seconds, most, "s",
+      "The way to the daemon is slow: uploads of many files will "
+      "take long; put them in one archive, or use a nearer way.");
+}
+
+v1::Finding ClockGate(absl::Time daemon, absl::Time arrived,
+                      absl::Duration round_trip,
+                      const runbook::Thresholds& thresholds) {
+  const double skew =
+      absl::ToDoubleSeconds(daemon - (arrived - round_trip / 2));
+  const double size = skew < 0 ? -skew : skew;
+  const double most = thresholds.Get("doctor.clock_skew");
+  const std::string found =
+      size < 0.05 ? "the clocks agree"
+                  : absl::StrFormat("the daemon's clock is %.1f s %s", size,
+                                    skew > 0 ? "ahead" : "behind");
+  return Compared("client.clock", found, size <= most, size, most, "s",
+                  "Set both clocks by the network: times of logs, tokens and "
+                  "certificates are compared.");
+}
+
+std::optional<v1::Finding> CertificateGate(
+    const v1::WhoAmIResponse& who, absl::Time now,
+    const runbook::Thresholds& thresholds) {
+  if (!who.has_certificate_expire_time()) return std::nullopt;
+  const double days =
+      absl::ToDoubleHours(ToTime(who.certificate_expire_time()) - now) / 24;
+  const double least = thresholds.Get("doctor.certificate");
+  const char* const renew =
+      "On the daemon's machine: `mpsd tls renew`, or put a new certificate in "
+      "its place, then SIGHUP.";
+  if (days < 0) {
+    v1::Finding ended = Compared("daemon.certificate", "it has ended", false,
+                                 days, least, "days", renew);
+    ended.set_verdict(v1::VERDICT_FAIL);
+    return ended;
+  }
+  return Compared("daemon.certificate",
+                  absl::StrFormat("valid for %.0f days", days), days >= least,
+                  days, least, "days", renew);
+}
+
+namespace {
+
+// The name of the context for HOST:PORT; empty where there is none.
+absl::StatusOr<std::string> ContextAt(const std::string& server,
+                                      const ContextStore& contexts) {
+  const absl::StatusOr<std::vector<std::string>> names = contexts.Names();
+  if (!names.ok()) return names.status();
+  const absl::StatusOr<std::string> current = contexts.Current();
+  std::vector<std::string> fitting;
+  for (const std::string& name : *names) {
+    const absl::StatusOr<Context> context = contexts.Find(name);
+    // Another context that is broken is no obstacle.
+    if (!context.ok() || context->server != server) continue;
+    if (current.ok() && *current == name) return name;
+    fitting.push_back(name);
+  }
+  if (fitting.empty()) return std::string();
+  if (fitting.size() == 1) return fitting[0];
+  return absl::FailedPreconditionError(
+      absl::StrCat("several contexts are for ", server, ": ",
+                   absl::StrJoin(fitting, ", "), "; name one with --context"));
+}
+
+// The daemon behind ssh at `url`. A context keeps where its socket is.
+absl::StatusOr<Address> BehindSsh(const std::string& url,
+                                  const ContextStore& contexts) {
+  const absl::StatusOr<std::string> name = ContextAt(url, contexts);
+  if (!name.ok()) return name.status();
+  Context context;
+  if (!name->empty()) context = contexts.Find(*name).value_or(context);
+  if (context.name.empty()) context.name = NameForHost("ssh-" + url.substr(6));
+  context.server = url;
+  context.tls = false;
+  const auto keep = [contexts, context](const std::string& socket) {
+    const absl::StatusOr<Context> former = contexts.Find(context.name);
+    if (former.ok() && former->server != context.server) return;
+    Context found = context;
+    found.socket = socket;
+    contexts.Save(found).IgnoreError();  // the next program asks again
+  };
+  return Address{url, "",
+                 std::make_shared<ssh::Tunnel>(url, context.socket, keep)};
+}
+
+absl::StatusOr<Address> InContext(const std::string& name,
+                                  const ContextStore& contexts) {
+  if (name == kLocalContext) return FindAddress("", DefaultStateDir());
+  const absl::StatusOr<Context> context = contexts.Find(name);
+  if (!context.ok()) return context.status();
+  if (IsBehindSsh(context->server)) return BehindSsh(context->server, contexts);
+  return AddressOf(*context);
+}
+
+// An address as --server gives it.
+absl::StatusOr<Address> AtServer(const Address& plain,
+                                 const ContextStore& contexts) {
+  if (!plain.socket_path.empty()) return plain;
+  if (plain.tunnel != nullptr) return BehindSsh(plain.target, contexts);
+  const absl::StatusOr<HostPort> place = ParseHostPort(plain.target);
+  if (!place.ok()) return place.status();
+  const absl::StatusOr<std::string> context =
+      ContextAt(place->Text(), contexts);
+  if (!context.ok()) return context.status();
+  if (!context->empty()) return InContext(*context, contexts);
+  Context unknown;
+  unknown.server = place->Text();
+  unknown.tls = !IsLoopback(place->host);
+  unknown.token = Environment("MPSD_TOKEN");
+  if (!unknown.token.empty()) {
+    if (absl::Status status = CheckToken(unknown.token); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("MPSD_TOKEN: ", status.message()));
+    }
+  }
+  return AddressOf(unknown);
+}
+
+}  // namespace
+
+std::string DaemonChoiceHelp() {
+  return R"(Which daemon, the first of these that is given:
+  --server, --context, --state-dir, MPSD_SERVER, MPSD_CONTEXT, MPSD_STATE_DIR,
+  the current context (`mpsctl context list`), this machine's own daemon.
+  HOST:PORT takes CA and token of the context that was logged in there, else
+  the token MPSD_TOKEN.)";
+}
+
+absl::StatusOr<Address> AddressOf(const Context& context) {
+  const absl::StatusOr<HostPort> place = ParseHostPort(context.server);
+  if (!place.ok()) return place.status();
+  Address address{place->Text(), ""};
+  Credentials& own = address.credentials;
+  own.context = context.name;
+  own.token = context.token;
+  own.tls = context.tls;
+  if (!own.tls) return address;
+  own.roots_pem = context.ca_pem;
+  if (own.roots_pem.empty()) {
+    absl::StatusOr<std::string> roots = SystemRoots();
+    if (!roots.ok()) return roots.status();
+    own.roots_pem = *std::move(roots);
+  }
+  return address;
+}
+
+absl::StatusOr<Address> ChooseDaemon(const DaemonChoice& choice,
+                                     const ContextStore& contexts) {
+  if (!choice.server.empty()) {
+    return AtServer(FindAddress(choice.server, ""), contexts);
+  }
+  if (!choice.context.empty()) return InContext(choice.context, contexts);
+  if (!choice.state_dir.empty()) return FindAddress("", choice.state_dir);
+  if (!Environment("MPSD_SERVER").empty()) {
+    return AtServer(FindAddress("", ""), contexts);
+  }
+  if (std::string name = Environment("MPSD_CONTEXT"); !name.empty()) {
+    return InContext(name, contexts);
+  }
+  if (!Environment("MPSD_STATE_DIR").empty()) return FindAddress("", "");
+  const absl::StatusOr<std::string> current = contexts.Current();
+  if (!current.ok()) return current.status();
+  return InContext(current->empty() ? kLocalContext : *current, contexts);
+}
+
 namespace {
 
 // Gives the token to every call of a channel: gRPC asks this object for each

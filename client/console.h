@@ -5,16 +5,169 @@
 #include <google/protobuf/message.h>
 #include <grpcpp/support/status.h>
 
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/connection.h"
-#include "client/exit_code.h"
-#include "client/terminal.h"
+#include "client/tls/trust.h"
+#include "core/base/clock.h"
+#include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {
+
+// Ctrl-C, for verbs that can end well when it comes. Thread-safe.
+class Interrupt {
+ public:
+  // While a listener lives, an interrupt calls `wake` (on the raising thread)
+  // instead of ending the process. Of several, the last one that was made is
+  // woken; they go in the reverse order of their coming.
+  class Listener {
+   public:
+    // A null `interrupt` never raises.
+    Listener(Interrupt* interrupt, std::function<void()> wake);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+    bool raised() const;
+
+   private:
+    Interrupt* const interrupt_;
+    std::function<void()> outer_;  // the place that this listener took
+  };
+
+  // Wakes the listener. False when there is no listener, or when it was woken
+  // before; the caller then ends the process as the signal would have.
+  bool Raise();
+  bool raised() const;
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);
+  bool raised_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+enum class Echo {
+  kOn,
+  kOff,  // for secrets: what is typed is not shown
+};
+
+// Asks a person for one line on the terminal `device`, as standard input and
+// output may be files. The line lacks its end. Without echo the terminal is as
+// it was before on every way out: Ctrl-C, SIGTERM and SIGHUP too.
+// FailedPrecondition where there is no terminal; Cancelled for Ctrl-C without
+// echo, and where the input ends.
+absl::StatusOr<std::string> Ask(const std::string& question, Echo echo,
+                                const char* device = "/dev/tty");
+
+// The surroundings of a run of mpsctl, which tests replace.
+struct Terminal {
+  // Output goes to a screen whose last line can be redrawn
+  bool is_tty = false;
+  std::function<int()> columns = [] { return 80; };
+  absl::TimeZone zone = absl::UTCTimeZone();
+  const base::Clock* clock = &base::Clock::Real();
+  std::function<void(absl::Duration)> sleep = absl::SleepFor;
+  Interrupt* interrupt = nullptr;  // may be null: Ctrl-C ends the process
+  std::function<int()> rows = [] { return 24; };
+  bool utf8 = true;  // the screen shows more than ASCII
+  // Asks the user for a line; the errors are Ask's.
+  std::function<absl::StatusOr<std::string>(const std::string& question, Echo)>
+      ask = [](const std::string& question, Echo echo) {
+        return Ask(question, echo);
+      };
+};
+
+// Whether a locale's characters are UTF-8, by the values of LC_ALL, LC_CTYPE
+// and LANG (null: not set): the first that is not empty decides, and without
+// any they are ASCII.
+bool IsUtf8Locale(const char* lc_all, const char* lc_ctype, const char* lang);
+
+// "step 12/100  loss 1.2345  812 tok/s  ETA 1m20s".
+std::string StepText(const v1::Progress& progress);
+// The same with a sparkline of `losses` behind the loss, where `terminal` has
+// the columns for at least four of them beside a short bar.
+std::string StepText(const v1::Progress& progress,
+                     const std::vector<double>& losses,
+                     const Terminal& terminal);
+
+// The exit codes of mpsctl. Scripts rely on the numbers: they never change
+// meaning.
+enum class ExitCode {
+  kOk = 0,
+  kJobFailed = 1,     // the job that was watched FAILED
+  kBadInput = 2,      // command line, job.json, data files, output
+  kUnreachable = 3,   // no daemon is there, or it was away for too long
+  kNotFound = 4,      // no such job, checkpoint, output or predictions
+  kJobCancelled = 5,  // the job that was watched was CANCELLED
+  kOther = 6,         // any other fault, the daemon's or this machine's
+  // A daemon is there, but it did not answer in time or could not do the
+  // request now; the request may have taken effect all the same.
+  kTryAgain = 7,
+  // The daemon does not know the caller, or the caller may not do this; or the
+  // client does not trust the daemon's certificate.
+  kNotLetIn = 8,
+  // What a study, or a plan, found (v1::Verdict).
+  kVerdictFail = 10,
+  kVerdictWarn = 11,
+  kDetached = 130,  // Ctrl-C while watching; the job goes on
+};
+
+// The table above, as `mpsctl --help` prints it.
+std::string ExitCodeHelp();
+
+// The code of a failed call: UNAVAILABLE is kUnreachable, DEADLINE_EXCEEDED
+// kTryAgain, NOT_FOUND kNotFound, UNAUTHENTICATED and PERMISSION_DENIED
+// kNotLetIn, and an error that the caller can mend
+// kBadInput.
+ExitCode ForStatus(const grpc::Status& status);
+
+// The code of a tunnel that did not open: InvalidArgument, a wrong URL, is
+// kBadInput, Internal, a fault of this machine, kOther; a refusal has the code
+// of a call that is refused so.
+ExitCode ForTunnel(const absl::Status& status);
+
+// The code of what a study found; a study that could not tell anything is kOk.
+ExitCode ForVerdict(v1::Verdict verdict);
+
+// The code for a job that ended in `state`; kOk for a state that is not final.
+ExitCode ForJobState(v1::JobState state);
+
+struct Refusal {
+  ExitCode code = ExitCode::kUnreachable;
+  std::string what;
+  std::string next;  // what to do
+};
+
+// Says why no connection to a daemon's port comes about, which gRPC does not.
+// What is in the way of TLS at `place`; nullopt for Found::kTls.
+std::optional<Refusal> WhyNoTls(const HostPort& place, const Probe& probe);
+
+// Why the chain of `place` is not trusted; nullopt for Trust::kTrusted.
+// `roots_pem` are those that it was judged by, of the context named `context`
+// unless that is empty.
+std::optional<Refusal> WhyNoTrust(const HostPort& place, const Chain& chain,
+                                  const Verdict& verdict,
+                                  const std::string& roots_pem,
+                                  const std::string& context);
+
+// Looks at the port again after a call failed with UNAVAILABLE. nullopt where
+// `address` is no port, and where nothing is found to be wrong. Takes at most
+// 5 s and the look-up of the host's name.
+std::optional<Refusal> WhyUnreachable(const Address& address, absl::Time now);
+
+// What to do about UNAUTHENTICATED or PERMISSION_DENIED at `address`.
+std::string HowToBeLetIn(const Address& address, grpc::StatusCode code);
 
 // The daemon to ask and the streams to print to; every verb gets them.
 struct Console {
@@ -39,6 +192,25 @@ struct Console {
   // Reports a local failure, of a file or of the input.
   ExitCode Fail(ExitCode code, const absl::Status& status,
                 const std::string& next) const;
+};
+
+// The last line of the screen, redrawn in place. Does nothing where the output
+// is no terminal, or is JSON. The destructor clears the line.
+class ProgressLine {
+ public:
+  explicit ProgressLine(const Console& console) : console_(console) {}
+  ~ProgressLine() { Clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void Draw(int64_t done, int64_t total, const std::string& text);
+  // Prints a whole line, above the bar where there is one.
+  void PrintAbove(const std::string& line);
+  void Clear();
+
+ private:
+  const Console& console_;
+  std::string drawn_;  // the text on the screen, empty for none
 };
 
 }  // namespace mpsd::client

@@ -2,11 +2,15 @@
 #ifndef MPSD_CLIENT_EVENT_PRINTER_H_
 #define MPSD_CLIENT_EVENT_PRINTER_H_
 
+#include <grpcpp/support/status.h>
+
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "client/console.h"
-#include "client/progress_line.h"
+#include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {
 
@@ -36,6 +40,72 @@ class EventPrinter {
 // Prints the end of a job in a few lines: state and duration, eval losses,
 // metrics, the output or the reason, and what to do next.
 void PrintOutcome(const Console& console, const v1::Job& job);
+
+// Finds out when a stream of stored and new events has come as far as a job's
+// row, which was read before: the stream of a job that has not ended stays
+// open.
+class RowReached {
+ public:
+  explicit RowReached(const v1::Job& job) : job_(job) {}
+
+  // Takes the next event; returns whether the row's progress and its latest
+  // evaluation were among the events.
+  bool Add(const v1::JobEvent& event);
+
+ private:
+  const v1::Job job_;
+  bool progress_ = false;
+  bool evaluated_ = false;
+};
+
+// Reads the events that a job has up to now, oldest first: as far as `job`,
+// which was read before, has come; of a job that goes on and has neither
+// progress nor an evaluation, what comes within a second. `take` may change the
+// event that it is given. Sets *interrupted after Ctrl-C.
+grpc::Status ReadEvents(const Console& console, const v1::Job& job,
+                        const std::function<void(v1::JobEvent&)>& take,
+                        bool* interrupted);
+
+// The pause between two attempts to reach the daemon: 0.2 s, then twice as long
+// each time, up to 2 s.
+class RetryPause {
+ public:
+  explicit RetryPause(const Console& console) : console_(console) {}
+
+  // Waits and drops the connection, so that the next attempt makes a new one.
+  // Returns the time waited.
+  absl::Duration Wait();
+  // An attempt got through: the next pause is the shortest.
+  void Restart() { pause_ = absl::ZeroDuration(); }
+
+ private:
+  const Console& console_;
+  absl::Duration pause_ = absl::ZeroDuration();
+};
+
+// Continues a stream after a restart of the daemon: tries again after each
+// pause, and gives up when nothing was received for `limit`.
+class Reconnect {
+ public:
+  Reconnect(const Console& console, absl::Duration limit)
+      : console_(console), limit_(limit), pause_(console) {}
+
+  // The stream received something: the limit starts anew.
+  void Received();
+
+  // Whether to try again after an attempt that ended with `status`; if so,
+  // first waits and resets the connection. False for errors that a new attempt
+  // would meet again, and for the first attempt of all unless Received was
+  // called. Says on stderr, once an outage, that it waits.
+  bool ShouldRetry(const grpc::Status& status);
+
+ private:
+  const Console& console_;
+  const absl::Duration limit_;
+  bool received_ = false;
+  RetryPause pause_;
+  absl::Duration waited_ = absl::ZeroDuration();
+};
 
 }  // namespace mpsd::client
 

@@ -8,25 +8,207 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/hash_cache.h"
-#include "client/progress_line.h"
+#include "client/console.h"
+#include "client/contexts/private_folder.h"
 #include "client/text/format.h"
 #include "core/base/file.h"
+#include "core/base/file_times.h"
 #include "core/base/sha256.h"
 
 namespace mpsd::client {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFirstLine = "mpsctl hashes 1\n";
+constexpr std::string_view kLastLine = "all ";  // and the hash of what is above
+constexpr absl::Duration kStep = absl::Seconds(2);
+// How much later a use is worth writing the file again.
+constexpr int64_t kUseStep = int64_t{24} * 3600;  // seconds
+
+int64_t Nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+bool IsHash(std::string_view text) {
+  return text.size() == 64 &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// The whole file around its lines.
+std::string All(const std::string& lines) {
+  std::string text(kFirstLine);
+  text += lines;
+  text += kLastLine;
+  return text + base::Sha256Hex(lines) + "\n";
+}
+
+// Takes the text up to the next space off `line`.
+std::string_view NextWord(std::string_view& line) {
+  const size_t end = line.find(' ');
+  const std::string_view word = line.substr(0, end);
+  line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
+  return word;
+}
+
+template <typename Number>
+bool ReadNumber(std::string_view& line, Number& number) {
+  const std::string_view word = NextWord(line);
+  const char* const begin = &*word.begin();
+  const char* const end = begin + word.size();
+  const auto [stop, error] = std::from_chars(begin, end, number);
+  return error == std::errc() && stop == end;
+}
+
+}  // namespace
+
+FileMark MarkOf(const struct stat& info) {
+  FileMark mark;
+  mark.device = static_cast<uint64_t>(info.st_dev);
+  mark.inode = info.st_ino;
+  mark.size_bytes = info.st_size;
+  mark.modified_ns = Nanoseconds(base::ModificationTime(info));
+  mark.changed_ns = Nanoseconds(base::ChangeTime(info));
+  return mark;
+}
+
+bool IsSettled(const FileMark& mark, absl::Time now) {
+  return std::max(mark.modified_ns, mark.changed_ns) <
+         absl::ToUnixNanos(now - kStep);
+}
+
+HashCache HashCache::Load(const fs::path& file, Bounds bounds) {
+  HashCache cache(file, bounds);
+  if (file.empty()) return cache;
+  const auto folder = PrivateFolder::Open(file.parent_path());
+  if (!folder.ok()) return cache;
+  const auto text = (*folder)->Read(file.filename().string(), bounds.bytes);
+  if (text.ok() && !cache.Read(*text)) cache.entries_.clear();
+  return cache;
+}
+
+bool HashCache::Read(std::string_view text) {
+  if (!text.starts_with(kFirstLine)) return false;
+  text.remove_prefix(kFirstLine.size());
+  const size_t last = text.rfind(kLastLine);
+  if (last == std::string_view::npos) return false;
+  const std::string_view sum = text.substr(last + kLastLine.size());
+  text = text.substr(0, last);
+  // A file whose end is right is whole: nobody else writes it, but a disk may
+  // lose bytes of it.
+  if (sum != base::Sha256Hex(text) + "\n") return false;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos || !ReadLine(text.substr(0, end))) {
+      return false;
+    }
+    text.remove_prefix(end + 1);
+  }
+  return true;
+}
+
+bool HashCache::ReadLine(std::string_view line) {
+  Entry entry;
+  FileMark& mark = entry.mark;
+  const std::string_view sha256 = NextWord(line);
+  std::string path;
+  if (!IsHash(sha256) || !ReadNumber(line, mark.device) ||
+      !ReadNumber(line, mark.inode) || !ReadNumber(line, mark.size_bytes) ||
+      !ReadNumber(line, mark.modified_ns) ||
+      !ReadNumber(line, mark.changed_ns) || !ReadNumber(line, entry.used_s) ||
+      !absl::CUnescape(std::string(line), &path)) {
+    return false;
+  }
+  entry.sha256 = std::string(sha256);
+  entries_[std::move(path)] = std::move(entry);
+  return true;
+}
+
+std::optional<std::string> HashCache::Find(const std::string& path,
+                                           const FileMark& mark,
+                                           absl::Time now) {
+  const auto found = entries_.find(path);
+  if (found == entries_.end() || found->second.mark != mark) {
+    return std::nullopt;
+  }
+  const int64_t used = absl::ToUnixSeconds(now);
+  if (used - found->second.used_s > kUseStep) {
+    found->second.used_s = used;
+    changed_ = true;
+  }
+  return found->second.sha256;
+}
+
+void HashCache::Keep(const std::string& path, const FileMark& mark,
+                     std::string_view sha256, absl::Time now) {
+  if (file_.empty()) return;
+  entries_[path] = {mark, std::string(sha256), absl::ToUnixSeconds(now)};
+  changed_ = true;
+}
+
+absl::Status HashCache::Save() {
+  if (file_.empty() || !changed_) return absl::OkStatus();
+  std::vector<const std::pair<const std::string, Entry>*> order;
+  order.reserve(entries_.size());
+  for (const auto& entry : entries_) order.push_back(&entry);
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return a->second.used_s != b->second.used_s
+               ? a->second.used_s > b->second.used_s
+               : a->first < b->first;
+  });
+  std::string text;
+  if (order.size() > bounds_.entries) order.resize(bounds_.entries);
+  for (const auto* entry : order) {
+    const FileMark& mark = entry->second.mark;
+    const std::string line = absl::StrCat(
+        entry->second.sha256, " ", mark.device, " ", mark.inode, " ",
+        mark.size_bytes, " ", mark.modified_ns, " ", mark.changed_ns, " ",
+        entry->second.used_s, " ", absl::CEscape(entry->first), "\n");
+    constexpr int64_t kRest = 128;  // the first and the last line
+    const auto bytes = static_cast<int64_t>(text.size() + line.size());
+    if (bytes + kRest > bounds_.bytes) break;
+    text += line;
+  }
+  const auto folder = PrivateFolder::Make(file_.parent_path());
+  if (!folder.ok()) return folder.status();
+  const std::string name = file_.filename().string();
+  // Takes away what killed processes left, too, which may be as long as the
+  // cache.
+  absl::Status status = (*folder)->Remove(name);
+  if (status.ok()) {
+    status = (*folder)->Write(name, All(text));
+  }
+  if (status.ok()) changed_ = false;
+  return status;
+}
+
+fs::path HashCachePath() {
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  if (xdg != nullptr && fs::path(xdg).is_absolute()) {
+    return fs::path(xdg) / "mpsctl" / "hashes";
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || !fs::path(home).is_absolute()) return "";
+  return fs::path(home) / ".cache" / "mpsctl" / "hashes";
+}
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -2,17 +2,101 @@
 #ifndef MPSD_CLIENT_HASH_FILES_H_
 #define MPSD_CLIENT_HASH_FILES_H_
 
+#include <sys/stat.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "client/console.h"
-#include "client/local_file.h"
 #include "core/base/clock.h"
 
 namespace mpsd::client {
+
+// A file of this machine that the daemon needs.
+struct LocalFile {
+  std::string path;             // the path in job.json
+  std::filesystem::path local;  // the path on this machine
+  std::string sha256;
+  int64_t size_bytes = 0;
+};
+
+// What tells a file from another one, and from the same one before a change.
+// The change time (ctime) cannot be set back by programs that set the time of
+// modification.
+struct FileMark {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  int64_t size_bytes = 0;
+  int64_t modified_ns = 0;  // since 1970
+  int64_t changed_ns = 0;
+
+  bool operator==(const FileMark&) const = default;
+};
+
+FileMark MarkOf(const struct stat& info);
+
+// Whether a change from `now` on gives the file another mark. A file system may
+// count time in steps of up to two seconds, and a mark that is younger than a
+// step, or of the future, may be the same after the change.
+bool IsSettled(const FileMark& mark, absl::Time now);
+
+// The SHA-256 of files as they were when mpsctl read them last, in a private
+// folder (contexts/private_folder.h) of its own. A cache that is not whole or
+// not private counts as empty. One thread at a time.
+class HashCache {
+ public:
+  struct Bounds {
+    size_t entries = 200'000;
+    int64_t bytes = 64 << 20;  // of the cache's file
+  };
+
+  // The cache in `file`; an empty path stands for none.
+  static HashCache Load(const std::filesystem::path& file) {
+    return Load(file, Bounds());
+  }
+  static HashCache Load(const std::filesystem::path& file, Bounds bounds);
+
+  // The hash of the file that had this path and this mark; nothing where no
+  // such file was read. `path` is absolute.
+  std::optional<std::string> Find(const std::string& path, const FileMark& mark,
+                                  absl::Time now);
+  void Keep(const std::string& path, const FileMark& mark,
+            std::string_view sha256, absl::Time now);
+  // Replaces the file, where something is new. Leaves out what was not asked
+  // for the longest where it would be beyond the bounds.
+  absl::Status Save();
+
+ private:
+  struct Entry {
+    FileMark mark;
+    std::string sha256;
+    int64_t used_s = 0;  // since 1970
+  };
+
+  HashCache(std::filesystem::path file, Bounds bounds)
+      : file_(std::move(file)), bounds_(bounds) {}
+  bool Read(std::string_view text);
+  bool ReadLine(std::string_view line);
+
+  std::filesystem::path file_;  // empty: none
+  Bounds bounds_;
+  std::unordered_map<std::string, Entry> entries_;  // by path
+  bool changed_ = false;
+};
+
+// Where mpsctl keeps it: $XDG_CACHE_HOME/mpsctl/hashes, else
+// $HOME/.cache/mpsctl/hashes; empty without either.
+std::filesystem::path HashCachePath();
 
 struct HashOptions {
   // Holds the hashes that were computed before (HashCachePath()); empty: every

@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "client/hash_files.h"
-#include "client/local_file.h"
 #include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {

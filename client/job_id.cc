@@ -2,15 +2,16 @@
 #include "client/job_id.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/job_labels.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {
+
 namespace {
 
 constexpr int kPageSize = 500;  // the most that the daemon sends at once
@@ -185,9 +186,50 @@ ExitCode ForEachJob(
   return code;
 }
 
+grpc::Status GetJob(const Console& console, const std::string& id,
+                    v1::Job* job) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::GetJobRequest request;
+  request.set_id(id);
+  return console.daemon.jobs().Get(&context, request, job);
+}
+
 std::string AheadText(const v1::Job& job) {
   if (job.queue_position() <= 0) return "";
   return absl::StrCat(", ", job.queue_position(), " ahead of it");
+}
+
+absl::Status AddJobLabels(
+    const std::vector<std::string>& texts,
+    google::protobuf::Map<std::string, std::string>* job_labels) {
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--label '", text, "': expected NAME=VALUE"));
+    }
+    const std::string name = text.substr(0, equals);
+    const std::string value = text.substr(equals + 1);
+    auto known = job_labels->find(name);
+    if (known != job_labels->end() && known->second != value) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--label ", name, " is given twice, as '", known->second,
+                       "' and '", value, "'"));
+    }
+    (*job_labels)[name] = value;
+  }
+  return absl::OkStatus();
+}
+
+std::string JobLabelsText(
+    const google::protobuf::Map<std::string, std::string>& job_labels) {
+  std::string text;
+  for (const auto& [name, value] : std::map<std::string, std::string>(
+           job_labels.begin(), job_labels.end())) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name, "=", value);
+  }
+  return text;
 }
 
 }  // namespace mpsd::client

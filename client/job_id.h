@@ -2,11 +2,14 @@
 #ifndef MPSD_CLIENT_JOB_ID_H_
 #define MPSD_CLIENT_JOB_ID_H_
 
+#include <google/protobuf/map.h>
+
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "client/command_line.h"
 #include "client/console.h"
 #include "mpsd/v1/jobs.pb.h"
@@ -67,8 +70,22 @@ ExitCode ForEachJob(
     const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
     const std::function<ExitCode(const std::string& id)>& change);
 
+grpc::Status GetJob(const Console& console, const std::string& id,
+                    v1::Job* job);
+
 // How mpsctl names a job that waits: ", 2 ahead of it", or nothing.
 std::string AheadText(const v1::Job& job);
+
+// Adds each "NAME=VALUE" to `job_labels`. InvalidArgument, naming the text, for
+// a text of another form, an empty name, or a name given twice with different
+// values.
+absl::Status AddJobLabels(
+    const std::vector<std::string>& texts,
+    google::protobuf::Map<std::string, std::string>* job_labels);
+
+// "a=1, b=2", sorted by name.
+std::string JobLabelsText(
+    const google::protobuf::Map<std::string, std::string>& job_labels);
 
 }  // namespace mpsd::client
 

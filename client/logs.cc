@@ -1,16 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/logs.h"
+
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "client/connection.h"
+#include "client/event_printer.h"
 #include "client/job_id.h"
-#include "client/reconnect.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/printable.h"
 
 namespace mpsd::client {
+
+namespace {
+
+// Whether the log has a byte at `offset`. The API does not tell a log's size.
+grpc::Status Reaches(const Console& console, const std::string& job_id,
+                     int64_t offset, bool* reaches) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::LogsRequest request;
+  request.set_id(job_id);
+  request.set_offset_bytes(offset);
+  auto reader = console.daemon.jobs().Logs(&context, request);
+  v1::LogChunk chunk;
+  *reaches = reader->Read(&chunk);
+  if (*reaches) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  return *reaches ? grpc::Status::OK : status;
+}
+
+// Finds a multiple of `step` that the log reaches while it does not reach the
+// next one.
+grpc::Status LastReached(const Console& console, const std::string& job_id,
+                         int64_t step, int64_t* offset) {
+  int64_t least = 0, beyond = 1;  // in steps
+  grpc::Status status;
+  for (bool reaches = true; status.ok() && reaches;) {
+    status = Reaches(console, job_id, beyond * step, &reaches);
+    if (reaches) least = beyond;
+    if (reaches) beyond *= 2;
+  }
+  while (status.ok() && beyond - least > 1) {
+    const int64_t middle = least + (beyond - least) / 2;
+    bool reaches = false;
+    status = Reaches(console, job_id, middle * step, &reaches);
+    (reaches ? least : beyond) = middle;
+  }
+  *offset = least * step;
+  return status;
+}
+
+}  // namespace
+
+grpc::Status ReadLogTail(const Console& console, const std::string& job_id,
+                         int64_t most_bytes, LogTail* tail) {
+  const int64_t step = most_bytes / 2;
+  int64_t offset = 0;
+  grpc::Status status = LastReached(console, job_id, step, &offset);
+  if (!status.ok()) return status;
+  tail->before_bytes = offset > step ? offset - step : 0;
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::LogsRequest request;
+  request.set_id(job_id);
+  request.set_offset_bytes(tail->before_bytes);
+  auto reader = console.daemon.jobs().Logs(&context, request);
+  v1::LogChunk chunk;
+  // A running job's log grows meanwhile.
+  while (static_cast<int64_t>(tail->text.size()) < most_bytes &&
+         reader->Read(&chunk)) {
+    tail->text += chunk.data();
+  }
+  context.TryCancel();
+  status = reader->Finish();
+  if (status.error_code() == grpc::StatusCode::CANCELLED) {
+    status = grpc::Status::OK;
+  }
+  tail->text.resize(
+      std::min<size_t>(tail->text.size(), static_cast<size_t>(most_bytes)));
+  if (tail->before_bytes > 0) {
+    const size_t line = tail->text.find('\n') + 1;  // npos + 1 is 0
+    tail->text.erase(0, line);
+    tail->before_bytes += static_cast<int64_t>(line);
+  }
+  return status;
+}
+
 namespace {
 
 // The number of last bytes that begin a UTF-8 character whose rest is missing.
@@ -129,12 +209,8 @@ class LogReader {
   }
 
   grpc::Status HasEnded(bool* ended) {
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::GetJobRequest request;
-    request.set_id(request_.id());
     v1::Job job;
-    grpc::Status status = console_.daemon.jobs().Get(&context, request, &job);
+    grpc::Status status = GetJob(console_, request_.id(), &job);
     *ended = status.ok() && IsFinal(job.state());
     return status;
   }

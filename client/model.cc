@@ -1,14 +1,137 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/model.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/command_line.h"
-#include "client/model_verbs.h"
+#include "client/console.h"
+#include "client/event_printer.h"
+#include "client/hash_files.h"
 #include "client/text/format.h"
+#include "client/upload.h"
+#include "core/base/file.h"
+#include "core/base/json_depth.h"
+#include "core/spec/hub_cache.h"
+#include "core/spec/model_files.h"
 
 namespace mpsd::client {
+
+namespace fs = std::filesystem;
+
+std::string ModelNameOf(const fs::path& folder) {
+  std::error_code error;
+  fs::path real = fs::weakly_canonical(folder, error);
+  if (error) real = fs::absolute(folder, error).lexically_normal();
+  if (!real.has_filename()) real = real.parent_path();
+  if (real.parent_path().filename() == "snapshots") {
+    const fs::path repository = real.parent_path().parent_path().filename();
+    const std::string id = spec::IdOfRepository(repository.string());
+    if (!id.empty()) return id;
+  }
+  return real.filename().string();
+}
+
+std::string ModelAdvice(const std::string& spec_json,
+                        const grpc::Status& status) {
+  const bool of_model =
+      status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
+      absl::StartsWith(status.error_message(), "model: ");
+  if (!of_model) return "";
+  const auto spec = base::ParseTree<nlohmann::json>(spec_json);
+  if (!spec.is_object()) return "";
+  const auto model = spec.find("model");
+  if (model == spec.end() || !model->is_string()) return "";
+  const std::string folder = model->get<std::string>();
+  std::error_code error;
+  if (!fs::path(folder).is_absolute() ||
+      !fs::is_regular_file(fs::path(folder) / "config.json", error)) {
+    return "";
+  }
+  const std::string name = ModelNameOf(folder);
+  return absl::StrCat("The folder is on this machine: send it with `mpsctl ",
+                      "model push ", Printable(folder),
+                      "`, and write \"model\": \"", Printable(name),
+                      "\" into job.json.");
+}
+
+namespace fs = std::filesystem;
+namespace {
+
+// The only folder within a model's.
+constexpr char kTemplates[] = "additional_chat_templates";
+
+absl::StatusOr<std::set<std::string>> NamesIn(const fs::path& folder) {
+  std::set<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    names.insert(entry->path().filename().string());
+  }
+  if (error) return base::ErrnoStatus(error.value(), folder.string());
+  return names;
+}
+
+bool IsWeights(const std::string& name) {
+  return absl::EndsWith(name, ".safetensors") ||
+         absl::EndsWith(name, ".safetensors.index.json");
+}
+
+}  // namespace
+
+absl::StatusOr<LocalModel> ReadLocalModel(const fs::path& folder) {
+  absl::StatusOr<std::set<std::string>> names = NamesIn(folder);
+  if (!names.ok()) return names.status();
+  const absl::StatusOr<spec::ModelFolder> read = spec::ReadModelFolder(folder);
+  if (!read.ok()) {
+    return absl::Status(
+        read.status().code(),
+        absl::StrCat(folder.string(), ": ", read.status().message()));
+  }
+  if (names->contains(kTemplates)) {
+    absl::StatusOr<std::set<std::string>> templates =
+        NamesIn(folder / kTemplates);
+    if (!templates.ok()) return templates.status();
+    names->erase(kTemplates);
+    for (const std::string& name : *templates) {
+      names->insert(absl::StrCat(kTemplates, "/", name));
+    }
+  }
+  // The index is of use with the files that it names alone.
+  const bool sharded =
+      read->weights.size() > 1 || !read->weights.contains("model.safetensors");
+  LocalModel model;
+  for (const std::string& name : *names) {
+    const bool is_index = absl::EndsWith(name, ".index.json");
+    const bool wanted = spec::IsModelFile(name) &&
+                        (!IsWeights(name) ||
+                         (is_index ? sharded : read->weights.contains(name)));
+    std::error_code error;
+    if (!wanted || !fs::is_regular_file(folder / name, error)) {
+      model.left_out.push_back(name);
+      continue;
+    }
+    LocalFile file;
+    file.path = name;
+    file.local = folder / name;
+    model.files.push_back(std::move(file));
+  }
+  return model;
+}
 
 std::string ModelText(const v1::Model& model) {
   std::vector<std::string> parts = {Bytes(model.size_bytes())};
@@ -44,6 +167,507 @@ void AddModel(Command& app, Action* action) {
   AddModelList(*verb, action);
   AddModelRemove(*verb, action);
   for (Command* one : verb->verbs()) one->fallthrough();
+}
+
+namespace {
+
+std::string LastUse(const v1::Model& model, const Console& console) {
+  if (model.unfinished_jobs() > 0) {
+    return absl::StrCat(model.unfinished_jobs(),
+                        model.unfinished_jobs() == 1 ? " job" : " jobs");
+  }
+  if (!model.has_last_use_time()) return "-";
+  const absl::Duration ago =
+      console.terminal.clock->Now() - ToTime(model.last_use_time());
+  return absl::StrCat(Seconds(std::max(0.0, absl::ToDoubleSeconds(ago))),
+                      " ago");
+}
+
+std::string Fits(const v1::Model& model) {
+  if (!model.has_fits()) return "-";
+  return model.fits() ? "yes" : "no";
+}
+
+std::string Parameters(const v1::Model& model) {
+  if (model.parameters() <= 0) return "-";
+  return Count(static_cast<double>(model.parameters()));
+}
+
+void Print(const v1::ListModelsResponse& listed, const Console& console) {
+  Table table({"NAME", "SIZE", "FAMILY", "PARAMETERS", "TASKS", "MEMORY",
+               "FITS", "USED", "FROM"});
+  for (const v1::Model& model : listed.models()) {
+    table.Add({model.name(), Bytes(model.size_bytes()), OrDash(model.family()),
+               Parameters(model),
+               model.tasks().empty() ? "-" : absl::StrJoin(model.tasks(), ","),
+               model.least_memory_bytes() > 0
+                   ? Bytes(model.least_memory_bytes())
+                   : "-",
+               Fits(model), LastUse(model, console),
+               model.pulled() ? "the hub" : model.owner()});
+  }
+  table.Print(console.out,
+              console.terminal.is_tty ? console.terminal.columns() : 0);
+  for (const v1::Model& model : listed.models()) {
+    if (model.problem().empty()) continue;
+    console.out << Printable(model.name()) << ": " << Printable(model.problem())
+                << '\n';
+  }
+}
+
+ExitCode List(const std::string& name, const Console& console) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::ListModelsRequest request;
+  request.set_name(name);
+  v1::ListModelsResponse response;
+  const grpc::Status status =
+      console.daemon.models().ListModels(&context, request, &response);
+  if (!status.ok()) return console.Fail(status);
+  if (!name.empty() && response.models().empty()) {
+    return console.Fail(ExitCode::kNotFound,
+                        absl::StrCat("mpsd has no model ", Printable(name)),
+                        "See those it has with `mpsctl model list`.");
+  }
+  if (console.json) {
+    for (const v1::Model& model : response.models()) console.PrintJson(model);
+  } else if (response.models().empty()) {
+    console.out << "mpsd has no models yet: send one with `mpsctl model push "
+                   "FOLDER`.\n";
+  } else {
+    Print(response, console);
+  }
+  console.out << std::flush;
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddModelList(Command& model, Action* action) {
+  auto name = std::make_shared<std::string>();
+  Command* verb =
+      model.add_subcommand("list", "List the models that jobs can name");
+  verb->add_option(kModelName, *name, "This one alone")->type_name("");
+  verb->callback([=] {
+    *action = [=](const Console& console) { return List(*name, console); };
+  });
+}
+
+namespace {
+
+constexpr size_t kShownNames = 8;
+// Attempts of the last call, which changes nothing where it is made again.
+constexpr int kTries = 5;
+
+struct PushOptions {
+  std::string folder;
+  std::string name;
+  bool rehash = false;
+};
+
+void SayWhatIsLeftOut(const LocalModel& model, const Console& console) {
+  if (model.left_out.empty()) return;
+  console.err << "left out, as mpsd reads no such files:";
+  for (size_t i = 0; i < model.left_out.size() && i < kShownNames; ++i) {
+    console.err << (i == 0 ? " " : ", ") << Printable(model.left_out[i]);
+  }
+  if (model.left_out.size() > kShownNames) {
+    console.err << " and " << model.left_out.size() - kShownNames << " more";
+  }
+  console.err << '\n' << std::flush;
+}
+
+// Asks mpsd about the name before gigabytes are hashed and sent.
+grpc::Status CheckName(const std::string& name, const Console& console) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::ListModelsRequest request;
+  request.set_name(name);
+  v1::ListModelsResponse response;
+  return console.daemon.models().ListModels(&context, request, &response);
+}
+
+v1::PushModelRequest MakeRequest(const std::string& name,
+                                 const std::vector<LocalFile>& files) {
+  v1::PushModelRequest request;
+  request.set_name(name);
+  for (const LocalFile& file : files) {
+    v1::PushModelRequest::File* added = request.add_files();
+    added->set_path(file.path);
+    added->set_sha256(file.sha256);
+    added->set_size_bytes(file.size_bytes);
+  }
+  return request;
+}
+
+bool LacksBlob(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
+         absl::StrContains(status.error_message(), "has not been uploaded");
+}
+
+// Uploads and pushes. What is on the daemon is not sent again, so that a try
+// after a broken connection goes on.
+grpc::Status Send(const v1::PushModelRequest& request,
+                  const std::vector<LocalFile>& files, const Console& console,
+                  v1::PushModelResponse* response) {
+  RetryPause pause(console);
+  grpc::Status status;
+  for (int i = 0; i < kTries; ++i) {
+    status = Upload(console, files);
+    if (!status.ok()) return status;
+    grpc::ClientContext context;
+    Interrupt::Listener listener(console.terminal.interrupt,
+                                 [&context] { context.TryCancel(); });
+    // No deadline: the daemon waits for its drive.
+    status = console.daemon.models().Push(&context, request, response);
+    const bool again = LacksBlob(status) ||
+                       status.error_code() == grpc::StatusCode::UNAVAILABLE;
+    if (!again || listener.raised()) return status;
+    pause.Wait();
+  }
+  return status;
+}
+
+void PrintPushed(const v1::PushModelResponse& response,
+                 const Console& console) {
+  if (console.json) return console.PrintJson(response);
+  const v1::Model& model = response.model();
+  console.out << "Model " << Printable(model.name())
+              << (response.existed() ? " was there before: " : " is there: ")
+              << ModelText(model) << '\n';
+  if (const std::string fit = FitText(model); !fit.empty()) {
+    console.out << "  " << fit << '\n';
+  }
+  if (!model.problem().empty()) {
+    console.out << "  " << Printable(model.problem()) << '\n';
+  }
+  console.out << "Name it in job.json: \"model\": \"" << Printable(model.name())
+              << "\"\n"
+              << std::flush;
+}
+
+ExitCode Push(const PushOptions& options, const Console& console) {
+  absl::StatusOr<LocalModel> model = ReadLocalModel(options.folder);
+  if (!model.ok()) {
+    return console.Fail(ExitCode::kBadInput, model.status(),
+                        "Nothing was sent.");
+  }
+  const std::string name =
+      options.name.empty() ? ModelNameOf(options.folder) : options.name;
+  if (grpc::Status named = CheckName(name, console); !named.ok()) {
+    if (named.error_code() != grpc::StatusCode::INVALID_ARGUMENT) {
+      return console.Fail(named);
+    }
+    return console.Fail(ExitCode::kBadInput, named.error_message(),
+                        "Choose a name with --name. Nothing was sent.");
+  }
+  SayWhatIsLeftOut(*model, console);
+  absl::Status hashed =
+      HashFiles(model->files, Hashing(console, options.rehash));
+  if (!hashed.ok()) {
+    return console.Fail(ExitCode::kBadInput, hashed, "Nothing was sent.");
+  }
+  v1::PushModelResponse response;
+  const grpc::Status sent =
+      Send(MakeRequest(name, model->files), model->files, console, &response);
+  if (sent.error_code() == grpc::StatusCode::CANCELLED) {
+    return console.Fail(ExitCode::kDetached, "interrupted",
+                        "Push it again: what was sent is not sent twice.");
+  }
+  if (!sent.ok()) return console.Fail(sent);
+  PrintPushed(response, console);
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddModelPush(Command& model, Action* action) {
+  auto options = std::make_shared<PushOptions>();
+  Command* verb = model.add_subcommand(
+      "push", "Send a model's folder, so that jobs can name the model");
+  verb->add_option("FOLDER", options->folder,
+                   "The folder, in Hugging Face layout")
+      ->required()
+      ->type_name("");
+  verb->add_option("--name", options->name,
+                   "What job.json calls the model: NAME or ORG/NAME;\n"
+                   "default: the folder's name")
+      ->type_name("NAME");
+  verb->add_flag("--rehash", options->rehash,
+                 "Read every file, whatever the cache of hashes has");
+  verb->callback([=] {
+    *action = [=](const Console& console) { return Push(*options, console); };
+  });
+}
+
+namespace {
+
+struct PullOptions {
+  std::string name;  // ID[@REVISION]
+  bool detach = false;
+  bool cancel = false;
+  int64_t patience_seconds = 120;
+};
+
+// How often a line of progress is printed where there is no terminal.
+constexpr absl::Duration kLineInterval = absl::Seconds(10);
+
+// Whether the pull itself ended, as a daemon that is there reports: a new call
+// would begin another one.
+bool IsEndOfPull(const grpc::Status& status) {
+  return absl::StrContains(status.error_message(), "is just ending") ||
+         absl::StrContains(status.error_message(), "cancelled the pull");
+}
+
+// The percentage in a line of hf's progress bar; 0 without one.
+int PercentIn(const std::string& note) {
+  const size_t end = note.find('%');
+  size_t begin = end == std::string::npos ? 0 : end;
+  while (begin > 0 && absl::ascii_isdigit(note[begin - 1])) --begin;
+  return end == std::string::npos ? 0 : std::atoi(note.c_str() + begin);
+}
+
+class Puller {
+ public:
+  Puller(const Console& console, const PullOptions& options)
+      : console_(console),
+        options_(options),
+        line_(console),
+        reconnect_(console, absl::Seconds(options.patience_seconds)) {
+    const size_t at = options.name.find('@');
+    request_.set_id(options.name.substr(0, at));
+    if (at != std::string::npos) {
+      request_.set_revision(options.name.substr(at + 1));
+    }
+  }
+
+  ExitCode Run() {
+    while (true) {
+      const grpc::Status status = Stream();
+      line_.Clear();
+      if (last_.has_model()) return Done();
+      if (interrupted_) return Interrupted();
+      if (detached_) return Detached();
+      const bool again = !IsEndOfPull(status) && reconnect_.ShouldRetry(status);
+      if (!again) return GiveUp(status);
+    }
+  }
+
+  ExitCode Cancel() {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::CancelPullRequest request;
+    request.set_id(request_.id());
+    request.set_revision(request_.revision());
+    v1::CancelPullResponse response;
+    const grpc::Status status =
+        console_.daemon.models().CancelPull(&context, request, &response);
+    if (!status.ok()) return console_.Fail(status);
+    if (console_.json) {
+      console_.PrintJson(request);
+    } else {
+      console_.out << "The pull of " << Shown()
+                   << " is cancelled; what came stays in the cache, where the "
+                   << "next one resumes.\n"
+                   << std::flush;
+    }
+    return ExitCode::kOk;
+  }
+
+ private:
+  // Prints how the pull goes until the stream ends.
+  grpc::Status Stream() {
+    grpc::ClientContext context;
+    Interrupt::Listener listener(console_.terminal.interrupt,
+                                 [&context] { context.TryCancel(); });
+    auto reader = console_.daemon.models().Pull(&context, request_);
+    v1::PullModelProgress news;
+    while (reader->Read(&news)) {
+      reconnect_.Received();
+      last_ = news;
+      Print(news);
+      if (options_.detach && !news.has_model()) {
+        detached_ = true;
+        context.TryCancel();
+        break;
+      }
+    }
+    const grpc::Status status = reader->Finish();
+    interrupted_ = listener.raised();
+    return status;
+  }
+
+  void Print(const v1::PullModelProgress& news) {
+    if (console_.json) return console_.PrintJson(news);
+    const std::string note = Printable(news.note());
+    if (note.empty() || news.has_model()) return;
+    const std::string line =
+        absl::StrCat(Bytes(news.received_bytes()), "  ", note);
+    if (console_.terminal.is_tty) {
+      return line_.Draw(PercentIn(note), 100, line);
+    }
+    if (absl::Now() - printed_ < kLineInterval) return;
+    printed_ = absl::Now();
+    line_.PrintAbove(line);
+  }
+
+  ExitCode Done() {
+    if (console_.json) return ExitCode::kOk;
+    const v1::Model& model = last_.model();
+    console_.out << "Model " << Printable(model.name())
+                 << " is there: " << ModelText(model) << '\n';
+    if (const std::string fit = FitText(model); !fit.empty()) {
+      console_.out << "  " << fit << '\n';
+    }
+    if (!model.problem().empty()) {
+      console_.out << "  " << Printable(model.problem()) << '\n';
+    }
+    console_.out << "Name it in job.json: \"model\": \"" << Shown() << "\"\n"
+                 << std::flush;
+    return ExitCode::kOk;
+  }
+
+  ExitCode Detached() {
+    if (!console_.json) {
+      console_.out << "mpsd pulls " << Shown() << ".\n"
+                   << "Follow it with `mpsctl model pull " << options_.name
+                   << "`, stop it with `mpsctl model pull --cancel "
+                   << options_.name << "`.\n"
+                   << std::flush;
+    }
+    return ExitCode::kOk;
+  }
+
+  ExitCode Interrupted() {
+    console_.err << "mpsctl: stopped watching; the pull of " << Shown()
+                 << " continues.\n"
+                 << "Follow it again with `mpsctl model pull " << options_.name
+                 << "`, stop it with `mpsctl model pull --cancel "
+                 << options_.name << "`.\n";
+    return ExitCode::kDetached;
+  }
+
+  ExitCode GiveUp(const grpc::Status& status) {
+    if (!status.ok()) return console_.Fail(status);
+    return console_.Fail(ExitCode::kTryAgain,
+                         "mpsd ended the stream before the pull did",
+                         "Follow it again with the same command.");
+  }
+
+  std::string Shown() const { return Printable(options_.name); }
+
+  const Console& console_;
+  const PullOptions& options_;
+  v1::PullModelRequest request_;
+  v1::PullModelProgress last_;
+  bool interrupted_ = false;
+  bool detached_ = false;
+  absl::Time printed_ = absl::InfinitePast();
+  ProgressLine line_;
+  Reconnect reconnect_;
+};
+
+ExitCode Pull(const PullOptions& options, const Console& console) {
+  if (!options.name.empty() && options.name.back() == '@') {
+    return console.Fail(
+        ExitCode::kBadInput,
+        absl::StrCat(Printable(options.name), ": no revision follows the '@'"),
+        "Name a branch, a tag or a commit, or leave the '@' out for main.");
+  }
+  Puller puller(console, options);
+  return options.cancel ? puller.Cancel() : puller.Run();
+}
+
+}  // namespace
+
+void AddModelPull(Command& model, Action* action) {
+  auto options = std::make_shared<PullOptions>();
+  Command* verb = model.add_subcommand(
+      "pull", "Have mpsd fetch a model by its machine's `hf download`");
+  verb->add_option("ID[@REVISION]", options->name,
+                   "The model on the hub, ORG/NAME, at a branch, a tag or a\n"
+                   "commit; default: main")
+      ->required()
+      ->type_name("");
+  auto* detach = verb->add_flag("--detach", options->detach,
+                                "Leave once mpsd pulls; follow it with the\n"
+                                "same command without --detach");
+  verb->add_flag("--cancel", options->cancel,
+                 "End a pull that is under way; what came stays")
+      ->excludes(detach);
+  verb->add_option("--patience", options->patience_seconds,
+                   "How long to wait for a daemon that went away")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  verb->callback([=] {
+    *action = [=](const Console& console) { return Pull(*options, console); };
+  });
+}
+
+namespace {
+
+// Whether the model came from the hub, whose files go at once.
+bool IsPulled(const std::string& name, const Console& console) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::ListModelsRequest request;
+  request.set_name(name);
+  v1::ListModelsResponse response;
+  return console.daemon.models()
+             .ListModels(&context, request, &response)
+             .ok() &&
+         !response.models().empty() && response.models(0).pulled();
+}
+
+ExitCode RemoveOne(const std::string& name, const Console& console) {
+  const bool pulled = IsPulled(name, console);
+  grpc::ClientContext context;
+  v1::RemoveModelRequest request;
+  request.set_name(name);
+  v1::RemoveModelResponse response;
+  // No deadline: a large folder takes long to remove.
+  const grpc::Status status =
+      console.daemon.models().RemoveModel(&context, request, &response);
+  if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
+    return console.Fail(ExitCode::kNotFound,
+                        absl::StrCat("mpsd has no model ", Printable(name)),
+                        "See those it has with `mpsctl model list`.");
+  }
+  if (!status.ok()) return console.Fail(status);
+  if (console.json) {
+    const nlohmann::ordered_json object = {
+        {"name", name}, {"freed_bytes", response.freed_bytes()}};
+    console.out << object.dump() << '\n' << std::flush;
+    return ExitCode::kOk;
+  }
+  console.out << "Model " << Printable(name) << " is removed, "
+              << Bytes(response.freed_bytes())
+              << (pulled ? " given back.\n"
+                         : " to be given back once uploads that nothing needs "
+                           "expire (mpsd --blob-grace-seconds).\n")
+              << std::flush;
+  return ExitCode::kOk;
+}
+
+ExitCode Remove(const std::vector<std::string>& names, const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  for (const std::string& name : names) {
+    const ExitCode one = RemoveOne(name, console);
+    if (code == ExitCode::kOk) code = one;
+  }
+  return code;
+}
+
+}  // namespace
+
+void AddModelRemove(Command& model, Action* action) {
+  auto names = std::make_shared<std::vector<std::string>>();
+  Command* verb = model.add_subcommand(
+      "rm", "Remove models that no job needs which has not ended");
+  verb->add_option(kModelName, *names, "The models")->required()->type_name("");
+  verb->callback([=] {
+    *action = [=](const Console& console) { return Remove(*names, console); };
+  });
 }
 
 }  // namespace mpsd::client

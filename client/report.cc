@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/event_reader.h"
+#include "client/download.h"
+#include "client/event_printer.h"
 #include "client/job_id.h"
-#include "client/log_tail.h"
+#include "client/logs.h"
 #include "client/run/kept_events.h"
-#include "client/run/proto_json.h"
-#include "client/run_files.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/file.h"
@@ -119,7 +118,7 @@ class Reporting {
   grpc::Status Collect(const std::string& id, size_t most_steps,
                        run_page::RunData& run, bool* interrupted) {
     v1::Job job;
-    grpc::Status status = Get(id, &job);
+    grpc::Status status = GetJob(console_, id, &job);
     if (!status.ok()) return status;
     run.job = ProtoJson(job);
     KeptEvents events(most_steps);
@@ -134,14 +133,6 @@ class Reporting {
     run.left_out.log_bytes = log.before_bytes;
     if (status.ok()) run.files = ReadRunFiles(console_, id);
     return status;
-  }
-
-  grpc::Status Get(const std::string& id, v1::Job* job) const {
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::GetJobRequest request;
-    request.set_id(id);
-    return console_.daemon.jobs().Get(&context, request, job);
   }
 
   ExitCode BadOutput(const absl::Status& status) const {

@@ -1,24 +1,263 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <iomanip>
-#include <memory>
-#include <string>
+#include "client/show.h"
 
+#include <algorithm>
+#include <iomanip>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "client/evaluation.h"
+#include "absl/strings/str_replace.h"
 #include "client/job_id.h"
-#include "client/job_labels.h"
-#include "client/record.h"
+#include "client/list.h"
 #include "client/study.h"
 #include "client/text/format.h"
 #include "client/text/host_text.h"
 #include "client/text/json.h"
 #include "client/verbs.h"
+#include "core/base/json_depth.h"
 #include "core/base/printable.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
+
+namespace {
+
+constexpr int kLabelColumns = 24;  // a longer label is cut
+
+using Row = std::vector<std::string>;
+
+std::map<std::string, double> ByName(const MetricMap& metrics) {
+  return {metrics.begin(), metrics.end()};
+}
+
+std::string Padded(const std::string& text, int width, bool left) {
+  const std::string gap(std::max(0, width - Width(text)), ' ');
+  return left ? text + gap : gap + text;
+}
+
+// Prints rows indented by two, with the first column to the left and the others
+// to the right.
+void PrintRows(const std::vector<Row>& rows, std::ostream& out) {
+  std::vector<int> widths(rows[0].size());
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], Width(row[i]));
+    }
+  }
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      out << "  " << Padded(row[i], widths[i], i == 0);
+    }
+    out << '\n';
+  }
+}
+
+struct Matrix {
+  std::vector<std::string> labels;
+  std::vector<std::vector<int64_t>> counts;
+};
+
+std::optional<Matrix> ParseMatrix(const std::string& text) {
+  const auto json = base::ParseTree<nlohmann::json>(text);
+  Matrix matrix;
+  try {
+    matrix.labels = json.at("labels").get<std::vector<std::string>>();
+    json.at("matrix").get_to(matrix.counts);
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+  bool square =
+      !matrix.labels.empty() && matrix.counts.size() == matrix.labels.size();
+  for (const auto& row : matrix.counts) {
+    square = square && row.size() == matrix.labels.size();
+  }
+  if (!square) return std::nullopt;
+  return matrix;
+}
+
+}  // namespace
+
+std::string MetricsText(const MetricMap& metrics) {
+  std::string text;
+  for (const auto& [name, value] : ByName(metrics)) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", Printable(name), " ",
+                    Loss(value));
+  }
+  return text;
+}
+
+void PrintMetrics(const v1::Job& job, std::ostream& out) {
+  if (job.metrics().empty()) return;
+  const bool final = job.state() == v1::JOB_STATE_SUCCEEDED;
+  std::vector<Row> rows = {{"metric", final ? "final" : "latest"}};
+  const v1::Evaluated& best = job.best_evaluation();
+  const bool with_best = !best.metrics().empty();
+  if (with_best) {
+    rows[0].push_back(absl::StrCat("best, at step ", best.step()));
+  }
+  for (const auto& [name, value] : ByName(job.metrics())) {
+    rows.push_back({Printable(name), Loss(value)});
+    if (!with_best) continue;
+    const auto found = best.metrics().find(name);
+    rows.back().push_back(found == best.metrics().end() ? "-"
+                                                        : Loss(found->second));
+  }
+  PrintRows(rows, out);
+}
+
+void PrintConfusionMatrix(const std::string& json, std::ostream& out) {
+  const std::optional<Matrix> matrix = ParseMatrix(json);
+  if (!matrix) return;
+  std::vector<Row> rows = {{"true \\ predicted"}};
+  for (size_t i = 0; i < matrix->labels.size(); ++i) {
+    const std::string label = Cut(Printable(matrix->labels[i]), kLabelColumns);
+    rows[0].push_back(label);
+    rows.push_back({label});
+    for (int64_t count : matrix->counts[i]) {
+      rows.back().push_back(absl::StrCat(count));
+    }
+  }
+  PrintRows(rows, out);
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSections[] = {"environment", "shape",    "memory",
+                                     "fallbacks",   "data",     "conditions",
+                                     "pauses",      "durations"};
+constexpr const char* kResults[] = {
+    "state",     "exit_reason", "verdict",
+    "steps",     "train_loss",  "eval_loss_before",
+    "eval_loss", "metrics",     "best_evaluation"};
+
+std::string ValueText(const std::string& field, const Json& value,
+                      absl::TimeZone zone) {
+  constexpr double kExact = 10;  // seconds
+  if (value.is_number() && absl::EndsWith(field, "_ratio")) {
+    return absl::StrFormat("%.0f %%", 100 * value.get<double>());
+  }
+  if (value.is_number() && absl::EndsWith(field, "_seconds") &&
+      value.get<double>() < kExact) {
+    return absl::StrFormat("%.3gs", value.get<double>());
+  }
+  const std::string text = FieldText(field, value, zone);
+  return text.empty() ? "-" : Printable(text);
+}
+
+// "user active" for user_active_seconds, whose value says the unit.
+std::string Title(const std::string& field) {
+  std::string title = field;
+  for (const char* unit : {"_bytes", "_seconds", "_ratio"}) {
+    if (absl::EndsWith(title, unit)) title.resize(title.rfind('_'));
+  }
+  return absl::StrReplaceAll(title, {{"_", " "}});
+}
+
+// A row for a value; of an object, or a list of files, one for each entry.
+void AddRows(const std::string& name, const std::string& field,
+             const Json& value, absl::TimeZone zone, RecordSection& section) {
+  const bool files = value.is_array() && !value.empty() && value[0].is_object();
+  if (value.is_object() && !value.empty()) {
+    for (const auto& [key, one] : value.items()) {
+      AddRows(absl::StrCat(name, " ", key), absl::StrCat(field, ".", key), one,
+              zone, section);
+    }
+  } else if (files) {
+    for (const Json& file : value) {
+      section.rows.emplace_back(
+          Printable(absl::StrCat(name, " ", file.value("path", ""))),
+          Printable(file.value("sha256", "")));
+    }
+  } else {
+    section.rows.emplace_back(Printable(name), ValueText(field, value, zone));
+  }
+}
+
+void PrintAttempts(const Console& console, const v1::JobRecord& record) {
+  if (record.attempts_size() < 2) return;
+  console.out << '\n';
+  Table table({"ATTEMPT", "BEGAN", "STEPS", "DEVICE", "PAUSED", "ENDED AS"});
+  int number = record.attempt_count() - record.attempts_size();
+  for (const v1::RunAttempt& attempt : record.attempts()) {
+    table.Add({absl::StrCat(++number),
+               DateTime(ToTime(attempt.start_time()), console.terminal.zone),
+               absl::StrCat(attempt.steps()), OrDash(attempt.device()),
+               Seconds(attempt.pauses().seconds()), attempt.exit_reason()});
+  }
+  table.Print(console.out,
+              console.terminal.is_tty ? console.terminal.columns() : 0);
+}
+
+}  // namespace
+
+std::vector<RecordSection> DescribeRecord(const v1::JobRecord& record,
+                                          bool results, absl::TimeZone zone) {
+  const Json json = ToJson(record);
+  std::vector<RecordSection> all;
+  for (const char* part : kSections) {
+    const Json& object = json[part];
+    if (!object.is_object()) continue;
+    RecordSection section{absl::AsciiStrToUpper(part), {}};
+    for (const auto& [field, value] : object.items()) {
+      AddRows(Title(field), field, value, zone, section);
+    }
+    all.push_back(std::move(section));
+  }
+  if (!results) return all;
+  RecordSection section{"RESULTS", {}};
+  for (const char* field : kResults) {
+    AddRows(Title(field), field, json[field], zone, section);
+  }
+  all.push_back(std::move(section));
+  return all;
+}
+
+void PrintRecord(const Console& console, const v1::GetRecordResponse& shown) {
+  const v1::JobRecord& record = shown.record();
+  for (const RecordSection& section :
+       DescribeRecord(record, /*results=*/false, console.terminal.zone)) {
+    console.out << '\n';
+    Table table({section.title, ""});
+    for (const auto& [name, value] : section.rows) table.Add({name, value});
+    table.Print(console.out, 0);
+  }
+  PrintAttempts(console, record);
+  if (shown.job().past() && !record.findings().empty()) {
+    console.out << '\n';
+    PrintFindings(record.findings(), console.out);
+  }
+  if (!record.notes().empty()) console.out << "\nNOTES\n";
+  for (const v1::JobNote& note : record.notes()) {
+    console.out << DateTime(ToTime(note.time()), console.terminal.zone) << "  "
+                << (note.author().empty() ? "-" : Printable(note.author()))
+                << "\n  " << PrintableLines(note.text()) << '\n';
+  }
+}
+
+grpc::Status FetchRecord(const Console& console, const std::string& id,
+                         v1::GetRecordResponse* response) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::GetRecordRequest request;
+  request.set_id(id);
+  const grpc::Status status =
+      console.daemon.jobs().GetRecord(&context, request, response);
+  if (status.error_code() != grpc::StatusCode::NOT_FOUND) return status;
+  return GetJob(console, id, response->mutable_job());
+}
+
 namespace {
 
 // Prints "  name          value"; prints nothing for an empty value.

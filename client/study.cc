@@ -1,27 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/study.h"
 
+#include <memory>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "client/command_line.h"
-#include "client/given.h"
 #include "client/inputs.h"
-#include "client/job_labels.h"
-#include "client/send_job.h"
+#include "client/job_id.h"
+#include "client/profile.h"
+#include "client/submit.h"
+#include "client/sweep.h"
 #include "client/text/format.h"
-#include "client/text/table.h"
 #include "client/upload.h"
+#include "client/verbs.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/small_file.h"
 
 namespace mpsd::client {
+
 namespace {
 
 constexpr size_t kLargestFile = 1 << 20;  // of thresholds, bytes
@@ -229,6 +236,214 @@ ExitCode RunStudy(const Console& console, const StudyArguments& arguments,
   v1::StudyResult result;
   const ExitCode found = FindOut(course, arguments, study, &result);
   return found == ExitCode::kOk ? ShowStudy(console, result, print) : found;
+}
+
+// A study whose kind has no printer shows its findings alone.
+void PrintAnyStudy(const v1::StudyResult& result, const Console& console) {
+  switch (result.result_case()) {
+    case v1::StudyResult::kProbe:
+      return PrintProbe(result, console);
+    case v1::StudyResult::kBatchSweep:
+      return PrintBatchSweep(result, console);
+    case v1::StudyResult::kDeviceComparison:
+      return PrintDeviceComparison(result, console);
+    case v1::StudyResult::kProfile:
+      return PrintProfile(result, console);
+    case v1::StudyResult::kSmoke:
+      return PrintSmoke(result, console);
+    default:
+      return;
+  }
+}
+
+namespace {
+
+constexpr int kMostRows = 1'000'000;
+
+struct SmokeArguments {
+  StudyArguments study;
+  int32_t rows = 0;
+};
+
+std::string BytesOr(bool told, int64_t bytes) {
+  return told ? Bytes(bytes) : "-";
+}
+
+ExitCode RunSmoke(const Console& console, const SmokeArguments& arguments) {
+  v1::Study study;
+  v1::SmokeOptions& options = *study.mutable_smoke();
+  options.set_rows(arguments.rows);
+  const absl::Status added =
+      AddThresholds(arguments.study.thresholds, options.mutable_thresholds());
+  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
+  return RunStudy(console, arguments.study, study, PrintSmoke);
+}
+
+}  // namespace
+
+void PrintSmoke(const v1::StudyResult& result, const Console& console) {
+  if (!result.has_smoke()) return;
+  const v1::SmokeResult& smoke = result.smoke();
+  Table table({"EPOCH", "LIVE", "DRIVER", "FOOTPRINT", "SWAP", "HEAT",
+               "PRESSURE", "STEP"});
+  for (const v1::SmokeEpoch& epoch : smoke.epochs()) {
+    table.Add({absl::StrCat(epoch.epoch()),
+               BytesOr(epoch.has_allocated_bytes(), epoch.allocated_bytes()),
+               BytesOr(epoch.has_driver_bytes(), epoch.driver_bytes()),
+               BytesOr(epoch.has_footprint_bytes(), epoch.footprint_bytes()),
+               BytesOr(epoch.has_swap_used_bytes(), epoch.swap_used_bytes()),
+               OrDash(epoch.thermal()), OrDash(epoch.memory_pressure()),
+               absl::StrFormat("%.3g s", epoch.step_seconds())});
+  }
+  table.Print(console.out, 0);
+  console.out << absl::StrFormat(
+      "%d rows, %d steps an epoch on %s; memory by the %s: %+.1f %%\n",
+      smoke.rows(), smoke.steps_per_epoch(), Printable(smoke.device()),
+      Printable(smoke.memory_from()), 100 * smoke.memory_growth());
+}
+
+void AddSmoke(Command& app, Action* action) {
+  auto arguments = std::make_shared<SmokeArguments>();
+  Command* verb = app.add_subcommand(
+      "smoke", "Ten short epochs of a slice: does memory stay where it is?");
+  DeclareStudy(*verb, &arguments->study);
+  verb->add_option("--rows", arguments->rows,
+                   "Of the data, from the beginning; by default those of four "
+                   "steps")
+      ->type_name("N")
+      ->check(Range(1, kMostRows));
+  verb->callback([=] {
+    *action = [=](const Console& console) {
+      return RunSmoke(console, *arguments);
+    };
+  });
+}
+
+void PrintProbe(const v1::StudyResult& result, const Console& console) {
+  if (!result.has_probe()) return;
+  const v1::ProbeResult& probe = result.probe();
+  std::ostream& out = console.out;
+  out << "Device     " << Printable(probe.device()) << ", "
+      << Printable(probe.device_description()) << '\n';
+  out << "Rows       " << probe.step_rows() << " a step, "
+      << probe.micro_batch_rows() << " at a time, the longest has "
+      << probe.longest_row_tokens() << " tokens\n";
+  if (probe.steps() > 0) {
+    out << absl::StrFormat(
+        "Step       %.3g s (%.3g to %.3g s), %s tokens/s, over %d steps\n",
+        probe.step_seconds().median(), probe.step_seconds().p10(),
+        probe.step_seconds().p90(), Count(probe.tokens_per_second()),
+        probe.steps());
+  }
+  out << "Memory     " << Bytes(probe.peak_bytes()) << " by the "
+      << Printable(probe.peak_from()) << ", estimated "
+      << Bytes(probe.estimate().total_bytes()) << ", "
+      << Bytes(probe.memory_limit_bytes()) << " may be held\n";
+}
+
+namespace {
+
+struct Arguments {
+  StudyArguments study;
+  std::vector<std::string> devices;
+  int steps = 0;
+  std::optional<int> warmup_steps;
+};
+
+// Times of steps: thousandths of a second matter.
+std::string Time(double seconds) {
+  return seconds < 1 ? absl::StrFormat("%.3g ms", 1000 * seconds)
+                     : absl::StrFormat("%.3g s", seconds);
+}
+
+void AddRow(const v1::DeviceTimes& times, Table& table) {
+  table.Add({times.device(), Time(times.step_seconds().median()),
+             Time(times.step_seconds().p10()), Time(times.step_seconds().p90()),
+             Percent(times.data_wait_ratio()),
+             Time(times.loader_seconds().median()),
+             times.has_utilization_ratio() ? Percent(times.utilization_ratio())
+                                           : "not told",
+             Count(times.tokens_per_second()), Percent(times.padding_ratio()),
+             times.has_peak_bytes() ? Bytes(times.peak_bytes()) : "not told",
+             times.description()});
+}
+
+std::string DecisionName(v1::DeviceDecision decision,
+                         const std::string& baseline) {
+  switch (decision) {
+    case v1::DEVICE_DECISION_GO:
+      return "go";
+    case v1::DEVICE_DECISION_FIX_DATA:
+      return "fix the data and the batch first";
+    case v1::DEVICE_DECISION_STAY_ON_CPU:
+      return absl::StrCat("stay on ", baseline);
+    default:
+      return "none";
+  }
+}
+
+ExitCode Compare(const Console& console, const Arguments& arguments) {
+  v1::Study study;
+  v1::DeviceComparisonOptions& options = *study.mutable_device_comparison();
+  for (const std::string& device : arguments.devices) {
+    options.add_devices(device);
+  }
+  options.set_steps(arguments.steps);
+  if (arguments.warmup_steps) options.set_warmup_steps(*arguments.warmup_steps);
+  const absl::Status set =
+      AddThresholds(arguments.study.thresholds, options.mutable_thresholds());
+  if (!set.ok()) {
+    return console.Fail(ExitCode::kBadInput, set, "Nothing was submitted.");
+  }
+  return RunStudy(console, arguments.study, study, PrintDeviceComparison);
+}
+
+}  // namespace
+
+void PrintDeviceComparison(const v1::StudyResult& result,
+                           const Console& console) {
+  const v1::DeviceComparisonResult& comparison = result.device_comparison();
+  Table table({"DEVICE", "STEP", "P10", "P90", "WAITS", "LOADER", "BUSY",
+               "TOKENS/S", "PADDING", "MEMORY", "WHAT"});
+  AddRow(comparison.baseline(), table);
+  AddRow(comparison.measured(), table);
+  table.Print(console.out, 0);
+  console.out << comparison.steps() << " steps each after "
+              << comparison.warmup_steps() << " of warm-up, "
+              << (comparison.same_batches() ? "of the same samples"
+                                            : "of other samples")
+              << "\nDecision: "
+              << DecisionName(comparison.decision(),
+                              Printable(comparison.baseline().device()))
+              << " (" << Printable(comparison.reason()) << ")\n";
+}
+
+void AddCompareDevices(Command& app, Action* action) {
+  auto arguments = std::make_shared<Arguments>();
+  Command* verb = app.add_subcommand(
+      "compare-devices",
+      "Whether a job runs faster on MPS or CUDA than on the CPU");
+  DeclareStudy(*verb, &arguments->study);
+  verb->add_option("--devices", arguments->devices,
+                   "Two of cpu, cuda, mps: compared with, in question; "
+                   "default: the CPU, and the accelerator")
+      ->type_name("A,B")
+      ->delimiter(',')
+      ->expected(2)
+      ->check(IsMember({"cpu", "cuda", "mps"}));
+  verb->add_option("--steps", arguments->steps,
+                   "Steps to measure on each; default 20")
+      ->type_name("N")
+      ->check(Range(1, 1000));
+  verb->add_option("--warmup-steps", arguments->warmup_steps,
+                   "Steps before these; default 3")
+      ->type_name("N")
+      ->check(Range(0, 1000));
+  verb->callback([=] {
+    *action = [=](const Console& console) {
+      return Compare(console, *arguments);
+    };
+  });
 }
 
 }  // namespace mpsd::client

@@ -16,7 +16,14 @@
 
 // What the verbs of all studies share: a job.json goes to the daemon as a job
 // that measures, mpsctl follows the job and shows what it found.
+
 namespace mpsd::client {
+
+// A check of CLI11's: a script whose variable is empty means something else
+// than a user who leaves the option out. Empty where `text` is fine.
+inline std::string Given(const std::string& text) {
+  return text.empty() ? "expected a value, got an empty text" : "";
+}
 
 struct ThresholdArguments {
   std::string file;                 // TOML
@@ -77,6 +84,17 @@ void PrintFindings(
     const google::protobuf::RepeatedPtrField<v1::Finding>& findings,
     std::ostream& out);
 std::string VerdictName(v1::Verdict verdict);  // "ok", "warn", "fail", "-"
+
+// A table of the epochs, above the findings; nothing for another study.
+void PrintSmoke(const v1::StudyResult& result, const Console& console);
+
+// What a probe measured, above its findings; nothing for another study.
+void PrintProbe(const v1::StudyResult& result, const Console& console);
+
+// Prints the times of both devices and the decision; `result` is one of
+// compare-devices.
+void PrintDeviceComparison(const v1::StudyResult& result,
+                           const Console& console);
 
 }  // namespace mpsd::client
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "client/console.h"
-#include "client/local_file.h"
+#include "client/hash_files.h"
 
 namespace mpsd::client {
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/event_printer.h"
 #include "client/job_id.h"
-#include "client/reconnect.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
 
@@ -58,7 +58,7 @@ class Waiter {
   grpc::Status Round() {
     for (size_t i = 0; i < waiting_.size() && !IsOver();) {
       v1::Job job;
-      grpc::Status status = Get(waiting_[i], &job);
+      grpc::Status status = GetJob(console_, waiting_[i], &job);
       if (!status.ok()) return status;
       reconnect_.Received();
       if (IsFinal(job.state())) {
@@ -70,14 +70,6 @@ class Waiter {
       ++i;
     }
     return grpc::Status::OK;
-  }
-
-  grpc::Status Get(const std::string& id, v1::Job* job) {
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::GetJobRequest request;
-    request.set_id(id);
-    return console_.daemon.jobs().Get(&context, request, job);
   }
 
   void Ended(const v1::Job& job) {

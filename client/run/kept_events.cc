@@ -1,14 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/run/kept_events.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
-#include "client/run/proto_json.h"
 #include "core/run_page/kept_points.h"
 
 namespace mpsd::client {
+
+namespace {
+
+constexpr int64_t kMostBytes = 1 << 20;         // of a file that is kept whole
+constexpr int64_t kPredictionBytes = 64 << 10;  // of the predictions
+
+struct WantedFile {
+  const char* name;
+  bool cut;  // the first whole lines are enough
+};
+constexpr WantedFile kWanted[] = {{"run.json", false},
+                                  {"confusion_matrix.json", false},
+                                  {"predictions.jsonl", true}};
+
+}  // namespace
+
+bool FilePicker::Accept(const v1::DownloadResponse& part) {
+  if (part.has_file()) {
+    Cut();
+    return Begin(part.file());
+  }
+  if (text_ == nullptr) return false;
+  text_->append(part.data());
+  return static_cast<int64_t>(text_->size()) < limit_;
+}
+
+void FilePicker::Cut() {
+  if (text_ == nullptr || static_cast<int64_t>(text_->size()) <= limit_) {
+    return;
+  }
+  text_->resize(static_cast<size_t>(limit_));
+  text_->erase(text_->rfind('\n') + 1);  // npos + 1 is 0
+}
+
+void FilePicker::Drop() {
+  if (text_ != nullptr) files_.erase(name_);
+  text_ = nullptr;
+}
+
+bool FilePicker::Begin(const v1::DownloadResponse::File& file) {
+  const auto* wanted = std::find_if(
+      std::begin(kWanted), std::end(kWanted),
+      [&](const WantedFile& one) { return file.path() == one.name; });
+  text_ = nullptr;
+  if (wanted == std::end(kWanted)) return false;
+  if (!wanted->cut && file.size_bytes() > kMostBytes) return false;
+  name_ = file.path();
+  text_ = &files_[name_];
+  limit_ = wanted->cut ? kPredictionBytes : kMostBytes;
+  return true;
+}
+
+std::string ProtoJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(message, &text, options);
+  // A time beyond the year 9999 alone has no JSON.
+  return status.ok() ? text : "{}";
+}
+
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();

@@ -2,16 +2,53 @@
 #ifndef MPSD_CLIENT_RUN_KEPT_EVENTS_H_
 #define MPSD_CLIENT_RUN_KEPT_EVENTS_H_
 
+#include <google/protobuf/message.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "core/run_page/run_document.h"
+#include "mpsd/v1/artifacts.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {
+
+// Takes the small text files that a run's page shows out of the messages of a
+// Download: run.json, confusion_matrix.json and the first lines of
+// predictions.jsonl. A file of more than 1 MiB is left out, and predictions end
+// after 64 KiB.
+class FilePicker {
+ public:
+  // `files` gets the files by name, and must outlive the picker.
+  explicit FilePicker(std::map<std::string, std::string>& files)
+      : files_(files) {}
+
+  // Returns false where nothing after this message is wanted: a file that is
+  // not begins, or a wanted one has come as far as it should.
+  bool Accept(const v1::DownloadResponse& part);
+  // Takes the bytes beyond the limit, and then a line without its end, away.
+  void Cut();
+  // Forgets the file that has not come whole.
+  void Drop();
+
+ private:
+  bool Begin(const v1::DownloadResponse::File& file);
+
+  std::map<std::string, std::string>& files_;
+  std::string name_;
+  std::string* text_ = nullptr;  // of the file that is coming
+  int64_t limit_ = 0;
+};
+
+// `message` in Protocol Buffers' own JSON with the proto's names: fields that
+// are 0 or empty are left out, int64 and numbers that are not finite are texts.
+// The run document has it; what mpsctl prints is ToJson()'s
+// (client/text/json.h).
+std::string ProtoJson(const google::protobuf::Message& message);
 
 // Takes a job's events, however many they are, and keeps what a page needs to
 // draw them: of the steps and of the evaluations what run_page::KeptPoints()

@@ -3,14 +3,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "core/base/check.h"
 #include "core/base/printable.h"
 
 namespace mpsd::client {
+
 namespace {
 
 // The UTF-8 character that begins at `*at`, which moves behind it.
@@ -98,6 +106,14 @@ std::string Count(double value) {
   return value < 0 ? "-" + digits : digits;
 }
 
+std::string Percent(double ratio, int decimals, const char* unit) {
+  return absl::StrFormat("%.*f%s", decimals, 100 * ratio, unit);
+}
+
+std::string OrDash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
+
 std::string Loss(double value) { return absl::StrFormat("%.4f", value); }
 
 absl::Time ToTime(const google::protobuf::Timestamp& time) {
@@ -147,6 +163,171 @@ std::string Printable(std::string text) {
 
 std::string PrintableLines(const std::string& text) {
   return base::Indented(base::Printable(text, base::Breaks::kKeep));
+}
+
+namespace {
+
+constexpr int64_t kMostUnits = 1'000'000;
+
+absl::Duration UnitOf(char letter) {
+  switch (letter) {
+    case 'm':
+      return absl::Minutes(1);
+    case 'h':
+      return absl::Hours(1);
+    case 'd':
+      return absl::Hours(24);
+    case 'w':
+      return absl::Hours(24 * 7);
+    default:
+      return absl::ZeroDuration();
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<absl::Time> ParseWhen(const std::string& text, absl::Time now,
+                                     absl::TimeZone zone) {
+  const std::string digits = text.substr(0, text.empty() ? 0 : text.size() - 1);
+  int64_t count = 0;
+  if (!digits.empty() &&
+      std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) &&
+      absl::SimpleAtoi(digits, &count) && count < kMostUnits &&
+      UnitOf(text.back()) != absl::ZeroDuration()) {
+    return now - count * UnitOf(text.back());
+  }
+  absl::Time time;
+  std::string error;
+  for (const char* format : {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M",
+                             "%Y-%m-%dT%H:%M:%S", absl::RFC3339_full}) {
+    if (absl::ParseTime(format, text, zone, &time, &error)) return time;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(base::Quotable(text),
+                   ": expected how long ago, as 2w, 7d, 12h or 30m, or a date, "
+                   "as 2026-01-31 or \"2026-01-31 18:00\""));
+}
+
+namespace {
+
+constexpr int kLongestBar = 30;
+constexpr int kShortestBar = 6;
+
+constexpr int kLevels = 8;
+constexpr const char* kBlocks[kLevels] = {"▁", "▂", "▃", "▄",
+                                          "▅", "▆", "▇", "█"};
+constexpr const char* kPlain[kLevels] = {"_", ".", ":", "-",
+                                         "=", "+", "*", "#"};
+
+std::string Repeat(const char* mark, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += mark;
+  return text;
+}
+
+}  // namespace
+
+std::string Bar(int64_t done, int64_t total, const std::string& text,
+                int columns, bool utf8) {
+  const double share =
+      total > 0 ? std::clamp(static_cast<double>(done) / total, 0.0, 1.0) : 0;
+  const std::string percent =
+      absl::StrFormat("%3d%% ", static_cast<int>(share * 100));
+  const int room = columns - Width(percent) - 1 - Width(text);
+  const int length = std::min(room, kLongestBar);
+  if (length < kShortestBar) return Fitted(percent + text, columns, utf8);
+  const int full = static_cast<int>(share * length);
+  return absl::StrCat(percent, Repeat(utf8 ? "━" : "#", full),
+                      Repeat(utf8 ? "─" : "-", length - full), " ", text);
+}
+
+std::string Sparkline(const std::vector<double>& values, int columns,
+                      bool utf8) {
+  const size_t shown =
+      std::min(values.size(), static_cast<size_t>(std::max(columns, 0)));
+  const auto begin = values.end() - static_cast<std::ptrdiff_t>(shown);
+  double least = std::numeric_limits<double>::infinity();
+  double greatest = -least;
+  for (auto it = begin; it != values.end(); ++it) {
+    if (!std::isfinite(*it)) continue;
+    least = std::min(least, *it);
+    greatest = std::max(greatest, *it);
+  }
+  std::string text;
+  for (auto it = begin; it != values.end(); ++it) {
+    if (!std::isfinite(*it)) {
+      text += ' ';
+      continue;
+    }
+    // Halves, because the whole range may be more than a double holds.
+    const double share =
+        least < greatest ? (*it / 2 - least / 2) / (greatest / 2 - least / 2)
+                         : 0.5;
+    const int level =
+        std::clamp(static_cast<int>(std::nearbyint(share * (kLevels - 1))), 0,
+                   kLevels - 1);
+    text += utf8 ? kBlocks[level] : kPlain[level];
+  }
+  return text;
+}
+
+namespace {
+
+std::string Text(std::string text) {
+  text = base::Printable(text, base::Breaks::kKeep);
+  constexpr std::string_view kFormula = "=+-@\t";
+  const bool is_formula =
+      !text.empty() && kFormula.find(text[0]) != std::string_view::npos;
+  return is_formula ? "'" + text : text;
+}
+
+std::string Field(const nlohmann::ordered_json& value) {
+  if (value.is_null()) return "";
+  std::string text =
+      value.is_string()
+          ? Text(value.get<std::string>())
+          : value.dump(-1, ' ', false,
+                       nlohmann::ordered_json::error_handler_t::replace);
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+}  // namespace
+
+std::string CsvLine(const std::vector<nlohmann::ordered_json>& values) {
+  std::string line;
+  for (size_t i = 0; i < values.size(); ++i) {
+    absl::StrAppend(&line, i == 0 ? "" : ",", Field(values[i]));
+  }
+  return line + "\r\n";
+}
+
+Table::Table(std::vector<std::string> header) {
+  rows_.push_back(std::move(header));
+}
+
+void Table::Add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = Printable(std::move(cell));
+  base::CheckAtMost(cells.size(), rows_[0].size(), "cells and columns");
+  rows_.push_back(std::move(cells));
+}
+
+void Table::Print(std::ostream& out, int columns) const {
+  std::vector<int> widths(rows_[0].size());
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], Width(row[i]));
+    }
+  }
+  for (const auto& row : rows_) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 == row.size()) break;
+      line.append(widths[i] - Width(row[i]) + 2, ' ');
+    }
+    out << (columns > 0 ? Cut(line, columns) : line) << '\n';
+  }
 }
 
 }  // namespace mpsd::client

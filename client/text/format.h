@@ -5,12 +5,19 @@
 #include <google/protobuf/timestamp.pb.h>
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "mpsd/v1/jobs.pb.h"
 
 // Formats numbers and times for people.
+
+// Shows progress and the course of a value in one line of a terminal.
+
 namespace mpsd::client {
 
 std::string StateName(v1::JobState state);  // "QUEUED"
@@ -24,7 +31,10 @@ bool IsStudy(v1::JobKind kind);
 std::string Seconds(double seconds);
 std::string Bytes(int64_t bytes);  // "512 B", "12.3 MB"; powers of 1,000
 std::string Count(double value);   // "1,234"
-std::string Loss(double value);    // four decimals
+// "12.3 %"
+std::string Percent(double ratio, int decimals = 1, const char* unit = " %");
+std::string OrDash(const std::string& text);  // "-" for an empty text
+std::string Loss(double value);               // four decimals
 absl::Time ToTime(const google::protobuf::Timestamp& time);
 std::string DateTime(absl::Time time, absl::TimeZone zone);
 
@@ -42,6 +52,47 @@ std::string Printable(std::string text);
 std::string Fitted(const std::string& text, int columns, bool utf8);
 // Like Printable, but keeps the lines; all but the first are indented.
 std::string PrintableLines(const std::string& text);
+
+// A time in the past as people write one: "2w", "7d", "12h" or "30m" before
+// `now`, or a date, with or without a time of day, in `zone`. InvalidArgument,
+// without the name of an option, for other text.
+absl::StatusOr<absl::Time> ParseWhen(const std::string& text, absl::Time now,
+                                     absl::TimeZone zone);
+
+// " 42% ━━━━━━━━──────────── <text>" in at most `columns` columns: the bar
+// gives way first, then the text is cut. `done` above `total` counts as full.
+// Without UTF-8 the bar is "####----".
+std::string Bar(int64_t done, int64_t total, const std::string& text,
+                int columns, bool utf8);
+
+// The last `columns` of `values`, a character each, from "▁" for the least of
+// them to "█" for the greatest (without UTF-8 from '_' to '#'). Equal values
+// are in the middle; a value that is not finite is a space.
+std::string Sparkline(const std::vector<double>& values, int columns,
+                      bool utf8);
+
+// A line of comma-separated values as RFC 4180 has them, with its line break:
+// numbers as JSON writes them, null as nothing, lists and objects as JSON. A
+// text that a spreadsheet would take for a formula, because it begins with '=',
+// '+', '-', '@' or a tab, gets an apostrophe before it. Other users give jobs
+// their names.
+std::string CsvLine(const std::vector<nlohmann::ordered_json>& values);
+
+// Rows under a header. Each column is as wide as its widest cell, with two
+// spaces between columns; the last column is neither padded nor bounded.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header);
+
+  // `cells`: as many as the header has; Add makes each printable.
+  void Add(std::vector<std::string> cells);
+
+  // Cuts lines longer than `columns`; 0 means no bound.
+  void Print(std::ostream& out, int columns) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
 
 }  // namespace mpsd::client
 

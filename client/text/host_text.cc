@@ -7,8 +7,67 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/text/format.h"
+#include "core/certificates/certificate_facts.h"
 
 namespace mpsd::client {
+
+namespace {
+
+// Certificates with fewer days are worth a warning.
+constexpr int64_t kFewDays = 14;
+
+std::string Until(absl::Time expiry, absl::Time now) {
+  const int64_t days = certificates::DaysLeft(expiry, now);
+  return absl::StrCat("until ",
+                      absl::FormatTime("%Y-%m-%d", expiry, absl::UTCTimeZone()),
+                      " (", days, days == 1 ? " day)" : " days)");
+}
+
+std::string WayText(const v1::WhoAmIResponse& who, absl::Time now) {
+  switch (who.way()) {
+    case v1::WAY_SOCKET:
+      return "by the socket";
+    case v1::WAY_PAGE:
+      return "by the web page";
+    case v1::WAY_TOKEN:
+      break;
+    default:
+      return "in a way this mpsctl does not know";
+  }
+  const v1::Token& token = who.token();
+  return absl::StrCat("by token ", Printable(token.id()),
+                      token.has_expire_time()
+                          ? " " + Until(ToTime(token.expire_time()), now)
+                          : ", which never expires");
+}
+
+}  // namespace
+
+std::string RoleName(v1::Role role) {
+  const std::string name = v1::Role_Name(role);
+  return name.empty() ? absl::StrCat("role ", static_cast<int>(role))
+                      : absl::AsciiStrToLower(name.substr(5));
+}
+
+std::string IdentityText(const v1::WhoAmIResponse& who, absl::Time now) {
+  return absl::StrCat(who.user().empty() ? "-" : Printable(who.user()), ", ",
+                      RoleName(who.role()), ", ", WayText(who, now));
+}
+
+std::string CertificateText(absl::Time expiry, absl::Time now) {
+  const int64_t days = certificates::DaysLeft(expiry, now);
+  if (days < 0) {
+    return absl::StrCat(
+        "EXPIRED on ",
+        absl::FormatTime("%Y-%m-%d", expiry, absl::UTCTimeZone()),
+        ": its admin renews it with `mpsd tls renew`");
+  }
+  const std::string text = Until(expiry, now);
+  return days < kFewDays
+             ? absl::StrCat(text, ": have its admin run `mpsd tls renew` SOON")
+             : text;
+}
+
 namespace {
 
 constexpr absl::Duration kIdle = absl::Minutes(1);
@@ -16,10 +75,6 @@ constexpr absl::Duration kIdle = absl::Minutes(1);
 // "heavy" for THERMAL_LEVEL_HEAVY.
 std::string Level(const std::string& name) {
   return absl::AsciiStrToLower(name.substr(name.rfind('_') + 1));
-}
-
-std::string Percent(double ratio) {
-  return absl::StrFormat("%.0f%%", 100 * ratio);
 }
 
 const char* Words(int reason) {
@@ -48,7 +103,7 @@ std::string PowerText(const v1::HostReading& host) {
   if (host.has_on_battery()) text = host.on_battery() ? "battery" : "mains";
   if (host.has_battery_ratio()) {
     absl::StrAppend(&text, text.empty() ? "battery " : " ",
-                    Percent(host.battery_ratio()));
+                    Percent(host.battery_ratio(), 0, "%"));
   }
   if (host.low_power_mode()) Add(text, "Low Power Mode");
   return text;
@@ -69,7 +124,7 @@ std::string HostText(const v1::HostReading& host) {
     Add(text, Bytes(host.swap_used_bytes()) + " swap");
   }
   if (host.has_gpu_utilization_ratio()) {
-    Add(text, "GPU busy " + Percent(host.gpu_utilization_ratio()));
+    Add(text, "GPU busy " + Percent(host.gpu_utilization_ratio(), 0, "%"));
   }
   if (host.gpu_resets() > 0) {
     Add(text, absl::StrCat(host.gpu_resets(), " GPU resets"));

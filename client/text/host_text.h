@@ -5,11 +5,24 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "mpsd/v1/access.pb.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 
+// Describes who somebody is at a daemon.
+
 // Describes the machine that jobs share with people.
+
 namespace mpsd::client {
+
+std::string RoleName(v1::Role role);  // "admin"
+
+// "ann, user, by token 0a1b2c3d4e5f until 2026-12-01 (89 days)".
+std::string IdentityText(const v1::WhoAmIResponse& who, absl::Time now);
+
+// "until 2026-12-01 (89 days)"; with what to do where it is about to expire, or
+// has expired.
+std::string CertificateText(absl::Time expiry, absl::Time now);
 
 // "battery 62%, heat nominal, memory pressure normal, 1.2 GB swap …"; empty for
 // a machine that tells nothing.

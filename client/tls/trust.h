@@ -3,12 +3,37 @@
 #define MPSD_CLIENT_TLS_TRUST_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/certificates/openssl.h"
 
 namespace mpsd::client {
+
+// The certificates of the authorities that this machine trusts, PEM: the file
+// that SSL_CERT_FILE names, else the first of OpenSSL's own and the systems'
+// usual files. NotFound where there is none.
+absl::StatusOr<std::string> SystemRoots();
+
+struct HostPort {
+  std::string host;  // a name, or an address without brackets
+  std::string port;  // "7433"
+
+  // "studio:7433", "[::1]:7433".
+  std::string Text() const;
+};
+
+// InvalidArgument, with the form that was expected, for anything but HOST:PORT
+// and [IPV6]:PORT.
+absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
+
+// Whether `host` is an address, not a name.
+bool IsIpAddress(const std::string& host);
+
+// Whether `host` is this machine by its very name: localhost, 127.0.0.0/8, ::1.
+bool IsLoopback(std::string_view host);
 
 // The certificates that a server shows, its own first, its authority's last.
 using Chain = std::vector<certificates::Certificate>;
@@ -36,6 +61,28 @@ Verdict Judge(const Chain& chain, const std::vector<X509*>& roots,
 // The same with roots in PEM. kBroken where the text holds none.
 Verdict Judge(const Chain& chain, const std::string& roots_pem,
               const std::string& host, absl::Time now);
+
+// What is found at a port.
+enum class Found {
+  kUnknownHost,  // the name has no address
+  kUnreachable,  // nobody answers there
+  kSilent,       // somebody answers, but no handshake ended in time
+  kNoTls,        // whoever answers does not speak TLS 1.3
+  kTls,
+};
+
+struct Probe {
+  Found found = Found::kUnreachable;
+  // The system's or OpenSSL's words, for people; empty for kTls.
+  std::string why = {};
+  Chain chain = {};  // of kTls; not judged
+};
+
+// Connects, shakes hands as gRPC would, and hangs up; sends no secret and
+// believes nothing. Takes certificates of at most 100 KB. `patience` is for
+// everything but the name.
+Probe ProbeServer(const HostPort& place,
+                  absl::Duration patience = absl::Seconds(10));
 
 }  // namespace mpsd::client
 

@@ -8,9 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "client/run/file_picker.h"
 #include "client/run/kept_events.h"
-#include "client/run/proto_json.h"
 #include "server/rpc/download_reactor.h"
 #include "server/rpc/job_calls.h"
 #include "server/rpc/log_stream.h"

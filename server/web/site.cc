@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/run/proto_json.h"
+#include "client/run/kept_events.h"
 #include "core/base/printable.h"
 #include "core/run_page/run_page.h"
 #include "mpsd/v1/daemon.pb.h"

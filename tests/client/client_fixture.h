@@ -15,12 +15,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/address.h"
 #include "client/app.h"
 #include "client/connection.h"
 #include "client/console.h"
-#include "client/interrupt.h"
-#include "client/terminal.h"
 #include "core/base/clock.h"
 #include "tests/client/fake_daemon.h"
 

@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/clone.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
 #include "tests/client/client_fixture.h"
+#include "tests/client/some_records.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- clone -------------------------------------------------------------------
 
 using testing::HasSubstr;
 using testing::Not;
@@ -132,6 +144,200 @@ TEST_F(CloneTest, HostileTextsSteerNoTerminal) {
   const Result result = Clone({"--dry-run", "--name", "x"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+}
+
+// --- spec edit ---------------------------------------------------------------
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr char kSpec[] = R"({"name": "a", "model": "org/id",
+  "dataset": {"train": ["t.jsonl"], "eval": "e.jsonl"},
+  "training": {"learning_rate": 2e-4, "max_steps": 12345678901234567}})";
+
+std::string Edited(const std::vector<std::string>& set,
+                   const std::vector<std::string>& unset = {}) {
+  const auto edited = EditSpec(kSpec, set, unset);
+  EXPECT_TRUE(edited.ok()) << edited.status();
+  return edited.ok() ? nlohmann::json::parse(*edited).dump() : "";
+}
+std::string Error(const std::vector<std::string>& set,
+                  const std::vector<std::string>& unset = {}) {
+  const absl::Status status = EditSpec(kSpec, set, unset).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  return std::string(status.message());
+}
+
+TEST(EditSpec, PutsValuesIn) {
+  EXPECT_EQ(Edited({"training.learning_rate=1e-4", "name=b c", "lora.r=8",
+                    "dataset.train=[\"x\",\"y\"]"}),
+            R"({"dataset":{"eval":"e.jsonl","train":["x","y"]},)"
+            R"("lora":{"r":8},"model":"org/id","name":"b c",)"
+            R"("training":{"learning_rate":0.0001,)"
+            R"("max_steps":12345678901234567}})");
+  // A text that looks like another type is one with quotes.
+  EXPECT_THAT(Edited({"name=\"5\""}), HasSubstr(R"("name":"5")"));
+  EXPECT_THAT(Edited({"name="}), HasSubstr(R"("name":"")"));
+  EXPECT_THAT(Edited({"name=a=b"}), HasSubstr(R"("name":"a=b")"));
+  EXPECT_THAT(Edited({"training.bf16=true"}), HasSubstr(R"("bf16":true)"));
+}
+
+TEST(EditSpec, TakesFieldsOut) {
+  EXPECT_EQ(Edited({}, {"training.learning_rate", "dataset.eval", "name"}),
+            R"({"dataset":{"train":["t.jsonl"]},"model":"org/id",)"
+            R"("training":{"max_steps":12345678901234567}})");
+  EXPECT_EQ(*EditSpec(" {\"as\": \"it is\"}", {}, {}), " {\"as\": \"it is\"}");
+}
+
+TEST(EditSpec, SaysWhatCannotBe) {
+  EXPECT_THAT(Error({"training.seed"}), HasSubstr("expected FIELD=VALUE"));
+  for (const char* bad : {"=1", ".a=1", "a..b=1", "a.=1"}) {
+    EXPECT_THAT(Error({bad}), HasSubstr("expected the path of a field"));
+  }
+  EXPECT_THAT(Error({"name.x=1"}), HasSubstr("'name' is no object"));
+  EXPECT_THAT(Error({}, {"lora.r"}), HasSubstr("does not set this field"));
+  EXPECT_THAT(Error({}, {"name.x"}), HasSubstr("'name' is no object"));
+  EXPECT_FALSE(EditSpec("[]", {"a=1"}, {}).ok());
+  EXPECT_FALSE(EditSpec(std::string(100'000, '['), {"a=1"}, {}).ok());
+  // A value that is nested too deep for JSON is a text, and no crash.
+  EXPECT_TRUE(EditSpec(kSpec, {"name=" + std::string(100'000, '[')}, {}).ok());
+}
+
+TEST(CompareSpecs, NamesTheFieldsThatDiffer) {
+  EXPECT_THAT(CompareSpecs(kSpec, kSpec), IsEmpty());
+  const std::string other =
+      *EditSpec(kSpec, {"training.learning_rate=1e-4", "lora.r=8"}, {"name"});
+  EXPECT_THAT(
+      CompareSpecs(kSpec, other),
+      ElementsAre(FieldChange{"name", "\"a\"", ""},
+                  FieldChange{"training.learning_rate", "0.0002", "0.0001"},
+                  FieldChange{"lora.r", "", "8"}));
+  EXPECT_THAT(CompareSpecs("{", "[]"), IsEmpty());
+}
+
+TEST(CompareSpecs, DefaultsAreFilledIn) {
+  const std::string other = *EditSpec(kSpec, {}, {"training.learning_rate"});
+  EXPECT_THAT(
+      CompareSpecs(WithDefaults(kSpec), WithDefaults(other)),
+      ElementsAre(FieldChange{"training.learning_rate", "0.0002", "5e-05"}));
+  EXPECT_EQ(WithDefaults("{\"no\": \"spec\"}"), "{\"no\": \"spec\"}");
+}
+
+// Whoever may submit chooses how large a spec is.
+TEST(CompareSpecs, AHundredThousandFieldsAreNoTrouble) {
+  std::string wide = "{\"a\": {";
+  for (int i = 0; i < 100'000; ++i) {
+    wide += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\": 1";
+  }
+  wide += "}}";
+  EXPECT_THAT(CompareSpecs(wide, wide), IsEmpty());
+  EXPECT_EQ(CompareSpecs(wide, "{}").size(), 100'000u);
+}
+
+TEST(DropUnusedInputs, FiftyThousandFilesAreNoTrouble) {
+  v1::SubmitRequest request;
+  std::string train;
+  for (int i = 0; i < 50'000; ++i) {
+    const std::string path = "d/" + std::to_string(i);
+    train += (i > 0 ? ",\"" : "\"") + path + "\"";
+    request.add_inputs()->set_path(path);
+  }
+  request.set_spec_json("{\"model\": \"m\", \"dataset\": {\"train\": [" +
+                        train + "]}}");
+  DropUnusedInputs(request);
+  EXPECT_EQ(request.inputs_size(), 50'000);
+}
+
+TEST(DropUnusedInputs, KeepsWhatTheSpecNames) {
+  v1::SubmitRequest request;
+  const auto kept = [&](const std::string& fields,
+                        const std::vector<std::string>& paths) {
+    request.Clear();
+    request.set_spec_json("{\"model\": \"m\", " + fields + "}");
+    for (const std::string& path : paths) request.add_inputs()->set_path(path);
+    DropUnusedInputs(request);
+    std::vector<std::string> left;
+    for (const auto& input : request.inputs()) left.push_back(input.path());
+    return left;
+  };
+  EXPECT_THAT(kept(R"("dataset": {"train": ["./a/t", "../u"]},
+                      "adapter": "ad/")",
+                   {"a/t", "../u", "e", "ad/x", "add/x", "a/t2", "/ad/x"}),
+              ElementsAre("a/t", "../u", "ad/x"));
+  EXPECT_THAT(kept(R"("dataset": {"train": "."}, "task": "IMAGE_CLS")",
+                   {"1.png", "other/2.png"}),
+              ElementsAre("1.png", "other/2.png"));
+}
+
+// --- diff --------------------------------------------------------------------
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A job that is there, and one that was deleted.
+class DiffTest : public ClientTest {
+ protected:
+  DiffTest() {
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED).set_device_seconds(80);
+    data().records[kId] = SomeRecord(kId);
+    v1::Job past;
+    past.set_id(kOtherId);
+    past.set_past(true);
+    data().past.push_back(past);
+    v1::JobRecord& other = data().records[kOtherId] = SomeRecord(kOtherId);
+    other.set_spec_json(R"({"model": "m", "lora": {"r": 16}})");
+    other.mutable_environment()->set_torch_version("2.7.0");
+    other.mutable_environment()->mutable_variables()->clear();
+    other.mutable_conditions()->set_power_sources(0, "battery");
+    other.mutable_data()->mutable_inputs(0)->set_sha256(std::string(64, 'b'));
+    (*other.mutable_metrics())["accuracy"] = 0.75;
+  }
+};
+
+TEST_F(DiffTest, WhatDiffersAndTheResults) {
+  const Result result = RunVerb({"diff", kId, kOtherId});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      testing::StartsWith(
+          "SPEC    01KAH0000000000000000000AA  01KAH0000000000000000000BB\n"
+          "lora.r  4                           16\n\n"
+          "ENVIRONMENT "));
+  for (const char* text :
+       {"2.6.0", "2.7.0", "variables OMP_NUM_THREADS", "inputs t.jsonl",
+        "battery", "RESULTS", "eval loss", "1.2500", "metrics accuracy"}) {
+    EXPECT_THAT(result.out, HasSubstr(text)) << text;
+  }
+  EXPECT_THAT(result.out, Not(HasSubstr("nominal, heavy"))) << "the same";
+}
+
+TEST_F(DiffTest, JsonIsOneObject) {
+  const std::string out = RunVerb({"diff", kId, kOtherId, "--json"}).out;
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1);
+  const auto json = nlohmann::json::parse(out);
+  EXPECT_EQ(json["a"], kId);
+  EXPECT_EQ(json["spec"]["lora.r"], (nlohmann::json{4, 16}));
+  EXPECT_EQ(json["environment"]["torch version"],
+            (nlohmann::json{"2.6.0", "2.7.0"}));
+  EXPECT_EQ(json["environment"]["variables OMP_NUM_THREADS"],
+            (nlohmann::json{8, nullptr}));
+  EXPECT_EQ(json["results"]["eval loss"], (nlohmann::json{1.25, 1.25}));
+  EXPECT_EQ(json["jobs"][0]["device_seconds"], 80);
+  EXPECT_EQ(json["records"][1]["id"], kOtherId);
+}
+
+TEST_F(DiffTest, TheSameSpecs) {
+  EXPECT_THAT(RunVerb({"diff", kId, kId}).out,
+              testing::StartsWith("The specs are the same.\n\nRESULTS"));
+}
+
+TEST_F(DiffTest, TwoJobsAreWanted) {
+  EXPECT_EQ(RunVerb({"diff", kId}).code, 2);
+  EXPECT_EQ(RunVerb({"diff", kId, kOtherId, kId}).code, 2);
+  EXPECT_EQ(RunVerb({"diff", kId, "01KAH0000000000000000000ZZ"}).code, 4);
+  data().fail["GetRecord"] = {grpc::StatusCode::PERMISSION_DENIED, "no"};
+  EXPECT_EQ(RunVerb({"diff", kId, kOtherId}).code, 8);
 }
 
 }  // namespace

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/completion.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <stdio.h>
 
 #include <array>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- completion --------------------------------------------------------------
 
 // The scripts in the real shells, with a stand-in for mpsctl that notes what it
 // is asked and answers what the test says.
@@ -147,6 +153,231 @@ TEST_F(CompletionTest, Fish) {
 
 TEST_F(CompletionTest, UnknownShell) {
   EXPECT_EQ(RunBare({"completion", "tcsh"}).code, 2);
+}
+
+// --- complete place ----------------------------------------------------------
+
+using ::testing::ElementsAre;
+
+class FindPlaceTest : public testing::Test {
+ protected:
+  FindPlaceTest() {
+    program_.add_option("--server", text_);
+    program_.add_option("--state-dir", text_);
+    program_.add_option("--context", text_);
+    program_.add_flag("--json", flag_);
+    Command* show = program_.add_subcommand("show");
+    show->add_option("ID", ids_)->expected(1, 3);
+    show->add_option("-n,--lines", text_);
+    Command* group = show->add_option_group("To");
+    group->add_option("--priority", text_);
+    Command* model = program_.add_subcommand("model");
+    model->add_subcommand("list");
+    model->add_subcommand("rm")->add_option("MODEL", text_);
+    program_.add_subcommand("secret")->group("");
+  }
+
+  // Of the words that blanks divide; a last blank begins an empty one.
+  CompletePlace Find(const std::string& line) {
+    std::vector<std::string> words = {""};
+    for (char c : line) {
+      if (c == ' ') {
+        words.emplace_back();
+      } else {
+        words.back() += c;
+      }
+    }
+    return FindPlace(program_, words);
+  }
+  std::string OptionAt(const std::string& line) {
+    const CompletePlace place = Find(line);
+    return place.option == nullptr ? "" : place.option->get_name();
+  }
+
+  Command program_{"", "mpsctl"};
+  std::string text_;
+  bool flag_ = false;
+  std::vector<std::string> ids_;
+};
+
+TEST_F(FindPlaceTest, KnowsTheVerb) {
+  EXPECT_EQ(Find("").path, "");
+  EXPECT_EQ(Find("sh").path, "") << "it is being typed";
+  EXPECT_EQ(Find("sh").word, "sh");
+  EXPECT_EQ(Find("show ").path, "show");
+  EXPECT_EQ(Find("--json show ").path, "show");
+  EXPECT_EQ(Find("--server show show x").path, "show");
+  EXPECT_EQ(Find("model rm ").path, "model rm");
+  EXPECT_EQ(Find("model r").path, "model");
+  EXPECT_EQ(Find("nonsense show ").path, "");
+  EXPECT_EQ(Find("secret ").path, "");
+}
+
+TEST_F(FindPlaceTest, KnowsWhoseValueItIs) {
+  EXPECT_EQ(OptionAt("--server "), "--server");
+  EXPECT_EQ(OptionAt("show -n "), "--lines");
+  EXPECT_EQ(OptionAt("show --priority 1"), "--priority");
+  EXPECT_EQ(OptionAt("show --context x"), "--context") << "the program's";
+  EXPECT_EQ(OptionAt("show -n 5 "), "ID");
+  EXPECT_EQ(OptionAt("show a b "), "ID");
+  EXPECT_EQ(OptionAt("show a b c "), "ID") << "as many as it takes";
+  EXPECT_EQ(OptionAt("model rm "), "MODEL");
+  EXPECT_EQ(OptionAt("model rm a "), "");
+  EXPECT_EQ(OptionAt("show --li"), "");
+  EXPECT_EQ(OptionAt("--json "), "");
+  EXPECT_EQ(OptionAt("model list "), "");
+  const CompletePlace place = Find("show --lines=5");
+  EXPECT_EQ(place.option->get_name(), "--lines");
+  EXPECT_EQ(place.before_value, "--lines=");
+  EXPECT_EQ(place.word, "5");
+  EXPECT_EQ(OptionAt("show --none=5"), "");
+}
+
+TEST_F(FindPlaceTest, KnowsTheDaemonAndTheOthers) {
+  const CompletePlace place =
+      Find("--server a show x --state-dir=b --context c y z");
+  EXPECT_EQ(place.daemon.server, "a");
+  EXPECT_EQ(place.daemon.state_dir, "b");
+  EXPECT_EQ(place.daemon.context, "c");
+  EXPECT_THAT(place.arguments, ElementsAre("x", "y"));
+  EXPECT_EQ(place.word, "z");
+}
+
+TEST_F(FindPlaceTest, ListsVerbsAndOptions) {
+  std::string verbs, options;
+  for (const Command* verb : program_.verbs()) verbs += verb->get_name() + " ";
+  EXPECT_EQ(verbs, "show model ");
+  for (const Option* option : program_.get_subcommand("show")->options()) {
+    for (const std::string& name : option->spellings()) options += name + " ";
+  }
+  EXPECT_EQ(options, "-h --help -n --lines --priority ");
+}
+
+// --- complete words ----------------------------------------------------------
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Through what the shells' scripts call.
+class CompleteWordsTest : public ClientTest {
+ protected:
+  std::string Ask(std::vector<std::string> words) {
+    words.insert(words.begin(),
+                 {"complete", "--", "--state-dir", folder_.string()});
+    const Result result = RunBare(words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    return result.out;
+  }
+};
+
+TEST_F(CompleteWordsTest, VerbsAndOptions) {
+  EXPECT_THAT(Ask({"can"}),
+              AllOf(HasSubstr("words\ncancel\t"), Not(HasSubstr("list"))));
+  EXPECT_THAT(Ask({""}), AllOf(HasSubstr("\nsubmit\t"), HasSubstr("\nlist\t"),
+                               Not(HasSubstr("\ncomplete\t"))));
+  EXPECT_THAT(Ask({"list", "--col"}), HasSubstr("words\n--columns\t"));
+  EXPECT_THAT(Ask({"list", "--jso"}), HasSubstr("\n--json\tPrint JSON"));
+  EXPECT_THAT(Ask({"context", "u"}), HasSubstr("words\nuse\t"));
+  EXPECT_EQ(Ask({"submit", "jo"}), "files\n");
+  EXPECT_EQ(Ask({"download", kId, "--output", "x"}), "files\n");
+  EXPECT_EQ(Ask({"completion", ""}), "words\nbash\nzsh\nfish\n");
+  EXPECT_THAT(RunBare({"complete", "--"}).out, HasSubstr("\nsubmit\t"));
+  EXPECT_EQ(RunBare({"complete"}).code, 2) << "no verb for people";
+}
+
+TEST_F(CompleteWordsTest, IdsOfTheRightStates) {
+  AddJob(kId, v1::JOB_STATE_RUNNING).set_name("two\nlines\x1b[2J");
+  AddJob(kOtherId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(Ask({"show", "01"}),
+            "words\n01KAH0000000000000000000BB\tQUEUED  moods\n"
+            "01KAH0000000000000000000AA\tRUNNING  two lines\\x1b[2J\n");
+  EXPECT_THAT(data().listed.back().states(), ElementsAre());
+  EXPECT_EQ(Ask({"show", "01kah0000000000000000000b"}),
+            "words\n01KAH0000000000000000000BB\tQUEUED  moods\n");
+  EXPECT_THAT(Ask({"cancel", kOtherId, ""}), Not(HasSubstr(kOtherId)))
+      << "it is there already";
+  EXPECT_THAT(data().listed.back().states(),
+              ElementsAre(v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING));
+  Ask({"retry", ""});
+  EXPECT_THAT(data().listed.back().states(),
+              ElementsAre(v1::JOB_STATE_RUNNING, v1::JOB_STATE_SUCCEEDED,
+                          v1::JOB_STATE_FAILED, v1::JOB_STATE_CANCELLED));
+  Ask({"delete", ""});
+  EXPECT_EQ(data().listed.back().states_size(), 3);
+  Ask({"download", ""});
+  EXPECT_THAT(data().listed.back().states(),
+              ElementsAre(v1::JOB_STATE_SUCCEEDED));
+}
+
+TEST_F(CompleteWordsTest, JobsWithAResult) {
+  AddJob(kId, v1::JOB_STATE_SUCCEEDED).set_kind(v1::JOB_KIND_PROBE);
+  AddJob(kOtherId, v1::JOB_STATE_SUCCEEDED).set_kind(v1::JOB_KIND_SMOKE);
+  AddJob("01KAH0000000000000000000ZZ", v1::JOB_STATE_SUCCEEDED);
+  const std::string probes = Ask({"plan", "job.json", "--probe-of", ""});
+  EXPECT_THAT(data().listed.back().states(),
+              ElementsAre(v1::JOB_STATE_SUCCEEDED));
+  EXPECT_THAT(probes, HasSubstr(kId));
+  EXPECT_THAT(probes, Not(HasSubstr("ZZ"))) << "it trained";
+  EXPECT_THAT(probes, Not(HasSubstr(kOtherId)));
+  EXPECT_THAT(Ask({"profile", ""}),
+              AllOf(HasSubstr("files\n"), HasSubstr(kOtherId)));
+}
+
+TEST_F(CompleteWordsTest, ModelsThatNoShellRuns) {
+  daemon_->models().listed.resize(2);
+  daemon_->models().listed[0].set_name("tiny");
+  daemon_->models().listed[0].set_family("llama");
+  daemon_->models().listed[0].set_size_bytes(2'000'000);
+  daemon_->models().listed[1].set_name("$(touch ran)");
+  EXPECT_EQ(Ask({"model", "rm", ""}), "words\ntiny\tllama  2.0 MB\n");
+  EXPECT_EQ(Ask({"list", "--model", "t"}), "words\ntiny\tllama  2.0 MB\n");
+}
+
+TEST_F(CompleteWordsTest, FieldsAndTheirValues) {
+  const std::string fields = Ask({"clone", kId, "--set", "training.learn"});
+  EXPECT_EQ(fields.substr(0, fields.find('\t')),
+            "parts\ntraining.learning_rate=");
+  EXPECT_EQ(Ask({"clone", kId, "--set", "training.lr_scheduler_type=cosine"}),
+            "words\ntraining.lr_scheduler_type=cosine\n"
+            "training.lr_scheduler_type=cosine_with_restarts\n");
+  EXPECT_EQ(Ask({"clone", kId, "--set=training.bf16=t"}),
+            "words\n--set=training.bf16=true\n");
+  EXPECT_EQ(Ask({"clone", kId, "--set", "training.none="}), "words\n");
+  EXPECT_THAT(Ask({"clone", kId, "--unset", "lora.r"}),
+              HasSubstr("words\nlora.r\t"));
+}
+
+TEST_F(CompleteWordsTest, ADaemonThatIsNotThereHasNone) {
+  daemon_->Stop();
+  EXPECT_EQ(Ask({"show", ""}), "words\n");
+  daemon_->Start();
+  data().fail["List"] = grpc::Status(grpc::StatusCode::INTERNAL, "no");
+  EXPECT_EQ(Ask({"show", ""}), "words\n");
+}
+
+// A passphrase must not be asked for between two keys.
+TEST_F(CompleteWordsTest, NeverThroughSsh) {
+  const Result result =
+      RunBare({"complete", "--", "--server", "ssh://nobody@host", "show", ""});
+  EXPECT_EQ(result.out, "words\n");
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(CompleteWordsTest, Contexts) {
+  EXPECT_THAT(Ask({"context", "use", "l"}), HasSubstr("words\nlocal\t"));
+  EXPECT_THAT(Ask({"--context", "l"}), HasSubstr("words\nlocal\t"));
+}
+
+TEST_F(CompleteWordsTest, ListsGoOnBehindCommas) {
+  EXPECT_EQ(Ask({"list", "--columns", "id,device_s"}),
+            "parts\nid,device_seconds\n");
+  EXPECT_EQ(Ask({"list", "--columns=own"}), "parts\n--columns=owner\n");
+  EXPECT_EQ(Ask({"list", "--sort", "name,-eval"}), "parts\nname,-eval_loss\n");
+  EXPECT_EQ(Ask({"list", "--sort", "-eval"}), "parts\n-eval_loss\n");
+  EXPECT_EQ(Ask({"list", "--state", "c"}), "words\nCANCELLED\n");
 }
 
 }  // namespace

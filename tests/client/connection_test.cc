@@ -2,23 +2,31 @@
 #include "client/connection.h"
 
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "core/base/api_token.h"
 #include "tests/client/certificates.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- connection --------------------------------------------------------------
 
 class ConnectionTest : public ClientTest {
  protected:
@@ -258,6 +266,293 @@ TEST_F(ConnectionTest, DeadlineLiesAhead) {
   grpc::ClientContext context;
   SetDeadline(context);
   EXPECT_GT(context.deadline(), std::chrono::system_clock::now());
+}
+
+// --- address -----------------------------------------------------------------
+
+class AddressTest : public testing::Test {
+ protected:
+  AddressTest() {
+    unsetenv("MPSD_SERVER");
+    unsetenv("MPSD_STATE_DIR");
+    setenv("HOME", "/srv/ann", 1);
+  }
+  ~AddressTest() override {
+    unsetenv("MPSD_SERVER");
+    unsetenv("MPSD_STATE_DIR");
+  }
+};
+
+TEST_F(AddressTest, DefaultIsTheSocketInTheDefaultStateFolder) {
+  const Address address = FindAddress("", "");
+#ifdef __APPLE__
+  EXPECT_EQ(address.socket_path,
+            "/srv/ann/Library/Application Support/mpsd/mpsd.sock");
+#else
+  EXPECT_EQ(address.socket_path, "/srv/ann/.local/state/mpsd/mpsd.sock");
+#endif
+  EXPECT_EQ(address.target, "unix:" + address.socket_path);
+}
+
+TEST_F(AddressTest, EachSourceGivesWayToTheOneBefore) {
+  setenv("MPSD_STATE_DIR", "/state", 1);
+  EXPECT_EQ(FindAddress("", "").target, "unix:/state/mpsd.sock");
+  setenv("MPSD_SERVER", "studio:50051", 1);
+  EXPECT_EQ(FindAddress("", "").target, "studio:50051");
+  EXPECT_EQ(FindAddress("", "/given").target, "unix:/given/mpsd.sock");
+  EXPECT_EQ(FindAddress("other:1", "/given").target, "other:1");
+}
+
+TEST_F(AddressTest, SocketsByPath) {
+  for (const char* server :
+       {"/run/mpsd.sock", "unix:/run/mpsd.sock", "unix:///run/mpsd.sock"}) {
+    EXPECT_EQ(FindAddress(server, "").target, "unix:/run/mpsd.sock") << server;
+    EXPECT_EQ(FindAddress(server, "").socket_path, "/run/mpsd.sock") << server;
+  }
+}
+
+TEST_F(AddressTest, RelativePathsBecomeAbsolute) {
+  const std::string target = FindAddress("", "state").target;
+  EXPECT_EQ(target.substr(0, 6), "unix:/");
+  EXPECT_EQ(FindAddress("./state/mpsd.sock", "").target, target);
+}
+
+TEST_F(AddressTest, BehindSshThereIsATunnel) {
+  const Address address = FindAddress("ssh://ann@studio", "");
+  EXPECT_EQ(address.target, "ssh://ann@studio");
+  EXPECT_EQ(address.socket_path, "");
+  EXPECT_NE(address.tunnel, nullptr);
+  setenv("MPSD_SERVER", "ssh://studio", 1);
+  EXPECT_NE(FindAddress("", "").tunnel, nullptr);
+  EXPECT_EQ(FindAddress("", "/state").tunnel, nullptr);
+  EXPECT_EQ(FindAddress("studio:50051", "").tunnel, nullptr);
+}
+
+TEST_F(AddressTest, HostsHaveNoSocket) {
+  EXPECT_EQ(FindAddress("studio:50051", "").socket_path, "");
+}
+
+// --- own gates ---------------------------------------------------------------
+
+using testing::HasSubstr;
+
+const absl::Time kNow = absl::FromUnixSeconds(1767323045);
+const runbook::Thresholds kOwn;
+
+TEST(OwnGates, Reachable) {
+  EXPECT_EQ(ReachableGate("unix:/x", "").verdict(), v1::VERDICT_PASS);
+  const v1::Finding away = ReachableGate("unix:/x", "no such socket");
+  EXPECT_EQ(away.verdict(), v1::VERDICT_FAIL);
+  EXPECT_THAT(away.found(), HasSubstr("unix:/x: no such socket"));
+  EXPECT_NE(away.advice(), "");
+}
+
+TEST(OwnGates, Version) {
+  v1::InfoResponse info;
+  info.set_version("0.2.0");
+  EXPECT_EQ(VersionGate("0.2.0", info).verdict(), v1::VERDICT_PASS);
+  const v1::Finding skew = VersionGate("0.1.0", info);
+  EXPECT_EQ(skew.verdict(), v1::VERDICT_WARN);
+  EXPECT_EQ(skew.found(), "mpsctl 0.1.0, mpsd 0.2.0");
+}
+
+TEST(OwnGates, RoundTripIsTheMedian) {
+  std::vector<absl::Duration> times(5, absl::Milliseconds(2));
+  times[0] = times[1] = absl::Seconds(9);
+  const v1::Finding near = RoundTripGate(times, kOwn);
+  EXPECT_EQ(near.verdict(), v1::VERDICT_PASS);
+  EXPECT_DOUBLE_EQ(near.value(), 0.002);
+  EXPECT_EQ(near.threshold(), 0.25);
+  times[2] = absl::Seconds(1);
+  EXPECT_EQ(RoundTripGate(times, kOwn).verdict(), v1::VERDICT_WARN);
+}
+
+TEST(OwnGates, ClockSkewLeavesTheWayOut) {
+  const absl::Duration trip = absl::Seconds(1);
+  // Half a second under way: the clocks are equal.
+  const v1::Finding equal =
+      ClockGate(kNow - absl::Milliseconds(500), kNow, trip, kOwn);
+  EXPECT_EQ(equal.verdict(), v1::VERDICT_PASS);
+  EXPECT_EQ(equal.found(), "the clocks agree");
+  const v1::Finding ahead =
+      ClockGate(kNow + absl::Minutes(5), kNow, absl::ZeroDuration(), kOwn);
+  EXPECT_EQ(ahead.verdict(), v1::VERDICT_WARN);
+  EXPECT_THAT(ahead.found(), HasSubstr("300.0 s ahead"));
+  const v1::Finding behind =
+      ClockGate(kNow - absl::Seconds(3), kNow, absl::ZeroDuration(), kOwn);
+  EXPECT_EQ(behind.verdict(), v1::VERDICT_WARN);
+  EXPECT_THAT(behind.found(), HasSubstr("3.0 s behind"));
+}
+
+TEST(OwnGates, CertificateDays) {
+  v1::WhoAmIResponse who;
+  EXPECT_FALSE(CertificateGate(who, kNow, kOwn).has_value());
+  const auto verdict = [&](absl::Duration left) {
+    who.mutable_certificate_expire_time()->set_seconds(
+        absl::ToUnixSeconds(kNow + left));
+    return CertificateGate(who, kNow, kOwn)->verdict();
+  };
+  EXPECT_EQ(verdict(absl::Hours(24 * 90)), v1::VERDICT_PASS);
+  EXPECT_EQ(verdict(absl::Hours(24 * 3)), v1::VERDICT_WARN);
+  EXPECT_EQ(verdict(-absl::Hours(1)), v1::VERDICT_FAIL);
+}
+
+// --- choose daemon -----------------------------------------------------------
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::string Token(char secret) {
+  return base::ApiToken(std::string(base::kApiTokenSecretBytes, secret));
+}
+
+class ChooseDaemonTest : public testing::Test {
+ protected:
+  ChooseDaemonTest() {
+    std::string name = testing::TempDir() + "chooseXXXXXX";
+    folder_ = mkdtemp(name.data());
+    ClearEnvironment();
+    setenv("HOME", "/srv/ann", 1);
+    roots_ = folder_ / "roots.pem";
+    std::ofstream(roots_) << "the system's roots";
+    setenv("SSL_CERT_FILE", roots_.c_str(), 1);
+  }
+  ~ChooseDaemonTest() override {
+    ClearEnvironment();
+    unsetenv("SSL_CERT_FILE");
+    fs::remove_all(folder_);
+  }
+  static void ClearEnvironment() {
+    for (const char* name :
+         {"MPSD_SERVER", "MPSD_CONTEXT", "MPSD_STATE_DIR", "MPSD_TOKEN"}) {
+      unsetenv(name);
+    }
+  }
+
+  void Login(const std::string& name, const std::string& server,
+             const std::string& token, bool tls = true) {
+    Context context;
+    context.name = name;
+    context.server = server;
+    context.tls = tls;
+    context.ca_pem = tls ? "CA of " + name : "";
+    context.token = token;
+    ASSERT_TRUE(contexts().Save(context).ok());
+  }
+  ContextStore contexts() const { return ContextStore(folder_ / "contexts"); }
+  absl::StatusOr<Address> Choose(const DaemonChoice& choice) const {
+    return ChooseDaemon(choice, contexts());
+  }
+  std::string Target(const DaemonChoice& choice) const {
+    const auto address = Choose(choice);
+    return address.ok() ? address->target : address.status().ToString();
+  }
+
+  fs::path folder_, roots_;
+};
+
+TEST_F(ChooseDaemonTest, EachSourceGivesWayToTheOneBefore) {
+  Login("current", "current:1", Token('a'));
+  Login("named", "named:1", Token('b'));
+  Login("environment", "environment:1", Token('c'));
+#ifndef __APPLE__
+  EXPECT_EQ(Target({}), "unix:/srv/ann/.local/state/mpsd/mpsd.sock");
+#endif
+  ASSERT_TRUE(contexts().Use("current").ok());
+  EXPECT_EQ(Target({}), "current:1");
+  setenv("MPSD_STATE_DIR", "/state", 1);
+  EXPECT_EQ(Target({}), "unix:/state/mpsd.sock");
+  setenv("MPSD_CONTEXT", "environment", 1);
+  EXPECT_EQ(Target({}), "environment:1");
+  setenv("MPSD_SERVER", "other:1", 1);
+  EXPECT_EQ(Target({}), "other:1");
+  EXPECT_EQ(Target({"", "", "/given"}), "unix:/given/mpsd.sock");
+  EXPECT_EQ(Target({"", "named", "/given"}), "named:1");
+  EXPECT_EQ(Target({"first:1", "named", "/given"}), "first:1");
+}
+
+TEST_F(ChooseDaemonTest, LocalIsThisMachinesOwnDaemon) {
+  Login("studio", "studio:1", Token('a'));
+  ASSERT_TRUE(contexts().Use("studio").ok());
+  const auto address = Choose({"", "local", ""});
+  ASSERT_TRUE(address.ok());
+  EXPECT_EQ(address->target, "unix:" + DefaultStateDir() + "/mpsd.sock");
+  EXPECT_EQ(address->credentials.token, "");
+}
+
+TEST_F(ChooseDaemonTest, AContextBringsItsCredentials) {
+  Login("studio", "studio:7433", Token('a'));
+  for (const DaemonChoice& choice :
+       {DaemonChoice{"", "studio", ""}, DaemonChoice{"studio:7433", "", ""}}) {
+    const auto address = Choose(choice);
+    ASSERT_TRUE(address.ok()) << address.status();
+    EXPECT_TRUE(address->credentials.tls);
+    EXPECT_EQ(address->credentials.roots_pem, "CA of studio");
+    EXPECT_EQ(address->credentials.token, Token('a'));
+    EXPECT_EQ(address->credentials.context, "studio");
+  }
+  // Another port is another daemon.
+  EXPECT_EQ(Choose({"studio:7434", "", ""})->credentials.token, "");
+}
+
+TEST_F(ChooseDaemonTest, OfSeveralContextsAtAServerTheCurrentOne) {
+  Login("ann", "studio:7433", Token('a'));
+  Login("ben", "studio:7433", Token('b'));
+  const absl::Status status = Choose({"studio:7433", "", ""}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("ann, ben; name one with --context"));
+  ASSERT_TRUE(contexts().Use("ben").ok());
+  EXPECT_EQ(Choose({"studio:7433", "", ""})->credentials.token, Token('b'));
+}
+
+TEST_F(ChooseDaemonTest, TheEnvironmentsTokenIsForServersWithoutAContext) {
+  Login("studio", "studio:7433", Token('a'));
+  setenv("MPSD_TOKEN", Token('e').c_str(), 1);
+  const auto other = Choose({"ci:7433", "", ""});
+  EXPECT_EQ(other->credentials.token, Token('e'));
+  EXPECT_TRUE(other->credentials.tls);
+  EXPECT_EQ(other->credentials.roots_pem, "the system's roots");
+  EXPECT_EQ(Choose({"studio:7433", "", ""})->credentials.token, Token('a'));
+  EXPECT_EQ(Choose({"/run/mpsd.sock", "", ""})->credentials.token, "");
+  setenv("MPSD_TOKEN", (Token('e') + "\nx: y").c_str(), 1);
+  const absl::Status status = Choose({"ci:7433", "", ""}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("MPSD_TOKEN: "));
+  EXPECT_EQ(status.message().find(Token('e')), std::string::npos);
+}
+
+TEST_F(ChooseDaemonTest, OnlyLoopbackDoesWithoutTls) {
+  for (const char* server : {"localhost:1", "127.0.0.1:1", "[::1]:1"}) {
+    EXPECT_FALSE(Choose({server, "", ""})->credentials.tls) << server;
+  }
+  for (const char* server : {"studio:1", "10.0.0.1:1", "[fe80::1]:1"}) {
+    EXPECT_TRUE(Choose({server, "", ""})->credentials.tls) << server;
+  }
+}
+
+TEST_F(ChooseDaemonTest, WhatIsNoAddress) {
+  for (const char* server : {"studio", "studio:x", "dns:///studio:1"}) {
+    EXPECT_EQ(Choose({server, "", ""}).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << server;
+  }
+  EXPECT_TRUE(absl::IsNotFound(Choose({"", "absent", ""}).status()));
+}
+
+TEST_F(ChooseDaemonTest, ABrokenContextStopsOnlyWhoNamesIt) {
+  Login("studio", "studio:7433", Token('a'));
+  Login("broken", "broken:7433", Token('b'));
+  std::ofstream(folder_ / "contexts" / "broken.json") << "{";
+  EXPECT_EQ(Target({"studio:7433", "", ""}), "studio:7433");
+  EXPECT_THAT(Target({"", "broken", ""}), HasSubstr("broken.json"));
+}
+
+TEST_F(ChooseDaemonTest, ACurrentContextThatIsGoneIsNoReasonForAnotherDaemon) {
+  Login("studio", "studio:7433", Token('a'));
+  ASSERT_TRUE(contexts().Use("studio").ok());
+  fs::remove(folder_ / "contexts" / "studio.json");
+  EXPECT_TRUE(absl::IsNotFound(Choose({}).status()));
 }
 
 }  // namespace

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/download.h"
+
 #include <unistd.h>
 
 #include <set>
 
+#include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- download ----------------------------------------------------------------
 
 namespace fs = std::filesystem;
 
@@ -264,6 +269,235 @@ TEST_F(DownloadTest, AnEmptyAnswerIsRefused) {
   data().download.clear();
   EXPECT_EQ(Download().code, 6);
   ExpectNothingWritten();
+}
+
+// --- output file -------------------------------------------------------------
+
+namespace fs = std::filesystem;
+
+using testing::HasSubstr;
+
+class OutputFileTest : public ClientTest {
+ protected:
+  OutputFileTest() {
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+    AddFile("result.json", "{}");
+    AddFile("trace.json.gz", "first");
+    data().download.emplace_back().set_data(" and more");
+    data().download[2].mutable_file()->set_size_bytes(14);
+    data().download[2].mutable_file()->set_sha256(
+        base::Sha256Hex("first and more"));
+    AddFile("zebra", "stripes");
+  }
+
+  void AddFile(const std::string& name, const std::string& bytes) {
+    v1::DownloadResponse head =
+        FileHead(name, static_cast<int64_t>(bytes.size()));
+    head.mutable_file()->set_sha256(base::Sha256Hex(bytes));
+    data().download.push_back(head);
+    data().download.push_back(FileData(bytes));
+  }
+
+  ExitCode Fetch(const std::string& name = "trace.json.gz") {
+    Connection connection(SocketAddress(), nullptr);
+    out_.str("");
+    err_.str("");
+    const ExitCode code = FetchOutputFile(TestConsole(connection, out_, err_),
+                                          kId, name, path_, "Look elsewhere.");
+    daemon_->Sync();
+    return code;
+  }
+
+  bool NothingWritten() const {
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      if (entry.path() != socket_) return false;
+    }
+    return true;
+  }
+
+  const fs::path path_ = folder_ / "here.json.gz";
+  std::ostringstream out_, err_;
+};
+
+TEST_F(OutputFileTest, TakesTheOneFile) {
+  EXPECT_EQ(Fetch(), ExitCode::kOk) << err_.str();
+  EXPECT_EQ(*base::ReadFile(path_), "first and more");
+  ASSERT_EQ(data().downloaded.size(), 1u);
+  EXPECT_EQ(data().downloaded[0].job_id(), kId);
+  EXPECT_TRUE(data().downloaded[0].output());
+}
+
+TEST_F(OutputFileTest, AFileThatIsNotThereIsSaid) {
+  EXPECT_EQ(Fetch("none"), ExitCode::kNotFound);
+  EXPECT_THAT(err_.str(), HasSubstr("has no none"));
+  EXPECT_THAT(err_.str(), HasSubstr("Look elsewhere."));
+  EXPECT_TRUE(NothingWritten());
+}
+
+TEST_F(OutputFileTest, WhatArrivesBrokenIsNotKept) {
+  data().download[2].mutable_file()->set_sha256(std::string(64, 'a'));
+  EXPECT_EQ(Fetch(), ExitCode::kOther);
+  EXPECT_TRUE(NothingWritten());
+  data().download[2].mutable_file()->set_sha256(
+      base::Sha256Hex("first and more"));
+  data().download[2].mutable_file()->set_size_bytes(15);
+  EXPECT_EQ(Fetch(), ExitCode::kOther);
+  EXPECT_TRUE(NothingWritten());
+}
+
+TEST_F(OutputFileTest, AFailedCallKeepsItsCode) {
+  data().fail["Download"] =
+      grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
+  EXPECT_EQ(Fetch(), ExitCode::kNotFound);
+  EXPECT_TRUE(NothingWritten());
+}
+
+TEST_F(OutputFileTest, APlaceThatCannotBeWrittenAsksNobody) {
+  Connection connection(SocketAddress(), nullptr);
+  EXPECT_EQ(FetchOutputFile(TestConsole(connection, out_, err_), kId, "zebra",
+                            folder_ / "none" / "zebra", ""),
+            ExitCode::kBadInput);
+  daemon_->Sync();
+  EXPECT_TRUE(data().downloaded.empty());
+}
+
+TEST_F(OutputFileTest, APlaceIsLookedAtBeforehand) {
+  EXPECT_TRUE(CheckOutputFile("--csv", "").ok());
+  EXPECT_TRUE(CheckOutputFile("--csv", folder_ / "new.csv").ok());
+  EXPECT_TRUE(CheckOutputFile("--csv", Write("old.csv", "1")).ok());
+  EXPECT_TRUE(CheckOutputFile("--csv", "new.csv").ok()) << "in this folder";
+  // Replacing a device would be a pity.
+  for (const fs::path& place :
+       {folder_, fs::path("/dev/full"), folder_ / "none/new.csv",
+        folder_ / "old.csv/new.csv"}) {
+    const absl::Status status = CheckOutputFile("--csv", place);
+    EXPECT_FALSE(status.ok()) << place;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--csv: "));
+  }
+}
+
+// --- run files ---------------------------------------------------------------
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+class RunFilesTest : public ClientTest {
+ protected:
+  RunFilesTest() {
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+    data().manifest = {FileHead("run.json", 2), FileData("{}")};
+    data().download = {FileHead("confusion_matrix.json", 2), FileData("[]"),
+                       FileHead("predictions.jsonl", 4),     FileData("1\n2\n"),
+                       FileHead("predictions.tsv", 1),       FileData("x")};
+  }
+
+  std::map<std::string, std::string> Read() {
+    Connection connection(SocketAddress());
+    std::ostringstream out, err;
+    auto files = ReadRunFiles(TestConsole(connection, out, err), kId);
+    daemon_->Sync();
+    err_ = err.str();
+    return files;
+  }
+
+  std::string err_;
+};
+
+TEST_F(RunFilesTest, ThoseThatAPageShows) {
+  EXPECT_THAT(Read(), ElementsAre(Pair("confusion_matrix.json", "[]"),
+                                  Pair("predictions.jsonl", "1\n2\n"),
+                                  Pair("run.json", "{}")));
+  EXPECT_EQ(err_, "");
+}
+
+TEST_F(RunFilesTest, PredictionsEndWithAWholeLine) {
+  std::string lines;
+  while (lines.size() < 300'000) lines += "{\"prediction\": \"good\"}\n";
+  data().download = {FileHead("predictions.jsonl", 300'000), FileData(lines)};
+  const std::string text = Read()["predictions.jsonl"];
+  EXPECT_LE(text.size(), 65'536u);
+  EXPECT_GT(text.size(), 65'000u);
+  EXPECT_TRUE(text.ends_with("}\n"));
+}
+
+TEST_F(RunFilesTest, ALargeFileIsLeftOut) {
+  data().manifest = {FileHead("run.json", 2 << 20), FileData("{}")};
+  EXPECT_EQ(Read().count("run.json"), 0u);
+  EXPECT_EQ(err_, "");
+}
+
+// A hostile daemon announces less than it sends.
+TEST_F(RunFilesTest, AFileIsNoLargerThanItsBound) {
+  data().manifest = {FileHead("run.json", 2)};
+  for (int i = 0; i < 40; ++i) {
+    data().manifest.push_back(FileData(std::string(100'000, 'x')));
+  }
+  EXPECT_LE(Read()["run.json"].size(), 1u << 20);
+}
+
+TEST_F(RunFilesTest, WhatTheDaemonDoesNotHaveIsMissing) {
+  data().manifest.clear();
+  data().download.clear();
+  data().fail["Download of the manifest"] =
+      grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
+  data().fail["Download"] =
+      grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "is RUNNING");
+  EXPECT_TRUE(Read().empty());
+  EXPECT_EQ(err_, "");
+}
+
+TEST_F(RunFilesTest, AFileThatBreaksOffIsToldAndLeftOut) {
+  data().manifest = {FileHead("run.json", 100), FileData("{\"half")};
+  data().fail["Download of the manifest"] =
+      grpc::Status(grpc::StatusCode::ABORTED, "it changed\x1b[2J");
+  const auto files = Read();
+  EXPECT_EQ(files.count("run.json"), 0u);
+  EXPECT_EQ(files.count("predictions.jsonl"), 1u);
+  EXPECT_THAT(err_, HasSubstr("it changed"));
+  EXPECT_EQ(err_.find('\x1b'), std::string::npos);
+}
+
+TEST_F(RunFilesTest, OtherNamesAreNotTaken) {
+  data().manifest = {FileHead("../run.json", 2), FileData("{}")};
+  EXPECT_EQ(Read().count("../run.json"), 0u);
+}
+
+// --- checkpoints -------------------------------------------------------------
+
+class CheckpointsTest : public ClientTest {
+ protected:
+  CheckpointsTest() { AddJob(kId, v1::JOB_STATE_RUNNING); }
+
+  void Add(int64_t step, const std::string& path) {
+    v1::Checkpoint checkpoint;
+    checkpoint.set_step(step);
+    checkpoint.set_path(path);
+    checkpoint.set_size_bytes(1'500'000);
+    SetTime(checkpoint.mutable_create_time(), absl::ZeroDuration());
+    data().checkpoints[kId].push_back(checkpoint);
+  }
+};
+
+TEST_F(CheckpointsTest, None) {
+  EXPECT_EQ(RunVerb({"checkpoints", kId}).out, "No checkpoints.\n");
+}
+
+TEST_F(CheckpointsTest, OldestFirst) {
+  Add(5, "/state/step-5");
+  Add(10, "/state/step-10");
+  EXPECT_EQ(RunVerb({"checkpoints", kId}).out,
+            "STEP  CREATED              SIZE    PATH\n"
+            "5     2026-01-02 03:04:05  1.5 MB  /state/step-5\n"
+            "10    2026-01-02 03:04:05  1.5 MB  /state/step-10\n");
+}
+
+TEST_F(CheckpointsTest, Json) {
+  Add(5, "/p");
+  EXPECT_EQ(RunVerb({"checkpoints", kId, "--json"}).out,
+            R"({"step":5,"path":"/p","size_bytes":1500000,)"
+            R"("create_time":"2026-01-02T03:04:05Z"})"
+            "\n");
 }
 
 }  // namespace

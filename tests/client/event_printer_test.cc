@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/event_printer.h"
 
+#include <cmath>
+#include <vector>
+
+#include "gmock/gmock.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- event printer -----------------------------------------------------------
 
 class EventPrinterTest : public ClientTest {
  protected:
@@ -153,6 +159,205 @@ TEST_F(OutcomeTest, Failed) {
             "Job 01KAH0000000000000000000AA FAILED: train.jsonl:3: no "
             "messages\n"
             "Read its log with `mpsctl logs 01KAH0000000000000000000AA`.\n");
+}
+
+// --- event reader ------------------------------------------------------------
+
+v1::JobEvent Step(int64_t step, double loss) {
+  v1::JobEvent event;
+  event.mutable_progress()->set_step(step);
+  event.mutable_progress()->set_loss(loss);
+  return event;
+}
+
+v1::JobEvent Evaluation(int64_t step, double loss) {
+  v1::JobEvent event;
+  event.mutable_evaluated()->set_step(step);
+  event.mutable_evaluated()->set_eval_loss(loss);
+  return event;
+}
+
+TEST(RowReachedTest, WithTheProgressOfTheRow) {
+  v1::Job job;
+  *job.mutable_progress() = Step(2, NAN).progress();
+  job.mutable_progress()->set_step_seconds(4);
+  RowReached reached(job);
+  EXPECT_FALSE(reached.Add({}));
+  EXPECT_FALSE(reached.Add(Step(2, NAN)));  // an earlier attempt's
+  v1::JobEvent same;
+  *same.mutable_progress() = job.progress();
+  EXPECT_TRUE(reached.Add(same));
+}
+
+TEST(RowReachedTest, WithItsEvaluationToo) {
+  v1::Job job;
+  job.set_eval_loss_before(3);
+  EXPECT_TRUE(RowReached(job).Add(Evaluation(0, 3)));
+  job.set_eval_loss_after(NAN);
+  *job.mutable_progress() = Step(2, 1).progress();
+  RowReached reached(job);
+  EXPECT_FALSE(reached.Add(Evaluation(0, 3)));
+  EXPECT_FALSE(reached.Add(Step(2, 1)));
+  EXPECT_TRUE(reached.Add(Evaluation(2, NAN)));
+}
+
+TEST(RowReachedTest, AtOnceWithoutAny) {
+  EXPECT_TRUE(RowReached(v1::Job()).Add({}));
+}
+
+class EventReaderTest : public ClientTest {
+ protected:
+  struct Outcome {
+    grpc::Status status;
+    bool interrupted = false;
+    std::vector<int64_t> sequences;
+  };
+
+  Outcome ReadAll() {
+    Connection connection(SocketAddress());
+    std::ostringstream out, err;
+    Outcome outcome;
+    outcome.status = ReadEvents(
+        TestConsole(connection, out, err), data().jobs[0],
+        [&](v1::JobEvent& event) {
+          outcome.sequences.push_back(event.sequence());
+        },
+        &outcome.interrupted);
+    daemon_->Sync();
+    return outcome;
+  }
+};
+
+TEST_F(EventReaderTest, AllOfAJobThatHasEnded) {
+  AddJob(kId, v1::JOB_STATE_FAILED);
+  AddState(kId, v1::JOB_STATE_RUNNING);
+  AddProgress(kId, 1, 2);
+  AddState(kId, v1::JOB_STATE_FAILED);
+  const Outcome outcome = ReadAll();
+  EXPECT_TRUE(outcome.status.ok());
+  EXPECT_EQ(outcome.sequences, (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST_F(EventReaderTest, ARunningJobUpToItsRow) {
+  AddJob(kId, v1::JOB_STATE_RUNNING);
+  AddState(kId, v1::JOB_STATE_RUNNING);
+  AddProgress(kId, 1, 9);
+  *data().jobs[0].mutable_progress() = data().events[kId].back().progress();
+  AddProgress(kId, 2, 9);
+  data().on_idle = [] {};  // the stream stays open
+  const Outcome outcome = ReadAll();
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(outcome.sequences, (std::vector<int64_t>{1, 2}));
+}
+
+TEST_F(EventReaderTest, AJobWithoutProgressForASecond) {
+  AddJob(kId, v1::JOB_STATE_RUNNING);
+  AddState(kId, v1::JOB_STATE_RUNNING);
+  AddEvent(kId).set_note("loading model");
+  data().on_idle = [] {};
+  const Outcome outcome = ReadAll();
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_EQ(outcome.sequences, (std::vector<int64_t>{1, 2}));
+}
+
+TEST_F(EventReaderTest, CtrlCEndsIt) {
+  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  AddState(kId, v1::JOB_STATE_RUNNING);
+  data().on_idle = [this] { interrupt_.Raise(); };
+  EXPECT_TRUE(ReadAll().interrupted);
+}
+
+TEST_F(EventReaderTest, AFailureIsTold) {
+  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  data().fail["Watch"] = grpc::Status(grpc::StatusCode::DATA_LOSS, "broken");
+  EXPECT_EQ(ReadAll().status.error_code(), grpc::StatusCode::DATA_LOSS);
+}
+
+// --- retry pause -------------------------------------------------------------
+
+class RetryPauseTest : public ClientTest {
+ protected:
+  RetryPauseTest() {
+    terminal_.sleep = [this](absl::Duration d) {
+      slept_.push_back(absl::ToDoubleSeconds(d));
+    };
+  }
+
+  std::ostringstream out_, err_;
+  std::vector<double> slept_;
+  Connection connection_{{"unix:/none", "/none"}};
+  Console console_{out_, err_, terminal_, connection_, false};
+  RetryPause pause_{console_};
+};
+
+TEST_F(RetryPauseTest, DoublesUpToTwoSeconds) {
+  for (int i = 0; i < 6; ++i) pause_.Wait();
+  EXPECT_THAT(slept_, testing::ElementsAre(0.2, 0.4, 0.8, 1.6, 2, 2));
+}
+
+TEST_F(RetryPauseTest, RestartsFromTheShortest) {
+  pause_.Wait();
+  EXPECT_EQ(pause_.Wait(), absl::Milliseconds(400));
+  pause_.Restart();
+  EXPECT_EQ(pause_.Wait(), absl::Milliseconds(200));
+}
+
+// --- reconnect ---------------------------------------------------------------
+
+const grpc::Status kGone(grpc::StatusCode::UNAVAILABLE, "gone");
+
+class ReconnectTest : public ClientTest {
+ protected:
+  ReconnectTest() {
+    terminal_.sleep = [this](absl::Duration d) { slept_ += d; };
+  }
+
+  std::ostringstream out_, err_;
+  absl::Duration slept_ = absl::ZeroDuration();
+  Connection connection_{{"unix:/none", "/none"}};
+  Console console_{out_, err_, terminal_, connection_, false};
+  Reconnect reconnect_{console_, absl::Seconds(10)};
+};
+
+TEST_F(ReconnectTest, NotBeforeAnythingCame) {
+  EXPECT_FALSE(reconnect_.ShouldRetry(kGone));
+  EXPECT_EQ(slept_, absl::ZeroDuration());
+}
+
+TEST_F(ReconnectTest, GivesUpAfterTheLimit) {
+  reconnect_.Received();
+  int attempts = 0;
+  while (reconnect_.ShouldRetry(kGone)) ++attempts;
+  EXPECT_EQ(attempts, 8) << "0.2 + 0.4 + 0.8 + 1.6 + 2 …";
+  EXPECT_GE(slept_, absl::Seconds(10));
+  EXPECT_LT(slept_, absl::Seconds(12));
+  EXPECT_EQ(err_.str(),
+            "mpsctl: lost the connection to mpsd; trying again for 10s\n");
+}
+
+TEST_F(ReconnectTest, TheLimitStartsAnewWhenSomethingComes) {
+  for (int outage = 0; outage < 20; ++outage) {
+    reconnect_.Received();
+    EXPECT_TRUE(reconnect_.ShouldRetry(kGone));
+  }
+  EXPECT_EQ(slept_, absl::Seconds(4));
+}
+
+TEST_F(ReconnectTest, ATunnelThatIsRefusedIsNotTriedAgain) {
+  Connection connection(FindAddress("ssh://-oX", ""));
+  EXPECT_FALSE(connection.Connect().ok());
+  const Console console{out_, err_, terminal_, connection, false};
+  Reconnect reconnect(console, absl::Seconds(10));
+  reconnect.Received();
+  EXPECT_FALSE(reconnect.ShouldRetry(kGone));
+}
+
+TEST_F(ReconnectTest, SomeErrorsWouldComeAgain) {
+  reconnect_.Received();
+  EXPECT_FALSE(reconnect_.ShouldRetry(
+      grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job")));
+  EXPECT_TRUE(reconnect_.ShouldRetry(grpc::Status::OK))
+      << "closed in good order";
 }
 
 }  // namespace

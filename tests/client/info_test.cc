@@ -4,6 +4,8 @@
 namespace mpsd::client {
 namespace {
 
+// --- info --------------------------------------------------------------------
+
 class InfoTest : public ClientTest {
  protected:
   InfoTest() {
@@ -118,6 +120,170 @@ TEST_F(InfoTest, WhatTheStateFolderHas) {
   EXPECT_THAT(RunVerb({"info"}).out,
               testing::HasSubstr(
                   "/state, 18.2 MB of a budget of 1.1 TB, 2.0 GB free\n"));
+}
+
+// --- doctor ------------------------------------------------------------------
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class DoctorTest : public ClientTest {
+ protected:
+  DoctorTest() {
+    data().info.set_version(MPSD_VERSION);
+    v1::Diagnosis well;
+    well.set_verdict(v1::VERDICT_PASS);
+    SetTime(well.mutable_time(), absl::ZeroDuration());
+    Add(well, "machine.architecture", v1::VERDICT_PASS, "arm64, native", "");
+    runbook().diagnoses = {well};
+  }
+  FakeRunbook& runbook() { return daemon_->runbook(); }
+  v1::Diagnosis& First() { return runbook().diagnoses.front(); }
+
+  static void Add(v1::Diagnosis& diagnosis, const std::string& name,
+                  v1::Verdict verdict, const std::string& found,
+                  const std::string& advice) {
+    v1::Finding& finding = *diagnosis.add_findings();
+    finding.set_name(name);
+    finding.set_verdict(verdict);
+    finding.set_found(found);
+    finding.set_advice(advice);
+    if (verdict > diagnosis.verdict()) diagnosis.set_verdict(verdict);
+  }
+};
+
+TEST_F(DoctorTest, AllIsWell) {
+  const Result result = RunVerb({"doctor"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      AllOf(HasSubstr("VERDICT  GATE"), HasSubstr("ok       daemon.reachable"),
+            HasSubstr("ok       client.version"),
+            HasSubstr("ok       client.round_trip"),
+            HasSubstr("ok       client.clock"),
+            HasSubstr("ok       machine.architecture"),
+            HasSubstr("arm64, native"),
+            HasSubstr("\nok: 5 ok, 0 warn, 0 fail, 0 not told\n")));
+  EXPECT_THAT(result.out, Not(HasSubstr("What to do")));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(DoctorTest, AWarningIsOneAndAFailureTwo) {
+  Add(First(), "power.source", v1::VERDICT_WARN, "battery, 62 %",
+      "Plug it in.");
+  Add(First(), "power.thermal", v1::VERDICT_UNSPECIFIED, "not told", "");
+  Result result = RunVerb({"doctor"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("warn      power.source"),
+                    HasSubstr("not told  power.thermal"),
+                    HasSubstr("What to do:\npower.source: Plug it in.\n"),
+                    HasSubstr("warn: 5 ok, 1 warn, 0 fail, 1 not told")));
+  Add(First(), "torch.matmul", v1::VERDICT_FAIL, "WRONG", "Restart.");
+  result = RunVerb({"doctor"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.out, HasSubstr("fail: 5 ok, 1 warn, 1 fail"));
+}
+
+TEST_F(DoctorTest, TheClientsOwnFindingsCount) {
+  data().info.set_version("9.9.9");
+  SetTime(data().who.mutable_certificate_expire_time(), absl::Hours(1));
+  SetTime(First().mutable_time(), absl::Hours(1));
+  const Result result = RunVerb({"doctor"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("warn     client.version"),
+                                HasSubstr("fail     daemon.certificate"),
+                                HasSubstr("warn     client.clock")));
+}
+
+TEST_F(DoctorTest, Json) {
+  Add(First(), "power.source", v1::VERDICT_WARN, "battery", "Plug it in.");
+  const Result result = RunVerb({"doctor", "--json"});
+  EXPECT_EQ(result.code, 1);
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["verdict"], "WARN");
+  EXPECT_EQ(json["findings"][0]["name"], "daemon.reachable");
+  EXPECT_EQ(json["findings"].back()["verdict"], "WARN");
+  EXPECT_EQ(json["findings"].back()["advice"], "Plug it in.");
+}
+
+TEST_F(DoctorTest, DeepWaitsForTheSelftest) {
+  v1::Diagnosis running = First();
+  running.mutable_selftest()->set_running(true);
+  Add(running, "device.selftest", v1::VERDICT_UNSPECIFIED, "it runs now", "");
+  v1::Diagnosis done = First();
+  Add(done, "device.selftest", v1::VERDICT_FAIL, "failed: bmm", "Restart.");
+  runbook().diagnoses = {running, running, done};
+  const Result result = RunVerb({"doctor", "--deep"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(sleeps_, 2);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("failed: bmm"), Not(HasSubstr("it runs now"))));
+  ASSERT_EQ(runbook().asked.size(), 3u);
+  EXPECT_TRUE(runbook().asked[0].deep());
+  EXPECT_FALSE(runbook().asked[1].deep());
+}
+
+TEST_F(DoctorTest, WithoutDeepNobodyWaits) {
+  First().mutable_selftest()->set_running(true);
+  EXPECT_EQ(RunVerb({"doctor"}).code, 0);
+  EXPECT_EQ(sleeps_, 0);
+}
+
+TEST_F(DoctorTest, ADaemonThatIsAwayIsAFailureThatIsTold) {
+  daemon_.reset();
+  std::ostringstream out, err;
+  const int code = client::Run({"--state-dir", folder_.string(), "doctor"}, out,
+                               err, terminal_);
+  EXPECT_EQ(code, 2);
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("fail     daemon.reachable"),
+                               HasSubstr("0 ok, 0 warn, 1 fail")));
+  EXPECT_THAT(err.str(), HasSubstr("cannot reach mpsd"));
+  std::ostringstream json;
+  client::Run({"--state-dir", folder_.string(), "doctor", "--json"}, json, err,
+              terminal_);
+  EXPECT_EQ(nlohmann::json::parse(json.str())["verdict"], "FAIL");
+}
+
+TEST_F(DoctorTest, WhoIsNotLetInHearsIt) {
+  data().fail["Diagnose"] =
+      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "viewers may not");
+  const Result result = RunVerb({"doctor", "--deep"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.out, HasSubstr("viewers may not"));
+}
+
+TEST_F(DoctorTest, Thresholds) {
+  const Result result =
+      RunVerb({"doctor", "--threshold", "doctor.disk_free=5e9"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(runbook().asked.back().thresholds().at("doctor.disk_free"), 5e9);
+  const Result wrong = RunVerb({"doctor", "--threshold", "doctor.nothing=1"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.out, "");
+  EXPECT_THAT(wrong.err, HasSubstr("doctor.nothing"));
+}
+
+TEST_F(DoctorTest, TheEnvironmentIsShownWhereItDrifted) {
+  v1::EnvironmentVariable& same = *First().add_environment();
+  same.set_name("LANG");
+  same.set_daemon("C");
+  v1::EnvironmentVariable& drifted = *First().add_environment();
+  drifted.set_name("OMP_NUM_THREADS");
+  drifted.set_service("8");
+  drifted.set_daemon("1\x1b[2J");
+  drifted.set_differs(true);
+  const Result result = RunVerb({"doctor"});
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("OMP_NUM_THREADS  8"), HasSubstr("1\\x1b[2J"),
+                    Not(HasSubstr("LANG"))));
+}
+
+// Whatever a hostile daemon says: nothing steers the terminal.
+TEST_F(DoctorTest, NoTextSteersTheTerminal) {
+  Add(First(), "\x1b[2J", v1::VERDICT_WARN, "\x1b]0;x\a\n", "\x1b[31m");
+  EXPECT_THAT(RunVerb({"doctor"}).out, Not(HasSubstr("\x1b")));
 }
 
 }  // namespace

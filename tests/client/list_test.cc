@@ -1,8 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- list --------------------------------------------------------------------
 
 class ListTest : public ClientTest {
  protected:
@@ -266,6 +279,258 @@ TEST_F(ListTest, BadLabel) {
   const Result result = RunVerb({"list", "--label", "team"});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err, "mpsctl: --label 'team': expected NAME=VALUE\n");
+}
+
+// --- list order --------------------------------------------------------------
+
+using ::testing::ElementsAre;
+
+TEST(ParseSort, ReadsWordsAndTheirWay) {
+  const auto keys = ParseSort("name, -eval_loss,STATE");
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_THAT(*keys, ElementsAre(SortKey{v1::JOB_ORDER_NAME, true},
+                                 SortKey{v1::JOB_ORDER_EVAL_LOSS, false},
+                                 SortKey{v1::JOB_ORDER_STATE, true}));
+  EXPECT_THAT(
+      SortNames(),
+      testing::IsSupersetOf({"create_time", "end_time", "name", "owner",
+                             "state", "priority", "eval_loss", "device_seconds",
+                             "stored_bytes", "train_loss", "accuracy"}));
+  for (const std::string& name : SortNames()) {
+    EXPECT_TRUE(ParseSort("-" + name).ok()) << name;
+  }
+}
+
+TEST(ParseSort, AMetricHasItsOwnDirection) {
+  const auto keys = ParseSort("accuracy,-accuracy,mse,metrics.my_f1,name");
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  const auto none = v1::JOB_ORDER_UNSPECIFIED;
+  EXPECT_THAT(*keys, ElementsAre(SortKey{none, false, "accuracy"},
+                                 SortKey{none, true, "accuracy"},
+                                 SortKey{none, true, "mse"},
+                                 SortKey{none, false, "my_f1"},
+                                 SortKey{v1::JOB_ORDER_NAME, true}));
+}
+
+TEST(ParseSort, NamesWhatIsNoKey) {
+  for (const char* bad : {"", "-", "metrics.", "colour", "name,", "--name",
+                          "unspecified", "x\x1b"}) {
+    const auto keys = ParseSort(bad);
+    EXPECT_EQ(keys.status().code(), absl::StatusCode::kInvalidArgument) << bad;
+    EXPECT_EQ(keys.status().message().find('\x1b'), std::string::npos);
+  }
+}
+
+// Each order, both ways, with a job that has no value and with equal ones.
+TEST(SortBy, FollowsEachKey) {
+  std::vector<v1::Job> jobs(4);
+  for (int i = 0; i < 4; ++i) {
+    v1::Job& job = jobs[i];
+    const int value = i == 2 ? 0 : i;  // 0 1 0 and 3
+    job.set_id(std::to_string(i));
+    job.mutable_create_time()->set_nanos(value * 1000);
+    if (i != 1) job.mutable_end_time()->set_seconds(value);
+    job.set_name(
+        std::string(1, static_cast<char>((i % 2 ? 'A' : 'a') + value)));
+    job.set_owner(std::to_string(value));
+    job.set_state(static_cast<v1::JobState>(value + 1));
+    job.set_priority(value - 1);
+    job.set_eval_loss_after(i == 1 ? std::numeric_limits<double>::quiet_NaN()
+                                   : value);
+    job.set_device_seconds(value * 0.5);
+    job.set_stored_bytes(value);
+  }
+  std::vector<std::string> names = SortNames();
+  // Those of metrics have no values here: list_test.cc.
+  names.erase(std::find(names.begin(), names.end(), "train_loss"), names.end());
+  for (const std::string& name : names) {
+    for (const char* way : {"", "-"}) {
+      std::vector<v1::Job> sorted = jobs;
+      SortBy(*ParseSort(way + name), sorted);
+      std::string ids;
+      for (const v1::Job& job : sorted) ids += job.id();
+      const bool without = name == "end_time" || name == "eval_loss";
+      EXPECT_EQ(ids, *way == '-' ? (without ? "3021" : "3102")
+                     : without   ? "0231"
+                                 : "0213")
+          << way << name;
+    }
+    const SortKey key = (*ParseSort(name))[0];
+    EXPECT_TRUE(AreEqual(jobs[0], jobs[2], key)) << name;
+    EXPECT_FALSE(AreEqual(jobs[0], jobs[3], key)) << name;
+  }
+}
+
+// --- list columns ------------------------------------------------------------
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const absl::Time kNow = absl::FromUnixSeconds(1767323045);
+
+v1::Job Example() {
+  v1::Job job;
+  job.set_id("01J");
+  job.set_name("moods");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  job.mutable_create_time()->set_seconds(1767323045 - 90);
+  job.mutable_progress()->set_step(3);
+  job.mutable_progress()->set_total_steps(10);
+  job.mutable_progress()->set_loss(0.25);
+  job.mutable_progress()->mutable_memory()->set_footprint_bytes(2'000'000);
+  job.set_stored_bytes(3'500'000);
+  job.set_device_seconds(75);
+  job.set_pinned(true);
+  job.add_after("01A");
+  job.add_after("01B");
+  (*job.mutable_labels())["a.b"] = "x";
+  (*job.mutable_labels())["team"] = "nlp";
+  (*job.mutable_metrics())["f1"] = 0.5;
+  return job;
+}
+
+std::string Cell(const std::string& name, const v1::Job& job) {
+  const auto column = ListColumn::Parse(name);
+  EXPECT_TRUE(column.ok()) << column.status();
+  return column->Cell(ListRow(job, kNow), absl::UTCTimeZone());
+}
+
+TEST(ListColumn, ShowsPeopleEachKindOfValue) {
+  const v1::Job job = Example();
+  EXPECT_EQ(Cell("id", job), "01J");
+  EXPECT_EQ(Cell("state", job), "RUNNING");
+  EXPECT_EQ(Cell("age", job), "1m30s");
+  EXPECT_EQ(Cell("create_time", job), "2026-01-02 03:02:35");
+  EXPECT_EQ(Cell("end_time", job), "-");
+  EXPECT_EQ(Cell("step", job), "3/10");
+  EXPECT_EQ(Cell("progress.step", job), "3");
+  EXPECT_EQ(Cell("loss", job), "0.2500");
+  EXPECT_EQ(Cell("eval_loss", job), "-");
+  EXPECT_EQ(Cell("stored_bytes", job), "3.5 MB");
+  EXPECT_EQ(Cell("progress.memory.footprint_bytes", job), "2.0 MB");
+  EXPECT_EQ(Cell("device_seconds", job), "1m15s");
+  EXPECT_EQ(Cell("pinned", job), "yes");
+  EXPECT_EQ(Cell("after", job), "01A, 01B");
+  EXPECT_EQ(Cell("labels", job), "a.b=x, team=nlp");
+  EXPECT_EQ(Cell("labels.a.b", job), "x");
+  EXPECT_EQ(Cell("labels.none", job), "-");
+  EXPECT_EQ(Cell("metrics.f1", job), "0.5");
+  EXPECT_EQ(Cell("owner", job), "-");
+}
+
+TEST(ListColumn, AStudyIsNamedByItsKind) {
+  v1::Job job = Example();
+  job.set_kind(v1::JOB_KIND_SMOKE);
+  EXPECT_EQ(Cell("name", job), "moods (smoke)");
+  job.clear_name();
+  EXPECT_EQ(Cell("name", job), "(smoke)");
+}
+
+TEST(ListColumn, GivesProgramsTheValues) {
+  const v1::Job job = Example();
+  const ListRow row(job, kNow);
+  const auto value = [&row](const std::string& name) {
+    return ListColumn::Parse(name)->Value(row).dump();
+  };
+  EXPECT_EQ(value("age"), "90");
+  EXPECT_EQ(value("step"), "3");
+  EXPECT_EQ(value("eval_loss"), "null");
+  EXPECT_EQ(value("stored_bytes"), "3500000");
+  EXPECT_EQ(value("create_time"), "\"2026-01-02T03:02:35Z\"");
+  EXPECT_EQ(value("labels.a.b"), "\"x\"");
+  EXPECT_EQ(value("best_evaluation.step"), "null");
+}
+
+TEST(ListColumn, KnowsItsNames) {
+  const std::vector<std::string> names = ListColumn::Names();
+  EXPECT_THAT(names, AllOf(Contains("id"), Contains("age"),
+                           Contains("progress.memory.footprint_bytes"),
+                           Contains("best_evaluation.eval_loss"),
+                           Contains("hold"), Contains("model")));
+  EXPECT_THAT(names,
+              AllOf(Not(Contains("spec_json")), Not(Contains("warnings")),
+                    Not(Contains("create_time.seconds"))));
+  for (const std::string& name : names) {
+    EXPECT_NE(Cell(name, v1::Job()), "?") << name;
+  }
+  for (const char* bad : {"", "idd", "labels.", "progress", "id.x", "spec",
+                          "progress.steps", "\x1b[2J"}) {
+    const auto column = ListColumn::Parse(bad);
+    EXPECT_EQ(column.status().code(), absl::StatusCode::kInvalidArgument)
+        << bad;
+    EXPECT_THAT(std::string(column.status().message()),
+                AllOf(HasSubstr("is no column"), Not(HasSubstr("\x1b"))));
+  }
+}
+
+TEST(ParseColumns, DividesAtCommas) {
+  const auto columns = ParseColumns("id, labels.a b,age");
+  ASSERT_TRUE(columns.ok()) << columns.status();
+  ASSERT_EQ(columns->size(), 3u);
+  EXPECT_EQ((*columns)[1].name(), "labels.a b");
+  EXPECT_EQ((*columns)[1].heading(), "LABELS.A B");
+  EXPECT_FALSE(ParseColumns("id,").ok());
+}
+
+// --- job filter --------------------------------------------------------------
+
+class JobFilterTest : public testing::Test {
+ protected:
+  absl::StatusOr<v1::ListJobsRequest> Read(std::vector<std::string> args) {
+    Command app("", "mpsctl");
+    JobFilter filter;
+    AddJobFilter(&app, &filter);
+    std::ostringstream out, err;
+    if (app.Parse(args, out, err)) return absl::InvalidArgumentError(err.str());
+    Terminal terminal;
+    terminal.clock = &clock_;
+    v1::ListJobsRequest request;
+    absl::Status filled = FillFilter(filter, terminal, request);
+    if (!filled.ok()) return filled;
+    return request;
+  }
+
+  StoppedClock clock_;
+};
+
+TEST_F(JobFilterTest, NothingFiltersUnlessAsked) {
+  EXPECT_EQ(Read({})->ByteSizeLong(), 0u);
+}
+
+TEST_F(JobFilterTest, EachOptionIsAField) {
+  const auto request =
+      Read({"--state",       "failed",  "--state",       "CANCELLED",
+            "--owner",       "ann",     "--label",       "team=a",
+            "--text",        "x",       "--model",       "m",
+            "--since",       "2d",      "--until",       "1d",
+            "--ended-since", "3h",      "--ended-until", "2026-01-02",
+            "--held",        "--pinned"});
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_THAT(request->states(), testing::ElementsAre(v1::JOB_STATE_FAILED,
+                                                      v1::JOB_STATE_CANCELLED));
+  EXPECT_EQ(request->owner(), "ann");
+  EXPECT_EQ(request->labels().at("team"), "a");
+  EXPECT_EQ(request->text(), "x");
+  EXPECT_EQ(request->model(), "m");
+  const auto ago = [](absl::Duration time) {
+    return absl::ToUnixSeconds(kNow - time);
+  };
+  EXPECT_EQ(request->create_time_from().seconds(), ago(absl::Hours(48)));
+  EXPECT_EQ(request->create_time_to().seconds(), ago(absl::Hours(24)));
+  EXPECT_EQ(request->end_time_from().seconds(), ago(absl::Hours(3)));
+  EXPECT_TRUE(request->has_end_time_to());
+  EXPECT_TRUE(request->held());
+  EXPECT_TRUE(request->pinned());
+}
+
+TEST_F(JobFilterTest, WhatMakesNoSenseIsNamed) {
+  EXPECT_THAT(std::string(Read({"--since", "soon"}).status().message()),
+              testing::HasSubstr("--since"));
+  EXPECT_FALSE(Read({"--label", "x"}).ok());
+  EXPECT_THAT(std::string(Read({"--state", "DONE"}).status().message()),
+              testing::HasSubstr("--state"));
 }
 
 }  // namespace

@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/model_verbs.h"
+#include "client/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
+#include "tests/client/model_folder.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- model -------------------------------------------------------------------
 
 using ::testing::HasSubstr;
 
@@ -33,6 +48,489 @@ TEST_F(ModelTest, InWords) {
   EXPECT_EQ(FitText(model),
             "LoRA takes 5.0 MB of memory at least, and mpsd's machine has "
             "less");
+}
+
+// --- model files -------------------------------------------------------------
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class LocalModelTest : public testing::Test {
+ protected:
+  LocalModelTest()
+      : folder_(fs::path(testing::TempDir()) /
+                ("model-files-" + std::to_string(getpid()))) {
+    fs::remove_all(folder_);
+    WriteModelFolder(folder_);
+  }
+  ~LocalModelTest() override { fs::remove_all(folder_); }
+
+  std::vector<std::string> Paths() {
+    const auto model = ReadLocalModel(folder_);
+    EXPECT_TRUE(model.ok()) << model.status();
+    std::vector<std::string> paths;
+    if (!model.ok()) return paths;
+    for (const LocalFile& file : model->files) paths.push_back(file.path);
+    left_out_ = model->left_out;
+    return paths;
+  }
+
+  const fs::path folder_;
+  std::vector<std::string> left_out_;
+};
+
+TEST_F(LocalModelTest, TakesWhatMpsdReadsAndSaysWhatItLeavesOut) {
+  WriteText(folder_ / "pytorch_model.bin", "x");
+  WriteText(folder_ / "onnx/model.onnx", "x");
+  WriteText(folder_ / ".gitattributes", "x");
+  WriteText(folder_ / "additional_chat_templates/tool.jinja", "x");
+  WriteText(folder_ / "additional_chat_templates/notes.txt", "x");
+  EXPECT_THAT(Paths(),
+              ElementsAre("additional_chat_templates/tool.jinja", "config.json",
+                          "model.safetensors", "tokenizer.json"));
+  EXPECT_THAT(left_out_, ElementsAre(".gitattributes", "README.md",
+                                     "additional_chat_templates/notes.txt",
+                                     "onnx", "pytorch_model.bin"));
+}
+
+// Gigabytes that no job would read.
+TEST_F(LocalModelTest, TakesTheWeightsOnce) {
+  WriteText(folder_ / "model-00001-of-00001.safetensors", Weights(5));
+  WriteText(folder_ / "model.fp16.safetensors", Weights(5));
+  WriteText(folder_ / "model.safetensors.index.json",
+            R"({"weight_map": {"a": "model-00001-of-00001.safetensors"}})");
+  EXPECT_THAT(Paths(), ElementsAre("config.json", "model.safetensors",
+                                   "tokenizer.json"));
+  fs::remove(folder_ / "model.safetensors");
+  EXPECT_THAT(Paths(),
+              ElementsAre("config.json", "model-00001-of-00001.safetensors",
+                          "model.safetensors.index.json", "tokenizer.json"));
+}
+
+TEST_F(LocalModelTest, FollowsLinksAsASnapshotHasThem) {
+  const fs::path blob = folder_.string() + "-blob";
+  WriteText(blob, Weights(7));
+  fs::remove(folder_ / "model.safetensors");
+  fs::create_symlink(blob, folder_ / "model.safetensors");
+  EXPECT_THAT(Paths(), ElementsAre("config.json", "model.safetensors",
+                                   "tokenizer.json"));
+  fs::remove(blob);
+}
+
+TEST_F(LocalModelTest, WhatMpsdWouldRefuseIsSaidHere) {
+  WriteText(folder_ / "model.safetensors", Weights(100).substr(0, 90));
+  const auto cut = ReadLocalModel(folder_);
+  EXPECT_THAT(std::string(cut.status().message()),
+              HasSubstr("model.safetensors: "));
+  EXPECT_THAT(std::string(cut.status().message()), HasSubstr(folder_.string()));
+  fs::remove(folder_ / "config.json");
+  EXPECT_TRUE(absl::IsNotFound(ReadLocalModel(folder_).status()));
+  EXPECT_TRUE(absl::IsNotFound(ReadLocalModel(folder_ / "none").status()));
+}
+
+// --- model advice ------------------------------------------------------------
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ModelAdviceTest : public ClientTest {
+ protected:
+  static grpc::Status NoModel() {
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                        "model: there is no model folder there");
+  }
+  static std::string Spec(const std::string& model) {
+    return nlohmann::json({{"model", model}}).dump();
+  }
+};
+
+TEST_F(ModelAdviceTest, AFolderOfThisMachineIsToBeSent) {
+  const std::string folder = folder_ / "tiny";
+  WriteModelFolder(folder);
+  EXPECT_EQ(ModelAdvice(Spec(folder), NoModel()),
+            "The folder is on this machine: send it with `mpsctl model push " +
+                folder + "`, and write \"model\": \"tiny\" into job.json.");
+}
+
+TEST_F(ModelAdviceTest, OtherErrorsAndModelsGetNone) {
+  const std::string folder = folder_ / "tiny";
+  EXPECT_EQ(ModelAdvice(Spec(folder), NoModel()), "") << "no folder here";
+  WriteModelFolder(folder);
+  EXPECT_EQ(ModelAdvice(Spec("org/m"), NoModel()), "");
+  for (const std::string& spec :
+       {std::string(), std::string("{"), std::string("[]"), std::string("{}"),
+        std::string(R"({"model": 7})"), std::string(100'000, '[')}) {
+    EXPECT_EQ(ModelAdvice(spec, NoModel()), "") << spec.substr(0, 20);
+  }
+  EXPECT_EQ(ModelAdvice(Spec(folder),
+                        grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                                     "the job needs about 80 GiB")),
+            "");
+  EXPECT_EQ(
+      ModelAdvice(Spec(folder), grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                                             "model: of type t5")),
+      "");
+}
+
+TEST_F(ModelAdviceTest, SubmitPrintsIt) {
+  WriteModelFolder(folder_ / "tiny");
+  WriteText(folder_ / "t.jsonl", "{\"text\": \"a\"}\n");
+  WriteText(folder_ / "job.json",
+            R"({"model": "tiny", "dataset": {"train": "t.jsonl"}})");
+  data().fail["Submit"] = NoModel();
+  const Result result = RunVerb({"submit", (folder_ / "job.json").string()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("mpsctl model push " +
+                                    (folder_ / "tiny").string() + "`"));
+}
+
+TEST_F(ModelAdviceTest, TheNameOfAFolder) {
+  EXPECT_EQ(ModelNameOf(folder_ / "tiny"), "tiny");
+  EXPECT_EQ(ModelNameOf(folder_ / "tiny/"), "tiny");
+  EXPECT_EQ(ModelNameOf(folder_ / "a" / ".." / "tiny" / "."), "tiny");
+  EXPECT_EQ(ModelNameOf(folder_ / "models--org--m" / "snapshots" / "c0ffee"),
+            "org/m");
+}
+
+// --- model list --------------------------------------------------------------
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ModelListTest : public ClientTest {
+ protected:
+  v1::Model& Add(const std::string& name) {
+    v1::Model model;
+    model.set_name(name);
+    model.set_size_bytes(270'000'000);
+    model.set_family("llama");
+    model.set_parameters(134'515'008);
+    model.add_tasks("CAUSAL_LM");
+    model.set_least_memory_bytes(1'200'000'000);
+    model.set_fits(true);
+    model.set_owner("ann");
+    SetTime(model.mutable_last_use_time(), absl::Minutes(3));
+    return daemon_->models().listed.emplace_back(model);
+  }
+};
+
+TEST_F(ModelListTest, ATable) {
+  Add("tiny");
+  v1::Model& pulled = Add("org/big");
+  pulled.set_pulled(true);
+  pulled.clear_owner();
+  pulled.set_fits(false);
+  pulled.clear_last_use_time();
+  pulled.set_unfinished_jobs(2);
+  const Result result = RunVerb({"model", "list"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "NAME     SIZE      FAMILY  PARAMETERS   TASKS      MEMORY  FITS  "
+            "USED       FROM\n"
+            "tiny     270.0 MB  llama   134,515,008  CAUSAL_LM  1.2 GB  yes   "
+            "3m00s ago  ann\n"
+            "org/big  270.0 MB  llama   134,515,008  CAUSAL_LM  1.2 GB  no    "
+            "2 jobs     the hub\n");
+}
+
+TEST_F(ModelListTest, WhatIsNotKnownAndWhatIsWrong) {
+  v1::Model model;
+  model.set_name("odd");
+  model.set_problem("an architecture\x1b[2J that mpsd does not have");
+  daemon_->models().listed.push_back(model);
+  const Result result = RunVerb({"model", "list"});
+  EXPECT_THAT(result.out,
+              HasSubstr("odd   0 B   -       -           -      -"));
+  EXPECT_THAT(result.out, HasSubstr("odd: an architecture"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(ModelListTest, OneOrNone) {
+  EXPECT_THAT(RunVerb({"model", "list"}).out, HasSubstr("mpsctl model push"));
+  Add("tiny");
+  Add("other");
+  EXPECT_THAT(RunVerb({"model", "list", "tiny"}).out, Not(HasSubstr("other")));
+  const Result none = RunVerb({"model", "list", "none"});
+  EXPECT_EQ(none.code, 4);
+  EXPECT_THAT(none.err, HasSubstr("mpsd has no model none"));
+}
+
+TEST_F(ModelListTest, Json) {
+  Add("tiny");
+  const Result result = RunVerb({"model", "list", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(result.out)["size_bytes"], 270000000);
+}
+
+TEST_F(ModelListTest, AnOlderDaemonHasNoModels) {
+  data().fail["ListModels"] = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
+  EXPECT_EQ(RunVerb({"model", "list"}).code, 6);
+}
+
+// --- model push --------------------------------------------------------------
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class ModelPushTest : public ClientTest {
+ protected:
+  ModelPushTest() { WriteModelFolder(model_); }
+
+  const std::filesystem::path model_ = folder_ / "tiny";
+};
+
+TEST_F(ModelPushTest, SendsTheFilesAndNamesTheModel) {
+  const Result result = RunVerb({"model", "push", model_.string()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_THAT(daemon_->models().pushed, SizeIs(1));
+  const v1::PushModelRequest& request = daemon_->models().pushed[0];
+  EXPECT_EQ(request.name(), "tiny");
+  ASSERT_EQ(request.files_size(), 3);
+  EXPECT_EQ(request.files(1).path(), "model.safetensors");
+  EXPECT_EQ(request.files(1).sha256(), base::Sha256Hex(Weights(100)));
+  EXPECT_EQ(request.files(1).size_bytes(),
+            static_cast<int64_t>(Weights(100).size()));
+  EXPECT_THAT(data().blobs, SizeIs(3));
+  EXPECT_THAT(result.out, HasSubstr("Model tiny is there: "));
+  EXPECT_THAT(result.out, HasSubstr("Name it in job.json: \"model\": "
+                                    "\"tiny\""));
+  EXPECT_THAT(result.err,
+              HasSubstr("left out, as mpsd reads no such files: README.md\n"));
+}
+
+TEST_F(ModelPushTest, SendsNothingTwice) {
+  ASSERT_EQ(RunVerb({"model", "push", model_.string()}).code, 0);
+  const int uploads = data().uploads;
+  ASSERT_EQ(RunVerb({"model", "push", model_.string(), "--name", "org/t"}).code,
+            0);
+  EXPECT_EQ(data().uploads, uploads);
+  EXPECT_EQ(daemon_->models().pushed.back().name(), "org/t");
+}
+
+TEST_F(ModelPushTest, AWrongNameIsSaidBeforeAnythingIsSent) {
+  const Result result =
+      RunVerb({"model", "push", model_.string(), "--name", "my model"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("Choose a name with --name"));
+  EXPECT_THAT(data().blobs, IsEmpty());
+}
+
+TEST_F(ModelPushTest, ABrokenFolderIsSaidBeforeMpsdIsAsked) {
+  WriteText(model_ / "model.safetensors", "version https://git-lfs\n");
+  daemon_->Stop();
+  const Result result = RunVerb({"model", "push", model_.string()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("git lfs pull"));
+  EXPECT_THAT(result.err, HasSubstr("Nothing was sent."));
+  daemon_->Start();
+}
+
+TEST_F(ModelPushTest, GoesOnAfterADaemonThatWasAway) {
+  data().fail["Push"] =
+      grpc::Status(grpc::StatusCode::UNAVAILABLE, "mpsd is stopping");
+  const Result result = RunVerb({"model", "push", model_.string()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(daemon_->models().pushed, SizeIs(2));
+}
+
+TEST_F(ModelPushTest, WhatMpsdRefusesIsToldOnce) {
+  data().fail["Push"] =
+      grpc::Status(grpc::StatusCode::PERMISSION_DENIED,
+                   "name: the model tiny is bob's: choose another name");
+  const Result result = RunVerb({"model", "push", model_.string()});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.err, HasSubstr("bob's"));
+  EXPECT_THAT(daemon_->models().pushed, SizeIs(1));
+}
+
+TEST_F(ModelPushTest, Json) {
+  const Result result = RunVerb({"--json", "model", "push", model_.string()});
+  EXPECT_EQ(nlohmann::json::parse(result.out)["model"]["name"], "tiny");
+}
+
+// --- model pull --------------------------------------------------------------
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class ModelPullTest : public ClientTest {
+ protected:
+  static v1::PullModelProgress News(int64_t received, const std::string& note) {
+    v1::PullModelProgress news;
+    news.set_received_bytes(received);
+    news.set_note(note);
+    return news;
+  }
+  static v1::PullModelProgress Done() {
+    v1::PullModelProgress news = News(100, "");
+    news.mutable_model()->set_name("org/m");
+    news.mutable_model()->set_size_bytes(100);
+    news.mutable_model()->set_family("llama");
+    return news;
+  }
+  FakeModels& models() { return daemon_->models(); }
+};
+
+TEST_F(ModelPullTest, TellsHowItGoesAndWhatToWriteIntoJobJson) {
+  models().pulls = {{News(10, "model.safetensors: 11%"),
+                     News(60, "model.safetensors: 60%"), Done()}};
+  const Result result = RunVerb({"model", "pull", "org/m"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("model.safetensors: 11%\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("60%"))) << "a line in ten seconds";
+  EXPECT_THAT(result.out, HasSubstr("Model org/m is there: "));
+  EXPECT_THAT(result.out, HasSubstr("\"model\": \"org/m\""));
+  ASSERT_THAT(models().pull_requests, SizeIs(1));
+  EXPECT_EQ(models().pull_requests[0].id(), "org/m");
+  EXPECT_EQ(models().pull_requests[0].revision(), "");
+}
+
+TEST_F(ModelPullTest, TheRevisionFollowsTheAt) {
+  models().pulls = {{Done()}};
+  ASSERT_EQ(RunVerb({"model", "pull", "org/m@refs/pr/1"}).code, 0);
+  EXPECT_EQ(models().pull_requests[0].id(), "org/m");
+  EXPECT_EQ(models().pull_requests[0].revision(), "refs/pr/1");
+  const Result result = RunVerb({"model", "pull", "org/m@"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("no revision"));
+}
+
+TEST_F(ModelPullTest, DetachLeavesOnceThePullHasBegun) {
+  models().pulls = {{News(0, "hf download runs")}};
+  models().pulls_wait = true;
+  const Result result = RunVerb({"model", "pull", "--detach", "org/m"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("mpsd pulls org/m.\n"));
+  EXPECT_THAT(result.out, HasSubstr("mpsctl model pull --cancel org/m"));
+}
+
+TEST_F(ModelPullTest, ShowsWhatHfSaidOfItsFailure) {
+  data().fail["Pull"] = grpc::Status(
+      grpc::StatusCode::FAILED_PRECONDITION,
+      "hf download failed (exit status 1): Error: Repository not found");
+  for (const char* detach : {"--detach", "--patience=9"}) {
+    models().pull_requests.clear();
+    models().pulls = {{}};
+    const Result result = RunVerb({"model", "pull", detach, "org/m"});
+    EXPECT_NE(result.code, 0);
+    EXPECT_THAT(result.err, HasSubstr("Error: Repository not found"));
+    data().fail["Pull"] = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                                       "Error: Repository not found");
+  }
+}
+
+TEST_F(ModelPullTest, CancelNamesThePull) {
+  const Result result = RunVerb({"model", "pull", "--cancel", "org/m@v2"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_THAT(models().cancelled, SizeIs(1));
+  EXPECT_EQ(models().cancelled[0].revision(), "v2");
+  EXPECT_THAT(result.out, HasSubstr("what came stays"));
+  EXPECT_THAT(models().pull_requests, IsEmpty());
+  EXPECT_EQ(RunVerb({"model", "pull", "--cancel", "--detach", "org/m"}).code,
+            2);
+}
+
+TEST_F(ModelPullTest, PullsAgainAfterARestartOfTheDaemon) {
+  models().pulls = {{News(10, "first")}, {News(20, "second"), Done()}};
+  data().fail["Pull"] =
+      grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                   "mpsd stops: pull again, what came is in the cache");
+  const Result result = RunVerb({"model", "pull", "org/m"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(models().pull_requests, SizeIs(2));
+  EXPECT_THAT(result.err, HasSubstr("lost the connection"));
+}
+
+// What the daemon says of hf, or of a cancel, is the end: no other pull
+// begins.
+TEST_F(ModelPullTest, TheEndOfThePullIsTheEnd) {
+  const std::vector<grpc::Status> ends = {
+      {grpc::StatusCode::UNAVAILABLE,
+       "the pull of org/m@main is just ending: pull again"},
+      {grpc::StatusCode::CANCELLED, "root cancelled the pull of org/m@main"},
+      {grpc::StatusCode::RESOURCE_EXHAUSTED, "the pull took longer than 24h"}};
+  for (const grpc::Status& end : ends) {
+    models().pull_requests.clear();
+    models().pulls = {{News(10, "first")}, {Done()}};
+    data().fail["Pull"] = end;
+    const Result result = RunVerb({"model", "pull", "org/m"});
+    EXPECT_NE(result.code, 0);
+    EXPECT_THAT(result.err, HasSubstr(end.error_message()));
+    EXPECT_THAT(models().pull_requests, SizeIs(1));
+  }
+}
+
+TEST_F(ModelPullTest, JsonIsAnObjectALine) {
+  models().pulls = {{News(10, "first"), Done()}};
+  const Result result = RunVerb({"--json", "model", "pull", "org/m"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::vector<std::string> lines =
+      absl::StrSplit(result.out, '\n', absl::SkipEmpty());
+  ASSERT_THAT(lines, SizeIs(2));
+  EXPECT_EQ(nlohmann::json::parse(lines[0])["note"], "first");
+  EXPECT_EQ(nlohmann::json::parse(lines[1])["model"]["name"], "org/m");
+}
+
+TEST_F(ModelPullTest, WordsOfTheHubMoveNoCursor) {
+  models().pulls = {{News(10, "\x1b[2J\nFORGED"), Done()}};
+  const Result result = RunVerb({"model", "pull", "org/m"});
+  EXPECT_THAT(result.out, HasSubstr("\\x1b[2J FORGED"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\x1b[2J")));
+}
+
+// --- model remove ------------------------------------------------------------
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ModelRemoveTest : public ClientTest {
+ protected:
+  v1::Model& Add(const std::string& name) {
+    v1::Model model;
+    model.set_name(name);
+    model.set_size_bytes(2'000'000);
+    return daemon_->models().listed.emplace_back(model);
+  }
+};
+
+TEST_F(ModelRemoveTest, RemovesEachAndSaysWhatComesBack) {
+  Add("a");
+  Add("org/b").set_pulled(true);
+  const Result result = RunVerb({"model", "rm", "a", "org/b"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(daemon_->models().removed, ElementsAre("a", "org/b"));
+  EXPECT_THAT(result.out, HasSubstr("Model a is removed, 2.0 MB to be given "
+                                    "back once uploads"));
+  EXPECT_THAT(result.out,
+              HasSubstr("Model org/b is removed, 2.0 MB given back.\n"));
+}
+
+TEST_F(ModelRemoveTest, GoesOnAfterOneThatIsNotThere) {
+  Add("b");
+  const Result result = RunVerb({"model", "rm", "none", "b"});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr("mpsd has no model none"));
+  EXPECT_THAT(daemon_->models().removed, ElementsAre("b"));
+}
+
+TEST_F(ModelRemoveTest, OneThatAJobNeedsStays) {
+  Add("a");
+  data().fail["RemoveModel"] =
+      grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                   "a job that has not ended needs the model a");
+  const Result result = RunVerb({"model", "rm", "a"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("needs the model a"));
+}
+
+TEST_F(ModelRemoveTest, Json) {
+  Add("a");
+  const Result result = RunVerb({"model", "rm", "a", "--json"});
+  EXPECT_EQ(result.out, "{\"name\":\"a\",\"freed_bytes\":2000000}\n");
 }
 
 }  // namespace

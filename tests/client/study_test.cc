@@ -6,6 +6,8 @@
 namespace mpsd::client {
 namespace {
 
+// --- study -------------------------------------------------------------------
+
 using testing::HasSubstr;
 using testing::Not;
 
@@ -209,6 +211,224 @@ TEST_F(ThresholdsTest, TooMany) {
 TEST(VerdictName, IsShort) {
   EXPECT_EQ(VerdictName(v1::VERDICT_PASS), "ok");
   EXPECT_EQ(VerdictName(v1::VERDICT_UNSPECIFIED), "-");
+}
+
+// --- study printers ----------------------------------------------------------
+
+class StudyPrintersTest : public ClientTest {
+ protected:
+  std::string Printed(const v1::StudyResult& result) {
+    Connection connection(SocketAddress(), nullptr);
+    std::ostringstream out, err;
+    PrintAnyStudy(result, TestConsole(connection, out, err));
+    return out.str();
+  }
+};
+
+TEST_F(StudyPrintersTest, AStudyOfANewerDaemonHasItsFindingsAlone) {
+  EXPECT_EQ(Printed({}), "");
+}
+
+TEST_F(StudyPrintersTest, EachKindHasItsOwn) {
+  v1::StudyResult result;
+  result.mutable_device_comparison()->set_decision(v1::DEVICE_DECISION_GO);
+  EXPECT_THAT(Printed(result), testing::HasSubstr("Decision: go"));
+  result.mutable_smoke()->set_device("mps");
+  EXPECT_THAT(Printed(result), testing::HasSubstr("on mps"));
+}
+
+// --- smoke -------------------------------------------------------------------
+
+using testing::HasSubstr;
+
+class SmokeTest : public ClientTest {
+ protected:
+  SmokeTest() {
+    std::ofstream(folder_ / "job.json")
+        << R"({"model": "org/m", "dataset": {"train": "t.jsonl"}})";
+    std::ofstream(folder_ / "t.jsonl") << "{\"text\": \"a\"}\n";
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+    AddState(kId, v1::JOB_STATE_SUCCEEDED);
+    v1::StudyResult& result = daemon_->runbook().study_result;
+    result.set_verdict(v1::VERDICT_PASS);
+    v1::SmokeResult& smoke = *result.mutable_smoke();
+    smoke.set_device("cpu");
+    smoke.set_rows(8);
+    smoke.set_steps_per_epoch(4);
+    smoke.set_memory_from("footprint");
+    smoke.set_memory_growth(0.015);
+    smoke.mutable_step_seconds()->set_median(0.125);
+    for (int i = 1; i <= 2; ++i) {
+      v1::SmokeEpoch& epoch = *smoke.add_epochs();
+      epoch.set_epoch(i);
+      epoch.set_footprint_bytes(i * 1'000'000'000);
+      epoch.set_thermal("nominal");
+    }
+  }
+
+  std::string Job() const { return (folder_ / "job.json").string(); }
+};
+
+TEST_F(SmokeTest, ATableOfTheEpochs) {
+  const Result shown =
+      RunVerb({"smoke", Job(), "--rows", "8", "--threshold", "smoke.epochs=2"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("EPOCH  LIVE  DRIVER  FOOTPRINT"));
+  EXPECT_THAT(shown.out, HasSubstr("2.0 GB"));
+  EXPECT_THAT(shown.out, HasSubstr("by the footprint: +1.5 %"));
+  ASSERT_EQ(data().submitted.size(), 1u);
+  const v1::SmokeOptions& sent = data().submitted[0].study().smoke();
+  EXPECT_EQ(sent.rows(), 8);
+  EXPECT_EQ(sent.thresholds().at("smoke.epochs"), 2);
+}
+
+TEST_F(SmokeTest, RowsHaveBounds) {
+  EXPECT_NE(RunVerb({"smoke", Job(), "--rows", "0"}).code, 0);
+  EXPECT_TRUE(data().submitted.empty());
+}
+
+// --- probe -------------------------------------------------------------------
+
+using testing::HasSubstr;
+using testing::Not;
+
+class ProbeTest : public ClientTest {
+ protected:
+  ProbeTest() {
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED).set_kind(v1::JOB_KIND_PROBE);
+    v1::StudyResult& result = daemon_->runbook().study_result;
+    result.set_verdict(v1::VERDICT_PASS);
+    v1::ProbeResult& probe = *result.mutable_probe();
+    probe.set_device("mps");
+    probe.set_device_description("Apple M2\x1b[2J");
+    probe.set_steps(8);
+    probe.set_step_rows(16);
+    probe.set_micro_batch_rows(4);
+    probe.set_longest_row_tokens(1024);
+    probe.mutable_step_seconds()->set_median(0.25);
+    probe.set_tokens_per_second(12345);
+    probe.set_peak_bytes(3'000'000'000);
+    probe.set_peak_from("allocated");
+    probe.mutable_estimate()->set_total_bytes(3'100'000'000);
+  }
+};
+
+TEST_F(ProbeTest, ShowsRowsStepAndMemory) {
+  const Result shown = RunVerb({"show", kId});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("16 a step, 4 at a time"));
+  EXPECT_THAT(shown.out, HasSubstr("0.25 s"));
+  EXPECT_THAT(shown.out, HasSubstr("12,345 tokens/s"));
+  EXPECT_THAT(shown.out, HasSubstr("3.0 GB by the allocated"));
+  EXPECT_THAT(shown.out, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(ProbeTest, WithoutAStepThereIsNoTime) {
+  daemon_->runbook().study_result.mutable_probe()->set_steps(0);
+  EXPECT_THAT(RunVerb({"show", kId}).out, Not(HasSubstr("tokens/s")));
+}
+
+// --- compare devices ---------------------------------------------------------
+
+using testing::HasSubstr;
+
+class CompareDevicesTest : public ClientTest {
+ protected:
+  CompareDevicesTest() {
+    job_ = Write("job.json",
+                 R"({"model": "org/m", "dataset": {"train": "t.jsonl"}})");
+    Write("t.jsonl", "{\"text\": \"a\"}\n");
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+    AddState(kId, v1::JOB_STATE_SUCCEEDED);
+    v1::StudyResult& result = daemon_->runbook().study_result;
+    result.set_verdict(v1::VERDICT_WARN);
+    v1::DeviceComparisonResult& comparison =
+        *result.mutable_device_comparison();
+    comparison.set_device("mps");
+    comparison.set_decision(v1::DEVICE_DECISION_FIX_DATA);
+    comparison.set_reason("a step is 10.0 % shorter\x1b[2J");
+    comparison.set_steps(20);
+    comparison.set_warmup_steps(3);
+    comparison.set_same_batches(true);
+    v1::DeviceTimes& cpu = *comparison.mutable_baseline();
+    cpu.set_device("cpu");
+    cpu.mutable_step_seconds()->set_median(2.5);
+    cpu.set_tokens_per_second(1234);
+    v1::DeviceTimes& mps = *comparison.mutable_measured();
+    mps.set_device("mps");
+    mps.mutable_step_seconds()->set_median(0.0305);
+    mps.set_utilization_ratio(0.125);
+    mps.set_data_wait_ratio(0.5);
+    mps.set_peak_bytes(3'000'000'000);
+  }
+
+  std::string job_;
+};
+
+TEST_F(CompareDevicesTest, AsksForWhatWasSaid) {
+  const Result result =
+      RunVerb({"compare-devices", job_, "--devices", "cpu,mps", "--steps", "5",
+               "--warmup-steps", "0", "--threshold", "compare.speedup=0.3"});
+  EXPECT_EQ(result.code, 11) << result.err;
+  ASSERT_EQ(data().submitted.size(), 1u);
+  const v1::DeviceComparisonOptions& options =
+      data().submitted[0].study().device_comparison();
+  ASSERT_EQ(options.devices_size(), 2);
+  EXPECT_EQ(options.devices(0), "cpu");
+  EXPECT_EQ(options.devices(1), "mps");
+  EXPECT_EQ(options.steps(), 5);
+  EXPECT_TRUE(options.has_warmup_steps());
+  EXPECT_EQ(options.warmup_steps(), 0);
+  EXPECT_EQ(options.thresholds().at("compare.speedup"), 0.3);
+}
+
+TEST_F(CompareDevicesTest, LeavesTheDefaultsToTheDaemon) {
+  RunVerb({"compare-devices", job_});
+  ASSERT_EQ(data().submitted.size(), 1u);
+  const auto& options = data().submitted[0].study().device_comparison();
+  EXPECT_EQ(options.devices_size(), 0);
+  EXPECT_EQ(options.steps(), 0);
+  EXPECT_FALSE(options.has_warmup_steps());
+}
+
+TEST_F(CompareDevicesTest, ShowsBothAndTheDecision) {
+  const Result result = RunVerb({"compare-devices", job_});
+  EXPECT_THAT(result.out, HasSubstr("cpu     2.5 s"));
+  EXPECT_THAT(result.out, HasSubstr("mps     30.5 ms"));
+  EXPECT_THAT(result.out, HasSubstr("12.5 %"));
+  EXPECT_THAT(result.out, HasSubstr("not told"));
+  EXPECT_THAT(result.out, HasSubstr("3.0 GB"));
+  EXPECT_THAT(result.out,
+              HasSubstr("20 steps each after 3 of warm-up, of the same "
+                        "samples\nDecision: fix the data and the batch first "
+                        "(a step is 10.0 % shorter\\x1b[2J)\n"));
+  EXPECT_THAT(result.out, HasSubstr("Verdict: warn"));
+  daemon_->runbook().study_result.mutable_device_comparison()->set_decision(
+      v1::DEVICE_DECISION_STAY_ON_CPU);
+  data().jobs[0].set_kind(v1::JOB_KIND_DEVICE_COMPARISON);
+  EXPECT_THAT(RunVerb({"show", kId}).out, HasSubstr("Decision: stay on cpu"));
+}
+
+TEST_F(CompareDevicesTest, ForAScript) {
+  const Result result = RunVerb({"compare-devices", job_, "--json"});
+  EXPECT_EQ(result.code, 11);
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["device_comparison"]["decision"], "FIX_DATA");
+}
+
+TEST_F(CompareDevicesTest, RefusesWhatCannotBe) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--devices", "cpu"},
+        {"--devices", "cpu,tpu"},
+        {"--steps", "0"},
+        {"--steps", "1001"},
+        {"--warmup-steps", "-1"},
+        {"--threshold", "compare.speedup"}}) {
+    std::vector<std::string> args = {"compare-devices", job_};
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_EQ(RunVerb(args).code, 2) << more[0] << " " << more[1];
+  }
+  EXPECT_TRUE(data().submitted.empty());
 }
 
 }  // namespace

@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/sweep.h"
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/sweep_jobs.h"
+#include "core/base/limits.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- sweep -------------------------------------------------------------------
 
 using testing::HasSubstr;
 using testing::Not;
@@ -165,6 +180,381 @@ TEST_F(SweepTest, JsonIsAJobALine) {
     EXPECT_EQ(nlohmann::json::parse(line)["id"], kId);
   }
   EXPECT_EQ(count, 2);
+}
+
+// --- sweep batch -------------------------------------------------------------
+
+using testing::HasSubstr;
+using testing::Not;
+
+class SweepBatchTest : public ClientTest {
+ protected:
+  SweepBatchTest() {
+    std::ofstream(folder_ / "job.json")
+        << R"({"model": "org/m", "dataset": {"train": "t.jsonl"}})";
+    std::ofstream(folder_ / "t.jsonl") << "{\"text\": \"a\"}\n";
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+    AddState(kId, v1::JOB_STATE_SUCCEEDED);
+    v1::StudyResult& result = daemon_->runbook().study_result;
+    result.set_verdict(v1::VERDICT_WARN);
+    v1::BatchSweepResult& sweep = *result.mutable_batch_sweep();
+    sweep.set_device("cpu");
+    for (int batch = 1; batch <= 4; batch *= 2) {
+      v1::BatchPoint& point = *sweep.add_points();
+      point.set_batch(batch);
+      point.set_fits(true);
+      point.set_peak_bytes(batch * 1'000'000'000LL);
+      point.set_tokens_per_second(1000 * batch);
+      point.mutable_step_seconds()->set_median(0.5);
+    }
+    v1::BatchPoint& miss = *sweep.add_points();
+    miss.set_batch(8);
+    miss.set_why_not("out of memory, \"really\"\x1b[2J");
+    sweep.set_largest_batch(4);
+    sweep.set_knee_batch(2);
+    sweep.set_job_batch(1);
+  }
+
+  std::string Job() const { return (folder_ / "job.json").string(); }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(folder_ / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  const v1::BatchSweepResult& sweep() {
+    return daemon_->runbook().study_result.batch_sweep();
+  }
+};
+
+TEST_F(SweepBatchTest, ATableAndTheFilesThatWereAskedFor) {
+  const Result shown = RunVerb({"sweep", Job(), "--batch", "--max-batch", "8",
+                                "--sweep-steps", "3", "--memory-limit", "1.5",
+                                "--csv", (folder_ / "b.csv").string()});
+  EXPECT_EQ(shown.code, 11) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("BATCH  TOKENS/S"));
+  EXPECT_THAT(shown.out, HasSubstr("knee"));
+  EXPECT_THAT(shown.out, HasSubstr("largest"));
+  EXPECT_THAT(shown.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(Read("b.csv"), HasSubstr("\n2,true,2000000000,0.5,"));
+  ASSERT_EQ(data().submitted.size(), 1u);
+  const v1::BatchSweepOptions& sent = data().submitted[0].study().batch_sweep();
+  EXPECT_EQ(sent.max_batch(), 8);
+  EXPECT_EQ(sent.steps(), 3);
+  EXPECT_EQ(sent.memory_limit_bytes(), 1.5e9);
+}
+
+TEST_F(SweepBatchTest, ForAScript) {
+  const Result json = RunVerb({"sweep", Job(), "--batch", "--json"});
+  EXPECT_EQ(json.code, 11);
+  EXPECT_EQ(nlohmann::json::parse(json.out)["batch_sweep"]["knee_batch"], 2);
+}
+
+TEST_F(SweepBatchTest, AFileThatCannotBeWrittenLeavesTheResult) {
+  // No file system has such names, which only writing tells.
+  const Result shown = RunVerb({"sweep", Job(), "--batch", "--csv",
+                                (folder_ / std::string(300, 'b')).string()});
+  EXPECT_EQ(shown.code, 2);
+  EXPECT_THAT(shown.out, HasSubstr("BATCH"));
+  EXPECT_THAT(shown.err, HasSubstr(std::string("mpsctl show ") + kId));
+}
+
+TEST_F(SweepBatchTest, OptionsHaveBoundsAndBelongToTheBatchSweep) {
+  EXPECT_NE(RunVerb({"sweep", Job(), "--batch", "--max-batch", "65537"}).code,
+            0);
+  EXPECT_NE(RunVerb({"sweep", Job(), "--csv", "x"}).code, 0);
+  EXPECT_TRUE(data().submitted.empty());
+}
+
+TEST_F(SweepBatchTest, TheTableForAProgram) {
+  const std::string csv = BatchSweepCsv(sweep());
+  EXPECT_THAT(csv, HasSubstr("\n8,false,0,,,,,,,false,\"out of memory, "
+                             "\"\"really\"\"\\x1b[2J\"\n"));
+  for (const char* row : {"batch,", "1,true", "4,true"}) {
+    EXPECT_THAT(csv, HasSubstr(row));
+  }
+}
+
+// --- sweep jobs --------------------------------------------------------------
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Combinations = std::vector<std::vector<std::string>>;
+
+SweepField Read(const std::string& text) {
+  const auto field = ParseSweepField(text);
+  EXPECT_TRUE(field.ok()) << field.status();
+  return field.ok() ? *field : SweepField();
+}
+Choices ChoicesOf(const std::string& text) {
+  return std::get<Choices>(Read(text).values);
+}
+template <typename T>
+std::string ErrorOf(const absl::StatusOr<T>& result) {
+  EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
+  return std::string(result.status().message());
+}
+std::string Error(const std::string& text) {
+  return ErrorOf(ParseSweepField(text));
+}
+std::vector<SweepField> Fields(const std::vector<std::string>& texts) {
+  std::vector<SweepField> fields;
+  for (const std::string& text : texts) fields.push_back(Read(text));
+  return fields;
+}
+Combinations Grid(const std::vector<std::string>& texts) {
+  const auto all = ExpandGrid(Fields(texts));
+  EXPECT_TRUE(all.ok()) << all.status();
+  return all.value_or(Combinations());
+}
+Combinations Drawn(size_t count, const std::vector<std::string>& texts,
+                   int64_t seed = 1) {
+  const auto all = DrawValues(Fields(texts), count, seed);
+  EXPECT_TRUE(all.ok()) << all.status();
+  return all.value_or(Combinations());
+}
+std::string GridError(const std::vector<std::string>& texts) {
+  return ErrorOf(ExpandGrid(Fields(texts)));
+}
+std::string DrawError(size_t count, const std::vector<std::string>& texts) {
+  return ErrorOf(DrawValues(Fields(texts), count, 1));
+}
+std::string Numbers(const std::string& field, int count) {
+  std::vector<int> numbers(count);
+  for (int i = 0; i < count; ++i) numbers[i] = i;
+  return absl::StrCat(field, "=", absl::StrJoin(numbers, ","));
+}
+
+// The first numbers of SplitMix64 with the seed 1234567, as its authors'
+// program prints them.
+TEST(RandomDraw, IsSplitMix64) {
+  RandomDraw draw(1234567);
+  EXPECT_EQ(draw.Bits(), 6457827717110365317u);
+  EXPECT_EQ(draw.Bits(), 3203168211198807973u);
+  EXPECT_EQ(draw.Bits(), 9817491932198370423u);
+}
+
+TEST(RandomDraw, SharesAndNumbersStayWithinTheirBounds) {
+  RandomDraw draw(-1);
+  std::array<int, 3> seen = {};
+  for (int i = 0; i < 3000; ++i) {
+    const double share = draw.Share();
+    EXPECT_GE(share, 0);
+    EXPECT_LT(share, 1);
+    ++seen.at(draw.Below(3));
+  }
+  for (const int count : seen) EXPECT_NEAR(count, 1000, 120);
+  EXPECT_EQ(draw.Below(1), 0);
+}
+
+TEST(ParseSweepField, ValuesBetweenCommas) {
+  EXPECT_EQ(Read("training.learning_rate=1e-4,3e-4").field,
+            "training.learning_rate");
+  EXPECT_THAT(ChoicesOf("training.learning_rate=1e-4,3e-4"),
+              ElementsAre("0.0001", "0.0003"));
+  // What is no JSON is a text.
+  EXPECT_THAT(ChoicesOf("a=linear,\"5\",[1]"),
+              ElementsAre("\"linear\"", "\"5\"", "[1]"));
+  EXPECT_THAT(ChoicesOf("a=x=y,z"), ElementsAre("\"x=y\"", "\"z\""));
+}
+
+TEST(ParseSweepField, CommasOfJsonAreJsons) {
+  EXPECT_THAT(ChoicesOf(R"(a=["q","v"],"all-linear",{"x": [1,2]})"),
+              ElementsAre(R"(["q","v"])", R"("all-linear")", R"({"x":[1,2]})"));
+  EXPECT_THAT(ChoicesOf(R"(a="b,c","d\"e,f")"),
+              ElementsAre(R"("b,c")", R"("d\"e,f")"));
+  EXPECT_THAT(ChoicesOf(R"(a=["x]",1],2)"), ElementsAre(R"(["x]",1])", "2"));
+  EXPECT_THAT(ChoicesOf(R"(a=it"s,b)"), ElementsAre(R"("it\"s")", "\"b\""));
+  // What is not closed stays one text: the job's check says what is wrong.
+  EXPECT_THAT(ChoicesOf("a=[1,2"), ElementsAre("\"[1,2\""));
+}
+
+TEST(ParseSweepField, Ranges) {
+  EXPECT_EQ(std::get<Uniform>(Read("a=uniform(0, 0.1)").values).high, 0.1);
+  EXPECT_EQ(std::get<LogUniform>(Read("a=log(1e-5,1e-3)").values).low, 1e-5);
+  EXPECT_EQ(std::get<Integers>(Read("a=int(-3,7)").values).low, -3);
+  EXPECT_EQ(std::get<Integers>(Read("a=int(4,4)").values).high, 4);
+  // A text that looks like a range is one with quotes.
+  EXPECT_THAT(ChoicesOf("a=\"log(1,2)\""), ElementsAre("\"log(1,2)\""));
+  EXPECT_THAT(ChoicesOf("a=logarithm"), ElementsAre("\"logarithm\""));
+}
+
+TEST(ParseSweepField, SaysWhatWasExpected) {
+  for (const char* text : {"", "job.json", "=1"}) {
+    EXPECT_THAT(Error(text), HasSubstr("expected FIELD=VALUES"));
+  }
+  EXPECT_THAT(Error("a="), HasSubstr("a value is empty"));
+  EXPECT_THAT(Error("a=1,,2"), HasSubstr("a value is empty"));
+  EXPECT_THAT(Error("a=1e-4,0.0001"), HasSubstr("0.0001 twice"));
+  EXPECT_THAT(Error("a=b,\"b\""), HasSubstr("twice"));
+  for (const char* text :
+       {"a=uniform()", "a=uniform(1)", "a=uniform(1,2,3)", "a=uniform(x,2)",
+        "a=uniform(1,1)", "a=uniform(2,1)", "a=uniform(nan,1)",
+        "a=uniform(0,inf)", "a=uniform(-1e308,1e308)"}) {
+    EXPECT_THAT(Error(text), HasSubstr("expected two numbers")) << text;
+  }
+  for (const char* text : {"a=log(1)", "a=log(0,1)", "a=log(-1,1)"}) {
+    EXPECT_THAT(Error(text), HasSubstr("above 0")) << text;
+  }
+  for (const char* text :
+       {"a=int(1.5,2)", "a=int(2,1)", "a=int(0,9223372036854775807)",
+        "a=int(-9223372036854775808,0)"}) {
+    EXPECT_THAT(Error(text), HasSubstr("two integers")) << text;
+  }
+  EXPECT_THAT(Error("a\x1b[2J"), HasSubstr("a\\x1b[2J"));
+}
+
+TEST(ExpandGrid, EveryCombinationTheLastFieldFastest) {
+  EXPECT_THAT(
+      Grid({"training.learning_rate=1e-4,3e-4", "lora.r=8,16,true"}),
+      ElementsAre(ElementsAre("0.0001", "8"), ElementsAre("0.0001", "16"),
+                  ElementsAre("0.0001", "true"), ElementsAre("0.0003", "8"),
+                  ElementsAre("0.0003", "16"), ElementsAre("0.0003", "true")));
+}
+
+TEST(ExpandGrid, IsBounded) {
+  EXPECT_EQ(Grid({Numbers("a", 500)}).size(), 500);
+  EXPECT_THAT(Error(Numbers("a", 501)), HasSubstr("more than 500 values"));
+  EXPECT_THAT(GridError({Numbers("a", 3), Numbers("b", 167)}),
+              HasSubstr("more than 500 combinations"));
+  // 500 to the 16th is beyond every integer.
+  std::vector<std::string> wide;
+  for (int i = 0; i < 16; ++i)
+    wide.push_back(Numbers(absl::StrCat("f", i), 500));
+  EXPECT_THAT(GridError(wide), HasSubstr("more than 500 combinations"));
+  EXPECT_THAT(GridError({"f=uniform(0,1)"}), HasSubstr("no ranges"));
+}
+
+TEST(ExpandGrid, WhatCannotVaryIsRefused) {
+  EXPECT_THAT(GridError({}), HasSubstr("at least one field"));
+  for (const char* field : {"name=1", "dataset=1", "dataset.eval=1"}) {
+    EXPECT_THAT(GridError({field}), HasSubstr("cannot vary")) << field;
+  }
+  EXPECT_THAT(GridError({"lora.r=1", "lora.r=2"}), HasSubstr("named twice"));
+  EXPECT_THAT(GridError({"lora=1", "lora.r=1"}), HasSubstr("a part of"));
+  EXPECT_THAT(GridError({"lora.r=1", "lora=1"}), HasSubstr("a part of"));
+  EXPECT_EQ(Grid({"lora.r=1", "loran=1"}).size(), 1u);
+}
+
+TEST(DrawValues, TheSameSeedIsTheSameOnEveryMachine) {
+  const std::vector<std::string> fields = {
+      "training.learning_rate=log(1e-5,1e-3)", "lora.r=8,16,32",
+      "lora.lora_dropout=uniform(0,0.1)", "training.seed=int(1,100)"};
+  EXPECT_EQ(Drawn(20, fields, 7), Drawn(20, fields, 7));
+  EXPECT_NE(Drawn(20, fields, 7), Drawn(20, fields, 8));
+  // A longer sweep begins with the shorter one's jobs.
+  Combinations longer = Drawn(30, fields, 7);
+  longer.resize(20);
+  EXPECT_EQ(longer, Drawn(20, fields, 7));
+  // SplitMix64 of seed 7 gives these, whatever the platform.
+  EXPECT_EQ(Drawn(2, fields, 7),
+            (Combinations{{"6.021e-05", "8", "0.09008", "4"},
+                          {"8.033e-05", "8", "0.0468", "83"}}));
+}
+
+TEST(DrawValues, LieInTheirRangesAndAreShort) {
+  const Combinations all =
+      Drawn(500, {"a=log(1e-5,1e-3)", "b=uniform(-1,0.1)", "c=int(-2,2)"});
+  ASSERT_EQ(all.size(), 500);
+  int small = 0;
+  std::set<std::string> integers;
+  for (const std::vector<std::string>& one : all) {
+    double a = 0, b = 0;
+    ASSERT_TRUE(absl::SimpleAtod(one[0], &a) && absl::SimpleAtod(one[1], &b));
+    EXPECT_GE(a, 1e-5);
+    EXPECT_LE(a, 1e-3);
+    EXPECT_GE(b, -1);
+    EXPECT_LE(b, 0.1);
+    EXPECT_LT(one[0].size(), 11) << one[0];
+    small += a < 1e-4 ? 1 : 0;
+    integers.insert(one[2]);
+  }
+  // Half of a range in the logarithm is half of the draws.
+  EXPECT_GT(small, 200);
+  EXPECT_LT(small, 300);
+  EXPECT_THAT(integers,
+              testing::UnorderedElementsAre("-2", "-1", "0", "1", "2"));
+}
+
+TEST(DrawValues, NoTwoAreAlike) {
+  const std::vector<std::string> fields = {Numbers("a", 5), Numbers("b", 4)};
+  const Combinations all = Drawn(20, fields);
+  EXPECT_EQ(std::set(all.begin(), all.end()).size(), 20)
+      << "all that there are";
+  EXPECT_THAT(DrawError(21, fields),
+              HasSubstr("no 21 different combinations, only 20"));
+  EXPECT_EQ(Drawn(500, {"a=int(1,500)"}).size(), 500);
+}
+
+TEST(DrawValues, TheCountIsBounded) {
+  for (const size_t count : {0, 501}) {
+    EXPECT_THAT(DrawError(count, {"a=uniform(0,1)"}), HasSubstr("1 to 500"));
+  }
+}
+
+json Spec() {
+  return {{"name", "tiny"},
+          {"model", "org/tiny"},
+          {"dataset", {{"train", "/t.jsonl"}, {"eval", "/e.jsonl"}}},
+          {"training", {{"max_steps", 40}}}};
+}
+absl::StatusOr<std::vector<SweepJob>> Make(
+    const json& spec, const std::vector<std::string>& texts) {
+  return MakeSweepJobs(spec.dump(), "ranks", Fields(texts), Grid(texts));
+}
+
+TEST(MakeSweepJobs, EachIsNamedAndLabelledAfterItsValues) {
+  const auto jobs =
+      Make(Spec(), {"training.learning_rate=1e-4,3e-4", "lora.r=8",
+                    "training.lr_scheduler_type=cosine"});
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ASSERT_EQ(jobs->size(), 2);
+  const json spec = json::parse((*jobs)[1].spec_json);
+  EXPECT_EQ(spec["name"],
+            "tiny learning_rate=0.0003 r=8 lr_scheduler_type=cosine");
+  EXPECT_EQ(spec["training"]["learning_rate"], 3e-4);
+  EXPECT_EQ(spec["training"]["max_steps"], 40);
+  EXPECT_EQ(spec["lora"]["r"], 8);
+  EXPECT_THAT((*jobs)[1].labels,
+              ElementsAre(std::pair("lora.r", "8"), std::pair("sweep", "ranks"),
+                          std::pair("training.learning_rate", "0.0003"),
+                          std::pair("training.lr_scheduler_type", "cosine")));
+  json nameless = Spec();
+  nameless.erase("name");
+  EXPECT_EQ(
+      json::parse(Make(nameless, {"lora.r=4"})->front().spec_json)["name"],
+      "r=4");
+}
+
+TEST(MakeSweepJobs, FieldsOfOneNameKeepTheirPaths) {
+  const auto jobs = Make(Spec(), {"lora.r=4", "training.seed=1", "seed=1"});
+  EXPECT_THAT(ErrorOf(jobs), HasSubstr("(r=4 training.seed=1 seed=1): "));
+}
+
+TEST(MakeSweepJobs, NamesTheFirstThatNoDaemonWouldTake) {
+  EXPECT_THAT(ErrorOf(Make(Spec(), {"lora.r=4,-1,-2"})),
+              HasSubstr("job 2 (r=-1): "));
+  EXPECT_THAT(ErrorOf(Make(Spec(), {"lora.rank=4"})), HasSubstr("lora.rank"));
+  EXPECT_THAT(ErrorOf(Make(Spec(), {"model.x=1"})),
+              HasSubstr("'model' is no object"));
+  EXPECT_THAT(ErrorOf(Make(json{{"modle", 1}}, {"lora.r=1"})),
+              HasSubstr("modle"));
+}
+
+TEST(MakeSweepJobs, HostileValuesStayTextsOfBoundedLength) {
+  const std::vector<std::string> texts = {
+      absl::StrCat("model=\"\\u001b[2J\\n\xe2\x80\xae\",\"",
+                   std::string(4000, 'v'), "\",\xff")};
+  const auto jobs = Make(Spec(), texts);
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  for (const SweepJob& job : *jobs) {
+    const std::string name = json::parse(job.spec_json)["name"];
+    EXPECT_LE(name.size(), limits::kNameBytes);
+    EXPECT_EQ(name.find('\x1b'), std::string::npos);
+    EXPECT_EQ(name.find('\n'), std::string::npos);
+    EXPECT_EQ(name.find("\xe2\x80\xae"), std::string::npos);
+    EXPECT_LE(job.labels.at("model").size(), limits::kJobLabelValueBytes);
+  }
 }
 
 }  // namespace

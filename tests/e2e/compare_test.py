@@ -6,7 +6,7 @@ import json
 
 import harness
 
-# client/exit_code.h
+# client/console.h
 FAILED_JOB, FAIL = 1, 10
 
 

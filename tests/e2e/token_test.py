@@ -15,7 +15,7 @@ import unittest
 import harness
 
 SECRET = re.compile(r"mpsd_[0-9A-Za-z]{49}")
-EXIT_BAD_INPUT, EXIT_OTHER, EXIT_REFUSED = 2, 6, 8  # client/exit_code.h
+EXIT_BAD_INPUT, EXIT_OTHER, EXIT_REFUSED = 2, 6, 8  # client/console.h
 # A whole token (core/base/text_test.cc) that no daemon has made.
 STRANGE = "mpsd_N5koW5aQRRhHl032GjJee5cYPJdrcgBh8hjV9gRy7iX2pmQpa"
 

@@ -5,10 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- kept events -------------------------------------------------------------
 
 using nlohmann::json;
 
@@ -113,6 +118,97 @@ TEST_F(KeptEventsTest, TheLatestOfOtherEventsStay) {
 }
 
 TEST_F(KeptEventsTest, NoEventsAreNone) { EXPECT_TRUE(Finish().empty()); }
+
+// --- file picker -------------------------------------------------------------
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+
+class FilePickerTest : public testing::Test {
+ protected:
+  bool Head(const std::string& path, int64_t size_bytes) {
+    v1::DownloadResponse part;
+    part.mutable_file()->set_path(path);
+    part.mutable_file()->set_size_bytes(size_bytes);
+    return picker_.Accept(part);
+  }
+  bool Data(const std::string& bytes) {
+    v1::DownloadResponse part;
+    part.set_data(bytes);
+    return picker_.Accept(part);
+  }
+
+  std::map<std::string, std::string> files_;
+  FilePicker picker_{files_};
+};
+
+TEST_F(FilePickerTest, KeepsTheFilesOfAPage) {
+  EXPECT_TRUE(Head("confusion_matrix.json", 4));
+  EXPECT_TRUE(Data("[1"));
+  EXPECT_TRUE(Data("]\n"));
+  EXPECT_TRUE(Head("run.json", 2));
+  EXPECT_TRUE(Data("{}"));
+  EXPECT_FALSE(Head("secret.json", 2));
+  EXPECT_FALSE(Data("xx"));
+  EXPECT_THAT(files_, ElementsAre(Pair("confusion_matrix.json", "[1]\n"),
+                                  Pair("run.json", "{}")));
+}
+
+TEST_F(FilePickerTest, LargeFilesAreLeftOut) {
+  EXPECT_FALSE(Head("run.json", (1 << 20) + 1));
+  EXPECT_THAT(files_, IsEmpty());
+}
+
+TEST_F(FilePickerTest, PredictionsEndAfterAWholeLine) {
+  const std::string line(1023, 'x');
+  EXPECT_TRUE(Head("predictions.jsonl", int64_t{1} << 40));
+  int lines = 0;
+  while (Data(line + "\nrest of a")) ++lines;
+  picker_.Cut();
+  const std::string& kept = files_["predictions.jsonl"];
+  EXPECT_LE(kept.size(), size_t{64} << 10);
+  EXPECT_GT(kept.size(), size_t{60} << 10);
+  EXPECT_EQ(kept.back(), '\n');
+}
+
+TEST_F(FilePickerTest, AFileThatBrokeOffIsForgotten) {
+  EXPECT_TRUE(Head("run.json", 9));
+  EXPECT_TRUE(Data("{"));
+  picker_.Drop();
+  EXPECT_THAT(files_, IsEmpty());
+}
+
+// --- proto json --------------------------------------------------------------
+
+using nlohmann::json;
+
+TEST(ProtoJsonTest, HasTheProtosNamesAndNoZeros) {
+  v1::JobEvent event;
+  event.mutable_time()->set_seconds(1767323045);
+  event.mutable_progress()->set_step(int64_t{1} << 60);
+  event.mutable_progress()->set_learning_rate(0.25);
+  EXPECT_EQ(
+      json::parse(ProtoJson(event)),
+      json({{"time", "2026-01-02T03:04:05Z"},
+            {"progress",
+             {{"step", "1152921504606846976"}, {"learning_rate", 0.25}}}}));
+}
+
+TEST(ProtoJsonTest, NumbersThatAreNotFiniteAreTexts) {
+  v1::Evaluated evaluated;
+  evaluated.set_eval_loss(std::numeric_limits<double>::quiet_NaN());
+  (*evaluated.mutable_metrics())["a"] =
+      -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(json::parse(ProtoJson(evaluated)),
+            json({{"eval_loss", "NaN"}, {"metrics", {{"a", "-Infinity"}}}}));
+}
+
+TEST(ProtoJsonTest, ATimeWithoutJsonLosesItsMessageAlone) {
+  v1::JobEvent event;
+  event.mutable_time()->set_seconds(std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(json::parse(ProtoJson(event)), json::object());
+}
 
 }  // namespace
 }  // namespace mpsd::client

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/text/format.h"
 
+#include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "client/text/json.h"
+#include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {
 namespace {
+
+// --- format ------------------------------------------------------------------
 
 TEST(FormatTest, States) {
   EXPECT_EQ(StateName(v1::JOB_STATE_QUEUED), "QUEUED");
@@ -94,6 +104,254 @@ TEST(FormatTest, NothingSteersTheTerminal) {
   EXPECT_EQ(Printable("\u009b\u202e\xff"), "\\u009b\\u202e\\xff");
   EXPECT_EQ(PrintableLines("a\nb\x07"), "a\n    b\\x07");
   EXPECT_EQ(Printable("naïve"), "naïve");
+}
+
+// --- when --------------------------------------------------------------------
+
+const absl::Time kNow = absl::FromUnixSeconds(1767323045);  // 2026-01-02 03:04
+const absl::TimeZone kZone = absl::FixedTimeZone(3600);
+
+TEST(ParseWhen, ReadsSpansAndDates) {
+  const absl::Time day =
+      absl::FromCivil(absl::CivilSecond(2026, 1, 31, 0, 0, 0), kZone);
+  for (const auto& [text, time] :
+       std::vector<std::pair<std::string, absl::Time>>{
+           {"0m", kNow},
+           {"30m", kNow - absl::Minutes(30)},
+           {"12h", kNow - absl::Hours(12)},
+           {"7d", kNow - absl::Hours(24 * 7)},
+           {"2w", kNow - absl::Hours(24 * 14)},
+           {"2026-01-31", day},
+           {"2026-01-31 18:00", day + absl::Hours(18)},
+           {"2026-01-31T18:00", day + absl::Hours(18)},
+           {"2026-01-31T18:00:05", day + absl::Hours(18) + absl::Seconds(5)},
+           {"2026-01-31T18:00:05Z", day + absl::Hours(19) + absl::Seconds(5)},
+           {"2026-01-31T18:00:05.5+01:00",
+            day + absl::Hours(18) + absl::Milliseconds(5500)}}) {
+    const auto read = ParseWhen(text, kNow, kZone);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, time) << text;
+  }
+}
+
+TEST(ParseWhen, RefusesOtherText) {
+  for (const char* text :
+       {"", "d", "7", "7y", "-7d", "1000000d", "99999999999999999999d", "+1d",
+        "soon", "2026-13-01", "2026-01-31 25:00", "7 d", "\x1b[2J"}) {
+    const auto read = ParseWhen(text, kNow, kZone);
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(read.status().message().find('\x1b'), std::string::npos);
+  }
+}
+
+// --- bar ---------------------------------------------------------------------
+
+constexpr double kLargest = std::numeric_limits<double>::max();
+
+struct Case {
+  std::vector<double> values;
+  int columns;
+  const char* blocks;
+  const char* plain;
+};
+
+TEST(BarTest, FillsWithProgress) {
+  EXPECT_EQ(Bar(0, 4, "x", 17, true), "  0% ────────── x");
+  EXPECT_EQ(Bar(1, 4, "x", 17, true), " 25% ━━──────── x");
+  EXPECT_EQ(Bar(4, 4, "x", 17, true), "100% ━━━━━━━━━━ x");
+  EXPECT_EQ(Bar(9, 4, "x", 17, true), "100% ━━━━━━━━━━ x");
+  EXPECT_EQ(Bar(1, 4, "x", 17, false), " 25% ##-------- x");
+}
+
+TEST(BarTest, NothingToDoIsNoProgress) {
+  EXPECT_EQ(Bar(0, 0, "x", 17, true), "  0% ────────── x");
+}
+
+TEST(BarTest, GivesWayToTheText) {
+  EXPECT_EQ(Bar(1, 4, "0123456789", 20, true), " 25% 0123456789");
+  EXPECT_EQ(Bar(1, 4, "0123456789", 10, true), " 25% 0123…");
+}
+
+TEST(BarTest, NeverWiderThanTheScreen) {
+  for (int columns = 1; columns < 120; ++columns) {
+    EXPECT_LE(Width(Bar(3, 7, "step 3/7  loss 1.0", columns, true)), columns);
+  }
+}
+
+TEST(SparklineTest, Golden) {
+  const Case cases[] = {
+      {{}, 9, "", ""},
+      {{3}, 9, "▅", "="},
+      {{2, 2, 2}, 9, "▅▅▅", "==="},
+      {{0, 1, 2, 3, 4, 5, 6, 7}, 9, "▁▂▃▄▅▆▇█", "_.:-=+*#"},
+      {{9, 9, 9, 2, 1}, 2, "█▁", "#_"},
+      {{9, 2, 1}, 0, "", ""},
+      {{9, 2, 1}, -5, "", ""},
+      {{-kLargest, 0, kLargest}, 9, "▁▅█", "_=#"},
+      {{1, NAN, 2, INFINITY, 1}, 9, "▁ █ ▁", "_ # _"},
+      {{NAN, -INFINITY}, 9, "  ", "  "},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(Sparkline(c.values, c.columns, true), c.blocks);
+    EXPECT_EQ(Sparkline(c.values, c.columns, false), c.plain);
+  }
+}
+
+// --- csv ---------------------------------------------------------------------
+
+using Json = nlohmann::ordered_json;
+
+TEST(CsvLine, WritesEachKindOfValue) {
+  EXPECT_EQ(CsvLine({}), "\r\n");
+  EXPECT_EQ(CsvLine({"a", 1, -2.5, nullptr, true, ""}), "a,1,-2.5,,true,\r\n");
+  EXPECT_EQ(CsvLine({Json{{"k", "v"}}, Json::array({"a", "b"})}),
+            "\"{\"\"k\"\":\"\"v\"\"}\",\"[\"\"a\"\",\"\"b\"\"]\"\r\n");
+}
+
+TEST(CsvLine, QuotesWhatDividesFields) {
+  EXPECT_EQ(CsvLine({"a,b", "say \"x\"", "two\nlines", "ünï"}),
+            "\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",ünï\r\n");
+}
+
+TEST(CsvLine, NoNameIsAFormulaOrSteersATerminal) {
+  EXPECT_EQ(CsvLine({"=1+1", "+1", "-1", "@x", "\tx", "a=b", -1}),
+            "'=1+1,'+1,'-1,'@x,'\tx,a=b,-1\r\n");
+  EXPECT_EQ(CsvLine({"\x1b[2J", "a\rb", "\xff"}), "\\x1b[2J,a\\rb,\\xff\r\n");
+}
+
+// --- table -------------------------------------------------------------------
+
+std::string Printed(const Table& table, int columns) {
+  std::ostringstream out;
+  table.Print(out, columns);
+  return out.str();
+}
+
+TEST(TableTest, ColumnsFitTheirWidestCell) {
+  Table table({"ID", "STATE", "NAME"});
+  table.Add({"1", "RUNNING", "naïve"});
+  table.Add({"22", "-", "x"});
+  EXPECT_EQ(Printed(table, 0),
+            "ID  STATE    NAME\n"
+            "1   RUNNING  naïve\n"
+            "22  -        x\n");
+}
+
+TEST(TableTest, LongLinesAreCut) {
+  Table table({"ID", "NAME"});
+  table.Add({"1", "a long name"});
+  EXPECT_EQ(Printed(table, 8),
+            "ID  NAME\n"
+            "1   a l…\n");
+}
+
+TEST(TableTest, WidthCountsCharactersNotBytes) {
+  Table table({"A", "B"});
+  table.Add({"ïïï", "1"});
+  table.Add({"abc", "2"});
+  EXPECT_EQ(Printed(table, 0), "A    B\nïïï  1\nabc  2\n");
+}
+
+// --- json --------------------------------------------------------------------
+
+TEST(JsonTest, EveryFieldOfAJobIsThere) {
+  v1::Job job;
+  const auto json = ToJson(job);
+  const auto& type = *v1::Job::descriptor();
+  EXPECT_EQ(static_cast<int>(json.size()), type.field_count());
+  EXPECT_EQ(json.begin().key(), "id");
+  EXPECT_TRUE(json["state"].is_null());
+  EXPECT_TRUE(json["progress"].is_null());
+  EXPECT_TRUE(json["eval_loss_before"].is_null());
+  EXPECT_EQ(json["priority"], 0);
+}
+
+TEST(JsonTest, EveryFieldOfAStepIsThere) {
+  v1::Job job;
+  job.mutable_progress()->mutable_memory();
+  const auto json = ToJson(job)["progress"];
+  EXPECT_EQ(static_cast<int>(json.size()),
+            v1::Progress::descriptor()->field_count());
+  EXPECT_EQ(static_cast<int>(json["memory"].size()),
+            v1::DeviceMemory::descriptor()->field_count());
+}
+
+TEST(JsonTest, Values) {
+  v1::Job job;
+  job.set_id("J");
+  job.set_state(v1::JOB_STATE_QUEUED);
+  (*job.mutable_labels())["team"] = "nlp";
+  job.mutable_create_time()->set_seconds(1767323045);
+  job.mutable_create_time()->set_nanos(250'000'000);
+  job.mutable_progress()->set_tokens(1LL << 40);
+  job.set_queue_position(0);
+  job.set_spec_json(R"({"model": "m", "lora": {"r": 4}})");
+  const auto json = ToJson(job);
+  EXPECT_EQ(json["state"], "QUEUED");
+  EXPECT_EQ(json["labels"].dump(), R"({"team":"nlp"})");
+  EXPECT_EQ(json["create_time"], "2026-01-02T03:04:05.25Z");
+  EXPECT_EQ(json["progress"]["tokens"], 1LL << 40);
+  EXPECT_EQ(json["queue_position"], 0);
+  EXPECT_EQ(json["spec"]["lora"]["r"], 4);
+  EXPECT_FALSE(json.contains("spec_json"));
+}
+
+TEST(JsonTest, OfAOneofTheOneThatIsSet) {
+  v1::JobEvent event;
+  event.set_sequence(7);
+  event.mutable_evaluated()->set_eval_loss(0.5);
+  EXPECT_EQ(ToJson(event).dump(), R"({"sequence":7,"time":null,)"
+                                  R"("evaluated":{"step":0,"eval_loss":0.5,)"
+                                  R"("metrics":{}}})");
+}
+
+TEST(JsonTest, WhatAJobReached) {
+  v1::Job job;
+  for (const char* name : {"f1", "accuracy", "z", "b"}) {
+    (*job.mutable_metrics())[name] = 0.5;
+  }
+  job.mutable_best_evaluation()->set_step(4);
+  job.set_output_kind(v1::OUTPUT_KIND_MODEL);
+  job.set_confusion_matrix_json(R"({"labels": ["a"], "matrix": [[3]]})");
+  const auto json = ToJson(job);
+  EXPECT_EQ(json["metrics"].dump(),
+            R"({"accuracy":0.5,"b":0.5,"f1":0.5,"z":0.5})");
+  EXPECT_EQ(json["best_evaluation"]["step"], 4);
+  EXPECT_EQ(json["output_kind"], "MODEL");
+  EXPECT_EQ(json["confusion_matrix"]["matrix"][0][0], 3);
+  EXPECT_TRUE(ToJson(v1::Job())["confusion_matrix"].is_null());
+}
+
+TEST(JsonTest, ListsOfMessages) {
+  v1::CheckpointsResponse response;
+  response.add_checkpoints()->set_step(5);
+  const auto json = ToJson(response);
+  ASSERT_EQ(json["checkpoints"].size(), 1u);
+  EXPECT_EQ(json["checkpoints"][0]["step"], 5);
+}
+
+TEST(JsonTest, ListsOfNumbersAreNumbers) {
+  google::protobuf::FileDescriptorSet files;
+  google::protobuf::FileDescriptorProto& file = *files.add_file();
+  file.add_public_dependency(4);
+  file.add_public_dependency(1 << 30);
+  EXPECT_EQ(ToJson(file)["public_dependency"].dump(), "[4,1073741824]");
+  file.add_dependency("\"linear\"");
+  EXPECT_EQ(ToJson(files)["file"][0]["dependency"].dump(), R"(["\"linear\""])");
+}
+
+TEST(JsonTest, NonFiniteNumbersAreNull) {
+  v1::Evaluated evaluated;
+  evaluated.set_eval_loss(std::nan(""));
+  (*evaluated.mutable_metrics())["pearson"] = std::nan("");
+  EXPECT_EQ(ToJson(evaluated).dump(),
+            R"({"step":0,"eval_loss":null,"metrics":{"pearson":null}})");
+}
+
+TEST(JsonTest, AStateOfANewerDaemonHasNoName) {
+  v1::StateChanged state;
+  state.set_state(static_cast<v1::JobState>(99));
+  EXPECT_NO_THROW(ToJson(state).dump());
 }
 
 }  // namespace

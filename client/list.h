@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_LIST_H_
+#define MPSD_CLIENT_LIST_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "client/command_line.h"
+#include "client/console.h"
+#include "mpsd/v1/jobs.pb.h"
+
+namespace mpsd::client {
+
+// A job for a row.
+struct ListRow {
+  ListRow(const v1::Job& job, absl::Time now);
+
+  const v1::Job& job;
+  nlohmann::ordered_json json;  // as --json has it
+  absl::Time now;
+};
+
+// A column of `mpsctl list`: a field of a job as `--json` names it, those of a
+// message, of labels or of metrics behind a point ("progress.loss",
+// "labels.team", "metrics.f1"), or one of the short names "step", "loss",
+// "eval_loss" and "age".
+class ListColumn {
+ public:
+  // InvalidArgument, naming the text and what it may be, for no column.
+  static absl::StatusOr<ListColumn> Parse(const std::string& name);
+  // Each name but those of labels and metrics, which have any.
+  static std::vector<std::string> Names();
+
+  const std::string& name() const { return name_; }
+  std::string heading() const;  // of a table
+  // What a person reads; "-" for a job without a value.
+  std::string Cell(const ListRow& row, absl::TimeZone zone) const;
+  // What a program reads; null for a job without a value.
+  nlohmann::ordered_json Value(const ListRow& row) const;
+
+ private:
+  explicit ListColumn(std::string name) : name_(std::move(name)) {}
+
+  std::string name_;
+};
+
+// What a person reads of a value of ToJson, by the name of its field; "" for
+// none.
+std::string FieldText(const std::string& field,
+                      const nlohmann::ordered_json& value, absl::TimeZone zone);
+
+// Those of the names, which commas divide.
+absl::StatusOr<std::vector<ListColumn>> ParseColumns(const std::string& names);
+
+inline constexpr char kTrainLoss[] = "train_loss";
+
+// One word of `mpsctl list --sort`: "name" for A first, "-name" for Z first;
+// "accuracy" for the best first, "-accuracy" for the worst.
+struct SortKey {
+  v1::JobOrder order = v1::JOB_ORDER_CREATE_TIME;
+  bool ascending = false;
+  // A metric of the last evaluation, or kTrainLoss, by which the daemon does
+  // not sort; "": by `order`.
+  std::string metric = {};
+
+  bool operator==(const SortKey&) const = default;
+};
+
+// "create_time", "name", "accuracy" …: what a list can be sorted by, besides
+// "metrics." and any name.
+std::vector<std::string> SortNames();
+
+// The keys of "-eval_loss,name". InvalidArgument, naming the word and what it
+// may be, for another one.
+absl::StatusOr<std::vector<SortKey>> ParseSort(const std::string& words);
+
+// Whether the key puts both jobs in one place.
+bool AreEqual(const v1::Job& a, const v1::Job& b, const SortKey& key);
+
+// Whether `a` comes before `b`; without keys, whether it was made later.
+bool ComesBefore(const v1::Job& a, const v1::Job& b,
+                 absl::Span<const SortKey> keys);
+
+// Sorts by the keys, the first of which counts most; jobs without a value come
+// last, and jobs that are equal in all keep their order.
+void SortBy(absl::Span<const SortKey> keys, std::vector<v1::Job>& jobs);
+
+// The options by which a verb names many jobs.
+struct JobFilter {
+  std::vector<std::string> states;
+  std::string owner;
+  std::vector<std::string> job_labels;
+  std::vector<std::string> tags;
+  std::string since, until, ended_since, ended_until;
+  std::string text;
+  std::string model;
+  bool pinned = false;
+  bool held = false;
+
+  bool operator==(const JobFilter&) const = default;
+};
+
+// `filter` must outlive the parse.
+void AddJobFilter(Command* verb, JobFilter* filter);
+
+// Sets the fields that filter in `request`. InvalidArgument names the option.
+absl::Status FillFilter(const JobFilter& filter, const Terminal& terminal,
+                        v1::ListJobsRequest& request);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_LIST_H_

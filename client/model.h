@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_MODEL_H_
+#define MPSD_CLIENT_MODEL_H_
+
+#include <grpcpp/support/status.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/command_line.h"
+#include "client/console.h"
+#include "client/hash_files.h"
+#include "client/verbs.h"
+#include "mpsd/v1/models.pb.h"
+
+namespace mpsd::client {
+
+// What to do about a Submit of this spec that ended with `status`: how to send
+// the model, where it is a folder of this machine that the daemon cannot read.
+// "" for any other error.
+std::string ModelAdvice(const std::string& spec_json,
+                        const grpc::Status& status);
+
+// What a pushed folder is called where the user does not say: the id of a
+// snapshot in a Hugging Face cache, else the folder's name.
+std::string ModelNameOf(const std::filesystem::path& folder);
+
+// Each function adds its verb below `mpsctl model`, as those of verbs.h do.
+// Defined in <function without Add>.cc.
+void AddModelPush(Command& model, Action* action);
+void AddModelPull(Command& model, Action* action);
+void AddModelList(Command& model, Action* action);
+void AddModelRemove(Command& model, Action* action);
+
+// "270.1 MB, llama, 134,515,008 parameters, for CAUSAL_LM and SEQ_CLS".
+std::string ModelText(const v1::Model& model);
+// "LoRA takes 1.2 GB at least, and this machine has it"; "" where it is not
+// known.
+std::string FitText(const v1::Model& model);
+
+// A model's folder of this machine that can be sent.
+struct LocalModel {
+  std::vector<LocalFile> files;  // without their hashes
+  // What else lies in the folder, and mpsd never reads.
+  std::vector<std::string> left_out;
+};
+
+// Looks at the folder as mpsd will (spec::ReadModelFolder), so that nothing is
+// sent that it would refuse. Links are followed: a snapshot of a Hugging Face
+// cache consists of them. InvalidArgument and NotFound name the file and what
+// to do.
+absl::StatusOr<LocalModel> ReadLocalModel(const std::filesystem::path& folder);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_MODEL_H_
