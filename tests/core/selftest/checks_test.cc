@@ -154,7 +154,7 @@ NetworkTrial OffBy(double error, int64_t dims, int* references) {
   return trial;
 }
 
-double ErrorOf(const Check& check) {
+double ErrorOn(const Check& check) {
   const auto device = *device::OpenCpu();
   return check.error(*device);
 }
@@ -168,7 +168,7 @@ TEST(NetworkCheckTest, BothDtypesShareOneReference) {
   EXPECT_EQ(checks[0].tolerance, kNetworkFloatTolerance);
   EXPECT_EQ(checks[1].shape, "2, bfloat16");
   EXPECT_EQ(checks[1].tolerance, kNetworkBfloat16Tolerance);
-  for (const Check& check : checks) EXPECT_NEAR(ErrorOf(check), 0.5, 1e-6);
+  for (const Check& check : checks) EXPECT_NEAR(ErrorOn(check), 0.5, 1e-6);
   EXPECT_EQ(references, 1);
 }
 
@@ -176,8 +176,8 @@ TEST(NetworkCheckTest, SumsOverTokensMayBeAddedInBf16) {
   int references = 0;
   std::vector<Check> checks;
   AddNetwork(OffBy(0.5, 1, &references), checks);
-  EXPECT_NEAR(ErrorOf(checks[0]), 0.5, 1e-6);
-  EXPECT_NEAR(ErrorOf(checks[1]), 0.5 / kSumsInBfloat16, 1e-6);
+  EXPECT_NEAR(ErrorOn(checks[0]), 0.5, 1e-6);
+  EXPECT_NEAR(ErrorOn(checks[1]), 0.5 / kSumsInBfloat16, 1e-6);
 }
 
 // The gradient of a key's bias: nothing but rounding, whose sign says nothing.
@@ -189,7 +189,7 @@ TEST(NetworkCheckTest, WhatIsZeroButForRoundingIsHeldToTheLargest) {
     };
     std::vector<Check> checks;
     AddNetwork(trial, checks);
-    return ErrorOf(checks[0]);
+    return ErrorOn(checks[0]);
   };
   EXPECT_LE(error(1e-9, -1e-9), 1e-8);
   EXPECT_NEAR(error(1e-9, 0.5), 0.5, 1e-6);
@@ -208,7 +208,7 @@ TEST(NetworkCheckTest, TheBestAttemptCounts) {
     };
     std::vector<Check> checks;
     AddNetwork(trial, checks);
-    EXPECT_NEAR(ErrorOf(checks[0]), attempts == 1 ? 1 : 0, 1e-6);
+    EXPECT_NEAR(ErrorOn(checks[0]), attempts == 1 ? 1 : 0, 1e-6);
     EXPECT_EQ(calls, std::min(attempts, 2));
   }
 }
