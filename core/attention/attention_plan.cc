@@ -109,7 +109,7 @@ at::Tensor AttentionPlan::Join(const at::Tensor& q, const at::Tensor& k) const {
 
 AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
                             bool by_position, const HeadShape& shape,
-                            const Options& options, KeptBand* band) {
+                            const Options& options, BandMasks* bands) {
   base::CheckLess(0, layout.length, "tokens of a row");
   AttentionPlan plan;
   plan.rows = layout.rows;
@@ -124,9 +124,9 @@ AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
   }
   ChooseKernels(shape, options, plan);
   if (plan.forward == PlannedKernel::kBlocked) {
-    PlanBlocks(layout, shape, options, band, plan);
+    PlanBlocks(layout, shape, options, bands, plan);
   } else if (plan.backward == PlannedKernel::kBlocked) {
-    PlanBlocks(layout, EachWithKeys(shape), options, band, plan);
+    PlanBlocks(layout, EachWithKeys(shape), options, bands, plan);
   }
   if (plan.forward == PlannedKernel::kFlashCuda && !plan.segments.empty()) {
     plan.segment_starts = StartsOf(plan.segments, layout.device);

@@ -81,10 +81,10 @@ struct AttentionPlan {
 // The backend stands for Traits::fused_attention (kNone, kByRow, kByToken), and
 // the CPU's fp32 backward for Traits::slow_attention_backward. The blocks of
 // that backward are those of EachWithKeys(shape). `window` is that of
-// AttentionMask. `band` keeps a mask for later plans; null: none is kept.
+// AttentionMask. `bands` keeps masks for later plans; null: none are kept.
 AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
                             bool by_position, const HeadShape& shape,
-                            const Options& options, KeptBand* band = nullptr);
+                            const Options& options, BandMasks* bands = nullptr);
 
 }  // namespace mpsd::attention
 

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "core/base/check.h"
@@ -29,16 +30,29 @@ at::Tensor CornerOf(const at::Tensor& band, int64_t count, int64_t keys) {
   return before > 0 ? rows.narrow(1, before, keys) : rows;
 }
 
-at::Tensor KeptBand::Get(int64_t count, int64_t keys, int64_t window,
-                         const at::TensorOptions& options) {
-  if (mask_.defined() && mask_.size(0) == count && mask_.size(1) == keys &&
-      window_ == window) {
-    return mask_;
+at::Tensor BandMasks::Get(int64_t count, int64_t keys, int64_t window,
+                          const at::TensorOptions& options) {
+  const auto known =
+      std::find_if(bands_.begin(), bands_.end(), [&](const Band& b) {
+        return b.count == count && b.keys == keys && b.window == window;
+      });
+  if (known != bands_.end()) {
+    bands_.splice(bands_.begin(), bands_, known);
+    return bands_.front().mask;
   }
-  mask_.reset();  // before the new one exists: never both
-  mask_ = BandMask(count, keys, window, options);
-  window_ = window;
-  return mask_;
+  // Room is made before the new mask exists: the bound holds at every moment.
+  const auto coming =
+      count * keys * static_cast<int64_t>(options.dtype().itemsize());
+  while (!bands_.empty() && bytes() + coming > kKept) bands_.pop_back();
+  bands_.push_front(
+      {count, keys, window, BandMask(count, keys, window, options)});
+  return bands_.front().mask;
+}
+
+int64_t BandMasks::bytes() const {
+  int64_t sum = 0;
+  for (const Band& b : bands_) sum += static_cast<int64_t>(b.mask.nbytes());
+  return sum;
 }
 
 }  // namespace mpsd::attention

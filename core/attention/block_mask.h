@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <list>
 
 namespace mpsd::attention {
 
@@ -20,16 +21,24 @@ at::Tensor BandMask(int64_t count, int64_t keys, int64_t window,
 // The lower right corner [count, keys] of a BandMask; a view.
 at::Tensor CornerOf(const at::Tensor& band, int64_t count, int64_t keys);
 
-// Keeps the BandMask that was asked for last, from micro-batch to micro-batch
-// and from step to step. All calls give the same dtype and device.
-class KeptBand {
+// Keeps the BandMasks that were asked for, from micro-batch to micro-batch and
+// from step to step: always the latest, and earlier ones while all together
+// take kKept bytes or less. All calls give the same dtype and device.
+class BandMasks {
  public:
+  static constexpr int64_t kKept = int64_t{64} << 20;
+
   at::Tensor Get(int64_t count, int64_t keys, int64_t window,
                  const at::TensorOptions& options);
 
+  int64_t bytes() const;
+
  private:
-  int64_t window_ = 0;
-  at::Tensor mask_;  // [count, keys]; undefined: none yet
+  struct Band {
+    int64_t count, keys, window;
+    at::Tensor mask;
+  };
+  std::list<Band> bands_;  // the most recently used first
 };
 
 }  // namespace mpsd::attention

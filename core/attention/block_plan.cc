@@ -74,7 +74,7 @@ at::Tensor MaskOf(const AttentionPlan& plan, const QueryBlock& block) {
 }
 
 void PlanBlocks(const TokenLayout& layout, const HeadShape& shape,
-                const Options& options, KeptBand* band, AttentionPlan& plan) {
+                const Options& options, BandMasks* bands, AttentionPlan& plan) {
   const int64_t count = spec::QueriesPerBlock(
       plan.rows, shape.heads, plan.length, options.traits.cached_pieces);
   base::CheckLess(0, count, "queries of a block");
@@ -82,9 +82,9 @@ void PlanBlocks(const TokenLayout& layout, const HeadShape& shape,
   const int64_t group = shape.heads / shape.kv_heads;
   const at::TensorOptions numbers =
       at::device(layout.device).dtype(options.dtype);
-  KeptBand none;
+  BandMasks none;
   plan.zero = at::zeros({}, numbers);
-  plan.band = (band == nullptr ? none : *band)
+  plan.band = (bands == nullptr ? none : *bands)
                   .Get(count, WidestKeys(plan, count), plan.window, numbers);
   plan.segment_ids = layout.segment_ids;
   int64_t cells = 0;

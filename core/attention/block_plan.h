@@ -13,13 +13,13 @@ namespace mpsd::attention {
 
 // Fills in the plan's blocks, band, zero and segment_ids, for
 // blocked_attention.h. Without segments one band masks all blocks: it comes
-// from `band`, or is made anew where `band` is null. Two cases need a mask a
+// from `bands`, or is made anew where `bands` is null. Two cases need a mask a
 // block: segments, and GEMMs that add the mask on their way (MPS). Such masks
 // are kept while all together stay within spec::kMostKeptMasks. Beyond that
 // bound a segment's mask is made at each use, and a GEMM's mask is replaced by
 // a view of the band that a separate pass adds.
 void PlanBlocks(const TokenLayout& layout, const HeadShape& shape,
-                const Options& options, KeptBand* band, AttentionPlan& plan);
+                const Options& options, BandMasks* bands, AttentionPlan& plan);
 
 // The mask of a block of the plan, kept or made now: QueryBlock::mask says its
 // shape.

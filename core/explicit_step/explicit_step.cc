@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -68,6 +70,24 @@ void ExplicitStep::End() {
   pack_.CollectGradients();
 }
 
+int64_t ExplicitStep::Context::bytes() const {
+  std::map<const void*, size_t> storages;
+  const auto add = [&storages](const at::Tensor& t) {
+    if (t.defined()) storages[t.storage().data()] = t.storage().nbytes();
+  };
+  for (const at::Tensor& t :
+       {rope.cos, rope.sin, rope.rotation, rope.signed_sin, places}) {
+    add(t);
+  }
+  for (const auto& [window, plan] : plans) {
+    add(plan.band);
+    for (const attention::QueryBlock& block : plan.blocks) add(block.mask);
+  }
+  int64_t sum = 0;
+  for (const auto& [data, size] : storages) sum += static_cast<int64_t>(size);
+  return sum;
+}
+
 std::shared_ptr<const ExplicitStep::Context> ExplicitStep::ContextOf(
     const model::DecoderInputs& inputs) {
   // A packed micro-batch has its own segments, hence its own positions and
@@ -77,14 +97,24 @@ std::shared_ptr<const ExplicitStep::Context> ExplicitStep::ContextOf(
   }
   const int64_t rows = inputs.input_ids.size(0);
   const int64_t length = inputs.input_ids.size(1);
-  const bool draws = pack_.draws();
-  if (kept_.context == nullptr || kept_.rows != rows ||
-      kept_.length != length || kept_.draws != draws) {
-    kept_ = {};  // before the new one exists: never both
-    kept_ = {rows, length, draws,
-             std::make_shared<Context>(MakeContext(inputs))};
+  const auto known = std::find_if(
+      contexts_.begin(), contexts_.end(), [&](const KeptContext& kept) {
+        return kept.rows == rows && kept.length == length &&
+               kept.draws == pack_.draws();
+      });
+  if (known != contexts_.end()) {
+    contexts_.splice(contexts_.begin(), contexts_, known);
+    return contexts_.front().context;
   }
-  return kept_.context;
+  // From the latest on; what no longer fits goes.
+  int64_t bytes = 0;
+  for (auto it = contexts_.begin(); it != contexts_.end();) {
+    bytes += it->context->bytes();
+    it = bytes > kKeptBytes ? contexts_.erase(it) : std::next(it);
+  }
+  contexts_.push_front({rows, length, pack_.draws(),
+                        std::make_shared<Context>(MakeContext(inputs))});
+  return contexts_.front().context;
 }
 
 ExplicitStep::Context ExplicitStep::MakeContext(
@@ -121,7 +151,7 @@ ExplicitStep::Context ExplicitStep::MakeContext(
   for (const auto& layer : layers_) {
     if (context.plans.contains(layer->window)) continue;
     context.plans[layer->window] = attention::PlanAttention(
-        inputs.layout(), layer->window, by_position, shape_, options_, &band_);
+        inputs.layout(), layer->window, by_position, shape_, options_, &bands_);
   }
   return context;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <utility>
@@ -33,7 +34,8 @@ namespace mpsd::explicit_step {
 //
 // One layer is AttentionBlock, then MlpBlock, whose headers have the formulas;
 // head.h has the loss. Rotations and masks depend on the rows' shape alone and
-// are kept from step to step, those of the latest shape.
+// are kept from step to step: those of the latest shape always, those of
+// earlier shapes while they take kKeptBytes together or less.
 class ExplicitStep {
  public:
   // FailedPrecondition, with the reason, where `trained` has weights of the
@@ -43,6 +45,8 @@ class ExplicitStep {
   static absl::StatusOr<std::unique_ptr<ExplicitStep>> Create(
       const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
       const Options& options);
+
+  static constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
   // What the backward recomputes, from the next Add on. Starts as
   // options.recompute.
@@ -83,11 +87,11 @@ class ExplicitStep {
     // the row of the activations that has this token. Undefined: row by row.
     at::Tensor places;
     std::map<int64_t, attention::AttentionPlan> plans;  // by window
+    int64_t bytes() const;
   };
-  // The latest shape that was not packed; a null context: none yet.
   struct KeptContext {
-    int64_t rows = 0, length = 0;
-    bool draws = false;
+    int64_t rows, length;
+    bool draws;
     std::shared_ptr<const Context> context;
   };
 
@@ -117,8 +121,8 @@ class ExplicitStep {
   bool begun_ = false;  // from Begin to End
   spec::Recompute recompute_;
   std::function<void()> commit_;
-  attention::KeptBand band_;
-  KeptContext kept_;
+  attention::BandMasks bands_;
+  std::list<KeptContext> contexts_;  // the most recently used first
   attention::AttentionRan attention_;
 };
 

@@ -383,9 +383,10 @@ TEST(BlockPlanTest, FewMasksGoIntoProducts) {
   const TokenLayout layout = Rows(2, 600);
   for (const int64_t window : {0, 200}) {
     for (const int64_t group : {1, 2}) {
+      BandMasks bands;
       const HeadShape shape{64, 64 / group, 4};
       const AttentionPlan plan =
-          PlanAttention(layout, window, false, shape, Mps());
+          PlanAttention(layout, window, false, shape, Mps(), &bands);
       ASSERT_GT(plan.blocks.size(), 1u);
       ASSERT_NE(plan.blocks.back().count, plan.blocks.front().count);
       for (const QueryBlock& b : plan.blocks) {
@@ -394,19 +395,22 @@ TEST(BlockPlanTest, FewMasksGoIntoProducts) {
         EXPECT_TRUE(at::equal(
             b.mask, HiddenOf(layout, b, window).repeat_interleave(group, 1)));
       }
+      EXPECT_EQ(bands.bytes(), plan.band.nbytes());
     }
   }
 }
 
 // A head of 16,384 tokens has more of them than are kept.
 TEST(BlockPlanTest, ManyMasksAreViewsOfOneBand) {
+  BandMasks bands;
   const AttentionPlan plan =
-      PlanAttention(Rows(1, 16384), 0, false, {2, 1, 4}, Mps());
+      PlanAttention(Rows(1, 16384), 0, false, {2, 1, 4}, Mps(), &bands);
   ASSERT_GT(plan.blocks.size(), 1u);
   for (const QueryBlock& b : plan.blocks) {
     EXPECT_EQ(b.mask.dim(), 5);
     EXPECT_TRUE(b.mask.is_alias_of(plan.band));
   }
+  EXPECT_EQ(bands.bytes(), plan.band.nbytes());
 }
 
 // Segments' masks are kept while they are few, and else made from the same.
@@ -455,17 +459,24 @@ TEST(BandMaskTest, ABlocksMaskIsACorner) {
   }
 }
 
-TEST(KeptBandTest, IsTheLatest) {
-  KeptBand band;
-  const at::Tensor first = band.Get(4, 8, 0, kFloats);
-  EXPECT_TRUE(band.Get(4, 8, 0, kFloats).is_alias_of(first));
-  for (const auto& [count, keys, window] :
-       {std::tuple<int64_t, int64_t, int64_t>{4, 8, 3}, {4, 9, 3}, {3, 9, 3}}) {
-    const at::Tensor other = band.Get(count, keys, window, kFloats);
-    EXPECT_TRUE(at::equal(other, BandMask(count, keys, window, kFloats)));
-    EXPECT_TRUE(band.Get(count, keys, window, kFloats).is_alias_of(other));
+TEST(BandMasksTest, AreMadeOnce) {
+  BandMasks masks;
+  const at::Tensor first = masks.Get(4, 8, 0, kFloats);
+  EXPECT_FALSE(masks.Get(4, 8, 3, kFloats).is_alias_of(first));
+  EXPECT_TRUE(masks.Get(4, 8, 0, kFloats).is_alias_of(first));
+  EXPECT_EQ(masks.bytes(), 2 * 4 * 8 * 4);
+}
+
+TEST(BandMasksTest, AreFewHoweverManyAreAskedFor) {
+  BandMasks masks;
+  for (int64_t keys = 1 << 15; keys < (1 << 15) + 40; ++keys) {
+    masks.Get(64, keys, 0, kFloats);
+    EXPECT_LE(masks.bytes(), BandMasks::kKept);
   }
-  EXPECT_TRUE(at::equal(band.Get(4, 8, 0, kFloats), first));
+  // The latest is kept however large it is.
+  const at::Tensor large = masks.Get(1 << 10, 1 << 15, 0, kFloats);
+  EXPECT_EQ(masks.bytes(), int64_t{1} << 27);
+  EXPECT_TRUE(masks.Get(1 << 10, 1 << 15, 0, kFloats).is_alias_of(large));
 }
 
 constexpr HeadShape kHeadLayoutShape{.heads = 4, .kv_heads = 2, .dim = 3};
