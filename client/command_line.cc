@@ -105,6 +105,8 @@ bool Option::get_positional() const { return option_->get_positional(); }
 
 int Option::get_expected_max() const { return option_->get_expected_max(); }
 
+bool Option::given() const { return option_->count() > 0; }
+
 std::vector<std::string> Option::spellings() const {
   std::vector<std::string> names;
   for (const std::string& name : option_->get_snames()) {

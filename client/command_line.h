@@ -60,6 +60,8 @@ class Option {
   std::string get_description() const;
   bool get_positional() const;
   int get_expected_max() const;
+  // Whether the command line has it, empty or not.
+  bool given() const;
   // "-f" and "--follow"; nothing for a positional argument.
   std::vector<std::string> spellings() const;
 

@@ -130,7 +130,7 @@ ExitCode Watch(const Console& console, const WatchOptions& options) {
 
 void AddWatch(Command& app, Action* action) {
   struct Options {
-    std::string id;  // empty: whatever runs
+    std::string id;
     int64_t after = 0;
     int64_t patience_seconds = 120;
   };
@@ -152,7 +152,7 @@ void AddWatch(Command& app, Action* action) {
   verb->callback([=] {
     *action = [=](const Console& console) {
       const absl::Duration patience = absl::Seconds(options->patience_seconds);
-      if (options->id.empty()) return Follow(console, patience);
+      if (!id->given()) return Follow(console, patience);
       ExitCode code;
       auto id = ResolveJobId(console, options->id, &code);
       if (!id) return code;
