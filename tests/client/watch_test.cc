@@ -442,8 +442,8 @@ TEST_F(PlotTest, SaysThatStepsWereDoneAgain) {
                     "time: the last values count\n"))
       << out;
   // From the first step to what counts of the last one: 9, 5, 5 and 4.
-  EXPECT_NE(out.find(" 9┤"), std::string::npos) << out;
-  EXPECT_NE(out.find(" 4┤"), std::string::npos) << out;
+  EXPECT_NE(out.find("\n9┤"), std::string::npos) << out;
+  EXPECT_NE(out.find("\n4┤"), std::string::npos) << out;
   EXPECT_EQ(out.find("◆", out.find("◆ eval loss") + 5), out.rfind("◆")) << out;
 }
 
