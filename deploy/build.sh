@@ -68,13 +68,13 @@ run_ninja() {
 }
 
 # How long the first build takes. Measured on Debian 12 without ccache: a step
-# takes a core 3 s on average.
+# takes a core 2 s on average.
 announce() {
   local steps
   [ ! -e "$root/$folder/.ninja_log" ] || return 0
   steps="$(ninja -C "$root/$folder" -t commands "$@" | wc -l)"
   printf 'build: the first build has %s steps and takes about %s minutes\n' \
-    "$((steps))" $((steps * 3 / jobs / 60 + 1))
+    "$((steps))" $((steps * 2 / jobs / 60 + 1))
   [ "$*" = mpsctl ] ||
     printf 'build: mpsctl alone, for a laptop: deploy/build.sh mpsctl\n'
 }

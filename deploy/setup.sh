@@ -284,8 +284,8 @@ announce() {
     say "system packages, as far as they are missing: up to 0.6 GB," \
       "and 0.5 GB for Rust"
   fi
-  say "deploy/build.sh then takes about 13 minutes on two cores and 1 GB in" \
-    "build/, with the tests about 30 minutes"
+  say "deploy/build.sh then takes about 9 minutes on two cores and 1 GB in" \
+    "build/, with the tests about 20 minutes"
 }
 
 # --- all of it ---------------------------------------------------------------
