@@ -65,7 +65,7 @@ inline constexpr int kBatchBlobs = 20'000;       // blobs in one UploadBatch
 inline constexpr size_t kModelIdBytes = 128;   // a name, a revision
 inline constexpr size_t kFilesOfModel = 1000;  // of one Push
 inline constexpr size_t kListedModels = 1000;
-inline constexpr int kPulls = 4;                     // under way at a time
+inline constexpr int kPulls = 4;                  // under way at a time
 inline constexpr size_t kCollectionItems = 1000;  // of one answer
 
 // --- HTTP: metrics, the web page ---------------------------------------------

@@ -157,8 +157,7 @@ class FakeDaemon::Jobs final : public FakeRemovals {
     absl::MutexLock lock(&d_.mutex_);
     if (Status s = d_.Failure("List"); !s.ok()) return s;
     d_.data_.listed.push_back(*request);
-    std::vector<v1::Job> jobs =
-        request->past() ? d_.data_.past : d_.data_.jobs;
+    std::vector<v1::Job> jobs = request->past() ? d_.data_.past : d_.data_.jobs;
     if (d_.data_.filters_states) {
       std::erase_if(jobs, [&](const v1::Job& job) {
         return std::count(request->states().begin(), request->states().end(),

@@ -376,7 +376,7 @@ TEST_P(GoldenClasses, WholeModelsNumbersAreThoseOfTransformers) {
   for (const RunOptions& way : kClassesWays) {
     tuned.model->set_options(way);
     ExpectSameClassNumbers(ForwardBackward(tuned, golden_),
-                             Below(golden_, "full."));
+                           Below(golden_, "full."));
   }
 }
 
@@ -386,7 +386,7 @@ TEST_P(GoldenClasses, AdaptersNumbersAreThoseOfPeft) {
   for (const RunOptions& way : kClassesWays) {
     tuned.model->set_options(way);
     ExpectSameClassNumbers(ForwardBackward(tuned, golden_),
-                             Below(golden_, "lora."));
+                           Below(golden_, "lora."));
   }
 }
 
@@ -399,7 +399,7 @@ TEST_P(GoldenClasses, DropoutMasksAreThoseOfTransformersForTheSameSeed) {
     for (const RunOptions& way : kClassesWays) {
       tuned.model->set_options(way);
       ExpectSameClassNumbers(ForwardBackward(tuned, golden_, seed()),
-                               Below(golden_, run));
+                             Below(golden_, run));
     }
   }
 }

@@ -355,8 +355,7 @@ TEST(ResolvePaths, MakesPathsAbsoluteButNotIds) {
 }
 
 // The error of a job with these files to evaluate and further fields.
-std::string RuleError(const std::string& eval,
-                                const std::string& fields) {
+std::string RuleError(const std::string& eval, const std::string& fields) {
   const std::string json =
       "{\"model\": \"m\", \"dataset\": {\"train\": \"t\", "
       "\"eval\": " +
@@ -378,10 +377,9 @@ TEST(CheckRules, EvaluationNeedsAnEvalSet) {
                   ": needs evaluations, and there is no dataset.eval; name its "
                   "files, set dataset.validation_split, or leave this out");
   }
-  EXPECT_EQ(
-      RuleError("\"e\"", Training("\"eval_steps\": 5, "
-                                            "\"early_stopping_patience\": 2")),
-      "");
+  EXPECT_EQ(RuleError("\"e\"", Training("\"eval_steps\": 5, "
+                                        "\"early_stopping_patience\": 2")),
+            "");
 }
 
 std::string JobError(const std::string& fields,
@@ -509,43 +507,36 @@ TEST(CheckRules, CropsHaveASize) {
 }
 
 TEST(CheckRules, OneLossMaskAtMost) {
-  EXPECT_EQ(
-      RuleError("[]", Training("\"assistant_only_loss\": true,\n"
-                                         "\"completion_only_loss\": true")),
-      "j:3: training.completion_only_loss: contradicts "
-      "assistant_only_loss: the first is for prompt/completion rows, "
-      "the second for messages; set one of them");
-  EXPECT_EQ(
-      RuleError("[]", Training("\"assistant_only_loss\": true, "
-                                         "\"completion_only_loss\": false")),
-      "");
+  EXPECT_EQ(RuleError("[]", Training("\"assistant_only_loss\": true,\n"
+                                     "\"completion_only_loss\": true")),
+            "j:3: training.completion_only_loss: contradicts "
+            "assistant_only_loss: the first is for prompt/completion rows, "
+            "the second for messages; set one of them");
+  EXPECT_EQ(RuleError("[]", Training("\"assistant_only_loss\": true, "
+                                     "\"completion_only_loss\": false")),
+            "");
 }
 
 TEST(CheckRules, LayersNeedTargetsByName) {
   const std::string expected =
       "j:2: lora.layers_to_transform: cannot be used when target_modules is a "
       "string (as in PEFT); give target_modules as a list of names";
-  EXPECT_EQ(
-      RuleError("[]",
-                          "\"lora\": {\"target_modules\": \"all-linear\", "
-                          "\"layers_to_transform\": [0]}"),
-      expected);
   EXPECT_EQ(RuleError("[]",
-                                "\"lora\": {\"target_modules\": \".*q_proj\", "
-                                "\"layers_to_transform\": 0}"),
+                      "\"lora\": {\"target_modules\": \"all-linear\", "
+                      "\"layers_to_transform\": [0]}"),
             expected);
-  EXPECT_EQ(
-      RuleError("[]", "\"lora\": {\"layers_to_transform\": [0]}"),
-      "");
+  EXPECT_EQ(RuleError("[]",
+                      "\"lora\": {\"target_modules\": \".*q_proj\", "
+                      "\"layers_to_transform\": 0}"),
+            expected);
+  EXPECT_EQ(RuleError("[]", "\"lora\": {\"layers_to_transform\": [0]}"), "");
 }
 
 TEST(CheckRules, RegularExpressionsMustCompile) {
-  EXPECT_EQ(RuleError(
-                "[]", "\"lora\": {\"target_modules\": \"(?<=a)q_proj\"}"),
+  EXPECT_EQ(RuleError("[]", "\"lora\": {\"target_modules\": \"(?<=a)q_proj\"}"),
             "j:2: lora.target_modules: the regular expression "
             "\"(?<=a)q_proj\" has the group \"(?<\", which is not supported");
-  EXPECT_EQ(RuleError(
-                "[]", "\"lora\": {\"rank_pattern\": {\"q\\\\p\": 2}}"),
+  EXPECT_EQ(RuleError("[]", "\"lora\": {\"rank_pattern\": {\"q\\\\p\": 2}}"),
             "j:2: lora.rank_pattern: the regular expression \"q\\p\" has "
             "\"\\p\", which is not supported");
 }
