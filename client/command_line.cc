@@ -179,11 +179,6 @@ Command* Command::add_option_group(const std::string& name) {
   return groups_.emplace_back(new Command(app_->add_option_group(name))).get();
 }
 
-void Command::remove_option(Option* option) {
-  app_->remove_option(option->option_);
-  std::erase_if(options_, [=](const auto& one) { return one.get() == option; });
-}
-
 Option* Command::get_option(const std::string& name) {
   CLI::Option* const found = app_->get_option(name);
   for (const auto& option : options_) {
@@ -224,11 +219,6 @@ Command* Command::fallthrough() {
   return this;
 }
 
-Command* Command::allow_extras() {
-  app_->allow_extras();
-  return this;
-}
-
 Command* Command::footer(const std::string& text) {
   app_->footer(text);
   return this;
@@ -251,10 +241,6 @@ void Command::set_verb_label(const std::string& label) {
 const std::string& Command::get_name() const { return app_->get_name(); }
 
 std::string Command::get_description() const { return app_->get_description(); }
-
-std::vector<std::string> Command::remaining() const {
-  return app_->remaining();
-}
 
 std::vector<std::string> Command::chosen() const {
   std::vector<std::string> names;

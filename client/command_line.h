@@ -92,7 +92,6 @@ class Command {
   Command* add_subcommand(const std::string& name,
                           const std::string& help = "");
   Command* add_option_group(const std::string& name);
-  void remove_option(Option* option);
   Option* get_option(const std::string& name);
   Command* get_subcommand(const std::string& name);
 
@@ -101,7 +100,6 @@ class Command {
   Command* require_subcommand(int least, int most);
   Command* require_option(int count);
   Command* fallthrough();
-  Command* allow_extras();
   Command* footer(const std::string& text);
   Command* group(const std::string& name);
   void set_version_flag(const std::string& name, const std::string& version);
@@ -110,8 +108,6 @@ class Command {
 
   const std::string& get_name() const;
   std::string get_description() const;
-  // The words that are no option's.
-  std::vector<std::string> remaining() const;
   // The verbs that the command line names.
   std::vector<std::string> chosen() const;
   // The options with those of the groups.

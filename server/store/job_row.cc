@@ -467,6 +467,18 @@ std::vector<std::string> ReadTags(Connection& c, const std::string& job_id) {
   return tags;
 }
 
+std::vector<jobs::FoundJob> ReadFoundJobs(Query& query) {
+  std::vector<jobs::FoundJob> found;
+  while (query.Next()) {
+    jobs::FoundJob& job = found.emplace_back();
+    job.id = query.Text();
+    job.name = query.Text();
+    job.state = static_cast<jobs::State>(query.Int());
+    job.owner = query.Text();
+  }
+  return found;
+}
+
 void Shorten(jobs::Job& job) {
   const auto shorten = [](const char*, auto& value, const Shown& shown = {}) {
     if constexpr (std::is_same_v<decltype(value), std::string&>) {

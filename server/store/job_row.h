@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/jobs/job.h"
+#include "server/jobs/job_store.h"
 #include "server/store/connection.h"
 
 namespace mpsd::store {
@@ -65,6 +66,9 @@ void ReadLabels(Connection& c, JobRow& row)
 // The tags of a job, deleted or not; sorted.
 std::vector<std::string> ReadTags(Connection& c, const std::string& job_id)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
+
+// Reads every row of "SELECT id, name, state, owner".
+std::vector<jobs::FoundJob> ReadFoundJobs(Query& query);
 
 // The columns to select instead of WholeColumns() for a summary
 // (jobs::ListFilter::summaries): SQLite does not read texts from the disk

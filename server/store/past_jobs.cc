@@ -342,15 +342,7 @@ absl::StatusOr<std::vector<jobs::FoundJob>> PastJobs::FindByIdPart(
                 "AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = p.id) "
                 "ORDER BY id DESC LIMIT ?3",
                 part, -static_cast<int>(part.size()), limit);
-    std::vector<jobs::FoundJob> found;
-    while (query.Next()) {
-      jobs::FoundJob& job = found.emplace_back();
-      job.id = query.Text();
-      job.name = query.Text();
-      job.state = static_cast<jobs::State>(query.Int());
-      job.owner = query.Text();
-    }
-    return found;
+    return ReadFoundJobs(query);
   });
 }
 

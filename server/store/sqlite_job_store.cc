@@ -404,15 +404,7 @@ absl::StatusOr<std::vector<jobs::FoundJob>> SqliteJobStore::FindByIdPart(
     Query query(c, kFindByIdPart, part, part + "~", limit, kRecentJobs,
                 from_end, part, static_cast<int>(jobs::State::kQueued),
                 static_cast<int>(jobs::State::kRunning), from_end, part, limit);
-    std::vector<jobs::FoundJob> found;
-    while (query.Next()) {
-      jobs::FoundJob& job = found.emplace_back();
-      job.id = query.Text();
-      job.name = query.Text();
-      job.state = static_cast<jobs::State>(query.Int());
-      job.owner = query.Text();
-    }
-    return found;
+    return ReadFoundJobs(query);
   });
 }
 
