@@ -24,34 +24,14 @@
 #include "server/access/rules.h"
 #include "server/listener/listen_address.h"
 #include "server/listener/listener.h"
-#include "server/rpc/access_service.h"
-#include "server/rpc/artifact_service.h"
 #include "server/rpc/call_report.h"
-#include "server/rpc/daemon_service.h"
 #include "server/rpc/entrances.h"
 #include "server/rpc/gate.h"
-#include "server/rpc/job_service.h"
-#include "server/rpc/model_service.h"
-#include "server/rpc/runbook_service.h"
-#include "server/rpc/stream_host.h"
-#include "server/rpc/unary_call.h"
+#include "server/rpc/methods.h"
 
 namespace mpsd::rpc {
 namespace {
 
-constexpr int kStreamThreads = 2;
-// One thread removes the folders of deleted jobs, one after the other, however
-// long a large folder takes.
-constexpr int kDeletionThreads = 1;
-// One, for lists have one connection to the database: nobody who asks for one
-// job waits until fifty people have looked at all of them.
-constexpr int kListThreads = 1;
-// One, so that of fifty who ask for the doctor one starts a worker, and the
-// others get what that one found.
-constexpr int kDiagnosisThreads = 1;
-constexpr int kDownloadThreads = 2;
-// Most of the upload threads wait for the drive.
-constexpr int kUploadThreads = 4;
 // The calls that one connection may have at a time; gRPC's clients queue the
 // others.
 constexpr int kStreamsOfConnection = 256;
@@ -183,47 +163,17 @@ struct RpcServer::Services {
               options.private_jobs, options.audit},
              reader),
         accounts{options.limits, options.ledger},
-        reads(options.read_threads, options.max_waiting_reads,
-              Barrier(options.log)),
-        lists(kListThreads, options.max_waiting_reads, Barrier(options.log)),
-        changes(options.change_threads, options.max_waiting_reads,
-                Barrier(options.log)),
-        submits(options.submit_threads, options.max_waiting_submits,
-                Barrier(options.log)),
-        deletions(kDeletionThreads, options.max_waiting_submits,
-                  Barrier(options.log)),
-        collections(kDeletionThreads, options.max_waiting_submits,
-                    Barrier(options.log)),
-        diagnoses(kDiagnosisThreads, options.max_waiting_submits,
-                  Barrier(options.log)),
-        streams(kStreamThreads, {.of_a_user = options.max_streams_of_user},
-                Barrier(options.log)),
-        downloads(kDownloadThreads,
-                  {options.max_uploads, options.max_uploads_of_user,
-                   options.download_idle},
-                  Barrier(options.log)),
-        uploads(kUploadThreads,
-                {options.max_uploads, options.max_uploads_of_user,
-                 options.upload_idle},
-                Barrier(options.log)),
-        jobs(gate, manager, reader, options.records, accounts,
-             {reads, lists, changes, submits, deletions}, streams,
-             options.log_poll_interval),
-        artifacts(gate, reader, blobs, accounts, reads, downloads, uploads),
-        daemon(gate, manager, reader, accounts, reads, changes, collections,
-               options.collector, std::move(facts)),
-        runbook(gate, reader, reads, options.planner, accounts, streams,
-                diagnoses, options.examiner) {
-    if (options.models != nullptr) {
-      models.emplace(
-          gate, *options.models, options.puller, reader, blobs, accounts,
-          ModelService::Hosts{reads, changes, submits, deletions}, streams);
-    }
-    if (options.tokens != nullptr && options.audit_entries != nullptr) {
-      access.emplace(
-          gate, *options.tokens, *options.audit_entries,
-          [this] { return CertificateExpiry(); }, reads, changes);
-    }
+        hosts(options),
+        backend{options,
+                manager,
+                reader,
+                blobs,
+                gate,
+                accounts,
+                std::move(facts),
+                [this] { return CertificateExpiry(); }},
+        methods(gate) {
+    AddMethods(hosts, backend, methods);
   }
 
   std::optional<absl::Time> CertificateExpiry() const {
@@ -231,26 +181,13 @@ struct RpcServer::Services {
     return tls->expiry();
   }
 
-  // The destructor goes upwards: the server ends before the services and hosts
+  // The destructor goes upwards: the server ends before the methods and hosts
   // that its last calls use.
   Gate gate;
   UserAccounts accounts;
-  CallHost reads;
-  CallHost lists;
-  CallHost changes;
-  CallHost submits;
-  CallHost deletions;
-  CallHost collections;
-  CallHost diagnoses;
-  StreamHost streams;
-  StreamHost downloads;
-  StreamHost uploads;
-  JobService jobs;
-  ArtifactService artifacts;
-  DaemonService daemon;
-  RunbookService runbook;
-  std::optional<ModelService> models;
-  std::optional<AccessService> access;
+  Hosts hosts;
+  Backend backend;
+  MethodTable methods;
   absl::Mutex stopping;  // so that one thread stops the listener
   // Members are created in this order.
   std::unique_ptr<listener::Listener> listener;
@@ -286,12 +223,7 @@ absl::Status RpcServer::Start() {
   if (!opened.ok()) return opened.status();
   services_->listener = *std::move(opened);
   if (absl::Status s = OpenEntrances(builder); !s.ok()) return s;
-  builder.RegisterService(&services_->jobs);
-  builder.RegisterService(&services_->artifacts);
-  builder.RegisterService(&services_->daemon);
-  builder.RegisterService(&services_->runbook);
-  if (services_->models) builder.RegisterService(&*services_->models);
-  if (services_->access) builder.RegisterService(&*services_->access);
+  services_->methods.Register(builder);
   services_->server = builder.BuildAndStart();
   if (services_->server == nullptr) {
     return absl::InternalError(
@@ -308,17 +240,17 @@ absl::Status RpcServer::Start() {
   services_->idle = std::make_unique<PeriodicCall>(
       std::min(options_.upload_idle, options_.download_idle) / 4, [this] {
         const auto now = ClosableStream::Clock::now();
-        services_->streams.EndIdle(now);
-        services_->uploads.EndIdle(now);
-        services_->downloads.EndIdle(now);
+        services_->hosts.streams.EndIdle(now);
+        services_->hosts.uploads.EndIdle(now);
+        services_->hosts.downloads.EndIdle(now);
       });
   return absl::OkStatus();
 }
 
 int RpcServer::EndStreams(const std::string& credential) {
-  return services_->streams.CloseOf(credential) +
-         services_->uploads.CloseOf(credential) +
-         services_->downloads.CloseOf(credential);
+  return services_->hosts.streams.CloseOf(credential) +
+         services_->hosts.uploads.CloseOf(credential) +
+         services_->hosts.downloads.CloseOf(credential);
 }
 
 absl::Status RpcServer::OpenEntrances(grpc::ServerBuilder& builder) {
@@ -365,12 +297,12 @@ void RpcServer::Shutdown(absl::Duration grace) {
   // gRPC's Shutdown returns only when every call has ended. Watchers and
   // followers would spend the whole grace, and a Submit asks between its steps
   // whether to go on. Reads are short, and transfers may use the grace.
-  services_->streams.CloseAll();
-  services_->changes.Close();
-  services_->submits.Close();
-  services_->deletions.Close();
-  services_->collections.Close();
-  services_->diagnoses.Close();
+  services_->hosts.streams.CloseAll();
+  services_->hosts.changes.Close();
+  services_->hosts.submits.Close();
+  services_->hosts.deletions.Close();
+  services_->hosts.collections.Close();
+  services_->hosts.diagnoses.Close();
   services_->server->Shutdown(std::chrono::system_clock::now() +
                               absl::ToChronoMilliseconds(grace));
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_METHODS_H_
+#define MPSD_SERVER_RPC_METHODS_H_
+
+#include <functional>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "server/jobs/blob_store.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/daemon_facts.h"
+#include "server/rpc/gate.h"
+#include "server/rpc/method_table.h"
+#include "server/rpc/server.h"
+#include "server/rpc/stream_host.h"
+#include "server/rpc/unary_call.h"
+#include "server/rpc/user_accounts.h"
+
+namespace mpsd::rpc {
+
+// The threads on which calls run. Slow kinds have threads of their own.
+struct Hosts {
+  explicit Hosts(const Options& options);
+
+  CallHost reads;        // calls that have no host below
+  CallHost lists;        // List, which may look at every job
+  CallHost changes;      // Cancel, Hold …, which wait for the store
+  CallHost submits;      // Submit and Push, which work on the disk
+  CallHost deletions;    // Delete …, Retry and RemoveModel, likewise
+  CallHost collections;  // Collect
+  CallHost diagnoses;    // Diagnose, which takes seconds
+  StreamHost streams;
+  StreamHost downloads;
+  StreamHost uploads;
+};
+
+// What the methods work on. What it refers to must outlive the table.
+struct Backend {
+  const Options& options;
+  jobs::JobManager& manager;
+  jobs::JobReader& reader;
+  jobs::BlobUploads& blobs;
+  const Gate& gate;
+  const UserAccounts& accounts;
+  DaemonFacts facts;
+  // Returns when the certificate of the TLS addresses expires; nullopt where
+  // there is none. Called on any thread.
+  std::function<std::optional<absl::Time>()> certificate_expiry;
+};
+
+// Adds a row for each method of mpsd.v1; those of ModelService where there are
+// models, those of AccessService where there are tokens. `on` and `with` must
+// outlive the table.
+void AddMethods(Hosts& on, const Backend& with, MethodTable& table);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_METHODS_H_
