@@ -256,24 +256,6 @@ void DeclareNotify(CLI::App& app, Options& o) {
       ->configurable(false);
 }
 
-constexpr char kHf[] = "hf-command, and HF_ENDPOINT in [environment]";
-constexpr char kNotifyCommand[] =
-    "notify-command with a program (deploy/recipes/notify.sh)";
-// Options that a file of an earlier mpsd may hold, and what took their place.
-constexpr std::pair<const char*, const char*> kRemovedOptions[] = {
-    {"advertise", "mpsctl login HOST:PORT"},
-    {"tls-client-ca", "tokens (mpsctl token create)"},
-    {"openai-listen", "gRPC, mpsctl --json or the Python package"},
-    {"hub", kHf},
-    {"hub-token-file", "HF_TOKEN or HF_HOME/token"},
-    {"hub-ca-file", "SSL_CERT_FILE in [environment]"},
-    {"hub-allow-private", kHf},
-    {"notify-webhook", kNotifyCommand},
-    {"notify-webhook-secret-file", kNotifyCommand},
-    {"notify-webhook-ca-file", kNotifyCommand},
-    {"notify-desktop", kNotifyCommand},
-};
-
 // CLI11 reports "INI was not able to parse KEY", "KEY.++" for a section, and
 // "KEY: This option is not allowed in a configuration file".
 absl::Status UnknownKey(const CLI::ConfigError& error) {
@@ -283,12 +265,6 @@ absl::Status UnknownKey(const CLI::ConfigError& error) {
       colon == key.npos ? key.substr(key.rfind(' ') + 1) : key.substr(0, colon);
   if (const size_t section = key.find(".++"); section != key.npos) {
     key = absl::StrCat("[", key.substr(0, section), "]");
-  }
-  for (const auto& [option, replacement] : kRemovedOptions) {
-    if (key != option) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the --config file: '", key,
-                     "' was removed from mpsd; use ", replacement, " instead"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("the --config file: '", key,
