@@ -36,7 +36,7 @@ at::Tensor RepeatHeads(const at::Tensor& x, int64_t heads) {
       .reshape({x.size(0), heads, x.size(2), x.size(3)});
 }
 
-// Whether the probabilities are computed whole where the kernel is tiled.
+// Whether a tiled kernel computes the whole matrix of probabilities.
 bool IsPlain(const at::Tensor& q, const at::Tensor& k, double dropout) {
   return dropout > 0 || q.size(2) != k.size(2);
 }
@@ -74,7 +74,7 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
   const int64_t length = q.size(2);
   const bool plain =
       !mask.segments.defined() && (mask.window == 0 || mask.window >= length);
-  // A mask only where is_causal says too little: on CUDA a mask rules out flash
+  // A mask only if is_causal is not enough: on CUDA a mask rules out flash
   // attention.
   std::optional<at::Tensor> seen;
   if (!plain) seen = FullMask(mask, length, q.device());

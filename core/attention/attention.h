@@ -13,39 +13,39 @@
 namespace mpsd::attention {
 
 // Decides which tokens a token sees: those of its own segment, at or before
-// itself, and the nearest `window` of these, itself included (0: no limit).
-// Causality hides right padding without a mask: every real token stands before
-// it.
+// itself, and of these the nearest `window`, including itself (0: no limit).
+// Causality hides right padding without a mask, since it comes after all real
+// tokens.
 struct AttentionMask {
-  at::Tensor segments;  // int64 [rows, length]; undefined: one segment a row
+  at::Tensor segments;  // int64 [rows, length]; undefined: one segment per row
   int64_t window = 0;
-  // False: a token sees later tokens too, and `keys` says which are real.
+  // False: a token also sees later tokens, and `keys` says which are real.
   bool causal = true;
-  at::Tensor keys = {};  // as PaddingMask makes it; undefined: all are real
+  at::Tensor keys = {};  // as made by PaddingMask; undefined: all are real
 };
 
 enum class AttentionKernel {
   kFused,  // ATen's scaled_dot_product_attention and its backward
-  kTiled,  // TiledAttention below: plain ATen calls, nothing S×S in memory
+  kTiled,  // TiledAttention below: plain ATen calls, no S×S matrix in memory
 };
 
-// How the network attends under autograd: TiledAttention below where the device
-// has no fused attention.
+// The attention used under autograd: TiledAttention if the device has no fused
+// attention.
 inline AttentionKernel KernelFor(const device::Traits& traits) {
   return traits.attends_fused() ? AttentionKernel::kFused
                                 : AttentionKernel::kTiled;
 }
 
-// The names of the attention kernels that ran: in the words below, and in the
-// explicit step in those of attention_plan.h.
+// The names of the attention kernels that ran, as CausalName returns them; in
+// the explicit step, as in attention_plan.h.
 struct AttentionRan {
   std::set<std::string> forward, backward;
   bool operator==(const AttentionRan&) const = default;
 };
 
-// The kernel that CausalAttention or BidirectionalAttention takes:
+// The kernel that CausalAttention or BidirectionalAttention uses:
 // "scaled_dot_product_attention" (ATen's choice of kernels), "tiled", or
-// "plain", which holds the whole matrix of probabilities.
+// "plain", which keeps the whole matrix of probabilities.
 const char* CausalName(AttentionKernel kernel);
 const char* BidirectionalName(const at::Tensor& q, const at::Tensor& k,
                               double dropout, AttentionKernel kernel);
@@ -67,7 +67,7 @@ at::Tensor PaddingMask(const at::Tensor& lengths, int64_t length,
 // softmax(q kᵀ / sqrt(head_dim) + keys) v: every query sees every real key.
 //   q [rows, heads, queries, head_dim]
 //   k, v [rows, heads, length, head_dim]
-//   keys as PaddingMask makes it, or undefined
+//   keys as made by PaddingMask, or undefined
 // `dropout` is applied to the probabilities; on the CPU its masks are those of
 // Transformers' sdpa path. TiledAttention has no dropout and as many queries as
 // keys: in other cases kTiled computes the whole matrix of probabilities.
@@ -77,9 +77,9 @@ at::Tensor BidirectionalAttention(const at::Tensor& q, const at::Tensor& k,
 
 // CausalAttention or, with mask.causal false, BidirectionalAttention with an
 // explicit forward and backward over tiles of `tile` queries by `tile` keys in
-// fp32; saves q, k, v, the output and the log-sum-exp. MPS trains with it where
-// autograd runs: no release of torch has a fused backward for MPS, and the
-// composite one holds several rows × heads × S × S tensors.
+// fp32; saves q, k, v, the output and the log-sum-exp. Used on MPS under
+// autograd: no torch release has a fused backward for MPS, and the composite
+// one holds several rows × heads × S × S tensors.
 // core/attention/blocked_attention.h is its counterpart in the explicit step.
 at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const AttentionMask& mask,

@@ -14,8 +14,8 @@ namespace {
 
 using backend::FusedAttention;
 
-// Below this many numbers of q cuDNN's attention costs the host more time than
-// it saves the device.
+// Below this many numbers of q, cuDNN's attention costs more time on the host
+// than it saves on the device.
 constexpr int64_t kMinForCudnn = int64_t{3} << 20;
 
 // Whether CUDA's flash attention has a kernel for these heads in this dtype.
@@ -23,15 +23,15 @@ bool IsForFlash(const HeadShape& shape, const Options& options) {
   return options.dtype != at::kFloat && shape.dim % 8 == 0 && shape.dim <= 256;
 }
 
-// Whether cuDNN's attention computes what IsForFlash, and should.
+// Whether cuDNN's attention supports this, given IsForFlash, and is worth it.
 bool IsForCudnn(const AttentionPlan& plan, const HeadShape& shape) {
   return plan.window == 0 && plan.segments.empty() && shape.dim <= 128 &&
          plan.rows * plan.length * shape.heads * shape.dim >= kMinForCudnn;
 }
 
 // Whether the forward is fused and the backward blocked: in fp32, where ATen's
-// backward on the CPU is the slower one. In bf16 that backward is as slow as
-// the blocked one, but keeps more of the scores' bits.
+// backward on the CPU is slower. In bf16 both backwards are equally slow, but
+// ATen's keeps more of the scores' bits.
 bool OnlyBackwardByBlocks(const AttentionPlan& plan, const Options& options) {
   return options.traits.slow_attention_backward &&
          options.dtype == at::kFloat && plan.segments.empty();
@@ -65,7 +65,7 @@ void ChooseKernels(const HeadShape& shape, const Options& options,
   }
 }
 
-// Where each segment begins among all tokens, and where the last one ends.
+// The start of each segment among all tokens, and the end of the last one.
 at::Tensor StartsOf(const std::vector<int64_t>& segments, at::Device device) {
   std::vector<int32_t> starts = {0};
   for (const int64_t size : segments) {
@@ -103,7 +103,7 @@ at::Tensor AttentionPlan::Tokens(const at::Tensor& by_row) const {
 at::Tensor AttentionPlan::Join(const at::Tensor& q, const at::Tensor& k) const {
   if (!by_position) return at::cat({q, k}, 2);
   // The result of cat is contiguous: with the position as its first dimension
-  // the tokens lie position by position.
+  // the tokens are stored position by position.
   return at::cat({q.transpose(0, 1), k.transpose(0, 1)}, 2).transpose(0, 1);
 }
 
@@ -115,7 +115,7 @@ AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
   plan.rows = layout.rows;
   plan.length = layout.length;
   plan.by_position = by_position;
-  // A window that hides nothing is none: more kernels take the rows then.
+  // A window that hides nothing is dropped: more kernels then support the rows.
   plan.window = window < plan.length ? window : 0;
   plan.segments = layout.segment_lengths;
   if (!plan.segments.empty()) {

@@ -14,15 +14,15 @@ struct AttentionInputs {
 };
 
 // What a planned forward keeps for its backward. q, k and v have the shapes of
-// AttentionInputs. Where the forward is blocked they are ToBlockedLayout of
-// these: q [rows, kv_heads, length, heads / kv_heads, dim] and k, v [rows,
-// kv_heads, length, 1, dim].
+// AttentionInputs. If the forward is blocked they are ToBlockedLayout of these:
+// q [rows, kv_heads, length, heads / kv_heads, dim] and k, v [rows, kv_heads,
+// length, 1, dim].
 struct AttentionTape {
   at::Tensor q, k, v;
   at::Tensor out;  // [tokens, heads · dim]
-  // Log Σ exp(scores) of flash and cuDNN attention; one a segment on the CPU.
+  // Log Σ exp(scores) of flash and cuDNN attention; one per segment on the CPU.
   std::vector<at::Tensor> lse;
-  at::Tensor random, unused;  // what CUDA's kernels return for their backward
+  at::Tensor random, unused;  // outputs of CUDA's kernels for their backward
 };
 
 }  // namespace mpsd::attention

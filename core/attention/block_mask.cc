@@ -40,7 +40,7 @@ at::Tensor BandMasks::Get(int64_t count, int64_t keys, int64_t window,
     bands_.splice(bands_.begin(), bands_, known);
     return bands_.front().mask;
   }
-  // Room is made before the new mask exists: the bound holds at every moment.
+  // Evicts before the new mask is made, so that the bound always holds.
   const auto coming =
       count * keys * static_cast<int64_t>(options.dtype().itemsize());
   while (!bands_.empty() && bytes() + coming > kKept) bands_.pop_back();

@@ -51,10 +51,10 @@ at::Tensor SegmentMask(const AttentionPlan& plan, const QueryBlock& b) {
           .masked_fill(others, -std::numeric_limits<double>::infinity()));
 }
 
-// The mask of a block without segments. A GEMM that adds the mask on its way
-// saves a pass over the scores, but needs the mask's row repeated for each
-// query head that shares the key and, on MPS, a contiguous mask. Such a mask is
-// made only where `few` says that all blocks' masks together stay small.
+// The mask of a block without segments. A GEMM that adds the mask saves a pass
+// over the scores, but needs the mask's row repeated for each query head that
+// shares the key and, on MPS, a contiguous mask. Such a mask is made only if
+// `few` says that all blocks' masks together stay small.
 at::Tensor DistanceMask(const at::Tensor& band_corner, int64_t group, bool few,
                         const Options& options) {
   const at::Tensor corner = band_corner.unsqueeze(0);

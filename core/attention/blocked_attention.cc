@@ -81,8 +81,8 @@ at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
   return at::_softmax(scores, -1, /*half_to_float=*/false);
 }
 
-// xᵀ as the left operand of a GEMM: a copy where the device multiplies
-// transposed fp32 views wrongly.
+// xᵀ as the left operand of a GEMM: a copy if the device multiplies transposed
+// fp32 views incorrectly.
 at::Tensor TransposedLeft(const at::Tensor& x, const Options& options) {
   const at::Tensor view = x.transpose(1, 2);
   const bool right =
@@ -90,11 +90,11 @@ at::Tensor TransposedLeft(const at::Tensor& x, const Options& options) {
   return right ? view : view.contiguous();
 }
 
-// The values as dp = do vᵀ reads them. Subtracting one vector from all values
+// The values as read by dp = do vᵀ. Subtracting one vector from all values
 // shifts every dp of a query by the same number, which ds = p ∘ (dp − Σ p ∘ dp)
-// cancels. A softmax backward that sums in bf16 (MPS) would lose the
-// differences between the dp of a query beside that common part, so that the
-// mean value is subtracted first.
+// cancels. A softmax backward that sums in bf16 (MPS) would lose the small
+// differences between the dp of a query in that common part, so the mean value
+// is subtracted first.
 at::Tensor Centred(const at::Tensor& v, const Options& options) {
   if (options.traits.exact_softmax_backward || v.scalar_type() == at::kFloat) {
     return v;
@@ -103,8 +103,8 @@ at::Tensor Centred(const at::Tensor& v, const Options& options) {
 }
 
 // Joins the results of blocks along the queries. The blocks come last one
-// first: the last block sees most keys, so that the memory it frees fits every
-// other block. In the opposite order each block would outgrow the memory freed
+// first: the last block sees most keys, so the memory it frees fits every other
+// block. In the opposite order each block would outgrow the memory freed
 // before.
 at::Tensor JoinBlocks(std::vector<at::Tensor> parts) {
   base::Check(!parts.empty(), "the plan has blocks");
@@ -116,8 +116,8 @@ at::Tensor JoinBlocks(std::vector<at::Tensor> parts) {
 // Adds up the gradients by keys or values over all blocks.
 class KeySums {
  public:
-  // Where the device must not write into strided views, the sum lies key by key
-  // in memory: then the keys of a block are a contiguous slice.
+  // If the device must not write into strided views, the sum is stored key by
+  // key: the keys of a block are then a contiguous slice.
   KeySums(const AttentionPlan& plan, const Options& options)
       : plan_(plan), by_key_(!options.traits.strided_targets) {}
 
@@ -187,8 +187,8 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
     const at::Tensor dp = at::bmm(d, Keys(centred, b).transpose(1, 2));
     const at::Tensor ds =
         at::_softmax_backward_data(dp, p, -1, p.scalar_type());
-    // The scale of the scores goes into these two products: a pass over ds, the
-    // largest tensor here, would cost more.
+    // These two products also scale the scores: a pass over ds, the largest
+    // tensor here, would cost more.
     dq.push_back(ScaledProduct(ds, k, scale, plan.zero));
     dk.Add(b, ScaledProduct(TransposedLeft(ds, options), q, scale, plan.zero));
   }

@@ -11,20 +11,20 @@
 namespace mpsd::attention {
 
 // Attention block by block: a block of queries over all keys that the block
-// sees, in plain ATen calls. MPS trains with this attention, since no fused one
-// has a backward on MPS. The CPU runs its fp32 backward by it, since the fused
-// backward is slower. Only one block's probabilities exist at a time; the
-// backward computes them again. AttentionTape has the layouts; the results are
-// laid out as q, k and v. PlanBlocks (block_plan.h) chooses the blocks and
-// makes their masks. TiledAttention (core/attention/attention.h) is the
-// counterpart under autograd.
+// sees, in plain ATen calls. Used on MPS, where no fused attention has a
+// backward, and for the CPU's fp32 backward, where the fused one is slower.
+// Only one block's probabilities exist at a time; the backward recomputes them.
+// AttentionTape has the layouts; the results have the layout of q, k and v.
+// PlanBlocks (block_plan.h) chooses the blocks and makes their masks.
+// TiledAttention (core/attention/attention.h) is the counterpart under
+// autograd.
 //
-// Returns o, laid out as the tape's q.
+// Returns o in the layout of the tape's q.
 at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
                           const AttentionTape& tape);
 
 struct BlockedGradients {
-  at::Tensor q, k, v;  // laid out as q, k and v of the tape
+  at::Tensor q, k, v;  // in the layout of the tape's q, k and v
 };
 BlockedGradients BlockedBackward(const at::Tensor& dout,
                                  const AttentionPlan& plan,

@@ -9,13 +9,13 @@
 
 namespace mpsd::attention {
 
-// cuDNN's attention on CUDA, in bf16 and fp16, of rows that are not packed and
-// have no window: faster on the device than flash attention, dearer to call.
+// cuDNN's attention on CUDA, in bf16 and fp16, for rows without packing or
+// window: faster on the device than flash attention, but each call costs more.
 //
-// Returns o [rows, length, heads, dim] of the tape's q, k and v. Fills in the
+// Returns o [rows, length, heads, dim] from the tape's q, k and v. Fills in the
 // tape's lse, random and unused.
 at::Tensor CudnnForward(AttentionTape& tape);
-// `dout` [tokens, heads · dim]. Reads the tape's out too.
+// `dout` [tokens, heads · dim]. Also reads the tape's out.
 AttentionInputs CudnnBackward(const at::Tensor& dout, const AttentionPlan& plan,
                               const AttentionTape& tape);
 

@@ -13,8 +13,7 @@ namespace mpsd::attention {
 namespace {
 
 // Takes the tokens of one segment out of [rows, length, heads, dim]: a view [1,
-// size, heads, dim]. A segment lies within one row, so that the rows may be
-// joined.
+// size, heads, dim]. A segment is within one row, so the rows may be joined.
 struct Segment {
   int64_t begin, size;
   at::Tensor operator()(const at::Tensor& x) const {
@@ -32,7 +31,7 @@ void ForEachSegment(const AttentionPlan& plan, const Visit& visit) {
   base::CheckEqual(begin, plan.rows * plan.length, "tokens of all segments");
 }
 
-// Attends within each of [n, size, heads, dim]; appends to `lse`.
+// Attends within each row of [n, size, heads, dim]; appends to `lse`.
 at::Tensor Attend(const AttentionInputs& x, std::vector<at::Tensor>& lse) {
   auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
       SwapTokensAndHeads(x.q), SwapTokensAndHeads(x.k), SwapTokensAndHeads(x.v),

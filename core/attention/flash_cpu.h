@@ -9,14 +9,14 @@
 
 namespace mpsd::attention {
 
-// ATen's flash attention of the CPU, in any dtype. The kernel knows neither
+// ATen's flash attention on the CPU, in any dtype. The kernel supports neither
 // windows nor segments: the plan's window must be 0, and packed rows take one
-// call a segment.
+// call per segment.
 //
-// Returns o [rows, length, heads, dim] of the tape's q, k and v; appends to the
-// tape's lse.
+// Returns o [rows, length, heads, dim] from the tape's q, k and v; appends to
+// the tape's lse.
 at::Tensor FlashCpuForward(const AttentionPlan& plan, AttentionTape& tape);
-// `dout` [tokens, heads · dim]. Reads the tape's out too.
+// `dout` [tokens, heads · dim]. Also reads the tape's out.
 AttentionInputs FlashCpuBackward(const at::Tensor& dout,
                                  const AttentionPlan& plan,
                                  const AttentionTape& tape);

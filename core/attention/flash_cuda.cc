@@ -12,12 +12,12 @@
 namespace mpsd::attention {
 namespace {
 
-// What the kernel wants to know beside q, k and v, forward and backward alike.
+// The kernel's arguments other than q, k and v, for forward and backward.
 struct KernelArguments {
   bool packed;
   int64_t longest;  // tokens of the longest row or segment
   // How many keys before and after the query's own it sees; absent: all. The
-  // kernel hides later keys by itself, but with a window it takes both sides.
+  // kernel hides later keys itself, but with a window it needs both sides.
   std::optional<int64_t> left, right;
 
   // Packed tokens as [tokens, heads, dim], else unchanged.
@@ -63,7 +63,7 @@ AttentionInputs FlashCudaBackward(const at::Tensor& dout,
                                   const AttentionTape& tape) {
   const KernelArguments a = ArgumentsOf(plan);
   const int64_t dim = tape.q.size(-1);
-  // The backward takes an undefined tensor where the forward takes none.
+  // The backward takes an undefined tensor where the forward takes nullopt.
   const at::Tensor starts = a.packed ? plan.segment_starts : at::Tensor();
   base::CheckEqual(tape.lse.size(), 1, "sums of the forward");
   auto [dq, dk, dv] = at::_flash_attention_backward(

@@ -10,13 +10,12 @@
 namespace mpsd::attention {
 
 // CUDA's flash attention, in bf16 and fp16, with windows and segments. Packed
-// rows are one sequence for the kernel, whose segments the plan's
-// segment_starts tell apart.
+// rows are one sequence for the kernel, divided by the plan's segment_starts.
 //
-// Returns o of the tape's q, k and v, [rows, length, heads, dim] or, where rows
+// Returns o from the tape's q, k and v, [rows, length, heads, dim] or, if rows
 // are packed, [tokens, heads, dim]. Fills in the tape's lse, random and unused.
 at::Tensor FlashCudaForward(const AttentionPlan& plan, AttentionTape& tape);
-// `dout` [tokens, heads · dim]. Reads the tape's out too.
+// `dout` [tokens, heads · dim]. Also reads the tape's out.
 AttentionInputs FlashCudaBackward(const at::Tensor& dout,
                                   const AttentionPlan& plan,
                                   const AttentionTape& tape);

@@ -16,7 +16,7 @@ at::Tensor SwapTokensAndHeads(const at::Tensor& x) { return x.transpose(1, 2); }
 at::Tensor ToBlockedLayout(const at::Tensor& x, int64_t kv_heads) {
   base::CheckEqual(x.size(2) % kv_heads, 0, "heads beyond whole groups");
   const int64_t group = x.size(2) / kv_heads;
-  // Each block is a batch of GEMMs: one matrix a row and kv head, one copy
+  // Each block is a batch of GEMMs: one matrix per row and kv head, one copy
   // here.
   return x.unflatten(2, {kv_heads, group})
       .permute({0, 2, 1, 3, 4})

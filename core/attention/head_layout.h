@@ -14,23 +14,23 @@ struct HeadShape {
   int64_t heads, kv_heads, dim;
 };
 
-// The shape in which each query head has keys and values of its own.
+// The shape in which each query head has its own keys and values.
 HeadShape EachWithKeys(const HeadShape& shape);
 
-// Kernels take heads in different layouts. Each function turns a tensor by
-// token, [rows, length, heads, dim], into one of them; its reverse turns the
+// Kernels take heads in different layouts. Each function converts a tensor by
+// token, [rows, length, heads, dim], into one of them; its inverse converts the
 // results back.
 //
-// [rows, heads, length, dim], a view; its own reverse. ATen's attention.
+// [rows, heads, length, dim], a view; its own inverse. For ATen's attention.
 at::Tensor SwapTokensAndHeads(const at::Tensor& x);
 
 // [rows, kv_heads, length, heads / kv_heads, dim], contiguous: the query heads
-// that share keys are rows of one matrix. Blocked attention.
+// that share keys are rows of one matrix. For blocked attention.
 at::Tensor ToBlockedLayout(const at::Tensor& x, int64_t kv_heads);
 at::Tensor FromBlockedLayout(const at::Tensor& x);
 
 // Keys or values repeated for every query head that shares them: [rows, length,
-// heads, dim] from [rows, length, kv_heads, dim]. The reverse is the gradient:
+// heads, dim] from [rows, length, kv_heads, dim]. The inverse is the gradient:
 // it sums over the query heads.
 at::Tensor ForEachHead(const at::Tensor& x, const HeadShape& shape);
 at::Tensor FromEachHead(const at::Tensor& x, const HeadShape& shape);

@@ -9,10 +9,10 @@
 namespace mpsd::attention {
 
 struct Options {
-  // Which kernels are called; the mathematics is the same. Normally the traits
-  // of the device that computes; tests give the CPU another device's.
+  // Select the kernels; the mathematics is the same. Normally the traits of the
+  // device that computes; tests give the CPU another device's.
   device::Traits traits = {};
-  at::ScalarType dtype = at::kFloat;  // activations and frozen weights
+  at::ScalarType dtype = at::kFloat;  // of activations and frozen weights
 };
 
 }  // namespace mpsd::attention

@@ -12,7 +12,7 @@
 namespace mpsd::attention {
 namespace {
 
-// The blocked backward behind a blocked forward: the tape has its layout.
+// The blocked backward after a blocked forward: the tape has its layout.
 AttentionInputs BackwardOfBlocks(const at::Tensor& dout,
                                  const AttentionPlan& plan,
                                  const HeadShape& shape, const Options& options,
@@ -25,14 +25,14 @@ AttentionInputs BackwardOfBlocks(const at::Tensor& dout,
           .v = FromBlockedLayout(grad.v)};
 }
 
-// The blocked backward behind a fused forward. Each query head gets keys and
-// values of its own: threads then share more, equal pieces, which is worth more
-// than the copies.
+// The blocked backward after a fused forward. Each query head gets its own keys
+// and values: threads then share more, equal pieces, which is worth more than
+// the copies.
 AttentionInputs BackwardByHeads(const at::Tensor& dout,
                                 const AttentionPlan& plan,
                                 const HeadShape& shape, const Options& options,
                                 const AttentionTape& tape) {
-  // With a single row a transposed view serves as the batch of heads: no copy.
+  // For a single row a transposed view is the batch of heads: no copy.
   const auto by_head = [&](const at::Tensor& x) {
     return plan.rows == 1 ? SwapTokensAndHeads(x).unsqueeze(3)
                           : ToBlockedLayout(x, shape.heads);

@@ -10,11 +10,11 @@
 
 namespace mpsd::attention {
 
-// Causal attention by the kernels of a plan, with its backward written out: no
+// Causal attention by the kernels of a plan, with a hand-written backward: no
 // autograd graph. `shape` and `options` are those that made the plan.
 //
 // o = softmax(q kᵀ / sqrt(dim) + mask) v for each head: [tokens, heads · dim].
-// Fills in `tape`, o included.
+// Fills in `tape`, including o.
 at::Tensor AttentionForward(const AttentionInputs& inputs,
                             const AttentionPlan& plan, const HeadShape& shape,
                             AttentionTape& tape);

@@ -57,7 +57,7 @@ at::Tensor Group(const at::Tensor& x, const Geometry& g) {
       .contiguous();
 }
 
-// The queries of tile `t`, as the rows of one matrix for each kv head.
+// The queries of tile `t`, as the rows of one matrix per kv head.
 at::Tensor QueryTile(const at::Tensor& x, const Geometry& g, int64_t t) {
   return x.narrow(2, g.begin(t), g.size(t))
       .reshape({g.rows * g.kv_heads, g.group() * g.size(t), x.size(3)});
@@ -68,9 +68,9 @@ at::Tensor KeyTile(const at::Tensor& x, const Geometry& g, int64_t t) {
       .reshape({g.rows * g.kv_heads, g.size(t), g.dim});
 }
 
-// True where a query of tile `tq` does not see a key of tile `tk`, shaped for
-// the scores [rows·kv_heads, group, size(tq), size(tk)]; undefined where every
-// query sees every key.
+// True if a query of tile `tq` does not see a key of tile `tk`, shaped for the
+// scores [rows·kv_heads, group, size(tq), size(tk)]; undefined if every query
+// sees every key.
 at::Tensor Hidden(const Geometry& g, const at::Tensor& segments, int64_t tq,
                   int64_t tk, at::Device device) {
   const bool causal_edge = g.causal && tk == tq;
@@ -122,9 +122,9 @@ struct ForwardResult {
   at::Tensor lse;  // [rows·kv_heads, group, length] fp32
 };
 
-// Algorithm 1: each query tile goes over the key tiles it sees. The first key
-// tile must leave every query a key, or the query's maximum is not finite.
-// Under causality the diagonal tile does, since a query always sees itself; in
+// Algorithm 1: each query tile walks the key tiles it sees. The first key tile
+// must leave every query a key, or the query's maximum is not finite. Under
+// causality the diagonal tile does, since a query always sees itself; in
 // right-padded rows the leftmost tile does. The walk begins there.
 ForwardResult Forward(const at::Tensor& q, const at::Tensor& k,
                       const at::Tensor& v, const Masks& masks,
@@ -144,9 +144,8 @@ ForwardResult Forward(const at::Tensor& q, const at::Tensor& k,
       const at::Tensor tile_top = scores.amax(-1, /*keepdim=*/true);
       const at::Tensor new_top =
           top.defined() ? at::maximum(top, tile_top) : tile_top;
-      // What is summed so far belongs to the former maximum: exp(top − new_top)
-      // brings it to the new one. Every exponent stays ≤ 0, so that nothing
-      // overflows.
+      // The sums so far are relative to the former maximum: exp(top − new_top)
+      // rescales them. Every exponent stays ≤ 0, so nothing overflows.
       const at::Tensor p = at::exp(scores - new_top);
       const at::Tensor tile_sum = p.sum(-1, /*keepdim=*/true);
       const at::Tensor tile_out = at::bmm(p, KeyTile(v, g, tk));
@@ -170,7 +169,7 @@ ForwardResult Forward(const at::Tensor& q, const at::Tensor& k,
 }
 
 struct Gradients {
-  at::Tensor dq, dk, dv;  // laid out as q, k and v
+  at::Tensor dq, dk, dv;  // in the layout of q, k and v
 };
 
 // Algorithm 2: p = exp(scores − lse), dv += pᵀ do,
@@ -185,8 +184,7 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
   const at::Tensor lse = forwarded.lse.unsqueeze(-1);
   Gradients grad;
   grad.dq = at::empty_like(q);
-  // One tensor for each key tile: MPS adds rightly into contiguous tensors
-  // only.
+  // One tensor per key tile: MPS adds correctly only into contiguous tensors.
   std::vector<at::Tensor> dk, dv;
   for (int64_t tk = 0; tk < g.tiles(); ++tk) {
     dk.push_back(at::zeros({k.size(0), g.size(tk), g.dim}, k.options()));
@@ -222,7 +220,7 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
 
 class TiledAttentionFunction
     : public torch::autograd::Function<TiledAttentionFunction> {
-  // Places among the saved tensors.
+  // Indices of the saved tensors.
   enum Saved { kQ, kK, kV, kSegments, kKeys, kOut, kLse };
 
  public:
@@ -254,7 +252,7 @@ class TiledAttentionFunction
                                   ctx->saved_data["causal"].toBool());
     const Gradients grad = Backward(Group(q, g), Group(k, g), Group(v, g),
                                     forwarded, Group(grads[0], g), masks, g);
-    // One for each argument of forward; the five after q, k and v have none.
+    // One per argument of forward; the five after q, k and v have none.
     variable_list result(8);
     result[0] = grad.dq.reshape(q.sizes()).to(q.scalar_type());
     result[1] = grad.dk.reshape(k.sizes()).to(k.scalar_type());

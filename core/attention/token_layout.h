@@ -9,8 +9,8 @@
 
 namespace mpsd::attention {
 
-// How the tokens of one micro-batch lie in rows, and which of them see each
-// other.
+// How the tokens of one micro-batch are arranged in rows, and which of them see
+// each other.
 struct TokenLayout {
   int64_t rows = 0, length = 0;
   at::Device device = at::kCPU;  // where attention runs
@@ -19,9 +19,9 @@ struct TokenLayout {
   std::vector<int64_t> segment_lengths = {};
 };
 
-// The lengths of the segments of all rows in order, where each row's padding is
-// a segment too: they add up to rows · length. `segment_ids` [rows, length] lie
-// on the CPU.
+// The lengths of the segments of all rows in order; each row's padding counts
+// as a segment, so they add up to rows · length. `segment_ids` [rows, length]
+// are on the CPU.
 std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids);
 
 }  // namespace mpsd::attention

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-// Facts about the devices that torch computes on. This room does without torch,
+// Facts about the devices that torch computes on. This room does not use torch,
 // so that the daemon's estimates can use it; core/device opens the devices.
 namespace mpsd::backend {
 
@@ -21,59 +21,59 @@ inline constexpr std::pair<std::string_view, Choice> kChoices[] = {
     {"cpu", Choice::kCpu}};
 
 std::string_view NameOf(Choice choice);
-// Nullopt for an unknown word.
+// nullopt for an unknown word.
 std::optional<Choice> ChoiceOf(std::string_view name);
 
-// Attention as one operator with a backward that an explicit step can call.
+// Attention as one operator whose backward an explicit step can call.
 enum class FusedAttention {
   kNone,     // MPS: its backward is missing (pytorch#179294), and its math path
              // holds length × length numbers
   kByRow,    // at::_scaled_dot_product_flash_attention_for_cpu: every dtype; no
-             // window; a packed row takes a call a segment
+             // window; a packed row takes one call per segment
   kByToken,  // at::_flash_attention_forward and cuDNN's: bf16 and fp16, windows
              // and segments, heads of some widths
 };
 
 // at::_fused_rms_norm.
 enum class FusedNorm {
-  kNone,          // the CPU composes it: plain calls are as fast
+  kNone,          // CPU: composed of plain calls, which are as fast
   kForward,       // MPS: its kernel keeps no statistics, and no release has the
                   // backward (pytorch#192080)
   kWithBackward,  // statistics and backward
 };
 
-// Where tensors of the device lie.
+// Where the device's tensors are stored.
 enum class MemoryPlace {
   kHost,    // in the host's memory, without a second copy
-  kShared,  // in the host's memory, beside the host's own copy: unified memory
-            // (MPS: torch 2.12, pytorch#175818)
-  kOwn,     // in the device's own
+  kShared,  // in the host's memory, in addition to the host's copy: unified
+            // memory (MPS: torch 2.12, pytorch#175818)
+  kOwn,     // in the device's own memory
 };
 
 // What a device does, gets wrong or makes expensive. Code elsewhere branches on
-// these reasons, never on the device's kind. The defaults are the CPU's, whose
-// numbers are the reference.
+// these reasons, never on the device's kind. The defaults are those of the CPU,
+// whose numbers are the reference.
 struct Traits {
   // --- What kernels get wrong. ---
 
-  // The most products that a sum of a GEMM may have; absent: any number. Above
-  // this bound MPS' kernels read beyond the matrices (pytorch#177116 until
-  // 2.14, #195163 open). The gradient of a weight sums over the tokens of a
-  // micro-batch, so that the bound holds for a micro-batch's tokens too.
+  // The most products that a sum of a GEMM may have; absent: unlimited. Above
+  // this bound MPS's kernels read beyond the matrices (pytorch#177116 until
+  // 2.14, #195163 open). A weight's gradient sums over the tokens of a
+  // micro-batch, so the bound also applies to a micro-batch's tokens.
   std::optional<int64_t> max_sum;
-  // fp32 GEMMs whose left operand is a transposed view are exact. MPS' results
+  // fp32 GEMMs whose left operand is a transposed view are exact. MPS's results
   // are wrong by up to 30 % (pytorch#193487, torch 2.7 to 2.13; 2.14 masks the
   // fault).
   bool transposed_left = true;
-  // Kernels can write results into tensors that are not contiguous. Some MPS
-  // kernels left such tensors unchanged (pytorch#118115, #165267).
+  // Kernels can write results into non-contiguous tensors. Some MPS kernels
+  // left such tensors unchanged (pytorch#118115, #165267).
   bool strided_targets = true;
   // A softmax can overwrite its operand. The graph that MPS compiles would
   // overwrite values that it still has to read.
   bool softmax_in_place = true;
-  // The backward of softmax sums in fp32 whatever its arguments' dtype. MPS
-  // sums and subtracts in bf16, which loses the small differences that make up
-  // the gradients of keys (core/selftest compares).
+  // The backward of softmax sums in fp32 for all dtypes. MPS sums and subtracts
+  // in bf16, which loses the small differences that make up the gradients of
+  // keys (core/selftest compares).
   bool exact_softmax_backward = true;
   // Kernels take operands and results of different dtypes. Some MPS kernels
   // returned garbage or aborted (layer_norm: pytorch#190054, #190055).
@@ -81,10 +81,10 @@ struct Traits {
   // Some operators have no kernel and may run on the CPU instead (torch's
   // MPSFallback.mm; PYTORCH_ENABLE_MPS_FALLBACK).
   bool lacks_operators = false;
-  // Running out of memory may give stale numbers instead of an error: up to
-  // torch 2.14.0 no code reads the state of Metal's command buffers
-  // (pytorch#193571, mended by #198883). An evaluation therefore takes at most
-  // as many tokens at a time as a training micro-batch, which is known to fit.
+  // Out of memory may yield stale numbers instead of an error: up to torch
+  // 2.14.0 no code reads the state of Metal's command buffers (pytorch#193571,
+  // fixed by #198883). An evaluation therefore takes at most as many tokens at
+  // a time as a training micro-batch, which is known to fit.
   bool silent_out_of_memory = false;
 
   // --- Which kernels the device has. ---
@@ -99,44 +99,44 @@ struct Traits {
   // measurements.
   bool inner_products = true;
 
-  // --- What costs what. ---
+  // --- What is expensive. ---
 
   // The backward of fused attention in fp32 is slower than blocks of products
-  // (ATen's flash attention of the CPU).
+  // (ATen's flash attention on the CPU).
   bool slow_attention_backward = true;
-  // BLAS (MKL) divides a product of few rows, or of many outputs, badly among
-  // its threads: splitting the product is faster.
+  // BLAS (MKL) distributes a product of few rows, or of many outputs, badly
+  // among its threads: splitting the product is faster.
   bool splits_products = true;
   // A GEMM that adds a summand (MKL's addmm) rounds each partial sum to the
   // summand's magnitude, which is visible in a real model's gradients: callers
   // add the summand afterwards.
   bool rounds_to_summand = true;
-  // A call costs little and memory much: work is divided into pieces that stay
-  // in a cache, and one more GEMM is cheaper than a hole in the heap. GPUs are
-  // faster with few calls.
+  // A call is cheap and memory expensive: work is divided into pieces that fit
+  // in a cache, and one more GEMM is cheaper than fragmenting the heap. GPUs
+  // are faster with few calls.
   bool cached_pieces = true;
   // A pass over memory costs as much as arithmetic: each layer becomes one
   // autograd node (core/model/cpu_nodes.h).
   bool one_node_layers = true;
-  // Arithmetic, even on zeros, costs less than a second pass over memory.
+  // Arithmetic, even on zeros, is cheaper than a second pass over memory.
   bool cheap_products = false;
-  // A product adds a mask on its way if the mask has a contiguous row for each
-  // query; any other mask takes a further kernel (MPS).
+  // A product adds a mask in the same kernel if the mask has a contiguous row
+  // for each query; any other mask takes another kernel (MPS).
   bool masks_for_products = false;
   // Rows are padded to multiples of eight, the shapes of tensor cores.
   bool lengths_by_eight = false;
   // The device compiles a graph for each operator, dtype and shape and keeps it
-  // for the process' life (MPSGraph; emptyCache drops the graphs since torch
+  // until the process ends (MPSGraph; emptyCache drops the graphs since torch
   // 2.13, pytorch#181485): lengths and counts are rounded so that few shapes
   // occur.
   bool compiles_each_shape = false;
-  // Calls are only encoded; the device begins them at a commit or a wait.
+  // Calls are only encoded; the device starts them at a commit or a wait.
   bool encodes_lazily = false;
 
   // --- What it is. ---
 
   MemoryPlace memory = MemoryPlace::kHost;
-  // The device has a random number generator of its own beside the CPU's.
+  // The device has its own random number generator in addition to the CPU's.
   bool own_generator = false;
   // Random numbers are drawn in sequence, so that a mask drawn in parts equals
   // the whole mask that Transformers draws.

@@ -13,13 +13,12 @@ constexpr std::string_view kDigits =
 // 62^43 > 2^256, 62^6 > 2^32.
 constexpr size_t kSecretDigits = 43;
 constexpr size_t kChecksumDigits = 6;
-// The digits of a SHA-256 that make the checksum: 32 bits.
+// The number of hex digits of the SHA-256 in the checksum: 32 bits.
 constexpr size_t kChecksumHexDigits = 8;
 static_assert(kApiTokenBytes ==
               kApiTokenPrefix.size() + kSecretDigits + kChecksumDigits);
 
-// The number that `bytes` are, the most significant first, in base 62 with
-// `digits` digits.
+// `bytes` as a number, most significant first, in base 62 with `digits` digits.
 std::string Base62(std::string bytes, size_t digits) {
   std::string text(digits, kDigits[0]);
   for (size_t at = digits; at-- > 0;) {

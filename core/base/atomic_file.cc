@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr char kTemporary[] = ".tmp";
-// Bytes of one write(): each call counts as work, so that whoever watches
-// WorkCount sees a slow disk make progress.
+// Bytes per write(): each call counts as work, so that watchers of WorkCount
+// see a slow disk make progress.
 constexpr size_t kMaxWrite = 16 << 20;
 
 absl::Status SyncFd(int fd, const fs::path& path) {
@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(
   fs::path temporary = TemporaryBeside(path);
   const int fd =
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  // The user gave `path`, and knows nothing of the temporary file.
+  // The user gave `path` and does not know the temporary file.
   if (fd < 0) return ErrnoStatus(errno, path.string());
   return absl::WrapUnique(new AtomicFile(path, std::move(temporary), fd));
 }

@@ -11,12 +11,12 @@
 
 namespace mpsd::base {
 
-// A file that is written in pieces and appears under its name whole or not at
-// all. Destroyed uncommitted, it leaves nothing behind; a process that is
-// killed before then leaves a file that IsUnfinished recognises.
+// A file that is written in pieces and appears under its name complete or not
+// at all. Destroyed without Commit, it is removed; a process killed before then
+// leaves a file that IsUnfinished recognises.
 class AtomicFile {
  public:
-  // NotFound, PermissionDenied, ResourceExhausted … naming the path.
+  // NotFound, PermissionDenied, ResourceExhausted …, naming the path.
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(
       const std::filesystem::path& path);
   ~AtomicFile();
@@ -25,11 +25,10 @@ class AtomicFile {
 
   absl::Status Append(std::string_view bytes);
   // Fsyncs the file, renames it and fsyncs the folder: after OK the bytes
-  // survive a power cut, after an error the file that had the name before is
+  // survive a power cut; after an error an existing file of that name is
   // untouched.
   absl::Status Commit();
-  // As Commit without the fsyncs: a power cut may leave a file that is not
-  // whole.
+  // Like Commit without the fsyncs: a power cut may leave an incomplete file.
   absl::Status CommitUnsynced();
 
  private:
@@ -43,7 +42,7 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// A path in the folder of `path`, with another name at every call.
+// A path in the same folder as `path`, with a new name at every call.
 std::filesystem::path TemporaryBeside(const std::filesystem::path& path);
 // Whether the file's name is one that TemporaryBeside makes.
 bool IsUnfinished(const std::filesystem::path& path);

@@ -7,8 +7,8 @@ namespace mpsd::base {
 namespace {
 
 #ifdef __APPLE__
-// CLOCK_UPTIME_RAW is mach_absolute_time; macOS' CLOCK_MONOTONIC counts through
-// sleep.
+// CLOCK_UPTIME_RAW is mach_absolute_time; macOS's CLOCK_MONOTONIC counts
+// through sleep.
 constexpr clockid_t kAwake = CLOCK_UPTIME_RAW;
 #else
 constexpr clockid_t kAwake = CLOCK_MONOTONIC;

@@ -6,10 +6,9 @@
 
 namespace mpsd::base {
 
-// Time since an arbitrary start that never jumps and stands still while the
-// machine sleeps: it measures how long another process could work. Neither of
-// Clock's times does (clock.h): wall time jumps, Monotonic() counts through
-// sleep.
+// Monotonic time that stops while the machine sleeps: it measures how long
+// another process could work. Clock (clock.h) has no such time: wall time
+// jumps, and Monotonic() counts through sleep.
 absl::Duration AwakeTime();
 
 }  // namespace mpsd::base

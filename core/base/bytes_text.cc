@@ -13,7 +13,7 @@ struct Unit {
   int digits;
   const char* name;
 };
-// Each `least` is the first value that the smaller unit would round to 1024.
+// Each `least` is the first value that would round to 1024 of the smaller unit.
 constexpr double kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB,
                  kTiB = 1024 * kGiB;
 constexpr Unit kUnits[] = {{kTiB, 1023.995 * kGiB, 2, "TiB"},

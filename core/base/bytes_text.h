@@ -6,8 +6,8 @@
 
 namespace mpsd::base {
 
-// "1.50 GiB", "340.0 MiB", "-3.0 MiB", "1.2 KiB", "512 B": memory and disk in
-// the unit of powers of 1,024 that fits, for people.
+// Human-readable bytes in the power of 1,024 that fits: "1.50 GiB", "340.0
+// MiB", "-3.0 MiB", "1.2 KiB", "512 B".
 std::string BytesText(double bytes);
 
 }  // namespace mpsd::base

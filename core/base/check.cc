@@ -11,8 +11,8 @@
 namespace mpsd::base::internal {
 namespace {
 
-// POSIX's _POSIX_PIPE_BUF: a pipe takes a line of up to this many bytes in one
-// piece, so that lines of other threads do not mix with it.
+// POSIX's _POSIX_PIPE_BUF: writes of up to this many bytes to a pipe are
+// atomic, so that lines of other threads do not interleave.
 constexpr size_t kLongestLine = 512;
 constexpr int kPatienceMs = 1000;
 
@@ -22,7 +22,7 @@ constexpr int kPatienceMs = 1000;
       std::clamp<size_t>(length < 0 ? 0 : length, 1, kLongestLine - 1);
   line[size - 1] = '\n';
   // The reader of stderr may have stopped reading: a daemon that waits for the
-  // pipe to drain would hang where it should end.
+  // pipe to drain would hang instead of ending.
   pollfd stderr_ready = {STDERR_FILENO, POLLOUT, 0};
   if (poll(&stderr_ready, 1, kPatienceMs) == 1) {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line, size);

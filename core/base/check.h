@@ -6,22 +6,23 @@
 #include <cstdint>
 #include <utility>
 
-// Invariants of our own code, held in every build: `assert` is compiled out,
-// since NDEBUG is defined even in Debug (torch's layout depends on it). A check
-// that fails writes one line to stderr (the file, the line, the invariant and
-// the values) and aborts. The worker may end this way: the daemon tries its job
-// again. What a user, a client, a worker's message or a file can cause is never
-// checked here, but answered with an absl::Status.
+// Invariants of our own code, checked in every build: `assert` is compiled out,
+// since NDEBUG is defined even in Debug (torch's layout depends on it). A
+// failed check writes one line to stderr (file, line, invariant, values) and
+// aborts. A worker may end this way: the daemon retries its job. What a user, a
+// client, a worker's message or a file can cause is never checked here; it
+// returns an absl::Status.
 //
 // These are functions, not macros: a macro could print the condition's text,
 // but `i < size` says nothing without its values, and torch's headers define
 // CHECK themselves. So the caller names the invariant in words, which the
-// reader of the code needs as well, and the forms of two operands print both.
-// A caller's place comes from the compiler's __builtin_FILE and __builtin_LINE;
-// std::source_location is missing where older clangs use GCC's library.
+// reader needs too, and the two-operand forms print both values. The caller's
+// location comes from __builtin_FILE and __builtin_LINE; std::source_location
+// is missing where older clangs use GCC's library.
 //
 // A check that holds costs a comparison and a branch that is never taken. All
-// may stand in constant expressions, where a failure is a compile error.
+// checks may be used in constant expressions: a failure is then a compile
+// error.
 
 namespace mpsd::base {
 
@@ -38,13 +39,13 @@ struct Number {
 };
 
 [[noreturn]] void FailCheck(const char* invariant, const char* file, int line);
-// `relation` is the operator that should have held between the numbers.
+// `relation` is the operator that should have held between `a` and `b`.
 [[noreturn]] void FailCheck(Number a, const char* relation, Number b,
                             const char* invariant, const char* file, int line);
 
 }  // namespace internal
 
-// `invariant` is what holds, in words: "Start is called once".
+// `invariant` says in words what must hold: "Start is called once".
 constexpr void Check(bool holds, const char* invariant,
                      const char* file = __builtin_FILE(),
                      int line = __builtin_LINE()) {
@@ -53,8 +54,8 @@ constexpr void Check(bool holds, const char* invariant,
   }
 }
 
-// Two integers of any signs and widths, compared as numbers: -1 is less than
-// every size_t. `what` names them: "ends and samples".
+// Compares two integers of any sign and width as numbers: -1 is less than every
+// size_t. `what` names them: "ends and samples".
 
 template <std::integral A, std::integral B>
 constexpr void CheckEqual(A a, B b, const char* what,

@@ -22,7 +22,7 @@ std::optional<int> ReapIfEnded(pid_t pid) {
   return std::nullopt;
 }
 
-// POSIX has no wait with a deadline: naps grow from 1 to 20 ms.
+// POSIX has no wait with a deadline: sleeps grow from 1 to 20 ms.
 std::optional<int> AwaitEnd(const std::function<std::optional<int>()>& poll,
                             absl::Duration timeout,
                             const std::function<bool()>& give_up) {

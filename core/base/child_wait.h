@@ -11,13 +11,13 @@
 
 namespace mpsd::base {
 
-// The status of the child `pid` as waitpid gives it, reaping the child; nullopt
-// while the child runs. 255 << 8 where another call of waitpid reaped the
-// child: the status is lost, but the end is known.
+// Reaps the child `pid` if it has ended and returns its waitpid status; nullopt
+// while the child runs. 255 << 8 if another waitpid call reaped the child: the
+// status is lost, but the child is known to have ended.
 std::optional<int> ReapIfEnded(pid_t pid);
 
-// Asks `poll` again and again until it tells a status. Nullopt once `timeout`
-// has passed or `give_up` is true; an empty `give_up` never is.
+// Calls `poll` repeatedly until it returns a status. Returns nullopt once
+// `timeout` has passed or `give_up`, where given, returns true.
 std::optional<int> AwaitEnd(const std::function<std::optional<int>()>& poll,
                             absl::Duration timeout,
                             const std::function<bool()>& give_up = {});

@@ -13,7 +13,7 @@ class Clock {
   // Wall time, for rows, logs and manifests. May jump.
   virtual absl::Time Now() const = 0;
   // Time since an arbitrary start that never jumps back and counts while the
-  // machine sleeps; for intervals and time-outs.
+  // machine sleeps; for intervals and timeouts.
   virtual absl::Duration Monotonic() const = 0;
 
   static const Clock& Real();

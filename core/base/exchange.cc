@@ -13,7 +13,7 @@ namespace mpsd::base {
 namespace fs = std::filesystem;
 namespace {
 
-// The result is 0 or errno.
+// Returns 0 or errno.
 int ExchangeAtOnce(const fs::path& a, const fs::path& b) {
 #ifdef __APPLE__
   const int result = renamex_np(a.c_str(), b.c_str(), RENAME_SWAP);
@@ -28,7 +28,7 @@ int Rename(const fs::path& from, const fs::path& to) {
   return rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
-// `b` steps aside first, so that a failing second rename can be undone.
+// `b` is moved away first, so that a failing second rename can be undone.
 int ExchangeByAThird(const fs::path& a, const fs::path& b) {
   const fs::path aside = TemporaryBeside(b);
   if (int error = Rename(b, aside); error != 0) return error;

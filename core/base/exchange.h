@@ -8,10 +8,10 @@
 
 namespace mpsd::base {
 
-// Swaps the files or folders at `a` and `b` in one step: at any moment each
-// path names one of the two. Both exist, on one file system. Where the file
-// system has no such swap this renames three times, by a temporary name beside
-// `b`; a process that is killed between the renames loses no bytes, but leaves
+// Swaps the files or folders at `a` and `b` atomically: at any moment each path
+// names one of the two. Both must exist, on one file system. Where the file
+// system has no such swap, this renames three times through a temporary name
+// next to `b`; a process killed between the renames loses no bytes, but leaves
 // one of the two under the temporary name. Fsyncs nothing.
 absl::Status ExchangePaths(const std::filesystem::path& a,
                            const std::filesystem::path& b);

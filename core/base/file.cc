@@ -170,8 +170,8 @@ StagedFolder::~StagedFolder() {
 
 absl::Status StagedFolder::Commit() {
   if (absl::Status s = SyncTree(staging_); !s.ok()) return s;
-  // A folder cannot be renamed over another one: the old one steps aside first
-  // and is removed last.
+  // A folder cannot be renamed over another one: the old one is moved away
+  // first and removed last.
   fs::path old;
   std::error_code error;
   if (fs::exists(final_, error)) {

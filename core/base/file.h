@@ -40,7 +40,7 @@ class MappedFile {
 // The whole file. NotFound, PermissionDenied or Internal, naming the path.
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path);
 
-// Replaces `path` as a whole: written beside it, fsynced, renamed, the folder
+// Replaces `path` as a whole: written next to it, fsynced, renamed, the folder
 // fsynced. After OK the new bytes survive a power cut; after an error the old
 // file is untouched.
 absl::Status WriteFileAtomic(const std::filesystem::path& path,
@@ -49,10 +49,10 @@ absl::Status WriteFileAtomic(const std::filesystem::path& path,
 // Fsyncs every file below `dir` and `dir` itself.
 absl::Status SyncTree(const std::filesystem::path& dir);
 
-// A folder that appears under its final name whole or not at all. Write below
-// staging(); Commit() fsyncs the tree and renames it to the final path, where
-// it replaces an existing folder. Destroyed uncommitted, the object removes the
-// staged files.
+// A folder that appears under its final name complete or not at all. Write
+// below staging(); Commit() fsyncs the tree and renames it to the final path,
+// replacing an existing folder. Destroyed without Commit, the object removes
+// the staged files.
 class StagedFolder {
  public:
   static absl::StatusOr<StagedFolder> Create(std::filesystem::path final_path);
@@ -70,7 +70,7 @@ class StagedFolder {
   std::filesystem::path staging_;  // empty once committed or moved from
 };
 
-// An absl::Status for errno `error`: the code that fits, "<what>: <strerror>".
+// An absl::Status for errno `error`: its code, with "<what>: <strerror>".
 absl::Status ErrnoStatus(int error, std::string_view what);
 
 }  // namespace mpsd::base

@@ -7,8 +7,8 @@
 
 namespace mpsd::base {
 
-// When the file's bytes, or anything of it, changed last: stat's members, which
-// macOS calls otherwise than POSIX.
+// When the file's bytes (mtime) or its inode (ctime) last changed: members of
+// stat that macOS names differently from POSIX.
 inline timespec ModificationTime(const struct stat& info) {
 #ifdef __APPLE__
   return info.st_mtimespec;

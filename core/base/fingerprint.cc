@@ -51,8 +51,8 @@ absl::StatusOr<std::string> ParseFingerprint(std::string_view text) {
   if (digits.size() != kDigits || taken != rest.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", Quotable(text),
-        "' is no fingerprint: expected SHA256: and 64 hexadecimal digits, as "
-        "`mpsd tls show` prints on the daemon's machine"));
+        "' is not a fingerprint: expected SHA256: and 64 hexadecimal digits, "
+        "as `mpsd tls show` prints on the daemon's machine"));
   }
   return Spelled(digits);
 }

@@ -9,14 +9,14 @@
 
 namespace mpsd::base {
 
-// The name that people compare a certificate by, of the certificate's DER
-// bytes: "SHA256:" and the digest as 32 pairs of upper-case hexadecimal digits
-// with colons between them, as `openssl x509 -fingerprint -sha256` prints.
+// The fingerprint of a certificate from its DER bytes: "SHA256:" and the digest
+// as 32 colon-separated pairs of upper-case hexadecimal digits, as `openssl
+// x509 -fingerprint -sha256` prints.
 std::string Fingerprint(std::string_view der);
 
-// A fingerprint as a person gives it, in the spelling of Fingerprint(): upper
-// or lower case, with or without "SHA256:", the colons, and spaces around it.
-// InvalidArgument for anything else.
+// Normalises a fingerprint that a person typed to the spelling of
+// Fingerprint(): upper or lower case, with or without "SHA256:", colons and
+// surrounding spaces. InvalidArgument for anything else.
 absl::StatusOr<std::string> ParseFingerprint(std::string_view text);
 
 }  // namespace mpsd::base

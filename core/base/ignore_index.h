@@ -6,8 +6,8 @@
 
 namespace mpsd::base {
 
-// The label of a token that no loss reads: the default ignore_index of torch's
-// cross entropy, which Transformers and TRL write into labels too.
+// The label of a token that the loss ignores: the default ignore_index of
+// torch's cross entropy, which Transformers and TRL also write into labels.
 inline constexpr int64_t kIgnoreIndex = -100;
 
 }  // namespace mpsd::base

@@ -6,15 +6,15 @@
 
 namespace mpsd::base {
 
-// Whether arrays and objects of `json` stand within each other more than
-// limits::kJsonDepth levels deep. Looks only at brackets outside of strings, in
-// one pass without recursion, so that text with other faults is answered too.
+// Whether arrays and objects of `json` are nested more than limits::kJsonDepth
+// levels deep. Looks only at brackets outside strings, in one pass without
+// recursion, so it also accepts text that is otherwise malformed.
 bool NestsTooDeep(std::string_view json);
 
-// `text` as a tree of nlohmann's `Json` (basic_json), or a discarded value when
-// it is no JSON or nests too deep. Reading builds such a tree without
-// recursion, but copying, comparing and writing it recurse: for text that did
-// not come from this process, this is the only way in.
+// `text` as a tree of nlohmann's `Json` (basic_json), or a discarded value if
+// it is not JSON or is nested too deeply. Parsing does not recurse, but
+// copying, comparing and writing a tree do: all text from outside this process
+// must be parsed here.
 template <typename Json>
 Json ParseTree(std::string_view text) {
   if (NestsTooDeep(text)) return Json(Json::value_t::discarded);

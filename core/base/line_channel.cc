@@ -42,7 +42,7 @@ absl::Status WaitReadable(int fd, absl::Duration timeout) {
     pollfd entry{fd, POLLIN, 0};
     const int n = poll(&entry, 1, milliseconds);
     if (n > 0) return absl::OkStatus();
-    if (n == 0) return absl::DeadlineExceededError("no line in time");
+    if (n == 0) return absl::DeadlineExceededError("timed out");
     if (errno != EINTR) return ErrnoStatus(errno, "poll");
   }
 }
@@ -53,7 +53,7 @@ LineChannel::~LineChannel() { close(fd_); }
 
 absl::Status LineChannel::Send(std::string_view line) {
   if (line.find('\n') != std::string_view::npos) {
-    return absl::InvalidArgumentError("a line cannot hold a newline");
+    return absl::InvalidArgumentError("a line cannot contain a newline");
   }
   const std::string text = std::string(line) + "\n";
   std::string_view rest = text;
@@ -82,8 +82,8 @@ absl::StatusOr<std::optional<std::string>> LineChannel::Receive(
       scanned_ = 0;
       return line;
     }
-    // The bytes searched so far hold no newline: without this mark a long line
-    // that arrives in pieces would take time quadratic in its length.
+    // The bytes searched so far contain no newline: without this mark a long
+    // line that arrives in pieces would take time quadratic in its length.
     scanned_ = buffer_.size();
     if (absl::Status s = WaitReadable(fd_, timeout); !s.ok()) return s;
     char piece[1 << 14];

@@ -27,14 +27,14 @@ class LineChannel {
   LineChannel(const LineChannel&) = delete;
   LineChannel& operator=(const LineChannel&) = delete;
 
-  // Writes `line` and a newline, whole or not at all as seen by other senders.
-  // `line` must hold no newline (InvalidArgument). Unavailable once the peer is
-  // gone; never raises SIGPIPE.
+  // Writes `line` and a newline; concurrent senders' lines never interleave.
+  // `line` must contain no newline (InvalidArgument). Unavailable once the peer
+  // has closed the stream; never raises SIGPIPE.
   absl::Status Send(std::string_view line);
 
-  // The next line without its newline. nullopt at end of stream (a last line
-  // without newline is dropped, since it was cut). DeadlineExceeded when none
-  // came within `timeout`; InvalidArgument for a line over kMaxLine.
+  // The next line without its newline. nullopt at end of stream (an
+  // unterminated last line is dropped, since it was cut). DeadlineExceeded if
+  // no line came within `timeout`; InvalidArgument for a line over kMaxLine.
   absl::StatusOr<std::optional<std::string>> Receive(
       absl::Duration timeout = absl::InfiniteDuration());
 
@@ -44,7 +44,7 @@ class LineChannel {
   const int fd_;
   absl::Mutex send_mutex_;
   std::string buffer_;  // received, not yet returned
-  size_t scanned_ = 0;  // bytes of buffer_ known to hold no newline
+  size_t scanned_ = 0;  // bytes of buffer_ known to contain no newline
 };
 
 }  // namespace mpsd::base

@@ -23,7 +23,7 @@ int ErrnoOf(const absl::Status& status) {
 }
 
 absl::Status WithErrno(absl::Status status, int error) {
-  // From a view: compilers spell Cord's constructor for a string differently,
+  // From a view: compilers mangle Cord's constructor for a string differently,
   // and a Mac's program must find the one that Abseil exports.
   status.SetPayload(kPayload,
                     absl::Cord(absl::string_view(absl::StrCat(error))));

@@ -6,18 +6,18 @@
 
 namespace mpsd::base {
 
-// The errno from which ErrnoStatus (file.h) made `status`, also when the status
-// was copied or returned on since; 0 for a status made otherwise, or for a new
-// status that quotes its text.
+// The errno from which ErrnoStatus (file.h) made `status`, also after the
+// status was copied or returned; 0 for any other status, including a new one
+// that quotes its text.
 int ErrnoOf(const absl::Status& status);
 
-// `status` with `error` attached, where ErrnoOf finds it.
+// `status` with `error` attached for ErrnoOf.
 absl::Status WithErrno(absl::Status status, int error);
 
-// Whether the same call may succeed later although the caller changes nothing:
-// a full disk or quota, no descriptor left, a device that fails or is gone, a
-// volume that went read-only. Lack of memory does not count: the caller's own
-// use may cause it.
+// Whether the same call may succeed later without any change by the caller: a
+// full disk or quota, no free descriptor, a device that fails or is gone, a
+// volume that became read-only. Out of memory does not count: the caller itself
+// may cause it.
 bool IsMachineFault(int error);
 
 }  // namespace mpsd::base

@@ -15,7 +15,7 @@ constexpr std::string_view kIndent = "    ";
 
 struct Character {
   uint32_t code = 0;
-  size_t length = 0;  // bytes; 0: they are no UTF-8
+  size_t length = 0;  // bytes; 0: not valid UTF-8
 };
 
 Character First(std::string_view text) {

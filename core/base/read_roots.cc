@@ -19,7 +19,7 @@ namespace mpsd::base {
 namespace fs = std::filesystem;
 namespace {
 
-// O_PATH and O_SEARCH pass through a folder that the process may not list.
+// O_PATH and O_SEARCH open a folder that the process may not list.
 #if defined(O_PATH)
 constexpr int kPass = O_PATH;
 #elif defined(O_SEARCH)
@@ -30,19 +30,19 @@ constexpr int kPass = O_RDONLY;
 
 std::atomic<const ReadRoots*> limit{nullptr};
 
-// `path` with every link followed; the part that does not exist is appended as
-// written. Nullopt where the target is unknown: a link that leads nowhere, a
-// folder that may not be searched.
+// `path` with every link resolved; the part that does not exist is appended as
+// written. nullopt if the target is unknown: a dangling link, a folder that may
+// not be searched.
 std::optional<fs::path> Resolve(const fs::path& path) {
   if (path.native().find('\0') != std::string::npos) return std::nullopt;
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);
   if (error) return std::nullopt;
-  fs::path there = absolute, behind;
+  fs::path there = absolute, rest;
   while (true) {
     fs::path resolved = fs::canonical(there, error);
     if (!error) {
-      return behind.empty() ? resolved : (resolved / behind).lexically_normal();
+      return rest.empty() ? resolved : (resolved / rest).lexically_normal();
     }
     if (error != std::errc::no_such_file_or_directory &&
         error != std::errc::not_a_directory) {
@@ -52,14 +52,14 @@ std::optional<fs::path> Resolve(const fs::path& path) {
     if (fs::is_symlink(fs::symlink_status(there, ignored))) {
       return std::nullopt;
     }
-    behind = behind.empty() ? there.filename() : there.filename() / behind;
+    rest = rest.empty() ? there.filename() : there.filename() / rest;
     there = there.parent_path();
   }
 }
 
 absl::Status Outside(const fs::path& path) {
   return absl::FailedPreconditionError(absl::StrCat(
-      path.string(), ": lies outside of the folders that jobs may read"));
+      path.string(), ": is outside the folders that jobs may read"));
 }
 
 absl::Status NotRegular(const fs::path& path) {
@@ -93,7 +93,7 @@ int OpenStepwise(const fs::path& resolved) {
 ReadRoots::ReadRoots(const std::vector<fs::path>& folders) {
   for (const fs::path& folder : folders) {
     if (std::optional<fs::path> resolved = Resolve(folder)) {
-      // Drops the empty name behind a trailing slash.
+      // Drops the empty name after a trailing slash.
       resolved_.push_back(resolved->has_filename() ? *resolved
                                                    : resolved->parent_path());
     }
@@ -122,10 +122,10 @@ absl::StatusOr<int> ReadRoots::Open(const fs::path& path) const {
   }
   const int fd = OpenStepwise(*resolved);
   if (fd < 0) {
-    // Somebody put a link there after the check.
+    // A link was put there after the check.
     if (errno == ELOOP || errno == EMLINK) return Outside(path);
-    // Sockets, and devices without a driver: EOPNOTSUPP on a Mac. As an error
-    // of the machine it would hold the queue for everybody.
+    // Sockets, and devices without a driver: EOPNOTSUPP on a Mac. As a machine
+    // fault it would hold the queue for all users.
     if (errno == ENXIO || errno == ENODEV || errno == EOPNOTSUPP) {
       return NotRegular(path);
     }

@@ -10,9 +10,9 @@
 
 namespace mpsd::base {
 
-// Reads a file that holds a key or a token. FailedPrecondition where others
-// than its owner and group may read it, or others than its owner may write it;
-// else the errors of ReadSmallFile.
+// Reads a file that holds a key or a token. FailedPrecondition if anyone but
+// its owner and group may read it, or anyone but its owner may write it;
+// otherwise the errors of ReadSmallFile.
 absl::StatusOr<std::string> ReadSecretFile(const std::filesystem::path& path,
                                            size_t max_bytes);
 

@@ -30,8 +30,7 @@ class Sha256 {
 
 std::string Sha256Hex(std::string_view bytes);
 
-// The digest of a file's bytes, which are read in pieces. NotFound … naming the
-// path.
+// The digest of a file's bytes, read in pieces. NotFound …, naming the path.
 absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path);
 
 }  // namespace mpsd::base

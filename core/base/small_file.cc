@@ -18,7 +18,7 @@ namespace {
 absl::Status TooLong(const std::filesystem::path& path, size_t max_bytes) {
   return absl::InvalidArgumentError(
       absl::StrCat(path.string(), ": longer than ", max_bytes,
-                   " bytes, which are the most that a file of its kind has"));
+                   " bytes, the limit for this kind of file"));
 }
 
 absl::StatusOr<std::string> ReadOpen(int fd, const std::filesystem::path& path,

@@ -11,12 +11,12 @@
 
 namespace mpsd::base {
 
-// Reads a whole file that somebody else chose: it must be a regular one, tested
-// on the open descriptor, so that neither a pipe nor a device holds or floods
-// the reader; and no longer than `max_bytes`, also where it grows during the
-// read. InvalidArgument otherwise; NotFound, PermissionDenied or Internal as
-// ReadFile. Each error names the path. Opens nothing outside of `within`, where
-// that is not null, whatever becomes of a link in the path meanwhile.
+// Reads a whole file that somebody else chose. It must be a regular file,
+// tested on the open descriptor, so that no pipe or device blocks or floods the
+// reader, and at most `max_bytes` long even if it grows during the read:
+// InvalidArgument otherwise. NotFound, PermissionDenied or Internal as
+// ReadFile. Each error names the path. Opens nothing outside `within`, if not
+// null, even if a link in the path changes meanwhile.
 absl::StatusOr<std::string> ReadSmallFile(const std::filesystem::path& path,
                                           size_t max_bytes,
                                           const ReadRoots* within = nullptr);

@@ -10,9 +10,9 @@
 
 namespace mpsd::base {
 
-// absl::StrCat that takes std::string_view too: in an Abseil built for C++14
+// absl::StrCat that also takes std::string_view: in an Abseil built for C++14
 // (Debian's) absl::string_view is another type. An AlphaNum refers to its text,
-// which Cat's caller keeps.
+// which must outlive the call of Cat.
 template <typename T>
 absl::AlphaNum ForAbsl(const T& value) {
   return value;

@@ -26,8 +26,8 @@ absl::Status FlushBy(Flush flush, const fs::path& path) {
 
 #ifdef __APPLE__
 
-// fsync brings the bytes to the drive; one F_FULLFSYNC then empties the drive's
-// whole cache, the bytes of all these files included.
+// fsync writes the bytes to the drive; one F_FULLFSYNC then flushes the drive's
+// whole cache, including the bytes of all these files.
 absl::Status SyncMany(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths) {
     if (absl::Status s = FlushBy(fsync, path); !s.ok()) return s;

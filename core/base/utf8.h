@@ -7,8 +7,8 @@
 
 namespace mpsd::base {
 
-// Bytes of the well-formed UTF-8 character at the beginning of `text`, which is
-// not empty; 0 where the bytes are not well-formed (Unicode 15, table 3-7).
+// Bytes of the UTF-8 character at the beginning of `text`, which must not be
+// empty; 0 if they are not well-formed (Unicode 15, table 3-7).
 size_t CharacterLength(std::string_view text);
 
 }  // namespace mpsd::base

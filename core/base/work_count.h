@@ -6,11 +6,10 @@
 
 namespace mpsd::base {
 
-// Pieces of work that this process has done: a file read or a part of it
+// Counts units of work done by this process: a file or a part of it read or
 // hashed, a text tokenized, a tensor written, a layer or a micro-batch
-// computed. A watcher of the process tells slow from stuck by this number. A
-// piece must end in itself: nothing that waits or tries again may count.
-// Thread-safe, and as cheap as an addition.
+// computed. A watchdog tells slow from stuck by this number, so waits and
+// retries must not count. Thread-safe, and as cheap as an addition.
 void CountWork();
 int64_t WorkCount();
 

@@ -44,7 +44,7 @@ std::string CommonName(const X509& certificate) {
   return base::Printable(name);
 }
 
-// An address of a certificate; empty where it has no possible length.
+// An IP address of a certificate; empty for an invalid length.
 std::string Address(const std::string& bytes) {
   char text[INET6_ADDRSTRLEN];
   const int family = bytes.size() == sizeof(in_addr)    ? AF_INET

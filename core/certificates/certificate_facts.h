@@ -12,14 +12,14 @@
 
 namespace mpsd::certificates {
 
-// What people read of a certificate. The texts come out of a file that anybody
-// may have written: they are printable, and no name holds a NUL.
+// Human-readable facts of a certificate. The file may come from anyone: all
+// texts are printable, and no name contains a NUL.
 struct CertificateFacts {
   std::string subject;             // the common name; empty: none, or several
-  std::vector<std::string> names;  // DNS names and addresses, in their order
+  std::vector<std::string> names;  // DNS names and addresses, in file order
   absl::Time begin, expiry;
   std::string serial;       // hexadecimal digits
-  std::string fingerprint;  // as base::Fingerprint spells it
+  std::string fingerprint;  // as base::Fingerprint formats it
 };
 
 // InvalidArgument for a certificate without readable dates.
@@ -28,7 +28,7 @@ absl::StatusOr<CertificateFacts> FactsOf(const X509& certificate);
 // Whole days until `expiry`; negative once it has passed.
 int64_t DaysLeft(absl::Time expiry, absl::Time now);
 
-// Whether `authority` has signed `certificate`, whatever their dates.
+// Whether `authority` signed `certificate`; dates are not checked.
 bool IsIssuedBy(const X509& certificate, const X509& authority);
 
 }  // namespace mpsd::certificates

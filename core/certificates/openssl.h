@@ -10,7 +10,7 @@
 
 #include <memory>
 
-// OpenSSL's objects, each freed by its owner.
+// OpenSSL's objects with owning pointers.
 namespace mpsd::certificates {
 
 template <auto free>

@@ -59,7 +59,7 @@ absl::StatusOr<std::string> CertificatePem(const X509& certificate) {
 
 absl::StatusOr<Key> ParseKey(const std::string& pem) {
   const Bio bio = Reader(pem);
-  // Without a passphrase of our own OpenSSL would ask the terminal for one.
+  // Without a passphrase argument OpenSSL would ask the terminal for one.
   static char no_passphrase[] = "";
   Key key(bio == nullptr ? nullptr
                          : PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr,

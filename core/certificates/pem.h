@@ -8,22 +8,22 @@
 #include "absl/status/statusor.h"
 #include "core/certificates/openssl.h"
 
-// Keys and certificates, and their texts in PEM.
+// Keys and certificates, and their PEM text.
 namespace mpsd::certificates {
 
-// Internal, with OpenSSL's own reason, for what can fail for want of memory or
-// of random numbers alone: "cannot <what>: <reason>". Clears OpenSSL's errors.
+// Internal, for calls that fail only for lack of memory or of random numbers:
+// "cannot <what>: <OpenSSL's reason>". Clears OpenSSL's error queue.
 absl::Status OpensslFault(const std::string& what);
 
-// A new key on the curve P-256.
+// A new P-256 key.
 absl::StatusOr<Key> MakeKey();
 
 absl::StatusOr<std::string> KeyPem(const EVP_PKEY& key);
 absl::StatusOr<std::string> CertificatePem(const X509& certificate);
 
-// InvalidArgument for a text that is no key in PEM, or has a passphrase.
+// InvalidArgument if the text is not a PEM key or has a passphrase.
 absl::StatusOr<Key> ParseKey(const std::string& pem);
-// All certificates of the text, at least one. InvalidArgument otherwise.
+// All certificates in the text. InvalidArgument if there is none.
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(
     const std::string& pem);
 

@@ -22,7 +22,7 @@ constexpr char kOptimizer[] = "optimizer.safetensors";
 constexpr char kRandom[] = "rng.safetensors";
 constexpr char kPrefix[] = "step-";
 
-// The optimizer's tensors under their file names.
+// The optimizer's tensors by their names in the file.
 tensorfile::NamedTensors OptimizerTensors(optim::AdamW& optimizer) {
   tensorfile::NamedTensors tensors;
   for (size_t i = 0; i < optimizer.states().size(); ++i) {
@@ -65,7 +65,7 @@ absl::Status LoadOptimizer(const tensorfile::SafetensorsFile& file,
 
 struct RandomState {
   at::Tensor cpu;
-  at::Tensor device = {};  // undefined where the device has no own generator
+  at::Tensor device = {};  // undefined if the device has no own generator
 };
 
 RandomState RandomNow(device::Device& device) {
@@ -79,8 +79,8 @@ void SetRandom(const RandomState& state, device::Device& device) {
   device::SetCpuRngState(state.cpu);
 }
 
-// Sets both generators, or on an error leaves both unchanged: torch throws on a
-// state that is none.
+// Sets both generators, or on an error leaves both unchanged: torch throws on
+// an invalid state.
 absl::Status LoadRandom(const fs::path& path, device::Device& device) {
   auto file = tensorfile::SafetensorsFile::Open(path);
   if (!file.ok()) return file.status();
@@ -98,7 +98,7 @@ absl::Status LoadRandom(const fs::path& path, device::Device& device) {
   } catch (const std::exception&) {
     SetRandom(before, device);
     return absl::InvalidArgumentError(
-        absl::StrCat(path.string(), ": is no state of a generator"));
+        absl::StrCat(path.string(), ": is not a generator's state"));
   }
   return absl::OkStatus();
 }
@@ -185,11 +185,11 @@ absl::StatusOr<TrainerState> LoadCheckpoint(const fs::path& folder,
   auto optimizer = OpenOptimizer(folder / kOptimizer, live.optimizer);
   if (!optimizer.ok()) return optimizer.status();
   if (s = LoadRandom(folder / kRandom, live.device); !s.ok()) return s;
-  // Every part exists and fits: from here on `live` changes.
+  // Every part exists and fits: `live` may change from here on.
   s = live.trainable.LoadCheckpoint(folder);
   if (s.ok()) s = LoadOptimizer(**optimizer, live.optimizer);
   // `live` is partly restored: the caller must not take the error for a damaged
-  // checkpoint and go on with an older one.
+  // checkpoint and continue with an older one.
   if (!s.ok()) return absl::InternalError(s.message());
   return state;
 }
@@ -221,7 +221,7 @@ std::vector<fs::path> Prune(const fs::path& out_dir, int64_t limit,
     fs::rename(path, hidden, error);
     if (error) continue;
     removed.push_back(path);
-    fs::remove_all(hidden, error);  // else the next sweep does
+    fs::remove_all(hidden, error);  // otherwise the next sweep does
     --excess;
   }
   return removed;

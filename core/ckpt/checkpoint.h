@@ -14,15 +14,15 @@
 #include "core/optim/adamw.h"
 #include "core/optim/trainable.h"
 
-// A checkpoint is a folder checkpoints/step-N that appears whole:
-//   what optim::Trainable::SaveCheckpoint writes: a PEFT folder's files
+// A checkpoint is a folder checkpoints/step-N that appears complete:
+//   the files of optim::Trainable::SaveCheckpoint: those of a PEFT folder
 //   (adapter_config.json, adapter_model.safetensors), or model.safetensors and
 //   config.json
 //   optimizer.safetensors     Adam moments and step counts, by decay group
 //   rng.safetensors           generator states, CPU and device
 //   trainer_state.json        TrainerState
-// Beside it may lie step-N.damaged, a checkpoint that could not be read, and
-// hidden folders .step-N…: being written, being removed, or left by a kill.
+// checkpoints/ may also have step-N.damaged, a checkpoint that could not be
+// read, and hidden .step-N…: being written or removed, or left by a kill.
 namespace mpsd::ckpt {
 
 // Everything that a step reads and writes.
@@ -44,7 +44,7 @@ absl::StatusOr<Saved> SaveCheckpoint(const std::filesystem::path& out_dir,
                                      const LiveState& live);
 
 // Restores `live` from a checkpoint folder, bit for bit on the CPU.
-// InvalidArgument or NotFound if a part is missing, cut short or does not fit:
+// InvalidArgument or NotFound if a part is missing, truncated or does not fit:
 // the checkpoint is damaged, and `live` is unchanged. After another error (the
 // disk fails within a complete file) `live` is undefined.
 absl::StatusOr<TrainerState> LoadCheckpoint(const std::filesystem::path& folder,
@@ -64,9 +64,9 @@ std::filesystem::path CheckpointPath(const std::filesystem::path& out_dir,
 int64_t CheckpointBytes(const std::filesystem::path& folder);
 
 // Removes the oldest checkpoints beyond `limit`, but never those of the steps
-// `written` (which was just saved) and `best` (0: none). Renames each to a
-// hidden name before removing it: a kill then leaves no part of a checkpoint
-// under the checkpoint's name. Returns the folders removed.
+// `written` (just saved) and `best` (0: none). Renames each to a hidden name
+// before removing it, so that a kill leaves no partial checkpoint under the
+// checkpoint's name. Returns the folders removed.
 std::vector<std::filesystem::path> Prune(const std::filesystem::path& out_dir,
                                          int64_t limit, int64_t written,
                                          int64_t best);

@@ -24,7 +24,7 @@ std::optional<double> Take(const json& object, const char* name) {
   return value.get<double>();
 }
 
-// JSON has no NaN, which a correlation may be: null stands for it.
+// JSON has no NaN, which a correlation may be: it is stored as null.
 double Number(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN()
                          : value.get<double>();

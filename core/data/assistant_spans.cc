@@ -40,9 +40,9 @@ class SpanFinder {
     return first;
   }
 
-  // The length of `turn` where `text` begins with it, else nullopt. `turn` is
-  // the rendering of the messages up to the i-th, `text` that of all messages,
-  // both from the same place on. An end token that closes a whole conversation
+  // The length of `turn` if `text` begins with it, else nullopt. `turn` is the
+  // rendering of the messages up to the i-th, `text` that of all messages, both
+  // from the same position on. An end token that closes a whole conversation
   // belongs to the last message and is not counted for others.
   std::optional<size_t> BeginsWith(std::string_view text, std::string_view turn,
                                    size_t i) {
@@ -65,7 +65,7 @@ class SpanFinder {
     return Span(before->size(), *end);
   }
 
-  // The place of `mark` if `text` has it a single time.
+  // The position of `mark` if `text` contains it exactly once.
   static std::optional<size_t> Once(std::string_view text,
                                     std::string_view mark) {
     const size_t at = text.find(mark);
@@ -113,10 +113,10 @@ class SpanFinder {
     return Span(*begin, whole_.size() - rest.size());
   }
 
-  // The place where the generation prompt ends in `before`, the text before a
-  // mark. Where the prompt is not found, or a message contains it, that place
-  // is the end of `before`, if at least half of the prompt stands there.
-  // Nullopt where `whole_` does not begin with the same text.
+  // The end of the generation prompt in `before`, the text before a mark. If
+  // the prompt is not found, or a message contains it: the end of `before`, if
+  // that has at least half of the prompt. nullopt if `whole_` does not begin
+  // with the same text.
   std::optional<size_t> HeaderEnd(std::string_view before) {
     if (before.size() < done_) return std::nullopt;
     const std::string_view prompt = Closing().prompt;
@@ -142,8 +142,8 @@ class SpanFinder {
 
   bool EndTokenCloses() { return Closing().end_token; }
 
-  // The text behind all messages. `prompt` is empty where the template has no
-  // generation prompt, or none that can be told from the rest.
+  // The text after all messages. `prompt` is empty if the template has no
+  // generation prompt, or none that is distinguishable from the rest.
   struct Close {
     bool end_token = false;  // written instead of the prompt
     std::string prompt;

@@ -17,20 +17,20 @@ namespace mpsd::data {
 // Half-open byte ranges.
 using TextSpans = std::vector<std::pair<size_t, size_t>>;
 
-// Renders messages, with the generation prompt or without; nullopt where the
-// template refuses them.
+// Renders messages, with the generation prompt or without; nullopt if the
+// template rejects them.
 using RenderMessages = std::function<std::optional<std::string>(
     const RowJson& messages, bool add_generation_prompt)>;
 
 // The parts of `whole` that the assistant's messages produced, where `whole` is
 // the rendering of `messages` by a template without {% generation %} blocks. A
-// part reaches from behind the generation prompt to the next message's
+// part reaches from the end of the generation prompt to the next message's
 // beginning and includes the text that ends a turn. These are the blocks of
-// TRL's training templates (trl 1.16), except of the templates in
+// TRL's training templates (trl 1.16), except for the templates in
 // core/text/training_template.h.
 //
 // A turn is found, in this order:
-//  - by prefixes, where `whole` begins with both: the rendering of the messages
+//  - by prefixes, if `whole` begins with both: the rendering of the messages
 //    before the turn with the generation prompt is where the turn begins, the
 //    rendering of the messages up to the turn is where the turn ends;
 //  - by a mark that replaces the turn's content, for templates that render a
@@ -39,7 +39,7 @@ using RenderMessages = std::function<std::optional<std::string>(
 // `end_token` (or empty) may follow only the last message, as in Phi's
 // template.
 //
-// Nullopt where neither way tells exactly which bytes are the assistant's.
+// nullopt if neither way determines exactly which bytes are the assistant's.
 std::optional<TextSpans> FindAssistantSpans(const RowJson& messages,
                                             const std::string& whole,
                                             std::string_view end_token,

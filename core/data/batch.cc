@@ -24,8 +24,8 @@ int64_t LongestRow(const TokenArrays& samples,
   return std::min(longest, max_length);
 }
 
-// Writes `length` tokens of `samples` from place `from` on into `batch` from
-// `at` on. The first token is never a label, because after the causal shift the
+// Writes `length` tokens of `samples` from position `from` into `batch` at
+// `at`. The first token is never a label, because after the causal shift the
 // token before it would predict it: that is another segment's last.
 void Place(const TokenArrays& samples, int64_t from, int64_t length,
            int64_t segment, int64_t at, Batch& batch) {
@@ -91,8 +91,8 @@ Batch MakeBatch(const TokenArrays& samples,
       left -= length;
     }
     // In packed rows the padding is a segment of its own with position 0. In
-    // others positions go on into the padding: all rows then share one table of
-    // rotations, and no real token sees the padding.
+    // others positions continue into the padding: all rows then share one table
+    // of rotations, and no real token sees the padding.
     if (packed) continue;
     base::CheckEqual(rows[row].size(), 1, "samples of an unpacked row");
     batch.samples.push_back(rows[row][0]);

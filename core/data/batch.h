@@ -10,17 +10,17 @@
 
 namespace mpsd::data {
 
-// A micro-batch on the host. Vectors without a shape are row-major [rows,
-// length]; vectors that the task does not use are empty.
+// A micro-batch on the host. Vectors are row-major [rows, length] unless noted;
+// vectors that the task does not use are empty.
 struct Batch {
   int64_t rows = 0;
   int64_t length = 0;  // see PaddedLength; 1 for images
   std::vector<int64_t> input_ids;
   int64_t tokens = 0;  // without padding; rows for images
-  // The number by which the sum of these rows' losses is divided for a mean:
-  // label tokens, rows, rows × labels, or the sum of the rows' class weights.
+  // The divisor of the summed loss of these rows for a mean: label tokens,
+  // rows, rows × labels, or the sum of the rows' class weights.
   double loss_weight = 0;
-  // [rows], indices in the source; empty where packed.
+  // [rows], indices in the source; empty if packed.
   std::vector<int64_t> samples;
 
   // --- language modelling
@@ -28,13 +28,13 @@ struct Batch {
   // a segment has kIgnoreIndex, so that after the causal shift no segment
   // predicts the next one.
   std::vector<int64_t> labels;
-  // Counted from 0 in each segment. In rows that are not packed padding goes on
-  // counting, so that all rows have the same positions; in packed rows padding
-  // has 0.
+  // Counted from 0 in each segment. In rows that are not packed padding
+  // continues the count, so that all rows have the same positions; in packed
+  // rows padding has 0.
   std::vector<int64_t> position_ids;
   std::vector<int64_t> segment_ids;  // 0-based per row; padding: -1
   int64_t label_tokens = 0;          // labels other than kIgnoreIndex
-  bool packed = false;               // rows may hold several segments
+  bool packed = false;               // rows may contain several segments
 
   // --- classification
   std::vector<int64_t> lengths;         // [rows], tokens of texts
@@ -45,25 +45,24 @@ struct Batch {
   int64_t channels = 0, height = 0, width = 0;
 };
 
-// The padded lengths that batches have: 32, 48, 64, 96, 128, 192 … (powers of
-// two and the middles between them) below max_length, and max_length. Few, so
-// that a backend that compiles per shape compiles little; the padding stays
-// below a third.
+// The padded lengths of batches: 32, 48, 64, 96, 128, 192 … (powers of two and
+// the midpoints between them) below max_length, and max_length. Few, so that a
+// backend that compiles per shape compiles little; padding stays below a third.
 std::vector<int64_t> LengthBuckets(int64_t max_length);
 
 // The length to which a batch is padded.
 enum class Padding {
   kBuckets,          // the smallest bucket: for MPS, which compiles each shape
-  kMultipleOfEight,  // for CUDA, whose matrix units take eight at a time
+  kMultipleOfEight,  // for CUDA, whose matrix units process eight at a time
   kLongest,          // no further than the longest row
 };
 
-// `length` is at most max_length, and so is the result.
+// `length` must be at most max_length, and so is the result.
 int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding);
 
-// A language-modelling batch, whose row i holds the samples rows[i] one after
-// the other, padded to PaddedLength of the longest row. Samples are cut at
-// max_length; a row's samples must fit it together.
+// A language-modelling batch, whose row i has the samples rows[i] one after the
+// other, padded to PaddedLength of the longest row. Samples are cut at
+// max_length; together a row's samples must fit it.
 Batch MakeBatch(const TokenArrays& samples,
                 const std::vector<std::vector<int64_t>>& rows,
                 int64_t max_length, int32_t pad_id, bool packed,

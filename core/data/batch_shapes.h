@@ -19,7 +19,8 @@ namespace mpsd::data {
 // Lengths are in tokens; an image has as many as the model makes of it.
 class BatchShapes {
  public:
-  // `spec` and `traits` must outlive it. `device` names the device in errors.
+  // `spec` and `traits` must outlive this object. `device` names the device in
+  // errors.
   BatchShapes(const spec::TrainSpec& spec, const spec::ModelConfig& config,
               const backend::Traits& traits, std::string device);
 
@@ -29,12 +30,12 @@ class BatchShapes {
   int64_t TotalSteps(int64_t steps_per_epoch) const;
   // The longest sample, cut at max_length and without padding.
   int64_t LongestSample(const Source& source) const;
-  // The longest row that training on `train` computes, padding included.
+  // The longest row that training on `train` computes, with padding.
   int64_t LongestRow(const Source& train) const;
 
-  // InvalidArgument, with advice, where a micro-batch of `train`, or a row of
-  // one of `others` (null: none), has more tokens than the device computes
-  // rightly.
+  // InvalidArgument, with advice, if a micro-batch of `train`, or a row of one
+  // of `others` (null: none), has more tokens than the device computes
+  // correctly.
   absl::Status CheckDeviceLimits(
       const Source& train, std::initializer_list<const Source*> others) const;
 
@@ -43,10 +44,10 @@ class BatchShapes {
   LoaderOptions TrainOptions(int64_t micro_batch_rows) const;
 
   // The batches of an evaluation or a prediction, of as many rows as the job
-  // says. Where the device may run out of memory in silence, a batch has no
-  // more tokens than a training micro-batch, or than the device computes
-  // rightly. The split does not change results: they are sums over rows, or
-  // keep the rows' order.
+  // says. If the device may run out of memory silently, a batch has no more
+  // tokens than a training micro-batch, or than the device computes correctly.
+  // The split does not change results: they are sums over rows, or keep the
+  // rows' order.
   EvalLoader EvalBatches(const Source& source, const Source& train,
                          int64_t micro_batch_rows) const;
 

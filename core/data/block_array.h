@@ -14,8 +14,8 @@
 namespace mpsd::data {
 
 // An array of numbers in blocks of a mebibyte: growing moves no number, so that
-// the array never needs memory for a second copy of itself. Or a view of
-// numbers that another object holds, which cannot grow.
+// the array never needs memory for a second copy of itself. Alternatively a
+// view of another object's numbers, which cannot grow.
 template <typename T>
 class BlockArray {
  public:
@@ -42,7 +42,7 @@ class BlockArray {
       size_ += fits;
     }
   }
-  // The last number; the array must have a number and be no view.
+  // The last number; the array must not be empty or a view.
   T& back() {
     base::Check(!owned_.empty(), "the array has a number and is no view");
     return owned_.back()[(size_ - 1) & (kBlock - 1)];

@@ -37,7 +37,7 @@ std::optional<int64_t> Integer(std::string_view text) {
 }
 
 std::optional<double> Number(const std::string& text) {
-  // strtod also accepts hexadecimal and leading blanks, which are no numbers
+  // strtod also accepts hexadecimal and leading blanks, which are not numbers
   // here.
   if (text.empty() ||
       text.find_first_not_of("0123456789+-.eEnaifNAIF") != std::string::npos) {
@@ -120,19 +120,19 @@ std::string KindFault(const LabelValue& value, ProblemType problem) {
             "; for numbers set classification.problem_type to \"regression\"";
       } else if (value.kind == Kind::kList) {
         advice =
-            "; for several labels a row set classification.problem_type to "
+            "; for several labels per row set classification.problem_type to "
             "\"multi_label_classification\"";
       }
       break;
     case ProblemType::kMultiLabel:
       if (value.kind == Kind::kList) return "";
-      expected = "a list of label names, empty where none applies";
+      expected = "a list of label names, empty if none applies";
       break;
   }
   return Cat("label: expected ", expected, ", found ", Found(value), advice);
 }
 
-// Carries the state of one DecideClassLabels.
+// The state of one DecideClassLabels.
 class Decision {
  public:
   Decision(const std::vector<LabelValue>& values, const LabelPlace& place,
@@ -160,7 +160,7 @@ class Decision {
         return absl::InvalidArgumentError(
             Cat("classification.label_names: \"",
                 base::Quotable(class_labels_.names[id]),
-                "\" is there twice; expected every name once"));
+                "\" appears twice; expected each name once"));
       }
     }
     if (class_labels_.problem != ProblemType::kRegression) AddIntegers();
@@ -219,8 +219,8 @@ class Decision {
     }
   }
 
-  // Files of a task write its labels by name or by their place in the task's
-  // own order, also where the model's config orders them differently.
+  // A task's files name labels, or number them in the task's own order, even if
+  // the model's config orders them differently.
   void NameByTask() {
     const std::vector<std::string> own(glue_task_->label_names.begin(),
                                        glue_task_->label_names.end());
@@ -288,7 +288,7 @@ class Decision {
         found.size() == 1) {
       warnings_->push_back(Cat("every row has the label ",
                                Quoted({*found.begin()}),
-                               ": there is nothing to tell apart"));
+                               ": there is nothing to distinguish"));
     }
   }
 
@@ -306,8 +306,8 @@ int64_t IdOf(const std::string& text, const ClassLabels& class_labels,
              std::string* fault) {
   const auto it = class_labels.ids.find(text);
   if (it != class_labels.ids.end()) return it->second;
-  *fault = Cat("label: \"", base::Quotable(text), "\" is none of the labels ",
-               Quoted(class_labels.names));
+  *fault = Cat("label: \"", base::Quotable(text),
+               "\" is not one of the labels ", Quoted(class_labels.names));
   return -1;
 }
 

@@ -23,12 +23,12 @@ std::string TokenFault(absl::Span<const int32_t> ids, const IdTables& tables,
   if (at < 0) return "";
   const auto text =
       tokenizer.Decode(ids.subspan(at, 1), /*skip_special_tokens=*/false);
-  return base::Cat(
-      "token ", at, " is \"", text.ok() ? *text : "", "\" with the id ",
-      ids[at], ", and the model has rows for ", tables.tokens,
-      " tokens (vocab_size): the tokenizer was given tokens that the model was "
-      "not; make rows for them with Transformers' resize_token_embeddings, or "
-      "take the model's own tokenizer");
+  return base::Cat("token ", at, " is \"", text.ok() ? *text : "",
+                   "\" with the id ", ids[at], ", and the model has rows for ",
+                   tables.tokens,
+                   " tokens (vocab_size): the tokenizer has tokens that the "
+                   "model lacks; add rows for them with Transformers' "
+                   "resize_token_embeddings, or use the model's own tokenizer");
 }
 
 std::string TypeFault(absl::Span<const int32_t> types, const IdTables& tables) {

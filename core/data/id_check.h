@@ -10,11 +10,11 @@
 
 namespace mpsd::data {
 
-// Rows of the tables in which a model looks up a row's tokens. An id beyond a
-// table is an exception on the CPU; on a GPU it ends the process or reads
-// arbitrary numbers.
+// Sizes of the tables in which a model looks up tokens. An id beyond a table is
+// an exception on the CPU; on a GPU it ends the process or reads arbitrary
+// numbers.
 struct IdTables {
-  int64_t tokens = 0;  // vocab_size; 0: not known, not checked
+  int64_t tokens = 0;  // vocab_size; 0: unknown, not checked
   int64_t types = 0;   // type_vocab_size; 0: the model has no such table
 };
 
@@ -24,8 +24,8 @@ std::string TokenFault(absl::Span<const int32_t> ids, const IdTables& tables,
                        const text::Tokenizer& tokenizer);
 std::string TypeFault(absl::Span<const int32_t> types, const IdTables& tables);
 
-// The padding id: `id` where the model has a table row for it, else 0. Padding
-// is masked and never reaches the loss.
+// The padding id: `id` if the model has a table row for it, else 0. Padding is
+// masked and never reaches the loss.
 int32_t PaddingWithin(int32_t id, const IdTables& tables);
 
 }  // namespace mpsd::data

@@ -17,24 +17,24 @@
 
 namespace mpsd::data {
 
-// The number of threads that work best on this machine: its cores, on a Mac its
+// The best number of threads on this machine: its cores, on a Mac its
 // performance cores.
 int WorkThreads();
 
 // Computes outputs from inputs on several threads and returns them in the order
 // of the inputs, so that results do not depend on the number of threads. One
 // thread, the owner, constructs, pushes, takes and destroys. A worker thread is
-// started only when an input finds no idle one.
+// started only if an input finds no idle one.
 template <typename Input, typename Output>
 class InOrder {
  public:
-  // With one thread `work` is called by Push, otherwise by several threads at
-  // the same time. Take rethrows an exception of `work`.
+  // With one thread, Push calls `work`; otherwise several threads call it
+  // concurrently. Take rethrows an exception of `work`.
   InOrder(int threads, std::function<Output(Input)> work)
       : threads_(static_cast<size_t>(threads)), work_(std::move(work)) {
     base::CheckLess(0, threads, "threads");
   }
-  // Waits for inputs in work; inputs not begun are dropped.
+  // Waits for inputs in progress; inputs not started are dropped.
   ~InOrder() {
     {
       absl::MutexLock lock(&mutex_);
@@ -45,9 +45,9 @@ class InOrder {
   InOrder(const InOrder&) = delete;
   InOrder& operator=(const InOrder&) = delete;
 
-  // Whether enough has been pushed to keep every thread busy: Take comes first.
+  // Whether enough was pushed to keep every thread busy: call Take first.
   bool full() const { return pending_ >= kAhead * threads_; }
-  // Whether all that was pushed has been taken.
+  // Whether everything pushed has been taken.
   bool empty() const { return pending_ == 0; }
 
   void Push(Input input) {
@@ -64,8 +64,8 @@ class InOrder {
     if (start) pool_.emplace_back([this] { Run(); });
   }
 
-  // Waits for the output of the oldest input. Something must have been pushed
-  // that was not taken.
+  // Waits for the output of the oldest input. Some pushed input must not have
+  // been taken yet.
   Output Take() {
     base::Check(pending_ > 0, "an input was pushed that was not taken");
     absl::MutexLock lock(&mutex_);
@@ -81,7 +81,7 @@ class InOrder {
   }
 
  private:
-  static constexpr size_t kAhead = 4;  // inputs a thread
+  static constexpr size_t kAhead = 4;  // inputs per thread
 
   struct Slot {
     explicit Slot(Input i) : input(std::move(i)) {}
@@ -129,7 +129,7 @@ class InOrder {
   std::vector<std::thread> pool_;  // used by the owner only
   absl::Mutex mutex_;
   std::deque<Slot> slots_ ABSL_GUARDED_BY(mutex_);
-  size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // at slots_' end, not begun
+  size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // at slots_' end, not started
   size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;     // threads
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
 };

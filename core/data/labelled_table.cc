@@ -183,14 +183,14 @@ class TextRowReader {
     result_.label_values.push_back(std::move(value));
   }
 
-  // GLUE's own files have a few empty texts, which run_glue.py trains on too.
+  // GLUE's own files have a few empty texts, which run_glue.py also trains on.
   bool IsText(const RowJson& cell) const {
     if (!cell.is_string()) return false;
     return glue_task_ != nullptr || !cell.get_ref<const std::string&>().empty();
   }
 
-  // GLUE's test files have -1 in place of labels. One unknown label makes all
-  // of them useless for metrics.
+  // GLUE's test files have -1 instead of labels. One unknown label makes all of
+  // them useless for metrics.
   void DropUnknown() {
     const bool unknown = std::any_of(
         result_.label_values.begin(), result_.label_values.end(),
@@ -222,7 +222,7 @@ LabelPlace LabelledTable::places() const {
 absl::StatusOr<LabelledTable> ReadLabelledTable(
     const std::vector<std::string>& files, const spec::DatasetSpec& dataset,
     LabelUse use, const LabelledTable* train) {
-  if (files.empty()) return Bad("dataset: expected one file at least");
+  if (files.empty()) return Bad("dataset: expected at least one file");
   return TextRowReader(dataset, use, train).Read(files);
 }
 

@@ -23,19 +23,19 @@ struct LabelledText {
 struct LabelledTable {
   std::vector<std::string> files;
   std::vector<LabelledText> rows;
-  std::vector<LabelValue> label_values;  // one a row, or empty
+  std::vector<LabelValue> label_values;  // one per row, or empty
   bool pairs = false;
   int64_t dropped_rows = 0;  // see ReadTable
   std::string hash;          // SHA-256 over the files' bytes, in hexadecimal
 
   std::string Place(int64_t index) const;  // "train.csv:7"
-  // Place, for the functions of class_labels.h; the rows must outlive it.
+  // Place, for the functions of class_labels.h; this object must outlive it.
   LabelPlace places() const;
 };
 
 enum class LabelUse {
   kRequired,  // a file without a label column is an error
-  // For files to predict: if one row lacks a label all labels are dropped.
+  // For files to predict: if any row lacks a label, all labels are dropped.
   kOptional,
 };
 
@@ -46,8 +46,8 @@ enum class LabelUse {
 // "label". A label of -1 in a file to predict means no label.
 //
 // InvalidArgument names file and line, or the file and its columns; texts must
-// not be empty but in GLUE's tasks. NotFound and the like for files. `train` is
-// the training data, or null: pairs there must be pairs here.
+// not be empty except in GLUE's tasks. NotFound and the like for files. `train`
+// is the training data, or null: if it has pairs, these files must have pairs.
 absl::StatusOr<LabelledTable> ReadLabelledTable(
     const std::vector<std::string>& files, const spec::DatasetSpec& dataset,
     LabelUse use, const LabelledTable* train = nullptr);

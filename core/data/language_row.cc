@@ -64,7 +64,7 @@ bool Has(const RowJson& row, const std::string& name) {
   return it != row.end() && !it->is_null();
 }
 
-// Replaces ShareGPT's names by ChatML's, with the key order that TRL produces:
+// Replaces ShareGPT's names by ChatML's, in the key order of TRL, because
 // templates print objects.
 void RenameShareGpt(RowJson& message) {
   if (!message.is_object()) return;
@@ -247,7 +247,7 @@ class ContentReader {
 
   absl::Status Alpaca() {
     if (!Has(json_, "instruction") || !Has(json_, "output")) {
-      return Missing("\"instruction\", \"output\" and perhaps \"input\"");
+      return Missing("\"instruction\", \"output\" and optionally \"input\"");
     }
     std::string parts[3];
     const char* const names[] = {"instruction", "input", "output"};

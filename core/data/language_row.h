@@ -12,7 +12,7 @@
 
 namespace mpsd::data {
 
-// Key order is kept: chat templates print objects.
+// Key order is kept, because chat templates print objects.
 using RowJson = nlohmann::ordered_json;
 
 // {"messages": [...]}
@@ -40,23 +40,23 @@ struct LanguageRow {
   std::string kwargs_json;  // chat_template_kwargs, or empty
 };
 
-// A line of JSON Lines, which holds an object. InvalidArgument as below.
+// Parses a line of JSON Lines, which must be an object. InvalidArgument as
+// below.
 absl::StatusOr<RowJson> ParseRowObject(std::string_view line);
 
-// A value in the words of an error: "a list", "null", "3".
+// How errors describe a value: "a list", "null", "3".
 std::string DescribeJson(const RowJson& value);
 
-// Reads a row: a JSON object. One with "prompt" and "completion" is taken as
-// such, else one with "messages" or "conversations", else one with "text"
-// (TRL's order), else one with "instruction" and "output" as Alpaca's; other
-// names are ignored, and null counts as absent. Where `format` names a column
-// or a format, rows are read as that kind. "tools" may be a list or a string
-// that holds one.
+// Parses a row, a JSON object. It is read as the first kind whose names it has,
+// in TRL's order: "prompt" and "completion"; "messages" or "conversations";
+// "text"; Alpaca's "instruction" and "output". Other names are ignored, and
+// null counts as absent. If `format` names a column or a format, rows are read
+// as that kind. "tools" may be a list or a string that contains one.
 //
-// A message may have ShareGPT's "from" and "value" for "role" and "content", as
-// with TRL's maybe_convert_to_chatml; in "from", "human" and "gpt" mean "user"
-// and "assistant". Alpaca's prompt is stanford_alpaca's with a line break
-// behind the last colon.
+// A message may have ShareGPT's "from" and "value" instead of "role" and
+// "content", as with TRL's maybe_convert_to_chatml; in "from", "human" and
+// "gpt" mean "user" and "assistant". Alpaca's prompt is stanford_alpaca's with
+// a line break after the last colon.
 //
 // InvalidArgument names the fault and what was expected, but neither file nor
 // line.

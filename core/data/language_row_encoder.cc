@@ -25,7 +25,7 @@ TokenSample AllInLoss(Ids ids) {
   return sample;
 }
 
-// Takes the tokens that `whole` shares with the prompt out of the loss. Returns
+// Removes the tokens that `whole` shares with the prompt from the loss. Returns
 // whether `whole` begins with the whole prompt: a tokenizer may merge the
 // prompt's last letters with the completion's first.
 bool MaskPrompt(const Ids& prompt, bool mask, TokenSample& whole) {
@@ -44,8 +44,8 @@ bool MaskPrompt(const Ids& prompt, bool mask, TokenSample& whole) {
 absl::Status NotExact() {
   return Bad(
       "assistant_only_loss needs a chat template with {% generation %} blocks: "
-      "this one has none, and what it renders does not tell the assistant's "
-      "part from the rest; add the blocks to the template (see "
+      "this one has none, and its output does not show which part is the "
+      "assistant's; add the blocks to the template (see "
       "training.chat_template_path) or leave assistant_only_loss out");
 }
 
@@ -89,7 +89,7 @@ absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeRow(
   if (options_.completion_only_loss.value_or(false)) {
     return Bad(
         "completion_only_loss needs rows with \"prompt\" and \"completion\"; "
-        "for messages there is assistant_only_loss");
+        "for messages use assistant_only_loss");
   }
   if (const auto* chat = std::get_if<ChatRow>(&row.content)) {
     return EncodeChat(row, *chat);
@@ -195,7 +195,7 @@ absl::StatusOr<text::Rendered> LanguageRowEncoder::Render(
   absl::StatusOr<text::Rendered> rendered = chat_template_->Render(
       messages.dump(), row.tools_json, add_generation_prompt, row.kwargs_json);
   if (rendered.ok()) return rendered;
-  return Bad(base::Cat("the chat template refused it: ",
+  return Bad(base::Cat("the chat template rejected it: ",
                        std::string(rendered.status().message())));
 }
 

@@ -25,37 +25,37 @@ struct LossOptions {
 };
 
 struct EncodedRow {
-  TokenSample sample;  // whole, not cut
-  // False where the tokens of prompt and completion do not begin with the
-  // tokens of the prompt alone: the completion then starts at the first token
-  // that differs.
+  TokenSample sample;  // whole, not truncated
+  // False if the tokens of prompt and completion do not begin with the tokens
+  // of the prompt alone: the completion then starts at the first token that
+  // differs.
   bool prompt_is_prefix = true;
-  bool has_prompt = false;  // a row of a prompt and its completion
+  bool has_prompt = false;  // a row with a prompt and its completion
 };
 
-// Turns rows into tokens as TRL's SFTTrainer does (trl 1.16, sft_trainer.py
+// Converts rows to tokens as TRL's SFTTrainer does (trl 1.16, sft_trainer.py
 // tokenize_fn and build_labels):
 //  - messages: rendered by the chat template, tokenized without special tokens;
 //  - prompt and completion as messages: both are rendered together; the
-//    completion begins behind the tokens shared with the prompt, rendered alone
+//    completion begins after the tokens shared with the prompt, rendered alone
 //    with the generation prompt;
 //  - text, or prompt and completion as strings: the end token is appended
 //    unless the text ends in it; tokenized with special tokens.
 // With assistant_only_loss the labels are the text that {% generation %} blocks
 // rendered; for a template without such blocks FindAssistantSpans finds the
-// labels, and it is an error where the result is not exact.
+// labels, and an inexact result is an error.
 class LanguageRowEncoder {
  public:
   // `chat_template` may be null: rows of messages are then errors. Both must
-  // outlive the encoder. Tokens behind the first `max_length` will be cut and
+  // outlive the encoder. Tokens after the first `max_length` will be cut and
   // are not checked against `tables`.
   LanguageRowEncoder(const text::Tokenizer& tokenizer,
                      const text::ChatTemplate* chat_template,
                      LossOptions options, IdTables tables = {},
                      int64_t max_length = std::numeric_limits<int64_t>::max());
 
-  // InvalidArgument: the row does not fit the options or the template, or the
-  // template refuses it, or a token has no row in the model's table.
+  // InvalidArgument: the row does not fit the options or the template, the
+  // template rejects it, or a token has no row in the model's table.
   absl::StatusOr<EncodedRow> Encode(const LanguageRow& row) const;
 
  private:

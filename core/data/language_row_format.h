@@ -6,7 +6,7 @@
 
 namespace mpsd::data {
 
-// The columns that hold a row's parts: fields of job.json's "dataset". "" is
+// The columns that contain a row's parts: fields of job.json's "dataset". "" is
 // the default.
 struct LanguageRowFormat {
   std::string messages_column = "";

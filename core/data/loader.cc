@@ -55,7 +55,7 @@ Loader::Rows Loader::RowsOfEpoch(int64_t epoch) const {
                        : order);
   }
   // The order decides which samples of equal length share a row. The rows come
-  // out longest samples first, so that they are shuffled once more.
+  // out with the longest samples first, so they are shuffled again.
   Rows packed = PackBestFit(Lengths(), order, options_.max_length);
   if (!options_.shuffle) return packed;
   Rows shuffled;
@@ -84,8 +84,8 @@ Loader::Rows Loader::RowsOfStep() const {
                      });
   }
   if (!options_.padding_free || options_.packing) return rows;
-  // Fewer rows are not always fewer cells: the micro-batches change too, and
-  // with them the length to which each is padded.
+  // Fewer rows do not always mean fewer cells: the micro-batches change too,
+  // and with them the length to which each is padded.
   Rows fewer = SideBySide(rows);
   return PaddedCells(fewer) < PaddedCells(rows) ? fewer : rows;
 }
@@ -106,7 +106,7 @@ int64_t Loader::PaddedLengthOf(const Rows& rows) const {
   return PaddedLength(longest, options_.max_length, options_.padding);
 }
 
-// Packs rows that have one sample each.
+// Packs rows of one sample each.
 Loader::Rows Loader::SideBySide(const Rows& rows) const {
   std::vector<int64_t> lengths;
   for (const std::vector<int64_t>& row : rows) {
@@ -122,11 +122,11 @@ Loader::Rows Loader::SideBySide(const Rows& rows) const {
   return packed;
 }
 
-// Divides the step into micro-batches of batch_size rows; the last has the rows
-// that are left. With padding_free the number of rows changes from step to
-// step. On a backend that compiles a graph for every shape, the rest is
-// therefore divided into batch_size / 2, / 4 … rows: only log2(batch_size) row
-// counts occur, which bounds the graphs that MPS caches.
+// Divides the step into micro-batches of batch_size rows; the last has the
+// remaining rows. With padding_free the number of rows changes from step to
+// step. On a backend that compiles a graph per shape, the rest is therefore
+// divided into batch_size / 2, / 4 … rows: only log2(batch_size) row counts
+// occur, which bounds the graphs that MPS caches.
 std::vector<Loader::Rows> Loader::MicroBatches(const Rows& step) const {
   const bool halves =
       options_.padding_free && options_.padding == Padding::kBuckets;

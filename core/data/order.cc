@@ -19,8 +19,8 @@ uint64_t Random::Next() {
 
 uint64_t Random::Below(uint64_t bound) {
   base::CheckLess(0, bound, "the bound of a random number");
-  // 2^64 is no multiple of most bounds: numbers below 2^64 mod bound are drawn
-  // again, else small results would be too frequent.
+  // 2^64 is not a multiple of most bounds: numbers below 2^64 mod bound are
+  // drawn again, else small results would be too frequent.
   const uint64_t rejected = (0 - bound) % bound;
   uint64_t number = Next();
   while (number < rejected) number = Next();

@@ -20,16 +20,16 @@ class Random {
 };
 
 // 0 … count-1 in the order of an epoch: Fisher–Yates from the back, with
-// Random(seed's first number + epoch). A function of its arguments alone,
-// the same on every platform and in every version.
+// Random(seed's first number + epoch). Depends only on its arguments; the same
+// on every platform and in every version.
 std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, int64_t epoch);
 
-// `order` with samples of about the same length beside each other: the order is
-// cut into pieces of up to 50 batches, each piece is sorted from long to short,
-// and the longest sample of all comes first, so that a job that does not fit
-// into memory fails at once (transformers 5.23, trainer_pt_utils.py,
+// `order` with samples of similar length next to each other: the order is cut
+// into pieces of up to 50 batches, each piece is sorted from long to short, and
+// the longest sample of all comes first, so that a job that does not fit into
+// memory fails at once (transformers 5.23, trainer_pt_utils.py,
 // get_length_grouped_indices). `lengths` is indexed by sample; `batch` is the
-// number of samples of a step.
+// number of samples per step.
 std::vector<int64_t> GroupByLength(std::vector<int64_t> order,
                                    const std::vector<int64_t>& lengths,
                                    int64_t batch);

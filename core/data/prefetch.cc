@@ -14,7 +14,7 @@ Prefetcher::~Prefetcher() { Stop(); }
 
 absl::StatusOr<std::vector<Batch>> Prefetcher::NextStep() {
   // Started by the first step, not by the constructor: a resumed run seeks
-  // first, and would wait for a step that nobody takes.
+  // first, and would wait for a step that is never used.
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   std::optional<Step> step;
   {
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<Batch>> Prefetcher::NextStep() {
     step.swap(ahead_);
   }
   base::Check(step.has_value(), "the thread leaves a step");
-  // The caller's place in the data; loader_ may be further already.
+  // The caller's position in the data; loader_ may be ahead already.
   cursor_ = step->after;
   if (!step->batches.ok()) Stop();  // the thread ended after the error
   return std::move(step->batches);
@@ -38,8 +38,8 @@ void Prefetcher::Run() {
     // Read here, because only this thread may use loader_ while it runs.
     step.after = loader_.cursor();
     const bool failed = !step.batches.ok();
-    // The step above was made before the thread waits for its place: while one
-    // step waits to be taken, the next is made.
+    // The step above is made before the thread waits for room: while one step
+    // waits to be taken, the next is made.
     absl::MutexLock lock(&mutex_);
     const auto free = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return stop_ || !ahead_.has_value();
@@ -58,12 +58,12 @@ void Prefetcher::Stop() {
     absl::MutexLock lock(&mutex_);
     stop_ = true;
   }
-  // Joined without the mutex, which the thread takes before it looks at stop_.
+  // Joined without the mutex, which the thread locks before it reads stop_.
   thread_.join();
   absl::MutexLock lock(&mutex_);
   stop_ = false;
   ahead_.reset();
-  // The loader is ahead of the steps that were taken: back to them.
+  // The loader is ahead of the steps taken: seek back to them.
   loader_.Seek(cursor_);
 }
 

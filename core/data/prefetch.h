@@ -15,20 +15,19 @@
 
 namespace mpsd::data {
 
-// A Loader whose next steps are made on a thread of its own while a step is
+// A Loader whose next steps are made on a separate thread while a step is
 // trained: the same batches in the same order. At most one step waits to be
-// taken, while the thread makes the one behind it. Called from one thread at a
-// time, like Loader; the source must bear calls from another thread, the
-// prefetching one.
+// taken while the thread makes the next. Call from one thread at a time, like
+// Loader; the source is called on the prefetching thread.
 class Prefetcher {
  public:
-  // As Loader's constructor.
+  // Like Loader's constructor.
   Prefetcher(const Source& source, LoaderOptions options);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // As Loader's methods. They count the steps that NextStep returned, not
+  // Like Loader's methods. They count the steps that NextStep returned, not
   // those made ahead. After an error the next call of NextStep tries the same
   // step again.
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -46,7 +45,7 @@ class Prefetcher {
   void Run();
   void Stop();
 
-  Loader loader_;  // used by thread_ alone while it runs
+  Loader loader_;  // used only by thread_ while it runs
   const int64_t steps_per_epoch_;
   Cursor cursor_;
   absl::Mutex mutex_;

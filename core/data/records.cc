@@ -44,10 +44,10 @@ absl::StatusOr<std::optional<Record>> RecordScanner::NextElement() {
   SkipSpace();
   if (done_) {
     if (at_ == bytes_.size()) return std::nullopt;
-    return Fault(line_, "there is more behind the array; expected its end");
+    return Fault(line_, "there is text after the array; expected its end");
   }
   if (at_ == bytes_.size()) {
-    return Fault(line_, "the array does not end; expected \"]\"");
+    return Fault(line_, "the array is not closed; expected \"]\"");
   }
   if (bytes_[at_] == ']' && !begun_) {
     SkipBytes(1);
@@ -57,14 +57,14 @@ absl::StatusOr<std::optional<Record>> RecordScanner::NextElement() {
   const Record record{bytes_.substr(at_, ElementLength()), line_};
   if (record.text.empty()) {
     return Fault(record.line, bytes_[at_] == ',' || bytes_[at_] == ']'
-                                  ? "expected a row beside the comma"
-                                  : "the row that begins here does not end");
+                                  ? "expected a row next to the comma"
+                                  : "the row that begins here is not closed");
   }
   SkipBytes(record.text.size());
   begun_ = true;
   SkipSpace();
   if (at_ < bytes_.size() && bytes_[at_] != ',' && bytes_[at_] != ']') {
-    return Fault(line_, "expected \",\" or \"]\" behind a row of the array");
+    return Fault(line_, "expected \",\" or \"]\" after a row of the array");
   }
   if (at_ < bytes_.size()) {
     done_ = bytes_[at_] == ']';

@@ -11,15 +11,15 @@
 
 namespace mpsd::data {
 
-// A row's text as it stands in a file.
+// A row's text as in the file.
 struct Record {
   std::string_view text;
-  int64_t line = 0;  // the line where it begins, from 1
+  int64_t line = 0;  // its first line, from 1
 };
 
 // Splits a file of JSON rows without parsing the rows: one row a line (JSON
 // Lines), or one array of rows, recognised by its opening bracket. The scanner
-// reads the bytes a single time and copies none.
+// reads the bytes once and copies none.
 //
 //   RecordScanner records(bytes);
 //   while (true) {
@@ -29,15 +29,14 @@ struct Record {
 //   }
 class RecordScanner {
  public:
-  // `bytes` must outlive the scanner and its records. A byte order mark is
-  // skipped.
+  // `bytes` must outlive the scanner and its records. Skips a byte order mark.
   explicit RecordScanner(std::string_view bytes);
 
-  // The next row that is not blank; an array's row comes without the white
-  // space around it; nullopt behind the last row. Elements of an array that are
-  // no objects are rows too; the row's parser reports them. InvalidArgument
-  // "<line>: <fault>" for an array that is not well-formed around its rows: the
-  // scanner cannot read on behind the fault.
+  // The next row that is not blank, an array's row without surrounding white
+  // space; nullopt after the last row. Elements of an array that are not
+  // objects are rows too; the row's parser reports them. InvalidArgument
+  // "<line>: <fault>" for an array that is malformed around its rows: the
+  // scanner cannot continue after the fault.
   absl::StatusOr<std::optional<Record>> Next();
 
   bool is_array() const { return array_; }
@@ -50,7 +49,7 @@ class RecordScanner {
   // The length in bytes of the value at at_; 0 if the value does not end.
   size_t ElementLength() const;
   void SkipSpace();
-  void SkipBytes(size_t count);  // moves on, counting lines
+  void SkipBytes(size_t count);  // advances, counting lines
   absl::Status Fault(int64_t line, std::string_view what) const;
 
   const std::string_view bytes_;

@@ -12,7 +12,7 @@
 
 namespace mpsd::data {
 
-// The first few faults of a file's rows; only their places where contents are
+// The first few faults of a file's rows; only their locations if contents are
 // not shown (shown.h).
 class RowErrors {
  public:
@@ -46,7 +46,7 @@ class RowErrors {
 
  private:
   static std::string Bad() {
-    return base::Cat("a bad row (what is wrong is ", kNotShown, ")");
+    return base::Cat("a bad row (the fault is ", kNotShown, ")");
   }
 
   std::vector<std::string> errors_;

@@ -4,10 +4,10 @@
 
 namespace mpsd::data {
 
-// Whether messages may quote the data of this process' job. False for files
-// that were not uploaded with the job: whoever submitted the job might not be
-// allowed to read them. True until ShowContents sets it, which happens before
-// any data are read.
+// Whether messages may quote the data of this process's job. False for files
+// that were not uploaded with the job: the submitter might not be allowed to
+// read them. True until ShowContents sets it, which must happen before any data
+// are read.
 bool ContentsShown();
 void ShowContents(bool shown);
 

@@ -11,48 +11,47 @@
 
 namespace mpsd::data {
 
-// How samples become a micro-batch.
+// How samples are combined into a micro-batch.
 struct Collation {
-  bool packed = false;    // several samples a row
-  bool training = false;  // images are cut and mirrored at random
+  bool packed = false;    // several samples per row
+  bool training = false;  // images are cropped and mirrored at random
   uint64_t seed = 42;     // for these draws
   int64_t epoch = 0;
   Padding padding = Padding::kBuckets;
 };
 
-// Numbers about a data set for logs and run.json.
+// Statistics of a data set for logs and run.json.
 struct DatasetStats {
   int64_t rows = 0;            // kept rows
-  int64_t tokens = 0;          // the kept rows', as cut; 0 for images
+  int64_t tokens = 0;          // of the kept rows, as cut; 0 for images
   int64_t label_tokens = 0;    // labels among them (language models)
-  int64_t truncated_rows = 0;  // cut to max_length, dropped ones too
+  int64_t truncated_rows = 0;  // cut to max_length, with dropped ones
   int64_t dropped_rows = 0;    // without any label (left)
-  // Rows whose prompt is tokenized differently alone than within the row: in
-  // use the model then sees tokens that it was not trained on.
+  // Rows whose prompt has other tokens alone than within the row: when used,
+  // the model then sees tokens that it was not trained on.
   int64_t prompt_mismatch_rows = 0;
   int64_t prompt_rows = 0;  // rows of prompt and completion
   bool operator==(const DatasetStats&) const = default;
 };
 
-// The samples of a data set, in their order, of which a Loader makes
-// micro-batches. Texts are in memory as tokens; images may be read when a batch
-// needs them.
+// The samples of a data set, in order, from which a Loader makes micro-batches.
+// Texts are in memory as tokens; images may be read when a batch needs them.
 class Source {
  public:
   virtual ~Source() = default;
 
   virtual int64_t size() const = 0;
-  // Tokens of a sample as it will be in a batch, for packing; 1 for images.
+  // Tokens of a sample in a batch, for packing; 1 for images.
   virtual int64_t length(int64_t index) const = 0;
-  // The batch whose row i holds the samples rows[i], one after the other. Fails
-  // only where a sample has to be read now and cannot be read.
+  // The batch whose row i has the samples rows[i], one after the other. Fails
+  // only if a sample must be read now and cannot be read.
   virtual absl::StatusOr<Batch> Collate(
       const std::vector<std::vector<int64_t>>& rows,
       const Collation& collation) const = 0;
   // SHA-256 over the data read, in hexadecimal.
   virtual std::string hash() const = 0;
   virtual const DatasetStats& stats() const = 0;
-  // Labels among a sample's tokens; 0 where samples are no rows of language.
+  // Labels among a sample's tokens; 0 except for language modelling.
   virtual int64_t label_tokens(int64_t /*index*/) const { return 0; }
 };
 

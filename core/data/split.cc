@@ -31,8 +31,8 @@ Subset::Subset(std::shared_ptr<const Source> base, std::vector<int64_t> indices)
 absl::StatusOr<Batch> Subset::Collate(
     const std::vector<std::vector<int64_t>>& rows,
     const Collation& collation) const {
-  // The base collates by its own indices; what it writes about samples is then
-  // turned back into this subset's.
+  // The base collates by its own indices; the sample numbers it writes are then
+  // converted to this subset's.
   std::vector<std::vector<int64_t>> base_rows = rows;
   for (std::vector<int64_t>& row : base_rows) {
     for (int64_t& index : row) {
@@ -61,16 +61,15 @@ std::string Subset::hash() const {
 absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
                                                 uint64_t seed) {
   if (count < 2) {
-    return absl::InvalidArgumentError(
-        base::Cat("dataset.validation_split: the training data has ", count,
-                  count == 1 ? " row" : " rows",
-                  "; a split needs two at least: name files in dataset.eval "
-                  "instead"));
+    return absl::InvalidArgumentError(base::Cat(
+        "dataset.validation_split: the training data has ", count,
+        count == 1 ? " row" : " rows",
+        "; a split needs at least two: name files in dataset.eval instead"));
   }
   const int64_t taken = std::clamp<int64_t>(
       std::llround(share * static_cast<double>(count)), 1, count - 1);
-  // Drawn, then sorted: which rows are held out depends on the seed and the
-  // number of rows alone, and both parts keep the files' order.
+  // Drawn, then sorted: the held-out rows depend only on the seed and the
+  // number of rows, and both parts keep the files' order.
   const std::vector<int64_t> order = ShuffledOrder(count, seed, 0);
   SplitIndices split;
   split.validation.assign(order.begin(), order.begin() + taken);

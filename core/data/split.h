@@ -12,11 +12,11 @@
 
 namespace mpsd::data {
 
-// Some samples of another source, in the order given. Batches name a sample by
-// its place in the subset.
+// Some samples of another source, in the given order. Batches number samples by
+// their position in the subset.
 class Subset : public Source {
  public:
-  // `indices` into `base`, one at least.
+  // `indices` into `base`, at least one.
   Subset(std::shared_ptr<const Source> base, std::vector<int64_t> indices);
 
   int64_t size() const override {
@@ -29,8 +29,8 @@ class Subset : public Source {
                                 const Collation& collation) const override;
   // SHA-256 over the base's hash and the indices.
   std::string hash() const override;
-  // Rows, tokens and labels count the subset; rows cut or dropped on reading,
-  // and prompts, count the whole base.
+  // Rows, tokens and labels are those of the subset; truncated rows, dropped
+  // rows and prompts those of the whole base.
   const DatasetStats& stats() const override { return stats_; }
   int64_t label_tokens(int64_t index) const override {
     return base_->label_tokens(indices_[index]);
@@ -57,7 +57,7 @@ struct SplitIndices {
 absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
                                                 uint64_t seed);
 
-// The first `count` samples; all of them where `indices` has fewer.
+// The first `count` samples; all of them if `indices` has fewer.
 std::vector<int64_t> FirstIndices(const std::vector<int64_t>& indices,
                                   int64_t count);
 

@@ -32,7 +32,7 @@ absl::Status CheckText(const std::string& name, std::string_view bytes) {
     const size_t length = base::CharacterLength(bytes.substr(at));
     if (length == 0) return Bad(Cat(name, ":", line, ": not UTF-8", kAdvice));
     if (bytes[at] == '\0') {
-      return Bad(Cat(name, ":", line, ": a NUL byte is no text", kAdvice));
+      return Bad(Cat(name, ":", line, ": a NUL byte is not text", kAdvice));
     }
     if (bytes[at] == '\n') ++line;
     at += length;
@@ -92,7 +92,7 @@ class DelimitedReader {
       return Bad(Cat(name_, ":", header.line, ": the column ",
                      ContentsShown() ? Cat("\"", column, "\"")
                                      : Cat("(its name is ", kNotShown, ")"),
-                     " is there twice; give every column a name of its own"));
+                     " appears twice; give every column its own name"));
     }
     if (const std::string fault = QuoteFault(header); !fault.empty()) {
       return Bad(Cat(name_, ":", header.line, ": ", fault));
@@ -106,10 +106,10 @@ class DelimitedReader {
       case text::QuoteFault::kNone:
         return "";
       case text::QuoteFault::kUnclosed:
-        return "a quoted field does not end; close it with a quote, and write "
-               "a quote within it twice";
+        return "a quoted field is not closed; end it with a quote, and write a "
+               "quote within it twice";
       case text::QuoteFault::kBehindQuote:
-        return "text behind the closing quote of a field; write a quote within "
+        return "text after the closing quote of a field; write a quote within "
                "a quoted field twice, and quote the whole field";
     }
     return "";
@@ -128,8 +128,7 @@ class DelimitedReader {
       errors_.Add(Cat(name_, ":", row.line), fault);
       return;
     }
-    // Only GLUE's files come here: without a task another width was a fault
-    // above.
+    // Only for GLUE's files: without a task another width was a fault above.
     if (found < expected) {
       ++table_.dropped_rows;
       return;

@@ -15,7 +15,7 @@ namespace mpsd::data {
 
 struct TableRow {
   int64_t line = 0;            // first line in the file, from 1
-  std::vector<RowJson> cells;  // one a column; null: absent
+  std::vector<RowJson> cells;  // one per column; null: absent
 };
 
 // A file of rows and named columns, in memory.
@@ -26,21 +26,21 @@ struct Table {
   int64_t dropped_rows = 0;  // in a GLUE task's file, see below
 };
 
-// Reads `bytes` by the extension of `name`:
+// Parses `bytes` by the extension of `name`:
 //  - .jsonl, .json: an object a line, or one array of objects; the columns are
 //    the names of all rows;
 //  - .csv: a header line and rows, quoted where needed (RFC 4180);
 //  - .tsv, .txt: the same with tabs between the columns.
-// With a GLUE task, .tsv and .txt are as GLUE's files: without quoting, and for
-// CoLA without a header line; rows that end too early are dropped and cells
-// beyond the last column are ignored, as in Hugging Face's `glue` data set.
-// Blank lines, a byte order mark and CRLF are accepted. `glue_task` may be
+// With a GLUE task, .tsv and .txt are parsed as GLUE's files: without quoting,
+// and for CoLA without a header line; rows that end too early are dropped and
+// cells beyond the last column are ignored, as in Hugging Face's `glue` data
+// set. Blank lines, a byte order mark and CRLF are accepted. `glue_task` may be
 // null.
 //
-// InvalidArgument "<name>:<line>: <fault>" for rows that are not as wide as the
-// header, quotes that do not close, bytes that are no text, a column named
-// twice, and what is no JSON object; up to five rows, one a line; for a file
-// without rows; and for other extensions.
+// InvalidArgument "<name>:<line>: <fault>" for rows whose width differs from
+// the header's, unclosed quotes, bytes that are not text, duplicate columns,
+// and values that are not JSON objects (at most five rows, one per line); for a
+// file without rows; and for other extensions.
 absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
                                 const spec::GlueTask* glue_task);
 

@@ -16,7 +16,7 @@ namespace mpsd::data {
 namespace {
 
 constexpr int64_t kProgressSteps = 200;
-constexpr int64_t kMostRows = 256;  // a thread takes at a time
+constexpr int64_t kMostRows = 256;  // per thread at a time
 
 }  // namespace
 

@@ -19,28 +19,27 @@
 namespace mpsd::data {
 
 struct TextClassesOptions {
-  // Tokens of a row, special ones included, at most the model's positions;
-  // longer texts are cut, see Tokenizer::EncodeForClassifier.
+  // Tokens per row, including special ones, at most the model's positions;
+  // longer texts are truncated, see Tokenizer::EncodeForClassifier.
   int64_t max_length = 128;
   int32_t pad_id = 0;
-  // The model tells token types apart: type_vocab_size > 1.
+  // The model has token types: type_vocab_size > 1.
   bool token_types = false;
   IdTables tables = {};  // rows beyond them are errors
   int threads = 0;       // for tokenizing; 0: WorkThreads()
 };
 
-// Texts or pairs as tokens, with their labels, in memory, in the files' order.
-// Row i of the file's rows is sample i.
+// Texts or pairs as tokens, with their labels, in memory, in file order. Row i
+// of the files is sample i.
 class TextClasses : public Source {
  public:
   int64_t size() const override { return samples_.size(); }
   int64_t length(int64_t index) const override {
     return samples_.length(index);
   }
-  // A row holds one sample; padded as DataCollatorWithPadding does, at the
-  // right, to the longest row's bucket. token_type_ids only for pairs, where
-  // the model has types; classes or targets only with labels, else loss_weight
-  // is 0.
+  // One sample per row; padded as DataCollatorWithPadding does, at the right,
+  // to the longest row's bucket. token_type_ids only for pairs, if the model
+  // has types; classes or targets only with labels, else loss_weight is 0.
   absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
                                 const Collation& collation) const override;
   std::string hash() const override { return hash_; }
@@ -72,9 +71,9 @@ class TextClasses : public Source {
   DatasetStats stats_;
 };
 
-// Tokenizes the rows. `progress` may be null; it is called now and then, on
+// Tokenizes the rows. `progress` may be null; it is called occasionally, on
 // this thread, with the share done, 0 to 1. InvalidArgument as
-// EncodeClassLabels, or "<place>: …" for a text that the tokenizer refuses. The
+// EncodeClassLabels, or "<place>: …" for a text that the tokenizer rejects. The
 // result does not depend on the number of threads.
 absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
     const LabelledTable& rows, const ClassLabels& class_labels,

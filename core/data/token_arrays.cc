@@ -32,7 +32,7 @@ void TokenArrays::Add(const int32_t* ids, const uint8_t* marks,
                       int64_t length) {
   base::Check(file_ == nullptr, "arrays in a file do not grow");
   base::CheckAtMost(0, length, "tokens of a sample");
-  // Before the ids are appended, their count says where the bits belong.
+  // Before the ids are appended, because their count positions the bits.
   for (int64_t i = 0; i < length; ++i) {
     const int64_t bit = (ids_.size() + i) % kBits;
     if (bit == 0) bits_.PushBack(0);

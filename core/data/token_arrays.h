@@ -13,18 +13,18 @@
 namespace mpsd::data {
 
 // The samples of a data set as three arrays: the tokens of all samples in
-// sequence, a bit for each token, and the end of each sample. They take four
-// bytes and one bit a token and eight bytes a sample. They are in memory, or in
-// a mapped file, of which the system holds the pages in use and drops pages
-// when it needs memory.
+// sequence, a bit per token, and the end of each sample. They take four bytes
+// and one bit per token and eight bytes per sample. They are in memory, or in a
+// mapped file, whose pages the system loads on use and drops when it needs
+// memory.
 class TokenArrays {
  public:
   TokenArrays() = default;
   // Copies `samples`; the bit is in_loss.
   explicit TokenArrays(const std::vector<TokenSample>& samples);
-  // Arrays that lie in `file`, which the object keeps open: `samples` ends
-  // (counted in tokens from the first sample's begin), all ids, and their bits,
-  // the lowest bit of a word first. The ends must rise up to `tokens`.
+  // Arrays in `file`, which the object keeps open: `samples` ends (counted in
+  // tokens from the first sample's beginning), all ids, and their bits, the
+  // lowest bit of a word first. The ends must increase up to `tokens`.
   static TokenArrays InFile(std::shared_ptr<const base::MappedFile> file,
                             const int64_t* ends, int64_t samples,
                             const int32_t* ids, const uint64_t* bits,
@@ -36,19 +36,19 @@ class TokenArrays {
 
   int64_t size() const { return ends_.size(); }
   int64_t tokens() const { return ids_.size(); }
-  // The place of sample `index`'s first token among all tokens, and the
+  // The position of sample `index`'s first token among all tokens, and the
   // sample's number of tokens.
   int64_t begin(int64_t index) const {
     return index == 0 ? 0 : ends_[index - 1];
   }
   int64_t length(int64_t index) const { return ends_[index] - begin(index); }
-  // The id and the bit of the token at a place among all tokens.
+  // The id and the bit of the token at a position among all tokens.
   int32_t id(int64_t place) const { return ids_[place]; }
   bool mark(int64_t place) const {
     return (bits_[place / kBits] >> (place % kBits) & 1) != 0;
   }
-  // How many bits of sample `index` are 1, that of its first token left out:
-  // see TokenSample::label_tokens.
+  // How many bits of sample `index` are 1, except its first token's: see
+  // TokenSample::label_tokens.
   int64_t marks(int64_t index) const;
   // A copy of sample `index`.
   TokenSample sample(int64_t index) const;

@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 using base::Cat;
 using nlohmann::json;
 
-// Raised whenever a program change gives the same row other tokens or labels.
+// Incremented when a program change gives the same row other tokens or labels.
 constexpr int kEncoding = 2;
-// Raised with the layout of a file, see Layout.
+// Incremented with the layout of a file, see Layout.
 constexpr int kFormat = 3;
 constexpr std::string_view kMagic = "mpsdtok3";
 constexpr char kSuffix[] = ".tokens";
@@ -35,8 +35,8 @@ constexpr int64_t kMaxBytes = int64_t{4} << 30;
 constexpr auto kAbandoned = std::chrono::hours(1);
 
 // A file, each part at a multiple of eight: kMagic; the head's length (u64);
-// the head, JSON with spaces behind; TokenArrays' ends (i64), ids (i32, zeros
-// behind) and bits (u64); SHA-256 of all before it.
+// the head, JSON padded with spaces; TokenArrays' ends (i64), ids (i32, padded
+// with zeros) and bits (u64); SHA-256 of everything before it.
 struct Layout {
   size_t head = kMagic.size() + sizeof(uint64_t);
   size_t ends, ids, bits, digest, size;
@@ -68,7 +68,7 @@ std::string HeadOf(const std::string& key, const TokenDataset& dataset) {
   return head;
 }
 
-// Writes and hashes at once; after an error nothing more.
+// Writes and hashes in one pass; after an error it does nothing more.
 class HashingWriter {
  public:
   explicit HashingWriter(base::AtomicFile& file) : file_(file) {}
@@ -111,7 +111,7 @@ DatasetStats StatsOf(const json& head) {
   return stats;
 }
 
-// The head's length; nullopt where the head would be longer than the file.
+// The head's length; nullopt if the head would be longer than the file.
 std::optional<size_t> HeadSize(std::string_view bytes) {
   const size_t begin = kMagic.size() + sizeof(uint64_t);
   if (bytes.size() < begin + kDigest || !bytes.starts_with(kMagic)) {
@@ -123,8 +123,8 @@ std::optional<size_t> HeadSize(std::string_view bytes) {
   return size;
 }
 
-// A number in the head of things of `bytes` each; nullopt where they would not
-// fit into `size`: a broken file must not make reads go beyond its mapping.
+// A count in the head of items of `bytes` each; nullopt if they would not fit
+// into `size`: a broken file must not make reads go beyond its mapping.
 std::optional<int64_t> Count(const json& head, const char* name, size_t bytes,
                              size_t size) {
   const auto it = head.find(name);
@@ -141,7 +141,7 @@ bool ReadPadId(const json& head, int32_t& pad_id) {
   return true;
 }
 
-// Whether the ends rise up to `tokens`, so that every sample has a token.
+// Whether the ends increase up to `tokens`, so that every sample has a token.
 bool AreEnds(const int64_t* ends, int64_t samples, int64_t tokens) {
   int64_t begin = 0;
   for (int64_t i = 0; i < samples; ++i) {
@@ -164,7 +164,7 @@ std::string HashOf(const base::MappedFile& file, size_t size) {
   return hash.FinishHex();
 }
 
-// The data set in the file; nullopt where the file is not whole or has another
+// The data set in the file; nullopt if the file is incomplete or has another
 // key.
 std::optional<TokenDataset> DatasetIn(
     std::shared_ptr<const base::MappedFile> file, const std::string& key,
@@ -172,9 +172,9 @@ std::optional<TokenDataset> DatasetIn(
   const std::string_view bytes = file->bytes();
   const auto head_size = HeadSize(bytes);
   if (!head_size) return std::nullopt;
-  // The digest comes before every other look into the file: bytes that pass are
-  // those that Put wrote. The bounds below still hold for a file that another
-  // program gave a digest of its own.
+  // The digest is checked before anything else in the file: bytes that pass are
+  // those that Put wrote. The bounds below still protect against a file to
+  // which another program gave a valid digest.
   if (HashOf(*file, bytes.size() - kDigest) !=
       bytes.substr(bytes.size() - kDigest)) {
     return std::nullopt;
@@ -248,7 +248,7 @@ absl::StatusOr<std::optional<TokenDataset>> TokenCache::Find(
     return absl::DataLossError(
         Cat(path.string(), ": is broken; the data is tokenized again"));
   }
-  // The file's time is its last use, by which DropOldest chooses.
+  // The file's time is its last use, by which DropOldest selects.
   fs::last_write_time(path, fs::file_time_type::clock::now(), error);
   return dataset;
 }
@@ -262,7 +262,7 @@ absl::Status TokenCache::Put(const std::string& key,
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) return base::ErrnoStatus(error.value(), folder_.string());
-  // Not begun where the file does not fit: other programs need the rest of the
+  // Not started if the file does not fit: other programs need the rest of the
   // disk.
   const fs::space_info space = fs::space(folder_, error);
   if (!error && space.available < layout.size) {
@@ -280,7 +280,7 @@ absl::Status TokenCache::Put(const std::string& key,
   if (arrays.tokens() % 2 != 0) writer.Write(std::string(sizeof(int32_t), 0));
   writer.Write(arrays.bits());
   absl::Status s = writer.Finish();
-  // Without fsync: Find notices by the digest if a power cut spoiled the file.
+  // Without fsync: Find detects by the digest if a power cut damaged the file.
   if (s.ok()) s = (*file)->CommitUnsynced();
   if (s.ok()) DropOldest();
   return s;
@@ -297,7 +297,7 @@ void TokenCache::DropOldest() const {
   std::error_code error;
   const auto now = fs::file_time_type::clock::now();
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
-    // Left by a process that was killed while it wrote.
+    // Left by a process that was killed while writing.
     if (base::IsUnfinished(entry.path()) &&
         entry.last_write_time(error) < now - kAbandoned) {
       fs::remove(entry.path(), error);
@@ -353,7 +353,7 @@ absl::StatusOr<TokenDataset> LoadCachedTokens(
   if (cache_folder.empty()) return load();
   const TokenCache cache(cache_folder, kMaxBytes);
   const auto key = TokenKey(files, model_folder, options);
-  if (!key.ok()) return load();  // it reports what is wrong with the files
+  if (!key.ok()) return load();  // reports what is wrong with the files
   auto found = cache.Find(*key, options);
   if (!found.ok()) {
     warn(std::string(found.status().message()));
@@ -363,7 +363,7 @@ absl::StatusOr<TokenDataset> LoadCachedTokens(
   auto dataset = load();
   if (!dataset.ok()) return dataset;
   if (absl::Status s = cache.Put(*key, *dataset); !s.ok()) {
-    warn(Cat("tokenized data is not kept: ", std::string(s.message())));
+    warn(Cat("tokenized data is not cached: ", std::string(s.message())));
     return dataset;
   }
   // Use the mapped file instead of the loaded copy: the system may drop its

@@ -16,22 +16,22 @@
 namespace mpsd::data {
 
 // Keeps tokenized data sets in a folder, one file each, by a key that covers
-// all that decides their tokens. Several processes may use one folder.
+// everything that determines their tokens. Processes may share a folder.
 class TokenCache {
  public:
-  // Once the files together exceed `max_bytes`, the longest unused ones are
+  // When the files together exceed `max_bytes`, the least recently used are
   // removed.
   TokenCache(std::filesystem::path folder, int64_t max_bytes)
       : folder_(std::move(folder)), max_bytes_(max_bytes) {}
 
   // The data set of `key`, mapped from its file, with these options except
-  // pad_id, which the file gives; nullopt for an unknown key. DataLoss for a
-  // broken file.
+  // pad_id, which comes from the file; nullopt for an unknown key. DataLoss for
+  // a broken file.
   absl::StatusOr<std::optional<TokenDataset>> Find(
       const std::string& key, const TokenizeOptions& options) const;
 
-  // Keeps the data set, whole or not at all; ignores one larger than max_bytes.
-  // ResourceExhausted where the disk lacks the space.
+  // Stores the data set, completely or not at all; ignores one larger than
+  // max_bytes. ResourceExhausted if the disk is full.
   absl::Status Put(const std::string& key, const TokenDataset& dataset) const;
 
   std::filesystem::path PathOf(const std::string& key) const;
@@ -43,18 +43,18 @@ class TokenCache {
   const int64_t max_bytes_;
 };
 
-// SHA-256 of everything that decides the tokens of `files`: their bytes, the
+// SHA-256 of everything that determines the tokens of `files`: their bytes, the
 // files of the model folder from which a tokenizer or chat template is read
-// (they decide pad_id too), the options, and the version of this program.
+// (they determine pad_id too), the options, and the version of this program.
 absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
                                      const std::filesystem::path& model_folder,
                                      const TokenizeOptions& options);
 
-// The data set that `load` makes of the files by LoadTokenDataset, with the
-// tokenizer and the template of `model_folder`. A data set that `cache_folder`
-// (empty: no cache) already holds is mapped instead: it takes no memory beside
-// the system's file cache. A cache that cannot be read or written costs only
-// time and a call of `warn`. options.pad_id is ignored.
+// The data set that LoadTokenDataset makes of the files, with the tokenizer and
+// the template of `model_folder`. A data set that is already in `cache_folder`
+// (empty: no cache) is mapped instead: it takes no memory other than the
+// system's file cache. A cache that cannot be read or written costs only time
+// and a call of `warn`. options.pad_id is ignored.
 absl::StatusOr<TokenDataset> LoadCachedTokens(
     const std::vector<std::string>& files, const TokenizeOptions& options,
     const std::filesystem::path& model_folder,

@@ -25,8 +25,8 @@ using base::Cat;
 using File = std::unique_ptr<base::MappedFile>;
 
 constexpr int kProgressSteps = 200;
-// A thread takes whole rows of about this many bytes at a time; less where
-// there are few data, so that every thread gets some.
+// A thread takes whole rows of about this many bytes at a time; less if there
+// are few data, so that every thread gets some.
 constexpr size_t kPiece = 32 << 10;
 constexpr size_t kPieces = 256;
 // Bytes of a file whose pages are dropped at a time; a multiple of every page
@@ -36,7 +36,7 @@ constexpr size_t kRead = 256 << 10;
 // Consecutive rows of a file that one thread tokenizes.
 struct Piece {
   std::vector<Record> records;
-  size_t bytes = 0;  // the file's bytes that hold them
+  size_t bytes = 0;  // the bytes of the file that contain them
 };
 
 // The result of one piece.
@@ -46,7 +46,7 @@ struct Rows {
     std::string fault;
   };
   std::vector<int32_t> ids;     // all kept rows' tokens
-  std::vector<uint8_t> labels;  // a byte each
+  std::vector<uint8_t> labels;  // one byte each
   std::vector<int64_t> lengths;
   DatasetStats stats;
   int64_t rows = 0;          // read, kept or not
@@ -56,8 +56,8 @@ struct Rows {
 };
 
 void Keep(TokenSample sample, int64_t max_length, Rows& rows) {
-  // Counted before the cut: a row that loses its last label to max_length gets
-  // another advice than one that never had any.
+  // Counted before truncation: a row that loses its last label to max_length
+  // gets other advice than one that never had any.
   const bool had_labels = sample.label_tokens() > 0;
   base::CheckEqual(sample.input_ids.size(), sample.in_loss.size(),
                    "ids and labels of a sample");
@@ -152,7 +152,7 @@ class DatasetReader {
     file_bytes_ = dropped_bytes_ = 0;
     const std::string_view bytes = file.bytes();
     RecordScanner records(bytes);
-    // Why no more rows come: OK at the end of the file, else the scanner's
+    // Why there are no more rows: OK at the end of the file, else the scanner's
     // error.
     std::optional<absl::Status> end;
     size_t at = 0;
@@ -185,9 +185,9 @@ class DatasetReader {
   Piece NextPiece(RecordScanner& records,
                   std::optional<absl::Status>& end) const {
     const size_t least = std::min(kPiece, total_bytes_ / kPieces + 1);
-    const size_t behind = records.position() + least;
+    const size_t limit = records.position() + least;
     Piece piece;
-    while (records.position() < behind) {
+    while (records.position() < limit) {
       auto record = records.Next();
       if (!record.ok() || !*record) {
         end = record.status();
@@ -257,7 +257,7 @@ class DatasetReader {
             ": there is nothing to learn: every label of all ", rows_,
             " rows is masked");
     if (cut_out_rows_ > 0) {
-      message += Cat("; ", cut_out_rows_, " of them had labels behind the ",
+      message += Cat("; ", cut_out_rows_, " of them had labels only after the ",
                      options_.max_length,
                      " tokens of max_length: raise it or shorten the prompts");
     } else if (options_.assistant_only_loss.value_or(false)) {
@@ -298,7 +298,7 @@ absl::StatusOr<TokenDataset> LoadTokenDataset(
     const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
     const std::function<void(double)>& progress) {
   if (files.empty()) {
-    return absl::InvalidArgumentError("dataset: expected one file at least");
+    return absl::InvalidArgumentError("dataset: expected at least one file");
   }
   return DatasetReader(options, tokenizer, chat_template, progress).Read(files);
 }

@@ -22,7 +22,7 @@
 namespace mpsd::data {
 
 struct TokenizeOptions {
-  int64_t max_length;  // tokens; longer rows are cut at the right
+  int64_t max_length;  // tokens; longer rows are cut at the end
   // As in training.*; absent means TRL's default, see LossOptions.
   std::optional<bool> assistant_only_loss = std::nullopt;
   std::optional<bool> completion_only_loss = std::nullopt;
@@ -30,13 +30,13 @@ struct TokenizeOptions {
   IdTables tables = {};  // rows beyond them are errors
   int threads = 0;       // for tokenizing; 0: WorkThreads()
   LanguageRowFormat rows = {};
-  // Identifies the chat template and end token that the job brings: with the
-  // model folder's files and these options they decide the tokens. For
+  // Identifies the chat template and end token that the job provides: with the
+  // model folder's files and these options they determine the tokens. For
   // TokenKey.
   std::string text_id = "";
 };
 
-// Rows of language modelling, tokenized, in the files' order.
+// Rows of language modelling, tokenized, in file order.
 class TokenDataset : public Source {
  public:
   // No sample is longer than options.max_length.
@@ -85,12 +85,12 @@ class TokenDataset : public Source {
 // of threads.
 //
 // InvalidArgument "<file>:<line>: <reason>, <what was expected>" for bad rows,
-// up to five of them, one a line; for a file without rows; and where no row has
-// a label left, with the reason. NotFound and the like for files. Every data
-// set has at least one sample.
+// at most five, one per line; for a file without rows; and, with the reason, if
+// no row has a label left. NotFound and the like for files. Every data set has
+// at least one sample.
 //
 // `chat_template` is null if the model has none. `progress` may be null; it is
-// called now and then, on this thread, with the share done, 0 to 1.
+// called occasionally, on this thread, with the share done, 0 to 1.
 absl::StatusOr<TokenDataset> LoadTokenDataset(
     const std::vector<std::string>& files, const TokenizeOptions& options,
     const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,

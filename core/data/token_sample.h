@@ -11,8 +11,8 @@ namespace mpsd::data {
 // One row of a data set as tokens.
 struct TokenSample {
   std::vector<int32_t> input_ids;
-  // As long as input_ids; 1 where the token is a label. A 1 at the first token
-  // is ignored: no token predicts the first.
+  // As long as input_ids; 1 if the token is a label. A 1 at the first token is
+  // ignored: no token predicts the first.
   std::vector<uint8_t> in_loss;
 
   // The number of tokens that are labels and have a token before them.

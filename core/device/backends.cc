@@ -19,7 +19,7 @@ Backend Look(std::string name,
   Backend backend;
   backend.name = std::move(name);
   backend.available = device.ok();
-  // A device that opens is built in, whatever its hooks are called.
+  // A device that opens is built in, even if its hooks have another name.
   backend.built = built || device.ok();
   if (device.ok()) {
     backend.device = (*device)->description();
@@ -44,8 +44,8 @@ bool BuiltWithCuda() {
 // that may lack others to load, so there the build's own list counts.
 std::vector<Backend> ListBackends() {
   std::vector<Backend> backends = {Look("mps", OpenMps(), BuiltWithMps())};
-  // Opened before ATen tells its configuration: ATen asks for CUDA's hooks
-  // then, and once only, and the library that has them is loaded by opening.
+  // Opened before ATen reports its configuration: ATen then asks for CUDA's
+  // hooks, only once, and opening loads the library that has them.
   const absl::StatusOr<std::unique_ptr<Device>> cuda = OpenCuda();
   backends.push_back(Look("cuda", cuda, BuiltWithCuda()));
   return backends;

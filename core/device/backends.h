@@ -9,20 +9,19 @@
 
 namespace mpsd::device {
 
-// What this process' torch has for one kind of accelerator, and the machine.
+// What torch and the machine have for one kind of accelerator.
 struct Backend {
   std::string name;        // "mps", "cuda"
   bool built = false;      // torch was built with it
-  bool available = false;  // and finds a device
-  std::string device;      // the chip or card, where available
-  std::string problem;     // why not available, for people
+  bool available = false;  // and torch finds a device
+  std::string device;      // the chip or card, if available
+  std::string problem;     // why not available, human-readable
 };
 
-// MPS and CUDA. Opens no device that is not available; opening the one that is
-// takes a second or less.
+// MPS and CUDA. Opens only available devices, which takes a second or less.
 std::vector<Backend> ListBackends();
 
-// What OpenBest would open, as far as can be told without opening anything: a
+// What OpenBest would open, as far as is known without opening anything: a
 // Mac's MPS, else a CUDA card that torch was built for, else the CPU.
 backend::Choice LikelyBest();
 

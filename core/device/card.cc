@@ -11,8 +11,8 @@
 namespace mpsd::device {
 namespace {
 
-// CUDA's driver API, whose C interface keeps old programs running. Zero is
-// success.
+// CUDA's driver API, a C interface that stays compatible with old programs.
+// Zero is success.
 using Init = int (*)(unsigned int flags);
 using DeviceGet = int (*)(int* device, int ordinal);
 using DeviceGetName = int (*)(char* name, int bytes, int device);

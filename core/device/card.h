@@ -14,9 +14,10 @@ struct Card {
   int64_t memory_bytes = 0;  // of all processes together
 };
 
-// The card that OpenCuda would open, as NVIDIA's driver tells it: torch's
-// interfaces without CUDA's headers have no name. Opens no device and takes
-// none of its memory. Nullopt without a card or a driver, the library `driver`.
+// The card that OpenCuda would open, as reported by NVIDIA's driver, the
+// library `driver`: torch's interfaces without CUDA's headers give no name.
+// Opens no device and takes none of its memory. nullopt without a card or a
+// driver.
 std::optional<Card> FirstCard(const char* driver = "libcuda.so.1");
 
 }  // namespace mpsd::device

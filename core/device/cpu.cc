@@ -13,20 +13,20 @@
 namespace mpsd::device {
 namespace {
 
-// While a model is loaded, every larger block goes back to the system when it
-// is freed. By default glibc would soon keep freed blocks of up to 32 MB; the
-// small blocks that remain of each tensor would divide them, and they would
-// never be returned.
+// While a model is loaded, every larger freed block is returned to the system.
+// By default glibc would soon keep freed blocks of up to 32 MB; the small
+// remaining blocks of each tensor would fragment them, and they would never be
+// returned.
 void GiveBackFreedMemory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
 }
 
-// A step frees and takes the same blocks again and again: if they went back to
-// the system in between, every step would touch new pages. The largest blocks
-// (logits, dense forms of quantised weights) do go back: small blocks that live
-// longer would divide their holes, and each layer would need new memory.
+// A step frees and allocates the same blocks repeatedly: if they were returned
+// to the system in between, every step would touch new pages. The largest ones
+// (logits, dense forms of quantised weights) are returned: longer-lived small
+// blocks would fragment their holes, and each layer would need new memory.
 void KeepFreedMemory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtorch_cuda is not linked: where the library lies beside libtorch_cpu it is
+// libtorch_cuda is not linked: if the library is next to libtorch_cpu it is
 // loaded on first use and registers its hooks and kernels. Only generic
 // interfaces of ATen are called, so no CUDA header is needed.
 #include <ATen/Context.h>

@@ -15,16 +15,16 @@
 
 namespace mpsd::device {
 
-// Bytes; absent where the backend keeps no such counter.
+// Bytes; absent if the backend has no such counter.
 struct Memory {
   std::optional<int64_t> current_allocated;  // in live tensors
   std::optional<int64_t> peak_allocated;     // since the last ResetPeak
-  std::optional<int64_t> driver_allocated;   // by this process, caches included
+  std::optional<int64_t> driver_allocated;   // by this process, with caches
   std::optional<int64_t> recommended_max;    // limit of driver_allocated
 };
 
-// The one accelerator of a worker. Called only from the training thread.
-// torch's own exceptions pass through: core/worker turns them into a Status.
+// The single accelerator of a worker. Called only from the training thread.
+// torch's exceptions pass through: core/worker turns them into a Status.
 class Device {
  public:
   virtual ~Device() = default;
@@ -40,27 +40,26 @@ class Device {
 
   // Waits for all queued work.
   virtual void Synchronize() = 0;
-  // Hands queued work to the device without waiting (MPS encodes lazily).
+  // Submits queued work to the device without waiting (MPS encodes lazily).
   virtual void Commit() = 0;
 
   virtual Memory GetMemory() const = 0;
-  // Share of time, 0..1, that the device is busy for any process; absent where
-  // the device does not report it. The call takes well below a millisecond.
+  // Share of time, 0..1, that the device is busy with any process; absent if
+  // the device does not report it. Takes well below a millisecond.
   virtual std::optional<double> utilization_ratio() const {
     return std::nullopt;
   }
   virtual void ResetPeak() = 0;
-  // Gives cached blocks back to the system; synchronises.
+  // Returns cached blocks to the system; synchronises.
   virtual void EmptyCache() = 0;
-  // Called when steps begin, which repeat the same work in blocks of the same
-  // sizes: the device returns to the system what loading left, and keeps freed
-  // blocks for the next step.
+  // Called before the first step. Steps repeat the same work in blocks of the
+  // same sizes: the device returns the memory cached during loading to the
+  // system, and from now on keeps freed blocks for the next step.
   virtual void BeginSteps() {}
 
-  // Seeds this device's generator and the CPU's.
+  // Seeds the generators of this device and of the CPU.
   virtual void Seed(uint64_t seed) = 0;
-  // The device generator's state, a CPU byte tensor; the CPU's own is kept
-  // apart by CpuRngState.
+  // The device generator's state, a CPU byte tensor; CpuRngState has the CPU's.
   virtual at::Tensor RngState() const = 0;
   virtual void SetRngState(const at::Tensor& state) = 0;
 };
@@ -70,15 +69,15 @@ void SetCpuRngState(const at::Tensor& state);
 
 // Opens the device of the named kind; FailedPrecondition says what is missing.
 absl::StatusOr<std::unique_ptr<Device>> OpenCpu();
-// Loads CUDA's library where it has not been loaded. ATen asks for the hooks of
-// that library once in a process' life, and then answers "no CUDA" for good: a
-// process that trains on the CPU first opens CUDA before that.
+// Loads CUDA's library if it is not loaded yet. ATen asks for that library's
+// hooks once per process and then answers "no CUDA" for good: a process that
+// first trains on the CPU must open CUDA before that.
 absl::StatusOr<std::unique_ptr<Device>> OpenCuda();
 absl::StatusOr<std::unique_ptr<Device>> OpenMps();
 
-// MPS where there is one, else CUDA, else the CPU.
+// MPS if there is one, else CUDA, else the CPU.
 absl::StatusOr<std::unique_ptr<Device>> OpenBest();
-// Opens the device that job.json names; kAuto: as OpenBest.
+// Opens the device that job.json names; kAuto: OpenBest.
 absl::StatusOr<std::unique_ptr<Device>> Open(backend::Choice choice);
 
 }  // namespace mpsd::device

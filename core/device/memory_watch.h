@@ -11,17 +11,17 @@
 namespace mpsd::device {
 
 // Follows a run's memory from step to step: the peaks, and whether the driver's
-// memory beyond live tensors keeps growing (compiled graphs, heaps that fill
-// with holes, a leak).
+// memory beyond live tensors keeps growing (compiled graphs, heap
+// fragmentation, a leak).
 class MemoryWatch {
  public:
-  // Bytes; absent where the device has no such counter; growth is absent within
-  // the first steps too.
+  // Bytes; absent if the device has no such counter; growth is also absent
+  // during the first steps.
   struct Summary {
     std::optional<int64_t> peak_allocated;
     std::optional<int64_t> peak_driver;
-    // Overhead is what the driver holds beyond live tensors; this is its growth
-    // since the warm-up.
+    // Growth since the warm-up of the overhead: what the driver holds beyond
+    // live tensors.
     std::optional<int64_t> overhead_growth;
   };
 

@@ -4,8 +4,8 @@
 
 namespace mpsd::device {
 
-// Scope of one optimizer step: on macOS an autorelease pool, since a command
-// line program has no run loop that would drain Metal's objects.
+// Scope of one optimizer step: on macOS an autorelease pool, since a
+// command-line program has no run loop that would release Metal's objects.
 class StepScope {
  public:
   StepScope();

@@ -10,7 +10,7 @@ namespace mpsd::device {
 
 using backend::Traits;
 
-// The traits of the device where a tensor lies. Code that has a Device calls
+// The traits of a tensor's device. Code that has a Device calls
 // Device::traits() instead.
 const Traits& TraitsOf(at::Device device);
 

@@ -12,17 +12,16 @@
 
 namespace mpsd::device {
 
-// While it lives, receives torch's warnings of the thread that made it.
+// While it exists, receives torch's warnings of the thread that made it.
 // Warnings that an operator without a Metal kernel ran on the CPU are counted
-// by the operator's name; every other text is passed to `tell` a single time.
+// by operator; every other text is passed to `tell` once.
 //
-// torch warns for all such operators at one place in its code, and by default a
-// single time in a process: this class switches torch to repeat every warning,
-// process-wide. Autograd's threads hand their warnings to the thread that
-// called backward.
+// torch issues all these warnings at one place in its code, by default once per
+// process: this class makes torch repeat every warning, process-wide.
+// Autograd's threads pass their warnings to the thread that called backward.
 class WarningCapture final : private c10::WarningHandler {
  public:
-  // `tell` is called on this thread, from within torch: it must not throw.
+  // `tell` is called on this thread, from inside torch: it must not throw.
   explicit WarningCapture(std::function<void(const std::string&)> tell);
 
   // "aten::linalg_eig" → runs on the CPU since this object was made.

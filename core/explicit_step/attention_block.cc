@@ -17,7 +17,7 @@ AttentionBlock::AttentionBlock(const model::DecoderLayer& layer,
       shape_(shape),
       options_(options),
       // q and k share an output, since rope takes both in one call; v, which is
-      // not rotated, stays apart and dense.
+      // not rotated, stays separate and dense.
       qkv_({{&layer.q, &layer.k}, {&layer.v}}, layer.input_norm.weight, options,
            pack),
       out_({{&layer.o}}, {}, options, pack) {}
@@ -26,8 +26,8 @@ attention::AttentionInputs AttentionBlock::Rotate(
     const at::Tensor& qk, const attention::AttentionPlan& plan,
     const RopeTable& rope, AttentionBlockTape& tape) const {
   const int64_t heads = shape_.heads, kv_heads = shape_.kv_heads;
-  // Rope treats all heads alike, so that q and k pass it side by side: half the
-  // calls. Norms of q and k have weights of their own and part the two.
+  // Rope treats all heads alike, so q and k pass it concatenated: half the
+  // calls. Norms of q and k have separate weights and divide the two.
   if (!layer_.q_norm) {
     const at::Tensor both = RopeForward(plan.ByRow(qk, shape_.dim), rope);
     return {.q = both.narrow(2, 0, heads),

@@ -18,7 +18,7 @@ struct AttentionBlockTape {
   at::Tensor rstd;
   LoraTape qkv, out;
   attention::AttentionTape attention;
-  // Models that normalise q and k alone: q and k before their norm, [tokens,
+  // Only for models that normalise q and k: q and k before their norm, [tokens,
   // heads, dim], and the norm's rstd.
   at::Tensor raw_q, raw_k, q_rstd, k_rstd;
 
@@ -34,12 +34,10 @@ struct AttentionBlockTape {
 // gradients [tokens, hidden_size]; q and o [tokens, heads · dim]; k and v
 // [tokens, kv_heads · dim]. Linears are frozen and may have adapters
 // (LinearGroup); norms are frozen (norm.h); rope and its transpose are in
-// rope.h; attention is in
-// core/attention/planned_attention.h.
-// Forward:
+// rope.h; attention is in core/attention/planned_attention.h. Forward:
 //   n  = norm(x)
 //   q, k, v = n W_qᵀ + …, n W_kᵀ + …, n W_vᵀ + …      one LinearGroup
-//   q′ = rope(q_norm(q)),  k′ = rope(k_norm(k))        norms: Qwen3 alone
+//   q′ = rope(q_norm(q)),  k′ = rope(k_norm(k))        norms: only Qwen3
 //   o  = attention(q′, k′, v)
 //   h  = x + o W_oᵀ + …                                another LinearGroup
 // Backward:
@@ -48,10 +46,9 @@ struct AttentionBlockTape {
 //   dq = q_normᵀ(ropeᵀ(dq′)),  dk = k_normᵀ(ropeᵀ(dk′))
 //   dn = dq W_q + dk W_k + dv W_v + …
 //   dx = dh + normᵀ(dn)
-// where fᵀ(dy) is the gradient by f's input, and "…" stands for biases
-// (forward) and the adapters' terms. Each LinearGroup adds its adapters'
-// gradients on the way. Where no gradient is wanted below o, or below q, k and
-// v, Backward ends there.
+// where fᵀ(dy) is the gradient by f's input, and "…" is the biases (forward)
+// and the adapters' terms. Each LinearGroup also adds its adapters' gradients.
+// If no gradient is needed below o, or below q, k and v, Backward ends there.
 class AttentionBlock {
  public:
   // `layer` must outlive it.
@@ -61,8 +58,8 @@ class AttentionBlock {
 
   at::Tensor Forward(const at::Tensor& x, const attention::AttentionPlan& plan,
                      const RopeTable& rope, AttentionBlockTape& tape) const;
-  // Completes a tape of which KeepAdaptersOnly has kept the adapters' part
-  // alone; returns h.
+  // Completes a tape in which KeepAdaptersOnly has kept only the adapters'
+  // part; returns h.
   at::Tensor ForwardAgain(const at::Tensor& x,
                           const attention::AttentionPlan& plan,
                           const RopeTable& rope,
@@ -77,17 +74,17 @@ class AttentionBlock {
   bool adapted() const { return qkv_.adapted() || out_.adapted(); }
 
  private:
-  // o, from the projections: qkv[0] is q beside k, qkv[1] is v.
+  // o, from the projections: qkv[0] is q and k concatenated, qkv[1] is v.
   at::Tensor Attend(const std::vector<at::Tensor>& qkv,
                     const attention::AttentionPlan& plan, const RopeTable& rope,
                     AttentionBlockTape& tape) const;
-  // q′ and k′ (v stays undefined) from q beside k, [tokens, (heads + kv_heads)
-  // · dim].
+  // q′ and k′ (v stays undefined) from q and k concatenated, [tokens, (heads +
+  // kv_heads) · dim].
   attention::AttentionInputs Rotate(const at::Tensor& qk,
                                     const attention::AttentionPlan& plan,
                                     const RopeTable& rope,
                                     AttentionBlockTape& tape) const;
-  // dq beside dk, from dq′ and dk′.
+  // dq and dk concatenated, from dq′ and dk′.
   at::Tensor RotateBack(const attention::AttentionInputs& grad,
                         const attention::AttentionPlan& plan,
                         const RopeTable& rope,

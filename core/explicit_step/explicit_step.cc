@@ -90,7 +90,7 @@ int64_t ExplicitStep::Context::bytes() const {
 
 std::shared_ptr<const ExplicitStep::Context> ExplicitStep::ContextOf(
     const model::DecoderInputs& inputs) {
-  // A packed micro-batch has its own segments, hence its own positions and
+  // A packed micro-batch has its own segments, and so its own positions and
   // masks: nothing to keep.
   if (inputs.segment_ids.defined()) {
     return std::make_shared<Context>(MakeContext(inputs));
@@ -106,7 +106,7 @@ std::shared_ptr<const ExplicitStep::Context> ExplicitStep::ContextOf(
     contexts_.splice(contexts_.begin(), contexts_, known);
     return contexts_.front().context;
   }
-  // From the latest on; what no longer fits goes.
+  // Starting with the latest; drops what no longer fits.
   int64_t bytes = 0;
   for (auto it = contexts_.begin(); it != contexts_.end();) {
     bytes += it->context->bytes();
@@ -119,9 +119,9 @@ std::shared_ptr<const ExplicitStep::Context> ExplicitStep::ContextOf(
 
 ExplicitStep::Context ExplicitStep::MakeContext(
     const model::DecoderInputs& inputs) {
-  // Rows that are not packed count from 0: padding stands at the right, where
-  // no real token sees it, so its positions do not matter. All rows then share
-  // one table of rotations.
+  // Rows that are not packed count from 0: padding is at the right, where no
+  // real token sees it, so its positions do not matter. All rows then share one
+  // table of rotations.
   const at::Tensor& ids = inputs.input_ids;
   const at::Tensor positions =
       inputs.segment_ids.defined()
@@ -131,18 +131,18 @@ ExplicitStep::Context ExplicitStep::MakeContext(
   context.rope =
       MakeRopeTable(decoder_.rotary().Table(positions, options_.dtype),
                     shape_.heads + shape_.kv_heads, options_);
-  // Where the table has rotation matrices, rope is one product a position: q
-  // and k of all rows at this position times one matrix. If the activations lie
-  // position by position, these operands are views; row by row, each layer
-  // would copy q and k there and back. With dropout the rows stay in order,
-  // since PEFT draws its masks in that order.
+  // If the table has rotation matrices, rope is one product per position: q and
+  // k of all rows at this position times one matrix. If the activations are
+  // stored position by position, these operands are views; row by row, each
+  // layer would copy q and k there and back. With dropout the rows stay in
+  // order, since PEFT draws its masks in that order.
   const bool by_position =
       context.rope.rotation.defined() && ids.size(0) > 1 && !pack_.draws();
   if (by_position) {
-    // Labels name a token by its place row by row; `places` maps this to its
-    // place position by position: places[row · length + position] = position ·
-    // rows + row. The view [length, rows] holds position · rows + row at
-    // [position, row]; its transpose, read row by row, is the map.
+    // Labels identify a token by its row-by-row index; `places` maps this to
+    // its position-by-position index: places[row · length + position] =
+    // position · rows + row. The view [length, rows] has position · rows + row
+    // at [position, row]; its transpose, read row by row, is the map.
     context.places = at::arange(ids.numel(), ids.options())
                          .view({ids.size(1), ids.size(0)})
                          .t()
@@ -169,8 +169,7 @@ void ExplicitStep::NoteKernels(const Context& context) {
 at::Tensor ExplicitStep::Forward(const Layer& layer, const at::Tensor& x,
                                  const Context& context, Tape& tape) const {
   // The tape keeps what the backward reads; with recomputation only the layer's
-  // input, or that and its sum after attention, beside the adapters' small
-  // part.
+  // input, or that and its sum after attention, plus the adapters' small part.
   tape.x = x;
   tape.h = layer.attention.Forward(x, context.plans.at(layer.window),
                                    context.rope, tape.attention);
@@ -188,7 +187,7 @@ at::Tensor ExplicitStep::Backward(const Layer& layer, const at::Tensor& dy,
                                   bool wants_dx) const {
   const attention::AttentionPlan& plan = context.plans.at(layer.window);
   base::Check(tape.x.defined(), "a layer goes back after it went forward");
-  // What was not kept is made again in the order of the forward: the MLP reads
+  // What was not kept is recomputed in the order of the forward: the MLP reads
   // h.
   if (!tape.h.defined()) {
     tape.h = layer.attention.ForwardAgain(tape.x, plan, context.rope,
@@ -198,7 +197,7 @@ at::Tensor ExplicitStep::Backward(const Layer& layer, const at::Tensor& dy,
   const bool below = wants_dx || layer.attention.adapted();
   const at::Tensor dh = layer.mlp.Backward(dy, tape.h, tape.mlp, below);
   if (!below) return {};
-  // The MLP's activations go before attention's backward makes its own.
+  // The MLP's activations are freed before attention's backward makes its own.
   tape.mlp = {};
   return layer.attention.Backward(dh, tape.x, plan, context.rope,
                                   tape.attention, wants_dx);
@@ -243,7 +242,7 @@ at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
   for (size_t i = 0; i < layers_.size(); ++i) {
     const profile::BlockMark mark(static_cast<int64_t>(i), "");
     base::CountWork();
-    // Below the lowest adapter no gradient is wanted: nothing is kept.
+    // Below the lowest adapter no gradient is needed: nothing is kept.
     if (i < lowest_) {
       Tape unused;
       x = Forward(*layers_[i], x, context, unused);

@@ -24,8 +24,8 @@
 namespace mpsd::explicit_step {
 
 // Computes the gradients of a decoder's LoRA adapters; the decoder's own
-// weights are frozen. Forward and backward are written out over saved
-// activations: no autograd graph, no weight gradients, and the tape holds only
+// weights are frozen. Forward and backward are hand-written over saved
+// activations: no autograd graph, no weight gradients, and the tape has only
 // what the backward reads. The result equals autograd over the same model up to
 // rounding (in bf16 the adapters multiply in bf16 here and in fp32 under
 // autograd).
@@ -33,15 +33,15 @@ namespace mpsd::explicit_step {
 //   step.Begin();  for each micro-batch: step.Add(…);  step.End();
 //
 // One layer is AttentionBlock, then MlpBlock, whose headers have the formulas;
-// head.h has the loss. Rotations and masks depend on the rows' shape alone and
+// head.h has the loss. Rotations and masks depend only on the rows' shape and
 // are kept from step to step: those of the latest shape always, those of
 // earlier shapes while they take kKeptBytes together or less.
 class ExplicitStep {
  public:
-  // FailedPrecondition, with the reason, where `trained` has weights of the
-  // model itself, which this step does not cover. spec::ChooseGradients
-  // foresees the answer. `decoder`, which already carries its adapters, must
-  // outlive the step.
+  // FailedPrecondition, with the reason, if `trained` has weights of the model
+  // itself, which this step does not cover. spec::ChooseGradients predicts the
+  // answer. `decoder`, which must already carry its adapters, must outlive the
+  // step.
   static absl::StatusOr<std::unique_ptr<ExplicitStep>> Create(
       const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
       const Options& options);
@@ -51,7 +51,7 @@ class ExplicitStep {
   // What the backward recomputes, from the next Add on. Starts as
   // options.recompute.
   void set_recompute(spec::Recompute recompute) { recompute_ = recompute; }
-  // Add calls `commit` after every few layers, so that the device starts on the
+  // Add calls `commit` after every few layers, so that the device starts the
   // work encoded so far (MPS executes only what was committed). Null: no calls.
   void set_commit(std::function<void()> commit) { commit_ = std::move(commit); }
 
@@ -83,8 +83,8 @@ class ExplicitStep {
   // What the layers of one micro-batch share.
   struct Context {
     RopeTable rope;
-    // Where tokens lie position by position: entry row · length + position is
-    // the row of the activations that has this token. Undefined: row by row.
+    // If tokens are stored position by position: entry row · length + position
+    // is the row of the activations for this token. Undefined: row by row.
     at::Tensor places;
     std::map<int64_t, attention::AttentionPlan> plans;  // by window
     int64_t bytes() const;
@@ -103,7 +103,7 @@ class ExplicitStep {
                      const Context& context, Tape& tape) const;
   at::Tensor Backward(const Layer& layer, const at::Tensor& dy,
                       const Context& context, Tape& tape, bool wants_dx) const;
-  // Calls commit_ where it is due. `layers`: how many lie below the point
+  // Calls commit_ when due. `layers` is the number of layers below the point
   // reached, forward or backward.
   void Commit(size_t layers) const;
   // Computes the loss into `sum`; returns the gradient by the last layer's
@@ -122,7 +122,7 @@ class ExplicitStep {
   spec::Recompute recompute_;
   std::function<void()> commit_;
   attention::BandMasks bands_;
-  std::list<KeptContext> contexts_;  // the most recently used first
+  std::list<KeptContext> contexts_;  // most recently used first
   attention::AttentionRan attention_;
 };
 

@@ -18,7 +18,7 @@ using model::LabelSelection;
 
 constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
 constexpr int64_t kFewestRows = 256;
-// BLAS' threads share a product of more outputs than this badly, on the CPU.
+// BLAS's CPU threads share a product of more outputs than this badly.
 constexpr int64_t kOutputsAtOnce = 2048;
 
 int64_t RowsAtOnce(int64_t vocab_size) {
@@ -30,8 +30,8 @@ struct LossAndDerivative {
   at::Tensor derivative;  // softmax − onehot, fp32 [n, vocab]
 };
 
-// softmax(logits) along the last dimension. Overwrites `logits` where the
-// device computes softmax in place rightly.
+// softmax(logits) along the last dimension. Overwrites `logits` if the device
+// computes softmax in place correctly.
 at::Tensor Softmax(at::Tensor logits, const Options& options) {
   if (!options.traits.softmax_in_place) {
     return at::_softmax(logits, -1, /*half_to_float=*/false);
@@ -45,8 +45,8 @@ at::Tensor Softmax(at::Tensor logits, const Options& options) {
 LossAndDerivative CrossEntropy(at::Tensor logits, const at::Tensor& index,
                                const Options& options) {
   // −log softmax(l)[target] = log Σ exp(l) − l[target]. With m = max l and the
-  // softmax at hand, log Σ exp(l) = m − log(max softmax(l)). That logarithm is
-  // safe: the largest probability is 1 / vocab at least, while the target's may
+  // softmax computed, log Σ exp(l) = m − log(max softmax(l)). That logarithm is
+  // safe: the largest probability is at least 1 / vocab, while the target's may
   // round to 0.
   const at::Tensor top = logits.amax(-1, /*keepdim=*/true);
   const at::Tensor of_target = logits.gather(1, index);
@@ -69,7 +69,7 @@ struct Rows {
 
 }  // namespace
 
-// What the pieces of one call share. Tensors [n, 1] have a number a row.
+// What the pieces of one call share. Tensors [n, 1] have one number per row.
 struct LossHead::Walk {
   at::Tensor h, weight, weight_t;
   at::Tensor index;         // int64 [n, 1]: the target, or 0 without one
@@ -143,8 +143,8 @@ void LossHead::LossWithAdapters(Walk& walk) {
     const LossAndDerivative piece =
         CrossEntropy(std::move(logits), rows(walk.index), options_);
     rows(walk.losses).copy_(piece.losses);
-    // The adapters' gradients are sums over rows, so that here s must multiply
-    // D itself.
+    // The adapters' gradients are sums over rows, so here s must multiply D
+    // itself.
     const at::Tensor d =
         (piece.derivative * rows(walk.scales)).to(walk.h.scalar_type());
     TimesWeight(d, walk, rows(walk.grad));

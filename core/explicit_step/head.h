@@ -11,12 +11,11 @@
 
 namespace mpsd::explicit_step {
 
-// A frozen head with its adapters, if it has any, and the loss of what it
-// predicts. Loss and gradient of n tokens are computed in one walk over pieces
-// of rows. A piece has about 2^25 logits; the logits of all tokens never exist
-// at once. Shapes: h [n, hidden_size], W [vocab, hidden_size], b [vocab], l and
-// D [n, vocab], targets [n]; t, A and B̃ are those of the head's own
-// LinearGroup.
+// A frozen head with its adapters, if any, and the loss of its predictions.
+// Loss and gradient of n tokens are computed in one walk over pieces of rows. A
+// piece has about 2^25 logits; the logits of all tokens never exist at once.
+// Shapes: h [n, hidden_size], W [vocab, hidden_size], b [vocab], l and D [n,
+// vocab], targets [n]; t, A and B̃ are those of the head's own LinearGroup.
 // Forward:
 //   l   = h Wᵀ + b + t B̃,  t = h Aᵀ           in fp32
 //   sum = Σ −log softmax(l)[target]            over rows with a real target
@@ -26,7 +25,7 @@ namespace mpsd::explicit_step {
 //   dB̃ += tᵀ D,  dA += dtᵀ h
 class LossHead {
  public:
-  // `head`, which already carries its adapter, must outlive this object.
+  // `head`, which must already carry its adapter, must outlive this object.
   LossHead(const model::Linear& head, const Options& options, LoraPack& pack);
 
   struct Result {
@@ -37,15 +36,15 @@ class LossHead {
   // to the adapters' gradients.
   Result Loss(const at::Tensor& h, const at::Tensor& targets, double scale);
 
-  // Where the CPU's logits lie, from call to call: the system would map a block
-  // of this size anew each time. Undefined before the first call.
+  // The CPU's logits, kept from call to call: otherwise the system would map a
+  // block of this size each time. Undefined before the first call.
   const at::Tensor& buffer() const { return buffer_; }
 
  private:
   struct Walk;
   Walk Begin(const at::Tensor& h, const at::Tensor& targets,
              double scale) const;
-  // The two walks over the pieces: of a head alone, and with adapters.
+  // The two walks over the pieces: without and with adapters.
   void LossOfHead(Walk& walk);
   void LossWithAdapters(Walk& walk);
   // h Wᵀ + b of one piece's h, in fp32, [n, vocab]; in `buffer_` on the CPU.

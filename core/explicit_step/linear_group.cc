@@ -31,13 +31,13 @@ bool AnyAdapted(const std::vector<std::vector<const model::Linear*>>& parts) {
   return false;
 }
 
-// Below this many rows a thread, MKL's packing of the weight, once a call of
-// each thread, outweighs the better balance.
+// Below this many rows per thread, MKL's packing of the weight, once per call
+// and thread, outweighs the better balance.
 constexpr int64_t kFewestRowsOfPart = 128;
 
-// x w on the CPU as a batch of equal slices of rows, one a thread: MKL balances
-// a single product of few rows badly among its threads. Each output is the same
-// sum, bit for bit.
+// x w on the CPU as a batch of equal slices of rows, one per thread: MKL
+// balances a single product of few rows badly among its threads. Each output is
+// the same sum, bit for bit.
 at::Tensor ByThreads(const at::Tensor& x, const at::Tensor& w) {
   const int64_t parts = at::get_num_threads(), rows = x.size(0) / parts;
   if (parts == 1 || !at::hasMKL() || x.scalar_type() != at::kFloat ||
@@ -72,8 +72,8 @@ LinearGroup::OutputBlocks LinearGroup::MakeOutputBlocks(
     if (l->weight.defined() && l->weight.scalar_type() == options_.dtype) {
       block.weight = l->weight;
     }
-    // Weights that lie one behind the other in memory (DecoderLoader puts q and
-    // k so) are one matrix: one GEMM reads x once for both.
+    // Weights that are adjacent in memory (DecoderLoader places q and k so) are
+    // one matrix: one GEMM reads x once for both.
     const bool joins = !part.empty() && block.weight.defined() &&
                        part.back().weight.defined() &&
                        IsAdjacent(part.back().weight, block.weight) &&
@@ -210,8 +210,8 @@ at::Tensor LinearGroup::AdapterBackward(const at::Tensor& dy,
 
 at::Tensor LinearGroup::DroppedLowRank(const at::Tensor& x,
                                        LoraTape& tape) const {
-  // PEFT draws one mask a target, in the order of the targets: so does this
-  // loop, which therefore needs a GEMM a target.
+  // PEFT draws one mask per target, in the order of the targets: so does this
+  // loop, which therefore needs one GEMM per target.
   std::vector<at::Tensor> low_rank;
   for (const OutputAdapters& part : lora_->parts) {
     for (const LoraTarget& t : part.targets) {
@@ -231,7 +231,7 @@ void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& low_rank,
                               ? low_rank.t()
                               : low_rank.t().contiguous();  // small: R columns
   // The sum over micro-batches stays in fp32: added up in bf16, late
-  // micro-batches would round away beside what is there.
+  // micro-batches would be rounded away.
   if (wide.scalar_type() == at::kFloat) {
     gradient.addmm_(left, wide);
   } else if (options_.traits.wide_products) {
@@ -284,7 +284,7 @@ void LinearGroup::AdapterInputBackward(const at::Tensor& d_low_rank,
                                        at::Tensor& dx) const {
   const at::Tensor x = input.tensor();
   if (!tape.masks.empty()) return DroppedBackward(d_low_rank, x, tape, dx);
-  // dx takes dt itself; dA takes rstd · dt where `x` is z (see the class).
+  // dx takes dt itself; dA takes rstd · dt if `x` is z (see the class).
   if (dx.defined()) dx.addmm_(d_low_rank, lora_->a);
   AddProduct(lora_->grad_a,
              input.rstd.defined() ? Scaled(d_low_rank, input.rstd, options_)

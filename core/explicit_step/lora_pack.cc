@@ -95,7 +95,7 @@ LoraPack::Blocks LoraPack::ByTarget(const Matrices& matrices) const {
       for (const LoraTarget& t : part.targets) {
         blocks.a.push_back(
             a->narrow(0, part.rank_begin + t.rank_begin, t.rank));
-        // B̃ holds Bᵀ, so that the block's transpose has the shape of B.
+        // B̃ contains Bᵀ, so the block's transpose has the shape of B.
         blocks.b.push_back(b->narrow(0, t.rank_begin, t.rank)
                                .narrow(1, t.out_begin, t.out)
                                .t());
@@ -177,7 +177,7 @@ void LoraPack::Refresh() {
   base::Check(values_.defined(), "Allocate comes before Refresh");
   at::_foreach_copy_(value_blocks_.a, from_a_);
   at::_foreach_copy_(value_blocks_.b, from_b_);
-  // B̃ holds scaling · Bᵀ, so that no forward or backward of this step
+  // B̃ contains scaling · Bᵀ, so that no forward or backward of this step
   // multiplies by `scaling` again.
   values_.narrow(0, a_size_, b_size_).mul_(b_scales_);
   if (!packed_.is_same(values_)) packed_.copy_(values_);

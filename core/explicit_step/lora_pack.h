@@ -13,7 +13,7 @@
 
 namespace mpsd::explicit_step {
 
-// One adapter and its place in the part.
+// One adapter and its position in the part.
 struct LoraTarget {
   const lora::LoraLinear* lora;
   int64_t rank_begin, rank;  // columns of tₚ
@@ -27,38 +27,37 @@ struct LoraTarget {
 struct OutputAdapters {
   std::vector<LoraTarget> targets;
   int64_t rank_begin = 0;     // first column in the group's x Aᵀ
-  int64_t rank = 0, out = 0;  // rank 0: no linear of the part is adapted
+  int64_t rank = 0, out = 0;  // rank 0: no linear of the part has an adapter
   at::Tensor b, b_t, grad_b;  // [R, out], [out, R], fp32 [R, out]
 };
 
 // The adapters of the linears that share an input x. A [R, in] stacks the A of
-// all of them, so that one GEMM gives x Aᵀ. Values have the dtype of
+// all of them, so that one GEMM computes x Aᵀ. Values have the dtype of
 // activations, gradients are fp32.
 struct LoraGroup {
   std::vector<OutputAdapters> parts;
   int64_t rank = 0, in = 0;
-  // Where x = z · rstd · w is a norm's output: w [in]. The steps then may add
-  // to grad_a as if x were z · rstd, and CollectGradients multiplies grad_a by
-  // w.
+  // If x = z · rstd · w is a norm's output: w [in]. The steps may then add to
+  // grad_a as if x were z · rstd, and CollectGradients multiplies grad_a by w.
   at::Tensor norm_weight;
   at::Tensor a, a_t, grad_a;  // [R, in], [in, R], fp32 [R, in]
   double dropout = 0;
-  bool draws() const;  // whether dropout is on now
+  bool draws() const;  // whether dropout is currently on
 };
 
 // All adapters of a model in flat buffers. Refresh fills the buffers from the
 // parameters before a step and CollectGradients copies the gradients back after
-// the step: a few fused calls instead of several a target.
+// the step: a few fused calls instead of several per target.
 class LoraPack {
  public:
   // Makes the group of the linears of `parts`, of which at least one must have
-  // an adapter. The group is valid as long as the pack lives. `norm_weight`:
+  // an adapter. The group is valid as long as the pack exists. `norm_weight`:
   // see LoraGroup; may be undefined.
   LoraGroup* Add(const std::vector<std::vector<const model::Linear*>>& parts,
                  const at::Tensor& norm_weight);
   int64_t adapters() const { return adapters_; }
-  bool draws() const;  // whether any group's dropout is on now
-  // After the last Add.
+  bool draws() const;  // whether any group's dropout is currently on
+  // Call after the last Add.
   void Allocate(at::Device device, at::ScalarType dtype);
 
   // Copies the parameters' values in and sets the gradients to zero.
@@ -68,14 +67,14 @@ class LoraPack {
   void CollectGradients();
 
  private:
-  // Views of one flat buffer, which holds the A of all groups and then the B̃
-  // of all parts.
+  // Views of one flat buffer, which has the A of all groups and then the B̃ of
+  // all parts.
   struct Matrices {
-    std::vector<at::Tensor> a;  // one a group, [R, in]
-    std::vector<at::Tensor> b;  // one a part, [R, out]
+    std::vector<at::Tensor> a;  // one per group, [R, in]
+    std::vector<at::Tensor> b;  // one per part, [R, out]
   };
-  // The blocks of such matrices that belong to one target each, in the shape
-  // of its parameters.
+  // The blocks of such matrices that belong to one target each, in the shape of
+  // its parameters.
   struct Blocks {
     std::vector<at::Tensor> a;  // [rank, in]
     std::vector<at::Tensor> b;  // [out, rank]
@@ -94,8 +93,8 @@ class LoraPack {
   at::Tensor gradients_;        // fp32 [a_size + b_size]
   at::Tensor gradient_scales_;  // fp32 [a_size + b_size]: w, scaling
   at::Tensor b_scales_;         // fp32 [b_size], scaling of each adapter
-  // One a target, in one order: what Refresh reads and writes, and what
-  // CollectGradients writes and reads.
+  // One per target, in the same order: read and written by Refresh, written and
+  // read by CollectGradients.
   std::vector<at::Tensor> from_a_, from_b_, to_a_, to_b_;
   Blocks value_blocks_, gradient_blocks_;
 };

@@ -50,8 +50,8 @@ at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
       {dy}, {.tensor = [&] { return silu * tape.up; }}, tape.down, below);
   if (!below) return {};
   // Each result overwrites an operand that is not read again, so that the
-  // backward adds few tensors [tokens, intermediate_size]: dg lies in u and du
-  // in silu(g), which itself lies in g unless down's adapters had it made.
+  // backward adds few tensors [tokens, intermediate_size]: dg overwrites
+  // u and du silu(g), which itself overwrote g unless down's adapters had it.
   at::Tensor dgate = tape.up.mul_(da);
   at::silu_backward_out(dgate, dgate, tape.gate);
   if (!silu.defined()) silu = at::silu_(tape.gate);

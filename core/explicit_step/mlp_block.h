@@ -26,8 +26,7 @@ struct MlpTape {
 // The second half of a decoder layer. Rows are tokens: h, n, y and their
 // gradients [tokens, hidden_size]; g, u, a and theirs [tokens,
 // intermediate_size]. Linears are frozen and may have adapters (LinearGroup);
-// the norm is frozen (norm.h).
-// Forward, with silu(g) = g · σ(g):
+// the norm is frozen (norm.h). Forward, with silu(g) = g · σ(g):
 //   n = norm(h)
 //   g, u = n W_gateᵀ + …, n W_upᵀ + …      one LinearGroup
 //   a = silu(g) ∘ u
@@ -37,9 +36,9 @@ struct MlpTape {
 //   dg = da ∘ u ∘ silu′(g),  du = da ∘ silu(g)
 //   dn = dg W_gate + du W_up + …
 //   dh = dy + normᵀ(dn)
-// where normᵀ(dn) is the gradient by the norm's input, and "…" stands for
-// biases (forward) and the adapters' terms. The tape keeps g and u, not a:
-// down's adapters get a from them in the backward.
+// where normᵀ(dn) is the gradient by the norm's input, and "…" is the biases
+// (forward) and the adapters' terms. The tape keeps g and u, not a: the
+// backward recomputes a from them for down's adapters.
 class MlpBlock {
  public:
   // `layer` must outlive it.
@@ -47,8 +46,8 @@ class MlpBlock {
            LoraPack& pack);
 
   at::Tensor Forward(const at::Tensor& h, MlpTape& tape) const;
-  // Completes a tape of which KeepAdaptersOnly has kept the adapters' part
-  // alone.
+  // Completes a tape in which KeepAdaptersOnly has kept only the adapters'
+  // part.
   void ForwardAgain(const at::Tensor& h, MlpTape& tape) const;
   // Returns dh, or an undefined tensor if `wants_dh` is false. Overwrites the
   // tape's g and u; may overwrite dy.

@@ -20,14 +20,13 @@ struct Normed {
 };
 
 // RMSNorm with a frozen weight. x, y, dy and dx [.., n], w [n], rstd [.., 1];
-// mean and sum run over the last dimension.
-// Forward:
+// mean and sum run over the last dimension. Forward:
 //   rstd = rsqrt(mean(x²) + eps)
 //   y    = x · rstd · w
 // Backward; w gets no gradient:
 //   g  = dy ∘ w
 //   dx = rstd · g − x · rstd³ · sum(g ∘ x) / n
-// rstd and sum(g ∘ x) are fp32 whatever x is.
+// rstd and sum(g ∘ x) are fp32 for all dtypes of x.
 Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
                    const Options& options);
 
@@ -35,7 +34,7 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
 at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
                      const model::RmsNorm& norm, const Options& options);
 
-// Returns dx, plus `residual` where that is defined. May overwrite `residual`.
+// Returns dx, plus `residual` if defined. May overwrite `residual`.
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& rstd, const model::RmsNorm& norm,
                         const at::Tensor& residual, const Options& options);

@@ -7,7 +7,7 @@ namespace mpsd::explicit_step {
 namespace {
 
 constexpr int64_t kMaxRotation = int64_t{1} << 27;  // 256 MiB in bf16
-// Below this many numbers a row of q and k, calls cost more than passes over
+// Below this many numbers per row of q and k, calls cost more than passes over
 // memory.
 constexpr int64_t kMinRotated = int64_t{1} << 21;
 
@@ -23,7 +23,7 @@ at::Tensor Rotations(const at::Tensor& cos, const at::Tensor& sin) {
 
 at::Tensor ByRotation(const at::Tensor& x, const at::Tensor& rotation) {
   // The batch of the product is the position, so that one R serves all rows and
-  // heads. The transpose is a view where x lies position by position.
+  // heads. The transpose is a view if x is stored position by position.
   if (x.size(0) == 1) return at::bmm(x.select(0, 0), rotation).unsqueeze(0);
   const at::Tensor y = at::bmm(
       x.transpose(0, 1).flatten(/*start_dim=*/1, /*end_dim=*/2), rotation);

@@ -21,15 +21,15 @@ namespace mpsd::explicit_step {
 struct RopeTable {
   at::Tensor cos;  // [rows, length, 1, head_dim]
   at::Tensor sin;  // [rows, length, 1, head_dim / 2]
-  // On a GPU, where all rows have the same positions: R of each position,
-  // [length, head_dim, head_dim]. Multiplying by R's zeros costs less than a
-  // second pass over memory, and one batched product rotates all rows and
-  // heads. `back` is Rᵀ, a view.
+  // On a GPU, if all rows have the same positions: R of each position, [length,
+  // head_dim, head_dim]. Multiplying by R's zeros is cheaper than a second pass
+  // over memory, and one batched product rotates all rows and heads. `back` is
+  // Rᵀ, a view.
   at::Tensor rotation, back;
   // (−sin, sin) [rows, length, 1, head_dim], with which one call rotates both
-  // halves. For small x, where the time goes into calls; else undefined.
+  // halves. For small x, where calls dominate; else undefined.
   at::Tensor signed_sin;
-  // True on devices whose kernels write views wrongly: nothing is done in
+  // True on devices whose kernels write views incorrectly: nothing is done in
   // place.
   bool by_copy = false;
 };
@@ -39,11 +39,11 @@ struct RopeTable {
 RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
                         const Options& options);
 
-// y of x, both [rows, length, heads, head_dim]. With table.rotation y lies
-// position by position in memory, as [length, rows, heads, head_dim]; an x that
-// lies so too is read without a copy.
+// y of x, both [rows, length, heads, head_dim]. With table.rotation y is stored
+// position by position, as [length, rows, heads, head_dim]; an x stored in the
+// same way is read without a copy.
 at::Tensor RopeForward(const at::Tensor& x, const RopeTable& table);
-// dx of dy, laid out as RopeForward's tensors.
+// dx of dy, in the layout of RopeForward's tensors.
 at::Tensor RopeBackward(const at::Tensor& dy, const RopeTable& table);
 
 }  // namespace mpsd::explicit_step

@@ -23,13 +23,14 @@ class FullModel : public optim::Trainable {
   struct Options {
     bool head_only = false;
     spec::Task task = spec::Task::kCausalLm;
-    // The folder whose config.json and tokenizer files the result gets.
+    // The folder from which the result gets its config.json and tokenizer
+    // files.
     std::filesystem::path model_folder;
     // Label names for the result's config.json, by id; empty for language
     // models.
     std::vector<std::string> label_names;
     std::string problem_type;
-    // Written into the result where model_folder has no file of the same name.
+    // Written into the result if model_folder has no file of the same name.
     std::map<std::string, std::string> files;
   };
 
@@ -37,7 +38,7 @@ class FullModel : public optim::Trainable {
   static absl::StatusOr<std::unique_ptr<FullModel>> Attach(
       model::Network& network, Options options, at::Device device);
 
-  // Parameters have the names of the model's file.
+  // Parameters are named as in the model's file.
   optim::ParameterSet& parameters() override { return *parameters_; }
   void set_training(bool) override {}
 

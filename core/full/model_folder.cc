@@ -22,9 +22,8 @@ bool IsBlobFolder(const fs::path& folder) {
          folder.parent_path().filename().string().starts_with("models--");
 }
 
-// Others get to see a result, so that it copies only the model's own files: a
-// link that leads out of the model's folder to anything but such a blob is an
-// error.
+// Others may see a result, so it copies only the model's own files: a link that
+// leads out of the model's folder to anything but such a blob is an error.
 absl::StatusOr<base::ReadRoots> OwnRoots(const fs::path& folder,
                                          const fs::path& name) {
   const fs::path path = folder / name;
@@ -98,8 +97,8 @@ absl::Status WriteConfig(const fs::path& from, const fs::path& to,
                       : result.dtype == at::kHalf   ? "float16"
                                                     : "float32";
   json.erase("dtype");
-  json["torch_dtype"] = dtype;  // Transformers 4 and 5 read it
-  // A file that holds both with different values is not tied.
+  json["torch_dtype"] = dtype;  // read by Transformers 4 and 5
+  // A file that has both with different values is not tied.
   if (result.config.family == spec::Family::kDecoder &&
       json.contains("tie_word_embeddings")) {
     json["tie_word_embeddings"] = result.config.tie_word_embeddings;
@@ -130,7 +129,7 @@ absl::Status CopyOwn(const fs::path& from, const fs::path& to,
   return base::WriteFileAtomic(to / name, *bytes);
 }
 
-// Copies those of the files that exist.
+// Copies the files that exist.
 absl::Status CopyFiles(const fs::path& from, const fs::path& to,
                        absl::Span<const char* const> names) {
   for (const char* name : names) {
@@ -142,7 +141,7 @@ absl::Status CopyFiles(const fs::path& from, const fs::path& to,
   return absl::OkStatus();
 }
 
-// The named chat templates beside chat_template.jinja.
+// The named chat templates other than chat_template.jinja.
 absl::Status CopyTemplates(const fs::path& from, const fs::path& to) {
   std::error_code error;
   for (fs::directory_iterator it(from / kTemplates, error), end;

@@ -12,7 +12,7 @@
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 
-// The files beside the weights in a model folder of Transformers. No file is
+// The files other than weights in a model folder of Transformers. No file is
 // copied through a link that leads out of the folder, except to the blobs of a
 // Hugging Face cache: FailedPrecondition.
 namespace mpsd::full {

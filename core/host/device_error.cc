@@ -14,7 +14,7 @@ constexpr std::string_view kLess =
 constexpr std::string_view kGpuFull =
     "the GPU's memory was full and Metal dropped the work: lower "
     "training.per_device_train_batch_size or max_length, set "
-    "gradient_checkpointing, or close what else uses the GPU";
+    "gradient_checkpointing, or close other programs that use the GPU";
 constexpr std::string_view kTooLarge =
     "one tensor would be larger than Metal can hold (2^31 elements or 4 GiB): "
     "lower training.per_device_train_batch_size or max_length";
@@ -22,19 +22,19 @@ constexpr std::string_view kWatchdog =
     "macOS ended GPU work that took too long while the display was in use: a "
     "smaller training.per_device_train_batch_size makes the pieces shorter";
 constexpr std::string_view kReset =
-    "the GPU was reset, by a fault or by another program: the job goes on from "
+    "the GPU was reset, by a fault or by another program: the job resumes from "
     "its last checkpoint";
 constexpr std::string_view kMissing =
     "an operator has no Metal kernel: \"allow_cpu_fallback\": true in job.json "
     "lets it run on the CPU, which is slow; please report its name";
 constexpr std::string_view kTypes =
-    "Metal's graph compiler refused an operation (an assertion that ends the "
+    "Metal's graph compiler rejected an operation (an assertion that ends the "
     "process): please report the line of the log that begins with mps or MPS; "
     "\"device\": \"cpu\" trains without it";
 
 constexpr std::string_view kBeyond =
     "a token, type or position of the data is beyond its table in the model: "
-    "the tokenizer and the model do not go together; compare vocab_size in "
+    "the tokenizer and the model do not match; compare vocab_size in "
     "config.json with the tokenizer";
 
 }  // namespace

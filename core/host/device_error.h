@@ -12,34 +12,33 @@ namespace mpsd::host {
 // What a device's error text means for the job.
 struct DeviceError {
   enum class Kind {
-    // Another try would end the same way: the job needs smaller batches.
+    // Another attempt would fail the same way: the job needs smaller batches.
     kOutOfMemory,
-    // The job asks for what this device cannot do.
+    // The job needs something that this device does not support.
     kUnsupported,
-    // The job's data point beyond a table of its model.
+    // The job's data index beyond a table of its model.
     kBadIndex,
-    // The machine's fault: from the last checkpoint the job may well go on.
+    // The machine's fault: the job may well resume from its last checkpoint.
     kTransient,
   };
   Kind kind = Kind::kTransient;
-  std::string advice;  // a sentence for people, without a full stop
+  std::string advice;  // a human-readable sentence, without a full stop
 };
 
-// One kind of error, known by words that only its text contains; all must
-// occur.
+// One kind of error and the words that identify it; all must occur in the text.
 struct DeviceErrorRow {
   std::vector<std::string_view> signs;
   DeviceError::Kind kind;
   std::string_view advice;
 };
 
-// Every known text, special ones before general ones: texts of torch's
-// exceptions (MPS, CUDA, the CPU's allocator), of Metal's command buffers, of
-// assertions that end the process and of the worker's own checks.
+// All known errors, specific ones before general ones: torch's exceptions (MPS,
+// CUDA, the CPU's allocator), Metal's command buffers, assertions that end the
+// process and the worker's own checks.
 const std::vector<DeviceErrorRow>& DeviceErrorTable();
 
 // Classifies an exception's text, or the end of a worker's log, by the first
-// row that fits; nullopt where no row does.
+// matching row; nullopt if no row matches.
 std::optional<DeviceError> FindDeviceError(std::string_view text);
 
 }  // namespace mpsd::host

@@ -25,7 +25,7 @@ constexpr char kFallback[] = "PYTORCH_ENABLE_MPS_FALLBACK";
 // deploy/README.md lists the same names.
 constexpr std::string_view kKept[] = {
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR",
-    // Where the dynamic linker looks, of the CUDA that torch was built with.
+    // Search paths of the dynamic linker, also for torch's CUDA.
     "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH",
     "DYLD_FALLBACK_LIBRARY_PATH",
     // Set by macOS for each process of a user.
@@ -40,8 +40,8 @@ constexpr std::string_view kKeptHeads[] = {
     "OPENBLAS_", "VECLIB_",  "AGX_",    "MTL_",  "METAL_", "CUDA_", "CUBLAS_",
     "NVIDIA_",   "RAYON_",   "MALLOC_", "ASAN_", "LSAN_",  "TSAN_", "UBSAN_"};
 
-// A name that a head above would let through and that is a secret's all the
-// same: TORCH_HUB_TOKEN, say.
+// A name that a prefix above would allow although it is a secret's, such as
+// TORCH_HUB_TOKEN.
 bool IsSecret(std::string_view name) {
   return std::any_of(std::begin(kSecretWords), std::end(kSecretWords),
                      [&](std::string_view word) {

@@ -13,8 +13,8 @@ namespace mpsd::host {
 // A machine whose state a JSON file gives, so that tests of the real programs
 // can pull the plug: {"power_source": "battery", "thermal": "heavy", …}, with
 // Reading's member names and the levels' names. Each Read() reads the file
-// anew. A missing file reports nothing; after a half-written one the last whole
-// content counts.
+// again. A missing file reports nothing; a half-written one keeps the last
+// complete content.
 class FileHost final : public Host {
  public:
   explicit FileHost(std::filesystem::path path) : path_(std::move(path)) {}

@@ -12,10 +12,9 @@
 
 namespace mpsd::host {
 
-// The most memory that this process holds (ProcessFootprintBytes), looked at
-// time and again on a thread of its own: the system keeps no peak that could be
-// reset, and Linux none without the pages of mapped files. Peaks shorter than
-// `between` are missed; one look takes 20 to 50 microseconds.
+// The peak of ProcessFootprintBytes, sampled on its own thread: the system has
+// no resettable peak, and Linux's includes the pages of mapped files. Peaks
+// shorter than `between` are missed; a sample takes 20 to 50 microseconds.
 class FootprintPeak {
  public:
   explicit FootprintPeak(absl::Duration between = absl::Milliseconds(5));
@@ -23,7 +22,7 @@ class FootprintPeak {
   FootprintPeak(const FootprintPeak&) = delete;
   FootprintPeak& operator=(const FootprintPeak&) = delete;
 
-  // Bytes, since the start or the last Reset.
+  // Bytes, since construction or the last Reset.
   int64_t bytes();
   void Reset();
 

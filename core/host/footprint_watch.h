@@ -9,8 +9,8 @@
 
 namespace mpsd::host {
 
-// Has the process know the most memory that it held since this object was made.
-// At most one lives at a time.
+// Tracks this process's peak memory for as long as it exists. At most one may
+// exist at a time.
 class FootprintWatch {
  public:
   FootprintWatch();
@@ -22,8 +22,8 @@ class FootprintWatch {
   FootprintPeak peak_;
 };
 
-// Bytes; absent where no FootprintWatch lives, or where the system does not
-// tell. Thread-safe.
+// Bytes; absent if no FootprintWatch exists or the system does not report it.
+// Thread-safe.
 std::optional<int64_t> PeakFootprintBytes();
 
 }  // namespace mpsd::host

@@ -17,8 +17,7 @@ constexpr std::string_view kHeads[] = {
     "OMP_",     "MKL_",    "KMP_",   "GOMP_",  "OPENBLAS_", "VECLIB_",
     "PYTORCH_", "TORCH_",  "DYLD_",  "LD_",    "LC_",       "HF_",
     "CUDA_",    "CUBLAS_", "RAYON_", "MALLOC_"};
-// Words of names of secrets, as in WithoutSecrets, and what goes by other
-// names.
+// Words in names of secrets, as in WithoutSecrets, and other names for them.
 constexpr std::string_view kSecretWords[] = {
     "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "KEY", "AUTH"};
 

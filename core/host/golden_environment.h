@@ -6,19 +6,19 @@
 
 #include "core/host/environment.h"
 
-// The variables by which two machines, or a service and its worker, train
-// differently: the threads of OpenMP and MKL, torch's switches, what the
-// dynamic linker and Python load, the locale, and where caches lie.
+// Environment variables that make two machines, or a service and its worker,
+// train differently: the threads of OpenMP and MKL, torch's switches, what the
+// dynamic linker and Python load, the locale, and cache locations.
 namespace mpsd::host {
 
 bool Matters(std::string_view name);
 
-// Those of `all` that matter; a value that may be a secret is replaced by
-// "set", so that it leaves neither the process nor the machine.
+// The variables of `all` that matter; a value that may be a secret is replaced
+// by "set", so that it leaves neither the process nor the machine.
 Environment ThoseThatMatter(const Environment& all);
 
-// Whether a variable may hold a secret: by its name (HF_TOKEN), or by a value
-// that has a password of a URL in it.
+// Whether a variable may hold a secret: by its name (HF_TOKEN), or because its
+// value contains a URL with a password.
 bool MayBeSecret(std::string_view name, std::string_view value);
 
 }  // namespace mpsd::host

@@ -8,15 +8,15 @@
 #include <string>
 #include <string_view>
 
-// The machine that a job shares with people: its power, heat, memory and use,
-// and how to keep it awake. Needs neither torch nor privileges.
+// The machine that a job shares with other users: its power, heat, memory and
+// use, and how to keep it awake. Needs neither torch nor privileges.
 namespace mpsd::host {
 
 enum class PowerSource { kMains, kBattery };
 
 // In order of severity. macOS: the states of the notification
-// com.apple.system.thermalpressurelevel. Linux: the trip point that some zone
-// has passed, "passive", "hot" or "critical".
+// com.apple.system.thermalpressurelevel. Linux: the highest trip point that a
+// zone has passed, "passive", "hot" or "critical".
 enum class Thermal { kNominal, kModerate, kHeavy, kTrapping, kSleeping };
 
 // macOS: kern.memorystatus_vm_pressure_level. Linux: during at least one of the
@@ -24,7 +24,7 @@ enum class Thermal { kNominal, kModerate, kHeavy, kTrapping, kSleeping };
 // (kCritical).
 enum class MemoryPressure { kNormal, kWarn, kCritical };
 
-// The machine's state now; a value that the machine does not report is absent.
+// The machine's current state; values that it does not report are absent.
 struct Reading {
   std::optional<PowerSource> power_source;
   std::optional<double> battery_ratio;  // charge, 0..1
@@ -41,8 +41,8 @@ struct Reading {
   bool operator==(const Reading&) const = default;
 };
 
-// While this object lives, the machine does not fall asleep when its user is
-// idle. A machine whose lid is closed still sleeps.
+// While this object exists, the machine does not sleep when its user is idle. A
+// machine with its lid closed still sleeps.
 class Awake {
  public:
   virtual ~Awake() = default;
@@ -51,18 +51,18 @@ class Awake {
 class Host {
  public:
   virtual ~Host() = default;
-  // Takes milliseconds. Called from one thread at a time.
+  // Takes milliseconds. Call from one thread at a time.
   virtual Reading Read() = 0;
-  // `why` is shown by the system to people who ask. Null where the system has
-  // no such request, or refuses it.
+  // The system shows `why` to its users. Null if the system has no such
+  // request, or refuses it.
   virtual std::unique_ptr<Awake> KeepAwake(const std::string& why) = 0;
 };
 
 // This machine.
 std::unique_ptr<Host> OpenHost();
 
-// Only gpu_utilization_ratio of this machine's Reading, cheap enough for every
-// step of a run. Called from any thread.
+// This machine's gpu_utilization_ratio alone, cheap enough to read at every
+// step. Thread-safe.
 std::optional<double> GpuUtilization();
 
 // "mains", "battery"; "nominal", "moderate" …; "normal", "warn", "critical".
@@ -70,13 +70,13 @@ std::string_view Name(PowerSource source);
 std::string_view Name(Thermal level);
 std::string_view Name(MemoryPressure level);
 
-// The reverse of Name; nullopt for an unknown word.
+// The inverse of Name; nullopt for an unknown word.
 std::optional<PowerSource> PowerSourceNamed(std::string_view name);
 std::optional<Thermal> ThermalNamed(std::string_view name);
 std::optional<MemoryPressure> MemoryPressureNamed(std::string_view name);
 
-// The levels by macOS' numbers, 0 to 4 for heat, 1, 2 and 4 for memory; nullopt
-// for other numbers.
+// The levels by macOS's numbers, 0 to 4 for heat, 1, 2 and 4 for memory;
+// nullopt for other numbers.
 std::optional<Thermal> ThermalOfState(uint64_t state);
 std::optional<MemoryPressure> MemoryPressureOfLevel(int level);
 

@@ -8,8 +8,8 @@
 
 namespace mpsd::host {
 
-// The reading that files in /proc and /sys below `root` ("/" on a real machine)
-// give: power_supply, thermal zones with their trip points, platform_profile,
+// The state that files in /proc and /sys below `root` ("/" on a real machine)
+// report: power_supply, thermal zones with their trip points, platform_profile,
 // memory pressure (PSI), swap, amdgpu's gpu_busy_percent. Only reads files:
 // compiles and is tested on every system.
 Reading ReadLinuxFiles(const std::filesystem::path& root);

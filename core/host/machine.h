@@ -6,39 +6,36 @@
 #include <optional>
 #include <string>
 
-// Facts that do not change while the machine runs.
+// Facts that are constant while the machine runs.
 namespace mpsd::host {
 
-// Names this boot of the machine; every boot has another name. "" where the
-// system has none.
+// Identifies this boot of the machine. "" if the system has no such id.
 std::string BootId();
 
-// Bytes of memory in the machine; 0 where the system does not say.
+// Bytes of memory in the machine; 0 if unknown.
 int64_t PhysicalMemory();
 
-// The instructions that this program is made of: "arm64", "x86_64" …
+// This program's instruction set: "arm64", "x86_64" …
 std::string Architecture();
 
-// Whether the system translates this program's instructions for the processor
-// at hand (Rosetta); nullopt for a system that translates none, and where it
-// does not say.
+// Whether the system translates this program for the processor (Rosetta);
+// nullopt if it never does or if that is unknown.
 std::optional<bool> IsTranslated();
 
-// "26.1"; "" on a machine that is no Mac.
+// "26.1"; "" on a machine that is not a Mac.
 std::string MacosVersion();
 
 // Processor cores that the system may use. Apple's chips have two kinds.
 struct Cores {
-  int all = 0;  // 0 where the system does not say
+  int all = 0;  // 0 if unknown
   std::optional<int> fast, efficient;
 };
 Cores CountCores();
 
-// Cores of the GPU that Apple's chip has; nullopt where the system does not
-// say, as on Linux.
+// GPU cores of Apple's chip; nullopt if unknown, as on Linux.
 std::optional<int> GpuCores();
 
-// Whether the machine has a card of NVIDIA's with its driver.
+// Whether the machine has an NVIDIA card with its driver.
 bool HasNvidiaCard();
 
 }  // namespace mpsd::host

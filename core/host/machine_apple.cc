@@ -33,8 +33,7 @@ int64_t PhysicalMemory() {
   return bytes;
 }
 
-// What the compiler made, since a translated program is told that the machine
-// is an Intel one.
+// The compiler's target, since a translated program sees an Intel machine.
 std::string Architecture() {
 #if defined(__arm64__)
   return "arm64";

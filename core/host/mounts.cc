@@ -20,7 +20,7 @@ constexpr std::string_view kNetworkTypes[] = {
     "ncpfs", "nfs",     "nfs3",   "nfs4",      "ocfs2",  "orangefs", "rclone",
     "s3fs",  "smb3",    "smbfs",  "sshfs",     "webdav", "moosefs"};
 
-// "\040" stands for a space.
+// "\040" means a space.
 std::string Unescaped(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -45,7 +45,7 @@ bool Holds(const std::string& point, const std::string& path) {
          (path.size() == point.size() || path[point.size()] == '/');
 }
 
-// By the path's text alone; of mounts at one point the latest counts.
+// By the path's text only; of mounts at one point the latest counts.
 const Mount* Find(const std::string& path, const std::vector<Mount>& table) {
   const Mount* found = nullptr;
   for (const Mount& mount : table) {
@@ -107,7 +107,7 @@ std::optional<Mount> MountOf(const fs::path& path,
       whole = next;
       continue;
     }
-    // The walk begins anew with what the link names.
+    // The walk restarts with the link's target.
     fs::path resolved = target.is_absolute() ? target : whole / target;
     for (; part != rest.end(); ++part) resolved /= *part;
     rest = resolved.lexically_normal();

@@ -12,28 +12,28 @@
 namespace mpsd::host {
 
 struct Mount {
-  std::string point;   // the folder, "/" say
+  std::string point;   // the mounted folder, such as "/"
   std::string type;    // "apfs", "ext4", "nfs4" …
   std::string source;  // the device, or the server and its folder
   bool network = false;
   bool read_only = false;
 };
 
-// All mounts, the latest last; none of them is asked, so that a server that is
-// away holds nobody up.
+// All mounts, the latest last. None of them is accessed, so that a server that
+// is down blocks nobody.
 std::vector<Mount> ListMounts();
 
-// The mount that `path`, absolute, lies on, whether or not the path exists.
+// The mount that holds the absolute `path`, whether or not the path exists.
 // Links in the path are followed up to the first network volume, which is not
-// touched. nullopt where no mount of `table` holds the path.
+// accessed. nullopt if no mount of `table` holds the path.
 std::optional<Mount> MountOf(const std::filesystem::path& path,
                              const std::vector<Mount>& table);
 
-// Whether a file system of this type has its files on another machine: NFS,
-// SMB, AFP, sshfs, clusters' file systems …
+// Whether a file system of this type keeps its files on another machine: NFS,
+// SMB, AFP, sshfs, cluster file systems …
 bool IsNetworkType(std::string_view type);
 
-// The text of /proc/self/mounts.
+// `text` is that of /proc/self/mounts.
 std::vector<Mount> ParseMounts(std::string_view text);
 
 }  // namespace mpsd::host

@@ -6,11 +6,11 @@
 
 namespace mpsd::host {
 
-// MNT_NOWAIT: what the kernel knows, without asking the volumes.
+// MNT_NOWAIT: the kernel's data, without accessing the volumes.
 std::vector<Mount> ListMounts() {
   const int room = getfsstat(nullptr, 0, MNT_NOWAIT);
   if (room <= 0) return {};
-  // Some more, for volumes that come meanwhile.
+  // Some more, for volumes mounted meanwhile.
   std::vector<struct statfs> list(static_cast<size_t>(room) + 8);
   const int count = getfsstat(
       list.data(), static_cast<int>(list.size() * sizeof(struct statfs)),
@@ -22,7 +22,7 @@ std::vector<Mount> ListMounts() {
     mount.point = entry.f_mntonname;
     mount.type = entry.f_fstypename;
     mount.source = entry.f_mntfromname;
-    // A volume of FUSE may say that it is local.
+    // A FUSE volume may claim to be local.
     mount.network =
         (entry.f_flags & MNT_LOCAL) == 0 || IsNetworkType(mount.type);
     mount.read_only = (entry.f_flags & MNT_RDONLY) != 0;

@@ -6,24 +6,24 @@
 #include <optional>
 #include <string>
 
-// Facts that the operating system knows, with one .cc per system.
+// Facts from the operating system, with one .cc per system.
 namespace mpsd::host {
 
-// Memory this process holds, bytes: on macOS the physical footprint (what
-// Activity Monitor shows), on Linux the process' anonymous and shared pages, so
-// that mapped model files do not count. 0 where the number cannot be read.
+// Memory of this process, bytes: on macOS the physical footprint (what Activity
+// Monitor shows), on Linux the process's anonymous and shared pages, so that
+// mapped model files do not count. 0 if unknown.
 int64_t ProcessFootprintBytes();
 
-// What the system counts for this process; a value that cannot be read is
+// The system's counters for this process; a value that cannot be read is
 // absent.
 struct ProcessUsage {
-  std::optional<int64_t> resident_bytes;  // mapped files included
+  std::optional<int64_t> resident_bytes;  // including mapped files
   std::optional<double> cpu_seconds;      // user and system, all threads
   std::optional<int64_t> open_descriptors;
   std::optional<int64_t> most_descriptors;   // the soft limit
   std::optional<double> start_time_seconds;  // since 1970
 };
-// Reads no disk, and takes less than a millisecond a thousand descriptors.
+// Reads no disk; takes less than a millisecond per thousand descriptors.
 ProcessUsage ReadProcessUsage();
 
 int64_t PhysicalMemoryBytes();

@@ -16,7 +16,7 @@
 namespace mpsd::host {
 namespace {
 
-// The number of kB behind `key` in a file of "Key:   123 kB" lines.
+// The number of kB after `key` in a file of "Key:   123 kB" lines.
 int64_t KilobytesOf(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -29,13 +29,13 @@ int64_t KilobytesOf(const char* path, const std::string& key) {
   return 0;
 }
 
-// A number of /proc/self/stat by its place in proc(5), counted from 1, which is
-// 3 or more.
+// A number of /proc/self/stat by its position in proc(5), counted from 1, which
+// must be at least 3.
 std::optional<int64_t> StatNumber(size_t place) {
   std::ifstream file("/proc/self/stat");
   std::string line;
   std::getline(file, line);
-  // The second place, the program's name in brackets, may contain spaces.
+  // The second field, the program's name in brackets, may contain spaces.
   const size_t name_end = line.rfind(") ");
   if (name_end == std::string::npos) return std::nullopt;
   const std::vector<std::string> parts =

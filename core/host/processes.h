@@ -7,30 +7,29 @@
 #include <string>
 #include <vector>
 
-// What else runs on the machine, as far as its system tells this user.
+// The machine's other processes, as far as the system lets this user see them.
 namespace mpsd::host {
 
 struct Process {
   int64_t pid = 0;
   int64_t parent = 0;
-  std::string name;  // any bytes that its program chose
-  // Memory that is the process' own; absent where the system does not tell it,
-  // as of another user's process on a Mac.
+  std::string name;  // any bytes that the program chose
+  // The process's private memory; absent if the system does not report it, as
+  // for another user's process on a Mac.
   std::optional<int64_t> memory_bytes;
 };
 
-// Every process; takes some milliseconds a hundred.
+// All processes; takes some milliseconds per hundred.
 std::vector<Process> ListProcesses();
 
-// The processes that have the GPU open; absent where the system does not tell
-// this user of all of them, or the machine has no GPU.
+// The processes that have the GPU open; absent if the system does not show all
+// of them to this user, or the machine has no GPU.
 std::optional<std::vector<int64_t>> ListGpuUsers();
 
-// The limits of this process and those that it starts; absent: none, or not
-// told.
+// Limits of this process and its children; absent: unlimited or unknown.
 struct ProcessLimits {
   std::optional<int64_t> descriptors;  // the soft limit
-  std::optional<int64_t> processes;    // of this user, threads as well on Linux
+  std::optional<int64_t> processes;    // of this user; Linux counts threads too
 };
 ProcessLimits ReadProcessLimits();
 

@@ -45,7 +45,7 @@ constexpr unsigned int kMainPort = 0;   // kIOMainPortDefault
 std::vector<pid_t> ListPids() {
   const int room = proc_listallpids(nullptr, 0);
   if (room <= 0) return {};
-  // Some more, for processes that start meanwhile.
+  // Some more, for processes started meanwhile.
   std::vector<pid_t> pids(static_cast<size_t>(room) + 64);
   const int count = proc_listallpids(
       pids.data(), static_cast<int>(pids.size() * sizeof(pid_t)));
@@ -53,8 +53,8 @@ std::vector<pid_t> ListPids() {
   return pids;
 }
 
-// "pid 612, WindowServer", as the registry says who opened a client of the GPU;
-// 0 where the entry says something else.
+// "pid 612, WindowServer": the process that opened a client of the GPU, as the
+// registry names it; 0 for any other text.
 int64_t CreatorOf(io_object_t client) {
   CFTypeRef key =
       CFStringCreateWithCString(nullptr, "IOUserClientCreator", kUtf8);
@@ -88,7 +88,7 @@ void AddClientsOf(io_object_t service, std::vector<int64_t>& pids) {
 std::vector<Process> ListProcesses() {
   std::vector<Process> processes;
   for (const pid_t pid : ListPids()) {
-    // Told of every user's processes, other than the memory.
+    // Reported for every user's processes, unlike the memory.
     proc_bsdshortinfo info;
     if (proc_pidinfo(pid, PROC_PIDT_SHORTBSDINFO, 0, &info, sizeof info) !=
         static_cast<int>(sizeof info)) {
@@ -97,7 +97,7 @@ std::vector<Process> ListProcesses() {
     Process process;
     process.pid = pid;
     process.parent = info.pbsi_ppid;
-    // The whole name, where the system tells it: the short one has 15 bytes.
+    // The whole name, if the system reports it: the short one has 15 bytes.
     char name[2 * MAXCOMLEN + 1] = {};
     process.name =
         proc_name(pid, name, sizeof name) > 0

@@ -31,7 +31,7 @@ std::vector<int64_t> ListPids() {
   return pids;
 }
 
-// The number behind the key of a line of /proc/PID/status.
+// The number after the key of a line of /proc/PID/status.
 int64_t NumberIn(const std::string& line) {
   int64_t number = 0;
   std::string text = line.substr(line.find(':') + 1);
@@ -65,7 +65,7 @@ bool IsGpu(const std::string& path) {
                                          : path == "/dev/kfd";
 }
 
-// nullopt where this user may not look.
+// nullopt if this user has no access.
 std::optional<bool> HasGpuOpen(int64_t pid) {
   std::error_code error;
   fs::directory_iterator entries(absl::StrCat("/proc/", pid, "/fd"), error);

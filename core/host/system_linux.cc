@@ -9,7 +9,7 @@ namespace {
 class Linux final : public Host {
  public:
   Reading Read() override { return ReadLinuxFiles("/"); }
-  // A server does not sleep, and a desktop sleeps when its user has set it to.
+  // A server does not sleep, and a desktop only if its user has configured it.
   std::unique_ptr<Awake> KeepAwake(const std::string&) override {
     return nullptr;
   }

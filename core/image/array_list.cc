@@ -51,7 +51,7 @@ at::Tensor ChannelsLast(const at::Tensor& images) {
                                     : images.permute({0, 2, 3, 1}).contiguous();
 }
 
-// The fault of the labels; "" where they fit the images.
+// The fault of the labels; "" if they fit the images.
 std::string LabelsFault(const TensorEntry& labels, int64_t count) {
   if (labels.dtype == at::kLong && labels.shape == std::vector{count}) {
     return "";

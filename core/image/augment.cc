@@ -11,7 +11,7 @@ double Uniform(data::Random& random, double low, double high) {
   return low + (high - low) * unit;
 }
 
-// Python's round: halves go to the even number.
+// Python's round: halves round to even.
 int64_t Round(double value) {
   return static_cast<int64_t>(std::nearbyint(value));
 }

@@ -16,12 +16,13 @@ struct Augmentation {
   bool flip = false;
 };
 
-// The random numbers of a sample in an epoch: a function of the arguments
-// alone, so that a resumed run sees the same images as an uninterrupted one.
+// The random numbers of a sample in an epoch, which depend only on the
+// arguments, so that a resumed run sees the same images as an uninterrupted
+// one.
 data::Random RandomOfSample(uint64_t seed, int64_t epoch, int64_t sample);
 
 // Draws by the rules of torchvision.transforms.RandomResizedCrop.get_params
-// (ten tries for an area and a ratio that fit, else the middle) and
+// (ten attempts for a fitting area and ratio, else the middle) and
 // RandomHorizontalFlip; the random numbers are not torch's. Without
 // spec.random_resized_crop the whole image is kept.
 Augmentation DrawAugmentation(const spec::AugmentationSpec& spec,

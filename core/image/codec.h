@@ -8,13 +8,12 @@
 #include "core/image/decode.h"
 #include "core/image/image.h"
 
-// libpng and libjpeg, which report errors by longjmp: nothing with a
-// destructor may live in a frame that is jumped over.
+// libpng and libjpeg, which report errors by longjmp: no object with a
+// destructor may exist in a frame that is jumped over.
 namespace mpsd::image {
 
-// A codec's result: `pixels` in DecodeImage's form, or empty when only the
-// header was read. `error` is empty on success, else a phrase such as "is cut
-// short".
+// A codec's result: `pixels` in DecodeImage's form, or empty if only the header
+// was read. `error` is empty on success, else a phrase such as "is cut short".
 struct Decoded {
   Image image;
   std::string error;
@@ -26,7 +25,7 @@ Decoded DecodePng(std::string_view bytes, bool header_only);
 bool IsJpeg(std::string_view bytes);
 Decoded DecodeJpeg(std::string_view bytes, bool header_only);
 
-// The reason why an image of this size may not be unpacked, or "".
+// The reason why an image of this size may not be decoded, or "".
 std::string SizeError(int64_t height, int64_t width);
 
 }  // namespace mpsd::image

@@ -39,7 +39,7 @@ std::string SizeError(int64_t height, int64_t width) {
   if (height < 1 || width < 1) return "an image without pixels";
   if (height <= kMaxPixels / width) return "";
   return absl::StrCat("an image of ", width, "x", height, " pixels, at most ",
-                      kMaxPixels, " are unpacked");
+                      kMaxPixels, " are decoded");
 }
 
 absl::StatusOr<Image> DecodeImage(std::string_view bytes,

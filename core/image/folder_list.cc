@@ -27,7 +27,7 @@ absl::Status FolderError(const fs::path& folder, const std::error_code& error) {
 
 // The contents of `folder` in the order of their names, without hidden ones.
 absl::StatusOr<std::vector<fs::path>> Contents(const fs::path& folder) {
-  // A link out of the folders that jobs may read would tell the names there.
+  // A link out of the folders that jobs may read would reveal the names there.
   if (absl::Status may = base::CheckMayRead(folder); !may.ok()) return may;
   std::error_code error;
   std::vector<fs::path> paths;
@@ -105,8 +105,8 @@ absl::StatusOr<FolderImages> Find(const fs::path& folder,
   return found;
 }
 
-// Keeps the first files of every class, `count` files together. The classes'
-// numbers differ by at most one, except where a class has fewer files.
+// Keeps the first files of every class, `count` files in total. The classes'
+// counts differ by at most one, unless a class has fewer files.
 void KeepFirst(int64_t count, std::vector<std::vector<fs::path>>& by_class) {
   std::vector<size_t> kept(by_class.size());
   bool more = true;

@@ -9,7 +9,7 @@
 namespace mpsd::image {
 namespace {
 
-// Copies `box` of `from` to (top, left) of `to`; both must hold it.
+// Copies `box` of `from` to (top, left) of `to`; both must contain it.
 void Paste(const Image& from, const Box& box, int64_t top, int64_t left,
            Image& to) {
   const int64_t c = from.channels;

@@ -8,7 +8,7 @@
 
 namespace mpsd::image {
 
-// Eight bits a channel, row-major [height, width, channels].
+// Eight bits per channel, row-major [height, width, channels].
 struct Image {
   int64_t height = 0;
   int64_t width = 0;
@@ -29,10 +29,10 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-// `box` must lie within the image.
+// `box` must be within the image.
 Image Crop(const Image& image, const Box& box);
 
-// The middle of the image; a too small image is padded with zeros
+// The middle of the image; an image that is too small is padded with zeros
 // (transformers, image_transforms.py, center_crop).
 Image CenterCrop(const Image& image, int64_t height, int64_t width);
 

@@ -18,8 +18,8 @@ void ImageCache::Offer(int64_t index, Form form,
                        std::shared_ptr<const Image> image) {
   absl::MutexLock lock(&mutex_);
   base::CheckIndex(index, kept_.size(), "an image of the set");
-  // Images are decoded without the lock: two threads may bring the same one,
-  // and the first stays.
+  // Images are decoded without the lock: two threads may offer the same one,
+  // and the first is kept.
   Kept& kept = kept_[index];
   if (kept.image != nullptr || bytes_ + image->bytes() > max_bytes_) return;
   bytes_ += image->bytes();

@@ -14,8 +14,8 @@
 namespace mpsd::image {
 
 // Keeps images so that they need not be decoded again. Images are kept until
-// max_bytes are used up and are never replaced: every epoch asks for all images
-// in turn, and a cache that dropped the oldest would never have the next one.
+// max_bytes are used up and are never replaced: every epoch reads all images in
+// turn, and a cache that dropped the oldest would never have the next one.
 // Thread-safe.
 class ImageCache {
  public:
@@ -27,7 +27,7 @@ class ImageCache {
   ImageCache(int64_t images, size_t max_bytes)
       : max_bytes_(max_bytes), kept_(images) {}
 
-  // Null where the image is not kept in this form.
+  // Null if the image is not kept in this form.
   std::shared_ptr<const Image> Find(int64_t index, Form form) const;
   // Keeps the image if there is room and no image of this index is kept yet.
   void Offer(int64_t index, Form form, std::shared_ptr<const Image> image);

@@ -17,7 +17,7 @@ std::string NameOf(const std::string& place, const fs::path& file) {
   return place == file ? place : base::Cat(place, ": ", file.string());
 }
 
-// The part of a status' message behind "<name>: ".
+// The part of a status's message after "<name>: ".
 std::string FaultIn(const absl::Status& status, const std::string& name) {
   return std::string(status.message()).substr(name.size() + 2);
 }

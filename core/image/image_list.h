@@ -32,19 +32,19 @@ struct ImageList {
 };
 
 struct ListOptions {
-  std::string image_column;   // in JSON Lines; "": "image"
-  std::string label_column;   // "": "label"
-  bool labels_needed = true;  // false: images without a label are listed too
+  std::string image_column;            // in JSON Lines; "": "image"
+  std::string label_column;            // "": "label"
+  bool labels_needed = true;           // false: list images without a label too
   std::optional<int64_t> max_samples;  // the first ones
 };
 
 // Each path is one of
-// - a folder with a folder for each class, whose name is the label. Images lie
-//   in it or below it and are taken in the order of their paths. Hidden files
-//   are ignored; any other file that is neither PNG nor JPEG is an error, and
-//   so is a class without images. Files beside the class folders are ignored
-//   unless they are images, which have no label. max_samples takes one image of
-//   every class in turn.
+// - a folder with a folder per class, whose name is the label. Images are in it
+//   or below it and are taken in the order of their paths. Hidden files are
+//   ignored; any other file that is neither PNG nor JPEG is an error, and so is
+//   a class without images. Files next to the class folders are ignored unless
+//   they are images, which have no label. max_samples takes one image of every
+//   class in turn.
 // - a file of JSON Lines, {"image": "a/b.png", "label": …}: the path is
 //   relative to that file's folder. Other names are ignored.
 // - a .safetensors file with `images`, uint8 [N, H, W], [N, H, W, C] or
@@ -53,20 +53,20 @@ struct ListOptions {
 // batch needs them.
 //
 // NotFound and the like for `paths`; InvalidArgument "<place>: …" for faults in
-// the files, up to five, one a line. No list is empty.
+// the files, at most five, one per line. No list is empty.
 absl::StatusOr<ImageList> ListImages(const std::vector<std::string>& paths,
                                      const ListOptions& options);
 
 // Whether ListImages reads `path` as JSON Lines, the only form with columns.
 bool HasRows(const std::filesystem::path& path);
 
-// The labels of a list and their places, for data::DecideClassLabels. The list
-// must outlive the result of PlacesOf.
+// The labels of a list and their locations, for data::DecideClassLabels. The
+// list must outlive the result of PlacesOf.
 std::vector<data::LabelValue> LabelValues(const ImageList& list);
 data::LabelPlace PlacesOf(const ImageList& list);
 
 // The pixels of an entry, with 1 or 3 channels. InvalidArgument "<place>: …"
-// for a file that is damaged behind its header.
+// for a file that is damaged after its header.
 absl::StatusOr<Image> ReadImage(const Entry& entry);
 
 }  // namespace mpsd::image

@@ -18,7 +18,7 @@ using Form = ImageCache::Form;
 // Below this many pixels a batch, threads cost more than they save.
 constexpr int64_t kPixelsForThreads = 200'000;
 
-// Calls work(0) … work(count - 1) on `threads` threads, the caller's included;
+// Calls work(0) … work(count - 1) on `threads` threads, including the caller's;
 // each thread takes the next number, so that large images do not hold up the
 // rest.
 void RunAll(int64_t count, int64_t threads,
@@ -118,9 +118,8 @@ absl::Status ImageSet::FillPixels(const data::Collation& collation,
   const int64_t threads = pixels < kPixelsForThreads
                               ? 1
                               : std::min({batch.rows, cores, int64_t{8}});
-  // Each row writes its own part of `pixels` and its own status, so that no
-  // lock is needed; the first error by row, not by time, is the one that is
-  // returned.
+  // Each row writes its own part of `pixels` and its own status, so no lock is
+  // needed; returns the first error by row, not by time.
   RunAll(batch.rows, threads, [&](int64_t row) {
     auto image = Prepare(batch.samples[row], collation);
     statuses[row] = image.status();

@@ -25,11 +25,11 @@ struct ImageSetOptions {
   size_t cache_bytes = size_t{512} << 20;
 };
 
-// Images and their labels. Each is decoded when a batch asks for it, by several
-// threads for large batches; a small set stays decoded in memory.
+// Images and their labels. An image is decoded when a batch needs it, by
+// several threads for large batches; a small set stays decoded in memory.
 class ImageSet : public data::Source {
  public:
-  // With `class_labels` null batches have neither classes nor targets
+  // If `class_labels` is null, batches have neither classes nor targets
   // (prediction). Errors as data::EncodeClassLabels.
   static absl::StatusOr<std::unique_ptr<ImageSet>> Make(
       ImageList list, const data::ClassLabels* class_labels,
@@ -37,9 +37,9 @@ class ImageSet : public data::Source {
 
   int64_t size() const override { return std::ssize(list_.entries); }
   int64_t length(int64_t) const override { return 1; }
-  // A row is one sample. In training batches an image is cut to the crop that
-  // its sample's random numbers give, resized to the model's size with the
-  // bilinear filter (torchvision's RandomResizedCrop) and mirrored. Without
+  // A row is one sample. In training batches an image is cropped by its
+  // sample's random numbers, resized to the model's size with the bilinear
+  // filter (torchvision's RandomResizedCrop) and mirrored. Without
   // random_resized_crop, and in all other batches, the processor fits the
   // image. InvalidArgument names an image that cannot be decoded or does not
   // fit.
@@ -49,7 +49,7 @@ class ImageSet : public data::Source {
   std::string hash() const override { return list_.hash; }
   const data::DatasetStats& stats() const override { return stats_; }
 
-  // Where an image comes from: its file, "rows.jsonl:3" or "arrays.st[7]".
+  // The source of an image: its file, "rows.jsonl:3" or "arrays.st[7]".
   const std::string& place(int64_t index) const {
     return list_.entries[index].place;
   }

@@ -28,7 +28,7 @@ void Fail(j_common_ptr info) {
 }
 
 // libjpeg invents an end for a file without one, which is an error here; all
-// other warnings concern damage that PIL overlooks too.
+// other warnings concern damage that PIL ignores too.
 void Warn(j_common_ptr info, int level) {
   auto* errors = reinterpret_cast<Errors*>(info->err);
   if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) {
@@ -37,7 +37,7 @@ void Warn(j_common_ptr info, int level) {
 }
 
 // False after an error, which is then in `errors` or in `decoded`. longjmp runs
-// no destructor: what has one belongs to the caller, or ends before the next
+// no destructor: objects with one belong to the caller, or end before the next
 // call into libjpeg.
 bool ReadJpeg(jpeg_decompress_struct* info, Errors* errors,
               std::string_view bytes, bool header_only, Decoded* decoded) {

@@ -14,16 +14,16 @@
 
 namespace mpsd::image {
 
-// Gathers the entries of a list, their faults and their hash.
+// Collects the entries of a list, their faults and their hash.
 class ListBuilder {
  public:
   explicit ListBuilder(const ListOptions& options) : options_(options) {}
 
   const ListOptions& options() const { return options_; }
 
-  // Adds a PNG or JPEG, of which only the header is decoded; `hashed_name` goes
-  // into the hash with the file's bytes. A fault names `place`, and the file
-  // where its name differs.
+  // Adds a PNG or JPEG, decoding only its header; `hashed_name` is added to the
+  // hash with the file's bytes. A fault names `place`, and the file if its name
+  // differs.
   void AddFile(const std::string& place, const std::filesystem::path& file,
                const std::string& hashed_name, data::LabelValue label);
   void AddArray(const std::string& place, at::Tensor array,
@@ -33,7 +33,7 @@ class ListBuilder {
   void Fault(const std::string& place, const std::string& fault) {
     errors_.Add(place, fault);
   }
-  // Enough faults were found: nothing more need be read.
+  // Enough faults were found: reading can stop.
   bool full() const { return errors_.full(); }
   size_t size() const { return entries_.size(); }
 

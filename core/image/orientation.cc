@@ -53,9 +53,8 @@ bool IsInteger(uint64_t type) {
          std::end(kInteger);
 }
 
-// The orientation in a TIFF file's first directory: 0 without the tag, 1 for a
-// value that is no orientation. The search ends at the same faults at which
-// Pillow gives up.
+// The orientation in a TIFF file's first directory: 0 without the tag, 1 for an
+// invalid value. The search ends at the same faults at which Pillow gives up.
 int OfTiff(std::string_view tiff) {
   const bool big_endian = tiff.starts_with("MM");
   if (!big_endian && !tiff.starts_with("II")) return 0;
@@ -63,7 +62,7 @@ int OfTiff(std::string_view tiff) {
   if (numbers.At(2, 2) != 42) return 0;
   const uint64_t directory = numbers.At(4, 4).value_or(tiff.size());
   const uint64_t entries = numbers.At(directory, 2).value_or(0);
-  uint64_t told = 0;  // bytes of values outside the directory
+  uint64_t claimed = 0;  // bytes of values outside the directory
   for (uint64_t i = 0; i < entries; ++i) {
     const uint64_t entry = directory + 2 + 12 * i;
     if (!numbers.At(entry, 8) || !numbers.At(entry + 8, 4)) return 0;
@@ -74,8 +73,8 @@ int OfTiff(std::string_view tiff) {
     if (size == 0) continue;
     uint64_t at = entry + 8;
     if (size > 4) {
-      told += size;
-      if (told > tiff.size()) continue;
+      claimed += size;
+      if (claimed > tiff.size()) continue;
       at = *numbers.At(at, 4);
       if (at > tiff.size() || tiff.size() - at < size) return 0;
     }
@@ -119,18 +118,18 @@ struct FoundOrientation {
   }
 };
 
-void TakeApp1(std::string_view segment, FoundOrientation& told) {
+void TakeApp1(std::string_view segment, FoundOrientation& found) {
   constexpr std::string_view kXmp = "http://ns.adobe.com/xap/1.0/\0"sv;
   if (segment.starts_with(kExifName)) {
-    told.exif += segment.substr(kExifName.size());
+    found.exif += segment.substr(kExifName.size());
   } else if (segment.starts_with(kXmp)) {
-    told.xmp = segment.substr(kXmp.size());
+    found.xmp = segment.substr(kXmp.size());
   }
 }
 
 // Reads the segments before the first scan.
 FoundOrientation OfJpeg(std::string_view bytes) {
-  FoundOrientation told;
+  FoundOrientation found;
   const Numbers numbers(bytes, /*big_endian=*/true);
   for (size_t at = 2; at + 1 < bytes.size();) {
     const auto marker = static_cast<uint8_t>(bytes[at + 1]);
@@ -144,10 +143,10 @@ FoundOrientation OfJpeg(std::string_view bytes) {
     if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) continue;
     const uint64_t length = numbers.At(at, 2).value_or(0);
     if (length < 2 || length > bytes.size() - at) break;
-    if (marker == 0xe1) TakeApp1(bytes.substr(at + 2, length - 2), told);
+    if (marker == 0xe1) TakeApp1(bytes.substr(at + 2, length - 2), found);
     at += length;
   }
-  return told;
+  return found;
 }
 
 // Decodes an ImageMagick profile: three lines of heading, then lines of
@@ -172,8 +171,8 @@ std::string OfRawProfile(std::string_view text) {
   return high >= 0 ? "" : bytes;
 }
 
-// Cuts `text` at its first NUL byte and returns what was before it; all of
-// `text` where it has none.
+// Cuts `text` at its first NUL byte and returns the part before it; all of
+// `text` if it has none.
 std::string_view TakeWord(std::string_view& text) {
   const size_t end = std::min(text.find('\0'), text.size());
   const std::string_view word = text.substr(0, end);
@@ -181,7 +180,7 @@ std::string_view TakeWord(std::string_view& text) {
   return word;
 }
 
-// The text in a chunk whose name was already taken off; empty for a packed
+// The text in a chunk whose name was already removed; empty for a compressed
 // chunk.
 std::string TextOf(std::string_view kind, std::string_view chunk) {
   if (kind == "tEXt") return std::string(chunk);
@@ -193,7 +192,7 @@ std::string TextOf(std::string_view kind, std::string_view chunk) {
 }
 
 FoundOrientation OfPng(std::string_view bytes) {
-  FoundOrientation told;
+  FoundOrientation found;
   std::string profile;
   const Numbers numbers(bytes, /*big_endian=*/true);
   for (uint64_t at = 8; numbers.At(at, 8);) {
@@ -202,16 +201,16 @@ FoundOrientation OfPng(std::string_view bytes) {
     if (kind == "IEND" || length > bytes.size() - at - 8) break;
     std::string_view chunk = bytes.substr(at + 8, length);
     if (kind == "eXIf") {
-      told.exif = chunk;
+      found.exif = chunk;
     } else if (kind == "tEXt" || kind == "iTXt") {
       const std::string_view name = TakeWord(chunk);
       if (name == "Raw profile type exif") profile = TextOf(kind, chunk);
-      if (name == "XML:com.adobe.xmp") told.xmp = TextOf(kind, chunk);
+      if (name == "XML:com.adobe.xmp") found.xmp = TextOf(kind, chunk);
     }
     at += 12 + length;  // length, kind, content and CRC
   }
-  if (told.exif.empty()) told.exif = OfRawProfile(profile);
-  return told;
+  if (found.exif.empty()) found.exif = OfRawProfile(profile);
+  return found;
 }
 
 }  // namespace

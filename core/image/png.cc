@@ -32,7 +32,7 @@ void Read(png_structp png, png_bytep out, size_t count) {
   input->left -= count;
 }
 
-// Has libpng convert everything to eight-bit RGB, except 16-bit grey.
+// Makes libpng convert everything to eight-bit RGB, except 16-bit grey.
 void AskForRgb(png_structp png, png_infop info, bool grey16) {
   const int type = png_get_color_type(png, info);
   if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);

@@ -17,14 +17,14 @@ using base::Cat;
 // IMAGENET_STANDARD_MEAN and _STD of transformers, image_utils.py.
 constexpr double kMean = 0.5, kDeviation = 0.5;
 
-// The size of every result; nullopt where it depends on the image's own size.
+// The size of every result; nullopt if it depends on the image's own size.
 std::optional<std::pair<int64_t, int64_t>> FixedSize(const ProcessorConfig& c) {
   if (c.do_center_crop) return std::pair(c.crop_height, c.crop_width);
   if (c.do_resize && !c.shortest_edge) return std::pair(c.height, c.width);
   return std::nullopt;
 }
 
-// Completes `values` to one for each channel.
+// Expands `values` to one per channel.
 absl::Status Spread(std::string_view field, double otherwise, int64_t channels,
                     std::string_view origin, std::vector<double>& values) {
   if (values.empty()) values = {otherwise};

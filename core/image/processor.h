@@ -29,15 +29,15 @@ struct ProcessorConfig {
   bool do_rescale = true;
   double rescale_factor = 1.0 / 255;
   bool do_normalize = true;
-  // A number for each channel, or one for all; empty: 0.5.
+  // A number per channel, or one for all; empty: 0.5.
   std::vector<double> image_mean;
   std::vector<double> image_std;
   bool operator==(const ProcessorConfig&) const = default;
 };
 
-// The text of preprocessor_config.json. Unknown names are ignored, as
-// Transformers does. Unimplemented for another type of processor, naming it,
-// and for padding; InvalidArgument "<origin>:<line>: <field>: …".
+// Parses preprocessor_config.json. Unknown names are ignored, as in
+// Transformers. Unimplemented for another type of processor, naming it, and for
+// padding; InvalidArgument "<origin>:<line>: <field>: …".
 absl::StatusOr<ProcessorConfig> ParseProcessorConfig(std::string_view json,
                                                      std::string_view origin);
 
@@ -45,15 +45,14 @@ absl::StatusOr<ProcessorConfig> ParseProcessorConfig(std::string_view json,
 // config.
 std::string ToJson(const ProcessorConfig& config);
 
-// Turns an image into a vision transformer's input as ViTImageProcessor does:
-// resized and cut with eight bits a channel, then rescaled and normalised in
-// fp32. The result equals Transformers' with Pillow to the last bit of fp32.
+// Converts an image to a vision transformer's input as ViTImageProcessor does:
+// resized and cropped with eight bits per channel, then rescaled and normalised
+// in fp32. The result equals Transformers' with Pillow to the last bit of fp32.
 class Processor {
  public:
   // Reads the config of the model's folder. Without a preprocessor_config.json
-  // the processor resizes to the model's image_size. InvalidArgument where the
-  // config gives another image size, or has means for another number of
-  // channels, than the model has.
+  // the processor resizes to the model's image_size. InvalidArgument if the
+  // config's image size, or its number of means, differs from the model's.
   static absl::StatusOr<Processor> Read(const std::string& model_dir,
                                         const spec::VisionConfig& model);
   // `origin` names the config in errors.
@@ -63,11 +62,11 @@ class Processor {
 
   int64_t channels() const { return channels_; }
   int64_t image_size() const { return image_size_; }  // height and width
-  // The config, completed to a mean and a deviation for each channel.
+  // The config, expanded to a mean and a deviation per channel.
   const ProcessorConfig& config() const { return config_; }
 
-  // The image with channels() channels, resized and cut to image_size().
-  // InvalidArgument "<name>: …" where the config gives this image another size.
+  // The image with channels() channels, resized and cropped to image_size().
+  // InvalidArgument "<name>: …" if the config gives this image another size.
   absl::StatusOr<Image> Fit(const Image& image, const std::string& name) const;
 
   // The floats of an image with channels() channels, [channels, height, width].

@@ -41,7 +41,7 @@ class ConfigReader {
   }
 
  private:
-  // Null where the field is absent or null.
+  // Null if the field is absent or null.
   const JsonNode* Find(std::string_view name) const {
     const JsonNode* node = root_.Find(name);
     return node == nullptr || node->kind == Kind::kNull ? nullptr : node;
@@ -60,9 +60,9 @@ class ConfigReader {
       for (const std::string_view type : kTypes) {
         if (node->text == type) return absl::OkStatus();
       }
-      return Unimplemented(*node, Cat(Describe(*node),
-                                      " is not supported; there is "
-                                      "ViTImageProcessor"));
+      return Unimplemented(
+          *node, Cat(Describe(*node),
+                     " is not supported; supported is ViTImageProcessor"));
     }
     const JsonNode* pad = Find("do_pad");
     if (pad != nullptr && pad->boolean) {
@@ -82,10 +82,10 @@ class ConfigReader {
       for (const char* other : {"longest_edge", "max_height", "max_width"}) {
         const JsonNode* found = node->Find(other);
         if (found != nullptr && found->kind != Kind::kNull) {
-          return Unimplemented(*node, Cat(other,
-                                          " is not supported; there are "
-                                          "height and width, and "
-                                          "shortest_edge"));
+          return Unimplemented(*node,
+                               Cat(other,
+                                   " is not supported; supported are height "
+                                   "and width, and shortest_edge"));
         }
       }
       ReadSize(*node, config_.height, config_.width, &config_.shortest_edge);

@@ -8,9 +8,8 @@
 namespace mpsd::image {
 namespace {
 
-// Bits behind the point of a weight: a sum of bytes times weights fits into 32
-// bits, with two bits for weights whose sum exceeds 1 (Pillow's
-// PRECISION_BITS).
+// Fractional bits of a weight: a sum of bytes times weights fits into 32 bits,
+// with two bits for weights whose sum exceeds 1 (Pillow's PRECISION_BITS).
 constexpr int kPrecisionBits = 32 - 8 - 2;
 constexpr double kPi = 3.14159265358979323846;
 
@@ -113,7 +112,7 @@ Image ResizeRows(const Image& image, const std::vector<Taps>& taps) {
     const uint8_t* row = &image.pixels[y * image.width * kChannels];
     for (const Taps& t : taps) {
       int32_t sums[kChannels];
-      // Begins at one half, so that Round's shift rounds to nearest.
+      // Starts at one half, so that Round's shift rounds to nearest.
       std::fill_n(sums, kChannels, 1 << (kPrecisionBits - 1));
       const uint8_t* from = row + t.first * kChannels;
       for (const int32_t weight : t.weights) {
@@ -160,7 +159,7 @@ bool VerticalFirst(const Image& image, int64_t height, int64_t width) {
   return less_height > 0 && less_height > 2 * (image.width - width);
 }
 
-// The source of every output pixel. `x` is summed up step by step as in
+// The source of every output pixel. `x` is accumulated step by step as in
 // Pillow's ImagingScaleAffine: a product i * scale would round differently and
 // choose other pixels.
 std::vector<int64_t> NearestOfAxis(int64_t from, int64_t to) {

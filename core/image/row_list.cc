@@ -67,7 +67,7 @@ class RowReader {
       return data::LabelFromJson(*label);
     }
     if (!options_.labels_needed) return data::LabelValue{};
-    builder_.Fault(place, Cat(column, ": there is none"));
+    builder_.Fault(place, Cat(column, ": missing"));
     return std::nullopt;
   }
 

@@ -27,7 +27,7 @@ std::string NameB(const std::string& module) {
   return absl::StrCat(kPrefix, module, ".lora_B.weight");
 }
 
-// nn.Linear's default, which PEFT's reset_lora_parameters asks for again.
+// nn.Linear's default, which PEFT's reset_lora_parameters applies again.
 at::Tensor InitialA(int64_t r, int64_t in) {
   const double bound = 1.0 / std::sqrt(static_cast<double>(in));
   return at::empty({r, in}, at::kFloat).uniform_(-bound, bound);
@@ -52,8 +52,8 @@ absl::StatusOr<std::vector<model::NamedWeight>> SavedWeights(
   return chosen;
 }
 
-// PEFT's "all-linear" matches linears within a head too, which modules_to_save
-// then cannot wrap: where the model has such a head, the names are written out.
+// PEFT's "all-linear" also matches linears within a head, which modules_to_save
+// then cannot wrap: if the model has such a head, the names are written out.
 spec::LoraSpec AsWritten(spec::LoraSpec spec, const PeftIdentity& identity,
                          const std::vector<spec::TargetMatch>& targets) {
   if (identity.task_type == "CAUSAL_LM" ||
@@ -69,9 +69,9 @@ spec::LoraSpec AsWritten(spec::LoraSpec spec, const PeftIdentity& identity,
 }  // namespace
 
 at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
-  // fp32 whatever the base computes in, as in PEFT (autocast_adapter_dtype):
-  // the adapter's term is small beside the base's, and rounded once, with their
-  // sum.
+  // fp32 for all dtypes of the base, as in PEFT (autocast_adapter_dtype): the
+  // adapter's term is small compared with the base's, and is rounded only once,
+  // with their sum.
   at::Tensor in = x.to(at::kFloat);
   if (dropout_ > 0 && *training_) in = at::dropout(in, dropout_, true);
   const at::Tensor delta =
@@ -135,7 +135,7 @@ absl::Status Adapter::LoadCheckpoint(const std::filesystem::path& folder) {
   return LoadPeftWeights(folder, *parameters_);
 }
 
-// The linears' adapters point to training_, which ends here, while the model
+// The linears' adapters refer to training_, which ends here, while the model
 // lives on.
 Adapter::~Adapter() {
   for (model::Linear* l : model_.Linears()) l->adapter.reset();

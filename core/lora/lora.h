@@ -50,22 +50,22 @@ class LoraLinear : public model::LinearAdapter {
   const bool* const training_;
 };
 
-// The fields of adapter_config.json beside the LoRA settings.
+// The fields of adapter_config.json other than the LoRA settings.
 struct PeftIdentity {
   std::string base_model;               // base_model_name_or_path
   std::string task_type = "CAUSAL_LM";  // PEFT's TaskType; "": null
   std::string revision = {};            // base_model's revision; "": null
 };
 
-// Everything that a run trains: adapters hung onto a model's linears, and
+// Everything that a run trains: adapters attached to a model's linears, and
 // modules trained in full. The model must outlive this object; the destructor
-// takes the adapters off.
+// detaches the adapters.
 class Adapter : public optim::Trainable {
  public:
   // Initialises as PEFT does: A uniform in ±1/√in (kaiming_uniform_ with a =
   // √5), B zero, drawn from the CPU generator in module order; modules_to_save
   // start as fp32 copies. InvalidArgument for a target or module that matches
-  // nothing, with a list of what exists.
+  // nothing, with a list of the existing ones.
   static absl::StatusOr<std::unique_ptr<Adapter>> Attach(
       model::Network& model, const spec::LoraSpec& spec, at::Device device,
       PeftIdentity identity = {});

@@ -21,7 +21,7 @@ namespace mpsd::lora {
 namespace fs = std::filesystem;
 namespace {
 
-// Ordered, since PEFT takes the first of several patterns that match a module.
+// Ordered, since PEFT uses the first of several patterns that match a module.
 using json = nlohmann::ordered_json;
 
 constexpr char kConfigName[] = "adapter_config.json";
@@ -32,7 +32,7 @@ bool IsOff(const json& value) {
          ((value.is_object() || value.is_array()) && value.empty());
 }
 
-// Written as an integer where the value is one: PEFT's lora_alpha is an int.
+// Written as an integer if the value is one: PEFT's lora_alpha is an int.
 json Number(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) {
     return static_cast<int64_t>(value);
@@ -94,8 +94,7 @@ absl::Status CheckInitialisation(const json& config,
   return absl::UnimplementedError(absl::StrCat(
       origin, ": init_lora_weights is ", init.dump(), ": ",
       word == "mica" ? "its B is not to be trained"
-                     : "it belongs to other base weights than the model's file "
-                       "has",
+                     : "its base weights differ from those in the model's file",
       "; ",
       convertible
           ? "write it as a plain adapter with PEFT's save_pretrained(…, "
@@ -149,7 +148,7 @@ const std::vector<PeftField>& PeftFields() {
       {"megatron_config", Use::kNothing},
       {"megatron_core", Use::kNothing},
       {"qalora_group_size", Use::kNothing},  // used with use_qalora
-      {"loftq_config", Use::kNothing},  // used with init_lora_weights alone
+      {"loftq_config", Use::kNothing},       // used only with init_lora_weights
       {"eva_config", Use::kNothing},
       {"corda_config", Use::kNothing},
       {"lora_ga_config", Use::kNothing},
@@ -268,7 +267,7 @@ absl::Status LoadPeftWeights(const fs::path& folder,
   auto file = tensorfile::SafetensorsFile::Open(path);
   if (!file.ok()) return file.status();
   // All names and shapes are checked before the first value is written: an
-  // adapter of another model leaves the parameters as they were.
+  // adapter of another model leaves the parameters unchanged.
   absl::Status s = CheckEntries(**file, path.string(), parameters);
   if (!s.ok()) return s;
   for (const optim::Parameter& p : parameters.parameters()) {
@@ -345,7 +344,7 @@ absl::Status SavePeftFolder(const fs::path& folder, const spec::LoraSpec& spec,
   // adapters give equal bytes.
   std::sort(tensors.begin(), tensors.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  // The config comes last: who finds it finds whole weights beside it.
+  // The config comes last: a folder with a config has complete weights.
   absl::Status s = tensorfile::WriteSafetensors(folder / kWeightsName, tensors);
   if (!s.ok()) return s;
   return base::WriteFileAtomic(folder / kConfigName,

@@ -12,19 +12,19 @@
 #include "core/optim/parameters.h"
 #include "core/spec/train_spec.h"
 
-// A PEFT folder: adapter_config.json beside adapter_model.safetensors, as
-// PeftModel.save_pretrained writes and from_pretrained reads it (peft 0.21).
+// A PEFT folder: adapter_config.json and adapter_model.safetensors, as
+// PeftModel.save_pretrained writes and from_pretrained reads them (peft 0.21).
 namespace mpsd::lora {
 
-// A field of PEFT's LoraConfig and what ReadPeftConfig makes of it.
+// A field of PEFT's LoraConfig and how ReadPeftConfig treats it.
 struct PeftField {
   enum class Use {
     kRead,
     // Used by other programs, or only when PEFT makes an adapter: the adapter
     // computes the same with any value.
     kNothing,
-    // Changes the arithmetic in ways mpsd does not compute: must be off, which
-    // null, false, empty and "none" mean.
+    // Changes the arithmetic in ways that mpsd does not support: must be off,
+    // that is, null, false, empty or "none".
     kMustBeOff,
   };
   const char* name;
@@ -34,9 +34,9 @@ struct PeftField {
 // Every field of PEFT's LoraConfig.
 const std::vector<PeftField>& PeftFields();
 
-// The LoRA part of adapter_config.json. Unimplemented for a setting mpsd cannot
-// honour (another peft_type, DoRA, bias, an initialisation with which PEFT
-// changes the base model), naming it; InvalidArgument for a broken file.
+// The LoRA part of adapter_config.json. Unimplemented for a setting that mpsd
+// does not support (another peft_type, DoRA, bias, an initialisation with which
+// PEFT changes the base model), naming it; InvalidArgument for a broken file.
 absl::StatusOr<spec::LoraSpec> ReadPeftConfig(
     const std::filesystem::path& folder);
 

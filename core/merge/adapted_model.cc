@@ -78,7 +78,7 @@ absl::Status AdaptedModel::ReadConfigs() {
   return absl::OkStatus();
 }
 
-// The task: a head that the adapter saved decides; else the model's
+// The task: decided by a head that the adapter saved, else by the model's
 // architecture.
 void AdaptedModel::FindClassLabels() {
   for (const char* head : {"score", "classifier", "classifier.out_proj"}) {
@@ -114,8 +114,8 @@ absl::Status AdaptedModel::FindHead() {
   return absl::OkStatus();
 }
 
-// A tied head has no weight of its own: changing one of the two weights would
-// break the tie.
+// A tied head has no weight of its own: changing one of the two would break the
+// tie.
 absl::Status AdaptedModel::CheckTied() const {
   if (!config_.tie_word_embeddings || config_.num_labels > 0) {
     return absl::OkStatus();
@@ -124,14 +124,14 @@ absl::Status AdaptedModel::CheckTied() const {
                  FindSaved("model.embed_tokens.weight") != nullptr;
   for (const auto& target : targets_) touched |= target.name == "lm_head";
   if (!touched) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      adapter_.string(), ": changes lm_head or embed_tokens, which ",
-      model_.string(),
-      " ties to each other (tie_word_embeddings); such an adapter cannot be "
-      "merged, load it with PEFT beside the model"));
+  return absl::UnimplementedError(
+      absl::StrCat(adapter_.string(),
+                   ": changes lm_head or embed_tokens, which ", model_.string(),
+                   " ties to each other (tie_word_embeddings); such an adapter "
+                   "cannot be merged, load it with PEFT on top of the model"));
 }
 
-// Refuses an adapter with a tensor that has no place in the model.
+// Rejects an adapter with a tensor that has no place in the model.
 absl::Status AdaptedModel::CheckComplete() const {
   std::set<std::string> unknown;
   for (const auto& [name, entry] : file_->entries()) unknown.insert(name);

@@ -36,7 +36,7 @@ class AdaptedModel {
   const spec::ModelConfig& config() const { return config_; }
   spec::Task task() const { return task_; }
   const tensorfile::Weights& weights() const { return *weights_; }
-  // Whether the file has a head and no embedding: the head is both
+  // Whether the file has a head and no embedding: the head is then both
   // (TiedHead::kHead).
   bool head_is_embedding() const { return head_is_embedding_; }
   // The adapted modules, in the order of the network.
@@ -46,8 +46,8 @@ class AdaptedModel {
   // file lacks its matrices or has them in another shape.
   absl::StatusOr<LowRank> WeightChange(const spec::TargetMatch& target) const;
 
-  // A weight that the adapter holds in place of the model's ("lm_head.weight"),
-  // as stored; null if the adapter has none of that name.
+  // A weight of the adapter that replaces the model's ("lm_head.weight"), as
+  // stored; null if the adapter has none of that name.
   const tensorfile::TensorEntry* FindSaved(const std::string& weight) const;
   absl::StatusOr<at::Tensor> LoadSaved(const std::string& weight,
                                        at::ScalarType dtype) const;

@@ -26,7 +26,7 @@ struct Loaded {
   }
 };
 
-// Hangs the adapter of `adapted` onto the linears that the network has.
+// Attaches the adapter of `adapted` to the linears that the network has.
 class HungAdapter {
  public:
   static absl::StatusOr<HungAdapter> Hang(const AdaptedModel& adapted,
@@ -35,7 +35,7 @@ class HungAdapter {
     for (model::Linear* l : network.Linears()) linears[l->name] = l;
     for (const spec::TargetMatch& target : adapted.targets()) {
       const auto linear = linears.find(target.name);
-      if (linear == linears.end()) continue;  // its layer is left out
+      if (linear == linears.end()) continue;  // its layer was omitted
       auto change = adapted.WeightChange(target);
       if (!change.ok()) return change.status();
       linear->second->adapter = std::make_unique<lora::LoraLinear>(
@@ -103,7 +103,7 @@ at::Tensor Logits(const Loaded& loaded, const spec::ModelConfig& config) {
   return loaded.classifier->Logits(texts);
 }
 
-// The number of layers that fit, and one in any case.
+// The number of layers that fit, at least one.
 int64_t LayersWithin(const spec::ModelConfig& config, int64_t max_bytes) {
   spec::ModelConfig part = config;
   for (part.num_hidden_layers = config.num_hidden_layers;
@@ -153,13 +153,14 @@ absl::StatusOr<Comparison> CompareLogits(const AdaptedModel& adapted,
   comparison.error =
       ((*merged - *reference).norm() / reference->norm()).item<double>();
   // The layers' errors have random directions: their sum grows with the square
-  // root of the layers.
+  // root of the number of layers.
   const double layers = static_cast<double>(config.num_hidden_layers);
   const double limit = 4 * RoundingOf(dtype) * std::sqrt(layers) + 1e-4;
   if (comparison.error <= limit) return comparison;
   return absl::DataLossError(absl::StrCat(
       "the merged model's logits are ", comparison.error,
-      " off those of base and adapter, relative; rounding explains ", limit));
+      " away from those of base and adapter, relative; rounding explains ",
+      limit));
 }
 
 }  // namespace mpsd::merge

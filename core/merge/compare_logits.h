@@ -13,7 +13,7 @@
 namespace mpsd::merge {
 
 struct Comparison {
-  int64_t layers = 0;  // layers of the network that were run
+  int64_t layers = 0;  // number of the network's layers that were run
   // ‖merged − reference‖ / ‖reference‖ over the logits.
   double error = 0;
 };

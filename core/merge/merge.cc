@@ -183,8 +183,8 @@ class Merger {
     }
     return absl::DataLossError(
         absl::StrCat("\"", name,
-                     "\": the merged weight does not do what base and adapter "
-                     "do, beyond rounding; is the adapter finite?"));
+                     "\": the merged weight differs from base and adapter by "
+                     "more than rounding; is the adapter finite?"));
   }
 
   absl::Status WriteBeside(const fs::path& folder) {

@@ -17,8 +17,8 @@ namespace mpsd::merge {
 struct MergeOptions {
   std::filesystem::path model;    // a model folder
   std::filesystem::path adapter;  // a PEFT folder
-  std::filesystem::path out;      // appears whole or not at all
-  // The result's dtype; absent: each weight keeps the dtype of its file.
+  std::filesystem::path out;      // appears complete or not at all
+  // The result's dtype; absent: each weight keeps its file's dtype.
   std::optional<at::ScalarType> dtype;
   int64_t max_shard_bytes = 5'000'000'000;
   // If the model has more fp32 bytes, only the first layers are compared.
@@ -41,13 +41,13 @@ struct MergeReport {
 // copied. One weight is in memory at a time.
 //
 // The written result is checked in two ways: each merged weight on random
-// inputs against base and adapter, within what rounding explains; and the
-// logits of the whole model (CompareLogits). `progress` (may be null) gets the
-// current activity and the share of it that is done.
+// inputs against base and adapter, within rounding; and the logits of the whole
+// model (CompareLogits). `progress` (may be null) gets the current activity and
+// its share done.
 //
 // InvalidArgument and Unimplemented for an adapter that does not fit the model,
-// or a quantised model. DataLoss if a check fails. No error leaves files
-// behind.
+// or a quantised model. DataLoss if a check fails. After an error no files are
+// left.
 absl::StatusOr<MergeReport> Merge(
     const MergeOptions& options,
     const std::function<void(const std::string&, double)>& progress = nullptr);

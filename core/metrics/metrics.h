@@ -15,7 +15,7 @@
 // double precision.
 namespace mpsd::metrics {
 
-// Name and value, in the order to print them.
+// Name and value, in display order.
 using Values = std::vector<std::pair<std::string, double>>;
 
 // All metrics that apply, with the names of run_glue.py's `evaluate` metrics:
@@ -25,9 +25,8 @@ using Values = std::vector<std::pair<std::string, double>>;
 //  - multi-label (threshold 0.5, a logit above 0): accuracy (a row counts if
 //    all its labels are right), f1_micro, f1_macro.
 // With a `glue_task` (else ""): only that task's metrics, with combined_score
-// (their mean) where the task has several, as evaluate's "glue" (MRPC:
-// accuracy, f1). A task for another kind of problem is ignored. Empty without
-// rows.
+// (their mean) if the task has several, as evaluate's "glue" (MRPC: accuracy,
+// f1). A task for another kind of problem is ignored. Empty without rows.
 Values Compute(const Predictions& predictions, std::string_view glue_task);
 
 // exp(mean loss in nats).
@@ -37,17 +36,17 @@ double Perplexity(double loss);
 // single-label problems, whose `truth` is within 0..outputs-1.
 std::vector<int64_t> ConfusionMatrix(const Predictions& predictions);
 
-// NaN without rows; so is F1Macro.
+// NaN without rows, like F1Macro.
 double Accuracy(const std::vector<int64_t>& truth,
                 const std::vector<int64_t>& predicted);
-// The F1 score of class `positive` against the rest; 0 where no row has the
-// class and none is predicted to.
+// The F1 score of class `positive` against the rest; 0 if no row has the class
+// or is predicted to have it.
 double F1Binary(const std::vector<int64_t>& truth,
                 const std::vector<int64_t>& predicted, int64_t positive);
 // The unweighted mean of F1 over the labels that occur in either list.
 double F1Macro(const std::vector<int64_t>& truth,
                const std::vector<int64_t>& predicted);
-// 0 where either side has one label only.
+// 0 if either side has only one label.
 double MatthewsCorrelation(const std::vector<int64_t>& truth,
                            const std::vector<int64_t>& predicted);
 // NaN for fewer than two rows, a constant side or a NaN in either.
@@ -56,7 +55,7 @@ double Pearson(const std::vector<double>& a, const std::vector<double>& b);
 double Spearman(const std::vector<double>& a, const std::vector<double>& b);
 
 // Whether a higher value is better: false for losses and errors ("loss", "mse",
-// "mae", "perplexity", with "eval_" before them or not).
+// "mae", "perplexity", with or without "eval_").
 bool GreaterIsBetter(std::string_view metric);
 // The names that Compute gives for such a problem, in the order of Compute's
 // result.

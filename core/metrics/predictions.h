@@ -9,8 +9,8 @@
 
 namespace mpsd::metrics {
 
-// A classifier's outputs for a data set and the true labels. Rows are in the
-// order of the data set.
+// A classifier's outputs for a data set and the true labels. Rows are in
+// data-set order.
 struct Predictions {
   spec::ProblemType problem = spec::ProblemType::kSingleLabel;
   int64_t outputs = 0;         // per row
@@ -21,7 +21,7 @@ struct Predictions {
   int64_t rows() const {
     return outputs == 0 ? 0 : static_cast<int64_t>(logits.size()) / outputs;
   }
-  // The class with the highest logit of each row, the first of equals.
+  // The class with the highest logit of each row, the first if equal.
   std::vector<int64_t> Classes() const;
 };
 

@@ -8,9 +8,9 @@
 
 namespace mpsd::model {
 
-// The numerator of the loss of classification, an fp32 scalar; Transformers'
-// loss (5.23, loss/loss_utils.py, ForSequenceClassificationLoss) is it over the
-// denominator below, a batch at a time.
+// The numerator of the loss of classification, an fp32 scalar. Transformers'
+// loss (5.23, loss/loss_utils.py, ForSequenceClassificationLoss) is this over
+// the denominator below, one batch at a time.
 //
 //  type          targets                 numerator                  denominator
 //  kSingleLabel  int64 [rows]            Σ −w[t] log softmax(z)[t]  Σ w[t]
@@ -20,8 +20,8 @@ namespace mpsd::model {
 //                num_labels]                 −(1 − t) log σ(−z)
 //
 // logits z: [rows, num_labels] in any dtype. `weights` w: fp32 [num_labels] on
-// the device of the logits, undefined for ones (so that Σ w[t] are the rows);
-// a regression has none. They are CrossEntropyLoss(weight=w) and
+// the device of the logits, undefined for ones (so that Σ w[t] is the number of
+// rows); not used by a regression. They are CrossEntropyLoss(weight=w) and
 // BCEWithLogitsLoss(pos_weight=w).
 at::Tensor SumClassLoss(spec::ProblemType type, const at::Tensor& logits,
                         const at::Tensor& targets, const at::Tensor& weights);

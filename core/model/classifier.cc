@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Classifier>> Classifier::Load(
     case spec::Family::kVision:
       return LoadVisionClassifier(source, config, progress);
   }
-  return absl::InternalError("a family of models that is none");
+  return absl::InternalError("an unknown model family");
 }
 
 }  // namespace mpsd::model

@@ -32,9 +32,9 @@ class Classifier : public Network {
   // The logits, [rows, config().num_labels].
   virtual at::Tensor Logits(const ClassifierInputs& inputs) const = 0;
 
-  // By config.family; config.num_labels must be set. Weights the head needs and
-  // the file lacks are drawn from the CPU generator and listed in
-  // fresh_modules(); any other that is missing is an error. `progress` (may be
+  // By config.family; config.num_labels must be set. Weights that the head
+  // needs and the file lacks are drawn from the CPU generator and listed in
+  // fresh_modules(); any other missing weight is an error. `progress` (may be
   // null) gets 0..1.
   static absl::StatusOr<std::unique_ptr<Classifier>> Load(
       const WeightSource& source, const spec::ModelConfig& config,
@@ -44,7 +44,7 @@ class Classifier : public Network {
   using Network::Network;
 
   // The layer's Forward; on the CPU as a single node of autograd (cpu_nodes.h).
-  // Not with kTiled attention: then the CPU stands in for MPS, in tests.
+  // Not with kTiled attention: the CPU then simulates MPS, in tests.
   at::Tensor Run(const Linear& linear, const at::Tensor& x) const;
   at::Tensor Run(const Embedding& embedding, const at::Tensor& ids) const;
 };

@@ -15,8 +15,8 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-// A node's input that may be absent: autograd refuses undefined tensors, so
-// that such an input is an optional.
+// A node's input that may be absent: autograd rejects undefined tensors, so
+// such an input is an optional.
 using MaybeTensor = std::optional<at::Tensor>;
 
 MaybeTensor OptionalTensor(const at::Tensor& tensor) {
@@ -24,15 +24,15 @@ MaybeTensor OptionalTensor(const at::Tensor& tensor) {
 }
 
 // Whether the node adds to the parameter's .grad itself. A product goes there
-// in one call; autograd would make it as a tensor first, and add it in a second
+// in one call; autograd would first make it as a tensor, and add it in a second
 // pass over memory.
 bool TakesGradientHere(const at::Tensor& parameter) {
   return parameter.is_leaf() && parameter.grad().defined();
 }
 
 // Adds scale · left · right to the .grad of `parameter` and returns undefined;
-// where the parameter has no .grad yet, returns the product for autograd.
-// Nothing for a frozen parameter.
+// if the parameter has no .grad yet, returns the product for autograd. Nothing
+// for a frozen parameter.
 at::Tensor GiveProduct(const at::Tensor& parameter, const at::Tensor& left,
                        const at::Tensor& right, double scale = 1) {
   if (!parameter.requires_grad()) return {};
@@ -54,8 +54,8 @@ at::Tensor GiveSum(const at::Tensor& parameter, const at::Tensor& rows) {
 //   dx = dy W + (dt A) ∘ noise
 //   dW = dyᵀ x,  dbias = Σ dy,  dA = dtᵀ d(x),  dB = scaling · dyᵀ t
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
-  // Places among the saved tensors. What a layer does not have or need is saved
-  // undefined, so that the places are the same for all layers.
+  // Indices of the saved tensors. Tensors that a layer lacks or does not need
+  // are saved undefined, so that the indices are the same for all layers.
   enum Saved {
     kWeight,
     kBias,
@@ -131,7 +131,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
       dx = dx.view(ctx->saved_data["shape"].toIntVector());
     }
     if (w.requires_grad()) dw = GiveProduct(w, across, saved[kRows]);
-    // One for each argument of forward; scaling and dropout have none.
+    // One per argument of forward; scaling and dropout have none.
     return {dx, dw, GiveSum(saved[kBias], dy), da, db, {}, {}};
   }
 };

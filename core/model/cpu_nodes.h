@@ -10,17 +10,17 @@
 // pass over memory costs as much as arithmetic. Values equal those of Forward
 // up to rounding; random numbers are the same.
 //
-// A node itself adds the gradient of a leaf parameter to its .grad, where that
-// exists (optim::ParameterSet gives one to all); no accumulating node of
-// autograd sees it. Autograd gets the gradient of any other parameter.
+// A node itself adds the gradient of a leaf parameter to its .grad, if that
+// exists (optim::ParameterSet gives one to all), without autograd's
+// accumulating node. Autograd gets the gradient of any other parameter.
 namespace mpsd::model {
 
-// Whether CpuLinear takes this layer: fp32 on the CPU, a dense weight, and
+// Whether CpuLinear supports this layer: fp32 on the CPU, a dense weight, and
 // either no adapter or a low-rank one.
 bool CpuLinearTakes(const Linear& linear, const at::Tensor& x);
 
-// linear.Forward(x), the adapter's term included. oneDNN multiplies by the
-// weight where torch was built with it.
+// linear.Forward(x), including the adapter's term. oneDNN multiplies by the
+// weight if torch was built with it.
 at::Tensor CpuLinear(const Linear& linear, const at::Tensor& x);
 
 // embedding.Forward(ids) of an fp32 table on the CPU. The backward touches only

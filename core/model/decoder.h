@@ -45,7 +45,7 @@ struct DecoderInputs {
   attention::TokenLayout layout() const;
 };
 
-// A causal language model by its Hugging Face weights.
+// A causal language model with its Hugging Face weights.
 class Decoder : public Network {
  public:
   // Reads each weight into its place on `device`; the peak is the weights plus
@@ -64,7 +64,7 @@ class Decoder : public Network {
   // The output of the final norm, [rows, length, hidden_size].
   at::Tensor Hidden(const DecoderInputs& inputs) const;
   // [rows, length, vocab_size]. For tests and tools; training uses head_loss.h,
-  // which never holds all logits.
+  // which never has all logits in memory.
   at::Tensor Logits(const DecoderInputs& inputs) const;
 
   const Embedding& embedding() const { return embedding_; }

@@ -14,10 +14,10 @@ absl::StatusOr<std::unique_ptr<DecoderClassifier>> DecoderClassifier::Load(
       new DecoderClassifier(*std::move(decoder)));
 }
 
-// The position of each row's scored token, int64 [rows]: the last that is no
-// padding. Transformers looks for pad_token_id, so that a text which ends in
-// this token is scored before it; the product with `real` leaves the positions
-// of other tokens, of which the largest is the last.
+// The position of each row's scored token, int64 [rows]: the last that is not
+// padding. Transformers looks for pad_token_id, so a text that ends in this
+// token is scored before it; the product with `real` leaves the positions of
+// other tokens, of which the largest is the last.
 at::Tensor DecoderClassifier::LastTokens(const ClassifierInputs& inputs) const {
   if (!config_.pad_token_id) return inputs.lengths - 1;
   const at::Tensor index =

@@ -18,7 +18,7 @@ namespace mpsd::model {
 // A decoder with the linear "score" on one token of each row, as Transformers'
 // LlamaForSequenceClassification (5.23, modeling_layers.py,
 // GenericForSequenceClassification): the last token that is not the config's
-// pad_token_id, or the row's last token where the config has no pad_token_id.
+// pad_token_id, or the row's last token if the config has no pad_token_id.
 class DecoderClassifier : public Classifier {
  public:
   // As Classifier::Load.

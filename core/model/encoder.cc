@@ -15,8 +15,8 @@ at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
     keys = attention::PaddingMask(inputs.lengths, x.size(1), dtype_);
   size_t index = 0;
   for (const EncoderLayer& layer : layers_) {
-    // Only the first token goes on after the last attention, unless an adapter
-    // there draws dropout: its mask has the shape of all tokens.
+    // Only the first token continues after the last attention, unless an
+    // adapter there draws dropout: its mask has the shape of all tokens.
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
                             !layer.up.draws() && !layer.down.draws();
     auto run = [this, &layer, keys, first_only](const at::Tensor& in) {
@@ -31,7 +31,7 @@ at::Tensor Encoder::Embed(const ClassifierInputs& inputs) const {
   const profile::BlockMark mark("mpsd::embedding");
   at::Tensor x = Run(words_, inputs.input_ids);
   if (types_.weight.defined()) {
-    // A network with one token type (RoBERTa) takes a pair for a single
+    // A network with one token type (RoBERTa) treats a pair as a single
     // sentence.
     const bool given =
         inputs.token_type_ids.defined() && types_.weight.size(0) > 1;

@@ -30,12 +30,12 @@ struct EncoderLayer {
 //   BERT        out(drop(tanh(dense x₀)))      dense: the pooler
 //   RoBERTa     out(drop(tanh(dense(drop x₀))))
 //   DistilBERT  out(drop(relu(dense x₀)))      dense: pre_classifier
-// x₀ is the last block's first token. The head reads no other token, so that
-// the last block computes only x₀ after its attention. In training on the CPU
-// every dropout mask is the one that the same seed gives in Transformers with
-// its sdpa attention.
+// x₀ is the last block's first token. The head reads no other token, so the
+// last block computes only x₀ after its attention. In training on the CPU every
+// dropout mask equals that of Transformers with its sdpa attention and the same
+// seed.
 //
-// Rows have max_position_embeddings tokens or fewer. RoBERTa's positions count
+// Rows have at most max_position_embeddings tokens. RoBERTa's positions count
 // the tokens that are not pad_token_id, from pad_token_id + 1.
 class Encoder : public Classifier {
  public:

@@ -89,8 +89,8 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
     const at::Tensor target = targets.unsqueeze(1);
     const at::Tensor real = target != base::kIgnoreIndex;
     const at::Tensor index = target.clamp_min(0);
-    // Not exp(logits − logsumexp): rounding the log-sum-exp leaves rows that
-    // do not sum to one, and a large common part of W amplifies that.
+    // Not exp(logits − logsumexp): rounding the log-sum-exp leaves rows that do
+    // not sum to one, and a large common part of W amplifies that.
     at::Tensor d = at::log_softmax(logits, -1);
     const at::Tensor losses = d.gather(1, index).neg_();
     sum.add_((losses * real).sum());
@@ -100,8 +100,8 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
     return d.mul_(real);
   }
 
-  // A matrix transposed as the left operand of a GEMM; a copy where the device
-  // multiplies such views wrongly.
+  // A matrix transposed as the left operand of a GEMM; a copy if the device
+  // multiplies such views incorrectly.
   static at::Tensor Transposed(const at::Tensor& matrix) {
     return device::TraitsOf(matrix.device()).transposed_left
                ? matrix.t()

@@ -11,7 +11,7 @@
 
 namespace mpsd::model {
 
-// The tokens whose next token is a label. The host picks them, so that the
+// The tokens whose next token is a label. The host selects them, so that the
 // device never synchronises. Padded with rows whose target is kIgnoreIndex, so
 // that few shapes occur.
 struct LabelSelection {
@@ -23,9 +23,9 @@ struct LabelSelection {
 // Σ −log softmax(W h)[target] over the selected tokens, fp32 scalar.
 //   hidden [rows, length, hidden_size], after the final norm.
 // The logits of at most `chunk` tokens exist at a time, and none are saved: the
-// forward computes, beside the loss, the gradients by `hidden` and, if the head
-// is trained, by its weight. If the head carries an adapter or its bias is
-// trained, autograd keeps the logits instead. The backward runs a single time.
+// forward also computes the gradients by `hidden` and, if the head is trained,
+// by its weight. If the head carries an adapter or its bias is trained,
+// autograd keeps the logits instead. The backward may run only once.
 at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
                            const LabelSelection& labels, int64_t chunk = 1024);
 

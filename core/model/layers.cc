@@ -71,7 +71,7 @@ at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
       at::rsqrt(at::add(wide.square().mean({-1}, /*keepdim=*/true), eps));
   at::Tensor normed = (wide * scale).to(x.scalar_type());
   // The gradient by heads arrives transposed, and autograd adds to it in place:
-  // on devices that write strided tensors wrongly it is made contiguous.
+  // on devices that write strided tensors incorrectly it is made contiguous.
   if (x.dim() == 4 && !device::TraitsOf(x.device()).strided_targets)
     normed = products::WithContiguousGradient(normed);
   if (weight.scalar_type() == x.scalar_type()) return weight * normed;
@@ -104,7 +104,7 @@ at::Tensor ScaleLlama3(const at::Tensor& plain,
   return at::where(is_long.logical_or(is_short), divided, blended);
 }
 
-// _compute_default_rope_parameters and what scales them.
+// _compute_default_rope_parameters and its scaling variants.
 at::Tensor InverseFrequencies(const spec::ModelConfig& config) {
   const at::Tensor exponents =
       at::arange(0, config.head_dim, 2, at::kLong).to(at::kFloat) /

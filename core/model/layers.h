@@ -21,7 +21,7 @@ struct LowRank {
   double dropout = 0;  // its probability now; 0 outside of training
 };
 
-// The interface through which core/lora hangs an adapter onto a linear layer;
+// The interface through which core/lora attaches an adapter to a linear layer;
 // core/model knows nothing else of adapters.
 class LinearAdapter {
  public:
@@ -31,7 +31,7 @@ class LinearAdapter {
   virtual at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) = 0;
   // Whether Apply would draw random numbers, as dropout does.
   virtual bool draws() const { return true; }
-  // The term that Apply adds to `base`; absent where it is not a low-rank one.
+  // The term that Apply adds to `base`; absent if it is not low-rank.
   virtual std::optional<LowRank> low_rank() const { return std::nullopt; }
 };
 
@@ -41,17 +41,16 @@ struct Linear {
   at::Tensor weight;  // [out, in]
   at::Tensor bias;    // [out], or undefined
   std::unique_ptr<LinearAdapter> adapter;  // or null
-  // Decides what happens where the weight has another dtype than x. True: the
-  // weight is cast, as a master weight of mixed precision is. False: the
-  // product is computed in the weight's dtype, as PEFT does with
-  // modules_to_save.
+  // For a weight of another dtype than x. True: the weight is cast, like a
+  // mixed-precision master weight. False: the product is computed in the
+  // weight's dtype, as PEFT does with modules_to_save.
   bool compute_in_input_dtype = false;
-  // A quantised frozen weight, in place of `weight`, which then is undefined;
+  // A quantised frozen weight instead of `weight`, which is then undefined;
   // else null.
   std::shared_ptr<const quant::QuantizedWeight> quantized = nullptr;
 
   at::Tensor Forward(const at::Tensor& x) const;
-  // The weight in `dtype`. A quantised weight is made dense anew by each call.
+  // The weight in `dtype`. Each call decodes a quantised weight again.
   at::Tensor Dense(at::ScalarType dtype) const;
   bool draws() const { return adapter != nullptr && adapter->draws(); }
   int64_t in_features() const {
@@ -97,8 +96,8 @@ struct RmsNorm {
 at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act);
 
 // nn.Dropout in training. x [rows, n, width] has all `length` tokens of the
-// rows, or the first token alone. Where random numbers are drawn in order (on
-// the CPU), the first token gets the mask that it would get among all tokens.
+// rows, or only the first. If random numbers are drawn in order (on the CPU),
+// the first token gets the mask that it would get among all tokens.
 at::Tensor TokenDropout(const at::Tensor& x, double probability,
                         int64_t length);
 

@@ -88,10 +88,9 @@ class DecoderLoader {
     if (!c_.sliding_window.empty()) layer.window = c_.sliding_window[i];
   }
 
-  // Memory for the weights of q and k side by side, so that one GEMM gives
-  // both; undefined where they are quantised or GEMMs are cheap to call.
-  // Allocated before either is read: the peak is then one weight above the
-  // weights.
+  // Memory for the adjacent weights of q and k, so that one GEMM computes both;
+  // undefined if they are quantised or GEMMs are cheap to call. Allocated
+  // before either is read: the peak is then one weight above the weights.
   at::Tensor PlaceOfBoth(const std::string& q, const std::string& k) const {
     if (device::TraitsOf(source_.device).cached_pieces || c_.quantization ||
         spec::Quantizes(source_.quantization, q) ||

@@ -10,11 +10,11 @@
 
 namespace mpsd::model {
 
-// Which weights a file and a network share: what Transformers prints as its
-// LOAD REPORT.
+// Which weights a file and a network have in common: what Transformers prints
+// as its LOAD REPORT.
 struct LoadReport {
-  // Names of weights that are in the file but not in the network. Buffers that
-  // older versions of Transformers wrote are left out, as Transformers does.
+  // Names of weights that are in the file but not in the network, except
+  // buffers that older versions of Transformers wrote, as in Transformers.
   std::vector<std::string> unused;
   // Names of weights that are in the network but not in the file; they were
   // drawn at random.

@@ -21,12 +21,12 @@ namespace mpsd::model {
 
 struct RunOptions {
   attention::AttentionKernel attention = attention::AttentionKernel::kFused;
-  // Under autograd kSelective is kFull: a block is recomputed as a whole, or
+  // Under autograd kSelective means kFull: a block is recomputed as a whole, or
   // not at all.
   spec::Recompute recompute = spec::Recompute::kNone;
 };
 
-// The network hands its work to a GPU after this many layers, forward and
+// The network submits its work to a GPU after this many layers, forward and
 // backward. On MPS a layer is some fifty calls forward and a hundred backward,
 // and a commit costs about as much as two of these calls.
 inline constexpr size_t kLayersPerCommit = 2;
@@ -59,9 +59,8 @@ class WeightList {
   std::vector<NamedWeight> all_;
 };
 
-// The interface of every model for those that train it: linears to hang
-// adapters on, weights to train in full. Weights are frozen as loaded. Not
-// thread-safe.
+// The interface of every model for training code: linears to attach adapters
+// to, weights to train in full. Weights are frozen as loaded. Not thread-safe.
 class Network {
  public:
   virtual ~Network() = default;
@@ -70,15 +69,15 @@ class Network {
 
   // Every linear, in the order of spec::Modules.
   virtual std::vector<Linear*> Linears() = 0;
-  // Every weight, in the order of spec::Modules. A tied lm_head is listed apart
-  // from the embedding.
+  // Every weight, in the order of spec::Modules. A tied lm_head is listed
+  // separately from the embedding.
   virtual std::vector<NamedWeight> NamedWeights() = 0;
 
   const spec::ModelConfig& config() const { return config_; }
   void set_options(const RunOptions& options) { options_ = options; }
   const RunOptions& options() const { return options_; }
 
-  // `commit` hands what is queued to the device; RunBlock calls it every few
+  // `commit` submits queued work to the device; RunBlock calls it every few
   // blocks, also from autograd's own thread while the training thread waits.
   void set_commit(std::function<void()> commit) { commit_ = std::move(commit); }
   const std::function<void()>& commit() const { return commit_; }
@@ -86,7 +85,7 @@ class Network {
   // The model's own dropout is active while training.
   void set_training(bool training) { training_ = training; }
 
-  // The attention kernels that ran so far: while training, or in evaluations.
+  // The attention kernels that ran so far: in training, or in evaluations.
   const std::set<std::string>& attention_ran(bool training) const {
     return attention_ran_[training];
   }
@@ -99,7 +98,7 @@ class Network {
   // ("classifier", "bert.pooler.dense").
   const std::vector<std::string>& fresh_modules() const { return fresh_; }
 
-  // How the weights of the file matched; empty from scratch.
+  // How the weights of the file matched; empty if trained from scratch.
   const LoadReport& load_report() const { return report_; }
 
  protected:
@@ -107,7 +106,7 @@ class Network {
       : config_(std::move(config)), dtype_(dtype) {}
 
   // Returns run(x), where `run` is the block `index`. The backward recomputes
-  // the block where the options say so. Counts the block as a piece of work,
+  // the block if the options say so. Counts the block as a unit of work,
   // forward and backward. `draws`: whether `run` draws random numbers.
   at::Tensor RunBlock(size_t index,
                       const std::function<at::Tensor(const at::Tensor&)>& run,

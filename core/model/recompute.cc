@@ -32,7 +32,7 @@ void SetState(at::Generator generator, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-// The states of the generators that work on `device` may draw from.
+// The states of the generators that work on `device` may use.
 struct RandomState {
   static RandomState Of(at::Device device) {
     RandomState s{.device = device,
@@ -74,7 +74,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     const at::Tensor saved = ctx->get_saved_variables()[0];
     const auto capsule = ctx->saved_data["frame"].toCapsule();
     const Frame& frame = static_cast<const Frame&>(*capsule);
-    // A leaf of its own, so that the second backward ends at x.
+    // A new leaf, so that the second backward ends at x.
     const at::Tensor x = saved.detach().requires_grad_(saved.requires_grad());
     std::optional<RandomState> after;
     if (frame.random) {
@@ -86,7 +86,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
       at::AutoGradMode grad_on(true);
       y = frame.run(x);
     }
-    // What draws after this backward must not repeat the block's numbers.
+    // Later draws must not repeat the block's numbers.
     if (after) after->Restore();
     if (y.requires_grad()) torch::autograd::backward({y}, {grads[0]});
     return {x.grad(), at::Tensor(), at::Tensor()};

@@ -12,8 +12,7 @@ namespace mpsd::model {
 // what the backward needs; the backward calls `run` again with gradients on.
 // Gradients of parameters that `run` captures accumulate into their .grad as
 // usual. Unless `draws` is false, the generators of the CPU and of x's device
-// are set back for the second call, so that `run` draws the same random
-// numbers.
+// are reset for the second call, so that `run` draws the same random numbers.
 at::Tensor Recompute(std::function<at::Tensor(const at::Tensor&)> run,
                      const at::Tensor& x, bool draws = true);
 

@@ -12,7 +12,7 @@ absl::StatusOr<TiedHead> FindTiedHead(const tensorfile::Weights& weights,
   const tensorfile::TensorEntry* head = weights.Find(kHeadWeight);
   if (head == nullptr) return TiedHead::kEmbedding;
   if (rows == nullptr) return TiedHead::kHead;
-  // Equal bytes need no loading. Other bytes may still be equal values, where
+  // Equal bytes need no loading. Different bytes may still be equal values, if
   // one of the tensors has another dtype in the file.
   if (weights.SameBytes(embedding, kHeadWeight)) return TiedHead::kEmbedding;
   if (rows->shape != head->shape) return TiedHead::kBoth;

@@ -14,12 +14,12 @@ namespace mpsd::model {
 // The name of a language model's head.
 inline constexpr char kHeadWeight[] = "lm_head.weight";
 
-// Which weights a language model reads whose config.json says
-// tie_word_embeddings: the tensors of its file decide (transformers 5.23,
-// modeling_utils.py, tie_weights).
+// Which weights a language model reads if config.json says tie_word_embeddings:
+// the tensors in its file decide (transformers 5.23, modeling_utils.py,
+// tie_weights).
 enum class TiedHead {
-  kEmbedding,  // the embedding, which is the head too; both, if alike
-  kHead,       // the head, which is the embedding too
+  kEmbedding,  // the embedding, also used as the head; both, if equal
+  kHead,       // the head, also used as the embedding
   kBoth,       // both, with different values: untied
 };
 

@@ -12,8 +12,8 @@ at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
   at::Tensor x = Embed(inputs.pixels);
   size_t index = 0;
   for (const VitLayer& layer : layers_) {
-    // Only the first token goes on after the last attention, unless an adapter
-    // there draws dropout: its mask has the shape of all tokens.
+    // Only the first token continues after the last attention, unless an
+    // adapter there draws dropout: its mask has the shape of all tokens.
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
                             !layer.up.draws() && !layer.down.draws();
     auto run = [this, &layer, first_only](const at::Tensor& in) {
@@ -27,8 +27,8 @@ at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
 at::Tensor Vit::EmbedPatches(const at::Tensor& pixels) const {
   const spec::VisionConfig& v = config_.vision;
   const int64_t rows = pixels.size(0), p = v.patch_size;
-  // The convolution's stride is its kernel's size: each patch meets the weight
-  // once, so that one product of flattened patches computes it.
+  // The convolution's stride equals its kernel size: each patch is multiplied
+  // by the weight once, so one product of flattened patches computes it.
   const int64_t across = v.image_size / p;
   const int64_t kept = across * p;  // a convolution drops a partial patch too
   const at::Tensor patches =

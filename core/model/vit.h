@@ -25,12 +25,12 @@ struct VitLayer {
 
 // ViT for image classification (transformers 5.23, models/vit/modeling_vit.py):
 // patches and a class token with positions, the blocks, a norm, and the head on
-// the class token alone. The head reads no other token, so that the last block
+// the class token alone. The head reads no other token, so the last block
 // computes only the class token after its attention. In training on the CPU
-// every dropout mask is the one that the same seed gives in Transformers with
-// its sdpa attention.
+// every dropout mask equals that of Transformers with its sdpa attention and
+// the same seed.
 //
-// Images must be of the config's image_size and channels, as core/image makes
+// Images must have the config's image_size and channels, as core/image makes
 // them; others raise a c10::Error.
 class Vit : public Classifier {
  public:
@@ -42,8 +42,8 @@ class Vit : public Classifier {
   using Classifier::Classifier;
   friend class VitLoader;
 
-  // The patches' embedding: a convolution whose stride is as wide as its
-  // kernel, computed as a linear of each patch.
+  // The patches' embedding: a convolution whose stride equals its kernel size,
+  // computed as a linear of each patch.
   at::Tensor EmbedPatches(const at::Tensor& pixels) const;
   at::Tensor Embed(const at::Tensor& pixels) const;
   at::Tensor RunLayer(const VitLayer& layer, const at::Tensor& x,
@@ -62,8 +62,8 @@ class Vit : public Classifier {
   Linear head_;
 };
 
-// As Classifier::Load, for config.family kVision. Finds weights under the names
-// of files (spec::StoredName) and under those of modules.
+// As Classifier::Load, for config.family kVision. Finds weights by their names
+// in files (spec::StoredName) and by those of modules.
 absl::StatusOr<std::unique_ptr<Classifier>> LoadVisionClassifier(
     const WeightSource& source, const spec::ModelConfig& config,
     const std::function<void(double)>& progress = nullptr);

@@ -14,7 +14,7 @@
 namespace mpsd::model {
 namespace {
 
-// "a.LayerNorm.weight" → "a.LayerNorm.gamma", as BERT's first files have it.
+// "a.LayerNorm.weight" → "a.LayerNorm.gamma", as in BERT's first files.
 std::string OldName(const std::string& name) {
   for (const auto& [now, old] :
        {std::pair{".weight", ".gamma"}, std::pair{".bias", ".beta"}}) {
@@ -179,13 +179,12 @@ at::Tensor WeightReader::HeadTensor(const std::string& module,
   if (stored && !source_.ignore_mismatched_heads) {
     status_ = absl::InvalidArgumentError(absl::StrCat(
         "weight \"", name, "\" has shape [", absl::StrJoin(stored->shape, ", "),
-        "], the labels of this job ask for [", absl::StrJoin(shape, ", "),
+        "], the labels of this job need [", absl::StrJoin(shape, ", "),
         "]: name the model's own labels in classification.label_names, or set "
         "classification.ignore_mismatched_sizes to train a new head"));
     return {};
   }
-  // The file's head has another shape: used according to the report, but not
-  // read.
+  // The file's head has another shape: reported as used, but not read.
   if (stored) MarkUsed(StoredName(name));
   missing_.push_back(name);
   if (fresh_.empty() || fresh_.back() != module) fresh_.push_back(module);
@@ -197,7 +196,7 @@ LoadReport WeightReader::Report(spec::Family family) const {
   report.missing = missing_;
   if (source_.weights == nullptr) return report;
   // Tensors that belong to a quantised weight: "….weight.absmax", "….SCB".
-  const auto beside = [&](const std::string& name) {
+  const auto is_part = [&](const std::string& name) {
     for (size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
          dot = name.rfind('.', dot - 1)) {
       const std::string head = name.substr(0, dot);
@@ -210,7 +209,7 @@ LoadReport WeightReader::Report(spec::Family family) const {
     return false;
   };
   for (const std::string& name : source_.weights->names()) {
-    if (used_.contains(name) || IsOldBuffer(name, family) || beside(name)) {
+    if (used_.contains(name) || IsOldBuffer(name, family) || is_part(name)) {
       continue;
     }
     report.unused.push_back(name);

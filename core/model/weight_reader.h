@@ -23,7 +23,7 @@ struct WeightSource {
   const tensorfile::Weights* weights = nullptr;  // null: draw all weights
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
-  // A head whose shape in the file differs counts as absent.
+  // Ignore a head whose shape in the file differs.
   bool ignore_mismatched_heads = false;
   // How linears of the decoder's blocks are quantised; absent: as in the file.
   spec::QuantizationSpec quantization = {};
@@ -42,30 +42,30 @@ enum class Initial {
 };
 
 // Reads a network weight by weight. Keeps the first error; every later read
-// then gives an undefined tensor. Without a file, and for head modules that are
-// missing from the file, it draws the weights as Transformers' _init_weights
-// does (5.23, modeling_utils.py): linears and embeddings normal, biases 0,
-// norms 1 and 0. Weights are drawn in fp32 from the CPU generator in the order
-// of the calls: if the calls follow the module tree, the same seed gives
-// Transformers' numbers.
+// then returns an undefined tensor. Without a file, and for head modules that
+// are missing from the file, it draws the weights as Transformers'
+// _init_weights does (5.23, modeling_utils.py): linears and embeddings normal,
+// biases 0, norms 1 and 0. Weights are drawn in fp32 from the CPU generator in
+// the order of the calls: if the calls follow the module tree, the same seed
+// gives Transformers' numbers.
 class WeightReader {
  public:
   // `base_prefix` ("bert.", "model.", "vit."): names that begin with it are
-  // also found without it, as a file of the headless model has them.
-  // `linears` is what weights of linears are drawn like.
+  // also found without it, as in a file of the headless model. `linears` is the
+  // distribution of weights of linears.
   WeightReader(const WeightSource& source, std::string base_prefix,
                double initializer_range, Initial linears = Initial::kNormal);
 
-  // A weight that must be there. Norms are also found under their old names:
-  // "….gamma" for weight, "….beta" for bias.
+  // A required weight. Norms are also found under their old names: "….gamma"
+  // for weight, "….beta" for bias.
   at::Tensor Tensor(const std::string& name, at::IntArrayRef shape,
                     Initial initial = Initial::kNormal);
-  // Quantised if the file stores it so or the source asks for it. While a
-  // weight is quantised it alone is dense, on the CPU.
+  // Quantised if the file stores it so or the source asks for it. Only the
+  // weight being quantised is dense, on the CPU.
   Linear MakeLinear(const std::string& name, int64_t out, int64_t in,
                     bool bias);
   // `padding` is the config's pad_token_id. A negative one counts from the end;
-  // one outside of the table stands for none.
+  // one outside the table means no padding.
   Embedding MakeEmbedding(const std::string& name, int64_t rows, int64_t width,
                           std::optional<int64_t> padding = std::nullopt);
   LayerNorm MakeLayerNorm(const std::string& name, int64_t size, double eps);

@@ -22,7 +22,7 @@ AdamW::AdamW(ParameterSet& parameters, const spec::TrainingSpec& spec)
 
 at::Tensor AdamW::GradientNorm() const {
   // The norm of the groups' norms is the norm of all gradients. The result
-  // stays on the device: the host reads it with the loss, once a step.
+  // stays on the device: the host reads it with the loss, once per step.
   std::vector<at::Tensor> norms;
   for (const ParameterSet::Group& group : parameters_.groups()) {
     norms.push_back(at::linalg_vector_norm(group.gradients, 2));
@@ -34,9 +34,9 @@ at::Tensor AdamW::GradientNorm() const {
 
 void AdamW::Clip(const at::Tensor& norm, double max_norm) {
   base::Check(max_norm > 0, "gradients are clipped to a norm");
-  // A factor of 1 stands for "no clipping", so that the host need not wait for
-  // the norm. Torch divides a number by a tensor as reciprocal and product, and
-  // so does clip_grad_norm_.
+  // A factor of 1 means "no clipping", so that the host need not wait for the
+  // norm. Torch divides a number by a tensor as reciprocal and product, and so
+  // does clip_grad_norm_.
   const at::Tensor factor =
       (at::add(norm, 1e-6).reciprocal() * max_norm).clamp_max(1.0);
   for (const ParameterSet::Group& group : parameters_.groups()) {
@@ -52,7 +52,7 @@ void AdamW::Step(double learning_rate) {
     const ParameterSet::Group& group = parameters_.groups()[i];
     State& state = states_[i];
     // The kernel corrects the moments' bias by βᵗ with this step's own t: the
-    // count comes first, as in torch.optim.
+    // count is incremented first, as in torch.optim.
     state.step.add_(1);
     at::_fused_adamw_({group.values}, {group.gradients}, {state.first_moment},
                       {state.second_moment}, /*max_exp_avg_sqs=*/{},

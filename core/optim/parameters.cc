@@ -53,7 +53,7 @@ void ParameterSet::AddGroup(const Initial& initial, bool decay,
     leaf.copy_(value);
     leaf.requires_grad_(true);
     // The gradient exists from the start, so that autograd adds into the
-    // group's buffer instead of making a tensor of its own.
+    // group's buffer instead of making its own tensor.
     leaf.mutable_grad() =
         group.gradients.narrow(0, offset, n).view(value.sizes()).detach();
     parameters_[i] = {name, leaf};

@@ -13,14 +13,14 @@ namespace mpsd::optim {
 // A trainable parameter: a leaf whose value and gradient are contiguous views
 // of the flat buffers of its group.
 struct Parameter {
-  std::string name;  // as PEFT saves it
+  std::string name;  // as saved by PEFT
   at::Tensor value;  // fp32, requires_grad
 };
 
-// The trainable parameters of a run in flat fp32 buffers, one for each
-// weight-decay group: filling, the norm and the optimizer each take one call a
-// group, however many parameters there are. A group that would exceed MPS'
-// limit of a tensor (4 GiB) is split into several.
+// The trainable parameters of a run in flat fp32 buffers, one per weight-decay
+// group: zeroing, the norm and the optimizer each take one call per group,
+// independent of the number of parameters. A group that would exceed MPS's
+// tensor limit (4 GiB) is split into several.
 class ParameterSet {
  public:
   static constexpr int64_t kMaxGroupElements = int64_t{1} << 28;  // 1 GiB
@@ -35,7 +35,7 @@ class ParameterSet {
 
   // The parameters in the order given to the constructor.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  // The parameter of that name; null for an unknown name.
+  // The parameter of that name, or null.
   const Parameter* Find(std::string_view name) const;
 
   struct Group {
@@ -51,7 +51,7 @@ class ParameterSet {
   void ZeroGradients();
 
   // Whether HF's Trainer decays the parameter (transformers, trainer.py,
-  // get_decay_parameter_names): no bias and no weight of a norm.
+  // get_decay_parameter_names): neither biases nor weights of norms.
   static bool Decays(std::string_view name);
 
  private:

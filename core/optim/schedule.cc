@@ -46,7 +46,7 @@ absl::StatusOr<Schedule> Schedule::Create(const spec::TrainingSpec& spec,
   }
   return absl::InvalidArgumentError(
       absl::StrCat("training.lr_scheduler_type: \"", spec.lr_scheduler_type,
-                   "\" is none of ", known));
+                   "\" is not one of ", known));
 }
 
 double Schedule::LearningRate(int64_t step) const {

@@ -20,7 +20,7 @@ enum class ScheduleType {
   kInverseSqrt,
 };
 
-// The learning rate of a step, as transformers.get_scheduler(name, …) gives it
+// The learning rate of a step, equal to transformers.get_scheduler(name, …)
 // with that function's default arguments (transformers, optimization.py).
 class Schedule {
  public:

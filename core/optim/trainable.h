@@ -9,8 +9,8 @@
 
 namespace mpsd::optim {
 
-// The trained part of a run, and the files that users get: an adapter, or a
-// model's own weights.
+// The trained part of a run, and its files for users: an adapter, or a model's
+// own weights.
 class Trainable {
  public:
   virtual ~Trainable() = default;
@@ -20,19 +20,18 @@ class Trainable {
   // Switches the trainable's own dropout, which is active while training.
   virtual void set_training(bool training) = 0;
 
-  // Writes the parameters in fp32, and what LoadCheckpoint needs beside them.
+  // Writes the parameters in fp32, and what else LoadCheckpoint needs.
   virtual absl::Status SaveCheckpoint(
       const std::filesystem::path& folder) const = 0;
-  // Whether `folder` holds all parameters in their shapes: else InvalidArgument
-  // or NotFound. Reads no values.
+  // Whether `folder` contains all parameters in their shapes: else
+  // InvalidArgument or NotFound. Reads no values.
   virtual absl::Status CheckCheckpoint(
       const std::filesystem::path& folder) const = 0;
   // Reads the parameters back. CheckCheckpoint's errors come before the first
   // value changes.
   virtual absl::Status LoadCheckpoint(const std::filesystem::path& folder) = 0;
 
-  // Writes the finished result for the tools of its users; by default as a
-  // checkpoint.
+  // Writes the finished result for users' tools; by default like a checkpoint.
   virtual absl::Status SaveResult(const std::filesystem::path& folder) const {
     return SaveCheckpoint(folder);
   }

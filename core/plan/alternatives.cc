@@ -15,10 +15,10 @@ namespace {
 
 using nlohmann::json;
 
-// Below this many tokens a cut row has little left to learn from.
+// Rows shorter than this have too few tokens to learn from.
 constexpr int64_t kShortestLength = 32;
 
-// One combination of kinds of change, as a spec.
+// One combination of changes, as a spec.
 struct Candidate {
   spec::TrainSpec spec;
   int weight = 0;  // see FindAlternatives
@@ -73,7 +73,7 @@ class Search {
     return MemoryOf(spec, job_.model, job_.traits, job_.rows).parts.total_bytes;
   }
 
-  // The job with its base in four bits, where it can have that.
+  // The job with its base in four bits, if possible.
   std::optional<Candidate> Bits(bool four) const {
     Candidate candidate{job_.spec, 0};
     if (!four) return candidate;
@@ -102,8 +102,8 @@ class Search {
     return all;
   }
 
-  // Adds `begin` itself, or with smaller micro-batches, with shorter rows and
-  // with both the first that fits.
+  // Adds `begin` itself, or the first fitting variants with smaller
+  // micro-batches, with shorter rows and with both.
   void AddFitting(const Candidate& begin) {
     if (Add(begin)) return;
     const spec::TrainingSpec& t = begin.spec.training;
@@ -115,7 +115,7 @@ class Search {
     for (const int64_t size : SmallerRows(t)) {
       rows.spec.training.per_device_train_batch_size = size;
       rows.spec.training.gradient_accumulation_steps = batch / size;
-      // An evaluation's batch would hold the memory that training saves.
+      // An evaluation's batch would use the memory that training saves.
       rows.spec.training.per_device_eval_batch_size =
           std::min(t.per_device_eval_batch_size, size);
       found = Add(rows);
@@ -126,7 +126,7 @@ class Search {
     const std::vector<int64_t> lengths = ShorterLengths(std::min(
         shapes.LongestRow(*job_.rows.train), job_.spec.training.max_length));
     Shorten(begin, lengths);
-    // `rows` has single rows now, unless larger ones fit.
+    // `rows` now has single rows, unless larger ones fit.
     if (!found && rows.spec.training.per_device_train_batch_size <
                       t.per_device_train_batch_size) {
       Shorten(rows, lengths);

@@ -22,13 +22,13 @@ inline constexpr size_t kMostAlternatives = 10;
 // A job that differs from another in a few fields and fits into memory.
 struct Alternative {
   nlohmann::json patch;              // of job.json: a JSON merge patch
-  std::vector<std::string> changes;  // for people
-  std::string note;                  // what it costs beside time; may be empty
+  std::vector<std::string> changes;  // human-readable
+  std::string note;                  // costs other than time; may be empty
   int64_t memory_bytes = 0;
   std::optional<double> seconds_per_step, train_seconds;
 };
 
-// A job that does not fit, as its plan knows it.
+// A job that does not fit, with its plan's figures.
 struct UnfitJob {
   const spec::TrainSpec& spec;  // with its micro-batch
   const spec::ModelConfig& model;
@@ -38,8 +38,8 @@ struct UnfitJob {
   double epochs;  // that the job trains, as a fraction
 };
 
-// The nearest jobs that need at most `limit_bytes`: first those with fewest
-// changes, of which one that changes results (a shorter max_length, few bits)
+// The nearest jobs that need at most `limit_bytes`: first those with the fewest
+// changes, where one that changes results (a shorter max_length, quantisation)
 // counts as two; of these the fastest. Each has, for its kind of change, the
 // value nearest to the job's own: the largest micro-batch, with the
 // accumulation that keeps the batch; the least recomputation; the largest

@@ -9,19 +9,19 @@
 namespace mpsd::plan {
 namespace {
 
-// Apple tells no rate. A GPU core of M1 to M4 has 128 fp32 units, each of one
-// fused multiply-add per cycle; bf16 has the same rate (philipturner's Metal
-// benchmarks). The product with the clock is 10.6 for an M1 Max, Apple's own
-// figure of 10.4 being rounded.
+// Apple publishes no rates. A GPU core of M1 to M4 has 128 fp32 units, each of
+// one fused multiply-add per cycle; bf16 has the same rate (philipturner's
+// Metal benchmarks). The product with the clock is 10.6 for an M1 Max; Apple's
+// own figure of 10.4 is rounded.
 constexpr double Tera(int64_t cores, double giga_hertz) {
   return static_cast<double>(cores) * 128 * 2 * giga_hertz / 1e3;
 }
 
-// The clocks, of which Apple tells none.
+// GPU clocks; Apple publishes none.
 constexpr double kM1 = 1.278, kM1Pro = 1.296, kM2 = 1.398, kM3 = 1.380;
 constexpr double kM4 = 1.470, kM4Pro = 1.578;
 
-// The parts of the peaks: an fp32 product by MPS has 1.36, 2.24, 2.47 and 2.9
+// Shares of the peaks: an fp32 product by MPS has 1.36, 2.24, 2.47 and 2.9
 // TFLOP/s on M1, M2, M3 and M4 (arXiv 2502.05317); 10.3 on an M3 Max of 40
 // cores by torch. The same paper's STREAM has 0.83 to 0.92 of the bandwidth.
 constexpr double kM1Share = 0.52, kM2Share = 0.63, kM3Share = 0.70;
@@ -94,13 +94,13 @@ constexpr Chip kChips[] = {
     {"NVIDIA H200", 0, 67, 989, 4800, "141", 0.70, 0.70, 0.85, kHopperSource},
 };
 
-// The host's time for a call, which bounds steps of many small products. 7 us
-// on the H200's host (tests/bench/README.md); nobody has measured a Mac's.
+// The host's time per call, which bounds steps of many small products. 7 us on
+// the H200's host (tests/bench/README.md); not measured on a Mac.
 constexpr double kCallSeconds = 7e-6;
 
-// "Apple M2" does not mean "Apple M2 Max", nor "NVIDIA H100" the slower
-// "NVIDIA H100 PCIe" or a part of a card ("... MIG 1g.10gb"). NVIDIA's names go
-// on with the memory.
+// "Apple M2" does not match "Apple M2 Max", nor "NVIDIA H100" the slower
+// "NVIDIA H100 PCIe" or a part of a card ("... MIG 1g.10gb"). NVIDIA's names
+// may continue with the memory.
 bool Means(const Chip& chip, std::string_view name) {
   if (!name.starts_with(chip.name)) return false;
   name.remove_prefix(std::string_view(chip.name).size());

@@ -10,17 +10,16 @@
 
 namespace mpsd::plan {
 
-// A chip's figures by its data sheet, and the parts of them that training
-// attains.
+// A chip's data-sheet figures, and the shares of them that training attains.
 struct Chip {
-  const char* name;   // as the system tells it: "Apple M2 Max", "NVIDIA H200"
-  int64_t gpu_cores;  // 0: the name alone tells the chip
+  const char* name;   // as the system reports it: "Apple M2 Max", "NVIDIA H200"
+  int64_t gpu_cores;  // 0: the name alone identifies the chip
   // Peaks: 10^12 operations per second of fp32 and bf16, 10^9 bytes per second
   // of memory.
   double fp32_tera, half_tera;
   double giga_bytes;
   const char* memory;  // the sizes it is sold with, GB
-  // Parts of the peaks: a large matrix product in fp32 and in bf16, and a pass
+  // Shares of the peaks: a large matrix product in fp32 and in bf16, and a pass
   // over memory.
   double fp32_share, half_share, bytes_share;
   const char* source;
@@ -29,13 +28,13 @@ struct Chip {
 // The table: Apple's M1 to M4 by name and GPU cores, then NVIDIA's.
 std::span<const Chip> Chips();
 
-// The chip of this name with this many GPU cores; where the cores are not told
-// (0) or not in the table, the one of this name with the fewest. Null where the
-// table lacks the name. A card's name may go on with its memory ("NVIDIA H100
-// 80GB HBM3").
+// The chip of this name with this many GPU cores; if the cores are unknown (0)
+// or not in the table, the one of this name with the fewest. Null if the table
+// lacks the name. A card's name may continue with its memory ("NVIDIA H100 80GB
+// HBM3").
 const Chip* FindChip(std::string_view name, int64_t gpu_cores);
 
-// What training attains of the chip's peaks.
+// The rates that training attains on the chip.
 Rates RatesOf(const Chip& chip);
 
 }  // namespace mpsd::plan

@@ -10,7 +10,7 @@
 namespace mpsd::plan {
 namespace {
 
-// The data set as the files have it, of which `source` may be a part.
+// The whole data set in the files, of which `source` may be a part.
 const data::Source& WholeOf(const data::Source& source) {
   const data::Source* whole = &source;
   while (const auto* part = dynamic_cast<const data::Subset*>(whole)) {

@@ -11,12 +11,11 @@
 namespace mpsd::plan {
 
 // A data set without its tokens or pixels: the lengths of its samples, four
-// bytes each. Its batches hold counts alone, so that the loaders of core/data
-// make the batches of training from it in the order and with the padding that a
-// run would have.
+// bytes each. Its batches have only counts, so that the loaders of core/data
+// make training batches from it in the order and with the padding of a run.
 class CountedRows : public data::Source {
  public:
-  // The counts of `source`, cut at `max_length` as the loaders cut.
+  // The counts of `source`, cut at `max_length` as the loaders do.
   CountedRows(const data::Source& source, int64_t max_length);
   // Rows of these lengths; for tests.
   explicit CountedRows(std::vector<int32_t> lengths);
@@ -28,15 +27,15 @@ class CountedRows : public data::Source {
       const std::vector<std::vector<int64_t>>& rows,
       const data::Collation& collation) const override;
   std::string hash() const override { return ""; }
-  // Rows, tokens and labels are these rows'. Rows cut and dropped are those of
-  // all files read, also where these rows are a part of them (a split, a
-  // limit).
+  // Rows, tokens and labels are those of these rows. Truncated and dropped rows
+  // are those of all files read, even if these rows are a part of them (a
+  // split, a limit).
   const data::DatasetStats& stats() const override { return stats_; }
   // Shares of all rows of the files that were read, 0 to 1.
   double cut_share() const { return cut_share_; }
   double dropped_share() const { return dropped_share_; }
 
-  // Rows padded to no more than this many tokens; a loader's max_length.
+  // Rows are padded to at most this many tokens; a loader's max_length.
   void set_max_length(int64_t max_length) { max_length_ = max_length; }
 
  private:

@@ -25,7 +25,7 @@ std::string Patch(const char* strategy, bool language, bool packing,
   return nlohmann::json{{"training", std::move(training)}}.dump();
 }
 
-// The name under which the table has a job's own options.
+// The table's name for a job's own options.
 const char* NameOf(const data::LoaderOptions& options) {
   if (options.packing) return "packing";
   if (options.padding_free) return "padding_free";
@@ -88,7 +88,7 @@ std::vector<Sampling> Samplings(const spec::TrainSpec& spec,
     all.push_back(std::move(sampling));
   };
   const std::string& strategy = spec.training.train_sampling_strategy;
-  // Images have one size: no order pads less than another.
+  // Images have one size: no order reduces padding.
   const bool images = spec.task == spec::Task::kImageCls;
   if (!images || strategy == "random") add("random", "random", false, false);
   if (!images || strategy == "sequential") {

@@ -14,19 +14,19 @@
 
 namespace mpsd::plan {
 
-// The shape of a micro-batch, padding included.
+// The shape of a micro-batch, with padding.
 struct BatchShape {
   int64_t rows = 0;
-  int64_t length = 0;  // tokens of a row; 1 for images
+  int64_t length = 0;  // tokens per row; 1 for images
   auto operator<=>(const BatchShape&) const = default;
 };
 
 // The micro-batches of one pass over a data set.
 struct Epoch {
-  int64_t steps = 0;  // optimizer steps; 0 of an evaluation
+  int64_t steps = 0;  // optimizer steps; 0 for an evaluation
   int64_t tokens = 0;
   int64_t padded_tokens = 0;
-  std::map<BatchShape, int64_t> batches;  // how many have this shape
+  std::map<BatchShape, int64_t> batches;  // number of batches of this shape
 
   double padding_share() const;
 };
@@ -40,16 +40,16 @@ Epoch CountEvaluation(const data::BatchShapes& shapes, CountedRows rows,
                       const CountedRows& train, int64_t micro_batch_rows,
                       int64_t max_length);
 
-// One way to make batches of a job's rows.
+// One way to make batches from a job's rows.
 struct Sampling {
   std::string name;     // as PlanSampling.name
-  bool chosen = false;  // the job's own
-  std::string patch;    // of job.json, to ask for it
+  bool chosen = false;  // the job's choice
+  std::string patch;    // of job.json, to select it
   data::LoaderOptions options;
 };
 
-// The ways that mpsd has for the job's task, the job's own among them; `own`
-// are the options of the job itself.
+// mpsd's ways for the job's task, including the job's own; `own` are the
+// options of the job itself.
 std::vector<Sampling> Samplings(const spec::TrainSpec& spec,
                                 const data::LoaderOptions& own);
 

@@ -33,7 +33,7 @@ class Members {
     const json* value = Find(name);
     if (value == nullptr) return;
     double number = 0;
-    // Protocol Buffers write 64-bit integers as texts.
+    // Protocol Buffers write 64-bit integers as strings.
     const bool read =
         value->is_number()
             ? (number = value->get<double>(), true)
@@ -55,9 +55,9 @@ class Members {
   void Read(const char* name, std::vector<std::string>* out) {
     const json* value = Find(name);
     if (value == nullptr) return;
-    if (!value->is_array()) return Refuse(name, "a list of texts");
+    if (!value->is_array()) return Refuse(name, "a list of strings");
     for (const json& item : *value) {
-      if (!item.is_string()) return Refuse(name, "a list of texts");
+      if (!item.is_string()) return Refuse(name, "a list of strings");
       out->push_back(item.get<std::string>());
     }
   }
@@ -67,7 +67,7 @@ class Members {
     if (!value->is_boolean()) return Refuse(name, "true or false");
     *out = value->get<bool>();
   }
-  // Null where the member is absent.
+  // Null if the member is absent.
   const json* Find(const char* name) const {
     if (!object_.is_object()) return nullptr;
     const auto found = object_.find(name);

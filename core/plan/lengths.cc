@@ -8,8 +8,8 @@
 namespace mpsd::plan {
 namespace {
 
-// The bins' first lengths, the last one's end behind them: `per_doubling` bins
-// from each power of two to the next.
+// The first lengths of the bins, followed by the end of the last:
+// `per_doubling` bins from each power of two to the next.
 std::vector<int64_t> Edges(int64_t shortest, int64_t longest,
                            int64_t per_doubling) {
   std::vector<int64_t> edges = {shortest};

@@ -12,7 +12,7 @@ namespace mpsd::plan {
 // The most bins of a histogram.
 inline constexpr int64_t kMostBins = 64;
 
-// Rows of `from` to `to` tokens, both included.
+// Rows of `from` to `to` tokens, both inclusive.
 struct LengthBin {
   int64_t from = 0, to = 0, rows = 0;
   bool operator==(const LengthBin&) const = default;
@@ -22,9 +22,8 @@ struct LengthSummary {
   int64_t shortest = 0, median = 0, p95 = 0, longest = 0;
   double mean = 0;
   // In ascending order, without gaps between the shortest and the longest row:
-  // a bin a length up to 16 lengths, then bins whose width grows with the
-  // length (16 to each doubling, wider where there would be more than
-  // kMostBins).
+  // a bin per length up to 16 lengths, then bins whose width grows with the
+  // length (16 per doubling, wider if there would be more than kMostBins).
   std::vector<LengthBin> bins;
 };
 

@@ -36,7 +36,7 @@ MemoryNeed MemoryOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
           .total_bytes;
   need.parts = EstimateAt(spec, model, traits, need.longest_row, false);
   if (!evaluates) return need;
-  // Training and evaluation have longest rows of their own.
+  // Training and evaluation have separate longest rows.
   const int64_t longest = shapes.LongestRow(*rows.eval);
   need.parts.evaluation_bytes =
       EstimateAt(spec, model, traits, longest, true).evaluation_bytes;
@@ -82,7 +82,7 @@ DiskNeed DiskOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
   need.checkpoint_bytes = trained * kFloat * kCopies;
   need.checkpoints_kept = checkpoints;
   if (const auto limit = spec.training.save_total_limit) {
-    // A new checkpoint is whole before an old one goes; the best stays too.
+    // A new checkpoint is complete before an old one goes; the best stays too.
     const int64_t best = spec.training.load_best_model_at_end ? 1 : 0;
     need.checkpoints_kept = std::min(checkpoints, *limit + 1 + best);
   }

@@ -14,7 +14,7 @@
 
 namespace mpsd::plan {
 
-// The rows of a job's data sets; null: it has none.
+// The rows of a job's data sets; null: the job has no such set.
 struct JobRows {
   const CountedRows* train = nullptr;
   const CountedRows* eval = nullptr;
@@ -24,7 +24,7 @@ struct JobRows {
 struct MemoryNeed {
   // For micro-batches of the data's longest rows; total_bytes is the peak.
   spec::MemoryEstimate parts;
-  // The same where rows have max_length.
+  // The same if rows have max_length.
   int64_t bytes_at_max_length = 0;
   int64_t longest_row = 0;  // tokens of training, padding included
 };
@@ -34,10 +34,10 @@ struct MemoryNeed {
 MemoryNeed MemoryOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
                     const backend::Traits& traits, const JobRows& rows);
 
-// The rows of a micro-batch: the job's own, or, where the trainer is to find
-// them (auto_find_batch_size), the most that the estimate lets into
-// `limit_bytes` (0: not told), with the least recomputation that fits. A plan
-// cannot try which of them is fastest, as the trainer does.
+// The rows of a micro-batch: the job's own, or, if the trainer is to find them
+// (auto_find_batch_size), the most that the estimate allows within
+// `limit_bytes` (0: unknown), with the least recomputation that fits. Unlike
+// the trainer, a plan cannot try which of them is fastest.
 spec::TrainSpec WithMicroBatch(spec::TrainSpec spec,
                                const spec::ModelConfig& model,
                                const backend::Traits& traits,
@@ -45,14 +45,14 @@ spec::TrainSpec WithMicroBatch(spec::TrainSpec spec,
 
 struct DiskNeed {
   int64_t checkpoint_bytes = 0;
-  int64_t checkpoints_kept = 0;  // at a time, the one being written too
+  int64_t checkpoints_kept = 0;  // at a time, including the one being written
   int64_t result_bytes = 0;
   int64_t total_bytes() const {
     return checkpoint_bytes * checkpoints_kept + result_bytes;
   }
 };
 
-// `checkpoints`: written in the course of the run.
+// `checkpoints` is the number written over the whole run.
 DiskNeed DiskOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
                 int64_t checkpoints);
 

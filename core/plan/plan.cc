@@ -81,7 +81,7 @@ class Planner {
   std::optional<Rates> RatesHere() const {
     if (job_.facts.rates) return job_.facts.rates;
     const Chip* chip = FindChip(job_.facts.chip, job_.facts.gpu_cores);
-    // A chip's rates are its GPU's.
+    // A chip's rates are those of its GPU.
     if (chip == nullptr || traits_.memory == backend::MemoryPlace::kHost) {
       return std::nullopt;
     }
@@ -99,7 +99,7 @@ class Planner {
     epochs_ = Share(total_steps_, epoch_.steps);
     if (job_.rows.eval != nullptr) {
       const int64_t every = t.eval_steps > 0 ? t.eval_steps : epoch_.steps;
-      // Before the first step and after the last one too.
+      // Including those before the first and after the last step.
       evaluations_ = 1 + total_steps_ / every + (total_steps_ % every != 0);
     }
     checkpoints_ = 1;
@@ -184,7 +184,7 @@ class Planner {
         out["seconds_per_epoch"] = *seconds;
       }
       data["samplings"].push_back(std::move(out));
-      // Packing makes other steps: it is not offered as the same training.
+      // Packing changes the steps: it is not offered as the same training.
       if (!sampling.options.packing && epoch.padding_share() < least) {
         least = epoch.padding_share();
         best = sampling.name;
@@ -301,7 +301,7 @@ class Planner {
     const bool ran_out = job_.facts.probe && job_.facts.probe->out_of_memory;
     if (limit == 0 && !ran_out) {
       finding.found = absl::StrCat("the job needs ", base::BytesText(peak),
-                                   "; what the device may hold is not told");
+                                   "; the device's memory limit is unknown");
       findings_.push_back(std::move(finding));
       return;
     }
@@ -314,7 +314,7 @@ class Planner {
                                                    : Verdict::kPass;
     if (finding.verdict == Verdict::kWarn) {
       finding.advice =
-          "it fits, but hardly: other programs share the memory; a smaller "
+          "it barely fits: other programs share the memory; a smaller "
           "micro-batch or gradient_checkpointing leaves them room";
     }
     if (ran_out) {
@@ -382,7 +382,7 @@ class Planner {
     const std::optional<double> epoch = times_.Seconds(spec_, epoch_);
     if (!epoch) {
       finding.found = absl::StrCat(
-          "not told: no probe, no run of this shape on this device, and no "
+          "unknown: no probe, no run of this shape on this device, and no "
           "rates of ",
           job_.facts.chip.empty() ? "its chip" : job_.facts.chip);
       finding.advice = "plan with a probe";
@@ -400,7 +400,7 @@ class Planner {
     time["tokens_per_second"] =
         scale * static_cast<double>(epoch_.tokens) / *epoch;
     finding.verdict = Verdict::kPass;
-    constexpr double kWhole = 10;  // seconds that have no decimals
+    constexpr double kWhole = 10;  // from here on without decimals
     const double total = train + evaluations;
     finding.found =
         absl::StrFormat("%.3g s a step, %d steps, %.*f s in all", step,

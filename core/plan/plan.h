@@ -16,12 +16,12 @@
 
 namespace mpsd::plan {
 
-// A job whose data are counted.
+// A job with counted data.
 struct PlannedJob {
   const spec::TrainSpec& spec;     // LoRA's defaults filled in
-  const spec::ModelConfig& model;  // with what the data decide
+  const spec::ModelConfig& model;  // with the values that the data determine
   std::string model_folder;        // absolute
-  JobRows rows;                    // `train` is there and has a row
+  JobRows rows;                    // `train` must be set and have a row
   backend::Choice device;          // that it would run on
   const Facts& facts;
   // The warm-up of a run of this many steps, in steps.
@@ -30,8 +30,8 @@ struct PlannedJob {
   std::vector<std::string> warnings = {};
 };
 
-// The message Plan of proto/mpsd/v1/plan.proto as JSON, fields spelt as the
-// .proto spells them, without `queue`. Opens no device and no file.
+// The message Plan of proto/mpsd/v1/plan.proto as JSON, with the .proto's field
+// names, without `queue`. Opens no device and no file.
 nlohmann::json MakePlan(const PlannedJob& job);
 
 }  // namespace mpsd::plan

@@ -10,9 +10,10 @@ namespace mpsd::plan {
 
 // Seconds that `cost` takes at `rates`, which are positive. Products take the
 // longer of their operations and their bytes; everything else its bytes, one
-// after the other. Where the host's calls take longer than all of it, the host
+// after the other. If the host's calls take longer than all of it, the host
 // decides. Fused attention attains 0.4 of the products' rate (28 ms of a 7B's
-// step on an H200, tests/bench/README.md); by blocks it is products itself.
+// step on an H200, tests/bench/README.md); blocked attention consists of
+// products.
 double RooflineSeconds(const StepCost& cost, const Rates& rates, bool half,
                        const backend::Traits& traits);
 

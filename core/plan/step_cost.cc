@@ -17,11 +17,11 @@ namespace mpsd::plan {
 namespace {
 
 constexpr double kFloat = 4;  // bytes
-// Passes of AdamW and the clipping over fp32 numbers of each parameter: values,
-// gradients and both moments are read, three of them written; the norm and its
-// scale read and write gradients, which are then set to zero.
+// Passes of AdamW and the clipping over the fp32 numbers of each parameter:
+// values, gradients and both moments are read, three of them written; the norm
+// and its scale read and write gradients, which are then zeroed.
 constexpr double kOptimizerPasses = 11;
-// Queries and keys of a tile of autograd's attention
+// Queries and keys per tile of autograd's attention
 // (core/attention/attention.h).
 constexpr double kTile = 256;
 
@@ -163,7 +163,7 @@ StepCost StepCosts::Adapters(const std::vector<Linear>& group, double tokens,
     if (!explicit_step_) return cost;
   }
   double in = 0, all = 0;
-  // By output of the explicit step: q with k, and each other linear.
+  // Per output of the explicit step: q with k, and each other linear.
   std::array<double, 2> ranks{}, outs{};
   const bool qkv = std::any_of(group.begin(), group.end(),
                                [](const Linear& l) { return l.value; });
@@ -198,15 +198,15 @@ StepCost StepCosts::GroupBackward(const std::vector<Linear>& group,
     if (wants_input) cost += Product(tokens, l.out, l.in);
     if (l.trained) cost += Product(l.out, tokens, l.in);
   }
-  // Gradients of A and, where wanted, of its input; of B and of the low-rank
+  // Gradients of A and, if needed, of its input; of B and of the low-rank
   // product.
   cost += Adapters(group, tokens, wants_input ? 2 : 1, 2);
   return cost;
 }
 
-// The scores of all heads. Attention by blocks leaves out what causality masks
-// but for the rest of a block. `first_only`: each row has a single query,
-// unless dropout draws a mask for all of them.
+// The scores of all heads. Blocked attention omits what causality masks, except
+// for the rest of a block. `first_only`: each row has a single query, unless
+// dropout draws a mask for all of them.
 double StepCosts::Scores(const BatchShape& shape, bool first_only) const {
   const double n = ModelLength(shape);
   const double heads = static_cast<double>(shape.rows) *
@@ -264,7 +264,7 @@ StepCost StepCosts::Rotation(double tokens) const {
   return cost;
 }
 
-// Autograd composes norms and activations of plain calls, in bf16 with copies
+// Autograd composes norms and activations from plain calls, in bf16 with copies
 // in fp32.
 double StepCosts::Composed() const {
   if (explicit_step_) return 1;
@@ -320,7 +320,7 @@ StepCost StepCosts::LayerBackward(const Layer& layer, const BatchShape& shape,
   const double tokens_of_end =
       first_only ? static_cast<double>(shape.rows) : tokens;
   StepCost cost;
-  bool below = false;  // whether anything of the group or below it is trained
+  bool below = false;  // whether the group or anything below it is trained
   for (const int group : {kDown, kUp, kOut, kQkv}) {
     below = layer.wants_input[group];
     for (const Linear& l : layer.groups[group]) {

@@ -12,7 +12,7 @@
 
 namespace mpsd::plan {
 
-// What work asks of a device.
+// The work that a device must do.
 struct StepCost {
   double products = 0;  // floating-point operations of matrix products
   // The same of attention: scores, values and their gradients.
@@ -34,40 +34,40 @@ struct StepCost {
 //
 //  linear      forward 2·T·P; the gradient of its input 2·T·P, wherever
 //              something below it is trained; the gradient of its weight
-//              2·T·P, where the weight is trained
+//              2·T·P, if the weight is trained
 //  adapter     forward 2·T·r·(in + out), backward twice that, less 2·T·r·in
-//              where the input's gradient is not wanted. The explicit step
+//              if the input's gradient is not needed. The explicit step
 //              multiplies all adapters of one input at once: q and k, whose B
 //              is then block-diagonal, count r_q + r_k for each output of both
-//  recompute   the layer's forward again: of the explicit step all linears but
-//              the last one (selective: gate and up alone), of autograd all of
-//              them and their adapters
+//  recompute   the layer's forward again: in the explicit step all linears but
+//              the last one (selective: only gate and up), under autograd all
+//              of them and their adapters
 //  attention   S scores a head: n(n + q)/2 for blocks or tiles of q queries
 //              under causality, n² without. Forward 4·d·S, backward 10·d·S (its
-//              scores are computed again; 8·d·S where dropout keeps them).
-//              Behind an encoder's last attention only the first token goes on
+//              scores are recomputed; 8·d·S if dropout keeps them). After an
+//              encoder's last attention only the first token continues
 //  rotation    by products: 4·T·(heads + kv heads)·d² forward and back, and
 //              half of that again with recompute
-//  head        of a language model 4·N·V·H, 6·N·V·H where it is trained too
-//  evaluation  the forward alone
+//  head        of a language model 4·N·V·H, 6·N·V·H if it is trained too
+//  evaluation  only the forward
 //  optimizer   no products; 44 bytes a trained parameter: value, gradient and
 //              both moments of AdamW, the norm and the clipping
 //
 // Bytes of products are their operands and results once each; other bytes are
-// passes over activations. tests/ops/memory_test.cc holds both against what
+// passes over activations. tests/ops/memory_test.cc compares both with what
 // steps ask of the fake MPS: operations to 3 %, bytes roughly.
 class StepCosts {
  public:
-  // `model` has what the data decide (num_labels).
+  // `model` includes what the data determine (num_labels).
   StepCosts(const spec::TrainSpec& spec, const spec::ModelConfig& model,
             const backend::Traits& traits);
 
-  // One micro-batch, forward and back. `label_share`: labels among its tokens,
-  // padding included. Images have `shape`.length 1.
+  // One micro-batch, forward and backward. `label_share`: labels per token,
+  // including padding. Images have `shape`.length 1.
   StepCost Train(const BatchShape& shape, double label_share) const;
   // One micro-batch of an evaluation.
   StepCost Evaluate(const BatchShape& shape, double label_share) const;
-  // Once a step.
+  // Once per step.
   StepCost Optimizer() const;
 
  private:
@@ -77,11 +77,11 @@ class StepCosts {
     double in = 0, out = 0;
     double rank = 0;       // of its adapter; 0: none
     bool trained = false;  // its weight
-    bool value = false;    // v, which the explicit step keeps apart from q, k
+    bool value = false;    // v, which the explicit step separates from q, k
   };
   struct Layer {
     std::vector<Linear> groups[kGroups];
-    // Whether the gradient of the group's input is wanted.
+    // Whether the gradient of the group's input is needed.
     bool wants_input[kGroups] = {};
     bool any_backward = false;  // anything in it or below it is trained
   };
@@ -101,7 +101,7 @@ class StepCosts {
   StepCost AttentionForward(const BatchShape& shape, bool first_only) const;
   StepCost AttentionBackward(const BatchShape& shape, bool first_only) const;
   StepCost Rotation(double tokens) const;
-  // `first_only`: behind the attention only each row's first token goes on.
+  // `first_only`: after the attention only each row's first token continues.
   StepCost LayerForward(const Layer& layer, const BatchShape& shape,
                         bool first_only) const;
   StepCost LayerAgain(const Layer& layer, const BatchShape& shape,

@@ -8,7 +8,7 @@
 namespace mpsd::plan {
 namespace {
 
-// Labels among all tokens of an epoch's micro-batches.
+// Labels per token of an epoch's micro-batches, padding included.
 double LabelShare(const Epoch& epoch, double share) {
   return share * (1 - epoch.padding_share());
 }
@@ -47,7 +47,7 @@ StepTimes::StepTimes(const Job& job, const Rates* rates, const Facts& facts)
   cost_ += costs.Optimizer();
   const double mean = AmountOf(job.spec, job.epoch) / steps;
   if (facts.probe && facts.probe->step_seconds > 0) {
-    // The probe took the longest rows: its step is no mean one.
+    // The probe used the longest rows: its step is not a mean one.
     const spec::TrainingSpec& t = job.spec.training;
     Epoch longest;
     longest.steps = 1;

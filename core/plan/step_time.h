@@ -14,38 +14,39 @@
 
 namespace mpsd::plan {
 
-// Where a time comes from, as PlanSource of proto/mpsd/v1/plan.proto.
+// The source of a time, as PlanSource of proto/mpsd/v1/plan.proto.
 enum class TimeSource { kNotTold, kRoofline, kHistory, kProbe };
 
-// "PLAN_SOURCE_ROOFLINE" …, as the API's JSON spells it.
+// "PLAN_SOURCE_ROOFLINE" …, as in the API's JSON.
 const char* NameOf(TimeSource source);
 
-// Tells how long the job's steps take, and steps of jobs that differ from it.
+// Estimates the step times of the job and of jobs that differ from it.
 class StepTimes {
  public:
-  // What a mean step of the job is like.
+  // Properties of a mean step of the job.
   struct Job {
     const spec::TrainSpec& spec;  // with its micro-batch
     const spec::ModelConfig& model;
     const backend::Traits& traits;
     const Epoch& epoch;
-    int64_t longest_row;  // tokens, padding included
-    // Labels among the tokens that are no padding, 0 to 1.
+    int64_t longest_row;  // tokens, with padding
+    // Labels per token without padding, 0 to 1.
     double label_share;
   };
 
-  // A probe is believed before the history, and that before the roofline.
-  // `rates`: the device's; null: not told. `job` and `rates` must outlive it.
+  // A probe takes precedence over the history, and the history over the
+  // roofline. `rates`: the device's; null: unknown. `job` and `rates` must
+  // outlive this object.
   StepTimes(const Job& job, const Rates* rates, const Facts& facts);
 
   TimeSource source() const { return source_; }
-  // A mean step of the job, of its epoch.
+  // The mean step of the job's epoch.
   const StepCost& cost() const { return cost_; }
-  // By the roofline alone, whatever source() is.
+  // By the roofline alone, independent of source().
   std::optional<double> roofline_seconds() const;
   // Seconds of a whole epoch of `spec`, which may differ from the job in its
-  // micro-batch, recomputation, lengths and sampling; nullopt where no time is
-  // told.
+  // micro-batch, recomputation, lengths and sampling; nullopt if no time is
+  // known.
   std::optional<double> Seconds(const spec::TrainSpec& spec,
                                 const Epoch& epoch) const;
   // Seconds of a pass over `epoch` without gradients.
@@ -53,7 +54,7 @@ class StepTimes {
 
  private:
   // What the times are proportional to: seconds of the roofline, or operations
-  // where no rates are told.
+  // if no rates are known.
   double Amount(const StepCost& cost, bool half) const;
   double AmountOf(const spec::TrainSpec& spec, const Epoch& epoch) const;
 
@@ -61,7 +62,7 @@ class StepTimes {
   const Rates* const rates_;
   StepCost cost_;
   TimeSource source_ = TimeSource::kNotTold;
-  double factor_ = 1;  // seconds for one unit of Amount
+  double factor_ = 1;  // seconds per unit of Amount
 };
 
 }  // namespace mpsd::plan

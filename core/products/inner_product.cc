@@ -10,7 +10,7 @@ namespace mpsd::products {
 namespace {
 
 // Below this many rows oneDNN gains nothing. Heads have few rows, and a
-// gradient summed over few rows shows most of another order of adding.
+// gradient summed over few rows is most sensitive to the order of summation.
 constexpr int64_t kFewRows = 64;
 
 // An operator that torch registers for its compiler.

@@ -4,9 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
-// Products with a backward of their own, since autograd's is wrong on MPS: its
-// fp32 GEMMs with transposed views on the left are wrong (pytorch#193487), and
-// its kernels have left targets unwritten that are not contiguous.
+// Products with their own backward, since autograd's is wrong on MPS: its fp32
+// GEMMs with transposed views on the left are wrong (pytorch#193487), and its
+// kernels have left non-contiguous targets unwritten.
 namespace mpsd::products {
 
 // a b and a bᵀ; a [.., m, k], with the same leading sizes in both operands. The

@@ -13,7 +13,7 @@
 namespace mpsd::products {
 namespace {
 
-// How many outputs a piece has; absent: all outputs at a time.
+// The number of outputs per piece; absent: all outputs at a time.
 std::optional<int64_t> PieceOf(const at::Tensor& x, const at::Tensor& weight) {
   const std::optional<int64_t> most = device::TraitsOf(x.device()).max_sum;
   return most && weight.size(0) > *most ? most : std::nullopt;

@@ -8,8 +8,8 @@
 
 namespace mpsd::products {
 
-// at::linear that is right for vocabularies too: its gradient by x sums over
-// the outputs, so that a layer with more outputs than the device can sum
+// at::linear that is also right for vocabularies: its gradient by x sums over
+// the outputs, so a layer with more outputs than the device can sum
 // (device::Traits::max_sum) is computed in pieces. `bias` may be undefined.
 at::Tensor WideLinear(const at::Tensor& x, const at::Tensor& weight,
                       const at::Tensor& bias = {});

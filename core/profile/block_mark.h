@@ -11,13 +11,13 @@
 
 namespace mpsd::profile {
 
-// Names the work of the calling thread, from its construction to its end, for
-// the profiler: a block of the step, which blocks within it interrupt. A mark
-// is no operator: who counts ATen calls does not see it. Where nobody listens
-// it costs a look at a thread-local, some nanoseconds.
+// Names the work of the calling thread, while it exists, for the profiler: a
+// block of the step, which nested blocks interrupt. A mark is not an operator:
+// counters of ATen calls do not see it. Without a profiler it costs a
+// thread-local read, some nanoseconds.
 //
 // Names start with "mpsd::". They end with " backward" or " again" (recomputed)
-// where the work is not the forward's, or the whole step's (capture.h).
+// unless the work belongs to the forward or the whole step (capture.h).
 class BlockMark {
  public:
   // `name` is a literal that starts with "mpsd::".
@@ -26,7 +26,7 @@ class BlockMark {
     if (!function_.isActive()) return;
     function_.before(std::string_view(name), Sequence());
   }
-  // As above, of "mpsd::layer <index>" and then `suffix`.
+  // Likewise for "mpsd::layer <index>" followed by `suffix`.
   BlockMark(int64_t layer, const char* suffix)
       : function_(at::RecordScope::USER_SCOPE) {
     if (!function_.isActive()) return;
@@ -37,8 +37,8 @@ class BlockMark {
   BlockMark& operator=(const BlockMark&) = delete;
 
  private:
-  // The number of the next node of autograd: it ties a node to the block that
-  // the node was made in.
+  // The number of autograd's next node: it links a node to the block in which
+  // the node was made.
   static int64_t Sequence() {
     return static_cast<int64_t>(at::sequence_number::peek());
   }

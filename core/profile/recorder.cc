@@ -31,7 +31,7 @@ const ProfilerConfig& Config() {
   return config;
 }
 
-// Kineto leaves out the activities that the machine lacks.
+// Kineto ignores the activities that the machine lacks.
 const std::set<ActivityType>& Activities() {
   static const std::set<ActivityType> activities = {ActivityType::CPU,
                                                     ActivityType::CUDA};
@@ -48,8 +48,8 @@ bool IsRuntime(std::string_view name) {
 
 bool IsMark(std::string_view name) { return name.starts_with(kMarkPrefix); }
 
-// nullopt for what is neither work nor a name of ours: instants, overhead, the
-// device's copies of marks.
+// nullopt for events that are neither work nor one of our marks: instants,
+// overhead, the device's copies of marks.
 std::optional<EventKind> KindOf(const KinetoEvent& event,
                                 const std::string& name) {
   if (event.deviceType() != at::DeviceType::CPU) {
@@ -57,8 +57,8 @@ std::optional<EventKind> KindOf(const KinetoEvent& event,
     return EventKind::kDevice;
   }
   if (IsRuntime(name)) return EventKind::kRuntime;
-  // What autograd's engine does for a node, the node's own work within it. The
-  // latter alone is told as BACKWARD_FUNCTION, and left out.
+  // The work of autograd's engine for a node, including the node's own. The
+  // latter alone is reported as BACKWARD_FUNCTION, and skipped.
   if (name.starts_with("autograd::engine::")) return EventKind::kNode;
   switch (static_cast<at::RecordScope>(event.scope())) {
     case at::RecordScope::FUNCTION:
@@ -108,7 +108,7 @@ Recorder::~Recorder() {
   try {
     torch::autograd::profiler::disableProfiler();
   } catch (const std::exception&) {
-    // Nothing is kept of it.
+    // The events are discarded.
   }
 }
 
@@ -129,7 +129,7 @@ absl::Status Recorder::Save(const std::filesystem::path& path) const {
   if (result_->of_torch == nullptr) {
     return absl::FailedPreconditionError("nothing was recorded");
   }
-  // Kineto frees what it does not own where it cannot open its file.
+  // Kineto frees memory that it does not own if it cannot open its file.
   if (!std::ofstream(path)) return base::ErrnoStatus(errno, path.string());
   result_->of_torch->save(path.string());
   std::error_code error;

@@ -15,14 +15,14 @@ constexpr int64_t kNoLayer = -1;
 constexpr char kLayer[] = "layer";
 constexpr char kFusedUpdate[] = "aten::_fused_adamw_";
 
-// Where work belongs.
+// The step part that work belongs to.
 struct Place {
   std::string block;
   int64_t layer = kNoLayer;
   Phase phase = Phase::kForward;
 };
 
-// What the name of a mark says.
+// The parts of a mark's name.
 struct MarkName {
   std::string block;
   int64_t layer = kNoLayer;
@@ -54,7 +54,7 @@ MarkName Parse(std::string_view name) {
   return mark;
 }
 
-// Calls that end only when the device has done what was queued.
+// Calls that return only when the device has finished the queued work.
 bool Waits(EventKind kind, const std::string& name) {
   switch (kind) {
     case EventKind::kOperator:
@@ -74,7 +74,7 @@ struct Open {
   int64_t calls_ns = 0;      // of operators within it, directly or in blocks
   int64_t blocks_ns = 0;     // of blocks within it
   int64_t operators_ns = 0;  // of operators within this block and no other
-  bool in_operator = false;  // an operator is around it
+  bool in_operator = false;  // it is nested in an operator
 };
 
 // A call that has ended, and may have queued work of the device.
@@ -119,11 +119,11 @@ class Walk {
     while (!open_.empty() && open_.back().end_ns <= event.start_ns) End();
     const bool step =
         event.kind == EventKind::kMark && Parsed(event).block == Tally::kStep;
-    if (open_.empty() && !step) return;  // outside of any step
+    if (open_.empty() && !step) return;  // outside any step
     Open opened{&event, event.end_ns, {}};
     if (!open_.empty()) {
       const Open& around = open_.back();
-      // Clocks of two threads may differ by a little.
+      // Clocks of two threads may differ slightly.
       opened.end_ns = std::min(opened.end_ns, around.end_ns);
       opened.place = around.place;
       opened.in_operator =
@@ -138,7 +138,7 @@ class Walk {
     return marks_[event.name];
   }
 
-  // Sets the place of `event`, which starts as that of what is around it.
+  // Sets the place of `event`, which starts as that of the enclosing event.
   void Locate(const Event& event, Place& place) {
     switch (event.kind) {
       case EventKind::kMark: {
@@ -166,7 +166,7 @@ class Walk {
     }
   }
 
-  // The next node of autograd is made at `place`, unless a later call is.
+  // The next node of autograd is made at `place`, until a later call.
   void Made(const Event& event, const Place& place) {
     if (event.sequence >= 0) made_[event.sequence] = place;
   }
@@ -232,10 +232,10 @@ class Walk {
     }
     if (open_.empty()) return;
     open_.back().calls_ns += ns;
-    // The block has the part of the operator that no block within it has.
+    // The block gets the part of the operator that no nested block has.
     for (auto around = open_.rbegin(); around != open_.rend(); ++around) {
       if (around->event->kind == EventKind::kOperator) {
-        // The outer operator hands on what it lost to blocks.
+        // The outer operator passes on what it lost to blocks.
         around->blocks_ns += ended.blocks_ns;
         return;
       }
@@ -281,10 +281,9 @@ class Walk {
     if (ended.place.block == Tally::kReadBack) return;
     for (const Open& around : open_) {
       const std::string& outer = NameOf(*around.event);
-      // A call of the runtime within a call of ATen that waits is the same
-      // wait.
+      // A runtime call within an ATen call that waits is the same wait.
       if (Waits(around.event->kind, outer)) return;
-      // The CPU's kernel of AdamW reads the step's number beside it.
+      // The CPU's kernel of AdamW also reads the step's number.
       if (outer == kFusedUpdate) return;
     }
     WaitCost& cost = tally_.waits[name];

@@ -66,8 +66,8 @@ bool EndsAsJson(std::string_view text) {
   return last != std::string_view::npos && text[last] == '}';
 }
 
-// The end of the trace, behind its events, without the path at which Kineto
-// wrote it: a trace is shared, and the path is one of this machine.
+// The end of the trace, after its events, without the path to which Kineto
+// wrote it: a trace is shared, and the path is local to this machine.
 struct Ending {
   size_t begin;  // bytes of the trace before it
   std::string text;
@@ -93,7 +93,7 @@ absl::StatusOr<int64_t> Pack(const fs::path& json, const fs::path& gzip,
                      " are kept: profile fewer steps, or a smaller batch"));
   }
   if (!EndsAsJson(text)) {
-    return absl::InternalError("the trace is not whole: is the disk full?");
+    return absl::InternalError("the trace is incomplete: is the disk full?");
   }
   auto file = base::AtomicFile::Create(gzip);
   if (!file.ok()) return file.status();

@@ -10,15 +10,14 @@
 
 namespace mpsd::profile {
 
-// The largest trace that is kept, bytes of JSON: browsers give up beyond.
+// The largest trace that is kept, bytes of JSON: browsers fail beyond this.
 inline constexpr int64_t kTraceBytes = int64_t{256} << 20;
 
-// Compresses the trace at `json` into `gzip`, which appears whole or not at
-// all, and removes `json` in any case. The path that Kineto writes behind the
-// events ("traceName") is left out. Returns the bytes of `gzip`.
-// ResourceExhausted for a trace of more than `limit` bytes, Internal for one
-// that does not end as JSON does (the disk was full when torch wrote it), and
-// what the disk says.
+// Compresses the trace at `json` into `gzip`, which appears complete or not at
+// all, and always removes `json`. Drops the path that Kineto writes after the
+// events ("traceName"). Returns the bytes of `gzip`. ResourceExhausted for a
+// trace over `limit` bytes, Internal for one that does not end as JSON does
+// (the disk was full when torch wrote it), else errors of the file system.
 absl::StatusOr<int64_t> PackTrace(const std::filesystem::path& json,
                                   const std::filesystem::path& gzip,
                                   int64_t limit = kTraceBytes);

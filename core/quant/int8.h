@@ -10,10 +10,10 @@
 
 namespace mpsd::quant {
 
-// Eight bits a value and a scale a row:
+// Eight bits per value and a scale per row:
 //   value = code · absmax[row] / 127
 // The codes equal those of bitsandbytes' Linear8bitLt; activations, which
-// LLM.int8() quantises too, stay in the dtype that the job computes in.
+// LLM.int8() quantises too, stay in the job's compute dtype.
 struct Int8Parts {
   at::Tensor codes;   // int8 [rows, columns]
   at::Tensor absmax;  // fp32 [rows]

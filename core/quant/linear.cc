@@ -35,7 +35,7 @@ class Function : public torch::autograd::Function<Function> {
     const auto capsule = ctx->saved_data["layer"].toCapsule();
     const Layer& layer = static_cast<const Layer&>(*capsule);
     const at::Tensor& dy = gradients[0];
-    // dx = dy W, with W made again; the frozen weight has no gradient.
+    // dx = dy W, with W decoded again; the frozen weight has no gradient.
     return {at::matmul(dy, layer.weight->Dense(dy.scalar_type())),
             at::Tensor()};
   }

@@ -10,8 +10,8 @@
 
 namespace mpsd::quant {
 
-// y = x Wᵀ + b in x's dtype, with a gradient for x alone. Nothing dense is kept
-// between forward and backward: the backward makes W from its codes again.
+// y = x Wᵀ + b in x's dtype, with a gradient for x only. Nothing dense is kept
+// between forward and backward: the backward decodes W again.
 //   x [.., columns]; bias [rows] in x's dtype, or undefined
 at::Tensor LinearForward(const at::Tensor& x,
                          const std::shared_ptr<const QuantizedWeight>& weight,

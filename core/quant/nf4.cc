@@ -14,12 +14,12 @@ namespace mpsd::quant {
 namespace {
 
 constexpr int64_t kNestedBlock = 256;
-// Values quantised at a time, which bounds the memory needed beside the weight.
+// Values quantised at a time, which bounds the additional memory.
 constexpr int64_t kChunk = 1 << 22;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// `flat` with zeros behind it up to a multiple of `size`.
+// `flat` padded with zeros to a multiple of `size`.
 at::Tensor PadTo(const at::Tensor& flat, int64_t size) {
   const int64_t missing = CeilDivide(flat.numel(), size) * size - flat.numel();
   return missing == 0 ? flat : at::constant_pad_nd(flat, {0, missing}, 0);
@@ -27,7 +27,7 @@ at::Tensor PadTo(const at::Tensor& flat, int64_t size) {
 
 // The indices of the values of `map` (ascending) nearest to `values`.
 at::Tensor Nearest(const at::Tensor& values, const at::Tensor& map) {
-  // The nearest value changes in the middle between two neighbours of the map.
+  // The nearest value changes at the midpoint of two neighbours in the map.
   const int64_t n = map.numel();
   const at::Tensor bounds =
       (map.narrow(0, 0, n - 1) + map.narrow(0, 1, n - 1)) / 2;
@@ -35,8 +35,8 @@ at::Tensor Nearest(const at::Tensor& values, const at::Tensor& map) {
 }
 
 struct Blocks {
-  at::Tensor codes;   // uint8, one a value
-  at::Tensor absmax;  // fp32, one a block
+  at::Tensor codes;   // uint8, one per value
+  at::Tensor absmax;  // fp32, one per block
 };
 
 // values: fp32, flat, whole blocks.
@@ -70,7 +70,7 @@ void QuantizeAbsmax(Nf4Parts& parts) {
   parts.nested_absmax = nested.absmax;
 }
 
-// The two values that each byte of codes stands for, fp32 [256, 2].
+// The two values encoded in each byte of codes, fp32 [256, 2].
 at::Tensor PairTable() {
   const at::Tensor values = Nf4Values();
   return at::stack({values.repeat_interleave(16), values.repeat({16})}, 1)
@@ -122,8 +122,8 @@ class Nf4Weight : public QuantizedWeight {
  private:
   bool nested() const { return parts_.nested_absmax.defined(); }
 
-  // The values of `count` blocks from block `at` on, flat, in the dtype of the
-  // weight before it was quantised.
+  // The values of `count` blocks from block `at` on, flat, in the weight's
+  // dtype before quantisation.
   at::Tensor Values(const at::Tensor& absmax, int64_t at, int64_t count) const {
     base::CheckAtMost(at + count, absmax.numel(), "blocks and their scales");
     const int64_t bytes = parts_.block / 2;

@@ -14,17 +14,16 @@ namespace mpsd::quant {
 // A 4-bit NormalFloat (Dettmers et al. 2023, QLoRA, appendix E): the weight's
 // values in row-major order, in blocks that share a scale:
 //   value = kNf4[code] · absmax[block]
-// The codes stand two a byte, the first in the upper half, as bitsandbytes
-// packs them. Where absmax is itself quantised ("double quantisation"):
+// Two codes share a byte, the first in the upper half, as bitsandbytes packs
+// them. If absmax is itself quantised ("double quantisation"):
 //   absmax[b] = map[code[b]] · scale[b / 256] + offset
 struct Nf4Parts {
   int64_t rows = 0, columns = 0;
   int64_t block = 64;
-  // The dtype of the weight before it was quantised; dense values are rounded
-  // to it.
+  // The weight's dtype before quantisation; dense values are rounded to it.
   at::ScalarType dtype = at::kFloat;
   at::Tensor codes;   // uint8 [blocks · block / 2]
-  at::Tensor absmax;  // fp32 [blocks]; uint8 where nested
+  at::Tensor absmax;  // fp32 [blocks]; uint8 if nested
   // Defined only for a nested absmax:
   at::Tensor nested_map;     // fp32 [256]
   at::Tensor nested_absmax;  // fp32 [ceil(blocks / nested_block)]
@@ -33,12 +32,12 @@ struct Nf4Parts {
 };
 
 // Quantises `weight` [rows, columns] (fp32, bf16 or fp16, on the CPU, so that
-// every device gets the same codes), as bitsandbytes' quantize_4bit with
+// all devices get the same codes), as bitsandbytes' quantize_4bit with
 // quant_type "nf4" does.
 Nf4Parts QuantizeNf4(const at::Tensor& weight, bool double_quantization,
                      int64_t block = 64);
 
-// The weight on `device`. Its dense form takes a table look-up of pairs, a
+// The weight on `device`. Decoding takes a table look-up of pairs, a
 // multiplication and a cast, for which every backend has kernels.
 std::shared_ptr<const QuantizedWeight> MakeNf4(const Nf4Parts& parts,
                                                at::Device device);

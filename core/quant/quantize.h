@@ -14,10 +14,10 @@ enum class Format { kNf4, kInt8 };
 
 struct Options {
   Format format = Format::kNf4;
-  bool double_quantization = false;  // NF4's scales in eight bits too
+  bool double_quantization = false;  // also stores NF4's scales in eight bits
 };
 
-// `weight` [rows, columns], on the CPU, in few bits on `device`.
+// `weight` [rows, columns], on the CPU, quantised on `device`.
 std::shared_ptr<const QuantizedWeight> Quantize(const at::Tensor& weight,
                                                 const Options& options,
                                                 at::Device device);

@@ -12,7 +12,7 @@
 
 namespace mpsd::quant {
 
-// The frozen weight [rows, columns] of a linear layer in few bits. Immutable;
+// The frozen, quantised weight [rows, columns] of a linear layer. Immutable;
 // shared by all layers and threads that compute with it.
 class QuantizedWeight {
  public:
@@ -23,11 +23,11 @@ class QuantizedWeight {
   int64_t rows() const { return rows_; }        // out_features
   int64_t columns() const { return columns_; }  // in_features
 
-  // The weight as a matrix [rows, columns] of its own in `dtype`, on the device
-  // of the codes. Every call makes a new one; the object keeps none.
+  // The weight as a new dense matrix [rows, columns] in `dtype`, on the device
+  // of the codes. The object keeps no reference to it.
   virtual at::Tensor Dense(at::ScalarType dtype) const = 0;
 
-  // Bytes that the object holds on its device while it lives.
+  // Bytes that the object occupies on its device.
   virtual int64_t bytes() const = 0;
   virtual at::Device device() const = 0;
 
@@ -35,8 +35,8 @@ class QuantizedWeight {
   QuantizedWeight(int64_t rows, int64_t columns)
       : rows_(rows), columns_(columns) {}
 
-  // How many rows of `values` values each Dense should make at a time: as many
-  // as fit into a cache, or all.
+  // How many rows of `values` values each Dense should decode at a time: as
+  // many as fit into a cache, or all.
   int64_t RowsAtOnce(int64_t values) const {
     constexpr int64_t kCached = 1 << 19;
     if (!device::TraitsOf(device()).cached_pieces) {

@@ -16,13 +16,13 @@
 // quantised. In four bits "NAME" (uint8 codes) is accompanied by
 //   NAME.absmax, NAME.quant_map, NAME.quant_state.bitsandbytes__nf4 (JSON) and,
 //   with double quantisation, NAME.nested_absmax, NAME.nested_quant_map
-// and in eight bits (int8 codes) by SCB in the place of "weight".
+// and in eight bits (int8 codes) by SCB in place of "weight".
 namespace mpsd::quant {
 
 // `name` ends in ".weight".
 bool IsStored(const tensorfile::Weights& weights, const std::string& name);
 
-// InvalidArgument where parts are missing or do not fit [rows, columns];
+// InvalidArgument if parts are missing or do not fit [rows, columns];
 // Unimplemented for another type than nf4 ("fp4").
 absl::StatusOr<std::shared_ptr<const QuantizedWeight>> LoadStored(
     const tensorfile::Weights& weights, const std::string& name, int64_t rows,

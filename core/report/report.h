@@ -12,25 +12,25 @@
 #include <vector>
 
 // A run's reports: the trainer fills these structs, the worker sends them, the
-// daemon stores and serves them. Each struct is followed by its field list,
-// `Fields`, which is the only one: every frame (a line between worker and
-// daemon, a line of metrics.jsonl, an event of the database, a message of the
-// API, a Prometheus gauge) walks it with a visitor `v(name, member)`. A field
-// that is added to a struct and its list reaches every frame; the contract test
-// `report` names the few that a frame leaves out. Names are never reused, and
-// their order is that of the members on the line.
+// daemon stores and serves them. Each struct is followed by its only field
+// list, `Fields`: every frame (a line between worker and daemon, a line of
+// metrics.jsonl, an event in the database, an API message, a Prometheus gauge)
+// walks it with a visitor `v(name, member)`. A field added to a struct and its
+// list reaches every frame; the contract test `report` names the few that a
+// frame omits. Names are never reused, and their order is that of the members
+// on the line.
 namespace mpsd::report {
 
-// Name and value of each metric, in the order to show them
-// (core/metrics/metrics.h). JSON has an object whose members keep this order.
+// Name and value of each metric, in display order (core/metrics/metrics.h). In
+// JSON, an object whose members keep this order.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// Name → occurrences in this job so far, restarts included. Left out of JSON
-// where the map is empty.
+// Name → occurrences in this job so far, across restarts. Omitted from JSON if
+// empty.
 using Counts = std::map<std::string, int64_t>;
 
-// The name that JSON has for a value of an enum. An array of such names is the
-// enum's only list of values.
+// The JSON name of an enum value. An array of these is the enum's only list of
+// values.
 template <typename E>
 struct EnumName {
   E value;
@@ -43,7 +43,7 @@ constexpr std::array<E, N> ValuesOf(const EnumName<E> (&names)[N]) {
   };
   return listed(std::make_index_sequence<N>());
 }
-// "unknown" for a value that the list lacks.
+// "unknown" for a value that is not in the list.
 template <typename E, size_t N>
 constexpr const char* NameIn(const EnumName<E> (&names)[N], E value) {
   for (const EnumName<E>& known : names) {
@@ -51,8 +51,8 @@ constexpr const char* NameIn(const EnumName<E> (&names)[N], E value) {
   }
   return "unknown";
 }
-// The value with this number, as a database row or a message has it; nullopt
-// where the list lacks the number.
+// The value with this number, as stored in a database row or a message; nullopt
+// if the list has no such number.
 template <typename E, size_t N>
 constexpr std::optional<E> Numbered(const EnumName<E> (&names)[N],
                                     int64_t number) {
@@ -62,13 +62,13 @@ constexpr std::optional<E> Numbered(const EnumName<E> (&names)[N],
   return std::nullopt;
 }
 
-// Device memory, bytes; absent where the device has no such counter.
+// Device memory, bytes; absent if the device has no such counter.
 struct MemoryCounters {
   std::optional<int64_t> current_allocated_bytes;
   std::optional<int64_t> driver_allocated_bytes;
   std::optional<int64_t> recommended_max_bytes;
-  std::optional<int64_t> footprint_bytes;  // the worker process'
-  // The most that live tensors took since the worker started.
+  std::optional<int64_t> footprint_bytes;  // of the worker process
+  // The maximum of allocated_bytes since the worker started.
   std::optional<int64_t> peak_allocated_bytes;
 };
 template <typename V>
@@ -92,14 +92,14 @@ struct Progress {
   int64_t label_tokens = 0;  // counted in the loss, of this step
   double seconds = 0;        // wall time of this step
   std::optional<int64_t> padded_tokens;  // padding included, of this step
-  // The part of `seconds` until the step's batches were ready.
+  // The part of `seconds` spent waiting for the step's batches.
   std::optional<double> data_wait_seconds;
   std::string device;  // "cpu", "cuda", "mps"
   MemoryCounters memory;
   // Operators that MPS lacks and that ran on the CPU, "aten::…".
   Counts cpu_fallback_ops;
-  // Share of time, 0 to 1, that the device was busy when the step ended, for
-  // any process; absent where the device does not report it.
+  // Share of time, 0 to 1, that the device was busy (with any process) when the
+  // step ended; absent if the device does not report it.
   std::optional<double> device_utilization_ratio;
 };
 template <typename V>
@@ -123,12 +123,12 @@ void Fields(V& v, auto& m, const Progress*) {
 
 struct Evaluated {
   int64_t step = 0;      // 0: before training
-  double eval_loss = 0;  // mean over the eval set: nats a label token, or what
-                         // the task's loss is for a row
-  int64_t label_tokens = 0;  // rows, where the labels are of rows
+  double eval_loss = 0;  // mean over the eval set: nats per label token, or the
+                         // task's loss per row
+  int64_t label_tokens = 0;  // rows, if labels are per row
   double seconds = 0;
-  Metrics metrics;  // the task's; may be empty
-  // Whether this is the best evaluation so far after a step, by
+  Metrics metrics;  // of the task; may be empty
+  // Whether this is the best evaluation after a step so far, by
   // training.metric_for_best_model. Only the trainer decides this.
   bool best = false;
 };
@@ -147,7 +147,7 @@ struct Checkpointed {
   std::string path;  // the checkpoint folder, absolute
   int64_t bytes = 0;
   double seconds = 0;
-  // Checkpoint folders that were removed since the last report: dropped for
+  // Checkpoint folders removed since the last report: dropped for
   // save_total_limit, or set aside as damaged.
   std::vector<std::string> removed_paths = {};
 };
@@ -160,7 +160,7 @@ void Fields(V& v, auto& m, const Checkpointed*) {
   v("removed_paths", m.removed_paths);
 }
 
-// The numbers are stored in the database and never reused.
+// Stored in the database; numbers are never reused.
 enum class OutputKind {
   kAdapter = 1,  // a PEFT folder
   kModel = 2,    // a folder that Transformers loads
@@ -181,10 +181,10 @@ struct Outcome {
   std::optional<double> eval_loss_before;  // absent without an eval set
   std::optional<double> eval_loss_after;
   double seconds = 0;
-  // The metrics of the model at output_path on the eval set; may be empty.
+  // Metrics of the model at output_path on the eval set; may be empty.
   Metrics metrics;
   // JSON of the eval set's confusion matrix, {"labels": [name…], "matrix":
-  // [[count…]…]} with a row a true label and a column a predicted one; empty
+  // [[count…]…]}: a row per true label and a column per predicted label; empty
   // without a matrix.
   std::string confusion_matrix;
 };
@@ -202,7 +202,7 @@ void Fields(V& v, auto& m, const Outcome*) {
 }
 
 enum class FailureKind {
-  kRejected,  // the user's input; never retried
+  kRejected,  // invalid user input; never retried
   kOutOfMemory,
   kNonFinite,  // loss or gradients
   kInternal,
@@ -218,7 +218,7 @@ struct Failure {
   FailureKind kind = FailureKind::kInternal;
   std::string message;
   // The errno that caused the failure (core/base/machine_fault.h says which are
-  // the machine's fault); absent where no errno did.
+  // the machine's fault); absent if none did.
   std::optional<int64_t> error = std::nullopt;
 };
 template <typename V>
@@ -229,17 +229,17 @@ void Fields(V& v, auto& m, const Failure*) {
 }
 
 enum class StopReason {
-  kPreempt,  // checkpoint, say Stopped, exit 0
-  kCancel,   // say Stopped and exit 0, a checkpoint is not needed
+  kPreempt,  // save a checkpoint, report Stopped, exit 0
+  kCancel,   // report Stopped and exit 0; no checkpoint needed
 };
 inline constexpr EnumName<StopReason> kStopReasons[] = {
     {StopReason::kPreempt, "preempt"}, {StopReason::kCancel, "cancel"}};
 constexpr const auto& NamesOf(StopReason) { return kStopReasons; }
 
-// A run that ended because it was asked to.
+// A run that ended on request.
 struct Stopped {
   StopReason reason = StopReason::kPreempt;
-  int64_t step = 0;  // the last checkpoint's, 0 without one
+  int64_t step = 0;  // of the last checkpoint, 0 without one
 };
 template <typename V>
 void Fields(V& v, auto& m, const Stopped*) {

@@ -102,7 +102,7 @@ void JsonReader::operator()(const char* name, std::string& value) {
   value = field->get<std::string>();
 }
 
-// JsonWriter leaves false out, so that an absent flag is no error.
+// JsonWriter omits false, so an absent flag is not an error.
 void JsonReader::operator()(const char* name, bool& value) {
   const Json* field = FindOptional(name);
   if (field == nullptr) return;

@@ -13,16 +13,16 @@
 #include "core/report/report.h"
 #include "nlohmann/json.hpp"
 
-// The one JSON codec of reports: two visitors of a field list. A frame that has
-// members of other types, or that writes a member differently, derives from
+// The only JSON codec of reports: two visitors of a field list. A frame that
+// has members of other types, or that writes a member differently, derives from
 // these visitors.
 namespace mpsd::report {
 
 // An object that keeps its members' order.
 using Json = nlohmann::ordered_json;
 
-// A double that is not finite is null; an absent value, an empty list of counts
-// and a flag that is false are left out.
+// Writes a non-finite double as null; omits absent values, empty lists of
+// counts and false flags.
 class JsonWriter {
  public:
   // Adds members to the object `out`, which must outlive the writer.
@@ -48,8 +48,7 @@ class JsonWriter {
       if (entry.value == value) (*this)(name, std::string(entry.name));
     }
   }
-  // Leaves the member out where the list or text is empty, where the value is
-  // its enum's first, or where the number is 0.
+  // Omits an empty list or text, an enum's first value, and the number 0.
   void Optional(const char* name, const std::vector<std::string>& value);
   void Optional(const char* name, const std::string& value) {
     if (!value.empty()) (*this)(name, value);
@@ -67,14 +66,14 @@ class JsonWriter {
   Json& out_;
 };
 
-// Fills members until the first error, which status() keeps: InvalidArgument
-// that names the place and the member. Members of the JSON that the field list
-// lacks are ignored.
+// Fills members until the first error, which status() keeps: InvalidArgument,
+// naming the place and the member. JSON members that are not in the field list
+// are ignored.
 class JsonReader {
  public:
   enum class Missing { kError, kDefault };
 
-  // `where`: what `in`, an object that must outlive it, is called in errors.
+  // `where` names `in` in errors; `in` must outlive this object.
   JsonReader(const Json& in, std::string where, Missing missing)
       : in_(in), where_(std::move(where)), missing_(missing) {}
 
@@ -108,7 +107,7 @@ class JsonReader {
     }
     IllTyped(name, "one of " + known + ", not '" + text.substr(0, 80) + "'");
   }
-  // An absent member is no error and leaves `value` as it is.
+  // An absent member is not an error and leaves `value` unchanged.
   template <typename T>
   void Optional(const char* name, T& value) {
     if (FindOptional(name) != nullptr) (*this)(name, value);
@@ -130,7 +129,7 @@ class JsonReader {
   absl::Status status_;
 };
 
-// A line without newline; a byte that is no UTF-8 becomes U+FFFD.
+// A line without newline; invalid UTF-8 bytes become U+FFFD.
 std::string Dump(const Json& object);
 
 }  // namespace mpsd::report

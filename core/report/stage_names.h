@@ -2,9 +2,9 @@
 #ifndef MPSD_CORE_REPORT_STAGE_NAMES_H_
 #define MPSD_CORE_REPORT_STAGE_NAMES_H_
 
-// The stages of a run that mpsd knows by name, to tell what a worker spends its
-// time on. The worker announces each where it begins; every other stage is a
-// text for people, and prepares the run.
+// The stages of a run that mpsd knows by name, to show what a worker spends its
+// time on. The worker reports each stage when it begins; any other stage is a
+// human-readable text and counts as preparation.
 namespace mpsd::report {
 
 inline constexpr char kStageTraining[] = "training";

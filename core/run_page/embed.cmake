@@ -2,7 +2,7 @@
 # Writes the page's sources as C++ strings:
 #   cmake -DPAGE_DIR=core/run_page/page -DUPLOT_DIR=…/uplot -DSCRIPTS=a.js,b.js
 #         -DOUTPUT=run_page_sources.inc -P embed.cmake
-# The scripts become one, in the order of SCRIPTS, behind uPlot and its licence.
+# The scripts become one, in the order of SCRIPTS, after uPlot and its licence.
 
 file(READ ${UPLOT_DIR}/LICENSE licence)
 file(READ ${UPLOT_DIR}/dist/uPlot.iife.min.js uplot_script)

@@ -11,8 +11,8 @@
 namespace mpsd::run_page {
 namespace {
 
-// Each point's distance from the first: what the run went through, which is
-// longer than its steps where it did some again.
+// Each point's distance from the first along the run, which is longer than its
+// steps if it repeated some.
 std::vector<double> Distances(const std::vector<CurvesPoint>& points) {
   std::vector<double> distances(points.size(), 0);
   for (size_t i = 1; i < points.size(); ++i) {
@@ -35,18 +35,18 @@ std::set<size_t> Returns(const std::vector<CurvesPoint>& points, size_t most) {
   return sides;
 }
 
-// Adds the points of [begin, end) that stand for them all.
+// Adds the points that represent [begin, end).
 void KeepOfStretch(const std::vector<CurvesPoint>& points, size_t begin,
                    size_t end, std::set<size_t>& kept) {
   kept.insert({begin, end - 1});
-  bool told = false;  // of a value that is not finite
+  bool nonfinite_kept = false;  // a non-finite value was seen
   for (size_t curve = 0; curve < points[begin].values.size(); ++curve) {
     const auto value = [&](size_t i) { return points[i].values[curve]; };
     size_t least = end, greatest = end;
     for (size_t i = begin; i < end; ++i) {
       if (!std::isfinite(value(i))) {
-        if (!told) kept.insert(i);
-        told = true;
+        if (!nonfinite_kept) kept.insert(i);
+        nonfinite_kept = true;
         continue;
       }
       if (least == end || value(i) < value(least)) least = i;
@@ -67,7 +67,7 @@ std::vector<size_t> KeptPoints(const std::vector<CurvesPoint>& points,
     return all;
   }
   std::set<size_t> kept = Returns(points, most / 8);
-  // First, last, not finite, and each curve's least and greatest.
+  // First, last, non-finite, and each curve's least and greatest.
   const size_t of_stretch = 3 + 2 * points[0].values.size();
   const size_t stretches =
       std::max<size_t>(1, (most - kept.size()) / of_stretch);

@@ -8,19 +8,19 @@
 
 namespace mpsd::run_page {
 
-// A step of a run with a value for each curve.
+// A step of a run with a value per curve.
 struct CurvesPoint {
   int64_t step = 0;
-  std::vector<double> values;  // as many in each point; may be NaN or infinite
+  std::vector<double> values;  // one per curve; may be NaN or infinite
 };
 
-// The indices of the points, `most` at most, in whose place all can be drawn;
-// `points` are in the order in which the run made them. Of each of equal
-// stretches of the run the first and the last point are kept, for each curve
-// the one with the least and the one with the greatest value, and the first
-// that has a value which is not finite. Where a run went back to an earlier
-// step, the points before and after that are kept, too, for the latest
-// `most` / 8 times. All are kept where `most` suffices. `most` is at least 64.
+// Selects at most `most` points that represent all of them when drawn, and
+// returns their indices; `points` are in the order in which the run made them.
+// Keeps from each of equal stretches of the run the first and the last point,
+// for each curve the points with the least and the greatest value, and the
+// first with a non-finite value. If a run went back to an earlier step, also
+// keeps the points before and after that, for the latest `most` / 8 times.
+// Keeps all points if `most` suffices. `most` must be at least 64.
 std::vector<size_t> KeptPoints(const std::vector<CurvesPoint>& points,
                                size_t most);
 

@@ -15,8 +15,7 @@ std::string Dumped(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Texts that are JSON already are joined rather than parsed: there may be
-// megabytes of them.
+// JSON texts are joined rather than parsed: there may be megabytes of them.
 std::string RunText(const RunData& run) {
   const Json left_out = {{"steps", run.left_out.steps},
                          {"evaluations", run.left_out.evaluations},

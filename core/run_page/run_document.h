@@ -9,11 +9,11 @@
 
 namespace mpsd::run_page {
 
-// How much of what the daemon has is not in a document.
+// How much of the daemon's data a document omits.
 struct LeftOut {
   int64_t steps = 0;        // Progress events
   int64_t evaluations = 0;  // Evaluated events
-  int64_t events = 0;       // others, the oldest
+  int64_t events = 0;       // others, oldest first
   int64_t log_bytes = 0;    // before the log's tail
 };
 
@@ -23,7 +23,7 @@ struct RunData {
   std::vector<std::string> events;  // v1.JobEvent likewise, oldest first
   std::string log;                  // the end of the log, any bytes
   // Small text files of the run by name, any bytes: "run.json",
-  // "confusion_matrix.json"; of "predictions.jsonl" the first lines.
+  // "confusion_matrix.json"; the first lines of "predictions.jsonl".
   std::map<std::string, std::string> files;
   LeftOut left_out;
 };
@@ -32,7 +32,7 @@ struct RunData {
 //   {"runs": [{"job": {…}, "events": [{…}…], "log": "…", "files": {…},
 //              "left_out": {"steps": 0, "evaluations": 0, "events": 0,
 //                           "log_bytes": 0}}…]}
-// Bytes of the log and of the files that are no UTF-8 become U+FFFD.
+// Invalid UTF-8 bytes of the log and of the files become U+FFFD.
 std::string RunDocument(const std::vector<RunData>& runs);
 
 }  // namespace mpsd::run_page

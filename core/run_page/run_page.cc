@@ -20,22 +20,22 @@ namespace {
 constexpr std::string_view kMark =
     "<meta name=\"generator\" content=\"mpsd run page\">";
 
-// "'sha256-…'": allows the one script or style that has this text.
+// "'sha256-…'": allows the one script or style with this text.
 std::string Hash(std::string_view text) {
   return absl::StrCat(
       "'sha256-",
       absl::Base64Escape(absl::HexStringToBytes(base::Sha256Hex(text))), "'");
 }
 
-// JSON has a '<' within strings alone, where \u003c is the same: neither
+// In JSON '<' occurs only in strings, where \u003c is the same: neither
 // "</script" nor "<!--" is left.
 std::string WithinScript(std::string_view json) {
   return absl::StrReplaceAll(absl::string_view(json.data(), json.size()),
                              {{"<", "\\u003c"}});
 }
 
-// Puts the values in the places of their names in `text`. Each name stands
-// there once, in this order; what a value holds is not looked at.
+// Replaces the names in `text` by the values. Each name occurs once, in this
+// order; the values are not searched.
 std::string Filled(
     std::string_view text,
     const std::vector<std::pair<std::string_view, std::string>>& values) {

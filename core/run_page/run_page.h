@@ -7,19 +7,19 @@
 
 namespace mpsd::run_page {
 
-// A page of HTML that shows the runs of `document`, JSON text as RunDocument()
-// makes it. The page holds all that it needs: a browser that opens it asks no
-// network, and its Content-Security-Policy forbids every request and every
-// script and style beside its own. Text that is no JSON makes a page that says
-// so; no text can leave the element in which it is embedded.
+// An HTML page that shows the runs of `document`, JSON text made by
+// RunDocument(). The page is self-contained: a browser makes no network request
+// for it, and its Content-Security-Policy forbids all requests and all scripts
+// and styles except its own. For text that is not JSON the page says so; no
+// text can escape the element in which it is embedded.
 std::string RunPage(std::string_view document);
 
-// The policy in the page, for a server that sends it as a header, too.
+// The policy in the page, for a server that also sends it as a header.
 std::string ContentSecurityPolicy();
 
 // Whether `head`, the first bytes of a file, are those of a RunPage().
 bool BeginsLikeRunPage(std::string_view head);
-// As many bytes are enough for BeginsLikeRunPage().
+// The number of bytes that BeginsLikeRunPage() needs.
 inline constexpr size_t kHeadBytes = 256;
 
 }  // namespace mpsd::run_page

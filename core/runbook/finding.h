@@ -9,13 +9,13 @@
 
 namespace mpsd::runbook {
 
-// How severe a finding is, as in proto/mpsd/v1/finding.proto.
+// The severity of a finding, as in proto/mpsd/v1/finding.proto.
 enum class Verdict { kNotTold = 0, kPass = 1, kWarn = 2, kFail = 3 };
 
-// "VERDICT_PASS" …, as the API's JSON spells it.
+// "VERDICT_PASS" …, as in the API's JSON.
 const char* NameOf(Verdict verdict);
 
-// One thing that was looked at; see Finding in proto/mpsd/v1/finding.proto.
+// The result of one check; see Finding in proto/mpsd/v1/finding.proto.
 struct Finding {
   std::string name;
   Verdict verdict = Verdict::kNotTold;
@@ -26,13 +26,13 @@ struct Finding {
   std::string unit = {};
 };
 
-// The message's JSON, fields spelt as the .proto spells them.
+// The message's JSON, with the .proto's field names.
 nlohmann::json ToJson(const Finding& finding);
 
-// kNotTold where nothing was told at all.
+// kNotTold if all findings are.
 Verdict Worst(const std::vector<Finding>& findings);
 
-// The most severe first; otherwise in the order they have.
+// The most severe first; otherwise the order is kept.
 void SortBySeverity(std::vector<Finding>& findings);
 
 }  // namespace mpsd::runbook

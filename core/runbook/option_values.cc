@@ -19,7 +19,7 @@ bool IsUnset(const Json& options, const char* field) {
   return found == options.end() || *found == 0;
 }
 
-// `more`: what is allowed beside the numbers from `min` to `max`.
+// `more`: what is allowed in addition to the numbers from `min` to `max`.
 absl::StatusOr<double> Number(const Json& options, const char* field,
                               double min, double max, bool whole,
                               const char* more) {

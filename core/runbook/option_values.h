@@ -13,10 +13,10 @@
 namespace mpsd::runbook {
 
 // Fields of a study's options, which are a message as JSON: a field without
-// presence is left out where it is 0. Errors are InvalidArgument: "<field>:
-// must be <what is allowed>, is <what was given>".
+// presence is omitted if it is 0. Errors are InvalidArgument: "<field>: must be
+// <what is allowed>, is <what was given>".
 
-// The field's value, or `unset` where it is 0 or left out.
+// The field's value, or `unset` if it is 0 or omitted.
 absl::StatusOr<int64_t> IntOption(const nlohmann::json& options,
                                   const char* field, int64_t unset, int64_t min,
                                   int64_t max);
@@ -24,8 +24,8 @@ absl::StatusOr<double> NumberOption(const nlohmann::json& options,
                                     const char* field, double unset, double min,
                                     double max);
 
-// A field with presence, for which 0 is a value like others: its value, or
-// nullopt where it is left out.
+// The value of a field with presence, where 0 is an ordinary value; nullopt if
+// the field is omitted.
 absl::StatusOr<std::optional<int64_t>> IntIfThere(const nlohmann::json& options,
                                                   const char* field,
                                                   int64_t min, int64_t max);

@@ -18,7 +18,7 @@ class Reader {
  public:
   explicit Reader(const Json& options) : options_(options) {}
 
-  // A field whose 0 stands for what `value` is already.
+  // A field for which 0 means the default that `value` already has.
   void Take(const char* field, int64_t max, int64_t& value) {
     if (!status_.ok()) return;
     Keep(IntOption(options_, field, value, 1, max), value);

@@ -12,16 +12,16 @@
 #include "absl/status/statusor.h"
 #include "core/backend/traits.h"
 
-// What studies may be asked for: the messages <Kind>Options of proto/mpsd/v1,
-// read from their JSON, with their defaults and bounds. mpsd holds what is
-// submitted to them, and the worker reads its options with them, so that no job
-// is queued for options that its worker refuses. Errors are InvalidArgument and
-// begin with the field.
+// The options of studies: the messages <Kind>Options of proto/mpsd/v1, parsed
+// from their JSON, with their defaults and bounds. mpsd validates submissions
+// with these functions and the worker parses its options with them, so that no
+// job is queued with options that its worker rejects. Errors are
+// InvalidArgument and begin with the field.
 namespace mpsd::runbook {
 
-inline constexpr int64_t kMostStudySteps = 1000;  // measured, or before those
+inline constexpr int64_t kMostStudySteps = 1000;  // measured or warm-up steps
 inline constexpr int64_t kMostStudyBatch = 65536;
-inline constexpr double kMostStudyBytes = 1e15;  // as a limit of memory
+inline constexpr double kMostStudyBytes = 1e15;  // for a memory limit
 inline constexpr int64_t kMostSmokeRows = 1'000'000;
 
 struct ProbeOptions {
@@ -53,12 +53,12 @@ absl::StatusOr<ProfileOptions> ProfileOptionsFromJson(
     const nlohmann::json& json);
 
 struct SmokeOptions {
-  int64_t rows = 0;  // 0: those of four steps
+  int64_t rows = 0;  // 0: as many as four steps
 };
 absl::StatusOr<SmokeOptions> SmokeOptionsFromJson(const nlohmann::json& json);
 
-// Reads options, thresholds included, as the study does that has this name in
-// the message Study: "probe" … InvalidArgument for another name too.
+// Parses the options, including thresholds, of the study with this name in the
+// message Study: "probe" … InvalidArgument also for another name.
 absl::Status CheckStudyOptions(std::string_view study,
                                const nlohmann::json& options);
 

@@ -32,7 +32,7 @@ absl::Status Unknown(const std::string& name) {
                     })));
 }
 
-// What a threshold may be set to, for people.
+// A threshold's bounds, human-readable.
 std::string Allowed(const Threshold& threshold) {
   const char* const number = threshold.whole ? "whole number" : "finite number";
   if (threshold.most == Threshold().most) {
@@ -43,7 +43,7 @@ std::string Allowed(const Threshold& threshold) {
 }
 
 bool IsAllowed(const Threshold& threshold, double value) {
-  // False for what is no number.
+  // False for NaN.
   return value >= threshold.least && value <= threshold.most &&
          (!threshold.whole || value == std::floor(value));
 }

@@ -12,13 +12,13 @@
 
 namespace mpsd::runbook {
 
-// A figure that a finding is compared with, and who says so.
+// A figure that a finding is compared with, and its source.
 struct Threshold {
-  const char* name;  // as people set it: "compare.speedup"
+  const char* name;  // as users set it: "compare.speedup"
   double value;
   const char* unit;  // "ratio", "bytes", "s", "steps" …
   const char* source;
-  // What it may be set to, finite numbers alone; `whole`: without a fraction.
+  // Its bounds, finite numbers; `whole`: without a fraction.
   double least = 0;
   double most = std::numeric_limits<double>::max();
   bool whole = false;
@@ -27,7 +27,7 @@ struct Threshold {
 // The table of thresholds, in order of their names. Ratios are 0 to 1 unless
 // the source says otherwise. "runbook" is the field's own runbook for MPS
 // ("Three quotable thresholds for design reviews", "Reading torch.profiler");
-// "mpsd" a choice of ours, with its reason.
+// "mpsd" is our choice, with its reason.
 inline constexpr Threshold kThresholds[] = {
     {"compare.gpu_utilization", 0.18, "ratio",
      "runbook: below it, with too small a gain, the data plane is at fault"},
@@ -35,12 +35,12 @@ inline constexpr Threshold kThresholds[] = {
      "mpsd: the self-test's tolerance of a whole network in bf16"},
     {"compare.gradient_fp32", 2e-4, "ratio",
      "mpsd: the self-test's tolerance of a whole network; gradients of SmolLM2 "
-     "lie 2e-5 from those in double precision"},
+     "are 2e-5 from those in double precision"},
     {"compare.loss_bf16", 0.5, "ratio",
-     "mpsd: losses in bf16 lie 15 % from those in fp32 on average, PEFT's too, "
-     "0.35 at most in SmolLM2's first steps: gradient and metric decide"},
+     "mpsd: losses in bf16 are 15 % from those in fp32 on average, PEFT's too, "
+     "at most 0.35 in SmolLM2's first steps: gradient and metric decide"},
     {"compare.loss_fp32", 5e-4, "ratio",
-     "mpsd: 200 losses lie within 2.3e-4 of PEFT's on one device; devices sum "
+     "mpsd: 200 losses are within 2.3e-4 of PEFT's on one device; devices sum "
      "in other orders"},
     {"compare.metric_bf16", 0.02, "ratio",
      "runbook: a tolerance on the validation metric; the figure is mpsd's"},
@@ -49,11 +49,10 @@ inline constexpr Threshold kThresholds[] = {
     {"compare.speedup", 0.22, "ratio",
      "runbook: the part by which a step has to be shorter than the CPU's"},
     {"doctor.certificate", 14, "days",
-     "mpsd: the daemon's log warns so long before its certificate ends"},
-    {"doctor.clock_skew", 2, "s",
-     "mpsd: logs of two machines are read side by side"},
+     "mpsd: the daemon's log warns this long before its certificate expires"},
+    {"doctor.clock_skew", 2, "s", "mpsd: for comparing logs of two machines"},
     {"doctor.descriptors", 4096, "descriptors",
-     "mpsd: what a worker counts on (core/worker/cell.h)"},
+     "mpsd: a worker's limit (core/worker/cell.h)"},
     {"doctor.disk_free", 20e9, "bytes",
      "mpsd: the checkpoints and the result of one 7B LoRA job, and its data"},
     {"doctor.disk_speed", 100e6, "bytes/s",
@@ -61,36 +60,36 @@ inline constexpr Threshold kThresholds[] = {
     {"doctor.gpu_busy", 0.1, "ratio",
      "mpsd: a display takes less; a tenth of a step's time is lost"},
     {"doctor.process_memory", 0.1, "ratio",
-     "mpsd: of the machine's; a program that holds more is named"},
+     "mpsd: of the machine's; programs with more are named"},
     {"doctor.processes", 1024, "processes",
      "mpsd: torch, its OpenMP and mpsd start some hundred threads"},
     {"doctor.round_trip", 0.25, "s",
      "mpsd: above it, uploads of many small files take minutes"},
     {"doctor.selftest_age", 30, "days",
-     "mpsd: a driver's fault that came since is unknown"},
+     "mpsd: a newer fault of the driver would be missed"},
     {"doctor.swap", 0.1, "ratio",
      "mpsd: of the machine's memory; steps wait for the disk"},
     {"doctor.wired_limit", 0.9, "ratio",
      "mpsd: of the machine's memory; the system needs the rest itself"},
     {"plan.cut_rows", 0.05, "ratio",
-     "mpsd: more rows cut than one in twenty are no stragglers"},
+     "mpsd: more cut rows than one in twenty are not outliers"},
     {"plan.disk", 1, "ratio",
      "mpsd: of the free space, from which mpsd's own reserve is taken off"},
     {"plan.dropped_rows", 0.05, "ratio",
      "mpsd: more rows without labels than one in twenty are a mistake"},
     {"plan.memory", 0.9, "ratio",
-     "mpsd: of what the device may hold; silent failures begin above it"},
+     "mpsd: of the device's memory limit; silent failures begin above it"},
     {"plan.padding", 0.3, "ratio",
-     "mpsd: padding of a third costs a half more time; packing has 2 %"},
+     "mpsd: padding of a third costs half as much time again; packing has 2 %"},
     {"probe.estimate_error", 0.1, "ratio",
-     "mpsd: the estimate is held to measured peaks within a tenth"},
+     "mpsd: the estimate is tested to be within a tenth of measured peaks"},
     {"probe.memory_share", 0.9, "ratio",
-     "mpsd: of what the device recommends; the rest is memory nobody counts"},
+     "mpsd: of what the device recommends; the rest is uncounted memory"},
     {"profile.blocking_copies", 0, "calls a step",
      "mpsd: a step reads back once, at its end; each further wait empties the "
      "device's queue"},
     {"profile.data_share", 0.2, "ratio",
-     "mpsd: a fifth of a step is worth mending before the model"},
+     "mpsd: a fifth of a step is worth fixing before the model"},
     {"profile.fallback_operators", 0, "operators",
      "runbook: hotspots that stay on fallback are named"},
     {"profile.steps", 50, "steps", "runbook: a narrow slice after warm-up", 1,
@@ -109,20 +108,20 @@ inline constexpr Threshold kThresholds[] = {
     {"sweep.knee", 0.05, "ratio",
      "mpsd: a gain of less than a twentieth is within short runs' noise"},
     {"sweep.memory_share", 0.9, "ratio",
-     "mpsd: of what the device recommends; the rest is memory nobody counts"},
+     "mpsd: of what the device recommends; the rest is uncounted memory"},
 };
 
-// The thresholds of one request: the table's, but for those it sets.
+// The thresholds of one request: the table's, with the request's changes.
 class Thresholds {
  public:
   Thresholds() = default;
   // InvalidArgument for more than limits::kThresholds, for a name that the
-  // table lacks, and for a value that the threshold may not have.
+  // table lacks, and for a value out of the threshold's bounds.
   static absl::StatusOr<Thresholds> FromMap(
       const std::map<std::string, double>& values);
   static absl::StatusOr<Thresholds> FromJson(const nlohmann::json& values);
 
-  // `name` is one of kThresholds, or the program ends.
+  // Aborts unless `name` is one of kThresholds.
   double Get(std::string_view name) const;
 
  private:

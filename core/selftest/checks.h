@@ -21,18 +21,18 @@ struct Sizes {
   bool operator==(const Sizes&) const = default;
 };
 
-// One comparison of a computation that training uses with the CPU in fp32.
+// Compares one computation that training uses with the CPU in fp32.
 struct Check {
   std::string kernel;  // "linear, gradients"
   std::string shape;   // "576 × 256 → 640, bfloat16"
   double tolerance = 0;
-  // Returns the error as the check defines it; a relative one where numbers are
+  // Returns the error as the check defines it; relative if numbers are
   // compared. torch's exceptions pass through.
   std::function<double(device::Device&)> error;
 };
 
 // GEMMs, plain and batched, forward and backward, in fp32 and bf16, at `sizes`
-// and at the edges that MPS computed wrongly.
+// and at the edge cases that MPS computed wrongly.
 std::vector<Check> MatrixChecks(const Sizes& sizes);
 // Norms, rotary embedding, activations, embeddings, softmax.
 std::vector<Check> LayerChecks(const Sizes& sizes);

@@ -40,7 +40,7 @@ double RelativeError(const at::Tensor& actual, const at::Tensor& expected) {
   const at::Tensor e = expected.detach().cpu().to(at::kDouble).contiguous();
   const double scale = std::max(e.abs().max().item<double>(), 1e-30);
   const double error = (a - e).abs().max().item<double>() / scale;
-  return error == error ? error : kInfinite;  // NaN is no small error
+  return error == error ? error : kInfinite;  // NaN is not a small error
 }
 
 double ErrorOf(const Function& function, const Function& reference,
@@ -65,8 +65,8 @@ Function WithGradients(Function function) {
     }
     Tensors results = function(leaves);
     const at::Tensor& first = results.front();
-    // The gradient comes from a weighted sum: under a plain one, numbers in
-    // each other's places would go unnoticed.
+    // The gradient comes from a weighted sum: under a plain one, swapped
+    // numbers would go unnoticed.
     const at::Tensor weights = at::arange(first.numel(), at::kFloat)
                                    .cos()
                                    .view(first.sizes())

@@ -16,7 +16,7 @@ using Function = std::function<Tensors(const Tensors&)>;
 
 // The greatest difference between two tensors, divided by the greatest
 // magnitude in `expected`; infinite if the shapes differ or a number is finite
-// on one side alone.
+// on only one side.
 double RelativeError(const at::Tensor& actual, const at::Tensor& expected);
 
 // The worst RelativeError of the results of `function` on `device`, with its
@@ -29,7 +29,7 @@ double ErrorOf(const Function& function, const Function& reference,
 // results[0][i] over its elements, by every floating input.
 Function WithGradients(Function function);
 
-// Normally distributed numbers on the CPU that depend on `seed` alone.
+// Normally distributed numbers on the CPU that depend only on `seed`.
 at::Tensor Normal(at::IntArrayRef shape, uint64_t seed, double deviation = 1);
 // Whole numbers from 0 to limit − 1.
 at::Tensor Integers(at::IntArrayRef shape, int64_t limit, uint64_t seed);

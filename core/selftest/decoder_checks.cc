@@ -22,7 +22,7 @@ namespace {
 enum class Trained {
   kAdapters,          // on all linears
   kAdaptersWithHead,  // on q and on the head
-  kModulesToSave,     // embedding and head are trained beside adapters
+  kModulesToSave,     // embedding and head are trained in addition to adapters
   kAllWeights,
 };
 
@@ -117,7 +117,7 @@ Tensors Train(const Case& c, const Sizes& s, const Place& place,
   const auto trainable = Attach(c, *decoder, place.device);
   decoder->set_options({attention::KernelFor(place.traits), c.recompute});
   std::vector<TextBatch> batches;
-  // Both several rows and one row, since they have different layouts in memory.
+  // Both several rows and one row, since their layouts in memory differ.
   for (const int64_t rows : {NetworkRows(s), int64_t{1}}) {
     batches.push_back(
         MakeTexts(s, rows, config.vocab_size, c.packed, place.device));

@@ -115,7 +115,7 @@ double WholeNumbers(Device& device) {
   return wrong;
 }
 
-// Training asks whether a result is finite before it writes the result.
+// Training checks whether a result is finite before it writes the result.
 double FiniteNumbers(Device& device) {
   const auto finite = [&device](const at::Tensor& host) {
     return at::isfinite(host.to(device.torch_device())).all().item<bool>();
@@ -234,8 +234,8 @@ double AdamW(Device& device) {
 }
 
 // A GPU that drops work leaves old numbers in memory (pytorch#193571). The
-// check queues many large products with a mark after them, and compares the
-// products with the numbers that must come.
+// check queues many large products followed by a mark, and compares the
+// products with the expected numbers.
 double LostWork(Device& device) {
   constexpr int64_t kSide = 384;
   constexpr int kRounds = 24;

@@ -70,9 +70,9 @@ struct AttentionCase {
   }
 };
 
-// q, k and v [rows, heads, length, dim]. All keys share a part, and so do all
-// values, as in real models: what a backward loses of a sum over keys is then
-// large beside the rest of the sum.
+// q, k and v [rows, heads, length, dim]. All keys have a common part, and so do
+// all values, as in real models: an error of a backward in a sum over keys is
+// then large compared with the rest of the sum.
 Tensors AttentionInputs(const AttentionCase& c) {
   return {
       Normal({c.rows, c.shape.heads, c.length, c.shape.dim}, 81),
@@ -135,8 +135,8 @@ std::pair<at::Tensor, at::Tensor> DropNothing(const at::Tensor& x) {
   return {kept, mask};
 }
 
-// Checks calls that no other check makes by themselves: an error in one place
-// of a large tensor is small in a network's gradients.
+// Checks calls that no other check makes separately: an error in one place of a
+// large tensor is small in a network's gradients.
 Numeric Calls(const Sizes& s) {
   const int64_t rows = std::min<int64_t>(s.tokens(), 512), width = s.width;
   Numeric n;

@@ -124,7 +124,7 @@ Numeric Reductions(const Sizes& s) {
   return n;
 }
 
-// In bf16 the gradients by the weights are left out: they are sums over all
+// In bf16 the gradients by the weights are omitted: they are sums over all
 // tokens, and backends may add those up in bf16.
 void AddNorm(const Sizes& s, const std::string& name, const Function& norm,
              std::vector<Check>& checks) {

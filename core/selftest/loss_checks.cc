@@ -12,11 +12,11 @@
 namespace mpsd::selftest {
 namespace {
 
-// The head's logits and their cross-entropy by chunks; every fifth place is
-// padding. The gradients are by the hidden states and, of a trained head, by
+// The head's logits and their cross-entropy by chunks; every fifth token is
+// padding. The gradients are by the hidden states and, for a trained head, by
 // its weight.
 Numeric HeadLoss(const Sizes& s, bool trained) {
-  // The reference holds all logits of a chunk on the CPU.
+  // The reference keeps all logits of a chunk on the CPU.
   const int64_t labels = std::min<int64_t>(s.tokens(), 512);
   Numeric n;
   n.kernel = trained ? "trained head and cross-entropy, gradients"

@@ -27,7 +27,7 @@ Numeric Linear(int64_t tokens, int64_t in, int64_t out, bool bias) {
   return n;
 }
 
-// In bf16 the bias is left out: its gradient is a sum over all tokens, and
+// In bf16 the bias is omitted: its gradient is a sum over all tokens, and
 // backends may add that up in bf16.
 void AddWithBias(int64_t tokens, int64_t in, int64_t out,
                  std::vector<Check>& checks) {
@@ -94,7 +94,7 @@ std::vector<Check> MatrixChecks(const Sizes& s) {
   // The two products of an adapter, through its rank.
   AddBoth(Linear(s.tokens(), s.width, 16, false), checks);
   AddBoth(Linear(s.tokens(), 16, s.width, false), checks);
-  // Sizes that are no multiple of a tile.
+  // Sizes that are not a multiple of a tile.
   AddWithBias(61, 127, 33, checks);
   AddBoth(WeightGradient(s.tokens(), s.width, s.inner), checks);
   AddBoth(WeightGradient(37, 65, 17), checks);

@@ -34,8 +34,8 @@ double WorstError(const Tensors& actual, const Tensors& expected,
   const std::map<int64_t, double> largest = LargestOf(expected);
   double worst = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
-    // A gradient that is nothing beside others of its rank consists of
-    // rounding: its error counts by their magnitude.
+    // A gradient that is negligible among others of its rank consists of
+    // rounding: its error is relative to their magnitude.
     double error = RelativeError(actual[i], expected[i]);
     const double most = largest.at(expected[i].dim());
     const double own = std::max(Largest(expected[i]), 1e-30);

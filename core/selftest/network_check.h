@@ -13,29 +13,27 @@
 namespace mpsd::selftest {
 
 // The tolerated error of the gradients and losses of two layers, relative to
-// the largest number of each tensor. In bf16 every activation and every
-// weight's gradient is rounded on the way.
+// the largest number of each tensor. In bf16 all activations and all weight
+// gradients are rounded.
 inline constexpr double kNetworkFloatTolerance = 2e-4;
 inline constexpr double kNetworkBfloat16Tolerance = 0.25;
-// The tolerance in bf16 is multiplied by this for gradients that are sums over
-// all tokens (of biases and norms): devices may add them up in bf16.
+// The bf16 tolerance is multiplied by this for gradients that are sums over all
+// tokens (of biases and norms): devices may add them up in bf16.
 inline constexpr double kSumsInBfloat16 = 2;
-// A gradient below this share of the largest gradient of its rank is zero but
-// for rounding, as that of a key's bias is: its error counts relative to the
-// largest.
+// A gradient below this share of the largest gradient of its rank is zero up to
+// rounding, as that of a key's bias is: its error is relative to the largest.
 inline constexpr double kNothing = 1e-3;
 
-// A network, and a single training step of it.
+// A network and a single training step of it.
 struct NetworkTrial {
   std::string kernel, shape;
   // Trains; returns losses and gradients on the CPU. `reference`: by autograd,
   // as exactly as possible.
   std::function<Tensors(const Place&, bool reference)> train;
-  // How many attempts are made, each with other random numbers; the best
-  // counts.
+  // Number of attempts, each with other random numbers; the best counts.
   int attempts = 1;
-  // False for a network whose gradients jump, as a relu's do if rounding turns
-  // a sign: a comparison in bf16 would mean nothing.
+  // False for a network whose gradients jump, as a relu's do if rounding flips
+  // a sign: a comparison in bf16 would be meaningless.
   bool in_bf16 = true;
 };
 
@@ -43,9 +41,9 @@ struct NetworkTrial {
 // fp32, which both share.
 void AddNetwork(const NetworkTrial& trial, std::vector<Check>& checks);
 
-// A network whose weights are trained in fp32 takes sixteen bytes a weight, on
-// the device and again on the CPU. Models above this width are represented by
-// the default sizes.
+// A network whose weights are trained in fp32 takes sixteen bytes per weight,
+// on the device and again on the CPU. Models above this width are represented
+// by the default sizes.
 inline constexpr int64_t kMaxFullWidth = 1024;
 Sizes WithinWidth(const Sizes& sizes, int64_t width);
 

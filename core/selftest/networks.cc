@@ -29,7 +29,7 @@ T Value(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// Seeds the CPU's generator alone; the device's own stays unchanged.
+// Seeds only the CPU's generator; the device's own stays unchanged.
 void SeedHost() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   std::lock_guard<std::mutex> lock(generator.mutex());

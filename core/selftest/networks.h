@@ -20,7 +20,7 @@
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 
-// Networks of two layers whose numbers depend on their configuration alone, so
+// Networks of two layers whose numbers depend only on their configuration, so
 // that every device gets the same. All numbers are exact in bf16, so that both
 // dtypes have the same too.
 namespace mpsd::selftest {
@@ -35,19 +35,19 @@ struct Place {
 };
 
 // A dropout that drops nothing: its kernels run, and the results equal those
-// without dropout. The exception is one number in 2^25: CUDA drops a draw so
-// near to 1 that a float rounds it up. Networks with this dropout therefore
-// have FewTokens and several attempts.
+// without dropout, except for one number in 2^25: CUDA drops a draw so close to
+// 1 that a float rounds it up. Networks with this dropout therefore have
+// FewTokens and several attempts.
 inline constexpr double kDropsNothing = 1e-9;
 inline constexpr int kDropoutAttempts = 3;
 
 // The features in which decoders differ.
 struct DecoderParts {
-  bool window = false;      // a third of the tokens, in the first layer
+  bool window = false;      // of a third of the tokens, in the first layer
   bool head_norms = false;  // norms of q and k
   bool biases = false;
   bool tied = false;
-  int64_t class_labels = 0;  // how many, of a classifier
+  int64_t class_labels = 0;  // their number, for a classifier
 };
 
 // Vocabularies are cut to 4096 tokens; LossChecks covers wide ones.
@@ -66,8 +66,8 @@ std::unique_ptr<model::Classifier> DrawClassifier(
 void Quantize(model::Decoder& decoder, const quant::Options& options,
               at::Device device);
 
-// Hangs adapters whose B is not zero onto all linears or the named ones, and
-// trains `modules_to_save` beside them. The network must outlive the result.
+// Attaches adapters whose B is not zero to all linears or the named ones, and
+// also trains `modules_to_save`. The network must outlive the result.
 std::unique_ptr<optim::Trainable> HangAdapters(
     model::Network& network, const std::vector<std::string>& targets,
     const std::vector<std::string>& modules_to_save, double dropout,
@@ -92,8 +92,8 @@ struct ClassBatch {
 ClassBatch MakeClassBatch(const Sizes& sizes, const spec::ModelConfig& config,
                           bool padded, at::Device device);
 
-// How many rows a micro-batch has at `sizes`, and how many tokens a row: few
-// enough for the CPU to compute the same in seconds.
+// Rows of a micro-batch at `sizes`, and tokens of a row: few enough for the CPU
+// to compute the same in seconds.
 int64_t NetworkRows(const Sizes& sizes);
 int64_t NetworkLength(const Sizes& sizes);
 // Sizes at which a network draws so few numbers that none is likely to be 1.

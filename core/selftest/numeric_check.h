@@ -12,9 +12,9 @@
 
 namespace mpsd::selftest {
 
-// The tolerated error, relative to the largest number of a result. fp32 leaves
-// room for sums in another order; bf16 for its own rounding (2⁻⁹), which
-// gradients summed in bf16 add up.
+// The tolerated error, relative to the largest number of a result. fp32 allows
+// for another order of summation; bf16 for its own rounding (2⁻⁹), which adds
+// up in gradients summed in bf16.
 inline constexpr double kFloatTolerance = 1e-4;
 inline constexpr double kBfloat16Tolerance = 3e-2;
 

@@ -30,7 +30,7 @@ bool Serves(Family family, Task task) {
 }
 
 // Beyond max_position_embeddings "dynamic" has other frequencies for each
-// length of a batch, which mpsd does not compute.
+// length of a batch, which mpsd does not support.
 absl::Status CheckLength(const TrainSpec& spec, const ModelConfig& config) {
   const int64_t limit = config.max_position_embeddings;
   if (!config.dynamic_rope || spec.task != Task::kCausalLm ||

@@ -16,21 +16,21 @@ namespace mpsd::spec {
 enum class ProblemType {
   kSingleLabel,  // "single_label_classification": cross-entropy
   kRegression,   // "regression": mean squared error, one output
-  kMultiLabel,   // "multi_label_classification": binary cross-entropy a label
+  kMultiLabel,   // "multi_label_classification": binary cross-entropy per label
 };
 
 // The job's `classification` section: the meaning of the labels.
 struct ClassificationSpec {
-  // Absent: the type that the data's task_name has, else the labels decide:
-  // numbers with a fraction are a regression, lists are several labels a row.
+  // Absent: the type of the data's task_name, else the labels decide:
+  // fractional numbers mean regression, lists mean several labels per row.
   std::optional<ProblemType> problem_type;
-  // Names in the order of their ids. Empty: the config's names where they cover
+  // Names in the order of their ids. Empty: the config's names if they cover
   // every label of the data; else the data's labels, sorted (run_glue.py).
   std::vector<std::string> label_names;
-  // A weight for each label in the loss, as CrossEntropyLoss(weight=…) and
+  // A weight per label in the loss, as CrossEntropyLoss(weight=…) and
   // BCEWithLogitsLoss(pos_weight=…); empty: all 1.
   std::vector<double> class_weights;
-  // A head of another size in the model's file counts as absent, as with
+  // A head of another size in the model's file is ignored, as with
   // from_pretrained(ignore_mismatched_sizes=True).
   bool ignore_mismatched_sizes = false;
   bool operator==(const ClassificationSpec&) const = default;
@@ -43,11 +43,11 @@ struct GlueTask {
   // Column names in the files' header line.
   std::string_view sentence1, sentence2;  // sentence2 "": single sentences
   std::string_view label;
-  // Columns counted from 0 where the files have no header (CoLA: id, label,
-  // mark, sentence); -1: they have one.
+  // Column numbers from 0 if the files have no header (CoLA: id, label, mark,
+  // sentence); -1 if they have one.
   int sentence1_index, label_index;
   ProblemType problem_type;
-  // Names by id, for files that hold names instead of numbers.
+  // Names by id, for files that contain names instead of numbers.
   std::vector<std::string_view> label_names;
   std::string_view metric_for_best_model;  // the main metric
 };

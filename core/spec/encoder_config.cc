@@ -165,7 +165,7 @@ class Reader {
     value = sides[0].integer;
   }
 
-  // Refuses options that mpsd would otherwise ignore and that change the
+  // Rejects options that mpsd would otherwise ignore and that change the
   // network.
   absl::Status CheckOptions() {
     const std::string& act = c_.encoder.hidden_act;
@@ -217,7 +217,7 @@ void ReadLabelNames(FieldReader& fields, const JsonNode& id2label,
                     HeadConfig& head) {
   std::vector<std::string> names(id2label.members.size());
   std::vector<bool> given(names.size());
-  bool usual = true;  // the names that Transformers makes up
+  bool usual = true;  // the names that Transformers generates
   for (const JsonNode& member : id2label.members) {
     size_t id = names.size();
     const char* end = member.name.data() + member.name.size();

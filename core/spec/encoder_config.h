@@ -10,11 +10,11 @@
 #include "core/spec/json_node.h"
 #include "core/spec/model_config.h"
 
-// The parts of model_config.h for encoders of text and vision transformers.
+// The parts of model_config.h for text encoders and vision transformers.
 namespace mpsd::spec {
 
-// The allowed values of a width, a vocabulary, a number of heads or positions,
-// and of the number of blocks.
+// The allowed range of a width, a vocabulary, a number of heads, positions or
+// blocks.
 inline Range SizeRange() { return Range::Between(1, limits::kModelSize); }
 inline Range LayerRange() { return Range::Between(1, limits::kModelLayers); }
 

@@ -8,7 +8,7 @@
 #include "core/spec/model_config.h"
 #include "core/spec/modules.h"
 
-// The parts of modules.h that belong to one family.
+// The parts of modules.h that are specific to one family.
 namespace mpsd::spec {
 
 // BERT, RoBERTa, DistilBERT (transformers 5.23, models/*/modeling_*.py).

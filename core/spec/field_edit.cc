@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The object that has the last part of `field`; null where it is not there, and
+// The object that has the last part of `field`; null if it does not exist and
 // `make` is not set. On error *fault says why.
 Json* ParentOf(Json& root, const std::vector<std::string>& parts, bool make,
                std::string* fault) {
@@ -31,7 +31,7 @@ Json* ParentOf(Json& root, const std::vector<std::string>& parts, bool make,
     if (at->is_null() && make) *at = Json::object();
     if (!at->is_object()) {
       *fault = absl::StrCat("'", base::Quotable(parts[i]),
-                            "' is no object with fields");
+                            "' is not an object with fields");
       return nullptr;
     }
   }
@@ -54,7 +54,7 @@ absl::StatusOr<std::vector<std::string>> PartsOf(const std::string& field) {
 
 absl::Status CheckIsObject(const Json& spec) {
   if (spec.is_object()) return absl::OkStatus();
-  return absl::InvalidArgumentError("the job's spec is no JSON object");
+  return absl::InvalidArgumentError("the job's spec is not a JSON object");
 }
 
 }  // namespace

@@ -8,19 +8,19 @@
 #include "absl/status/status.h"
 
 // Changes fields of a job.json, each named by its path:
-// "training.learning_rate". Whether job.json has such a field is not looked at
-// here: that is ParseTrainSpec's. Errors are InvalidArgument and do not repeat
-// the field.
+// "training.learning_rate". ParseTrainSpec, not these functions, checks whether
+// job.json has such a field. Errors are InvalidArgument and do not repeat the
+// field.
 namespace mpsd::spec {
 
-// The value that people write for a field: JSON, or else a text as it stands.
+// The value of a field as users type it: JSON, or else plain text.
 nlohmann::ordered_json FieldValue(const std::string& text);
 
-// Sets a field, and makes the objects around it that are not there.
+// Sets a field, creating missing objects around it.
 absl::Status SetField(nlohmann::ordered_json& spec, const std::string& field,
                       nlohmann::ordered_json value);
 
-// Takes a field out.
+// Removes a field.
 absl::Status UnsetField(nlohmann::ordered_json& spec, const std::string& field);
 
 }  // namespace mpsd::spec

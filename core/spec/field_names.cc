@@ -110,7 +110,7 @@ const Table& UnsupportedTraining() {
        "write it into \"quantization_config\" at the top level"},
       {"local_rank", "a job has one device"},
       {"logging_dir",
-       "metrics.jsonl and TensorBoard's runs/ lie in the job's folder"},
+       "metrics.jsonl and TensorBoard's runs/ are in the job's folder"},
       {"logging_strategy", "logging_steps says when"},
       {"loss_type", "the loss is the negative log-likelihood"},
       {"lr_scheduler_kwargs", "schedules have Transformers' defaults"},
@@ -126,8 +126,8 @@ const Table& UnsupportedTraining() {
        "the daemon has metrics for Prometheus, and every step is in "
        "metrics.jsonl and TensorBoard's runs/"},
       {"resume_from_checkpoint",
-       "an interrupted job resumes by itself; to start from an adapter, name "
-       "it in \"adapter\" at the top level"},
+       "an interrupted job resumes automatically; to start from an adapter, "
+       "name it in \"adapter\" at the top level"},
       {"save_strategy", "save_steps says when; 0 is the end only"},
       {"train_on_inputs", "see assistant_only_loss and completion_only_loss"},
       {"truncation_mode", "samples are cut at the right (\"keep_start\")"},
@@ -237,7 +237,7 @@ const Table& UnsupportedLora() {
       {"target_parameters", "LoRA goes onto modules, see target_modules"},
       {"task_type", "write \"task\" at the top level"},
       {"trainable_token_indices", "put \"embed_tokens\" into modules_to_save"},
-      {"use_dora", "only plain LoRA and rsLoRA (use_rslora) are there"},
+      {"use_dora", "only plain LoRA and rsLoRA (use_rslora) are supported"},
       {"use_qalora", "adapters are not pooled by groups"},
   };
   return table;

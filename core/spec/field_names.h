@@ -10,13 +10,13 @@
 
 namespace mpsd::spec {
 
-// Insertions, deletions, substitutions and swaps of neighbours that turn `a`
-// into `b` (optimal string alignment).
+// The number of insertions, deletions, substitutions and swaps of neighbours
+// that turn `a` into `b` (optimal string alignment).
 int EditDistance(std::string_view a, std::string_view b);
 
 // The candidate that `name` was most likely meant to be: at most a third of its
-// letters away, upper case and "-" for "_" not counted. Absent when no
-// candidate is near.
+// letters differ, ignoring case and "-" for "_". Absent if no candidate is
+// near.
 std::optional<std::string_view> NearestName(
     std::string_view name, const std::vector<std::string_view>& candidates);
 

@@ -71,7 +71,7 @@ FieldReader FieldReader::Section(std::string_view name) {
   return FieldReader(Take(name), PathOf(name), findings_);
 }
 
-// Marks the field as known, also when it is absent: Finish reports the rest.
+// Marks the field as known, even if absent: Finish reports the rest.
 const JsonNode* FieldReader::Take(std::string_view name) {
   known_.emplace(name);
   return object_ == nullptr ? nullptr : object_->Find(name);
@@ -265,7 +265,7 @@ void FieldReader::Texts(std::string_view name, std::vector<std::string>& value,
     return Expected(
         PathOf(name), *node,
         base::Cat(expected,
-                  node->kind == Kind::kArray ? ", one at least" : ""));
+                  node->kind == Kind::kArray ? ", at least one" : ""));
   }
   if (!AllNonEmptyTexts(*node)) {
     for (size_t i = 0; i < node->items.size(); ++i) {

@@ -17,16 +17,16 @@
 #include "core/spec/pattern_map.h"
 #include "core/spec/train_spec.h"
 
-// The visitors of an object's fields: FieldReader takes them out of JSON,
+// The visitors of an object's fields: FieldReader reads them from JSON,
 // FieldWriter writes them, and the visitor of job_schema.cc describes them. All
-// have the same methods, so that train_spec_fields.h lists each field a single
-// time.
+// have the same methods, so that train_spec_fields.h lists each field only
+// once.
 namespace mpsd::spec {
 
-// The word for every linear layer in target_modules.
+// The target_modules word for all linear layers.
 inline constexpr std::string_view kAllLinear = "all-linear";
 
-// The values that a number may have.
+// The allowed values of a number.
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -50,20 +50,20 @@ struct Range {
 template <typename E>
 using Words = std::vector<std::pair<std::string_view, E>>;
 
-// Every fault goes to `findings`; the value then stays as it was. An absent
-// field leaves its value as it was; so does null for an optional.
+// Every fault is added to `findings` and leaves the value unchanged, as does an
+// absent field or, for an optional, null.
 class FieldReader {
  public:
   // `object` is null for an absent section. `path` is "" at the root.
   FieldReader(const JsonNode* object, std::string path, Findings& findings);
 
-  // The purpose of the next call's field; only the schema uses it.
+  // Documents the next call's field; only the schema uses it.
   FieldReader& About(std::string_view) { return *this; }
 
-  // The section's reader, on which the caller calls Finish() too.
+  // The section's reader; the caller must also call its Finish().
   FieldReader Section(std::string_view name);
 
-  // Accepts a string or null and keeps neither.
+  // Accepts and discards a string or null.
   void Ignored(std::string_view name);
   void Text(std::string_view name, std::string& value,
             std::string_view expected, bool required = false);
@@ -81,7 +81,7 @@ class FieldReader {
   void Word(std::string_view name, E& value, const Words<E>& words);
   void Word(std::string_view name, std::string& value,
             const std::vector<std::string_view>& words);
-  // As Word, for a field that may be absent: null in JSON, nullopt or "" in
+  // Like Word, for a field that may be absent: null in JSON, nullopt or "" in
   // C++.
   template <typename E>
   void OptionalWord(std::string_view name, std::optional<E>& value,
@@ -89,20 +89,20 @@ class FieldReader {
   void OptionalWord(std::string_view name, std::string& value,
                     const std::vector<std::string_view>& words);
   void Numbers(std::string_view name, std::vector<double>& value, Range range);
-  // A string stands for a list of one.
+  // Accepts a string as a list of one.
   void Texts(std::string_view name, std::vector<std::string>& value,
              std::string_view expected, bool required = false);
-  // An integer stands for a list of one, as in PEFT.
+  // Accepts an integer as a list of one, as in PEFT.
   void Integers(std::string_view name,
                 std::optional<std::vector<int64_t>>& value, Range range);
   void Patterns(std::string_view name, PatternMap<int64_t>& value, Range range);
   void Patterns(std::string_view name, PatternMap<double>& value, Range range);
   void Targets(std::string_view name, LoraSpec::Targets& value);
 
-  // Reports the fields that no method asked for.
+  // Reports the fields that no method read.
   void Finish();
 
-  // The line of the field when present, else the object's line.
+  // The line of the field if present, else the object's line.
   int LineOf(std::string_view name) const;
   bool Has(std::string_view name) const;
   void Fault(std::string_view name, std::string_view message);
@@ -127,7 +127,7 @@ class FieldReader {
   std::set<std::string, std::less<>> known_;
 };
 
-// Writes every field, absent optionals as null.
+// Writes every field, with absent optionals as null.
 class FieldWriter {
  public:
   using Json = nlohmann::ordered_json;

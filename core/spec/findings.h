@@ -10,16 +10,16 @@
 
 namespace mpsd::spec {
 
-// The faults of one text, gathered so that a user mends them in one go.
+// The faults of one text, collected so that a user can fix them all at once.
 class Findings {
  public:
-  // `path` may be empty for the text as a whole.
+  // An empty `path` means the text as a whole.
   void Add(int line, std::string_view path, std::string_view message);
 
   bool empty() const { return list_.empty(); }
 
   // OK without findings; else InvalidArgument with one line each, ordered by
-  // line: "<origin>:<line>: <path>: <message>". At most 20 are written out.
+  // line: "<origin>:<line>: <path>: <message>". Lists at most 20.
   absl::Status ToStatus(std::string_view origin) const;
 
  private:

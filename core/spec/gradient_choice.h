@@ -11,17 +11,17 @@ namespace mpsd::spec {
 
 // How a job's gradients are computed.
 struct GradientChoice {
-  // By the backward written out in core/explicit_step; else by autograd.
+  // By the hand-written backward in core/explicit_step; else by autograd.
   bool explicit_step = false;
-  // Why a job gets autograd although its kind could use the explicit step;
-  // empty where its kind cannot, or where the job asks for autograd.
+  // Why a job gets autograd although its kind supports the explicit step; empty
+  // if its kind does not, or if the job asks for autograd.
   std::string reason;
   bool operator==(const GradientChoice&) const = default;
 };
 
-// The one place that decides: the memory estimate, the training and run.json
-// all follow this result. `spec` is as the job states it, or as a run has
-// completed it.
+// The only place that decides: the memory estimate, the training and run.json
+// all follow this result. `spec` is as the job gives it, or as completed by a
+// run.
 GradientChoice ChooseGradients(const TrainSpec& spec,
                                const ModelConfig& config);
 

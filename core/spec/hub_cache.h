@@ -8,7 +8,7 @@
 
 namespace mpsd::spec {
 
-// The Hugging Face cache that this process' environment names, by the rules of
+// The Hugging Face cache from this process's environment, by the rules of
 // FindModelFolder (train_spec.h); the folder need not exist.
 std::string HubCacheFolder();
 
@@ -17,7 +17,7 @@ std::string HubCacheFolder();
 std::string RepositoryName(const std::string& id);
 std::string IdOfRepository(const std::string& folder_name);
 
-// Where mpsd keeps the files of a model that was pushed to it.
+// Where mpsd stores the files of a pushed model.
 std::string PushedFolder(const std::string& models_dir, const std::string& id,
                          const std::string& revision);
 
@@ -25,14 +25,14 @@ std::string PushedFolder(const std::string& models_dir, const std::string& id,
 // snapshot of a Hugging Face cache or a PushedFolder.
 bool Names(const std::string& id, const std::string& folder);
 
-// What job.json may call a model of that cache: "org/name@REVISION", a ref's
-// name or a commit; without the '@' the revision is main.
+// A job.json name of a model in that cache: "org/name@REVISION", a ref's name
+// or a commit; without the '@' the revision is main.
 struct HubName {
   std::string id, revision;
 };
 HubName ParseHubName(const std::string& model);
 
-// The snapshot of a HubName in that cache; NotFound as FindModelFolder's. A
+// The snapshot of a HubName in that cache; NotFound as from FindModelFolder. A
 // local folder of the same name is ignored.
 absl::StatusOr<std::string> FindInHubCache(const std::string& model);
 

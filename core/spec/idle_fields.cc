@@ -13,7 +13,7 @@ constexpr std::string_view kNoEvaluation =
     "there is no evaluation: dataset.eval and dataset.validation_split are "
     "absent";
 constexpr std::string_view kNoBest =
-    "only run.json's best goes by it: load_best_model_at_end and "
+    "only run.json's best uses it: load_best_model_at_end and "
     "early_stopping_patience are absent";
 constexpr std::string_view kNoCrop = "random_resized_crop is false";
 
@@ -95,13 +95,13 @@ std::vector<IdleField> DataFields() {
 
 std::vector<IdleField> StepFields() {
   return {
-      {"training.num_train_epochs", "max_steps goes before it",
+      {"training.num_train_epochs", "max_steps overrides it",
        [](const TrainSpec& s) {
          return s.training.max_steps > 0 &&
                 s.training.num_train_epochs !=
                     DefaultTraining().num_train_epochs;
        }},
-      {"training.warmup_ratio", "warmup_steps goes before it",
+      {"training.warmup_ratio", "warmup_steps overrides it",
        [](const TrainSpec& s) {
          return s.training.warmup_ratio > 0 && s.training.warmup_steps > 0 &&
                 s.training.lr_scheduler_type != "constant";
@@ -131,14 +131,14 @@ std::vector<IdleField> StepFields() {
          return IsSelective(s) && !s.training.gradient_checkpointing;
        }},
       {"training.recompute_granularity",
-       "only language models with LoRA know \"selective\"; whole layers are "
-       "computed again",
+       "only language models with LoRA support \"selective\"; whole layers are "
+       "recomputed",
        [](const TrainSpec& s) {
          return s.training.recompute() == Recompute::kSelective &&
                 !AdaptsLanguageModel(s);
        }},
       {"gradients",
-       "only language models with LoRA have another way than autograd",
+       "only language models with LoRA have an alternative to autograd",
        [](const TrainSpec& s) {
          return s.gradients == Gradients::kAutograd && !AdaptsLanguageModel(s);
        }},
@@ -224,10 +224,10 @@ std::vector<std::string> ModelWarnings(const TrainSpec& spec,
   const int64_t limit =
       config.max_position_embeddings - config.encoder.first_position;
   if (spec.task == Task::kCausalLm && length > limit) {
-    warnings.push_back(base::Cat(
-        "training.max_length is ", length,
-        ", the model's max_position_embeddings ", limit,
-        ": in longer rows it meets positions that it was not made for"));
+    warnings.push_back(
+        base::Cat("training.max_length is ", length,
+                  ", the model's max_position_embeddings ", limit,
+                  ": longer rows use positions that it was not made for"));
   }
   if (spec.task == Task::kSeqCls && length > limit &&
       length != DefaultTraining().max_length) {

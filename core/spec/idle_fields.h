@@ -12,19 +12,19 @@
 namespace mpsd::spec {
 
 // A field of job.json that has no effect unless another field has a certain
-// value. A combination that would run another job than was meant is refused
+// value. A combination that would run another job than intended is rejected
 // (train_spec_rules.h); a field without effect is only reported.
 struct IdleField {
   std::string_view field;  // "training.recompute_granularity"
   std::string_view reason;
-  // Whether `spec` sets the field to another value than its default and the
+  // Whether `spec` sets the field to a value other than its default and the
   // field has no effect.
   bool (*idle)(const TrainSpec& spec);
 };
 
 const std::vector<IdleField>& IdleFields();
 
-// "<field> has no effect: <reason>", for each that is idle in `spec`.
+// "<field> has no effect: <reason>", for each idle field of `spec`.
 std::vector<std::string> IdleWarnings(const TrainSpec& spec);
 
 // Warnings about `spec` with a model of this config: lengths beyond the model's

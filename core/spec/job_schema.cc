@@ -154,7 +154,7 @@ class FieldSchema {
     field["examples"] = Json::array({kAllLinear});
   }
 
-  // Names the required fields, and the sections that have a required field.
+  // Lists the required fields, and the sections that have a required field.
   void Finish() {
     Json required = Json::array();
     for (const auto& [name, field] : object_["properties"].items()) {
@@ -207,7 +207,7 @@ class FieldSchema {
     field["enum"].push_back(nullptr);
   }
 
-  // A string stands for a list of one.
+  // A string is accepted as a list of one.
   static void AddTexts(Json& field) {
     field["type"] = {"string", "array", "null"};
     field["minLength"] = 1;

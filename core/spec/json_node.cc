@@ -15,7 +15,7 @@ namespace mpsd::spec {
 namespace {
 
 using Kind = JsonNode::Kind;
-constexpr size_t kShownFault = 300;  // bytes of the parser's own words
+constexpr size_t kShownFault = 300;  // bytes of the parser's message
 
 // The line that the lexer has reached and the last byte that it has read, which
 // is at most one past the token.

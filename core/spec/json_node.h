@@ -13,8 +13,8 @@
 
 namespace mpsd::spec {
 
-// A JSON value that knows its line. Integers that fit int64 are kInteger, every
-// other number kNumber.
+// A JSON value with its line number. Integers that fit int64 are kInteger, all
+// other numbers kNumber.
 struct JsonNode {
   enum class Kind { kNull, kBool, kInteger, kNumber, kString, kArray, kObject };
 
@@ -23,12 +23,11 @@ struct JsonNode {
   bool boolean = false;
   int64_t integer = 0;
   double number = 0;  // also set for kInteger
-  std::string text;   // kString's
+  std::string text;   // of kString
   std::vector<JsonNode> items;
-  // In the order written, each with its name; a member's line is that of its
-  // name.
+  // In file order, each with its name; a member's line is that of its name.
   std::vector<JsonNode> members;
-  std::string name;  // a member's, else empty
+  std::string name;  // of a member, else empty
 
   // The member of this name, or null.
   const JsonNode* Find(std::string_view name) const;
@@ -36,13 +35,13 @@ struct JsonNode {
 
 // Parses strict JSON (no comments, no duplicate names, at most
 // limits::kJsonDepth levels, limits::kJsonValues values and `max_members` names
-// an object); a UTF-8 byte order mark is skipped. InvalidArgument
-// "<origin>:<line>: not valid JSON: …".
+// per object); skips a UTF-8 byte order mark. InvalidArgument "<origin>:<line>:
+// not valid JSON: …".
 absl::StatusOr<JsonNode> ParseJson(std::string_view json,
                                    std::string_view origin,
                                    size_t max_members = limits::kJsonNames);
 
-// The value in the words of an error: `the string "x"`, `12`, `a list`, `null`.
+// How errors describe the value: `the string "x"`, `12`, `a list`, `null`.
 std::string Describe(const JsonNode& node);
 
 }  // namespace mpsd::spec

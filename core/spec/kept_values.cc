@@ -18,7 +18,7 @@ using backend::Traits;
 
 constexpr double kFloat = 4;  // bytes
 
-// What LoRA matches, and the lowest layer that has any of it.
+// LoRA's matches, and the lowest layer that has one.
 struct Adapters {
   std::vector<TargetMatch> matches;
   int64_t lowest = 0;
@@ -41,21 +41,21 @@ Adapters AdaptersOf(const TrainSpec& spec, const ModelConfig& m) {
   return adapters;
 }
 
-// Bytes of a dropout's mask, a number: where random numbers are drawn in order
-// it is the factors themselves, else a byte.
+// Bytes per number of a dropout mask: if random numbers are drawn in order it
+// is the factors themselves, else a byte.
 double MaskBytes(const Traits& traits, double number) {
   return traits.draws_in_order ? number : 1;
 }
 
-// Whether a linear keeps its input though its weight is frozen. MPS has a
-// kernel of its own for at::linear, which does; elsewhere it is a product,
-// which keeps an input for the weight's gradient alone.
+// Whether a linear keeps its input although its weight is frozen. MPS has its
+// own kernel for at::linear, which does; elsewhere it is a product, which keeps
+// an input only for the weight's gradient.
 bool KeepsFrozenInputs(const Traits& traits) {
   return traits.fused_attention == backend::FusedAttention::kNone;
 }
 
-// An encoder's values of the MLP: what is activated, and the result, which ReLU
-// alone keeps.
+// An encoder's values of the MLP: the activation's input, and its result, which
+// ReLU alone keeps.
 double InnerValues(const ModelConfig& m) {
   const bool relu = m.encoder.hidden_act == "relu";
   return (relu ? 1.0 : 2.0) * static_cast<double>(m.intermediate_size);
@@ -69,12 +69,12 @@ double EncoderLayer(const TrainSpec& spec, const ModelConfig& m,
   double bytes =
       (8.0 * h + InnerValues(m)) * b + kFloat * m.num_attention_heads;
   if (e.hidden_dropout_prob > 0) {
-    // DistilBERT has none behind its attention.
+    // DistilBERT has none after its attention.
     const int masks = m.model_type == "distilbert" ? 1 : 2;
     bytes += masks * h * MaskBytes(traits, b);
   }
   if (e.attention_probs_dropout_prob > 0) {
-    // CUDA's kernels draw the mask anew in the backward.
+    // CUDA's kernels draw the mask again in the backward.
     if (traits.fused_attention != backend::FusedAttention::kByToken) {
       bytes += m.num_attention_heads * TokensPerRow(spec, m) *
                (2 * b + MaskBytes(traits, b));
@@ -85,15 +85,15 @@ double EncoderLayer(const TrainSpec& spec, const ModelConfig& m,
   return bytes;
 }
 
-// The part of it that the last layer does without: behind its attention only
-// the first token goes on.
+// The part of it that the last layer saves: after its attention only the first
+// token continues.
 double EncoderEnd(const TrainSpec& spec, const ModelConfig& m) {
   return (3.0 * m.hidden_size + InnerValues(m)) * BaseBytes(spec);
 }
 
 double ExplicitLayer(const TrainSpec& spec, const ModelConfig& m) {
-  // Each norm's input only, and of the MLP only gate and up: the outputs are
-  // computed again in the backward.
+  // Only each norm's input, and of the MLP only gate and up: the outputs are
+  // recomputed in the backward.
   double values = 2.0 * m.hidden_size + 2.0 * m.q_size() + 2.0 * m.kv_size() +
                   2.0 * m.intermediate_size;
   if (m.qk_norm) values += m.q_size() + m.kv_size();
@@ -124,7 +124,7 @@ double LayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m,
 }
 
 // Per token, of all layers. Autograd runs adapters in fp32: a bf16 input is
-// kept as an fp32 copy for each of them, and so is what dropout leaves of it.
+// kept as an fp32 copy for each of them, and so is dropout's result.
 double AdapterBytesPerToken(const TrainSpec& spec, const ModelConfig& m,
                             const Traits& traits, const Adapters& adapters) {
   const bool drops = spec.lora.lora_dropout.value_or(0) > 0;
@@ -140,7 +140,7 @@ double AdapterBytesPerToken(const TrainSpec& spec, const ModelConfig& m,
 }
 
 // Per token, of all layers: the inputs of frozen linears that are counted with
-// the layers and not kept. In bf16 an adapter keeps a copy of its own.
+// the layers but not kept. In bf16 an adapter keeps its own copy.
 double UnkeptBytesPerToken(const TrainSpec& spec, const ModelConfig& m,
                            const Traits& traits, const Adapters& adapters) {
   if (spec.fine_tune_type != FineTuneType::kLora || UsesExplicitStep(spec, m) ||
@@ -150,8 +150,8 @@ double UnkeptBytesPerToken(const TrainSpec& spec, const ModelConfig& m,
   std::set<std::string_view> adapted;
   for (const TargetMatch& match : adapters.matches) adapted.insert(match.name);
   // Whether a layer's queries, keys and values, the linear of the attention's
-  // output, the MLP's first linears, and its last one keep their input. They
-  // come in this order.
+  // output, the MLP's first linears, and its last one keep their input, in this
+  // order.
   struct Layer {
     int linears = 0;
     bool qkv = false, out = false, up = false, down = false;
@@ -175,7 +175,7 @@ double UnkeptBytesPerToken(const TrainSpec& spec, const ModelConfig& m,
       layer.up = layer.up || keeps;
     }
   }
-  // Fused attention keeps its output itself; probabilities do without it.
+  // Fused attention keeps its output itself; probabilities do not need it.
   const bool fused =
       traits.fused_attention == backend::FusedAttention::kByToken ||
       m.encoder.attention_probs_dropout_prob == 0;

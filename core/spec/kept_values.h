@@ -10,18 +10,18 @@
 // forward keeps for its backward.
 namespace mpsd::spec {
 
-// The bytes of a number of the frozen base and its activations.
+// The bytes per number of the frozen base and its activations.
 double BaseBytes(const TrainSpec& spec);
 
-// The tokens of one row of max_length.
+// The tokens per row of max_length.
 double TokensPerRow(const TrainSpec& spec, const ModelConfig& model);
 
 bool UsesExplicitStep(const TrainSpec& spec, const ModelConfig& model);
 
-// A micro-batch's values between forward and backward, bytes a token.
+// A micro-batch's values between forward and backward, bytes per token.
 struct Kept {
-  double all = 0;    // of all layers at a time
-  double layer = 0;  // of the layer that is computed again, beside them
+  double all = 0;    // of all layers together
+  double layer = 0;  // of the recomputed layer, in addition
 };
 Kept KeptPerToken(const TrainSpec& spec, const ModelConfig& model,
                   const backend::Traits& traits);

@@ -21,19 +21,19 @@ using backend::Traits;
 
 constexpr double kFloat = 4;       // bytes
 constexpr double kAdamCopies = 4;  // parameter, gradient, two moments
-// Label tokens at a time: of autograd (core/model/head_loss.h) and of the
-// explicit step (core/explicit_step/head.cc), which takes fewer of a large
-// vocabulary.
+// Label tokens at a time: under autograd (core/model/head_loss.h) and in the
+// explicit step (core/explicit_step/head.cc), which takes fewer if the
+// vocabulary is large.
 constexpr double kLossChunk = 1024;
 constexpr double kFewestLabels = 256;
 constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
-// Logits, softmax and derivative in fp32; of the explicit step, whose
-// derivative lies in the softmax, with the half-sized operand of a product.
+// Logits, softmax and derivative in fp32; in the explicit step, whose
+// derivative overwrites the softmax, with the half-sized operand of a product.
 constexpr double kLogitsCopies = 3, kExplicitLogitsCopies = 2.5;
-// The same where the softmax overwrites the logits, measured: 1.98 to 2.13 on
-// an H200, 1.9 on a CPU in bf16.
+// The same if the softmax overwrites the logits, measured: 1.98 to 2.13 on an
+// H200, 1.9 on a CPU in bf16.
 constexpr double kOverwrittenLogitsCopies = 2;
-// Bytes a value of a quantised weight while its dense form is made: an int32
+// Bytes per value of a quantised weight while its dense form is made: an int32
 // index for each two values, the fp32 value, and the bf16 value or an fp32
 // copy.
 constexpr double kBytesOfMaking = 2 + 4 + 4;
@@ -81,8 +81,7 @@ double WeightGradientBytes(const TrainSpec& spec, const ModelConfig& m) {
   return largest * (spec.training.bf16 ? 2 + kFloat : kFloat);
 }
 
-// The temporaries of one layer's backward, with the layer that is computed
-// again.
+// The temporaries of one layer's backward, with the recomputed layer.
 double BackwardBytes(const TrainSpec& spec, const ModelConfig& m,
                      const Traits& traits, double rows, double again) {
   const double tokens = rows * TokensPerRow(spec, m);
@@ -99,11 +98,11 @@ double BackwardBytes(const TrainSpec& spec, const ModelConfig& m,
          WeightGradientBytes(spec, m);
 }
 
-// The bytes that quantised linears save against dense ones.
+// The bytes that quantised linears save compared with dense ones.
 double SavedByQuantization(const TrainSpec& spec, const ModelConfig& model) {
   QuantizationSpec q =
       model.quantization ? *model.quantization : spec.quantization_config;
-  if (!q.enabled()) return 0;  // spares the walk over the modules
+  if (!q.enabled()) return 0;  // avoids the walk over the modules
   double saved = 0, largest = 0;
   for (const Module& m : Modules(model)) {
     if (m.kind != Module::Kind::kLinear || !Quantizes(q, m.name)) continue;
@@ -116,9 +115,9 @@ double SavedByQuantization(const TrainSpec& spec, const ModelConfig& model) {
   return saved - largest * kBytesOfMaking;
 }
 
-// The weights in training precision: frozen, or casts of the masters that are
-// being trained, which the backward keeps of the blocks' linears: of one block
-// where it computes them again.
+// The weights in training precision: frozen, or casts of the trained masters,
+// which the backward keeps of the blocks' linears: of one block if it
+// recomputes them.
 double WeightBytes(const TrainSpec& spec, const ModelConfig& model) {
   if (spec.fine_tune_type != FineTuneType::kFull) {
     return ParameterCount(model) * BaseBytes(spec) -
@@ -134,7 +133,7 @@ double WeightBytes(const TrainSpec& spec, const ModelConfig& model) {
          (again ? static_cast<double>(model.num_hidden_layers) : 1);
 }
 
-// Whether a language model's head is trained: with the model, or beside an
+// Whether a language model's head is trained: with the model, or with an
 // adapter, where it computes in fp32.
 enum class HeadUse { kFrozen, kTrained, kSaved };
 
@@ -150,7 +149,7 @@ HeadUse HeadUseOf(const TrainSpec& spec, const ModelConfig& model) {
 
 // A language model's head with its loss under autograd, a chunk of labels at a
 // time (core/model/head_loss.cc): first logits, their fp32 copies and
-// derivative; then the derivative with what the weight's gradient takes.
+// derivative; then the derivative and the memory for the weight's gradient.
 double AutogradHeadBytes(const TrainSpec& spec, const ModelConfig& model,
                          const Traits& traits, double tokens) {
   const double b = BaseBytes(spec);
@@ -202,7 +201,7 @@ double LogitsBytes(const TrainSpec& spec, const ModelConfig& model,
   return std::min(tokens, most) * model.vocab_size * copies * kFloat;
 }
 
-// An evaluation's: a chunk of labels without gradients, beside the last hidden
+// Of an evaluation: a chunk of labels without gradients, and the last hidden
 // states.
 double EvaluatedLogitsBytes(const TrainSpec& spec, const ModelConfig& model,
                             double tokens, double rows) {
@@ -225,7 +224,7 @@ double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m,
   }
   const double tokens = rows * TokensPerRow(spec, m);
   const double attention = 2.0 * m.q_size() + 2.0 * m.kv_size();
-  // A decoder's MLP has gate, up and their product beside the heads' values.
+  // A decoder's MLP adds gate, up and their product to the heads' values.
   const double values =
       m.family == Family::kDecoder
           ? 4.0 * m.hidden_size + attention + 3.0 * m.intermediate_size
@@ -263,7 +262,7 @@ double InputBytes(const TrainSpec& spec, const ModelConfig& m,
 }
 
 double HeadParameters(ModelConfig model) {
-  model.num_hidden_layers = 0;  // the head is outside of the blocks
+  model.num_hidden_layers = 0;  // the head is outside the blocks
   double count = 0;
   for (const Module& module : Modules(model)) {
     if (module.head) count += static_cast<double>(module.parameters());

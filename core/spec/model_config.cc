@@ -78,10 +78,10 @@ class DecoderReader {
     return Unimplemented(
         "model_type",
         base::Cat("\"", base::Quotable(config_.model_type),
-                  "\" is not supported; there are ", kModelTypes));
+                  "\" is not supported; supported are ", kModelTypes));
   }
 
-  // Refuses options that mpsd would otherwise ignore and that change the
+  // Rejects options that mpsd would otherwise ignore and that change the
   // network.
   absl::Status CheckOptions() {
     if (HasValue("quantization_config")) {
@@ -165,9 +165,9 @@ class DecoderReader {
     config_.qk_norm = type == "qwen3";
   }
 
-  // RotaryEmbeddingConfigMixin.convert_rope_params_to_dict: rope_scaling takes
-  // the place of rope_parameters; rope_theta is read from inside it, else from
-  // beside it.
+  // RotaryEmbeddingConfigMixin.convert_rope_params_to_dict: rope_scaling
+  // replaces rope_parameters; rope_theta is read from inside it, else from the
+  // level above.
   absl::Status ReadRope() {
     fields_.Number("rope_theta", config_.rope_theta, Range::Above(0));
     const std::string_view name =
@@ -186,11 +186,10 @@ class DecoderReader {
       RequiredFactor(rope, "factor");
       config_.dynamic_rope = true;
     } else if (type != "default") {
-      return Unimplemented(
-          name,
-          base::Cat("the rope type \"", base::Quotable(type),
-                    "\" is not supported; there are default, dynamic, linear, "
-                    "llama3"));
+      return Unimplemented(name,
+                           base::Cat("the rope type \"", base::Quotable(type),
+                                     "\" is not supported; supported are "
+                                     "default, dynamic, linear, llama3"));
     }
     return absl::OkStatus();
   }
@@ -256,9 +255,8 @@ class DecoderReader {
       if (types[i] != "sliding_attention") {
         return Unimplemented("layer_types",
                              base::Cat("\"", base::Quotable(types[i]),
-                                       "\" is not supported; there are "
-                                       "full_attention, "
-                                       "sliding_attention"));
+                                       "\" is not supported; supported are "
+                                       "full_attention, sliding_attention"));
       }
       if (window == 0) {
         fields_.Fault("layer_types",
@@ -308,13 +306,12 @@ absl::Status RefuseMlx(const JsonNode& root, std::string_view origin) {
     if (node == nullptr || node->Find("quant_method") != nullptr) continue;
     const JsonNode* bits = node->Find("bits");
     if (bits == nullptr || node->Find("group_size") == nullptr) continue;
-    return absl::UnimplementedError(
-        base::Cat(origin, ":", node->line, ": ", name,
-                  ": this is a folder of MLX in ", bits->integer,
-                  " bits, which only mlx reads; name the model that "
-                  "it was made from, or write it out with `mlx_lm.convert "
-                  "--dequantize`, and let quantization_config.load_in_4bit in "
-                  "job.json hold that in few bits"));
+    return absl::UnimplementedError(base::Cat(
+        origin, ":", node->line, ": ", name, ": this is a folder of MLX in ",
+        bits->integer,
+        " bits, which only mlx reads; name the model that it was made from, or "
+        "write it out with `mlx_lm.convert --dequantize`, and let "
+        "quantization_config.load_in_4bit in job.json quantise that"));
   }
   return absl::OkStatus();
 }
@@ -361,7 +358,7 @@ int64_t CountWithLayers(ModelConfig config, int64_t layers) {
 }  // namespace
 
 // All blocks have the same parameters: one is counted and multiplied, so that a
-// config with 10,000 layers costs no more.
+// config with 10,000 layers takes no longer.
 int64_t ParameterCount(const ModelConfig& config) {
   int64_t count = CountWithLayers(config, 0);
   const int64_t one = CountWithLayers(config, 1);

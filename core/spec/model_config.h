@@ -35,12 +35,11 @@ struct EncoderConfig {
   std::string hidden_act = "gelu";  // "gelu", "gelu_new", "relu", "silu"
   double hidden_dropout_prob = 0;
   double attention_probs_dropout_prob = 0;
-  // Dropout before the classifier: the config's own, else the family's
-  // fallback.
+  // Dropout before the classifier: the config's, else the family's default.
   double classifier_dropout = 0;
   int64_t type_vocab_size = 0;  // 0: no token types (DistilBERT)
-  // The first token's position: pad_token_id + 1 in RoBERTa, where padding
-  // does not count; 0 elsewhere.
+  // The first token's position: pad_token_id + 1 in RoBERTa, where padding does
+  // not count; 0 elsewhere.
   int64_t first_position = 0;
   bool pooler = false;  // BERT: tanh(dense(first token)) before the classifier
 };
@@ -58,7 +57,7 @@ struct VisionConfig {
 
 // config.json's description of a classification head.
 struct HeadConfig {
-  // The names of id2label by id; empty where id2label has only Transformers'
+  // The names of id2label by id; empty if id2label has only Transformers'
   // generated "LABEL_0", "LABEL_1" ….
   std::vector<std::string> label_names;
   std::optional<int64_t> num_labels;  // length of id2label, or num_labels
@@ -74,7 +73,7 @@ struct ModelConfig {
   VisionConfig vision;    // kVision only
   HeadConfig head;
   std::optional<int64_t> pad_token_id;
-  double initializer_range = 0.02;  // deviation of newly drawn weights
+  double initializer_range = 0.02;  // standard deviation of new weights
   // The outputs of the classification head that the network gets instead of a
   // language-model head; 0: none. The task decides this number; the file has no
   // such field.
@@ -89,20 +88,20 @@ struct ModelConfig {
   int64_t head_dim = 0;             // default: hidden_size / heads
   int64_t max_position_embeddings = 0;
 
-  // The rest is for decoders.
+  // The rest is for decoders only.
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
   std::optional<Llama3RopeScaling> rope_scaling;
   std::optional<double> linear_rope_factor;  // rope_type "linear"
   // rope_type "dynamic": equal to "default" up to max_position_embeddings;
-  // longer inputs are refused (see CheckTask).
+  // longer inputs are rejected (see CheckTask).
   bool dynamic_rope = false;
   bool tie_word_embeddings = false;
   bool qkv_bias = false;  // q, k, v projections (Qwen2)
   bool o_bias = false;    // o_proj (Llama's attention_bias: all four)
   bool mlp_bias = false;  // Llama's mlp_bias
   bool qk_norm = false;   // per-head RMSNorm of q and k (Qwen3)
-  // Tokens a query sees, itself included; per layer, 0 = all before it.
+  // Tokens that a query sees, including itself; per layer, 0 = all before it.
   std::vector<int64_t> sliding_window;
   std::string torch_dtype;  // "bfloat16", "float32" … as stored, or ""
   // How the file quantises the linears of the blocks; absent: not at all.
@@ -112,23 +111,22 @@ struct ModelConfig {
   int64_t kv_size() const { return num_key_value_heads * head_dim; }
 };
 
-// Reads the text of config.json, of Transformers 4 ("rope_theta",
-// "rope_scaling", "torch_dtype") or 5 ("rope_parameters", "dtype"). A field
-// that is absent has the default of Transformers' config class, except the
-// sizes of the network, which must be there. Unimplemented for an architecture
-// or option mpsd does not have (naming it and those it has); InvalidArgument
-// for a missing or ill-typed field, or one beyond core/base/limits.h, naming it
-// and its line. `origin` names the file in errors. CheckTask in train_spec.h
-// tells which tasks a family can do.
+// Parses config.json, of Transformers 4 ("rope_theta", "rope_scaling",
+// "torch_dtype") or 5 ("rope_parameters", "dtype"). An absent field has the
+// default of Transformers' config class, except the sizes of the network, which
+// are required. Unimplemented for an architecture or option mpsd does not have
+// (naming it and those it has); InvalidArgument for a missing or ill-typed
+// field, or one beyond core/base/limits.h, naming it and its line. `origin`
+// names the file in errors. CheckTask in train_spec.h says which tasks a family
+// supports.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              std::string_view origin);
-// Reads MODEL_DIR/config.json; opens nothing outside of `within`, where that is
-// not null.
+// Reads MODEL_DIR/config.json; opens nothing outside `within`, if not null.
 absl::StatusOr<ModelConfig> ReadModelConfig(
     const std::string& model_dir, const base::ReadRoots* within = nullptr);
 
-// The number of parameters of the base model, with tied embeddings counted a
-// single time; at most the largest int64_t.
+// The number of parameters of the base model, counting tied embeddings once; at
+// most the largest int64_t.
 int64_t ParameterCount(const ModelConfig& config);
 
 }  // namespace mpsd::spec

@@ -30,7 +30,7 @@ namespace {
 constexpr char kConfig[] = "config.json";
 constexpr char kWeights[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
-// What Transformers saves beside the weights.
+// Files that Transformers saves in addition to the weights.
 constexpr std::string_view kFiles[] = {kConfig,
                                        kIndex,
                                        "generation_config.json",
@@ -48,7 +48,7 @@ constexpr std::string_view kTemplates = "additional_chat_templates/";
 
 // A length in bytes, of a number without a sign, the lowest byte first.
 constexpr size_t kLengthBytes = 8;
-// The headers of real models have some KiB a layer. A longer one is left to the
+// Headers of real models have some KiB per layer. A longer one is left to the
 // worker: as a tree it would take too much of the daemon's memory.
 constexpr int64_t kHeaderBytes = 16 << 20;
 constexpr size_t kIndexBytes = 16 << 20;
@@ -100,7 +100,7 @@ int64_t LengthIn(const std::string& bytes) {
   return static_cast<int64_t>(std::min(length, kMost));
 }
 
-// The end of the last tensor, counted from the first; -1 where the header is no
+// The end of the last tensor, counted from the first; -1 if the header is not a
 // safetensors header.
 int64_t DataEnd(const nlohmann::json& header) {
   if (!header.is_object()) return -1;
@@ -129,7 +129,7 @@ absl::Status CheckWeightFile(const fs::path& path,
   if (fstat(file.get(), &info) != 0) {
     return base::ErrnoStatus(errno, path.string());
   }
-  if (!S_ISREG(info.st_mode)) return Broken(path, "is no regular file");
+  if (!S_ISREG(info.st_mode)) return Broken(path, "is not a regular file");
   const auto first = ReadAt(file.get(), 0, kLengthBytes, path);
   if (!first.ok()) return first.status();
   if (*first == "version ") {
@@ -138,22 +138,22 @@ absl::Status CheckWeightFile(const fs::path& path,
                   "`git lfs pull`");
   }
   const int64_t length = LengthIn(*first);
-  const int64_t behind = info.st_size - static_cast<int64_t>(kLengthBytes);
-  if (length > behind) {
-    return Broken(path, "is no safetensors file, or ends too early");
+  const int64_t body = info.st_size - static_cast<int64_t>(kLengthBytes);
+  if (length > body) {
+    return Broken(path, "is not a safetensors file, or ends too early");
   }
   if (length > kHeaderBytes) return absl::OkStatus();
   const auto text = ReadAt(file.get(), kLengthBytes, length, path);
   if (!text.ok()) return text.status();
   const int64_t end = DataEnd(base::ParseTree<nlohmann::json>(*text));
-  if (end < 0) return Broken(path, "is no safetensors file");
-  if (end == behind - length) return absl::OkStatus();
-  return Broken(path, absl::StrCat("its tensors take ", end,
-                                   " bytes and it "
-                                   "has ",
-                                   behind - length,
-                                   " for them: it is not whole, copy it "
-                                   "again"));
+  if (end < 0) return Broken(path, "is not a safetensors file");
+  if (end == body - length) return absl::OkStatus();
+  return Broken(path,
+                absl::StrCat("its tensors take ", end,
+                             " bytes and it "
+                             "has ",
+                             body - length,
+                             " for them: it is incomplete, copy it again"));
 }
 
 // The files that the index names.
@@ -169,7 +169,7 @@ absl::StatusOr<std::set<std::string>> ShardsOf(const fs::path& path,
       if (!file.is_string() ||
           !IsFileName(file.get_ref<const std::string&>())) {
         return Broken(path, absl::StrCat("weight_map[\"", base::Quotable(name),
-                                         "\"] is no file's name"));
+                                         "\"] is not a file name"));
       }
       shards.insert(file.get<std::string>());
     }

@@ -12,28 +12,28 @@
 
 namespace mpsd::spec {
 
-// Whether a model's folder holds this file for mpsd: config.json, the weights
-// in safetensors, a file of the tokenizer, of the image processor or of a chat
-// template. `path` is relative to the folder; letters are ASCII. Whatever else
-// lies there (weights in other formats, texts for people) is never read.
+// Whether mpsd uses this file of a model's folder: config.json, the weights in
+// safetensors, a file of the tokenizer, of the image processor or of a chat
+// template. `path` is relative to the folder; letters are ASCII. All other
+// files (weights in other formats, documentation) are never read.
 bool IsModelFile(const std::string& path);
 
-// A model's folder that can be trained.
+// A trainable model's folder.
 struct ModelFolder {
   ModelConfig config;
-  // The files of the weights that jobs read; empty: the model is for training
-  // from scratch alone.
+  // The weight files that jobs read; empty: the model can only be trained from
+  // scratch.
   std::set<std::string> weights;
 };
 
-// Reads config.json and looks at the weights: each file has a safetensors
-// header and ends where the last tensor ends, and each file that
-// model.safetensors.index.json names is there. No tensor is read. Opens nothing
-// outside of `within`, where that is not null.
+// Reads config.json and checks the weights: each file has a safetensors header
+// and ends where the last tensor ends, and each file named in
+// model.safetensors.index.json exists. Reads no tensor. Opens nothing outside
+// `within`, if not null.
 //   NOT_FOUND         no config.json.
 //   UNIMPLEMENTED     an architecture that mpsd does not have.
-//   INVALID_ARGUMENT  a broken config.json, index or file of weights, naming
-//                     the file and what to do.
+//   INVALID_ARGUMENT  a broken config.json, index or weight file, naming the
+//                     file and what to do.
 absl::StatusOr<ModelFolder> ReadModelFolder(
     const std::filesystem::path& folder,
     const base::ReadRoots* within = nullptr);

@@ -10,18 +10,18 @@
 
 namespace mpsd::spec {
 
-// Entries of a list of module names, as target_modules has them: a full name,
-// or the end of one behind a dot. A look-up costs the same for any number of
+// Entries of a list of module names, such as target_modules: a full name, or
+// the end of one after a dot. A look-up takes the same time for any number of
 // entries.
 class ModuleNames {
  public:
   // `entries` must outlive the object.
   explicit ModuleNames(const std::vector<std::string>& entries);
 
-  // Whether an entry names `name`; marks every such entry as met.
+  // Whether an entry names `name`; marks all such entries as met.
   bool Mean(std::string_view name);
 
-  // The first entry that was not met, or null.
+  // An entry that was never met (the first), or null.
   const std::string* Unmet() const;
 
  private:

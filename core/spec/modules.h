@@ -19,7 +19,7 @@ struct Module {
     kLinear,
     kNorm,
     kConvolution,  // patches: in_features = channels · patch_size²
-    kParameter,    // a tensor by itself, without ".weight"
+    kParameter,    // a single tensor, without ".weight"
   };
 
   std::string name;  // "model.layers.0.self_attn.q_proj", "lm_head"
@@ -35,14 +35,14 @@ struct Module {
   }
 };
 
-// All modules in the order of the network. A decoder ends in "lm_head" (with
-// tied embeddings too, as in Transformers); with config.num_labels > 0 a
-// network ends in the head of classification instead: a decoder in "score", the
+// All modules in the order of the network. A decoder ends in "lm_head" (also
+// with tied embeddings, as in Transformers); with config.num_labels > 0 a
+// network ends in the classification head instead: a decoder in "score", the
 // others in "classifier" and the layers before it.
 std::vector<Module> Modules(const ModelConfig& config);
 
-// The name of a module or weight in the model's file: what save_pretrained
-// writes. "vit.layers.0.attention.q_proj.weight" is stored as
+// The name of a module or weight in the model's file, as save_pretrained writes
+// it. "vit.layers.0.attention.q_proj.weight" is stored as
 // "vit.encoder.layer.0.attention.attention.query.weight" (transformers 5.23,
 // conversion_mapping.py); all other families store the names above.
 std::string StoredName(const ModelConfig& config, const std::string& name);

@@ -7,23 +7,23 @@
 
 namespace mpsd::spec {
 
-// The letters of a job's id, which is a ULID: Crockford's base 32.
+// The letters of a job id, which is a ULID: Crockford's base 32.
 inline constexpr std::string_view kJobIdLetters =
     "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-// Whether `text` is 26 of these letters, hence safe as a file name.
+// Whether `text` is 26 of these letters, and so safe as a file name.
 bool IsJobId(std::string_view text);
 
-// `model` and `adapter` of job.json may name the result of a job of the same
-// daemon: "job:ID". mpsd puts the result's folder in its place before the
+// `model` and `adapter` of job.json may name the result of another job of the
+// same daemon: "job:ID". mpsd replaces it with the result's folder before the
 // worker reads the spec.
 inline constexpr char kNamedResult[] = "job:";
 
-// Whether `path` is meant to name a job's result, rightly or not.
+// Whether `path` claims to name a job's result, validly or not.
 bool NamesResult(std::string_view path);
 
-// The id of the job whose result `path` names; "" where `path` is not
-// kNamedResult and a job's id.
+// The id of the job whose result `path` names; "" if `path` is not kNamedResult
+// followed by a job id.
 std::string JobNamedBy(std::string_view path);
 
 }  // namespace mpsd::spec

@@ -10,9 +10,8 @@
 
 namespace mpsd::spec {
 
-// PEFT's rank_pattern and alpha_pattern: regex → value, in the order they were
-// written. The order counts: where several patterns match a module PEFT takes
-// the first.
+// PEFT's rank_pattern and alpha_pattern: regex → value, in file order. The
+// order matters: if several patterns match a module, PEFT uses the first.
 template <typename V>
 class PatternMap {
  public:
@@ -22,7 +21,7 @@ class PatternMap {
   PatternMap() = default;
   PatternMap(std::initializer_list<value_type> entries) : entries_(entries) {}
 
-  // The value of `pattern`, appended when it is new.
+  // The value of `pattern`, appended if new.
   V& operator[](std::string_view pattern) {
     for (value_type& entry : entries_) {
       if (entry.first == pattern) return entry.second;

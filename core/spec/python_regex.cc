@@ -17,10 +17,9 @@ using Kind = RegexNode::Kind;
 using Positions = std::bitset<PythonRegex::kMaxName + 1>;
 
 // Computes the set of positions at which a node may end when it begins at a
-// given position. Sets suffice, because a yes-or-no match does not ask which
-// way leads to an end. Each pair of node and position is computed a single
-// time, so that time is polynomial where a backtracking matcher's is
-// exponential.
+// given position. Sets suffice, because a yes-or-no match need not know which
+// way leads to an end. Each pair of node and position is computed once, so the
+// time is polynomial where a backtracking matcher's is exponential.
 class Matcher {
  public:
   Matcher(std::string_view text, int nodes)
@@ -80,7 +79,7 @@ class Matcher {
     return ends;
   }
 
-  // A node never ends before its beginning, so that both loops stop changing
+  // A node never ends before its beginning, so both loops reach a fixed point
   // within as many rounds as the name has positions, however large `min` and
   // `max` are.
   Positions Repeat(const RegexNode& node, size_t begin) {

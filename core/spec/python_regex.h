@@ -13,12 +13,12 @@ namespace mpsd::spec {
 
 struct RegexNode;
 
-// A regular expression in the language of Python's `re`, over names of modules
-// (bytes, one line). Has: literals, ".", classes, "|", groups "(…)", "(?:…)"
-// and "(?P<name>…)", look-ahead "(?=…)" and "(?!…)", "^" "$" \A \Z \b \B,
-// \d \D \s \S \w \W, \n \r \t \f \v \a \xhh, and the quantifiers * + ? {m}
-// {m,} {,n} {m,n}, greedy or lazy. Refuses: look-behind, back references,
-// flags, conditions, possessive quantifiers and atomic groups.
+// A regular expression in the syntax of Python's `re`, for module names (bytes,
+// one line). Supports: literals, ".", classes, "|", groups "(…)", "(?:…)" and
+// "(?P<name>…)", look-ahead "(?=…)" and "(?!…)", "^" "$" \A \Z \b \B, \d \D \s
+// \S \w \W, \n \r \t \f \v \a \xhh, and the quantifiers * + ? {m} {m,} {,n}
+// {m,n}, greedy or lazy. Rejects: look-behind, back references, flags,
+// conditions, possessive quantifiers and atomic groups.
 //
 // The time of a match is polynomial in the lengths of pattern and name: no
 // pattern hangs. Immutable; copies share the tree.

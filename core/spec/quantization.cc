@@ -21,7 +21,7 @@ std::string Word(const JsonNode& node, std::string_view name) {
   return word == nullptr ? "" : word->text;
 }
 
-// Refuses modules_to_save that are quantised: their codes cannot be trained.
+// Rejects quantised modules_to_save: their codes cannot be trained.
 absl::Status CheckSaved(const TrainSpec& job, const ModelConfig& model) {
   const auto saved = MatchModulesToSave(EffectiveLora(job.lora, model), model);
   if (!saved.ok()) return absl::OkStatus();  // other checks report this
@@ -31,7 +31,7 @@ absl::Status CheckSaved(const TrainSpec& job, const ModelConfig& model) {
     if (module.kind != Module::Kind::kLinear || !quantized) continue;
     return absl::InvalidArgumentError(base::Cat(
         "lora.modules_to_save: ", module.name,
-        " is quantized and cannot be trained whole; leave it out, or name "
+        " is quantized and cannot be trained as a whole; leave it out, or name "
         "it in quantization_config.llm_int8_skip_modules"));
   }
   return absl::OkStatus();
@@ -63,8 +63,8 @@ absl::StatusOr<QuantizationSpec> ReadStoredQuantization(const JsonNode& node) {
   if (known && spec.load_in_8bit) return spec;
   if (known && Word(node, "bnb_4bit_quant_type") == "nf4") return spec;
   return absl::UnimplementedError(
-      "of quantized base models those of bitsandbytes in int8 and nf4 are "
-      "supported; use the model in bfloat16 or float32");
+      "the only supported quantized base models are those of bitsandbytes in "
+      "int8 and nf4; use the model in bfloat16 or float32");
 }
 
 absl::Status CheckQuantization(const TrainSpec& job, const ModelConfig& model) {
@@ -77,8 +77,8 @@ absl::Status CheckQuantization(const TrainSpec& job, const ModelConfig& model) {
   }
   if (model.quantization && asked.enabled()) {
     return absl::InvalidArgumentError(
-        "quantization_config: the model is stored quantized and is taken as "
-        "it is; leave this out");
+        "quantization_config: the model is stored quantized and is used as it "
+        "is; leave this out");
   }
   if (job.fine_tune_type != FineTuneType::kLora) {
     return absl::InvalidArgumentError(

@@ -8,15 +8,14 @@ namespace mpsd::spec {
 
 // For attention by blocks of queries (core/explicit_step): how many queries of
 // every row and head have their scores computed at a time. Small blocks skip
-// more of the scores that causality masks; but each block costs a dozen calls.
-// `cached` is backend::Traits::cached_pieces: a block's scores then fit into a
-// cache, else they number 2^27 at most.
+// more of the scores that causality masks, but each block costs a dozen calls.
+// With `cached` (backend::Traits::cached_pieces) a block's scores fit into a
+// cache, else they number at most 2^27.
 int64_t QueriesPerBlock(int64_t rows, int64_t heads, int64_t length,
                         bool cached);
 
-// The most mask numbers that are kept for all blocks together: masks of packed
-// rows' segments, and masks that products add
-// (backend::Traits::masks_for_products).
+// The most mask numbers kept for all blocks together: masks of packed rows'
+// segments, and masks added by products (backend::Traits::masks_for_products).
 inline constexpr int64_t kMostKeptMasks = int64_t{1} << 23;
 
 }  // namespace mpsd::spec

@@ -4,8 +4,8 @@
 
 namespace mpsd::spec {
 
-// The activations of a layer that the backward computes again instead of
-// keeping them. The gradient is the same with every choice.
+// Which activations of a layer the backward recomputes instead of keeping them.
+// The gradient is the same for all choices.
 enum class Recompute {
   kNone,       // the forward keeps all that the backward reads
   kSelective,  // recomputes the widest, the MLP's inner activations; autograd

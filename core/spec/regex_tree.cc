@@ -36,7 +36,7 @@ Set CharactersWhere(Predicate predicate) {
   return set;
 }
 
-// \d, \s, \w and their opposites; absent for other letters.
+// \d, \s, \w and their negations; absent for other letters.
 std::optional<Set> Category(char letter) {
   Set set;
   switch (absl::ascii_tolower(letter)) {
@@ -204,7 +204,7 @@ class Parser {
     }
   }
 
-  // Parses the characters behind a backslash, in a class or outside.
+  // Parses the characters after a backslash, in a class or outside.
   Set EscapedSet() {
     if (rest_.empty()) return Fail("ends in a backslash"), Set();
     const char c = Next();
@@ -317,7 +317,7 @@ class Parser {
     return true;
   }
 
-  // Keeps `count` where `digits` is empty; numbers too large stay too large.
+  // Keeps `count` if `digits` is empty; numbers too large stay too large.
   static bool Count(std::string_view digits, int& count) {
     if (digits.empty()) return true;
     int64_t value = 0;

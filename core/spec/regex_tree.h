@@ -16,7 +16,7 @@ namespace mpsd::spec {
 struct RegexNode {
   enum class Kind {
     kSet,       // one byte of `set`
-    kSequence,  // the children one after the other; none: empty
+    kSequence,  // the children in sequence; none: empty
     kChoice,    // one of the children
     kRepeat,    // children[0], `min` to `max` times
     kBegin,     // the text's beginning
@@ -33,10 +33,10 @@ struct RegexNode {
   int min = 0;
   int max = kUnlimited;
   std::vector<RegexNode> children;
-  int id = 0;  // unique within the tree
+  int id = 0;  // unique in the tree
 };
 
-// Parses the language that PythonRegex describes. The error holds only the
+// Parses the syntax described at PythonRegex. The error contains only the
 // reason, which the caller appends to `the regular expression "…" `.
 absl::StatusOr<std::shared_ptr<const RegexNode>> ParseRegex(
     std::string_view pattern);

@@ -23,9 +23,9 @@ bool IsNameOrTail(std::string_view name, std::string_view entry) {
   return name == entry || name.ends_with(base::Cat(".", entry));
 }
 
-// A module is trained whole when its own name, or the name of a module around
-// it, ends in the entry (plain suffix, as PEFT does: "classifier" means
-// DistilBERT's "pre_classifier" too).
+// A module is trained as a whole if its own name, or the name of a module
+// around it, ends in the entry (plain suffix, as in PEFT: "classifier" also
+// matches DistilBERT's "pre_classifier").
 bool IsSavedBy(std::string_view name, std::string_view entry) {
   for (size_t end = name.find('.'); end != std::string_view::npos;
        end = name.find('.', end + 1)) {
@@ -40,8 +40,8 @@ bool IsSaved(std::string_view name, const LoraSpec& lora) {
       [&](const std::string& entry) { return IsSavedBy(name, entry); });
 }
 
-// peft 0.21, utils/constants.py SEQ_CLS_HEAD_NAMES: modules_to_save of every
-// adapter for classification, whichever of them the model has.
+// peft 0.21, utils/constants.py SEQ_CLS_HEAD_NAMES: in modules_to_save of every
+// adapter for classification, even those that the model lacks.
 constexpr std::string_view kHeadNames[] = {"classifier", "score"};
 
 std::string_view LastPart(std::string_view name) {
@@ -108,9 +108,9 @@ absl::Status UnmatchedRegex(std::string_view pattern,
                 LinearList(config)));
 }
 
-// Whether the end of `name` is `key`, behind a dot or as a whole, where a dot
-// of `key` is any letter: the same as PatternKeyRegex for a key without other
-// signs, but faster.
+// Whether `key` is all of `name` or its end after a dot, where a dot of `key`
+// matches any letter: equal to PatternKeyRegex for a key without other special
+// characters, but faster.
 bool IsPlainMatch(std::string_view key, std::string_view name) {
   if (name.size() < key.size()) return false;
   const size_t begin = name.size() - key.size();
@@ -154,8 +154,8 @@ class Patterns {
     return otherwise;
   }
 
-  // The first key that matches none of `matches`; null where each key matches
-  // one, or once the matcher's steps are used up.
+  // The first key that matches none of `matches`; null if each key matches one,
+  // or once the matcher's steps are used up.
   const std::string* Unmatched(const std::vector<TargetMatch>& matches,
                                int64_t* steps) const {
     for (const Entry& entry : entries_) {

@@ -11,7 +11,7 @@
 #include "core/spec/modules.h"
 #include "core/spec/train_spec.h"
 
-// Which modules an adapter touches, by PEFT's rules (peft 0.21,
+// Which modules an adapter changes, by PEFT's rules (peft 0.21,
 // tuners/tuners_utils.py check_target_module_exists, utils/other.py).
 namespace mpsd::spec {
 
@@ -26,23 +26,23 @@ struct TargetMatch {
   bool operator==(const TargetMatch&) const = default;
 };
 
-// PEFT's targets for a model type when target_modules is absent
+// PEFT's targets for a model type if target_modules is absent
 // (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING). For model types without
 // a default in PEFT (DistilBERT, ViT): queries and values.
 std::vector<std::string> DefaultTargetModules(const std::string& model_type);
 
-// `lora` with PEFT's defaults for targets and dropout where `lora` leaves them
-// out. For a model with a classification head, modules_to_save also gets the
-// head, which PEFT's PeftModelForSequenceClassification adds.
+// `lora` with PEFT's defaults for absent targets and dropout. For a model with
+// a classification head, modules_to_save also gets the head, which PEFT's
+// PeftModelForSequenceClassification adds.
 LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config);
 
-// The matches in the order of the network, one at least.
-//  - A list: each entry is a full name or the end of one behind a dot.
+// The matches in the order of the network, at least one.
+//  - A list: each entry is a full name or the end of one after a dot.
 //  - A string: a regular expression that matches full names as a whole (for its
-//    language see python_regex.h).
-//  - "all-linear": every linear layer but those of the head.
+//    syntax see python_regex.h).
+//  - "all-linear": every linear layer except those of the head.
 //  - layers_to_transform keeps only those decoder layers.
-//  - Modules of modules_to_save never match: they are trained whole.
+//  - Modules of modules_to_save never match: they are trained as a whole.
 //  - r and alpha come from the first key of rank_pattern and alpha_pattern that
 //    matches the end of the name as (.*\.)?(key)$.
 // InvalidArgument for an entry or regex that matches no linear layer, listing
@@ -56,10 +56,10 @@ absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
 // own config may have such keys, which PEFT ignores.
 absl::Status CheckPatternKeys(const LoraSpec& lora, const ModelConfig& config);
 
-// The modules of modules_to_save: modules with weights where their own name, or
-// the name of a module around them, ends in an entry (plain suffix, as PEFT
-// does). InvalidArgument for an entry that no module ends in, "classifier" and
-// "score" excepted where the model classifies.
+// The modules of modules_to_save: modules with weights whose name, or the name
+// of a module around them, ends in an entry (plain suffix, as in PEFT).
+// InvalidArgument for an entry that no module ends in, except "classifier" and
+// "score" if the model classifies.
 absl::StatusOr<std::vector<Module>> MatchModulesToSave(
     const LoraSpec& lora, const ModelConfig& config);
 

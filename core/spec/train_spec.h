@@ -22,8 +22,8 @@ namespace mpsd::spec {
 
 // PEFT's TaskType, where it has one.
 enum class Task { kCausalLm, kSeqCls, kImageCls };
-// What is trained: a LoRA adapter (with modules_to_save), every weight, or the
-// classification head alone.
+// What is trained: a LoRA adapter (with modules_to_save), all weights, or only
+// the classification head.
 enum class FineTuneType { kLora, kFull, kHead };
 using DeviceChoice = backend::Choice;
 enum class Gradients { kAuto, kAutograd };
@@ -53,7 +53,7 @@ struct LoraSpec {
 };
 
 // Transformers' TrainingArguments (and TRL's SFTConfig for the text fields),
-// same names and defaults unless said.
+// same names and defaults unless noted.
 struct TrainingSpec {
   double num_train_epochs = 3;
   int64_t max_steps = -1;  // > 0 overrides num_train_epochs
@@ -69,46 +69,46 @@ struct TrainingSpec {
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
   double max_grad_norm = 1;   // 0: no clipping
-  int64_t max_length = 1024;  // tokens; longer samples are cut at the right
+  int64_t max_length = 1024;  // tokens; longer samples are cut at the end
   bool packing = false;
-  // TRL's name: short rows of a step are laid side by side, as segments that do
-  // not attend to each other, where this leaves less padding. The gradient is
-  // the same. Absent: the trainer chooses if auto_find_batch_size lets it
-  // choose the layout.
+  // TRL's name: short rows of a step are concatenated, as segments that do not
+  // attend to each other, if this leaves less padding. The gradient is the
+  // same. Absent: the trainer chooses if auto_find_batch_size lets it choose
+  // the layout.
   std::optional<bool> padding_free;
   // "random"; "sequential", the order of the data; or "group_by_length": in
-  // random order, but beside rows of about its length (Transformers'
-  // LengthGroupedSampler), so that little is padded.
+  // random order, but next to rows of similar length (Transformers'
+  // LengthGroupedSampler), which reduces padding.
   std::string train_sampling_strategy = "random";
-  // The trainer chooses the micro-batch: the batch of an optimizer step stays
-  // per_device_train_batch_size · gradient_accumulation_steps rows, a short
-  // trial finds which micro-batch, with activations kept or not, is fastest
+  // The trainer chooses the micro-batch: an optimizer step keeps its
+  // per_device_train_batch_size · gradient_accumulation_steps rows, and a short
+  // trial finds the micro-batch, with activations kept or not, that is fastest
   // within the device's memory. (Transformers halves the batch itself until it
   // fits.) gradient_checkpointing true stays in force.
   bool auto_find_batch_size = false;
   // Absent: TRL's defaults. The loss of a prompt/completion row is on its
-  // completion, the loss of a messages or text row is on every token. At most
-  // one of the two may be true.
+  // completion, that of a messages or text row on every token. At most one of
+  // the two may be true.
   //
   // assistant_only_loss: the labels are what {% generation %} blocks of the
-  // chat template render; for a template without such blocks the text behind
-  // each generation prompt, the end of the turn included. Stock templates get
-  // TRL's labels (Qwen3's is rendered with the thinking of every turn, as TRL
-  // does).
+  // chat template render; for a template without such blocks the text after
+  // each generation prompt, including the end of the turn. Stock templates get
+  // TRL's labels (Qwen3's is rendered with the thinking of every turn, as in
+  // TRL).
   std::optional<bool> assistant_only_loss;
   std::optional<bool> completion_only_loss;
-  // A chat template in the place of the model's, for base models, which have
+  // A chat template that replaces the model's, for base models, which have
   // none: a .jinja or .j2 file; or a model folder, whose chat template and
-  // eos_token are taken. Adapter and model are saved with it. "": the model's.
+  // eos_token are used. Adapter and model are saved with it. "": the model's.
   std::string chat_template_path;
-  // The token that ends a text or a turn, in the place of the model's: a token
-  // that the tokenizer has ("<|im_end|>"). "": the model's token, or the token
-  // of chat_template_path's folder.
+  // The token that ends a text or a turn instead of the model's: a token of the
+  // tokenizer ("<|im_end|>"). "": the model's token, or the token of
+  // chat_template_path's folder.
   std::string eos_token;
   bool gradient_checkpointing = false;
   // The extent of gradient_checkpointing (Megatron's name): whole layers, or
   // only their widest values, the MLP's inner activations. Language models with
-  // LoRA support both; other jobs compute whole layers again. Never kNone.
+  // LoRA support both; other jobs recompute whole layers. Never kNone.
   Recompute recompute_granularity = Recompute::kFull;
   // The two fields above as one value.
   Recompute recompute() const {
@@ -129,54 +129,54 @@ struct TrainingSpec {
   // The metric that decides the best checkpoint: "loss", or a metric of the
   // task ("accuracy", "eval_accuracy"); "": the loss.
   std::string metric_for_best_model;
-  std::optional<bool> greater_is_better;  // absent: true unless it is the loss
+  std::optional<bool> greater_is_better;  // absent: true, except for the loss
   std::optional<int64_t> early_stopping_patience;  // evaluations
-  double early_stopping_threshold = 0;  // a gain must be more than this
+  double early_stopping_threshold = 0;  // an improvement must exceed this
   bool operator==(const TrainingSpec&) const = default;
 };
 
-// Files, and the columns that hold the task's parts. Language models read JSON
-// Lines, or a file that is one JSON array of objects; text classification reads
-// those, CSV (.csv) and TSV (.tsv, .txt) with a header; images come as a folder
-// with a folder per class, as JSON Lines with paths, or as a .safetensors file
-// of arrays.
+// Files, and the columns for the task's parts. Language models read JSON Lines,
+// or a file that is one JSON array of objects; text classification reads those,
+// CSV (.csv) and TSV (.tsv, .txt) with a header; images come as a folder with a
+// folder per class, as JSON Lines with paths, or as a .safetensors file of
+// arrays.
 struct DatasetSpec {
-  std::vector<std::string> train;  // files or image folders, one at least
+  std::vector<std::string> train;  // files or image folders, at least one
   std::vector<std::string> eval;
   std::vector<std::string> predict;  // labels may be absent
-  // The share of `train` taken off for evaluation where `eval` is empty, drawn
-  // by `training.seed`; 0: none.
+  // The share of `train` held out for evaluation if `eval` is empty, drawn by
+  // `training.seed`; 0: none.
   double validation_split = 0;
   // A GLUE task: its layout of columns, labels and metrics; see GlueTaskNames.
   std::string task_name;
-  // One or two columns that hold the text; empty: those of task_name, else
+  // One or two columns that contain the text; empty: those of task_name, else
   // "sentence1" and "sentence2", "sentence", or "text", the first that the
   // files have. A language model has one, "text" by default (TRL's
   // dataset_text_field).
   std::vector<std::string> text_columns;
-  // Language models: the columns that hold the parts of a row. Defaults are
+  // Language models: the columns that contain the parts of a row. Defaults are
   // "messages" (or "conversations"), "prompt" and "completion"; a row that has
   // several of these or "text" is read as the first in the order
   // prompt/completion, messages, text. Naming a column decides what the rows
   // are.
   std::string messages_column, prompt_column, completion_column;
   // How to read rows with Alpaca's "instruction", "input" and "output", which
-  // are recognised by these names where no other column is: "alpaca", the
-  // default, puts them into Alpaca's prompt, with the output as the completion;
-  // "alpaca_chat" makes them a user's and an assistant's message for the chat
-  // template, input behind instruction and an empty line.
+  // are recognised by these names if there is no other column: "alpaca", the
+  // default, fills Alpaca's prompt, with the output as the completion;
+  // "alpaca_chat" makes a user's and an assistant's message for the chat
+  // template: the instruction, an empty line and the input; then the output.
   std::string format;
   std::string label_column;                  // "": "label"
   std::string image_column;                  // in JSON Lines; "": "image"
-  std::optional<int64_t> max_train_samples;  // the first ones
+  std::optional<int64_t> max_train_samples;  // the first rows
   std::optional<int64_t> max_eval_samples;
   std::optional<int64_t> max_predict_samples;
-  // Whether a training with these data is evaluated.
+  // Whether training on these data includes evaluations.
   bool evaluates() const { return !eval.empty() || validation_split > 0; }
   bool operator==(const DatasetSpec&) const = default;
 };
 
-// Training images are cut and mirrored at random, as
+// Training images are cropped and mirrored at random, as
 // torchvision.transforms.RandomResizedCrop and RandomHorizontalFlip do.
 struct AugmentationSpec {
   bool random_resized_crop = true;
@@ -186,14 +186,14 @@ struct AugmentationSpec {
   bool operator==(const AugmentationSpec&) const = default;
 };
 
-// job.json, every default filled in.
+// job.json with all defaults filled in.
 struct TrainSpec {
-  std::string name;  // optional, for people
+  std::string name;  // optional, human-readable
   // Folder, id in the local Hugging Face cache, or "job:ID" (named_result.h)
   std::string model;
   // The id whose snapshot in a Hugging Face cache the folder `model` is: mpsd
-  // sets it when a job asks for a model by its id. A folder that is no snapshot
-  // of this id is an error.
+  // sets it if a job asks for a model by its id. A folder that is not a
+  // snapshot of this id is an error.
   std::string model_id;
   Task task = Task::kCausalLm;
   FineTuneType fine_tune_type = FineTuneType::kLora;
@@ -203,7 +203,7 @@ struct TrainSpec {
   DatasetSpec dataset;
   ClassificationSpec classification;     // SEQ_CLS and IMAGE_CLS
   AugmentationSpec augmentation;         // IMAGE_CLS
-  QuantizationSpec quantization_config;  // the frozen base's
+  QuantizationSpec quantization_config;  // of the frozen base
   std::string adapter;  // a PEFT folder to start from, "job:ID", or empty
   LoraSpec lora;
   TrainingSpec training;
@@ -211,31 +211,31 @@ struct TrainSpec {
   // An operator that MPS lacks runs on the CPU, counted and named in run.json,
   // instead of failing the job.
   bool allow_cpu_fallback = false;
-  // "auto": the backward written out for language models, where it covers the
+  // "auto": the hand-written backward for language models, if it covers the
   // job. "autograd": autograd for these too, for comparison.
   Gradients gradients = Gradients::kAuto;
   bool operator==(const TrainSpec&) const = default;
 };
 
 // Parses and validates job.json. `origin` names the text in errors. The error
-// is InvalidArgument with one line for each fault, at most 20:
-// "<origin>:<line>: <path>: <what was expected and found>"; for an unknown
-// field the line gives the valid name that was probably meant. A name given
-// twice is an error too. Paths are kept as written.
+// is InvalidArgument with one line per fault, at most 20: "<origin>:<line>:
+// <path>: <what was expected and found>"; for an unknown field the line gives
+// the valid name that was probably meant. A duplicate name is an error too.
+// Paths are kept as written.
 absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
                                          std::string_view origin);
 
-// The spec as one line of JSON with every default written out and absent
+// The spec as one line of JSON with all defaults written out and absent
 // optionals as null, always in the same order; parses back to an equal spec.
 std::string ToJson(const TrainSpec& spec);
 
 // `spec` with every relative path made absolute against `base_dir`. A `model`
-// that is no existing folder is left as an id.
+// that is not an existing folder is left as an id.
 TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir);
 
 // Calls visit(field, path) for each path of `spec`, in the order of job.json's
 // fields: the model (or its id), the files and folders of the data set, the
-// adapter, the chat template. A field that names nothing has the empty path.
+// adapter, the chat template. The path of an unset field is empty.
 template <typename Spec, typename Visit>
 void VisitPaths(Spec& spec, const Visit& visit) {
   visit("model", spec.model);
@@ -246,41 +246,41 @@ void VisitPaths(Spec& spec, const Visit& visit) {
   visit("training.chat_template_path", spec.training.chat_template_path);
 }
 
-// Whether a model of this config can do the job's task with this fine-tuning;
+// Whether a model of this config supports the job's task with this fine-tuning;
 // Unimplemented or InvalidArgument names the possible choices.
 absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config);
 
-// The folder of `model`: the path itself when it is a folder with config.json,
-// else the snapshot of "org/name" in the Hugging Face cache that refs/main
-// names, or of "org/name@REVISION" that a ref or a commit does. The cache is
-// HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else
+// The folder of `model`: the path itself if it is a folder with config.json,
+// else the snapshot in the Hugging Face cache of "org/name" (by refs/main) or
+// "org/name@REVISION" (a ref or a commit). The cache is HF_HUB_CACHE, else
+// HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else
 // ~/.cache/huggingface/hub. NotFound names the folders searched and what to do.
 absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
-// The name of a result's base model, as the job asked for it: a folder, or an
-// id with the revision that its snapshot's folder is named after.
+// The name of a result's base model, as the job gave it: a folder, or an id
+// with the revision that its snapshot's folder is named after.
 struct BaseModel {
   std::string name;
   std::string revision;  // "" for a folder
   bool operator==(const BaseModel&) const = default;
 };
 
-// The base model of a job whose model lies in `folder`, a result of
+// The base model of a job whose model is in `folder`, a result of
 // FindModelFolder.
 BaseModel BaseModelOf(const TrainSpec& spec, const std::string& folder);
 
-// The revision of `id` whose snapshot in a Hugging Face cache `folder` is; ""
-// where `folder` is no snapshot of `id`.
+// The revision of `id` whose snapshot in a Hugging Face cache is `folder`; ""
+// if `folder` is not a snapshot of `id`.
 std::string RevisionOf(const std::string& id, const std::string& folder);
 
-// As FindModelFolder above with a given environment, which maps a variable's
-// name to its value or null.
+// FindModelFolder with a given environment, which maps a variable's name to its
+// value or null.
 using Environment = std::function<const char*(const char* name)>;
 absl::StatusOr<std::string> FindModelFolder(const std::string& model,
                                             const Environment& environment);
 
 // The folder of a base model at its revision: a snapshot's hash or a ref's
-// name; "" is the revision that FindModelFolder finds. NotFound where the cache
+// name; "" is the revision that FindModelFolder finds. NotFound if the cache
 // has only other revisions.
 absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
                                           const Environment& environment);

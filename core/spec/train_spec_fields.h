@@ -6,19 +6,19 @@
 #include "core/spec/train_spec.h"
 #include "core/spec/train_spec_words.h"
 
-// Every field of job.json, once: its name, its purpose (a line that the schema
-// and client/README.md quote), its allowed values, and its place in ToJson. Its
-// default is TrainSpec's. `Fields` is FieldReader, FieldWriter or the visitor
-// of job_schema.cc.
+// Every field of job.json, listed once: its name, its purpose (a line quoted by
+// the schema and client/README.md), its allowed values, and its place in
+// ToJson. Its default is TrainSpec's. `Fields` is FieldReader, FieldWriter or
+// the visitor of job_schema.cc.
 namespace mpsd::spec {
 
 template <typename Fields>
 void VisitRowColumns(Fields& f, DatasetSpec& dataset) {
   constexpr std::string_view kColumn = "the name of a column";
   f.About(
-       "The column of the text; two of them for pairs of texts (SEQ_CLS). "
+       "The column of the text; two columns for pairs of texts (SEQ_CLS). "
        "Empty: the columns of `task_name`, else `sentence1` and `sentence2`, "
-       "`sentence` or `text`, the first that the files have; CAUSAL_LM: "
+       "`sentence` or `text`, the first of these in the files; CAUSAL_LM: "
        "`text`.")
       .Texts("text_columns", dataset.text_columns, "one or two column names");
   f.About(
@@ -30,8 +30,8 @@ void VisitRowColumns(Fields& f, DatasetSpec& dataset) {
   f.About("CAUSAL_LM: the column of the completion. Absent: `completion`.")
       .Text("completion_column", dataset.completion_column, kColumn);
   f.About(
-       "CAUSAL_LM: what becomes of rows with Alpaca's columns: Alpaca's own "
-       "prompt and a completion, or a conversation for the chat template. "
+       "CAUSAL_LM: how rows with Alpaca's columns are read: as Alpaca's own "
+       "prompt and a completion, or as a conversation for the chat template. "
        "Absent: `alpaca`.")
       .OptionalWord("format", dataset.format, FormatWords());
   f.About(
@@ -48,11 +48,11 @@ template <typename Fields>
 void VisitDataset(Fields&& f, DatasetSpec& dataset) {
   constexpr std::string_view kFiles = "a file or a list of them";
   f.About(
-       "The training data: files; IMAGE_CLS takes folders with a folder per "
-       "class too. Relative paths count from the folder of job.json.")
+       "The training data: files; IMAGE_CLS also takes folders with a folder "
+       "per class. Paths may be relative to the folder of job.json.")
       .Texts("train", dataset.train, kFiles, /*required=*/true);
   f.About(
-       "The data of the evaluations: one before training and one every "
+       "The data for evaluations: one before training and one every "
        "`training.eval_steps`.")
       .Texts("eval", dataset.eval, kFiles);
   f.About(
@@ -60,12 +60,11 @@ void VisitDataset(Fields&& f, DatasetSpec& dataset) {
        "predictions.jsonl and predictions.tsv. Its rows need no labels.")
       .Texts("predict", dataset.predict, kFiles);
   f.About(
-       "The share of `train` that is held back for evaluations, drawn by "
-       "`training.seed`; 0: none. Cannot stand beside `eval`.")
+       "The share of `train` that is held out for evaluations, drawn by "
+       "`training.seed`; 0: none. Cannot be combined with `eval`.")
       .Number("validation_split", dataset.validation_split,
               Range::From0Below1());
-  f.About(
-       "SEQ_CLS: the GLUE task whose columns, labels and metrics the data has.")
+  f.About("SEQ_CLS: the GLUE task whose columns, labels and metrics apply.")
       .OptionalWord("task_name", dataset.task_name, GlueTaskNames());
   VisitRowColumns(f, dataset);
   f.About("Use only this many rows of `train`, the first ones. Absent: all.")
@@ -82,13 +81,13 @@ void VisitDataset(Fields&& f, DatasetSpec& dataset) {
 template <typename Fields>
 void VisitClassification(Fields&& f, ClassificationSpec& c) {
   f.About(
-       "The kind of the labels, which decides the loss. Absent: that of "
-       "`dataset.task_name`, else what the labels look like: numbers with a "
-       "fraction are a regression, lists are several labels.")
+       "The kind of problem, which decides the loss. Absent: that of "
+       "`dataset.task_name`, else by the labels: fractional numbers mean a "
+       "regression, lists mean several labels per row.")
       .OptionalWord("problem_type", c.problem_type, ProblemWords());
   f.About(
        "The names of the labels in the order of their ids. Empty: those of the "
-       "model's config.json where they cover the data, else those of the data, "
+       "model's config.json if they cover the data, else those of the data, "
        "sorted.")
       .Texts("label_names", c.label_names, "a list of label names");
   f.About(
@@ -96,8 +95,8 @@ void VisitClassification(Fields&& f, ClassificationSpec& c) {
        "Empty: all 1.")
       .Numbers("class_weights", c.class_weights, Range::Above(0));
   f.About(
-       "Draw a new head where the model's file has one of another size, which "
-       "is an error otherwise.")
+       "Draw a new head if the model's file has one of another size, which is "
+       "otherwise an error.")
       .Bool("ignore_mismatched_sizes", c.ignore_mismatched_sizes);
   f.Finish();
 }
@@ -105,16 +104,16 @@ void VisitClassification(Fields&& f, ClassificationSpec& c) {
 template <typename Fields>
 void VisitAugmentation(Fields&& f, AugmentationSpec& a) {
   f.About(
-       "Cut a random part out of each training image and scale it to the "
-       "model's size, as torchvision's RandomResizedCrop does.")
+       "Crop a random part of each training image and scale it to the model's "
+       "size, as torchvision's RandomResizedCrop does.")
       .Bool("random_resized_crop", a.random_resized_crop);
-  f.About("The smallest part that a cut takes, as a share of the image's area.")
+  f.About("The smallest crop, as a share of the image's area.")
       .Number("crop_scale_min", a.crop_scale_min, Range::Between(0, 1));
-  f.About("The largest part that a cut takes, as a share of the image's area.")
+  f.About("The largest crop, as a share of the image's area.")
       .Number("crop_scale_max", a.crop_scale_max, Range::Between(0, 1));
-  f.About("The smallest ratio of a cut's width to its height.")
+  f.About("The smallest ratio of a crop's width to its height.")
       .Number("crop_ratio_min", a.crop_ratio_min, Range::Above(0));
-  f.About("The largest ratio of a cut's width to its height.")
+  f.About("The largest ratio of a crop's width to its height.")
       .Number("crop_ratio_max", a.crop_ratio_max, Range::Above(0));
   f.About("The probability that a training image is mirrored left to right.")
       .Number("horizontal_flip", a.horizontal_flip, Range::Between(0, 1));
@@ -123,16 +122,16 @@ void VisitAugmentation(Fields&& f, AugmentationSpec& a) {
 
 template <typename Fields>
 void VisitQuantization(Fields&& f, QuantizationSpec& q) {
-  f.About("Hold the linear layers of the decoder's blocks in four bits.")
+  f.About("Store the linear layers of the decoder's blocks in four bits.")
       .Bool("load_in_4bit", q.load_in_4bit);
   f.About(
-       "Hold the linear layers of the decoder's blocks in eight bits (int8); "
+       "Store the linear layers of the decoder's blocks in eight bits (int8); "
        "activations keep their type.")
       .Bool("load_in_8bit", q.load_in_8bit);
   f.About("The four-bit type.")
       .Word("bnb_4bit_quant_type", q.bnb_4bit_quant_type, {"nf4"});
   f.About(
-       "Hold the scales of the four-bit weights in eight bits. Needs "
+       "Store the scales of the four-bit weights in eight bits. Needs "
        "`load_in_4bit`.")
       .Bool("bnb_4bit_use_double_quant", q.bnb_4bit_use_double_quant);
   f.About(
@@ -141,8 +140,8 @@ void VisitQuantization(Fields&& f, QuantizationSpec& q) {
       .OptionalWord("bnb_4bit_compute_dtype", q.bnb_4bit_compute_dtype,
                     {"float32", "bfloat16"});
   f.About(
-       "Linear layers that keep their weights as they are: names, or ends of "
-       "names behind a dot.")
+       "Linear layers whose weights are not quantized: names, or ends of names "
+       "after a dot.")
       .Texts("llm_int8_skip_modules", q.llm_int8_skip_modules,
              "a list of module names");
   f.Finish();
@@ -156,7 +155,7 @@ void VisitLora(Fields&& f, LoraSpec& lora) {
       .Number("lora_alpha", lora.lora_alpha, Range::Above(0));
   f.About(
        "The probability that a value at the adapter's input is set to 0 in "
-       "training. Absent: what `adapter` was trained with, else 0.")
+       "training. Absent: the value that `adapter` was trained with, else 0.")
       .Number("lora_dropout", lora.lora_dropout, Range::From0Below1());
   f.About(
        "The modules that get an adapter: a list of names or ends of names, a "
@@ -172,23 +171,22 @@ void VisitLora(Fields&& f, LoraSpec& lora) {
                 Range::AtLeast(0));
   f.About(
        "Other values of `r`: an object of regular expressions over module "
-       "names; the first that matches counts.")
+       "names; the first match counts.")
       .Patterns("rank_pattern", lora.rank_pattern, Range::AtLeast(1));
   f.About(
        "Other values of `lora_alpha`: an object of regular expressions over "
-       "module names; the first that matches counts.")
+       "module names; the first match counts.")
       .Patterns("alpha_pattern", lora.alpha_pattern, Range::Above(0));
   f.About(
-       "Modules that train with all their weights and are saved beside the "
-       "adapter. The head of a classifier is always among them.")
+       "Modules that are trained in full and saved with the adapter. They "
+       "always include a classifier's head.")
       .Texts("modules_to_save", lora.modules_to_save, "a list of module names");
   f.Finish();
 }
 
 template <typename Fields>
 void VisitSteps(Fields& f, TrainingSpec& t) {
-  f.About(
-       "How often the training data is gone through, where `max_steps` is -1.")
+  f.About("The number of passes over the training data, if `max_steps` is -1.")
       .Number("num_train_epochs", t.num_train_epochs, Range::Above(0));
   f.About("The number of optimizer steps; -1: `num_train_epochs` decides.")
       .StepLimit("max_steps", t.max_steps);
@@ -218,7 +216,7 @@ void VisitOptimizer(Fields& f, TrainingSpec& t) {
                "a share of all steps goes into \"warmup_ratio\"");
   f.About(
        "The share of all optimizer steps in which the learning rate rises from "
-       "0, where `warmup_steps` is 0.")
+       "0, if `warmup_steps` is 0.")
       .Number("warmup_ratio", t.warmup_ratio, Range::Between(0, 1));
   f.About("AdamW's weight decay. Biases and the weights of norms have none.")
       .Number("weight_decay", t.weight_decay, Range::AtLeast(0));
@@ -228,50 +226,46 @@ void VisitOptimizer(Fields& f, TrainingSpec& t) {
       .Number("adam_beta2", t.adam_beta2, Range::From0Below1());
   f.About("AdamW's epsilon, added to the divisor.")
       .Number("adam_epsilon", t.adam_epsilon, Range::Above(0));
-  f.About(
-       "The norm that the gradient of a step is cut down to; 0: no clipping.")
+  f.About("The norm that the gradient of a step is clipped to; 0: no clipping.")
       .Number("max_grad_norm", t.max_grad_norm, Range::AtLeast(0));
 }
 
 template <typename Fields>
 void VisitSamples(Fields& f, TrainingSpec& t) {
-  f.About(
-       "The tokens that a sample has at most; longer ones are cut at the "
-       "right.")
+  f.About("The most tokens of a sample; longer samples are cut at the end.")
       .Integer("max_length", t.max_length, Range::AtLeast(2));
   f.About(
-       "CAUSAL_LM: put rows together into sequences of `max_length` tokens, "
-       "best fit first. Rows do not see each other.")
+       "CAUSAL_LM: combine rows into sequences of `max_length` tokens, best "
+       "fit first. Rows do not see each other.")
       .Bool("packing", t.packing);
   f.About(
-       "CAUSAL_LM: put short rows of a step side by side where that leaves "
-       "less padding. Rows do not see each other, and the gradient stays the "
-       "same. Absent: the trainer decides where `auto_find_batch_size` leaves "
-       "it to it, else false.")
+       "CAUSAL_LM: concatenate short rows of a step if that leaves less "
+       "padding. Rows do not see each other, and the gradient stays the same. "
+       "Absent: the trainer decides with `auto_find_batch_size`, else false.")
       .Bool("padding_free", t.padding_free);
   f.About(
        "The order of the rows: `random`; `sequential`, the order of the data; "
-       "`group_by_length`, random but beside rows of about the same length, so "
-       "that little is padded.")
+       "`group_by_length`, random but next to rows of similar length, which "
+       "reduces padding.")
       .Word("train_sampling_strategy", t.train_sampling_strategy,
             SamplingWords());
   f.About(
-       "Let short trials find how many rows are computed together, and which "
-       "activations are kept. The rows of an optimizer step stay "
+       "Let short trials find how many rows to compute together, and which "
+       "activations to keep. The rows of an optimizer step stay "
        "`per_device_train_batch_size` times `gradient_accumulation_steps`.")
       .Bool("auto_find_batch_size", t.auto_find_batch_size);
   f.About(
-       "CAUSAL_LM: only what the assistant says in `messages` counts in the "
-       "loss. Absent: every token counts.")
+       "CAUSAL_LM: only the assistant's text in `messages` counts in the loss. "
+       "Absent: every token counts.")
       .Bool("assistant_only_loss", t.assistant_only_loss);
   f.About(
-       "CAUSAL_LM: only the completion counts in the loss. Absent: true of "
-       "rows with a prompt and a completion, false of others.")
+       "CAUSAL_LM: only the completion counts in the loss. Absent: true for "
+       "rows with a prompt and a completion, false for others.")
       .Bool("completion_only_loss", t.completion_only_loss);
   f.About(
-       "CAUSAL_LM: a chat template in the place of the model's, saved with the "
+       "CAUSAL_LM: a chat template that replaces the model's, saved with the "
        "result: a .jinja or .j2 file, or a model folder, whose eos_token is "
-       "taken too. Absent: the model's.")
+       "used too. Absent: the model's.")
       .Text("chat_template_path", t.chat_template_path,
             "the path of a .jinja file or of a model folder");
   f.About(
@@ -284,16 +278,16 @@ void VisitSamples(Fields& f, TrainingSpec& t) {
 template <typename Fields>
 void VisitMemory(Fields& f, TrainingSpec& t) {
   f.About(
-       "Compute activations again in the backward pass instead of keeping "
-       "them: less memory, more time.")
+       "Recompute activations in the backward pass instead of keeping them: "
+       "less memory, more time.")
       .Bool("gradient_checkpointing", t.gradient_checkpointing);
   f.About(
-       "What `gradient_checkpointing` computes again: whole layers, or only "
-       "the inner activations of the MLP. `selective` is for language models "
-       "with LoRA.")
+       "What `gradient_checkpointing` recomputes: whole layers, or only the "
+       "inner activations of the MLP. `selective` is for language models with "
+       "LoRA.")
       .Word("recompute_granularity", t.recompute_granularity, RecomputeWords());
   f.About(
-       "Hold the model in bfloat16 and compute in it. Trained weights and the "
+       "Store the model in bfloat16 and compute in it. Trained weights and the "
        "optimizer stay in float32.")
       .Bool("bf16", t.bf16);
 }
@@ -314,10 +308,10 @@ void VisitEvaluations(Fields& f, TrainingSpec& t) {
        "The optimizer steps from one line of the log to the next; "
        "metrics.jsonl has every step.")
       .Integer("logging_steps", t.logging_steps, Range::AtLeast(1));
-  f.About("Make the result of the best checkpoint instead of the last.")
+  f.About("Use the best checkpoint for the result instead of the last.")
       .Bool("load_best_model_at_end", t.load_best_model_at_end);
   f.About(
-       "The metric that the best checkpoint is best by, such as `accuracy`. "
+       "The metric that decides the best checkpoint, such as `accuracy`. "
        "Absent: `loss`.")
       .Text("metric_for_best_model", t.metric_for_best_model,
             "the name of a metric");
@@ -326,12 +320,12 @@ void VisitEvaluations(Fields& f, TrainingSpec& t) {
        "unless it is the loss.")
       .Bool("greater_is_better", t.greater_is_better);
   f.About(
-       "End training after this many evaluations in a row without a gain. "
+       "End training after this many evaluations in a row without improvement. "
        "Absent: never.")
       .Integer("early_stopping_patience", t.early_stopping_patience,
                Range::AtLeast(1));
   f.About(
-       "How much a gain must be more than to count for "
+       "The improvement that must be exceeded to count for "
        "`early_stopping_patience`.")
       .Number("early_stopping_threshold", t.early_stopping_threshold,
               Range::AtLeast(0));
@@ -353,29 +347,29 @@ void VisitTraining(Fields&& f, TrainingSpec& t) {
 
 template <typename Fields>
 void VisitSections(Fields& f, TrainSpec& spec) {
-  VisitDataset(f.About("The data files, and where a row has its parts.")
+  VisitDataset(f.About("The data files, and the columns of a row's parts.")
                    .Section("dataset"),
                spec.dataset);
-  VisitClassification(f.About("What the labels of SEQ_CLS and IMAGE_CLS are.")
-                          .Section("classification"),
-                      spec.classification);
+  VisitClassification(
+      f.About("The labels of SEQ_CLS and IMAGE_CLS.").Section("classification"),
+      spec.classification);
   VisitAugmentation(
-      f.About("How IMAGE_CLS cuts and mirrors training images at random.")
+      f.About("How IMAGE_CLS crops and mirrors training images at random.")
           .Section("augmentation"),
       spec.augmentation);
-  VisitQuantization(f.About("The frozen base in few bits (QLoRA), in the names "
-                            "of Transformers' BitsAndBytesConfig.")
+  VisitQuantization(f.About("The quantization of the frozen base (QLoRA), with "
+                            "the names of Transformers' BitsAndBytesConfig.")
                         .Section("quantization_config"),
                     spec.quantization_config);
   f.About(
        "A PEFT adapter folder to start from, or `job:ID`, the adapter that a "
        "job of this daemon makes. Absent: a new adapter.")
       .Text("adapter", spec.adapter, "the path of a PEFT adapter folder");
-  VisitLora(f.About("The adapter, in the names and with the defaults of PEFT's "
-                    "LoraConfig.")
-                .Section("lora"),
-            spec.lora);
-  VisitTraining(f.About("The training, in the names of Transformers' "
+  VisitLora(
+      f.About("The adapter, with the names and defaults of PEFT's LoraConfig.")
+          .Section("lora"),
+      spec.lora);
+  VisitTraining(f.About("The training, with the names of Transformers' "
                         "TrainingArguments and TRL's SFTConfig.")
                     .Section("training"),
                 spec.training);
@@ -385,7 +379,7 @@ template <typename Fields>
 void VisitSpec(Fields&& f, TrainSpec& spec) {
   f.About("The schema of this file, for editors; it has no effect on the job.")
       .Ignored("$schema");
-  f.About("A name of the job, for people.")
+  f.About("A human-readable name of the job.")
       .Text("name", spec.name, "a non-empty string");
   f.About(
        "The base model: the name of a model that mpsd has (`mpsctl model "
@@ -414,13 +408,12 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
       .Bool("from_scratch", spec.from_scratch);
   VisitSections(f, spec);
   f.About(
-       "The device that the job runs on; `auto` takes the GPU where there is "
-       "one.")
+       "The device that the job runs on; `auto` takes the GPU if there is one.")
       .Word("device", spec.device, DeviceWords());
   f.About(
-       "How gradients are computed: `auto` takes the backward pass that is "
-       "written out for language models with LoRA where it covers the job, "
-       "`autograd` always PyTorch's.")
+       "How gradients are computed: `auto` takes the hand-written backward "
+       "pass for language models with LoRA if it covers the job, `autograd` "
+       "always PyTorch's.")
       .Word("gradients", spec.gradients, GradientsWords());
   f.About(
        "Run operators that MPS lacks on the CPU, counted and named in "

@@ -73,7 +73,7 @@ class Rules {
     const DatasetSpec& d = spec_.dataset;
     if (!d.eval.empty() && d.validation_split > 0) {
       Fault("dataset", "validation_split",
-            "cannot stand beside dataset.eval; leave one of them out");
+            "cannot be combined with dataset.eval; leave one of them out");
     }
     if (d.evaluates()) return;
     constexpr std::string_view kNeedsEval =
@@ -157,7 +157,7 @@ class Rules {
   }
 
   // Several fields can decide how to read a language model's rows: at most one
-  // may.
+  // may be set.
   void CheckRowColumns() {
     const DatasetSpec& d = spec_.dataset;
     const std::tuple<const char*, bool, int> columns[] = {
@@ -179,7 +179,7 @@ class Rules {
       if (first != nullptr && its_kind != kind) {
         Fault(
             "dataset", name,
-            base::Cat("cannot stand beside ", first,
+            base::Cat("cannot be combined with ", first,
                       ": each says what the rows are; leave one of them out"));
       }
       if (first == nullptr) kind = its_kind;
@@ -192,14 +192,14 @@ class Rules {
     const std::set<std::string> different(c.label_names.begin(),
                                           c.label_names.end());
     if (different.size() != c.label_names.size()) {
-      Fault("classification", "label_names", "the same name is there twice");
+      Fault("classification", "label_names", "the same name appears twice");
     }
     if (c.label_names.size() == 1 &&
         c.problem_type != ProblemType::kRegression &&
         c.problem_type != ProblemType::kMultiLabel) {
-      Fault("classification", "label_names",
-            "a single label leaves nothing to tell apart; expected two or "
-            "more");
+      Fault(
+          "classification", "label_names",
+          "a single label leaves nothing to distinguish; expected two or more");
     }
     if (c.class_weights.empty()) return;
     if (c.problem_type == ProblemType::kRegression) {
@@ -230,7 +230,7 @@ class Rules {
     constexpr std::string_view kSection = "quantization_config";
     if (q.load_in_4bit && q.load_in_8bit) {
       Fault(kSection, "load_in_8bit",
-            "cannot stand beside load_in_4bit; leave one of them out");
+            "cannot be combined with load_in_4bit; leave one of them out");
     }
     if (!q.load_in_4bit && q.bnb_4bit_use_double_quant) {
       Fault(kSection, "bnb_4bit_use_double_quant", "needs load_in_4bit");
@@ -249,7 +249,7 @@ class Rules {
     }
     if (q.enabled() && spec_.fine_tune_type != FineTuneType::kLora) {
       FaultAt(kSection,
-              "is for fine_tune_type \"lora\": weights in few bits cannot be "
+              "is for fine_tune_type \"lora\": quantized weights cannot be "
               "trained; leave it out");
     }
   }
@@ -258,8 +258,8 @@ class Rules {
     if (spec_.training.train_sampling_strategy == "group_by_length" &&
         spec_.training.packing) {
       Fault("training", "train_sampling_strategy",
-            "\"group_by_length\" is against padding, and packed rows have "
-            "none; leave one of them out");
+            "\"group_by_length\" reduces padding, and packed rows have none; "
+            "leave one of them out");
     }
   }
 

@@ -8,8 +8,8 @@
 
 namespace mpsd::spec {
 
-// Adds to `findings` the faults of combinations of fields that are valid by
-// themselves. `root` is the JSON that `spec` was read from.
+// Adds to `findings` the faults of combinations of fields that are valid
+// individually. `root` is the JSON that `spec` was read from.
 void CheckRules(const TrainSpec& spec, const JsonNode& root,
                 Findings& findings);
 

@@ -10,10 +10,10 @@
 #include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
 
-// The words that fields of job.json may have; each list stands only here.
+// The allowed words of job.json's fields, each list defined only here.
 namespace mpsd::spec {
 
-// The word that means `value`; "" where none does.
+// The word for `value`; "" if there is none.
 template <typename E>
 std::string_view WordOf(E value, const Words<E>& words) {
   for (const auto& [word, meaning] : words) {

@@ -28,10 +28,10 @@ using runbook::Verdict;
 // Memory needs few steps: each has the longest rows.
 constexpr int64_t kMemoryWarmup = 1;
 constexpr int64_t kMemorySteps = 2;
-// A worker that ended so often while it measured a batch was ended by it.
+// A worker that ended this often while measuring a batch was ended by it.
 constexpr int64_t kMostEnds = 2;
 
-// The job with one micro-batch of one row a step, which every device computes.
+// The job with one micro-batch of one row per step, for any device.
 spec::TrainSpec Smallest(spec::TrainSpec spec) {
   spec.training.per_device_train_batch_size = 1;
   spec.training.gradient_accumulation_steps = 1;
@@ -39,14 +39,14 @@ spec::TrainSpec Smallest(spec::TrainSpec spec) {
   return spec;
 }
 
-// Rows of an epoch, packed where the job packs.
+// Rows of an epoch, packed if the job packs.
 int64_t RowsOf(const train::Loaded& loaded) {
   const data::Source& train = *loaded.data.train;
   if (!loaded.spec->training.packing) return train.size();
   return data::Loader(train, loaded.shapes().TrainOptions(1)).steps_per_epoch();
 }
 
-// InvalidArgument for a batch of more tokens than the device computes rightly.
+// InvalidArgument if the device computes a batch of this size incorrectly.
 absl::Status DeviceLimit(const train::Loaded& loaded, int64_t batch) {
   spec::TrainSpec spec = *loaded.spec;
   spec.training.per_device_train_batch_size = batch;
@@ -127,16 +127,18 @@ class Sweep {
   absl::StatusOr<json> Look(int64_t batch) {
     if (kept_.Ends(batch) >= kMostEnds) {
       return Miss(
-          batch, absl::StrCat("the worker ended ", kMostEnds,
-                              " times without a word while it was measured, as "
-                              "a system ends processes for their memory"));
+          batch,
+          absl::StrCat("the worker ended ", kMostEnds,
+                       " times while measuring this batch, without a report: "
+                       "systems end processes this way for their memory use"));
     }
     const auto expected = PredictedBytes(trials_, HeldBytes(resident_), batch);
     if (expected && *expected > limit_) {
       json point = Miss(
-          batch, absl::StrCat("would hold ",
+          batch, absl::StrCat("would need ",
                               base::BytesText(static_cast<double>(*expected)),
-                              " by the batches below, more than may be held"));
+                              ", extrapolated from smaller batches: more than "
+                              "the memory limit"));
       point["predicted"] = true;
       point["peak_bytes"] = *expected;
       return point;
@@ -174,7 +176,7 @@ class Sweep {
       point["fits"] = false;
       point["why_not"] =
           absl::StrCat("holds ", base::BytesText(static_cast<double>(held)),
-                       ", more than may be held");
+                       ", more than the memory limit");
       return point;
     }
     MeasureOptions time;
@@ -213,7 +215,7 @@ class Sweep {
     return found;
   }
 
-  // The point of the smallest batch that does not fit; null where all fit.
+  // The point of the smallest batch that does not fit; null if all fit.
   const json* SmallestMiss() const {
     const json* smallest = nullptr;
     for (const json& point : kept_.points()) {
@@ -270,7 +272,7 @@ class Sweep {
     return finding;
   }
 
-  // The job's own micro-batch beside what was found.
+  // Compares the job's own micro-batch with the result.
   Finding JobFinding(int64_t largest, int64_t knee) const {
     const spec::TrainingSpec& training = study_.spec.training;
     const int64_t batch = training.per_device_train_batch_size;
@@ -283,7 +285,7 @@ class Sweep {
     const std::string advice =
         knee > step
             ? absl::StrCat(set, " makes steps of more rows than the job's ",
-                           step, ", which wants another learning_rate")
+                           step, ", which needs another learning_rate")
             : absl::StrCat(set, " with gradient_accumulation_steps ",
                            (step + knee - 1) / knee,
                            " makes steps of about the job's ", step, " rows");

@@ -8,7 +8,7 @@
 namespace mpsd::study {
 
 // Throughput and memory by batch size; see proto/mpsd/v1/batch_sweep.proto.
-// What is measured survives the end of the worker, in <out_dir>/points.jsonl.
+// Measurements survive the end of the worker, in <out_dir>/points.jsonl.
 absl::StatusOr<Found> BatchSweep(const Study& study);
 
 }  // namespace mpsd::study

@@ -15,8 +15,8 @@ namespace {
 
 using Options = runbook::DeviceComparisonOptions;
 
-// An evaluation costs as much as many steps; the metric of the first rows says
-// as much of a device as that of all.
+// An evaluation costs as much as many steps; the metric of the first rows shows
+// a device's errors as well as that of all rows.
 constexpr int64_t kEvalSamples = 512;
 
 // The device with which others are compared.
@@ -27,8 +27,8 @@ spec::DeviceChoice Reference() {
   return spec::DeviceChoice::kAuto;
 }
 
-// Both devices are opened before anything runs, so that one that is not there
-// costs no time of the other.
+// Both devices are opened before anything runs, so that a missing one is found
+// before time is spent on the other.
 absl::Status FindDevices(Options& options) {
   if (options.devices.empty()) {
     auto best = device::OpenBest();
@@ -36,8 +36,8 @@ absl::Status FindDevices(Options& options) {
     if ((*best)->traits().is_reference) {
       return absl::FailedPreconditionError(
           "devices: this machine has neither MPS nor CUDA to compare its CPU "
-          "with; name two devices that it has to compare them all the same "
-          "(`--devices cpu,cpu` shows how far two runs of one device differ)");
+          "with; name two of its devices to compare them anyway (`--devices "
+          "cpu,cpu` shows how far two runs of one device differ)");
     }
     options.devices = {Reference(), *backend::ChoiceOf((*best)->name())};
   }
@@ -53,13 +53,12 @@ absl::StatusOr<DeviceSide> RunOn(spec::DeviceChoice device, const Study& study,
                                  StudyProgress& progress) {
   spec::TrainSpec spec = study.spec;
   spec.device = device;
-  // Each device would choose micro-batches of its own.
+  // Each device would choose its own micro-batches.
   spec::TrainingSpec& training = spec.training;
   training.padding_free =
       training.padding_free.value_or(training.auto_find_batch_size);
   training.auto_find_batch_size = false;
-  // Running out of memory ends a comparison, with the words that it has for a
-  // training.
+  // Running out of memory ends a comparison, with the same error as a training.
   train::RunContext context = study.context;
   context.attempt = {};
   MeasuredRun run(std::move(spec), context, progress,
@@ -105,14 +104,14 @@ absl::StatusOr<DeviceSide> RunOn(spec::DeviceChoice device, const Study& study,
 
 std::optional<double> Utilization(const Measurement& steps) {
   double sum = 0;
-  int64_t told = 0;
+  int64_t count = 0;
   for (const MeasuredStep* step : steps.Counted()) {
     if (!step->progress.device_utilization_ratio) continue;
     sum += *step->progress.device_utilization_ratio;
-    ++told;
+    ++count;
   }
-  if (told == 0) return std::nullopt;
-  return sum / static_cast<double>(told);
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
 }
 
 nlohmann::json ToJson(const DeviceSide& side) {
@@ -166,8 +165,9 @@ Found TellDevices(const DeviceSide& baseline, const DeviceSide& measured,
   if (!same_batches) {
     found.findings.push_back(
         {"compare.batches", runbook::Verdict::kFail,
-         "the two devices saw other samples: their times cannot be compared",
-         "compare again while nobody changes the data files"});
+         "the two devices saw different samples: their times cannot be "
+         "compared",
+         "compare again while the data files do not change"});
   }
   found.result = {{"device", measured.steps.device},
                   {"baseline", ToJson(baseline)},

@@ -18,13 +18,13 @@ namespace mpsd::study {
 // CPU does: the study of DeviceComparisonOptions in
 // proto/mpsd/v1/device_comparison.proto. Both devices take the same samples in
 // the same micro-batches, without dropout (each draws other masks), one device
-// after the other; then they evaluate. The loader is measured alone, too.
+// after the other; then they evaluate. The loader is also measured alone.
 //
-// FailedPrecondition where a device is not there. A device that runs out of
-// memory ends the study as it ends a training.
+// FailedPrecondition if a device is missing. A device that runs out of memory
+// ends the study as it ends a training.
 absl::StatusOr<Found> CompareDevices(const Study& study);
 
-// What one device did.
+// The measurements of one device.
 struct DeviceSide {
   Measurement steps;
   LoaderTimes loader;

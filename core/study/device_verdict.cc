@@ -14,7 +14,7 @@ namespace {
 using runbook::Finding;
 using runbook::Verdict;
 
-// The part of a step's time, waiting or loading, from which the loader rather
+// The share of a step's time, waiting or loading, from which the loader rather
 // than the batch is the first thing to look at.
 constexpr double kMuchOfAStep = 0.1;
 
@@ -48,9 +48,9 @@ std::string FixAdvice(const DeviceFigures& measured) {
            "(smaller images, text instead of pictures of it), data on a local "
            "disk, another sampling strategy; then compare again";
   }
-  return "the device idles though the batches are there: a step has too little "
-         "work. Raise the batch (`mpsctl sweep JOB --batch` finds the knee), "
-         "then compare again";
+  return "the device is idle although the batches are ready: a step has too "
+         "little work. Raise the batch (`mpsctl sweep JOB --batch` finds the "
+         "knee), then compare again";
 }
 
 Finding SpeedupFinding(const DeviceFigures& baseline,
@@ -81,8 +81,8 @@ Finding UtilizationFinding(const DeviceFigures& measured,
                            const DeviceVerdict& verdict, double threshold) {
   Finding finding{"compare.gpu_utilization", Verdict::kNotTold,
                   absl::StrCat(measured.device,
-                               " does not tell its utilisation: the waits for "
-                               "batches stand for it")};
+                               " does not report its utilisation: the waits "
+                               "for batches are used instead")};
   finding.threshold = threshold;
   finding.unit = "ratio";
   if (!measured.utilization_ratio) return finding;
@@ -135,11 +135,11 @@ std::string ReasonFor(const DeviceFigures& baseline,
     case DeviceDecision::kStay:
       break;
   }
-  // Both devices may wait for their batches for most of the time.
+  // Both devices may wait for their batches most of the time.
   return DataAreSlow(measured)
              ? absl::StrCat(shorter, "; without the waits for batches it is ",
                             Shorter(verdict.compute_speedup, baseline.device))
-             : absl::StrCat(shorter, ", and the data are not what holds it up");
+             : absl::StrCat(shorter, ", and the data are not the bottleneck");
 }
 
 // A finding that fails above its tolerance.
@@ -157,7 +157,7 @@ Finding Compared(const std::string& what, const std::string& dtype,
   finding.advice =
       "the two devices do not compute the same: `mpsd-worker --selftest` says "
       "whether a device's kernels differ, and `mpsctl doctor` which versions "
-      "run. What must match is to run on one platform alone";
+      "run. Runs that must match have to use a single platform";
   return finding;
 }
 
@@ -224,7 +224,7 @@ NumbersVerdict CompareNumbers(const DeviceNumbers& baseline,
                              baseline.grad_norms[i], measured.grad_norms[i]});
   }
   if (steps == 0) {
-    verdict.findings = {NotTold("loss", "there is no step of both devices")};
+    verdict.findings = {NotTold("loss", "the devices have no step in common")};
     return verdict;
   }
   const auto worst = std::max_element(

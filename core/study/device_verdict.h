@@ -11,11 +11,11 @@
 
 namespace mpsd::study {
 
-// What the steps of one device took.
+// Step times of one device.
 struct DeviceFigures {
   std::string device;          // "cpu", "cuda", "mps"
   double step_seconds = 0;     // the median
-  double data_wait_ratio = 0;  // the part of it that waits for the batches
+  double data_wait_ratio = 0;  // the part of it spent waiting for batches
   double loader_seconds = 0;   // making a step's batches alone, the median
   std::optional<double> utilization_ratio = {};
 };
@@ -26,10 +26,10 @@ const char* NameOf(DeviceDecision decision);  // "DEVICE_DECISION_GO" …
 
 struct DeviceVerdict {
   DeviceDecision decision = DeviceDecision::kGo;
-  // The parts by which a step of `measured` is shorter: as it is, and without
-  // the waits for batches on both sides.
+  // The parts by which a step of `measured` is shorter: as measured, and
+  // without the waits for batches on both sides.
   double speedup = 0, compute_speedup = 0;
-  std::string reason;  // for people
+  std::string reason;  // human-readable
   std::vector<runbook::Finding> findings;
 };
 
@@ -37,8 +37,8 @@ struct DeviceVerdict {
 //
 //   go         the step is shorter by compare.speedup or more.
 //   fix data   it is not, and the device is busy for less than
-//              compare.gpu_utilization of the time. Where no utilisation is
-//              told: it is not, and without the waits for batches it would be.
+//              compare.gpu_utilization of the time. If the utilisation is
+//              unknown: it is not, but would be without waiting for batches.
 //   stay       neither: the device works, and gains too little.
 DeviceVerdict DecideDevice(const DeviceFigures& baseline,
                            const DeviceFigures& measured,
@@ -52,7 +52,7 @@ struct DeviceNumbers {
   double metric_value = 0;
 };
 
-// A step that both devices took.
+// A step that both devices completed.
 struct StepNumbers {
   double baseline_loss = 0, loss = 0;
   double difference = 0;  // RelativeDifference
@@ -60,7 +60,7 @@ struct StepNumbers {
 };
 
 struct NumbersVerdict {
-  std::string dtype;  // whose tolerances count
+  std::string dtype;  // whose tolerances apply
   std::vector<StepNumbers> steps;
   bool metric_compared = false;
   std::vector<runbook::Finding> findings;
@@ -73,7 +73,7 @@ NumbersVerdict CompareNumbers(const DeviceNumbers& baseline,
                               const DeviceNumbers& measured,
                               const runbook::Thresholds& thresholds);
 
-// By the larger of the two; 0 for two zeros, 1 where one is no finite number.
+// Relative to the larger; 0 for two zeros, 1 if either is not finite.
 double RelativeDifference(double a, double b);
 
 }  // namespace mpsd::study

@@ -13,23 +13,23 @@
 
 namespace mpsd::study {
 
-// What a sweep has measured, in a file of JSON lines, so that a sweep that was
-// ended in the middle goes on. The file also has the point that is being
-// measured: a worker that the system ends for its memory says nothing itself.
+// A sweep's measurements, in a file of JSON lines, so that an interrupted sweep
+// can resume. The file also records the point being measured, because a worker
+// that the system kills for its memory use reports nothing.
 class KeptPoints {
  public:
-  // Reads `file`. What was kept under another `key`, or cannot be read, is
+  // Reads `file`. Points stored under another `key`, or unreadable ones, are
   // dropped. `key` names what the points depend on, such as versions.
   static KeptPoints Read(std::filesystem::path file, std::string key);
 
   const std::vector<nlohmann::json>& points() const { return points_; }
-  // How often the worker ended while it measured the point of that number,
-  // without a word.
+  // How often the worker ended while measuring the point of that number,
+  // without a report.
   int64_t Ends(int64_t number) const;
 
-  // Writes the whole file anew, whole or not at all.
-  absl::Status Begin(int64_t number);  // this point is now measured
-  absl::Status Abandon();              // it is not, for a reason that is known
+  // Each replaces the whole file atomically.
+  absl::Status Begin(int64_t number);  // this point is being measured
+  absl::Status Abandon();              // it is not, for a known reason
   absl::Status Add(nlohmann::json point);
 
  private:
@@ -40,8 +40,8 @@ class KeptPoints {
   std::filesystem::path file_;
   std::string key_;
   std::vector<nlohmann::json> points_;
-  int64_t begun_ = 0;  // the number last begun; 0: none is open
-  int64_t ends_ = 0;   // times it was begun before, and not ended
+  int64_t begun_ = 0;  // the number last begun; 0: no open point
+  int64_t ends_ = 0;   // times it was begun before without ending
 };
 
 }  // namespace mpsd::study

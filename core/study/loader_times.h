@@ -13,25 +13,23 @@
 
 namespace mpsd::study {
 
-// The data of a training without its steps.
+// A training's data without its steps.
 struct LoaderTimes {
   std::vector<double> seconds;       // to make the batches of a step
   std::vector<std::string> samples;  // DigestOfSamples of each step, in order
 };
 
-// Makes the batches of the first `steps` steps for `samples`, and before that
-// those of as many steps behind them for `seconds`: the first steps were made
-// before, and images that were decoded once are kept. Asks `go_on` before each
-// step; false: Cancelled. Other errors are the source's.
+// Times the second `steps` steps of the data, since images of the first may be
+// decoded and cached already; then makes the first for `samples`. Calls `go_on`
+// before each step; false: Cancelled. Other errors are the source's.
 absl::StatusOr<LoaderTimes> TimeLoader(const data::Source& source,
                                        const data::LoaderOptions& options,
                                        int64_t steps,
                                        const std::function<bool()>& go_on);
 
 // The first digits of a SHA-256 over the samples of one optimizer step: their
-// tokens, labels, classes, targets and pixels. How a device has them laid into
-// rows, padded and ordered within the step does not matter: the gradient is the
-// same.
+// tokens, labels, classes, targets and pixels. Their arrangement in rows,
+// padding and order within the step do not matter: the gradient is the same.
 std::string DigestOfSamples(const std::vector<data::Batch>& step);
 
 }  // namespace mpsd::study

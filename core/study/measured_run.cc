@@ -19,14 +19,14 @@ namespace {
 
 using train::StopRequest;
 
-// An answer to "shall I stop" that takes longer was a pause.
+// A stop_request call that takes longer was a pause.
 constexpr double kPauseSeconds = 0.05;
 // A run never ends by itself: its schedule has more steps than are measured.
 constexpr int64_t kMoreSteps = 1000;
 
 double Now() { return absl::ToDoubleSeconds(base::Clock::Real().Monotonic()); }
 
-// The errors of users may quote their data, whatever these say.
+// User errors may quote data, which may contain these words.
 bool SaysOutOfMemory(const absl::Status& status) {
   if (!absl::IsInternal(status) && !absl::IsDataLoss(status)) return false;
   const auto error = host::FindDeviceError(std::string(status.message()));
@@ -37,7 +37,7 @@ void Raise(std::optional<int64_t>& peak, const std::optional<int64_t>& value) {
   if (value) peak = std::max(peak.value_or(0), *value);
 }
 
-// The training that is looked at, without what a measurement leaves out.
+// The training under study, without what a measurement omits.
 spec::TrainSpec Bounded(spec::TrainSpec spec, const RunOptions& options) {
   if (options.eval_samples > 0 && spec.dataset.evaluates()) {
     auto& most = spec.dataset.max_eval_samples;
@@ -57,7 +57,7 @@ void TurnOffDropout(train::Opened& opened) {
   config.classifier_dropout = 0;
 }
 
-// `rows`: of the data set, no fewer than the steps of an epoch.
+// `rows`: of the data set, at least as many as the steps of an epoch.
 spec::TrainSpec ForPart(spec::TrainSpec spec, const MeasureOptions& options,
                         int64_t rows) {
   spec::TrainingSpec& training = spec.training;
@@ -75,7 +75,7 @@ spec::TrainSpec ForPart(spec::TrainSpec spec, const MeasureOptions& options,
 
 }  // namespace
 
-// Between a short run and the study's observer.
+// Forwards from a short run to the study's observer.
 class MeasuredRun::PartObserver : public train::Observer {
  public:
   explicit PartObserver(StudyProgress& progress) : progress_(progress) {}
@@ -313,7 +313,7 @@ absl::StatusOr<std::optional<MeasuredRun::Evaluated>> MeasuredRun::Evaluate() {
   const std::string metric = (*loaded)->best.metric();
   if (metric == "loss") return Evaluated{metric, result->loss};
   for (const auto& [name, value] : result->metrics) {
-    // A correlation of constants is no number.
+    // A correlation of constants is not a number.
     if (name == metric && std::isfinite(value)) return Evaluated{metric, value};
   }
   return std::nullopt;

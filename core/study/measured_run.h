@@ -24,9 +24,9 @@
 
 namespace mpsd::study {
 
-// The rows that a measured run trains on.
+// The rows used by a measured run.
 enum class Rows {
-  kAsTrained,  // all, in the order of training
+  kAsTrained,  // all, in training order
   kLongest,    // every step has the longest rows of the data; packed rows,
                // which are all full, are as trained
 };
@@ -35,19 +35,19 @@ enum class Rows {
 struct MeasuredStep {
   report::Progress progress;
   bool warmup = false;
-  bool held = false;     // a pause lay within the step or right before it
+  bool held = false;     // a pause occurred during the step or right before it
   bool partial = false;  // the last of an epoch, with fewer rows
 };
 
 struct MeasureOptions {
   int64_t warmup_steps = 2;
-  // Measured steps beside the warm-up. Steps that a pause held, and an epoch's
-  // partial ones, are made up for by as many further ones.
+  // Measured steps, in addition to the warm-up. Steps interrupted by a pause,
+  // and an epoch's partial ones, are replaced by as many further ones.
   int64_t steps = 8;
-  // > 0: in place of `steps`: the steps of so many epochs, and no warm-up.
+  // > 0: overrides `steps`: the steps of this many epochs, and no warm-up.
   int64_t epochs = 0;
   Rows rows = Rows::kAsTrained;
-  // > 0: rows of a step, in one micro-batch, in place of the spec's.
+  // > 0: overrides the spec: rows of a step, in one micro-batch.
   int64_t batch_rows = 0;
   // Called before the first step, with everything that the run has; an error
   // ends the measurement.
@@ -56,18 +56,18 @@ struct MeasureOptions {
   std::function<bool(const MeasuredStep&)> after_step = {};
 };
 
-// What a run leaves out of the job, or keeps beside its steps.
+// What a run omits from the job, or does in addition to its steps.
 struct RunOptions {
-  bool dropout = true;       // false: none, the adapter's neither
-  int64_t eval_samples = 0;  // at most, of the evaluation data; 0: none is read
+  bool dropout = true;       // false: none, including the adapter's
+  int64_t eval_samples = 0;  // at most, of the evaluation data; 0: not read
 };
 
-// The most memory held in a part of a run, bytes; absent: the device has no
-// such counter.
+// Peak memory in a part of a run, bytes; absent if the device has no such
+// counter.
 struct MemoryPeaks {
   std::optional<int64_t> allocated_bytes;  // by live tensors on the device
   std::optional<int64_t> driver_bytes;     // at the end of a step, with caches
-  int64_t footprint_bytes = 0;  // the process'; see host::FootprintPeak
+  int64_t footprint_bytes = 0;  // of the process; see host::FootprintPeak
   std::optional<int64_t> recommended_max_bytes;
 };
 // The message MemoryPeaks of measurement.proto.
@@ -81,28 +81,28 @@ struct Measurement {
   int64_t step_rows = 0;         // of a step that is not partial
   int64_t micro_batch_rows = 0;  // computed at a time
   int64_t steps_per_epoch = 0;
-  // What the process held before the device was opened, and what the run holds
-  // without a batch.
+  // Memory of the process before the device was opened, and of the run without
+  // a batch.
   int64_t idle_footprint_bytes = 0;
   MemoryPeaks loaded;
-  MemoryPeaks training;     // the most within the steps
-  double load_seconds = 0;  // 0: the model was there already
+  MemoryPeaks training;     // during the steps
+  double load_seconds = 0;  // 0: the model was already loaded
   // The device or the host ran out of memory; `steps` are those before.
   bool out_of_memory = false;
-  std::string out_of_memory_text;  // the device's own words
+  std::string out_of_memory_text;  // the device's error text
 
-  // The steps that count: neither warm-up nor held nor, unless there are no
-  // others, partial.
+  // The steps that count: neither warm-up nor interrupted by a pause nor,
+  // unless there are no others, partial.
   std::vector<const MeasuredStep*> Counted() const;
   Spread Seconds() const;
   Spread DataWaitSeconds() const;
-  double TokensPerSecond() const;  // of counted steps together; 0: none
+  double TokensPerSecond() const;  // of all counted steps; 0: none
   double RowsPerSecond() const;    // by the median step
-  // Tokens by tokens with padding, of the counted steps; absent where unknown.
+  // Tokens divided by tokens with padding, in counted steps; may be unknown.
   std::optional<double> PaddingShare() const;
-  // Bytes that the training took beyond an idle process: by the device's own
-  // counter, else by the driver's, else by the footprint; `from` says which:
-  // "allocated", "driver", "footprint".
+  // Bytes that the training took in addition to an idle process: by the
+  // device's own counter, else by the driver's, else by the footprint; `from`
+  // names the counter: "allocated", "driver", "footprint".
   struct Taken {
     int64_t bytes = 0;
     const char* from = "";
@@ -110,37 +110,37 @@ struct Measurement {
   Taken TakenBytes() const;
 };
 
-// Runs the first steps of a training, as often as is asked for, without
-// evaluations, checkpoints or a result: the model is loaded once. Everything
-// that the runs write lies in a scratch folder within the study's, which is
-// gone afterwards.
+// Runs the first steps of a training, as often as needed, without evaluations,
+// checkpoints or a result: the model is loaded once. Everything that the runs
+// write is in a scratch folder within the study's, which is removed afterwards.
 //
 // Steps are reported through `progress`; stages, warnings and the device go to
 // its observer, whose stop requests end the run.
 class MeasuredRun {
  public:
-  // `context` and `progress` must outlive it. Paths of `spec` are absolute.
+  // `context` and `progress` must outlive it. `spec` has absolute paths.
   MeasuredRun(spec::TrainSpec spec, const train::RunContext& context,
               StudyProgress& progress, const RunOptions& options = {});
   ~MeasuredRun();
   MeasuredRun(const MeasuredRun&) = delete;
   MeasuredRun& operator=(const MeasuredRun&) = delete;
 
-  // Loads data and model where they are not there yet, and trains. Each call
-  // begins at the data's first step, with the weights as the call before left
-  // them and a new optimizer.
+  // Loads data and model if not loaded yet, and trains. Each call begins at the
+  // data's first step, with the weights as the previous call left them and a
+  // new optimizer.
   //
-  // Cancelled where the observer asks for a stop. Errors otherwise as
-  // train::Run; that memory runs out is a result, not an error. InvalidArgument
-  // for a batch that the device computes wrongly (data::BatchShapes).
+  // Cancelled if the observer asks for a stop. Other errors as train::Run, but
+  // running out of memory is a result, not an error. InvalidArgument for a
+  // batch that the device computes wrongly (data::BatchShapes).
   absl::StatusOr<Measurement> Measure(const MeasureOptions& options);
 
-  // Loads data and model where they are not there yet. Errors as Measure;
-  // ResourceExhausted where memory runs out. Valid until the next Measure.
+  // Loads data and model if not loaded yet. Errors as Measure;
+  // ResourceExhausted if memory runs out. Valid until the next Measure.
   absl::StatusOr<const train::Loaded*> Load();
 
-  // The job's metric_for_best_model on its evaluation data, by the values that
-  // Measure left; absent without such data, and where the metric is no number.
+  // The job's metric_for_best_model on its evaluation data, with the weights
+  // that Measure left; absent without such data, or if the metric is not a
+  // number.
   struct Evaluated {
     std::string metric;
     double value = 0;
@@ -150,13 +150,13 @@ class MeasuredRun {
  private:
   class PartObserver;
 
-  // Runs `work`; where memory runs out, OK and the device's words in `text`.
+  // Runs `work`; if memory runs out: OK, with the device's error in `text`.
   absl::Status Attempt(const std::function<absl::Status()>& work,
                        std::optional<std::string>& text) const;
   absl::Status LoadOnce();
   absl::Status MeasureOnce(const MeasureOptions& options, Measurement& found);
   void ChooseRows(const MeasureOptions& options);
-  // Takes data and model back from the run that has ended.
+  // Takes data and model back from a run that has ended.
   void TakeBack();
   std::filesystem::path Scratch() const;
 
@@ -169,22 +169,23 @@ class MeasuredRun {
   host::FootprintPeak footprint_;
   int64_t idle_footprint_ = 0;
   double load_seconds_ = 0;
-  std::unique_ptr<const spec::TrainSpec> loaded_spec_;  // the pipeline reads it
+  std::unique_ptr<const spec::TrainSpec> loaded_spec_;  // for the pipeline
   std::shared_ptr<const data::Source> rows_;            // all, as read
   std::shared_ptr<const data::Source> eval_;            // null: none
-  // At most one of them is there.
+  // At most one of them is set.
   std::optional<train::Loaded> loaded_;
   std::optional<train::Prepared> prepared_;
 };
 
-// The `count` longest samples of `source`, from long to short, all of them
-// again and again where there are fewer.
+// The `count` longest samples of `source`, from long to short, repeated if
+// there are fewer.
 std::vector<int64_t> LongestSamples(const data::Source& source, int64_t count);
 
-// What is held against a limit of the device's or the machine's memory: what
-// the driver holds, else what live tensors take, else the process' footprint.
+// The bytes compared with a limit of the device's or the machine's memory:
+// those of the driver, else those of live tensors, else the process's
+// footprint.
 int64_t HeldBytes(const MemoryPeaks& peaks);
-// "driver", "allocated", "footprint": what HeldBytes counts by.
+// "driver", "allocated", "footprint": the counter that HeldBytes uses.
 const char* HeldBy(const MemoryPeaks& peaks);
 
 // `share` of what the device recommends, else of the machine's memory.

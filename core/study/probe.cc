@@ -19,7 +19,7 @@ namespace {
 using runbook::Finding;
 using runbook::Verdict;
 
-// A process' own memory moves by so much without any job.
+// A process's own memory varies by this much without any job.
 constexpr double kSmallBytes = 64 << 20;
 
 // The estimate of what the run does: its micro-batches at its longest rows, no
@@ -51,7 +51,7 @@ nlohmann::json ToJson(const spec::MemoryEstimate& estimate) {
           {"total_bytes", estimate.total_bytes}};
 }
 
-// What a run tells before its first step.
+// What a run reports before its first step.
 struct Shape {
   spec::MemoryEstimate estimate;
   int64_t longest_row_tokens = 0;
@@ -79,7 +79,7 @@ Finding MemoryFinding(const Measurement& found, double limit) {
   }
   finding.found =
       absl::StrCat(base::BytesText(held), " at most by the ", HeldBy(peaks),
-                   ", ", base::BytesText(limit), " may be held");
+                   ", ", base::BytesText(limit), " is the limit");
   if (held > limit) {
     finding.verdict = Verdict::kWarn;
     finding.advice =
@@ -99,8 +99,8 @@ Finding EstimateFinding(double measured, double estimate, double allowed) {
       std::max(allowed * estimate, kSmallBytes)) {
     finding.verdict = Verdict::kWarn;
     finding.advice =
-        "what is queued is checked against the estimate: trust the measured "
-        "figure, and queue with --anyway where only the estimate is too large";
+        "jobs are checked against the estimate when queued: trust the measured "
+        "figure, and queue with --anyway if only the estimate is too large";
   }
   return finding;
 }

@@ -7,7 +7,7 @@
 
 namespace mpsd::study {
 
-// A few steps at the longest rows; see proto/mpsd/v1/probe.proto. A job that
+// A few steps on the longest rows; see proto/mpsd/v1/probe.proto. A job that
 // runs out of memory has a result, with the verdict FAIL.
 absl::StatusOr<Found> Probe(const Study& study);
 

@@ -21,10 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kLoaderSteps = 20;
-// Beyond it the times of short operators are the profiler's own.
+// Above this overhead the times of short operators are the profiler's own.
 constexpr double kLargeOverhead = 0.5;
 
-// The folder that the run writes to, and which goes with the study.
+// The folder that the run writes to, removed with the study.
 class Scratch {
  public:
   explicit Scratch(fs::path path) : path_(std::move(path)) { Remove(); }
@@ -41,7 +41,7 @@ class Scratch {
   const fs::path path_;
 };
 
-// The training, but that it has no end and saves nothing on its way.
+// The training, but without an end and without saving.
 spec::TrainSpec WithoutEnd(spec::TrainSpec spec) {
   spec.training.max_steps = std::numeric_limits<int32_t>::max();
   spec.training.save_steps = 0;
@@ -58,8 +58,8 @@ void NoteWhatIsNotTold(ProfileFacts& facts) {
   }
   if (facts.Overhead() > kLargeOverhead) {
     facts.not_told.push_back(absl::StrFormat(
-        "what operators take unwatched: a step takes %.0f %% longer under the "
-        "profiler, which makes short operators look long",
+        "operators' times without the profiler: a step takes %.0f %% longer "
+        "under the profiler, which makes short operators look long",
         facts.Overhead() * 100));
   }
 }

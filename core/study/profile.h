@@ -7,11 +7,11 @@
 
 namespace mpsd::study {
 
-// The study "profile": where the time of a step goes. Trains for some steps, of
-// which ProfilePlan says which are under torch's profiler, without evaluations,
+// The study "profile": where the time of a step goes. Trains for some steps,
+// some of them under torch's profiler (ProfilePlan), without evaluations,
 // checkpoints and a result; then times the loader alone and the forward alone.
-// Leaves trace.json.gz in the study's folder. Cancelled where the observer asks
-// for a stop; errors otherwise as train::Run.
+// Leaves trace.json.gz in the study's folder. Cancelled if the observer asks
+// for a stop; other errors as train::Run.
 absl::StatusOr<Found> Profile(const Study& study);
 
 }  // namespace mpsd::study

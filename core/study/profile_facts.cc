@@ -35,8 +35,8 @@ Finding DataFinding(const ProfileFacts& facts,
   const double threshold = thresholds.Get("profile.data_share");
   const double alone = Mean(facts.data_seconds);
   const double work = facts.WorkSeconds(StepKind::kPlain);
-  // Waits for a loader that is fast are those for a busy machine: a thread of
-  // its own makes the batches.
+  // Waits for a fast loader are caused by a busy machine: the loader's own
+  // thread makes the batches.
   const bool slow = facts.data_seconds.empty() || alone >= threshold * work;
   Finding finding = {.name = "profile.data",
                      .verdict = WarnIf(share >= threshold && slow),
@@ -56,7 +56,7 @@ Finding DataFinding(const ProfileFacts& facts,
   }
   if (finding.verdict == Verdict::kWarn) {
     finding.advice =
-        "data starves the device: mend the data plane before the model. Make "
+        "data starves the device: fix the data plane before the model. Make "
         "images smaller before the upload, keep model cache and data on a "
         "local disk, stop other work on the CPU; then profile again";
   }
@@ -99,7 +99,7 @@ Finding BlockingFinding(const ProfileFacts& facts,
       .unit = "calls a step"};
   if (fits) {
     finding.advice =
-        "speedup near 1x comes of sync points: each such call empties the "
+        "a speedup near 1x comes from sync points: each such call empties the "
         "device's queue. Report it with the trace: mpsd's own step reads back "
         "once";
   }
@@ -121,21 +121,20 @@ Finding FallbackFinding(const ProfileFacts& facts,
   Finding finding = {
       .name = "profile.fallback",
       .verdict = WarnIf(fits),
-      .found = counts.empty()
-                   ? "no operator fell back to the CPU"
-                   : absl::StrCat("on the CPU, for want of a kernel "
-                                  "on the device: ",
-                                  absl::StrJoin(named, ", "),
-                                  counts.size() > named.size() ? ", …" : ""),
+      .found =
+          counts.empty()
+              ? "no operator fell back to the CPU"
+              : absl::StrCat("on the CPU, for lack of a kernel on the device: ",
+                             absl::StrJoin(named, ", "),
+                             counts.size() > named.size() ? ", …" : ""),
       .value = kinds,
       .threshold = threshold,
       .unit = "operators"};
   if (fits) {
     finding.advice =
         "a kernel gap: each call copies to the CPU and back. Note the names "
-        "(`mpsctl note`); take a newer torch, another model or attention, or "
-        "train "
-        "on another device";
+        "(`mpsctl note`); use a newer torch, another model or attention, or "
+        "train on another device";
   }
   return finding;
 }

@@ -25,7 +25,7 @@ struct ProfiledStep {
   StepKind kind;
   report::Progress progress;
   double data_wait() const { return progress.data_wait_seconds.value_or(0); }
-  // Seconds without the wait for data.
+  // Seconds excluding the wait for data.
   double work() const { return progress.seconds - data_wait(); }
 };
 
@@ -34,42 +34,41 @@ struct ProfileTraceFile {
   int64_t bytes = 0, steps = 0, events = 0;
 };
 
-// All that a profile measures. What follows from it are pure functions:
-// FindingsOf, profile_result.h.
+// All measurements of a profile. FindingsOf and profile_result.h derive the
+// rest from them without side effects.
 struct ProfileFacts {
   std::string device;     // "cpu", "cuda", "mps"
   std::string gradients;  // GradientPath::name
-  // The device works beside the host, which has to wait for its results.
+  // The device works concurrently with the host, which has to wait for its
+  // results.
   bool device_is_apart = false;
   std::vector<ProfiledStep> steps;
   profile::Tally tally;  // of the steps under the profiler
-  // Seconds a step of making its micro-batches alone, and of the network's
+  // Seconds per step to make its micro-batches alone, and of the network's
   // forward alone.
   std::vector<double> data_seconds, forward_seconds;
   std::optional<ProfileTraceFile> trace;
-  std::vector<std::string> not_told;  // for people
+  std::vector<std::string> not_told;  // human-readable
 
   // Seconds of a steady step: its work without the profiler, and its wait for
-  // data under the profiler (the steps before them find data made ahead).
+  // data under the profiler (earlier steps find data made ahead).
   double StepSeconds() const;
   double DataWaitSeconds() const;  // the mean of steps under the profiler
   // The median work of the steps of `kind`, seconds; 0 without any.
   double WorkSeconds(StepKind kind) const;
-  // By how much longer a step works under the profiler; 0.1 for a tenth.
+  // The relative slowdown of a step's work under the profiler; 0.1 for a tenth.
   double Overhead() const;
   // Operators on the CPU that the device lacks, over all steps.
   const report::Counts& fallbacks() const;
   // Growth of the device's live tensors from the first steady steps to the last
-  // ones, as a part of the former. Absent with fewer than 10 steady steps and
-  // where the device does not count: the process' memory has the profiler's
-  // own.
+  // ones, relative to the former. Absent with fewer than 10 steady steps or
+  // without such a counter: the process's memory includes the profiler's.
   std::optional<double> MemoryGrowth() const;
-  // The mean share of time that the device was busy; absent: not told.
+  // The mean share of time that the device was busy; absent: unknown.
   std::optional<double> Utilization() const;
 };
 
-// What of it can be said without a guess, each WARN above its threshold, with
-// what to do:
+// Findings that need no guess, each WARN above its threshold, with what to do:
 //
 //   profile.data      the step waits for data
 //   profile.blocking  the host waits for the device within a step

@@ -20,7 +20,7 @@ constexpr size_t kFallbacks = 100;
 
 double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// A sum over all steps, as seconds or calls of one step.
+// Converts a sum over all steps to seconds or calls per step.
 class PerStep {
  public:
   explicit PerStep(const Tally& tally)
@@ -46,8 +46,7 @@ json Steps(const ProfileFacts& facts) {
       if (i > 0) warm_up.push_back(seconds);
       continue;
     }
-    // The steps under the profiler are longer: epochs are told apart by the
-    // others.
+    // The steps under the profiler are longer: only the others separate epochs.
     if (step.kind == StepKind::kProfiled) {
       profiled.push_back(seconds);
       continue;
@@ -118,8 +117,7 @@ json Operators(const Tally& tally) {
   return operators;
 }
 
-// "layer" is what a layer does outside of its blocks, "step" the same of the
-// step.
+// "layer" is a layer's work outside its blocks, "step" the same for the step.
 json Blocks(const Tally& tally) {
   const PerStep per_step(tally);
   std::vector<const std::pair<const std::pair<std::string, profile::Phase>,
@@ -154,7 +152,7 @@ json Layers(const Tally& tally) {
   for (const auto& [index, cost] : tally.layers) {
     if (layers.size() == kLayers) break;
     const int64_t* ns = tally.device_told ? cost.device_ns : cost.ns;
-    // What is recomputed is part of going back.
+    // Recomputation is part of the backward.
     layers.push_back({{"index", index},
                       {"forward_seconds", per_step.Seconds(ns[0])},
                       {"backward_seconds", per_step.Seconds(ns[1] + ns[2])}});

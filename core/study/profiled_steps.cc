@@ -20,14 +20,14 @@ void ProfiledSteps::OnStep(const report::Progress& progress) {
   steps_.push_back({*kind, progress});
   between_ = true;
   // The run itself has no end: its total is the plan's.
-  report::Progress told = progress;
-  told.total_steps = plan_.total();
-  observer_.OnStep(told);
+  report::Progress forwarded = progress;
+  forwarded.total_steps = plan_.total();
+  observer_.OnStep(forwarded);
 }
 
 StopRequest ProfiledSteps::stop_request() {
   {
-    // The observer may block for as long as a pause lasts.
+    // The observer may block during a pause.
     const profile::BlockMark mark("mpsd::held");
     const StopRequest asked = observer_.stop_request();
     // Never kPreempt, for which the run would save a checkpoint.

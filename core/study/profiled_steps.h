@@ -14,13 +14,13 @@
 
 namespace mpsd::study {
 
-// Which steps of a profile are what. After the warm-up come sessions: plain
-// steps, then steps under the profiler. The plain ones tell what the profiler
-// costs, and use up the data that the loader made ahead while the session
-// before them was worked up.
+// Decides the kind of each step of a profile. After the warm-up come sessions:
+// plain steps, then steps under the profiler. The plain ones show what the
+// profiler costs, and use up the data that the loader made ahead while the
+// previous session was processed.
 class ProfilePlan {
  public:
-  static constexpr int64_t kPlainSteps = 2;    // of a session
+  static constexpr int64_t kPlainSteps = 2;    // per session
   static constexpr int64_t kSessionSteps = 5;  // under the profiler, at most
   // Events that a session may have: torch's profiler keeps all of them in
   // memory, some 1 KiB each.
@@ -29,16 +29,16 @@ class ProfilePlan {
   ProfilePlan(int64_t warm_up, int64_t profiled)
       : warm_up_(warm_up), left_(profiled) {}
 
-  // The next step; absent: there are no more.
+  // The next step; absent: the profile is complete.
   std::optional<StepKind> Next() const;
   // The next step has been taken.
   void Taken();
   // Whether the last step under the profiler is the last of its session.
   bool EndsSession() const { return next_ == StepKind::kPlain || left_ == 0; }
-  // A session of `steps` had so many events: later ones get fewer steps where
-  // they would have too many.
+  // A session of `steps` steps had `events` events: later ones get fewer steps
+  // if they would have too many.
   void Note(int64_t events, int64_t steps);
-  // Steps of all kinds, as far as they are known.
+  // Steps of all kinds, as far as known.
   int64_t total() const;
 
  private:
@@ -46,21 +46,21 @@ class ProfilePlan {
   int64_t left_;  // under the profiler
   int64_t session_ = kSessionSteps;
   int64_t taken_ = 0;
-  int64_t in_part_ = 0;  // steps of this kind, one after the other
+  int64_t in_part_ = 0;  // consecutive steps of this kind
   StepKind next_ = StepKind::kWarmUp;
 };
 
-// Watches a run for a profile: between two steps, where train::Loop asks for a
-// stop, it starts and ends the profiler, and asks for a stop itself once the
-// plan has no more steps. Everything but evaluations and checkpoints goes on to
-// the study's observer.
+// Watches a run for a profile: between steps, where train::Loop asks for a
+// stop, it starts and ends the profiler, and requests a stop when the plan has
+// no more steps. Forwards everything except evaluations and checkpoints to the
+// study's observer.
 class ProfiledSteps : public train::Observer {
  public:
-  // `observer` must outlive it. Plans as `plan` says, from Begin on.
+  // `observer` must outlive this object. `plan` applies from Begin on.
   ProfiledSteps(ProfilePlan plan, train::Observer& observer)
       : plan_(plan), observer_(observer) {}
 
-  // The next question for a stop comes before the first step.
+  // Call before the first step: the next stop_request precedes it.
   void Begin() { between_ = true; }
 
   void OnDevice(const std::string& name) override { observer_.OnDevice(name); }
@@ -72,11 +72,11 @@ class ProfiledSteps : public train::Observer {
   void OnCheckpoint(const report::Checkpointed&) override {}
   train::StopRequest stop_request() override;
 
-  // Whether all steps of the plan were taken: the run was stopped for that.
+  // Whether all steps of the plan were taken and the run was stopped for that.
   bool complete() const { return complete_; }
 
-  // What the steps were. Moves them out; the trace of the last session goes to
-  // `folder`, and a reason to `not_told` where there is none.
+  // Moves the steps out; the trace of the last session goes to `folder`, or, if
+  // there is none, the reason to `not_told`.
   void Finish(const std::filesystem::path& folder, ProfileFacts& facts);
 
  private:

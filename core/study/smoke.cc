@@ -42,7 +42,7 @@ spec::TrainSpec Slice(spec::TrainSpec spec, int64_t rows) {
   return spec;
 }
 
-// The job itself, whatever its files are called on this machine.
+// The job itself, independent of its files' names on this machine.
 std::string SpecText(spec::TrainSpec spec) {
   spec.name.clear();
   spec::VisitPaths(spec, [](const char*, std::string& path) { path.clear(); });
@@ -100,7 +100,7 @@ json ToJson(const Epoch& epoch, size_t number) {
 
 Finding GrowthFinding(const std::vector<double>& bytes, const char* from,
                       double allowed) {
-  Finding finding = {"smoke.memory_growth", Verdict::kNotTold, "not told"};
+  Finding finding = {"smoke.memory_growth", Verdict::kNotTold, "unknown"};
   if (bytes.size() < 2) return finding;
   finding.value = GrowthOf(bytes);
   finding.threshold = allowed;
@@ -112,16 +112,16 @@ Finding GrowthFinding(const std::vector<double>& bytes, const char* from,
   finding.verdict = *finding.value > allowed ? Verdict::kFail : Verdict::kPass;
   if (finding.verdict == Verdict::kFail) {
     finding.advice =
-        "memory grows from epoch to epoch: a long job would end for it. Look "
-        "at the job's log for warnings, at `mpsctl profile` for operators on "
-        "the CPU, and at other versions of torch; save_steps keeps the loss "
-        "small meanwhile";
+        "memory grows from epoch to epoch: a long job would run out. Look at "
+        "the job's log for warnings, at `mpsctl profile` for operators on the "
+        "CPU, and at other versions of torch; save_steps keeps the loss small "
+        "meanwhile";
   }
   return finding;
 }
 
 Finding SlopeFinding(const std::vector<double>& bytes, double allowed) {
-  Finding finding = {"smoke.memory_slope", Verdict::kNotTold, "not told"};
+  Finding finding = {"smoke.memory_slope", Verdict::kNotTold, "unknown"};
   if (bytes.size() < 2 || bytes.front() <= 0) return finding;
   const double slope = SlopeOf(bytes);
   finding.value = slope / bytes.front();
@@ -136,10 +136,10 @@ Finding SlopeFinding(const std::vector<double>& bytes, double allowed) {
   return finding;
 }
 
-// What the driver holds beyond live tensors: caches, heaps with holes.
+// What the driver holds beyond live tensors: caches, fragmented heaps.
 Finding OverheadFinding(const std::vector<Epoch>& epochs, double allowed) {
   Finding finding = {"smoke.driver_overhead", Verdict::kNotTold,
-                     "not told: the device has no such counters"};
+                     "unknown: the device has no such counters"};
   const auto driver =
       ValuesOf(epochs, &report::MemoryCounters::driver_allocated_bytes);
   const auto live =
@@ -160,13 +160,13 @@ Finding OverheadFinding(const std::vector<Epoch>& epochs, double allowed) {
   finding.verdict = *finding.value > allowed ? Verdict::kWarn : Verdict::kPass;
   if (finding.verdict == Verdict::kWarn) {
     finding.advice =
-        "the driver's heaps fill with holes or compiled graphs: rows of fewer "
-        "lengths (group_by_length, packing) need fewer of both";
+        "the driver's heaps are fragmented or full of compiled graphs: rows of "
+        "fewer lengths (group_by_length, packing) need fewer of both";
   }
   return finding;
 }
 
-// The machine's, from the first epoch to the last; absent: not told.
+// Of the machine, from the first epoch to the last; absent: unknown.
 std::optional<int64_t> SwapGrowth(const std::vector<Epoch>& epochs) {
   if (epochs.empty()) return std::nullopt;
   const auto& first = epochs.front().host.swap_used_bytes;
@@ -176,7 +176,7 @@ std::optional<int64_t> SwapGrowth(const std::vector<Epoch>& epochs) {
 }
 
 Finding SwapFinding(const std::vector<Epoch>& epochs, double allowed) {
-  Finding finding = {"smoke.swap", Verdict::kNotTold, "not told"};
+  Finding finding = {"smoke.swap", Verdict::kNotTold, "unknown"};
   const std::optional<int64_t> growth = SwapGrowth(epochs);
   if (!growth) return finding;
   finding.value = static_cast<double>(*growth);
@@ -186,12 +186,13 @@ Finding SwapFinding(const std::vector<Epoch>& epochs, double allowed) {
                                base::BytesText(*finding.value));
   finding.verdict = *finding.value > allowed ? Verdict::kWarn : Verdict::kPass;
   if (finding.verdict == Verdict::kWarn) {
-    finding.advice = "end what else takes memory, or make the job smaller";
+    finding.advice =
+        "close other programs that use memory, or make the job smaller";
   }
   return finding;
 }
 
-// The worst of a level over all epochs; not told where no epoch has it.
+// The worst level over all epochs; unknown if no epoch has it.
 template <typename Level>
 Finding LevelFinding(const char* name, const char* what,
                      const std::vector<Epoch>& epochs,
@@ -202,7 +203,7 @@ Finding LevelFinding(const char* name, const char* what,
     const std::optional<Level>& now = epoch.host.*level;
     if (now && (!worst || *now > *worst)) worst = now;
   }
-  Finding finding = {name, Verdict::kNotTold, "not told"};
+  Finding finding = {name, Verdict::kNotTold, "unknown"};
   if (!worst) return finding;
   finding.verdict = *worst >= warns ? Verdict::kWarn : Verdict::kPass;
   finding.found =
@@ -211,7 +212,7 @@ Finding LevelFinding(const char* name, const char* what,
   return finding;
 }
 
-// Trains the epochs and keeps what was seen after each.
+// Trains the epochs and records the state after each.
 class Epochs {
  public:
   Epochs(const Study& study, int64_t count)
@@ -262,7 +263,7 @@ class Epochs {
     if (step.progress.step % steps_per_epoch_ != 0) return;
     epoch.memory = step.progress.memory;
     epoch.host = host_->Read();
-    // The files are hashed beside the first step.
+    // The files are hashed during the first step.
     model_ = prepared_->manifest.model_sha256;
     all_.emplace_back();
   }
@@ -278,7 +279,7 @@ class Epochs {
   std::map<std::string, std::string> model_;
 };
 
-// The counter that growth is judged by: the driver's, where the device has one.
+// The counter by which growth is judged: the driver's, if the device has one.
 struct Curve {
   const char* from = "footprint";
   std::vector<double> bytes;
@@ -329,15 +330,15 @@ std::vector<Finding> FindingsOf(const std::vector<Epoch>& epochs,
   findings.push_back(
       OverheadFinding(epochs, thresholds.Get("smoke.overhead_growth")));
   findings.push_back(SwapFinding(epochs, thresholds.Get("smoke.swap_growth")));
-  findings.push_back(LevelFinding(
-      "smoke.thermal", "heat", epochs, &host::Reading::thermal,
-      host::Thermal::kHeavy,
-      "the machine slows down for its heat: give it air, or expect longer "
-      "runs"));
   findings.push_back(
-      LevelFinding("smoke.memory_pressure", "memory pressure", epochs,
-                   &host::Reading::memory_pressure, host::MemoryPressure::kWarn,
-                   "end what else takes memory, or make the job smaller"));
+      LevelFinding("smoke.thermal", "heat", epochs, &host::Reading::thermal,
+                   host::Thermal::kHeavy,
+                   "the machine slows down because of heat: improve its "
+                   "cooling, or expect longer runs"));
+  findings.push_back(LevelFinding(
+      "smoke.memory_pressure", "memory pressure", epochs,
+      &host::Reading::memory_pressure, host::MemoryPressure::kWarn,
+      "close other programs that use memory, or make the job smaller"));
   return findings;
 }
 

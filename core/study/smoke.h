@@ -7,7 +7,7 @@
 
 namespace mpsd::study {
 
-// Short epochs of a slice of the data, memory after each; see
+// Short epochs on a slice of the data; memory after each; see
 // proto/mpsd/v1/smoke.proto.
 absl::StatusOr<Found> Smoke(const Study& study);
 

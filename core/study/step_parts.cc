@@ -16,13 +16,13 @@ namespace mpsd::study {
 namespace {
 
 constexpr absl::Duration kLongest = absl::Seconds(20);  // for a part
-// The loader's thread has made these ahead: what they read is in caches.
+// The loader's thread has made these ahead: their data are in caches.
 constexpr int64_t kStepsAhead = 2;
 constexpr size_t kKeptSteps = 6;  // the first of them warms up
 
 // How many steps the loader can be timed for. In the first epoch it stops at
-// the end: beyond it come the samples that the run has read, and images that
-// were decoded once are kept.
+// the end: the samples after it were already read by the run, and decoded
+// images are cached.
 int64_t StepsToMake(const data::Loader& loader, int64_t steps) {
   const data::Cursor at = loader.cursor();
   const int64_t left = loader.steps_per_epoch() - at.step_in_epoch;

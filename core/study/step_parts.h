@@ -11,17 +11,18 @@
 
 namespace mpsd::study {
 
-// Parts of a step alone, as the run's own steps have them. Both end early after
-// some seconds, and are Cancelled where `observer` asks for a stop.
+// Parts of a step measured separately, as the run's own steps perform them.
+// Both end early after some seconds, and are Cancelled if `observer` asks for a
+// stop.
 
 struct BatchTimes {
-  std::vector<double> seconds;                    // a step
+  std::vector<double> seconds;                    // per step
   std::vector<std::vector<data::Batch>> batches;  // of some steps
 };
 
-// Makes the micro-batches of `steps` steps, from the one that `run` would train
-// next, on the calling thread; of fewer where the first epoch ends before,
-// whose samples nobody has read yet. Ends the loader's own thread.
+// Makes the micro-batches of `steps` steps, starting with the next step that
+// `run` would train, on the calling thread; of fewer if the first epoch, whose
+// samples have not been read yet, ends before. Ends the loader's own thread.
 absl::StatusOr<BatchTimes> TimeBatches(train::Prepared& run, int64_t steps,
                                        train::Observer& observer);
 

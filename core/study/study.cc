@@ -20,7 +20,7 @@
 namespace mpsd::study {
 namespace {
 
-// A study ended early because the observer asked for it: no error of the job.
+// A study ended early at the observer's request: not an error of the job.
 constexpr absl::StatusCode kStopped = absl::StatusCode::kCancelled;
 
 absl::StatusOr<Found> Look(wire::JobKind kind, const Study& study) {
@@ -80,7 +80,7 @@ absl::Status WriteResult(const std::filesystem::path& folder,
         absl::StrCat("the study's result has ", text.size(), " bytes, at most ",
                      limits::kStudyResultBytes, " are kept"));
   }
-  // A study that keeps nothing beside its result has not made its folder.
+  // A study that keeps only its result has not made its folder.
   std::error_code ignored;  // Create names the path
   std::filesystem::create_directories(folder, ignored);
   absl::StatusOr<std::unique_ptr<base::AtomicFile>> file =
@@ -99,7 +99,8 @@ absl::StatusOr<train::RunResult> Run(wire::JobKind kind,
                                      train::Observer& observer) {
   nlohmann::json parsed = base::ParseTree<nlohmann::json>(options);
   if (!parsed.is_object()) {
-    return absl::InvalidArgumentError("study: its options are no JSON object");
+    return absl::InvalidArgumentError(
+        "study: its options are not a JSON object");
   }
   absl::StatusOr<runbook::Thresholds> thresholds =
       runbook::Thresholds::FromJson(

@@ -16,27 +16,27 @@
 
 namespace mpsd::study {
 
-// What every study is given.
+// The input of every study.
 struct Study {
-  // The message <Kind>Options of proto/mpsd/v1, fields spelt as the .proto
-  // spells them; never null, defaults left out.
+  // The message <Kind>Options of proto/mpsd/v1, with the .proto's field names;
+  // never null, defaults omitted.
   nlohmann::json options;
   runbook::Thresholds thresholds;
-  spec::TrainSpec spec;              // of the training that is looked at
-  const train::RunContext& context;  // out_dir: the study's own folder
+  spec::TrainSpec spec;              // of the training under study
+  const train::RunContext& context;  // out_dir is the study's own folder
   train::Observer& observer;
 };
 
-// What a study found. `result` is the message <Kind>Result.
+// The result of a study. `result` is the message <Kind>Result.
 struct Found {
   nlohmann::json result;
   std::vector<runbook::Finding> findings;
 };
 
-// Runs the study of `kind` with its options, as wire::Start has them, and
-// writes <out_dir>/result.json: the message StudyResult as JSON. Errors as
-// train::Run; InvalidArgument for options out of their bounds. A study that is
-// stopped returns a result with `stopped` and writes nothing.
+// Runs the study of `kind` with its options, as in wire::Start, and writes
+// <out_dir>/result.json: the message StudyResult as JSON. Errors as train::Run;
+// InvalidArgument for options out of bounds. A study that is stopped returns a
+// result with `stopped` and writes nothing.
 absl::StatusOr<train::RunResult> Run(wire::JobKind kind,
                                      const std::string& options,
                                      spec::TrainSpec spec,

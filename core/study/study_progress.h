@@ -12,14 +12,14 @@ namespace mpsd::study {
 // Shows a study, which may be many short runs, as one: step 12 of 60.
 class StudyProgress {
  public:
-  // `observer` must outlive it. `total_steps`: of the whole study, as far as it
-  // is known.
+  // `observer` must outlive this object. `total_steps`: of the whole study, as
+  // far as known.
   StudyProgress(train::Observer& observer, int64_t total_steps)
       : observer_(observer), total_steps_(total_steps) {}
 
-  // Reports one more step; its number and the total become the study's.
+  // Reports one more step; its number and total are replaced by the study's.
   void Add(report::Progress step);
-  // Counts steps that an earlier attempt has made.
+  // Counts steps made by an earlier attempt.
   void Skip(int64_t steps) { done_ += steps; }
   void set_total_steps(int64_t steps) { total_steps_ = steps; }
 

@@ -7,12 +7,12 @@
 
 namespace mpsd::tensorboard {
 
-// CRC-32C (Castagnoli; RFC 3720, B.4). Abseil has this from its release of 2023
-// on only.
+// CRC-32C (Castagnoli; RFC 3720, B.4). Abseil has this only since its 2023
+// release.
 uint32_t Crc32c(std::string_view bytes);
 
-// What a record stores in place of the CRC, so that the CRC of bytes that hold
-// CRCs stays a good one.
+// What a record stores instead of the CRC, so that the CRC of bytes that
+// contain CRCs stays a good one.
 uint32_t MaskedCrc32c(std::string_view bytes);
 
 }  // namespace mpsd::tensorboard

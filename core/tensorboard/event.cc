@@ -15,7 +15,7 @@ constexpr int kSummaryValue = 1, kValueTag = 1, kValueScalar = 2;
 constexpr int kSessionStatus = 1;
 constexpr uint64_t kSessionStart = 1;
 
-// Little-endian, whatever the machine.
+// Little-endian on every machine.
 template <typename T>
 void AppendFixed(std::string& out, T value) {
   for (size_t i = 0; i < sizeof(T); ++i) {
@@ -71,7 +71,7 @@ Message EventAt(absl::Time time) {
 
 Message EventAt(absl::Time time, int64_t step) {
   Message event = EventAt(time);
-  // The step 0 is the absent one.
+  // Step 0 is the default, which is omitted.
   if (step != 0) event.Varint(kEventStep, static_cast<uint64_t>(step));
   return event;
 }

@@ -10,18 +10,18 @@
 
 #include "absl/time/time.h"
 
-// TensorBoard's event files: TFRecords of the message tensorflow.Event. Only
-// the few fields that curves need are written, by hand, because a worker links
-// no protobuf (torch has symbols of its own).
+// TensorBoard's event files: TFRecords of the message tensorflow.Event. The few
+// fields that curves need are written by hand, because a worker links no
+// protobuf (torch has its own symbols).
 namespace mpsd::tensorboard {
 
-// Tag and value; TensorBoard groups curves by what stands before a tag's slash.
+// Tag and value; TensorBoard groups curves by the tag up to its slash.
 using Scalars = std::vector<std::pair<std::string, double>>;
 
-// The first event of a file: says which format follows.
+// The first event of a file: declares the format.
 std::string VersionEvent(absl::Time time);
-// Readers forget the events of `step` and later ones that they had before: a
-// run goes on behind its step before, after a restart.
+// Makes readers forget earlier events of `step` and later: after a restart a
+// run resumes at an earlier step.
 std::string RestartEvent(absl::Time time, int64_t step);
 // Values of one step, stored as 32-bit floats.
 std::string ScalarsEvent(absl::Time time, int64_t step, const Scalars& scalars);

@@ -19,7 +19,7 @@ namespace mpsd::tensorboard {
 namespace fs = std::filesystem;
 namespace {
 
-// TensorBoard takes every file whose name holds "tfevents".
+// TensorBoard reads every file whose name contains "tfevents".
 constexpr char kPrefix[] = "events.out.tfevents.";
 constexpr char kSuffix[] = ".mpsd";
 
@@ -52,8 +52,8 @@ absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(
   const absl::StatusOr<int64_t> newest = NewestIn(folder);
   if (!newest.ok()) return newest.status();
   const absl::Time now = clock.Now();
-  // The time as TensorBoard's own files have it, but never that of an older
-  // file, nor an earlier one where the clock was set back.
+  // The time as in TensorBoard's own files, but later than that of any older
+  // file, even if the clock was set back.
   const int64_t number = std::max(absl::ToUnixSeconds(now), *newest + 1);
   fs::path path =
       folder / absl::StrFormat("%s%010d%s", kPrefix, number, kSuffix);

@@ -16,19 +16,19 @@
 namespace mpsd::tensorboard {
 
 // The event file of one attempt of a run. An attempt adds a file and changes
-// none: a TensorBoard that shows the run meanwhile reads on where it was, and
-// what a kill cut short in an older file ends that file alone. Curves are for
-// people, so that no fault of their file reaches the run: what cannot be
-// written waits, up to kMostWaiting bytes, and later steps are left out then.
-// Not thread-safe.
+// none: a TensorBoard that shows the run meanwhile continues where it was, and
+// a record cut short by a kill in an older file affects only that file. Curves
+// must not affect the run, so no error of their file reaches it: data that
+// cannot be written waits, up to kMostWaiting bytes; beyond that later steps
+// are dropped. Not thread-safe.
 class EventFile {
  public:
   static constexpr size_t kMostWaiting = 64 << 10;
 
-  // Makes `folder` where it is missing and in it a file whose name sorts behind
-  // those of the older ones, the order in which TensorBoard reads them. Where
-  // there are older ones, readers forget their events of `next_step` and later.
-  // `clock` must outlive the file.
+  // Creates `folder` if missing and in it a file whose name sorts after those
+  // of older ones, the order in which TensorBoard reads them. If there are
+  // older ones, readers forget their events of `next_step` and later. `clock`
+  // must outlive the file.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(
       const std::filesystem::path& folder, int64_t next_step,
       const base::Clock& clock);
@@ -47,10 +47,10 @@ class EventFile {
 
   const std::filesystem::path path_;
   const base::Clock& clock_;
-  // Only its descriptor is written to: a stream that failed would not say how
-  // much of a record is in the file.
+  // Only its descriptor is written to: a stream that failed would not report
+  // how much of a record is in the file.
   const std::unique_ptr<std::FILE, CloseFile> file_;
-  std::string waiting_;  // begins where the file ends, maybe within a record
+  std::string waiting_;  // continues the file, maybe inside a record
 };
 
 }  // namespace mpsd::tensorboard

@@ -39,7 +39,7 @@ class Collector {
     Collector memory("memory/", out_);
     Fields(memory, value, &value);
   }
-  // Fields that are no curves.
+  // Fields that are not curves.
   void operator()(const char*, const std::string&) {}
   void operator()(const char*, const report::Counts&) {}
 

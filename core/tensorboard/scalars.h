@@ -8,8 +8,8 @@
 namespace mpsd::tensorboard {
 
 // A report's numbers as curves, named as Transformers' Trainer names its own:
-// "train/loss", "eval/loss", "eval/accuracy"; beside these "memory/…". Values
-// that the report lacks have no curve.
+// "train/loss", "eval/loss", "eval/accuracy"; in addition "memory/…". Absent
+// values have no curve.
 Scalars ScalarsOf(const report::Progress& progress);
 Scalars ScalarsOf(const report::Evaluated& evaluated);
 

@@ -58,8 +58,8 @@ bool IsSize(const json& value) {
   return value.is_number_unsigned() && value.get<uint64_t>() <= kMaxSize;
 }
 
-// Parses the header's JSON and checks on the way what a finished tree no longer
-// shows: names that occur twice and the depth.
+// Parses the header's JSON and also checks what a finished tree no longer
+// shows: duplicate names and the depth.
 absl::StatusOr<json> ParseJson(std::string_view text) {
   std::vector<std::set<std::string>> open;  // the names of each container
   std::string twice;
@@ -80,7 +80,7 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
     return true;
   };
   // The JSON parser would skip a byte order mark and stop at a zero byte; the
-  // reference reader refuses both.
+  // reference reader rejects both.
   if (text.starts_with("\xEF\xBB\xBF") ||
       text.find('\0') != std::string_view::npos) {
     return Bad("its header is not JSON");
@@ -89,7 +89,7 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
   if (!header.is_object()) return Bad("its header is not JSON");
   if (deep) return Bad("its header is nested too deep");
   if (!twice.empty()) {
-    return Bad(absl::StrCat("\"", twice, "\" is there twice"));
+    return Bad(absl::StrCat("\"", twice, "\" appears twice"));
   }
   return header;
 }
@@ -99,7 +99,7 @@ absl::StatusOr<uint64_t> ReadShape(const json& dims,
                                    std::vector<int64_t>& shape) {
   uint64_t elements = 1;
   for (const json& dim : dims) {
-    if (!IsSize(dim)) return Bad("a dimension is no size");
+    if (!IsSize(dim)) return Bad("a dimension is not a size");
     const uint64_t n = dim.get<uint64_t>();
     if (n != 0 && elements > kMaxSize / n) return Bad("too many elements");
     elements *= n;
@@ -142,7 +142,7 @@ absl::StatusOr<TensorEntry> ParseEntry(const json& value) {
 // ends with the file.
 absl::Status CheckCover(const std::map<std::string, TensorEntry>& entries,
                         size_t data_bytes) {
-  // By name where two lie at the same place.
+  // By name if two are at the same position.
   std::vector<std::tuple<size_t, size_t, std::string_view>> order;
   for (const auto& [name, entry] : entries) {
     order.emplace_back(entry.offset, entry.offset + entry.bytes, name);
@@ -171,10 +171,11 @@ absl::Status CheckCover(const std::map<std::string, TensorEntry>& entries,
 absl::Status ReadMetadata(const json& value,
                           std::map<std::string, std::string>& metadata) {
   if (value.is_null()) return absl::OkStatus();
-  if (!value.is_object()) return Bad("its __metadata__ is no object");
+  if (!value.is_object()) return Bad("its __metadata__ is not an object");
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string()) {
-      return Bad(absl::StrCat("\"", key, "\" of its __metadata__ is no text"));
+      return Bad(
+          absl::StrCat("\"", key, "\" of its __metadata__ is not a string"));
     }
     metadata[key] = text.get<std::string>();
   }

@@ -19,9 +19,9 @@ struct TensorEntry {
   // Undefined for a dtype that mpsd knows only by name ("U32", "F8_E4M3").
   at::ScalarType dtype = at::kFloat;
   std::vector<int64_t> shape;
-  size_t offset = 0;  // the first byte's place in the file
+  size_t offset = 0;  // of the first byte in the file
   size_t bytes = 0;
-  std::string dtype_name;  // as the file spells it
+  std::string dtype_name;  // as written in the file
 };
 
 // The tensors and metadata that a safetensors file declares.
@@ -30,12 +30,13 @@ struct Header {
   std::map<std::string, std::string> metadata;
 };
 
-// Reads the header of a whole file's bytes and checks it as the reference
+// Parses the header of a whole file's bytes and checks it as the reference
 // reader does (safetensors 0.8, tensor.rs): the tensors follow each other
-// without gaps from the first byte of data to the last of the file, each as
-// long as its dtype and shape say. Two things differ on purpose: an unknown
-// dtype is an error only when that tensor is loaded, and a name that occurs
-// twice is refused. Errors are InvalidArgument and do not name the file.
+// without gaps from the first byte of data to the last of the file, each with
+// the length that its dtype and shape imply. There are two intended
+// differences: an unknown dtype is an error only when that tensor is loaded,
+// and a duplicate name is rejected. Errors are InvalidArgument and do not name
+// the file.
 absl::StatusOr<Header> ParseHeader(std::string_view bytes);
 
 // "F32", "BF16" …; empty for a dtype that the format lacks.

@@ -15,8 +15,8 @@
 namespace mpsd::tensorfile {
 namespace {
 
-// Alignment of bytes that are copied to a device, whatever their dtype: Metal
-// demands it of a buffer's offset.
+// Alignment of bytes copied to a device, for all dtypes: Metal requires it of a
+// buffer's offset.
 constexpr size_t kAlignment = 4;
 
 absl::Status Unread(const std::filesystem::path& path, const std::string& name,
@@ -27,7 +27,7 @@ absl::Status Unread(const std::filesystem::path& path, const std::string& name,
       "float32"));
 }
 
-// A view of the tensor in the mapped file, or a copy where the file's offset is
+// A view of the tensor in the mapped file, or a copy if the file's offset is
 // not aligned for its dtype or for Metal.
 at::Tensor InPlace(const char* data, const TensorEntry& entry) {
   const size_t alignment =

@@ -59,7 +59,7 @@ class SafetensorsFile {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // Writes `tensors` in the given order, copying one at a time to the CPU, and
-// fsyncs. The file is not replaced atomically: write below a StagedFolder.
+// fsyncs. Does not replace the file atomically: write below a StagedFolder.
 absl::Status WriteSafetensors(
     const std::filesystem::path& path, const NamedTensors& tensors,
     const std::map<std::string, std::string>& metadata = {{"format", "pt"}});

@@ -86,8 +86,8 @@ absl::Status SafetensorsWriter::Append(const at::Tensor& tensor) {
 absl::Status SafetensorsWriter::Write(const char* data, size_t size) {
   base::Check(fd_ >= 0, "the file is open");
   while (size > 0) {
-    // Written in parts, each of which counts as work, so that whoever watches
-    // WorkCount sees a slow disk make progress.
+    // Written in parts, each of which counts as work, so that watchers of
+    // WorkCount see a slow disk make progress.
     const ssize_t n = write(fd_, data, std::min<size_t>(size, 16 << 20));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return base::ErrnoStatus(errno, path_.string());

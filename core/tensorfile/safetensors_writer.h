@@ -39,8 +39,8 @@ class SafetensorsWriter {
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
-  // The next tensor of the plan, on any device. InvalidArgument where its dtype
-  // or shape differs from the plan.
+  // Writes the next tensor of the plan, on any device. InvalidArgument if its
+  // dtype or shape differs from the plan.
   absl::Status Append(const at::Tensor& tensor);
 
   // Fsyncs. FailedPrecondition before the plan's last tensor.

@@ -113,7 +113,8 @@ absl::StatusOr<int64_t> ParseByteSize(const std::string& text) {
     break;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "\"", text, "\" is no size; expected one as \"5GB\" or \"500MiB\""));
+      "\"", text,
+      "\" is not a size; expected for example \"5GB\" or \"500MiB\""));
 }
 
 }  // namespace mpsd::tensorfile

@@ -17,18 +17,18 @@
 
 namespace mpsd::tensorfile {
 
-// The weights of a model folder, tensor by tensor, in files as Transformers'
-// save_pretrained lays them out: model.safetensors where all tensors fit into
+// Writes the weights of a model folder, tensor by tensor, in files named as
+// Transformers' save_pretrained does: model.safetensors if all tensors fit into
 // one, else model-00001-of-0000N.safetensors … with
 // model.safetensors.index.json.
 class ShardedWriter {
  public:
-  // No file is larger than max_shard_bytes, unless one tensor alone is.
+  // No file is larger than max_shard_bytes, unless a single tensor is.
   static absl::StatusOr<std::unique_ptr<ShardedWriter>> Create(
       std::filesystem::path folder, const std::vector<PlannedTensor>& plan,
       int64_t max_shard_bytes);
 
-  // As the methods of SafetensorsWriter.
+  // Like the methods of SafetensorsWriter.
   absl::Status Append(const at::Tensor& tensor);
   absl::Status Finish();
 
@@ -46,8 +46,8 @@ class ShardedWriter {
   size_t left_ = 0;  // tensors that file_ still expects
 };
 
-// The number of bytes in "5GB", "200MiB" or "4096", as Transformers spells
-// max_shard_size. InvalidArgument for other texts.
+// The number of bytes in "5GB", "200MiB" or "4096", in Transformers'
+// max_shard_size syntax. InvalidArgument for other texts.
 absl::StatusOr<int64_t> ParseByteSize(const std::string& text);
 
 }  // namespace mpsd::tensorfile

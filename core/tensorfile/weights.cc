@@ -29,7 +29,7 @@ absl::StatusOr<std::set<std::string>> ReadIndex(const fs::path& path) {
         fs::path(file.get<std::string>()).filename().string() !=
             file.get<std::string>()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path.string(), ": weight_map[\"", name, "\"] is no file name"));
+          path.string(), ": weight_map[\"", name, "\"] is not a file name"));
     }
     shards.insert(file.get<std::string>());
   }

@@ -17,7 +17,7 @@ namespace mpsd::tensorfile {
 // that model.safetensors.index.json names. Thread-safe.
 class Weights {
  public:
-  // NotFound when the folder has neither (saying which files it looked for);
+  // NotFound if the folder has neither (naming the files it looked for);
   // InvalidArgument for a broken shard or index.
   static absl::StatusOr<std::unique_ptr<Weights>> Open(
       const std::filesystem::path& folder);
@@ -25,12 +25,12 @@ class Weights {
   bool Contains(const std::string& name) const;
   // Null for an unknown weight.
   const TensorEntry* Find(const std::string& name) const;
-  // As SafetensorsFile::Load. InvalidArgument when the shape is not `shape`.
+  // Like SafetensorsFile::Load. InvalidArgument if the shape is not `shape`.
   absl::StatusOr<at::Tensor> Load(const std::string& name,
                                   at::IntArrayRef shape, at::Device device,
                                   at::ScalarType dtype) const;
-  // Whether both weights exist, have one dtype and shape, and are equal byte by
-  // byte.
+  // Whether both weights exist, have the same dtype and shape, and are equal
+  // byte by byte.
   bool SameBytes(const std::string& name, const std::string& other) const;
   std::vector<std::string> names() const;
   // The files read, for hashing.

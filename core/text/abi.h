@@ -2,13 +2,13 @@
 #ifndef MPSD_CORE_TEXT_ABI_H_
 #define MPSD_CORE_TEXT_ABI_H_
 
-// The C face of the Rust crate in core/text/crate (its src/abi.rs is the other
-// half; change both together). Only this room's sources include it.
+// The C interface of the Rust crate in core/text/crate (its src/abi.rs is the
+// other half; change both together). Only this room's sources include it.
 //
 // Every function that can fail returns a code and, unless that is MPSD_TEXT_OK,
-// puts a message into `*error`. No panic leaves the crate: a panic inside
-// becomes MPSD_TEXT_PANIC. Strings are UTF-8, given as pointer and length, read
-// during the call only. Handles may be used by many threads at once.
+// puts a message into `*error`. No panic leaves the crate: it becomes
+// MPSD_TEXT_PANIC. Strings are UTF-8, given as pointer and length, read only
+// during the call. Handles may be used by several threads at once.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,8 +31,8 @@ struct mpsd_text_view {
   size_t size;
 };
 
-// Bytes that the crate allocated; give them back with mpsd_text_bytes_free,
-// which takes zeroed ones too.
+// Bytes that the crate allocated; release them with mpsd_text_bytes_free, which
+// accepts zeroed ones too.
 struct mpsd_text_bytes {
   char* data;
   size_t size;
@@ -88,7 +88,7 @@ struct mpsd_text_sizes {
 
 enum mpsd_text_row_fault {
   MPSD_TEXT_ROW_SOUND = 0,
-  MPSD_TEXT_ROW_UNCLOSED = 1,      // a quoted field does not end
+  MPSD_TEXT_ROW_UNCLOSED = 1,      // a quoted field is not closed
   MPSD_TEXT_ROW_BEHIND_QUOTE = 2,  // text follows its closing quote
 };
 
@@ -114,8 +114,8 @@ void mpsd_text_sizes_free(struct mpsd_text_sizes sizes);
 void mpsd_text_rows_free(struct mpsd_text_rows rows);
 
 // Separated values: `text` gets the fields one after the other, `ends` the
-// place in `text` where each field ends. `input` need not be UTF-8. Without
-// `quoting` a quote is a character like any other.
+// offset in `text` where each field ends. `input` need not be UTF-8. Without
+// `quoting` a quote is an ordinary character.
 int mpsd_text_parse_rows(struct mpsd_text_view input, char delimiter,
                          int quoting, struct mpsd_text_bytes* text,
                          struct mpsd_text_sizes* ends,
@@ -124,9 +124,9 @@ int mpsd_text_parse_rows(struct mpsd_text_view input, char delimiter,
 
 // `json`: a tokenizer.json. `added`: a JSON array of two arrays of tokens, in
 // the form of tokenizer.json's "added_tokens" without id: tokens of the first
-// replace what `json` says about them; tokens of the second are added where
-// neither `json` nor the first array has them. `split_special`: special tokens
-// in a text are split like any other text.
+// replace those of `json`; tokens of the second are added if neither `json` nor
+// the first array has them. `split_special`: special tokens in a text are split
+// like any other text.
 int mpsd_text_tokenizer_new(struct mpsd_text_view json,
                             struct mpsd_text_view added, int split_special,
                             struct mpsd_text_tokenizer** out,
@@ -140,8 +140,8 @@ int mpsd_text_encode(const struct mpsd_text_tokenizer* tokenizer,
                      struct mpsd_text_view text, int add_special_tokens,
                      struct mpsd_text_tokens* out,
                      struct mpsd_text_bytes* error);
-// As mpsd_text_encode without the ranges, which take longer to compute than the
-// ids.
+// Like mpsd_text_encode without the ranges, which take longer to compute than
+// the ids.
 int mpsd_text_encode_ids(const struct mpsd_text_tokenizer* tokenizer,
                          struct mpsd_text_view text, int add_special_tokens,
                          struct mpsd_text_ids* out,
@@ -165,7 +165,7 @@ int mpsd_text_template_new(struct mpsd_text_view sources,
                            struct mpsd_text_template** out,
                            struct mpsd_text_bytes* error);
 void mpsd_text_template_free(struct mpsd_text_template* chat_template);
-// Whether the template that is used without tools has {% generation %} blocks.
+// Whether the template used without tools has {% generation %} blocks.
 int mpsd_text_template_has_generation(
     const struct mpsd_text_template* chat_template);
 int mpsd_text_template_render(const struct mpsd_text_template* chat_template,

@@ -24,8 +24,8 @@ std::vector<uint8_t> AssistantMask(
   for (const auto& [begin, end] : spans) {
     const std::optional<size_t> first = TokenAt(encoding, begin);
     if (!first.has_value()) break;
-    // Transformers tests the token's index for truth, so that index 0 counts as
-    // no token; the masks have to be equal.
+    // Transformers tests the token's index for truth, so index 0 counts as no
+    // token; the masks must be equal.
     std::optional<size_t> last;
     if (end > 0) last = TokenAt(encoding, end - 1);
     const size_t stop = last.value_or(0) > 0 ? *last + 1 : mask.size();

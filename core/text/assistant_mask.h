@@ -12,12 +12,12 @@
 
 namespace mpsd::text {
 
-// Per token 1 where a span covers it, else 0: the `assistant_masks` that
+// Per token 1 if a span covers it, else 0: the `assistant_masks` that
 // Transformers returns for return_assistant_tokens_mask. A span reaches from
-// the first token that holds the span's first byte to the first token that
-// holds its last byte, or to the text's end where no token holds the last byte.
-// Where no token holds the first byte, this span and all later ones are
-// ignored. `spans` are byte ranges of the text that was encoded.
+// the first token that contains the span's first byte to the first token that
+// contains its last byte, or to the text's end if no token does. If no token
+// contains the first byte, this span and all later ones are ignored. `spans`
+// are byte ranges of the text that was encoded.
 std::vector<uint8_t> AssistantMask(
     const Encoding& encoding,
     absl::Span<const std::pair<size_t, size_t>> spans);

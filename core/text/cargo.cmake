@@ -22,9 +22,9 @@ function(mpsd_find_cargo minimum)
                       "(found: ${seen}): run deploy/setup.sh")
 endfunction()
 
-# Makes <crate>/Cargo.lock out of <crate>/versions.lock, which is a Cargo.lock
-# (every version and checksum) with @REGISTRY@ for the registry's address.
-# cargo itself is asked for the address, once. To move to other versions: edit
+# Makes <crate>/Cargo.lock from <crate>/versions.lock, which is a Cargo.lock
+# (every version and checksum) with @REGISTRY@ for the registry's address. The
+# address is read from cargo itself, once. To move to other versions: edit
 # Cargo.toml, remove both lock files, configure again, commit versions.lock.
 function(mpsd_pin_crates crate_dir work_dir)
   set(pinned ${crate_dir}/versions.lock)

@@ -22,7 +22,7 @@ struct Compiled {
   bool has_generation_blocks = false;
 };
 
-// Where a model has several templates TRL trains only with the default one.
+// If a model has several templates, TRL trains only with the default one.
 Sources ForUse(Sources sources, TemplateUse use) {
   const auto stock = sources.find("default");
   if (use == TemplateUse::kAsIs || stock == sources.end()) return sources;

@@ -20,7 +20,7 @@ namespace mpsd::text {
 enum class TemplateUse {
   kAsIs,
   // Labels for assistant_only_loss: a stock template without {% generation %}
-  // blocks is replaced by TRL's training form of it, where TRL has one (see
+  // blocks is replaced by TRL's training variant, if TRL has one (see
   // TrainingTemplate).
   kAssistantLoss,
 };
@@ -29,21 +29,21 @@ enum class TemplateUse {
 struct Rendered {
   std::string text;
   // The half-open byte ranges of `text` that {% generation %} blocks produced,
-  // in the order they were rendered; empty when the template has none.
-  // AssistantMask (core/text/assistant_mask.h) turns them into labels.
+  // in rendering order; empty if the template has none. AssistantMask
+  // (core/text/assistant_mask.h) turns them into labels.
   std::vector<std::pair<size_t, size_t>> generation_spans;
 };
 
-// A Jinja chat template, rendered to the byte as Transformers'
-// tokenizer.apply_chat_template(tokenize=False) does: same environment
-// (trim_blocks, lstrip_blocks, loop controls, {% generation %}), same tojson,
-// raise_exception and strftime_now, same Python spelling of True, None, lists
-// and dicts, same preparation of the messages (keys that are null are dropped,
-// reasoning_content, thinking and reasoning fill in for one another).
-// Immutable; any number of threads may render with one at the same time.
+// A Jinja chat template, rendered byte for byte like Transformers'
+// tokenizer.apply_chat_template(tokenize=False): same environment (trim_blocks,
+// lstrip_blocks, loop controls, {% generation %}), same tojson, raise_exception
+// and strftime_now, same Python spelling of True, None, lists and dicts, same
+// preparation of the messages (null keys are dropped; reasoning_content,
+// thinking and reasoning substitute for one another). Immutable; several
+// threads may render with one at the same time.
 class ChatTemplate {
  public:
-  // The template of a model folder, found as Transformers 5 finds it: from
+  // The template of a model folder, found as in Transformers 5: from
   // chat_template.jinja and additional_chat_templates/*.jinja if any of these
   // exists, else from "chat_template" of tokenizer_config.json (one template,
   // or a list of named ones). The special tokens (bos_token, …) are variables.
@@ -53,8 +53,8 @@ class ChatTemplate {
       const std::string& dir, TemplateUse use = TemplateUse::kAsIs,
       const TextOverrides& overrides = {});
 
-  // `tokens_json` is an object of the variables that every rendering sees
-  // ({"bos_token": "<s>"}), or empty for none.
+  // `tokens_json` is an object of variables for every rendering ({"bos_token":
+  // "<s>"}), or empty.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> FromSource(
       std::string source, const std::string& tokens_json,
       TemplateUse use = TemplateUse::kAsIs);
@@ -65,17 +65,17 @@ class ChatTemplate {
 
   // `messages_json`: a non-empty JSON array of objects, whose key order is
   // kept. `tools_json`: a JSON array of tool schemas; empty means no tools (a
-  // folder's "tool_use" template is taken only with tools). `kwargs_json`: an
-  // object of further variables, which win over special tokens; may be empty.
+  // folder's "tool_use" template is used only with tools). `kwargs_json`: an
+  // object of further variables, which override special tokens; may be empty.
   // InvalidArgument: malformed JSON, an error in the template (with its line),
-  // or the message the template itself raised with raise_exception.
+  // or the message that the template raised with raise_exception.
   absl::StatusOr<Rendered> Render(std::string_view messages_json,
                                   std::string_view tools_json,
                                   bool add_generation_prompt,
                                   std::string_view kwargs_json = "") const;
 
   // Whether the template used without tools has {% generation %} blocks, that
-  // is whether it can tell the assistant's text from the rest.
+  // is, marks the assistant's text.
   bool has_generation_blocks() const { return has_generation_blocks_; }
 
  private:

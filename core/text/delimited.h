@@ -13,7 +13,7 @@ namespace mpsd::text {
 
 enum class QuoteFault {
   kNone,
-  kUnclosed,     // a quoted field does not end
+  kUnclosed,     // a quoted field is not closed
   kBehindQuote,  // text follows a field's closing quote
 };
 
@@ -24,9 +24,9 @@ struct DelimitedRow {
 };
 
 // The rows of a table of separated values (RFC 4180): fields that begin with a
-// quote may hold delimiters, line breaks and doubled quotes. Without `quoting`
-// a quote is a character like any other (Python's csv.QUOTE_NONE). Lines end in
-// LF, CRLF or CR; empty ones are left out. Bytes are not decoded.
+// quote may contain delimiters, line breaks and doubled quotes. Without
+// `quoting` a quote is an ordinary character (Python's csv.QUOTE_NONE). Lines
+// end in LF, CRLF or CR; empty ones are skipped. Bytes are not decoded.
 absl::StatusOr<std::vector<DelimitedRow>> ParseDelimited(std::string_view bytes,
                                                          char delimiter,
                                                          bool quoting);

@@ -209,7 +209,7 @@ absl::Status Reader::CollectSpecial() {
   }
   for (const auto& [name, token] : config_.items()) {
     if (IsStandard(name) || !absl::EndsWith(name, "_token")) continue;
-    // add_bos_token and similar flags have the same ending and are no tokens.
+    // add_bos_token and similar flags have the same ending but are not tokens.
     if (!Content(token).has_value()) continue;
     if (absl::Status s = CollectNamed(name, token); !s.ok()) return s;
   }

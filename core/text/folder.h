@@ -9,11 +9,11 @@
 
 namespace mpsd::text {
 
-// The settings of a model folder for text beside tokenizer.json, gathered from
+// A model folder's text settings other than tokenizer.json, gathered from
 // tokenizer_config.json, special_tokens_map.json, added_tokens.json and the
 // template files with the precedence of Transformers 5
 // (PreTrainedTokenizerBase._from_pretrained). Defaults that exist only in
-// Transformers' tokenizer classes are not known here: a folder without a
+// Transformers' tokenizer classes are unknown here: a folder without a
 // "bos_token" has no such token.
 struct FolderText {
   // The named special tokens by attribute: "bos_token", "eos_token", … and the
@@ -23,12 +23,11 @@ struct FolderText {
   std::string added_tokens_json;
   // Special tokens in a text are encoded like any other text.
   bool split_special_tokens = false;
-  // Texts are cut at their beginning: truncation_side "left".
+  // Texts are truncated at the beginning: truncation_side "left".
   bool truncate_left = false;
   // Sources by name: "default", "tool_use", ….
   std::map<std::string, std::string> chat_templates;
-  // Tokens that overrides require of the tokenizer, by token the override's
-  // name.
+  // Tokens that overrides require of the tokenizer, with the override's name.
   std::map<std::string, std::string> asked_tokens;
 };
 

@@ -12,14 +12,14 @@
 
 namespace mpsd::text {
 
-// Types that cross between this room's C++ and Rust; only sources of this room
+// Types passed between this room's C++ and Rust; only sources of this room
 // include them.
 
 inline mpsd_text_view View(std::string_view text) {
   return {text.data(), text.size()};
 }
 
-// Memory that the crate allocated, given back at the end of the scope.
+// Memory that the crate allocated, released at the end of the scope.
 template <typename T, void (*Free)(T)>
 class Received {
  public:

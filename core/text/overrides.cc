@@ -66,7 +66,7 @@ absl::Status TakeTemplate(const std::string& path, FolderText other,
 }
 
 // Calls `change` on the file's object and writes the object back; a missing
-// file is made where `create`, else left missing.
+// file is created if `create`, else left missing.
 absl::Status ChangeObject(const fs::path& file, bool create,
                           const std::function<void(Json&)>& change) {
   std::error_code error;

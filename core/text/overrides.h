@@ -13,11 +13,11 @@
 
 namespace mpsd::text {
 
-// Replacements for a folder's settings, with the names of the fields of
-// job.json's "training"; empty ones change nothing.
+// Replacements for a folder's settings, named as in job.json's "training";
+// empty ones change nothing.
 struct TextOverrides {
-  // A .jinja or .j2 file; or a folder. A folder gives its default template and
-  // eos_token; the tokenizer is required to have the folder's tokens that occur
+  // A .jinja or .j2 file; or a folder, from which the default template and
+  // eos_token are taken; the tokenizer must have the folder's tokens that occur
   // in this template.
   std::string chat_template_path = "";
   std::string eos_token = "";
@@ -25,8 +25,8 @@ struct TextOverrides {
   bool empty() const { return chat_template_path.empty() && eos_token.empty(); }
 };
 
-// As ReadFolderText of folder.h, and InvalidArgument or NotFound for faults of
-// the overrides.
+// ReadFolderText of folder.h with the overrides; also InvalidArgument or
+// NotFound for faults in them.
 absl::StatusOr<FolderText> ReadFolderText(const std::string& dir,
                                           const TextOverrides& overrides);
 
@@ -35,12 +35,12 @@ absl::StatusOr<FolderText> ReadFolderText(const std::string& dir,
 absl::StatusOr<std::string> OverridesId(const std::string& dir,
                                         const TextOverrides& overrides);
 
-// Writes the overrides into `folder`, which holds copies of the files of the
-// model folder `dir`: chat_template.jinja in the place of all templates, and
-// the end token of tokenizer_config.json and special_tokens_map.json. `eos_id`
-// is the end token's id, absent without an end token. Existing files
-// config.json and generation_config.json get the id, generation_config.json
-// before its other end ids.
+// Writes the overrides into `folder`, which has copies of the files of the
+// model folder `dir`: chat_template.jinja in place of all templates, and the
+// end token of tokenizer_config.json and special_tokens_map.json. `eos_id` is
+// the end token's id, absent without an end token. Existing files config.json
+// and generation_config.json get the id; generation_config.json has it before
+// its other end ids.
 absl::Status WriteOverrides(const std::string& dir,
                             const TextOverrides& overrides,
                             std::optional<int32_t> eos_id,

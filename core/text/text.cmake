@@ -9,7 +9,7 @@ set(cargo_target_dir ${PROJECT_SOURCE_DIR}/build/cargo)
 mpsd_find_cargo(1.85)
 mpsd_pin_crates(${crate_dir} ${cargo_target_dir})
 
-# No path of the machine that built the crate stays in its binary.
+# The binary contains no path of the machine that built the crate.
 set(cargo_home $ENV{HOME}/.cargo)
 if(DEFINED ENV{CARGO_HOME})
   set(cargo_home $ENV{CARGO_HOME})
@@ -22,7 +22,7 @@ if(APPLE)
 endif()
 set(cargo_options "")
 set(cargo_out ${cargo_target_dir})
-if(MPSD_CARGO_TARGET)  # another machine's, as cargo calls it
+if(MPSD_CARGO_TARGET)  # another machine's, as cargo names it
   set(cargo_options --target ${MPSD_CARGO_TARGET})
   string(APPEND cargo_out /${MPSD_CARGO_TARGET})
 endif()

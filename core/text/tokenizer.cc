@@ -48,8 +48,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
     if (tokenizer->TokenToId(token)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         who, ": the model's tokenizer (", dir, ") has no token \"", token,
-        "\"; tokens cannot be added to a model: name one that it has, or take "
-        "a chat template made of them"));
+        "\"; tokens cannot be added to a model: name one that it has, or use a "
+        "chat template made of its tokens"));
   }
   return tokenizer;
 }

@@ -25,12 +25,12 @@ struct Encoding {
   std::vector<int32_t> ids;
   // The half-open byte range of the text from which each token came, always
   // whole characters: tokens that share the bytes of one character share the
-  // character's range. Tokens that the post-processor added (bos, eos) have (0,
+  // character's range. Tokens added by the post-processor (bos, eos) have (0,
   // 0).
   std::vector<std::pair<size_t, size_t>> offsets;
 };
 
-// A text, or a pair of texts, as a classifier takes it. Both vectors have the
+// A text, or a pair of texts, encoded for a classifier. Both vectors have the
 // same length.
 struct ClassifierEncoding {
   std::vector<int32_t> ids;
@@ -39,18 +39,18 @@ struct ClassifierEncoding {
 };
 
 // The tokenizer of a Hugging Face model folder: its tokenizer.json, run by the
-// library that Transformers runs. Truncation and padding stored in that file
-// are ignored; the caller cuts. Immutable; any number of threads may use one at
+// library that Transformers uses. Truncation and padding stored in that file
+// are ignored; the caller truncates. Immutable; several threads may use one at
 // the same time.
 class Tokenizer {
  public:
-  // Reads tokenizer.json (required) and, when present, tokenizer_config.json,
+  // Reads tokenizer.json (required) and, if present, tokenizer_config.json,
   // special_tokens_map.json and added_tokens.json, from which it takes what
   // Transformers takes: the special tokens, which are added to the vocabulary
-  // where tokenizer.json lacks them. Only tokenizer.json decides whether bos
-  // and eos are added to a text (add_bos_token is ignored, as in Transformers
-  // 5). NotFound: no tokenizer.json. InvalidArgument names the file and the
-  // fault, or a token that the overrides ask for and the vocabulary lacks.
+  // if tokenizer.json lacks them. Only tokenizer.json decides whether bos and
+  // eos are added to a text (add_bos_token is ignored, as in Transformers 5).
+  // NotFound: no tokenizer.json. InvalidArgument names the file and the fault,
+  // or a token that the overrides require and the vocabulary lacks.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromFolder(
       const std::string& dir, const TextOverrides& overrides = {});
 
@@ -64,28 +64,27 @@ class Tokenizer {
   absl::StatusOr<Encoding> Encode(std::string_view text,
                                   bool add_special_tokens) const;
 
-  // Only the ids of Encode; faster, because no byte ranges are computed.
+  // Like Encode, without the byte ranges, and so faster.
   absl::StatusOr<std::vector<int32_t>> EncodeIds(std::string_view text,
                                                  bool add_special_tokens) const;
 
-  // With special tokens, and cut to max_length tokens, which include these:
+  // With special tokens, truncated to max_length tokens, which include these:
   // token by token from the longer of the two texts (longest_first), at the end
-  // or where tokenizer_config.json says truncation_side "left" at the
-  // beginning. The same as Transformers' fast tokenizer([text], [pair],
-  // truncation=True, max_length=max_length). Calls with the last call's
-  // max_length are cheap. InvalidArgument: not UTF-8, or no room beside the
-  // special tokens.
+  // or, if tokenizer_config.json says truncation_side "left", at the beginning.
+  // Equals Transformers' fast tokenizer([text], [pair], truncation=True,
+  // max_length=max_length). Calls with the last call's max_length are cheap.
+  // InvalidArgument: not UTF-8, or max_length has no room for text.
   absl::StatusOr<ClassifierEncoding> EncodeForClassifier(
       std::string_view text, std::optional<std::string_view> pair,
       int64_t max_length) const;
 
   // The text of the tokens, without the clean-up of spaces that Transformers
-  // offers for WordPiece. Ids without a token yield nothing.
-  // InvalidArgument: a negative id.
+  // offers for WordPiece. Ids without a token yield nothing. InvalidArgument: a
+  // negative id.
   absl::StatusOr<std::string> Decode(absl::Span<const int32_t> ids,
                                      bool skip_special_tokens) const;
 
-  // The number of distinct tokens, added ones included (len(tokenizer)). The
+  // The number of distinct tokens, including added ones (len(tokenizer)). The
   // embedding matrix of a model may have more rows.
   int32_t vocab_size() const { return vocab_size_; }
 
@@ -93,7 +92,7 @@ class Tokenizer {
   std::optional<int32_t> eos_id() const { return SpecialId("eos_token"); }
   std::optional<int32_t> pad_id() const { return SpecialId("pad_token"); }
 
-  // Absent when the vocabulary has no such token.
+  // Absent if the vocabulary has no such token.
   std::optional<int32_t> TokenToId(std::string_view token) const;
 
   // Whether ChatTemplate::FromFolder finds a template in the same folder.

@@ -11,23 +11,23 @@
 
 namespace mpsd::text {
 
-// A part of a template that stands there exactly once, and its replacement.
+// A part of a template that occurs exactly once, and its replacement.
 struct TemplateEdit {
   std::string_view from;
   std::string_view to;
 };
 
-// `source` with the edits made one after the other; nullopt where `from` of an
-// edit occurs not at all or several times.
+// `source` with the edits applied in order; nullopt if an edit's `from` does
+// not occur exactly once.
 std::optional<std::string> EditTemplate(std::string source,
                                         absl::Span<const TemplateEdit> edits);
 
-// The template that TRL trains with under assistant_only_loss in the place of a
+// The template that TRL trains with under assistant_only_loss instead of a
 // stock one (trl 1.16, get_training_chat_template): the same tokens, the same
 // {% generation %} blocks. Known are only stock templates whose labels
 // FindAssistantSpans cannot get from their own rendering: Qwen2.5's, because
-// TRL has the line break behind "assistant" in the loss, and Qwen3's, because
-// TRL renders the thinking of every turn. Nullopt for every other template,
+// TRL has the line break after "assistant" in the loss, and Qwen3's, because
+// TRL renders the thinking of every turn. nullopt for every other template,
 // even if one byte differs.
 std::optional<std::string> TrainingTemplate(const std::string& source);
 

@@ -17,8 +17,8 @@ namespace mpsd::train {
 // EarlyStoppingCallback).
 class BestModel {
  public:
-  // `metrics` names the task's metrics. InvalidArgument, with that list, where
-  // training.metric_for_best_model names none of them.
+  // `metrics` names the task's metrics. InvalidArgument, with that list, if
+  // training.metric_for_best_model is not one of them.
   static absl::StatusOr<BestModel> Create(
       const spec::TrainingSpec& training,
       const std::vector<std::string>& metrics);

@@ -24,7 +24,7 @@ struct ClassData {
 };
 
 // SEQ_CLS: reads tables of texts and tokenizes them. Sets config.pad_token_id
-// where a decoder's config has none.
+// if a decoder's config has none.
 absl::StatusOr<ClassData> LoadTextClasses(const spec::TrainSpec& spec,
                                           const std::string& model_folder,
                                           spec::ModelConfig& config,

@@ -9,7 +9,7 @@
 namespace mpsd::train {
 namespace {
 
-// How often a waiting Get passes on the reader's progress.
+// How often a waiting Get forwards the reader's progress.
 constexpr std::chrono::milliseconds kTellEvery(100);
 
 }  // namespace
@@ -25,7 +25,7 @@ DataReader::DataReader(TaskPipeline& pipeline, Observer& observer,
 
 void DataReader::OnStage(const std::string& stage, double fraction) {
   absl::MutexLock lock(&mutex_);
-  // Only a stage's latest progress is worth telling, and the queue stays short.
+  // Only a stage's latest progress is reported, which keeps the queue short.
   if (!waiting_.empty() && !waiting_.back().is_warning &&
       waiting_.back().text == stage) {
     waiting_.back().fraction = fraction;

@@ -20,7 +20,7 @@ namespace mpsd::train {
 // the weights; only the run's thread calls the device. For tasks whose data do
 // not change the model's config (TaskPipeline::data_change_model).
 //
-// Observers expect calls from the run's thread alone: what LoadData tells is
+// Observers expect calls only from the run's thread: LoadData's reports are
 // queued until the run's thread calls Tell or Get.
 class DataReader final : private Observer {
  public:
@@ -31,15 +31,15 @@ class DataReader final : private Observer {
   DataReader(const DataReader&) = delete;
   DataReader& operator=(const DataReader&) = delete;
 
-  // Passes on everything queued, in the order of the calls; of one stage's
+  // Forwards everything queued, in the order of the calls; of one stage's
   // progress only the latest.
   void Tell();
 
   // Whether Get would return without waiting.
   bool done() const;
 
-  // Waits for LoadData, passing on what is queued meanwhile; returns its
-  // result, or rethrows its exception. Called at most once, unless it throws.
+  // Waits for LoadData, forwarding what is queued meanwhile; returns its
+  // result, or rethrows its exception. Call at most once, unless it throws.
   absl::StatusOr<TaskData> Get();
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 // The settings of an adapter that training starts from. The adapter decides
 // what is trained; only dropout may be this run's, as with PEFT's
-// from_pretrained. A job whose `lora` asks for anything else is refused as a
+// from_pretrained. A job whose `lora` asks for anything else is rejected as a
 // misunderstanding.
 absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
                                              const spec::ModelConfig& config) {
@@ -42,10 +42,10 @@ absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
   return lora;
 }
 
-// Fills in spec.lora. Refuses a wrong target before data and weights are read.
+// Fills in spec.lora. Rejects a wrong target before data and weights are read.
 absl::Status ResolveLora(spec::ModelConfig config, spec::TrainSpec& spec) {
-  // MatchTargets needs a head, but the number of labels is not known yet: any
-  // number stands for it.
+  // MatchTargets needs a head, but the number of labels is still unknown: any
+  // number will do.
   if (spec.task != spec::Task::kCausalLm) config.num_labels = 2;
   if (!spec.adapter.empty()) {
     auto lora = LoraOfAdapter(spec, config);

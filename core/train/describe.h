@@ -12,7 +12,7 @@
 
 namespace mpsd::train {
 
-// A job whose spec fits the model's config. No device is needed for that.
+// A job whose spec fits the model's config, checked without a device.
 struct Described {
   std::string model_folder;
   spec::ModelConfig config;  // as read from `model_folder`
@@ -20,8 +20,8 @@ struct Described {
   std::unique_ptr<spec::TrainSpec> spec;
 };
 
-// Errors are those of the model's folder, and a spec's that does not fit
-// config.json. Tells `observer` of fields without effect.
+// Errors are those of the model's folder, and of a spec that does not fit
+// config.json. Reports fields without effect to `observer`.
 absl::StatusOr<Described> Describe(spec::TrainSpec spec, Observer& observer);
 
 }  // namespace mpsd::train

@@ -47,8 +47,8 @@ class Collector {
     if (pending_.size() == kBatchesAtOnce) ReadBack();
   }
 
-  // Reads back all pending batches in one copy. Reading back each batch by
-  // itself would leave the device idle while the host waits.
+  // Reads back all pending batches in one copy. Reading back each batch
+  // separately would leave the device idle while the host waits.
   void ReadBack() {
     std::vector<at::Tensor> parts;
     for (const Pending& batch : pending_) {
@@ -90,7 +90,7 @@ class Collector {
  private:
   static constexpr size_t kBatchesAtOnce = 8;
   // Results on the device, and the host memory that their inputs are copied
-  // from: the copies may still be under way until ReadBack has waited.
+  // from: the copies may still be running until ReadBack has waited.
   struct Pending {
     at::Tensor sum, logits;  // undefined: none
     std::vector<at::Tensor> host;

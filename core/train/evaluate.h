@@ -16,7 +16,7 @@
 
 namespace mpsd::train {
 
-// What a step and an evaluation need of the run; all four must outlive the
+// What a step and an evaluation need from the run; all four must outlive the
 // holder of this struct.
 struct TrainingSubject {
   const TaskPipeline& pipeline;
@@ -33,7 +33,7 @@ struct EvalResult {
 };
 
 // Computes the loss and the metrics of a data set, without dropout and
-// gradients. Asks `go_on` before each batch with the share done so far; false
+// gradients. Calls `go_on` before each batch with the share done so far; false
 // ends the evaluation with Cancelled. DataLoss for a loss that is not finite.
 absl::StatusOr<EvalResult> Evaluate(const TrainingSubject& subject,
                                     const data::EvalLoader& batches,

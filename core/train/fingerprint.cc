@@ -13,7 +13,7 @@
 namespace mpsd::train {
 namespace {
 
-// Ordered: of several patterns that match a module PEFT takes the first.
+// Ordered: of several patterns that match a module PEFT uses the first.
 using json = nlohmann::ordered_json;
 // A document's values by name.
 using Values = std::map<std::string, json>;

@@ -10,25 +10,25 @@
 #include "absl/status/status.h"
 #include "core/spec/train_spec.h"
 
-// What must not change between a checkpoint and the run that goes on from it:
-// whatever decides the mathematics of the steps to come. It is a document, kept
-// in the checkpoint's trainer_state.json:
+// What must not change between a checkpoint and the run that resumes from it:
+// everything that decides the mathematics of the remaining steps. A document,
+// kept in the checkpoint's trainer_state.json:
 //
 //   {"version": 1, "values": {"training.learning_rate": 0.01, …}}
 //
-// A value that is its field's default is left out, and one that is not there
-// is the default: a release that adds a field goes on from the checkpoints of
-// the one before. The version is raised when the meaning of a name changes.
+// A value equal to its field's default is omitted, and a missing value is the
+// default: a release that adds a field can resume from checkpoints of the one
+// before. The version is incremented when the meaning of a name changes.
 //
 // By value, under the names of job.json: the task, fine_tune_type,
 // from_scratch, labels and their weights, augmentation, quantisation, LoRA (as
-// the run found it: defaults and an adapter's settings filled in), optimizer,
+// used by the run, with defaults and an adapter's settings), optimizer,
 // schedule, max_length, packing, sampling, loss masks, bf16, seed, gradients
-// (in bf16 the two paths round otherwise), and metric_for_best_model, without
-// which the best metric so far means nothing. The columns and limits that pick
-// from the data, too. By content: "model/FILE" and "adapter/FILE",
-// "data.train", "data.eval". "device" is the one that "auto" found: its
-// generator draws otherwise.
+// (in bf16 the two paths round differently), and metric_for_best_model, without
+// which the best metric so far means nothing; also the columns and limits that
+// select data. By content: "model/FILE" and "adapter/FILE", "data.train",
+// "data.eval". "device" is the one that "auto" selected: its generator draws
+// other numbers.
 //
 // May change, as in Transformers:
 //   num_train_epochs, max_steps      longer, or shorter: the rates from the
@@ -46,11 +46,11 @@
 //                                    logging_steps, save_steps,
 //                                    save_total_limit, load_best_model_at_end,
 //                                    early stopping, what is predicted
-//   name, model, model_id, paths     where things lie
+//   name, model, model_id, paths     locations of files
 //   allow_cpu_fallback               where an operator runs
 namespace mpsd::train {
 
-// SHA-256 of the files that the run reads; "" or absent for what it does not
+// SHA-256 of the files that the run reads; "" or absent for those it does not
 // read.
 struct RunInputs {
   std::map<std::string, std::string> model;  // file name → digest
@@ -62,9 +62,9 @@ struct RunInputs {
 
 enum class FieldRole {
   kCompared,  // compared by value
-  // Compared by what it stands for: content, a product, a found device.
+  // Compared by what it refers to: content, a product, a found device.
   kDerived,
-  kFree,  // may change under a resumed run
+  kFree,  // may change when a run resumes
 };
 
 // The role of each field of the spec when a run resumes, by path: field "seed"
@@ -74,14 +74,14 @@ const std::map<std::string, FieldRole, std::less<>>& FieldRoles();
 // The paths of all fields of a spec.
 std::vector<std::string> FieldPaths();
 
-// The fingerprint, a JSON document. `spec` is the run's own spec, the adapter's
-// settings filled in.
+// The fingerprint, a JSON document. `spec` is the run's own spec, including the
+// adapter's settings.
 std::string MakeFingerprint(const spec::TrainSpec& spec,
                             const RunInputs& inputs);
 
 // Whether a run with the fingerprint `now` may continue from a checkpoint with
 // the fingerprint `saved`. FailedPrecondition names each value that differs, or
-// says that a newer release wrote `saved`. InvalidArgument: `saved` is no
+// says that a newer release wrote `saved`. InvalidArgument: `saved` is not a
 // fingerprint.
 absl::Status CheckFingerprint(std::string_view saved, std::string_view now);
 

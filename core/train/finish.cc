@@ -44,10 +44,9 @@ absl::StatusOr<bool> GoBackToBest(Prepared& run) {
   return true;
 }
 
-// Makes `last_eval` an evaluation of the weights that are exported, since a
-// classifier's predictions are written from it. Evaluates anew after a return
-// to the best checkpoint and, for predictions, where this process has not
-// evaluated.
+// Makes `last_eval` an evaluation of the exported weights, since a classifier's
+// predictions are written from it. Evaluates again after a return to the best
+// checkpoint and, for predictions, if this process has not evaluated.
 absl::Status TakeBest(Prepared& run, std::optional<EvalResult>& last_eval) {
   const absl::StatusOr<bool> went_back = GoBackToBest(run);
   if (!went_back.ok()) return went_back.status();

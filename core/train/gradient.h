@@ -32,7 +32,7 @@ class GradientPath {
   virtual at::Tensor Add(const BatchInputs& inputs, double scale) = 0;
   virtual void End() = 0;
 
-  // kExplicitStep or "autograd", for run.json. Where the task has both ways,
+  // kExplicitStep or "autograd", for run.json. If the task has both ways,
   // "autograd" is followed by the reason against the explicit one: "autograd
   // (weights of the model itself are trained)".
   virtual std::string name() const = 0;
@@ -47,9 +47,9 @@ std::unique_ptr<GradientPath> MakeAutogradPath(const TaskPipeline& pipeline,
                                                optim::Trainable& trainable,
                                                std::string name = "autograd");
 
-// Gradients of LoRA adapters by explicit_step::ExplicitStep, where
-// spec::ChooseGradients has chosen it. Throws c10::Error where `trainable`
-// trains any other weight of `decoder`.
+// Gradients of LoRA adapters by explicit_step::ExplicitStep, if
+// spec::ChooseGradients has chosen it. Throws c10::Error if `trainable` trains
+// any other weight of `decoder`.
 std::unique_ptr<GradientPath> MakeExplicitStepPath(
     const model::Decoder& decoder, optim::Trainable& trainable,
     device::Device& device);

@@ -71,8 +71,8 @@ class ImageLoader {
     }
   }
 
-  // The limit takes one image of each class in turn, so that it is applied
-  // here. A split comes before the limit: then SplitAndLimit applies both.
+  // The limit takes one image of each class in turn, so it is applied here. A
+  // split comes before the limit: then SplitAndLimit applies both.
   absl::StatusOr<image::ImageList> List(const Paths& paths, bool labels_needed,
                                         const std::optional<int64_t>& limit,
                                         const char* what) {

@@ -14,10 +14,10 @@ namespace mpsd::train {
 namespace {
 
 // Each tensor of a buffer begins at a multiple of this many bytes: Metal
-// demands it of the offset of any argument.
+// requires it of the offset of any argument.
 constexpr int64_t kAlignment = 256;
 
-// Collects the tensors of one type, so that one copy takes all to the device.
+// Collects the tensors of one type, so that one copy transfers all of them.
 template <typename T>
 class Buffer {
  public:

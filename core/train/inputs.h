@@ -17,39 +17,39 @@
 
 namespace mpsd::train {
 
-// One micro-batch in the form that a model takes: views of StepInputs' buffers.
+// One micro-batch in the model's form: views of StepInputs' buffers.
 struct BatchInputs {
   // Language models. A batch without a label has only labels.count filled in.
   model::DecoderInputs decoder;
   model::LabelSelection labels;
   // Classifiers.
   model::ClassifierInputs classifier;
-  at::Tensor targets;  // as SumClassLoss takes them; undefined: none
+  at::Tensor targets;  // in SumClassLoss's form; undefined: none
 };
 
-// Micro-batches on the device. One copy takes all integers there and one all
-// floats, and nobody waits for the copies: on MPS the device would run dry
-// while the host waits.
+// Micro-batches on the device. One copy transfers all integers and one all
+// floats, and the host does not wait for them: on MPS the device would run out
+// of work meanwhile.
 struct StepInputs {
   std::vector<BatchInputs> batches;
-  // The host memory that the device copies from. It must live until the device
-  // has been waited for (torch itself keeps it since 2.14 only).
+  // The host memory that the device copies from. It must exist until the host
+  // has waited for the device (torch itself keeps it only since 2.14).
   std::vector<at::Tensor> host;
 };
 
 // For language models. Rounds up the number of selected labels, so that few
-// shapes occur. Where the device compiles and keeps a graph for each shape, to
-// 16, 32, 64, 128, 192, 256, 384 … (powers of two and the middles between
-// them); elsewhere to 16, 32, then multiples of 64.
+// shapes occur. If the device compiles and keeps a graph per shape, to 16, 32,
+// 64, 128, 192, 256, 384 … (powers of two and the midpoints between them);
+// otherwise to 16, 32, then multiples of 64.
 StepInputs LanguageInputs(std::span<const data::Batch> batches,
                           const device::Device& device);
 
-// For classifiers; `outputs` is how many numbers a row's target has.
+// For classifiers; `outputs` is the number of values in a row's target.
 StepInputs ClassInputs(std::span<const data::Batch> batches, int64_t outputs,
                        const device::Device& device);
 
-// The first of `batches` that one upload takes: as many as have kUploadBytes of
-// inputs together or less, and one in any case.
+// The first of `batches` for one upload: as many as have at most kUploadBytes
+// of inputs together, and at least one.
 inline constexpr int64_t kUploadBytes = spec::kStepInputBytes;
 std::span<const data::Batch> FirstUpload(std::span<const data::Batch> batches);
 

@@ -22,7 +22,7 @@ namespace {
 using SourcePtr = std::unique_ptr<data::Source>;
 
 // Reports the counts of a data set. Warns of prompts that are tokenized
-// otherwise alone than before their completion.
+// differently alone than before their completion.
 void Report(const data::DatasetStats& stats, Observer& observer) {
   observer.OnStage(
       absl::StrCat(stats.rows, " rows, ", stats.tokens, " tokens, ",
@@ -31,15 +31,14 @@ void Report(const data::DatasetStats& stats, Observer& observer) {
                    stats.dropped_rows, " dropped for having no label"),
       1);
   if (stats.prompt_mismatch_rows > 0) {
-    observer.OnWarning(
-        absl::StrCat("in ", stats.prompt_mismatch_rows,
-                     " rows the prompt alone is tokenized otherwise than "
-                     "before its completion; the model will meet tokens it was "
-                     "not trained on"));
+    observer.OnWarning(absl::StrCat(
+        "in ", stats.prompt_mismatch_rows,
+        " rows the prompt alone is tokenized differently than before its "
+        "completion; the model will see tokens it was not trained on"));
   }
 }
 
-// The tokenizer and, where the folder has one, the chat template.
+// The tokenizer and, if the folder has one, the chat template.
 struct Text {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::unique_ptr<text::ChatTemplate> chat;

@@ -18,8 +18,8 @@ class LanguageModelling : public TaskPipeline {
  public:
   explicit LanguageModelling(const spec::TrainSpec& spec) : spec_(spec) {}
 
-  // The data leave the model's config as it is, so that LoadData may run beside
-  // LoadModel.
+  // The data do not change the model's config, so that LoadData may run
+  // concurrently with LoadModel.
   bool data_change_model() const override { return false; }
   absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
                                     spec::ModelConfig& config,
@@ -34,7 +34,7 @@ class LanguageModelling : public TaskPipeline {
   StepInputs Inputs(std::span<const data::Batch> batches,
                     const device::Device& device) const override;
   BatchLoss Loss(const BatchInputs& inputs) const override;
-  // The explicit step where spec::ChooseGradients allows it, else autograd.
+  // The explicit step if spec::ChooseGradients allows it, else autograd.
   std::unique_ptr<GradientPath> MakeGradientPath(
       optim::Trainable& trainable, device::Device& device) const override;
   metrics::Values Metrics(

@@ -20,8 +20,8 @@ namespace {
 
 constexpr char kLoading[] = "loading model";  // the stage's name
 
-// Thrown to abandon the loading of weights, as torch's exceptions are, where
-// the data have already failed.
+// Thrown to abandon the loading of weights, like torch's exceptions, if the
+// data have already failed.
 struct DataFailed {};
 
 struct DataAndModel {
@@ -31,7 +31,7 @@ struct DataAndModel {
   std::unique_ptr<model::Network> network;
 };
 
-// Takes the data into `read`, and checks what the spec asks of them.
+// Moves the data into `read`, and checks the spec's requirements of them.
 absl::Status TakeData(const Opened& opened, const TaskPipeline& pipeline,
                       absl::StatusOr<TaskData> data, DataAndModel& read) {
   if (!data.ok()) return data.status();
@@ -84,8 +84,10 @@ absl::Status LoadDataThenModel(Opened& opened, TaskPipeline& pipeline,
       opened, pipeline,
       pipeline.LoadData(opened.model_folder, opened.config, observer), read);
   if (!s.ok()) return s;
-  const auto tell = [&](double part) { observer.OnStage(kLoading, part); };
-  return LoadModel(opened, pipeline, tell, read);
+  const auto on_progress = [&](double part) {
+    observer.OnStage(kLoading, part);
+  };
+  return LoadModel(opened, pipeline, on_progress, read);
 }
 
 absl::Status LoadBoth(const Opened& opened, TaskPipeline& pipeline,
@@ -93,7 +95,7 @@ absl::Status LoadBoth(const Opened& opened, TaskPipeline& pipeline,
   DataReader reader(pipeline, opened.observer, opened.model_folder,
                     opened.config);
   std::optional<absl::Status> data;
-  const auto tell = [&](double part) {
+  const auto on_progress = [&](double part) {
     reader.Tell();
     if (!data && reader.done()) {
       data = TakeData(opened, pipeline, reader.Get(), read);
@@ -105,7 +107,7 @@ absl::Status LoadBoth(const Opened& opened, TaskPipeline& pipeline,
   absl::Status model;
   std::exception_ptr error;
   try {
-    model = LoadModel(opened, pipeline, tell, read);
+    model = LoadModel(opened, pipeline, on_progress, read);
   } catch (...) {
     error = std::current_exception();
   }

@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<data::Batch>> NextBatches(data::Prefetcher& loader) {
 }
 
 // Cancelled for a stop between two micro-batches. The generators and the loader
-// are then set back to the step's beginning.
+// are then reset to the step's beginning.
 absl::Status TrainStep(Prepared& run) {
   Observer& observer = run.loaded.observer;
   device::Device& device = *run.loaded.device;
@@ -120,7 +120,7 @@ absl::Status TrainStep(Prepared& run) {
   return run.folder->Append(report);
 }
 
-// What the run reads is hashed beside its first step: a checkpoint is written
+// The run's inputs are hashed during its first step: a checkpoint is written
 // only with a fingerprint.
 absl::Status Identify(Prepared& run) {
   auto identity = IdentifyJob(run.loaded);
@@ -176,7 +176,7 @@ absl::Status SaveNow(Prepared& run) {
   report::Checkpointed report{
       state.step, saved->path.string(), saved->bytes, SecondsSince(start), {}};
   for (const auto& path : std::exchange(run.gone, {})) {
-    // A checkpoint set aside earlier whose step has now been saved anew is not
+    // A checkpoint set aside earlier whose step has now been saved again is not
     // gone.
     if (path != saved->path) report.removed_paths.push_back(path.string());
   }

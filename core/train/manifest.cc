@@ -135,7 +135,7 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
       {"peak_footprint_bytes", Optional(host::PeakFootprintBytes())}};
   j[kFallbacks] = m.cpu_fallback_ops;
   j["warnings"] = m.warnings;
-  // A warning may quote bytes of a user's file that are no UTF-8.
+  // A warning may quote bytes of a user's file that are not UTF-8.
   const std::string text =
       j.dump(2, ' ', false, json::error_handler_t::replace);
   return base::WriteFileAtomic(folder / kFile, text + "\n");

@@ -25,14 +25,14 @@ namespace mpsd::train {
 // The names of the attention kernels that ran (core/attention/attention.h and
 // core/attention/attention_plan.h). In run.json {"training": {"forward":
 // "flash", "backward": "blocked"}, "evaluation": …}; several names are joined
-// by " and ", and null stands for none yet.
+// by " and ", and null means none yet.
 struct AttentionNames {
   attention::AttentionRan training;
   std::set<std::string> evaluation;
   void Add(const AttentionNames& other);
 };
 
-// The contents of run.json: what one needs to repeat a run, and its results.
+// The contents of run.json: the data needed to repeat a run, and its results.
 struct Manifest {
   std::string mpsd_version, torch_version;
   std::string device, device_description;
@@ -40,7 +40,7 @@ struct Manifest {
   std::map<std::string, std::string> environment;
   AttentionNames attention;  // kernels that ran so far
   std::string gradients;     // see GradientPath::name
-  spec::TrainSpec spec;      // with every default filled in
+  spec::TrainSpec spec;      // with all defaults filled in
   std::string model_folder;
   // File name → SHA-256; empty until the first step has ended.
   std::map<std::string, std::string> model_sha256;
@@ -54,7 +54,7 @@ struct Manifest {
   std::vector<std::string> fresh_modules;
   model::LoadReport load_report;  // how the model's weights matched
   int64_t trainable_parameters = 0;
-  std::vector<int64_t> resumed_at_steps;  // one entry a restart
+  std::vector<int64_t> resumed_at_steps;  // one entry per restart
   // The members below change during the run.
   std::string state;  // "RUNNING", "STOPPED", "SUCCEEDED"
   ckpt::TrainerState progress;
@@ -76,9 +76,9 @@ struct EarlierAttempts {
   AttentionNames attention;
 };
 
-// Reads the run.json in `folder` for an attempt that begins after `step`, whose
-// restart is counted too. An attempt that starts over (step 0) counts operators
-// and kernels anew. Without a run.json nothing was.
+// Reads the run.json in `folder` for an attempt that begins after `step`,
+// counting its restart too. An attempt that starts over (step 0) counts
+// operators and kernels anew. Empty without a run.json.
 EarlierAttempts ReadEarlierAttempts(const std::filesystem::path& folder,
                                     int64_t step);
 

@@ -16,7 +16,7 @@ using json = nlohmann::ordered_json;
 using spec::Recompute;
 
 constexpr size_t kMaxCandidates = 8;
-constexpr double kNoFaster = 0.97;  // share of the time of the trial before
+constexpr double kNoFaster = 0.97;  // share of the previous trial's time
 constexpr char kSelective[] = "selective", kFull[] = "full";
 
 void PutChoice(const MicroBatch& choice, json& j) {
@@ -99,8 +99,8 @@ class CandidatePass {
 
   MicroBatch With(int64_t rows) const { return {rows, recompute_}; }
 
-  // Whether `rows` should fit. The first trial goes by the estimate; later ones
-  // by the trial before, whose memory beyond the resident bytes grows with the
+  // Whether `rows` should fit. The first trial uses the estimate; later ones
+  // the previous trial, whose memory beyond the resident bytes grows with the
   // rows.
   bool Fits(int64_t rows) {
     if (before_.peak_bytes == 0) {
@@ -117,8 +117,7 @@ class CandidatePass {
   MicroBatchTrial Untried(int64_t rows) const {
     return {With(rows), 0, expected_, false};
   }
-  // Whether more rows are worth a trial: the last two were not both without
-  // gain.
+  // Whether more rows are worth a trial: false after two trials without gain.
   bool Faster(const MicroBatchTrial& trial) {
     const bool faster = before_.peak_bytes == 0 ||
                         trial.step_seconds < kNoFaster * before_.step_seconds;
@@ -143,7 +142,7 @@ std::vector<Recompute> KindsOf(const MicroBatchSearch& search) {
   return {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
 }
 
-// The fastest that fits; where none does, the smallest.
+// The fastest that fits; if none does, the smallest.
 MicroBatch Choose(const std::vector<MicroBatchTrial>& trials, int64_t limit) {
   base::Check(!trials.empty(), "a choice comes after a trial");
   const MicroBatchTrial* best = nullptr;

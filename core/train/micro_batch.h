@@ -37,8 +37,8 @@ struct MicroBatchTrial {
 
 struct MicroBatchPlan {
   MicroBatch chosen;
-  // Where the choice comes from. "job": job.json; "trial": the trials below,
-  // made by this attempt; "resumed": the run's first attempt.
+  // The source of the choice. "job": job.json; "trial": the trials below, made
+  // by this attempt; "resumed": the run's first attempt.
   std::string from = "job";
   std::vector<MicroBatchTrial> trials;
 };
@@ -49,40 +49,40 @@ using Attempt = std::function<absl::Status(const std::function<void()>&)>;
 
 struct MicroBatchSearch {
   int64_t batch = 1;     // rows of an optimizer step
-  int64_t max_rows = 1;  // bound of what the device computes rightly
+  int64_t max_rows = 1;  // the most that the device computes correctly
   int64_t limit_bytes = 0;
-  int64_t resident_bytes = 0;  // held without a batch
-  // The recomputation that the job asks for; kNone leaves the choice to the
+  int64_t resident_bytes = 0;  // memory in use without a batch
+  // The recomputation that the job requires; kNone leaves the choice to the
   // search.
   spec::Recompute demanded = spec::Recompute::kNone;
   bool knows_selective = false;  // false: kSelective would equal kFull
-  // Estimates the bytes that a choice needs. Asked before the first trial with
+  // Estimates the bytes that a choice needs. Called before the first trial with
   // each kind of recomputation; null: every first trial runs.
   std::function<int64_t(const MicroBatch&)> estimate = nullptr;
 };
 
-// The divisors of `batch` up to `max_rows`, in ascending order; eight of them,
-// if there are more.
+// The divisors of `batch` up to `max_rows`, in ascending order; at most eight
+// of them.
 std::vector<int64_t> CandidateRows(int64_t batch, int64_t max_rows);
 
 // Searches for the fastest micro-batch that fits into memory.
 //
 // For each kind of recomputation, beginning with none, it tries candidates from
-// few rows to many. A pass over the candidates ends where the estimate or the
-// trial before says that the next one would not fit, where a trial runs out of
-// memory, and where more rows have ceased to be faster. The next kind
+// few rows to many. A pass over the candidates ends when the estimate or the
+// previous trial predicts that the next one would not fit, when a trial runs
+// out of memory, and when more rows are no longer faster. The next kind
 // (selective, then full) is tried only if memory ended the pass.
 //
 // The fastest trial wins; of two within 3 % the one with less memory. If no
-// estimate fits, the smallest candidate is tried nevertheless. An error of
-// `measure` ends the search.
+// estimate fits, the smallest candidate is still tried. An error of `measure`
+// ends the search.
 absl::StatusOr<MicroBatchPlan> FindMicroBatch(
     const MicroBatchSearch& search,
     const std::function<absl::StatusOr<MicroBatchTrial>(const MicroBatch&)>&
         measure);
 
 // The plan as JSON for run.json: rows, accumulation, gradient_checkpointing,
-// recompute_granularity where that is true, from, and the trials.
+// recompute_granularity if that is true, from, and the trials.
 std::string ToJson(const MicroBatchPlan& plan, int64_t batch);
 
 // The plan in the run.json in `folder`, if it has one for `batch`.

@@ -17,10 +17,10 @@ namespace mpsd::train {
 namespace {
 
 // The share of the device's recommended memory, or of the machine's, that may
-// be used. The rest is left to memory that nobody counts.
+// be used. The rest is left to memory that is not counted.
 constexpr double kUsable = 0.9;
-// A short trial is repeated until the trials took kEnoughSeconds together, but
-// kMaxRepeats times at the very most: one short run alone is too noisy.
+// A short trial is repeated until the runs took kEnoughSeconds together, but at
+// most kMaxRepeats times: one short run alone is too noisy.
 constexpr double kEnoughSeconds = 0.2;
 constexpr int kMaxRepeats = 3;
 
@@ -64,8 +64,8 @@ int64_t MicroBatchTrials::HeldBytes() const {
 }
 
 // The batch to measure. Packed rows are all about equally long, so the first
-// step's serve. Otherwise the longest samples of the data set, so that no batch
-// of training needs more than the trial.
+// step's are used. Otherwise the longest samples of the data set, so that no
+// batch of training needs more than the trial.
 absl::StatusOr<data::Batch> MicroBatchTrials::LongestRows(int64_t rows) const {
   if (options_.packing) {
     data::LoaderOptions options = options_;
@@ -113,8 +113,8 @@ void MicroBatchTrials::Run(const std::vector<data::Batch>& batches,
   }
   trial.step_seconds = seconds * static_cast<double>(batch) /
                        static_cast<double>(trial.choice.rows);
-  // Without a counter of the peak the memory held after a run stands for it,
-  // which misses what was freed on the way: never less than the estimate.
+  // Without a peak counter the memory held after a run is used, which misses
+  // what was freed during it: never less than the estimate.
   trial.peak_bytes = peak ? *peak : std::max(held, estimate_(trial.choice));
 }
 

@@ -22,10 +22,10 @@ namespace mpsd::train {
 // restores the generators and the network's options.
 class MicroBatchTrials {
  public:
-  // All must outlive this object. `estimate` gives the least bytes that a
-  // choice is taken to need. Devices that count their own peak use it only for
-  // trials that ran out of memory. With a null `attempt` exceptions pass
-  // through.
+  // All arguments must outlive this object. `estimate` returns the least bytes
+  // that a choice is assumed to need. Devices that count their own peak use it
+  // only for trials that ran out of memory. With a null `attempt` exceptions
+  // pass through.
   MicroBatchTrials(const TrainingSubject& subject, Stepper& stepper,
                    const data::Source& source, data::LoaderOptions options,
                    std::function<int64_t(const MicroBatch&)> estimate,
@@ -34,7 +34,7 @@ class MicroBatchTrials {
   MicroBatchTrials(const MicroBatchTrials&) = delete;
   MicroBatchTrials& operator=(const MicroBatchTrials&) = delete;
 
-  // Bytes that the run holds without a batch, and bytes that it may hold.
+  // Bytes that the run occupies without a batch, and bytes that it may use.
   int64_t resident_bytes() const { return resident_bytes_; }
   int64_t limit_bytes() const;
 

@@ -26,12 +26,12 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kPiece = 8 << 20;
-// Bytes of the weights to read ahead: behind them the disk stays ahead of the
-// loading thread by itself.
+// Bytes of the weights to read ahead: after them the disk stays ahead of the
+// loading thread without help.
 constexpr int64_t kReadAhead = int64_t{1} << 30;
 
-// A file's key in the cache. A file of the same path, size and time is taken to
-// have the same digest.
+// A file's key in the cache. A file of the same path, size and time is assumed
+// to have the same digest.
 std::string CacheKey(const fs::path& path) {
   std::error_code error;
   const fs::path full = fs::canonical(path, error);

@@ -15,7 +15,7 @@ namespace mpsd::train {
 // File name → SHA-256.
 using Digests = std::map<std::string, std::string>;
 
-// The cache of digests within the folder of caches.
+// The cache of digests in the cache folder.
 inline constexpr char kModelDigestsFile[] = "model-digests.json";
 
 // The digests of the files of a model folder that results depend on: config,
@@ -32,7 +32,7 @@ absl::StatusOr<Digests> HashModel(const std::filesystem::path& model_folder,
 class ModelDigests {
  public:
   ModelDigests(std::filesystem::path model_folder, std::filesystem::path cache);
-  // Stops the thread, whether it is done or not.
+  // Stops the thread, finished or not.
   ~ModelDigests();
   ModelDigests(const ModelDigests&) = delete;
   ModelDigests& operator=(const ModelDigests&) = delete;

@@ -8,14 +8,15 @@ namespace mpsd::train {
 
 void Observer::OnWarning(const std::string& text) {
   if (warnings_.size() >= kMostWarnings) return;
-  std::string told = text.substr(0, kLongestWarning);
-  if (std::find(warnings_.begin(), warnings_.end(), told) != warnings_.end()) {
+  std::string warning = text.substr(0, kLongestWarning);
+  if (std::find(warnings_.begin(), warnings_.end(), warning) !=
+      warnings_.end()) {
     return;
   }
   if (warnings_.size() + 1 == kMostWarnings) {
-    told = "there are more warnings, which are left out";
+    warning = "further warnings are omitted";
   }
-  warnings_.push_back(std::move(told));
+  warnings_.push_back(std::move(warning));
   TellWarning(warnings_.back());
 }
 

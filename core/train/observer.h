@@ -25,28 +25,28 @@ class Observer {
   virtual ~Observer() = default;
   // The run has opened its device: "cpu", "cuda" or "mps".
   virtual void OnDevice(const std::string& name) { static_cast<void>(name); }
-  // `stage`: one of core/report/stage_names.h, or a text for people.
+  // `stage`: one of core/report/stage_names.h, or a human-readable text.
   virtual void OnStage(const std::string& stage, double fraction) = 0;
   virtual void OnStep(const report::Progress& progress) = 0;
   virtual void OnEval(const report::Evaluated& evaluated) = 0;
   virtual void OnCheckpoint(const report::Checkpointed& checkpointed) = 0;
-  // Reports that something is amiss while the run goes on. The text goes to the
-  // job's log, to `mpsctl watch` and `show`, and to run.json. Each text is told
-  // only the first time, cut to kLongestWarning; the last of kMostWarnings says
-  // that further ones are left out.
+  // Reports a problem that does not end the run. The text goes to the job's
+  // log, to `mpsctl watch` and `show`, and to run.json. Each text is reported
+  // only once, cut to kLongestWarning; the last of kMostWarnings says that
+  // further ones are omitted.
   void OnWarning(const std::string& text);
   void OnWarnings(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) OnWarning(text);
   }
   const std::vector<std::string>& warnings() const { return warnings_; }
-  // Asked between steps, between the micro-batches of a step and between the
-  // batches of an evaluation. It may block for as long as a pause lasts.
+  // Called between steps, between the micro-batches of a step and between the
+  // batches of an evaluation. May block during a pause.
   virtual StopRequest stop_request() = 0;
 
  private:
   virtual void TellWarning(const std::string&) {}
 
-  std::vector<std::string> warnings_;  // as they were told
+  std::vector<std::string> warnings_;  // as reported
 };
 
 }  // namespace mpsd::train

@@ -15,8 +15,8 @@ absl::StatusOr<Opened> Open(spec::TrainSpec spec, const RunContext& context,
   (*device)->Seed(static_cast<uint64_t>(spec.training.seed));
   auto described = Describe(std::move(spec), observer);
   if (!described.ok()) return described.status();
-  // Hashing starts as soon as the folder is known to hold a model for the job,
-  // and runs beside everything up to the first checkpoint.
+  // Hashing starts as soon as the folder is known to contain a model for the
+  // job, and runs concurrently with everything up to the first checkpoint.
   auto digests = std::make_unique<ModelDigests>(
       described->model_folder, context.cache_dir / kModelDigestsFile);
   return Opened{context,

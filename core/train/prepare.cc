@@ -42,8 +42,8 @@ int64_t EstimatedBytes(const Loaded& loaded, const MicroBatch& choice) {
   if (!spec.training.packing) {
     spec.training.max_length = shapes.LongestSample(*loaded.data.train);
   }
-  // The network's own config, not that of the file: the head may turn out not
-  // to be tied.
+  // The network's own config, not the file's: the head may turn out not to be
+  // tied.
   return spec::EstimateMemory(spec, loaded.network->config(), traits)
       .total_bytes;
 }
@@ -78,7 +78,7 @@ absl::StatusOr<MicroBatchPlan> TryMicroBatches(const Loaded& loaded,
 }
 
 // A resumed run keeps its first attempt's plan: another split would round its
-// sums otherwise.
+// sums differently.
 absl::StatusOr<MicroBatchPlan> FindPlan(const Loaded& loaded, Stepper& stepper,
                                         int64_t rows) {
   const RunContext& context = loaded.context;

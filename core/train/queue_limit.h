@@ -10,27 +10,27 @@
 
 namespace mpsd::train {
 
-// Keeps the host at most one micro-batch ahead of the device or, where
+// Keeps the host at most one micro-batch ahead of the device or, if
 // micro-batches are short, as many as take kAhead. A GPU lets the host queue a
 // whole step within a second and then computes for minutes: without the limit
-// the host would count work as done that is not, and a stop would wait for all
-// of it. Waiting this seldom costs no measurable time. Used by the training
-// thread alone.
+// the host would count unfinished work as done, and a stop would wait for all
+// of it. Waiting so rarely costs no measurable time. Used only by the training
+// thread.
 class QueueLimit {
  public:
   static constexpr absl::Duration kAhead = absl::Seconds(2);
 
-  // `device` and `clock` must outlive it.
+  // `device` and `clock` must outlive this object.
   explicit QueueLimit(device::Device& device,
                       const base::Clock& clock = base::Clock::Real())
       : device_(device), clock_(clock) {}
 
-  // A step begins; nothing is queued yet.
+  // A step begins; the queue is empty.
   void Begin();
   // The host has queued a micro-batch and is about to queue another one. May
   // wait for the device.
   void Queued();
-  // The caller has waited for the device, and with it for the step's last
+  // The caller has waited for the device, and so for the step's last
   // micro-batch.
   void Done();
 

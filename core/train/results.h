@@ -10,21 +10,21 @@
 #include "core/data/class_labels.h"
 #include "core/metrics/predictions.h"
 
-// What a classifier leaves behind beside its weights.
+// What a classifier writes in addition to its weights.
 namespace mpsd::train {
 
 // The most labels for which a confusion matrix is made: it grows with the
-// square of the labels, and travels to the daemon and its clients.
+// square of the labels, and is sent to the daemon and its clients.
 inline constexpr size_t kMaxMatrixLabels = 1000;
 
-// {"labels": [name…], "matrix": [[count…]…]}: one row for each true label, one
-// column for each predicted label. Empty for problems other than single-label
-// ones, and for more than kMaxMatrixLabels labels.
+// {"labels": [name…], "matrix": [[count…]…]}: one row per true label, one
+// column per predicted label. Empty for problems other than single-label ones,
+// and for more than kMaxMatrixLabels labels.
 std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
                                 const data::ClassLabels& class_labels);
 
-// Writes `folder`/predictions.jsonl and predictions.tsv, one line for each row
-// of the data, in the data's order:
+// Writes `folder`/predictions.jsonl and predictions.tsv, one line per row of
+// the data, in the data's order:
 //   {"index": 0, "prediction": "positive", "scores": {"negative": 0.1, …}}
 //   index<TAB>prediction
 // The prediction is a label's name; for a regression a number; for several

@@ -65,8 +65,8 @@ absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded) {
   const std::vector<std::string>& weights = loaded.weight_files;
   RunInputs inputs;
   for (const auto& [file, digest] : *digests) {
-    // The run does not read other weights in the folder: their digests do not
-    // matter.
+    // The run does not read other weights in the folder, so their digests do
+    // not matter.
     const bool read =
         !file.ends_with(".safetensors") ||
         std::find(weights.begin(), weights.end(), file) != weights.end();

@@ -23,25 +23,25 @@ struct JobIdentity {
   std::string fingerprint;  // see fingerprint.h
 };
 
-// Waits for the digests of the model, which take long where they are not in the
-// cache: so a run without checkpoints asks beside its first step, and one that
-// has a checkpoint before it reads that.
+// Waits for the digests of the model, which take long if they are not cached:
+// so a run without checkpoints calls this during its first step, and one that
+// has a checkpoint before reading that.
 absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded);
 
 // Where a run begins.
 struct StartingPoint {
   ckpt::TrainerState state;  // state.step 0: the run starts over
-  JobIdentity identity;      // empty where the folder holds no checkpoint
+  JobIdentity identity;      // empty if the folder has no checkpoint
   // Checkpoints that were set aside.
   std::vector<std::filesystem::path> gone;
 };
 
-// Puts trainable, optimizer, generators, `loader` and `schedule` to where the
-// newest checkpoint of the run's folder left them, with `total_steps` steps in
-// all. A checkpoint that a failing disk has spoilt costs the steps since the
-// one before it, not the run: it is renamed, with a warning that says why (one
-// that cannot be renamed stays, and the warning says that too).
-// FailedPrecondition for checkpoints of another job.
+// Restores trainable, optimizer, generators, `loader` and `schedule` from the
+// newest checkpoint of the run's folder, with `total_steps` steps in all. A
+// checkpoint damaged by a failing disk costs the steps since the one before it,
+// not the run: it is renamed, with a warning that says why (if it cannot be
+// renamed, the warning says that too). FailedPrecondition for checkpoints of
+// another job.
 absl::StatusOr<StartingPoint> Resume(const Loaded& loaded, int64_t total_steps,
                                      optim::AdamW& optimizer,
                                      data::Prefetcher& loader,

@@ -16,33 +16,33 @@
 
 namespace mpsd::train {
 
-// What surrounds a run and is no part of its job.
+// The environment of a run, which is not part of its job.
 struct RunContext {
   std::filesystem::path out_dir;
-  // Keeps between runs: model digests, tokenized data, costs of micro-batches.
+  // Kept between runs: model digests, tokenized data, costs of micro-batches.
   std::filesystem::path cache_dir;
   std::string mpsd_version, torch_version;
   // Environment variables that results may depend on, for run.json.
   std::map<std::string, std::string> environment;
   // Captures torch's warnings on the training thread, which name operators that
-  // ran on the CPU; null: nobody counts them.
+  // ran on the CPU; null: they are not counted.
   const device::WarningCapture* warnings = nullptr;
   // Runs trials of micro-batches. Null: a trial that runs out of memory ends
   // the run.
   Attempt attempt = {};
 };
 
-// A run that was stopped sets only `steps` and `seconds` of the outcome.
+// If stopped, a run sets only `steps` and `seconds` of the outcome.
 struct RunResult : report::Outcome {
   StopRequest stopped = StopRequest::kNone;  // kNone: the run is complete
   int64_t checkpoint_step = 0;  // step of the last checkpoint; 0: none
 };
 
 // One fine-tuning run, from job.json to an adapter or a model, on the calling
-// thread. If `context.out_dir` holds checkpoints of the same job, the run
-// continues after the last one, bit for bit on the CPU. A damaged checkpoint is
-// set aside with a warning, and the one before it is used; without one the run
-// starts over. Paths of `spec` must be absolute.
+// thread. If `context.out_dir` has checkpoints of the same job, the run resumes
+// after the last one, bit for bit on the CPU. A damaged checkpoint is set aside
+// with a warning, and the one before it is used; without one the run starts
+// over. Paths of `spec` must be absolute.
 //
 // Errors: InvalidArgument, NotFound, FailedPrecondition and Unimplemented are
 // the user's (spec, data, model). DataLoss means that the run's numbers cannot

@@ -18,7 +18,7 @@ using report::Json;
 constexpr char kMetrics[] = "metrics.jsonl";
 constexpr char kEvals[] = "eval.jsonl";
 
-// The lines of steps up to `step`. Drops a last line that a crash cut short.
+// The lines of steps up to `step`. Drops a last line truncated by a crash.
 std::string KeepUntil(std::string_view text, int64_t step) {
   std::string kept;
   while (!text.empty()) {
@@ -44,8 +44,8 @@ absl::Status AppendLine(std::FILE* file, const std::string& line,
   return absl::OkStatus();
 }
 
-// Moves the member `name`, where there is one, right behind the member `other`;
-// to the front where there is no `other`.
+// Moves the member `name`, if there is one, right after the member `other`; to
+// the front if there is no `other`.
 Json Moved(const Json& object, const std::string& name,
            const std::string& other) {
   const auto member = object.find(name);
@@ -59,7 +59,7 @@ Json Moved(const Json& object, const std::string& name,
   return moved;
 }
 
-// The names of Transformers' own log.
+// With the names of Transformers' own log.
 class EvalWriter : public report::JsonWriter {
  public:
   using JsonWriter::JsonWriter;
@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(
   absl::Status s = folder->OpenLog(kMetrics, step, folder->metrics_);
   if (s.ok()) s = folder->OpenLog(kEvals, eval_step, folder->evals_);
   if (!s.ok()) return s;
-  // A run that begins again evaluates step 0 again.
+  // A run that starts over evaluates step 0 again.
   auto curves = tensorboard::EventFile::Create(
       path / "runs", step == 0 ? 0 : step + 1, base::Clock::Real());
   folder->curves_status_ = curves.status();

@@ -18,18 +18,18 @@ namespace mpsd::train {
 // A run's output folder:
 //   metrics.jsonl     one object per optimizer step
 //   eval.jsonl        one object per evaluation
-//   runs/             the same as curves: event files of TensorBoard, one of
-//                     each attempt
+//   runs/             the same as curves: event files of TensorBoard, one per
+//                     attempt
 //   checkpoints/step-N/
 //   adapter/ or model/    the result: a PEFT folder, or a whole model
 //   predictions.jsonl, predictions.tsv, confusion_matrix.json    of classifiers
 //   run.json          the manifest
 class RunFolder {
  public:
-  // Creates `path` where it is missing. Cuts both logs back to the steps up to
-  // `step` and the evaluations up to that of `eval_step` (-1: none), so that a
-  // resumed run leaves one line for each step and each evaluation.
-  // What keeps runs/ from being written keeps no run: curves_status() says it.
+  // Creates `path` if missing. Truncates both logs to the steps up to `step`
+  // and the evaluations up to that of `eval_step` (-1: none), so that a resumed
+  // run leaves one line per step and evaluation. Errors in runs/ do not stop
+  // the run: curves_status() reports them.
   static absl::StatusOr<std::unique_ptr<RunFolder>> Open(
       const std::filesystem::path& path, int64_t step, int64_t eval_step);
 
@@ -54,7 +54,7 @@ class RunFolder {
 };
 
 // A report as one JSON line, without newline. A step's members come in the
-// order of this file; an evaluation's metrics appear as "eval_NAME" beside its
+// order of this file; an evaluation's metrics appear as "eval_NAME" next to its
 // other members.
 std::string ToJsonLine(const report::Progress& progress);
 std::string ToJsonLine(const report::Evaluated& evaluated);

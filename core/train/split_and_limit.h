@@ -10,7 +10,7 @@ namespace mpsd::train {
 
 // Splits and limits the data. Without an eval set it takes validation_split off
 // the training data; then it keeps the first max_…_samples of each set (the
-// order of Transformers' run_glue.py: split first). InvalidArgument where a set
+// order of Transformers' run_glue.py: split first). InvalidArgument if a set
 // would be empty.
 absl::Status SplitAndLimit(const spec::TrainSpec& spec, TaskData& data);
 

@@ -34,9 +34,9 @@
 #include "core/train/step.h"
 #include "core/train/task_pipeline.h"
 
-// The stages of Run (run.h), a file each: open.cc, load.cc, prepare.cc,
-// loop.cc, finish.cc. What a stage returns is complete, and is all that the
-// next one reads.
+// The stages of Run (run.h), one file each: open.cc, load.cc, prepare.cc,
+// loop.cc, finish.cc. A stage's result is complete, and is all that the next
+// one reads.
 namespace mpsd::train {
 
 // A job whose device is open and whose spec fits the model's config.
@@ -45,20 +45,20 @@ struct Opened {
   Observer& observer;                      // outlives all stages
   std::unique_ptr<device::Device> device;  // seeded
   std::string model_folder;
-  std::unique_ptr<ModelDigests> digests;  // hashes beside the stages to come
+  std::unique_ptr<ModelDigests> digests;  // works during later stages
   spec::ModelConfig config;               // as read from `model_folder`
   // With an adapter's settings and LoRA's defaults filled in. Only Load still
   // completes it: modules without weights are saved with the adapter.
   std::unique_ptr<spec::TrainSpec> spec;
 };
 
-// Errors are those of the device and of the model's folder, and a spec's that
+// Errors are those of the device and of the model's folder, and of a spec that
 // does not fit config.json.
 absl::StatusOr<Opened> Open(spec::TrainSpec spec, const RunContext& context,
                             Observer& observer);
 
 // A job with its data and its model in memory. From here on only the
-// trainable's parameters change, and how the network computes them.
+// trainable's parameters and the network's way of computing change.
 struct Loaded {
   const RunContext& context;
   Observer& observer;
@@ -68,11 +68,11 @@ struct Loaded {
   // Complete: the fingerprint is that of this spec. Completed in another way,
   // it would make every older checkpoint one "of another job".
   std::unique_ptr<const spec::TrainSpec> spec;
-  spec::ModelConfig config;  // with what the data decide
+  spec::ModelConfig config;  // with the values that the data determine
   std::unique_ptr<TaskPipeline> pipeline;
   TaskData data;
   BestModel best;
-  std::vector<std::string> weight_files;  // of the model folder: what was read
+  std::vector<std::string> weight_files;  // of the model folder: those read
   std::unique_ptr<model::Network> network;
   std::unique_ptr<optim::Trainable> trainable;  // destroyed before `network`
 
@@ -84,13 +84,13 @@ struct Loaded {
   }
 };
 
-// Loads data and weights, side by side where the data do not change the model,
-// and attaches what is trained. Errors of the data (an unknown metric or
-// schedule is one) come before those of the weights, as soon as they are known.
+// Loads data and weights, concurrently if the data do not change the model, and
+// attaches what is trained. Errors of the data (including an unknown metric or
+// schedule) come before those of the weights, as soon as they are known.
 absl::StatusOr<Loaded> Load(Opened opened);
 
 // A run that can take its next step: the first, or the one after the checkpoint
-// that it goes on from.
+// that it resumes from.
 struct Prepared {
   Loaded loaded;
   std::unique_ptr<optim::AdamW> optimizer;
@@ -110,8 +110,8 @@ struct Prepared {
   std::map<std::string, int64_t> earlier_fallbacks;  // of earlier attempts
   device::MemoryWatch memory;
 
-  // Evaluates the weights as they are, by `eval_loader`. Cancelled where the
-  // observer asks for a stop.
+  // Evaluates the current weights, by `eval_loader`. Cancelled if the observer
+  // asks for a stop.
   absl::StatusOr<EvalResult> EvaluateWeights() const;
   // Operators that ran on the CPU, counted over all attempts of the job.
   std::map<std::string, int64_t> Fallbacks() const;
@@ -119,14 +119,14 @@ struct Prepared {
   absl::Status UpdateManifest(const std::string& run_state);
 };
 
-// Decides the micro-batch, goes on from a checkpoint where the run's folder
-// holds one, and opens the folder.
+// Decides the micro-batch, resumes from a checkpoint if the run's folder has
+// one, and opens the folder.
 absl::StatusOr<Prepared> Prepare(Loaded loaded);
 
 struct LoopEnd {
   bool complete = false;  // false: a stop ended the loop
   StopRequest stopped = StopRequest::kNone;
-  std::optional<EvalResult> last_eval;  // absent: this process made none
+  std::optional<EvalResult> last_eval;  // absent: no evaluation in this process
 };
 
 // Trains, evaluates and saves checkpoints until the last step (or early
@@ -136,15 +136,15 @@ struct LoopEnd {
 // for numbers that cannot be trusted.
 absl::StatusOr<LoopEnd> Loop(Prepared& run);
 
-// Completes a run whose loop is complete: goes back to the best checkpoint
-// where the job asks for it, writes a classifier's predictions, and writes the
-// adapter or the model, whole or not at all. `last_eval` is LoopEnd's. A stop
-// while it evaluates or predicts ends as FinishStopped does. DataLoss where a
-// trained value is not finite.
+// Completes a run whose loop is complete: goes back to the best checkpoint if
+// the job asks for it, writes a classifier's predictions, and writes the
+// adapter or the model, completely or not at all. `last_eval` is LoopEnd's. A
+// stop during an evaluation or prediction ends as FinishStopped does. DataLoss
+// if a trained value is not finite.
 absl::StatusOr<RunResult> Finish(Prepared& run,
                                  std::optional<EvalResult> last_eval);
 
-// The end of a run that was stopped; run.json says so.
+// Ends a stopped run and records that in run.json.
 absl::StatusOr<RunResult> FinishStopped(Prepared& run, StopRequest request);
 
 }  // namespace mpsd::train

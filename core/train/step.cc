@@ -52,7 +52,7 @@ at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
   const double total = LossWeight(batches);
   subject_.trainable.set_training(true);
   subject_.network.set_training(true);
-  if (!host_.empty()) {  // left by a step that nobody waited for
+  if (!host_.empty()) {  // left by an earlier step that was not waited for
     subject_.device.Synchronize();
     host_.clear();
   }
@@ -72,8 +72,8 @@ at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
         if (go_on && !go_on()) return {};
       }
       first = false;
-      // Each batch adds its sum over all targets of the step, not over its own:
-      // the split into micro-batches changes nothing.
+      // Each batch adds its sum divided by all targets of the step, not by its
+      // own: the split into micro-batches changes nothing.
       const at::Tensor part = gradients_->Add(batch, 1.0 / total);
       if (!part.defined()) continue;
       loss.add_(part);
@@ -107,9 +107,9 @@ absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
   if (max_grad_norm_ > 0) optimizer_.Clip(norm, max_grad_norm_);
   optimizer_.Step(learning_rate);
   update.reset();
-  // The canary goes behind the update: once its number has arrived, so has the
-  // work before it. The numbers stay below 2^20, which fp32 holds exactly, and
-  // differ from step to step.
+  // The canary is queued after the update: once its number has arrived, the
+  // work before it is done. The numbers stay below 2^20, which fp32 holds
+  // exactly, and differ from step to step.
   const float mark = static_cast<float>(++runs_ % (1 << 20));
   canary_.fill_(mark);
   // Loss, norm and canary in one copy: the only read-back of the step.

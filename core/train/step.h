@@ -27,8 +27,8 @@ struct StepResult {
 // targets (label tokens, rows, class weights) of all its micro-batches, so that
 // the split into micro-batches changes nothing (transformers ≥ 4.46,
 // Trainer.get_batch_samples); clips it; and lets AdamW update. A step copies
-// its inputs to the device before its first kernel, in one upload (more where
-// they are large: FirstUpload), and reads back a single time, at its end.
+// its inputs to the device before its first kernel, in one upload (more if they
+// are large: FirstUpload), and reads back once, at its end.
 class Stepper {
  public:
   // `subject` and `optimizer` must outlive it. `max_grad_norm` 0: no clipping.
@@ -41,11 +41,11 @@ class Stepper {
 
   // Runs one step.
   //
-  // DataLoss for a loss or gradient that is not finite, and where the device
-  // lost work (the canary was not written): nothing in memory can be trusted
-  // then, and the caller goes back to the last checkpoint.
+  // DataLoss for a loss or gradient that is not finite, and if the device lost
+  // work (the canary was not written): nothing in memory can be trusted then,
+  // and the caller must go back to the last checkpoint.
   //
-  // Cancelled where `go_on`, asked between two micro-batches, returns false:
+  // Cancelled if `go_on`, called between two micro-batches, returns false:
   // parameters and optimizer are unchanged, but random numbers were drawn.
   absl::StatusOr<StepResult> Run(const std::vector<data::Batch>& batches,
                                  double learning_rate,
@@ -53,7 +53,7 @@ class Stepper {
 
   // Computes the gradient of the mean loss into the parameters' .grad, without
   // an update. Returns the loss, a scalar on the device, or an undefined tensor
-  // where `go_on` returned false.
+  // if `go_on` returned false.
   at::Tensor AccumulateGradients(const std::vector<data::Batch>& batches,
                                  const std::function<bool()>& go_on = {});
 
@@ -71,8 +71,8 @@ class Stepper {
   // has waited for the device.
   std::vector<at::Tensor> host_;
   // A number that each step writes on the device after its update and reads
-  // back. A device that drops queued work without an error leaves an old
-  // number.
+  // back. If a device drops queued work without an error, an old number
+  // remains.
   at::Tensor canary_;
   // Counts steps; the source of the canary's numbers.
   int64_t runs_ = 0;

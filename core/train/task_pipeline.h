@@ -29,10 +29,10 @@
 namespace mpsd::train {
 
 struct TaskData {
-  std::unique_ptr<data::Source> train, eval, predict;  // null: the job has none
+  std::unique_ptr<data::Source> train, eval, predict;  // may be null
 };
 
-// What TaskPipeline::Loss computes of one micro-batch.
+// The result of TaskPipeline::Loss for one micro-batch.
 struct BatchLoss {
   at::Tensor sum;     // fp32 scalar on the device; undefined: no target
   at::Tensor logits;  // fp32 [rows, outputs]; undefined for language models
@@ -55,37 +55,37 @@ class TaskPipeline {
 
   // Whether LoadData may change the model's config, so that it runs before
   // LoadModel. If not, LoadData calls nothing of torch and may run on another
-  // thread beside LoadModel.
+  // thread concurrently with LoadModel.
   virtual bool data_change_model() const { return true; }
 
-  // Reads the job's data sets, and tells `observer` how far it is. Writes what
-  // the data decide (num_labels) into `config`, which was read from
+  // Reads the job's data sets, and reports its progress to `observer`. Writes
+  // what the data determine (num_labels) into `config`, which was read from
   // `model_folder`. Its errors are the user's.
   virtual absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
                                             spec::ModelConfig& config,
                                             Observer& observer) = 0;
 
-  // Loads the network. The caller owns it and keeps it beyond the last use of
+  // Loads the network. The caller owns it, and it must outlive the last use of
   // this object.
   virtual absl::StatusOr<std::unique_ptr<model::Network>> LoadModel(
       const model::WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress) = 0;
 
-  // Puts micro-batches on `device`, in the form that Loss takes.
+  // Copies micro-batches to `device`, in Loss's form.
   virtual StepInputs Inputs(std::span<const data::Batch> batches,
                             const device::Device& device) const = 0;
 
   // The loss of one micro-batch by LoadModel's network.
   virtual BatchLoss Loss(const BatchInputs& inputs) const = 0;
 
-  // The way in which a step computes the gradients of what `trainable` trains
-  // in LoadModel's network; both must outlive the result.
+  // How a step computes the gradients of what `trainable` trains in LoadModel's
+  // network; both must outlive the result.
   virtual std::unique_ptr<GradientPath> MakeGradientPath(
       optim::Trainable& trainable, device::Device&) const {
     return MakeAutogradPath(*this, trainable);
   }
 
-  // The metrics of an evaluation beside its mean loss. `predictions` has no
+  // The metrics of an evaluation other than its mean loss. `predictions` has no
   // rows for language models.
   virtual metrics::Values Metrics(
       double loss, const metrics::Predictions& predictions) const = 0;
@@ -96,7 +96,7 @@ class TaskPipeline {
   virtual const data::ClassLabels* class_labels() const { return nullptr; }
 
   // Adds to `folder`, which already has the adapter or the model, what else the
-  // task makes of the files of `model_folder`: for a language model the
+  // task derives from the files of `model_folder`: for a language model the
   // tokenizer with the job's own chat template and end token.
   virtual absl::Status CompleteResult(
       const std::string& /*model_folder*/,

@@ -63,7 +63,7 @@ class TextLoader {
     return absl::OkStatus();
   }
 
-  // Texts are cut to the positions that the model has.
+  // Texts are cut to the model's positions.
   int64_t MaxLength() const {
     return std::min(
         spec_.training.max_length,
@@ -74,8 +74,8 @@ class TextLoader {
                                    const std::string& stage) {
     data::TextClassesOptions options;
     options.max_length = MaxLength();
-    // RoBERTa's tokenizers pass no types to the model, whatever their template
-    // says.
+    // RoBERTa's tokenizers pass no types to the model, even if their template
+    // has some.
     const int64_t types = config_.encoder.type_vocab_size;
     const bool typed = types > 1 || config_.model_type != "roberta";
     options.tables = {config_.vocab_size, typed ? types : 0};

@@ -26,8 +26,9 @@ using report::Json;
 using report::JsonReader;
 using report::JsonWriter;
 
-// The one field list of each message that is no report, for both directions:
-// `v` is a JsonWriter over a const message or a JsonReader over a mutable one.
+// The only field list of each message that is not a report, for both
+// directions: `v` is a JsonWriter over a const message or a JsonReader over a
+// mutable one.
 template <typename V>
 void Fields(V& v, auto& m, const Hello*) {
   v("version", m.version);

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "core/report/report.h"
 
-// What mpsd and mpsd-worker say to each other: one JSON object a line over the
-// stream socket that the worker finds as fd 3. Both link this codec.
+// The protocol of mpsd and mpsd-worker: one JSON object a line over the stream
+// socket that the worker inherits as fd 3. Both link this codec.
 //
 //   worker → daemon: Hello, then Progress / Evaluated / Checkpointed /
 //                    Heartbeat / Warning / Held / Resumed in any number, then
@@ -21,14 +21,14 @@
 //                    number; Stop, at most once.
 //
 // Either side may find the stream closed. A worker that reads end of stream
-// behaves as if told Stop{kPreempt}. Field names are never reused.
+// behaves as if it had received Stop{kPreempt}. Field names are never reused.
 namespace mpsd::wire {
 
-// Raised on every change that an older peer would misread.
+// Incremented on every change that an older peer would misread.
 inline constexpr int kProtocolVersion = 4;
 inline constexpr int kWorkerFd = 3;
 
-// The reports of a run are core/report's structs: a Progress after every
+// The reports of a run are core/report's structs: a Progress after each
 // optimizer step.
 using report::Checkpointed;
 using report::Counts;
@@ -64,12 +64,12 @@ struct Start {
   std::string job_id;
   std::string spec_path;   // job.json, local paths
   std::string output_dir;  // the worker's --out
-  // Folders beneath which the run may read files, beside the worker's own
-  // cache; left out on the wire where the run may read every file.
+  // Folders below which the run may read files, in addition to the worker's own
+  // cache; omitted on the wire if the run may read any file.
   std::vector<std::string> read_roots = {};
-  JobKind kind = JobKind::kTraining;  // left out on the wire for training
-  // A study's options: JSON of the message <Kind>Options of proto/mpsd/v1, its
-  // fields spelt as the .proto spells them. Empty for training.
+  JobKind kind = JobKind::kTraining;  // omitted on the wire for training
+  // A study's options: JSON of the message <Kind>Options of proto/mpsd/v1, with
+  // the .proto's field names. Empty for training.
   std::string study = {};
   bool operator==(const Start&) const = default;
 };
@@ -80,8 +80,8 @@ struct Stop {
 
 // The worker halts between two micro-batches (during an evaluation: two
 // batches), with everything in memory, until Resume or Stop. It answers Held
-// when it has halted, sends Heartbeats without a stage while it waits, and
-// Resumed when it goes on. A Resume that arrives before the worker has halted
+// once halted, sends Heartbeats without a stage while it waits, and answers
+// Resumed when it resumes. A Resume that arrives before the worker has halted
 // cancels the Pause: the worker then answers neither.
 struct Pause {};
 struct Resume {};
@@ -94,19 +94,18 @@ struct Resumed {
   int64_t step = 0;
 };
 
-// Proof of life while no step ends: during loading, tokenizing, an evaluation
-// or a step of many micro-batches. A worker whose work does not advance sends
-// none.
+// Sign of life while no step ends: during loading, tokenizing, an evaluation or
+// a step of many micro-batches. A worker that makes no progress sends none.
 struct Heartbeat {
   std::string stage;    // "loading model", "evaluating" …; empty: unchanged
-  double fraction = 0;  // done of the stage, 0..1; 0 where unknown
-  // "cpu", "cuda", "mps", once, when the worker has opened its device; empty,
-  // and left out on the wire: unchanged.
+  double fraction = 0;  // completed part of the stage, 0..1; 0 if unknown
+  // "cpu", "cuda", "mps", sent once, when the worker has opened its device;
+  // empty (omitted on the wire): unchanged.
   std::string device = {};
 };
 
-// Something is wrong, but the run goes on. The text is for people; each text is
-// sent a single time.
+// A problem that does not stop the run. The text is human-readable; each text
+// is sent only once.
 struct Warning {
   std::string text;
 };
@@ -116,8 +115,8 @@ using FromWorker =
                  Held, Resumed, Failed, Done, Stopped>;
 using ToWorker = std::variant<Start, Pause, Resume, Stop>;
 
-// One line of JSON without the newline. A double that is not finite becomes
-// null and arrives as NaN; a byte that is no UTF-8 becomes U+FFFD.
+// One line of JSON without the newline. A non-finite double becomes null and is
+// decoded as NaN; invalid UTF-8 bytes become U+FFFD.
 std::string Encode(const FromWorker& message);
 std::string Encode(const ToWorker& message);
 

@@ -8,8 +8,8 @@
 
 namespace mpsd::worker {
 
-// Runs `work`, for train::RunContext. If an exception says that device or
-// host lacked memory (core/host/device_error.h), returns ResourceExhausted with
+// Runs `work`, for train::RunContext. If an exception says that device or host
+// ran out of memory (core/host/device_error.h), returns ResourceExhausted with
 // its text. Other exceptions pass through.
 absl::Status Attempt(const std::function<void()>& work);
 

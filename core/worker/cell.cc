@@ -12,8 +12,8 @@ namespace {
 // glibc's getrlimit takes an enum for C++, macOS's an int.
 using Resource = decltype(RLIMIT_CORE);
 
-// A limit that cannot be set stays as it was: a job is worth more than a bound
-// that only matters once something else has gone wrong.
+// A limit that cannot be set is left unchanged: a job is worth more than a
+// bound that matters only after another failure.
 void Lower(Resource resource, rlim_t most) {
   rlimit limit;
   if (getrlimit(resource, &limit) != 0) return;

@@ -5,16 +5,16 @@
 namespace mpsd::worker {
 
 // The most descriptors, and the most processes and threads of its user, that a
-// worker counts on.
+// worker may use.
 inline constexpr int kMostDescriptors = 4096;
 inline constexpr int kMostProcesses = 32768;
 
-// Takes from this process what a worker of mpsd does not need, for good: a
-// crash writes no core file, which would hold the job's data; descriptors,
-// processes and threads are bounded, where the system's own bound is not lower;
-// new files are the user's alone. posix_spawn cannot do so, so the worker does,
-// before it reads anything. The size of a file has no bound: what a model may
-// write is bounded by the disk, and mpsd keeps some of that free.
+// Permanently restricts this process to what a worker of mpsd needs: a crash
+// writes no core file, which would contain the job's data; descriptors,
+// processes and threads are limited, unless the system's own limit is lower;
+// new files are readable only by the user. posix_spawn cannot do this, so the
+// worker does, before it reads anything. File sizes are not limited: the disk
+// limits what a model may write, and mpsd keeps some of that free.
 void EnterCell();
 
 }  // namespace mpsd::worker

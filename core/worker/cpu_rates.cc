@@ -13,8 +13,8 @@
 namespace mpsd::worker {
 namespace {
 
-// The shortest of several runs: other programs only ever lengthen one. The
-// first run warms caches and threads up.
+// The shortest of several runs: other programs can only lengthen one. The first
+// run warms up caches and threads.
 double BestSeconds(const std::function<void()>& run) {
   constexpr int kRuns = 6;
   double best = 0;
@@ -28,7 +28,7 @@ double BestSeconds(const std::function<void()>& run) {
   return std::max(best, 1e-9);
 }
 
-// A product of the shape that a small model's layers have.
+// A product of the shape of a small model's layers.
 double ProductRate(at::ScalarType dtype) {
   constexpr int64_t kTokens = 512, kIn = 768, kOut = 1536;
   const at::Tensor x = at::ones({kTokens, kIn}, dtype);
@@ -49,7 +49,7 @@ double MemoryRate() {
 }  // namespace
 
 plan::Rates MeasureCpu() {
-  // A call of an operator on the host, with its bookkeeping.
+  // An operator call on the host, with its bookkeeping.
   constexpr double kCallSeconds = 5e-6;
   return {.fp32_operations = ProductRate(at::kFloat),
           .half_operations = ProductRate(at::kBFloat16),

@@ -31,7 +31,7 @@ std::string ProgramPath() {
 }
 
 // A job that cannot be read counts as one without the option; RunJob reports
-// what is wrong.
+// the error.
 bool AllowsCpuFallback(const std::string& job) {
   if (job.empty()) return false;
   const auto text = base::ReadFile(job);

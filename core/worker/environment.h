@@ -9,15 +9,15 @@
 
 namespace mpsd::worker {
 
-// The environment that the job in the file `job` ("": none) needs, made from
-// `current`: host::WorkerEnvironment, and what the job itself opts in to.
+// The environment that the job in the file `job` ("": none) needs, derived from
+// `current`: host::WorkerEnvironment, and the job's own options.
 host::Environment NeededEnvironment(const host::Environment& current,
                                     const std::string& job);
 
 // For a worker that mpsd did not start. If the environment is not the needed
-// one, starts this program anew within the process, since torch has read the
-// environment by the time main runs. Returns if the environment is right, or if
-// the system refuses the start.
+// one, re-executes this program, since torch has already read the environment
+// when main runs. Returns if the environment is right, or if re-execution
+// fails.
 void EnsureEnvironment(char** argv, const std::string& job);
 
 // The variables of this process that results may depend on: PYTORCH_*, OMP_*,

@@ -24,7 +24,7 @@ using nlohmann::json;
 
 constexpr int64_t kRows = 33, kSums = 65, kColumns = 17;
 
-// Whole numbers of both signs, without a pattern that a wrong stride keeps.
+// Integers of both signs, without a pattern that a wrong stride would keep.
 int64_t Left(int64_t i, int64_t k) { return (7 * i + 3 * k + i * k) % 23 - 11; }
 int64_t Right(int64_t k, int64_t j) {
   return (5 * k + 11 * j + k * j) % 19 - 9;

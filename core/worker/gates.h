@@ -10,24 +10,24 @@
 
 namespace mpsd::worker {
 
-// Runs mpsd-worker --gates: tells what torch and the machine have, for mpsd's
-// doctor. Prints two objects of JSON, a line each, so that a device that ends
-// the process with its product leaves the first line:
+// Runs mpsd-worker --gates: reports what torch and the machine have, for mpsd's
+// doctor. Prints two JSON objects, a line each, so that a device whose product
+// ends the process leaves the first line:
 //
 //   {"worker_version", "protocol_version", "torch_version", "built_against",
 //    "backends": [{"name", "built", "available", "device", "problem"}],
 //    "environment": {NAME: VALUE}}
 //   {"matmul": {"asked_device", "result_device", "right", "seconds"}}
 //
-// Returns the exit code: 0 where both were printed, whatever they say; 1 where
-// the product threw.
+// Returns the exit code: 0 if both were printed, independent of their contents;
+// 1 if the product threw.
 int RunGates(std::ostream& out, std::ostream& err);
 
-// The version of torch in the text of at::show_config(); "" where the text has
+// The version of torch in the text of at::show_config(); "" if the text has
 // none.
 std::string TorchVersionIn(std::string_view config);
 
-// The operands of the product on the CPU, whole numbers in fp32, and whether
+// The operands of the product on the CPU, integers in fp32, and whether
 // `product`, on the CPU, is theirs: exactly, since no sum reaches 2^24.
 at::Tensor LeftOperand();
 at::Tensor RightOperand();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpsd-worker: one fine-tuning run, told by mpsd over fd 3 or alone.
+// mpsd-worker: one fine-tuning run, controlled by mpsd over fd 3 or standalone.
 #include <fcntl.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -27,8 +27,8 @@ namespace {
 
 // torch and OpenMP read the environment when they are initialised, which takes
 // a third of a second. On ELF systems this function runs before any library is
-// initialised: if a variable is missing, the program starts anew here instead
-// of later in main. A sanitizer has to run first itself.
+// initialised: if a variable is missing, the program re-executes itself here
+// instead of later in main. A sanitizer has to run first itself.
 #if defined(__ELF__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 void SetEnvironment(int, char** argv, char** environment) {
@@ -62,7 +62,8 @@ CLI::Option* DeclareSelftest(CLI::App& app,
 
 CLI::Option* DeclareMerge(CLI::App& app, mpsd::worker::MergeArguments& merge) {
   CLI::Option* flag = app.add_flag("--merge");
-  flag->description("puts an adapter into its model, into the folder --out");
+  flag->description(
+      "merges an adapter into its model, writing the folder --out");
   app.add_option("--adapter", merge.adapter, "of --merge: a PEFT folder")
       ->needs(flag);
   app.add_option("--model", merge.model,
@@ -80,7 +81,7 @@ CLI::Option* DeclareMerge(CLI::App& app, mpsd::worker::MergeArguments& merge) {
 CLI::Option* DeclarePlan(CLI::App& app, mpsd::worker::PlanArguments& plan) {
   CLI::Option* flag = app.add_option("--plan", plan.job);
   flag->description(
-      "a job.json: says as JSON lines what it would need and take, without "
+      "a job.json: prints as JSON lines what it would need and take, without "
       "opening the device; 0: a plan, 1: none");
   flag->type_name("JOB");
   app.add_option("--facts", plan.facts,
@@ -90,7 +91,7 @@ CLI::Option* DeclarePlan(CLI::App& app, mpsd::worker::PlanArguments& plan) {
   return flag;
 }
 
-// Ends this process soon after the one that asked, should that be killed.
+// Ends this process soon after its parent, if that is killed.
 mpsd::worker::ReaderWatch EndWithReader() {
   return {STDOUT_FILENO, absl::Milliseconds(200), [] { _exit(1); }};
 }
@@ -98,7 +99,7 @@ mpsd::worker::ReaderWatch EndWithReader() {
 int Plan(const mpsd::worker::PlanArguments& plan) {
   mpsd::worker::EnterCell();
   const auto watch = EndWithReader();
-  // A job may be training beside the plan.
+  // A job may be training concurrently with the plan.
   if (nice(10) < 0) std::cerr << "mpsd-worker: planning at full priority\n";
   return mpsd::worker::RunPlan(plan, std::cout, std::cerr);
 }
@@ -106,7 +107,7 @@ int Plan(const mpsd::worker::PlanArguments& plan) {
 CLI::Option* DeclareGates(CLI::App& app) {
   CLI::Option* flag = app.add_flag("--gates");
   flag->description(
-      "tells what torch and the machine have, for `mpsctl doctor`");
+      "reports what torch and the machine have, for `mpsctl doctor`");
   return flag;
 }
 
@@ -127,12 +128,12 @@ int Merge(const mpsd::worker::MergeArguments& merge) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // mpsd alone starts the program without arguments.
+  // Only mpsd starts the program without arguments.
   if (argc == 1) mpsd::worker::EnterCell();
 #ifdef __GLIBC__
   // glibc merges all free small blocks of its fast bins whenever a large block
   // is freed, which took a seventh of the time of tokenizing rows. Without fast
-  // bins nothing waits to be merged.
+  // bins there is nothing to merge.
   mallopt(M_MXFAST, 0);
 #endif
   CLI::App app(
@@ -140,7 +141,7 @@ int main(int argc, char** argv) {
       "mpsd, which starts it with a socket as fd 3.");
   std::string job, out_dir;
   app.add_option("--job", job, "job.json, its paths relative to itself");
-  app.add_option("--out", out_dir, "output folder; goes on where it ended");
+  app.add_option("--out", out_dir, "output folder; resumes where it ended");
   mpsd::worker::SelftestOptions selftest;
   const CLI::Option* selftest_flag = DeclareSelftest(app, selftest);
   mpsd::worker::MergeArguments merge;
@@ -169,7 +170,7 @@ int main(int argc, char** argv) {
     std::cerr << "mpsd-worker: --job needs --out\n";
     return 2;
   }
-  // torch's profiler would tell of its own doings in a profile's log.
+  // torch's profiler would log its own activity in a profile's log.
   setenv("KINETO_LOG_LEVEL", "9", /*overwrite=*/0);
   if (!job.empty()) {
     return mpsd::worker::RunAlone(job, out_dir, std::cout, std::cerr);

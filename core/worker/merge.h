@@ -10,14 +10,14 @@ namespace mpsd::worker {
 // The arguments of mpsd-worker --merge.
 struct MergeArguments {
   std::string adapter;  // a PEFT folder
-  std::string model;    // folder or id; empty: the one the adapter names
+  std::string model;    // folder or id; empty: the one in the adapter
   std::string out;
   std::string dtype;  // "float32", "bfloat16", "float16"; empty: the model's
   std::string max_shard_size = "5GB";
 };
 
 // Runs mpsd-worker --merge (core/merge). Returns the exit code: 0 done, 1
-// failed, 2 the user's input.
+// failed, 2 invalid input.
 int RunMerge(const MergeArguments& arguments, std::ostream& out,
              std::ostream& err);
 

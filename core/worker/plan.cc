@@ -48,7 +48,7 @@ void PrintLine(std::ostream& out, const json& line) {
   out << line.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
 }
 
-// Passes on stages and keeps warnings. Nothing is trained.
+// Forwards stages and keeps warnings. Nothing is trained.
 class PlanObserver : public train::Observer {
  public:
   PlanObserver(std::ostream& out, std::ostream& err) : out_(out), err_(err) {}
@@ -136,8 +136,7 @@ absl::StatusOr<backend::Choice> DeviceOf(const spec::TrainSpec& spec,
       absl::StrCat("facts.device: expected cpu, cuda or mps"));
 }
 
-// A GPU with memory of its own is no part of the machine that the daemon tells
-// of.
+// A GPU with its own memory is not part of the machine that the daemon reports.
 void AddCard(backend::Choice device, plan::Facts& facts) {
   if (backend::TraitsOf(device).memory != backend::MemoryPlace::kOwn) return;
   const std::optional<device::Card> card = device::FirstCard();

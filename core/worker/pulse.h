@@ -11,8 +11,8 @@
 namespace mpsd::worker {
 
 // Shows that this process makes progress. A thread calls `beat` in every
-// `interval` in which work was done (core/base/work_count.h); a process that is
-// stuck has no pulse. The destructor ends the calls.
+// `interval` in which work was done (core/base/work_count.h); a stuck process
+// sends no beats. The destructor ends the calls.
 class Pulse {
  public:
   Pulse(absl::Duration interval, std::function<void()> beat);

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Compares names, without following links: on a file system without hard links
+// Compares names without resolving links: on a file system without hard links
 // an uploaded file is a symbolic link to its blob.
 bool IsBelow(const std::string& path, const fs::path& folder) {
   const fs::path normal = fs::path(path).lexically_normal();
@@ -45,8 +45,8 @@ bool UploadedWhole(const fs::path& spec_path) {
 }  // namespace
 
 void LimitToStart(const wire::Start& start) {
-  // Where a job may read any file, it still reads files alone: a pipe that a
-  // job names would never answer, nor /dev/zero ever end.
+  // A job that may read any file still reads only regular files: a pipe would
+  // never answer, and /dev/zero never end.
   std::vector<fs::path> roots = {"/"};
   if (!start.read_roots.empty()) {
     roots.assign(start.read_roots.begin(), start.read_roots.end());

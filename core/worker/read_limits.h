@@ -6,10 +6,10 @@
 
 namespace mpsd::worker {
 
-// Holds this process to the daemon's limits for its job. If `start`.read_roots
-// has roots, the process opens no file outside of them and its own cache. If
-// data of the job lie outside of the job's own inputs/, no message shows their
-// contents. Called once, before the job is read.
+// Restricts this process to the daemon's limits for its job. If
+// `start`.read_roots has roots, the process opens no file outside them and its
+// own cache. If data of the job are outside the job's own inputs/, no message
+// shows their contents. Call once, before the job is read.
 void LimitToStart(const wire::Start& start);
 
 }  // namespace mpsd::worker

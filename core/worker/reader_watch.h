@@ -10,9 +10,9 @@
 
 namespace mpsd::worker {
 
-// Calls `gone` once, from a thread of its own, when nobody can read any more
-// what this process writes to `pipe`: mpsd, which asked, was killed. A terminal
-// or a file always has a reader. The destructor ends the watch.
+// Calls `gone` once, on its own thread, when `pipe` no longer has a reader:
+// mpsd, which started this process, was killed. A terminal or a file always has
+// a reader. The destructor ends the watch.
 class ReaderWatch {
  public:
   ReaderWatch(int pipe, absl::Duration interval, std::function<void()> gone);

@@ -31,12 +31,12 @@ namespace fs = std::filesystem;
 using Work = std::function<absl::StatusOr<train::RunResult>(
     spec::TrainSpec, const train::RunContext&)>;
 
-// Does `work` with the job.json at `spec_path`.
+// Runs `work` with the job.json at `spec_path`.
 absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
                                      const fs::path& out_dir,
                                      train::Observer& observer,
                                      const Work& work) {
-  const host::FootprintWatch footprint;  // run.json tells the peak
+  const host::FootprintWatch footprint;  // run.json reports the peak
   const device::WarningCapture warnings(
       [&observer](const std::string& text) { observer.OnWarning(text); });
   auto text = base::ReadFile(spec_path);
@@ -76,7 +76,7 @@ wire::Failed KindOf(const absl::Status& status) {
   }
 }
 
-// The one place that catches torch's exceptions.
+// The only place that catches torch's exceptions.
 Outcome Caught(const std::function<absl::StatusOr<train::RunResult>()>& run) {
   try {
     auto result = run();
@@ -160,7 +160,7 @@ fs::path CacheFolder() {
   } else {
     folder = fs::temp_directory_path() / "mpsd-cache";
   }
-  std::error_code ignored;  // without it digests are computed again
+  std::error_code ignored;  // without it digests are recomputed
   fs::create_directories(folder, ignored);
   return folder;
 }

@@ -20,21 +20,20 @@ using Outcome = std::variant<train::RunResult, wire::Failed>;
 // of memory (attempt.h).
 Outcome RunJob(const std::filesystem::path& spec_path,
                const std::filesystem::path& out_dir, train::Observer& observer);
-// Runs the study of `kind` with the options `study`, as wire::Start has them;
-// otherwise as RunJob.
+// Runs the study of `kind` with the options `study`, as in wire::Start;
+// otherwise like RunJob.
 Outcome RunStudy(wire::JobKind kind, const std::string& study,
                  const std::filesystem::path& spec_path,
                  const std::filesystem::path& out_dir,
                  train::Observer& observer);
 
 // Turns an error of the trainer into a failure: the user's, the numbers', the
-// device's (core/host/device_error.h) or the worker's. Keeps the errno behind
-// the error, by which the daemon recognises faults of the machine.
+// device's (core/host/device_error.h) or the worker's. Keeps the error's errno,
+// by which the daemon recognises machine faults.
 wire::Failed FailureOf(const absl::Status& status);
 
-// Turns the text of libtorch's exception into a failure. A text that
-// core/host/device_error.h knows gets a sentence of advice; any other is
-// internal.
+// Turns the text of libtorch's exception into a failure. A text known to
+// core/host/device_error.h gets a sentence of advice; any other is internal.
 wire::Failed FailureOf(const std::string& exception_text);
 
 // The folder for data kept between runs; created if it is missing.

@@ -56,7 +56,7 @@ int Test(device::Device& device, const selftest::Identity& identity,
   // Without the file the next start tests again: not an error.
   if (absl::Status s = selftest::WriteVerdict(path, identity, report);
       !s.ok()) {
-    err << "mpsd-worker: the verdict is not kept: " << s.message() << "\n";
+    err << "mpsd-worker: the verdict is not stored: " << s.message() << "\n";
   }
   return Verdict(report.passed(), report.Summary(), identity.device, out);
 }
@@ -70,8 +70,8 @@ absl::StatusOr<int> Run(const SelftestOptions& options, std::ostream& out,
   const auto device = device::Open(choice);
   if (!device.ok()) return device.status();
   if (choice == Choice::kAuto && (*device)->traits().is_reference) {
-    out << "self-test: no accelerator; the CPU is what others are compared "
-           "with\n";
+    out << "self-test: no accelerator; the CPU is the reference for other "
+           "devices\n";
     return kRight;
   }
   const selftest::Identity identity =
@@ -81,9 +81,9 @@ absl::StatusOr<int> Run(const SelftestOptions& options, std::ostream& out,
           ? CacheFolder() / absl::StrCat("selftest-", identity.device, ".json")
           : options.verdict;
   const auto kept = selftest::ReadVerdict(path);
-  // Only a verdict that passed is reused: a failure may have been momentary.
+  // Only a verdict that passed is reused: a failure may have been temporary.
   if (!options.force && kept && kept->passed && kept->identity == identity) {
-    out << "kept in " << path.string() << ": ";
+    out << "stored in " << path.string() << ": ";
     return Verdict(true, "", identity.device, out);
   }
   return Test(**device, identity, path, out, err);

@@ -19,14 +19,14 @@ struct SelftestOptions {
   // The file of the verdict; empty: in the cache folder.
   std::filesystem::path verdict;
   std::filesystem::path job;  // job whose sizes are tested, or empty
-  bool force = false;         // ignores an earlier verdict
+  bool force = false;         // ignores a stored verdict
 };
 
 // Runs mpsd-worker --selftest: compares the device's kernels with the CPU's,
 // prints a table and stores the verdict. If a stored verdict of the same
 // device, system, torch, checks and sizes has passed, prints that one without a
-// test. Returns the exit code: 0 the device is right, 1 it is wrong, 2 the
-// user's input, or no such device.
+// test. Returns the exit code: 0 correct, 1 incorrect, 2 invalid input or no
+// such device.
 int RunSelftest(const SelftestOptions& options, std::ostream& out,
                 std::ostream& err);
 

@@ -24,7 +24,7 @@ namespace {
 
 using train::StopRequest;
 
-// Proof of life while the run is held, and while its work goes on.
+// Sign of life while the run is held, and while it works.
 constexpr absl::Duration kHeldBeat = absl::Seconds(1);
 constexpr absl::Duration kBeat = absl::Milliseconds(500);
 
@@ -91,8 +91,7 @@ class SessionObserver : public train::Observer {
     paused_ = paused;
   }
 
-  // An error is ignored: the thread that listens notices when the daemon is
-  // gone.
+  // An error is ignored: the listening thread notices when the daemon is gone.
   void Send(const wire::FromWorker& message) {
     channel_.Send(wire::Encode(message)).IgnoreError();
   }
@@ -103,7 +102,7 @@ class SessionObserver : public train::Observer {
     Send(wire::Warning{text});
   }
 
-  // Waits until the run may go on or has to stop; false if a pause outlasts
+  // Waits until the run may resume or has to stop; false if a pause outlasts
   // `timeout`.
   bool Wait(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
@@ -124,8 +123,7 @@ class SessionObserver : public train::Observer {
   absl::Duration last_beat_;
 };
 
-// Applies the daemon's messages until the stream ends. Runs on a thread of its
-// own.
+// Applies the daemon's messages until the stream ends. Runs on its own thread.
 void Listen(base::LineChannel& channel, SessionObserver& observer) {
   while (true) {
     auto line = channel.Receive();
@@ -168,14 +166,13 @@ Outcome RunKind(const wire::Start& start, train::Observer& observer) {
 int SendOutcome(const Outcome& outcome, SessionObserver& observer,
                 std::ostream& log) {
   if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
-    // The text may quote a user's file: a cell of many MB, escapes of a
-    // terminal.
-    wire::Failed told = *failed;
-    told.message =
+    // The text may quote a user's file: a cell of many MB, terminal escapes.
+    wire::Failed shown = *failed;
+    shown.message =
         base::Shortened(base::Printable(failed->message, base::Breaks::kKeep),
                         limits::kMessageBytes);
-    log << "failed: " << base::Indented(told.message) << "\n" << std::flush;
-    observer.Send(told);
+    log << "failed: " << base::Indented(shown.message) << "\n" << std::flush;
+    observer.Send(shown);
     return 1;
   }
   const auto& result = std::get<train::RunResult>(outcome);
@@ -191,7 +188,7 @@ int SendOutcome(const Outcome& outcome, SessionObserver& observer,
     done.confusion_matrix.clear();
     observer.OnWarning(
         "the confusion matrix is too large to be sent; confusion_matrix.json "
-        "beside the predictions has it");
+        "next to the predictions has it");
   }
   observer.Send(done);
   return 0;
@@ -210,8 +207,8 @@ int RunSession(int fd, std::ostream& log) {
   const auto* start =
       message.ok() ? std::get_if<wire::Start>(&*message) : nullptr;
   if (start == nullptr) {
-    // The daemon shows the end of this log: a Start that this worker cannot
-    // read has to say why, a kind of job of a newer daemon above all.
+    // The daemon shows the end of this log: it must say why this worker cannot
+    // read a Start, which above all may be for a newer kind of job.
     log << "mpsd-worker: expected Start on fd " << fd;
     if (!message.ok()) {
       log << ": " << base::Printable(std::string(message.status().message()))

@@ -40,7 +40,7 @@ int Report(const Outcome& outcome, std::ostream& out, std::ostream& err) {
   const auto& result = std::get<train::RunResult>(outcome);
   if (result.stopped != train::StopRequest::kNone) {
     out << absl::StrFormat(
-        "stopped after step %d; the same command goes on from there\n",
+        "stopped after step %d; the same command resumes from there\n",
         result.steps);
     return 0;
   }
@@ -100,7 +100,7 @@ int RunAlone(const std::string& job, const std::string& out_dir,
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);
   int64_t logging_steps = 1;
-  // Read only for logging_steps; RunJob reports what is wrong with the job.
+  // Read only for logging_steps; RunJob reports errors in the job.
   if (auto text = base::ReadFile(job); text.ok()) {
     if (auto spec = spec::ParseTrainSpec(*text, job); spec.ok()) {
       logging_steps = spec->training.logging_steps;

@@ -10,10 +10,10 @@
 
 namespace mpsd::worker {
 
-// Writes lines for people: what a run does, and a step every `logging_steps`.
+// Prints what a run does for humans, with a step every `logging_steps`.
 class TerminalObserver : public train::Observer {
  public:
-  // `out` and `stop` must outlive it. `stop` may be set from a signal handler.
+  // `out` and `stop` must outlive it. A signal handler may set `stop`.
   TerminalObserver(std::ostream& out, const std::atomic<bool>& stop,
                    int64_t logging_steps)
       : out_(out), stop_(stop), logging_steps_(logging_steps) {}
@@ -35,7 +35,7 @@ class TerminalObserver : public train::Observer {
 
 // Runs mpsd-worker --job JOB --out DIR: one job without a daemon. Returns the
 // exit code: 0 done, or stopped by a signal with a checkpoint saved; 1 failed;
-// 2 the user's input.
+// 2 invalid input.
 int RunAlone(const std::string& job, const std::string& out_dir,
              std::ostream& out, std::ostream& err);
 

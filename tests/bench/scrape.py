@@ -15,7 +15,6 @@ import pathlib
 import statistics
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -52,15 +51,10 @@ def show(what, seconds, text):
 def measure(what, address):
     times = [scrape(address) for _ in range(SCRAPES)]
     show(what, [t for t, _ in times], times[-1][1])
-    times, threads = [], []
-    for _ in range(SCRAPERS):
-        threads.append(threading.Thread(target=lambda: times.extend(
-            scrape(address) for _ in range(SCRAPES_OF_ONE))))
     begin = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    times = sum(harness.at_once(
+        lambda _: [scrape(address) for _ in range(SCRAPES_OF_ONE)],
+        range(SCRAPERS)), [])
     seconds = time.perf_counter() - begin
     show(f"  {SCRAPERS} scrapers at once", [t for t, _ in times], times[-1][1])
     print(f"{'':24} {len(times) / seconds:.0f} scrapes a second", flush=True)

@@ -72,25 +72,20 @@ class Mpsd:
         if over == "TLS":
             port = harness.free_port()
             options += ["--listen", f"localhost:{port}"]
-            self.mpsd("tls", "init", "--state-dir", state)
+            harness.make_certificates(state)
         self.daemon = harness.Daemon(state, *options, worker="fake_worker")
         self.daemon.start()
         if over == "TLS":
-            shown = json.loads(self.mpsd("tls", "show", "--json",
-                                         "--state-dir", state))
+            shown = json.loads(harness.run("mpsd", "tls", "show", "--json",
+                                           "--state-dir", state).stdout)
             token = folder / "token"
-            token.write_text(self.daemon.ctl(
-                "token", "create", "--user", "ann", "--role", "user").stdout)
+            token.write_text(self.daemon.says(
+                "token", "create", "--user", "ann", "--role", "user"))
             token.chmod(0o600)
             self.server = []
             run([harness.BIN / "mpsctl", "login", f"localhost:{port}",
                  "--fingerprint", shown["fingerprint"], "--token-file", token],
                 self.env)
-
-    def mpsd(self, *args):
-        return subprocess.run(
-            [harness.BIN / "mpsd", *map(str, args)], text=True, check=True,
-            capture_output=True, env=harness.environment()).stdout
 
     def send(self, kind):
         return run([harness.BIN / "mpsctl", *self.server, "submit", "--detach",

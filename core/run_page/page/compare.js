@@ -18,14 +18,14 @@ function flattened(value, prefix = "", result = new Map()) {
   return result;
 }
 
-// What a table shows of a value of the spec.
+// How a table shows a value of the spec.
 function valueText(value) {
   if (value === undefined || value === null) return "–";
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 // Rows {field, values} of the fields in which the specs are not all equal, by
-// name; a value for each run. Uploaded files lie in the folder of their job:
+// name; one value per run. Uploaded files are in the folder of their job:
 // without the folder, the same file of two jobs is equal.
 function specDifferences(runs) {
   const flat = runs.map((run) => flattened(withoutFolder(run.spec ?? {},

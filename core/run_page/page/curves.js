@@ -3,14 +3,14 @@
 
 // Which curves a run has: points along steps, tokens or time.
 
-// What a curve may run along, and the members of a step that say where.
+// The possible x axes of a curve, and the members of a step with their values.
 const AXES = {
   step: {title: "step", place: (point) => point.step, text: countText},
   tokens: {title: "tokens", place: (point) => point.tokens, text: countText},
   time: {title: "time", place: (point) => point.seconds, text: durationText},
 };
 
-// Charts of steps. A curve's `value` gives null where the step did not tell.
+// Charts of steps. A curve's `value` returns null if the step has none.
 const STEP_CHARTS = [
   {key: "loss", title: "Loss", text: numberText, log: true, noisy: true,
     curves: [["loss", (step) => step.loss]], evaluation: "eval_loss"},
@@ -35,11 +35,11 @@ const STEP_CHARTS = [
 
 // Fewer steps than this are not smoothed.
 const FEWEST_TO_SMOOTH = 50;
-// The names of an evaluation's metrics are as many as a worker likes.
+// A worker may send any number of metrics per evaluation.
 const MOST_METRIC_CHARTS = 24;
 
 // A weighted mean of the values up to each point; weights halve over a fiftieth
-// of the run. Values that are not finite are left out.
+// of the run. Non-finite values are skipped.
 function smoothed(points) {
   if (points.length === 0) return [];
   const halfLife = Math.max(1,
@@ -95,14 +95,14 @@ function curvesOf(chart, run, alone) {
   return curves;
 }
 
-// Whether steps between those of the run are missing, so that tokens are
-// counted about.
+// Whether steps between those of the run are missing, so that token counts are
+// approximate.
 function hasGaps(run) {
   return run.steps.some((step, at) =>
     step.step !== (at === 0 ? 0 : run.steps[at - 1].step) + 1);
 }
 
-// A chart for each metric of the evaluations, by name.
+// A chart per metric of the evaluations, by name.
 function metricCharts(runs) {
   const names = new Set();
   for (const run of runs) {
@@ -133,7 +133,7 @@ function chartsOf(runs) {
     runs.forEach((run, number) => {
       const own = chart.metric === undefined ? curvesOf(chart, run, alone)
                                              : metricCurve(chart, run);
-      // Of several quantities the first alone is compared.
+      // Of several quantities only the first is compared.
       const compared = alone ? own : own.filter((curve) =>
         chart.evaluation || curve.name.startsWith(own[0].name));
       for (const curve of compared) curves.push({...curve, run: number});
@@ -144,7 +144,7 @@ function chartsOf(runs) {
 }
 
 // Columns for the plotting library: [xs, ys of the first curve, …]. All curves
-// share the sorted xs; null stands where a curve has no point there. `dropped`
+// share the sorted xs; null means that a curve has no point there. `dropped`
 // counts the points that cannot be drawn: NaN, infinite, or not above 0 on a
 // logarithmic scale.
 function columnsOf(curves, axis, logarithmic) {

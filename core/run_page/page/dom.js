@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 
-// Makes elements. Texts of the run document become text nodes and nothing else,
-// whatever they hold.
+// Makes elements. Texts of the run document only ever become text nodes.
 
 // `content`: texts, elements, and null for nothing.
 function element(tag, attributes = {}, ...content) {
@@ -14,7 +13,7 @@ function element(tag, attributes = {}, ...content) {
   return made;
 }
 
-// `rows`: arrays of texts or elements, the first cell of each the row's head.
+// `rows`: arrays of texts or elements; the first cell is the row's header.
 function table(head, rows, attributes = {}) {
   const body = rows.map(([first, ...rest]) => element("tr", {},
     element("th", {scope: "row"}, first),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 
-// Puts the page together from the document in it.
+// Builds the page from the document in it.
 
 function toggle(label, onChange, checked = false) {
   const box = element("input", {type: "checkbox"});
@@ -18,7 +18,7 @@ function choice(label, options, value, onChange) {
   return element("label", {}, `${label} `, select);
 }
 
-// The charts and what a reader may choose of them.
+// The charts and the reader's choices.
 class ChartPart {
   constructor(runs) {
     this.runs = runs;
@@ -45,14 +45,14 @@ class ChartPart {
     this.drawn = drawCharts(this.grid, this.runs, this.view);
   }
 
-  // In the colours of now, as wide as paper.
+  // In the current colours, as wide as paper.
   print() {
     this.show();
     for (const plot of this.drawn.plots) plot.fit(PAPER_WIDTH);
   }
 }
 
-// Light or dark, by the system until the reader chooses.
+// Light or dark, as the system's until the reader chooses.
 function themeButton(onChange) {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -66,7 +66,7 @@ function themeButton(onChange) {
   return button;
 }
 
-// Paper is light, whatever the screen is.
+// Paper is light, even if the screen is not.
 function preparePrinting(charts) {
   const root = document.documentElement;
   let before;
@@ -112,7 +112,7 @@ function show(data) {
     (text) => element("p", {}, text)));
   if (hasCurve) charts.show();
   preparePrinting(charts);
-  // For those who look at the page from outside, as its tests do.
+  // For scripts outside the page, such as its tests.
   window.mpsdRunPage = {runs, charts};
 }
 

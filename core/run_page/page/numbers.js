@@ -3,8 +3,8 @@
 
 // Numbers of the run document (Protocol Buffers' JSON) and their texts.
 
-// int64 comes as text, NaN and infinities as "NaN", "Infinity", "-Infinity";
-// a field that is 0 is left out.
+// int64 comes as text, NaN and infinities as "NaN", "Infinity", "-Infinity"; a
+// field that is 0 is omitted.
 function toNumber(value, absent = 0) {
   if (value === undefined || value === null) return absent;
   return Number(value);
@@ -77,7 +77,7 @@ function shareText(value) {
   return `${trimmed((100 * value).toPrecision(3))} %`;
 }
 
-// 2026-11-22 20:54:43, in the reader's zone.
+// 2026-11-22 20:54:43, in the reader's time zone.
 function timeText(timestamp) {
   const time = new Date(timestamp);
   if (Number.isNaN(time.getTime())) return "";

@@ -4,7 +4,7 @@
 // Draws a chart of curves.js by uPlot.
 
 const CHART_HEIGHT = 240;  // pixels
-const PAPER_WIDTH = 660;   // pixels of a printed page
+const PAPER_WIDTH = 660;   // width in pixels on a printed page
 const CURSOR_GROUP = "mpsd";
 const PALETTE = 8;  // --curve-0 … in style.css
 const TIME_STEPS = [0.001, 0.01, 0.1, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600,
@@ -60,8 +60,8 @@ function widthFor(_, values) {
   return 24 + 7 * longest;
 }
 
-// Draws pauses as bands where the axis is time, restarts and other pauses as
-// lines, and points that cannot be drawn as crosses at the foot.
+// Draws pauses as bands if the axis is time, restarts and other pauses as
+// lines, and points that cannot be drawn as crosses at the bottom.
 function drawMarks(plot, marks, axis, dropped) {
   const {ctx, bbox} = plot;
   const {place} = AXES[axis];
@@ -101,7 +101,7 @@ function drawMarks(plot, marks, axis, dropped) {
   ctx.restore();
 }
 
-// The drawing of one chart, with what it was made of.
+// The drawing of one chart, with its inputs.
 class Plot {
   constructor(chart, runs, view) {
     this.chart = chart;
@@ -152,7 +152,7 @@ class Plot {
     };
   }
 
-  // The same in words, for those who print or do not see the drawing.
+  // The same in words, for printing and screen readers.
   summary(runs) {
     const words = [];
     for (const curve of this.chart.curves) {
@@ -181,8 +181,7 @@ class Plot {
   }
 }
 
-// Adds charts of `runs` to `parent` and keeps them as wide as their place;
-// returns them.
+// Adds charts of `runs` to `parent` and keeps them as wide as it; returns them.
 function drawCharts(parent, runs, view) {
   const plots = chartsOf(runs).map((chart) => new Plot(chart, runs, view));
   parent.replaceChildren(...plots.map((plot) => plot.figure));

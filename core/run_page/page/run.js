@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 
-// Makes a run of its part of the run document: what is drawn and shown of it.
+// Converts part of the run document to a run: what is drawn and shown of it.
 
-// Beginnings of the notes by which mpsd tells of pauses
+// Beginnings of the notes by which mpsd reports pauses
 // (server/jobs/attempt.cc).
 const PAUSE_BEGINS = "paused: ";
 const PAUSE_ENDS = "goes on after a pause";
@@ -22,16 +22,16 @@ function plainName(name, prefix) {
   return typeof name === "string" ? name.replace(prefix, "") : "";
 }
 
-// What one optimizer step told, with the step's place in the run.
-//   tokens   trained on up to the step; about, where steps are missing
-//   seconds  since the job first ran, pauses included
+// The report of one optimizer step, with the step's position in the run.
+//   tokens   trained on up to the step; approximate if steps are missing
+//   seconds  since the job first ran, including pauses
 function stepOf(progress, before, seconds) {
   const step = toNumber(progress.step);
   const memory = progress.memory ?? {};
   const tokens = toNumber(progress.tokens);
   return {
     step,
-    // A step that is missing counts as this one.
+    // A missing step is assumed to equal this one.
     tokens: (before ? before.tokens : 0) +
       (step - (before ? before.step : 0)) * tokens,
     seconds,
@@ -52,8 +52,8 @@ function stepOf(progress, before, seconds) {
   };
 }
 
-// Walks a job's events from the oldest to the latest. Steps that were done
-// again after an interruption count as they were the last time.
+// Walks a job's events from the oldest to the latest. Steps repeated after an
+// interruption count as they were the last time.
 class EventWalk {
   constructor() {
     this.steps = [];
@@ -64,8 +64,8 @@ class EventWalk {
     this.begin = NaN;
     this.starts = 0;
     this.reason = "";
-    this.pause = null;    // a mark without its end
-    this.restart = null;  // a mark without its step
+    this.pause = null;    // a mark without an end yet
+    this.restart = null;  // a mark without a step yet
   }
 
   add(event) {
@@ -119,7 +119,8 @@ class EventWalk {
     this.marks.push(this.pause);
   }
 
-  // A pause that goes on: its note may come after the last event that was read.
+  // A pause that has not ended: its note may come after the last event that was
+  // read.
   addPauseOf(job) {
     if (!job.pause?.held || this.pause) return;
     const reasons = (job.pause.reasons ?? []).map((reason) =>
@@ -165,7 +166,7 @@ class EventWalk {
   }
 }
 
-// The rows of a JSON Lines text, without a last line that is cut off.
+// The rows of a JSON Lines text, without a truncated last line.
 function parsedLines(text) {
   return text.split("\n").map(parsedObject).filter((row) => row !== null);
 }
@@ -198,7 +199,7 @@ function readRun(entry) {
   };
 }
 
-// {labels, matrix} where the text has both and they fit, else null.
+// {labels, matrix} if the text has both and they match, else null.
 function readConfusion(text) {
   const value = parsedObject(text ?? "");
   if (!value || !Array.isArray(value.labels) || !Array.isArray(value.matrix)) {
@@ -210,7 +211,7 @@ function readConfusion(text) {
   return fits && size > 0 ? value : null;
 }
 
-// What a reader calls the run: its name and the end of its id.
+// A run's title: its name and the end of its id.
 function runTitle(run) {
   return run.name === "" ? run.id : `${run.name} …${run.id.slice(-4)}`;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 
-// The parts of the page beside the charts.
+// The parts of the page other than the charts.
 
-const MOST_SAMPLES = 100;      // rows of predictions that are shown
-const MOST_MATRIX_LABELS = 40; // rows of a confusion matrix that are shown
+const MOST_SAMPLES = 100;      // rows of predictions shown
+const MOST_MATRIX_LABELS = 40; // rows of a confusion matrix shown
 const MOST_TABLE_ROWS = 500;
 
 function stateBadge(run) {
@@ -57,7 +57,7 @@ function meanSpeed(run) {
   return seconds > 0 && tokens > 0 ? numberText(tokens / seconds) : "";
 }
 
-// [name, text] pairs that matter most.
+// The most important [name, text] pairs.
 function keyNumbers(run) {
   const last = run.steps.at(-1);
   const progress = run.job.progress ?? {};
@@ -264,7 +264,7 @@ function logSection(run) {
         "before it" : "The log", preformatted(run.log)));
 }
 
-// All that is shown of a run beside its charts and its overview.
+// All that is shown of a run other than its charts and its overview.
 function detailSections(run) {
   const parts = [interruptions, evaluationTable, confusionTable, sampleTable,
     environment, specSection, checkpointTable, logSection];
@@ -272,7 +272,7 @@ function detailSections(run) {
     .filter((made) => made !== null);
 }
 
-// A file of another shape than mpsd writes costs its own part of the page.
+// A file in an unexpected format affects only its own part of the page.
 function partOrNote(part, shown) {
   try {
     return part(shown);
@@ -302,7 +302,7 @@ function differenceTable(runs) {
       rows.map(({field, values}) => [field, ...values])));
 }
 
-// What this file leaves out of what mpsd has.
+// What this file omits of mpsd's data.
 function leftOutText(runs) {
   const texts = [];
   for (const run of runs) {

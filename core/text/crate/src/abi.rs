@@ -21,7 +21,7 @@ pub struct View {
     size: usize,
 }
 
-/// A `Vec` as pointer, size and capacity, in which form the C side holds it.
+/// A `Vec` as pointer, size and capacity, the form used on the C side.
 #[repr(C)]
 pub struct Parts<T> {
     data: *mut T,

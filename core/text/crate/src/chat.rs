@@ -17,7 +17,7 @@ use crate::json;
 use crate::range::Range;
 
 const RESERVED: [&str; 3] = ["messages", "tools", "add_generation_prompt"];
-// Names that a message's reasoning may have; templates read the first.
+// Possible names of a message's reasoning; templates read the first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 type Pairs = Vec<(Value, Value)>;
@@ -38,7 +38,7 @@ impl ChatTemplate {
         let mut has_generation = false;
         for (name, source) in sources {
             // Jinja's lexer replaces line ends in the same way, so that files
-            // written on any system render alike.
+            // from any system render alike.
             let source = source.replace("\r\n", "\n").replace('\r', "\n");
             let (source, generation) = generation::rewrite(&source);
             has_generation |= generation && name == "default";
@@ -106,7 +106,7 @@ impl ChatTemplate {
     }
 }
 
-/// The output; tells the tracker how many characters were written.
+/// The output; reports the number of characters written to the tracker.
 struct Sink {
     bytes: Vec<u8>,
     written: Arc<AtomicUsize>,
@@ -204,7 +204,7 @@ fn conversation(text: &str) -> Result<Value, String> {
     Ok(Value::from(prepared))
 }
 
-/// Drops null members; fills in the other names of the reasoning.
+/// Drops null members; fills in the reasoning's other names.
 fn message_of(members: Pairs) -> Value {
     let mut members: Pairs = members
         .into_iter()
@@ -227,7 +227,7 @@ fn message_of(members: Pairs) -> Value {
     Value::from_pairs(members)
 }
 
-/// One line with the place and the fault; the template's own words if the
+/// One line with the place and the fault; the template's own text if the
 /// template raised the error.
 fn describe(error: &Error) -> String {
     let mut deepest = error;

@@ -3,7 +3,7 @@
 
 use csv_core::{ReadRecordResult, ReaderBuilder};
 
-/// What is wrong with a row's quotes.
+/// Faults of a row's quotes.
 const SOUND: u32 = 0;
 const UNCLOSED: u32 = 1;
 const BEHIND_QUOTE: u32 = 2;
@@ -26,8 +26,8 @@ pub struct Rows {
     pub rows: Vec<Row>,
 }
 
-/// Lines without any byte are no rows. Without `quoting` a quote is a character
-/// like any other.
+/// Empty lines are not rows. Without `quoting` a quote is an ordinary
+/// character.
 pub fn parse(input: &[u8], delimiter: u8, quoting: bool) -> Rows {
     let mut reader = ReaderBuilder::new()
         .delimiter(delimiter)
@@ -90,8 +90,8 @@ fn line_ends(input: &[u8], begin: usize, end: usize) -> u64 {
     (begin..end).filter(ends).count() as u64
 }
 
-/// Faults that the csv reader accepts silently: a quoted field that does not
-/// end, or text behind a closing quote.
+/// Faults that the csv reader accepts silently: a quoted field that is not
+/// closed, or text after a closing quote.
 fn fault(raw: &[u8], delimiter: u8) -> u32 {
     let mut at = 0;
     while at < raw.len() {

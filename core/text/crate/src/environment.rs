@@ -14,7 +14,7 @@ use minijinja_contrib::globals;
 
 use crate::{methods, python, tojson};
 
-/// Begins the detail of an error that the template itself raised.
+/// Starts the detail of an error raised by the template itself.
 pub const RAISED: &str = "\u{1}raised ";
 
 pub fn new() -> Environment<'static> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `{% generation %} … {% endgeneration %}`, the tag by which Transformers'
-//! templates name the assistant's text, rewritten as statements that the engine
-//! knows: a captured block in a scope of its own, passed to a function.
+//! `{% generation %} … {% endgeneration %}`, the tag that marks the assistant's
+//! text in Transformers' templates, rewritten as statements that the engine
+//! knows: a captured block in its own scope, passed to a function.
 //! Transformers' extension makes it a call block; the engine's call blocks
 //! would see stale variables in loops, and would not see variables that are
 //! only assigned to.
@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use minijinja::value::{from_args, Object, Value};
 use minijinja::{Error, State};
 
-/// The variable that holds the `Tracker` of a rendering.
+/// The variable that contains the `Tracker` of a rendering.
 pub const TRACKER: &str = "__mpsd_generation";
 const BODY: &str = "__mpsd_body";
 
-/// Rewrites the tags, keeping lines and white space control. The flag tells
+/// Rewrites the tags, keeping lines and white space control. The flag says
 /// whether `source` has any.
 pub fn rewrite(source: &str) -> (String, bool) {
     let mut out = String::with_capacity(source.len() + 64);
@@ -47,8 +47,8 @@ fn next_tag(source: &str) -> Option<usize> {
 }
 
 /// The length of the tag at the beginning of `source`; a raw block is one tag.
-/// The length of all of `source` when the tag does not end, which the engine
-/// reports.
+/// If the tag does not end, which the engine reports, the length of all of
+/// `source`.
 fn tag_len(source: &str) -> usize {
     match source.as_bytes()[1] {
         b'#' => source.find("#}").map_or(source.len(), |i| i + 2),
@@ -64,7 +64,7 @@ fn tag_len(source: &str) -> usize {
     }
 }
 
-/// The end of a tag whose strings and brackets may hold its closing mark.
+/// The end of a tag whose strings and brackets may contain its closing mark.
 fn code_len(source: &str, close: &str) -> usize {
     let bytes = source.as_bytes();
     let mut depth = 0usize;
@@ -132,7 +132,7 @@ fn replacement(tag: &str) -> Option<String> {
     }
 }
 
-/// Notes the ranges of one rendering, in characters of the output.
+/// Records the ranges of one rendering, in characters of the output.
 #[derive(Debug, Default)]
 pub struct Tracker {
     /// The characters that have reached the output so far.
@@ -141,8 +141,8 @@ pub struct Tracker {
 }
 
 impl Object for Tracker {
-    // Equal to Transformers' _generation_support, also where "so far"
-    // surprises: inside a macro or a set block nothing has been written yet.
+    // Equal to Transformers' _generation_support, even where "so far" is
+    // surprising: inside a macro or a set block nothing has been written yet.
     fn call(self: &Arc<Self>, _: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         let (body,): (Value,) = from_args(args)?;
         let begin = self.written.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! JSON text to template values, as Python's `json.loads` reads it: order of
-//! keys kept, integers exact (to 128 bits), 1.0 not 1, the last of equal keys
-//! wins, NaN and Infinity allowed.
+//! keys kept, integers exact (to 128 bits), 1.0 not 1, the last of duplicate
+//! keys wins, NaN and Infinity allowed.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
@@ -10,7 +10,7 @@ use minijinja::Value;
 
 const MAX_DEPTH: usize = 200;
 
-/// Parses the whole of `text`. The message of an error begins with `what`.
+/// Parses all of `text`. An error's message begins with `what`.
 pub fn parse(text: &str, what: &str) -> Result<Value, String> {
     let mut parser = Parser {
         text,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Methods of Python's str that the engine's own compatibility layer lacks or
-//! spells with Rust's idea of white space.
+//! implements with Rust's definition of white space.
 
 use minijinja::value::{from_args, Kwargs, Tuple};
 use minijinja::{Error, ErrorKind, State, Value};
@@ -42,7 +42,7 @@ fn string_method(text: &str, method: &str, args: &[Value]) -> Option<Result<Valu
         "rindex" => |text, args| index(args, |part| text.rfind(part), text),
         "ljust" => |text, args| pad(text, args, |_, _| 0),
         "rjust" => |text, args| pad(text, args, |missing, _| missing),
-        // When the width is odd CPython puts the odd space at the left.
+        // If the width is odd, CPython puts the odd space at the left.
         "center" => |text, args| {
             pad(text, args, |missing, width| {
                 missing / 2 + (missing & width & 1)

@@ -12,8 +12,8 @@ use tokenizers::models::bpe::BPE;
 use tokenizers::models::TrainerWrapper;
 use tokenizers::{Model, ModelWrapper, Result, Token};
 
-/// Words whose tokens a thread keeps, at some 230 bytes a word. The library's
-/// default, 10,000, is no faster and costs each thread 1.4 MB more.
+/// Words whose tokens a thread caches, at some 230 bytes per word. The
+/// library's default, 10,000, is no faster and costs each thread 1.4 MB more.
 const REMEMBERED_WORDS: usize = 4096;
 
 #[derive(Clone)]
@@ -28,8 +28,8 @@ struct Kind {
 
 impl<'de> Deserialize<'de> for FileModel {
     // The wrapper builds two trees of the JSON before it reads the model. BPE,
-    // the kind that large vocabularies have, is read directly from the text by
-    // the same code; the wrapper judges any model that this code refuses.
+    // the type with large vocabularies, is read directly from the text by the
+    // same code; the wrapper decides about any model that this code rejects.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let json = <&RawValue>::deserialize(deserializer)?.get();
         if serde_json::from_str::<Kind>(json).is_ok_and(|kind| kind.name == "BPE") {

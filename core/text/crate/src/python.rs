@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Python's spelling of values and its idea of white space.
+//! Python's spelling of values and its definition of white space.
 
 use std::fmt::Write;
 

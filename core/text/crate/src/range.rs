@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Bytes of a text, from `begin` to before `end`; crosses the C ABI as it is.
+/// Bytes `begin..end` of a text; crosses the C ABI unchanged.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {

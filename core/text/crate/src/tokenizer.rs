@@ -26,14 +26,14 @@ pub struct Token {
     range: Range,
 }
 
-/// A token of a text, or of a pair, as a classifier takes it.
+/// A token of a text, or of a pair, for a classifier.
 #[repr(C)]
 pub struct ClassifierToken {
     id: u32,
     type_id: u32,
 }
 
-/// A tokenizer that cuts, with its length and its side (left or not).
+/// A truncating tokenizer, with its length and its side (left or not).
 type Cutting = (usize, bool, Arc<Tokenizer>);
 
 pub struct TextTokenizer {
@@ -43,8 +43,8 @@ pub struct TextTokenizer {
 
 impl TextTokenizer {
     /// `added`: a JSON array of two arrays of tokens. Tokens of the first
-    /// replace what tokenizer.json says about them; tokens of the second are
-    /// added where neither tokenizer.json nor the first has them.
+    /// replace those of tokenizer.json; tokens of the second are added if
+    /// neither tokenizer.json nor the first has them.
     pub fn new(json: &[u8], added: &[u8], split_special: bool) -> Result<Self, String> {
         let mut tokenizer: Tokenizer = serde_json::from_slice(json).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);
@@ -96,8 +96,8 @@ impl TextTokenizer {
             .collect())
     }
 
-    /// With special tokens, cut to `max_length` tokens in all by taking from the
-    /// longer text, and whether anything was cut.
+    /// With special tokens, truncated to `max_length` tokens in all by taking
+    /// from the longer text, and whether anything was cut.
     pub fn encode_classifier(
         &self,
         text: &str,
@@ -117,12 +117,12 @@ impl TextTokenizer {
             None => EncodeInput::from(text),
         };
         let cutting = self.cutting(max_length, truncate_left)?;
-        // encode_fast would lose the token types where no post-processor sets
+        // encode_fast would lose the token types if no post-processor sets
         // them.
         let encoding = cutting.encode(input(), true).map_err(|e| e.to_string())?;
-        // The tokenizer stops reading at max_length tokens and cuts afterwards:
-        // with exactly max_length tokens it does not report whether unread text
-        // was left, so the whole text is encoded to find out.
+        // The tokenizer stops reading at max_length tokens and truncates
+        // afterwards: with exactly max_length tokens it does not report whether
+        // unread text was left, so the whole text is encoded to find out.
         let mut cut = !encoding.get_overflowing().is_empty();
         if !cut && added == 0 && encoding.len() == max_length {
             let whole = self.tokenizer.encode(input(), true);
@@ -137,9 +137,10 @@ impl TextTokenizer {
         ))
     }
 
-    /// A copy of the tokenizer that cuts, as Transformers sets it up. Which of
-    /// two long texts loses the odd token depends on where the tokenizer stops
-    /// reading, so that cutting a finished encoding could give another result.
+    /// A copy of the tokenizer that truncates, as set up by Transformers. Which
+    /// of two long texts loses the odd token depends on where the tokenizer
+    /// stops reading, so truncating a finished encoding could give another
+    /// result.
     fn cutting(&self, max_length: usize, left: bool) -> Result<Arc<Tokenizer>, String> {
         let mut cached = self.cutting.lock().map_err(|e| e.to_string())?;
         if let Some((length, is_left, tokenizer)) = &*cached {
