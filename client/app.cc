@@ -20,7 +20,7 @@ struct GlobalOptions {
 void AddGlobalOptions(Command& app, GlobalOptions* options) {
   app.add_option("--server", options->daemon.server,
                  "HOST:PORT, unix:PATH or /PATH of the daemon, or\n"
-                 "ssh://[USER@]HOST[:PORT][/PATH] for one behind ssh\n"
+                 "ssh://[USER@]HOST[:PORT][/PATH] for one reached by ssh\n"
                  "(else MPSD_SERVER)")
       ->type_name("ADDRESS");
   app.add_option("--context", options->daemon.context,
@@ -31,7 +31,7 @@ void AddGlobalOptions(Command& app, GlobalOptions* options) {
                  "The daemon's state folder, which holds its socket\n"
                  "(else MPSD_STATE_DIR, else mpsd's default)")
       ->type_name("DIR");
-  app.add_flag("--json", options->json, "Print JSON, one object a line");
+  app.add_flag("--json", options->json, "Print JSON, one object per line");
   app.set_version_flag("--version", "mpsctl " MPSD_VERSION);
 }
 
@@ -91,18 +91,18 @@ bool AsksDaemon(const std::string& verb) {
   return true;
 }
 
-// A daemon that cannot be reached is one of the things that doctor finds.
+// doctor reports a daemon that cannot be reached as a finding.
 bool FindsUnreachable(const std::string& verb) { return verb == "doctor"; }
 
 int RunVerb(const std::vector<std::string>& args, std::ostream& out,
             std::ostream& err, const Terminal& terminal) {
-  Command app("Queue fine-tuning jobs at mpsd and follow them.", "mpsctl");
+  Command app("Queue fine-tuning jobs on mpsd and follow them.", "mpsctl");
   app.footer(absl::StrCat(DaemonChoiceHelp(), "\n\n", ExitCodeHelp()));
   GlobalOptions options;
   Action action;
   AddGlobalOptions(app, &options);
   AddVerbs(app, &action);
-  // What the shells' scripts ask; no verb for people.
+  // For the shells' completion scripts, not for users.
   if (args.size() >= 2 && args[0] == "complete" && args[1] == "--") {
     PrintWords(app, {args.begin() + 2, args.end()}, out);
     return static_cast<int>(ExitCode::kOk);
@@ -110,7 +110,7 @@ int RunVerb(const std::vector<std::string>& args, std::ostream& out,
   if (const std::optional<int> code = app.Parse(args, out, err)) return *code;
   const std::string verb = app.chosen()[0];
   const bool asks_daemon = AsksDaemon(verb);
-  // A verb that asks no daemon runs whatever state the contexts are in.
+  // A verb that calls no daemon runs even if the contexts are broken.
   absl::StatusOr<Address> address = FindAddress("", "");
   if (asks_daemon) {
     address = ChooseDaemon(options.daemon,

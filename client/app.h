@@ -10,9 +10,9 @@
 
 namespace mpsd::client {
 
-// Runs mpsctl; `args` leave out the program's name. Returns the exit code
-// (console.h), which also tells of a failed write to `out`. Reads
-// MPSD_SERVER, MPSD_STATE_DIR, HOME and USER.
+// Runs mpsctl; `args` excludes the program's name. Returns the exit code
+// (console.h), which also reports a failed write to `out`. Reads MPSD_SERVER,
+// MPSD_STATE_DIR, HOME and USER.
 int Run(const std::vector<std::string>& args, std::ostream& out,
         std::ostream& err, const Terminal& terminal);
 

@@ -60,8 +60,8 @@ absl::Status Unset(Json& spec, const std::string& field) {
 
 using Flat = std::vector<std::pair<std::string, std::string>>;
 
-// Lists stay whole: their entries have no names. A tree that keeps the order of
-// fields would look through all of them for each.
+// Lists stay whole: their elements have no names. A tree that keeps the order
+// of fields would search all of them for each.
 void Flatten(const nlohmann::json& json, const std::string& prefix,
              Flat& flat) {
   for (const auto& [key, value] : json.items()) {
@@ -89,7 +89,7 @@ std::string Normal(const std::string& path) {
   return normal;
 }
 
-// Whether `named` has the path or a folder around it.
+// Whether `named` contains the path or a folder above it.
 bool IsNamed(const std::set<std::string>& named, const std::string& path) {
   if (named.contains(path) || named.contains(".")) return true;
   for (size_t at = path.rfind('/'); at != std::string::npos && at > 0;
@@ -107,7 +107,7 @@ absl::StatusOr<std::string> EditSpec(const std::string& spec_json,
   if (set.empty() && unset.empty()) return spec_json;
   Json spec = base::ParseTree<Json>(spec_json);
   if (!spec.is_object()) {
-    return absl::InvalidArgumentError("the job's spec is no JSON object");
+    return absl::InvalidArgumentError("the job's spec is not a JSON object");
   }
   for (const std::string& text : set) {
     if (absl::Status s = Set(spec, text); !s.ok()) return s;
@@ -167,7 +167,7 @@ std::string Shown(const std::string& json) {
   return json.empty() ? "(absent)" : json;
 }
 
-// What the clone does differently; `a` and `b` are the two specs.
+// What differs in the clone; `a` and `b` are the two specs.
 void PrintChanges(const Console& console, const std::string& id,
                   const std::string& a, const std::string& b) {
   if (console.json) return;
@@ -185,7 +185,7 @@ void PrintChanges(const Console& console, const std::string& id,
               console.terminal.is_tty ? console.terminal.columns() : 0);
 }
 
-// Changes `request`, that of a job, to that of the clone.
+// Changes `request`, which is a job's, to the clone's.
 absl::Status Change(const CloneOptions& options, v1::SubmitRequest& request) {
   std::vector<std::string> set = options.set;
   if (!options.name.empty()) {
@@ -198,7 +198,7 @@ absl::Status Change(const CloneOptions& options, v1::SubmitRequest& request) {
   if (!parsed.ok()) return parsed.status();
   request.set_spec_json(*std::move(spec));
   DropUnusedInputs(request);
-  // A label of the command line takes the place of the job's.
+  // A label of the command line replaces the job's.
   google::protobuf::Map<std::string, std::string> job_labels;
   absl::Status added = AddJobLabels(options.job_labels, &job_labels);
   for (const auto& [key, value] : job_labels) {
@@ -207,8 +207,8 @@ absl::Status Change(const CloneOptions& options, v1::SubmitRequest& request) {
   if (options.priority) request.set_priority(*options.priority);
   request.set_anyway(request.anyway() || options.anyway);
   request.set_held(options.hold);
-  // What the job waited for was there when it was submitted; the clone waits
-  // for what the command line says.
+  // The jobs that the original waited for existed when it was submitted; the
+  // clone waits for those of the command line.
   request.clear_after();
   return added;
 }
@@ -239,7 +239,7 @@ ExitCode Clone(const CloneOptions& options, const Console& console) {
     if (console.json) console.PrintJson(request);
     return ExitCode::kOk;
   }
-  // While the job exists, so do its inputs: nothing is sent.
+  // The job's inputs exist as long as the job: nothing is sent.
   const auto no_upload = [] { return grpc::Status::OK; };
   return SendJob(console, std::move(request), no_upload, options.detach);
 }
@@ -255,11 +255,11 @@ void AddClone(Command& app, Action* action) {
       ->type_name("");
   verb->add_option("--set", options->set,
                    "Change a field: training.learning_rate=1e-4;\n"
-                   "VALUE is JSON, or else a text; repeatable")
+                   "VALUE is JSON or plain text; repeatable")
       ->type_name("FIELD=VALUE")
       ->allow_extra_args(false);
   verb->add_option("--unset", options->unset,
-                   "Leave a field to its default; repeatable")
+                   "Reset a field to its default; repeatable")
       ->type_name("FIELD")
       ->allow_extra_args(false);
   verb->add_option("--name", options->name, "The clone's name")
@@ -272,12 +272,12 @@ void AddClone(Command& app, Action* action) {
                    "Higher runs first; default: the job's")
       ->type_name("N");
   verb->add_option("--label", options->job_labels,
-                   "Beside the job's labels; repeatable")
+                   "In addition to the job's labels; repeatable")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   verb->add_flag("--hold", options->hold, "Queue it held");
   verb->add_flag("--anyway", options->anyway,
-                 "Queue it though it needs more memory than the machine has");
+                 "Queue it even if it needs more memory than the machine has");
   verb->add_flag("--detach", options->detach, "Do not watch: exit once queued");
   verb->add_flag("--dry-run", options->dry_run,
                  "Show what would change; with --json the request");
@@ -293,7 +293,7 @@ using Pair = std::array<std::string, 2>;
 
 constexpr char kSpec[] = "SPEC", kResults[] = "RESULTS";
 
-// What two jobs have under one name, in the order of the first use.
+// What two jobs have under one name, in order of first use.
 struct Part {
   std::string title;
   std::vector<std::pair<std::string, Pair>> rows;
@@ -305,7 +305,7 @@ std::string SpecOf(const v1::GetRecordResponse& side) {
   return WithDefaults(submitted.empty() ? side.job().spec_json() : submitted);
 }
 
-// Of results everything; of all else what differs.
+// All results; of everything else only the differences.
 std::vector<Part> Compare(const Sides& sides, absl::TimeZone zone) {
   std::vector<Part> parts = {{kSpec, {}}};
   for (const FieldChange& change :
@@ -354,7 +354,7 @@ void Print(const Console& console, const Sides& sides,
   }
 }
 
-// As JSON where the text is JSON.
+// As JSON if the text is JSON.
 Json ValueOf(const std::string& text) {
   if (text.empty() || text == "-") return nullptr;
   Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -403,8 +403,8 @@ void AddDiff(Command& app, Action* action) {
   auto ids = std::make_shared<std::vector<std::string>>();
   Command* verb = app.add_subcommand(
       "diff",
-      "Compare two jobs, also deleted ones: what differs in their specs,\n"
-      "environments, data and conditions, and their results");
+      "Compare two jobs, including deleted ones: their specs,\n"
+      "environments, data, conditions and results");
   verb->add_option(kJobIdName, *ids, "The two jobs")
       ->required()
       ->expected(2)

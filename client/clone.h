@@ -11,19 +11,19 @@
 
 namespace mpsd::client {
 
-// `spec_json` with each "FIELD=VALUE" of `set` put in and each FIELD of `unset`
-// taken out. FIELD is a path, "training.learning_rate"; VALUE is JSON, or else
-// a text as it stands. InvalidArgument names what cannot be done; whether
-// job.json has such a field is not looked at here.
+// `spec_json` with each "FIELD=VALUE" of `set` added and each FIELD of `unset`
+// removed. FIELD is a path, "training.learning_rate"; VALUE is JSON or else
+// plain text. InvalidArgument names what cannot be done; whether job.json has
+// such a field is not checked.
 absl::StatusOr<std::string> EditSpec(const std::string& spec_json,
                                      const std::vector<std::string>& set,
                                      const std::vector<std::string>& unset);
 
-// The spec as mpsd reads it: with every default, and paths as written. Where it
-// is no spec, as one of another release, the text as it is.
+// The spec as mpsd reads it: with every default, and paths as written. Text
+// that is not a valid spec, as of another release, is returned unchanged.
 std::string WithDefaults(const std::string& spec_json);
 
-// A field of two specs, as JSON; "" where a spec does not have it.
+// A field of two specs, as JSON; "" if a spec does not have it.
 struct FieldChange {
   std::string field;  // "training.learning_rate"
   std::string a, b;
@@ -35,9 +35,9 @@ struct FieldChange {
 std::vector<FieldChange> CompareSpecs(const std::string& a,
                                       const std::string& b);
 
-// Takes out of request.inputs what the spec names no longer: mpsd refuses an
-// input that nobody uses. Of a job of images every input stays, because only
-// its rows name them.
+// Removes from request.inputs what the spec no longer names: mpsd refuses
+// unused inputs. An image job keeps every input, because only its rows name
+// them.
 void DropUnusedInputs(v1::SubmitRequest& request);
 
 }  // namespace mpsd::client

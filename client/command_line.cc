@@ -271,7 +271,7 @@ std::vector<Command*> Command::verbs() const {
 
 namespace {
 
-// CLI11's complaint, in our words where CLI11's would not help.
+// CLI11's error, reworded where it would not help.
 std::string Complaint(const CLI::App& app, const CLI::ParseError& error,
                       const std::vector<std::string>& args) {
   if (!app.get_subcommands().empty()) return error.what();

@@ -17,7 +17,7 @@ class Validator;
 
 namespace mpsd::client {
 
-// What a value must be; an error names it.
+// The condition for a value; an error names it.
 class ValueCheck {
  public:
   explicit ValueCheck(CLI::Validator validator);
@@ -50,7 +50,7 @@ class Option {
   Option* excludes(Option* other);
   Option* needs(Option* other);
   Option* expected(int count);
-  // At most INT_MAX values: no limit.
+  // INT_MAX values at most: no limit.
   Option* expected(int least, int most);
   Option* delimiter(char separator);
   Option* allow_extra_args(bool allow);
@@ -60,7 +60,7 @@ class Option {
   std::string get_description() const;
   bool get_positional() const;
   int get_expected_max() const;
-  // Whether the command line has it, empty or not.
+  // Whether the command line contains it, even empty.
   bool given() const;
   // "-f" and "--follow"; nothing for a positional argument.
   std::vector<std::string> spellings() const;
@@ -70,9 +70,9 @@ class Option {
   CLI::Option* option_;
 };
 
-// A program, or a verb of one. The methods named as CLI11's do what CLI11's do.
-// A verb belongs to the command above it. A variable that an option fills must
-// outlive the parse.
+// A program, or one of its verbs. Methods named like CLI11's do what CLI11's
+// do. A verb belongs to the command above it. A variable that an option fills
+// must outlive the parse.
 class Command {
  public:
   Command(const std::string& description, const std::string& name);
@@ -80,9 +80,9 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // T: std::string, bool, int32_t, int64_t, uint32_t, uint64_t, double, a
-  // std::optional or a std::vector of one, as far as command_line.cc
-  // instantiates them.
+  // T: std::string, bool, int32_t, int64_t, uint32_t, uint64_t, double, or a
+  // std::optional or std::vector of one of these, if command_line.cc
+  // instantiates it.
   template <typename T>
   Option* add_option(const std::string& name, T& value,
                      const std::string& help = "");
@@ -116,8 +116,8 @@ class Command {
   // help does not list.
   std::vector<Command*> verbs() const;
 
-  // Parses what follows the program's name and runs the callbacks. Returns
-  // nothing to go on with, else the exit code: help and version are printed to
+  // Parses the words after the program's name and runs the callbacks. Returns
+  // nullopt to continue, else the exit code: help and version are printed to
   // `out`, an error to `err`.
   std::optional<int> Parse(const std::vector<std::string>& args,
                            std::ostream& out, std::ostream& err);

@@ -31,7 +31,7 @@ namespace {
 
 bool TakesValue(const Option& option) { return option.get_expected_max() > 0; }
 
-// The option of this spelling, of the verb or of the program.
+// The verb's or the program's option with this spelling.
 const Option* Find(const Command& program, const Command& verb,
                    const std::string& spelling) {
   for (const Command* app : {&verb, &program}) {
@@ -43,7 +43,7 @@ const Option* Find(const Command& program, const Command& verb,
   return nullptr;
 }
 
-// The positional argument that the word after `count` others belongs to.
+// The positional argument of the word after `count` others.
 const Option* Positional(const Command& verb, size_t count) {
   const Option* last = nullptr;
   for (const Option* option : verb.options()) {
@@ -55,7 +55,7 @@ const Option* Positional(const Command& verb, size_t count) {
   return last != nullptr && last->get_expected_max() > 1 ? last : nullptr;
 }
 
-// Walks along the words before the last one.
+// Walks through the words before the last one.
 class Walk {
  public:
   explicit Walk(const Command& program) : program_(program) {
@@ -140,7 +140,7 @@ constexpr std::chrono::milliseconds kPatience{1000};
 
 using Words = std::vector<CompleteWord>;
 
-// Which jobs a verb takes; every other verb takes any.
+// The jobs that a verb accepts; every other verb accepts any.
 v1::ListJobsRequest JobsOf(const std::string& path) {
   v1::ListJobsRequest request;
   const auto states = [&request](std::initializer_list<v1::JobState> all) {
@@ -165,7 +165,7 @@ v1::ListJobsRequest JobsOf(const std::string& path) {
   return request;
 }
 
-// Calls `ask` with the daemon that the line names, if it can be asked.
+// Calls `ask` with the daemon that the line names, if it is reachable.
 void AskDaemon(
     const CompletePlace& place,
     const std::function<void(Connection&, grpc::ClientContext&)>& ask) {
@@ -203,7 +203,7 @@ bool IsStudy(const v1::Job& job) {
          job.kind() != v1::JOB_KIND_UNSPECIFIED;
 }
 
-// Jobs that have a result of this kind; of any study's without a kind.
+// Jobs with a result of this kind; without a kind, of any study.
 Words Studies(const CompletePlace& place, v1::JobKind kind) {
   v1::ListJobsRequest request;
   request.add_states(v1::JOB_STATE_SUCCEEDED);
@@ -300,9 +300,9 @@ Words Assignments(const std::string& word, bool* parts) {
   return words;
 }
 
-// --- The place's own ---------------------------------------------------------
+// --- By place ----------------------------------------------------------------
 
-// The words for the last of those that commas divide.
+// The words for the last of several comma-separated values.
 Words InList(const std::string& typed, const std::vector<std::string>& texts,
              const char* other_sign) {
   const size_t comma = typed.rfind(',');
@@ -322,7 +322,7 @@ CompleteWords Value(const CompletePlace& place) {
   const std::string name = option.get_name();
   CompleteWords result;
   if (name == "TEXT" || name == "WORD") {
-    // Words of a person's own.
+    // Words that the user chooses freely.
   } else if (name == "--probe-of") {
     result.words = Studies(place, v1::JOB_KIND_PROBE);
   } else if (name == kJobIdName) {
@@ -349,7 +349,7 @@ CompleteWords Value(const CompletePlace& place) {
     result.words = Plain(CompletionShells());
   } else {
     result.files = true;
-    // It takes a job in the place of a job.json.
+    // Accepts a job in place of a job.json.
     if (name == "JOB" && place.path == "profile") {
       result.words = Jobs(place, {});
     }
@@ -371,7 +371,7 @@ Words Options(const Command& program, const CompletePlace& place) {
   return words;
 }
 
-// Whether a shell takes the word as it is.
+// Whether a shell takes the word literally.
 bool IsPlain(std::string_view word) {
   return std::all_of(word.begin(), word.end(), [](char c) {
     return absl::ascii_isalnum(c) || absl::StrContains("._:/@,=+-", c);
@@ -421,9 +421,9 @@ void PrintWords(const Command& program, std::vector<std::string> words,
 
 namespace {
 
-// Bash 3.2, which Macs have, knows neither mapfile nor compopt. Readline breaks
-// words at '=' and ':', too: they are joined for mpsctl, and what stands before
-// the last break is taken off each answer.
+// Bash 3.2, which Macs have, knows neither mapfile nor compopt. Readline also
+// breaks words at '=' and ':': they are joined for mpsctl, and the text before
+// the last break is removed from each answer.
 constexpr char kBash[] = R"sh(# bash completion of mpsctl
 # Load it with: source <(mpsctl completion bash)
 _mpsctl() {

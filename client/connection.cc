@@ -93,7 +93,7 @@ v1::Finding Told(const char* name, v1::Verdict verdict, std::string found,
   return finding;
 }
 
-// WARN where `value` is beyond what is allowed.
+// WARN if `value` is out of bounds.
 v1::Finding Compared(const char* name, std::string found, bool good,
                      double value, double threshold, const char* unit,
                      const char* advice) {
@@ -114,8 +114,8 @@ v1::Finding ReachableGate(const std::string& target, const std::string& why) {
   }
   return Told("daemon.reachable", v1::VERDICT_FAIL,
               absl::StrCat("no answer at ", target, ": ", why),
-              "See that mpsd runs there (launchctl, systemctl), and that this "
-              "is its address: --server, --context or --state-dir.");
+              "Check that mpsd runs there (launchctl, systemctl), and that "
+              "this is its address: --server, --context or --state-dir.");
 }
 
 v1::Finding VersionGate(const std::string& mpsctl,
@@ -124,7 +124,7 @@ v1::Finding VersionGate(const std::string& mpsctl,
       absl::StrCat("mpsctl ", mpsctl, ", mpsd ", info.version());
   return Told("client.version",
               mpsctl == info.version() ? v1::VERDICT_PASS : v1::VERDICT_WARN,
-              found, "Bring both to the same release.");
+              found, "Install the same release of both.");
 }
 
 absl::Duration Median(std::vector<absl::Duration> times) {
@@ -142,8 +142,8 @@ v1::Finding RoundTripGate(std::vector<absl::Duration> times,
       "client.round_trip",
       absl::StrFormat("%.1f ms, the median of %d calls", 1000 * seconds, count),
       seconds <= most, seconds, most, "s",
-      "The way to the daemon is slow: uploads of many files will "
-      "take long; put them in one archive, or use a nearer way.");
+      "The connection to the daemon is slow: uploading many files will take "
+      "long; put them in one archive, or use a faster connection.");
 }
 
 v1::Finding ClockGate(absl::Time daemon, absl::Time arrived,
@@ -158,7 +158,7 @@ v1::Finding ClockGate(absl::Time daemon, absl::Time arrived,
                   : absl::StrFormat("the daemon's clock is %.1f s %s", size,
                                     skew > 0 ? "ahead" : "behind");
   return Compared("client.clock", found, size <= most, size, most, "s",
-                  "Set both clocks by the network: times of logs, tokens and "
+                  "Synchronize both clocks (NTP): times of logs, tokens and "
                   "certificates are compared.");
 }
 
@@ -173,7 +173,7 @@ std::optional<v1::Finding> CertificateGate(
       "On the daemon's machine: `mpsd tls renew`, or put a new certificate in "
       "its place, then SIGHUP.";
   if (days < 0) {
-    v1::Finding ended = Compared("daemon.certificate", "it has ended", false,
+    v1::Finding ended = Compared("daemon.certificate", "it has expired", false,
                                  days, least, "days", renew);
     ended.set_verdict(v1::VERDICT_FAIL);
     return ended;
@@ -194,7 +194,7 @@ absl::StatusOr<std::string> ContextAt(const std::string& server,
   std::vector<std::string> fitting;
   for (const std::string& name : *names) {
     const absl::StatusOr<Context> context = contexts.Find(name);
-    // Another context that is broken is no obstacle.
+    // A broken context does not block the others.
     if (!context.ok() || context->server != server) continue;
     if (current.ok() && *current == name) return name;
     fitting.push_back(name);
@@ -206,7 +206,7 @@ absl::StatusOr<std::string> ContextAt(const std::string& server,
                    absl::StrJoin(fitting, ", "), "; name one with --context"));
 }
 
-// The daemon behind ssh at `url`. A context keeps where its socket is.
+// The daemon at an ssh `url`. A context stores where its socket is.
 absl::StatusOr<Address> BehindSsh(const std::string& url,
                                   const ContextStore& contexts) {
   const absl::StatusOr<std::string> name = ContextAt(url, contexts);
@@ -236,7 +236,7 @@ absl::StatusOr<Address> InContext(const std::string& name,
   return AddressOf(*context);
 }
 
-// An address as --server gives it.
+// An address as --server takes it.
 absl::StatusOr<Address> AtServer(const Address& plain,
                                  const ContextStore& contexts) {
   if (!plain.socket_path.empty()) return plain;
@@ -266,7 +266,7 @@ std::string DaemonChoiceHelp() {
   return R"(Which daemon, the first of these that is given:
   --server, --context, --state-dir, MPSD_SERVER, MPSD_CONTEXT, MPSD_STATE_DIR,
   the current context (`mpsctl context list`), this machine's own daemon.
-  HOST:PORT takes CA and token of the context that was logged in there, else
+  HOST:PORT uses CA and token of the context that is logged in there, else
   the token MPSD_TOKEN.)";
 }
 
@@ -310,7 +310,7 @@ absl::StatusOr<Address> ChooseDaemon(const DaemonChoice& choice,
 namespace {
 
 // Gives the token to every call of a channel: gRPC asks this object for each
-// one, so that no verb can forget the token.
+// call, so that no verb can forget the token.
 class Bearer final : public grpc::MetadataCredentialsPlugin {
  public:
   explicit Bearer(const std::string& token)
@@ -335,15 +335,15 @@ std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(
   }
   const Credentials& own = address.credentials;
   std::shared_ptr<grpc::ChannelCredentials> channel;
-  // The least that a connection must be for gRPC to send a token over it.
+  // The minimum security of a connection for gRPC to send a token over it.
   grpc_security_level level = GRPC_PRIVACY_AND_INTEGRITY;
   if (own.tls) {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = own.roots_pem;
     channel = grpc::SslCredentials(options);
   } else {
-    // Looks at the connection's address, not at the host's name, and sends
-    // nothing to another machine.
+    // Checks the connection's address, not the host's name, and sends nothing
+    // to another machine.
     channel = grpc::experimental::LocalCredentials(LOCAL_TCP);
     level = GRPC_SECURITY_NONE;
   }
@@ -375,7 +375,7 @@ absl::Status Connection::tunnel_status() const {
 }
 
 void Connection::Reset() {
-  // A tunnel that does not open leads nowhere: the next call fails.
+  // A failed tunnel leads nowhere: the next call fails.
   if (address_.tunnel != nullptr) {
     Connect().IgnoreError();
   } else {
@@ -385,8 +385,8 @@ void Connection::Reset() {
 
 void Connection::MakeChannel() {
   grpc::ChannelArguments arguments;
-  // Proxies are for the web. A subchannel that is shared with an earlier
-  // connection would keep that connection's back-off.
+  // Proxies are for the web. A subchannel shared with an earlier connection
+  // would keep that connection's back-off.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(64 << 20);

@@ -89,8 +89,8 @@ void RestoreAndEnd(int signal) {
   raise(signal);
 }
 
-// While it lives the terminal shows nothing of what is typed, and gives each
-// character at once. One at a time.
+// While it exists the terminal does not echo input, and delivers each character
+// at once. One at a time.
 class Hidden {
  public:
   explicit Hidden(int fd) {
@@ -237,7 +237,7 @@ void ProgressLine::Clear() {
 
 std::string ExitCodeHelp() {
   return R"(Exit codes:
-  0    done; a watched job, all that were waited for, SUCCEEDED
+  0    success; the watched job, or all that were waited for, SUCCEEDED
   1    the watched job, or one that was waited for, FAILED
   2    bad usage or bad input: command line, job.json, data, output folder
   3    the daemon cannot be reached
@@ -245,13 +245,13 @@ std::string ExitCodeHelp() {
   5    the watched job, or one that was waited for, was CANCELLED
   6    any other error
   7    the daemon is there, but did not answer in time or cannot do it now;
-       what was asked for may have happened; or the time of `wait` is up
-  8    not let in: the daemon does not know you, your role may not do this, or
-       the daemon's certificate is not one to trust
-  10   a study, or a plan, says no: its verdict is FAIL
-  11   a study says: only after a change; its verdict is WARN
-       (`doctor` has codes of its own: 0 well, 1 warnings, 2 something wrong)
-  130  interrupted by Ctrl-C; a watched job goes on)";
+       the request may have been carried out; or `wait` timed out
+  8    access denied: the daemon does not know you, your role may not do this,
+       or the daemon's certificate is not trusted
+  10   the verdict of a study or a plan is FAIL
+  11   the verdict of a study is WARN: change something first
+       (`doctor` has its own codes: 0 ok, 1 warnings, 2 something is wrong)
+  130  interrupted by Ctrl-C; a watched job keeps running)";
 }
 
 ExitCode ForStatus(const grpc::Status& status) {
@@ -278,7 +278,7 @@ ExitCode ForStatus(const grpc::Status& status) {
 }
 
 ExitCode ForTunnel(const absl::Status& status) {
-  // The numbers of both are the same.
+  // Both have the same numbers.
   return ForStatus(
       grpc::Status(static_cast<grpc::StatusCode>(status.code()), ""));
 }
@@ -341,22 +341,23 @@ Refusal OtherAuthority(const HostPort& place, const CertificateFacts& authority,
                        const std::string& context) {
   const std::string at = place.Text();
   if (context.empty()) {
-    return {ExitCode::kNotLetIn,
-            absl::StrCat("the certificate of mpsd at ", at,
-                         " leads to no authority that this machine trusts"),
-            absl::StrCat("`mpsctl login ", at,
-                         "` shows its fingerprint and asks whether to trust "
-                         "it.")};
+    return {
+        ExitCode::kNotLetIn,
+        absl::StrCat("the certificate of mpsd at ", at,
+                     " is not signed by an authority that this machine trusts"),
+        absl::StrCat("`mpsctl login ", at,
+                     "` shows its fingerprint and asks whether to trust "
+                     "it.")};
   }
   return {
       ExitCode::kNotLetIn,
       absl::StrCat("the certificate of mpsd at ", at,
-                   " is not of the authority that the context ", context,
+                   " is not signed by the authority that the context ", context,
                    " trusts: its fingerprint is ", authority.fingerprint,
                    ", expected ", FingerprintOf(roots_pem)),
-      absl::StrCat("Either somebody is between you and mpsd, or mpsd has a new "
-                   "authority: ask its admin for the fingerprint (`mpsd tls "
-                   "show`). If it is the new one: `mpsctl login ",
+      absl::StrCat("Either someone intercepts the connection, or mpsd has a "
+                   "new authority: ask its admin for the fingerprint (`mpsd "
+                   "tls show`). If it is the new one: `mpsctl login ",
                    at, " --name ", context, "`.")};
 }
 
@@ -368,24 +369,24 @@ std::optional<Refusal> WhyNoTls(const HostPort& place, const Probe& probe) {
   switch (probe.found) {
     case Found::kUnknownHost:
       return Refusal{ExitCode::kUnreachable,
-                     absl::StrCat(cannot, "no host has the name '", place.host,
-                                  "' (", probe.why, ")"),
+                     absl::StrCat(cannot, "there is no host named '",
+                                  place.host, "' (", probe.why, ")"),
                      "Check the name and this machine's network."};
     case Found::kUnreachable:
       return Refusal{ExitCode::kUnreachable, absl::StrCat(cannot, probe.why),
                      "Check that mpsd runs there with --listen on this port, "
-                     "and that no firewall is between."};
+                     "and that no firewall blocks it."};
     case Found::kSilent:
-      return Refusal{ExitCode::kUnreachable, absl::StrCat(cannot, probe.why),
-                     "Something accepts connections there and says nothing: "
-                     "is it mpsd, and does it hang? log/mpsd.log in its state "
-                     "folder tells more."};
+      return Refusal{
+          ExitCode::kUnreachable, absl::StrCat(cannot, probe.why),
+          "Something accepts connections there but does not answer: is it "
+          "mpsd, and is it hung? See log/mpsd.log in its state folder."};
     case Found::kNoTls:
       return Refusal{
           ExitCode::kUnreachable,
-          absl::StrCat(cannot, "what answers there does not speak TLS 1.3 (",
+          absl::StrCat(cannot, "the server there does not speak TLS 1.3 (",
                        probe.why, ")"),
-          "mpsctl speaks to other machines by TLS alone. Check that this is "
+          "mpsctl connects to other machines over TLS only. Check that this is "
           "the port of mpsd's --listen and that mpsd has certificates (`mpsd "
           "tls init`)."};
     case Found::kTls:
@@ -403,7 +404,7 @@ std::optional<Refusal> WhyNoTrust(const HostPort& place, const Chain& chain,
       absl::StrCat("the certificate of mpsd at ", place.Text(), " ");
   Refusal broken = {ExitCode::kNotLetIn,
                     absl::StrCat(of, "is not valid: ", verdict.why),
-                    "Its admin can look at it with `mpsd tls show`."};
+                    "Its admin can inspect it with `mpsd tls show`."};
   if (chain.empty()) return broken;
   const auto facts = FactsOf(*chain.front());
   const auto authority = FactsOf(*chain.back());
@@ -445,8 +446,9 @@ std::optional<Refusal> WhyUnreachable(const Address& address, absl::Time now) {
     if (probe.found != Found::kTls) return std::nullopt;
     return Refusal{
         ExitCode::kNotLetIn,
-        absl::StrCat("mpsd at ", place->Text(),
-                     " speaks TLS, and no context says whom to trust there"),
+        absl::StrCat(
+            "mpsd at ", place->Text(),
+            " uses TLS, and no context says which authority to trust there"),
         absl::StrCat("Log in first: `mpsctl login ", place->Text(), "`.")};
   }
   if (auto refusal = WhyNoTls(*place, probe)) return refusal;
@@ -480,14 +482,13 @@ std::string HowToBeLetIn(const Address& address, grpc::StatusCode code) {
 
 namespace {
 
-constexpr char kSeeLog[] =
-    "log/mpsd.log in the daemon's state folder tells more.";
+constexpr char kSeeLog[] = "See log/mpsd.log in the daemon's state folder.";
 constexpr size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 std::string HowToReach(const Address& address) {
   const std::string& path = address.socket_path;
   if (address.tunnel != nullptr) {
-    return "ssh gets through, mpsd does not answer: see whether it runs there.";
+    return "ssh connects, but mpsd does not answer: check that it runs there.";
   }
   if (path.empty()) {
     return absl::StrCat("Check that mpsd runs and listens on ", address.target,
@@ -516,7 +517,7 @@ std::string WhatUnreachable(const Connection& daemon,
                       why);
 }
 
-// Whether a daemon is there now, whatever the failed call ended with.
+// Whether a daemon answers now, however the failed call ended.
 bool Answers(Connection& daemon) {
   daemon.Reset();
   grpc::ClientContext context;
@@ -534,13 +535,13 @@ bool Answers(Connection& daemon) {
   }
 }
 
-// Whether the message was larger than gRPC accepts, here or at the daemon.
+// Whether the message was larger than gRPC accepts, here or in the daemon.
 bool IsTooLarge(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
          absl::StrContains(status.error_message(), "larger than max");
 }
 
-// Whether the daemon ran out of disk, not of descriptors or memory.
+// Whether the daemon ran out of disk space, not of descriptors or memory.
 bool IsOfDisk(const grpc::Status& status) {
   const std::string& text = status.error_message();
   return absl::StrContains(text, "disk") || absl::StrContains(text, "Disk") ||
@@ -550,16 +551,16 @@ bool IsOfDisk(const grpc::Status& status) {
 std::string NextStep(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return "It is busy, or waits for a slow disk. What was asked for may "
-             "have happened: look before you ask again (`mpsctl list`).";
+      return "It is busy, or waits for a slow disk. The request may have been "
+             "carried out: check before you repeat it (`mpsctl list`).";
     case grpc::StatusCode::NOT_FOUND:
-      return "See the jobs there are with `mpsctl list`.";
+      return "List the jobs with `mpsctl list`.";
     case grpc::StatusCode::UNIMPLEMENTED:
       return "mpsctl and mpsd differ in version: compare `mpsctl --version` "
              "with `mpsd --version`.";
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       if (IsTooLarge(status)) {
-        return "Ask for less at a time (`mpsctl list --limit 20`), or name "
+        return "Request less at a time (`mpsctl list --limit 20`), or name "
                "fewer files in the job.";
       }
       // A user's limit: the message says what to do.
@@ -585,7 +586,7 @@ std::string MessageOf(const grpc::Status& status) {
                         status.error_message());
   }
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    return absl::StrCat("this mpsd does not know what was asked for",
+    return absl::StrCat("this mpsd does not support the request",
                         status.error_message().empty() ? "" : ": ",
                         status.error_message());
   }
@@ -603,8 +604,8 @@ void Console::PrintJson(const google::protobuf::Message& message) const {
 void Console::PrintJson(const nlohmann::ordered_json& json) const {
   const std::string line =
       json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  // In a JSON text Printable escapes nothing but U+007F, because JSON has
-  // escaped the other control characters.
+  // In JSON text Printable escapes only U+007F, because JSON has escaped the
+  // other control characters.
   out << (terminal.is_tty ? base::Printable(line) : line) << '\n' << std::flush;
 }
 

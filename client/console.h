@@ -26,12 +26,12 @@
 
 namespace mpsd::client {
 
-// Ctrl-C, for verbs that can end well when it comes. Thread-safe.
+// Ctrl-C, for verbs that can end cleanly on it. Thread-safe.
 class Interrupt {
  public:
-  // While a listener lives, an interrupt calls `wake` (on the raising thread)
-  // instead of ending the process. Of several, the last one that was made is
-  // woken; they go in the reverse order of their coming.
+  // While a listener exists, an interrupt calls `wake` (on the raising thread)
+  // instead of ending the process. Of several, the newest is woken; they are
+  // destroyed in the reverse order of their creation.
   class Listener {
    public:
     // A null `interrupt` never raises.
@@ -46,8 +46,8 @@ class Interrupt {
     std::function<void()> outer_;  // the place that this listener took
   };
 
-  // Wakes the listener. False when there is no listener, or when it was woken
-  // before; the caller then ends the process as the signal would have.
+  // Wakes the listener. False if there is no listener or it was woken before;
+  // the caller then ends the process as the signal would have.
   bool Raise();
   bool raised() const;
 
@@ -59,18 +59,18 @@ class Interrupt {
 
 enum class Echo {
   kOn,
-  kOff,  // for secrets: what is typed is not shown
+  kOff,  // for secrets: input is not shown
 };
 
-// Asks a person for one line on the terminal `device`, as standard input and
-// output may be files. The line lacks its end. Without echo the terminal is as
-// it was before on every way out: Ctrl-C, SIGTERM and SIGHUP too.
-// FailedPrecondition where there is no terminal; Cancelled for Ctrl-C without
-// echo, and where the input ends.
+// Asks the user for one line on the terminal `device`, as standard input and
+// output may be files. The line excludes its end. Without echo the terminal is
+// restored on every way out, including Ctrl-C, SIGTERM and SIGHUP.
+// FailedPrecondition if there is no terminal; Cancelled for Ctrl-C without
+// echo, and at the end of the input.
 absl::StatusOr<std::string> Ask(const std::string& question, Echo echo,
                                 const char* device = "/dev/tty");
 
-// The surroundings of a run of mpsctl, which tests replace.
+// The environment of a run of mpsctl, which tests replace.
 struct Terminal {
   // Output goes to a screen whose last line can be redrawn
   bool is_tty = false;
@@ -89,14 +89,14 @@ struct Terminal {
 };
 
 // Whether a locale's characters are UTF-8, by the values of LC_ALL, LC_CTYPE
-// and LANG (null: not set): the first that is not empty decides, and without
-// any they are ASCII.
+// and LANG (null: not set): the first non-empty one decides; without one they
+// are ASCII.
 bool IsUtf8Locale(const char* lc_all, const char* lc_ctype, const char* lang);
 
 // "step 12/100  loss 1.2345  812 tok/s  ETA 1m20s".
 std::string StepText(const v1::Progress& progress);
-// The same with a sparkline of `losses` behind the loss, where `terminal` has
-// the columns for at least four of them beside a short bar.
+// The same with a sparkline of `losses` after the loss, if `terminal` has the
+// columns for at least four of them next to a short bar.
 std::string StepText(const v1::Progress& progress,
                      const std::vector<double>& losses,
                      const Terminal& terminal);
@@ -105,22 +105,22 @@ std::string StepText(const v1::Progress& progress,
 // meaning.
 enum class ExitCode {
   kOk = 0,
-  kJobFailed = 1,     // the job that was watched FAILED
+  kJobFailed = 1,     // the watched job FAILED
   kBadInput = 2,      // command line, job.json, data files, output
   kUnreachable = 3,   // no daemon is there, or it was away for too long
   kNotFound = 4,      // no such job, checkpoint, output or predictions
-  kJobCancelled = 5,  // the job that was watched was CANCELLED
-  kOther = 6,         // any other fault, the daemon's or this machine's
-  // A daemon is there, but it did not answer in time or could not do the
-  // request now; the request may have taken effect all the same.
+  kJobCancelled = 5,  // the watched job was CANCELLED
+  kOther = 6,         // any other error, of the daemon or this machine
+  // A daemon is there, but it did not answer in time or could not execute the
+  // request now; the request may still have taken effect.
   kTryAgain = 7,
   // The daemon does not know the caller, or the caller may not do this; or the
   // client does not trust the daemon's certificate.
   kNotLetIn = 8,
-  // What a study, or a plan, found (v1::Verdict).
+  // The verdict of a study or a plan (v1::Verdict).
   kVerdictFail = 10,
   kVerdictWarn = 11,
-  kDetached = 130,  // Ctrl-C while watching; the job goes on
+  kDetached = 130,  // Ctrl-C while watching; the job keeps running
 };
 
 // The table above, as `mpsctl --help` prints it.
@@ -128,16 +128,15 @@ std::string ExitCodeHelp();
 
 // The code of a failed call: UNAVAILABLE is kUnreachable, DEADLINE_EXCEEDED
 // kTryAgain, NOT_FOUND kNotFound, UNAUTHENTICATED and PERMISSION_DENIED
-// kNotLetIn, and an error that the caller can mend
-// kBadInput.
+// kNotLetIn, and an error that the caller can fix kBadInput.
 ExitCode ForStatus(const grpc::Status& status);
 
 // The code of a tunnel that did not open: InvalidArgument, a wrong URL, is
-// kBadInput, Internal, a fault of this machine, kOther; a refusal has the code
-// of a call that is refused so.
+// kBadInput, Internal, an error of this machine, kOther; a refusal has the code
+// of a call refused with the same status.
 ExitCode ForTunnel(const absl::Status& status);
 
-// The code of what a study found; a study that could not tell anything is kOk.
+// The code of a study's verdict; a verdict that is unknown is kOk.
 ExitCode ForVerdict(v1::Verdict verdict);
 
 // The code for a job that ended in `state`; kOk for a state that is not final.
@@ -149,33 +148,33 @@ struct Refusal {
   std::string next;  // what to do
 };
 
-// Says why no connection to a daemon's port comes about, which gRPC does not.
-// What is in the way of TLS at `place`; nullopt for Found::kTls.
+// Explains why no connection to a daemon's port can be made, which gRPC does
+// not: what prevents TLS at `place`; nullopt for Found::kTls.
 std::optional<Refusal> WhyNoTls(const HostPort& place, const Probe& probe);
 
 // Why the chain of `place` is not trusted; nullopt for Trust::kTrusted.
-// `roots_pem` are those that it was judged by, of the context named `context`
-// unless that is empty.
+// `roots_pem` are those that judged it, of the context named `context` unless
+// that is empty.
 std::optional<Refusal> WhyNoTrust(const HostPort& place, const Chain& chain,
                                   const Verdict& verdict,
                                   const std::string& roots_pem,
                                   const std::string& context);
 
-// Looks at the port again after a call failed with UNAVAILABLE. nullopt where
-// `address` is no port, and where nothing is found to be wrong. Takes at most
-// 5 s and the look-up of the host's name.
+// Probes the port after a call failed with UNAVAILABLE. nullopt if `address` is
+// not a port, or if no fault is found. Takes at most 5 s and the look-up of the
+// host's name.
 std::optional<Refusal> WhyUnreachable(const Address& address, absl::Time now);
 
 // What to do about UNAUTHENTICATED or PERMISSION_DENIED at `address`.
 std::string HowToBeLetIn(const Address& address, grpc::StatusCode code);
 
-// The daemon to ask and the streams to print to; every verb gets them.
+// The daemon to call and the streams to print to; every verb gets them.
 struct Console {
   std::ostream& out;  // for results
   std::ostream& err;  // for errors and hints
   const Terminal& terminal;
   Connection& daemon;
-  bool json = false;  // print results as JSON, one object a line
+  bool json = false;  // print results as JSON, one object per line
 
   // Prints `message` as one line of JSON.
   void PrintJson(const google::protobuf::Message& message) const;
@@ -184,18 +183,18 @@ struct Console {
   // Prints "mpsctl: <what>" and, unless empty, what to do next; returns `code`.
   ExitCode Fail(ExitCode code, const std::string& what,
                 const std::string& next) const;
-  // Reports a failed call: what the daemon said, or that no daemon can be
+  // Reports a failed call: the daemon's message, or that no daemon can be
   // reached and how to start one. The code is ForStatus(status).
   ExitCode Fail(const grpc::Status& status) const;
-  // Reports that no tunnel leads to the daemon (Connection::Connect).
+  // Reports a failed tunnel to the daemon (Connection::Connect).
   ExitCode FailToReach(const absl::Status& tunnel) const;
   // Reports a local failure, of a file or of the input.
   ExitCode Fail(ExitCode code, const absl::Status& status,
                 const std::string& next) const;
 };
 
-// The last line of the screen, redrawn in place. Does nothing where the output
-// is no terminal, or is JSON. The destructor clears the line.
+// The last line of the screen, redrawn in place. Does nothing if the output is
+// not a terminal, or is JSON. The destructor clears the line.
 class ProgressLine {
  public:
   explicit ProgressLine(const Console& console) : console_(console) {}
@@ -204,7 +203,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void Draw(int64_t done, int64_t total, const std::string& text);
-  // Prints a whole line, above the bar where there is one.
+  // Prints a whole line, above the bar if there is one.
   void PrintAbove(const std::string& line);
   void Clear();
 

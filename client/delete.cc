@@ -17,9 +17,9 @@ namespace mpsd::client {
 
 namespace {
 
-// Jobs that one call deletes, so that Ctrl-C ends soon.
+// Jobs deleted per call, so that Ctrl-C takes effect soon.
 constexpr int kJobsOfCall = 100;
-// Ids that a dry run shows people.
+// Ids shown in a dry run.
 constexpr int kShownIds = 20;
 
 struct DeleteOptions {
@@ -35,7 +35,7 @@ struct DeleteOptions {
   }
 };
 
-// --- Jobs that are named -----------------------------------------------------
+// --- Jobs by name ------------------------------------------------------------
 
 ExitCode DeleteOne(const std::string& id, const Console& console) {
   grpc::ClientContext context;
@@ -58,7 +58,7 @@ ExitCode DeleteOne(const std::string& id, const Console& console) {
     console.out << object.dump() << '\n' << std::flush;
   } else {
     console.out << "Job " << id << " is deleted, "
-                << Bytes(response.freed_bytes()) << " given back.\n"
+                << Bytes(response.freed_bytes()) << " freed.\n"
                 << std::flush;
   }
   return ExitCode::kOk;
@@ -75,7 +75,7 @@ ExitCode DeleteNamed(const std::vector<std::string>& ids,
   return code;
 }
 
-// --- Jobs that a filter finds ------------------------------------------------
+// --- Jobs by filter ----------------------------------------------------------
 
 std::string CountOfJobs(int64_t count) {
   return count == 1 ? "1 job" : absl::StrCat(Count(count), " jobs");
@@ -158,11 +158,11 @@ ExitCode PrintDryRun(const v1::DeleteJobsResponse& response,
   }
   PrintKept(response, console);
   console.out << CountOfJobs(response.matched()) << " would be deleted, about "
-              << Bytes(response.freed_bytes()) << " given back.\n";
+              << Bytes(response.freed_bytes()) << " freed.\n";
   return ExitCode::kOk;
 }
 
-// Whether the person wants it.
+// Whether the user confirms.
 ExitCode Ask(const v1::DeleteJobsResponse& would, const Console& console) {
   const absl::StatusOr<std::string> answer = console.terminal.ask(
       absl::StrCat("Delete ", CountOfJobs(would.matched()),
@@ -175,10 +175,10 @@ ExitCode Ask(const v1::DeleteJobsResponse& would, const Console& console) {
         absl::StrCat("there is no terminal to ask on whether to "
                      "delete ",
                      CountOfJobs(would.matched())),
-        "--yes deletes them unasked, --dry-run tells which.");
+        "--yes deletes them without asking, --dry-run lists them.");
   }
   if (*answer == "yes" || *answer == "y") return ExitCode::kOk;
-  console.out << "Nothing is deleted.\n";
+  console.out << "Nothing was deleted.\n";
   return ExitCode::kDetached;
 }
 
@@ -206,7 +206,7 @@ ExitCode DeleteAll(v1::DeleteJobsRequest request, const Console& console) {
     PrintKept(all, console);
     console.out << CountOfJobs(all.matched())
                 << (all.matched() == 1 ? " is" : " are") << " deleted, "
-                << Bytes(all.freed_bytes()) << " given back.\n";
+                << Bytes(all.freed_bytes()) << " freed.\n";
   }
   if (!interrupted) return ExitCode::kOk;
   return console.Fail(ExitCode::kDetached,
@@ -220,7 +220,7 @@ ExitCode DeleteFound(const DeleteOptions& options, const Console& console) {
     return console.Fail(ExitCode::kBadInput, request.status(), "");
   }
   v1::ListJobsRequest& filter = *request->mutable_filter();
-  // What ends after the question was not asked for.
+  // The question did not cover jobs that ended after it.
   if (!filter.has_end_time_to()) {
     filter.mutable_end_time_to()->set_seconds(
         absl::ToUnixSeconds(console.terminal.clock->Now()) + 1);
@@ -281,15 +281,15 @@ void AddDelete(Command& app, Action* action) {
   verb->add_option(kJobIdName, options->texts, "The jobs")->type_name("");
   AddJobFilter(verb, &options->filter);
   verb->add_option("--older-than", options->older_than,
-                   "Only those that ended so long ago: 30d, 2w, 12h")
+                   "Only those that ended this long ago: 30d, 2w, 12h")
       ->type_name("TIME")
       ->excludes(verb->get_option("--ended-until"));
   verb->add_flag("--all", options->all,
-                 "All of yours that have ended; an admin's: of everybody");
+                 "All of yours that have ended; for admins: everyone's");
   verb->add_flag("-y,--yes", options->yes,
-                 "Delete what a filter finds unasked");
+                 "Delete what a filter finds without asking");
   verb->add_flag("--dry-run", options->dry_run,
-                 "Tell what would be deleted, and delete nothing");
+                 "Show what would be deleted, and delete nothing");
   verb->callback([=] {
     *action = [=](const Console& console) { return Delete(*options, console); };
   });
@@ -314,7 +314,7 @@ std::string KindName(v1::CollectionItem::Kind kind) {
   }
 }
 
-// A SHA-256 is cut: nobody types it.
+// A SHA-256 is cut: no one types it.
 std::string ShortId(const v1::CollectionItem& item) {
   constexpr size_t kShown = 26;
   if (item.id().empty()) return "-";
@@ -332,13 +332,13 @@ void PrintUse(const v1::PlanCollectionResponse& plan, const Console& console) {
                 << " of a budget of " << Bytes(plan.budget_bytes()) << ".\n";
   }
   if (!plan.short_of().empty()) {
-    console.out << "Short of room: " << Printable(plan.short_of()) << ".\n";
+    console.out << "Short of space: " << Printable(plan.short_of()) << ".\n";
   }
 }
 
 void PrintPlan(const v1::PlanCollectionResponse& plan, const Console& console) {
   if (plan.items().empty()) {
-    console.out << "Nothing would go.\n";
+    console.out << "Nothing would be removed.\n";
     return PrintUse(plan, console);
   }
   Table table({"WHAT", "ID", "SIZE", "OWNER", "NAME", "WHY"});
@@ -351,8 +351,9 @@ void PrintPlan(const v1::PlanCollectionResponse& plan, const Console& console) {
   if (plan.more() > 0) {
     console.out << "… and " << Count(plan.more()) << " more\n";
   }
-  console.out << Count(plan.items_size() + plan.more()) << " would go, about "
-              << Bytes(plan.freed_bytes()) << " given back.\n";
+  console.out << Count(plan.items_size() + plan.more())
+              << " would be removed, about " << Bytes(plan.freed_bytes())
+              << " freed.\n";
   PrintUse(plan, console);
 }
 
@@ -381,7 +382,7 @@ ExitCode Collect(const Console& console) {
       console.daemon.daemon().Collect(&context, {}, &collected);
   if (listener.raised()) {
     return console.Fail(ExitCode::kDetached,
-                        "interrupted; a part of it may have gone", "");
+                        "interrupted; some of it may have been removed", "");
   }
   if (!status.ok()) return console.Fail(status);
   if (console.json) {
@@ -391,7 +392,7 @@ ExitCode Collect(const Console& console) {
       console.out << "Stays: " << Printable(failed) << '\n';
     }
     console.out << Count(collected.removed()) << " removed, "
-                << Bytes(collected.freed_bytes()) << " given back.\n";
+                << Bytes(collected.freed_bytes()) << " freed.\n";
   }
   return ExitCode::kOk;
 }
@@ -401,9 +402,9 @@ ExitCode Collect(const Console& console) {
 void AddGc(Command& app, Action* action) {
   auto dry_run = std::make_shared<bool>(false);
   Command* verb = app.add_subcommand(
-      "gc", "Remove now what mpsd's --keep-… and budget let go");
+      "gc", "Remove now what mpsd's --keep-… and budget release");
   verb->add_flag("--dry-run", *dry_run,
-                 "Tell what would go, and why; remove nothing");
+                 "Show what would be removed, and why; remove nothing");
   verb->callback([=] {
     *action = [=](const Console& console) {
       return *dry_run ? Plan(console) : Collect(console);

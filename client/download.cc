@@ -34,7 +34,7 @@ namespace {
 
 using File = v1::DownloadResponse::File;
 
-// Takes one file out of a Download stream.
+// Extracts one file of a Download stream.
 class Picker {
  public:
   Picker(const Console& console, std::string name,
@@ -61,7 +61,7 @@ class Picker {
     if (received_ != file_->size_bytes() ||
         hash_.FinishHex() != file_->sha256()) {
       return absl::DataLossError(absl::StrCat(
-          name_, " arrived with another hash or size than announced"));
+          name_, " arrived with a different hash or size than announced"));
     }
     return to_->Commit();
   }
@@ -83,7 +83,7 @@ absl::Status CheckFolder(const std::string& option,
   const bool is_folder = std::filesystem::is_directory(folder, error);
   if (error) return base::ErrnoStatus(error.value(), what);
   if (!is_folder) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " is no folder"));
+    return absl::InvalidArgumentError(absl::StrCat(what, " is not a folder"));
   }
   if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
   return base::ErrnoStatus(errno, what);
@@ -98,7 +98,7 @@ absl::Status CheckOutputFile(const std::string& option,
   if (std::filesystem::exists(path, ignored) &&
       !std::filesystem::is_regular_file(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        option, ": ", path.string(), " is there and no regular file"));
+        option, ": ", path.string(), " exists and is not a regular file"));
   }
   const std::filesystem::path folder = path.parent_path();
   return CheckFolder(option, folder.empty() ? "." : folder);
@@ -290,7 +290,7 @@ class Receiver {
     const fs::path relative = fs::path(file.path()).lexically_normal();
     if (relative.empty() || relative.is_absolute() ||
         *relative.begin() == ".." || relative == ".") {
-      return Broken(absl::StrCat("'", file.path(), "' is no relative path"));
+      return Broken(absl::StrCat("'", file.path(), "' is not a relative path"));
     }
     const fs::path path = folder_ / relative;
     std::error_code error;
@@ -314,9 +314,9 @@ class Receiver {
           absl::StrCat("cannot write all of ", file.path(), ": disk full?"));
     }
     if (received_ != file.size_bytes() || hash_->FinishHex() != file.sha256()) {
-      return Broken(absl::StrCat(file.path(),
-                                 " arrived with another hash or size than "
-                                 "announced"));
+      return Broken(absl::StrCat(
+          file.path(),
+          " arrived with a different hash or size than announced"));
     }
     return absl::OkStatus();
   }
@@ -329,13 +329,13 @@ class Receiver {
   std::vector<File> files_;
 };
 
-// The place for the received files: a folder for all of them, or one file.
+// The destination of the received files: a folder for all, or one file.
 struct Destination {
   fs::path path;
   std::string only;  // "predictions.tsv"; "": `path` is a folder for all
 };
 
-// The received files, under a temporary name beside their destination.
+// The received files, under a temporary name next to their destination.
 struct Staged {
   fs::path path;
   base::StagedFolder folder;  // will be renamed to `path`
@@ -379,7 +379,7 @@ void PrintReceived(const Console& console, const std::string& id,
               << Bytes(bytes) << " in " << to.path.string() << '\n';
 }
 
-// AlreadyExists unless nothing is there, or an empty folder for all files.
+// AlreadyExists unless nothing exists there, or an empty folder for all files.
 absl::Status CheckDestination(const Destination& to) {
   std::error_code error;
   const fs::file_status there = fs::symlink_status(to.path, error);
@@ -405,9 +405,9 @@ absl::Status PlaceFile(const base::StagedFolder& folder, const Destination& to,
                : absl::OkStatus();
 }
 
-// Renames the folder to its final name, so that it appears there whole.
+// Renames the folder to its final name, so that it appears complete.
 absl::Status PlaceFolder(const fs::path& fresh, const fs::path& output) {
-  // rename succeeds only where nothing is, or an empty folder.
+  // rename succeeds only if nothing, or an empty folder, exists there.
   if (rename(fresh.c_str(), output.c_str()) == 0) {
     return base::SyncPath(output.parent_path(), O_RDONLY | O_DIRECTORY);
   }
@@ -473,7 +473,7 @@ ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
   return ExitCode::kOk;
 }
 
-// --predictions with a .jsonl or .tsv as the output downloads that file alone.
+// --predictions with a .jsonl or .tsv as the output downloads only that file.
 std::string WantedFile(const DownloadOptions& options, const fs::path& output) {
   const std::string extension = output.extension().string();
   if (!options.predictions || (extension != ".jsonl" && extension != ".tsv")) {
@@ -521,19 +521,18 @@ void AddDownload(Command& app, Action* action) {
                        "A checkpoint instead of the final output")
           ->type_name("STEP");
   Option* predictions =
-      verb->add_flag(
-              "--predictions", options->predictions,
-              "What was predicted of dataset.predict, and the confusion\n"
-              "matrix; to a .jsonl or .tsv, that file alone")
+      verb->add_flag("--predictions", options->predictions,
+                     "The predictions for dataset.predict and the confusion\n"
+                     "matrix; to a .jsonl or .tsv, only the predictions")
           ->excludes(checkpoint);
   verb->add_flag(
           "--curves", options->curves,
           "metrics.jsonl, eval.jsonl, run.json and TensorBoard's runs/;\n"
-          "while the job runs, too")
+          "also while the job runs")
       ->excludes(checkpoint)
       ->excludes(predictions);
   verb->add_option("-o,--output", options->output,
-                   "The folder to make, or an empty one")
+                   "The folder to create, or an empty one")
       ->type_name("DIR")
       ->required();
   verb->callback([=] {

@@ -129,7 +129,7 @@ void PrintOutcome(const Console& console, const v1::Job& job) {
 
 namespace {
 
-// How long the stored events of a job without progress may take to come.
+// How long the stored events of a job without progress may take to arrive.
 constexpr std::chrono::milliseconds kStoredEvents{1000};
 
 bool SameProgress(const v1::Progress& a, const v1::Progress& b) {
@@ -165,11 +165,11 @@ grpc::Status ReadEvents(const Console& console, const v1::Job& job,
   grpc::ClientContext context;
   const bool waits = !reached.Add({});
   if (goes_on && !waits) {
-    // The row has nothing to wait for, and the stream does not tell where the
+    // The row gives nothing to wait for, and the stream does not mark where the
     // stored events end.
     context.set_deadline(std::chrono::system_clock::now() + kStoredEvents);
   } else if (goes_on) {
-    // In case that the row's progress never comes: another event took its place
+    // The row's progress may never arrive: another event may have replaced it
     // in the daemon's store.
     SetDeadline(context);
   }
@@ -201,9 +201,9 @@ absl::Duration RetryPause::Wait() {
 
 namespace {
 
-// Whether a stream may end so when its daemon stops or the connection breaks;
-// OK comes from a daemon that closed the stream in good order before the job
-// had ended.
+// Whether a stream may end with this status when its daemon stops or the
+// connection breaks; OK comes from a daemon that closed the stream in an
+// orderly way before the job had ended.
 bool MayPass(grpc::StatusCode code) {
   return code == grpc::StatusCode::UNAVAILABLE ||
          code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::OK;
@@ -220,8 +220,8 @@ void Reconnect::Received() {
 bool Reconnect::ShouldRetry(const grpc::Status& status) {
   if (!received_ || !MayPass(status.error_code())) return false;
   if (waited_ >= limit_) return false;
-  // A host that refuses this account's key would refuse it again, and may
-  // count.
+  // A host that refuses this account's key would refuse it again, and may count
+  // the attempts.
   const absl::Status tunnel = console_.daemon.tunnel_status();
   if (!tunnel.ok() && !absl::IsUnavailable(tunnel)) return false;
   if (waited_ == absl::ZeroDuration()) {

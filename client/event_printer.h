@@ -14,10 +14,10 @@
 
 namespace mpsd::client {
 
-// Prints a job's events as they come: on a terminal as lines above a progress
-// bar with a sparkline of the last losses; in a pipe as lines (progress once a
-// percent, or every step of a run of at most 100 steps); with --json each event
-// as an object.
+// Prints a job's events as they arrive: on a terminal as lines above a progress
+// bar with a sparkline of the last losses; in a pipe as lines (progress once
+// per percent, or every step of a run of at most 100 steps); with --json each
+// event as an object.
 class EventPrinter {
  public:
   explicit EventPrinter(const Console& console)
@@ -41,15 +41,14 @@ class EventPrinter {
 // metrics, the output or the reason, and what to do next.
 void PrintOutcome(const Console& console, const v1::Job& job);
 
-// Finds out when a stream of stored and new events has come as far as a job's
-// row, which was read before: the stream of a job that has not ended stays
-// open.
+// Detects when a stream of stored and new events has reached the state of a
+// job's row that was read before: the stream of an unfinished job stays open.
 class RowReached {
  public:
   explicit RowReached(const v1::Job& job) : job_(job) {}
 
   // Takes the next event; returns whether the row's progress and its latest
-  // evaluation were among the events.
+  // evaluation were among the events so far.
   bool Add(const v1::JobEvent& event);
 
  private:
@@ -58,10 +57,10 @@ class RowReached {
   bool evaluated_ = false;
 };
 
-// Reads the events that a job has up to now, oldest first: as far as `job`,
-// which was read before, has come; of a job that goes on and has neither
-// progress nor an evaluation, what comes within a second. `take` may change the
-// event that it is given. Sets *interrupted after Ctrl-C.
+// Reads the events of a job so far, oldest first: up to the state of `job`,
+// which was read before; of an unfinished job that has neither progress nor an
+// evaluation, what arrives within a second. `take` may change the event. Sets
+// *interrupted after Ctrl-C.
 grpc::Status ReadEvents(const Console& console, const v1::Job& job,
                         const std::function<void(v1::JobEvent&)>& take,
                         bool* interrupted);
@@ -75,7 +74,7 @@ class RetryPause {
   // Waits and drops the connection, so that the next attempt makes a new one.
   // Returns the time waited.
   absl::Duration Wait();
-  // An attempt got through: the next pause is the shortest.
+  // An attempt succeeded: the next pause is the shortest.
   void Restart() { pause_ = absl::ZeroDuration(); }
 
  private:
@@ -90,13 +89,13 @@ class Reconnect {
   Reconnect(const Console& console, absl::Duration limit)
       : console_(console), limit_(limit), pause_(console) {}
 
-  // The stream received something: the limit starts anew.
+  // The stream received something: the limit starts again.
   void Received();
 
   // Whether to try again after an attempt that ended with `status`; if so,
-  // first waits and resets the connection. False for errors that a new attempt
-  // would meet again, and for the first attempt of all unless Received was
-  // called. Says on stderr, once an outage, that it waits.
+  // first waits and resets the connection. False for errors that would occur
+  // again, and for the very first attempt unless Received was called. Says on
+  // stderr, once per outage, that it waits.
   bool ShouldRetry(const grpc::Status& status);
 
  private:

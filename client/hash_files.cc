@@ -40,7 +40,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFirstLine = "mpsctl hashes 1\n";
 constexpr std::string_view kLastLine = "all ";  // and the hash of what is above
 constexpr absl::Duration kStep = absl::Seconds(2);
-// How much later a use is worth writing the file again.
+// How much later a use must be to write the file again.
 constexpr int64_t kUseStep = int64_t{24} * 3600;  // seconds
 
 int64_t Nanoseconds(const timespec& time) {
@@ -60,7 +60,7 @@ std::string All(const std::string& lines) {
   return text + base::Sha256Hex(lines) + "\n";
 }
 
-// Takes the text up to the next space off `line`.
+// Removes the text up to the next space from `line`.
 std::string_view NextWord(std::string_view& line) {
   const size_t end = line.find(' ');
   const std::string_view word = line.substr(0, end);
@@ -111,7 +111,7 @@ bool HashCache::Read(std::string_view text) {
   if (last == std::string_view::npos) return false;
   const std::string_view sum = text.substr(last + kLastLine.size());
   text = text.substr(0, last);
-  // A file whose end is right is whole: nobody else writes it, but a disk may
+  // A file with a valid end is complete: only mpsctl writes it, but a disk may
   // lose bytes of it.
   if (sum != base::Sha256Hex(text) + "\n") return false;
   while (!text.empty()) {
@@ -189,7 +189,7 @@ absl::Status HashCache::Save() {
   const auto folder = PrivateFolder::Make(file_.parent_path());
   if (!folder.ok()) return folder.status();
   const std::string name = file_.filename().string();
-  // Takes away what killed processes left, too, which may be as long as the
+  // Also removes what killed processes left, which may be as large as the
   // cache.
   absl::Status status = (*folder)->Remove(name);
   if (status.ok()) {
@@ -220,11 +220,10 @@ struct Hashed {
   std::string sha256;
   int64_t size_bytes = 0;
   FileMark mark;
-  bool settled = false;  // the hash is that of every later file of this mark
+  bool settled = false;  // the hash is that of every later file with this mark
 };
 
-// Reads by read(), not by a mapping: a file that is cut short meanwhile would
-// end the process.
+// Uses read(), not a mapping: a file truncated meanwhile would end the process.
 class HashedFile {
  public:
   explicit HashedFile(const fs::path& path)
@@ -268,7 +267,7 @@ class HashedFile {
   const int fd_;
 };
 
-// The files whose hash the cache does not have, read on several threads.
+// The files whose hash is not in the cache, read by several threads.
 class Reader {
  public:
   Reader(const std::vector<const LocalFile*>& files, int64_t total,
@@ -306,7 +305,7 @@ class Reader {
                   [this](int64_t n) { Count(n); }, hashed_[i]);
       if (status.ok()) continue;
       absl::MutexLock lock(&mutex_);
-      // Where several cannot be read, the first of them is named.
+      // If several cannot be read, the first of them is named.
       if (i < first_failed_) {
         first_failed_ = i;
         failed_ = std::move(status);

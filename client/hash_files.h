@@ -30,9 +30,8 @@ struct LocalFile {
   int64_t size_bytes = 0;
 };
 
-// What tells a file from another one, and from the same one before a change.
-// The change time (ctime) cannot be set back by programs that set the time of
-// modification.
+// Identifies a file and its version. Programs that set the time of modification
+// cannot set back the change time (ctime).
 struct FileMark {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -46,13 +45,13 @@ struct FileMark {
 FileMark MarkOf(const struct stat& info);
 
 // Whether a change from `now` on gives the file another mark. A file system may
-// count time in steps of up to two seconds, and a mark that is younger than a
-// step, or of the future, may be the same after the change.
+// count time in steps of up to two seconds, and a mark younger than a step, or
+// in the future, may be the same after the change.
 bool IsSettled(const FileMark& mark, absl::Time now);
 
-// The SHA-256 of files as they were when mpsctl read them last, in a private
-// folder (contexts/private_folder.h) of its own. A cache that is not whole or
-// not private counts as empty. One thread at a time.
+// The SHA-256 of files when mpsctl last read them, in a private folder
+// (contexts/private_folder.h) of its own. A cache that is damaged or not
+// private counts as empty. Used by one thread at a time.
 class HashCache {
  public:
   struct Bounds {
@@ -66,14 +65,14 @@ class HashCache {
   }
   static HashCache Load(const std::filesystem::path& file, Bounds bounds);
 
-  // The hash of the file that had this path and this mark; nothing where no
-  // such file was read. `path` is absolute.
+  // The hash of the file that had this path and this mark; nullopt if no such
+  // file was read. `path` is absolute.
   std::optional<std::string> Find(const std::string& path, const FileMark& mark,
                                   absl::Time now);
   void Keep(const std::string& path, const FileMark& mark,
             std::string_view sha256, absl::Time now);
-  // Replaces the file, where something is new. Leaves out what was not asked
-  // for the longest where it would be beyond the bounds.
+  // Replaces the file if anything changed. Drops the least recently used
+  // entries beyond the bounds.
   absl::Status Save();
 
  private:
@@ -94,7 +93,7 @@ class HashCache {
   bool changed_ = false;
 };
 
-// Where mpsctl keeps it: $XDG_CACHE_HOME/mpsctl/hashes, else
+// The cache's file: $XDG_CACHE_HOME/mpsctl/hashes, else
 // $HOME/.cache/mpsctl/hashes; empty without either.
 std::filesystem::path HashCachePath();
 
@@ -102,21 +101,21 @@ struct HashOptions {
   // Holds the hashes that were computed before (HashCachePath()); empty: every
   // file is read.
   std::filesystem::path cache;
-  bool rehash = false;  // read every file, and keep what came out
-  // Called with the bytes that were read so far and those that are to be read,
-  // by one thread at a time.
+  bool rehash = false;  // read every file, and store the hashes
+  // Called with the bytes read so far and the total to read, by one thread at a
+  // time.
   std::function<void(int64_t done, int64_t total)> progress = nullptr;
   const base::Clock* clock = &base::Clock::Real();
 };
 
-// As verbs hash: with the user's cache, and a progress bar on a terminal.
+// The options of the verbs: the user's cache, and a progress bar on a terminal.
 // `console` must outlive the options.
 HashOptions Hashing(const Console& console, bool rehash);
 
 // Fills in sha256 and size_bytes of each file, on as many threads as the
-// machine has cores. Files whose hash is in the cache and that did not change
-// since are not read. NotFound … for the first file that cannot be read, naming
-// its path. A cache that cannot be read or written is done without.
+// machine has cores. Unchanged files whose hash is in the cache are not read.
+// NotFound … for the first file that cannot be read, naming its path. A cache
+// that cannot be read or written is not used.
 absl::Status HashFiles(std::vector<LocalFile>& files,
                        const HashOptions& options);
 

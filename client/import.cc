@@ -23,16 +23,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
-// Which of the two command lines has a flag.
+// Which of the two commands has a flag.
 enum Tool { kGlue = 1, kSft = 2, kBoth = 3 };
-// kLeftOut: a job does so anyway. kRule: FillIn reads it.
+// kLeftOut: a job does it anyway. kRule: FillIn reads it.
 enum Kind { kText, kNumber, kSwitch, kWords, kLeftOut, kRule };
 
 constexpr std::pair<const char*, Tool> kTools[] = {
     {"run_glue.py", kGlue}, {"trl sft", kSft}, {"sft.py", kSft}};
 
 // Flags and the section of job.json that has the field of the same meaning:
-// FLAG, or FLAG=FIELD where the field has another name.
+// FLAG, or FLAG=FIELD if the field has another name.
 struct Row {
   Tool tool;
   const char* section;
@@ -80,7 +80,7 @@ constexpr Row kRows[] = {
      "trust_remote_code"},
 };
 
-// The recipe for what a word of another command says.
+// The recipe for the task that a word of another command names.
 constexpr std::pair<const char*, const char*> kRecipes[] = {
     {"glue", "mrpc-bert"},         {"image", "vit"},
     {"class", "issue-classifier"}, {"lora", "chat-lora-7b"},
@@ -98,7 +98,7 @@ absl::Status Refuse(const std::string& what, const std::string& text) {
       what, "; write the job by hand, from deploy/recipes/", recipe));
 }
 
-// The words of a shell's line. Nothing is expanded.
+// The words of a shell command. Nothing is expanded.
 absl::StatusOr<Words> SplitWords(const std::string& line) {
   Words words;
   std::optional<std::string> word;
@@ -107,7 +107,7 @@ absl::StatusOr<Words> SplitWords(const std::string& line) {
     const char c = line[i];
     if (quote != '\'' && (c == '$' || c == '`')) {
       return absl::InvalidArgumentError(
-          "$NAME, $( ) and ` ` are not expanded: write what they stand for");
+          "$NAME, $( ) and ` ` are not expanded: write their values");
     }
     if (quote == 0 && (c == ' ' || c == '\t')) {
       if (word) words.push_back(*word);
@@ -120,7 +120,7 @@ absl::StatusOr<Words> SplitWords(const std::string& line) {
       word = word.value_or("") + (escapes ? line[++i] : c);
     }
   }
-  if (quote != 0) return absl::InvalidArgumentError("a quote does not end");
+  if (quote != 0) return absl::InvalidArgumentError("a quote is not closed");
   if (word) words.push_back(*word);
   return words;
 }
@@ -140,7 +140,7 @@ class Importer {
             {"classification", Json::object()},
             {"lora", Json::object()},
             {"quantization_config", Json::object()}};
-    // What the tools do without a flag, where a job does something else.
+    // The tools' defaults, where a job's differ.
     job_["lora"] = {{"r", 16}, {"lora_alpha", 32}, {"lora_dropout", 0.05}};
     job_["training"] =
         glue ? Json{{"max_length", 128}}
@@ -174,7 +174,8 @@ class Importer {
         return words.status();
       }
     }
-    return Refuse("this is no command line of run_glue.py or `trl sft`", text_);
+    return Refuse("this is not a command line of run_glue.py or `trl sft`",
+                  text_);
   }
 
   void ReadWords(const Words& words) {
@@ -239,7 +240,7 @@ class Importer {
         "--", name, ": expected ", expected, ", found '", text, "'"));
   }
 
-  // The flags that stand for no single field.
+  // The flags that map to no single field.
   absl::Status FillIn() {
     Json& dataset = job_["dataset"];
     Json& training = job_["training"];
@@ -248,7 +249,7 @@ class Importer {
     }
     const std::string optim = Text("optim");
     if (!optim.empty() && !optim.starts_with("adamw_torch")) {
-      return Refuse("--optim: a job has AdamW alone (adamw_torch)", text_);
+      return Refuse("--optim: a job uses AdamW only (adamw_torch)", text_);
     }
     if (!IsOn("use_peft")) job_["lora"] = Json::object();
     const std::string strategy = Text("eval_strategy");
@@ -290,12 +291,12 @@ class Importer {
       dataset["eval"] = "dev" + end;
       dataset["predict"] = "test" + end;
       notes_.push_back(absl::StrCat("put GLUE's train.tsv, dev", end,
-                                    " and test", end, " beside job.json"));
+                                    " and test", end, " next to job.json"));
     } else if (!name.empty()) {
       dataset["train"] = "train.jsonl";
       dataset["eval"] = "test.jsonl";
       notes_.push_back(absl::StrCat(
-          "make train.jsonl and test.jsonl beside job.json: python -c \"from "
+          "make train.jsonl and test.jsonl next to job.json: python -c \"from "
           "datasets import load_dataset; d = load_dataset('",
           name, config.empty() ? "" : "', '", config,
           "'); [d[s].to_json(s + '.jsonl') for s in d]\""));
@@ -337,7 +338,7 @@ ExitCode Import(const std::string& file, const Console& console) {
 void AddImport(Command& app, Action* action) {
   auto file = std::make_shared<std::string>();
   Command* verb = app.add_subcommand(
-      "import", "Print the job.json of a line of run_glue.py or trl sft");
+      "import", "Print the job.json for a run_glue.py or trl sft command");
   verb->add_option("FILE", *file, "A file with the command line")
       ->required()
       ->type_name("");

@@ -27,7 +27,7 @@ void Field(std::ostream& out, const char* name, const std::string& value) {
 }
 
 std::string DeviceText(const v1::InfoResponse& info) {
-  if (info.device().empty()) return "not known before a worker ran";
+  if (info.device().empty()) return "unknown until a worker has run";
   std::string text = info.device();
   const v1::DeviceMemory& memory = info.memory();
   if (memory.has_current_allocated_bytes()) {
@@ -64,7 +64,7 @@ std::string PriorityText(const v1::UserUsage& you) {
                       end(you.has_max_priority(), you.max_priority()));
 }
 
-// What the caller has, and of how much.
+// What the caller uses, and of which limit.
 std::string UsageText(const v1::UserUsage& you) {
   std::vector<std::string> parts = {
       PartText(
@@ -87,7 +87,7 @@ std::string PageText(const std::string& address) {
              : absl::StrCat("http://", address, "/");
 }
 
-// "18.2 MB of a budget of 1.1 TB, "; empty before it was measured.
+// "18.2 MB of a budget of 1.1 TB, "; empty until it was measured.
 std::string StateText(const v1::InfoResponse& info) {
   if (info.state_bytes() == 0) return "";
   if (info.state_budget_bytes() == 0) {
@@ -184,14 +184,14 @@ void AddInfo(Command& app, Action* action) {
 namespace {
 
 constexpr int kRoundTrips = 5;
-// For Diagnose: a worker is started, a disk measured, others may be before us.
+// For Diagnose: it starts a worker, measures a disk, and may wait for others.
 constexpr std::chrono::seconds kPatience(90);
 constexpr absl::Duration kPoll = absl::Seconds(2);
 // The daemon ends a self-test that takes longer.
 constexpr absl::Duration kLongestTest = absl::Minutes(20);
 
-// doctor's codes are its own, for scripts that ask nothing but whether the
-// machine is well: a daemon that nobody reaches is a failure like others.
+// doctor has its own codes, for scripts that only ask whether the machine is
+// healthy: an unreachable daemon is a failure like others.
 ExitCode CodeOf(v1::Verdict verdict) {
   switch (verdict) {
     case v1::VERDICT_FAIL:
@@ -214,7 +214,7 @@ std::string WhyNot(const Console& console, const grpc::Status& status) {
                                         : status.error_message();
 }
 
-// The median time of some calls of Info.
+// The median time of several calls of Info.
 grpc::Status MeasureRoundTrip(const Console& console, v1::InfoResponse* info,
                               std::vector<absl::Duration>* times) {
   const base::Clock& clock = *console.terminal.clock;
@@ -238,7 +238,7 @@ grpc::Status Ask(const Console& console, const v1::DiagnoseRequest& request,
   return console.daemon.runbook().Diagnose(&context, request, diagnosis);
 }
 
-// Asks again until no self-test runs.
+// Polls until no self-test runs.
 grpc::Status AwaitSelftest(const Console& console, v1::DiagnoseRequest request,
                            v1::Diagnosis* diagnosis) {
   request.set_deep(false);
@@ -247,7 +247,7 @@ grpc::Status AwaitSelftest(const Console& console, v1::DiagnoseRequest request,
   bool said = !console.terminal.is_tty;
   while (diagnosis->selftest().running() && clock.Monotonic() < end) {
     if (!std::exchange(said, true)) {
-      console.err << "The self-test of the device runs; it may take minutes.\n"
+      console.err << "The device's self-test is running; it may take minutes.\n"
                   << std::flush;
     }
     console.terminal.sleep(kPoll);
@@ -258,7 +258,7 @@ grpc::Status AwaitSelftest(const Console& console, v1::DiagnoseRequest request,
   return grpc::Status::OK;
 }
 
-// Puts the client's gates before the daemon's, and judges anew.
+// Puts the client's findings before the daemon's, and updates the verdict.
 void Merge(const std::vector<v1::Finding>& own, v1::Diagnosis* diagnosis) {
   const v1::Diagnosis theirs = *diagnosis;
   diagnosis->clear_findings();
@@ -272,7 +272,7 @@ void Merge(const std::vector<v1::Finding>& own, v1::Diagnosis* diagnosis) {
 }
 
 std::string VerdictText(v1::Verdict verdict) {
-  return verdict == v1::VERDICT_UNSPECIFIED ? "not told" : VerdictName(verdict);
+  return verdict == v1::VERDICT_UNSPECIFIED ? "unknown" : VerdictName(verdict);
 }
 
 void PrintEnvironment(const v1::Diagnosis& diagnosis, std::ostream& out) {
@@ -287,7 +287,7 @@ void PrintEnvironment(const v1::Diagnosis& diagnosis, std::ostream& out) {
                v.has_worker() ? v.worker() : "-"});
   }
   if (!any) return;
-  out << "\nThe environment where it drifted:\n";
+  out << "\nEnvironment variables that differ:\n";
   table.Print(out, 0);
 }
 
@@ -299,14 +299,14 @@ std::string Summary(const v1::Diagnosis& diagnosis) {
   return absl::StrCat(
       VerdictText(diagnosis.verdict()), ": ", counts[v1::VERDICT_PASS], " ok, ",
       counts[v1::VERDICT_WARN], " warn, ", counts[v1::VERDICT_FAIL], " fail, ",
-      counts[v1::VERDICT_UNSPECIFIED], " not told");
+      counts[v1::VERDICT_UNSPECIFIED], " unknown");
 }
 
-// Asks the daemon how its machine is, waits for the self-test where `deep` has
-// started it, and adds the client's own gates before the daemon's. Prints
-// errors and, on a terminal, what it waits for. Where the daemon gave no
-// answer, returns the error's code and fills in the client's gates all the
-// same; leaves *diagnosis empty where the thresholds are wrong.
+// Gets the daemon's diagnosis of its machine, waits for the self-test if `deep`
+// has started it, and puts the client's own findings first. Prints errors and,
+// on a terminal, what it waits for. If the daemon gave no answer, returns the
+// error's code and still fills in the client's findings; leaves *diagnosis
+// empty if the thresholds are wrong.
 ExitCode Diagnose(const Console& console, bool deep,
                   const ThresholdArguments& arguments,
                   v1::Diagnosis* diagnosis) {
@@ -378,7 +378,7 @@ ExitCode Doctor(const Console& console, bool deep,
                 const ThresholdArguments& thresholds) {
   v1::Diagnosis diagnosis;
   const ExitCode asked = Diagnose(console, deep, thresholds, &diagnosis);
-  // The thresholds made no sense: nothing was looked at.
+  // The thresholds were invalid: nothing was checked.
   if (asked != ExitCode::kOk && diagnosis.findings().empty()) return asked;
   if (console.json) {
     console.PrintJson(diagnosis);
@@ -391,15 +391,15 @@ ExitCode Doctor(const Console& console, bool deep,
 }  // namespace
 
 void AddDoctor(Command& app, Action* action) {
-  Command* verb = app.add_subcommand(
-      "doctor", "Look for what is wrong with the daemon's machine");
+  Command* verb =
+      app.add_subcommand("doctor", "Check the daemon's machine for problems");
   struct Arguments {
     bool deep = false;
     ThresholdArguments thresholds;
   };
   auto arguments = std::make_shared<Arguments>();
   verb->add_flag("--deep", arguments->deep,
-                 "Measure the disk and run the device's self-test, too");
+                 "Also measure the disk and run the device's self-test");
   DeclareThresholds(*verb, &arguments->thresholds);
   verb->footer(
       "Exit codes: 0 all is well, 1 there are warnings, 2 something is wrong, "

@@ -26,10 +26,10 @@ namespace fs = std::filesystem;
 
 absl::Status Missing(const std::string& field, const std::string& path,
                      const fs::path& local, const char* what) {
-  return absl::NotFoundError(
-      absl::StrCat(field, " names '", path, "', and there is no ", what, " ",
-                   local.lexically_normal().string(),
-                   ". Relative paths count from the folder of job.json."));
+  return absl::NotFoundError(absl::StrCat(
+      field, " names '", path, "', and there is no ", what, " ",
+      local.lexically_normal().string(),
+      ". Relative paths are resolved from the folder of job.json."));
 }
 
 bool Hidden(const fs::path& relative) {
@@ -38,7 +38,7 @@ bool Hidden(const fs::path& relative) {
   });
 }
 
-// The regular files below `folder`, relative to it; hidden files are left out.
+// The regular files below `folder`, relative to it; hidden files are omitted.
 absl::StatusOr<std::vector<fs::path>> FilesBelow(const fs::path& folder) {
   std::vector<fs::path> relatives;
   std::error_code error;
@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<fs::path>> FilesBelow(const fs::path& folder) {
   return relatives;
 }
 
-// Gathers the files that a spec names, each once.
+// Collects the files that a spec names, each once.
 class Collector {
  public:
   Collector(const spec::TrainSpec& spec, const fs::path& base, PreparedJob& job)
@@ -164,8 +164,7 @@ class Collector {
     return Missing(field, path, folder, "folder");
   }
 
-  // Takes from a folder, perhaps a model's, only the files that hold the
-  // template.
+  // Takes from a folder, perhaps a model's, only the template's files.
   absl::Status AddChatTemplate() {
     constexpr char kField[] = "training.chat_template_path";
     const std::string& path = spec_.training.chat_template_path;
@@ -220,8 +219,8 @@ absl::Status PlaceModel(const std::string& model, const fs::path& base,
   return absl::OkStatus();
 }
 
-// A file that is no job.json but somebody's weights is not read. A pipe, as a
-// shell's <(…) is one, has no size.
+// A weight file given by mistake as job.json is not read. A pipe, such as a
+// shell's <(…), has no size.
 absl::StatusOr<std::string> ReadSpec(const fs::path& job_file) {
   std::error_code error;
   if (fs::is_regular_file(job_file, error)) {

@@ -19,14 +19,14 @@ struct PreparedJob {
   std::vector<std::string> warnings;  // for fields that change nothing
 };
 
-// The request that submits the job, but for the caller's options.
+// The request that submits the job, without the caller's options.
 v1::SubmitRequest RequestOf(const PreparedJob& job);
 
 // Reads and validates job.json and hashes the files that it names, relative to
-// its own folder: data files, the files of the adapter's folder and, of a job
-// of images, those below a folder of data and those that its JSON Lines name. A
+// its own folder: data files, the files of the adapter's folder and, for an
+// image job, those below a data folder and those that its JSON Lines name. A
 // relative `model` that is a folder here is made absolute in spec_json. An
-// absolute path that does not exist on this machine is taken for a path of the
+// absolute path that does not exist on this machine is taken as a path of the
 // daemon's machine, and so is every absolute path in a row.
 //
 // InvalidArgument, or NotFound for a missing file, names the line or field, and

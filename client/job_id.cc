@@ -49,17 +49,17 @@ std::string Listing(const Matches& matches) {
   return text;
 }
 
-// The fault of `text` that shows without asking the daemon; "" for none.
+// The error of `text` that needs no call to the daemon; "" for none.
 std::string Complaint(const std::string& text, FewestIdCharacters fewest) {
   const size_t least = static_cast<size_t>(fewest);
   if (text.empty()) return "the job's id is empty";
   if (!std::all_of(text.begin(), text.end(), absl::ascii_isalnum) ||
       text.size() > kJobIdLength) {
-    return absl::StrCat("'", Printable(text), "' is no part of a job's id");
+    return absl::StrCat("'", Printable(text), "' is not part of a job's id");
   }
   if (text.size() >= least) return "";
   return absl::StrCat("'", text,
-                      "' is too little of a job's id: give at least ", least,
+                      "' is too short for a job's id: give at least ", least,
                       " characters");
 }
 
@@ -69,7 +69,7 @@ std::optional<std::string> ResolveJobId(const Console& console,
                                         const std::string& text, ExitCode* code,
                                         FewestIdCharacters fewest,
                                         PastJobs past) {
-  const std::string see = "See the jobs there are with `mpsctl list`.";
+  const std::string see = "List the jobs with `mpsctl list`.";
   if (const std::string wrong = Complaint(text, fewest); !wrong.empty()) {
     *code = console.Fail(ExitCode::kBadInput, wrong, see);
     return std::nullopt;
@@ -131,7 +131,7 @@ std::optional<std::vector<std::string>> ResolveNamed(
     }
     *code = console.Fail(ExitCode::kBadInput,
                          "name the jobs: their ids, or --label NAME=VALUE",
-                         "See the jobs there are with `mpsctl list`.");
+                         "List the jobs with `mpsctl list`.");
     return std::nullopt;
   }
   const absl::Status added =
@@ -158,8 +158,7 @@ std::optional<std::vector<std::string>> ResolveNamed(
   } while (!filter.page_token().empty());
   if (!ids.empty()) return ids;
   *code = console.Fail(ExitCode::kNotFound, "no such job has the label",
-                       "See the jobs there are with `mpsctl list --label "
-                       "NAME=VALUE`.");
+                       "List the jobs with `mpsctl list --label NAME=VALUE`.");
   return std::nullopt;
 }
 

@@ -18,29 +18,28 @@ namespace mpsd::client {
 
 inline constexpr size_t kJobIdLength = 26;
 
-// The fewest characters of an id that a verb takes.
+// The minimum length of a part of an id.
 enum class FewestIdCharacters : size_t {
   kLooks = 4,
   kChanges = 6,  // a verb that ends, removes or starts jobs
 };
 
-// Whether a verb takes jobs that were deleted, too.
+// Whether a verb also takes deleted jobs.
 enum class PastJobs { kNo, kToo };
 
-// The id of the one job that `text` means: a whole id, or its beginning or end,
-// in either case of its letters. An end counts only for jobs that have not
-// ended and for the latest 1,000. Without such a job prints the error, returns
-// nothing and sets *code: kNotFound; kBadInput where `text` is too short, no
-// part of an id, or a part of several ids (which are listed); or the code of
-// the failed call.
+// The id of the one job that `text` identifies: a whole id, or its beginning or
+// end, in upper or lower case. An end matches only jobs that have not ended and
+// the latest 1,000. Without such a job prints the error, returns nullopt and
+// sets *code: kNotFound; kBadInput if `text` is too short, not a part of an id,
+// or a part of several ids (which are listed); or the code of the failed call.
 std::optional<std::string> ResolveJobId(
     const Console& console, const std::string& text, ExitCode* code,
     FewestIdCharacters fewest = FewestIdCharacters::kLooks,
     PastJobs past = PastJobs::kNo);
 
-// Resolves each of `texts` in turn; a job that two texts mean is in the result
-// once. Returns nothing where one text means no job, so that the verb leaves
-// the other jobs alone, too.
+// Resolves each of `texts` in turn; a job that two texts identify is in the
+// result once. Returns nullopt if one text has no job, so that the verb does
+// not touch the others either.
 std::optional<std::vector<std::string>> ResolveJobIds(
     const Console& console, const std::vector<std::string>& texts,
     ExitCode* code, FewestIdCharacters fewest);
@@ -55,17 +54,17 @@ struct NamedJobs {
 void AddNamedJobs(Command* verb, NamedJobs* named);
 
 // The ids of these jobs: as ResolveJobIds, or those that have all the labels
-// and that `filter` finds, the first submitted first. Returns nothing, too,
-// where there is no such job.
+// and match `filter`, in order of submission. Also returns nullopt if there is
+// no such job.
 std::optional<std::vector<std::string>> ResolveNamed(const Console& console,
                                                      const NamedJobs& named,
                                                      v1::ListJobsRequest filter,
                                                      ExitCode* code,
                                                      FewestIdCharacters fewest);
 
-// Calls `change` for each of the jobs in turn, though it fails for one; returns
-// the first code that is not kOk. Changes nothing where one text means no job.
-// Labels mean the caller's own jobs.
+// Calls `change` for each of the jobs in turn, even after one fails; returns
+// the first code that is not kOk. Changes nothing if one text has no job.
+// Labels match only the caller's own jobs.
 ExitCode ForEachJob(
     const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
     const std::function<ExitCode(const std::string& id)>& change);
@@ -73,7 +72,7 @@ ExitCode ForEachJob(
 grpc::Status GetJob(const Console& console, const std::string& id,
                     v1::Job* job);
 
-// How mpsctl names a job that waits: ", 2 ahead of it", or nothing.
+// The suffix of a waiting job: ", 2 ahead of it", or nothing.
 std::string AheadText(const v1::Job& job);
 
 // Adds each "NAME=VALUE" to `job_labels`. InvalidArgument, naming the text, for

@@ -50,7 +50,7 @@ constexpr std::pair<std::string_view, std::string_view> kShort[] = {
     {"loss", "progress.loss"},
     {"eval_loss", "eval_loss_after"}};
 
-// A list leaves these out.
+// Omitted from a list.
 constexpr std::string_view kNeverListed[] = {"spec_json", "warnings",
                                              "confusion_matrix_json"};
 
@@ -71,7 +71,7 @@ bool HasFields(const FieldDescriptor& field) {
          !IsTime(field);
 }
 
-// Adds the names of the message's fields that a cell has room for.
+// Adds the names of the message's fields that fit in a cell.
 void AddNames(const Descriptor& type, const std::string& prefix,
               std::vector<std::string>& names) {
   for (int i = 0; i < type.field_count(); ++i) {
@@ -99,8 +99,8 @@ bool IsOfMap(const std::string& name) {
          field->is_map();
 }
 
-// The value at a path; what is behind a map's name is the whole key, which may
-// have points.
+// The value at a path; the rest after a map's name is the whole key, which may
+// contain points.
 Json ValueAt(const Json& object, const std::string& path) {
   const Json* at = &object;
   std::string rest = path;
@@ -187,11 +187,10 @@ absl::StatusOr<ListColumn> ListColumn::Parse(const std::string& name) {
   if (IsOfMap(name) || std::count(names.begin(), names.end(), name) > 0) {
     return ListColumn(name);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--columns ", base::Quotable(name),
-                   ": is no column; the columns are labels.NAME, metrics.NAME "
-                   "and ",
-                   absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--columns ", base::Quotable(name),
+      ": is not a column; the columns are labels.NAME, metrics.NAME and ",
+      absl::StrJoin(names, ", ")));
 }
 
 std::vector<std::string> ListColumn::Names() {
@@ -339,7 +338,7 @@ absl::StatusOr<std::vector<SortKey>> ParseSort(const std::string& words) {
       return absl::InvalidArgumentError(
           absl::StrCat("--sort ", base::Quotable(word), ": jobs are sorted by ",
                        absl::StrJoin(SortNames(), ", "),
-                       ", metrics.NAME; with - before it from the end"));
+                       ", metrics.NAME; with - before it in reverse"));
     }
     keys.push_back(key);
   }
@@ -432,21 +431,21 @@ void AddJobFilter(Command* verb, JobFilter* filter) {
       ->allow_extra_args(false);
   verb->add_option("--text", filter->text,
                    "Only with this text in id, name, owner, model, message,\n"
-                   "labels or notes, upper and lower case alike")
+                   "labels or notes, ignoring case")
       ->type_name("TEXT");
   verb->add_option("--model", filter->model, "Only of this model")
       ->type_name("MODEL");
   const char* when = "WHEN";
   verb->add_option("--since", filter->since,
-                   "Submitted from then on: 2w, 7d, 12h or 30m ago, or a date")
+                   "Submitted since: 2w, 7d, 12h or 30m ago, or a date")
       ->type_name(when);
-  verb->add_option("--until", filter->until, "Submitted before then")
+  verb->add_option("--until", filter->until, "Submitted before")
       ->type_name(when);
-  verb->add_option("--ended-since", filter->ended_since, "Ended from then on")
+  verb->add_option("--ended-since", filter->ended_since, "Ended since")
       ->type_name(when);
-  verb->add_option("--ended-until", filter->ended_until, "Ended before then")
+  verb->add_option("--ended-until", filter->ended_until, "Ended before")
       ->type_name(when);
-  verb->add_flag("--held", filter->held, "Only those that somebody holds");
+  verb->add_flag("--held", filter->held, "Only those that are held");
   verb->add_flag("--pinned", filter->pinned, "Only those that are pinned");
 }
 
@@ -510,12 +509,12 @@ absl::StatusOr<v1::ListJobsRequest> Request(const ListOptions& options,
 
 // --- The answer --------------------------------------------------------------
 
-// Gives jobs one after the other, over as many pages as needed, in the order of
-// all keys: the daemon sorts by the first one, and jobs that are equal in it
-// are sorted here. It does not sort by metrics: then all jobs are.
+// Returns jobs one by one, over as many pages as needed, in the order of all
+// keys: the daemon sorts by the first one, and jobs equal in it are sorted
+// here. The daemon does not sort by metrics: then all jobs are sorted here.
 class Jobs {
  public:
-  // `most`: the jobs that will be asked for.
+  // `most`: the jobs that will be requested.
   Jobs(Connection& daemon, v1::ListJobsRequest request,
        std::vector<SortKey> keys, int64_t most)
       : daemon_(daemon),
@@ -532,13 +531,13 @@ class Jobs {
     return true;
   }
   const grpc::Status& status() const { return status_; }
-  // Whether Next would give another one, as far as is known without a call.
+  // Whether Next would return another one, as far as known without a call.
   bool has_more() const {
     return at_ < ready_.size() || !coming_.empty() || !is_last_;
   }
 
  private:
-  // Makes the next jobs ready: a page, or the jobs of one value.
+  // Prepares the next jobs: a page, or the jobs of one value.
   bool Prepare() {
     ready_.clear();
     at_ = 0;
@@ -564,7 +563,7 @@ class Jobs {
     return true;
   }
 
-  // Adds a page to coming_. False after the last one.
+  // Appends a page to coming_. False after the last one.
   bool Fetch() {
     while (!is_last_) {
       request_.set_page_size(static_cast<int32_t>(
@@ -598,7 +597,7 @@ class Jobs {
   grpc::Status status_;
 };
 
-// The jobs and, where `past`, the deleted ones in one order.
+// The jobs and, with `past`, the deleted ones in one order.
 class WithPast {
  public:
   WithPast(Connection& daemon, v1::ListJobsRequest request,
@@ -645,7 +644,7 @@ class WithPast {
   std::vector<std::optional<v1::Job>> heads_;  // the next of each
 };
 
-// Prints jobs one by one. Finish prints what has to wait for the last one.
+// Prints jobs one by one. Finish prints what needs all of them.
 class Printer {
  public:
   Printer(const ListOptions& options, std::vector<ListColumn> columns,
@@ -778,7 +777,7 @@ ExitCode Show(const ListOptions& options, const v1::ListJobsRequest& request,
   return ExitCode::kOk;
 }
 
-// ",metrics.accuracy": what a table sorted by metrics shows besides.
+// ",metrics.accuracy": the extra columns of a table sorted by metrics.
 std::string MetricColumns(const std::vector<SortKey>& keys) {
   std::string columns;
   for (const SortKey& key : keys) {
@@ -816,23 +815,23 @@ ExitCode List(const ListOptions& options, const Console& console) {
 // --- The verb ----------------------------------------------------------------
 
 void AddShape(Command* verb, ListOptions* options) {
-  verb->add_option(
-          "--sort", options->sort,
-          "Sort by these, with commas between them; from the end\n"
-          "with - before one: -eval_loss,name. By a metric (accuracy,\n"
-          "metrics.NAME) the best come first")
+  verb->add_option("--sort", options->sort,
+                   "Sort by these, comma-separated; in reverse with -\n"
+                   "before one: -eval_loss,name. By a metric (accuracy,\n"
+                   "metrics.NAME) the best come first")
       ->type_name("KEYS");
   verb->add_option("--columns", options->columns,
-                   "Show these, with commas between them: the fields of\n"
+                   "Show these, comma-separated: the fields of\n"
                    "--json, labels.NAME, metrics.NAME, step, loss, age …")
       ->type_name("NAMES");
-  Option* limit = verb->add_option("--limit", options->limit, "At most so many")
-                      ->check(Range(1, 1000000))
-                      ->type_name("N")
-                      ->capture_default_str();
+  Option* limit =
+      verb->add_option("--limit", options->limit, "At most this many")
+          ->check(Range(1, 1000000))
+          ->type_name("N")
+          ->capture_default_str();
   Option* page =
       verb->add_option("--page", options->page,
-                       "The page of this number, each of --limit jobs")
+                       "The page of this number, with --limit jobs each")
           ->check(Range(1, 1000000))
           ->type_name("N");
   verb->add_flag("--all", options->all, "All of them")

@@ -26,21 +26,21 @@ struct ListRow {
 };
 
 // A column of `mpsctl list`: a field of a job as `--json` names it, those of a
-// message, of labels or of metrics behind a point ("progress.loss",
+// message, of labels or of metrics after a point ("progress.loss",
 // "labels.team", "metrics.f1"), or one of the short names "step", "loss",
 // "eval_loss" and "age".
 class ListColumn {
  public:
-  // InvalidArgument, naming the text and what it may be, for no column.
+  // InvalidArgument, naming the text and the columns, for no column.
   static absl::StatusOr<ListColumn> Parse(const std::string& name);
-  // Each name but those of labels and metrics, which have any.
+  // All names except those of labels and metrics, which are arbitrary.
   static std::vector<std::string> Names();
 
   const std::string& name() const { return name_; }
   std::string heading() const;  // of a table
-  // What a person reads; "-" for a job without a value.
+  // Human-readable; "-" for a job without a value.
   std::string Cell(const ListRow& row, absl::TimeZone zone) const;
-  // What a program reads; null for a job without a value.
+  // Machine-readable; null for a job without a value.
   nlohmann::ordered_json Value(const ListRow& row) const;
 
  private:
@@ -49,12 +49,12 @@ class ListColumn {
   std::string name_;
 };
 
-// What a person reads of a value of ToJson, by the name of its field; "" for
+// A human-readable form of a value of ToJson, by the name of its field; "" for
 // none.
 std::string FieldText(const std::string& field,
                       const nlohmann::ordered_json& value, absl::TimeZone zone);
 
-// Those of the names, which commas divide.
+// The columns of comma-separated names.
 absl::StatusOr<std::vector<ListColumn>> ParseColumns(const std::string& names);
 
 inline constexpr char kTrainLoss[] = "train_loss";
@@ -71,26 +71,26 @@ struct SortKey {
   bool operator==(const SortKey&) const = default;
 };
 
-// "create_time", "name", "accuracy" …: what a list can be sorted by, besides
-// "metrics." and any name.
+// "create_time", "name", "accuracy" …: the sort keys, besides "metrics." with
+// any name.
 std::vector<std::string> SortNames();
 
-// The keys of "-eval_loss,name". InvalidArgument, naming the word and what it
-// may be, for another one.
+// The keys of "-eval_loss,name". InvalidArgument, naming the word and the valid
+// ones, for an unknown one.
 absl::StatusOr<std::vector<SortKey>> ParseSort(const std::string& words);
 
-// Whether the key puts both jobs in one place.
+// Whether the key ranks both jobs equally.
 bool AreEqual(const v1::Job& a, const v1::Job& b, const SortKey& key);
 
-// Whether `a` comes before `b`; without keys, whether it was made later.
+// Whether `a` comes before `b`; without keys, whether it was created later.
 bool ComesBefore(const v1::Job& a, const v1::Job& b,
                  absl::Span<const SortKey> keys);
 
-// Sorts by the keys, the first of which counts most; jobs without a value come
-// last, and jobs that are equal in all keep their order.
+// Sorts by the keys, the most significant first; jobs without a value come
+// last, and jobs equal in all keys keep their order.
 void SortBy(absl::Span<const SortKey> keys, std::vector<v1::Job>& jobs);
 
-// The options by which a verb names many jobs.
+// The options by which a verb selects many jobs.
 struct JobFilter {
   std::vector<std::string> states;
   std::string owner;

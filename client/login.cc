@@ -61,8 +61,8 @@ absl::StatusOr<std::string> ReadStandardInput() {
   return text;
 }
 
-// One `mpsctl login`, step by step. A step that fails has told the user why,
-// and returns the exit code.
+// One `mpsctl login`, step by step. A failed step has printed why, and returns
+// the exit code.
 class Login {
  public:
   Login(const Console& console, LoginOptions options)
@@ -92,7 +92,7 @@ class Login {
     if (!place.ok()) {
       return BadInput(place.status(),
                       "A socket and ssh://… need no login: there the machine "
-                      "itself says who you are.");
+                      "itself identifies you.");
     }
     place_ = *place;
     context_.server = place_.Text();
@@ -118,7 +118,7 @@ class Login {
   Failed Probe() {
     probe_ = ProbeServer(place_);
     if (probe_.found == Found::kNoTls && IsLoopback(place_.host)) {
-      // A daemon of this machine, or the end of somebody's own tunnel.
+      // A daemon of this machine, or the end of the user's own tunnel.
       context_.tls = false;
       return std::nullopt;
     }
@@ -139,8 +139,8 @@ class Login {
     return Pin(now);
   }
 
-  // Trusts the last certificate of the chain, if it is worth it and the user
-  // says so.
+  // Trusts the last certificate of the chain, if it is suitable and the user
+  // agrees.
   Failed Pin(absl::Time now) {
     X509* authority = probe_.chain.back().get();
     const auto facts = FactsOf(*probe_.chain.front());
@@ -156,8 +156,8 @@ class Login {
       return console_.Fail(
           ExitCode::kNotLetIn,
           absl::StrCat("the certificates of mpsd at ", context_.server,
-                       " do not lead to the last of them: ", verdict.why),
-          "Its admin can look at them with `mpsd tls show`.");
+                       " do not chain up to the last of them: ", verdict.why),
+          "Its admin can inspect them with `mpsd tls show`.");
     }
     if (const auto refusal =
             WhyNoTrust(place_, probe_.chain, verdict, *pem, "")) {
@@ -168,10 +168,10 @@ class Login {
       return console_.Fail(
           ExitCode::kNotLetIn,
           absl::StrCat("mpsd at ", context_.server,
-                       " shows its certificate without the authority's, so "
+                       " sends its certificate without the authority's, so "
                        "that there is nothing lasting to trust"),
           "Its certificate's file (--tls-cert) should hold the authority's "
-          "certificate behind its own.");
+          "certificate after its own.");
     }
     if (auto code = Confirm(*facts, *pinned, now)) return code;
     context_.ca_pem = *pem;
@@ -193,7 +193,7 @@ class Login {
           *wanted == facts.fingerprint
               ? "That one is the server's own certificate: give its "
                 "authority's, which stays the same when it is renewed."
-              : "Either somebody is between you and mpsd, or mpsd has a new "
+              : "Either someone intercepts the connection, or mpsd has a new "
                 "authority: ask its admin (`mpsd tls show`).");
     }
     console_.err << "mpsd at " << context_.server
@@ -260,7 +260,7 @@ class Login {
   Failed AskDaemon() {
     absl::StatusOr<Address> address = AddressOf(context_);
     if (!address.ok()) return BadInput(address.status(), "");
-    address->credentials.context.clear();  // not kept yet
+    address->credentials.context.clear();  // not stored yet
     Connection connection(*address);
     const Console console{console_.out, console_.err, console_.terminal,
                           connection, console_.json};
@@ -296,8 +296,8 @@ class Login {
         << "  you          " << IdentityText(who_, now) << "\n  certificate  "
         << CertificateDays(now) << "\n  context      " << context_.name
         << ", the current one\n  token        " << token
-        << "\n`mpsctl submit job.json` goes there now; `mpsctl context "
-           "use local` comes back to this machine's own daemon.\n";
+        << "\n`mpsctl submit job.json` now goes there; `mpsctl context use "
+           "local` switches back to this machine's own daemon.\n";
     return std::nullopt;
   }
 
@@ -321,19 +321,19 @@ class Login {
 void AddLogin(Command& app, Action* action) {
   auto options = std::make_shared<LoginOptions>();
   Command* verb = app.add_subcommand(
-      "login", "Log in to a daemon behind a port, by TLS and a token");
+      "login", "Log in to a daemon on a port, with TLS and a token");
   verb->add_option("SERVER", options->server, "HOST:PORT of its --listen")
       ->type_name("")
       ->required();
   verb->add_option("--name", options->name,
-                   "The context's name (else made of HOST)")
+                   "The context's name (else made from HOST)")
       ->type_name("NAME");
   verb->add_option("--token-file", options->token_file,
                    "Read the token there; -: standard input\n"
                    "(else MPSD_TOKEN, else mpsctl asks)")
       ->type_name("FILE");
   verb->add_option("--fingerprint", options->fingerprint,
-                   "Trust the authority of this fingerprint, unasked")
+                   "Trust the authority with this fingerprint without asking")
       ->type_name("SHA256:HEX");
   verb->callback([=] {
     *action = [=](const Console& console) {
@@ -352,7 +352,7 @@ ExitCode Logout(const Console& console, std::string name) {
       return console.Fail(ExitCode::kBadInput, current.status(), "");
     }
     if (current->empty()) {
-      return console.Fail(ExitCode::kBadInput, "no context is the current one",
+      return console.Fail(ExitCode::kBadInput, "there is no current context",
                           "Name one; `mpsctl context list` shows them.");
     }
     name = *current;
@@ -364,8 +364,8 @@ ExitCode Logout(const Console& console, std::string name) {
         status, "");
   }
   console.out << "Removed the context " << name
-              << " with its token from this machine. The daemon still takes "
-                 "the token: `mpsctl token revoke` ends it there.\n";
+              << " with its token from this machine. The daemon still accepts "
+                 "the token: `mpsctl token revoke` revokes it.\n";
   return ExitCode::kOk;
 }
 
@@ -390,7 +390,7 @@ ExitCode Failed(const Console& console, const absl::Status& status) {
       status, "");
 }
 
-// A context as programs get it: whatever is no secret.
+// A context for --json: everything that is not secret.
 nlohmann::ordered_json JsonOf(const Context& context, bool is_current) {
   return {{"name", context.name},
           {"server", context.server},
@@ -454,7 +454,7 @@ ExitCode Use(const Console& console, const std::string& name) {
   return ExitCode::kOk;
 }
 
-// Who is trusted to have signed the daemon's certificate.
+// The authority of the daemon's certificate.
 std::string AuthorityText(const Context& context, absl::Time now) {
   if (IsBehindSsh(context.server))
     return "none: ssh leads to " + context.socket;
@@ -530,7 +530,7 @@ void AddContext(Command& app, Action* action) {
   auto quiet = std::make_shared<bool>(false);
   Command* list = verb->add_subcommand("list", "List the contexts");
   list->fallthrough();
-  list->add_flag("-q,--quiet", *quiet, "Print the names alone");
+  list->add_flag("-q,--quiet", *quiet, "Print only the names");
   list->callback([=] {
     *action = [=](const Console& console) { return List(console, *quiet); };
   });

@@ -18,7 +18,7 @@ namespace mpsd::client {
 
 namespace {
 
-// Whether the log has a byte at `offset`. The API does not tell a log's size.
+// Whether the log has a byte at `offset`. The API does not report a log's size.
 grpc::Status Reaches(const Console& console, const std::string& job_id,
                      int64_t offset, bool* reaches) {
   grpc::ClientContext context;
@@ -34,8 +34,7 @@ grpc::Status Reaches(const Console& console, const std::string& job_id,
   return *reaches ? grpc::Status::OK : status;
 }
 
-// Finds a multiple of `step` that the log reaches while it does not reach the
-// next one.
+// Finds a multiple of `step` that is within the log while the next one is not.
 grpc::Status LastReached(const Console& console, const std::string& job_id,
                          int64_t step, int64_t* offset) {
   int64_t least = 0, beyond = 1;  // in steps
@@ -93,7 +92,7 @@ grpc::Status ReadLogTail(const Console& console, const std::string& job_id,
 
 namespace {
 
-// The number of last bytes that begin a UTF-8 character whose rest is missing.
+// The number of last bytes that begin an incomplete UTF-8 character.
 size_t CutOff(std::string_view text) {
   for (size_t i = 1; i <= 3 && i <= text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[text.size() - i]);
@@ -107,8 +106,8 @@ size_t CutOff(std::string_view text) {
   return 0;
 }
 
-// Prints log bytes: as they are, with escapes for what would steer a terminal,
-// or each line as an object.
+// Prints log bytes: raw, with escapes for what would control a terminal, or
+// each line as an object.
 class LogPrinter {
  public:
   LogPrinter(const Console& console, bool raw)
@@ -133,7 +132,7 @@ class LogPrinter {
     rest_.erase(0, begin);
   }
 
-  // Prints the line or character whose end has not come. Call it last.
+  // Prints the unfinished last line or character. Call it last.
   void Finish() {
     if (rest_.empty()) return;
     if (console_.json) {
@@ -157,7 +156,7 @@ class LogPrinter {
 
   const Console& console_;
   const bool raw_;
-  std::string rest_;  // a line or character without its end
+  std::string rest_;  // an unfinished line or character
 };
 
 class LogReader {
@@ -235,9 +234,10 @@ void AddLogs(Command& app, Action* action) {
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");
-  verb->add_flag("-f,--follow", options->follow, "Go on until the job ends");
+  verb->add_flag("-f,--follow", options->follow,
+                 "Follow the log until the job ends");
   verb->add_flag("--raw", options->raw,
-                 "Its bytes as they are, on a terminal too");
+                 "Print the raw bytes, even on a terminal");
   verb->callback([=] {
     *action = [=](const Console& console) {
       ExitCode code;

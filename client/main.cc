@@ -13,7 +13,7 @@
 
 namespace {
 
-// The terminal's that the output goes to; 80×24 where there is none.
+// The output's terminal size; 80×24 if it is not a terminal.
 winsize ScreenSize() {
   winsize size = {};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
@@ -31,8 +31,8 @@ void EndBySignal(int signal) {
   raise(signal);
 }
 
-// Blocks SIGINT in every thread but one that waits for it, so that the handler
-// may lock and call gRPC. Must run before any other thread starts.
+// Blocks SIGINT in every thread except one that waits for it, so that the
+// handler may lock and call gRPC. Must run before any other thread starts.
 void CatchInterrupts(mpsd::client::Interrupt& interrupt) {
   sigset_t set;
   sigemptyset(&set);
@@ -46,8 +46,8 @@ void CatchInterrupts(mpsd::client::Interrupt& interrupt) {
   }).detach();
 }
 
-// Opens /dev/null for a closed descriptor of the three standard ones, so that
-// no connection gets the number; writing to it fails.
+// Opens /dev/null for a closed standard descriptor, so that no connection gets
+// its number; writing to it fails.
 void KeepStandardDescriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     // open returns the lowest free number, which is `fd`.
@@ -59,7 +59,7 @@ void KeepStandardDescriptors() {
 
 int main(int argc, char** argv) {
   KeepStandardDescriptors();
-  // gRPC would print its own complaints about a connection beside ours.
+  // gRPC would print its own messages about a connection as well.
   setenv("GRPC_VERBOSITY", "NONE", 0);
   // Static, because the thread that waits for signals outlives main.
   static mpsd::client::Interrupt interrupt;

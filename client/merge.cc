@@ -34,7 +34,7 @@ struct MergeOptions {
   std::string worker;
 };
 
-// mpsd-worker beside this program merges; mpsctl has no tensors.
+// The mpsd-worker next to this program merges; mpsctl has no tensors.
 fs::path DefaultWorker() {
 #ifdef __APPLE__
   char path[4096];
@@ -124,12 +124,12 @@ ExitCode Merge(const MergeOptions& options, const Console& console) {
 void AddMerge(Command& app, Action* action) {
   auto options = std::make_shared<MergeOptions>();
   Command* verb = app.add_subcommand(
-      "merge", "Put an adapter into the model it was trained on");
+      "merge", "Merge an adapter into the model it was trained on");
   verb->add_option("ADAPTER", options->adapter, "The PEFT folder")
       ->required()
       ->type_name("");
   verb->add_option("-o,--output", options->output,
-                   "The model folder to make, as save_pretrained would")
+                   "The model folder to create, as save_pretrained would")
       ->required()
       ->type_name("DIR");
   verb->add_option("--model", options->model,
@@ -144,7 +144,7 @@ void AddMerge(Command& app, Action* action) {
                    "Of a weight file; default: 5GB")
       ->type_name("SIZE");
   verb->add_option("--worker", options->worker,
-                   "The mpsd-worker to run; default: beside mpsctl")
+                   "The mpsd-worker to run; default: next to mpsctl")
       ->type_name("PROGRAM");
   verb->callback([=] {
     *action = [=](const Console& console) { return Merge(*options, console); };

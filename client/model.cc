@@ -72,7 +72,7 @@ std::string ModelAdvice(const std::string& spec_json,
 namespace fs = std::filesystem;
 namespace {
 
-// The only folder within a model's.
+// The only subfolder that a model may have.
 constexpr char kTemplates[] = "additional_chat_templates";
 
 absl::StatusOr<std::set<std::string>> NamesIn(const fs::path& folder) {
@@ -111,7 +111,7 @@ absl::StatusOr<LocalModel> ReadLocalModel(const fs::path& folder) {
       names->insert(absl::StrCat(kTemplates, "/", name));
     }
   }
-  // The index is of use with the files that it names alone.
+  // The index is useful only with the files that it names.
   const bool sharded =
       read->weights.size() > 1 || !read->weights.contains("model.safetensors");
   LocalModel model;
@@ -247,7 +247,7 @@ void AddModelList(Command& model, Action* action) {
   auto name = std::make_shared<std::string>();
   Command* verb =
       model.add_subcommand("list", "List the models that jobs can name");
-  verb->add_option(kModelName, *name, "This one alone")->type_name("");
+  verb->add_option(kModelName, *name, "Only this one")->type_name("");
   verb->callback([=] {
     *action = [=](const Console& console) { return List(*name, console); };
   });
@@ -256,7 +256,7 @@ void AddModelList(Command& model, Action* action) {
 namespace {
 
 constexpr size_t kShownNames = 8;
-// Attempts of the last call, which changes nothing where it is made again.
+// Attempts of the last call, which is idempotent.
 constexpr int kTries = 5;
 
 struct PushOptions {
@@ -267,7 +267,7 @@ struct PushOptions {
 
 void SayWhatIsLeftOut(const LocalModel& model, const Console& console) {
   if (model.left_out.empty()) return;
-  console.err << "left out, as mpsd reads no such files:";
+  console.err << "left out, as mpsd does not read such files:";
   for (size_t i = 0; i < model.left_out.size() && i < kShownNames; ++i) {
     console.err << (i == 0 ? " " : ", ") << Printable(model.left_out[i]);
   }
@@ -277,7 +277,7 @@ void SayWhatIsLeftOut(const LocalModel& model, const Console& console) {
   console.err << '\n' << std::flush;
 }
 
-// Asks mpsd about the name before gigabytes are hashed and sent.
+// Checks the name with mpsd before gigabytes are hashed and sent.
 grpc::Status CheckName(const std::string& name, const Console& console) {
   grpc::ClientContext context;
   SetDeadline(context);
@@ -305,8 +305,8 @@ bool LacksBlob(const grpc::Status& status) {
          absl::StrContains(status.error_message(), "has not been uploaded");
 }
 
-// Uploads and pushes. What is on the daemon is not sent again, so that a try
-// after a broken connection goes on.
+// Uploads and pushes. Files that the daemon has are not sent again, so that
+// another attempt after a broken connection resumes.
 grpc::Status Send(const v1::PushModelRequest& request,
                   const std::vector<LocalFile>& files, const Console& console,
                   v1::PushModelResponse* response) {
@@ -318,7 +318,7 @@ grpc::Status Send(const v1::PushModelRequest& request,
     grpc::ClientContext context;
     Interrupt::Listener listener(console.terminal.interrupt,
                                  [&context] { context.TryCancel(); });
-    // No deadline: the daemon waits for its drive.
+    // No deadline: the daemon waits for its disk.
     status = console.daemon.models().Push(&context, request, response);
     const bool again = LacksBlob(status) ||
                        status.error_code() == grpc::StatusCode::UNAVAILABLE;
@@ -333,7 +333,7 @@ void PrintPushed(const v1::PushModelResponse& response,
   if (console.json) return console.PrintJson(response);
   const v1::Model& model = response.model();
   console.out << "Model " << Printable(model.name())
-              << (response.existed() ? " was there before: " : " is there: ")
+              << (response.existed() ? " was already there: " : " is there: ")
               << ModelText(model) << '\n';
   if (const std::string fit = FitText(model); !fit.empty()) {
     console.out << "  " << fit << '\n';
@@ -371,8 +371,9 @@ ExitCode Push(const PushOptions& options, const Console& console) {
   const grpc::Status sent =
       Send(MakeRequest(name, model->files), model->files, console, &response);
   if (sent.error_code() == grpc::StatusCode::CANCELLED) {
-    return console.Fail(ExitCode::kDetached, "interrupted",
-                        "Push it again: what was sent is not sent twice.");
+    return console.Fail(
+        ExitCode::kDetached, "interrupted",
+        "Push it again: files that arrived are not sent again.");
   }
   if (!sent.ok()) return console.Fail(sent);
   PrintPushed(response, console);
@@ -394,7 +395,7 @@ void AddModelPush(Command& model, Action* action) {
                    "default: the folder's name")
       ->type_name("NAME");
   verb->add_flag("--rehash", options->rehash,
-                 "Read every file, whatever the cache of hashes has");
+                 "Read every file, ignoring the cache of hashes");
   verb->callback([=] {
     *action = [=](const Console& console) { return Push(*options, console); };
   });
@@ -409,11 +410,11 @@ struct PullOptions {
   int64_t patience_seconds = 120;
 };
 
-// How often a line of progress is printed where there is no terminal.
+// How often progress is printed without a terminal.
 constexpr absl::Duration kLineInterval = absl::Seconds(10);
 
-// Whether the pull itself ended, as a daemon that is there reports: a new call
-// would begin another one.
+// Whether the pull itself ended, as reported by a daemon that is there: a new
+// call would begin another one.
 bool IsEndOfPull(const grpc::Status& status) {
   return absl::StrContains(status.error_message(), "is just ending") ||
          absl::StrContains(status.error_message(), "cancelled the pull");
@@ -466,16 +467,17 @@ class Puller {
     if (console_.json) {
       console_.PrintJson(request);
     } else {
-      console_.out << "The pull of " << Shown()
-                   << " is cancelled; what came stays in the cache, where the "
-                   << "next one resumes.\n"
-                   << std::flush;
+      console_.out
+          << "The pull of " << Shown()
+          << " is cancelled; what arrived stays in the cache, where the "
+          << "next one resumes.\n"
+          << std::flush;
     }
     return ExitCode::kOk;
   }
 
  private:
-  // Prints how the pull goes until the stream ends.
+  // Prints the pull's progress until the stream ends.
   grpc::Status Stream() {
     grpc::ClientContext context;
     Interrupt::Listener listener(console_.terminal.interrupt,
@@ -550,7 +552,7 @@ class Puller {
   ExitCode GiveUp(const grpc::Status& status) {
     if (!status.ok()) return console_.Fail(status);
     return console_.Fail(ExitCode::kTryAgain,
-                         "mpsd ended the stream before the pull did",
+                         "mpsd ended the stream before the pull ended",
                          "Follow it again with the same command.");
   }
 
@@ -583,20 +585,20 @@ ExitCode Pull(const PullOptions& options, const Console& console) {
 void AddModelPull(Command& model, Action* action) {
   auto options = std::make_shared<PullOptions>();
   Command* verb = model.add_subcommand(
-      "pull", "Have mpsd fetch a model by its machine's `hf download`");
+      "pull", "Have mpsd fetch a model with `hf download` on its machine");
   verb->add_option("ID[@REVISION]", options->name,
                    "The model on the hub, ORG/NAME, at a branch, a tag or a\n"
                    "commit; default: main")
       ->required()
       ->type_name("");
   auto* detach = verb->add_flag("--detach", options->detach,
-                                "Leave once mpsd pulls; follow it with the\n"
+                                "Exit once mpsd pulls; follow it with the\n"
                                 "same command without --detach");
   verb->add_flag("--cancel", options->cancel,
-                 "End a pull that is under way; what came stays")
+                 "End a pull that is under way; what arrived is kept")
       ->excludes(detach);
   verb->add_option("--patience", options->patience_seconds,
-                   "How long to wait for a daemon that went away")
+                   "How long to wait for a daemon that is unreachable")
       ->type_name("SECONDS")
       ->capture_default_str();
   verb->callback([=] {
@@ -606,7 +608,7 @@ void AddModelPull(Command& model, Action* action) {
 
 namespace {
 
-// Whether the model came from the hub, whose files go at once.
+// Whether the model came from the hub; its files are removed at once.
 bool IsPulled(const std::string& name, const Console& console) {
   grpc::ClientContext context;
   SetDeadline(context);
@@ -642,8 +644,8 @@ ExitCode RemoveOne(const std::string& name, const Console& console) {
   }
   console.out << "Model " << Printable(name) << " is removed, "
               << Bytes(response.freed_bytes())
-              << (pulled ? " given back.\n"
-                         : " to be given back once uploads that nothing needs "
+              << (pulled ? " freed.\n"
+                         : " will be freed once uploads that nothing needs "
                            "expire (mpsd --blob-grace-seconds).\n")
               << std::flush;
   return ExitCode::kOk;
@@ -662,8 +664,8 @@ ExitCode Remove(const std::vector<std::string>& names, const Console& console) {
 
 void AddModelRemove(Command& model, Action* action) {
   auto names = std::make_shared<std::vector<std::string>>();
-  Command* verb = model.add_subcommand(
-      "rm", "Remove models that no job needs which has not ended");
+  Command* verb =
+      model.add_subcommand("rm", "Remove models that no unfinished job needs");
   verb->add_option(kModelName, *names, "The models")->required()->type_name("");
   verb->callback([=] {
     *action = [=](const Console& console) { return Remove(*names, console); };

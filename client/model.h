@@ -17,17 +17,17 @@
 
 namespace mpsd::client {
 
-// What to do about a Submit of this spec that ended with `status`: how to send
-// the model, where it is a folder of this machine that the daemon cannot read.
-// "" for any other error.
+// Advice for a Submit of this spec that ended with `status`: how to send the
+// model, if it is a folder of this machine that the daemon cannot read. "" for
+// any other error.
 std::string ModelAdvice(const std::string& spec_json,
                         const grpc::Status& status);
 
-// What a pushed folder is called where the user does not say: the id of a
-// snapshot in a Hugging Face cache, else the folder's name.
+// The default name of a pushed folder: the id of a snapshot in a Hugging Face
+// cache, else the folder's name.
 std::string ModelNameOf(const std::filesystem::path& folder);
 
-// Each function adds its verb below `mpsctl model`, as those of verbs.h do.
+// Each function adds its verb below `mpsctl model`, like those of verbs.h.
 // Defined in <function without Add>.cc.
 void AddModelPush(Command& model, Action* action);
 void AddModelPull(Command& model, Action* action);
@@ -36,18 +36,17 @@ void AddModelRemove(Command& model, Action* action);
 
 // "270.1 MB, llama, 134,515,008 parameters, for CAUSAL_LM and SEQ_CLS".
 std::string ModelText(const v1::Model& model);
-// "LoRA takes 1.2 GB at least, and this machine has it"; "" where it is not
-// known.
+// "LoRA takes 1.2 GB at least, and this machine has it"; "" if unknown.
 std::string FitText(const v1::Model& model);
 
-// A model's folder of this machine that can be sent.
+// A model's folder on this machine that can be sent.
 struct LocalModel {
   std::vector<LocalFile> files;  // without their hashes
-  // What else lies in the folder, and mpsd never reads.
+  // Other files in the folder, which mpsd never reads.
   std::vector<std::string> left_out;
 };
 
-// Looks at the folder as mpsd will (spec::ReadModelFolder), so that nothing is
+// Reads the folder as mpsd will (spec::ReadModelFolder), so that nothing is
 // sent that it would refuse. Links are followed: a snapshot of a Hugging Face
 // cache consists of them. InvalidArgument and NotFound name the file and what
 // to do.

@@ -77,7 +77,7 @@ void AddNote(Command& app, Action* action) {
   };
   auto options = std::make_shared<Options>();
   Command* verb = app.add_subcommand(
-      "note", "Add a note to a job, also to a deleted one; notes stay");
+      "note", "Add a note to a job, even to a deleted one; notes stay");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");
@@ -99,7 +99,7 @@ void AddTag(Command& app, Action* action) {
   };
   auto options = std::make_shared<Options>();
   Command* verb = app.add_subcommand(
-      "tag", "Add tags to a job, also to a deleted one, or remove them");
+      "tag", "Add tags to a job, even to a deleted one, or remove them");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");
@@ -159,7 +159,7 @@ grpc::Status Fetch(v1::AccessService::Stub& access,
   return grpc::Status::OK;
 }
 
-// What became of the request, and what it was about.
+// The outcome of the request, and its details.
 std::string Outcome(const v1::AuditEntry& entry) {
   std::string text = entry.detail();
   if (!entry.message().empty()) {
@@ -174,14 +174,14 @@ std::vector<std::string> Row(const v1::AuditEntry& entry,
           OrDash(entry.credential()), OrDash(entry.origin()),
           entry.method().substr(entry.method().find('.') + 1),
           OrDash(entry.job_id()),
-          // A call that mpsd did not live to answer has no result.
+          // A call that mpsd did not survive has no result.
           entry.result().empty() ? "?" : entry.result(), Outcome(entry)};
 }
 
 void PrintTable(const Console& console,
                 const std::vector<v1::AuditEntry>& entries) {
   if (entries.empty()) {
-    console.out << "Nothing was asked for.\n";
+    console.out << "There were no requests.\n";
     return;
   }
   Table table({"TIME", "USER", "BY", "FROM", "WHAT", "JOB", "RESULT", ""});
@@ -195,7 +195,7 @@ void PrintTable(const Console& console,
 ExitCode Audit(const AuditOptions& options, const Console& console) {
   v1::ListAuditRequest request;
   request.set_user(options.user);
-  // A job that was deleted has entries still; its whole id finds them.
+  // A deleted job still has entries; its whole id finds them.
   request.set_job_id(absl::AsciiStrToUpper(options.job));
   if (!options.job.empty() && options.job.size() < 26) {
     ExitCode code;
@@ -232,21 +232,22 @@ ExitCode Audit(const AuditOptions& options, const Console& console) {
 void AddAudit(Command& app, Action* action) {
   auto options = std::make_shared<AuditOptions>();
   Command* verb = app.add_subcommand(
-      "audit", "Show who asked for which change, newest first");
-  verb->add_option("--user", options->user, "Only what this user asked for")
+      "audit", "Show who requested which change, newest first");
+  verb->add_option("--user", options->user, "Only this user's requests")
       ->type_name("NAME");
   verb->add_option("--job", options->job, "Only what concerns this job")
       ->type_name("ID");
   verb->add_option("--method", options->method,
                    "Only this call: Submit, Cancel, JobService.Delete …")
       ->type_name("NAME");
-  verb->add_flag("--refused", options->refused, "Only what was not done");
+  verb->add_flag("--refused", options->refused,
+                 "Only what was refused or failed");
   verb->add_option("--since", options->since,
-                   "From then on: 2w, 7d, 12h or 30m ago, or a date")
+                   "Since: 2w, 7d, 12h or 30m ago, or a date")
       ->type_name("WHEN");
   verb->add_option("--until", options->until, "Before then; likewise")
       ->type_name("WHEN");
-  verb->add_option("--limit", options->limit, "At most so many")
+  verb->add_option("--limit", options->limit, "At most this many")
       ->check(Range(1, 1000000))
       ->type_name("N")
       ->capture_default_str();

@@ -43,7 +43,7 @@ std::string SourceText(v1::PlanSource source) {
     case v1::PLAN_SOURCE_PROBE:
       return "measured by a probe";
     default:
-      return "not told";
+      return "unknown";
   }
 }
 
@@ -69,7 +69,7 @@ std::string RowsText(const v1::PlanRows& rows) {
   return text;
 }
 
-// Neighbouring bins become one, so that at most kBars are left.
+// Merges neighbouring bins, so that at most kBars are left.
 std::vector<v1::PlanLengths> Bars(const v1::PlanRows& rows) {
   std::vector<v1::PlanLengths> bars;
   const int each = (rows.lengths_size() + kBars - 1) / kBars;
@@ -149,7 +149,7 @@ void PrintSteps(const v1::Plan& plan, std::ostream& out) {
            steps.batch_rows(), steps.micro_batch_rows(),
            steps.gradient_accumulation_steps(),
            Count(std::round(steps.tokens_per_step()))));
-  Line(out, "beside them",
+  Line(out, "besides",
        absl::StrFormat("%d evaluations, %d checkpoints, %d steps of warm-up",
                        steps.evaluations(), steps.checkpoints(),
                        steps.warmup_steps()));
@@ -171,7 +171,7 @@ void PrintModel(const v1::Plan& plan, std::ostream& out) {
              : absl::StrCat(model.gradients(), ": ", model.gradients_reason()));
   }
   Line(out, "device",
-       absl::StrCat(model.device().empty() ? "not told" : model.device(),
+       absl::StrCat(model.device().empty() ? "unknown" : model.device(),
                     model.chip().empty() ? "" : ", ", model.chip()));
 }
 
@@ -182,7 +182,7 @@ void PrintMemory(const v1::Plan& plan, std::ostream& out) {
   Line(out, "peak",
        absl::StrCat(BytesText(memory.peak_bytes()), " of ",
                     memory.has_limit_bytes() ? BytesText(memory.limit_bytes())
-                                             : "what is not told",
+                                             : "an unknown limit",
                     ", ", SourceText(memory.source())));
   if (memory.source() == v1::PLAN_SOURCE_PROBE) {
     Line(out, "estimate", BytesText(memory.estimated_bytes()));
@@ -279,17 +279,17 @@ void PrintQueue(const v1::Plan& plan, const Console& console) {
                       Seconds(queue.finish_seconds())));
   }
   for (const std::string& what : queue.not_told()) {
-    Line(out, "not told", what);
+    Line(out, "unknown", what);
   }
 }
 
 void PrintAlternatives(const v1::Plan& plan, std::ostream& out) {
   if (plan.verdict() != v1::VERDICT_FAIL) return;
   if (plan.alternatives().empty()) {
-    out << "No plan near to it fits.\n";
+    out << "No similar plan fits.\n";
     return;
   }
-  out << "What would fit, the nearest first\n";
+  out << "What would fit, the closest first\n";
   Table table({"  MEMORY", "STEP", "TOTAL", "CHANGE"});
   for (const v1::PlanAlternative& other : plan.alternatives()) {
     std::string change = absl::StrJoin(other.changes(), ", ");
@@ -324,7 +324,7 @@ void PrintPlan(const v1::Plan& plan, const Console& console) {
       out << "Verdict: does not fit\n";
       break;
     case v1::VERDICT_UNSPECIFIED:
-      out << "Verdict: not told\n";
+      out << "Verdict: unknown\n";
       break;
     default:
       out << "Verdict: fits\n";
@@ -345,7 +345,7 @@ struct PlanOptions {
   ThresholdArguments thresholds;
 };
 
-// One call of RunbookService.Plan; its stages go to console.err.
+// One call of RunbookService.Plan; its stages are printed to console.err.
 class Planning {
  public:
   explicit Planning(const Console& console)
@@ -373,10 +373,10 @@ class Planning {
     interrupted_ = listener.raised();
     if (!status.ok() || planned) return status;
     return grpc::Status(grpc::StatusCode::INTERNAL,
-                        "mpsd ended the plan without telling it");
+                        "mpsd ended the stream without a plan");
   }
-  // mpsd makes as many plans as it may. Other daemons that cannot be reached
-  // are UNAVAILABLE, too.
+  // The daemon makes its maximum of plans. An unreachable daemon is
+  // UNAVAILABLE, too.
   static bool IsBusy(const grpc::Status& status) {
     return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
            absl::StrContains(status.error_message(), "under way");
@@ -405,17 +405,17 @@ ExitCode Probe(const Console& console, const PlanOptions& options,
   absl::Status added =
       AddThresholds(options.thresholds, probe.mutable_thresholds());
   if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
-  // The plan alone is for the script; the probe's course is for who looks on.
+  // stdout is the plan's, for scripts; the probe's progress is for the user.
   const Console course{console.err, console.err, console.terminal,
                        console.daemon, false};
   return SendJob(course, std::move(request), upload, /*detach=*/false, id);
 }
 
 // Has the daemon plan the job of `request`, whose files it has: fills *plan and
-// returns kOk where the job fits, kVerdictFail where it does not. Otherwise
-// prints why there is no plan: as Console::Fail; kBadInput for a threshold;
-// kDetached after Ctrl-C, with which the daemon gives the plan up. A daemon
-// that makes other plans is asked again for ten minutes.
+// returns kOk if the job fits, kVerdictFail if it does not. Otherwise prints
+// why there is no plan, as Console::Fail; kBadInput for a threshold; kDetached
+// after Ctrl-C, on which the daemon abandons the plan. A daemon that is busy
+// with other plans is called again for ten minutes.
 ExitCode MakePlan(const Console& console, v1::SubmitRequest request,
                   const ThresholdArguments& thresholds, v1::Plan* plan,
                   const std::string& probe_id) {
@@ -434,7 +434,7 @@ ExitCode MakePlan(const Console& console, v1::SubmitRequest request,
     status = planning.Ask(asked, plan);
   }
   if (planning.interrupted() && !status.ok()) {
-    console.err << "mpsctl: interrupted; mpsd gives the plan up.\n";
+    console.err << "mpsctl: interrupted; mpsd abandons the plan.\n";
     return ExitCode::kDetached;
   }
   if (!status.ok()) return console.Fail(status);
@@ -486,7 +486,7 @@ ExitCode Plan(const PlanOptions& options, const Console& console) {
 void AddPlan(Command& app, Action* action) {
   auto options = std::make_shared<PlanOptions>();
   Command* verb = app.add_subcommand(
-      "plan", "Tell what a job.json would need and take; queues nothing");
+      "plan", "Estimate what a job.json needs and how long it takes");
   verb->add_option("JOB", options->job_file, "The job.json")
       ->required()
       ->type_name("")
@@ -496,7 +496,7 @@ void AddPlan(Command& app, Action* action) {
                      "Measure memory and time first: queue a few steps at the\n"
                      "longest rows, and wait for them");
   verb->add_option("--probe-of", options->probe_id,
-                   "Take what this probe of the same job measured")
+                   "Use what this probe of the same job measured")
       ->type_name(kJobIdName)
       ->excludes(probe);
   verb->add_option("--priority", options->priority,

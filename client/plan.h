@@ -7,8 +7,8 @@
 
 namespace mpsd::client {
 
-// Prints the plan as tables for people: data, steps, memory, time, disk, the
-// queue, the verdict and, where the job does not fit, the nearest plans.
+// Prints the plan as readable tables: data, steps, memory, time, disk, the
+// queue, the verdict and, if the job does not fit, the nearest plans.
 void PrintPlan(const v1::Plan& plan, const Console& console);
 
 }  // namespace mpsd::client

@@ -144,7 +144,7 @@ void PrintProfile(const v1::StudyResult& result, const Console& console) {
   PrintWaits(profile, out);
   PrintMemory(profile.memory(), out);
   for (const std::string& text : profile.not_told()) {
-    out << "Not told: " << Printable(text) << '\n';
+    out << "Unknown: " << Printable(text) << '\n';
   }
   if (profile.has_trace()) {
     out << "Trace: " << Printable(profile.trace().file()) << ", "
@@ -215,7 +215,7 @@ ExitCode FindOutOf(const Console& console, const std::string& text,
         console.daemon.jobs().GetSubmission(&context, ask, &request);
     if (!status.ok()) return console.Fail(status);
   }
-  // What the job was besides its training does not count.
+  // Only the job's training settings count.
   request.clear_kind();
   request.clear_after();
   request.set_held(false);
@@ -225,7 +225,7 @@ ExitCode FindOutOf(const Console& console, const std::string& text,
   absl::Status added =
       AddJobLabels(arguments.job_labels, request.mutable_labels());
   if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
-  // While the job exists, so do its inputs: nothing is sent.
+  // The job's inputs exist as long as the job: nothing is sent.
   const auto no_upload = [] { return grpc::Status::OK; };
   std::string profile;
   code = SendJob(console, std::move(request), no_upload, arguments.detach,
@@ -239,7 +239,7 @@ ExitCode FetchTrace(const Console& console, const v1::StudyResult& result,
                     const std::string& path) {
   const ExitCode code =
       FetchOutputFile(console, result.job_id(), kTraceFile, path,
-                      "The result says why, under \"Not told\".");
+                      "The result says why, under \"Unknown\".");
   if (code != ExitCode::kOk) return code;
   // stdout is the result's, for scripts.
   console.err << "The trace is in " << Printable(path)
@@ -256,8 +256,8 @@ ExitCode Profile(const ProfileArguments& arguments, const Console& console) {
     return console.Fail(ExitCode::kBadInput, study.status(),
                         "Nothing was submitted.");
   }
-  // With --json the result alone is for the script; the job's course is for who
-  // looks on.
+  // With --json, stdout is the result's, for scripts; the job's progress is for
+  // the user.
   const bool detach = arguments.study.detach;
   const Console course{console.json && !detach ? console.err : console.out,
                        console.err, console.terminal, console.daemon,
@@ -279,7 +279,7 @@ ExitCode Profile(const ProfileArguments& arguments, const Console& console) {
 void AddProfile(Command& app, Action* action) {
   auto arguments = std::make_shared<ProfileArguments>();
   Command* verb = app.add_subcommand(
-      "profile", "Tell where the time of a job's steps goes, and why");
+      "profile", "Show where the time of a job's steps goes, and why");
   DeclareStudy(*verb, &arguments->study);
   verb->get_option("JOB")->description(
       "The job.json, or the id of a job to profile again");

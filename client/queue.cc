@@ -49,8 +49,7 @@ void PrintPlaces(const v1::QueueResponse& queue, const Console& console) {
 
 void PrintUsage(const v1::QueueResponse& queue, const Console& console) {
   if (queue.usage().empty()) return;
-  console.out << "\nWhat these owners used of the device lately; half of it is "
-                 "forgotten in "
+  console.out << "\nThese owners' recent use of the device; it halves every "
               << Seconds(queue.half_life_seconds()) << ":\n";
   Table table({"OWNER", "USED"});
   for (const auto& usage : queue.usage()) {
@@ -130,7 +129,7 @@ void AddHold(Command& app, Action* action) {
   Command* verb = app.add_subcommand(
       "hold", "Keep queued jobs from starting; they keep their places");
   AddNamedJobs(verb, named.get());
-  verb->add_option("--reason", *reason, "Why, for whoever looks at the queue")
+  verb->add_option("--reason", *reason, "Why; shown in the queue")
       ->type_name("TEXT");
   verb->callback([=] {
     *action = [=](const Console& console) {
@@ -149,7 +148,7 @@ ExitCode ReleaseOne(const std::string& id, const Console& console) {
   v1::ReleaseRequest request;
   request.set_id(id);
   return Change(console, &Jobs::Release, request, [&](const v1::Job& job) {
-    console.out << "Job " << job.id() << " is held no more" << AheadText(job)
+    console.out << "Job " << job.id() << " is released" << AheadText(job)
                 << ".\n";
   });
 }
@@ -204,7 +203,7 @@ ExitCode MoveOne(const std::string& id, const MoveOptions& options,
 
 ExitCode Move(const MoveOptions& options, const Console& console) {
   std::vector<std::string> ids = options.ids;
-  // The first one that is named is to be the first one in the queue.
+  // The first job named becomes the first in the queue.
   if (options.top) std::reverse(ids.begin(), ids.end());
   return ForEachJob(console, {ids, {}}, {}, [&](const std::string& id) {
     return MoveOne(id, options, console);
@@ -224,7 +223,7 @@ void AddMove(Command& app, Action* action) {
       ->type_name("");
   Command* to = verb->add_option_group("To");
   to->add_flag("--top", options->top, "Before the others");
-  to->add_flag("--bottom", options->bottom, "Behind the others");
+  to->add_flag("--bottom", options->bottom, "After the others");
   to->add_option("--priority", options->priority, "Higher runs first")
       ->type_name("N");
   to->require_option(1);
@@ -273,9 +272,9 @@ void AddVerb(Command& app, const char* name, const char* description, bool pin,
 }  // namespace
 
 void AddPin(Command& app, Action* action) {
-  AddVerb(app, "pin", "Keep jobs from delete and from every rule", true,
+  AddVerb(app, "pin", "Protect jobs from delete and from every rule", true,
           action);
-  AddVerb(app, "unpin", "Let pinned jobs go again", false, action);
+  AddVerb(app, "unpin", "Unpin jobs", false, action);
 }
 
 namespace {
@@ -305,10 +304,10 @@ ExitCode CancelOne(const std::string& id, bool now, const Console& console) {
 void AddCancel(Command& app, Action* action) {
   auto named = std::make_shared<NamedJobs>();
   auto now = std::make_shared<bool>(false);
-  Command* verb = app.add_subcommand("cancel", "Ask jobs to end");
+  Command* verb = app.add_subcommand("cancel", "Cancel jobs");
   AddNamedJobs(verb, named.get());
   verb->add_flag("--now", *now,
-                 "Kill their workers at once, whatever they are at work on");
+                 "Kill their workers at once, whatever they are doing");
   verb->callback([=] {
     *action = [=](const Console& console) {
       v1::ListJobsRequest filter;
@@ -338,7 +337,7 @@ ExitCode RetryOne(const std::string& id, bool from_scratch,
     }
     console.out
         << (from_scratch
-                ? "; it runs from scratch, without what it had reached.\n"
+                ? "; it runs from scratch, without its earlier results.\n"
                 : "; it resumes from its last checkpoint.\n");
   });
 }
@@ -350,11 +349,11 @@ void AddRetry(Command& app, Action* action) {
   auto from_scratch = std::make_shared<bool>(false);
   Command* verb = app.add_subcommand(
       "retry",
-      "Run jobs again under their own ids, from their last checkpoints:\n"
+      "Run jobs again under the same ids, from their last checkpoints:\n"
       "FAILED or CANCELLED ones, or running ones, which return to the queue");
   verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
   verb->add_flag("--from-scratch", *from_scratch,
-                 "Remove their checkpoints and results and begin anew, also\n"
+                 "Remove their checkpoints and results and start over, also\n"
                  "SUCCEEDED ones");
   verb->callback([=] {
     *action = [=](const Console& console) {
@@ -379,8 +378,8 @@ ExitCode Drain(const std::string& reason, const Console& console) {
   if (console.json) {
     console.PrintJson(response);
   } else {
-    console.out << "mpsd starts no further job until `mpsctl undrain`, after "
-                   "a restart either. A running job goes on.\n";
+    console.out << "mpsd starts no further job until `mpsctl undrain`, not "
+                   "even after a restart. A running job continues.\n";
   }
   return ExitCode::kOk;
 }
@@ -391,7 +390,7 @@ void AddDrain(Command& app, Action* action) {
   auto reason = std::make_shared<std::string>();
   Command* verb = app.add_subcommand(
       "drain", "Start no further job until undrain; for admins");
-  verb->add_option("--reason", *reason, "Why, for whoever waits")
+  verb->add_option("--reason", *reason, "Why; shown to those who wait")
       ->type_name("TEXT");
   verb->callback([=] {
     *action = [=](const Console& console) { return Drain(*reason, console); };
@@ -410,7 +409,7 @@ ExitCode Undrain(const Console& console) {
   if (console.json) {
     console.PrintJson(response);
   } else {
-    console.out << "mpsd starts jobs.\n";
+    console.out << "mpsd starts jobs again.\n";
   }
   return ExitCode::kOk;
 }

@@ -46,8 +46,8 @@ std::string Head(const fs::path& path) {
   return head;
 }
 
-// Whether a report may be written to `path`: where no file is, or, with
-// `force`, a former report.
+// Whether a report may be written to `path`: if no file exists or, with
+// `force`, an earlier report.
 absl::Status CheckOutput(const fs::path& path, bool force) {
   std::error_code error;
   const fs::file_status there = fs::symlink_status(path, error);
@@ -57,7 +57,7 @@ absl::Status CheckOutput(const fs::path& path, bool force) {
   }
   if (!fs::is_regular_file(there) || !run_page::BeginsLikeRunPage(Head(path))) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path.string(), " is no report, and would be lost"));
+        absl::StrCat(path.string(), " is not a report, and would be lost"));
   }
   return absl::OkStatus();
 }
@@ -99,7 +99,7 @@ class Reporting {
       if (!status.ok()) return console_.Fail(status);
     }
     const std::string page = run_page::RunPage(run_page::RunDocument(runs));
-    // The file may have come meanwhile.
+    // The file may have been created meanwhile.
     absl::Status written = CheckOutput(output_, force_);
     if (!written.ok()) return BadOutput(written);
     written = base::WriteFileAtomic(output_, page);
@@ -140,7 +140,7 @@ class Reporting {
         ExitCode::kBadInput, status,
         status.code() == absl::StatusCode::kAlreadyExists
             ? "Name another --output, or replace it with --force."
-            : "Name another --output: --force replaces former reports only.");
+            : "Name another --output: --force replaces earlier reports only.");
   }
 
   void Print(const std::vector<std::string>& ids, size_t bytes) const {
@@ -169,14 +169,14 @@ class Reporting {
 void AddReport(Command& app, Action* action) {
   auto options = std::make_shared<ReportOptions>();
   Command* verb = app.add_subcommand(
-      "report", "Write a job as a page for a browser, or several, compared");
+      "report", "Write an HTML report of a job, or of several, compared");
   AddNamedJobs(verb, &options->jobs);
   verb->add_option("-o,--output", options->output,
-                   "The page to write: one file, that needs no other")
+                   "The page to write: one self-contained file")
       ->type_name("FILE")
       ->capture_default_str();
   verb->add_flag("--force", options->force,
-                 "Replace a former report, and nothing else");
+                 "Replace an earlier report, and nothing else");
   verb->callback([=] {
     *action = [=](const Console& console) {
       return Reporting(console, *options).Run();

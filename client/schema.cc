@@ -80,7 +80,7 @@ std::string DefaultText(const std::string& name, const Json& field,
   return field.contains("properties") ? "" : "absent";
 }
 
-// One row a field of `object`; a section's row links to the section's own
+// One row per field of `object`; a section's row links to the section's own
 // table.
 std::string Table(const Json& object) {
   std::string rows =

@@ -45,8 +45,8 @@ std::string Padded(const std::string& text, int width, bool left) {
   return left ? text + gap : gap + text;
 }
 
-// Prints rows indented by two, with the first column to the left and the others
-// to the right.
+// Prints rows indented by two, the first column left-aligned and the others
+// right-aligned.
 void PrintRows(const std::vector<Row>& rows, std::ostream& out) {
   std::vector<int> widths(rows[0].size());
   for (const Row& row : rows) {
@@ -165,7 +165,7 @@ std::string Title(const std::string& field) {
   return absl::StrReplaceAll(title, {{"_", " "}});
 }
 
-// A row for a value; of an object, or a list of files, one for each entry.
+// A row for a value; one per entry of an object or a list of files.
 void AddRows(const std::string& name, const std::string& field,
              const Json& value, absl::TimeZone zone, RecordSection& section) {
   const bool files = value.is_array() && !value.empty() && value[0].is_object();
@@ -260,7 +260,7 @@ grpc::Status FetchRecord(const Console& console, const std::string& id,
 
 namespace {
 
-// Prints "  name          value"; prints nothing for an empty value.
+// Prints "  name          value"; nothing for an empty value.
 void Field(std::ostream& out, const char* name, const std::string& value) {
   if (value.empty()) return;
   out << "  " << std::left << std::setw(14) << name << PrintableLines(value)
@@ -361,7 +361,7 @@ void LossFields(const v1::Job& job, std::ostream& out) {
   Field(out, "eval loss", eval);
 }
 
-// How the last attempt ended, and how many in a row did so.
+// How the last attempt ended, and how many in a row ended this way.
 std::string ExitText(const v1::Job& job) {
   std::string text = job.exit_reason();
   if (job.failures() > 0) {
@@ -436,7 +436,7 @@ void PrintJob(const v1::Job& job, const Console& console) {
   PrintConfusionMatrix(job.confusion_matrix_json(), out);
 }
 
-// Shows the job with what it found, where it is a study, and its record.
+// Shows the job with its study's result, if any, and its record.
 void PrintShown(const v1::GetRecordResponse& shown, const Console& console) {
   const v1::Job& job = shown.job();
   const bool has_result = IsStudy(job.kind()) && !job.past() &&
@@ -456,7 +456,7 @@ void PrintShown(const v1::GetRecordResponse& shown, const Console& console) {
     if (shown.has_record()) PrintRecord(console, shown);
   }
   if (found.ok()) return;
-  console.err << "mpsctl: what it found cannot be read: "
+  console.err << "mpsctl: the study's result cannot be read: "
               << Printable(found.error_message()) << '\n';
 }
 
@@ -491,7 +491,7 @@ void AddShow(Command& app, Action* action) {
   Command* verb = app.add_subcommand(
       "show",
       "Show one job in full, what a study found, and the record of the run;\n"
-      "also of a deleted job");
+      "also for a deleted job");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");

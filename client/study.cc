@@ -62,8 +62,9 @@ absl::Status Add(const std::string& where, const std::string& prefix,
   return absl::OkStatus();
 }
 
-// Reads as much of TOML as thresholds need: [TABLE], NAME = NUMBER, comments.
-// Anything else is refused with its line, so that no threshold is overlooked.
+// Reads the part of TOML that thresholds need: [TABLE], NAME = NUMBER,
+// comments. Anything else is refused with its line, so that no threshold is
+// overlooked.
 absl::Status AddFile(const std::string& path, Thresholds* out) {
   const absl::StatusOr<std::string> text =
       base::ReadSmallFile(path, kLargestFile);
@@ -88,7 +89,7 @@ absl::Status AddFile(const std::string& path, Thresholds* out) {
     if (!added.ok()) return added;
     if (!names.insert(name).second) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where, ": ", base::Quotable(name), " stands twice"));
+          absl::StrCat(where, ": ", base::Quotable(name), " is given twice"));
     }
   }
   return absl::OkStatus();
@@ -160,7 +161,7 @@ void DeclareStudy(Command& verb, StudyArguments* arguments) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   verb.add_flag("--anyway", arguments->anyway,
-                "Queue it though it needs more memory than the machine has");
+                "Queue it even if it needs more memory than the machine has");
   verb.add_flag("--rehash", arguments->rehash,
                 "Read every file again, also those that have not changed");
   DeclareThresholds(verb, &arguments->thresholds);
@@ -229,8 +230,8 @@ ExitCode FindOut(const Console& console, const StudyArguments& arguments,
 ExitCode RunStudy(const Console& console, const StudyArguments& arguments,
                   const v1::Study& study, const PrintStudy& print) {
   if (arguments.detach) return Submit(console, arguments, study, nullptr);
-  // With --json the result alone is for the script; the job's course is for who
-  // looks on.
+  // With --json, stdout is the result's, for scripts; the job's progress is for
+  // the user.
   const Console course{console.json ? console.err : console.out, console.err,
                        console.terminal, console.daemon, false};
   v1::StudyResult result;
@@ -238,7 +239,7 @@ ExitCode RunStudy(const Console& console, const StudyArguments& arguments,
   return found == ExitCode::kOk ? ShowStudy(console, result, print) : found;
 }
 
-// A study whose kind has no printer shows its findings alone.
+// A study whose kind has no printer shows only its findings.
 void PrintAnyStudy(const v1::StudyResult& result, const Console& console) {
   switch (result.result_case()) {
     case v1::StudyResult::kProbe:
@@ -305,11 +306,11 @@ void PrintSmoke(const v1::StudyResult& result, const Console& console) {
 void AddSmoke(Command& app, Action* action) {
   auto arguments = std::make_shared<SmokeArguments>();
   Command* verb = app.add_subcommand(
-      "smoke", "Ten short epochs of a slice: does memory stay where it is?");
+      "smoke", "Ten short epochs of a slice: is memory stable?");
   DeclareStudy(*verb, &arguments->study);
   verb->add_option("--rows", arguments->rows,
-                   "Of the data, from the beginning; by default those of four "
-                   "steps")
+                   "Rows from the beginning of the data; by default those of "
+                   "four steps")
       ->type_name("N")
       ->check(Range(1, kMostRows));
   verb->callback([=] {
@@ -362,9 +363,9 @@ void AddRow(const v1::DeviceTimes& times, Table& table) {
              Percent(times.data_wait_ratio()),
              Time(times.loader_seconds().median()),
              times.has_utilization_ratio() ? Percent(times.utilization_ratio())
-                                           : "not told",
+                                           : "unknown",
              Count(times.tokens_per_second()), Percent(times.padding_ratio()),
-             times.has_peak_bytes() ? Bytes(times.peak_bytes()) : "not told",
+             times.has_peak_bytes() ? Bytes(times.peak_bytes()) : "unknown",
              times.description()});
 }
 
@@ -425,7 +426,7 @@ void AddCompareDevices(Command& app, Action* action) {
       "Whether a job runs faster on MPS or CUDA than on the CPU");
   DeclareStudy(*verb, &arguments->study);
   verb->add_option("--devices", arguments->devices,
-                   "Two of cpu, cuda, mps: compared with, in question; "
+                   "Two of cpu, cuda, mps: the baseline, the candidate; "
                    "default: the CPU, and the accelerator")
       ->type_name("A,B")
       ->delimiter(',')

@@ -14,15 +14,15 @@
 #include "client/console.h"
 #include "mpsd/v1/study.pb.h"
 
-// What the verbs of all studies share: a job.json goes to the daemon as a job
-// that measures, mpsctl follows the job and shows what it found.
+// The common part of the verbs of all studies: a job.json goes to the daemon as
+// a job that measures; mpsctl follows the job and shows its result.
 
 namespace mpsd::client {
 
-// A check of CLI11's: a script whose variable is empty means something else
-// than a user who leaves the option out. Empty where `text` is fine.
+// A check for CLI11: an option with an empty value, as of a script's empty
+// variable, is not an omitted option. Returns "" if `text` is fine.
 inline std::string Given(const std::string& text) {
-  return text.empty() ? "expected a value, got an empty text" : "";
+  return text.empty() ? "expected a value, got an empty string" : "";
 }
 
 struct ThresholdArguments {
@@ -42,7 +42,7 @@ struct StudyArguments {
 
 // Adds --threshold and --thresholds to `verb`.
 void DeclareThresholds(Command& verb, ThresholdArguments* arguments);
-// Adds the file's and the values' thresholds to a request; InvalidArgument
+// Adds the file's and the options' thresholds to a request; InvalidArgument
 // with the file and the line, or the option.
 absl::Status AddThresholds(const ThresholdArguments& arguments,
                            google::protobuf::Map<std::string, double>* out);
@@ -50,7 +50,7 @@ absl::Status AddThresholds(const ThresholdArguments& arguments,
 // Adds the positional JOB and all options of StudyArguments to `verb`.
 void DeclareStudy(Command& verb, StudyArguments* arguments);
 
-// Prints what is particular to one kind of study, above the findings.
+// Prints what only one kind of study has, above the findings.
 using PrintStudy =
     std::function<void(const v1::StudyResult& result, const Console& console)>;
 
@@ -60,26 +60,25 @@ using PrintStudy =
 ExitCode FindOut(const Console& console, const StudyArguments& arguments,
                  const v1::Study& study, v1::StudyResult* result);
 
-// Queues the job.json as `study` (its thresholds filled in already), follows
-// the job, and shows its result. With --json the result alone goes to
-// console.out, as one object, and the job's course to console.err. Returns
-// ForVerdict, or why there is no verdict. With `detach` nothing is followed.
+// Queues the job.json as `study` (whose thresholds are filled in), follows the
+// job, and shows its result. With --json only the result goes to console.out,
+// as one object, and the job's progress to console.err. Returns ForVerdict, or
+// why there is no verdict. With `detach` nothing is followed.
 ExitCode RunStudy(const Console& console, const StudyArguments& arguments,
                   const v1::Study& study, const PrintStudy& print);
 
-// Prints what is particular to the study's kind: each verb's own printer.
+// Prints what only the study's kind has: each verb's own printer.
 void PrintAnyStudy(const v1::StudyResult& result, const Console& console);
 
 // Shows a result: what `print` prints, the findings and the verdict, or one
 // object of JSON. Returns ForVerdict.
 ExitCode ShowStudy(const Console& console, const v1::StudyResult& result,
                    const PrintStudy& print);
-// What a study that has SUCCEEDED found.
+// The result of a study that has SUCCEEDED.
 grpc::Status GetStudyResult(const Console& console, const std::string& job_id,
                             v1::StudyResult* result);
 
-// A table of the findings, with what to do; prints nothing where there are
-// none.
+// A table of the findings, with what to do; prints nothing if there are none.
 void PrintFindings(
     const google::protobuf::RepeatedPtrField<v1::Finding>& findings,
     std::ostream& out);
@@ -88,7 +87,7 @@ std::string VerdictName(v1::Verdict verdict);  // "ok", "warn", "fail", "-"
 // A table of the epochs, above the findings; nothing for another study.
 void PrintSmoke(const v1::StudyResult& result, const Console& console);
 
-// What a probe measured, above its findings; nothing for another study.
+// The measurements of a probe, above its findings; nothing for another study.
 void PrintProbe(const v1::StudyResult& result, const Console& console);
 
 // Prints the times of both devices and the decision; `result` is one of

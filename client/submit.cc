@@ -50,7 +50,8 @@ grpc::Status Reach(const Console& console, v1::SubmitRequest* request) {
   absl::Duration first, second;
   const grpc::Status status = AskInfo(console, &first);
   if (!status.ok()) return status;
-  // The first call may have made the connection, which takes several trips.
+  // The first call may have opened the connection, which takes several round
+  // trips.
   const absl::Duration took =
       AskInfo(console, &second).ok() ? std::min(first, second) : first;
   request->set_round_trip_seconds(
@@ -61,13 +62,13 @@ grpc::Status Reach(const Console& console, v1::SubmitRequest* request) {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(10);
-// The most time of one attempt that counts: a daemon may have been at work for
-// long before it went away.
+// The time of one attempt that counts at most: a daemon may have been busy for
+// long before it became unreachable.
 constexpr absl::Duration kOneAttempt = absl::Minutes(1);
-// Prints a remark when an answer takes longer.
+// Prints a remark if an answer takes longer.
 constexpr absl::Duration kSoon = absl::Seconds(10);
 
-// Whether Submit may have made a job although it ended with `status`.
+// Whether Submit may have created a job although it ended with `status`.
 bool LeavesOpen(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
@@ -233,7 +234,7 @@ void PrintSubmitted(const Console& console, const v1::SubmitResponse& response,
     console.out << ", " << job.queue_position() << " ahead of it";
   }
   console.out << '\n';
-  // Why it will not start: another job has to end, or somebody to act.
+  // Why it will not start: another job or a user has to act first.
   if (!IsFinal(job.state()) && (job.held() || !job.after().empty()) &&
       !job.hold().empty()) {
     console.out << (job.held() ? "It is held: " : "It ")
@@ -256,7 +257,7 @@ ExitCode SendJob(const Console& console, v1::SubmitRequest request,
   const ExitCode code = SubmitSurely(console, &request, upload, &response);
   if (code != ExitCode::kOk) return code;
   if (job_id != nullptr) *job_id = response.job().id();
-  // Under a key of our own, an earlier job comes from an earlier try of this
+  // With a generated key, an existing job comes from an earlier attempt of this
   // call.
   if (own_key) response.set_existed(false);
   PrintSubmitted(console, response, detach);
@@ -325,8 +326,8 @@ void AddSubmit(Command& app, Action* action) {
       ->type_name("");
   verb->add_flag("--detach", options->detach, "Do not watch: exit once queued");
   verb->add_option("--idempotency-key", options->idempotency_key,
-                   "The same key and job give the job there is;\n"
-                   "default: a key of this call alone")
+                   "The same key and job return the existing job;\n"
+                   "default: a key unique to this call")
       ->type_name("KEY");
   verb->add_option("--priority", options->priority,
                    "Higher runs first, equals in turn")
@@ -337,7 +338,7 @@ void AddSubmit(Command& app, Action* action) {
       ->type_name(kJobIdName)
       ->allow_extra_args(false);
   verb->add_flag("--anyway", options->anyway,
-                 "Queue it though it needs more memory than the machine has");
+                 "Queue it even if it needs more memory than the machine has");
   verb->add_flag("--rehash", options->rehash,
                  "Read every file again, also those that have not changed\n"
                  "since mpsctl read them last");

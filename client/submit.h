@@ -10,36 +10,36 @@
 
 namespace mpsd::client {
 
-// Asks the daemon whether it answers: the call's status. Where it does, notes
-// in `request` how long a small answer takes, for the job's record.
+// Calls the daemon and returns the call's status. On success stores in
+// `request`, for the job's record, how long a small call takes.
 grpc::Status Reach(const Console& console, v1::SubmitRequest* request);
 
 // "mpsctl-" and 32 random hexadecimal digits.
 std::string NewIdempotencyKey();
 
 // Queues the job of *request, which has an idempotency key and gets its round
-// trip (Reach), a single time. As
-// long as the daemon has not told the result (the connection broke, the daemon
-// restarts or is busy) the same request is sent again, after 0.2 s, then twice
-// as long up to 2 s. The calls have no deadline: the client waits for a daemon
-// that is at work, and the connection's keepalive notices a dead one. kOk with
-// *response filled; else prints what happened:
-//   as Console::Fail  the daemon cannot be reached to begin with, or refused;
-//   kTryAgain         ten minutes of attempts and pauses brought no answer, of
-//                     each attempt at most one counted;
+// trip (Reach), exactly once. Until the daemon has reported the result (the
+// connection broke, the daemon restarts or is busy) the same request is sent
+// again, after 0.2 s, then twice as long up to 2 s. The calls have no deadline:
+// the client waits for a busy daemon, and the connection's keepalive detects a
+// dead one. kOk with *response filled; else prints what happened:
+//   as Console::Fail  the daemon is unreachable at the start, or refused;
+//   kTryAgain         no answer in ten minutes of attempts and pauses, of each
+//                     attempt at most one counted;
 //   kDetached         Ctrl-C.
-// With the last two the job may have been queued; it says how to look.
+// With the last two the job may have been queued; the message says how to
+// check.
 //
-// `upload` sends the inputs that the daemon lacks: where one has gone since
-// they were sent (uploads that no job uses do, after a day), it is called once.
+// `upload` sends the inputs that the daemon lacks: it is called once if an
+// input has been removed since it was sent (unused uploads are, after a day).
 ExitCode SubmitSurely(const Console& console, v1::SubmitRequest* request,
                       const std::function<grpc::Status()>& upload,
                       v1::SubmitResponse* response);
 
-// Queues the job of `request`, prints what became of it and, unless `detach`,
-// follows the job to its end. A request without an idempotency key gets one of
-// its own. `upload` as for SubmitSurely. The job's id goes into *job_id, unless
-// null, once the job is queued.
+// Queues the job of `request`, prints the outcome and, unless `detach`, follows
+// the job to its end. A request without an idempotency key gets a unique one.
+// `upload` as for SubmitSurely. Stores the job's id in *job_id, unless null,
+// once the job is queued.
 ExitCode SendJob(const Console& console, v1::SubmitRequest request,
                  const std::function<grpc::Status()>& upload, bool detach,
                  std::string* job_id = nullptr);

@@ -44,7 +44,7 @@ std::string Quoted(const std::string& text) {
       "\"", absl::StrReplaceAll(Printable(text), {{"\"", "\"\""}}), "\"");
 }
 
-// What is particular to a batch: "knee, largest", or why it does not fit.
+// Specific to a batch: "knee, largest", or why it does not fit.
 std::string BatchNote(const v1::BatchSweepResult& sweep,
                       const v1::BatchPoint& point) {
   if (!point.fits()) return Printable(point.why_not());
@@ -58,7 +58,7 @@ std::string BatchNote(const v1::BatchSweepResult& sweep,
   return note;
 }
 
-// The memory that it held, "~" before a figure that was not measured.
+// The memory that it used, with "~" before an estimate.
 std::string BatchMemory(const v1::BatchPoint& point) {
   if (point.peak_bytes() == 0) return "-";
   return absl::StrCat(point.predicted() ? "~" : "", Bytes(point.peak_bytes()));
@@ -91,7 +91,7 @@ void DeclareBatchSweep(Command& verb, BatchSweepArguments* arguments) {
       ->type_name("GB")
       ->check(Range(1e-3, 1e6))
       ->needs(batch);
-  verb.add_option("--csv", arguments->csv, "Write what was found as a table")
+  verb.add_option("--csv", arguments->csv, "Write the results as a table")
       ->type_name("FILE")
       ->check(Given)
       ->needs(batch);
@@ -203,8 +203,8 @@ void DeclareGrid(Command& verb, GridArguments* arguments) {
       ->type_name("NAME");
   verb.add_flag("--hold", arguments->hold, "Queue the jobs held");
   verb.add_option("--idempotency-key", arguments->idempotency_key,
-                  "The same key and jobs give the jobs there are;\n"
-                  "default: one that the sweep's name makes")
+                  "The same key and jobs return the existing jobs;\n"
+                  "default: made from the sweep's name")
       ->type_name("KEY");
 }
 
@@ -246,11 +246,10 @@ std::string RankedBy(const spec::TrainSpec& spec) {
   return absl::StrCat("metrics.", metric);
 }
 
-// Queues the jobs one by one, each under a key of its own, and says what became
-// of them.
+// Queues the jobs one by one, each under its own key, and reports the result.
 class Queueing {
  public:
-  // `metric`: what the jobs are ranked by.
+  // `metric`: the jobs are ranked by it.
   Queueing(const Console& console, std::string name, std::string key,
            std::string metric)
       : console_(console),
@@ -258,7 +257,7 @@ class Queueing {
         key_(std::move(key)),
         metric_(std::move(metric)) {}
 
-  // `request`: what all jobs have.
+  // `request`: common to all jobs.
   ExitCode Run(const std::vector<SweepJob>& jobs,
                const v1::SubmitRequest& request,
                const std::function<grpc::Status()>& upload) {
@@ -311,7 +310,7 @@ class Queueing {
       console_.err << ": the same command queues the rest, `mpsctl cancel "
                    << Label() << "` ends those";
     }
-    console_.err << ". A sweep of other jobs needs a --name of its own.\n";
+    console_.err << ". A sweep of other jobs needs another --name.\n";
     return code;
   }
 
@@ -354,8 +353,8 @@ ExitCode RunGrid(const Console& console, const StudyArguments& job,
   const auto upload = [&] { return Upload(console, prepared->files); };
   const grpc::Status uploaded = upload();
   if (!uploaded.ok()) return console.Fail(uploaded);
-  // The name makes the key, so that the same command goes on where an earlier
-  // one ended.
+  // The key is derived from the name, so that the same command resumes where an
+  // earlier one ended.
   const std::string key =
       arguments.idempotency_key.empty()
           ? absl::StrCat("sweep-", base::Sha256Hex(name).substr(0, 32))
@@ -381,7 +380,7 @@ void AddSweep(Command& app, Action* action) {
         return console.Fail(
             ExitCode::kBadInput,
             "sweep: expected --batch, or --grid or --random, not both",
-            "A sweep of batches is one job, and the others are many.");
+            "A sweep of batches is one job; the others are many.");
       }
       const absl::Status there = CheckOutputFile("--csv", batch->csv);
       if (!there.ok()) {

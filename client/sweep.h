@@ -15,7 +15,7 @@
 namespace mpsd::client {
 
 struct BatchSweepArguments {
-  bool batch = false;  // this sweep is asked for
+  bool batch = false;  // this sweep is requested
   int32_t first_batch = 0, max_batch = 0, steps = 0, warmup_steps = 0;
   double memory_limit_gb = 0;
   std::string csv;  // a file to write; "": none
@@ -30,7 +30,7 @@ ExitCode RunBatchSweep(const Console& console, const StudyArguments& study,
 // A table of the batches, above the findings; nothing for another study.
 void PrintBatchSweep(const v1::StudyResult& result, const Console& console);
 
-// One line a batch, below a line of names.
+// One line per batch, below a header line.
 std::string BatchSweepCsv(const v1::BatchSweepResult& sweep);
 
 }  // namespace mpsd::client

@@ -36,7 +36,7 @@ std::string Dump(const Json& json, int indent = -1) {
 
 // --- Values as people write them ---------------------------------------------
 
-// The parts between commas, but for those within strings, lists and objects.
+// The comma-separated parts; commas in strings, lists and objects do not count.
 std::vector<std::string> Split(const std::string& text) {
   std::vector<std::string> parts(1);
   int depth = 0;
@@ -65,7 +65,7 @@ std::vector<std::string> Split(const std::string& text) {
   return parts;
 }
 
-// What stands between `name`( and ), if the text is such a range.
+// The text between `name`( and ), if the text is such a range.
 std::optional<std::string> Within(const std::string& name,
                                   const std::string& text) {
   if (!text.starts_with(name + "(") || !text.ends_with(")")) {
@@ -81,7 +81,7 @@ bool ReadNumber(const std::string& text, int64_t* number) {
   return absl::SimpleAtoi(absl::StripAsciiWhitespace(text), number);
 }
 
-// Nothing where the text has not two numbers, the lower first.
+// nullopt if the text is not two numbers, the lower first.
 template <typename Range>
 std::optional<Range> ReadRange(const std::string& text) {
   const std::vector<std::string> ends = Split(text);
@@ -91,7 +91,7 @@ std::optional<Range> ReadRange(const std::string& text) {
     return std::nullopt;
   }
   if constexpr (std::is_same_v<Range, Integers>) {
-    // Beyond this a double, and so a reader of JSON, does not tell them apart.
+    // Beyond this a double, and so a JSON reader, does not distinguish them.
     constexpr int64_t kLargest = int64_t{1} << 53;
     if (range.low > range.high || range.low < -kLargest ||
         range.high > kLargest) {
@@ -109,7 +109,7 @@ absl::StatusOr<Choices> ReadChoices(const std::string& text,
   Choices choices;
   for (const std::string& value : Split(values)) {
     if (value.empty()) {
-      return Invalid(text, "a value is empty; the empty text is \"\"");
+      return Invalid(text, "a value is empty; the empty string is \"\"");
     }
     // 1e-4 and 0.0001 are the same value.
     std::string json = Dump(spec::FieldValue(value));
@@ -196,7 +196,7 @@ std::string LastPart(const std::string& field) {
   return point == std::string::npos ? field : field.substr(point + 1);
 }
 
-// The fields as a job's name has them: their last parts, where these differ.
+// The fields in a job's name: their last parts, if these differ.
 std::vector<std::string> ShortNames(absl::Span<const SweepField> fields) {
   std::map<std::string, int> uses;
   for (const SweepField& one : fields) ++uses[LastPart(one.field)];
@@ -215,7 +215,7 @@ absl::StatusOr<SweepField> ParseSweepField(const std::string& text) {
   if (equals == std::string::npos || equals == 0) {
     return Invalid(text,
                    "expected FIELD=VALUES, as training.learning_rate=1e-4,3e-4 "
-                   "(the job.json stands before --grid and --random)");
+                   "(the job.json comes before --grid and --random)");
   }
   SweepField read{text.substr(0, equals), {}};
   const std::string values = text.substr(equals + 1);
@@ -290,7 +290,7 @@ absl::StatusOr<std::vector<Combination>> DrawValues(
   std::vector<Combination> all;
   std::set<Combination> seen;
   // Enough to find the last of kSweepJobs combinations: that takes about as
-  // many draws as there are, times the logarithm of them.
+  // many draws as there are, times the logarithm of their number.
   const size_t tries = 10'000 + 200 * count;
   for (size_t i = 0; i < tries && all.size() < count; ++i) {
     Combination one;

@@ -13,16 +13,15 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-// A job.json and values for some of its fields become many jobs.
+// Turns a job.json and values for some of its fields into many jobs.
 namespace mpsd::client {
 
 inline constexpr size_t kSweepJobs = 500;  // of one sweep
-// The label that holds a sweep's name.
+// The label with the sweep's name.
 inline constexpr char kSweepLabel[] = "sweep";
 
 // SplitMix64 (Steele, Lea, Flood 2014). The standard library's distributions
-// give other numbers on each platform, and a seed has to mean the same jobs
-// everywhere.
+// differ between platforms, and a seed must give the same jobs everywhere.
 class RandomDraw {
  public:
   explicit RandomDraw(int64_t seed) : state_(static_cast<uint64_t>(seed)) {}
@@ -80,9 +79,9 @@ absl::StatusOr<SweepField> ParseSweepField(const std::string& text);
 
 // The values of each job, as JSON in the order of `fields`. A grid has every
 // combination, the last field's values varying fastest. A draw has `count`
-// combinations, no two alike, which are the same for the same seed on every
-// machine. InvalidArgument for more than kSweepJobs, for no field, for one that
-// is named twice or within another one, for a range in a grid, and for fewer
+// distinct combinations, the same for the same seed on every machine.
+// InvalidArgument for more than kSweepJobs, for no field, for one that is named
+// twice or within another one, for a range in a grid, and for fewer
 // combinations than `count`.
 absl::StatusOr<std::vector<std::vector<std::string>>> ExpandGrid(
     absl::Span<const SweepField> fields);
@@ -97,7 +96,7 @@ struct SweepJob {
 };
 
 // Makes the jobs of the sweep `name`: `spec_json` with each combination of
-// values. InvalidArgument names the first job that no daemon would take.
+// values. InvalidArgument names the first job that no daemon would accept.
 absl::StatusOr<std::vector<SweepJob>> MakeSweepJobs(
     const std::string& spec_json, const std::string& name,
     absl::Span<const SweepField> fields,

@@ -85,7 +85,7 @@ std::string Life(const v1::Token& token, const TokenView& view) {
                       ", in ", InWords(Left(token, view.now)), ".");
 }
 
-// A longer span is a slip of the keyboard; who means it says "never".
+// A longer span is a typing error; "never" is the way to say it.
 constexpr absl::Duration kLongestSpan = absl::Hours(24 * 365 * 100);
 
 absl::Duration UnitOf(char letter) {
@@ -115,7 +115,7 @@ absl::Duration SpanOf(const std::string& text) {
 
 std::optional<absl::Time> EndOfDay(const std::string& text,
                                    absl::TimeZone zone) {
-  // ParseCivilTime takes other forms, too.
+  // ParseCivilTime accepts other forms, too.
   if (text.size() != 10 || text[4] != '-' || text[7] != '-') {
     return std::nullopt;
   }
@@ -134,15 +134,15 @@ absl::StatusOr<std::optional<absl::Time>> ParseExpiry(const std::string& text,
   if (span > kLongestSpan) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", base::Quotable(text),
-                     "' is more than 100 years; say never instead"));
+                     "' is more than 100 years; use never instead"));
   }
   if (span > absl::ZeroDuration()) return std::optional(now + span);
   const std::optional<absl::Time> end = EndOfDay(text, zone);
   if (!end.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", base::Quotable(text),
-                     "' is no time: expected a span as 90d, 12h or 2w, a day "
-                     "as 2027-01-31, or never"));
+                     "' is not a time: expected a span such as 90d, 12h or 2w, "
+                     "a day such as 2027-01-31, or never"));
   }
   if (*end > now) return end;
   return absl::InvalidArgumentError(absl::StrCat("the day ", text, " is over"));
@@ -161,12 +161,11 @@ void PrintCreated(const TokenView& view,
   view.err
       << "Made token " << id << " of " << user << ", with the role "
       << RoleName(token.role()) << ". " << Life(token, view)
-      << "\nNobody can show it again: mpsd keeps no more than its "
-         "SHA-256. Hand it to "
+      << "\nIt cannot be shown again: mpsd keeps only its SHA-256. Give it to "
       << user
-      << " in a way\nthat others cannot read, as by a password manager; "
-         "it is typed or piped into\n  mpsctl login HOST:PORT\nA token "
-         "that others may have seen ends at once by\n  mpsctl token revoke "
+      << " in a way\nthat others cannot read, such as a password manager; it "
+         "is typed or piped into\n  mpsctl login HOST:PORT\nRevoke a token "
+         "that others may have seen:\n  mpsctl token revoke "
       << id << "\n";
 }
 
@@ -252,11 +251,11 @@ void AddCreate(Command& app, TokenOptions* options) {
 void AddTokenVerbs(Command& app, TokenOptions* options) {
   AddCreate(app, options);
   app.add_subcommand("list",
-                     "Show the tokens, newest first: an admin's list has all, "
-                     "another user's the user's own")
+                     "Show the tokens, newest first: all of them for an "
+                     "admin,\nthe user's own for others")
       ->callback([=] { options->verb = TokenOptions::Verb::kList; });
   Command* revoke = app.add_subcommand(
-      "revoke", "End tokens at once, with the streams that they opened");
+      "revoke", "Revoke tokens at once, and end the streams they opened");
   revoke->add_option("ID", options->ids, "As `list` shows it")
       ->required()
       ->type_name("");
@@ -285,14 +284,14 @@ absl::StatusOr<v1::CreateTokenRequest> CreateRequest(
   return request;
 }
 
-// InvalidArgument where `revoke` got a token in the place of its id; the error
-// does not quote it, and no daemon is asked.
+// InvalidArgument if `revoke` got a token instead of its id; the error does not
+// quote it, and no daemon is called.
 absl::Status CheckTokenIds(const TokenOptions& options) {
   for (const std::string& id : options.ids) {
     if (!absl::StartsWith(id, std::string(base::kApiTokenPrefix))) continue;
     return absl::InvalidArgumentError(
-        "that is a token, not its id; it stands in this shell's history now, "
-        "so revoke it by its id, which `token list` shows");
+        "that is a token, not its id; it is in this shell's history now, so "
+        "revoke it by its id, which `token list` shows");
   }
   return absl::OkStatus();
 }
@@ -342,7 +341,7 @@ ExitCode RevokeOne(const std::string& id, const Console& console) {
       console.daemon.access().RevokeToken(&context, request, &response);
   if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
     return console.Fail(ExitCode::kNotFound, status.error_message(),
-                        "See the tokens there are with `mpsctl token list`.");
+                        "List the tokens with `mpsctl token list`.");
   }
   if (!status.ok()) return console.Fail(status);
   PrintRevoked(ViewOf(console), id, response);

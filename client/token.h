@@ -22,15 +22,15 @@ absl::StatusOr<std::optional<absl::Time>> ParseExpiry(const std::string& text,
 // Where and how `mpsctl token` prints.
 struct TokenView {
   std::ostream& out;  // for results
-  std::ostream& err;  // for words around them
-  bool json = false;  // results as JSON, one object a line
+  std::ostream& err;  // for text around them
+  bool json = false;  // results as JSON, one object per line
   int columns = 0;    // of the terminal; 0: no bound
   absl::Time now;
   absl::TimeZone zone;
 };
 
-// Prints the secret alone to `out`, so that TOKEN=$(mpsctl token create …) has
-// it, and to `err` what it is and how to hand it over.
+// Prints only the secret to `out`, for TOKEN=$(mpsctl token create …), and to
+// `err` what it is and how to hand it over.
 void PrintCreated(const TokenView& view,
                   const v1::CreateTokenResponse& response);
 void PrintTokens(const TokenView& view, const v1::ListTokensResponse& response);

@@ -29,21 +29,21 @@ namespace {
 constexpr size_t kMaxHashes = 1000;    // hashes in one FindBlobs call
 constexpr int64_t kChunk = 512 << 10;  // bytes
 // Bounds of UploadBatch: bytes of a file, of a message and of a stream. A
-// stream that breaks off has to send everything again, so a stream is not long.
+// broken stream must be sent again from its start, so a stream is not long.
 constexpr int64_t kMaxSmall = 1 << 20;  // bytes
 constexpr int kBlobsOfMessage = 1000;
 constexpr size_t kParcelFiles = 4000;
 constexpr int64_t kParcelBytes = 32 << 20;
 constexpr size_t kStreams = 4;  // uploads at a time
-// The number of tries while too many other clients upload, and that of turns
-// that do not bring the upload further.
+// The number of attempts while too many other clients upload, and of rounds
+// without progress.
 constexpr int kTries = 6;
 constexpr absl::Duration kFirstWait = absl::Milliseconds(250);
 // How long to try again once the connection broke.
 constexpr absl::Duration kPatience = absl::Minutes(10);
 
-// Whether the daemon answered that it has too much to do. gRPC's own
-// UNAVAILABLE, for a daemon that cannot be reached, has another text.
+// Whether the daemon answered that it is overloaded. gRPC's own UNAVAILABLE,
+// for an unreachable daemon, has another text.
 bool IsBusy(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
          status.error_message().find("try again") != std::string::npos;
@@ -67,7 +67,7 @@ struct Missing {
 // Several small files, sent together, or one file of any size.
 using Parcel = std::vector<Missing>;
 
-// The files among `files` that the daemon does not hold, each content once.
+// The files among `files` that the daemon does not have, each content once.
 class Question {
  public:
   explicit Question(const std::vector<LocalFile>& files) {
@@ -113,7 +113,7 @@ class Question {
   std::vector<Missing> files_;
 };
 
-// Draws the progress bar; called by each thread that has sent something.
+// Draws the progress bar; called by each thread that has sent data.
 class Progress {
  public:
   // `sent`: the bytes that the daemon had before.
@@ -135,8 +135,7 @@ class Progress {
   int64_t sent_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Reads by pread, not by a mapping: a file that is cut short meanwhile would
-// end the process.
+// Uses pread, not a mapping: a file truncated meanwhile would end the process.
 class FileToSend {
  public:
   explicit FileToSend(const LocalFile& file)
@@ -149,7 +148,7 @@ class FileToSend {
   FileToSend(const FileToSend&) = delete;
   FileToSend& operator=(const FileToSend&) = delete;
 
-  // Fills `bytes` with what stands at `at`: all of its length.
+  // Fills all of `bytes` from offset `at`.
   grpc::Status Read(int64_t at, std::string& bytes) {
     size_t have = 0;
     while (error_ == 0 && have < bytes.size()) {
@@ -175,8 +174,7 @@ class FileToSend {
   int error_;
 };
 
-// The large files come first, the largest at the head: their streams are the
-// last to end.
+// The large files come first, the largest at the head: their streams end last.
 std::vector<Parcel> Parcels(const std::vector<Missing>& missing) {
   std::vector<Parcel> large, small;
   int64_t bytes = 0;
@@ -202,8 +200,8 @@ std::vector<Parcel> Parcels(const std::vector<Missing>& missing) {
   return large;
 }
 
-// Sends parcels over a few streams at a time: one stream fills the line while
-// others wait for the daemon's drive.
+// Sends parcels over several streams at a time: one stream fills the line while
+// others wait for the daemon's disk.
 class Uploader {
  public:
   Uploader(v1::ArtifactService::Stub& artifacts, Progress& progress,
@@ -328,8 +326,8 @@ class Uploader {
   grpc::Status failed_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Asks what is missing and sends that, until nothing is: each turn goes on
-// where the one before broke off.
+// Queries what is missing and sends it, until nothing is: each round resumes
+// where the one before was interrupted.
 class Turns {
  public:
   Turns(const Console& console, const std::vector<LocalFile>& files)
@@ -371,8 +369,8 @@ class Turns {
     }
     switch (status.error_code()) {
       case grpc::StatusCode::INVALID_ARGUMENT:
-        // What the daemon had kept was not the file's beginning, and is thrown
-        // away by now.
+        // What the daemon had stored was not the file's beginning; it has
+        // dropped it by now.
         return std::exchange(went_on_, false) && ++fruitless_ < kTries;
       case grpc::StatusCode::ABORTED:
       case grpc::StatusCode::OUT_OF_RANGE:
@@ -386,10 +384,10 @@ class Turns {
   const Console& console_;
   const Question question_;
   Reconnect reconnect_;
-  int busy_ = 0;          // answers that the daemon has too much to do
-  int fruitless_ = 0;     // turns since the last that brought something
-  int64_t left_ = -1;     // bytes, the fewest of all turns
-  bool went_on_ = false;  // the last turn sent a file from its middle on
+  int busy_ = 0;          // answers that the daemon is overloaded
+  int fruitless_ = 0;     // rounds since the last with progress
+  int64_t left_ = -1;     // bytes, the fewest of all rounds
+  bool went_on_ = false;  // the last round resumed a file in its middle
 };
 
 }  // namespace

@@ -10,11 +10,11 @@
 namespace mpsd::client {
 
 // Sends the files whose bytes the daemon does not have yet: each content once,
-// small files together, large ones from where an earlier upload broke off, with
-// a progress bar over all bytes on a terminal. Waits some seconds for a daemon
-// that answers that it is busy. A connection that breaks is made again for ten
-// minutes, and longer as long as bytes get through; one that cannot be made at
-// first is an error at once.
+// small files together, large ones from where an earlier upload was
+// interrupted, with a progress bar over all bytes on a terminal. Waits some
+// seconds for a daemon that reports to be busy. A broken connection is retried
+// for ten minutes, and longer as long as bytes get through; a connection that
+// fails at the start is an error at once.
 grpc::Status Upload(const Console& console,
                     const std::vector<LocalFile>& files);
 

@@ -58,9 +58,9 @@ void AddCompletion(Command& app, Action* action);
 
 // The name of a positional argument that is a job's id.
 inline constexpr char kJobIdName[] = "ID";
-// That of one that is a context's name.
+// The name of one that is a context's name.
 inline constexpr char kContextName[] = "CONTEXT";
-// That of one that is the name of a model which mpsd has.
+// The name of one that is a model's name in mpsd.
 inline constexpr char kModelName[] = "MODEL";
 
 }  // namespace mpsd::client

@@ -22,9 +22,9 @@ struct WaitOptions {
   int64_t patience_seconds = 120;
 };
 
-// Asks for one job after the other until all, or any, have ended. A round of
-// questions is followed by a pause that is ten times as long, so that who waits
-// for hundreds of jobs is no load.
+// Polls one job after the other until all, or any, have ended. A pause of ten
+// times a round's duration follows each round, so that waiting for hundreds of
+// jobs is no load.
 class Waiter {
  public:
   Waiter(const Console& console, const WaitOptions& options,
@@ -54,7 +54,7 @@ class Waiter {
     return waiting_.empty() || (options_.any && ended_ > 0);
   }
 
-  // Asks for every job that is waited for.
+  // Polls every job that is waited for.
   grpc::Status Round() {
     for (size_t i = 0; i < waiting_.size() && !IsOver();) {
       v1::Job job;
@@ -74,7 +74,7 @@ class Waiter {
 
   void Ended(const v1::Job& job) {
     ++ended_;
-    // One that FAILED says more than one that was CANCELLED.
+    // A FAILED job takes precedence over a CANCELLED one.
     const ExitCode code = ForJobState(job.state());
     if (code_ != ExitCode::kJobFailed && code != ExitCode::kOk) code_ = code;
     if (console_.json) {
@@ -99,7 +99,7 @@ class Waiter {
                  << std::flush;
   }
 
-  // False where the time is up. `round`: how long the last round took.
+  // False if the time is up. `round`: how long the last round took.
   bool Pause(absl::Duration round) {
     absl::Duration pause =
         std::clamp(round * 10, absl::Seconds(1), absl::Seconds(30));
@@ -152,11 +152,11 @@ void AddWait(Command& app, Action* action) {
   verb->add_flag("--any", options->any,
                  "Return when the first has ended, with its code");
   verb->add_option("--timeout", options->timeout_seconds,
-                   "Give up after so long, with code 7")
+                   "Give up after this long, with code 7")
       ->type_name("SECONDS")
       ->check(Range(0.0, 1e9));
   verb->add_option("--patience", options->patience_seconds,
-                   "How long to wait for a daemon that went away")
+                   "How long to wait for a daemon that is unreachable")
       ->type_name("SECONDS")
       ->capture_default_str();
   verb->callback([=] {

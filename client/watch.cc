@@ -69,7 +69,7 @@ class Watcher {
     return status;
   }
 
-  // Whether the job went back to the queue with `event`, and is there still.
+  // Whether `event` returned the job to the queue, and it is still there.
   bool WaitsAgain(const v1::JobEvent& event) {
     v1::Job job;
     waits_again_ = event.state().state() == v1::JOB_STATE_QUEUED &&
@@ -90,7 +90,7 @@ class Watcher {
 
   ExitCode Detached() {
     console_.err << "mpsctl: stopped watching; job " << options_.id
-                 << " goes on.\n"
+                 << " keeps running.\n"
                  << "Watch it again with `" << WatchAgain()
                  << "`, stop it with `mpsctl cancel " << options_.id << "`.\n";
     return ExitCode::kDetached;
@@ -100,10 +100,10 @@ class Watcher {
     const ExitCode code =
         status.ok()
             ? console_.Fail(ExitCode::kUnreachable,
-                            "mpsd ended the stream before the job did", "")
+                            "mpsd ended the stream before the job ended", "")
             : console_.Fail(status);
     if (code == ExitCode::kUnreachable || code == ExitCode::kTryAgain) {
-      console_.err << "The job is safe in the daemon's database: it goes on "
+      console_.err << "The job is safe in the daemon's database: it resumes "
                       "once mpsd runs. Resume with `"
                    << WatchAgain() << "`.\n";
     }
@@ -146,7 +146,7 @@ void AddWatch(Command& app, Action* action) {
       ->type_name("SEQUENCE")
       ->needs(id);
   verb->add_option("--patience", options->patience_seconds,
-                   "How long to wait for a daemon that went away")
+                   "How long to wait for a daemon that is unreachable")
       ->type_name("SECONDS")
       ->capture_default_str();
   verb->callback([=] {
@@ -167,8 +167,8 @@ constexpr absl::Duration kBetweenPolls = absl::Seconds(1);
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);
 constexpr int kPollsPerQueue = 5;
 
-// Follows the job that runs, and then the next one. Changes no mode of the
-// terminal, so that none is left when it ends, however it ends.
+// Follows the running job, and then the next one. Changes no mode of the
+// terminal, so that nothing needs restoring however it ends.
 class Follower {
  public:
   Follower(const Console& console, absl::Duration patience)
@@ -179,7 +179,7 @@ class Follower {
         inner_{console.out, on_screen_ ? nowhere_ : console.err, terminal_,
                console.daemon, console.json},
         listener_(console.terminal.interrupt, [] {}) {
-    // Ctrl-C ends a pause, and a resize is drawn in it.
+    // Ctrl-C ends a pause, and a resize redraws during it.
     terminal_.sleep = [this](absl::Duration pause) {
       for (; pause > absl::ZeroDuration() && !stopped();
            pause -= kBetweenLooks) {
@@ -262,12 +262,11 @@ class Follower {
   }
 
   ExitCode Stopped() const {
-    console_.err << "mpsctl: stopped watching; jobs go on.\n";
+    console_.err << "mpsctl: stopped watching; jobs keep running.\n";
     return ExitCode::kDetached;
   }
 
-  // One call, which Ctrl-C breaks off. A daemon that hangs is as one that is
-  // away.
+  // One call, which Ctrl-C aborts. A daemon that hangs counts as unreachable.
   template <typename Call>
   grpc::Status Ask(Call call) {
     grpc::ClientContext context;
@@ -282,7 +281,7 @@ class Follower {
                               "mpsd did not answer in time");
   }
 
-  // The job that runs; without an id where none does.
+  // The running job; without an id if none runs.
   grpc::Status Running(v1::Job* job) {
     v1::ListJobsRequest request;
     request.add_states(v1::JOB_STATE_RUNNING);
@@ -295,7 +294,7 @@ class Follower {
     return status;
   }
 
-  // Asks for what the screen shows.
+  // Fetches what the screen shows.
   grpc::Status Poll() {
     v1::Job job;
     grpc::Status status = Running(&job);
@@ -322,7 +321,7 @@ class Follower {
     }
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE) return status;
     watched_.job = std::move(job);
-    // The order of a long queue takes the daemon longer.
+    // The daemon takes longer to order a long queue.
     if (!is_new && queued == watched_.info.queued_jobs() &&
         ++polls_ % kPollsPerQueue != 0) {
       return grpc::Status::OK;
@@ -335,11 +334,11 @@ class Follower {
   void Draw() {
     std::ostream& out = console_.out;
     const Terminal& terminal = console_.terminal;
-    // What the screen shows moves up and stays in the terminal's history.
+    // The screen's contents scroll into the terminal's history.
     if (!drawn_) out << std::string(terminal.rows(), '\n');
     drawn_ = true;
     drawn_size_ = Size();
-    out << "\x1b[?7l\x1b[H";  // no line goes on in the next one
+    out << "\x1b[?7l\x1b[H";  // no line wraps into the next one
     for (const std::string& line : WatchScreen(
              watched_, {drawn_size_.first, drawn_size_.second, terminal.utf8,
                         terminal.clock->Now(), terminal.zone})) {
@@ -353,7 +352,7 @@ class Follower {
   Terminal terminal_;
   std::ostream nowhere_{nullptr};
   const bool on_screen_;
-  const Console inner_;  // with those pauses; says nothing beside a screen
+  const Console inner_;  // with those pauses; prints nothing next to a screen
   Interrupt::Listener listener_;
   Watched watched_;
   bool drawn_ = false;
@@ -361,8 +360,8 @@ class Follower {
   int polls_ = 0;
 };
 
-// The losses that a job's events report. Steps that the job did again after an
-// interruption count as they were the last time.
+// The losses that a job's events report. Steps repeated after an interruption
+// count as in their last run.
 struct Losses {
   std::vector<LossPoint> steps;
   std::vector<LossPoint> evaluations;
@@ -388,7 +387,7 @@ struct Losses {
   }
 };
 
-// What the chart shows of the job.
+// The chart's part of the job.
 std::string Notes(const v1::Job& job, const Losses& losses) {
   const auto& points = losses.steps.empty() ? losses.evaluations : losses.steps;
   const auto number = [](int64_t n) { return Count(static_cast<double>(n)); };
@@ -421,7 +420,7 @@ std::string Notes(const v1::Job& job, const Losses& losses) {
 
 ExitCode Plot(const Console& console, const std::string& text) {
   if (console.json) {
-    return console.Fail(ExitCode::kBadInput, "plot prints no JSON",
+    return console.Fail(ExitCode::kBadInput, "plot does not print JSON",
                         "`mpsctl watch ID --json` has the job's losses.");
   }
   ExitCode code;
@@ -431,7 +430,7 @@ ExitCode Plot(const Console& console, const std::string& text) {
   grpc::Status status = GetJob(console, *id, &job);
   if (!status.ok()) return console.Fail(status);
   Losses losses;
-  // A job that has not ended, and has nothing to draw yet, is not waited for.
+  // A job that has not ended and has nothing to draw yet is not waited for.
   if (IsFinal(job.state()) || !RowReached(job).Add({})) {
     bool interrupted = false;
     status = ReadEvents(

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests what only a Mac can show, in one command for the first person who has
-# one: sets up, builds, compares the device's kernels and whole models with the
-# CPU, trains, resumes, and watches the memory. Goes on after a failure, and
-# writes one file to send back: build/accept/report.md.
+# Tests what only a Mac can show, in one command: sets up, builds, compares the
+# device's kernels and whole models with the CPU, trains, resumes, and monitors
+# the memory. Continues after a failure, and writes one file to send back:
+# build/accept/report.md.
 #
 #   deploy/accept-on-mac.sh [OPTION…]
 #     --device D  mps, cuda or cpu [mps]
-#     --service   installs mpsd as this user's service too, trains through it,
-#                 and takes it back: whether launchd's jobs reach the GPU
-#     --quick     tiny models and fewer steps: tries the command itself
-#     --no-build  takes build/release/bin as it is
+#     --service   also installs mpsd as this user's service, trains through it,
+#                 and removes it: whether launchd's jobs reach the GPU
+#     --quick     tiny models and fewer steps: tests the command itself
+#     --no-build  uses build/release/bin as it is
 #
 # About 20 minutes the first time, most of it the build. Nothing is installed
-# outside the checkout but what deploy/setup.sh asks Homebrew for.
+# outside the checkout except deploy/setup.sh's Homebrew packages.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -42,15 +42,15 @@ usage() { sed -n '3,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 section() {
   {
     printf '\n## %s\n\n```\n' "$1"
-    # Paths of this machine are nobody's business; a report is short.
+    # Hides paths of this machine; a report is short.
     tail -n "${3:-60}" "$2" | sed "s|$root|.|g; s|$HOME|~|g"
     printf '```\n'
   } >>"$report"
 }
 
-# stage NAME COMMAND…: runs it, says how it went, notes it down, and leaves its
+# stage NAME COMMAND…: runs it, reports and records the result, and leaves its
 # exit status in $status. Not to be called in a condition: there, bash would let
-# the command go on after an error.
+# the command continue after an error.
 stage() {
   local name="$1" started verdict=passed
   shift
@@ -98,7 +98,7 @@ facts() {
   fi
 }
 
-# --- what is tried -----------------------------------------------------------
+# --- the tests ---------------------------------------------------------------
 
 set_up() {
   "$root/deploy/setup.sh" --tests
@@ -174,8 +174,8 @@ if sys.argv[2] not in json.dumps(run.get("device")):
 PYTHON
 }
 
-# A run that resumes from its middle ends in the same bytes. On a GPU the bytes
-# may differ; then the report says by how much.
+# A run that resumes from its middle produces the same bytes. On a GPU the bytes
+# may differ; then the report shows by how much.
 resume() {
   job resume
   rm -rf "$out/whole" "$out/resumed"
@@ -209,14 +209,14 @@ take_back() {
     --state-dir "$MPSD_STATE_DIR" --purge
 }
 
-# Runs the short job through an mpsd that the system's service manager started.
+# Runs the short job in an mpsd started by the system's service manager.
 service() {
   local file tries=0 id
   for file in "$HOME/Library/LaunchAgents/org.mpsd.agent.plist" \
     "${XDG_CONFIG_HOME:-$HOME/.config}/systemd/user/mpsd.service"; do
     [ ! -e "$file" ] || die "mpsd is installed here already: $file"
   done
-  # A socket's path has to be short.
+  # A socket's path must be short.
   MPSD_STATE_DIR="$(mktemp -d /tmp/mpsd-accept.XXXXXX)"
   export MPSD_STATE_DIR
   trap take_back EXIT
@@ -260,12 +260,12 @@ while [ $# -gt 0 ]; do
 done
 case "$device" in
   mps) [ "$(uname -s)" = Darwin ] ||
-    die "mps is a Mac's: use --device cpu or cuda here" ;;
+    die "mps needs a Mac: use --device cpu or cuda here" ;;
   cpu | cuda) ;;
   *) die "--device is mps, cuda or cpu, not '$device'" ;;
 esac
 
-# Keeps the Mac awake, which would sleep while nobody touches it.
+# Keeps the Mac awake, which would sleep without user input.
 ! command -v caffeinate >/dev/null 2>&1 || caffeinate -i -w $$ &
 
 mkdir -p "$out"
@@ -288,5 +288,5 @@ else
 fi
 printf '\n## In short\n\n%s\n' "$verdict" >>"$report"
 say "$verdict"
-say "please send back $report (and the folder build/accept where it failed)"
+say "please send back $report (and the folder build/accept if it failed)"
 [ -z "$failed" ]

@@ -4,15 +4,15 @@
 # after deploy/setup.sh.
 #
 #   deploy/build.sh [--tests | --preset NAME] [TARGET…]
-#     --tests        also the tests; they stay on in this tree until it is
-#                    removed
+#     --tests        also the tests; they remain enabled in this tree until it
+#                    is removed
 #     --preset NAME  a preset of CMakePresets.json, in build/NAME
-#   MPSD_JOBS=N limits the compilers at work; the default goes by cores and
-#   memory. MPSD_WERROR=ON or OFF: whether a compiler's warning is an error; the
-#   default is CMakeLists.txt's.
-# It says how long it will take. On a terminal ninja shows its progress;
-# elsewhere a line says every half minute how far the build is. A build that is
-# interrupted continues where it was.
+#   MPSD_JOBS=N limits the concurrent compilers; the default depends on cores
+#   and memory. MPSD_WERROR=ON or OFF: whether a compiler's warning is an error;
+#   the default is CMakeLists.txt's.
+# Prints how long it will take. On a terminal ninja shows its progress;
+# elsewhere a line every half minute reports it. An interrupted build continues
+# where it was.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -38,8 +38,8 @@ jobs_by_memory() {
   echo "$limit"
 }
 
-# Passes ninja's output on, but for the line that it begins with each step:
-# these become a line every MPSD_PROGRESS_SECONDS (the tests' variable).
+# Forwards ninja's output, except the line for each step, which becomes a line
+# every MPSD_PROGRESS_SECONDS (set by tests).
 show_progress() {
   local line step every="${MPSD_PROGRESS_SECONDS:-30}" shown=0
   SECONDS=0

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fine-tunes a real language model with mpsd, from a bare machine to an adapter:
 # sets up and builds, makes a model (SmolLM2-135M-Instruct) and a data set (the
-# sentiment of short texts), starts a daemon of its own, submits a job, shows it
+# sentiment of short texts), starts a separate daemon, submits a job, shows it
 # running, and checks that the loss on held-out texts fell.
 #
 #   deploy/demo.sh [--quick] [--no-build] [--observe [--grafana FOLDER]]
 #     --quick     a few seconds of training instead of a few minutes
-#     --no-build  takes build/release/bin as it is
-#     --observe   watches it with Prometheus, and with Grafana if there is one
+#     --no-build  uses build/release/bin as it is
+#     --observe   monitors it with Prometheus, and with Grafana if there is one
 #                 (an unpacked one: --grafana), and draws the job's dashboard
 #
-# Everything lies in build/demo: the model, data/, job.json, adapter/,
-# daemon.log and the daemon's state/, made anew by each run; observe.png.
+# Everything is in build/demo: the model, data/, job.json, adapter/,
+# daemon.log and the daemon's state/, made again by each run; observe.png.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -25,7 +25,7 @@ observing="$demo/observability"
 daemon=""
 job=""
 
-# The eval loss has to fall to this share of what it was before.
+# The eval loss must fall to this share of its initial value.
 CLEAR_FALL=0.9
 
 say() { printf 'demo: %s\n' "$*"; }
@@ -122,7 +122,7 @@ print("" if value is None else value)' "$1"
 
 make_model() {
   if [ -e "$model/config.json" ]; then
-    say "model: $model is there"
+    say "model: $model exists"
   else
     say "model: making $model"
     "$python" "$root/deploy/demo/make_model.py" --out "$model" >/dev/null
@@ -130,9 +130,9 @@ make_model() {
 }
 
 make_data() {
-  # The data are made again when make_data.py's rules have changed.
+  # The data are made again if make_data.py has changed.
   if [ "$demo/data/train.jsonl" -nt "$root/deploy/demo/make_data.py" ]; then
-    say "data: $demo/data is there"
+    say "data: $demo/data exists"
   else
     say "data: making $demo/data"
     "$python" "$root/deploy/demo/make_data.py" --out "$demo/data" >/dev/null
@@ -142,7 +142,7 @@ make_data() {
 run_job() {
   say "submitting $demo/job.json"
   submitted="$(ctl submit "$demo/job.json" --detach --json)" ||
-    die "the job was not taken"
+    die "the job was not accepted"
   job="$("$python" -c 'import json, sys; print(json.loads(sys.argv[1])["id"])' \
     "$submitted")"
   ctl watch "$job" || say "mpsctl watch ended with status $?"
@@ -185,7 +185,7 @@ report() {
   say "eval loss: $loss"
   say "adapter: $demo/adapter"
   [ "$fell" = yes ] ||
-    die "the eval loss did not fall clearly (to $CLEAR_FALL of what it was)"
+    die "the eval loss did not fall clearly (to $CLEAR_FALL of its start)"
 }
 
 # --- Prometheus and Grafana --------------------------------------------------

@@ -6,25 +6,25 @@
 # changed.
 #
 #   deploy/install.sh [OPTION…]
-#     --user               for this user alone, without root: programs in
+#     --user               for this user only, without root: programs in
 #                          ~/.local, runs while the user is logged in
 #     --system             for the machine (as root): programs in /usr/local,
 #                          runs from boot on; the default for root
-#     --service-user NAME  whose process mpsd is with --system [an account of
-#                          its own, made where it is missing, so that jobs run
-#                          as no person: mpsd, on a Mac _mpsd; after the first
-#                          time the user that the service has]
+#     --service-user NAME  the user that runs mpsd with --system [a separate
+#                          account, created if missing, so that jobs run as no
+#                          person: mpsd, on a Mac _mpsd; later the user that
+#                          the service has]
 #     --prefix DIR         instead of ~/.local or /usr/local
-#     --state-dir DIR      instead of that user's own: the default of mpsctl
+#     --state-dir DIR      instead of that user's own, the default of mpsctl
 #     --build DIR          the programs' folder [build/release/bin]
-#     --listen HOST:PORT   let mpsd listen there, 0.0.0.0:7433 say: writes it
-#                          into mpsd.toml, and makes certificates where none are
+#     --listen HOST:PORT   let mpsd listen there, as on 0.0.0.0:7433: writes it
+#                          into mpsd.toml, and makes missing certificates
 #     --no-start           leave starting to you
-#     --dry-run            only say what would be done
+#     --dry-run            only print what would be done
 #   DESTDIR=DIR puts every file under DIR and starts nothing.
 #
 # mpsd's options are in mpsd.toml in the state folder, which is yours: it is
-# made once and never touched again. deploy/uninstall.sh takes back the rest.
+# made once and never touched again. deploy/uninstall.sh removes the rest.
 set -euo pipefail
 
 NAME=install
@@ -73,12 +73,12 @@ make_mac_account() {
   run dscl . -create "/Users/$user" IsHidden 1
 }
 
-# Nobody logs in to the account. Its group may reach the socket, and the person
-# who called sudo is in it from the next login on.
+# The account has no login. Its group may use the socket, and the user who
+# called sudo is in it from the next login on.
 account() {
   [ "$account" = yes ] && [ -z "$root_dir" ] || return 0
   has_account "$user" && return 0
-  say "making the account $user, in whose name jobs run"
+  say "making the account $user, as which jobs run"
   if [ "$system" = Darwin ]; then
     make_mac_account
     [ -z "${SUDO_USER:-}" ] ||
@@ -106,8 +106,8 @@ folder() {
   run chmod "$1" "$path"
 }
 
-# Like folder, but gives the folder to the user that mpsd runs as, and so the
-# parents that are missing in that user's home.
+# Like folder, but gives the folder, and missing parents in the home of the user
+# that mpsd runs as, to that user.
 own_folder() {
   [ ! -d "$root_dir$2" ] || return 0
   case "$2" in
@@ -132,7 +132,7 @@ put() {
 }
 
 # The text that `sed` puts in place of @NAME@: the value of $1, escaped for
-# sed's replacement, and for XML where $2 is a plist.
+# sed's replacement, and for XML if $2 is a plist.
 value() {
   case "$2" in
     *.plist) printf '%s' "$1" | sed 's/&/\&amp;/g; s/</\&lt;/g' ;;
@@ -191,16 +191,16 @@ programs() {
   done < <(torch_libraries)
 }
 
-# Without them nobody but root could speak to mpsd: its account is no person's.
+# Without them only root could use mpsd: its account is no person's.
 group_options() {
   [ "$account" = yes ] || return 0
-  printf '# Members of the group use the socket as who they are.\n'
+  printf '# Members of the group use the socket, each as that user.\n'
   printf 'socket-group = "%s"\n' "$group"
   [ -z "${SUDO_USER:-}" ] || printf 'admin = ["%s"]\n' "$SUDO_USER"
 }
 
 configuration() {
-  # The group of the service's account passes through to the socket.
+  # The group of the service's account has access through it to the socket.
   if [ "$account" = yes ]; then
     own_folder 710 "$state"
   else
@@ -211,17 +211,17 @@ configuration() {
   [ "$dry_run" = no ] || return 0
   group_options >"$root_dir$state/mpsd.toml"
   cat >>"$root_dir$state/mpsd.toml" <<'TOML'
-# What mpsd --help lists, without the dashes. After a change restart mpsd; the
-# running job resumes. New certificates and tokens need no more than a SIGHUP.
+# The options of mpsd --help, without the dashes. After a change restart mpsd;
+# the running job resumes. New certificates and tokens only need a SIGHUP.
 # metrics-address = "127.0.0.1:9464"
-# Over TLS, for people with a token (mpsctl token create); mpsd tls init makes
-# the certificates. Jobs then read the roots and the Hugging Face cache alone.
+# Over TLS, for users with a token (mpsctl token create); mpsd tls init makes
+# the certificates. Jobs then only read the roots and the Hugging Face cache.
 # listen = ["0.0.0.0:7433"]
 # model-root = ["/srv/models"]
 # data-root = ["/srv/data"]
-# The service kills what is left after 150 seconds.
+# The service kills remaining processes after 150 seconds.
 # stop-grace-seconds = 120
-# Of mpsd and its workers; a table is the end of the file.
+# For mpsd and its workers; a table must be at the end of the file.
 # [environment]
 # HF_HOME = "/srv/huggingface"
 # HF_HUB_OFFLINE = "1"
@@ -237,7 +237,7 @@ configured() {
   grep -q "^[[:space:]]*$1[[:space:]]*=" "$root_dir$state/mpsd.toml" 2>/dev/null
 }
 
-# Refuses what mpsd.toml could not hold, or holds differently.
+# Refuses values that mpsd.toml cannot hold, or sets differently.
 check_listen() {
   local port="${listen##*:}"
   case "$listen" in
@@ -247,17 +247,17 @@ check_listen() {
   esac
   case "$port" in
     '' | *[!0-9]*)
-      die "--listen '$listen': expected HOST:PORT, 0.0.0.0:7433 say"
+      die "--listen '$listen': expected HOST:PORT, such as 0.0.0.0:7433"
       ;;
   esac
   if configured listen &&
     ! grep -qF "listen = [\"$listen\"]" "$root_dir$state/mpsd.toml"; then
-    die "$state/mpsd.toml says already where mpsd listens: change it there"
+    die "$state/mpsd.toml already says where mpsd listens: change it there"
   fi
 }
 
-# Writes --listen into mpsd.toml: as its first line, since a table may be its
-# end.
+# Writes --listen into mpsd.toml: as its first line, since it may end with a
+# table.
 listening() {
   local toml="$root_dir$state/mpsd.toml"
   [ -n "$listen" ] || return 0
@@ -275,7 +275,7 @@ listening() {
   fi
 }
 
-# Makes certificates for the machine's names, on a Mac also for the one of the
+# Makes certificates for the machine's names, on a Mac including the one on the
 # local network, which may differ from the host name.
 certificates() {
   local bonjour=""
@@ -301,7 +301,7 @@ certificates() {
   fi
 }
 
-# What the people need who are to reach the port, as commands to copy.
+# What users of the port need, as commands to copy.
 say_how_to_reach() {
   local ctl="mpsctl" shown
   [ -n "$listen" ] && [ -e "$root_dir$state/tls/server.crt" ] || return 0
@@ -330,7 +330,7 @@ service_files() {
   elif [ "$scope" = user ]; then
     render systemd/mpsd.user.service "$service"
   else
-    # The unit lets hf write there, where it exists when mpsd starts.
+    # The unit lets hf write there, if it exists when mpsd starts.
     [ ! -d "$root_dir$home" ] || own_folder 700 "$home/.cache/huggingface"
     render systemd/mpsd.service "$service"
   fi
@@ -379,7 +379,7 @@ start() {
   else
     start_systemd
     [ "$scope" = system ] ||
-      say "to run while you are logged out too: loginctl enable-linger $user"
+      say "to also run while you are logged out: loginctl enable-linger $user"
   fi
 }
 

@@ -14,7 +14,7 @@ die() {
   exit 1
 }
 
-# Runs a command, or prints it where nothing may be done.
+# Runs a command, or prints it with --dry-run.
 run() {
   if [ "$dry_run" = yes ]; then
     printf '+ %s\n' "$*"
@@ -23,8 +23,8 @@ run() {
   fi
 }
 
-# Takes one of the shared options; returns 1 where $1 is no such option, else
-# sets $taken to the number of its words.
+# Takes one of the shared options; returns 1 if $1 is not one, else sets $taken
+# to the number of its words.
 shared_option() {
   taken=1
   case "$1" in
@@ -44,7 +44,8 @@ shared_option() {
   esac
 }
 
-# Characters that no unit, plist or newsyslog.conf has to quote.
+# Accepts only characters that need no quotes in a unit, plist or
+# newsyslog.conf.
 check_path() {
   case "$2" in
     /*) ;;
@@ -55,7 +56,7 @@ check_path() {
   fi
 }
 
-# The user that the machine's service runs as now; nothing where there is none.
+# The user that the machine's service runs as now; empty if there is none.
 installed_user() {
   if [ "$system" = Darwin ]; then
     sed -n '/<key>UserName</{n;s|.*<string>\(.*\)</string>.*|\1|p;}' \
@@ -70,8 +71,8 @@ installed_user() {
 # Whether the machine has the account.
 has_account() { id "$1" >/dev/null 2>&1; }
 
-# The account of the service where no person's is named: an upgrade keeps the
-# one that it finds, and with it that user's jobs.
+# The account of the service if none is given: an upgrade keeps the one that it
+# finds, and with it that user's jobs.
 find_service_user() {
   [ -z "$user" ] || return 0
   user="$(installed_user)"
@@ -87,7 +88,7 @@ find_user() {
   else
     find_service_user
     case "$user" in
-      *[!A-Za-z0-9._-]* | -*) die "'$user' is no name for --service-user" ;;
+      *[!A-Za-z0-9._-]* | -*) die "'$user' is not a name for --service-user" ;;
     esac
     case "$user" in
       mpsd | _mpsd) account=yes ;;
@@ -138,8 +139,8 @@ find_places() {
 }
 
 # Sets system, scope, prefix, state, user, group, home, logs, label, account
-# (yes: the user is the service's own, and no person), and the files service and
-# rotation (empty: none) out of the options.
+# (yes: the user is the service's own, not a person's), and the files service
+# and rotation (empty: none) from the options.
 find_layout() {
   system="$(uname -s)"
   if [ -z "$scope" ]; then
@@ -157,7 +158,7 @@ find_layout() {
   root_dir="${DESTDIR:-}"
 }
 
-# The domain of launchd that the service lives in.
+# The launchd domain of the service.
 domain() {
   if [ "$scope" = system ]; then
     echo system
@@ -176,8 +177,8 @@ systemd() {
   fi
 }
 
-# Whether to tell the machine's service manager: not for files under DESTDIR,
-# nor in a container without a service manager.
+# Whether to use the machine's service manager: not for files under DESTDIR,
+# nor in a container without one.
 manager_runs() {
   [ -z "$root_dir" ] || return 1
   [ "$system" = Darwin ] || [ -d "${SYSTEMD_RUN:-/run/systemd/system}" ]

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up Prometheus, Alertmanager and Grafana beside a running mpsd, with the
+# Sets up Prometheus, Alertmanager and Grafana next to a running mpsd, with the
 # alerts of deploy/prometheus and the dashboards of deploy/grafana, and prints
-# where to look. All of it runs as you, in the background, on 127.0.0.1 alone.
-# Run again, it leaves what runs, and takes changed rules and dashboards in.
+# their addresses. All of it runs as you, in the background, only on 127.0.0.1.
+# Run again, it keeps what runs, and loads changed rules and dashboards.
 #
 #   deploy/observability.sh [--metrics HOST:PORT]... [--grafana FOLDER]
 #                           [--dir FOLDER] [--ports P,A,G]
 #                           [--scrape-interval DURATION] [--stop]
 #     --metrics          an mpsd to scrape, by the address of its metrics; may
-#                        be repeated [what mpsctl info says, or 127.0.0.1:9464]
-#     --grafana          an unpacked Grafana [the one that is installed]
-#     --dir              where data, logs and settings are
+#                        be repeated [from mpsctl info, else 127.0.0.1:9464]
+#     --grafana          an unpacked Grafana [the installed one]
+#     --dir              the folder of data, logs and settings
 #                        [~/.local/state/mpsd-observability]
 #     --ports            those of Prometheus, Alertmanager and Grafana
 #                        [9090,9093,3000]
 #     --scrape-interval  [15s]
-#     --stop             stops all of it; the data stay
+#     --stop             stops all of it; the data are kept
 #
 # Installs Prometheus and Alertmanager with apt, on a Mac Prometheus and Grafana
-# with Homebrew. No package of Debian or Ubuntu has Grafana: without it the rest
-# works, and the script says what is missing.
+# with Homebrew. Debian and Ubuntu do not package Grafana: without it the rest
+# works, and the script reports what is missing.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -40,7 +40,7 @@ usage() { sed -n '3,25s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # --- programs ----------------------------------------------------------------
 
-# The first of the given names that is a program; fails if none is.
+# The first of the given names that is a program; fails if there is none.
 program() {
   local name
   for name in "$@"; do
@@ -68,7 +68,7 @@ install_missing() {
   apt_packages $wanted
 }
 
-# Sets grafana_home and grafana_program, both empty where there is no Grafana.
+# Sets grafana_home and grafana_program, both empty without Grafana.
 find_grafana() {
   local name
   grafana_home="" grafana_program=""
@@ -100,7 +100,7 @@ json_member() {
   sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p"
 }
 
-# The address that a running mpsd of this user tells, else the default one.
+# The address that a running mpsd of this user reports, else the default one.
 find_metrics() {
   local mpsctl info
   [ -z "$metrics" ] || return 0
@@ -111,7 +111,7 @@ find_metrics() {
   [ -n "$metrics" ] ||
     die "mpsd serves no metrics: start it with --metrics-address"
   [ "$(printf '%s\n' "$info" | json_member metrics_tls)" != true ] ||
-    die "mpsd serves its metrics by TLS: take" \
+    die "mpsd serves its metrics over TLS: use" \
       "deploy/prometheus/prometheus_remote.yml"
 }
 
@@ -122,9 +122,9 @@ check_metrics() {
       unix:* | /*) die "Prometheus cannot scrape the socket $address: start" \
         "mpsd with --metrics-address HOST:PORT" ;;
       *[!A-Za-z0-9.:_-]* | *:*[!0-9]* | *: | :*)
-        die "--metrics '$address' is no HOST:PORT" ;;
+        die "--metrics '$address' is not HOST:PORT" ;;
       *:*) ;;
-      *) die "--metrics '$address' is no HOST:PORT" ;;
+      *) die "--metrics '$address' is not HOST:PORT" ;;
     esac
   done
 }
@@ -134,14 +134,14 @@ answers() { curl -sf --max-time 5 -o "$dir/answer" "$1"; }
 # --- processes ---------------------------------------------------------------
 
 # Whether the process that was started as $1 still runs. Another process that
-# got its number later has another command line.
+# reuses its pid has another command line.
 runs() {
   local pid
   pid="$(cat "$dir/$1.pid" 2>/dev/null)" && [ -n "$pid" ] || return 1
   ps -ww -o command= -p "$pid" 2>/dev/null | grep -qF "$dir/"
 }
 
-# Whether NAME runs with these settings; with other ones it is stopped.
+# Whether NAME runs with these settings; otherwise stops it.
 runs_with() {
   if runs "$1" && [ "$(cat "$dir/$1.settings")" = "$2" ]; then
     return 0
@@ -159,6 +159,10 @@ start() {
     die "something else answers on port $port: choose others with --ports"
   nohup "$@" >"$dir/$name.log" 2>&1 </dev/null &
   echo "$!" >"$dir/$name.pid"
+  # It has this script's command line until it has become the program.
+  until runs "$name" || ! kill -0 "$!" 2>/dev/null; do
+    sleep 0.05
+  done
 }
 
 # Waits until $2 answers; shows the end of the log if the process ends first.
@@ -168,7 +172,7 @@ await() {
     tries=$((tries + 1))
     if ! runs "$1" || [ "$tries" -gt "${MPSD_WAIT_TRIES:-240}" ]; then
       tail -n 15 "$dir/$1.log" >&2
-      die "$1 does not answer; the whole log is $dir/$1.log"
+      die "$1 does not answer; the full log is $dir/$1.log"
     fi
     sleep 0.5
   done
@@ -188,7 +192,7 @@ stop() {
 
 # --- each of the three -------------------------------------------------------
 
-# Writes the configuration of Prometheus; the rules lie beside it.
+# Writes the configuration of Prometheus; the rules are next to it.
 configure_prometheus() {
   local targets="" address
   for address in $metrics; do
@@ -221,7 +225,7 @@ run_prometheus() {
   say "Prometheus: $prometheus_url (log: $dir/prometheus.log)"
 }
 
-# Until the user names receivers, alerts are shown and sent to nobody.
+# Until the user names receivers, alerts are only shown.
 run_alertmanager() {
   local command settings="$dir/alertmanager.yml"
   if ! command="$(program prometheus-alertmanager alertmanager)"; then
@@ -235,7 +239,7 @@ run_alertmanager() {
       "receivers: [{name: nobody}]" >"$settings"
   if runs_with alertmanager "$alertmanager_port"; then
     await alertmanager "$alertmanager_url/-/ready"
-    # Answers when the settings are taken, or with what is wrong in them.
+    # Answers when the settings are accepted, or with what is wrong in them.
     curl -s --fail-with-body --max-time 60 -o "$dir/answer" -X POST \
       "$alertmanager_url/-/reload" ||
       die "Alertmanager keeps its earlier settings: $(cat "$dir/answer")"
@@ -246,10 +250,10 @@ run_alertmanager() {
       --cluster.listen-address=
   fi
   await alertmanager "$alertmanager_url/-/ready"
-  say "Alertmanager: $alertmanager_url (who hears of an alert: $settings)"
+  say "Alertmanager: $alertmanager_url (receivers of alerts: $settings)"
 }
 
-# The password of Grafana's `admin`, made once. Everybody else only looks.
+# The password of Grafana's `admin`, made once. Everyone else is a viewer.
 admin_password() {
   local file="$dir/grafana/admin-password"
   if [ ! -s "$file" ]; then
@@ -260,8 +264,8 @@ admin_password() {
 
 run_grafana() {
   if [ -z "$grafana_program" ]; then
-    say "Grafana: NOT INSTALLED, and no package of this system has it." \
-      "Install it as its manual says, or unpack it and name the folder with" \
+    say "Grafana: NOT INSTALLED, and this system has no package of it." \
+      "Install it by its manual, or unpack it and name the folder with" \
       "--grafana; then run this again. Until then: $prometheus_url/graph"
     return
   fi
@@ -291,7 +295,7 @@ run_grafana() {
     "/d/mpsd-fleet; the password of admin: $dir/grafana/admin-password)"
 }
 
-# Says which of the mpsd are reached.
+# Reports which mpsd are reachable.
 check_scrapes() {
   local address tries=0
   for address in $metrics; do
@@ -300,8 +304,8 @@ check_scrapes() {
       grep -qF "$address"; do
       tries=$((tries + 1))
       if [ "$tries" -gt "${MPSD_SCRAPE_TRIES:-40}" ]; then
-        say "no answer of an mpsd at $address yet: mpsctl info prints where" \
-          "it serves its metrics; with a token or TLS, take" \
+        say "no answer from an mpsd at $address yet: mpsctl info prints where" \
+          "it serves its metrics; with a token or TLS, use" \
           "deploy/prometheus/prometheus_remote.yml"
         continue 2
       fi
@@ -353,7 +357,7 @@ for port in "$prometheus_port" "$alertmanager_port" "$grafana_port"; do
 done
 [ -z "$rest" ] || die "--ports '$ports' is not three numbers"
 printf '%s\n' "$interval" | grep -Eqx '[1-9][0-9]*(ms|s|m)' ||
-  die "--scrape-interval '$interval' is no duration such as 15s"
+  die "--scrape-interval '$interval' is not a duration such as 15s"
 prometheus_url="http://127.0.0.1:$prometheus_port"
 alertmanager_url="http://127.0.0.1:$alertmanager_port"
 grafana_url="http://127.0.0.1:$grafana_port"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs packages of the system: Debian's and Ubuntu's with apt, a Mac's with
+# Installs system packages: on Debian and Ubuntu with apt, on a Mac with
 # Homebrew. deploy/setup.sh and deploy/observability.sh source this file; they
-# define say and die, and set log, where the output of every step goes.
+# define say and die, and set log, the file for the output of every step.
 # shellcheck disable=SC2154  # log
 set -euo pipefail
 
@@ -12,7 +12,7 @@ logged() {
   if ! "$@" >>"$log" 2>&1; then
     printf 'failed: %s\n' "$*" >&2
     tail -n 25 "$log" >&2
-    die "the whole log is $log"
+    die "the full log is $log"
   fi
 }
 
@@ -31,9 +31,9 @@ apt_installed() {
     grep -q '^installed'
 }
 
-# Debian's packages start the services that they bring, as Prometheus on every
-# address of the machine. Tests start their own: this policy, which apt asks
-# where the machine has none, refuses while packages are installed.
+# Debian's packages start their services, such as Prometheus on every address of
+# the machine. Tests start their own: this policy, which apt consults, refuses
+# while packages are installed, unless the machine already has one.
 NO_SERVICES=/usr/sbin/policy-rc.d
 
 apt_install() {
@@ -58,7 +58,7 @@ apt_packages() {
     apt_installed "$package" || missing="$missing $package"
   done
   if [ -z "$missing" ]; then
-    say "packages: all there"
+    say "packages: all installed"
     return
   fi
   say "packages: installing$missing"
@@ -70,7 +70,7 @@ apt_packages() {
 brew_packages() {
   local package missing="" prefix
   command -v brew >/dev/null 2>&1 ||
-    die "Homebrew is not there: install it first, see its home page"
+    die "Homebrew is missing: install it first, see its home page"
   xcode-select -p >/dev/null 2>&1 ||
     die "no compiler: run 'xcode-select --install' first"
   prefix="$(brew --prefix)"
@@ -78,7 +78,7 @@ brew_packages() {
     [ -d "$prefix/opt/$package" ] || missing="$missing $package"
   done
   if [ -z "$missing" ]; then
-    say "packages: all there"
+    say "packages: all installed"
     return
   fi
   say "packages: installing$missing"

@@ -4,7 +4,7 @@
 #
 #   deploy/screenshot.sh URL FILE [WIDTH,HEIGHT]
 #
-# The page needs a time range of its own (from=…&to=…): the browser's clock runs
+# The page needs its own time range (from=…&to=…): the browser's clock runs
 # ahead while it waits for the page.
 set -euo pipefail
 
@@ -26,12 +26,12 @@ for name in chromium chromium-browser google-chrome \
     break
   fi
 done
-[ -n "$browser" ] || die "there is no Chromium here"
+[ -n "$browser" ] || die "no Chromium found"
 
 profile="$(mktemp -d "${TMPDIR:-/tmp}/mpsd-screenshot.XXXXXX")"
 trap 'rm -rf "$profile"' EXIT
 set -- "$1" "$2" "${3:-1600,1200}"
-# Chromium refuses its sandbox to root.
+# Chromium's sandbox does not work as root.
 sandbox=""
 [ "$(id -u)" -ne 0 ] || sandbox=--no-sandbox
 rm -f "$2"
@@ -40,7 +40,7 @@ rm -f "$2"
   --virtual-time-budget=40000 --screenshot="$2" "$1" \
   >"$profile/output" 2>&1 &
 pid=$!
-# The browser waits without end for a server that does not answer.
+# The browser waits forever for a server that does not answer.
 for ((tries = 0; tries < 600; tries++)); do
   kill -0 "$pid" 2>/dev/null || break
   sleep 0.2

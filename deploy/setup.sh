@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up what a build of mpsd needs, on Debian 12, Ubuntu 24.04 or a Mac with
+# Installs what a build of mpsd needs, on Debian 12, Ubuntu 24.04 or a Mac with
 # Homebrew: system packages, a recent Rust, the Python environment build/venv
-# with the pinned torch wheel, npm packages in build/npm. Unattended; needs root
-# or sudo for packages alone. A step already done is skipped, without network.
+# with the pinned torch wheel, npm packages in build/npm. Unattended; only needs
+# root or sudo for packages. Completed steps are skipped, without network.
 #
 #   deploy/setup.sh [--demo] [--tests] [--no-packages]
 #     --demo         also the Python packages that deploy/demo.sh uses
 #     --tests        also what the tests need (includes --demo)
 #     --no-packages  leave system packages and Rust to you
 #
-# The whole output of every step is in build/setup.log.
+# The full output of every step is in build/setup.log.
 set -euo pipefail
 
 TORCH_VERSION=2.15.0
@@ -124,8 +124,8 @@ rust() {
   say "rust: $("$found/cargo" --version)"
 }
 
-# For the tests, links rustfmt beside the Rust that was found, from the package
-# of the same version. Without a rustfmt the test of the format is skipped.
+# For the tests, installs the rustfmt of the Rust that was found. Without a
+# rustfmt the test of the format is skipped.
 rust_formatter() {
   local folder minor package
   folder="$(cat "$root/build/rust-path")"
@@ -140,7 +140,7 @@ rust_formatter() {
       fi
     done
   fi
-  say "rust: no rustfmt for it: the test of the Rust format will be skipped"
+  say "rust: no matching rustfmt: the test of the Rust format will be skipped"
 }
 
 
@@ -210,7 +210,7 @@ torch() {
     if [ ! -e "$venv/nvidia-$kind-$TORCH_VERSION" ]; then
       say "torch: adding NVIDIA's libraries for a $kind build"
       packages="$(nvidia_packages "$kind")"
-      # pip reports torch's other needs as conflicts and still succeeds.
+      # pip reports torch's other requirements as conflicts and still succeeds.
       # shellcheck disable=SC2086  # a list of words
       [ -z "$packages" ] || pip_install $packages
       : >"$venv/nvidia-$kind-$TORCH_VERSION"
@@ -226,7 +226,7 @@ venv() {
   fi
 }
 
-# Installs a requirements file once for each content it has.
+# Installs a requirements file once per content.
 requirements() {
   local file="$root/deploy/$1" stamp="$venv/${1%.txt}.installed"
   if ! cmp -s "$file" "$stamp"; then
@@ -239,8 +239,8 @@ requirements() {
 # --- npm ---------------------------------------------------------------------
 
 # Installs what a folder's package-lock.json pins into build/npm/<name>, once
-# for each content it has, by the Node.js of deploy/requirements-build.txt. No
-# package's own script runs.
+# per content, with the Node.js of deploy/requirements-build.txt. No package's
+# own script runs.
 npm_packages() {
   local source="$root/$1" target="$root/build/npm/$2" wheel
   if cmp -s "$source/package-lock.json" "$target/installed.json"; then
@@ -256,8 +256,8 @@ npm_packages() {
   cp "$source/package-lock.json" "$target/installed.json"
 }
 
-# For the tests of pages, a browser: Debian's Chromium, or on a Mac the Google
-# Chrome that is there. Ubuntu has none as a package.
+# For the tests of pages, a browser: Debian's Chromium, or on a Mac an installed
+# Google Chrome. Ubuntu has none as a package.
 browser() {
   if [ "$system" = Darwin ]; then
     [ ! -d "/Applications/Google Chrome.app" ] || return 0
@@ -269,19 +269,19 @@ browser() {
     apt_install chromium
     return
   fi
-  say "browser: no Chromium or Chrome: tests of pages in it will be skipped"
+  say "browser: no Chromium or Chrome: tests of pages will be skipped"
 }
 
-# Says how long the set-up takes and how much it stores, measured on Debian 12;
-# says nothing where torch is installed already.
+# Prints how long the set-up takes and how much it stores, as measured on Debian
+# 12; nothing if torch is installed already.
 announce() {
   local gigabytes=1.6
   [ "$(venv_version torch)" != "$TORCH_VERSION" ] || return 0
   [ "$tests" = no ] || gigabytes=1.8
-  say "the first time takes one to five minutes, by the network, and" \
-    "$gigabytes GB in build/venv"
+  say "the first time takes one to five minutes, depending on the network," \
+    "and $gigabytes GB in build/venv"
   if [ "$manage_packages" = yes ]; then
-    say "system packages, as far as they are missing: up to 0.6 GB," \
+    say "missing system packages: up to 0.6 GB," \
       "and 0.5 GB for Rust"
   fi
   say "deploy/build.sh then takes about 9 minutes on two cores and 1 GB in" \
@@ -326,7 +326,7 @@ if [ "$manage_packages" = yes ]; then
     # shellcheck disable=SC2086  # a list of words
     apt_packages $packages
   else
-    die "neither apt-get nor brew here: install the likes of" \
+    die "neither apt-get nor brew here: install the equivalents of" \
       "$APT_PACKAGES $APT_TEST_PACKAGES cargo, then run with --no-packages"
   fi
 fi

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Takes back what deploy/install.sh installed: stops the service (a running job
-# writes a checkpoint first) and removes every file but the state folder, with
-# its jobs, database, uploads, log and mpsd.toml.
+# Removes what deploy/install.sh installed: stops the service (a running job
+# writes a checkpoint first) and removes every file except the state folder,
+# with its jobs, database, uploads, log and mpsd.toml.
 #
 #   deploy/uninstall.sh [OPTION…]
-#     --purge    the state folder and the service's logs too; without it you
-#                are asked, or at no terminal they stay
+#     --purge    also the state folder and the service's logs; without it you
+#                are asked, or without a terminal they are kept
 #     --user, --system, --service-user, --prefix, --state-dir, --dry-run and
 #     DESTDIR    as they were for install.sh
 set -euo pipefail
@@ -37,7 +37,7 @@ stop() {
     target="$(domain)"
     if launchctl print "$target/$label" >/dev/null 2>&1; then
       run launchctl bootout "$target/$label" ||
-        die "launchd did not let go of $label"
+        die "launchd did not remove $label"
     fi
   elif [ -e "$service" ]; then
     systemd disable --quiet --now "$label" || die "systemd did not stop $label"
@@ -61,12 +61,12 @@ files() {
   fi
 }
 
-# Whether to remove the state folder too, which holds the user's jobs.
+# Whether to also remove the state folder, which contains the users' jobs.
 purges() {
   local answer
   [ "$purge" = no ] || return 0
   [ "$dry_run" = no ] && [ -t 0 ] || return 1
-  printf 'Delete %s with all jobs and their results too? [y/N] ' "$state"
+  printf 'Also delete %s with all jobs and their results? [y/N] ' "$state"
   read -r answer
   [ "$answer" = y ] || [ "$answer" = Y ]
 }
@@ -75,14 +75,14 @@ purges() {
 purge_state() {
   if [ ! -e "$root_dir$state/mpsd.db" ] &&
     [ ! -e "$root_dir$state/mpsd.toml" ]; then
-    say "$state is no state folder of mpsd: left alone"
+    say "$state is not a state folder of mpsd: kept"
     return
   fi
   say "removing $state"
   run rm -rf "$root_dir$state"
 }
 
-# Removes the service's account once nothing is the account's any more.
+# Removes the service's account once it owns nothing any more.
 purge_account() {
   [ "$account" = yes ] && [ -z "$root_dir" ] && has_account "$user" || return 0
   [ ! -d "$state" ] || return 0

@@ -29,13 +29,13 @@ absl::Status CheckNames(const char* option,
     if (access::IsUserName(name)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(option, ": '", name,
-                     "' is no user's name; expected 1 to 64 letters, digits "
+                     "' is not a user name; expected 1 to 64 letters, digits "
                      "and \"._@+-\""));
   }
   return absl::OkStatus();
 }
 
-// Makes STATE/tls the default: what "mpsd tls init" puts there.
+// Makes STATE/tls, where "mpsd tls init" writes, the default.
 void TakeOwnCertificates(Config& config) {
   const fs::path folder = config.state_dir / "tls";
   if (!Exists(folder / "server.crt")) return;
@@ -47,28 +47,28 @@ void TakeOwnCertificates(Config& config) {
 
 void DeclareAccess(CLI::App& app, AccessOptions& options, Config& config) {
   app.add_option("--listen", config.listen,
-                 "Serve the API on this HOST:PORT, too, over TLS, to who has "
-                 "a token; or on this unix:PATH; may be repeated");
-  app.add_option("--tls-cert", options.tls_cert,
-                 "The certificate of the API's ports, a PEM file with its "
-                 "chain; SIGHUP reads it again [STATE/tls/server.crt, which "
-                 "mpsd tls init makes; without any, ports are served on "
-                 "127.0.0.1 alone]");
+                 "Also serve the API on this HOST:PORT, over TLS, to clients "
+                 "with a token; or on this unix:PATH; may be repeated");
+  app.add_option(
+      "--tls-cert", options.tls_cert,
+      "The certificate of the API's ports, a PEM file with its chain; SIGHUP "
+      "reads it again [STATE/tls/server.crt, which mpsd tls init makes; "
+      "without any, ports are served on 127.0.0.1 only]");
   app.add_option("--tls-key", options.tls_key,
                  "The certificate's key, a PEM file without a passphrase");
   app.add_option("--socket-group", config.socket_group,
-                 "Let the members of this group use the unix sockets as the "
-                 "users that they are [the daemon's account and root]");
+                 "Let the members of this group use the unix sockets, each as "
+                 "that user [the daemon's account and root]");
   app.add_option("--admin", config.admins,
                  "The account of this name is an admin; may be repeated "
                  " [the daemon's account and root]");
   app.add_option("--viewer", config.viewers,
-                 "The account of this name may read and change nothing; may be "
+                 "The account of this name may read but change nothing; may be "
                  "repeated [others are users]");
-  app.add_flag("--private-jobs", config.private_jobs,
-               "Show the spec, log, progress and results of a job to its owner "
-               "and to admins alone, and leave them out of the web page and "
-               "the metrics");
+  app.add_flag(
+      "--private-jobs", config.private_jobs,
+      "Show the spec, log, progress and results of a job only to its owner and "
+      "to admins, and leave them out of the web page and the metrics");
 }
 
 absl::Status FinishAccess(const AccessOptions& options, Config& config) {

@@ -10,8 +10,8 @@
 
 namespace mpsd {
 
-// The options of the addresses and of who may come by them, as CLI11 fills them
-// in; the others go straight into the Config.
+// The options of the addresses and of access to them, as CLI11 fills them in;
+// others go directly into the Config.
 struct AccessOptions {
   std::string tls_cert, tls_key;
 };
@@ -19,9 +19,9 @@ struct AccessOptions {
 // `options` and `config` must outlive the parse.
 void DeclareAccess(CLI::App& app, AccessOptions& options, Config& config);
 
-// Fills in the certificates: those that are named, else those that "mpsd tls
-// init" makes in STATE/tls, where they exist. config.state_dir is set.
-// InvalidArgument names the option.
+// Fills in the certificates: the given ones, else those that "mpsd tls init"
+// made in STATE/tls, if they exist. config.state_dir is set. InvalidArgument
+// names the option.
 absl::Status FinishAccess(const AccessOptions& options, Config& config);
 
 }  // namespace mpsd

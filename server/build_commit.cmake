@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # Writes OUTPUT, which defines kBuildCommit as the commit of the checkout
-# SOURCE. A file that would not change stays as it is, so that nothing is
-# compiled anew. Run at each build: cmake -DSOURCE=… -DOUTPUT=… -P this.
+# SOURCE. An up-to-date file is not written, so that nothing is compiled
+# again. Run at each build: cmake -DSOURCE=… -DOUTPUT=… -P this.
 set(commit unknown)
 find_program(git git)
 if(git)
-  # The prefix is empty at the top of a checkout alone: sources that merely lie
-  # in somebody's checkout have no commit of their own.
+  # The prefix is empty only at the top of a checkout: sources that are merely
+  # inside some other checkout have no commit.
   execute_process(
     COMMAND ${git} rev-parse --show-prefix
     WORKING_DIRECTORY ${SOURCE} RESULT_VARIABLE failed OUTPUT_VARIABLE prefix
     ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed EQUAL 0 AND prefix STREQUAL "")
-    # Without optional locks it never disturbs a git that runs meanwhile.
+    # Without optional locks it never disturbs a concurrent git.
     execute_process(
       COMMAND ${CMAKE_COMMAND} -E env GIT_OPTIONAL_LOCKS=0
               ${git} describe --always --dirty --abbrev=12 --exclude=*

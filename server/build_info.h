@@ -7,14 +7,14 @@
 
 namespace mpsd {
 
-// What this program was built of:
+// What this program was built from:
 //
 //   version    mpsd's
 //   compiler   the compiler's own words
-//   commit     of the checkout, with "-dirty" where files differed from it;
+//   commit     of the checkout, with "-dirty" if files differed from it;
 //              "unknown" outside a checkout
-//   torch      the version that mpsd-worker is linked with; "unknown" where the
-//              package does not tell
+//   torch      the version that mpsd-worker is linked with; "unknown" if the
+//              package does not report it
 std::map<std::string, std::string> BuildInfo();
 
 }  // namespace mpsd

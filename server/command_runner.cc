@@ -33,7 +33,7 @@ bool SigpipeIsIgnored() {
          action.sa_handler == SIG_IGN;
 }
 
-// A pipe; `ours` is the end that this process keeps and never waits for.
+// A pipe; this process keeps the end `ours`, which never blocks.
 struct Pipe {
   UniqueFd reading, writing;
 
@@ -48,20 +48,20 @@ struct Pipe {
   }
 };
 
-// The conversation with one program.
+// The data exchange with one program.
 class Talk {
  public:
   Talk(std::string_view input, UniqueFd to, UniqueFd from)
       : input_(input), to_(std::move(to)), from_(std::move(from)) {}
 
-  // Passes on what there is, and waits for more for at most kNapMilliseconds.
+  // Transfers available data, then waits at most kNapMilliseconds for more.
   void Go() {
     pollfd fds[] = {{to_.get(), POLLOUT, 0}, {from_.get(), POLLIN, 0}};
     if (poll(fds, 2, kNapMilliseconds) <= 0) return;
     if (fds[0].revents != 0) Write();
     if (fds[1].revents != 0) Read();
   }
-  // Takes what the program left in the pipe.
+  // Reads what the program left in the pipe.
   std::string Finish() {
     for (size_t before = 1; before > 0 && from_.valid();) before = Read();
     return std::move(output_);
@@ -71,13 +71,13 @@ class Talk {
   void Write() {
     const ssize_t written = write(to_.get(), input_.data(), input_.size());
     if (written > 0) input_.remove_prefix(static_cast<size_t>(written));
-    // The program need not read what it is told.
+    // The program need not read its input.
     if (input_.empty() || (written < 0 && errno != EAGAIN && errno != EINTR)) {
       to_.reset();
     }
   }
-  // Returns the bytes read: a program that writes without end cannot fill the
-  // memory, nor is it blocked by a pipe that nobody empties.
+  // Returns the bytes read: a program with endless output can neither fill the
+  // memory nor block on a full pipe.
   size_t Read() {
     char bytes[kMostOutput];
     const ssize_t got = read(from_.get(), bytes, sizeof(bytes));

@@ -9,11 +9,11 @@
 
 namespace mpsd {
 
-// The notify::CommandRunner over posix_spawn: the program in a process group of
-// its own, with `call.input` on its standard input and no descriptor of this
-// process. Keeps the first 4 KiB of what the program writes. The group is
-// killed at the time-out; what a program leaves behind when it ends by itself
-// goes on. The process must ignore SIGPIPE (signals.h).
+// The notify::CommandRunner over posix_spawn: the program in its own process
+// group, with `call.input` on its standard input and no descriptor of this
+// process. Keeps the first 4 KiB of its output. The group is killed at the
+// time-out; children that outlive a program which exits normally keep running.
+// The process must ignore SIGPIPE (signals.h).
 absl::StatusOr<notify::CommandEnd> RunCommand(
     const notify::CommandCall& call, const std::atomic<bool>& interrupted);
 

@@ -41,7 +41,7 @@ file each line is an option without its dashes:
   HF_HOME = "/srv/huggingface"
 
 SIGHUP renews the certificates, keys and the token of the API and of the
-metrics. Any other change counts from a restart on, which the running job
+metrics. Any other change takes effect at a restart, which the running job
 survives: it resumes from the checkpoint that it writes.
 
 mpsd tls --help: the certificates of ports that are served over TLS.
@@ -83,7 +83,7 @@ void DeclarePlaces(CLI::App& app, Options& o) {
                  "Folder of the database, the jobs, the socket and the log "
                  "[" +
                      DefaultStateDir().string() + "]");
-  app.add_option("--worker", o.worker, "The mpsd-worker to run [beside mpsd]");
+  app.add_option("--worker", o.worker, "The mpsd-worker to run [next to mpsd]");
   app.add_flag("--skip-selftest", o.config.skip_selftest,
                "Run jobs on a device that has not passed the worker's "
                "--selftest");
@@ -93,8 +93,8 @@ void DeclarePlaces(CLI::App& app, Options& o) {
                  "unix:PATH [off]");
   const std::string lock = DefaultDeviceLock().string();
   app.add_option("--device-lock", o.device_lock,
-                 "File that the mpsd whose job uses the GPU locks, among all "
-                 "of the machine, or off [" +
+                 "File that the mpsd whose job uses the GPU locks, shared by "
+                 "all mpsd of the machine, or off [" +
                      (lock.empty() ? "off" : lock) + "]");
 }
 
@@ -108,30 +108,30 @@ void DeclareMetrics(CLI::App& app, Options& o) {
   app.add_option("--metrics-tls-key", o.metrics_tls_key,
                  "The certificate's key, a PEM file without a passphrase");
   app.add_option("--metrics-token-file", o.metrics_token_file,
-                 "Show the metrics only to who sends the token in this file as "
-                 "a bearer token; SIGHUP reads it again");
+                 "Serve the metrics only to clients that send the token in "
+                 "this file as a bearer token; SIGHUP reads it again");
 }
 
 void DeclareReads(CLI::App& app, Options& o) {
-  app.add_option("--model-root", o.model_roots,
-                 "Folder of this machine beneath which jobs may name models "
-                 "and adapters, beside the Hugging Face cache; may be repeated "
-                 "[any folder; with a port or a group, or once a root is "
-                 "named: none]");
+  app.add_option(
+      "--model-root", o.model_roots,
+      "Folder of this machine below which jobs may name models and adapters, "
+      "in addition to the Hugging Face cache; may be repeated [any folder; "
+      "with a port or a group, or once a root is named: none]");
   app.add_option("--data-root", o.data_roots,
-                 "Folder of this machine beneath which jobs may name data, "
-                 "beside what is uploaded; may be repeated [likewise]");
+                 "Folder of this machine below which jobs may name data, in "
+                 "addition to uploads; may be repeated [likewise]");
 }
 
 void DeclareEnvironment(CLI::App& app, Options& o) {
-  app.add_option("--environment", o.environment,
-                 "NAME=VALUE in the environment of mpsd and its workers, as "
-                 "HF_HOME; may be repeated; in the file the table "
-                 "[environment], at its end");
+  app.add_option(
+      "--environment", o.environment,
+      "NAME=VALUE in the environment of mpsd and its workers, such as HF_HOME; "
+      "may be repeated; in the file the table [environment], at its end");
 }
 
 void DeclareLog(CLI::App& app, Options& o) {
-  app.add_option("--log-level", o.config.log_level, "Least level logged")
+  app.add_option("--log-level", o.config.log_level, "Lowest level logged")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
   app.add_option("--log-max-bytes", o.config.log_max_bytes,
@@ -153,8 +153,8 @@ void DeclareLimits(CLI::App& app, Options& o) {
         ->capture_default_str();
   };
   seconds("--hang-timeout-seconds", o.hang_timeout,
-          "A worker that does no work for so long is killed, or for three "
-          "times as long as the job's slowest step took");
+          "A worker is killed after this long without work, or three times "
+          "the job's slowest step if that is longer");
   seconds("--stop-grace-seconds", o.stop_grace,
           "Time for a checkpoint before a worker is killed");
   seconds("--retry-backoff-seconds", o.retry_backoff,
@@ -162,11 +162,11 @@ void DeclareLimits(CLI::App& app, Options& o) {
   seconds("--retry-backoff-max-seconds", o.retry_backoff_max,
           "The longest such wait");
   seconds("--metrics-linger-seconds", o.metrics_linger,
-          "A finished job's series are kept so long");
-  app.add_option("--watchdog-seconds", o.watchdog,
-                 "mpsd ends with an error, for a service manager to start it "
-                 "again, when its own API has not answered it for so long; 0: "
-                 "never")
+          "A finished job's series are kept this long");
+  app.add_option(
+         "--watchdog-seconds", o.watchdog,
+         "mpsd exits with an error, so that a service manager restarts it, "
+         "when its own API has not answered it for this long; 0: never")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   app.add_option("--max-failures", o.config.max_failures,
@@ -175,22 +175,22 @@ void DeclareLimits(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--max-interruptions", o.config.max_interruptions,
-                 "The same for attempts that mpsd or the machine went down "
-                 "with, or that were returned for memory pressure")
+                 "The same for attempts that an end of mpsd or of the machine "
+                 "interrupted, or memory pressure")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }
 
 void DeclareAudit(CLI::App& app, Options& o) {
   app.add_option("--audit-keep-days", o.audit_keep,
-                 "How long mpsd remembers who asked for which change; 0: for "
-                 "ever, up to a million entries")
+                 "How long the audit keeps who requested which change; 0: "
+                 "forever, up to a million entries")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
 }
 
-// Declares the options that pause the running job and hold the queue for
-// people.
+// Declares the options that pause the running job and hold the queue in favour
+// of users.
 void DeclareManners(CLI::App& app, Options& o) {
   app.add_flag("--pause-on-battery", o.config.pause.on_battery,
                "Do not train on battery or in Low Power Mode");
@@ -204,21 +204,21 @@ void DeclareManners(CLI::App& app, Options& o) {
   app.add_option("--quiet-hours", o.quiet_hours,
                  "Do not train in this span of the day, as 22:00-07:00");
   app.add_option("--idle-only-seconds", o.idle_only,
-                 "Train only while nobody has touched the machine for so long; "
-                 "0: always")
+                 "Train only once the machine has had no user input for this "
+                 "long; 0: always")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   app.add_option("--pause-hold-seconds", o.hold_limit,
-                 "A pause longer than this writes a checkpoint and gives the "
-                 "memory back (a minute at most under memory pressure)")
+                 "A pause longer than this writes a checkpoint and frees the "
+                 "memory (after a minute at most under memory pressure)")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   app.add_option("--pause-settle-seconds", o.settle,
-                 "A pause ends once its reason has been gone for so long")
+                 "A pause ends once its reason has been gone for this long")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   app.add_option("--host-interval-seconds", o.host_interval,
-                 "How often the machine is looked at")
+                 "How often the machine is checked")
       ->check(CLI::Range(0.01, 1e9))
       ->capture_default_str();
   app.add_option("--host-file", o.host_file)->group("");  // for tests
@@ -251,8 +251,8 @@ void DeclareNotify(CLI::App& app, Options& o) {
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   app.add_flag("--check-notify", o.config.check_notify,
-               "Give --notify-command a test notification, print what came of "
-               "it, and exit")
+               "Give --notify-command a test notification, print the result, "
+               "and exit")
       ->configurable(false);
 }
 
@@ -266,20 +266,19 @@ absl::Status UnknownKey(const CLI::ConfigError& error) {
   if (const size_t section = key.find(".++"); section != key.npos) {
     key = absl::StrCat("[", key.substr(0, section), "]");
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the --config file: '", key,
-                   "' is no option of mpsd that a file may hold; mpsd --help "
-                   "lists them"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the --config file: '", key,
+      "' is not an option that mpsd's file may hold; mpsd --help lists them"));
 }
 
-// No range of CLI11's leaves NaN out.
+// No CLI11 range excludes NaN.
 absl::Status CheckNumbers(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_type_name().find("FLOAT") == std::string::npos) continue;
     for (const std::string& text : option->results()) {
       if (!std::isnan(std::strtod(text.c_str(), nullptr))) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          option->get_name(), ": ", text, " is no number; mpsd --help"));
+          option->get_name(), ": ", text, " is not a number; mpsd --help"));
     }
   }
   return absl::OkStatus();
@@ -318,7 +317,7 @@ absl::Status FinishNotify(const Options& o, Config& config) {
   if (!notify.command.empty() && !notify.command[0].starts_with('/')) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--notify-command: '", base::Quotable(notify.command[0]),
-        "' is no absolute path of a program; no shell looks it up"));
+        "' is not the absolute path of a program; no shell looks it up"));
   }
   return absl::OkStatus();
 }
@@ -338,7 +337,7 @@ absl::Status FinishEnvironment(const Options& o, const CLI::App& app,
     if (equals == entry.npos) {
       fault = "expected NAME=VALUE";
     } else if (app.get_option_no_throw("--" + name) != nullptr) {
-      fault = "is an option of mpsd; in the file it stands above [environment]";
+      fault = "is an option of mpsd; in the file it goes above [environment]";
     } else if (!IsVariable(name)) {
       fault = "expected a name of letters, digits and _";
     } else if (name.starts_with("MPSD_")) {
@@ -407,7 +406,7 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   if (!config.hf_command.empty() && !config.hf_command.starts_with('/')) {
     return absl::InvalidArgumentError(
         absl::StrCat("--hf-command: '", base::Quotable(config.hf_command),
-                     "' is no absolute path of a program"));
+                     "' is not the absolute path of a program"));
   }
   absl::StatusOr<jobs::LimitSettings> limits = ReadUserLimits(o.user_limits);
   if (!limits.ok()) return limits.status();
@@ -439,10 +438,10 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
   DeclareLog(app, options);
   DeclareLimits(app, options);
   DeclareAudit(app, options);
-  app.add_option("--hf-command", options.config.hf_command,
-                 "The Hugging Face client that mpsctl model pull has mpsd run, "
-                 "by its absolute path [hf in PATH, Homebrew's folders or "
-                 "~/.local/bin]");
+  app.add_option(
+      "--hf-command", options.config.hf_command,
+      "Absolute path of the Hugging Face client that mpsd runs for mpsctl "
+      "model pull [hf in PATH, Homebrew's folders or ~/.local/bin]");
   DeclareUserLimits(app, options.user_limits);
   options.shares.Declare(app);
   options.disk.Declare(app);

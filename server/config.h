@@ -24,27 +24,27 @@ namespace mpsd {
 struct Config {
   std::filesystem::path state_dir;  // absolute
   std::filesystem::path worker;     // path of mpsd-worker
-  // Addresses beside the unix socket STATE/mpsd.sock, on which mpsd always
-  // listens. An address that is no unix socket nor of this machine alone needs
+  // Addresses in addition to the unix socket STATE/mpsd.sock, on which mpsd
+  // always listens. An address other than a unix socket or a loopback one needs
   // a certificate.
   std::vector<std::string> listen;
-  // The certificate of the API's ports and its key, both or none; absolute.
+  // The certificate of the API's ports and its key, both or neither; absolute.
   std::filesystem::path tls_cert, tls_key;
   // The group that may use the unix sockets, by name or number; empty: none.
   std::string socket_group;
-  // Users by name, for callers that bring no token. No user is in both.
+  // Users by name, for callers without a token. No user is in both.
   std::vector<std::string> admins, viewers;
-  // Shows the spec, log, progress and results of a job to its owner and to
-  // admins alone.
+  // Shows the spec, log, progress and results of a job only to its owner and to
+  // admins.
   bool private_jobs = false;
-  // Absolute folders of this machine that jobs may read, beside their uploads
-  // and the Hugging Face cache. The default is "/" while mpsd listens on unix
-  // sockets alone, and no folder once it listens on a port.
+  // Absolute folders of this machine that jobs may read, in addition to their
+  // uploads and the Hugging Face cache. The default is "/" while mpsd listens
+  // only on unix sockets, and no folder once it listens on a port.
   std::vector<std::filesystem::path> model_roots, data_roots;
   // "HOST:PORT" or "unix:PATH"; empty: off.
   std::string metrics_address = "127.0.0.1:9464";
-  // A certificate with its key, both or none, and the file of a bearer token;
-  // absolute. Empty: plain HTTP, no token.
+  // A certificate with its key, both or neither, and the file of a bearer
+  // token; absolute. Empty: plain HTTP, no token.
   std::filesystem::path metrics_tls_cert, metrics_tls_key, metrics_token_file;
   // The read-only web page: "HOST:PORT" of a loopback host or "unix:PATH";
   // empty: off.
@@ -52,7 +52,7 @@ struct Config {
   // The file that a worker locks while it uses the GPU; the mpsd of every user
   // of the machine locks the same file.
   std::filesystem::path device_lock;  // empty: off
-  // Environment variables for this process and its workers: HF_HOME, say.
+  // Environment variables for this process and its workers, such as HF_HOME.
   std::map<std::string, std::string> environment;
   std::string log_level = "info";
   int64_t log_max_bytes = 10 << 20;  // size of a log file when it rotates
@@ -64,26 +64,26 @@ struct Config {
   absl::Duration stop_grace = absl::Minutes(2);
   int32_t max_failures = 3;
   int32_t max_interruptions = 5;
-  // Free bytes that the state folder's disk keeps: no upload begins that would
+  // Free bytes to keep on the state folder's disk: no upload begins that would
   // leave less, and no job starts with less.
   int64_t min_free_bytes = int64_t{1} << 30;
   // How long the blob store keeps a blob that no job uses.
   absl::Duration blob_grace = absl::Hours(24);
-  // What the state folder is to keep within: jobs that have ended go for it,
-  // the oldest first; 0: nothing goes.
+  // The state folder's budget: jobs that have ended are removed to keep it, the
+  // oldest first; 0: no budget.
   int64_t state_budget = 0;
-  // How long the audit keeps an entry; zero: for ever.
+  // How long the audit keeps an entry; zero: forever.
   absl::Duration audit_keep = absl::Hours(24 * 365);
   absl::Duration retry_backoff = absl::Seconds(10);
   absl::Duration retry_backoff_max = absl::Minutes(10);
-  // After so long half of what an owner used of the device is forgotten; zero:
-  // the queue is FIFO within priority.
+  // An owner's past use of the device counts half after this long; zero: the
+  // queue is FIFO within priority.
   absl::Duration fair_share_half_life = absl::Hours(24);
   jobs::PreemptionPolicy preemption;
   absl::Duration metrics_linger = absl::Minutes(10);
   absl::Duration watchdog = absl::Minutes(4);  // zero: no watchdog
 
-  // When jobs pause for the people who share the machine.
+  // When jobs pause for the machine's other users.
   jobs::PausePolicy pause;
   absl::Duration host_interval = absl::Seconds(5);
 
@@ -92,10 +92,10 @@ struct Config {
   jobs::LimitSettings user_limits;  // what users may have
 
   notify::Settings notify;  // what to report to which program
-  // Give the program of `notify` a test, and end. No key of the file.
+  // Send a test to the program of `notify`, and exit. Not a key of the file.
   bool check_notify = false;
-  // Tests name a JSON file here that is read instead of the machine's state;
-  // empty: the machine.
+  // A JSON file that tests substitute for the machine's state; empty: the
+  // machine.
   std::filesystem::path host_file;
 
   std::filesystem::path SocketPath() const { return state_dir / "mpsd.sock"; }
@@ -106,10 +106,9 @@ struct PrintAndExit {
   std::string text;
 };
 
-// Merges, the earlier winning over the later: `args` (without the program's
-// name), the file that they name, MPSD_STATE_DIR and the defaults.
-// InvalidArgument names the option or key; an unknown one is an error, in the
-// file too.
+// Merges in order of precedence: `args` (without the program's name), the file
+// that they name, MPSD_STATE_DIR and the defaults. InvalidArgument names the
+// option or key; an unknown one is an error, in the file too.
 absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
     const std::vector<std::string>& args);
 

@@ -9,7 +9,7 @@
 namespace mpsd {
 
 // The TOML file that --config names. Reads the table [environment] as the
-// option of that name, one NAME=VALUE a key, and the tables [user.NAME] as
+// option of that name, one NAME=VALUE per key, and the tables [user.NAME] as
 // --user-limit.
 class ConfigFile : public CLI::ConfigTOML {
  public:

@@ -28,12 +28,12 @@
 namespace mpsd {
 namespace {
 
-// How long calls under way may take when the daemon stops.
+// How long calls in progress may take when the daemon stops.
 constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
-// The log warns of a certificate that ends so soon.
+// The log warns of a certificate that expires within this time.
 constexpr absl::Duration kCertificateWarning = absl::Hours(14 * 24);
 constexpr int kExitDeaf = 70;  // sysexits.h: EX_SOFTWARE
-// The time beside the stop grace for killing a worker and writing the row.
+// The time in addition to the stop grace to kill a worker and write the row.
 constexpr absl::Duration kDrainMargin = absl::Seconds(5);
 
 }  // namespace
@@ -109,8 +109,8 @@ absl::Status Daemon::OpenState() {
   return absl::OkStatus();
 }
 
-// The group reaches the socket, and nothing else: all other files of the state
-// folder are the owner's alone (main.cc sets the umask).
+// The group can access only the socket: all other files of the state folder are
+// the owner's (main.cc sets the umask).
 absl::Status Daemon::OpenToGroup() {
   if (config_.socket_group.empty()) return absl::OkStatus();
   const absl::StatusOr<gid_t> group = GroupNamed(config_.socket_group);
@@ -154,7 +154,7 @@ absl::Status Daemon::OpenStores() {
   audit_ = std::make_unique<access::AuditTrail>(std::move(audit), *audit_store_,
                                                 base::Clock::Real());
   if (absl::Status s = OpenTokens(); !s.ok()) return s;
-  // Earlier versions kept links to blobs there, which no listing names now.
+  // Earlier versions kept links to blobs there, which nothing lists now.
   std::error_code ignored;
   std::filesystem::remove_all(config_.state_dir / "files", ignored);
   absl::StatusOr<std::unique_ptr<store::BlobStore>> blobs =
@@ -234,7 +234,7 @@ absl::Status Daemon::StartMetrics() {
   absl::StatusOr<std::unique_ptr<prometheus::Exposition>> exposition =
       prometheus::Exposition::Start(
           std::move(serve), {exported_metrics_.get(), daemon_metrics_.get()});
-  // Jobs matter more than metrics: run even where another mpsd has the metrics
+  // Jobs matter more than metrics: run even if another mpsd has the metrics
   // port.
   if (absl::IsUnavailable(exposition.status())) {
     log_->warn("metrics are off: {}",

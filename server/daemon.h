@@ -57,22 +57,23 @@ namespace mpsd {
 //   served -> the queue runs -> Drain() -> destroyed
 class Daemon {
  public:
-  // Returns once the API is served. Unavailable when another mpsd uses the
-  // state folder or an address of the API is taken; NotFound for a missing
-  // worker. Metrics whose address is taken are off, and the log says so.
+  // Returns once the API is served. Unavailable if another mpsd uses the state
+  // folder or an address of the API is taken; NotFound for a missing worker. If
+  // the metrics' address is taken, they are off, and the log says so.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
   // Kills a running worker without a checkpoint, unless drained.
   ~Daemon();
 
-  // Takes no more jobs, has the running job write a checkpoint and returns that
-  // job to the queue. Blocks for at most the stop grace and some seconds. False
-  // where the queue could not be written by then: threads may hang in the disk,
-  // so the process has to end at once, and the next daemon takes over the row.
+  // Accepts no more jobs, has the running job write a checkpoint and returns
+  // that job to the queue. Blocks for at most the stop grace and some seconds.
+  // False if the queue could not be written by then: threads may hang in the
+  // disk, so the process must exit at once, and the next daemon takes over the
+  // row.
   bool Drain();
 
-  // Reads the certificates and keys of the API and of the metrics, and the
-  // metrics' token, again. The API's stay as they were where one of them cannot
-  // be read, and so do the metrics'; the log says so. One thread at a time.
+  // Reloads the certificates and keys of the API and of the metrics, and the
+  // metrics' token. If one of the API's cannot be read, the API keeps its old
+  // ones, and likewise the metrics; the log says so. One thread at a time.
   void RenewCredentials();
 
   // The addresses that serve the API and the metrics, with the real port for
@@ -94,7 +95,7 @@ class Daemon {
   absl::Status OpenModels();
   absl::Status StartMetrics();
   void MakeRecords();
-  // Stores what was seen of attempts, and ends the thread that does.
+  // Stores the observations of attempts, and ends the thread that does.
   void CloseRecords();
   void MakeLauncher();
   void MakeScheduler();
@@ -106,8 +107,7 @@ class Daemon {
   rpc::DaemonFacts Facts() const;
   void StartNotifier();
   absl::Status StartServer();
-  // Exports when the certificate of the ports ends, and warns where that is
-  // soon.
+  // Exports when the ports' certificate expires, and warns if that is soon.
   void TellCertificate();
   void StartWatchdog();
   void StartDiskWatch();

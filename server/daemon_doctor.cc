@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon's doctor looks at.
+// The inputs of the daemon's doctor.
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -23,7 +23,7 @@ std::string ValueOf(const host::Environment& environment,
 }
 
 // The folders that workers read or keep caches in. "/" among the roots names no
-// volume of its own.
+// particular volume.
 std::vector<doctor::FolderMount> FoldersOf(const Config& config,
                                            const host::Environment& worker) {
   std::string cache = ValueOf(worker, "XDG_CACHE_HOME");

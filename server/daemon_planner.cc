@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon does for plans of jobs that are not queued.
+// The daemon's part in plans of jobs that are not queued.
 #include <utility>
 
 #include "core/host/environment.h"

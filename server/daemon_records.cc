@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watch over attempts, which stands between the scheduler and the metrics,
-// and the thread that stores what it saw.
+// The watch over attempts, between the scheduler and the metrics, and the
+// thread that stores its observations.
 #include <map>
 #include <string>
 #include <utility>

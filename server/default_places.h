@@ -6,7 +6,7 @@
 
 namespace mpsd {
 
-// ~/.local/state/mpsd; on macOS ~/Library/Application Support/mpsd. Empty when
+// ~/.local/state/mpsd; on macOS ~/Library/Application Support/mpsd. Empty if
 // HOME is not set.
 std::filesystem::path DefaultStateDir();
 

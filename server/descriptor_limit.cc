@@ -18,8 +18,7 @@ constexpr int kMostReserved = 512;
 constexpr int kMostConnections = 4096;
 
 // The highest limit that setrlimit accepts. On macOS the hard limit may be
-// infinite while the kernel has a limit of its own, beyond which setrlimit
-// fails.
+// infinite while the kernel has a lower limit, beyond which setrlimit fails.
 rlim_t Allowed(const rlimit& limit) {
   rlim_t allowed = std::min(limit.rlim_max, kWanted);
 #ifdef __APPLE__

@@ -10,8 +10,8 @@ namespace mpsd {
 int RaiseDescriptorLimit();
 
 // The first descriptor number that no connection gets when `limit` descriptors
-// may be open. The numbers from this one on are for the database, uploads and
-// workers.
+// may be open. The numbers from this one on are reserved for the database,
+// uploads and workers.
 int FirstReservedDescriptor(int limit);
 
 }  // namespace mpsd

@@ -16,21 +16,21 @@ DiskOptions::DiskOptions() {
 }
 
 void DiskOptions::Declare(CLI::App& app) {
-  app.add_option("--min-free-bytes", min_free_bytes_,
-                 "No upload begins that would leave less of the state folder's "
-                 "disk free, and no job starts with less, beside room for a "
-                 "checkpoint of it")
+  app.add_option(
+         "--min-free-bytes", min_free_bytes_,
+         "No upload begins that would leave less of the state folder's disk "
+         "free, and no job starts with less, plus space for its checkpoint")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
       ->capture_default_str();
   app.add_option("--blob-grace-seconds", blob_grace_seconds_,
-                 "How long an upload is kept that no job uses, since it came, "
-                 "was asked for, or its last job was deleted")
+                 "How long an unused upload is kept after it arrived, was last "
+                 "requested, or its last job was deleted")
       ->check(CLI::Range(1.0, 1e9))
       ->capture_default_str();
-  app.add_option("--state-budget-bytes", state_budget_,
-                 "Bytes that the state folder is to keep within, as 500GiB: of "
-                 "all jobs that have ended the oldest lose their checkpoints "
-                 "first, then go [none]");
+  app.add_option(
+      "--state-budget-bytes", state_budget_,
+      "Budget of the state folder, such as 500GiB: the oldest jobs that have "
+      "ended first lose their checkpoints, then are removed [none]");
 }
 
 absl::Status DiskOptions::Finish(Config& config) const {
@@ -42,8 +42,8 @@ absl::Status DiskOptions::Finish(Config& config) const {
   const std::optional<int64_t> bytes = jobs::ReadBytes(state_budget_);
   if (!bytes || *bytes == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--state-budget-bytes: expected a number of bytes, as "
-                     "5000 or 500GiB, or none, is '",
+        absl::StrCat("--state-budget-bytes: expected a number of bytes, such "
+                     "as 5000 or 500GiB, or none, is '",
                      state_budget_, "'"));
   }
   config.state_budget = *bytes;

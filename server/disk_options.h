@@ -14,14 +14,14 @@ class App;
 
 namespace mpsd {
 
-// The options on the state folder's disk: what stays free, and what the folder
-// keeps within. Those of each user are among the limits of users.
+// The options on the state folder's disk: the space to keep free, and the
+// folder's budget. Those of each user are among the limits of users.
 class DiskOptions {
  public:
   DiskOptions();
 
-  // Declares the options; `app` fills them in, so that the object has to
-  // outlive the parsing and to stay where it is until then.
+  // Declares the options; `app` fills them in, so the object must outlive the
+  // parsing and must not move until then.
   void Declare(CLI::App& app);
   // Sets their fields of `config`. InvalidArgument names the option.
   absl::Status Finish(Config& config) const;

@@ -18,8 +18,8 @@ namespace mpsd {
 namespace {
 
 constexpr absl::Duration kEndPatience = absl::Milliseconds(500);
-// The pause after a walk, in walks' times: a folder with very many files takes
-// a twentieth of one core at most.
+// The pause after a walk, as a multiple of its duration: a folder with very
+// many files takes at most a twentieth of one core.
 constexpr int kPauseOfWalk = 20;
 
 int64_t Bounded(uintmax_t bytes) {
@@ -29,7 +29,7 @@ int64_t Bounded(uintmax_t bytes) {
 
 }  // namespace
 
-// Everything that the thread uses, so that a thread that hangs outlives the
+// Everything that the thread uses, so that a hanging thread may outlive the
 // DiskWatch.
 class DiskWatch::Measurements {
  public:
@@ -76,7 +76,7 @@ class DiskWatch::Measurements {
                               pause + options_.grace);
   }
 
-  // Logs the first of the errors that follow one another.
+  // Logs the first of consecutive errors.
   void Note(const absl::Status& status, bool& failing) {
     if (!status.ok() && !failing && !stop_) {
       options_.log(absl::StrCat("the metrics of the disk: ", status.message()));
@@ -88,7 +88,7 @@ class DiskWatch::Measurements {
   const std::shared_ptr<prometheus::DaemonMetrics> metrics_;
   const base::Clock& clock_ = base::Clock::Real();
   std::atomic<bool> stop_ = false;
-  // Used by the ticker's thread alone.
+  // Used only by the ticker's thread.
   absl::Duration next_usage_ = -absl::InfiniteDuration();  // monotonic
   bool room_failing_ = false, usage_failing_ = false;
 };
@@ -104,7 +104,7 @@ DiskWatch::DiskWatch(Options options,
 
 DiskWatch::~DiskWatch() {
   measurements_->Stop();
-  // A thread that nobody waits for joins the ticker's.
+  // Joins the ticker's thread so that nothing has to wait for it.
   auto ended = std::make_shared<absl::Notification>();
   std::thread([ticker = std::move(ticker_), ended] {
     ticker->Stop();

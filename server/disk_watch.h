@@ -18,10 +18,9 @@
 
 namespace mpsd {
 
-// Measures the state folder and its disk from time to time, on a thread of its
-// own, for the metrics and the limits of users. A disk that answers no longer
-// stops the measurements and nothing else: neither does a scrape wait for it,
-// nor the end of mpsd.
+// Measures the state folder and its disk periodically, on its own thread, for
+// the metrics and the limits of users. A hanging disk stops only the
+// measurements: neither a scrape nor the end of mpsd waits for it.
 class DiskWatch {
  public:
   struct Room {
@@ -31,7 +30,7 @@ class DiskWatch {
   struct Options {
     std::filesystem::path state_dir;
     absl::Duration room_interval = absl::Seconds(15);
-    // The time between two walks through the folder; longer where a walk takes
+    // The time between two walks through the folder; longer if a walk takes
     // more than a twentieth of it.
     absl::Duration usage_interval = absl::Minutes(1);
     // How long the metrics show a measurement after the next one was due.
@@ -41,7 +40,7 @@ class DiskWatch {
         std::make_shared<jobs::MeasuredFolders>();
     // Gets a line when measuring begins to fail.
     std::function<void(const std::string&)> log = [](const std::string&) {};
-    // What is measured; tests replace them.
+    // The measurements; tests replace them.
     std::function<absl::StatusOr<Room>(const std::filesystem::path&)>
         measure_room = MeasureRoom;
     std::function<absl::StatusOr<StateUsage>(const std::filesystem::path&,
@@ -52,8 +51,8 @@ class DiskWatch {
   // Starts the thread.
   DiskWatch(Options options,
             std::shared_ptr<prometheus::DaemonMetrics> metrics);
-  // Waits some moments for a measurement under way. One that hangs keeps its
-  // thread and what the thread uses.
+  // Waits briefly for a measurement in progress. If it hangs, its thread and
+  // what the thread uses stay alive.
   ~DiskWatch();
 
   static absl::StatusOr<Room> MeasureRoom(const std::filesystem::path& folder);

@@ -13,8 +13,8 @@
 namespace mpsd {
 namespace {
 
-// How long the folder of a submission that was cut off stays: the folder is
-// small, and a database that is put back after a repair may know the job.
+// How long the folder of an interrupted submission is kept: it is small, and a
+// database restored after a repair may know the job.
 constexpr absl::Duration kSubmissionGrace = absl::Hours(1);
 
 retention::Collector::Options CollectorOptions(

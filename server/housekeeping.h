@@ -19,41 +19,41 @@
 
 namespace mpsd {
 
-// Removes what nobody needs, on a thread of its own: once the leftovers of
-// daemons that were killed, and from time to time revisions of models that were
-// replaced and what the collector names.
+// Removes what is no longer needed, on its own thread: once the leftovers of
+// killed daemons, and periodically replaced revisions of models and what the
+// collector names.
 class Housekeeping {
  public:
   struct Options {
     std::filesystem::path jobs_dir;
     absl::Duration blob_grace;
-    // Removes revisions of models that no job has any more; returns how many.
+    // Removes revisions of models that no job uses any more; returns how many.
     std::function<absl::StatusOr<int>()> sweep_models = [] { return 0; };
-    // The time between two looks at jobs that have ended.
+    // The time between two checks of jobs that have ended.
     absl::Duration interval = absl::Seconds(15);
-    // Jobs that ended so lately stay, whatever the rules.
+    // Jobs that ended this recently are kept, whatever the rules.
     absl::Duration fresh = absl::Hours(1);
-    // What the state folder is to keep within, in bytes; 0: nothing.
+    // The state folder's budget, in bytes; 0: none.
     int64_t budget_bytes = 0;
-    // The rules of users, and who counts what goes; both must outlive the
-    // Housekeeping. Null: there are no rules, and nobody counts.
+    // The rules of users, and the counter of removals; both must outlive the
+    // Housekeeping. Null: there are no rules, and nothing is counted.
     const jobs::LimitSettings* limits = nullptr;
     prometheus::DaemonMetrics* metrics = nullptr;
-    // Gets one line for each thing that was removed or could not be removed.
+    // Gets one line for each removal or failed removal.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
 
-  // What `dependencies` names must outlive the Housekeeping.
+  // The dependencies must outlive the Housekeeping.
   Housekeeping(Options options,
                retention::Collector::Dependencies dependencies);
   ~Housekeeping() { Stop(); }
 
-  // Finds what there is to remove; call it before the first job is submitted or
-  // deleted. Removal goes on after Start returns. Start logs whatever it cannot
-  // look at and leaves it in place.
+  // Finds what to remove; call it before the first job is submitted or deleted.
+  // Removal continues after Start returns. Start logs what it cannot inspect
+  // and leaves it in place.
   void Start(jobs::JobStore& store);
   jobs::Collector& collector() { return collector_; }
-  // Waits for the removal of one job, or of the blobs, in progress.
+  // Waits for the removal in progress, of one job or of the blobs.
   void Stop() {
     stopping_ = true;
     ticker_.Stop();
@@ -66,7 +66,7 @@ class Housekeeping {
   const Options options_;
   retention::Collector collector_;
   std::atomic<bool> stopping_ = false;
-  // Once started, used by the ticker's thread alone.
+  // Once started, used only by the ticker's thread.
   std::vector<std::filesystem::path> garbage_;
   absl::Duration next_blobs_;  // monotonic
   Ticker ticker_;

@@ -32,11 +32,12 @@ absl::Status CheckListen(const Config& config) {
   if (open == config.listen.end() || !config.tls_cert.empty()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--listen ", *open,
-      ": without a certificate the API is served on this machine alone "
-      "(127.0.0.1, ::1, localhost); run mpsd tls init, or give --tls-cert and "
-      "--tls-key. By ssh no port is needed: mpsctl --server ssh://THIS-HOST"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--listen ", *open,
+                   ": without a certificate the API is served only on this "
+                   "machine (127.0.0.1, ::1, localhost); run mpsd tls init, or "
+                   "give --tls-cert and --tls-key. Over ssh no port is needed: "
+                   "mpsctl --server ssh://THIS-HOST"));
 }
 
 absl::Status CheckPage(const Config& config) {

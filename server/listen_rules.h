@@ -9,8 +9,8 @@
 
 namespace mpsd {
 
-// Whether others than this machine's programs may come by `address`, or other
-// accounts of the machine: everything but a unix socket.
+// Whether other machines or other accounts of this machine can connect to
+// `address`: everything but a unix socket.
 bool IsPort(const std::string& address);
 
 // Who may be served on which address. InvalidArgument, naming the option:

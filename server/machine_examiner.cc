@@ -174,7 +174,7 @@ Selftest MachineExaminer::LookAtSelftest() const {
     return test;
   }
   if (test.state != Selftest::State::kFailed) {
-    // It crashed, say, or could not start.
+    // For example, it crashed or could not start.
     test = {};
     test.state = Selftest::State::kFailed;
     test.summary = doctor::Foreign(std::string(state.verdict.message()));

@@ -20,7 +20,7 @@
 
 namespace mpsd {
 
-// Looks at this machine, and has a worker look at torch. Thread-safe.
+// Examines this machine, and has a worker examine torch. Thread-safe.
 class MachineExaminer final : public doctor::Examiner {
  public:
   struct Options {
@@ -36,14 +36,14 @@ class MachineExaminer final : public doctor::Examiner {
     host::Environment daemon_environment;  // all of it
     host::Environment configured;          // mpsd.toml's [environment]
     doctor::ServicePlaces places;
-    // The queue as people see it: the running job, the host's reading.
+    // The queue as the API shows it: the running job, the host's reading.
     std::function<jobs::ManagerInfo()> queue;
     // Null: mpsd --skip-selftest. Must outlive the examiner.
     supervisor::TestedLauncher* tested = nullptr;
-    // For so long the worker's answer and a measurement serve others who ask.
+    // A worker's result and a measurement are reused for this long.
     absl::Duration fresh = absl::Seconds(10);
-    // A verdict that is younger than this is not made again: while the test
-    // runs no job starts.
+    // A verdict younger than this is not renewed: while the test runs no job
+    // starts.
     absl::Duration fresh_verdict = absl::Minutes(10);
   };
 
@@ -60,7 +60,7 @@ class MachineExaminer final : public doctor::Examiner {
   absl::Status LookAtTorch(const std::function<absl::Status()>& wanted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MeasureDisk() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // False, too, for a time to come: the clock may have been set back.
+  // Also false for a time in the future: the clock may have been set back.
   bool IsYounger(absl::Time time, absl::Duration age) const {
     const absl::Duration since = clock_.Now() - time;
     return since >= absl::ZeroDuration() && since < age;
@@ -74,7 +74,7 @@ class MachineExaminer final : public doctor::Examiner {
 
   const Options options_;
   const base::Clock& clock_;
-  // Held while a worker looks, so that others wait for what it finds.
+  // Held while a worker examines, so that others wait for its result.
   absl::Mutex mutex_;
   doctor::WorkerGates gates_ ABSL_GUARDED_BY(mutex_);
   std::optional<doctor::DiskSpeed> speed_ ABSL_GUARDED_BY(mutex_);

@@ -30,7 +30,7 @@ namespace {
 constexpr int kExitUsage = 64;
 constexpr int kExitUnavailable = 69;
 constexpr int kExitUnstored = 74;
-// How long calls under way and the database's last flush may take once the
+// How long calls in progress and the database's last flush may take once the
 // queue is stored.
 constexpr absl::Duration kEndPatience = absl::Seconds(10);
 
@@ -39,8 +39,8 @@ int Complain(const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
-// Ends the process after kEndPatience, however long a hanging disk would hold
-// up the end.
+// Ends the process after kEndPatience, however long a hanging disk would block
+// the end.
 void EndInTime() {
   std::thread([] {
     absl::SleepFor(kEndPatience);
@@ -48,9 +48,9 @@ void EndInTime() {
   }).detach();
 }
 
-// Opens /dev/null for a standard stream that is closed: the next file that is
-// opened would get the stream's number, and messages for the stream would be
-// written into that file.
+// Opens /dev/null for a closed standard stream: otherwise the next file opened
+// would get the stream's number, and messages for the stream would be written
+// into that file.
 void KeepStandardStreams() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);
@@ -64,8 +64,8 @@ int Serve(const mpsd::Config& config) {
   for (const auto& [name, value] : config.environment) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   }
-  // gRPC would write a line to stderr for each connection that fails, as many
-  // as strangers like.
+  // gRPC would write a line to stderr for each failed connection, as many as
+  // strangers like.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   mpsd::rpc::RefuseOldTls();
   absl::StatusOr<std::unique_ptr<mpsd::Daemon>> daemon =
@@ -86,7 +86,7 @@ int Serve(const mpsd::Config& config) {
   return 0;
 }
 
-// Gives the command a test and prints what came of it.
+// Sends the command a test and prints the result.
 int CheckNotify(const mpsd::Config& config) {
   namespace notify = mpsd::notify;
   if (config.notify.command.empty()) {
@@ -102,8 +102,8 @@ int CheckNotify(const mpsd::Config& config) {
   return sent ? 0 : kExitUnavailable;
 }
 
-// `mpsd NAME …` does something else than to serve. Each takes what follows the
-// name and returns the exit code.
+// `mpsd NAME …` does something other than serving. Each takes the arguments
+// after the name and returns the exit code.
 struct Command {
   const char* name;
   int (*run)(const Arguments& args, std::ostream& out, std::ostream& err);

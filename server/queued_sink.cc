@@ -17,8 +17,8 @@ namespace {
 // How long the destructor waits for a slow disk.
 constexpr absl::Duration kLastWords = absl::Seconds(2);
 
-// Keeps `part` for ever: a pool that is destroyed waits for its thread, which
-// may be stuck.
+// Keeps `part` forever: destroying a pool waits for its thread, which may be
+// stuck.
 void Keep(std::shared_ptr<void> part) {
   static absl::Mutex* const mutex = new absl::Mutex;
   static auto* const kept = new std::vector<std::shared_ptr<void>>;
@@ -70,7 +70,7 @@ class QueuedSink::Writer final : public spdlog::sinks::sink {
   const spdlog::sink_ptr inner_;
   spdlog::details::thread_pool& pool_;
   std::atomic<uint64_t> written_{0};
-  uint64_t said_ = 0;  // used by the thread alone
+  uint64_t said_ = 0;  // used only by the thread
 };
 
 QueuedSink::QueuedSink(spdlog::sink_ptr inner, size_t capacity)

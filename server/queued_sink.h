@@ -16,13 +16,12 @@
 
 namespace mpsd {
 
-// Queues lines, and a thread of its own writes them to another sink, so that a
-// caller that logs never waits for a disk or a terminal. A full queue drops its
-// oldest line; the sink writes the number of dropped lines before the next
-// line. Thread-safe.
+// Queues lines, and its thread writes them to another sink, so that logging
+// never waits for a disk or a terminal. A full queue drops its oldest line; the
+// sink writes the number of dropped lines before the next line. Thread-safe.
 class QueuedSink final : public spdlog::sinks::sink {
  public:
-  // `capacity`: the most lines that wait.
+  // `capacity`: the maximum number of lines that wait.
   QueuedSink(spdlog::sink_ptr inner, size_t capacity);
   // Waits for the queued lines, but not for a sink that is stuck: a stuck sink
   // keeps its thread.
@@ -33,7 +32,7 @@ class QueuedSink final : public spdlog::sinks::sink {
   void set_pattern(const std::string& pattern) override;
   void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
 
-  // False where a line that was logged before this call is not written within
+  // False if a line that was logged before this call is not written within
   // `timeout`.
   bool Drain(absl::Duration timeout) const;
 

@@ -13,21 +13,21 @@ ShareOptions::ShareOptions() {
 }
 
 void ShareOptions::Declare(CLI::App& app) {
-  app.add_option("--fair-share-half-life-hours", half_life_hours_,
-                 "Among equal priorities the device goes to the owner who used "
-                 "it least; after so long half of a use is forgotten; 0: first "
-                 "come, first served")
+  app.add_option(
+         "--fair-share-half-life-hours", half_life_hours_,
+         "Among equal priorities the device goes to the owner who used it "
+         "least; use counts half after this long; 0: first come, first served")
       ->check(CLI::Range(0.0, 1e5))
       ->capture_default_str();
   app.add_flag("--preempt", preempt_,
                "A queued job takes the device from a running one of lower "
-               "priority, which writes a checkpoint and goes on later");
+               "priority, which writes a checkpoint and resumes later");
   app.add_option("--preempt-margin-seconds", margin_seconds_,
                  "A running job with less training time left keeps the device")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   app.add_option("--preempt-min-run-seconds", least_run_seconds_,
-                 "So long an attempt keeps the device at least")
+                 "An attempt keeps the device for at least this long")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
 }

@@ -16,8 +16,8 @@ class ShareOptions {
  public:
   ShareOptions();
 
-  // Declares the options; `app` fills them in, so that the object has to
-  // outlive the parsing and to stay where it is until then.
+  // Declares the options; `app` fills them in, so the object must outlive the
+  // parsing and must not move until then.
   void Declare(CLI::App& app);
   // Sets their fields of `config`.
   void Finish(Config& config) const;

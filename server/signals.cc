@@ -16,7 +16,7 @@ bool HangupIsIgnored() {
          action.sa_handler == SIG_IGN;
 }
 
-// Leaves out an ignored SIGHUP: sigwait would take a signal that is ignored and
+// Skips an ignored SIGHUP: sigwait would take a signal that is ignored and
 // blocked.
 sigset_t AwaitedSignals() {
   sigset_t set;

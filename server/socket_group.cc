@@ -35,7 +35,7 @@ absl::StatusOr<gid_t> GroupNamed(const std::string& name) {
     buffer.resize(buffer.size() * 2);
   }
   if (found != nullptr) return found->gr_gid;
-  // getgrnam(3) lists these numbers beside 0 for a name that no group has.
+  // getgrnam(3) lists these numbers next to 0 for a name that no group has.
   if (error == 0 || error == ENOENT || error == ESRCH || error == EBADF ||
       error == EPERM) {
     return absl::NotFoundError(

@@ -13,13 +13,13 @@
 namespace mpsd {
 
 // The number of a group, by its name or its number. NotFound for a name that no
-// group has; Unavailable where the name service fails.
+// group has; Unavailable if the name service fails.
 absl::StatusOr<gid_t> GroupNamed(const std::string& name);
 
-// Gives a folder to the group, whose members may from then on reach the files
-// in it that they know by name and may open; they may not list it. The errors
-// of base::ErrnoStatus, as PermissionDenied where this account is no member of
-// the group.
+// Gives a folder to the group, whose members may from then on open the files in
+// it that they know by name and have access to; they may not list it. The
+// errors of base::ErrnoStatus, such as PermissionDenied if this account is not
+// a member of the group.
 absl::Status LetThrough(const std::filesystem::path& folder, gid_t group);
 
 }  // namespace mpsd

@@ -10,13 +10,13 @@
 
 namespace mpsd {
 
-// The state folder, locked: no second mpsd uses the folder while this object
-// lives. The lock is on STATE/lock, which names the pid of the holder; the
+// The locked state folder: no second mpsd uses the folder while this object
+// exists. The lock is on STATE/lock, which contains the pid of the holder; the
 // system releases the lock however the process ends.
 class StateDir {
  public:
-  // Creates the folder (0700) where it is missing. Unavailable, naming the
-  // other mpsd, when the folder is locked.
+  // Creates the folder (0700) if it is missing. Unavailable, naming the other
+  // mpsd, if the folder is locked.
   static absl::StatusOr<std::unique_ptr<StateDir>> Open(
       const std::filesystem::path& path);
   ~StateDir();

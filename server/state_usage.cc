@@ -26,7 +26,7 @@ constexpr char kCheckpoints[] = "checkpoints", kResults[] = "results",
 // Each folder on the way holds a descriptor.
 constexpr int kDeepest = 32;
 
-// Where an entry lies, and the kind that its bytes have.
+// An entry's place, and the kind that its bytes have.
 struct Place {
   enum class Level { kState, kJobs, kJob, kOut, kBelow };
   Level level = Level::kState;
@@ -63,8 +63,8 @@ std::optional<Place> Inside(const Place& place, std::string_view name) {
   return place;
 }
 
-// An entry that went, or was replaced by a link, since its folder was read; or
-// a folder that a job closed to mpsd. Other errors are the disk's.
+// An entry that was removed, or replaced by a link, since its folder was read;
+// or a folder that a job closed to mpsd. Other errors are the disk's.
 bool IsLeftOut(int error) {
   return error == ENOENT || error == ELOOP || error == ENOTDIR ||
          error == EACCES || error == EPERM;

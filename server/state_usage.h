@@ -32,8 +32,8 @@ struct StateUsage {
   int64_t TotalBytes() const;
 };
 
-// Follows no link and leaves out what it may not read, so that no job can spoil
-// the measurement. A file that comes or goes meanwhile is counted or not.
+// Follows no link and skips what it may not read, so that no job can spoil the
+// measurement. A file that appears or disappears meanwhile may be counted.
 // Cancelled soon after `stop` became true; other errors, which are the disk's,
 // name the folder.
 absl::StatusOr<StateUsage> MeasureState(const std::filesystem::path& state_dir,

@@ -51,7 +51,7 @@ void StderrSink::sink_it_(const spdlog::details::log_msg& message) {
   }
   if (left_out_ > 0) {
     line = absl::StrCat("(", left_out_,
-                        " lines were left out here: nobody read them; "
+                        " lines were dropped here: stderr was not read; "
                         "STATE/log/mpsd.log has them)\n",
                         line);
   }
@@ -70,14 +70,14 @@ bool StderrSink::Write(std::string_view text) {
     }
     const ssize_t n = write(fd_, text.data(), std::min(text.size(), kPiece));
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (n < 0) return true;  // nobody will ever read the pipe
+    if (n < 0) return true;  // the pipe will never be read
     text.remove_prefix(n);
     torn_ = !text.empty();
   }
   return true;
 }
 
-// Also true where a write would fail at once.
+// Also true if a write would fail at once.
 bool StderrSink::AwaitRoom(absl::Duration patience) const {
   pollfd room{fd_, POLLOUT, 0};
   const int ms = static_cast<int>(absl::ToInt64Milliseconds(patience));

@@ -12,11 +12,11 @@
 
 namespace mpsd {
 
-// Writes lines to a descriptor that may be a pipe nobody reads or a terminal
-// after Ctrl-S. A line waits for at most `patience`; after that the sink drops
-// the line and those behind it until the descriptor takes bytes again, and then
-// first writes how many were dropped. The sink leaves the descriptor's flags
-// alone, because other processes share them. Coloured on a terminal.
+// Writes lines to a descriptor that may be an unread pipe or a terminal after
+// Ctrl-S. A line waits for at most `patience`; after that the sink drops the
+// line and further ones until the descriptor accepts bytes again, and then
+// first writes how many were dropped. The sink does not change the descriptor's
+// flags, because other processes share them. Coloured on a terminal.
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit StderrSink(int fd, absl::Duration patience);

@@ -11,8 +11,8 @@
 namespace mpsd {
 namespace {
 
-// The wall clock may jump while the thread waits, so it looks again at least
-// this often.
+// The wall clock may jump while the thread waits, so it checks the time at
+// least this often.
 constexpr absl::Duration kLongestNap = absl::Minutes(1);
 
 }  // namespace

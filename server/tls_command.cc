@@ -33,7 +33,7 @@ The files are in the state folder:
   tls/ca.crt, ca.key          this machine's own certificate authority; clients
                               know it by its fingerprint
   tls/server.crt, server.key  the certificate that mpsd serves
-Whoever has ca.key or server.key can pass for this machine.
+Anyone who has ca.key or server.key can impersonate this machine.
 )";
 
 struct Options {
@@ -44,11 +44,11 @@ struct Options {
   bool json = false;
 };
 
-// What a command does with the options, once the state folder is known.
+// A command's action on the options, once the state folder is known.
 struct Command {
   const Options& options;
   fs::path state_dir;
-  // To the second, as certificates tell time.
+  // In seconds, the precision of certificates.
   absl::Time now = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now()));
   std::ostream& out;
 };
@@ -70,13 +70,13 @@ void PrintFacts(const Command& command, const pki::TlsState& state) {
               << "\n  authority    " << Span(state.authority, command.now)
               << "\n  fingerprint  " << state.authority.fingerprint << "\n";
   for (const std::string& problem : state.problems) {
-    command.out << "  to mend      " << problem << "\n";
+    command.out << "  to fix       " << problem << "\n";
   }
 }
 
 // A running daemon reads its certificate again at SIGHUP.
 void PrintReload(std::ostream& out) {
-  out << "\nA daemon that runs takes it at SIGHUP, and no stream is lost:\n"
+  out << "\nA running daemon loads it at SIGHUP, and no stream is lost:\n"
 #ifdef __APPLE__
          "  launchctl kill HUP gui/$(id -u)/org.mpsd.agent   (a LaunchAgent)\n"
          "  sudo launchctl kill HUP system/org.mpsd.daemon   (a LaunchDaemon)\n"
@@ -86,8 +86,8 @@ void PrintReload(std::ostream& out) {
          "  kill -HUP PID           (PID is in the state folder's file lock)\n";
 }
 
-// Where clients most likely reach this machine: by the first name that is no
-// plain word, which only some networks complete.
+// The address by which clients most likely reach this machine: the first name
+// that is not a single label, which only some networks complete.
 std::string ServerAddress(const certificates::CertificateFacts& server) {
   std::string best = "HOST";
   for (const std::string& name : server.names) {
@@ -100,18 +100,18 @@ std::string ServerAddress(const certificates::CertificateFacts& server) {
 }
 
 void PrintNextSteps(const Command& command, const pki::TlsState& state) {
-  command.out
-      << "\nNext:\n"
-         "  1. let mpsd listen: mpsd --listen 0.0.0.0:"
-      << kPort << ", or in mpsd.toml\n       listen = [\"0.0.0.0:" << kPort
-      << "\"]\n"
-         "     and start it anew\n"
-         "  2. for each person: mpsctl token create --user NAME --role user "
-         "--expires 90d\n"
-         "  3. on the person's machine, with the token at hand:\n"
-         "       mpsctl login "
-      << ServerAddress(state.server) << " \\\n         --fingerprint "
-      << state.authority.fingerprint << "\n";
+  command.out << "\nNext:\n"
+                 "  1. let mpsd listen: mpsd --listen 0.0.0.0:"
+              << kPort
+              << ", or in mpsd.toml\n       listen = [\"0.0.0.0:" << kPort
+              << "\"]\n"
+                 "     and restart it\n"
+                 "  2. for each person: mpsctl token create --user NAME --role "
+                 "user --expires 90d\n"
+                 "  3. on the person's machine, with the token at hand:\n"
+                 "       mpsctl login "
+              << ServerAddress(state.server) << " \\\n         --fingerprint "
+              << state.authority.fingerprint << "\n";
 }
 
 pki::ServerOrder ServerOrderOf(const Command& command) {
@@ -125,10 +125,10 @@ absl::Status Init(const Command& command) {
   if (absl::IsAlreadyExists(made.status())) {
     const auto state = pki::Look(command.state_dir, command.now);
     if (!state.ok()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(made.status().message(), ", and ",
-                       std::string(state.status().message()),
-                       "; --force makes new ones and keeps that folder aside"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          made.status().message(), ", and ",
+          std::string(state.status().message()),
+          "; --force makes new ones and keeps that folder under another name"));
     }
     command.out << "These certificates exist; nothing was changed.\n";
     PrintFacts(command, *state);
@@ -157,7 +157,7 @@ absl::Status Renew(const Command& command) {
       pki::Renew(command.state_dir, ServerOrderOf(command));
   if (!state.ok()) return state.status();
   command.out << "Made the next certificate, by the same authority: clients "
-                 "notice nothing.\n";
+                 "are not affected.\n";
   PrintFacts(command, *state);
   PrintReload(command.out);
   return absl::OkStatus();
@@ -228,20 +228,20 @@ void Declare(CLI::App& app, Options& o, Action& action) {
                         "this machine's names, once",
                         Init);
   server(init,
-         "DNS name or address that clients use, beside this machine's own; "
-         "may be repeated");
-  init->add_flag("--force", o.force,
-                 "Make new ones where some exist; those are kept aside");
-  server(verb("renew",
-              "Make the next certificate by the same authority, for the same "
-              "names",
-              Renew),
-         "Have this machine's names of now and this one instead; may be "
-         "repeated");
-  CLI::App* show = verb("show",
-                        "Show names, dates, the fingerprint, and what has to "
-                        "be mended",
-                        Show);
+         "DNS name or address that clients use, in addition to this machine's "
+         "own; may be repeated");
+  init->add_flag(
+      "--force", o.force,
+      "Make new ones where some exist; those are kept under another name");
+  server(
+      verb("renew",
+           "Make the next certificate by the same authority, for the same "
+           "names",
+           Renew),
+      "Use this machine's current names and this one instead; may be repeated");
+  CLI::App* show = verb(
+      "show", "Show names, dates, the fingerprint, and what has to be fixed",
+      Show);
   show->add_flag("--json", o.json, "Print JSON");
 }
 

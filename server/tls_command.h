@@ -9,9 +9,9 @@
 namespace mpsd {
 
 // `mpsd tls init|renew|issue|show`: the certificates in STATE/tls. `args` come
-// without "tls". Returns the exit code: 0; 64 (EX_USAGE) for what the command
-// line has wrong; 69 (EX_UNAVAILABLE) for everything else. A daemon may run
-// meanwhile, and learns of new files by SIGHUP.
+// without "tls". Returns the exit code: 0; 64 (EX_USAGE) for an error on the
+// command line; 69 (EX_UNAVAILABLE) for everything else. A daemon may run
+// meanwhile, and reads new files on SIGHUP.
 int TlsCommand(const std::vector<std::string>& args, std::ostream& out,
                std::ostream& err);
 

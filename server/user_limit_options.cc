@@ -17,10 +17,10 @@ namespace {
 constexpr char kUserLimit[] = "--user-limit";
 
 constexpr const char* kHelp[] = {
-    "Jobs that a user may have in the queue [none]; as the limits below, for "
-    "users who are no admins",
-    "Bytes of uploads that a user may have, as 20GiB [none]",
-    "No job of a user is queued while the folders of the user's jobs have so "
+    "Jobs that a user may have in the queue [none]; like the limits below, for "
+    "users who are not admins",
+    "Bytes of uploads that a user may have, such as 20GiB [none]",
+    "No job of a user is queued while the folders of the user's jobs have this "
     "many bytes [none]",
     "LOW:HIGH, the priorities that a user may give [none]",
     "Hours for which each job may hold the device, all its attempts together; "
@@ -30,14 +30,15 @@ constexpr const char* kHelp[] = {
 static_assert(std::size(kHelp) == std::size(jobs::kLimitKeys));
 
 constexpr const char* kKeepHelp[] = {
-    "A job that has ended so many days ago is removed with its results [none]; "
-    "as the rules below, for each user, admins too; pinned "
-    "jobs and what jobs that have not ended need stay, whatever the rules",
-    "Of the jobs of a user that have ended the newest so many stay [none]",
-    ("The folders of a user's jobs that have ended keep within so many bytes, "
-     "as 200GiB: the oldest lose their checkpoints first, then go [none]"),
-    "The checkpoints of a job that has ended so many days ago are removed, its "
-    "result stays [none]"};
+    "A job that ended this many days ago is removed with its results [none]; "
+    "like the rules below, for each user, admins too; pinned jobs and what "
+    "unfinished jobs need are always kept",
+    "This many of a user's newest jobs that have ended are kept [none]",
+    ("The folders of a user's jobs that have ended have at most this many "
+     "bytes, such as 200GiB: the oldest first lose their checkpoints, then are "
+     "removed [none]"),
+    "The checkpoints of a job that ended this many days ago are removed, its "
+    "result is kept [none]"};
 static_assert(std::size(kKeepHelp) == std::size(jobs::kKeepKeys));
 
 absl::Status Prefixed(const std::string& option, const absl::Status& status) {
@@ -61,10 +62,10 @@ absl::StatusOr<Given> Split(const std::string& text) {
   Given given{text.substr(0, colon), text.substr(colon + 1, equals - colon - 1),
               text.substr(equals + 1)};
   if (!access::IsUserName(given.user)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", given.user,
-        "' is no user's name: letters, digits and ._@+-, the first a letter, "
-        "a digit or _"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", given.user,
+                     "' is not a user name: letters, digits and ._@+-, the "
+                     "first a letter, a digit or _"));
   }
   return given;
 }
@@ -91,7 +92,7 @@ bool TakeUserTable(const CLI::ConfigItem& item, CLI::ConfigItem& users) {
   if (item.parents.empty() || item.parents.front() != "user") return false;
   // The marks of a section's beginning and end.
   if (item.name == "++" || item.name == "--") return true;
-  // A key right below [user] names nobody: CLI11 reports it.
+  // A key directly below [user] names no user: CLI11 reports it.
   if (item.parents.size() < 2) return false;
   // Older versions of CLI11 take [user."a.b"] apart at the dot.
   std::string name =

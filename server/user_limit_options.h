@@ -22,7 +22,7 @@ struct UserLimitOptions {
 void DeclareUserLimits(CLI::App& app, UserLimitOptions& options);
 
 // The table [user.NAME] of a file as the option --user-limit: adds the values
-// of `item` to `users`. False where the item belongs to no such table.
+// of `item` to `users`. False if the item belongs to no such table.
 bool TakeUserTable(const CLI::ConfigItem& item, CLI::ConfigItem& users);
 
 // InvalidArgument names the option.

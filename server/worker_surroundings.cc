@@ -28,7 +28,7 @@ std::vector<std::string> FoldersWorkersRead(const Config& config) {
   return roots;
 }
 
-// What the table [environment] names, its author means for workers.
+// The author of the table [environment] intends its variables for workers.
 host::Environment WorkersEnvironment(const Config& config) {
   host::Environment environment =
       host::WithoutSecrets(host::CurrentEnvironment());

@@ -11,15 +11,14 @@
 
 namespace mpsd {
 
-// The folders beneath which jobs may name models and data: those of the
+// The folders below which jobs may name models and data: those of the
 // configuration, and the Hugging Face cache.
 jobs::JobFiles::ReadFolders FoldersJobsRead(const Config& config);
 
-// The folders that a worker may read beside its job's; empty: any folder.
+// The folders that a worker may read besides its job's; empty: any folder.
 std::vector<std::string> FoldersWorkersRead(const Config& config);
 
-// This process' environment without secrets, and what the table [environment]
-// names.
+// This process' environment without secrets, plus the table [environment].
 host::Environment WorkersEnvironment(const Config& config);
 
 }  // namespace mpsd

@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kLongestName = 64;
 constexpr int kFormat = 1;
 
-// Members that are texts. One that is empty is left out.
+// String members. An empty one is omitted.
 struct TextMember {
   const char* name;
   std::string Context::*value;
@@ -60,7 +60,7 @@ absl::Status CheckContextName(std::string_view name) {
       !std::all_of(name.begin(), name.end(), IsNameCharacter) ||
       !absl::ascii_isalnum(static_cast<unsigned char>(name[0]))) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", base::Quotable(name), "' is no name of a context: expected 1 to ",
+        "'", base::Quotable(name), "' is not a context name: expected 1 to ",
         kLongestName, " of a-z, 0-9 and ._-, the first a letter or a digit"));
   }
   return absl::OkStatus();
@@ -81,7 +81,7 @@ std::string NameForHost(std::string_view host) {
 absl::Status CheckToken(std::string_view token) {
   if (base::IsApiToken(token)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "this is no whole token: expected ", std::string(base::kApiTokenPrefix),
+      "the token is incomplete: expected ", std::string(base::kApiTokenPrefix),
       " and ", base::kApiTokenBytes - base::kApiTokenPrefix.size(),
       " letters and digits, as `mpsctl token create` prints it"));
 }
@@ -114,7 +114,7 @@ absl::StatusOr<Context> FromText(const std::string& name,
     const auto found = json.find(member.name);
     if (found == json.end()) continue;
     if (!found->is_string()) {
-      return Expected(absl::StrCat("'", member.name, "', a text"));
+      return Expected(absl::StrCat("'", member.name, "', a string"));
     }
     context.*member.value = found->get<std::string>();
   }
@@ -145,13 +145,13 @@ std::string FileName(const std::string& name) {
   return absl::StrCat(name, kEnding);
 }
 
-// `status` with what gets a broken file out of the way.
+// `status` with advice on how to remove the broken file.
 absl::Status Broken(const absl::Status& status, const fs::path& file,
                     const std::string& name) {
   return absl::Status(
       status.code(),
       absl::StrCat(file.string(), ": ", status.message(), "; `mpsctl logout ",
-                   name, "` removes it, and `mpsctl login` makes it anew"));
+                   name, "` removes it, and `mpsctl login` creates it again"));
 }
 
 fs::path Environment(const char* name) {
@@ -159,7 +159,7 @@ fs::path Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Never relative: the current folder may be anybody's.
+// Never relative: others may own the current folder.
 fs::path Home() {
   if (fs::path home = Environment("HOME"); home.is_absolute()) return home;
   const passwd* account = getpwuid(geteuid());
@@ -204,9 +204,9 @@ absl::Status ContextStore::NoSuch(const std::string& name) const {
   if (!names.ok()) return names.status();
   return absl::NotFoundError(absl::StrCat(
       "there is no context '", name, "'; ",
-      names->empty()
-          ? "there is none at all: `mpsctl login SERVER` makes one"
-          : absl::StrCat("there are local, ", absl::StrJoin(*names, ", "))));
+      names->empty() ? "there are no contexts: `mpsctl login SERVER` makes one"
+                     : absl::StrCat("the contexts are local, ",
+                                    absl::StrJoin(*names, ", "))));
 }
 
 absl::StatusOr<Context> ContextStore::Find(const std::string& name) const {
@@ -237,7 +237,7 @@ absl::StatusOr<std::string> ContextStore::Current() const {
   if (absl::Status status = CheckContextName(name); !status.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat((folder_ / kCurrent).string(), ": ", status.message(),
-                     "; `mpsctl context use NAME` writes it anew"));
+                     "; `mpsctl context use NAME` writes it again"));
   }
   return name;
 }

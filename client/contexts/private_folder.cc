@@ -39,7 +39,7 @@ absl::Status Refused(const fs::path& path, const std::string& why) {
   return absl::FailedPreconditionError(absl::StrCat(path.string(), ": ", why));
 }
 
-// Whether the open file is this account's alone.
+// Whether only this account can use the open file.
 absl::Status CheckPrivate(int fd, const fs::path& path, const char* mode) {
   struct stat info;
   if (fstat(fd, &info) != 0) return base::ErrnoStatus(errno, path.string());
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<PrivateFolder>> PrivateFolder::Open(
     const fs::path& path) {
   OwnFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (fd.get() < 0 && (errno == ELOOP || errno == ENOTDIR)) {
-    return Refused(path, "expected a folder that is no link");
+    return Refused(path, "expected a folder, not a link");
   }
   if (fd.get() < 0) return base::ErrnoStatus(errno, path.string());
   if (absl::Status status = CheckPrivate(fd.get(), path, "700"); !status.ok()) {
@@ -142,11 +142,11 @@ absl::StatusOr<std::vector<std::string>> PrivateFolder::Names() const {
 absl::StatusOr<std::string> PrivateFolder::Read(const std::string& name,
                                                 size_t max_bytes) const {
   const fs::path path = path_ / name;
-  // Without O_NONBLOCK the open of a pipe waits for its writer.
+  // Without O_NONBLOCK opening a pipe waits for its writer.
   const OwnFd fd(openat(fd_, name.c_str(),
                         O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0 && errno == ELOOP) {
-    return Refused(path, "expected a file that is no link");
+    return Refused(path, "expected a file, not a link");
   }
   if (fd.get() < 0) return base::ErrnoStatus(errno, path.string());
   struct stat info;

@@ -15,15 +15,15 @@
 namespace mpsd::client {
 
 // A folder of small files that only their owner may read (0700, files 0600).
-// Links are followed neither to the folder nor to its files, whose names hold
-// no '/'. Errors name the file.
+// Links to the folder or to its files are not followed; the files' names
+// contain no '/'. Errors name the file.
 class PrivateFolder {
  public:
-  // NotFound where there is none; FailedPrecondition for a link, for what is no
-  // folder, and for a folder of another account or open to others.
+  // NotFound if it does not exist; FailedPrecondition for a link, for anything
+  // but a folder, and for a folder of another account or open to others.
   static absl::StatusOr<std::unique_ptr<PrivateFolder>> Open(
       const std::filesystem::path& path);
-  // As Open, but makes the folder, and those above it, first.
+  // As Open, but first creates the folder and its parents.
   static absl::StatusOr<std::unique_ptr<PrivateFolder>> Make(
       const std::filesystem::path& path);
   ~PrivateFolder();
@@ -33,16 +33,15 @@ class PrivateFolder {
   const std::filesystem::path& path() const { return path_; }
   // The names of the files, sorted; without those that begin with a dot.
   absl::StatusOr<std::vector<std::string>> Names() const;
-  // NotFound; FailedPrecondition for what is no regular file, for a file of
-  // another account or that others may read; InvalidArgument for one of more
+  // NotFound; FailedPrecondition for anything but a regular file, for a file of
+  // another account or that others may read; InvalidArgument for a file larger
   // than `max_bytes`.
   absl::StatusOr<std::string> Read(const std::string& name,
                                    size_t max_bytes) const;
-  // Replaces the file as a whole, durably. After an error the old file is
-  // untouched.
+  // Replaces the whole file, durably. After an error the old file is untouched.
   absl::Status Write(const std::string& name, std::string_view bytes) const;
-  // Removes what a killed Write left of the file, too. OK where there is no
-  // such file.
+  // Also removes what a killed Write left of the file. OK if there is no such
+  // file.
   absl::Status Remove(const std::string& name) const;
 
  private:

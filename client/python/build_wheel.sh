@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the wheel of the Python client: generates the API's messages from
 # proto/ with the protoc that the build of mpsd uses, and packs them with
-# client/python/mpsd. Needs deploy/setup.sh before; no compiler and no torch.
+# client/python/mpsd. Run deploy/setup.sh first; needs no compiler or torch.
 #
 #   client/python/build_wheel.sh [OUTPUT]
 #     OUTPUT  the folder of the wheel; default: build/python
@@ -21,9 +21,9 @@ die() {
 }
 
 plugin="$(command -v grpc_python_plugin)" ||
-  die "there is no grpc_python_plugin: run deploy/setup.sh"
+  die "grpc_python_plugin is missing: run deploy/setup.sh"
 "$python" -c 'import flit_core' 2>/dev/null ||
-  die "$python has no flit_core: run deploy/setup.sh --tests"
+  die "$python lacks flit_core: run deploy/setup.sh --tests"
 
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
@@ -42,7 +42,7 @@ runtime="$(sed -n 's/^# Protobuf Python Version: //p' \
   "$scratch/mpsd/v1/job_pb2.py" | head -n 1)"
 version="$(sed -n 's/^project(mpsd VERSION \([0-9.]*\).*/\1/p' \
   "$root/CMakeLists.txt")"
-[ -n "$version" ] || die "CMakeLists.txt names no version"
+[ -n "$version" ] || die "CMakeLists.txt contains no version"
 sed "s/@PROTOBUF@/${runtime:-4.21.0}/" "$root/client/python/pyproject.toml" \
   >"$scratch/pyproject.toml"
 sed "s/@VERSION@/$version/" "$root/client/python/mpsd/__init__.py" \

@@ -69,7 +69,7 @@ std::string ProtoJson(const google::protobuf::Message& message) {
   std::string text;
   const auto status =
       google::protobuf::util::MessageToJsonString(message, &text, options);
-  // A time beyond the year 9999 alone has no JSON.
+  // Only a time beyond the year 9999 has no JSON.
   return status.ok() ? text : "{}";
 }
 
@@ -81,9 +81,9 @@ constexpr size_t kMostEvaluations = 2000;
 constexpr size_t kMostEvaluationBytes = 4 << 20;
 constexpr size_t kMostOthers = 5000;
 constexpr size_t kMostOtherBytes = 1 << 20;
-// So many metrics of an evaluation keep their least and greatest value.
+// This many metrics of an evaluation keep their minimum and maximum.
 constexpr size_t kMetricCurves = 8;
-// Events are thinned out while they come once they are so many times too many.
+// Events are thinned out when there are this many times too many.
 constexpr size_t kSlack = 8;
 
 run_page::CurvesPoint StepPoint(const v1::Progress& p) {
@@ -145,7 +145,7 @@ void KeptEvents::ThinOut(std::vector<v1::JobEvent>& events, size_t most) {
 void KeptEvents::Add(v1::JobEvent& event) {
   if (event.has_progress()) {
     ++all_steps_;
-    // Counts of the whole job, which the latest event and the row tell.
+    // Counts of the whole job, which the latest event and the row contain.
     if (!steps_.empty()) {
       steps_.back().mutable_progress()->clear_cpu_fallback_ops();
     }

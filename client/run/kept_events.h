@@ -17,9 +17,9 @@
 
 namespace mpsd::client {
 
-// Takes the small text files that a run's page shows out of the messages of a
+// Extracts the small text files that a run's page shows from the messages of a
 // Download: run.json, confusion_matrix.json and the first lines of
-// predictions.jsonl. A file of more than 1 MiB is left out, and predictions end
+// predictions.jsonl. A file larger than 1 MiB is omitted, and predictions end
 // after 64 KiB.
 class FilePicker {
  public:
@@ -27,12 +27,12 @@ class FilePicker {
   explicit FilePicker(std::map<std::string, std::string>& files)
       : files_(files) {}
 
-  // Returns false where nothing after this message is wanted: a file that is
-  // not begins, or a wanted one has come as far as it should.
+  // Returns false if no later message is needed: an unwanted file begins, or a
+  // wanted one is as long as it should be.
   bool Accept(const v1::DownloadResponse& part);
-  // Takes the bytes beyond the limit, and then a line without its end, away.
+  // Removes the bytes beyond the limit, and then an unfinished line.
   void Cut();
-  // Forgets the file that has not come whole.
+  // Drops the incomplete file.
   void Drop();
 
  private:
@@ -40,19 +40,18 @@ class FilePicker {
 
   std::map<std::string, std::string>& files_;
   std::string name_;
-  std::string* text_ = nullptr;  // of the file that is coming
+  std::string* text_ = nullptr;  // of the current file
   int64_t limit_ = 0;
 };
 
 // `message` in Protocol Buffers' own JSON with the proto's names: fields that
-// are 0 or empty are left out, int64 and numbers that are not finite are texts.
-// The run document has it; what mpsctl prints is ToJson()'s
-// (client/text/json.h).
+// are 0 or empty are omitted, int64 and non-finite numbers are strings. The run
+// document contains it; mpsctl prints ToJson()'s (client/text/json.h).
 std::string ProtoJson(const google::protobuf::Message& message);
 
-// Takes a job's events, however many they are, and keeps what a page needs to
-// draw them: of the steps and of the evaluations what run_page::KeptPoints()
-// keeps, of the others the latest.
+// Takes any number of a job's events, and keeps what a page needs to draw them:
+// of the steps and the evaluations those that run_page::KeptPoints() keeps, of
+// the others the latest.
 class KeptEvents {
  public:
   // `most_steps`: Progress events that are kept, at least 64.
@@ -61,8 +60,8 @@ class KeptEvents {
   // Takes an event that comes after those taken before.
   void Add(v1::JobEvent& event);
 
-  // The events as the run document has them, and how many are left out. Call it
-  // once, at the end.
+  // The events for the run document, and how many are omitted. Call it once, at
+  // the end.
   void Finish(run_page::RunData* run);
 
  private:

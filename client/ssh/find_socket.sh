@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Prints "mpsd-socket PATH" for mpsd's socket on the machine where an ssh
-# session runs this: $place (the socket or its folder), else one of the places
-# where mpsd may have it; a line on stderr says why there is none. mpsctl
-# compiles the file in, the Python package has it as data; both put the line
-# place='...' before it. Braces: the shell has read all of it before the first
-# command runs.
+# session runs this: $place (the socket or its folder), else one of the usual
+# places; a line on stderr says why there is none. mpsctl compiles the file in,
+# the Python package contains it as data; both prepend the line place='...'.
+# Braces: the shell has read all of it before the first command runs.
 #
-# The system's list of sockets tells the socket of a living mpsd from one that a
-# killed mpsd left. A folder that the account may not enter hides whether a
-# socket is there.
+# The system's list of sockets distinguishes the socket of a running mpsd from
+# one that a killed mpsd left. A folder that the account may not enter hides
+# whether it contains a socket.
 {
 listed=$(
   cat /proc/net/unix 2>/dev/null || netstat -an -f unix 2>/dev/null)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# Runs ssh with the words after the first, which is a folder for its files: in,
-# out, err and, at its end, code. ssh ends, and the folder goes, when the
-# standard input ends, which is the end of the program that holds it. mpsctl
-# compiles the file in, the Python package has it as data.
+# Runs ssh with the arguments after the first, which is a folder for its files:
+# in, out, err and, when ssh exits, code. ssh ends, and the folder is removed,
+# when the standard input ends, which is when the program that holds it exits.
+# mpsctl compiles the file in, the Python package contains it as data.
 #
-# Ctrl-C ends no ssh: the program decides what that ends. The settings are what
-# the account's configuration may not change: an ssh -N that shares another's
-# connection returns at once. Neither agent nor display is lent to the host.
+# Ctrl-C does not end ssh: the program decides. The options override the
+# account's configuration: an ssh -N that shares another's connection returns at
+# once. Neither agent nor display is forwarded to the host.
 d=$1
 shift
-ulimit -f 2048 # a host that writes without end fills no disk
+ulimit -f 2048 # a host with endless output fills no disk
 exec 3<&0 >/dev/null 2>&1
 trap '' INT QUIT
 (: </dev/tty) || set -- -o BatchMode=yes "$@"

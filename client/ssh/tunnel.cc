@@ -46,7 +46,7 @@ std::string Read(const std::string& path) {
 }
 
 // A user, a host and a port, none of which ssh, or a shell that its
-// configuration names, could take for anything else.
+// configuration names, could interpret otherwise.
 bool IsPlace(const std::string& text) {
   return !text.empty() && text[0] != '-' && !absl::StrContains(text, "@-") &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -111,7 +111,7 @@ absl::Status Tunnel::Start() {
   const bool remembered = !absl::EndsWith(path_, ".sock");
   if (!socket_.empty()) {
     absl::Status forwarded = Forward();
-    // A host that ssh reaches may have the socket in another place now.
+    // The host may have moved the socket meanwhile.
     if (!remembered || !absl::IsUnavailable(forwarded) ||
         !Read(folder_ + "/code").empty()) {
       return forwarded;
@@ -157,7 +157,7 @@ absl::Status Tunnel::Forward() {
           [&] { return (end = ConnectTo(folder_ + "/s")) >= 0; });
   if (!s.ok()) return s;
   if (end < 0) return Complaint();
-  // gRPC's server speaks first. One that is silent is there, but busy.
+  // gRPC's server speaks first. A silent one is there, but busy.
   pollfd wanted = {end, POLLIN, 0};
   const absl::Time deadline = absl::Now() + absl::Seconds(15);
   while (!broken_ && absl::Now() < deadline && poll(&wanted, 1, 50) <= 0) {
@@ -193,7 +193,7 @@ absl::Status Tunnel::Run(const std::string& words, const std::string& input,
   return absl::OkStatus();
 }
 
-// Why there is no way, in ssh's words.
+// Why the tunnel failed, in ssh's words.
 absl::Status Tunnel::Complaint() const {
   const std::string said = Read(folder_ + "/err");
   const auto says = [&](const char* words) {
@@ -207,9 +207,9 @@ absl::Status Tunnel::Complaint() const {
       says("Too many authentication failures")) {
     code = absl::StatusCode::kUnauthenticated;
   }
-  std::string text = "ssh leads to no mpsd";
+  std::string text = "ssh reaches no mpsd";
   if (says("open failed")) {
-    absl::StrAppend(&text, ": none listens at ", base::Quotable(socket_),
+    absl::StrAppend(&text, ": nothing listens at ", base::Quotable(socket_),
                     ", or sshd forwards no sockets "
                     "(AllowStreamLocalForwarding)");
   }

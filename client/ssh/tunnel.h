@@ -12,41 +12,41 @@
 
 namespace mpsd::ssh {
 
-// A socket of this machine that leads to the daemon's socket of
+// A socket of this machine that is forwarded to the daemon's socket of
 // ssh://[USER@]HOST[:PORT][/PATH]: one `ssh -N -L` of the system's own, which
 // ends with this program, even if that is killed. PATH is the socket or its
-// folder; without one the host is asked for it (find_socket.sh). Thread-safe.
+// folder; without it the host is asked for it (find_socket.sh). Thread-safe.
 class Tunnel {
  public:
   using Keep = std::function<void(const std::string&)>;
 
-  // Starts nothing yet. A wrong `url` is what Open answers. `socket`: where the
-  // host had the socket before; `keep` gets the place once the host was asked.
+  // Starts nothing yet. Open reports a wrong `url`. `socket`: where the host's
+  // socket was last; `keep` gets its place once the host was asked.
   explicit Tunnel(const std::string& url, std::string socket = "",
                   Keep keep = nullptr);
   ~Tunnel();  // ends ssh
   Tunnel(const Tunnel&) = delete;
   Tunnel& operator=(const Tunnel&) = delete;
 
-  // Returns once the socket leads to a daemon; at once where it does. ssh asks
-  // on the terminal, without one nothing. Errors quote ssh. InvalidArgument:
-  // the URL. Unauthenticated: a host key or this account's keys.
-  // PermissionDenied: the socket is another account's. Unavailable: host or
-  // daemon is out of reach. Internal: no ssh. Cancelled: Break.
+  // Returns once the socket leads to a daemon; at once if it already does. ssh
+  // prompts on the terminal; without one it does not prompt. Errors quote ssh.
+  // InvalidArgument: the URL. Unauthenticated: a host key or this account's
+  // keys. PermissionDenied: the socket is another account's. Unavailable: host
+  // or daemon is unreachable. Internal: no ssh. Cancelled: Break.
   absl::Status Open();
-  // Breaks off an Open in progress and refuses every later one.
+  // Aborts an Open in progress and refuses every later one.
   void Break() { broken_ = true; }
   // What the last Open returned; OK before the first.
   absl::Status status() const;
-  // gRPC's name of the socket; leads nowhere before an Open that succeeded.
+  // gRPC's name of the socket; unusable before an Open that succeeded.
   std::string target() const;
 
  private:
-  // All with the lock held.
+  // These require the lock.
   absl::Status Start();
   absl::Status Find();
   absl::Status Forward();
-  // Runs ssh with these words of a shell until it ends or `ready` holds.
+  // Runs ssh with these shell words until it ends or `ready` holds.
   absl::Status Run(const std::string& words, const std::string& input,
                    const std::function<bool()>& ready);
   absl::Status Complaint() const;

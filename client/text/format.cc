@@ -21,7 +21,7 @@ namespace mpsd::client {
 
 namespace {
 
-// The UTF-8 character that begins at `*at`, which moves behind it.
+// The UTF-8 character that begins at `*at`, which advances past it.
 char32_t Take(const std::string& text, size_t* at) {
   const auto lead = static_cast<unsigned char>(text[(*at)++]);
   char32_t c = lead < 0xC0   ? lead
@@ -34,8 +34,8 @@ char32_t Take(const std::string& text, size_t* at) {
   return c;
 }
 
-// The first and last of the characters that a terminal draws in two columns:
-// East Asia's and pictures.
+// The first and last of the characters that a terminal draws two columns wide:
+// East Asian ones and pictures.
 constexpr std::pair<char32_t, char32_t> kWide[] = {
     {0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},
     {0xA960, 0xA97F},   {0xAC00, 0xD7A3},   {0xF900, 0xFAFF},

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "mpsd/v1/jobs.pb.h"
 
-// Formats numbers and times for people.
+// Formats numbers and times as human-readable text.
 
 // Shows progress and the course of a value in one line of a terminal.
 
@@ -39,12 +39,12 @@ absl::Time ToTime(const google::protobuf::Timestamp& time);
 std::string DateTime(absl::Time time, absl::TimeZone zone);
 
 // The number of columns that `text`, in UTF-8, takes on a screen: two for a
-// wide character of East Asia and a picture, one for any other character.
+// wide East Asian character and a picture, one for any other character.
 int Width(const std::string& text);
 // `text` cut to `columns`; a cut text ends in "…".
 std::string Cut(const std::string& text, int columns);
 // A text of a job, a user or a worker, on one line: line breaks and tabs become
-// spaces, and characters that would steer the terminal are escaped
+// spaces, and characters that would control the terminal are escaped
 // (core/base/printable.h).
 std::string Printable(std::string text);
 // Printable(text), cut to `columns`; without UTF-8 with '?' for each character
@@ -53,29 +53,28 @@ std::string Fitted(const std::string& text, int columns, bool utf8);
 // Like Printable, but keeps the lines; all but the first are indented.
 std::string PrintableLines(const std::string& text);
 
-// A time in the past as people write one: "2w", "7d", "12h" or "30m" before
+// A time in the past in a user's notation: "2w", "7d", "12h" or "30m" before
 // `now`, or a date, with or without a time of day, in `zone`. InvalidArgument,
 // without the name of an option, for other text.
 absl::StatusOr<absl::Time> ParseWhen(const std::string& text, absl::Time now,
                                      absl::TimeZone zone);
 
 // " 42% ━━━━━━━━──────────── <text>" in at most `columns` columns: the bar
-// gives way first, then the text is cut. `done` above `total` counts as full.
+// shrinks first, then the text is cut. `done` above `total` counts as full.
 // Without UTF-8 the bar is "####----".
 std::string Bar(int64_t done, int64_t total, const std::string& text,
                 int columns, bool utf8);
 
-// The last `columns` of `values`, a character each, from "▁" for the least of
-// them to "█" for the greatest (without UTF-8 from '_' to '#'). Equal values
-// are in the middle; a value that is not finite is a space.
+// The last `columns` of `values`, a character each, from "▁" for the least to
+// "█" for the greatest (without UTF-8 from '_' to '#'). Equal values are in the
+// middle; a non-finite value is a space.
 std::string Sparkline(const std::vector<double>& values, int columns,
                       bool utf8);
 
-// A line of comma-separated values as RFC 4180 has them, with its line break:
-// numbers as JSON writes them, null as nothing, lists and objects as JSON. A
-// text that a spreadsheet would take for a formula, because it begins with '=',
-// '+', '-', '@' or a tab, gets an apostrophe before it. Other users give jobs
-// their names.
+// A CSV line by RFC 4180, including its line break: numbers as JSON writes
+// them, null as nothing, lists and objects as JSON. A text that a spreadsheet
+// would take as a formula, because it begins with '=', '+', '-', '@' or a tab,
+// is prefixed by an apostrophe: other users choose the names of jobs.
 std::string CsvLine(const std::vector<nlohmann::ordered_json>& values);
 
 // Rows under a header. Each column is as wide as its widest cell, with two

@@ -14,7 +14,7 @@ namespace mpsd::client {
 
 namespace {
 
-// A smaller screen leaves out empty lines and the machine.
+// A smaller screen omits empty lines and the machine.
 constexpr int kRoomyRows = 16;
 constexpr size_t kShortId = 8;
 
@@ -24,7 +24,7 @@ void Add(std::string& text, const std::string& part) {
   if (!part.empty()) absl::StrAppend(&text, text.empty() ? "" : "  ", part);
 }
 
-// A line, unless there is nothing to say.
+// A line, unless `text` is empty.
 void AddLine(Lines& lines, const char* label, const std::string& text) {
   if (!text.empty()) lines.push_back(label + text);
 }
@@ -186,14 +186,14 @@ struct Range {
     high = empty ? value : std::max(high, value);
     empty = false;
   }
-  // The place of `value` in `count` places; in the middle where all values are
-  // equal. Halves, because the whole range may be more than a double holds.
+  // The position of `value` in `count` positions; in the middle if all values
+  // are equal. Halves, because the whole range may overflow a double.
   int Place(double value, int count) const {
     const double share =
         low < high ? (value / 2 - low / 2) / (high / 2 - low / 2) : 0.5;
     return static_cast<int>(std::lround(share * (count - 1)));
   }
-  // An end, in digits that tell it from the other one.
+  // A limit, with enough digits to distinguish it from the other one.
   std::string Text(double value) const {
     const double ratio =
         std::max(std::abs(low), std::abs(high)) / 2 / (high / 2 - low / 2);
@@ -205,7 +205,8 @@ struct Range {
   }
 };
 
-// Characters between the axes, as bits: a bit a dot as Braille numbers them.
+// Characters between the axes, as bits: one bit per dot, numbered as in
+// Braille.
 struct Grid {
   int columns, rows;
   bool utf8;

@@ -15,7 +15,7 @@ namespace mpsd::client {
 // What `mpsctl watch` without an id knows of the daemon.
 struct Watched {
   v1::InfoResponse info;
-  v1::Job job;                 // the one that runs; no id: none does
+  v1::Job job;                 // the running one; no id: none runs
   std::vector<double> losses;  // of its steps, oldest first
   v1::QueueResponse queue;
   std::string lost;     // why the daemon does not answer; empty: it does
@@ -31,8 +31,8 @@ struct Viewer {
 };
 
 // The lines of the screen: at most `rows` less one, none wider than `columns`,
-// and nothing in them that steers the terminal, whatever names say. A small
-// screen shows the job before the queue and the queue before the machine.
+// without characters that control the terminal, even in names. A small screen
+// prefers the job to the queue and the queue to the machine.
 std::vector<std::string> WatchScreen(const Watched& watched,
                                      const Viewer& viewer);
 
@@ -42,11 +42,11 @@ struct LossPoint {
 };
 
 // Draws losses by step in exactly `rows` lines of at most `columns` columns
-// (but at least 5 and 20): `title`, a legend where there are both kinds and 10
+// (but at least 5 and 20): `title`, a legend if there are both kinds and 10
 // rows, the steps as a line of Braille dots, evaluations as "◆" over it, axes
-// with their ends. Without UTF-8 it is ASCII. Steps rise. However many there
-// are, the least and the greatest loss of each column are drawn. A loss that is
-// not finite is left out, and the line is broken there.
+// with their limits. Without UTF-8 it is ASCII. Steps increase. The least and
+// the greatest loss of each column are always drawn. A non-finite loss is
+// omitted and breaks the line.
 std::vector<std::string> DrawLosses(const std::string& title,
                                     const std::vector<LossPoint>& steps,
                                     const std::vector<LossPoint>& evaluations,

@@ -54,7 +54,7 @@ absl::StatusOr<std::string> SystemRoots() {
     return base::ReadSmallFile(file, kMostBytes);
   }
   return absl::NotFoundError(
-      "this machine has no file of certificates that it trusts; install "
+      "this machine has no file of trusted certificates; install "
       "ca-certificates, or name one by SSL_CERT_FILE");
 }
 
@@ -85,7 +85,7 @@ std::string HostPort::Text() const {
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
   absl::Status wrong = absl::InvalidArgumentError(
       absl::StrCat("'", base::Quotable(text),
-                   "' is no address of mpsd: expected HOST:PORT, as in "
+                   "' is not an address of mpsd: expected HOST:PORT, as in "
                    "studio.local:7433, or [IPV6]:PORT"));
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return wrong;
@@ -169,7 +169,7 @@ void Name(X509_VERIFY_PARAM* parameters, const std::string& host) {
     return;
   }
   X509_VERIFY_PARAM_set1_host(parameters, host.c_str(), host.size());
-  // As gRPC: the common name counts for nothing where there are names.
+  // As gRPC: the common name does not count if there are names.
   X509_VERIFY_PARAM_set_hostflags(parameters,
                                   X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
 }
@@ -244,8 +244,8 @@ class Socket {
   int fd_;
 };
 
-// OpenSSL writes to sockets by write(), which raises SIGPIPE where the peer has
-// gone. While this object lives the thread gets none.
+// OpenSSL writes to sockets with write(), which raises SIGPIPE if the peer has
+// closed. While this object exists the thread gets none.
 class NoBrokenPipe {
  public:
   NoBrokenPipe() {
@@ -286,7 +286,7 @@ bool Await(int fd, short events, absl::Time deadline) {
   }
 }
 
-// Connects to one address; 0 or the errno of what went wrong.
+// Connects to one address; returns 0 or the errno of the failure.
 int ConnectTo(const addrinfo& address, absl::Time deadline, Socket* connected) {
   Socket socket(::socket(address.ai_family, address.ai_socktype, 0));
   if (socket.fd() < 0) return errno;
@@ -304,7 +304,7 @@ int ConnectTo(const addrinfo& address, absl::Time deadline, Socket* connected) {
   return 0;
 }
 
-// A connected socket; or none, and *probe says why.
+// A connected socket; or none, with the reason in *probe.
 Socket Connect(const HostPort& place, absl::Time deadline, Probe* probe) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -322,7 +322,7 @@ Socket Connect(const HostPort& place, absl::Time deadline, Probe* probe) {
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) ++left;
   int error = EHOSTUNREACH;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    // An address that swallows packets leaves time for the others.
+    // An address that drops packets leaves time for the others.
     const absl::Time now = absl::Now();
     const absl::Time until = now + (deadline - now) / left--;
     error = ConnectTo(*one, until, &socket);
@@ -333,7 +333,7 @@ Socket Connect(const HostPort& place, absl::Time deadline, Probe* probe) {
   return socket;
 }
 
-// OpenSSL's reason of the last error, which it forgets.
+// OpenSSL's reason of the last error, which it clears.
 std::string Reason() {
   const char* reason = ERR_reason_error_string(ERR_peek_last_error());
   std::string text =
@@ -346,14 +346,14 @@ Context MakeContext() {
   Context context(SSL_CTX_new(TLS_client_method()));
   if (context == nullptr) return context;
   SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
-  // The chain is judged by the caller, with better words.
+  // The caller verifies the chain, with better messages.
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_NONE, nullptr);
   static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
   SSL_CTX_set_alpn_protos(context.get(), kHttp2, sizeof kHttp2);
   return context;
 }
 
-// Repeats an operation of OpenSSL until it ends; false once time is up.
+// Repeats an OpenSSL operation until it ends; false once time is up.
 template <typename Operation>
 bool Finish(SSL* session, absl::Time deadline, int* result,
             Operation operation) {

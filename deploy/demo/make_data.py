@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a chat data set for fine-tuning out of texts labelled by sentiment.
+"""Makes a chat data set for fine-tuning from texts labelled by sentiment.
 
     make_data.py [--csv FILE] --out FOLDER [--train N] [--eval N] [--seed N]
 
@@ -42,7 +42,7 @@ QUICK_ROWS = 6
 
 
 def clean(text):
-    """The text on one line without HTML escapes, or None to leave it out."""
+    """The text on one line without HTML escapes, or None to skip it."""
     text = " ".join(html.unescape(text).split())
     if not SHORTEST <= len(text) <= LONGEST or not text.isascii():
         return None
@@ -56,7 +56,7 @@ def sure(confidence):
 
 
 def identity(text):
-    """What two texts share that a reader would call the same."""
+    """The common form of texts that a reader would consider the same."""
     words = [word for word in text.lower().split() if not word.startswith("@")]
     letters = "".join(char for char in " ".join(words) if char.isalnum())
     return letters.removeprefix("rt")
@@ -91,7 +91,7 @@ def pools(samples, seed):
 
 
 def draw(by_label, count):
-    """Takes count rows off the pools, the labels in turn."""
+    """Takes count rows from the pools, alternating the labels."""
     rows = []
     for number in range(count):
         label = LABELS[number % len(LABELS)]

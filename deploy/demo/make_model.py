@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a model folder in Hugging Face layout out of a llama GGUF file.
+"""Makes a model folder in Hugging Face layout from a llama GGUF file.
 
     make_model.py [--gguf FILE] --out FOLDER
 
@@ -126,7 +126,7 @@ class Source:
 
 
 def float_as_written(value):
-    """A float32 read from the file as the decimal that was meant by it."""
+    """A float32 of the file as the decimal that it was written from."""
     return float(str(np.float32(value)))
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A notify-command of mpsd: notify.sh slack|ntfy|mail|desktop. Exit status 75
-# makes mpsd try again.
+# makes mpsd retry.
 set -euo pipefail
 
 
@@ -10,7 +10,7 @@ ntfy_url=https://ntfy.example.org/my-topic
 mail_to=you@example.org
 
 case "${1:-}" in
-  slack)  # jq takes `text` from the JSON that mpsd sends
+  slack)  # jq extracts `text` from mpsd's JSON
     jq '{text}' | curl -fsS --max-time 20 -H 'Content-Type: application/json' \
       --data-binary @- "$slack_url" || exit 75 ;;
   ntfy)

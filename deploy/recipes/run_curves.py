@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what a run leaves: metrics.jsonl, eval.jsonl and run.json, whose
+"""Reads the files of a run: metrics.jsonl, eval.jsonl and run.json, whose
 members client/README.md lists."""
 
 import json
@@ -11,7 +11,7 @@ def manifest(folder):
 
 
 def flat(object, prefix=""):
-    """(path, value) of what job.json says, without what it leaves open."""
+    """The (path, value) pairs of job.json, without empty values."""
     for key, value in object.items():
         if isinstance(value, dict):
             yield from flat(value, f"{prefix}{key}.")
@@ -30,8 +30,8 @@ def _lines(path):
 
 
 def _numbers(object, group):
-    """By the names that mpsd's curves have in TensorBoard. A loss that is not
-    finite is null and has no point."""
+    """By the names of mpsd's curves in TensorBoard. A non-finite loss is null
+    and has no point."""
     return {f"{group}/{'step_seconds' if key == 'seconds' else key}": value
             for key, value in object.items()
             if isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -40,7 +40,7 @@ def _numbers(object, group):
 
 
 def curves(folder):
-    """(step, {name: value}) in the order of the steps."""
+    """(step, {name: value}) pairs, ordered by step."""
     steps = {}
     for line in _lines(pathlib.Path(folder) / "metrics.jsonl"):
         values = steps.setdefault(line["step"], {})

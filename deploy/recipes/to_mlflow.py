@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a run of mpsd into MLflow (package mlflow or mlflow-skinny).
+"""Copies a run of mpsd into MLflow (package mlflow or mlflow-skinny).
 
     mpsctl download ID --curves --output run
     python3 to_mlflow.py run [--experiment NAME] [--name NAME]
 
-The folder is a run's own, too. Where it goes is MLflow's to say:
-MLFLOW_TRACKING_URI. Metrics have the names that TensorBoard shows, parameters
-those of job.json. Each call makes a run of its own and prints its id.
+The folder may also be a run's own. The destination is MLflow's
+MLFLOW_TRACKING_URI. Metrics have the names of TensorBoard, parameters those of
+job.json. Each call creates a new run and prints its id.
 """
 
 import argparse
@@ -17,8 +17,8 @@ import run_curves
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
 
-BATCH = 500  # metrics in one call; MLflow takes 1,000
-PARAMETERS, PARAMETER_LENGTH = 100, 500  # in one call, of a value
+BATCH = 500  # metrics per call; MLflow accepts 1,000
+PARAMETERS, PARAMETER_LENGTH = 100, 500  # per call, per value
 
 
 def main():

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a run of mpsd into Weights & Biases (package wandb).
+"""Copies a run of mpsd into Weights & Biases (package wandb).
 
     mpsctl download ID --curves --output run
     python3 to_wandb.py run [--project NAME] [--name NAME]
 
-The folder is a run's own, too. WANDB_MODE=offline writes it below ./wandb, for
-`wandb sync`. Metrics have the names that TensorBoard shows, the configuration
-those of job.json. Each call makes a run of its own and prints its id.
+The folder may also be a run's own. WANDB_MODE=offline writes it below ./wandb,
+for `wandb sync`. Metrics have the names of TensorBoard, the configuration those
+of job.json. Each call creates a new run and prints its id.
 """
 
 import argparse

@@ -12,11 +12,12 @@ namespace mpsd::access {
 namespace {
 
 constexpr absl::Duration kMinute = absl::Minutes(1);
-// How long the thread sleeps where nothing wakes it.
+// How long the thread sleeps unless it is woken.
 constexpr absl::Duration kNap = absl::Seconds(15);
 constexpr absl::Duration kPruneEvery = absl::Minutes(10);
-// Users of refusals at a time. Known users are few; beyond that number the
-// refusals of others count as those of unknown callers.
+// The number of users whose refusals are counted at a time. Known users are
+// few; beyond that number the refusals of others count as those of unknown
+// callers.
 constexpr size_t kUsers = 1000;
 
 std::string Text(const std::string& text) {
@@ -78,7 +79,7 @@ void AuditTrail::Refused(const Request& request, const absl::Status& why) {
   std::string user = entry.request.caller.user;
   if (minutes_.size() >= kUsers && !minutes_.contains(user)) user.clear();
   Minute& minute = minutes_[user];
-  // A minute with a count that is not written yet goes on counting.
+  // A minute whose count is not written yet keeps counting.
   if (minute.more == 0 && minute.start != MinuteOf(entry.time)) {
     minute = Minute();
     minute.start = MinuteOf(entry.time);

@@ -21,37 +21,38 @@
 
 namespace mpsd::access {
 
-// What somebody asks for, before it is known what becomes of it.
+// A request, before its outcome is known.
 struct Request {
-  Caller caller;       // with an empty user: not known
+  Caller caller;       // with an empty user: unknown
   std::string method;  // "JobService.Cancel"
-  std::string job_id;  // empty: none, or one that is yet to be made
-  // For people; without secrets and data. Cut to limits::kAuditBytes.
+  std::string job_id;  // empty: none, or one that is not made yet
+  // Human-readable; without secrets and data. Cut to limits::kAuditBytes.
   std::string detail;
 };
 
-// Keeps who asked for which change and what became of it. Thread-safe.
+// Records who requested which change, and the outcome. Thread-safe.
 class AuditLog {
  public:
   virtual ~AuditLog() = default;
-  // Notes the request before anything is done, so that a daemon that is killed
-  // meanwhile leaves an entry without a result. Returns the entry's number. A
-  // request that cannot be noted is not carried out, unless it only stops work.
+  // Records the request before anything is done, so that a daemon that is
+  // killed meanwhile leaves an entry without a result. Returns the entry's
+  // number. A request that cannot be recorded is not carried out, unless it
+  // only stops work.
   virtual absl::StatusOr<int64_t> Begin(const Request& request) = 0;
-  // Notes what became of it. `job_id`: the job that was made, or "".
+  // Records the outcome. `job_id`: the job that was created, or "".
   virtual void End(int64_t entry, const absl::Status& result,
                    const std::string& job_id) = 0;
-  // Notes a request that was refused before it began, or that could not be
-  // noted in time. Waits for nothing.
+  // Records a request that was refused before it began, or that could not be
+  // recorded in time. Does not block.
   virtual void Refused(const Request& request, const absl::Status& why) = 0;
 };
 
-// What was asked, and what became of it.
+// A request and its outcome.
 struct AuditEntry {
   int64_t number = 0;  // counts the entries from 1
   absl::Time time;
   Request request;
-  // Absent for a request under way, or that mpsd did not live to answer.
+  // Absent for a request in progress, or that mpsd did not survive.
   std::optional<absl::StatusCode> result;
   std::string message;  // of the error
 };
@@ -74,41 +75,41 @@ struct AuditFilter {
 class AuditStore {
  public:
   virtual ~AuditStore() = default;
-  // Returns the new entry's number; the number in `entry` does not count.
+  // Returns the new entry's number; the number in `entry` is ignored.
   virtual absl::StatusOr<int64_t> Append(const AuditEntry& entry) = 0;
-  // Does nothing where the entry is gone. An empty `job_id` leaves the entry's.
+  // Does nothing if the entry is gone. An empty `job_id` keeps the entry's.
   virtual absl::Status SetResult(int64_t number, const absl::Status& result,
                                  const std::string& job_id) = 0;
   // Newest first.
   virtual absl::StatusOr<std::vector<AuditEntry>> List(
       const AuditFilter& filter) = 0;
   // Removes the entries before `time`, and then, while there are more than
-  // `most_entries`, the oldest ones of the user who has the most: so nobody
-  // pushes out another's entries by asking for much. Removes a bounded number
-  // in one call, and returns how many.
+  // `most_entries`, the oldest ones of the user who has the most: no user can
+  // push out another's entries with many requests. Removes a bounded number per
+  // call, and returns how many.
   virtual absl::StatusOr<int64_t> Prune(absl::Time time,
                                         int64_t most_entries) = 0;
 };
 
-// Keeps the audit in a store. A thread of its own writes refusals and removes
-// old entries, so Refused never waits for the disk. Who is refused over and
-// over gets one more entry a minute that counts the rest, so that no flood of
+// Keeps the audit in a store. Its thread writes refusals and removes old
+// entries, so Refused never waits for the disk. A caller refused repeatedly
+// gets one more entry a minute, which counts the rest, so that no flood of
 // refusals fills the disk.
 class AuditTrail final : public AuditLog {
  public:
   struct Options {
-    // Entries older than this go; zero: none goes for its age.
+    // Entries older than this are removed; zero: none for its age.
     absl::Duration keep = absl::Hours(24 * 365);
     int64_t most_entries = 1'000'000;
-    // Entries of refusals that a user, or all unknown callers together, get in
-    // a minute.
+    // Entries per minute for refusals of a user, or of all unknown callers
+    // together.
     int refusals_a_minute = 60;
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
 
   // `store` and `clock` must outlive the trail.
   AuditTrail(Options options, AuditStore& store, const base::Clock& clock);
-  // Writes what waits.
+  // Writes the pending entries.
   ~AuditTrail() override;
 
   absl::StatusOr<int64_t> Begin(const Request& request) override;
@@ -116,12 +117,12 @@ class AuditTrail final : public AuditLog {
            const std::string& job_id) override;
   void Refused(const Request& request, const absl::Status& why) override;
 
-  // Writes the refusals that wait, the counts of minutes that are over, and
+  // Writes the pending refusals and the counts of minutes that are over, and
   // returns. The trail's own thread does so soon after each refusal.
   void Flush();
 
  private:
-  // What one user, or all unknown callers, were refused in one minute.
+  // The refusals of one user, or of all unknown callers, in one minute.
   struct Minute {
     absl::Time start;
     int written = 0;
@@ -136,7 +137,7 @@ class AuditTrail final : public AuditLog {
   void Write(const std::deque<AuditEntry>& entries);
   void Prune();
   void Run();
-  // Logs once a minute at most: where the disk is full every call would.
+  // Logs at most once a minute: with a full disk every call would.
   void Complain(const absl::Status& status);
 
   const Options options_;

@@ -48,7 +48,7 @@ std::string WithArticle(Role role) {
                       std::string(Name(role)));
 }
 
-// How people read it: "you (ada) are a viewer".
+// The role in words: "you (ada) are a viewer".
 std::string WhoYouAre(const Caller& caller) {
   return absl::StrCat(
       "you", caller.user.empty() ? "" : absl::StrCat(" (", caller.user, ")"),

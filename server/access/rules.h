@@ -28,19 +28,19 @@ constexpr std::string_view Name(Role role) {
   return report::NameIn(kRoles, role);
 }
 
-// How a caller is known. The numbers are stored in the database and never
-// reused.
+// How a caller is authenticated. The numbers are stored in the database and
+// never reused.
 enum class Way {
   kSocket = 1,  // the unix socket: the kernel names the account
   kToken = 2,   // a bearer token
   // 3 was a client certificate; rows of the audit may hold it.
-  kPage = 4,  // the web page: nobody in particular
+  kPage = 4,  // the web page: an anonymous viewer
 };
 inline constexpr report::EnumName<Way> kWays[] = {
     {Way::kSocket, "socket"}, {Way::kToken, "token"}, {Way::kPage, "page"}};
 constexpr std::string_view Name(Way way) { return report::NameIn(kWays, way); }
 
-// Who makes a call.
+// The caller of a method.
 struct Caller {
   std::string user;  // at most limits::kUserBytes; owner of what it submits
   Role role = Role::kViewer;
@@ -69,14 +69,14 @@ struct RolePolicy {
   Role OfAccount(uid_t uid, const std::string& user) const;
 };
 
-// Which jobs a call may concern.
+// Which jobs a call may access.
 enum class Concerns {
   kNoJob,
-  // Any job, of which a caller who may not read the rest gets the public part.
+  // Any job; a caller who may not read the rest gets the public part.
   kAnyJob,
-  // The whole of one job: the caller's own or a public one; an admin's any.
+  // A whole job: the caller's own or a public one; any for an admin.
   kReadableJob,
-  // One job that the call changes: the caller's own; an admin's any.
+  // A job that the call changes: the caller's own; any for an admin.
   kOwnJob,
 };
 
@@ -85,16 +85,16 @@ struct Rule {
   const char* method;  // "JobService.Cancel", "RunbookService.Diagnose (deep)"
   Role least;
   Concerns concerns;
-  bool audited;  // whether each call, and each refused one, is noted
-  // Whether the call is carried out where the audit has no room: a full disk
-  // would keep a job running that somebody cancels, and for ever the
-  // files whose removal makes room.
+  bool audited;  // whether each call, and each refused one, is recorded
+  // Whether the call is carried out if the audit has no space: a full disk
+  // would otherwise keep running a job that a user cancels, and keep forever
+  // the files whose removal frees space.
   bool needs_no_room = false;
 };
 
-// One row for each method of proto/mpsd/v1, and one for the calls of a method
-// that do more than others, with the reason in brackets. No handler can be
-// written without one (see Method), and deploy/README.md shows them.
+// One row for each method of proto/mpsd/v1, and one for calls of a method that
+// do more than others, with the reason in brackets. No handler can be written
+// without one (see Method), and deploy/README.md shows them.
 inline constexpr Rule kRules[] = {
     {"AccessService.CreateToken", Role::kAdmin, Concerns::kNoJob, true},
     {"AccessService.ListAudit", Role::kViewer, Concerns::kNoJob, false},
@@ -118,13 +118,13 @@ inline constexpr Rule kRules[] = {
     {"JobService.Checkpoints", Role::kViewer, Concerns::kReadableJob, false},
     {"JobService.Delete", Role::kUser, Concerns::kOwnJob, true,
      /*needs_no_room=*/true},
-    // Each job that goes has to be the caller's own; an admin's any.
+    // Each removed job must be the caller's own; any for an admin.
     {"JobService.DeleteJobs", Role::kUser, Concerns::kNoJob, true,
      /*needs_no_room=*/true},
     {"JobService.FindJobs", Role::kViewer, Concerns::kAnyJob, false},
     {"JobService.Get", Role::kViewer, Concerns::kAnyJob, false},
-    // This one, AddNote and Tag are asked of deleted jobs, too: each asks for
-    // the owner itself.
+    // This one, AddNote and Tag also accept deleted jobs: each checks the owner
+    // itself.
     {"JobService.GetRecord", Role::kViewer, Concerns::kNoJob, false},
     {"JobService.GetSubmission", Role::kViewer, Concerns::kReadableJob, false},
     {"JobService.Hold", Role::kUser, Concerns::kOwnJob, true,
@@ -158,7 +158,7 @@ inline constexpr Rule kRules[] = {
 // A method that has a rule. A name without one does not compile.
 class Method {
  public:
-  // A name stands for its method where one is wanted.
+  // A name converts to its method where one is needed.
   // NOLINTNEXTLINE(google-explicit-constructor)
   consteval Method(const char* name) : rule_(RuleOf(name)) {}
 
@@ -175,7 +175,7 @@ class Method {
   const Rule* rule_;
 };
 
-// What a caller may know and change of a job, by the job's owner.
+// What a caller may read and change of a job, by the job's owner.
 class Rights {
  public:
   // `private_jobs`: the daemon hides jobs of others (--private-jobs).
@@ -184,9 +184,9 @@ class Rights {
 
   const Caller& caller() const { return caller_; }
   bool is_admin() const { return caller_.role == Role::kAdmin; }
-  // Whether the caller gets nothing of others' jobs but their public part.
+  // Whether the caller gets only the public part of others' jobs.
   bool sees_own_alone() const { return private_jobs_ && !is_admin(); }
-  // Whether the caller may read the whole of a job: its spec, name, labels,
+  // Whether the caller may read the whole job: its spec, name, labels,
   // messages, progress, log, checkpoints and results. The id, state, owner,
   // priority, times and place in the queue of each job are public.
   bool MayRead(std::string_view owner) const {
@@ -197,8 +197,8 @@ class Rights {
   }
 
  private:
-  // Nobody's job (of a daemon that took jobs without an owner) is no job of a
-  // caller without a name.
+  // A job without an owner (of a daemon that took such jobs) does not belong to
+  // a caller without a name.
   bool IsOwn(std::string_view owner) const {
     return !owner.empty() && owner == caller_.user;
   }
@@ -207,15 +207,15 @@ class Rights {
   bool private_jobs_;
 };
 
-// PermissionDenied, naming the role that would be needed, for a caller whose
-// role is less than the rule's.
+// PermissionDenied, naming the required role, for a caller whose role is less
+// than the rule's.
 absl::Status CheckRole(const Rule& rule, const Caller& caller);
-// PermissionDenied, naming the owner, where the rule forbids `caller` the job
-// of `owner`.
+// PermissionDenied, naming the owner, if the rule forbids `caller` the job of
+// `owner`.
 absl::Status CheckOwner(const Rule& rule, const Rights& rights,
                         const std::string& job_id, const std::string& owner);
 
-// The table of `rules` for people, in Markdown.
+// The table of `rules` in Markdown.
 std::string RulesTable(absl::Span<const Rule> rules = kRules);
 
 }  // namespace mpsd::access

@@ -44,7 +44,7 @@ absl::StatusOr<std::string> AccountName(uid_t uid) {
     buffer.resize(buffer.size() * 2);
   }
   if (found != nullptr) return UserOf(uid, found->pw_name);
-  // getpwuid(3) lists these numbers beside 0 for an account without a name.
+  // getpwuid(3) lists these numbers next to 0 for an account without a name.
   if (error == 0 || error == ENOENT || error == ESRCH || error == EBADF ||
       error == EPERM) {
     return UserOf(uid, "");
@@ -57,11 +57,11 @@ absl::StatusOr<std::string> AccountName(uid_t uid) {
 namespace {
 
 constexpr absl::string_view kCredentialPrefix = "token ";
-// Two tokens with one id are so rare that more of them in a row are a fault.
+// Two tokens with one id are so rare that several in a row are a fault.
 constexpr int kTries = 8;
-// How often a token's last use is written; last uses are told to the minute.
+// How often a token's last use is written; last uses have minute precision.
 constexpr absl::Duration kWriteInterval = absl::Minutes(1);
-// Compared where there is no token, so that a wrong id takes as long as a wrong
+// Compared if there is no token, so that a wrong id takes as long as a wrong
 // secret.
 constexpr char kNoSha256[] =
     "0000000000000000000000000000000000000000000000000000000000000000";
@@ -160,8 +160,8 @@ std::optional<Caller> TokenBook::Find(std::string_view secret) {
     return std::nullopt;
   }
   const absl::Time minute = Minute(now.wall);
-  // Not only a later one: a clock that ran ahead and was put right would leave
-  // a last use that is yet to come.
+  // Not only a later one: a clock that was ahead and was corrected would leave
+  // a last use in the future.
   if (entry.token.last_use != minute) {
     entry.token.last_use = minute;
     entry.use_unwritten = true;
@@ -197,10 +197,10 @@ absl::StatusOr<NewToken> TokenBook::Create(const TokenOrder& order) {
     {
       absl::MutexLock lock(&mutex_);
       if (entries_.size() >= limits::kTokens) {
-        return absl::ResourceExhaustedError(absl::StrCat(
-            limits::kTokens,
-            " tokens exist, which is the most: revoke some that have expired "
-            "or are not used"));
+        return absl::ResourceExhaustedError(
+            absl::StrCat(limits::kTokens,
+                         " tokens exist, the maximum: revoke some that have "
+                         "expired or are not used"));
       }
       if (entries_.contains(TokenId(made->token.sha256))) continue;
     }
@@ -235,7 +235,7 @@ absl::StatusOr<int> TokenBook::Revoke(const std::string& id) {
         s.code(),
         absl::StrCat(s.message(), "; token ", id,
                      " is refused from now on, but not removed: revoke it "
-                     "again, or it counts again after a restart of mpsd"));
+                     "again, or it is accepted again after a restart of mpsd"));
   }
   absl::MutexLock lock(&mutex_);
   entries_.erase(id);
@@ -269,7 +269,7 @@ std::vector<std::string> TokenBook::Ended(const Moment& now) {
   for (auto& [id, entry] : entries_) {
     const bool expired = Left(entry, now) <= absl::ZeroDuration();
     if (expired && !entry.streams_ended) ended.push_back(TokenCredential(id));
-    // A clock that ran ahead and was put right makes a token valid again.
+    // A clock that was ahead and was corrected makes a token valid again.
     entry.streams_ended = expired;
   }
   return ended;

@@ -26,22 +26,22 @@
 
 namespace mpsd::access {
 
-// The user that an account of this machine is: the account's name, or
-// "uid-1234" where the account has no name or a name that no user may have
-// (access::IsUserName). A name of the form "uid-NUMBER" counts as none, so that
-// no account can pass for another. Unavailable where the name service fails.
-// Blocks for as long as the name service does.
+// The user of an account of this machine: the account's name, or "uid-1234" if
+// the account has no name or one that no user may have (access::IsUserName). A
+// name of the form "uid-NUMBER" counts as none, so that no account can
+// impersonate another. Unavailable if the name service fails. Blocks for as
+// long as the name service does.
 absl::StatusOr<std::string> AccountName(uid_t uid);
 
-// AccountName's answer for an account that the system calls `name`.
+// AccountName's result for an account whose system name is `name`.
 std::string UserOf(uid_t uid, const std::string& name);
 
-// What mpsd keeps of a token. None of it is secret.
+// What mpsd stores of a token. None of it is secret.
 struct Token {
   std::string sha256;  // of the text that clients send; 64 hexadecimal digits
   std::string user;
   Role role = Role::kViewer;
-  std::string note;  // for people; at most limits::kTokenNoteBytes
+  std::string note;  // human-readable; at most limits::kTokenNoteBytes
   absl::Time create_time;
   std::optional<absl::Time> expire_time;  // absent: never
   std::optional<absl::Time> last_use;     // to the minute; absent: never used
@@ -50,45 +50,43 @@ struct Token {
   bool operator==(const Token&) const = default;
 };
 
-// The first digits of a token's SHA-256, by which people name the token.
+// The first digits of a token's SHA-256, by which users name the token.
 inline constexpr size_t kTokenIdDigits = 12;
 inline std::string TokenId(std::string_view sha256) {
   return std::string(sha256.substr(0, kTokenIdDigits));
 }
 
-// Whether `text` can be a token's id. What cannot be one is not quoted: it may
-// be the token itself, which somebody gave by mistake.
+// Whether `text` can be a token's id. Text that cannot be one is not quoted: it
+// may be the token itself, given by mistake.
 bool IsTokenId(std::string_view text);
 
 // Where the tokens outlive the process. Thread-safe.
 class Tokens {
  public:
   virtual ~Tokens() = default;
-  // In the order in which they were inserted. DataLoss for a row that nobody
-  // can read.
+  // In the order in which they were inserted. DataLoss for an unreadable row.
   virtual absl::StatusOr<std::vector<Token>> All() = 0;
   // Durable once it returns OK. AlreadyExists for an id that another token has.
   virtual absl::Status Insert(const Token& token) = 0;
-  // Durable once it returns OK. OK where there is no such token.
+  // Durable once it returns OK. OK if there is no such token.
   virtual absl::Status Remove(const std::string& id) = 0;
-  // Notes when tokens, by their ids, were used last; leaves out those that are
-  // not there. A power cut may undo it.
+  // Stores when tokens, by their ids, were last used; omits unknown ones. A
+  // power cut may undo it.
   virtual absl::Status SetLastUses(
       absl::Span<const std::pair<std::string, absl::Time>> uses) = 0;
 };
 
-// Knows the tokens. Thread-safe; waits for no disk, since gRPC's own threads
-// ask.
+// Looks up tokens. Thread-safe; never waits for a disk, since gRPC's own
+// threads call it.
 class TokenLookup {
  public:
   virtual ~TokenLookup() = default;
-  // The caller that `secret` stands for, but for its origin; nullopt where
-  // there is no such token, or not any more.
+  // The caller that `secret` authenticates, without its origin; nullopt if
+  // there is no such token, or no longer.
   virtual std::optional<Caller> Find(std::string_view secret) = 0;
 };
 
-// What an admin asks for: a token that is yet to be made. The caller has
-// checked the fields.
+// An admin's request for a new token. The caller has checked the fields.
 struct TokenOrder {
   std::string user;
   Role role = Role::kViewer;
@@ -98,30 +96,29 @@ struct TokenOrder {
 };
 
 struct NewToken {
-  std::string secret;  // what the client sends; nobody can ask for it again
+  std::string secret;  // what the client sends; it cannot be retrieved again
   Token token;
 };
 
-// The tokens, in memory and in the store behind it. Thread-safe: Find waits for
-// no disk, and whoever makes or revokes a token holds up no Find.
+// The tokens, in memory and in the store. Thread-safe: Find never waits for the
+// disk, and creating or revoking a token does not block Find.
 //
-// A token ends when the wall clock reaches its time of expiry, and also once as
-// much time has passed as was left of it when it was made or the book opened,
-// so that a clock that is set back prolongs nothing while mpsd runs.
+// A token expires when the wall clock reaches its time of expiry, or once as
+// much time has passed as was left when it was made or the book was opened, so
+// that setting back the clock prolongs nothing while mpsd runs.
 class TokenBook final : public TokenLookup {
  public:
   struct Options {
-    // Returns so many random bytes that nobody can guess, or why there are
-    // none.
+    // Returns that many cryptographically secure random bytes, or an error.
     std::function<absl::StatusOr<std::string>(size_t)> random;
     // Ends the streams that were opened with a credential (Caller::credential)
     // and returns how many. Called on any thread, without a lock.
     std::function<int(const std::string&)> end_streams =
         [](const std::string&) { return 0; };
-    // Called after Create, from its thread: Tend may be needed sooner than it
-    // said.
+    // Called after Create, on its thread: Tend may be due sooner than it
+    // returned.
     std::function<void()> on_change = [] {};
-    // Gets a line for each fault of the store; called from Tend.
+    // Gets a line for each error of the store; called from Tend.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
   // Options with the system's random bytes.
@@ -137,22 +134,22 @@ class TokenBook final : public TokenLookup {
 
   std::optional<Caller> Find(std::string_view secret) override;
 
-  // Makes a token, which is durable then. ResourceExhausted where
-  // limits::kTokens exist; else the store's errors.
+  // Creates a token, durable on return. ResourceExhausted if limits::kTokens
+  // exist; else the store's errors.
   absl::StatusOr<NewToken> Create(const TokenOrder& order);
 
-  // Ends a token at once, and then its streams; returns how many. NotFound for
-  // an unknown id. After an error of the store the token is refused until mpsd
-  // restarts, and Revoke can be called again.
+  // Revokes a token at once, and then ends its streams; returns how many.
+  // NotFound for an unknown id. After an error of the store the token is
+  // refused until mpsd restarts, and Revoke can be called again.
   absl::StatusOr<int> Revoke(const std::string& id);
 
-  // The newest first; those that have expired, too, until they are revoked.
+  // The newest first, including expired ones until they are revoked.
   std::vector<Token> List() const;
   // Nullopt for an unknown id.
   std::optional<Token> Get(const std::string& id) const;
 
-  // Ends the streams of tokens that have expired and writes the last uses;
-  // returns when to call it again. Waits for the disk. One thread at a time.
+  // Ends the streams of expired tokens and writes the last uses; returns when
+  // to call it again. Waits for the disk. One thread at a time.
   absl::Time Tend();
 
  private:
@@ -161,11 +158,11 @@ class TokenBook final : public TokenLookup {
     int64_t number = 0;  // in the order in which they were made
     // On the monotonic clock; InfiniteDuration: never.
     absl::Duration deadline = absl::InfiniteDuration();
-    bool revoked = false;        // refused, and maybe still in the store
+    bool revoked = false;        // refused, and possibly still in the store
     bool use_unwritten = false;  // token.last_use is newer than the store's
     bool streams_ended = false;  // for its expiry
   };
-  // One moment by both clocks.
+  // One moment on both clocks.
   struct Moment {
     absl::Time wall;
     absl::Duration monotonic;
@@ -177,7 +174,7 @@ class TokenBook final : public TokenLookup {
   static absl::Duration Left(const Entry& entry, const Moment& now);
   void Add(Token token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<NewToken> MakeToken(const TokenOrder& order) const;
-  // The credentials whose streams are to be ended now.
+  // The credentials whose streams must end now.
   std::vector<std::string> Ended(const Moment& now);
   void WriteUses();
   absl::Time NextTime(const Moment& now) const;
@@ -194,9 +191,9 @@ class TokenBook final : public TokenLookup {
   int64_t made_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// "token 0a1b2c3d4e5f": the credential of who comes with the token.
+// "token 0a1b2c3d4e5f": the credential of a caller with the token.
 std::string TokenCredential(const std::string& id);
-// The id in a credential; nullopt where the credential is no token's.
+// The id in a credential; nullopt if the credential is not a token's.
 std::optional<std::string> CredentialTokenId(const std::string& credential);
 
 }  // namespace mpsd::access

@@ -35,7 +35,7 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A file without a name from its making on, so that a crash leaves nothing.
+// A file without a name from its creation on, so that a crash leaves nothing.
 class ProbeFile {
  public:
   explicit ProbeFile(const fs::path& folder) : folder_(folder) {
@@ -63,7 +63,7 @@ class ProbeFile {
   int fd_ = -1;
 };
 
-// Bytes that no file system compresses.
+// Bytes that no file system can compress.
 std::vector<uint64_t> Noise() {
   std::vector<uint64_t> numbers(kPiece / sizeof(uint64_t));
   std::mt19937_64 generator(Clock::now().time_since_epoch().count());
@@ -79,7 +79,7 @@ bool Flush(int fd) {
   return fsync(fd) == 0;
 }
 
-// Bytes a second; fills in how many were written.
+// Bytes per second; sets how many were written.
 absl::StatusOr<double> Write(const ProbeFile& file, const DiskProbe& probe,
                              int64_t* written) {
   std::vector<uint64_t> piece = Noise();
@@ -87,7 +87,7 @@ absl::StatusOr<double> Write(const ProbeFile& file, const DiskProbe& probe,
   const double patience = absl::ToDoubleSeconds(probe.patience);
   while (*written < probe.bytes &&
          (*written == 0 || SecondsSince(start) < patience)) {
-    // No two pieces are the same.
+    // No two pieces are equal.
     piece[0] += 1;
     const ssize_t n = write(file.fd(), piece.data(), kPiece);
     if (n < 0 && errno == EINTR) continue;
@@ -158,15 +158,15 @@ Finding FreeGate(const Facts& facts, const runbook::Thresholds& thresholds) {
   const auto least = static_cast<double>(disk.min_free_bytes);
   if (free < least) {
     return With(Fail(kName, found,
-                     "No job starts below --min-free-bytes: make room; `mpsctl "
-                     "gc` shows what nobody needs."),
+                     "No job starts below --min-free-bytes: free space; "
+                     "`mpsctl gc` shows what can be removed."),
                 free, least, "bytes");
   }
   const double wanted = thresholds.Get("doctor.disk_free");
   if (free >= wanted) return With(Pass(kName, found), free, wanted, "bytes");
   return With(Warn(kName, found,
-                   "Make room before a long job: `mpsctl gc` shows what "
-                   "nobody needs."),
+                   "Free space before a long job: `mpsctl gc` shows what can "
+                   "be removed."),
               free, wanted, "bytes");
 }
 

@@ -14,18 +14,17 @@ namespace mpsd::doctor {
 struct DiskProbe {
   std::filesystem::path folder;
   int64_t bytes = 64 << 20;
-  // After this time of writing, and again of reading, what was done counts: a
-  // slow disk is measured by less.
+  // After this time of writing, and again of reading, the measurement ends
+  // early: a slow disk is measured with less data.
   absl::Duration patience = absl::Seconds(3);
-  // So much stays free beside the probe's file.
+  // This much stays free in addition to the probe's file.
   int64_t keep_free_bytes = 0;
 };
 
-// Writes a file in the folder, flushes it to the disk, reads it again past the
-// system's cache where the system can, and removes it; nobody else sees its
-// name. ResourceExhausted, without a byte written, on a disk that is nearly
-// full; the system's errors name the folder. Blocks; a disk that hangs holds
-// the caller.
+// Writes a file in the folder, flushes it to the disk, reads it again bypassing
+// the system's cache if possible, and removes it; its name is never visible.
+// ResourceExhausted, without a byte written, on a disk that is nearly full; the
+// system's errors name the folder. Blocks; a disk that hangs blocks the caller.
 absl::StatusOr<DiskSpeed> MeasureDisk(const DiskProbe& probe);
 
 }  // namespace mpsd::doctor

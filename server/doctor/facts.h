@@ -14,20 +14,20 @@
 #include "core/host/mounts.h"
 #include "core/host/processes.h"
 
-// What the doctor knows of the daemon's machine. A value that nobody could tell
-// is absent, or an empty text; no default stands for a measurement.
+// What the doctor knows of the daemon's machine. An unknown value is absent, or
+// an empty string; no default stands in for a measurement.
 namespace mpsd::doctor {
 
 struct Machine {
   std::string architecture;  // of mpsd
   std::optional<bool> translated;
   std::string system;
-  std::string macos_version;  // "": no Mac
+  std::string macos_version;  // "": not a Mac
   std::string chip;
-  bool nvidia = false;  // has a card of NVIDIA's
+  bool nvidia = false;  // has an NVIDIA card
   host::Cores cores;
   std::optional<int> gpu_cores;
-  int64_t memory_bytes = 0;  // 0: not told
+  int64_t memory_bytes = 0;  // 0: unknown
 };
 
 struct Backend {
@@ -44,7 +44,7 @@ struct Matmul {
   double seconds = 0;
 };
 
-// What `mpsd-worker --gates` said, and how it ended.
+// The output of `mpsd-worker --gates`, and how it ended.
 struct WorkerGates {
   enum class End { kNotRun, kDone, kCrashed, kTooSlow, kNoSense };
   End end = End::kNotRun;
@@ -67,7 +67,7 @@ struct Selftest {
   std::optional<absl::Time> time;
 };
 
-// A measurement, and when it was made.
+// A measurement and its time.
 struct DiskSpeed {
   double write_bytes_per_second = 0;
   double read_bytes_per_second = 0;
@@ -77,13 +77,13 @@ struct DiskSpeed {
 struct Disk {
   std::string folder;
   std::optional<int64_t> free_bytes, size_bytes;
-  // Where less is free no job starts (--min-free-bytes).
+  // No job starts with less free space (--min-free-bytes).
   int64_t min_free_bytes = 0;
   std::optional<DiskSpeed> speed;
   std::string speed_problem;  // why there is no measurement
 };
 
-// A folder that jobs use, and the volume it lies on.
+// A folder that jobs use, and its volume.
 struct FolderMount {
   std::string what;  // "state", "cache", "models", "data"
   std::string folder;
@@ -125,9 +125,9 @@ struct Facts {
   host::ProcessLimits limits;
   Service service;
   double stop_grace_seconds = 0;  // what a worker gets for its checkpoint
-  // The table [environment] of mpsd.toml, which goes before the service's file.
+  // The table [environment] of mpsd.toml, which overrides the service's file.
   host::Environment configured;
-  // The variables that matter of mpsd, and of a worker as mpsd starts it.
+  // The relevant variables of mpsd, and of a worker as mpsd starts it.
   host::Environment daemon_environment, expected_environment;
 };
 

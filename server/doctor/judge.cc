@@ -35,7 +35,7 @@ bool IsLocale(const std::string& name) {
   return name == "LANG" || name == "TZ" || name.starts_with("LC_");
 }
 
-// The values themselves: what is shown has no secrets and is cut.
+// The values themselves: the displayed ones have no secrets and are cut.
 std::string DriftOf(const Variable& variable, const Facts& facts) {
   if (facts.service.runs_mpsd.value_or(false)) {
     const bool stray = !variable.service && !IsLocale(variable.name);
@@ -56,7 +56,7 @@ void Show(const std::string& name, std::optional<std::string>& value) {
   value = host::MayBeSecret(name, *value) ? "set" : Foreign(*value);
 }
 
-// As the worker tells its own: escaped, a secret as "set".
+// In the worker's format: escaped, a secret as "set".
 std::optional<std::string> Told(const std::string& name,
                                 const std::optional<std::string>& value) {
   if (!value) return std::nullopt;

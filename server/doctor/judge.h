@@ -17,9 +17,9 @@ namespace mpsd::doctor {
 
 using Findings = std::vector<runbook::Finding>;
 
-// Each group of gates adds its findings, in the order in which people read
-// them. A gate that the facts tell nothing about is a finding "not told"; one
-// that does not exist on this kind of machine is no finding.
+// Each group of gates adds its findings, in reading order. A gate without facts
+// is a finding "unknown"; one that does not apply to this kind of machine is no
+// finding.
 void JudgeMachine(const Facts& facts, const runbook::Thresholds& thresholds,
                   Findings& findings);
 void JudgeTorch(const Facts& facts, const runbook::Thresholds& thresholds,
@@ -39,35 +39,34 @@ class Examiner {
  public:
   virtual ~Examiner() = default;
 
-  // Takes seconds: a worker is started to look, unless one looked a moment ago.
-  // Only one caller at a time has one started; others wait and get the same
-  // answer. With `deep` the disk is measured, too, and the self-test of the
-  // device begins, unless a job has the device or a test runs; nobody waits for
-  // its end. `wanted` is asked from time to time; where it is not OK, so is the
+  // Takes seconds: starts a worker to look, unless one did a moment ago. Only
+  // one caller at a time has one started; others wait and get the same result.
+  // With `deep` the disk is measured, too, and the self-test of the device
+  // begins, unless a job has the device or a test runs; its end is not awaited.
+  // `wanted` is called from time to time; if it is not OK, its status is the
   // result.
   virtual absl::StatusOr<Facts> Examine(
       bool deep, const std::function<absl::Status()>& wanted) = 0;
 };
 
-// One variable that matters, where it was looked for; absent where that place
-// has none. A value that may be a secret is "set". Texts are as Foreign.
+// One relevant variable, by where its value is from; absent where it is not
+// set. A value that may be a secret is "set". Texts are as Foreign.
 struct Variable {
   std::string name;
-  // `service`: of mpsd.toml where that names the variable, too.
+  // `service`: of mpsd.toml if that names the variable, too.
   std::optional<std::string> service, daemon, expected, worker;
-  // What drifted, for people; empty: nothing did.
+  // What drifted, human-readable; empty: nothing did.
   std::string drift;
 };
 
-// The variables that matter of the service's file (and mpsd.toml's
-// [environment], which goes before it), the daemon and the worker,
-// by name, at most 100: those that drifted are never left out for others. A
-// variable drifted
+// The relevant variables of the service's file (and mpsd.toml's [environment],
+// which overrides it), the daemon and the worker, by name, at most 100: those
+// that drifted are never omitted for others. A variable drifted
 //
-//   - where mpsd is the service, and has another value than the file, or has
+//   - if mpsd is the service, and has another value than the file, or has
 //     one that the file does not name (the locale's and the time zone's, which
-//     the service manager itself may set, are no drift);
-//   - where the worker told its own, and has another value than mpsd gives it.
+//     the service manager itself may set, do not count);
+//   - if the worker reported its own, and has another value than mpsd gives it.
 std::vector<Variable> CompareEnvironments(const Facts& facts);
 
 }  // namespace mpsd::doctor

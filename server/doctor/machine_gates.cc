@@ -9,7 +9,7 @@
 #include "server/doctor/judge.h"
 #include "server/doctor/texts.h"
 
-// The machine itself: processor, system, memory.
+// The machine: processor, system, memory.
 
 // What takes speed and memory from jobs now: power, heat, other programs.
 
@@ -41,7 +41,7 @@ Finding ArchitectureGate(const Facts& facts) {
 }
 
 // core/device and torch: 2.9 to 2.14 run on macOS 14, 2.15 and mpsd's own build
-// want 15.
+// need 15.
 Finding SystemGate(const Facts& facts) {
   constexpr char kName[] = "machine.system";
   constexpr int kOldest = 15;
@@ -85,7 +85,7 @@ Finding MemoryGate(const Facts& facts) {
               BytesText(static_cast<double>(facts.machine.memory_bytes)));
 }
 
-// iogpu.wired_limit_mb, on a Mac alone.
+// iogpu.wired_limit_mb, only on a Mac.
 Finding WiredLimitGate(const Facts& facts,
                        const runbook::Thresholds& thresholds) {
   constexpr char kName[] = "machine.wired_limit";
@@ -199,8 +199,8 @@ std::string NameOf(const OtherProcess& process) {
   return text + ")";
 }
 
-// The largest others; those whose memory the system does not tell are not
-// among them.
+// The largest other processes; those whose memory the system does not report
+// are omitted.
 Finding ProgramsGate(const Facts& facts,
                      const runbook::Thresholds& thresholds) {
   constexpr char kName[] = "memory.programs";
@@ -221,7 +221,7 @@ Finding ProgramsGate(const Facts& facts,
     }
   }
   if (large.empty()) {
-    return With(Pass(kName, absl::StrCat("none holds ", PercentText(most),
+    return With(Pass(kName, absl::StrCat("no program holds ", PercentText(most),
                                          " of the memory")),
                 largest, most, "ratio");
   }
@@ -244,7 +244,7 @@ Finding GpuGate(const Facts& facts, const runbook::Thresholds& thresholds) {
   const auto busy = facts.host.gpu_utilization_ratio;
   if (users.empty() && !busy) return NotTold(kName);
   std::string found =
-      users.empty() ? "none is told" : absl::StrJoin(users, ", ");
+      users.empty() ? "no program is reported" : absl::StrJoin(users, ", ");
   if (!facts.running_job.empty()) {
     return Pass(kName, found + "; a job of mpsd has the device");
   }

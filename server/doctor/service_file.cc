@@ -63,7 +63,7 @@ std::vector<std::string> Words(const std::string& text) {
   return words;
 }
 
-// Seconds of "150", "2min 30s", "1h"; nullopt for "infinity" and what is none.
+// Seconds of "150", "2min 30s", "1h"; nullopt for "infinity" and invalid text.
 std::optional<double> SecondsOf(const std::string& text) {
   constexpr std::pair<std::string_view, double> kUnits[] = {
       {"", 1},      {"s", 1},       {"sec", 1},   {"m", 60},
@@ -111,7 +111,7 @@ void Assign(const std::string& name, const std::string& value,
   }
 }
 
-// A line goes on in the next one behind a backslash at its end.
+// A backslash at the end of a line continues it in the next one.
 void ReadUnit(const std::string& text, Service& service) {
   std::string section, whole;
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
@@ -184,8 +184,8 @@ void TakeValue(const std::vector<std::string>& keys, const std::string& value,
   }
 }
 
-// Walks over the tags and looks at dictionaries, keys, texts and whole numbers
-// alone: a property list has no attributes that matter, and nothing recurses.
+// Walks over the tags and reads only dictionaries, keys, strings and integers:
+// a property list has no attributes that matter, and nothing recurses.
 void ReadPlist(const std::string& text, Service& service) {
   std::vector<std::string> keys;  // the last one of each open dictionary
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) {
@@ -252,8 +252,8 @@ Service FindPlist(const ServicePlaces& places,
     if (!text.ok()) continue;
     Service service = ParsePlist(*text);
     service.file = file.string();
-    // launchd tells each process the label of its service; a program that a
-    // person starts gets "0" or the terminal's.
+    // launchd gives each process the label of its service; a program started
+    // from a terminal gets "0" or the terminal's label.
     const auto name = daemon.find("XPC_SERVICE_NAME");
     service.runs_mpsd = name != daemon.end() && name->second == label;
     return service;
@@ -366,7 +366,7 @@ Finding FileDescriptorsGate(const Facts& facts,
               "descriptors");
 }
 
-// A worker that is killed before its checkpoint is whole loses steps.
+// A worker that is killed before its checkpoint is complete loses steps.
 Finding StopGate(const Facts& facts) {
   constexpr char kName[] = "service.stop_time";
   const auto seconds = facts.service.stop_seconds;
@@ -376,7 +376,7 @@ Finding StopGate(const Facts& facts) {
   const std::string found =
       absl::StrCat(*seconds, " s from SIGTERM to SIGKILL; a worker gets ",
                    facts.stop_grace_seconds, " s for its checkpoint");
-  // launchd's 0 waits for ever.
+  // launchd's 0 waits forever.
   const bool endless = facts.service.manager == "launchd" && *seconds == 0;
   if (endless || *seconds >= facts.stop_grace_seconds) {
     return With(Pass(kName, found), *seconds, facts.stop_grace_seconds, "s");
@@ -396,20 +396,21 @@ Finding DriftGate(const std::vector<Variable>& table, const Facts& facts) {
   }
   if (!drifted.empty()) {
     return Warn(kName, absl::StrJoin(drifted, "; "),
-                "Write what is meant into the plist, the unit or "
+                "Write the intended value into the plist, the unit or "
                 "[environment] of mpsd.toml, and restart mpsd.");
   }
   const bool worker = facts.worker.end == WorkerGates::End::kDone;
   const bool service = facts.service.runs_mpsd.value_or(false);
   if (!worker && !service) return NotTold(kName);
-  return Pass(kName, absl::StrCat(table.size(), " variables, ",
-                                  service ? "as the service's file has them"
-                                          : "no service to compare with",
-                                  worker ? "" : "; no worker told its own"));
+  return Pass(kName,
+              absl::StrCat(table.size(), " variables, ",
+                           service ? "as the service's file has them"
+                                   : "no service to compare with",
+                           worker ? "" : "; no worker reported its own"));
 }
 
-// Variables that harm wherever they come from: what they name is loaded into
-// mpsd or its workers, or hides that the GPU does not do the work.
+// Variables that are harmful whatever their origin: what they name is loaded
+// into mpsd or its workers, or they hide that the GPU does not do the work.
 Finding HarmGate(const std::vector<Variable>& table) {
   constexpr char kName[] = "environment.harmful";
   constexpr std::string_view kHarmful[] = {"DYLD_INSERT_LIBRARIES",

@@ -12,14 +12,14 @@
 
 namespace mpsd::doctor {
 
-// What a unit of systemd says of the process: Environment=, LimitNOFILE=,
-// TimeoutStopSec=. `texts`: the unit and its drop-ins, in their order; what
-// comes later wins, and an empty assignment takes back what came before.
+// The process settings of a systemd unit: Environment=, LimitNOFILE=,
+// TimeoutStopSec=. `texts`: the unit and its drop-ins, in their order; later
+// ones override, and an empty assignment resets.
 Service ParseUnit(const std::vector<std::string>& texts);
 
-// The same of launchd's property list, in XML: EnvironmentVariables,
-// ProcessType, SoftResourceLimits, ExitTimeOut. Without any of them where the
-// text is no such list, a binary one say.
+// The same for launchd's property list, in XML: EnvironmentVariables,
+// ProcessType, SoftResourceLimits, ExitTimeOut. All absent if the text is not
+// such a list, for example a binary one.
 Service ParsePlist(const std::string& text);
 
 // Where deploy/install.sh puts the file, the machine's before a user's.
@@ -30,8 +30,8 @@ struct ServicePlaces {
 };
 
 // Reads the file that starts mpsd. `daemon` and `cgroup`, the text of
-// /proc/self/cgroup ("" on a Mac), tell whether the running daemon is that
-// service. Service::file is empty where there is none.
+// /proc/self/cgroup ("" on a Mac), show whether the running daemon is that
+// service. Service::file is empty if there is none.
 Service FindService(const ServicePlaces& places,
                     const host::Environment& daemon, std::string_view cgroup);
 

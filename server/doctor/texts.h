@@ -16,8 +16,8 @@
 
 namespace mpsd::doctor {
 
-// A text of another program or of a file: one line without what steers a
-// terminal, of at most 256 bytes.
+// A text of another program or of a file: one line without terminal control
+// characters, of at most 256 bytes.
 std::string Foreign(std::string_view text);
 
 std::string BytesText(double bytes);      // "12.3 GB"; powers of 1,000
@@ -25,7 +25,7 @@ std::string AgeText(absl::Duration age);  // "42 s", "3 h", "12 days"
 std::string PercentText(double ratio);    // "62 %"
 
 inline runbook::Finding NotTold(std::string name,
-                                std::string found = "not told") {
+                                std::string found = "unknown") {
   return {std::move(name), runbook::Verdict::kNotTold, std::move(found)};
 }
 inline runbook::Finding Pass(std::string name, std::string found) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch and the device, as a worker told them, and the device's self-test.
+// torch and the device, as a worker reported them, and the device's self-test.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ using runbook::Finding;
 using End = WorkerGates::End;
 
 constexpr char kAsk[] =
-    "`mpsd-worker --gates` shows it; log/mpsd.log in the state folder may tell "
+    "`mpsd-worker --gates` shows it; log/mpsd.log in the state folder may have "
     "more.";
 
 bool IsMac(const Facts& facts) { return !facts.machine.macos_version.empty(); }
@@ -39,9 +39,9 @@ Finding WorkerGate(const Facts& facts) {
                 absl::StrCat("mpsd-worker ", worker.worker_version, " starts"));
   }
   if (worker.end == End::kNotRun) {
-    return NotTold(kName, worker.problem.empty() ? "not told" : worker.problem);
+    return NotTold(kName, worker.problem.empty() ? "unknown" : worker.problem);
   }
-  // Beside a job a second worker may lack memory: that is no fault.
+  // A second worker next to a job may lack memory: that is no fault.
   if (!facts.running_job.empty()) {
     return NotTold(kName,
                    absl::StrCat("could not look while job ", facts.running_job,
@@ -70,7 +70,7 @@ Finding ProtocolGate(const Facts& facts) {
   return Pass(kName, found);
 }
 
-// major * 1000 + minor; 0 for a text that is no version.
+// major * 1000 + minor; 0 if the text is not a version.
 int NumberOf(const std::string& version) {
   const std::vector<std::string> parts = absl::StrSplit(version, '.');
   int major = 0, minor = 0;
@@ -109,7 +109,7 @@ Finding VersionGate(const Facts& facts) {
   return Pass(kName, found);
 }
 
-// Built and available told apart: their remedies differ.
+// Built and available are reported separately: their remedies differ.
 Finding BackendGate(const Backend& backend) {
   const std::string name = absl::StrCat("device.", backend.name);
   if (backend.available) {
@@ -125,7 +125,7 @@ Finding BackendGate(const Backend& backend) {
               "virtual machine or a container; restart the machine.");
 }
 
-// MPS on a Mac, CUDA beside a card of NVIDIA's: other machines need neither.
+// MPS on a Mac, CUDA with an NVIDIA card: other machines need neither.
 void JudgeBackends(const Facts& facts, Findings& findings) {
   if (!IsMac(facts) && !facts.machine.nvidia) return;
   const char* name = IsMac(facts) ? "mps" : "cuda";
@@ -139,7 +139,7 @@ Finding MatmulGate(const Facts& facts) {
   if (!facts.worker.matmul) return NotTold(kName);
   const Matmul& matmul = *facts.worker.matmul;
   const std::string found = absl::StrFormat(
-      "asked of %s, made on %s, %s, in %.3f s", matmul.asked_device,
+      "requested on %s, computed on %s, %s, in %.3f s", matmul.asked_device,
       matmul.result_device, matmul.right ? "right" : "WRONG", matmul.seconds);
   if (!matmul.right) {
     return Fail(kName, found,
@@ -148,8 +148,8 @@ Finding MatmulGate(const Facts& facts) {
   }
   if (matmul.asked_device != matmul.result_device) {
     return Fail(kName, found,
-                "The product was made elsewhere than it was asked for: unset "
-                "PYTORCH_ENABLE_MPS_FALLBACK.");
+                "The product was computed on another device than requested: "
+                "unset PYTORCH_ENABLE_MPS_FALLBACK.");
   }
   const auto& all = facts.worker.backends;
   const bool has_device =
@@ -171,7 +171,7 @@ Finding SelftestGate(const Facts& facts,
     case State::kSkipped:
       return Warn(kName, "off: mpsd runs with --skip-selftest",
                   "Start mpsd without --skip-selftest, or run `mpsd-worker "
-                  "--selftest`: wrong kernels are found by nothing else.");
+                  "--selftest`: nothing else finds wrong kernels.");
     case State::kNothingToTest:
       return Pass(kName, "no accelerator to test");
     case State::kFailed:

@@ -23,7 +23,7 @@ using nlohmann::json;
 constexpr size_t kMostBackends = 8;
 constexpr size_t kMostVariables = 100;
 
-// Null where `object` has no such member.
+// Null if `object` has no such member.
 const json* Member(const json& object, const char* name) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(name);
@@ -96,7 +96,7 @@ void ReadLine(const json& line, WorkerGates& gates) {
   ReadEnvironment(line, gates);
 }
 
-// How far a worker came that did not reach its end.
+// The last stage of a worker that did not reach its end.
 const char* Place(const WorkerGates& gates) {
   if (gates.built_against.empty()) return " while it looked for devices";
   return gates.matmul ? " at its end" : " in a product of matrices";

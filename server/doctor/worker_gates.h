@@ -11,21 +11,19 @@
 
 namespace mpsd::doctor {
 
-// Reads what `mpsd-worker --gates` printed: lines of JSON, any number of them.
-// Lines that are no object, and members of another type, are passed over: the
-// output of a worker that was killed ends anywhere. Texts are cut and escaped.
-// `end` is kDone, or kNoSense where the output lacks the versions or the
-// product.
+// Reads the output of `mpsd-worker --gates`: any number of lines of JSON. Skips
+// lines that are not objects, and members of another type: the output of a
+// killed worker may end anywhere. Texts are cut and escaped. `end` is kDone, or
+// kNoSense if the output lacks the versions or the product.
 WorkerGates ParseGates(std::string_view output);
 
-// The same with how the worker ended: `status` as waitpid gives it, nullopt
-// where it was killed after `limit`.
+// The same, including how the worker ended: `status` as of waitpid, nullopt if
+// it was killed after `limit`.
 WorkerGates ReadGates(std::string_view output, std::optional<int> status,
                       absl::Duration limit);
 
 // The verdict that the worker wrote (core/selftest/verdict.h, which needs
-// torch) and when: kPassed or kFailed; kNotTold where there is no file that
-// makes sense.
+// torch) and when: kPassed or kFailed; kNotTold if there is no valid file.
 Selftest ReadSelftest(const std::filesystem::path& path);
 
 }  // namespace mpsd::doctor

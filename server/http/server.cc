@@ -32,7 +32,7 @@ namespace mpsd::http {
 namespace {
 
 constexpr size_t kPieceBytes = 4096;
-// How long the end of a connection waits for the client to have read it all.
+// How long closing a connection waits for the client to have read everything.
 constexpr absl::Duration kLinger = absl::Seconds(1);
 
 absl::Duration Now() { return base::Clock::Real().Monotonic(); }
@@ -40,11 +40,11 @@ absl::Duration Now() { return base::Clock::Real().Monotonic(); }
 using Context = std::shared_ptr<SSL_CTX>;
 
 struct Tls {
-  Context context;  // TLS 1.3 alone
+  Context context;  // TLS 1.3 only
   absl::Time expiry;
 };
 
-// What clients prove and are shown; replaced as a whole.
+// The certificate and token; replaced as a whole.
 struct Credentials {
   std::optional<Tls> tls;
   std::string token;  // empty: none is needed
@@ -56,7 +56,7 @@ absl::StatusOr<Tls> LoadTls(const tls::ServerFiles& files) {
   const Context context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE);
-  // These were fine a moment ago; a renewal may be under way.
+  // They were valid a moment ago; a renewal may be in progress.
   ERR_clear_error();
   if (SSL_CTX_use_certificate_chain_file(context.get(),
                                          files.certificate.c_str()) != 1 ||
@@ -91,8 +91,8 @@ absl::StatusOr<Credentials> Load(const Server::Options& options) {
   return credentials;
 }
 
-// A connected, non-blocking socket, plain or with TLS. Each call has a time (by
-// Now()) by which all of it has to be done.
+// A connected, non-blocking socket, plain or with TLS. Each call has a deadline
+// (by Now()) for the whole call.
 class Stream {
  public:
   // Borrows `fd`. `context` is null for plain HTTP.
@@ -108,7 +108,7 @@ class Stream {
            (ssl_ && Try([&] { return SSL_accept(ssl_.get()); }, 0, deadline));
   }
 
-  // Appends what comes next. False where the client or the time has ended.
+  // Appends received bytes. False if the client or the time has ended.
   bool Read(std::string& text, absl::Duration deadline) {
     char piece[kPieceBytes];
     const int64_t bytes = Try(
@@ -137,8 +137,8 @@ class Stream {
     return true;
   }
 
-  // Ends the stream. A socket that is closed with bytes unread resets the
-  // connection, and the client may never see the last answer.
+  // Ends the stream. Closing a socket with unread bytes resets the connection,
+  // and the client may never see the last response.
   void End() {
     const absl::Duration deadline = Now() + kLinger;
     if (ssl_) SSL_shutdown(ssl_.get());
@@ -150,7 +150,7 @@ class Stream {
 
  private:
   // Repeats `step`, which returns as recv does, until it need not wait. Returns
-  // 0 at the end, after an error and where the time is over.
+  // 0 at the end, after an error and at the deadline.
   template <typename Step>
   int64_t Try(const Step& step, int16_t events, absl::Duration deadline) {
     while (true) {
@@ -192,7 +192,7 @@ struct Parsed {
   Request request;
   bool is_head = false;
   bool is_old = false;  // HTTP/1.0
-  bool keep = true;     // the connection goes on after the answer
+  bool keep = true;     // the connection stays open after the response
   std::optional<Response> refusal;
 };
 
@@ -211,8 +211,8 @@ bool HasControl(const std::string& line) {
   });
 }
 
-// The lines of a header by their names in lower case. nullopt for one that is
-// none; a name that decides what is asked, or by whom, comes once.
+// The lines of a header by their names in lower case. nullopt for an invalid
+// one; a name that affects the target or the authorization may occur once.
 std::optional<std::map<std::string, std::string>> ParseLines(
     const std::vector<std::string>& lines) {
   std::map<std::string, std::string> fields;
@@ -236,7 +236,7 @@ std::optional<std::map<std::string, std::string>> ParseLines(
 
 // `header` ends before the empty line.
 Parsed Parse(const std::string& header) {
-  constexpr char kNoRequest[] = "this is no HTTP request\n";
+  constexpr char kNoRequest[] = "this is not an HTTP request\n";
   const std::vector<std::string> lines = absl::StrSplit(header, "\r\n");
   const std::vector<std::string> first = absl::StrSplit(lines[0], ' ');
   if (first.size() != 3 || first[0].empty() || first[1].empty() ||
@@ -253,7 +253,7 @@ Parsed Parse(const std::string& header) {
   if (fields->contains("transfer-encoding") ||
       (fields->contains("content-length") &&
        (*fields)["content-length"] != "0")) {
-    return Refused(400, "a request has no body here\n");
+    return Refused(400, "a request must not have a body\n");
   }
   Parsed parsed;
   parsed.is_head = first[0] == "HEAD";
@@ -265,7 +265,7 @@ Parsed Parse(const std::string& header) {
   return parsed;
 }
 
-// Whether what has come of a header is more than there may be: of the request
+// Whether the received part of a header exceeds the bounds: of the request
 // line, or of all the other lines together.
 bool IsTooLong(const std::string& text) {
   const size_t line = text.find("\r\n");
@@ -335,7 +335,7 @@ class Server::Core {
       absl::MutexLock lock(&mutex_);
       for (Connection& connection : connections_) Cut(connection);
     }
-    // No one adds a connection any more.
+    // No connection is added any more.
     for (Connection& connection : connections_) connection.thread.join();
   }
 
@@ -356,9 +356,9 @@ class Server::Core {
  private:
   struct Connection {
     int fd = -1;
-    // Since when no request is under way; nullopt before the first one, too.
+    // Since when no request is in progress; nullopt before the first one, too.
     std::optional<absl::Duration> idle_since;
-    bool is_cut = false;  // ends, and counts no more
+    bool is_cut = false;  // ends, and is not counted any more
     bool is_done = false;
     std::thread thread;
   };
@@ -387,7 +387,7 @@ class Server::Core {
     }
   }
 
-  // Makes room by the connection that is needed least.
+  // Makes room by closing the connection that is needed least.
   void CutIdlest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Connection* idlest = nullptr;
     for (Connection& connection : connections_) {
@@ -399,7 +399,7 @@ class Server::Core {
     if (idlest != nullptr) Cut(*idlest);
   }
 
-  // Ends what the connection's thread waits for.
+  // Ends the waits of the connection's thread.
   void Cut(Connection& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (connection.is_done || connection.is_cut) return;
     shutdown(connection.fd, SHUT_RDWR);
@@ -419,7 +419,7 @@ class Server::Core {
     connection.is_done = true;
   }
 
-  // Whether the client gets to read the last answer.
+  // Whether the client can read the last response.
   bool Converse(Connection& connection, Stream& stream) {
     const Deadlines& deadlines = options_.deadlines;
     if (!stream.Handshake(Now() + deadlines.handshake)) return false;
@@ -467,7 +467,7 @@ class Server::Core {
       absl::MutexLock lock(&mutex_);
       if (waiting_ >= options_.max_waiting) {
         return {.status = 503,
-                .body = "too many requests wait\n",
+                .body = "too many requests are waiting\n",
                 .headers = {{"Retry-After", "1"}}};
       }
       ++waiting_;
@@ -485,7 +485,7 @@ class Server::Core {
     return running_ < options_.handlers;
   }
 
-  // The handler's answer; an exception ends one request and nothing else.
+  // The handler's response; an exception ends only the one request.
   Response Handled(const Request& request) {
     try {
       return handler_(request);

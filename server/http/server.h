@@ -18,8 +18,8 @@
 
 namespace mpsd::http {
 
-// The header of a GET or a HEAD, which is answered as a GET without the body. A
-// line that the client left out is empty.
+// The header of a GET or a HEAD, which is answered as a GET without the body.
+// An absent line is empty.
 struct Request {
   std::string target = "";  // path and query, as the client sent them
   std::string host = "";
@@ -30,16 +30,16 @@ struct Response {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body = "";
-  // Besides those that every answer has (server.cc).
+  // In addition to those that every response has (server.cc).
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-// Answers a request; called on several threads at once. The client gets a 500
-// where it throws.
+// Answers a request; called concurrently on several threads. The client gets a
+// 500 if it throws.
 using Handler = std::function<Response(const Request&)>;
 
-// How long a client may take. Each limits the whole of its step, however often
-// a byte comes or goes.
+// A client's time limits. Each applies to the whole of its step, however often
+// a byte is transferred.
 struct Deadlines {
   absl::Duration handshake = absl::Seconds(10);
   absl::Duration request = absl::Seconds(10);
@@ -48,26 +48,26 @@ struct Deadlines {
 };
 
 // Answers GET and HEAD over HTTP/1.1 on one address: requests without bodies,
-// each within limits::kHttpHeaderBytes, over TLS 1.3 where there is a
-// certificate. Each connection has a thread, so the bound on connections is the
-// bound on threads. The process has to ignore SIGPIPE. Thread-safe.
+// each within limits::kHttpHeaderBytes, over TLS 1.3 if there is a certificate.
+// Each connection has a thread, so the bound on connections is the bound on
+// threads. The process must ignore SIGPIPE. Thread-safe.
 //
-// It is ours because no library at hand keeps these bounds. cpp-httplib 0.11.4
-// (Debian 12) takes header lines without end (160 MB of them were 230 MB of
-// memory), lets a request drip for ever, and answers a Range of 1,500 parts
-// with the body 1,500 times; prometheus-cpp's exposer is Debian's CivetWeb,
-// which has neither TLS nor unix sockets.
+// It is our own because no available library keeps these bounds. cpp-httplib
+// 0.11.4 (Debian 12) accepts header lines without end (160 MB of them took 230
+// MB of memory), lets a request trickle forever, and answers a Range of 1,500
+// parts with the body 1,500 times; prometheus-cpp's exposer is Debian's
+// CivetWeb, which has neither TLS nor unix sockets.
 class Server {
  public:
   struct Options {
     // "unix:/path" (mode 0600) or "HOST:PORT", with port 0 for a free port.
     std::string address;
     std::optional<tls::ServerFiles> tls;
-    // A file with the token that every request has to bear; empty: none.
+    // A file with the token that every request must carry; empty: none.
     std::filesystem::path token_file = {};
     Deadlines deadlines = {};
-    // A further connection takes the place of the one that has been idle for
-    // longest; where none is idle, it is closed.
+    // A further connection replaces the one that has been idle for longest; if
+    // none is idle, it is closed.
     size_t max_connections = limits::kHttpConnections;
     int handlers = 2;  // that run at a time
     // The requests that run or wait for a handler; further ones get a 503.
@@ -80,24 +80,24 @@ class Server {
   };
 
   // Listens, so that clients can connect and wait. InvalidArgument for an
-  // address that cannot work, Unavailable for one that is taken; the errors of
+  // unusable address, Unavailable for one that is taken; the errors of
   // tls::ReadServerPem and ReadTokenFile.
   static absl::StatusOr<std::unique_ptr<Server>> Open(Options options);
-  // Answers from now on. Called once.
+  // Starts answering. Called once.
   void Serve(Handler handler);
-  // Closes every connection and waits for the handlers that run.
+  // Closes every connection and waits for the running handlers.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Reads the certificate, its key and the token again. All stay as they were
-  // where one cannot be read; the errors are those of Open. Connections keep
-  // the certificate that they began with, requests need the new token at once.
+  // Reloads the certificate, its key and the token. If one cannot be read, all
+  // stay unchanged; the errors are those of Open. Connections keep their
+  // certificate; requests need the new token at once.
   absl::Status Reload();
 
   // The address with the real port.
   const std::string& address() const;
-  // When the certificate ends; nullopt without TLS.
+  // When the certificate expires; nullopt without TLS.
   std::optional<absl::Time> certificate_expiry() const;
 
  private:

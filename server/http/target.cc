@@ -9,8 +9,8 @@
 namespace mpsd::http {
 namespace {
 
-// Appends the bytes that `text` stands for. False for a code that is none and
-// for bytes of control.
+// Appends the bytes that `text` encodes. False for an invalid code and for
+// control characters.
 bool Decode(const std::string& text, bool plus_is_space, std::string& out) {
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
@@ -34,7 +34,7 @@ bool Decode(const std::string& text, bool plus_is_space, std::string& out) {
 }  // namespace
 
 absl::StatusOr<Target> ParseTarget(const std::string& text) {
-  absl::Status fault = absl::InvalidArgumentError("the address is no path");
+  absl::Status fault = absl::InvalidArgumentError("the address is not a path");
   if (text.empty() || text[0] != '/') return fault;
   const std::pair<std::string, std::string> parts =
       absl::StrSplit(text, absl::MaxSplits('?', 1));

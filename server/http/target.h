@@ -10,15 +10,15 @@
 
 namespace mpsd::http {
 
-// What a request asks for: "/api/jobs?states=JOB_STATE_QUEUED&page_size=5".
+// A request's target: "/api/jobs?states=JOB_STATE_QUEUED&page_size=5".
 struct Target {
   std::vector<std::string> path;  // the parts between slashes, without empty
                                   // ones: "api", "jobs"
   std::vector<std::pair<std::string, std::string>> query;
 };
 
-// Percent codes are read, in the query "+" too. InvalidArgument for a code that
-// is none, a byte of control or a target that does not begin with "/".
+// Percent codes are decoded, in the query "+" too. InvalidArgument for an
+// invalid code, a control character or a target that does not begin with "/".
 absl::StatusOr<Target> ParseTarget(const std::string& text);
 
 }  // namespace mpsd::http

@@ -47,8 +47,8 @@ absl::StatusOr<std::string> ReadTokenFile(const std::filesystem::path& path) {
 bool HasToken(std::string_view authorization, std::string_view token) {
   const std::string scheme(authorization.substr(0, kScheme.size()));
   if (!absl::EqualsIgnoreCase(scheme, kScheme)) return false;
-  // Digests have one length, so that neither the time nor the memory that is
-  // compared tells the token's.
+  // Digests have one length, so that neither the time nor the amount of memory
+  // compared reveals the token's length.
   const std::string given =
       base::Sha256Hex(authorization.substr(kScheme.size()));
   const std::string wanted = base::Sha256Hex(token);

@@ -12,11 +12,11 @@ namespace mpsd::http {
 
 // The bearer token in a file: one line of limits::kLeastTokenBytes to
 // limits::kTokenBytes, of the characters that RFC 6750 allows. InvalidArgument
-// for another content, without quoting it; else the errors of ReadSecretFile.
+// for other content, without quoting it; else the errors of ReadSecretFile.
 absl::StatusOr<std::string> ReadTokenFile(const std::filesystem::path& path);
 
 // Whether the header Authorization is "Bearer TOKEN". Takes the same time for
-// every wrong token of a length.
+// every wrong token of the same length.
 bool HasToken(std::string_view authorization, std::string_view token);
 
 }  // namespace mpsd::http

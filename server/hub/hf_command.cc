@@ -31,13 +31,13 @@ using supervisor::UniqueFd;
 constexpr size_t kLineBytes = 300;
 constexpr size_t kLastLines = 3;
 constexpr size_t kReadBytes = 16384;
-// A program that writes without end waits this long after each kReadBytes.
+// A program with endless output waits this long after each kReadBytes.
 constexpr absl::Duration kReadPause = absl::Milliseconds(20);
 
 // Configuration, tokenizer and safetensors weights: .json, .safetensors, .txt,
 // .model and .jinja, but not .bin, .h5, .msgpack, .onnx, .ot or .tflite, which
 // hold the same weights again. One pattern: hf's versions differ in how they
-// take several.
+// accept several.
 constexpr char kFiles[] = "*.[jstm][saxoi][onftd]*";
 
 // The shell's child waits for the end of the pipe on descriptor 3, which comes
@@ -102,9 +102,10 @@ absl::Status CheckHubId(const std::string& id) {
   if (!absl::StrContains(id, "..") && !absl::EndsWith(id, ".git")) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "id: '", id,
-      "' is no model's on a hub: '..' and '.git' at the end are in none"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("id: '", id,
+                   "' is not a model id of a hub: it must not contain '..' or "
+                   "end in '.git'"));
 }
 
 absl::StatusOr<std::string> FindHf(const std::string& command,
@@ -112,7 +113,7 @@ absl::StatusOr<std::string> FindHf(const std::string& command,
   if (!command.empty()) {
     if (IsProgram(command)) return command;
     return absl::FailedPreconditionError(
-        absl::StrCat("mpsd's --hf-command, ", command, ", is no program"));
+        absl::StrCat("mpsd's --hf-command, ", command, ", is not a program"));
   }
   std::vector<std::string> folders =
       absl::StrSplit(Get(environment, "PATH"), ':');
@@ -208,7 +209,7 @@ bool HfDownload::Read() {
   char bytes[kReadBytes];
   const ssize_t got = read(output_.get(), bytes, sizeof(bytes));
   if (got == 0) {
-    // Closed, while hf may run on: poll ignores a negative descriptor.
+    // Closed, while hf may still run: poll ignores a negative descriptor.
     output_.reset();
     return false;
   }
@@ -226,7 +227,7 @@ void HfDownload::Take(std::string_view text) {
     }
     const std::string line(absl::StripAsciiWhitespace(line_));
     line_.clear();
-    // Hints are for who runs hf in a terminal.
+    // Hints are for users who run hf in a terminal.
     if (line.empty() || line.starts_with("Hint:")) continue;
     progress_ = base::Printable(line);
     if (c == '\r') continue;
@@ -234,7 +235,7 @@ void HfDownload::Take(std::string_view text) {
       last_lines_.erase(last_lines_.begin());
     last_lines_.push_back(progress_);
   }
-  // A progress bar begins with its '\r', and has no end for now.
+  // A progress bar begins with its '\r', and has no end yet.
   const absl::string_view bar = absl::StripAsciiWhitespace(line_);
   if (absl::StrContains(bar, '%'))
     progress_ = base::Printable(std::string(bar));

@@ -16,29 +16,29 @@
 
 namespace mpsd::hub {
 
-// Checks an id that models::CheckModelName lets pass by what hubs have beyond
-// it: no "..", and no ".git" at the end. InvalidArgument.
+// Checks an id that passed models::CheckModelName for what hubs require in
+// addition: no "..", and no ".git" at the end. InvalidArgument.
 absl::Status CheckHubId(const std::string& id);
 
-// The Hugging Face client of this machine: `command`, a path, where that is not
-// empty, else `hf` in PATH, in Homebrew's folders or in ~/.local/bin.
-// FailedPrecondition names the command that installs it.
+// This machine's Hugging Face client: `command`, a path, if not empty, else
+// `hf` in PATH, in Homebrew's folders or in ~/.local/bin. FailedPrecondition
+// names the command that installs it.
 absl::StatusOr<std::string> FindHf(const std::string& command,
                                    const host::Environment& environment);
 
-// What hf gets of mpsd's environment: its folders, its language, its proxies,
-// the hub's address and the token or the file that holds it; and `cache`, the
-// folder where jobs look for models.
+// The part of mpsd's environment for hf: its folders, its language, its
+// proxies, the hub's address and the token or its file; and `cache`, the folder
+// where jobs look for models.
 host::Environment HfEnvironment(const host::Environment& environment,
                                 const std::string& hf,
                                 const std::string& cache);
 
-// `hf download` as a child process, in a group of its own that dies with this
+// `hf download` as a child process, in its own group that dies with this
 // process, however that ends. One thread at a time.
 class HfDownload {
  public:
-  // `id` passed CheckHubId, `revision` models::CheckRevision: neither is an
-  // option of hf's.
+  // `id` passed CheckHubId, `revision` models::CheckRevision: neither can be
+  // taken as an option by hf.
   static absl::StatusOr<std::unique_ptr<HfDownload>> Start(
       const std::string& hf, const host::Environment& environment,
       const std::string& id, const std::string& revision);
@@ -47,8 +47,8 @@ class HfDownload {
   HfDownload(const HfDownload&) = delete;
   HfDownload& operator=(const HfDownload&) = delete;
 
-  // Takes what hf wrote, for about as long as `patience` says; nullopt while it
-  // runs, else OK or what hf said of its failure.
+  // Takes hf's output, for about as long as `patience`; nullopt while it runs,
+  // else OK or hf's error.
   std::optional<absl::Status> Await(absl::Duration patience);
   // The last line that hf wrote, printable: a state of its progress bar.
   const std::string& progress() const { return progress_; }
@@ -57,7 +57,7 @@ class HfDownload {
 
  private:
   HfDownload() = default;
-  // False where nothing was there.
+  // False if nothing was there.
   bool Read();
   void Take(std::string_view text);
   absl::Status EndOf(int wait_status) const;
@@ -67,7 +67,7 @@ class HfDownload {
   std::unique_ptr<supervisor::SpawnedProcess> process_;
   std::string line_;  // that has not ended yet
   std::string progress_;
-  std::vector<std::string> last_lines_;  // but for states of progress bars
+  std::vector<std::string> last_lines_;  // without states of progress bars
 };
 
 }  // namespace mpsd::hub

@@ -16,7 +16,7 @@
 namespace mpsd::hub {
 namespace {
 
-// How often the client's output and a stop are looked at, and watches woken.
+// How often to check the client's output and for a stop, and to wake watches.
 constexpr absl::Duration kTick = absl::Milliseconds(200);
 
 std::string Named(const models::PullRequest& request) {
@@ -25,8 +25,7 @@ std::string Named(const models::PullRequest& request) {
 
 }  // namespace
 
-// What is known of a pull, for those who watch it; lives as long as a watch.
-// Thread-safe.
+// The state of a pull, for its watchers; lives as long as a watch. Thread-safe.
 class WatchedPull : public std::enable_shared_from_this<WatchedPull> {
  public:
   void Report(const models::PullNews& news) {
@@ -45,7 +44,7 @@ class WatchedPull : public std::enable_shared_from_this<WatchedPull> {
       return true;
     });
   }
-  // Begins with how far the pull is.
+  // Begins with the pull's current progress.
   std::unique_ptr<models::PullWatch> Watch(std::function<void()> wake) {
     auto look = std::make_unique<Look>(shared_from_this());
     absl::MutexLock lock(&mutex_);
@@ -99,7 +98,7 @@ Puller::~Puller() {
     closing_ = true;
     for (auto& [id, active] : active_) {
       active.stopped = absl::UnavailableError(
-          "mpsd stops: pull again, what came is in the cache");
+          "mpsd stops: pull again, what arrived is in the cache");
     }
     mutex_.Await(absl::Condition(
         +[](std::map<std::string, Active>* active) { return active->empty(); },
@@ -134,7 +133,7 @@ absl::Status Puller::CheckNew(const models::PullRequest& request) const {
 absl::Status Puller::CheckRoom(const models::PullRequest& request) const {
   std::error_code error;
   const auto space = std::filesystem::space(options_.cache, error);
-  // Where the disk reports nothing, hf finds out.
+  // If the disk reports nothing, hf finds out.
   if (!error && space.available < static_cast<uintmax_t>(std::max(
                                       options_.min_free_bytes, int64_t{0}))) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -201,7 +200,7 @@ absl::Status Puller::Run(const models::PullRequest& request,
   const auto measure = [&] {
     const int64_t bytes = models::FolderBytes(repository);
     news.received_bytes = std::max(bytes - before, int64_t{0});
-    // What hf removes was counted for who wrote it, and stays so.
+    // What hf removes was counted for the user who wrote it, and still is.
     if (bytes <= counted) return absl::OkStatus();
     options_.received(bytes - counted);
     absl::Status added = pulls_.Add(request.id, request.user, bytes - counted);

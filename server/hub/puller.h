@@ -34,9 +34,9 @@ inline constexpr report::EnumName<PullEnd> kPullEnds[] = {
     {PullEnd::kCancelled, "cancelled"}};
 
 // Pulls models with the machine's own Hugging Face client, a child process and
-// a thread for each pull, at most limits::kPulls at a time and one a model. A
-// pull ends with the puller; what came stays in the cache, where the next pull
-// of the model resumes.
+// a thread for each pull, at most limits::kPulls at a time and one per model. A
+// pull ends with the puller; what has arrived stays in the cache, where the
+// next pull of the model resumes.
 class Puller final : public models::Puller {
  public:
   struct Options {
@@ -69,12 +69,12 @@ class Puller final : public models::Puller {
     std::shared_ptr<WatchedPull> watched;
     std::thread thread;
     models::PullRequest request;
-    absl::Status stopped;  // why, where somebody ended it
+    absl::Status stopped;  // why, if a caller ended it
   };
 
   absl::Status CheckNew(const models::PullRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What keeps a pull from running on.
+  // What prevents a pull from continuing.
   absl::Status CheckRoom(const models::PullRequest& request) const;
   // The pull, on its thread.
   absl::Status Run(const models::PullRequest& request, HfDownload& download,

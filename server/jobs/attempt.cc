@@ -219,8 +219,8 @@ void RunningJob::Moved(State state, const std::string& message,
 
 absl::Status RunningJob::Flush(JobStore& store) {
   if (!dirty_) return absl::OkStatus();
-  // Events get their numbers only now, because Progressed may replace one that
-  // waits. A write that failed gives the same numbers again.
+  // Events get their numbers only now, because Progressed may replace a pending
+  // one. A failed write gives the same numbers again.
   int64_t sequence = last_sequence_;
   for (Event& event : unsaved_) event.sequence = ++sequence;
   absl::Status status =
@@ -235,7 +235,7 @@ absl::Status RunningJob::Flush(JobStore& store) {
 
 namespace {
 
-// The longest step that a worker's report is believed.
+// The longest step duration that a worker's report is believed.
 constexpr absl::Duration kLongestStep = absl::Hours(8);
 
 }  // namespace
@@ -245,7 +245,7 @@ absl::StatusOr<std::unique_ptr<Attempt>> Attempt::Start(
   run.Start(options.boot_id, dependencies.clock.Now());
   // The row is RUNNING before a process exists, so that Recover counts every
   // kill from here on: a job that takes the machine down with it does not start
-  // for ever.
+  // forever.
   absl::Status stored = run.Flush(dependencies.store);
   if (!stored.ok()) return stored;
   return std::unique_ptr<Attempt>(
@@ -283,7 +283,7 @@ void Attempt::DeviceOpened(const std::string& device) {
 void Attempt::Progressed(const Progress& progress) {
   base::Check(!ended(), "Progressed comes before End");
   device_ = progress.device;
-  // A worker that trains does not hold, whatever it forgot to say.
+  // A worker that trains does not hold, even if it did not report so.
   meter_.GoOn(options_.awake_time());
   run_.Progressed(progress, dependencies_.clock.Now());
 }
@@ -329,8 +329,8 @@ absl::Status Attempt::Cancel(bool now) {
     run_.CancelRequested(dependencies_.clock.Now());
     dependencies_.journal.Add(id(), "cancel requested");
   }
-  // Store the cancel first: a daemon that is killed between these two lines
-  // would otherwise run a job again whose worker was told to give up.
+  // Store the cancel first: a daemon killed between these two lines would
+  // otherwise run a job again whose worker was asked to stop.
   const absl::Status stored = Store();
   if (has_worker() && (first || now)) {
     worker_->Cancel(now ? absl::ZeroDuration() : options_.stop_grace);
@@ -388,8 +388,8 @@ void Attempt::StopForTime(absl::Duration limit) {
 }
 
 absl::Duration Attempt::StepGrace() const {
-  // The worker stops between two steps. To kill it within a step would throw
-  // away what the step has computed, and nothing else hurries.
+  // The worker stops between two steps. Killing it within a step would throw
+  // away what the step has computed, and nothing is urgent.
   const absl::Duration step = job().progress
                                   ? absl::Seconds(job().progress->seconds)
                                   : absl::ZeroDuration();
@@ -399,7 +399,7 @@ absl::Duration Attempt::StepGrace() const {
 }
 
 bool Attempt::ApplyPauseReasons(const PauseGate& gate) {
-  // A worker that was asked to end is not asked to hold as well.
+  // A worker that was asked to end is not also asked to hold.
   if (!has_worker() || is_ending()) return false;
   const PauseReasons& reasons = gate.reasons();
   if (!pause_) {
@@ -435,7 +435,7 @@ void Attempt::AskToGoOn() {
 void Attempt::AskForMemory(const PauseReasons& reasons) {
   returned_for_ = reasons;
   worker_->Preempt(options_.stop_grace);
-  Note("a long pause: asked for a checkpoint, to give the memory back");
+  Note("a long pause: asked for a checkpoint, to free the memory");
 }
 
 void Attempt::Note(const std::string& text) {
@@ -472,19 +472,19 @@ Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
       DecideNext(policy, job(), ending.result, dependencies_.clock.Now());
   if (reason == ExitReason::kPreempted && !drained_ && !gives_way_to_.empty()) {
     ending.next.message = absl::StrCat(
-        gives_way_to_, ", goes on by itself: ", ending.next.message);
+        gives_way_to_, ", resumes by itself: ", ending.next.message);
   }
   if (reason == ExitReason::kPreempted && runs_again_ && !job().fresh) {
     ending.next.failures = ending.next.interruptions = 0;
     ending.next.message =
-        absl::StrCat("runs again, as was asked: ", ending.next.message);
+        absl::StrCat("runs again, as requested: ", ending.next.message);
   }
   if (ending.next.state != State::kQueued || returned_for_.empty()) {
     return ending;
   }
   ending.next.message =
       absl::StrCat("paused (", Describe(returned_for_),
-                   "), goes on by itself: ", ending.next.message);
+                   "), resumes by itself: ", ending.next.message);
   // Another job may need less memory than this one.
   if (for_memory) ending.next.behind = true;
   return ending;
@@ -535,8 +535,8 @@ absl::Status Attempt::Flush() {
 
 absl::Status Attempt::Store() {
   // Checkpoints go before the row. A kill between the two leaves a row that is
-  // behind its checkpoints, which RunningJob mends when it loads the row; the
-  // other way round a kill would leave a checkpoint that nobody lists.
+  // older than its checkpoints, which RunningJob repairs when it loads the row;
+  // the other way round a kill would leave an unlisted checkpoint.
   absl::Status added;
   while (added.ok() && !unstored_.empty()) {
     added = dependencies_.store.AddCheckpoint(id(), unstored_.front());
@@ -545,7 +545,7 @@ absl::Status Attempt::Store() {
   const absl::Status stored = run_.Flush(dependencies_.store);
   if (stored.ok() && !added.ok()) {
     // The store accepted the row, so the checkpoint is at fault: drop it
-    // instead of trying it for ever.
+    // instead of trying it forever.
     dependencies_.journal.Add(id(),
                               absl::StrCat("checkpoint: ", added.message()));
     unstored_.pop_front();

@@ -50,61 +50,60 @@ class RunningJob {
   // Whether a step of this attempt was reported.
   bool has_stepped() const { return began_; }
 
-  // Begins the next attempt; `boot_id` names the machine's boot.
+  // Begins the next attempt; `boot_id` identifies the machine's boot.
   void Start(const std::string& boot_id, absl::Time now);
   void CancelRequested(absl::Time now);
-  // Records a step, with tokens per second and ETA. When an attempt's
-  // first step is beyond every known checkpoint, an earlier worker wrote a
-  // newer checkpoint while no daemon ran. Between two flushes only the latest
+  // Records a step, with tokens per second and ETA. If an attempt's first step
+  // is beyond every known checkpoint, an earlier worker wrote a newer
+  // checkpoint while no daemon ran. Between two flushes only the latest
   // progress becomes an event. The first time that an operator runs on the CPU
-  // is an event of its own.
+  // is a separate event.
   void Progressed(Progress progress, absl::Time now);
   void Evaluated(const Evaluated& evaluated, absl::Time now);
   // A step beyond every earlier checkpoint resets the counts of failures and
   // interruptions.
   void CheckpointWritten(const Checkpoint& checkpoint);
-  // Adds an event for people when `stage` differs from the stage before, but
-  // for report::kStageSaving.
+  // Adds a human-readable event if `stage` differs from the stage before and is
+  // not report::kStageSaving.
   void Staged(const std::string& stage, absl::Time now);
-  // Adds an event for people.
+  // Adds a human-readable event.
   void Noted(const std::string& text, absl::Time now);
-  // Something is amiss but the run goes on. A text that is new to the job
+  // A problem with which the run continues. A text that is new to the job
   // becomes an event and is kept in the row, cut to kLongestWarning; the last
   // of kMostWarnings says that there were more.
   void Warned(const std::string& text, absl::Time now);
   // Records how the attempt ended, and the job's next state.
   void Ended(const WorkerListener::Result& result, const NextState& next,
              absl::Time now);
-  // A person asked for the job again after its end: QUEUED, with every count at
+  // A user requested the job again after its end: QUEUED, with every count at
   // zero. The next attempt resumes from the job's checkpoints.
   void Retried(absl::Time now);
-  // Replaces the spec, in which the results of other jobs have taken the places
-  // of their names.
+  // Replaces the spec, in which the results of other jobs have replaced their
+  // names.
   void Respecified(const std::string& spec_json);
-  // As Retried, but from scratch: the row forgets what earlier attempts
-  // reached, and the next attempt is to find no checkpoint (Job::fresh).
+  // As Retried, but from scratch: the row forgets the results of earlier
+  // attempts, and the next attempt is to find no checkpoint (Job::fresh).
   void Renewed(absl::Time now);
-  // The same for a RUNNING job, which forgets what it reached once it is
-  // QUEUED.
+  // The same for a RUNNING job, which forgets its results once it is QUEUED.
   void RenewLater() {
     job_.fresh = true;
     dirty_ = true;
   }
-  // The changes that people make to a queued job, each an event, too. Held
-  // replaces an earlier reason, and `why` is not empty.
+  // Users' changes to a queued job, each also an event. Held replaces an
+  // earlier reason, and `why` is not empty.
   void Held(const std::string& why, absl::Time now);
-  // `after`: what Job::after becomes.
+  // `after`: the new Job::after.
   void Released(std::vector<std::string> after, absl::Time now);
   void MovedTo(int64_t place, bool among_all, int32_t priority,
                const std::string& text, absl::Time now);
   // Adds `used` to the job's device time. The next Flush stores it together
-  // with `use`, what its owner used by then, if anything.
+  // with `use`, its owner's use by then, if any.
   void Charged(absl::Duration used, std::optional<OwnerUse> use);
   // Moves the job to `state` without a worker's report.
   void Moved(State state, const std::string& message, absl::Time now);
 
   bool dirty() const { return dirty_; }
-  // On error row and events are kept for the next try.
+  // On error row and events are kept for the next attempt to write them.
   absl::Status Flush(JobStore& store);
 
  private:
@@ -170,15 +169,15 @@ class Attempt {
   bool ended() const { return phase_ == Phase::kEnded; }
   const Job& job() const { return run_.job(); }
   const std::string& id() const { return run_.job().id; }
-  // "mps", "cuda" or "cpu"; empty before the worker has told it.
+  // "mps", "cuda" or "cpu"; empty before the worker has reported it.
   const std::string& device() const { return device_; }
 
-  // --- The worker. Takes `worker`, and tells the worker of a cancel that came
-  // during the launch. A worker that has ended meanwhile is kept only to be
-  // destroyed. Called at most once.
+  // --- The worker. Takes `worker`, and passes on a cancel that came during the
+  // launch. A worker that has ended meanwhile is kept only to be destroyed.
+  // Called at most once.
   void AttachWorker(std::unique_ptr<Worker> worker);
-  // Called when the scheduler itself ends; the attempt asks nothing more of the
-  // worker.
+  // Called when the scheduler itself ends; the attempt makes no further
+  // requests to the worker.
   std::unique_ptr<Worker> TakeWorker() { return std::move(worker_); }
   bool has_worker() const { return worker_ != nullptr; }
 
@@ -190,36 +189,36 @@ class Attempt {
   void CheckpointWritten(const Checkpoint& checkpoint);
   void Staged(const std::string& stage);
   void Warned(const std::string& text);
-  // The worker holds, as it was asked: the machine may sleep from now on.
-  // Called only while is_paused().
+  // The worker holds, as requested: the machine may sleep from now on. Called
+  // only while is_paused().
   void Held();
-  // Does nothing where the pause is over by now.
+  // Does nothing if the pause is already over.
   void Resumed();
 
-  // --- What is asked of the worker; not after End, but for PreemptForDrain,
-  // which does nothing then. Stores the cancel, then tells the worker: on the
-  // first call, and again on a call with `now`, which kills the worker. Returns
-  // the store's status.
+  // --- Requests to the worker; not after End, except PreemptForDrain, which
+  // does nothing then. Stores the cancel, then asks the worker: on the first
+  // call, and again on a call with `now`, which kills the worker. Returns the
+  // store's status.
   absl::Status Cancel(bool now);
-  // Called once, and only for a job that is not to be cancelled.
+  // Called once, and only for a job that is not being cancelled.
   void PreemptForDrain();
   // Stores that the job is to run again, then asks the worker for a checkpoint
-  // and the device. Asking again changes nothing, but that `from_scratch` may
-  // come later. Returns the store's status. Only for a job that is not to be
-  // cancelled.
+  // and the device. Repeating it changes nothing, except that `from_scratch`
+  // may come later. Returns the store's status. Only for a job that is not
+  // being cancelled.
   absl::Status RunAgain(bool from_scratch);
   // Asks the worker for a checkpoint and the device, because job `id` has a
   // higher priority. Called only while may_be_stopped().
   void GiveWay(const std::string& id, int32_t priority);
-  // The same, for good: the job held the device for `limit`.
+  // The same, permanently: the job held the device for `limit`.
   void StopForTime(absl::Duration limit);
   // Whether the worker works and was not asked to end or to hold.
   bool may_be_stopped() const;
-  // Asks the worker to hold, to go on, or to give its memory back, as the
-  // reasons of `gate` require. Returns whether it asked for anything.
+  // Asks the worker to hold, to resume, or to free its memory, as the reasons
+  // of `gate` require. Returns whether it made a request.
   bool ApplyPauseReasons(const PauseGate& gate);
   bool is_paused() const { return pause_.has_value(); }
-  // The pause that the worker was asked for, shown with `reasons`; empty where
+  // The pause that the worker was asked for, shown with `reasons`; empty if
   // there is none.
   Pause ShownPause(const PauseReasons& reasons) const;
 
@@ -229,12 +228,12 @@ class Attempt {
   // Called once.
   void End(const Ending& ending);
 
-  // --- The device, which the attempt holds from its start to its end. The
-  // time that it held the device, without pauses, since the last call.
+  // --- The device, which the attempt holds from its start to its end. The time
+  // that it held the device, without pauses, since the last call.
   absl::Duration TakeUse();
-  // Adds what TakeUse returned to the row. `use`: what its owner used by now.
+  // Adds what TakeUse returned to the row. `use`: its owner's use by now.
   void Charge(absl::Duration used, std::optional<OwnerUse> use);
-  // Whether time passes on the device: the worker neither holds nor has ended.
+  // Whether device time passes: the worker neither holds nor has ended.
   bool is_measured() const { return meter_.is_running(); }
   // The device time of all the job's attempts until now.
   absl::Duration DeviceTime() const;
@@ -244,7 +243,7 @@ class Attempt {
   // --- The store. Whether the store lacks a change of this attempt.
   bool dirty() const { return run_.dirty() || !unstored_.empty(); }
   // Writes the changes that the store lacks. On error they are kept for the
-  // next try, except a checkpoint that the store refuses while it accepts the
+  // next call, except a checkpoint that the store refuses while it accepts the
   // row.
   absl::Status Flush();
   // The time since the last Flush, or since the start.

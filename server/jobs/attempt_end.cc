@@ -75,8 +75,8 @@ WorkerListener::Result FromDone(const report::Outcome& outcome,
   return result;
 }
 
-// What the device's error in the log makes of an end with `message`; nullopt
-// where the log holds no such error.
+// The reason and message of an end with `message` given the device's error in
+// the log; nullopt if the log contains no such error.
 std::optional<WorkerListener::Result> EndByDeviceError(
     const std::string& message, const std::string& log_tail) {
   const auto error = host::FindDeviceError(log_tail);
@@ -301,7 +301,7 @@ NextState DecideNext(const RetryPolicy& policy, const Job& job,
       result.reason != ExitReason::kTimeLimit) {
     next.state = State::kQueued;
     next.failures = next.interruptions = 0;
-    next.message = "runs again from scratch, as was asked";
+    next.message = "runs again from scratch, as requested";
     return next;
   }
   if (result.reason == ExitReason::kDone) {

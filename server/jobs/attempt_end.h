@@ -16,7 +16,7 @@
 
 namespace mpsd::jobs {
 
-// The last message of a worker; none where the worker ended without one.
+// The last message of a worker; none if the worker ended without one.
 using LastWord = std::variant<std::monostate, report::Outcome, report::Failure,
                               report::Stopped>;
 
@@ -34,14 +34,14 @@ struct WorkerEnding {
   std::string log_tail;        // the end of its stderr
 };
 
-// How the attempt ended, and a message for people. The first of these rows that
-// holds decides:
+// How the attempt ended, and a human-readable message. The first of these rows
+// that applies decides:
 //   nonsense on fd 3, not asked to cancel  ProtocolError
 //   said Done                              Done, however the process ended:
 //                                          the output was durable by then
 //   asked to cancel                        Cancelled
 //   silent for too long                    Hung
-//   said Failed                            Machine where its errno is the
+//   said Failed                            Machine if its errno is the
 //                                          machine's fault, else Rejected,
 //                                          OutOfMemory, NonFinite, or Crashed
 //                                          for an internal error
@@ -49,7 +49,7 @@ struct WorkerEnding {
 //                                          killed after the grace or crashed
 //   said Stopped, unasked                  ProtocolError
 //   signal, exit status, exit 0            Crashed
-// Where the end of the log holds a device's error (core/host/device_error.h),
+// If the end of the log contains a device's error (core/host/device_error.h),
 // that error decides about a Crashed and a NonFinite: OutOfMemory, Rejected, or
 // a Crashed that is tried again, with its advice. Messages of Crashed, Hung and
 // ProtocolError end with the log's last lines.
@@ -58,28 +58,28 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending);
 // "killed by SIGSEGV (segmentation fault)", "exited with status 1".
 std::string DescribeWaitStatus(int wait_status);
 
-// Whose fault the end of an attempt is, and what follows. No other table
+// Whose fault the end of an attempt is, and the consequence. No other table
 // decides this.
 //
 //   nobody's        Done, Cancelled, Preempted (the daemon was stopped, or the
-//                   machine was wanted for something else). Nothing counts; a
-//                   job that comes back keeps its place.
+//                   machine was needed for something else). Nothing counts; a
+//                   job that returns keeps its place.
 //   the job's       Rejected, OutOfMemory, NonFinite, TimeLimit: it would end
-//                   so again, FAILED at once. Crashed, Hung, ProtocolError:
+//                   the same way, FAILED at once. Crashed, Hung, ProtocolError:
 //                   counted as a failure, tried again after a wait, FAILED at
 //                   the limit.
 //   the machine's   Machine: a full disk or quota, no descriptor or process
 //                   left, a device that fails, a volume that is away, a worker
-//                   that cannot be started. Never counted; the job goes back
-//                   and the queue holds with its reason and looks again, after
-//                   longer and longer waits. What one job alone lacks (a path
-//                   of its own that was there at Submit, room for its
-//                   checkpoint) holds that job and lets the others go.
+//                   that cannot be started. Never counted; the job returns,
+//                   and the queue holds for this reason and tries again after
+//                   longer and longer waits. What only one job lacks (one of
+//                   its paths that existed at Submit, space for its
+//                   checkpoint) holds only that job.
 //   an interruption Interrupted: daemon or machine went down with the attempt,
 //                   or it was returned for memory pressure, which it may have
-//                   made itself. Counted unless the attempt wrote a new
-//                   checkpoint; tried again after a wait and behind the others,
-//                   FAILED at a limit of its own.
+//                   caused itself. Counted unless the attempt wrote a new
+//                   checkpoint; tried again after a wait and after the others,
+//                   FAILED at a separate limit.
 //
 // A new checkpoint, beyond every earlier one, resets both counts to zero.
 enum class BlamedParty { kNobody, kJob, kMachine, kInterruption };
@@ -109,15 +109,15 @@ struct Verdict {
   bool launched = true;    // false where no worker started
 };
 
-// Looks at the disk where the disk may explain `result`. An error of the job
-// then becomes kMachine, and its message begins with what the disk lacks.
+// Checks the disk if the disk may explain `result`. An error of the job then
+// becomes kMachine, and its message begins with what the disk lacks.
 // `min_free_bytes` is the option of the Scheduler. Does I/O: call it without a
 // lock.
 Verdict JudgeEnd(const WorkerListener::Result& result, const Job& job,
                  int64_t min_free_bytes, JobFiles& files);
 
 // The result of an attempt whose daemon is gone, as seen on the machine's boot
-// `boot_id` ("": not known).
+// `boot_id` ("": unknown).
 WorkerListener::Result Interruption(const Job& job, const std::string& boot_id);
 
 struct RetryPolicy {
@@ -142,8 +142,9 @@ struct NextState {
 };
 
 // Decides by the table of BlamedParty. After a cancel every result but Done
-// makes CANCELLED. A job that somebody asked for anew while it ran (Job::fresh)
-// returns to the queue however the attempt ended, but for its time.
+// makes CANCELLED. A job that a user restarted from scratch while it ran
+// (Job::fresh) returns to the queue however the attempt ended, except for its
+// time limit.
 NextState DecideNext(const RetryPolicy& policy, const Job& job,
                      const WorkerListener::Result& result, absl::Time now);
 

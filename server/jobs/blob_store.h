@@ -20,43 +20,43 @@ inline bool IsSha256(std::string_view text) {
 }
 
 // Content-addressed files, each named by the SHA-256 of its bytes; implemented
-// by server/store/blob_store. A name that is no SHA-256 is never present and
+// by server/store/blob_store. A name that is not a SHA-256 is never present and
 // has the empty path. Thread-safe.
 class BlobStore {
  public:
   virtual ~BlobStore() = default;
-  // Asking for a blob keeps it: the store removes a blob that no job uses only
-  // a grace after its last upload, its last Has, or the deletion of its last
-  // job.
+  // Calling Has for a blob keeps it: the store removes an unused blob only a
+  // grace period after its last upload, its last Has, or the deletion of its
+  // last job.
   virtual bool Has(const std::string& sha256) = 0;
   virtual std::string PathOf(const std::string& sha256) const = 0;
 };
 
-// One blob during its upload. A writer that is destroyed before Commit leaves
-// nothing behind, but for one of Resume. One thread at a time.
+// One blob during its upload. A writer destroyed before Commit leaves nothing
+// behind, except one of Resume. One thread at a time.
 class BlobWriter {
  public:
   virtual ~BlobWriter() = default;
-  // Reads again a piece of what an earlier upload left; true where a further
-  // one is to be read. Called until false before Append and Commit. An error of
-  // the disk.
+  // Reads again a piece of what an earlier upload left; true if there is
+  // another one to read. Called until false before Append and Commit. Returns
+  // errors of the disk.
   virtual absl::StatusOr<bool> CatchUp() { return false; }
-  // InvalidArgument once more bytes came than the client announced;
-  // ResourceExhausted when the disk is full; Aborted once another writer of the
-  // same user goes on with the blob.
+  // InvalidArgument if there are more bytes than the client announced;
+  // ResourceExhausted if the disk is full; Aborted once another writer of the
+  // same user continues the blob.
   virtual absl::Status Append(std::string_view bytes) = 0;
-  // Once Commit returns OK the blob is stored durably. InvalidArgument when the
+  // Once Commit returns OK the blob is stored durably. InvalidArgument if the
   // size or hash differs from the announced one. Called at most once.
   virtual absl::Status Commit() = 0;
 };
 
-// Many small blobs during their upload, flushed together. A batch that is
-// destroyed before Commit leaves nothing behind. One thread at a time.
+// Many small blobs during their upload, flushed together. A batch destroyed
+// before Commit leaves nothing behind. One thread at a time.
 class BlobBatch {
  public:
   virtual ~BlobBatch() = default;
-  // InvalidArgument where `bytes` have another hash; ResourceExhausted when the
-  // disk is full. The same blob may be added again.
+  // InvalidArgument if `bytes` have another hash; ResourceExhausted if the disk
+  // is full. The same blob may be added again.
   virtual absl::Status Add(const std::string& sha256,
                            std::string_view bytes) = 0;
   // Once Commit returns OK the blobs are stored durably. Called at most once.
@@ -66,17 +66,17 @@ class BlobBatch {
 // A BlobStore that takes uploads.
 class BlobUploads : public BlobStore {
  public:
-  // InvalidArgument for a name that is no SHA-256 or a negative size;
-  // ResourceExhausted when the disk has no room for `size_bytes` beside what
-  // the other writers announced. Writers of the same blob do not disturb each
-  // other.
+  // InvalidArgument for a name that is not a SHA-256 or a negative size;
+  // ResourceExhausted if the disk has no space for `size_bytes` in addition to
+  // what the other writers announced. Writers of the same blob do not disturb
+  // each other.
   virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(
       const std::string& sha256, int64_t size_bytes) = 0;
   virtual std::unique_ptr<BlobBatch> BeginBatch() = 0;
-  // As Begin, but when the writer is destroyed before Commit, what came so far
-  // is kept for this user and for a time, unless it cannot be the beginning of
-  // the blob. The data begins at `offset_bytes`, with 0 anew. OutOfRange where
-  // that is not KeptBytes. A second writer at a time of the same blob and user
+  // As Begin, but if the writer is destroyed before Commit, what has arrived is
+  // kept for this user for a time, unless it cannot be the beginning of the
+  // blob. The data begins at `offset_bytes`, 0 to start over. OutOfRange if
+  // that is not KeptBytes. A second concurrent writer of the same blob and user
   // keeps nothing; one that was silent for long gives way.
   virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Resume(
       const std::string& user, const std::string& sha256, int64_t size_bytes,
@@ -89,11 +89,11 @@ class BlobUploads : public BlobStore {
 struct UnusedBlob {
   std::string sha256;
   int64_t size_bytes = 0;
-  std::string sender = "";  // of an upload that broke off; else empty
+  std::string sender = "";  // of an interrupted upload; else empty
 };
 
-// Uploads that no job, and nothing else in the state folder, has a link to, and
-// uploads that broke off, which nobody sent or asked for lately. Thread-safe.
+// Uploads to which no job and nothing else in the state folder has a link, and
+// interrupted uploads, if not sent or requested recently. Thread-safe.
 // Implemented over store::BlobStore.
 class UnusedBlobs {
  public:
@@ -107,7 +107,7 @@ class UnusedBlobs {
   virtual absl::StatusOr<Found> Find(size_t limit) = 0;
   struct Removed {
     int64_t blobs = 0, bytes = 0;
-    int64_t parts = 0, part_bytes = 0;  // of uploads that broke off
+    int64_t parts = 0, part_bytes = 0;  // of interrupted uploads
   };
   virtual absl::StatusOr<Removed> Remove() = 0;
 };

@@ -20,8 +20,8 @@ void MeasuredFolders::Set(int64_t total_bytes,
   total_ = total_bytes;
   std::map<std::string, FolderBytes> measured;
   for (const FolderBytes& folder : folders) measured[folder.id] = folder;
-  // The walk may have met a folder under the name that it has while it is
-  // removed: what was known of it counts, too.
+  // The walk may have met a folder under its name during removal: its earlier
+  // figures count, too.
   for (const auto& [id, bytes] : jobs_removed_) {
     const auto found = measured.find(id);
     const int64_t seen = found == measured.end() ? 0 : found->second.bytes;

@@ -30,11 +30,11 @@ struct FolderBytes {
   bool operator==(const FolderBytes&) const = default;
 };
 
-// The disk space of the state folder and of each job's folder, as measured
-// last, less what was removed since then. A measurement takes a while: what is
-// removed meanwhile is taken from its result too, though the walk may have come
-// too late to count it, so that the figure is never too high for what was
-// removed and nothing goes for bytes that are gone. Thread-safe.
+// The disk space of the state folder and of each job's folder, as last
+// measured, less what was removed since. A measurement takes a while: what is
+// removed meanwhile is subtracted from its result too, though the walk may not
+// have counted it, so that the figure is never too high for what was removed
+// and nothing is removed for bytes that are gone. Thread-safe.
 class MeasuredFolders {
  public:
   // A measurement begins.
@@ -64,7 +64,7 @@ class MeasuredFolders {
   std::optional<int64_t> total_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, FolderBytes> folders_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> changed_ ABSL_GUARDED_BY(mutex_);
-  // What was removed since the measurement under way began, in bytes.
+  // What was removed since the current measurement began, in bytes.
   bool measuring_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, int64_t> jobs_removed_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t> checkpoints_removed_ ABSL_GUARDED_BY(mutex_);
@@ -91,54 +91,54 @@ struct NamedJob {
   std::string id, name;
 };
 
-// What retention knows of rows of jobs, and changes in them. Thread-safe.
+// Retention's view of the rows of jobs, and changes in them. Thread-safe.
 // Implemented by server/store.
 class KeptJobs {
  public:
   virtual ~KeptJobs() = default;
 
-  // Every job that has ended. A row without the time of its end stays away.
+  // Every job that has ended, except rows without the time of their end.
   virtual absl::StatusOr<std::vector<KeptOwner>> Ended() = 0;
-  // In the order of `numbers`; jobs that are gone are left out.
+  // In the order of `numbers`; missing jobs are omitted.
   virtual absl::StatusOr<std::vector<NamedJob>> Names(
       absl::Span<const int64_t> numbers) = 0;
-  // Why a rule may not remove the job or its checkpoints: it is not there, has
-  // not ended, ended at another time than `ended`, is pinned, or a job that has
-  // not ended names its files or waits for it.
+  // Why a rule may not remove the job or its checkpoints: it does not exist,
+  // has not ended, ended at another time than `ended`, is pinned, or a job that
+  // has not ended names its files or waits for it.
   virtual absl::Status MayRemove(const std::string& id, absl::Time ended) = 0;
 
-  // Why a person may not delete the job: as above, but that other jobs wait for
-  // its end alone keeps nobody from that.
+  // Why a user may not delete the job: as above, except that other jobs may
+  // wait for its end.
   virtual absl::Status MayDelete(const std::string& id) = 0;
 
-  // NotFound when there is no such job.
+  // NotFound if there is no such job.
   virtual absl::Status SetPinned(const std::string& id, bool pinned) = 0;
-  // Jobs that are gone are left out.
+  // Missing jobs are omitted.
   virtual absl::Status SetBytes(absl::Span<const FolderBytes> folders) = 0;
-  // Asks MayRemove, and in the same transaction removes the rows of the job's
+  // Calls MayRemove, and in the same transaction removes the rows of the job's
   // checkpoints.
   virtual absl::Status ForgetCheckpoints(const std::string& id,
                                          absl::Time ended) = 0;
 };
 
-// Removes what a rule names, as long as nobody needs it. `ended`: the end of
+// Removes what a rule names, as long as it is not needed. `ended`: the end of
 // the job that the rule was applied to. Both return the bytes freed;
-// FailedPrecondition where the job may not go any more (KeptJobs::MayRemove),
-// Aborted while somebody is about to need it. A kill in the middle leaves the
-// job whole, or something that the next start removes. Thread-safe. Implemented
-// by jobs::Scheduler.
+// FailedPrecondition if the job may not be removed any more
+// (KeptJobs::MayRemove), Aborted while a caller is about to need it. A kill in
+// the middle leaves the job whole, or something that the next start removes.
+// Thread-safe. Implemented by jobs::Scheduler.
 class JobRemover {
  public:
   virtual ~JobRemover() = default;
   virtual absl::StatusOr<int64_t> RemoveJob(const std::string& id,
                                             absl::Time ended) = 0;
-  // The job's result stays.
+  // The job's result is kept.
   virtual absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& id,
                                                     absl::Time ended) = 0;
 };
 
-// What goes by rules, by the budget of the state folder, or because nobody
-// needs it. The numbers are those of CollectionItem.Kind in
+// What is removed by rules, by the budget of the state folder, or because it is
+// not needed. The numbers are those of CollectionItem.Kind in
 // proto/mpsd/v1/daemon.proto, and the names are values of a metric's label.
 enum class Collected {
   kJob = 1,
@@ -159,16 +159,16 @@ struct CollectionItem {
   std::string id;           // a job's id, a blob's SHA-256
   std::string owner, name;  // of a job
   int64_t size_bytes = 0;
-  std::string why;  // for people
+  std::string why;  // human-readable
 };
 
 struct CollectionPlan {
-  std::vector<CollectionItem> items;  // in the order they go
+  std::vector<CollectionItem> items;  // in the order of removal
   int64_t more = 0;                   // items beyond these
   int64_t freed_bytes = 0;            // by all of them
   int64_t used_bytes = 0;    // by the state folder; 0 where not measured yet
   int64_t budget_bytes = 0;  // 0: none
-  std::string short_of;      // why the budget cannot be kept, for people
+  std::string short_of;      // why the budget cannot be kept, human-readable
 };
 
 struct CollectionResult {
@@ -177,20 +177,20 @@ struct CollectionResult {
   std::vector<std::string> failed;  // what could not be removed, and why
 };
 
-// A measured state folder and its budget; 0 where there is none.
+// A measured state folder and its budget; 0 if there is none.
 struct StateBytes {
   int64_t used = 0, budget = 0;
 };
 
-// Tells and removes what the rules of retention name. Thread-safe. Implemented
-// by retention::Collector.
+// Plans and performs the removals of the rules of retention. Thread-safe.
+// Implemented by retention::Collector.
 class Collector {
  public:
   virtual ~Collector() = default;
   // Removes nothing.
   virtual absl::StatusOr<CollectionPlan> Plan() = 0;
-  // Removes what a plan of now names. Stops early, and returns what was removed
-  // until then, when `wanted` says that nobody waits any more.
+  // Removes what a plan made now names. Stops early, and returns what was
+  // removed until then, when `wanted` says that no caller waits any more.
   virtual absl::StatusOr<CollectionResult> Collect(const Wanted& wanted) = 0;
   virtual StateBytes Bytes() const = 0;
 };

@@ -28,17 +28,17 @@ struct CallMethod {
 class ExportedCalls {
  public:
   virtual ~ExportedCalls() = default;
-  // The server has this method; comes before the method's first call. The
+  // The server has this method; called before the method's first call. The
   // methods of all calls are among these, so their number is bounded.
   virtual void MethodServed(const CallMethod& method) = 0;
   virtual void CallStarted(const CallMethod& method) = 0;
-  // `code`: what the client was told, kCancelled where the client did not wait
-  // for the answer. `duration`: from the call's arrival to its end.
+  // `code`: the client's status, kCancelled if the client did not wait for the
+  // response. `duration`: from the call's arrival to its end.
   virtual void CallEnded(const CallMethod& method, absl::StatusCode code,
                          absl::Duration duration) = 0;
 };
 
-// A job whose attempt starts, as the exported metrics tell of it.
+// A starting job, as the exported metrics describe it.
 struct StartedJob {
   std::string id, name, owner;
   std::string task;   // as job.json has it: "CAUSAL_LM"
@@ -61,8 +61,8 @@ class ExportedMetrics {
   // Called soon after each change of the queue, with its depth then.
   virtual void QueueChanged(const QueueDepth& depth) = 0;
   virtual void JobStarted(const StartedJob& job) = 0;
-  // What the worker of the last started job does, until WorkerExited. `device`:
-  // "mps", "cuda" or "cpu".
+  // The activity of the last started job's worker, until WorkerExited.
+  // `device`: "mps", "cuda" or "cpu".
   virtual void DeviceOpened(const std::string& job_id,
                             const std::string& device) = 0;
   virtual void StageBegan(const std::string& stage) = 0;
@@ -70,23 +70,23 @@ class ExportedMetrics {
   virtual void WorkerHalts(bool halts) = 0;
   virtual void StepFinished(const std::string& job_id,
                             const Progress& progress) = 0;
-  // `device`: of the attempt, empty before the worker has told it.
+  // `device`: of the attempt, empty before the worker has reported it.
   virtual void Evaluated(const std::string& job_id, const std::string& device,
                          const jobs::Evaluated& evaluated) = 0;
   virtual void CheckpointWritten(const std::string& job_id,
                                  const std::string& device, double seconds) = 0;
   virtual void WorkerExited(ExitReason reason) = 0;
-  // A job goes back to the queue, since its attempt ended for `reason`.
+  // A job returns to the queue, since its attempt ended for `reason`.
   virtual void JobReturned(ExitReason reason) = 0;
   virtual void HostRead(const host::Reading& reading) = 0;
   // The reasons that keep jobs from training now; empty: none.
   virtual void Paused(const PauseReasons& reasons) = 0;
   // The reasons that keep queued jobs from starting though nothing trains.
   virtual void Held(const Holds& holds) = 0;
-  // The job is in `state`, a final one, and sends no more news: its series may
-  // go.
+  // The job is in `state`, a final one, and reports nothing more: its series
+  // may be removed.
   virtual void JobEnded(const std::string& job_id, State state) = 0;
-  // The job's series go at once.
+  // The job's series are removed at once.
   virtual void JobDeleted(const std::string& job_id) = 0;
 };
 

@@ -193,7 +193,7 @@ absl::Status Inputs::Add(const InputFile& input) {
                    "must have 64 lower-case hexadecimal digits for its "
                    "sha256");
   }
-  // Has also begins the blob's grace anew: Collect must not remove the blob
+  // Has also restarts the blob's grace period: Collect must not remove the blob
   // before the job's folder has a link to the file.
   if (!blobs_->Has(input.sha256)) {
     return absl::FailedPreconditionError(absl::StrCat(

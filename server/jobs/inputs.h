@@ -27,16 +27,15 @@ class InputNames {
   // The name of the file in the job's folder that keeps the names.
   static constexpr char kFile[] = "input_names.json";
 
-  // The content of kFile for `links`; empty, and then no file is needed, where
+  // The content of kFile for `links`; empty, and then no file is needed, if
   // every input is spelled like its place.
   static std::string Encode(const std::vector<JobFiles::Link>& links);
 
-  // Reads the names of a job's `folder`. A kFile that cannot be read counts as
-  // empty.
+  // Reads the names of a job's `folder`. An unreadable kFile counts as empty.
   explicit InputNames(const std::filesystem::path& folder);
 
   // `text` with the first 16 paths below inputs/ spelled as in job.json. A
-  // folder is spelled after a file in it, and so is a path that nobody
+  // folder is spelled after a file in it, and so is a path that was not
   // uploaded.
   std::string Respelled(std::string_view text) const;
 
@@ -57,9 +56,9 @@ class InputNames {
 class Inputs {
  public:
   // `job_id`, `files` and `blobs` must outlive it.
-  //   INVALID_ARGUMENT    a hash or path that is none, a path given twice, or
+  //   INVALID_ARGUMENT    an invalid hash or path, a path given twice, or
   //                       one below another.
-  //   FAILED_PRECONDITION a blob that is not there.
+  //   FAILED_PRECONDITION a missing blob.
   static absl::StatusOr<Inputs> Create(const std::vector<InputFile>& inputs,
                                        const std::string& job_id,
                                        JobFiles& files, BlobStore& blobs);

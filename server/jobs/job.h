@@ -15,23 +15,23 @@
 
 // The field lists of an event, by the names that the database, the API and the
 // metrics use. A worker's report is walked by its own list
-// (core/report/report.h); this file adds only what the daemon renames, adds or
-// leaves out.
+// (core/report/report.h); this file only adds what the daemon renames, adds or
+// omits.
 
 namespace mpsd::jobs {
 
 // What a job does with the device. Every kind is queued, started, watched,
-// paused, tried again and deleted alike. To add a kind, add one line or one
+// paused, retried and deleted alike. To add a kind, add one line or one
 // case to each of these:
 //
 //   JobKind of proto/mpsd/v1/job.proto, with the number it has here;
 //   kJobKinds below: rows hold the number, no migration is needed;
-//   CheckSubmission (submission.cc), which tells what is wrong before it runs;
-//   JobKind of core/wire/messages.h and WireKind of server/supervisor;
+//   CheckSubmission (submission.cc), which reports what is wrong before it
+//   runs; JobKind of core/wire/messages.h and WireKind of server/supervisor;
 //   RunKind (core/worker/session.cc), which runs it.
 //
 // The numbers are stored in the database, sent to clients and never reused: 7
-// was one.
+// was used.
 enum class JobKind {
   kTraining = 1,
   // The studies, which measure.
@@ -79,10 +79,10 @@ constexpr std::string_view Name(State state) {
 }
 
 bool CanTransition(State from, State to);
-bool IsFinal(State state);  // only a person's request leaves it
+bool IsFinal(State state);  // only a user's request leaves it
 
 // How an attempt ended. One function (attempt_end.h) decides the reason, and
-// one table (attempt_end.h) says whose fault the reason is.
+// one table (attempt_end.h) assigns the fault.
 enum class ExitReason {
   kDone,
   kRejected,     // the user's input is wrong
@@ -134,8 +134,8 @@ struct Progress : report::Progress {
   double eta_seconds = 0;
 };
 
-// The worker's report of a checkpoint, and when it came. A checkpoint of the
-// store has no removed_paths: they are rows that are gone.
+// The worker's report of a checkpoint, and its time. A checkpoint of the store
+// has no removed_paths: they are removed rows.
 struct Checkpoint : report::Checkpointed {
   absl::Time create_time = {};
 };
@@ -163,33 +163,34 @@ struct Job {
   int32_t failures = 0;
   int32_t interruptions = 0;
   bool behind = false;  // every other job that may run starts first
-  // Does not start until it is released; hold_reason says why, for people.
+  // Does not start until it is released; hold_reason is human-readable.
   bool held = false;
   std::string hold_reason;
-  // Where somebody moved the job: among the jobs of its owner, or of everybody
-  // if `among_all`, that are equal in priority, less runs first. 0: not moved.
+  // Where the job was moved: among the jobs of its owner, or of all owners if
+  // `among_all`, that are equal in priority, the lower number runs first. 0:
+  // not moved.
   int64_t place = 0;
   bool among_all = false;
-  // The id in whose turn the job stands (job_queue.h); empty: its own.
+  // The id whose turn the job has (job_queue.h); empty: its own.
   std::string ticket;
   // The next attempt begins from scratch: before its start the job's
-  // checkpoints and results go.
+  // checkpoints and results are removed.
   bool fresh = false;
-  // Ids of the jobs that have to succeed before this one starts.
+  // Ids of the jobs that must succeed before this one starts.
   std::vector<std::string> after;
   // Kept from Delete and retention. With stored_bytes, those of the job's
-  // folder as measured last, the only columns that Update leaves alone.
+  // folder as last measured, the only columns that Update does not change.
   bool pinned = false;
   int64_t stored_bytes = 0;
   std::string model;       // the spec's, as it was submitted
   std::string study_json;  // a study's options (wire::Start); empty: training
-  // The machine's boot id at the last attempt (host::BootId), "" where unknown.
+  // The machine's boot id at the last attempt (host::BootId), "" if unknown.
   std::string boot_id;
   // The highest step of any checkpoint of the job, and whether the last attempt
   // wrote a checkpoint beyond the earlier ones.
   int64_t durable_step = 0;
   bool advanced = false;
-  // Estimates made at Submit, in bytes; 0 where unknown.
+  // Estimates made at Submit, in bytes; 0 if unknown.
   int64_t memory_bytes = 0;
   int64_t checkpoint_bytes = 0;
   std::string message;
@@ -215,7 +216,7 @@ struct StateChanged {
   State state = State::kQueued;
   std::string message;
 };
-// A text for people.
+// A human-readable text.
 struct Note {
   std::string text;
   bool is_warning = false;
@@ -233,7 +234,7 @@ void EventFields(V& v, auto& e, const StateChanged*) {
   v("message", e.message);
 }
 
-// The daemon replaces two of the worker's counts by shares, which people
+// The daemon replaces two of the worker's counts by shares, which users
 // compare, and appends the rates of the attempt.
 template <typename V>
 void EventFields(V& v, auto& e, const Progress*) {
@@ -251,7 +252,7 @@ void EventFields(V& v, auto& e, const Progress*) {
   Fields(told, e, static_cast<const report::Progress*>(nullptr));
 }
 
-// Leaves out the fields that only the run's own eval.jsonl keeps: the number of
+// Omits the fields that only the run's own eval.jsonl keeps: the number of
 // label tokens, the seconds that the evaluation took, and whether it was the
 // best so far. The job's row has the best evaluation.
 template <typename V>
@@ -265,7 +266,7 @@ void EventFields(V& v, auto& e, const Evaluated*) {
   Fields(told, e, static_cast<const report::Evaluated*>(nullptr));
 }
 
-// Leaves out the removed paths: each removes the row of another checkpoint.
+// Omits the removed paths: each removes the row of another checkpoint.
 template <typename V>
 void EventFields(V& v, auto& e, const Checkpoint*) {
   const auto told = [&](const char* name, auto& value) {

@@ -35,8 +35,8 @@ void EventHub::Wake(const std::string& job_id) {
 
 namespace {
 
-// More than anybody can use, so that no number of a damaged database is
-// believed without bound.
+// More than possible, so that no number of a damaged database is accepted
+// without bound.
 constexpr double kMostSeconds = 1e10;
 
 }  // namespace
@@ -61,7 +61,7 @@ void QueueView::HoldJob(const std::string& id, const std::string& why,
                         absl::Duration not_before) {
   absl::MutexLock lock(&mutex_);
   // A Cancel may have removed the entry since the caller looked; nothing would
-  // remove a hold that came after.
+  // remove a hold added afterwards.
   if (!queue_.Position(id)) return;
   job_holds_[id] = why;
   queue_.Delay(id, not_before);
@@ -145,7 +145,7 @@ void QueueView::Restore(const OwnerUse& use, absl::Duration now,
                         absl::Time time) {
   if (!std::isfinite(use.seconds)) return;
   absl::MutexLock lock(&mutex_);
-  // A wall clock that was set back since makes no use younger than now.
+  // Setting back the wall clock makes no use younger than now.
   const absl::Duration age = std::max(time - use.time, absl::ZeroDuration());
   book_.Charge(use.owner, absl::Seconds(std::min(use.seconds, kMostSeconds)),
                now - age);

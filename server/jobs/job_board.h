@@ -44,17 +44,17 @@ class EventHub {
   std::map<int64_t, Subscriber> subscribers_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The queue, and everything that the API tells without the store. The view's
+// The queue, and everything that the API reports without the store. The view's
 // lock is held for no I/O and while no other lock is taken, so that Info, Get
 // and List are answered while a disk hangs. Thread-safe.
 class QueueView {
  public:
-  // In the place of the job's entry and hold, if there were any. With `hold`
-  // the job waits until it is pushed again, for that reason.
+  // Replaces the job's entry and hold, if any. With `hold` the job waits until
+  // it is pushed again, for that reason.
   void Push(JobQueue::Entry entry, const std::string& hold = "");
-  // Forgets the job's own hold, too.
+  // Also removes the job's own hold.
   bool Remove(const std::string& id);
-  // Holds this job alone until `not_before` (monotonic), because of `why`.
+  // Holds only this job until `not_before` (monotonic), because of `why`.
   void HoldJob(const std::string& id, const std::string& why,
                absl::Duration not_before);
   // Ends HoldJob: the job may start at once, and counts as queued since then.
@@ -113,7 +113,7 @@ class QueueView {
     return holds_;
   }
   // Why a job does not start, or why its end is not stored: the job's own hold,
-  // or else the queue's gravest one. "" where neither exists.
+  // or else the queue's most severe one. "" if there is neither.
   std::string HoldOf(const std::string& id) const;
 
   // The entry leaves the queue, because its job trains from now on.
@@ -127,23 +127,23 @@ class QueueView {
     return running_;
   }
 
-  // --- What owners use of the device. With a half-life of zero nobody's use
-  // counts and the queue is FIFO within priority.
+  // --- Owners' use of the device. With a half-life of zero it does not count
+  // and the queue is FIFO within priority.
   // Call it before anything is charged.
   void SetHalfLife(absl::Duration half_life);
-  // Adds `used` to what the owner used until `now` (monotonic), and moves the
+  // Adds `used` to the owner's use until `now` (monotonic), and moves the
   // owner's jobs accordingly. Returns the owner's use, as of `time`, the wall
-  // clock's time at `now`; nullopt where nobody's use counts.
+  // clock's time at `now`; nullopt if use does not count.
   std::optional<OwnerUse> Charge(const std::string& owner, absl::Duration used,
                                  absl::Duration now, absl::Time time);
-  // Takes over what an earlier daemon stored, by its age.
+  // Restores the use that an earlier daemon stored, by its age.
   void Restore(const OwnerUse& use, absl::Duration now, absl::Time time);
-  // Forgets owners of whose use nothing is left; returns them.
+  // Forgets owners whose use has faded to nothing; returns them.
   std::vector<std::string> ForgetUses(absl::Duration now);
 
   // `now`: monotonic, at the moment of `time`.
   QueueListing Listing(size_t limit, absl::Time time, absl::Duration now) const;
-  // The same of the jobs before which a new job of the owner would not run.
+  // The same for the jobs before which a new job of the owner would not run.
   QueueListing ListingBefore(const std::string& owner, int32_t priority,
                              size_t limit, absl::Time time, absl::Duration now);
   Pause PauseOf(const std::string& id) const;
@@ -173,9 +173,9 @@ class QueueView {
   ManagerInfo info_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What people may read of the queue. Rows and events come from the store,
+// The API's read access to the queue. Rows and events come from the store,
 // everything else from the view that the Scheduler writes. The board knows no
-// Scheduler and takes none of its locks, so that a question is answered while a
+// Scheduler and takes none of its locks, so that a query is answered while a
 // change waits for a disk. Thread-safe. The dependencies must outlive the
 // board.
 class JobBoard final : public JobReader {

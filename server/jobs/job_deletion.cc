@@ -88,8 +88,8 @@ void KeepBallast(const fs::path& path) {
   if (fs::exists(path, error)) return;
   const fs::space_info space = fs::space(path.parent_path(), error);
   if (error || space.available < 8 * uint64_t{kBallastBytes}) return;
-  // Bytes that are not zero, so that no file system leaves a hole. A file that
-  // a full disk cut short still reserves its part.
+  // Non-zero bytes, so that no file system leaves a hole. A file that a full
+  // disk cut short still reserves its part.
   std::ofstream(path, std::ios::binary) << std::string(kBallastBytes, 'b');
 }
 
@@ -103,7 +103,7 @@ namespace {
 
 constexpr char kMark[] = ".delete";
 
-// The bytes of the files that have no other hard link.
+// The bytes of the files without another hard link.
 int64_t OwnBytes(const fs::path& folder) {
   int64_t bytes = 0;
   std::error_code error;
@@ -143,8 +143,8 @@ absl::Status MarkForDeletion(const fs::path& folder) {
   const fs::path mark = DeletionMark(folder);
   absl::Status status = base::WriteFileAtomic(mark, "");
   if (!absl::IsResourceExhausted(status)) return status;
-  // A deletion has to make room on a full disk: the mark is a second name of an
-  // existing file, which takes no room.
+  // A deletion must free space on a full disk: the mark is a second name of an
+  // existing file, which takes no space.
   std::error_code error;
   fs::create_hard_link(folder / "job.json", mark, error);
   return error ? status
@@ -240,8 +240,8 @@ absl::StatusOr<Leftovers> FindLeftovers(const fs::path& jobs_dir,
   for (const fs::path& mark : marks) {
     const std::string id = MarkedFolder(mark).filename().string();
     if (rows.contains(id)) {
-      // The daemon was killed before the row went, so nobody was told that the
-      // job is deleted.
+      // The daemon was killed before the row was removed, so no caller was told
+      // that the job is deleted.
       UnmarkForDeletion(jobs_dir / id);
       continue;
     }
@@ -272,8 +272,8 @@ void RemoveLeftovers(const std::vector<fs::path>& garbage) {
 absl::Status DeleteRow(JobStore& store, JobFiles& files,
                        const std::string& id) {
   absl::StatusOr<Job> job = store.Get(id);
-  // A job whose row cannot be read can be deleted; the store reads the state
-  // alone.
+  // A job with an unreadable row can be deleted; the store only reads the
+  // state.
   if (!job.ok() && !absl::IsDataLoss(job.status())) return job.status();
   if (job.ok() && !IsFinal(job->state)) {
     return absl::FailedPreconditionError(
@@ -284,7 +284,7 @@ absl::Status DeleteRow(JobStore& store, JobFiles& files,
   }
   absl::Status status = files.BeginDelete(id);
   if (!status.ok()) return status;
-  // The store looks at the state again, within the transaction.
+  // The store checks the state again, within the transaction.
   status = store.Delete(id);
   if (absl::IsResourceExhausted(status) && files.MakeRoom()) {
     status = store.Delete(id);

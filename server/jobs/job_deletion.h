@@ -18,9 +18,9 @@
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_store.h"
 
-// A file that reserves room on the state folder's disk and is removed when the
+// A file that reserves space on the state folder's disk and is removed when the
 // disk is full: to delete a job its row must go first, and deleting a row takes
-// room.
+// space.
 
 // Deletes a job's folder. The row and the folder cannot go at one moment, so
 // the intent is written down first; a daemon that starts finishes or forgets
@@ -35,22 +35,22 @@
 
 namespace mpsd::jobs {
 
-// Who needs the folder of a job for a moment, and who removes it or a part of
-// it. The store tells which jobs need others only once their rows are there; a
-// submission looks at files before, and a job that is tried again needs its
-// checkpoints after. Nobody waits: whoever comes second is Aborted, and may try
-// again. Thread-safe; the claims are to go before it.
+// Tracks callers that briefly need a job's folder, and callers that remove it
+// or a part of it. The store knows which jobs need others only once their rows
+// exist; a submission checks files before, and a retried job needs its
+// checkpoints after. Nothing blocks: the second caller gets Aborted, and may
+// try again. Thread-safe; must outlive its claims.
 class FolderClaims {
  public:
-  // While it lives, no job that it names is removed.
+  // While it exists, no job that it names is removed.
   class Use;
-  // While it lives, nobody gets a Use of the job.
+  // While it exists, no caller gets a Use of the job.
   class Removal;
-  // A submission under way: what is removed while it lives, its Take finds.
+  // A submission in progress: its Take detects removals meanwhile.
   class Watch;
 
-  // `ids`: jobs that are needed. Aborted where one is being removed, or was
-  // since `watch` began; `watch` may be null.
+  // `ids`: jobs that are needed. Aborted if one is being removed, or was since
+  // `watch` began; `watch` may be null.
   absl::StatusOr<Use> Take(std::set<std::string> ids, const Watch* watch);
   // Aborted where the job is needed or being removed.
   absl::StatusOr<Removal> Remove(const std::string& id);
@@ -131,8 +131,7 @@ inline constexpr int64_t kBallastBytes = 8 << 20;
 // STATE/ballast.
 std::filesystem::path BallastPath(const std::filesystem::path& jobs_dir);
 
-// Makes the file where it is missing and the disk has eight times its size
-// free.
+// Makes the file if it is missing and the disk has eight times its size free.
 void KeepBallast(const std::filesystem::path& path);
 
 // Returns whether the file existed.
@@ -140,37 +139,38 @@ bool ThrowOffBallast(const std::filesystem::path& path);
 
 // The path jobs/.ID.delete for the folder jobs/ID.
 std::filesystem::path DeletionMark(const std::filesystem::path& folder);
-// The folder that the mark `path` stands for; empty where `path` is no mark.
+// The folder that the mark `path` stands for; empty if `path` is not a mark.
 std::filesystem::path MarkedFolder(const std::filesystem::path& path);
 
 // Once it returns OK the mark is durable. `folder` need not exist.
 absl::Status MarkForDeletion(const std::filesystem::path& folder);
 // Removes the mark; the job stays.
 void UnmarkForDeletion(const std::filesystem::path& folder);
-// Call it once the row is gone: removes `folder` and then its mark; the next
+// Call it once the row is removed: removes `folder` and then its mark; the next
 // start removes what cannot be removed now. Returns the bytes freed; uploaded
-// inputs are links to blobs, which stay for a while.
+// inputs are links to blobs, which are kept for a while.
 int64_t RemoveMarkedFolder(const std::filesystem::path& folder);
 
-// Removes folder/out/checkpoints: renames it to a name beside `folder` that the
-// next start removes, and then removes it. Follows no link. Returns the bytes
-// freed; 0 where there are no checkpoints.
+// Removes folder/out/checkpoints: renames it to a name next to `folder` that
+// the next start removes, and then removes it. Follows no link. Returns the
+// bytes freed; 0 if there are no checkpoints.
 absl::StatusOr<int64_t> RemoveCheckpointsOf(
     const std::filesystem::path& folder);
 
 struct Leftovers {
   // Paths to remove, in this order: staged folders of submissions and
   // deletions; folders of jobs without a row that a deletion marked, then their
-  // marks; folders of submissions that were cut off before they had a row.
+  // marks; folders of submissions interrupted before they had a row.
   std::vector<std::filesystem::path> garbage;
   // Names of the other folders of jobs without a row. They may hold results
-  // (the database was replaced by an older one, say), so they stay.
+  // (for example if the database was replaced by an older one), so they are
+  // kept.
   std::vector<std::string> unknown;
 };
 
-// Call it only while no job is submitted or deleted. Takes back the marks of
-// jobs that have their row. The folder of a submission that was cut off is
-// garbage once it is older than `grace`.
+// Call it only while no job is submitted or deleted. Removes the marks of jobs
+// that have their row. The folder of an interrupted submission is garbage once
+// it is older than `grace`.
 absl::StatusOr<Leftovers> FindLeftovers(const std::filesystem::path& jobs_dir,
                                         JobStore& store, absl::Duration grace);
 

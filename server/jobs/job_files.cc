@@ -77,8 +77,7 @@ absl::Status FoldersBelow(const fs::path& folder,
 }
 
 // The error for a link whose name is taken by an earlier link: this file system
-// ignores case, or writes accents in one way only, and takes the two names for
-// one.
+// ignores case, or normalizes accents, and considers the two names equal.
 absl::Status TwoInOne(const std::vector<JobFiles::Link>& links, size_t taken,
                       const fs::path& inputs) {
   const std::string& name = links[taken].relative;
@@ -86,8 +85,8 @@ absl::Status TwoInOne(const std::vector<JobFiles::Link>& links, size_t taken,
   for (size_t i = 0; i < taken; ++i) {
     const std::string& earlier = links[i].relative;
     std::error_code ignored;
-    // Two links to one blob collide as well; names that differ in case alone
-    // are the likelier cause.
+    // Two links to one blob collide as well; names that differ only in case are
+    // the likelier cause.
     if (absl::EqualsIgnoreCase(earlier, name)) {
       other = &earlier;
       break;
@@ -144,9 +143,8 @@ absl::Status DiskJobFiles::Create(const std::string& job_id,
   const fs::path folder = Folder(job_id);
   const fs::path staging = base::TemporaryBeside(folder);
   std::vector<fs::path> above = {folder.parent_path()};
-  // The look comes before Stage, which also makes STATE/jobs where it is
-  // missing: the entry of a new folder is durable only after a flush of its
-  // parent.
+  // The check comes before Stage, which also makes STATE/jobs if it is missing:
+  // the entry of a new folder is durable only after a flush of its parent.
   if (!Exists(above.front())) above.push_back(above.front().parent_path());
   absl::Status status = Stage(staging, spec_json, request_json, links, wanted);
   std::error_code error;
@@ -214,7 +212,7 @@ void DiskJobFiles::AppendLog(const std::string& job_id,
                        absl::UTCTimeZone()),
       " mpsd: ", base::Indented(base::Printable(line, base::Breaks::kKeep)),
       "\n");
-  // A log line for which the disk has no room is lost; the job goes on.
+  // A log line for which the disk has no space is lost; the job continues.
   [[maybe_unused]] ssize_t n = write(fd, text.data(), text.size());
   close(fd);
 }
@@ -264,24 +262,24 @@ absl::Status DiskJobFiles::MayRead(const std::string& path, Use use) {
       use == Use::kModel && IsOurs(jobs_dir_, folders_.models, path);
   if (inside && !no_model) return absl::OkStatus();
   if (inside) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "'", path,
-        "' is of a job, and no model for others: copy the model to "
-        "another folder, or have mpsd started with --model-root for a folder "
-        "in ",
-        jobs_dir_.string()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", path,
+                     "' belongs to a job and is not a model for others: copy "
+                     "the model to another folder, or have mpsd started with "
+                     "--model-root for a folder in ",
+                     jobs_dir_.string()));
   }
   if (secret) {
     return absl::FailedPreconditionError(absl::StrCat(
         "'", path,
-        "' lies in mpsd's own folder, of which jobs may read nothing but the "
-        "folders of jobs: copy the file to another folder, or upload it"));
+        "' lies in mpsd's own folder, of which jobs may read only the folders "
+        "of jobs: copy the file to another folder, or upload it"));
   }
   const auto name = [](std::string* out, const fs::path& folder) {
     out->append(folder.string());
   };
   return absl::FailedPreconditionError(absl::StrCat(
-      "'", path, "' is not beneath a folder that jobs may read here (",
+      "'", path, "' is not below a folder that jobs may read here (",
       folders.empty() ? "there is none" : absl::StrJoin(folders, ", ", name),
       "); upload it, as mpsctl does with data, or have mpsd started with ",
       use == Use::kData ? "--data-root" : "--model-root", " for its folder"));
@@ -345,7 +343,7 @@ absl::StatusOr<JobFiles::Model> DiskJobFiles::FindModel(
   // config.json may be a link that leaves the folder.
   absl::Status inside = MayRead(*folder + "/config.json", Use::kModel);
   if (!inside.ok()) return inside;
-  // The link may change after the look: what is opened is looked at again.
+  // The link may change after the check: what is opened is checked again.
   const base::ReadRoots within(FoldersFor(Use::kModel));
   absl::StatusOr<spec::ModelConfig> config =
       spec::ReadModelConfig(*folder, &within);
@@ -359,7 +357,7 @@ absl::StatusOr<JobFiles::Model> DiskJobFiles::ReadResult(
   const base::ReadRoots within({normal});
   if (!base::ReadRoots({jobs_dir_}).Contain(normal)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("'", folder, "' is no result of a job"));
+        absl::StrCat("'", folder, "' is not a result of a job"));
   }
   absl::StatusOr<spec::ModelConfig> config =
       spec::ReadModelConfig(normal.string(), &within);
@@ -373,7 +371,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kLargestFile = 256 << 20;
 
-// What `json` has under `name`, if it has the type; else what `value` is.
+// The member `name` of `json`, if it has the type; else `value`.
 template <typename T>
 void Take(const Json& json, const char* name, T& value) {
   const auto found = json.find(name);
@@ -455,17 +453,17 @@ absl::StatusOr<SubmitRequest> RequestFile::Read(
   const absl::StatusOr<std::string> text =
       base::ReadSmallFile(folder / kFile, kLargestFile);
   if (absl::IsNotFound(text.status())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "job ", id,
-        " was made by a release of mpsd that kept no requests: take its spec "
-        "(`mpsctl --json show ",
-        id, "`) and submit that with the data"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id,
+                     " was submitted to a release of mpsd that kept no "
+                     "requests: take its spec (`mpsctl --json show ",
+                     id, "`) and submit that with the data"));
   }
   if (!text.ok()) return text.status();
   std::optional<SubmitRequest> request = Decode(*text);
   if (request) return *std::move(request);
   return absl::DataLossError(
-      absl::StrCat((folder / kFile).string(), " makes no sense"));
+      absl::StrCat((folder / kFile).string(), " is malformed"));
 }
 
 }  // namespace mpsd::jobs

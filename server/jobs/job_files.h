@@ -17,20 +17,20 @@
 
 namespace mpsd::jobs {
 
-// Finds the models that people pushed to this daemon; implemented by
+// Finds the models that users pushed to this daemon; implemented by
 // server/models. Thread-safe.
 class ModelFinder {
  public:
   struct Found {
     std::string folder;  // absolute
-    // While it lives the folder stays.
+    // While it exists the folder is kept.
     std::shared_ptr<const void> lease;
   };
 
   virtual ~ModelFinder() = default;
   // nullopt where no model has this name.
   virtual std::optional<Found> Find(const std::string& name) = 0;
-  // A name that differs from `name` by case alone, for people; "" where there
+  // A name that differs from `name` only in case, human-readable; "" if there
   // is none.
   virtual std::string Alike(const std::string& name) = 0;
 };
@@ -52,16 +52,16 @@ class JobFiles {
   struct Link {
     std::string relative;  // relative to inputs/, '/' between parts, no ".."
     std::string target;    // absolute
-    std::string spelled = "";  // the path in job.json, for people
+    std::string spelled = "";  // the path in job.json, human-readable
   };
   struct Model {
     std::string folder;  // absolute
     spec::ModelConfig config;
-    // While it lives a model that was pushed stays; null for other folders.
+    // While it exists a pushed model is kept; null for other folders.
     std::shared_ptr<const void> lease = nullptr;
   };
 
-  // Folders of this machine beneath which jobs may name files: models and
+  // Folders of this machine below which jobs may name files: models and
   // adapters below `models`, data below `data`, and chat templates below
   // either.
   struct ReadFolders {
@@ -75,8 +75,8 @@ class JobFiles {
 
   // Makes the folder with job.json, request.json and inputs/. Once Create
   // returns OK the folder is durable, provided that the targets of the links
-  // are. Create ends early and leaves nothing behind when `wanted` says that
-  // nobody waits any more.
+  // are. Create ends early and leaves nothing behind when `wanted` says that no
+  // caller waits any more.
   virtual absl::Status Create(const std::string& job_id,
                               const std::string& spec_json,
                               const std::string& request_json,
@@ -87,31 +87,30 @@ class JobFiles {
                                    const std::string& spec_json) = 0;
   virtual void Remove(const std::string& job_id) = 0;
   // The steps of a deletion (job_deletion.h): mark the folder; remove the
-  // folder once the row is gone, returning the bytes freed; or take the mark
-  // back.
+  // folder once the row is removed, returning the bytes freed; or remove the
+  // mark.
   virtual absl::Status BeginDelete(const std::string& job_id) = 0;
   virtual int64_t FinishDelete(const std::string& job_id) = 0;
   virtual void AbandonDelete(const std::string& job_id) = 0;
-  // Removes what the worker wrote into OutputDir, if anything. Where it fails,
-  // a part may be left.
+  // Removes what the worker wrote into OutputDir, if anything. If it fails, a
+  // part may be left.
   virtual absl::Status RemoveRun(const std::string& job_id) = 0;
-  // Removes the checkpoints below OutputDir, all at one moment for who reads
-  // them, and returns the bytes freed; 0 where there are none.
+  // Removes the checkpoints below OutputDir, atomically for readers, and
+  // returns the bytes freed; 0 if there are none.
   virtual absl::StatusOr<int64_t> RemoveCheckpoints(
       const std::string& job_id) = 0;
-  // Frees room on a full disk, so that a row can be deleted; false where
-  // nothing was left to free.
+  // Frees space on a full disk, so that a row can be deleted; false if nothing
+  // was left to free.
   virtual bool MakeRoom() = 0;
   // Appends "<time> mpsd: <line>" to the job's log.
   virtual void AppendLog(const std::string& job_id,
                          const std::string& line) = 0;
   // Whether this machine has a file or folder at `path`.
   virtual bool Exists(const std::string& path) = 0;
-  // FailedPrecondition where jobs may not name `path` for `use`, in the same
-  // words whether `path` exists or not.
+  // FailedPrecondition if jobs may not name `path` for `use`, with the same
+  // message whether `path` exists or not.
   virtual absl::Status MayRead(const std::string& path, Use use) = 0;
-  // The free bytes of the state folder's file system; nullopt where the system
-  // does not tell.
+  // The free bytes of the state folder's file system; nullopt if unknown.
   virtual std::optional<int64_t> FreeBytes() = 0;
   // Finds a model with spec::FindModelFolder among the folders that MayRead
   // allows, and reads its config with spec::ReadModelConfig. An id is looked up
@@ -121,8 +120,8 @@ class JobFiles {
   // The model in `folder`, the result of a job, though MayRead allows no path
   // in STATE/jobs as a model.
   virtual absl::StatusOr<Model> ReadResult(const std::string& folder) = 0;
-  // The id of the job in whose folder `path` lies, links followed; of a path
-  // that does not exist, as its name says; "" for a path in no job's folder.
+  // The id of the job whose folder contains `path`, links followed; of a path
+  // that does not exist, by its name; "" for a path in no job's folder.
   virtual std::string JobAt(const std::string& path) = 0;
 
   const std::filesystem::path& jobs_dir() const { return jobs_dir_; }
@@ -149,13 +148,13 @@ class JobFiles {
 
 class DiskJobFiles final : public JobFiles {
  public:
-  // A path in STATE/jobs (uploads and results) is no model unless `folders`
-  // name a folder in STATE/jobs; nothing else in STATE (the database, keys, the
-  // uploads of all) can be named unless `folders` name a folder there. The
-  // folders are resolved again at each call, because their volume may come and
-  // go.
-  // `pushed`, which must outlive the object, knows the models that people
-  // pushed; null: nobody can push.
+  // A path in STATE/jobs (uploads and results) is not a model unless `folders`
+  // name a folder in STATE/jobs; nothing else in STATE (the database, keys,
+  // everyone's uploads) can be named unless `folders` name a folder there. The
+  // folders are resolved again at each call, because their volume may appear
+  // and disappear.
+  // `pushed`, which must outlive the object, finds the models that users
+  // pushed; null: pushing is off.
   explicit DiskJobFiles(const std::filesystem::path& state_dir,
                         ReadFolders folders = {{"/"}, {"/"}},
                         ModelFinder* pushed = nullptr)
@@ -201,8 +200,8 @@ class DiskJobFiles final : public JobFiles {
   ModelFinder* const pushed_;
 };
 
-// The request that made a job, as JSON in the job's folder, so that a job like
-// it can be made. Without what belongs to the caller and to this one call: the
+// The request that made a job, as JSON in the job's folder, so that a similar
+// job can be made. Excludes what belongs to the caller and to this call: the
 // owner, the limits, the idempotency key.
 class RequestFile {
  public:
@@ -211,8 +210,8 @@ class RequestFile {
 
   static std::string Encode(const SubmitRequest& request);
 
-  // FailedPrecondition where `folder`, a job's, has no such file: an earlier
-  // release made the job. DataLoss where the file makes no sense.
+  // FailedPrecondition if `folder`, a job's, has no such file: an earlier
+  // release made the job. DataLoss if the file is malformed.
   static absl::StatusOr<SubmitRequest> Read(
       const std::filesystem::path& folder);
 };

@@ -41,10 +41,9 @@ class JobIdGenerator {
 // Whether `text` is 26 characters of the alphabet, hence safe as a file name.
 bool IsJobId(std::string_view text);
 
-// The ids of the jobs that a spec mentions: those in whose folders its paths
-// lie (".../jobs/ID/..."), and those of "job:ID". A path in the folder of
-// another daemon's job counts too: an id too many keeps a job from removal, and
-// nothing else.
+// The ids of the jobs that a spec mentions: those whose folders contain its
+// paths (".../jobs/ID/..."), and those of "job:ID". A path in the folder of
+// another daemon's job counts too: an extra id only keeps a job from removal.
 std::set<std::string> JobMentions(std::string_view spec_json);
 
 // The jobs whose folders or ends the job needs.

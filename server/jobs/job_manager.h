@@ -21,9 +21,8 @@
 
 namespace mpsd::jobs {
 
-// OK while somebody waits for the answer; otherwise the reason why nobody does.
-// Cheap; called from the thread that works on the answer. Empty: somebody
-// always waits.
+// OK while a caller waits for the result; otherwise the reason why none does.
+// Cheap; called from the thread that works on the result. Empty: always waits.
 using Wanted = std::function<absl::Status()>;
 
 inline absl::Status StillWanted(const Wanted& wanted) {
@@ -40,23 +39,23 @@ struct SubmitRequest {
   std::string study_json;  // a study's options; see wire::Start
   std::vector<InputFile> inputs;
   int32_t priority = 0;
-  std::string owner;  // who submits; never what the request says
+  std::string owner;  // the submitter; never what the request says
   UserLimits limits;  // of the owner
   // Whether the job may name files in the folder of the job with this id;
   // empty: in any job's. Called on the thread that submits.
   std::function<bool(const std::string& job_id)> may_read_job;
-  // Whether the job may use the blob; where not, the blob counts as not there.
+  // Whether the job may use the blob; if not, the blob counts as missing.
   // Empty: any blob. Called likewise.
   std::function<bool(const std::string& sha256)> may_use_blob;
   std::map<std::string, std::string> labels;
   std::string idempotency_key;  // of the owner
-  // Asked before each expensive part of Submit and before the job is stored: no
-  // job is made once nobody waits.
+  // Called before each expensive part of Submit and before the job is stored:
+  // no job is made once no caller waits.
   Wanted wanted;
   bool anyway = false;  // queue a job that needs more memory than there is
   std::vector<std::string> after;  // ids of jobs that have to succeed first
   bool held = false;               // queue the job held
-  // What the client says that a call takes; for the job's record alone.
+  // A call's duration as the client reports it; only for the job's record.
   std::optional<double> round_trip_seconds;
 };
 struct SubmitResult {
@@ -72,23 +71,23 @@ struct MoveTo {
   bool among_all = false;  // kTop and kBottom among all owners' jobs
 };
 
-// The changes that the API may make to jobs; JobReader answers its questions.
-// server/rpc uses these two interfaces alone. Thread-safe. Errors as in
-// proto/mpsd/v1/jobs.proto. Implemented by jobs::Scheduler.
+// The API's changes to jobs; JobReader has its queries. server/rpc uses only
+// these two interfaces. Thread-safe. Errors as in proto/mpsd/v1/jobs.proto.
+// Implemented by jobs::Scheduler.
 class JobManager {
  public:
   virtual ~JobManager() = default;
   virtual absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) = 0;
-  // With `now` the worker is killed without a wait. Aborted where the cancel
-  // cannot be stored; the worker is asked to end nonetheless.
+  // With `now` the worker is killed without a wait. Aborted if the cancel
+  // cannot be stored; the worker is asked to end all the same.
   virtual absl::StatusOr<Job> Cancel(const std::string& id,
                                      bool now = false) = 0;
   // Queues a job that has ended, or makes a running one return to the queue; it
   // resumes from its last checkpoint. With `from_scratch` its checkpoints and
-  // results go, of a running one before the next attempt. FailedPrecondition
-  // for a QUEUED job, and for one that SUCCEEDED, without `from_scratch`; with
-  // it for a pinned job and for one whose files a job needs that has not ended.
-  // `limits`: of the one who asks, as for Submit.
+  // results are removed, of a running one before the next attempt.
+  // FailedPrecondition for a QUEUED job, and for one that SUCCEEDED, without
+  // `from_scratch`; with it for a pinned job and for one whose files an
+  // unfinished job needs. `limits`: the caller's, as for Submit.
   virtual absl::StatusOr<Job> Retry(const std::string& id,
                                     bool from_scratch = false,
                                     const UserLimits& limits = {}) = 0;
@@ -100,18 +99,18 @@ class JobManager {
   virtual absl::StatusOr<Job> SetPinned(const std::string& id, bool pinned) = 0;
 
   // The next three are FailedPrecondition for a job that is not QUEUED, and
-  // Aborted where the end of its last attempt is not stored yet. Keeps the job
-  // from starting; `why`, not empty, names who asked and the reason, for
-  // people.
+  // Aborted if the end of its last attempt is not stored yet. Keeps the job
+  // from starting; `why`, not empty and human-readable, names the user and the
+  // reason.
   virtual absl::StatusOr<Job> Hold(const std::string& id,
                                    const std::string& why) = 0;
   virtual absl::StatusOr<Job> Release(const std::string& id) = 0;
-  // `limits`: of the one who asks. InvalidArgument for a priority beyond them.
+  // `limits`: the caller's. InvalidArgument for a priority beyond them.
   virtual absl::StatusOr<Job> Move(const std::string& id, const MoveTo& to,
                                    const UserLimits& limits = {}) = 0;
 
-  // No further job starts until UndrainQueue, after a restart either, for the
-  // reason `why`, for people. The running job goes on.
+  // No further job starts until UndrainQueue, not even after a restart, for the
+  // human-readable reason `why`. The running job continues.
   virtual absl::Status DrainQueue(const std::string& why) = 0;
   virtual absl::Status UndrainQueue() = 0;
 };
@@ -131,8 +130,8 @@ struct ManagerInfo {
   MemoryCounters memory;
   std::map<State, int64_t> jobs;
   std::string running_job_id;
-  // Why jobs that could run do not start, as a text for people and as the
-  // reason's name (pause_gate.h); empty where nothing holds them.
+  // Why jobs that could run do not start, human-readable and as the reason's
+  // name (pause_gate.h); empty if nothing holds them.
   std::string hold, hold_reason;
   bool drained = false;        // by JobManager::DrainQueue
   host::Reading host;          // the latest reading of the machine
@@ -146,26 +145,25 @@ struct QueuePlace {
   int32_t priority = 0;
   State state = State::kQueued;
   absl::Time since;                      // when the job was queued
-  std::string why;                       // it stands there, for people
+  std::string why;                       // of its place, human-readable
   std::string hold;                      // as HoldOf
-  std::optional<absl::Time> not_before;  // absent where it is over
-  // The training that is left, as of when the job was queued; absent where no
-  // step tells.
+  std::optional<absl::Time> not_before;  // absent if it is over
+  // The remaining training time, as of when the job was queued; absent if no
+  // step reported it.
   std::optional<absl::Duration> time_left;
   bool waits_for_somebody = false;  // however long that takes
 };
 struct QueueListing {
   std::vector<QueuePlace> places;  // the running job, then the queue in order
   int64_t more = 0;                // queued jobs beyond these
-  // What the owners of these jobs used of the device lately, most used first;
-  // those who used nothing are left out.
+  // The owners' recent use of the device, highest first; those with no use are
+  // omitted.
   std::vector<OwnerUse> usage;
-  absl::Duration half_life;  // zero: what was used does not count
+  absl::Duration half_life;  // zero: use does not count
 };
 
-// The questions that the API may ask about jobs; no call changes a job.
-// Thread-safe. Errors as in proto/mpsd/v1/jobs.proto. Implemented by
-// jobs::JobBoard.
+// The API's queries about jobs; no call changes a job. Thread-safe. Errors as
+// in proto/mpsd/v1/jobs.proto. Implemented by jobs::JobBoard.
 class JobReader {
  public:
   virtual ~JobReader() = default;
@@ -181,7 +179,7 @@ class JobReader {
   virtual absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
       const std::string& id) = 0;
   // The request that made the job, without owner, limits and idempotency key.
-  // FailedPrecondition where an earlier release made the job.
+  // FailedPrecondition if an earlier release made the job.
   virtual absl::StatusOr<SubmitRequest> RequestOf(const std::string& id) = 0;
   // The number of jobs that would run before `id`; nullopt unless `id` is
   // QUEUED.
@@ -189,8 +187,8 @@ class JobReader {
 
   // The running job and the first `limit` queued jobs.
   virtual QueueListing Queue(size_t limit) = 0;
-  // The running job and the first `limit` queued jobs behind which a new job of
-  // the owner would stand; `more` counts such jobs alone.
+  // The running job and the first `limit` queued jobs after which a new job of
+  // the owner would be queued; `more` only counts such jobs.
   virtual QueueListing QueueBefore(const std::string& owner, int32_t priority,
                                    size_t limit) = 0;
 
@@ -206,44 +204,44 @@ class JobReader {
 
   // Why a QUEUED or RUNNING job does not train.
   virtual Pause PauseOf(const std::string& id) = 0;
-  // Why the job does not start, or why its end is not stored; "" where nothing
-  // is wrong.
+  // Why the job does not start, or why its end is not stored; "" if nothing is
+  // wrong.
   virtual std::string HoldOf(const std::string& id) = 0;
 
   virtual ManagerInfo Info() = 0;
 
-  // The job's log file, its folder, and the folder in that into which a worker
-  // writes the run, on this machine; "" where `id` is no job's id.
+  // The job's log file, its folder, and the subfolder into which a worker
+  // writes the run, on this machine; "" if `id` is not a job's id.
   virtual std::string LogPath(const std::string& id) const = 0;
   virtual std::string JobFolder(const std::string& id) const = 0;
   virtual std::string RunFolder(const std::string& id) const = 0;
 
   // The number of QUEUED jobs of a user.
   virtual int64_t QueuedOf(const std::string& owner) = 0;
-  // The sequence of the job's last event; 0 where it has none. NotFound.
+  // The sequence of the job's last event; 0 if it has none. NotFound.
   virtual absl::StatusOr<int64_t> LastSequence(const std::string& id) = 0;
 };
 
 struct PlanRequest {
-  // As for JobManager::Submit, but that a job which needs more memory than
-  // there is gets its plan. Its functions are called on any thread, as long as
-  // the plan is made.
+  // As for JobManager::Submit, but a job which needs more memory than there is
+  // gets its plan. Its functions are called on any thread, as long as the plan
+  // is made.
   SubmitRequest submission;
   std::map<std::string, double> thresholds;
-  // A probe that has SUCCEEDED and that the user may read, and what it found
+  // A probe that has SUCCEEDED and that the user may read, and its result
   // (v1::ProbeResult as JSON); "": none.
   std::string probe_id, probe_json;
   // Whether the user may know how fast jobs of `owner` ran, and how much of
-  // them is left. Called likewise. Empty: of everybody's.
+  // them is left. Called likewise. Empty: any owner's.
   std::function<bool(const std::string& owner)> may_read;
 };
 
-// What comes before the job, were it submitted now.
+// The jobs ahead of the job, if it were submitted now.
 struct PlanQueue {
   int64_t jobs_ahead = 0;
-  std::optional<absl::Duration> wait;  // until the start; absent: not told
-  std::vector<std::string> not_told;   // why, for people
-  std::string why;  // the queue holds, for people; "": it does not
+  std::optional<absl::Duration> wait;  // until the start; absent: unknown
+  std::vector<std::string> not_told;   // why, human-readable
+  std::string why;  // the queue holds, human-readable; "": it does not
 };
 
 struct FinishedPlan {
@@ -251,29 +249,30 @@ struct FinishedPlan {
   PlanQueue queue;
 };
 struct PlanNews {
-  std::string stage;                 // for people: "tokenizing"
+  std::string stage;                 // human-readable: "tokenizing"
   std::optional<FinishedPlan> plan;  // with the last news
 };
 
-// Follows the making of a plan. Destroying the watch gives the plan up at once,
+// Follows the making of a plan. Destroying the watch abandons the plan at once,
 // without waiting for it. One thread at a time.
 class PlanWatch {
  public:
   virtual ~PlanWatch() = default;
-  // The next news; nullopt: nothing yet. Nothing comes after a plan. Errors
-  // are those of JobManager::Submit, and
+  // The next news; nullopt: nothing yet. Nothing comes after a plan. Errors are
+  // those of JobManager::Submit, and
   //   DEADLINE_EXCEEDED  the plan took too long.
-  //   INTERNAL           the process that plans went wrong.
+  //   INTERNAL           the planning process failed.
   virtual absl::StatusOr<std::optional<PlanNews>> Next() = 0;
 };
 
-// Tells what a job would need and take, without queueing it. Thread-safe.
+// Estimates a job without queueing it. Thread-safe.
 class Planner {
  public:
   virtual ~Planner() = default;
   // Begins a plan; does not block. `wake` is called (any thread, must not
   // block) whenever Next may have news, and at times when it has none.
-  // UNAVAILABLE, in words, while as many plans are made as may be.
+  // UNAVAILABLE, with a message, while the maximum number of plans is being
+  // made.
   virtual absl::StatusOr<std::unique_ptr<PlanWatch>> Plan(
       PlanRequest request, std::function<void()> wake) = 0;
 };

@@ -32,7 +32,7 @@ absl::Duration UsageBook::Used(const std::string& owner,
 double UsageBook::Share(const std::string& owner) const {
   const auto use = uses_.find(owner);
   if (use == uses_.end()) return kNoShare;
-  // The logarithm of what is left at time t is this number less t / half_life.
+  // The logarithm of the use left at time t is this number less t / half_life.
   return std::log2(use->second.seconds) +
          absl::FDivDuration(use->second.at, half_life_);
 }
@@ -81,7 +81,7 @@ auto FindIn(auto& jobs, const JobQueue::Entry& entry) {
   return found;
 }
 
-// A place of a damaged database is a place, too.
+// A damaged database may hold any place.
 int64_t Before(int64_t place) {
   return std::max(place, std::numeric_limits<int64_t>::min() + 1) - 1;
 }
@@ -216,8 +216,9 @@ bool JobQueue::Remove(const std::string& id) {
 }
 
 void JobQueue::EraseTicket(const Entry& entry, Line& line, Lane& lane) {
-  // Two entries have the same ticket where mpsd was killed while a job started.
-  // Only this entry's view may go, because the text goes with the entry.
+  // Two entries have the same ticket if mpsd was killed while a job started.
+  // Only this entry's view may be removed, because the text goes with the
+  // entry.
   const std::string_view text = entry.OwnTicket();
   const auto is_own = [&](std::string_view t) {
     return t.data() == text.data();
@@ -248,7 +249,7 @@ void JobQueue::Delay(const std::string& id, absl::Duration not_before) {
 
 std::optional<JobQueue::Heir> JobQueue::TakeTurn(const std::string& id) {
   const auto place = places_.find(id);
-  // Nobody's turns count among jobs that an admin moved.
+  // Turns do not count among jobs that an admin moved.
   if (place == places_.end() || place->second.level.side != 0) {
     return std::nullopt;
   }
@@ -370,7 +371,7 @@ std::vector<JobQueue::Entry> JobQueue::AheadOfNew(const std::string& owner,
                                                   int32_t priority,
                                                   size_t limit, size_t& all) {
   Entry entry;
-  entry.id = "~";  // behind every id of a job
+  entry.id = "~";  // after every id of a job
   entry.owner = owner;
   entry.priority = priority;
   entry.since = absl::InfiniteFuture();
@@ -451,13 +452,13 @@ std::string OwnerOf(const JobQueue::Entry& entry) {
 std::string WhyThere(const JobQueue::Entry& entry, absl::Duration used,
                      absl::Duration half_life) {
   if (entry.behind) {
-    return "behind all others once: its last attempt ended early without a "
-           "new checkpoint";
+    return "after all others once: its last attempt ended early without a new "
+           "checkpoint";
   }
   std::string priority = absl::StrCat("priority ", entry.priority);
   if (entry.among_all && entry.place != 0) {
     return absl::StrCat(priority, ", moved ",
-                        entry.place < 0 ? "before" : "behind",
+                        entry.place < 0 ? "before" : "after",
                         " all others of it by an admin");
   }
   if (entry.place < 0) absl::StrAppend(&priority, ", moved up");

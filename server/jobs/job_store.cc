@@ -41,7 +41,7 @@ ListPlace PlaceOf(const Job& job, ListOrder order) {
       place.value = static_cast<int64_t>(job.priority);
       break;
     case ListOrder::kEvalLoss:
-      // SQLite stores no NaN: the job has no loss then.
+      // SQLite stores no NaN: then the job has no loss.
       if (job.eval_loss_after && !std::isnan(*job.eval_loss_after)) {
         place.value = *job.eval_loss_after;
       }

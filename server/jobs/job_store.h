@@ -17,10 +17,10 @@
 
 namespace mpsd::jobs {
 
-// What a list of jobs is sorted by; jobs that are equal in it, by the order in
-// which they came. The numbers are those of v1.JobOrder.
+// The sort key of a list of jobs; jobs with equal keys are in order of
+// creation. The numbers are those of v1.JobOrder.
 enum class ListOrder {
-  kCreated = 1,  // the order in which the jobs came
+  kCreated = 1,  // the order of creation
   kEndTime = 2,
   kName = 3,  // its first kOrderedCharacters, A and a alike (ASCII)
   kOwner = 4,
@@ -34,11 +34,11 @@ inline constexpr ListOrder kAllListOrders[] = {
     ListOrder::kCreated,  ListOrder::kEndTime,    ListOrder::kName,
     ListOrder::kOwner,    ListOrder::kState,      ListOrder::kPriority,
     ListOrder::kEvalLoss, ListOrder::kDeviceTime, ListOrder::kStoredBytes};
-// So few that a name cut to limits::kNameBytes has them whole.
+// Long enough for names, which are cut to limits::kNameBytes.
 inline constexpr int kOrderedCharacters = 60;
 
-// Where in a list a job stands. The place says it by itself: the next page
-// begins behind it also when the job was changed or deleted since.
+// A job's place in a list. It is self-contained: the next page begins after it
+// even if the job was changed or deleted since.
 struct ListPlace {
   std::string id;
   // The job's value of the order: monostate for kCreated and for a job without
@@ -56,15 +56,15 @@ struct ListFilter {
   int limit = 50;
   std::optional<ListPlace> after;  // exclusive; absent: from the first
   // For a table of jobs: spec_json, confusion_matrix and warnings stay empty,
-  // and texts are cut to limits.h. A row that cannot be read as a whole comes
-  // with its readable columns and says so in its message. A summary is never
-  // written back.
+  // and texts are cut to limits.h. A row that cannot be read as a whole has its
+  // readable columns and says so in its message. A summary is never written
+  // back.
   bool summaries = false;
 
-  // In id, name, owner, model, message, or a label's key or value, upper and
-  // lower case alike; empty: all.
+  // In id, name, owner, model, message, or a label's key or value, ignoring
+  // case; empty: all.
   std::string text;
-  // Present: of jobs of others `text` is looked for in id and owner alone.
+  // Present: of other owners' jobs only id and owner are searched for `text`.
   std::optional<std::string> text_of_owner;
   // At or after the first, before the second.
   std::optional<absl::Time> created_from, created_to, ended_from, ended_to;
@@ -77,7 +77,7 @@ struct ListFilter {
   bool ascending = false;
 };
 
-// What an owner used of the device lately (job_queue.h): seconds as of `time`.
+// An owner's recent use of the device (job_queue.h): seconds as of `time`.
 struct OwnerUse {
   std::string owner;
   double seconds = 0;
@@ -98,12 +98,12 @@ class JobStore {
  public:
   virtual ~JobStore() = default;
 
-  // Adds a row and its first event. AlreadyExists when the owner has used the
+  // Adds a row and its first event. AlreadyExists if the owner has used the
   // idempotency key, whatever the request.
   virtual absl::Status Insert(const Job& job, const Event& first) = 0;
 
   // Replaces the row of job.id and appends `events`, whose sequences are
-  // already set. FailedPrecondition when the stored state cannot become
+  // already set. FailedPrecondition if the stored state cannot become
   // job.state. A call that changes neither state nor cancel_requested and whose
   // only events are Progress survives a kill of mpsd at once, but survives a
   // power cut only once a later call of another kind has returned.
@@ -120,8 +120,8 @@ class JobStore {
                                      const Checkpoint& checkpoint) = 0;
 
   // Removes the row with its events, labels and checkpoints. NotFound;
-  // FailedPrecondition when the job has not ended, or when the spec of a job
-  // that has not ended names a path in its folder.
+  // FailedPrecondition if the job has not ended, or if the spec of a job that
+  // has not ended names a path in its folder.
   virtual absl::Status Delete(const std::string& id) = 0;
 
   // The id of a job that has not ended and needs the files of job `id`, or "".
@@ -129,13 +129,13 @@ class JobStore {
   // Removes the rows of the job's checkpoints.
   virtual absl::Status ForgetCheckpoints(const std::string& job_id) = 0;
 
-  // NotFound when there is no such job.
+  // NotFound if there is no such job.
   virtual absl::StatusOr<Job> Get(const std::string& id) = 0;
-  // The job's owner alone, also of a job whose row cannot be read as a whole.
-  // NotFound when there is no such job.
+  // Only the job's owner, even if the row cannot be read as a whole. NotFound
+  // if there is no such job.
   virtual absl::StatusOr<std::string> OwnerOf(const std::string& id) = 0;
-  // The states of those of the jobs that exist, by id; of jobs whose rows
-  // cannot be read as a whole, too.
+  // The states of those of the jobs that exist, by id, even if their rows
+  // cannot be read as a whole.
   virtual absl::StatusOr<std::map<std::string, State>> StatesOf(
       absl::Span<const std::string> ids) = 0;
   virtual absl::StatusOr<std::optional<Job>> FindByIdempotencyKey(
@@ -152,10 +152,10 @@ class JobStore {
   // The id of every job, in any order.
   virtual absl::StatusOr<std::vector<std::string>> Ids() = 0;
   virtual absl::StatusOr<std::map<State, int64_t>> CountByState() = 0;
-  // The ids of the QUEUED and RUNNING jobs, oldest first, even where the rest
-  // of their rows cannot be read.
+  // The ids of the QUEUED and RUNNING jobs, oldest first, even if the rest of
+  // their rows cannot be read.
   virtual absl::StatusOr<std::vector<std::string>> Unfinished() = 0;
-  // Makes a row for which Get returns DataLoss FAILED, with `message`, and
+  // Marks as FAILED, with `message`, a row for which Get returns DataLoss, and
   // drops its unreadable columns, so that the row can be read from now on.
   virtual absl::Status MarkUnreadable(const std::string& id,
                                       const std::string& message,
@@ -163,7 +163,7 @@ class JobStore {
 
   // At most `limit` events of one job after sequence `after`, in order.
   // Progress more than 1,000 sequences old is thinned: the store keeps every
-  // tenth such event. Every other event stays.
+  // tenth such event. Every other event is kept.
   virtual absl::StatusOr<std::vector<Event>> Events(const std::string& job_id,
                                                     int64_t after,
                                                     int limit) = 0;
@@ -176,15 +176,14 @@ class JobStore {
   virtual absl::StatusOr<std::vector<OwnerUse>> OwnerUses() = 0;
   virtual absl::Status ForgetUses(absl::Span<const std::string> owners) = 0;
 
-  // Why no job is to start, as SetDrain stored it; nullopt where jobs start.
+  // Why no job may start, as SetDrain stored it; nullopt if jobs start.
   virtual absl::StatusOr<std::optional<std::string>> Drain() = 0;
   virtual absl::Status SetDrain(const std::optional<std::string>& why) = 0;
 
   virtual int64_t schema_version() const = 0;
 };
 
-// One end of a job, as the job was then; a job that is tried again may end
-// several times.
+// One end of a job, as the job was then; a retried job may end several times.
 struct EndedJob {
   int64_t number = 0;  // grows from end to end, and is never used twice
   std::string job_id;
@@ -193,9 +192,9 @@ struct EndedJob {
   std::string message;
 };
 
-// The ends of jobs that nobody has announced yet. An end is stored in the
-// transaction that ends its job, and goes with the job when that is deleted.
-// Thread-safe. Implemented by server/store.
+// The ends of jobs that were not announced yet. An end is stored in the
+// transaction that ends its job, and removed with the job. Thread-safe.
+// Implemented by server/store.
 class EndedJobs {
  public:
   virtual ~EndedJobs() = default;
@@ -211,42 +210,42 @@ struct JobNote {
   std::string author, text;
 };
 
-// What was seen of an attempt: a v1.RunAttempt, serialized.
+// The observations of an attempt: a v1.RunAttempt, serialized.
 struct AttemptRow {
   std::string job_id;
   absl::Time start;
   std::string body;
 };
 
-// What stays of a deleted job in a list.
+// What is kept of a deleted job in a list.
 struct PastJob {
   ListPlace place;
   std::string name;  // its beginning
   std::string body;  // a v1.JobRecord, serialized
 };
 
-// Notes and tags of jobs, what was seen of their attempts, and the records of
+// Notes and tags of jobs, observations of their attempts, and the records of
 // deleted jobs. Every call that changes something is one transaction, which a
-// power cut does not undo once the call returned OK, but for PutAttempts, which
-// it may. Thread-safe. Implemented by server/store.
+// power cut does not undo once the call returned OK, except PutAttempts.
+// Thread-safe. Implemented by server/store.
 class PastJobs {
  public:
   virtual ~PastJobs() = default;
 
-  // Unavailable where another write lasts longer than `patience`.
+  // Unavailable if another write lasts longer than `patience`.
   virtual absl::Status PutAttempts(const std::vector<AttemptRow>& rows,
                                    absl::Duration patience) = 0;
   // The bodies, oldest first.
   virtual absl::StatusOr<std::vector<std::string>> Attempts(
       const std::string& job_id) = 0;
 
-  // Keeps `job` as a past one; called right before its row goes. `texts`: what
-  // a search for a text looks at beside the notes; `body`: see PastJob.
+  // Keeps `job` as a past one; called right before its row is removed. `texts`:
+  // what a text search covers in addition to the notes; `body`: see PastJob.
   virtual absl::Status Put(const Job& job, const std::string& texts,
                            const std::string& body) = 0;
-  // The body of a deleted job; NotFound where there is none.
+  // The body of a deleted job; NotFound if there is none.
   virtual absl::StatusOr<std::string> BodyOf(const std::string& id) = 0;
-  // Deleted jobs as JobStore::List has the others. DeadlineExceeded for a
+  // Deleted jobs, as JobStore::List lists the others. DeadlineExceeded for a
   // search that takes too long.
   virtual absl::StatusOr<std::vector<PastJob>> List(
       const ListFilter& filter) = 0;
@@ -260,11 +259,11 @@ class PastJobs {
       const std::string& id) = 0;
   virtual absl::StatusOr<std::vector<std::string>> TagsOf(
       const std::string& id) = 0;
-  // NotFound where there is no such job and was none; ResourceExhausted where
-  // it has limits::kJobNotes notes.
+  // NotFound if there neither is nor was such a job; ResourceExhausted if it
+  // has limits::kJobNotes notes.
   virtual absl::Status AddNote(const std::string& id, const JobNote& note) = 0;
-  // Removes first. NotFound likewise; ResourceExhausted, and nothing is
-  // changed, where the job would have more than limits::kJobTags tags.
+  // Removes first. NotFound likewise; ResourceExhausted, without a change, if
+  // the job would have more than limits::kJobTags tags.
   virtual absl::Status Tag(const std::string& id,
                            const std::vector<std::string>& add,
                            const std::vector<std::string>& remove) = 0;

@@ -31,8 +31,8 @@ void Journal::WriteWaiting() {
     lines.swap(waiting_);
     dropped = std::exchange(dropped_, 0);
   }
-  // Without the lock: a log that hangs blocks this thread alone, and Add()
-  // stays quick for the others.
+  // Without the lock: a hanging log blocks only this thread, and Add() stays
+  // quick for the others.
   for (const Line& line : lines) sink_(line.id, line.text);
   if (dropped > 0) {
     sink_("", absl::StrCat(dropped, " lines are missing here: the log hung"));

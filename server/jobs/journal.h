@@ -13,19 +13,19 @@
 
 namespace mpsd::jobs {
 
-// Runs work in such a way that one run serves every thread that asked before
-// the run began. One of the asking threads does the work, one at a time; a
-// thread that finds another at work goes on at once, so that work that hangs
-// blocks one thread alone. Thread-safe.
+// Runs work so that one run serves every thread that requested it before the
+// run began. One of these threads does the work, one at a time; a thread that
+// finds another at work returns at once, so that hanging work blocks only one
+// thread. Thread-safe.
 class Relay {
  public:
   void Ask() { asked_ = true; }
 
-  // Runs `work` until nobody asks any more, unless another thread does.
+  // Runs `work` until no request is left, unless another thread does.
   template <typename Work>
   void Run(const Work& work) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    // The loop's last look at asked_ sees a thread that asks while this one is
-    // about to leave.
+    // The loop's last check of asked_ sees a thread that requests while this
+    // one is about to leave.
     while (asked_) {
       if (!mutex_.TryLock()) return;
       while (asked_.exchange(false)) work();
@@ -45,8 +45,8 @@ class Journal {
   // `id`: the job whose log gets the line too, or empty.
   using Sink =
       std::function<void(const std::string& id, const std::string& line)>;
-  // The most lines that wait for a log that hangs; Add drops further lines, and
-  // Write reports their number.
+  // The maximum number of lines that wait for a hanging log; Add drops further
+  // lines, and Write reports their number.
   static constexpr size_t kMostWaiting = 10'000;
 
   explicit Journal(Sink sink) : sink_(std::move(sink)) {}

@@ -25,7 +25,7 @@ absl::Duration DeviceMeter::Measured(absl::Duration now) const {
 
 namespace {
 
-// A worker's seconds, at most `most`; nothing where they are no time.
+// A worker's seconds, at most `most`; 0 if they are invalid.
 absl::Duration Believed(double seconds, absl::Duration most) {
   if (!std::isfinite(seconds) || seconds <= 0) return absl::ZeroDuration();
   return std::min(absl::Seconds(seconds), most);
@@ -59,7 +59,7 @@ void PhaseClock::Resumed(absl::Duration now) {
 
 void PhaseClock::Stepped(const report::Progress& progress, absl::Duration now) {
   // Reports that arrive together share the time since the one before them: the
-  // wait that does not fit waits for the next.
+  // part of a wait that does not fit is kept for the next.
   const absl::Duration step = Believed(progress.seconds, now - started_);
   const absl::Duration wait =
       Believed(progress.data_wait_seconds.value_or(0), step);

@@ -13,7 +13,7 @@
 namespace mpsd::jobs {
 
 // Measures how long an attempt holds the device; pauses do not count. Times
-// come from a clock that never jumps and stands still while the machine sleeps
+// come from a clock that never jumps and stops while the machine sleeps
 // (base::AwakeTime). A call that repeats the one before it does nothing. Not
 // thread-safe.
 class DeviceMeter {
@@ -35,7 +35,7 @@ class DeviceMeter {
 // What a worker spends its time on.
 enum class Phase {
   kLoad,      // everything before the first step and evaluation
-  kTrain,     // steps, but for kDataWait
+  kTrain,     // steps, except kDataWait
   kDataWait,  // a step waits for its data
   kEvaluate,  // evaluations and predictions
   kSave,      // checkpoints and the result
@@ -53,9 +53,9 @@ constexpr std::string_view Name(Phase phase) {
 
 // Divides the time of one worker among the phases. A worker announces what
 // begins (a stage, a hold) and reports the seconds of what is over (a step, an
-// evaluation, a checkpoint), both of which count here. No more seconds are
-// believed than passed since the report before, so that the phases add up to
-// the worker's life. Times are monotonic; `now` never falls. Not thread-safe.
+// evaluation, a checkpoint); both count here. No more seconds are accepted than
+// passed since the report before, so that the phases add up to the worker's
+// life. Times are monotonic; `now` never falls. Not thread-safe.
 class PhaseClock {
  public:
   // The worker starts at `now`.
@@ -78,29 +78,29 @@ class PhaseClock {
   // Gives `time`, or what is left of the time until `now`, to `phase`; returns
   // what it gave.
   absl::Duration Take(Phase phase, absl::Duration time, absl::Duration now);
-  // Gives the rest of the time until `now` to the phase that goes on; `next`
-  // goes on from here.
+  // Gives the rest of the time until `now` to the current phase; `next`
+  // continues from here.
   void Enter(Phase next, absl::Duration now);
 
   absl::Duration started_;
   std::map<Phase, absl::Duration> spent_;  // until since_
   absl::Duration since_;
-  Phase phase_ = Phase::kLoad;         // goes on
-  Phase halted_phase_ = Phase::kLoad;  // goes on after kPaused
+  Phase phase_ = Phase::kLoad;         // the current phase
+  Phase halted_phase_ = Phase::kLoad;  // resumes after kPaused
   bool has_begun_ = false;             // the loading is over
   absl::Duration untaken_wait_;        // reported waits, not given yet
 };
 
 // The speed and remaining time of one attempt, from averages of tokens and
-// seconds a step in which the last step weighs a tenth. Not thread-safe.
+// seconds per step in which the last step weighs a tenth. Not thread-safe.
 class StepRate {
  public:
   static constexpr double kWeight = 0.1;
 
   // Fills in the fields of `progress` that the worker does not report: the
-  // shares of this step, and tokens_per_second and eta_seconds with this step
-  // counted. The ETA leaves out evaluations and checkpoints to come. A share is
-  // absent where the worker does not report its count.
+  // shares of this step, and tokens_per_second and eta_seconds including this
+  // step. The ETA excludes evaluations and checkpoints to come. A share is
+  // absent if the worker does not report its count.
   void Apply(Progress& progress);
 
  private:
@@ -109,9 +109,9 @@ class StepRate {
   double seconds_ = 0;
 };
 
-// The time that the job still trains, at the pace of its last step, from its
-// last checkpoint on: there another attempt would go on. Evaluations and
-// checkpoints are left out. nullopt where no step of the job has finished.
+// The remaining training time, at the pace of the job's last step, from its
+// last checkpoint on, where another attempt would resume. Excludes evaluations
+// and checkpoints. nullopt if no step of the job has finished.
 std::optional<absl::Duration> TimeLeft(const Job& job);
 
 }  // namespace mpsd::jobs

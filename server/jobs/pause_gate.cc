@@ -39,7 +39,7 @@ absl::StatusOr<QuietHours> ParseQuietHours(const std::string& text) {
   }
   if (!begin || !end || *begin == *end) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no span of hours; write 22:00-07:00"));
+        absl::StrCat("'", text, "' is not a span of hours; write 22:00-07:00"));
   }
   return QuietHours{*begin, *end};
 }
@@ -69,7 +69,7 @@ constexpr report::EnumName<PauseReason> kWords[] = {
     {PauseReason::kThermal, "too hot"},
     {PauseReason::kMemoryPressure, "short of memory"},
     {PauseReason::kQuietHours, "quiet hours"},
-    {PauseReason::kUserActive, "somebody uses the machine"}};
+    {PauseReason::kUserActive, "somebody is using the machine"}};
 
 template <typename Level>
 std::optional<bool> Reaches(const std::optional<Level>& level,
@@ -101,8 +101,8 @@ void PauseGate::Observe(const host::Reading& reading, absl::Time now,
                         absl::Duration monotonic) {
   for (PauseReason reason : kAllPauseReasons) {
     Trace& trace = traces_[reason];
-    // A sensor that falls silent counts as a condition that is over, so that it
-    // cannot hold the queue for ever.
+    // A sensor that fails counts as a condition that is over, so that it cannot
+    // hold the queue forever.
     if (Holds(reason, reading, now).value_or(false)) {
       if (reasons_.insert(reason).second) {
         const bool soon_again =
@@ -143,7 +143,7 @@ std::optional<bool> PauseGate::Holds(PauseReason reason,
   return std::nullopt;
 }
 
-// The clock and the user's idleness settle by themselves.
+// The clock and the user's idleness need no settling.
 absl::Duration PauseGate::FirstSettle(PauseReason reason) const {
   return reason == PauseReason::kQuietHours ||
                  reason == PauseReason::kUserActive

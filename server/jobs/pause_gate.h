@@ -34,13 +34,13 @@ bool IsQuiet(const QuietHours& hours, absl::Time now, absl::TimeZone zone);
 // "22:00-07:00".
 std::string ToString(const QuietHours& hours);
 
-// Why no queued job starts though none trains, the gravest reason first.
+// Why no queued job starts though none trains, the most severe reason first.
 enum class HoldReason {
   kStorage,  // the queue cannot be written
-  kDisk,     // less is free than mpsd was told to leave
+  kDisk,     // less is free than mpsd must leave
   kMachine,  // the machine's fault ended the last attempt
   kDevice,   // the self-test failed, or an earlier daemon's worker has it
-  kDrained,  // an admin said so: JobManager::DrainQueue
+  kDrained,  // by an admin: JobManager::DrainQueue
 };
 // The names are the labels of metrics.
 inline constexpr report::EnumName<HoldReason> kHoldReasons[] = {
@@ -54,7 +54,7 @@ constexpr std::string_view Name(HoldReason reason) {
   return report::NameIn(kHoldReasons, reason);
 }
 
-// Each reason with its text for people.
+// Each reason with its human-readable text.
 using Holds = std::map<HoldReason, std::string>;
 
 // Why nothing trains at present.
@@ -63,7 +63,7 @@ enum class PauseReason {
   kThermal,         // the machine is too hot
   kMemoryPressure,  // others need the memory
   kQuietHours,
-  kUserActive,  // somebody uses the machine
+  kUserActive,  // somebody is using the machine
 };
 // The names are the labels of metrics.
 inline constexpr report::EnumName<PauseReason> kPauseReasons[] = {
@@ -78,31 +78,31 @@ constexpr std::string_view Name(PauseReason reason) {
 }
 
 using PauseReasons = std::set<PauseReason>;
-// For people: "on battery, too hot".
+// Human-readable: "on battery, too hot".
 std::string Describe(const PauseReasons& reasons);
 
-// What the people who share the machine asked for; all off by default.
+// The policy for the machine's users; all off by default.
 struct PausePolicy {
   bool on_battery = false;
   std::optional<host::Thermal> thermal;  // pause at this level or above
   // pause at this level or above
   std::optional<host::MemoryPressure> memory_pressure;
   std::optional<QuietHours> quiet_hours;
-  // Train once nobody used the machine for this; zero: always
+  // Train once the machine was unused for this long; zero: always
   absl::Duration idle_only;
   absl::TimeZone zone = absl::LocalTimeZone();
 
-  // How long a condition has to be gone before its reason ends. The time
-  // doubles, up to settle_max, each time the condition comes back within ten
-  // times the time.
+  // How long a condition must be gone before its reason ends. The time doubles,
+  // up to settle_max, each time the condition returns within ten times the
+  // time.
   absl::Duration settle = absl::Seconds(30);
   absl::Duration settle_max = absl::Minutes(10);
-  // How long a job is held in memory; then it writes a checkpoint, goes back to
-  // the queue and gives the memory back.
+  // How long a job is held in memory; then it writes a checkpoint, returns to
+  // the queue and frees the memory.
   absl::Duration hold_limit = absl::Minutes(10);
 };
 
-// How long a job is held for `reasons`: under memory pressure a minute at most,
+// How long a job is held for `reasons`: under memory pressure at most a minute,
 // because a held job keeps the memory that others lack.
 absl::Duration HoldLimit(const PausePolicy& policy,
                          const PauseReasons& reasons);
@@ -123,7 +123,7 @@ class PauseGate {
   // The reasons to pause; empty: train.
   const PauseReasons& reasons() const { return reasons_; }
 
-  // The reasons that the policy asks for and `reading` cannot show; reasons()
+  // The reasons that the policy includes and `reading` cannot show; reasons()
   // never contains them.
   PauseReasons Unobservable(const host::Reading& reading) const;
 
@@ -134,8 +134,8 @@ class PauseGate {
     absl::Duration settle;
   };
 
-  // False where the policy does not ask for the reason; nullopt where it does
-  // and `reading` cannot show the condition.
+  // False if the policy does not include the reason; nullopt if it does and
+  // `reading` cannot show the condition.
   std::optional<bool> Holds(PauseReason reason, const host::Reading& reading,
                             absl::Time now) const;
   absl::Duration FirstSettle(PauseReason reason) const;

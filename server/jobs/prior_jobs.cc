@@ -93,7 +93,7 @@ absl::Status CheckKind(const std::string& field, const Job& job) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "model: job ", job.id,
-      " makes an adapter and no whole model: name it as `adapter`, beside the "
+      " makes an adapter and no whole model: name it as `adapter`, next to the "
       "model that the adapter is for, \"",
       base::Quotable(job.model),
       "\"; or merge the two (`mpsctl download`, `mpsctl merge`) and name the "
@@ -138,8 +138,8 @@ absl::Status PlaceResults(const FindJob& find, JobFiles& files,
 
 absl::StatusOr<JobFiles::Model> ModelToBe(const FindJob& find, JobFiles& files,
                                           const std::string& name) {
-  // Each job names one that was there before, so the walk ends; the bound is
-  // for a damaged database.
+  // Each job names one that existed before, so the walk ends; the bound is for
+  // a damaged database.
   std::string model = name;
   for (size_t i = 0; i < limits::kAfter; ++i) {
     const std::string id = spec::JobNamedBy(model);
@@ -158,9 +158,9 @@ absl::StatusOr<JobFiles::Model> ModelToBe(const FindJob& find, JobFiles& files,
     }
     model = job->model;
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "model: behind '", name, "' stand more than ", limits::kAfter,
-      " jobs that have not ended: wait for some of them"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("model: '", name, "' depends on more than ", limits::kAfter,
+                   " jobs that have not ended: wait for some of them"));
 }
 
 std::vector<std::string> ResultsReadBy(const spec::TrainSpec& spec,
@@ -191,11 +191,11 @@ bool Failed(std::optional<State> state) {
 
 std::string Describe(std::optional<State> state) {
   return state ? absl::StrCat(" is ", std::string(Name(*state)))
-               : " exists no more";
+               : " no longer exists";
 }
 
-// As the submitted spec spells it; the path of a result that was put in its
-// place never names a job that has not succeeded.
+// As the submitted spec spells it; the path of a result that replaced it never
+// names a job that has not succeeded.
 bool NamesResultOf(const Job& job, const std::string& id) {
   return absl::StrContains(job.spec_json,
                            absl::StrCat("\"", spec::kNamedResult, id, "\""));

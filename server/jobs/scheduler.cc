@@ -15,8 +15,8 @@
 #include "server/jobs/prior_jobs.h"
 #include "server/jobs/submission.h"
 
-// The Scheduler's part in jobs that wait for others (prior_jobs.h) and that go
-// on from the results of others (prior_jobs.h).
+// The Scheduler's part in jobs that wait for others or continue from the
+// results of others (prior_jobs.h).
 
 namespace mpsd::jobs {
 
@@ -34,8 +34,8 @@ Scheduler::Turn::Turn(Scheduler& s) ABSL_NO_THREAD_SAFETY_ANALYSIS : s_(s) {
 
 Scheduler::Turn::~Turn() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (s_.draining_) s_.PreemptForDrain();
-  // ShowAttempt needs the lock: of two turns that end at once, the later one
-  // must show last, or readers keep the older attempt.
+  // ShowAttempt needs the lock: of two turns that end concurrently, the later
+  // one must show last, or readers keep the older attempt.
   s_.ShowAttempt();
   s_.mutex_.Unlock();
   s_.journal_.Write();
@@ -139,7 +139,7 @@ absl::StatusOr<Scheduler::NewJob> Scheduler::MakeJob(
   return made;
 }
 
-// Submit asks this again after each slow part: meanwhile the client may have
+// Submit checks this again after each slow part: meanwhile the client may have
 // gone, or Drain may have begun.
 absl::Status Scheduler::CheckAccepts(const SubmitRequest& request) {
   if (absl::Status s = StillWanted(request.wanted); !s.ok()) return s;
@@ -172,7 +172,7 @@ absl::Status Scheduler::CheckLimits(const SubmitRequest& request) {
   absl::Status status =
       CheckPriority(request.owner, request.limits, request.priority);
   if (status.ok()) {
-    // Insert asks again, with the lock.
+    // Insert checks again, with the lock.
     status = CheckQueued(request.owner, request.limits,
                          view_.CountOf(request.owner));
   }
@@ -199,7 +199,7 @@ absl::Status Scheduler::CountInputs(const SubmitRequest& request) {
 absl::Status Scheduler::Insert(Job& job, const UserLimits& limits,
                                const std::string& note,
                                const FolderClaims::Watch& watch) {
-  // Until the row is there, which tells it from then on.
+  // Until the row exists, which shows it from then on.
   const absl::StatusOr<FolderClaims::Use> use =
       claims_.Take(JobsNeededBy(job), &watch);
   if (!use.ok()) return use.status();
@@ -207,8 +207,8 @@ absl::Status Scheduler::Insert(Job& job, const UserLimits& limits,
                     StateChanged{State::kQueued, note}};
   Turn turn(*this);
   if (draining_) return Stopping();
-  // With the lock, under which every job enters the queue: of fifty calls at
-  // once none passes beside another.
+  // With the lock, under which every job enters the queue: of fifty concurrent
+  // calls none bypasses the limit.
   absl::Status status =
       CheckQueued(job.owner, limits, view_.CountOf(job.owner));
   if (!status.ok()) return status;
@@ -244,9 +244,11 @@ absl::Status Scheduler::Recover() {
 void Scheduler::RestoreUses() {
   absl::StatusOr<std::vector<OwnerUse>> uses = dependencies_.store.OwnerUses();
   if (!uses.ok()) {
-    journal_.Add("", absl::StrCat("what owners used of the device cannot be "
-                                  "read, nobody's counts: ",
-                                  uses.status().message()));
+    journal_.Add(
+        "",
+        absl::StrCat(
+            "the owners' use of the device cannot be read and counts as 0: ",
+            uses.status().message()));
     return;
   }
   const absl::Duration now = dependencies_.clock.Monotonic();
@@ -279,7 +281,7 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
                now);
   }
   // The queue may know the job before the row is written: no Tick runs yet, and
-  // the daemon does not start where the write fails.
+  // the daemon does not start if the write fails.
   if (run->job().state == State::kQueued) {
     dependencies_.exported_metrics.JobReturned(ExitReason::kInterrupted);
     Enqueue(run->job(), now);
@@ -323,7 +325,7 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
   entry.among_all = job.among_all;
   entry.ticket = job.ticket;
   if (job.not_before) {
-    // A wall clock that was set back since must not lengthen the wait.
+    // Setting back the wall clock must not lengthen the wait.
     entry.not_before =
         dependencies_.clock.Monotonic() +
         std::clamp(*job.not_before - dependencies_.clock.Now(),
@@ -336,10 +338,10 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
 void Scheduler::Drain() {
   draining_ = true;
   // The thread that holds the lock preempts the worker at the end of its turn:
-  // Drain has set draining_ before, and Drain must not wait for a store that
-  // hangs.
+  // Drain has set draining_ before, and Drain must not wait for a hanging
+  // store.
   // A turn may have read draining_ just before; then the next Tick preempts,
-  // which the daemon asks for once Drain has returned.
+  // which the daemon requests once Drain has returned.
   if (!mutex_.TryLock()) return;
   PreemptForDrain();
   mutex_.Unlock();
@@ -395,7 +397,7 @@ bool Scheduler::Stored(const absl::Status& status) {
 
 namespace {
 
-// So many waiting jobs are looked at in one Tick; each may be a write.
+// This many waiting jobs are checked in one Tick; each may be a write.
 constexpr size_t kLooks = 20;
 
 }  // namespace
@@ -418,8 +420,8 @@ absl::StatusOr<std::vector<std::string>> Scheduler::PriorsOf(
   if (!states.ok()) return states.status();
   for (const std::string& id : request.after) {
     const bool may_read = !request.may_read_job || request.may_read_job(id);
-    // Only jobs that exist can be named, and nobody knows the id of a job to
-    // be: so no circle comes about.
+    // Only existing jobs can be named, and the id of a future job is unknown:
+    // so no cycle can arise.
     if (!may_read || !states->contains(id)) {
       return absl::FailedPreconditionError(absl::StrCat(
           "after: there is no job '", base::Quotable(id),
@@ -435,8 +437,8 @@ bool Scheduler::AwaitPriors(const Job& job) {
     waiting_.Forget(job.id);
     return false;
   }
-  // Known as a waiting job before the states are read: a job that ends in
-  // between has this one looked at again.
+  // Registered as a waiting job before the states are read: a job that ends in
+  // between causes another check of this one.
   waiting_.Await(job.id, job.after);
   const absl::StatusOr<PriorStates> states =
       dependencies_.store.StatesOf(job.after);
@@ -472,7 +474,7 @@ absl::Time Scheduler::LookAtWaiting() {
     if (!id) return next;
     Turn turn(*this);
     turn.Wake(*id);
-    // A job may be free to start, and further ones are to be looked at.
+    // A job may be free to start, and further ones need a check.
     next = dependencies_.clock.Now();
     if (LookAtWaiting(*id)) continue;
     waiting_.LookAt(*id);
@@ -487,7 +489,7 @@ bool Scheduler::LookAtWaiting(const std::string& id) {
       absl::IsNotFound(job.status()) || absl::IsDataLoss(job.status());
   if (!job.ok() && !lost) return false;
   if (lost || !AwaitsPriors(*job) || job->held) {
-    // TryStart says what is wrong with a row that cannot be read.
+    // TryStart reports what is wrong with a row that cannot be read.
     waiting_.Forget(id);
     if (lost) view_.Unhold(id, dependencies_.clock.Now());
     return true;
@@ -504,7 +506,7 @@ bool Scheduler::LookAtWaiting(const std::string& id) {
     return true;
   }
   waiting_.Forget(id);
-  // The time that it waited for others is no time that it waited for the
+  // The time that it waited for other jobs does not count as waiting for the
   // device.
   view_.Unhold(id, dependencies_.clock.Now());
   journal_.Add(id, "the jobs that it waited for have succeeded");
@@ -547,8 +549,8 @@ bool Scheduler::TakeResults(const Job& job, spec::TrainSpec& spec,
   }
   if (placed.ok()) {
     spec_json = spec::ToJson(spec);
-    // Before the row says RUNNING: whatever kills mpsd in between, the next
-    // start takes the results again.
+    // Before the row is RUNNING: if mpsd is killed in between, the next start
+    // takes the results again.
     placed = dependencies_.files.ReplaceSpec(job.id, spec_json);
   }
   if (placed.ok()) return true;

@@ -48,11 +48,10 @@ namespace mpsd::jobs {
 //
 //   Recover(); while (!stop) wait(until = Tick()); Drain(); wait(Idle());
 //
-// When a disk or a log hangs: the thread that changes a row writes the row
-// under the scheduler's lock, so Submit, Cancel, Retry, Tick and the worker's
-// reports wait for the store. Drain, Idle and the JobBoard never wait for that
-// lock, and the scheduler holds it neither to look at files nor to write log
-// lines.
+// If a disk or a log hangs: the thread that changes a row writes the row under
+// the scheduler's lock, so Submit, Cancel, Retry, Tick and the worker's reports
+// wait for the store. Drain, Idle and the JobBoard never wait for that lock,
+// and the scheduler does not hold it to access files or write log lines.
 class Scheduler final : public JobManager,
                         public JobRemover,
                         private WorkerListener {
@@ -63,25 +62,25 @@ class Scheduler final : public JobManager,
     absl::Duration stop_grace = absl::Minutes(2);
     // Steps that finish within this time share one event and one transaction.
     absl::Duration progress_interval = absl::Milliseconds(200);
-    // The time between two tries while the device or the database is not
+    // The time between two attempts while the device or the database is not
     // available.
     absl::Duration poll_interval = absl::Seconds(1);
     // No job starts while the state folder's disk has fewer free bytes.
     int64_t min_free_bytes = 0;
-    // The memory of this machine in bytes; 0 where it is not known.
+    // The memory of this machine in bytes; 0 if unknown.
     int64_t machine_bytes = 0;
     std::string boot_id;  // host::BootId()
     RetryPolicy retry;
     PausePolicy pause;
-    // After so long half of what an owner used of the device is forgotten;
-    // zero: nobody's use counts, and the queue is FIFO within priority.
+    // An owner's past use of the device counts half after this long; zero: use
+    // does not count, and the queue is FIFO within priority.
     absl::Duration half_life;
     PreemptionPolicy preemption;
     // How long a job of an owner may hold the device, all attempts together;
-    // empty: for ever. Asked anew each time, with the scheduler's lock held, so
-    // it must not block.
+    // empty: unlimited. Called each time, with the scheduler's lock held, so it
+    // must not block.
     std::function<absl::Duration(const std::string& owner)> time_limit;
-    // A running job's device time is stored at least so often, though its
+    // A running job's device time is stored at least this often, even if its
     // worker reports nothing.
     absl::Duration use_interval = absl::Minutes(1);
     // As base::AwakeTime
@@ -92,29 +91,28 @@ class Scheduler final : public JobManager,
     // Called when Tick() has something to do. Called on any thread, so it must
     // not block.
     std::function<void()> on_change = [] {};
-    // The daemon's own log; gets one line a call.
+    // The daemon's own log; gets one line per call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
   struct Dependencies {
     JobStore& store;
     BlobStore& blobs;
     JobFiles& files;
-    JobBoard& board;  // written by the Scheduler alone
+    JobBoard& board;  // written only by the Scheduler
     WorkerLauncher& launcher;
     ExportedMetrics& exported_metrics;
     const base::Clock& clock;
-    // The machine's state, if people share the machine; null on a dedicated
+    // The machine's state, if users share the machine; null on a dedicated
     // server.
     host::Host* host = nullptr;
-    // What users have; null where nobody has limits of bytes.
+    // The users' usage; null if no user has limits of bytes.
     UserLedger* ledger = nullptr;
-    // Pins, and what rules remove; null where nobody pins, no rule counts and
-    // nobody asks what could be deleted.
+    // Pins and retention; null disables both.
     KeptJobs* kept = nullptr;
-    // Is told what is removed; null where nobody measures.
+    // Gets the removals; null if nothing is measured.
     MeasuredFolders* folders = nullptr;
-    // Keeps the record of a job that is about to be removed; empty: none is
-    // kept. ResourceExhausted on a full disk.
+    // Keeps the record of a job that is about to be removed; empty: keeps none.
+    // ResourceExhausted on a full disk.
     std::function<absl::Status(const std::string& id)> keep_record = {};
   };
 
@@ -123,7 +121,7 @@ class Scheduler final : public JobManager,
   ~Scheduler() override;
 
   // Takes over the rows of an earlier daemon; call it before the first Tick.
-  // RUNNING rows count as interrupted attempts (CANCELLED where a cancel is
+  // RUNNING rows count as interrupted attempts (CANCELLED if a cancel is
   // stored); a new worker resumes from the last checkpoint by itself. A row
   // that cannot be read becomes FAILED and blocks no other job.
   absl::Status Recover();
@@ -132,9 +130,9 @@ class Scheduler final : public JobManager,
   // call is needed.
   absl::Time Tick();
 
-  // Takes no more jobs, starts none and preempts the running job, which returns
-  // to QUEUED. Never blocks: where another thread waits for the store with the
-  // lock, that thread preempts the worker as soon as the store answers.
+  // Accepts no more jobs, starts none and preempts the running job, which
+  // returns to QUEUED. Never blocks: if another thread waits for the store with
+  // the lock, that thread preempts the worker as soon as the store answers.
   void Drain();
   // Whether no worker runs and everything is stored. Only Tick() makes it true.
   // Never blocks.
@@ -160,9 +158,9 @@ class Scheduler final : public JobManager,
                                             absl::Time ended) override;
 
  private:
-  // Holds the lock while one call changes things. At its end the turn releases
+  // Holds the lock while one call makes changes. At its end the turn releases
   // the lock and then writes the log lines, publishes the counts, wakes the
-  // watchers and asks for a Tick, in that order, because each of these may
+  // watchers and requests a Tick, in that order, because each of these may
   // block or call back into the scheduler.
   class ABSL_SCOPED_LOCKABLE Turn {
    public:
@@ -186,21 +184,21 @@ class Scheduler final : public JobManager,
   // idempotency key made, if any.
   absl::StatusOr<std::optional<SubmitResult>> FindEarlier(
       const SubmitRequest& request, const std::string& hash);
-  // OK while a job may be made of `request`: somebody waits for the job, and
-  // mpsd does not stop.
+  // OK while a job may be made of `request`: a caller waits for it, and mpsd is
+  // not stopping.
   absl::Status CheckAccepts(const SubmitRequest& request);
-  // What a user's limits say before the disk is looked at.
+  // Checks a user's limits before the disk is accessed.
   absl::Status CheckLimits(const SubmitRequest& request);
   absl::Status CheckResultBytes(const std::string& owner,
                                 const UserLimits& limits);
   absl::Status CountInputs(const SubmitRequest& request);
-  // A job that is to be, and what its insertion needs.
+  // A future job, and what its insertion needs.
   struct NewJob {
     Job job;
     Submission checked;
   };
-  // Checks everything that Submit checks but the user's limits, and gives the
-  // job its id. Makes no folder and no row.
+  // Performs all checks of Submit except the user's limits, and assigns the
+  // job's id. Makes no folder and no row.
   absl::StatusOr<NewJob> MakeJob(const SubmitRequest& request,
                                  const std::string& hash);
   absl::Status Insert(Job& job, const UserLimits& limits,
@@ -208,45 +206,46 @@ class Scheduler final : public JobManager,
                       const FolderClaims::Watch& watch);
   MachineMemory Memory() const;
 
-  // --- Jobs that wait for others, or go on from their results:
+  // --- Jobs that wait for others, or continue from their results:
   // scheduler.cc.
-  // Reads the jobs that the one who submits may read. `request` must outlive
-  // the result.
+  // Reads the jobs that the submitter may read. `request` must outlive the
+  // result.
   FindJob ReadableJobs(const SubmitRequest& request);
-  // Job::after of the job to be: `named`, the jobs whose results its spec
+  // Job::after of the future job: `named`, the jobs whose results its spec
   // names, and request.after.
   absl::StatusOr<std::vector<std::string>> PriorsOf(
       const SubmitRequest& request, const std::vector<std::string>& named);
   // Whether the queued job waits for others; then the queue keeps it from
-  // starting and says why. The job's entry is in the queue.
+  // starting and shows why. The job's entry is in the queue.
   bool AwaitPriors(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // AwaitPriors for a job that is about to start: a job that had succeeded may
   // have been queued again.
   bool StillAwaitsPriors(const Job& job);
-  // Looks at waiting jobs for which something has changed. Returns the time of
-  // the next look.
+  // Checks waiting jobs for which something has changed. Returns the time of
+  // the next check.
   absl::Time LookAtWaiting();
-  // False where the store does not answer.
+  // False if the store does not answer.
   bool LookAtWaiting(const std::string& id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HoldForPrior(Job job, const std::string& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // For a job that somebody releases: it waits no longer for jobs that did not
-  // succeed, but for those whose results it needs. The caller stores the row.
+  // For a job that is being released: it no longer waits for jobs that did not
+  // succeed, but still for those whose results it needs. The caller stores the
+  // row.
   absl::Status ForgetFailedPriors(Job& job)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts the folders of results into `spec`, the job's, and into its job.json.
-  // `spec_json` is the new spec where any was put. False, and the job waits,
-  // where a result is not there.
+  // Inserts the folders of results into `spec`, the job's, and into its
+  // job.json. `spec_json` is the new spec if any was inserted. False, and the
+  // job waits, if a result is missing.
   bool TakeResults(const Job& job, spec::TrainSpec& spec,
                    std::string& spec_json);
   absl::Status RecoverJob(const std::string& id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Marks a row as FAILED for which Get returned DataLoss.
+  // Marks as FAILED a row for which Get returned DataLoss.
   void GiveUpRow(const std::string& id, const absl::Status& why);
   void Enqueue(const Job& job, absl::Time since)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes over what the store has of each owner's use.
+  // Loads each owner's use from the store.
   void RestoreUses();
   void PreemptForDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sets why no queued job starts; "" ends that reason. Logs each change.
@@ -257,16 +256,16 @@ class Scheduler final : public JobManager,
   void PublishCounts();
   void ShowAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // --- What people do to jobs: scheduler_verbs.cc.
+  // --- Users' changes to jobs: scheduler_verbs.cc.
   absl::StatusOr<Job> CancelStored(const std::string& id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Job> CancelAttempt(bool now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A QUEUED job; `what` says what only such a job is.
+  // A QUEUED job; `what` states the requirement.
   absl::StatusOr<RunningJob> LoadQueued(const std::string& id,
                                         const std::string& what)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Stores a job that is, or now becomes, QUEUED, and has it enter the queue.
+  // Stores a job that is, or now becomes, QUEUED, and adds it to the queue.
   absl::StatusOr<Job> StoreQueued(RunningJob& run, absl::Time since)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Time QueuedSince(const std::string& id) const;
@@ -283,31 +282,30 @@ class Scheduler final : public JobManager,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Job> RetryFromScratch(const std::string& id,
                                        const UserLimits& limits);
-  // OK while nobody needs the checkpoints and results of the job.
+  // OK if no job needs the checkpoints and results of the job.
   absl::Status CheckIsNotNeeded(const Job& job);
   // Removes the checkpoints and results of a job that does not run.
   absl::Status RemoveRun(const std::string& id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(deletions_);
-  // The same before the job's start. False, and the job waits, where that
-  // fails.
+  // The same before the job's start. False, and the job waits, if that fails.
   bool BeginsFromScratch(const std::string& id);
-  // Has the job leave the queue with the turn that it had there.
+  // Removes the job from the queue, keeping the turn that it had there.
   void TakeTurn(const std::string& id, Job& job)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDrained() const;
   // --- Removals: scheduler_verbs.cc.
   absl::Status CheckStoredEnd(const std::string& id);
-  // Has the record of a job written that is about to go. A disk that is full
-  // keeps no job from going, since that makes room.
+  // Has the record of a job written that is about to be removed. A full disk
+  // does not prevent the removal, which frees space.
   void KeepRecord(const std::string& id);
-  // Asks `may` once nobody can begin to need the job.
+  // Calls `may` once no caller can begin to need the job.
   absl::StatusOr<int64_t> Remove(
       const std::string& id,
       const std::function<absl::Status(const std::string&)>& may);
 
   // --- The device: scheduler_device.cc. Reads the machine's state when that is
-  // due, and pauses, preempts or resumes the running job by it. Returns the
-  // time of the next reading.
+  // due, and pauses, preempts or resumes the running job accordingly. Returns
+  // the time of the next reading.
   absl::Time ReadHostIfDue();
   absl::Time NextHostReadTime() const;
   // Logs once which reasons the policy names and this machine cannot show.
@@ -320,36 +318,36 @@ class Scheduler final : public JobManager,
   // Writes the progress that OnProgress held back.
   absl::Time TendAttempt();
   // When the running job will have held the device for as long as it may; the
-  // infinite past where it has.
+  // infinite past if it already has.
   absl::Time LimitTime() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Looks for a queued job that takes the device from the running one.
   absl::Time ConsiderPreemption();
-  // That job; nullopt where the device stays with the running one, and then
-  // `again` is the time of the next look.
+  // That job; nullopt if the running one keeps the device, and then `again` is
+  // the time of the next check.
   std::optional<JobQueue::Entry> FindChallenger(absl::Time& again);
-  // Whether nothing but the device keeps the job from starting.
+  // Whether only the device keeps the job from starting.
   bool CouldStart(const std::string& id);
   void NoteInQueue(const std::string& id, const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Time StartNext();
-  // Ends the reasons that only a try to start a job finds and looks at again:
-  // they would stay on display.
+  // Ends the reasons that only an attempt to start a job detects: they would
+  // otherwise stay on display.
   void ForgetTries();
   enum class StartResult { kStarted, kPassedOver, kHeld };
   StartResult TryStart(const JobQueue::Entry& entry);
   bool IsReady();
   bool HasItsFiles(const Job& job, const spec::TrainSpec& spec);
-  // Keeps the job from starting for a while, and says why.
+  // Keeps the job from starting for a while, and shows why.
   void HoldForPath(const Job& job, const std::string& lacks);
   absl::Duration TimeLimitOf(const Job& job) const;
   bool HasTime(const Job& job) const {
     return job.device_time < TimeLimitOf(job);
   }
-  // Makes a queued job FAILED that has none. False, and the queue is held,
-  // where the store does not take that.
+  // Makes a queued job without device time left FAILED. False, and the queue is
+  // held, if the store does not accept that.
   bool FailForTime(const std::string& id);
-  // `spec_json`: what the row's spec becomes; empty: it stays. `cleared`:
-  // whether what an earlier attempt left was removed.
+  // `spec_json`: the row's new spec; empty: unchanged. `cleared`: whether an
+  // earlier attempt's leftovers were removed.
   absl::Status Start(const JobQueue::Entry& entry, const spec::TrainSpec& spec,
                      const std::string& spec_json, bool cleared)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -377,20 +375,20 @@ class Scheduler final : public JobManager,
   void ChargeAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // When the running attempt is to be charged though nothing is reported.
   absl::Time ChargeTime() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Forgets the use of owners of which nothing is left.
+  // Forgets the use of owners that has faded to nothing.
   void ForgetUses();
   // Writes the changes of the attempt that the store lacks, if any.
   bool FlushAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const Dependencies dependencies_;
-  // Only one thread deletes a row, or what a run left, at a time. Comes before
-  // mutex_ where a thread needs both.
+  // Only one thread at a time deletes a row, or what a run left. Locked before
+  // mutex_ if a thread needs both.
   absl::Mutex deletions_;
   FolderClaims claims_;
   JobIdGenerator ids_;
   QueueView& view_;  // the board's view
-  EventHub& hub_;    // wakes those who wait at the board
+  EventHub& hub_;    // wakes the waiters of the board
 
   Journal journal_;
   Relay counts_;
@@ -404,14 +402,14 @@ class Scheduler final : public JobManager,
   // The attempt that holds the device; null while the device is free.
   std::unique_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
   PauseGate gate_ ABSL_GUARDED_BY(mutex_);
-  // The number of attempts in a row that a fault of the machine ended, and the
-  // monotonic time until which the queue waits for the machine.
+  // The number of consecutive attempts that a fault of the machine ended, and
+  // the monotonic time until which the queue waits for the machine.
   int32_t machine_faults_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration machine_wait_ ABSL_GUARDED_BY(mutex_);
 
   // Only the thread that calls Tick() uses these.
   std::optional<absl::Duration> host_read_at_;  // monotonic
-  PauseReasons logged_unobservable_;            // as the log last said
+  PauseReasons logged_unobservable_;            // as last logged
 };
 
 }  // namespace mpsd::jobs

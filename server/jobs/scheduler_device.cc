@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device's side of the Scheduler: Tick, which reads the host, frees the
-// device and starts the next attempt, and what the worker on it reports. The
-// host is read, the disk looked at and a worker launched without the lock.
+// device and starts the next attempt, and the reports of its worker. The host
+// is read, the disk checked and a worker launched without the lock.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@
 namespace mpsd::jobs {
 namespace {
 
-// A job whose path is missing is looked at again at least this often.
+// A job whose path is missing is checked again at least this often.
 constexpr absl::Duration kPathInterval = absl::Seconds(30);
 
 }  // namespace
@@ -25,7 +25,7 @@ absl::Time Scheduler::Tick() {
   const absl::Time next = std::min(next_read, LookAtWaiting());
   if (!free) return std::min({next, TendAttempt(), ConsiderPreemption()});
   const absl::Time after_start = StartNext();
-  // A job that cannot start, and has failed, may be what others wait for.
+  // A job that cannot start, and has FAILED, may be one that others wait for.
   return std::min({next, after_start, LookAtWaiting()});
 }
 
@@ -58,8 +58,9 @@ void Scheduler::LogUnobservablePolicies(const host::Reading& reading) {
   if (unobservable == logged_unobservable_) return;
   if (!unobservable.empty()) {
     journal_.Add(
-        "", absl::StrCat("asked to pause for what this machine does not tell: ",
-                         Describe(unobservable)));
+        "",
+        absl::StrCat("asked to pause for what this machine does not report: ",
+                     Describe(unobservable)));
   }
   logged_unobservable_ = std::move(unobservable);
 }
@@ -93,8 +94,8 @@ bool Scheduler::Reap() {
 absl::Time Scheduler::TendAttempt() {
   Turn turn(*this);
   const absl::Time now = dependencies_.clock.Now();
-  // Reap left the attempt in place, and no other thread takes it away between
-  // the two turns.
+  // Reap left the attempt in place, and no other thread removes it between the
+  // two turns.
   if (attempt_->ended()) return now + options_.poll_interval;
   if (LimitTime() <= now) {
     attempt_->StopForTime(TimeLimitOf(attempt_->job()));
@@ -121,7 +122,7 @@ absl::Time Scheduler::StartNext() {
   {
     absl::MutexLock lock(&mutex_);
     // The next reading of the machine, for which Tick() returns the time,
-    // brings the next try.
+    // brings the next attempt.
     if (draining_ || !gate_.reasons().empty()) return absl::InfiniteFuture();
     if (machine_faults_ > 0 && !view_.empty() && now < machine_wait_) {
       return WallTime(machine_wait_);
@@ -140,7 +141,7 @@ absl::Time Scheduler::StartNext() {
       case StartResult::kStarted:
         absl::MutexLock lock(&mutex_);
         // An attempt that ended meanwhile, as after a failed launch, still
-        // holds the device: the next Tick has to reap it at once.
+        // holds the device: the next Tick must reap it at once.
         return attempt_->ended() ? WallTime(now)
                                  : std::min(LimitTime(), ChargeTime());
     }
@@ -186,8 +187,8 @@ Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
   LaunchRequest request;
   if (ready) {
     Turn turn(*this);
-    // Drain, Cancel or Hold may have come while files were looked at without
-    // the lock.
+    // Drain, Cancel or Hold may have come while files were checked without the
+    // lock.
     if (draining_ || IsDrained()) return StartResult::kHeld;
     const std::optional<JobQueue::Entry> now = view_.Find(entry.id);
     if (!now || now->WaitsForSomebody()) return StartResult::kPassedOver;
@@ -360,7 +361,7 @@ void Scheduler::OnCheckpoint(const report::Checkpointed& checkpoint) {
 
 void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
   static_cast<void>(fraction);
-  if (stage.empty()) return;  // counts for the hang limit alone
+  if (stage.empty()) return;  // only counts for the hang limit
   Turn turn(*this);
   ReportingAttempt().Staged(stage);
   dependencies_.exported_metrics.StageBegan(stage);
@@ -398,8 +399,8 @@ void Scheduler::OnExit(const Result& result) {
   Job job;
   {
     absl::MutexLock lock(&mutex_);
-    // OnExit copies the row, because JudgeEnd looks at the disk without the
-    // lock. The attempt stays meanwhile: Reap takes only one that has ended.
+    // OnExit copies the row, because JudgeEnd checks the disk without the lock.
+    // The attempt remains meanwhile: Reap removes only one that has ended.
     job = ReportingAttempt().job();
   }
   const Verdict verdict =
@@ -448,7 +449,7 @@ void Scheduler::BlameMachine(const Verdict& verdict, const std::string& text,
   next.message =
       absl::StrCat("this machine's fault, not counted, looked at again in ",
                    absl::FormatDuration(wait), ": ", text);
-  // Where nothing explains the fault, let other jobs run first: if they meet it
+  // If nothing explains the fault, let other jobs run first: if they meet it
   // too, the machine is at fault, not this job.
   next.behind = verdict.disk_lacks.empty() && verdict.launched;
   SetStartBlocker(HoldReason::kMachine,

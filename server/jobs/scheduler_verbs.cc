@@ -10,15 +10,15 @@
 #include "server/jobs/prior_jobs.h"
 #include "server/jobs/scheduler.h"
 
-// What people do to the Scheduler's jobs once these exist, and to the whole
-// queue. Files are removed without the lock.
+// Users' changes to existing jobs, and to the whole queue. Files are removed
+// without the lock.
 
 // How the Scheduler divides the device among its users: what they are charged,
 // which job takes the device from which, and which has held it for too long.
-// Files are looked at without the lock.
+// Files are accessed without the lock.
 
-// What the Scheduler does for those who remove jobs and for those who keep
-// them. Files are removed without the lock.
+// The Scheduler's part in removing and keeping jobs. Files are removed without
+// the lock.
 
 namespace mpsd::jobs {
 
@@ -34,7 +34,7 @@ absl::Status IsInState(const Job& job, const std::string& what) {
       "job ", job.id, " is ", std::string(Name(job.state)), ": ", what));
 }
 
-// The words of a move, for the job's events.
+// The description of a move, for the job's events.
 std::string DescribeMove(const Job& job, const MoveTo& to) {
   if (to.where == MoveTo::Where::kPriority) {
     return absl::StrCat("moved from priority ", job.priority, " to ",
@@ -83,11 +83,11 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
 absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
   const absl::Status stored = attempt_->Cancel(now);
   if (Stored(stored)) return attempt_->job();
-  return absl::AbortedError(absl::StrCat(
-      "the job was told to stop, but that it is to be cancelled cannot be "
-      "stored: should mpsd end before the job does, it runs again; cancel it "
-      "once more when there is room (",
-      stored.message(), ")"));
+  return absl::AbortedError(
+      absl::StrCat("the job was asked to stop, but its cancellation cannot be "
+                   "stored: should mpsd end before the job does, it runs "
+                   "again; cancel it again when there is space (",
+                   stored.message(), ")"));
 }
 
 absl::StatusOr<RunningJob> Scheduler::LoadQueued(const std::string& id,
@@ -148,7 +148,7 @@ absl::StatusOr<Job> Scheduler::Release(const std::string& id) {
   if (!forgotten.ok()) return forgotten;
   run->Released(std::move(job.after), now);
   journal_.Add(id, "released");
-  // The time that the job was held is no time that it waited for the device.
+  // The time that the job was held does not count as waiting for the device.
   return StoreQueued(*run, now);
 }
 
@@ -169,8 +169,7 @@ absl::StatusOr<Job> Scheduler::Move(const std::string& id, const MoveTo& to,
     if (to.priority == priority) return job;
     priority = to.priority;
   } else {
-    // A retried job whose files are being removed is QUEUED in the store
-    // alone.
+    // A retried job whose files are being removed is QUEUED only in the store.
     if (!view_.Position(id)) return NotStoredYet();
     among_all = to.among_all;
     place =
@@ -256,16 +255,16 @@ absl::StatusOr<Job> Scheduler::LoadToRetry(const std::string& id) {
 absl::StatusOr<Job> Scheduler::RetryAttempt(bool from_scratch) {
   const absl::Status stored = attempt_->RunAgain(from_scratch);
   if (Stored(stored)) return attempt_->job();
-  return absl::AbortedError(absl::StrCat(
-      "the job was told to stop, but that it is to run again cannot be stored: "
-      "retry it once more when there is room (",
-      stored.message(), ")"));
+  return absl::AbortedError(
+      absl::StrCat("the job was asked to stop, but its retry cannot be stored: "
+                   "retry it again when there is space (",
+                   stored.message(), ")"));
 }
 
 absl::StatusOr<Job> Scheduler::RetryFromScratch(const std::string& id,
                                                 const UserLimits& limits) {
-  // A start of the job takes this lock, too, so that nothing is removed of an
-  // attempt.
+  // A start of the job takes this lock, too, so that no file of an attempt is
+  // removed.
   absl::MutexLock removing(&deletions_);
   const absl::StatusOr<FolderClaims::Removal> removal = claims_.Remove(id);
   if (!removal.ok()) return removal.status();
@@ -290,14 +289,14 @@ absl::StatusOr<Job> Scheduler::RetryFromScratch(const std::string& id,
     counts_.Ask();
     journal_.Add(id, "queued again, from scratch");
   }
-  // The job enters the queue without its files. Where mpsd is killed before, or
-  // a file cannot be removed, the job's start removes them.
+  // The job enters the queue without its files. If mpsd is killed before, or a
+  // file cannot be removed, the job's start removes them.
   const absl::Status cleared = RemoveRun(id);
   Turn turn(*this);
   turn.AskForTick();
   if (!cleared.ok()) journal_.Add(id, std::string(cleared.message()));
   absl::StatusOr<Job> job = dependencies_.store.Get(id);
-  // Meanwhile somebody may have cancelled the job, and tried it again.
+  // The job may have been cancelled meanwhile, and retried.
   if (job.ok() && job->state == State::kQueued && !view_.Position(id)) {
     Enqueue(*job, dependencies_.clock.Now());
     counts_.Ask();
@@ -311,7 +310,7 @@ absl::Status Scheduler::CheckIsNotNeeded(const Job& job) {
         absl::StrCat("job ", job.id,
                      " is pinned, and its checkpoints and results with it: "
                      "`mpsctl unpin ",
-                     job.id, "` lets them go"));
+                     job.id, "` releases them"));
   }
   const absl::StatusOr<std::string> user = dependencies_.store.UserOf(job.id);
   if (!user.ok()) return user.status();
@@ -381,7 +380,7 @@ void Scheduler::ForgetUses() {
   const std::vector<std::string> forgotten =
       view_.ForgetUses(dependencies_.clock.Monotonic());
   if (forgotten.empty()) return;
-  // Rows that stay are forgotten again after a restart.
+  // Rows that remain are forgotten again after a restart.
   dependencies_.store.ForgetUses(forgotten).IgnoreError();
 }
 
@@ -403,7 +402,7 @@ absl::Time Scheduler::ConsiderPreemption() {
   }
   {
     Turn turn(*this);
-    // Files were looked at without the lock: meanwhile the attempt may have
+    // Files were accessed without the lock: meanwhile the attempt may have
     // ended, or the challenger may have left the queue.
     if (draining_ || !attempt_->may_be_stopped() ||
         !view_.Position(challenger->id)) {
@@ -425,7 +424,7 @@ std::optional<JobQueue::Entry> Scheduler::FindChallenger(absl::Time& again) {
   const absl::Duration now = dependencies_.clock.Monotonic();
   absl::MutexLock lock(&mutex_);
   // What keeps every job from starting keeps this one running: a pause, a stop,
-  // a store that takes no writes.
+  // a store that accepts no writes.
   if (!options_.preemption.enabled || draining_ || IsDrained() ||
       !attempt_->may_be_stopped() || !gate_.reasons().empty() ||
       view_.holds().contains(HoldReason::kStorage)) {
@@ -504,8 +503,8 @@ bool Scheduler::FailForTime(const std::string& id) {
 
 absl::Status Scheduler::CheckStoredEnd(const std::string& id) {
   absl::MutexLock lock(&mutex_);
-  // Until Reap the row may still say RUNNING, and DeleteRow would advise to
-  // cancel a job that has ended.
+  // Until Reap the row may still say RUNNING, and DeleteRow would advise
+  // cancelling a job that has ended.
   if (attempt_ && attempt_->ended() && attempt_->id() == id) {
     return absl::UnavailableError(
         "the end of the job's last attempt is not stored yet: try again");
@@ -520,8 +519,8 @@ void Scheduler::KeepRecord(const std::string& id) {
     kept = dependencies_.keep_record(id);
   }
   if (kept.ok()) return;
-  journal_.Add(
-      "", absl::StrCat("job ", id, " goes without a record: ", kept.message()));
+  journal_.Add("", absl::StrCat("job ", id, " is removed without a record: ",
+                                kept.message()));
 }
 
 absl::StatusOr<int64_t> Scheduler::Delete(const std::string& id) {
@@ -546,7 +545,7 @@ absl::StatusOr<int64_t> Scheduler::Remove(
   if (absl::Status s = CheckStoredEnd(id); !s.ok()) return s;
   {
     // Two deletions may both read a job's row. The later one would find no row
-    // to remove, and take back the mark that the first still needs.
+    // to remove, and remove the mark that the first still needs.
     absl::MutexLock turn(&deletions_);
     const absl::StatusOr<FolderClaims::Removal> removal = claims_.Remove(id);
     if (!removal.ok()) return removal.status();
@@ -571,7 +570,7 @@ absl::StatusOr<int64_t> Scheduler::Remove(
 absl::StatusOr<int64_t> Scheduler::RemoveCheckpoints(const std::string& id,
                                                      absl::Time ended) {
   if (absl::Status s = CheckStoredEnd(id); !s.ok()) return s;
-  // Until the folder is gone nobody deletes the job, or tries it again, whose
+  // Until the folder is removed the job cannot be deleted or retried: its
   // worker would read the checkpoints. Other jobs are deleted and started
   // meanwhile, however large the folder is.
   const absl::StatusOr<FolderClaims::Removal> removal = claims_.Remove(id);
@@ -595,7 +594,7 @@ absl::StatusOr<int64_t> Scheduler::RemoveCheckpoints(const std::string& id,
 }
 
 absl::StatusOr<Job> Scheduler::SetPinned(const std::string& id, bool pinned) {
-  // Whoever was told that a job is pinned finds its files.
+  // Once a caller was told that a job is pinned, its files exist.
   const absl::StatusOr<FolderClaims::Use> use = claims_.Take({id}, nullptr);
   if (!use.ok()) return use.status();
   absl::Status set = dependencies_.kept->SetPinned(id, pinned);

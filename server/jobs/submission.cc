@@ -95,7 +95,7 @@ class JobFolders {
              JobFiles& files)
       : may_read_(request.may_read_job), own_id_(own_id), files_(files) {}
 
-  // PermissionDenied, in the same words whether the path exists or not, where
+  // PermissionDenied, with the same message whether the path exists or not, if
   // `path` lies in the folder of a job that is private to others.
   absl::Status Check(const std::string& field, const std::string& path) const {
     if (!may_read_) return absl::OkStatus();
@@ -134,7 +134,7 @@ class UsableBlobs final : public BlobStore {
 absl::Status Resolve(Inputs& inputs, const JobFolders& folders,
                      const std::string& field, std::string& path,
                      JobFiles::Use use) {
-  // Before Resolve, which says whether the path exists.
+  // Before Resolve, which reveals whether the path exists.
   const bool absolute = path.starts_with('/');
   absl::Status may = absolute ? folders.Check(field, path) : absl::OkStatus();
   if (!may.ok()) return may;
@@ -144,7 +144,7 @@ absl::Status Resolve(Inputs& inputs, const JobFolders& folders,
   return absl::OkStatus();
 }
 
-// Whether a data file may name further files; only the file itself has the
+// Whether a data file may name further files; only the file itself contains the
 // paths.
 bool RowsNameFiles(const spec::TrainSpec& spec) {
   return spec.task == spec::Task::kImageCls;
@@ -174,8 +174,7 @@ absl::Status PlaceInputs(Inputs& inputs, const JobFolders& folders,
   return RowsNameFiles(spec) ? absl::OkStatus() : inputs.CheckAllUsed();
 }
 
-// The number of outputs of the head, as far as it is known before the data are
-// read.
+// The number of outputs of the head, as far as known before the data are read.
 int64_t ExpectedLabels(const spec::TrainSpec& spec,
                        const spec::ModelConfig& model) {
   const spec::ClassificationSpec& c = spec.classification;
@@ -211,14 +210,14 @@ absl::Status CheckFits(const spec::TrainSpec& spec, int64_t needed,
                        const MachineMemory& memory) {
   const int64_t limit = MemoryFor(memory, spec.device);
   if (limit <= 0 || needed <= limit) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the job needs about ", base::BytesText(needed),
-      " of memory and this machine has ", base::BytesText(limit),
-      " for it: lower training.per_device_train_batch_size or "
-      "training.max_length, set training.gradient_checkpointing, or hold the "
-      "base in few bits (quantization_config); `mpsctl plan` names what would "
-      "fit, and `mpsctl submit --anyway` (SubmitRequest.anyway) queues it "
-      "nonetheless"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the job needs about ", base::BytesText(needed),
+                   " of memory and this machine has ", base::BytesText(limit),
+                   " for it: lower training.per_device_train_batch_size or "
+                   "training.max_length, set training.gradient_checkpointing, "
+                   "or quantize the base model (quantization_config); `mpsctl "
+                   "plan` names what would fit, and `mpsctl submit --anyway` "
+                   "(SubmitRequest.anyway) queues it all the same"));
 }
 
 std::string DescribeEstimate(const spec::TrainSpec& spec,
@@ -229,14 +228,14 @@ std::string DescribeEstimate(const spec::TrainSpec& spec,
       spec::TrainableParameterCount(spec, model), " trainable parameters");
 }
 
-// The model to check the job with; puts the results in their names' places.
+// The model with which to check the job; replaces names by the results' paths.
 absl::StatusOr<JobFiles::Model> FindModelOf(spec::TrainSpec& spec,
                                             const JobFolders& folders,
                                             const FindJob& find_job,
                                             JobFiles& files) {
   const bool is_result = spec::NamesResult(spec.model);
-  // Before the names are replaced: the folder of another's job that is named by
-  // its path stays refused.
+  // Before the names are replaced: the folder of another user's job that is
+  // named by its path remains refused.
   absl::Status may = folders.Check("model", spec.model);
   if (may.ok()) may = PlaceResults(find_job, files, spec);
   if (!may.ok()) return may;
@@ -285,7 +284,7 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   spec->model = model->folder;
   submission.model_lease = std::move(model->lease);
   submission.memory_bytes = LeastMemory(*spec, model->config);
-  // A probe or a sweep of batches is there to find out what fits.
+  // A probe or a batch sweep exists to find out what fits.
   const bool finds_out =
       request.kind == JobKind::kProbe || request.kind == JobKind::kBatchSweep;
   if (!request.anyway && !finds_out) {
@@ -332,7 +331,7 @@ absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
         absl::StrCat("kind: this mpsd has no kind of job with the number ",
                      static_cast<int>(request.kind)));
   }
-  // A study has the job.json of the training that it looks at.
+  // A study contains the job.json of the training that it examines.
   return CheckTraining(request, job_id, files, blobs, memory, find_job);
 }
 
@@ -350,13 +349,13 @@ std::string RequestHash(const SubmitRequest& request) {
       {"priority", request.priority},
       {"owner", request.owner},
       {"labels", request.labels}};
-  // The kind is left out for training, so that hashes of rows from before there
-  // were kinds stay valid.
+  // The kind is omitted for training, so that hashes of rows from before kinds
+  // were added stay valid.
   if (request.kind != JobKind::kTraining) {
     canonical["kind"] = static_cast<int>(request.kind);
     canonical["study"] = request.study_json;
   }
-  // What requests could not say before is left out for the same reason.
+  // Fields that earlier requests did not have are omitted for the same reason.
   if (!request.after.empty()) {
     canonical["after"] =
         std::set<std::string>(request.after.begin(), request.after.end());

@@ -17,7 +17,7 @@
 
 namespace mpsd::jobs {
 
-// The memory that a job may take, in bytes; 0 where it is not known.
+// The memory that a job may take, in bytes; 0 if unknown.
 struct MachineMemory {
   int64_t host_bytes = 0;
   std::string device;  // the last worker's: "mps", "cuda", "cpu"; or empty
@@ -29,7 +29,7 @@ struct MachineMemory {
 // goes down to single rows whose layers are computed again.
 int64_t LeastMemory(spec::TrainSpec spec, const spec::ModelConfig& model);
 
-// The memory of the job's device in bytes; 0 where it is not known.
+// The memory of the job's device in bytes; 0 if unknown.
 int64_t MemoryFor(const MachineMemory& memory, spec::DeviceChoice device);
 
 // A request that passed every check that is possible before a worker starts.
@@ -39,7 +39,7 @@ struct Submission {
   // The jobs whose results the spec names (prior_jobs.h).
   std::vector<std::string> named_jobs;
   std::vector<JobFiles::Link> links;
-  std::string note;  // for people: estimated device memory
+  std::string note;  // human-readable: estimated device memory
   // Estimates in bytes: the least device memory (where the trainer may choose
   // the layout), and a checkpoint.
   int64_t memory_bytes = 0;
@@ -47,7 +47,7 @@ struct Submission {
   // Keeps a pushed model until the job's row does.
   std::shared_ptr<const void> model_lease;
 
-  // The job of `request`, but for its id, its time, its request's hash and the
+  // The job of `request`, except its id, its time, its request's hash and the
   // jobs that it waits for.
   Job MakeJob(const SubmitRequest& request) const;
 };

@@ -61,7 +61,7 @@ absl::Status SetJobTime(UserLimits& limits, const std::string& value) {
   double hours = 0;
   if (value != kNone && (!absl::SimpleAtod(value, &hours) ||
                          !(hours >= 0 && hours <= kMostHours))) {
-    return Expected("a number of hours, as 1.5,", value);
+    return Expected("a number of hours, such as 1.5,", value);
   }
   limits.job_time.reset();
   if (hours > 0) limits.job_time = absl::Hours(hours);
@@ -74,7 +74,7 @@ absl::Status SetDays(std::optional<absl::Duration>& age,
   double days = 0;
   if (value != kNone &&
       (!absl::SimpleAtod(value, &days) || !(days >= 0 && days <= kMostDays))) {
-    return Expected("a number of days, as 30,", value);
+    return Expected("a number of days, such as 30,", value);
   }
   age.reset();
   if (value != kNone) age = days * absl::Hours(24);
@@ -141,15 +141,15 @@ absl::Status SetLimit(UserLimits& limits, const std::string& key,
                               : nullptr;
   if (figure == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", key, "' is no limit of a user: there are ",
+        "'", key, "' is not a user limit: there are ",
         absl::StrJoin(kLimitKeys, ", "), ", ", absl::StrJoin(kKeepKeys, ", ")));
   }
   const bool bytes = key.ends_with("-bytes");
   const std::optional<int64_t> read = bytes ? ReadBytes(value) : Count(value);
   if (!read && value != kNone) {
-    return Expected(
-        bytes ? "a number of bytes, as 5000 or 20GiB," : "a number from 0 on",
-        value);
+    return Expected(bytes ? "a number of bytes, such as 5000 or 20GiB,"
+                          : "a number from 0 on",
+                    value);
   }
   *figure = read;
   return absl::OkStatus();
@@ -200,8 +200,8 @@ absl::Status CheckUploads(const std::string& user, const UserLimits& limits,
       "the uploads of ", user, " have ", BytesInWords(bytes), ", and ",
       BytesInWords(more), " would be added, ",
       BytesInWords(*limits.upload_bytes),
-      " are allowed: delete jobs whose data nobody needs (`mpsctl delete`; "
-      "their uploads go mpsd's --blob-grace-seconds later)",
+      " are allowed: delete jobs whose data is not needed (`mpsctl delete`; "
+      "their uploads are removed mpsd's --blob-grace-seconds later)",
       WhoRaises(user, "upload-bytes")));
 }
 
@@ -212,7 +212,7 @@ std::string DescribeTimeLimit(const std::string& user,
                       ", each job", user.empty() ? "" : " of ", user,
                       " may for ", RoundTime(limit),
                       WhoRaises(user, "job-hours"), ", then `mpsctl retry ",
-                      job_id, "` goes on from the last checkpoint");
+                      job_id, "` resumes from the last checkpoint");
 }
 
 absl::Status CheckResults(const std::string& user, const UserLimits& limits,

@@ -17,7 +17,7 @@
 
 namespace mpsd::jobs {
 
-// What stays of a user's jobs that have ended. An absent figure removes
+// What is kept of a user's jobs that have ended. An absent figure removes
 // nothing.
 struct KeepRules {
   std::optional<absl::Duration> age = {};  // of a job, since its end
@@ -33,18 +33,18 @@ struct KeepRules {
 inline constexpr const char* kKeepKeys[] = {
     "keep-days", "keep-jobs", "keep-bytes", "keep-checkpoints-days"};
 
-// What one user may have. An absent figure, and the widest range, is no limit:
-// admins have no other.
+// A user's limits. An absent figure, and the widest range, is no limit, as for
+// admins.
 struct UserLimits {
   std::optional<int64_t> queued_jobs;   // QUEUED at a time
   std::optional<int64_t> upload_bytes;  // of all blobs the user sent or uses
   std::optional<int64_t> result_bytes;  // in the folders of the user's jobs
   int32_t lowest_priority = std::numeric_limits<int32_t>::min();
   int32_t highest_priority = std::numeric_limits<int32_t>::max();
-  // How long each job may hold the device, all its attempts together. Counts
-  // for admins too, by their name: the scheduler knows no roles.
+  // How long each job may hold the device, all its attempts together. Also
+  // applies to admins, by their name: the scheduler knows no roles.
   std::optional<absl::Duration> job_time = std::nullopt;
-  // What stays of the jobs that have ended; likewise.
+  // What is kept of the jobs that have ended; likewise.
   KeepRules keep = {};
 
   bool operator==(const UserLimits&) const = default;
@@ -61,14 +61,14 @@ inline constexpr const char* kLimitKeys[] = {
 absl::Status SetLimit(UserLimits& limits, const std::string& key,
                       const std::string& value);
 
-// A number of bytes, as 5000 or 20GiB; nullopt for another text.
+// A number of bytes, such as 5000 or 20GiB; nullopt for other text.
 std::optional<int64_t> ReadBytes(const std::string& text);
 // "1.50 GiB (1610612736 bytes)".
 std::string BytesInWords(int64_t bytes);
 
 // The limits of every user.
 struct LimitSettings {
-  UserLimits others;  // of those whom `users` does not have
+  UserLimits others;  // of users that `users` does not contain
   std::map<std::string, UserLimits> users;
 
   const UserLimits& Of(const std::string& user) const;
@@ -76,34 +76,34 @@ struct LimitSettings {
   bool operator==(const LimitSettings&) const = default;
 };
 
-// OK while `user` may have one more job in the queue beside `queued`;
+// OK if `user` may have one more job in the queue in addition to `queued`;
 // ResourceExhausted says how many are allowed, and who can raise that.
 absl::Status CheckQueued(const std::string& user, const UserLimits& limits,
                          int64_t queued);
 // InvalidArgument for a priority beyond the user's range.
 absl::Status CheckPriority(const std::string& user, const UserLimits& limits,
                            int32_t priority);
-// Whether `more` bytes may come to the `bytes` of blobs that the user has;
+// Whether `more` bytes may be added to the `bytes` of blobs that the user has;
 // ResourceExhausted as above.
 absl::Status CheckUploads(const std::string& user, const UserLimits& limits,
                           int64_t bytes, int64_t more);
-// Why a job ends that held the device for `held`, which is as long as it may:
-// the figures, who can raise the limit, and what to do then.
+// Why a job ends that held the device for `held`, the maximum: the figures, who
+// can raise the limit, and what to do then.
 std::string DescribeTimeLimit(const std::string& user,
                               const std::string& job_id, absl::Duration held,
                               absl::Duration limit);
-// ResourceExhausted where the user's jobs have reached their bytes already.
+// ResourceExhausted if the user's jobs have reached their bytes already.
 absl::Status CheckResults(const std::string& user, const UserLimits& limits,
                           int64_t bytes);
 
-// Blobs that a user sends, while they come. A claim that is destroyed before
-// Commit counts for nobody. One thread at a time.
+// Blobs that a user sends, while they arrive. A claim destroyed before Commit
+// does not count. One thread at a time.
 class UploadClaim {
  public:
   virtual ~UploadClaim() = default;
-  // Asked before bytes of a blob are taken: `size_bytes` of them come.
-  // ResourceExhausted where they would be too many beside what the user has and
-  // sends meanwhile.
+  // Called before bytes of a blob are accepted: `size_bytes` of them arrive.
+  // ResourceExhausted if they would be too many in addition to what the user
+  // has and sends meanwhile.
   virtual absl::Status Add(const std::string& sha256, int64_t size_bytes) = 0;
   // Counts the blobs, which the store has by now.
   virtual absl::Status Commit() = 0;
@@ -117,17 +117,16 @@ struct UserBytes {
 
 // Counts what each user has. A blob counts in full for each user who sent it or
 // whose jobs were submitted with it, until the blob store removes the blob; a
-// pulled model for who pulled it.
-// Results are the folders of a user's jobs: as measured last, or the sum of the
-// job's checkpoints where that is more. Thread-safe; implemented by
-// server/store.
+// pulled model for the user who pulled it.
+// Results are the folders of a user's jobs: as last measured, or the sum of the
+// job's checkpoints if that is more. Thread-safe; implemented by server/store.
 class UserLedger {
  public:
   virtual ~UserLedger() = default;
   virtual std::unique_ptr<UploadClaim> Begin(const std::string& user,
                                              const UserLimits& limits) = 0;
   // Counts blobs that the store has for the user of a submission;
-  // ResourceExhausted, with nothing counted, where they are too many.
+  // ResourceExhausted, with nothing counted, if they are too many.
   virtual absl::Status Use(const std::string& user, const UserLimits& limits,
                            const std::set<std::string>& blobs) = 0;
   // Whether the blob counts for the user.

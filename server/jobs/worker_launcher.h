@@ -18,14 +18,14 @@ namespace mpsd::jobs {
 
 // How long the daemon waits for a silent worker: the configured time, or three
 // times the job's slowest step or the longest silence that the worker ended by
-// itself, whichever is longest. A slow machine that was seen to take so long
-// does not hang. Times come from a clock that stands still while the machine
-// sleeps, as the worker does (base::AwakeTime). Not thread-safe.
+// itself, whichever is longest. A slow machine that is known to take this long
+// does not hang. Times come from a clock that stops while the machine sleeps,
+// as the worker does (base::AwakeTime). Not thread-safe.
 class HangLimit {
  public:
   static constexpr int kFactor = 3;
 
-  // The longest step of an earlier attempt that is believed: the attempt's
+  // The longest step of an earlier attempt that is accepted: the attempt's
   // clock may have counted the machine's sleep.
   static constexpr absl::Duration kMostBelieved = absl::Hours(1);
 
@@ -36,8 +36,8 @@ class HangLimit {
 
   // The worker sent any message at `now`.
   void Heard(absl::Duration now);
-  // The worker finished a step, which took `seconds` by its own account. The
-  // limit believes no more than the time since the step before it.
+  // The worker finished a step, which by its report took `seconds`. The limit
+  // accepts at most the time since the step before it.
   void Stepped(absl::Duration now, double seconds);
 
   absl::Duration heard_at() const { return heard_at_; }
@@ -51,8 +51,8 @@ class HangLimit {
   absl::Duration stepped_at_;  // end of the last step, or the start
 };
 
-// Gets the reports of a worker, already decoded. The launcher's thread calls
-// the methods in order; OnExit comes last, exactly once.
+// Gets the decoded reports of a worker. The launcher's thread calls the methods
+// in order; OnExit comes last, exactly once.
 class WorkerListener {
  public:
   virtual ~WorkerListener() = default;
@@ -74,9 +74,9 @@ class WorkerListener {
   virtual void OnEvaluated(const Evaluated& evaluated) = 0;
   virtual void OnCheckpoint(const report::Checkpointed& checkpoint) = 0;
   virtual void OnHeartbeat(const std::string& stage, double fraction) = 0;
-  // Something is amiss but the run goes on; `text` is UTF-8.
+  // A problem with which the run continues; `text` is UTF-8.
   virtual void OnWarning(const std::string& text) = 0;
-  // The worker holds, as Pause asked; OnResumed reports that it goes on.
+  // The worker holds, as Pause requested; OnResumed reports that it continues.
   virtual void OnHeld() = 0;
   virtual void OnResumed() = 0;
   virtual void OnExit(const Result& result) = 0;
@@ -87,15 +87,14 @@ class WorkerListener {
 class Worker {
  public:
   virtual ~Worker() = default;
-  // Asks for a checkpoint and an exit; kills the worker after `grace` of time
+  // Requests a checkpoint and an exit; kills the worker after `grace` of time
   // in which the machine is awake.
   virtual void Preempt(absl::Duration grace) = 0;
-  // Asks for an exit without a result; kills the worker after `grace`. A second
+  // Requests an exit without a result; kills the worker after `grace`. A second
   // call may shorten the grace.
   virtual void Cancel(absl::Duration grace) = 0;
-  // Asks the worker to hold between two micro-batches with everything in
-  // memory. Preempt and Cancel end the hold; Pause and Resume do nothing after
-  // either.
+  // Requests a hold between two micro-batches with everything in memory.
+  // Preempt and Cancel end the hold; Pause and Resume do nothing after either.
   virtual void Pause() = 0;
   virtual void Resume() = 0;
 };
@@ -106,10 +105,10 @@ struct LaunchRequest {
   std::string spec_path;
   std::string output_dir;
   std::string log_path;         // gets the worker's stdout and stderr
-  absl::Duration hang_timeout;  // a worker silent for so long is killed: Hung
+  absl::Duration hang_timeout;  // a worker silent for this long is killed: Hung
   absl::Duration slowest_step;  // in earlier attempts, see HangLimit
   bool allow_cpu_fallback = false;  // as job.json says
-  // Folders of other jobs that the worker reads, beside what every worker may.
+  // Folders of other jobs that the worker reads, besides the usual ones.
   std::vector<std::string> results_read = {};
   std::string study = {};  // see wire::Start
 };
@@ -119,8 +118,8 @@ struct LaunchRequest {
 class WorkerLauncher {
  public:
   virtual ~WorkerLauncher() = default;
-  // OK when Launch may be called. Unavailable, with the reason, while a worker
-  // of an earlier daemon holds the device or the self-test runs;
+  // OK if Launch may be called. Unavailable, with the reason, while a worker of
+  // an earlier daemon holds the device or the self-test runs;
   // FailedPrecondition after a failed self-test.
   virtual absl::Status Ready() { return absl::OkStatus(); }
   // `listener` must outlive the worker. On an error no process runs and the

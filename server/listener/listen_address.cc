@@ -56,7 +56,7 @@ absl::Status CheckListenAddress(const std::string& address) {
   if (type != std::filesystem::file_type::not_found &&
       type != std::filesystem::file_type::socket) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "address '", address, "': ", path, " exists and is no socket"));
+        "address '", address, "': ", path, " exists and is not a socket"));
   }
   return absl::OkStatus();
 }

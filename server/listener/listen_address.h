@@ -12,16 +12,16 @@ namespace mpsd::listener {
 // for other addresses.
 std::string SocketPath(const std::string& address);
 
-// Touches nothing. InvalidArgument for an address that no socket can listen on:
-// no host or port, a socket path too long for the system, or a path that holds
-// something else than a socket.
+// Opens nothing. InvalidArgument for an address that no socket can listen on:
+// no host or port, a socket path too long for the system, or a path of
+// something other than a socket.
 absl::Status CheckListenAddress(const std::string& address);
 
 // The host of HOST:PORT, without the brackets of an IPv6 address.
 std::string HostOf(const std::string& address);
 
-// Whether nobody but programs of this machine can connect to HOST:PORT: the
-// host is localhost, in 127.0.0.0/8 or ::1. Asks no name server.
+// Whether only programs of this machine can connect to HOST:PORT: the host is
+// localhost, in 127.0.0.0/8 or ::1. Queries no name server.
 bool IsLoopback(const std::string& address);
 
 // `address` with port 0 replaced by the real port.

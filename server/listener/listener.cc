@@ -42,7 +42,7 @@ absl::Status Unavailable(const std::string& address, int error) {
   return Unavailable(address, std::generic_category().message(error));
 }
 
-// Holds the umask at 077 while a socket is made, because nobody else may
+// Holds the umask at 077 while a socket is made, because no other account may
 // connect between its creation and chmod. 077 and not 177: another thread may
 // be creating a folder.
 class PrivateUmask {
@@ -59,8 +59,8 @@ void SetUp(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-// Connects to the socket, which a listener answers at once, also where its
-// backlog is full. Linux then says EAGAIN, a Mac ECONNREFUSED.
+// Connects to the socket, which a listener answers at once, even if its backlog
+// is full. Linux then returns EAGAIN, a Mac ECONNREFUSED.
 bool IsListenedOn(const sockaddr_un& name) {
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   if (fd < 0) return true;
@@ -72,12 +72,12 @@ bool IsListenedOn(const sockaddr_un& name) {
   return !refused;
 }
 
-// Removes a socket that a daemon left behind. Returns why the path is not free,
+// Removes a socket that a daemon left over. Returns why the path is not free,
 // or "".
 std::string FreePath(const std::string& path, const sockaddr_un& name) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return "";
-  if (!S_ISSOCK(info.st_mode)) return "the path exists and is no socket";
+  if (!S_ISSOCK(info.st_mode)) return "the path exists and is not a socket";
   if (info.st_uid != geteuid()) {
     return "the socket is another user's; choose another path";
   }
@@ -86,7 +86,7 @@ std::string FreePath(const std::string& path, const sockaddr_un& name) {
   return "";
 }
 
-// Returns 0 or an errno. The group gets the socket before its members may use
+// Returns 0 or an errno. The socket's group is set before its members may use
 // it.
 int BindUnix(int fd, const std::string& path, const sockaddr_un& name,
              std::optional<gid_t> group) {
@@ -249,8 +249,8 @@ void Listener::Run() {
     for (size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents != 0) accepted &= AcceptAll(polled[i].fd);
     }
-    // Waits on the pipe alone, so that Stop ends the wait, but a connection
-    // that nobody could accept does not.
+    // Waits only on the pipe, so that Stop ends the wait, but a connection that
+    // could not be accepted does not.
     if (!accepted) poll(polled.data(), 1, kRetryMs);
   }
 }
@@ -258,14 +258,14 @@ void Listener::Run() {
 bool Listener::AcceptAll(int socket) {
   while (true) {
     // The socket does not block: a client that gives up between poll and accept
-    // must not hold this thread.
+    // must not block this thread.
     const int fd = accept(socket, nullptr, nullptr);
     const std::optional<Peer> peer = fd >= 0 ? PeerOf(fd) : std::nullopt;
     const int limit =
         peer ? options_.max_descriptor : options_.max_descriptor / 4 * 3;
-    // The watchdog's connections are this process's own: were one refused while
-    // descriptors are short, the watchdog would take the daemon for deaf and
-    // end it.
+    // The watchdog's connections are this process's own: if one were refused
+    // while descriptors are short, the watchdog would think that the daemon
+    // hangs and end it.
     const bool is_own = peer && peer->pid == getpid();
     if (fd >= limit && !is_own) {
       close(fd);

@@ -20,7 +20,7 @@
 
 namespace mpsd::listener {
 
-// A connection that was accepted.
+// An accepted connection.
 struct Accepted {
   int socket = -1;  // the listening socket
   int fd = -1;      // the connection: non-blocking, closed on exec
@@ -29,31 +29,31 @@ struct Accepted {
 };
 
 // The listening sockets and the thread that accepts connections. The thread
-// goes on whatever error accept returns; where descriptors or memory run out,
-// it waits and tries again. Start and Stop are called by one thread.
+// continues after any error of accept; if descriptors or memory run out, it
+// waits and tries again. Start and Stop are called by one thread.
 class Listener {
  public:
   struct Options {
     // "unix:/path" or "HOST:PORT", with port 0 for a free port.
     // CheckListenAddress passed for each.
     std::vector<std::string> addresses;
-    // The listener closes a connection at once whose descriptor is this number
-    // or above. The system gives the lowest free number, so the numbers above
+    // The listener closes a connection at once if its descriptor is this number
+    // or above. The system assigns the lowest free number, so the numbers above
     // stay free for files and workers. A connection from this process itself is
-    // kept nevertheless. Connections by ports get the numbers below three
-    // quarters of it alone, so that strangers who fill a port leave the unix
-    // sockets open.
+    // kept all the same. Connections to ports only get the numbers below three
+    // quarters of it, so that strangers who fill a port leave the unix sockets
+    // open.
     int max_descriptor = 1 << 30;
     std::function<void(const std::string&)> log;
     // The group whose members may use the unix sockets, too (0660); nullopt:
-    // their owner alone (0600).
+    // only their owner (0600).
     std::optional<gid_t> socket_group = {};
   };
 
-  // Binds and listens, but accepts nobody yet. A socket at the path is replaced
-  // where it is this user's own and nobody listens on it. Unavailable, naming
-  // the address, where an address is not available, or where the system does
-  // not give the socket to the group.
+  // Binds and listens, but does not accept yet. Replaces a socket at the path
+  // if it is this user's own and no program listens on it. Unavailable, naming
+  // the address, if an address is not available, or if the socket's group
+  // cannot be set.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(Options options);
   ~Listener();  // calls Stop()
   Listener(const Listener&) = delete;
@@ -65,13 +65,13 @@ class Listener {
   // Gets every connection on the listener's thread, and owns its descriptor.
   using Take = std::function<void(const Accepted&)>;
   void Start(Take take);
-  // Accepts no more connections and removes the sockets that it made, but no
-  // socket that has replaced one of them. Harmless to repeat.
+  // Stops accepting and removes the sockets that it made, but no socket that
+  // has replaced one of them. May be repeated.
   void Stop();
 
  private:
   explicit Listener(Options options) : options_(std::move(options)) {}
-  // A unix socket's file, with what tells it from another file of that path.
+  // A unix socket's file, with its identity.
   struct SocketFile {
     std::string path;
     dev_t device;
@@ -80,7 +80,7 @@ class Listener {
 
   absl::Status Listen(const std::string& address);
   void Run();
-  // False where accept has to wait for descriptors or memory.
+  // False if accept must wait for descriptors or memory.
   bool AcceptAll(int socket);
   void Complain(const std::string& line);
 

@@ -12,7 +12,7 @@ namespace mpsd::listener {
 std::optional<Peer> PeerOf(int fd) {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
-  // Linux answers for a port as well, with an account that nobody has.
+  // Linux returns credentials for a port as well, with an unused account.
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
       address.ss_family != AF_UNIX) {
     return std::nullopt;

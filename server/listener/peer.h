@@ -8,14 +8,14 @@
 
 namespace mpsd::listener {
 
-// The process at the other end of a unix socket, as the kernel noted it when
+// The process at the other end of a unix socket, as the kernel recorded it when
 // the process connected.
 struct Peer {
   uid_t uid = 0;
-  pid_t pid = 0;  // 0: not told
+  pid_t pid = 0;  // 0: unknown
 };
 
-// nullopt where the kernel names nobody, as for a connection by a port.
+// nullopt if the kernel knows none, as for a connection to a port.
 std::optional<Peer> PeerOf(int fd);
 
 }  // namespace mpsd::listener

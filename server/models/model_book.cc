@@ -36,7 +36,7 @@ constexpr std::pair<spec::Task, const char*> kTasks[] = {
 // Outputs of a head whose labels are not known yet.
 constexpr int64_t kFewLabels = 2;
 
-// LoRA with the defaults of job.json, at the layout that the trainer finds.
+// LoRA with the defaults of job.json, at the layout that the trainer chooses.
 spec::TrainSpec DefaultJob(spec::Task task) {
   spec::TrainSpec spec;
   spec.task = task;
@@ -145,7 +145,7 @@ absl::StatusOr<int64_t> RemoveHubModel(const HubModel& model) {
     return base::ErrnoStatus(error.value(), model.repository.string());
   }
   fs::remove_all(doomed, error);
-  // The cache's own tools keep their locks beside it.
+  // The cache's own tools keep their locks next to it.
   std::error_code ignored;
   fs::remove_all(
       model.repository.parent_path() / ".locks" / model.repository.filename(),
@@ -196,7 +196,7 @@ ListedModel Listed(const HubModel& pulled, const jobs::MachineMemory& memory) {
   return model;
 }
 
-// Whose pulls wrote most of a model; "" where there was none.
+// The user whose pulls wrote most of a model; "" if there was none.
 std::string OwnerOf(const PullLedger::Bytes& bytes) {
   const auto most = std::max_element(
       bytes.begin(), bytes.end(),
@@ -259,7 +259,7 @@ absl::StatusOr<ModelBook::Pushed> ModelBook::Push(
     const jobs::MachineMemory& memory) {
   absl::StatusOr<PushedModels::Pushed> pushed = pushed_.Push(request, blobs);
   if (!pushed.ok()) return pushed.status();
-  // What cannot be swept now goes the next time.
+  // What cannot be swept now is removed the next time.
   SweepOne(request.name).IgnoreError();
   return Pushed{Listed(pushed->model, memory), pushed->existed};
 }
@@ -287,7 +287,7 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
   if (!is_admin && (written == 0 || written < found.front().size_bytes)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "the model ", name,
-        " is of the Hugging Face cache, and not your pulls alone wrote it: "
+        " is in the Hugging Face cache, and not only your pulls wrote it: "
         "ModelService.RemoveModel needs the role admin for it; ask an admin"));
   }
   if (puller_ != nullptr && puller_->IsPulling(name)) {

@@ -24,14 +24,14 @@ namespace mpsd::models {
 
 // What mpsd can do with a model's folder.
 struct ModelFacts {
-  std::string family;              // config.json's model_type; "": not known
-  int64_t parameters = 0;          // 0: not known
+  std::string family;              // config.json's model_type; "": unknown
+  int64_t parameters = 0;          // 0: unknown
   std::vector<std::string> tasks;  // of job.json; empty: see `problem`
-  std::string problem;             // why jobs cannot use it, or only some can
+  std::string problem;             // why not all jobs can use it
   // The least device memory in bytes that LoRA takes with job.json's defaults
-  // and auto_find_batch_size; 0: not known.
+  // and auto_find_batch_size; 0: unknown.
   int64_t least_memory_bytes = 0;
-  std::optional<bool> fits;  // into this machine; nullopt: not known
+  std::optional<bool> fits;  // into this machine; nullopt: unknown
 };
 
 ModelFacts FactsOf(const std::filesystem::path& folder,
@@ -46,11 +46,11 @@ class ModelUses {
   };
 
   virtual ~ModelUses() = default;
-  // By what job.json calls the model; those that no job used are left out.
+  // By its name in job.json; models that no job used are omitted.
   virtual absl::StatusOr<std::map<std::string, Use>> All() = 0;
   // The models' folders of the jobs that have not ended.
   virtual absl::StatusOr<std::set<std::string>> UnfinishedFolders() = 0;
-  // The folders that jobs of whatever state have for the model.
+  // The folders that jobs in any state have for the model.
   virtual absl::StatusOr<std::set<std::string>> FoldersOf(
       const std::string& model) = 0;
 };
@@ -69,30 +69,30 @@ class PullLedger {
   virtual absl::StatusOr<std::map<std::string, Bytes>> All() = 0;
 };
 
-// Which model, and who asks.
+// A model, and the user who requests it.
 struct PullRequest {
   std::string id;        // IsModelName
-  std::string revision;  // IsRevision; never empty: "main" where none was named
+  std::string revision;  // IsRevision; never empty: "main" if none was named
   std::string user;
   bool is_admin = false;
   jobs::UserLimits limits = {};  // of the user
 };
 
-// How far a pull has come.
+// A pull's progress.
 struct PullNews {
   int64_t received_bytes = 0;  // in the model's folder, since the pull began
-  std::string note;            // what the hub's client wrote last
-  bool done = false;           // the model is there; nothing follows
+  std::string note;            // the last output of the hub's client
+  bool done = false;           // the model is complete; nothing follows
 };
 
-// One client's look at a pull, which continues when the look ends. One thread
-// at a time uses it.
+// A client's watch of a pull, which continues when the watch ends. Used by one
+// thread at a time.
 class PullWatch {
  public:
   virtual ~PullWatch() = default;
-  // How far the pull has come, where that has changed since the last call;
-  // nullopt where nothing has: `wake` is called once something does. An error,
-  // as ModelService.Pull names them, is how the pull ended. Does not wait.
+  // The pull's progress, if it has changed since the last call; else nullopt:
+  // `wake` is called once it does. An error, as ModelService.Pull names them,
+  // is how the pull ended. Does not wait.
   virtual absl::StatusOr<std::optional<PullNews>> Next() = 0;
 };
 
@@ -101,17 +101,17 @@ class PullWatch {
 class Puller {
  public:
   virtual ~Puller() = default;
-  // Begins the pull, or joins the one of the same model that is under way. May
-  // wait for the disk, but not for the hub. `wake` may be called on any thread,
-  // also after the watch is gone; it does not block. Errors: those of
+  // Begins the pull, or joins the one of the same model that is in progress.
+  // May wait for the disk, but not for the hub. `wake` may be called on any
+  // thread, even after the watch is gone; it does not block. Errors: those of
   // ModelService.Pull that are known at once.
   virtual absl::StatusOr<std::unique_ptr<PullWatch>> Pull(
       const PullRequest& request, std::function<void()> wake) = 0;
-  // Ends the pull; its watches get Cancelled. NotFound where none is under way;
-  // PermissionDenied where another user began it and the caller is no admin.
+  // Ends the pull; its watches get Cancelled. NotFound if none is in progress;
+  // PermissionDenied if another user began it and the caller is not an admin.
   virtual absl::Status Cancel(const PullRequest& request) = 0;
-  // Whether some revision of the model is being pulled: the model cannot be
-  // removed then.
+  // Whether some revision of the model is being pulled: then the model cannot
+  // be removed.
   virtual bool IsPulling(const std::string& id) = 0;
 };
 
@@ -127,17 +127,17 @@ struct HubModel {
 };
 
 // The models of the cache that this process' environment names, by name, at
-// most `limit` of them; `name` alone where that is not empty. A model has the
+// most `limit` of them; only `name` if that is not empty. A model has the
 // snapshot of its ref main, else any that has a config.json; models without one
-// are left out, as jobs do not find them.
+// are omitted, as jobs do not find them.
 std::vector<HubModel> ListHubModels(const std::string& name, size_t limit);
 
 // Removes all snapshots of the model; returns the bytes freed. The first step
-// takes the model's name away, so that a removal that is cut off leaves what
+// removes the model's name, so that an interrupted removal leaves what
 // SweepHubModels removes.
 absl::StatusOr<int64_t> RemoveHubModel(const HubModel& model);
 
-// Removes what a removal that was cut off left.
+// Removes what an interrupted removal left.
 void SweepHubModels();
 
 // A model that jobs can name.
@@ -151,21 +151,20 @@ struct ListedModel {
   ModelUses::Use use;
 };
 
-// The models that jobs can name: those that were pushed, and those of the
-// Hugging Face cache. A name that both have means the pushed one. Thread-safe.
+// The models that jobs can name: the pushed ones, and those of the Hugging Face
+// cache. A name that both have means the pushed one. Thread-safe.
 class ModelBook {
  public:
-  // The borrowed objects must outlive the book. Null: there are no pulls.
+  // The dependencies must outlive the book. Null: there are no pulls.
   ModelBook(PushedModels& pushed, ModelUses& uses, Puller* puller,
             PullLedger* pulls = nullptr)
       : pushed_(pushed), uses_(uses), puller_(puller), pulls_(pulls) {}
 
-  // By name, at most limits::kListedModels; `name` alone where that is not
-  // empty.
+  // By name, at most limits::kListedModels; only `name` if that is not empty.
   absl::StatusOr<std::vector<ListedModel>> List(
       const std::string& name, const jobs::MachineMemory& memory);
 
-  // PushedModels::Push; then removes revisions that no job has any more.
+  // PushedModels::Push; then removes revisions that no job uses any more.
   struct Pushed {
     ListedModel model;
     bool existed = false;
@@ -179,7 +178,7 @@ class ModelBook {
                                  const std::string& user, bool is_admin);
 
   // Removes the revisions of pushed models that a later push replaced and that
-  // no job has any more. Returns how many went.
+  // no job uses any more. Returns how many.
   absl::StatusOr<int> Sweep();
 
  private:

@@ -44,19 +44,19 @@ bool IsName(const std::string& text) {
 
 absl::Status WrongName(const std::string& field, const std::string& value,
                        const std::string& expected) {
-  // What is too long to be a name may be anything.
+  // Text too long for a name may be anything.
   const std::string shown =
       base::Quotable(value.substr(0, limits::kModelIdBytes));
   return absl::InvalidArgumentError(
-      absl::StrCat(field, ": '", shown, "' is none: ", expected));
+      absl::StrCat(field, ": '", shown, "' is invalid: ", expected));
 }
 
 }  // namespace
 
 absl::Status CheckModelName(const std::string& field, const std::string& name) {
   const std::vector<std::string> parts = absl::StrSplit(name, '/');
-  // "..", ".hidden" and "-option" are no names, on neither side of the slash;
-  // a folder's name has "--" for the slash (spec::RepositoryName).
+  // "..", ".hidden" and "-option" are not names, on either side of the slash; a
+  // folder's name has "--" for the slash (spec::RepositoryName).
   const bool valid =
       name.size() <= limits::kModelIdBytes && parts.size() <= 2 &&
       name.find("--") == std::string::npos &&
@@ -166,11 +166,12 @@ absl::Status Wrong(const std::string& field, const std::string& what) {
 
 absl::Status CheckFile(const std::string& field, const ModelFile& file) {
   if (file.path.size() > limits::kPathBytes || !spec::IsModelFile(file.path)) {
-    return Wrong(field + ".path",
-                 absl::StrCat("'", base::Quotable(file.path),
-                              "' is no file that a model consists of: send "
-                              "config.json, model*.safetensors with its index, "
-                              "and the tokenizer's files"));
+    return Wrong(
+        field + ".path",
+        absl::StrCat(
+            "'", base::Quotable(file.path),
+            "' is not a file of a model: send config.json, model*.safetensors "
+            "with its index, and the tokenizer's files"));
   }
   if (!jobs::IsSha256(file.sha256)) {
     return Wrong(field + ".sha256", "must be 64 lower-case hexadecimal digits");
@@ -239,8 +240,8 @@ std::optional<int64_t> SizeOf(const fs::path& path) {
   return static_cast<int64_t>(size);
 }
 
-// A hard link, so that the blob store keeps the blob; a copy where the file
-// system has no links, or no more for this file.
+// A hard link, so that the blob store keeps the blob; a copy if the file system
+// has no links, or no more for this file.
 absl::Status LinkOrCopy(const fs::path& blob, const fs::path& to) {
   std::error_code error;
   fs::create_hard_link(blob, to, error);
@@ -254,8 +255,8 @@ absl::Status LinkOrCopy(const fs::path& blob, const fs::path& to) {
   return base::SyncPath(to, O_RDONLY);
 }
 
-// The bytes that go from the disk with the folder, once the blob store lets
-// them go: those of files that have no link but the store's and this one.
+// The bytes that are freed with the folder, once the blob store releases them:
+// those of files that have no link but the store's and this one.
 int64_t OwnBytes(const fs::path& folder) {
   return FolderBytes(folder, /*most_links=*/2);
 }
@@ -270,8 +271,8 @@ std::vector<fs::path> EntriesOf(const fs::path& folder) {
   return entries;
 }
 
-// A revision's folder below STATE/models. Specs have whole paths, and the state
-// folder may have been moved since, or be named by a link.
+// A revision's folder below STATE/models. Specs have absolute paths, and the
+// state folder may have been moved since, or be named by a link.
 std::string PlaceOf(const fs::path& revision) {
   const fs::path pushed = revision.parent_path();
   return pushed.parent_path().filename() / pushed.filename() /
@@ -306,7 +307,7 @@ absl::Status CheckBlobs(const PushedModels::Request& request,
   return absl::OkStatus();
 }
 
-// Makes `folder` of links; flushed to the drive, but not yet known by its name.
+// Makes `folder` of links; flushed to the disk, but without its final name.
 absl::Status Link(const fs::path& folder, const PushedModels::Request& request,
                   jobs::BlobStore& blobs) {
   std::vector<fs::path> made = {folder};
@@ -368,7 +369,7 @@ void PushedModels::ReadAll(const std::function<void(const std::string&)>& log) {
     }
     absl::StatusOr<Manifest> manifest = ReadManifest(folder);
     if (absl::IsNotFound(manifest.status())) {
-      // A push or a removal was cut off: nothing has this name.
+      // A push or a removal was interrupted: no name refers to this.
       fs::remove_all(folder, error);
       continue;
     }
@@ -387,7 +388,7 @@ void PushedModels::ReadAll(const std::function<void(const std::string&)>& log) {
     model.create_time = manifest->create_time;
     if (FolderOf(model.name) != folder || !fs::exists(model.folder, error)) {
       log(absl::StrCat("models: ", folder.string(),
-                       " is not what its model.json says: it stays"));
+                       " does not match its model.json: it is kept"));
       continue;
     }
     models_.emplace(model.name, std::move(entry));
@@ -409,13 +410,13 @@ absl::Status PushedModels::CheckMayPush(const Request& request) const {
       return absl::PermissionDeniedError(absl::StrCat(
           "name: the model ", name, " is ", entry.model.owner,
           "'s: choose another name (mpsctl model push --name), or ask ",
-          entry.model.owner, " or somebody with the role admin"));
+          entry.model.owner, " or someone with the role admin"));
     }
   }
   return absl::OkStatus();
 }
 
-// Makes the folder of the revision unless it is there; returns its path.
+// Makes the revision's folder unless it exists; returns its path.
 absl::StatusOr<std::string> PushedModels::Place(const Request& request,
                                                 const std::string& revision,
                                                 jobs::BlobStore& blobs) {
@@ -507,7 +508,7 @@ absl::StatusOr<int64_t> PushedModels::Remove(const std::string& name,
   absl::MutexLock change(&changes_);
   const fs::path folder = FolderOf(name);
   {
-    // Held while the jobs are looked at: a submission that finds the model now
+    // Held while the jobs are checked: a submission that finds the model now
     // would be missed. One that found it before has a lease until its row is
     // stored.
     absl::MutexLock lock(&mutex_);
@@ -520,7 +521,7 @@ absl::StatusOr<int64_t> PushedModels::Remove(const std::string& name,
     if (model.owner != user && !is_admin) {
       return absl::PermissionDeniedError(absl::StrCat(
           "the model ", name, " is ", model.owner, "'s: ModelService.",
-          "RemoveModel needs who pushed it or the role admin; ask ",
+          "RemoveModel needs the user who pushed it or the role admin; ask ",
           model.owner, " or an admin"));
     }
     if (found->second.IsLeased()) {
@@ -545,7 +546,7 @@ absl::StatusOr<int64_t> PushedModels::Remove(const std::string& name,
     models_.erase(found);
   }
   const int64_t bytes = OwnBytes(folder);
-  std::error_code ignored;  // the next start removes what stays
+  std::error_code ignored;  // the next start removes the rest
   fs::remove_all(folder, ignored);
   return bytes;
 }
@@ -564,7 +565,8 @@ absl::StatusOr<int> PushedModels::Sweep(const std::string& name,
       if (former != entry.former.end() && !former->second.expired()) continue;
       if (revision != entry.model.folder) gone.push_back(revision);
     }
-    // Asked after the leases: whose submission ended has its row by now.
+    // Called after the leases: a submission whose lease ended has its row by
+    // now.
     const absl::StatusOr<std::set<std::string>> folders = needed();
     if (!folders.ok()) return folders.status();
     std::set<std::string> places;

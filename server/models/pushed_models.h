@@ -27,9 +27,8 @@
 
 namespace mpsd::models {
 
-// Checks what job.json calls a model, "name" or "org/name", as
-// proto/mpsd/v1/models.proto states it. InvalidArgument, beginning with
-// `field`.
+// Checks job.json's name of a model, "name" or "org/name", as specified in
+// proto/mpsd/v1/models.proto. InvalidArgument, beginning with `field`.
 absl::Status CheckModelName(const std::string& field, const std::string& name);
 
 // Checks a branch, a tag or a commit of a hub: 1 to limits::kModelIdBytes
@@ -38,7 +37,7 @@ absl::Status CheckModelName(const std::string& field, const std::string& name);
 absl::Status CheckRevision(const std::string& field,
                            const std::string& revision);
 
-// What two names share that a file system which ignores case takes for one.
+// The common form of two names that are equal if case is ignored.
 std::string FoldedName(const std::string& name);
 
 // The model.json of a pushed model: which revision its name has.
@@ -48,12 +47,12 @@ struct Manifest {
   absl::Time create_time;
 };
 
-// NotFound without the file; DataLoss, naming it, where it is none.
+// NotFound without the file; DataLoss, naming it, if it is invalid.
 absl::StatusOr<Manifest> ReadManifest(const std::filesystem::path& folder);
 // Replaces the file as a whole, durably.
 absl::Status WriteManifest(const std::filesystem::path& folder,
                            const Manifest& manifest);
-// Durably; OK where there is none.
+// Durably; OK if there is none.
 absl::Status RemoveManifest(const std::filesystem::path& folder);
 
 // A file of a model that is pushed, and the blob that has its bytes.
@@ -65,17 +64,16 @@ struct ModelFile {
   bool operator==(const ModelFile&) const = default;
 };
 
-// Checks what a client lists: files that models consist of
-// (spec::IsModelFile), config.json among them, each once, whatever the file
-// system thinks of upper and lower case. InvalidArgument, beginning with the
-// field's name.
+// Checks a client's list: files that models consist of (spec::IsModelFile),
+// config.json among them, each once, even on a file system that ignores case.
+// InvalidArgument, beginning with the field's name.
 absl::Status CheckFileList(const std::vector<ModelFile>& files);
 
 // The SHA-256 of the list, whatever its order.
 std::string RevisionOfFiles(std::vector<ModelFile> files);
 
 // The bytes of the regular files below `folder` that have at most `most_links`
-// hard links; symbolic links count nothing. What cannot be read counts nothing.
+// hard links, without symbolic links and unreadable files.
 inline int64_t FolderBytes(
     const std::filesystem::path& folder,
     uint64_t most_links = std::numeric_limits<uint64_t>::max()) {
@@ -119,36 +117,36 @@ class PushedModels final : public jobs::ModelFinder {
     std::string user;
     bool is_admin = false;
     jobs::Wanted wanted = {};
-    // Counts the blobs for the user once the files were found to be a model;
-    // an error ends the push.
+    // Counts the blobs for the user once the files were found to be a model; an
+    // error ends the push.
     std::function<absl::Status()> count = {};
   };
   struct Pushed {
     Model model;
     bool existed = false;
   };
-  // The folders of models, with the revision, that jobs need. Asked once no
-  // submission under way can come to need another one of the model.
+  // The folders of models, with the revision, that jobs need. Called once no
+  // submission in progress can come to need another one of the model.
   using Needed = std::function<absl::StatusOr<std::set<std::string>>()>;
 
-  // Makes the folder where it is missing, reads what is there, and removes what
-  // a push or a removal that was cut off left. `log` gets a line for each thing
-  // that it cannot read, which stays.
+  // Makes the folder if it is missing, reads its contents, and removes what an
+  // interrupted push or removal left. `log` gets a line for each thing that it
+  // cannot read and therefore keeps.
   static absl::StatusOr<std::unique_ptr<PushedModels>> Open(
       std::filesystem::path folder,
       const std::function<void(const std::string&)>& log);
 
   // Errors as ModelService.Push.
   absl::StatusOr<Pushed> Push(const Request& request, jobs::BlobStore& blobs);
-  // Forgets the name and removes all its revisions; returns the bytes that
-  // nothing else needs: the blob store frees them once its grace is over.
-  // FailedPrecondition where a job needs the model; PermissionDenied for a
-  // user who neither pushed it nor is an admin; NotFound.
+  // Forgets the name and removes all its revisions; returns the bytes that are
+  // not needed otherwise: the blob store frees them once its grace is over.
+  // FailedPrecondition if a job needs the model; PermissionDenied for a user
+  // who neither pushed it nor is an admin; NotFound.
   absl::StatusOr<int64_t> Remove(const std::string& name,
                                  const std::string& user, bool is_admin,
                                  const Needed& needed);
-  // Removes the revisions of `name` that a later push replaced, but for the
-  // folders that `needed` returns, those of jobs. Returns how many went.
+  // Removes the revisions of `name` that a later push replaced, except the
+  // folders that `needed` returns, those of jobs. Returns how many.
   absl::StatusOr<int> Sweep(const std::string& name, const Needed& needed);
   // The names that have revisions which a later push replaced.
   std::vector<std::string> Superseded() const;
@@ -160,12 +158,12 @@ class PushedModels final : public jobs::ModelFinder {
  private:
   struct Entry {
     Model model;
-    // Held by who found the folder; a copy is made under mutex_ alone.
+    // Held by callers that found the folder; copied only under mutex_.
     std::shared_ptr<const int> lease = std::make_shared<const int>(0);
     // The leases of revisions that a later push replaced, by folder.
     std::map<std::string, std::weak_ptr<const int>> former;
 
-    // Whether somebody holds what Find returned.
+    // Whether a caller holds what Find returned.
     bool IsLeased() const;
   };
 

@@ -13,9 +13,9 @@
 
 namespace mpsd::notify {
 
-// Something that is reported when it has lasted, and again when it has been
-// over for as long: a fault that comes and goes with every try is reported
-// once. Not thread-safe.
+// A condition that is reported when it has lasted, and again when it has been
+// over for as long: a fault that recurs with every attempt is reported once.
+// Not thread-safe.
 class SettledCondition {
  public:
   enum class Change { kNone, kBegan, kEnded };
@@ -33,7 +33,7 @@ class ConditionWatch {
  public:
   struct Observation {
     jobs::Holds holds;
-    std::optional<int64_t> free_bytes;  // nullopt: not known
+    std::optional<int64_t> free_bytes;  // nullopt: unknown
   };
   struct Limits {
     int64_t low_disk_bytes = 0;

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kTemporaryFailure = 75;  // sysexits.h: EX_TEMPFAIL
 
-// Whether a program that shows a notice needs the variable. Nothing else is
-// handed on: mpsd's own environment may hold tokens.
+// Whether a program that shows a notice needs the variable. No other is passed
+// on: mpsd's own environment may hold tokens.
 bool IsKept(std::string_view name) {
   for (const char* kept : {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG",
                            "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY",
@@ -47,8 +47,8 @@ Delivery Judge(const CommandEnd& end) {
                    : Delivery::Refused(std::move(why));
 }
 
-// The machine may sleep while the thread waits, so the thread looks at the
-// clock at least this often.
+// The machine may sleep while the thread waits, so the thread checks the clock
+// at least this often.
 constexpr absl::Duration kLongestNap = absl::Minutes(1);
 
 }  // namespace

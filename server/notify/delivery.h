@@ -22,29 +22,29 @@
 
 namespace mpsd::notify {
 
-// A program to run once: without a shell, in a process group of its own.
+// A program to run once: without a shell, in its own process group.
 struct CommandCall {
   std::vector<std::string> argv;                   // argv[0]: an absolute path
-  std::map<std::string, std::string> environment;  // the whole
-  std::string input;       // what its standard input holds
+  std::map<std::string, std::string> environment;  // all of it
+  std::string input;       // the contents of its standard input
   absl::Duration timeout;  // then the group is killed
 };
 struct CommandEnd {
   int wait_status = 0;     // as waitpid gives it
   bool timed_out = false;  // or interrupted
-  std::string output;      // the beginning of what the program wrote
+  std::string output;      // the beginning of the program's output
 };
 // Runs a program to its end, at most until `timeout`, or until *interrupted
 // becomes true. An error where the program could not be started.
 using CommandRunner = std::function<absl::StatusOr<CommandEnd>(
     const CommandCall& call, const std::atomic<bool>& interrupted)>;
 
-// How one try to deliver a notice ended.
+// How one attempt to deliver a notice ended.
 struct Delivery {
   enum class Outcome {
     kSent,
-    kRefused,  // another try would end the same way
-    kLater,    // another try may succeed
+    kRefused,  // another attempt would end the same way
+    kLater,    // another attempt may succeed
   };
   Outcome outcome = Outcome::kSent;
   std::string why = {};  // unless sent; a clause
@@ -58,15 +58,15 @@ struct Delivery {
   }
 };
 
-// Gives a notice to a program: the body on its standard input; event, title and
-// text in MPSD_EVENT, MPSD_TITLE and MPSD_TEXT of an environment that has
+// Delivers a notice to a program: the body on its standard input; event, title
+// and text in MPSD_EVENT, MPSD_TITLE and MPSD_TEXT of an environment that has
 // little else. Exit status 0 means sent, 75 (EX_TEMPFAIL of sysexits.h) later.
 class Command {
  public:
   struct Options {
     std::vector<std::string> argv;
-    // mpsd's environment, of which the program gets what names its user, its
-    // language and its folders.
+    // mpsd's environment; the program gets the variables that name its user,
+    // its language and its folders.
     std::map<std::string, std::string> environment;
     absl::Duration timeout = absl::Seconds(30);
   };
@@ -75,8 +75,8 @@ class Command {
 
   // Blocks until the program ends. One thread at a time.
   Delivery Deliver(const Notice& notice);
-  // Makes a Deliver under way, and each later one, return at once with kLater.
-  // Any thread.
+  // Makes a Deliver in progress, and each later one, return at once with
+  // kLater. Any thread.
   void Interrupt() { interrupted_ = true; }
 
  private:
@@ -93,16 +93,16 @@ inline constexpr report::EnumName<Result> kResults[] = {
     {Result::kDropped, "dropped"}};
 
 // The notices that wait for the command, and the thread that delivers them,
-// each until it is sent, refused or too old. A notice that has to wait for its
-// next try holds up no other. Thread-safe.
+// each until it is sent, refused or too old. A notice that waits for its next
+// attempt blocks no other. Thread-safe.
 class NoticeQueue {
  public:
   struct Options {
-    size_t most_waiting = 256;  // a notice beyond is dropped
-    // The wait after a first failed try; it doubles with each further one.
+    size_t most_waiting = 256;  // further notices are dropped
+    // The wait after a failed first attempt; it doubles with each further one.
     absl::Duration first_wait = absl::Seconds(1);
     absl::Duration longest_wait = absl::Minutes(10);
-    // From a notice's own time on; every notice is tried once at least.
+    // From a notice's own time on; every notice gets at least one attempt.
     absl::Duration patience = absl::Hours(24);
     std::function<void(const std::string&)> log = [](const std::string&) {};
     // Called once for each notice that leaves the queue. The functions are
@@ -120,7 +120,7 @@ class NoticeQueue {
   // `clock` must outlive the queue.
   NoticeQueue(Options options, Command::Options command, CommandRunner run,
               const base::Clock& clock);
-  // Interrupts the command. What waits is neither counted nor done.
+  // Interrupts the command. Pending notices are neither counted nor done.
   ~NoticeQueue() { Stop(); }
   NoticeQueue(const NoticeQueue&) = delete;
   NoticeQueue& operator=(const NoticeQueue&) = delete;

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A sentence that notification centres show as a whole.
+// A sentence that notification centres show in full.
 constexpr size_t kTextBytes = 500;
 
 std::string TimeText(absl::Time time) {
@@ -32,8 +32,8 @@ std::string Dumped(const ordered_json& body) {
   return body.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// Finishes a notice whose other members are set. `details` are what the body
-// has beside those that all notices have.
+// Finishes a notice whose other members are set. `details` are the body's
+// members in addition to those that all notices have.
 Notice WithBody(Notice notice, const Sender& sender,
                 const ordered_json& details) {
   notice.text = base::Shortened(base::Printable(notice.text), kTextBytes);

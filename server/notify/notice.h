@@ -14,8 +14,8 @@ namespace mpsd::notify {
 
 // One message. deploy/README.md documents the body's members.
 struct Notice {
-  // The same at every try, also after a restart of mpsd, and no other notice
-  // has it: receivers that got a notice twice know by it.
+  // The same at every attempt, even after a restart of mpsd, and unique:
+  // receivers recognize a repeated notice by it.
   std::string id;
   // "succeeded", "failed", "cancelled", "held", "released", "disk_low",
   // "disk_recovered", "test"
@@ -26,7 +26,7 @@ struct Notice {
   std::string body;   // one JSON object in UTF-8
 };
 
-// Who sends: the members `host` and `version` of the body.
+// The sender: the members `host` and `version` of the body.
 struct Sender {
   std::string host, version;
 };

@@ -67,7 +67,7 @@ void Notifier::Look() {
     announced = announced_;
   }
   for (int64_t number : announced) {
-    // The store keeps the end where it cannot be written: the next look tries
+    // The store keeps the end if it cannot be written: the next check tries
     // again.
     if (!ends_.Forget(number).ok()) return;
     absl::MutexLock lock(&mutex_);

@@ -27,12 +27,12 @@
 
 namespace mpsd::notify {
 
-// Reports ends of jobs, holds and a low disk to the command of the settings. A
-// thread of its own looks for news, and another runs the command, so that
-// nothing that a receiver does reaches the scheduler.
+// Reports ends of jobs, holds and a low disk to the command of the settings.
+// Its thread checks for news, and another runs the command, so that a receiver
+// cannot affect the scheduler.
 //
-// The end of a job is delivered at least once: the store keeps the end until
-// it is sent or given up, also across restarts. A hold or a low disk that lasts
+// The end of a job is delivered at least once: the store keeps the end until it
+// is sent or given up, also across restarts. A hold or a low disk that lasts
 // over a restart is reported again by the new mpsd.
 class Notifier {
  public:
@@ -40,11 +40,11 @@ class Notifier {
     Sender sender;
     std::map<std::string, std::string> environment;  // mpsd's own
     CommandRunner run;
-    // What the notifier looks at, on its own thread.
+    // What the notifier polls, on its own thread.
     std::function<absl::StatusOr<jobs::Job>(const std::string& id)> job;
     std::function<jobs::Holds()> holds;
     std::function<std::optional<int64_t>()> free_bytes;
-    absl::Duration interval = absl::Seconds(1);       // between two looks
+    absl::Duration interval = absl::Seconds(1);       // between two checks
     absl::Duration idle_interval = absl::Minutes(1);  // without a command
     NoticeQueue::Options queue;
   };
@@ -52,7 +52,7 @@ class Notifier {
   // The dependencies must outlive the notifier.
   Notifier(Options options, Settings settings, jobs::EndedJobs& ends,
            const base::Clock& clock);
-  // Interrupts deliveries under way. Blocks for as long as the store does.
+  // Interrupts deliveries in progress. Blocks for as long as the store does.
   ~Notifier();
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
@@ -84,7 +84,7 @@ class Notifier {
   std::thread thread_;
 };
 
-// Gives the command of `settings`, which has one, a test, in one try.
+// Sends the command of `settings`, which has one, a test, in one attempt.
 // `environment`: mpsd's own.
 Delivery SendTest(const Settings& settings, const Sender& sender,
                   const std::map<std::string, std::string>& environment,

@@ -25,8 +25,8 @@ constexpr int kAuthorityDays = 3652;  // ten years
 constexpr absl::Duration kBackdate = absl::Hours(1);
 constexpr size_t kCommonNameBytes = 64;  // RFC 5280, ub-common-name
 
-// 158 random bits in the 20 bytes that RFC 5280 allows at most: positive, and
-// never 0.
+// 158 random bits in at most 20 bytes, as RFC 5280 allows: positive, and never
+// 0.
 bool SetSerial(X509* certificate) {
   unsigned char bytes[20];
   if (RAND_bytes(bytes, sizeof(bytes)) != 1) return false;
@@ -94,7 +94,7 @@ bool SetHostNames(X509* certificate, const std::vector<std::string>& names) {
                            /*crit=*/0, X509V3_ADD_DEFAULT) == 1;
 }
 
-// A certificate of version 3 with all that every kind has.
+// A certificate of version 3 with the fields that every kind has.
 Certificate Blank(const EVP_PKEY& key, const std::string& subject,
                   absl::Time begin, absl::Time expiry) {
   Certificate made(X509_new());
@@ -146,7 +146,7 @@ absl::StatusOr<Authority> Authority::Load(const std::string& certificate_pem,
   ERR_clear_error();
   if (!authority) {
     return absl::InvalidArgumentError(
-        "the certificate is no certificate authority's");
+        "the certificate is not a certificate authority's");
   }
   if (!own) {
     return absl::InvalidArgumentError(

@@ -17,17 +17,17 @@ using certificates::Key;
 // Apple's rules refuse a server's certificate of more than 398 days.
 inline constexpr int kServerDays = 397;
 
-// A certificate authority of one machine. Its certificate signs others and
-// nothing else, and no other authority. All that it issues has keys on the
-// curve P-256, a serial number of 158 random bits, and begins an hour ago,
-// since other machines' clocks differ.
+// A certificate authority of one machine. Its certificate only signs others,
+// and no other authority. All certificates that it issues have keys on the
+// curve P-256, a serial number of 158 random bits, and begin an hour ago, since
+// other machines' clocks differ.
 class Authority {
  public:
   // A new one, for ten years. `machine` is part of its name.
   static absl::StatusOr<Authority> Make(const std::string& machine,
                                         absl::Time now);
-  // InvalidArgument where a text is no PEM, the certificate is no authority's,
-  // or the key is another's.
+  // InvalidArgument if a text is not PEM, the certificate is not an
+  // authority's, or the key does not match.
   static absl::StatusOr<Authority> Load(const std::string& certificate_pem,
                                         const std::string& key_pem);
 
@@ -35,8 +35,8 @@ class Authority {
   const EVP_PKEY& key() const { return *key_; }
 
   // A certificate for a server of these names (ParseHostName; at least one),
-  // for `days` days, or until the authority's own ends. FailedPrecondition
-  // where that has passed.
+  // for `days` days, or until the authority's own ends. FailedPrecondition if
+  // that has passed.
   absl::StatusOr<Certificate> IssueServer(const EVP_PKEY& key,
                                           const std::vector<std::string>& names,
                                           int days, absl::Time now) const;

@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kDnsNameBytes = 253;  // RFC 1035, without the final dot
 constexpr size_t kDnsLabelBytes = 63;
 
-// The address as the system writes it; empty for a text that is none.
+// The address as the system writes it; empty for other text.
 std::string Address(const std::string& text) {
   unsigned char bytes[sizeof(in6_addr)];
   char written[INET6_ADDRSTRLEN];
@@ -48,7 +48,7 @@ bool IsLabel(const std::string& label) {
 bool IsDnsName(const std::string& name) {
   if (name.empty() || name.size() > kDnsNameBytes) return false;
   const std::vector<std::string> labels = absl::StrSplit(name, '.');
-  // A last label of digits alone is an address that is mistyped.
+  // A last label of only digits is a mistyped address.
   return std::all_of(labels.begin(), labels.end(), IsLabel) &&
          !std::all_of(labels.back().begin(), labels.back().end(),
                       [](char c) { return absl::ascii_isdigit(c); });
@@ -106,8 +106,8 @@ absl::StatusOr<std::string> ParseHostName(std::string_view text) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "'", base::Quotable(text),
-      "' is no name for a certificate: expected an address, or a DNS name of "
-      "letters, digits, '-' and '_' (others in their xn-- form)",
+      "' is not a name for a certificate: expected an address, or a DNS name "
+      "of letters, digits, '-' and '_' (others in their xn-- form)",
       hint));
 }
 

@@ -41,7 +41,7 @@ absl::Status WriteNew(const fs::path& path, std::string_view bytes,
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
            kSecretMode);
   if (fd < 0) return Failed(path);
-  // The umask does not count for fchmod.
+  // The umask does not apply to fchmod.
   absl::Status status =
       fchmod(fd, mode) == 0 ? WriteAll(fd, bytes, path) : Failed(path);
   close(fd);
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
   if (errno != EWOULDBLOCK) return Failed(folder);
   return absl::UnavailableError(absl::StrCat(
-      folder.string(), ": another `mpsd tls` is at work; try again"));
+      folder.string(), ": another `mpsd tls` is running; try again"));
 }
 
 FolderLock::~FolderLock() { close(fd_); }

@@ -25,7 +25,7 @@ absl::Status WriteNew(const std::filesystem::path& path, std::string_view bytes,
 absl::Status Replace(const std::filesystem::path& path, std::string_view bytes,
                      mode_t mode);
 
-// Makes a folder with mode 0700, and missing ones above it. OK where it exists.
+// Makes a folder with mode 0700, and missing ones above it. OK if it exists.
 absl::Status MakePrivateFolder(const std::filesystem::path& path);
 
 // Removes what killed processes left in `folder` of the names that
@@ -33,10 +33,10 @@ absl::Status MakePrivateFolder(const std::filesystem::path& path);
 void RemoveUnfinished(const std::filesystem::path& folder,
                       std::string_view name);
 
-// While this object lives, root acts as the owner of `folder`, or of the first
-// folder above that exists: files are the owner's, and no link that the owner
-// puts in the way reaches further than the owner does. Does nothing for others.
-// Only for a process of one thread.
+// While this object exists, root acts as the owner of `folder`, or of the first
+// existing folder above: files are the owner's, and a link planted by the owner
+// gives no more than the owner's rights. Does nothing for other users. Only for
+// a process of one thread.
 class AsOwnerOf {
  public:
   explicit AsOwnerOf(std::filesystem::path folder);
@@ -48,11 +48,11 @@ class AsOwnerOf {
   bool changed_ = false;
 };
 
-// The folder, locked against other processes that do the same, until this
-// object dies or the process ends.
+// The folder, locked against other processes that lock it, until this object is
+// destroyed or the process ends.
 class FolderLock {
  public:
-  // Unavailable where another process holds the lock.
+  // Unavailable if another process holds the lock.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(
       const std::filesystem::path& folder);
   ~FolderLock();

@@ -31,7 +31,7 @@ using certificates::ParseCertificates;
 
 // The folder while it is made.
 constexpr char kStaged[] = "tls-new";
-// A certificate is worth a word so long before its end.
+// A certificate this close to its end is worth a warning.
 constexpr int kRenewalDays = 30;
 
 absl::Status About(const fs::path& path, const absl::Status& status) {
@@ -66,8 +66,8 @@ absl::StatusOr<Authority> ReadAuthority(const TlsFiles& files) {
   if (!Exists(files.authority) || !Exists(files.authority_key)) {
     return absl::FailedPreconditionError(absl::StrCat(
         files.folder.string(),
-        " holds no certificate authority of mpsd's: run `mpsd tls init`, or "
-        "ask whoever made the certificates that mpsd uses"));
+        " holds no certificate authority of mpsd: run `mpsd tls init`, or ask "
+        "whoever made the certificates that mpsd uses"));
   }
   const absl::StatusOr<std::string> certificate =
       base::ReadSmallFile(files.authority, limits::kPemBytes);
@@ -90,7 +90,7 @@ absl::Status WithAdvice(const absl::Status& status) {
                    "client has to log in to again"));
 }
 
-// The leaf's PEM with the authority's behind it.
+// The leaf's PEM followed by the authority's.
 absl::StatusOr<std::string> ChainPem(const X509& leaf,
                                      const Authority& authority) {
   absl::StatusOr<std::string> chain = CertificatePem(leaf);
@@ -131,7 +131,7 @@ TlsFiles FilesIn(const fs::path& folder) {
           folder / "server.key"};
 }
 
-// Makes all files in a new folder beside the final one.
+// Makes all files in a new folder next to the final one.
 absl::Status Stage(const fs::path& staged, const ServerOrder& order) {
   const absl::StatusOr<std::vector<std::string>> names =
       ServerNames(order.machine, order.names);
@@ -148,7 +148,7 @@ absl::Status Stage(const fs::path& staged, const ServerOrder& order) {
   return WriteAll(FilesIn(staged), *authority, **key, **server);
 }
 
-// A free name beside the folder, by the day and the second.
+// A free name next to the folder, by the day and the second.
 fs::path FormerName(const fs::path& folder, absl::Time now) {
   const std::string name = absl::StrCat(
       folder.filename().string(), "-until-",
@@ -160,8 +160,8 @@ fs::path FormerName(const fs::path& folder, absl::Time now) {
   return path;
 }
 
-// Puts the staged folder in the place of the final one. Returns where that is
-// kept now. Whenever the process is killed, the final name is a whole folder.
+// Replaces the final folder by the staged one. Returns the old one's new path.
+// Whenever the process is killed, the final name is a complete folder.
 absl::StatusOr<fs::path> SwapIn(const fs::path& staged, const fs::path& folder,
                                 absl::Time now) {
   fs::path former = FormerName(folder, now);
@@ -175,8 +175,8 @@ absl::StatusOr<fs::path> SwapIn(const fs::path& staged, const fs::path& folder,
   return former;
 }
 
-// Makes the files and puts them in the place of the final folder. Returns where
-// that is kept now; empty: there was none.
+// Makes the files and replaces the final folder by them. Returns the old one's
+// new path; empty: there was none.
 absl::StatusOr<fs::path> Replaced(const fs::path& staged,
                                   const fs::path& folder,
                                   const ServerOrder& order) {
@@ -233,7 +233,7 @@ void CheckFiles(const TlsFiles& files, const X509& authority,
                                     "renew` makes a certificate for it"));
   }
   if (!certificates::IsIssuedBy(server, authority)) {
-    problems.push_back("server.crt is not of the authority in ca.crt");
+    problems.push_back("server.crt is not signed by the authority in ca.crt");
   }
 }
 

@@ -15,8 +15,7 @@
 
 namespace mpsd::planner {
 
-// How fast runs of one shape were, by the medians of what their last steps
-// told.
+// The speed of runs of one shape: the medians of their last steps' reports.
 struct Pace {
   int runs = 0;
   double tokens_per_second = 0;  // without padding, mean of the last steps
@@ -24,21 +23,21 @@ struct Pace {
   absl::Time newest;             // when the newest of them ended
 };
 
-// Looks among the newest 50 jobs that trained `model` (as job.json names it)
-// to their end for those of the shape of `spec` on `device`; takes the newest
-// ten. Jobs whose owners `may_read` (empty: everybody's) leaves out do not
-// count. nullopt: there are none.
+// Searches the newest 50 jobs that trained `model` (as job.json names it) to
+// their end for those of the shape of `spec` on `device`; uses the newest ten.
+// Jobs whose owners `may_read` (empty: everyone's) excludes do not count.
+// nullopt: there are none.
 std::optional<Pace> PaceOfPastRuns(
     jobs::JobReader& reader, const std::string& model,
     const spec::TrainSpec& spec, const std::string& device,
     const std::function<bool(const std::string& owner)>& may_read);
 
-// What `mpsd-worker --plan` cannot find out by itself, and what is absent
-// nobody can tell (core/plan/facts.h reads it).
+// What `mpsd-worker --plan` cannot find out by itself; absent values are
+// unknown (core/plan/facts.h reads it).
 struct Facts {
   std::vector<std::string> read_roots;  // as of wire::Start
-  std::string device;                   // "mps"; "": no worker has told yet
-  std::string chip;                     // "Apple M2 Max"
+  std::string device;  // "mps"; "": not reported by a worker yet
+  std::string chip;    // "Apple M2 Max"
   int gpu_cores = 0, cpu_cores = 0;
   int64_t memory_bytes = 0;        // of the machine
   int64_t memory_limit_bytes = 0;  // that the job's device may hold
@@ -48,8 +47,8 @@ struct Facts {
   std::string probe_json;  // v1::ProbeResult; "": none
 };
 
-// The facts as one JSON object; what is not known is left out. A `probe_json`
-// that is no object is left out, too.
+// The facts as one JSON object; omits unknown values and a `probe_json` that is
+// not an object.
 std::string Encode(const Facts& facts);
 
 }  // namespace mpsd::planner

@@ -29,8 +29,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What a plan may fail by; any other code would tell the client of a fault that
-// is not there.
+// The errors of a plan; any other code would suggest another fault to the
+// client.
 constexpr absl::StatusCode kCodes[] = {
     absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
     absl::StatusCode::kFailedPrecondition, absl::StatusCode::kResourceExhausted,
@@ -41,7 +41,7 @@ absl::Status Broken(const std::string& what) {
       absl::StrCat("the process that plans (mpsd-worker --plan) ", what));
 }
 
-// Null where `object` has no such text.
+// Null if `object` has no such string.
 const std::string* TextIn(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string()
@@ -53,7 +53,7 @@ absl::Status ErrorOf(const Json& error) {
   const std::string* code = TextIn(error, "code");
   const std::string* message = TextIn(error, "message");
   if (code == nullptr || message == nullptr) {
-    return Broken("told an error without a code and a message");
+    return Broken("reported an error without a code and a message");
   }
   const std::string text = base::Printable(
       base::Shortened(*message, limits::kMessageBytes), base::Breaks::kKeep);
@@ -70,14 +70,15 @@ absl::Status ErrorOf(const Json& error) {
 absl::Status PlanLines::Take(std::string_view bytes) {
   bytes_ += bytes.size();
   if (broken_.ok() && bytes_ > kOutputBytes) {
-    broken_ = Broken(absl::StrCat("said more than ", kOutputBytes, " bytes"));
+    broken_ =
+        Broken(absl::StrCat("printed more than ", kOutputBytes, " bytes"));
   }
   while (broken_.ok() && !bytes.empty()) {
     const size_t end = bytes.find('\n');
     const std::string_view part = bytes.substr(0, end);
     if (line_.size() + part.size() > kLineBytes) {
       broken_ = Broken(
-          absl::StrCat("said a line of more than ", kLineBytes, " bytes"));
+          absl::StrCat("printed a line of more than ", kLineBytes, " bytes"));
       break;
     }
     line_.append(part);
@@ -90,10 +91,10 @@ absl::Status PlanLines::Take(std::string_view bytes) {
 }
 
 absl::Status PlanLines::TakeLine(std::string_view line) {
-  if (done_) return Broken("went on after its plan");
+  if (done_) return Broken("continued after its plan");
   const Json json = base::ParseTree<Json>(line);
   if (!json.is_object()) {
-    return Broken(absl::StrCat("said what is no JSON object: '",
+    return Broken(absl::StrCat("did not print a JSON object: '",
                                base::Quotable(line), "'"));
   }
   if (const std::string* stage = TextIn(json, "stage")) {
@@ -112,7 +113,7 @@ absl::Status PlanLines::TakeLine(std::string_view line) {
     result_ = ErrorOf(*error);
     return absl::OkStatus();
   }
-  return Broken(absl::StrCat("said neither a stage nor a plan: '",
+  return Broken(absl::StrCat("printed neither a stage nor a plan: '",
                              base::Quotable(line), "'"));
 }
 
@@ -135,7 +136,7 @@ absl::Status WriteFile(const fs::path& path, const std::string& bytes) {
   return status.ok() ? (*file)->CommitUnsynced() : status;
 }
 
-// A plan reads the model and the adapter, so both have to be there.
+// A plan reads the model and the adapter, so both must exist.
 absl::Status CheckResultsAreThere(const spec::TrainSpec& spec) {
   const std::vector<std::string> missing = jobs::JobsNamedBy(spec);
   if (missing.empty()) return absl::OkStatus();
@@ -222,8 +223,8 @@ class Making {
     return run_.Wanted();
   }
 
-  // Puts job.json and its inputs into the plan's folder, where they lie as in a
-  // job's own, and the facts beside them.
+  // Puts job.json and its inputs into the plan's folder, laid out as in a job's
+  // own, and the facts next to them.
   absl::Status Place() {
     jobs::DiskJobFiles placed(folder_->path());
     const std::string there = dependencies_.files.InputPath(run_.id(), "");
@@ -267,7 +268,7 @@ class Making {
     facts.memory_bytes = memory.host_bytes;
     facts.memory_limit_bytes = jobs::MemoryFor(memory, spec_.device);
     if (const std::optional<int64_t> free = dependencies_.files.FreeBytes()) {
-      // 0 would mean that nobody knows.
+      // 0 would mean unknown.
       facts.disk_free_bytes =
           std::max<int64_t>(*free - options_.min_free_bytes, 1);
     }
@@ -313,7 +314,7 @@ class Making {
   std::unique_ptr<TemporaryFolder> folder_;
 };
 
-// Keeps the run of a watcher, and gives it up with the watcher.
+// Keeps the run of a watcher, and abandons it with the watcher.
 class Watch final : public jobs::PlanWatch {
  public:
   explicit Watch(std::shared_ptr<PlanRun> run) : run_(std::move(run)) {}
@@ -391,8 +392,8 @@ void PlanMaker::Reap() {
 }
 
 void PlanMaker::Sweep() {
-  // The look comes before the lock: a plan that begins later has a folder that
-  // the look did not see.
+  // The check comes before the lock: a plan that begins later has a folder that
+  // the check did not see.
   std::error_code error;
   std::vector<fs::path> folders;
   for (fs::directory_iterator it(options_.plans_dir, error), end;

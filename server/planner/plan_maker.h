@@ -31,23 +31,22 @@ namespace mpsd::planner {
 inline constexpr size_t kLineBytes = limits::kStudyResultBytes;
 inline constexpr size_t kOutputBytes = 4 * kLineBytes;  // of one process
 
-// What `mpsd-worker --plan` says, a JSON object a line: {"stage": "tokenizing"}
-// any number of times, and at last {"plan": {…}}, or {"error": {"code":
-// "INVALID_ARGUMENT", "message": "…"}}. Believes nothing that it reads.
+// The output of `mpsd-worker --plan`, a JSON object per line: {"stage":
+// "tokenizing"} any number of times, and at last {"plan": {…}}, or {"error":
+// {"code": "INVALID_ARGUMENT", "message": "…"}}. Trusts none of it.
 class PlanLines {
  public:
   // `on_stage` gets each stage, printable and bounded.
   explicit PlanLines(std::function<void(std::string)> on_stage)
       : on_stage_(std::move(on_stage)) {}
 
-  // The next bytes. Internal for what is no such line, for a line or an output
-  // without end, and for words behind the last line; further calls return the
-  // same.
+  // The next bytes. Internal for an invalid line, for an endless line or
+  // output, and for output after the last line; further calls return the same.
   absl::Status Take(std::string_view bytes);
 
-  // Whether the last line has come.
+  // Whether the last line has arrived.
   bool done() const { return done_; }
-  // The plan as JSON, or the error that the process told; Internal where the
+  // The plan as JSON, or the error that the process reported; Internal if the
   // last line never came.
   absl::StatusOr<std::string> Result() const;
 
@@ -55,34 +54,34 @@ class PlanLines {
   absl::Status TakeLine(std::string_view line);
 
   const std::function<void(std::string)> on_stage_;
-  std::string line_;  // as far as it has come
+  std::string line_;  // as far as it has arrived
   size_t bytes_ = 0;
   bool done_ = false;
   absl::Status broken_;
   absl::StatusOr<std::string> result_;
 };
 
-// Makes plans: checks a request as Submit does, puts its files into a folder of
-// its own for as long as the plan is made, and has `mpsd-worker --plan` read
-// them. Each plan has a thread and a process; at most limits::kPlans are made
-// at a time, one of a user. Never touches the queue or the device. Thread-safe.
+// Makes plans: checks a request as Submit does, puts its files into a temporary
+// folder while the plan is made, and has `mpsd-worker --plan` read them. Each
+// plan has a thread and a process; at most limits::kPlans are made at a time,
+// one per user. Never touches the queue or the device. Thread-safe.
 class PlanMaker final : public jobs::Planner {
  public:
   struct Options {
     std::string worker_path;
-    // The process' whole environment, but for TMPDIR.
+    // The process' whole environment, except TMPDIR.
     host::Environment environment;
-    // In which each plan gets its folder. Nobody else may use it: the maker
-    // empties it when it is made.
+    // In which each plan gets its folder. For the maker alone, which empties it
+    // when constructed.
     std::filesystem::path plans_dir;
     // As of supervisor::ProcessLauncher.
     std::vector<std::string> read_roots;
-    std::string chip;  // the machine's; "": not told
+    std::string chip;  // the machine's; "": unknown
     int gpu_cores = 0, cpu_cores = 0;
     int64_t machine_bytes = 0;  // of memory
     // Free bytes of the state folder's disk that jobs may not use.
     int64_t min_free_bytes = 0;
-    // After this time, the machine awake, a plan's process is killed.
+    // After this time, while the machine is awake, a plan's process is killed.
     absl::Duration limit = absl::Minutes(10);
   };
   struct Dependencies {
@@ -94,18 +93,18 @@ class PlanMaker final : public jobs::Planner {
 
   // The dependencies must outlive the maker.
   PlanMaker(Options options, Dependencies dependencies);
-  // Kills the processes and removes the folders of the plans under way.
+  // Kills the processes and removes the folders of the plans in progress.
   ~PlanMaker() override;
 
   absl::StatusOr<std::unique_ptr<jobs::PlanWatch>> Plan(
       jobs::PlanRequest request, std::function<void()> wake) override;
 
-  // Removes the folders of plans that are not under way: one is left where it
-  // could not be removed at the plan's end.
+  // Removes the folders of plans that are not in progress: those that could not
+  // be removed at the plan's end.
   void Sweep();
 
  private:
-  // Unavailable where `user` has a plan under way, or too many have.
+  // Unavailable if `user` has a plan in progress, or too many are.
   absl::Status CheckRoom(const std::string& user)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Joins the threads of plans that have ended.

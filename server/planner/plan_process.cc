@@ -28,7 +28,7 @@ using supervisor::UniqueFd;
 
 constexpr int kNapMilliseconds = 100;
 constexpr size_t kLastWords = 4096;  // of its stderr, that an error quotes
-// A process that said its last line has this long to end.
+// After its last line, a process has this long to end.
 constexpr absl::Duration kExitGrace = absl::Seconds(2);
 
 struct Pipe {
@@ -46,13 +46,13 @@ struct Pipe {
 };
 
 // Both outputs of the process, read as they come, so that neither pipe blocks
-// it and nothing that it writes fills the disk or the memory.
+// it and its output cannot fill the disk or the memory.
 class Outputs {
  public:
   Outputs(UniqueFd out, UniqueFd error, PlanLines& lines)
       : out_(std::move(out)), error_(std::move(error)), lines_(lines) {}
 
-  // Waits for words, at most kNapMilliseconds, and reads them.
+  // Waits for output, at most kNapMilliseconds, and reads it.
   absl::Status Listen() {
     pollfd fds[] = {{out_.get(), POLLIN, 0}, {error_.get(), POLLIN, 0}};
     if (poll(fds, 2, kNapMilliseconds) <= 0) return absl::OkStatus();
@@ -66,7 +66,7 @@ class Outputs {
     for (got_ = true; error_.valid() && got_;) ReadError();
     return read;
   }
-  // The process' last words on stderr, for people.
+  // The process' last stderr output, human-readable.
   std::string LastWords() const {
     return base::Printable(words_, base::Breaks::kKeep);
   }
@@ -104,14 +104,14 @@ absl::Status HowItEnded(int status, const std::string& last_words) {
     absl::StrAppend(&text, "ended without a plan, exit status ",
                     WEXITSTATUS(status));
   }
-  if (!last_words.empty()) absl::StrAppend(&text, "; it said: ", last_words);
+  if (!last_words.empty()) absl::StrAppend(&text, "; it printed: ", last_words);
   return absl::InternalError(text);
 }
 
 absl::Status TookTooLong(absl::Duration limit) {
   return absl::DeadlineExceededError(absl::StrCat(
       "the plan took longer than ", absl::FormatDuration(limit),
-      " and was given up: plan with fewer rows (dataset.max_train_samples)"));
+      " and was abandoned: plan with fewer rows (dataset.max_train_samples)"));
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ struct PlanCommand {
 };
 
 // Runs `command` to its end and returns the plan that it printed, as JSON
-// (plan_maker.h). Asks `wanted` several times a second; once that is an error
-// the process is killed and the error returned. `on_stage` is called on this
+// (plan_maker.h). Calls `wanted` several times a second; on an error the
+// process is killed and the error returned. `on_stage` is called on this
 // thread. No process of the command's group is left when this returns.
 //   DEADLINE_EXCEEDED  the command took longer than its limit.
-//   INTERNAL           the command broke the protocol, crashed or told no plan.
-//   other codes        the error that the command told, or it cannot start.
+//   INTERNAL           the command broke the protocol, crashed or made no plan.
+//   other codes        the error that the command reported, or it cannot start.
 absl::StatusOr<std::string> RunPlanProcess(
     const PlanCommand& command,
     const std::function<void(std::string)>& on_stage,

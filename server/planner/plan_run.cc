@@ -65,7 +65,7 @@ absl::StatusOr<std::optional<jobs::PlanNews>> PlanRun::Next() {
 }
 
 absl::Status PlanRun::Wanted() const {
-  return given_up_ ? absl::CancelledError("nobody waits for the plan")
+  return given_up_ ? absl::CancelledError("no client waits for the plan")
                    : absl::OkStatus();
 }
 
@@ -97,7 +97,7 @@ std::string Jobs(const std::vector<std::string>& ids) {
   return text;
 }
 
-// What is left of the running job, by its last step.
+// The remaining time of the running job, by its last step.
 std::optional<absl::Duration> LeftOf(jobs::JobReader& reader,
                                      const std::string& id) {
   const absl::StatusOr<jobs::Job> job = reader.Get(id);
@@ -110,7 +110,7 @@ std::optional<absl::Duration> LeftOf(jobs::JobReader& reader,
 // The jobs ahead, by what is known of them.
 struct Ahead {
   int64_t jobs = 0;    // that run before
-  int64_t beyond = 0;  // of these, whom nobody looked at
+  int64_t beyond = 0;  // of these, not looked at
   absl::Duration known;
   std::vector<std::string> stepless, hidden, asleep;
 };
@@ -147,7 +147,7 @@ std::string WhyHeld(const jobs::ManagerInfo& info) {
   return absl::StrCat("no job trains: ", jobs::Describe(info.pause_reasons));
 }
 
-// Each reason for which no wait can be told.
+// Each reason why the wait is unknown.
 std::vector<std::string> Unknown(const Ahead& ahead, bool held) {
   std::vector<std::string> unknown;
   if (held) unknown.push_back("how long the queue is held");
@@ -165,7 +165,7 @@ std::vector<std::string> Unknown(const Ahead& ahead, bool held) {
   }
   if (ahead.beyond > 0) {
     unknown.push_back(absl::StrCat("how long ", ahead.beyond,
-                                   " jobs take that stand behind the first ",
+                                   " jobs take that come after the first ",
                                    limits::kQueueEntries));
   }
   return unknown;
@@ -189,12 +189,12 @@ jobs::PlanQueue LookAhead(
     queue.not_told.push_back(absl::StrCat("the other jobs ahead take ",
                                           jobs::RoundTime(ahead.known)));
   }
-  // They change no wait as long as nobody lets them go.
+  // They do not affect the wait until they are released.
   if (!ahead.asleep.empty()) {
     queue.not_told.push_back(absl::StrCat("when ", Jobs(ahead.asleep),
                                           ahead.asleep.size() == 1
-                                              ? " is let go, which then goes"
-                                              : " are let go, which then go",
+                                              ? " is released, which then goes"
+                                              : " are released, which then go",
                                           " first"));
   }
   return queue;

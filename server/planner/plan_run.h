@@ -20,10 +20,10 @@
 
 namespace mpsd::planner {
 
-// A plan under way: a thread that makes it, and what the thread tells who
-// watches. Thread-safe, but for Start and Join, which the owner calls.
+// A plan in progress: a thread that makes it, and its reports to the watcher.
+// Thread-safe, except Start and Join, which the owner calls.
 //
-//   made → Start → told … → ended → Join → destroyed
+//   made → Start → reports … → ended → Join → destroyed
 class PlanRun {
  public:
   using Make = std::function<absl::StatusOr<jobs::FinishedPlan>(PlanRun& run)>;
@@ -38,17 +38,17 @@ class PlanRun {
   // Runs `make` on the run's own thread. Its result, or its error, is the last
   // news.
   void Start(Make make);
-  // For people. A watcher that is slow misses stages, and never the plan.
+  // Human-readable. A slow watcher misses stages, but never the plan.
   void TellStage(std::string stage);
 
-  // The next news; nullopt: nothing yet; the error that ended the run, once
-  // the news before it are told.
+  // The next news; nullopt: nothing yet; the error that ended the run, after
+  // the news before it.
   absl::StatusOr<std::optional<jobs::PlanNews>> Next();
 
-  // Nobody waits for the plan any more: the thread ends soon.
+  // No client waits for the plan any more: the thread ends soon.
   void GiveUp() { given_up_ = true; }
   bool given_up() const { return given_up_; }
-  // Cancelled once nobody waits.
+  // Cancelled once no client waits.
   absl::Status Wanted() const;
 
   // Whether the thread has nothing left to do.
@@ -62,27 +62,27 @@ class PlanRun {
   std::atomic<bool> given_up_ = false;
   std::atomic<bool> ended_ = false;
   absl::Mutex mutex_;
-  std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);  // empty: nobody watches
+  std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);  // empty: unwatched
   std::deque<jobs::PlanNews> news_ ABSL_GUARDED_BY(mutex_);
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
-// How long a job of `owner` would wait, were it queued now and changed nothing
-// else. Tells a wait only where each job ahead tells what is left of it; jobs
-// whose owners `may_read` (empty: everybody's) leaves out do not.
+// How long a job of `owner` would wait if it were queued now. Estimates the
+// wait only if every job ahead has an ETA that is readable: jobs whose owners
+// `may_read` (empty: everyone's) excludes have none.
 jobs::PlanQueue LookAhead(
     jobs::JobReader& reader, const std::string& owner, int32_t priority,
     const std::function<bool(const std::string& owner)>& may_read);
 
-// What of a job.json decides how long a token takes and how rows become
-// batches, the model, the data and the device left out: equal texts for jobs of
-// one shape.
+// The part of a job.json that decides the time per token and the batching of
+// rows, without the model, the data and the device: equal texts for jobs of one
+// shape.
 std::string SpeedShape(const spec::TrainSpec& spec);
 
-// OK where a probe of `probed` measured the steps of `planned`: they differ in
-// nothing but what changes no step's memory and time (rates, names, lengths of
-// the run, evaluation, checkpoints). InvalidArgument names a field.
+// OK if a probe of `probed` measured the steps of `planned`: they differ only
+// in what changes no step's memory and time (rates, names, lengths of the run,
+// evaluation, checkpoints). InvalidArgument names a field.
 absl::Status CheckSameSteps(const jobs::SubmitRequest& probed,
                             const jobs::SubmitRequest& planned);
 

@@ -33,8 +33,8 @@ MetricFamily FamilyOf(const Metric& metric, std::vector<ClientMetric> samples) {
 const ::prometheus::Histogram::BucketBoundaries kBuckets = {
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
 
-// The codes for which mpsd is to blame begin at 0, so that a rate sees their
-// first increment; the others appear when they occur.
+// The codes that are mpsd's fault begin at 0, so that a rate sees their first
+// increment; the others appear when they occur.
 constexpr absl::StatusCode kCodesFromTheStart[] = {
     absl::StatusCode::kOk, absl::StatusCode::kUnknown,
     absl::StatusCode::kInternal, absl::StatusCode::kUnavailable,
@@ -45,7 +45,7 @@ const char* CodeLabel(absl::StatusCode code) {
   return number < std::size(kRpcCodes) ? kRpcCodes[number] : "unknown";
 }
 
-// From a commit that flushes nothing to a disk that hardly answers.
+// From a commit that flushes nothing to a disk that hardly responds.
 const ::prometheus::Histogram::BucketBoundaries kCommitBuckets = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
     0.05,   0.1,     0.25,   0.5,   1,      2.5,   10,   30};
@@ -139,7 +139,7 @@ DaemonMetrics::DaemonMetrics(const base::Clock& clock)
       collected_(Counters(registry_, kCollected)),
       collected_bytes_(Counters(registry_, kCollectedBytes)),
       budget_(Gauges(registry_, kStateBudget)) {
-  // A rate is seen from the first one on only where the series began at 0.
+  // A rate sees the first increment only if the series began at 0.
   for (const char* result : {"succeeded", "failed", "cancelled"}) {
     pulls_.Add({{"result", result}});
   }

@@ -25,8 +25,8 @@
 
 namespace mpsd::prometheus {
 
-// The series of the state folder's disk. A measurement is shown until its time
-// is over, so that a disk that answers no longer is seen. Thread-safe.
+// The series of the state folder's disk. A measurement is shown for a limited
+// time, so that a hanging disk is noticed. Thread-safe.
 class DiskMetrics {
  public:
   // `clock` must outlive the DiskMetrics.
@@ -94,8 +94,9 @@ class RpcMetrics final : public jobs::ExportedCalls {
   ::prometheus::Family<::prometheus::Histogram>& seconds_;
 };
 
-// What the daemon tells of its own work: its API, its disk, its database and
-// the device's self-test. Collecting touches neither. Thread-safe.
+// The metrics of the daemon's own work: its API, its disk, its database and the
+// device's self-test. Collecting accesses neither disk nor database.
+// Thread-safe.
 class DaemonMetrics final : public ::prometheus::Collectable {
  public:
   // `clock` must outlive the DaemonMetrics.
@@ -110,9 +111,9 @@ class DaemonMetrics final : public ::prometheus::Collectable {
   void SelftestPassed(const std::string& device, absl::Time time);
   // Retention removed `count` things of a kind.
   void Collected(jobs::Collected kind, int64_t count, int64_t bytes);
-  // What the state folder is to keep within; 0: nothing.
+  // The state folder's budget; 0: none.
   void SetBudget(int64_t bytes);
-  // The certificate of the API's ports ends then.
+  // The certificate of the API's ports expires then.
   void CertificateEnds(absl::Time time);
 
   // A pull of a model ended: "succeeded", "failed" or "cancelled".

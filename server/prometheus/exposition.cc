@@ -13,8 +13,8 @@ namespace {
 
 using ::prometheus::MetricFamily;
 
-// The error with its option. Only an address that is taken leaves mpsd running
-// without metrics.
+// The error with its option. mpsd runs without metrics only if the address is
+// taken.
 absl::Status Explained(const absl::Status& status) {
   const char* help =
       " (--metrics-address, --metrics-tls-cert, --metrics-tls-key and "

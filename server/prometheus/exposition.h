@@ -15,8 +15,8 @@
 
 namespace mpsd::prometheus {
 
-// Serves /metrics in Prometheus' text format, and when its certificate ends,
-// and "ok" at /healthz, until the object is destroyed. Thread-safe.
+// Serves /metrics in Prometheus' text format, including when its certificate
+// expires, and "ok" at /healthz, until the object is destroyed. Thread-safe.
 class Exposition {
  public:
   // What a scrape shows; borrowed.

@@ -47,8 +47,8 @@ std::string SnakeCase(std::string_view name);
 // kLabelBytes.
 std::string BoundedLabel(std::string_view text);
 
-// Bounds the number of a label's values: the first `most` values that were met
-// keep their names for good, every later one is "other". Not thread-safe.
+// Bounds the number of a label's values: the first `most` values seen keep
+// their names for good, every later one is "other". Not thread-safe.
 class LabelCap {
  public:
   static constexpr const char* kOther = "other";
@@ -61,7 +61,7 @@ class LabelCap {
   std::set<std::string> known_;
 };
 
-// The process_* metrics of `usage`; a value that is absent has no family.
+// The process_* metrics of `usage`; an absent value has no family.
 std::vector<::prometheus::MetricFamily> ProcessFamilies(
     const host::ProcessUsage& usage);
 

@@ -47,8 +47,8 @@ std::map<std::string, std::string> GaugeLabels(const std::string& job_id,
   return labels;
 }
 
-// Whether everybody may know this number of a private job's step, as
-// server/rpc/public_part.cc has it.
+// Whether this number of a private job's step is public, as in
+// server/rpc/public_part.cc.
 bool IsPublic(std::string_view field) {
   return field == "step" || field == "total_steps" || field == "eta_seconds";
 }
@@ -72,7 +72,7 @@ class Numbers {
   void operator()(const char*, const report::MemoryCounters& value) {
     Fields(*this, value, &value);
   }
-  // Fields that are no numbers; cpu_fallback_ops has a counter of its own.
+  // Fields that are not numbers; cpu_fallback_ops has its own counter.
   void operator()(const char*, const std::string&) {}
   void operator()(const char*, const report::Counts&) {}
 
@@ -157,7 +157,7 @@ void JobMetrics::JobStarted(const jobs::StartedJob& job) {
   DropEnded();
   worker_.Started(job, clock_.Now(), clock_.Monotonic());
   JobSeries& series = series_[job.id];
-  series.ended_at.reset();  // the job was tried again
+  series.ended_at.reset();  // the job was retried
   if (series.info == nullptr) {
     const auto label = [this](const std::string& text) {
       return private_jobs_ ? "" : BoundedLabel(text);
@@ -198,7 +198,7 @@ void JobMetrics::StepFinished(const std::string& job_id,
       .Increment(static_cast<double>(progress.tokens));
   DropEnded();
   worker_.Stepped(progress, device, clock_.Monotonic());
-  series_[job_id].ended_at.reset();  // the job was tried again
+  series_[job_id].ended_at.reset();  // the job was retried
   SetStep(job_id, device, progress);
   Set(job_id, device, last_step_, UnixSeconds(clock_.Now()));
   CountFallbacks(job_id, device, progress);
@@ -303,8 +303,8 @@ std::string JobMetrics::DeviceLabel(const std::string& device) {
                         : devices_.Of(BoundedLabel(device));
 }
 
-// A job that is tried again may get another device: its series move there with
-// their values, so that no series tells of a device that the job has left.
+// A retried job may get another device: its series move there with their
+// values, so that no series names a device that the job has left.
 JobMetrics::JobSeries& JobMetrics::SeriesOn(const std::string& job_id,
                                             const std::string& device) {
   JobSeries& series = series_[job_id];
@@ -358,8 +358,8 @@ void JobMetrics::SetWorker(const std::string& device, GaugeFamily& family,
   gauge->Set(value);
 }
 
-// The counts cover the whole job, and come back lower where a worker resumes
-// from a checkpoint.
+// The counts cover the whole job, and decrease when a worker resumes from a
+// checkpoint.
 void JobMetrics::CountFallbacks(const std::string& job_id,
                                 const std::string& device,
                                 const jobs::Progress& progress) {

@@ -41,13 +41,13 @@ class JobMetrics final : public jobs::ExportedMetrics,
     // How long Collect() returns the series of a job that has ended, unless
     // kMostLingering jobs end after it.
     absl::Duration linger = absl::Minutes(10);
-    // Whoever may read the metrics learns of a job what everybody may know: no
-    // name, model and task, and nothing of what it learnt.
+    // The metrics show only the public part of a job: no name, model and task,
+    // and no results of its training.
     bool private_jobs = false;
   };
 
-  // The ended jobs whose series are kept at most: a client that submits a
-  // thousand jobs that fail at once makes no scrape slow.
+  // The maximum number of ended jobs whose series are kept: a client that
+  // submits a thousand jobs that fail at once does not slow down scrapes.
   static constexpr size_t kMostLingering = 100;
 
   JobMetrics(const Options& options, const base::Clock& clock);
@@ -80,7 +80,7 @@ class JobMetrics final : public jobs::ExportedMetrics,
   }
 
   // Drops the series of jobs that ended more than `linger` ago, as JobEnded
-  // does in case nobody collects. Adds what the system counts for this process.
+  // does if nothing collects. Adds the system's counters for this process.
   std::vector<::prometheus::MetricFamily> Collect() const override;
 
   // The number of jobs whose series are kept.
@@ -108,7 +108,7 @@ class JobMetrics final : public jobs::ExportedMetrics,
   std::string DeviceLabel(const std::string& device)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The series of the job, with the label `device` from now on; an unknown
-  // device keeps the one that the series have.
+  // device keeps the current one.
   JobSeries& SeriesOn(const std::string& job_id, const std::string& device)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(const JobSeries& series) const
@@ -127,7 +127,7 @@ class JobMetrics final : public jobs::ExportedMetrics,
   void SetHost(const Metric& metric, std::optional<double> value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropEnded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Called for each job that ends, so that one job is too many at most.
+  // Called for each job that ends, so that there is at most one too many.
   void DropBeyondMost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration linger_;

@@ -8,7 +8,7 @@ enum class MetricKind { kGauge, kCounter, kHistogram };
 
 // Every metric of mpsd. Names end in their unit, and counters in _total
 // (prometheus.io/docs/practices/naming); renaming a metric breaks dashboards.
-// The table of deploy/README.md is made of these.
+// The table of deploy/README.md is made from these.
 struct Metric {
   const char* name;
   MetricKind kind;
@@ -29,13 +29,13 @@ inline constexpr Metric kJobs{"mpsd_jobs", MetricKind::kGauge, "state",
 inline constexpr Metric kJobsEnded{
     "mpsd_jobs_ended_total", MetricKind::kCounter, "state",
     "Jobs that ended while this mpsd ran, by state."};
-// A value that has no label of its own is counted under "other".
+// A value without its own label is counted under "other".
 inline constexpr Metric kQueuedByPriority{
     "mpsd_queue_priority_jobs", MetricKind::kGauge, "priority",
-    "Queued jobs by priority: the first 16 that were met, the rest as other."};
+    "Queued jobs by priority: the first 16 seen, the rest as other."};
 inline constexpr Metric kQueuedByOwner{
     "mpsd_queue_owner_jobs", MetricKind::kGauge, "owner",
-    "Queued jobs by owner: the first 32 who were met, the rest as other."};
+    "Queued jobs by owner: the first 32 seen, the rest as other."};
 inline constexpr Metric kQueueOldest{
     "mpsd_queue_oldest_age_seconds", MetricKind::kGauge, "",
     "Time since the oldest queued job entered the queue, but for held jobs and "
@@ -147,7 +147,7 @@ inline constexpr Metric kEvalMetric{
     "mpsd_job_eval_metric", MetricKind::kGauge, "device, job_id, metric",
     "A metric of the task in the last evaluation."};
 
-// --- The machine; a value that the machine does not tell has no series.
+// --- The machine; a value that the machine does not report has no series.
 inline constexpr Metric kHostOnBattery{
     "mpsd_host_on_battery", MetricKind::kGauge, "",
     "1 while the machine runs on battery, else 0."};
@@ -179,7 +179,7 @@ inline constexpr Metric kHostUserIdle{"mpsd_host_user_idle_seconds",
                                       MetricKind::kGauge, "",
                                       "Time since the last key or click."};
 
-// --- What keeps jobs from training (battery, thermal, memory_pressure,
+// --- Reasons that keep jobs from training (battery, thermal, memory_pressure,
 // quiet_hours, user_active) or from starting (storage, disk, machine, device).
 inline constexpr Metric kPaused{
     "mpsd_paused", MetricKind::kGauge, "reason",
@@ -200,10 +200,10 @@ inline constexpr Metric kHeldSeconds{
     "mpsd_held_seconds_total", MetricKind::kCounter, "reason",
     "Time for which this kept queued jobs from starting."};
 
-// --- The ends of attempts. `class`: whose fault (server/jobs/attempt_end.h).
+// --- The ends of attempts. `class`: the fault (server/jobs/attempt_end.h).
 inline constexpr Metric kWorkerExits{
     "mpsd_worker_exits_total", MetricKind::kCounter, "class, reason",
-    "Workers that ended, by reason, and by whose fault: nobody, job, machine, "
+    "Workers that ended, by reason and fault class: nobody, job, machine, "
     "interruption."};
 inline constexpr Metric kJobRetries{
     "mpsd_job_retries_total", MetricKind::kCounter, "class, reason",
@@ -247,7 +247,7 @@ inline constexpr Metric kProcessStart{"process_start_time_seconds",
 // --- The API. Methods that do not exist are counted under "unknown".
 inline constexpr Metric kRpcRequests{
     "mpsd_rpc_requests_total", MetricKind::kCounter, "code, method",
-    "RPCs that ended, by what the client was told."};
+    "RPCs that ended, by the status that the client received."};
 inline constexpr Metric kRpcSeconds{
     "mpsd_rpc_seconds", MetricKind::kHistogram, "method",
     "Wall time of RPCs that are no streams, from arrival to end."};
@@ -261,7 +261,7 @@ inline constexpr Metric kDatabaseCommit{
     "Wall time of one commit of the database."};
 inline constexpr Metric kStateDiskFree{
     "mpsd_state_disk_free_bytes", MetricKind::kGauge, "",
-    "Bytes that mpsd may yet write to the disk of its state folder."};
+    "Bytes that mpsd can still write to the disk of its state folder."};
 inline constexpr Metric kStateDiskSize{"mpsd_state_disk_size_bytes",
                                        MetricKind::kGauge, "",
                                        "Size of the disk of the state folder."};
@@ -272,12 +272,12 @@ inline constexpr Metric kStateBytes{
 
 inline constexpr Metric kStateBudget{
     "mpsd_state_budget_bytes", MetricKind::kGauge, "",
-    "What the state folder is to keep within; no series: it has no budget."};
+    "Budget of the state folder; no series: it has no budget."};
 // `kind`: job, checkpoints, blob, partial_upload, leftover.
-inline constexpr Metric kCollected{
-    "mpsd_collected_total", MetricKind::kCounter, "kind",
-    "What retention removed: jobs that had ended, their checkpoints, uploads "
-    "that nobody needed."};
+inline constexpr Metric kCollected{"mpsd_collected_total", MetricKind::kCounter,
+                                   "kind",
+                                   "What retention removed: jobs that had "
+                                   "ended, their checkpoints, unused uploads."};
 inline constexpr Metric kCollectedBytes{
     "mpsd_collected_bytes_total", MetricKind::kCounter, "kind",
     "Bytes that retention freed on the state folder's disk."};
@@ -295,7 +295,7 @@ inline constexpr Metric kCertificateExpiry{
     "mpsd_metrics_certificate_expiry_timestamp_seconds", MetricKind::kGauge, "",
     "When the certificate of the metrics address ends, in Unix time."};
 
-// The metrics that no field of a step stands for, as the table shows them.
+// The metrics that correspond to no field of a step, as in the table.
 inline constexpr const Metric* kMetrics[] = {
     &kJobs,
     &kJobsEnded,

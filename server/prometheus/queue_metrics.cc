@@ -20,7 +20,7 @@ void QueueMetrics::Set(const jobs::QueueDepth& depth) {
     priorities[priorities_.Of(std::to_string(priority))] += jobs;
   }
   for (const auto& [owner, jobs] : depth.by_owner) {
-    // Prometheus takes an empty label for none.
+    // Prometheus treats an empty label as none.
     owners[owners_.Of(owner.empty() ? "unknown" : BoundedLabel(owner))] += jobs;
   }
   SetAll(by_priority_, "priority", priorities, priority_series_);
@@ -30,7 +30,7 @@ void QueueMetrics::Set(const jobs::QueueDepth& depth) {
 }
 
 void QueueMetrics::SetAge(absl::Time now) const {
-  // A wall clock that was set back makes no age negative.
+  // Setting back the wall clock makes no age negative.
   const absl::Duration age =
       oldest_ ? std::max(now - *oldest_, absl::ZeroDuration())
               : absl::ZeroDuration();
@@ -46,7 +46,7 @@ void QueueMetrics::SetEta(std::optional<absl::Duration> running) {
   eta_->Set(absl::ToDoubleSeconds(*running + *queued_time_left_));
 }
 
-// A series that was met stays, at 0, so that a graph shows the queue empty.
+// A series, once seen, stays at 0, so that a graph shows the queue empty.
 void QueueMetrics::SetAll(GaugeFamily& family, const std::string& label,
                           const std::map<std::string, int64_t>& jobs,
                           Series& series) {

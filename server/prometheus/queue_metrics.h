@@ -24,7 +24,7 @@ namespace mpsd::prometheus {
 // The gauges of the queue. Not thread-safe.
 class QueueMetrics {
  public:
-  // Values with a label of their own; the help texts name the numbers.
+  // Values with their own label; the help texts state the numbers.
   static constexpr size_t kMostPriorities = 16;
   static constexpr size_t kMostOwners = 32;
 
@@ -34,8 +34,8 @@ class QueueMetrics {
   void Set(const jobs::QueueDepth& depth);
   // Sets the age of the oldest queued job as of `now`, the wall clock's time.
   void SetAge(absl::Time now) const;
-  // Sets the ETA of all jobs. `running`: the time that the running job has
-  // left, zero where none runs, absent where that is not known.
+  // Sets the ETA of all jobs. `running`: the remaining time of the running job,
+  // zero if none runs, absent if unknown.
   void SetEta(std::optional<absl::Duration> running);
 
  private:

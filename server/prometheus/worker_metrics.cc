@@ -8,7 +8,7 @@
 namespace mpsd::prometheus {
 namespace {
 
-// From a small model whose files the system has at hand to a 7B and its data
+// From a small model whose files the system has cached to a 7B and its data
 // set, read for the first time from a slow disk.
 const ::prometheus::Histogram::BucketBoundaries kStartBuckets = {
     0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600};
@@ -98,7 +98,7 @@ void WorkerMetrics::Show(const std::string& device, const PhaseTimes& more) {
   for (jobs::Phase phase : jobs::kAllPhases) {
     ::prometheus::Counter& shown =
         seconds_.Add({{"device", device}, {"phase", std::string(Name(phase))}});
-    // A report may take time away from the phase that was shown to go on. A
+    // A report may move time away from the phase that was shown as current. A
     // counter never falls, so it waits until its phase has caught up.
     const double growth = absl::ToDoubleSeconds(times[phase]) - shown.Value();
     if (growth > 0) shown.Increment(growth);

@@ -20,12 +20,12 @@
 
 namespace mpsd::prometheus {
 
-// The metrics of the worker that runs, and the time of all workers by phase.
+// The metrics of the running worker, and the time of all workers by phase.
 // `now` is monotonic. A report is ignored while no worker runs. Not
 // thread-safe.
 class WorkerMetrics {
  public:
-  // The device of a worker that has not told it.
+  // The device of a worker that has not reported it.
   static constexpr const char* kUnknownDevice = "unknown";
 
   // `registry` must outlive the WorkerMetrics.
@@ -47,15 +47,14 @@ class WorkerMetrics {
   // Counts the running worker's time until `now`.
   void Advance(absl::Duration now);
 
-  // The time that the running job has left: zero where none runs, absent where
-  // it is not known.
+  // The running job's remaining time: zero if none runs, absent if unknown.
   std::optional<absl::Duration> TimeLeft() const;
 
  private:
   struct Running {
     jobs::PhaseClock clock;
     absl::Duration started;
-    std::string device;  // empty while it is not known
+    std::string device;  // empty while unknown
     bool stepped = false;
     std::optional<absl::Duration> time_left;
     ::prometheus::Gauge* start = nullptr;

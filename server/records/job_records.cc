@@ -63,8 +63,8 @@ absl::StatusOr<v1::JobRecord> JobRecords::Make(const jobs::Job& job) {
 }
 
 absl::StatusOr<v1::JobRecord> JobRecords::Get(const std::string& id) {
-  // What cannot be stored now, as on a disk that hangs, is missing in the
-  // answer, which does not wait for it.
+  // What cannot be stored now, as on a hanging disk, is missing in the
+  // response, which does not wait for it.
   if (storing_.TryLock()) {
     StoreAttempts(/*now=*/true, kPatience).IgnoreError();
     storing_.Unlock();

@@ -22,8 +22,8 @@
 
 namespace mpsd::records {
 
-// Makes the record of a job when somebody asks for it, and keeps it when the
-// job is deleted. Thread-safe.
+// Makes the record of a job on request, and keeps it when the job is deleted.
+// Thread-safe.
 class JobRecords {
  public:
   struct Options {
@@ -45,22 +45,22 @@ class JobRecords {
   JobRecords(Options options, const Dependencies& dependencies)
       : options_(std::move(options)), dependencies_(dependencies) {}
 
-  // Stores what was seen of attempts. Returns the time until which no call is
-  // needed.
+  // Stores the observations of attempts. Returns the time until which no call
+  // is needed.
   absl::Time Tend();
 
-  // The record of a job, deleted or not, with its notes and tags. NotFound
-  // where there is none.
+  // The record of a job, deleted or not, with its notes and tags. NotFound if
+  // there is none.
   absl::StatusOr<v1::JobRecord> Get(const std::string& id);
   // Keeps the record of a job that is about to be deleted, whose row and files
-  // are still there. ResourceExhausted on a full disk.
+  // still exist. ResourceExhausted on a full disk.
   absl::Status Keep(const std::string& id);
 
   jobs::PastJobs& past() { return dependencies_.past; }
   const base::Clock& clock() const { return dependencies_.clock; }
 
  private:
-  // `now`: also of an attempt that goes on. Waits at most `patience` for other
+  // `now`: include the attempt in progress. Waits at most `patience` for other
   // writes.
   absl::Status StoreAttempts(bool now, absl::Duration patience)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(storing_);

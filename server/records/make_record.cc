@@ -31,10 +31,10 @@ constexpr int kInputs = 100;
 constexpr size_t kWarnings = 10, kWarningBytes = 500;
 constexpr size_t kTextsBytes = 16 << 10;
 
-// Bytes that are no UTF-8 would make a message that nobody can read.
+// Bytes that are not UTF-8 would make an unreadable message.
 std::string Clean(const std::string& text) { return base::Printable(text); }
 
-// An object on one line; "" where it is none, or too long.
+// An object on one line; "" if it is not one, or too long.
 std::string ObjectText(const std::string& text) {
   if (text.size() > kJsonBytes) return "";
   using Json = nlohmann::ordered_json;
@@ -117,7 +117,7 @@ void AddSpec(const jobs::Job& job, v1::JobRecord& record) {
   record.mutable_fallbacks()->set_allowed(spec->allow_cpu_fallback);
 }
 
-// What the last progress tells, where run.json does not.
+// The last progress, for what run.json lacks.
 void AddProgress(const jobs::Job& job, v1::JobRecord& record) {
   record.mutable_memory()->set_estimated_bytes(job.memory_bytes);
   if (!job.progress) return;
@@ -148,7 +148,7 @@ void AddRequest(const std::filesystem::path& folder, v1::JobRecord& record) {
   const absl::StatusOr<jobs::SubmitRequest> request =
       jobs::RequestFile::Read(folder);
   if (!request.ok()) return;
-  // Its paths are the user's, and so the same for two jobs that ask for the
+  // Its paths are the user's, and so the same for two jobs that request the
   // same.
   record.set_spec_json(ObjectText(request->spec_json));
   if (request->round_trip_seconds) {
@@ -194,7 +194,7 @@ constexpr size_t kModelFiles = 100;  // digests of a model
 constexpr size_t kVariables = 100;   // of an environment
 constexpr size_t kHashBytes = 64;    // SHA-256, in hex
 
-// The member, or null where there is none.
+// The member, or null if there is none.
 const nlohmann::json& At(const nlohmann::json& object, const char* name) {
   static const nlohmann::json none;
   if (!object.is_object()) return none;

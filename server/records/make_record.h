@@ -21,30 +21,30 @@ struct RecordSources {
   std::filesystem::path output_dir;   // run.json, result.json
 };
 
-// The record of a job, without notes and tags. A file that is missing, or makes
-// no sense, leaves out what it would have said. Reads at most a few MiB.
+// The record of a job, without notes and tags. Omits what a missing or
+// malformed file would have contained. Reads at most a few MiB.
 v1::JobRecord MakeRecord(const RecordSources& sources);
 
-// Adds to `record` what a run's own run.json (core/train/manifest.h) has of
-// environment, shape, memory, fallbacks and data. A worker wrote `text`, and
-// the worker may have been made to write anything: members of other types, and
-// texts that are longer than they need to be, are left out.
+// Adds to `record` a run's environment, shape, memory, fallbacks and data from
+// its run.json (core/train/manifest.h). A worker wrote `text`, and may have
+// been made to write anything: omits members of other types, and overlong
+// texts.
 void ReadManifest(const std::string& text, v1::JobRecord& record);
 
 // Adds a job's attempts (v1::RunAttempt, serialized, oldest first) to `record`:
 // the last 32 one by one, and all of them together as environment, conditions,
-// pauses and durations. An attempt that mpsd did not see the end of was
-// interrupted, unless the job runs and it is the last one.
+// pauses and durations. An attempt whose end mpsd did not see was interrupted,
+// unless the job runs and it is the last one.
 void SumAttempts(const std::vector<std::string>& attempts,
                  v1::JobRecord& record);
 
 // The type of the file system below the state folder, the model and the data,
-// as far as the job reads or writes there.
+// if the job reads or writes there.
 std::map<std::string, std::string> FileSystemsOf(
     const jobs::Job& job, const std::filesystem::path& folder,
     const std::vector<host::Mount>& mounts);
 
-// What a search for a text looks at, of a deleted job.
+// What a text search covers, of a deleted job.
 std::string TextsOf(const v1::JobRecord& record);
 
 // A deleted job as lists show it.

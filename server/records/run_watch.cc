@@ -9,11 +9,11 @@
 namespace mpsd::records {
 namespace {
 
-// Steps of which the median is told.
+// Recent steps in the reported median.
 constexpr size_t kSteps = 101;
 // Sums of attempts that wait for a store that cannot be written.
 constexpr size_t kMostEnded = 1000;
-// A person who did something so lately uses the machine.
+// Recent input within this time means that the machine is in use.
 constexpr double kActiveSeconds = 60;
 // Between two readings the machine may have slept.
 constexpr absl::Duration kLongestGap = absl::Minutes(1);
@@ -81,8 +81,8 @@ SeenAttempt RunWatch::RowOfCurrent() const {
     const auto found = spent.find(phase);
     return found == spent.end() ? 0 : absl::ToDoubleSeconds(found->second);
   };
-  // Until a step or an evaluation has come it is not known how long loading
-  // takes.
+  // The duration of loading is unknown until a step or an evaluation has
+  // arrived.
   if (sum.steps() > 0) {
     durations.set_load_seconds(seconds(jobs::Phase::kLoad));
     durations.set_train_seconds(seconds(jobs::Phase::kTrain));
@@ -290,7 +290,7 @@ void RunWatch::Paused(const jobs::PauseReasons& reasons) {
   next_.Paused(reasons);
   absl::MutexLock lock(&mutex_);
   reasons_ = reasons;
-  // A worker that goes on a moment after the last reason is over was held for
+  // A worker that resumes a moment after the last reason is over was held for
   // that reason.
   if (!current_ || !current_->paused_since || reasons.empty()) return;
   CountPause();

@@ -28,15 +28,15 @@ struct SeenAttempt {
   v1::RunAttempt sum;
 };
 
-// Hands on what the scheduler reports to the exported metrics, and sums up each
-// attempt on the way: how long it did what, when it was paused, and in which
-// state the machine was seen. Never blocks. Thread-safe.
+// Forwards the scheduler's reports to the exported metrics, and sums up each
+// attempt: how long it did what, when it was paused, and in which state the
+// machine was. Never blocks. Thread-safe.
 class RunWatch final : public jobs::ExportedMetrics {
  public:
   struct Options {
     std::string torch_version;    // the worker's, which this mpsd came with
     std::string version, commit;  // mpsd's
-    // The sum of an attempt that goes on is given out at most so often.
+    // The sum of an attempt in progress is returned at most this often.
     absl::Duration interval = absl::Seconds(10);
     // Called when a job has ended; on any thread, must not block.
     std::function<void()> on_end = [] {};
@@ -48,7 +48,7 @@ class RunWatch final : public jobs::ExportedMetrics {
       : options_(std::move(options)), next_(next), clock_(clock) {}
 
   // The sums that have changed since the last call; those of ended attempts at
-  // once. `now`: also what Options::interval holds back.
+  // once. `now`: also those that Options::interval holds back.
   std::vector<SeenAttempt> TakeChanged(bool now = false);
   // Gives back what TakeChanged returned and could not be stored.
   void Return(std::vector<SeenAttempt> rows);
@@ -75,14 +75,14 @@ class RunWatch final : public jobs::ExportedMetrics {
   void JobDeleted(const std::string& job_id) override;
 
  private:
-  // The attempt that goes on.
+  // The attempt in progress.
   struct Attempt {
     Attempt(std::string job_id, absl::Time start, absl::Duration now)
         : job_id(std::move(job_id)), start(start), phases(now) {}
     std::string job_id;
     absl::Time start;
     jobs::PhaseClock phases;
-    v1::RunAttempt sum;        // but for what the members below hold
+    v1::RunAttempt sum;        // except what the members below hold
     std::deque<double> steps;  // the latest, seconds each
     std::set<host::PowerSource> power;
     std::set<host::Thermal> thermal;
@@ -105,7 +105,7 @@ class RunWatch final : public jobs::ExportedMetrics {
   const base::Clock& clock_;
   absl::Mutex mutex_;
   std::optional<Attempt> current_ ABSL_GUARDED_BY(mutex_);
-  bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // current_, since given out
+  bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // current_, unreturned
   absl::Duration given_at_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
   std::deque<SeenAttempt> ended_ ABSL_GUARDED_BY(mutex_);
   jobs::PauseReasons reasons_ ABSL_GUARDED_BY(mutex_);

@@ -9,20 +9,20 @@
 namespace mpsd::retention {
 
 // Whether the wall clock may decide that a job is old. A machine that starts
-// without a battery for its clock, or whose clock somebody sets ahead, would
-// otherwise remove everything at once. The clock is believed once it has kept
-// step with the monotonic clock for a while. One thread at a time.
+// without a battery for its clock, or whose clock is set ahead, would otherwise
+// remove everything at once. The clock is trusted once it has kept step with
+// the monotonic clock for a while. One thread at a time.
 class ClockTrust {
  public:
-  // How long the clocks are to keep step, and how far they may differ by then.
+  // How long the clocks must keep step, and how far they may differ by then.
   static constexpr absl::Duration kSettle = absl::Hours(1);
   static constexpr absl::Duration kStep = absl::Minutes(2);
 
-  // Looks at both clocks.
+  // Reads both clocks.
   bool Look(absl::Time wall, absl::Duration monotonic);
 
  private:
-  // Where the clocks were when they last began to keep step.
+  // The clocks' readings when they last began to keep step.
   std::optional<absl::Time> wall_;
   absl::Duration monotonic_;
 };

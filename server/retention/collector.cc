@@ -83,7 +83,7 @@ absl::StatusOr<jobs::CollectionPlan> Collector::Plan() {
     plan.items.push_back(
         {broke_off ? Collected::kPartialUpload : Collected::kBlob,
          std::move(blob.sha256), std::move(blob.sender), "", blob.size_bytes,
-         broke_off ? "an upload that broke off, and that nobody went on with"
+         broke_off ? "an interrupted upload that was not resumed"
                    : "an upload that no job, model or file needs"});
   }
   const std::vector<Removal>& removals = made->plan.removals;
@@ -221,7 +221,7 @@ void Collector::StoreMeasured() {
   }
 }
 
-// A failure that stays is one line.
+// A persistent failure is one line.
 void Collector::LogFailures(const std::vector<std::string>& failed) {
   std::set<std::string> now(failed.begin(), failed.end());
   for (const std::string& failure : now) {

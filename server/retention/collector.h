@@ -23,18 +23,18 @@
 
 namespace mpsd::retention {
 
-// Carries out what plan.h decides. Every removal is asked for once more where
-// it is carried out (JobRemover), because jobs are pinned, submitted and tried
-// again meanwhile, and each is whole or goes on after a kill; so a collection
-// that is cut off has removed a part of its plan, and the next one makes a plan
-// of what is left.
+// Carries out what plan.h decides. Every removal is checked again when it is
+// carried out (JobRemover), because jobs are pinned, submitted and retried
+// meanwhile, and each is atomic or is completed after a kill; so an interrupted
+// collection has removed a part of its plan, and the next one plans for the
+// rest.
 class Collector final : public jobs::Collector {
  public:
   struct Options {
     RulesOf rules;
     // Whether no rule removes anything, so that nothing need be read.
     std::function<bool()> keeps_all = [] { return false; };
-    // Jobs that ended so lately stay.
+    // Jobs that ended this recently are kept.
     absl::Duration fresh = absl::Hours(1);
     // Gets one line for each collection that removed something, and for what
     // cannot be removed.
@@ -60,14 +60,14 @@ class Collector final : public jobs::Collector {
       const jobs::Wanted& wanted) override;
   jobs::StateBytes Bytes() const override;
 
-  // The budget of the state folder, in bytes; 0: none. Call it before the
-  // first plan.
+  // The budget of the state folder, in bytes; 0: none. Call it before the first
+  // plan.
   void SetBudget(int64_t bytes) { budget_ = bytes; }
 
-  // What the daemon does from time to time: stores what was measured, and
-  // removes jobs and checkpoints by the rules. One thread at a time.
+  // The periodic work of the daemon: stores measurements, and removes jobs and
+  // checkpoints by the rules. One thread at a time.
   void Tend(const jobs::Wanted& wanted);
-  // Removes blobs that nobody needs.
+  // Removes unused blobs.
   void TendBlobs();
 
  private:

@@ -16,10 +16,10 @@ using jobs::KeepRules;
 using jobs::KeptJob;
 using jobs::KeptOwner;
 
-// An end before this comes of a clock that was wrong, and says nothing.
+// An end before this is of a wrong clock, and does not count.
 const absl::Time kFirstEnd = absl::FromUnixSeconds(1'704'067'200);  // 2024
 
-// What becomes of one job.
+// The fate of one job.
 struct Fate {
   const KeptOwner* owner = nullptr;
   const KeptJob* job = nullptr;
@@ -95,7 +95,7 @@ void ApplyAges(std::vector<Fate*>& fates, const KeepRules& rules,
   }
 }
 
-// Bound jobs stay beside those that the rule counts.
+// Bound jobs are kept in addition to those that the rule counts.
 void ApplyCount(std::vector<Fate*>& fates, int64_t most) {
   int64_t count = 0;
   for (auto fate = fates.rbegin(); fate != fates.rend(); ++fate) {
@@ -115,14 +115,14 @@ void ApplyUserRules(std::vector<Fate*> fates, const KeepRules& rules,
 }
 
 std::vector<Fate*> ByEnd(std::vector<Fate>& fates) {
-  // Keys beside the pointers: a sort through two pointers takes three times as
+  // Keys next to the pointers: a sort through two pointers takes three times as
   // long.
   std::vector<std::pair<int64_t, Fate*>> keyed;
   keyed.reserve(fates.size());
   for (Fate& fate : fates) {
     keyed.emplace_back(absl::ToUnixMicros(fate.job->ended), &fate);
   }
-  // The order of equal ends is that of the fates, so that it is always the
+  // Equal ends are ordered by their fates, so that the order is always the
   // same.
   std::sort(keyed.begin(), keyed.end());
   std::vector<Fate*> sorted;
@@ -232,8 +232,8 @@ std::string ShortOf(const Plan& plan, const Terms& terms) {
   return absl::StrCat(
       "the state folder stays ", jobs::BytesInWords(plan.over_bytes),
       " beyond its budget of ", jobs::BytesInWords(terms.budget_bytes),
-      " though all goes that may: pinned jobs and those that jobs in the queue "
-      "need have ",
+      " with everything removed that may be: pinned jobs and those that jobs "
+      "in the queue need have ",
       jobs::BytesInWords(plan.bound_bytes), ", jobs that ended within ",
       absl::FormatDuration(terms.fresh), " ",
       jobs::BytesInWords(plan.fresh_bytes),

@@ -49,7 +49,7 @@ bool IsOwn(const access::Token& token, const access::Caller& caller) {
   return !caller.user.empty() && token.user == caller.user;
 }
 
-// Whether the caller sees and revokes the token.
+// Whether the caller may see and revoke the token.
 bool MayHandle(const access::Caller& caller, const access::Token& token) {
   return caller.role == access::Role::kAdmin || IsOwn(token, caller);
 }
@@ -91,7 +91,7 @@ absl::Status CheckUser(const std::string& user) {
   if (access::IsUserName(user)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("user: '", base::Quotable(user),
-                   "' is no user's name: expected 1 to ", limits::kUserBytes,
+                   "' is not a user name: expected 1 to ", limits::kUserBytes,
                    " letters, digits and ._@+-, first a letter, a digit or _"));
 }
 
@@ -133,7 +133,7 @@ absl::Status WhoAmI(const access::TokenBook& book, const access::Caller& caller,
   if (caller.way != access::Way::kToken || !id.has_value()) {
     return absl::OkStatus();
   }
-  // The token may have been revoked since the call was let in.
+  // The token may have been revoked since the call was admitted.
   const std::optional<access::Token> token = book.Get(*id);
   if (token.has_value()) ToProto(*token, *response.mutable_token());
   return absl::OkStatus();
@@ -164,12 +164,12 @@ absl::Status RevokeToken(access::TokenBook& book, const access::Caller& caller,
                          const v1::RevokeTokenRequest& request,
                          v1::RevokeTokenResponse& response) {
   if (!access::IsTokenId(request.id())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("id: is no token's id, which has ", access::kTokenIdDigits,
-                     " hexadecimal digits; the list of tokens shows them"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "id: is not a token id, which has ", access::kTokenIdDigits,
+        " hexadecimal digits; the list of tokens shows them"));
   }
   const std::optional<access::Token> token = book.Get(request.id());
-  // Another user's token is told from none by nobody but admins.
+  // Only admins can tell another user's token from one that does not exist.
   if (!token.has_value() || !MayHandle(caller, *token)) {
     return absl::NotFoundError(absl::StrCat(
         "id: there is no token ", request.id(), ", or it is another user's"));

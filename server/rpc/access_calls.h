@@ -12,13 +12,13 @@
 
 namespace mpsd::rpc {
 
-// The calls of AccessService that concern tokens; errors as the proto states.
-// The rules of server/access/rules.h have let the caller pass.
+// The calls of AccessService about tokens; errors as in the proto. The rules of
+// server/access/rules.h have admitted the caller.
 absl::Status WhoAmI(const access::TokenBook& book, const access::Caller& caller,
                     std::optional<absl::Time> certificate_expiry,
                     v1::WhoAmIResponse& response);
-// PermissionDenied for a role above the caller's own. `now` is the time that
-// the token's expiry has to be after.
+// PermissionDenied for a role above the caller's own. `now`: the token must
+// expire after it.
 absl::Status CreateToken(access::TokenBook& book, const access::Caller& caller,
                          const v1::CreateTokenRequest& request, absl::Time now,
                          v1::CreateTokenResponse& response);

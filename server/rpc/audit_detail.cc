@@ -23,10 +23,9 @@ std::string RoleName(v1::Role role) {
                                : absl::AsciiStrToLower(name.substr(kPrefix));
 }
 
-// A model's name is public, and what is no name may be anything.
+// A model's name is public, and text that is not a name may be anything.
 std::string ModelDetail(const std::string& name) {
-  return models::CheckModelName("", name).ok() ? name
-                                               : "what is no model's name";
+  return models::CheckModelName("", name).ok() ? name : "an invalid model name";
 }
 
 template <typename Request>
@@ -111,7 +110,7 @@ std::string AuditDetail(const v1::CreateTokenRequest& request) {
 
 std::string AuditDetail(const v1::RevokeTokenRequest& request) {
   return access::IsTokenId(request.id()) ? absl::StrCat("token ", request.id())
-                                         : "something that is no token's id";
+                                         : "an invalid token id";
 }
 
 std::string AuditDetail(const v1::PushModelRequest& request) {

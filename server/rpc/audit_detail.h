@@ -12,8 +12,8 @@
 
 namespace mpsd::rpc {
 
-// What a request asks for, in words for the audit. Quotes no spec, no label and
-// no path, since these may hold what only the job's owner may see.
+// A request's details, in words for the audit. Quotes no spec, no label and no
+// path, since only the job's owner may see these.
 std::string AuditDetail(const v1::SubmitRequest& request);
 std::string AuditDetail(const v1::CancelRequest& request);
 std::string AuditDetail(const v1::MoveRequest& request);

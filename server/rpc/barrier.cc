@@ -23,7 +23,7 @@ absl::Status Barrier::Run(const char* rpc,
   }
 }
 
-// Memory may have run out, so a log line that cannot be made is left out.
+// Memory may have run out, so a log line that cannot be made is dropped.
 absl::Status Barrier::ReportException(const char* rpc, const char* type) const
     try {
   int failed = 0;
@@ -34,7 +34,8 @@ absl::Status Barrier::ReportException(const char* rpc, const char* type) const
         absl::StrCat(rpc, ": exception ", failed == 0 ? readable.get() : type));
   }
   return absl::InternalError(absl::StrCat(
-      rpc, " failed by an error of mpsd's own; its log names the kind"));
+      rpc,
+      " failed with an internal error of mpsd; its log names the exception"));
 } catch (...) {
   return absl::Status(absl::StatusCode::kInternal, "");
 }

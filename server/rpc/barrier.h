@@ -11,17 +11,16 @@
 
 namespace mpsd::rpc {
 
-// Catches the exceptions of handlers, so that an exception ends one call and
-// nothing else; gRPC would answer UNIMPLEMENTED or end the process.
-// Thread-safe.
+// Catches the exceptions of handlers, so that an exception ends only one call;
+// gRPC would answer UNIMPLEMENTED or end the process. Thread-safe.
 class Barrier {
  public:
-  // `log` gets one line an exception: the RPC and the exception's type, never
+  // `log` gets one line per exception: the RPC and the exception's type, never
   // its text, which may quote a user's data.
   explicit Barrier(std::function<void(const std::string&)> log = {})
       : log_(std::move(log)) {}
 
-  // Returns the result of `work`; INTERNAL where `work` throws.
+  // Returns the result of `work`; INTERNAL if `work` throws.
   absl::Status Run(const char* rpc,
                    absl::FunctionRef<absl::Status()> work) const;
 

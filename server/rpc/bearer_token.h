@@ -14,10 +14,10 @@ namespace mpsd::rpc {
 // A call's metadata, as gRPC gives them to handlers and to processors.
 using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
 
-// The value of the call's one "authorization: Bearer TOKEN"; nullopt where
-// there is no such line. Unauthenticated, without quoting it, for several
-// lines, another scheme and a token longer than limits::kTokenBytes. The value
-// lives as long as the metadata.
+// The value of the call's one "authorization: Bearer TOKEN"; nullopt if there
+// is no such line. Unauthenticated, without quoting it, for several lines,
+// another scheme and a token longer than limits::kTokenBytes. The value lives
+// as long as the metadata.
 absl::StatusOr<std::optional<std::string_view>> BearerToken(
     const Metadata& metadata);
 

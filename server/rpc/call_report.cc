@@ -46,8 +46,8 @@ class ReportedCall final : public grpc::experimental::Interceptor {
                grpc::ServerContextBase* context)
       : method_(method),
         calls_(calls),
-        // A synchronous method's context cannot be asked whether the client
-        // waits before the handler has ended.
+        // A synchronous method's context cannot report whether the client waits
+        // before the handler has ended.
         context_(dynamic_cast<grpc::CallbackServerContext*>(context)) {
     calls_.CallStarted(method_);
   }
@@ -63,8 +63,8 @@ class ReportedCall final : public grpc::experimental::Interceptor {
       answered_ =
           static_cast<absl::StatusCode>(batch->GetSendStatus().error_code());
     }
-    // The call is over for the client. A handler may yet answer a client that
-    // waits no longer, or may have done so.
+    // The call is over for the client. A handler may still answer a client that
+    // no longer waits, or may have done so.
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::POST_RECV_CLOSE) &&
         context_ != nullptr && context_->IsCancelled()) {
@@ -80,10 +80,9 @@ class ReportedCall final : public grpc::experimental::Interceptor {
   jobs::ExportedCalls& calls_;
   grpc::CallbackServerContext* const context_;  // null: synchronous
   const Clock::time_point started_ = Clock::now();
-  // What the handler answered; a call that ends without an answer was
-  // cancelled.
+  // The handler's status; a call that ends without one was cancelled.
   std::atomic<absl::StatusCode> answered_ = absl::StatusCode::kCancelled;
-  // kOk where the client waited for the answer.
+  // kOk if the client waited for the response.
   std::atomic<absl::StatusCode> given_up_ = absl::StatusCode::kOk;
 };
 

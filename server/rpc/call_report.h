@@ -14,13 +14,13 @@
 namespace mpsd::rpc {
 
 // The methods of a server by their paths ("/mpsd.v1.JobService/Submit"): those
-// of `services`, named in full, and of gRPC's health service and reflection.
+// of `services`, by full name, and of gRPC's health service and reflection.
 // `services` are compiled into the program.
 std::map<std::string, jobs::CallMethod> ServedMethods(
     absl::Span<const char* const> services);
 
-// Reports the calls of a server, also calls that no handler of ours sees: of
-// gRPC's own services, of methods that do not exist (as kUnknownMethod), and
+// Reports the calls of a server, including calls that no handler of ours sees:
+// of gRPC's own services, of methods that do not exist (as kUnknownMethod), and
 // with messages that cannot be read. A unary call whose message is over the
 // limit ends within gRPC, before any interceptor, and is not reported.
 class CallReport final

@@ -44,7 +44,7 @@ absl::Status CheckJobLabels(const JobLabels& labels, size_t max) {
   return status;
 }
 
-// Checks that a file can have each part of the path as its name.
+// Checks that each part of the path is a valid file name.
 absl::Status CheckParts(const std::string& field, std::string_view path) {
   if (path.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError(
@@ -108,14 +108,14 @@ absl::Status CheckAfter(const v1::SubmitRequest& request) {
   return status;
 }
 
-// A filter that names nothing would delete everything by mistake.
+// An empty filter would delete everything by mistake.
 absl::Status CheckDeleteFilter(const v1::ListJobsRequest& filter) {
   if (!filter.page_token().empty() || filter.count() ||
       filter.order() != v1::JOB_ORDER_UNSPECIFIED || filter.ascending() ||
       filter.past()) {
     return absl::InvalidArgumentError(
-        "filter: page_token, order, ascending, count and past stand "
-        "empty: the oldest jobs go first");
+        "filter: page_token, order, ascending, count and past must be empty: "
+        "the oldest jobs go first");
   }
   if (filter.page_size() < 0 || filter.page_size() > limits::kPageSize) {
     return absl::InvalidArgumentError(
@@ -135,7 +135,7 @@ absl::Status CheckDeleteFilter(const v1::ListJobsRequest& filter) {
       "states SUCCEEDED, FAILED and CANCELLED");
 }
 
-// What the client says for the record: any number that may be true.
+// The client's measurement for the record: any plausible number.
 absl::Status CheckRoundTrip(const v1::SubmitRequest& request) {
   constexpr double kMost = 600;  // seconds
   const double seconds = request.round_trip_seconds();
@@ -250,7 +250,7 @@ absl::Status CheckDeleteJobs(const v1::DeleteJobsRequest& request) {
   if (!status.ok()) return status;
   if (request.ids().empty() != request.has_filter()) {
     return absl::InvalidArgumentError(
-        "ids: name jobs here or by a filter, not both and not neither");
+        "ids: name jobs either here or by a filter");
   }
   return request.has_filter() ? CheckDeleteFilter(request.filter())
                               : absl::OkStatus();

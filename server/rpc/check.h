@@ -13,13 +13,14 @@
 
 namespace mpsd::rpc {
 
-// Checks a request against the bounds of core/base/limits.h, as proto/mpsd/v1
-// states them. Every error is InvalidArgument and begins with the field's name.
+// Checks a request against the bounds of core/base/limits.h, as stated in
+// proto/mpsd/v1. Every error is InvalidArgument and begins with the field's
+// name.
 inline constexpr int64_t kMaxChunkBytes = limits::kChunkBytes;
 inline constexpr int kMaxBlobNames = limits::kBlobNames;
 inline constexpr int kMaxBatchBlobs = limits::kBatchBlobs;
 
-// A text that people see of a job or a token: at most `max` bytes, and without
+// A displayed text of a job or a token: at most `max` bytes, and without
 // control characters that a terminal obeys.
 absl::Status CheckText(const std::string& field, const std::string& value,
                        size_t max);
@@ -29,7 +30,7 @@ absl::Status CheckId(const std::string& field, const std::string& id);
 absl::Status CheckSha256(const std::string& field, const std::string& sha256);
 absl::Status CheckNotNegative(const std::string& field, int64_t value);
 absl::Status CheckSubmit(const v1::SubmitRequest& request);
-// Either ids or a filter, which names something.
+// Either ids or a non-empty filter.
 absl::Status CheckDeleteJobs(const v1::DeleteJobsRequest& request);
 // Checks the filter and the page token, but not the states.
 absl::Status CheckList(const v1::ListJobsRequest& request);

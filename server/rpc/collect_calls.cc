@@ -26,8 +26,8 @@ bool IsOfAJob(const jobs::CollectionItem& item) {
          item.kind == jobs::Collected::kCheckpoints;
 }
 
-// Whether the caller may know no more of it than that it is there: a SHA-256
-// tells what others have.
+// Whether the caller may only know that it exists: a SHA-256 reveals what
+// others have.
 bool IsHidden(const jobs::CollectionItem& item, const access::Rights& rights) {
   return item.owner.empty() ? rights.sees_own_alone()
                             : !rights.MayRead(item.owner);

@@ -10,7 +10,7 @@
 
 namespace mpsd::rpc {
 
-// The calls of DaemonService that tell and remove what nobody needs.
+// The calls of DaemonService that show and remove what is not needed.
 // `collector` may be null: Unimplemented.
 absl::Status PlanCollection(jobs::Collector* collector,
                             const access::Rights& rights,

@@ -13,7 +13,7 @@ namespace {
 constexpr char kUid[] = "mpsd-uid";
 constexpr char kUser[] = "mpsd-user";
 
-// The only value of a note; "" where there is none.
+// The only value of a note; "" if there is none.
 std::string Note(const grpc::AuthContext& connection, const char* name) {
   const std::vector<grpc::string_ref> values =
       connection.FindPropertyValues(name);
@@ -48,7 +48,7 @@ absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
   if (const std::string uid = Note(connection, kUid); !uid.empty()) {
     uid_t number = 0;
     if (!absl::SimpleAtoi(uid, &number)) {
-      return absl::InternalError("the account's number is no number");
+      return absl::InternalError("the account's number is not a number");
     }
     access::Caller caller;
     caller.user = Note(connection, kUser);

@@ -17,7 +17,7 @@
 
 namespace mpsd::rpc {
 
-// What is known of a connection is noted in its grpc::AuthContext, which gRPC
+// A connection's credentials are stored in its grpc::AuthContext, which gRPC
 // keeps for all of its calls and which no client can write. A note is written
 // once, before the connection's first handler runs, and read by handlers.
 
@@ -25,9 +25,9 @@ namespace mpsd::rpc {
 void NoteAccount(uid_t uid, const std::string& user,
                  grpc::AuthContext& connection);
 
-// Who makes a call that came by a connection with these notes: the account;
-// else the owner of the token that the call bears. Unauthenticated, with what
-// to do, where nobody is known. The caller's origin stays empty.
+// The caller on a connection with these notes: the account; else the owner of
+// the token that the call carries. Unauthenticated, with what to do, if there
+// is neither. The caller's origin stays empty.
 absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
                                         const Metadata& metadata,
                                         const KnownCallers& known);

@@ -8,7 +8,7 @@
 
 namespace mpsd::rpc {
 
-// Implements JobService.Delete; errors as the proto states.
+// Implements JobService.Delete; errors as in the proto.
 absl::Status DeleteJob(jobs::JobManager& manager,
                        const v1::DeleteRequest& request,
                        v1::DeleteResponse& response);

@@ -14,7 +14,7 @@
 namespace mpsd::rpc {
 namespace {
 
-// Deletes jobs one by one, or tells what would become of them.
+// Deletes jobs one by one, or reports what would happen to them.
 class Deletion {
  public:
   Deletion(const Gate& gate, jobs::JobManager& manager, const Call& call,
@@ -25,7 +25,7 @@ class Deletion {
         dry_run_(dry_run),
         response_(response) {}
 
-  // `stored_bytes`: of the job's folder, as measured last.
+  // `stored_bytes`: of the job's folder, as last measured.
   void Take(const std::string& id, int64_t stored_bytes) {
     const absl::StatusOr<int64_t> freed =
         dry_run_ ? Try(id, stored_bytes) : Delete(id);
@@ -86,8 +86,8 @@ absl::StatusOr<jobs::ListFilter> FilterOf(const v1::DeleteJobsRequest& request,
   absl::StatusOr<jobs::ListFilter> filter =
       ReadListFilter(call.rights, request.filter());
   if (!filter.ok()) return filter;
-  // Those that have not ended cannot go: who does not ask for them is not told
-  // of each.
+  // Unfinished jobs cannot be deleted: a caller who did not name them gets no
+  // result for each.
   if (filter->states.empty()) {
     filter->states = {jobs::State::kSucceeded, jobs::State::kFailed,
                       jobs::State::kCancelled};

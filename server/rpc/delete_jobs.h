@@ -10,10 +10,9 @@
 
 namespace mpsd::rpc {
 
-// Implements JobService.DeleteJobs. The gate is asked for each job as for a
-// call of Delete, so that the rules, and the audit of what became of each job,
-// are the same. Ends early, with what was deleted until then, once the client
-// is gone.
+// Implements JobService.DeleteJobs. The gate checks each job as for a call of
+// Delete, so that the rules, and the audit of each job's outcome, are the same.
+// Ends early, with what was deleted until then, once the client is gone.
 absl::Status DeleteJobs(const Gate& gate, jobs::JobManager& manager,
                         jobs::JobReader& reader,
                         const v1::DeleteJobsRequest& request, const Call& call,

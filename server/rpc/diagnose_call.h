@@ -9,8 +9,8 @@
 
 namespace mpsd::rpc {
 
-// RunbookService.Diagnose; errors as the proto states. The gate has asked
-// whether the caller may make the call. Unimplemented where `examiner` is null.
+// RunbookService.Diagnose; errors as in the proto. The gate has admitted the
+// caller. Unimplemented if `examiner` is null.
 absl::Status Diagnose(doctor::Examiner* examiner, Call& call,
                       const v1::DiagnoseRequest& request,
                       v1::Diagnosis& response);

@@ -28,10 +28,10 @@ struct Selection {
 
 absl::StatusOr<fs::path> OutputFolder(const jobs::Job& job) {
   if (!job.output_path.empty()) return job.output_path;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "job ", job.id, " is ", std::string(jobs::Name(job.state)),
-      " and has no final output; it comes with SUCCEEDED, a checkpoint can be "
-      "had before"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job.id, " is ", std::string(jobs::Name(job.state)),
+                   " and has no final output; it exists once the job has "
+                   "SUCCEEDED, checkpoints before"));
 }
 
 bool IsManifest(const fs::path& relative) { return relative == "run.json"; }
@@ -41,7 +41,7 @@ bool IsCurve(const fs::path& relative) {
          relative == "eval.jsonl" || *relative.begin() == "runs";
 }
 
-// Predictions lie in the run's folder, beside the final output.
+// Predictions are in the run's folder, next to the final output.
 bool IsPrediction(const fs::path& relative) {
   const std::string name = relative.string();
   return name == "confusion_matrix.json" || name == "predictions.jsonl" ||
@@ -83,7 +83,7 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     if (next_ == files_.size()) return Pull::kEnd;
     absl::StatusOr<std::unique_ptr<FileReader>> reader =
         // The file stays open from its hash to its last byte, so that a
-        // deletion meanwhile does not tear it.
+        // deletion meanwhile does not truncate it.
         FileReader::Open(folder_ / files_[next_++]);
     if (!reader.ok()) return reader.status();
     reader_ = *std::move(reader);
@@ -117,7 +117,7 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     return Selection{output->parent_path(), IsPrediction};
   }
 
-  // "manifest" or "curves": what a run has before it has an output.
+  // "manifest" or "curves": what a run has before its output.
   const char* RunFilesName() const {
     return request_.manifest() ? "manifest" : "curves";
   }
@@ -138,8 +138,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     absl::StatusOr<Selection> selection = Select();
     if (!selection.ok()) return selection.status();
     const fs::path& folder = selection->folder;
-    // The worker reported this path: a wrong or linked one must not open other
-    // files to clients.
+    // The worker reported this path: a wrong or linked one must not give
+    // clients other files.
     if (!IsInside(folder, jobs_.JobFolder(request_.job_id()))) {
       return absl::InternalError(
           absl::StrCat(folder.string(), " lies outside the folder of job ",
@@ -160,7 +160,7 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     if (request_.manifest() || request_.curves()) {
       return absl::NotFoundError(absl::StrCat(
           "the files of the ", RunFilesName(), " of job ", request_.job_id(),
-          " have gone, or are no regular files"));
+          " are gone, or are not regular files"));
     }
     return absl::NotFoundError(absl::StrCat(
         "job ", request_.job_id(),

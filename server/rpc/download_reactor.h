@@ -10,11 +10,11 @@
 
 namespace mpsd::rpc {
 
-// Implements ArtifactService.Download: sends the regular files of what the
-// client asks for, sorted by name, each as a header with the SHA-256 and then
-// its bytes in chunks of 1 MiB. Reads only folders inside the job's own and
-// follows no symbolic link. A file that disappears or changes meanwhile ends
-// the stream with ABORTED.
+// Implements ArtifactService.Download: sends the requested regular files,
+// sorted by name, each as a header with the SHA-256 and then its bytes in
+// chunks of 1 MiB. Reads only folders inside the job's own and follows no
+// symbolic link. A file that disappears or changes meanwhile ends the stream
+// with ABORTED.
 std::unique_ptr<Source<v1::DownloadResponse>> MakeDownloadSource(
     jobs::JobReader& reader, const v1::DownloadRequest& request);
 

@@ -23,7 +23,7 @@ namespace {
 using grpc::experimental::ExternalConnectionAcceptor;
 
 constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
-// The accounts whose names are being looked up at a time.
+// The number of concurrent look-ups of accounts' names.
 constexpr int kLookups = 16;
 
 using Refused = std::function<void(std::string_view, const absl::Status&)>;
@@ -34,14 +34,14 @@ std::string_view PathOf(const Metadata& metadata) {
   return {path->second.data(), path->second.size()};
 }
 
-// The kernel says "nobody" for every account of another user namespace, so
-// that several people would be one user.
+// The kernel says "nobody" for every account of another user namespace, so that
+// several people would be one user.
 bool IsNobody(uid_t uid) {
   return uid == 65534 || uid == static_cast<uid_t>(-2) ||
          uid == static_cast<uid_t>(-1);
 }
 
-// Decides about a call. gRPC calls Process on its own threads.
+// Admits or refuses a call. gRPC calls Process on its own threads.
 class Processor : public grpc::AuthMetadataProcessor {
  public:
   explicit Processor(Refused refused) : refused_(std::move(refused)) {}
@@ -100,7 +100,7 @@ class PortProcessor final : public Processor {
   const KnownCallers known_;
 };
 
-// The entrance of those who may not come in.
+// The entrance of refused connections.
 class RefusingProcessor final : public Processor {
  public:
   RefusingProcessor(absl::Status why, Refused refused)
@@ -142,17 +142,16 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
       auto processor = std::make_shared<AccountProcessor>(options_.refused);
       slots_.push_back({processor, Add(builder, processor, OfSocket())});
     }
-    full_ = AddRefusing(
-        builder,
-        absl::ResourceExhaustedError(absl::StrCat(
-            options_.accounts,
-            " accounts of this machine have used mpsd since it started, and "
-            "it tells no more apart: restart mpsd, or come by a port with a "
-            "token")));
+    full_ = AddRefusing(builder,
+                        absl::ResourceExhaustedError(absl::StrCat(
+                            options_.accounts,
+                            " accounts of this machine have used mpsd since it "
+                            "started, and it distinguishes no more: restart "
+                            "mpsd, or use a port with a token")));
     nobody_ = AddRefusing(
         builder, absl::UnauthenticatedError(
                      "the kernel does not say whose process this is (its "
-                     "account is \"nobody\"); come by a port with a token"));
+                     "account is \"nobody\"); use a port with a token"));
     if (options_.port == nullptr) return;
     port_ =
         Add(builder,
@@ -234,7 +233,7 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
     close(accepted.fd);
   }
 
-  // The account's entrance; that of nobody where every entrance belongs to
+  // The account's entrance; the refusing one if every entrance belongs to
   // another account.
   const Entrance& SlotOf(uid_t uid, const std::string& user)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -245,7 +244,7 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
           "calls of the account ", user, " (", uid,
           ") are refused: ", options_.accounts,
           " other accounts have used the socket since mpsd started, and it "
-          "tells no more apart; restart mpsd, or give out tokens"));
+          "distinguishes no more; restart mpsd, or hand out tokens"));
       return full_;
     }
     Slot& slot = slots_[found->second];

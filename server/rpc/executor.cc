@@ -22,7 +22,7 @@ Executor::~Executor() {
 
 void Executor::Post(std::function<void()> task) {
   base::Check(task != nullptr, "there is something to run");
-  // absl::Mutex wakes a thread of Loop by itself: on release it looks whether
+  // absl::Mutex itself wakes a thread of Loop: on release it checks whether
   // Ready() holds.
   absl::MutexLock lock(&mutex_);
   tasks_.push_back(std::move(task));
@@ -41,7 +41,7 @@ void Executor::Loop() {
     std::function<void()> task;
     {
       absl::MutexLock lock(&mutex_, absl::Condition(this, &Executor::Ready));
-      // A thread leaves only when nothing waits: a call whose task never ran
+      // A thread leaves only when no task waits: a call whose task never ran
       // would never be finished.
       if (tasks_.empty()) return;
       task = std::move(tasks_.front());

@@ -27,7 +27,7 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   void Post(std::function<void()> task);
-  // False, without posting, where `max_waiting` tasks wait for a thread.
+  // False, without posting, if `max_waiting` tasks wait for a thread.
   bool TryPost(std::function<void()> task, size_t max_waiting);
 
  private:

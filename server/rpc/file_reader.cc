@@ -30,14 +30,14 @@ absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(
     const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0 && (errno == ENOENT || errno == ELOOP)) {
-    return FileGone(path, "it is no file any more");
+    return FileGone(path, "it is no longer a file");
   }
   if (fd < 0) return base::ErrnoStatus(errno, path.string());
   struct stat info;
-  // Asks the open file: the path may name another file by now.
+  // Checks the open file: the path may name another file by now.
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
-    return FileGone(path, "it is no file any more");
+    return FileGone(path, "it is no longer a file");
   }
   return std::unique_ptr<FileReader>(new FileReader(path, fd, info.st_size));
 }
@@ -73,7 +73,7 @@ absl::StatusOr<std::string> FileReader::ReadAt(int64_t offset,
                             offset + static_cast<int64_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return base::ErrnoStatus(errno, path_.string());
-    if (n == 0) return FileGone(path_, "it became shorter");
+    if (n == 0) return FileGone(path_, "it got shorter");
     done += n;
   }
   return bytes;

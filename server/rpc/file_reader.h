@@ -18,7 +18,7 @@ namespace mpsd::rpc {
 // opened.
 class FileReader {
  public:
-  // Opens `path`, never through a symbolic link. Aborted when there is no such
+  // Opens `path`, never through a symbolic link. Aborted if there is no such
   // file (any more).
   static absl::StatusOr<std::unique_ptr<FileReader>> Open(
       const std::filesystem::path& path);
@@ -33,8 +33,7 @@ class FileReader {
   // true once the whole file is hashed; then sha256() is valid.
   absl::StatusOr<bool> HashNext(int64_t max);
   const std::string& sha256() const { return sha256_; }
-  // The next min(max, left_bytes()) bytes. Aborted when the file became
-  // shorter.
+  // The next min(max, left_bytes()) bytes. Aborted if the file became shorter.
   absl::StatusOr<std::string> Read(size_t max);
 
  private:
@@ -52,7 +51,7 @@ class FileReader {
 };
 
 // The regular files below `folder`, relative to it, sorted, without links.
-// Aborted when there is no such folder (any more).
+// Aborted if there is no such folder (any more).
 absl::StatusOr<std::vector<std::filesystem::path>> FilesBelow(
     const std::filesystem::path& folder);
 

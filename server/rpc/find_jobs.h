@@ -10,8 +10,8 @@
 
 namespace mpsd::rpc {
 
-// Implements JobService.FindJobs; errors as the proto states. `records`: null
-// where there are none of deleted jobs.
+// Implements JobService.FindJobs; errors as in the proto. `records`: null if
+// there are none of deleted jobs.
 absl::Status FindJobs(jobs::JobReader& reader, records::JobRecords* records,
                       const access::Rights& rights,
                       const v1::FindJobsRequest& request,

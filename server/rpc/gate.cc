@@ -8,7 +8,7 @@
 namespace mpsd::rpc {
 namespace {
 
-// All that is told of a caller who is not known.
+// The audit's record of an unknown caller.
 access::Caller Stranger(const grpc::CallbackServerContext& context) {
   access::Caller stranger;
   const std::string peer = context.peer();
@@ -18,7 +18,7 @@ access::Caller Stranger(const grpc::CallbackServerContext& context) {
 }
 
 access::Request ToNote(const access::Caller& caller, const Asked& asked) {
-  // What is no job's id may be long, and anything.
+  // Text that is not a job's id may be long, and anything.
   const bool is_id = jobs::IsJobId(asked.job_id);
   return {caller, asked.method.rule().method, is_id ? asked.job_id : "",
           asked.detail};
@@ -56,7 +56,7 @@ absl::Status Gate::CheckJob(const Asked& asked,
   const access::Rule& rule = asked.method.rule();
   const bool of_a_job = rule.concerns == access::Concerns::kReadableJob ||
                         rule.concerns == access::Concerns::kOwnJob;
-  // What is no job's id names no job: the handler says what is wrong with it.
+  // Text that is not a job's id names no job: the handler reports the error.
   if (!of_a_job || !jobs::IsJobId(asked.job_id)) return absl::OkStatus();
   const absl::StatusOr<std::string> owner = jobs_.OwnerOf(asked.job_id);
   if (!owner.ok()) return owner.status();
@@ -78,7 +78,7 @@ absl::StatusOr<int64_t> Gate::Begin(const Asked& asked,
   }
   options_.audit->Refused(
       note, absl::UnknownError(absl::StrCat(
-                "carried out, though it could not be noted first: ",
+                "carried out, though it could not be recorded first: ",
                 entry.status().message())));
   return 0;
 }

@@ -8,8 +8,8 @@
 
 namespace mpsd::rpc {
 
-// Answers JobService.GetSubmission; errors as the proto states. The gate has
-// asked whether the caller may read the job.
+// Implements JobService.GetSubmission; errors as in the proto. The gate has
+// checked that the caller may read the job.
 absl::Status GetSubmission(jobs::JobReader& reader,
                            const v1::GetSubmissionRequest& request,
                            v1::SubmitRequest& response);

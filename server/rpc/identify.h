@@ -14,22 +14,21 @@ class CallbackServerContext;
 
 namespace mpsd::rpc {
 
-// Tells who makes a call, by its connection and its metadata. Unauthenticated
-// for a caller that is not known. Called on gRPC's own threads: waits for
-// nothing.
+// Authenticates a call, by its connection and its metadata. Unauthenticated for
+// an unknown caller. Called on gRPC's own threads: never blocks.
 using Identify = std::function<absl::StatusOr<access::Caller>(
     const grpc::CallbackServerContext&)>;
 
-// Whom the API knows.
+// The callers that the API knows.
 struct KnownCallers {
   // Must outlive the server; null: no token is known.
   access::TokenLookup* tokens = nullptr;
   access::RolePolicy roles;  // of accounts
 };
 
-// Knows callers by what the server's entrances (entrances.h) noted about their
-// connection, or by their token. No metadata but a known token makes a caller
-// anybody.
+// Identifies callers by the notes of the server's entrances (entrances.h) on
+// their connection, or by their token. No metadata but a known token identifies
+// a caller.
 Identify MakeIdentify(KnownCallers known);
 
 }  // namespace mpsd::rpc

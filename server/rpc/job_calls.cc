@@ -43,7 +43,7 @@ absl::Status WhyNot(jobs::JobReader& reader, const access::Rights& rights,
                       absl::StrCat("job ", id, " cannot be read now"));
 }
 
-// The owner of a job is who submits it.
+// The owner of a job is its submitter.
 absl::Status CheckOwnerIs(const std::string& user, const std::string& named) {
   if (named.empty() || named == user) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(

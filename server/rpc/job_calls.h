@@ -11,13 +11,13 @@
 
 namespace mpsd::rpc {
 
-// The calls of JobService that concern one job; errors as the proto states. The
-// gate has asked whether the caller may make them.
+// The calls of JobService that concern one job; errors as in the proto. The
+// gate has admitted the caller.
 //
-// `ledger` knows who sent which blob, null where nobody counts.
+// `ledger` knows who sent which blob; null if that is not counted.
 
-// The submission that `request` of this caller asks for, checked against its
-// bounds, but for the caller's limits. `reader` and `ledger` must outlive its
+// The submission of `request` by this caller, checked against its bounds, but
+// without the caller's limits. `reader` and `ledger` must outlive its
 // functions.
 absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
     jobs::JobReader& reader, jobs::UserLedger* ledger,
@@ -43,8 +43,8 @@ absl::Status ListCheckpoints(jobs::JobReader& reader,
                              const v1::CheckpointsRequest& request,
                              v1::CheckpointsResponse& response);
 
-// Fills in the answer for `job`, with its place in the queue, as far as the
-// caller may know the job.
+// Fills in the response for `job`, with its place in the queue, as far as the
+// caller may see the job.
 void FillJob(jobs::JobReader& reader, const access::Rights& rights,
              const jobs::Job& job, v1::Job& out);
 

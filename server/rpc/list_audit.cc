@@ -103,7 +103,7 @@ void FillEntry(const access::AuditEntry& entry, v1::AuditEntry& out) {
   out.set_sequence(entry.number);
   ToProto(entry.time, *out.mutable_time());
   out.set_user(ValidUtf8(request.caller.user));
-  // What is known of a stranger is where the request came from.
+  // An unknown caller's entry only has the request's origin.
   if (!request.caller.user.empty()) {
     out.set_role(static_cast<v1::Role>(request.caller.role));
   }
@@ -127,7 +127,7 @@ absl::Status ListAudit(access::AuditStore& audit, const access::Caller& caller,
   absl::StatusOr<access::AuditFilter> filter = ReadFilter(caller, request);
   if (!filter.ok()) return filter.status();
   const size_t page_size = filter->limit;
-  ++filter->limit;  // one more tells whether there is a next page
+  ++filter->limit;  // one more shows whether there is a next page
   absl::StatusOr<std::vector<access::AuditEntry>> listed = audit.List(*filter);
   if (!listed.ok()) return listed.status();
   size_t bytes = 0;

@@ -9,8 +9,8 @@
 
 namespace mpsd::rpc {
 
-// AccessService.ListAudit; errors as the proto states. A caller who is no admin
-// sees what the caller did, and gets PermissionDenied where the filter names
+// AccessService.ListAudit; errors as in the proto. A caller who is not an admin
+// sees the caller's own entries, and gets PermissionDenied if the filter names
 // another user.
 absl::Status ListAudit(access::AuditStore& audit, const access::Caller& caller,
                        const v1::ListAuditRequest& request,

@@ -46,7 +46,7 @@ std::string ValueText(const jobs::ListPlace& place) {
       place.value);
 }
 
-// Nothing for a text that ValueText does not make.
+// nullopt for a text that ValueText does not make.
 std::optional<jobs::ListPlace> PlaceFrom(const std::string& id,
                                          const std::string& text) {
   jobs::ListPlace place{id, {}};
@@ -65,7 +65,7 @@ std::optional<jobs::ListPlace> PlaceFrom(const std::string& id,
   return place;
 }
 
-// What the filter asks for, as a text that no other filter has.
+// The filter, as a unique text.
 std::string Identity(const jobs::ListFilter& filter) {
   std::string text;
   const auto add = [&text](const std::string& part) {
@@ -115,7 +115,7 @@ absl::Status ReadStates(const v1::ListJobsRequest& request,
     if (!state.has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat("states[", i, "]: ", static_cast<int>(request.states(i)),
-                       " is no state of a job"));
+                       " is not a job state"));
     }
     states.insert(*state);
   }
@@ -133,7 +133,7 @@ absl::Status ReadOrder(const v1::ListJobsRequest& request,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "order: ", static_cast<int>(request.order()), " is no order of jobs"));
+      "order: ", static_cast<int>(request.order()), " is not a job order"));
 }
 
 absl::Status ReadTime(const char* field,
@@ -144,7 +144,7 @@ absl::Status ReadTime(const char* field,
   if (from.seconds() < kFirst || from.seconds() > kLast || from.nanos() < 0 ||
       from.nanos() > 999'999'999) {
     return absl::InvalidArgumentError(
-        absl::StrCat(field, ": is no time of the years 1 to 9999"));
+        absl::StrCat(field, ": is not a time in the years 1 to 9999"));
   }
   time =
       absl::FromUnixSeconds(from.seconds()) + absl::Nanoseconds(from.nanos());
@@ -193,8 +193,8 @@ absl::Status ReadPage(const v1::ListJobsRequest& request,
   return absl::OkStatus();
 }
 
-// Whether the answer would tell of private jobs what is not public: which of
-// them have a label, or which has the smaller loss.
+// Whether the result would reveal private data of jobs: which of them have a
+// label, or which has the smaller loss.
 bool AsksForPrivate(const jobs::ListFilter& filter) {
   return !filter.labels.empty() || !filter.tags.empty() ||
          !filter.model.empty() || filter.pinned || filter.held || filter.past ||
@@ -203,7 +203,7 @@ bool AsksForPrivate(const jobs::ListFilter& filter) {
          filter.order == jobs::ListOrder::kStoredBytes;
 }
 
-// Such a caller finds own jobs alone.
+// Such a caller finds only own jobs.
 bool MayFilter(const access::Rights& rights, const jobs::ListFilter& filter) {
   if (!rights.sees_own_alone() || !AsksForPrivate(filter)) return true;
   const std::string& user = rights.caller().user;
@@ -295,7 +295,7 @@ absl::Status ListJobs(jobs::JobReader& reader, records::JobRecords* records,
   }
   if (!may_filter) return absl::OkStatus();
   const size_t page_size = filter->limit;
-  ++filter->limit;  // one more tells whether there is a next page
+  ++filter->limit;  // one more shows whether there is a next page
   absl::StatusOr<std::vector<jobs::Job>> listed = reader.List(*filter);
   if (!listed.ok()) return listed.status();
   size_t bytes = 0;

@@ -12,16 +12,15 @@
 
 namespace mpsd::rpc {
 
-// The filter of a request without its page: page_size and page_token. Where
-// jobs are private it finds the caller's own alone as soon as it asks for
-// something private.
+// The filter of a request without its page: page_size and page_token. If jobs
+// are private it only finds the caller's own as soon as it uses private data.
 absl::StatusOr<jobs::ListFilter> ReadListFilter(
     const access::Rights& rights, const v1::ListJobsRequest& request);
 
-// Implements JobService.List; `records`: null where there are none of deleted
-// jobs. A page token is the place of the page's last job
-// and a digest of the filter: it stays valid across restarts, whatever became
-// of that job, and is refused with another filter.
+// Implements JobService.List; `records`: null if there are none of deleted
+// jobs. A page token is the place of the page's last job and a digest of the
+// filter: it stays valid across restarts, even if that job is deleted, and is
+// refused with another filter.
 absl::Status ListJobs(jobs::JobReader& reader, records::JobRecords* records,
                       const access::Rights& rights,
                       const v1::ListJobsRequest& request,

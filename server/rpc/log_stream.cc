@@ -23,7 +23,7 @@ constexpr size_t kChunkBytes = 64 << 10;
 // the file.
 absl::StatusOr<std::string> ReadFrom(const std::string& path, int64_t offset,
                                      size_t max) {
-  // Each chunk opens the file anew, so that a follower who waits holds no
+  // Each chunk opens the file again, so that a waiting follower holds no
   // descriptor.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT) return std::string();
@@ -76,13 +76,13 @@ class LogSource : public Source<v1::LogChunk> {
   }
 
  private:
-  // The worker writes its lines to the file without a word to the daemon, so no
-  // event wakes the stream for them.
+  // The worker writes to the file without notifying the daemon, so no event
+  // wakes the stream for new lines.
   void SetAlarm() {
     alarm_ = std::make_unique<grpc::Alarm>();
     alarm_->Set(std::chrono::system_clock::now() +
                     absl::ToChronoMilliseconds(poll_interval_),
-                // gRPC's thread calls this for a cancelled alarm too, maybe
+                // gRPC's thread calls this for a cancelled alarm too, possibly
                 // after the source is gone, so the lambda owns a copy of wake.
                 [wake = wake_](bool expired) {
                   if (expired) wake();

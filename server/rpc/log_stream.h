@@ -13,8 +13,8 @@ namespace mpsd::rpc {
 
 // Implements JobService.Logs: sends the job's log file from
 // request.offset_bytes on, in chunks of at most 64 KiB. The worker writes the
-// file without notifying the daemon, so a stream that follows the log looks at
-// the file every `poll_interval`. A missing file counts as empty.
+// file without notifying the daemon, so a stream that follows the log polls the
+// file every `poll_interval`. A missing file counts as empty.
 std::unique_ptr<Source<v1::LogChunk>> MakeLogSource(
     jobs::JobReader& reader, const v1::LogsRequest& request,
     absl::Duration poll_interval, Wake wake);

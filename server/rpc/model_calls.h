@@ -18,7 +18,7 @@ absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
                        jobs::BlobStore& blobs, const UserAccounts& accounts,
                        const v1::PushModelRequest& request, const Call& call,
                        v1::PushModelResponse& response);
-// Hides how much others use a model from callers who may not read their jobs.
+// Hides others' use of a model from callers who may not read their jobs.
 absl::Status ListModels(models::ModelBook& book, jobs::JobReader& reader,
                         const access::Rights& rights,
                         const v1::ListModelsRequest& request,
@@ -27,7 +27,7 @@ absl::Status RemoveModel(models::ModelBook& book, const access::Rights& rights,
                          const v1::RemoveModelRequest& request,
                          v1::RemoveModelResponse& response);
 
-// Fills in the model that jobs get under this name; leaves `out` alone where
+// Fills in the model that jobs get under this name; does not change `out` if
 // there is none.
 void FillModel(models::ModelBook& book, jobs::JobReader& reader,
                const access::Rights& rights, const std::string& name,

@@ -7,8 +7,8 @@
 
 namespace mpsd::rpc {
 
-// Where a call came from, for people: "10.0.0.1", "fe80::1"; "this machine" for
-// a unix socket.
+// A call's origin, human-readable: "10.0.0.1", "fe80::1"; "this machine" for a
+// unix socket.
 std::string Origin(std::string_view peer);
 
 }  // namespace mpsd::rpc

@@ -40,7 +40,7 @@ absl::Status CheckThresholds(const v1::PlanRequest& request) {
   return absl::OkStatus();
 }
 
-// What the probe found, as JSON.
+// The probe's result, as JSON.
 absl::StatusOr<std::string> ResultOfProbe(jobs::JobReader& reader,
                                           const access::Rights& rights,
                                           const std::string& id) {
@@ -64,7 +64,7 @@ absl::StatusOr<std::string> ResultOfProbe(jobs::JobReader& reader,
   options.preserve_proto_field_names = true;
   std::string json;
   if (!MessageToJsonString(result.probe(), &json, options).ok()) {
-    return absl::InternalError("the probe's result is no JSON");
+    return absl::InternalError("the probe's result is not JSON");
   }
   return json;
 }
@@ -79,7 +79,7 @@ absl::StatusOr<jobs::PlanRequest> Checked(jobs::JobReader& reader,
   if (!submission.ok()) return submission.status();
   jobs::PlanRequest checked;
   checked.submission = *std::move(submission);
-  // A plan is for the training, whatever study the request asks for.
+  // A plan is for the training, whatever study the request names.
   checked.submission.kind = jobs::JobKind::kTraining;
   checked.submission.study_json.clear();
   checked.thresholds.insert(request.thresholds().begin(),

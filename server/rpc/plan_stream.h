@@ -13,9 +13,10 @@
 namespace mpsd::rpc {
 
 // Implements RunbookService.Plan: begins the plan at the first call of Next,
-// tells its stages and at last the plan. Destroying the source gives the plan
-// up. A null `planner`: plans are off. `ledger` knows who sent which blob, null
-// where nobody counts. The borrowed objects must outlive the planner's threads.
+// sends its stages and at last the plan. Destroying the source abandons the
+// plan. A null `planner`: plans are off. `ledger` knows who sent which blob;
+// null if that is not counted. The dependencies must outlive the planner's
+// threads.
 std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
     jobs::Planner* planner, jobs::JobReader& reader, jobs::UserLedger* ledger,
     const access::Rights& rights, const v1::PlanRequest& request, Wake wake);

@@ -6,7 +6,7 @@
 namespace mpsd::rpc {
 
 // Copies what is public instead of clearing what is private, so that a field
-// that is added later is private until somebody decides otherwise.
+// added later is private by default.
 void KeepPublicPart(v1::Job& job) {
   v1::Job shown;
   shown.set_id(std::move(*job.mutable_id()));

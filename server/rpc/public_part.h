@@ -6,9 +6,9 @@
 
 namespace mpsd::rpc {
 
-// What everybody may know of a private job: who uses the device, and when it
-// may be free again. Clears every other field: the name, which is a field of
-// the spec, the labels, texts, numbers of the training and paths.
+// The public part of a private job: who uses the device, and when it may be
+// free again. Clears every other field: the name, which is a field of the spec,
+// the labels, texts, numbers of the training and paths.
 void KeepPublicPart(v1::Job& job);
 
 }  // namespace mpsd::rpc

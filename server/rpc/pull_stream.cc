@@ -10,7 +10,7 @@
 namespace mpsd::rpc {
 namespace {
 
-// The revision that the hub's own tools take where none is named.
+// The default revision of the hub's own tools.
 constexpr char kDefaultRevision[] = "main";
 
 absl::Status PullsAreOff() {

@@ -14,7 +14,7 @@
 namespace mpsd::rpc {
 
 // Implements ModelService.Pull: begins or joins the pull at the first call of
-// Next, and reports how it goes. A null `puller`: pulls are off. `limits`: the
+// Next, and reports its progress. A null `puller`: pulls are off. `limits`: the
 // caller's. `describe` fills in the model of an id for the last message.
 using DescribeModel = std::function<void(const std::string& id, v1::Model&)>;
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(

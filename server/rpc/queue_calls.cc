@@ -12,11 +12,11 @@
 namespace mpsd::rpc {
 namespace {
 
-// Who asked, and the reason that they gave.
+// The requesting user, and the given reason.
 std::string By(const Call& call, const std::string& reason) {
   const std::string& user = call.rights.caller().user;
   std::string words =
-      absl::StrCat("by ", user.empty() ? "somebody without a name" : user);
+      absl::StrCat("by ", user.empty() ? "an unnamed user" : user);
   if (!reason.empty()) absl::StrAppend(&words, ": ", reason);
   return words;
 }

@@ -10,9 +10,8 @@
 
 namespace mpsd::rpc {
 
-// The calls that change what a job's place in the queue is, and whether the
-// queue moves at all; errors as the proto states. The gate has asked whether
-// the caller may make them.
+// The calls that change a job's place in the queue, and whether the queue runs
+// at all; errors as in the proto. The gate has admitted the caller.
 absl::Status HoldJob(jobs::JobManager& manager, jobs::JobReader& reader,
                      const v1::HoldRequest& request, const Call& call,
                      v1::Job& response);

@@ -50,7 +50,8 @@ absl::Status CheckNote(const std::string& text) {
   }
   if (!base::IsPrintable(text, base::Breaks::kKeep)) {
     return absl::InvalidArgumentError(
-        "text: must not contain control characters but line breaks and tabs");
+        "text: must not contain control characters other than line breaks and "
+        "tabs");
   }
   return absl::OkStatus();
 }

@@ -11,8 +11,8 @@
 namespace mpsd::rpc {
 
 // The calls of JobService about the record of a job, deleted or not; errors as
-// the proto states. A record that the caller may not read is, in each answer,
-// one that does not exist.
+// in the proto. For each call, a record that the caller may not read does not
+// exist.
 absl::Status GetRecord(records::JobRecords& records, jobs::JobReader& reader,
                        const access::Rights& rights,
                        const v1::GetRecordRequest& request,

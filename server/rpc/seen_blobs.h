@@ -14,13 +14,13 @@
 
 namespace mpsd::rpc {
 
-// The blobs as one caller sees them. Where jobs are private, a blob that the
-// caller has not sent counts as not there: else its SHA-256 would tell whether
-// others have a file, and would let a job read the file. The caller who sends
-// it has it from then on. The borrowed objects must outlive the object.
+// The blobs as one caller sees them. If jobs are private, a blob that the
+// caller has not sent counts as missing: otherwise its SHA-256 would reveal
+// whether others have a file, and would let a job read the file. Once the
+// caller sends it, the caller has it. The dependencies must outlive the object.
 class SeenBlobs final : public jobs::BlobUploads {
  public:
-  // `ledger` knows who sent what; null: nobody is known to have sent any blob.
+  // `ledger` knows who sent what; null: no sender is known.
   SeenBlobs(jobs::BlobUploads& blobs, jobs::UserLedger* ledger,
             access::Rights rights)
       : blobs_(blobs), ledger_(ledger), rights_(std::move(rights)) {}
@@ -32,7 +32,7 @@ class SeenBlobs final : public jobs::BlobUploads {
            ledger->Holds(rights.caller().user, sha256).value_or(false);
   }
 
-  // Asks the ledger first: the store keeps a blob longer that it is asked for.
+  // Asks the ledger first: the store keeps a requested blob longer.
   bool Has(const std::string& sha256) override {
     return MayUse(ledger_, rights_, sha256) && blobs_.Has(sha256);
   }

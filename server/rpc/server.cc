@@ -32,8 +32,8 @@
 namespace mpsd::rpc {
 namespace {
 
-// The calls that one connection may have at a time; gRPC's clients queue the
-// others.
+// The maximum number of concurrent calls per connection; gRPC's clients queue
+// the others.
 constexpr int kStreamsOfConnection = 256;
 // The memory for messages that are being received or sent.
 constexpr size_t kBufferBytes = 512 << 20;
@@ -55,7 +55,7 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // mpsctl pings every 20 s, also while a job it watches is silent. By gRPC's
-  // default of five minutes between pings the server would end such a
+  // default of five minutes between pings the server would close such a
   // connection.
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
@@ -85,7 +85,7 @@ bool IsPort(const std::string& address) {
   return listener::SocketPath(address).empty();
 }
 
-// Plain text stays within the machine: tokens would pass a network in it.
+// Plain text stays within the machine: a network would expose its tokens.
 absl::Status CheckAddress(const std::string& address, bool has_tls) {
   absl::Status checked = listener::CheckListenAddress(address);
   if (!checked.ok() || !IsPort(address) || has_tls ||
@@ -104,8 +104,8 @@ bool IsAudited(const std::string& method) {
                      });
 }
 
-// Counts and notes calls that no interceptor and no gate sees, because they are
-// refused before. Nobody is known of their callers.
+// Counts and records calls that no interceptor and no gate sees, because they
+// are refused before. Their callers are unknown.
 std::function<void(std::string_view, const absl::Status&)> Refusals(
     jobs::ExportedCalls* calls, access::AuditLog* audit) {
   return [calls, audit, methods = ServedMethods(kServices)](
@@ -232,7 +232,7 @@ absl::Status RpcServer::Start() {
   }
   bound_ = services_->listener->addresses();
   // Clients wait in the sockets' backlog until the listener starts, so the
-  // first question for the health finds SERVING.
+  // first health check gets SERVING.
   SetHealth(*services_->server, true);
   services_->listener->Start([this](const listener::Accepted& accepted) {
     services_->entrances->Take(accepted);
@@ -295,8 +295,9 @@ void RpcServer::Shutdown(absl::Duration grace) {
   }
   SetHealth(*services_->server, false);
   // gRPC's Shutdown returns only when every call has ended. Watchers and
-  // followers would spend the whole grace, and a Submit asks between its steps
-  // whether to go on. Reads are short, and transfers may use the grace.
+  // followers would use up the whole grace, and a Submit checks between its
+  // steps whether to continue. Reads are short, and transfers may use the
+  // grace.
   services_->hosts.streams.CloseAll();
   services_->hosts.changes.Close();
   services_->hosts.submits.Close();

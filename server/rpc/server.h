@@ -39,26 +39,26 @@ struct Options {
   // The group whose members may use the unix sockets, too (0660).
   std::optional<gid_t> socket_group = {};
   KnownCallers callers = {};
-  // Certificates of the ports. Without them a port is served on loopback alone,
+  // Certificates of the ports. Without them a port is served only on loopback,
   // in plain text.
   std::optional<TlsOptions> tls = {};
   int max_receive_bytes = 32 << 20;  // the largest message
   int max_send_bytes = 64 << 20;
   absl::Duration keepalive = absl::Minutes(1);
-  // Threads for Submit, for Cancel and its like (which wait for the store where
-  // it hangs), and for the calls that only read; and how many calls of each
-  // kind may wait for a thread, where Cancel and its like share the number of
-  // the reading calls. Further calls get UNAVAILABLE.
+  // Threads for Submit, for Cancel and the like (which wait for a store that
+  // hangs), and for the calls that only read; and how many calls of each kind
+  // may wait for a thread, where Cancel and the like share the number of the
+  // reading calls. Further calls get UNAVAILABLE.
   int submit_threads = 2;
   int change_threads = 2;
   int read_threads = 4;
   int max_waiting_submits = 64;
   int max_waiting_reads = 256;
-  // The most watchers and followers of logs of one user at a time, of 1,024 in
-  // all. Further calls get UNAVAILABLE.
+  // The maximum number of concurrent watchers and followers of logs of one
+  // user, of 1,024 in all. Further calls get UNAVAILABLE.
   int max_streams_of_user = 256;
-  // The most uploads at a time, in all and of one user; the same for downloads.
-  // Further calls get UNAVAILABLE.
+  // The maximum number of concurrent uploads, in all and of one user; the same
+  // for downloads. Further calls get UNAVAILABLE.
   int max_uploads = 64;
   int max_uploads_of_user = 32;
   // After this time the server ends an upload that received nothing, or a
@@ -72,22 +72,22 @@ struct Options {
   // The first descriptor number that no connection gets; see
   // listener::Listener.
   int max_descriptor = 1 << 30;
-  // Tells who calls; for tests. Empty: MakeIdentify(callers).
+  // Authenticates calls; for tests. Empty: MakeIdentify(callers).
   Identify identify = {};
-  // Hides the spec, log, results … of a job from everybody but the job's owner
-  // and admins (access::Rights::MayRead).
+  // Hides the spec, log, results … of a job from all but the job's owner and
+  // admins (access::Rights::MayRead).
   bool private_jobs = false;
   // Counts what each user sends, and so knows who sent which blob; must outlive
-  // the server. Null: nobody counts, and with private_jobs no user can submit
-  // uploaded files.
+  // the server. Null: nothing is counted, and with private_jobs no user can
+  // submit uploaded files.
   jobs::UserLedger* ledger = nullptr;
-  // Tells and removes what nobody needs; must outlive the server. Null: nothing
-  // is collected.
+  // Plans and performs removals; must outlive the server. Null: nothing is
+  // collected.
   jobs::Collector* collector = nullptr;
-  // The limits of users; must outlive the server. Null: nobody has any.
+  // The limits of users; must outlive the server. Null: there are none.
   const jobs::LimitSettings* limits = nullptr;
-  // Keeps who asked for which change; must outlive the server. Null: nobody
-  // keeps it.
+  // Records who requested which change; must outlive the server. Null: nothing
+  // is recorded.
   access::AuditLog* audit = nullptr;
   // The tokens and the audit's entries that AccessService shows; must outlive
   // the server. Null: there is no AccessService.
@@ -103,32 +103,31 @@ struct Options {
   // Plans jobs that are not queued; must outlive the server. Null: plans are
   // off.
   jobs::Planner* planner = nullptr;
-  // Looks at the machine; must outlive the server. Null: Diagnose is off.
+  // Examines the machine; must outlive the server. Null: Diagnose is off.
   doctor::Examiner* examiner = nullptr;
   // Gets a line for each fault in mpsd itself; called on any thread.
   std::function<void(const std::string&)> log = {};
-  // Gets every call; must outlive the server. Null: nobody counts.
+  // Gets every call; must outlive the server. Null: calls are not counted.
   jobs::ExportedCalls* calls = nullptr;
-  // How often the server looks at a log that a client follows, where nothing
-  // else wakes the stream.
+  // How often the server polls a log that a client follows, if nothing else
+  // wakes the stream.
   absl::Duration log_poll_interval = absl::Milliseconds(500);
 };
 
 // The API over gRPC: JobService, ArtifactService, DaemonService, AccessService,
-// ModelService, RunbookService, the standard
-// health service (SERVING between Start and Shutdown) and reflection. No call
-// has a thread of its own, and none of our threads waits for a thread of
-// gRPC's. Thread-safe.
+// ModelService, RunbookService, the standard health service (SERVING between
+// Start and Shutdown) and reflection. No call has a thread of its own, and none
+// of our threads waits for a gRPC thread. Thread-safe.
 class RpcServer {
  public:
-  // The borrowed objects must outlive the server.
+  // The dependencies must outlive the server.
   RpcServer(Options options, jobs::JobManager& manager, jobs::JobReader& reader,
             jobs::BlobUploads& blobs, DaemonFacts facts);
   ~RpcServer();  // calls Shutdown(zero)
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
-  // Listens and serves. Called once. Names the address in its errors:
+  // Listens and serves. Called once. Its errors name the address:
   // InvalidArgument for an address that cannot work (a socket path too long for
   // the system, a port beyond loopback without certificates), Unavailable for
   // an address that is taken; the errors of ServerTls::Open.
@@ -142,24 +141,24 @@ class RpcServer {
 
   // Ends the streams that were opened by `credential`
   // (access::Caller::credential) with UNAUTHENTICATED, and returns how many.
-  // Call it once Options::callers knows the credential no more.
+  // Call it once Options::callers no longer knows the credential.
   int EndStreams(const std::string& credential);
 
-  // Reads the certificates again; see ServerTls::Renew. OK where no port is
-  // served over TLS. After Start.
+  // Reloads the certificates; see ServerTls::Renew. OK if no port is served
+  // over TLS. After Start.
   absl::Status RenewTls();
-  // When the certificate of the ports ends; nullopt where none is served.
+  // When the certificate of the ports expires; nullopt if none is served.
   std::optional<absl::Time> certificate_expiry() const;
 
-  // Takes no new call, ends watchers, followers and submits with UNAVAILABLE,
+  // Accepts no new call, ends watchers, followers and submits with UNAVAILABLE,
   // lets other calls finish for up to `grace` and then cancels them. Returns
-  // once every call has ended. Harmless to repeat.
+  // once every call has ended. May be repeated.
   void Shutdown(absl::Duration grace);
 
  private:
   struct Services;
 
-  // The entrances for the addresses, with certificates where ports need them.
+  // The entrances for the addresses, with certificates if ports need them.
   absl::Status OpenEntrances(grpc::ServerBuilder& builder);
 
   const Options options_;

@@ -41,8 +41,8 @@ void RefuseOldTls() {
                     grpc::experimental::TlsServerCredentialsOptions>()) {
     return;
   }
-  // A suite of TLS 1.2 that needs a key shared beforehand, which gRPC has
-  // never. The suites of TLS 1.3 are a list of their own.
+  // A TLS 1.2 suite that needs a pre-shared key, which gRPC never has. The
+  // suites of TLS 1.3 are a separate list.
   setenv("GRPC_SSL_CIPHER_SUITES", "PSK-AES256-GCM-SHA384", /*overwrite=*/1);
 }
 

@@ -19,15 +19,15 @@ namespace mpsd::rpc {
 
 struct TlsOptions {
   tls::ServerFiles files;
-  // A folder of the server's own (0700), made where it is missing. gRPC watches
-  // the files in it, and refuses every connection while one of them is broken:
-  // the files that people write are read, checked and then copied there.
+  // The server's own folder (0700), created if missing. gRPC watches the files
+  // in it, and refuses every connection while one of them is broken: the user's
+  // files are read, checked and then copied there.
   std::filesystem::path served;
 };
 
-// Sees to it that TLS older than 1.3 finds no cipher in this process, which
-// gRPC 1.51 has no setting for. Sets an environment variable: call it before
-// any thread is started.
+// Ensures that TLS older than 1.3 finds no cipher in this process, for which
+// gRPC 1.51 has no setting. Sets an environment variable: call it before any
+// thread is started.
 void RefuseOldTls();
 
 // The certificates of the API's ports. Thread-safe.
@@ -37,12 +37,12 @@ class ServerTls {
   // served folder.
   static absl::StatusOr<std::unique_ptr<ServerTls>> Open(TlsOptions options);
 
-  // TLS 1.3 alone.
+  // TLS 1.3 only.
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
 
   // Reads the files again. New connections get the new certificate within two
-  // seconds; those that are open live on. All stays as it was where a file
-  // cannot be read; the errors are those of Open.
+  // seconds; open ones continue. If a file cannot be read nothing changes; the
+  // errors are those of Open.
   absl::Status Renew();
 
   absl::Time expiry() const {  // of the server's certificate

@@ -9,8 +9,8 @@
 
 namespace mpsd::rpc {
 
-// Implements JobService.Queue. Of jobs that the caller may not read it tells
-// the public part alone (access::Rights): neither their names nor what they
+// Implements JobService.Queue. Of jobs that the caller may not read it only
+// shows the public part (access::Rights): neither their names nor what they
 // wait for.
 absl::Status ShowQueue(jobs::JobReader& reader, const access::Rights& rights,
                        const v1::QueueRequest& request,

@@ -22,20 +22,20 @@ namespace mpsd::rpc {
 
 enum class Push {
   kMore,  // read the next message
-  kEnd,   // the answer is known: leave the rest unread
+  kEnd,   // the result is known: leave the rest unread
   kBusy,  // call GoOn before the next message
 };
 
-// Takes a client's stream, one message a call, and fills in the answer. One
-// thread at a time calls it, never a thread of gRPC's, so it may write files.
-// An error ends the stream.
+// Takes a client's stream, one message per call, and fills in the response. One
+// thread at a time calls it, never a gRPC thread, so it may write files. An
+// error ends the stream.
 template <typename Message>
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual absl::StatusOr<Push> Take(const Message& message) = 0;
-  // A piece of work that a message left, of some milliseconds: other streams
-  // get the thread between two of them.
+  // Work that a message left, of some milliseconds: other streams get the
+  // thread between two pieces.
   virtual absl::StatusOr<Push> GoOn() { return Push::kMore; }
   // Called once the client has sent everything.
   virtual absl::Status End() = 0;
@@ -43,7 +43,7 @@ class Sink {
 
 // Runs a client stream: reads one message, gives it to the sink on the host's
 // threads, then reads the next. So a client sends no faster than the disk
-// writes, and one message a stream is in memory. Deletes itself when the call
+// writes, and one message per stream is in memory. Deletes itself when the call
 // is done.
 //
 //   reading ⇄ taking
@@ -55,8 +55,8 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   using MakeSink =
       std::function<std::unique_ptr<Sink<Message>>(const access::Rights&)>;
 
-  // Returns the reactor for gRPC. The sink is made where the gate lets the
-  // caller enter.
+  // Returns the reactor for gRPC. The sink is made if the gate admits the
+  // caller.
   static grpc::ServerReadReactor<Message>* Start(
       grpc::CallbackServerContext& context, const Gate& gate, StreamHost& host,
       Asked asked, const MakeSink& make) {
@@ -80,7 +80,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   }
   void EndIfIdle(Clock::time_point since) override {
     EndReading(since, absl::DeadlineExceededError(
-                          "nothing came for too long: send it again"));
+                          "nothing arrived for too long: send it again"));
   }
 
  private:
@@ -123,7 +123,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
     return ended_;
   }
 
-  // Take, GoOn and TakeEnd end the call or ask for the next message; after that
+  // Take, GoOn and TakeEnd end the call or request the next message; after that
   // the stream may be gone.
   void Take() {
     Work([this]() -> absl::StatusOr<Push> {
@@ -187,9 +187,9 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
     sink_.reset();
     this->Finish(ToGrpc(status));
   }
-  // Ends the call if it has read since before `since`. Finish makes the
-  // outstanding read fail; OnReadDone then finds kEnded and
-  // leaves the stream alone.
+  // Ends the call if it has been reading since before `since`. Finish makes the
+  // outstanding read fail; OnReadDone then finds kEnded and leaves the stream
+  // alone.
   void EndReading(Clock::time_point since, const absl::Status& status) {
     {
       absl::MutexLock lock(&mutex_);
@@ -213,8 +213,8 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kTaking;
   Clock::time_point reading_since_ ABSL_GUARDED_BY(mutex_);
-  absl::Status closing_ ABSL_GUARDED_BY(mutex_);  // why the stream shall end
-  absl::Status ended_ ABSL_GUARDED_BY(mutex_);    // what the client got
+  absl::Status closing_ ABSL_GUARDED_BY(mutex_);  // why the stream must end
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);    // the client's status
 };
 
 }  // namespace mpsd::rpc

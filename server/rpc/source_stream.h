@@ -27,8 +27,8 @@ enum class Pull {
   kEnd,      // end the stream with OK
 };
 
-// Produces a server stream, one message a call. One thread at a time calls it,
-// never a thread of gRPC's, so it may read files. An error ends the stream.
+// Produces a server stream, one message per call. One thread at a time calls
+// it, never a gRPC thread, so it may read files. An error ends the stream.
 template <typename Message>
 class Source {
  public:
@@ -36,13 +36,14 @@ class Source {
   virtual absl::StatusOr<Pull> Next(Message& message) = 0;
 };
 
-// Tells the stream that a source which returned kWait may have more. Callable
-// on any thread and at any time, also after the stream is gone; does not block.
+// Notifies the stream that a source which returned kWait may have more.
+// Callable on any thread and at any time, even after the stream is gone; does
+// not block.
 using Wake = std::function<void()>;
 
 // Runs a server stream: pulls messages from a Source on the host's threads,
-// with at most one write outstanding, so that a slow client holds back its own
-// source and nothing else. The stream ends when its client is gone.
+// with at most one write outstanding, so that a slow client only delays its own
+// source. The stream ends when its client is gone.
 //
 //   starting → pulling ⇄ writing
 //              pulling ⇄ idle
@@ -57,8 +58,8 @@ class SourceStream final
       const access::Rights&, Wake)>;
 
   // Returns the reactor for gRPC, which lives until its call is done. The
-  // source is destroyed with the call. It is made where the gate lets the
-  // caller enter, and asked where the gate lets the call begin.
+  // source is destroyed with the call. It is made if the gate admits the
+  // caller, and used if the gate lets the call begin.
   static grpc::ServerWriteReactor<Message>* Start(
       grpc::CallbackServerContext& context, const Gate& gate, StreamHost& host,
       Asked asked, const MakeSource& make) {
@@ -82,9 +83,9 @@ class SourceStream final
     }
     OnWake();
   }
-  // Cancels the call of a client that reads nothing, be it the reason for which
-  // the stream was closed. The client learns no reason, because it has not read
-  // the earlier messages.
+  // Cancels the call of a client that does not read, even if that is why the
+  // stream was closed. The client gets no reason, because it has not read the
+  // earlier messages.
   void EndIfIdle(Clock::time_point since) override {
     {
       absl::MutexLock lock(&mutex_);
@@ -149,7 +150,7 @@ class SourceStream final
     PostPull();
   }
 
-  // Begins to pull, or pulls on after a write.
+  // Begins to pull, or continues after a write.
   void Resume() {
     {
       absl::MutexLock lock(&mutex_);
@@ -202,7 +203,7 @@ class SourceStream final
   }
 
   // A wake-up may come between NextMessage and this lock. It leaves woken_ set,
-  // and the stream pulls again instead of sleeping through the news.
+  // and the stream pulls again instead of missing the news.
   bool BecameIdle() {
     absl::MutexLock lock(&mutex_);
     if (woken_) return false;
@@ -247,8 +248,8 @@ class SourceStream final
   Clock::time_point writing_since_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // since the last BeginPull
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status closing_ ABSL_GUARDED_BY(mutex_);  // why the stream shall end
-  absl::Status ended_ ABSL_GUARDED_BY(mutex_);    // what the client got
+  absl::Status closing_ ABSL_GUARDED_BY(mutex_);  // why the stream must end
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);    // the client's status
 };
 
 }  // namespace mpsd::rpc

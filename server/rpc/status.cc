@@ -9,7 +9,7 @@ namespace mpsd::rpc {
 namespace {
 
 // A message travels as a header, percent-encoded: a byte that is not printable
-// ASCII takes three. gRPC's peers refuse headers of more than 8 KiB in all.
+// ASCII takes three. gRPC peers refuse headers of more than 8 KiB in all.
 constexpr size_t kMaxEncoded = 6144;
 
 std::string CutToFit(const std::string& message) {

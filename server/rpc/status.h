@@ -10,13 +10,13 @@
 
 namespace mpsd::rpc {
 
-// Makes a grpc::Status of a Status; no other code does. The code stays; the
-// message becomes valid UTF-8 and is cut where the header would get too long
-// (6,000 characters of ASCII).
+// Converts a Status to a grpc::Status; the only code that does. The code is
+// kept; the message becomes valid UTF-8 and is cut if the header would be too
+// long (6,000 characters of ASCII).
 grpc::Status ToGrpc(const absl::Status& status);
 
-// `text` with U+FFFD in the place of every byte that is not UTF-8: protobuf
-// refuses to parse a string that contains such bytes.
+// `text` with U+FFFD in place of every byte that is not UTF-8: protobuf refuses
+// to parse a string that contains such bytes.
 std::string ValidUtf8(std::string_view text);
 
 }  // namespace mpsd::rpc

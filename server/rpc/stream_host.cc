@@ -28,7 +28,7 @@ absl::Status StreamHost::Add(ClosableStream& stream,
   if (of_user >= limits_.of_a_user) return Full(limits_.of_a_user, " of yours");
   ++of_user;
   streams_[&stream] = {caller.user, caller.credential};
-  // CloseAll has passed and does not come again, and Shutdown would spend its
+  // CloseAll has passed and does not come again, and Shutdown would use up its
   // whole grace on this stream.
   if (closed_) stream.Close(Stopping());
   return absl::OkStatus();
@@ -59,7 +59,7 @@ int StreamHost::CloseOf(const std::string& credential) {
   for (auto& [stream, owner] : streams_) {
     if (owner.credential != credential) continue;
     stream->Close(absl::UnauthenticatedError(
-        absl::StrCat(credential, " does not hold any more: ask an admin")));
+        absl::StrCat(credential, " is no longer valid: ask an admin")));
     ++closed;
   }
   return closed;

@@ -17,8 +17,8 @@
 
 namespace mpsd::rpc {
 
-// A stream that can be asked to end early. Both calls come from any thread and
-// do not block.
+// A stream that can be ended early. Both calls come from any thread and do not
+// block.
 class ClosableStream {
  public:
   using Clock = std::chrono::steady_clock;
@@ -52,16 +52,16 @@ class StreamHost {
   Executor& executor() { return executor_; }
   const Barrier& barrier() const { return barrier_; }
 
-  // Adds a stream; closes a stream at once that is added after CloseAll.
-  // Unavailable, without adding it, where there are as many streams as allowed.
+  // Adds a stream; closes it at once if it is added after CloseAll.
+  // Unavailable, without adding it, if the maximum number of streams exists.
   absl::Status Add(ClosableStream& stream, const access::Caller& caller);
   // Harmless for a stream that was not added.
   void Remove(ClosableStream& stream);
   void CloseAll();
-  // Ends the streams of those who came by `credential`
-  // (access::Caller::credential), with UNAUTHENTICATED; returns how many.
+  // Ends the streams of callers with `credential` (access::Caller::credential),
+  // with UNAUTHENTICATED; returns how many.
   int CloseOf(const std::string& credential);
-  // The server calls this every now and then.
+  // The server calls this periodically.
   void EndIdle(ClosableStream::Clock::time_point now);
   int live() const;
 

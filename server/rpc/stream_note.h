@@ -20,8 +20,8 @@ class StreamNote {
  public:
   StreamNote(const Gate& gate, StreamHost& host) : gate_(gate), host_(host) {}
 
-  // Asks the gate the first time that it is called; one thread at a time calls
-  // it. The stream goes on where this is OK.
+  // Calls the gate on its first call; one thread at a time calls it. The stream
+  // continues if this is OK.
   absl::Status BeginOnce(const Asked& asked, const access::Rights& rights) {
     if (begun_) return absl::OkStatus();
     absl::StatusOr<int64_t> entry = gate_.Begin(asked, rights);
@@ -32,8 +32,8 @@ class StreamNote {
     return absl::OkStatus();
   }
 
-  // `ended`: what the client got. Never blocks: the audit waits for the store,
-  // and this is a thread of gRPC's.
+  // `ended`: the client's status. Never blocks: the audit waits for the store,
+  // and this is a gRPC thread.
   void End(const absl::Status& ended) {
     absl::MutexLock lock(&mutex_);
     if (entry_ == 0) return;

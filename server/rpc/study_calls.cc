@@ -20,7 +20,8 @@ absl::Status GetStudyResult(jobs::JobReader& reader,
   if (!job.ok()) return job.status();
   if (!jobs::IsStudy(job->kind)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "job ", job->id, " trains: `mpsctl show` and `mpsctl report` tell of ",
+        "job ", job->id,
+        " is a training job: `mpsctl show` and `mpsctl report` show ",
         "it, and `mpsctl download` gets its result"));
   }
   if (job->state != jobs::State::kSucceeded) {
@@ -29,7 +30,7 @@ absl::Status GetStudyResult(jobs::JobReader& reader,
         std::string(jobs::Name(job->state)),
         ": it has a result once it has SUCCEEDED"));
   }
-  // The worker wrote it: a link of its making leads nowhere else.
+  // The worker wrote it: a link that it made must not lead elsewhere.
   const base::ReadRoots own({job->output_path});
   const absl::StatusOr<std::string> json = base::ReadSmallFile(
       std::filesystem::path(job->output_path) / "result.json",

@@ -10,8 +10,8 @@
 
 namespace mpsd::rpc {
 
-// RunbookService.GetStudyResult; errors as the proto states. The gate has asked
-// whether the caller may make it.
+// RunbookService.GetStudyResult; errors as in the proto. The gate has admitted
+// the caller.
 absl::Status GetStudyResult(jobs::JobReader& reader,
                             const v1::GetStudyResultRequest& request,
                             v1::StudyResult& response);

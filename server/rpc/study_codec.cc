@@ -16,8 +16,8 @@ namespace {
 
 using google::protobuf::Message;
 
-// The member of the oneof that a study of `kind` has, in Study and in
-// StudyResult: the kinds have the members' names. Null for training.
+// The member of the oneof for a study of `kind`, in Study and in StudyResult:
+// the kinds have the members' names. Null for training.
 const google::protobuf::FieldDescriptor* MemberOf(const Message& message,
                                                   jobs::JobKind kind) {
   return message.GetDescriptor()->FindFieldByName(
@@ -106,8 +106,8 @@ absl::Status DecodeStudyResult(jobs::JobKind kind, const std::string& json,
   }
   result.Clear();
   return absl::DataLossError(absl::StrCat(
-      "result.json is no result of a ", std::string(jobs::Name(kind)), ": ",
-      parsed.ok() ? "it has none" : base::Printable(parsed.ToString())));
+      "result.json is not the result of a ", std::string(jobs::Name(kind)),
+      ": ", parsed.ok() ? "it has none" : base::Printable(parsed.ToString())));
 }
 
 }  // namespace mpsd::rpc

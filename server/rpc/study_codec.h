@@ -11,23 +11,22 @@
 
 namespace mpsd::rpc {
 
-// The kind of the job that `request` asks for: that of its study, or what its
-// field `kind` says. nullopt for a kind that only a newer client knows, and
-// where the two say different things.
+// The kind of the job of `request`: that of its study, or its field `kind`.
+// nullopt for a kind that only a newer client knows, and if the two contradict.
 std::optional<jobs::JobKind> KindOf(const v1::SubmitRequest& request);
 
 // InvalidArgument, naming the field, for options that the study's worker would
 // refuse; OK without a study.
 absl::Status CheckStudy(const v1::Study& study);
 
-// The options of a study as wire::Start has them: the JSON of the message, its
-// fields spelt as the .proto spells them. Empty without a study.
+// The options of a study as in wire::Start: the JSON of the message, its fields
+// spelt as in the .proto. Empty without a study.
 std::string EncodeStudy(const v1::Study& study);
-// The other way; an empty message for a `json` that makes no sense.
+// The inverse; an empty message for an invalid `json`.
 void DecodeStudy(jobs::JobKind kind, const std::string& json, v1::Study& study);
 
-// Reads what a study's worker wrote (result.json) as the result of `kind`.
-// DataLoss for a file that is no such message.
+// Parses a study's worker's output (result.json) as the result of `kind`.
+// DataLoss for a file that is not such a message.
 absl::Status DecodeStudyResult(jobs::JobKind kind, const std::string& json,
                                v1::StudyResult& result);
 

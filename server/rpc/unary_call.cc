@@ -7,12 +7,11 @@
 namespace mpsd::rpc {
 namespace {
 
-// Looks at the cancellation alone: gRPC cancels a call whose deadline has
-// passed.
+// Only checks the cancellation: gRPC cancels a call whose deadline has passed.
 absl::Status IsWanted(const grpc::CallbackServerContext& context,
                       const CallHost& host) {
   if (context.IsCancelled()) {
-    return absl::CancelledError("the client waits no longer");
+    return absl::CancelledError("the client no longer waits");
   }
   if (host.closed()) {
     return absl::UnavailableError("mpsd is stopping: try again later");
@@ -44,8 +43,8 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
                                  std::function<absl::Status(Call&)> work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const char* const rpc = asked.method.rule().method;
-  // This is a thread of gRPC's, which asks who calls, and makes and posts the
-  // task. The barrier guards it too, because making a task takes memory.
+  // This is a gRPC thread, which authenticates the caller, and makes and posts
+  // the task. The barrier guards it too, because making a task takes memory.
   const absl::Status posted = host.barrier().Run(rpc, [&] {
     absl::StatusOr<access::Rights> rights = gate.Enter(*context, asked);
     if (!rights.ok()) return rights.status();

@@ -18,8 +18,8 @@
 namespace mpsd::rpc {
 
 // The threads on which unary calls of one kind run, and how many calls may wait
-// for a thread. Slow kinds of calls have a host of their own, so that other
-// calls never queue behind them. Thread-safe. The host must outlive its calls.
+// for a thread. Slow kinds of calls have their own host, so that other calls
+// never queue after them. Thread-safe. The host must outlive its calls.
 class CallHost {
  public:
   CallHost(int threads, size_t max_waiting, Barrier barrier)
@@ -27,12 +27,12 @@ class CallHost {
         barrier_(std::move(barrier)),
         executor_(threads) {}
 
-  // Ends waiting calls with UNAVAILABLE, and tells running calls that nobody
-  // waits for them any more.
+  // Ends waiting calls with UNAVAILABLE, and makes running calls see that no
+  // client waits any more.
   void Close() { closed_ = true; }
 
   bool closed() const { return closed_; }
-  // False, without posting, where too many calls wait already.
+  // False, without posting, if too many calls wait already.
   bool Post(std::function<void()> task) {
     return executor_.TryPost(std::move(task), max_waiting_);
   }
@@ -45,25 +45,25 @@ class CallHost {
   Executor executor_;  // last: its tasks use the members above
 };
 
-// What a handler gets to know of a call beside its messages.
+// What a handler knows of a call besides its messages.
 struct Call {
-  access::Rights rights;    // who calls, and what the caller may know
+  access::Rights rights;    // the caller, and what the caller may see
   jobs::Wanted wanted;      // whether the client still waits
   std::string made_job_id;  // the job that the handler made, for the audit
-  // Set where jobs are made or queued again.
+  // Set if jobs are made or queued again.
   jobs::UserLimits limits = {};
 };
 
-// Lets a call that has entered pass the gate, does the work and has the end
-// noted; the part of Answer that other doors than gRPC's have too.
+// Checks with the gate for a call that has entered, does the work and has the
+// end recorded; the part of Answer that other listeners than gRPC's have too.
 absl::Status Carry(const Gate& gate, const Asked& asked, const Barrier& barrier,
                    const std::function<absl::Status(Call&)>& work, Call& call);
 
 // Runs `work` on a thread of the host and answers the call with the status, so
-// that a handler is one line. `work` does not run where the gate lets the call
-// not pass, or where the client is gone, or the deadline has passed, before its
-// turn. UNAVAILABLE where the host has no room. Work of several steps asks
-// between them whether the client still waits.
+// that a handler is one line. `work` does not run if the gate refuses the call,
+// or if the client is gone or the deadline has passed before its turn.
+// UNAVAILABLE if the host has no room. Work of several steps checks between
+// them whether the client still waits.
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
                                  const Gate& gate, CallHost& host, Asked asked,
                                  std::function<absl::Status(Call&)> work);

@@ -80,8 +80,8 @@ class UploadSink : public Sink<v1::UploadRequest> {
       response_.set_existed(true);
       return Push::kEnd;
     }
-    // The writer comes first: what it goes on with counts for the user already,
-    // and what it begins anew does so no longer.
+    // The writer comes first: what it resumes already counts for the user, and
+    // what it restarts no longer does.
     absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> writer = blobs_->Resume(
         user_, header.sha256(), header.size_bytes(), header.offset_bytes());
     if (!writer.ok()) return writer.status();
@@ -107,7 +107,7 @@ class UploadSink : public Sink<v1::UploadRequest> {
   const std::unique_ptr<jobs::BlobUploads> blobs_;
   const std::string user_;
   v1::UploadResponse& response_;
-  const std::unique_ptr<jobs::UploadClaim> claim_;  // null: nobody counts
+  const std::unique_ptr<jobs::UploadClaim> claim_;  // null: not counted
   std::unique_ptr<jobs::BlobWriter> writer_;        // from the header on
 };
 
@@ -160,7 +160,7 @@ class BatchSink : public Sink<v1::UploadBatchRequest> {
 
   const std::unique_ptr<jobs::BlobUploads> blobs_;
   v1::UploadBatchResponse& response_;
-  const std::unique_ptr<jobs::UploadClaim> claim_;  // null: nobody counts
+  const std::unique_ptr<jobs::UploadClaim> claim_;  // null: not counted
   std::set<std::string> claimed_;
   std::unique_ptr<jobs::BlobBatch> batch_;  // from the first new blob on
   int taken_ = 0, stored_ = 0;

@@ -12,11 +12,11 @@
 
 namespace mpsd::rpc {
 
-// Implements ArtifactService.Upload: writes each message to the blob's file. Of
-// a stream that breaks off the store keeps what came, for `user`.
-// For a blob that the store has already, it answers at once and leaves the rest
-// of the stream unread. `claim` counts the blob for the user who sends it, null
-// for nobody. The borrowed objects must outlive the sink.
+// Implements ArtifactService.Upload: writes each message to the blob's file.
+// The store keeps the received part of an interrupted stream, for `user`.
+// For a blob that the store already has, it answers at once and leaves the rest
+// of the stream unread. `claim` counts the blob for the user who sends it;
+// null: not counted. The dependencies must outlive the sink.
 std::unique_ptr<Sink<v1::UploadRequest>> MakeUploadSink(
     std::unique_ptr<jobs::BlobUploads> blobs, std::string user,
     v1::UploadResponse& response,

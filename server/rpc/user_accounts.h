@@ -12,19 +12,19 @@
 
 namespace mpsd::rpc {
 
-// What the callers of the API may have and do have. Both pointers may be null:
-// then nobody has limits, or nobody counts. What they point to must outlive the
-// calls. Thread-safe.
+// The limits and the usage of the API's callers. Both pointers may be null:
+// then there are no limits, or nothing is counted. Their objects must outlive
+// the calls. Thread-safe.
 struct UserAccounts {
   const jobs::LimitSettings* limits = nullptr;
   jobs::UserLedger* ledger = nullptr;
 
   // No limits for an admin.
   jobs::UserLimits LimitsOf(const access::Rights& rights) const;
-  // Null where nobody counts.
+  // Null if nothing is counted.
   std::unique_ptr<jobs::UploadClaim> BeginUpload(
       const access::Rights& rights) const;
-  // Fills in what the caller has and may have.
+  // Fills in the caller's usage and limits.
   absl::Status Describe(const access::Rights& rights, jobs::JobReader& reader,
                         v1::UserUsage& out) const;
 };

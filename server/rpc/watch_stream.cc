@@ -19,9 +19,9 @@ class WatchSource : public Source<v1::JobEvent> {
       : reader_(reader),
         id_(request.id()),
         after_(request.after_sequence()),
-        // Subscribes before the first look at the store, so that an event
+        // Subscribes before the first read of the store, so that an event
         // between the two wakes the stream. gRPC's thread runs this
-        // constructor, so the first look waits for Next.
+        // constructor, so the first read waits for Next.
         subscription_(reader.Subscribe(id_, std::move(wake))) {}
   ~WatchSource() override { reader_.Unsubscribe(subscription_); }
 
@@ -46,7 +46,7 @@ class WatchSource : public Source<v1::JobEvent> {
     absl::StatusOr<jobs::Job> job = reader_.Get(id_);
     if (!job.ok()) return job.status();
     if (!jobs::IsFinal(job->state)) return Pull::kWait;
-    // Looks again: the job's last events may have come after the first look.
+    // Reads again: the job's last events may have come after the first read.
     found = ReadPage();
     if (!found.ok()) return found.status();
     return *found ? Pull::kMessage : Pull::kEnd;

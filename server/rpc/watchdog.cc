@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A connection of its own for each question: gRPC would otherwise reuse a
-  // connection that was accepted while the server could still accept.
+  // A new connection for each check: gRPC would otherwise reuse a connection
+  // that was accepted while the server could still accept.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    arguments);
@@ -29,8 +29,8 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
 absl::Status AskHealth(const std::string& address, absl::Duration patience,
                        grpc::ClientContext& context) {
   grpc::GenericStub stub(Connect(address));
-  // Within the patience a connection that is refused is tried again: a backlog
-  // that is full for a moment is no deafness.
+  // Within the patience a refused connection is tried again: a backlog that is
+  // full for a moment does not count as unresponsive.
   context.set_wait_for_ready(true);
   context.set_deadline(std::chrono::system_clock::now() +
                        absl::ToChronoMilliseconds(patience));
@@ -68,12 +68,12 @@ void Watchdog::Run() {
     const absl::Status health = Ask();
     const absl::Duration took = absl::FromChrono(Clock::now() - asked);
     if (health.ok()) unanswered = 0;
-    // Does not count a question during which the process was stopped or the
+    // Does not count a check during which the process was stopped or the
     // machine slept: the watchdog itself slept through the answer.
     if (health.ok() || took > 2 * options_.patience) continue;
     if (++unanswered < options_.tries) continue;
     return options_.deaf(absl::StrCat("mpsd does not answer at ",
-                                      options_.address, ", asked ", unanswered,
+                                      options_.address, ", tried ", unanswered,
                                       " times in a row: ", health.message()));
   }
 }
@@ -83,14 +83,14 @@ absl::Status Watchdog::Ask() {
   {
     absl::MutexLock lock(&mutex_);
     asking_ = &context;
-    // A destructor that came before this lock found no question to cancel.
+    // A destructor that came before this lock found no check to cancel.
     if (stopping_) context.TryCancel();
   }
   const absl::Status health =
       AskHealth(options_.address, options_.patience, context);
   absl::MutexLock lock(&mutex_);
   asking_ = nullptr;
-  // The watchdog's own end cancelled the question.
+  // The watchdog's own end cancelled the check.
   return stopping_ ? absl::OkStatus() : health;
 }
 

@@ -15,30 +15,30 @@
 
 namespace mpsd::rpc {
 
-// Asks a server for its health, each time over a new connection as any client
-// would, and reports when the server no longer answers: a process that serves
-// nobody looks alive to a service manager. A busy disk or queue does not delay
+// Checks a server's health, each time over a new connection as any client
+// would, and reports when the server no longer answers: to a service manager, a
+// process that does not serve looks alive. A busy disk or queue does not delay
 // the answer, because the server answers health without either.
 class Watchdog {
  public:
   struct Options {
     std::string address;  // one of RpcServer::addresses()
-    absl::Duration interval = absl::Seconds(40);  // between questions
+    absl::Duration interval = absl::Seconds(40);  // between checks
     absl::Duration patience = absl::Seconds(40);  // for one answer
-    int tries = 3;  // unanswered questions in a row
+    int tries = 3;                                // unanswered checks in a row
     // Called with the reason, once, on the watchdog's thread.
     std::function<void(const std::string& why)> deaf;
   };
 
   explicit Watchdog(Options options);
-  // Cancels a question that is under way.
+  // Cancels a check in progress.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
   void Run();
-  // Waits for the next question; false when the watchdog ends.
+  // Waits for the next check; false when the watchdog ends.
   bool Sleep();
   absl::Status Ask();
 

@@ -37,7 +37,7 @@ namespace mpsd::store {
 
 namespace {
 
-// A disk that does not tell counts as having room: a write then fails.
+// A disk that does not report it counts as having space: a write then fails.
 int64_t FreeBytes(const std::filesystem::path& folder) {
   std::error_code error;
   const auto space = std::filesystem::space(folder, error);
@@ -83,7 +83,7 @@ int Digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// The user and the hash that a part's name tells; nothing for another name.
+// The user and the hash in a part's name; nullopt for another name.
 std::optional<std::pair<std::string, std::string>> KeyOf(
     const std::string& name) {
   const size_t dot = name.find('.');
@@ -121,7 +121,7 @@ absl::Status PartialBlobs::Hold::BeginWrite() {
   Part* part = parts_.Held(key_, number_);
   if (part == nullptr) {
     return absl::AbortedError(
-        "another upload of yours goes on with this blob: ask FindBlobs again");
+        "another upload of yours sends this blob: call FindBlobs again");
   }
   part->writing = true;
   return absl::OkStatus();
@@ -243,12 +243,12 @@ bool PartialBlobs::MakeRoom(const std::string& user) {
   return true;
 }
 
-// Makes the file exist with that size, for its owner to write.
+// Creates the file with that size, writable by its owner.
 absl::Status PartialBlobs::Prepare(const Key& key, bool is_new,
                                    int64_t size_bytes) const {
   const fs::path path = PathOf(key);
   if (is_new) unlink(path.c_str());  // what a failed removal left
-  // A commit that was cut off may have left a file that is read-only.
+  // An interrupted commit may have left a read-only file.
   if (!is_new) chmod(path.c_str(), 0600);
   const int flags = is_new ? O_CREAT | O_EXCL : O_NOFOLLOW;
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0600);
@@ -272,7 +272,7 @@ absl::StatusOr<std::unique_ptr<PartialBlobs::Hold>> PartialBlobs::Take(
   if (offset_bytes != 0 && offset_bytes != kept) {
     return absl::OutOfRangeError(
         absl::StrCat("offset_bytes: is ", offset_bytes, ", and ", kept,
-                     " bytes of the blob are kept: ask FindBlobs again"));
+                     " bytes of the blob are kept: call FindBlobs again"));
   }
   if (!is_free || (is_new && !MakeRoom(user))) return nullptr;
   if (absl::Status s = Prepare(key, is_new, offset_bytes); !s.ok()) {
@@ -340,8 +340,8 @@ std::map<std::string, int64_t> BlobFiles(const fs::path& folder) {
   return found;
 }
 
-// Whether a file of `from` can get a hard link in `to`. The probe file stays: a
-// full disk may have no room for a new one.
+// Whether a file of `from` can get a hard link in `to`. The probe file is kept:
+// a full disk may have no space for a new one.
 bool CanLink(const fs::path& from, const fs::path& to) {
   const fs::path file = from / "link-probe", link = to / ".link-probe";
   std::error_code ignored, error;
@@ -404,8 +404,8 @@ absl::Status BlobStore::MatchRows() {
   return CatchSqlite("matching the blobs with their rows", [&] {
     absl::MutexLock lock(&c.mutex());
     Transaction transaction(c);
-    // The names are collected first: SQLite leaves undefined what a SELECT
-    // shows of a table whose rows change under it.
+    // The names are collected first: SQLite does not define what a SELECT shows
+    // of a table whose rows change during it.
     std::vector<std::string> gone;
     {
       Query rows(c, "SELECT sha256 FROM blobs");
@@ -428,14 +428,14 @@ absl::Status BlobStore::MatchRows() {
 bool BlobStore::Has(const std::string& sha256) {
   if (!jobs::IsSha256(sha256)) return false;
   const std::string path = PathOf(sha256);
-  // Sets the access time alone, so that programs that compare modification
-  // times see no new file.
+  // Only sets the access time, so that programs that compare modification times
+  // see no new file.
   const timespec now[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
   struct stat info;
   absl::MutexLock lock(&names_);
   if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
-  // Has() says no for a blob that it cannot keep, so that the client uploads it
-  // again.
+  // Has() returns false for a blob that it cannot keep, so that the client
+  // uploads it again.
   return utimensat(AT_FDCWD, path.c_str(), now, AT_SYMLINK_NOFOLLOW) == 0;
 }
 

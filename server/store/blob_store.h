@@ -23,7 +23,7 @@
 
 namespace mpsd::store {
 
-// Shares the free bytes of a disk among the uploads under way. Each upload
+// Shares the free bytes of a disk among the uploads in progress. Each upload
 // reserves its announced size or is refused at its beginning; `min_free_bytes`
 // stay free for the database, logs and checkpoints. Thread-safe. The room must
 // outlive its reservations.
@@ -39,7 +39,7 @@ class DiskRoom {
     ~Reservation() { Used(left_); }
     Reservation(const Reservation&) = delete;
     Reservation& operator=(const Reservation&) = delete;
-    // Notes that `bytes` more of the reservation are on the disk.
+    // Reports that `bytes` more of the reservation are on the disk.
     void Used(int64_t bytes);
 
    private:
@@ -47,7 +47,7 @@ class DiskRoom {
     int64_t left_;
   };
 
-  // ResourceExhausted where the disk has no room for the bytes.
+  // ResourceExhausted if the disk has no space for the bytes.
   absl::StatusOr<std::unique_ptr<Reservation>> Reserve(int64_t bytes);
 
  private:
@@ -57,7 +57,7 @@ class DiskRoom {
   int64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// What came of a blob whose upload broke off.
+// The received part of a blob whose upload was interrupted.
 struct BlobPart {
   std::string user;  // who sent it
   std::string sha256;
@@ -66,18 +66,18 @@ struct BlobPart {
 };
 
 // The parts of blobs, each in a file FOLDER/<sha256>.<user's name in
-// hexadecimal digits>. The files are authoritative: a daemon that was killed
-// finds what came until then. Nothing is flushed, since the whole blob is
-// verified before it gets its name. One upload at a time writes to a part.
+// hexadecimal digits>. The files are authoritative: a restarted daemon finds
+// what arrived before it was killed. Nothing is flushed, since the whole blob
+// is verified before it gets its name. One upload at a time writes to a part.
 // Thread-safe; must outlive its holds.
 class PartialBlobs {
  public:
   struct Options {
-    // Parts of one user; the one that was written first goes for a new one.
+    // Parts of one user; the oldest is removed for a new one.
     size_t most_of_user = 32;
-    // A hold to which nothing came for so long may lose its part to the next
+    // A hold that received nothing for this long may lose its part to the next
     // upload: a client whose connection is gone begins again before the daemon
-    // knows it.
+    // notices.
     absl::Duration silence = absl::Seconds(10);
     const base::Clock* clock = &base::Clock::Real();
   };
@@ -92,9 +92,9 @@ class PartialBlobs {
 
     const std::filesystem::path& path() const { return path_; }
     // Called before bytes are written to the file or the file is moved; Aborted
-    // where another upload has taken the part over.
+    // if another upload has taken over the part.
     absl::Status BeginWrite();
-    // Called after a write of so many bytes.
+    // Called after a write of that many bytes.
     void EndWrite(int64_t bytes);
     // Removes the part.
     void Drop();
@@ -125,22 +125,22 @@ class PartialBlobs {
   static absl::StatusOr<std::unique_ptr<PartialBlobs>> Open(
       std::filesystem::path folder, Options options);
 
-  // The bytes that an upload may leave out; 0 where there are none, or another
-  // upload writes to the part.
+  // The bytes that an upload may skip; 0 if there are none, or another upload
+  // writes to the part.
   int64_t KeptBytes(const std::string& user, const std::string& sha256);
-  // The bytes of all parts of a user. What an upload under way has written so
-  // far do not count: what it announced does.
+  // The bytes of all parts of a user, without those written by an upload in
+  // progress, whose announced size counts instead.
   int64_t BytesOf(const std::string& user);
 
-  // The part for an upload that goes on at `offset_bytes`, as a file that
-  // exists; an offset of 0 empties it. Null where no part can be had: another
+  // The part for an upload that resumes at `offset_bytes`, as a file that
+  // exists; an offset of 0 empties it. Null if no part is available: another
   // upload of the same user writes to it, or the user has too many. OutOfRange
-  // where the part does not end at the offset.
+  // if the part does not end at the offset.
   absl::StatusOr<std::unique_ptr<Hold>> Take(const std::string& user,
                                              const std::string& sha256,
                                              int64_t offset_bytes);
 
-  // Removes the parts to which nothing came within `grace`, and those whose
+  // Removes the parts that received nothing within `grace`, and those whose
   // blob `is_whole`.
   struct Freed {
     int64_t parts = 0;
@@ -157,7 +157,7 @@ class PartialBlobs {
     int64_t size_bytes = 0;
     int64_t counted_bytes = 0;  // for BytesOf
     absl::Time last_write;
-    int64_t holder = 0;  // a Hold's number; 0: nobody
+    int64_t holder = 0;  // a Hold's number; 0: none
     bool writing = false;
     absl::Duration heard = absl::ZeroDuration();  // monotonic, of the holder
   };
@@ -167,11 +167,11 @@ class PartialBlobs {
   absl::Status Find();
   std::filesystem::path PathOf(const Key& key) const;
   bool IsFree(const Part& part) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The part, where the hold of that number has it still; else null.
+  // The part, if the hold of that number still has it; else null.
   Part* Held(const Key& key, int64_t number)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the user may have one more, for which an older one may go.
+  // Whether the user may have one more, for which an older one may be removed.
   bool MakeRoom(const std::string& user) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Prepare(const Key& key, bool is_new, int64_t size_bytes) const;
 
@@ -186,9 +186,8 @@ class PartialBlobs {
 // digits), with a row each in table blobs. The files are authoritative: a blob
 // is written to FOLDER/incoming/ or FOLDER/partial/, verified, fsynced and only
 // then renamed, and Open() makes the rows match the files. A job that uses a
-// blob has a further hard link to the file. The inode's change time (ctime)
-// tells when a link was last added or removed, or when the blob was last asked
-// for.
+// blob has a further hard link to the file. The inode's change time (ctime) is
+// when a link was last added or removed, or the blob was last requested.
 class BlobStore : public jobs::BlobUploads {
  public:
   // Creates `folder` if needed and removes the remains of interrupted uploads.
@@ -198,11 +197,11 @@ class BlobStore : public jobs::BlobUploads {
       Database& database, std::filesystem::path folder,
       int64_t min_free_bytes = 0);
 
-  // Removes the parts of blobs to which nothing came within `grace`, and the
+  // Removes the parts of blobs that received nothing within `grace`, and the
   // blobs to which no job in `jobs_dir`, and nothing else, has a link and that
-  // were not uploaded, asked for or unlinked within `grace`, so that Submit
+  // were not uploaded, requested or unlinked within `grace`, so that Submit
   // finds every blob that the submission's FindBlobs or Upload found. Removes
-  // no blob where the file system has no hard links between the two folders.
+  // no blob if the file system has no hard links between the two folders.
   absl::StatusOr<jobs::UnusedBlobs::Removed> Collect(
       const std::filesystem::path& jobs_dir, absl::Duration grace);
   // Those that Collect would remove now, the largest `limit` of them.
@@ -210,8 +209,8 @@ class BlobStore : public jobs::BlobUploads {
       const std::filesystem::path& jobs_dir, absl::Duration grace,
       size_t limit);
 
-  // What came of uploads that broke off: in bytes of one user, and each part to
-  // which no upload writes.
+  // The received parts of interrupted uploads: their bytes for one user, and
+  // each part to which no upload writes.
   int64_t KeptBytesOf(const std::string& user) { return parts_->BytesOf(user); }
   std::vector<BlobPart> Parts() { return parts_->Idle(); }
 
@@ -241,15 +240,15 @@ class BlobStore : public jobs::BlobUploads {
   // Makes table blobs match the files in the folder.
   absl::Status MatchRows();
   absl::Status Forget(const std::vector<std::string>& gone);
-  // The parts to which nothing came since.
+  // The parts that received nothing since.
   std::vector<BlobPart> IdleParts(absl::Time before);
 
   Database& database_;
   const std::filesystem::path folder_;
   DiskRoom room_;
   const std::unique_ptr<PartialBlobs> parts_;
-  // Held while one blob is touched, placed or removed, so that a caller that
-  // was told of a blob finds it.
+  // Held while one blob is touched, placed or removed, so that a reported blob
+  // exists.
   absl::Mutex names_;
 };
 

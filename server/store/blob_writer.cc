@@ -30,7 +30,7 @@ namespace mpsd::store {
 namespace fs = std::filesystem;
 namespace {
 
-// What one CatchUp reads: some milliseconds of work.
+// The amount that one CatchUp reads: some milliseconds of work.
 constexpr int64_t kSlice = 16 << 20;
 constexpr int64_t kPiece = 1 << 20;
 
@@ -102,7 +102,7 @@ absl::Status BlobWriter::Append(std::string_view bytes) {
   int64_t written = 0;
   const absl::Status status = Write(bytes, written);
   if (plan_.part != nullptr) plan_.part->EndWrite(written);
-  // A full disk gets the bytes back: others need them more.
+  // On a full disk, frees the bytes: others need them more.
   return status.ok() ? status : Drop(status);
 }
 
@@ -123,14 +123,14 @@ absl::Status BlobWriter::Write(std::string_view bytes, int64_t& written) {
 
 absl::Status BlobWriter::Commit() {
   base::Check(!committed_, "Commit is called once");
-  // From here on no other upload takes the part over.
+  // From here on no other upload takes over the part.
   if (plan_.part != nullptr) {
     if (absl::Status s = plan_.part->BeginWrite(); !s.ok()) return s;
   }
   absl::Status verified = Verify();
   if (!verified.ok()) return verified;
-  // The file comes before its row: MatchRows mends a missing row at the next
-  // start, but could not bring back a missing file.
+  // The file comes before its row: MatchRows repairs a missing row at the next
+  // start, but could not restore a missing file.
   absl::Status placed = Place();
   if (!placed.ok()) return placed;
   Connection& c = database_.writer();
@@ -146,7 +146,7 @@ absl::Status BlobWriter::Commit() {
 
 absl::Status BlobWriter::Verify() {
   if (written_ != plan_.size_bytes) {
-    // The bytes may be right as far as they go, so a part is kept.
+    // The bytes may be right so far, so a part is kept.
     return absl::InvalidArgumentError(
         absl::StrCat("the blob was announced with ", plan_.size_bytes,
                      " bytes; ", written_, " came"));
@@ -198,10 +198,10 @@ absl::Status PlaceBlob(const fs::path& temporary, const fs::path& final_path,
   if (fs::create_directory(folder, error)) changed.insert(folder.parent_path());
   if (error) return base::ErrnoStatus(error.value(), folder.string());
   {
-    // Without the lock Collect could look at an old blob of this name and then
+    // Without the lock Collect could check an old blob of this name and then
     // unlink the new one.
     absl::MutexLock lock(&names);
-    // A blob that is there has links, which say who needs it: a new file in its
+    // An existing blob has links, which show who needs it: a new file in its
     // place would have none, and be collected. Its change time is renewed, as
     // by Has.
     const timespec now[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
@@ -244,8 +244,8 @@ absl::Status BlobBatch::Add(const std::string& sha256, std::string_view bytes) {
   if (!room.ok()) return room.status();
   static std::atomic<int64_t> counter{0};
   const fs::path path = incoming_ / absl::StrCat(sha256, ".b", ++counter);
-  // The name is noted before the write, so that the destructor removes a file
-  // that a full disk cut short.
+  // The name is recorded before the write, so that the destructor removes a
+  // file that a full disk cut short.
   staged_[sha256] = {path, static_cast<int64_t>(bytes.size())};
   if (const int error = WriteNew(path, bytes)) {
     return base::ErrnoStatus(error, path.string());
@@ -265,8 +265,8 @@ absl::Status BlobBatch::Place() {
   std::vector<fs::path> written;
   written.reserve(staged_.size());
   for (const auto& [sha256, staged] : staged_) written.push_back(staged.path);
-  // The files are flushed before any rename: the name of a blob promises its
-  // bytes, also after a power cut.
+  // The files are flushed before any rename: the name of a blob guarantees its
+  // bytes, even after a power cut.
   absl::Status synced = base::SyncAll(written);
   if (!synced.ok()) return synced;
   std::set<fs::path> changed;

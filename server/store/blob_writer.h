@@ -23,16 +23,16 @@
 
 namespace mpsd::store {
 
-// Writes one blob to a file of its own or to a part that is kept when the
-// upload breaks off. Commit verifies the whole file, flushes it and moves it to
-// its place.
+// Writes one blob to a new file or to a part that is kept when the upload is
+// interrupted. Commit verifies the whole file, flushes it and moves it to its
+// place.
 class BlobWriter final : public jobs::BlobWriter {
  public:
   struct Plan {
     std::filesystem::path final_path;  // …/ab/<sha256>
     int64_t size_bytes = 0;
     int64_t offset_bytes = 0;  // bytes that the part has already
-    std::unique_ptr<DiskRoom::Reservation> room;  // for the bytes that come
+    std::unique_ptr<DiskRoom::Reservation> room;  // for the bytes that arrive
     std::unique_ptr<PartialBlobs::Hold> part;     // null: nothing is kept
     std::filesystem::path temporary;  // without a part: a file to make
   };
@@ -50,9 +50,9 @@ class BlobWriter final : public jobs::BlobWriter {
  private:
   BlobWriter(Database& database, absl::Mutex& names, Plan plan, int fd);
   const std::filesystem::path& path() const;
-  // Writes all bytes; those that came to the disk are in `written`.
+  // Writes all bytes; those that reached the disk are in `written`.
   absl::Status Write(std::string_view bytes, int64_t& written);
-  // `status`, for which the bytes that came are thrown away.
+  // `status`, for which the received bytes are discarded.
   absl::Status Drop(absl::Status status);
   absl::Status Verify();
   absl::Status Place();
@@ -73,8 +73,8 @@ class BlobWriter final : public jobs::BlobWriter {
 // in between leaves some of the blobs, each complete.
 class BlobBatch final : public jobs::BlobBatch {
  public:
-  // The borrowed objects must outlive the batch. `names`: the store's lock of
-  // that name.
+  // The dependencies must outlive the batch. `names`: the store's lock of that
+  // name.
   BlobBatch(Database& database, const jobs::BlobStore& store,
             absl::Mutex& names, DiskRoom& room, std::filesystem::path incoming)
       : database_(database),
@@ -105,9 +105,9 @@ class BlobBatch final : public jobs::BlobBatch {
   bool committed_ = false;                // Commit was called
 };
 
-// Moves a flushed file to the blob's final path, or removes the file where the
-// blob is there. Adds the folders whose entries
-// changed to `changed`: the caller flushes them. `names`: the store's lock.
+// Moves a flushed file to the blob's final path, or removes the file if the
+// blob exists. Adds the folders whose entries changed to `changed`: the caller
+// flushes them. `names`: the store's lock.
 absl::Status PlaceBlob(const std::filesystem::path& temporary,
                        const std::filesystem::path& final_path,
                        absl::Mutex& names,

@@ -12,8 +12,8 @@ namespace mpsd::store {
 
 namespace {
 
-// Tells the connection how long the object lived. A commit that fails throws,
-// and on a disk that is about to die it does so late.
+// Reports the object's lifetime to the connection. A failed commit throws, and
+// on a dying disk it does so late.
 class CommitTimer {
  public:
   explicit CommitTimer(const Connection& connection)
@@ -72,8 +72,8 @@ Query::~Query() {
 
 namespace {
 
-// Between two looks at the clock SQLite's machine takes so many: a fraction of
-// a millisecond, or the pages of a few texts.
+// SQLite's virtual machine executes this many instructions between two checks
+// of the clock: a fraction of a millisecond, or the pages of a few texts.
 constexpr int kInstructions = 1000;
 
 }  // namespace

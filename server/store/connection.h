@@ -33,7 +33,7 @@ class Connection {
     kProcess,   // a commit survives a kill; a later one fsyncs it
   };
 
-  // Gets the wall time of a commit, also of one that failed. Called with the
+  // Gets the wall time of a commit, even of a failed one. Called with the
   // connection's mutex held: it neither blocks nor uses the connection.
   using OnCommit = std::function<void(absl::Duration)>;
 
@@ -76,11 +76,11 @@ class Connection {
   const OnCommit on_commit_;
   std::optional<Durability> durability_ ABSL_GUARDED_BY(mutex_);
   // Most recently used first. Declared after database_, because the statements
-  // have to be finalized before the database closes.
+  // must be finalized before the database closes.
   std::list<Kept> statements_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A transaction that writes; rolled back where it is destroyed without Commit.
+// A write transaction; rolled back if it is destroyed without Commit.
 class Transaction {
  public:
   // `connection` must outlive the transaction.
@@ -165,8 +165,8 @@ class Query {
   int column_ = 0;
 };
 
-// While it exists, what runs on the connection ends `limit` after it was made,
-// with an error that StatusOf makes DeadlineExceeded. One of a connection at a
+// While it exists, what runs on the connection ends `limit` after its creation,
+// with an error that StatusOf makes DeadlineExceeded. One per connection at a
 // time.
 class TimeLimit {
  public:

@@ -97,7 +97,7 @@ namespace {
 
 constexpr int kBusyTimeoutMs = 5000;
 
-// Creates the file, because SQLite would make it readable by everybody; -wal
+// Creates the file, because SQLite would make it readable by all users; -wal
 // and -shm copy its mode.
 absl::Status CreatePrivate(const std::filesystem::path& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

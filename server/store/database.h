@@ -23,27 +23,26 @@ struct Migration {
 };
 
 // migrations/*.sql in order. The schema version is their number; PRAGMA
-// user_version tells how many of them a database has seen.
+// user_version says how many of them a database has.
 absl::Span<const Migration> AllMigrations();
 
 // Brings the database to the newest version, each missing migration in one
-// transaction, and returns that version. A migration that fails leaves the
-// database at the version before it. FailedPrecondition, the file untouched,
-// when
+// transaction, and returns that version. A failed migration leaves the database
+// at the version before it. FailedPrecondition, the file untouched, if
 //   - it was written by a newer mpsd,
-//   - it is some other program's.
+//   - it is another program's.
 absl::StatusOr<int64_t> Migrate(SQLite::Database& database,
                                 absl::Span<const Migration> migrations);
 
-// The state folder's SQLite file, with one connection that writes and two
-// that only read, so that a reader never waits for a writer's fsync (WAL), and
-// who asks for one job never for who lists all of them. Thread-safe. The
-// database must outlive the stores that use it.
+// The state folder's SQLite file, with one connection that writes and two that
+// only read, so that a reader never waits for a writer's fsync (WAL), and a
+// read of one job never for a list of all of them. Thread-safe. The database
+// must outlive the stores that use it.
 class Database {
  public:
   // Opens or creates `path` and migrates it. Only its owner may read a new
-  // file. Errors as Migrate and StatusOf state. `on_commit`: as Connection has
-  // it; called on any thread.
+  // file. Errors as in Migrate and StatusOf. `on_commit`: as in Connection;
+  // called on any thread.
   static absl::StatusOr<std::unique_ptr<Database>> Open(
       const std::filesystem::path& path, Connection::OnCommit on_commit = {});
 

@@ -90,7 +90,7 @@ std::string Phrase(const std::string& text) {
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
 
-// Whether the index of trigrams finds the text.
+// Whether the trigram index finds the text.
 bool HasTrigram(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](unsigned char byte) {
            return (byte & 0xC0) != 0x80;
@@ -100,15 +100,15 @@ bool HasTrigram(const std::string& text) {
 // Whether the column has the text.
 constexpr char kHas[] = " LIKE ? ESCAPE '\\'";
 
-// Looks at no more than id and owner of jobs of others than `owner`.
+// Only searches id and owner of jobs of others than `owner`.
 void AddTextOf(const std::string& owner, const std::string& text, Rows& rows) {
   rows.Add(absl::StrCat("(l.owner = ? AND l.owner <> '' OR l.id", kHas,
                         " OR l.owner", kHas, ")"),
            owner, LikePattern(text), LikePattern(text));
 }
 
-// The rows with the text: by the index of trigrams or, for a text that has
-// none, one text after the other.
+// The rows with the text: by the trigram index or, for a text without trigrams,
+// one text after the other.
 Rows RowsWith(const std::string& text) {
   if (HasTrigram(text)) {
     Rows rows{
@@ -205,9 +205,8 @@ const char* ColumnOf(jobs::ListOrder order) {
   return nullptr;
 }
 
-// A number that stands in the place of the job's: no job behind the place has
-// it. A job that was deleted since stood right after the one with the next
-// smaller id.
+// A number in place of the job's: no job after the place has it. A deleted
+// job's place was right after the one with the next smaller id.
 int64_t NumberOf(Connection& c, const std::string& id, bool ascending)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   Query stored(c, "SELECT number FROM jobs WHERE id = ?", id);
@@ -218,7 +217,7 @@ int64_t NumberOf(Connection& c, const std::string& id, bool ascending)
   return before.Int() + (ascending ? 0 : 1);
 }
 
-// Leaves out the page's former ones.
+// Excludes the earlier pages.
 void AddPlace(Connection& c, const jobs::ListFilter& filter, Rows& rows)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   const jobs::ListPlace& place = *filter.after;
@@ -245,8 +244,8 @@ void AddPlace(Connection& c, const jobs::ListFilter& filter, Rows& rows)
 }
 
 // Chooses the rows in the narrow table, and then reads those of jobs. `walks`:
-// along the order's index, which costs little where no filter leaves most of it
-// out; else the rows are sorted, which SQLite is told by a plus.
+// along the order's index, which is cheap unless a filter excludes most of it;
+// else the rows are sorted, which a plus makes SQLite do.
 std::string PageSql(const jobs::ListFilter& filter, const Rows& rows,
                     bool walks) {
   const char* way = filter.ascending ? "" : " DESC";
@@ -314,7 +313,7 @@ void IndexChangedTexts(Connection& c) {
     while (query.Next()) changed.push_back(query.Int());
   }
   for (int64_t number : changed) {
-    // The index forgets a text by being told it.
+    // To remove a text from the index, SQLite needs the text.
     Query(c,
           "INSERT INTO job_texts (job_texts, rowid, id, owner, texts) "
           "SELECT 'delete', * FROM job_text_rows WHERE number = ?",

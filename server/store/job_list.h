@@ -13,24 +13,23 @@
 
 namespace mpsd::store {
 
-// jobs::JobStore::List and CountListed. They go through the narrow table
-// job_list, once at most; List reads from the wide table jobs only the rows
-// that it returns. For whole jobs an unreadable row is DataLoss; summaries show
-// the readable columns. Each throws as Connection does.
+// jobs::JobStore::List and CountListed. They read the narrow table job_list, at
+// most once; List reads from the wide table jobs only the rows that it returns.
+// For whole jobs an unreadable row is DataLoss; summaries show the readable
+// columns. Each throws as Connection does.
 absl::StatusOr<std::vector<jobs::Job>> ListJobs(Connection& connection,
                                                 const jobs::ListFilter& filter)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
 int64_t CountJobs(Connection& connection, const jobs::ListFilter& filter)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
 
-// LIKE's pattern for a text that may have any characters, with '\\' as its
-// escape.
+// The LIKE pattern for an arbitrary text, with '\\' as its escape.
 std::string LikePattern(const std::string& text);
 
-// Lets lists find the texts of the rows of jobs that were inserted, changed or
-// deleted since the last call. Belongs into the transaction of each such
-// change, after the job's labels. Costs one look at an empty table where no
-// text has changed.
+// Updates the text index for rows of jobs that were inserted, changed or
+// deleted since the last call. Must be part of the transaction of each such
+// change, after the job's labels. Costs one look at an empty table if no text
+// has changed.
 void IndexChangedTexts(Connection& connection)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
 

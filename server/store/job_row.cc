@@ -28,7 +28,7 @@ using report::Json;
 using report::JsonReader;
 using report::JsonWriter;
 
-// Writes the memory counters beside the step's other members. The field lists
+// Writes the memory counters next to the step's other members. The field lists
 // call a writer and a reader by their own types, so that these operators may
 // hide JsonWriter's and JsonReader's.
 // NOLINTBEGIN(bugprone-derived-method-shadowing-base-method)
@@ -97,7 +97,7 @@ absl::StatusOr<Body> Decode(const std::string& text) {
   return Unreadable(text);
 }
 
-// Marks a member that has a column of its own.
+// Marks a member with its own column.
 constexpr char kColumn[] = "column";
 
 // Whether a value has the field list of an event.
@@ -180,16 +180,16 @@ namespace {
 // What a summary shows of a column.
 struct Shown {
   size_t bytes = 0;                 // the most of a text; 0: all
-  const char* otherwise = nullptr;  // SQL in place of what is left out
+  const char* otherwise = nullptr;  // SQL in place of what is omitted
 };
 constexpr Shown Beginning(size_t bytes) { return {bytes, nullptr}; }
 constexpr Shown Nothing(const char* otherwise) { return {0, otherwise}; }
-// JSON would make no sense when cut: all of it or nothing.
+// Truncated JSON would be invalid: all of it or nothing.
 constexpr Shown IfShort(const char* otherwise) { return {64 << 10, otherwise}; }
 
 // The columns of table jobs in the order of every statement, each with its
-// member of the job. These lists are the only ones: the statements, what they
-// bind, what is read and what a summary shows come from them.
+// member of the job. These lists are the only ones: the statements, their
+// parameters, what is read and what a summary shows are derived from them.
 template <typename V>
 void FixedColumns(V& v, auto& job) {
   v("id", job.id);
@@ -241,15 +241,15 @@ void ChangingColumns(V& v, auto& job) {
   v("fresh", job.fresh);
   v("after_jobs", job.after);
 }
-// Columns that statements of their own change, and that a row begins without.
+// Columns with their own statements, absent in a new row.
 template <typename V>
 void SeparateColumns(V& v, auto& job) {
   v("pinned", job.pinned);
   v("stored_bytes", job.stored_bytes);
 }
 
-// SQL for what a summary shows of a column. A text may come with one byte more
-// than its bound, so that Shorten sees that the text was longer.
+// SQL for a summary's part of a column. A text may come with one byte more than
+// its bound, so that Shorten sees that the text was longer.
 std::string Summarised(const char* column, const Shown& shown) {
   if (shown.otherwise == nullptr) {
     return shown.bytes == 0

@@ -14,9 +14,9 @@
 namespace mpsd::store {
 
 // The encoding of events in table events: a kind, and a JSON object with the
-// fields of server/jobs/job.h. A member that is absent reads as its
-// default, so that old rows stay readable. A double that is not finite is
-// stored as null and reads as NaN.
+// fields of server/jobs/job.h. An absent member reads as its default, so that
+// old rows stay readable. A non-finite double is stored as null and reads as
+// NaN.
 using EventBody = decltype(jobs::Event::body);
 
 // The numbers: 1 StateChanged, 2 Progress, 3 Evaluated, 4 Checkpoint, 5 Note.

@@ -20,11 +20,11 @@ namespace {
 
 using jobs::State;
 
-// Jobs that one hold of a connection reads or writes.
+// Jobs read or written per lock of the connection.
 constexpr int kReadAtOnce = 5000;
 constexpr size_t kWrittenAtOnce = 500;
 
-// The words of the index jobs_naming_others, which SQLite takes for no other.
+// The condition of the index jobs_naming_others, which SQLite must match.
 constexpr char kNamingOthers[] =
     "SELECT id, after_jobs, spec_json FROM jobs INDEXED BY jobs_naming_others "
     "WHERE state IN (1, 2) AND (after_jobs <> '[]' "
@@ -84,8 +84,8 @@ std::set<int64_t> NeededNumbers(Connection& c)
   return numbers;
 }
 
-// Reads at most kReadAtOnce jobs behind those that `owner` has. Whether there
-// may be more.
+// Reads at most kReadAtOnce jobs after those that `owner` has. Returns whether
+// there may be more.
 bool ReadEnded(Connection& c, const std::set<int64_t>& needed,
                jobs::KeptOwner& owner)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
@@ -113,7 +113,7 @@ absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("no job ", id));
 }
 
-// `ended`: for a rule, the end that it looked at.
+// `ended`: for a rule, the end that it was applied to.
 absl::Status CheckRemoval(Connection& c, const std::string& id,
                           std::optional<absl::Time> ended)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
@@ -231,7 +231,7 @@ absl::Status KeptJobs::SetBytes(absl::Span<const jobs::FolderBytes> folders) {
   return CatchSqlite("storing the bytes of jobs", [&] {
     for (size_t begin = 0; begin < folders.size(); begin += kWrittenAtOnce) {
       absl::MutexLock lock(&c.mutex());
-      // What a power cut takes is measured again.
+      // What a power cut loses is measured again.
       c.SetDurability(Connection::Durability::kProcess);
       Transaction transaction(c);
       for (const auto& folder : folders.subspan(begin, kWrittenAtOnce)) {
@@ -263,7 +263,7 @@ absl::Status KeptJobs::ForgetCheckpoints(const std::string& id,
           "(SELECT number FROM jobs WHERE id = ?)",
           id)
         .Run();
-    // A job that is tried again begins from scratch.
+    // A job that is retried begins from scratch.
     Query(c,
           "UPDATE jobs SET durable_step = 0, stored_checkpoint_bytes = 0, "
           "stored_bytes = max(0, stored_bytes - stored_checkpoint_bytes) "

@@ -16,7 +16,7 @@
 namespace mpsd::store {
 
 // jobs::KeptJobs over SQLite. Ended() reads two small indexes, some thousand
-// jobs at a time, so that nobody else who reads waits for all of them.
+// jobs at a time, so that no other reader waits for all of them.
 class KeptJobs final : public jobs::KeptJobs {
  public:
   // `database` must outlive the KeptJobs.

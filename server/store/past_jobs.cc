@@ -22,7 +22,7 @@ namespace {
 using Durability = Connection::Durability;
 using Value = std::variant<std::monostate, int64_t, double, std::string>;
 
-// The most rows that one Put removes.
+// The maximum number of rows that one Put removes.
 constexpr int64_t kPruned = 1000;
 
 constexpr char kIsThere[] =
@@ -40,7 +40,7 @@ std::string LabelsJson(const jobs::Job& job) {
   return labels.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Null where past jobs are all equal in the order.
+// Null if past jobs are all equal in the order.
 const char* ColumnOf(jobs::ListOrder order) {
   switch (order) {
     case jobs::ListOrder::kEndTime:
@@ -118,7 +118,7 @@ Where MatchingRows(const jobs::ListFilter& filter) {
   return where;
 }
 
-// Leaves out the page's former ones.
+// Excludes the earlier pages.
 void AddPlace(const jobs::ListFilter& filter, Where& where) {
   const jobs::ListPlace& place = *filter.after;
   const char* column = ColumnOf(filter.order);
@@ -214,7 +214,7 @@ absl::Status PastJobs::PutAttempts(const std::vector<jobs::AttemptRow>& rows,
     c.SetDurability(Durability::kProcess);
     Transaction transaction(c);
     for (const jobs::AttemptRow& row : rows) {
-      // Of a job that was deleted meanwhile nothing is stored.
+      // Nothing is stored for a job that was deleted meanwhile.
       Query(c,
             "REPLACE INTO run_attempts (job_id, start_time_us, body) "
             "SELECT id, ?, ? FROM jobs WHERE id = ?",
@@ -293,7 +293,7 @@ absl::StatusOr<std::vector<jobs::PastJob>> PastJobs::List(
     const char* way = filter.ascending ? "" : " DESC";
     const std::string by =
         column == nullptr ? "" : absl::StrCat(column, way, " NULLS LAST, ");
-    // Chooses the rows first, so that a sort carries no bodies.
+    // Chooses the rows first, so that a sort moves no bodies.
     Query query(c,
                 absl::StrCat("SELECT l.id, l.name, l.body, value FROM (SELECT "
                              "p.rowid AS listed, ",

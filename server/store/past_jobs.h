@@ -18,9 +18,9 @@ namespace mpsd::store {
 class PastJobs final : public jobs::PastJobs {
  public:
   struct Options {
-    // A record takes about 5 kB of the database, so these take 1 GB. Of more,
+    // A record takes about 5 kB of the database, so these take 1 GB. Beyond it,
     // Put removes the oldest of the owner who has the most, those without a tag
-    // or a note first: no owner pushes out another's records by many jobs.
+    // or a note first: no owner pushes out another's records with many jobs.
     int64_t most = 200'000;
     absl::Duration search = absl::Seconds(2);
   };

@@ -12,8 +12,8 @@
 #include "server/store/job_list.h"
 #include "server/store/job_row.h"
 
-// What SqliteJobStore keeps for the verbs of a queue: who needs a job's files,
-// jobs that begin from scratch, and the drained daemon.
+// The part of SqliteJobStore for the queue's verbs: which job needs a job's
+// files, jobs that begin from scratch, and the drained daemon.
 
 namespace mpsd::store {
 
@@ -40,7 +40,7 @@ std::map<std::string, jobs::State> StatesOf(Connection& c,
 }
 
 void ForgetSuccess(Connection& c, const std::string& id) {
-  // A list that is damaged, and no JSON, keeps nobody's job from deletion.
+  // A damaged list, which is not JSON, keeps no job from deletion.
   Query(c,
         "UPDATE jobs SET after_jobs = (SELECT json_group_array(value) "
         "FROM json_each(after_jobs) WHERE value <> ?) "
@@ -89,7 +89,7 @@ absl::Status RemoveUses(Connection& c, absl::Span<const std::string> owners) {
 
 namespace {
 
-// One in kStride progress events stays once it is older than this many
+// One in kStride progress events is kept once it is older than this many
 // sequences.
 constexpr int64_t kProgressKept = 1000;
 constexpr int64_t kStride = 10;
@@ -160,8 +160,8 @@ int64_t LastEvent(Connection& c, int64_t number)
   return query.OptionalInt().value_or(0);
 }
 
-// A power cut may take such an update: the job resumes from its last checkpoint
-// and repeats those steps anyway. A state or a cancel was promised to somebody.
+// A power cut may lose such an update: the job resumes from its last checkpoint
+// and repeats those steps anyway. A state or a cancel was acknowledged.
 bool IsProgressOnly(const jobs::Job& job, const Stored& stored,
                     absl::Span<const jobs::Event> events) {
   return !events.empty() && job.state == stored.state &&
@@ -201,7 +201,7 @@ absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
   });
 }
 
-// The index of ids serves the first condition; the others look at few rows.
+// The index of ids serves the first condition; the others read few rows.
 constexpr char kFindByIdPart[] =
     "SELECT * FROM (SELECT id, name, state, owner FROM jobs "
     "WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?) "

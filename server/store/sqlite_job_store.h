@@ -30,14 +30,14 @@ std::map<std::string, jobs::State> StatesOf(Connection& c,
                                             absl::Span<const std::string> ids)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
 
-// Takes the id of a job that succeeded and is about to be deleted out of
-// Job::after of the queued jobs, which have what they waited for.
+// Removes the id of a job that succeeded and is about to be deleted from
+// Job::after of the queued jobs, which no longer wait for it.
 void ForgetSuccess(Connection& c, const std::string& id)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
 
-// What jobs::JobStore keeps of each owner's use of the device. PutUse is a part
-// of the caller's transaction and throws as Connection does; the others lock
-// the connection.
+// The part of jobs::JobStore for owners' use of the device. PutUse is a part of
+// the caller's transaction and throws as Connection does; the others lock the
+// connection.
 void PutUse(Connection& connection, const jobs::OwnerUse& use)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
 absl::StatusOr<std::vector<jobs::OwnerUse>> ReadUses(Connection& connection);
@@ -103,14 +103,14 @@ class SqliteJobStore : public jobs::JobStore {
   int64_t schema_version() const override { return database_.schema_version(); }
 
  private:
-  // Keeps counts_ in step with the rows: one job went from state `from` to
-  // `to`; nullopt where the row is new or gone. Call it after the commit, with
-  // the writer's lock held.
+  // Updates counts_ for a changed row: one job went from state `from` to `to`;
+  // nullopt if the row is new or removed. Call it after the commit, with the
+  // writer's lock held.
   void Count(std::optional<jobs::State> from, std::optional<jobs::State> to);
 
   Database& database_;
   absl::Mutex counts_mutex_;
-  // nullopt until the counts are first asked for.
+  // nullopt until the counts are first requested.
   std::optional<std::map<jobs::State, int64_t>> counts_
       ABSL_GUARDED_BY(counts_mutex_);
 };

@@ -14,7 +14,7 @@ namespace mpsd::store {
 
 namespace {
 
-// The statements name a token by what the index tokens_by_id holds.
+// The statements identify a token by the expression of the index tokens_by_id.
 static_assert(access::kTokenIdDigits == 12);
 
 std::optional<absl::Time> OptionalTime(std::optional<int64_t> micros) {
@@ -149,9 +149,9 @@ access::AuditEntry ReadEntry(Query& query) {
   return entry;
 }
 
-// The conditions of a filter that has them, so that SQLite can use an index;
-// each takes one parameter, in this order: user, job_id, method. The other
-// conditions stand in every query.
+// The optional conditions of a filter, so that SQLite can use an index; each
+// takes one parameter, in this order: user, job_id, method. The other
+// conditions are in every query.
 std::string ListSql(const access::AuditFilter& filter) {
   std::string sql =
       "SELECT number, time_us, user, role, way, credential, origin, method, "
@@ -168,7 +168,7 @@ std::string ListSql(const access::AuditFilter& filter) {
   return sql + " ORDER BY number DESC LIMIT ?";
 }
 
-// A time beyond what a row can hold stands for the first or the last one.
+// A time that a row cannot hold is replaced by the first or the last one.
 int64_t Micros(absl::Time time) { return absl::ToUnixMicros(time); }
 
 }  // namespace

@@ -35,7 +35,7 @@ class TokenStore final : public access::Tokens {
 // access::AuditStore over SQLite.
 class AuditStore final : public access::AuditStore {
  public:
-  // The most entries that one Prune removes.
+  // The maximum number of entries that one Prune removes.
   static constexpr int64_t kPruned = 10'000;
 
   // `database` must outlive the store.

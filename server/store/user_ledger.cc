@@ -15,8 +15,8 @@ namespace mpsd::store {
 
 namespace {
 
-// Blobs that one hold of a connection looks at or writes: others who read or
-// write wait for the rest of a job with 120,000 files between two of them.
+// Blobs read or written per lock of a connection: other readers and writers do
+// not wait for all of a job with 120,000 files.
 constexpr size_t kAtOnce = 500;
 
 }  // namespace
@@ -29,7 +29,7 @@ class UserLedger::Claim final : public jobs::UploadClaim {
 
   absl::Status Add(const std::string& sha256, int64_t size_bytes) override {
     base::CheckAtMost(0, size_bytes, "bytes of a blob");
-    // Without a limit nobody asks for the sum.
+    // Without a limit the sum is not needed.
     if (limits_.upload_bytes) {
       absl::MutexLock lock(&ledger_.mutex_);
       const absl::StatusOr<int64_t> stored = ledger_.Uploads(user_);
@@ -45,7 +45,7 @@ class UserLedger::Claim final : public jobs::UploadClaim {
   }
 
   absl::Status Commit() override {
-    // The rows come before the reservation goes: both may count for a moment,
+    // The rows come before the reservation ends: both may count for a moment,
     // but never neither.
     absl::Status recorded = ledger_.Record(user_, std::exchange(blobs_, {}));
     Release();

@@ -22,15 +22,14 @@
 namespace mpsd::store {
 
 // The ledger in the tables uploads, upload_bytes, pulled_bytes and checkpoints.
-// A row of table uploads comes after its blob's, in a transaction of its own
-// that a power cut may take: a job that is submitted with the blob counts it
-// again.
+// A row of table uploads comes after its blob's, in a separate transaction that
+// a power cut may lose: submitting a job with the blob counts it again.
 class UserLedger final : public jobs::UserLedger {
  public:
-  // Bytes of a user's uploads that broke off.
+  // Bytes of a user's interrupted uploads.
   using KeptBytes = std::function<int64_t(const std::string& user)>;
 
-  // `database` must outlive the ledger. `folders`: what was measured last.
+  // `database` must outlive the ledger. `folders`: the last measurements.
   UserLedger(
       Database& database, std::shared_ptr<const jobs::MeasuredFolders> folders,
       KeptBytes kept = [](const std::string&) { return 0; })
@@ -67,10 +66,10 @@ class UserLedger final : public jobs::UserLedger {
   Database& database_;
   const std::shared_ptr<const jobs::MeasuredFolders> folders_;
   const KeptBytes kept_;
-  // Held from the look at a user's sum to the reservation or the rows that are
-  // made by it, so that uploads at once do not pass together.
+  // Held from reading a user's sum to the reservation or the rows based on it,
+  // so that concurrent uploads cannot exceed it together.
   absl::Mutex mutex_;
-  // Bytes of claims under way, by user.
+  // Bytes of claims in progress, by user.
   std::map<std::string, int64_t> reserved_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -89,7 +88,7 @@ class PullLedger final : public models::PullLedger {
   Database& database_;
 };
 
-// models::ModelUses out of the tables jobs and model_starts.
+// models::ModelUses from the tables jobs and model_starts.
 class ModelUses final : public models::ModelUses {
  public:
   // `database` must outlive the object.

@@ -20,7 +20,7 @@ namespace mpsd::supervisor {
 
 namespace {
 
-// O_NONBLOCK: opening a pipe that nobody writes to would block.
+// O_NONBLOCK: opening a pipe without a writer would block.
 constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
 }  // namespace
@@ -49,12 +49,12 @@ absl::StatusOr<UniqueFd> DeviceLock::Acquire() {
 }
 
 absl::StatusOr<UniqueFd> DeviceLock::Open() const {
-  // Without O_CREAT at first: in a sticky folder Linux refuses O_CREAT for a
-  // file that another user made.
+  // Without O_CREAT at first: in a sticky folder Linux refuses O_CREAT for
+  // another user's file.
   UniqueFd fd(open(path_.c_str(), kFlags));
   if (!fd.valid() && errno == ENOENT) {
     fd.reset(open(path_.c_str(), kFlags | O_CREAT | O_EXCL, 0444));
-    // Lets everybody open and lock the file, whatever the umask.
+    // Lets every user open and lock the file, whatever the umask.
     if (fd.valid()) fchmod(fd.get(), 0444);
     if (!fd.valid() && errno == EEXIST) fd.reset(open(path_.c_str(), kFlags));
   }
@@ -68,7 +68,7 @@ absl::StatusOr<UniqueFd> DeviceLock::Open() const {
 
 namespace {
 
-// The pid in the file; 0 when the file names none.
+// The pid in the file; 0 if the file contains none.
 pid_t RecordedPid(int fd) {
   char text[32] = {};
   const ssize_t n = pread(fd, text, sizeof text - 1, 0);

@@ -42,17 +42,17 @@ class UniqueFd {
 
 // Keeps the GPU for one daemon at a time, whichever user runs it: a lock on a
 // file in a folder that every user may write. As with WorkerLease, the worker
-// holds the lock by a descriptor of its own. The file is empty and is opened
-// for reading alone, never through a link. If something else lies at the path,
-// the lock logs that once and lets jobs train without it. One thread at a time.
+// holds the lock through its own descriptor. The file is empty and is opened
+// only for reading, never through a link. If something else is at the path, the
+// lock logs that once and lets jobs train without it. One thread at a time.
 class DeviceLock {
  public:
   // `path`: empty for no lock.
   DeviceLock(std::string path, std::function<void(const std::string&)> log);
 
   // Returns the lock, which ends when its last copy is closed; an invalid
-  // descriptor where there is no path or no usable file. Unavailable while
-  // another process has the lock.
+  // descriptor if there is no path or no usable file. Unavailable while another
+  // process has the lock.
   absl::StatusOr<UniqueFd> Acquire();
 
  private:
@@ -66,7 +66,7 @@ class DeviceLock {
 // The right to the device, as a file lock that the worker holds, not the
 // daemon: the worker inherits the descriptor, so the lock ends with the last
 // process that has it. A daemon that starts after a kill -9 finds the lock
-// taken while the old worker writes its last checkpoint. The file names the
+// taken while the old worker writes its last checkpoint. The file contains the
 // worker's pid. One thread at a time.
 class WorkerLease {
  public:
@@ -79,7 +79,7 @@ class WorkerLease {
   // naming the other process, while another process has the lock.
   absl::StatusOr<UniqueFd> Acquire();
 
-  // Notes that `pid` has inherited `lease`.
+  // Records that `pid` has inherited `lease`.
   static absl::Status Record(const UniqueFd& lease, pid_t pid);
 
  private:

@@ -61,7 +61,7 @@ std::string FolderOf(const std::string& path) {
   return std::filesystem::path(path).parent_path();
 }
 
-// A duplicate of the log's descriptor, for fd 1 beside fd 2.
+// A duplicate of the log's descriptor, for fd 1 in addition to fd 2.
 absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd) {
   UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return base::ErrnoStatus(errno, "fcntl");

@@ -28,19 +28,19 @@ class ProcessLauncher final : public jobs::WorkerLauncher {
     // Without the daemon's secrets (host::WithoutSecrets); the launcher adds
     // what a worker needs (core/host) and TMPDIR.
     host::Environment environment;
-    // In which each worker gets a folder for its temporary files. Nobody else
-    // may use it: the launcher empties it.
+    // Contains a folder for each worker's temporary files. For the launcher
+    // alone, which empties it.
     std::string temporary_dir;
     std::string lease_path;
     std::string device_lock;  // see DeviceLock
-    // Folders below which a worker may read files, beside its job's own; empty:
-    // any folder.
+    // Folders below which a worker may read files, in addition to its job's
+    // own; empty: any folder.
     std::vector<std::string> read_roots;
     // How long a worker of an earlier daemon may take to write its last
     // checkpoint.
     absl::Duration orphan_patience = absl::Minutes(2);
     absl::Duration exit_grace = absl::Seconds(10);
-    // The daemon's own log; gets one line a call.
+    // The daemon's own log; gets one line per call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
     std::function<absl::Duration()> awake_time = base::AwakeTime;
   };

@@ -27,7 +27,7 @@ namespace mpsd::supervisor {
 namespace fs = std::filesystem;
 namespace {
 
-// A folder that exists is only taken where it is one, of this user alone.
+// An existing folder is only used if it is a folder of this user alone.
 absl::Status MakePrivate(const fs::path& folder) {
   if (mkdir(folder.c_str(), 0700) == 0) return absl::OkStatus();
   if (errno != EEXIST) return base::ErrnoStatus(errno, folder.string());
@@ -74,7 +74,7 @@ void TemporaryFolder::Remove() {
 
 void TemporaryFolder::RemoveAll(const fs::path& parent) {
   std::error_code error;
-  // A worker could have put a link to somebody's files here.
+  // A worker could have put a link to someone's files here.
   if (!fs::is_directory(fs::symlink_status(parent, error))) return;
   for (fs::directory_iterator it(parent, error), end; !error && it != end;
        it.increment(error)) {

@@ -25,8 +25,8 @@ namespace mpsd::supervisor {
 // time.
 class TemporaryFolder {
  public:
-  // Makes `parent` where it is missing, and in it the folder `name`, after
-  // removing what has that name.
+  // Creates `parent` if missing, and in it the folder `name`, after removing an
+  // existing one.
   static absl::StatusOr<std::unique_ptr<TemporaryFolder>> Create(
       const std::filesystem::path& parent, const std::string& name);
   ~TemporaryFolder() { Remove(); }
@@ -36,8 +36,8 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
   void Remove();
 
-  // Removes the folders that a daemon left which was killed. Links in them are
-  // removed, and not followed.
+  // Removes the folders that a killed daemon left. Links in them are removed,
+  // but not followed.
   static void RemoveAll(const std::filesystem::path& parent);
   // Removes one of them likewise.
   static void RemoveLeft(const std::filesystem::path& folder) {
@@ -51,8 +51,8 @@ class TemporaryFolder {
   const std::filesystem::path path_;
 };
 
-// A child process in a process group of its own. posix_spawn makes it, because
-// a fork without exec breaks Metal and XPC. Thread-safe. Destroying the object
+// A child process in its own process group. posix_spawn makes it, because a
+// fork without exec breaks Metal and XPC. Thread-safe. Destroying the object
 // kills the group and reaps the child, so that no zombie stays.
 class SpawnedProcess {
  public:
@@ -61,8 +61,8 @@ class SpawnedProcess {
     std::vector<std::string> args;  // without argv[0]
     // The child's whole environment
     std::map<std::string, std::string> environment;
-    // Maps the child's descriptor to ours, which Spawn takes and closes. The
-    // child gets these, /dev/null where 0, 1 or 2 is missing, and no others.
+    // Maps the child's descriptors to ours, which Spawn takes and closes. The
+    // child gets these, /dev/null if 0, 1 or 2 is missing, and no others.
     std::map<int, UniqueFd> fds;
   };
 

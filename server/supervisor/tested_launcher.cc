@@ -28,15 +28,15 @@ namespace mpsd::supervisor {
 
 namespace {
 
-// `text`, printable and at most `max_bytes` long. Bytes far behind the bound
-// are not even looked at.
+// `text`, printable and at most `max_bytes` long. Bytes far beyond the bound
+// are not even read.
 std::string Bounded(std::string_view text, size_t max_bytes,
                     base::Breaks breaks = base::Breaks::kEscape) {
   return base::Shortened(
       base::Printable(base::Shortened(text, max_bytes + 8), breaks), max_bytes);
 }
 
-// The matrix with printable labels; empty where it is left out.
+// The matrix with printable labels; empty if it is omitted.
 std::string CleanMatrix(const std::string& text) {
   if (text.size() > limits::kMatrixBytes) return "";
   auto matrix = base::ParseTree<nlohmann::ordered_json>(text);
@@ -147,9 +147,9 @@ absl::StatusOr<Pipe> MakePipe() {
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Takes what the pipe has now, bounded for a worker that never stops; what is
-// beyond the most is read and dropped, so that the worker is not held up. False
-// once the pipe is at its end.
+// Reads what the pipe has now, bounded for a worker that never stops; excess
+// output is read and dropped, so that the worker does not block. False once the
+// pipe is at its end.
 bool Take(const UniqueFd& pipe, std::string& output) {
   constexpr int kMostReads = 256;
   char piece[4096];
@@ -207,14 +207,14 @@ absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
 
 namespace {
 
-// An object; null where there is none.
+// An object; null if there is none.
 nlohmann::json VerdictIn(const std::string& path) {
   const auto text = base::ReadFile(path);
   if (!text.ok()) return nullptr;
   return base::ParseTree<nlohmann::json>(*text);
 }
 
-// "" where `object` has no such text.
+// "" if `object` has no such string.
 std::string TextIn(const nlohmann::json& object, const char* name) {
   if (!object.is_object()) return "";
   const auto text = object.find(name);
@@ -323,8 +323,8 @@ std::string TestedLauncher::Advice() const {
       absl::FormatDuration(options_.retry_interval),
       " and whenever mpsd starts. Close what else uses the GPU or its memory; "
       "`mpsd-worker --selftest` shows it at once; restarting the machine or an "
-      "update of macOS or torch may mend it; mpsd --skip-selftest trains "
-      "nonetheless");
+      "update of macOS or torch may fix it; mpsd --skip-selftest trains "
+      "without it");
 }
 
 void TestedLauncher::Conclude(const absl::Status& verdict) {
@@ -332,7 +332,7 @@ void TestedLauncher::Conclude(const absl::Status& verdict) {
     absl::MutexLock lock(&mutex_);
     testing_ = false;
     if (stopping_) return;
-    // Somebody may have asked for another test meanwhile.
+    // A caller may have requested another test meanwhile.
     if (!asked_) verdict_ = verdict;
   }
   if (verdict.ok()) TellPass();
@@ -347,8 +347,8 @@ void TestedLauncher::TellPass() const {
   const nlohmann::json verdict = VerdictIn(options_.verdict_path);
   if (!verdict.is_object() || !verdict.contains("identity")) return;
   const std::string device = TextIn(verdict["identity"], "device");
-  // The worker writes the file when it has run the checks, and leaves it alone
-  // when an earlier verdict still holds.
+  // The worker writes the file when it has run the checks, and does not change
+  // it if an earlier verdict is still valid.
   if (!device.empty()) {
     options_.on_pass(device, absl::FromTimeT(file.st_mtime));
   }

@@ -25,17 +25,17 @@ namespace mpsd::supervisor {
 // content of users' files: unprintable characters are escaped in every text but
 // paths, and texts and lists are cut to the bounds of core/base/limits.h. Only
 // a failure's message may have several lines. Clean() walks the report's field
-// list, so that a text that is added to a report is clean from the start.
+// list, so that new fields are cleaned from the start.
 void Clean(report::Progress& progress);
 void Clean(report::Evaluated& evaluated);
 void Clean(report::Checkpointed& checkpointed);
 void Clean(report::Failure& failure);
-// Leaves out a confusion matrix that is too large or is not valid JSON; returns
+// Omits a confusion matrix that is too large or is not valid JSON; returns
 // false then.
 bool Clean(report::Outcome& outcome);
 
 // Texts outside the reports. `CleanText`: a worker's text, from its log or a
-// breach of the protocol, as part of a message.
+// protocol violation, as part of a message.
 std::string CleanText(std::string_view text);
 std::string CleanWarning(std::string_view text);
 std::string CleanStage(std::string_view text);
@@ -45,8 +45,8 @@ struct GatesOptions {
   std::string worker_path;
   // The child's whole environment.
   std::map<std::string, std::string> environment;
-  // In which the worker gets a folder for its temporary files, as for jobs;
-  // "": it gets none.
+  // Contains the worker's folder for temporary files, as for jobs; "": it gets
+  // none.
   std::string temporary_dir;
   absl::Duration limit = absl::Seconds(40);
 };
@@ -57,11 +57,11 @@ struct GatesRun {
   std::optional<int> status;  // as waitpid gives it; nullopt: killed, too slow
 };
 
-// Starts the worker, reads what it prints until it ends, and kills it after its
-// time, and whatever it started. Without the lock of the device: the worker
-// takes some megabytes of it for a moment. Asks `wanted` several times a
-// second; where that is not OK, kills the worker and returns it. The errors of
-// the start name the program.
+// Starts the worker, reads its output until it ends, and kills it after its
+// time limit, with all that it started. Without the lock of the device: the
+// worker takes some megabytes of it for a moment. Calls `wanted` several times
+// a second; if that is not OK, kills the worker and returns the status. Errors
+// of the start name the program.
 absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
                                   const std::function<absl::Status()>& wanted);
 
@@ -77,8 +77,8 @@ class TestedLauncher final : public jobs::WorkerLauncher {
     std::string worker_path;
     // The child's whole environment
     std::map<std::string, std::string> environment;
-    // In which the self-test gets a folder for its temporary files, as workers
-    // do; "": it gets none.
+    // Contains the self-test's folder for temporary files, as for workers; "":
+    // it gets none.
     std::string temporary_dir;
     std::string verdict_path;  // written by the worker, JSON
     std::string log_path;      // gets the table of results
@@ -88,12 +88,12 @@ class TestedLauncher final : public jobs::WorkerLauncher {
     // Called when Ready() may return another status. Called on any thread, so
     // it must not block.
     std::function<void()> on_change = [] {};
-    // The device that passed ("mps"), and when: at an earlier start where the
+    // The device that passed ("mps"), and when: at an earlier start if the
     // worker kept that verdict. Not called on a machine without a device to
     // test. Called on any thread, so it must not block.
     std::function<void(const std::string&, absl::Time)> on_pass =
         [](const std::string&, absl::Time) {};
-    // The daemon's own log; gets one line a call.
+    // The daemon's own log; gets one line per call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
 
@@ -102,7 +102,7 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   // Kills a test that runs.
   ~TestedLauncher() override;
 
-  // What a person may ask beside the queue.
+  // What a user may request besides jobs.
   struct State {
     // OK after a test that passed; Unavailable before the first one has ended;
     // else as Ready.
@@ -111,9 +111,9 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   };
   State state() const;
 
-  // Tests the device again, whatever earlier verdict there is: no job starts
-  // until the test has passed. False where a test runs or is about to, which
-  // serves as well.
+  // Tests the device again, whatever the earlier verdict: no job starts until
+  // the test has passed. False if a test runs or is about to, which serves as
+  // well.
   bool TestAgain();
 
   // Unavailable until the first test has ended. FailedPrecondition, with the
@@ -126,9 +126,9 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   }
 
  private:
-  // Tests until a test passes, and whenever somebody asks.
+  // Tests until a test passes, and on request.
   void Run();
-  // Waits until another test is due; false where mpsd stops.
+  // Waits until another test is due; false if mpsd stops.
   bool AwaitNext(bool passed);
   // `force`: even if an earlier verdict still holds.
   absl::Status Test(bool force);
@@ -145,7 +145,7 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   const Options options_;
   mutable absl::Mutex mutex_;
   absl::Status verdict_ ABSL_GUARDED_BY(mutex_);
-  // Declared before the process: it goes after the process has.
+  // Declared before the process: destroyed after it.
   std::unique_ptr<TemporaryFolder> temporary_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<SpawnedProcess> process_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

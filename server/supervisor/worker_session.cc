@@ -47,8 +47,8 @@ namespace {
 constexpr absl::Duration kTerminateGrace = absl::Seconds(1);
 
 constexpr char kMatrixLeftOut[] =
-    "the confusion matrix is too large to be shown; confusion_matrix.json "
-    "beside the predictions has it";
+    "the confusion matrix is too large to be shown; confusion_matrix.json next "
+    "to the predictions has it";
 
 absl::Status ProtocolViolation(const std::string& message) {
   return absl::InvalidArgumentError(message);
@@ -151,7 +151,7 @@ void WorkerSession::Wake() {
 void WorkerSession::Run() {
   Converse();
   ending_.wait_status = Reap();
-  // Before the report: with the next attempt a folder of the same name comes.
+  // Before the report: the next attempt may write a folder of the same name.
   if (options_.temporary_folder) options_.temporary_folder->Remove();
   ending_.log_tail = ReadLogTail(options_.log_path, options_.log_start);
   {
@@ -256,7 +256,7 @@ absl::Status WorkerSession::Handle(const std::string& line) {
     return ProtocolViolation("it said Hello twice");
   }
   if (!std::holds_alternative<std::monostate>(ending_.last_word)) {
-    return ProtocolViolation("it went on talking after its last word");
+    return ProtocolViolation("it sent a message after its last one");
   }
   return hello != nullptr ? Handle(*hello) : Report(*std::move(message));
 }

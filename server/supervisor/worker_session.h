@@ -28,8 +28,8 @@ namespace mpsd::supervisor {
 inline constexpr size_t kLogTailBytes = 4096;
 
 // The last kLogTailBytes of the file at `path` after offset `start`, made
-// printable (base::Printable, lines kept). A tail that had to be cut begins
-// with a whole line. Empty for a file that cannot be read.
+// printable (base::Printable, lines kept). A cut tail begins with a whole line.
+// Empty for a file that cannot be read.
 std::string ReadLogTail(const std::string& path, int64_t start);
 
 // The daemon's end of one worker: a thread that reads the worker's messages,
@@ -37,10 +37,10 @@ std::string ReadLogTail(const std::string& path, int64_t start);
 //
 //   spawned -> Hello -> running -> last word -> end of stream -> reaped
 //
-// At any point a breach of the protocol, silence beyond the hang limit or the
-// end of a grace makes the session kill the process group, which leads to
-// reaped. Time limits stand still while the machine sleeps. Destroying the
-// session kills a worker that still runs and joins the thread.
+// At any point a protocol violation, silence beyond the hang limit or the end
+// of a grace makes the session kill the process group, which leads to reaped.
+// Time limits pause while the machine sleeps. Destroying the session kills a
+// worker that still runs and joins the thread.
 class WorkerSession final : public jobs::Worker {
  public:
   struct Options {
@@ -102,7 +102,7 @@ class WorkerSession final : public jobs::Worker {
   const Options options_;
   const std::unique_ptr<SpawnedProcess> process_;
   base::LineChannel channel_;
-  const UniqueFd wake_read_, wake_write_;  // wakes poll() to look at kill_at_
+  const UniqueFd wake_read_, wake_write_;  // wakes poll() to check kill_at_
   jobs::WorkerListener& listener_;
 
   // Accessed only from the session's thread.

@@ -14,10 +14,10 @@ namespace mpsd::tls {
 // the certificates between it and its authority, in that order.
 struct ServerFiles {
   std::filesystem::path certificate;
-  std::filesystem::path key;  // readable by its owner and group alone
+  std::filesystem::path key;  // readable only by its owner and group
 };
 
-// The content of the files, encoded anew: nothing but the PEM blocks, the key
+// The content of the files, encoded again: nothing but the PEM blocks, the key
 // without a passphrase.
 struct ServerPem {
   std::string chain;
@@ -25,11 +25,11 @@ struct ServerPem {
   absl::Time expiry;  // notAfter of the server's certificate
 };
 
-// Whatever this function returns can serve TLS. InvalidArgument for files that
-// are no PEM, for a key with a passphrase, for a key of another certificate and
-// for one that OpenSSL holds for too weak; else the errors of ReadSecretFile
-// and base::ReadSmallFile. A certificate that has expired is read: a client's
-// error says more than a connection that is refused.
+// What this function returns can serve TLS. InvalidArgument for files that are
+// not PEM, for a key with a passphrase, for a key of another certificate and
+// for one that OpenSSL considers too weak; else the errors of ReadSecretFile
+// and base::ReadSmallFile. An expired certificate is accepted: a client's error
+// says more than a refused connection.
 absl::StatusOr<ServerPem> ReadServerPem(const ServerFiles& files);
 
 }  // namespace mpsd::tls

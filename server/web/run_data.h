@@ -11,7 +11,7 @@
 
 namespace mpsd::web {
 
-// What a run's page shows of a job: what a client of the API would get by Get,
+// The contents of a run's page: what a client of the API would get by Get,
 // Watch, Logs and Download, up to now and bounded as `mpsctl report` bounds it.
 // A job whose files cannot be read has a page without them. Errors as for
 // JobService.Get and Watch: PermissionDenied for a job that is private to

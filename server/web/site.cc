@@ -38,7 +38,7 @@ constexpr File kFiles[] = {
 
 constexpr char kJson[] = "application/json";
 constexpr char kHtml[] = "text/html; charset=utf-8";
-// The page's own files and the JSON interface, and nothing of anybody else.
+// The page's own files and the JSON interface, and nothing from elsewhere.
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "

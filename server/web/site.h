@@ -17,18 +17,18 @@ namespace mpsd::web {
 //   /jobs/ID           a job's report, as `mpsctl report` makes it
 //   /api/info          v1.InfoResponse
 //   /api/jobs          v1.ListJobsResponse; the query has the fields of
-//                      ListJobsRequest but `labels`: states, owner, page_size,
-//                      page_token
+//                      ListJobsRequest except `labels`: states, owner,
+//                      page_size, page_token
 //   /api/jobs/ID       v1.Job
 //   /api/jobs/ID/run   the report's data (core/run_page/run_document.h)
 // Messages are Protocol Buffers' JSON with the proto's names, errors are
-// {"error": "…"}. All goes through the functions that answer the API's calls.
+// {"error": "…"}. All requests use the functions that answer the API's calls.
 // A request whose Host is not this machine's own name is refused, so that no
-// page of another site reads this one by a name that it points here.
+// page of another site can read this one through a name that it points here.
 // Thread-safe; the reader must outlive the site.
 class Site {
  public:
-  // With `private_jobs` the page shows of each job what everybody may know.
+  // With `private_jobs` the page only shows the public part of each job.
   Site(jobs::JobReader& reader, rpc::DaemonFacts facts, bool private_jobs)
       : reader_(reader),
         facts_(std::move(facts)),
@@ -37,7 +37,7 @@ class Site {
   http::Response Answer(const http::Request& request) const;
 
  private:
-  // Whoever opens the page: a viewer whom nobody knows.
+  // A visitor of the page: an anonymous viewer.
   static access::Caller Nobody();
   http::Response Find(const http::Request& request) const;
 

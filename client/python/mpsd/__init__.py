@@ -9,7 +9,7 @@
         print(event)
     adapter = job.download("adapter/")        # the PEFT folder
 
-Nothing here needs torch, a GPU or a compiler.
+The package needs no torch, GPU or compiler.
 """
 
 from mpsd._errors import JobFailed, MpsdError, Unreachable

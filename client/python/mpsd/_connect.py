@@ -23,9 +23,9 @@ _HERE = pathlib.Path(__file__).parent
 _SSH = re.compile(r"(ssh://[A-Za-z0-9_+=.\[:][A-Za-z0-9._+=@:\[\]%-]*)(/.*)?")
 _SSH_PATIENCE = 60.0  # s
 _OPTIONS = [
-    # A page of a list is larger than a message of gRPC's default at worst.
+    # A page of a list may exceed gRPC's default message size.
     ("grpc.max_receive_message_length", 64 << 20),
-    # A machine that is gone without a word is noticed.
+    # Detects a machine that disappeared silently.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.enable_retries", 0),
@@ -42,9 +42,9 @@ def default_server() -> str:
 
 
 class Tunnel:
-    """A socket of this machine that leads to a daemon's behind ssh: one `ssh -N
-    -L`, which ends with this object and with this program. It asks nothing on
-    a terminal."""
+    """A socket of this machine that is forwarded to a daemon's over ssh: one
+    `ssh -N -L`, which ends with this object and with this program. It never
+    prompts."""
 
     def __init__(self, url: str):
         parts = _SSH.fullmatch(url)
@@ -67,7 +67,7 @@ class Tunnel:
         return f"unix:{self._folder}/s"
 
     def open(self) -> None:
-        """Starts ssh again where it has ended."""
+        """Starts ssh again if it has ended."""
         if self._held is not None and self._held.poll() is None:
             return
         if not self._socket:
@@ -88,7 +88,7 @@ class Tunnel:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _find(self) -> str:
-        """The path of mpsd's socket at the host, which one ssh asks for."""
+        """The path of mpsd's socket on the host, queried over ssh."""
         self._run(["-T", "-o", "ClearAllForwardings=yes", "-o", "StdinNull=no",
                    "-o", "SessionType=default", "--", self._host,
                    "exec /bin/sh -s"],
@@ -135,8 +135,8 @@ class Tunnel:
 
 
 def open_channel(server: str, token: str, ca: str) -> grpc.Channel:
-    """`server`: HOST:PORT over TLS, or a unix socket as mpsctl spells it. `ca`:
-    the PEM file of the daemon's authority, else those that gRPC trusts."""
+    """`server`: HOST:PORT over TLS, or a unix socket as for mpsctl. `ca`: the
+    PEM file of the daemon's authority, else those that gRPC trusts."""
     path = re.sub("^unix:(//)?", "", server)
     if path != server or path.startswith(("/", "./", "../")):
         return grpc.insecure_channel("unix:" + os.path.abspath(path), _OPTIONS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong."""
+"""The exceptions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NOT_FOUND = grpc.StatusCode.NOT_FOUND
 
 class MpsdError(Exception):
     """Every error of this package. `str()` is mpsd's own message, which names
-    the field, what was expected and what to do; `code` tells what a program
-    decides by, as gRPC spells it."""
+    the field, what was expected and what to do; `code` is gRPC's status code,
+    for programs."""
 
     def __init__(self, message: str, code: Optional[grpc.StatusCode] = None):
         super().__init__(message)
@@ -23,7 +23,7 @@ class MpsdError(Exception):
 
 
 class Unreachable(MpsdError, ConnectionError):
-    """No daemon answers there, or it has too much to do."""
+    """No daemon answers there, or it is overloaded."""
 
 
 class JobFailed(MpsdError):

@@ -29,7 +29,7 @@ class Step(_Event):
     step: int
     total_steps: int
     epoch: float
-    loss: float  # nats a label token, or the task's loss for a row
+    loss: float  # nats per label token, or the task's loss per row
     learning_rate: float
     grad_norm: float
     tokens: int  # this step's, without padding
@@ -70,7 +70,7 @@ def state_name(state: int) -> str:
 
 
 def from_proto(event: job_pb2.JobEvent) -> Optional[Event]:
-    """None for a kind of event that this package does not know."""
+    """None for an unknown kind of event."""
     at = (event.sequence,
           event.time.ToDatetime().replace(tzinfo=datetime.timezone.utc))
     kind = event.WhichOneof("event")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of this machine that a job names, and how they reach the daemon:
-each content once, small ones together, and a large one from where it broke
-off."""
+each content once, small ones together, and a large one from where it was
+interrupted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mpsd import _errors
 from mpsd._errors import INVALID, NOT_FOUND, MpsdError
 from mpsd.v1 import artifacts_pb2, artifacts_pb2_grpc
 
-# What `data` of Client.submit may hold for a path of the spec.
+# The type of `data` of Client.submit for a path of the spec.
 Data = Union[str, bytes, "os.PathLike[str]", Iterable[Mapping[str, Any]]]
 
 _CHAT_FILES = ("chat_template.jinja", "tokenizer_config.json",
@@ -67,14 +67,14 @@ def _rows(path: str, rows: Iterable[Mapping[str, Any]]) -> bytes:
     lines: List[str] = []
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
-            raise MpsdError(f"data['{path}']: row {number} is no mapping: "
+            raise MpsdError(f"data['{path}']: row {number} is not a mapping: "
                             f"{type(row).__name__}", INVALID)
         lines.append(json.dumps(row, ensure_ascii=False))
     return ("\n".join(lines) + "\n").encode()
 
 
 class Collector:
-    """Gathers the files that a spec names, each once."""
+    """Collects the files that a spec names, each once."""
 
     def __init__(self, spec: Dict[str, Any], base: pathlib.Path,
                  data: Mapping[str, Data]):
@@ -128,9 +128,9 @@ class Collector:
                     self._add_file(f"{path.rstrip('/')}/{name}", file)
         elif given is not None or not pathlib.PurePath(path).is_absolute():
             raise MpsdError(
-                f"{field} names '{path}', and there is no file {local}; "
-                "relative paths count from the folder of job.json, or from "
-                "`base`", NOT_FOUND)
+                f"{field} names '{path}', but there is no file {local}; "
+                "relative paths are resolved from the folder of job.json, or "
+                "from `base`", NOT_FOUND)
 
     def _add_file(self, path: str, local: pathlib.Path) -> None:
         if path not in self._inputs:

@@ -22,7 +22,7 @@ from mpsd.v1 import (artifacts_pb2_grpc, daemon_pb2, daemon_pb2_grpc, job_pb2,
 Path = Union[str, "os.PathLike[str]"]
 Spec = Union[Mapping[str, Any], Path]
 
-_SUBMIT_PATIENCE = 600.0  # s without an answer before Submit gives up
+_SUBMIT_PATIENCE = 600.0  # s without an answer before submit gives up
 _LONGEST_PAUSE = 2.0  # s
 
 
@@ -35,7 +35,7 @@ class Client:
         "ssh://[USER@]HOST[:PORT][/PATH]"; else MPSD_SERVER, else the socket of
         this account's own daemon. `token`: for a port; else MPSD_TOKEN. `ca`: a
         PEM file, STATE/tls/ca.crt of the daemon's machine. `timeout`: seconds
-        that a call which changes or reads little may take."""
+        that a small call may take."""
         self.server = server or _connect.default_server()
         self.timeout = timeout
         behind = self.server.startswith("ssh://")
@@ -72,10 +72,10 @@ class Client:
         `spec` is job.json: its path, or its content as a dict. `data` gives
         bytes for paths of the spec: a file, a folder, bytes, or rows (dicts),
         which become JSON Lines. Other relative paths are files of this machine,
-        counted from `base`: the folder of job.json, or the current folder.
+        resolved from `base`: the folder of job.json, or the current folder.
 
-        One job is made, even where the connection breaks: the same request goes
-        out under one key until the daemon has answered."""
+        Exactly one job is made, even if the connection breaks: the same request
+        is sent under one key until the daemon has answered."""
         parsed, folder = _read(spec)
         place = pathlib.Path(base) if base is not None else folder
         inputs = Collector(parsed, place, data or {}).run()
@@ -91,7 +91,7 @@ class Client:
             idempotency_key=idempotency_key or "python-" + uuid.uuid4().hex)
         for one in inputs:
             request.inputs.add(path=one.path, sha256=one.sha256)
-        self.info()  # makes the connection
+        self.info()  # opens the connection
         begin = time.monotonic()
         self.info()
         request.round_trip_seconds = min(time.monotonic() - begin, 600.0)
@@ -139,7 +139,7 @@ class Client:
             return self._daemon.Info(asked, timeout=self.timeout)
 
     def _reconnect(self) -> None:
-        """Opens the tunnel again where ssh has ended."""
+        """Opens the tunnel again if ssh has ended."""
         if self._tunnel is not None:
             try:
                 self._tunnel.open()

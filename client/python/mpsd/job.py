@@ -29,12 +29,12 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class Job:
-    """A job as it was when it was last asked for: `refresh()` asks again. Made
-    by Client, not by hand."""
+    """A job as of the last request: `refresh()` requests it again. Created by
+    Client, not by hand."""
 
     def __init__(self, client: "Client", message: job_pb2.Job):
         self._client = client
-        self.message = message  # all that the API tells (job.proto)
+        self.message = message  # all that the API reports (job.proto)
 
     @property
     def id(self) -> str:
@@ -78,14 +78,14 @@ class Job:
 
     def watch(self, after: int = 0, patience: float = 120.0) -> Iterator[Event]:
         """Yields each event after sequence `after`, the past ones first, and
-        ends when the job has ended. Waits up to `patience` seconds for a daemon
-        that went away, and resumes where it was."""
+        ends when the job has ended. Waits up to `patience` seconds for an
+        unreachable daemon, and resumes where it was."""
         pause, waited = _FIRST_PAUSE, 0.0
         while True:
             stream = self._client._jobs.Watch(
                 jobs_pb2.WatchRequest(id=self.id, after_sequence=after))
             error: Exception = _errors.Unreachable(
-                "the daemon ended the stream before the job did")
+                "the daemon ended the stream before the job ended")
             try:
                 for message in stream:
                     pause, waited, after = _FIRST_PAUSE, 0.0, message.sequence
@@ -108,9 +108,9 @@ class Job:
             self._client._reconnect()
 
     def wait(self, timeout: Optional[float] = None, check: bool = True) -> "Job":
-        """Returns when the job has ended. Raises JobFailed where it did not
+        """Returns when the job has ended. Raises JobFailed if it did not
         succeed, unless `check` is false, and TimeoutError after `timeout`
-        seconds; the job runs on then."""
+        seconds; then the job keeps running."""
         end = time.monotonic() + (timeout if timeout is not None else 1e12)
         pause = _FIRST_PAUSE
         while not self.refresh().ended:
@@ -127,8 +127,8 @@ class Job:
                  checkpoint: Optional[int] = None) -> pathlib.Path:
         """Waits for the job and fetches its result (a PEFT folder, or a
         model's), or fetches the checkpoint of that step; returns the folder,
-        which must not exist before. Every file is checked against its hash, and
-        the folder appears once it is whole."""
+        which must not exist. Every file is checked against its hash, and
+        the folder appears once it is complete."""
         place = pathlib.Path(folder)
         if place.exists() or place.is_symlink():
             raise FileExistsError(f"{place} exists: name a new folder")
@@ -164,8 +164,8 @@ def _receive(parts: Iterator[artifacts_pb2.DownloadResponse],
         file.close()
         if (size, digest.hexdigest()) != (announced.size_bytes,
                                           announced.sha256):
-            raise _errors.MpsdError(f"{announced.path} arrived with another "
-                                    "hash or size than announced",
+            raise _errors.MpsdError(f"{announced.path} arrived with a "
+                                    "different hash or size than announced",
                                     grpc.StatusCode.DATA_LOSS)
 
     try:
@@ -186,7 +186,7 @@ def _receive(parts: Iterator[artifacts_pb2.DownloadResponse],
 def _place(folder: pathlib.Path, path: str) -> pathlib.Path:
     relative = pathlib.PurePosixPath(path)
     if relative.is_absolute() or ".." in relative.parts or not relative.parts:
-        raise _errors.MpsdError(f"'{path}' is no relative path",
+        raise _errors.MpsdError(f"'{path}' is not a relative path",
                                 grpc.StatusCode.DATA_LOSS)
     place = folder.joinpath(*relative.parts)
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ def free_share():
 def now():
     return [
         stat("Macs that answer", (f"sum({of_mac('up')})", ""), width=4),
-        stat("Macs that do not", (f"sum(1 - {of_mac('up')})", ""), width=4,
+        stat("Macs that do not answer", (f"sum(1 - {of_mac('up')})", ""), width=4,
              steps=looks.BAD_ABOVE_ZERO),
         stat("Running",
              (f"sum({of_mac('mpsd_jobs', RUNNING)})", ""), width=4),
@@ -83,7 +83,7 @@ def courses():
         bars("Jobs that ended",
              (some(count("mpsd_jobs_ended_total", "instance", "state")),
               "{{instance}}: {{state}}"), width=8),
-        bars("Attempts that failed, by whose fault",
+        bars("Failed attempts by fault",
              (some(count("mpsd_worker_exits_total", "instance", "class",
                          matchers=('class!="nobody"',))),
               "{{instance}}: {{class}}"), width=8),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every dashboard has around its panels: variables, links, annotations."""
+"""The common parts of dashboards: variables, links, annotations."""
 
 import json
 
@@ -10,14 +10,14 @@ from grafana_foundation_sdk.models import dashboard as model
 from promql import of_mac
 
 OVERVIEW, JOB, FLEET = "mpsd-overview", "mpsd-job", "mpsd-fleet"
-# A page's address in Grafana, with the time range that is looked at.
+# A page's address in Grafana, with the current time range.
 OVERVIEW_OF_ROW = (f"/d/{OVERVIEW}?var-instance=${{__data.fields.Mac}}"
                    "&${__url_time_range}")
 JOB_OF_ROW = (f"/d/{JOB}?var-instance=${{__data.fields.instance}}"
               "&var-job_id=${__data.fields.job_id}&${__url_time_range}")
 
-# Every job of the time range, the one that stepped last first, under its name
-# and the end of its id: several jobs may share a name.
+# Every job of the time range, ordered by the last step, with its name and the
+# end of its id: several jobs may share a name.
 _JOBS = """query_result(sort_desc(label_join(label_replace(
   (max by (instance, job_id) (last_over_time({step}[$__range]))
    or max by (instance, job_id) (last_over_time({info}[$__range])))
@@ -42,7 +42,7 @@ class Annotation(build.AnnotationQuery):
 
 def mark(name, expression, color, text, at_value=False, on=True):
     """A line or a region at each time that the expression is above 0; with
-    `at_value`, at the times that its values tell, in milliseconds."""
+    `at_value`, at the times given by its values, in milliseconds."""
     return (Annotation(titleFormat=name, textFormat=text, step="15s",
                        useValueForTime=at_value)
             .name(name).datasource(panels.SOURCE).enable(on).hide(False)
@@ -101,7 +101,7 @@ def _link(title, uid, variables):
 
 
 def dashboard(uid, title, about, variables, links, annotations):
-    """Links are pairs of a dashboard and whether the variables go along."""
+    """Links are pairs of a dashboard and whether to pass the variables."""
     titles = {OVERVIEW: "Machine and queue", JOB: "One job", FLEET: "All Macs"}
     made = (build.Dashboard(title).uid(uid).description(about).tags(["mpsd"])
             .refresh("30s").time("now-6h", "now").timezone("browser")
@@ -116,8 +116,8 @@ def dashboard(uid, title, about, variables, links, annotations):
 
 
 def text(made):
-    """The JSON that Grafana loads. Rows and panels are numbered in their order;
-    what the SDK writes and no Grafana from 12 on has goes."""
+    """The JSON that Grafana loads, without what the SDK writes and no Grafana
+    from 12 on has. Rows and panels are numbered in their order."""
     tree = json.loads(json.dumps(made.build(), cls=JSONEncoder))
     number = 0
     for panel in tree["panels"]:

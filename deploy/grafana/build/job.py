@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job: its curves, and what its Mac did meanwhile."""
+"""One job: its curves, and its Mac meanwhile."""
 
 import frame
 import looks
@@ -100,7 +100,7 @@ def marks():
 def make():
     made = frame.dashboard(
         frame.JOB, "mpsd: one job",
-        "One job: its curves, and what its Mac did meanwhile.",
+        "One job: its curves, and its Mac meanwhile.",
         [frame.macs(several=False), frame.jobs()],
         [(frame.FLEET, False), (frame.OVERVIEW, True)],
         [*frame.marks(), *marks()])

@@ -28,6 +28,6 @@ def make(mac_shown=False):
     ]
     if mac_shown:
         columns.insert(0, Column("Mac", label="instance"))
-    return table("Jobs that train, or ended a moment ago", columns,
+    return table("Running and recently ended jobs", columns,
                  hidden=("instance", "job_id")[mac_shown:], source=names,
                  height=7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Colours, thresholds and the words that stand for values."""
+"""Colours, thresholds and the names of values."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
@@ -9,7 +9,7 @@ PLAIN = ((None, "blue"),)
 GOOD_ABOVE_ZERO = ((None, "red"), (1, "green"))
 BAD_ABOVE_ZERO = ((None, "green"), (1, "red"))
 
-# In all of these, the values are those that server/prometheus/names.h tells.
+# In all of these, the values are those of server/prometheus/names.h.
 UP = {"0": ("down", "red"), "1": ("up", "green")}
 BY_REASON = {"0": ("no", "green"), "1": ("yes", "orange")}
 PAUSED = {"0": ("trains", "green"), "1": ("paused", "orange")}

@@ -5,7 +5,7 @@
     build/venv/bin/python -B deploy/grafana/build/make.py [FOLDER]
 
 Needs grafana-foundation-sdk, which deploy/setup.sh --tests installs. FOLDER
-takes the place of deploy/grafana."""
+replaces deploy/grafana."""
 
 import pathlib
 import sys

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of panels that the dashboards are made of. The grid has 24 columns;
-a panel stands right of the one before, while there is room."""
+"""The kinds of panels of the dashboards. The grid has 24 columns;
+a panel is right of the one before, if there is room."""
 
 import looks
 from grafana_foundation_sdk.builders import (
@@ -47,7 +47,7 @@ def _tooltip():
 
 def stat(title, *queries, width=3, height=4, unit="short", steps=looks.PLAIN,
          mapping=None, names=False, empty=NOTHING, about="", decimals=None):
-    """The last value of each query; with `names`, the legend in its place."""
+    """The last value of each query; with `names`, the legend instead."""
     mode = (words.BigValueTextMode.NAME if names else
             words.BigValueTextMode.VALUE_AND_NAME if len(queries) > 1 else
             words.BigValueTextMode.VALUE)
@@ -99,13 +99,13 @@ def areas(title, *queries, **more):
 
 
 def bars(title, *queries, **more):
-    """How often something happened: a bar every five minutes at least."""
+    """How often something happened: a bar at least every five minutes."""
     return (areas(title, *queries, **more).interval("5m").fill_opacity(80)
             .draw_style(words.GraphDrawStyle.BARS).decimals(0))
 
 
 def states(title, *queries, mapping, width=12, height=5, about=""):
-    """A strip of colour a series, each value with its word."""
+    """A strip of colour per series, each value with its name."""
     panel = (_common(statetimeline.Panel(), title, about, width, height)
              .show_value(words.VisibilityMode.AUTO).merge_values(True)
              .row_height(0.8).fill_opacity(70).line_width(0)
@@ -118,7 +118,7 @@ def states(title, *queries, mapping, width=12, height=5, about=""):
 
 
 def dashed(panel, letter):
-    """Draws the query as a dashed line without area: a limit."""
+    """Draws the query as a dashed line without area, for a limit."""
     return panel.override_by_query(letter, [
         model.DynamicConfigValue("custom.lineStyle",
                                  {"fill": "dash", "dash": [8, 8]}),

@@ -17,7 +17,7 @@ def of_job(metric):
 
 
 def beside_job(expression):
-    """What the chosen job's Mac says, as long as the job has series."""
+    """The series of the chosen job's Mac, as long as the job has series."""
     return f"{expression} and on (instance) {of_job('mpsd_job_info')}"
 
 
@@ -26,13 +26,13 @@ def rate(metric, *by, window=RATE):
 
 
 def count(metric, *by, matchers=()):
-    """How often within each step of a panel."""
+    """How often per step of a panel."""
     return (f"sum by ({', '.join(by)}) "
             f"(increase({of_mac(metric, *matchers)}[$__interval]))")
 
 
 def some(expression):
-    """Leaves out series that are 0, where most are and their names are many."""
+    """Omits series that are 0, if most are and there are many names."""
     return f"{expression} > 0"
 
 
@@ -42,7 +42,7 @@ def quantile(share, histogram, *by, window=RATE):
 
 
 def by_job(metric):
-    """A gauge of jobs, for a row a job in a table."""
+    """A gauge of jobs, for a table with a row per job."""
     return f"max by (instance, job_id) ({of_mac(metric)})"
 
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 
-// Draws the queue and the jobs, and again every few seconds. Texts of jobs
-// become text nodes and nothing else, whatever they hold.
+// Draws the queue and the jobs, and redraws them every few seconds. Texts of
+// jobs only ever become text nodes.
 
 const PERIOD_MS = 5000;
 const PAGE_SIZE = 50;
@@ -34,7 +34,7 @@ function durationText(seconds) {
   return `${Math.floor(hours / 24)}d`;
 }
 
-// 64-bit numbers and those that are not finite are texts in this JSON.
+// 64-bit and non-finite numbers are strings in this JSON.
 function numberText(value) {
   if (value === undefined) return "";
   const number = Number(value);
@@ -69,7 +69,7 @@ function saysText(job) {
   const texts = [];
   if (job.queue_position !== undefined) {
     texts.push(job.queue_position === 0 ? "next"
-      : `${job.queue_position} before it`);
+      : `${job.queue_position} ahead of it`);
   }
   if (job.pause) texts.push(`paused: ${reasonsText(job.pause)}`);
   if (job.hold) texts.push(job.hold);
@@ -152,7 +152,7 @@ async function refresh() {
   }
 }
 
-// A page that nobody sees asks nothing.
+// A hidden page sends no requests.
 async function keepFresh() {
   if (!document.hidden) await refresh();
   setTimeout(keepFresh, PERIOD_MS);
