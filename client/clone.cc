@@ -14,8 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/command_line.h"
@@ -26,6 +24,7 @@
 #include "client/text/json.h"
 #include "client/verbs.h"
 #include "core/base/json_depth.h"
+#include "core/base/status_macros.h"
 #include "core/spec/field_edit.h"
 #include "core/spec/train_spec.h"
 #include "nlohmann/json.hpp"
@@ -110,10 +109,10 @@ absl::StatusOr<std::string> EditSpec(const std::string& spec_json,
     return absl::InvalidArgumentError("the job's spec is not a JSON object");
   }
   for (const std::string& text : set) {
-    if (absl::Status s = Set(spec, text); !s.ok()) return s;
+    RETURN_IF_ERROR(Set(spec, text));
   }
   for (const std::string& field : unset) {
-    if (absl::Status s = Unset(spec, field); !s.ok()) return s;
+    RETURN_IF_ERROR(Unset(spec, field));
   }
   return spec.dump(2, ' ', false, Json::error_handler_t::replace);
 }
@@ -191,12 +190,11 @@ absl::Status Change(const CloneOptions& options, v1::SubmitRequest& request) {
   if (!options.name.empty()) {
     set.push_back(absl::StrCat("name=", nlohmann::json(options.name).dump()));
   }
-  absl::StatusOr<std::string> spec =
-      EditSpec(request.spec_json(), set, options.unset);
-  if (!spec.ok()) return spec.status();
-  const auto parsed = spec::ParseTrainSpec(*spec, "the clone's job.json");
-  if (!parsed.ok()) return parsed.status();
-  request.set_spec_json(*std::move(spec));
+  ASSIGN_OR_RETURN(std::string spec,
+                   EditSpec(request.spec_json(), set, options.unset));
+  ASSIGN_OR_RETURN(const auto parsed,
+                   spec::ParseTrainSpec(spec, "the clone's job.json"));
+  request.set_spec_json(std::move(spec));
   DropUnusedInputs(request);
   // A label of the command line replaces the job's.
   google::protobuf::Map<std::string, std::string> job_labels;

@@ -20,6 +20,7 @@
 #include "client/console.h"
 #include "client/text/format.h"
 #include "client/tls/trust.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::client {
 
@@ -188,11 +189,10 @@ namespace {
 // The name of the context for HOST:PORT; empty where there is none.
 absl::StatusOr<std::string> ContextAt(const std::string& server,
                                       const ContextStore& contexts) {
-  const absl::StatusOr<std::vector<std::string>> names = contexts.Names();
-  if (!names.ok()) return names.status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, contexts.Names());
   const absl::StatusOr<std::string> current = contexts.Current();
   std::vector<std::string> fitting;
-  for (const std::string& name : *names) {
+  for (const std::string& name : names) {
     const absl::StatusOr<Context> context = contexts.Find(name);
     // A broken context does not block the others.
     if (!context.ok() || context->server != server) continue;
@@ -209,10 +209,9 @@ absl::StatusOr<std::string> ContextAt(const std::string& server,
 // The daemon at an ssh `url`. A context stores where its socket is.
 absl::StatusOr<Address> BehindSsh(const std::string& url,
                                   const ContextStore& contexts) {
-  const absl::StatusOr<std::string> name = ContextAt(url, contexts);
-  if (!name.ok()) return name.status();
+  ASSIGN_OR_RETURN(const std::string name, ContextAt(url, contexts));
   Context context;
-  if (!name->empty()) context = contexts.Find(*name).value_or(context);
+  if (!name.empty()) context = contexts.Find(name).value_or(context);
   if (context.name.empty()) context.name = NameForHost("ssh-" + url.substr(6));
   context.server = url;
   context.tls = false;
@@ -230,10 +229,9 @@ absl::StatusOr<Address> BehindSsh(const std::string& url,
 absl::StatusOr<Address> InContext(const std::string& name,
                                   const ContextStore& contexts) {
   if (name == kLocalContext) return FindAddress("", DefaultStateDir());
-  const absl::StatusOr<Context> context = contexts.Find(name);
-  if (!context.ok()) return context.status();
-  if (IsBehindSsh(context->server)) return BehindSsh(context->server, contexts);
-  return AddressOf(*context);
+  ASSIGN_OR_RETURN(const Context context, contexts.Find(name));
+  if (IsBehindSsh(context.server)) return BehindSsh(context.server, contexts);
+  return AddressOf(context);
 }
 
 // An address as --server takes it.
@@ -241,15 +239,13 @@ absl::StatusOr<Address> AtServer(const Address& plain,
                                  const ContextStore& contexts) {
   if (!plain.socket_path.empty()) return plain;
   if (plain.tunnel != nullptr) return BehindSsh(plain.target, contexts);
-  const absl::StatusOr<HostPort> place = ParseHostPort(plain.target);
-  if (!place.ok()) return place.status();
-  const absl::StatusOr<std::string> context =
-      ContextAt(place->Text(), contexts);
-  if (!context.ok()) return context.status();
-  if (!context->empty()) return InContext(*context, contexts);
+  ASSIGN_OR_RETURN(const HostPort place, ParseHostPort(plain.target));
+  ASSIGN_OR_RETURN(const std::string context,
+                   ContextAt(place.Text(), contexts));
+  if (!context.empty()) return InContext(context, contexts);
   Context unknown;
-  unknown.server = place->Text();
-  unknown.tls = !IsLoopback(place->host);
+  unknown.server = place.Text();
+  unknown.tls = !IsLoopback(place.host);
   unknown.token = Environment("MPSD_TOKEN");
   if (!unknown.token.empty()) {
     if (absl::Status status = CheckToken(unknown.token); !status.ok()) {
@@ -271,9 +267,8 @@ std::string DaemonChoiceHelp() {
 }
 
 absl::StatusOr<Address> AddressOf(const Context& context) {
-  const absl::StatusOr<HostPort> place = ParseHostPort(context.server);
-  if (!place.ok()) return place.status();
-  Address address{place->Text(), ""};
+  ASSIGN_OR_RETURN(const HostPort place, ParseHostPort(context.server));
+  Address address{place.Text(), ""};
   Credentials& own = address.credentials;
   own.context = context.name;
   own.token = context.token;
@@ -281,9 +276,8 @@ absl::StatusOr<Address> AddressOf(const Context& context) {
   if (!own.tls) return address;
   own.roots_pem = context.ca_pem;
   if (own.roots_pem.empty()) {
-    absl::StatusOr<std::string> roots = SystemRoots();
-    if (!roots.ok()) return roots.status();
-    own.roots_pem = *std::move(roots);
+    ASSIGN_OR_RETURN(std::string roots, SystemRoots());
+    own.roots_pem = std::move(roots);
   }
   return address;
 }
@@ -302,9 +296,8 @@ absl::StatusOr<Address> ChooseDaemon(const DaemonChoice& choice,
     return InContext(name, contexts);
   }
   if (!Environment("MPSD_STATE_DIR").empty()) return FindAddress("", "");
-  const absl::StatusOr<std::string> current = contexts.Current();
-  if (!current.ok()) return current.status();
-  return InContext(current->empty() ? kLocalContext : *current, contexts);
+  ASSIGN_OR_RETURN(const std::string current, contexts.Current());
+  return InContext(current.empty() ? kLocalContext : current, contexts);
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::client {
 
@@ -85,8 +86,7 @@ absl::StatusOr<v1::DeleteJobsRequest> Request(const DeleteOptions& options,
                                               const Terminal& terminal) {
   v1::DeleteJobsRequest request;
   v1::ListJobsRequest& filter = *request.mutable_filter();
-  absl::Status filled = FillFilter(options.filter, terminal, filter);
-  if (!filled.ok()) return filled;
+  RETURN_IF_ERROR(FillFilter(options.filter, terminal, filter));
   if (options.filter.states.empty()) {
     for (const v1::JobState state :
          {v1::JOB_STATE_SUCCEEDED, v1::JOB_STATE_FAILED,

@@ -30,6 +30,7 @@
 #include "core/base/file.h"
 #include "core/base/file_times.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::client {
 
@@ -186,14 +187,13 @@ absl::Status HashCache::Save() {
     if (bytes + kRest > bounds_.bytes) break;
     text += line;
   }
-  const auto folder = PrivateFolder::Make(file_.parent_path());
-  if (!folder.ok()) return folder.status();
+  ASSIGN_OR_RETURN(const auto folder, PrivateFolder::Make(file_.parent_path()));
   const std::string name = file_.filename().string();
   // Also removes what killed processes left, which may be as large as the
   // cache.
-  absl::Status status = (*folder)->Remove(name);
+  absl::Status status = folder->Remove(name);
   if (status.ok()) {
-    status = (*folder)->Write(name, All(text));
+    status = folder->Write(name, All(text));
   }
   if (status.ok()) changed_ = false;
   return status;
@@ -372,8 +372,7 @@ absl::Status HashFiles(std::vector<LocalFile>& files,
   }
   const std::vector<const LocalFile*> reads(to_read.begin(), to_read.end());
   Reader reader(reads, total, options);
-  absl::Status status = reader.Run();
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(reader.Run());
   for (size_t i = 0; i < to_read.size(); ++i) {
     const Hashed& hashed = reader.hashed()[i];
     to_read[i]->sha256 = hashed.sha256;

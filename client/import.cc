@@ -15,6 +15,7 @@
 #include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
@@ -130,7 +131,7 @@ class Importer {
   explicit Importer(const std::string& text) : text_(text) {}
 
   absl::StatusOr<Json> Run() {
-    if (absl::Status s = FindFlags(); !s.ok()) return s;
+    RETURN_IF_ERROR(FindFlags());
     const bool glue = tool_ == kGlue;
     job_ = {{"name", nullptr},
             {"model", nullptr},
@@ -145,8 +146,8 @@ class Importer {
     job_["training"] =
         glue ? Json{{"max_length", 128}}
              : Json{{"learning_rate", 2e-5}, {"gradient_checkpointing", true}};
-    if (absl::Status s = ReadFlags(); !s.ok()) return s;
-    if (absl::Status s = FillIn(); !s.ok()) return s;
+    RETURN_IF_ERROR(ReadFlags());
+    RETURN_IF_ERROR(FillIn());
     Json job;
     for (const auto& [name, value] : job_.items()) {
       if (!value.empty()) job[name] = value;
@@ -203,11 +204,10 @@ class Importer {
         if (flag == flags_.end()) continue;
         std::erase(unknown, "--" + names[0]);
         if (row.kind == kLeftOut || row.kind == kRule) continue;
-        const absl::StatusOr<Json> value =
-            ValueOf(names[0], row.kind, flag->second);
-        if (!value.ok()) return value.status();
+        ASSIGN_OR_RETURN(const Json value,
+                         ValueOf(names[0], row.kind, flag->second));
         Json& section = *row.section ? job_[row.section] : job_;
-        section[names.back()] = *value;
+        section[names.back()] = value;
       }
     }
     if (unknown.empty()) return absl::OkStatus();

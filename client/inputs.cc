@@ -8,13 +8,13 @@
 #include <sstream>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 #include "core/spec/idle_fields.h"
 #include "core/spec/named_result.h"
 #include "core/spec/train_spec.h"
@@ -67,8 +67,7 @@ class Collector {
         {"dataset.predict", dataset.predict}};
     for (const auto& [field, paths] : sets) {
       for (const std::string& path : paths) {
-        absl::Status status = AddData(field, path);
-        if (!status.ok()) return status;
+        RETURN_IF_ERROR(AddData(field, path));
       }
     }
     absl::Status status = AddPlace("adapter", spec_.adapter);
@@ -91,14 +90,12 @@ class Collector {
   }
 
   absl::Status AddFolder(const std::string& path, const fs::path& folder) {
-    absl::StatusOr<std::vector<fs::path>> relatives = FilesBelow(folder);
-    if (!relatives.ok()) return relatives.status();
+    ASSIGN_OR_RETURN(std::vector<fs::path> relatives, FilesBelow(folder));
     const char* slash = absl::EndsWith(path, "/") ? "" : "/";
-    for (const fs::path& relative : *relatives) {
-      absl::Status status =
+    for (const fs::path& relative : relatives) {
+      RETURN_IF_ERROR(
           AddFile(absl::StrCat(path, slash, relative.generic_string()),
-                  folder / relative);
-      if (!status.ok()) return status;
+                  folder / relative));
     }
     return absl::OkStatus();
   }
@@ -123,9 +120,8 @@ class Collector {
   // Adds the images that rows of JSON Lines name, relative to that file's
   // folder. The worker refuses rows that cannot be read.
   absl::Status AddImages(const std::string& path, const fs::path& local) {
-    absl::StatusOr<std::string> text = base::ReadFile(local);
-    if (!text.ok()) return text.status();
-    std::istringstream lines(*std::move(text));
+    ASSIGN_OR_RETURN(std::string text, base::ReadFile(local));
+    std::istringstream lines(std::move(text));
     std::string line;
     for (int64_t number = 1; std::getline(lines, line); ++number) {
       const std::optional<std::string> image = ImageOf(line);
@@ -138,9 +134,8 @@ class Collector {
                          file.lexically_normal().string()));
       }
       const fs::path spelled = fs::path(path).parent_path() / *image;
-      absl::Status status =
-          AddFile(spelled.lexically_normal().generic_string(), file);
-      if (!status.ok()) return status;
+      RETURN_IF_ERROR(
+          AddFile(spelled.lexically_normal().generic_string(), file));
     }
     return absl::OkStatus();
   }
@@ -181,9 +176,7 @@ class Collector {
     for (const char* name : {"chat_template.jinja", "tokenizer_config.json",
                              "special_tokens_map.json", "added_tokens.json"}) {
       if (!fs::is_regular_file(local / name, error)) continue;
-      absl::Status status =
-          AddFile(absl::StrCat(path, slash, name), local / name);
-      if (!status.ok()) return status;
+      RETURN_IF_ERROR(AddFile(absl::StrCat(path, slash, name), local / name));
     }
     if (job_.files.size() > before) return absl::OkStatus();
     return absl::NotFoundError(absl::StrCat(
@@ -244,17 +237,15 @@ v1::SubmitRequest RequestOf(const PreparedJob& job) {
 
 absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file,
                                        const HashOptions& hashing) {
-  absl::StatusOr<std::string> text = ReadSpec(job_file);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<spec::TrainSpec> spec =
-      spec::ParseTrainSpec(*text, job_file.string());
-  if (!spec.ok()) return spec.status();
+  ASSIGN_OR_RETURN(std::string text, ReadSpec(job_file));
+  ASSIGN_OR_RETURN(spec::TrainSpec spec,
+                   spec::ParseTrainSpec(text, job_file.string()));
   PreparedJob job;
-  job.spec_json = *std::move(text);
-  job.warnings = spec::IdleWarnings(*spec);
+  job.spec_json = std::move(text);
+  job.warnings = spec::IdleWarnings(spec);
   const fs::path base = job_file.parent_path();
-  absl::Status status = Collector(*spec, base, job).Run();
-  if (status.ok()) status = PlaceModel(spec->model, base, job);
+  absl::Status status = Collector(spec, base, job).Run();
+  if (status.ok()) status = PlaceModel(spec.model, base, job);
   if (status.ok()) status = HashFiles(job.files, hashing);
   if (!status.ok()) return status;
   return job;

@@ -17,8 +17,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +31,7 @@
 #include "client/text/json.h"
 #include "client/verbs.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "core/metrics/metrics.h"
 
 namespace mpsd::client {
@@ -231,10 +230,10 @@ std::string ListColumn::Cell(const ListRow& row, absl::TimeZone zone) const {
 absl::StatusOr<std::vector<ListColumn>> ParseColumns(const std::string& names) {
   std::vector<ListColumn> columns;
   for (const auto& name : absl::StrSplit(names, ',')) {
-    absl::StatusOr<ListColumn> column =
-        ListColumn::Parse(std::string(absl::StripAsciiWhitespace(name)));
-    if (!column.ok()) return column.status();
-    columns.push_back(*std::move(column));
+    ASSIGN_OR_RETURN(
+        ListColumn column,
+        ListColumn::Parse(std::string(absl::StripAsciiWhitespace(name))));
+    columns.push_back(std::move(column));
   }
   return columns;
 }
@@ -498,8 +497,7 @@ absl::StatusOr<v1::ListJobsRequest> Request(const ListOptions& options,
                                             const std::vector<SortKey>& keys,
                                             const Terminal& terminal) {
   v1::ListJobsRequest request;
-  absl::Status filled = FillFilter(options.filter, terminal, request);
-  if (!filled.ok()) return filled;
+  RETURN_IF_ERROR(FillFilter(options.filter, terminal, request));
   if (!keys.empty() && keys[0].metric.empty()) {
     request.set_order(keys[0].order);
     request.set_ascending(keys[0].ascending);

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +25,7 @@
 #include "client/upload.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
+#include "core/base/status_macros.h"
 #include "core/spec/hub_cache.h"
 #include "core/spec/model_files.h"
 
@@ -94,28 +94,26 @@ bool IsWeights(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<LocalModel> ReadLocalModel(const fs::path& folder) {
-  absl::StatusOr<std::set<std::string>> names = NamesIn(folder);
-  if (!names.ok()) return names.status();
+  ASSIGN_OR_RETURN(std::set<std::string> names, NamesIn(folder));
   const absl::StatusOr<spec::ModelFolder> read = spec::ReadModelFolder(folder);
   if (!read.ok()) {
     return absl::Status(
         read.status().code(),
         absl::StrCat(folder.string(), ": ", read.status().message()));
   }
-  if (names->contains(kTemplates)) {
-    absl::StatusOr<std::set<std::string>> templates =
-        NamesIn(folder / kTemplates);
-    if (!templates.ok()) return templates.status();
-    names->erase(kTemplates);
-    for (const std::string& name : *templates) {
-      names->insert(absl::StrCat(kTemplates, "/", name));
+  if (names.contains(kTemplates)) {
+    ASSIGN_OR_RETURN(std::set<std::string> templates,
+                     NamesIn(folder / kTemplates));
+    names.erase(kTemplates);
+    for (const std::string& name : templates) {
+      names.insert(absl::StrCat(kTemplates, "/", name));
     }
   }
   // The index is useful only with the files that it names.
   const bool sharded =
       read->weights.size() > 1 || !read->weights.contains("model.safetensors");
   LocalModel model;
-  for (const std::string& name : *names) {
+  for (const std::string& name : names) {
     const bool is_index = absl::EndsWith(name, ".index.json");
     const bool wanted = spec::IsModelFile(name) &&
                         (!IsWeights(name) ||

@@ -18,6 +18,7 @@
 #include "client/submit.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::client {
 
@@ -179,9 +180,8 @@ absl::StatusOr<v1::Study> StudyOf(const ProfileArguments& arguments) {
   v1::ProfileOptions& options = *study.mutable_profile();
   if (arguments.steps) options.set_steps(*arguments.steps);
   if (arguments.warm_up) options.set_warm_up_steps(*arguments.warm_up);
-  absl::Status added =
-      AddThresholds(arguments.study.thresholds, options.mutable_thresholds());
-  if (!added.ok()) return added;
+  RETURN_IF_ERROR(
+      AddThresholds(arguments.study.thresholds, options.mutable_thresholds()));
   return study;
 }
 

@@ -26,6 +26,7 @@
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::client {
 
@@ -66,13 +67,12 @@ absl::Status Add(const std::string& where, const std::string& prefix,
 // comments. Anything else is refused with its line, so that no threshold is
 // overlooked.
 absl::Status AddFile(const std::string& path, Thresholds* out) {
-  const absl::StatusOr<std::string> text =
-      base::ReadSmallFile(path, kLargestFile);
-  if (!text.ok()) return text.status();
+  ASSIGN_OR_RETURN(const std::string text,
+                   base::ReadSmallFile(path, kLargestFile));
   std::set<std::string> names;
   std::string table;
   int number = 0;
-  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::string where = absl::StrCat(path, ":", ++number);
     line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
     if (line.empty()) continue;
@@ -85,8 +85,7 @@ absl::Status AddFile(const std::string& path, Thresholds* out) {
       continue;
     }
     std::string name;
-    absl::Status added = Add(where, table, line, out, &name);
-    if (!added.ok()) return added;
+    RETURN_IF_ERROR(Add(where, table, line, out, &name));
     if (!names.insert(name).second) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": ", base::Quotable(name), " is given twice"));
@@ -131,13 +130,11 @@ void DeclareThresholds(Command& verb, ThresholdArguments* arguments) {
 absl::Status AddThresholds(const ThresholdArguments& arguments,
                            google::protobuf::Map<std::string, double>* out) {
   if (!arguments.file.empty()) {
-    absl::Status read = AddFile(arguments.file, out);
-    if (!read.ok()) return read;
+    RETURN_IF_ERROR(AddFile(arguments.file, out));
   }
   for (const std::string& text : arguments.values) {
     std::string name;
-    absl::Status added = Add("--threshold", "", text, out, &name);
-    if (!added.ok()) return added;
+    RETURN_IF_ERROR(Add("--threshold", "", text, out, &name));
   }
   if (out->size() <= limits::kThresholds) return absl::OkStatus();
   return absl::InvalidArgumentError(

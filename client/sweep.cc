@@ -29,6 +29,7 @@
 #include "client/verbs.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
@@ -231,10 +232,10 @@ absl::StatusOr<std::vector<SweepJob>> MakeJobs(const GridArguments& arguments,
     }
     fields.push_back(*std::move(field));
   }
-  const auto combinations =
-      draws ? DrawValues(fields, count, arguments.seed) : ExpandGrid(fields);
-  if (!combinations.ok()) return combinations.status();
-  return MakeSweepJobs(spec_json, name, fields, *combinations);
+  ASSIGN_OR_RETURN(
+      const auto combinations,
+      draws ? DrawValues(fields, count, arguments.seed) : ExpandGrid(fields));
+  return MakeSweepJobs(spec_json, name, fields, combinations);
 }
 
 // The key of --sort that ranks the jobs.

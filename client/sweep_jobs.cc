@@ -16,6 +16,7 @@
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "core/spec/field_edit.h"
 #include "core/spec/train_spec.h"
 
@@ -242,17 +243,15 @@ absl::StatusOr<SweepField> ParseSweepField(const std::string& text) {
     }
     read.values = *range;
   } else {
-    absl::StatusOr<Choices> choices = ReadChoices(text, values);
-    if (!choices.ok()) return choices.status();
-    read.values = *std::move(choices);
+    ASSIGN_OR_RETURN(Choices choices, ReadChoices(text, values));
+    read.values = std::move(choices);
   }
   return read;
 }
 
 absl::StatusOr<std::vector<Combination>> ExpandGrid(
     absl::Span<const SweepField> fields) {
-  absl::Status checked = CheckFields(fields);
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckFields(fields));
   std::vector<Combination> all(1);
   for (const SweepField& one : fields) {
     const auto* choices = std::get_if<Choices>(&one.values);
@@ -280,8 +279,7 @@ absl::StatusOr<std::vector<Combination>> ExpandGrid(
 
 absl::StatusOr<std::vector<Combination>> DrawValues(
     absl::Span<const SweepField> fields, size_t count, int64_t seed) {
-  absl::Status checked = CheckFields(fields);
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckFields(fields));
   if (count < 1 || count > kSweepJobs) {
     return absl::InvalidArgumentError(
         absl::StrCat("--random: draws 1 to ", kSweepJobs, ", not ", count));

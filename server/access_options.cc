@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "server/access/rules.h"
 
 namespace mpsd {
@@ -77,10 +78,8 @@ absl::Status FinishAccess(const AccessOptions& options, Config& config) {
   if (config.tls_cert.empty() && config.tls_key.empty()) {
     TakeOwnCertificates(config);
   }
-  if (absl::Status s = CheckNames("--admin", config.admins); !s.ok()) return s;
-  if (absl::Status s = CheckNames("--viewer", config.viewers); !s.ok()) {
-    return s;
-  }
+  RETURN_IF_ERROR(CheckNames("--admin", config.admins));
+  RETURN_IF_ERROR(CheckNames("--viewer", config.viewers));
   for (const std::string& name : config.admins) {
     if (std::count(config.viewers.begin(), config.viewers.end(), name) == 0) {
       continue;

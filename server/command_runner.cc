@@ -16,6 +16,7 @@
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "server/supervisor/spawned_process.h"
 
 namespace mpsd {
@@ -112,22 +113,21 @@ absl::StatusOr<notify::CommandEnd> RunCommand(
   options.fds[STDIN_FILENO] = std::move(in.reading);
   options.fds[STDOUT_FILENO] = std::move(out.writing);
   options.fds[STDERR_FILENO] = std::move(error);
-  absl::StatusOr<std::unique_ptr<SpawnedProcess>> process =
-      SpawnedProcess::Spawn(std::move(options));
-  if (!process.ok()) return process.status();
+  ASSIGN_OR_RETURN(std::unique_ptr<SpawnedProcess> process,
+                   SpawnedProcess::Spawn(std::move(options)));
 
   Talk talk(call.input, std::move(in.writing), std::move(out.reading));
   const base::Clock& clock = base::Clock::Real();
   const absl::Duration deadline = clock.Monotonic() + call.timeout;
   notify::CommandEnd end;
   while (true) {
-    if (const std::optional<int> status = (*process)->Poll()) {
+    if (const std::optional<int> status = process->Poll()) {
       end.wait_status = *status;
       break;
     }
     if (interrupted || clock.Monotonic() >= deadline) {
       end.timed_out = true;
-      end.wait_status = (*process)->Kill();
+      end.wait_status = process->Kill();
       break;
     }
     talk.Go();

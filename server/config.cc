@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/access_options.h"
 #include "server/config_file.h"
 #include "server/default_places.h"
@@ -387,10 +388,10 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   config.metrics_tls_cert = AbsoluteOrEmpty(o.metrics_tls_cert);
   config.metrics_tls_key = AbsoluteOrEmpty(o.metrics_tls_key);
   config.metrics_token_file = AbsoluteOrEmpty(o.metrics_token_file);
-  if (absl::Status s = FinishAccess(o.access, config); !s.ok()) return s;
-  if (absl::Status s = CheckAddresses(config); !s.ok()) return s;
+  RETURN_IF_ERROR(FinishAccess(o.access, config));
+  RETURN_IF_ERROR(CheckAddresses(config));
   FinishReads(o, config);
-  if (absl::Status s = FinishEnvironment(o, app, config); !s.ok()) return s;
+  RETURN_IF_ERROR(FinishEnvironment(o, app, config));
   config.device_lock = o.device_lock.empty()    ? DefaultDeviceLock()
                        : o.device_lock == "off" ? fs::path()
                                                 : fs::absolute(o.device_lock);
@@ -400,7 +401,7 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   config.retry_backoff_max = absl::Seconds(o.retry_backoff_max);
   config.metrics_linger = absl::Seconds(o.metrics_linger);
   o.shares.Finish(config);
-  if (absl::Status s = o.disk.Finish(config); !s.ok()) return s;
+  RETURN_IF_ERROR(o.disk.Finish(config));
   config.watchdog = absl::Seconds(o.watchdog);
   config.audit_keep = o.audit_keep * absl::Hours(24);
   if (!config.hf_command.empty() && !config.hf_command.starts_with('/')) {
@@ -408,11 +409,10 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
         absl::StrCat("--hf-command: '", base::Quotable(config.hf_command),
                      "' is not the absolute path of a program"));
   }
-  absl::StatusOr<jobs::LimitSettings> limits = ReadUserLimits(o.user_limits);
-  if (!limits.ok()) return limits.status();
-  config.user_limits = *std::move(limits);
-  if (absl::Status s = FinishManners(o, config); !s.ok()) return s;
-  if (absl::Status s = FinishNotify(o, config); !s.ok()) return s;
+  ASSIGN_OR_RETURN(jobs::LimitSettings limits, ReadUserLimits(o.user_limits));
+  config.user_limits = std::move(limits);
+  RETURN_IF_ERROR(FinishManners(o, config));
+  RETURN_IF_ERROR(FinishNotify(o, config));
   return config;
 }
 
@@ -460,10 +460,9 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
     return absl::InvalidArgumentError(
         absl::StrCat(e.what(), "; mpsd --help lists the options"));
   }
-  if (absl::Status s = CheckNumbers(app); !s.ok()) return s;
-  absl::StatusOr<Config> config = Finish(std::move(options), app);
-  if (!config.ok()) return config.status();
-  return *std::move(config);
+  RETURN_IF_ERROR(CheckNumbers(app));
+  ASSIGN_OR_RETURN(Config config, Finish(std::move(options), app));
+  return std::move(config);
 }
 
 }  // namespace mpsd

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/host/environment.h"
 #include "core/host/file_host.h"
 #include "core/host/machine.h"
@@ -98,14 +99,12 @@ Daemon::~Daemon() {
 }
 
 absl::Status Daemon::OpenState() {
-  absl::StatusOr<std::unique_ptr<StateDir>> dir =
-      StateDir::Open(config_.state_dir);
-  if (!dir.ok()) return dir.status();
-  state_dir_ = *std::move(dir);
-  if (absl::Status s = OpenToGroup(); !s.ok()) return s;
-  absl::StatusOr<std::shared_ptr<spdlog::logger>> log = OpenLog(config_);
-  if (!log.ok()) return log.status();
-  log_ = *std::move(log);
+  ASSIGN_OR_RETURN(std::unique_ptr<StateDir> dir,
+                   StateDir::Open(config_.state_dir));
+  state_dir_ = std::move(dir);
+  RETURN_IF_ERROR(OpenToGroup());
+  ASSIGN_OR_RETURN(std::shared_ptr<spdlog::logger> log, OpenLog(config_));
+  log_ = std::move(log);
   return absl::OkStatus();
 }
 
@@ -135,14 +134,13 @@ absl::Status Daemon::CheckWorker() const {
 absl::Status Daemon::OpenStores() {
   daemon_metrics_ =
       std::make_shared<prometheus::DaemonMetrics>(base::Clock::Real());
-  absl::StatusOr<std::unique_ptr<store::Database>> database =
-      store::Database::Open(
-          config_.state_dir / "mpsd.db",
-          [metrics = daemon_metrics_](absl::Duration duration) {
-            metrics->Committed(duration);
-          });
-  if (!database.ok()) return database.status();
-  database_ = *std::move(database);
+  ASSIGN_OR_RETURN(std::unique_ptr<store::Database> database,
+                   store::Database::Open(
+                       config_.state_dir / "mpsd.db",
+                       [metrics = daemon_metrics_](absl::Duration duration) {
+                         metrics->Committed(duration);
+                       }));
+  database_ = std::move(database);
   job_store_ = std::make_unique<store::SqliteJobStore>(*database_);
   kept_jobs_ = std::make_unique<store::KeptJobs>(*database_);
   ended_jobs_ = std::make_unique<store::EndedJobStore>(*database_);
@@ -153,7 +151,7 @@ absl::Status Daemon::OpenStores() {
   audit.log = LineTo(log_, spdlog::level::err);
   audit_ = std::make_unique<access::AuditTrail>(std::move(audit), *audit_store_,
                                                 base::Clock::Real());
-  if (absl::Status s = OpenTokens(); !s.ok()) return s;
+  RETURN_IF_ERROR(OpenTokens());
   // Earlier versions kept links to blobs there, which nothing lists now.
   std::error_code ignored;
   std::filesystem::remove_all(config_.state_dir / "files", ignored);
@@ -162,7 +160,7 @@ absl::Status Daemon::OpenStores() {
                              config_.min_free_bytes);
   if (!blobs.ok()) return blobs.status();
   blob_store_ = *std::move(blobs);
-  if (absl::Status s = OpenModels(); !s.ok()) return s;
+  RETURN_IF_ERROR(OpenModels());
   job_files_ = std::make_unique<jobs::DiskJobFiles>(
       config_.state_dir, FoldersJobsRead(config_), pushed_models_.get());
   ledger_ = std::make_unique<store::UserLedger>(
@@ -174,11 +172,11 @@ absl::Status Daemon::OpenStores() {
 }
 
 absl::Status Daemon::OpenModels() {
-  absl::StatusOr<std::unique_ptr<models::PushedModels>> pushed =
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<models::PushedModels> pushed,
       models::PushedModels::Open(config_.state_dir / "models",
-                                 LineTo(log_, spdlog::level::warn));
-  if (!pushed.ok()) return pushed.status();
-  pushed_models_ = *std::move(pushed);
+                                 LineTo(log_, spdlog::level::warn)));
+  pushed_models_ = std::move(pushed);
   models::SweepHubModels();
   model_uses_ = std::make_unique<store::ModelUses>(*database_);
   pull_ledger_ = std::make_unique<store::PullLedger>(*database_);
@@ -210,11 +208,10 @@ absl::Status Daemon::OpenTokens() {
   };
   options.on_change = [this] { token_ticker_.WakeUp(); };
   options.log = LineTo(log_, spdlog::level::warn);
-  absl::StatusOr<std::unique_ptr<access::TokenBook>> tokens =
-      access::TokenBook::Open(*token_store_, base::Clock::Real(),
-                              std::move(options));
-  if (!tokens.ok()) return tokens.status();
-  tokens_ = *std::move(tokens);
+  ASSIGN_OR_RETURN(std::unique_ptr<access::TokenBook> tokens,
+                   access::TokenBook::Open(*token_store_, base::Clock::Real(),
+                                           std::move(options)));
+  tokens_ = std::move(tokens);
   return absl::OkStatus();
 }
 
@@ -420,7 +417,7 @@ absl::Status Daemon::StartServer() {
   options.examiner = examiner_.get();
   server_ = std::make_unique<rpc::RpcServer>(std::move(options), *scheduler_,
                                              *board_, *blob_store_, Facts());
-  if (absl::Status s = server_->Start(); !s.ok()) return s;
+  RETURN_IF_ERROR(server_->Start());
   TellCertificate();
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "server/listener/listen_address.h"
 
 namespace mpsd {
@@ -22,9 +23,8 @@ absl::Status CheckPair(const std::filesystem::path& cert,
 }
 
 absl::Status CheckListen(const Config& config) {
-  absl::Status pair =
-      CheckPair(config.tls_cert, config.tls_key, "--tls-cert", "--tls-key");
-  if (!pair.ok()) return pair;
+  RETURN_IF_ERROR(
+      CheckPair(config.tls_cert, config.tls_key, "--tls-cert", "--tls-key"));
   const auto open = std::find_if(
       config.listen.begin(), config.listen.end(), [](const std::string& to) {
         return IsPort(to) && !listener::IsLoopback(to);
@@ -53,9 +53,8 @@ absl::Status CheckPage(const Config& config) {
 }
 
 absl::Status CheckMetrics(const Config& config) {
-  absl::Status pair = CheckPair(config.metrics_tls_cert, config.metrics_tls_key,
-                                "--metrics-tls-cert", "--metrics-tls-key");
-  if (!pair.ok()) return pair;
+  RETURN_IF_ERROR(CheckPair(config.metrics_tls_cert, config.metrics_tls_key,
+                            "--metrics-tls-cert", "--metrics-tls-key"));
   const std::string& address = config.metrics_address;
   if (config.metrics_token_file.empty() || !config.metrics_tls_cert.empty() ||
       address.empty() || !IsPort(address) || listener::IsLoopback(address)) {
@@ -74,8 +73,8 @@ bool IsPort(const std::string& address) {
 }
 
 absl::Status CheckAddresses(const Config& config) {
-  if (absl::Status s = CheckListen(config); !s.ok()) return s;
-  if (absl::Status s = CheckPage(config); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckListen(config));
+  RETURN_IF_ERROR(CheckPage(config));
   return CheckMetrics(config);
 }
 

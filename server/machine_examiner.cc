@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 #include "core/host/golden_environment.h"
 #include "core/host/platform.h"
 #include "server/doctor/disk_gates.h"
@@ -75,7 +76,7 @@ absl::StatusOr<doctor::Facts> MachineExaminer::Examine(
   doctor::Facts facts;
   {
     absl::MutexLock lock(&mutex_);
-    if (absl::Status s = LookAtTorch(wanted); !s.ok()) return s;
+    RETURN_IF_ERROR(LookAtTorch(wanted));
     if (deep) {
       MeasureDisk();
       TestAgain(queue);
@@ -116,7 +117,7 @@ absl::Status MachineExaminer::LookAtTorch(
   if (IsFresh(gates_.time)) return absl::OkStatus();
   const absl::StatusOr<supervisor::GatesRun> run =
       supervisor::RunGates(options_.gates, wanted);
-  if (absl::Status s = wanted(); !s.ok()) return s;
+  RETURN_IF_ERROR(wanted());
   if (run.ok()) {
     gates_ = doctor::ReadGates(run->output, run->status, options_.gates.limit);
   } else {

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd {
 namespace fs = std::filesystem;
@@ -41,7 +42,7 @@ absl::Status InUse(const fs::path& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const fs::path& path) {
-  if (absl::Status s = MakePrivate(path); !s.ok()) return s;
+  RETURN_IF_ERROR(MakePrivate(path));
   const std::string file = path / "lock";
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return base::ErrnoStatus(errno, file);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/job_id.h"
 
 namespace mpsd {
@@ -100,8 +101,7 @@ class Walk {
       if (name == "." || name == "..") continue;
       const std::optional<Place> inside = Inside(place, name);
       if (!inside) continue;
-      absl::Status counted = Entry(fd, entry->d_name, *inside, path, depth);
-      if (!counted.ok()) return counted;
+      RETURN_IF_ERROR(Entry(fd, entry->d_name, *inside, path, depth));
     }
   }
 
@@ -161,8 +161,7 @@ absl::StatusOr<StateUsage> MeasureState(const std::filesystem::path& state_dir,
   const int fd = open(state_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return base::ErrnoStatus(errno, state_dir.string());
   Walk walk(stop);
-  absl::Status walked = walk.Folder(fd, Place(), state_dir);
-  if (!walked.ok()) return walked;
+  RETURN_IF_ERROR(walk.Folder(fd, Place(), state_dir));
   return std::move(walk).usage();
 }
 

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/status_macros.h"
 #include "core/certificates/certificate_facts.h"
 #include "server/config.h"
 #include "server/pki/tls_folder.h"
@@ -153,12 +153,11 @@ absl::Status Init(const Command& command) {
 }
 
 absl::Status Renew(const Command& command) {
-  const absl::StatusOr<pki::TlsState> state =
-      pki::Renew(command.state_dir, ServerOrderOf(command));
-  if (!state.ok()) return state.status();
+  ASSIGN_OR_RETURN(const pki::TlsState state,
+                   pki::Renew(command.state_dir, ServerOrderOf(command)));
   command.out << "Made the next certificate, by the same authority: clients "
                  "are not affected.\n";
-  PrintFacts(command, *state);
+  PrintFacts(command, state);
   PrintReload(command.out);
   return absl::OkStatus();
 }
@@ -178,18 +177,17 @@ Json ToJson(const certificates::CertificateFacts& facts, absl::Time now) {
 }
 
 absl::Status Show(const Command& command) {
-  const absl::StatusOr<pki::TlsState> state =
-      pki::Look(command.state_dir, command.now);
-  if (!state.ok()) return state.status();
+  ASSIGN_OR_RETURN(const pki::TlsState state,
+                   pki::Look(command.state_dir, command.now));
   if (!command.options.json) {
-    PrintFacts(command, *state);
+    PrintFacts(command, state);
     return absl::OkStatus();
   }
   const Json json{{"folder", pki::FilesOf(command.state_dir).folder.string()},
-                  {"fingerprint", state->authority.fingerprint},
-                  {"authority", ToJson(state->authority, command.now)},
-                  {"server", ToJson(state->server, command.now)},
-                  {"problems", state->problems}};
+                  {"fingerprint", state.authority.fingerprint},
+                  {"authority", ToJson(state.authority, command.now)},
+                  {"server", ToJson(state.server, command.now)},
+                  {"problems", state.problems}};
   command.out << json.dump(2, ' ', false, Json::error_handler_t::replace)
               << "\n";
   return absl::OkStatus();
@@ -200,9 +198,8 @@ absl::Status Show(const Command& command) {
 absl::StatusOr<fs::path> StateDirOf(const Options& options) {
   std::vector<std::string> args;
   if (!options.state_dir.empty()) args = {"--state-dir", options.state_dir};
-  const auto parsed = ParseConfig(args);
-  if (!parsed.ok()) return parsed.status();
-  return std::get<Config>(*parsed).state_dir;
+  ASSIGN_OR_RETURN(const auto parsed, ParseConfig(args));
+  return std::get<Config>(parsed).state_dir;
 }
 
 using Action = absl::Status (*)(const Command&);

@@ -17,6 +17,7 @@
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::client {
 
@@ -188,10 +189,9 @@ absl::StatusOr<std::vector<std::string>> ContextStore::Names() const {
   const auto folder = PrivateFolder::Open(folder_);
   if (absl::IsNotFound(folder.status())) return std::vector<std::string>();
   if (!folder.ok()) return folder.status();
-  const absl::StatusOr<std::vector<std::string>> files = (*folder)->Names();
-  if (!files.ok()) return files.status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, (*folder)->Names());
   std::vector<std::string> names;
-  for (const std::string& file : *files) {
+  for (const std::string& file : files) {
     if (!file.ends_with(kEnding)) continue;
     std::string name = file.substr(0, file.size() - sizeof kEnding + 1);
     if (CheckContextName(name).ok()) names.push_back(std::move(name));
@@ -200,17 +200,16 @@ absl::StatusOr<std::vector<std::string>> ContextStore::Names() const {
 }
 
 absl::Status ContextStore::NoSuch(const std::string& name) const {
-  const absl::StatusOr<std::vector<std::string>> names = Names();
-  if (!names.ok()) return names.status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
   return absl::NotFoundError(absl::StrCat(
       "there is no context '", name, "'; ",
-      names->empty() ? "there are no contexts: `mpsctl login SERVER` makes one"
-                     : absl::StrCat("the contexts are local, ",
-                                    absl::StrJoin(*names, ", "))));
+      names.empty() ? "there are no contexts: `mpsctl login SERVER` makes one"
+                    : absl::StrCat("the contexts are local, ",
+                                   absl::StrJoin(names, ", "))));
 }
 
 absl::StatusOr<Context> ContextStore::Find(const std::string& name) const {
-  if (absl::Status status = CheckContextName(name); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckContextName(name));
   const auto folder = PrivateFolder::Open(folder_);
   if (absl::IsNotFound(folder.status())) return NoSuch(name);
   if (!folder.ok()) return folder.status();
@@ -243,12 +242,9 @@ absl::StatusOr<std::string> ContextStore::Current() const {
 }
 
 absl::Status ContextStore::Save(const Context& context) const {
-  if (absl::Status status = CheckContextName(context.name); !status.ok()) {
-    return status;
-  }
-  const auto folder = PrivateFolder::Make(folder_);
-  if (!folder.ok()) return folder.status();
-  return (*folder)->Write(FileName(context.name), ToText(context));
+  RETURN_IF_ERROR(CheckContextName(context.name));
+  ASSIGN_OR_RETURN(const auto folder, PrivateFolder::Make(folder_));
+  return folder->Write(FileName(context.name), ToText(context));
 }
 
 absl::Status ContextStore::Use(const std::string& name) const {
@@ -257,28 +253,23 @@ absl::Status ContextStore::Use(const std::string& name) const {
     if (absl::IsNotFound(folder.status())) return absl::OkStatus();
     return folder.ok() ? (*folder)->Remove(kCurrent) : folder.status();
   }
-  if (absl::Status status = Find(name).status(); !status.ok()) return status;
-  const auto folder = PrivateFolder::Open(folder_);
-  if (!folder.ok()) return folder.status();
-  return (*folder)->Write(kCurrent, absl::StrCat(name, "\n"));
+  RETURN_IF_ERROR(Find(name).status());
+  ASSIGN_OR_RETURN(const auto folder, PrivateFolder::Open(folder_));
+  return folder->Write(kCurrent, absl::StrCat(name, "\n"));
 }
 
 absl::Status ContextStore::Remove(const std::string& name) const {
-  if (absl::Status status = CheckContextName(name); !status.ok()) return status;
-  const absl::StatusOr<std::vector<std::string>> names = Names();
-  if (!names.ok()) return names.status();
-  if (std::find(names->begin(), names->end(), name) == names->end()) {
+  RETURN_IF_ERROR(CheckContextName(name));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
     return NoSuch(name);
   }
-  const auto folder = PrivateFolder::Open(folder_);
-  if (!folder.ok()) return folder.status();
+  ASSIGN_OR_RETURN(const auto folder, PrivateFolder::Open(folder_));
   const absl::StatusOr<std::string> current = Current();
   if (!current.ok() || *current == name) {
-    if (absl::Status status = (*folder)->Remove(kCurrent); !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(folder->Remove(kCurrent));
   }
-  return (*folder)->Remove(FileName(name));
+  return folder->Remove(FileName(name));
 }
 
 }  // namespace mpsd::client

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::client {
 namespace fs = std::filesystem;
@@ -98,9 +99,7 @@ absl::StatusOr<std::unique_ptr<PrivateFolder>> PrivateFolder::Open(
     return Refused(path, "expected a folder, not a link");
   }
   if (fd.get() < 0) return base::ErrnoStatus(errno, path.string());
-  if (absl::Status status = CheckPrivate(fd.get(), path, "700"); !status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(CheckPrivate(fd.get(), path, "700"));
   return absl::WrapUnique(new PrivateFolder(path, fd.Release()));
 }
 
@@ -154,9 +153,7 @@ absl::StatusOr<std::string> PrivateFolder::Read(const std::string& name,
     return base::ErrnoStatus(errno, path.string());
   }
   if (!S_ISREG(info.st_mode)) return Refused(path, "not a regular file");
-  if (absl::Status status = CheckPrivate(fd.get(), path, "600"); !status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(CheckPrivate(fd.get(), path, "600"));
   return ReadAll(fd.get(), path, max_bytes);
 }
 
@@ -184,9 +181,8 @@ absl::Status PrivateFolder::Remove(const std::string& name) const {
   if (unlinkat(fd_, name.c_str(), 0) != 0 && errno != ENOENT) {
     return base::ErrnoStatus(errno, (path_ / name).string());
   }
-  const absl::StatusOr<std::vector<std::string>> entries = Entries();
-  if (!entries.ok()) return entries.status();
-  for (const std::string& entry : *entries) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> entries, Entries());
+  for (const std::string& entry : entries) {
     if (entry.starts_with(absl::StrCat(".", name, ".")) &&
         base::IsUnfinished(entry)) {
       unlinkat(fd_, entry.c_str(), 0);

@@ -23,6 +23,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::ssh {
 namespace {
@@ -117,18 +118,17 @@ absl::Status Tunnel::Start() {
       return forwarded;
     }
   }
-  if (absl::Status s = Find(); !s.ok()) return s;
+  RETURN_IF_ERROR(Find());
   return Forward();
 }
 
 absl::Status Tunnel::Find() {
-  absl::Status s = Run(
+  RETURN_IF_ERROR(Run(
       "-T -o ClearAllForwardings=yes -o StdinNull=no -o SessionType=default "
       "-- " +
           Quoted(host_) + " 'exec /bin/sh -s'",
       absl::StrCat("place=", Quoted(path_), "\n", kFindSocket),
-      [] { return false; });
-  if (!s.ok()) return s;
+      [] { return false; }));
   std::string found;
   for (absl::string_view line : absl::StrSplit(Read(folder_ + "/out"), '\n')) {
     if (absl::ConsumePrefix(&line, "mpsd-socket ")) {
@@ -152,10 +152,9 @@ absl::Status Tunnel::Forward() {
   const std::string remote =
       absl::StrReplaceAll(socket_, {{"\\", "\\\\"}, {":", "\\:"}, {"%", "%%"}});
   int end = -1;
-  absl::Status s =
+  RETURN_IF_ERROR(
       Run("-N -L \"$d/s:\"" + Quoted(remote) + " -- " + Quoted(host_), "",
-          [&] { return (end = ConnectTo(folder_ + "/s")) >= 0; });
-  if (!s.ok()) return s;
+          [&] { return (end = ConnectTo(folder_ + "/s")) >= 0; }));
   if (end < 0) return Complaint();
   // gRPC's server speaks first. A silent one is there, but busy.
   pollfd wanted = {end, POLLIN, 0};

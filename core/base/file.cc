@@ -14,6 +14,7 @@
 #include "core/base/atomic_file.h"
 #include "core/base/machine_fault.h"
 #include "core/base/read_roots.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 
 namespace mpsd::base {
@@ -91,9 +92,8 @@ absl::Status ErrnoStatus(int error, std::string_view what) {
 
 absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(
     const fs::path& path) {
-  const absl::StatusOr<int> opened = OpenToRead(path);
-  if (!opened.ok()) return opened.status();
-  const Fd fd(*opened);
+  ASSIGN_OR_RETURN(const int opened, OpenToRead(path));
+  const Fd fd(opened);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path.string());
   if (!S_ISREG(info.st_mode)) {
@@ -131,11 +131,9 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path,
 }
 
 absl::Status WriteFileAtomic(const fs::path& path, std::string_view bytes) {
-  auto file = AtomicFile::Create(path);
-  if (!file.ok()) return file.status();
-  absl::Status status = (*file)->Append(bytes);
-  if (!status.ok()) return status;
-  return (*file)->Commit();
+  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
+  RETURN_IF_ERROR(file->Append(bytes));
+  return file->Commit();
 }
 
 absl::Status SyncTree(const fs::path& dir) {
@@ -144,7 +142,7 @@ absl::Status SyncTree(const fs::path& dir) {
        !error && it != end; it.increment(error)) {
     if (it->is_symlink()) continue;
     const int flags = it->is_directory() ? O_RDONLY | O_DIRECTORY : O_RDONLY;
-    if (absl::Status s = SyncPath(it->path(), flags); !s.ok()) return s;
+    RETURN_IF_ERROR(SyncPath(it->path(), flags));
     CountWork();
   }
   if (error) return ErrnoStatus(error.value(), dir.string());
@@ -169,7 +167,7 @@ StagedFolder::~StagedFolder() {
 }
 
 absl::Status StagedFolder::Commit() {
-  if (absl::Status s = SyncTree(staging_); !s.ok()) return s;
+  RETURN_IF_ERROR(SyncTree(staging_));
   // A folder cannot be renamed over another one: the old one is moved away
   // first and removed last.
   fs::path old;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::base {
 namespace {
@@ -85,7 +86,7 @@ absl::StatusOr<std::optional<std::string>> LineChannel::Receive(
     // The bytes searched so far contain no newline: without this mark a long
     // line that arrives in pieces would take time quadratic in its length.
     scanned_ = buffer_.size();
-    if (absl::Status s = WaitReadable(fd_, timeout); !s.ok()) return s;
+    RETURN_IF_ERROR(WaitReadable(fd_, timeout));
     char piece[1 << 14];
     const ssize_t n = recv(fd_, piece, sizeof piece, 0);
     if (n < 0 && errno == EINTR) continue;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 
 namespace mpsd::base {
@@ -41,14 +42,13 @@ std::string Sha256Hex(std::string_view bytes) {
 }
 
 absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path) {
-  auto file = MappedFile::Open(path);
-  if (!file.ok()) return file.status();
+  ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));
   constexpr size_t kPiece = 8 << 20;
-  std::string_view bytes = (*file)->bytes();
+  std::string_view bytes = file->bytes();
   Sha256 hash;
   for (size_t at = 0; at < bytes.size(); at += kPiece) {
     hash.Update(bytes.substr(at, kPiece));
-    (*file)->DropPages(at, std::min(kPiece, bytes.size() - at));
+    file->DropPages(at, std::min(kPiece, bytes.size() - at));
     CountWork();
   }
   return hash.FinishHex();

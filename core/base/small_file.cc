@@ -7,10 +7,10 @@
 
 #include <cerrno>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/read_roots.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::base {
 namespace {
@@ -51,10 +51,9 @@ absl::StatusOr<std::string> ReadSmallFile(const std::filesystem::path& path,
                                           size_t max_bytes,
                                           const ReadRoots* within) {
   // Without O_NONBLOCK the open of a pipe waits for its writer.
-  const absl::StatusOr<int> fd = OpenToRead(path, within, O_NONBLOCK);
-  if (!fd.ok()) return fd.status();
-  absl::StatusOr<std::string> bytes = ReadOpen(*fd, path, max_bytes);
-  close(*fd);
+  ASSIGN_OR_RETURN(const int fd, OpenToRead(path, within, O_NONBLOCK));
+  absl::StatusOr<std::string> bytes = ReadOpen(fd, path, max_bytes);
+  close(fd);
   return bytes;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::base {
 namespace fs = std::filesystem;
@@ -30,7 +31,7 @@ absl::Status FlushBy(Flush flush, const fs::path& path) {
 // whole cache, including the bytes of all these files.
 absl::Status SyncMany(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths) {
-    if (absl::Status s = FlushBy(fsync, path); !s.ok()) return s;
+    RETURN_IF_ERROR(FlushBy(fsync, path));
   }
   return SyncPath(paths.back(), O_RDONLY);
 }
@@ -52,7 +53,7 @@ constexpr size_t kFew = 8;
 absl::Status SyncAll(const std::vector<fs::path>& paths) {
   if (paths.size() > kFew) return SyncMany(paths);
   for (const fs::path& path : paths) {
-    if (absl::Status s = SyncPath(path, O_RDONLY); !s.ok()) return s;
+    RETURN_IF_ERROR(SyncPath(path, O_RDONLY));
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/ckpt/trainer_state.h"
 #include "core/tensorfile/safetensors.h"
 
@@ -39,11 +40,10 @@ using File = std::unique_ptr<tensorfile::SafetensorsFile>;
 // The optimizer's file, checked against the optimizer's tensors.
 absl::StatusOr<File> OpenOptimizer(const fs::path& path,
                                    optim::AdamW& optimizer) {
-  auto file = tensorfile::SafetensorsFile::Open(path);
-  if (!file.ok()) return file.status();
+  ASSIGN_OR_RETURN(auto file, tensorfile::SafetensorsFile::Open(path));
   for (const auto& [name, target] : OptimizerTensors(optimizer)) {
-    const auto entry = (*file)->entries().find(name);
-    if (entry == (*file)->entries().end() ||
+    const auto entry = file->entries().find(name);
+    if (entry == file->entries().end() ||
         target.sizes() != at::IntArrayRef(entry->second.shape)) {
       return absl::InvalidArgumentError(absl::StrCat(
           path.string(), ": ", name, " does not fit this run's parameters"));
@@ -56,9 +56,8 @@ absl::Status LoadOptimizer(const tensorfile::SafetensorsFile& file,
                            optim::AdamW& optimizer) {
   // copy_ writes into the optimizer's own memory, which these tensors share.
   for (auto& [name, target] : OptimizerTensors(optimizer)) {
-    auto saved = file.Load(name);
-    if (!saved.ok()) return saved.status();
-    target.copy_(*saved);
+    ASSIGN_OR_RETURN(auto saved, file.Load(name));
+    target.copy_(saved);
   }
   return absl::OkStatus();
 }
@@ -82,15 +81,12 @@ void SetRandom(const RandomState& state, device::Device& device) {
 // Sets both generators, or on an error leaves both unchanged: torch throws on
 // an invalid state.
 absl::Status LoadRandom(const fs::path& path, device::Device& device) {
-  auto file = tensorfile::SafetensorsFile::Open(path);
-  if (!file.ok()) return file.status();
-  auto cpu = (*file)->Load("cpu");
-  if (!cpu.ok()) return cpu.status();
-  RandomState saved{.cpu = *cpu};
+  ASSIGN_OR_RETURN(auto file, tensorfile::SafetensorsFile::Open(path));
+  ASSIGN_OR_RETURN(auto cpu, file->Load("cpu"));
+  RandomState saved{.cpu = cpu};
   if (device.traits().own_generator) {
-    auto own = (*file)->Load(device.name());
-    if (!own.ok()) return own.status();
-    saved.device = *own;
+    ASSIGN_OR_RETURN(auto own, file->Load(device.name()));
+    saved.device = own;
   }
   const RandomState before = RandomNow(device);
   try {
@@ -160,9 +156,8 @@ absl::StatusOr<Saved> SaveCheckpoint(const fs::path& out_dir,
                                      const TrainerState& state,
                                      const LiveState& live) {
   const fs::path path = CheckpointPath(out_dir, state.step);
-  auto folder = base::StagedFolder::Create(path);
-  if (!folder.ok()) return folder.status();
-  const fs::path& at = folder->staging();
+  ASSIGN_OR_RETURN(auto folder, base::StagedFolder::Create(path));
+  const fs::path& at = folder.staging();
   absl::Status s = live.trainable.SaveCheckpoint(at);
   if (s.ok()) {
     s = tensorfile::WriteSafetensors(at / kOptimizer,
@@ -171,23 +166,22 @@ absl::StatusOr<Saved> SaveCheckpoint(const fs::path& out_dir,
   if (s.ok()) s = SaveRandom(at / kRandom, live.device);
   if (s.ok()) s = WriteTrainerState(at, state);
   // The folder gets its name last: a checkpoint under its name is complete.
-  if (s.ok()) s = folder->Commit();
+  if (s.ok()) s = folder.Commit();
   if (!s.ok()) return s;
   return Saved{path, CheckpointBytes(path)};
 }
 
 absl::StatusOr<TrainerState> LoadCheckpoint(const fs::path& folder,
                                             const LiveState& live) {
-  auto state = ReadTrainerState(folder);
-  if (!state.ok()) return state.status();
+  ASSIGN_OR_RETURN(auto state, ReadTrainerState(folder));
   absl::Status s = live.trainable.CheckCheckpoint(folder);
   if (!s.ok()) return s;
-  auto optimizer = OpenOptimizer(folder / kOptimizer, live.optimizer);
-  if (!optimizer.ok()) return optimizer.status();
+  ASSIGN_OR_RETURN(auto optimizer,
+                   OpenOptimizer(folder / kOptimizer, live.optimizer));
   if (s = LoadRandom(folder / kRandom, live.device); !s.ok()) return s;
   // Every part exists and fits: `live` may change from here on.
   s = live.trainable.LoadCheckpoint(folder);
-  if (s.ok()) s = LoadOptimizer(**optimizer, live.optimizer);
+  if (s.ok()) s = LoadOptimizer(*optimizer, live.optimizer);
   // `live` is partly restored: the caller must not take the error for a damaged
   // checkpoint and continue with an older one.
   if (!s.ok()) return absl::InternalError(s.message());

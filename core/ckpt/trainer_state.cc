@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::ckpt {
@@ -83,10 +84,9 @@ absl::Status WriteTrainerState(const std::filesystem::path& folder,
 
 absl::StatusOr<TrainerState> ReadTrainerState(
     const std::filesystem::path& folder) {
-  auto text = base::ReadFile(folder / kTrainerStateFile);
-  if (!text.ok()) return text.status();
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(folder / kTrainerStateFile));
   try {
-    TrainerState state = FromJson(json::parse(*text));
+    TrainerState state = FromJson(json::parse(text));
     if (state.step >= 0 && state.epoch >= 0 && state.step_in_epoch >= 0) {
       return state;
     }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::data {
 
@@ -81,8 +82,7 @@ absl::Status BatchShapes::CheckDeviceLimits(
   if (!traits_.max_sum) return absl::OkStatus();
   for (const Source* source : others) {
     if (source == nullptr) continue;
-    absl::Status s = CheckTokens(1, PaddedLongest(*source));
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(CheckTokens(1, PaddedLongest(*source)));
   }
   const spec::TrainingSpec& t = spec_.training;
   return CheckTokens(t.auto_find_batch_size ? 1 : t.per_device_train_batch_size,

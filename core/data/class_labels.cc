@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/json_depth.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/data/row_errors.h"
 #include "core/data/shown.h"
@@ -392,7 +393,7 @@ absl::StatusOr<ClassTargets> EncodeClassLabels(
     if (fault.empty()) Append(values[i], class_labels, all, &fault);
     if (!fault.empty()) errors.Add(place(i), fault);
   }
-  if (absl::Status status = errors.status(); !status.ok()) return status;
+  RETURN_IF_ERROR(errors.status());
   return all;
 }
 

@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/data/row_errors.h"
 #include "core/data/shown.h"
@@ -76,12 +76,11 @@ class TextRowReader {
     result_.files = files;
     base::Sha256 hash;
     for (size_t i = 0; i < files.size(); ++i) {
-      auto file = base::MappedFile::Open(files[i]);
-      if (!file.ok()) return file.status();
-      hash.Update((*file)->bytes());
-      auto table = ReadTable(files[i], (*file)->bytes(), glue_task_);
-      if (!table.ok()) return table.status();
-      if (absl::Status s = Take(*std::move(table), i); !s.ok()) return s;
+      ASSIGN_OR_RETURN(auto file, base::MappedFile::Open(files[i]));
+      hash.Update(file->bytes());
+      ASSIGN_OR_RETURN(auto table,
+                       ReadTable(files[i], file->bytes(), glue_task_));
+      RETURN_IF_ERROR(Take(std::move(table), i));
     }
     if (!errors_.empty()) return errors_.status();
     if (result_.rows.empty()) {
@@ -96,23 +95,21 @@ class TextRowReader {
  private:
   absl::Status Take(Table table, size_t file) {
     const std::string& name = result_.files[file];
-    const auto texts = TextColumns(name, table.columns);
-    if (!texts.ok()) return texts.status();
-    const bool pairs = texts->size() == 2;
+    ASSIGN_OR_RETURN(const auto texts, TextColumns(name, table.columns));
+    const bool pairs = texts.size() == 2;
     const LabelledTable* first = train_ != nullptr ? train_ : &result_;
     if (first == &result_ && file == 0) result_.pairs = pairs;
     if (pairs != first->pairs) {
-      return Bad(Cat(name, ": has ", texts->size(), " text columns and ",
+      return Bad(Cat(name, ": has ", texts.size(), " text columns and ",
                      first->files[0], " ", first->pairs ? 2 : 1,
                      "; set dataset.text_columns to columns that every file "
                      "has"));
     }
     result_.pairs = pairs;
-    const auto label = LabelColumn(name, table.columns);
-    if (!label.ok()) return label.status();
+    ASSIGN_OR_RETURN(const auto label, LabelColumn(name, table.columns));
     result_.dropped_rows += table.dropped_rows;
     for (size_t i = 0; i < table.rows.size() && !errors_.full(); ++i) {
-      TakeRow(table, table.rows[i], *texts, *label, static_cast<int32_t>(file));
+      TakeRow(table, table.rows[i], texts, label, static_cast<int32_t>(file));
     }
     return absl::OkStatus();
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 
 namespace mpsd::data {
@@ -108,8 +109,7 @@ absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name) {
   }
   for (size_t i = 0; i < messages.size(); ++i) {
     RenameShareGpt(messages[i]);
-    absl::Status status = CheckMessage(messages[i], Cat(name, "[", i, "]"));
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(CheckMessage(messages[i], Cat(name, "[", i, "]")));
   }
   return messages;
 }
@@ -220,19 +220,16 @@ class ContentReader {
                      " to be two strings or two lists of messages, found ",
                      DescribeJson(prompt), " and ", DescribeJson(completion)));
     }
-    absl::StatusOr<RowJson> asked = Messages(json_, prompt_name);
-    if (!asked.ok()) return asked.status();
-    absl::StatusOr<RowJson> answered = Messages(json_, completion_name);
-    if (!answered.ok()) return answered.status();
-    row_.content = ChatCompletionRow{*std::move(asked), *std::move(answered)};
+    ASSIGN_OR_RETURN(RowJson asked, Messages(json_, prompt_name));
+    ASSIGN_OR_RETURN(RowJson answered, Messages(json_, completion_name));
+    row_.content = ChatCompletionRow{std::move(asked), std::move(answered)};
     return absl::OkStatus();
   }
 
   absl::Status Chat(const std::string& name) {
     if (!Has(json_, name)) return Missing(Quoted(name));
-    absl::StatusOr<RowJson> messages = Messages(json_, name);
-    if (!messages.ok()) return messages.status();
-    row_.content = ChatRow{*std::move(messages)};
+    ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name));
+    row_.content = ChatRow{std::move(messages)};
     return absl::OkStatus();
   }
 
@@ -305,17 +302,13 @@ absl::StatusOr<RowJson> ParseRowObject(std::string_view line) {
 
 absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
                                              const LanguageRowFormat& format) {
-  absl::StatusOr<RowJson> json = ParseRowObject(line);
-  if (!json.ok()) return json.status();
+  ASSIGN_OR_RETURN(RowJson json, ParseRowObject(line));
   LanguageRow row;
-  absl::Status status = ContentReader(*json, format, row).Read();
-  if (!status.ok()) return status;
-  absl::StatusOr<std::string> tools = Tools(*json);
-  if (!tools.ok()) return tools.status();
-  row.tools_json = *std::move(tools);
-  absl::StatusOr<std::string> kwargs = Kwargs(*json);
-  if (!kwargs.ok()) return kwargs.status();
-  row.kwargs_json = *std::move(kwargs);
+  RETURN_IF_ERROR(ContentReader(json, format, row).Read());
+  ASSIGN_OR_RETURN(std::string tools, Tools(json));
+  row.tools_json = std::move(tools);
+  ASSIGN_OR_RETURN(std::string kwargs, Kwargs(json));
+  row.kwargs_json = std::move(kwargs);
   return row;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/data/assistant_spans.h"
 #include "core/text/assistant_mask.h"
@@ -99,26 +100,23 @@ absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeRow(
 
 absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeChat(
     const LanguageRow& row, const ChatRow& chat) const {
-  absl::StatusOr<TokenSample> sample = EncodeMessages(row, chat.messages);
-  if (!sample.ok()) return sample.status();
-  return EncodedRow{*std::move(sample)};
+  ASSIGN_OR_RETURN(TokenSample sample, EncodeMessages(row, chat.messages));
+  return EncodedRow{std::move(sample)};
 }
 
 absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeChatCompletion(
     const LanguageRow& row, const ChatCompletionRow& chat) const {
-  absl::StatusOr<text::Rendered> prompt = Render(row, chat.prompt, true);
-  if (!prompt.ok()) return prompt.status();
-  absl::StatusOr<Ids> prompt_tokens =
-      tokenizer_.EncodeIds(prompt->text, /*add_special_tokens=*/false);
-  if (!prompt_tokens.ok()) return prompt_tokens.status();
+  ASSIGN_OR_RETURN(text::Rendered prompt, Render(row, chat.prompt, true));
+  ASSIGN_OR_RETURN(
+      Ids prompt_tokens,
+      tokenizer_.EncodeIds(prompt.text, /*add_special_tokens=*/false));
   RowJson messages = chat.prompt;
   messages.insert(messages.end(), chat.completion.begin(),
                   chat.completion.end());
-  absl::StatusOr<TokenSample> whole = EncodeMessages(row, messages);
-  if (!whole.ok()) return whole.status();
+  ASSIGN_OR_RETURN(TokenSample whole, EncodeMessages(row, messages));
   const bool is_prefix = MaskPrompt(
-      *prompt_tokens, options_.completion_only_loss.value_or(true), *whole);
-  return EncodedRow{*std::move(whole), is_prefix, /*has_prompt=*/true};
+      prompt_tokens, options_.completion_only_loss.value_or(true), whole);
+  return EncodedRow{std::move(whole), is_prefix, /*has_prompt=*/true};
 }
 
 absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeCompletion(
@@ -131,14 +129,12 @@ absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeCompletion(
   // The completion is never tokenized alone, since a tokenizer may merge
   // letters of both where they meet. As in TRL, the tokens that the prompt
   // shares with the whole count as prompt.
-  absl::StatusOr<Ids> prompt = tokenizer_.EncodeIds(row.prompt, true);
-  if (!prompt.ok()) return prompt.status();
-  absl::StatusOr<Ids> whole =
-      tokenizer_.EncodeIds(row.prompt + WithEnd(row.completion), true);
-  if (!whole.ok()) return whole.status();
-  TokenSample sample = AllInLoss(*std::move(whole));
+  ASSIGN_OR_RETURN(Ids prompt, tokenizer_.EncodeIds(row.prompt, true));
+  ASSIGN_OR_RETURN(Ids whole, tokenizer_.EncodeIds(
+                                  row.prompt + WithEnd(row.completion), true));
+  TokenSample sample = AllInLoss(std::move(whole));
   const bool is_prefix =
-      MaskPrompt(*prompt, options_.completion_only_loss.value_or(true), sample);
+      MaskPrompt(prompt, options_.completion_only_loss.value_or(true), sample);
   return EncodedRow{std::move(sample), is_prefix, /*has_prompt=*/true};
 }
 
@@ -149,35 +145,32 @@ absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeText(
         "assistant_only_loss needs conversations: rows with "
         "\"messages\"");
   }
-  absl::StatusOr<Ids> tokens = tokenizer_.EncodeIds(WithEnd(row.text), true);
-  if (!tokens.ok()) return tokens.status();
-  return EncodedRow{AllInLoss(*std::move(tokens))};
+  ASSIGN_OR_RETURN(Ids tokens, tokenizer_.EncodeIds(WithEnd(row.text), true));
+  return EncodedRow{AllInLoss(std::move(tokens))};
 }
 
 absl::StatusOr<TokenSample> LanguageRowEncoder::EncodeMessages(
     const LanguageRow& row, const RowJson& messages) const {
-  absl::StatusOr<text::Rendered> rendered = Render(row, messages, false);
-  if (!rendered.ok()) return rendered.status();
+  ASSIGN_OR_RETURN(text::Rendered rendered, Render(row, messages, false));
   if (!assistant_only()) {
-    auto ids = tokenizer_.EncodeIds(rendered->text, false);
-    if (!ids.ok()) return ids.status();
-    return AllInLoss(*std::move(ids));
+    ASSIGN_OR_RETURN(auto ids, tokenizer_.EncodeIds(rendered.text, false));
+    return AllInLoss(std::move(ids));
   }
-  absl::StatusOr<text::Encoding> tokens =
-      tokenizer_.Encode(rendered->text, /*add_special_tokens=*/false);
-  if (!tokens.ok()) return tokens.status();
+  ASSIGN_OR_RETURN(
+      text::Encoding tokens,
+      tokenizer_.Encode(rendered.text, /*add_special_tokens=*/false));
   if (!chat_template_->has_generation_blocks()) {
     const RenderMessages render = [&](const RowJson& part, bool prompt) {
       auto text = Render(row, part, prompt);
       return text.ok() ? std::optional(std::move(text->text)) : std::nullopt;
     };
-    auto spans = FindAssistantSpans(messages, rendered->text, end_, render);
+    auto spans = FindAssistantSpans(messages, rendered.text, end_, render);
     if (!spans) return NotExact();
-    rendered->generation_spans = *std::move(spans);
+    rendered.generation_spans = *std::move(spans);
   }
   TokenSample sample;
-  sample.in_loss = text::AssistantMask(*tokens, rendered->generation_spans);
-  sample.input_ids = std::move(tokens->ids);
+  sample.in_loss = text::AssistantMask(tokens, rendered.generation_spans);
+  sample.input_ids = std::move(tokens.ids);
   base::CheckEqual(sample.in_loss.size(), sample.input_ids.size(),
                    "labels and ids of a conversation");
   return sample;

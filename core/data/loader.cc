@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/data/order.h"
 #include "core/data/packing.h"
 
@@ -165,9 +166,8 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
   }
   std::vector<Batch> batches;
   for (const Rows& rows : MicroBatches(step)) {
-    auto batch = source_.Collate(rows, collation);
-    if (!batch.ok()) return batch.status();
-    batches.push_back(*std::move(batch));
+    ASSIGN_OR_RETURN(auto batch, source_.Collate(rows, collation));
+    batches.push_back(std::move(batch));
   }
   // The cursor moves last: after an error the same step is tried again.
   Seek({cursor_.epoch, cursor_.step_in_epoch + 1});

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/data/records.h"
@@ -51,25 +51,25 @@ class DelimitedReader {
       : name_(name), delimiter_(delimiter), glue_task_(glue_task) {}
 
   absl::StatusOr<Table> Read(std::string_view bytes) {
-    if (absl::Status s = CheckText(name_, bytes); !s.ok()) return s;
-    auto rows = text::ParseDelimited(bytes, delimiter_, glue_task_ == nullptr);
-    if (!rows.ok()) return rows.status();
-    if (rows->empty()) {
+    RETURN_IF_ERROR(CheckText(name_, bytes));
+    ASSIGN_OR_RETURN(auto rows, text::ParseDelimited(bytes, delimiter_,
+                                                     glue_task_ == nullptr));
+    if (rows.empty()) {
       return Bad(Cat(name_,
                      ": the file is empty; expected a line with the names of "
                      "the columns, and rows"));
     }
     size_t next = 0;
-    if (HasHeader(rows->front())) {
-      if (absl::Status s = TakeHeader(rows->front()); !s.ok()) return s;
+    if (HasHeader(rows.front())) {
+      RETURN_IF_ERROR(TakeHeader(rows.front()));
       next = 1;
     } else {
       table_.columns.resize(glue_task_->sentence1_index + 1);
       table_.columns[glue_task_->label_index] = glue_task_->label;
       table_.columns[glue_task_->sentence1_index] = glue_task_->sentence1;
     }
-    for (; next < rows->size() && !errors_.full(); ++next) {
-      TakeRow(std::move((*rows)[next]));
+    for (; next < rows.size() && !errors_.full(); ++next) {
+      TakeRow(std::move(rows[next]));
     }
     if (!errors_.empty()) return errors_.status();
     if (table_.rows.empty() && table_.dropped_rows == 0) {

@@ -8,6 +8,7 @@
 
 #include "absl/memory/memory.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/data/id_check.h"
 #include "core/data/in_order.h"
 #include "core/data/row_errors.h"
@@ -160,12 +161,11 @@ absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
   made->pairs_ = rows.pairs;
   made->hash_ = rows.hash;
   made->has_class_labels_ = !rows.label_values.empty();
-  auto targets =
-      EncodeClassLabels(rows.label_values, rows.places(), class_labels);
-  if (!targets.ok()) return targets.status();
-  made->targets_ = *std::move(targets);
-  absl::Status s = TextClassesMaker(rows, tokenizer, *made).Make(progress);
-  if (!s.ok()) return s;
+  ASSIGN_OR_RETURN(
+      auto targets,
+      EncodeClassLabels(rows.label_values, rows.places(), class_labels));
+  made->targets_ = std::move(targets);
+  RETURN_IF_ERROR(TextClassesMaker(rows, tokenizer, *made).Make(progress));
   return made;
 }
 

@@ -14,6 +14,7 @@
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/base/work_count.h"
 
@@ -241,9 +242,8 @@ absl::StatusOr<std::optional<TokenDataset>> TokenCache::Find(
   const fs::path path = PathOf(key);
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
-  auto file = base::MappedFile::Open(path);
-  if (!file.ok()) return file.status();
-  auto dataset = DatasetIn(*std::move(file), key, options);
+  ASSIGN_OR_RETURN(auto file, base::MappedFile::Open(path));
+  auto dataset = DatasetIn(std::move(file), key, options);
   if (!dataset) {
     return absl::DataLossError(
         Cat(path.string(), ": is broken; the data is tokenized again"));
@@ -268,9 +268,8 @@ absl::Status TokenCache::Put(const std::string& key,
   if (!error && space.available < layout.size) {
     return base::ErrnoStatus(ENOSPC, folder_.string());
   }
-  auto file = base::AtomicFile::Create(PathOf(key));
-  if (!file.ok()) return file.status();
-  HashingWriter writer(**file);
+  ASSIGN_OR_RETURN(auto file, base::AtomicFile::Create(PathOf(key)));
+  HashingWriter writer(*file);
   const uint64_t head_size = head.size();
   writer.Write(kMagic);
   writer.Write({reinterpret_cast<const char*>(&head_size), sizeof head_size});
@@ -281,7 +280,7 @@ absl::Status TokenCache::Put(const std::string& key,
   writer.Write(arrays.bits());
   absl::Status s = writer.Finish();
   // Without fsync: Find detects by the digest if a power cut damaged the file.
-  if (s.ok()) s = (*file)->CommitUnsynced();
+  if (s.ok()) s = file->CommitUnsynced();
   if (s.ok()) DropOldest();
   return s;
 }
@@ -330,17 +329,14 @@ absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
               .dump(-1, ' ', false, json::error_handler_t::replace),
           "\ntext ", options.text_id, "\n");
   for (const std::string& file : files) {
-    auto digest = base::Sha256File(file);
-    if (!digest.ok()) return digest.status();
-    made_of += Cat("data ", *digest, "\n");
+    ASSIGN_OR_RETURN(auto digest, base::Sha256File(file));
+    made_of += Cat("data ", digest, "\n");
   }
-  auto tokenizer = TokenizerFiles(model_folder);
-  if (!tokenizer.ok()) return tokenizer.status();
-  for (const fs::path& file : *tokenizer) {
-    auto digest = base::Sha256File(file);
-    if (!digest.ok()) return digest.status();
+  ASSIGN_OR_RETURN(auto tokenizer, TokenizerFiles(model_folder));
+  for (const fs::path& file : tokenizer) {
+    ASSIGN_OR_RETURN(auto digest, base::Sha256File(file));
     made_of += Cat("model ", file.lexically_relative(model_folder).string(),
-                   " ", *digest, "\n");
+                   " ", digest, "\n");
   }
   return base::Sha256Hex(made_of);
 }

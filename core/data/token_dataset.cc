@@ -6,11 +6,11 @@
 #include <optional>
 #include <string_view>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/data/in_order.h"
 #include "core/data/language_row.h"
@@ -129,14 +129,12 @@ class DatasetReader {
 
   absl::StatusOr<TokenDataset> Read(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
-      absl::StatusOr<File> file = base::MappedFile::Open(name);
-      if (!file.ok()) return file.status();
-      total_bytes_ += (*file)->bytes().size();
-      files_.push_back(*std::move(file));
+      ASSIGN_OR_RETURN(File file, base::MappedFile::Open(name));
+      total_bytes_ += file->bytes().size();
+      files_.push_back(std::move(file));
     }
     for (size_t i = 0; i < files_.size(); ++i) {
-      absl::Status status = ReadFile(names[i], *files_[i]);
-      if (!status.ok()) return status;
+      RETURN_IF_ERROR(ReadFile(names[i], *files_[i]));
       files_[i].reset();
     }
     if (!errors_.empty()) return errors_.status();

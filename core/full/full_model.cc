@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/full/model_folder.h"
 #include "core/spec/modules.h"
 #include "core/tensorfile/safetensors.h"
@@ -89,18 +90,16 @@ absl::Status FullModel::SaveCheckpoint(const fs::path& folder) const {
   for (const optim::Parameter& p : parameters_->parameters()) {
     tensors.emplace_back(p.name, p.value);
   }
-  absl::Status s = tensorfile::WriteSafetensors(folder / kWeights, tensors);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(tensorfile::WriteSafetensors(folder / kWeights, tensors));
   return WriteConfig(options_.model_folder, folder,
                      {network_.config(), options_.task, options_.label_names,
                       options_.problem_type, at::kFloat});
 }
 
 absl::Status FullModel::CheckCheckpoint(const fs::path& folder) const {
-  auto weights = tensorfile::Weights::Open(folder);
-  if (!weights.ok()) return weights.status();
+  ASSIGN_OR_RETURN(auto weights, tensorfile::Weights::Open(folder));
   for (const optim::Parameter& p : parameters_->parameters()) {
-    const tensorfile::TensorEntry* entry = (*weights)->Find(p.name);
+    const tensorfile::TensorEntry* entry = weights->Find(p.name);
     if (entry == nullptr || p.value.sizes() != at::IntArrayRef(entry->shape)) {
       return absl::InvalidArgumentError(
           absl::StrCat(folder.string(), ": ", p.name, " is ",
@@ -111,12 +110,10 @@ absl::Status FullModel::CheckCheckpoint(const fs::path& folder) const {
 }
 
 absl::Status FullModel::LoadCheckpoint(const fs::path& folder) {
-  if (absl::Status s = CheckCheckpoint(folder); !s.ok()) return s;
-  auto weights = tensorfile::Weights::Open(folder);
-  if (!weights.ok()) return weights.status();
+  RETURN_IF_ERROR(CheckCheckpoint(folder));
+  ASSIGN_OR_RETURN(auto weights, tensorfile::Weights::Open(folder));
   for (const optim::Parameter& p : parameters_->parameters()) {
-    auto tensor =
-        (*weights)->Load(p.name, p.value.sizes(), at::kCPU, at::kFloat);
+    auto tensor = weights->Load(p.name, p.value.sizes(), at::kCPU, at::kFloat);
     if (!tensor.ok()) {
       return absl::Status(
           tensor.status().code(),

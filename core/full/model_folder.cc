@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
 #include "core/base/read_roots.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::full {
 namespace {
@@ -41,9 +42,8 @@ absl::StatusOr<base::ReadRoots> OwnRoots(const fs::path& folder,
 
 absl::StatusOr<std::string> ReadOwn(const fs::path& folder,
                                     const fs::path& name) {
-  const auto roots = OwnRoots(folder, name);
-  if (!roots.ok()) return roots.status();
-  return base::ReadFile(folder / name, *roots);
+  ASSIGN_OR_RETURN(const auto roots, OwnRoots(folder, name));
+  return base::ReadFile(folder / name, roots);
 }
 
 std::string ClassPrefix(const std::string& model_type) {
@@ -85,9 +85,8 @@ std::string Architecture(const spec::ModelConfig& config, spec::Task task) {
 
 absl::Status WriteConfig(const fs::path& from, const fs::path& to,
                          const ResultConfig& result) {
-  auto text = ReadOwn(from, "config.json");
-  if (!text.ok()) return text.status();
-  Json json = base::ParseTree<Json>(*text);
+  ASSIGN_OR_RETURN(auto text, ReadOwn(from, "config.json"));
+  Json json = base::ParseTree<Json>(text);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(
         (from / "config.json").string(), ": expected a JSON object"));
@@ -124,9 +123,8 @@ constexpr const char* kOtherFiles[] = {"generation_config.json",
 
 absl::Status CopyOwn(const fs::path& from, const fs::path& to,
                      const fs::path& name) {
-  auto bytes = ReadOwn(from, name);
-  if (!bytes.ok()) return bytes.status();
-  return base::WriteFileAtomic(to / name, *bytes);
+  ASSIGN_OR_RETURN(auto bytes, ReadOwn(from, name));
+  return base::WriteFileAtomic(to / name, bytes);
 }
 
 // Copies the files that exist.
@@ -135,8 +133,7 @@ absl::Status CopyFiles(const fs::path& from, const fs::path& to,
   for (const char* name : names) {
     std::error_code error;
     if (!fs::exists(from / name, error)) continue;
-    absl::Status s = CopyOwn(from, to, name);
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(CopyOwn(from, to, name));
   }
   return absl::OkStatus();
 }
@@ -152,9 +149,8 @@ absl::Status CopyTemplates(const fs::path& from, const fs::path& to) {
     if (made) {
       return base::ErrnoStatus(made.value(), (to / kTemplates).string());
     }
-    absl::Status s =
-        CopyOwn(from, to, fs::path(kTemplates) / it->path().filename());
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(
+        CopyOwn(from, to, fs::path(kTemplates) / it->path().filename()));
   }
   return absl::OkStatus();
 }

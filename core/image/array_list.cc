@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/image/decode.h"
 #include "core/image/list_builder.h"
@@ -79,25 +80,21 @@ std::string Fault(const SafetensorsFile& file, bool labels_needed) {
 }  // namespace
 
 absl::Status ListArrays(const fs::path& path, ListBuilder& builder) {
-  auto file = SafetensorsFile::Open(path);
-  if (!file.ok()) return file.status();
-  if (std::string fault = Fault(**file, builder.options().labels_needed);
+  ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(path));
+  if (std::string fault = Fault(*file, builder.options().labels_needed);
       !fault.empty()) {
     builder.Fault(path.string(), fault);
     return absl::OkStatus();
   }
-  auto hash = base::Sha256File(path);
-  if (!hash.ok()) return hash.status();
-  builder.Hash(*hash);
-  auto images = (*file)->Load("images");
-  if (!images.ok()) return images.status();
+  ASSIGN_OR_RETURN(auto hash, base::Sha256File(path));
+  builder.Hash(hash);
+  ASSIGN_OR_RETURN(auto images, file->Load("images"));
   at::Tensor labels;
-  if (Find(**file, "labels") != nullptr) {
-    auto loaded = (*file)->Load("labels");
-    if (!loaded.ok()) return loaded.status();
-    labels = *std::move(loaded);
+  if (Find(*file, "labels") != nullptr) {
+    ASSIGN_OR_RETURN(auto loaded, file->Load("labels"));
+    labels = std::move(loaded);
   }
-  const at::Tensor pixels = ChannelsLast(*images);
+  const at::Tensor pixels = ChannelsLast(images);
   for (int64_t i = 0; i < pixels.size(0); ++i) {
     data::LabelValue label;
     if (labels.defined()) {

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/image/codec.h"
 #include "core/image/orientation.h"
 
@@ -49,9 +49,8 @@ absl::StatusOr<Image> DecodeImage(std::string_view bytes,
 
 absl::StatusOr<ImageSize> ReadImageSize(std::string_view bytes,
                                         const std::string& name) {
-  auto image = Decode(bytes, name, /*header_only=*/true);
-  if (!image.ok()) return image.status();
-  return ImageSize{image->height, image->width};
+  ASSIGN_OR_RETURN(auto image, Decode(bytes, name, /*header_only=*/true));
+  return ImageSize{image.height, image.width};
 }
 
 }  // namespace mpsd::image

@@ -5,6 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/base/read_roots.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/base/work_count.h"
 #include "core/image/codec.h"
@@ -28,7 +29,7 @@ absl::Status FolderError(const fs::path& folder, const std::error_code& error) {
 // The contents of `folder` in the order of their names, without hidden ones.
 absl::StatusOr<std::vector<fs::path>> Contents(const fs::path& folder) {
   // A link out of the folders that jobs may read would reveal the names there.
-  if (absl::Status may = base::CheckMayRead(folder); !may.ok()) return may;
+  RETURN_IF_ERROR(base::CheckMayRead(folder));
   std::error_code error;
   std::vector<fs::path> paths;
   fs::directory_iterator it(folder, error);
@@ -48,9 +49,8 @@ absl::Status AppendFiles(const fs::path& folder, int depth,
     return absl::InvalidArgumentError(
         Cat(folder.string(), ": more than ", kMaxDepth, " folders deep"));
   }
-  auto paths = Contents(folder);
-  if (!paths.ok()) return paths.status();
-  for (const fs::path& path : *paths) {
+  ASSIGN_OR_RETURN(auto paths, Contents(folder));
+  for (const fs::path& path : paths) {
     std::error_code error;
     base::CountWork();
     if (!fs::is_directory(path, error)) {
@@ -86,10 +86,9 @@ struct FolderImages {
 
 absl::StatusOr<FolderImages> Find(const fs::path& folder,
                                   ListBuilder& builder) {
-  auto paths = Contents(folder);
-  if (!paths.ok()) return paths.status();
+  ASSIGN_OR_RETURN(auto paths, Contents(folder));
   FolderImages found;
-  for (const fs::path& path : *paths) {
+  for (const fs::path& path : paths) {
     std::error_code error;
     if (!fs::is_directory(path, error)) {
       if (IsImage(path)) found.loose.push_back(path);
@@ -125,26 +124,25 @@ void KeepFirst(int64_t count, std::vector<std::vector<fs::path>>& by_class) {
 }  // namespace
 
 absl::Status ListFolder(const fs::path& folder, ListBuilder& builder) {
-  auto found = Find(folder, builder);
-  if (!found.ok()) return found.status();
+  ASSIGN_OR_RETURN(auto found, Find(folder, builder));
   const ListOptions& options = builder.options();
-  if (options.labels_needed && !found->loose.empty()) {
+  if (options.labels_needed && !found.loose.empty()) {
     builder.Fault(
-        found->loose[0].string(),
+        found.loose[0].string(),
         Cat("an image outside the class folders of ", folder.string()));
   }
-  if (options.max_samples) KeepFirst(*options.max_samples, found->by_class);
+  if (options.max_samples) KeepFirst(*options.max_samples, found.by_class);
   const auto add = [&](const fs::path& file, data::LabelValue label) {
     if (builder.full()) return;
     builder.AddFile(file.string(), file,
                     file.lexically_relative(folder).generic_string(),
                     std::move(label));
   };
-  for (const fs::path& file : found->loose) add(file, {});
-  for (size_t i = 0; i < found->by_class.size(); ++i) {
-    for (const fs::path& file : found->by_class[i]) add(file, found->names[i]);
+  for (const fs::path& file : found.loose) add(file, {});
+  for (size_t i = 0; i < found.by_class.size(); ++i) {
+    for (const fs::path& file : found.by_class[i]) add(file, found.names[i]);
   }
-  if (!found->loose.empty() || !found->names.empty()) return absl::OkStatus();
+  if (!found.loose.empty() || !found.names.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       Cat(folder.string(),
           ": no images; expected a folder with a folder for each class"));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/image/decode.h"
 #include "core/image/list_builder.h"
@@ -77,15 +78,13 @@ absl::StatusOr<ImageList> ListImages(const std::vector<std::string>& paths,
                                      const ListOptions& options) {
   ListBuilder builder(options);
   for (const std::string& path : paths) {
-    absl::Status status = ListPath(path, builder);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(ListPath(path, builder));
     if (builder.full()) break;
     builder.Hash("\n");
   }
-  auto list = builder.Finish();
-  if (!list.ok()) return list.status();
-  if (options.max_samples && *options.max_samples < std::ssize(list->entries)) {
-    list->entries.resize(*options.max_samples);
+  ASSIGN_OR_RETURN(auto list, builder.Finish());
+  if (options.max_samples && *options.max_samples < std::ssize(list.entries)) {
+    list.entries.resize(*options.max_samples);
   }
   return list;
 }
@@ -108,9 +107,8 @@ absl::StatusOr<Image> ReadImage(const Entry& entry) {
                  entry.array.size(2),
                  {data, data + entry.array.numel()}};
   }
-  auto bytes = base::ReadFile(entry.file);
-  if (!bytes.ok()) return bytes.status();
-  return DecodeImage(*bytes, NameOf(entry.place, entry.file));
+  ASSIGN_OR_RETURN(auto bytes, base::ReadFile(entry.file));
+  return DecodeImage(bytes, NameOf(entry.place, entry.file));
 }
 
 }  // namespace mpsd::image

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 #include "core/image/augment.h"
 
@@ -50,12 +51,12 @@ absl::StatusOr<std::unique_ptr<ImageSet>> ImageSet::Make(
   std::unique_ptr<ImageSet> set(
       new ImageSet(std::move(list), processor, options));
   if (class_labels == nullptr) return set;
-  auto targets = data::EncodeClassLabels(LabelValues(set->list_),
-                                         PlacesOf(set->list_), *class_labels);
-  if (!targets.ok()) return targets.status();
+  ASSIGN_OR_RETURN(auto targets, data::EncodeClassLabels(
+                                     LabelValues(set->list_),
+                                     PlacesOf(set->list_), *class_labels));
   set->labelled_ = true;
   set->class_labels_ = *class_labels;
-  set->targets_ = *std::move(targets);
+  set->targets_ = std::move(targets);
   return set;
 }
 
@@ -80,9 +81,9 @@ absl::StatusOr<std::shared_ptr<const Image>> ImageSet::Get(int64_t index,
 absl::StatusOr<Image> ImageSet::Augmented(int64_t index,
                                           data::Random& random) const {
   const bool cut = options_.augmentation.random_resized_crop;
-  auto whole = Get(index, cut ? Form::kDecoded : Form::kFitted);
-  if (!whole.ok()) return whole.status();
-  const Image& from = **whole;
+  ASSIGN_OR_RETURN(auto whole,
+                   Get(index, cut ? Form::kDecoded : Form::kFitted));
+  const Image& from = *whole;
   const Augmentation drawn =
       DrawAugmentation(options_.augmentation, from.height, from.width, random);
   if (!cut) return drawn.flip ? FlipHorizontally(from) : from;
@@ -100,9 +101,8 @@ absl::StatusOr<Image> ImageSet::Prepare(
         RandomOfSample(collation.seed, collation.epoch, index);
     return Augmented(index, random);
   }
-  auto fitted = Get(index, Form::kFitted);
-  if (!fitted.ok()) return fitted.status();
-  return **fitted;
+  ASSIGN_OR_RETURN(auto fitted, Get(index, Form::kFitted));
+  return *fitted;
 }
 
 absl::Status ImageSet::FillPixels(const data::Collation& collation,

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 
 namespace mpsd::image {
@@ -102,9 +102,8 @@ absl::StatusOr<Processor> Processor::Read(const std::string& model_dir,
     return Make(config, model, path.string());
   }
   if (!text.ok()) return text.status();
-  auto config = ParseProcessorConfig(*text, path.string());
-  if (!config.ok()) return config.status();
-  return Make(*config, model, path.string());
+  ASSIGN_OR_RETURN(auto config, ParseProcessorConfig(*text, path.string()));
+  return Make(config, model, path.string());
 }
 
 absl::StatusOr<Image> Processor::Fit(const Image& image,

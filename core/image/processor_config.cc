@@ -2,7 +2,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "absl/status/status.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/image/processor.h"
 #include "core/spec/fields.h"
@@ -161,9 +161,8 @@ nlohmann::ordered_json SizeJson(int64_t height, int64_t width) {
 
 absl::StatusOr<ProcessorConfig> ParseProcessorConfig(std::string_view json,
                                                      std::string_view origin) {
-  auto root = spec::ParseJson(json, origin);
-  if (!root.ok()) return root.status();
-  return ConfigReader(*root, origin).Read();
+  ASSIGN_OR_RETURN(auto root, spec::ParseJson(json, origin));
+  return ConfigReader(root, origin).Read();
 }
 
 std::string ToJson(const ProcessorConfig& c) {

@@ -4,6 +4,7 @@
 
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/image/list_builder.h"
 
@@ -80,11 +81,10 @@ class RowReader {
 }  // namespace
 
 absl::Status ListRows(const fs::path& file, ListBuilder& builder) {
-  auto text = base::ReadFile(file);
-  if (!text.ok()) return text.status();
-  builder.Hash(base::Sha256Hex(*text));
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(file));
+  builder.Hash(base::Sha256Hex(text));
   RowReader reader(file, builder);
-  reader.Read(*text);
+  reader.Read(text);
   if (reader.rows() > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       Cat(file.string(),

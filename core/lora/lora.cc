@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/lora/peft_folder.h"
 #include "core/products/wide_linear.h"
 
@@ -41,10 +42,10 @@ std::string ModuleOf(const std::string& weight) {
 // The weights of the modules in modules_to_save.
 absl::StatusOr<std::vector<model::NamedWeight>> SavedWeights(
     model::Network& model, const spec::LoraSpec& spec) {
-  auto modules = spec::MatchModulesToSave(spec, model.config());
-  if (!modules.ok()) return modules.status();
+  ASSIGN_OR_RETURN(auto modules,
+                   spec::MatchModulesToSave(spec, model.config()));
   std::set<std::string> names;
-  for (const spec::Module& m : *modules) names.insert(m.name);
+  for (const spec::Module& m : modules) names.insert(m.name);
   std::vector<model::NamedWeight> chosen;
   for (const auto& weight : model.NamedWeights()) {
     if (names.contains(ModuleOf(weight.name))) chosen.push_back(weight);
@@ -83,23 +84,21 @@ at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
 absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
     model::Network& model, const spec::LoraSpec& spec, at::Device device,
     PeftIdentity identity) {
-  auto targets = spec::MatchTargets(spec, model.config());
-  if (!targets.ok()) return targets.status();
-  auto saved = SavedWeights(model, spec);
-  if (!saved.ok()) return saved.status();
+  ASSIGN_OR_RETURN(auto targets, spec::MatchTargets(spec, model.config()));
+  ASSIGN_OR_RETURN(auto saved, SavedWeights(model, spec));
   Initial initial;
-  for (const spec::TargetMatch& t : *targets) {
+  for (const spec::TargetMatch& t : targets) {
     initial.emplace_back(NameA(t.name), InitialA(t.r, t.in_features));
     initial.emplace_back(NameB(t.name), at::zeros({t.out_features, t.r}));
   }
-  for (const auto& weight : *saved) {
+  for (const auto& weight : saved) {
     initial.emplace_back(kPrefix + weight.name, *weight.tensor);
   }
-  spec::LoraSpec written = AsWritten(spec, identity, *targets);
+  spec::LoraSpec written = AsWritten(spec, identity, targets);
   std::unique_ptr<Adapter> adapter(new Adapter(
-      model, std::move(written), std::move(identity), *std::move(targets)));
+      model, std::move(written), std::move(identity), std::move(targets)));
   adapter->parameters_ = std::make_unique<optim::ParameterSet>(initial, device);
-  for (const auto& weight : *saved) {
+  for (const auto& weight : saved) {
     const optim::Parameter* own =
         adapter->parameters_->Find(kPrefix + weight.name);
     base::Check(own != nullptr, "what is saved is a parameter");

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
+#include "core/base/status_macros.h"
 #include "core/tensorfile/safetensors.h"
 #include "nlohmann/json.hpp"
 
@@ -175,14 +176,13 @@ const std::vector<PeftField>& PeftFields() {
 
 absl::StatusOr<spec::LoraSpec> ReadPeftConfig(const fs::path& folder) {
   const std::string origin = (folder / kConfigName).string();
-  auto text = base::ReadFile(origin);
-  if (!text.ok()) return text.status();
-  const json config = base::ParseTree<json>(*text);
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(origin));
+  const json config = base::ParseTree<json>(text);
   if (!config.is_object()) {
     return absl::InvalidArgumentError(
         absl::StrCat(origin, ": expected a JSON object"));
   }
-  if (absl::Status s = CheckSupported(config, origin); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckSupported(config, origin));
   spec::LoraSpec spec;
   ConfigReader reader(config, origin);
   reader.Read("r", spec.r);
@@ -256,26 +256,22 @@ absl::Status CheckEntries(const tensorfile::SafetensorsFile& file,
 absl::Status CheckPeftWeights(const fs::path& folder,
                               const optim::ParameterSet& parameters) {
   const fs::path path = folder / kWeightsName;
-  auto file = tensorfile::SafetensorsFile::Open(path);
-  if (!file.ok()) return file.status();
-  return CheckEntries(**file, path.string(), parameters);
+  ASSIGN_OR_RETURN(auto file, tensorfile::SafetensorsFile::Open(path));
+  return CheckEntries(*file, path.string(), parameters);
 }
 
 absl::Status LoadPeftWeights(const fs::path& folder,
                              optim::ParameterSet& parameters) {
   const fs::path path = folder / kWeightsName;
-  auto file = tensorfile::SafetensorsFile::Open(path);
-  if (!file.ok()) return file.status();
+  ASSIGN_OR_RETURN(auto file, tensorfile::SafetensorsFile::Open(path));
   // All names and shapes are checked before the first value is written: an
   // adapter of another model leaves the parameters unchanged.
-  absl::Status s = CheckEntries(**file, path.string(), parameters);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(CheckEntries(*file, path.string(), parameters));
   for (const optim::Parameter& p : parameters.parameters()) {
-    auto tensor = (*file)->Load(p.name, at::kCPU, at::kFloat);
-    if (!tensor.ok()) return tensor.status();
+    ASSIGN_OR_RETURN(auto tensor, file->Load(p.name, at::kCPU, at::kFloat));
     // Into the parameter's own memory, which the optimizer's group holds;
     // detached, since autograd forbids writing into a leaf.
-    p.value.detach().copy_(*tensor);
+    p.value.detach().copy_(tensor);
   }
   return absl::OkStatus();
 }
@@ -345,8 +341,7 @@ absl::Status SavePeftFolder(const fs::path& folder, const spec::LoraSpec& spec,
   std::sort(tensors.begin(), tensors.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   // The config comes last: a folder with a config has complete weights.
-  absl::Status s = tensorfile::WriteSafetensors(folder / kWeightsName, tensors);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(tensorfile::WriteSafetensors(folder / kWeightsName, tensors));
   return base::WriteFileAtomic(folder / kConfigName,
                                ConfigOf(spec, identity).dump(2) + "\n");
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
+#include "core/base/status_macros.h"
 #include "core/lora/peft_folder.h"
 #include "core/model/tied_head.h"
 #include "core/model/weight_reader.h"
@@ -47,21 +48,19 @@ absl::StatusOr<AdaptedModel> AdaptedModel::Open(const fs::path& model,
   AdaptedModel adapted;
   adapted.model_ = model;
   adapted.adapter_ = adapter;
-  if (absl::Status s = adapted.ReadConfigs(); !s.ok()) return s;
-  auto weights = tensorfile::Weights::Open(model);
-  if (!weights.ok()) return weights.status();
-  adapted.weights_ = *std::move(weights);
-  auto file =
-      tensorfile::SafetensorsFile::Open(adapter / "adapter_model.safetensors");
-  if (!file.ok()) return file.status();
-  adapted.file_ = *std::move(file);
+  RETURN_IF_ERROR(adapted.ReadConfigs());
+  ASSIGN_OR_RETURN(auto weights, tensorfile::Weights::Open(model));
+  adapted.weights_ = std::move(weights);
+  ASSIGN_OR_RETURN(auto file, tensorfile::SafetensorsFile::Open(
+                                  adapter / "adapter_model.safetensors"));
+  adapted.file_ = std::move(file);
   adapted.FindClassLabels();
-  if (absl::Status s = adapted.FindHead(); !s.ok()) return s;
+  RETURN_IF_ERROR(adapted.FindHead());
   adapted.lora_ =
       spec::EffectiveLora(std::move(adapted.lora_), adapted.config_);
-  auto targets = spec::MatchTargets(adapted.lora_, adapted.config_);
-  if (!targets.ok()) return targets.status();
-  adapted.targets_ = *std::move(targets);
+  ASSIGN_OR_RETURN(auto targets,
+                   spec::MatchTargets(adapted.lora_, adapted.config_));
+  adapted.targets_ = std::move(targets);
   absl::Status s = adapted.CheckTied();
   if (s.ok()) s = adapted.CheckComplete();
   if (!s.ok()) return s;
@@ -69,12 +68,10 @@ absl::StatusOr<AdaptedModel> AdaptedModel::Open(const fs::path& model,
 }
 
 absl::Status AdaptedModel::ReadConfigs() {
-  auto config = spec::ReadModelConfig(model_.string());
-  if (!config.ok()) return config.status();
-  config_ = *std::move(config);
-  auto lora = lora::ReadPeftConfig(adapter_);
-  if (!lora.ok()) return lora.status();
-  lora_ = *std::move(lora);
+  ASSIGN_OR_RETURN(auto config, spec::ReadModelConfig(model_.string()));
+  config_ = std::move(config);
+  ASSIGN_OR_RETURN(auto lora, lora::ReadPeftConfig(adapter_));
+  lora_ = std::move(lora);
   return absl::OkStatus();
 }
 
@@ -106,11 +103,12 @@ absl::Status AdaptedModel::FindHead() {
   const std::string stored =
       model::WeightReader({weights_.get()}, "model.", 0).StoredName(kEmbedding);
   const auto* entry = weights_->Find(stored);
-  const auto found = model::FindTiedHead(
-      *weights_, stored, entry == nullptr ? at::kFloat : entry->dtype);
-  if (!found.ok()) return found.status();
-  head_is_embedding_ = *found == model::TiedHead::kHead;
-  if (*found == model::TiedHead::kBoth) config_.tie_word_embeddings = false;
+  ASSIGN_OR_RETURN(
+      const auto found,
+      model::FindTiedHead(*weights_, stored,
+                          entry == nullptr ? at::kFloat : entry->dtype));
+  head_is_embedding_ = found == model::TiedHead::kHead;
+  if (found == model::TiedHead::kBoth) config_.tie_word_embeddings = false;
   return absl::OkStatus();
 }
 
@@ -139,9 +137,8 @@ absl::Status AdaptedModel::CheckComplete() const {
     unknown.erase(NameA(target.name));
     unknown.erase(NameB(target.name));
   }
-  auto saved = spec::MatchModulesToSave(lora_, config_);
-  if (!saved.ok()) return saved.status();
-  for (const spec::Module& m : *saved) {
+  ASSIGN_OR_RETURN(auto saved, spec::MatchModulesToSave(lora_, config_));
+  for (const spec::Module& m : saved) {
     unknown.erase(absl::StrCat(kPrefix, m.name, ".weight"));
     unknown.erase(absl::StrCat(kPrefix, m.name, ".bias"));
     unknown.erase(kPrefix + m.name);
@@ -155,22 +152,22 @@ absl::Status AdaptedModel::CheckComplete() const {
 
 absl::StatusOr<LowRank> AdaptedModel::WeightChange(
     const spec::TargetMatch& target) const {
-  auto a = file_->Load(NameA(target.name), at::kCPU, at::kFloat);
-  if (!a.ok()) return a.status();
-  auto b = file_->Load(NameB(target.name), at::kCPU, at::kFloat);
-  if (!b.ok()) return b.status();
+  ASSIGN_OR_RETURN(auto a,
+                   file_->Load(NameA(target.name), at::kCPU, at::kFloat));
+  ASSIGN_OR_RETURN(auto b,
+                   file_->Load(NameB(target.name), at::kCPU, at::kFloat));
   const std::vector<int64_t> a_shape = {target.r, target.in_features};
   const std::vector<int64_t> b_shape = {target.out_features, target.r};
-  if (a->sizes() != at::IntArrayRef(a_shape) ||
-      b->sizes() != at::IntArrayRef(b_shape)) {
+  if (a.sizes() != at::IntArrayRef(a_shape) ||
+      b.sizes() != at::IntArrayRef(b_shape)) {
     return absl::InvalidArgumentError(
         absl::StrCat(adapter_.string(), ": A and B of ", target.name,
-                     " have shapes [", absl::StrJoin(a->sizes().vec(), ", "),
-                     "] and [", absl::StrJoin(b->sizes().vec(), ", "),
+                     " have shapes [", absl::StrJoin(a.sizes().vec(), ", "),
+                     "] and [", absl::StrJoin(b.sizes().vec(), ", "),
                      "], this model needs [", absl::StrJoin(a_shape, ", "),
                      "] and [", absl::StrJoin(b_shape, ", "), "]"));
   }
-  return LowRank{*std::move(a), *std::move(b), target.scaling};
+  return LowRank{std::move(a), std::move(b), target.scaling};
 }
 
 const tensorfile::TensorEntry* AdaptedModel::FindSaved(

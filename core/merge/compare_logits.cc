@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/lora/lora.h"
 #include "core/model/classifier.h"
 #include "core/model/decoder.h"
@@ -36,16 +37,14 @@ class HungAdapter {
     for (const spec::TargetMatch& target : adapted.targets()) {
       const auto linear = linears.find(target.name);
       if (linear == linears.end()) continue;  // its layer was omitted
-      auto change = adapted.WeightChange(target);
-      if (!change.ok()) return change.status();
+      ASSIGN_OR_RETURN(auto change, adapted.WeightChange(target));
       linear->second->adapter = std::make_unique<lora::LoraLinear>(
-          change->a, change->b, change->scaling, 0.0, &kTraining);
+          change.a, change.b, change.scaling, 0.0, &kTraining);
     }
     for (const model::NamedWeight& weight : network.NamedWeights()) {
       if (adapted.FindSaved(weight.name) == nullptr) continue;
-      auto saved = adapted.LoadSaved(weight.name, at::kFloat);
-      if (!saved.ok()) return saved.status();
-      *weight.tensor = *std::move(saved);
+      ASSIGN_OR_RETURN(auto saved, adapted.LoadSaved(weight.name, at::kFloat));
+      *weight.tensor = std::move(saved);
     }
     return HungAdapter();
   }
@@ -60,13 +59,11 @@ absl::StatusOr<Loaded> Load(const tensorfile::Weights& weights,
                                    /*ignore_mismatched_heads=*/true};
   Loaded loaded;
   if (config.num_labels > 0) {
-    auto classifier = model::Classifier::Load(source, config);
-    if (!classifier.ok()) return classifier.status();
-    loaded.classifier = *std::move(classifier);
+    ASSIGN_OR_RETURN(auto classifier, model::Classifier::Load(source, config));
+    loaded.classifier = std::move(classifier);
   } else {
-    auto decoder = model::Decoder::Load(source, config);
-    if (!decoder.ok()) return decoder.status();
-    loaded.decoder = *std::move(decoder);
+    ASSIGN_OR_RETURN(auto decoder, model::Decoder::Load(source, config));
+    loaded.decoder = std::move(decoder);
   }
   return loaded;
 }
@@ -115,20 +112,16 @@ int64_t LayersWithin(const spec::ModelConfig& config, int64_t max_bytes) {
 
 absl::StatusOr<at::Tensor> ReferenceLogits(const AdaptedModel& adapted,
                                            const spec::ModelConfig& config) {
-  auto loaded = Load(adapted.weights(), config);
-  if (!loaded.ok()) return loaded.status();
-  auto hung = HungAdapter::Hang(adapted, loaded->network());
-  if (!hung.ok()) return hung.status();
-  return Logits(*loaded, config);
+  ASSIGN_OR_RETURN(auto loaded, Load(adapted.weights(), config));
+  ASSIGN_OR_RETURN(auto hung, HungAdapter::Hang(adapted, loaded.network()));
+  return Logits(loaded, config);
 }
 
 absl::StatusOr<at::Tensor> MergedLogits(const std::filesystem::path& folder,
                                         const spec::ModelConfig& config) {
-  auto weights = tensorfile::Weights::Open(folder);
-  if (!weights.ok()) return weights.status();
-  auto loaded = Load(**weights, config);
-  if (!loaded.ok()) return loaded.status();
-  return Logits(*loaded, config);
+  ASSIGN_OR_RETURN(auto weights, tensorfile::Weights::Open(folder));
+  ASSIGN_OR_RETURN(auto loaded, Load(*weights, config));
+  return Logits(loaded, config);
 }
 
 }  // namespace
@@ -145,13 +138,11 @@ absl::StatusOr<Comparison> CompareLogits(const AdaptedModel& adapted,
                                          int64_t max_bytes) {
   spec::ModelConfig config = adapted.config();
   config.num_hidden_layers = LayersWithin(config, max_bytes);
-  auto reference = ReferenceLogits(adapted, config);
-  if (!reference.ok()) return reference.status();
-  auto merged = MergedLogits(folder, config);
-  if (!merged.ok()) return merged.status();
+  ASSIGN_OR_RETURN(auto reference, ReferenceLogits(adapted, config));
+  ASSIGN_OR_RETURN(auto merged, MergedLogits(folder, config));
   Comparison comparison{config.num_hidden_layers};
   comparison.error =
-      ((*merged - *reference).norm() / reference->norm()).item<double>();
+      ((merged - reference).norm() / reference.norm()).item<double>();
   // The layers' errors have random directions: their sum grows with the square
   // root of the number of layers.
   const double layers = static_cast<double>(config.num_hidden_layers);

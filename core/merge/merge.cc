@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/full/model_folder.h"
 #include "core/merge/adapted_model.h"
 #include "core/merge/compare_logits.h"
@@ -62,11 +63,10 @@ class Merger {
     if (s.ok()) s = WriteBeside(folder);
     if (!s.ok()) return s;
     ReportProgress("comparing logits", 0);
-    auto compared =
-        CompareLogits(adapted_, folder, dtype_, options_.max_compared_bytes);
-    if (!compared.ok()) return compared.status();
-    report_.compared_layers = compared->layers;
-    report_.logit_error = compared->error;
+    ASSIGN_OR_RETURN(auto compared, CompareLogits(adapted_, folder, dtype_,
+                                                  options_.max_compared_bytes));
+    report_.compared_layers = compared.layers;
+    report_.logit_error = compared.error;
     return report_;
   }
 
@@ -87,7 +87,7 @@ class Merger {
         item.name = name;
         const auto target = targets.find(name);
         if (target != targets.end()) item.target = target->second;
-        if (absl::Status s = Place(item); !s.ok()) return s;
+        RETURN_IF_ERROR(Place(item));
         planned_weights_.push_back(std::move(item));
       }
     }
@@ -129,18 +129,16 @@ class Merger {
       plan.push_back(item.planned);
       report_.bytes += item.planned.bytes();
     }
-    auto writer = tensorfile::ShardedWriter::Create(folder, plan,
-                                                    options_.max_shard_bytes);
-    if (!writer.ok()) return writer.status();
-    report_.shards = (*writer)->shard_count();
+    ASSIGN_OR_RETURN(auto writer, tensorfile::ShardedWriter::Create(
+                                      folder, plan, options_.max_shard_bytes));
+    report_.shards = writer->shard_count();
     for (size_t i = 0; i < planned_weights_.size(); ++i) {
       ReportProgress("merging",
                      static_cast<double>(i) / planned_weights_.size());
-      auto tensor = Make(planned_weights_[i]);
-      if (!tensor.ok()) return tensor.status();
-      if (absl::Status s = (*writer)->Append(*tensor); !s.ok()) return s;
+      ASSIGN_OR_RETURN(auto tensor, Make(planned_weights_[i]));
+      RETURN_IF_ERROR(writer->Append(tensor));
     }
-    return (*writer)->Finish();
+    return writer->Finish();
   }
 
   absl::StatusOr<at::Tensor> Make(const PlannedWeight& item) {
@@ -152,16 +150,14 @@ class Merger {
     auto weight = adapted_.weights().Load(item.stored, item.planned.shape,
                                           at::kCPU, dtype);
     if (!weight.ok() || item.target == nullptr) return weight;
-    auto change = adapted_.WeightChange(*item.target);
-    if (!change.ok()) return change.status();
+    ASSIGN_OR_RETURN(auto change, adapted_.WeightChange(*item.target));
     ++report_.merged_weights;
     const at::Tensor base = weight->to(at::kFloat, /*non_blocking=*/false,
                                        /*copy=*/true);
     // As in PEFT the sum is computed in fp32 and rounded to W's dtype at the
     // end.
-    weight->add_(at::matmul(change->b, change->a) * change->scaling);
-    absl::Status s = Check(item.name, base, *change, *weight);
-    if (!s.ok()) return s;
+    weight->add_(at::matmul(change.b, change.a) * change.scaling);
+    RETURN_IF_ERROR(Check(item.name, base, change, *weight));
     return weight;
   }
 
@@ -212,19 +208,18 @@ class Merger {
 absl::StatusOr<MergeReport> Merge(const MergeOptions& options,
                                   const Progress& progress) {
   at::NoGradGuard no_grad;
-  auto adapted = AdaptedModel::Open(options.model, options.adapter);
-  if (!adapted.ok()) return adapted.status();
+  ASSIGN_OR_RETURN(auto adapted,
+                   AdaptedModel::Open(options.model, options.adapter));
   std::error_code error;
   if (fs::exists(options.out, error) &&
       fs::equivalent(options.out, options.model, error)) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.out.string(), ": is the model itself; choose another folder"));
   }
-  auto staged = base::StagedFolder::Create(options.out);
-  if (!staged.ok()) return staged.status();
-  auto report = Merger(options, *adapted, progress).Run(staged->staging());
+  ASSIGN_OR_RETURN(auto staged, base::StagedFolder::Create(options.out));
+  auto report = Merger(options, adapted, progress).Run(staged.staging());
   if (!report.ok()) return report;
-  if (absl::Status s = staged->Commit(); !s.ok()) return s;
+  RETURN_IF_ERROR(staged.Commit());
   return report;
 }
 

@@ -3,15 +3,16 @@
 
 #include <ATen/ATen.h>
 
+#include "core/base/status_macros.h"
+
 namespace mpsd::model {
 
 absl::StatusOr<std::unique_ptr<DecoderClassifier>> DecoderClassifier::Load(
     const WeightSource& source, const spec::ModelConfig& config,
     const std::function<void(double)>& progress) {
-  auto decoder = Decoder::Load(source, config, progress);
-  if (!decoder.ok()) return decoder.status();
+  ASSIGN_OR_RETURN(auto decoder, Decoder::Load(source, config, progress));
   return std::unique_ptr<DecoderClassifier>(
-      new DecoderClassifier(*std::move(decoder)));
+      new DecoderClassifier(std::move(decoder)));
 }
 
 // The position of each row's scored token, int64 [rows]: the last that is not

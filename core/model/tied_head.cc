@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include "core/base/status_macros.h"
+
 namespace mpsd::model {
 
 absl::StatusOr<TiedHead> FindTiedHead(const tensorfile::Weights& weights,
@@ -16,11 +18,11 @@ absl::StatusOr<TiedHead> FindTiedHead(const tensorfile::Weights& weights,
   // one of the tensors has another dtype in the file.
   if (weights.SameBytes(embedding, kHeadWeight)) return TiedHead::kEmbedding;
   if (rows->shape != head->shape) return TiedHead::kBoth;
-  const auto a = weights.Load(embedding, rows->shape, at::kCPU, dtype);
-  if (!a.ok()) return a.status();
-  const auto b = weights.Load(kHeadWeight, head->shape, at::kCPU, dtype);
-  if (!b.ok()) return b.status();
-  return at::equal(*a, *b) ? TiedHead::kEmbedding : TiedHead::kBoth;
+  ASSIGN_OR_RETURN(const auto a,
+                   weights.Load(embedding, rows->shape, at::kCPU, dtype));
+  ASSIGN_OR_RETURN(const auto b,
+                   weights.Load(kHeadWeight, head->shape, at::kCPU, dtype));
+  return at::equal(a, b) ? TiedHead::kEmbedding : TiedHead::kBoth;
 }
 
 }  // namespace mpsd::model

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/json_depth.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::plan {
 namespace {
@@ -156,9 +157,8 @@ absl::StatusOr<Facts> ParseFacts(std::string_view text) {
       return absl::InvalidArgumentError(
           "facts.thresholds: expected an object of numbers");
     }
-    auto read = runbook::Thresholds::FromJson(*thresholds);
-    if (!read.ok()) return read.status();
-    facts.thresholds = *std::move(read);
+    ASSIGN_OR_RETURN(auto read, runbook::Thresholds::FromJson(*thresholds));
+    facts.thresholds = std::move(read);
   }
   absl::Status s;
   if (const json* rates = members.Find("rates")) {

@@ -16,6 +16,7 @@
 #include "core/base/atomic_file.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::profile {
 namespace {
@@ -46,9 +47,8 @@ class Deflater {
       stream_.next_out = reinterpret_cast<Bytef*>(packed.data());
       stream_.avail_out = static_cast<uInt>(packed.size());
       deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH);
-      absl::Status written =
-          file.Append({packed.data(), packed.size() - stream_.avail_out});
-      if (!written.ok()) return written;
+      RETURN_IF_ERROR(
+          file.Append({packed.data(), packed.size() - stream_.avail_out}));
     } while (stream_.avail_out == 0);
     return absl::OkStatus();
   }
@@ -84,9 +84,8 @@ Ending WithoutPath(std::string_view trace) {
 
 absl::StatusOr<int64_t> Pack(const fs::path& json, const fs::path& gzip,
                              int64_t limit) {
-  const auto from = base::MappedFile::Open(json);
-  if (!from.ok()) return from.status();
-  const std::string_view text = (*from)->bytes();
+  ASSIGN_OR_RETURN(const auto from, base::MappedFile::Open(json));
+  const std::string_view text = from->bytes();
   if (text.size() > static_cast<size_t>(limit)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the trace has ", text.size(), " bytes, at most ", limit,
@@ -95,19 +94,16 @@ absl::StatusOr<int64_t> Pack(const fs::path& json, const fs::path& gzip,
   if (!EndsAsJson(text)) {
     return absl::InternalError("the trace is incomplete: is the disk full?");
   }
-  auto file = base::AtomicFile::Create(gzip);
-  if (!file.ok()) return file.status();
+  ASSIGN_OR_RETURN(auto file, base::AtomicFile::Create(gzip));
   Deflater deflater;
   const Ending ending = WithoutPath(text);
   for (size_t at = 0; at < ending.begin; at += kPiece) {
     const size_t size = std::min(kPiece, ending.begin - at);
-    absl::Status written =
-        deflater.Append(text.substr(at, size), /*last=*/false, **file);
-    if (!written.ok()) return written;
+    RETURN_IF_ERROR(
+        deflater.Append(text.substr(at, size), /*last=*/false, *file));
   }
-  absl::Status ended = deflater.Append(ending.text, /*last=*/true, **file);
-  if (!ended.ok()) return ended;
-  if (absl::Status s = (*file)->Commit(); !s.ok()) return s;
+  RETURN_IF_ERROR(deflater.Append(ending.text, /*last=*/true, *file));
+  RETURN_IF_ERROR(file->Commit());
   return deflater.packed_bytes();
 }
 

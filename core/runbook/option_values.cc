@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::runbook {
 namespace {
@@ -53,22 +53,20 @@ absl::StatusOr<double> NumberOption(const Json& options, const char* field,
 absl::StatusOr<int64_t> IntOption(const Json& options, const char* field,
                                   int64_t unset, int64_t min, int64_t max) {
   if (IsUnset(options, field)) return unset;
-  const absl::StatusOr<double> value =
-      Number(options, field, static_cast<double>(min), static_cast<double>(max),
-             true, kOwnChoice);
-  if (!value.ok()) return value.status();
-  return static_cast<int64_t>(*value);
+  ASSIGN_OR_RETURN(const double value,
+                   Number(options, field, static_cast<double>(min),
+                          static_cast<double>(max), true, kOwnChoice));
+  return static_cast<int64_t>(value);
 }
 
 absl::StatusOr<std::optional<int64_t>> IntIfThere(const Json& options,
                                                   const char* field,
                                                   int64_t min, int64_t max) {
   if (!options.contains(field)) return std::nullopt;
-  const absl::StatusOr<double> value =
-      Number(options, field, static_cast<double>(min), static_cast<double>(max),
-             true, "");
-  if (!value.ok()) return value.status();
-  return static_cast<int64_t>(*value);
+  ASSIGN_OR_RETURN(const double value,
+                   Number(options, field, static_cast<double>(min),
+                          static_cast<double>(max), true, ""));
+  return static_cast<int64_t>(value);
 }
 
 absl::StatusOr<backend::Choice> DeviceNamed(const std::string& field,

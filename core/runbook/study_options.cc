@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/runbook/option_values.h"
 #include "core/runbook/thresholds.h"
 
@@ -124,9 +125,8 @@ absl::Status CheckStudyOptions(std::string_view study, const Json& options) {
   if (!options.is_object()) {
     return absl::InvalidArgumentError("must be a JSON object");
   }
-  const auto thresholds =
-      Thresholds::FromJson(options.value("thresholds", Json::object()));
-  if (!thresholds.ok()) return thresholds.status();
+  ASSIGN_OR_RETURN(const auto thresholds, Thresholds::FromJson(options.value(
+                                              "thresholds", Json::object())));
   if (study == "probe") return ProbeOptionsFromJson(options).status();
   if (study == "batch_sweep") {
     return BatchSweepOptionsFromJson(options).status();

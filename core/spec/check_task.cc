@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/spec/train_spec.h"
 
@@ -53,8 +54,8 @@ absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config) {
         "task: a model of type \"", config.model_type, "\" is for ",
         TasksOf(config.family), "; set task, or choose another model"));
   }
-  if (absl::Status s = CheckQuantization(spec, config); !s.ok()) return s;
-  if (absl::Status s = CheckLength(spec, config); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckQuantization(spec, config));
+  RETURN_IF_ERROR(CheckLength(spec, config));
   if (spec.task != Task::kCausalLm || spec.from_scratch) {
     return absl::OkStatus();
   }

@@ -6,6 +6,7 @@
 
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/spec/findings.h"
 
@@ -54,7 +55,7 @@ class Reader {
     } else {
       ReadText();
     }
-    if (absl::Status s = CheckOptions(); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckOptions());
     if (findings_.empty() && c_.hidden_size % c_.num_attention_heads != 0) {
       fields_.Fault(
           names_.heads,

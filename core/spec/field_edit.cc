@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::spec {
 namespace {
@@ -65,23 +65,21 @@ Json FieldValue(const std::string& text) {
 }
 
 absl::Status SetField(Json& spec, const std::string& field, Json value) {
-  if (absl::Status s = CheckIsObject(spec); !s.ok()) return s;
-  const auto parts = PartsOf(field);
-  if (!parts.ok()) return parts.status();
+  RETURN_IF_ERROR(CheckIsObject(spec));
+  ASSIGN_OR_RETURN(const auto parts, PartsOf(field));
   std::string fault;
-  Json* parent = ParentOf(spec, *parts, /*make=*/true, &fault);
+  Json* parent = ParentOf(spec, parts, /*make=*/true, &fault);
   if (parent == nullptr) return absl::InvalidArgumentError(fault);
-  (*parent)[parts->back()] = std::move(value);
+  (*parent)[parts.back()] = std::move(value);
   return absl::OkStatus();
 }
 
 absl::Status UnsetField(Json& spec, const std::string& field) {
-  if (absl::Status s = CheckIsObject(spec); !s.ok()) return s;
-  const auto parts = PartsOf(field);
-  if (!parts.ok()) return parts.status();
+  RETURN_IF_ERROR(CheckIsObject(spec));
+  ASSIGN_OR_RETURN(const auto parts, PartsOf(field));
   std::string fault;
-  Json* parent = ParentOf(spec, *parts, /*make=*/false, &fault);
-  if (parent == nullptr || parent->erase(parts->back()) == 0) {
+  Json* parent = ParentOf(spec, parts, /*make=*/false, &fault);
+  if (parent == nullptr || parent->erase(parts.back()) == 0) {
     return absl::InvalidArgumentError(
         fault.empty() ? "the job does not set this field" : fault);
   }

@@ -7,6 +7,7 @@
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/spec/encoder_config.h"
 #include "core/spec/fields.h"
@@ -44,13 +45,13 @@ class DecoderReader {
 
   absl::StatusOr<ModelConfig> Read() {
     if (root_.kind != Kind::kObject) return findings_.ToStatus(origin_);
-    if (absl::Status status = FindFamily(); !status.ok()) return status;
-    if (absl::Status status = CheckOptions(); !status.ok()) return status;
+    RETURN_IF_ERROR(FindFamily());
+    RETURN_IF_ERROR(CheckOptions());
     ReadSizes();
     ReadSwitches();
     ReadCommon(fields_, root_, config_);
-    if (absl::Status status = ReadRope(); !status.ok()) return status;
-    if (absl::Status status = ReadWindows(); !status.ok()) return status;
+    RETURN_IF_ERROR(ReadRope());
+    RETURN_IF_ERROR(ReadWindows());
     if (findings_.empty()) CheckSizes();
     if (!findings_.empty()) return findings_.ToStatus(origin_);
     return config_;
@@ -320,24 +321,23 @@ absl::Status RefuseMlx(const JsonNode& root, std::string_view origin) {
 
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              std::string_view origin) {
-  absl::StatusOr<JsonNode> root = ParseJson(json, origin, limits::kModelLabels);
-  if (!root.ok()) return root.status();
-  if (absl::Status s = RefuseMlx(*root, origin); !s.ok()) return s;
-  const JsonNode* type = root->Find("model_type");
+  ASSIGN_OR_RETURN(JsonNode root,
+                   ParseJson(json, origin, limits::kModelLabels));
+  RETURN_IF_ERROR(RefuseMlx(root, origin));
+  const JsonNode* type = root.Find("model_type");
   if (type != nullptr && IsEncoderType(type->text)) {
-    return ReadEncoderConfig(*root, origin);
+    return ReadEncoderConfig(root, origin);
   }
-  return DecoderReader(*root, origin).Read();
+  return DecoderReader(root, origin).Read();
 }
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir,
                                             const base::ReadRoots* within) {
   const std::string path =
       (std::filesystem::path(model_dir) / "config.json").string();
-  absl::StatusOr<std::string> text =
-      base::ReadSmallFile(path, limits::kModelFileBytes, within);
-  if (!text.ok()) return text.status();
-  return ParseModelConfig(*text, path);
+  ASSIGN_OR_RETURN(std::string text,
+                   base::ReadSmallFile(path, limits::kModelFileBytes, within));
+  return ParseModelConfig(text, path);
 }
 
 namespace {

@@ -22,6 +22,7 @@
 #include "core/base/json_depth.h"
 #include "core/base/printable.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::spec {
 namespace fs = std::filesystem;
@@ -121,31 +122,29 @@ int64_t DataEnd(const nlohmann::json& header) {
 
 absl::Status CheckWeightFile(const fs::path& path,
                              const base::ReadRoots* within) {
-  const absl::StatusOr<int> opened =
-      base::OpenToRead(path, within, O_NONBLOCK | O_CLOEXEC);
-  if (!opened.ok()) return opened.status();
-  const Descriptor file(*opened);
+  ASSIGN_OR_RETURN(const int opened,
+                   base::OpenToRead(path, within, O_NONBLOCK | O_CLOEXEC));
+  const Descriptor file(opened);
   struct stat info;
   if (fstat(file.get(), &info) != 0) {
     return base::ErrnoStatus(errno, path.string());
   }
   if (!S_ISREG(info.st_mode)) return Broken(path, "is not a regular file");
-  const auto first = ReadAt(file.get(), 0, kLengthBytes, path);
-  if (!first.ok()) return first.status();
-  if (*first == "version ") {
+  ASSIGN_OR_RETURN(const auto first, ReadAt(file.get(), 0, kLengthBytes, path));
+  if (first == "version ") {
     return Broken(path,
                   "is a pointer of Git LFS, not the weights: fetch them with "
                   "`git lfs pull`");
   }
-  const int64_t length = LengthIn(*first);
+  const int64_t length = LengthIn(first);
   const int64_t body = info.st_size - static_cast<int64_t>(kLengthBytes);
   if (length > body) {
     return Broken(path, "is not a safetensors file, or ends too early");
   }
   if (length > kHeaderBytes) return absl::OkStatus();
-  const auto text = ReadAt(file.get(), kLengthBytes, length, path);
-  if (!text.ok()) return text.status();
-  const int64_t end = DataEnd(base::ParseTree<nlohmann::json>(*text));
+  ASSIGN_OR_RETURN(const auto text,
+                   ReadAt(file.get(), kLengthBytes, length, path));
+  const int64_t end = DataEnd(base::ParseTree<nlohmann::json>(text));
   if (end < 0) return Broken(path, "is not a safetensors file");
   if (end == body - length) return absl::OkStatus();
   return Broken(path,
@@ -159,9 +158,9 @@ absl::Status CheckWeightFile(const fs::path& path,
 // The files that the index names.
 absl::StatusOr<std::set<std::string>> ShardsOf(const fs::path& path,
                                                const base::ReadRoots* within) {
-  const auto text = base::ReadSmallFile(path, kIndexBytes, within);
-  if (!text.ok()) return text.status();
-  const auto index = base::ParseTree<nlohmann::json>(*text);
+  ASSIGN_OR_RETURN(const auto text,
+                   base::ReadSmallFile(path, kIndexBytes, within));
+  const auto index = base::ParseTree<nlohmann::json>(text);
   std::set<std::string> shards;
   if (index.is_object() && index.contains("weight_map") &&
       index["weight_map"].is_object()) {
@@ -203,25 +202,23 @@ absl::StatusOr<ModelFolder> ReadModelFolder(const fs::path& folder,
     return absl::NotFoundError(
         "there is no config.json; name a folder in Hugging Face layout");
   }
-  absl::StatusOr<ModelConfig> config = ReadModelConfig(folder.string(), within);
-  if (!config.ok()) return config.status();
+  ASSIGN_OR_RETURN(ModelConfig config,
+                   ReadModelConfig(folder.string(), within));
   ModelFolder model;
-  model.config = *std::move(config);
+  model.config = std::move(config);
   std::set<std::string> files;
   if (Exists(folder / kWeights)) {
     files.insert(kWeights);
   } else if (Exists(folder / kIndex)) {
-    auto shards = ShardsOf(folder / kIndex, within);
-    if (!shards.ok()) return shards.status();
-    files = *std::move(shards);
+    ASSIGN_OR_RETURN(auto shards, ShardsOf(folder / kIndex, within));
+    files = std::move(shards);
   }
   for (const std::string& file : files) {
     if (!Exists(folder / file)) {
       return Broken(folder / kIndex,
                     absl::StrCat("names ", file, ", which is not there"));
     }
-    absl::Status whole = CheckWeightFile(folder / file, within);
-    if (!whole.ok()) return whole;
+    RETURN_IF_ERROR(CheckWeightFile(folder / file, within));
   }
   model.weights = std::move(files);
   return model;

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "core/base/limits.h"
+#include "core/base/status_macros.h"
 #include "core/base/strings.h"
 #include "core/spec/field_names.h"
 #include "core/spec/module_names.h"
@@ -285,15 +286,11 @@ LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config) {
 
 absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
     const LoraSpec& lora, const ModelConfig& config) {
-  if (absl::Status status = CheckLayers(lora, config); !status.ok()) {
-    return status;
-  }
-  const auto ranks =
-      Patterns<int64_t>::Compile(lora.rank_pattern, "rank_pattern");
-  if (!ranks.ok()) return ranks.status();
-  const auto alphas =
-      Patterns<double>::Compile(lora.alpha_pattern, "alpha_pattern");
-  if (!alphas.ok()) return alphas.status();
+  RETURN_IF_ERROR(CheckLayers(lora, config));
+  ASSIGN_OR_RETURN(const auto ranks, Patterns<int64_t>::Compile(
+                                         lora.rank_pattern, "rank_pattern"));
+  ASSIGN_OR_RETURN(const auto alphas, Patterns<double>::Compile(
+                                          lora.alpha_pattern, "alpha_pattern"));
   const Matched modules = MatchByName(lora, config);
   if (!modules.ok()) return modules.status();
   const auto layers = KeptLayers(lora);
@@ -302,8 +299,8 @@ absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
   for (const Module& m : *modules) {
     if (layers && !layers->contains(m.layer)) continue;
     if (IsSaved(m.name, lora)) continue;
-    const int64_t r = ranks->Find(m.name, lora.r, &rank_steps);
-    const double alpha = alphas->Find(m.name, lora.lora_alpha, &alpha_steps);
+    const int64_t r = ranks.Find(m.name, lora.r, &rank_steps);
+    const double alpha = alphas.Find(m.name, lora.lora_alpha, &alpha_steps);
     if (rank_steps > limits::kMatchSteps) return TooSlow("rank_pattern");
     if (alpha_steps > limits::kMatchSteps) return TooSlow("alpha_pattern");
     const double divisor =
@@ -340,21 +337,18 @@ absl::Status UnmatchedKey(std::string_view field, std::string_view key,
 }  // namespace
 
 absl::Status CheckPatternKeys(const LoraSpec& lora, const ModelConfig& config) {
-  const auto matches = MatchTargets(lora, config);
-  if (!matches.ok()) return matches.status();
-  const auto ranks =
-      Patterns<int64_t>::Compile(lora.rank_pattern, "rank_pattern");
-  if (!ranks.ok()) return ranks.status();
-  const auto alphas =
-      Patterns<double>::Compile(lora.alpha_pattern, "alpha_pattern");
-  if (!alphas.ok()) return alphas.status();
+  ASSIGN_OR_RETURN(const auto matches, MatchTargets(lora, config));
+  ASSIGN_OR_RETURN(const auto ranks, Patterns<int64_t>::Compile(
+                                         lora.rank_pattern, "rank_pattern"));
+  ASSIGN_OR_RETURN(const auto alphas, Patterns<double>::Compile(
+                                          lora.alpha_pattern, "alpha_pattern"));
   int64_t rank_steps = 0, alpha_steps = 0;
-  if (const std::string* key = ranks->Unmatched(*matches, &rank_steps)) {
-    return UnmatchedKey("rank_pattern", *key, *matches);
+  if (const std::string* key = ranks.Unmatched(matches, &rank_steps)) {
+    return UnmatchedKey("rank_pattern", *key, matches);
   }
   if (rank_steps > limits::kMatchSteps) return TooSlow("rank_pattern");
-  if (const std::string* key = alphas->Unmatched(*matches, &alpha_steps)) {
-    return UnmatchedKey("alpha_pattern", *key, *matches);
+  if (const std::string* key = alphas.Unmatched(matches, &alpha_steps)) {
+    return UnmatchedKey("alpha_pattern", *key, matches);
   }
   if (alpha_steps > limits::kMatchSteps) return TooSlow("alpha_pattern");
   return absl::OkStatus();

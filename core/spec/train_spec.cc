@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/base/status_macros.h"
 #include "core/spec/fields.h"
 #include "core/spec/findings.h"
 #include "core/spec/json_node.h"
@@ -17,18 +18,17 @@ namespace fs = std::filesystem;
 
 absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
                                          std::string_view origin) {
-  absl::StatusOr<JsonNode> root = ParseJson(json, origin);
-  if (!root.ok()) return root.status();
+  ASSIGN_OR_RETURN(JsonNode root, ParseJson(json, origin));
   Findings findings;
-  if (root->kind != JsonNode::Kind::kObject) {
-    findings.Add(root->line, "",
+  if (root.kind != JsonNode::Kind::kObject) {
+    findings.Add(root.line, "",
                  "expected an object with \"model\" and \"dataset\", found " +
-                     Describe(*root));
+                     Describe(root));
     return findings.ToStatus(origin);
   }
   TrainSpec spec;
-  VisitSpec(FieldReader(&*root, "", findings), spec);
-  if (findings.empty()) CheckRules(spec, *root, findings);
+  VisitSpec(FieldReader(&root, "", findings), spec);
+  if (findings.empty()) CheckRules(spec, root, findings);
   if (!findings.empty()) return findings.ToStatus(origin);
   return spec;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/bytes_text.h"
+#include "core/base/status_macros.h"
 #include "core/data/batch_shapes.h"
 #include "core/data/loader.h"
 #include "core/host/platform.h"
@@ -88,10 +89,9 @@ class Sweep {
       progress_.set_total_steps(
           progress_.done() +
           StepsOf(TrialsLeft(trials_, options_.first_batch, most_)));
-      auto point = Look(*batch);
-      if (!point.ok()) return point.status();
-      trials_.push_back(TrialOf(*point));
-      if (absl::Status s = kept_.Add(*std::move(point)); !s.ok()) return s;
+      ASSIGN_OR_RETURN(auto point, Look(*batch));
+      trials_.push_back(TrialOf(point));
+      RETURN_IF_ERROR(kept_.Add(std::move(point)));
     }
     return Conclude();
   }
@@ -143,17 +143,16 @@ class Sweep {
       point["peak_bytes"] = *expected;
       return point;
     }
-    const auto loaded = run_.Load();
-    if (!loaded.ok()) return loaded.status();
-    if (absl::Status s = DeviceLimit(**loaded, batch); !s.ok()) {
+    ASSIGN_OR_RETURN(const auto loaded, run_.Load());
+    if (absl::Status s = DeviceLimit(*loaded, batch); !s.ok()) {
       json point = Miss(batch, std::string(s.message()));
       point["beyond_device"] = true;
       return point;
     }
-    if (absl::Status s = kept_.Begin(batch); !s.ok()) return s;
+    RETURN_IF_ERROR(kept_.Begin(batch));
     auto point = Measure(batch);
     if (absl::IsCancelled(point.status())) {
-      if (absl::Status s = kept_.Abandon(); !s.ok()) return s;
+      RETURN_IF_ERROR(kept_.Abandon());
     }
     return point;
   }
@@ -164,14 +163,13 @@ class Sweep {
     memory.steps = kMemorySteps;
     memory.rows = Rows::kLongest;
     memory.batch_rows = batch;
-    auto longest = run_.Measure(memory);
-    if (!longest.ok()) return longest.status();
-    const int64_t held = HeldBytes(longest->training);
+    ASSIGN_OR_RETURN(auto longest, run_.Measure(memory));
+    const int64_t held = HeldBytes(longest.training);
     json point = {{"batch", batch},
                   {"fits", true},
                   {"peak_bytes", held},
-                  {"memory", ToJson(longest->training)}};
-    if (longest->out_of_memory) return OutOfMemory(point, *longest);
+                  {"memory", ToJson(longest.training)}};
+    if (longest.out_of_memory) return OutOfMemory(point, longest);
     if (held > limit_) {
       point["fits"] = false;
       point["why_not"] =
@@ -183,14 +181,13 @@ class Sweep {
     time.warmup_steps = options_.warmup_steps;
     time.steps = options_.steps;
     time.batch_rows = batch;
-    const auto usual = run_.Measure(time);
-    if (!usual.ok()) return usual.status();
-    if (usual->out_of_memory) return OutOfMemory(point, *usual);
-    point["step_seconds"] = ToJson(usual->Seconds());
-    point["tokens_per_second"] = usual->TokensPerSecond();
-    point["rows_per_second"] = usual->RowsPerSecond();
-    point["steps"] = usual->Counted().size();
-    if (const auto share = usual->PaddingShare()) {
+    ASSIGN_OR_RETURN(const auto usual, run_.Measure(time));
+    if (usual.out_of_memory) return OutOfMemory(point, usual);
+    point["step_seconds"] = ToJson(usual.Seconds());
+    point["tokens_per_second"] = usual.TokensPerSecond();
+    point["rows_per_second"] = usual.RowsPerSecond();
+    point["steps"] = usual.Counted().size();
+    if (const auto share = usual.PaddingShare()) {
       point["padding_share"] = *share;
     }
     return point;
@@ -355,9 +352,9 @@ class Sweep {
 }  // namespace
 
 absl::StatusOr<Found> BatchSweep(const Study& study) {
-  const auto options = runbook::BatchSweepOptionsFromJson(study.options);
-  if (!options.ok()) return options.status();
-  return Sweep(study, *options).Run();
+  ASSIGN_OR_RETURN(const auto options,
+                   runbook::BatchSweepOptionsFromJson(study.options));
+  return Sweep(study, options).Run();
 }
 
 }  // namespace mpsd::study

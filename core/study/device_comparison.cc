@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/device/device.h"
 #include "core/runbook/study_options.h"
 #include "core/study/spread.h"
@@ -31,19 +32,17 @@ spec::DeviceChoice Reference() {
 // before time is spent on the other.
 absl::Status FindDevices(Options& options) {
   if (options.devices.empty()) {
-    auto best = device::OpenBest();
-    if (!best.ok()) return best.status();
-    if ((*best)->traits().is_reference) {
+    ASSIGN_OR_RETURN(auto best, device::OpenBest());
+    if (best->traits().is_reference) {
       return absl::FailedPreconditionError(
           "devices: this machine has neither MPS nor CUDA to compare its CPU "
           "with; name two of its devices to compare them anyway (`--devices "
           "cpu,cpu` shows how far two runs of one device differ)");
     }
-    options.devices = {Reference(), *backend::ChoiceOf((*best)->name())};
+    options.devices = {Reference(), *backend::ChoiceOf(best->name())};
   }
   for (const spec::DeviceChoice choice : options.devices) {
-    auto device = device::Open(choice);
-    if (!device.ok()) return device.status();
+    ASSIGN_OR_RETURN(auto device, device::Open(choice));
   }
   return absl::OkStatus();
 }
@@ -72,33 +71,31 @@ absl::StatusOr<DeviceSide> RunOn(spec::DeviceChoice device, const Study& study,
     side.numbers.dtype = prepared.loaded.spec->training.bf16 ? "bf16" : "fp32";
     return absl::OkStatus();
   };
-  auto steps = run.Measure(measure);
-  if (!steps.ok()) return steps.status();
-  if (steps->out_of_memory) {
-    return absl::DataLossError(steps->out_of_memory_text);
+  ASSIGN_OR_RETURN(auto steps, run.Measure(measure));
+  if (steps.out_of_memory) {
+    return absl::DataLossError(steps.out_of_memory_text);
   }
-  side.steps = *std::move(steps);
+  side.steps = std::move(steps);
   for (const MeasuredStep& step : side.steps.steps) {
     side.numbers.losses.push_back(step.progress.loss);
     side.numbers.grad_norms.push_back(step.progress.grad_norm);
   }
-  auto evaluated = run.Evaluate();
-  if (!evaluated.ok()) return evaluated.status();
-  if (*evaluated) {
-    side.numbers.metric = (*evaluated)->metric;
-    side.numbers.metric_value = (*evaluated)->value;
+  ASSIGN_OR_RETURN(auto evaluated, run.Evaluate());
+  if (evaluated) {
+    side.numbers.metric = evaluated->metric;
+    side.numbers.metric_value = evaluated->value;
   }
-  auto loaded = run.Load();
-  if (!loaded.ok()) return loaded.status();
+  ASSIGN_OR_RETURN(auto loaded, run.Load());
   progress.observer().OnStage("loading data alone", 0);
-  auto loader = TimeLoader(
-      *(*loaded)->data.train,
-      (*loaded)->shapes().TrainOptions(side.steps.micro_batch_rows),
-      options.warmup_steps + options.steps, [&] {
-        return progress.observer().stop_request() == train::StopRequest::kNone;
-      });
-  if (!loader.ok()) return loader.status();
-  side.loader = *std::move(loader);
+  ASSIGN_OR_RETURN(
+      auto loader,
+      TimeLoader(*loaded->data.train,
+                 loaded->shapes().TrainOptions(side.steps.micro_batch_rows),
+                 options.warmup_steps + options.steps, [&] {
+                   return progress.observer().stop_request() ==
+                          train::StopRequest::kNone;
+                 }));
+  side.loader = std::move(loader);
   return side;
 }
 
@@ -200,17 +197,16 @@ Found TellDevices(const DeviceSide& baseline, const DeviceSide& measured,
 }
 
 absl::StatusOr<Found> CompareDevices(const Study& study) {
-  auto options = runbook::DeviceComparisonOptionsFromJson(study.options);
-  if (!options.ok()) return options.status();
-  absl::Status s = FindDevices(*options);
-  if (!s.ok()) return s;
+  ASSIGN_OR_RETURN(auto options,
+                   runbook::DeviceComparisonOptionsFromJson(study.options));
+  RETURN_IF_ERROR(FindDevices(options));
   StudyProgress progress(study.observer,
-                         2 * (options->warmup_steps + options->steps));
-  auto baseline = RunOn(options->devices[0], study, *options, progress);
-  if (!baseline.ok()) return baseline.status();
-  auto measured = RunOn(options->devices[1], study, *options, progress);
-  if (!measured.ok()) return measured.status();
-  return TellDevices(*baseline, *measured, options->warmup_steps,
+                         2 * (options.warmup_steps + options.steps));
+  ASSIGN_OR_RETURN(auto baseline,
+                   RunOn(options.devices[0], study, options, progress));
+  ASSIGN_OR_RETURN(auto measured,
+                   RunOn(options.devices[1], study, options, progress));
+  return TellDevices(baseline, measured, options.warmup_steps,
                      study.thresholds);
 }
 

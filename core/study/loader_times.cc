@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 
 namespace mpsd::study {
@@ -75,13 +76,12 @@ absl::StatusOr<LoaderTimes> TimeLoader(const data::Source& source,
     if (i == steps) loader.Seek({0, 0});
     if (!go_on()) return absl::CancelledError("stopped");
     const absl::Duration start = base::Clock::Real().Monotonic();
-    const auto batches = loader.NextStep();
-    if (!batches.ok()) return batches.status();
+    ASSIGN_OR_RETURN(const auto batches, loader.NextStep());
     if (i < steps) {
       times.seconds.push_back(
           absl::ToDoubleSeconds(base::Clock::Real().Monotonic() - start));
     } else {
-      times.samples.push_back(DigestOfSamples(*batches));
+      times.samples.push_back(DigestOfSamples(batches));
     }
     base::CountWork();
   }

@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
+#include "core/base/status_macros.h"
 #include "core/data/order.h"
 #include "core/data/split.h"
 #include "core/host/device_error.h"
@@ -262,22 +263,20 @@ absl::Status MeasuredRun::LoadOnce() {
   footprint_.Reset();
   idle_footprint_ = host::ProcessFootprintBytes();
   const double start = Now();
-  auto opened = train::Open(spec_, context_, *observer_);
-  if (!opened.ok()) return opened.status();
-  if (!options_.dropout) TurnOffDropout(*opened);
-  opened->device->EmptyCache();
-  opened->device->ResetPeak();
-  auto loaded = train::Load(*std::move(opened));
-  if (!loaded.ok()) return loaded.status();
-  loaded->device->Synchronize();
+  ASSIGN_OR_RETURN(auto opened, train::Open(spec_, context_, *observer_));
+  if (!options_.dropout) TurnOffDropout(opened);
+  opened.device->EmptyCache();
+  opened.device->ResetPeak();
+  ASSIGN_OR_RETURN(auto loaded, train::Load(std::move(opened)));
+  loaded.device->Synchronize();
   load_seconds_ = Now() - start;
   // No step is followed by an evaluation.
-  if (options_.eval_samples > 0) eval_ = std::move(loaded->data.eval);
-  loaded->data.eval.reset();
-  loaded->data.predict.reset();
-  rows_ = std::move(loaded->data.train);
-  loaded_spec_ = std::exchange(loaded->spec, nullptr);
-  loaded_.emplace(*std::move(loaded));
+  if (options_.eval_samples > 0) eval_ = std::move(loaded.data.eval);
+  loaded.data.eval.reset();
+  loaded.data.predict.reset();
+  rows_ = std::move(loaded.data.train);
+  loaded_spec_ = std::exchange(loaded.spec, nullptr);
+  loaded_.emplace(std::move(loaded));
   if (observer_->stop_request() != StopRequest::kNone) {
     return absl::CancelledError("stopped");
   }
@@ -297,22 +296,21 @@ absl::StatusOr<const train::Loaded*> MeasuredRun::Load() {
 }
 
 absl::StatusOr<std::optional<MeasuredRun::Evaluated>> MeasuredRun::Evaluate() {
-  auto loaded = Load();
-  if (!loaded.ok()) return loaded.status();
+  ASSIGN_OR_RETURN(auto loaded, Load());
   if (eval_ == nullptr) return std::nullopt;
   train::Observer& observer = progress_.observer();
-  const data::EvalLoader batches = (*loaded)->shapes().EvalBatches(
-      *eval_, *(*loaded)->data.train,
-      (*loaded)->spec->training.per_device_train_batch_size);
-  auto result =
-      train::Evaluate((*loaded)->subject(), batches, [&](double fraction) {
+  const data::EvalLoader batches = loaded->shapes().EvalBatches(
+      *eval_, *loaded->data.train,
+      loaded->spec->training.per_device_train_batch_size);
+  ASSIGN_OR_RETURN(
+      auto result,
+      train::Evaluate(loaded->subject(), batches, [&](double fraction) {
         observer.OnStage(report::kStageEvaluating, fraction);
         return observer.stop_request() == StopRequest::kNone;
-      });
-  if (!result.ok()) return result.status();
-  const std::string metric = (*loaded)->best.metric();
-  if (metric == "loss") return Evaluated{metric, result->loss};
-  for (const auto& [name, value] : result->metrics) {
+      }));
+  const std::string metric = loaded->best.metric();
+  if (metric == "loss") return Evaluated{metric, result.loss};
+  for (const auto& [name, value] : result.metrics) {
     // A correlation of constants is not a number.
     if (name == metric && std::isfinite(value)) return Evaluated{metric, value};
   }
@@ -342,7 +340,7 @@ void MeasuredRun::TakeBack() {
 absl::Status MeasuredRun::MeasureOnce(const MeasureOptions& options,
                                       Measurement& found) {
   if (!loaded_) {
-    if (absl::Status s = LoadOnce(); !s.ok()) return s;
+    RETURN_IF_ERROR(LoadOnce());
     found.load_seconds = load_seconds_;
   }
   ChooseRows(options);
@@ -360,14 +358,13 @@ absl::Status MeasuredRun::MeasureOnce(const MeasureOptions& options,
                   host::ProcessFootprintBytes(), held.recommended_max};
   std::error_code ignored;
   std::filesystem::remove_all(Scratch(), ignored);
-  absl::StatusOr<train::Prepared> prepared =
-      train::Prepare(*std::exchange(loaded_, std::nullopt));
-  if (!prepared.ok()) return prepared.status();
-  prepared_.emplace(*std::move(prepared));
+  ASSIGN_OR_RETURN(train::Prepared prepared,
+                   train::Prepare(*std::exchange(loaded_, std::nullopt)));
+  prepared_.emplace(std::move(prepared));
   found.micro_batch_rows = prepared_->micro_batch_rows;
   found.steps_per_epoch = prepared_->loader->steps_per_epoch();
   if (options.prepared) {
-    if (absl::Status s = options.prepared(*prepared_); !s.ok()) return s;
+    RETURN_IF_ERROR(options.prepared(*prepared_));
   }
   const train::Loaded& loaded = prepared_->loaded;
   // After the trials of micro-batches.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/bytes_text.h"
+#include "core/base/status_macros.h"
 #include "core/runbook/study_options.h"
 #include "core/spec/memory_estimate.h"
 #include "core/study/measured_run.h"
@@ -139,12 +140,12 @@ nlohmann::json ToJson(const Measurement& found, const Shape& shape,
 }  // namespace
 
 absl::StatusOr<Found> Probe(const Study& study) {
-  const auto asked = runbook::ProbeOptionsFromJson(study.options);
-  if (!asked.ok()) return asked.status();
+  ASSIGN_OR_RETURN(const auto asked,
+                   runbook::ProbeOptionsFromJson(study.options));
   Shape shape;
   MeasureOptions options;
-  options.warmup_steps = asked->warmup_steps;
-  options.steps = asked->steps;
+  options.warmup_steps = asked.warmup_steps;
+  options.steps = asked.steps;
   options.rows = Rows::kLongest;
   options.prepared = [&](const train::Prepared& run) {
     shape = {EstimateOf(run),
@@ -152,20 +153,18 @@ absl::StatusOr<Found> Probe(const Study& study) {
              run.stepper->gradient_path()};
     return absl::OkStatus();
   };
-  StudyProgress progress(study.observer, asked->warmup_steps + asked->steps);
+  StudyProgress progress(study.observer, asked.warmup_steps + asked.steps);
   MeasuredRun run(study.spec, study.context, progress);
-  const absl::StatusOr<Measurement> measured = run.Measure(options);
-  if (!measured.ok()) return measured.status();
+  ASSIGN_OR_RETURN(const Measurement measured, run.Measure(options));
   Found found;
-  found.result = ToJson(*measured, shape, options);
-  const int64_t limit = MemoryLimit(
-      measured->steps.empty() ? measured->loaded : measured->training,
-      study.thresholds.Get("probe.memory_share"));
+  found.result = ToJson(measured, shape, options);
+  const int64_t limit =
+      MemoryLimit(measured.steps.empty() ? measured.loaded : measured.training,
+                  study.thresholds.Get("probe.memory_share"));
   found.result["memory_limit_bytes"] = limit;
-  found.findings.push_back(
-      MemoryFinding(*measured, static_cast<double>(limit)));
-  if (!measured->out_of_memory && shape.estimate.total_bytes > 0) {
-    const auto taken = static_cast<double>(measured->TakenBytes().bytes);
+  found.findings.push_back(MemoryFinding(measured, static_cast<double>(limit)));
+  if (!measured.out_of_memory && shape.estimate.total_bytes > 0) {
+    const auto taken = static_cast<double>(measured.TakenBytes().bytes);
     const auto estimate = static_cast<double>(shape.estimate.total_bytes);
     found.result["estimate_ratio"] = taken / estimate;
     found.findings.push_back(EstimateFinding(

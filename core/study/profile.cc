@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "core/base/status_macros.h"
 #include "core/runbook/study_options.h"
 #include "core/study/profile_facts.h"
 #include "core/study/profile_result.h"
@@ -67,41 +68,37 @@ void NoteWhatIsNotTold(ProfileFacts& facts) {
 }  // namespace
 
 absl::StatusOr<Found> Profile(const Study& study) {
-  const auto options = runbook::ProfileOptionsFromJson(study.options);
-  if (!options.ok()) return options.status();
-  const ProfilePlan plan(options->warm_up_steps,
-                         options->steps.value_or(static_cast<int64_t>(
+  ASSIGN_OR_RETURN(const auto options,
+                   runbook::ProfileOptionsFromJson(study.options));
+  const ProfilePlan plan(options.warm_up_steps,
+                         options.steps.value_or(static_cast<int64_t>(
                              study.thresholds.Get("profile.steps"))));
   const Scratch scratch(study.context.out_dir / "profiled");
   train::RunContext context = study.context;
   context.out_dir = scratch.path();
   ProfiledSteps steps(plan, study.observer);
-  auto opened = train::Open(WithoutEnd(study.spec), context, steps);
-  if (!opened.ok()) return opened.status();
-  auto loaded = train::Load(*std::move(opened));
-  if (!loaded.ok()) return loaded.status();
-  auto run = train::Prepare(*std::move(loaded));
-  if (!run.ok()) return run.status();
-  run->eval_loader.reset();
+  ASSIGN_OR_RETURN(auto opened,
+                   train::Open(WithoutEnd(study.spec), context, steps));
+  ASSIGN_OR_RETURN(auto loaded, train::Load(std::move(opened)));
+  ASSIGN_OR_RETURN(auto run, train::Prepare(std::move(loaded)));
+  run.eval_loader.reset();
 
   steps.Begin();
-  const auto end = train::Loop(*run);
-  if (!end.ok()) return end.status();
+  ASSIGN_OR_RETURN(const auto end, train::Loop(run));
   if (!steps.complete()) return absl::CancelledError("the study was stopped");
 
   ProfileFacts facts;
-  facts.device = run->loaded.device->name();
+  facts.device = run.loaded.device->name();
   facts.device_is_apart =
-      run->loaded.device->traits().memory != backend::MemoryPlace::kHost;
-  facts.gradients = run->stepper->gradient_path();
+      run.loaded.device->traits().memory != backend::MemoryPlace::kHost;
+  facts.gradients = run.stepper->gradient_path();
   steps.Finish(study.context.out_dir, facts);
   study.observer.OnStage("timing the loader and the forward alone", 0);
-  auto loader = TimeBatches(*run, kLoaderSteps, study.observer);
-  if (!loader.ok()) return loader.status();
-  auto forward = TimeForward(*run, loader->batches, study.observer);
-  if (!forward.ok()) return forward.status();
-  facts.data_seconds = std::move(loader->seconds);
-  facts.forward_seconds = *std::move(forward);
+  ASSIGN_OR_RETURN(auto loader, TimeBatches(run, kLoaderSteps, study.observer));
+  ASSIGN_OR_RETURN(auto forward,
+                   TimeForward(run, loader.batches, study.observer));
+  facts.data_seconds = std::move(loader.seconds);
+  facts.forward_seconds = std::move(forward);
   NoteWhatIsNotTold(facts);
   return Found{ProfileResult(facts), FindingsOf(facts, study.thresholds)};
 }

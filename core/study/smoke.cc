@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/bytes_text.h"
+#include "core/base/status_macros.h"
 #include "core/host/host.h"
 #include "core/host/platform.h"
 #include "core/runbook/study_options.h"
@@ -346,24 +347,23 @@ std::vector<Finding> FindingsOf(const std::vector<Epoch>& epochs,
 
 absl::StatusOr<Found> Smoke(const Study& study) {
   const spec::TrainingSpec& training = study.spec.training;
-  const auto options = runbook::SmokeOptionsFromJson(study.options);
-  if (!options.ok()) return options.status();
-  const int64_t rows = options->rows > 0
-                           ? options->rows
+  ASSIGN_OR_RETURN(const auto options,
+                   runbook::SmokeOptionsFromJson(study.options));
+  const int64_t rows = options.rows > 0
+                           ? options.rows
                            : kStepsOfAnEpoch *
                                  training.per_device_train_batch_size *
                                  training.gradient_accumulation_steps;
   Epochs epochs(study,
                 static_cast<int64_t>(study.thresholds.Get("smoke.epochs")));
-  const absl::StatusOr<Measurement> run = epochs.Train(rows);
-  if (!run.ok()) return run.status();
+  ASSIGN_OR_RETURN(const Measurement run, epochs.Train(rows));
   const Curve curve = CurveOf(epochs.all());
   Found found;
-  found.result = ResultOf(epochs, *run, curve);
+  found.result = ResultOf(epochs, run, curve);
   if (const auto growth = SwapGrowth(epochs.all())) {
     found.result["swap_growth_bytes"] = *growth;
   }
-  found.findings = FindingsOf(epochs.all(), *run, curve, study.thresholds);
+  found.findings = FindingsOf(epochs.all(), run, curve, study.thresholds);
   return found;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 #include "core/data/loader.h"
 #include "core/device/step_scope.h"
@@ -53,15 +54,14 @@ absl::StatusOr<BatchTimes> TimeBatches(train::Prepared& run, int64_t steps,
   const int64_t most = StepsToMake(loader, steps);
   const absl::Duration begin = Now();
   for (int64_t i = 0; i < most && Now() - begin < kLongest; ++i) {
-    if (absl::Status s = CheckStop(observer); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckStop(observer));
     const absl::Duration start = Now();
-    auto batches = loader.NextStep();
-    if (!batches.ok()) return batches.status();
+    ASSIGN_OR_RETURN(auto batches, loader.NextStep());
     if (i >= kStepsAhead) {
       times.seconds.push_back(absl::ToDoubleSeconds(Now() - start));
     }
     if (times.batches.size() < kKeptSteps) {
-      times.batches.push_back(*std::move(batches));
+      times.batches.push_back(std::move(batches));
     }
   }
   return times;
@@ -79,7 +79,7 @@ absl::StatusOr<std::vector<double>> TimeForward(
   for (size_t i = 0; i < batches.size() && Now() - begin < kLongest; ++i) {
     double step = 0;
     for (const data::Batch& batch : batches[i]) {
-      if (absl::Status s = CheckStop(observer); !s.ok()) return s;
+      RETURN_IF_ERROR(CheckStop(observer));
       const device::StepScope scope;
       const train::StepInputs inputs =
           subject.pipeline.Inputs({&batch, 1}, subject.device);

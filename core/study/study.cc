@@ -11,6 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
+#include "core/base/status_macros.h"
 #include "core/study/batch_sweep.h"
 #include "core/study/device_comparison.h"
 #include "core/study/probe.h"
@@ -83,11 +84,10 @@ absl::Status WriteResult(const std::filesystem::path& folder,
   // A study that keeps only its result has not made its folder.
   std::error_code ignored;  // Create names the path
   std::filesystem::create_directories(folder, ignored);
-  absl::StatusOr<std::unique_ptr<base::AtomicFile>> file =
-      base::AtomicFile::Create(folder / "result.json");
-  if (!file.ok()) return file.status();
-  absl::Status written = (*file)->Append(text);
-  return written.ok() ? (*file)->Commit() : written;
+  ASSIGN_OR_RETURN(std::unique_ptr<base::AtomicFile> file,
+                   base::AtomicFile::Create(folder / "result.json"));
+  absl::Status written = file->Append(text);
+  return written.ok() ? file->Commit() : written;
 }
 
 }  // namespace
@@ -102,16 +102,15 @@ absl::StatusOr<train::RunResult> Run(wire::JobKind kind,
     return absl::InvalidArgumentError(
         "study: its options are not a JSON object");
   }
-  absl::StatusOr<runbook::Thresholds> thresholds =
-      runbook::Thresholds::FromJson(
-          parsed.value("thresholds", nlohmann::json::object()));
-  if (!thresholds.ok()) return thresholds.status();
+  ASSIGN_OR_RETURN(runbook::Thresholds thresholds,
+                   runbook::Thresholds::FromJson(
+                       parsed.value("thresholds", nlohmann::json::object())));
   std::error_code error;
   std::filesystem::create_directories(context.out_dir, error);
   if (error) {
     return base::ErrnoStatus(error.value(), context.out_dir.string());
   }
-  const Study study = {std::move(parsed), *std::move(thresholds),
+  const Study study = {std::move(parsed), std::move(thresholds),
                        std::move(spec), context, observer};
   absl::StatusOr<Found> found = Look(kind, study);
   train::RunResult result;
@@ -120,10 +119,7 @@ absl::StatusOr<train::RunResult> Run(wire::JobKind kind,
     return result;
   }
   if (!found.ok()) return found.status();
-  if (absl::Status s = WriteResult(context.out_dir, kind, *std::move(found));
-      !s.ok()) {
-    return s;
-  }
+  RETURN_IF_ERROR(WriteResult(context.out_dir, kind, *std::move(found)));
   result.output_path = context.out_dir.string();
   result.output_kind = report::OutputKind::kStudy;
   return result;

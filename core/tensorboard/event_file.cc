@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::tensorboard {
 namespace fs = std::filesystem;
@@ -49,12 +50,11 @@ absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return base::ErrnoStatus(error.value(), folder.string());
-  const absl::StatusOr<int64_t> newest = NewestIn(folder);
-  if (!newest.ok()) return newest.status();
+  ASSIGN_OR_RETURN(const int64_t newest, NewestIn(folder));
   const absl::Time now = clock.Now();
   // The time as in TensorBoard's own files, but later than that of any older
   // file, even if the clock was set back.
-  const int64_t number = std::max(absl::ToUnixSeconds(now), *newest + 1);
+  const int64_t number = std::max(absl::ToUnixSeconds(now), newest + 1);
   fs::path path =
       folder / absl::StrFormat("%s%010d%s", kPrefix, number, kSuffix);
   std::FILE* file = std::fopen(path.c_str(), "wxe");
@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(
   std::unique_ptr<EventFile> events(
       new EventFile(std::move(path), file, clock));
   events->Append(VersionEvent(now));
-  if (*newest > 0) events->Append(RestartEvent(now, next_step));
+  if (newest > 0) events->Append(RestartEvent(now, next_step));
   return events;
 }
 

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::tensorfile {
@@ -121,8 +121,7 @@ absl::StatusOr<TensorEntry> ParseEntry(const json& value) {
   entry.dtype_name = value["dtype"].get<std::string>();
   const DtypeName* dtype = FindDtype(entry.dtype_name);
   entry.dtype = dtype == nullptr ? kUnread : dtype->dtype;
-  const auto elements = ReadShape(value["shape"], entry.shape);
-  if (!elements.ok()) return elements.status();
+  ASSIGN_OR_RETURN(const auto elements, ReadShape(value["shape"], entry.shape));
   const json& offsets = value["data_offsets"];
   if (!IsSize(offsets[0]) || !IsSize(offsets[1])) return Bad("bad offsets");
   entry.offset = offsets[0].get<size_t>();
@@ -130,8 +129,8 @@ absl::StatusOr<TensorEntry> ParseEntry(const json& value) {
   if (entry.offset > end) return Bad("its bytes end before they begin");
   entry.bytes = end - entry.offset;
   if (dtype == nullptr) return entry;
-  if (*elements > kMaxSize / dtype->bits) return Bad("too many elements");
-  const uint64_t bits = *elements * dtype->bits;
+  if (elements > kMaxSize / dtype->bits) return Bad("too many elements");
+  const uint64_t bits = elements * dtype->bits;
   if (bits % 8 != 0 || entry.bytes != bits / 8) {
     return Bad("its bytes do not match its shape");
   }
@@ -193,14 +192,13 @@ absl::StatusOr<Header> ParseHeader(std::string_view bytes) {
   if (length > kMaxHeader || length > bytes.size() - kLengthBytes) {
     return Bad("its header leaves the file (is the file cut?)");
   }
-  const auto root = ParseJson(bytes.substr(kLengthBytes, length));
-  if (!root.ok()) return root.status();
+  ASSIGN_OR_RETURN(const auto root,
+                   ParseJson(bytes.substr(kLengthBytes, length)));
   const size_t data_begin = kLengthBytes + length;
   Header header;
-  for (const auto& [name, value] : root->items()) {
+  for (const auto& [name, value] : root.items()) {
     if (name == "__metadata__") {
-      absl::Status s = ReadMetadata(value, header.metadata);
-      if (!s.ok()) return s;
+      RETURN_IF_ERROR(ReadMetadata(value, header.metadata));
       continue;
     }
     auto entry = ParseEntry(value);
@@ -210,8 +208,7 @@ absl::StatusOr<Header> ParseHeader(std::string_view bytes) {
     }
     header.entries[name] = *std::move(entry);
   }
-  absl::Status s = CheckCover(header.entries, bytes.size() - data_begin);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(CheckCover(header.entries, bytes.size() - data_begin));
   for (auto& [name, entry] : header.entries) entry.offset += data_begin;
   return header;
 }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 #include "core/tensorfile/safetensors_writer.h"
 
@@ -44,11 +45,10 @@ at::Tensor InPlace(const char* data, const TensorEntry& entry) {
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
     const std::filesystem::path& path) {
-  auto file = base::MappedFile::Open(path);
-  if (!file.ok()) return file.status();
+  ASSIGN_OR_RETURN(auto file, base::MappedFile::Open(path));
   std::unique_ptr<SafetensorsFile> result(new SafetensorsFile);
   result->path_ = path;
-  result->file_ = *std::move(file);
+  result->file_ = std::move(file);
   auto header = ParseHeader(result->file_->bytes());
   if (!header.ok()) {
     return absl::InvalidArgumentError(
@@ -110,12 +110,12 @@ absl::Status WriteSafetensors(
   for (const auto& [name, tensor] : tensors) {
     plan.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
   }
-  auto writer = SafetensorsWriter::Create(path, std::move(plan), metadata);
-  if (!writer.ok()) return writer.status();
+  ASSIGN_OR_RETURN(auto writer,
+                   SafetensorsWriter::Create(path, std::move(plan), metadata));
   for (const auto& [name, tensor] : tensors) {
-    if (absl::Status s = (*writer)->Append(tensor); !s.ok()) return s;
+    RETURN_IF_ERROR(writer->Append(tensor));
   }
-  return (*writer)->Finish();
+  return writer->Finish();
 }
 
 }  // namespace mpsd::tensorfile

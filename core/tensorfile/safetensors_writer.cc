@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 #include "core/tensorfile/safetensors.h"
 #include "nlohmann/json.hpp"
@@ -63,8 +64,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (writer->fd_ < 0) return base::ErrnoStatus(errno, path.string());
   const std::string head = HeaderText(writer->plan_, metadata);
-  absl::Status s = writer->Write(head.data(), head.size());
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(writer->Write(head.data(), head.size()));
   return writer;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::tensorfile {
@@ -56,17 +57,17 @@ absl::Status ShardedWriter::CloseFile() {
 
 absl::Status ShardedWriter::Append(const at::Tensor& tensor) {
   if (file_ != nullptr && left_ == 0) {
-    if (absl::Status s = CloseFile(); !s.ok()) return s;
+    RETURN_IF_ERROR(CloseFile());
   }
   if (file_ == nullptr) {
     if (shard_ == shards_.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat(folder_.string(), ": more tensors than planned"));
     }
-    auto file =
-        SafetensorsWriter::Create(folder_ / FileName(shard_), shards_[shard_]);
-    if (!file.ok()) return file.status();
-    file_ = *std::move(file);
+    ASSIGN_OR_RETURN(
+        auto file,
+        SafetensorsWriter::Create(folder_ / FileName(shard_), shards_[shard_]));
+    file_ = std::move(file);
     left_ = shards_[shard_].size();
   }
   --left_;
@@ -74,7 +75,7 @@ absl::Status ShardedWriter::Append(const at::Tensor& tensor) {
 }
 
 absl::Status ShardedWriter::Finish() {
-  if (absl::Status s = CloseFile(); !s.ok()) return s;
+  RETURN_IF_ERROR(CloseFile());
   if (shard_ != shards_.size()) {
     return absl::FailedPreconditionError(
         absl::StrCat(folder_.string(), ": tensors of the plan are missing"));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::tensorfile {
@@ -15,9 +16,8 @@ namespace {
 
 // The shard names of an index, each once.
 absl::StatusOr<std::set<std::string>> ReadIndex(const fs::path& path) {
-  auto text = base::ReadFile(path);
-  if (!text.ok()) return text.status();
-  const auto index = nlohmann::json::parse(*text, nullptr, false);
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(path));
+  const auto index = nlohmann::json::parse(text, nullptr, false);
   if (!index.is_object() || !index.contains("weight_map") ||
       !index["weight_map"].is_object()) {
     return absl::InvalidArgumentError(
@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Weights>> Weights::Open(const fs::path& folder) {
   const fs::path single = folder / "model.safetensors";
   const fs::path index = folder / "model.safetensors.index.json";
   if (fs::exists(single)) {
-    if (absl::Status s = weights->AddFile(single); !s.ok()) return s;
+    RETURN_IF_ERROR(weights->AddFile(single));
     return weights;
   }
   if (!fs::exists(index)) {
@@ -52,21 +52,19 @@ absl::StatusOr<std::unique_ptr<Weights>> Weights::Open(const fs::path& folder) {
         "model.safetensors.index.json; if the model has only .bin files, ",
         "convert it once with Transformers' save_pretrained"));
   }
-  auto shards = ReadIndex(index);
-  if (!shards.ok()) return shards.status();
-  for (const std::string& shard : *shards) {
-    if (absl::Status s = weights->AddFile(folder / shard); !s.ok()) return s;
+  ASSIGN_OR_RETURN(auto shards, ReadIndex(index));
+  for (const std::string& shard : shards) {
+    RETURN_IF_ERROR(weights->AddFile(folder / shard));
   }
   return weights;
 }
 
 absl::Status Weights::AddFile(const fs::path& path) {
-  auto file = SafetensorsFile::Open(path);
-  if (!file.ok()) return file.status();
-  for (const auto& [name, entry] : (*file)->entries()) {
-    by_name_[name] = file->get();
+  ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(path));
+  for (const auto& [name, entry] : file->entries()) {
+    by_name_[name] = file.get();
   }
-  files_.push_back(*std::move(file));
+  files_.push_back(std::move(file));
   paths_.push_back(path);
   return absl::OkStatus();
 }

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/status_macros.h"
 #include "core/text/handover.h"
 #include "core/text/training_template.h"
 #include "nlohmann/json.hpp"
@@ -44,9 +44,8 @@ absl::StatusOr<Compiled> Compile(const Sources& sources,
   ReceivedBytes error;
   const int code = mpsd_text_template_new(View(sources_json), View(tokens_json),
                                           &compiled.rust, error.out());
-  absl::Status s =
-      ToStatus(code, error, absl::StrCat(where, ": chat template"));
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(
+      ToStatus(code, error, absl::StrCat(where, ": chat template")));
   compiled.has_generation_blocks =
       mpsd_text_template_has_generation(compiled.rust) != 0;
   return compiled;
@@ -56,31 +55,29 @@ absl::StatusOr<Compiled> Compile(const Sources& sources,
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromFolder(
     const std::string& dir, TemplateUse use, const TextOverrides& overrides) {
-  absl::StatusOr<FolderText> folder = ReadFolderText(dir, overrides);
-  if (!folder.ok()) return folder.status();
-  if (folder->chat_templates.empty()) {
+  ASSIGN_OR_RETURN(FolderText folder, ReadFolderText(dir, overrides));
+  if (folder.chat_templates.empty()) {
     return absl::NotFoundError(
         absl::StrCat(dir,
                      ": no chat template; expected chat_template.jinja or "
                      "\"chat_template\" in tokenizer_config.json"));
   }
   const std::string& path = overrides.chat_template_path;
-  absl::StatusOr<Compiled> compiled = Compile(
-      ForUse(std::move(folder->chat_templates), use),
-      nlohmann::json(folder->special_tokens).dump(), path.empty() ? dir : path);
-  if (!compiled.ok()) return compiled.status();
+  ASSIGN_OR_RETURN(Compiled compiled,
+                   Compile(ForUse(std::move(folder.chat_templates), use),
+                           nlohmann::json(folder.special_tokens).dump(),
+                           path.empty() ? dir : path));
   return absl::WrapUnique(
-      new ChatTemplate(compiled->rust, compiled->has_generation_blocks));
+      new ChatTemplate(compiled.rust, compiled.has_generation_blocks));
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromSource(
     std::string source, const std::string& tokens_json, TemplateUse use) {
-  absl::StatusOr<Compiled> compiled =
-      Compile(ForUse({{"default", std::move(source)}}, use), tokens_json,
-              "given source");
-  if (!compiled.ok()) return compiled.status();
+  ASSIGN_OR_RETURN(Compiled compiled,
+                   Compile(ForUse({{"default", std::move(source)}}, use),
+                           tokens_json, "given source"));
   return absl::WrapUnique(
-      new ChatTemplate(compiled->rust, compiled->has_generation_blocks));
+      new ChatTemplate(compiled.rust, compiled.has_generation_blocks));
 }
 
 ChatTemplate::~ChatTemplate() { mpsd_text_template_free(rust_); }
@@ -94,9 +91,7 @@ absl::StatusOr<Rendered> ChatTemplate::Render(
   const int code = mpsd_text_template_render(
       rust_, View(messages_json), View(tools_json), View(kwargs_json),
       add_generation_prompt, text.out(), generation.out(), error.out());
-  if (absl::Status s = ToStatus(code, error, "chat template"); !s.ok()) {
-    return s;
-  }
+  RETURN_IF_ERROR(ToStatus(code, error, "chat template"));
   Rendered rendered;
   rendered.text.assign(text->data, text->size);
   rendered.generation_spans.reserve(generation->size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/text/delimited.h"
 
+#include "core/base/status_macros.h"
 #include "core/text/handover.h"
 
 namespace mpsd::text {
@@ -14,7 +15,7 @@ absl::StatusOr<std::vector<DelimitedRow>> ParseDelimited(std::string_view bytes,
   const int code =
       mpsd_text_parse_rows(View(bytes), delimiter, quoting, text.out(),
                            ends.out(), parsed.out(), error.out());
-  if (absl::Status s = ToStatus(code, error, "table"); !s.ok()) return s;
+  RETURN_IF_ERROR(ToStatus(code, error, "table"));
   std::vector<DelimitedRow> rows(parsed->size);
   size_t field = 0, begin = 0;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
+#include "core/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::text {
@@ -43,11 +43,10 @@ absl::Status Invalid(const fs::path& file, absl::string_view fault) {
 absl::StatusOr<Json> ReadObject(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(file, error)) return Json::object();
-  absl::StatusOr<std::string> bytes = base::ReadFile(file);
-  if (!bytes.ok()) return bytes.status();
-  if (base::NestsTooDeep(*bytes)) return Invalid(file, "nested too deep");
+  ASSIGN_OR_RETURN(std::string bytes, base::ReadFile(file));
+  if (base::NestsTooDeep(bytes)) return Invalid(file, "nested too deep");
   try {
-    Json json = Json::parse(*bytes);
+    Json json = Json::parse(bytes);
     if (!json.is_object()) return Invalid(file, "a JSON object expected");
     return json;
   } catch (const Json::exception& e) {
@@ -111,27 +110,24 @@ class Reader {
 
 absl::Status Reader::ReadConfig() {
   config_file_ = dir_ / "tokenizer_config.json";
-  absl::StatusOr<Json> config = ReadObject(config_file_);
-  if (!config.ok()) return config.status();
-  config_ = *std::move(config);
+  ASSIGN_OR_RETURN(Json config, ReadObject(config_file_));
+  config_ = std::move(config);
   if (config_.contains("added_tokens_decoder")) return absl::OkStatus();
   return MergeLegacyFiles();
 }
 
 absl::Status Reader::MergeLegacyFiles() {
-  absl::StatusOr<Json> special = ReadObject(dir_ / "special_tokens_map.json");
-  if (!special.ok()) return special.status();
-  config_.update(*special);
+  ASSIGN_OR_RETURN(Json special, ReadObject(dir_ / "special_tokens_map.json"));
+  config_.update(special);
   const fs::path added_file = dir_ / "added_tokens.json";
-  absl::StatusOr<Json> added = ReadObject(added_file);
-  if (!added.ok()) return added.status();
+  ASSIGN_OR_RETURN(Json added, ReadObject(added_file));
   Json decoder = Json::object();
-  for (const auto& [content, id] : added->items()) {
+  for (const auto& [content, id] : added.items()) {
     if (!id.is_number_unsigned()) {
       return Invalid(added_file,
                      absl::StrCat("\"", content, "\": an id expected"));
     }
-    const bool is_special = std::any_of(special->begin(), special->end(),
+    const bool is_special = std::any_of(special.begin(), special.end(),
                                         [&word = content](const Json& token) {
                                           return Content(token) == word;
                                         });
@@ -186,7 +182,7 @@ absl::Status Reader::CollectNamed(const std::string& name, const Json& token) {
 absl::Status Reader::CollectExtra(const Json& tokens) {
   if (tokens.is_object()) {
     for (const auto& [name, token] : tokens.items()) {
-      if (absl::Status s = CollectNamed(name, token); !s.ok()) return s;
+      RETURN_IF_ERROR(CollectNamed(name, token));
     }
     return absl::OkStatus();
   }
@@ -204,14 +200,13 @@ absl::Status Reader::CollectSpecial() {
   for (absl::string_view name : kStandardTokens) {
     const auto it = config_.find(std::string(name));
     if (it == config_.end()) continue;
-    absl::Status s = CollectNamed(std::string(name), *it);
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(CollectNamed(std::string(name), *it));
   }
   for (const auto& [name, token] : config_.items()) {
     if (IsStandard(name) || !absl::EndsWith(name, "_token")) continue;
     // add_bos_token and similar flags have the same ending but are not tokens.
     if (!Content(token).has_value()) continue;
-    if (absl::Status s = CollectNamed(name, token); !s.ok()) return s;
+    RETURN_IF_ERROR(CollectNamed(name, token));
   }
   const Json& extra = config_.contains("extra_special_tokens")
                           ? config_["extra_special_tokens"]
@@ -233,9 +228,8 @@ absl::StatusOr<bool> Reader::CollectTemplateFiles() {
     files.emplace_back(it->path().stem().string(), it->path());
   }
   for (const auto& [name, file] : files) {
-    absl::StatusOr<std::string> source = base::ReadFile(file);
-    if (!source.ok()) return source.status();
-    result_.chat_templates[name] = *std::move(source);
+    ASSIGN_OR_RETURN(std::string source, base::ReadFile(file));
+    result_.chat_templates[name] = std::move(source);
   }
   return !files.empty();
 }
@@ -266,9 +260,8 @@ absl::Status Reader::CollectConfigTemplates() {
 }
 
 absl::Status Reader::CollectTemplates() {
-  absl::StatusOr<bool> found = CollectTemplateFiles();
-  if (!found.ok()) return found.status();
-  return *found ? absl::OkStatus() : CollectConfigTemplates();
+  ASSIGN_OR_RETURN(bool found, CollectTemplateFiles());
+  return found ? absl::OkStatus() : CollectConfigTemplates();
 }
 
 absl::StatusOr<FolderText> Reader::Read() {
@@ -276,7 +269,7 @@ absl::StatusOr<FolderText> Reader::Read() {
   try {
     for (Step step : {&Reader::ReadConfig, &Reader::CollectDeclared,
                       &Reader::CollectSpecial, &Reader::CollectTemplates}) {
-      if (absl::Status s = (this->*step)(); !s.ok()) return s;
+      RETURN_IF_ERROR((this->*step)());
     }
     result_.split_special_tokens = config_.value("split_special_tokens", false);
     result_.truncate_left =

@@ -5,13 +5,13 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::text {
@@ -74,9 +74,8 @@ absl::Status ChangeObject(const fs::path& file, bool create,
   if (!create && !exists) return absl::OkStatus();
   Json json = Json::object();
   if (exists) {
-    absl::StatusOr<std::string> bytes = base::ReadFile(file);
-    if (!bytes.ok()) return bytes.status();
-    json = base::ParseTree<Json>(*bytes);
+    ASSIGN_OR_RETURN(std::string bytes, base::ReadFile(file));
+    json = base::ParseTree<Json>(bytes);
     if (!json.is_object()) {
       return absl::InvalidArgumentError(
           absl::StrCat(file.string(), ": expected a JSON object"));
@@ -101,11 +100,10 @@ Json WithEndToken(int32_t id, const Json& before) {
 absl::StatusOr<std::string> OverridesId(const std::string& dir,
                                         const TextOverrides& overrides) {
   if (overrides.empty()) return std::string();
-  absl::StatusOr<FolderText> text = ReadFolderText(dir, overrides);
-  if (!text.ok()) return text.status();
+  ASSIGN_OR_RETURN(FolderText text, ReadFolderText(dir, overrides));
   // Templates and tokens that are not overridden are hashed too; they come from
   // the model folder and are equal for an equal folder.
-  return base::Sha256Hex(Json{text->chat_templates, text->special_tokens}.dump(
+  return base::Sha256Hex(Json{text.chat_templates, text.special_tokens}.dump(
       -1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -114,22 +112,20 @@ absl::Status WriteOverrides(const std::string& dir,
                             std::optional<int32_t> eos_id,
                             const fs::path& folder) {
   if (overrides.empty()) return absl::OkStatus();
-  absl::StatusOr<FolderText> text = ReadFolderText(dir, overrides);
-  if (!text.ok()) return text.status();
+  ASSIGN_OR_RETURN(FolderText text, ReadFolderText(dir, overrides));
   std::error_code error;
   const bool has_template = !overrides.chat_template_path.empty();
   if (has_template) {
-    absl::Status s = base::WriteFileAtomic(folder / "chat_template.jinja",
-                                           text->chat_templates["default"]);
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(base::WriteFileAtomic(folder / "chat_template.jinja",
+                                          text.chat_templates["default"]));
     fs::remove_all(folder / "additional_chat_templates", error);
   }
   const bool has_end = !overrides.eos_token.empty() ||
                        fs::is_directory(overrides.chat_template_path, error);
   const auto put_token = [&](Json& json) {
     if (has_template) json.erase("chat_template");
-    const auto end = text->special_tokens.find("eos_token");
-    if (!has_end || end == text->special_tokens.end()) return;
+    const auto end = text.special_tokens.find("eos_token");
+    if (!has_end || end == text.special_tokens.end()) return;
     json["eos_token"] = end->second;
   };
   absl::Status s =
@@ -157,13 +153,11 @@ absl::StatusOr<FolderText> ReadFolderText(const std::string& dir,
   if (fs::is_directory(path, error)) {
     absl::StatusOr<FolderText> other = ReadFolderText(path);
     if (!other.ok()) return other;
-    absl::Status s = TakeTemplate(path, *std::move(other),
-                                  overrides.eos_token.empty(), *text);
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(TakeTemplate(path, *std::move(other),
+                                 overrides.eos_token.empty(), *text));
   } else if (!path.empty()) {
-    auto source = ReadTemplate(path);
-    if (!source.ok()) return source.status();
-    text->chat_templates = {{"default", *std::move(source)}};
+    ASSIGN_OR_RETURN(auto source, ReadTemplate(path));
+    text->chat_templates = {{"default", std::move(source)}};
   }
   if (!overrides.eos_token.empty()) {
     Ask(overrides.eos_token, "training.eos_token", *text);

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "absl/memory/memory.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 #include "core/text/handover.h"
 
@@ -27,24 +27,22 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
     const std::string& dir, const TextOverrides& overrides) {
   const std::string file =
       (std::filesystem::path(dir) / "tokenizer.json").string();
-  absl::StatusOr<std::string> json = base::ReadFile(file);
-  if (!json.ok()) return json.status();
-  absl::StatusOr<FolderText> folder = ReadFolderText(dir, overrides);
-  if (!folder.ok()) return folder.status();
+  ASSIGN_OR_RETURN(std::string json, base::ReadFile(file));
+  ASSIGN_OR_RETURN(FolderText folder, ReadFolderText(dir, overrides));
   mpsd_text_tokenizer* rust = nullptr;
   ReceivedBytes error;
   const int code =
-      mpsd_text_tokenizer_new(View(*json), View(folder->added_tokens_json),
-                              folder->split_special_tokens, &rust, error.out());
-  if (absl::Status s = ToStatus(code, error, file); !s.ok()) return s;
+      mpsd_text_tokenizer_new(View(json), View(folder.added_tokens_json),
+                              folder.split_special_tokens, &rust, error.out());
+  RETURN_IF_ERROR(ToStatus(code, error, file));
   std::map<std::string, int32_t> special;
-  for (const auto& [name, token] : folder->special_tokens) {
+  for (const auto& [name, token] : folder.special_tokens) {
     if (const auto id = Find(rust, token)) special[name] = *id;
   }
   auto tokenizer = absl::WrapUnique(
-      new Tokenizer(rust, std::move(special), folder->truncate_left,
-                    !folder->chat_templates.empty()));
-  for (const auto& [token, who] : folder->asked_tokens) {
+      new Tokenizer(rust, std::move(special), folder.truncate_left,
+                    !folder.chat_templates.empty()));
+  for (const auto& [token, who] : folder.asked_tokens) {
     if (tokenizer->TokenToId(token)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         who, ": the model's tokenizer (", dir, ") has no token \"", token,
@@ -71,7 +69,7 @@ absl::StatusOr<Encoding> Tokenizer::Encode(std::string_view text,
   ReceivedBytes error;
   const int code = mpsd_text_encode(rust_, View(text), add_special_tokens,
                                     tokens.out(), error.out());
-  if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  RETURN_IF_ERROR(ToStatus(code, error, "tokenizer"));
   base::CountWork();
   Encoding encoding;
   encoding.ids.reserve(tokens->size);
@@ -90,7 +88,7 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::EncodeIds(
   ReceivedBytes error;
   const int code = mpsd_text_encode_ids(rust_, View(text), add_special_tokens,
                                         ids.out(), error.out());
-  if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  RETURN_IF_ERROR(ToStatus(code, error, "tokenizer"));
   base::CountWork();
   return std::vector<int32_t>(ids->data, ids->data + ids->size);
 }
@@ -106,7 +104,7 @@ absl::StatusOr<ClassifierEncoding> Tokenizer::EncodeForClassifier(
       rust_, View(text), pair ? &second : nullptr,
       static_cast<size_t>(std::max<int64_t>(0, max_length)), truncate_left_,
       tokens.out(), &truncated, error.out());
-  if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  RETURN_IF_ERROR(ToStatus(code, error, "tokenizer"));
   base::CountWork();
   ClassifierEncoding encoding;
   encoding.truncated = truncated != 0;
@@ -134,7 +132,7 @@ absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids,
   const int code =
       mpsd_text_decode(rust_, unsigned_ids.data(), unsigned_ids.size(),
                        skip_special_tokens, text.out(), error.out());
-  if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  RETURN_IF_ERROR(ToStatus(code, error, "tokenizer"));
   return std::string(text->data, text->size);
 }
 

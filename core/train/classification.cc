@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/model/class_loss.h"
 #include "core/train/class_data.h"
 #include "core/train/split_and_limit.h"
@@ -15,29 +16,29 @@ namespace mpsd::train {
 absl::StatusOr<TaskData> Classification::LoadData(
     const std::string& model_folder, spec::ModelConfig& config,
     Observer& observer) {
-  auto data = spec_.task == spec::Task::kImageCls
-                  ? LoadImages(spec_, model_folder, config, observer)
-                  : LoadTextClasses(spec_, model_folder, config, observer);
-  if (!data.ok()) return data.status();
-  class_labels_ = std::move(data->class_labels);
-  files_ = std::move(data->files);
+  ASSIGN_OR_RETURN(
+      auto data, spec_.task == spec::Task::kImageCls
+                     ? LoadImages(spec_, model_folder, config, observer)
+                     : LoadTextClasses(spec_, model_folder, config, observer));
+  class_labels_ = std::move(data.class_labels);
+  files_ = std::move(data.files);
   config.num_labels = class_labels_.outputs();
-  if (absl::Status s = SplitAndLimit(spec_, data->sets); !s.ok()) return s;
-  return std::move(data->sets);
+  RETURN_IF_ERROR(SplitAndLimit(spec_, data.sets));
+  return std::move(data.sets);
 }
 
 absl::StatusOr<std::unique_ptr<model::Network>> Classification::LoadModel(
     const model::WeightSource& source, const spec::ModelConfig& config,
     const std::function<void(double)>& progress) {
-  auto loaded = model::Classifier::Load(source, config, progress);
-  if (!loaded.ok()) return loaded.status();
-  classifier_ = loaded->get();
+  ASSIGN_OR_RETURN(auto loaded,
+                   model::Classifier::Load(source, config, progress));
+  classifier_ = loaded.get();
   if (!class_labels_.weights.empty()) {
     class_weights_ = at::tensor(class_labels_.weights, at::kDouble)
                          .to(at::kFloat)
                          .to(source.device);
   }
-  return std::unique_ptr<model::Network>(*std::move(loaded));
+  return std::unique_ptr<model::Network>(std::move(loaded));
 }
 
 StepInputs Classification::Inputs(std::span<const data::Batch> batches,

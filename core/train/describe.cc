@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/full/model_folder.h"
 #include "core/lora/peft_folder.h"
 #include "core/spec/idle_fields.h"
@@ -18,21 +19,18 @@ namespace {
 // misunderstanding.
 absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
                                              const spec::ModelConfig& config) {
-  auto lora = lora::ReadPeftConfig(spec.adapter);
-  if (!lora.ok()) return lora.status();
+  ASSIGN_OR_RETURN(auto lora, lora::ReadPeftConfig(spec.adapter));
   spec::LoraSpec unset;
   if (const auto& asked = spec.lora.lora_dropout) {
-    lora->lora_dropout = unset.lora_dropout = *asked;
+    lora.lora_dropout = unset.lora_dropout = *asked;
   }
   if (spec.lora == unset) return lora;
-  auto asked = spec::MatchTargets(spec.lora, config);
-  if (!asked.ok()) return asked.status();
-  auto there = spec::MatchTargets(*lora, config);
-  if (!there.ok()) return there.status();
+  ASSIGN_OR_RETURN(auto asked, spec::MatchTargets(spec.lora, config));
+  ASSIGN_OR_RETURN(auto there, spec::MatchTargets(lora, config));
   const auto saved = [&config](const spec::LoraSpec& l) {
     return spec::EffectiveLora(l, config).modules_to_save;
   };
-  if (*asked != *there || saved(spec.lora) != saved(*lora)) {
+  if (asked != there || saved(spec.lora) != saved(lora)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "lora: asks for other modules, ranks or scaling than the adapter in ",
         spec.adapter,
@@ -48,9 +46,8 @@ absl::Status ResolveLora(spec::ModelConfig config, spec::TrainSpec& spec) {
   // number will do.
   if (spec.task != spec::Task::kCausalLm) config.num_labels = 2;
   if (!spec.adapter.empty()) {
-    auto lora = LoraOfAdapter(spec, config);
-    if (!lora.ok()) return lora.status();
-    spec.lora = *std::move(lora);
+    ASSIGN_OR_RETURN(auto lora, LoraOfAdapter(spec, config));
+    spec.lora = std::move(lora);
   }
   spec.lora = spec::EffectiveLora(std::move(spec.lora), config);
   absl::Status s = spec::MatchTargets(spec.lora, config).status();
@@ -61,21 +58,16 @@ absl::Status ResolveLora(spec::ModelConfig config, spec::TrainSpec& spec) {
 }  // namespace
 
 absl::StatusOr<Described> Describe(spec::TrainSpec spec, Observer& observer) {
-  auto folder = spec::FindModelFolder(spec.model);
-  if (!folder.ok()) return folder.status();
-  absl::Status s = full::CheckCopied(*folder);
-  if (!s.ok()) return s;
-  auto config = spec::ReadModelConfig(*folder);
-  if (!config.ok()) return config.status();
-  s = spec::CheckTask(spec, *config);
-  if (!s.ok()) return s;
+  ASSIGN_OR_RETURN(auto folder, spec::FindModelFolder(spec.model));
+  RETURN_IF_ERROR(full::CheckCopied(folder));
+  ASSIGN_OR_RETURN(auto config, spec::ReadModelConfig(folder));
+  RETURN_IF_ERROR(spec::CheckTask(spec, config));
   observer.OnWarnings(spec::IdleWarnings(spec));
-  observer.OnWarnings(spec::ModelWarnings(spec, *config));
+  observer.OnWarnings(spec::ModelWarnings(spec, config));
   if (spec.fine_tune_type == spec::FineTuneType::kLora) {
-    s = ResolveLora(*config, spec);
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(ResolveLora(config, spec));
   }
-  return Described{*std::move(folder), *std::move(config),
+  return Described{std::move(folder), std::move(config),
                    std::make_unique<spec::TrainSpec>(std::move(spec))};
 }
 

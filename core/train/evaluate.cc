@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/device/step_scope.h"
 #include "core/profile/block_mark.h"
 
@@ -115,9 +116,8 @@ absl::Status Collect(const TrainingSubject& subject,
     if (!go_on(static_cast<double>(i) / batches.count())) {
       return absl::CancelledError("evaluation stopped");
     }
-    const auto batch = batches.Load(i);
-    if (!batch.ok()) return batch.status();
-    collector.Add(*batch);
+    ASSIGN_OR_RETURN(const auto batch, batches.Load(i));
+    collector.Add(batch);
   }
   return absl::OkStatus();
 }
@@ -128,8 +128,7 @@ absl::StatusOr<EvalResult> Evaluate(const TrainingSubject& subject,
                                     const data::EvalLoader& batches,
                                     const std::function<bool(double)>& go_on) {
   Collector collector(subject, /*with_loss=*/true);
-  absl::Status s = Collect(subject, batches, go_on, collector);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(Collect(subject, batches, go_on, collector));
   return std::move(collector).Result();
 }
 
@@ -137,8 +136,7 @@ absl::StatusOr<metrics::Predictions> Predict(
     const TrainingSubject& subject, const data::EvalLoader& batches,
     const std::function<bool(double)>& go_on) {
   Collector collector(subject, /*with_loss=*/false);
-  absl::Status s = Collect(subject, batches, go_on, collector);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(Collect(subject, batches, go_on, collector));
   return std::move(collector).Predictions();
 }
 

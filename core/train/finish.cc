@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/report/stage_names.h"
@@ -48,18 +49,16 @@ absl::StatusOr<bool> GoBackToBest(Prepared& run) {
 // predictions are written from it. Evaluates again after a return to the best
 // checkpoint and, for predictions, if this process has not evaluated.
 absl::Status TakeBest(Prepared& run, std::optional<EvalResult>& last_eval) {
-  const absl::StatusOr<bool> went_back = GoBackToBest(run);
-  if (!went_back.ok()) return went_back.status();
-  if (*went_back) last_eval.reset();
+  ASSIGN_OR_RETURN(const bool went_back, GoBackToBest(run));
+  if (went_back) last_eval.reset();
   const bool wants_predictions = run.loaded.pipeline->class_labels() != nullptr;
-  if (!run.eval_loader || last_eval || (!*went_back && !wants_predictions)) {
+  if (!run.eval_loader || last_eval || (!went_back && !wants_predictions)) {
     return absl::OkStatus();
   }
-  auto result = run.EvaluateWeights();
-  if (!result.ok()) return result.status();
-  run.state.eval_loss = result->loss;
-  run.state.eval_metrics = result->metrics;
-  last_eval = *std::move(result);
+  ASSIGN_OR_RETURN(auto result, run.EvaluateWeights());
+  run.state.eval_loss = result.loss;
+  run.state.eval_metrics = result.metrics;
+  last_eval = std::move(result);
   return absl::OkStatus();
 }
 
@@ -68,9 +67,8 @@ absl::Status WritePredictionFiles(const Prepared& run,
                                   const std::string& matrix) {
   const Loaded& loaded = run.loaded;
   if (!matrix.empty()) {
-    absl::Status s = base::WriteFileAtomic(
-        run.folder->path() / "confusion_matrix.json", matrix + "\n");
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(base::WriteFileAtomic(
+        run.folder->path() / "confusion_matrix.json", matrix + "\n"));
   }
   const data::Source* source = loaded.data.predict.get();
   if (loaded.pipeline->class_labels() == nullptr || source == nullptr) {
@@ -78,13 +76,13 @@ absl::Status WritePredictionFiles(const Prepared& run,
   }
   const data::EvalLoader batches = loaded.shapes().EvalBatches(
       *source, *loaded.data.train, run.micro_batch_rows);
-  auto predictions =
+  ASSIGN_OR_RETURN(
+      auto predictions,
       Predict(loaded.subject(), batches, [&loaded](double fraction) {
         loaded.observer.OnStage(report::kStagePredicting, fraction);
         return loaded.observer.stop_request() == StopRequest::kNone;
-      });
-  if (!predictions.ok()) return predictions.status();
-  return WritePredictions(run.folder->path(), *predictions,
+      }));
+  return WritePredictions(run.folder->path(), predictions,
                           *loaded.pipeline->class_labels());
 }
 
@@ -99,13 +97,12 @@ absl::Status Export(const Prepared& run) {
     }
     base::CountWork();
   }
-  auto staged = base::StagedFolder::Create(OutputPath(run));
-  if (!staged.ok()) return staged.status();
-  absl::Status s = loaded.trainable->SaveResult(staged->staging());
+  ASSIGN_OR_RETURN(auto staged, base::StagedFolder::Create(OutputPath(run)));
+  absl::Status s = loaded.trainable->SaveResult(staged.staging());
   if (s.ok()) {
-    s = loaded.pipeline->CompleteResult(loaded.model_folder, staged->staging());
+    s = loaded.pipeline->CompleteResult(loaded.model_folder, staged.staging());
   }
-  return s.ok() ? staged->Commit() : s;
+  return s.ok() ? staged.Commit() : s;
 }
 
 }  // namespace
@@ -150,7 +147,7 @@ absl::StatusOr<RunResult> FinishStopped(Prepared& run, StopRequest request) {
   result.steps = run.state.step;
   result.checkpoint_step = run.saved_step;
   result.seconds = run.state.seconds;
-  if (absl::Status s = run.UpdateManifest("STOPPED"); !s.ok()) return s;
+  RETURN_IF_ERROR(run.UpdateManifest("STOPPED"));
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/image/image_list.h"
 #include "core/image/image_set.h"
 #include "core/image/processor.h"
@@ -31,24 +32,24 @@ class ImageLoader {
     WarnOfIdleColumns();
     result_.files["preprocessor_config.json"] =
         image::ToJson(processor_.config());
-    auto train =
+    ASSIGN_OR_RETURN(
+        auto train,
         List(d.train, true,
              d.validation_split > 0 ? std::nullopt : d.max_train_samples,
-             "training images");
-    if (!train.ok()) return train.status();
-    if (absl::Status s = Decide(*train); !s.ok()) return s;
+             "training images"));
+    RETURN_IF_ERROR(Decide(train));
     absl::Status s =
-        Add(*std::move(train), &result_.class_labels, result_.sets.train);
+        Add(std::move(train), &result_.class_labels, result_.sets.train);
     if (s.ok() && !d.eval.empty()) {
-      auto eval = List(d.eval, true, d.max_eval_samples, "evaluation images");
-      if (!eval.ok()) return eval.status();
-      s = Add(*std::move(eval), &result_.class_labels, result_.sets.eval);
+      ASSIGN_OR_RETURN(auto eval, List(d.eval, true, d.max_eval_samples,
+                                       "evaluation images"));
+      s = Add(std::move(eval), &result_.class_labels, result_.sets.eval);
     }
     if (s.ok() && !d.predict.empty()) {
-      auto predict =
-          List(d.predict, false, d.max_predict_samples, "images to predict");
-      if (!predict.ok()) return predict.status();
-      s = Add(*std::move(predict), nullptr, result_.sets.predict);
+      ASSIGN_OR_RETURN(
+          auto predict,
+          List(d.predict, false, d.max_predict_samples, "images to predict"));
+      s = Add(std::move(predict), nullptr, result_.sets.predict);
     }
     if (!s.ok()) return s;
     return std::move(result_);
@@ -91,12 +92,13 @@ class ImageLoader {
 
   absl::Status Decide(const image::ImageList& list) {
     std::vector<std::string> warnings;
-    auto class_labels = data::DecideClassLabels(
-        image::LabelValues(list), image::PlacesOf(list), spec_.classification,
-        nullptr, config_.head, &warnings);
-    if (!class_labels.ok()) return class_labels.status();
+    ASSIGN_OR_RETURN(
+        auto class_labels,
+        data::DecideClassLabels(image::LabelValues(list), image::PlacesOf(list),
+                                spec_.classification, nullptr, config_.head,
+                                &warnings));
     observer_.OnWarnings(warnings);
-    result_.class_labels = *std::move(class_labels);
+    result_.class_labels = std::move(class_labels);
     return absl::OkStatus();
   }
 
@@ -104,10 +106,10 @@ class ImageLoader {
                    SourcePtr& source) {
     image::ImageSetOptions options;
     options.augmentation = spec_.augmentation;
-    auto set = image::ImageSet::Make(std::move(list), class_labels, processor_,
-                                     options);
-    if (!set.ok()) return set.status();
-    source = *std::move(set);
+    ASSIGN_OR_RETURN(auto set,
+                     image::ImageSet::Make(std::move(list), class_labels,
+                                           processor_, options));
+    source = std::move(set);
     return absl::OkStatus();
   }
 
@@ -124,9 +126,9 @@ absl::StatusOr<ClassData> LoadImages(const spec::TrainSpec& spec,
                                      const std::string& model_folder,
                                      const spec::ModelConfig& config,
                                      Observer& observer) {
-  auto processor = image::Processor::Read(model_folder, config.vision);
-  if (!processor.ok()) return processor.status();
-  return ImageLoader(spec, config, *std::move(processor), observer).Load();
+  ASSIGN_OR_RETURN(auto processor,
+                   image::Processor::Read(model_folder, config.vision));
+  return ImageLoader(spec, config, std::move(processor), observer).Load();
 }
 
 }  // namespace mpsd::train

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/data/token_cache.h"
 #include "core/data/token_dataset.h"
 #include "core/full/model_folder.h"
@@ -59,18 +60,18 @@ absl::StatusOr<Text> ReadText(const std::string& folder,
                               const spec::TrainingSpec& training) {
   Text text;
   const text::TextOverrides overrides = OverridesOf(training);
-  auto tokenizer = text::Tokenizer::FromFolder(folder, overrides);
-  if (!tokenizer.ok()) return tokenizer.status();
-  text.tokenizer = *std::move(tokenizer);
+  ASSIGN_OR_RETURN(auto tokenizer,
+                   text::Tokenizer::FromFolder(folder, overrides));
+  text.tokenizer = std::move(tokenizer);
   if (text.tokenizer->has_chat_template()) {
     const bool assistant = training.assistant_only_loss.value_or(false);
-    auto chat = text::ChatTemplate::FromFolder(
-        folder,
-        assistant ? text::TemplateUse::kAssistantLoss
-                  : text::TemplateUse::kAsIs,
-        overrides);
-    if (!chat.ok()) return chat.status();
-    text.chat = *std::move(chat);
+    ASSIGN_OR_RETURN(auto chat,
+                     text::ChatTemplate::FromFolder(
+                         folder,
+                         assistant ? text::TemplateUse::kAssistantLoss
+                                   : text::TemplateUse::kAsIs,
+                         overrides));
+    text.chat = std::move(chat);
   }
   return text;
 }
@@ -98,22 +99,22 @@ class RowLoader {
   absl::StatusOr<SourcePtr> Load(const std::vector<std::string>& files,
                                  const char* stage) {
     observer_.OnStage(stage, 0);
-    auto loaded = data::LoadCachedTokens(
-        files, options_, folder_, cache_,
-        [&] { return Tokenize(files, stage); },
-        [&](const std::string& what) { observer_.OnWarning(what); });
-    if (!loaded.ok()) return loaded.status();
-    Report(loaded->stats(), observer_);
-    return std::make_unique<data::TokenDataset>(*std::move(loaded));
+    ASSIGN_OR_RETURN(auto loaded, data::LoadCachedTokens(
+                                      files, options_, folder_, cache_,
+                                      [&] { return Tokenize(files, stage); },
+                                      [&](const std::string& what) {
+                                        observer_.OnWarning(what);
+                                      }));
+    Report(loaded.stats(), observer_);
+    return std::make_unique<data::TokenDataset>(std::move(loaded));
   }
 
  private:
   absl::StatusOr<data::TokenDataset> Tokenize(
       const std::vector<std::string>& files, const char* stage) {
     if (!text_.tokenizer) {
-      auto text = ReadText(folder_, training_);
-      if (!text.ok()) return text.status();
-      text_ = *std::move(text);
+      ASSIGN_OR_RETURN(auto text, ReadText(folder_, training_));
+      text_ = std::move(text);
     }
     const text::Tokenizer& tokenizer = *text_.tokenizer;
     options_.pad_id =
@@ -138,19 +139,18 @@ class RowLoader {
 absl::StatusOr<TaskData> LanguageModelling::LoadData(
     const std::string& model_folder, spec::ModelConfig& config,
     Observer& observer) {
-  auto text_id = text::OverridesId(model_folder, OverridesOf(spec_.training));
-  if (!text_id.ok()) return text_id.status();
-  RowLoader loader(spec_, model_folder, *std::move(text_id), config.vocab_size,
+  ASSIGN_OR_RETURN(
+      auto text_id,
+      text::OverridesId(model_folder, OverridesOf(spec_.training)));
+  RowLoader loader(spec_, model_folder, std::move(text_id), config.vocab_size,
                    cache_folder_, observer);
   const spec::DatasetSpec& d = spec_.dataset;
   TaskData data;
-  auto train = loader.Load(d.train, "reading training data");
-  if (!train.ok()) return train.status();
-  data.train = *std::move(train);
+  ASSIGN_OR_RETURN(auto train, loader.Load(d.train, "reading training data"));
+  data.train = std::move(train);
   if (!d.eval.empty()) {
-    auto eval = loader.Load(d.eval, "reading evaluation data");
-    if (!eval.ok()) return eval.status();
-    data.eval = *std::move(eval);
+    ASSIGN_OR_RETURN(auto eval, loader.Load(d.eval, "reading evaluation data"));
+    data.eval = std::move(eval);
   }
   int64_t prompts = data.train->stats().prompt_rows;
   if (data.eval != nullptr) prompts += data.eval->stats().prompt_rows;
@@ -159,7 +159,7 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
         "training.completion_only_loss has no effect: no row has a prompt and "
         "a completion");
   }
-  if (absl::Status s = SplitAndLimit(spec_, data); !s.ok()) return s;
+  RETURN_IF_ERROR(SplitAndLimit(spec_, data));
   return data;
 }
 
@@ -168,21 +168,19 @@ absl::Status LanguageModelling::CompleteResult(
     const std::filesystem::path& folder) const {
   const text::TextOverrides overrides = OverridesOf(spec_.training);
   if (overrides.empty()) return absl::OkStatus();
-  absl::Status s = full::CopyText(model_folder, folder);
-  if (!s.ok()) return s;
-  auto tokenizer = text::Tokenizer::FromFolder(model_folder, overrides);
-  if (!tokenizer.ok()) return tokenizer.status();
-  return text::WriteOverrides(model_folder, overrides, (*tokenizer)->eos_id(),
+  RETURN_IF_ERROR(full::CopyText(model_folder, folder));
+  ASSIGN_OR_RETURN(auto tokenizer,
+                   text::Tokenizer::FromFolder(model_folder, overrides));
+  return text::WriteOverrides(model_folder, overrides, tokenizer->eos_id(),
                               folder);
 }
 
 absl::StatusOr<std::unique_ptr<model::Network>> LanguageModelling::LoadModel(
     const model::WeightSource& source, const spec::ModelConfig& config,
     const std::function<void(double)>& progress) {
-  auto loaded = model::Decoder::Load(source, config, progress);
-  if (!loaded.ok()) return loaded.status();
-  decoder_ = loaded->get();
-  return std::unique_ptr<model::Network>(*std::move(loaded));
+  ASSIGN_OR_RETURN(auto loaded, model::Decoder::Load(source, config, progress));
+  decoder_ = loaded.get();
+  return std::unique_ptr<model::Network>(std::move(loaded));
 }
 
 StepInputs LanguageModelling::Inputs(std::span<const data::Batch> batches,

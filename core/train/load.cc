@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/status_macros.h"
 #include "core/full/full_model.h"
 #include "core/lora/lora.h"
 #include "core/optim/schedule.h"
@@ -39,13 +40,12 @@ absl::Status TakeData(const Opened& opened, const TaskPipeline& pipeline,
   const device::Device& device = *opened.device;
   const data::BatchShapes shapes(*opened.spec, opened.config, device.traits(),
                                  device.name());
-  absl::Status s = shapes.CheckDeviceLimits(
-      *read.data.train, {read.data.eval.get(), read.data.predict.get()});
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(shapes.CheckDeviceLimits(
+      *read.data.train, {read.data.eval.get(), read.data.predict.get()}));
   const spec::TrainingSpec& training = opened.spec->training;
-  auto best = BestModel::Create(training, pipeline.MetricNames());
-  if (!best.ok()) return best.status();
-  read.best = *std::move(best);
+  ASSIGN_OR_RETURN(auto best,
+                   BestModel::Create(training, pipeline.MetricNames()));
+  read.best = std::move(best);
   // Only the schedule's name is in question: Prepare knows the steps.
   return optim::Schedule::Create(training, /*total_steps=*/1).status();
 }
@@ -56,20 +56,21 @@ absl::Status LoadModel(const Opened& opened, TaskPipeline& pipeline,
   const spec::TrainSpec& spec = *opened.spec;
   std::unique_ptr<tensorfile::Weights> weights;
   if (!spec.from_scratch) {
-    auto found = tensorfile::Weights::Open(opened.model_folder);
-    if (!found.ok()) return found.status();
-    weights = *std::move(found);
+    ASSIGN_OR_RETURN(auto found,
+                     tensorfile::Weights::Open(opened.model_folder));
+    weights = std::move(found);
     for (const auto& file : weights->files()) {
       read.weight_files.push_back(file.filename().string());
     }
   }
-  auto network = pipeline.LoadModel(
-      {weights.get(), opened.device->torch_device(),
-       spec.training.bf16 ? at::kBFloat16 : at::kFloat,
-       spec.classification.ignore_mismatched_sizes, spec.quantization_config},
-      opened.config, progress);
-  if (!network.ok()) return network.status();
-  read.network = *std::move(network);
+  ASSIGN_OR_RETURN(
+      auto network,
+      pipeline.LoadModel({weights.get(), opened.device->torch_device(),
+                          spec.training.bf16 ? at::kBFloat16 : at::kFloat,
+                          spec.classification.ignore_mismatched_sizes,
+                          spec.quantization_config},
+                         opened.config, progress));
+  read.network = std::move(network);
   model::RunOptions options;
   options.attention = attention::KernelFor(opened.device->traits());
   options.recompute = spec.training.recompute();
@@ -80,10 +81,9 @@ absl::Status LoadModel(const Opened& opened, TaskPipeline& pipeline,
 absl::Status LoadDataThenModel(Opened& opened, TaskPipeline& pipeline,
                                DataAndModel& read) {
   Observer& observer = opened.observer;
-  absl::Status s = TakeData(
+  RETURN_IF_ERROR(TakeData(
       opened, pipeline,
-      pipeline.LoadData(opened.model_folder, opened.config, observer), read);
-  if (!s.ok()) return s;
+      pipeline.LoadData(opened.model_folder, opened.config, observer), read));
   const auto on_progress = [&](double part) {
     observer.OnStage(kLoading, part);
   };
@@ -122,13 +122,13 @@ absl::Status LoadBoth(const Opened& opened, TaskPipeline& pipeline,
 absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter(
     Opened& opened, model::Network& network) {
   spec::TrainSpec& spec = *opened.spec;
-  auto saved = spec::MatchModulesToSave(spec.lora, opened.config);
-  if (!saved.ok()) return saved.status();
+  ASSIGN_OR_RETURN(auto saved,
+                   spec::MatchModulesToSave(spec.lora, opened.config));
   // Weights drawn at random must be saved with the adapter: no base model has
   // them.
   for (const std::string& module : network.fresh_modules()) {
     const bool kept =
-        std::any_of(saved->begin(), saved->end(),
+        std::any_of(saved.begin(), saved.end(),
                     [&](const spec::Module& m) { return m.name == module; });
     if (!kept) spec.lora.modules_to_save.push_back(module);
   }
@@ -136,15 +136,14 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter(
                           : spec.task == spec::Task::kSeqCls ? "SEQ_CLS"
                                                              : "";
   const spec::BaseModel base = spec::BaseModelOf(spec, opened.model_folder);
-  auto adapter =
+  ASSIGN_OR_RETURN(
+      auto adapter,
       lora::Adapter::Attach(network, spec.lora, opened.device->torch_device(),
-                            {base.name, task_type, base.revision});
-  if (!adapter.ok()) return adapter.status();
+                            {base.name, task_type, base.revision}));
   if (!spec.adapter.empty()) {
-    absl::Status s = (*adapter)->LoadCheckpoint(spec.adapter);
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(adapter->LoadCheckpoint(spec.adapter));
   }
-  return std::unique_ptr<optim::Trainable>(*std::move(adapter));
+  return std::unique_ptr<optim::Trainable>(std::move(adapter));
 }
 
 absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights(
@@ -160,10 +159,10 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights(
     options.label_names = class_labels->names;
     options.problem_type = std::string(spec::ToString(class_labels->problem));
   }
-  auto full = full::FullModel::Attach(network, std::move(options),
-                                      opened.device->torch_device());
-  if (!full.ok()) return full.status();
-  return std::unique_ptr<optim::Trainable>(*std::move(full));
+  ASSIGN_OR_RETURN(auto full,
+                   full::FullModel::Attach(network, std::move(options),
+                                           opened.device->torch_device()));
+  return std::unique_ptr<optim::Trainable>(std::move(full));
 }
 
 }  // namespace
@@ -174,15 +173,14 @@ absl::StatusOr<Loaded> Load(Opened opened) {
     pipeline->set_cache_folder(opened.context.cache_dir / "tokens");
   }
   DataAndModel read;
-  absl::Status s = pipeline->data_change_model()
-                       ? LoadDataThenModel(opened, *pipeline, read)
-                       : LoadBoth(opened, *pipeline, read);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(pipeline->data_change_model()
+                      ? LoadDataThenModel(opened, *pipeline, read)
+                      : LoadBoth(opened, *pipeline, read));
   opened.observer.OnWarnings(model::Warnings(read.network->load_report()));
-  auto trainable = opened.spec->fine_tune_type == spec::FineTuneType::kLora
+  ASSIGN_OR_RETURN(auto trainable,
+                   opened.spec->fine_tune_type == spec::FineTuneType::kLora
                        ? AttachAdapter(opened, *read.network)
-                       : AttachWeights(opened, *pipeline, *read.network);
-  if (!trainable.ok()) return trainable.status();
+                       : AttachWeights(opened, *pipeline, *read.network));
   return Loaded{opened.context,
                 opened.observer,
                 std::move(opened.device),
@@ -195,7 +193,7 @@ absl::StatusOr<Loaded> Load(Opened opened) {
                 *std::move(read.best),
                 std::move(read.weight_files),
                 std::move(read.network),
-                *std::move(trainable)};
+                std::move(trainable)};
 }
 
 }  // namespace mpsd::train

@@ -3,6 +3,7 @@
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
+#include "core/base/status_macros.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/host/platform.h"
 #include "core/profile/block_mark.h"
@@ -66,14 +67,13 @@ absl::Status TrainStep(Prepared& run) {
   ckpt::TrainerState& state = run.state;
   const profile::BlockMark step("mpsd::step");
   const absl::Duration start = base::Clock::Real().Monotonic();
-  auto batches = NextBatches(*run.loader);
-  if (!batches.ok()) return batches.status();
+  ASSIGN_OR_RETURN(auto batches, NextBatches(*run.loader));
   const double data_wait = SecondsSince(start);
   const double learning_rate = run.schedule.LearningRate(state.step);
   const at::Tensor cpu_random = device::CpuRngState();
   const at::Tensor device_random = device.RngState();
   double held = 0;  // seconds that a pause held the step
-  auto result = run.stepper->Run(*batches, learning_rate, [&] {
+  auto result = run.stepper->Run(batches, learning_rate, [&] {
     const absl::Duration asked = base::Clock::Real().Monotonic();
     const bool go_on = observer.stop_request() == StopRequest::kNone;
     held += SecondsSince(asked);
@@ -87,7 +87,7 @@ absl::Status TrainStep(Prepared& run) {
   if (!result.ok()) return result.status();
   report::Progress report;
   int64_t padded_tokens = 0;
-  for (const data::Batch& batch : *batches) {
+  for (const data::Batch& batch : batches) {
     report.tokens += batch.tokens;
     padded_tokens += batch.rows * batch.length;
     report.label_tokens += batch.label_tokens;
@@ -123,27 +123,25 @@ absl::Status TrainStep(Prepared& run) {
 // The run's inputs are hashed during its first step: a checkpoint is written
 // only with a fingerprint.
 absl::Status Identify(Prepared& run) {
-  auto identity = IdentifyJob(run.loaded);
-  if (!identity.ok()) return identity.status();
-  run.manifest.model_sha256 = std::move(identity->model_sha256);
-  run.state.fingerprint = std::move(identity->fingerprint);
+  ASSIGN_OR_RETURN(auto identity, IdentifyJob(run.loaded));
+  run.manifest.model_sha256 = std::move(identity.model_sha256);
+  run.state.fingerprint = std::move(identity.fingerprint);
   return run.UpdateManifest("RUNNING");
 }
 
 absl::Status EvaluateNow(Prepared& run, std::optional<EvalResult>& last_eval) {
   ckpt::TrainerState& state = run.state;
   const absl::Duration start = base::Clock::Real().Monotonic();
-  auto result = run.EvaluateWeights();
-  if (!result.ok()) return result.status();
+  ASSIGN_OR_RETURN(auto result, run.EvaluateWeights());
   state.eval_step = state.step;
-  state.eval_loss = result->loss;
-  state.eval_metrics = result->metrics;
+  state.eval_loss = result.loss;
+  state.eval_metrics = result.metrics;
   bool is_best = false;
   if (state.step == 0) {
-    state.eval_loss_before = result->loss;
+    state.eval_loss_before = result.loss;
   } else {
     const BestModel& best = run.loaded.best;
-    const double value = best.ValueOf(*result);
+    const double value = best.ValueOf(result);
     state.evaluations_without_gain = best.Gains(value, state.best_metric)
                                          ? 0
                                          : state.evaluations_without_gain + 1;
@@ -153,10 +151,10 @@ absl::Status EvaluateNow(Prepared& run, std::optional<EvalResult>& last_eval) {
       state.best_step = state.step;
     }
   }
-  const report::Evaluated report{state.step,           result->loss,
-                                 result->label_tokens, SecondsSince(start),
-                                 result->metrics,      is_best};
-  last_eval = *std::move(result);
+  const report::Evaluated report{state.step,          result.loss,
+                                 result.label_tokens, SecondsSince(start),
+                                 result.metrics,      is_best};
+  last_eval = std::move(result);
   run.loaded.observer.OnEval(report);
   return run.folder->Append(report);
 }
@@ -168,17 +166,17 @@ absl::Status SaveNow(Prepared& run) {
   run.loaded.observer.OnStage(report::kStageSaving, 0);
   const absl::Duration start = base::Clock::Real().Monotonic();
   const std::filesystem::path& out_dir = run.loaded.context.out_dir;
-  auto saved = ckpt::SaveCheckpoint(
-      out_dir, state,
-      {*run.loaded.trainable, *run.optimizer, *run.loaded.device});
-  if (!saved.ok()) return saved.status();
+  ASSIGN_OR_RETURN(auto saved,
+                   ckpt::SaveCheckpoint(out_dir, state,
+                                        {*run.loaded.trainable, *run.optimizer,
+                                         *run.loaded.device}));
   run.saved_step = state.step;
   report::Checkpointed report{
-      state.step, saved->path.string(), saved->bytes, SecondsSince(start), {}};
+      state.step, saved.path.string(), saved.bytes, SecondsSince(start), {}};
   for (const auto& path : std::exchange(run.gone, {})) {
     // A checkpoint set aside earlier whose step has now been saved again is not
     // gone.
-    if (path != saved->path) report.removed_paths.push_back(path.string());
+    if (path != saved.path) report.removed_paths.push_back(path.string());
   }
   if (const auto& limit = training.save_total_limit) {
     const int64_t best = training.load_best_model_at_end ? state.best_step : 0;
@@ -194,7 +192,7 @@ absl::Status SaveNow(Prepared& run) {
 absl::StatusOr<LoopEnd> Stop(Prepared& run, StopRequest request) {
   if (request == StopRequest::kPreempt && run.state.step > 0 &&
       run.saved_step != run.state.step) {
-    if (absl::Status s = SaveNow(run); !s.ok()) return s;
+    RETURN_IF_ERROR(SaveNow(run));
   }
   return LoopEnd{false, request, std::nullopt};
 }
@@ -217,7 +215,7 @@ absl::StatusOr<LoopEnd> Loop(Prepared& run) {
     // A checkpoint comes after the evaluation of its step: its state then has
     // the metrics that decide which checkpoint is the best.
     if (SaveDue(run)) {
-      if (absl::Status s = SaveNow(run); !s.ok()) return s;
+      RETURN_IF_ERROR(SaveNow(run));
     }
     if (Finished(run)) return LoopEnd{true, {}, std::move(last_eval)};
     if (const StopRequest stop = observer.stop_request();

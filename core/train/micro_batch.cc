@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::train {
@@ -198,22 +199,21 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
         plan.trials.push_back(pass.Untried(rows));
         break;
       }
-      auto trial = measure(pass.With(rows));
-      if (!trial.ok()) return trial.status();
+      ASSIGN_OR_RETURN(auto trial, measure(pass.With(rows)));
       tried = true;
-      plan.trials.push_back(*trial);
+      plan.trials.push_back(trial);
       short_of_memory =
-          trial->out_of_memory || trial->peak_bytes > search.limit_bytes;
-      if (short_of_memory || !pass.Faster(*trial)) break;
+          trial.out_of_memory || trial.peak_bytes > search.limit_bytes;
+      if (short_of_memory || !pass.Faster(trial)) break;
     }
     // Memory did not end this pass, so recomputing would only be slower.
     if (!short_of_memory) break;
   }
   if (!tried) {
-    auto trial =
-        measure(CandidatePass(search, kinds.back()).With(candidates.front()));
-    if (!trial.ok()) return trial.status();
-    plan.trials.push_back(*trial);
+    ASSIGN_OR_RETURN(
+        auto trial,
+        measure(CandidatePass(search, kinds.back()).With(candidates.front())));
+    plan.trials.push_back(trial);
   }
   plan.chosen = Choose(plan.trials, search.limit_bytes);
   return plan;

@@ -10,6 +10,7 @@
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
+#include "core/base/status_macros.h"
 #include "core/device/step_scope.h"
 #include "core/host/platform.h"
 
@@ -71,10 +72,9 @@ absl::StatusOr<data::Batch> MicroBatchTrials::LongestRows(int64_t rows) const {
     data::LoaderOptions options = options_;
     options.batch_size = rows;
     options.gradient_accumulation_steps = 1;
-    auto step = data::Loader(source_, options).NextStep();
-    if (!step.ok()) return step.status();
-    base::Check(!step->empty(), "a step has micro-batches");
-    return std::move(step->front());
+    ASSIGN_OR_RETURN(auto step, data::Loader(source_, options).NextStep());
+    base::Check(!step.empty(), "a step has micro-batches");
+    return std::move(step.front());
   }
   base::CheckLess(0, source_.size(), "samples to be tried");
   std::vector<int64_t> order(static_cast<size_t>(source_.size()));
@@ -123,9 +123,8 @@ absl::StatusOr<MicroBatchTrial> MicroBatchTrials::Measure(
   model::RunOptions options = network_options_;
   options.recompute = choice.recompute;
   subject_.network.set_options(options);
-  auto rows = LongestRows(choice.rows);
-  if (!rows.ok()) return rows.status();
-  const std::vector<data::Batch> batches = {*std::move(rows)};
+  ASSIGN_OR_RETURN(auto rows, LongestRows(choice.rows));
+  const std::vector<data::Batch> batches = {std::move(rows)};
   subject_.device.EmptyCache();
   subject_.device.ResetPeak();
   MicroBatchTrial trial{choice};

@@ -16,6 +16,7 @@
 #include "core/base/file.h"
 #include "core/base/read_roots.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "core/base/work_count.h"
 #include "nlohmann/json.hpp"
 
@@ -62,15 +63,14 @@ bool IsModelFile(const fs::path& path) {
 
 absl::StatusOr<std::string> HashFile(const fs::path& path,
                                      const std::atomic<bool>& stop) {
-  auto file = base::MappedFile::Open(path);
-  if (!file.ok()) return file.status();
-  const std::string_view bytes = (*file)->bytes();
+  ASSIGN_OR_RETURN(auto file, base::MappedFile::Open(path));
+  const std::string_view bytes = file->bytes();
   base::Sha256 hash;
   for (size_t at = 0; at < bytes.size(); at += kPiece) {
     if (stop) return absl::CancelledError("the model is hashed no further");
     const std::string_view piece = bytes.substr(at, kPiece);
     hash.Update(piece);
-    (*file)->DropPages(at, piece.size());
+    file->DropPages(at, piece.size());
     base::CountWork();
   }
   return hash.FinishHex();
@@ -124,10 +124,9 @@ absl::StatusOr<Digests> HashModel(const fs::path& model_folder,
       digests[name] = known[key].get<std::string>();
       continue;
     }
-    auto digest = HashFile(entry.path(), stop);
-    if (!digest.ok()) return digest.status();
-    digests[name] = *digest;
-    known[key] = *digest;
+    ASSIGN_OR_RETURN(auto digest, HashFile(entry.path(), stop));
+    digests[name] = digest;
+    known[key] = digest;
     changed = true;
   }
   if (error) return base::ErrnoStatus(error.value(), model_folder.string());

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/report/stage_names.h"
 #include "core/spec/memory_estimate.h"
@@ -96,15 +97,13 @@ absl::StatusOr<MicroBatchPlan> FindPlan(const Loaded& loaded, Stepper& stepper,
 absl::StatusOr<MicroBatchPlan> ChooseMicroBatch(const Loaded& loaded,
                                                 Stepper& stepper) {
   const int64_t rows = loaded.shapes().step_rows();
-  auto plan = FindPlan(loaded, stepper, rows);
-  if (!plan.ok()) return plan.status();
+  ASSIGN_OR_RETURN(auto plan, FindPlan(loaded, stepper, rows));
   model::RunOptions options = loaded.network->options();
-  options.recompute = plan->chosen.recompute;
+  options.recompute = plan.chosen.recompute;
   loaded.network->set_options(options);
   loaded.observer.OnStage(
-      absl::StrFormat("micro-batches of %d of %d rows%s (%s)",
-                      plan->chosen.rows, rows, Suffix(plan->chosen),
-                      plan->from),
+      absl::StrFormat("micro-batches of %d of %d rows%s (%s)", plan.chosen.rows,
+                      rows, Suffix(plan.chosen), plan.from),
       1);
   return plan;
 }
@@ -142,10 +141,9 @@ Manifest ManifestOf(const Loaded& loaded, const Stepper& stepper,
 
 absl::StatusOr<std::unique_ptr<RunFolder>> OpenFolder(
     const Loaded& loaded, const ckpt::TrainerState& state) {
-  auto folder =
-      RunFolder::Open(loaded.context.out_dir, state.step, state.eval_step);
-  if (!folder.ok()) return folder.status();
-  if (const absl::Status& s = (*folder)->curves_status(); !s.ok()) {
+  ASSIGN_OR_RETURN(auto folder, RunFolder::Open(loaded.context.out_dir,
+                                                state.step, state.eval_step));
+  if (const absl::Status& s = folder->curves_status(); !s.ok()) {
     loaded.observer.OnWarning(
         absl::StrCat("TensorBoard's curves are not written: ", s.message()));
   }
@@ -166,10 +164,9 @@ absl::StatusOr<Prepared> Prepare(Loaded loaded) {
   int64_t rows = t.per_device_train_batch_size;
   std::optional<MicroBatchPlan> plan;
   if (t.auto_find_batch_size) {
-    auto chosen = ChooseMicroBatch(loaded, *stepper);
-    if (!chosen.ok()) return chosen.status();
-    rows = chosen->chosen.rows;
-    plan = *std::move(chosen);
+    ASSIGN_OR_RETURN(auto chosen, ChooseMicroBatch(loaded, *stepper));
+    rows = chosen.chosen.rows;
+    plan = std::move(chosen);
   }
   std::optional<data::EvalLoader> evals;
   if (const data::Source* eval = loaded.data.eval.get(); eval != nullptr) {
@@ -178,15 +175,13 @@ absl::StatusOr<Prepared> Prepare(Loaded loaded) {
   auto loader =
       std::make_unique<data::Prefetcher>(train, shapes.TrainOptions(rows));
   const int64_t steps = shapes.TotalSteps(loader->steps_per_epoch());
-  auto schedule = optim::Schedule::Create(t, steps);
-  if (!schedule.ok()) return schedule.status();
-  auto start = Resume(loaded, steps, *optimizer, *loader, *schedule);
-  if (!start.ok()) return start.status();
+  ASSIGN_OR_RETURN(auto schedule, optim::Schedule::Create(t, steps));
+  ASSIGN_OR_RETURN(auto start,
+                   Resume(loaded, steps, *optimizer, *loader, schedule));
   const std::filesystem::path& out_dir = loaded.context.out_dir;
-  const int64_t step = start->state.step;
-  auto folder = OpenFolder(loaded, start->state);
-  if (!folder.ok()) return folder.status();
-  Manifest manifest = ManifestOf(loaded, *stepper, *start);
+  const int64_t step = start.state.step;
+  ASSIGN_OR_RETURN(auto folder, OpenFolder(loaded, start.state));
+  Manifest manifest = ManifestOf(loaded, *stepper, start);
   manifest.micro_batch = std::move(plan);
   EarlierAttempts earlier = ReadEarlierAttempts(out_dir, step);
   manifest.resumed_at_steps = std::move(earlier.resumed_at_steps);
@@ -197,16 +192,15 @@ absl::StatusOr<Prepared> Prepare(Loaded loaded) {
                     rows,
                     std::move(loader),
                     std::move(evals),
-                    *std::move(schedule),
-                    std::move(start->state),
+                    std::move(schedule),
+                    std::move(start.state),
                     step,
-                    std::move(start->gone),
-                    *std::move(folder),
+                    std::move(start.gone),
+                    std::move(folder),
                     std::move(manifest),
                     std::move(earlier.cpu_fallback_ops),
                     {}};
-  absl::Status s = prepared.UpdateManifest("RUNNING");
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(prepared.UpdateManifest("RUNNING"));
   return prepared;
 }
 

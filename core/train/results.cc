@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/metrics/metrics.h"
 
 namespace mpsd::train {
@@ -107,8 +108,7 @@ absl::Status WritePredictions(const std::filesystem::path& folder,
     jsonl += row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     absl::StrAppend(&tsv, i, "\t", Cell(row["prediction"]), "\n");
   }
-  absl::Status s = base::WriteFileAtomic(folder / "predictions.jsonl", jsonl);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(base::WriteFileAtomic(folder / "predictions.jsonl", jsonl));
   return base::WriteFileAtomic(folder / "predictions.tsv", tsv);
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/status_macros.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/text/overrides.h"
 #include "core/train/fingerprint.h"
@@ -44,14 +45,12 @@ absl::StatusOr<ckpt::TrainerState> RestoreStep(int64_t step,
                                                const std::string& fingerprint,
                                                optim::AdamW& optimizer) {
   const auto path = ckpt::CheckpointPath(loaded.context.out_dir, step);
-  auto saved = ckpt::ReadTrainerState(path);
-  if (!saved.ok()) return saved.status();
-  if (saved->step != step) {
+  ASSIGN_OR_RETURN(auto saved, ckpt::ReadTrainerState(path));
+  if (saved.step != step) {
     return absl::InvalidArgumentError(
-        absl::StrCat("its trainer_state.json is of step ", saved->step));
+        absl::StrCat("its trainer_state.json is of step ", saved.step));
   }
-  absl::Status s = CheckSameJob(*saved, fingerprint, loaded.context.out_dir);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(CheckSameJob(saved, fingerprint, loaded.context.out_dir));
   return ckpt::LoadCheckpoint(path,
                               {*loaded.trainable, optimizer, *loaded.device});
 }
@@ -60,11 +59,10 @@ absl::StatusOr<ckpt::TrainerState> RestoreStep(int64_t step,
 
 absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded) {
   if (!loaded.digests->done()) loaded.observer.OnStage("hashing model", 0);
-  auto digests = loaded.digests->Get();
-  if (!digests.ok()) return digests.status();
+  ASSIGN_OR_RETURN(auto digests, loaded.digests->Get());
   const std::vector<std::string>& weights = loaded.weight_files;
   RunInputs inputs;
-  for (const auto& [file, digest] : *digests) {
+  for (const auto& [file, digest] : digests) {
     // The run does not read other weights in the folder, so their digests do
     // not matter.
     const bool read =
@@ -75,25 +73,26 @@ absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded) {
   const spec::TrainSpec& spec = *loaded.spec;
   const spec::TrainingSpec& t = spec.training;
   if (!t.chat_template_path.empty()) {
-    auto id = text::OverridesId(loaded.model_folder,
-                                {t.chat_template_path, t.eos_token});
-    if (!id.ok()) return id.status();
-    inputs.model["chat_template_path"] = *std::move(id);
+    ASSIGN_OR_RETURN(auto id,
+                     text::OverridesId(loaded.model_folder,
+                                       {t.chat_template_path, t.eos_token}));
+    inputs.model["chat_template_path"] = std::move(id);
   }
   if (!spec.adapter.empty()) {
     const std::atomic<bool> never{false};
-    auto adapter = HashModel(
-        spec.adapter, loaded.context.cache_dir / kModelDigestsFile, never);
-    if (!adapter.ok()) return adapter.status();
+    ASSIGN_OR_RETURN(
+        auto adapter,
+        HashModel(spec.adapter, loaded.context.cache_dir / kModelDigestsFile,
+                  never));
     constexpr char kWeights[] = "adapter_model.safetensors";
-    if (adapter->contains(kWeights)) {
-      inputs.adapter[kWeights] = (*adapter)[kWeights];
+    if (adapter.contains(kWeights)) {
+      inputs.adapter[kWeights] = adapter[kWeights];
     }
   }
   inputs.train = loaded.data.train->hash();
   if (loaded.data.eval != nullptr) inputs.eval = loaded.data.eval->hash();
   inputs.device = loaded.device->name();
-  return JobIdentity{*std::move(digests), MakeFingerprint(spec, inputs)};
+  return JobIdentity{std::move(digests), MakeFingerprint(spec, inputs)};
 }
 
 absl::StatusOr<StartingPoint> Resume(const Loaded& loaded, int64_t total_steps,
@@ -110,9 +109,8 @@ absl::StatusOr<StartingPoint> Resume(const Loaded& loaded, int64_t total_steps,
   bool damaged = !incomplete.empty();
   std::vector<int64_t> steps = ckpt::ListCheckpoints(out_dir);
   if (!steps.empty()) {
-    auto identity = IdentifyJob(loaded);
-    if (!identity.ok()) return identity.status();
-    start.identity = *std::move(identity);
+    ASSIGN_OR_RETURN(auto identity, IdentifyJob(loaded));
+    start.identity = std::move(identity);
   }
   ckpt::TrainerState& state = start.state;
   state.eval_step = -1;
@@ -147,10 +145,9 @@ absl::StatusOr<StartingPoint> Resume(const Loaded& loaded, int64_t total_steps,
     // The job's number of steps has changed. Transformers' scheduler saves the
     // rate of the next step, computed from the old number; only later steps
     // follow the new one.
-    auto before =
-        optim::Schedule::Create(loaded.spec->training, state.total_steps);
-    if (!before.ok()) return before.status();
-    schedule.Pin(state.step, before->LearningRate(state.step));
+    ASSIGN_OR_RETURN(auto before, optim::Schedule::Create(loaded.spec->training,
+                                                          state.total_steps));
+    schedule.Pin(state.step, before.LearningRate(state.step));
     state.total_steps = total_steps;
   }
   loaded.observer.OnStage(stage, 0);

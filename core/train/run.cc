@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/train/stages.h"
 
 namespace mpsd::train {
@@ -14,16 +15,12 @@ absl::StatusOr<RunResult> Run(spec::TrainSpec spec, const RunContext& context,
     base::Check(std::filesystem::path(file).is_absolute(),
                 "paths of the spec are absolute");
   }
-  auto opened = Open(std::move(spec), context, observer);
-  if (!opened.ok()) return opened.status();
-  auto loaded = Load(*std::move(opened));
-  if (!loaded.ok()) return loaded.status();
-  auto prepared = Prepare(*std::move(loaded));
-  if (!prepared.ok()) return prepared.status();
-  auto end = Loop(*prepared);
-  if (!end.ok()) return end.status();
-  if (!end->complete) return FinishStopped(*prepared, end->stopped);
-  return Finish(*prepared, std::move(end->last_eval));
+  ASSIGN_OR_RETURN(auto opened, Open(std::move(spec), context, observer));
+  ASSIGN_OR_RETURN(auto loaded, Load(std::move(opened)));
+  ASSIGN_OR_RETURN(auto prepared, Prepare(std::move(loaded)));
+  ASSIGN_OR_RETURN(auto end, Loop(prepared));
+  if (!end.complete) return FinishStopped(prepared, end.stopped);
+  return Finish(prepared, std::move(end.last_eval));
 }
 
 }  // namespace mpsd::train

@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/report/report_json.h"
 #include "core/tensorboard/scalars.h"
 
@@ -113,11 +114,10 @@ absl::Status RunFolder::OpenLog(const std::string& name, int64_t step,
   const std::filesystem::path path = path_ / name;
   std::string text;
   if (std::filesystem::exists(path)) {
-    auto old = base::ReadFile(path);
-    if (!old.ok()) return old.status();
-    text = KeepUntil(*old, step);
+    ASSIGN_OR_RETURN(auto old, base::ReadFile(path));
+    text = KeepUntil(old, step);
   }
-  if (absl::Status s = base::WriteFileAtomic(path, text); !s.ok()) return s;
+  RETURN_IF_ERROR(base::WriteFileAtomic(path, text));
   file.reset(std::fopen(path.c_str(), "ae"));
   if (file == nullptr) return base::ErrnoStatus(errno, path.string());
   return absl::OkStatus();

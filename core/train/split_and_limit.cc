@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/data/split.h"
 
 namespace mpsd::train {
@@ -45,9 +46,8 @@ absl::Status SplitAndLimit(const spec::TrainSpec& spec, TaskData& data) {
   base::Check(data.train != nullptr, "there are training data");
   const spec::DatasetSpec& d = spec.dataset;
   if (data.eval == nullptr && d.validation_split > 0) {
-    absl::Status s = Split(d.validation_split,
-                           static_cast<uint64_t>(spec.training.seed), data);
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(Split(d.validation_split,
+                          static_cast<uint64_t>(spec.training.seed), data));
   }
   Limit(data.train, d.max_train_samples);
   Limit(data.eval, d.max_eval_samples);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/data/labelled_table.h"
 #include "core/data/text_classes.h"
 #include "core/text/tokenizer.h"
@@ -27,17 +28,15 @@ class TextLoader {
 
   absl::StatusOr<ClassData> Load() {
     const spec::DatasetSpec& d = spec_.dataset;
-    auto train =
-        Read(d.train, data::LabelUse::kRequired, "training data", nullptr);
-    if (!train.ok()) return train.status();
-    if (absl::Status s = Decide(*train); !s.ok()) return s;
-    auto encoded = Encode(*train, "tokenizing training data");
-    if (!encoded.ok()) return encoded.status();
-    result_.sets.train = *std::move(encoded);
+    ASSIGN_OR_RETURN(auto train, Read(d.train, data::LabelUse::kRequired,
+                                      "training data", nullptr));
+    RETURN_IF_ERROR(Decide(train));
+    ASSIGN_OR_RETURN(auto encoded, Encode(train, "tokenizing training data"));
+    result_.sets.train = std::move(encoded);
     absl::Status s = Add(d.eval, data::LabelUse::kRequired, "evaluation data",
-                         *train, result_.sets.eval);
+                         train, result_.sets.eval);
     if (s.ok()) {
-      s = Add(d.predict, data::LabelUse::kOptional, "data to predict", *train,
+      s = Add(d.predict, data::LabelUse::kOptional, "data to predict", train,
               result_.sets.predict);
     }
     if (!s.ok()) return s;
@@ -54,12 +53,13 @@ class TextLoader {
 
   absl::Status Decide(const data::LabelledTable& rows) {
     std::vector<std::string> warnings;
-    auto class_labels = data::DecideClassLabels(
-        rows.label_values, rows.places(), spec_.classification,
-        spec::FindGlueTask(spec_.dataset.task_name), config_.head, &warnings);
-    if (!class_labels.ok()) return class_labels.status();
+    ASSIGN_OR_RETURN(auto class_labels,
+                     data::DecideClassLabels(
+                         rows.label_values, rows.places(), spec_.classification,
+                         spec::FindGlueTask(spec_.dataset.task_name),
+                         config_.head, &warnings));
     observer_.OnWarnings(warnings);
-    result_.class_labels = *std::move(class_labels);
+    result_.class_labels = std::move(class_labels);
     return absl::OkStatus();
   }
 
@@ -82,27 +82,27 @@ class TextLoader {
     options.pad_id = data::PaddingWithin(
         static_cast<int32_t>(config_.pad_token_id.value_or(0)), options.tables);
     options.token_types = config_.encoder.type_vocab_size > 1;
-    auto encoded = data::EncodeTextClasses(
-        rows, result_.class_labels, tokenizer_, options,
-        [&](double share) { observer_.OnStage(stage, share); });
-    if (!encoded.ok()) return encoded.status();
-    const data::DatasetStats& stats = (*encoded)->stats();
+    ASSIGN_OR_RETURN(auto encoded, data::EncodeTextClasses(
+                                       rows, result_.class_labels, tokenizer_,
+                                       options, [&](double share) {
+                                         observer_.OnStage(stage, share);
+                                       }));
+    const data::DatasetStats& stats = encoded->stats();
     observer_.OnStage(
         absl::StrCat(stats.rows, " rows, ", stats.tokens, " tokens; ",
                      stats.truncated_rows, " rows cut to ", options.max_length,
                      " tokens"),
         1);
-    return SourcePtr(*std::move(encoded));
+    return SourcePtr(std::move(encoded));
   }
 
   absl::Status Add(const Files& files, data::LabelUse use, const char* what,
                    const data::LabelledTable& train, SourcePtr& source) {
     if (files.empty()) return absl::OkStatus();
-    auto rows = Read(files, use, what, &train);
-    if (!rows.ok()) return rows.status();
-    auto encoded = Encode(*rows, absl::StrCat("tokenizing ", what));
-    if (!encoded.ok()) return encoded.status();
-    source = *std::move(encoded);
+    ASSIGN_OR_RETURN(auto rows, Read(files, use, what, &train));
+    ASSIGN_OR_RETURN(auto encoded,
+                     Encode(rows, absl::StrCat("tokenizing ", what)));
+    source = std::move(encoded);
     return absl::OkStatus();
   }
 
@@ -119,13 +119,12 @@ absl::StatusOr<ClassData> LoadTextClasses(const spec::TrainSpec& spec,
                                           const std::string& model_folder,
                                           spec::ModelConfig& config,
                                           Observer& observer) {
-  auto tokenizer = text::Tokenizer::FromFolder(model_folder);
-  if (!tokenizer.ok()) return tokenizer.status();
+  ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::FromFolder(model_folder));
   if (!config.pad_token_id) {
     config.pad_token_id =
-        (*tokenizer)->pad_id().value_or((*tokenizer)->eos_id().value_or(0));
+        tokenizer->pad_id().value_or(tokenizer->eos_id().value_or(0));
   }
-  return TextLoader(spec, config, **tokenizer, observer).Load();
+  return TextLoader(spec, config, *tokenizer, observer).Load();
 }
 
 }  // namespace mpsd::train

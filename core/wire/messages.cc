@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/json_depth.h"
+#include "core/base/status_macros.h"
 #include "core/report/report_json.h"
 
 namespace mpsd::wire {
@@ -119,8 +119,7 @@ absl::StatusOr<Variant> ReadByType(const std::string& type,
     if (type != TypeOf(&message)) {
       return ReadByType<Variant, I + 1>(type, object);
     }
-    absl::Status read = ReadInto(object, message);
-    if (!read.ok()) return read;
+    RETURN_IF_ERROR(ReadInto(object, message));
     return Variant(std::move(message));
   }
 }

@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <optional>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
+#include "core/base/status_macros.h"
 #include "core/merge/merge.h"
 #include "core/spec/train_spec.h"
 #include "core/tensorfile/sharded_writer.h"
@@ -25,9 +25,8 @@ namespace fs = std::filesystem;
 
 absl::StatusOr<spec::BaseModel> ModelOfAdapter(const fs::path& adapter) {
   const fs::path path = adapter / "adapter_config.json";
-  auto text = base::ReadFile(path);
-  if (!text.ok()) return text.status();
-  const auto config = base::ParseTree<nlohmann::json>(*text);
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(path));
+  const auto config = base::ParseTree<nlohmann::json>(text);
   if (config.is_object() && config.contains("base_model_name_or_path") &&
       config["base_model_name_or_path"].is_string()) {
     spec::BaseModel base;
@@ -53,27 +52,22 @@ absl::StatusOr<merge::MergeOptions> OptionsOf(const MergeArguments& a) {
   merge::MergeOptions options;
   options.adapter = a.adapter;
   options.out = fs::absolute(a.out).lexically_normal();
-  auto base = a.model.empty() ? ModelOfAdapter(a.adapter)
-                              : spec::BaseModel{a.model, ""};
-  if (!base.ok()) return base.status();
-  auto folder = spec::FindBaseModel(*base);
-  if (!folder.ok()) return folder.status();
-  options.model = *folder;
-  auto dtype = DtypeOf(a.dtype);
-  if (!dtype.ok()) return dtype.status();
-  options.dtype = *dtype;
-  auto size = tensorfile::ParseByteSize(a.max_shard_size);
-  if (!size.ok()) return size.status();
-  options.max_shard_bytes = *size;
+  ASSIGN_OR_RETURN(auto base, a.model.empty() ? ModelOfAdapter(a.adapter)
+                                              : spec::BaseModel{a.model, ""});
+  ASSIGN_OR_RETURN(auto folder, spec::FindBaseModel(base));
+  options.model = folder;
+  ASSIGN_OR_RETURN(auto dtype, DtypeOf(a.dtype));
+  options.dtype = dtype;
+  ASSIGN_OR_RETURN(auto size, tensorfile::ParseByteSize(a.max_shard_size));
+  options.max_shard_bytes = size;
   return options;
 }
 
 absl::StatusOr<merge::MergeReport> Merge(const MergeArguments& arguments,
                                          std::ostream& out) {
-  auto options = OptionsOf(arguments);
-  if (!options.ok()) return options.status();
+  ASSIGN_OR_RETURN(auto options, OptionsOf(arguments));
   std::string stage;
-  auto report = merge::Merge(*options, [&](const std::string& now, double) {
+  auto report = merge::Merge(options, [&](const std::string& now, double) {
     if (now != stage) out << now << "\n" << std::flush;
     stage = now;
   });
@@ -83,7 +77,7 @@ absl::StatusOr<merge::MergeReport> Merge(const MergeArguments& arguments,
       "(%d layers)\n%.2f GB in %d file%s: %s\n",
       report->merged_weights, report->replaced_weights, report->logit_error,
       report->compared_layers, report->bytes / 1e9, report->shards,
-      report->shards == 1 ? "" : "s", options->out.string());
+      report->shards == 1 ? "" : "s", options.out.string());
   return report;
 }
 

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/backend/traits.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 #include "core/device/backends.h"
 #include "core/device/card.h"
 #include "core/optim/schedule.h"
@@ -93,37 +93,35 @@ std::unique_ptr<plan::CountedRows> Count(std::unique_ptr<data::Source> source,
 // The checks of train::Load that need no device, in its order.
 absl::StatusOr<CountedJob> ReadJob(const fs::path& path,
                                    train::Observer& observer) {
-  auto text = base::ReadFile(path);
-  if (!text.ok()) return text.status();
-  auto spec = spec::ParseTrainSpec(*text, path.filename().string());
-  if (!spec.ok()) return spec.status();
-  auto described = train::Describe(
-      spec::ResolvePaths(*std::move(spec),
-                         fs::absolute(path).parent_path().string()),
-      observer);
-  if (!described.ok()) return described.status();
-  CountedJob job{*std::move(described), nullptr, nullptr, nullptr};
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(path));
+  ASSIGN_OR_RETURN(auto spec,
+                   spec::ParseTrainSpec(text, path.filename().string()));
+  ASSIGN_OR_RETURN(
+      auto described,
+      train::Describe(
+          spec::ResolvePaths(std::move(spec),
+                             fs::absolute(path).parent_path().string()),
+          observer));
+  CountedJob job{std::move(described), nullptr, nullptr, nullptr};
   const spec::TrainingSpec& training = job.described.spec->training;
   auto pipeline = train::TaskPipeline::Make(*job.described.spec);
   pipeline->set_cache_folder(CacheFolder() / "tokens");
-  auto data = pipeline->LoadData(job.described.model_folder,
-                                 job.described.config, observer);
-  if (!data.ok()) return data.status();
-  auto best = train::BestModel::Create(training, pipeline->MetricNames());
-  if (!best.ok()) return best.status();
-  absl::Status s = optim::Schedule::Create(training, 1).status();
-  if (!s.ok()) return s;
-  job.train = Count(std::move(data->train), training.max_length);
-  job.eval = Count(std::move(data->eval), training.max_length);
-  job.predict = Count(std::move(data->predict), training.max_length);
+  ASSIGN_OR_RETURN(auto data,
+                   pipeline->LoadData(job.described.model_folder,
+                                      job.described.config, observer));
+  ASSIGN_OR_RETURN(auto best,
+                   train::BestModel::Create(training, pipeline->MetricNames()));
+  RETURN_IF_ERROR(optim::Schedule::Create(training, 1).status());
+  job.train = Count(std::move(data.train), training.max_length);
+  job.eval = Count(std::move(data.eval), training.max_length);
+  job.predict = Count(std::move(data.predict), training.max_length);
   return job;
 }
 
 absl::StatusOr<plan::Facts> ReadFacts(const std::string& path) {
   if (path.empty()) return plan::Facts();
-  auto text = base::ReadSmallFile(path, kFactsBytes);
-  if (!text.ok()) return text.status();
-  return plan::ParseFacts(*text);
+  ASSIGN_OR_RETURN(auto text, base::ReadSmallFile(path, kFactsBytes));
+  return plan::ParseFacts(text);
 }
 
 absl::StatusOr<backend::Choice> DeviceOf(const spec::TrainSpec& spec,
@@ -147,32 +145,29 @@ void AddCard(backend::Choice device, plan::Facts& facts) {
 
 absl::StatusOr<json> Plan(const PlanArguments& arguments,
                           PlanObserver& observer) {
-  auto facts = ReadFacts(arguments.facts);
-  if (!facts.ok()) return facts.status();
+  ASSIGN_OR_RETURN(auto facts, ReadFacts(arguments.facts));
   LimitToStart({.job_id = "",
                 .spec_path = fs::absolute(arguments.job).string(),
                 .output_dir = "",
-                .read_roots = facts->read_roots});
-  auto job = ReadJob(arguments.job, observer);
-  if (!job.ok()) return job.status();
-  const spec::TrainSpec& spec = *job->described.spec;
-  auto device = DeviceOf(spec, *facts);
-  if (!device.ok()) return device.status();
-  AddCard(*device, *facts);
+                .read_roots = facts.read_roots});
+  ASSIGN_OR_RETURN(auto job, ReadJob(arguments.job, observer));
+  const spec::TrainSpec& spec = *job.described.spec;
+  ASSIGN_OR_RETURN(auto device, DeviceOf(spec, facts));
+  AddCard(device, facts);
   const bool on_host =
-      backend::TraitsOf(*device).memory == backend::MemoryPlace::kHost;
-  if (on_host && !facts->rates) {
+      backend::TraitsOf(device).memory == backend::MemoryPlace::kHost;
+  if (on_host && !facts.rates) {
     observer.OnStage("measuring the CPU", 0);
-    facts->rates = MeasureCpu();
+    facts.rates = MeasureCpu();
   }
   observer.OnStage("planning", 0);
   return plan::MakePlan(
       {.spec = spec,
-       .model = job->described.config,
-       .model_folder = job->described.model_folder,
-       .rows = {job->train.get(), job->eval.get(), job->predict.get()},
-       .device = *device,
-       .facts = *facts,
+       .model = job.described.config,
+       .model_folder = job.described.model_folder,
+       .rows = {job.train.get(), job.eval.get(), job.predict.get()},
+       .device = device,
+       .facts = facts,
        .warmup_steps =
            [&](int64_t total) {
              const auto schedule =

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/machine_fault.h"
+#include "core/base/status_macros.h"
 #include "core/device/warnings.h"
 #include "core/host/device_error.h"
 #include "core/host/footprint_watch.h"
@@ -39,10 +40,9 @@ absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
   const host::FootprintWatch footprint;  // run.json reports the peak
   const device::WarningCapture warnings(
       [&observer](const std::string& text) { observer.OnWarning(text); });
-  auto text = base::ReadFile(spec_path);
-  if (!text.ok()) return text.status();
-  auto spec = spec::ParseTrainSpec(*text, spec_path.filename().string());
-  if (!spec.ok()) return spec.status();
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(spec_path));
+  ASSIGN_OR_RETURN(auto spec,
+                   spec::ParseTrainSpec(text, spec_path.filename().string()));
   train::RunContext context;
   context.out_dir = fs::absolute(out_dir);
   context.cache_dir = CacheFolder();
@@ -52,7 +52,7 @@ absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
   context.warnings = &warnings;
   context.attempt = Attempt;
   return work(
-      spec::ResolvePaths(*std::move(spec),
+      spec::ResolvePaths(std::move(spec),
                          fs::absolute(spec_path).parent_path().string()),
       context);
 }

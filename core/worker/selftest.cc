@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/device/device.h"
 #include "core/selftest/selftest.h"
 #include "core/selftest/verdict.h"
@@ -22,17 +23,14 @@ constexpr int kRight = 0, kWrong = 1, kUsage = 2;
 
 absl::StatusOr<selftest::Sizes> SizesOfJob(const fs::path& job) {
   if (job.empty()) return selftest::Sizes{};
-  auto text = base::ReadFile(job);
-  if (!text.ok()) return text.status();
-  auto spec = spec::ParseTrainSpec(*text, job.filename().string());
-  if (!spec.ok()) return spec.status();
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(job));
+  ASSIGN_OR_RETURN(auto spec,
+                   spec::ParseTrainSpec(text, job.filename().string()));
   const spec::TrainSpec resolved = spec::ResolvePaths(
-      *std::move(spec), fs::absolute(job).parent_path().string());
-  auto folder = spec::FindModelFolder(resolved.model);
-  if (!folder.ok()) return folder.status();
-  auto config = spec::ReadModelConfig(*folder);
-  if (!config.ok()) return config.status();
-  return SizesOf(resolved, *config);
+      std::move(spec), fs::absolute(job).parent_path().string());
+  ASSIGN_OR_RETURN(auto folder, spec::FindModelFolder(resolved.model));
+  ASSIGN_OR_RETURN(auto config, spec::ReadModelConfig(folder));
+  return SizesOf(resolved, config);
 }
 
 int Verdict(bool passed, const std::string& summary, const std::string& device,
@@ -63,19 +61,17 @@ int Test(device::Device& device, const selftest::Identity& identity,
 
 absl::StatusOr<int> Run(const SelftestOptions& options, std::ostream& out,
                         std::ostream& err) {
-  const auto sizes = SizesOfJob(options.job);
-  if (!sizes.ok()) return sizes.status();
+  ASSIGN_OR_RETURN(const auto sizes, SizesOfJob(options.job));
   const Choice choice =
       backend::ChoiceOf(options.device).value_or(Choice::kAuto);
-  const auto device = device::Open(choice);
-  if (!device.ok()) return device.status();
-  if (choice == Choice::kAuto && (*device)->traits().is_reference) {
+  ASSIGN_OR_RETURN(const auto device, device::Open(choice));
+  if (choice == Choice::kAuto && device->traits().is_reference) {
     out << "self-test: no accelerator; the CPU is the reference for other "
            "devices\n";
     return kRight;
   }
   const selftest::Identity identity =
-      selftest::IdentityOf(**device, TorchVersion(), WorkerVersion(), *sizes);
+      selftest::IdentityOf(*device, TorchVersion(), WorkerVersion(), sizes);
   const fs::path path =
       options.verdict.empty()
           ? CacheFolder() / absl::StrCat("selftest-", identity.device, ".json")
@@ -86,7 +82,7 @@ absl::StatusOr<int> Run(const SelftestOptions& options, std::ostream& out,
     out << "stored in " << path.string() << ": ";
     return Verdict(true, "", identity.device, out);
   }
-  return Test(**device, identity, path, out, err);
+  return Test(*device, identity, path, out, err);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "core/base/api_token.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "server/access/rules.h"
 
 namespace mpsd::access {
@@ -115,12 +116,11 @@ TokenBook::Options TokenBook::SystemOptions() {
 
 absl::StatusOr<std::unique_ptr<TokenBook>> TokenBook::Open(
     Tokens& store, const base::Clock& clock, Options options) {
-  absl::StatusOr<std::vector<Token>> all = store.All();
-  if (!all.ok()) return all.status();
+  ASSIGN_OR_RETURN(std::vector<Token> all, store.All());
   std::unique_ptr<TokenBook> book(
       new TokenBook(store, clock, std::move(options)));
   absl::MutexLock lock(&book->mutex_);
-  for (Token& token : *all) book->Add(std::move(token));
+  for (Token& token : all) book->Add(std::move(token));
   return book;
 }
 
@@ -171,11 +171,10 @@ std::optional<Caller> TokenBook::Find(std::string_view secret) {
 }
 
 absl::StatusOr<NewToken> TokenBook::MakeToken(const TokenOrder& order) const {
-  absl::StatusOr<std::string> random =
-      options_.random(base::kApiTokenSecretBytes);
-  if (!random.ok()) return random.status();
+  ASSIGN_OR_RETURN(std::string random,
+                   options_.random(base::kApiTokenSecretBytes));
   NewToken made;
-  made.secret = base::ApiToken(*random);
+  made.secret = base::ApiToken(random);
   Token& token = made.token;
   token.sha256 = base::Sha256Hex(made.secret);
   token.user = order.user;
@@ -192,8 +191,7 @@ absl::StatusOr<NewToken> TokenBook::MakeToken(const TokenOrder& order) const {
 absl::StatusOr<NewToken> TokenBook::Create(const TokenOrder& order) {
   absl::MutexLock changes(&changes_);
   for (int i = 0; i < kTries; ++i) {
-    absl::StatusOr<NewToken> made = MakeToken(order);
-    if (!made.ok()) return made.status();
+    ASSIGN_OR_RETURN(NewToken made, MakeToken(order));
     {
       absl::MutexLock lock(&mutex_);
       if (entries_.size() >= limits::kTokens) {
@@ -202,12 +200,12 @@ absl::StatusOr<NewToken> TokenBook::Create(const TokenOrder& order) {
                          " tokens exist, the maximum: revoke some that have "
                          "expired or are not used"));
       }
-      if (entries_.contains(TokenId(made->token.sha256))) continue;
+      if (entries_.contains(TokenId(made.token.sha256))) continue;
     }
-    if (absl::Status s = store_.Insert(made->token); !s.ok()) return s;
+    RETURN_IF_ERROR(store_.Insert(made.token));
     {
       absl::MutexLock lock(&mutex_);
-      Add(made->token);
+      Add(made.token);
     }
     options_.on_change();
     return made;

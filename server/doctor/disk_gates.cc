@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "server/doctor/judge.h"
 #include "server/doctor/texts.h"
 
@@ -134,11 +135,9 @@ absl::StatusOr<DiskSpeed> MeasureDisk(const DiskProbe& probe) {
   const ProbeFile file(probe.folder);
   if (file.fd() < 0) return file.Error();
   int64_t written = 0;
-  const absl::StatusOr<double> write = Write(file, probe, &written);
-  if (!write.ok()) return write.status();
-  const absl::StatusOr<double> read = Read(file, probe, written);
-  if (!read.ok()) return read.status();
-  return DiskSpeed{*write, *read, absl::Now()};
+  ASSIGN_OR_RETURN(const double write, Write(file, probe, &written));
+  ASSIGN_OR_RETURN(const double read, Read(file, probe, written));
+  return DiskSpeed{write, read, absl::Now()};
 }
 
 namespace {

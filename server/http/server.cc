@@ -24,6 +24,7 @@
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/http/token.h"
 #include "server/listener/listen_address.h"
 #include "server/listener/listener.h"
@@ -51,8 +52,7 @@ struct Credentials {
 };
 
 absl::StatusOr<Tls> LoadTls(const tls::ServerFiles& files) {
-  const absl::StatusOr<tls::ServerPem> pem = tls::ReadServerPem(files);
-  if (!pem.ok()) return pem.status();
+  ASSIGN_OR_RETURN(const tls::ServerPem pem, tls::ReadServerPem(files));
   const Context context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE);
@@ -67,15 +67,14 @@ absl::StatusOr<Tls> LoadTls(const tls::ServerFiles& files) {
         absl::StrCat(files.certificate.string(),
                      ": it and its key changed while they were read"));
   }
-  return Tls{context, pem->expiry};
+  return Tls{context, pem.expiry};
 }
 
 absl::StatusOr<Credentials> Load(const Server::Options& options) {
   Credentials credentials;
   if (options.tls) {
-    absl::StatusOr<Tls> tls = LoadTls(*options.tls);
-    if (!tls.ok()) return tls.status();
-    credentials.tls = *std::move(tls);
+    ASSIGN_OR_RETURN(Tls tls, LoadTls(*options.tls));
+    credentials.tls = std::move(tls);
     if (credentials.tls->expiry < absl::Now()) {
       options.log(absl::StrCat(options.tls->certificate.string(),
                                ": the certificate ended on ",
@@ -84,9 +83,8 @@ absl::StatusOr<Credentials> Load(const Server::Options& options) {
     }
   }
   if (!options.token_file.empty()) {
-    absl::StatusOr<std::string> token = ReadTokenFile(options.token_file);
-    if (!token.ok()) return token.status();
-    credentials.token = *std::move(token);
+    ASSIGN_OR_RETURN(std::string token, ReadTokenFile(options.token_file));
+    credentials.token = std::move(token);
   }
   return credentials;
 }
@@ -314,11 +312,11 @@ class Server::Core {
       : options_(std::move(options)), credentials_(std::move(credentials)) {}
 
   absl::Status Listen() {
-    absl::StatusOr<std::unique_ptr<listener::Listener>> opened =
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<listener::Listener> opened,
         listener::Listener::Open(
-            {{options_.address}, options_.max_descriptor, options_.log});
-    if (!opened.ok()) return opened.status();
-    listener_ = *std::move(opened);
+            {{options_.address}, options_.max_descriptor, options_.log}));
+    listener_ = std::move(opened);
     return absl::OkStatus();
   }
 
@@ -340,10 +338,9 @@ class Server::Core {
   }
 
   absl::Status Reload() {
-    absl::StatusOr<Credentials> credentials = Load(options_);
-    if (!credentials.ok()) return credentials.status();
+    ASSIGN_OR_RETURN(Credentials credentials, Load(options_));
     absl::MutexLock lock(&mutex_);
-    credentials_ = *std::move(credentials);
+    credentials_ = std::move(credentials);
     return absl::OkStatus();
   }
 
@@ -511,14 +508,11 @@ class Server::Core {
 };
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(Options options) {
-  if (absl::Status s = listener::CheckListenAddress(options.address); !s.ok()) {
-    return s;
-  }
-  absl::StatusOr<Credentials> credentials = Load(options);
-  if (!credentials.ok()) return credentials.status();
+  RETURN_IF_ERROR(listener::CheckListenAddress(options.address));
+  ASSIGN_OR_RETURN(Credentials credentials, Load(options));
   auto core =
-      std::make_unique<Core>(std::move(options), *std::move(credentials));
-  if (absl::Status s = core->Listen(); !s.ok()) return s;
+      std::make_unique<Core>(std::move(options), std::move(credentials));
+  RETURN_IF_ERROR(core->Listen());
   return std::unique_ptr<Server>(new Server(std::move(core)));
 }
 

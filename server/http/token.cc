@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +12,7 @@
 #include "core/base/limits.h"
 #include "core/base/secret_file.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::http {
 namespace {
@@ -28,10 +28,9 @@ bool IsTokenCharacter(char c) {
 
 absl::StatusOr<std::string> ReadTokenFile(const std::filesystem::path& path) {
   // The line may end in "\r\n".
-  absl::StatusOr<std::string> text =
-      base::ReadSecretFile(path, limits::kTokenBytes + 2);
-  if (!text.ok()) return text.status();
-  std::string token(absl::StripTrailingAsciiWhitespace(*text));
+  ASSIGN_OR_RETURN(std::string text,
+                   base::ReadSecretFile(path, limits::kTokenBytes + 2));
+  std::string token(absl::StripTrailingAsciiWhitespace(text));
   if (token.size() < limits::kLeastTokenBytes ||
       token.size() > limits::kTokenBytes ||
       !std::all_of(token.begin(), token.end(), IsTokenCharacter)) {

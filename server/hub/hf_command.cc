@@ -20,6 +20,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::hub {
 namespace {
@@ -154,8 +155,8 @@ absl::StatusOr<std::unique_ptr<HfDownload>> HfDownload::Start(
     const std::string& hf, const host::Environment& environment,
     const std::string& id, const std::string& revision) {
   Pipe output, life;
-  if (absl::Status s = output.Open(); !s.ok()) return s;
-  if (absl::Status s = life.Open(); !s.ok()) return s;
+  RETURN_IF_ERROR(output.Open());
+  RETURN_IF_ERROR(life.Open());
   fcntl(output.reading.get(), F_SETFL, O_NONBLOCK);
   UniqueFd error(fcntl(output.writing.get(), F_DUPFD_CLOEXEC, 0));
   if (!error.valid()) return base::ErrnoStatus(errno, "fcntl");
@@ -172,11 +173,10 @@ absl::StatusOr<std::unique_ptr<HfDownload>> HfDownload::Start(
   options.fds[STDOUT_FILENO] = std::move(output.writing);
   options.fds[STDERR_FILENO] = std::move(error);
   options.fds[3] = std::move(life.reading);
-  absl::StatusOr<std::unique_ptr<SpawnedProcess>> process =
-      SpawnedProcess::Spawn(std::move(options));
-  if (!process.ok()) return process.status();
+  ASSIGN_OR_RETURN(std::unique_ptr<SpawnedProcess> process,
+                   SpawnedProcess::Spawn(std::move(options)));
   std::unique_ptr<HfDownload> download(new HfDownload());
-  download->process_ = *std::move(process);
+  download->process_ = std::move(process);
   download->output_ = std::move(output.reading);
   download->life_ = std::move(life.writing);
   return download;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/clock.h"
 #include "core/base/limits.h"
+#include "core/base/status_macros.h"
 #include "core/spec/hub_cache.h"
 #include "server/hub/hf_command.h"
 #include "server/models/pushed_models.h"
@@ -144,15 +145,14 @@ absl::Status Puller::CheckRoom(const models::PullRequest& request) const {
   if (users_ == nullptr || !request.limits.upload_bytes) {
     return absl::OkStatus();
   }
-  const absl::StatusOr<jobs::UserBytes> bytes = users_->BytesOf(request.user);
-  if (!bytes.ok()) return bytes.status();
-  return jobs::CheckUploads(request.user, request.limits, bytes->uploads, 0);
+  ASSIGN_OR_RETURN(const jobs::UserBytes bytes, users_->BytesOf(request.user));
+  return jobs::CheckUploads(request.user, request.limits, bytes.uploads, 0);
 }
 
 absl::StatusOr<std::unique_ptr<models::PullWatch>> Puller::Pull(
     const models::PullRequest& request, std::function<void()> wake) {
   for (std::thread& thread : Ended()) thread.join();
-  if (absl::Status s = CheckHubId(request.id); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckHubId(request.id));
   absl::MutexLock lock(&mutex_);
   const auto it = active_.find(request.id);
   if (it != active_.end() && it->second.request.revision == request.revision) {
@@ -162,13 +162,12 @@ absl::StatusOr<std::unique_ptr<models::PullWatch>> Puller::Pull(
     return absl::UnavailableError(absl::StrCat("the pull of ", Named(request),
                                                " is just ending: pull again"));
   }
-  if (absl::Status s = CheckNew(request); !s.ok()) return s;
-  const absl::StatusOr<std::string> hf =
-      FindHf(options_.command, options_.environment);
-  if (!hf.ok()) return hf.status();
-  if (absl::Status s = CheckRoom(request); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckNew(request));
+  ASSIGN_OR_RETURN(const std::string hf,
+                   FindHf(options_.command, options_.environment));
+  RETURN_IF_ERROR(CheckRoom(request));
   absl::StatusOr<std::unique_ptr<HfDownload>> download = HfDownload::Start(
-      *hf, HfEnvironment(options_.environment, *hf, options_.cache.string()),
+      hf, HfEnvironment(options_.environment, hf, options_.cache.string()),
       request.id, request.revision);
   if (!download.ok()) return download.status();
   options_.log(absl::StrCat("pulls ", Named(request), " for ", request.user));

@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "core/report/stage_names.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/user_limits.h"
@@ -16,13 +17,11 @@
 namespace mpsd::jobs {
 
 absl::StatusOr<RunningJob> RunningJob::Load(JobStore& store, Job job) {
-  const absl::StatusOr<int64_t> sequence = store.LastSequence(job.id);
-  if (!sequence.ok()) return sequence.status();
-  const absl::StatusOr<std::vector<Checkpoint>> checkpoints =
-      store.Checkpoints(job.id);
-  if (!checkpoints.ok()) return checkpoints.status();
-  const int64_t last = checkpoints->empty() ? 0 : checkpoints->back().step;
-  return RunningJob(std::move(job), *sequence, last);
+  ASSIGN_OR_RETURN(const int64_t sequence, store.LastSequence(job.id));
+  ASSIGN_OR_RETURN(const std::vector<Checkpoint> checkpoints,
+                   store.Checkpoints(job.id));
+  const int64_t last = checkpoints.empty() ? 0 : checkpoints.back().step;
+  return RunningJob(std::move(job), sequence, last);
 }
 
 RunningJob::RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint)
@@ -223,9 +222,8 @@ absl::Status RunningJob::Flush(JobStore& store) {
   // one. A failed write gives the same numbers again.
   int64_t sequence = last_sequence_;
   for (Event& event : unsaved_) event.sequence = ++sequence;
-  absl::Status status =
-      store.Update(job_, unsaved_, unsaved_use_ ? &*unsaved_use_ : nullptr);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(
+      store.Update(job_, unsaved_, unsaved_use_ ? &*unsaved_use_ : nullptr));
   last_sequence_ = sequence;
   unsaved_.clear();
   unsaved_use_.reset();
@@ -246,8 +244,7 @@ absl::StatusOr<std::unique_ptr<Attempt>> Attempt::Start(
   // The row is RUNNING before a process exists, so that Recover counts every
   // kill from here on: a job that takes the machine down with it does not start
   // forever.
-  absl::Status stored = run.Flush(dependencies.store);
-  if (!stored.ok()) return stored;
+  RETURN_IF_ERROR(run.Flush(dependencies.store));
   return std::unique_ptr<Attempt>(
       new Attempt(std::move(run), std::move(options), dependencies));
 }

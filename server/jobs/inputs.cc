@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/json_depth.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::jobs {
 
@@ -179,11 +180,9 @@ absl::StatusOr<Inputs> Inputs::Create(const std::vector<InputFile>& inputs,
                                       JobFiles& files, BlobStore& blobs) {
   Inputs result(job_id, files, blobs);
   for (const InputFile& input : inputs) {
-    absl::Status added = result.Add(input);
-    if (!added.ok()) return added;
+    RETURN_IF_ERROR(result.Add(input));
   }
-  absl::Status arranged = result.Arrange();
-  if (!arranged.ok()) return arranged;
+  RETURN_IF_ERROR(result.Arrange());
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_id.h"
 #include "server/jobs/job_queue.h"
@@ -234,14 +235,12 @@ constexpr int kMaxEvents = 1000;
 
 absl::StatusOr<std::vector<Checkpoint>> JobBoard::Checkpoints(
     const std::string& id) {
-  absl::StatusOr<Job> job = store_.Get(id);
-  if (!job.ok()) return job.status();
+  ASSIGN_OR_RETURN(Job job, store_.Get(id));
   return store_.Checkpoints(id);
 }
 
 absl::StatusOr<SubmitRequest> JobBoard::RequestOf(const std::string& id) {
-  absl::StatusOr<Job> job = store_.Get(id);
-  if (!job.ok()) return job.status();
+  ASSIGN_OR_RETURN(Job job, store_.Get(id));
   return RequestFile::Read(files_.Folder(id));
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/inputs.h"
 #include "server/jobs/job_id.h"
 
@@ -216,9 +217,8 @@ bool IsOlder(const fs::path& folder, absl::Duration grace) {
 
 absl::StatusOr<Leftovers> FindLeftovers(const fs::path& jobs_dir,
                                         JobStore& store, absl::Duration grace) {
-  absl::StatusOr<std::vector<std::string>> ids = store.Ids();
-  if (!ids.ok()) return ids.status();
-  const std::unordered_set<std::string> rows(ids->begin(), ids->end());
+  ASSIGN_OR_RETURN(std::vector<std::string> ids, store.Ids());
+  const std::unordered_set<std::string> rows(ids.begin(), ids.end());
   Leftovers found;
   std::set<std::string> without_row;
   std::vector<fs::path> marks;

@@ -11,7 +11,6 @@
 #include <optional>
 #include <system_error>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -23,6 +22,7 @@
 #include "core/base/printable.h"
 #include "core/base/read_roots.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 #include "core/base/sync.h"
 #include "core/spec/hub_cache.h"
 #include "core/spec/train_spec.h"
@@ -55,11 +55,10 @@ absl::Status LinkFile(const fs::path& target, const fs::path& link) {
 }
 
 absl::Status WriteFile(const fs::path& path, const std::string& bytes) {
-  absl::StatusOr<std::unique_ptr<base::AtomicFile>> file =
-      base::AtomicFile::Create(path);
-  if (!file.ok()) return file.status();
-  absl::Status status = (*file)->Append(bytes);
-  return status.ok() ? (*file)->CommitUnsynced() : status;
+  ASSIGN_OR_RETURN(std::unique_ptr<base::AtomicFile> file,
+                   base::AtomicFile::Create(path));
+  absl::Status status = file->Append(bytes);
+  return status.ok() ? file->CommitUnsynced() : status;
 }
 
 absl::Status FoldersBelow(const fs::path& folder,
@@ -161,11 +160,10 @@ absl::Status DiskJobFiles::Create(const std::string& job_id,
 
 absl::Status DiskJobFiles::ReplaceSpec(const std::string& job_id,
                                        const std::string& spec_json) {
-  absl::StatusOr<std::unique_ptr<base::AtomicFile>> file =
-      base::AtomicFile::Create(SpecPath(job_id));
-  if (!file.ok()) return file.status();
-  absl::Status status = (*file)->Append(spec_json + "\n");
-  return status.ok() ? (*file)->Commit() : status;
+  ASSIGN_OR_RETURN(std::unique_ptr<base::AtomicFile> file,
+                   base::AtomicFile::Create(SpecPath(job_id)));
+  absl::Status status = file->Append(spec_json + "\n");
+  return status.ok() ? file->Commit() : status;
 }
 
 void DiskJobFiles::Remove(const std::string& job_id) {
@@ -326,14 +324,13 @@ absl::StatusOr<JobFiles::Model> DiskJobFiles::FindModel(
     const std::string& model) {
   const bool named = fs::path(model).is_absolute();
   if (named) {
-    if (absl::Status s = MayRead(model, Use::kModel); !s.ok()) return s;
+    RETURN_IF_ERROR(MayRead(model, Use::kModel));
   } else if (pushed_ != nullptr) {
     std::optional<ModelFinder::Found> found = pushed_->Find(model);
     if (found) {
-      absl::StatusOr<spec::ModelConfig> config =
-          spec::ReadModelConfig(found->folder);
-      if (!config.ok()) return config.status();
-      return Model{found->folder, *std::move(config), std::move(found->lease)};
+      ASSIGN_OR_RETURN(spec::ModelConfig config,
+                       spec::ReadModelConfig(found->folder));
+      return Model{found->folder, std::move(config), std::move(found->lease)};
     }
   }
   absl::StatusOr<std::string> folder =
@@ -341,14 +338,12 @@ absl::StatusOr<JobFiles::Model> DiskJobFiles::FindModel(
   if (absl::IsNotFound(folder.status())) return NoModel(model);
   if (!folder.ok()) return folder.status();
   // config.json may be a link that leaves the folder.
-  absl::Status inside = MayRead(*folder + "/config.json", Use::kModel);
-  if (!inside.ok()) return inside;
+  RETURN_IF_ERROR(MayRead(*folder + "/config.json", Use::kModel));
   // The link may change after the check: what is opened is checked again.
   const base::ReadRoots within(FoldersFor(Use::kModel));
-  absl::StatusOr<spec::ModelConfig> config =
-      spec::ReadModelConfig(*folder, &within);
-  if (!config.ok()) return config.status();
-  return Model{fs::absolute(*folder).lexically_normal(), *std::move(config)};
+  ASSIGN_OR_RETURN(spec::ModelConfig config,
+                   spec::ReadModelConfig(*folder, &within));
+  return Model{fs::absolute(*folder).lexically_normal(), std::move(config)};
 }
 
 absl::StatusOr<JobFiles::Model> DiskJobFiles::ReadResult(
@@ -359,10 +354,9 @@ absl::StatusOr<JobFiles::Model> DiskJobFiles::ReadResult(
     return absl::FailedPreconditionError(
         absl::StrCat("'", folder, "' is not a result of a job"));
   }
-  absl::StatusOr<spec::ModelConfig> config =
-      spec::ReadModelConfig(normal.string(), &within);
-  if (!config.ok()) return config.status();
-  return Model{normal.string(), *std::move(config)};
+  ASSIGN_OR_RETURN(spec::ModelConfig config,
+                   spec::ReadModelConfig(normal.string(), &within));
+  return Model{normal.string(), std::move(config)};
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "core/base/bytes_text.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "core/spec/named_result.h"
 
 namespace mpsd::jobs {
@@ -104,17 +105,16 @@ absl::Status Place(const FindJob& find, JobFiles& files,
                    const std::string& field, std::string& path) {
   const std::string id = spec::JobNamedBy(path);
   if (id.empty()) return absl::OkStatus();
-  absl::StatusOr<Job> job = FindNamed(find, field, id);
-  if (!job.ok()) return job.status();
-  if (absl::Status s = CheckKind(field, *job); !s.ok()) return s;
-  if (job->state != State::kSucceeded) return absl::OkStatus();
-  if (job->output_path.empty() || !files.Exists(job->output_path)) {
+  ASSIGN_OR_RETURN(Job job, FindNamed(find, field, id));
+  RETURN_IF_ERROR(CheckKind(field, job));
+  if (job.state != State::kSucceeded) return absl::OkStatus();
+  if (job.output_path.empty() || !files.Exists(job.output_path)) {
     return absl::FailedPreconditionError(absl::StrCat(
         field, ": the result of job ", id, ", ",
-        job->output_path.empty() ? "which it did not report" : job->output_path,
+        job.output_path.empty() ? "which it did not report" : job.output_path,
         ", is not on the daemon's disk"));
   }
-  path = job->output_path;
+  path = job.output_path;
   return absl::OkStatus();
 }
 
@@ -148,15 +148,13 @@ absl::StatusOr<JobFiles::Model> ModelToBe(const FindJob& find, JobFiles& files,
       if (found.ok()) found->folder = name;
       return found;
     }
-    const absl::StatusOr<Job> job = FindNamed(find, "model", id);
-    if (!job.ok()) return job.status();
-    if (job->state == State::kSucceeded) {
-      absl::StatusOr<JobFiles::Model> found =
-          files.ReadResult(job->output_path);
+    ASSIGN_OR_RETURN(const Job job, FindNamed(find, "model", id));
+    if (job.state == State::kSucceeded) {
+      absl::StatusOr<JobFiles::Model> found = files.ReadResult(job.output_path);
       if (found.ok()) found->folder = name;
       return found;
     }
-    model = job->model;
+    model = job.model;
   }
   return absl::FailedPreconditionError(
       absl::StrCat("model: '", name, "' depends on more than ", limits::kAfter,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_id.h"
 #include "server/jobs/meters.h"
@@ -72,32 +73,31 @@ Scheduler::~Scheduler() {
 }
 
 absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
-  if (absl::Status s = StillWanted(request.wanted); !s.ok()) return s;
+  RETURN_IF_ERROR(StillWanted(request.wanted));
   const std::string hash = RequestHash(request);
   absl::StatusOr<std::optional<SubmitResult>> earlier =
       FindEarlier(request, hash);
   if (!earlier.ok()) return earlier.status();
   if (earlier->has_value()) return **std::move(earlier);
 
-  if (absl::Status s = CheckAccepts(request); !s.ok()) return s;
-  if (absl::Status s = CheckLimits(request); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckAccepts(request));
+  RETURN_IF_ERROR(CheckLimits(request));
   const FolderClaims::Watch watch = claims_.Begin();
-  absl::StatusOr<NewJob> made = MakeJob(request, hash);
-  if (!made.ok()) return made.status();
-  Job& job = made->job;
+  ASSIGN_OR_RETURN(NewJob made, MakeJob(request, hash));
+  Job& job = made.job;
 
-  if (absl::Status s = CheckAccepts(request); !s.ok()) return s;
-  if (absl::Status s = CountInputs(request); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckAccepts(request));
+  RETURN_IF_ERROR(CountInputs(request));
   // The folder comes before the row, so that a row in the store always finds
   // its files. A kill between the two leaves a folder, which a later start
   // removes.
   absl::Status status = dependencies_.files.Create(
-      job.id, job.spec_json, RequestFile::Encode(request), made->checked.links,
+      job.id, job.spec_json, RequestFile::Encode(request), made.checked.links,
       request.wanted);
   if (!status.ok()) return status;
   status = CheckAccepts(request);
   if (status.ok()) {
-    status = Insert(job, request.limits, made->checked.note, watch);
+    status = Insert(job, request.limits, made.checked.note, watch);
   }
   if (status.ok()) {
     journal_.Add(job.id, "queued");
@@ -120,18 +120,17 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
 absl::StatusOr<Scheduler::NewJob> Scheduler::MakeJob(
     const SubmitRequest& request, const std::string& hash) {
   const std::string id = ids_.Next();
-  absl::StatusOr<Submission> checked =
+  ASSIGN_OR_RETURN(
+      Submission checked,
       CheckSubmission(request, id, dependencies_.files, dependencies_.blobs,
-                      Memory(), ReadableJobs(request));
-  if (!checked.ok()) return checked.status();
-  absl::StatusOr<std::vector<std::string>> after =
-      PriorsOf(request, checked->named_jobs);
-  if (!after.ok()) return after.status();
-  NewJob made{checked->MakeJob(request), *std::move(checked)};
+                      Memory(), ReadableJobs(request)));
+  ASSIGN_OR_RETURN(std::vector<std::string> after,
+                   PriorsOf(request, checked.named_jobs));
+  NewJob made{checked.MakeJob(request), std::move(checked)};
   made.job.id = id;
   made.job.request_hash = hash;
   made.job.create_time = dependencies_.clock.Now();
-  made.job.after = *std::move(after);
+  made.job.after = std::move(after);
   if (request.held) {
     made.job.held = true;
     made.job.hold_reason = "since its submission";
@@ -142,7 +141,7 @@ absl::StatusOr<Scheduler::NewJob> Scheduler::MakeJob(
 // Submit checks this again after each slow part: meanwhile the client may have
 // gone, or Drain may have begun.
 absl::Status Scheduler::CheckAccepts(const SubmitRequest& request) {
-  if (absl::Status s = StillWanted(request.wanted); !s.ok()) return s;
+  RETURN_IF_ERROR(StillWanted(request.wanted));
   return draining_ ? Stopping() : absl::OkStatus();
 }
 
@@ -155,17 +154,16 @@ MachineMemory Scheduler::Memory() const {
 absl::StatusOr<std::optional<SubmitResult>> Scheduler::FindEarlier(
     const SubmitRequest& request, const std::string& hash) {
   if (request.idempotency_key.empty()) return std::nullopt;
-  absl::StatusOr<std::optional<Job>> job =
-      dependencies_.store.FindByIdempotencyKey(request.owner,
-                                               request.idempotency_key);
-  if (!job.ok()) return job.status();
-  if (!job->has_value()) return std::nullopt;
-  if ((*job)->request_hash != hash) {
+  ASSIGN_OR_RETURN(std::optional<Job> job,
+                   dependencies_.store.FindByIdempotencyKey(
+                       request.owner, request.idempotency_key));
+  if (!job.has_value()) return std::nullopt;
+  if (job->request_hash != hash) {
     return absl::AlreadyExistsError(absl::StrCat(
         "idempotency_key '", request.idempotency_key, "' was used for job ",
-        (*job)->id, " with another request: choose another key"));
+        job->id, " with another request: choose another key"));
   }
-  return SubmitResult{**std::move(job), true};
+  return SubmitResult{*std::move(job), true};
 }
 
 absl::Status Scheduler::CheckLimits(const SubmitRequest& request) {
@@ -200,9 +198,8 @@ absl::Status Scheduler::Insert(Job& job, const UserLimits& limits,
                                const std::string& note,
                                const FolderClaims::Watch& watch) {
   // Until the row exists, which shows it from then on.
-  const absl::StatusOr<FolderClaims::Use> use =
-      claims_.Take(JobsNeededBy(job), &watch);
-  if (!use.ok()) return use.status();
+  ASSIGN_OR_RETURN(const FolderClaims::Use use,
+                   claims_.Take(JobsNeededBy(job), &watch));
   const Event first{job.id, 1, job.create_time,
                     StateChanged{State::kQueued, note}};
   Turn turn(*this);
@@ -224,18 +221,16 @@ absl::Status Scheduler::Insert(Job& job, const UserLimits& limits,
 }
 
 absl::Status Scheduler::Recover() {
-  const absl::StatusOr<std::vector<std::string>> ids =
-      dependencies_.store.Unfinished();
-  if (!ids.ok()) return ids.status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> ids,
+                   dependencies_.store.Unfinished());
   RestoreUses();
-  const absl::StatusOr<std::optional<std::string>> drain =
-      dependencies_.store.Drain();
-  if (!drain.ok()) return drain.status();
+  ASSIGN_OR_RETURN(const std::optional<std::string> drain,
+                   dependencies_.store.Drain());
   Turn turn(*this);
-  if (*drain) SetStartBlocker(HoldReason::kDrained, **drain);
+  if (drain) SetStartBlocker(HoldReason::kDrained, *drain);
   base::Check(attempt_ == nullptr, "Recover comes before the first Tick");
-  for (const std::string& id : *ids) {
-    if (absl::Status s = RecoverJob(id); !s.ok()) return s;
+  for (const std::string& id : ids) {
+    RETURN_IF_ERROR(RecoverJob(id));
   }
   counts_.Ask();
   return absl::OkStatus();
@@ -415,14 +410,13 @@ absl::StatusOr<std::vector<std::string>> Scheduler::PriorsOf(
     const SubmitRequest& request, const std::vector<std::string>& named) {
   std::vector<std::string> priors = named;
   std::set<std::string> known(named.begin(), named.end());
-  const absl::StatusOr<PriorStates> states =
-      dependencies_.store.StatesOf(request.after);
-  if (!states.ok()) return states.status();
+  ASSIGN_OR_RETURN(const PriorStates states,
+                   dependencies_.store.StatesOf(request.after));
   for (const std::string& id : request.after) {
     const bool may_read = !request.may_read_job || request.may_read_job(id);
     // Only existing jobs can be named, and the id of a future job is unknown:
     // so no cycle can arise.
-    if (!may_read || !states->contains(id)) {
+    if (!may_read || !states.contains(id)) {
       return absl::FailedPreconditionError(absl::StrCat(
           "after: there is no job '", base::Quotable(id),
           "' that you may wait for: `mpsctl list` shows the jobs"));
@@ -528,10 +522,9 @@ bool Scheduler::HoldForPrior(Job job, const std::string& why) {
 
 absl::Status Scheduler::ForgetFailedPriors(Job& job) {
   if (!AwaitsPriors(job)) return absl::OkStatus();
-  const absl::StatusOr<PriorStates> states =
-      dependencies_.store.StatesOf(job.after);
-  if (!states.ok()) return states.status();
-  job.after = WithoutFailed(job, *states);
+  ASSIGN_OR_RETURN(const PriorStates states,
+                   dependencies_.store.StatesOf(job.after));
+  job.after = WithoutFailed(job, states);
   return absl::OkStatus();
 }
 

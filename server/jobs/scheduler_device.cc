@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/exported_metrics.h"
 #include "server/jobs/prior_jobs.h"
 #include "server/jobs/scheduler.h"
@@ -236,18 +237,16 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry,
                               const std::string& spec_json, bool cleared) {
   // Reads the row again, now with the lock: a Cancel and a Retry may have
   // changed the row since TryStart read it.
-  absl::StatusOr<Job> job = dependencies_.store.Get(entry.id);
-  if (!job.ok()) return job.status();
-  if (job->fresh && !cleared) {
+  ASSIGN_OR_RETURN(Job job, dependencies_.store.Get(entry.id));
+  if (job.fresh && !cleared) {
     return absl::AbortedError("queued again from scratch meanwhile");
   }
-  TakeTurn(entry.id, *job);
-  absl::StatusOr<RunningJob> run =
-      RunningJob::Load(dependencies_.store, *std::move(job));
-  if (!run.ok()) return run.status();
-  if (!spec_json.empty()) run->Respecified(spec_json);
+  TakeTurn(entry.id, job);
+  ASSIGN_OR_RETURN(RunningJob run,
+                   RunningJob::Load(dependencies_.store, std::move(job)));
+  if (!spec_json.empty()) run.Respecified(spec_json);
   absl::StatusOr<std::unique_ptr<Attempt>> attempt = Attempt::Start(
-      *std::move(run),
+      std::move(run),
       {options_.boot_id, options_.stop_grace, options_.awake_time},
       {dependencies_.store, journal_, dependencies_.clock, dependencies_.host});
   if (!Stored(attempt.status())) return attempt.status();

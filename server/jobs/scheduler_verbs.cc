@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/job_deletion.h"
 #include "server/jobs/prior_jobs.h"
 #include "server/jobs/scheduler.h"
@@ -62,11 +63,10 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
   if (job->state == State::kRunning) {
     return NotStoredYet();
   }
-  absl::StatusOr<RunningJob> run =
-      RunningJob::Load(dependencies_.store, *std::move(job));
-  if (!run.ok()) return run.status();
-  run->Moved(State::kCancelled, "cancelled", dependencies_.clock.Now());
-  absl::Status stored = run->Flush(dependencies_.store);
+  ASSIGN_OR_RETURN(RunningJob run,
+                   RunningJob::Load(dependencies_.store, *std::move(job)));
+  run.Moved(State::kCancelled, "cancelled", dependencies_.clock.Now());
+  absl::Status stored = run.Flush(dependencies_.store);
   if (!stored.ok()) return stored;
   Stored(stored);
   // TryStart looks for the entry under the same lock, so no worker starts for a
@@ -77,7 +77,7 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
   waiting_.Changed(id);
   counts_.Ask();
   journal_.Add(id, "cancelled while queued");
-  return run->job();
+  return run.job();
 }
 
 absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
@@ -92,14 +92,13 @@ absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
 
 absl::StatusOr<RunningJob> Scheduler::LoadQueued(const std::string& id,
                                                  const std::string& what) {
-  absl::StatusOr<Job> job = dependencies_.store.Get(id);
-  if (!job.ok()) return job.status();
+  ASSIGN_OR_RETURN(Job job, dependencies_.store.Get(id));
   if (attempt_ && attempt_->ended() && attempt_->id() == id &&
       attempt_->dirty()) {
     return NotStoredYet();
   }
-  if (job->state != State::kQueued) return IsInState(*job, what);
-  return RunningJob::Load(dependencies_.store, *std::move(job));
+  if (job.state != State::kQueued) return IsInState(job, what);
+  return RunningJob::Load(dependencies_.store, std::move(job));
 }
 
 absl::StatusOr<Job> Scheduler::StoreQueued(RunningJob& run, absl::Time since) {
@@ -118,12 +117,11 @@ absl::Time Scheduler::QueuedSince(const std::string& id) const {
 
 absl::StatusOr<Job> Scheduler::HoldLocked(const std::string& id,
                                           const std::string& why) {
-  absl::StatusOr<RunningJob> run = LoadQueued(id, "only a QUEUED job is held");
-  if (!run.ok()) return run.status();
-  if (run->job().held && run->job().hold_reason == why) return run->job();
-  run->Held(why, dependencies_.clock.Now());
+  ASSIGN_OR_RETURN(RunningJob run, LoadQueued(id, "only a QUEUED job is held"));
+  if (run.job().held && run.job().hold_reason == why) return run.job();
+  run.Held(why, dependencies_.clock.Now());
   journal_.Add(id, absl::StrCat("held: ", why));
-  return StoreQueued(*run, QueuedSince(id));
+  return StoreQueued(run, QueuedSince(id));
 }
 
 absl::StatusOr<Job> Scheduler::Hold(const std::string& id,
@@ -138,18 +136,16 @@ absl::StatusOr<Job> Scheduler::Release(const std::string& id) {
   Turn turn(*this);
   turn.Wake(id);
   turn.AskForTick();
-  absl::StatusOr<RunningJob> run =
-      LoadQueued(id, "only a QUEUED job is released");
-  if (!run.ok()) return run.status();
-  if (!run->job().held) return run->job();
+  ASSIGN_OR_RETURN(RunningJob run,
+                   LoadQueued(id, "only a QUEUED job is released"));
+  if (!run.job().held) return run.job();
   const absl::Time now = dependencies_.clock.Now();
-  Job job = run->job();
-  absl::Status forgotten = ForgetFailedPriors(job);
-  if (!forgotten.ok()) return forgotten;
-  run->Released(std::move(job.after), now);
+  Job job = run.job();
+  RETURN_IF_ERROR(ForgetFailedPriors(job));
+  run.Released(std::move(job.after), now);
   journal_.Add(id, "released");
   // The time that the job was held does not count as waiting for the device.
-  return StoreQueued(*run, now);
+  return StoreQueued(run, now);
 }
 
 absl::StatusOr<Job> Scheduler::Move(const std::string& id, const MoveTo& to,
@@ -157,15 +153,14 @@ absl::StatusOr<Job> Scheduler::Move(const std::string& id, const MoveTo& to,
   Turn turn(*this);
   turn.Wake(id);
   turn.AskForTick();
-  absl::StatusOr<RunningJob> run = LoadQueued(id, "only a QUEUED job is moved");
-  if (!run.ok()) return run.status();
-  const Job& job = run->job();
+  ASSIGN_OR_RETURN(RunningJob run,
+                   LoadQueued(id, "only a QUEUED job is moved"));
+  const Job& job = run.job();
   int32_t priority = job.priority;
   int64_t place = 0;
   bool among_all = false;
   if (to.where == MoveTo::Where::kPriority) {
-    absl::Status allowed = CheckPriority(job.owner, limits, to.priority);
-    if (!allowed.ok()) return allowed;
+    RETURN_IF_ERROR(CheckPriority(job.owner, limits, to.priority));
     if (to.priority == priority) return job;
     priority = to.priority;
   } else {
@@ -179,9 +174,9 @@ absl::StatusOr<Job> Scheduler::Move(const std::string& id, const MoveTo& to,
     if (place == job.place && among_all == job.among_all) return job;
   }
   const std::string words = DescribeMove(job, to);
-  run->MovedTo(place, among_all, priority, words, dependencies_.clock.Now());
+  run.MovedTo(place, among_all, priority, words, dependencies_.clock.Now());
   journal_.Add(id, words);
-  return StoreQueued(*run, QueuedSince(id));
+  return StoreQueued(run, QueuedSince(id));
 }
 
 absl::Status Scheduler::CheckRunsAgain(const Job& job,
@@ -208,11 +203,9 @@ absl::Status Scheduler::CheckRoomForResults(const std::string& id,
 absl::StatusOr<Job> Scheduler::Retry(const std::string& id, bool from_scratch,
                                      const UserLimits& limits) {
   if (from_scratch) return RetryFromScratch(id, limits);
-  absl::Status room = CheckRoomForResults(id, limits);
-  if (!room.ok()) return room;
+  RETURN_IF_ERROR(CheckRoomForResults(id, limits));
   // Until the row says QUEUED, which keeps the checkpoints from then on.
-  const absl::StatusOr<FolderClaims::Use> use = claims_.Take({id}, nullptr);
-  if (!use.ok()) return use.status();
+  ASSIGN_OR_RETURN(const FolderClaims::Use use, claims_.Take({id}, nullptr));
   Turn turn(*this);
   turn.Wake(id);
   turn.AskForTick();
@@ -225,15 +218,13 @@ absl::StatusOr<Job> Scheduler::Retry(const std::string& id, bool from_scratch,
                      "retry --from-scratch`) it runs again, without its "
                      "checkpoints and results");
   }
-  absl::Status allowed = CheckRunsAgain(*job, limits);
-  if (!allowed.ok()) return allowed;
-  absl::StatusOr<RunningJob> run =
-      RunningJob::Load(dependencies_.store, *std::move(job));
-  if (!run.ok()) return run.status();
+  RETURN_IF_ERROR(CheckRunsAgain(*job, limits));
+  ASSIGN_OR_RETURN(RunningJob run,
+                   RunningJob::Load(dependencies_.store, *std::move(job)));
   const absl::Time now = dependencies_.clock.Now();
-  run->Retried(now);
+  run.Retried(now);
   journal_.Add(id, "queued again");
-  return StoreQueued(*run, now);
+  return StoreQueued(run, now);
 }
 
 absl::StatusOr<Job> Scheduler::LoadToRetry(const std::string& id) {
@@ -266,24 +257,20 @@ absl::StatusOr<Job> Scheduler::RetryFromScratch(const std::string& id,
   // A start of the job takes this lock, too, so that no file of an attempt is
   // removed.
   absl::MutexLock removing(&deletions_);
-  const absl::StatusOr<FolderClaims::Removal> removal = claims_.Remove(id);
-  if (!removal.ok()) return removal.status();
+  ASSIGN_OR_RETURN(const FolderClaims::Removal removal, claims_.Remove(id));
   {
     Turn turn(*this);
     turn.Wake(id);
     turn.AskForTick();
     absl::StatusOr<Job> job = LoadToRetry(id);
     if (!job.ok()) return job;
-    absl::Status free = CheckIsNotNeeded(*job);
-    if (!free.ok()) return free;
+    RETURN_IF_ERROR(CheckIsNotNeeded(*job));
     if (job->state == State::kRunning) return RetryAttempt(true);
-    absl::Status allowed = CheckRunsAgain(*job, limits);
-    if (!allowed.ok()) return allowed;
-    absl::StatusOr<RunningJob> run =
-        RunningJob::Load(dependencies_.store, *std::move(job));
-    if (!run.ok()) return run.status();
-    run->Renewed(dependencies_.clock.Now());
-    absl::Status stored = run->Flush(dependencies_.store);
+    RETURN_IF_ERROR(CheckRunsAgain(*job, limits));
+    ASSIGN_OR_RETURN(RunningJob run,
+                     RunningJob::Load(dependencies_.store, *std::move(job)));
+    run.Renewed(dependencies_.clock.Now());
+    absl::Status stored = run.Flush(dependencies_.store);
     if (!stored.ok()) return stored;
     Stored(stored);
     counts_.Ask();
@@ -312,11 +299,10 @@ absl::Status Scheduler::CheckIsNotNeeded(const Job& job) {
                      "`mpsctl unpin ",
                      job.id, "` releases them"));
   }
-  const absl::StatusOr<std::string> user = dependencies_.store.UserOf(job.id);
-  if (!user.ok()) return user.status();
-  if (user->empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string user, dependencies_.store.UserOf(job.id));
+  if (user.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("job ", *user, ", which has not ended, uses files of job ",
+      absl::StrCat("job ", user, ", which has not ended, uses files of job ",
                    job.id, ": wait for it or cancel it first"));
 }
 
@@ -528,7 +514,7 @@ absl::StatusOr<int64_t> Scheduler::Delete(const std::string& id) {
 }
 
 absl::Status Scheduler::MayDelete(const std::string& id) {
-  if (absl::Status s = CheckStoredEnd(id); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckStoredEnd(id));
   return dependencies_.kept->MayDelete(id);
 }
 
@@ -542,13 +528,12 @@ absl::StatusOr<int64_t> Scheduler::RemoveJob(const std::string& id,
 absl::StatusOr<int64_t> Scheduler::Remove(
     const std::string& id,
     const std::function<absl::Status(const std::string&)>& may) {
-  if (absl::Status s = CheckStoredEnd(id); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckStoredEnd(id));
   {
     // Two deletions may both read a job's row. The later one would find no row
     // to remove, and remove the mark that the first still needs.
     absl::MutexLock turn(&deletions_);
-    const absl::StatusOr<FolderClaims::Removal> removal = claims_.Remove(id);
-    if (!removal.ok()) return removal.status();
+    ASSIGN_OR_RETURN(const FolderClaims::Removal removal, claims_.Remove(id));
     absl::Status status = may(id);
     if (status.ok()) {
       KeepRecord(id);
@@ -569,12 +554,11 @@ absl::StatusOr<int64_t> Scheduler::Remove(
 
 absl::StatusOr<int64_t> Scheduler::RemoveCheckpoints(const std::string& id,
                                                      absl::Time ended) {
-  if (absl::Status s = CheckStoredEnd(id); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckStoredEnd(id));
   // Until the folder is removed the job cannot be deleted or retried: its
   // worker would read the checkpoints. Other jobs are deleted and started
   // meanwhile, however large the folder is.
-  const absl::StatusOr<FolderClaims::Removal> removal = claims_.Remove(id);
-  if (!removal.ok()) return removal.status();
+  ASSIGN_OR_RETURN(const FolderClaims::Removal removal, claims_.Remove(id));
   KeptJobs& kept = *dependencies_.kept;
   absl::Status forgotten = kept.ForgetCheckpoints(id, ended);
   if (absl::IsResourceExhausted(forgotten) && dependencies_.files.MakeRoom()) {
@@ -595,10 +579,8 @@ absl::StatusOr<int64_t> Scheduler::RemoveCheckpoints(const std::string& id,
 
 absl::StatusOr<Job> Scheduler::SetPinned(const std::string& id, bool pinned) {
   // Once a caller was told that a job is pinned, its files exist.
-  const absl::StatusOr<FolderClaims::Use> use = claims_.Take({id}, nullptr);
-  if (!use.ok()) return use.status();
-  absl::Status set = dependencies_.kept->SetPinned(id, pinned);
-  if (!set.ok()) return set;
+  ASSIGN_OR_RETURN(const FolderClaims::Use use, claims_.Take({id}, nullptr));
+  RETURN_IF_ERROR(dependencies_.kept->SetPinned(id, pinned));
   hub_.Wake(id);
   return dependencies_.store.Get(id);
 }

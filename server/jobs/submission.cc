@@ -15,6 +15,7 @@
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "core/spec/hub_cache.h"
 #include "core/spec/memory_estimate.h"
 #include "core/spec/named_result.h"
@@ -136,11 +137,9 @@ absl::Status Resolve(Inputs& inputs, const JobFolders& folders,
                      JobFiles::Use use) {
   // Before Resolve, which reveals whether the path exists.
   const bool absolute = path.starts_with('/');
-  absl::Status may = absolute ? folders.Check(field, path) : absl::OkStatus();
-  if (!may.ok()) return may;
-  absl::StatusOr<std::string> resolved = inputs.Resolve(field, path, use);
-  if (!resolved.ok()) return resolved.status();
-  path = *std::move(resolved);
+  RETURN_IF_ERROR(absolute ? folders.Check(field, path) : absl::OkStatus());
+  ASSIGN_OR_RETURN(std::string resolved, inputs.Resolve(field, path, use));
+  path = std::move(resolved);
   return absl::OkStatus();
 }
 
@@ -201,8 +200,7 @@ absl::Status CheckTargets(const spec::TrainSpec& spec,
       !spec.adapter.empty()) {
     return absl::OkStatus();
   }
-  absl::Status s = spec::CheckPatternKeys(spec.lora, model);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(spec::CheckPatternKeys(spec.lora, model));
   return spec::MatchModulesToSave(spec.lora, model).status();
 }
 
@@ -254,52 +252,47 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
                                          JobFiles& files, BlobStore& blobs,
                                          const MachineMemory& memory,
                                          const FindJob& find_job) {
-  absl::StatusOr<spec::TrainSpec> spec =
-      spec::ParseTrainSpec(request.spec_json, "job.json");
-  if (!spec.ok()) return spec.status();
-  if (absl::Status s = CheckName(spec->name); !s.ok()) return s;
+  ASSIGN_OR_RETURN(spec::TrainSpec spec,
+                   spec::ParseTrainSpec(request.spec_json, "job.json"));
+  RETURN_IF_ERROR(CheckName(spec.name));
 
   UsableBlobs usable(request, blobs);
-  absl::StatusOr<Inputs> inputs =
-      Inputs::Create(request.inputs, job_id, files, usable);
-  if (!inputs.ok()) return inputs.status();
+  ASSIGN_OR_RETURN(Inputs inputs,
+                   Inputs::Create(request.inputs, job_id, files, usable));
   Submission submission;
-  submission.name = spec->name;
-  submission.model = spec::ParseHubName(spec->model).id;
-  submission.named_jobs = JobsNamedBy(*spec);
+  submission.name = spec.name;
+  submission.model = spec::ParseHubName(spec.model).id;
+  submission.named_jobs = JobsNamedBy(spec);
   const JobFolders folders(request, job_id, files);
-  if (absl::Status s = PlaceInputs(*inputs, folders, *spec); !s.ok()) return s;
+  RETURN_IF_ERROR(PlaceInputs(inputs, folders, spec));
 
-  absl::StatusOr<JobFiles::Model> model =
-      FindModelOf(*spec, folders, find_job, files);
-  if (!model.ok()) return model.status();
-  if (absl::Status s = spec::CheckTask(*spec, model->config); !s.ok()) {
+  ASSIGN_OR_RETURN(JobFiles::Model model,
+                   FindModelOf(spec, folders, find_job, files));
+  if (absl::Status s = spec::CheckTask(spec, model.config); !s.ok()) {
     return absl::InvalidArgumentError(s.message());
   }
-  model->config.num_labels = ExpectedLabels(*spec, model->config);
-  if (absl::Status s = CheckTargets(*spec, model->config); !s.ok()) return s;
+  model.config.num_labels = ExpectedLabels(spec, model.config);
+  RETURN_IF_ERROR(CheckTargets(spec, model.config));
   // Keep the requested id: results name the id, not a folder of this machine.
-  const std::string id = spec::ParseHubName(spec->model).id;
-  if (spec::Names(id, model->folder)) spec->model_id = id;
-  spec->model = model->folder;
-  submission.model_lease = std::move(model->lease);
-  submission.memory_bytes = LeastMemory(*spec, model->config);
+  const std::string id = spec::ParseHubName(spec.model).id;
+  if (spec::Names(id, model.folder)) spec.model_id = id;
+  spec.model = model.folder;
+  submission.model_lease = std::move(model.lease);
+  submission.memory_bytes = LeastMemory(spec, model.config);
   // A probe or a batch sweep exists to find out what fits.
   const bool finds_out =
       request.kind == JobKind::kProbe || request.kind == JobKind::kBatchSweep;
   if (!request.anyway && !finds_out) {
-    absl::Status fits = CheckFits(*spec, submission.memory_bytes, memory);
-    if (!fits.ok()) return fits;
+    RETURN_IF_ERROR(CheckFits(spec, submission.memory_bytes, memory));
   }
   // A checkpoint holds the values and both moments of the trained weights,
   // without gradients.
   submission.checkpoint_bytes =
-      spec::EstimateMemory(*spec, model->config).trainable_bytes / 4 * 3;
-  submission.spec_json = spec::ToJson(*spec);
-  absl::Status stored = CheckStored(submission.spec_json);
-  if (!stored.ok()) return stored;
-  submission.links = inputs->Links();
-  submission.note = DescribeEstimate(*spec, model->config);
+      spec::EstimateMemory(spec, model.config).trainable_bytes / 4 * 3;
+  submission.spec_json = spec::ToJson(spec);
+  RETURN_IF_ERROR(CheckStored(submission.spec_json));
+  submission.links = inputs.Links();
+  submission.note = DescribeEstimate(spec, model.config);
   return submission;
 }
 

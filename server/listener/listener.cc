@@ -21,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "server/listener/listen_address.h"
 
 namespace mpsd::listener {
@@ -176,8 +177,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(Options options) {
   if (pipe(listener->wake_) != 0) return base::ErrnoStatus(errno, "pipe");
   for (int fd : listener->wake_) SetUp(fd);
   for (const std::string& address : listener->options_.addresses) {
-    absl::Status listens = listener->Listen(address);
-    if (!listens.ok()) return listens;
+    RETURN_IF_ERROR(listener->Listen(address));
   }
   return listener;
 }
@@ -185,9 +185,8 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(Options options) {
 absl::Status Listener::Listen(const std::string& address) {
   const std::string path = SocketPath(address);
   if (path.empty()) {
-    absl::StatusOr<int> port = ListenTcp(address, sockets_);
-    if (!port.ok()) return port.status();
-    bound_.push_back(BoundAddress(address, *port));
+    ASSIGN_OR_RETURN(int port, ListenTcp(address, sockets_));
+    bound_.push_back(BoundAddress(address, port));
     return absl::OkStatus();
   }
   sockaddr_un name{};

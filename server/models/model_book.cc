@@ -11,13 +11,13 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/read_roots.h"
+#include "core/base/status_macros.h"
 #include "core/spec/hub_cache.h"
 #include "core/spec/model_files.h"
 #include "core/spec/targets.h"
@@ -214,22 +214,20 @@ absl::Status NoSuchModel(const std::string& name) {
 
 absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
     const std::string& name, const jobs::MachineMemory& memory) {
-  const absl::StatusOr<Uses> uses = uses_.All();
-  if (!uses.ok()) return uses.status();
+  ASSIGN_OR_RETURN(const Uses uses, uses_.All());
   std::vector<ListedModel> models;
   std::set<std::string> pushed_names;
   for (const PushedModels::Model& pushed : pushed_.List()) {
     if (models.size() == limits::kListedModels) break;
     if (!name.empty() && pushed.name != name) continue;
     models.push_back(Listed(pushed, memory));
-    SetUse(*uses, models.back());
+    SetUse(uses, models.back());
     pushed_names.insert(pushed.name);
   }
   std::map<std::string, PullLedger::Bytes> pulls;
   if (pulls_ != nullptr) {
-    auto all = pulls_->All();
-    if (!all.ok()) return all.status();
-    pulls = *std::move(all);
+    ASSIGN_OR_RETURN(auto all, pulls_->All());
+    pulls = std::move(all);
   }
   for (const HubModel& pulled :
        ListHubModels(name, limits::kListedModels - models.size())) {
@@ -240,7 +238,7 @@ absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
           "no ref main: name it ", pulled.name, "@", pulled.revision);
     }
     if (!pushed_names.contains(pulled.name)) {
-      SetUse(*uses, models.back());
+      SetUse(uses, models.back());
       continue;
     }
     models.back().facts.tasks.clear();
@@ -257,11 +255,10 @@ absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
 absl::StatusOr<ModelBook::Pushed> ModelBook::Push(
     const PushedModels::Request& request, jobs::BlobStore& blobs,
     const jobs::MachineMemory& memory) {
-  absl::StatusOr<PushedModels::Pushed> pushed = pushed_.Push(request, blobs);
-  if (!pushed.ok()) return pushed.status();
+  ASSIGN_OR_RETURN(PushedModels::Pushed pushed, pushed_.Push(request, blobs));
   // What cannot be swept now is removed the next time.
   SweepOne(request.name).IgnoreError();
-  return Pushed{Listed(pushed->model, memory), pushed->existed};
+  return Pushed{Listed(pushed.model, memory), pushed.existed};
 }
 
 absl::StatusOr<int64_t> ModelBook::Remove(const std::string& name,
@@ -280,9 +277,8 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
   if (found.empty()) return NoSuchModel(name);
   int64_t written = 0;  // by the user's pulls
   if (pulls_ != nullptr) {
-    auto all = pulls_->All();
-    if (!all.ok()) return all.status();
-    written = (*all)[name][user];
+    ASSIGN_OR_RETURN(auto all, pulls_->All());
+    written = all[name][user];
   }
   if (!is_admin && (written == 0 || written < found.front().size_bytes)) {
     return absl::PermissionDeniedError(absl::StrCat(
@@ -297,12 +293,11 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
                      "model pull --cancel ",
                      name, "`"));
   }
-  const absl::StatusOr<std::set<std::string>> folders =
-      uses_.UnfinishedFolders();
-  if (!folders.ok()) return folders.status();
+  ASSIGN_OR_RETURN(const std::set<std::string> folders,
+                   uses_.UnfinishedFolders());
   const base::ReadRoots repository({found.front().repository});
   const bool needed = std::any_of(
-      folders->begin(), folders->end(),
+      folders.begin(), folders.end(),
       [&](const auto& folder) { return repository.Contain(folder); });
   if (needed) {
     return absl::FailedPreconditionError(
@@ -312,8 +307,7 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
   }
   const absl::StatusOr<int64_t> freed = RemoveHubModel(found.front());
   if (!freed.ok() || pulls_ == nullptr) return freed;
-  const absl::Status forgotten = pulls_->Remove(name);
-  if (!forgotten.ok()) return forgotten;
+  RETURN_IF_ERROR(pulls_->Remove(name));
   return freed;
 }
 
@@ -324,9 +318,8 @@ absl::StatusOr<int> ModelBook::SweepOne(const std::string& name) {
 absl::StatusOr<int> ModelBook::Sweep() {
   int swept = 0;
   for (const std::string& name : pushed_.Superseded()) {
-    const absl::StatusOr<int> gone = SweepOne(name);
-    if (!gone.ok()) return gone.status();
-    swept += *gone;
+    ASSIGN_OR_RETURN(const int gone, SweepOne(name));
+    swept += gone;
   }
   return swept;
 }

@@ -25,6 +25,7 @@
 #include "core/base/printable.h"
 #include "core/base/sha256.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 #include "core/base/sync.h"
 #include "core/spec/hub_cache.h"
 #include "core/spec/model_files.h"
@@ -118,9 +119,9 @@ int64_t Number(const json& tree, const char* name) {
 
 absl::StatusOr<Manifest> ReadManifest(const fs::path& folder) {
   const fs::path path = folder / kFile;
-  const absl::StatusOr<std::string> text = base::ReadSmallFile(path, kMaxBytes);
-  if (!text.ok()) return text.status();
-  const json tree = base::ParseTree<json>(*text);
+  ASSIGN_OR_RETURN(const std::string text,
+                   base::ReadSmallFile(path, kMaxBytes));
+  const json tree = base::ParseTree<json>(text);
   Manifest manifest;
   if (tree.is_object()) {
     manifest.name = Text(tree, "name");
@@ -195,8 +196,7 @@ absl::Status CheckFileList(const std::vector<ModelFile>& files) {
   bool has_config = false;
   for (size_t i = 0; i < files.size(); ++i) {
     const std::string field = absl::StrCat("files[", i, "]");
-    absl::Status checked = CheckFile(field, files[i]);
-    if (!checked.ok()) return checked;
+    RETURN_IF_ERROR(CheckFile(field, files[i]));
     const auto [other, added] =
         by_folded.emplace(FoldedName(files[i].path), &files[i]);
     if (!added) {
@@ -291,7 +291,7 @@ bool IsWhole(const fs::path& folder, const std::vector<ModelFile>& files) {
 absl::Status CheckBlobs(const PushedModels::Request& request,
                         jobs::BlobStore& blobs) {
   for (const ModelFile& file : request.files) {
-    if (absl::Status s = jobs::StillWanted(request.wanted); !s.ok()) return s;
+    RETURN_IF_ERROR(jobs::StillWanted(request.wanted));
     if (!blobs.Has(file.sha256)) {
       return absl::FailedPreconditionError(
           absl::StrCat("files: '", file.path, "' (SHA-256 ", file.sha256,
@@ -425,8 +425,7 @@ absl::StatusOr<std::string> PushedModels::Place(const Request& request,
   if (fs::exists(folder, error)) {
     // An earlier push of these files made it.
     if (IsWhole(folder, request.files)) {
-      absl::Status counted = request.count ? request.count() : absl::OkStatus();
-      if (!counted.ok()) return counted;
+      RETURN_IF_ERROR(request.count ? request.count() : absl::OkStatus());
       return folder.string();
     }
     fs::remove_all(folder, error);
@@ -529,20 +528,18 @@ absl::StatusOr<int64_t> PushedModels::Remove(const std::string& name,
           absl::StrCat("a job is being submitted with the model ", name,
                        ": remove it once no job needs it"));
     }
-    const absl::StatusOr<std::set<std::string>> folders = needed();
-    if (!folders.ok()) return folders.status();
+    ASSIGN_OR_RETURN(const std::set<std::string> folders, needed());
     const auto is_here = [&](const fs::path& used) {
       return fs::path(PlaceOf(used)).parent_path() ==
              folder.filename() / kRevisions;
     };
-    if (std::any_of(folders->begin(), folders->end(), is_here)) {
+    if (std::any_of(folders.begin(), folders.end(), is_here)) {
       return absl::FailedPreconditionError(
           absl::StrCat("a job that has not ended needs the model ", name,
                        ": `mpsctl list --model ", name,
                        "` shows which; cancel it, or wait for its end"));
     }
-    absl::Status forgotten = RemoveManifest(folder);
-    if (!forgotten.ok()) return forgotten;
+    RETURN_IF_ERROR(RemoveManifest(folder));
     models_.erase(found);
   }
   const int64_t bytes = OwnBytes(folder);
@@ -567,10 +564,9 @@ absl::StatusOr<int> PushedModels::Sweep(const std::string& name,
     }
     // Called after the leases: a submission whose lease ended has its row by
     // now.
-    const absl::StatusOr<std::set<std::string>> folders = needed();
-    if (!folders.ok()) return folders.status();
+    ASSIGN_OR_RETURN(const std::set<std::string> folders, needed());
     std::set<std::string> places;
-    for (const std::string& used : *folders) places.insert(PlaceOf(used));
+    for (const std::string& used : folders) places.insert(PlaceOf(used));
     std::erase_if(gone, [&](const fs::path& revision) {
       return places.contains(PlaceOf(revision));
     });

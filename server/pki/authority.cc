@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/certificates/certificate_facts.h"
 #include "core/certificates/pem.h"
 #include "server/pki/host_names.h"
@@ -114,12 +114,11 @@ bool Sign(X509* certificate, const EVP_PKEY& key) {
 
 absl::StatusOr<Authority> Authority::Make(const std::string& machine,
                                           absl::Time now) {
-  absl::StatusOr<Key> key = certificates::MakeKey();
-  if (!key.ok()) return key.status();
+  ASSIGN_OR_RETURN(Key key, certificates::MakeKey());
   const std::string name =
       absl::StrCat("mpsd CA of ", machine).substr(0, kCommonNameBytes);
   Certificate made =
-      Blank(**key, name, now - kBackdate, now + kAuthorityDays * kDay);
+      Blank(*key, name, now - kBackdate, now + kAuthorityDays * kDay);
   const bool signed_by_itself =
       made != nullptr &&
       X509_set_issuer_name(made.get(), X509_get_subject_name(made.get())) ==
@@ -128,20 +127,18 @@ absl::StatusOr<Authority> Authority::Make(const std::string& machine,
              "critical,CA:TRUE,pathlen:0") &&
       Extend(made.get(), made.get(), NID_key_usage, "critical,keyCertSign") &&
       Extend(made.get(), made.get(), NID_subject_key_identifier, "hash") &&
-      Sign(made.get(), **key);
+      Sign(made.get(), *key);
   if (!signed_by_itself) return OpensslFault("make a certificate authority");
-  return Authority(std::move(made), *std::move(key));
+  return Authority(std::move(made), std::move(key));
 }
 
 absl::StatusOr<Authority> Authority::Load(const std::string& certificate_pem,
                                           const std::string& key_pem) {
-  absl::StatusOr<std::vector<Certificate>> certificates =
-      certificates::ParseCertificates(certificate_pem);
-  if (!certificates.ok()) return certificates.status();
-  absl::StatusOr<Key> key = certificates::ParseKey(key_pem);
-  if (!key.ok()) return key.status();
-  Certificate& certificate = certificates->front();
-  const bool own = X509_check_private_key(certificate.get(), key->get()) == 1;
+  ASSIGN_OR_RETURN(std::vector<Certificate> certificates,
+                   certificates::ParseCertificates(certificate_pem));
+  ASSIGN_OR_RETURN(Key key, certificates::ParseKey(key_pem));
+  Certificate& certificate = certificates.front();
+  const bool own = X509_check_private_key(certificate.get(), key.get()) == 1;
   const bool authority = X509_check_ca(certificate.get()) == 1;
   ERR_clear_error();
   if (!authority) {
@@ -152,22 +149,21 @@ absl::StatusOr<Authority> Authority::Load(const std::string& certificate_pem,
     return absl::InvalidArgumentError(
         "the key is not the certificate authority's");
   }
-  return Authority(std::move(certificate), *std::move(key));
+  return Authority(std::move(certificate), std::move(key));
 }
 
 absl::StatusOr<Certificate> Authority::IssueServer(
     const EVP_PKEY& key, const std::vector<std::string>& names, int days,
     absl::Time now) const {
-  const absl::StatusOr<CertificateFacts> own = FactsOf(*certificate_);
-  if (!own.ok()) return own.status();
-  if (own->expiry <= now) {
+  ASSIGN_OR_RETURN(const CertificateFacts own, FactsOf(*certificate_));
+  if (own.expiry <= now) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the certificate authority expired on ",
-        absl::FormatTime("%Y-%m-%d", own->expiry, absl::UTCTimeZone())));
+        absl::FormatTime("%Y-%m-%d", own.expiry, absl::UTCTimeZone())));
   }
   const bool fits = !names.empty() && names[0].size() <= kCommonNameBytes;
   Certificate made = Blank(key, fits ? names[0] : "mpsd", now - kBackdate,
-                           std::min(now + days * kDay, own->expiry));
+                           std::min(now + days * kDay, own.expiry));
   const bool filled =
       made != nullptr &&
       X509_set_issuer_name(made.get(),

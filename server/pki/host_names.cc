@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::pki {
 namespace {
@@ -135,9 +135,8 @@ absl::StatusOr<std::vector<std::string>> ServerNames(
     const Machine& machine, const std::vector<std::string>& given) {
   std::vector<std::string> names;
   for (const std::string& text : given) {
-    const absl::StatusOr<std::string> name = ParseHostName(text);
-    if (!name.ok()) return name.status();
-    AddOnce(*name, names);
+    ASSIGN_OR_RETURN(const std::string name, ParseHostName(text));
+    AddOnce(name, names);
   }
   const absl::StatusOr<std::string> host = ParseHostName(machine.host_name);
   if (host.ok() && !IsAddress(*host)) {

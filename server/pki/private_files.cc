@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::pki {
 namespace fs = std::filesystem;
@@ -68,7 +69,7 @@ absl::Status MakePrivateFolder(const fs::path& path) {
   if (fs::is_directory(path, error)) return absl::OkStatus();
   const fs::path above = path.parent_path();
   if (above != path) {
-    if (absl::Status s = MakePrivateFolder(above); !s.ok()) return s;
+    RETURN_IF_ERROR(MakePrivateFolder(above));
   }
   if (mkdir(path.c_str(), 0700) != 0) return Failed(path);
   return absl::OkStatus();

@@ -8,7 +8,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/atomic_file.h"
 #include "core/base/exchange.h"
@@ -16,6 +15,7 @@
 #include "core/base/limits.h"
 #include "core/base/secret_file.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 #include "core/certificates/pem.h"
 #include "server/pki/private_files.h"
 
@@ -45,19 +45,17 @@ bool Exists(const fs::path& path) {
 }
 
 absl::StatusOr<std::vector<Certificate>> ReadChain(const fs::path& path) {
-  const absl::StatusOr<std::string> pem =
-      base::ReadSmallFile(path, limits::kPemBytes);
-  if (!pem.ok()) return pem.status();
-  absl::StatusOr<std::vector<Certificate>> chain = ParseCertificates(*pem);
+  ASSIGN_OR_RETURN(const std::string pem,
+                   base::ReadSmallFile(path, limits::kPemBytes));
+  absl::StatusOr<std::vector<Certificate>> chain = ParseCertificates(pem);
   if (!chain.ok()) return About(path, chain.status());
   return chain;
 }
 
 absl::StatusOr<Key> ReadKey(const fs::path& path) {
-  const absl::StatusOr<std::string> pem =
-      base::ReadSecretFile(path, limits::kPemBytes);
-  if (!pem.ok()) return pem.status();
-  absl::StatusOr<Key> key = certificates::ParseKey(*pem);
+  ASSIGN_OR_RETURN(const std::string pem,
+                   base::ReadSecretFile(path, limits::kPemBytes));
+  absl::StatusOr<Key> key = certificates::ParseKey(pem);
   if (!key.ok()) return About(path, key.status());
   return key;
 }
@@ -69,13 +67,12 @@ absl::StatusOr<Authority> ReadAuthority(const TlsFiles& files) {
         " holds no certificate authority of mpsd: run `mpsd tls init`, or ask "
         "whoever made the certificates that mpsd uses"));
   }
-  const absl::StatusOr<std::string> certificate =
-      base::ReadSmallFile(files.authority, limits::kPemBytes);
-  if (!certificate.ok()) return certificate.status();
-  const absl::StatusOr<std::string> key =
-      base::ReadSecretFile(files.authority_key, limits::kPemBytes);
-  if (!key.ok()) return key.status();
-  absl::StatusOr<Authority> authority = Authority::Load(*certificate, *key);
+  ASSIGN_OR_RETURN(const std::string certificate,
+                   base::ReadSmallFile(files.authority, limits::kPemBytes));
+  ASSIGN_OR_RETURN(
+      const std::string key,
+      base::ReadSecretFile(files.authority_key, limits::kPemBytes));
+  absl::StatusOr<Authority> authority = Authority::Load(certificate, key);
   if (!authority.ok()) return About(files.authority, authority.status());
   return authority;
 }
@@ -119,9 +116,7 @@ absl::Status WriteAll(const TlsFiles& files, const Authority& authority,
              {files.server_key, key, kSecretMode}};
   for (const auto& file : all) {
     if (!file.pem.ok()) return file.pem.status();
-    if (absl::Status s = WriteNew(file.path, *file.pem, file.mode); !s.ok()) {
-      return s;
-    }
+    RETURN_IF_ERROR(WriteNew(file.path, *file.pem, file.mode));
   }
   return base::SyncPath(files.folder, O_RDONLY | O_DIRECTORY);
 }
@@ -133,19 +128,15 @@ TlsFiles FilesIn(const fs::path& folder) {
 
 // Makes all files in a new folder next to the final one.
 absl::Status Stage(const fs::path& staged, const ServerOrder& order) {
-  const absl::StatusOr<std::vector<std::string>> names =
-      ServerNames(order.machine, order.names);
-  if (!names.ok()) return names.status();
-  const absl::StatusOr<Authority> authority =
-      Authority::Make(names->front(), order.now);
-  if (!authority.ok()) return authority.status();
-  const absl::StatusOr<Key> key = MakeKey();
-  if (!key.ok()) return key.status();
-  const absl::StatusOr<Certificate> server =
-      authority->IssueServer(**key, *names, order.days, order.now);
-  if (!server.ok()) return server.status();
-  if (absl::Status s = MakePrivateFolder(staged); !s.ok()) return s;
-  return WriteAll(FilesIn(staged), *authority, **key, **server);
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   ServerNames(order.machine, order.names));
+  ASSIGN_OR_RETURN(const Authority authority,
+                   Authority::Make(names.front(), order.now));
+  ASSIGN_OR_RETURN(const Key key, MakeKey());
+  ASSIGN_OR_RETURN(const Certificate server,
+                   authority.IssueServer(*key, names, order.days, order.now));
+  RETURN_IF_ERROR(MakePrivateFolder(staged));
+  return WriteAll(FilesIn(staged), authority, *key, *server);
 }
 
 // A free name next to the folder, by the day and the second.
@@ -180,7 +171,7 @@ absl::StatusOr<fs::path> SwapIn(const fs::path& staged, const fs::path& folder,
 absl::StatusOr<fs::path> Replaced(const fs::path& staged,
                                   const fs::path& folder,
                                   const ServerOrder& order) {
-  if (absl::Status s = Stage(staged, order); !s.ok()) return s;
+  RETURN_IF_ERROR(Stage(staged, order));
   absl::StatusOr<fs::path> former = fs::path();
   if (Exists(folder)) {
     former = SwapIn(staged, folder, order.now);
@@ -190,9 +181,7 @@ absl::StatusOr<fs::path> Replaced(const fs::path& staged,
     fs::rename(staged, folder, error);
     if (error) return base::ErrnoStatus(error.value(), folder.string());
   }
-  absl::Status synced =
-      base::SyncPath(folder.parent_path(), O_RDONLY | O_DIRECTORY);
-  if (!synced.ok()) return synced;
+  RETURN_IF_ERROR(base::SyncPath(folder.parent_path(), O_RDONLY | O_DIRECTORY));
   return former;
 }
 
@@ -252,13 +241,11 @@ TlsFiles FilesOf(const fs::path& state_dir) {
 absl::StatusOr<TlsState> Look(const fs::path& state_dir, absl::Time now) {
   const TlsFiles files = FilesOf(state_dir);
   if (!Exists(files.authority) || !Exists(files.server)) return NotMade(files);
-  const auto authority = ReadChain(files.authority);
-  if (!authority.ok()) return authority.status();
-  const auto server = ReadChain(files.server);
-  if (!server.ok()) return server.status();
+  ASSIGN_OR_RETURN(const auto authority, ReadChain(files.authority));
+  ASSIGN_OR_RETURN(const auto server, ReadChain(files.server));
   absl::StatusOr<CertificateFacts> authority_facts =
-      FactsOf(*authority->front());
-  absl::StatusOr<CertificateFacts> server_facts = FactsOf(*server->front());
+      FactsOf(*authority.front());
+  absl::StatusOr<CertificateFacts> server_facts = FactsOf(*server.front());
   if (!authority_facts.ok()) {
     return About(files.authority, authority_facts.status());
   }
@@ -270,7 +257,7 @@ absl::StatusOr<TlsState> Look(const fs::path& state_dir, absl::Time now) {
              "`mpsd tls init --force` makes another, which every client has to "
              "log in to again",
              now, state.problems);
-  CheckFiles(files, *authority->front(), *server->front(), state.problems);
+  CheckFiles(files, *authority.front(), *server.front(), state.problems);
   return state;
 }
 
@@ -278,9 +265,8 @@ absl::StatusOr<Initialized> Init(const fs::path& state_dir,
                                  const ServerOrder& order) {
   const TlsFiles files = FilesOf(state_dir);
   const AsOwnerOf owner(state_dir);
-  if (absl::Status s = MakePrivateFolder(state_dir); !s.ok()) return s;
-  const auto lock = FolderLock::Take(state_dir);
-  if (!lock.ok()) return lock.status();
+  RETURN_IF_ERROR(MakePrivateFolder(state_dir));
+  ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(state_dir));
   RemoveUnfinished(state_dir, kStaged);
   std::error_code ignored;
   const bool empty = fs::is_directory(files.folder, ignored) &&
@@ -295,9 +281,8 @@ absl::StatusOr<Initialized> Init(const fs::path& state_dir,
     fs::remove_all(staged, ignored);
     return former.status();
   }
-  absl::StatusOr<TlsState> state = Look(state_dir, order.now);
-  if (!state.ok()) return state.status();
-  return Initialized{*std::move(state), *former};
+  ASSIGN_OR_RETURN(TlsState state, Look(state_dir, order.now));
+  return Initialized{std::move(state), *former};
 }
 
 absl::StatusOr<TlsState> Renew(const fs::path& state_dir,
@@ -305,12 +290,10 @@ absl::StatusOr<TlsState> Renew(const fs::path& state_dir,
   const TlsFiles files = FilesOf(state_dir);
   const AsOwnerOf owner(state_dir);
   if (!Exists(files.folder)) return NotMade(files);
-  const auto lock = FolderLock::Take(state_dir);
-  if (!lock.ok()) return lock.status();
+  ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(state_dir));
   RemoveUnfinished(files.folder, files.server.filename().string());
   RemoveUnfinished(files.folder, files.server_key.filename().string());
-  const absl::StatusOr<Authority> authority = ReadAuthority(files);
-  if (!authority.ok()) return authority.status();
+  ASSIGN_OR_RETURN(const Authority authority, ReadAuthority(files));
   absl::StatusOr<std::vector<std::string>> names =
       ServerNames(order.machine, order.names);
   if (!names.ok()) return names.status();
@@ -322,20 +305,15 @@ absl::StatusOr<TlsState> Renew(const fs::path& state_dir,
   absl::StatusOr<Key> key = ReadKey(files.server_key);
   if (absl::IsNotFound(key.status())) {
     key = MakeKey();
-    const auto pem = key.ok() ? KeyPem(**key) : key.status();
-    if (!pem.ok()) return pem.status();
-    absl::Status s = Replace(files.server_key, *pem, kSecretMode);
-    if (!s.ok()) return s;
+    ASSIGN_OR_RETURN(const auto pem, key.ok() ? KeyPem(**key) : key.status());
+    RETURN_IF_ERROR(Replace(files.server_key, pem, kSecretMode));
   }
   if (!key.ok()) return key.status();
   const absl::StatusOr<Certificate> server =
-      authority->IssueServer(**key, *names, order.days, order.now);
+      authority.IssueServer(**key, *names, order.days, order.now);
   if (!server.ok()) return WithAdvice(server.status());
-  const absl::StatusOr<std::string> chain = ChainPem(**server, *authority);
-  if (!chain.ok()) return chain.status();
-  if (absl::Status s = Replace(files.server, *chain, kPublicMode); !s.ok()) {
-    return s;
-  }
+  ASSIGN_OR_RETURN(const std::string chain, ChainPem(**server, authority));
+  RETURN_IF_ERROR(Replace(files.server, chain, kPublicMode));
   return Look(state_dir, order.now);
 }
 

@@ -14,6 +14,7 @@
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/inputs.h"
 #include "server/jobs/prior_jobs.h"
@@ -129,11 +130,10 @@ namespace {
 using supervisor::TemporaryFolder;
 
 absl::Status WriteFile(const fs::path& path, const std::string& bytes) {
-  absl::StatusOr<std::unique_ptr<base::AtomicFile>> file =
-      base::AtomicFile::Create(path);
-  if (!file.ok()) return file.status();
-  absl::Status status = (*file)->Append(bytes);
-  return status.ok() ? (*file)->CommitUnsynced() : status;
+  ASSIGN_OR_RETURN(std::unique_ptr<base::AtomicFile> file,
+                   base::AtomicFile::Create(path));
+  absl::Status status = file->Append(bytes);
+  return status.ok() ? file->CommitUnsynced() : status;
 }
 
 // A plan reads the model and the adapter, so both must exist.
@@ -165,15 +165,14 @@ class Making {
         run_(run) {}
 
   absl::StatusOr<jobs::FinishedPlan> Run() {
-    if (absl::Status s = CheckProbe(); !s.ok()) return s;
+    RETURN_IF_ERROR(CheckProbe());
     run_.TellStage("checking the job");
-    if (absl::Status s = Check(); !s.ok()) return s;
-    absl::StatusOr<std::unique_ptr<TemporaryFolder>> folder =
-        TemporaryFolder::Create(options_.plans_dir, run_.id());
-    if (!folder.ok()) return folder.status();
-    folder_ = *std::move(folder);
+    RETURN_IF_ERROR(Check());
+    ASSIGN_OR_RETURN(std::unique_ptr<TemporaryFolder> folder,
+                     TemporaryFolder::Create(options_.plans_dir, run_.id()));
+    folder_ = std::move(folder);
     run_.TellStage("placing its files");
-    if (absl::Status s = Place(); !s.ok()) return s;
+    RETURN_IF_ERROR(Place());
     const absl::StatusOr<std::string> json = RunPlanProcess(
         Command(),
         [this](const std::string& stage) { run_.TellStage(Told(stage)); },
@@ -210,16 +209,15 @@ class Making {
       }
       return dependencies_.reader.Get(id);
     };
-    absl::StatusOr<jobs::Submission> checked =
+    ASSIGN_OR_RETURN(
+        jobs::Submission checked,
         jobs::CheckSubmission(submission, run_.id(), dependencies_.files,
-                              dependencies_.blobs, Memory(), find);
-    if (!checked.ok()) return checked.status();
-    submission_ = *std::move(checked);
-    absl::StatusOr<spec::TrainSpec> spec =
-        spec::ParseTrainSpec(submission_.spec_json, "job.json");
-    if (!spec.ok()) return spec.status();
-    spec_ = *std::move(spec);
-    if (absl::Status s = CheckResultsAreThere(spec_); !s.ok()) return s;
+                              dependencies_.blobs, Memory(), find));
+    submission_ = std::move(checked);
+    ASSIGN_OR_RETURN(spec::TrainSpec spec,
+                     spec::ParseTrainSpec(submission_.spec_json, "job.json"));
+    spec_ = std::move(spec);
+    RETURN_IF_ERROR(CheckResultsAreThere(spec_));
     return run_.Wanted();
   }
 
@@ -352,7 +350,7 @@ absl::StatusOr<std::unique_ptr<jobs::PlanWatch>> PlanMaker::Plan(
   const std::string user = request.submission.owner;
   absl::MutexLock lock(&mutex_);
   Reap();
-  if (absl::Status s = CheckRoom(user); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckRoom(user));
   auto run = std::make_shared<PlanRun>(ids_.Next(), user, std::move(wake));
   auto kept = std::make_shared<const jobs::PlanRequest>(std::move(request));
   // The maker joins the thread before it ends itself.

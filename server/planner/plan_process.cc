@@ -17,6 +17,7 @@
 #include "core/base/awake_time.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/planner/plan_maker.h"
 #include "server/supervisor/spawned_process.h"
 
@@ -130,9 +131,8 @@ absl::StatusOr<std::string> RunPlanProcess(
   spawn.environment = command.environment;
   spawn.fds[STDOUT_FILENO] = std::move(out.writing);
   spawn.fds[STDERR_FILENO] = std::move(error.writing);
-  absl::StatusOr<std::unique_ptr<SpawnedProcess>> process =
-      SpawnedProcess::Spawn(std::move(spawn));
-  if (!process.ok()) return process.status();
+  ASSIGN_OR_RETURN(std::unique_ptr<SpawnedProcess> process,
+                   SpawnedProcess::Spawn(std::move(spawn)));
 
   PlanLines lines(on_stage);
   auto outputs = std::make_unique<Outputs>(std::move(out.reading),
@@ -142,16 +142,16 @@ absl::StatusOr<std::string> RunPlanProcess(
   std::optional<int> status;
   while (!status) {
     // Each return destroys the process, which kills its group.
-    if (absl::Status s = outputs->Listen(); !s.ok()) return s;
-    if (absl::Status s = wanted(); !s.ok()) return s;
+    RETURN_IF_ERROR(outputs->Listen());
+    RETURN_IF_ERROR(wanted());
     const absl::Duration now = base::AwakeTime();
     if (now >= deadline) return TookTooLong(command.limit);
     if (lines.done() && exit_deadline == absl::InfiniteDuration()) {
       exit_deadline = now + kExitGrace;
     }
-    status = now >= exit_deadline ? (*process)->Kill() : (*process)->Poll();
+    status = now >= exit_deadline ? process->Kill() : process->Poll();
   }
-  if (absl::Status s = outputs->Finish(); !s.ok()) return s;
+  RETURN_IF_ERROR(outputs->Finish());
   if (!lines.done()) return HowItEnded(*status, outputs->LastWords());
   return lines.Result();
 }

@@ -10,13 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/pause_gate.h"
 
@@ -328,11 +328,10 @@ absl::Status CheckSameSteps(const jobs::SubmitRequest& probed,
       spec::ParseTrainSpec(probed.spec_json, "job.json");
   // The caller has checked that it is one; the probe's may be of another
   // release.
-  const absl::StatusOr<spec::TrainSpec> now =
-      spec::ParseTrainSpec(planned.spec_json, "job.json");
-  if (!now.ok()) return now.status();
+  ASSIGN_OR_RETURN(const spec::TrainSpec now,
+                   spec::ParseTrainSpec(planned.spec_json, "job.json"));
   if (!before.ok()) return Differs("this mpsd cannot read its job.json");
-  const Json a = StepsOf(*before).flatten(), b = StepsOf(*now).flatten();
+  const Json a = StepsOf(*before).flatten(), b = StepsOf(now).flatten();
   const auto value = [](const Json& flat, const std::string& pointer) {
     const auto found = flat.find(pointer);
     return found == flat.end() ? Json(nullptr) : *found;
@@ -346,7 +345,7 @@ absl::Status CheckSameSteps(const jobs::SubmitRequest& probed,
     }
   }
   const auto old_files = FilesOfSteps(probed, *before);
-  const auto new_files = FilesOfSteps(planned, *now);
+  const auto new_files = FilesOfSteps(planned, now);
   for (const auto& [path, sha256] : new_files) {
     const auto found = old_files.find(path);
     if (found != old_files.end() && found->second == sha256) continue;

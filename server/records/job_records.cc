@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/records/make_record.h"
 
 namespace mpsd::records {
@@ -53,10 +54,9 @@ absl::Status JobRecords::StoreAttempts(bool now, absl::Duration patience) {
 absl::StatusOr<v1::JobRecord> JobRecords::Make(const jobs::Job& job) {
   RecordSources sources;
   sources.job = job;
-  absl::StatusOr<std::vector<std::string>> attempts =
-      dependencies_.past.Attempts(job.id);
-  if (!attempts.ok()) return attempts.status();
-  sources.attempts = *std::move(attempts);
+  ASSIGN_OR_RETURN(std::vector<std::string> attempts,
+                   dependencies_.past.Attempts(job.id));
+  sources.attempts = std::move(attempts);
   sources.folder = dependencies_.files.Folder(job.id);
   sources.output_dir = dependencies_.files.OutputDir(job.id);
   return MakeRecord(sources);
@@ -76,9 +76,8 @@ absl::StatusOr<v1::JobRecord> JobRecords::Get(const std::string& id) {
     if (!made.ok()) return made;
     record = *std::move(made);
   } else if (absl::IsNotFound(job.status())) {
-    const absl::StatusOr<std::string> body = dependencies_.past.BodyOf(id);
-    if (!body.ok()) return body.status();
-    if (!record.ParseFromString(*body)) {
+    ASSIGN_OR_RETURN(const std::string body, dependencies_.past.BodyOf(id));
+    if (!record.ParseFromString(body)) {
       return absl::DataLossError(
           absl::StrCat("the record of job ", id, " cannot be read"));
     }
@@ -86,14 +85,12 @@ absl::StatusOr<v1::JobRecord> JobRecords::Get(const std::string& id) {
   } else {
     return job.status();
   }
-  const absl::StatusOr<std::vector<std::string>> tags =
-      dependencies_.past.TagsOf(id);
-  if (!tags.ok()) return tags.status();
-  for (const std::string& tag : *tags) record.add_tags(base::Printable(tag));
-  const absl::StatusOr<std::vector<jobs::JobNote>> notes =
-      dependencies_.past.NotesOf(id);
-  if (!notes.ok()) return notes.status();
-  for (const jobs::JobNote& note : *notes) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> tags,
+                   dependencies_.past.TagsOf(id));
+  for (const std::string& tag : tags) record.add_tags(base::Printable(tag));
+  ASSIGN_OR_RETURN(const std::vector<jobs::JobNote> notes,
+                   dependencies_.past.NotesOf(id));
+  for (const jobs::JobNote& note : notes) {
     v1::JobNote& out = *record.add_notes();
     out.mutable_time()->set_seconds(absl::ToUnixSeconds(note.time));
     out.set_author(base::Printable(note.author));
@@ -107,8 +104,7 @@ absl::Status JobRecords::Keep(const std::string& id) {
   // here.
   {
     absl::MutexLock lock(&storing_);
-    absl::Status s = StoreAttempts(/*now=*/false, absl::InfiniteDuration());
-    if (!s.ok()) return s;
+    RETURN_IF_ERROR(StoreAttempts(/*now=*/false, absl::InfiniteDuration()));
   }
   absl::StatusOr<jobs::Job> job = dependencies_.jobs.Get(id);
   if (absl::IsDataLoss(job.status())) {
@@ -121,10 +117,9 @@ absl::Status JobRecords::Keep(const std::string& id) {
     job = std::move(unreadable);
   }
   if (!job.ok()) return job.status();
-  const absl::StatusOr<v1::JobRecord> record = Make(*job);
-  if (!record.ok()) return record.status();
-  return dependencies_.past.Put(*job, TextsOf(*record),
-                                record->SerializeAsString());
+  ASSIGN_OR_RETURN(const v1::JobRecord record, Make(*job));
+  return dependencies_.past.Put(*job, TextsOf(record),
+                                record.SerializeAsString());
 }
 
 }  // namespace mpsd::records

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/user_limits.h"
 
 namespace mpsd::retention {
@@ -32,10 +33,9 @@ absl::StatusOr<Names> NamesOf(jobs::KeptJobs& kept,
   for (size_t i = begin; i < end; ++i) {
     numbers.push_back(removals[i].job->number);
   }
-  absl::StatusOr<std::vector<jobs::NamedJob>> named = kept.Names(numbers);
-  if (!named.ok()) return named.status();
+  ASSIGN_OR_RETURN(std::vector<jobs::NamedJob> named, kept.Names(numbers));
   Names names;
-  for (jobs::NamedJob& job : *named) names[job.number] = std::move(job);
+  for (jobs::NamedJob& job : named) names[job.number] = std::move(job);
   return names;
 }
 
@@ -58,26 +58,23 @@ Terms Collector::TermsOf(bool ages_count) const {
 }
 
 absl::StatusOr<Collector::Made> Collector::Make(bool ages_count) {
-  absl::StatusOr<std::vector<jobs::KeptOwner>> owners =
-      dependencies_.kept.Ended();
-  if (!owners.ok()) return owners.status();
-  Made made{*std::move(owners), {}, TermsOf(ages_count)};
+  ASSIGN_OR_RETURN(std::vector<jobs::KeptOwner> owners,
+                   dependencies_.kept.Ended());
+  Made made{std::move(owners), {}, TermsOf(ages_count)};
   made.plan = MakePlan(made.owners, options_.rules, made.terms);
   return made;
 }
 
 absl::StatusOr<jobs::CollectionPlan> Collector::Plan() {
-  absl::StatusOr<jobs::UnusedBlobs::Found> blobs =
-      dependencies_.blobs.Find(limits::kCollectionItems);
-  if (!blobs.ok()) return blobs.status();
-  absl::StatusOr<Made> made = Make(/*ages_count=*/true);
-  if (!made.ok()) return made.status();
+  ASSIGN_OR_RETURN(jobs::UnusedBlobs::Found blobs,
+                   dependencies_.blobs.Find(limits::kCollectionItems));
+  ASSIGN_OR_RETURN(Made made, Make(/*ages_count=*/true));
   jobs::CollectionPlan plan;
-  plan.used_bytes = made->terms.used_bytes.value_or(0);
-  plan.budget_bytes = made->terms.budget_bytes;
-  plan.short_of = ShortOf(made->plan, made->terms);
-  plan.freed_bytes = made->plan.freed_bytes + blobs->more_bytes;
-  for (jobs::UnusedBlob& blob : blobs->blobs) {
+  plan.used_bytes = made.terms.used_bytes.value_or(0);
+  plan.budget_bytes = made.terms.budget_bytes;
+  plan.short_of = ShortOf(made.plan, made.terms);
+  plan.freed_bytes = made.plan.freed_bytes + blobs.more_bytes;
+  for (jobs::UnusedBlob& blob : blobs.blobs) {
     plan.freed_bytes += blob.size_bytes;
     const bool broke_off = !blob.sender.empty();
     plan.items.push_back(
@@ -86,21 +83,21 @@ absl::StatusOr<jobs::CollectionPlan> Collector::Plan() {
          broke_off ? "an interrupted upload that was not resumed"
                    : "an upload that no job, model or file needs"});
   }
-  const std::vector<Removal>& removals = made->plan.removals;
+  const std::vector<Removal>& removals = made.plan.removals;
   const size_t room = limits::kCollectionItems - plan.items.size();
   const size_t shown = std::min(room, removals.size());
-  absl::StatusOr<Names> names = NamesOf(dependencies_.kept, removals, 0, shown);
-  if (!names.ok()) return names.status();
+  ASSIGN_OR_RETURN(Names names,
+                   NamesOf(dependencies_.kept, removals, 0, shown));
   for (size_t i = 0; i < shown; ++i) {
     const Removal& removal = removals[i];
-    jobs::NamedJob& job = (*names)[removal.job->number];
+    jobs::NamedJob& job = names[removal.job->number];
     if (job.id.empty()) continue;  // gone meanwhile
     const jobs::KeepRules rules = options_.rules(removal.owner->name);
     plan.items.push_back({KindOf(removal.part), job.id, removal.owner->name,
                           job.name, removal.bytes,
-                          Why(removal, rules, made->terms)});
+                          Why(removal, rules, made.terms)});
   }
-  plan.more = blobs->more + static_cast<int64_t>(removals.size()) -
+  plan.more = blobs.more + static_cast<int64_t>(removals.size()) -
               static_cast<int64_t>(shown);
   return plan;
 }
@@ -108,16 +105,14 @@ absl::StatusOr<jobs::CollectionPlan> Collector::Plan() {
 absl::StatusOr<jobs::CollectionResult> Collector::Collect(
     const jobs::Wanted& wanted) {
   absl::MutexLock lock(&collecting_);
-  absl::StatusOr<jobs::UnusedBlobs::Removed> blobs =
-      dependencies_.blobs.Remove();
-  if (!blobs.ok()) return blobs.status();
-  CountBlobs(*blobs);
-  absl::StatusOr<Made> made = Make(/*ages_count=*/true);
-  if (!made.ok()) return made.status();
-  absl::StatusOr<jobs::CollectionResult> result = CollectJobs(*made, wanted);
+  ASSIGN_OR_RETURN(jobs::UnusedBlobs::Removed blobs,
+                   dependencies_.blobs.Remove());
+  CountBlobs(blobs);
+  ASSIGN_OR_RETURN(Made made, Make(/*ages_count=*/true));
+  absl::StatusOr<jobs::CollectionResult> result = CollectJobs(made, wanted);
   if (!result.ok()) return result;
-  result->removed += blobs->blobs + blobs->parts;
-  result->freed_bytes += blobs->bytes + blobs->part_bytes;
+  result->removed += blobs.blobs + blobs.parts;
+  result->freed_bytes += blobs.bytes + blobs.part_bytes;
   return result;
 }
 
@@ -134,14 +129,13 @@ absl::StatusOr<jobs::CollectionResult> Collector::CollectJobs(
   jobs::CollectionResult result;
   const std::vector<Removal>& removals = made.plan.removals;
   for (size_t begin = 0; begin < removals.size(); begin += kAtOnce) {
-    absl::StatusOr<Names> names =
-        NamesOf(dependencies_.kept, removals, begin, kAtOnce);
-    if (!names.ok()) return names.status();
+    ASSIGN_OR_RETURN(Names names,
+                     NamesOf(dependencies_.kept, removals, begin, kAtOnce));
     const size_t end = std::min(begin + kAtOnce, removals.size());
     for (size_t i = begin; i < end; ++i) {
       if (!jobs::StillWanted(wanted).ok()) return result;
       const Removal& removal = removals[i];
-      const std::string& id = (*names)[removal.job->number].id;
+      const std::string& id = names[removal.job->number].id;
       if (id.empty()) continue;
       const absl::StatusOr<int64_t> freed = Remove(removal, id);
       if (freed.ok()) {

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/status.h"
@@ -104,16 +104,14 @@ absl::StatusOr<access::TokenOrder> OrderOf(
     status = CheckText("note", request.note(), limits::kTokenNoteBytes);
   }
   if (!status.ok()) return status;
-  absl::StatusOr<access::Role> role = RoleOf(request.role(), caller);
-  if (!role.ok()) return role.status();
+  ASSIGN_OR_RETURN(access::Role role, RoleOf(request.role(), caller));
   order.user = request.user();
-  order.role = *role;
+  order.role = role;
   order.note = request.note();
   order.created_by = caller.user;
   if (!request.has_expire_time()) return order;
-  absl::StatusOr<absl::Time> expiry = ExpiryOf(request.expire_time(), now);
-  if (!expiry.ok()) return expiry.status();
-  order.expire_time = *expiry;
+  ASSIGN_OR_RETURN(absl::Time expiry, ExpiryOf(request.expire_time(), now));
+  order.expire_time = expiry;
   return order;
 }
 
@@ -142,12 +140,10 @@ absl::Status WhoAmI(const access::TokenBook& book, const access::Caller& caller,
 absl::Status CreateToken(access::TokenBook& book, const access::Caller& caller,
                          const v1::CreateTokenRequest& request, absl::Time now,
                          v1::CreateTokenResponse& response) {
-  absl::StatusOr<access::TokenOrder> order = OrderOf(request, caller, now);
-  if (!order.ok()) return order.status();
-  absl::StatusOr<access::NewToken> made = book.Create(*order);
-  if (!made.ok()) return made.status();
-  response.set_secret(std::move(made->secret));
-  ToProto(made->token, *response.mutable_token());
+  ASSIGN_OR_RETURN(access::TokenOrder order, OrderOf(request, caller, now));
+  ASSIGN_OR_RETURN(access::NewToken made, book.Create(order));
+  response.set_secret(std::move(made.secret));
+  ToProto(made.token, *response.mutable_token());
   return absl::OkStatus();
 }
 
@@ -174,9 +170,8 @@ absl::Status RevokeToken(access::TokenBook& book, const access::Caller& caller,
     return absl::NotFoundError(absl::StrCat(
         "id: there is no token ", request.id(), ", or it is another user's"));
   }
-  absl::StatusOr<int> ended = book.Revoke(request.id());
-  if (!ended.ok()) return ended.status();
-  response.set_ended_streams(*ended);
+  ASSIGN_OR_RETURN(int ended, book.Revoke(request.id()));
+  response.set_ended_streams(ended);
   return absl::OkStatus();
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/status.h"
 
 namespace mpsd::rpc {
@@ -39,9 +39,8 @@ absl::Status PlanCollection(jobs::Collector* collector,
                             const access::Rights& rights,
                             v1::PlanCollectionResponse& response) {
   if (collector == nullptr) return NoCollector();
-  const absl::StatusOr<jobs::CollectionPlan> plan = collector->Plan();
-  if (!plan.ok()) return plan.status();
-  for (const jobs::CollectionItem& item : plan->items) {
+  ASSIGN_OR_RETURN(const jobs::CollectionPlan plan, collector->Plan());
+  for (const jobs::CollectionItem& item : plan.items) {
     v1::CollectionItem& out = *response.add_items();
     out.set_kind(static_cast<v1::CollectionItem::Kind>(item.kind));
     out.set_owner(ValidUtf8(item.owner));
@@ -51,23 +50,22 @@ absl::Status PlanCollection(jobs::Collector* collector,
     if (!hidden || IsOfAJob(item)) out.set_id(ValidUtf8(item.id));
     if (!hidden) out.set_name(ValidUtf8(item.name));
   }
-  response.set_more(Bounded(plan->more));
-  response.set_freed_bytes(plan->freed_bytes);
-  response.set_used_bytes(plan->used_bytes);
-  response.set_budget_bytes(plan->budget_bytes);
-  response.set_short_of(ValidUtf8(plan->short_of));
+  response.set_more(Bounded(plan.more));
+  response.set_freed_bytes(plan.freed_bytes);
+  response.set_used_bytes(plan.used_bytes);
+  response.set_budget_bytes(plan.budget_bytes);
+  response.set_short_of(ValidUtf8(plan.short_of));
   return absl::OkStatus();
 }
 
 absl::Status Collect(jobs::Collector* collector, const Call& call,
                      v1::CollectResponse& response) {
   if (collector == nullptr) return NoCollector();
-  const absl::StatusOr<jobs::CollectionResult> result =
-      collector->Collect(call.wanted);
-  if (!result.ok()) return result.status();
-  response.set_removed(Bounded(result->removed));
-  response.set_freed_bytes(result->freed_bytes);
-  for (const std::string& failed : result->failed) {
+  ASSIGN_OR_RETURN(const jobs::CollectionResult result,
+                   collector->Collect(call.wanted));
+  response.set_removed(Bounded(result.removed));
+  response.set_freed_bytes(result.freed_bytes);
+  for (const std::string& failed : result.failed) {
     response.add_failed(ValidUtf8(failed));
   }
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -57,10 +58,9 @@ absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
     caller.credential = absl::StrCat("uid ", uid);
     return caller;
   }
-  const absl::StatusOr<std::optional<std::string_view>> token =
-      BearerToken(metadata);
-  if (!token.ok()) return token.status();
-  if (token->has_value()) return CallerByToken(**token, known);
+  ASSIGN_OR_RETURN(const std::optional<std::string_view> token,
+                   BearerToken(metadata));
+  if (token.has_value()) return CallerByToken(*token, known);
   return absl::UnauthenticatedError(
       "no token came with the call; ask an admin of the daemon for one (mpsctl "
       "token create) and run mpsctl login");

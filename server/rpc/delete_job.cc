@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "absl/status/statusor.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 
 namespace mpsd::rpc {
@@ -11,11 +11,9 @@ namespace mpsd::rpc {
 absl::Status DeleteJob(jobs::JobManager& manager,
                        const v1::DeleteRequest& request,
                        v1::DeleteResponse& response) {
-  absl::Status checked = CheckId("id", request.id());
-  if (!checked.ok()) return checked;
-  absl::StatusOr<int64_t> freed = manager.Delete(request.id());
-  if (!freed.ok()) return freed.status();
-  response.set_freed_bytes(*freed);
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  ASSIGN_OR_RETURN(int64_t freed, manager.Delete(request.id()));
+  response.set_freed_bytes(freed);
   return absl::OkStatus();
 }
 

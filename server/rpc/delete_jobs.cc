@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "core/base/limits.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 #include "server/rpc/list_jobs.h"
 #include "server/rpc/status.h"
@@ -46,10 +46,9 @@ class Deletion {
 
   absl::StatusOr<int64_t> Delete(const std::string& id) {
     const Asked asked{"JobService.Delete", id, "by DeleteJobs"};
-    const absl::StatusOr<int64_t> entry = gate_.Begin(asked, call_.rights);
-    if (!entry.ok()) return entry.status();
+    ASSIGN_OR_RETURN(const int64_t entry, gate_.Begin(asked, call_.rights));
     absl::StatusOr<int64_t> freed = manager_.Delete(id);
-    gate_.End(*entry, freed.status(), "");
+    gate_.End(entry, freed.status(), "");
     return freed;
   }
   absl::StatusOr<int64_t> Try(const std::string& id, int64_t stored_bytes) {
@@ -101,16 +100,14 @@ absl::StatusOr<jobs::ListFilter> FilterOf(const v1::DeleteJobsRequest& request,
 absl::Status DeleteFound(jobs::JobReader& reader,
                          const v1::DeleteJobsRequest& request, const Call& call,
                          Deletion& deletion, v1::DeleteJobsResponse& response) {
-  absl::StatusOr<jobs::ListFilter> filter = FilterOf(request, call);
-  if (!filter.ok()) return filter.status();
+  ASSIGN_OR_RETURN(jobs::ListFilter filter, FilterOf(request, call));
   const std::string& owner = request.filter().owner();
-  if (!owner.empty() && filter->owner != owner) return absl::OkStatus();
+  if (!owner.empty() && filter.owner != owner) return absl::OkStatus();
   const int64_t asked = request.filter().page_size();
   const int64_t most = asked == 0 ? limits::kDefaultPageSize : asked;
   while (true) {
-    const absl::StatusOr<std::vector<jobs::Job>> page = reader.List(*filter);
-    if (!page.ok()) return page.status();
-    for (const jobs::Job& job : *page) {
+    ASSIGN_OR_RETURN(const std::vector<jobs::Job> page, reader.List(filter));
+    for (const jobs::Job& job : page) {
       if (!jobs::StillWanted(call.wanted).ok()) return absl::OkStatus();
       // A dry run counts them all.
       if (!request.dry_run() && deletion.matched() == most) {
@@ -119,8 +116,8 @@ absl::Status DeleteFound(jobs::JobReader& reader,
       }
       deletion.Take(job.id, job.stored_bytes);
     }
-    if (static_cast<int>(page->size()) < filter->limit) return absl::OkStatus();
-    filter->after = jobs::PlaceOf(page->back(), filter->order);
+    if (static_cast<int>(page.size()) < filter.limit) return absl::OkStatus();
+    filter.after = jobs::PlaceOf(page.back(), filter.order);
   }
 }
 
@@ -130,8 +127,7 @@ absl::Status DeleteJobs(const Gate& gate, jobs::JobManager& manager,
                         jobs::JobReader& reader,
                         const v1::DeleteJobsRequest& request, const Call& call,
                         v1::DeleteJobsResponse& response) {
-  absl::Status checked = CheckDeleteJobs(request);
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckDeleteJobs(request));
   Deletion deletion(gate, manager, call, request.dry_run(), response);
   return request.has_filter()
              ? DeleteFound(reader, request, call, deletion, response)

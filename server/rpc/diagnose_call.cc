@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/limits.h"
+#include "core/base/status_macros.h"
 #include "core/runbook/thresholds.h"
 #include "server/doctor/judge.h"
 #include "server/doctor/texts.h"
@@ -164,20 +165,18 @@ absl::Status Diagnose(doctor::Examiner* examiner, Call& call,
   if (examiner == nullptr) {
     return absl::UnimplementedError("this mpsd looks at no machine");
   }
-  const absl::StatusOr<runbook::Thresholds> thresholds =
-      runbook::Thresholds::FromMap(
-          {request.thresholds().begin(), request.thresholds().end()});
-  if (!thresholds.ok()) return thresholds.status();
-  const absl::StatusOr<doctor::Facts> facts =
-      examiner->Examine(request.deep(), call.wanted);
-  if (!facts.ok()) return facts.status();
-  const doctor::Findings findings = doctor::Judge(*facts, *thresholds);
+  ASSIGN_OR_RETURN(const runbook::Thresholds thresholds,
+                   runbook::Thresholds::FromMap({request.thresholds().begin(),
+                                                 request.thresholds().end()}));
+  ASSIGN_OR_RETURN(const doctor::Facts facts,
+                   examiner->Examine(request.deep(), call.wanted));
+  const doctor::Findings findings = doctor::Judge(facts, thresholds);
   response.set_verdict(static_cast<v1::Verdict>(runbook::Worst(findings)));
   for (const runbook::Finding& finding : findings) {
     if (response.findings_size() == limits::kFindings) break;
     Fill(finding, *response.add_findings());
   }
-  ToProto(*facts, response);
+  ToProto(facts, response);
   // The client compares it with its own clock.
   ToProto(absl::Now(), *response.mutable_time());
   return absl::OkStatus();

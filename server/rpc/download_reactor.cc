@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 #include "server/rpc/file_reader.h"
 #include "server/rpc/status.h"
@@ -50,11 +51,10 @@ bool IsPrediction(const fs::path& relative) {
 
 absl::StatusOr<fs::path> CheckpointFolder(jobs::JobReader& reader,
                                           const std::string& id, int64_t step) {
-  absl::StatusOr<std::vector<jobs::Checkpoint>> checkpoints =
-      reader.Checkpoints(id);
-  if (!checkpoints.ok()) return checkpoints.status();
+  ASSIGN_OR_RETURN(std::vector<jobs::Checkpoint> checkpoints,
+                   reader.Checkpoints(id));
   std::vector<int64_t> steps;
-  for (const jobs::Checkpoint& checkpoint : *checkpoints) {
+  for (const jobs::Checkpoint& checkpoint : checkpoints) {
     if (checkpoint.step == step) return fs::path(checkpoint.path);
     steps.push_back(checkpoint.step);
   }
@@ -70,23 +70,18 @@ class DownloadSource : public Source<v1::DownloadResponse> {
 
   absl::StatusOr<Pull> Next(v1::DownloadResponse& message) override {
     if (folder_.empty()) {
-      absl::Status found = FindFiles();
-      if (!found.ok()) return found;
+      RETURN_IF_ERROR(FindFiles());
     }
     if (reader_ != nullptr && !announced_) return Announce(message);
     if (reader_ != nullptr && reader_->left_bytes() > 0) {
-      absl::StatusOr<std::string> bytes = reader_->Read(kMaxChunkBytes);
-      if (!bytes.ok()) return bytes.status();
-      message.set_data(*std::move(bytes));
+      ASSIGN_OR_RETURN(std::string bytes, reader_->Read(kMaxChunkBytes));
+      message.set_data(std::move(bytes));
       return Pull::kMessage;
     }
     if (next_ == files_.size()) return Pull::kEnd;
-    absl::StatusOr<std::unique_ptr<FileReader>> reader =
-        // The file stays open from its hash to its last byte, so that a
-        // deletion meanwhile does not truncate it.
-        FileReader::Open(folder_ / files_[next_++]);
-    if (!reader.ok()) return reader.status();
-    reader_ = *std::move(reader);
+    ASSIGN_OR_RETURN(std::unique_ptr<FileReader> reader,
+                     FileReader::Open(folder_ / files_[next_++]));
+    reader_ = std::move(reader);
     announced_ = false;
     return Announce(message);
   }
@@ -94,15 +89,12 @@ class DownloadSource : public Source<v1::DownloadResponse> {
  private:
   absl::StatusOr<Selection> Select() {
     const std::string& id = request_.job_id();
-    absl::Status checked = CheckId("job_id", id);
-    if (!checked.ok()) return checked;
-    absl::StatusOr<jobs::Job> job = jobs_.Get(id);
-    if (!job.ok()) return job.status();
+    RETURN_IF_ERROR(CheckId("job_id", id));
+    ASSIGN_OR_RETURN(jobs::Job job, jobs_.Get(id));
     if (request_.what_case() == v1::DownloadRequest::kCheckpointStep) {
-      absl::StatusOr<fs::path> folder =
-          CheckpointFolder(jobs_, id, request_.checkpoint_step());
-      if (!folder.ok()) return folder.status();
-      return Selection{*std::move(folder)};
+      ASSIGN_OR_RETURN(fs::path folder,
+                       CheckpointFolder(jobs_, id, request_.checkpoint_step()));
+      return Selection{std::move(folder)};
     }
     if (request_.manifest()) return RunSelection(IsManifest);
     if (request_.curves()) return RunSelection(IsCurve);
@@ -111,10 +103,9 @@ class DownloadSource : public Source<v1::DownloadResponse> {
           "what: set output, predictions, manifest or curves to true, or "
           "checkpoint_step");
     }
-    absl::StatusOr<fs::path> output = OutputFolder(*job);
-    if (!output.ok()) return output.status();
-    if (!request_.predictions()) return Selection{*std::move(output)};
-    return Selection{output->parent_path(), IsPrediction};
+    ASSIGN_OR_RETURN(fs::path output, OutputFolder(job));
+    if (!request_.predictions()) return Selection{std::move(output)};
+    return Selection{output.parent_path(), IsPrediction};
   }
 
   // "manifest" or "curves": what a run has before its output.
@@ -135,9 +126,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   }
 
   absl::Status FindFiles() {
-    absl::StatusOr<Selection> selection = Select();
-    if (!selection.ok()) return selection.status();
-    const fs::path& folder = selection->folder;
+    ASSIGN_OR_RETURN(Selection selection, Select());
+    const fs::path& folder = selection.folder;
     // The worker reported this path: a wrong or linked one must not give
     // clients other files.
     if (!IsInside(folder, jobs_.JobFolder(request_.job_id()))) {
@@ -145,13 +135,12 @@ class DownloadSource : public Source<v1::DownloadResponse> {
           absl::StrCat(folder.string(), " lies outside the folder of job ",
                        request_.job_id()));
     }
-    absl::StatusOr<std::vector<fs::path>> files = FilesBelow(folder);
-    if (!files.ok()) return files.status();
-    if (selection->wanted != nullptr) {
-      std::erase_if(*files, std::not_fn(selection->wanted));
-      if (files->empty()) return NothingThere();
+    ASSIGN_OR_RETURN(std::vector<fs::path> files, FilesBelow(folder));
+    if (selection.wanted != nullptr) {
+      std::erase_if(files, std::not_fn(selection.wanted));
+      if (files.empty()) return NothingThere();
     }
-    files_ = *std::move(files);
+    files_ = std::move(files);
     folder_ = folder;
     return absl::OkStatus();
   }
@@ -171,9 +160,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   // complete. So a file of many gigabytes delays no other stream, and hashing
   // stops when the client is gone.
   absl::StatusOr<Pull> Announce(v1::DownloadResponse& message) {
-    absl::StatusOr<bool> hashed = reader_->HashNext(kHashSlice);
-    if (!hashed.ok()) return hashed.status();
-    if (!*hashed) return Pull::kMore;
+    ASSIGN_OR_RETURN(bool hashed, reader_->HashNext(kHashSlice));
+    if (!hashed) return Pull::kMore;
     announced_ = true;
     v1::DownloadResponse::File& out = *message.mutable_file();
     out.set_path(ValidUtf8(files_[next_ - 1].generic_string()));

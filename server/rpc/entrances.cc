@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/connection_notes.h"
 #include "server/rpc/status.h"
 
@@ -163,10 +164,9 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
   // name.
   absl::Status AssignOwner() {
     const uid_t owner = options_.known.roles.owner;
-    absl::StatusOr<std::string> user = options_.name(owner);
-    if (!user.ok()) return user.status();
+    ASSIGN_OR_RETURN(std::string user, options_.name(owner));
     absl::MutexLock lock(&mutex_);
-    SlotOf(owner, *user);
+    SlotOf(owner, user);
     return absl::OkStatus();
   }
 
@@ -288,7 +288,7 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
 absl::StatusOr<std::unique_ptr<Entrances>> Entrances::Open(
     Options options, grpc::ServerBuilder& builder) {
   auto core = std::make_shared<Core>(std::move(options), builder);
-  if (absl::Status s = core->AssignOwner(); !s.ok()) return s;
+  RETURN_IF_ERROR(core->AssignOwner());
   return absl::WrapUnique(new Entrances(std::move(core)));
 }
 

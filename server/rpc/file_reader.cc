@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::rpc {
 namespace fs = std::filesystem;
@@ -47,11 +48,11 @@ FileReader::~FileReader() { close(fd_); }
 absl::StatusOr<bool> FileReader::HashNext(int64_t max) {
   const int64_t end = std::min(size_bytes_, hashed_ + max);
   while (hashed_ < end) {
-    absl::StatusOr<std::string> bytes =
-        ReadAt(hashed_, std::min<int64_t>(kHashStep, end - hashed_));
-    if (!bytes.ok()) return bytes.status();
-    hash_.Update(*bytes);
-    hashed_ += static_cast<int64_t>(bytes->size());
+    ASSIGN_OR_RETURN(
+        std::string bytes,
+        ReadAt(hashed_, std::min<int64_t>(kHashStep, end - hashed_)));
+    hash_.Update(bytes);
+    hashed_ += static_cast<int64_t>(bytes.size());
   }
   if (hashed_ < size_bytes_) return false;
   if (sha256_.empty()) sha256_ = hash_.FinishHex();

@@ -2,6 +2,7 @@
 #include "server/rpc/find_blobs.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 
 namespace mpsd::rpc {
@@ -15,9 +16,8 @@ absl::Status FindBlobs(jobs::BlobUploads& blobs, const std::string& user,
                      " entries, at most ", kMaxBlobNames, " are allowed"));
   }
   for (int i = 0; i < request.sha256().size(); ++i) {
-    absl::Status checked =
-        CheckSha256(absl::StrCat("sha256[", i, "]"), request.sha256(i));
-    if (!checked.ok()) return checked;
+    RETURN_IF_ERROR(
+        CheckSha256(absl::StrCat("sha256[", i, "]"), request.sha256(i)));
   }
   for (const std::string& sha256 : request.sha256()) {
     if (blobs.Has(sha256)) {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
+#include "core/base/status_macros.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -29,23 +29,21 @@ absl::Status FindJobs(jobs::JobReader& reader, records::JobRecords* records,
                       const access::Rights& rights,
                       const v1::FindJobsRequest& request,
                       v1::FindJobsResponse& response) {
-  absl::Status checked = CheckPart(request.id_part());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckPart(request.id_part()));
   const std::string part = absl::AsciiStrToUpper(request.id_part());
-  absl::StatusOr<std::vector<jobs::FoundJob>> found =
-      reader.FindByIdPart(part, limits::kFoundJobs + 1);
-  if (!found.ok()) return found.status();
+  ASSIGN_OR_RETURN(std::vector<jobs::FoundJob> found,
+                   reader.FindByIdPart(part, limits::kFoundJobs + 1));
   if (request.past() && records != nullptr) {
-    const absl::StatusOr<std::vector<jobs::FoundJob>> past =
-        records->past().FindByIdPart(part, limits::kFoundJobs + 1);
-    if (!past.ok()) return past.status();
-    for (const jobs::FoundJob& job : *past) {
-      if (rights.MayRead(job.owner)) found->push_back(job);
+    ASSIGN_OR_RETURN(
+        const std::vector<jobs::FoundJob> past,
+        records->past().FindByIdPart(part, limits::kFoundJobs + 1));
+    for (const jobs::FoundJob& job : past) {
+      if (rights.MayRead(job.owner)) found.push_back(job);
     }
   }
-  response.set_more(found->size() > limits::kFoundJobs);
-  if (found->size() > limits::kFoundJobs) found->resize(limits::kFoundJobs);
-  for (const jobs::FoundJob& job : *found) {
+  response.set_more(found.size() > limits::kFoundJobs);
+  if (found.size() > limits::kFoundJobs) found.resize(limits::kFoundJobs);
+  for (const jobs::FoundJob& job : found) {
     v1::Job& out = *response.add_jobs();
     out.set_id(job.id);
     if (rights.MayRead(job.owner)) out.set_name(job.name);

@@ -2,6 +2,7 @@
 #include "server/rpc/gate.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/job_id.h"
 #include "server/rpc/origin.h"
 
@@ -58,17 +59,15 @@ absl::Status Gate::CheckJob(const Asked& asked,
                         rule.concerns == access::Concerns::kOwnJob;
   // Text that is not a job's id names no job: the handler reports the error.
   if (!of_a_job || !jobs::IsJobId(asked.job_id)) return absl::OkStatus();
-  const absl::StatusOr<std::string> owner = jobs_.OwnerOf(asked.job_id);
-  if (!owner.ok()) return owner.status();
-  absl::Status may = access::CheckOwner(rule, rights, asked.job_id, *owner);
+  ASSIGN_OR_RETURN(const std::string owner, jobs_.OwnerOf(asked.job_id));
+  absl::Status may = access::CheckOwner(rule, rights, asked.job_id, owner);
   if (may.ok()) return may;
   return Refuse(rights.caller(), asked, std::move(may));
 }
 
 absl::StatusOr<int64_t> Gate::Begin(const Asked& asked,
                                     const access::Rights& rights) const {
-  absl::Status may = CheckJob(asked, rights);
-  if (!may.ok()) return may;
+  RETURN_IF_ERROR(CheckJob(asked, rights));
   if (options_.audit == nullptr || !asked.method.rule().audited) return 0;
   const access::Request note = ToNote(rights.caller(), asked);
   absl::StatusOr<int64_t> entry = options_.audit->Begin(note);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/get_submission.h"
 
-#include "absl/status/statusor.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 
@@ -10,12 +10,10 @@ namespace mpsd::rpc {
 absl::Status GetSubmission(jobs::JobReader& reader,
                            const v1::GetSubmissionRequest& request,
                            v1::SubmitRequest& response) {
-  absl::Status checked = CheckId("id", request.id());
-  if (!checked.ok()) return checked;
-  const absl::StatusOr<jobs::SubmitRequest> submission =
-      reader.RequestOf(request.id());
-  if (!submission.ok()) return submission.status();
-  ToProto(*submission, response);
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  ASSIGN_OR_RETURN(const jobs::SubmitRequest submission,
+                   reader.RequestOf(request.id()));
+  ToProto(submission, response);
   return absl::OkStatus();
 }
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/host_state.h"
@@ -83,10 +83,9 @@ absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
 absl::Status MakeSubmission(jobs::JobReader& reader, jobs::UserLedger* ledger,
                             const v1::SubmitRequest& request, const Call& call,
                             jobs::SubmitRequest& submission) {
-  absl::StatusOr<jobs::SubmitRequest> checked =
-      SubmissionOf(reader, ledger, request, call.rights);
-  if (!checked.ok()) return checked.status();
-  submission = *std::move(checked);
+  ASSIGN_OR_RETURN(jobs::SubmitRequest checked,
+                   SubmissionOf(reader, ledger, request, call.rights));
+  submission = std::move(checked);
   submission.limits = call.limits;
   submission.wanted = call.wanted;
   return absl::OkStatus();
@@ -96,20 +95,17 @@ absl::Status Submit(jobs::JobManager& manager, jobs::JobReader& reader,
                     jobs::UserLedger* ledger, const v1::SubmitRequest& request,
                     Call& call, v1::SubmitResponse& response) {
   jobs::SubmitRequest submission;
-  absl::Status made = MakeSubmission(reader, ledger, request, call, submission);
-  if (!made.ok()) return made;
-  absl::StatusOr<jobs::SubmitResult> result = manager.Submit(submission);
-  if (!result.ok()) return result.status();
-  call.made_job_id = result->job.id;
-  FillJob(reader, call.rights, result->job, *response.mutable_job());
-  response.set_existed(result->existed);
+  RETURN_IF_ERROR(MakeSubmission(reader, ledger, request, call, submission));
+  ASSIGN_OR_RETURN(jobs::SubmitResult result, manager.Submit(submission));
+  call.made_job_id = result.job.id;
+  FillJob(reader, call.rights, result.job, *response.mutable_job());
+  response.set_existed(result.existed);
   return absl::OkStatus();
 }
 
 absl::Status GetJob(jobs::JobReader& reader, const access::Rights& rights,
                     const v1::GetJobRequest& request, v1::Job& response) {
-  absl::Status checked = CheckId("id", request.id());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckId("id", request.id()));
   absl::StatusOr<jobs::Job> job = reader.Get(request.id());
   if (!job.ok()) return WhyNot(reader, rights, request.id(), job.status());
   FillJob(reader, rights, *job, response);
@@ -119,34 +115,28 @@ absl::Status GetJob(jobs::JobReader& reader, const access::Rights& rights,
 absl::Status CancelJob(jobs::JobManager& manager, jobs::JobReader& reader,
                        const v1::CancelRequest& request, const Call& call,
                        v1::Job& response) {
-  absl::Status checked = CheckId("id", request.id());
-  if (!checked.ok()) return checked;
-  absl::StatusOr<jobs::Job> job = manager.Cancel(request.id(), request.now());
-  if (!job.ok()) return job.status();
-  FillJob(reader, call.rights, *job, response);
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  ASSIGN_OR_RETURN(jobs::Job job, manager.Cancel(request.id(), request.now()));
+  FillJob(reader, call.rights, job, response);
   return absl::OkStatus();
 }
 
 absl::Status PinJob(jobs::JobManager& manager, jobs::JobReader& reader,
                     const std::string& id, bool pinned, const Call& call,
                     v1::Job& response) {
-  absl::Status checked = CheckId("id", id);
-  if (!checked.ok()) return checked;
-  absl::StatusOr<jobs::Job> job = manager.SetPinned(id, pinned);
-  if (!job.ok()) return job.status();
-  FillJob(reader, call.rights, *job, response);
+  RETURN_IF_ERROR(CheckId("id", id));
+  ASSIGN_OR_RETURN(jobs::Job job, manager.SetPinned(id, pinned));
+  FillJob(reader, call.rights, job, response);
   return absl::OkStatus();
 }
 
 absl::Status ListCheckpoints(jobs::JobReader& reader,
                              const v1::CheckpointsRequest& request,
                              v1::CheckpointsResponse& response) {
-  absl::Status checked = CheckId("id", request.id());
-  if (!checked.ok()) return checked;
-  absl::StatusOr<std::vector<jobs::Checkpoint>> checkpoints =
-      reader.Checkpoints(request.id());
-  if (!checkpoints.ok()) return checkpoints.status();
-  for (const jobs::Checkpoint& checkpoint : *checkpoints) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  ASSIGN_OR_RETURN(std::vector<jobs::Checkpoint> checkpoints,
+                   reader.Checkpoints(request.id()));
+  for (const jobs::Checkpoint& checkpoint : checkpoints) {
     ToProto(checkpoint, *response.add_checkpoints());
   }
   return absl::OkStatus();

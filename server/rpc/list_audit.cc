@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/status.h"
@@ -124,20 +124,18 @@ void FillEntry(const access::AuditEntry& entry, v1::AuditEntry& out) {
 absl::Status ListAudit(access::AuditStore& audit, const access::Caller& caller,
                        const v1::ListAuditRequest& request,
                        v1::ListAuditResponse& response) {
-  absl::StatusOr<access::AuditFilter> filter = ReadFilter(caller, request);
-  if (!filter.ok()) return filter.status();
-  const size_t page_size = filter->limit;
-  ++filter->limit;  // one more shows whether there is a next page
-  absl::StatusOr<std::vector<access::AuditEntry>> listed = audit.List(*filter);
-  if (!listed.ok()) return listed.status();
+  ASSIGN_OR_RETURN(access::AuditFilter filter, ReadFilter(caller, request));
+  const size_t page_size = filter.limit;
+  ++filter.limit;  // one more shows whether there is a next page
+  ASSIGN_OR_RETURN(std::vector<access::AuditEntry> listed, audit.List(filter));
   size_t bytes = 0;
-  for (size_t i = 0; i < listed->size(); ++i) {
+  for (size_t i = 0; i < listed.size(); ++i) {
     if (i == page_size || bytes > limits::kPageBytes) {
-      response.set_next_page_token(PageToken((*listed)[i - 1].number, *filter));
+      response.set_next_page_token(PageToken(listed[i - 1].number, filter));
       break;
     }
     v1::AuditEntry& out = *response.add_entries();
-    FillEntry((*listed)[i], out);
+    FillEntry(listed[i], out);
     bytes += out.ByteSizeLong();
   }
   return absl::OkStatus();

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "server/records/make_record.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
@@ -213,30 +214,27 @@ bool MayFilter(const access::Rights& rights, const jobs::ListFilter& filter) {
 absl::Status ListPast(records::JobRecords& records, jobs::ListFilter filter,
                       bool count, v1::ListJobsResponse& response) {
   if (count) {
-    const absl::StatusOr<int64_t> total = records.past().Count(filter);
-    if (!total.ok()) return total.status();
-    response.set_total(*total);
+    ASSIGN_OR_RETURN(const int64_t total, records.past().Count(filter));
+    response.set_total(total);
   }
   const size_t page_size = filter.limit;
   ++filter.limit;
-  const absl::StatusOr<std::vector<jobs::PastJob>> listed =
-      records.past().List(filter);
-  if (!listed.ok()) return listed.status();
+  ASSIGN_OR_RETURN(const std::vector<jobs::PastJob> listed,
+                   records.past().List(filter));
   size_t bytes = 0;
-  for (size_t i = 0; i < listed->size(); ++i) {
-    const jobs::PastJob& past = (*listed)[i];
+  for (size_t i = 0; i < listed.size(); ++i) {
+    const jobs::PastJob& past = listed[i];
     if (i == page_size || bytes > limits::kPageBytes) {
-      response.set_next_page_token(PageToken((*listed)[i - 1].place, filter));
+      response.set_next_page_token(PageToken(listed[i - 1].place, filter));
       break;
     }
     v1::JobRecord record;
     record.ParseFromString(past.body);
     record.set_id(past.place.id);
     if (record.name().empty()) record.set_name(ValidUtf8(past.name));
-    const absl::StatusOr<std::vector<std::string>> tags =
-        records.past().TagsOf(past.place.id);
-    if (!tags.ok()) return tags.status();
-    for (const std::string& tag : *tags) record.add_tags(ValidUtf8(tag));
+    ASSIGN_OR_RETURN(const std::vector<std::string> tags,
+                     records.past().TagsOf(past.place.id));
+    for (const std::string& tag : tags) record.add_tags(ValidUtf8(tag));
     v1::Job& out = *response.add_jobs();
     out = records::JobOf(record);
     out.clear_spec_json();
@@ -278,35 +276,31 @@ absl::Status ListJobs(jobs::JobReader& reader, records::JobRecords* records,
                       const access::Rights& rights,
                       const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response) {
-  absl::StatusOr<jobs::ListFilter> filter = ReadListFilter(rights, request);
-  if (!filter.ok()) return filter.status();
-  absl::Status page = ReadPage(request, *filter);
-  if (!page.ok()) return page;
-  const bool may_filter = MayFilter(rights, *filter);
-  if (filter->past) {
+  ASSIGN_OR_RETURN(jobs::ListFilter filter, ReadListFilter(rights, request));
+  RETURN_IF_ERROR(ReadPage(request, filter));
+  const bool may_filter = MayFilter(rights, filter);
+  if (filter.past) {
     if (!may_filter || records == nullptr) return absl::OkStatus();
-    return ListPast(*records, *std::move(filter), request.count(), response);
+    return ListPast(*records, std::move(filter), request.count(), response);
   }
   if (request.count()) {
-    const absl::StatusOr<int64_t> total =
-        may_filter ? reader.CountListed(*filter) : 0;
-    if (!total.ok()) return total.status();
-    response.set_total(*total);
+    ASSIGN_OR_RETURN(const int64_t total,
+                     may_filter ? reader.CountListed(filter) : 0);
+    response.set_total(total);
   }
   if (!may_filter) return absl::OkStatus();
-  const size_t page_size = filter->limit;
-  ++filter->limit;  // one more shows whether there is a next page
-  absl::StatusOr<std::vector<jobs::Job>> listed = reader.List(*filter);
-  if (!listed.ok()) return listed.status();
+  const size_t page_size = filter.limit;
+  ++filter.limit;  // one more shows whether there is a next page
+  ASSIGN_OR_RETURN(std::vector<jobs::Job> listed, reader.List(filter));
   size_t bytes = 0;
-  for (size_t i = 0; i < listed->size(); ++i) {
+  for (size_t i = 0; i < listed.size(); ++i) {
     if (i == page_size || bytes > limits::kPageBytes) {
       response.set_next_page_token(
-          PageToken(jobs::PlaceOf((*listed)[i - 1], filter->order), *filter));
+          PageToken(jobs::PlaceOf(listed[i - 1], filter.order), filter));
       break;
     }
     v1::Job& out = *response.add_jobs();
-    FillJob(reader, rights, (*listed)[i], out);
+    FillJob(reader, rights, listed[i], out);
     out.clear_spec_json();
     out.clear_confusion_matrix_json();
     out.clear_warnings();

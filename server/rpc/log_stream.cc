@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "grpcpp/alarm.h"
 #include "server/rpc/check.h"
 
@@ -59,19 +60,17 @@ class LogSource : public Source<v1::LogChunk> {
     if (!checked.ok()) return checked;
     // Read the state before the file: once the state is final, the job's last
     // lines are in the file.
-    absl::StatusOr<jobs::Job> job = reader_.Get(id_);
-    if (!job.ok()) return job.status();
-    absl::StatusOr<std::string> bytes =
-        ReadFrom(reader_.LogPath(id_), offset_, kChunkBytes);
-    if (!bytes.ok()) return bytes.status();
-    if (bytes->empty()) {
-      if (!follow_ || jobs::IsFinal(job->state)) return Pull::kEnd;
+    ASSIGN_OR_RETURN(jobs::Job job, reader_.Get(id_));
+    ASSIGN_OR_RETURN(std::string bytes,
+                     ReadFrom(reader_.LogPath(id_), offset_, kChunkBytes));
+    if (bytes.empty()) {
+      if (!follow_ || jobs::IsFinal(job.state)) return Pull::kEnd;
       SetAlarm();
       return Pull::kWait;
     }
     message.set_offset_bytes(offset_);
-    offset_ += static_cast<int64_t>(bytes->size());
-    message.set_data(*std::move(bytes));
+    offset_ += static_cast<int64_t>(bytes.size());
+    message.set_data(std::move(bytes));
     return Pull::kMessage;
   }
 

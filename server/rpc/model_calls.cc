@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
+#include "core/base/status_macros.h"
 #include "core/host/machine.h"
 #include "server/models/pushed_models.h"
 #include "server/rpc/convert.h"
@@ -55,8 +56,7 @@ absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
                        jobs::BlobStore& blobs, const UserAccounts& accounts,
                        const v1::PushModelRequest& request, const Call& call,
                        v1::PushModelResponse& response) {
-  absl::Status checked = models::CheckModelName("name", request.name());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(models::CheckModelName("name", request.name()));
   if (request.files_size() > static_cast<int>(limits::kFilesOfModel)) {
     return TooManyFiles(request.files_size());
   }
@@ -70,18 +70,16 @@ absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
     push.files.push_back({file.path(), file.sha256(), file.size_bytes()});
     hashes.insert(file.sha256());
   }
-  checked = models::CheckFileList(push.files);
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(models::CheckFileList(push.files));
   push.count = [&] {
     if (accounts.ledger == nullptr) return absl::OkStatus();
     return accounts.ledger->Use(push.user, accounts.LimitsOf(call.rights),
                                 hashes);
   };
-  const absl::StatusOr<models::ModelBook::Pushed> pushed =
-      book.Push(push, blobs, Memory(reader));
-  if (!pushed.ok()) return pushed.status();
-  Fill(pushed->model, call.rights, *response.mutable_model());
-  response.set_existed(pushed->existed);
+  ASSIGN_OR_RETURN(const models::ModelBook::Pushed pushed,
+                   book.Push(push, blobs, Memory(reader)));
+  Fill(pushed.model, call.rights, *response.mutable_model());
+  response.set_existed(pushed.existed);
   return absl::OkStatus();
 }
 
@@ -90,13 +88,11 @@ absl::Status ListModels(models::ModelBook& book, jobs::JobReader& reader,
                         const v1::ListModelsRequest& request,
                         v1::ListModelsResponse& response) {
   if (!request.name().empty()) {
-    absl::Status checked = models::CheckModelName("name", request.name());
-    if (!checked.ok()) return checked;
+    RETURN_IF_ERROR(models::CheckModelName("name", request.name()));
   }
-  const absl::StatusOr<std::vector<models::ListedModel>> listed =
-      book.List(request.name(), Memory(reader));
-  if (!listed.ok()) return listed.status();
-  for (const models::ListedModel& model : *listed) {
+  ASSIGN_OR_RETURN(const std::vector<models::ListedModel> listed,
+                   book.List(request.name(), Memory(reader)));
+  for (const models::ListedModel& model : listed) {
     Fill(model, rights, *response.add_models());
   }
   return absl::OkStatus();
@@ -105,12 +101,11 @@ absl::Status ListModels(models::ModelBook& book, jobs::JobReader& reader,
 absl::Status RemoveModel(models::ModelBook& book, const access::Rights& rights,
                          const v1::RemoveModelRequest& request,
                          v1::RemoveModelResponse& response) {
-  absl::Status checked = models::CheckModelName("name", request.name());
-  if (!checked.ok()) return checked;
-  const absl::StatusOr<int64_t> freed =
-      book.Remove(request.name(), rights.caller().user, rights.is_admin());
-  if (!freed.ok()) return freed.status();
-  response.set_freed_bytes(*freed);
+  RETURN_IF_ERROR(models::CheckModelName("name", request.name()));
+  ASSIGN_OR_RETURN(
+      const int64_t freed,
+      book.Remove(request.name(), rights.caller().user, rights.is_admin()));
+  response.set_freed_bytes(freed);
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "mpsd/v1/runbook.pb.h"
 #include "server/rpc/check.h"
 #include "server/rpc/job_calls.h"
@@ -30,8 +31,7 @@ absl::Status CheckThresholds(const v1::PlanRequest& request) {
         limits::kThresholds, " are allowed"));
   }
   for (const auto& [name, value] : request.thresholds()) {
-    absl::Status status = CheckText("thresholds", name, kThresholdNameBytes);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(CheckText("thresholds", name, kThresholdNameBytes));
     if (!std::isfinite(value)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "thresholds: '", base::Quotable(name), "': expected a number"));
@@ -44,17 +44,14 @@ absl::Status CheckThresholds(const v1::PlanRequest& request) {
 absl::StatusOr<std::string> ResultOfProbe(jobs::JobReader& reader,
                                           const access::Rights& rights,
                                           const std::string& id) {
-  if (absl::Status s = CheckId("probe_id", id); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckId("probe_id", id));
   constexpr access::Method kRead("RunbookService.GetStudyResult");
-  const absl::StatusOr<std::string> owner = reader.OwnerOf(id);
-  if (!owner.ok()) return owner.status();
-  absl::Status may = access::CheckOwner(kRead.rule(), rights, id, *owner);
-  if (!may.ok()) return may;
+  ASSIGN_OR_RETURN(const std::string owner, reader.OwnerOf(id));
+  RETURN_IF_ERROR(access::CheckOwner(kRead.rule(), rights, id, owner));
   v1::GetStudyResultRequest request;
   request.set_id(id);
   v1::StudyResult result;
-  absl::Status read = GetStudyResult(reader, request, result);
-  if (!read.ok()) return read;
+  RETURN_IF_ERROR(GetStudyResult(reader, request, result));
   if (!result.has_probe()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "probe_id: job ", id,
@@ -73,12 +70,11 @@ absl::StatusOr<jobs::PlanRequest> Checked(jobs::JobReader& reader,
                                           jobs::UserLedger* ledger,
                                           const access::Rights& rights,
                                           const v1::PlanRequest& request) {
-  if (absl::Status s = CheckThresholds(request); !s.ok()) return s;
-  absl::StatusOr<jobs::SubmitRequest> submission =
-      SubmissionOf(reader, ledger, request.submission(), rights);
-  if (!submission.ok()) return submission.status();
+  RETURN_IF_ERROR(CheckThresholds(request));
+  ASSIGN_OR_RETURN(jobs::SubmitRequest submission,
+                   SubmissionOf(reader, ledger, request.submission(), rights));
   jobs::PlanRequest checked;
-  checked.submission = *std::move(submission);
+  checked.submission = std::move(submission);
   // A plan is for the training, whatever study the request names.
   checked.submission.kind = jobs::JobKind::kTraining;
   checked.submission.study_json.clear();
@@ -90,11 +86,10 @@ absl::StatusOr<jobs::PlanRequest> Checked(jobs::JobReader& reader,
     };
   }
   if (request.probe_id().empty()) return checked;
-  absl::StatusOr<std::string> probe =
-      ResultOfProbe(reader, rights, request.probe_id());
-  if (!probe.ok()) return probe.status();
+  ASSIGN_OR_RETURN(std::string probe,
+                   ResultOfProbe(reader, rights, request.probe_id()));
   checked.probe_id = request.probe_id();
-  checked.probe_json = *std::move(probe);
+  checked.probe_json = std::move(probe);
   return checked;
 }
 
@@ -140,33 +135,29 @@ class PlanSource : public Source<v1::PlanEvent> {
 
   absl::StatusOr<Pull> Next(v1::PlanEvent& message) override {
     if (done_) return Pull::kEnd;
-    if (absl::Status begun = BeginOnce(); !begun.ok()) return begun;
-    absl::StatusOr<std::optional<jobs::PlanNews>> news = watch_->Next();
-    if (!news.ok()) return news.status();
-    if (!*news) return Pull::kWait;
-    if (!(*news)->plan) {
-      message.set_stage(ValidUtf8((*news)->stage));
+    RETURN_IF_ERROR(BeginOnce());
+    ASSIGN_OR_RETURN(std::optional<jobs::PlanNews> news, watch_->Next());
+    if (!news) return Pull::kWait;
+    if (!news->plan) {
+      message.set_stage(ValidUtf8(news->stage));
       return Pull::kMessage;
     }
     done_ = true;
-    absl::Status filled = FillPlan(*(*news)->plan, *message.mutable_plan());
-    if (!filled.ok()) return filled;
+    RETURN_IF_ERROR(FillPlan(*news->plan, *message.mutable_plan()));
     return Pull::kMessage;
   }
 
  private:
   absl::Status BeginOnce() {
     if (watch_ != nullptr) return absl::OkStatus();
-    absl::StatusOr<jobs::PlanRequest> checked =
-        Checked(reader_, ledger_, rights_, request_);
-    if (!checked.ok()) return checked.status();
+    ASSIGN_OR_RETURN(jobs::PlanRequest checked,
+                     Checked(reader_, ledger_, rights_, request_));
     if (planner_ == nullptr) {
       return absl::UnimplementedError("this mpsd makes no plans");
     }
-    absl::StatusOr<std::unique_ptr<jobs::PlanWatch>> watch =
-        planner_->Plan(*std::move(checked), wake_);
-    if (!watch.ok()) return watch.status();
-    watch_ = *std::move(watch);
+    ASSIGN_OR_RETURN(std::unique_ptr<jobs::PlanWatch> watch,
+                     planner_->Plan(std::move(checked), wake_));
+    watch_ = std::move(watch);
     return absl::OkStatus();
   }
 

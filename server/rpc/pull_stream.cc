@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/status_macros.h"
 #include "server/models/pushed_models.h"
 #include "server/rpc/check.h"
 
@@ -48,13 +49,12 @@ class PullSource : public Source<v1::PullModelProgress> {
 
   absl::StatusOr<Pull> Next(v1::PullModelProgress& message) override {
     if (done_) return Pull::kEnd;
-    if (absl::Status begun = BeginOnce(); !begun.ok()) return begun;
-    absl::StatusOr<std::optional<models::PullNews>> news = watch_->Next();
-    if (!news.ok()) return news.status();
-    if (!*news) return Pull::kWait;
-    message.set_received_bytes((*news)->received_bytes);
-    message.set_note((*news)->note);
-    done_ = (*news)->done;
+    RETURN_IF_ERROR(BeginOnce());
+    ASSIGN_OR_RETURN(std::optional<models::PullNews> news, watch_->Next());
+    if (!news) return Pull::kWait;
+    message.set_received_bytes(news->received_bytes);
+    message.set_note(news->note);
+    done_ = news->done;
     if (done_) describe_(request_.id(), *message.mutable_model());
     return Pull::kMessage;
   }
@@ -62,14 +62,12 @@ class PullSource : public Source<v1::PullModelProgress> {
  private:
   absl::Status BeginOnce() {
     if (watch_ != nullptr) return absl::OkStatus();
-    absl::StatusOr<models::PullRequest> checked = Checked(rights_, request_);
-    if (!checked.ok()) return checked.status();
+    ASSIGN_OR_RETURN(models::PullRequest checked, Checked(rights_, request_));
     if (puller_ == nullptr) return PullsAreOff();
-    checked->limits = limits_;
-    absl::StatusOr<std::unique_ptr<models::PullWatch>> watch =
-        puller_->Pull(*checked, wake_);
-    if (!watch.ok()) return watch.status();
-    watch_ = *std::move(watch);
+    checked.limits = limits_;
+    ASSIGN_OR_RETURN(std::unique_ptr<models::PullWatch> watch,
+                     puller_->Pull(checked, wake_));
+    watch_ = std::move(watch);
     return absl::OkStatus();
   }
 
@@ -95,9 +93,8 @@ std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
 
 absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,
                         const v1::CancelPullRequest& request) {
-  absl::StatusOr<models::PullRequest> checked = Checked(rights, request);
-  if (!checked.ok()) return checked.status();
-  return puller == nullptr ? PullsAreOff() : puller->Cancel(*checked);
+  ASSIGN_OR_RETURN(models::PullRequest checked, Checked(rights, request));
+  return puller == nullptr ? PullsAreOff() : puller->Cancel(checked);
 }
 
 }  // namespace mpsd::rpc

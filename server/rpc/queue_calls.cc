@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 #include "server/rpc/job_calls.h"
 
@@ -67,27 +67,23 @@ absl::Status HoldJob(jobs::JobManager& manager, jobs::JobReader& reader,
 absl::Status ReleaseJob(jobs::JobManager& manager, jobs::JobReader& reader,
                         const v1::ReleaseRequest& request, const Call& call,
                         v1::Job& response) {
-  absl::Status checked = CheckId("id", request.id());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckId("id", request.id()));
   return Fill(reader, call, manager.Release(request.id()), response);
 }
 
 absl::Status MoveJob(jobs::JobManager& manager, jobs::JobReader& reader,
                      const v1::MoveRequest& request, const Call& call,
                      v1::Job& response) {
-  absl::Status checked = CheckId("id", request.id());
-  if (!checked.ok()) return checked;
-  const absl::StatusOr<jobs::MoveTo> to = MoveOf(request, call.rights);
-  if (!to.ok()) return to.status();
-  return Fill(reader, call, manager.Move(request.id(), *to, call.limits),
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  ASSIGN_OR_RETURN(const jobs::MoveTo to, MoveOf(request, call.rights));
+  return Fill(reader, call, manager.Move(request.id(), to, call.limits),
               response);
 }
 
 absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
                       const v1::RetryRequest& request, const Call& call,
                       v1::Job& response) {
-  absl::Status checked = CheckId("id", request.id());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckId("id", request.id()));
   return Fill(reader, call,
               manager.Retry(request.id(), request.from_scratch(), call.limits),
               response);
@@ -95,9 +91,7 @@ absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
 
 absl::Status DrainQueue(jobs::JobManager& manager,
                         const v1::DrainRequest& request, const Call& call) {
-  absl::Status checked =
-      CheckText("reason", request.reason(), limits::kReasonBytes);
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckText("reason", request.reason(), limits::kReasonBytes));
   return manager.DrainQueue(
       absl::StrCat("mpsd is drained ", By(call, request.reason())));
 }

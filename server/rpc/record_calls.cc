@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/records/make_record.h"
 #include "server/rpc/check.h"
 #include "server/rpc/job_calls.h"
@@ -22,7 +22,7 @@ namespace {
 absl::Status Fill(records::JobRecords& records, jobs::JobReader& reader,
                   const access::Rights& rights, const std::string& id,
                   v1::GetRecordResponse& response) {
-  if (absl::Status s = CheckId("id", id); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckId("id", id));
   absl::StatusOr<v1::JobRecord> record = records.Get(id);
   if (record.ok() && !rights.MayRead(record->owner())) {
     record = absl::NotFoundError(

@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -209,20 +210,19 @@ RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }
 absl::Status RpcServer::Start() {
   base::Check(services_->server == nullptr, "Start is called once");
   for (const std::string& address : options_.addresses) {
-    absl::Status checked = CheckAddress(address, options_.tls.has_value());
-    if (!checked.ok()) return checked;
+    RETURN_IF_ERROR(CheckAddress(address, options_.tls.has_value()));
   }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(options_, builder);
   if (options_.calls != nullptr) ReportCalls(*options_.calls, builder);
-  absl::StatusOr<std::unique_ptr<listener::Listener>> opened =
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<listener::Listener> opened,
       listener::Listener::Open({options_.addresses, options_.max_descriptor,
-                                options_.log, options_.socket_group});
-  if (!opened.ok()) return opened.status();
-  services_->listener = *std::move(opened);
-  if (absl::Status s = OpenEntrances(builder); !s.ok()) return s;
+                                options_.log, options_.socket_group}));
+  services_->listener = std::move(opened);
+  RETURN_IF_ERROR(OpenEntrances(builder));
   services_->methods.Register(builder);
   services_->server = builder.BuildAndStart();
   if (services_->server == nullptr) {
@@ -261,18 +261,16 @@ absl::Status RpcServer::OpenEntrances(grpc::ServerBuilder& builder) {
   const bool has_port =
       std::any_of(options_.addresses.begin(), options_.addresses.end(), IsPort);
   if (has_port && options_.tls) {
-    absl::StatusOr<std::unique_ptr<ServerTls>> tls =
-        ServerTls::Open(*options_.tls);
-    if (!tls.ok()) return tls.status();
-    services_->tls = *std::move(tls);
+    ASSIGN_OR_RETURN(std::unique_ptr<ServerTls> tls,
+                     ServerTls::Open(*options_.tls));
+    services_->tls = std::move(tls);
     options.port = services_->tls->Credentials();
   } else if (has_port) {
     options.port = grpc::experimental::LocalServerCredentials(LOCAL_TCP);
   }
-  absl::StatusOr<std::unique_ptr<Entrances>> entrances =
-      Entrances::Open(std::move(options), builder);
-  if (!entrances.ok()) return entrances.status();
-  services_->entrances = *std::move(entrances);
+  ASSIGN_OR_RETURN(std::unique_ptr<Entrances> entrances,
+                   Entrances::Open(std::move(options), builder));
+  services_->entrances = std::move(entrances);
   return absl::OkStatus();
 }
 

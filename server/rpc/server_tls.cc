@@ -10,6 +10,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
 
@@ -53,7 +54,7 @@ absl::StatusOr<std::unique_ptr<ServerTls>> ServerTls::Open(TlsOptions options) {
     return base::ErrnoStatus(errno, options.served.string());
   }
   auto tls = absl::WrapUnique(new ServerTls(std::move(options)));
-  if (absl::Status s = tls->Renew(); !s.ok()) return s;
+  RETURN_IF_ERROR(tls->Renew());
   return tls;
 }
 
@@ -63,13 +64,12 @@ fs::path ServerTls::IdentityFile() const {
 }
 
 absl::Status ServerTls::Renew() {
-  const absl::StatusOr<tls::ServerPem> pem = tls::ReadServerPem(options_.files);
-  if (!pem.ok()) return pem.status();
+  ASSIGN_OR_RETURN(const tls::ServerPem pem,
+                   tls::ReadServerPem(options_.files));
   absl::MutexLock lock(&mutex_);
-  absl::Status written =
-      base::WriteFileAtomic(IdentityFile(), absl::StrCat(pem->key, pem->chain));
-  if (!written.ok()) return written;
-  expiry_ = pem->expiry;
+  RETURN_IF_ERROR(
+      base::WriteFileAtomic(IdentityFile(), absl::StrCat(pem.key, pem.chain)));
+  expiry_ = pem.expiry;
   return absl::OkStatus();
 }
 

@@ -8,10 +8,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "grpcpp/grpcpp.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/status.h"
@@ -96,10 +95,9 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
         note_(gate, host) {}
 
   absl::Status Make(const MakeSink& make) {
-    absl::StatusOr<access::Rights> rights =
-        gate_.EnterStream(context_, asked_, host_, *this);
-    if (!rights.ok()) return rights.status();
-    rights_ = *std::move(rights);
+    ASSIGN_OR_RETURN(access::Rights rights,
+                     gate_.EnterStream(context_, asked_, host_, *this));
+    rights_ = std::move(rights);
     sink_ = make(*rights_);
     return absl::OkStatus();
   }

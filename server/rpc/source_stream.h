@@ -8,10 +8,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "grpcpp/grpcpp.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/status.h"
@@ -108,10 +107,9 @@ class SourceStream final
         note_(gate, host) {}
 
   absl::Status Make(const MakeSource& make) {
-    absl::StatusOr<access::Rights> rights =
-        gate_.EnterStream(context_, asked_, host_, *this);
-    if (!rights.ok()) return rights.status();
-    rights_ = *std::move(rights);
+    ASSIGN_OR_RETURN(access::Rights rights,
+                     gate_.EnterStream(context_, asked_, host_, *this));
+    rights_ = std::move(rights);
     source_ = make(*rights_, [weak = this->weak_from_this()] {
       if (auto alive = weak.lock()) alive->OnWake();
     });
@@ -186,14 +184,13 @@ class SourceStream final
 
   absl::StatusOr<Pull> NextMessage() {
     absl::StatusOr<Pull> pulled;
-    absl::Status caught = host_.barrier().Run(rpc_, [&] {
+    RETURN_IF_ERROR(host_.barrier().Run(rpc_, [&] {
       if (absl::Status may = note_.BeginOnce(asked_, *rights_); !may.ok())
         return may;
       message_.Clear();
       pulled = source_->Next(message_);
       return pulled.status();
-    });
-    if (!caught.ok()) return caught;
+    }));
     return pulled;
   }
 

@@ -5,9 +5,8 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/status_macros.h"
 #include "server/access/rules.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"
@@ -24,11 +23,10 @@ class StreamNote {
   // continues if this is OK.
   absl::Status BeginOnce(const Asked& asked, const access::Rights& rights) {
     if (begun_) return absl::OkStatus();
-    absl::StatusOr<int64_t> entry = gate_.Begin(asked, rights);
-    if (!entry.ok()) return entry.status();
+    ASSIGN_OR_RETURN(int64_t entry, gate_.Begin(asked, rights));
     begun_ = true;
     absl::MutexLock lock(&mutex_);
-    entry_ = *entry;
+    entry_ = entry;
     return absl::OkStatus();
   }
 

@@ -2,6 +2,7 @@
 #include "server/rpc/unary_call.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/status.h"
 
 namespace mpsd::rpc {
@@ -30,11 +31,10 @@ absl::Status Busy(const char* rpc) {
 
 absl::Status Carry(const Gate& gate, const Asked& asked, const Barrier& barrier,
                    const std::function<absl::Status(Call&)>& work, Call& call) {
-  const absl::StatusOr<int64_t> entry = gate.Begin(asked, call.rights);
-  if (!entry.ok()) return entry.status();
+  ASSIGN_OR_RETURN(const int64_t entry, gate.Begin(asked, call.rights));
   const absl::Status done =
       barrier.Run(asked.method.rule().method, [&] { return work(call); });
-  gate.End(*entry, done, call.made_job_id);
+  gate.End(entry, done, call.made_job_id);
   return done;
 }
 
@@ -54,8 +54,7 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
       // before Finish returns.
       reactor->Finish(ToGrpc(host.barrier().Run(rpc, [&] {
         Call call{rights, [=, &host] { return IsWanted(*context, host); }, ""};
-        absl::Status still = call.wanted();
-        if (!still.ok()) return still;
+        RETURN_IF_ERROR(call.wanted());
         return Carry(gate, asked, host.barrier(), work, call);
       })));
     };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 
 namespace mpsd::rpc {
@@ -44,9 +45,8 @@ class UploadSink : public Sink<v1::UploadRequest> {
   }
 
   absl::StatusOr<Push> GoOn() override {
-    const absl::StatusOr<bool> more = writer_->CatchUp();
-    if (!more.ok()) return more.status();
-    return *more ? Push::kBusy : Push::kMore;
+    ASSIGN_OR_RETURN(const bool more, writer_->CatchUp());
+    return more ? Push::kBusy : Push::kMore;
   }
 
   absl::Status End() override {
@@ -82,15 +82,14 @@ class UploadSink : public Sink<v1::UploadRequest> {
     }
     // The writer comes first: what it resumes already counts for the user, and
     // what it restarts no longer does.
-    absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> writer = blobs_->Resume(
-        user_, header.sha256(), header.size_bytes(), header.offset_bytes());
-    if (!writer.ok()) return writer.status();
+    ASSIGN_OR_RETURN(std::unique_ptr<jobs::BlobWriter> writer,
+                     blobs_->Resume(user_, header.sha256(), header.size_bytes(),
+                                    header.offset_bytes()));
     if (claim_ != nullptr) {
-      absl::Status room = claim_->Add(
-          header.sha256(), header.size_bytes() - header.offset_bytes());
-      if (!room.ok()) return room;
+      RETURN_IF_ERROR(claim_->Add(header.sha256(),
+                                  header.size_bytes() - header.offset_bytes()));
     }
-    writer_ = *std::move(writer);
+    writer_ = std::move(writer);
     return header.offset_bytes() > 0 ? Push::kBusy : Push::kMore;
   }
 
@@ -123,8 +122,7 @@ class BatchSink : public Sink<v1::UploadBatchRequest> {
   absl::StatusOr<Push> Take(const v1::UploadBatchRequest& request) override {
     for (int i = 0; i < request.blobs().size(); ++i) {
       const std::string field = absl::StrCat("blobs[", i, "]");
-      absl::Status taken = TakeBlob(field, request.blobs(i));
-      if (!taken.ok()) return taken;
+      RETURN_IF_ERROR(TakeBlob(field, request.blobs(i)));
     }
     return Push::kMore;
   }

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "core/base/status_macros.h"
+
 namespace mpsd::rpc {
 
 jobs::UserLimits UserAccounts::LimitsOf(const access::Rights& rights) const {
@@ -34,10 +36,9 @@ absl::Status UserAccounts::Describe(const access::Rights& rights,
     out.set_max_priority(most.highest_priority);
   }
   if (ledger == nullptr) return absl::OkStatus();
-  const absl::StatusOr<jobs::UserBytes> bytes = ledger->BytesOf(user);
-  if (!bytes.ok()) return bytes.status();
-  out.set_upload_bytes(bytes->uploads);
-  out.set_result_bytes(bytes->results);
+  ASSIGN_OR_RETURN(const jobs::UserBytes bytes, ledger->BytesOf(user));
+  out.set_upload_bytes(bytes.uploads);
+  out.set_result_bytes(bytes.results);
   return absl::OkStatus();
 }
 

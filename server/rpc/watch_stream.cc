@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 
@@ -43,9 +44,8 @@ class WatchSource : public Source<v1::JobEvent> {
     absl::StatusOr<bool> found = ReadPage();
     if (!found.ok()) return found.status();
     if (*found) return Pull::kMessage;
-    absl::StatusOr<jobs::Job> job = reader_.Get(id_);
-    if (!job.ok()) return job.status();
-    if (!jobs::IsFinal(job->state)) return Pull::kWait;
+    ASSIGN_OR_RETURN(jobs::Job job, reader_.Get(id_));
+    if (!jobs::IsFinal(job.state)) return Pull::kWait;
     // Reads again: the job's last events may have come after the first read.
     found = ReadPage();
     if (!found.ok()) return found.status();
@@ -56,11 +56,10 @@ class WatchSource : public Source<v1::JobEvent> {
     absl::Status checked = CheckId("id", id_);
     if (checked.ok()) checked = CheckNotNegative("after_sequence", after_);
     if (!checked.ok()) return checked;
-    absl::StatusOr<std::vector<jobs::Event>> events =
-        reader_.Events(id_, after_);
-    if (!events.ok()) return events.status();
-    page_.assign(std::make_move_iterator(events->begin()),
-                 std::make_move_iterator(events->end()));
+    ASSIGN_OR_RETURN(std::vector<jobs::Event> events,
+                     reader_.Events(id_, after_));
+    page_.assign(std::make_move_iterator(events.begin()),
+                 std::make_move_iterator(events.end()));
     return !page_.empty();
   }
 

@@ -28,6 +28,7 @@
 #include "core/base/file_times.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "core/base/sync.h"
 #include "server/jobs/blob_store.h"
 #include "server/store/blob_writer.h"
@@ -155,8 +156,7 @@ absl::StatusOr<std::unique_ptr<PartialBlobs>> PartialBlobs::Open(
   if (error) return base::ErrnoStatus(error.value(), folder.string());
   std::unique_ptr<PartialBlobs> parts =
       absl::WrapUnique(new PartialBlobs(std::move(folder), options));
-  absl::Status found = parts->Find();
-  if (!found.ok()) return found;
+  RETURN_IF_ERROR(parts->Find());
   return parts;
 }
 
@@ -388,13 +388,11 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
   fs::remove_all(incoming, error);
   if (!error) fs::create_directory(incoming, error);
   if (error) return FsError(error, incoming);
-  absl::StatusOr<std::unique_ptr<PartialBlobs>> parts =
-      PartialBlobs::Open(folder / "partial");
-  if (!parts.ok()) return parts.status();
+  ASSIGN_OR_RETURN(std::unique_ptr<PartialBlobs> parts,
+                   PartialBlobs::Open(folder / "partial"));
   std::unique_ptr<BlobStore> store(new BlobStore(
-      database, std::move(folder), min_free_bytes, *std::move(parts)));
-  absl::Status matched = store->MatchRows();
-  if (!matched.ok()) return matched;
+      database, std::move(folder), min_free_bytes, std::move(parts)));
+  RETURN_IF_ERROR(store->MatchRows());
   return store;
 }
 
@@ -467,8 +465,7 @@ absl::StatusOr<jobs::UnusedBlobs::Removed> BlobStore::Collect(
     removed.bytes += size_bytes;
     gone.push_back(sha256);
   }
-  absl::Status forgotten = Forget(gone);
-  if (!forgotten.ok()) return forgotten;
+  RETURN_IF_ERROR(Forget(gone));
   return removed;
 }
 
@@ -525,37 +522,35 @@ std::string BlobStore::PathOf(const std::string& sha256) const {
 
 absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Begin(
     const std::string& sha256, int64_t size_bytes) {
-  if (absl::Status s = CheckUpload(sha256, size_bytes); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckUpload(sha256, size_bytes));
   return Write(sha256, size_bytes, 0, nullptr);
 }
 
 absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Resume(
     const std::string& user, const std::string& sha256, int64_t size_bytes,
     int64_t offset_bytes) {
-  if (absl::Status s = CheckUpload(sha256, size_bytes); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckUpload(sha256, size_bytes));
   if (offset_bytes < 0 || offset_bytes > size_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("offset_bytes: is ", offset_bytes, ", expected 0 to ",
                      size_bytes, ", the blob's size"));
   }
-  absl::StatusOr<std::unique_ptr<PartialBlobs::Hold>> part =
-      parts_->Take(user, sha256, offset_bytes);
-  if (!part.ok()) return part.status();
-  return Write(sha256, size_bytes, offset_bytes, *std::move(part));
+  ASSIGN_OR_RETURN(std::unique_ptr<PartialBlobs::Hold> part,
+                   parts_->Take(user, sha256, offset_bytes));
+  return Write(sha256, size_bytes, offset_bytes, std::move(part));
 }
 
 absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Write(
     const std::string& sha256, int64_t size_bytes, int64_t offset_bytes,
     std::unique_ptr<PartialBlobs::Hold> part) {
-  absl::StatusOr<std::unique_ptr<DiskRoom::Reservation>> room =
-      room_.Reserve(size_bytes - offset_bytes);
-  if (!room.ok()) return room.status();
+  ASSIGN_OR_RETURN(std::unique_ptr<DiskRoom::Reservation> room,
+                   room_.Reserve(size_bytes - offset_bytes));
   static std::atomic<int64_t> counter{0};
   BlobWriter::Plan plan;
   plan.final_path = PathOf(sha256);
   plan.size_bytes = size_bytes;
   plan.offset_bytes = offset_bytes;
-  plan.room = *std::move(room);
+  plan.room = std::move(room);
   plan.part = std::move(part);
   plan.temporary = folder_ / "incoming" / absl::StrCat(sha256, ".", ++counter);
   return BlobWriter::Begin(database_, names_, std::move(plan));

@@ -22,6 +22,7 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/status_macros.h"
 #include "core/base/sync.h"
 #include "server/store/connection.h"
 
@@ -97,7 +98,7 @@ absl::Status BlobWriter::Append(std::string_view bytes) {
                      " bytes; more came")));
   }
   if (plan_.part != nullptr) {
-    if (absl::Status s = plan_.part->BeginWrite(); !s.ok()) return s;
+    RETURN_IF_ERROR(plan_.part->BeginWrite());
   }
   int64_t written = 0;
   const absl::Status status = Write(bytes, written);
@@ -125,14 +126,12 @@ absl::Status BlobWriter::Commit() {
   base::Check(!committed_, "Commit is called once");
   // From here on no other upload takes over the part.
   if (plan_.part != nullptr) {
-    if (absl::Status s = plan_.part->BeginWrite(); !s.ok()) return s;
+    RETURN_IF_ERROR(plan_.part->BeginWrite());
   }
-  absl::Status verified = Verify();
-  if (!verified.ok()) return verified;
+  RETURN_IF_ERROR(Verify());
   // The file comes before its row: MatchRows repairs a missing row at the next
   // start, but could not restore a missing file.
-  absl::Status placed = Place();
-  if (!placed.ok()) return placed;
+  RETURN_IF_ERROR(Place());
   Connection& c = database_.writer();
   return CatchSqlite("recording a blob", [&] {
     absl::MutexLock lock(&c.mutex());
@@ -240,8 +239,8 @@ absl::Status BlobBatch::Add(const std::string& sha256, std::string_view bytes) {
         "the blob's SHA-256 is ", hash, ", announced was ", sha256));
   }
   if (staged_.contains(sha256)) return absl::OkStatus();
-  const auto room = room_.Reserve(static_cast<int64_t>(bytes.size()));
-  if (!room.ok()) return room.status();
+  ASSIGN_OR_RETURN(const auto room,
+                   room_.Reserve(static_cast<int64_t>(bytes.size())));
   static std::atomic<int64_t> counter{0};
   const fs::path path = incoming_ / absl::StrCat(sha256, ".b", ++counter);
   // The name is recorded before the write, so that the destructor removes a
@@ -267,14 +266,12 @@ absl::Status BlobBatch::Place() {
   for (const auto& [sha256, staged] : staged_) written.push_back(staged.path);
   // The files are flushed before any rename: the name of a blob guarantees its
   // bytes, even after a power cut.
-  absl::Status synced = base::SyncAll(written);
-  if (!synced.ok()) return synced;
+  RETURN_IF_ERROR(base::SyncAll(written));
   std::set<fs::path> changed;
   for (const auto& [sha256, staged] : staged_) {
     const fs::path final_path = store_.PathOf(sha256);
     base::Check(!final_path.empty(), "what Add took is named by a hash");
-    absl::Status placed = PlaceBlob(staged.path, final_path, names_, changed);
-    if (!placed.ok()) return placed;
+    RETURN_IF_ERROR(PlaceBlob(staged.path, final_path, names_, changed));
   }
   return base::SyncAll({changed.begin(), changed.end()});
 }

@@ -9,9 +9,9 @@
 
 #include "SQLiteCpp/Statement.h"
 #include "SQLiteCpp/Transaction.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "server/store/connection.h"
 
 namespace mpsd::store {
@@ -80,14 +80,11 @@ absl::StatusOr<int64_t> Migrate(SQLite::Database& database,
                                 absl::Span<const Migration> migrations) {
   const int64_t newest = migrations.size();
   return CatchSqlite(database.getFilename(), [&]() -> absl::StatusOr<int64_t> {
-    absl::Status ours = CheckOwner(database);
-    if (!ours.ok()) return ours;
+    RETURN_IF_ERROR(CheckOwner(database));
     const int64_t found = IntPragma(database, "user_version");
-    absl::Status known = CheckVersion(database, found, newest);
-    if (!known.ok()) return known;
+    RETURN_IF_ERROR(CheckVersion(database, found, newest));
     for (int64_t version = found; version < newest; ++version) {
-      absl::Status applied = Apply(database, version + 1, migrations[version]);
-      if (!applied.ok()) return applied;
+      RETURN_IF_ERROR(Apply(database, version + 1, migrations[version]));
     }
     return newest;
   });
@@ -129,8 +126,7 @@ absl::Status SwitchToWal(SQLite::Database& database) {
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(
     const std::filesystem::path& path, Connection::OnCommit on_commit) {
   using Result = absl::StatusOr<std::unique_ptr<Database>>;
-  absl::Status created = CreatePrivate(path);
-  if (!created.ok()) return created;
+  RETURN_IF_ERROR(CreatePrivate(path));
   return CatchSqlite(path.string(), [&]() -> Result {
     SQLite::Database writer(path.string(),
                             SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX,
@@ -138,10 +134,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(
     Configure(writer);
     // Migrate refuses another program's file, so it comes before the switch to
     // WAL, which would change that file for good.
-    absl::StatusOr<int64_t> version = Migrate(writer, AllMigrations());
-    if (!version.ok()) return version.status();
-    absl::Status wal = SwitchToWal(writer);
-    if (!wal.ok()) return wal;
+    ASSIGN_OR_RETURN(int64_t version, Migrate(writer, AllMigrations()));
+    RETURN_IF_ERROR(SwitchToWal(writer));
     const auto open_reader = [&path] {
       SQLite::Database reader(path.string(),
                               SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX,
@@ -151,7 +145,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(
     };
     return std::unique_ptr<Database>(new Database(
         std::make_unique<Connection>(std::move(writer), std::move(on_commit)),
-        open_reader(), open_reader(), *version));
+        open_reader(), open_reader(), version));
   });
 }
 

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "core/report/report_json.h"
 #include "server/jobs/job.h"
 
@@ -107,9 +107,8 @@ constexpr bool kIsBody = std::is_same_v<Value, jobs::Progress> ||
 
 template <typename Body>
 absl::StatusOr<EventBody> DecodeAs(const std::string& text) {
-  absl::StatusOr<Body> body = Decode<Body>(text);
-  if (!body.ok()) return body.status();
-  return EventBody(*std::move(body));
+  ASSIGN_OR_RETURN(Body body, Decode<Body>(text));
+  return EventBody(std::move(body));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_id.h"
 #include "server/store/connection.h"
@@ -256,8 +257,7 @@ absl::Status KeptJobs::ForgetCheckpoints(const std::string& id,
     absl::MutexLock lock(&c.mutex());
     c.SetDurability(Connection::Durability::kPowerCut);
     Transaction transaction(c);
-    absl::Status may = CheckRemoval(c, id, ended);
-    if (!may.ok()) return may;
+    RETURN_IF_ERROR(CheckRemoval(c, id, ended));
     Query(c,
           "DELETE FROM checkpoints WHERE job = "
           "(SELECT number FROM jobs WHERE id = ?)",

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/job.h"
 #include "server/store/connection.h"
 #include "server/store/job_list.h"
@@ -180,12 +181,11 @@ absl::StatusOr<std::optional<jobs::Job>> SelectOne(Connection& c,
       c, absl::StrCat("SELECT ", WholeColumns(), " FROM jobs WHERE ", where),
       values...);
   if (!query.Next()) return std::optional<jobs::Job>();
-  absl::StatusOr<JobRow> row = ReadJobRow(query);
-  if (!row.ok()) return row.status();
+  ASSIGN_OR_RETURN(JobRow row, ReadJobRow(query));
   // The row's query is still open, so the labels come from the same snapshot of
   // the database.
-  ReadLabels(c, *row);
-  return std::optional<jobs::Job>(std::move(row->job));
+  ReadLabels(c, row);
+  return std::optional<jobs::Job>(std::move(row.job));
 }
 
 absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
@@ -335,10 +335,9 @@ absl::StatusOr<jobs::Job> SqliteJobStore::Get(const std::string& id) {
   using Result = absl::StatusOr<jobs::Job>;
   return CatchSqlite(absl::StrCat("reading job ", id), [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
-    absl::StatusOr<std::optional<jobs::Job>> job = SelectOne(c, "id = ?", id);
-    if (!job.ok()) return job.status();
-    if (!job->has_value()) return NoSuchJob(id);
-    return **std::move(job);
+    ASSIGN_OR_RETURN(std::optional<jobs::Job> job, SelectOne(c, "id = ?", id));
+    if (!job.has_value()) return NoSuchJob(id);
+    return *std::move(job);
   });
 }
 
@@ -493,9 +492,8 @@ absl::StatusOr<std::vector<jobs::Event>> SqliteJobStore::Events(
       jobs::Event event{job_id, query.Int(), {}, {}};
       event.time = absl::FromUnixMicros(query.Int());
       const int kind = static_cast<int>(query.Int());
-      absl::StatusOr<EventBody> body = DecodeBody(kind, query.Text());
-      if (!body.ok()) return body.status();
-      event.body = *std::move(body);
+      ASSIGN_OR_RETURN(EventBody body, DecodeBody(kind, query.Text()));
+      event.body = std::move(body);
       events.push_back(std::move(event));
     }
     return events;

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/status_macros.h"
 #include "server/store/connection.h"
 
 namespace mpsd::store {
@@ -61,9 +61,8 @@ absl::StatusOr<std::vector<access::Token>> TokenStore::All() {
               "expire_time_us, last_use_time_us, created_by FROM tokens "
               "ORDER BY number");
     while (row.Next()) {
-      absl::StatusOr<access::Token> token = ReadToken(row);
-      if (!token.ok()) return token.status();
-      tokens.push_back(*std::move(token));
+      ASSIGN_OR_RETURN(access::Token token, ReadToken(row));
+      tokens.push_back(std::move(token));
     }
     return tokens;
   });

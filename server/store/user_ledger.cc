@@ -9,6 +9,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "server/store/connection.h"
 
 namespace mpsd::store {
@@ -32,11 +33,9 @@ class UserLedger::Claim final : public jobs::UploadClaim {
     // Without a limit the sum is not needed.
     if (limits_.upload_bytes) {
       absl::MutexLock lock(&ledger_.mutex_);
-      const absl::StatusOr<int64_t> stored = ledger_.Uploads(user_);
-      if (!stored.ok()) return stored.status();
-      absl::Status room = CheckUploads(
-          user_, limits_, *stored + ledger_.Reserved(user_), size_bytes);
-      if (!room.ok()) return room;
+      ASSIGN_OR_RETURN(const int64_t stored, ledger_.Uploads(user_));
+      RETURN_IF_ERROR(CheckUploads(
+          user_, limits_, stored + ledger_.Reserved(user_), size_bytes));
       ledger_.reserved_[user_] += size_bytes;
       reserved_ += size_bytes;
     }
@@ -79,20 +78,16 @@ absl::Status UserLedger::Use(const std::string& user,
                              const std::set<std::string>& blobs) {
   if (blobs.empty()) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
-  absl::StatusOr<std::vector<Blob>> missing = Uncounted(user, blobs);
-  if (!missing.ok()) return missing.status();
-  if (missing->empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<Blob> missing, Uncounted(user, blobs));
+  if (missing.empty()) return absl::OkStatus();
   if (limits.upload_bytes) {
-    const absl::StatusOr<int64_t> stored = Uploads(user);
-    if (!stored.ok()) return stored.status();
+    ASSIGN_OR_RETURN(const int64_t stored, Uploads(user));
     const int64_t more = std::accumulate(
-        missing->begin(), missing->end(), int64_t{0},
+        missing.begin(), missing.end(), int64_t{0},
         [](int64_t sum, const Blob& blob) { return sum + blob.size_bytes; });
-    absl::Status room =
-        CheckUploads(user, limits, *stored + Reserved(user), more);
-    if (!room.ok()) return room;
+    RETURN_IF_ERROR(CheckUploads(user, limits, stored + Reserved(user), more));
   }
-  return Record(user, *missing);
+  return Record(user, missing);
 }
 
 absl::StatusOr<int64_t> UserLedger::Uploads(const std::string& user) {
@@ -168,12 +163,11 @@ absl::StatusOr<bool> UserLedger::Holds(const std::string& user,
 }
 
 absl::StatusOr<jobs::UserBytes> UserLedger::BytesOf(const std::string& user) {
-  const absl::StatusOr<int64_t> uploads = Uploads(user);
-  if (!uploads.ok()) return uploads.status();
+  ASSIGN_OR_RETURN(const int64_t uploads, Uploads(user));
   Connection& c = database_.reader();
   using Result = absl::StatusOr<jobs::UserBytes>;
   return CatchSqlite("reading a user's results", [&]() -> Result {
-    jobs::UserBytes bytes{*uploads, 0};
+    jobs::UserBytes bytes{uploads, 0};
     absl::MutexLock lock(&c.mutex());
     Query jobs(c,
                "SELECT id, (SELECT coalesce(sum(size_bytes), 0) FROM "

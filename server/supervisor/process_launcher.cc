@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/wire/messages.h"
 #include "server/supervisor/spawned_process.h"
 #include "server/supervisor/worker_session.h"
@@ -86,21 +87,15 @@ absl::Status ProcessLauncher::Ready() {
 
 absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
     const jobs::LaunchRequest& request, jobs::WorkerListener& listener) {
-  absl::StatusOr<UniqueFd> lease = lease_.Acquire();
-  if (!lease.ok()) return lease.status();
-  absl::StatusOr<UniqueFd> lease_of_worker = Duplicate(*lease);
-  if (!lease_of_worker.ok()) return lease_of_worker.status();
-  absl::StatusOr<UniqueFd> device_lock = device_lock_.Acquire();
-  if (!device_lock.ok()) return device_lock.status();
-  absl::StatusOr<Stream> stream = MakeStream();
-  if (!stream.ok()) return stream.status();
-  absl::StatusOr<UniqueFd> out = OpenLog(request.log_path);
-  if (!out.ok()) return out.status();
-  absl::StatusOr<UniqueFd> error = Duplicate(*out);
-  if (!error.ok()) return error.status();
-  absl::StatusOr<std::unique_ptr<TemporaryFolder>> temporary =
-      TemporaryFolder::Create(options_.temporary_dir, request.job_id);
-  if (!temporary.ok()) return temporary.status();
+  ASSIGN_OR_RETURN(UniqueFd lease, lease_.Acquire());
+  ASSIGN_OR_RETURN(UniqueFd lease_of_worker, Duplicate(lease));
+  ASSIGN_OR_RETURN(UniqueFd device_lock, device_lock_.Acquire());
+  ASSIGN_OR_RETURN(Stream stream, MakeStream());
+  ASSIGN_OR_RETURN(UniqueFd out, OpenLog(request.log_path));
+  ASSIGN_OR_RETURN(UniqueFd error, Duplicate(out));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<TemporaryFolder> temporary,
+      TemporaryFolder::Create(options_.temporary_dir, request.job_id));
 
   WorkerSession::Options session;
   session.start = {request.job_id,         request.spec_path,
@@ -117,28 +112,24 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   session.exit_grace = options_.exit_grace;
   session.awake_time = options_.awake_time;
   session.log_path = request.log_path;
-  session.temporary_folder = *std::move(temporary);
-  session.log_start = lseek(out->get(), 0, SEEK_END);
+  session.temporary_folder = std::move(temporary);
+  session.log_start = lseek(out.get(), 0, SEEK_END);
 
   SpawnedProcess::Options spawn;
   spawn.program = options_.worker_path;
   spawn.environment =
       host::WorkerEnvironment(options_.environment, request.allow_cpu_fallback);
   spawn.environment["TMPDIR"] = session.temporary_folder->path();
-  spawn.fds[STDOUT_FILENO] = *std::move(out);
-  spawn.fds[STDERR_FILENO] = *std::move(error);
-  spawn.fds[wire::kWorkerFd] = std::move(stream->theirs);
-  spawn.fds[kLeaseFd] = *std::move(lease_of_worker);
-  if (device_lock->valid()) spawn.fds[kDeviceLockFd] = *std::move(device_lock);
-  absl::StatusOr<std::unique_ptr<SpawnedProcess>> process =
-      SpawnedProcess::Spawn(std::move(spawn));
-  if (!process.ok()) return process.status();
-  if (absl::Status s = WorkerLease::Record(*lease, (*process)->pid());
-      !s.ok()) {
-    return s;
-  }
-  return WorkerSession::Create(std::move(session), *std::move(process),
-                               std::move(stream->ours), listener);
+  spawn.fds[STDOUT_FILENO] = std::move(out);
+  spawn.fds[STDERR_FILENO] = std::move(error);
+  spawn.fds[wire::kWorkerFd] = std::move(stream.theirs);
+  spawn.fds[kLeaseFd] = std::move(lease_of_worker);
+  if (device_lock.valid()) spawn.fds[kDeviceLockFd] = std::move(device_lock);
+  ASSIGN_OR_RETURN(std::unique_ptr<SpawnedProcess> process,
+                   SpawnedProcess::Spawn(std::move(spawn)));
+  RETURN_IF_ERROR(WorkerLease::Record(lease, process->pid()));
+  return WorkerSession::Create(std::move(session), std::move(process),
+                               std::move(stream.ours), listener);
 }
 
 }  // namespace mpsd::supervisor

@@ -15,6 +15,7 @@
 #include "core/base/check.h"
 #include "core/base/child_wait.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 
 #ifdef __GLIBC_PREREQ
 #if __GLIBC_PREREQ(2, 34)
@@ -44,12 +45,10 @@ absl::Status MakePrivate(const fs::path& folder) {
 
 absl::StatusOr<std::unique_ptr<TemporaryFolder>> TemporaryFolder::Create(
     const fs::path& parent, const std::string& name) {
-  absl::Status made = MakePrivate(parent);
-  if (!made.ok()) return made;
+  RETURN_IF_ERROR(MakePrivate(parent));
   std::unique_ptr<TemporaryFolder> folder(new TemporaryFolder(parent / name));
   folder->Remove();
-  made = MakePrivate(folder->path());
-  if (!made.ok()) return made;
+  RETURN_IF_ERROR(MakePrivate(folder->path()));
   return folder;
 }
 
@@ -127,7 +126,7 @@ absl::Status PlanFds(SpawnedProcess::Options& options, FileActions& actions) {
                                      fd == 0 ? O_RDONLY : O_WRONLY, 0);
   }
   for (auto& [child, ours] : options.fds) {
-    if (absl::Status s = LiftAbove(highest, ours); !s.ok()) return s;
+    RETURN_IF_ERROR(LiftAbove(highest, ours));
     posix_spawn_file_actions_adddup2(actions.get(), ours.get(), child);
   }
 #ifdef MPSD_HAS_SPAWN_CLOSEFROM
@@ -170,7 +169,7 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 absl::StatusOr<std::unique_ptr<SpawnedProcess>> SpawnedProcess::Spawn(
     Options options) {
   FileActions actions;
-  if (absl::Status s = PlanFds(options, actions); !s.ok()) return s;
+  RETURN_IF_ERROR(PlanFds(options, actions));
   Attributes attributes;
   PlanAttributes(attributes);
 

@@ -22,6 +22,7 @@
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/supervisor/spawned_process.h"
 
 namespace mpsd::supervisor {
@@ -174,33 +175,31 @@ void AwaitOutput(const UniqueFd& pipe) {
 
 absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
                                   const std::function<absl::Status()>& wanted) {
-  absl::StatusOr<Pipe> pipe = MakePipe();
-  if (!pipe.ok()) return pipe.status();
+  ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   SpawnedProcess::Options spawn;
   spawn.program = options.worker_path;
   spawn.args = {"--gates"};
   spawn.environment = options.environment;
   std::unique_ptr<TemporaryFolder> temporary;
   if (!options.temporary_dir.empty()) {
-    auto made = TemporaryFolder::Create(options.temporary_dir, "gates");
-    if (!made.ok()) return made.status();
-    temporary = *std::move(made);
+    ASSIGN_OR_RETURN(auto made,
+                     TemporaryFolder::Create(options.temporary_dir, "gates"));
+    temporary = std::move(made);
     spawn.environment["TMPDIR"] = temporary->path();
   }
-  spawn.fds[STDOUT_FILENO] = std::move(pipe->write);
-  absl::StatusOr<std::unique_ptr<SpawnedProcess>> process =
-      SpawnedProcess::Spawn(std::move(spawn));
-  if (!process.ok()) return process.status();
+  spawn.fds[STDOUT_FILENO] = std::move(pipe.write);
+  ASSIGN_OR_RETURN(std::unique_ptr<SpawnedProcess> process,
+                   SpawnedProcess::Spawn(std::move(spawn)));
   GatesRun run;
   const absl::Time end = absl::Now() + options.limit;
   bool open = true;
   while (absl::Now() < end) {
-    if (open) AwaitOutput(pipe->read);
-    run.status = (*process)->WaitFor(open ? absl::ZeroDuration() : kLook);
-    if (open) open = Take(pipe->read, run.output);
+    if (open) AwaitOutput(pipe.read);
+    run.status = process->WaitFor(open ? absl::ZeroDuration() : kLook);
+    if (open) open = Take(pipe.read, run.output);
     // Not at the pipe's end: a child of the worker may hold it open.
     if (run.status) return run;
-    if (absl::Status s = wanted(); !s.ok()) return s;
+    RETURN_IF_ERROR(wanted());
   }
   return run;
 }
@@ -368,10 +367,9 @@ absl::StatusOr<std::unique_ptr<SpawnedProcess>> TestedLauncher::Spawn(
   if (force) spawn.args.push_back("--force");
   spawn.environment = options_.environment;
   if (!options_.temporary_dir.empty()) {
-    auto temporary =
-        TemporaryFolder::Create(options_.temporary_dir, "selftest");
-    if (!temporary.ok()) return temporary.status();
-    temporary_ = *std::move(temporary);
+    ASSIGN_OR_RETURN(auto temporary, TemporaryFolder::Create(
+                                         options_.temporary_dir, "selftest"));
+    temporary_ = std::move(temporary);
     spawn.environment["TMPDIR"] = temporary_->path();
   }
   spawn.fds[STDOUT_FILENO] = std::move(out);

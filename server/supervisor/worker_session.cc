@@ -18,6 +18,7 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/inputs.h"
 #include "server/supervisor/tested_launcher.h"
 
@@ -77,7 +78,7 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
     Options options, std::unique_ptr<SpawnedProcess> process,
     UniqueFd channel_fd, jobs::WorkerListener& listener) {
   UniqueFd wake_read, wake_write;
-  if (absl::Status s = MakeWakePipe(wake_read, wake_write); !s.ok()) return s;
+  RETURN_IF_ERROR(MakeWakePipe(wake_read, wake_write));
   std::unique_ptr<WorkerSession> session(new WorkerSession(
       std::move(options), std::move(process), std::move(channel_fd),
       std::move(wake_read), std::move(wake_write), listener));
@@ -206,7 +207,7 @@ absl::StatusOr<std::optional<std::string>> WorkerSession::NextLine() {
     // Nothing is buffered: sleep until a line, a Wake() or the next limit.
     const absl::Duration deadline = Deadline();
     if (Now() >= deadline) return absl::DeadlineExceededError("silence");
-    if (absl::Status s = WaitForNews(deadline); !s.ok()) return s;
+    RETURN_IF_ERROR(WaitForNews(deadline));
   }
 }
 
@@ -246,9 +247,8 @@ void WorkerSession::Overdue() {
 }
 
 absl::Status WorkerSession::Handle(const std::string& line) {
-  absl::StatusOr<wire::FromWorker> message = wire::DecodeFromWorker(line);
-  if (!message.ok()) return message.status();
-  const auto* hello = std::get_if<wire::Hello>(&*message);
+  ASSIGN_OR_RETURN(wire::FromWorker message, wire::DecodeFromWorker(line));
+  const auto* hello = std::get_if<wire::Hello>(&message);
   if (!greeted_ && hello == nullptr) {
     return ProtocolViolation("its first message was no Hello");
   }
@@ -258,7 +258,7 @@ absl::Status WorkerSession::Handle(const std::string& line) {
   if (!std::holds_alternative<std::monostate>(ending_.last_word)) {
     return ProtocolViolation("it sent a message after its last one");
   }
-  return hello != nullptr ? Handle(*hello) : Report(*std::move(message));
+  return hello != nullptr ? Handle(*hello) : Report(std::move(message));
 }
 
 absl::Status WorkerSession::Handle(const wire::Hello& hello) {

@@ -7,11 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
 #include "core/base/secret_file.h"
 #include "core/base/small_file.h"
+#include "core/base/status_macros.h"
 #include "core/certificates/certificate_facts.h"
 #include "core/certificates/openssl.h"
 #include "core/certificates/pem.h"
@@ -30,11 +30,10 @@ absl::Status Fault(const fs::path& path, const std::string& what) {
 
 absl::StatusOr<std::vector<Certificate>> ReadCertificates(
     const fs::path& path) {
-  const absl::StatusOr<std::string> pem =
-      base::ReadSmallFile(path, limits::kPemBytes);
-  if (!pem.ok()) return pem.status();
+  ASSIGN_OR_RETURN(const std::string pem,
+                   base::ReadSmallFile(path, limits::kPemBytes));
   absl::StatusOr<std::vector<Certificate>> certificates =
-      certificates::ParseCertificates(*pem);
+      certificates::ParseCertificates(pem);
   if (!certificates.ok()) {
     return Fault(path, std::string(certificates.status().message()));
   }
@@ -42,10 +41,9 @@ absl::StatusOr<std::vector<Certificate>> ReadCertificates(
 }
 
 absl::StatusOr<Key> ReadKey(const ServerFiles& files) {
-  const absl::StatusOr<std::string> pem =
-      base::ReadSecretFile(files.key, limits::kPemBytes);
-  if (!pem.ok()) return pem.status();
-  absl::StatusOr<Key> key = certificates::ParseKey(*pem);
+  ASSIGN_OR_RETURN(const std::string pem,
+                   base::ReadSecretFile(files.key, limits::kPemBytes));
+  absl::StatusOr<Key> key = certificates::ParseKey(pem);
   if (!key.ok()) return Fault(files.key, std::string(key.status().message()));
   return key;
 }
@@ -54,10 +52,9 @@ absl::StatusOr<std::string> Encode(
     const std::vector<Certificate>& certificates) {
   std::string text;
   for (const Certificate& certificate : certificates) {
-    const absl::StatusOr<std::string> pem =
-        certificates::CertificatePem(*certificate);
-    if (!pem.ok()) return pem.status();
-    text += *pem;
+    ASSIGN_OR_RETURN(const std::string pem,
+                     certificates::CertificatePem(*certificate));
+    text += pem;
   }
   return text;
 }
@@ -84,28 +81,24 @@ absl::Status CheckServes(const ServerFiles& files,
 }  // namespace
 
 absl::StatusOr<ServerPem> ReadServerPem(const ServerFiles& files) {
-  const absl::StatusOr<std::vector<Certificate>> chain =
-      ReadCertificates(files.certificate);
-  if (!chain.ok()) return chain.status();
-  const absl::StatusOr<Key> key = ReadKey(files);
-  if (!key.ok()) return key.status();
-  const bool is_pair = X509_check_private_key((*chain)[0].get(), key->get());
+  ASSIGN_OR_RETURN(const std::vector<Certificate> chain,
+                   ReadCertificates(files.certificate));
+  ASSIGN_OR_RETURN(const Key key, ReadKey(files));
+  const bool is_pair = X509_check_private_key(chain[0].get(), key.get());
   ERR_clear_error();
   if (!is_pair) {
     return Fault(files.key, absl::StrCat("the key is not the one of ",
                                          files.certificate.string()));
   }
-  if (absl::Status s = CheckServes(files, *chain, *key); !s.ok()) return s;
+  RETURN_IF_ERROR(CheckServes(files, chain, key));
   const absl::StatusOr<certificates::CertificateFacts> facts =
-      certificates::FactsOf(*(*chain)[0]);
+      certificates::FactsOf(*chain[0]);
   if (!facts.ok()) {
     return Fault(files.certificate, std::string(facts.status().message()));
   }
-  const absl::StatusOr<std::string> chain_pem = Encode(*chain);
-  if (!chain_pem.ok()) return chain_pem.status();
-  const absl::StatusOr<std::string> key_pem = certificates::KeyPem(**key);
-  if (!key_pem.ok()) return key_pem.status();
-  return ServerPem{*chain_pem, *key_pem, facts->expiry};
+  ASSIGN_OR_RETURN(const std::string chain_pem, Encode(chain));
+  ASSIGN_OR_RETURN(const std::string key_pem, certificates::KeyPem(*key));
+  return ServerPem{chain_pem, key_pem, facts->expiry};
 }
 
 }  // namespace mpsd::tls

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/run/kept_events.h"
+#include "core/base/status_macros.h"
 #include "server/rpc/download_reactor.h"
 #include "server/rpc/job_calls.h"
 #include "server/rpc/log_stream.h"
@@ -27,10 +28,9 @@ template <typename Message, typename Take>
 absl::Status Drain(rpc::Source<Message>& source, Take take) {
   while (true) {
     Message message;
-    const absl::StatusOr<rpc::Pull> pull = source.Next(message);
-    if (!pull.ok()) return pull.status();
-    if (*pull == rpc::Pull::kWait || *pull == rpc::Pull::kEnd) break;
-    if (*pull == rpc::Pull::kMessage && !take(message)) break;
+    ASSIGN_OR_RETURN(const rpc::Pull pull, source.Next(message));
+    if (pull == rpc::Pull::kWait || pull == rpc::Pull::kEnd) break;
+    if (pull == rpc::Pull::kMessage && !take(message)) break;
   }
   return absl::OkStatus();
 }
