@@ -161,7 +161,7 @@ absl::StatusOr<std::string> Ask(const std::string& question, Echo echo,
   const int fd = open(device, O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (fd < 0 || isatty(fd) == 0) {
     if (fd >= 0) close(fd);
-    return absl::FailedPreconditionError("there is no terminal to ask on");
+    return absl::FailedPreconditionError("cannot ask without a terminal");
   }
   Show(fd, base::Printable(question, base::Breaks::kKeep));
   absl::StatusOr<std::string> line;

@@ -172,8 +172,7 @@ ExitCode Ask(const v1::DeleteJobsResponse& would, const Console& console) {
   if (!answer.ok()) {
     return console.Fail(
         ExitCode::kBadInput,
-        absl::StrCat("there is no terminal to ask on whether to "
-                     "delete ",
+        absl::StrCat("cannot ask without a terminal whether to delete ",
                      CountOfJobs(would.matched())),
         "--yes deletes them without asking, --dry-run lists them.");
   }

@@ -210,7 +210,7 @@ class Login {
         console_.terminal.ask("Trust it? (yes/no) ", Echo::kOn);
     if (absl::IsFailedPrecondition(answer.status())) {
       return console_.Fail(ExitCode::kBadInput,
-                           "there is no terminal to ask on whether to trust it",
+                           "cannot ask without a terminal whether to trust it",
                            "Give the fingerprint with --fingerprint, once you "
                            "have compared it.");
     }
@@ -240,7 +240,7 @@ class Login {
           absl::StrCat("Token for ", context_.server, ": "), Echo::kOff);
       if (absl::IsFailedPrecondition(token.status())) {
         return console_.Fail(
-            ExitCode::kBadInput, "there is no terminal to ask for the token on",
+            ExitCode::kBadInput, "cannot ask for the token without a terminal",
             "Give it with --token-file FILE, --token-file - or MPSD_TOKEN.");
       }
     }

@@ -230,7 +230,7 @@ std::vector<std::string> RoleNames() {
 void AddCreate(Command& app, TokenOptions* options) {
   Command* verb = app.add_subcommand(
       "create", "Make a token and print it, once, on standard output");
-  verb->add_option("--user", options->user, "Whose it is")
+  verb->add_option("--user", options->user, "The token's user")
       ->required()
       ->type_name("NAME");
   verb->add_option("--role", options->role,

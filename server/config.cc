@@ -95,7 +95,7 @@ void DeclarePlaces(CLI::App& app, Options& o) {
   const std::string lock = DefaultDeviceLock().string();
   app.add_option("--device-lock", o.device_lock,
                  "File that the mpsd whose job uses the GPU locks, shared by "
-                 "all mpsd of the machine, or off [" +
+                 "every mpsd of the machine, or off [" +
                      (lock.empty() ? "off" : lock) + "]");
 }
 

@@ -20,7 +20,7 @@ struct Mount {
 };
 
 // All mounts, the latest last. None of them is accessed, so that a server that
-// is down blocks nobody.
+// is down blocks no caller.
 std::vector<Mount> ListMounts();
 
 // The mount that holds the absolute `path`, whether or not the path exists.

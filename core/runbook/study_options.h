@@ -53,7 +53,7 @@ absl::StatusOr<ProfileOptions> ProfileOptionsFromJson(
     const nlohmann::json& json);
 
 struct SmokeOptions {
-  int64_t rows = 0;  // 0: as many as four steps
+  int64_t rows = 0;  // 0: enough for four steps
 };
 absl::StatusOr<SmokeOptions> SmokeOptionsFromJson(const nlohmann::json& json);
 

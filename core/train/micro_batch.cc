@@ -118,7 +118,7 @@ class CandidatePass {
   MicroBatchTrial Untried(int64_t rows) const {
     return {With(rows), 0, expected_, false};
   }
-  // Whether more rows are worth a trial: false after two trials without gain.
+  // Whether to try more rows: not after two trials in a row without gain.
   bool Faster(const MicroBatchTrial& trial) {
     const bool faster = before_.peak_bytes == 0 ||
                         trial.step_seconds < kNoFaster * before_.step_seconds;

@@ -189,7 +189,7 @@ inline constexpr Metric kPauses{"mpsd_pauses_total", MetricKind::kCounter,
                                 "Times this began to keep jobs from training."};
 inline constexpr Metric kPausedSeconds{
     "mpsd_paused_seconds_total", MetricKind::kCounter, "reason",
-    "Time for which this kept jobs from training."};
+    "Time during which this kept jobs from training."};
 inline constexpr Metric kHeld{
     "mpsd_held", MetricKind::kGauge, "reason",
     "1 while this keeps queued jobs from starting, else 0."};
@@ -198,7 +198,7 @@ inline constexpr Metric kHolds{
     "Times this began to keep queued jobs from starting."};
 inline constexpr Metric kHeldSeconds{
     "mpsd_held_seconds_total", MetricKind::kCounter, "reason",
-    "Time for which this kept queued jobs from starting."};
+    "Time during which this kept queued jobs from starting."};
 
 // --- The ends of attempts. `class`: the fault (server/jobs/attempt_end.h).
 inline constexpr Metric kWorkerExits{
@@ -221,7 +221,7 @@ inline constexpr Metric kModelPulls{"mpsd_model_pulls_total",
                                     "Pulls of models from the hub that ended."};
 inline constexpr Metric kRunningPulls{"mpsd_model_pulls_running",
                                       MetricKind::kGauge, "",
-                                      "Pulls of models that are under way."};
+                                      "Pulls of models in progress."};
 inline constexpr Metric kPulledBytes{"mpsd_model_pulled_bytes_total",
                                      MetricKind::kCounter, "",
                                      "Bytes of models that came from the hub."};
@@ -235,7 +235,7 @@ inline constexpr Metric kProcessCpu{"process_cpu_seconds_total",
                                     "CPU time of mpsd, user and system."};
 inline constexpr Metric kProcessResident{"process_resident_memory_bytes",
                                          MetricKind::kGauge, "",
-                                         "Memory of mpsd that is resident."};
+                                         "Resident memory of mpsd."};
 inline constexpr Metric kProcessDescriptors{
     "process_open_fds", MetricKind::kGauge, "", "Descriptors mpsd has open."};
 inline constexpr Metric kProcessMostDescriptors{
@@ -250,10 +250,10 @@ inline constexpr Metric kRpcRequests{
     "RPCs that ended, by the status that the client received."};
 inline constexpr Metric kRpcSeconds{
     "mpsd_rpc_seconds", MetricKind::kHistogram, "method",
-    "Wall time of RPCs that are no streams, from arrival to end."};
+    "Wall time of unary RPCs, from arrival to end."};
 inline constexpr Metric kRpcOpenStreams{"mpsd_rpc_open_streams",
                                         MetricKind::kGauge, "method",
-                                        "RPCs that are streams and open now."};
+                                        "Streaming RPCs that are open now."};
 
 // --- The state folder; a measurement that is some minutes old has no series.
 inline constexpr Metric kDatabaseCommit{

@@ -133,7 +133,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   void GoOn() {
     Work([this]() -> absl::StatusOr<Push> {
       if (context_.IsCancelled()) {
-        return absl::CancelledError("the stream broke off");
+        return absl::CancelledError("the stream was interrupted");
       }
       {
         absl::MutexLock lock(&mutex_);
@@ -155,7 +155,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   }
   void TakeEnd() {
     End(context_.IsCancelled()
-            ? absl::CancelledError("the stream broke off")
+            ? absl::CancelledError("the stream was interrupted")
             : host_.barrier().Run(rpc_, [this] { return sink_->End(); }));
   }
 

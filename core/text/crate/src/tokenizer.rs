@@ -109,7 +109,7 @@ impl TextTokenizer {
         let added = processor.map_or(0, |p| p.added_tokens(pair.is_some()));
         if max_length < added + 1 {
             return Err(format!(
-                "max_length {max_length} leaves no room beside {added} special tokens"
+                "max_length {max_length} leaves no room besides {added} special tokens"
             ));
         }
         let input = || match pair {
