@@ -84,8 +84,8 @@ Address FindAddress(const std::string& server, const std::string& state_dir) {
 
 namespace {
 
-v1::Finding Told(const char* name, v1::Verdict verdict, std::string found,
-                 const char* advice = "") {
+v1::Finding MakeFinding(const char* name, v1::Verdict verdict,
+                        std::string found, const char* advice = "") {
   v1::Finding finding;
   finding.set_name(name);
   finding.set_verdict(verdict);
@@ -98,8 +98,9 @@ v1::Finding Told(const char* name, v1::Verdict verdict, std::string found,
 v1::Finding Compared(const char* name, std::string found, bool good,
                      double value, double threshold, const char* unit,
                      const char* advice) {
-  v1::Finding finding = Told(name, good ? v1::VERDICT_PASS : v1::VERDICT_WARN,
-                             std::move(found), advice);
+  v1::Finding finding =
+      MakeFinding(name, good ? v1::VERDICT_PASS : v1::VERDICT_WARN,
+                  std::move(found), advice);
   finding.set_value(value);
   finding.set_threshold(threshold);
   finding.set_unit(unit);
@@ -110,22 +111,24 @@ v1::Finding Compared(const char* name, std::string found, bool good,
 
 v1::Finding ReachableGate(const std::string& target, const std::string& why) {
   if (why.empty()) {
-    return Told("daemon.reachable", v1::VERDICT_PASS,
-                absl::StrCat("mpsd answers at ", target));
+    return MakeFinding("daemon.reachable", v1::VERDICT_PASS,
+                       absl::StrCat("mpsd answers at ", target));
   }
-  return Told("daemon.reachable", v1::VERDICT_FAIL,
-              absl::StrCat("no answer at ", target, ": ", why),
-              "Check that mpsd runs there (launchctl, systemctl), and that "
-              "this is its address: --server, --context or --state-dir.");
+  return MakeFinding(
+      "daemon.reachable", v1::VERDICT_FAIL,
+      absl::StrCat("no answer at ", target, ": ", why),
+      "Check that mpsd runs there (launchctl, systemctl), and that "
+      "this is its address: --server, --context or --state-dir.");
 }
 
 v1::Finding VersionGate(const std::string& mpsctl,
                         const v1::InfoResponse& info) {
   const std::string found =
       absl::StrCat("mpsctl ", mpsctl, ", mpsd ", info.version());
-  return Told("client.version",
-              mpsctl == info.version() ? v1::VERDICT_PASS : v1::VERDICT_WARN,
-              found, "Install the same release of both.");
+  return MakeFinding(
+      "client.version",
+      mpsctl == info.version() ? v1::VERDICT_PASS : v1::VERDICT_WARN, found,
+      "Install the same release of both.");
 }
 
 absl::Duration Median(std::vector<absl::Duration> times) {

@@ -355,8 +355,8 @@ Refusal OtherAuthority(const HostPort& place, const CertificateFacts& authority,
                    " is not signed by the authority that the context ", context,
                    " trusts: its fingerprint is ", authority.fingerprint,
                    ", expected ", FingerprintOf(roots_pem)),
-      absl::StrCat("Either someone intercepts the connection, or mpsd has a "
-                   "new authority: ask its admin for the fingerprint (`mpsd "
+      absl::StrCat("Either someone is intercepting the connection, or mpsd has "
+                   "a new authority: ask its admin for the fingerprint (`mpsd "
                    "tls show`). If it is the new one: `mpsctl login ",
                    at, " --name ", context, "`.")};
 }

@@ -280,13 +280,13 @@ void AddDelete(Command& app, Action* action) {
   verb->add_option(kJobIdName, options->texts, "The jobs")->type_name("");
   AddJobFilter(verb, &options->filter);
   verb->add_option("--older-than", options->older_than,
-                   "Only those that ended this long ago: 30d, 2w, 12h")
+                   "Only those that ended at least this long ago: 30d, 2w, 12h")
       ->type_name("TIME")
       ->excludes(verb->get_option("--ended-until"));
   verb->add_flag("--all", options->all,
                  "All of yours that have ended; for admins: everyone's");
   verb->add_flag("-y,--yes", options->yes,
-                 "Delete what a filter finds without asking");
+                 "Delete what a filter finds, without asking");
   verb->add_flag("--dry-run", options->dry_run,
                  "Show what would be deleted, and delete nothing");
   verb->callback([=] {
@@ -401,7 +401,7 @@ ExitCode Collect(const Console& console) {
 void AddGc(Command& app, Action* action) {
   auto dry_run = std::make_shared<bool>(false);
   Command* verb = app.add_subcommand(
-      "gc", "Remove now what mpsd's --keep-… and budget release");
+      "gc", "Remove now what mpsd's --keep-… rules and budget allow");
   verb->add_flag("--dry-run", *dry_run,
                  "Show what would be removed, and why; remove nothing");
   verb->callback([=] {

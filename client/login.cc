@@ -193,8 +193,8 @@ class Login {
           *wanted == facts.fingerprint
               ? "That one is the server's own certificate: give its "
                 "authority's, which stays the same when it is renewed."
-              : "Either someone intercepts the connection, or mpsd has a new "
-                "authority: ask its admin (`mpsd tls show`).");
+              : "Either someone is intercepting the connection, or mpsd has a "
+                "new authority: ask its admin (`mpsd tls show`).");
     }
     console_.err << "mpsd at " << context_.server
                  << " has an authority that this machine does not know:\n"
@@ -333,7 +333,7 @@ void AddLogin(Command& app, Action* action) {
                    "(else MPSD_TOKEN, else mpsctl asks)")
       ->type_name("FILE");
   verb->add_option("--fingerprint", options->fingerprint,
-                   "Trust the authority with this fingerprint without asking")
+                   "Trust the authority with this fingerprint, without asking")
       ->type_name("SHA256:HEX");
   verb->callback([=] {
     *action = [=](const Console& console) {

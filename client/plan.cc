@@ -195,11 +195,11 @@ void PrintMemory(const v1::Plan& plan, std::ostream& out) {
       {"backward", memory.backward_bytes()},
       {"evaluation", memory.evaluation_bytes()},
       {"inputs", memory.inputs_bytes()}};
-  std::vector<std::string> told;
+  std::vector<std::string> texts;
   for (const auto& [name, bytes] : parts) {
-    if (bytes > 0) told.push_back(absl::StrCat(name, " ", BytesText(bytes)));
+    if (bytes > 0) texts.push_back(absl::StrCat(name, " ", BytesText(bytes)));
   }
-  if (!told.empty()) Line(out, "parts", absl::StrJoin(told, ", "));
+  if (!texts.empty()) Line(out, "parts", absl::StrJoin(texts, ", "));
   if (memory.estimated_bytes_at_max_length() > memory.estimated_bytes()) {
     Line(out, "at max_length",
          absl::StrCat(BytesText(memory.estimated_bytes_at_max_length()),

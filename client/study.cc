@@ -263,8 +263,8 @@ struct SmokeArguments {
   int32_t rows = 0;
 };
 
-std::string BytesOr(bool told, int64_t bytes) {
-  return told ? Bytes(bytes) : "-";
+std::string BytesOr(bool known, int64_t bytes) {
+  return known ? Bytes(bytes) : "-";
 }
 
 ExitCode RunSmoke(const Console& console, const SmokeArguments& arguments) {

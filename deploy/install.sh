@@ -78,7 +78,7 @@ make_mac_account() {
 account() {
   [ "$account" = yes ] && [ -z "$root_dir" ] || return 0
   has_account "$user" && return 0
-  say "making the account $user, as which jobs run"
+  say "creating the account $user, which runs the jobs"
   if [ "$system" = Darwin ]; then
     make_mac_account
     [ -z "${SUDO_USER:-}" ] ||
@@ -194,7 +194,7 @@ programs() {
 # Without them only root could use mpsd: its account is no person's.
 group_options() {
   [ "$account" = yes ] || return 0
-  printf '# Members of the group use the socket, each as that user.\n'
+  printf '# Members of the group use the socket, each under their own name.\n'
   printf 'socket-group = "%s"\n' "$group"
   [ -z "${SUDO_USER:-}" ] || printf 'admin = ["%s"]\n' "$SUDO_USER"
 }

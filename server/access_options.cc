@@ -58,8 +58,8 @@ void DeclareAccess(CLI::App& app, AccessOptions& options, Config& config) {
   app.add_option("--tls-key", options.tls_key,
                  "The certificate's key, a PEM file without a passphrase");
   app.add_option("--socket-group", config.socket_group,
-                 "Let the members of this group use the unix sockets, each as "
-                 "that user [the daemon's account and root]");
+                 "Let the members of this group use the unix sockets, each "
+                 "under their own name [the daemon's account and root]");
   app.add_option("--admin", config.admins,
                  "The account of this name is an admin; may be repeated "
                  " [the daemon's account and root]");

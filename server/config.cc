@@ -154,8 +154,8 @@ void DeclareLimits(CLI::App& app, Options& o) {
         ->capture_default_str();
   };
   seconds("--hang-timeout-seconds", o.hang_timeout,
-          "A worker is killed after this long without work, or three times "
-          "the job's slowest step if that is longer");
+          "A worker is killed after this long without a sign of work, or three "
+          "times the job's slowest step if that is longer");
   seconds("--stop-grace-seconds", o.stop_grace,
           "Time for a checkpoint before a worker is killed");
   seconds("--retry-backoff-seconds", o.retry_backoff,
@@ -176,8 +176,8 @@ void DeclareLimits(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--max-interruptions", o.config.max_interruptions,
-                 "The same for attempts that an end of mpsd or of the machine "
-                 "interrupted, or memory pressure")
+                 "The same for attempts interrupted by an end of mpsd or the "
+                 "machine, or by memory pressure")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }

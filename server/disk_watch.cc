@@ -104,7 +104,7 @@ DiskWatch::DiskWatch(Options options,
 
 DiskWatch::~DiskWatch() {
   measurements_->Stop();
-  // Joins the ticker's thread so that nothing has to wait for it.
+  // A detached thread joins the ticker's, which may hang.
   auto ended = std::make_shared<absl::Notification>();
   std::thread([ticker = std::move(ticker_), ended] {
     ticker->Stop();

@@ -13,10 +13,10 @@ ShareOptions::ShareOptions() {
 }
 
 void ShareOptions::Declare(CLI::App& app) {
-  app.add_option(
-         "--fair-share-half-life-hours", half_life_hours_,
-         "Among equal priorities the device goes to the owner who used it "
-         "least; use counts half after this long; 0: first come, first served")
+  app.add_option("--fair-share-half-life-hours", half_life_hours_,
+                 "Among equal priorities the device goes to the owner who used "
+                 "it least; past use counts half after this long; 0: first "
+                 "come, first served")
       ->check(CLI::Range(0.0, 1e5))
       ->capture_default_str();
   app.add_flag("--preempt", preempt_,

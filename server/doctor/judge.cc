@@ -44,8 +44,8 @@ std::string DriftOf(const Variable& variable, const Facts& facts) {
     }
     if (variable.daemon && stray) return "its service's file does not name it";
   }
-  const bool told = facts.worker.end == WorkerGates::End::kDone;
-  if (told && variable.worker != variable.expected) {
+  const bool reported = facts.worker.end == WorkerGates::End::kDone;
+  if (reported && variable.worker != variable.expected) {
     return "the worker has another value than mpsd gives it";
   }
   return "";
@@ -57,8 +57,8 @@ void Show(const std::string& name, std::optional<std::string>& value) {
 }
 
 // In the worker's format: escaped, a secret as "set".
-std::optional<std::string> Told(const std::string& name,
-                                const std::optional<std::string>& value) {
+std::optional<std::string> Displayed(const std::string& name,
+                                     const std::optional<std::string>& value) {
   if (!value) return std::nullopt;
   if (host::MayBeSecret(name, *value)) return "set";
   return base::Printable(*value);
@@ -70,8 +70,8 @@ Variable Look(const std::string& name, const Facts& facts) {
   variable.service = In(facts.configured, name);
   if (!variable.service) variable.service = In(facts.service.environment, name);
   variable.daemon = In(facts.daemon_environment, name);
-  variable.expected = Told(name, In(facts.expected_environment, name));
-  variable.worker = Told(name, In(facts.worker.environment, name));
+  variable.expected = Displayed(name, In(facts.expected_environment, name));
+  variable.worker = Displayed(name, In(facts.worker.environment, name));
   variable.drift = DriftOf(variable, facts);
   variable.name = Foreign(name);
   for (auto* value : {&variable.service, &variable.daemon, &variable.expected,

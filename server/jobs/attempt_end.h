@@ -104,8 +104,8 @@ bool MayReturn(ExitReason reason);
 // The meaning of an attempt's end, once the disk has been looked at.
 struct Verdict {
   WorkerListener::Result result;
-  std::string job_lacks;   // holds this job alone; "" where nothing is lacking
-  std::string disk_lacks;  // holds the queue; "" where nothing is lacking
+  std::string job_lacks;   // only holds this job; "" if nothing is lacking
+  std::string disk_lacks;  // holds the queue; "" if nothing is lacking
   bool launched = true;    // false where no worker started
 };
 

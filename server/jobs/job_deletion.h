@@ -22,12 +22,12 @@
 // disk is full: to delete a job its row must go first, and deleting a row takes
 // space.
 
-// Deletes a job's folder. The row and the folder cannot go at one moment, so
-// the intent is written down first; a daemon that starts finishes or forgets
+// Deletes a job's folder. The row and the folder cannot be removed atomically,
+// so the intent is written down first; a daemon that starts finishes or forgets
 // the deletion:
 //
 //   jobs/.ID.delete is written     a kill: the job stays
-//   the row goes                   a kill: the folder goes at the next start
+//   the row is removed             a kill: the next start removes the folder
 //   jobs/ID -> jobs/.ID.….tmp      a kill: the same
 //   that is removed, then the mark
 

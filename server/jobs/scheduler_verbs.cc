@@ -42,7 +42,7 @@ std::string DescribeMove(const Job& job, const MoveTo& to) {
                         to.priority);
   }
   return absl::StrCat("moved ",
-                      to.where == MoveTo::Where::kTop ? "before" : "behind",
+                      to.where == MoveTo::Where::kTop ? "before" : "after",
                       to.among_all ? " all others" : " its owner's others",
                       " of priority ", job.priority);
 }

@@ -36,10 +36,10 @@ int64_t LeastMemory(spec::TrainSpec spec, const spec::ModelConfig& model) {
 int64_t MemoryFor(const MachineMemory& memory, spec::DeviceChoice device) {
   const backend::MemoryPlace place = backend::TraitsOf(device).memory;
   if (place == backend::MemoryPlace::kHost) return memory.host_bytes;
-  const bool told =
+  const bool is_known =
       memory.device_bytes > 0 && (device == spec::DeviceChoice::kAuto ||
                                   memory.device == backend::NameOf(device));
-  if (told) return memory.device_bytes;
+  if (is_known) return memory.device_bytes;
   return place == backend::MemoryPlace::kOwn ? 0 : memory.host_bytes;
 }
 

@@ -25,7 +25,7 @@ double Median(std::vector<double> values) {
                                 : (values[middle - 1] + values[middle]) / 2;
 }
 
-bool Tells(const jobs::Job& job, const std::string& device) {
+bool HasSpeed(const jobs::Job& job, const std::string& device) {
   if (job.kind != jobs::JobKind::kTraining || !job.progress || !job.end_time) {
     return false;
   }
@@ -53,7 +53,7 @@ std::optional<Pace> PaceOfPastRuns(
   Pace pace;
   for (const jobs::Job& job : *jobs) {
     if (steps.size() == kRuns) break;
-    if (!Tells(job, device) || (may_read && !may_read(job.owner))) continue;
+    if (!HasSpeed(job, device) || (may_read && !may_read(job.owner))) continue;
     // A summary has no spec.
     const absl::StatusOr<jobs::Job> whole = reader.Get(job.id);
     if (!whole.ok()) continue;

@@ -175,11 +175,11 @@ class Making {
     RETURN_IF_ERROR(Place());
     const absl::StatusOr<std::string> json = RunPlanProcess(
         Command(),
-        [this](const std::string& stage) { run_.TellStage(Told(stage)); },
+        [this](const std::string& stage) { run_.TellStage(AsSpelled(stage)); },
         [this] { return run_.Wanted(); });
     if (!json.ok()) {
       return absl::Status(json.status().code(),
-                          Told(std::string(json.status().message())));
+                          AsSpelled(std::string(json.status().message())));
     }
     return jobs::FinishedPlan{
         *json, LookAhead(dependencies_.reader, request_.submission.owner,
@@ -296,7 +296,7 @@ class Making {
   }
 
   // `text` with the plan's files as job.json spells them.
-  std::string Told(const std::string& text) const {
+  std::string AsSpelled(const std::string& text) const {
     return names_ ? names_->Respelled(text) : text;
   }
   std::string FactsPath() const { return folder_->path() / "facts.json"; }

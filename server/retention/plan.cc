@@ -232,8 +232,8 @@ std::string ShortOf(const Plan& plan, const Terms& terms) {
   return absl::StrCat(
       "the state folder stays ", jobs::BytesInWords(plan.over_bytes),
       " beyond its budget of ", jobs::BytesInWords(terms.budget_bytes),
-      " with everything removed that may be: pinned jobs and those that jobs "
-      "in the queue need have ",
+      " after all permitted removals: pinned jobs and those that jobs in the "
+      "queue need have ",
       jobs::BytesInWords(plan.bound_bytes), ", jobs that ended within ",
       absl::FormatDuration(terms.fresh), " ",
       jobs::BytesInWords(plan.fresh_bytes),
