@@ -122,9 +122,7 @@ TEST_F(AuditTrailTest, ARequestStandsThereBeforeItsResult) {
   trail_->End(*number, absl::OkStatus(), "01JNEW");
   EXPECT_EQ(store_.entries()[0].result, absl::StatusCode::kOk);
   EXPECT_EQ(store_.entries()[0].request.job_id, "01JNEW");
-}
-
-TEST_F(AuditTrailTest, WhatCannotBeNotedIsAnError) {
+  // What cannot be noted is an error.
   store_.Fail(absl::ResourceExhaustedError("disk full"));
   EXPECT_TRUE(absl::IsResourceExhausted(trail_->Begin(By("ada")).status()));
 }
@@ -200,11 +198,8 @@ TEST_F(AuditTrailTest, ADiskThatIsFullIsLoggedOnceAMinute) {
   EXPECT_THAT(lines(), SizeIs(2));
 }
 
-TEST_F(AuditTrailTest, OldEntriesGo) {
+TEST_F(AuditTrailTest, OldEntriesGoUnlessAllAreToBeKept) {
   EXPECT_EQ(store_.WaitForPrune(), clock_.Now() - absl::Hours(24 * 365));
-}
-
-TEST_F(AuditTrailTest, EntriesAreKeptForEverWhereThatIsAskedFor) {
   trail_.reset();
   FakeStore store;
   AuditTrail::Options options;

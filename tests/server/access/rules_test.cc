@@ -1,74 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/access/rules.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <iterator>
 #include <set>
 #include <string>
 
-#include "core/base/atomic_file.h"
-#include "core/base/file.h"
 #include "core/base/limits.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/server/readme_part.h"
 
 namespace mpsd::access {
 namespace {
 
-// --- caller ------------------------------------------------------------------
-
 TEST(CallerTest, NamesOfAccountsMailboxesAndCertificatesAreUsers) {
-  for (const char* name : {"ada", "_mpsd", "ada.lovelace@example.org", "a",
-                           "0day", "ci-runner+7"}) {
+  for (const std::string& name :
+       {std::string("ada"), std::string("_mpsd"),
+        std::string("ada.lovelace@example.org"), std::string("a"),
+        std::string("0day"), std::string("ci-runner+7"),
+        std::string(limits::kUserBytes, 'a')}) {
     EXPECT_TRUE(IsUserName(name)) << name;
   }
-}
-
-TEST(CallerTest, NamesThatATerminalAPathOrAQueryWouldReadOtherwiseAreNone) {
+  // Those that a terminal, a path or a query would read otherwise are none.
   for (const char* name : {"", " ada", "ada ", "-rf", ".ada", "@ada", "a/b",
                            "a b", "a\nb", "a\x1b[2J", "ad\xc3\xa4", "a,b"}) {
     EXPECT_FALSE(IsUserName(name)) << name;
   }
-}
-
-TEST(CallerTest, ANameMayHaveSoManyBytesAndNoMore) {
-  EXPECT_TRUE(IsUserName(std::string(limits::kUserBytes, 'a')));
   EXPECT_FALSE(IsUserName(std::string(limits::kUserBytes + 1, 'a')));
 }
 
-TEST(CallerTest, RolesAndWaysHaveNames) {
+TEST(CallerTest, RolesHaveNamesAndAnOrder) {
   EXPECT_EQ(Name(Role::kViewer), "viewer");
   EXPECT_EQ(Name(Role::kAdmin), "admin");
   EXPECT_LT(Role::kViewer, Role::kUser);
   EXPECT_LT(Role::kUser, Role::kAdmin);
 }
 
-// --- role policy -------------------------------------------------------------
-
 const RolePolicy kPolicy{501, {"ada", "ops@example.org"}, {"guest", "root"}};
 
-TEST(RolePolicyTest, TheDaemonsAccountAndRootAreAdmins) {
+TEST(RolePolicyTest, TheDaemonsAccountAndRootAreAdminsOthersAsTheListsSay) {
   EXPECT_EQ(kPolicy.OfAccount(501, "guest"), Role::kAdmin);
   EXPECT_EQ(kPolicy.OfAccount(0, "root"), Role::kAdmin);
-}
-
-TEST(RolePolicyTest, OthersAreWhatTheListsSay) {
   EXPECT_EQ(kPolicy.OfAccount(502, "ada"), Role::kAdmin);
   EXPECT_EQ(kPolicy.OfAccount(503, "guest"), Role::kViewer);
   EXPECT_EQ(kPolicy.OfAccount(504, "bob"), Role::kUser);
   EXPECT_EQ(kPolicy.OfAccount(505, "ops@example.org"), Role::kAdmin);
   EXPECT_EQ(kPolicy.OfAccount(506, "Ada"), Role::kUser);
-}
-
-TEST(RolePolicyTest, TheOwnerIsThisProcess) {
   EXPECT_EQ(RolePolicy().owner, geteuid());
 }
-
-// --- rules -------------------------------------------------------------------
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -84,18 +65,16 @@ Caller Ada(Role role) {
 
 const Rule& RuleOf(const Method& method) { return method.rule(); }
 
-TEST(Rules, EachMethodHasOneRow) {
+TEST(Rules, EachMethodHasOneRowAndChangesOfJobsAreAuditedAndNoViewers) {
   std::set<std::string> methods;
   for (const Rule& rule : kRules) {
-    EXPECT_TRUE(methods.insert(rule.method).second) << rule.method;
-  }
-}
-
-TEST(Rules, WhatChangesAJobIsAuditedAndNoViewers) {
-  for (const Rule& rule : kRules) {
+    SCOPED_TRACE(rule.method);
+    EXPECT_TRUE(methods.insert(rule.method).second);
+    // A role that is none may nothing.
+    EXPECT_EQ(CheckRole(rule, Ada(Role{})).code(), kDenied);
     if (rule.concerns != Concerns::kOwnJob) continue;
-    EXPECT_TRUE(rule.audited) << rule.method;
-    EXPECT_EQ(rule.least, Role::kUser) << rule.method;
+    EXPECT_TRUE(rule.audited);
+    EXPECT_EQ(rule.least, Role::kUser);
   }
 }
 
@@ -111,12 +90,6 @@ TEST(CheckRole, NamesTheRoleThatIsNeeded) {
   EXPECT_EQ(
       CheckRole(RuleOf("AccessService.CreateToken"), Ada(Role::kUser)).code(),
       kDenied);
-}
-
-TEST(CheckRole, ARoleThatIsNoneMayNothing) {
-  for (const Rule& rule : kRules) {
-    EXPECT_EQ(CheckRole(rule, Ada(Role{})).code(), kDenied) << rule.method;
-  }
 }
 
 TEST(CheckOwner, NamesTheOwner) {
@@ -160,7 +133,7 @@ TEST(Rights, NobodysJobIsNoJobOfTheNameless) {
             "the role admin, and you are a viewer; ask an admin");
 }
 
-TEST(RulesTable, HasALineForEachRule) {
+TEST(RulesTable, IsTheOneOfTheReadme) {
   EXPECT_EQ(RulesTable(absl::MakeSpan(kRules, 1)),
             "| method | least role | jobs | audited |\n"
             "|---|---|---|---|\n"
@@ -168,28 +141,7 @@ TEST(RulesTable, HasALineForEachRule) {
   const std::string all = RulesTable();
   EXPECT_EQ(std::count(all.begin(), all.end(), '\n'),
             static_cast<std::ptrdiff_t>(std::size(kRules)) + 2);
-}
-
-// MPSD_WRITE_REFERENCE=1 writes it there instead.
-TEST(RulesTable, IsTheOneOfTheReadme) {
-  const std::filesystem::path path =
-      std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "deploy/README.md";
-  const std::string readme = *base::ReadFile(path);
-  const std::string begin = "<!-- rules begin -->\n\n";
-  const size_t before = readme.find(begin);
-  ASSERT_NE(before, std::string::npos);
-  const size_t start = before + begin.size();
-  const size_t to = readme.find("\n<!-- rules end -->\n", start - 1);
-  ASSERT_NE(to, std::string::npos);
-  if (std::getenv("MPSD_WRITE_REFERENCE") != nullptr) {
-    const std::string text =
-        readme.substr(0, start) + RulesTable() + readme.substr(to);
-    ASSERT_TRUE(base::WriteFileAtomic(path, text).ok());
-    return;
-  }
-  EXPECT_EQ(readme.substr(start, to - start), RulesTable())
-      << "Write it anew: MPSD_WRITE_REFERENCE=1 server_access_test "
-         "--gtest_filter=RulesTable.IsTheOneOfTheReadme";
+  testing_support::ExpectInReadme("rules", all);
 }
 
 }  // namespace

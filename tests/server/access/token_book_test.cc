@@ -22,34 +22,18 @@
 namespace mpsd::access {
 namespace {
 
-// --- account name ------------------------------------------------------------
-
 constexpr uid_t kNobodys = 3'999'999'999;  // no account has this number
 
-TEST(AccountNameTest, RootIsRoot) {
-  const absl::StatusOr<std::string> name = AccountName(0);
-  ASSERT_TRUE(name.ok()) << name.status();
-  EXPECT_EQ(*name, "root");
-}
-
-TEST(AccountNameTest, AnAccountWithoutANameIsItsNumber) {
-  const absl::StatusOr<std::string> name = AccountName(kNobodys);
-  ASSERT_TRUE(name.ok()) << name.status();
-  EXPECT_EQ(*name, "uid-3999999999");
-}
-
-TEST(AccountNameTest, ANameThatNoUserMayHaveIsTheNumber) {
+TEST(AccountNameTest, IsTheAccountsOrItsNumber) {
+  EXPECT_EQ(*AccountName(0), "root");
+  EXPECT_EQ(*AccountName(kNobodys), "uid-3999999999");
   EXPECT_EQ(UserOf(7, "ada"), "ada");
-  for (const char* name : {"", "Ada Lovelace", "DOMAIN\\ada", "a\nb"}) {
+  // A name that no user may have, and another account's.
+  for (const char* name :
+       {"", "Ada Lovelace", "DOMAIN\\ada", "a\nb", "uid-8"}) {
     EXPECT_EQ(UserOf(7, name), "uid-7") << name;
   }
 }
-
-TEST(AccountNameTest, NoAccountPassesForAnother) {
-  EXPECT_EQ(UserOf(7, "uid-8"), "uid-7");
-}
-
-// --- token book --------------------------------------------------------------
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -119,10 +103,7 @@ TEST_F(TokenBookTest, ATokenIsItsUserInItsRole) {
                              "token " + IdOf(made), ""}));
   EXPECT_EQ(CredentialTokenId(caller->credential), IdOf(made));
   EXPECT_EQ(CredentialTokenId("uid 501"), std::nullopt);
-}
-
-TEST_F(TokenBookTest, TheStoreHasTheDigestAndNothingOfTheSecret) {
-  const NewToken made = Create();
+  // The store has the digest and nothing of the secret.
   const std::vector<Token> rows = store_.rows();
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].sha256, base::Sha256Hex(made.secret));
@@ -169,18 +150,14 @@ TEST_F(TokenBookTest, TokensOutliveARestart) {
 }
 
 TEST_F(TokenBookTest, ATokenEndsAtItsTimeAndStaysInTheList) {
-  const NewToken made = Create(absl::Hours(1));
+  const NewToken made = Create(absl::Hours(1)), endless = Create();
   clock_.Advance(absl::Hours(1) - absl::Seconds(1));
   EXPECT_TRUE(Knows(made.secret));
   clock_.Advance(absl::Seconds(1));
   EXPECT_FALSE(Knows(made.secret));
-  EXPECT_EQ(book_->List().size(), 1u);
-}
-
-TEST_F(TokenBookTest, OneWithoutATimeNeverEnds) {
-  const NewToken made = Create();
+  EXPECT_EQ(book_->List().size(), 2u);
   clock_.Advance(absl::Hours(24 * 365 * 100));
-  EXPECT_TRUE(Knows(made.secret));
+  EXPECT_TRUE(Knows(endless.secret));
 }
 
 TEST_F(TokenBookTest, AClockThatIsSetBackProlongsNothing) {
@@ -233,6 +210,14 @@ TEST_F(TokenBookTest, StreamsEndWhenTheirTokenExpires) {
   clock_.Advance(absl::Minutes(1));
   book_->Tend();
   EXPECT_THAT(TakeEnded(), IsEmpty()) << "once is enough";
+  // Though the clock was set back.
+  const NewToken other = Create(absl::Seconds(30));
+  secret_ = other.secret;
+  clock_.SetBack(absl::Hours(24));
+  EXPECT_EQ(book_->Tend(), clock_.Now() + absl::Seconds(30));
+  clock_.Advance(absl::Seconds(30));
+  book_->Tend();
+  EXPECT_THAT(TakeEnded(), ElementsAre("token " + IdOf(other)));
 }
 
 // Whoever calls Tend sleeps as long as Tend said, and has to be woken.
@@ -244,15 +229,6 @@ TEST_F(TokenBookTest, ANewTokenMayExpireBeforeTendIsCalledNext) {
     EXPECT_EQ(changes_, 1);
   }
   EXPECT_EQ(book_->Tend(), clock_.Now() + absl::Seconds(5));
-}
-
-TEST_F(TokenBookTest, StreamsEndThoughTheClockWasSetBack) {
-  const NewToken made = Create(absl::Seconds(30));
-  clock_.SetBack(absl::Hours(24));
-  EXPECT_EQ(book_->Tend(), clock_.Now() + absl::Seconds(30));
-  clock_.Advance(absl::Seconds(30));
-  book_->Tend();
-  EXPECT_THAT(TakeEnded(), ElementsAre("token " + IdOf(made)));
 }
 
 TEST_F(TokenBookTest, TheLastUseIsKnownToTheMinuteAndWrittenByTend) {
@@ -315,11 +291,14 @@ TEST_F(TokenBookTest, ARevokedTokenIsRefusedWhileTheDiskHangs) {
   EXPECT_THAT(book_->List(), IsEmpty());
 }
 
-TEST_F(TokenBookTest, ATokenThatIsNotStoredIsNone) {
+TEST_F(TokenBookTest, WhatIsNotStoredIsNoTokenAndNoBook) {
   store_.Fail(absl::ResourceExhaustedError("no space"));
   const auto made = book_->Create({"ann", Role::kUser, "", std::nullopt, ""});
   EXPECT_TRUE(absl::IsResourceExhausted(made.status()));
   EXPECT_THAT(book_->List(), IsEmpty());
+  store_.Fail(absl::DataLossError("a broken row"));
+  EXPECT_TRUE(absl::IsDataLoss(
+      TokenBook::Open(store_, clock_, TokenBook::SystemOptions()).status()));
 }
 
 TEST_F(TokenBookTest, ATokenThatCannotBeRemovedIsRefusedAndCanBeRevokedAgain) {
@@ -409,12 +388,6 @@ TEST_F(TokenBookTest, WithoutRandomBytesThereIsNoToken) {
   auto none = TokenBook::Open(store_, clock_, options);
   EXPECT_TRUE(absl::IsInternal(
       (*none)->Create({"ann", Role::kUser, "", {}, ""}).status()));
-}
-
-TEST_F(TokenBookTest, TheStoresErrorKeepsTheBookClosed) {
-  store_.Fail(absl::DataLossError("a broken row"));
-  EXPECT_TRUE(absl::IsDataLoss(
-      TokenBook::Open(store_, clock_, TokenBook::SystemOptions()).status()));
 }
 
 }  // namespace

@@ -15,10 +15,16 @@
 #include "absl/synchronization/mutex.h"
 #include "server/http/server.h"
 #include "tests/core/scratch_folder.h"
-#include "tests/server/http/certificate.h"
 #include "tests/server/http/client.h"
+#include "tests/server/tls/test_pki.h"
 
 namespace mpsd::http {
+
+// A key and its certificate; those of the same folder are replaced.
+inline tls::ServerFiles MakeCertificate(const std::filesystem::path& folder,
+                                        int days) {
+  return tls::TestPki(folder).Server("server", days);
+}
 
 // A server whose answers are the targets of the requests.
 class Served : public testing::Test {

@@ -91,14 +91,10 @@ TEST_F(ServerTest, ACertificateThatHasEndedIsLogged) {
   options_.tls = MakeCertificate(folder_, 1);
   Serve();
   EXPECT_EQ(log(), "");
-  const std::string command =
-      "cd '" + folder_.string() +
-      "' && openssl req -new -key server.key -subj /CN=x -out csr 2>/dev/null "
-      "&& openssl x509 -req -in csr -key server.key -days -1 -out server.pem "
-      "2>/dev/null";
-  ASSERT_EQ(std::system(command.c_str()), 0);
+  tls::TestPki(folder_).Run(
+      "x509 -in server.crt -signkey server.key -days -1 -out server.crt");
   ASSERT_TRUE(server_->Reload().ok());
-  EXPECT_THAT(log(), HasSubstr("server.pem: the certificate ended on 20"));
+  EXPECT_THAT(log(), HasSubstr("server.crt: the certificate ended on 20"));
 }
 
 TEST_F(ServerTest, ServesOnAUnixSocketOfItsOwner) {
@@ -129,6 +125,12 @@ TEST_F(ServerTest, NamesWhatKeepsItFromServing) {
   options_.token_file.clear();
   options_.tls = {folder_ / "no.pem", folder_ / "no.key"};
   EXPECT_TRUE(absl::IsNotFound(Server::Open(options_).status()));
+  options_.tls = MakeCertificate(folder_, 1);
+  std::filesystem::permissions(options_.tls->key,
+                               std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  EXPECT_THAT(std::string(Server::Open(options_).status().message()),
+              HasSubstr("chmod 600 " + options_.tls->key.string()));
 }
 
 TEST_F(ServerTest, FiftyScrapersAreAnsweredBesideClientsThatHang) {

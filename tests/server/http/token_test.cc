@@ -10,14 +10,18 @@
 #include <vector>
 
 #include "core/base/limits.h"
+#include "server/http/target.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::http {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
+using testing::Pair;
 
 absl::StatusOr<std::string> Read(const std::string& text) {
   const fs::path path = testing_support::FreshFolder("token") / "token";
@@ -61,6 +65,23 @@ TEST(HasToken, IsTrueForThatTokenAlone) {
            "Bearer " + token + " ", "Basic " + token,
            "Bearer 0123456789ABCDEF"}) {
     EXPECT_FALSE(HasToken(wrong, token)) << wrong;
+  }
+}
+
+TEST(ParseTarget, ReadsPathAndQueryAndRefusesWhatIsNone) {
+  const auto target =
+      ParseTarget("/api//jobs/a%2Fb%20c+d?states=X&states=Y&o=a+b%26%3D&flag");
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_THAT(target->path, ElementsAre("api", "jobs", "a/b c+d"));
+  EXPECT_THAT(target->query,
+              ElementsAre(Pair("states", "X"), Pair("states", "Y"),
+                          Pair("o", "a b&="), Pair("flag", "")));
+  EXPECT_THAT(ParseTarget("/")->path, IsEmpty());
+  EXPECT_THAT(ParseTarget("/?")->query, IsEmpty());
+  for (const char* text :
+       {"", "*", "http://host/", "jobs", "/%", "/%4", "/%zz", "/%+1", "/%00",
+        "/a%0ab", "/?a=%1f", "/?%7f=a", "/%-1"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseTarget(text).status())) << text;
   }
 }
 

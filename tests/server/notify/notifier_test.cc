@@ -18,8 +18,6 @@ namespace {
 
 using jobs::State;
 using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
 
 // Ends in memory.
 class FakeEnds final : public jobs::EndedJobs {

@@ -53,8 +53,14 @@ int ModeOf(const fs::path& path) {
 }
 
 TEST_F(TlsFolderTest, MakesWhatOpensslTakes) {
+  const mode_t mask = umask(0);
   const auto made = Init(state_dir_, Order());
+  umask(mask);
   ASSERT_TRUE(made.ok()) << made.status();
+  // Nobody else reads the keys.
+  EXPECT_EQ(ModeOf(files_.folder), 0700);
+  EXPECT_EQ(ModeOf(files_.authority_key), 0600);
+  EXPECT_EQ(ModeOf(files_.server_key), 0600);
   EXPECT_THAT(made->state.problems, IsEmpty());
   EXPECT_EQ(made->former, "");
   EXPECT_THAT(made->state.server.names,
@@ -69,15 +75,6 @@ TEST_F(TlsFolderTest, MakesWhatOpensslTakes) {
   ASSERT_EQ(chain->size(), 2u);
   EXPECT_EQ(FactsOf(*chain->back())->fingerprint,
             made->state.authority.fingerprint);
-}
-
-TEST_F(TlsFolderTest, NobodyElseReadsTheKeys) {
-  const mode_t mask = umask(0);
-  Make();
-  umask(mask);
-  EXPECT_EQ(ModeOf(files_.folder), 0700);
-  EXPECT_EQ(ModeOf(files_.authority_key), 0600);
-  EXPECT_EQ(ModeOf(files_.server_key), 0600);
 }
 
 TEST_F(TlsFolderTest, ASecondInitChangesNothing) {
@@ -119,19 +116,16 @@ TEST_F(TlsFolderTest, ForceKeepsTheFormerFolder) {
   EXPECT_EQ(again->former, state_dir_ / "tls-until-20270115T080000Z-2");
 }
 
-TEST_F(TlsFolderTest, TheRemainsOfAKilledInitGo) {
+TEST_F(TlsFolderTest, ARefusedInitLeavesNothingAndTheRemainsOfAKilledOneGo) {
+  ServerOrder order = Order();
+  order.names = {"studio:7433"};
+  EXPECT_TRUE(absl::IsInvalidArgument(Init(state_dir_, order).status()));
+  EXPECT_TRUE(fs::is_empty(state_dir_));
   const fs::path remains = base::TemporaryBeside(state_dir_ / "tls-new");
   fs::create_directories(remains);
   WriteText(remains / "ca.key", "secret");
   Make();
   EXPECT_FALSE(fs::exists(remains));
-}
-
-TEST_F(TlsFolderTest, ARefusedInitLeavesNothing) {
-  ServerOrder order = Order();
-  order.names = {"studio:7433"};
-  EXPECT_TRUE(absl::IsInvalidArgument(Init(state_dir_, order).status()));
-  EXPECT_TRUE(fs::is_empty(state_dir_));
 }
 
 TEST_F(TlsFolderTest, OneProcessAtATimeWorks) {
@@ -199,7 +193,7 @@ TEST_F(TlsFolderTest, RenewalSaysWhatItLacks) {
               HasSubstr("chmod 600 " + files_.authority_key.string()));
   fs::remove(files_.authority_key);
   EXPECT_THAT(std::string(Renew(state_dir_, Order()).status().message()),
-              HasSubstr("holds no certificate authority of mpsd's"));
+              HasSubstr("holds no certificate authority of mpsd"));
 }
 
 TEST_F(TlsFolderTest, ShowsWhatHasToBeMended) {
@@ -230,7 +224,7 @@ TEST_F(TlsFolderTest, ShowsFilesThatDoNotBelongTogether) {
   WriteText(files_.authority, PemOf(foreign.certificate()));
   EXPECT_THAT(ProblemsAt(Noon()),
               ElementsAre(HasSubstr("no certificate can be made"),
-                          HasSubstr("not of the authority in ca.crt")));
+                          HasSubstr("not signed by the authority in ca.crt")));
   WriteText(files_.authority, "nonsense");
   EXPECT_THAT(std::string(Look(state_dir_, Noon()).status().message()),
               HasSubstr("ca.crt: expected certificates in PEM format"));

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/prometheus/daemon_metrics.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <prometheus/text_serializer.h>
 
 #include <iterator>
 #include <string>
@@ -11,65 +9,47 @@
 #include <vector>
 
 #include "server/prometheus/families.h"
+#include "server/prometheus/job_metrics.h"
 #include "tests/fakes/fake_clock.h"
-#include "tests/server/prometheus/told_daemon_metrics.h"
+#include "tests/server/prometheus/scraped.h"
 
 namespace mpsd::prometheus {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
-
-class DaemonMetricsTest : public testing::Test {
+class DaemonMetricsTest : public Scraped {
  protected:
-  std::string Text() const {
-    return ::prometheus::TextSerializer().Serialize(metrics_.Collect());
+  std::vector<::prometheus::MetricFamily> Collect() const override {
+    return metrics_.Collect();
   }
   fakes::FakeClock clock_;
   DaemonMetrics metrics_{clock_};
 };
 
 TEST_F(DaemonMetricsTest, ACommitFallsIntoItsBucket) {
-  EXPECT_THAT(Text(), HasSubstr("mpsd_database_commit_seconds_count 0\n"));
+  Shows("mpsd_database_commit_seconds_count 0");
   metrics_.Committed(absl::Microseconds(200));
   metrics_.Committed(absl::Seconds(20));
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_database_commit_seconds_bucket{le=\"0.0001\"} "
-                        "0\n"));
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_database_commit_seconds_bucket{le=\"0.00025\"} "
-                        "1\n"));
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_database_commit_seconds_bucket{le=\"10\"} 1\n"));
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_database_commit_seconds_bucket{le=\"30\"} 2\n"));
+  Shows(R"(mpsd_database_commit_seconds_bucket{le="0.0001"} 0
+           mpsd_database_commit_seconds_bucket{le="0.00025"} 1
+           mpsd_database_commit_seconds_bucket{le="10"} 1
+           mpsd_database_commit_seconds_bucket{le="30"} 2)");
 }
 
 TEST_F(DaemonMetricsTest, TellsWhenADevicePassedItsTest) {
-  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_selftest_timestamp_seconds{")));
+  Lacks("mpsd_selftest_timestamp_seconds{");
   metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'000));
   metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'060));
-  EXPECT_THAT(
-      Text(),
-      HasSubstr("mpsd_selftest_timestamp_seconds{device=\"mps\"} 1700000060"));
+  Shows(R"(mpsd_selftest_timestamp_seconds{device="mps"} 1700000060)");
 }
 
 TEST_F(DaemonMetricsTest, CountsPulls) {
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_model_pulls_total{result=\"failed\"} 0\n"));
+  Shows(R"(mpsd_model_pulls_total{result="failed"} 0)");
   metrics_.PullsRun(2);
   metrics_.PullEnded("failed");
   metrics_.PullReceived(1000);
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_model_pulls_total{result=\"failed\"} 1\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_model_pulls_running 2\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_model_pulled_bytes_total 1000\n"));
-}
-
-TEST_F(DaemonMetricsTest, HasTheSeriesOfApiAndDisk) {
-  TellEverythingOf(metrics_);
-  EXPECT_THAT(Text(), HasSubstr("mpsd_rpc_requests_total{"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_bytes{"));
+  Shows(R"(mpsd_model_pulls_total{result="failed"} 1
+           mpsd_model_pulls_running 2
+           mpsd_model_pulled_bytes_total 1000)");
 }
 
 TEST_F(DaemonMetricsTest, ManyTellAndCollectAtOnce) {
@@ -83,70 +63,56 @@ TEST_F(DaemonMetricsTest, ManyTellAndCollectAtOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(Text(), HasSubstr("mpsd_database_commit_seconds_count 800\n"));
+  Shows("mpsd_database_commit_seconds_count 800");
 }
 
-class DiskMetricsTest : public testing::Test {
+class DiskMetricsTest : public Scraped {
  protected:
-  std::string Text() const {
-    return ::prometheus::TextSerializer().Serialize(metrics_.Collect());
+  std::vector<::prometheus::MetricFamily> Collect() const override {
+    return metrics_.Collect();
   }
   fakes::FakeClock clock_;
   DiskMetrics metrics_{clock_};
 };
 
-TEST_F(DiskMetricsTest, NothingIsShownBeforeItIsMeasured) {
-  EXPECT_EQ(Text(), "");
-}
-
 TEST_F(DiskMetricsTest, TheLastMeasurementIsShown) {
+  EXPECT_EQ(Text(), "") << "before anything is measured";
   metrics_.SetRoom(10, 20, absl::Minutes(5));
   metrics_.SetRoom(11, 20, absl::Minutes(5));
   metrics_.SetBytes({{"logs", 1}, {"results", 2}}, absl::Minutes(5));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_disk_free_bytes 11\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_disk_size_bytes 20\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_bytes{kind=\"logs\"} 1\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_bytes{kind=\"results\"} 2\n"));
+  Shows(R"(mpsd_state_disk_free_bytes 11
+           mpsd_state_disk_size_bytes 20
+           mpsd_state_bytes{kind="logs"} 1
+           mpsd_state_bytes{kind="results"} 2)");
 }
 
 TEST_F(DiskMetricsTest, AMeasurementWhoseTimeIsOverHasNoSeries) {
   metrics_.SetRoom(10, 20, absl::Minutes(5));
   metrics_.SetBytes({{"logs", 1}}, absl::Minutes(7));
+  // A wall clock that jumps makes no measurement older.
+  for (absl::Duration jump : {absl::Hours(5), -absl::Hours(50)}) {
+    clock_.SetBack(jump);
+    Shows("mpsd_state_disk_free_bytes 10");
+  }
   clock_.Advance(absl::Minutes(5) - absl::Nanoseconds(1));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_disk_free_bytes 10\n"));
+  Shows("mpsd_state_disk_free_bytes 10");
   clock_.Advance(absl::Nanoseconds(1));
-  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_state_disk_")));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_bytes{kind=\"logs\"} 1\n"));
+  Lacks("mpsd_state_disk_");
+  Shows(R"(mpsd_state_bytes{kind="logs"} 1)");
   clock_.Advance(absl::Minutes(2));
   EXPECT_EQ(Text(), "");
   metrics_.SetRoom(12, 20, absl::Minutes(5));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_disk_free_bytes 12\n"));
+  Shows("mpsd_state_disk_free_bytes 12");
 }
 
-// A wall clock that jumps makes no measurement older.
-TEST_F(DiskMetricsTest, TheWallClockDoesNotMatter) {
-  metrics_.SetRoom(10, 20, absl::Minutes(5));
-  clock_.SetBack(absl::Hours(5));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_disk_free_bytes 10\n"));
-  clock_.SetBack(-absl::Hours(50));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_state_disk_free_bytes 10\n"));
-}
-
-class RpcMetricsTest : public testing::Test {
+class RpcMetricsTest : public Scraped {
  protected:
   RpcMetricsTest() {
     metrics_.MethodServed(get_);
     metrics_.MethodServed(watch_);
   }
-  std::string Text() const {
-    return ::prometheus::TextSerializer().Serialize(registry_.Collect());
-  }
-  size_t Series() const {
-    size_t series = 0;
-    for (const auto& family : registry_.Collect()) {
-      series += family.metric.size();
-    }
-    return series;
+  std::vector<::prometheus::MetricFamily> Collect() const override {
+    return registry_.Collect();
   }
 
   const jobs::CallMethod get_{"JobService.Get", /*is_stream=*/false};
@@ -156,41 +122,29 @@ class RpcMetricsTest : public testing::Test {
 };
 
 TEST_F(RpcMetricsTest, AServedMethodsSeriesStartAtZero) {
-  for (const char* line :
-       {"mpsd_rpc_requests_total{code=\"ok\",method=\"JobService.Get\"} 0\n",
-        "mpsd_rpc_requests_total{code=\"internal\",method=\"JobService.Watch\""
-        "} 0\n",
-        "mpsd_rpc_seconds_count{method=\"JobService.Get\"} 0\n",
-        "mpsd_rpc_open_streams{method=\"JobService.Watch\"} 0\n"}) {
-    EXPECT_THAT(Text(), HasSubstr(line));
-  }
-  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_rpc_seconds_count{method="
-                                    "\"JobService.Watch\"}")));
-  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_rpc_open_streams{method="
-                                    "\"JobService.Get\"}")));
+  Shows(R"(mpsd_rpc_requests_total{code="ok",method="JobService.Get"} 0
+           mpsd_rpc_requests_total{code="internal",method="JobService.Watch"} 0
+           mpsd_rpc_seconds_count{method="JobService.Get"} 0
+           mpsd_rpc_open_streams{method="JobService.Watch"} 0)");
+  Lacks(R"(mpsd_rpc_seconds_count{method="JobService.Watch"})");
+  Lacks(R"(mpsd_rpc_open_streams{method="JobService.Get"})");
 }
 
 TEST_F(RpcMetricsTest, AUnaryCallIsCountedAndTimed) {
   metrics_.CallStarted(get_);
   metrics_.CallEnded(get_, absl::StatusCode::kNotFound, absl::Milliseconds(7));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_rpc_requests_total{code=\"not_found\","
-                                "method=\"JobService.Get\"} 1\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_rpc_seconds_bucket{method="
-                                "\"JobService.Get\",le=\"0.005\"} 0\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_rpc_seconds_bucket{method="
-                                "\"JobService.Get\",le=\"0.01\"} 1\n"));
+  Shows(R"(mpsd_rpc_requests_total{code="not_found",method="JobService.Get"} 1
+           mpsd_rpc_seconds_bucket{method="JobService.Get",le="0.005"} 0
+           mpsd_rpc_seconds_bucket{method="JobService.Get",le="0.01"} 1)");
 }
 
 TEST_F(RpcMetricsTest, AStreamIsOpenUntilItEnds) {
   metrics_.CallStarted(watch_);
   metrics_.CallStarted(watch_);
-  EXPECT_THAT(Text(), HasSubstr("mpsd_rpc_open_streams{method="
-                                "\"JobService.Watch\"} 2\n"));
+  Shows(R"(mpsd_rpc_open_streams{method="JobService.Watch"} 2)");
   metrics_.CallEnded(watch_, absl::StatusCode::kCancelled, absl::Hours(3));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_rpc_open_streams{method="
-                                "\"JobService.Watch\"} 1\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_rpc_requests_total{code=\"cancelled\","
-                                "method=\"JobService.Watch\"} 1\n"));
+  Shows(R"(mpsd_rpc_open_streams{method="JobService.Watch"} 1
+           mpsd_rpc_requests_total{code="cancelled",method="JobService.Watch"} 1)");
 }
 
 // A status that gRPC sends on may have any number.
@@ -201,8 +155,7 @@ TEST_F(RpcMetricsTest, CodesThatDoNotExistHaveOneName) {
     metrics_.CallEnded(get_, static_cast<absl::StatusCode>(code), {});
   }
   EXPECT_EQ(Series(), series);
-  EXPECT_THAT(Text(), HasSubstr("mpsd_rpc_requests_total{code=\"unknown\","
-                                "method=\"JobService.Get\"} 5\n"));
+  Shows(R"(mpsd_rpc_requests_total{code="unknown",method="JobService.Get"} 5)");
 }
 
 TEST_F(RpcMetricsTest, EveryCodeHasItsNameInSnakeCase) {
@@ -213,6 +166,83 @@ TEST_F(RpcMetricsTest, EveryCodeHasItsNameInSnakeCase) {
   EXPECT_EQ(absl::StatusCodeToString(
                 static_cast<absl::StatusCode>(std::size(kRpcCodes))),
             "");
+}
+
+// What decides how long a scrape takes, counted: the series of a daemon that
+// ran a thousand jobs. The time itself is tests/bench/scrape.py's.
+constexpr absl::Duration kLinger = absl::Minutes(10);
+
+class ScrapeSizeTest : public Scraped {
+ protected:
+  std::vector<::prometheus::MetricFamily> Collect() const override {
+    std::vector<::prometheus::MetricFamily> families = jobs_.Collect();
+    for (auto& family : daemon_.Collect()) families.push_back(family);
+    return families;
+  }
+  void RunJob(int number) {
+    const std::string id = "J" + std::to_string(number);
+    const std::string owner = "owner" + std::to_string(number);
+    jobs_.QueueChanged({{{number, 1}}, {{owner, 1}}, clock_.Now()});
+    jobs_.JobStarted({id, "night run", owner, "CAUSAL_LM", "org/tiny", {}});
+    jobs::Progress progress;
+    progress.step = 1;
+    progress.total_steps = 1;
+    progress.device = "mps";
+    jobs_.StepFinished(id, progress);
+    jobs_.Evaluated(id, "mps", {1, 1, 0, 0, {{"accuracy", 1}, {"f1", 1}}});
+    jobs_.CheckpointWritten(id, "mps", 1);
+    jobs_.WorkerExited(jobs::ExitReason::kDone);
+    jobs_.JobEnded(id, jobs::State::kSucceeded);
+    TellEverythingOf(daemon_);
+  }
+
+  fakes::FakeClock clock_;
+  JobMetrics jobs_{{{{"version", "0.1.0"}}, kLinger}, clock_};
+  DaemonMetrics daemon_{clock_};
+};
+
+TEST_F(ScrapeSizeTest, JobsThatEndedLongAgoCostNothing) {
+  // The first hundred meet the caps of owners and priorities.
+  for (int i = 0; i < 100; ++i) RunJob(i);
+  clock_.Advance(kLinger);
+  const size_t series = Series(), bytes = Text().size();
+  for (int i = 100; i < 1100; ++i) {
+    RunJob(i);
+    clock_.Advance(absl::Minutes(1));
+  }
+  clock_.Advance(kLinger);
+  EXPECT_EQ(Series(), series);
+  EXPECT_EQ(jobs_.job_series(), 0u);
+  // Counts have more digits now.
+  EXPECT_LT(Text().size(), bytes + 1000);
+}
+
+// A client's loop of jobs that fail at once.
+TEST_F(ScrapeSizeTest, OfManyJobsThatEndTogetherTheLastLinger) {
+  for (int i = 0; i < 1000; ++i) {
+    RunJob(i);
+    clock_.Advance(absl::Milliseconds(100));
+  }
+  EXPECT_EQ(jobs_.job_series(), JobMetrics::kMostLingering);
+  EXPECT_LT(Series(), 2500u);
+  const std::string text = Text();
+  EXPECT_NE(text.find("\"J999\""), std::string::npos);
+  EXPECT_NE(text.find("\"J900\""), std::string::npos);
+  EXPECT_EQ(text.find("\"J899\""), std::string::npos);
+}
+
+// However many jobs end, those that go on keep their series.
+TEST_F(ScrapeSizeTest, AJobThatHasNotEndedKeepsItsSeries) {
+  jobs_.JobStarted({"waits", "night run", "ada", "CAUSAL_LM", "org/tiny", {}});
+  for (int i = 0; i < 200; ++i) RunJob(i);
+  EXPECT_EQ(jobs_.job_series(), JobMetrics::kMostLingering + 1);
+  EXPECT_NE(Text().find("\"waits\""), std::string::npos);
+}
+
+TEST_F(ScrapeSizeTest, WithoutJobsAScrapeIsSmall) {
+  TellEverythingOf(daemon_);
+  EXPECT_LT(Series(), 200u);
+  EXPECT_LT(Text().size(), 64u << 10);
 }
 
 }  // namespace

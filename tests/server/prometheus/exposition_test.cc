@@ -10,9 +10,7 @@
 #include <string>
 
 #include "absl/time/clock.h"
-#include "tests/core/scratch_folder.h"
-#include "tests/server/http/certificate.h"
-#include "tests/server/http/client.h"
+#include "tests/server/http/served.h"
 
 namespace mpsd::prometheus {
 namespace {

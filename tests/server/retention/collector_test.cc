@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/limits.h"
+#include "server/retention/clock_trust.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_kept_jobs.h"
 
@@ -216,7 +217,7 @@ TEST_F(CollectorTest, UploadsThatBrokeOffAreToldWithTheirSender) {
   ASSERT_EQ(plan->items.size(), 1u);
   EXPECT_EQ(plan->items[0].kind, Collected::kPartialUpload);
   EXPECT_EQ(plan->items[0].owner, "ada");
-  EXPECT_THAT(plan->items[0].why, HasSubstr("broke off"));
+  EXPECT_THAT(plan->items[0].why, HasSubstr("interrupted upload"));
 }
 
 TEST_F(CollectorTest, BlobsThatGoMakeRoomInTheBudget) {
@@ -310,6 +311,48 @@ TEST_F(CollectorTest, AHundredThousandJobsArePlannedQuickly) {
               absl::ToDoubleMilliseconds(best));
   // What grew with the square of the jobs would take minutes.
   EXPECT_LT(best, absl::Seconds(5));
+}
+
+class ClockTrustTest : public testing::Test {
+ protected:
+  bool After(absl::Duration passed, absl::Duration jump = {}) {
+    monotonic_ += passed;
+    wall_ += passed + jump;
+    return trust_.Look(wall_, monotonic_);
+  }
+
+  absl::Time wall_ = absl::FromUnixSeconds(1'800'000'000);
+  absl::Duration monotonic_ = absl::Hours(5);
+  ClockTrust trust_;
+};
+
+TEST_F(ClockTrustTest, AClockIsBelievedOnceItKeptStepForAnHour) {
+  EXPECT_FALSE(After(absl::ZeroDuration()));
+  EXPECT_FALSE(After(absl::Minutes(59)));
+  EXPECT_TRUE(After(absl::Minutes(1)));
+  EXPECT_TRUE(After(absl::Hours(100), absl::Seconds(30)));
+}
+
+TEST_F(ClockTrustTest, AJumpBeginsAnew) {
+  After(absl::ZeroDuration());
+  ASSERT_TRUE(After(absl::Hours(2)));
+  EXPECT_FALSE(After(absl::Minutes(1), absl::Hours(24 * 400)));
+  EXPECT_FALSE(After(absl::Minutes(59)));
+  // Set right again: it jumped back.
+  EXPECT_FALSE(After(absl::Minutes(1), -absl::Hours(24 * 400)));
+  EXPECT_FALSE(After(absl::Minutes(59)));
+  EXPECT_TRUE(After(absl::Minutes(1)));
+}
+
+// A clock that is set ahead in small steps is as wrong as one that jumps.
+TEST_F(ClockTrustTest, ManySmallStepsAreAJump) {
+  After(absl::ZeroDuration());
+  ASSERT_TRUE(After(absl::Hours(2)));
+  bool believed = true;
+  for (int i = 0; i < 5; ++i) {
+    believed = After(absl::Seconds(1), absl::Seconds(40)) && believed;
+  }
+  EXPECT_FALSE(believed);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include <map>
 #include <random>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -105,6 +104,11 @@ TEST_F(PlanTest, BoundJobsStayBesideThoseThatAreCounted) {
   EXPECT_THAT(Told(), IsEmpty());
   rules_["ada"].jobs = 0;
   EXPECT_THAT(Told(), ElementsAre("2 count"));
+  // What they have counts and stays.
+  owners_ = {{"ada", {MakeJob(1, 9, 100, 100), MakeJob(2, 8, 100)}}};
+  owners_[0].jobs[0].bound = true;
+  rules_["ada"] = {.bytes = 150};
+  EXPECT_THAT(Told(), ElementsAre("2 bytes"));
 }
 
 TEST_F(PlanTest, CheckpointsGoBeforeResultsAndThoseOfFailuresLast) {
@@ -131,13 +135,6 @@ TEST_F(PlanTest, CheckpointsGoBeforeResultsAndThoseOfFailuresLast) {
   EXPECT_THAT(Told(plan),
               ElementsAre("1 bytes", "2 bytes", "3 bytes", "4 bytes"));
   EXPECT_EQ(plan.freed_bytes, 400);
-}
-
-TEST_F(PlanTest, WhatBoundJobsHaveCountsAndStays) {
-  owners_ = {{"ada", {MakeJob(1, 9, 100, 100), MakeJob(2, 8, 100)}}};
-  owners_[0].jobs[0].bound = true;
-  rules_["ada"].bytes = 150;
-  EXPECT_THAT(Told(), ElementsAre("2 bytes"));
 }
 
 TEST_F(PlanTest, TheBudgetCountsForAll) {

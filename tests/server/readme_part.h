@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_README_PART_H_
+#define MPSD_TESTS_SERVER_README_PART_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "core/base/file.h"
+
+namespace mpsd::testing_support {
+
+// What deploy/README.md has between the comments "`name` begin" and "`name`
+// end" is `text`. MPSD_WRITE_REFERENCE=1 writes it there instead.
+inline void ExpectInReadme(const std::string& name, const std::string& text) {
+  const std::filesystem::path path =
+      std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "deploy/README.md";
+  const std::string readme = *base::ReadFile(path);
+  const std::string begin = "<!-- " + name + " begin -->\n\n";
+  const size_t before = readme.find(begin);
+  ASSERT_NE(before, std::string::npos);
+  const size_t start = before + begin.size();
+  const size_t to = readme.find("\n<!-- " + name + " end -->\n", start - 1);
+  ASSERT_NE(to, std::string::npos);
+  if (std::getenv("MPSD_WRITE_REFERENCE") != nullptr) {
+    ASSERT_TRUE(base::WriteFileAtomic(
+                    path, readme.substr(0, start) + text + readme.substr(to))
+                    .ok());
+    return;
+  }
+  EXPECT_EQ(readme.substr(start, to - start), text)
+      << "Write it anew: run this test with MPSD_WRITE_REFERENCE=1";
+}
+
+}  // namespace mpsd::testing_support
+
+#endif  // MPSD_TESTS_SERVER_README_PART_H_
