@@ -26,13 +26,9 @@ inline std::filesystem::path Golden(const std::string& name,
 
 inline std::unique_ptr<model::Decoder> LoadGolden(const std::string& name) {
   const std::string folder = Golden(name, "model").string();
-  auto config = spec::ReadModelConfig(folder);
-  EXPECT_TRUE(config.ok()) << config.status();
-  auto weights = tensorfile::Weights::Open(folder);
-  EXPECT_TRUE(weights.ok()) << weights.status();
-  auto model = model::Decoder::Load(**weights, *config, at::kCPU, at::kFloat);
-  EXPECT_TRUE(model.ok()) << model.status();
-  return *std::move(model);
+  auto config = spec::ReadModelConfig(folder).value();
+  auto weights = tensorfile::Weights::Open(folder).value();
+  return model::Decoder::Load(*weights, config, at::kCPU, at::kFloat).value();
 }
 
 }  // namespace mpsd::testing_support

@@ -117,9 +117,9 @@ class BidirectionalTest : public testing::TestWithParam<AttentionKernel> {
   at::Tensor q_, k_, v_, lengths_;
 };
 
-TEST_P(BidirectionalTest, ARowsPaddingIsAsGoodAsAbsent) {
+TEST_P(BidirectionalTest, ARowsPaddingIsAsGoodAsAbsentAndOneQueryAsAmongAll) {
   const at::Tensor keys = PaddingMask(lengths_, 7, at::kFloat);
-  const at::Tensor out =
+  const at::Tensor all =
       BidirectionalAttention(q_, k_, v_, keys, 0, GetParam());
   for (int64_t row = 0; row < 2; ++row) {
     const int64_t n = lengths_[row].item<int64_t>();
@@ -127,14 +127,8 @@ TEST_P(BidirectionalTest, ARowsPaddingIsAsGoodAsAbsent) {
         at::matmul(q_[row], k_[row].narrow(1, 0, n).transpose(1, 2)) / 2;
     const at::Tensor expected =
         at::matmul(scores.softmax(-1), v_[row].narrow(1, 0, n));
-    EXPECT_TRUE(at::allclose(out[row], expected, 1e-5, 1e-6)) << row;
+    EXPECT_TRUE(at::allclose(all[row], expected, 1e-5, 1e-6)) << row;
   }
-}
-
-TEST_P(BidirectionalTest, OneQueryIsWhatItIsAmongAll) {
-  const at::Tensor keys = PaddingMask(lengths_, 7, at::kFloat);
-  const at::Tensor all =
-      BidirectionalAttention(q_, k_, v_, keys, 0, GetParam());
   const at::Tensor one =
       BidirectionalAttention(q_.narrow(2, 0, 1), k_, v_, keys, 0, GetParam());
   EXPECT_TRUE(at::allclose(one, all.narrow(2, 0, 1), 1e-5, 1e-6));
@@ -167,9 +161,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, BidirectionalTest,
 // blocks for runs without it.
 TEST(AttentionPlanTest, WhatFlashAttentionOfCudaDoesNotTakeGoesByBlocks) {
   const auto blocks = [](at::ScalarType dtype, int64_t dim) {
-    Options options;
-    options.traits = backend::TraitsOf(Choice::kCuda);
-    options.dtype = dtype;
+    const Options options = OptionsOf(Choice::kCuda, dtype);
     const HeadShape shape{4, 2, dim};
     return PlanAttention(Rows(2, 12), 0, false, shape, options).blocks.size();
   };
@@ -183,9 +175,7 @@ using Names = std::pair<std::string, std::string>;
 
 Names NamesOf(Choice choice, at::ScalarType dtype, const TokenLayout& layout,
               int64_t window, int64_t dim = 64) {
-  Options options;
-  options.traits = backend::TraitsOf(choice);
-  options.dtype = dtype;
+  const Options options = OptionsOf(choice, dtype);
   const AttentionPlan plan =
       PlanAttention(layout, window, false, {4, 2, dim}, options);
   return {NameOf(plan.forward), NameOf(plan.backward)};
@@ -225,9 +215,7 @@ TEST(AttentionPlanTest, CudnnTakesManyNumbersWithoutWindowOrSegments) {
 }
 
 TEST(AttentionPlanTest, FlashAttentionOfCudaGetsTheStartsOfSegments) {
-  Options options;
-  options.traits = backend::TraitsOf(Choice::kCuda);
-  options.dtype = at::kBFloat16;
+  const Options options = OptionsOf(Choice::kCuda, at::kBFloat16);
   const TokenLayout layout = PackedRows(2, 12);
   const AttentionPlan plan =
       PlanAttention(layout, 0, false, {4, 2, 64}, options);
@@ -294,8 +282,7 @@ TEST_P(PlannedAttentionTest, IsTheModelsAttentionWithItsGradients) {
   const TokenLayout layout = order == Order::kPackedRows
                                  ? PackedRows(rows, length)
                                  : Rows(rows, length);
-  Options options;
-  options.traits = backend::TraitsOf(choice);
+  const Options options = OptionsOf(choice);
   const AttentionPlan plan = PlanAttention(
       layout, window, order == Order::kPositions, kShape, options);
   ExpectTheModelsAttention(layout, plan, window, options);
@@ -324,8 +311,7 @@ TEST(PlannedAttentionOnCpuTest, ManyNumbersInBf16AreItsOwnKernels) {
   at::manual_seed(8);
   const int64_t rows = 384, length = 64;
   const HeadShape shape{2, 2, 64};
-  Options options;
-  options.dtype = at::kBFloat16;
+  const Options options = OptionsOf(Choice::kCpu, at::kBFloat16);
   const AttentionPlan plan =
       PlanAttention(Rows(rows, length), 0, false, shape, options);
   const auto random = [&] {
@@ -343,19 +329,14 @@ TEST(PlannedAttentionOnCpuTest, ManyNumbersInBf16AreItsOwnKernels) {
 
 constexpr HeadShape kMany{128, 64, 2};
 
-Options Mps() {
-  Options options;
-  options.traits = backend::TraitsOf(Choice::kMps);
-  return options;
-}
-
 TEST(BlockPlanTest, BlocksSkipKeysOfOtherSegments) {
   const int64_t length = 512;
   TokenLayout layout = Rows(1, length);
   layout.segment_ids = at::cat(
       {at::zeros({1, 256}, at::kLong), at::ones({1, 256}, at::kLong)}, 1);
   layout.segment_lengths = SegmentLengths(layout.segment_ids);
-  const AttentionPlan plan = PlanAttention(layout, 0, false, kMany, Mps());
+  const AttentionPlan plan =
+      PlanAttention(layout, 0, false, kMany, OptionsOf(Choice::kMps));
   ASSERT_EQ(plan.blocks.size(), 2u);
   EXPECT_EQ(plan.blocks[1].first_key, 256);
   EXPECT_EQ(plan.blocks[1].keys, 256);
@@ -385,8 +366,8 @@ TEST(BlockPlanTest, FewMasksGoIntoProducts) {
     for (const int64_t group : {1, 2}) {
       BandMasks bands;
       const HeadShape shape{64, 64 / group, 4};
-      const AttentionPlan plan =
-          PlanAttention(layout, window, false, shape, Mps(), &bands);
+      const AttentionPlan plan = PlanAttention(layout, window, false, shape,
+                                               OptionsOf(Choice::kMps), &bands);
       ASSERT_GT(plan.blocks.size(), 1u);
       ASSERT_NE(plan.blocks.back().count, plan.blocks.front().count);
       for (const QueryBlock& b : plan.blocks) {
@@ -403,8 +384,8 @@ TEST(BlockPlanTest, FewMasksGoIntoProducts) {
 // A head of 16,384 tokens has more of them than are kept.
 TEST(BlockPlanTest, ManyMasksAreViewsOfOneBand) {
   BandMasks bands;
-  const AttentionPlan plan =
-      PlanAttention(Rows(1, 16384), 0, false, {2, 1, 4}, Mps(), &bands);
+  const AttentionPlan plan = PlanAttention(Rows(1, 16384), 0, false, {2, 1, 4},
+                                           OptionsOf(Choice::kMps), &bands);
   ASSERT_GT(plan.blocks.size(), 1u);
   for (const QueryBlock& b : plan.blocks) {
     EXPECT_EQ(b.mask.dim(), 5);
@@ -418,7 +399,8 @@ TEST(BlockPlanTest, MasksOfManySegmentedTokensAreNotKept) {
   for (const auto& [rows, length] :
        {std::pair<int64_t, int64_t>{2, 600}, {3, 4000}}) {
     const TokenLayout layout = PackedRows(rows, length);
-    const AttentionPlan plan = PlanAttention(layout, 0, false, kMany, Mps());
+    const AttentionPlan plan =
+        PlanAttention(layout, 0, false, kMany, OptionsOf(Choice::kMps));
     for (const QueryBlock& b : plan.blocks) {
       EXPECT_EQ(b.mask.defined(), length == 600);
       if (!b.mask.defined()) continue;

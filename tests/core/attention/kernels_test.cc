@@ -29,17 +29,11 @@ namespace {
 
 constexpr HeadShape kMany{128, 64, 2};
 
-Options Mps() {
-  Options options;
-  options.traits = backend::TraitsOf(Choice::kMps);
-  return options;
-}
-
 TEST(BlockedAttentionTest, ManyScoresAreSeveralBlocks) {
   at::manual_seed(4);
   const int64_t length = 512;
   const AttentionPlan plan =
-      PlanAttention(Rows(1, length), 0, false, kMany, Mps());
+      PlanAttention(Rows(1, length), 0, false, kMany, OptionsOf(Choice::kMps));
   ASSERT_EQ(plan.blocks.size(), 2u);
   EXPECT_EQ(plan.blocks[0].keys, 256);
   EXPECT_EQ(plan.blocks[1].keys, length);
@@ -62,8 +56,8 @@ TEST(BlockedAttentionTest, ManyScoresAreSeveralBlocks) {
   EXPECT_LE(RelativeError(BlockedForward(plan, kMany, tape),
                           grouped(expected.detach())),
             2e-6);
-  const BlockedGradients grad =
-      BlockedBackward(grouped(dout), plan, kMany, Mps(), tape);
+  const BlockedGradients grad = BlockedBackward(grouped(dout), plan, kMany,
+                                                OptionsOf(Choice::kMps), tape);
   EXPECT_LE(RelativeError(grad.q, grouped(q.grad())), 2e-6);
   EXPECT_LE(RelativeError(grad.k, k.grad()), 2e-6);
   EXPECT_LE(RelativeError(grad.v, v.grad()), 2e-6);
@@ -73,8 +67,8 @@ TEST(BlockedAttentionTest, ManyScoresAreSeveralBlocks) {
 TEST(BlockedAttentionTest, SegmentsMasksMadeAnewAreThoseThatWereKept) {
   at::manual_seed(5);
   const HeadShape shape{4, 2, 8};
-  AttentionPlan plan =
-      PlanAttention(PackedRows(2, 96), 20, false, shape, Mps());
+  AttentionPlan plan = PlanAttention(PackedRows(2, 96), 20, false, shape,
+                                     OptionsOf(Choice::kMps));
   ASSERT_TRUE(plan.blocks[0].mask.defined());
   AttentionTape tape;
   tape.q = at::randn({2, 2, 96, 2, 8});
@@ -102,9 +96,7 @@ TEST(BlockedAttentionTest, CentredValuesSurviveBf16) {
   tape.v = random(8);
   const at::Tensor dout = random(1);
   const auto dq = [&](Choice choice, at::ScalarType dtype) {
-    Options options;
-    options.traits = backend::TraitsOf(choice);
-    options.dtype = dtype;
+    const Options options = OptionsOf(choice, dtype);
     AttentionPlan plan;
     plan.rows = 1;
     plan.length = length;
@@ -126,89 +118,87 @@ struct Case {
   bool segments;
 };
 
-class TiledAttentionTest : public testing::TestWithParam<Case> {};
-
 constexpr int64_t kTile = 4;
 
-TEST_P(TiledAttentionTest, ValuesAndGradientsEqualTheFusedOnes) {
-  const Case& c = GetParam();
-  at::manual_seed(2);
-  AttentionMask mask;
-  mask.window = c.window;
-  if (c.segments) {
-    mask.segments = at::arange(c.length)
-                        .div(5, "floor")
-                        .to(at::kLong)
-                        .unsqueeze(0)
-                        .repeat({2, 1});
-  }
-  const at::Tensor weight = at::randn({2, c.heads, c.length, 8});
-  auto run = [&](bool tiled) {
-    at::manual_seed(3);
-    std::vector<at::Tensor> inputs = {
-        at::randn({2, c.heads, c.length, 8}).requires_grad_(),
-        at::randn({2, c.kv_heads, c.length, 8}).requires_grad_(),
-        at::randn({2, c.kv_heads, c.length, 8}).requires_grad_()};
-    const at::Tensor out =
-        tiled ? TiledAttention(inputs[0], inputs[1], inputs[2], mask, kTile)
-              : CausalAttention(inputs[0], inputs[1], inputs[2], mask,
-                                AttentionKernel::kFused);
-    (out * weight).sum().backward();
-    return std::vector<at::Tensor>{out.detach(), inputs[0].grad(),
-                                   inputs[1].grad(), inputs[2].grad()};
-  };
-  const auto tiled = run(true), fused = run(false);
-  for (size_t i = 0; i < tiled.size(); ++i) {
-    // A window of one token has a gradient of zero: hence the 1e-5.
-    EXPECT_LE((tiled[i] - fused[i]).norm().item<double>(),
-              1e-5 * fused[i].norm().item<double>() + 1e-5)
-        << "tensor " << i << " of out, dq, dk, dv";
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, TiledAttentionTest,
-    testing::Values(Case{2, 2, 1, 0, false}, Case{2, 2, 4, 0, false},
-                    Case{2, 1, 5, 0, false}, Case{6, 2, 13, 0, false},
-                    Case{4, 2, 16, 0, true}, Case{2, 2, 17, 3, false},
-                    Case{2, 1, 19, 4, false}, Case{2, 1, 19, 5, true},
-                    Case{2, 2, 9, 1, false}, Case{2, 2, 9, 100, false}));
-
-class BidirectionalTilesTest : public testing::TestWithParam<int64_t> {};
-
-TEST_P(BidirectionalTilesTest, ValuesAndGradientsEqualTheFusedOnes) {
-  const int64_t length = GetParam();
-  at::manual_seed(2);
-  const at::Tensor weight = at::randn({2, 2, length, 8});
-  const at::Tensor keys = PaddingMask(
-      at::tensor({length, int64_t{1}}, at::kLong), length, at::kFloat);
-  auto run = [&](bool tiled) {
-    at::manual_seed(3);
-    std::vector<at::Tensor> in;
-    for (int i = 0; i < 3; ++i) {
-      in.push_back(at::randn({2, 2, length, 8}).requires_grad_());
-    }
+TEST(TiledAttentionTest, ValuesAndGradientsEqualTheFusedOnes) {
+  for (const Case& c : std::vector<Case>{{2, 2, 1, 0, false},
+                                         {2, 2, 4, 0, false},
+                                         {2, 1, 5, 0, false},
+                                         {6, 2, 13, 0, false},
+                                         {4, 2, 16, 0, true},
+                                         {2, 2, 17, 3, false},
+                                         {2, 1, 19, 4, false},
+                                         {2, 1, 19, 5, true},
+                                         {2, 2, 9, 1, false},
+                                         {2, 2, 9, 100, false}}) {
+    SCOPED_TRACE(c.length);
+    at::manual_seed(2);
     AttentionMask mask;
-    mask.causal = false;
-    mask.keys = keys;
-    const at::Tensor out =
-        tiled ? TiledAttention(in[0], in[1], in[2], mask, kTile)
-              : BidirectionalAttention(in[0], in[1], in[2], keys, 0,
-                                       AttentionKernel::kFused);
-    (out * weight).sum().backward();
-    return std::vector<at::Tensor>{out.detach(), in[0].grad(), in[1].grad(),
-                                   in[2].grad()};
-  };
-  const auto tiled = run(true), fused = run(false);
-  for (size_t i = 0; i < tiled.size(); ++i) {
-    EXPECT_LE((tiled[i] - fused[i]).norm().item<double>(),
-              1e-5 * fused[i].norm().item<double>() + 1e-5)
-        << "tensor " << i << " of out, dq, dk, dv";
+    mask.window = c.window;
+    if (c.segments) {
+      mask.segments = at::arange(c.length)
+                          .div(5, "floor")
+                          .to(at::kLong)
+                          .unsqueeze(0)
+                          .repeat({2, 1});
+    }
+    const at::Tensor weight = at::randn({2, c.heads, c.length, 8});
+    auto run = [&](bool tiled) {
+      at::manual_seed(3);
+      std::vector<at::Tensor> inputs = {
+          at::randn({2, c.heads, c.length, 8}).requires_grad_(),
+          at::randn({2, c.kv_heads, c.length, 8}).requires_grad_(),
+          at::randn({2, c.kv_heads, c.length, 8}).requires_grad_()};
+      const at::Tensor out =
+          tiled ? TiledAttention(inputs[0], inputs[1], inputs[2], mask, kTile)
+                : CausalAttention(inputs[0], inputs[1], inputs[2], mask,
+                                  AttentionKernel::kFused);
+      (out * weight).sum().backward();
+      return std::vector<at::Tensor>{out.detach(), inputs[0].grad(),
+                                     inputs[1].grad(), inputs[2].grad()};
+    };
+    const auto tiled = run(true), fused = run(false);
+    for (size_t i = 0; i < tiled.size(); ++i) {
+      // A window of one token has a gradient of zero: hence the 1e-5.
+      EXPECT_LE((tiled[i] - fused[i]).norm().item<double>(),
+                1e-5 * fused[i].norm().item<double>() + 1e-5)
+          << "tensor " << i << " of out, dq, dk, dv";
+    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Lengths, BidirectionalTilesTest,
-                         testing::Values(1, 3, 4, 5, 8, 13));
+TEST(BidirectionalTilesTest, ValuesAndGradientsEqualTheFusedOnes) {
+  for (const int64_t length : {1, 3, 4, 5, 8, 13}) {
+    SCOPED_TRACE(length);
+    at::manual_seed(2);
+    const at::Tensor weight = at::randn({2, 2, length, 8});
+    const at::Tensor keys = PaddingMask(
+        at::tensor({length, int64_t{1}}, at::kLong), length, at::kFloat);
+    auto run = [&](bool tiled) {
+      at::manual_seed(3);
+      std::vector<at::Tensor> in;
+      for (int i = 0; i < 3; ++i) {
+        in.push_back(at::randn({2, 2, length, 8}).requires_grad_());
+      }
+      AttentionMask mask;
+      mask.causal = false;
+      mask.keys = keys;
+      const at::Tensor out =
+          tiled ? TiledAttention(in[0], in[1], in[2], mask, kTile)
+                : BidirectionalAttention(in[0], in[1], in[2], keys, 0,
+                                         AttentionKernel::kFused);
+      (out * weight).sum().backward();
+      return std::vector<at::Tensor>{out.detach(), in[0].grad(), in[1].grad(),
+                                     in[2].grad()};
+    };
+    const auto tiled = run(true), fused = run(false);
+    for (size_t i = 0; i < tiled.size(); ++i) {
+      EXPECT_LE((tiled[i] - fused[i]).norm().item<double>(),
+                1e-5 * fused[i].norm().item<double>() + 1e-5)
+          << "tensor " << i << " of out, dq, dk, dv";
+    }
+  }
+}
 
 TEST(TiledAttentionDtypeTest, Bf16StaysNearFp32) {
   at::manual_seed(4);
@@ -238,12 +228,9 @@ void ExpectReferenceOf(const AttentionPlan& plan) {
       });
 }
 
-TEST(FlashCpuTest, RowsAttendWithinThemselves) {
+TEST(FlashCpuTest, RowsAndSegmentsAttendWithinThemselves) {
   at::manual_seed(1);
   ExpectReferenceOf(PlanOf(Rows(3, 20)));
-}
-
-TEST(FlashCpuTest, SegmentsOfPackedRowsAttendWithinThemselves) {
   at::manual_seed(2);
   ExpectReferenceOf(PlanOf(PackedRows(2, 24)));
 }
@@ -351,9 +338,7 @@ TORCH_LIBRARY_IMPL(aten, CPU, m) {
 
 // The plan that PlanAttention makes for CUDA, on the CPU.
 AttentionPlan FlashCudaPlanOf(const TokenLayout& layout, int64_t window) {
-  Options options;
-  options.traits = backend::TraitsOf(Choice::kCuda);
-  options.dtype = at::kBFloat16;
+  const Options options = OptionsOf(Choice::kCuda, at::kBFloat16);
   const AttentionPlan plan =
       PlanAttention(layout, window, false, {4, 2, 8}, options);
   EXPECT_EQ(plan.forward, PlannedKernel::kFlashCuda);
@@ -368,18 +353,12 @@ void ExpectReferenceOfFlashCuda(const AttentionPlan& plan) {
       });
 }
 
-TEST(FlashCudaTest, RowsAttendWithinThemselves) {
+TEST(FlashCudaTest, RowsAndSegmentsAttendWithinThemselvesAndTheirWindows) {
   at::manual_seed(1);
   ExpectReferenceOfFlashCuda(FlashCudaPlanOf(Rows(3, 20), 0));
-}
-
-TEST(FlashCudaTest, AWindowCountsTheQuerysOwnKey) {
   at::manual_seed(2);
   ExpectReferenceOfFlashCuda(FlashCudaPlanOf(Rows(2, 20), 5));
   ExpectReferenceOfFlashCuda(FlashCudaPlanOf(Rows(2, 20), 1));
-}
-
-TEST(FlashCudaTest, SegmentsOfPackedRowsAttendWithinThemselves) {
   at::manual_seed(3);
   ExpectReferenceOfFlashCuda(FlashCudaPlanOf(PackedRows(2, 24), 0));
   ExpectReferenceOfFlashCuda(FlashCudaPlanOf(PackedRows(2, 24), 5));

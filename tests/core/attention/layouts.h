@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/attention/options.h"
 #include "core/attention/token_layout.h"
 #include "core/backend/traits.h"
 #include "gtest/gtest.h"
@@ -15,6 +16,10 @@ namespace mpsd::attention {
 using backend::Choice;
 
 using testing_support::RelativeError;
+
+inline Options OptionsOf(Choice choice, at::ScalarType dtype = at::kFloat) {
+  return {backend::TraitsOf(choice), dtype};
+}
 
 inline TokenLayout Rows(int64_t rows, int64_t length) {
   TokenLayout layout;

@@ -23,27 +23,29 @@
 #include "core/base/small_file.h"
 #include "core/base/sync.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::base {
 
 namespace {
 
+using testing_support::Fails;
+using testing_support::FreshFolder;
+using testing_support::Says;
+
 namespace fs = std::filesystem;
+
+size_t EntriesIn(const fs::path& folder) {
+  return std::distance(fs::directory_iterator(folder),
+                       fs::directory_iterator());
+}
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "file_test.XXXXXX";
-    dir_ = mkdtemp(pattern.data());
-  }
-  void TearDown() override { fs::remove_all(dir_); }
   void Write(const fs::path& path, const std::string& text) {
     std::ofstream(path) << text;
   }
-  size_t EntriesIn(const fs::path& dir) {
-    return std::distance(fs::directory_iterator(dir), fs::directory_iterator());
-  }
-  fs::path dir_;
+  const fs::path dir_ = FreshFolder("file_test");
 };
 
 TEST_F(FileTest, ReadsWhatWasWritten) {
@@ -51,27 +53,21 @@ TEST_F(FileTest, ReadsWhatWasWritten) {
   ASSERT_TRUE(WriteFileAtomic(dir_ / "f", bytes).ok());
   EXPECT_EQ(*ReadFile(dir_ / "f"), bytes);
   EXPECT_EQ((*MappedFile::Open(dir_ / "f"))->bytes(), bytes);
-}
-
-TEST_F(FileTest, AnEmptyFileMapsToNothing) {
   Write(dir_ / "f", "");
-  auto file = MappedFile::Open(dir_ / "f");
-  ASSERT_TRUE(file.ok());
-  EXPECT_EQ((*file)->bytes().size(), 0u);
+  auto file = MappedFile::Open(dir_ / "f").value();
+  EXPECT_EQ(file->bytes().size(), 0u);
 }
 
 TEST_F(FileTest, MissingFilesAreNotFoundAndNamed) {
   for (const absl::Status& status :
        {ReadFile(dir_ / "none").status(),
         MappedFile::Open(dir_ / "none").status()}) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("none"));
+    EXPECT_THAT(status, Fails(absl::StatusCode::kNotFound, "none"));
   }
-}
-
-TEST_F(FileTest, AFolderIsNoMappableFile) {
-  EXPECT_EQ(MappedFile::Open(dir_).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::IsInvalidArgument(MappedFile::Open(dir_).status()));
+  EXPECT_TRUE(absl::IsNotFound(WriteFileAtomic(dir_ / "no" / "f", "x")));
+  EXPECT_TRUE(SyncTree(dir_).ok());
+  EXPECT_FALSE(SyncTree(dir_ / "none").ok());
 }
 
 TEST_F(FileTest, DroppedPagesReadTheSameAgain) {
@@ -93,23 +89,16 @@ TEST_F(FileTest, AFailedReplaceLeavesTheOldFileAndNoLitter) {
   EXPECT_EQ(EntriesIn(dir_), 2u);
 }
 
-TEST_F(FileTest, WritingBelowAMissingFolderIsNotFound) {
-  EXPECT_EQ(WriteFileAtomic(dir_ / "no" / "f", "x").code(),
-            absl::StatusCode::kNotFound);
-}
-
 TEST_F(FileTest, AStagedFolderIsInvisibleUntilCommitted) {
   {
-    auto staged = StagedFolder::Create(dir_ / "out");
-    ASSERT_TRUE(staged.ok());
-    Write(staged->staging() / "f", "1");
+    auto staged = StagedFolder::Create(dir_ / "out").value();
+    Write(staged.staging() / "f", "1");
     EXPECT_FALSE(fs::exists(dir_ / "out"));
   }
   EXPECT_EQ(EntriesIn(dir_), 0u) << "an uncommitted stage must vanish";
-  auto staged = StagedFolder::Create(dir_ / "out");
-  ASSERT_TRUE(staged.ok());
-  Write(staged->staging() / "f", "2");
-  ASSERT_TRUE(staged->Commit().ok());
+  auto staged = StagedFolder::Create(dir_ / "out").value();
+  Write(staged.staging() / "f", "2");
+  ASSERT_TRUE(staged.Commit().ok());
   EXPECT_EQ(*ReadFile(dir_ / "out" / "f"), "2");
   EXPECT_EQ(EntriesIn(dir_), 1u);
 }
@@ -117,49 +106,32 @@ TEST_F(FileTest, AStagedFolderIsInvisibleUntilCommitted) {
 TEST_F(FileTest, ACommitReplacesTheFolderThatWasThere) {
   fs::create_directory(dir_ / "out");
   Write(dir_ / "out" / "old", "1");
-  auto staged = StagedFolder::Create(dir_ / "out");
-  ASSERT_TRUE(staged.ok());
-  Write(staged->staging() / "new", "2");
-  ASSERT_TRUE(staged->Commit().ok());
+  auto staged = StagedFolder::Create(dir_ / "out").value();
+  Write(staged.staging() / "new", "2");
+  ASSERT_TRUE(staged.Commit().ok());
   EXPECT_FALSE(fs::exists(dir_ / "out" / "old"));
   EXPECT_EQ(*ReadFile(dir_ / "out" / "new"), "2");
   EXPECT_EQ(EntriesIn(dir_), 1u);
 }
 
-TEST_F(FileTest, SyncTreeReportsAMissingFolder) {
-  EXPECT_TRUE(SyncTree(dir_).ok());
-  EXPECT_FALSE(SyncTree(dir_ / "none").ok());
-}
-
 TEST(ErrnoStatusTest, MapsCodes) {
-  EXPECT_EQ(ErrnoStatus(ENOENT, "x").code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(ErrnoStatus(EACCES, "x").code(),
-            absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(ErrnoStatus(ENOSPC, "x").code(),
-            absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(ErrnoStatus(EPIPE, "x").code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::IsNotFound(ErrnoStatus(ENOENT, "x")));
+  EXPECT_TRUE(absl::IsPermissionDenied(ErrnoStatus(EACCES, "x")));
+  EXPECT_TRUE(absl::IsResourceExhausted(ErrnoStatus(ENOSPC, "x")));
+  EXPECT_TRUE(absl::IsUnavailable(ErrnoStatus(EPIPE, "x")));
   EXPECT_EQ(ErrnoStatus(EIO, "disk").message(), "disk: Input/output error");
-}
-
-namespace fs = std::filesystem;
-using testing_support::FreshFolder;
-
-size_t EntriesIn(const fs::path& folder) {
-  return std::distance(fs::directory_iterator(folder),
-                       fs::directory_iterator());
 }
 
 TEST(AtomicFileTest, AppearsWholeWithCommit) {
   const fs::path folder = FreshFolder("atomic");
-  auto file = AtomicFile::Create(folder / "f");
-  ASSERT_TRUE(file.ok()) << file.status();
-  ASSERT_TRUE((*file)->Append("one, ").ok());
-  ASSERT_TRUE((*file)->Append("").ok());
-  ASSERT_TRUE((*file)->Append("two").ok());
+  auto file = AtomicFile::Create(folder / "f").value();
+  ASSERT_TRUE(file->Append("one, ").ok());
+  ASSERT_TRUE(file->Append("").ok());
+  ASSERT_TRUE(file->Append("two").ok());
   EXPECT_FALSE(fs::exists(folder / "f"));
-  ASSERT_TRUE((*file)->Commit().ok());
+  ASSERT_TRUE(file->Commit().ok());
   EXPECT_EQ(*ReadFile(folder / "f"), "one, two");
-  file->reset();
+  file.reset();
   EXPECT_EQ(EntriesIn(folder), 1u);
 }
 
@@ -192,30 +164,20 @@ TEST(AtomicFileTest, WhatAKilledProcessLeavesIsTold) {
   EXPECT_FALSE(IsUnfinished(folder / ".hidden"));
   EXPECT_FALSE(IsUnfinished(folder / "f.tmp"));
   EXPECT_NE(TemporaryBeside(folder / "f"), TemporaryBeside(folder / "f"));
+  EXPECT_TRUE(absl::IsNotFound(
+      AtomicFile::Create(FreshFolder("none") / "no" / "f").status()));
 }
 
-TEST(AtomicFileTest, AMissingFolderIsNotFound) {
-  const auto file = AtomicFile::Create(FreshFolder("none") / "no" / "f");
-  EXPECT_EQ(file.status().code(), absl::StatusCode::kNotFound);
-}
-
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 class SmallFileTest : public testing::Test {
  protected:
-  SmallFileTest() {
-    std::string pattern = testing::TempDir() + "small_file_test.XXXXXX";
-    dir_ = mkdtemp(pattern.data());
-  }
-  ~SmallFileTest() override { fs::remove_all(dir_); }
   void ExpectRefused(const fs::path& path, const std::string& why) {
     const absl::Status status = ReadSmallFile(path, 8).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
-    EXPECT_THAT(std::string(status.message()), HasSubstr(path.string()));
+    EXPECT_THAT(status, Fails(absl::StatusCode::kInvalidArgument, why));
+    EXPECT_THAT(status, Says(path.string()));
   }
-  fs::path dir_;
+  const fs::path dir_ = FreshFolder("small_file_test");
 };
 
 TEST_F(SmallFileTest, AtTheLimitAndOnePastIt) {
@@ -225,9 +187,6 @@ TEST_F(SmallFileTest, AtTheLimitAndOnePastIt) {
   ExpectRefused(dir_ / "nine", "longer than 8 bytes");
   std::ofstream(dir_ / "empty");
   EXPECT_EQ(*ReadSmallFile(dir_ / "empty", 8), "");
-}
-
-TEST_F(SmallFileTest, ASparseFileIsRefusedByItsSize) {
   std::ofstream(dir_ / "sparse") << "{";
   fs::resize_file(dir_ / "sparse", uintmax_t{1} << 40);
   ExpectRefused(dir_ / "sparse", "longer than 8 bytes");
@@ -240,6 +199,7 @@ TEST_F(SmallFileTest, PipesFoldersAndDevicesHoldNobody) {
   ExpectRefused(dir_ / "link", "not a regular file");
   ExpectRefused("/dev/zero", "not a regular file");
   ExpectRefused(dir_, "not a regular file");
+  EXPECT_TRUE(absl::IsNotFound(ReadSmallFile(dir_ / "none", 8).status()));
 }
 
 #ifdef __linux__
@@ -263,12 +223,6 @@ TEST_F(SmallFileTest, LiesWithinWhatIsGiven) {
   }
 }
 
-TEST_F(SmallFileTest, AMissingFileIsNotFound) {
-  EXPECT_EQ(ReadSmallFile(dir_ / "none", 8).status().code(),
-            absl::StatusCode::kNotFound);
-}
-
-namespace fs = std::filesystem;
 using testing::Not;
 
 class SecretFileTest : public testing::Test {
@@ -279,18 +233,13 @@ class SecretFileTest : public testing::Test {
   }
   void SetUp() override { std::ofstream(path_) << "hidden"; }
 
-  const fs::path path_ = testing_support::FreshFolder("secret") / "file";
+  const fs::path path_ = FreshFolder("secret") / "file";
 };
 
-TEST_F(SecretFileTest, IsForItsOwnerAndGroup) {
+TEST_F(SecretFileTest, IsForItsOwnerAndGroupAlone) {
   for (mode_t mode : {0600, 0400, 0640, 0440, 0700}) {
-    const auto text = Read(mode);
-    ASSERT_TRUE(text.ok()) << text.status();
-    EXPECT_EQ(*text, "hidden");
+    EXPECT_EQ(*Read(mode), "hidden");
   }
-}
-
-TEST_F(SecretFileTest, IsRefusedWhereOthersReadOrChangeIt) {
   for (mode_t mode : {0644, 0604, 0602, 0601, 0620, 0660, 0777}) {
     const absl::Status status = Read(mode).status();
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << mode;
@@ -312,21 +261,15 @@ TEST_F(SecretFileTest, MayBeALinkButNoPipe) {
   EXPECT_TRUE(absl::IsNotFound(ReadSecretFile("/nowhere", 16).status()));
 }
 
-namespace fs = std::filesystem;
-
 // in/a.txt is inside, out/secret.txt is not.
 class ReadRootsTest : public testing::Test {
  protected:
-  ReadRootsTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("read_roots-" + std::to_string(getpid()))) {
-    fs::remove_all(folder_);
+  ReadRootsTest() {
     fs::create_directories(folder_ / "in" / "deep");
     fs::create_directories(folder_ / "out");
     std::ofstream(folder_ / "in" / "a.txt") << "inside";
     std::ofstream(folder_ / "out" / "secret.txt") << "secret";
   }
-  ~ReadRootsTest() override { fs::remove_all(folder_); }
 
   // The file's text, or the error's.
   static std::string Read(const ReadRoots& roots, const fs::path& path) {
@@ -338,10 +281,10 @@ class ReadRootsTest : public testing::Test {
     return text;
   }
   std::string Outside(const fs::path& path) const {
-    return path.string() + ": lies outside of the folders that jobs may read";
+    return path.string() + ": is outside the folders that jobs may read";
   }
 
-  const fs::path folder_;
+  const fs::path folder_ = FreshFolder("read_roots");
 };
 
 TEST_F(ReadRootsTest, OpensWhatLiesBeneath) {
@@ -365,6 +308,9 @@ TEST_F(ReadRootsTest, WhatLiesOutsideIsToldInTheSameWordsWhateverIsThere) {
   }
   EXPECT_FALSE(roots.Contain("/"));
   EXPECT_FALSE(roots.Contain(""));
+  const fs::path cut = (folder_ / "in/a.txt").string() + std::string("\0x", 2);
+  EXPECT_FALSE(roots.Contain(cut));
+  EXPECT_FALSE(roots.Open(cut).ok());
 }
 
 TEST_F(ReadRootsTest, LinksCountByWhereTheyLead) {
@@ -415,13 +361,6 @@ TEST_F(ReadRootsTest, OpensNothingButFiles) {
   }
 }
 
-TEST_F(ReadRootsTest, ANameWithAZeroByteIsNone) {
-  const ReadRoots roots({folder_ / "in"});
-  const fs::path cut = (folder_ / "in/a.txt").string() + std::string("\0x", 2);
-  EXPECT_FALSE(roots.Contain(cut));
-  EXPECT_FALSE(roots.Open(cut).ok());
-}
-
 // A folder that is now itself and now a link to the secret's.
 TEST_F(ReadRootsTest, NoLinkSlipsInBetweenTheLookAndTheOpening) {
   const ReadRoots roots({folder_ / "in"});
@@ -457,8 +396,7 @@ TEST_F(ReadRootsTest, NoLinkSlipsInBetweenTheLookAndTheOpening) {
 TEST_F(ReadRootsTest, TheLimitHoldsForFoldersToo) {
   LimitReads(ReadRoots({folder_ / "in"}));
   EXPECT_TRUE(CheckMayRead(folder_ / "in/deep").ok());
-  EXPECT_EQ(std::string(CheckMayRead(folder_ / "out").message()),
-            Outside(folder_ / "out"));
+  EXPECT_EQ(CheckMayRead(folder_ / "out").message(), Outside(folder_ / "out"));
   LimitReads(ReadRoots({"/"}));
   EXPECT_TRUE(CheckMayRead(folder_ / "out").ok());
 }
@@ -478,16 +416,8 @@ TEST_F(ReadRootsTest, TheLimitHoldsForEveryReadOfTheProcess) {
   EXPECT_TRUE(ReadFile(folder_ / "out/secret.txt").ok());
 }
 
-namespace fs = std::filesystem;
-
 class SyncTest : public testing::Test {
  protected:
-  SyncTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("sync-" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~SyncTest() override { fs::remove_all(folder_); }
   // `count` files and their folder.
   std::vector<fs::path> Files(int count) {
     std::vector<fs::path> paths = {folder_};
@@ -498,7 +428,7 @@ class SyncTest : public testing::Test {
     return paths;
   }
 
-  const fs::path folder_;
+  const fs::path folder_ = FreshFolder("sync");
 };
 
 TEST_F(SyncTest, FlushesFilesAndFoldersFewAndMany) {
@@ -507,14 +437,9 @@ TEST_F(SyncTest, FlushesFilesAndFoldersFewAndMany) {
     const absl::Status synced = SyncAll(Files(count));
     EXPECT_TRUE(synced.ok()) << count << ": " << synced;
   }
-}
-
-TEST_F(SyncTest, NamesWhatIsNotThere) {
   std::vector<fs::path> paths = Files(2);
   paths.push_back(folder_ / "gone");
-  const absl::Status synced = SyncAll(paths);
-  EXPECT_EQ(synced.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(synced.message()), testing::HasSubstr("gone"));
+  EXPECT_THAT(SyncAll(paths), Fails(absl::StatusCode::kNotFound, "gone"));
 }
 
 }  // namespace

@@ -30,15 +30,14 @@ std::string Size(size_t bytes) {
 
 // The comments of a proto file as running text.
 std::string Comments(const std::string& name) {
-  auto text = base::ReadFile(
+  auto text = *base::ReadFile(
       absl::StrCat(MPSD_TEST_SOURCE_DIR, "/proto/mpsd/v1/", name));
-  EXPECT_TRUE(text.ok()) << text.status();
   std::string words;
   bool comment = false;
-  for (size_t i = 0; i < text->size(); ++i) {
-    const char c = (*text)[i];
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     if (c == '\n') comment = false;
-    if (text->compare(i, 2, "//") == 0) {
+    if (text.compare(i, 2, "//") == 0) {
       comment = true;
       i += 1;
       continue;
@@ -68,12 +67,12 @@ TEST(Limits, ProtoCommentsQuoteTheTable) {
       {"jobs.proto", absl::StrCat("At most ", kJobLabels, "; a key has 1 to ",
                                   kJobLabelKeyBytes, " bytes, a value at most ",
                                   kJobLabelValueBytes)},
-      {"jobs.proto", absl::StrCat("At most ", Size(kKeyBytes), ". The same")},
+      {"jobs.proto", absl::StrCat("At most ", Size(kKeyBytes), ". Repeating")},
       {"job.proto", absl::StrCat("At most ", Size(kMessageBytes), " of text")},
       {"job.proto", absl::StrCat("At most ", kWarnings, " of at most ",
                                  Size(kWarningBytes))},
       {"job.proto", absl::StrCat("At most ", kMetrics, " metrics")},
-      {"job.proto", absl::StrCat("larger than ", Size(kMatrixBytes))},
+      {"job.proto", absl::StrCat("matrix over ", Size(kMatrixBytes))},
       {"jobs.proto",
        absl::StrCat("0: ", kDefaultPageSize, "; at most ", kPageSize)},
       {"jobs.proto", absl::StrCat("empty: all; at most ", kFilterStates)},
@@ -83,16 +82,17 @@ TEST(Limits, ProtoCommentsQuoteTheTable) {
                                   " characters, more than ", kWholeId)},
       {"jobs.proto", absl::StrCat("at most ", kFoundJobs, "; id, name")},
       {"jobs.proto", absl::StrCat("before this one starts, at most ", kAfter)},
-      {"jobs.proto", absl::StrCat("upper and lower case alike; at most ",
-                                  Size(kFilterTextBytes))},
-      {"jobs.proto", absl::StrCat("for people, at most ", Size(kReasonBytes))},
+      {"jobs.proto",
+       absl::StrCat("ignoring case; at most ", Size(kFilterTextBytes))},
+      {"jobs.proto",
+       absl::StrCat("human-readable, at most ", Size(kReasonBytes))},
       {"jobs.proto",
        absl::StrCat("Either ids, at most ", Digits(kDeletedJobs))},
       {"daemon.proto", absl::StrCat("at most ", Size(kReasonBytes))},
       {"daemon.proto", absl::StrCat("at most ", Digits(kCollectionItems))},
       {"models.proto", absl::StrCat("1 to ", kModelIdBytes, " letters")},
       {"models.proto", absl::StrCat("at most ", Digits(kFilesOfModel))},
-      {"models.proto", absl::StrCat(", ", kPulls, " pulls are under way")},
+      {"models.proto", absl::StrCat(", ", kPulls, " pulls are running")},
       {"models.proto", absl::StrCat("at most ", Digits(kListedModels))},
       {"artifacts.proto", absl::StrCat("at most ", Digits(kBlobNames))},
       {"artifacts.proto", absl::StrCat("at most ", Size(kChunkBytes))},

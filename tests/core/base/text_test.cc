@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <fstream>
@@ -17,6 +16,7 @@
 #include "core/base/printable.h"
 #include "core/base/sha256.h"
 #include "core/base/utf8.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::base {
 
@@ -61,7 +61,7 @@ TEST(Printable, WritesOutBytesThatAreNoUtf8) {
       << "beyond U+10FFFF";
 }
 
-TEST(Printable, LeavesTextAlone) {
+TEST(Printable, LeavesTextAloneAndLinesWhereTheyMayStay) {
   for (const std::string text :
        {"", "plain", "ä € 😀", "C:\\new\\x1b", "\xc2\xa0\xe2\x80\x8d",
         "\xe2\x80\xa7\xe2\x80\xaf", "\xe2\x81\xa5\xe2\x81\xaa",
@@ -69,23 +69,17 @@ TEST(Printable, LeavesTextAlone) {
     EXPECT_EQ(Printable(text), text);
     EXPECT_TRUE(IsPrintable(text)) << text;
   }
-}
-
-TEST(Printable, KeepsLinesWhereTheyMayStay) {
   EXPECT_EQ(Printable("a\n\tb\r\n\x1b", Breaks::kKeep), "a\n\tb\\r\n\\x1b");
   EXPECT_TRUE(IsPrintable("a\n\tb", Breaks::kKeep));
   EXPECT_FALSE(IsPrintable("a\r", Breaks::kKeep));
 }
 
-TEST(Shortened, CutsBetweenCharacters) {
+TEST(Shortened, CutsBetweenCharactersAsQuotableAndIndentedDo) {
   EXPECT_EQ(Shortened("12345", 5), "12345");
   EXPECT_EQ(Shortened("123456", 5), "12…");
   EXPECT_EQ(Shortened("a€€€", 9), "a€…") << "never within a character";
   EXPECT_EQ(Shortened("€€", 3), "…");
   EXPECT_EQ(Shortened("", 3), "");
-}
-
-TEST(Quotable, IsOneShortLine) {
   EXPECT_EQ(Quotable("a\nb"), "a\\nb");
   const std::string longest(limits::kQuotedBytes, 'x');
   EXPECT_EQ(Quotable(longest), longest);
@@ -93,9 +87,6 @@ TEST(Quotable, IsOneShortLine) {
             std::string(limits::kQuotedBytes - 3, 'x') + "…");
   EXPECT_EQ(Quotable(std::string(1 << 20, '\x1b')).size(),
             limits::kQuotedBytes);
-}
-
-TEST(Indented, NoLineButTheFirstBeginsAtTheMargin) {
   EXPECT_EQ(Indented("a\nb\n\nc"), "a\n    b\n    \n    c");
   EXPECT_EQ(Indented(""), "");
 }
@@ -118,7 +109,7 @@ std::string Encoded(uint32_t code, size_t length) {
   return bytes;
 }
 
-TEST(CharacterLength, EveryCodePointInEveryLength) {
+TEST(CharacterLength, EveryCodePointInEveryLengthAndNoneCutShort) {
   for (uint32_t code = 0; code < 0x120000; ++code) {
     for (size_t length = 1; length <= 4; ++length) {
       const uint32_t end = length == 1   ? 0x80
@@ -131,9 +122,6 @@ TEST(CharacterLength, EveryCodePointInEveryLength) {
           << code << " in " << length;
     }
   }
-}
-
-TEST(CharacterLength, WhatIsCutShortIsNone) {
   for (const char* whole : {"\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"}) {
     std::string bytes = whole;
     EXPECT_EQ(CharacterLength(bytes), bytes.size());
@@ -154,9 +142,6 @@ TEST(BytesText, HasTheUnitThatFits) {
   EXPECT_EQ(BytesText(-3.0 * (1 << 20)), "-3.0 MiB");
   EXPECT_EQ(BytesText(1.5 * (1 << 30)), "1.50 GiB");
   EXPECT_EQ(BytesText(2.25 * 1024 * (1 << 30)), "2.25 TiB");
-}
-
-TEST(BytesText, NoUnitHas1024OfASmallerOne) {
   EXPECT_EQ(BytesText(1023), "1023 B");
   EXPECT_EQ(BytesText(1024), "1.0 KiB");
   EXPECT_EQ(BytesText((1 << 20) - 1), "1.0 MiB");
@@ -168,7 +153,7 @@ std::string Nested(int levels) {
   return std::string(levels, '[') + std::string(levels, ']');
 }
 
-TEST(NestsTooDeep, AtTheLimitAndOnePastIt) {
+TEST(NestsTooDeep, AtTheLimitAndOnePastItWithoutStrings) {
   EXPECT_FALSE(NestsTooDeep(Nested(limits::kJsonDepth)));
   EXPECT_TRUE(NestsTooDeep(Nested(limits::kJsonDepth + 1)));
   std::string mixed;
@@ -177,18 +162,12 @@ TEST(NestsTooDeep, AtTheLimitAndOnePastIt) {
   }
   EXPECT_FALSE(NestsTooDeep(mixed));
   EXPECT_TRUE(NestsTooDeep(mixed + "{"));
-}
-
-TEST(NestsTooDeep, CountsOpenOnesAndNoStrings) {
   std::string siblings;
   for (int i = 0; i < 1000; ++i) siblings += "[],{},";
   EXPECT_FALSE(NestsTooDeep("[" + siblings + "1]"));
   const std::string brackets(1000, '[');
   EXPECT_FALSE(NestsTooDeep("[\"" + brackets + "\\\"" + brackets + "\"]"));
   EXPECT_TRUE(NestsTooDeep("[\"\\\\\"," + brackets));
-}
-
-TEST(NestsTooDeep, EndsOnAnything) {
   EXPECT_FALSE(NestsTooDeep(""));
   EXPECT_FALSE(NestsTooDeep("\"\\"));
   EXPECT_FALSE(NestsTooDeep("]]]]}}}}"));
@@ -221,12 +200,9 @@ constexpr char kAbc[] =
 constexpr char kEmpty[] =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-TEST(Sha256Test, KnownDigests) {
+TEST(Sha256Test, KnownDigestsWholeAndInPieces) {
   EXPECT_EQ(Sha256Hex("abc"), kAbc);
   EXPECT_EQ(Sha256Hex(""), kEmpty);
-}
-
-TEST(Sha256Test, PiecesGiveTheDigestOfTheWhole) {
   Sha256 hash;
   hash.Update("a");
   hash.Update("");
@@ -236,27 +212,20 @@ TEST(Sha256Test, PiecesGiveTheDigestOfTheWhole) {
 
 TEST(Sha256Test, OfAFileLargerThanAPiece) {
   const std::string bytes(9'000'001, 'q');
-  const std::string path =
-      testing::TempDir() + "sha256_test-" + std::to_string(getpid());
+  const std::string path = testing_support::FreshFolder("sha256") / "file";
   std::ofstream(path, std::ios::binary) << bytes;
   EXPECT_EQ(*Sha256File(path), Sha256Hex(bytes));
   EXPECT_FALSE(Sha256File(path + ".none").ok());
-  unlink(path.c_str());
 }
 
-// The SHA-256 of "abc", an example of FIPS 180-4.
+// kAbc.
 constexpr char kSpelled[] =
     "SHA256:BA:78:16:BF:8F:01:CF:EA:41:41:40:DE:5D:AE:22:23:B0:03:61:A3:96:17:"
     "7A:9C:B4:10:FF:61:F2:00:15:AD";
-constexpr char kDigits[] =
-    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-TEST(FingerprintTest, IsSpelledAsOpensslDoes) {
+TEST(FingerprintTest, IsSpelledAsOpensslDoesAndUnderstoodInEveryCommonWay) {
   EXPECT_EQ(Fingerprint("abc"), kSpelled);
-}
-
-TEST(FingerprintTest, EveryCommonSpellingIsUnderstood) {
-  const std::string spelled = kSpelled, digits = kDigits;
+  const std::string spelled = kSpelled, digits = kAbc;
   const std::string pairs = spelled.substr(7);
   for (const std::string& text : {spelled, digits, pairs, "SHA256:" + digits,
                                   "sha256:" + digits, "  " + spelled + "\n"}) {
@@ -267,7 +236,7 @@ TEST(FingerprintTest, EveryCommonSpellingIsUnderstood) {
 }
 
 TEST(FingerprintTest, AnythingElseIsRefused) {
-  const std::string spelled = kSpelled, digits = kDigits;
+  const std::string spelled = kSpelled, digits = kAbc;
   std::string spaced = spelled;
   spaced[9] = ' ';
   std::string shifted = spelled.substr(7);

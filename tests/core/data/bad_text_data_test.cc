@@ -13,11 +13,13 @@
 #include "core/data/text_classes.h"
 #include "tests/core/data/data_folder.h"
 #include "tests/core/data/model_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::data {
 namespace {
 
 using spec::ProblemType;
+using testing_support::Fails;
 
 struct Job {
   std::string task = "";
@@ -28,7 +30,7 @@ struct Job {
 };
 
 struct BadCase {
-  std::string what;  // the test's name
+  std::string what;
   std::string file;
   std::string bytes;
   std::string message;
@@ -88,8 +90,8 @@ std::vector<BadCase> Cases() {
        "are \"id\", \"question1\", \"question2\": set dataset.label_column",
        {.task = "qqp"}},
       {"DuplicateColumns", "x.csv", "text,label,text\nx,a,y\n",
-       "@:1: the column \"text\" is there twice; give every column a name of "
-       "its own"},
+       "@:1: the column \"text\" appears twice; give every column its own "
+       "name"},
       {"RaggedRows", "x.csv", "text,label\nx,a\ny, z,b\nlone\n",
        "@:3: expected 2 columns as in the header, found 3; quote fields that "
        "hold commas or line breaks\n"
@@ -99,13 +101,13 @@ std::vector<BadCase> Cases() {
        "@:2: expected 2 columns as in the header, found 3; quote fields that "
        "hold tabs or line breaks"},
       {"UnclosedQuote", "x.csv", "text,label\n\"x,a\ny,b\n",
-       "@:2: a quoted field does not end; close it with a quote, and write a "
+       "@:2: a quoted field is not closed; end it with a quote, and write a "
        "quote within it twice"},
       {"TextBehindAQuote", "x.csv", "text,label\n\"x\" he said,a\n",
-       "@:2: text behind the closing quote of a field; write a quote within a "
+       "@:2: text after the closing quote of a field; write a quote within a "
        "quoted field twice, and quote the whole field"},
       {"NulBytes", "x.csv", nul,
-       "@:2: a NUL byte is no text; save the file as UTF-8"},
+       "@:2: a NUL byte is not text; save the file as UTF-8"},
       {"InvalidUtf8", "x.csv", "text,label\nx,a\ncaf\xE9,b\n",
        "@:3: not UTF-8; save the file as UTF-8"},
       {"Utf16", "x.csv", "\xFF\xFEt", "@:1: not UTF-8; save the file as UTF-8"},
@@ -129,24 +131,24 @@ std::vector<BadCase> Cases() {
       {"UnknownLabel",
        "x.csv",
        "text,label\nx,c\n",
-       "@:2: label: \"c\" is none of the labels \"a\", \"b\"",
+       "@:2: label: \"c\" is not one of the labels \"a\", \"b\"",
        {},
        kGood},
       {"UnknownId",
        "x.csv",
        "text,label\nx,3\n",
-       "@:2: label: \"3\" is none of the labels \"a\", \"b\"",
+       "@:2: label: \"3\" is not one of the labels \"a\", \"b\"",
        {},
        kGood},
       {"LabelNamesWithoutOne",
        "x.csv",
        kGood,
-       "@:3: label: \"b\" is none of the labels \"a\", \"c\"",
+       "@:3: label: \"b\" is not one of the labels \"a\", \"c\"",
        {.label_names = {"a", "c"}}},
       {"LabelNamesTwice",
        "x.csv",
        kGood,
-       "classification.label_names: \"a\" is there twice; expected every name "
+       "classification.label_names: \"a\" appears twice; expected each name "
        "once",
        {.label_names = {"a", "a"}}},
       {"ClassWeightsOfAnotherCount",
@@ -179,13 +181,13 @@ std::vector<BadCase> Cases() {
        "x.jsonl",
        R"({"text": "x", "label": ["a", "b"]})",
        "@:1: label: expected a class name or an integer, found a list; for "
-       "several labels a row set classification.problem_type to "
+       "several labels per row set classification.problem_type to "
        "\"multi_label_classification\"",
        {.problem = kSingle}},
       {"ClassAmongLists", "x.jsonl",
        "{\"text\": \"x\", \"label\": [\"a\"]}\n"
        "{\"text\": \"y\", \"label\": \"b\"}\n",
-       "@:2: label: expected a list of label names, empty where none applies, "
+       "@:2: label: expected a list of label names, empty if none applies, "
        "found \"b\""},
       {"ObjectForALabel", "x.jsonl", R"({"text": "x", "label": {"a": 1}})",
        "@:1: label: expected a class name or an integer, found an object"},
@@ -199,8 +201,7 @@ std::vector<BadCase> Cases() {
   };
 }
 
-class BadTextDataTest : public DataFolder,
-                        public ::testing::WithParamInterface<BadCase> {
+class BadTextDataTest : public DataFolder {
  protected:
   absl::StatusOr<ClassLabels> Decide(const LabelledTable& rows,
                                      const Job& job) {
@@ -235,26 +236,24 @@ class BadTextDataTest : public DataFolder,
   }
 };
 
-TEST_P(BadTextDataTest, SaysWhereAndWhatToDo) {
-  const BadCase& c = GetParam();
-  const absl::Status status = Load(c);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  std::string expected = absl::StrReplaceAll(c.message, {{"@", Path(c.file)}});
-  std::string found(status.message());
-  const size_t open = expected.find("…");
-  if (open != std::string::npos) {
-    expected.resize(open);
-    found.resize(std::min(found.size(), open));
+TEST_F(BadTextDataTest, SaysWhereAndWhatToDo) {
+  for (const BadCase& c : Cases()) {
+    SCOPED_TRACE(c.what);
+    const absl::Status status = Load(c);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    std::string expected =
+        absl::StrReplaceAll(c.message, {{"@", Path(c.file)}});
+    std::string found(status.message());
+    const size_t open = expected.find("…");
+    if (open != std::string::npos) {
+      expected.resize(open);
+      found.resize(std::min(found.size(), open));
+    }
+    EXPECT_EQ(found, expected);
   }
-  EXPECT_EQ(found, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadTextDataTest, ::testing::ValuesIn(Cases()),
-                         [](const auto& info) { return info.param.what; });
-
-class BadFilesTest : public DataFolder {};
-
-TEST_F(BadFilesTest, FilesMustAgreeOnTheirTexts) {
+TEST_F(BadTextDataTest, FilesMustAgreeOnTheirTextsAndAreNamed) {
   const std::string one = Write("one.csv", kGood);
   const std::string two =
       Write("two.csv", "sentence1,sentence2,label\nx,y,a\n");
@@ -262,31 +261,20 @@ TEST_F(BadFilesTest, FilesMustAgreeOnTheirTexts) {
       ReadLabelledTable({one, two}, {}, LabelUse::kRequired).status().message(),
       two + ": has 2 text columns and " + one +
           " 1; set dataset.text_columns to columns that every file has");
-}
-
-TEST_F(BadFilesTest, WhatIsPredictedMustBeLikeTheTrainingData) {
   const std::string pairs =
       Write("train.csv", "sentence1,sentence2,label\nx,y,a\n");
   const std::string single = Write("test.csv", "sentence\nx\n");
-  const auto train = ReadLabelledTable({pairs}, {}, LabelUse::kRequired);
-  ASSERT_TRUE(train.ok());
-  EXPECT_EQ(ReadLabelledTable({single}, {}, LabelUse::kOptional, &*train)
+  const auto train = *ReadLabelledTable({pairs}, {}, LabelUse::kRequired);
+  EXPECT_EQ(ReadLabelledTable({single}, {}, LabelUse::kOptional, &train)
                 .status()
                 .message(),
             single + ": has 1 text columns and " + pairs +
                 " 2; set dataset.text_columns to columns that every file has");
-  EXPECT_TRUE(
-      ReadLabelledTable({pairs}, {}, LabelUse::kOptional, &*train).ok());
-}
-
-TEST_F(BadFilesTest, AreNamed) {
+  EXPECT_TRUE(ReadLabelledTable({pairs}, {}, LabelUse::kOptional, &train).ok());
   EXPECT_EQ(ReadLabelledTable({}, {}, LabelUse::kRequired).status().message(),
-            "dataset: expected one file at least");
-  const absl::Status status =
-      ReadLabelledTable({Path("none.csv")}, {}, LabelUse::kRequired).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()),
-              ::testing::HasSubstr(Path("none.csv")));
+            "dataset: expected at least one file");
+  EXPECT_THAT(ReadLabelledTable({Path("none.csv")}, {}, LabelUse::kRequired),
+              Fails(absl::StatusCode::kNotFound, Path("none.csv")));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -23,6 +22,7 @@
 #include "core/data/table.h"
 #include "core/data/token_arrays.h"
 #include "tests/core/data/model_folder.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::data {
 
@@ -111,14 +111,11 @@ TEST(MakeBatch, CutsSamplesAtMaxLength) {
   EXPECT_EQ(batch.tokens, 6);
 }
 
-TEST(BatchDeathTest, NoRowIsLongerThanMaxLength) {
+TEST(BatchDeathTest, RowsFitTheirLength) {
   for (const Padding padding :
        {Padding::kBuckets, Padding::kMultipleOfEight, Padding::kLongest}) {
     EXPECT_DEATH(PaddedLength(65, 64, padding), "max_length: 65 <= 64");
   }
-}
-
-TEST(BatchDeathTest, TheSamplesOfARowFitIt) {
   const TokenArrays samples(CountingSamples({3, 4}));
   EXPECT_DEATH(MakeBatch(samples, {{0, 1}}, 6, 0, true),
                "left of its row: 4 <= 3");
@@ -163,7 +160,7 @@ class BatchShapesTest : public testing::Test {
   spec::ModelConfig config_;
 };
 
-TEST_F(BatchShapesTest, AStepIsSplitAndKeepsItsRows) {
+TEST_F(BatchShapesTest, StepsAreSplitAndCounted) {
   const BatchShapes shapes = On(backend::Choice::kCpu);
   EXPECT_EQ(shapes.step_rows(), 12);
   const LoaderOptions options = shapes.TrainOptions(6);
@@ -175,9 +172,6 @@ TEST_F(BatchShapesTest, AStepIsSplitAndKeepsItsRows) {
   EXPECT_TRUE(On(backend::Choice::kMps).TrainOptions(1).padding_free);
   EXPECT_EQ(On(backend::Choice::kMps).TrainOptions(1).padding,
             Padding::kBuckets);
-}
-
-TEST_F(BatchShapesTest, ARunHasItsStepsOrItsEpochs) {
   spec_.training.num_train_epochs = 2.5;
   EXPECT_EQ(On(backend::Choice::kCpu).TotalSteps(5), 13);
   spec_.training.max_steps = 7;
@@ -346,14 +340,11 @@ TEST(Random, BelowStaysBelowAndReachesAll) {
 }
 
 // Written down once: a run must find its order again in every later version.
-TEST(ShuffledOrder, NeverChanges) {
+TEST(ShuffledOrder, IsAPermutationThatNeverChanges) {
   EXPECT_THAT(ShuffledOrder(8, 42, 0),
               ::testing::ElementsAre(3, 6, 0, 7, 1, 2, 5, 4));
   EXPECT_THAT(ShuffledOrder(8, 42, 1),
               ::testing::ElementsAre(1, 0, 5, 3, 4, 6, 7, 2));
-}
-
-TEST(ShuffledOrder, IsAPermutationOfItsOwnPerSeedAndEpoch) {
   const std::vector<int64_t> order = ShuffledOrder(1000, 42, 3);
   std::vector<int64_t> sorted = order;
   std::sort(sorted.begin(), sorted.end());
@@ -384,22 +375,15 @@ TEST(GroupByLengthTest, SortsWithinPiecesAndPutsTheLongestFirst) {
   // One at each seam, and where what stood first was put.
   EXPECT_LE(rises, 5);
   EXPECT_NE(order, random);
-}
-
-TEST(GroupByLengthTest, FewSamplesAreOnePieceABatch) {
   EXPECT_EQ(GroupByLength({0, 1, 2, 3}, {1, 4, 2, 3}, 2),
             (std::vector<int64_t>{1, 0, 3, 2}));
 }
 
 // Written down once: a run must find its split again in every later version.
-TEST(SplitForValidation, NeverChanges) {
-  const auto split = SplitForValidation(8, 0.25, 42);
-  ASSERT_TRUE(split.ok());
-  EXPECT_THAT(split->validation, ElementsAre(3, 6));
-  EXPECT_THAT(split->train, ElementsAre(0, 1, 2, 4, 5, 7));
-}
-
-TEST(SplitForValidation, EverySampleIsOnOneSide) {
+TEST(SplitForValidation, NeverChangesAndLeavesNeitherSideEmpty) {
+  const auto never_changes = *SplitForValidation(8, 0.25, 42);
+  EXPECT_THAT(never_changes.validation, ElementsAre(3, 6));
+  EXPECT_THAT(never_changes.train, ElementsAre(0, 1, 2, 4, 5, 7));
   const auto split = SplitForValidation(1001, 0.1, 7);
   EXPECT_EQ(split->validation.size(), 100u);
   EXPECT_TRUE(std::is_sorted(split->train.begin(), split->train.end()));
@@ -408,17 +392,14 @@ TEST(SplitForValidation, EverySampleIsOnOneSide) {
   std::sort(all.begin(), all.end());
   EXPECT_EQ(all, PlainOrder(1001));
   EXPECT_NE(SplitForValidation(1001, 0.1, 8)->validation, split->validation);
-}
-
-TEST(SplitForValidation, NeitherSideIsEmpty) {
   EXPECT_EQ(SplitForValidation(3, 0.001, 1)->validation.size(), 1u);
   EXPECT_EQ(SplitForValidation(3, 0.999, 1)->train.size(), 1u);
   EXPECT_EQ(SplitForValidation(1, 0.5, 1).status().message(),
             "dataset.validation_split: the training data has 1 row; a split "
-            "needs two at least: name files in dataset.eval instead");
+            "needs at least two: name files in dataset.eval instead");
 }
 
-TEST(Subset, IsAViewWithPlacesOfItsOwn) {
+TEST(Subset, IsAViewWithPlacesAndAHashOfItsOwn) {
   const auto base =
       std::make_shared<TokenDataset>(CountingTokenDataset({2, 3, 4, 5}, 8));
   const Subset subset(base, {3, 1});
@@ -426,12 +407,14 @@ TEST(Subset, IsAViewWithPlacesOfItsOwn) {
   EXPECT_EQ(subset.length(0), 5);
   EXPECT_EQ(subset.base_index(1), 1);
   EXPECT_EQ(subset.stats().rows, 2);
-  const auto batch = subset.Collate({{1}, {0}}, {});
-  ASSERT_TRUE(batch.ok());
-  EXPECT_THAT(batch->samples, ElementsAre(1, 0));
-  EXPECT_EQ(batch->input_ids[0], 1002);
-  EXPECT_EQ(batch->input_ids[batch->length], 1009);
-  EXPECT_EQ(batch->tokens, 8);
+  const auto batch = subset.Collate({{1}, {0}}, {}).value();
+  EXPECT_THAT(batch.samples, ElementsAre(1, 0));
+  EXPECT_EQ(batch.input_ids[0], 1002);
+  EXPECT_EQ(batch.input_ids[batch.length], 1009);
+  EXPECT_EQ(batch.tokens, 8);
+  EXPECT_EQ(Subset(base, {0, 1}).hash(), Subset(base, {0, 1}).hash());
+  EXPECT_NE(Subset(base, {0, 1}).hash(), Subset(base, {1, 0}).hash());
+  EXPECT_NE(Subset(base, {0, 1}).hash(), Subset(base, {0}).hash());
 }
 
 // Samples of 2, 3 and 4 tokens, of which 1, 0 and 3 are labels: the mark of a
@@ -456,17 +439,6 @@ TEST(Subset, CountsItsOwnLabels) {
   EXPECT_EQ(part->stats().label_tokens, 3);
   EXPECT_EQ(Subset(part, {1}).stats().label_tokens, 0);  // a limit of a split
   EXPECT_EQ(Subset(base, {0, 1, 2}).stats().label_tokens, 4);
-}
-
-TEST(Subset, IsHashedByWhatIsInIt) {
-  const auto base =
-      std::make_shared<TokenDataset>(CountingTokenDataset({2, 3, 4}, 8));
-  EXPECT_EQ(Subset(base, {0, 1}).hash(), Subset(base, {0, 1}).hash());
-  EXPECT_NE(Subset(base, {0, 1}).hash(), Subset(base, {1, 0}).hash());
-  EXPECT_NE(Subset(base, {0, 1}).hash(), Subset(base, {0}).hash());
-}
-
-TEST(FirstIndices, TakesWhatThereIs) {
   EXPECT_THAT(FirstIndices({4, 6, 9}, 2), ElementsAre(4, 6));
   EXPECT_THAT(FirstIndices({4, 6}, 9), ElementsAre(4, 6));
 }
@@ -478,39 +450,30 @@ using testing::Not;
 // Every text below holds "s3cret", and no message may.
 class ShownTest : public testing::Test {
  protected:
-  ~ShownTest() override {
-    ShowContents(true);
-    fs::remove(path_);
-  }
+  ~ShownTest() override { ShowContents(true); }
 
   // The error of a table, once as it is and once without contents.
   void ExpectHidden(const std::string& name, const std::string& text,
                     const std::string& place) {
-    path_ =
-        fs::path(testing::TempDir()) / (std::to_string(getpid()) + "-" + name);
-    std::ofstream(path_) << text;
+    const fs::path path = testing_support::FreshFolder("shown") / name;
+    std::ofstream(path) << text;
     for (bool shown : {true, false}) {
       ShowContents(shown);
       const auto rows =
-          ReadLabelledTable({path_.string()}, {}, LabelUse::kRequired);
+          ReadLabelledTable({path.string()}, {}, LabelUse::kRequired);
       ASSERT_FALSE(rows.ok());
       const std::string message(rows.status().message());
       EXPECT_EQ(message.find("s3cret") != message.npos, shown) << message;
-      EXPECT_THAT(message, HasSubstr(path_.string() + place));
+      EXPECT_THAT(message, HasSubstr(path.string() + place));
     }
     EXPECT_FALSE(ContentsShown());
   }
-
-  fs::path path_;
 };
 
-TEST_F(ShownTest, ColumnsOfATable) {
+TEST_F(ShownTest, ColumnsAndRowsOfATable) {
   ExpectHidden("a.csv", "s3cret,b\n1,2\n", ": expected the text in");
   ExpectHidden("b.csv", "text,s3cret\n1,2\n", ": expected the label in");
   ExpectHidden("c.csv", "s3cret,s3cret\n1,2\n", ":1: the column");
-}
-
-TEST_F(ShownTest, RowsOfATable) {
   ExpectHidden("d.jsonl", "{\"s3cret\n", ":1: ");
 }
 
@@ -524,12 +487,11 @@ TEST_F(ShownTest, ClassLabels) {
     const std::vector<LabelValue> same = {LabelFromText("s3cret"),
                                           LabelFromText("s3cret")};
     const auto class_labels =
-        DecideClassLabels(same, place, {}, nullptr, {}, &warnings);
-    ASSERT_TRUE(class_labels.ok());
+        DecideClassLabels(same, place, {}, nullptr, {}, &warnings).value();
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_EQ(warnings[0].find("s3cret") != std::string::npos, shown);
     const auto other =
-        EncodeClassLabels({LabelFromText("s3cret, too")}, place, *class_labels);
+        EncodeClassLabels({LabelFromText("s3cret, too")}, place, class_labels);
     const std::string message(other.status().message());
     EXPECT_EQ(message.find("s3cret") != message.npos, shown) << message;
     EXPECT_THAT(message, HasSubstr("t.csv:2: "));
@@ -555,7 +517,7 @@ TEST_F(ShownTest, FaultsKeepTheirPlaces) {
 
 using testing::AllOf;
 
-TEST(TokenFaultTest, NamesTheFirstTokenWithoutARow) {
+TEST(TokenFaultTest, TokensTypesAndPaddingAreHeldAgainstTheirTables) {
   const auto tokenizer = LoadTokenizer();
   const int32_t hello = *tokenizer->TokenToId("hello");
   const std::vector<int32_t> ids = {0, hello - 1, hello, hello + 1};
@@ -567,18 +529,12 @@ TEST(TokenFaultTest, NamesTheFirstTokenWithoutARow) {
                     HasSubstr("the id " + std::to_string(hello)),
                     HasSubstr("rows for " + std::to_string(hello) + " tokens"),
                     HasSubstr("resize_token_embeddings")));
-}
-
-TEST(TypeFaultTest, HoldsTypesAgainstTheirTable) {
   const std::vector<int32_t> types = {0, 0, 1, 1};
   EXPECT_EQ(TypeFault(types, {10, 2}), "");
   EXPECT_EQ(TypeFault(types, {10, 0}), "") << "a model without types";
   EXPECT_THAT(
       TypeFault(types, {10, 1}),
       AllOf(HasSubstr("token 2 is of type 1"), HasSubstr("type_vocab_size")));
-}
-
-TEST(PaddingWithinTest, IsARowOfTheTable) {
   EXPECT_EQ(PaddingWithin(7, {8}), 7);
   EXPECT_EQ(PaddingWithin(8, {8}), 0);
   EXPECT_EQ(PaddingWithin(8, {}), 8);

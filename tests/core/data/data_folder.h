@@ -3,29 +3,17 @@
 #define MPSD_TESTS_CORE_DATA_DATA_FOLDER_H_
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::data {
 
 // A test with a folder of its own for data files.
 class DataFolder : public ::testing::Test {
  protected:
-  DataFolder()
-      : dir_(::testing::TempDir() + "/" +
-             ::testing::UnitTest::GetInstance()
-                 ->current_test_info()
-                 ->test_suite_name() +
-             "_" +
-             ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-             "_" + std::to_string(getpid())) {
-    std::filesystem::create_directories(dir_);
-  }
-  ~DataFolder() override { std::filesystem::remove_all(dir_); }
-
   std::string Path(const std::string& name) const { return dir_ + "/" + name; }
   std::string Write(const std::string& name, const std::string& bytes) const {
     std::ofstream(Path(name), std::ios::binary) << bytes;
@@ -33,7 +21,7 @@ class DataFolder : public ::testing::Test {
   }
 
  private:
-  const std::string dir_;
+  const std::string dir_ = testing_support::FreshFolder("data_files").string();
 };
 
 }  // namespace mpsd::data

@@ -19,14 +19,12 @@ namespace {
 using testing::StartsWith;
 
 LanguageRow Parse(std::string_view line) {
-  auto row = ParseLanguageRow(line);
-  EXPECT_TRUE(row.ok()) << row.status();
-  return row.value_or(LanguageRow());
+  return ParseLanguageRow(line).value();
 }
 
 std::string Error(std::string_view line) {
   const auto row = ParseLanguageRow(line);
-  EXPECT_EQ(row.status().code(), absl::StatusCode::kInvalidArgument) << line;
+  EXPECT_TRUE(absl::IsInvalidArgument(row.status())) << line;
   return std::string(row.status().message());
 }
 
@@ -48,6 +46,12 @@ TEST(ParseLanguageRow, ReadsEachKind) {
 
   EXPECT_EQ(std::get<PlainTextRow>(Parse(R"({"text": "t"})").content).text,
             "t");
+  Parse(R"({"messages": [{"role": "assistant", "content": null}]})");
+  Parse(R"({"messages": [{"role": "assistant", "tool_calls": [{}]}]})");
+  Parse(R"({"messages": [{"role": "user", "content": [{"type": "text"}]}]})");
+  EXPECT_TRUE(
+      ParseLanguageRow("{\"text\": \"\\\"" + std::string(500, '[') + "\"}")
+          .ok());
 }
 
 TEST(ParseLanguageRow, TakesPromptsBeforeMessagesBeforeText) {
@@ -72,12 +76,6 @@ TEST(ParseLanguageRow, KeepsTheOrderOfKeysAndTakesTools) {
             R"([{"z":1}])");
   EXPECT_EQ(Parse("{" + messages + R"(, "tools": []})").tools_json, "");
   EXPECT_EQ(Parse("{" + messages + R"(, "tools": null})").tools_json, "");
-}
-
-TEST(ParseLanguageRow, TakesMessagesWithoutText) {
-  Parse(R"({"messages": [{"role": "assistant", "content": null}]})");
-  Parse(R"({"messages": [{"role": "assistant", "tool_calls": [{}]}]})");
-  Parse(R"({"messages": [{"role": "user", "content": [{"type": "text"}]}]})");
 }
 
 TEST(ParseLanguageRow, SaysWhatWasExpected) {
@@ -226,14 +224,9 @@ TEST(ParseLanguageRow, TakesTheColumnsThatAreNamed) {
               StartsWith("expected \"chat\", found \"text\""));
   EXPECT_THAT(error({.text_column = "log"}),
               StartsWith("log: expected a string, found a list"));
-  EXPECT_THAT(error({.format = "alpaca"}),
-              StartsWith("expected \"instruction\", \"output\" and perhaps"));
-}
-
-TEST(ParseLanguageRow, CountsBracketsOutsideStringsOnly) {
-  EXPECT_TRUE(
-      ParseLanguageRow("{\"text\": \"\\\"" + std::string(500, '[') + "\"}")
-          .ok());
+  EXPECT_THAT(
+      error({.format = "alpaca"}),
+      StartsWith("expected \"instruction\", \"output\" and optionally"));
 }
 
 using testing::HasSubstr;
@@ -278,7 +271,7 @@ class LanguageRowEncoderTest : public ::testing::Test {
   std::string Error(std::string_view line, LossOptions options,
                     const text::ChatTemplate* chat_template) {
     const auto encoded = Encode(line, options, chat_template);
-    EXPECT_EQ(encoded.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(absl::IsInvalidArgument(encoded.status()));
     return std::string(encoded.status().message());
   }
 
@@ -293,21 +286,17 @@ TEST_F(LanguageRowEncoderTest, MessagesAreAllInTheLossByDefault) {
   EXPECT_EQ(Shown(kChat, {.assistant_only_loss = false}), Shown(kChat, {}));
 }
 
-TEST_F(LanguageRowEncoderTest, AssistantOnlyTakesTheGenerationBlocks) {
-  EXPECT_EQ(Shown(kChat, {.assistant_only_loss = true}),
-            "<|user|>hello<|end|><|assistant|>[the dog<|end|>]<|user|>world"
-            "<|end|><|assistant|>[a fox<|end|>]");
-}
-
-TEST_F(LanguageRowEncoderTest, WithoutBlocksTheAssistantIsFoundByRendering) {
+TEST_F(LanguageRowEncoderTest, TheAssistantIsFoundByBlocksOrByRendering) {
+  const std::string shown =
+      "<|user|>hello<|end|><|assistant|>[the dog<|end|>]<|user|>world"
+      "<|end|><|assistant|>[a fox<|end|>]";
+  EXPECT_EQ(Shown(kChat, {.assistant_only_loss = true}), shown);
   const auto plain = MakeTemplate(
       "{%- for m in messages %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' "
       "}}{%- endfor %}{%- if add_generation_prompt %}{{ '<|assistant|>' }}"
       "{%- endif %}");
   ASSERT_FALSE(plain->has_generation_blocks());
-  EXPECT_EQ(Shown(kChat, {.assistant_only_loss = true}, *plain),
-            "<|user|>hello<|end|><|assistant|>[the dog<|end|>]<|user|>world"
-            "<|end|><|assistant|>[a fox<|end|>]");
+  EXPECT_EQ(Shown(kChat, {.assistant_only_loss = true}, *plain), shown);
 }
 
 TEST_F(LanguageRowEncoderTest, WhereRenderingIsNotExactItIsAnError) {
@@ -319,7 +308,7 @@ TEST_F(LanguageRowEncoderTest, WhereRenderingIsNotExactItIsAnError) {
   EXPECT_THAT(
       Error(kChat, {.assistant_only_loss = true}, forgetful.get()),
       StartsWith("assistant_only_loss needs a chat template with {% generation "
-                 "%} blocks: this one has none, and what it renders does not"));
+                 "%} blocks: this one has none, and its output does not show"));
 }
 
 TEST_F(LanguageRowEncoderTest,
@@ -344,7 +333,7 @@ TEST_F(LanguageRowEncoderTest,
       "<|end|><|assistant|>[a fox<|end|>]");
 }
 
-TEST_F(LanguageRowEncoderTest, StringCompletionsGetTheEndToken) {
+TEST_F(LanguageRowEncoderTest, TextAndCompletionsGetTheTokenizersTokens) {
   EXPECT_EQ(Shown(R"({"prompt": "hello", "completion": " world"})", {}),
             "hello[ world<|end|>]");
   EXPECT_EQ(Shown(R"({"prompt": "hello", "completion": " world<|end|>"})", {}),
@@ -354,34 +343,22 @@ TEST_F(LanguageRowEncoderTest, StringCompletionsGetTheEndToken) {
   EXPECT_EQ(Shown(R"({"prompt": "hello", "completion": " world"})",
                   {.completion_only_loss = false}),
             "[hello world<|end|>]");
-}
-
-TEST_F(LanguageRowEncoderTest, TextGetsTheEndToken) {
   EXPECT_EQ(Shown(R"({"text": "hello world"})", {}), "[hello world<|end|>]");
   EXPECT_EQ(Shown(R"({"text": "hello<|end|>"})", {}), "[hello<|end|>]");
-}
-
-TEST_F(LanguageRowEncoderTest, ACompletionThatMergesWithThePromptIsNoticed) {
   const auto split =
-      Encode(R"({"prompt": "the", "completion": " dog"})", {}, nullptr);
-  ASSERT_TRUE(split.ok());
-  EXPECT_TRUE(split->prompt_is_prefix);
+      Encode(R"({"prompt": "the", "completion": " dog"})", {}, nullptr).value();
+  EXPECT_TRUE(split.prompt_is_prefix);
   const auto merged =
-      Encode(R"({"prompt": "th", "completion": "e dog"})", {}, nullptr);
-  ASSERT_TRUE(merged.ok());
-  EXPECT_FALSE(merged->prompt_is_prefix);
+      Encode(R"({"prompt": "th", "completion": "e dog"})", {}, nullptr).value();
+  EXPECT_FALSE(merged.prompt_is_prefix);
   EXPECT_EQ(Shown(R"({"prompt": "th", "completion": "e dog"})", {}),
             "t[he dog<|end|>]");
-}
-
-TEST_F(LanguageRowEncoderTest, TextGetsTheTokenizersSpecialTokens) {
   const auto wordpiece = LoadTokenizer("wordpiece");
   const LanguageRowEncoder encoder(*wordpiece, nullptr, {});
   const auto encoded =
-      encoder.Encode(ParseLanguageRow(R"({"text": "the dog"})").value());
-  ASSERT_TRUE(encoded.ok());
-  EXPECT_EQ(encoded->sample.input_ids.front(), wordpiece->TokenToId("[CLS]"));
-  EXPECT_EQ(encoded->sample.input_ids.back(), wordpiece->TokenToId("[SEP]"));
+      *encoder.Encode(ParseLanguageRow(R"({"text": "the dog"})").value());
+  EXPECT_EQ(encoded.sample.input_ids.front(), wordpiece->TokenToId("[CLS]"));
+  EXPECT_EQ(encoded.sample.input_ids.back(), wordpiece->TokenToId("[SEP]"));
 }
 
 TEST_F(LanguageRowEncoderTest, ChatTemplateArgumentsReachTheTemplate) {
@@ -394,7 +371,7 @@ TEST_F(LanguageRowEncoderTest, ChatTemplateArgumentsReachTheTemplate) {
             "[2xuser]");
 }
 
-TEST_F(LanguageRowEncoderTest, OptionsMustGoWithTheRows) {
+TEST_F(LanguageRowEncoderTest, OptionsAndTemplateMustGoWithTheRows) {
   EXPECT_EQ(Error(R"({"text": "a"})", {.assistant_only_loss = true}, nullptr),
             "assistant_only_loss needs conversations: rows with \"messages\"");
   EXPECT_THAT(Error(R"({"prompt": "a", "completion": "b"})",
@@ -403,17 +380,14 @@ TEST_F(LanguageRowEncoderTest, OptionsMustGoWithTheRows) {
   for (const char* line : {kChat, R"({"text": "a"})"}) {
     EXPECT_EQ(Error(line, {.completion_only_loss = true}, template_.get()),
               "completion_only_loss needs rows with \"prompt\" and "
-              "\"completion\"; for messages there is assistant_only_loss");
+              "\"completion\"; for messages use assistant_only_loss");
   }
   EXPECT_THAT(Error(kChat, {}, nullptr),
               StartsWith("the model has no chat template for messages; use"));
-}
-
-TEST_F(LanguageRowEncoderTest, TheTemplatesRefusalIsToldOn) {
   const auto strict =
       MakeTemplate("{{ raise_exception('roles must alternate') }}");
   EXPECT_THAT(Error(kChat, {}, strict.get()),
-              ::testing::AllOf(StartsWith("the chat template refused it: "),
+              ::testing::AllOf(StartsWith("the chat template rejected it: "),
                                HasSubstr("roles must alternate")));
 }
 
@@ -480,7 +454,7 @@ std::string Conversation(const std::vector<std::string>& contents) {
   return messages.dump();
 }
 
-TEST(AssistantSpans, ThinkingThatIsDroppedLater) {
+TEST(AssistantSpans, ThinkingThatIsDroppedLaterOrThatThePromptOpens) {
   EXPECT_EQ(Shown(kThinking, Conversation({"1", "a"})),
             "<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n"
             "[<think>\n\n</think>\n\na<|im_end|>\n]");
@@ -495,9 +469,6 @@ TEST(AssistantSpans, ThinkingThatIsDroppedLater) {
   EXPECT_EQ(Shown(kThinking, Conversation({"1", "", "2"})),
             "<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n"
             "[<|im_end|>\n]<|im_start|>user\n2<|im_end|>\n");
-}
-
-TEST(AssistantSpans, ThinkingThatThePromptOpens) {
   EXPECT_EQ(
       Shown(PromptedThinking(),
             Conversation({"1", "<think>x</think>a", "2", "<think>y</think>b"})),
@@ -524,9 +495,6 @@ TEST(AssistantSpans, TheUsersTextIsNeverTheAssistants) {
           "<|im_end|>\n<|im_start|>assistant\n[a<|im_end|>\n]"
           "<|im_start|>user\n2<|im_end|>\n<|im_start|>assistant\n<think>\n"
           "[\n</think>\n\nb<|im_end|>\n]");
-}
-
-TEST(AssistantSpans, TheMarkIsNoWordOfTheMessages) {
   EXPECT_EQ(Shown(kThinking, Conversation({"mpsdmark0x", "mpsdmark1x", "2",
                                            "mpsdmark0x"})),
             "<|im_start|>user\nmpsdmark0x<|im_end|>\n<|im_start|>assistant\n"
@@ -549,7 +517,7 @@ TEST(AssistantSpans, AnEndTokenBehindTheWhole) {
   EXPECT_EQ(Shown(kEnded, Conversation({"1", "a", "2", "b"})), "inexact");
 }
 
-TEST(AssistantSpans, AConversationThatCannotBeRenderedInParts) {
+TEST(AssistantSpans, ConversationsThatCannotBeRenderedInPartsAndListsOfParts) {
   const std::string whole_only =
       "{%- if messages | length < 2 %}{{ raise_exception('short') }}"
       "{%- endif %}{%- for m in messages %}{{- '<' + m.role + '>' + "
@@ -562,9 +530,6 @@ TEST(AssistantSpans, AConversationThatCannotBeRenderedInParts) {
             "inexact");  // the first turn's end is nowhere to be seen
   EXPECT_EQ(Shown(whole_only, Conversation({"1", "a"})),
             "<user>1\n<assistant>[a\n]");
-}
-
-TEST(AssistantSpans, ListsOfParts) {
   const std::string parts =
       "{%- for m in messages %}{{- '<' + m.role + '>' }}"
       "{%- for part in m.content %}{{- part.text if loop.index == 1 or "
@@ -574,9 +539,6 @@ TEST(AssistantSpans, ListsOfParts) {
       {"role": "assistant", "content": [{"text": "a"}, {"text": "b"}]},
       {"role": "user", "content": [{"text": "2"}]}])"),
             "<user>1\n<assistant>[a\n]<user>2\n");
-}
-
-TEST(AssistantSpans, ATemplateThatHidesTheAnswerIsInexact) {
   EXPECT_EQ(Shown("{%- for m in messages %}{{- m.role }}{%- if loop.last %}"
                   "{{- m.content }}{%- endif %}{%- endfor %}",
                   Conversation({"1", "a", "2", "b"})),
@@ -593,20 +555,14 @@ Rows Pack(const std::vector<int64_t>& lengths, int64_t capacity) {
   return PackBestFit(lengths, PlainOrder(lengths.size()), capacity);
 }
 
-TEST(PackBestFit, TakesTheTightestRow) {
+TEST(PackBestFit, TakesTheTightestRowOfEqualsTheOldest) {
   // 7 leaves 3, 6 leaves 4; 3 fits both and goes where nothing is left over.
   EXPECT_THAT(Pack({7, 3, 6, 4}, 10),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
-}
-
-TEST(PackBestFit, OfEqualSpacesTakesTheOldest) {
   EXPECT_THAT(Pack({6, 6, 2, 2}, 10),
               ElementsAre(ElementsAre(0, 2, 3), ElementsAre(1)));
   EXPECT_THAT(Pack({6, 6, 4, 4}, 10),
               ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
-}
-
-TEST(PackBestFit, FullRowsTakeNothing) {
   EXPECT_THAT(Pack({10, 10, 1}, 10),
               ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2)));
   EXPECT_TRUE(Pack({}, 10).empty());

@@ -22,24 +22,18 @@ inline std::string ModelFolder(const std::string& name) {
 
 inline std::unique_ptr<text::Tokenizer> LoadTokenizer(
     const std::string& name = "bpe") {
-  auto tokenizer = text::Tokenizer::FromFolder(ModelFolder(name));
-  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
-  return *std::move(tokenizer);
+  return text::Tokenizer::FromFolder(ModelFolder(name)).value();
 }
 
 // The template of "bpe": "<|user|>…<|end|>", with {% generation %} around the
 // assistant's content and "<|end|>".
 inline std::unique_ptr<text::ChatTemplate> LoadTemplate() {
-  auto chat_template = text::ChatTemplate::FromFolder(ModelFolder("bpe"));
-  EXPECT_TRUE(chat_template.ok()) << chat_template.status();
-  return *std::move(chat_template);
+  return text::ChatTemplate::FromFolder(ModelFolder("bpe")).value();
 }
 
 inline std::unique_ptr<text::ChatTemplate> MakeTemplate(
     const std::string& source) {
-  auto chat_template = text::ChatTemplate::FromSource(source, "");
-  EXPECT_TRUE(chat_template.ok()) << chat_template.status();
-  return *std::move(chat_template);
+  return text::ChatTemplate::FromSource(source, "").value();
 }
 
 // Samples with these lengths; ids count up, so that each token is found again,

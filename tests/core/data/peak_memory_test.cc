@@ -83,15 +83,13 @@ class PeakMemoryTest : public testing::Test {
   }
   TokenDataset Load(const fs::path& data, const fs::path& cache) const {
     const std::vector<std::string> files = {data.string()};
-    auto dataset = LoadCachedTokens(
+    return *LoadCachedTokens(
         files, kOptions, ModelFolder("bpe"), cache,
         [&] {
           return LoadTokenDataset(files, kOptions, *tokenizer_, nullptr,
                                   nullptr);
         },
         [](const std::string& text) { ADD_FAILURE() << text; });
-    EXPECT_TRUE(dataset.ok()) << dataset.status();
-    return *std::move(dataset);
   }
   void Expect(const char* what, const fs::path& cache) const {
     const Cost cost = CostOf([&] { return Load(large_, cache); });

@@ -18,9 +18,7 @@ using testing::ElementsAre;
 
 Table Read(const std::string& name, std::string_view bytes,
            const char* task = "") {
-  auto table = ReadTable(name, bytes, spec::FindGlueTask(task));
-  EXPECT_TRUE(table.ok()) << table.status();
-  return table.value_or(Table());
+  return ReadTable(name, bytes, spec::FindGlueTask(task)).value();
 }
 
 std::vector<std::string> Cells(const Table& table, size_t row) {
@@ -93,18 +91,17 @@ TEST(ReadTable, JsonLinesHaveTheColumnsOfAllTheirRows) {
 }
 
 TEST(ReadTable, AJsonArrayIsRowsToo) {
-  const auto table = ReadTable(
+  const auto table = *ReadTable(
       "a.json", "[\n{\"a\": 1,\n \"b\": \"x\"},\n{\"a\": 2}]", nullptr);
-  ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_TRUE(table->json);
-  ASSERT_EQ(table->rows.size(), 2u);
-  EXPECT_EQ(table->rows[1].line, 4);
-  EXPECT_EQ(table->rows[0].cells[1], "x");
-  EXPECT_TRUE(table->rows[1].cells[1].is_null());
+  EXPECT_TRUE(table.json);
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.rows[1].line, 4);
+  EXPECT_EQ(table.rows[0].cells[1], "x");
+  EXPECT_TRUE(table.rows[1].cells[1].is_null());
   EXPECT_EQ(
       ReadTable("a.json", "[{\"a\": 1},\n2, {}", nullptr).status().message(),
-      "a.json:2: expected an object, found 2\n"
-      "a.json:2: the array does not end; expected \"]\"");
+      "a.json:2: expected an object, found 2\na.json:2: the array is not "
+      "closed; expected \"]\"");
 }
 
 TEST(ReadTable, TakesEveryCharacterOfUtf8AndNothingElse) {
@@ -139,16 +136,13 @@ std::vector<std::string> Scan(std::string_view bytes) {
   }
 }
 
-TEST(RecordScanner, LinesAsTheyStand) {
+TEST(RecordScanner, LinesAsTheyStandOrElementsOfAnArray) {
   EXPECT_THAT(Scan("{1}\n\n \t\r\n{2}\r\n{3}"),
               ElementsAre("1|{1}\n", "4|{2}\r\n", "5|{3}"));
   EXPECT_THAT(Scan("\xEF\xBB\xBF{1}\n"), ElementsAre("1|{1}\n"));
   EXPECT_THAT(Scan(""), ElementsAre());
   EXPECT_THAT(Scan("\xEF\xBB\xBF \n"), ElementsAre());
   EXPECT_FALSE(RecordScanner("{}").is_array());
-}
-
-TEST(RecordScanner, ElementsOfAnArray) {
   EXPECT_THAT(Scan("[{\"a\": 1}, {\"b\": [2, {}]}]"),
               ElementsAre("1|{\"a\": 1}", "1|{\"b\": [2, {}]}"));
   EXPECT_THAT(Scan("\xEF\xBB\xBF\n [\n{\"a\":\n 1}\n,\n\n{\"b\": 2}\n]\n\n"),
@@ -165,29 +159,27 @@ TEST(RecordScanner, ElementsOfAnArray) {
 }
 
 TEST(RecordScanner, WhatIsWrongAroundTheRows) {
-  EXPECT_THAT(Scan("[{}\n"), ElementsAre("1|{}",
-                                         "error 2: the array does not "
-                                         "end; expected \"]\""));
-  EXPECT_THAT(Scan("["), ElementsAre("error 1: the array does not end; "
-                                     "expected \"]\""));
+  EXPECT_THAT(
+      Scan("[{}\n"),
+      ElementsAre("1|{}", "error 2: the array is not closed; expected \"]\""));
+  EXPECT_THAT(Scan("["),
+              ElementsAre("error 1: the array is not closed; expected \"]\""));
   EXPECT_THAT(Scan("[{},\n]"),
-              ElementsAre("1|{}", "error 2: expected a row beside the comma"));
+              ElementsAre("1|{}", "error 2: expected a row next to the comma"));
   EXPECT_THAT(Scan("[,{}]"),
-              ElementsAre("error 1: expected a row beside the comma"));
+              ElementsAre("error 1: expected a row next to the comma"));
   EXPECT_THAT(
       Scan("[{}\n{}]"),
-      ElementsAre(
-          "error 2: expected \",\" or \"]\" behind a row of the array"));
-  EXPECT_THAT(Scan("[{}]\n{}"),
-              ElementsAre("1|{}",
-                          "error 2: there is more behind the array; "
-                          "expected its end"));
-  EXPECT_THAT(Scan("[{},\n{\"a\": \"b}]\n"),
-              ElementsAre("1|{}",
-                          "error 2: the row that begins here does not "
-                          "end"));
+      ElementsAre("error 2: expected \",\" or \"]\" after a row of the array"));
+  EXPECT_THAT(
+      Scan("[{}]\n{}"),
+      ElementsAre("1|{}",
+                  "error 2: there is text after the array; expected its end"));
+  EXPECT_THAT(
+      Scan("[{},\n{\"a\": \"b}]\n"),
+      ElementsAre("1|{}", "error 2: the row that begins here is not closed"));
   EXPECT_THAT(Scan("[\"\\"),
-              ElementsAre("error 1: the row that begins here does not end"));
+              ElementsAre("error 1: the row that begins here is not closed"));
 }
 
 // A row deeper than any stack: no recursion, and the parser refuses it.
@@ -195,7 +187,7 @@ TEST(RecordScanner, DepthCostsNothing) {
   const std::string deep = std::string(3'000'000, '[');
   const std::string closed = deep + std::string(3'000'000, ']');
   EXPECT_THAT(Scan(deep),
-              ElementsAre("error 1: the row that begins here does not end"));
+              ElementsAre("error 1: the row that begins here is not closed"));
   RecordScanner scanner(closed);
   const auto record = scanner.Next();
   ASSERT_TRUE(record.ok() && *record);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 
-#include <cmath>
-
 #include "core/explicit_step/attention_block.h"
 #include "core/explicit_step/head.h"
 #include "core/explicit_step/linear_group.h"
@@ -18,6 +16,25 @@ namespace mpsd::explicit_step {
 namespace {
 
 class AttentionBlockTest : public testing::TestWithParam<Choice> {};
+
+void Fill(LoraPack& pack, at::ScalarType dtype = at::kFloat) {
+  pack.Allocate(at::kCPU, dtype);
+  pack.Refresh();
+}
+
+// The adapters' gradients, of those that have any.
+int ExpectGradients(const Tiny& tiny, LoraPack& pack,
+                    const std::vector<at::Tensor>& expected, double error) {
+  pack.CollectGradients();
+  const auto ours = tiny.TakeGradients();
+  int compared = 0;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (expected[i].abs().max().item<float>() == 0) continue;
+    EXPECT_LE(RelativeError(ours[i], expected[i]), error) << i;
+    ++compared;
+  }
+  return compared;
+}
 
 at::Tensor Reference(const model::DecoderLayer& layer, const at::Tensor& x,
                      const model::RotaryTable& table, int64_t rows,
@@ -42,12 +59,10 @@ at::Tensor Reference(const model::DecoderLayer& layer, const at::Tensor& x,
 void ExpectSame(const Tiny& tiny, Choice choice) {
   const model::DecoderLayer& layer = tiny.layer();
   const attention::HeadShape shape{4, 2, 8};
-  Options options;
-  options.traits = backend::TraitsOf(choice);
+  const Options options = OptionsOf(choice);
   LoraPack pack;
   const AttentionBlock block(layer, shape, options, pack);
-  pack.Allocate(at::kCPU, at::kFloat);
-  pack.Refresh();
+  Fill(pack);
   at::manual_seed(9);
   const model::DecoderInputs inputs = Inputs(2, 10);
   const model::RotaryTable table =
@@ -70,12 +85,7 @@ void ExpectSame(const Tiny& tiny, Choice choice) {
   const at::Tensor dx = block.Backward(dh.clone(), x.detach(), plan, rope, tape,
                                        /*wants_dx=*/true);
   EXPECT_LE(RelativeError(dx, x.grad()), 2e-6);
-  pack.CollectGradients();
-  const auto grads = tiny.TakeGradients();
-  for (size_t i = 0; i < grads.size(); ++i) {
-    if (expected[i].abs().max().item<float>() == 0) continue;
-    EXPECT_LE(RelativeError(grads[i], expected[i]), 2e-6) << i;
-  }
+  ExpectGradients(tiny, pack, expected, 2e-6);
 }
 
 TEST_P(AttentionBlockTest, IsTheModelsAttentionWithItsGradients) {
@@ -98,8 +108,7 @@ TEST_P(MlpBlockTest, IsTheModelsMlpWithItsGradients) {
   const Options options;
   LoraPack pack;
   const MlpBlock block(layer, options, pack);
-  pack.Allocate(at::kCPU, at::kFloat);
-  pack.Refresh();
+  Fill(pack);
   at::manual_seed(8);
   const at::Tensor h = at::randn({9, 16}).requires_grad_(true);
   const at::Tensor dy = at::randn({9, 16});
@@ -119,12 +128,7 @@ TEST_P(MlpBlockTest, IsTheModelsMlpWithItsGradients) {
   const at::Tensor dh =
       block.Backward(dy.clone(), h.detach(), tape, /*wants_dh=*/true);
   EXPECT_LE(RelativeError(dh, h.grad()), 2e-6);
-  pack.CollectGradients();
-  const auto ours = tiny.TakeGradients();
-  for (size_t i = 0; i < ours.size(); ++i) {
-    if (expected[i].abs().max().item<float>() == 0) continue;
-    EXPECT_LE(RelativeError(ours[i], expected[i]), 2e-6) << i;
-  }
+  ExpectGradients(tiny, pack, expected, 2e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Keep, MlpBlockTest, testing::Bool());
@@ -135,10 +139,9 @@ class NormTest : public testing::TestWithParam<Choice> {
     at::manual_seed(1);
     norm_.weight = at::randn({24});
     norm_.eps = 1e-5;
-    options_.traits = backend::TraitsOf(GetParam());
   }
   model::RmsNorm norm_;
-  Options options_;
+  const Options options_ = OptionsOf(GetParam());
 };
 
 TEST_P(NormTest, IsTheModelsNormWithItsGradient) {
@@ -223,8 +226,7 @@ TEST(RopeTest, AsMatricesIsTheSame) {
   const model::RotaryTable table =
       tiny.decoder->rotary().Table(at::arange(64).unsqueeze(0), at::kFloat);
   for (const Choice choice : {Choice::kCuda, Choice::kMps}) {
-    Options options;
-    options.traits = backend::TraitsOf(choice);
+    const Options options = OptionsOf(choice);
     const RopeTable ours = MakeRopeTable(table, 6, options);
     ASSERT_TRUE(ours.rotation.defined());
     ExpectSameRope(table, ours, 3, 64, 5, 8);
@@ -240,8 +242,7 @@ TEST(RopeTest, RowsOfTheirOwnPositionsHaveNoMatrices) {
   const Tiny tiny;
   const model::RotaryTable table = tiny.decoder->rotary().Table(
       PackedInputs(2, 12).position_ids, at::kFloat);
-  Options options;
-  options.traits = backend::TraitsOf(Choice::kMps);
+  const Options options = OptionsOf(Choice::kMps);
   const RopeTable ours = MakeRopeTable(table, 6, options);
   EXPECT_FALSE(ours.rotation.defined());
   ExpectSameRope(table, ours, 2, 12, 6, 8);
@@ -276,10 +277,8 @@ TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
   labels.targets.narrow(0, 590, 10).fill_(base::kIgnoreIndex);
   const at::Tensor sum = model::SumCrossEntropy(h, head, labels);
   (sum * 0.25).backward();
-  Options options;
-  options.traits = backend::TraitsOf(GetParam());
   const LossHead::Result ours =
-      Loss(h.detach()[0], head, labels.targets, 0.25, options);
+      Loss(h.detach()[0], head, labels.targets, 0.25, OptionsOf(GetParam()));
   EXPECT_LE(RelativeError(ours.sum, sum), 1e-6);
   EXPECT_LE(RelativeError(ours.grad, h.grad()[0]), 1e-6);
   EXPECT_EQ(ours.grad.narrow(0, 590, 10).abs().max().item<float>(), 0);
@@ -288,10 +287,9 @@ TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
 TEST_P(HeadTest, LossesOfHopelessTargetsAreExact) {
   model::Linear head;
   head.weight = at::tensor({200.0f, 0.0f}).view({2, 1});
-  Options options;
-  options.traits = backend::TraitsOf(GetParam());
   const LossHead::Result ours =
-      Loss(at::ones({1, 1}), head, at::tensor({int64_t{1}}), 1, options);
+      Loss(at::ones({1, 1}), head, at::tensor({int64_t{1}}), 1,
+           OptionsOf(GetParam()));
   EXPECT_NEAR(ours.sum.item<double>(), 200, 1e-4);
 }
 
@@ -322,8 +320,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, HeadTest,
 
 class LinearGroupTest : public testing::TestWithParam<Choice> {
  protected:
-  LinearGroupTest() { options_.traits = backend::TraitsOf(GetParam()); }
-  Options options_;
+  const Options options_ = OptionsOf(GetParam());
 };
 
 TEST_P(LinearGroupTest, IsItsLinearsWithTheirGradients) {
@@ -332,8 +329,7 @@ TEST_P(LinearGroupTest, IsItsLinearsWithTheirGradients) {
   LoraPack pack;
   const LinearGroup group({{&layer.q, &layer.k}, {&layer.v}}, {}, options_,
                           pack);
-  pack.Allocate(at::kCPU, at::kFloat);
-  pack.Refresh();
+  Fill(pack);
   at::manual_seed(6);
   const at::Tensor x = at::randn({10, 16}).requires_grad_(true);
   const std::vector<at::Tensor> dy = {at::randn({10, 48}), at::randn({10, 16})};
@@ -350,23 +346,14 @@ TEST_P(LinearGroupTest, IsItsLinearsWithTheirGradients) {
   const at::Tensor dx = group.Backward(dy, {[&] { return x.detach(); }, {}},
                                        tape, /*wants_dx=*/true);
   EXPECT_LE(RelativeError(dx, x.grad()), 1e-6);
-  pack.CollectGradients();
-  const auto ours = tiny.TakeGradients();
-  int compared = 0;
-  for (size_t i = 0; i < ours.size(); ++i) {
-    if (expected[i].abs().max().item<float>() == 0) continue;
-    EXPECT_LE(RelativeError(ours[i], expected[i]), 1e-6) << i;
-    ++compared;
-  }
-  EXPECT_EQ(compared, 6);
+  EXPECT_EQ(ExpectGradients(tiny, pack, expected, 1e-6), 6);
 }
 
 TEST_P(LinearGroupTest, AddsAResidual) {
   const Tiny tiny;
   LoraPack pack;
   const LinearGroup group({{&tiny.layer().o}}, {}, options_, pack);
-  pack.Allocate(at::kCPU, at::kFloat);
-  pack.Refresh();
+  Fill(pack);
   const at::Tensor x = at::randn({5, 32}), residual = at::randn({5, 16});
   LoraTape tape;
   const at::NoGradGuard no_grad;
@@ -382,8 +369,7 @@ TEST(LinearGroupOnCpuTest, ThreadsShareRows) {
   const Tiny tiny;
   LoraPack pack;
   const LinearGroup group({{&tiny.layer().o}}, {}, {}, pack);
-  pack.Allocate(at::kCPU, at::kFloat);
-  pack.Refresh();
+  Fill(pack);
   const at::NoGradGuard no_grad;
   for (const int64_t rows : {512, 513}) {
     const at::Tensor x = at::randn({rows, 32});
@@ -429,8 +415,7 @@ TEST(LoraPackTest, GivesGradientsBackScaled) {
   const at::Tensor norm = at::rand({16}) + 0.5;
   LoraPack pack;
   const LoraGroup& group = *pack.Add({{&layer.q}}, norm);
-  pack.Allocate(at::kCPU, at::kFloat);
-  pack.Refresh();
+  Fill(pack);
   group.grad_a.copy_(at::randn({3, 16}));
   group.parts[0].grad_b.copy_(at::randn({3, 32}));
   const at::Tensor da = group.grad_a.clone();
@@ -446,8 +431,7 @@ TEST(LoraPackTest, PacksInTheDtypeOfActivations) {
   const Tiny tiny;
   LoraPack pack;
   const LoraGroup& group = *pack.Add({{&tiny.layer().o}}, {});
-  pack.Allocate(at::kCPU, at::kBFloat16);
-  pack.Refresh();
+  Fill(pack, at::kBFloat16);
   EXPECT_EQ(group.a.scalar_type(), at::kBFloat16);
   EXPECT_EQ(group.grad_a.scalar_type(), at::kFloat);
   EXPECT_TRUE(at::equal(group.a,

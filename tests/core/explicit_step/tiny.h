@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/backend/traits.h"
+#include "core/explicit_step/options.h"
 #include "core/lora/lora.h"
 #include "core/model/decoder.h"
 #include "core/spec/model_config.h"
@@ -23,27 +24,26 @@ using backend::Choice;
 
 using testing_support::RelativeError;
 
+inline Options OptionsOf(Choice choice) {
+  return {{backend::TraitsOf(choice)}};
+}
+
 // A small random decoder with an adapter whose B is not zero.
 struct Tiny {
   explicit Tiny(const std::string& more = "", spec::LoraSpec lora = AllLinear(),
                 const std::string& type = "llama") {
     at::manual_seed(7);
-    auto config = spec::ParseModelConfig(R"({"model_type": ")" + type +
-                                             R"(", "vocab_size": 61,
+    auto config = *spec::ParseModelConfig(R"({"model_type": ")" + type +
+                                              R"(", "vocab_size": 61,
             "hidden_size": 16, "intermediate_size": 24,
             "num_hidden_layers": 3, "num_attention_heads": 4,
             "num_key_value_heads": 2, "head_dim": 8,
             "max_position_embeddings": 128, "initializer_range": 0.2,
             "rms_norm_eps": 1e-5, "tie_word_embeddings": false)" +
-                                             more + "}",
-                                         "tiny");
-    EXPECT_TRUE(config.ok()) << config.status();
-    auto loaded = model::Decoder::Load(model::WeightSource{}, *config);
-    EXPECT_TRUE(loaded.ok()) << loaded.status();
-    decoder = *std::move(loaded);
-    auto attached = lora::Adapter::Attach(*decoder, lora, at::kCPU);
-    EXPECT_TRUE(attached.ok()) << attached.status();
-    adapter = *std::move(attached);
+                                              more + "}",
+                                          "tiny");
+    decoder = model::Decoder::Load(model::WeightSource{}, config).value();
+    adapter = lora::Adapter::Attach(*decoder, lora, at::kCPU).value();
     const at::NoGradGuard no_grad;
     for (const optim::Parameter& p : adapter->parameters().parameters()) {
       at::Tensor value = p.value;

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -23,17 +22,15 @@
 #include "core/host/mounts.h"
 #include "core/host/platform.h"
 #include "core/host/processes.h"
+#include "tests/core/scratch_folder.h"
 
-// The contract of ListMounts, whichever system implements it.
-// The contract of platform.h, whichever system implements it.
-// The contract of processes.h, whichever system implements it.
-// The contract of OpenHost, whichever system implements it.
+// The contracts of this room, whichever system implements them.
 
 namespace mpsd::host {
 
 namespace {
 
-TEST(HostNames, GoBothWays) {
+TEST(HostNames, GoBothWaysAndNumbersAreThoseOfMacOS) {
   for (PowerSource source : {PowerSource::kMains, PowerSource::kBattery}) {
     EXPECT_EQ(PowerSourceNamed(Name(source)), source);
   }
@@ -49,9 +46,6 @@ TEST(HostNames, GoBothWays) {
   EXPECT_FALSE(PowerSourceNamed("").has_value());
   EXPECT_FALSE(ThermalNamed("hot").has_value());
   EXPECT_FALSE(MemoryPressureNamed("Warn").has_value());
-}
-
-TEST(HostNumbers, AreThoseOfMacOS) {
   EXPECT_EQ(ThermalOfState(0), Thermal::kNominal);
   EXPECT_EQ(ThermalOfState(2), Thermal::kHeavy);
   EXPECT_EQ(ThermalOfState(4), Thermal::kSleeping);
@@ -67,11 +61,9 @@ namespace fs = std::filesystem;
 
 class FileHostTest : public testing::Test {
  protected:
-  ~FileHostTest() override { fs::remove(path_); }
   void Write(const std::string& text) { std::ofstream(path_) << text; }
 
-  const fs::path path_ = fs::path(testing::TempDir()) /
-                         ("host-" + std::to_string(getpid()) + ".json");
+  const fs::path path_ = testing_support::FreshFolder("host") / "host.json";
   FileHost host_{path_};
 };
 
@@ -94,13 +86,10 @@ TEST_F(FileHostTest, ReadsEveryMember) {
   EXPECT_EQ(host_.Read(), expected);
 }
 
-TEST_F(FileHostTest, WhatIsMissingIsAbsent) {
+TEST_F(FileHostTest, WhatIsMissingIsAbsentAndAHalfWrittenFileAsBefore) {
   EXPECT_EQ(host_.Read(), Reading());
   Write(R"({"thermal": "hot", "swap_used_bytes": "many"})");
   EXPECT_EQ(host_.Read(), Reading());
-}
-
-TEST_F(FileHostTest, AHalfWrittenFileIsAsBefore) {
   Write(R"({"power_source": "battery"})");
   EXPECT_EQ(host_.Read().power_source, PowerSource::kBattery);
   Write(R"({"power_sou)");
@@ -111,17 +100,8 @@ TEST_F(FileHostTest, AHalfWrittenFileIsAsBefore) {
   EXPECT_EQ(host_.Read(), Reading());
 }
 
-namespace fs = std::filesystem;
-
 class LinuxFilesTest : public testing::Test {
  protected:
-  LinuxFilesTest()
-      : root_(fs::path(testing::TempDir()) /
-              ("linux-files-" + std::to_string(getpid()))) {
-    fs::remove_all(root_);
-  }
-  ~LinuxFilesTest() override { fs::remove_all(root_); }
-
   void Write(const std::string& path, const std::string& text) {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text << "\n";
@@ -147,14 +127,40 @@ class LinuxFilesTest : public testing::Test {
   }
   Reading Read() { return ReadLinuxFiles(root_); }
 
-  const fs::path root_;
+  const fs::path root_ = testing_support::FreshFolder("linux_files");
 };
 
-TEST_F(LinuxFilesTest, AMachineThatSaysNothing) {
+TEST_F(LinuxFilesTest, AMachineThatSaysNothingThenOneThingAfterTheOther) {
   EXPECT_EQ(Read(), Reading());
+  EXPECT_FALSE(Read().low_power_mode.has_value());
+  Write("sys/firmware/acpi/platform_profile", "low-power");
+  EXPECT_EQ(Read().low_power_mode, true);
+  Write("sys/firmware/acpi/platform_profile", "balanced");
+  EXPECT_EQ(Read().low_power_mode, false);
+  Write("sys/class/thermal/thermal_zone1/temp", "99000");
+  EXPECT_FALSE(Read().thermal.has_value());
+  const auto level = [&](const std::string& some, const std::string& full) {
+    Write("proc/pressure/memory", "some avg10=" + some +
+                                      " avg60=0.00 avg300=0.00 total=1\n"
+                                      "full avg10=" +
+                                      full + " avg60=0.00 avg300=0.00 total=1");
+    return Read().memory_pressure;
+  };
+  EXPECT_EQ(level("0.00", "0.00"), MemoryPressure::kNormal);
+  EXPECT_EQ(level("12.50", "3.00"), MemoryPressure::kWarn);
+  EXPECT_EQ(level("40.00", "20.00"), MemoryPressure::kCritical);
+  Write("proc/meminfo",
+        "MemTotal: 100 kB\nSwapTotal:   2048 kB\n"
+        "SwapFree:    1024 kB");
+  EXPECT_EQ(Read().swap_used_bytes, 1 << 20);
+  Write("sys/class/drm/card0/device/gpu_busy_percent", "7");
+  Write("sys/class/drm/card1/device/gpu_busy_percent", "93");
+  EXPECT_EQ(Read().gpu_utilization_ratio, 0.93);
 }
 
-TEST_F(LinuxFilesTest, ALaptopUnplugged) {
+TEST_F(LinuxFilesTest, ALaptopThatChargesAndUnplugged) {
+  Battery("Charging");
+  EXPECT_EQ(Read().power_source, PowerSource::kMains);
   Battery("Discharging");
   Supply("AC", "type", "Mains");
   Supply("AC", "online", "0");
@@ -165,24 +171,11 @@ TEST_F(LinuxFilesTest, ALaptopUnplugged) {
       << "a weak charger lets the battery sink";
 }
 
-TEST_F(LinuxFilesTest, ALaptopThatCharges) {
-  Battery("Charging");
-  EXPECT_EQ(Read().power_source, PowerSource::kMains);
-}
-
 TEST_F(LinuxFilesTest, AMousesBatteryIsNotTheMachines) {
   Battery("Discharging");
   Supply("BAT0", "scope", "Device");
   EXPECT_FALSE(Read().power_source.has_value());
   EXPECT_FALSE(Read().battery_ratio.has_value());
-}
-
-TEST_F(LinuxFilesTest, LowPowerModeIsTheFirmwaresProfile) {
-  EXPECT_FALSE(Read().low_power_mode.has_value());
-  Write("sys/firmware/acpi/platform_profile", "low-power");
-  EXPECT_EQ(Read().low_power_mode, true);
-  Write("sys/firmware/acpi/platform_profile", "balanced");
-  EXPECT_EQ(Read().low_power_mode, false);
 }
 
 TEST_F(LinuxFilesTest, TheHighestTripPointPassed) {
@@ -194,46 +187,15 @@ TEST_F(LinuxFilesTest, TheHighestTripPointPassed) {
   EXPECT_EQ(Read().thermal, Thermal::kTrapping);
 }
 
-TEST_F(LinuxFilesTest, AZoneWithoutTripPointsSaysNothing) {
-  Write("sys/class/thermal/thermal_zone1/temp", "99000");
-  EXPECT_FALSE(Read().thermal.has_value());
-}
-
-TEST_F(LinuxFilesTest, MemoryPressure) {
-  const auto level = [&](const std::string& some, const std::string& full) {
-    Write("proc/pressure/memory", "some avg10=" + some +
-                                      " avg60=0.00 avg300=0.00 total=1\n"
-                                      "full avg10=" +
-                                      full + " avg60=0.00 avg300=0.00 total=1");
-    return Read().memory_pressure;
-  };
-  EXPECT_EQ(level("0.00", "0.00"), MemoryPressure::kNormal);
-  EXPECT_EQ(level("12.50", "3.00"), MemoryPressure::kWarn);
-  EXPECT_EQ(level("40.00", "20.00"), MemoryPressure::kCritical);
-}
-
-TEST_F(LinuxFilesTest, SwapInUse) {
-  Write("proc/meminfo",
-        "MemTotal: 100 kB\nSwapTotal:   2048 kB\n"
-        "SwapFree:    1024 kB");
-  EXPECT_EQ(Read().swap_used_bytes, 1 << 20);
-}
-
-TEST_F(LinuxFilesTest, TheBusiestGpu) {
-  Write("sys/class/drm/card0/device/gpu_busy_percent", "7");
-  Write("sys/class/drm/card1/device/gpu_busy_percent", "93");
-  EXPECT_EQ(Read().gpu_utilization_ratio, 0.93);
-}
-
-TEST(BootId, IsTheSameUntilTheMachineRestarts) {
+TEST(Machine, HasABootIdMemoryAndCores) {
   EXPECT_EQ(BootId(), BootId());
   EXPECT_EQ(BootId().size(), 36) << BootId();
   EXPECT_EQ(BootId().find_first_not_of("0123456789abcdef-"), std::string::npos);
-}
-
-TEST(PhysicalMemory, IsThatOfAMachine) {
   EXPECT_GT(PhysicalMemory(), int64_t{1} << 28);
   EXPECT_LT(PhysicalMemory(), int64_t{1} << 50);
+  const Cores cores = CountCores();
+  EXPECT_GE(cores.all, 1);
+  EXPECT_LE(cores.fast.value_or(0) + cores.efficient.value_or(0), cores.all);
 }
 
 TEST(Architecture, IsThatOfThisProgram) {
@@ -246,12 +208,6 @@ TEST(Architecture, IsThatOfThisProgram) {
 #endif
 }
 
-TEST(Cores, AreThoseOfTheSystem) {
-  const Cores cores = CountCores();
-  EXPECT_GE(cores.all, 1);
-  EXPECT_LE(cores.fast.value_or(0) + cores.efficient.value_or(0), cores.all);
-}
-
 TEST(Machine, IsAMacOrNoMac) {
 #ifdef __APPLE__
   EXPECT_NE(MacosVersion(), "");
@@ -262,8 +218,6 @@ TEST(Machine, IsAMacOrNoMac) {
   EXPECT_EQ(GpuCores(), std::nullopt);
 #endif
 }
-
-namespace fs = std::filesystem;
 
 constexpr char kTable[] =
     "overlay / overlay rw,relatime 0 0\n"
@@ -280,7 +234,7 @@ std::string TypeAt(const fs::path& path) {
   return mount ? mount->type : "none";
 }
 
-TEST(Mounts, TheDeepestHoldsAPath) {
+TEST(Mounts, TheDeepestOrTheLatestHoldsAPath) {
   EXPECT_EQ(TypeAt("/"), "overlay");
   EXPECT_EQ(TypeAt("/usr/lib"), "overlay");
   EXPECT_EQ(TypeAt("/srv/ann/there/is/none"), "ext4");
@@ -288,9 +242,6 @@ TEST(Mounts, TheDeepestHoldsAPath) {
   EXPECT_EQ(TypeAt("/srv/ann/../ann/models"), "nfs4");
   EXPECT_EQ(TypeAt("/srvs"), "overlay");
   EXPECT_EQ(MountOf("/x", {}), std::nullopt);
-}
-
-TEST(Mounts, TheLatestOfTwoAtAPointCounts) {
   EXPECT_EQ(TypeAt("/data/set"), "tmpfs");
 }
 
@@ -315,14 +266,12 @@ TEST(Mounts, KnowsANetworkVolumeItsSourceAndWhetherItIsReadOnly) {
 
 class LinksTest : public testing::Test {
  protected:
-  LinksTest() { fs::create_directories(folder_); }
-  ~LinksTest() override { fs::remove_all(folder_); }
   std::vector<Mount> Table() const {
     return {{"/", "apfs", "disk", false, false},
             {(folder_ / "away").string(), "nfs", "nas:/x", true, false}};
   }
-  const fs::path folder_ = fs::canonical(fs::temp_directory_path()) /
-                           ("mounts-" + std::to_string(getpid()));
+  const fs::path folder_ =
+      fs::canonical(testing_support::FreshFolder("mounts"));
 };
 
 TEST_F(LinksTest, AreFollowedToTheVolumeTheyNameAndNoFurther) {
@@ -330,9 +279,6 @@ TEST_F(LinksTest, AreFollowedToTheVolumeTheyNameAndNoFurther) {
   fs::create_directory_symlink("one", folder_ / "two");
   EXPECT_EQ(MountOf(folder_ / "two" / "x", Table())->type, "nfs");
   EXPECT_EQ(MountOf(folder_ / "three" / "x", Table())->type, "apfs");
-}
-
-TEST_F(LinksTest, InACircleEnd) {
   fs::create_directory_symlink("b", folder_ / "a");
   fs::create_directory_symlink("a", folder_ / "b");
   EXPECT_EQ(MountOf(folder_ / "a" / "x", Table())->type, "apfs");
@@ -390,15 +336,12 @@ TEST(PlatformTest, CpuTimeGrowsWithWork) {
 }
 
 // The kernel keeps the machine's start to a second.
-TEST(PlatformTest, TellsWhenTheProcessStarted) {
+TEST(PlatformTest, DescribesTheMachineAndItsProcess) {
   const double start = ReadProcessUsage().start_time_seconds.value();
   const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   EXPECT_LE(start, now + 2);
   EXPECT_GE(start, now - 3600);
   EXPECT_EQ(ReadProcessUsage().start_time_seconds, start);
-}
-
-TEST(PlatformTest, DescribesTheMachine) {
   EXPECT_GT(PhysicalMemoryBytes(), int64_t{1} << 28);
   EXPECT_FALSE(ProcessorName().empty());
   EXPECT_THAT(OperatingSystem(), testing::ContainsRegex("^[A-Z][a-z]+ [0-9]"));
@@ -422,10 +365,6 @@ TEST(ListProcesses, HasThisOneWithItsParentNameAndMemory) {
   EXPECT_NE(self->name, "");
   EXPECT_GE(self->memory_bytes.value_or(0), static_cast<int64_t>(kBytes));
   EXPECT_EQ(memory[kBytes - 1], 1);
-}
-
-// A name of any bytes is handed on as it is: who shows it escapes it.
-TEST(ListProcesses, GoesOnAfterAProcessThatHasEnded) {
   EXPECT_EQ(Find(ListProcesses(), 0), nullptr);
   EXPECT_GE(ListProcesses().size(), 1u);
 }

@@ -47,22 +47,16 @@ TEST(WorkerEnvironment, TheUsersWordStands) {
   EXPECT_EQ(environment.at("AGX_RELAX_CDM_CTXSTORE_TIMEOUT"), "0");
 }
 
-TEST(WorkerEnvironment, AJobMayOptInToTheCpu) {
+TEST(WorkerEnvironment, AJobMayOptInToTheCpuAndNoNumberIsReplaced) {
   EXPECT_EQ(WorkerEnvironment({}, true).at("PYTORCH_ENABLE_MPS_FALLBACK"), "1");
   EXPECT_EQ(WorkerEnvironment({{"PYTORCH_ENABLE_MPS_FALLBACK", "0"}}, true)
                 .at("PYTORCH_ENABLE_MPS_FALLBACK"),
             "1");
-}
-
-// torch calls std::stoi on it while it loads.
-TEST(WorkerEnvironment, AFallbackThatIsNoNumberIsReplaced) {
+  // torch calls std::stoi on it while it loads.
   EXPECT_EQ(WorkerEnvironment({{"PYTORCH_ENABLE_MPS_FALLBACK", "yes"}})
                 .at("PYTORCH_ENABLE_MPS_FALLBACK"),
             "0");
-}
-
-// torch throws "invalid low watermark ratio" otherwise.
-TEST(WorkerEnvironment, TheLowMarkStaysBelowTheHighOne) {
+  // torch throws "invalid low watermark ratio" otherwise.
   const auto low = [](const char* high) {
     return WorkerEnvironment({{"PYTORCH_MPS_HIGH_WATERMARK_RATIO", high}})
         .at("PYTORCH_MPS_LOW_WATERMARK_RATIO");
@@ -70,9 +64,6 @@ TEST(WorkerEnvironment, TheLowMarkStaysBelowTheHighOne) {
   EXPECT_EQ(low("0.5"), "0.5");
   EXPECT_EQ(low("0.8"), "0.75");
   EXPECT_EQ(low("0"), "0.75") << "no limit";
-}
-
-TEST(WorkerEnvironment, IsDoneWhenItIsDone) {
   const Environment once = WorkerEnvironment({}, true);
   EXPECT_EQ(WorkerEnvironment(once, true), once);
 }
@@ -150,7 +141,7 @@ TEST(CurrentEnvironment, IsThatOfThisProcess) {
 using testing::ElementsAre;
 using testing::Pair;
 
-TEST(GoldenEnvironment, HasWhatMattersAndNothingElse) {
+TEST(GoldenEnvironment, HasWhatMattersAndOfASecretThatItIsSet) {
   for (const char* name :
        {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTORCH_ENABLE_MPS_FALLBACK",
         "DYLD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "LANG", "LC_ALL", "TZ",
@@ -161,9 +152,6 @@ TEST(GoldenEnvironment, HasWhatMattersAndNothingElse) {
                            "MY_OMP_THREADS", "SSH_AUTH_SOCK", ""}) {
     EXPECT_FALSE(Matters(name)) << name;
   }
-}
-
-TEST(GoldenEnvironment, TellsOfASecretThatItIsSetAndNothingMore) {
   const Environment told =
       ThoseThatMatter({{"HF_TOKEN", "hf_abc"},
                        {"HF_ENDPOINT", "https://ann:pw@hub.example"},
@@ -330,7 +318,7 @@ constexpr Case kCases[] = {
     {"the host is out of memory", Kind::kOutOfMemory, "max_length"},
 };
 
-TEST(FindDeviceError, KnowsEveryText) {
+TEST(FindDeviceError, KnowsEveryTextAndNoOther) {
   for (const Case& c : kCases) {
     const auto found = FindDeviceError(c.text);
     ASSERT_TRUE(found.has_value()) << c.text;
@@ -338,9 +326,6 @@ TEST(FindDeviceError, KnowsEveryText) {
     EXPECT_NE(found->advice.find(c.advice), std::string::npos) << c.text << "\n"
                                                                << found->advice;
   }
-}
-
-TEST(FindDeviceError, EveryRowHasItsText) {
   std::set<const DeviceErrorRow*> met;
   for (const Case& c : kCases) {
     const std::string_view text = c.text;
@@ -357,9 +342,6 @@ TEST(FindDeviceError, EveryRowHasItsText) {
   for (const DeviceErrorRow& row : DeviceErrorTable()) {
     EXPECT_TRUE(met.contains(&row)) << row.signs[0];
   }
-}
-
-TEST(FindDeviceError, LeavesOtherTextsAlone) {
   for (const char* text :
        {"", "step 8/8  epoch 1.00  loss 0.5", "train.jsonl:3: no field",
         "jinja: list index out of range",

@@ -14,6 +14,7 @@
 #include "core/tensorfile/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
+#include "tests/core/status_matchers.h"
 
 // Structure; the numbers are held against PEFT in tests/core/parity.
 
@@ -21,7 +22,10 @@ namespace mpsd::lora {
 
 namespace {
 
+using testing_support::Fails;
+using testing_support::IsOk;
 using testing_support::LoadGolden;
+using testing_support::Says;
 
 spec::LoraSpec Spec(std::vector<std::string> targets) {
   spec::LoraSpec spec;
@@ -109,17 +113,13 @@ TEST(LoraTest, ModulesToSaveAreTrainedInFull) {
 
 TEST(LoraTest, AnUnmatchedTargetListsTheModules) {
   auto model = LoadGolden("llama2");
-  const absl::Status target =
-      Adapter::Attach(*model, Spec({"q_porj"}), at::kCPU).status();
-  EXPECT_EQ(target.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(target.message()),
-              testing::AllOf(testing::HasSubstr("q_porj"),
-                             testing::HasSubstr("q_proj")));
+  EXPECT_THAT(Adapter::Attach(*model, Spec({"q_porj"}), at::kCPU),
+              Fails(absl::StatusCode::kInvalidArgument,
+                    testing::AllOf(testing::HasSubstr("q_porj"),
+                                   testing::HasSubstr("q_proj"))));
   spec::LoraSpec spec = Spec({"q_proj"});
   spec.modules_to_save = {"score"};
-  EXPECT_THAT(
-      std::string(Adapter::Attach(*model, spec, at::kCPU).status().message()),
-      testing::HasSubstr("score"));
+  EXPECT_THAT(Adapter::Attach(*model, spec, at::kCPU), Says("score"));
 }
 
 // PEFT cannot load "all-linear" beside a head of several linears.
@@ -143,34 +143,29 @@ using testing::HasSubstr;
 using testing_support::FreshFolder;
 using testing_support::Golden;
 
-class GoldenAdapterTest : public testing::TestWithParam<const char*> {};
-
-TEST_P(GoldenAdapterTest, PeftsFolderComesBackTensorForTensor) {
-  const auto theirs = Golden(GetParam(), "adapter");
-  auto spec = ReadPeftConfig(theirs);
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  auto model = LoadGolden(GetParam());
-  auto adapter = *Adapter::Attach(*model, *spec, at::kCPU);
-  const absl::Status loaded = LoadPeftWeights(theirs, adapter->parameters());
-  ASSERT_TRUE(loaded.ok()) << loaded;
-  const auto ours = FreshFolder(std::string("peft_") + GetParam());
-  ASSERT_TRUE(
-      SavePeftFolder(ours, *spec, {"base"}, adapter->parameters()).ok());
-  auto a =
-      *tensorfile::SafetensorsFile::Open(theirs / "adapter_model.safetensors");
-  auto b =
-      *tensorfile::SafetensorsFile::Open(ours / "adapter_model.safetensors");
-  ASSERT_EQ(a->entries().size(), b->entries().size());
-  for (const auto& [name, entry] : a->entries()) {
-    EXPECT_TRUE(at::equal(*a->Load(name), *b->Load(name))) << name;
+TEST(GoldenAdapterTest, PeftsFolderComesBackTensorForTensor) {
+  for (const char* name : {"llama2", "llama3", "mistral", "mistral_window",
+                           "qwen2", "qwen3", "smollm"}) {
+    SCOPED_TRACE(name);
+    const auto theirs = Golden(name, "adapter");
+    auto spec = ReadPeftConfig(theirs).value();
+    auto model = LoadGolden(name);
+    auto adapter = *Adapter::Attach(*model, spec, at::kCPU);
+    ASSERT_THAT(LoadPeftWeights(theirs, adapter->parameters()), IsOk());
+    const auto ours = FreshFolder(std::string("peft_") + name);
+    ASSERT_TRUE(
+        SavePeftFolder(ours, spec, {"base"}, adapter->parameters()).ok());
+    auto a = *tensorfile::SafetensorsFile::Open(theirs /
+                                                "adapter_model.safetensors");
+    auto b =
+        *tensorfile::SafetensorsFile::Open(ours / "adapter_model.safetensors");
+    ASSERT_EQ(a->entries().size(), b->entries().size());
+    for (const auto& [tensor, entry] : a->entries()) {
+      EXPECT_TRUE(at::equal(*a->Load(tensor), *b->Load(tensor))) << tensor;
+    }
+    EXPECT_EQ(*ReadPeftConfig(ours), spec);
   }
-  EXPECT_EQ(*ReadPeftConfig(ours), *spec);
 }
-
-INSTANTIATE_TEST_SUITE_P(All, GoldenAdapterTest,
-                         testing::Values("llama2", "llama3", "mistral",
-                                         "mistral_window", "qwen2", "qwen3",
-                                         "smollm"));
 
 TEST(PeftFolderTest, WritesEveryFieldPeftNeeds) {
   auto model = LoadGolden("llama2");
@@ -191,38 +186,29 @@ TEST(PeftFolderTest, WritesEveryFieldPeftNeeds) {
 }
 
 struct BadConfig {
-  const char* name;
   const char* json;
   absl::StatusCode code;
   const char* message;
 };
 
-class BadConfigTest : public testing::TestWithParam<BadConfig> {};
-
-TEST_P(BadConfigTest, IsRefusedWithItsReason) {
-  const auto folder = FreshFolder("peft_bad");
-  std::ofstream(folder / "adapter_config.json") << GetParam().json;
-  const absl::Status status = ReadPeftConfig(folder).status();
-  EXPECT_EQ(status.code(), GetParam().code) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
+TEST(PeftFolderTest, BadConfigsAreRefusedWithTheirReasons) {
+  const BadConfig cases[] = {
+      {"{", absl::StatusCode::kInvalidArgument, "expected a JSON object"},
+      {R"({"peft_type": "IA3"})", absl::StatusCode::kUnimplemented, "IA3"},
+      {R"({"peft_type": "LORA", "use_dora": true})",
+       absl::StatusCode::kUnimplemented, "use_dora"},
+      {R"({"peft_type": "LORA", "bias": "all"})",
+       absl::StatusCode::kUnimplemented, "bias"},
+      {R"({"peft_type": "LORA", "r": "eight"})",
+       absl::StatusCode::kInvalidArgument, "r has the wrong type"},
+      {R"({"peft_type": "LORA", "lora_dropout": 1.5})",
+       absl::StatusCode::kInvalidArgument, "lora_dropout is 1.5"}};
+  for (const BadConfig& c : cases) {
+    const auto folder = FreshFolder("peft_bad");
+    std::ofstream(folder / "adapter_config.json") << c.json;
+    EXPECT_THAT(ReadPeftConfig(folder), Fails(c.code, c.message));
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    All, BadConfigTest,
-    testing::Values(
-        BadConfig{"json", "{", absl::StatusCode::kInvalidArgument,
-                  "expected a JSON object"},
-        BadConfig{"type", R"({"peft_type": "IA3"})",
-                  absl::StatusCode::kUnimplemented, "IA3"},
-        BadConfig{"dora", R"({"peft_type": "LORA", "use_dora": true})",
-                  absl::StatusCode::kUnimplemented, "use_dora"},
-        BadConfig{"bias", R"({"peft_type": "LORA", "bias": "all"})",
-                  absl::StatusCode::kUnimplemented, "bias"},
-        BadConfig{"rank", R"({"peft_type": "LORA", "r": "eight"})",
-                  absl::StatusCode::kInvalidArgument, "r has the wrong type"},
-        BadConfig{"dropout", R"({"peft_type": "LORA", "lora_dropout": 1.5})",
-                  absl::StatusCode::kInvalidArgument, "lora_dropout is 1.5"}),
-    [](const auto& info) { return info.param.name; });
 
 absl::Status ReadWith(const std::string& field, const nlohmann::json& value) {
   const auto folder = FreshFolder("peft_field");
@@ -237,15 +223,12 @@ nlohmann::json InstalledConfig() {
       std::string(MPSD_TEST_SOURCE_DIR) + "/tests/golden/lora_config.json"));
 }
 
-TEST(PeftFieldsTest, AreThoseOfPeftsLoraConfig) {
+TEST(PeftFieldsTest, AreThoseOfPeftsLoraConfigAndTheArithmeticIsHeld) {
   std::vector<std::string> ours;
   for (const PeftField& field : PeftFields()) ours.push_back(field.name);
   EXPECT_THAT(ours,
               testing::UnorderedElementsAreArray(
                   InstalledConfig()["fields"].get<std::vector<std::string>>()));
-}
-
-TEST(PeftFieldsTest, WhatChangesTheArithmeticIsRefusedByName) {
   int refused = 0;
   for (const PeftField& field : PeftFields()) {
     if (field.use != PeftField::Use::kMustBeOff) continue;
@@ -257,9 +240,9 @@ TEST(PeftFieldsTest, WhatChangesTheArithmeticIsRefusedByName) {
     for (const nlohmann::json& on :
          {nlohmann::json(true), nlohmann::json({"x"}),
           nlohmann::json({{"x", 1}})}) {
-      const absl::Status status = ReadWith(field.name, on);
-      EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << field.name;
-      EXPECT_THAT(std::string(status.message()), HasSubstr(field.name));
+      EXPECT_THAT(ReadWith(field.name, on),
+                  Fails(absl::StatusCode::kUnimplemented, field.name))
+          << field.name;
       ++refused;
     }
   }
@@ -279,14 +262,12 @@ TEST(PeftFieldsTest, AnInitialisationThatChangesTheBaseIsRefused) {
         << value;
     met.insert(value.dump());
     if (plain) continue;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(value.dump()));
+    EXPECT_THAT(status, Says(value.dump()));
   }
   EXPECT_TRUE(met.contains("\"pissa\"") && met.contains("true"));
-  const absl::Status pissa = ReadWith("init_lora_weights", "pissa_niter_16");
-  EXPECT_THAT(std::string(pissa.message()),
-              HasSubstr("path_initial_model_for_weight_conversion"));
-  EXPECT_THAT(std::string(ReadWith("init_lora_weights", "loftq").message()),
-              HasSubstr("merge_and_unload"));
+  EXPECT_THAT(ReadWith("init_lora_weights", "pissa_niter_16"),
+              Says("path_initial_model_for_weight_conversion"));
+  EXPECT_THAT(ReadWith("init_lora_weights", "loftq"), Says("merge_and_unload"));
   EXPECT_FALSE(ReadWith("init_lora_weights", "lora_ga").ok());
   EXPECT_FALSE(ReadWith("init_lora_weights", "of_tomorrow").ok());
   EXPECT_FALSE(ReadWith("init_lora_weights", 3).ok());
@@ -297,17 +278,14 @@ TEST(PeftFolderTest, AnotherModelsAdapterIsRefused) {
   auto model = LoadGolden("llama2");
   auto spec = *ReadPeftConfig(Golden("llama3", "adapter"));
   auto adapter = *Adapter::Attach(*model, spec, at::kCPU);
-  const absl::Status status =
-      LoadPeftWeights(Golden("llama3", "adapter"), adapter->parameters());
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("has shape"));
+  EXPECT_THAT(
+      LoadPeftWeights(Golden("llama3", "adapter"), adapter->parameters()),
+      Fails(absl::StatusCode::kInvalidArgument, "has shape"));
   spec.target_modules = std::vector<std::string>{"q_proj"};
   auto narrow = LoadGolden("llama3");
   auto fewer = *Adapter::Attach(*narrow, spec, at::kCPU);
-  EXPECT_THAT(std::string(LoadPeftWeights(Golden("llama3", "adapter"),
-                                          fewer->parameters())
-                              .message()),
-              HasSubstr("belongs to no adapted module"));
+  EXPECT_THAT(LoadPeftWeights(Golden("llama3", "adapter"), fewer->parameters()),
+              Says("belongs to no adapted module"));
 }
 
 }  // namespace

@@ -90,6 +90,10 @@ TEST(Compute, OfNoRowsIsNothing) {
   none.outputs = 2;
   EXPECT_THAT(Compute(none, ""), IsEmpty());
   EXPECT_THAT(ConfusionMatrix(none), ElementsAre(0, 0, 0, 0));
+  EXPECT_TRUE(std::isnan(Accuracy({}, {})));
+  EXPECT_TRUE(std::isnan(F1Macro({}, {})));
+  EXPECT_EQ(F1Binary({}, {}, 1), 0);
+  EXPECT_EQ(MatthewsCorrelation({}, {}), 0);
 }
 
 TEST(Compute, IgnoresATaskOfAnotherProblem) {
@@ -104,13 +108,6 @@ TEST(Correlations, NotANumberWhereThereIsNone) {
   EXPECT_TRUE(std::isnan(Spearman({}, {})));
   EXPECT_TRUE(std::isnan(Pearson({1, kNan, 2}, {1, 2, 3})));
   EXPECT_TRUE(std::isnan(Spearman({1, 2, 3}, {1, kNan, 3})));
-}
-
-TEST(Scores, OfNoRows) {
-  EXPECT_TRUE(std::isnan(Accuracy({}, {})));
-  EXPECT_TRUE(std::isnan(F1Macro({}, {})));
-  EXPECT_EQ(F1Binary({}, {}, 1), 0);
-  EXPECT_EQ(MatthewsCorrelation({}, {}), 0);
 }
 
 TEST(Perplexity, IsTheExponentOfTheLoss) {
@@ -135,9 +132,6 @@ TEST(Predictions, ClassesHaveTheHighestLogitTheFirstOfEquals) {
   p.logits = {0, 2, 1, -1, -3, -2, 5, 7, 7};
   EXPECT_EQ(p.rows(), 3);
   EXPECT_THAT(p.Classes(), ElementsAre(1, 0, 1));
-}
-
-TEST(Predictions, NoOutputsAreNoRows) {
   EXPECT_EQ(Predictions().rows(), 0);
   EXPECT_THAT(Predictions().Classes(), IsEmpty());
 }

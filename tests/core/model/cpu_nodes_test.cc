@@ -87,50 +87,41 @@ std::vector<at::Tensor> Results(const Linear& linear, const at::Tensor& x,
   return results;
 }
 
-class CpuLinearCase : public testing::TestWithParam<Case> {};
-
-TEST_P(CpuLinearCase, EqualsForward) {
-  const Case& c = GetParam();
-  at::manual_seed(7);
-  const Linear linear = MakeLinear(c);
-  // Enough rows for oneDNN.
-  const at::Tensor x = at::randn({3, 40, 5});
-  ASSERT_TRUE(CpuLinearTakes(linear, x));
-  const auto ours = Results(linear, x, c.into_grad, CpuLinear);
-  const auto expected = Results(linear, x, c.into_grad,
-                                [](const Linear& l, const at::Tensor& in) {
-                                  // nn.Dropout's masks lie in memory as its
-                                  // input does.
-                                  return l.Forward(in.contiguous());
-                                });
-  ASSERT_EQ(ours.size(), expected.size());
-  for (size_t i = 0; i < ours.size(); ++i) {
-    EXPECT_TRUE(at::allclose(ours[i], expected[i], 1e-5, 1e-4)) << i;
+TEST(CpuLinearTest, EqualsForward) {
+  const Case cases[] = {{"trained", true, true, -1, true},
+                        {"trained_without_grad", true, true, -1, false},
+                        {"frozen", false, true, -1, false},
+                        {"frozen_adapted", false, true, 0, true},
+                        {"adapted_without_grad", false, false, 0, false},
+                        {"adapted_dropout", false, true, 0.4, true},
+                        {"all", true, true, 0.4, true}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    at::manual_seed(7);
+    const Linear linear = MakeLinear(c);
+    // Enough rows for oneDNN.
+    const at::Tensor x = at::randn({3, 40, 5});
+    ASSERT_TRUE(CpuLinearTakes(linear, x));
+    const auto ours = Results(linear, x, c.into_grad, CpuLinear);
+    const auto expected = Results(linear, x, c.into_grad,
+                                  [](const Linear& l, const at::Tensor& in) {
+                                    // nn.Dropout's masks lie in memory as its
+                                    // input does.
+                                    return l.Forward(in.contiguous());
+                                  });
+    ASSERT_EQ(ours.size(), expected.size());
+    for (size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_TRUE(at::allclose(ours[i], expected[i], 1e-5, 1e-4)) << i;
+    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, CpuLinearCase,
-    testing::Values(Case{"trained", true, true, -1, true},
-                    Case{"trained_without_grad", true, true, -1, false},
-                    Case{"frozen", false, true, -1, false},
-                    Case{"frozen_adapted", false, true, 0, true},
-                    Case{"adapted_without_grad", false, false, 0, false},
-                    Case{"adapted_dropout", false, true, 0.4, true},
-                    Case{"all", true, true, 0.4, true}),
-    [](const auto& info) { return info.param.name; });
-
-TEST(CpuLinearTest, NeedsNoGraph) {
+TEST(CpuLinearTest, NeedsNoGraphAndLeavesTheRestToForward) {
   Linear linear;
   linear.weight = at::randn({6, 5});
   const at::Tensor y = CpuLinear(linear, at::randn({2, 5}));
   EXPECT_FALSE(y.requires_grad());
   EXPECT_EQ(y.sizes(), at::IntArrayRef({2, 6}));
-}
-
-TEST(CpuLinearTest, LeavesTheRestToForward) {
-  Linear linear;
-  linear.weight = at::randn({6, 5});
   const at::Tensor x = at::randn({2, 5});
   EXPECT_TRUE(CpuLinearTakes(linear, x));
   EXPECT_FALSE(CpuLinearTakes(linear, x.to(at::kBFloat16)));

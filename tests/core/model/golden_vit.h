@@ -14,6 +14,7 @@
 #include "core/model/vit.h"
 #include "core/tensorfile/safetensors.h"
 #include "core/tensorfile/weights.h"
+#include "tests/core/relative_error.h"
 
 // The cases of tests/golden/vit.py.
 namespace mpsd::model {
@@ -25,19 +26,14 @@ inline std::filesystem::path VitFolder(const std::string& name) {
 // Tensors of classes.safetensors.
 class GoldenVit {
  public:
-  explicit GoldenVit(const std::string& name) {
-    auto file = tensorfile::SafetensorsFile::Open(VitFolder(name) /
-                                                  "classes.safetensors");
-    EXPECT_TRUE(file.ok()) << file.status();
-    file_ = *std::move(file);
-  }
+  explicit GoldenVit(const std::string& name)
+      : file_(*tensorfile::SafetensorsFile::Open(VitFolder(name) /
+                                                 "classes.safetensors")) {}
   bool Has(const std::string& name) const {
     return file_->entries().contains(name);
   }
   at::Tensor operator[](const std::string& name) const {
-    auto tensor = file_->Load(name);
-    EXPECT_TRUE(tensor.ok()) << tensor.status();
-    return *std::move(tensor);
+    return file_->Load(name).value();
   }
   const tensorfile::SafetensorsFile& file() const { return *file_; }
 
@@ -46,20 +42,16 @@ class GoldenVit {
 };
 
 inline spec::ModelConfig VitConfig(const std::string& name) {
-  auto config = spec::ReadModelConfig(VitFolder(name) / "model");
-  EXPECT_TRUE(config.ok()) << config.status();
-  config->num_labels = config->head.num_labels.value_or(0);
-  return *config;
+  auto config = *spec::ReadModelConfig(VitFolder(name) / "model");
+  config.num_labels = config.head.num_labels.value_or(0);
+  return config;
 }
 
 inline std::unique_ptr<Classifier> LoadVit(const std::string& name,
                                            at::ScalarType dtype = at::kFloat) {
-  auto weights = tensorfile::Weights::Open(VitFolder(name) / "model");
-  EXPECT_TRUE(weights.ok()) << weights.status();
-  auto model =
-      LoadVisionClassifier({weights->get(), at::kCPU, dtype}, VitConfig(name));
-  EXPECT_TRUE(model.ok()) << model.status();
-  return *std::move(model);
+  auto weights = tensorfile::Weights::Open(VitFolder(name) / "model").value();
+  return *LoadVisionClassifier({weights.get(), at::kCPU, dtype},
+                               VitConfig(name));
 }
 
 // torch.manual_seed
@@ -69,11 +61,7 @@ inline void Seed(uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
-inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes()) return 1e9;
-  const at::Tensor wide = b.to(at::kDouble);
-  return ((a.to(at::kDouble) - wide).norm() / wide.norm()).item<double>();
-}
+using testing_support::RelativeError;
 
 }  // namespace mpsd::model
 

@@ -27,6 +27,7 @@
 #include "tests/core/golden_model.h"
 #include "tests/core/model/encoder_config.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 // Files whose tensors are not those that config.json speaks of, and what
 // Transformers makes of them (tests/golden/heads.py).
@@ -37,6 +38,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using testing_support::Fails;
 using testing_support::Golden;
 
 constexpr double kTolerance = 1e-5;
@@ -80,20 +82,14 @@ fs::path Write(const std::string& name, const json& c) {
 }
 
 absl::StatusOr<std::unique_ptr<Network>> Load(const fs::path& folder) {
-  auto config = spec::ReadModelConfig(folder.string());
-  if (!config.ok()) return config.status();
-  const auto weights = tensorfile::Weights::Open(folder);
-  if (!weights.ok()) return weights.status();
-  const WeightSource source{weights->get()};
-  if (config->family == spec::Family::kEncoder) {
-    config->num_labels = config->head.num_labels.value_or(2);
-    auto texts = Classifier::Load(source, *config);
-    if (!texts.ok()) return texts.status();
-    return std::unique_ptr<Network>(*std::move(texts));
+  auto config = spec::ReadModelConfig(folder.string()).value();
+  const auto weights = tensorfile::Weights::Open(folder).value();
+  const WeightSource source{weights.get()};
+  if (config.family == spec::Family::kEncoder) {
+    config.num_labels = config.head.num_labels.value_or(2);
+    return Classifier::Load(source, config);
   }
-  auto decoder = Decoder::Load(source, *config);
-  if (!decoder.ok()) return decoder.status();
-  return std::unique_ptr<Network>(*std::move(decoder));
+  return Decoder::Load(source, config);
 }
 
 // The mean over the labels, as Transformers': each token predicts the next.
@@ -115,9 +111,7 @@ class HeadsTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     case_ = Cases()[GetParam()];
-    auto loaded = Load(Write(GetParam(), case_));
-    ASSERT_TRUE(loaded.ok()) << loaded.status();
-    network_ = *std::move(loaded);
+    network_ = Load(Write(GetParam(), case_)).value();
   }
   json case_;
   std::unique_ptr<Network> network_;
@@ -164,15 +158,13 @@ INSTANTIATE_TEST_SUITE_P(All, HeadsTest,
                            return std::string(info.param);
                          });
 
-TEST(HeadsCasesTest, EveryCaseIsTried) { EXPECT_EQ(Cases().size(), 8u); }
-
 TEST(HeadsCasesTest, AHeadThatIsNotThereAndNotTiedIsNamed) {
+  EXPECT_EQ(Cases().size(), 8u) << "every case is tried above";
   json c = Cases()["untied"];
   c["drop"] = json::array({"lm_head.weight"});
-  const absl::Status status = Load(Write("no_head", c)).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()),
-              testing::HasSubstr("\"tie_word_embeddings\": true"));
+  EXPECT_THAT(
+      Load(Write("no_head", c)),
+      Fails(absl::StatusCode::kNotFound, "\"tie_word_embeddings\": true"));
 }
 
 using spec::ProblemType;
@@ -339,9 +331,7 @@ TiedHead Find(const tensorfile::NamedTensors& tensors,
   EXPECT_TRUE(
       tensorfile::WriteSafetensors(folder / "model.safetensors", tensors).ok());
   const auto weights = *tensorfile::Weights::Open(folder);
-  const auto found = FindTiedHead(*weights, kRows, dtype);
-  EXPECT_TRUE(found.ok()) << found.status();
-  return found.value_or(TiedHead::kBoth);
+  return FindTiedHead(*weights, kRows, dtype).value();
 }
 
 TEST(FindTiedHeadTest, GoesByWhatTheFileHas) {
@@ -371,23 +361,20 @@ TEST(FindTiedHeadTest, ComparesInTheDtypeThatIsLoaded) {
 
 TEST(ClassifierTest, TheFamilyDecides) {
   spec::ModelConfig config = EncoderConfigOf("bert");
-  auto encoder = Classifier::Load({}, config);
-  ASSERT_TRUE(encoder.ok()) << encoder.status();
-  EXPECT_NE(dynamic_cast<Encoder*>(encoder->get()), nullptr);
+  auto encoder = Classifier::Load({}, config).value();
+  EXPECT_NE(dynamic_cast<Encoder*>(encoder.get()), nullptr);
 
   config.family = spec::Family::kDecoder;
   config.model_type = "llama";
-  auto decoder = Classifier::Load({}, config);
-  ASSERT_TRUE(decoder.ok()) << decoder.status();
-  EXPECT_NE(dynamic_cast<DecoderClassifier*>(decoder->get()), nullptr);
+  auto decoder = Classifier::Load({}, config).value();
+  EXPECT_NE(dynamic_cast<DecoderClassifier*>(decoder.get()), nullptr);
 
   config.family = spec::Family::kVision;
   config.model_type = "vit";
   config.vision.image_size = 8;
   config.vision.patch_size = 4;
-  auto vision = Classifier::Load({}, config);
-  ASSERT_TRUE(vision.ok()) << vision.status();
-  EXPECT_NE(dynamic_cast<Vit*>(vision->get()), nullptr);
+  auto vision = Classifier::Load({}, config).value();
+  EXPECT_NE(dynamic_cast<Vit*>(vision.get()), nullptr);
 }
 
 class DecoderClassifierTest : public testing::Test {
@@ -406,9 +393,7 @@ class DecoderClassifierTest : public testing::Test {
   }
   std::unique_ptr<DecoderClassifier> Open() {
     at::manual_seed(14);
-    auto model = DecoderClassifier::Load({weights_.get()}, config_);
-    EXPECT_TRUE(model.ok()) << model.status();
-    return *std::move(model);
+    return DecoderClassifier::Load({weights_.get()}, config_).value();
   }
   at::Tensor Row(int64_t row, int64_t length) {
     ClassifierInputs one;
@@ -424,26 +409,18 @@ class DecoderClassifierTest : public testing::Test {
   ClassifierInputs inputs_;
 };
 
-TEST_F(DecoderClassifierTest, DrawsAndNamesItsHead) {
+TEST_F(DecoderClassifierTest, DrawsItsHeadAndTakesEachRowsLastToken) {
   EXPECT_THAT(model_->fresh_modules(), testing::ElementsAre("score"));
   EXPECT_EQ(model_->Linears().back()->name, "score");
   EXPECT_EQ(model_->NamedWeights().back().name, "score.weight");
-}
-
-TEST_F(DecoderClassifierTest, TakesEachRowsLastToken) {
   const at::Tensor logits = model_->Logits(inputs_);
   EXPECT_EQ(logits.sizes(), at::IntArrayRef({2, 3}));
   EXPECT_TRUE(at::allclose(logits[0], Row(0, 6), 1e-4, 1e-5));
   EXPECT_TRUE(at::allclose(logits[1], Row(1, 4), 1e-4, 1e-5));
-}
-
-// Texts that end in a token that also pads: Transformers takes the one before.
-TEST_F(DecoderClassifierTest, ALastTokenThatPadsIsPassedOver) {
+  // Texts that end in a token that also pads: Transformers takes the one
+  // before.
   inputs_.input_ids[0][5] = *config_.pad_token_id;
   EXPECT_TRUE(at::allclose(model_->Logits(inputs_)[0], Row(0, 5), 1e-4, 1e-5));
-}
-
-TEST_F(DecoderClassifierTest, WithoutAPaddingTokenLengthsDecide) {
   config_.pad_token_id.reset();
   model_ = Open();
   EXPECT_TRUE(at::allclose(model_->Logits(inputs_)[1], Row(1, 4), 1e-4, 1e-5));

@@ -19,7 +19,6 @@
 #include "core/model/network.h"
 #include "core/model/vit.h"
 #include "core/spec/modules.h"
-#include "gtest/gtest.h"
 #include "tests/core/calls.h"
 #include "tests/core/golden_model.h"
 #include "tests/core/model/encoder_config.h"
@@ -27,10 +26,6 @@
 
 // Values against formulas written out here; equality with Transformers is
 // tests/core/parity's.
-// Structure and options; the numbers are held against Transformers in
-// tests/core/parity.
-// Structure and options; the numbers are held against Transformers in
-// tests/core/parity.
 
 namespace mpsd::model {
 
@@ -66,21 +61,15 @@ class BlocksTest : public testing::TestWithParam<bool> {
   const at::Tensor x_ = at::tensor({0.1, 0.2, 0.3}, at::kFloat);
 };
 
-TEST_P(BlocksTest, AreHandedOverEveryFewThereAndBack) {
-  Blocks blocks(GetParam());
-  const at::Tensor y = blocks.Forward(x_);
-  EXPECT_EQ(blocks.commits, 2);
-  y.sum().backward();
-  EXPECT_EQ(blocks.commits, 4);
-}
-
-TEST_P(BlocksTest, CountAsWorkThereAndBack) {
+TEST_P(BlocksTest, AreHandedOverEveryFewAndCountAsWorkThereAndBack) {
   const Blocks blocks(GetParam());
   const int64_t before = base::WorkCount();
   const at::Tensor y = blocks.Forward(x_);
   const int64_t there = base::WorkCount() - before;
   EXPECT_EQ(there, 5);
+  EXPECT_EQ(blocks.commits, 2);
   y.sum().backward();
+  EXPECT_EQ(blocks.commits, 4);
   EXPECT_EQ(base::WorkCount() - before - there, GetParam() ? 10 : 5);
 }
 
@@ -333,7 +322,7 @@ TEST(DecoderTest, PackedSegmentsDoNotSeeEachOther) {
   }
 }
 
-TEST(DecoderTest, NamesAreThoseOfTheCheckpoint) {
+TEST(DecoderTest, NamesAreThoseOfTheCheckpointAndATiedHeadIsTheEmbedding) {
   auto model = LoadGolden("llama2");
   auto weights = *tensorfile::Weights::Open(Golden("llama2", "model"));
   std::set<std::string> names;
@@ -345,18 +334,13 @@ TEST(DecoderTest, NamesAreThoseOfTheCheckpoint) {
   const auto linears = model->Linears();
   EXPECT_EQ(linears.front()->name, "model.layers.0.self_attn.q_proj");
   EXPECT_EQ(linears.back()->name, "lm_head");
-}
-
-TEST(DecoderTest, ATiedHeadIsTheEmbeddingItself) {
   auto tied = LoadGolden("llama3");
   EXPECT_TRUE(tied->head().weight.is_same(*tied->NamedWeights()[0].tensor));
 }
 
 std::unique_ptr<Encoder> Fresh(const spec::ModelConfig& config) {
   at::manual_seed(12);
-  auto encoder = Encoder::Load({}, config);
-  EXPECT_TRUE(encoder.ok()) << encoder.status();
-  return *std::move(encoder);
+  return Encoder::Load({}, config).value();
 }
 
 ClassifierInputs EncoderInputs(const std::vector<int64_t>& lengths,
@@ -479,10 +463,9 @@ class DrawingAdapter : public LinearAdapter {
 
 TEST_P(EncoderTest, TheLastBlockStopsAtTheFirstTokenUnlessAnAdapterDraws) {
   std::vector<int64_t> lengths;
-  const std::string block = std::string("layer.1.");
   DrawingAdapter* drawing = nullptr;
   for (Linear* l : encoder_->Linears()) {
-    if (l->name.find(block) == std::string::npos) continue;
+    if (l->name.find("layer.1.") == std::string::npos) continue;
     if (!l->name.ends_with("output.dense") && !l->name.ends_with("lin2")) {
       continue;
     }
@@ -527,9 +510,9 @@ constexpr uint64_t kSeed = 4321;     // of tests/golden/vit.py
 using Tensors = std::map<std::string, at::Tensor>;
 
 struct ForwardOptions {
-  std::optional<uint64_t> dropout_seed;
+  std::optional<uint64_t> dropout_seed = std::nullopt;
   bool head_only = false;
-  RunOptions options;
+  RunOptions options = {};
 };
 
 at::Tensor MeanLoss(const at::Tensor& logits, const at::Tensor& labels) {
@@ -612,28 +595,23 @@ TEST_P(VitCase, TheHeadAloneHasTheSameGradients) {
            item.first.rfind("grad.classifier.", 0) != 0;
   });
   ASSERT_EQ(theirs.size(), 4u);
-  ForwardOptions run;
-  run.head_only = true;
-  ExpectSame(ForwardBackward(*model_, golden_, run), theirs);
+  ExpectSame(ForwardBackward(*model_, golden_, {.head_only = true}), theirs);
 }
 
 TEST_P(VitCase, DropoutDrawsTheMasksOfTransformers) {
-  ForwardOptions run;
-  run.dropout_seed = kSeed;
-  ExpectSame(ForwardBackward(*model_, golden_, run),
+  ExpectSame(ForwardBackward(*model_, golden_, {.dropout_seed = kSeed}),
              Theirs(golden_, "full_dropout"));
 }
 
 TEST_P(VitCase, CheckpointingAndTilesChangeNothing) {
-  for (const std::optional<uint64_t> seed :
-       {std::optional<uint64_t>(), std::optional<uint64_t>(7)}) {
+  for (const bool drops : {false, true}) {
     ForwardOptions plain;
-    plain.dropout_seed = seed;
+    if (drops) plain.dropout_seed = 7;
     const Tensors expected = ForwardBackward(*model_, golden_, plain);
     ForwardOptions checkpointed = plain;
     checkpointed.options.recompute = spec::Recompute::kFull;
     ExpectSame(ForwardBackward(*model_, golden_, checkpointed), expected);
-    if (seed) continue;  // masks are another kernel's own
+    if (drops) continue;  // masks are another kernel's own
     ForwardOptions tiled = plain;
     tiled.options.attention = attention::AttentionKernel::kTiled;
     ExpectSame(ForwardBackward(*model_, golden_, tiled), expected);

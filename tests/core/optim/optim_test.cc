@@ -8,12 +8,15 @@
 #include "core/optim/adamw.h"
 #include "core/optim/parameters.h"
 #include "core/optim/schedule.h"
+#include "tests/core/status_matchers.h"
 
 // Shapes and edges; equality with Transformers is tests/core/parity's.
 
 namespace mpsd::optim {
 
 namespace {
+
+using testing_support::Fails;
 
 spec::TrainingSpec Spec() {
   spec::TrainingSpec spec;
@@ -128,12 +131,11 @@ TEST(ParameterSetTest, NormsAndBiasesAreNotDecayed) {
 }
 
 TEST(ParameterSetTest, ALargeGroupIsSeveral) {
-  const std::vector<std::pair<std::string, at::Tensor>> initial = {
-      {"a.weight", at::arange(6, at::kFloat).view({2, 3})},
-      {"b.bias", at::ones({4})},
-      {"c.weight", at::arange(5, at::kFloat)},
-      {"d.weight", at::arange(20, at::kFloat)},
-      {"e.weight", at::arange(2, at::kFloat)}};
+  const Initial initial = {{"a.weight", at::arange(6, at::kFloat).view({2, 3})},
+                           {"b.bias", at::ones({4})},
+                           {"c.weight", at::arange(5, at::kFloat)},
+                           {"d.weight", at::arange(20, at::kFloat)},
+                           {"e.weight", at::arange(2, at::kFloat)}};
   const ParameterSet set(initial, at::kCPU, /*max_group_elements=*/10);
   std::vector<int64_t> sizes;
   for (const auto& group : set.groups()) sizes.push_back(group.values.numel());
@@ -184,12 +186,10 @@ TEST(ScheduleTest, EveryTypeStartsAtItsPeakWithoutWarmupAndStaysPositive) {
 }
 
 TEST(ScheduleTest, AnUnknownTypeIsNamedWithTheKnownOnes) {
-  const absl::Status status =
-      Schedule::Create(ScheduleSpec("cosin"), 8).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("cosin"));
-  EXPECT_THAT(std::string(status.message()),
-              testing::HasSubstr("inverse_sqrt"));
+  EXPECT_THAT(Schedule::Create(ScheduleSpec("cosin"), 8),
+              Fails(absl::StatusCode::kInvalidArgument,
+                    testing::AllOf(testing::HasSubstr("cosin"),
+                                   testing::HasSubstr("inverse_sqrt"))));
 }
 
 }  // namespace

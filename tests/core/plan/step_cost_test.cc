@@ -35,20 +35,15 @@ StepCost TrainOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
 
 // 2 operations a weight and token forward, 2 back, of a frozen base: the
 // figures of tests/ops hold the rest.
-TEST(StepCost, AFrozenBaseTakesFourOperationsAWeightAndToken) {
+TEST(StepCost, AFrozenBaseTakesFourOperationsAWeightAndTokenAWholeModelSix) {
   const StepCost cost = TrainOf(LoraJob(), HalfBillion());
   const double weights =
       static_cast<double>(spec::ParameterCount(HalfBillion()));
   EXPECT_NEAR(cost.products / (4 * weights * 8 * 512), 1, 0.05);
-}
-
-TEST(StepCost, AModelTrainedInFullTakesSix) {
   spec::TrainSpec spec = LoraJob();
   spec.fine_tune_type = spec::FineTuneType::kFull;
-  const StepCost cost = TrainOf(spec, HalfBillion());
-  const double weights =
-      static_cast<double>(spec::ParameterCount(HalfBillion()));
-  EXPECT_NEAR(cost.products / (6 * weights * 8 * 512), 1, 0.05);
+  EXPECT_NEAR(TrainOf(spec, HalfBillion()).products / (6 * weights * 8 * 512),
+              1, 0.05);
 }
 
 TEST(StepCost, CheckpointingAddsNearlyAForward) {
@@ -81,16 +76,12 @@ TEST(StepCost, AttentionGrowsWithTheSquareOfTheLengthTheRestDoesNot) {
   EXPECT_NEAR(two.products / one.products, 1, 0.01);
 }
 
-TEST(StepCost, FewerLabelsCostLessOfTheHead) {
+TEST(StepCost, FewerLabelsCostLessOfTheHeadAndAnEvaluationIsAForward) {
   const StepCosts costs(LoraJob(), HalfBillion(), Mps());
   const double head = 4.0 * 8 * 512 * 151936 * 896;
   EXPECT_NEAR(
       costs.Train({8, 512}, 1).products - costs.Train({8, 512}, 0.25).products,
       0.75 * head, 1);
-}
-
-TEST(StepCost, AnEvaluationIsAForward) {
-  const StepCosts costs(LoraJob(), HalfBillion(), Mps());
   const double share =
       costs.Evaluate({8, 512}, 1).products / costs.Train({8, 512}, 1).products;
   EXPECT_GT(share, 0.48);
@@ -180,6 +171,8 @@ TEST_F(StepTimeTest, RatesWithoutAFigureAreNone) {
   Rates rates = rates_;
   rates.half_operations = 0;
   EXPECT_EQ(Times(&rates).source(), TimeSource::kNotTold);
+  EXPECT_STREQ(NameOf(TimeSource::kNotTold), "PLAN_SOURCE_UNSPECIFIED");
+  EXPECT_STREQ(NameOf(TimeSource::kProbe), "PLAN_SOURCE_PROBE");
 }
 
 TEST_F(StepTimeTest, TheHistoryByTokensThenBySteps) {
@@ -216,11 +209,6 @@ TEST_F(StepTimeTest, ARunsTimeIsScaledToOtherJobs) {
   EXPECT_LT(*times.Seconds(other, epoch_), 14);
 }
 
-TEST_F(StepTimeTest, NamesAreTheApis) {
-  EXPECT_STREQ(NameOf(TimeSource::kNotTold), "PLAN_SOURCE_UNSPECIFIED");
-  EXPECT_STREQ(NameOf(TimeSource::kProbe), "PLAN_SOURCE_PROBE");
-}
-
 const backend::Traits& Fused() {
   return backend::TraitsOf(backend::Choice::kCpu);
 }
@@ -239,33 +227,22 @@ Rates RatesOfTest() {
           .source = ""};
 }
 
-TEST(Roofline, ProductsTakeTheLongerOfOperationsAndBytes) {
+TEST(Roofline, TakesTheLongestOfOperationsBytesAndCalls) {
+  const auto seconds = [](const StepCost& cost, bool half = false,
+                          const backend::Traits& traits = Fused()) {
+    return RooflineSeconds(cost, RatesOfTest(), half, traits);
+  };
   StepCost cost{.products = 1000, .product_bytes = 10};
-  EXPECT_DOUBLE_EQ(RooflineSeconds(cost, RatesOfTest(), false, Fused()), 10);
-  EXPECT_DOUBLE_EQ(RooflineSeconds(cost, RatesOfTest(), true, Fused()), 5);
+  EXPECT_DOUBLE_EQ(seconds(cost), 10);
+  EXPECT_DOUBLE_EQ(seconds(cost, true), 5);
   cost.product_bytes = 500;
-  EXPECT_DOUBLE_EQ(RooflineSeconds(cost, RatesOfTest(), true, Fused()), 50);
-}
-
-TEST(Roofline, OtherBytesCome) {
-  StepCost cost;
-  cost.products = 1000;
-  cost.other_bytes = 20;
-  EXPECT_DOUBLE_EQ(RooflineSeconds(cost, RatesOfTest(), false, Fused()), 12);
-}
-
-TEST(Roofline, FusedAttentionAttainsLess) {
-  StepCost cost;
-  cost.attention = 1000;
-  EXPECT_DOUBLE_EQ(RooflineSeconds(cost, RatesOfTest(), false, Blocked()), 10);
-  EXPECT_DOUBLE_EQ(RooflineSeconds(cost, RatesOfTest(), false, Fused()), 25);
-}
-
-TEST(Roofline, TheHostsCallsBoundSmallSteps) {
-  StepCost cost;
-  cost.products = 100;
-  cost.calls = 1000;
-  EXPECT_DOUBLE_EQ(RooflineSeconds(cost, RatesOfTest(), false, Fused()), 10);
+  EXPECT_DOUBLE_EQ(seconds(cost, true), 50);
+  // Other bytes come on top, and the host's calls bound small steps.
+  EXPECT_DOUBLE_EQ(seconds({.products = 1000, .other_bytes = 20}), 12);
+  EXPECT_DOUBLE_EQ(seconds({.products = 100, .calls = 1000}), 10);
+  // Fused attention attains less.
+  EXPECT_DOUBLE_EQ(seconds({.attention = 1000}, false, Blocked()), 10);
+  EXPECT_DOUBLE_EQ(seconds({.attention = 1000}), 25);
 }
 
 spec::ModelConfig Llama(int64_t vocab, int64_t width, int64_t inner,
@@ -335,12 +312,9 @@ LengthSummary Of(std::vector<int32_t> lengths) {
   return Summarize(CountedRows(std::move(lengths)));
 }
 
-TEST(Lengths, NoRows) {
+TEST(Lengths, TheMedianAndTheTail) {
   EXPECT_EQ(Of({}).longest, 0);
   EXPECT_TRUE(Of({}).bins.empty());
-}
-
-TEST(Lengths, OneLength) {
   const LengthSummary summary = Of({7, 7, 7});
   EXPECT_EQ(summary.shortest, 7);
   EXPECT_EQ(summary.median, 7);
@@ -348,9 +322,6 @@ TEST(Lengths, OneLength) {
   EXPECT_EQ(summary.mean, 7);
   ASSERT_EQ(summary.bins.size(), 1u);
   EXPECT_EQ(summary.bins[0], (LengthBin{7, 7, 3}));
-}
-
-TEST(Lengths, TheMedianAndTheTail) {
   std::vector<int32_t> lengths;
   for (int i = 1; i <= 100; ++i) lengths.push_back(i);
   EXPECT_EQ(Of(lengths).median, 50);
@@ -514,25 +485,22 @@ class Read : public CountedRows {
 TEST(CountedRows, ABatchHasTheCountsThatTrainingWouldHave) {
   const CountedRows rows({5, 9, 3});
   data::Collation collation{.padding = data::Padding::kMultipleOfEight};
-  const auto batch = rows.Collate({{0}, {1}}, collation);
-  ASSERT_TRUE(batch.ok());
-  EXPECT_EQ(batch->rows, 2);
-  EXPECT_EQ(batch->length, 16);
-  EXPECT_EQ(batch->tokens, 14);
-  const auto packed = rows.Collate(
+  const auto batch = rows.Collate({{0}, {1}}, collation).value();
+  EXPECT_EQ(batch.rows, 2);
+  EXPECT_EQ(batch.length, 16);
+  EXPECT_EQ(batch.tokens, 14);
+  const auto packed = *rows.Collate(
       {{0, 2, 1}}, {.packed = true, .padding = data::Padding::kLongest});
-  ASSERT_TRUE(packed.ok());
-  EXPECT_EQ(packed->length, 17);
+  EXPECT_EQ(packed.length, 17);
 }
 
 TEST(CountedRows, RowsAreCutAtTheLengthThatIsSet) {
   CountedRows rows({5, 90});
   rows.set_max_length(20);
   const auto batch =
-      rows.Collate({{0}, {1}}, {.padding = data::Padding::kBuckets});
-  ASSERT_TRUE(batch.ok());
-  EXPECT_EQ(batch->length, 20);
-  EXPECT_EQ(batch->tokens, 25);
+      rows.Collate({{0}, {1}}, {.padding = data::Padding::kBuckets}).value();
+  EXPECT_EQ(batch.length, 20);
+  EXPECT_EQ(batch.tokens, 25);
 }
 
 TEST(CountedRows, CopiesLengthsAndShares) {

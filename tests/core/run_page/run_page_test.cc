@@ -58,7 +58,7 @@ TEST(RunPageTest, NoTextLeavesItsElement) {
   EXPECT_EQ(nlohmann::json::parse(Embedded(page)), document);
 }
 
-TEST(RunPageTest, AsksNoNetwork) {
+TEST(RunPageTest, AsksNoNetworkAndHasItsPolicyItsLicencesAndItsHead) {
   const std::string page = RunPage("{}");
   EXPECT_FALSE(std::regex_search(
       page, std::regex("<(link|script|img|iframe)[^>]*(src|href)=\"(?!data:)")))
@@ -66,42 +66,25 @@ TEST(RunPageTest, AsksNoNetwork) {
   EXPECT_FALSE(std::regex_search(page, std::regex(R"(@import|url\()")));
   EXPECT_FALSE(std::regex_search(
       page, std::regex(R"(\bfetch\(|XMLHttpRequest|WebSocket|sendBeacon)")));
-}
-
-TEST(RunPageTest, ThePolicyAllowsItsOwnScriptAlone) {
+  EXPECT_FALSE(std::regex_search(page, std::regex("@[A-Z]+@")));
   const std::string policy = ContentSecurityPolicy();
   EXPECT_THAT(policy, HasSubstr("default-src 'none'"));
   EXPECT_THAT(policy, Not(HasSubstr("unsafe")));
   EXPECT_EQ(Count(policy, "'sha256-"), 2u);
-  EXPECT_THAT(RunPage("{}"), HasSubstr(policy));
-}
-
-TEST(RunPageTest, KeepsTheLicenceOfUPlot) {
-  EXPECT_EQ(Count(RunPage("{}"), "The MIT License (MIT)"), 2u)
+  EXPECT_THAT(page, HasSubstr(policy));
+  EXPECT_EQ(Count(page, "The MIT License (MIT)"), 2u)
       << "once beside uPlot, once for readers";
-  EXPECT_THAT(RunPage("{}"), HasSubstr("Leon Sorokin"));
-}
-
-TEST(RunPageTest, TheNoticeHasTheLicenceOfThePage) {
-  const std::string page = RunPage("{}");
+  EXPECT_THAT(page, HasSubstr("Leon Sorokin"));
   const std::string begin = "<pre>";
   const size_t at = page.rfind(begin) + begin.size();
   std::ostringstream notice;
   notice << std::ifstream(MPSD_TEST_SOURCE_DIR "/NOTICE").rdbuf();
   EXPECT_THAT(notice.str(),
               HasSubstr(page.substr(at, page.find("</pre>", at) - at)));
-}
-
-TEST(RunPageTest, IsKnownByItsHead) {
-  const std::string page = RunPage("{}");
   EXPECT_TRUE(BeginsLikeRunPage(page.substr(0, kHeadBytes)));
   EXPECT_FALSE(BeginsLikeRunPage(page.substr(0, 20)));
   EXPECT_FALSE(BeginsLikeRunPage("<!DOCTYPE html><title>my thesis</title>"));
   EXPECT_FALSE(BeginsLikeRunPage(""));
-}
-
-TEST(RunPageTest, EveryPlaceholderIsFilled) {
-  EXPECT_FALSE(std::regex_search(RunPage("{}"), std::regex("@[A-Z]+@")));
 }
 
 using nlohmann::json;
@@ -124,6 +107,7 @@ TEST(RunDocumentTest, HasWhatItWasGiven) {
       first["left_out"],
       json(
           {{"steps", 7}, {"evaluations", 0}, {"events", 0}, {"log_bytes", 0}}));
+  EXPECT_EQ(RunDocument({}), R"({"runs":[]})");
 }
 
 TEST(RunDocumentTest, BytesThatAreNoTextAreReplaced) {
@@ -135,10 +119,6 @@ TEST(RunDocumentTest, BytesThatAreNoTextAreReplaced) {
   EXPECT_EQ(document["runs"][0]["log"],
             std::string("a\xEF\xBF\xBD\x00z\x1b", 7));
   EXPECT_EQ(document["runs"][0]["files"].begin().value(), "\xEF\xBF\xBD");
-}
-
-TEST(RunDocumentTest, NoRunsAreADocument) {
-  EXPECT_EQ(RunDocument({}), R"({"runs":[]})");
 }
 
 using testing::Contains;

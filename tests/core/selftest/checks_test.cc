@@ -56,89 +56,56 @@ TEST(ChecksTest, CoverageIsOfNamesShapesAndTolerances) {
   EXPECT_NE(Coverage({check, check}), coverage);
 }
 
-using testing::IsSupersetOf;
-
-TEST(AttentionChecksTest, TheCpuPasses) {
-  ExpectAllPass(AttentionChecks(Small(), true));
+// The CPU passes a part's checks, and none is left out.
+void ExpectPart(const std::vector<Check>& checks,
+                const std::vector<std::string>& kernels) {
+  ExpectAllPass(checks);
+  EXPECT_THAT(Kernels(checks), testing::IsSupersetOf(kernels));
 }
 
-TEST(AttentionChecksTest, NoKernelOfTrainingIsLeftOut) {
-  EXPECT_THAT(Kernels(AttentionChecks(Small(), true)),
-              IsSupersetOf({"tiled attention, causal, gradients",
-                            "tiled attention, packed, gradients",
-                            "the device's own attention, causal, gradients"}));
+TEST(PartsTest, OfMatricesLayersAndLosses) {
+  ExpectPart(MatrixChecks(Small()),
+             {"linear, gradients", "matmul, longest sum", "bmm, longest sum"});
+  ExpectPart(
+      LayerChecks(Small()),
+      {"RMS norm, gradients", "layer norm, gradients", "rotary, gradients",
+       "silu, gradients", "gelu, gradients", "embedding, gradients"});
+  ExpectPart(LossChecks(Small()), {"head and cross-entropy, gradients",
+                                   "trained head and cross-entropy, gradients",
+                                   "loss of regression, gradients"});
 }
 
-TEST(ClassifierChecksTest, TheCpuPasses) {
-  ExpectAllPass(ClassifierChecks(Small()));
+TEST(PartsTest, OfAttentionAndTheDevice) {
+  ExpectPart(AttentionChecks(Small(), true),
+             {"tiled attention, causal, gradients",
+              "tiled attention, packed, gradients",
+              "the device's own attention, causal, gradients"});
+  ExpectPart(DeviceChecks(Small()),
+             {"casts", "copies of views", "no work is lost",
+              "clipping and AdamW, 3 steps"});
 }
 
-TEST(ClassifierChecksTest, NoPartOfTrainingIsLeftOut) {
-  EXPECT_THAT(
-      Kernels(ClassifierChecks(Small())),
-      IsSupersetOf({"BERT, adapters", "RoBERTa, all weights",
-                    "ViT, all weights", "decoder with classes, adapters"}));
+TEST(PartsTest, OfClassifiers) {
+  ExpectPart(ClassifierChecks(Small()),
+             {"BERT, adapters", "RoBERTa, all weights", "ViT, all weights",
+              "decoder with classes, adapters"});
 }
 
-TEST(DecoderChecksTest, TheCpuPasses) { ExpectAllPass(DecoderChecks(Small())); }
-
-TEST(DecoderChecksTest, NoPartOfTrainingIsLeftOut) {
-  EXPECT_THAT(Kernels(DecoderChecks(Small())),
-              IsSupersetOf({"explicit step", "explicit step, packed",
-                            "explicit step, windowed", "explicit step, NF4",
-                            "modules_to_save", "all weights of a decoder"}));
+TEST(PartsTest, OfDecoders) {
+  ExpectPart(
+      DecoderChecks(Small()),
+      {"explicit step", "explicit step, packed", "explicit step, windowed",
+       "explicit step, NF4", "modules_to_save", "all weights of a decoder"});
 }
 
-TEST(DeviceChecksTest, TheCpuPasses) { ExpectAllPass(DeviceChecks(Small())); }
-
-TEST(DeviceChecksTest, NoKernelOfTrainingIsLeftOut) {
-  EXPECT_THAT(Kernels(DeviceChecks(Small())),
-              IsSupersetOf({"casts", "copies of views", "no work is lost",
-                            "clipping and AdamW, 3 steps"}));
-}
-
-using backend::Choice;
-using backend::TraitsOf;
-
-TEST(ExplicitChecksTest, TheCpuPassesByItsKernelsAndByThoseOfMps) {
-  ExpectAllPass(ExplicitChecks(Small(), TraitsOf(Choice::kCpu)));
-  ExpectAllPass(ExplicitChecks(Small(), TraitsOf(Choice::kMps)));
-}
-
-TEST(ExplicitChecksTest, NoPartOfTheStepIsLeftOut) {
-  EXPECT_THAT(
-      selftest::Kernels(ExplicitChecks(Small(), TraitsOf(Choice::kMps))),
-      IsSupersetOf({"explicit attention, causal", "explicit attention, packed",
-                    "explicit attention, windowed",
-                    "explicit norm, gradient by x",
-                    "explicit rotation, gradient",
-                    "explicit head and cross-entropy, gradient"}));
-}
-
-TEST(LayerChecksTest, TheCpuPasses) { ExpectAllPass(LayerChecks(Small())); }
-
-TEST(LayerChecksTest, NoKernelOfTrainingIsLeftOut) {
-  EXPECT_THAT(Kernels(LayerChecks(Small())),
-              IsSupersetOf({"RMS norm, gradients", "layer norm, gradients",
-                            "rotary, gradients", "silu, gradients",
-                            "gelu, gradients", "embedding, gradients"}));
-}
-
-TEST(LossChecksTest, TheCpuPasses) { ExpectAllPass(LossChecks(Small())); }
-
-TEST(LossChecksTest, NoKernelOfTrainingIsLeftOut) {
-  EXPECT_THAT(Kernels(LossChecks(Small())),
-              IsSupersetOf({"head and cross-entropy, gradients",
-                            "trained head and cross-entropy, gradients",
-                            "loss of regression, gradients"}));
-}
-
-TEST(MatrixChecksTest, TheCpuPasses) { ExpectAllPass(MatrixChecks(Small())); }
-
-TEST(MatrixChecksTest, NoKernelOfTrainingIsLeftOut) {
-  EXPECT_THAT(Kernels(MatrixChecks(Small())),
-              IsSupersetOf({"linear, gradients", "matmul, longest sum",
-                            "bmm, longest sum"}));
+TEST(PartsTest, OfTheExplicitStepByKernelsOfTheCpuAndOfMps) {
+  using backend::Choice;
+  ExpectAllPass(ExplicitChecks(Small(), backend::TraitsOf(Choice::kCpu)));
+  ExpectPart(ExplicitChecks(Small(), backend::TraitsOf(Choice::kMps)),
+             {"explicit attention, causal", "explicit attention, packed",
+              "explicit attention, windowed", "explicit norm, gradient by x",
+              "explicit rotation, gradient",
+              "explicit head and cross-entropy, gradient"});
 }
 
 // A trial whose results on a device are off by `error` of the largest number.
@@ -170,11 +137,8 @@ TEST(NetworkCheckTest, BothDtypesShareOneReference) {
   EXPECT_EQ(checks[1].tolerance, kNetworkBfloat16Tolerance);
   for (const Check& check : checks) EXPECT_NEAR(ErrorOn(check), 0.5, 1e-6);
   EXPECT_EQ(references, 1);
-}
-
-TEST(NetworkCheckTest, SumsOverTokensMayBeAddedInBf16) {
-  int references = 0;
-  std::vector<Check> checks;
+  // Sums over tokens may be added in bf16.
+  checks.clear();
   AddNetwork(OffBy(0.5, 1, &references), checks);
   EXPECT_NEAR(ErrorOn(checks[0]), 0.5, 1e-6);
   EXPECT_NEAR(ErrorOn(checks[1]), 0.5 / kSumsInBfloat16, 1e-6);
@@ -220,9 +184,6 @@ TEST(NetworkCheckTest, GradientsThatJumpAreComparedInFp32Alone) {
   AddNetwork(trial, checks);
   ASSERT_EQ(checks.size(), 1u);
   EXPECT_EQ(checks[0].shape, ", float32");
-}
-
-TEST(NetworkCheckTest, WideNetworksHaveSizesThatStandForThem) {
   Sizes wide;
   wide.width = 4096;
   EXPECT_EQ(WithinWidth(wide, 1024), Sizes{});
@@ -351,10 +312,7 @@ TEST(CompareTest, ErrorsAreRelativeToTheLargestNumber) {
   const at::Tensor expected = at::tensor({1.0, -4.0});
   EXPECT_EQ(RelativeError(expected, expected), 0);
   EXPECT_DOUBLE_EQ(RelativeError(at::tensor({2.0, -4.0}), expected), 0.25);
-}
-
-TEST(CompareTest, WhatCannotBeComparedIsInfinitelyWrong) {
-  const at::Tensor expected = at::tensor({1.0, 2.0});
+  // What cannot be compared is infinitely wrong.
   EXPECT_TRUE(std::isinf(RelativeError(at::tensor({1.0}), expected)));
   EXPECT_TRUE(std::isinf(RelativeError(at::tensor({kNan, 2.0}), expected)));
 }
@@ -404,17 +362,12 @@ TEST(SelftestTest, AnErrorAboveItsToleranceFails) {
   EXPECT_TRUE(RunChecks(*device, {WithError("good", 0)}).passed());
 }
 
-TEST(SelftestTest, NumbersThatAreNoneFail) {
+TEST(SelftestTest, AnExceptionOrANumberThatIsNoneFailsItsCheckAlone) {
   const auto device = *device::OpenCpu();
-  for (const double error : {std::numeric_limits<double>::infinity(),
-                             std::numeric_limits<double>::quiet_NaN()}) {
+  for (const double error : {std::numeric_limits<double>::infinity(), kNan}) {
     EXPECT_FALSE(RunChecks(*device, {WithError("odd", error)}).passed())
         << error;
   }
-}
-
-TEST(SelftestTest, AnExceptionFailsItsCheckAlone) {
-  const auto device = *device::OpenCpu();
   const Check throws = {"throws", "", 1, [](device::Device&) -> double {
                           TORCH_CHECK(false, "no such kernel\nline two");
                         }};
@@ -435,9 +388,6 @@ TEST(SelftestTest, TheTableHasALineACheck) {
   // Columns stand below each other whatever the letters take.
   const std::string row = TableRow(good);
   EXPECT_EQ(row.find("0.001") - 1, TableHeader().find("error"));
-}
-
-TEST(SelftestTest, ASummaryNamesAtMostThree) {
   Report report;
   for (const char* kernel : {"k0", "k1", "k2", "k3", "k4"}) {
     report.results.push_back({kernel, "s", 1, 0, ""});

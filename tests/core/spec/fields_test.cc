@@ -75,11 +75,11 @@ TEST(FieldReader, NullIsAbsentForAnOptional) {
 
 TEST(FieldReader, ChecksBoolsAndNumbers) {
   bool flag = true;
-  EXPECT_EQ(ErrorOf("{\"b\": 1}", [&](FieldReader& f) { f.Bool("b", flag); }),
+  const auto read = [&](FieldReader& f) { f.Bool("b", flag); };
+  EXPECT_EQ(ErrorOf("{\"b\": 1}", read),
             "f:1: t.b: expected true or false, found 1");
-  EXPECT_EQ(
-      ErrorOf("{\"b\": null}", [&](FieldReader& f) { f.Bool("b", flag); }),
-      "f:1: t.b: expected true or false, found null");
+  EXPECT_EQ(ErrorOf("{\"b\": null}", read),
+            "f:1: t.b: expected true or false, found null");
   double number = 1;
   EXPECT_EQ(
       ErrorOf("{\"d\": \"2e-4\"}",
@@ -99,7 +99,7 @@ TEST(FieldReader, ReadsListsOfTextOrOneText) {
   EXPECT_EQ(ErrorOf("{}", read),
             "f:1: t.x: missing; expected a file or a list of them");
   EXPECT_EQ(ErrorOf("{\"x\": []}", read),
-            "f:1: t.x: expected a file or a list of them, one at least, found "
+            "f:1: t.x: expected a file or a list of them, at least one, found "
             "a list");
   EXPECT_EQ(ErrorOf("{\"x\": [\"a\",\n3, \"\"]}", read),
             "f:2: t.x[1]: expected a non-empty string, found 3\n"
@@ -110,16 +110,12 @@ TEST(FieldReader, ReadsListsOfTextOrOneText) {
 
 TEST(FieldReader, ReadsIntegerListsAndPatterns) {
   std::optional<std::vector<int64_t>> layers;
-  EXPECT_EQ(ErrorOf("{\"l\": 3}",
-                    [&](FieldReader& f) {
-                      f.Integers("l", layers, Range::AtLeast(0));
-                    }),
-            "");
+  const auto read = [&](FieldReader& f) {
+    f.Integers("l", layers, Range::AtLeast(0));
+  };
+  EXPECT_EQ(ErrorOf("{\"l\": 3}", read), "");
   EXPECT_EQ(layers, std::vector<int64_t>{3});
-  EXPECT_EQ(ErrorOf("{\"l\": [1, -1]}",
-                    [&](FieldReader& f) {
-                      f.Integers("l", layers, Range::AtLeast(0));
-                    }),
+  EXPECT_EQ(ErrorOf("{\"l\": [1, -1]}", read),
             "f:1: t.l[1]: expected an integer >= 0, found -1");
   PatternMap<int64_t> ranks;
   EXPECT_EQ(ErrorOf("{\"p\": {\"z\": 1, \"a.b\": 0, \"c\": 2}}",
@@ -146,7 +142,7 @@ TEST(FieldReader, ReadsTargets) {
             "over full module names, or \"all-linear\", found 3");
 }
 
-TEST(FieldReader, IgnoresAString) {
+TEST(FieldReader, IgnoresAStringAndReportsSectionsThatAreNoObject) {
   const auto read = [](FieldReader& f) { f.Ignored("$x"); };
   for (const char* json :
        {"{}", R"({"$x": "./a.json"})", R"({"$x": ""})", R"({"$x": null})"}) {
@@ -154,9 +150,6 @@ TEST(FieldReader, IgnoresAString) {
   }
   EXPECT_EQ(ErrorOf(R"({"$x": 3})", read),
             "f:1: t.$x: expected a string, found 3");
-}
-
-TEST(FieldReader, ReportsSectionsThatAreNoObject) {
   EXPECT_EQ(
       ErrorOf("{\"s\": 3}", [&](FieldReader& f) { f.Section("s").Finish(); }),
       "f:1: t.s: expected an object, found 3");
@@ -172,7 +165,6 @@ TEST(FieldWriter, WritesAbsentOptionalsAsNull) {
 }
 
 using nlohmann::json;
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -181,9 +173,7 @@ using testing::IsEmpty;
 TrainSpec Job(const char* patch) {
   json job = {{"model", "m"}, {"dataset", {{"train", "a.jsonl"}}}};
   job.merge_patch(json::parse(patch));
-  const auto spec = ParseTrainSpec(job.dump(), "job.json");
-  EXPECT_TRUE(spec.ok()) << spec.status() << "\n" << job;
-  return spec.value_or(TrainSpec());
+  return ParseTrainSpec(job.dump(), "job.json").value();
 }
 
 struct Case {
@@ -323,9 +313,7 @@ TEST(IdleWarningsTest, NameEachFieldThatChangesNothing) {
         << c.idle;
     EXPECT_THAT(IdleWarnings(Job(c.working)), IsEmpty()) << c.working;
   }
-}
-
-TEST(IdleWarningsTest, EveryRowHasItsCase) {
+  // Every row has its case.
   std::map<std::string_view, int> rows;
   for (const IdleField& field : IdleFields()) ++rows[field.field];
   for (const Case& c : kCases) --rows[c.field];

@@ -19,9 +19,8 @@
 #include "core/spec/named_result.h"
 #include "core/spec/train_spec.h"
 #include "core/spec/train_spec_fields.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/core/spec/schema_validator.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::spec {
 
@@ -30,6 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using testing::EndsWith;
+using testing_support::Fails;
+using testing_support::Says;
 
 const fs::path kRoot = MPSD_TEST_SOURCE_DIR;
 
@@ -59,7 +60,7 @@ Json MinimalJob() {
 // A field of job.json; `section` is "" at the top.
 struct Place {
   std::string section, name;
-  Json schema;
+  Json schema = Json::object();
 };
 
 std::vector<Place> Places() {
@@ -148,7 +149,7 @@ TEST(JobSchema, HasTheDefaultsOfTheJob) {
   EXPECT_GT(defaults, 40);
 }
 
-TEST(JobSchema, SaysWhatEveryFieldIsFor) {
+TEST(JobSchema, SaysWhatEveryFieldIsForAndWhatIsRequired) {
   constexpr size_t kMostBytes = 300;
   for (const Place& place : Places()) {
     const std::string about = place.schema["description"];
@@ -156,9 +157,6 @@ TEST(JobSchema, SaysWhatEveryFieldIsFor) {
     EXPECT_LE(about.size(), kMostBytes) << place.name;
     EXPECT_EQ(about.find_first_of("|\n"), std::string::npos) << place.name;
   }
-}
-
-TEST(JobSchema, SaysWhatIsRequired) {
   EXPECT_EQ(Schema()["required"], Json({"model", "dataset"}));
   EXPECT_EQ(Schema()["properties"]["dataset"]["required"],
             Json::array({"train"}));
@@ -239,19 +237,17 @@ TEST(JobSchema, RefusesNamesThatTheParserRefuses) {
        {"lr", "batch_size", "max_seq_length", "optim", "fp16", "eval_strategy",
         "group_by_length", "report_to", "Learning_rate", "learning-rate",
         "$schema", "x", ""}) {
-    wrong.push_back({"training", name, Json::object()});
+    wrong.push_back({"training", name});
   }
   for (const char* name : {"rank", "alpha", "bias", "use_dora", "task_type"}) {
-    wrong.push_back({"lora", name, Json::object()});
+    wrong.push_back({"lora", name});
   }
   for (const char* name : {"base_model", "epochs", "schema", "Model", "seed"}) {
-    wrong.push_back({"", name, Json::object()});
+    wrong.push_back({"", name});
   }
   for (const Place& place : Places()) {
-    if (place.section == "training")
-      wrong.push_back({"lora", place.name, Json::object()});
-    if (place.section == "lora")
-      wrong.push_back({"training", place.name, Json::object()});
+    if (place.section == "training") wrong.push_back({"lora", place.name});
+    if (place.section == "lora") wrong.push_back({"training", place.name});
   }
   for (const Place& place : wrong) {
     Json job = MinimalJob();
@@ -278,19 +274,15 @@ std::vector<fs::path> JobFiles() {
   return files;
 }
 
-TEST(JobSchema, TakesEveryJobOfTheRepository) {
+TEST(JobSchema, TakesEveryJobOfTheRepositoryAndItsReadmes) {
   const std::vector<fs::path> files = JobFiles();
   EXPECT_GE(files.size(), 9u);
   for (const fs::path& file : files) {
     const std::string text = *base::ReadFile(file);
-    const auto spec = ParseTrainSpec(text, file.string());
-    ASSERT_TRUE(spec.ok()) << spec.status();
+    const auto spec = ParseTrainSpec(text, file.string()).value();
     EXPECT_TRUE(SchemaAccepts(Json::parse(text))) << file;
-    EXPECT_TRUE(SchemaAccepts(Json::parse(ToJson(*spec)))) << file;
+    EXPECT_TRUE(SchemaAccepts(Json::parse(ToJson(spec)))) << file;
   }
-}
-
-TEST(JobSchema, TakesTheExamplesOfTheReadmes) {
   for (const char* name : {"README.md", "client/README.md"}) {
     const std::string text = *base::ReadFile(kRoot / name);
     const std::string fence = "```json\n";
@@ -317,52 +309,47 @@ std::string Error(std::string_view json) {
 }
 
 TEST(ParseJson, KeepsKindsLinesAndOrder) {
-  const auto root = ParseJson(
+  const auto root = *ParseJson(
       "\xEF\xBB\xBF{\"z\": 1,\r\n \"a\": [true,\n null],\n\"s\":\"x\\n\","
       "\n\"d\": 2.5\n}",
       "job.json");
-  ASSERT_TRUE(root.ok()) << root.status();
-  EXPECT_EQ(root->kind, JsonNode::Kind::kObject);
-  ASSERT_EQ(root->members.size(), 4u);
-  EXPECT_EQ(root->members[0].name, "z");
-  EXPECT_EQ(root->members[0].integer, 1);
-  EXPECT_EQ(root->members[0].line, 1);
-  const JsonNode& list = root->members[1];
+  EXPECT_EQ(root.kind, JsonNode::Kind::kObject);
+  ASSERT_EQ(root.members.size(), 4u);
+  EXPECT_EQ(root.members[0].name, "z");
+  EXPECT_EQ(root.members[0].integer, 1);
+  EXPECT_EQ(root.members[0].line, 1);
+  const JsonNode& list = root.members[1];
   EXPECT_EQ(list.line, 2);
   ASSERT_EQ(list.items.size(), 2u);
   EXPECT_TRUE(list.items[0].boolean);
   EXPECT_EQ(list.items[1].kind, JsonNode::Kind::kNull);
   EXPECT_EQ(list.items[1].line, 3);
-  EXPECT_EQ(root->Find("s")->text, "x\n");
-  EXPECT_EQ(root->Find("d")->line, 5);
-  EXPECT_EQ(root->Find("d")->number, 2.5);
-  EXPECT_EQ(root->Find("absent"), nullptr);
+  EXPECT_EQ(root.Find("s")->text, "x\n");
+  EXPECT_EQ(root.Find("d")->line, 5);
+  EXPECT_EQ(root.Find("d")->number, 2.5);
+  EXPECT_EQ(root.Find("absent"), nullptr);
 }
 
 TEST(ParseJson, ANumberBeforeANewlineIsOnItsOwnLine) {
-  const auto root = ParseJson("[\n1\n,\n2.5\n]", "x");
-  ASSERT_TRUE(root.ok());
-  EXPECT_EQ(root->items[0].line, 2);
-  EXPECT_EQ(root->items[1].line, 4);
+  const auto root = ParseJson("[\n1\n,\n2.5\n]", "x").value();
+  EXPECT_EQ(root.items[0].line, 2);
+  EXPECT_EQ(root.items[1].line, 4);
 }
 
 TEST(ParseJson, NumbersBeyondInt64AreNoIntegers) {
-  const auto root = ParseJson("[9223372036854775807, 9223372036854775808]", "");
-  ASSERT_TRUE(root.ok());
-  EXPECT_EQ(root->items[0].kind, JsonNode::Kind::kInteger);
-  EXPECT_EQ(root->items[1].kind, JsonNode::Kind::kNumber);
+  const auto root =
+      ParseJson("[9223372036854775807, 9223372036854775808]", "").value();
+  EXPECT_EQ(root.items[0].kind, JsonNode::Kind::kInteger);
+  EXPECT_EQ(root.items[1].kind, JsonNode::Kind::kNumber);
 }
 
-TEST(ParseJson, NamesTheLineOfASyntaxError) {
+TEST(ParseJson, NamesTheLineOfASyntaxErrorAndOfANameGivenTwice) {
   EXPECT_THAT(Error("{\n\"a\": 1,\n}"),
               StartsWith("job.json:3: not valid JSON: syntax error"));
   EXPECT_THAT(Error("{\n// no comments\n}"), StartsWith("job.json:2: "));
   EXPECT_THAT(Error("{\"a\": \"\xff\"}"), StartsWith("job.json:1: not valid"));
   EXPECT_THAT(Error("{} x"), StartsWith("job.json:1: not valid JSON"));
   EXPECT_EQ(Error(" \n"), "job.json:1: not valid JSON: it is empty");
-}
-
-TEST(ParseJson, RefusesANameGivenTwice) {
   EXPECT_EQ(Error("{\"a\": {\"b\": 1,\n\"b\": 2}}"),
             "job.json:2: not valid JSON: the name \"b\" appears twice in the "
             "same object");
@@ -376,20 +363,22 @@ std::string ObjectOf(size_t names) {
   return text + "}";
 }
 
-TEST(ParseJson, RefusesMoreNamesThanAsked) {
+TEST(ParseJson, RefusesManyAndLongNamesAndDeepNesting) {
   EXPECT_TRUE(ParseJson(ObjectOf(4096), "").ok());
   EXPECT_EQ(Error(ObjectOf(4097)),
             "job.json:1: not valid JSON: an object of more than 4096 names");
   EXPECT_TRUE(ParseJson(ObjectOf(100'000), "", 100'000).ok());
   EXPECT_FALSE(ParseJson(ObjectOf(100'001), "", 100'000).ok());
-}
-
-TEST(ParseJson, RefusesDeepNesting) {
   EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']'), "").ok());
   EXPECT_THAT(Error(std::string(65, '[') + std::string(65, ']')),
               HasSubstr("nested deeper than 64 levels"));
   EXPECT_THAT(Error(std::string(100000, '[')),
               HasSubstr("nested deeper than 64 levels"));
+  const std::string name(limits::kJsonNameBytes, 'n');
+  EXPECT_TRUE(ParseJson("{\"" + name + "\": 1}", "").ok());
+  EXPECT_EQ(Error("{\"" + name + "n\": 1}"),
+            "job.json:1: not valid JSON: a name of 4097 bytes, at most 4096 "
+            "are allowed");
 }
 
 TEST(ParseJson, RefusesMoreValuesThanItHolds) {
@@ -406,14 +395,6 @@ TEST(ParseJson, RefusesMoreValuesThanItHolds) {
   }
 }
 
-TEST(ParseJson, RefusesLongNames) {
-  const std::string name(limits::kJsonNameBytes, 'n');
-  EXPECT_TRUE(ParseJson("{\"" + name + "\": 1}", "").ok());
-  EXPECT_EQ(Error("{\"" + name + "n\": 1}"),
-            "job.json:1: not valid JSON: a name of 4097 bytes, at most 4096 "
-            "are allowed");
-}
-
 TEST(ParseJson, ItsErrorsAreShortAndPrintable) {
   const std::string raw(1 << 20, '\x7f');
   EXPECT_LT(Error("[" + std::string(1 << 20, 'x') + "]").size(), 400u);
@@ -424,8 +405,7 @@ TEST(ParseJson, ItsErrorsAreShortAndPrintable) {
 }
 
 TEST(Describe, ShowsWhatWasFound) {
-  const auto list =
-      ParseJson("[\"2e-4\", 12, 0.5, true, null, [], {}]", "").value();
+  const auto list = *ParseJson("[\"2e-4\", 12, 0.5, true, null, [], {}]", "");
   const std::vector<std::string> expected = {"the string \"2e-4\"",
                                              "12",
                                              "0.5",
@@ -436,9 +416,6 @@ TEST(Describe, ShowsWhatWasFound) {
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(Describe(list.items[i]), expected[i]);
   }
-}
-
-TEST(Describe, CutsLongTextBetweenCharacters) {
   JsonNode node;
   node.kind = JsonNode::Kind::kString;
   node.text = std::string(79, 'x') + "éééé";
@@ -468,17 +445,13 @@ TEST(SetField, MakesTheObjectsAroundAField) {
 TEST(SetField, SaysWhatCannotBe) {
   Json spec = {{"model", "m"}, {"list", {1}}};
   for (const char* field : {"", ".", ".a", "a.", "a..b"}) {
-    EXPECT_THAT(std::string(SetField(spec, field, 1).message()),
-                HasSubstr("expected the path of a field"));
+    EXPECT_THAT(SetField(spec, field, 1), Says("expected the path of a field"));
   }
-  EXPECT_THAT(std::string(SetField(spec, "model.a", 1).message()),
-              HasSubstr("'model' is no object"));
-  EXPECT_THAT(std::string(SetField(spec, "list.0", 1).message()),
-              HasSubstr("'list' is no object"));
+  EXPECT_THAT(SetField(spec, "model.a", 1), Says("'model' is not an object"));
+  EXPECT_THAT(SetField(spec, "list.0", 1), Says("'list' is not an object"));
   std::string deep = "a";
   for (int i = 0; i < limits::kJsonDepth; ++i) deep += ".a";
-  EXPECT_THAT(std::string(SetField(spec, deep, 1).message()),
-              HasSubstr("65 parts, at most 64"));
+  EXPECT_THAT(SetField(spec, deep, 1), Says("65 parts, at most 64"));
   Json list = {1};
   EXPECT_FALSE(SetField(list, "a", 1).ok());
 }
@@ -488,25 +461,20 @@ TEST(UnsetField, TakesAFieldOut) {
   EXPECT_TRUE(UnsetField(spec, "lora.r").ok());
   EXPECT_EQ(spec.dump(), R"({"lora":{},"model":"m"})");
   for (const char* field : {"lora.r", "lora.r.x", "nothing", "a.b.c"}) {
-    EXPECT_THAT(std::string(UnsetField(spec, field).message()),
-                HasSubstr("does not set this field"))
+    EXPECT_THAT(UnsetField(spec, field), Says("does not set this field"))
         << field;
   }
-  EXPECT_THAT(std::string(UnsetField(spec, "model.a").message()),
-              HasSubstr("no object"));
+  EXPECT_THAT(UnsetField(spec, "model.a"), Says("not an object"));
 }
 
 using Known = std::set<std::string, std::less<>>;
 
-TEST(EditDistance, CountsEditsAndSwaps) {
+TEST(EditDistance, CountsEditsAndSwapsOfNearNames) {
   EXPECT_EQ(EditDistance("", "abc"), 3);
   EXPECT_EQ(EditDistance("seed", "seed"), 0);
   EXPECT_EQ(EditDistance("learning_rat", "learning_rate"), 1);
   EXPECT_EQ(EditDistance("packign", "packing"), 1);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
-}
-
-TEST(NearestName, IsNearOrNone) {
   const std::vector<std::string_view> names = {"cosine", "linear", "r"};
   EXPECT_EQ(NearestName("cosin", names), "cosine");
   EXPECT_EQ(NearestName("Linear", names), "linear");
@@ -548,7 +516,7 @@ TEST(UnknownField, NamesTheFieldThatWasMeant) {
       {"training", "torch_compile",
        "not supported: mpsd has no such training argument; leave it out"},
       {"lora", "use_dora",
-       "not supported: only plain LoRA and rsLoRA (use_rslora) are there"},
+       "not supported: only plain LoRA and rsLoRA (use_rslora) are supported"},
       {"training", "zzz",
        "unknown field; the fields here are bf16, learning_rate, seed"},
   };
@@ -559,7 +527,7 @@ TEST(UnknownField, NamesTheFieldThatWasMeant) {
 
 constexpr char kId[] = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-TEST(NamedResult, AnIdHas26LettersOfTheAlphabet) {
+TEST(NamedResult, ANameIsJobAndAnIdOf26Letters) {
   EXPECT_TRUE(IsJobId(kId));
   for (const std::string bad :
        {"", "01ARZ3NDEKTSV4RRFFQ69G5FA", "01ARZ3NDEKTSV4RRFFQ69G5FAVV",
@@ -567,9 +535,6 @@ TEST(NamedResult, AnIdHas26LettersOfTheAlphabet) {
         "../../../../../../../etc/x", "01ARZ3NDEKTSV4RRFFQ69G5FA/"}) {
     EXPECT_FALSE(IsJobId(bad)) << bad;
   }
-}
-
-TEST(NamedResult, ANameIsJobAndAnId) {
   EXPECT_EQ(JobNamedBy(std::string("job:") + kId), kId);
   for (const std::string other :
        {"", "job", "job:", "job:x", "job:../../etc",
@@ -634,28 +599,25 @@ TEST_F(KeptValues, MpsAloneKeepsInputsOfFrozenLinears) {
   EXPECT_EQ(All(Choice::kCuda), All(Choice::kMps));
 }
 
-TEST(Findings, NoneIsOk) {
+TEST(Findings, AreOrderedByLine) {
   EXPECT_TRUE(Findings().empty());
   EXPECT_TRUE(Findings().ToStatus("job.json").ok());
-}
-
-TEST(Findings, AreOrderedByLine) {
   Findings findings;
   findings.Add(7, "lora.r", "second");
   findings.Add(2, "model", "first");
   findings.Add(7, "", "third");
-  const absl::Status status = findings.ToStatus("job.json");
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(std::string(status.message()),
-            "job.json:2: model: first\njob.json:7: lora.r: second\n"
-            "job.json:7: third");
+  EXPECT_THAT(findings.ToStatus("job.json"),
+              Fails(absl::StatusCode::kInvalidArgument,
+                    testing::StrEq(
+                        "job.json:2: model: first\njob.json:7: lora.r: second\n"
+                        "job.json:7: third")));
 }
 
 TEST(Findings, ShowTwentyAtMost) {
   Findings findings;
   for (int i = 0; i < 23; ++i) findings.Add(i, "", "x");
-  EXPECT_THAT(std::string(findings.ToStatus("f").message()),
-              ::testing::EndsWith("f:19: x\n… and 3 more"));
+  EXPECT_THAT(findings.ToStatus("f"),
+              Says(::testing::EndsWith("f:19: x\n… and 3 more")));
 }
 
 }  // namespace

@@ -175,22 +175,17 @@ TEST(EstimateMemory, HalvesTheBaseWithBf16) {
 // The layer that is computed again is there in the backward alone.
 TEST(EstimateMemory, CheckpointingKeepsOneLayer) {
   TrainSpec spec = Spec();
-  const int64_t backward = EstimateMemory(spec, Tiny()).backward_bytes;
+  const MemoryEstimate all = EstimateMemory(spec, Tiny());
   spec.training.gradient_checkpointing = true;
   const int64_t layer = (2 * 8 + 2 * 8 + 2 * 4 + 2 * 12) * 4 + 4 * 4;
   const MemoryEstimate e = EstimateMemory(spec, Tiny());
   EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * 8 * 4 + 4 * 4 * 8));
-  EXPECT_EQ(e.backward_bytes, backward + 32 * layer);
-}
-
-TEST(EstimateMemory, SelectiveCheckpointingKeepsTheMlpOfOneLayer) {
-  TrainSpec spec = Spec();
-  const MemoryEstimate all = EstimateMemory(spec, Tiny());
-  spec.training.gradient_checkpointing = true;
+  EXPECT_EQ(e.backward_bytes, all.backward_bytes + 32 * layer);
+  // Selective checkpointing keeps the MLP of one layer.
   spec.training.recompute_granularity = Recompute::kSelective;
-  const MemoryEstimate e = EstimateMemory(spec, Tiny());
-  EXPECT_EQ(e.activations_bytes, all.activations_bytes - 32 * 2 * 2 * 12 * 4);
-  EXPECT_EQ(e.backward_bytes, all.backward_bytes + 32 * 2 * 12 * 4);
+  const MemoryEstimate s = EstimateMemory(spec, Tiny());
+  EXPECT_EQ(s.activations_bytes, all.activations_bytes - 32 * 2 * 2 * 12 * 4);
+  EXPECT_EQ(s.backward_bytes, all.backward_bytes + 32 * 2 * 12 * 4);
 }
 
 // With weights of its own in training, or when asked, autograd keeps more.
@@ -230,17 +225,13 @@ TEST(EstimateMemory, NothingIsKeptBelowTheLowestAdapter) {
             both - 32 * (layer + 2 * 4 * 8));
 }
 
-TEST(EstimateMemory, NormsOfQueriesAndKeysKeepWhatTheyRead) {
+TEST(EstimateMemory, NormsOfQueriesAndKeysAndDropoutKeepMore) {
   ModelConfig qwen3 = Tiny();
   const int64_t without = EstimateMemory(Spec(), qwen3).activations_bytes;
   qwen3.qk_norm = true;
   EXPECT_EQ(EstimateMemory(Spec(), qwen3).activations_bytes - without,
             32 * 2 * (8 + 4) * 4);
-}
-
-TEST(EstimateMemory, DropoutKeepsItsMasks) {
   TrainSpec spec = Spec();
-  const int64_t without = EstimateMemory(spec, Tiny()).activations_bytes;
   spec.lora.lora_dropout = 0.1;
   EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes - without,
             32 * 4 * 8);
@@ -291,7 +282,7 @@ TEST(EstimateMemory, FullFineTuningHoldsItsWeightsOnce) {
   EXPECT_EQ(EstimateMemory(spec, bert).base_weights_bytes, 2 * block);
 }
 
-TEST(EstimateMemory, AHeadAloneIsSmall) {
+TEST(EstimateMemory, AHeadAloneIsSmallAndLengthEndsAtTheModelsPositions) {
   TrainSpec spec;
   spec.task = Task::kSeqCls;
   spec.fine_tune_type = FineTuneType::kHead;
@@ -300,12 +291,7 @@ TEST(EstimateMemory, AHeadAloneIsSmall) {
   const int64_t head = EstimateMemory(spec, bert).activations_bytes;
   spec.fine_tune_type = FineTuneType::kFull;
   EXPECT_LT(5 * head, EstimateMemory(spec, bert).activations_bytes);
-}
-
-TEST(EstimateMemory, LengthEndsAtTheModelsPositions) {
-  TrainSpec spec;
-  spec.task = Task::kSeqCls;
-  const ModelConfig bert = BertBase();
+  spec.fine_tune_type = FineTuneType::kLora;
   spec.training.max_length = 512;
   const int64_t at_limit = EstimateMemory(spec, bert).total_bytes;
   spec.training.max_length = 4096;
@@ -378,6 +364,8 @@ TEST(EstimateMemory, OfTheLargestConfig) {
 TEST(QueriesPerBlockTest, AShortRowIsOneBlock) {
   EXPECT_EQ(QueriesPerBlock(1, 9, 512, /*cached=*/false), 512);
   EXPECT_EQ(QueriesPerBlock(4, 4, 20, /*cached=*/false), 20);
+  EXPECT_EQ(QueriesPerBlock(1, 32, 33, /*cached=*/false), 33);
+  EXPECT_EQ(QueriesPerBlock(1, 2, 70, /*cached=*/true), 64);
 }
 
 // However long the rows and many the heads, but for 32 queries at least.
@@ -400,11 +388,6 @@ TEST(QueriesPerBlockTest, ScoresOfABlockStayWithinABound) {
       }
     }
   }
-}
-
-TEST(QueriesPerBlockTest, AWholeNumberNeverOverflowsALength) {
-  EXPECT_EQ(QueriesPerBlock(1, 32, 33, /*cached=*/false), 33);
-  EXPECT_EQ(QueriesPerBlock(1, 2, 70, /*cached=*/true), 64);
 }
 
 }  // namespace

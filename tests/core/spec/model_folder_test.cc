@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -15,8 +13,8 @@
 #include "core/spec/hub_cache.h"
 #include "core/spec/model_files.h"
 #include "core/spec/train_spec.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::spec {
 
@@ -24,17 +22,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing_support::Fails;
+using testing_support::Says;
 
 class FindModelFolderTest : public ::testing::Test {
  protected:
-  FindModelFolderTest()
-      : root_(fs::path(::testing::TempDir()) /
-              ("find-model-folder-" + std::to_string(getpid()))) {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  ~FindModelFolderTest() override { fs::remove_all(root_); }
-
   void Write(const fs::path& path, const std::string& text) {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
@@ -46,21 +38,19 @@ class FindModelFolderTest : public ::testing::Test {
     });
   }
 
-  const fs::path root_;
+  const fs::path root_ = testing_support::FreshFolder("find_model");
   std::map<std::string, std::string> variables_;
 };
 
 TEST_F(FindModelFolderTest, TakesAFolderWithConfig) {
   Write("m/config.json", "{}");
   EXPECT_EQ(*Find((root_ / "m").string()), (root_ / "m").string());
-}
-
-TEST_F(FindModelFolderTest, SaysThatAFolderHasNoConfig) {
-  const auto found = Find(root_.string());
-  EXPECT_EQ(found.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(std::string(found.status().message()),
-            "model: the folder " + root_.string() +
-                " has no config.json; name a folder in Hugging Face layout");
+  EXPECT_THAT(
+      Find(root_.string()),
+      Fails(absl::StatusCode::kNotFound,
+            testing::StrEq(
+                "model: the folder " + root_.string() +
+                " has no config.json; name a folder in Hugging Face layout")));
 }
 
 TEST_F(FindModelFolderTest, ReadsTheCacheByItsVariables) {
@@ -87,16 +77,15 @@ TEST_F(FindModelFolderTest, TakesTheRevisionThatIsNamedAndNoOther) {
   Write(id + "/snapshots/new/config.json", "{}");
   Write(id + "/snapshots/partial/weights", "");
   variables_ = {{"HF_HOME", root_.string()}};
-  EXPECT_THAT(std::string(Find("org/gpt").status().message()),
-              HasSubstr("of the ref main in "));
+  EXPECT_THAT(Find("org/gpt"), Says("of the ref main in "));
   Write(id + "/refs/v1", "old");
   EXPECT_EQ(*Find("org/gpt@v1"), (root_ / id / "snapshots/old").string());
   EXPECT_EQ(*Find("org/gpt@new"), (root_ / id / "snapshots/new").string());
-  EXPECT_THAT(std::string(Find("org/gpt@v2").status().message()),
-              HasSubstr("fetch it with `hf download org/gpt --revision v2`"));
+  EXPECT_THAT(Find("org/gpt@v2"),
+              Says("fetch it with `hf download org/gpt --revision v2`"));
   for (const char* none : {"org/gpt", "org/gpt@main", "org/gpt@", "org/gpt@..",
                            "org/gpt@partial", "org/gpt@../snapshots/old"}) {
-    EXPECT_EQ(Find(none).status().code(), absl::StatusCode::kNotFound) << none;
+    EXPECT_TRUE(absl::IsNotFound(Find(none).status())) << none;
   }
   Write(id + "/refs/main", "new");
   EXPECT_EQ(*Find("org/gpt"), (root_ / id / "snapshots/new").string());
@@ -158,19 +147,20 @@ TEST_F(FindModelFolderTest, FindsTheRevisionOfABaseModel) {
 
 TEST_F(FindModelFolderTest, SaysWhereItLooked) {
   variables_ = {{"HF_HOME", root_.string()}};
-  const auto found = Find("owner/name");
-  EXPECT_EQ(found.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(std::string(found.status().message()),
-            "model: neither a folder owner/name nor a snapshot with "
-            "config.json of the ref main in " +
+  EXPECT_THAT(
+      Find("owner/name"),
+      Fails(absl::StatusCode::kNotFound,
+            testing::StrEq(
+                "model: neither a folder owner/name nor a snapshot with "
+                "config.json of the ref main in " +
                 (root_ / "hub" / "models--owner--name").string() +
                 "; fetch it with `hf download owner/name`, or name a model "
-                "folder");
+                "folder")));
   for (const char* path : {"/no/such/folder", "../up", "a b"}) {
-    EXPECT_EQ(std::string(Find(path).status().message()),
+    EXPECT_EQ(Find(path).status().message(),
               std::string("model: there is no folder ") + path);
   }
-  EXPECT_EQ(Find("").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::IsInvalidArgument(Find("").status()));
 }
 
 TEST_F(FindModelFolderTest, TheCacheIsThatOfTheProcess) {
@@ -184,13 +174,12 @@ TEST_F(FindModelFolderTest, TheCacheIsThatOfTheProcess) {
   Write("folder/config.json", "{}");
   for (const std::string& other :
        {(root_ / "folder").string(), std::string(""), std::string("../x")}) {
-    EXPECT_EQ(FindInHubCache(other).status().code(),
-              absl::StatusCode::kNotFound);
+    EXPECT_TRUE(absl::IsNotFound(FindInHubCache(other).status()));
   }
   unsetenv("HF_HUB_CACHE");
 }
 
-TEST(ModelFolders, AnIdAndItsFolderInTheCache) {
+TEST(ModelFolders, APushedModelHasItsNameAndAFolderItsId) {
   EXPECT_EQ(RepositoryName("org/name"), "models--org--name");
   EXPECT_EQ(IdOfRepository("models--org--name"), "org/name");
   EXPECT_EQ(IdOfRepository(RepositoryName("gpt2")), "gpt2");
@@ -198,9 +187,6 @@ TEST(ModelFolders, AnIdAndItsFolderInTheCache) {
                              "models--..--x", "models--a--b c"}) {
     EXPECT_EQ(IdOfRepository(folder), "") << folder;
   }
-}
-
-TEST(ModelFolders, APushedModelHasItsName) {
   const std::string folder = PushedFolder("/state/models", "org/m", "abc");
   EXPECT_EQ(folder, "/state/models/models--org--m/pushed/abc");
   EXPECT_TRUE(Names("org/m", folder));
@@ -214,7 +200,6 @@ TEST(ModelFolders, APushedModelHasItsName) {
   EXPECT_EQ(BaseModelOf(spec, folder), (BaseModel{"org/m", ""}));
 }
 
-namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -240,14 +225,7 @@ constexpr char kHeader[] =
 
 class ModelFilesTest : public testing::Test {
  protected:
-  ModelFilesTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("model-files-" + std::to_string(getpid()))) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    Write("config.json", kLlama);
-  }
-  ~ModelFilesTest() override { fs::remove_all(folder_); }
+  ModelFilesTest() { Write("config.json", kLlama); }
 
   void Write(const std::string& name, const std::string& bytes) {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
@@ -258,10 +236,10 @@ class ModelFilesTest : public testing::Test {
     return std::string(model.status().message());
   }
 
-  const fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("model_files");
 };
 
-TEST_F(ModelFilesTest, WhatAModelConsistsOf) {
+TEST_F(ModelFilesTest, WhatAModelConsistsOfAndWhatItDoesNot) {
   for (const char* name :
        {"config.json", "model.safetensors", "model-00001-of-00002.safetensors",
         "model.safetensors.index.json", "tokenizer.json", "merges.txt",
@@ -269,10 +247,7 @@ TEST_F(ModelFilesTest, WhatAModelConsistsOf) {
         "additional_chat_templates/tool_use.jinja"}) {
     EXPECT_TRUE(IsModelFile(name)) << name;
   }
-}
-
-// Whatever else lies in a folder, or passes for a file of it, is left alone.
-TEST_F(ModelFilesTest, WhatItDoesNot) {
+  // Whatever else lies in a folder, or passes for a file of it, is left alone.
   for (const std::string& name :
        {std::string(), std::string("README.md"), std::string(".gitattributes"),
         std::string("pytorch_model.bin"), std::string("model.onnx"),
@@ -290,45 +265,30 @@ TEST_F(ModelFilesTest, WhatItDoesNot) {
   }
 }
 
-TEST_F(ModelFilesTest, AFolderWithWeights) {
+TEST_F(ModelFilesTest, AFolderMayLackWeightsAndNoConfig) {
+  EXPECT_THAT(ReadModelFolder(folder_)->weights, IsEmpty());
   Write("model.safetensors", Safetensors(kHeader, 12));
-  const auto model = ReadModelFolder(folder_);
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT(model->weights, ElementsAre("model.safetensors"));
-  EXPECT_EQ(model->config.hidden_size, 16);
-}
-
-TEST_F(ModelFilesTest, WithoutWeightsItIsForTrainingFromScratch) {
-  const auto model = ReadModelFolder(folder_);
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT(model->weights, IsEmpty());
-}
-
-TEST_F(ModelFilesTest, WithoutConfigItIsNoModel) {
+  const auto model = ReadModelFolder(folder_).value();
+  EXPECT_THAT(model.weights, ElementsAre("model.safetensors"));
+  EXPECT_EQ(model.config.hidden_size, 16);
+  Write("config.json", R"({"architectures": ["T5Model"], "model_type": "t5"})");
+  EXPECT_TRUE(absl::IsUnimplemented(ReadModelFolder(folder_).status()));
   fs::remove(folder_ / "config.json");
   EXPECT_TRUE(absl::IsNotFound(ReadModelFolder(folder_).status()));
 }
 
-TEST_F(ModelFilesTest, AnotherArchitecture) {
-  Write("config.json", R"({"architectures": ["T5Model"], "model_type": "t5"})");
-  EXPECT_TRUE(absl::IsUnimplemented(ReadModelFolder(folder_).status()));
-}
-
-TEST_F(ModelFilesTest, WeightsThatAreNotWhole) {
+TEST_F(ModelFilesTest, WeightsThatAreNotWholeOrAPointerOfGitLfs) {
   Write("model.safetensors", Safetensors(kHeader, 11));
   EXPECT_THAT(Problem(), HasSubstr("model.safetensors: its tensors take 12 "
                                    "bytes and it has 11 for them"));
   Write("model.safetensors", Safetensors(kHeader, 13));
-  EXPECT_THAT(Problem(), HasSubstr("not whole"));
+  EXPECT_THAT(Problem(), HasSubstr("incomplete"));
   Write("model.safetensors", Safetensors(kHeader, 12).substr(0, 40));
   EXPECT_THAT(Problem(), HasSubstr("ends too early"));
   Write("model.safetensors", "abc");
   EXPECT_THAT(Problem(), HasSubstr("ends too early"));
   Write("model.safetensors", "");
   EXPECT_THAT(Problem(), HasSubstr("ends too early"));
-}
-
-TEST_F(ModelFilesTest, APointerOfGitLfs) {
   Write("model.safetensors",
         "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 7\n");
   EXPECT_THAT(Problem(), HasSubstr("git lfs pull"));
@@ -344,7 +304,7 @@ TEST_F(ModelFilesTest, HostileHeaders) {
         std::string(R"({"a":{"data_offsets":[0,-1]}})"),
         std::string(R"({"a":{"data_offsets":"x"}})")}) {
     Write("model.safetensors", Safetensors(header, 12));
-    EXPECT_THAT(Problem(), HasSubstr("is no safetensors file"))
+    EXPECT_THAT(Problem(), HasSubstr("is not a safetensors file"))
         << header.substr(0, 50);
   }
   std::string length(8, '\xff');
@@ -354,7 +314,7 @@ TEST_F(ModelFilesTest, HostileHeaders) {
 
 TEST_F(ModelFilesTest, AFifoHoldsNobody) {
   ASSERT_EQ(mkfifo((folder_ / "model.safetensors").c_str(), 0600), 0);
-  EXPECT_THAT(Problem(), HasSubstr("no regular file"));
+  EXPECT_THAT(Problem(), HasSubstr("not a regular file"));
 }
 
 TEST_F(ModelFilesTest, EveryShardOfTheIndexHasToBeThere) {
@@ -375,7 +335,7 @@ TEST_F(ModelFilesTest, AnIndexLeadsNowhereElse) {
   for (const char* shard : {"../secret", "/etc/passwd", "", ".hidden", "a/b"}) {
     Write("model.safetensors.index.json",
           std::string(R"({"weight_map": {"a": ")") + shard + R"("}})");
-    EXPECT_THAT(Problem(), HasSubstr("is no file's name")) << shard;
+    EXPECT_THAT(Problem(), HasSubstr("is not a file name")) << shard;
   }
   for (const char* index :
        {"[]", "{}", "{", R"({"weight_map": {}})", R"({"weight_map": []})"}) {
@@ -386,14 +346,12 @@ TEST_F(ModelFilesTest, AnIndexLeadsNowhereElse) {
 
 // What the folders that jobs may read do not have stays closed, by a link too.
 TEST_F(ModelFilesTest, OpensNothingOutside) {
-  const fs::path outside = folder_.string() + "-outside";
-  fs::create_directories(outside);
+  const fs::path outside = testing_support::FreshFolder("outside");
   std::ofstream(outside / "w") << "secret";
   fs::create_symlink(outside / "w", folder_ / "model.safetensors");
   const base::ReadRoots within({folder_});
   EXPECT_TRUE(
       absl::IsFailedPrecondition(ReadModelFolder(folder_, &within).status()));
-  fs::remove_all(outside);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -19,6 +18,7 @@
 #include "core/tensorboard/event.h"
 #include "core/tensorboard/event_file.h"
 #include "core/tensorboard/scalars.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::tensorboard {
@@ -62,7 +62,6 @@ TEST(ScalarsEvent, TheFirstStepIsTheAbsentOneAndLongTagsHaveLongLengths) {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
-using testing::IsEmpty;
 using testing::SizeIs;
 
 // The events of a file; checks length and both sums of each. What is cut short
@@ -87,17 +86,8 @@ std::vector<std::string> EventsIn(std::string_view bytes) {
 
 class EventFileTest : public testing::Test {
  protected:
-  EventFileTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("events-" + std::to_string(getpid())) / "runs") {
-    fs::remove_all(folder_.parent_path());
-  }
-  ~EventFileTest() override { fs::remove_all(folder_.parent_path()); }
-
   std::unique_ptr<EventFile> Create(int64_t next_step) {
-    auto file = EventFile::Create(folder_, next_step, clock_);
-    EXPECT_TRUE(file.ok()) << file.status();
-    return *std::move(file);
+    return EventFile::Create(folder_, next_step, clock_).value();
   }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
@@ -111,7 +101,7 @@ class EventFileTest : public testing::Test {
     return EventsIn(*base::ReadFile(path));
   }
 
-  const fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("events") / "runs";
   fakes::FakeClock clock_;
 };
 
@@ -152,7 +142,6 @@ TEST_F(EventFileTest, OtherFilesInTheFolderStay) {
 }
 
 TEST_F(EventFileTest, AFolderThatCannotBeMadeIsAnError) {
-  fs::create_directories(folder_.parent_path());
   std::ofstream(folder_) << "a file";
   EXPECT_FALSE(EventFile::Create(folder_, 0, clock_).ok());
 }
@@ -218,7 +207,7 @@ TEST(ScalarsOf, AStepHasACurveForEachOfItsNumbers) {
                   Pair("memory/peak_allocated_bytes", 5)));
 }
 
-TEST(ScalarsOf, WhatAStepLacksHasNoCurve) {
+TEST(ScalarsOf, WhatAStepLacksHasNoCurveAndAnEvaluationHasItsMetrics) {
   report::Progress step;
   step.step = 1;
   step.loss = 1.5;
@@ -227,9 +216,6 @@ TEST(ScalarsOf, WhatAStepLacksHasNoCurve) {
       ElementsAre(Pair("train/epoch", 0), Pair("train/loss", 1.5),
                   Pair("train/learning_rate", 0), Pair("train/grad_norm", 0),
                   Pair("train/step_seconds", 0)));
-}
-
-TEST(ScalarsOf, AnEvaluationHasItsMetrics) {
   EXPECT_THAT(ScalarsOf(report::Evaluated{4, 2.5, 9, 0.5, {{"f1", 0.75}}}),
               ElementsAre(Pair("eval/loss", 2.5), Pair("eval/seconds", 0.5),
                           Pair("eval/f1", 0.75)));
@@ -244,10 +230,7 @@ TEST(Crc32c, IsTheOneOfTheRfc) {
   std::string rising;
   for (char c = 0; c < 32; ++c) rising.push_back(c);
   EXPECT_EQ(Crc32c(rising), 0x46dd794eu);
-}
-
-// LevelDB's and TensorFlow's mask, of the CRC 0xe3069283.
-TEST(MaskedCrc32c, IsRotatedAndMoved) {
+  // LevelDB's and TensorFlow's mask, of the CRC 0xe3069283.
   EXPECT_EQ(MaskedCrc32c("123456789"),
             ((0xe3069283u >> 15) | (0xe3069283u << 17)) + 0xa282ead8u);
   EXPECT_EQ(MaskedCrc32c(""), 0xa282ead8u);

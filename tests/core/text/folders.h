@@ -3,13 +3,13 @@
 #define MPSD_TESTS_CORE_TEXT_FOLDERS_H_
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "nlohmann/json.hpp"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::text {
 
@@ -25,16 +25,9 @@ inline nlohmann::ordered_json ReadJson(const std::string& path) {
   return nlohmann::ordered_json::parse(file);
 }
 
-// A folder of one's own, removed at the end of the scope.
+// A new folder of one's own.
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_(testing::TempDir() + "mpsd_text_XXXXXX") {
-    EXPECT_NE(mkdtemp(path_.data()), nullptr);
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
   const std::string& path() const { return path_; }
 
   void Write(const std::string& name, const std::string& bytes) const {
@@ -44,7 +37,9 @@ class TemporaryFolder {
   }
 
  private:
-  std::string path_;
+  static inline int made_ = 0;
+  const std::string path_ =
+      testing_support::FreshFolder("text_" + std::to_string(++made_));
 };
 
 }  // namespace mpsd::text

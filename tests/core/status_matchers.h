@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_CORE_STATUS_MATCHERS_H_
+#define MPSD_TESTS_CORE_STATUS_MATCHERS_H_
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <type_traits>
+
+#include "absl/status/status.h"
+
+namespace mpsd::testing_support {
+
+inline absl::Status StatusOf(const absl::Status& status) { return status; }
+template <typename T>
+absl::Status StatusOf(const T& value) {
+  return value.status();
+}
+
+// Of a Status, or of what has one.
+MATCHER(IsOk, "") {
+  *result_listener << StatusOf(arg);
+  return StatusOf(arg).ok();
+}
+
+// An error whose message contains a text, or matches a matcher.
+MATCHER_P(Says, message, "") {
+  const absl::Status status = StatusOf(arg);
+  *result_listener << status;
+  if constexpr (std::is_convertible_v<decltype(message), std::string>) {
+    return !status.ok() &&
+           std::string(status.message()).find(message) != std::string::npos;
+  } else {
+    return !status.ok() &&
+           testing::Matches(message)(std::string(status.message()));
+  }
+}
+
+// The same, of a code.
+MATCHER_P2(Fails, code, message, "") {
+  return StatusOf(arg).code() == code &&
+         testing::ExplainMatchResult(testing_support::Says(message), arg,
+                                     result_listener);
+}
+
+}  // namespace mpsd::testing_support
+
+#endif  // MPSD_TESTS_CORE_STATUS_MATCHERS_H_
