@@ -15,38 +15,85 @@
 namespace mpsd::jobs {
 namespace {
 
-// --- worker exit -------------------------------------------------------------
-
 using report::FailureKind;
-using report::StopReason;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 constexpr int kExit1 = 1 << 8;
 
-WorkerEnding Ending(LastWord last_word, int wait_status) {
+WorkerEnding Ending(LastWord last_word, int wait_status,
+                    Asked asked = Asked::kNothing,
+                    const std::string& log_tail = "THE TAIL\n") {
   WorkerEnding ending;
   ending.last_word = std::move(last_word);
   ending.wait_status = wait_status;
-  ending.log_tail = "THE TAIL\n";
+  ending.asked = asked;
+  ending.log_tail = log_tail;
   return ending;
 }
 
-Outcome Done(std::optional<double> train_loss, std::optional<double> before,
-             std::optional<double> after) {
+void ExpectExit(const WorkerEnding& ending, ExitReason reason,
+                const std::vector<std::string>& words = {}) {
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, reason) << result.message << ending.log_tail;
+  for (const std::string& word : words) {
+    EXPECT_THAT(result.message, HasSubstr(word));
+  }
+}
+
+Outcome Done() {
   Outcome outcome;
   outcome.output_path = "/adapter";
-  outcome.train_loss = train_loss;
-  outcome.eval_loss_before = before;
-  outcome.eval_loss_after = after;
+  outcome.train_loss = 1;
+  outcome.eval_loss_before = 2;
+  outcome.eval_loss_after = 3;
   outcome.metrics = {{"f1", 0.5}};
   return outcome;
 }
 
 report::Failure Failed(FailureKind kind) { return {kind, "why"}; }
 
+TEST(DecideExit, TheLogTellsWhoseFaultACrashWas) {
+  const auto aborted = [](const char* log_tail) {
+    return Ending({}, SIGABRT, Asked::kNothing, log_tail);
+  };
+  ExpectExit(
+      aborted("step 3/9\n/x/MPSGraph.mm:1: failed assertion `bad axis'\n"),
+      ExitReason::kCrashed,
+      {"SIGABRT (a failed assertion)", "Metal's graph compiler rejected",
+       "bad axis"});
+  ExpectExit(
+      aborted(
+          "MPSNDArray.mm: failed assertion `total bytes of NDArray > 2**32'"),
+      ExitReason::kOutOfMemory, {"per_device_train_batch_size"});
+  // The data's fault, never retried: an index beyond its table.
+  ExpectExit(
+      aborted("Indexing.cu:1553: indexSelectSmallIndex: Assertion `srcIndex < "
+              "srcSelectDimSize` failed.\nCUDA error: device-side assert "
+              "triggered\n"),
+      ExitReason::kRejected, {"vocab_size"});
+  // Numbers that Metal lost are not the user's.
+  WorkerEnding ending = Ending(Failed(FailureKind::kNonFinite), kExit1);
+  ending.log_tail = "Error: command buffer exited with error status.";
+  ExpectExit(ending, ExitReason::kCrashed);
+  ending.log_tail += "(00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)";
+  ExpectExit(ending, ExitReason::kOutOfMemory);
+}
+
+TEST(DecideExit, TheLastWordCountsBeforeTheStatus) {
+  ExpectExit(Ending(Done(), SIGABRT), ExitReason::kDone, {"SIGABRT"});
+  ExpectExit(Ending(Done(), 0, Asked::kCancel), ExitReason::kDone);
+  ExpectExit(Ending(Failed(FailureKind::kInternal), kExit1),
+             ExitReason::kCrashed, {"why", "THE TAIL"});
+  ExpectExit(Ending({}, 0), ExitReason::kCrashed, {"exited with status 0"});
+  ExpectExit(Ending(Failed(FailureKind::kRejected), kExit1, Asked::kPreempt),
+             ExitReason::kRejected);
+  ExpectExit(Ending(report::Stopped{}, 0), ExitReason::kProtocolError);
+}
+
 TEST(DecideExit, DoneCarriesItsResult) {
-  const auto result = DecideExit(Ending(Done(1.0, 2.0, 3.0), 0));
+  const auto result = DecideExit(Ending(Done(), 0));
   EXPECT_EQ(result.reason, ExitReason::kDone);
   EXPECT_EQ(result.message, "");
   EXPECT_EQ(result.outcome.output_path, "/adapter");
@@ -54,57 +101,6 @@ TEST(DecideExit, DoneCarriesItsResult) {
   EXPECT_EQ(result.outcome.eval_loss_before, 2);
   EXPECT_EQ(result.outcome.eval_loss_after, 3);
   EXPECT_EQ(result.outcome.metrics, (Metrics{{"f1", 0.5}}));
-}
-
-TEST(DecideExit, AnAssertionOfMetalHasASentence) {
-  WorkerEnding ending = Ending({}, SIGABRT);
-  ending.log_tail = "step 3/9\n/x/MPSGraph.mm:1: failed assertion `bad axis'\n";
-  const auto result = DecideExit(ending);
-  EXPECT_EQ(result.reason, ExitReason::kCrashed);
-  EXPECT_THAT(result.message, HasSubstr("SIGABRT (a failed assertion)"));
-  EXPECT_THAT(result.message, HasSubstr("Metal's graph compiler refused"));
-  EXPECT_THAT(result.message, HasSubstr("bad axis"));
-}
-
-TEST(DecideExit, AnAssertionThatATensorIsTooLargeIsFinal) {
-  WorkerEnding ending = Ending({}, SIGABRT);
-  ending.log_tail =
-      "MPSNDArray.mm: failed assertion `total bytes of NDArray > "
-      "2**32'";
-  const auto result = DecideExit(ending);
-  EXPECT_EQ(result.reason, ExitReason::kOutOfMemory);
-  EXPECT_THAT(result.message, HasSubstr("per_device_train_batch_size"));
-}
-
-TEST(DecideExit, AnIndexBeyondItsTableIsTheDatasFault) {
-  WorkerEnding ending = Ending({}, SIGABRT);
-  ending.log_tail =
-      "Indexing.cu:1553: indexSelectSmallIndex: Assertion `srcIndex < "
-      "srcSelectDimSize` failed.\nCUDA error: device-side assert triggered\n";
-  const auto result = DecideExit(ending);
-  EXPECT_EQ(result.reason, ExitReason::kRejected) << "never retried";
-  EXPECT_THAT(result.message, HasSubstr("vocab_size"));
-}
-
-TEST(DecideExit, NumbersThatMetalLostAreNotTheUsers) {
-  WorkerEnding ending = Ending(Failed(FailureKind::kNonFinite), kExit1);
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kNonFinite);
-  ending.log_tail = "Error: command buffer exited with error status.";
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCrashed);
-  ending.log_tail += "(00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)";
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kOutOfMemory);
-}
-
-TEST(DecideExit, DoneOutlivesACrashAtTheEnd) {
-  const auto result = DecideExit(Ending(Done({}, {}, {}), SIGABRT));
-  EXPECT_EQ(result.reason, ExitReason::kDone);
-  EXPECT_THAT(result.message, HasSubstr("SIGABRT"));
-}
-
-TEST(DecideExit, DoneWinsOverACancelThatCameTooLate) {
-  WorkerEnding ending = Ending(Done({}, {}, {}), 0);
-  ending.asked = Asked::kCancel;
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kDone);
 }
 
 TEST(DecideExit, ReportedFailuresAreNotDressedUp) {
@@ -132,89 +128,50 @@ TEST(DecideExit, AFaultOfTheMachineIsKnownByItsErrno) {
   }
 }
 
-TEST(DecideExit, AnInternalErrorIsACrashWithItsLog) {
-  const auto result =
-      DecideExit(Ending(Failed(FailureKind::kInternal), kExit1));
-  EXPECT_EQ(result.reason, ExitReason::kCrashed);
-  EXPECT_THAT(result.message, HasSubstr("why"));
-  EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
-}
-
 TEST(DecideExit, SignalsHaveNames) {
   const std::pair<int, const char*> cases[] = {
       {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGKILL, "SIGKILL"},
       {SIGBUS, "SIGBUS"},   {SIGTERM, "SIGTERM"}, {SIGUSR2, "signal "}};
   for (const auto& [number, name] : cases) {
-    const auto result = DecideExit(Ending({}, number));
-    EXPECT_EQ(result.reason, ExitReason::kCrashed);
-    EXPECT_THAT(result.message, HasSubstr(name));
-    EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
+    ExpectExit(Ending({}, number), ExitReason::kCrashed, {name, "THE TAIL"});
   }
-}
-
-TEST(DecideExit, ExitZeroWithoutAResultIsACrash) {
-  const auto result = DecideExit(Ending({}, 0));
-  EXPECT_EQ(result.reason, ExitReason::kCrashed);
-  EXPECT_THAT(result.message, HasSubstr("exited with status 0"));
 }
 
 TEST(DecideExit, HungIsNotTheSigkillThatEndedIt) {
   WorkerEnding ending = Ending({}, SIGKILL);
   ending.hung = true;
   ending.silence = absl::Seconds(600.25);
-  const auto result = DecideExit(ending);
-  EXPECT_EQ(result.reason, ExitReason::kHung);
-  EXPECT_THAT(result.message, Not(HasSubstr("SIGKILL")));
-  EXPECT_THAT(result.message, HasSubstr("killed after 10m0.2s without"));
-  EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
+  ExpectExit(ending, ExitReason::kHung,
+             {"killed after 10m0.2s without", "THE TAIL"});
+  EXPECT_THAT(DecideExit(ending).message, Not(HasSubstr("SIGKILL")));
 }
 
 TEST(DecideExit, NonsenseBeatsEverythingButACancel) {
-  WorkerEnding ending = Ending(Done({}, {}, {}), SIGKILL);
+  WorkerEnding ending = Ending(Done(), SIGKILL);
   ending.protocol_error = "no JSON";
-  const auto result = DecideExit(ending);
-  EXPECT_EQ(result.reason, ExitReason::kProtocolError);
-  EXPECT_THAT(result.message, HasSubstr("no JSON"));
+  ExpectExit(ending, ExitReason::kProtocolError, {"no JSON"});
   ending.last_word = {};
   ending.asked = Asked::kCancel;
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCancelled);
+  ExpectExit(ending, ExitReason::kCancelled);
 }
 
 TEST(DecideExit, ACancelledWorkerIsCancelledHoweverItEnds) {
   for (int status : {0, kExit1, SIGKILL, SIGSEGV}) {
     for (const LastWord& word : {LastWord(), LastWord(report::Stopped{}),
                                  LastWord(Failed(FailureKind::kInternal))}) {
-      WorkerEnding ending = Ending(word, status);
-      ending.asked = Asked::kCancel;
-      EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCancelled);
+      ExpectExit(Ending(word, status, Asked::kCancel), ExitReason::kCancelled);
     }
   }
 }
 
 TEST(DecideExit, PreemptedHoweverItStopped) {
-  WorkerEnding ending = Ending(report::Stopped{}, 0);
-  ending.asked = Asked::kPreempt;
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kPreempted);
-  ending = Ending({}, SIGKILL);
-  ending.asked = Asked::kPreempt;
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kPreempted);
-  EXPECT_THAT(DecideExit(ending).message, HasSubstr("SIGKILL"));
+  ExpectExit(Ending(report::Stopped{}, 0, Asked::kPreempt),
+             ExitReason::kPreempted);
+  WorkerEnding ending = Ending({}, SIGKILL, Asked::kPreempt);
+  ExpectExit(ending, ExitReason::kPreempted, {"SIGKILL"});
   ending.killed_after_grace = true;
-  EXPECT_THAT(DecideExit(ending).message, HasSubstr("grace"));
+  ExpectExit(ending, ExitReason::kPreempted, {"grace"});
 }
-
-TEST(DecideExit, AUserErrorFoundWhilePreemptingIsAUserError) {
-  WorkerEnding ending = Ending(Failed(FailureKind::kRejected), kExit1);
-  ending.asked = Asked::kPreempt;
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kRejected);
-}
-
-TEST(DecideExit, StoppingUnaskedIsNonsense) {
-  EXPECT_EQ(DecideExit(Ending(report::Stopped{}, 0)).reason,
-            ExitReason::kProtocolError);
-}
-
-// --- blame -------------------------------------------------------------------
 
 // The table of attempt_end.h, once more and by hand.
 TEST(BlamedPartyFor, FollowsTheTable) {
@@ -256,11 +213,6 @@ TEST(IsForGood, OnlyWhatTheJobWouldDoAgain) {
     }
   }
 }
-
-// --- verdict -----------------------------------------------------------------
-
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 class VerdictTest : public testing::Test {
  protected:
@@ -330,10 +282,6 @@ TEST_F(VerdictTest, AnInterruptionTellsTheMachineFromMpsd) {
             "the machine went down while the job ran");
   EXPECT_EQ(Interruption(job_, "").reason, ExitReason::kInterrupted);
 }
-
-// --- retry -------------------------------------------------------------------
-
-using testing::HasSubstr;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000);
 const RetryPolicy kPolicy = {3, 5, absl::Seconds(10), absl::Seconds(60)};
@@ -466,7 +414,7 @@ TEST(DecideNext, AJobThatWasAskedForAnewReturnsHoweverItEnded) {
     EXPECT_EQ(next.state, State::kQueued) << Name(reason);
     EXPECT_EQ(next.failures, 0);
     EXPECT_EQ(next.interruptions, 0);
-    EXPECT_EQ(next.message, "runs again from scratch, as was asked");
+    EXPECT_EQ(next.message, "runs again from scratch, as requested");
   }
   job.cancel_requested = true;
   EXPECT_EQ(Next(ExitReason::kCrashed, job).state, State::kCancelled);

@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +21,9 @@
 namespace mpsd::jobs {
 namespace {
 
-// --- running job -------------------------------------------------------------
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000);
 
@@ -73,6 +74,7 @@ TEST_F(RunningJobTest, LoadGoesOnWhereTheStoreEnds) {
 TEST_F(RunningJobTest, StartingIsTheNextAttempt) {
   EXPECT_EQ(Stored().state, State::kRunning);
   EXPECT_EQ(Stored().attempt, 1);
+  EXPECT_EQ(Stored().boot_id, "boot");
   EXPECT_EQ(Stored().start_time, kNow);
   EXPECT_EQ(Stored().not_before, std::nullopt);
   EXPECT_EQ(Stored().message, "");
@@ -240,27 +242,18 @@ TEST_F(RunningJobTest, ChargesAreStoredWithTheRow) {
   EXPECT_EQ(uses[0].seconds, 7);
 }
 
-TEST_F(RunningJobTest, AHoldAndAPlacedResultAreStored) {
-  run_.Held("not now", kNow);
-  run_.Respecified("{\"model\":\"/m\"}");
-  ASSERT_TRUE(run_.Flush(store_).ok());
-  EXPECT_TRUE(Stored().held);
-  EXPECT_EQ(Stored().hold_reason, "not now");
-  EXPECT_EQ(Stored().spec_json, "{\"model\":\"/m\"}");
-  EXPECT_EQ(std::get<Note>(Events().back().body).text, "held: not now");
-}
-
 TEST_F(RunningJobTest, WhatPeopleDoToAQueuedJobIsAnEvent) {
   run_.Moved(State::kQueued, "", kNow);
   run_.Held("by ann", kNow);
-  EXPECT_TRUE(run_.job().held);
-  EXPECT_EQ(run_.job().hold_reason, "by ann");
   run_.MovedTo(-3, true, 5, "moved", kNow);
+  run_.Respecified("{\"model\":\"/m\"}");
   ASSERT_TRUE(run_.Flush(store_).ok());
   EXPECT_EQ(Stored().place, -3);
   EXPECT_TRUE(Stored().among_all);
   EXPECT_EQ(Stored().priority, 5);
+  EXPECT_EQ(Stored().spec_json, "{\"model\":\"/m\"}");
   EXPECT_TRUE(Stored().held);
+  EXPECT_EQ(Stored().hold_reason, "by ann");
   run_.Released({"A"}, kNow);
   ASSERT_TRUE(run_.Flush(store_).ok());
   EXPECT_FALSE(Stored().held);
@@ -272,14 +265,6 @@ TEST_F(RunningJobTest, WhatPeopleDoToAQueuedJobIsAnEvent) {
     if (note != nullptr) notes.push_back(note->text);
   }
   EXPECT_THAT(notes, testing::ElementsAre("held: by ann", "moved", "released"));
-}
-
-TEST_F(RunningJobTest, AnEndEndsTheHold) {
-  run_.Moved(State::kQueued, "", kNow);
-  run_.Held("by ann", kNow);
-  run_.Moved(State::kCancelled, "", kNow);
-  EXPECT_FALSE(run_.job().held);
-  EXPECT_EQ(run_.job().hold_reason, "");
 }
 
 TEST_F(RunningJobTest, FromScratchForgetsWhatTheRunReached) {
@@ -322,21 +307,12 @@ TEST_F(RunningJobTest, ARunningJobForgetsOnceItIsQueued) {
   EXPECT_TRUE(run_.job().fresh);
 }
 
-// --- attempt -----------------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
-
 // Writes down what it is asked.
 class NotingWorker final : public Worker {
  public:
   explicit NotingWorker(std::vector<std::string>& asked) : asked_(asked) {}
   void Preempt(absl::Duration) override { asked_.push_back("preempt"); }
-  void Cancel(absl::Duration grace) override {
-    asked_.push_back(grace == absl::ZeroDuration() ? "kill" : "cancel");
-  }
+  void Cancel(absl::Duration) override { asked_.push_back("cancel"); }
   void Pause() override { asked_.push_back("pause"); }
   void Resume() override { asked_.push_back("resume"); }
 
@@ -346,16 +322,11 @@ class NotingWorker final : public Worker {
 
 class AttemptTest : public testing::Test {
  protected:
-  AttemptTest()
-      : journal_([this](const std::string&, const std::string& line) {
-          log_.push_back(line);
-        }),
-        gate_(OnBattery()) {
+  AttemptTest() {
     EXPECT_TRUE(store_
                     .Insert(QueuedJob(), {"J", 1, clock_.Now(),
                                           StateChanged{State::kQueued, ""}})
                     .ok());
-    machine_.reading.power_source = host::PowerSource::kMains;
   }
 
   static Job QueuedJob() {
@@ -363,19 +334,11 @@ class AttemptTest : public testing::Test {
     job.id = "J";
     return job;
   }
-  static PausePolicy OnBattery() {
-    PausePolicy policy;
-    policy.on_battery = true;
-    policy.settle = absl::ZeroDuration();
-    policy.hold_limit = absl::Minutes(10);
-    return policy;
+  std::unique_ptr<Attempt> Starting() {
+    return *Attempt::Start(RunningJob(QueuedJob(), 1, 0),
+                           {"boot", absl::Minutes(2)},
+                           {store_, journal_, clock_, &machine_});
   }
-  absl::StatusOr<std::unique_ptr<Attempt>> TryStart() {
-    return Attempt::Start(RunningJob(QueuedJob(), 1, 0),
-                          {"boot", absl::Minutes(2)},
-                          {store_, journal_, clock_, &machine_});
-  }
-  std::unique_ptr<Attempt> Starting() { return *TryStart(); }
   std::unique_ptr<Attempt> Working() {
     std::unique_ptr<Attempt> attempt = Starting();
     attempt->AttachWorker(std::make_unique<NotingWorker>(asked_));
@@ -391,51 +354,22 @@ class AttemptTest : public testing::Test {
     result.reason = reason;
     attempt.End(attempt.DecideEnding(result, RetryPolicy()));
   }
-  // What the gate makes of the machine's power source, told to `attempt`.
-  bool SetPower(Attempt& attempt, host::PowerSource source) {
-    machine_.reading.power_source = source;
-    gate_.Observe(machine_.reading, clock_.Now(), clock_.Monotonic());
-    return attempt.ApplyPauseReasons(gate_);
-  }
   Job Stored() { return *store_.Get("J"); }
 
   fakes::FakeClock clock_;
   fakes::FakeJobStore store_;
   fakes::FakeHost machine_;
-  std::vector<std::string> log_;
-  Journal journal_;
-  PauseGate gate_;
+  Journal journal_{[](const std::string&, const std::string&) {}};
   std::vector<std::string> asked_;  // of the worker
 };
-
-TEST_F(AttemptTest, StartStoresTheRow) {
-  const std::unique_ptr<Attempt> attempt = Starting();
-  EXPECT_EQ(attempt->phase(), Attempt::Phase::kStarting);
-  EXPECT_EQ(Stored().state, State::kRunning);
-  EXPECT_EQ(Stored().attempt, 1);
-  EXPECT_EQ(Stored().boot_id, "boot");
-  EXPECT_FALSE(attempt->dirty());
-}
-
-TEST_F(AttemptTest, AStartThatIsNotStoredMakesNoAttempt) {
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
-  EXPECT_TRUE(absl::IsResourceExhausted(TryStart().status()));
-  EXPECT_EQ(Stored().state, State::kQueued);
-}
-
-TEST_F(AttemptTest, AWorkerThatIsAttachedKeepsTheMachineAwake) {
-  std::unique_ptr<Attempt> attempt = Working();
-  EXPECT_EQ(attempt->phase(), Attempt::Phase::kWorking);
-  EXPECT_EQ(machine_.awake, 1);
-  EndFor(*attempt, ExitReason::kDone);
-  EXPECT_EQ(machine_.awake, 0);
-}
 
 TEST_F(AttemptTest, AWorkerHearsOfACancelThatCameBeforeIt) {
   std::unique_ptr<Attempt> attempt = Starting();
   EXPECT_TRUE(attempt->Cancel(/*now=*/false).ok());
   EXPECT_TRUE(Stored().cancel_requested);
+  EXPECT_EQ(attempt->phase(), Attempt::Phase::kStarting);
   attempt->AttachWorker(std::make_unique<NotingWorker>(asked_));
+  EXPECT_EQ(attempt->phase(), Attempt::Phase::kWorking);
   EXPECT_THAT(asked_, ElementsAre("cancel"));
 }
 
@@ -448,21 +382,6 @@ TEST_F(AttemptTest, AWorkerThatEndedBeforeItWasAttachedIsAskedForNothing) {
   EXPECT_TRUE(attempt->has_worker());
   EXPECT_THAT(asked_, IsEmpty());
   EXPECT_EQ(machine_.awake, 0);
-}
-
-TEST_F(AttemptTest, ACancelIsToldOnceAndAgainWhenItIsToBeNow) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  EXPECT_TRUE(attempt->Cancel(/*now=*/false).ok());
-  EXPECT_TRUE(attempt->Cancel(/*now=*/false).ok());
-  EXPECT_TRUE(attempt->Cancel(/*now=*/true).ok());
-  EXPECT_THAT(asked_, ElementsAre("cancel", "kill"));
-}
-
-TEST_F(AttemptTest, ACancelThatIsNotStoredIsToldNonetheless) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
-  EXPECT_TRUE(absl::IsResourceExhausted(attempt->Cancel(/*now=*/false)));
-  EXPECT_THAT(asked_, ElementsAre("cancel"));
 }
 
 TEST_F(AttemptTest, IsPreemptedForADrainOnceUnlessItIsCancelled) {
@@ -479,77 +398,6 @@ TEST_F(AttemptTest, ADrainLeavesAnAttemptThatHasEndedAlone) {
   const std::unique_ptr<Attempt> ended = Ended();
   ended->PreemptForDrain();
   EXPECT_THAT(asked_, IsEmpty());
-}
-
-TEST_F(AttemptTest, IsHeldAndGoesOnAsTheGateWantsIt) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  EXPECT_FALSE(SetPower(*attempt, host::PowerSource::kMains));
-  EXPECT_TRUE(SetPower(*attempt, host::PowerSource::kBattery));
-  EXPECT_FALSE(SetPower(*attempt, host::PowerSource::kBattery)) << "no news";
-  EXPECT_TRUE(attempt->is_paused());
-  EXPECT_EQ(machine_.awake, 1) << "the step is not over";
-  attempt->Held();
-  EXPECT_EQ(machine_.awake, 0);
-  const Pause shown = attempt->ShownPause(gate_.reasons());
-  EXPECT_TRUE(shown.held);
-  EXPECT_EQ(shown.since, clock_.Now());
-  EXPECT_TRUE(SetPower(*attempt, host::PowerSource::kMains));
-  EXPECT_FALSE(attempt->is_paused());
-  EXPECT_EQ(machine_.awake, 1);
-  attempt->Resumed();
-  EXPECT_EQ(attempt->ShownPause(gate_.reasons()), Pause());
-  EXPECT_THAT(asked_, ElementsAre("pause", "resume"));
-}
-
-TEST_F(AttemptTest, ALongPauseGivesTheMemoryBackOnce) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  EXPECT_TRUE(SetPower(*attempt, host::PowerSource::kBattery));
-  clock_.Advance(absl::Minutes(10));
-  EXPECT_TRUE(attempt->ApplyPauseReasons(gate_));
-  EXPECT_FALSE(attempt->ApplyPauseReasons(gate_));
-  EXPECT_THAT(asked_, ElementsAre("pause", "preempt"));
-  WorkerListener::Result result;
-  result.reason = ExitReason::kPreempted;
-  const Attempt::Ending ending = attempt->DecideEnding(result, RetryPolicy());
-  EXPECT_EQ(ending.next.state, State::kQueued);
-  EXPECT_THAT(ending.next.message, HasSubstr("goes on by itself"));
-  EXPECT_FALSE(ending.next.behind);
-}
-
-TEST_F(AttemptTest, WhatIsNotStoredWaitsForTheNextFlush) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
-  attempt->CheckpointWritten({{1, "/step-1", 5, 0.5}, clock_.Now()});
-  EndFor(*attempt, ExitReason::kDone);
-  EXPECT_FALSE(attempt->Flush().ok());
-  EXPECT_TRUE(attempt->dirty());
-  clock_.Advance(absl::Seconds(3));
-  EXPECT_EQ(attempt->flush_age(), absl::Seconds(3));
-  store_.FailWith(absl::OkStatus());
-  EXPECT_TRUE(attempt->Flush().ok());
-  EXPECT_FALSE(attempt->dirty());
-  EXPECT_EQ(Stored().state, State::kSucceeded);
-  EXPECT_THAT(*store_.Checkpoints("J"), SizeIs(1));
-}
-
-TEST_F(AttemptTest, ACheckpointThatTheStoreRefusesIsDroppedWithALine) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  attempt->CheckpointWritten({{-1, "/step--1", 5, 0.5}, clock_.Now()});
-  EXPECT_TRUE(attempt->Flush().ok());
-  EXPECT_FALSE(attempt->dirty());
-  journal_.Write();
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("checkpoint: ")));
-}
-
-TEST_F(AttemptTest, KnowsItsDeviceOnceTheWorkerTellsIt) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  EXPECT_EQ(attempt->device(), "");
-  attempt->DeviceOpened("cpu");
-  EXPECT_EQ(attempt->device(), "cpu");
-  Progress progress;
-  progress.device = "mps";
-  attempt->Progressed(progress);
-  EXPECT_EQ(attempt->device(), "mps");
 }
 
 using AttemptDeathTest = AttemptTest;
@@ -586,11 +434,6 @@ TEST_F(AttemptDeathTest, HoldsOnlyWhenItWasAsked) {
   const std::unique_ptr<Attempt> attempt = Working();
   EXPECT_DEATH(attempt->Held(), "Held comes while");
 }
-
-// --- journal -----------------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::SizeIs;
 
 TEST(Journal, WritesInOrderWhatWasAdded) {
   std::vector<std::string> written;

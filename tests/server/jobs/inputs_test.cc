@@ -3,30 +3,26 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_job_files.h"
+#include "tests/fakes/status_is.h"
 
 namespace mpsd::jobs {
 namespace {
 
-// --- input names -------------------------------------------------------------
-
 namespace fs = std::filesystem;
+using fakes::Ok;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
 class InputNamesTest : public testing::Test {
  protected:
-  InputNamesTest() {
-    std::string name = testing::TempDir() + "namesXXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~InputNamesTest() override { fs::remove_all(folder_); }
-
   InputNames Names(const std::vector<JobFiles::Link>& links) {
     const std::string text = InputNames::Encode(links);
     if (!text.empty()) std::ofstream(folder_ / InputNames::kFile) << text;
@@ -36,7 +32,7 @@ class InputNamesTest : public testing::Test {
     return (folder_ / "inputs" / place).string();
   }
 
-  fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("names");
 };
 
 TEST_F(InputNamesTest, AFileThatLiesAsItIsSpelledNeedsNoList) {
@@ -85,11 +81,6 @@ TEST_F(InputNamesTest, ATextFullOfPathsEnds) {
   EXPECT_EQ(names.Respelled(text).substr(0, 32),
             "z\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\n");
 }
-
-// --- inputs ------------------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class InputsTest : public testing::Test {
  protected:
@@ -164,8 +155,9 @@ TEST_F(InputsTest, AFolderIsWhatLiesBelow) {
 
 TEST_F(InputsTest, AFolderNeedsAName) {
   Inputs inputs = Of({"cat/1.png"});
-  EXPECT_THAT(std::string(inputs.Resolve("f", ".").status().message()),
-              HasSubstr("f: '.' has no name of its own"));
+  EXPECT_THAT(inputs.Resolve("f", "."),
+              fakes::StatusIs(absl::StatusCode::kInvalidArgument,
+                              "f: '.' has no name of its own"));
 }
 
 TEST_F(InputsTest, WhatWasNotUploadedMayBeHere) {
@@ -197,8 +189,6 @@ TEST_F(InputsTest, WhatJobsMayNotReadIsNeverLookedFor) {
 }
 
 TEST_F(InputsTest, RefusesWhatMakesNoSense) {
-  EXPECT_THAT(Error({{"t", "beef"}}), HasSubstr("64"));
-  EXPECT_THAT(Error({{"t", std::string(64, 'c')}}), HasSubstr("uploaded"));
   EXPECT_THAT(Error({{"..", kSha}}), HasSubstr("path of no file"));
   EXPECT_THAT(Error({{"/", kSha}}), HasSubstr("path of no file"));
   EXPECT_THAT(Error({{"a", kSha}, {"a/b/c", kSha}}),
@@ -268,16 +258,15 @@ TEST_F(InputsTest, AsManyPathsAsThereMayBe) {
   for (int i = 0; i < 2000; ++i) {
     files.push_back({longest + std::to_string(i), kSha});
   }
-  auto inputs = Inputs::Create(files, kJob, files_, blobs_);
-  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  auto inputs = Ok(Inputs::Create(files, kJob, files_, blobs_));
   for (int i = 0; i < 118'000; ++i) {
-    EXPECT_TRUE(inputs->Resolve("f", deep + std::to_string(i % 100)).ok());
-    EXPECT_TRUE(inputs->Resolve("f", "d/d").ok());
+    EXPECT_TRUE(inputs.Resolve("f", deep + std::to_string(i % 100)).ok());
+    EXPECT_TRUE(inputs.Resolve("f", "d/d").ok());
   }
-  EXPECT_FALSE(inputs->CheckAllUsed().ok());
-  EXPECT_TRUE(inputs->Resolve("f", longest).ok());
-  EXPECT_TRUE(inputs->CheckAllUsed().ok());
-  EXPECT_EQ(inputs->Links().size(), files.size());
+  EXPECT_FALSE(inputs.CheckAllUsed().ok());
+  EXPECT_TRUE(inputs.Resolve("f", longest).ok());
+  EXPECT_TRUE(inputs.CheckAllUsed().ok());
+  EXPECT_EQ(inputs.Links().size(), files.size());
 }
 
 TEST_F(InputsTest, LinksPointAtTheirBlobs) {

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -17,36 +16,35 @@
 
 #include "core/base/atomic_file.h"
 #include "server/jobs/collector.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_job_files.h"
 #include "tests/fakes/fake_job_store.h"
+#include "tests/fakes/status_is.h"
 
 namespace mpsd::jobs {
 namespace {
 
-// --- folder claims -----------------------------------------------------------
-
-using testing::HasSubstr;
+namespace fs = std::filesystem;
+using enum absl::StatusCode;
+using fakes::Ok;
+using fakes::StatusIs;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing_support::FreshFolder;
 
 TEST(FolderClaims, WhoComesSecondIsToldToTryAgain) {
   FolderClaims claims;
   {
-    const auto use = claims.Take({"a", "b"}, nullptr);
-    ASSERT_TRUE(use.ok()) << use.status();
+    const auto use = Ok(claims.Take({"a", "b"}, nullptr));
     EXPECT_TRUE(claims.Take({"b"}, nullptr).ok()) << "many may need a job";
-    const auto refused = claims.Remove("b");
-    EXPECT_TRUE(absl::IsAborted(refused.status()));
-    EXPECT_THAT(std::string(refused.status().message()),
-                HasSubstr("job b is needed"));
+    EXPECT_THAT(claims.Remove("b"), StatusIs(kAborted, "job b is needed"));
     EXPECT_TRUE(claims.Remove("c").ok());
   }
   {
-    const auto removal = claims.Remove("b");
-    ASSERT_TRUE(removal.ok()) << removal.status();
+    const auto removal = Ok(claims.Remove("b"));
     EXPECT_TRUE(absl::IsAborted(claims.Remove("b").status()));
-    const auto refused = claims.Take({"a", "b"}, nullptr);
-    EXPECT_TRUE(absl::IsAborted(refused.status()));
-    EXPECT_THAT(std::string(refused.status().message()),
-                HasSubstr("files of job b are being removed"));
+    EXPECT_THAT(claims.Take({"a", "b"}, nullptr),
+                StatusIs(kAborted, "files of job b are being removed"));
     // A refused Take keeps nothing.
     EXPECT_TRUE(claims.Remove("a").ok());
   }
@@ -114,13 +112,8 @@ TEST(FolderClaims, NobodyNeedsWhatIsRemoved) {
   EXPECT_EQ(both, 0);
 }
 
-// --- ballast -----------------------------------------------------------------
-
-namespace fs = std::filesystem;
-
 TEST(Ballast, TakesItsRoomUntilItIsThrownOff) {
-  std::string name = testing::TempDir() + "ballastXXXXXX";
-  const fs::path state = mkdtemp(name.data());
+  const fs::path state = FreshFolder("ballast");
   const fs::path path = BallastPath(state / "jobs");
   EXPECT_EQ(path, state / "ballast");
   EXPECT_FALSE(ThrowOffBallast(path));
@@ -139,16 +132,9 @@ TEST(Ballast, TakesItsRoomUntilItIsThrownOff) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-// --- deleted folder ----------------------------------------------------------
-
-namespace fs = std::filesystem;
-
 class DeletedFolderTest : public testing::Test {
  protected:
   DeletedFolderTest() {
-    std::string name = testing::TempDir() + "deletedXXXXXX";
-    jobs_ = mkdtemp(name.data());
-    folder_ = jobs_ / "01KAH0000000000000000000AA";
     fs::create_directories(folder_ / "out");
     fs::create_directories(folder_ / "inputs");
     std::ofstream(folder_ / "out/model") << std::string(1000, 'm');
@@ -156,9 +142,9 @@ class DeletedFolderTest : public testing::Test {
     fs::create_hard_link(jobs_ / "blob", folder_ / "inputs/train.jsonl");
     fs::create_symlink(jobs_ / "blob", folder_ / "inputs/link");
   }
-  ~DeletedFolderTest() override { fs::remove_all(jobs_); }
 
-  fs::path jobs_, folder_;
+  const fs::path jobs_ = FreshFolder("deleted");
+  const fs::path folder_ = jobs_ / "01KAH0000000000000000000AA";
 };
 
 TEST_F(DeletedFolderTest, AMarkIsThatOfItsFolder) {
@@ -224,27 +210,18 @@ TEST_F(DeletedFolderTest, CheckpointsThatAreALinkTakeNothingWithThem) {
   EXPECT_TRUE(fs::exists(outside / "checkpoints/step-1/state"));
 }
 
-// --- job sweep ---------------------------------------------------------------
-
-namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
 constexpr char kKept[] = "01KAH0000000000000000000AA";
 constexpr char kGone[] = "01KAH0000000000000000000BB";
 
 class JobSweepTest : public testing::Test {
  protected:
   JobSweepTest() {
-    std::string name = testing::TempDir() + "sweepXXXXXX";
-    jobs_ = mkdtemp(name.data());
     Job job;
     job.id = kKept;
     EXPECT_TRUE(store_.Insert(job, {kKept, 1, {}, StateChanged{}}).ok());
     Make(kKept, "out/model");
     Make(kKept, "job.json");
   }
-  ~JobSweepTest() override { fs::remove_all(jobs_); }
 
   void Make(const std::string& folder, const std::string& file) {
     const fs::path path = jobs_ / folder / file;
@@ -266,14 +243,9 @@ class JobSweepTest : public testing::Test {
     return names;
   }
 
-  fs::path jobs_;
+  const fs::path jobs_ = FreshFolder("sweep");
   fakes::FakeJobStore store_;
 };
-
-TEST_F(JobSweepTest, WhatHasARowStays) {
-  EXPECT_THAT(Sweep().garbage, IsEmpty());
-  EXPECT_THAT(Names(), ElementsAre(kKept));
-}
 
 TEST_F(JobSweepTest, WithoutAFolderThereIsNothing) {
   absl::StatusOr<Leftovers> found =
@@ -308,6 +280,7 @@ TEST_F(JobSweepTest, ResultsWithoutARowAreNamedAndStay) {
 }
 
 TEST_F(JobSweepTest, WhatIsNoJobIsLeftAlone) {
+  EXPECT_THAT(Sweep().garbage, IsEmpty()) << "the job has a row";
   Make("lost+found", "x");
   Make(".DS_Store", "x");
   EXPECT_THAT(Sweep().garbage, IsEmpty());
@@ -347,35 +320,25 @@ TEST_F(JobSweepTest, AMarkOutlivesAFolderThatCannotBeRemoved) {
   EXPECT_THAT(Names(), ElementsAre(kKept));
 }
 
-// --- job deletion ------------------------------------------------------------
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
-
-constexpr char kId[] = "01KAH0000000000000000000AA";
-
 class JobDeletionTest : public testing::Test {
  protected:
   JobDeletionTest() { fs::create_directories(state_ / "jobs"); }
-  ~JobDeletionTest() override { fs::remove_all(state_); }
 
   void Add(State state) {
-    Job job;
-    job.id = kId;
-    job.state = state;
-    ASSERT_TRUE(store_.Insert(job, {kId, 1, {}, StateChanged{}}).ok());
+    Insert(state);
     fs::create_directories(Folder() / "out");
     std::ofstream(Folder() / "out/model") << std::string(1000, 'm');
   }
-  fs::path Folder() const { return files_.Folder(kId); }
-  absl::Status Delete() { return DeleteRow(store_, files_, kId); }
-
-  static fs::path MakeFolder() {
-    std::string name = testing::TempDir() + "deletionXXXXXX";
-    return mkdtemp(name.data());
+  void Insert(State state) {
+    Job job;
+    job.id = kKept;
+    job.state = state;
+    ASSERT_TRUE(store_.Insert(job, {kKept, 1, {}, StateChanged{}}).ok());
   }
+  fs::path Folder() const { return files_.Folder(kKept); }
+  absl::Status Delete() { return DeleteRow(store_, files_, kKept); }
 
-  const fs::path state_ = MakeFolder();
+  const fs::path state_ = FreshFolder("deletion");
   fakes::FakeJobStore store_;
   DiskJobFiles files_{state_};
 };
@@ -384,12 +347,12 @@ TEST_F(JobDeletionTest, RowAndFolderGo) {
   for (State state : {State::kSucceeded, State::kFailed, State::kCancelled}) {
     Add(state);
     ASSERT_TRUE(Delete().ok());
-    EXPECT_TRUE(absl::IsNotFound(store_.Get(kId).status()));
+    EXPECT_TRUE(absl::IsNotFound(store_.Get(kKept).status()));
     EXPECT_TRUE(fs::exists(DeletionMark(Folder())));
     // Meanwhile: the mark stays with whom it belongs to.
     EXPECT_TRUE(absl::IsNotFound(Delete()));
     EXPECT_TRUE(fs::exists(DeletionMark(Folder())));
-    EXPECT_EQ(files_.FinishDelete(kId), 1000);
+    EXPECT_EQ(files_.FinishDelete(kKept), 1000);
     EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
   }
 }
@@ -397,10 +360,8 @@ TEST_F(JobDeletionTest, RowAndFolderGo) {
 TEST_F(JobDeletionTest, OneThatHasNotEndedStays) {
   for (State state : {State::kQueued, State::kRunning}) {
     Add(state);
-    const absl::Status refused = Delete();
-    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(refused.message()),
-                HasSubstr("cancel it (`mpsctl cancel 01KAH"));
+    EXPECT_THAT(Delete(), StatusIs(kFailedPrecondition,
+                                   "cancel it (`mpsctl cancel 01KAH"));
     EXPECT_TRUE(fs::exists(Folder() / "out/model"));
     EXPECT_FALSE(fs::exists(DeletionMark(Folder())));
   }
@@ -418,21 +379,18 @@ TEST_F(JobDeletionTest, WhereTheRowCannotGoNothingDoes) {
 
 TEST_F(JobDeletionTest, AFullDiskIsGivenRoomOnce) {
   fakes::FakeJobFiles files;
-  Job job;
-  job.id = kId;
-  job.state = State::kFailed;
-  ASSERT_TRUE(store_.Insert(job, {kId, 1, {}, StateChanged{}}).ok());
+  Insert(State::kFailed);
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   int made = 0;
   files.make_room = [&] { return ++made > 0; };
-  EXPECT_TRUE(absl::IsResourceExhausted(DeleteRow(store_, files, kId)));
+  EXPECT_TRUE(absl::IsResourceExhausted(DeleteRow(store_, files, kKept)));
   EXPECT_EQ(made, 1);
   files.make_room = [&] {
     store_.FailWith(absl::OkStatus());
     return true;
   };
-  EXPECT_TRUE(DeleteRow(store_, files, kId).ok());
-  EXPECT_FALSE(store_.Get(kId).ok());
+  EXPECT_TRUE(DeleteRow(store_, files, kKept).ok());
+  EXPECT_FALSE(store_.Get(kKept).ok());
 }
 
 TEST_F(JobDeletionTest, RoomIsMadeByTheBallast) {
@@ -446,20 +404,15 @@ TEST_F(JobDeletionTest, WhereNothingCanBeMarkedTheRowStays) {
   Add(State::kFailed);
   fs::rename(state_ / "jobs", state_ / "away");
   EXPECT_FALSE(Delete().ok());
-  EXPECT_TRUE(store_.Get(kId).ok());
+  EXPECT_TRUE(store_.Get(kKept).ok());
 }
 
 TEST_F(JobDeletionTest, AFolderThatIsGoneAlreadyIsNoError) {
   Add(State::kFailed);
   fs::remove_all(Folder());
   ASSERT_TRUE(Delete().ok());
-  EXPECT_EQ(files_.FinishDelete(kId), 0);
+  EXPECT_EQ(files_.FinishDelete(kKept), 0);
 }
-
-// --- measured folders --------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 TEST(MeasuredFolders, NothingIsKnownBeforeTheFirstMeasurement) {
   MeasuredFolders folders;

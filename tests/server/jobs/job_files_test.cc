@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -13,28 +12,35 @@
 #include <thread>
 
 #include "core/base/file.h"
+#include "tests/core/scratch_folder.h"
+#include "tests/fakes/status_is.h"
 
 namespace mpsd::jobs {
 namespace {
 
-// --- job files ---------------------------------------------------------------
-
 namespace fs = std::filesystem;
+using fakes::Ok;
+using fakes::StatusIs;
 using testing::HasSubstr;
+
+constexpr char kLlama[] = R"({
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama",
+    "vocab_size": 32, "hidden_size": 16, "intermediate_size": 32,
+    "num_hidden_layers": 1, "num_attention_heads": 2,
+    "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+    "hidden_act": "silu"})";
+
+void WriteModel(const fs::path& folder) {
+  fs::create_directories(folder);
+  std::ofstream(folder / "config.json") << kLlama;
+}
 
 class DiskJobFilesTest : public testing::Test {
  protected:
-  DiskJobFilesTest()
-      : state_(fs::path(testing::TempDir()) /
-               ("job_files-" + std::to_string(getpid()))),
-        files_(state_) {
-    fs::create_directories(state_);
-    std::ofstream(state_ / "blob") << "row\n";
-  }
-  ~DiskJobFilesTest() override { fs::remove_all(state_); }
+  DiskJobFilesTest() { std::ofstream(state_ / "blob") << "row\n"; }
 
-  const fs::path state_;
-  DiskJobFiles files_;
+  const fs::path state_ = testing_support::FreshFolder("job_files");
+  DiskJobFiles files_{state_};
 };
 
 TEST_F(DiskJobFilesTest, LaysTheFolderOut) {
@@ -49,23 +55,14 @@ TEST_F(DiskJobFilesTest, LaysTheFolderOut) {
 TEST_F(DiskJobFilesTest, CreatesSpecAndInputs) {
   const std::string blob = state_ / "blob";
   ASSERT_TRUE(files_
-                  .Create("J", "{}", "{}",
+                  .Create("J", "{}", "the request",
                           {{"train.jsonl", blob}, {"adapter/x", blob}}, {})
                   .ok());
   EXPECT_EQ(*base::ReadFile(files_.SpecPath("J")), "{}\n");
   EXPECT_EQ(*base::ReadFile(files_.InputPath("J", "train.jsonl")), "row\n");
+  EXPECT_EQ(*base::ReadFile(state_ / "jobs/J/request.json"), "the request");
   fs::remove(blob);
   EXPECT_EQ(*base::ReadFile(files_.InputPath("J", "adapter/x")), "row\n");
-}
-
-TEST_F(DiskJobFilesTest, LeavesNothingOfAFailure) {
-  ASSERT_FALSE(
-      files_
-          .Create("J", "{}", "{}",
-                  {{"same", state_ / "blob"}, {"same", state_ / "blob"}}, {})
-          .ok());
-  EXPECT_FALSE(files_.Exists(files_.Folder("J")));
-  EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
 }
 
 TEST_F(DiskJobFilesTest, LeavesNothingOfWhatNobodyWantsAnyMore) {
@@ -109,12 +106,12 @@ TEST_F(DiskJobFilesTest, ADeletionInItsSteps) {
 // On a file system that knows no case the second link finds the first.
 TEST_F(DiskJobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
   const std::string blob = state_ / "blob";
-  const absl::Status status =
+  EXPECT_THAT(
       files_.Create("J", "{}", "{}",
-                    {{"other", blob}, {"d/same", blob}, {"d/same", blob}}, {});
-  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
-              testing::HasSubstr("'d/same' and 'd/same' are one name"));
+                    {{"other", blob}, {"d/same", blob}, {"d/same", blob}}, {}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "'d/same' and 'd/same' are one name"));
+  EXPECT_TRUE(fs::is_empty(state_ / "jobs")) << "nothing is left";
 }
 
 TEST_F(DiskJobFilesTest, KnowsWhatIsFree) {
@@ -149,28 +146,10 @@ TEST_F(DiskJobFilesTest, FindsAModelOrSaysWhyNot) {
       << R"({"architectures": ["T5Model"], "model_type": "t5"})";
   auto unknown = files.FindModel(folder.string());
   EXPECT_TRUE(absl::IsUnimplemented(unknown.status())) << unknown.status();
-  std::ofstream(folder / "config.json") << R"({
-      "architectures": ["LlamaForCausalLM"], "model_type": "llama",
-      "vocab_size": 32, "hidden_size": 16, "intermediate_size": 32,
-      "num_hidden_layers": 1, "num_attention_heads": 2,
-      "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
-      "hidden_act": "silu"})";
-  auto model = files.FindModel(folder.string());
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->folder, folder.string());
-  EXPECT_EQ(model->config.hidden_size, 16);
-}
-
-constexpr char kLlama[] = R"({
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama",
-    "vocab_size": 32, "hidden_size": 16, "intermediate_size": 32,
-    "num_hidden_layers": 1, "num_attention_heads": 2,
-    "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
-    "hidden_act": "silu"})";
-
-void WriteModel(const fs::path& folder) {
-  fs::create_directories(folder);
-  std::ofstream(folder / "config.json") << kLlama;
+  WriteModel(folder);
+  auto model = Ok(files.FindModel(folder.string()));
+  EXPECT_EQ(model.folder, folder.string());
+  EXPECT_EQ(model.config.hidden_size, 16);
 }
 
 // models/ and data/ are open, the rest of the machine is not.
@@ -219,7 +198,7 @@ TEST_F(ReadFoldersTest, EachUseHasItsFolders) {
   for (Use use : {Use::kModel, Use::kData, Use::kEither}) {
     EXPECT_TRUE(any_.MayRead(state_ / "private" / "key", use).ok());
     EXPECT_THAT(Refusal(state_ / "private" / "key", use),
-                HasSubstr("'PATH' is not beneath a folder that jobs may read"));
+                HasSubstr("'PATH' is not below a folder that jobs may read"));
   }
 }
 
@@ -292,9 +271,8 @@ TEST_F(ReadFoldersTest, AnIdIsLookedForInTheCacheAlone) {
   std::ofstream(hub / "models--org--tiny" / "refs" / "main") << "abc";
   setenv("HF_HUB_CACHE", hub.c_str(), 1);
   DiskJobFiles cached(state_ / "state", {{hub}, {}});
-  const auto model = cached.FindModel("org/tiny");
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->folder, snapshot.string());
+  const auto model = Ok(cached.FindModel("org/tiny"));
+  EXPECT_EQ(model.folder, snapshot.string());
   EXPECT_TRUE(cached.FindModel(snapshot.string()).ok());
   // A folder that mpsd happens to stand in is none.
   const fs::path before = fs::current_path();
@@ -331,10 +309,9 @@ TEST_F(ReadFoldersTest, APushedModelComesBeforeTheCache) {
   OneModel models(pushed);
   DiskJobFiles files(state_ / "state", {{hub}, {}}, &models);
   {
-    const auto model = files.FindModel("Org/m");
-    ASSERT_TRUE(model.ok()) << model.status();
-    EXPECT_EQ(model->folder, pushed.string());
-    EXPECT_EQ(model->config.hidden_size, 16);
+    const auto model = Ok(files.FindModel("Org/m"));
+    EXPECT_EQ(model.folder, pushed.string());
+    EXPECT_EQ(model.config.hidden_size, 16);
     EXPECT_EQ(models.leases(), 1) << "kept while the job is being submitted";
   }
   EXPECT_EQ(models.leases(), 0);
@@ -366,7 +343,7 @@ TEST_F(ReadFoldersTest, WhatIsOfAJobIsNoModelUnlessNamed) {
   const fs::path result = state_ / "state/jobs/J/out/model";
   WriteModel(result);
   EXPECT_THAT(std::string(Find(any_, result).message()),
-              HasSubstr("is of a job, and no model for others"));
+              HasSubstr("belongs to a job and is not a model"));
   fs::create_directory_symlink(result, state_ / "models/result");
   EXPECT_TRUE(absl::IsFailedPrecondition(Find(any_, state_ / "models/result")));
   // Data and adapters of the same owner are.
@@ -424,11 +401,6 @@ TEST_F(ReadFoldersTest, AFolderThatComesLaterCounts) {
   EXPECT_TRUE(later.MayRead(state_ / "volume/t.csv", Use::kData).ok());
 }
 
-TEST_F(DiskJobFilesTest, KeepsTheRequest) {
-  ASSERT_TRUE(files_.Create("J", "{}", "the request", {}, {}).ok());
-  EXPECT_EQ(*base::ReadFile(state_ / "jobs/J/request.json"), "the request");
-}
-
 TEST_F(DiskJobFilesTest, ReplacesASpecWhole) {
   ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
   ASSERT_TRUE(files_.ReplaceSpec("J", R"({"model":"m"})").ok());
@@ -440,20 +412,12 @@ TEST_F(DiskJobFilesTest, ReplacesASpecWhole) {
 TEST_F(DiskJobFilesTest, AResultIsAModelThoughItsPathIsNone) {
   const fs::path result = state_ / "jobs/J/out/model";
   const fs::path beside = state_ / "model";
-  const std::string config =
-      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
-          "vocab_size": 8, "hidden_size": 8, "intermediate_size": 8,
-          "num_hidden_layers": 1, "num_attention_heads": 2,
-          "max_position_embeddings": 8, "rms_norm_eps": 1e-5})";
-  for (const fs::path& folder : {result, beside}) {
-    fs::create_directories(folder);
-    std::ofstream(folder / "config.json") << config;
-  }
+  WriteModel(result);
+  WriteModel(beside);
   EXPECT_FALSE(files_.FindModel(result).ok());
-  const auto model = files_.ReadResult(result);
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->folder, result.string());
-  EXPECT_EQ(model->config.hidden_size, 8);
+  const auto model = Ok(files_.ReadResult(result));
+  EXPECT_EQ(model.folder, result.string());
+  EXPECT_EQ(model.config.hidden_size, 16);
   for (const fs::path& no :
        {beside, state_ / "jobs/../model", state_ / "jobs/none/out/model"}) {
     EXPECT_FALSE(files_.ReadResult(no).ok()) << no;
@@ -485,16 +449,8 @@ TEST_F(DiskJobFilesTest, ARunIsRemovedAndNothingBesideIt) {
   EXPECT_TRUE(fs::exists(beside / "kept"));
 }
 
-// --- request file ------------------------------------------------------------
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-
 class RequestFileTest : public testing::Test {
  protected:
-  RequestFileTest() { fs::create_directories(folder_); }
-  ~RequestFileTest() override { fs::remove_all(folder_.parent_path()); }
-
   void Write(const std::string& text) {
     std::ofstream(folder_ / RequestFile::kFile, std::ios::binary) << text;
   }
@@ -503,9 +459,7 @@ class RequestFileTest : public testing::Test {
     return RequestFile::Read(folder_);
   }
 
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) /
-      testing::UnitTest::GetInstance()->current_test_info()->name() / "J";
+  const fs::path folder_ = testing_support::FreshFolder("J");
 };
 
 TEST_F(RequestFileTest, KeepsWhatMakesTheJob) {
@@ -522,23 +476,22 @@ TEST_F(RequestFileTest, KeepsWhatMakesTheJob) {
   request.round_trip_seconds = 0.0625;
   request.owner = "ada";
   request.idempotency_key = "key";
-  const auto read = Again(request);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->spec_json, request.spec_json);
-  ASSERT_EQ(read->inputs.size(), 2u);
-  for (const InputFile& input : read->inputs) {
+  const auto read = Ok(Again(request));
+  EXPECT_EQ(read.spec_json, request.spec_json);
+  ASSERT_EQ(read.inputs.size(), 2u);
+  for (const InputFile& input : read.inputs) {
     EXPECT_EQ(input.sha256, std::string(64, input.path == "../z" ? 'b' : 'a'));
   }
-  EXPECT_EQ(read->priority, -3);
-  EXPECT_EQ(read->labels, request.labels);
-  EXPECT_TRUE(read->anyway);
-  EXPECT_TRUE(read->held);
-  EXPECT_EQ(read->after, request.after);
-  EXPECT_EQ(read->kind, JobKind::kProfile);
-  EXPECT_EQ(read->study_json, request.study_json);
-  EXPECT_EQ(read->round_trip_seconds, 0.0625);
-  EXPECT_EQ(read->owner, "");
-  EXPECT_EQ(read->idempotency_key, "");
+  EXPECT_EQ(read.priority, -3);
+  EXPECT_EQ(read.labels, request.labels);
+  EXPECT_TRUE(read.anyway);
+  EXPECT_TRUE(read.held);
+  EXPECT_EQ(read.after, request.after);
+  EXPECT_EQ(read.kind, JobKind::kProfile);
+  EXPECT_EQ(read.study_json, request.study_json);
+  EXPECT_EQ(read.round_trip_seconds, 0.0625);
+  EXPECT_EQ(read.owner, "");
+  EXPECT_EQ(read.idempotency_key, "");
 }
 
 TEST_F(RequestFileTest, WhatNobodySaidIsNotThere) {
@@ -550,10 +503,9 @@ TEST_F(RequestFileTest, WhatNobodySaidIsNotThere) {
 }
 
 TEST_F(RequestFileTest, AJobOfAnEarlierReleaseHasNone) {
-  const absl::Status status = RequestFile::Read(folder_).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("`mpsctl --json show J`"));
+  EXPECT_THAT(RequestFile::Read(folder_),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "`mpsctl --json show J`"));
 }
 
 TEST_F(RequestFileTest, WhatMakesNoSenseIsSaid) {

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -18,7 +17,8 @@
 namespace mpsd::jobs {
 namespace {
 
-// --- job id ------------------------------------------------------------------
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 class JobIdTest : public testing::Test {
  protected:
@@ -80,11 +80,6 @@ TEST_F(JobIdTest, KnowsItsOwn) {
   EXPECT_FALSE(IsJobId("01KDVDNA00000000000000000U"));
 }
 
-// --- job mentions ------------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::IsEmpty;
-
 constexpr char kA[] = "01KAH0000000000000000000AA";
 constexpr char kB[] = "01KAH0000000000000000000BB";
 
@@ -114,8 +109,6 @@ TEST(JobMentions, WhatIsNoIdIsNone) {
     EXPECT_THAT(JobMentions(text), IsEmpty()) << text;
   }
 }
-
-// --- list filter -------------------------------------------------------------
 
 Job Example() {
   Job job;

@@ -20,8 +20,6 @@
 namespace mpsd::jobs {
 namespace {
 
-// --- usage book --------------------------------------------------------------
-
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -77,8 +75,6 @@ TEST(UsageBook, ForgetsOwnersOfWhomNothingIsLeft) {
   EXPECT_THAT(book.Owners(), ElementsAre("bob"));
   EXPECT_EQ(book.Share("ann"), UsageBook::kNoShare);
 }
-
-// --- The queue and the book together: owners who always have jobs waiting.
 
 constexpr double kLongestHours = 3;
 
@@ -222,25 +218,6 @@ TEST(FairShare, ANewcomerHasTheDeviceAloneForOneHalfLife) {
   EXPECT_NEAR(absl::FDivDuration(now - 30 * kDay, kDay), 1, 0.2);
 }
 
-TEST(FairShare, OneOwnerAloneSeesFirstComeFirstServed) {
-  UsageBook book(kDay);
-  JobQueue queue;
-  for (const char* id : {"1", "2", "3"}) {
-    JobQueue::Entry entry;
-    entry.id = id;
-    entry.owner = "ann";
-    queue.Push(entry);
-  }
-  for (const char* id : {"1", "2", "3"}) {
-    EXPECT_EQ(queue.Next(absl::ZeroDuration())->id, id);
-    queue.Remove(id);
-    book.Charge("ann", absl::Hours(1), absl::Hours(id[0] - '0'));
-    queue.SetShare("ann", book.Share("ann"));
-  }
-}
-
-// --- job queue ---------------------------------------------------------------
-
 constexpr absl::Duration kNow = absl::Seconds(1000);
 
 JobQueue::Entry Entry(const std::string& id, int32_t priority = 0,
@@ -295,40 +272,17 @@ TEST(JobQueue, CountsWhoWaitsAndForHowLong) {
   EXPECT_EQ(queue.Depth().oldest, std::nullopt);
 }
 
-TEST(JobQueue, IsFifoWithinPriority) {
-  JobQueue queue;
-  for (const auto& entry :
-       {Entry("3"), Entry("1"), Entry("4", 5), Entry("2"), Entry("5", -1)}) {
-    queue.Push(entry);
-  }
-  for (const char* id : {"4", "1", "2", "3", "5"}) {
-    ASSERT_TRUE(queue.Next(kNow).has_value());
-    EXPECT_EQ(queue.Next(kNow)->id, id);
-    EXPECT_TRUE(queue.Remove(id));
-  }
-  EXPECT_FALSE(queue.Next(kNow).has_value());
-  EXPECT_FALSE(queue.Remove("1"));
-}
-
 TEST(JobQueue, OthersOvertakeAJobThatWaits) {
   JobQueue queue;
+  EXPECT_EQ(queue.NextTime(), absl::InfiniteDuration());
   queue.Push(Entry("1", 9, kNow + absl::Seconds(10)));
   EXPECT_FALSE(queue.Next(kNow).has_value());
-  queue.Push(Entry("2"));
-  EXPECT_EQ(queue.Next(kNow)->id, "2");
+  queue.Push(Entry("2", 0, kNow + absl::Seconds(5)));
+  EXPECT_EQ(queue.NextTime(), kNow + absl::Seconds(5));
+  queue.Push(Entry("3"));
+  EXPECT_LE(queue.NextTime(), kNow);
+  EXPECT_EQ(queue.Next(kNow)->id, "3");
   EXPECT_EQ(queue.Next(kNow + absl::Seconds(10))->id, "1");
-}
-
-TEST(JobQueue, OneThatStaysBehindRunsAfterEveryPriority) {
-  JobQueue queue;
-  JobQueue::Entry behind = Entry("1", 100);
-  behind.behind = true;
-  queue.Push(behind);
-  queue.Push(Entry("2", -5));
-  EXPECT_EQ(queue.Next(kNow)->id, "2");
-  EXPECT_EQ(queue.Position("1"), 1);
-  queue.Remove("2");
-  EXPECT_EQ(queue.Next(kNow)->id, "1");
 }
 
 TEST(JobQueue, ADelayedJobKeepsItsPlace) {
@@ -343,28 +297,8 @@ TEST(JobQueue, ADelayedJobKeepsItsPlace) {
   EXPECT_EQ(queue.Next(kNow + absl::Seconds(5))->id, "1");
 }
 
-TEST(JobQueue, KnowsWhenToLookAgain) {
-  JobQueue queue;
-  EXPECT_EQ(queue.NextTime(), absl::InfiniteDuration());
-  queue.Push(Entry("1", 9, kNow + absl::Seconds(10)));
-  queue.Push(Entry("2", 0, kNow + absl::Seconds(5)));
-  EXPECT_EQ(queue.NextTime(), kNow + absl::Seconds(5));
-  queue.Push(Entry("3"));
-  EXPECT_LE(queue.NextTime(), kNow);
-}
-
-TEST(JobQueue, AJobIsThereOnce) {
-  JobQueue queue;
-  queue.Push(Entry("1"));
-  queue.Push(Entry("2"));
-  queue.Push(Entry("1", -1));
-  EXPECT_EQ(queue.Position("2"), 0);
-  EXPECT_EQ(queue.Position("1"), 1);
-  EXPECT_TRUE(queue.Remove("1"));
-  EXPECT_FALSE(queue.Remove("1"));
-}
-
-// Against a list that is sorted anew for each question.
+// Against a list that is sorted anew for each question: by priority, what was
+// used and age, those behind at the end, each job once.
 TEST(JobQueue, StandsAsASortedListWould) {
   JobQueue queue;
   std::map<std::string, JobQueue::Entry> all;
@@ -419,45 +353,6 @@ JobQueue::Entry Of(const std::string& owner, const std::string& id,
   return entry;
 }
 
-TEST(JobQueue, WhoUsedTheDeviceLeastIsFirstAmongEqualPriorities) {
-  JobQueue queue;
-  queue.SetShare("ann", 3);
-  for (const auto& entry : {Of("ann", "1"), Of("ann", "2", 1), Of("bob", "3"),
-                            Of("cid", "4"), Of("bob", "5")}) {
-    queue.Push(entry);
-  }
-  queue.SetShare("cid", 2);
-  for (const char* id : {"2", "3", "5", "4", "1"}) {
-    EXPECT_EQ(queue.Next(kNow)->id, id);
-    queue.Remove(id);
-  }
-}
-
-TEST(JobQueue, OwnersOfEqualShareStandInOneLine) {
-  JobQueue queue;
-  queue.Push(Of("ann", "1"));
-  queue.Push(Of("bob", "2"));
-  queue.Push(Of("ann", "3"));
-  queue.SetShare("ann", 1);
-  EXPECT_EQ(queue.Position("2"), 0);
-  queue.SetShare("bob", 1);
-  EXPECT_EQ(queue.Position("2"), 1);
-  queue.SetShare("ann", UsageBook::kNoShare);
-  EXPECT_EQ(queue.Position("2"), 2);
-}
-
-TEST(JobQueue, AShareOutlivesTheOwnersJobs) {
-  JobQueue queue;
-  queue.Push(Of("ann", "1"));
-  queue.SetShare("ann", 1);
-  queue.Remove("1");
-  queue.Push(Of("bob", "3"));
-  queue.Push(Of("ann", "2"));
-  EXPECT_EQ(queue.Next(kNow)->id, "3");
-  queue.SetShare("ann", UsageBook::kNoShare);
-  EXPECT_EQ(queue.Next(kNow)->id, "2");
-}
-
 TEST(JobQueue, KnowsWhenAHigherPriorityMayRun) {
   JobQueue queue;
   EXPECT_EQ(queue.NextTimeAbove(0), absl::InfiniteDuration());
@@ -496,19 +391,6 @@ TEST(JobQueue, AHundredThousandJobsOfFiftyOwnersTakeMicroseconds) {
   EXPECT_LT(shown - pushed, absl::Seconds(20));
 }
 
-TEST(JobQueue, CountsThoseAhead) {
-  JobQueue queue;
-  queue.Push(Entry("1"));
-  queue.Push(Entry("2", 1));
-  queue.Push(Entry("3"));
-  EXPECT_EQ(queue.Position("2"), 0);
-  EXPECT_EQ(queue.Position("1"), 1);
-  EXPECT_EQ(queue.Position("3"), 2);
-  EXPECT_EQ(queue.Position("4"), std::nullopt);
-}
-
-// --- job queue turns ---------------------------------------------------------
-
 JobQueue::Entry Moved(JobQueue::Entry entry, int64_t place,
                       bool among_all = false) {
   entry.place = place;
@@ -544,23 +426,6 @@ TEST(JobQueueTurns, WhoMovesAJobTakesNoTurnOfOthers) {
   EXPECT_EQ(Order(queue), (std::vector<std::string>{"2", "1", "3"}));
   EXPECT_EQ(queue.TakeTurn("2").has_value(), false);
   EXPECT_EQ(queue.TakeTurn("none").has_value(), false);
-}
-
-TEST(JobQueueTurns, SidesStandBeforeAndBehindEveryShare) {
-  JobQueue queue;
-  queue.SetShare("ann", 5);
-  for (const auto& entry :
-       {Moved(Of("bob", "1"), 3, true), Moved(Of("ann", "2"), -2, true),
-        Of("bob", "3"), Moved(Of("cid", "4"), -1, true), Of("ann", "5"),
-        Moved(Of("dan", "6"), 1, true), Of("ann", "7", -1)}) {
-    queue.Push(entry);
-  }
-  EXPECT_EQ(Order(queue),
-            (std::vector<std::string>{"2", "4", "3", "5", "6", "1", "7"}));
-  queue.SetShare("ann", UsageBook::kNoShare);
-  queue.SetShare("bob", 9);
-  EXPECT_EQ(Order(queue),
-            (std::vector<std::string>{"2", "4", "5", "3", "6", "1", "7"}));
 }
 
 TEST(JobQueueTurns, KnowsThePlacesAtTheEdges) {
@@ -723,53 +588,39 @@ TEST(JobQueueTurns, AHundredThousandHeldJobsAreLookedAtInMicroseconds) {
   EXPECT_LT(walked, absl::Seconds(2));
 }
 
-// --- queue words -------------------------------------------------------------
-
-JobQueue::Entry OwnedBy(const std::string& owner, int32_t priority = 0) {
-  JobQueue::Entry entry;
-  entry.owner = owner;
-  entry.priority = priority;
-  return entry;
-}
-
-TEST(WhyThere, NamesPriorityAndUse) {
-  EXPECT_EQ(WhyThere(OwnedBy("ann", 5), absl::Minutes(130), absl::Hours(24)),
-            "priority 5, ann has used the device 2h10m lately");
-  EXPECT_EQ(WhyThere(OwnedBy("bob"), absl::ZeroDuration(), absl::Hours(24)),
-            "priority 0, bob has not used the device lately");
-  EXPECT_EQ(WhyThere(OwnedBy(""), absl::ZeroDuration(), absl::Hours(24)),
-            "priority 0, its owner, who has no name, has not used the device "
-            "lately");
-}
-
-TEST(WhyThere, IsFirstComeWhereUseDoesNotCount) {
-  EXPECT_EQ(
-      WhyThere(OwnedBy("ann", -1), absl::ZeroDuration(), absl::ZeroDuration()),
-      "priority -1, first come, first served");
-}
-
-TEST(WhyThere, SaysWhatWaitsBehindAll) {
-  JobQueue::Entry entry = OwnedBy("ann", 9);
-  entry.behind = true;
-  EXPECT_EQ(WhyThere(entry, absl::Hours(1), absl::Hours(24)),
-            "behind all others once: its last attempt ended early without a "
-            "new checkpoint");
-}
-
-TEST(WhyThere, SaysWhoWasMoved) {
-  JobQueue::Entry entry = OwnedBy("ann");
-  entry.place = -1;
-  EXPECT_EQ(WhyThere(entry, absl::ZeroDuration(), absl::ZeroDuration()),
-            "priority 0, moved up, first come, first served");
-  entry.place = 2;
-  EXPECT_EQ(WhyThere(entry, absl::Minutes(130), absl::Hours(24)),
-            "priority 0, moved down, ann has used the device 2h10m lately");
-  entry.among_all = true;
-  EXPECT_EQ(WhyThere(entry, absl::Minutes(130), absl::Hours(24)),
-            "priority 0, moved behind all others of it by an admin");
-  entry.place = -2;
-  EXPECT_EQ(WhyThere(entry, absl::Minutes(130), absl::Hours(24)),
-            "priority 0, moved before all others of it by an admin");
+TEST(WhyThere, NamesPriorityUseAndWhoMovedIt) {
+  constexpr absl::Duration kNone = absl::ZeroDuration();
+  constexpr absl::Duration kUsed = absl::Minutes(130);
+  JobQueue::Entry behind = Of("ann", "1", 9);
+  behind.behind = true;
+  const struct {
+    JobQueue::Entry entry;
+    absl::Duration used, half_life;
+    const char* why;
+  } cases[] = {
+      {Of("ann", "1", 5), kUsed, kDay,
+       "priority 5, ann has used the device 2h10m lately"},
+      {Of("bob", "1"), kNone, kDay,
+       "priority 0, bob has not used the device lately"},
+      {Of("", "1"), kNone, kDay,
+       "priority 0, its owner, who has no name, has not used the device "
+       "lately"},
+      {Of("ann", "1", -1), kNone, kNone,
+       "priority -1, first come, first served"},
+      {behind, kUsed, kDay,
+       "after all others once: its last attempt ended early without a new "
+       "checkpoint"},
+      {Moved(Of("ann", "1"), -1), kNone, kNone,
+       "priority 0, moved up, first come, first served"},
+      {Moved(Of("ann", "1"), 2), kUsed, kDay,
+       "priority 0, moved down, ann has used the device 2h10m lately"},
+      {Moved(Of("ann", "1"), 2, true), kUsed, kDay,
+       "priority 0, moved after all others of it by an admin"},
+      {Moved(Of("ann", "1"), -2, true), kUsed, kDay,
+       "priority 0, moved before all others of it by an admin"}};
+  for (const auto& [entry, used, half_life, why] : cases) {
+    EXPECT_EQ(WhyThere(entry, used, half_life), why);
+  }
 }
 
 TEST(RoundTime, KeepsWhatAPersonWants) {
@@ -778,56 +629,31 @@ TEST(RoundTime, KeepsWhatAPersonWants) {
   EXPECT_EQ(RoundTime(absl::Hours(100)), "100h");
 }
 
-// --- preemption --------------------------------------------------------------
-
-PreemptionPolicy On() {
-  PreemptionPolicy policy;
-  policy.enabled = true;
-  return policy;
-}
-
-JobQueue::Entry Challenger(int32_t priority) {
-  JobQueue::Entry entry;
-  entry.priority = priority;
-  return entry;
-}
-
-Holder LongAtWork() { return {0, true, absl::Hours(1), absl::Hours(1)}; }
-
-TEST(MayTake, AStrictlyHigherPriorityWhereItIsEnabled) {
-  EXPECT_TRUE(MayTake(On(), Challenger(1), LongAtWork()));
-  EXPECT_FALSE(MayTake(On(), Challenger(0), LongAtWork()));
-  EXPECT_FALSE(MayTake(On(), Challenger(-1), LongAtWork()));
-  EXPECT_FALSE(MayTake(PreemptionPolicy(), Challenger(1), LongAtWork()));
-}
-
-TEST(MayTake, NotWhatWaitsBehindAllOthers) {
-  JobQueue::Entry behind = Challenger(100);
-  behind.behind = true;
-  EXPECT_FALSE(MayTake(On(), behind, LongAtWork()));
-}
-
-TEST(MayTake, NotBeforeTheFirstStep) {
-  Holder holder = LongAtWork();
-  holder.has_stepped = false;
-  holder.left.reset();
-  EXPECT_FALSE(MayTake(On(), Challenger(1), holder));
-}
-
-TEST(MayTake, NotWithinTheLeastRun) {
-  Holder holder = LongAtWork();
-  holder.run = On().least_run - absl::Seconds(1);
-  EXPECT_FALSE(MayTake(On(), Challenger(1), holder));
-  holder.run = On().least_run;
-  EXPECT_TRUE(MayTake(On(), Challenger(1), holder));
-}
-
-TEST(MayTake, NotFromOneThatIsAboutToEnd) {
-  Holder holder = LongAtWork();
-  holder.left = On().margin - absl::Seconds(1);
-  EXPECT_FALSE(MayTake(On(), Challenger(1), holder));
-  holder.left = On().margin;
-  EXPECT_TRUE(MayTake(On(), Challenger(1), holder));
+TEST(MayTake, AHigherPriorityFromOneThatRanAndIsNotAboutToEnd) {
+  const Holder at_work{0, true, absl::Hours(1), absl::Hours(1)};
+  PreemptionPolicy on;
+  on.enabled = true;
+  JobQueue::Entry challenger = Entry("1", 1);
+  EXPECT_TRUE(MayTake(on, challenger, at_work));
+  EXPECT_FALSE(MayTake(PreemptionPolicy(), challenger, at_work));
+  Holder loads = at_work, young = at_work, ends = at_work;
+  loads.has_stepped = false;
+  loads.left.reset();
+  EXPECT_FALSE(MayTake(on, challenger, loads));
+  young.run = on.least_run - absl::Seconds(1);
+  EXPECT_FALSE(MayTake(on, challenger, young));
+  young.run = on.least_run;
+  EXPECT_TRUE(MayTake(on, challenger, young));
+  ends.left = on.margin - absl::Seconds(1);
+  EXPECT_FALSE(MayTake(on, challenger, ends));
+  ends.left = on.margin;
+  EXPECT_TRUE(MayTake(on, challenger, ends));
+  for (const int32_t priority : {0, -1}) {
+    EXPECT_FALSE(MayTake(on, Entry("1", priority), at_work));
+  }
+  challenger = Entry("1", 100);
+  challenger.behind = true;
+  EXPECT_FALSE(MayTake(on, challenger, at_work));
 }
 
 }  // namespace

@@ -18,33 +18,20 @@
 namespace mpsd::jobs {
 namespace {
 
-// --- device meter ------------------------------------------------------------
-
 constexpr absl::Duration At(int seconds) { return absl::Seconds(seconds); }
 
-TEST(DeviceMeter, MeasuresFromItsBeginningOn) {
-  const DeviceMeter meter(At(100));
+TEST(DeviceMeter, LeavesOutWhatLiesBetweenStopAndGoOn) {
+  DeviceMeter meter(At(100));
   EXPECT_TRUE(meter.is_running());
   EXPECT_EQ(meter.Measured(At(100)), At(0));
-  EXPECT_EQ(meter.Measured(At(130)), At(30));
-}
-
-TEST(DeviceMeter, LeavesOutWhatLiesBetweenStopAndGoOn) {
-  DeviceMeter meter(At(0));
-  meter.Stop(At(10));
+  meter.GoOn(At(105));  // it runs
+  EXPECT_EQ(meter.Measured(At(110)), At(10));
+  meter.Stop(At(110));
+  meter.Stop(At(120));
   EXPECT_FALSE(meter.is_running());
   EXPECT_EQ(meter.Measured(At(1000)), At(10));
   meter.GoOn(At(1000));
   EXPECT_EQ(meter.Measured(At(1005)), At(15));
-}
-
-TEST(DeviceMeter, ASecondCallOfAKindDoesNothing) {
-  DeviceMeter meter(At(0));
-  meter.GoOn(At(5));
-  EXPECT_EQ(meter.Measured(At(10)), At(10));
-  meter.Stop(At(10));
-  meter.Stop(At(20));
-  EXPECT_EQ(meter.Measured(At(20)), At(10));
 }
 
 TEST(DeviceMeter, NeverRunsBackwards) {
@@ -53,8 +40,6 @@ TEST(DeviceMeter, NeverRunsBackwards) {
   meter.Stop(At(90));
   EXPECT_EQ(meter.Measured(At(200)), At(0));
 }
-
-// --- phase clock -------------------------------------------------------------
 
 absl::Duration Second(double seconds) { return absl::Seconds(seconds); }
 
@@ -189,8 +174,6 @@ TEST(PhaseClock, APhasesNameIsItsLabel) {
                                           "evaluate", "save", "paused"}));
 }
 
-// --- step rate ---------------------------------------------------------------
-
 Progress Step(int64_t step, int64_t tokens, double seconds) {
   Progress progress;
   progress.step = step;
@@ -219,78 +202,47 @@ TEST(StepRate, SharesOfPaddingAndWaiting) {
   EXPECT_FALSE(without.data_wait_ratio.has_value());
 }
 
-TEST(StepRate, TheFirstStepStandsAlone) {
-  StepRate rate;
-  Progress progress = Step(1, 500, 2);
-  rate.Apply(progress);
-  EXPECT_DOUBLE_EQ(progress.tokens_per_second, 250);
-  EXPECT_DOUBLE_EQ(progress.eta_seconds, 99 * 2);
-}
-
 TEST(StepRate, LaterStepsWeighATenth) {
   StepRate rate;
   Progress progress = Step(1, 500, 2);
   rate.Apply(progress);
+  EXPECT_DOUBLE_EQ(progress.tokens_per_second, 250) << "the first stands alone";
+  EXPECT_DOUBLE_EQ(progress.eta_seconds, 99 * 2);
   progress = Step(2, 1500, 4);
   rate.Apply(progress);
   EXPECT_DOUBLE_EQ(progress.tokens_per_second, 600 / 2.2);
   EXPECT_DOUBLE_EQ(progress.eta_seconds, 98 * 2.2);
+  progress = Step(1, 500, 0);
+  StepRate().Apply(progress);
+  EXPECT_EQ(progress.tokens_per_second, 0) << "without time there is no rate";
 }
 
 TEST(StepRate, NothingIsLeftAtTheEnd) {
   StepRate rate;
-  Progress progress = Step(100, 500, 2);
-  rate.Apply(progress);
-  EXPECT_EQ(progress.eta_seconds, 0);
-  progress = Step(101, 500, 2);
-  rate.Apply(progress);
-  EXPECT_EQ(progress.eta_seconds, 0);
-}
-
-TEST(TimeLeft, IsUnknownBeforeTheFirstStep) {
-  EXPECT_EQ(TimeLeft(Job()), std::nullopt);
+  for (const int64_t step : {100, 101}) {
+    Progress progress = Step(step, 500, 2);
+    rate.Apply(progress);
+    EXPECT_EQ(progress.eta_seconds, 0);
+  }
 }
 
 // Another attempt goes on from the checkpoint, not from the last step.
 TEST(TimeLeft, CountsFromTheLastCheckpoint) {
-  StepRate rate;
-  Job job;
-  job.progress = Step(60, 500, 2);
-  rate.Apply(*job.progress);
-  EXPECT_EQ(TimeLeft(job), absl::Seconds(200));
-  job.durable_step = 50;
-  EXPECT_EQ(TimeLeft(job), absl::Seconds(100));
+  const auto left = [](const Progress& progress, int64_t durable_step) {
+    Job job;
+    job.progress = progress;
+    StepRate().Apply(*job.progress);
+    job.durable_step = durable_step;
+    return TimeLeft(job);
+  };
+  EXPECT_EQ(left(Step(60, 500, 2), 0), absl::Seconds(200));
+  EXPECT_EQ(left(Step(60, 500, 2), 50), absl::Seconds(100));
+  EXPECT_EQ(left(Step(100, 500, 2), 90), absl::Seconds(20)) << "not saved";
+  EXPECT_EQ(left(Step(100, 500, 2), 110), absl::ZeroDuration());
+  EXPECT_EQ(left(Step(1, 500, std::nan("")), 0), std::nullopt);
+  EXPECT_EQ(left(Step(1, 500, -3), 0), absl::ZeroDuration());
+  EXPECT_EQ(TimeLeft(Job()), std::nullopt) << "before the first step";
 }
-
-TEST(TimeLeft, OfAJobWhoseLastStepsWereNotSaved) {
-  StepRate rate;
-  Job job;
-  job.progress = Step(100, 500, 2);
-  rate.Apply(*job.progress);
-  job.durable_step = 90;
-  EXPECT_EQ(TimeLeft(job), absl::Seconds(20));
-  job.durable_step = 110;
-  EXPECT_EQ(TimeLeft(job), absl::ZeroDuration());
-}
-
-TEST(TimeLeft, IsUnknownWhereTheWorkersTimeIsNone) {
-  Job job;
-  job.progress = Step(1, 500, std::nan(""));
-  StepRate().Apply(*job.progress);
-  EXPECT_EQ(TimeLeft(job), std::nullopt);
-  job.progress = Step(1, 500, -3);
-  StepRate().Apply(*job.progress);
-  EXPECT_EQ(TimeLeft(job), absl::ZeroDuration());
-}
-
-TEST(StepRate, AStepWithoutTimeHasNoRate) {
-  StepRate rate;
-  Progress progress = Step(1, 500, 0);
-  rate.Apply(progress);
-  EXPECT_EQ(progress.tokens_per_second, 0);
-}
-
-// --- started job -------------------------------------------------------------
 
 StartedJob Describe(const spec::TrainSpec& spec) {
   Job job;
@@ -336,8 +288,6 @@ TEST(StartedJob, NamesTheModelByItsIdOrElseItsFolder) {
   spec.model_id = "org/tiny";
   EXPECT_EQ(Describe(spec).model, "org/tiny");
 }
-
-// --- hang limit --------------------------------------------------------------
 
 constexpr absl::Duration kConfigured = absl::Minutes(10);
 

@@ -7,7 +7,11 @@
 namespace mpsd::jobs {
 namespace {
 
-// --- quiet hours -------------------------------------------------------------
+using host::MemoryPressure;
+using host::PowerSource;
+using host::Thermal;
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 bool QuietAt(const char* hours, int hour, int minute,
              absl::TimeZone zone = absl::UTCTimeZone()) {
@@ -31,44 +35,31 @@ TEST(ParseQuietHours, RefusesEverythingElse) {
   }
 }
 
-TEST(IsQuiet, WithinADay) {
+TEST(IsQuiet, FromTheFirstMinuteUntilBeforeTheLast) {
   EXPECT_FALSE(QuietAt("09:00-17:00", 8, 59));
   EXPECT_TRUE(QuietAt("09:00-17:00", 9, 0));
   EXPECT_TRUE(QuietAt("09:00-17:00", 16, 59));
   EXPECT_FALSE(QuietAt("09:00-17:00", 17, 0));
-}
-
-TEST(IsQuiet, AroundMidnight) {
+  // Around midnight.
   EXPECT_FALSE(QuietAt("22:00-07:00", 21, 59));
   EXPECT_TRUE(QuietAt("22:00-07:00", 22, 0));
   EXPECT_TRUE(QuietAt("22:00-07:00", 0, 0));
   EXPECT_TRUE(QuietAt("22:00-07:00", 6, 59));
   EXPECT_FALSE(QuietAt("22:00-07:00", 7, 0));
   EXPECT_FALSE(QuietAt("22:00-07:00", 12, 0));
-}
-
-TEST(IsQuiet, ByTheClockOnTheWall) {
+  // By the clock on the wall.
   const absl::TimeZone east = absl::FixedTimeZone(3 * 3600);
   EXPECT_TRUE(QuietAt("22:00-07:00", 19, 0, east));
   EXPECT_FALSE(QuietAt("22:00-07:00", 4, 0, east));
 }
 
-// --- pause gate --------------------------------------------------------------
-
-using host::MemoryPressure;
-using host::PowerSource;
-using host::Thermal;
-using testing::ElementsAre;
-using testing::IsEmpty;
-
 class PauseGateTest : public testing::Test {
  protected:
   PauseGateTest() { policy_.zone = absl::UTCTimeZone(); }
 
-  void Make() { gate_.emplace(policy_); }
   // What holds after `later`.
   const PauseReasons& After(absl::Duration later) {
-    if (!gate_) Make();
+    if (!gate_) gate_.emplace(policy_);
     elapsed_ += later;
     gate_->Observe(reading_, start_ + elapsed_, elapsed_);
     return gate_->reasons();
@@ -84,16 +75,16 @@ class PauseGateTest : public testing::Test {
 };
 
 TEST_F(PauseGateTest, WithoutAPolicyNothingPauses) {
-  reading_ = {PowerSource::kBattery,
-              0.01,
-              true,
-              Thermal::kTrapping,
-              MemoryPressure::kCritical,
-              1,
-              1,
-              9,
-              0,
-              0};
+  reading_.power_source = PowerSource::kBattery;
+  reading_.battery_ratio = 0.01;
+  reading_.low_power_mode = true;
+  reading_.thermal = Thermal::kTrapping;
+  reading_.memory_pressure = MemoryPressure::kCritical;
+  reading_.swap_used_bytes = 1;
+  reading_.gpu_utilization_ratio = 1;
+  reading_.gpu_resets = 9;
+  reading_.wired_limit_bytes = 0;
+  reading_.user_idle_seconds = 0;
   EXPECT_THAT(Now(), IsEmpty());
   EXPECT_THAT(gate_->Unobservable(host::Reading()), IsEmpty());
 }

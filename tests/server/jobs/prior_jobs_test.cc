@@ -9,12 +9,15 @@
 
 #include "core/base/limits.h"
 #include "tests/fakes/fake_job_files.h"
+#include "tests/fakes/status_is.h"
 
 namespace mpsd::jobs {
 namespace {
 
-// --- start check -------------------------------------------------------------
-
+using enum absl::StatusCode;
+using fakes::Ok;
+using fakes::StatusIs;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -81,13 +84,6 @@ TEST_F(StartCheckTest, ADiskThatTellsNothingHoldsNothing) {
   EXPECT_THAT(NoRoomFor(job_, kGibibyte, files_), IsEmpty());
 }
 
-// --- prior jobs --------------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-
 const std::string kA(limits::kWholeId, 'A'), kB(limits::kWholeId, 'B'),
     kC(limits::kWholeId, 'C');
 
@@ -125,7 +121,7 @@ TEST(PriorJobs, OnlySuccessLetsAJobStart) {
     }
   }
   EXPECT_THAT(StandingOf(Waiting({kA}), {}).failed,
-              HasSubstr("exists no more"));
+              HasSubstr("no longer exists"));
 }
 
 TEST(PriorJobs, TheFirstOfManyIsNamed) {
@@ -203,12 +199,6 @@ TEST(WaitingJobs, WhatIsForgottenIsNotLookedAt) {
   EXPECT_EQ(jobs.Take(), "x");
 }
 
-// --- named results -----------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-
 class NamedResultsTest : public testing::Test {
  protected:
   // A job whose result is an adapter, or a model.
@@ -236,9 +226,7 @@ class NamedResultsTest : public testing::Test {
   }
   void ExpectError(const std::string& model, const std::string& adapter,
                    absl::StatusCode code, const std::string& text) {
-    const absl::Status status = Place(model, adapter);
-    EXPECT_EQ(status.code(), code) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+    EXPECT_THAT(Place(model, adapter), StatusIs(code, text));
   }
 
   std::map<std::string, Job> jobs_;
@@ -282,12 +270,12 @@ TEST_F(NamedResultsTest, AKindInTheWrongFieldIsSaid) {
     Put(kA, state, OutputKind::kAdapter);
     Put(kB, state, OutputKind::kModel);
     ExpectError(
-        "job:" + kA, "", absl::StatusCode::kInvalidArgument,
+        "job:" + kA, "", kInvalidArgument,
         "model: job " + kA +
             " makes an adapter and no whole model: "
-            "name it as `adapter`, beside the model that the adapter is "
+            "name it as `adapter`, next to the model that the adapter is "
             "for, \"org/tiny\"; or merge the two");
-    ExpectError("org/tiny", "job:" + kB, absl::StatusCode::kInvalidArgument,
+    ExpectError("org/tiny", "job:" + kB, kInvalidArgument,
                 "adapter: job " + kB +
                     " makes a whole model and no adapter: "
                     "name it as `model`, \"job:" +
@@ -296,9 +284,9 @@ TEST_F(NamedResultsTest, AKindInTheWrongFieldIsSaid) {
 }
 
 TEST_F(NamedResultsTest, AJobThatIsNotThereIsSaid) {
-  ExpectError("job:" + kA, "", absl::StatusCode::kFailedPrecondition,
+  ExpectError("job:" + kA, "", kFailedPrecondition,
               "model: there is no job " + kA);
-  ExpectError("m", "job:" + kA, absl::StatusCode::kFailedPrecondition,
+  ExpectError("m", "job:" + kA, kFailedPrecondition,
               "adapter: there is no job " + kA);
   spec_.model = "job:" + kA;
   EXPECT_TRUE(
@@ -308,11 +296,10 @@ TEST_F(NamedResultsTest, AJobThatIsNotThereIsSaid) {
 TEST_F(NamedResultsTest, AResultThatIsGoneIsSaid) {
   Job& job = Put(kA, State::kSucceeded, OutputKind::kAdapter);
   files_.paths.clear();
-  ExpectError("m", "job:" + kA, absl::StatusCode::kFailedPrecondition,
+  ExpectError("m", "job:" + kA, kFailedPrecondition,
               job.output_path + ", is not on the daemon's disk");
   job.output_path.clear();
-  ExpectError("m", "job:" + kA, absl::StatusCode::kFailedPrecondition,
-              "which it did not report");
+  ExpectError("m", "job:" + kA, kFailedPrecondition, "which it did not report");
 }
 
 TEST_F(NamedResultsTest, AModelToBeHasTheShapeOfTheFirst) {
@@ -320,10 +307,9 @@ TEST_F(NamedResultsTest, AModelToBeHasTheShapeOfTheFirst) {
       JobFiles::Model{"/models/tiny", fakes::TinyModel()};
   Put(kA, State::kQueued, OutputKind::kModel);
   Put(kB, State::kQueued, OutputKind::kModel).model = "job:" + kA;
-  const auto model = ModelToBe(find_, files_, "job:" + kB);
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->folder, "job:" + kB);
-  EXPECT_EQ(model->config.hidden_size, fakes::TinyModel().hidden_size);
+  const auto model = Ok(ModelToBe(find_, files_, "job:" + kB));
+  EXPECT_EQ(model.folder, "job:" + kB);
+  EXPECT_EQ(model.config.hidden_size, fakes::TinyModel().hidden_size);
   files_.models.clear();
   EXPECT_FALSE(ModelToBe(find_, files_, "job:" + kB).ok());
   // A is done meanwhile.
@@ -337,9 +323,8 @@ TEST_F(NamedResultsTest, AModelToBeHasTheShapeOfTheFirst) {
 TEST_F(NamedResultsTest, ACircleEndsTheWalk) {
   Put(kA, State::kQueued, OutputKind::kModel).model = "job:" + kB;
   Put(kB, State::kQueued, OutputKind::kModel).model = "job:" + kA;
-  const absl::Status status = ModelToBe(find_, files_, "job:" + kA).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("more than 64 jobs"));
+  EXPECT_THAT(ModelToBe(find_, files_, "job:" + kA),
+              StatusIs(kFailedPrecondition, "more than 64 jobs"));
 }
 
 TEST_F(NamedResultsTest, AFolderBesideTheJobsIsNoResult) {

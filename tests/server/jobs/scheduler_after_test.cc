@@ -6,14 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "core/base/limits.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/scheduler.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/jobs/scheduler_fixture.h"
 
 namespace mpsd::jobs {
 namespace {
 
+using fakes::StatusIs;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -41,15 +42,22 @@ class SchedulerAfterTest : public SchedulerFixture {
   static std::string Adapter(const std::string& id) {
     return R"("model": "org/tiny", "adapter": "job:)" + id + "\"";
   }
-  // Ends the running job, and lets the scheduler see to what follows.
-  void End(ExitReason reason, const std::string& output = "") {
+  static std::string Output(const std::string& id) {
+    return "/state/jobs/" + id + "/out/adapter";
+  }
+  static WorkerListener::Result Done(const std::string& output,
+                                     OutputKind kind = OutputKind::kAdapter) {
     WorkerListener::Result result;
-    result.reason = reason;
-    if (reason == ExitReason::kDone) {
-      result.outcome.output_path = output;
-      if (!output.empty()) files_.paths.insert(output);
-    }
-    launcher_.Exit(result);
+    result.reason = ExitReason::kDone;
+    result.outcome.output_path = output;
+    result.outcome.output_kind = kind;
+    return result;
+  }
+  // Ends the running job with a result that is there.
+  void Succeed(const std::string& output,
+               OutputKind kind = OutputKind::kAdapter) {
+    files_.paths.insert(output);
+    launcher_.Exit(Done(output, kind));
     scheduler_->Tick();
   }
   // Fails the running job for good.
@@ -66,8 +74,7 @@ TEST_F(SchedulerAfterTest, AJobStartsOnceTheOthersHaveSucceeded) {
   EXPECT_THAT(Stored(c).after, ElementsAre(a, b));
   EXPECT_EQ(Hold(c), "waits for job " + a +
                          ", which is QUEUED, to succeed, and for 1 more");
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), a);
+  EXPECT_EQ(Next(), a);
   End(ExitReason::kDone);
   EXPECT_EQ(Running(), b);
   EXPECT_THAT(Hold(c), HasSubstr("waits for job " + b));
@@ -84,11 +91,9 @@ TEST_F(SchedulerAfterTest, OthersRunMeanwhile) {
   request.priority = 9;
   const std::string urgent = scheduler_->Submit(request)->job.id;
   const std::string other = Submit();
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), a);
+  EXPECT_EQ(Next(), a);
   // Nobody takes the device away from the job that is waited for.
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), a);
+  EXPECT_EQ(Next(), a);
   End(ExitReason::kDone);
   EXPECT_EQ(Running(), urgent);
   End(ExitReason::kDone);
@@ -96,13 +101,11 @@ TEST_F(SchedulerAfterTest, OthersRunMeanwhile) {
 }
 
 TEST_F(SchedulerAfterTest, AJobThatAlreadySucceededIsNotWaitedFor) {
-  const std::string a = Submit();
-  scheduler_->Tick();
+  const std::string a = Start();
   End(ExitReason::kDone);
   const std::string b = SubmitAfter({a});
   EXPECT_EQ(Hold(b), "");
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), b);
+  EXPECT_EQ(Next(), b);
 }
 
 TEST_F(SchedulerAfterTest, AFailedOneHoldsThoseThatWait) {
@@ -120,8 +123,7 @@ TEST_F(SchedulerAfterTest, AFailedOneHoldsThoseThatWait) {
   // What waits for a held job waits on.
   EXPECT_FALSE(Stored(c).held);
   EXPECT_THAT(Hold(c), HasSubstr("waits for job " + b));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), "");
+  EXPECT_EQ(Next(), "");
 }
 
 TEST_F(SchedulerAfterTest, ACancelledOneHoldsThemToo) {
@@ -130,25 +132,18 @@ TEST_F(SchedulerAfterTest, ACancelledOneHoldsThemToo) {
   scheduler_->Tick();
   EXPECT_TRUE(Stored(b).held);
   EXPECT_THAT(Hold(b), HasSubstr("is CANCELLED"));
-}
-
-// However a script is timed, the answer is the same.
-TEST_F(SchedulerAfterTest, AJobAfterAFailedOneIsQueuedAndHeld) {
-  const std::string a = Submit();
-  ASSERT_TRUE(scheduler_->Cancel(a).ok());
-  const std::string b = SubmitAfter({a});
-  EXPECT_THAT(Hold(b), HasSubstr("is CANCELLED"));
-  scheduler_->Tick();
-  EXPECT_TRUE(Stored(b).held);
-  EXPECT_EQ(Running(), "");
+  // However a script is timed, the answer is the same.
+  const std::string c = SubmitAfter({a});
+  EXPECT_THAT(Hold(c), HasSubstr("is CANCELLED"));
+  EXPECT_EQ(Next(), "");
+  EXPECT_TRUE(Stored(c).held);
 }
 
 TEST_F(SchedulerAfterTest, AnIdThatIsNoJobsIsRefused) {
   for (const std::string id : {"nobody", "01ARZ3NDEKTSV4RRFFQ69G5FAV"}) {
-    const absl::Status status = TrySubmit({id}).status();
-    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("after: there is no job '" + id + "'"));
+    EXPECT_THAT(TrySubmit({id}),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         "after: there is no job '" + id + "'"));
   }
   EXPECT_THAT(files_.specs, IsEmpty());
 }
@@ -173,18 +168,16 @@ TEST_F(SchedulerAfterTest, JobsOfOthersThatAreHiddenDoNotExist) {
   request.after.clear();
   request.spec_json =
       R"({"dataset": {"train": "/data/train.jsonl"}, )" + Adapter(a) + "}";
-  const absl::Status status = scheduler_->Submit(request).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("adapter: there is no job " + a));
+  EXPECT_THAT(scheduler_->Submit(request),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "adapter: there is no job " + a));
 }
 
 TEST_F(SchedulerAfterTest, AKillForgetsNothing) {
   const std::string a = Submit(), b = SubmitAfter({a});
   KillAndRestart();
   EXPECT_THAT(Hold(b), HasSubstr("waits for job " + a));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), a);
+  EXPECT_EQ(Next(), a);
   End(ExitReason::kDone);
   EXPECT_EQ(Running(), b);
 }
@@ -193,9 +186,7 @@ TEST_F(SchedulerAfterTest, AKillForgetsNothing) {
 TEST_F(SchedulerAfterTest, AKillBeforeTheHoldIsStored) {
   const std::string a = Submit(), b = SubmitAfter({a});
   scheduler_->Tick();
-  WorkerListener::Result rejected;
-  rejected.reason = ExitReason::kRejected;
-  launcher_.Exit(rejected);
+  launcher_.Exit(ExitReason::kRejected);
   ASSERT_EQ(StateOf(a), State::kFailed);
   ASSERT_FALSE(Stored(b).held);
   KillAndRestart();
@@ -257,8 +248,8 @@ TEST_F(SchedulerAfterTest, AResultThatIsToBeIsPlacedAtTheStart) {
   EXPECT_EQ(SpecOnDisk(b).adapter, "job:" + a);
   EXPECT_THAT(Hold(b), HasSubstr("waits for job " + a));
   scheduler_->Tick();
-  const std::string output = "/state/jobs/" + a + "/out/adapter";
-  End(ExitReason::kDone, output);
+  const std::string output = Output(a);
+  Succeed(output);
   ASSERT_EQ(Running(), b);
   EXPECT_EQ(SpecOnDisk(b).adapter, output);
   EXPECT_EQ(Stored(b).spec_json, files_.specs.at(b));
@@ -267,16 +258,13 @@ TEST_F(SchedulerAfterTest, AResultThatIsToBeIsPlacedAtTheStart) {
 }
 
 TEST_F(SchedulerAfterTest, AResultThatIsThereIsPlacedAtOnce) {
-  const std::string a = Submit();
-  scheduler_->Tick();
-  const std::string output = "/state/jobs/" + a + "/out/adapter";
-  End(ExitReason::kDone, output);
+  const std::string a = Start();
+  Succeed(Output(a));
   const std::string b = SubmitAfter({}, Adapter(a));
-  EXPECT_EQ(SpecOnDisk(b).adapter, output);
+  EXPECT_EQ(SpecOnDisk(b).adapter, Output(a));
   EXPECT_THAT(Stored(b).after, ElementsAre(a));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), b);
-  EXPECT_THAT(launcher_.requests.back().results_read, ElementsAre(output));
+  EXPECT_EQ(Next(), b);
+  EXPECT_THAT(launcher_.requests.back().results_read, ElementsAre(Output(a)));
 }
 
 TEST_F(SchedulerAfterTest, AModelThatIsToBeIsPlacedToo) {
@@ -287,13 +275,7 @@ TEST_F(SchedulerAfterTest, AModelThatIsToBeIsPlacedToo) {
   EXPECT_GT(Stored(b).memory_bytes, 0);
   scheduler_->Tick();
   const std::string output = "/state/jobs/" + a + "/out/model";
-  WorkerListener::Result result;
-  result.reason = ExitReason::kDone;
-  result.outcome.output_path = output;
-  result.outcome.output_kind = OutputKind::kModel;
-  files_.paths.insert(output);
-  launcher_.Exit(result);
-  scheduler_->Tick();
+  Succeed(output, OutputKind::kModel);
   ASSERT_EQ(Running(), b);
   EXPECT_EQ(SpecOnDisk(b).model, output);
 }
@@ -303,53 +285,41 @@ TEST_F(SchedulerAfterTest, AResultThatIsAwayIsWaitedFor) {
   const std::string a = Submit(), b = SubmitAfter({}, Adapter(a));
   const std::string other = Submit();
   scheduler_->Tick();
-  const std::string output = "/state/jobs/" + a + "/out/adapter";
-  WorkerListener::Result done;
-  done.reason = ExitReason::kDone;
-  done.outcome.output_path = output;
-  launcher_.Exit(done);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), other);
-  EXPECT_THAT(Hold(b), HasSubstr(output + ", is not on the daemon's disk"));
+  launcher_.Exit(Done(Output(a)));
+  EXPECT_EQ(Next(), other);
+  EXPECT_THAT(Hold(b), HasSubstr(Output(a) + ", is not on the daemon's disk"));
   End(ExitReason::kDone);
-  files_.paths.insert(output);
+  files_.paths.insert(Output(a));
   clock_.Advance(absl::Seconds(31));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), b);
+  EXPECT_EQ(Next(), b);
 }
 
 TEST_F(SchedulerAfterTest, AFullDiskAtTheStartIsWaitedOut) {
   const std::string a = Submit(), b = SubmitAfter({}, Adapter(a));
   scheduler_->Tick();
   files_.failure = absl::ResourceExhaustedError("disk full");
-  End(ExitReason::kDone, "/state/jobs/" + a + "/out/adapter");
+  Succeed(Output(a));
   EXPECT_EQ(Running(), "");
   EXPECT_EQ(StateOf(b), State::kQueued);
   EXPECT_THAT(Hold(b), HasSubstr("disk full"));
   files_.failure = absl::OkStatus();
   clock_.Advance(absl::Seconds(31));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), b);
+  EXPECT_EQ(Next(), b);
 }
 
 // A kill after job.json has the result and before the row says RUNNING.
 TEST_F(SchedulerAfterTest, AKillBetweenFileAndRowPlacesAgain) {
   const std::string a = Submit(), b = SubmitAfter({}, Adapter(a));
   scheduler_->Tick();
-  const std::string output = "/state/jobs/" + a + "/out/adapter";
-  files_.paths.insert(output);
-  WorkerListener::Result done;
-  done.reason = ExitReason::kDone;
-  done.outcome.output_path = output;
-  launcher_.Exit(done);
+  files_.paths.insert(Output(a));
+  launcher_.Exit(Done(Output(a)));
   spec::TrainSpec placed = SpecOnDisk(b);
-  placed.adapter = output;
+  placed.adapter = Output(a);
   files_.specs[b] = spec::ToJson(placed);
   KillAndRestart();
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), b);
-  EXPECT_EQ(SpecOnDisk(b).adapter, output);
-  EXPECT_THAT(Stored(b).spec_json, HasSubstr(output));
+  ASSERT_EQ(Next(), b);
+  EXPECT_EQ(SpecOnDisk(b).adapter, Output(a));
+  EXPECT_THAT(Stored(b).spec_json, HasSubstr(Output(a)));
 }
 
 TEST_F(SchedulerAfterTest, AReleaseEndsTheWaitForWhatFailed) {
@@ -387,23 +357,20 @@ TEST_F(SchedulerAfterTest, AHeldJobThatWaitedWaitsOnOnceReleased) {
   const std::string a = Submit(), b = SubmitAfter({a});
   ASSERT_TRUE(scheduler_->Hold(b, "not today").ok());
   EXPECT_THAT(Hold(b), HasSubstr("not today"));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), a);
+  EXPECT_EQ(Next(), a);
   ASSERT_TRUE(scheduler_->Release(b).ok());
   EXPECT_THAT(Hold(b), HasSubstr("waits for job " + a));
   ASSERT_TRUE(scheduler_->Hold(b, "not today").ok());
   End(ExitReason::kDone);
   EXPECT_EQ(Running(), "");
   ASSERT_TRUE(scheduler_->Release(b).ok());
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), b);
+  EXPECT_EQ(Next(), b);
 }
 
 // The prior job is to run again before its successor has started.
 TEST_F(SchedulerAfterTest, ASuccessThatIsTakenBackIsWaitedForAgain) {
   const std::string a = Submit(/*priority=*/-1), b = SubmitAfter({a});
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), a);
+  ASSERT_EQ(Next(), a);
   const std::string urgent = Submit(/*priority=*/5);
   End(ExitReason::kDone);
   ASSERT_EQ(Running(), urgent);
@@ -420,10 +387,8 @@ TEST_F(SchedulerAfterTest, WhatIsTriedAgainHasNotFailed) {
   const std::string c = SubmitAfter({a, b});
   ASSERT_TRUE(scheduler_->Cancel(a).ok());
   EXPECT_EQ(Stored(c).after.size(), 2u);
-  // What was tried again has not failed.
   ASSERT_TRUE(scheduler_->Retry(a).ok());
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), a);
+  EXPECT_EQ(Next(), a);
 }
 
 TEST_F(SchedulerAfterTest, TheRequestIsKept) {
@@ -431,17 +396,6 @@ TEST_F(SchedulerAfterTest, TheRequestIsKept) {
   const std::string b = SubmitAfter({a}, Adapter(a));
   EXPECT_THAT(files_.requests.at(b), HasSubstr("job:" + a));
   EXPECT_THAT(files_.requests.at(b), HasSubstr("\"after\":[\"" + a + "\"]"));
-}
-
-TEST_F(SchedulerAfterTest, WhatAJobWaitsForIsPartOfItsMeaning) {
-  const std::string a = Submit(), b = Submit();
-  SubmitRequest request = Request();
-  const std::string hash = RequestHash(request);
-  request.after = {a, b};
-  EXPECT_NE(RequestHash(request), hash);
-  const std::string after = RequestHash(request);
-  request.after = {b, a, b};
-  EXPECT_EQ(RequestHash(request), after);
 }
 
 }  // namespace

@@ -9,35 +9,29 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/jobs/scheduler.h"
-#include "tests/fakes/fake_host.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/jobs/scheduler_fixture.h"
-#include "tests/server/jobs/scheduler_share_fixture.h"
 
-// What the machine lacks before a start and is blamed for after one: the table
-// of server/jobs/attempt_end.h through the scheduler.
-// Interruptions: the table of server/jobs/attempt_end.h through the scheduler.
-// Jobs that run again because somebody asks for it: Scheduler::Retry.
+// What the machine lacks before a start and is blamed for after one, and
+// interruptions: the table of server/jobs/attempt_end.h through the scheduler.
+// Jobs that run again because somebody asks for it, and pauses.
 
 namespace mpsd::jobs {
 namespace {
 
-// --- scheduler device --------------------------------------------------------
-
+using enum absl::StatusCode;
+using fakes::Ok;
+using fakes::StatusIs;
+using host::MemoryPressure;
+using host::PowerSource;
 using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class SchedulerStartTest : public SchedulerFixture {
- protected:
-  int LinesWith(const std::string& text) {
-    int count = 0;
-    for (const std::string& line : log_) {
-      count += line.find(text) != std::string::npos;
-    }
-    return count;
-  }
-};
+using SchedulerStartTest = SchedulerFixture;
 
 TEST_F(SchedulerStartTest, AWorkerThatCannotStartHoldsTheQueue) {
   const std::string id = Submit(), other = Submit();
@@ -58,8 +52,7 @@ TEST_F(SchedulerStartTest, AWorkerThatCannotStartHoldsTheQueue) {
   EXPECT_EQ(Stored(id).exit_reason, ExitReason::kMachine);
   EXPECT_EQ(Stored(other).attempt, 0);
   launcher_.failure = absl::OkStatus();
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
   EXPECT_EQ(board_->Info().hold, "");
 }
 
@@ -70,10 +63,7 @@ TEST_F(SchedulerStartTest, AFullDiskHoldsAQueueAndFailsNobody) {
   // What a worker says that knows no better, of a checkpoint.
   files_.free_bytes = 999;
   launcher_.Exit(ExitReason::kCrashed, "the worker failed: ofstream");
-  for (int i = 0; i < 100; ++i) {
-    scheduler_->Tick();
-    clock_.Advance(absl::Seconds(30));
-  }
+  for (int i = 0; i < 100; ++i) After(absl::Seconds(30));
   EXPECT_THAT(launcher_.requests, SizeIs(1));
   for (const std::string& id : ids) {
     EXPECT_EQ(StateOf(id), State::kQueued);
@@ -85,8 +75,7 @@ TEST_F(SchedulerStartTest, AFullDiskHoldsAQueueAndFailsNobody) {
   EXPECT_EQ(board_->Info().hold_reason, "disk");
   EXPECT_EQ(board_->QueuePosition(ids[0]), 0) << "it kept its place";
   files_.free_bytes = int64_t{1} << 40;
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), ids[0]);
+  EXPECT_EQ(Next(), ids[0]);
   EXPECT_EQ(board_->Info().hold, "");
   EXPECT_EQ(LinesWith("no job starts (disk)"), 1) << "logged once";
 }
@@ -96,8 +85,7 @@ TEST_F(SchedulerStartTest, NoRoomForOneJobsCheckpointHoldsThatJob) {
   Job row = Stored(large);
   row.checkpoint_bytes = int64_t{1} << 50;
   ASSERT_TRUE(store_.Update(row, {}).ok());
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), small);
+  EXPECT_EQ(Next(), small);
   EXPECT_THAT(board_->HoldOf(large), HasSubstr("checkpoint of the job"));
   EXPECT_THAT(board_->HoldOf(small), IsEmpty());
 }
@@ -123,12 +111,10 @@ TEST_F(SchedulerStartTest, WhatTheWorkerCallsTheMachinesIsNotCounted) {
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(10));
   EXPECT_EQ(Running(), "");
   clock_.Advance(absl::Seconds(10));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), other) << "whether it meets the fault tells whose it is";
+  EXPECT_EQ(Next(), other) << "whether it meets the fault tells whose it is";
   Worker().OnCheckpoint(At(1, "/step-1"));
   launcher_.Exit(ExitReason::kDone);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
 }
 
 TEST_F(SchedulerStartTest, AVolumeThatIsAwayHoldsItsJobsAlone) {
@@ -142,32 +128,24 @@ TEST_F(SchedulerStartTest, AVolumeThatIsAwayHoldsItsJobsAlone) {
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   const std::string other = Submit();
   const auto model = files_.models.extract("org/other");
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), other);
+  EXPECT_EQ(Next(), other);
   EXPECT_EQ(Stored(away).attempt, 0);
   EXPECT_THAT(board_->HoldOf(away), HasSubstr("'/volumes/other'"));
   EXPECT_EQ(board_->Info().hold, "");
   launcher_.Exit(ExitReason::kDone);
-  for (int i = 0; i < 20; ++i) {
-    scheduler_->Tick();
-    clock_.Advance(absl::Seconds(30));
-  }
+  for (int i = 0; i < 20; ++i) After(absl::Seconds(30));
   EXPECT_EQ(StateOf(away), State::kQueued);
   EXPECT_EQ(LinesWith("/volumes/other"), 1);
-  files_.models["org/other"] =
-      JobFiles::Model{"/volumes/other", fakes::TinyModel()};
+  files_.models["org/other"] = model.mapped();
   clock_.Advance(absl::Seconds(30));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), away);
+  EXPECT_EQ(Next(), away);
   EXPECT_THAT(board_->HoldOf(away), IsEmpty());
 }
 
 TEST_F(SchedulerStartTest, AVolumeThatGoesDuringTheAttemptIsNoRejection) {
   for (ExitReason reason : {ExitReason::kRejected, ExitReason::kCrashed}) {
     files_.paths = {"/data/train.jsonl"};
-    const std::string id = Submit();
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
+    const std::string id = Start();
     files_.paths.clear();
     launcher_.Exit(reason, "train.jsonl: No such file");
     EXPECT_EQ(StateOf(id), State::kQueued);
@@ -179,8 +157,7 @@ TEST_F(SchedulerStartTest, AVolumeThatGoesDuringTheAttemptIsNoRejection) {
 }
 
 TEST_F(SchedulerStartTest, AWrongJobIsStillRejected) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   files_.free_bytes = 0;
   launcher_.Exit(ExitReason::kRejected, "train.jsonl:3");
   EXPECT_EQ(StateOf(id), State::kFailed);
@@ -189,8 +166,7 @@ TEST_F(SchedulerStartTest, AWrongJobIsStillRejected) {
 
 TEST_F(SchedulerStartTest, AnUnreadableRowStopsNeitherDaemonNorQueue) {
   const std::string first = Submit(), second = Submit(), third = Submit();
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), first);
+  ASSERT_EQ(Next(), first);
   store_.SpoilRow(first);
   store_.SpoilRow(second);
   KillAndRestart();
@@ -198,16 +174,14 @@ TEST_F(SchedulerStartTest, AnUnreadableRowStopsNeitherDaemonNorQueue) {
     EXPECT_EQ(StateOf(id), State::kFailed);
     EXPECT_THAT(Stored(id).message, HasSubstr("unreadable row"));
   }
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), third);
+  EXPECT_EQ(Next(), third);
   EXPECT_EQ(LinesWith("unreadable row"), 2);
 }
 
 TEST_F(SchedulerStartTest, ARowThatSpoilsInTheQueueIsPassedOver) {
   const std::string first = Submit(), second = Submit();
   store_.SpoilRow(first);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), second);
+  EXPECT_EQ(Next(), second);
   EXPECT_EQ(StateOf(first), State::kFailed);
   EXPECT_EQ(exported_metrics_.counts.at(State::kFailed), 1);
   EXPECT_EQ(exported_metrics_.end_states, std::vector{State::kFailed});
@@ -216,62 +190,47 @@ TEST_F(SchedulerStartTest, ARowThatSpoilsInTheQueueIsPassedOver) {
 }
 
 TEST_F(SchedulerStartTest, AClockSetBackLengthensNoWait) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   launcher_.Exit(ExitReason::kCrashed);
   clock_.SetBack(absl::Hours(24));
   scheduler_->Tick();
   clock_.Advance(absl::Seconds(10));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
   launcher_.Exit(ExitReason::kCrashed);
   // And for a daemon that finds such a row.
   clock_.SetBack(absl::Hours(24));
   KillAndRestart();
   clock_.Advance(absl::Seconds(60));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
 }
 
 TEST_F(SchedulerStartTest, AJobBeyondTheMachineIsRefusedUnlessToldAnyway) {
   machine_bytes_ = 1000;
   Restart();
   SubmitRequest request = Request();
-  const absl::Status refused = scheduler_->Submit(request).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-  EXPECT_THAT(
-      std::string(refused.message()),
-      AllOf(HasSubstr("this machine has 1000 B for it"),
-            HasSubstr("per_device_train_batch_size"), HasSubstr("--anyway")));
+  EXPECT_THAT(scheduler_->Submit(request),
+              StatusIs(kFailedPrecondition,
+                       AllOf(HasSubstr("this machine has 1000 B for it"),
+                             HasSubstr("per_device_train_batch_size"),
+                             HasSubstr("--anyway"))));
   request.anyway = true;
-  const auto accepted = scheduler_->Submit(request);
-  ASSERT_TRUE(accepted.ok()) << accepted.status();
-  EXPECT_GT(accepted->job.memory_bytes, 1000);
-  EXPECT_GT(accepted->job.checkpoint_bytes, 0);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), accepted->job.id);
+  const auto accepted = Ok(scheduler_->Submit(request));
+  EXPECT_GT(accepted.job.memory_bytes, 1000);
+  EXPECT_GT(accepted.job.checkpoint_bytes, 0);
+  EXPECT_EQ(Next(), accepted.job.id);
 }
 
-// --- scheduler blame ---------------------------------------------------------
-
-using testing::AllOf;
-using testing::Contains;
-using testing::HasSubstr;
-
-class SchedulerBlameTest : public SchedulerFixture {};
+using SchedulerBlameTest = SchedulerFixture;
 
 TEST_F(SchedulerBlameTest, AJobThatTakesTheMachineDownIsGivenUp) {
   const std::string id = Submit(9), next = Submit();
   for (int32_t round = 1; round < 5; ++round) {
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), round == 1 ? id : next);
+    ASSERT_EQ(Next(), round == 1 ? id : next);
     if (round > 1) {
       // The other one has had its turn; now the machine goes down again.
-      launcher_.Exit(ExitReason::kDone);
-      scheduler_->Tick();
+      End(ExitReason::kDone);
       clock_.Advance(absl::Minutes(1));
-      scheduler_->Tick();
-      ASSERT_EQ(Running(), id);
+      ASSERT_EQ(Next(), id);
     }
     boot_id_ = "boot " + std::to_string(round + 1);
     KillAndRestart();
@@ -284,8 +243,7 @@ TEST_F(SchedulerBlameTest, AJobThatTakesTheMachineDownIsGivenUp) {
   }
   while (StateOf(id) == State::kQueued) {
     clock_.Advance(absl::Minutes(1));
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
+    ASSERT_EQ(Next(), id);
     KillAndRestart();
   }
   EXPECT_EQ(StateOf(id), State::kFailed);
@@ -295,28 +253,14 @@ TEST_F(SchedulerBlameTest, AJobThatTakesTheMachineDownIsGivenUp) {
               AllOf(HasSubstr("5 interruptions in a row"),
                     HasSubstr("mpsd ended while the job ran")));
   EXPECT_THAT(exported_metrics_.ended, Contains(id));
-  const std::string after = Submit();
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), after);
-}
-
-TEST_F(SchedulerBlameTest, OthersGoBeforeAnInterruptedJob) {
-  const std::string id = Submit(9), next = Submit();
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), id);
-  KillAndRestart();
-  EXPECT_EQ(board_->QueuePosition(id), 1);
-  clock_.Advance(absl::Hours(1));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), next);
+  Start();
 }
 
 TEST_F(SchedulerBlameTest, ANewCheckpointEndsARowOfInterruptions) {
   const std::string id = Submit();
   for (int round = 1; round <= 20; ++round) {
     clock_.Advance(absl::Minutes(1));
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
+    ASSERT_EQ(Next(), id);
     if (round % 3 == 0) {
       Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)));
     }
@@ -330,8 +274,7 @@ TEST_F(SchedulerBlameTest, ACheckpointNobodyHeardOfCountsToo) {
   const std::string id = Submit();
   for (int round = 1; round <= 12; ++round) {
     clock_.Advance(absl::Minutes(1));
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
+    ASSERT_EQ(Next(), id);
     clock_.Advance(absl::Seconds(1));
     // A worker outlived its daemon and wrote one: the next resumes from there.
     Worker().OnProgress(Step(round * 10 + 1));
@@ -340,8 +283,7 @@ TEST_F(SchedulerBlameTest, ACheckpointNobodyHeardOfCountsToo) {
     ASSERT_EQ(Stored(id).interruptions, 1);
   }
   for (int round = 2; round <= 4; ++round) {
-    clock_.Advance(absl::Minutes(1));
-    scheduler_->Tick();
+    After(absl::Minutes(1));
     clock_.Advance(absl::Seconds(1));
     Worker().OnProgress(Step(121));  // the same again
     KillAndRestart();
@@ -352,8 +294,7 @@ TEST_F(SchedulerBlameTest, ACheckpointNobodyHeardOfCountsToo) {
 TEST_F(SchedulerBlameTest, ACleanDrainNeverCounts) {
   const std::string id = Submit();
   for (int round = 1; round <= 12; ++round) {
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
+    ASSERT_EQ(Next(), id);
     scheduler_->Drain();
     launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
     Restart();
@@ -363,7 +304,7 @@ TEST_F(SchedulerBlameTest, ACleanDrainNeverCounts) {
   }
 }
 
-class SchedulerPressureTest : public SchedulerBlameTest {
+class SchedulerPressureTest : public SchedulerFixture {
  protected:
   SchedulerPressureTest() {
     pause_.memory_pressure = host::MemoryPressure::kCritical;
@@ -371,12 +312,7 @@ class SchedulerPressureTest : public SchedulerBlameTest {
     host_ = &machine_;
     Restart();
   }
-  ~SchedulerPressureTest() override { scheduler_.reset(); }
 
-  void After(absl::Duration duration) {
-    clock_.Advance(duration);
-    scheduler_->Tick();
-  }
   // The job that runs makes pressure, is returned, and it is over.
   void Press() {
     machine_.reading.memory_pressure = host::MemoryPressure::kCritical;
@@ -387,8 +323,6 @@ class SchedulerPressureTest : public SchedulerBlameTest {
     After(absl::Seconds(5));
     After(absl::Minutes(11));
   }
-
-  fakes::FakeHost machine_;
 };
 
 TEST_F(SchedulerPressureTest, SelfMadePressureStarvesNobody) {
@@ -425,62 +359,28 @@ TEST_F(SchedulerPressureTest, AJobThatAdvancesGoesOnBehindTheOthers) {
   }
 }
 
-// --- scheduler retry ---------------------------------------------------------
-
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-
-class SchedulerRetryTest : public SchedulerShareFixture {
- protected:
-  std::string Message(const absl::StatusOr<Job>& job) {
-    return std::string(job.status().message());
-  }
-  void RunToEnd(const std::string& id, ExitReason reason) {
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
-    launcher_.Exit(reason);
-    scheduler_->Tick();
-  }
-};
-
-TEST_F(SchedulerRetryTest, AnEndedJobRunsAgainFromItsCheckpoint) {
-  const std::string id = Submit();
-  RunToEnd(id, ExitReason::kRejected);
-  ASSERT_EQ(StateOf(id), State::kFailed);
-  ASSERT_TRUE(scheduler_->Retry(id, false).ok());
-  EXPECT_THAT(files_.removed_runs, IsEmpty());
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
-}
+using SchedulerRetryTest = SchedulerShareFixture;
 
 TEST_F(SchedulerRetryTest, ASucceededJobRunsAgainFromScratchAlone) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   Worker().OnCheckpoint(At(10, "/state/c10"));
   Worker().OnProgress(Step(100));
-  launcher_.Exit(ExitReason::kDone);
-  scheduler_->Tick();
-  const auto refused = scheduler_->Retry(id, false);
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status()));
-  EXPECT_THAT(Message(refused), HasSubstr("is SUCCEEDED"));
-  EXPECT_THAT(Message(refused), HasSubstr("--from-scratch"));
-
-  const auto job = scheduler_->Retry(id, true);
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->state, State::kQueued);
-  EXPECT_EQ(job->output_path, "");
-  EXPECT_EQ(job->progress, std::nullopt);
-  EXPECT_EQ(job->eval_loss_after, std::nullopt);
-  EXPECT_EQ(job->durable_step, 0);
+  End(ExitReason::kDone);
+  EXPECT_THAT(
+      scheduler_->Retry(id, false),
+      StatusIs(kFailedPrecondition,
+               AllOf(HasSubstr("is SUCCEEDED"), HasSubstr("--from-scratch"))));
+  const auto job = Ok(scheduler_->Retry(id, true));
+  EXPECT_EQ(job.state, State::kQueued);
+  EXPECT_EQ(job.output_path, "");
+  EXPECT_EQ(job.progress, std::nullopt);
+  EXPECT_EQ(job.eval_loss_after, std::nullopt);
+  EXPECT_EQ(job.durable_step, 0);
   EXPECT_THAT(files_.removed_runs, ElementsAre(id));
   EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
-  const auto twice = scheduler_->Retry(id, true);
-  EXPECT_TRUE(absl::IsFailedPrecondition(twice.status()));
-  EXPECT_THAT(Message(twice), HasSubstr("is QUEUED"));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_THAT(scheduler_->Retry(id, true),
+              StatusIs(kFailedPrecondition, "is QUEUED"));
+  EXPECT_EQ(Next(), id);
   EXPECT_FALSE(Stored(id).fresh);
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(StateOf(id), State::kSucceeded);
@@ -488,11 +388,9 @@ TEST_F(SchedulerRetryTest, ASucceededJobRunsAgainFromScratchAlone) {
 
 // mpsd is killed when the row is stored and nothing is removed yet.
 TEST_F(SchedulerRetryTest, WhatAKillLeftIsRemovedBeforeTheStart) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   Worker().OnCheckpoint(At(10, "/state/c10"));
-  launcher_.Exit(ExitReason::kDone);
-  scheduler_->Tick();
+  End(ExitReason::kDone);
   files_.on_remove_run = [&] {
     files_.failure = absl::InternalError("killed");
   };
@@ -501,8 +399,7 @@ TEST_F(SchedulerRetryTest, WhatAKillLeftIsRemovedBeforeTheStart) {
   files_.failure = absl::OkStatus();
   KillAndRestart();
   EXPECT_THAT(*store_.Checkpoints(id), testing::SizeIs(1));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
   EXPECT_THAT(files_.removed_runs, ElementsAre(id));
   EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
   EXPECT_EQ(Stored(id).durable_step, 0);
@@ -513,13 +410,11 @@ TEST_F(SchedulerRetryTest, AJobWhoseLeftoversStayWaitsForThatAlone) {
   RunToEnd(id, ExitReason::kDone);
   files_.failure = absl::PermissionDeniedError("not yours");
   ASSERT_TRUE(scheduler_->Retry(id, true).ok());
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), "");
+  EXPECT_EQ(Next(), "");
   EXPECT_THAT(board_->HoldOf(id), HasSubstr("cannot be removed: not yours"));
   files_.failure = absl::OkStatus();
   clock_.Advance(absl::Seconds(10));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
 }
 
 TEST_F(SchedulerRetryTest, ARunningJobReturnsToTheQueueAndGoesOn) {
@@ -530,9 +425,8 @@ TEST_F(SchedulerRetryTest, ARunningJobReturnsToTheQueueAndGoesOn) {
   EXPECT_EQ(launcher_.preempted, 1);
   launcher_.Exit(ExitReason::kPreempted, "at a checkpoint");
   EXPECT_EQ(StateOf(first), State::kQueued);
-  EXPECT_THAT(Stored(first).message, HasSubstr("as was asked"));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), first);
+  EXPECT_THAT(Stored(first).message, HasSubstr("as requested"));
+  EXPECT_EQ(Next(), first);
   EXPECT_THAT(files_.removed_runs, IsEmpty());
 }
 
@@ -541,9 +435,7 @@ TEST_F(SchedulerRetryTest, ARunningJobBeginsFromScratchHoweverItEnds) {
        {ExitReason::kPreempted, ExitReason::kDone, ExitReason::kCrashed,
         ExitReason::kRejected, ExitReason::kMachine}) {
     SCOPED_TRACE(std::string(Name(reason)));
-    const std::string id = Submit();
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
+    const std::string id = Start();
     Worker().OnCheckpoint(At(10, absl::StrCat("/state/", id)));
     Worker().OnProgress(Step(12));
     ASSERT_TRUE(scheduler_->Retry(id, true).ok());
@@ -552,8 +444,7 @@ TEST_F(SchedulerRetryTest, ARunningJobBeginsFromScratchHoweverItEnds) {
     EXPECT_EQ(Stored(id).progress, std::nullopt);
     EXPECT_EQ(Stored(id).output_path, "");
     clock_.Advance(absl::Minutes(2));
-    scheduler_->Tick();
-    EXPECT_EQ(Running(), id);
+    EXPECT_EQ(Next(), id);
     EXPECT_EQ(files_.removed_runs.back(), id);
     EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
     launcher_.Exit(ExitReason::kDone);
@@ -563,14 +454,12 @@ TEST_F(SchedulerRetryTest, ARunningJobBeginsFromScratchHoweverItEnds) {
 }
 
 TEST_F(SchedulerRetryTest, TheWishToBeginAnewOutlivesTheDaemon) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   Worker().OnCheckpoint(At(10, "/state/c10"));
   ASSERT_TRUE(scheduler_->Retry(id, true).ok());
   KillAndRestart();
   EXPECT_EQ(StateOf(id), State::kQueued);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
   EXPECT_THAT(files_.removed_runs, ElementsAre(id));
 }
 
@@ -584,8 +473,7 @@ TEST_F(SchedulerRetryTest, ARetryThatComesDuringTheLaunchIsHeard) {
 }
 
 TEST_F(SchedulerRetryTest, ACancelledJobIsNotRetriedBeforeItsEnd) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   ASSERT_TRUE(scheduler_->Retry(id, true).ok());
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   EXPECT_TRUE(
@@ -602,18 +490,15 @@ TEST_F(SchedulerRetryTest, NothingGoesThatIsPinnedOrNeeded) {
   request.spec_json = absl::StrCat(
       R"({"model": "org/tiny", "dataset": {"train": "/data/train.jsonl"}, )",
       R"("adapter": "/state/jobs/)", id, R"(/out/adapter"})");
-  const auto user = scheduler_->Submit(request);
-  ASSERT_TRUE(user.ok()) << user.status();
-  const auto needed = scheduler_->Retry(id, true);
-  EXPECT_TRUE(absl::IsFailedPrecondition(needed.status()));
-  EXPECT_THAT(Message(needed), HasSubstr(user->job.id));
-  ASSERT_TRUE(scheduler_->Cancel(user->job.id).ok());
+  const auto user = Ok(scheduler_->Submit(request));
+  EXPECT_THAT(scheduler_->Retry(id, true),
+              StatusIs(kFailedPrecondition, user.job.id));
+  ASSERT_TRUE(scheduler_->Cancel(user.job.id).ok());
   Job pinned = Stored(id);
   pinned.pinned = true;
   ASSERT_TRUE(store_.Update(pinned, {}).ok());
-  const auto refused = scheduler_->Retry(id, true);
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status()));
-  EXPECT_THAT(Message(refused), HasSubstr("mpsctl unpin"));
+  EXPECT_THAT(scheduler_->Retry(id, true),
+              StatusIs(kFailedPrecondition, "mpsctl unpin"));
   EXPECT_THAT(files_.removed_runs, IsEmpty());
 }
 
@@ -652,61 +537,15 @@ TEST_F(SchedulerRetryTest, NothingIsRemovedOfAnAttempt) {
   EXPECT_EQ(board_->QueuePosition(id), std::nullopt);
 }
 
-// --- scheduler pause ---------------------------------------------------------
-
-using host::MemoryPressure;
-using host::PowerSource;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
-
 class SchedulerPauseTest : public SchedulerFixture {
  protected:
   SchedulerPauseTest() {
-    pause_.on_battery = true;
     pause_.memory_pressure = MemoryPressure::kCritical;
     pause_.settle = absl::Seconds(30);
     pause_.hold_limit = absl::Minutes(10);
-    machine_.reading.power_source = PowerSource::kMains;
     machine_.reading.memory_pressure = MemoryPressure::kNormal;
-    host_ = &machine_;
-    Restart();
+    PauseOnBattery();
   }
-  ~SchedulerPauseTest() override {
-    scheduler_.reset();  // before the machine
-  }
-
-  // The time passes, with a look at the machine at its end.
-  void After(absl::Duration duration) {
-    clock_.Advance(duration);
-    scheduler_->Tick();
-  }
-  void Unplug() {
-    machine_.reading.power_source = PowerSource::kBattery;
-    After(absl::Seconds(5));
-  }
-  void PlugIn() {
-    machine_.reading.power_source = PowerSource::kMains;
-    After(absl::Seconds(5));
-  }
-  std::string Run() {
-    const std::string id = Submit();
-    scheduler_->Tick();
-    EXPECT_EQ(Running(), id);
-    return id;
-  }
-  std::vector<std::string> Notes(const std::string& id) {
-    std::vector<std::string> notes;
-    const std::vector<Event> events = *board_->Events(id, 0);
-    for (const Event& event : events) {
-      const auto* note = std::get_if<Note>(&event.body);
-      if (note != nullptr) notes.push_back(note->text);
-    }
-    return notes;
-  }
-
-  fakes::FakeHost machine_;
 };
 
 TEST_F(SchedulerPauseTest, LooksAtTheMachineEveryFewSeconds) {
@@ -722,7 +561,7 @@ TEST_F(SchedulerPauseTest, LooksAtTheMachineEveryFewSeconds) {
 }
 
 TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
-  const std::string id = Run();
+  const std::string id = Start();
   Unplug();
   EXPECT_EQ(launcher_.paused, 1);
   EXPECT_EQ(StateOf(id), State::kRunning);
@@ -757,7 +596,7 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
 // The worker's Held crosses the scheduler's Resume: the worker halted all the
 // same.
 TEST_F(SchedulerPauseTest, AHaltThatIsToldLateIsToldOn) {
-  Run();
+  Start();
   Unplug();
   PlugIn();
   After(absl::Seconds(30));
@@ -767,7 +606,7 @@ TEST_F(SchedulerPauseTest, AHaltThatIsToldLateIsToldOn) {
 }
 
 TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
-  const std::string id = Run();
+  const std::string id = Start();
   Unplug();
   Worker().OnHeld();
   After(absl::Minutes(10) - absl::Seconds(1));
@@ -780,8 +619,9 @@ TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
   After(absl::Seconds(5));
   EXPECT_EQ(StateOf(id), State::kQueued);
   EXPECT_EQ(Stored(id).failures, 0);
+  EXPECT_FALSE(Stored(id).behind);
   EXPECT_EQ(Stored(id).message,
-            "paused (on battery or in Low Power Mode), goes on by itself: "
+            "paused (on battery or in Low Power Mode), resumes by itself: "
             "stopped at a checkpoint");
   EXPECT_THAT(board_->PauseOf(id).reasons, ElementsAre(PauseReason::kBattery));
 
@@ -793,7 +633,7 @@ TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
 }
 
 TEST_F(SchedulerPauseTest, UnderMemoryPressureTheMemoryIsGivenBackSoon) {
-  Run();
+  Start();
   machine_.reading.memory_pressure = MemoryPressure::kCritical;
   After(absl::Seconds(5));
   EXPECT_EQ(launcher_.paused, 1);
@@ -815,14 +655,14 @@ TEST_F(SchedulerPauseTest, NothingStartsDuringAPause) {
 }
 
 TEST_F(SchedulerPauseTest, ACancelledJobIsLeftAlone) {
-  const std::string id = Run();
+  const std::string id = Start();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   Unplug();
   EXPECT_EQ(launcher_.paused, 0);
 }
 
 TEST_F(SchedulerPauseTest, APausedJobCanBeCancelledAndDrained) {
-  const std::string id = Run();
+  const std::string id = Start();
   Unplug();
   Worker().OnHeld();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
@@ -832,7 +672,7 @@ TEST_F(SchedulerPauseTest, APausedJobCanBeCancelledAndDrained) {
 
   PlugIn();
   After(absl::Seconds(30));
-  const std::string other = Run();
+  const std::string other = Start();
   Unplug();
   scheduler_->Drain();
   EXPECT_EQ(launcher_.preempted, 1);
@@ -842,7 +682,7 @@ TEST_F(SchedulerPauseTest, APausedJobCanBeCancelledAndDrained) {
 
 TEST_F(SchedulerPauseTest, TheMachineStaysAwakeWhileAJobTrains) {
   EXPECT_EQ(machine_.awake, 0);
-  const std::string id = Run();
+  const std::string id = Start();
   EXPECT_EQ(machine_.awake, 1);
   EXPECT_THAT(machine_.reasons, ElementsAre("mpsd trains job " + id));
   Unplug();
@@ -859,18 +699,14 @@ TEST_F(SchedulerPauseTest, TheMachineStaysAwakeWhileAJobTrains) {
 TEST_F(SchedulerPauseTest, SaysOnceWhatTheMachineDoesNotTell) {
   machine_.reading = {};
   machine_.reading.memory_pressure = MemoryPressure::kNormal;
-  const std::string id = Run();
+  const std::string id = Start();
   After(absl::Seconds(5));
-  int said = 0;
-  for (const std::string& line : log_) {
-    said += line.find("does not tell: on battery") != std::string::npos;
-  }
-  EXPECT_EQ(said, 1);
+  EXPECT_EQ(LinesWith("does not report: on battery"), 1);
   EXPECT_EQ(Running(), id);
 }
 
 TEST_F(SchedulerPauseTest, AnOperatorOnTheCpuIsAnEventOnce) {
-  const std::string id = Run();
+  const std::string id = Start();
   Progress step = Step(1);
   step.cpu_fallback_ops = {{"aten::a", 1}};
   Worker().OnProgress(step);
@@ -893,7 +729,7 @@ TEST_F(SchedulerPauseTest, AJobOptsInToTheCpu) {
   ASSERT_THAT(launcher_.requests, SizeIs(1));
   EXPECT_TRUE(launcher_.requests[0].allow_cpu_fallback);
   launcher_.Exit(ExitReason::kDone);
-  Run();
+  Start();
   EXPECT_FALSE(launcher_.requests[1].allow_cpu_fallback);
 }
 

@@ -4,16 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "server/jobs/scheduler.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_exported_metrics.h"
+#include "tests/fakes/fake_host.h"
 #include "tests/fakes/fake_job_files.h"
 #include "tests/fakes/fake_job_store.h"
 #include "tests/fakes/fake_kept_jobs.h"
@@ -65,13 +68,26 @@ class SchedulerFixture : public testing::Test {
         R"({"model": "org/tiny", "dataset": {"train": "/data/train.jsonl"}})";
     return request;
   }
-  std::string Submit(int32_t priority = 0) {
+  std::string Submit(int32_t priority = 0, const std::string& owner = "") {
     SubmitRequest request = Request();
+    request.owner = owner;
     request.priority = priority;
     auto result = scheduler_->Submit(request);
     EXPECT_TRUE(result.ok()) << result.status();
     clock_.Advance(absl::Milliseconds(1));
     return result.ok() ? result->job.id : "";
+  }
+  std::string SubmitFor(const std::string& owner, int32_t priority = 0) {
+    return Submit(priority, owner);
+  }
+  // Submits a job that starts at once.
+  std::string Start(int32_t priority = 0, const std::string& owner = "") {
+    const std::string id = Submit(priority, owner);
+    EXPECT_EQ(Next(), id);
+    return id;
+  }
+  std::string StartFor(const std::string& owner, int32_t priority = 0) {
+    return Start(priority, owner);
   }
 
   // As kill -9 leaves it: the row says RUNNING.
@@ -84,6 +100,20 @@ class SchedulerFixture : public testing::Test {
   Job Stored(const std::string& id) { return *store_.Get(id); }
   State StateOf(const std::string& id) { return Stored(id).state; }
   std::string Running() { return board_->Info().running_job_id; }
+  // The job that runs once the queue was looked at.
+  std::string Next() {
+    scheduler_->Tick();
+    return Running();
+  }
+  void After(absl::Duration time) {
+    clock_.Advance(time);
+    scheduler_->Tick();
+  }
+  // Ends the running job.
+  void End(ExitReason reason, const std::string& message = "") {
+    launcher_.Exit(reason, message);
+    scheduler_->Tick();
+  }
   WorkerListener& Worker() { return *launcher_.listener; }
 
   static Progress Step(int64_t step, int64_t total = 100) {
@@ -100,15 +130,61 @@ class SchedulerFixture : public testing::Test {
                                  std::vector<std::string> removed_paths = {}) {
     return {step, path, 0, 0.25, std::move(removed_paths)};
   }
+  // A machine on mains, where jobs pause on battery.
+  void PauseOnBattery() {
+    machine_.reading.power_source = host::PowerSource::kMains;
+    host_ = &machine_;
+    pause_.on_battery = true;
+    Restart();
+  }
+  void Unplug() {
+    machine_.reading.power_source = host::PowerSource::kBattery;
+    After(absl::Seconds(5));
+  }
+  void PlugIn() {
+    machine_.reading.power_source = host::PowerSource::kMains;
+    After(absl::Seconds(5));
+  }
+  void RunToEnd(const std::string& id, ExitReason reason) {
+    ASSERT_EQ(Next(), id);
+    End(reason);
+  }
+
   // The states of the job's events, in order.
   std::vector<State> History(const std::string& id) {
     std::vector<State> states;
-    const std::vector<Event> events = *board_->Events(id, 0);
-    for (const Event& event : events) {
-      const auto* change = std::get_if<StateChanged>(&event.body);
-      if (change != nullptr) states.push_back(change->state);
+    for (const auto& change : EventsOf<StateChanged>(id)) {
+      states.push_back(change.state);
     }
     return states;
+  }
+  std::vector<std::string> Notes(const std::string& id) {
+    std::vector<std::string> notes;
+    for (const Note& note : EventsOf<Note>(id)) notes.push_back(note.text);
+    return notes;
+  }
+  template <typename Body>
+  std::vector<Body> EventsOf(const std::string& id) {
+    std::vector<Body> bodies;
+    const std::vector<Event> events = *board_->Events(id, 0);
+    for (const Event& event : events) {
+      const auto* body = std::get_if<Body>(&event.body);
+      if (body != nullptr) bodies.push_back(*body);
+    }
+    return bodies;
+  }
+  std::vector<std::string> Order() {
+    std::vector<std::string> ids;
+    for (const QueuePlace& place : board_->Queue(100).places) {
+      ids.push_back(place.id);
+    }
+    return ids;
+  }
+  int LinesWith(const std::string& text) {
+    return static_cast<int>(
+        std::count_if(log_.begin(), log_.end(), [&](const std::string& line) {
+          return line.find(text) != std::string::npos;
+        }));
   }
 
   fakes::FakeClock clock_;
@@ -127,13 +203,51 @@ class SchedulerFixture : public testing::Test {
   PreemptionPolicy preemption_;
   std::function<absl::Duration(const std::string&)> time_limit_;
   absl::Duration use_interval_ = absl::InfiniteDuration();
-  host::Host* host_ = nullptr;
+  fakes::FakeHost machine_;
+  host::Host* host_ = nullptr;  // or `machine_`
   UserLedger* ledger_ = nullptr;
   std::function<absl::Status(const std::string&)> keep_record_;
   fakes::FakeKeptJobs kept_;
   MeasuredFolders folders_;
   std::unique_ptr<JobBoard> board_;
   std::unique_ptr<Scheduler> scheduler_;
+};
+
+// A scheduler that divides the device among several owners.
+class SchedulerShareFixture : public SchedulerFixture {
+ protected:
+  SchedulerShareFixture() {
+    half_life_ = absl::Hours(24);
+    use_interval_ = absl::Minutes(1);
+    preemption_.enabled = true;
+    Restart();
+  }
+
+  // Ends the running job, after `time`.
+  void RunFor(absl::Duration time) {
+    clock_.Advance(time);
+    End(ExitReason::kDone);
+  }
+  double Used(const std::string& owner) {
+    const QueueListing listing = board_->Queue(100);
+    for (const OwnerUse& use : listing.usage) {
+      if (use.owner == owner) return use.seconds;
+    }
+    return 0;
+  }
+  // A job of bob's that would take the device from one at work.
+  std::string Challenge() {
+    const std::string id = SubmitFor("bob", 5);
+    scheduler_->Tick();
+    return id;
+  }
+  // A running job of ann's that others may take the device from.
+  std::string LongAtWork() {
+    const std::string id = StartFor("ann");
+    Worker().OnProgress(Step(1, 100'000));
+    After(absl::Minutes(6));
+    return id;
+  }
 };
 
 }  // namespace mpsd::jobs

@@ -9,15 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/jobs/scheduler.h"
-#include "tests/server/jobs/scheduler_share_fixture.h"
+#include "tests/fakes/status_is.h"
+#include "tests/server/jobs/scheduler_fixture.h"
 
 // How the Scheduler divides the device: fair share and the time of a job.
 // How a queued job takes the device from a running one of lower priority.
 
 namespace mpsd::jobs {
 namespace {
-
-// --- scheduler share ---------------------------------------------------------
 
 using testing::AllOf;
 using testing::Contains;
@@ -26,13 +25,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class SchedulerShareTest : public SchedulerShareFixture {};
-
-// --- Fair share.
+using SchedulerShareTest = SchedulerShareFixture;
 
 TEST_F(SchedulerShareTest, AJobKnowsHowLongItHeldTheDevice) {
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  const std::string id = StartFor("ann");
   After(absl::Seconds(90));
   EXPECT_EQ(Stored(id).device_time, absl::Seconds(90))
       << "stored though its worker says nothing";
@@ -40,8 +36,7 @@ TEST_F(SchedulerShareTest, AJobKnowsHowLongItHeldTheDevice) {
   launcher_.Exit(ExitReason::kCrashed);
   EXPECT_EQ(Stored(id).device_time, absl::Seconds(100));
   After(absl::Seconds(10));
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), id);
+  ASSERT_EQ(Next(), id);
   clock_.Advance(absl::Seconds(5));
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(Stored(id).device_time, absl::Seconds(105))
@@ -49,9 +44,8 @@ TEST_F(SchedulerShareTest, AJobKnowsHowLongItHeldTheDevice) {
 }
 
 TEST_F(SchedulerShareTest, TheRunningJobsUseCountsAsItRuns) {
-  const std::string first = SubmitFor("ann");
-  const std::string second = SubmitFor("ann");
-  const std::string other = SubmitFor("bob");
+  const std::string first = SubmitFor("ann"), second = SubmitFor("ann"),
+                    other = SubmitFor("bob");
   EXPECT_THAT(Order(), ElementsAre(first, second, other));
   scheduler_->Tick();
   EXPECT_THAT(Order(), ElementsAre(first, second, other));
@@ -74,15 +68,6 @@ TEST_F(SchedulerShareTest, TheDeviceGoesToWhoUsedItLeast) {
   EXPECT_THAT(order, ElementsAre(a1, b1, b2, a2, a3));
 }
 
-TEST_F(SchedulerShareTest, PriorityGoesBeforeUse) {
-  SubmitFor("ann");
-  scheduler_->Tick();
-  After(absl::Hours(5));
-  const std::string urgent = SubmitFor("ann", 1), other = SubmitFor("bob");
-  EXPECT_EQ(board_->QueuePosition(urgent), 0);
-  EXPECT_EQ(board_->QueuePosition(other), 1);
-}
-
 TEST_F(SchedulerShareTest, WithoutAHalfLifeItIsFirstComeFirstServed) {
   half_life_ = absl::ZeroDuration();
   Restart();
@@ -96,9 +81,8 @@ TEST_F(SchedulerShareTest, WithoutAHalfLifeItIsFirstComeFirstServed) {
 }
 
 TEST_F(SchedulerShareTest, WhatWasUsedSurvivesAKill) {
-  const std::string first = SubmitFor("ann");
-  const std::string second = SubmitFor("ann");
-  const std::string other = SubmitFor("bob");
+  const std::string first = SubmitFor("ann"), second = SubmitFor("ann"),
+                    other = SubmitFor("bob");
   scheduler_->Tick();
   clock_.Advance(absl::Minutes(30));
   Worker().OnProgress(Step(1));  // stored
@@ -112,8 +96,7 @@ TEST_F(SchedulerShareTest, WhatWasUsedSurvivesAKill) {
 }
 
 TEST_F(SchedulerShareTest, TheRowAndItsOwnersUseAreStoredTogether) {
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  const std::string id = StartFor("ann");
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   After(absl::Minutes(3));
   EXPECT_THAT(*store_.OwnerUses(), IsEmpty());
@@ -126,8 +109,7 @@ TEST_F(SchedulerShareTest, TheRowAndItsOwnersUseAreStoredTogether) {
 }
 
 TEST_F(SchedulerShareTest, NoJumpOfTheWallClockChargesOrForgets) {
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  const std::string id = StartFor("ann");
   After(absl::Minutes(30));
   clock_.SetBack(absl::Hours(-24 * 365));  // a year on
   After(absl::Minutes(2));
@@ -142,33 +124,27 @@ TEST_F(SchedulerShareTest, NoJumpOfTheWallClockChargesOrForgets) {
 }
 
 TEST_F(SchedulerShareTest, WhoUsedNothingForLongIsForgotten) {
-  SubmitFor("ann");
-  scheduler_->Tick();
+  StartFor("ann");
   RunFor(absl::Hours(1));
   EXPECT_THAT(*store_.OwnerUses(), SizeIs(1));
   clock_.Advance(absl::Hours(24 * 20));
-  SubmitFor("bob");
-  scheduler_->Tick();
+  StartFor("bob");
   EXPECT_THAT(*store_.OwnerUses(), IsEmpty());
 }
 
 TEST_F(SchedulerShareTest, APauseIsNotCharged) {
-  machine_.reading.power_source = host::PowerSource::kMains;
-  host_ = &machine_;
-  pause_.on_battery = true;
   pause_.settle = absl::ZeroDuration();
-  Restart();
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  PauseOnBattery();
+  const std::string id = StartFor("ann");
   After(absl::Minutes(2));
-  machine_.reading.power_source = host::PowerSource::kBattery;
-  After(absl::Minutes(1));
+  After(absl::Seconds(55));
+  Unplug();
   EXPECT_EQ(launcher_.paused, 1);
   clock_.Advance(absl::Seconds(10));
   Worker().OnHeld();
   After(absl::Minutes(5));
-  machine_.reading.power_source = host::PowerSource::kMains;
-  After(absl::Seconds(10));
+  After(absl::Seconds(5));
+  PlugIn();
   EXPECT_EQ(launcher_.resumed, 1);
   Worker().OnResumed();
   After(absl::Minutes(4));
@@ -194,16 +170,12 @@ TEST_F(SchedulerShareTest, HostileNamesOfOwnersAreButNames) {
        {std::string(), std::string("'; DROP TABLE jobs; --"),
         std::string("a\0b", 3), std::string(256, 'x'),
         std::string("\xff\xfe")}) {
-    const std::string id = SubmitFor(owner);
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
+    StartFor(owner);
     RunFor(absl::Minutes(3));
     EXPECT_NEAR(Used(owner), 0, 200);
   }
   EXPECT_THAT(*store_.OwnerUses(), SizeIs(5));
 }
-
-// --- The time of a job.
 
 class JobTimeTest : public SchedulerShareFixture {
  protected:
@@ -244,8 +216,7 @@ TEST_F(JobTimeTest, AJobThatHeldTheDeviceForSoLongHasFailed) {
 }
 
 TEST_F(JobTimeTest, TheLimitComesWhileTheClockGoesOn) {
-  SubmitFor("ann");
-  scheduler_->Tick();
+  StartFor("ann");
   clock_.Flow(absl::Microseconds(1));
   After(absl::Hours(2));
   EXPECT_EQ(launcher_.preempted, 1);
@@ -253,18 +224,15 @@ TEST_F(JobTimeTest, TheLimitComesWhileTheClockGoesOn) {
 }
 
 TEST_F(JobTimeTest, ARetryGoesOnOnceTheLimitIsRaised) {
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  const std::string id = StartFor("ann");
   After(absl::Hours(2));
-  launcher_.Exit(ExitReason::kPreempted);
-  scheduler_->Tick();
-  const absl::Status refused = scheduler_->Retry(id).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("job-hours"));
+  End(ExitReason::kPreempted);
+  EXPECT_THAT(
+      scheduler_->Retry(id),
+      fakes::StatusIs(absl::StatusCode::kResourceExhausted, "job-hours"));
   limit_ = absl::Hours(3);
   ASSERT_TRUE(scheduler_->Retry(id).ok());
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
   After(absl::Minutes(59));
   EXPECT_EQ(launcher_.preempted, 1);
   After(absl::Minutes(1));
@@ -272,29 +240,24 @@ TEST_F(JobTimeTest, ARetryGoesOnOnceTheLimitIsRaised) {
 }
 
 TEST_F(JobTimeTest, AllAttemptsCountTogether) {
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  const std::string id = StartFor("ann");
   clock_.Advance(absl::Minutes(90));
   launcher_.Exit(ExitReason::kCrashed);
   After(absl::Seconds(10));
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), id);
+  ASSERT_EQ(Next(), id);
   After(absl::Minutes(30));
   EXPECT_EQ(launcher_.preempted, 1);
 }
 
 TEST_F(JobTimeTest, ALoweredLimitEndsAJobThatWaits) {
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  const std::string id = StartFor("ann");
   clock_.Advance(absl::Minutes(90));
   launcher_.Exit(ExitReason::kCrashed);
   const std::string other = SubmitFor("bob");
   limit_ = absl::Hours(1);
   After(absl::Seconds(10));
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), other);
-  launcher_.Exit(ExitReason::kDone);
-  scheduler_->Tick();
+  ASSERT_EQ(Next(), other);
+  End(ExitReason::kDone);
   EXPECT_EQ(StateOf(id), State::kFailed);
   EXPECT_EQ(Stored(id).exit_reason, ExitReason::kTimeLimit);
   EXPECT_THAT(exported_metrics_.ended, Contains(id));
@@ -302,11 +265,9 @@ TEST_F(JobTimeTest, ALoweredLimitEndsAJobThatWaits) {
 }
 
 TEST_F(JobTimeTest, AJobWithoutTimeWaitsForAStoreThatTakesNothing) {
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  const std::string id = StartFor("ann");
   clock_.Advance(absl::Minutes(90));
-  launcher_.Exit(ExitReason::kCrashed);
-  scheduler_->Tick();
+  End(ExitReason::kCrashed);
   limit_ = absl::Hours(1);
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   clock_.Advance(absl::Seconds(10));
@@ -318,15 +279,13 @@ TEST_F(JobTimeTest, AJobWithoutTimeWaitsForAStoreThatTakesNothing) {
 }
 
 TEST_F(JobTimeTest, TheLimitMayDifferByOwner) {
-  SubmitFor("boss");
-  scheduler_->Tick();
+  StartFor("boss");
   After(absl::Hours(1000));
   EXPECT_EQ(launcher_.preempted, 0);
 }
 
 TEST_F(JobTimeTest, AJobThatIsDoneInTimeHasSucceeded) {
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  const std::string id = StartFor("ann");
   After(absl::Hours(2));
   ASSERT_EQ(launcher_.preempted, 1);
   launcher_.Exit(ExitReason::kDone);
@@ -334,8 +293,7 @@ TEST_F(JobTimeTest, AJobThatIsDoneInTimeHasSucceeded) {
 }
 
 TEST_F(JobTimeTest, ADrainGoesBeforeTheLimit) {
-  const std::string id = SubmitFor("ann");
-  scheduler_->Tick();
+  const std::string id = StartFor("ann");
   After(absl::Hours(2));
   scheduler_->Drain();
   launcher_.Exit(ExitReason::kPreempted);
@@ -349,8 +307,7 @@ TEST_F(JobTimeTest, ADrainGoesBeforeTheLimit) {
 }
 
 TEST_F(JobTimeTest, ANewLimitCountsForTheRunningJob) {
-  SubmitFor("ann");
-  scheduler_->Tick();
+  StartFor("ann");
   After(absl::Hours(1));
   limit_ = absl::Minutes(30);
   scheduler_->Tick();
@@ -358,8 +315,7 @@ TEST_F(JobTimeTest, ANewLimitCountsForTheRunningJob) {
 }
 
 TEST_F(JobTimeTest, AChallengerWithoutTimeTakesNothing) {
-  const std::string high = SubmitFor("bob", 5);
-  scheduler_->Tick();
+  const std::string high = StartFor("bob", 5);
   clock_.Advance(absl::Minutes(90));
   launcher_.Exit(ExitReason::kCrashed);
   limit_ = absl::Hours(1);
@@ -369,18 +325,11 @@ TEST_F(JobTimeTest, AChallengerWithoutTimeTakesNothing) {
   EXPECT_EQ(StateOf(high), State::kQueued);
 }
 
-// --- scheduler preemption ----------------------------------------------------
-
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-
-class SchedulerPreemptionTest : public SchedulerShareFixture {};
+using SchedulerPreemptionTest = SchedulerShareFixture;
 
 TEST_F(SchedulerPreemptionTest, AHigherPriorityTakesTheDevice) {
   const std::string low = LongAtWork();
-  const std::string high = SubmitFor("bob", 5);
-  scheduler_->Tick();
+  const std::string high = Challenge();
   EXPECT_EQ(launcher_.preempted, 1);
   EXPECT_EQ(Running(), low) << "until it has written its checkpoint";
   EXPECT_THAT(Notes(low), Contains("gives way to job " + high +
@@ -400,41 +349,20 @@ TEST_F(SchedulerPreemptionTest, AHigherPriorityTakesTheDevice) {
   EXPECT_FALSE(Stored(low).behind);
   EXPECT_EQ(Stored(low).message,
             "gives way to job " + high +
-                " of priority 5, goes on by itself: stopped at a checkpoint");
+                " of priority 5, resumes by itself: stopped at a checkpoint");
   EXPECT_THAT(exported_metrics_.returned, ElementsAre(ExitReason::kPreempted));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), high);
+  EXPECT_EQ(Next(), high);
   RunFor(absl::Minutes(1));
   EXPECT_EQ(Running(), low);
 }
 
-TEST_F(SchedulerPreemptionTest, NothingIsTakenUnlessAsked) {
-  preemption_ = {};
-  Restart();
-  LongAtWork();
-  SubmitFor("bob", 5);
-  After(absl::Minutes(10));
-  EXPECT_EQ(launcher_.preempted, 0);
-}
-
-TEST_F(SchedulerPreemptionTest, AnEqualPriorityTakesNothing) {
-  LongAtWork();
-  SubmitFor("bob", 0);
-  SubmitFor("bob", -1);
-  After(absl::Minutes(10));
-  EXPECT_EQ(launcher_.preempted, 0);
-}
-
 TEST_F(SchedulerPreemptionTest, TheLeastRunIsLeftToEachAttempt) {
   const std::string low = LongAtWork();
-  SubmitFor("bob", 5);
-  scheduler_->Tick();
-  launcher_.Exit(ExitReason::kPreempted);
-  scheduler_->Tick();
+  Challenge();
+  End(ExitReason::kPreempted);
   RunFor(absl::Minutes(1));
   ASSERT_EQ(Running(), low);
-  const std::string next = SubmitFor("bob", 5);
-  scheduler_->Tick();
+  const std::string next = Challenge();
   EXPECT_EQ(launcher_.preempted, 1) << "it has just begun again";
   After(absl::Minutes(1));
   EXPECT_EQ(launcher_.preempted, 1) << "it still loads";
@@ -445,23 +373,16 @@ TEST_F(SchedulerPreemptionTest, TheLeastRunIsLeftToEachAttempt) {
   After(absl::Minutes(4));
   EXPECT_EQ(launcher_.preempted, 2);
   launcher_.Exit(ExitReason::kPreempted);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), next);
+  EXPECT_EQ(Next(), next);
 }
 
-TEST_F(SchedulerPreemptionTest, NothingIsTakenFromAJobThatLoads) {
-  SubmitFor("ann");
-  scheduler_->Tick();
+TEST_F(SchedulerPreemptionTest, NothingIsTakenFromAJobThatLoadsOrIsAboutToEnd) {
+  StartFor("ann");
   SubmitFor("bob", 5);
   After(absl::Hours(1));
   EXPECT_EQ(launcher_.preempted, 0);
-}
-
-TEST_F(SchedulerPreemptionTest, NothingIsTakenFromAJobThatIsAboutToEnd) {
-  LongAtWork();
-  SubmitFor("bob", 5);
   Worker().OnProgress(Step(99'990, 100'000));
-  scheduler_->Tick();
+  After(absl::Minutes(6));
   EXPECT_EQ(launcher_.preempted, 0);
 }
 
@@ -482,12 +403,9 @@ TEST_F(SchedulerPreemptionTest, AJobThatIsHeldBackTakesNothing) {
 TEST_F(SchedulerPreemptionTest, AJobBeforeItsTimeTakesNothing) {
   preemption_.least_run = absl::ZeroDuration();
   Restart();
-  const std::string high = SubmitFor("bob", 5);
-  scheduler_->Tick();
+  const std::string high = StartFor("bob", 5);
   launcher_.Exit(ExitReason::kCrashed);  // tried again in 10 s
-  const std::string low = SubmitFor("ann");
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), low);
+  StartFor("ann");
   Worker().OnProgress(Step(1, 100'000));
   const absl::Time again = scheduler_->Tick();
   EXPECT_EQ(launcher_.preempted, 0);
@@ -497,27 +415,20 @@ TEST_F(SchedulerPreemptionTest, AJobBeforeItsTimeTakesNothing) {
 }
 
 TEST_F(SchedulerPreemptionTest, OneThatWaitsBehindAllTakesNothing) {
-  const std::string unlucky = SubmitFor("bob", 5);
-  scheduler_->Tick();
+  const std::string unlucky = StartFor("bob", 5);
   KillAndRestart();  // an interruption without a checkpoint
   ASSERT_TRUE(Stored(unlucky).behind);
-  const std::string low = SubmitFor("ann");
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), low);
+  StartFor("ann");
   Worker().OnProgress(Step(1, 100'000));
   After(absl::Hours(1));
   EXPECT_EQ(launcher_.preempted, 0);
 }
 
 TEST_F(SchedulerPreemptionTest, NothingIsTakenWhileNobodyMayTrain) {
-  machine_.reading.power_source = host::PowerSource::kMains;
-  host_ = &machine_;
-  pause_.on_battery = true;
-  Restart();
+  PauseOnBattery();
   LongAtWork();
-  machine_.reading.power_source = host::PowerSource::kBattery;
   SubmitFor("bob", 5);
-  After(absl::Seconds(5));
+  Unplug();
   EXPECT_EQ(launcher_.paused, 1);
   EXPECT_EQ(launcher_.preempted, 0);
   Worker().OnHeld();
@@ -526,68 +437,55 @@ TEST_F(SchedulerPreemptionTest, NothingIsTakenWhileNobodyMayTrain) {
 }
 
 TEST_F(SchedulerPreemptionTest, NoPauseAsksAWorkerThatGivesWay) {
-  machine_.reading.power_source = host::PowerSource::kMains;
-  host_ = &machine_;
-  pause_.on_battery = true;
-  Restart();
+  PauseOnBattery();
   LongAtWork();
-  SubmitFor("bob", 5);
-  scheduler_->Tick();
+  Challenge();
   ASSERT_EQ(launcher_.preempted, 1);
-  machine_.reading.power_source = host::PowerSource::kBattery;
-  After(absl::Seconds(5));
+  Unplug();
   EXPECT_EQ(launcher_.paused, 0);
 }
 
 TEST_F(SchedulerPreemptionTest, ADrainGoesBeforeAPreemption) {
   const std::string low = LongAtWork();
-  SubmitFor("bob", 5);
-  scheduler_->Tick();
+  Challenge();
   const absl::Duration patient = launcher_.preempt_grace;
   scheduler_->Drain();
   EXPECT_EQ(launcher_.preempted, 2);
   EXPECT_EQ(launcher_.preempt_grace, absl::Minutes(2));
   EXPECT_GE(patient, absl::Minutes(2));
-  launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
-  scheduler_->Tick();
+  End(ExitReason::kPreempted, "stopped at a checkpoint");
   EXPECT_TRUE(scheduler_->Idle());
   EXPECT_EQ(Stored(low).message, "stopped at a checkpoint");
 }
 
 TEST_F(SchedulerPreemptionTest, ACancelGoesBeforeAPreemption) {
   const std::string low = LongAtWork();
-  const std::string high = SubmitFor("bob", 5);
-  scheduler_->Tick();
+  const std::string high = Challenge();
   ASSERT_TRUE(scheduler_->Cancel(low).ok());
   EXPECT_EQ(launcher_.cancelled, 1);
   launcher_.Exit(ExitReason::kCancelled);
   EXPECT_EQ(StateOf(low), State::kCancelled);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), high);
+  EXPECT_EQ(Next(), high);
 }
 
 TEST_F(SchedulerPreemptionTest, WhereTheOtherIsGoneTheJobGoesOn) {
   const std::string low = LongAtWork();
-  const std::string high = SubmitFor("bob", 5);
-  scheduler_->Tick();
+  const std::string high = Challenge();
   ASSERT_EQ(launcher_.preempted, 1);
   ASSERT_TRUE(scheduler_->Cancel(high).ok());
   launcher_.Exit(ExitReason::kPreempted);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), low);
+  EXPECT_EQ(Next(), low);
 }
 
 // A worker stops between two steps: an hour's step is not thrown away, and a
 // worker that never answers is killed in the end.
 TEST_F(SchedulerPreemptionTest, TheWorkerGetsTheTimeOfItsSteps) {
-  SubmitFor("ann");
-  scheduler_->Tick();
+  StartFor("ann");
   Progress slow = Step(1, 1000);
   slow.seconds = 3600;
   Worker().OnProgress(slow);
   After(absl::Minutes(6));
-  SubmitFor("bob", 5);
-  scheduler_->Tick();
+  Challenge();
   ASSERT_EQ(launcher_.preempted, 1);
   EXPECT_EQ(launcher_.preempt_grace, absl::Hours(3) + absl::Minutes(2));
 }
@@ -595,9 +493,7 @@ TEST_F(SchedulerPreemptionTest, TheWorkerGetsTheTimeOfItsSteps) {
 TEST_F(SchedulerPreemptionTest, NoStepIsBelievedWithoutBound) {
   for (const double seconds :
        {1e300, -5.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
-    const std::string id = SubmitFor("ann");
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
+    StartFor("ann");
     Progress odd = Step(1, 1000);
     odd.seconds = seconds;
     Worker().OnProgress(odd);
@@ -609,21 +505,18 @@ TEST_F(SchedulerPreemptionTest, NoStepIsBelievedWithoutBound) {
     EXPECT_LE(launcher_.preempt_grace, absl::Hours(24) + absl::Minutes(2));
     EXPECT_GE(launcher_.preempt_grace, absl::ZeroDuration());
     ASSERT_TRUE(scheduler_->Cancel(high).ok());
-    launcher_.Exit(ExitReason::kDone);
-    scheduler_->Tick();
+    End(ExitReason::kDone);
   }
 }
 
 TEST_F(SchedulerPreemptionTest, AKillDuringAPreemptionLosesNeither) {
   const std::string low = LongAtWork();
   Worker().OnCheckpoint(At(5, "/out/step-5"));
-  const std::string high = SubmitFor("bob", 5);
-  scheduler_->Tick();
+  const std::string high = Challenge();
   ASSERT_EQ(launcher_.preempted, 1);
   KillAndRestart();
   EXPECT_EQ(StateOf(low), State::kQueued);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), high);
+  EXPECT_EQ(Next(), high);
   RunFor(absl::Minutes(1));
   EXPECT_EQ(Running(), low);
 }

@@ -8,28 +8,32 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/jobs/scheduler_fixture.h"
 
 namespace mpsd::jobs {
 namespace {
 
+using enum absl::StatusCode;
+using fakes::Ok;
+using fakes::StatusIs;
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
-class SchedulerTest : public SchedulerFixture {};
+using SchedulerTest = SchedulerFixture;
 
 TEST_F(SchedulerTest, SubmitAnswersWithADurableJob) {
   SubmitRequest request = Request();
   request.owner = "ann";
   request.labels = {{"team", "nlp"}};
   request.priority = 3;
-  auto result = scheduler_->Submit(request);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_FALSE(result->existed);
-  const Job job = Stored(result->job.id);
+  auto result = Ok(scheduler_->Submit(request));
+  EXPECT_FALSE(result.existed);
+  const Job job = Stored(result.job.id);
   EXPECT_EQ(job.state, State::kQueued);
   EXPECT_EQ(job.owner, "ann");
   EXPECT_EQ(job.labels.at("team"), "nlp");
@@ -63,62 +67,43 @@ TEST_F(SchedulerTest, WhatIsNotStoredIsNotSubmitted) {
   EXPECT_THAT(launcher_.requests, IsEmpty());
 }
 
-TEST_F(SchedulerTest, TheSameKeyAndRequestIsTheSameJob) {
-  SubmitRequest request = Request();
-  request.idempotency_key = "key";
-  const std::string id = scheduler_->Submit(request)->job.id;
-  auto again = scheduler_->Submit(request);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_TRUE(again->existed);
-  EXPECT_EQ(again->job.id, id);
-  EXPECT_EQ(board_->List({})->size(), 1);
-}
-
-TEST_F(SchedulerTest, TheSameKeyWithAnotherRequestIsAnError) {
-  SubmitRequest request = Request();
-  request.idempotency_key = "key";
-  const std::string id = scheduler_->Submit(request)->job.id;
-  request.priority = 1;
-  const absl::Status status = scheduler_->Submit(request).status();
-  EXPECT_TRUE(absl::IsAlreadyExists(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(id));
-}
-
-TEST_F(SchedulerTest, AKeyIsItsOwners) {
+TEST_F(SchedulerTest, AKeyIsItsOwnersAndOfOneRequest) {
   SubmitRequest request = Request();
   request.owner = "ada";
   request.idempotency_key = "key";
   const std::string id = scheduler_->Submit(request)->job.id;
-  request.owner = "bob";
+  auto again = Ok(scheduler_->Submit(request));
+  EXPECT_TRUE(again.existed);
+  EXPECT_EQ(again.job.id, id);
+  EXPECT_EQ(board_->List({})->size(), 1);
   request.priority = 1;
-  auto other = scheduler_->Submit(request);
-  ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_FALSE(other->existed);
-  EXPECT_NE(other->job.id, id);
-  EXPECT_EQ(other->job.owner, "bob");
-}
-
-TEST_F(SchedulerTest, AKeyOutlivesTheModelItNeeded) {
-  SubmitRequest request = Request();
-  request.idempotency_key = "key";
-  const std::string id = scheduler_->Submit(request)->job.id;
+  EXPECT_THAT(scheduler_->Submit(request), StatusIs(kAlreadyExists, id));
+  request.owner = "bob";
+  auto other = Ok(scheduler_->Submit(request));
+  EXPECT_FALSE(other.existed);
+  EXPECT_NE(other.job.id, id);
+  EXPECT_EQ(other.job.owner, "bob");
   files_.models.clear();
-  EXPECT_EQ(scheduler_->Submit(request)->job.id, id);
+  EXPECT_EQ(scheduler_->Submit(request)->job.id, other.job.id)
+      << "a key outlives the model it needed";
 }
 
 TEST_F(SchedulerTest, CancellingAQueuedJobEndsIt) {
   const std::string first = Submit(), second = Submit();
-  auto job = scheduler_->Cancel(first);
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->state, State::kCancelled);
-  EXPECT_EQ(job->end_time, clock_.Now());
+  auto job = Ok(scheduler_->Cancel(first));
+  EXPECT_EQ(job.state, State::kCancelled);
+  EXPECT_EQ(job.end_time, clock_.Now());
   EXPECT_THAT(History(first), ElementsAre(State::kQueued, State::kCancelled));
   EXPECT_EQ(board_->QueuePosition(first), std::nullopt);
   EXPECT_EQ(board_->QueuePosition(second), 0);
   EXPECT_THAT(exported_metrics_.ended, ElementsAre(first));
   EXPECT_THAT(exported_metrics_.end_states, ElementsAre(State::kCancelled));
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), second);
+  EXPECT_EQ(Next(), second);
+  clock_.Advance(absl::Seconds(1));
+  auto again = scheduler_->Cancel(first);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->end_time, job.end_time);
+  EXPECT_EQ(History(first).size(), 2);
 }
 
 TEST_F(SchedulerTest, TellsWhoWaitsAndSinceWhen) {
@@ -140,49 +125,13 @@ TEST_F(SchedulerTest, TellsWhoWaitsAndSinceWhen) {
   EXPECT_EQ(queue.oldest, std::nullopt);
 }
 
-TEST_F(SchedulerTest, CancellingAgainChangesNothing) {
-  const std::string id = Submit();
-  const Job first = *scheduler_->Cancel(id);
-  clock_.Advance(absl::Seconds(1));
-  auto again = scheduler_->Cancel(id);
-  ASSERT_TRUE(again.ok());
-  EXPECT_EQ(again->end_time, first.end_time);
-  EXPECT_EQ(History(id).size(), 2);
-}
-
-TEST_F(SchedulerTest, WhatIsNotThereIsNotFound) {
-  EXPECT_TRUE(absl::IsNotFound(board_->Get("X").status()));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Cancel("X").status()));
-  EXPECT_TRUE(absl::IsNotFound(board_->Events("X", 0).status()));
-  EXPECT_TRUE(absl::IsNotFound(board_->Checkpoints("X").status()));
-  EXPECT_EQ(board_->LogPath("../../etc"), "");
-  EXPECT_EQ(board_->JobFolder("../../etc"), "");
-}
-
-TEST_F(SchedulerTest, EventsContinueBehindASequence) {
-  const std::string id = Submit();
-  scheduler_->Tick();
-  ASSERT_EQ(board_->Events(id, 0)->size(), 2);
-  ASSERT_EQ(board_->Events(id, 1)->size(), 1);
-  EXPECT_EQ(board_->Events(id, 1)->front().sequence, 2);
-  EXPECT_THAT(*board_->Events(id, 2), IsEmpty());
-}
-
-TEST_F(SchedulerTest, PathsLieInTheStateFolder) {
-  const std::string id = Submit();
-  EXPECT_EQ(board_->JobFolder(id), "/state/jobs/" + id);
-  EXPECT_EQ(board_->LogPath(id), "/state/jobs/" + id + "/log");
-}
-
 TEST_F(SchedulerTest, ACancelIsAnsweredOnceItIsStored) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   for (int i = 0; i < 2; ++i) {
-    const absl::Status status = scheduler_->Cancel(id).status();
-    EXPECT_TRUE(absl::IsAborted(status)) << status;
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("disk full"), HasSubstr("once more")));
+    EXPECT_THAT(scheduler_->Cancel(id),
+                StatusIs(kAborted, AllOf(HasSubstr("disk full"),
+                                         HasSubstr("again when"))));
     EXPECT_EQ(launcher_.cancelled, 1) << "its worker was asked nonetheless";
   }
   EXPECT_FALSE(Stored(id).cancel_requested);
@@ -190,15 +139,13 @@ TEST_F(SchedulerTest, ACancelIsAnsweredOnceItIsStored) {
   EXPECT_TRUE(scheduler_->Cancel(id).ok());
   EXPECT_TRUE(Stored(id).cancel_requested);
   EXPECT_EQ(launcher_.cancelled, 1);
-  launcher_.listener = nullptr;
-  Restart();
-  ASSERT_TRUE(scheduler_->Recover().ok());
+  KillAndRestart();
   EXPECT_EQ(StateOf(id), State::kCancelled);
+  EXPECT_EQ(Next(), "");
 }
 
 TEST_F(SchedulerTest, ACancelForNowIsToldAgain) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   EXPECT_EQ(launcher_.grace, absl::Minutes(2));
   ASSERT_TRUE(scheduler_->Cancel(id, /*now=*/true).ok());
@@ -209,22 +156,20 @@ TEST_F(SchedulerTest, ACancelForNowIsToldAgain) {
 TEST_F(SchedulerTest, AFailedJobIsTriedAgainFromItsCheckpoints) {
   const std::string first = Submit(), second = Submit();
   for (int wait : {10, 20, 0}) {
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), first) << "a job that came back keeps its place";
+    ASSERT_EQ(Next(), first) << "a job that came back keeps its place";
     Worker().OnProgress(Step(1));
     launcher_.Exit(ExitReason::kCrashed, "SIGSEGV");
     clock_.Advance(absl::Seconds(wait));
   }
   ASSERT_EQ(StateOf(first), State::kFailed);
-  const auto job = scheduler_->Retry(first);
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->state, State::kQueued);
-  EXPECT_EQ(job->failures, 0);
-  EXPECT_EQ(job->end_time, std::nullopt);
+  const auto job = Ok(scheduler_->Retry(first));
+  EXPECT_EQ(job.state, State::kQueued);
+  EXPECT_EQ(job.failures, 0);
+  EXPECT_EQ(job.end_time, std::nullopt);
   EXPECT_EQ(exported_metrics_.counts.at(State::kQueued), 2);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), first);
+  EXPECT_EQ(Next(), first);
   EXPECT_EQ(Stored(first).attempt, 4);
+  EXPECT_THAT(files_.removed_runs, IsEmpty());
   launcher_.Exit(ExitReason::kDone);
   EXPECT_THAT(History(first),
               ElementsAre(State::kQueued, State::kRunning, State::kQueued,
@@ -233,19 +178,13 @@ TEST_F(SchedulerTest, AFailedJobIsTriedAgainFromItsCheckpoints) {
                           State::kSucceeded));
 }
 
-TEST_F(SchedulerTest, ACancelledJobIsTriedAgainAndOthersAreRefused) {
+TEST_F(SchedulerTest, ACancelledJobIsTriedAgainAndAQueuedOneRefused) {
   const std::string id = Submit();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   ASSERT_TRUE(scheduler_->Retry(id).ok());
   EXPECT_EQ(board_->QueuePosition(id), 0);
-  absl::Status refused = scheduler_->Retry(id).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("is QUEUED"));
-  scheduler_->Tick();
-  launcher_.Exit(ExitReason::kDone);
-  refused = scheduler_->Retry(id).status();
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("is SUCCEEDED"));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Retry("X").status()));
+  EXPECT_THAT(scheduler_->Retry(id),
+              StatusIs(kFailedPrecondition, "is QUEUED"));
 }
 
 TEST_F(SchedulerTest, ARetryThatIsNotStoredIsNone) {
@@ -306,16 +245,13 @@ TEST_F(SchedulerTest, ALogThatHangsHoldsNobodyElse) {
   unlucky.join();
   ASSERT_NE(launcher_.listener, nullptr);
   EXPECT_EQ(launcher_.preempted, 1);
-  launcher_.Exit(ExitReason::kPreempted);
-  scheduler_->Tick();
+  End(ExitReason::kPreempted);
   EXPECT_THAT(log_, Contains(HasSubstr("cancelled while queued")));
   on_log_ = nullptr;
 }
 
 TEST_F(SchedulerTest, RecoverRequeuesWhatRan) {
-  const std::string ran = Submit(), queued = Submit(5);
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), queued);
+  const std::string ran = Submit(), queued = Start(5);
   Worker().OnCheckpoint(At(1, "/step-1"));
   // The row as a daemon killed at this moment leaves it.
   const Job row = Stored(queued);
@@ -330,26 +266,12 @@ TEST_F(SchedulerTest, RecoverRequeuesWhatRan) {
             std::vector<ExitReason>{ExitReason::kInterrupted});
   EXPECT_EQ(board_->QueuePosition(queued), 0);
   EXPECT_EQ(board_->QueuePosition(ran), 1);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), queued);
+  EXPECT_EQ(Next(), queued);
   EXPECT_EQ(Stored(queued).attempt, 2);
 }
 
-TEST_F(SchedulerTest, RecoverCancelsWhatWasToBeCancelled) {
-  const std::string id = Submit();
-  scheduler_->Tick();
-  ASSERT_TRUE(scheduler_->Cancel(id).ok());
-  launcher_.listener = nullptr;
-  Restart();
-  ASSERT_TRUE(scheduler_->Recover().ok());
-  EXPECT_EQ(StateOf(id), State::kCancelled);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), "");
-}
-
 TEST_F(SchedulerTest, RecoverKeepsTheBackOff) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   launcher_.Exit(ExitReason::kCrashed);
   Restart();
   ASSERT_TRUE(scheduler_->Recover().ok());
@@ -365,21 +287,13 @@ TEST_F(SchedulerTest, RecoverReadsManyPages) {
   EXPECT_EQ(board_->QueuePosition(newest.front().id), 1099);
 }
 
-TEST_F(SchedulerTest, RecoverReportsTheStoresError) {
-  Submit();
-  scheduler_->Tick();
+TEST_F(SchedulerTest, RecoverMakesRoomOnAFullDiskOrReportsIt) {
+  const std::string id = Start();
   launcher_.listener = nullptr;
-  Restart();
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  Restart();
   EXPECT_TRUE(absl::IsResourceExhausted(scheduler_->Recover()));
-}
-
-TEST_F(SchedulerTest, RecoverMakesRoomOnAFullDisk) {
-  const std::string id = Submit();
-  scheduler_->Tick();
-  launcher_.listener = nullptr;
   Restart();
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
   files_.make_room = [this] {
     store_.FailWith(absl::OkStatus());
     return true;
@@ -391,8 +305,7 @@ TEST_F(SchedulerTest, RecoverMakesRoomOnAFullDisk) {
 
 TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
   const std::string id = Submit();
-  EXPECT_EQ(scheduler_->Delete(id).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(scheduler_->Delete(id), StatusIs(kFailedPrecondition));
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   int woken = 0;
   const int64_t token = board_->Subscribe(id, [&] { ++woken; });
@@ -409,10 +322,8 @@ TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
 }
 
 TEST_F(SchedulerTest, AnEndThatIsNotStoredKeepsTheJob) {
-  const std::string id = Submit();
-  scheduler_->Tick();
-  EXPECT_EQ(scheduler_->Delete(id).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  const std::string id = Start();
+  EXPECT_THAT(scheduler_->Delete(id), StatusIs(kFailedPrecondition));
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   launcher_.Exit(ExitReason::kDone);
   EXPECT_TRUE(absl::IsUnavailable(scheduler_->Delete(id).status()));
@@ -448,6 +359,370 @@ TEST_F(SchedulerTest, ASubmitEndsWhenMpsdBeginsToStop) {
   EXPECT_TRUE(files_.specs.empty());
   files_.on_create = [] { FAIL() << "after Drain"; };
   EXPECT_FALSE(scheduler_->Submit(Request()).ok());
+}
+
+TEST_F(SchedulerTest, NothingToDoTakesForever) {
+  EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
+  EXPECT_TRUE(scheduler_->Idle());
+}
+
+TEST_F(SchedulerTest, RunsAJobFromStartToEnd) {
+  const std::string id = Submit();
+  clock_.Advance(absl::Seconds(5) - absl::Milliseconds(1));
+  EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
+  EXPECT_EQ(StateOf(id), State::kRunning);
+  EXPECT_EQ(Running(), id);
+  EXPECT_THAT(exported_metrics_.waits, ElementsAre(absl::Seconds(5)));
+  EXPECT_EQ(exported_metrics_.started[0].id, id);
+  EXPECT_EQ(exported_metrics_.started[0].task, "CAUSAL_LM");
+  EXPECT_EQ(exported_metrics_.queue.oldest, std::nullopt);
+  ASSERT_THAT(launcher_.requests, SizeIs(1));
+  EXPECT_EQ(launcher_.requests[0].job_id, id);
+  EXPECT_EQ(launcher_.requests[0].kind, JobKind::kTraining);
+  EXPECT_EQ(launcher_.requests[0].spec_path, "/state/jobs/" + id + "/job.json");
+  EXPECT_EQ(launcher_.requests[0].output_dir, "/state/jobs/" + id + "/out");
+  EXPECT_EQ(launcher_.requests[0].log_path, "/state/jobs/" + id + "/log");
+  EXPECT_EQ(launcher_.requests[0].hang_timeout, absl::Minutes(10));
+
+  Worker().OnHello({42, "0.1.0", "2.11.0"});
+  Worker().OnHeartbeat("loading model", 0.5);
+  Worker().OnEvaluated({0, 2.5, 0, 0, {{"f1", 0.5}}});
+  Worker().OnProgress(Step(1));
+  Worker().OnCheckpoint(At(1, "/out/step-1"));
+  launcher_.Exit(ExitReason::kDone);
+
+  const Job job = Stored(id);
+  EXPECT_EQ(job.state, State::kSucceeded);
+  EXPECT_EQ(job.attempt, 1);
+  EXPECT_EQ(job.exit_reason, ExitReason::kDone);
+  EXPECT_EQ(job.eval_loss_before, 2.5);
+  EXPECT_EQ(job.metrics, (Metrics{{"f1", 0.5}}));
+  EXPECT_THAT(exported_metrics_.eval_metrics,
+              ElementsAre(Metrics{{"f1", 0.5}}));
+  EXPECT_EQ(job.eval_loss_after, 0.5);
+  EXPECT_EQ(job.progress->step, 1);
+  EXPECT_EQ(job.output_path, "/adapter");
+  EXPECT_THAT(History(id),
+              ElementsAre(State::kQueued, State::kRunning, State::kSucceeded));
+  EXPECT_EQ(Running(), "");
+  EXPECT_EQ(launcher_.alive, 1) << "reaped by Tick, not by its own thread";
+  scheduler_->Tick();
+  EXPECT_EQ(launcher_.alive, 0);
+  EXPECT_TRUE(scheduler_->Idle());
+}
+
+TEST_F(SchedulerTest, RemembersTheWorkerAndItsDevice) {
+  Start();
+  Worker().OnHello({42, "0.1.0", "2.11.0"});
+  Worker().OnDevice("cuda");
+  EXPECT_EQ(board_->Info().device, "cuda");
+  EXPECT_THAT(exported_metrics_.devices, ElementsAre("cuda"));
+  Worker().OnProgress(Step(1));
+  const ManagerInfo info = board_->Info();
+  EXPECT_EQ(info.worker_version, "0.1.0");
+  EXPECT_EQ(info.torch_version, "2.11.0");
+  EXPECT_EQ(info.device, "mps");
+  EXPECT_EQ(info.memory.footprint_bytes, 123);
+  EXPECT_EQ(info.jobs.at(State::kRunning), 1);
+}
+
+TEST_F(SchedulerTest, OneAtATimeInOrder) {
+  const std::string low = Submit(-1), first = Submit(), second = Submit(),
+                    high = Submit(1);
+  for (const std::string& id : {high, first, second, low}) {
+    EXPECT_EQ(Next(), id);
+    EXPECT_EQ(Next(), id);
+    EXPECT_EQ(launcher_.alive, 1);
+    launcher_.Exit(ExitReason::kDone);
+  }
+}
+
+TEST_F(SchedulerTest, ATakenDeviceIsNoFailure) {
+  const std::string id = Submit();
+  launcher_.ready = absl::UnavailableError("an old worker");
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  EXPECT_EQ(Stored(id).attempt, 0);
+  EXPECT_EQ(board_->Info().hold, "an old worker");
+  launcher_.ready = absl::OkStatus();
+  EXPECT_EQ(Next(), id);
+  EXPECT_EQ(board_->Info().hold, "");
+}
+
+TEST_F(SchedulerTest, TheNextAttemptKnowsHowSlowAStepIs) {
+  Start();
+  EXPECT_EQ(launcher_.requests[0].slowest_step, absl::ZeroDuration());
+  Progress slow = Step(1);
+  slow.seconds = 900;
+  Worker().OnProgress(slow);
+  launcher_.Exit(ExitReason::kCrashed);
+  After(absl::Seconds(10));
+  scheduler_->Tick();
+  ASSERT_THAT(launcher_.requests, SizeIs(2));
+  EXPECT_EQ(launcher_.requests[1].slowest_step, absl::Minutes(15));
+}
+
+TEST_F(SchedulerTest, CrashesAreTriedAgainAfterAWait) {
+  const std::string id = Submit();
+  for (absl::Duration wait : {absl::Seconds(10), absl::Seconds(20)}) {
+    ASSERT_EQ(Next(), id);
+    launcher_.Exit(ExitReason::kCrashed, "SIGSEGV");
+    EXPECT_EQ(StateOf(id), State::kQueued);
+    EXPECT_EQ(scheduler_->Tick(), clock_.Now() + wait);
+    EXPECT_EQ(Running(), "");
+    clock_.Advance(wait);
+  }
+  scheduler_->Tick();
+  launcher_.Exit(ExitReason::kHung, "silent");
+  EXPECT_EQ(StateOf(id), State::kFailed);
+  EXPECT_EQ(Stored(id).attempt, 3);
+  EXPECT_EQ(Stored(id).exit_reason, ExitReason::kHung);
+  EXPECT_THAT(Stored(id).message, HasSubstr("3 failures in a row"));
+  EXPECT_THAT(exported_metrics_.ended, ElementsAre(id));
+  EXPECT_THAT(exported_metrics_.end_states, ElementsAre(StateOf(id)));
+  EXPECT_THAT(exported_metrics_.exits, SizeIs(3));
+  EXPECT_THAT(exported_metrics_.returned,
+              ElementsAre(ExitReason::kCrashed, ExitReason::kCrashed));
+}
+
+// A job that never ran has no time that anybody could know.
+TEST_F(SchedulerTest, TheQueuesTimeIsKnownOnceEveryJobRan) {
+  const std::string id = Submit();
+  EXPECT_EQ(exported_metrics_.queue.time_left, std::nullopt);
+  scheduler_->Tick();
+  EXPECT_EQ(exported_metrics_.queue.time_left, absl::ZeroDuration());
+  EXPECT_EQ(exported_metrics_.started.back().time_left, std::nullopt);
+  Worker().OnProgress(Step(11));
+  Worker().OnCheckpoint(At(11, "/step-11"));
+  Worker().OnProgress(Step(20));
+  launcher_.Exit(ExitReason::kCrashed);
+  EXPECT_EQ(exported_metrics_.queue.time_left, 89 * absl::Seconds(0.5));
+  After(absl::Minutes(1));
+  scheduler_->Tick();
+  EXPECT_EQ(exported_metrics_.started.back().time_left,
+            89 * absl::Seconds(0.5));
+}
+
+TEST_F(SchedulerTest, AnotherAttemptHasNoDeviceOfTheLast) {
+  Start();
+  Worker().OnProgress(Step(1));
+  launcher_.Exit(ExitReason::kCrashed);
+  After(absl::Minutes(1));
+  scheduler_->Tick();
+  Worker().OnEvaluated({1, 2.5, 0, 0, {}});
+  EXPECT_THAT(exported_metrics_.eval_devices, ElementsAre(""));
+}
+
+TEST_F(SchedulerTest, TellsTheStagesButNoBeat) {
+  Start();
+  Worker().OnHeartbeat("loading model", 0.5);
+  Worker().OnHeartbeat("", 0);
+  Worker().OnHeartbeat("saving", 0);
+  EXPECT_THAT(exported_metrics_.stages, ElementsAre("loading model", "saving"));
+}
+
+TEST_F(SchedulerTest, ProgressForgivesFailures) {
+  const std::string id = Submit();
+  for (int attempt = 1; attempt <= 10; ++attempt) {
+    ASSERT_EQ(Next(), id);
+    Worker().OnCheckpoint(At(attempt, "/step-" + std::to_string(attempt)));
+    launcher_.Exit(ExitReason::kCrashed);
+    ASSERT_EQ(Stored(id).failures, 1);
+    clock_.Advance(absl::Seconds(10));
+  }
+  scheduler_->Tick();
+  // Not a new one: this run came as far before.
+  Worker().OnCheckpoint(At(10, "/step-10"));
+  launcher_.Exit(ExitReason::kCrashed);
+  EXPECT_EQ(Stored(id).failures, 2);
+}
+
+TEST_F(SchedulerTest, CancellingARunningJobWaitsForItsWorker) {
+  const std::string id = Start();
+  auto job = Ok(scheduler_->Cancel(id));
+  EXPECT_EQ(job.state, State::kRunning);
+  EXPECT_TRUE(job.cancel_requested);
+  EXPECT_TRUE(Stored(id).cancel_requested);
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  EXPECT_EQ(launcher_.cancelled, 1);
+  launcher_.Exit(ExitReason::kCancelled);
+  EXPECT_EQ(StateOf(id), State::kCancelled);
+  EXPECT_FALSE(Stored(id).cancel_requested);
+  scheduler_->Tick();
+  EXPECT_TRUE(scheduler_->Idle());
+}
+
+TEST_F(SchedulerTest, ACancelAfterACrashFindsTheQueuedJob) {
+  const std::string id = Start();
+  launcher_.Exit(ExitReason::kCrashed);
+  EXPECT_EQ(scheduler_->Cancel(id)->state, State::kCancelled);
+  scheduler_->Tick();
+  clock_.Advance(absl::Hours(1));
+  EXPECT_EQ(Next(), "");
+}
+
+TEST_F(SchedulerTest, DrainBringsTheRunningJobBack) {
+  const std::string running = Submit(), waiting = Submit();
+  scheduler_->Tick();
+  scheduler_->Drain();
+  EXPECT_EQ(launcher_.preempted, 1);
+  EXPECT_FALSE(scheduler_->Idle());
+  EXPECT_TRUE(absl::IsUnavailable(scheduler_->Submit(Request()).status()));
+  launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
+  EXPECT_EQ(StateOf(running), State::kQueued);
+  EXPECT_EQ(Stored(running).failures, 0);
+  EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
+  EXPECT_TRUE(scheduler_->Idle());
+  EXPECT_EQ(StateOf(waiting), State::kQueued);
+  EXPECT_THAT(launcher_.requests, SizeIs(1));
+}
+
+TEST_F(SchedulerTest, DestroyingKillsTheWorkerAndRequeues) {
+  const std::string id = Start();
+  scheduler_.reset();
+  EXPECT_EQ(launcher_.alive, 0);
+  EXPECT_EQ(StateOf(id), State::kQueued);
+}
+
+TEST_F(SchedulerTest, QuickStepsShareATransaction) {
+  const std::string id = Start();
+  const int before = store_.updates();
+  for (int step = 1; step <= 50; ++step) {
+    Worker().OnProgress(Step(step));
+    clock_.Advance(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(store_.updates() - before, 2);
+  EXPECT_EQ(exported_metrics_.steps, 50);
+  Worker().OnProgress(Step(100, 100));
+  EXPECT_EQ(store_.updates() - before, 3) << "the last step is never held back";
+  EXPECT_EQ(Stored(id).progress->step, 100);
+  EXPECT_EQ(Stored(id).progress->tokens_per_second, 100);
+}
+
+TEST_F(SchedulerTest, AStepHeldBackIsWrittenByTick) {
+  const std::string id = Start();
+  int woken = 0;
+  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
+  const int changes = changes_;
+  Worker().OnProgress(Step(1));
+  EXPECT_EQ(changes_, changes + 1);
+  EXPECT_EQ(woken, 0);
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Milliseconds(200));
+  EXPECT_FALSE(Stored(id).progress.has_value());
+  clock_.Advance(absl::Milliseconds(200));
+  EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
+  EXPECT_EQ(Stored(id).progress->step, 1);
+  EXPECT_EQ(woken, 1);
+  board_->Unsubscribe(token);  // the board outlives `woken`
+}
+
+TEST_F(SchedulerTest, CheckpointsAreListedAndTheRemovedOnesGo) {
+  const std::string id = Start();
+  Worker().OnProgress(Step(1));
+  Worker().OnCheckpoint(At(1, "/step-1"));
+  Worker().OnCheckpoint(At(2, "/step-2"));
+  Worker().OnCheckpoint(At(3, "/step-3", {"/step-1", "/step-2"}));
+  auto checkpoints = board_->Checkpoints(id);
+  ASSERT_TRUE(checkpoints.ok());
+  ASSERT_THAT(*checkpoints, SizeIs(1));
+  EXPECT_EQ(checkpoints->front().path, "/step-3");
+  EXPECT_EQ(checkpoints->front().create_time, clock_.Now());
+  EXPECT_THAT(exported_metrics_.checkpoint_seconds,
+              ElementsAre(0.25, 0.25, 0.25));
+  EXPECT_THAT(exported_metrics_.checkpoint_jobs, ElementsAre(id, id, id));
+}
+
+TEST_F(SchedulerTest, AWarningIsStoredAndWatched) {
+  const std::string id = Start();
+  int woken = 0;
+  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
+  Worker().OnWarning("memory grows");
+  EXPECT_EQ(woken, 1);
+  board_->Unsubscribe(token);
+  EXPECT_THAT(Stored(id).warnings, ElementsAre("memory grows"));
+  const Event last = board_->Events(id, 0)->back();
+  EXPECT_EQ(std::get<Note>(last.body).text, "memory grows");
+  EXPECT_TRUE(std::get<Note>(last.body).is_warning);
+}
+
+TEST_F(SchedulerTest, WatchersAreWoken) {
+  const std::string id = Submit();
+  int woken = 0;
+  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
+  scheduler_->Tick();
+  EXPECT_EQ(woken, 1);
+  clock_.Advance(absl::Seconds(1));
+  Worker().OnProgress(Step(1));
+  Worker().OnHeartbeat("evaluating", 0);
+  EXPECT_EQ(woken, 3);
+  launcher_.Exit(ExitReason::kCrashed);
+  EXPECT_EQ(woken, 4);
+  board_->Unsubscribe(token);
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  EXPECT_EQ(woken, 4);
+}
+
+TEST_F(SchedulerTest, AFullDiskDelaysTheEndButLosesNothing) {
+  const std::string id = Start();
+  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  Worker().OnEvaluated({0, 2, 0, 0, {}});
+  Worker().OnCheckpoint(At(1, "/step-1"));
+  Worker().OnCheckpoint(At(2, "/step-2", {"/step-1"}));
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(StateOf(id), State::kRunning);
+  EXPECT_EQ(board_->Info().hold_reason, "storage");
+  EXPECT_THAT(board_->HoldOf(id), HasSubstr("disk full"));
+  EXPECT_TRUE(exported_metrics_.held.contains(HoldReason::kStorage));
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
+  EXPECT_FALSE(scheduler_->Idle());
+  EXPECT_TRUE(absl::IsAborted(scheduler_->Cancel(id).status()));
+  int woken = 0;
+  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
+  store_.FailWith(absl::OkStatus());
+  scheduler_->Tick();
+  EXPECT_EQ(StateOf(id), State::kSucceeded);
+  EXPECT_EQ(Stored(id).eval_loss_before, 2);
+  ASSERT_THAT(*board_->Checkpoints(id), SizeIs(1));
+  EXPECT_EQ(board_->Checkpoints(id)->front().path, "/step-2");
+  EXPECT_TRUE(scheduler_->Idle());
+  EXPECT_EQ(board_->Info().hold, "");
+  EXPECT_THAT(exported_metrics_.held, IsEmpty());
+  EXPECT_EQ(exported_metrics_.counts.at(State::kSucceeded), 1);
+  EXPECT_EQ(woken, 1) << "a watcher would wait for ever";
+  board_->Unsubscribe(token);
+}
+
+TEST_F(SchedulerTest, ACheckpointTheStoreRefusesHoldsNobody) {
+  const std::string id = Start();
+  Worker().OnCheckpoint(At(-1, "/step--1"));
+  Worker().OnCheckpoint(At(1, "/step-1"));
+  EXPECT_EQ(board_->Info().hold, "");
+  EXPECT_THAT(log_, Contains(HasSubstr("checkpoint: ")));
+  ASSERT_THAT(*board_->Checkpoints(id), SizeIs(1));
+  End(ExitReason::kDone);
+  EXPECT_TRUE(scheduler_->Idle());
+}
+
+TEST_F(SchedulerTest, AStartThatIsNotStoredIsNoStart) {
+  const std::string id = Submit();
+  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
+  EXPECT_THAT(launcher_.requests, IsEmpty());
+  store_.FailWith(absl::OkStatus());
+  EXPECT_EQ(Next(), id);
+  EXPECT_EQ(Stored(id).attempt, 1);
+}
+
+TEST_F(SchedulerTest, TheJobsLogTellsItsStory) {
+  const std::string id = Start();
+  Worker().OnHello({42, "0.1.0", "2.11.0"});
+  launcher_.Exit(ExitReason::kRejected, "train.jsonl:3");
+  const auto& log = files_.logs.at(id);
+  ASSERT_THAT(log, SizeIs(4));
+  EXPECT_EQ(log[1], "attempt 1 starts");
+  EXPECT_THAT(log[2], HasSubstr("pid 42"));
+  EXPECT_EQ(log[3],
+            "attempt 1 ended: Rejected, the job is FAILED: train.jsonl:3");
 }
 
 }  // namespace

@@ -7,17 +7,13 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/sha256.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/jobs/scheduler.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/jobs/scheduler_fixture.h"
-#include "tests/server/jobs/scheduler_share_fixture.h"
 
 // What people do to queued jobs and to the queue: hold, release, move, drain.
 // What the scheduler refuses because of a user's limits.
@@ -26,12 +22,12 @@
 namespace mpsd::jobs {
 namespace {
 
-// --- scheduler verbs ---------------------------------------------------------
-
+using enum absl::StatusCode;
+using fakes::Ok;
+using fakes::StatusIs;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr MoveTo kTop{MoveTo::Where::kTop, 0, false};
 constexpr MoveTo kBottom{MoveTo::Where::kBottom, 0, false};
@@ -41,30 +37,15 @@ constexpr MoveTo ToPriority(int32_t priority) {
   return {MoveTo::Where::kPriority, priority, false};
 }
 
-class SchedulerVerbsTest : public SchedulerShareFixture {
- protected:
-  std::string Message(const absl::StatusOr<Job>& job) {
-    return std::string(job.status().message());
-  }
-  void RunToEnd(const std::string& id, ExitReason reason) {
-    scheduler_->Tick();
-    ASSERT_EQ(Running(), id);
-    launcher_.Exit(reason);
-    scheduler_->Tick();
-  }
-};
-
-// --- Hold and release.
+using SchedulerVerbsTest = SchedulerShareFixture;
 
 TEST_F(SchedulerVerbsTest, AHeldJobDoesNotStartUntilItIsReleased) {
   const std::string first = Submit(), second = Submit();
-  const auto held = scheduler_->Hold(first, "by ann: the data is late");
-  ASSERT_TRUE(held.ok()) << held.status();
-  EXPECT_TRUE(held->held);
+  const auto held = Ok(scheduler_->Hold(first, "by ann: the data is late"));
+  EXPECT_TRUE(held.held);
   EXPECT_EQ(board_->HoldOf(first), "by ann: the data is late");
   EXPECT_EQ(board_->QueuePosition(first), 0) << "it keeps its place";
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), second);
+  EXPECT_EQ(Next(), second);
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture()) << "no need to look";
   EXPECT_EQ(Running(), "");
@@ -75,8 +56,7 @@ TEST_F(SchedulerVerbsTest, AHeldJobDoesNotStartUntilItIsReleased) {
   EXPECT_FALSE(released->held);
   EXPECT_GT(changes_, 0);
   EXPECT_EQ(board_->HoldOf(first), "");
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), first);
+  EXPECT_EQ(Next(), first);
   EXPECT_THAT(Notes(first),
               ElementsAre("held: by ann: the data is late", "released"));
 }
@@ -85,13 +65,11 @@ TEST_F(SchedulerVerbsTest, AHoldOutlivesTheDaemon) {
   const std::string id = Submit();
   ASSERT_TRUE(scheduler_->Hold(id, "by ann").ok());
   KillAndRestart();
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), "");
+  EXPECT_EQ(Next(), "");
   EXPECT_EQ(board_->HoldOf(id), "by ann");
   ASSERT_TRUE(scheduler_->Release(id).ok());
   KillAndRestart();
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
 }
 
 TEST_F(SchedulerVerbsTest, HoldingAgainReplacesTheReasonAndOtherwiseNothing) {
@@ -114,27 +92,26 @@ TEST_F(SchedulerVerbsTest, ASubmissionMayBeHeld) {
   const auto job = scheduler_->Submit(request);
   ASSERT_TRUE(job.ok());
   EXPECT_TRUE(job->job.held);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), "");
+  EXPECT_EQ(Next(), "");
   EXPECT_EQ(board_->HoldOf(job->job.id), "since its submission");
   ASSERT_TRUE(scheduler_->Release(job->job.id).ok());
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), job->job.id);
+  EXPECT_EQ(Next(), job->job.id);
 }
 
 TEST_F(SchedulerVerbsTest, OnlyAQueuedJobIsHeldReleasedOrMoved) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   for (const auto& refused :
        {scheduler_->Hold(id, "by ann"), scheduler_->Release(id),
         scheduler_->Move(id, kTop)}) {
-    EXPECT_TRUE(absl::IsFailedPrecondition(refused.status()));
-    EXPECT_THAT(Message(refused), HasSubstr("is RUNNING: only a QUEUED job"));
+    EXPECT_THAT(refused,
+                StatusIs(kFailedPrecondition, "is RUNNING: only a QUEUED job"));
   }
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Hold("X", "by ann").status()));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Release("X").status()));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Move("X", kTop).status()));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Retry("X", false).status()));
+  for (const auto& unknown :
+       {scheduler_->Hold("X", "by ann"), scheduler_->Release("X"),
+        scheduler_->Move("X", kTop), scheduler_->Retry("X", false),
+        scheduler_->Cancel("X"), scheduler_->SetPinned("X", true)}) {
+    EXPECT_THAT(unknown, StatusIs(kNotFound));
+  }
 }
 
 TEST_F(SchedulerVerbsTest, WhatIsNotStoredIsNotDone) {
@@ -146,8 +123,7 @@ TEST_F(SchedulerVerbsTest, WhatIsNotStoredIsNotDone) {
   store_.FailWith(absl::OkStatus());
   EXPECT_FALSE(board_->Info().drained);
   EXPECT_EQ(board_->QueuePosition(first), 0);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), first);
+  EXPECT_EQ(Next(), first);
 }
 
 TEST_F(SchedulerVerbsTest, ACancelledJobIsHeldNoMore) {
@@ -155,15 +131,14 @@ TEST_F(SchedulerVerbsTest, ACancelledJobIsHeldNoMore) {
   ASSERT_TRUE(scheduler_->Hold(id, "by ann").ok());
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   EXPECT_FALSE(Stored(id).held);
+  EXPECT_EQ(Stored(id).hold_reason, "");
   ASSERT_TRUE(scheduler_->Retry(id).ok());
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Next(), id);
 }
 
 // The row still says RUNNING, and the end waits in memory.
 TEST_F(SchedulerVerbsTest, NothingIsChangedBeforeTheEndOfAnAttemptIsStored) {
-  const std::string id = Submit();
-  scheduler_->Tick();
+  const std::string id = Start();
   store_.FailWith(absl::ResourceExhaustedError("full"));
   launcher_.Exit(ExitReason::kCrashed);
   store_.FailWith(absl::OkStatus());
@@ -189,19 +164,13 @@ TEST_F(SchedulerVerbsTest, AHeldJobCountsAsNoneThatWaits) {
 }
 
 TEST_F(SchedulerVerbsTest, AHeldJobTakesTheDeviceFromNobody) {
-  preemption_.enabled = true;
-  Restart();
-  const std::string running = Submit();
-  scheduler_->Tick();
+  Start();
   const std::string high = Submit(5);
   ASSERT_TRUE(scheduler_->Hold(high, "by ann").ok());
   Worker().OnProgress(Step(1));
-  clock_.Advance(absl::Hours(1));
-  scheduler_->Tick();
+  After(absl::Hours(1));
   EXPECT_EQ(launcher_.preempted, 0);
 }
-
-// --- Move.
 
 TEST_F(SchedulerVerbsTest, AMovedJobTakesNoTurnOfOthers) {
   const std::string a1 = SubmitFor("ann"), b1 = SubmitFor("bob"),
@@ -239,15 +208,13 @@ TEST_F(SchedulerVerbsTest, AJobComesBackToTheTurnItHad) {
   const std::string a1 = SubmitFor("ann"), b1 = SubmitFor("bob"),
                     a2 = SubmitFor("ann");
   ASSERT_TRUE(scheduler_->Move(a2, kTop).ok());
-  scheduler_->Tick();
-  ASSERT_EQ(Running(), a2);
+  ASSERT_EQ(Next(), a2);
   launcher_.Exit(ExitReason::kPreempted);
   EXPECT_THAT(Order(), ElementsAre(a2, b1, a1));
 }
 
 TEST_F(SchedulerVerbsTest, FairShareDecidesBetweenOwnersAsBefore) {
-  SubmitFor("ann");
-  scheduler_->Tick();
+  StartFor("ann");
   After(absl::Minutes(5));
   const std::string a2 = SubmitFor("ann"), b1 = SubmitFor("bob");
   ASSERT_TRUE(scheduler_->Move(a2, kTop).ok());
@@ -284,9 +251,8 @@ TEST_F(SchedulerVerbsTest, APriorityIsBoundByTheLimits) {
   const std::string first = Submit(), second = Submit();
   UserLimits limits;
   limits.highest_priority = 3;
-  const auto refused = scheduler_->Move(second, ToPriority(4), limits);
-  EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
-  EXPECT_THAT(Message(refused), HasSubstr("priority"));
+  EXPECT_THAT(scheduler_->Move(second, ToPriority(4), limits),
+              StatusIs(kInvalidArgument, "priority"));
   ASSERT_TRUE(scheduler_->Move(second, ToPriority(3), limits).ok());
   EXPECT_EQ(board_->QueuePosition(second), 0);
   EXPECT_EQ(Stored(second).priority, 3);
@@ -310,15 +276,11 @@ TEST_F(SchedulerVerbsTest, AHeldJobIsMovedAndStaysHeld) {
   ASSERT_TRUE(scheduler_->Move(second, kTop).ok());
   EXPECT_EQ(board_->QueuePosition(second), 0);
   EXPECT_EQ(board_->HoldOf(second), "by ann");
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), first);
+  EXPECT_EQ(Next(), first);
 }
 
-// --- Drain.
-
 TEST_F(SchedulerVerbsTest, ADrainedDaemonStartsNothingUntilItIsUndrained) {
-  const std::string first = Submit();
-  scheduler_->Tick();
+  const std::string first = Start();
   ASSERT_TRUE(scheduler_->DrainQueue("mpsd is drained by root: a disk").ok());
   const std::string second = Submit();
   EXPECT_EQ(Running(), first) << "the running job goes on";
@@ -330,8 +292,7 @@ TEST_F(SchedulerVerbsTest, ADrainedDaemonStartsNothingUntilItIsUndrained) {
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
   EXPECT_EQ(Running(), "");
   KillAndRestart();
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), "") << "after a restart either";
+  EXPECT_EQ(Next(), "") << "after a restart either";
   EXPECT_TRUE(board_->Info().drained);
   EXPECT_THAT(exported_metrics_.held,
               Contains(testing::Key(HoldReason::kDrained)));
@@ -340,8 +301,7 @@ TEST_F(SchedulerVerbsTest, ADrainedDaemonStartsNothingUntilItIsUndrained) {
   ASSERT_TRUE(scheduler_->UndrainQueue().ok());
   ASSERT_TRUE(scheduler_->UndrainQueue().ok());
   EXPECT_GT(changes_, 0);
-  scheduler_->Tick();
-  EXPECT_EQ(Running(), second);
+  EXPECT_EQ(Next(), second);
   EXPECT_FALSE(board_->Info().drained);
   KillAndRestart();
   EXPECT_FALSE(board_->Info().drained);
@@ -354,15 +314,11 @@ TEST_F(SchedulerVerbsTest, DrainingAgainReplacesTheReason) {
 }
 
 TEST_F(SchedulerVerbsTest, NobodyTakesTheDeviceOfADrainedDaemon) {
-  preemption_.enabled = true;
-  Restart();
-  Submit();
-  scheduler_->Tick();
+  Start();
   Worker().OnProgress(Step(1));
   ASSERT_TRUE(scheduler_->DrainQueue("by root").ok());
   Submit(9);
-  clock_.Advance(absl::Hours(1));
-  scheduler_->Tick();
+  After(absl::Hours(1));
   EXPECT_EQ(launcher_.preempted, 0);
 }
 
@@ -375,11 +331,6 @@ TEST_F(SchedulerVerbsTest, ADrainShowsNoReasonOfAnEarlierTry) {
   scheduler_->Tick();
   EXPECT_EQ(board_->Info().hold, "by root");
 }
-
-// --- scheduler limits --------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class FakeLedger : public UserLedger {
  public:
@@ -434,10 +385,9 @@ class SchedulerLimitsTest : public SchedulerFixture {
 TEST_F(SchedulerLimitsTest, AUserHasSoManyJobsInTheQueue) {
   ASSERT_TRUE(SubmitAs("ada", Queued(2)).ok());
   ASSERT_TRUE(SubmitAs("ada", Queued(2)).ok());
-  const absl::Status refused = SubmitAs("ada", Queued(2)).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("ada has 2 jobs in the queue, 2 are allowed"));
+  EXPECT_THAT(SubmitAs("ada", Queued(2)),
+              StatusIs(kResourceExhausted,
+                       "ada has 2 jobs in the queue, 2 are allowed"));
   EXPECT_EQ(files_.specs.size(), 2u) << "a refused job leaves no trace";
   // Others have limits of their own, and admins none.
   EXPECT_TRUE(SubmitAs("bob", Queued(1)).ok());
@@ -479,10 +429,9 @@ TEST_F(SchedulerLimitsTest, TheSameKeyAnswersWithTheLastJobThatWasAllowed) {
     inner = scheduler_->Submit(request)->job.id;
     clock_.Advance(absl::Milliseconds(1));
   };
-  const auto outer = scheduler_->Submit(request);
-  ASSERT_TRUE(outer.ok()) << outer.status();
-  EXPECT_TRUE(outer->existed);
-  EXPECT_EQ(outer->job.id, inner);
+  const auto outer = Ok(scheduler_->Submit(request));
+  EXPECT_TRUE(outer.existed);
+  EXPECT_EQ(outer.job.id, inner);
   EXPECT_EQ(scheduler_->Submit(request)->job.id, inner);
 }
 
@@ -506,9 +455,8 @@ TEST_F(SchedulerLimitsTest, APriorityBeyondTheRangeIsRefused) {
   EXPECT_TRUE(SubmitAs("ada", limits, 0).ok());
   EXPECT_TRUE(SubmitAs("ada", limits, -5).ok());
   for (const int32_t priority : {-6, 1, 2'147'483'647}) {
-    const absl::Status refused = SubmitAs("ada", limits, priority).status();
-    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << priority;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("-5 to 0"));
+    EXPECT_THAT(SubmitAs("ada", limits, priority),
+                StatusIs(kInvalidArgument, "-5 to 0"));
   }
 }
 
@@ -516,9 +464,8 @@ TEST_F(SchedulerLimitsTest, NoJobIsQueuedOnceResultsAreTooLarge) {
   UserLimits limits;
   limits.result_bytes = 100;
   fake_ledger_.results = {{"ada", 100}, {"bob", 99}};
-  const absl::Status refused = SubmitAs("ada", limits).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("100 bytes"));
+  EXPECT_THAT(SubmitAs("ada", limits),
+              StatusIs(kResourceExhausted, "100 bytes"));
   const std::string id = SubmitAs("bob", limits)->job.id;
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   fake_ledger_.results["bob"] = 101;
@@ -547,11 +494,6 @@ TEST_F(SchedulerLimitsTest, TheInputsOfAJobCountForItsOwner) {
   EXPECT_TRUE(absl::IsResourceExhausted(scheduler_->Submit(request).status()));
   EXPECT_EQ(files_.specs.size(), 1u) << "nothing is made for a refused job";
 }
-
-// --- scheduler removal -------------------------------------------------------
-
-using testing::Contains;
-using testing::HasSubstr;
 
 class SchedulerRemovalTest : public SchedulerFixture {
  protected:
@@ -591,9 +533,8 @@ TEST_F(SchedulerRemovalTest, ARuleRemovesWhatMayGo) {
   const std::string id = Ended();
   folders_.Begin();
   folders_.Set(1000, {{id, 100, 0}});
-  const auto freed = scheduler_->RemoveJob(id, EndOf(id));
-  ASSERT_TRUE(freed.ok()) << freed.status();
-  EXPECT_EQ(*freed, 42);
+  const auto freed = Ok(scheduler_->RemoveJob(id, EndOf(id)));
+  EXPECT_EQ(freed, 42);
   EXPECT_EQ(kept_.asked.size(), 1u);
   EXPECT_TRUE(absl::IsNotFound(store_.Get(id).status()));
   EXPECT_FALSE(HasFolder(id));
@@ -617,8 +558,7 @@ TEST_F(SchedulerRemovalTest, ARuleRemovesNothingThatIsNeeded) {
 }
 
 TEST_F(SchedulerRemovalTest, AJobThatHasNotEndedStays) {
-  const std::string running = Submit();
-  scheduler_->Tick();
+  const std::string running = Start();
   const std::string queued = Submit();
   for (const std::string& id : {running, queued}) {
     EXPECT_FALSE(scheduler_->RemoveJob(id, clock_.Now()).ok());
@@ -636,9 +576,8 @@ TEST_F(SchedulerRemovalTest, CheckpointsGoAndTheJobStays) {
   const std::string id = Ended();
   folders_.Begin();
   folders_.Set(1000, {{id, 100, 60}});
-  const auto freed = scheduler_->RemoveCheckpoints(id, EndOf(id));
-  ASSERT_TRUE(freed.ok()) << freed.status();
-  EXPECT_EQ(*freed, 17);
+  const auto freed = Ok(scheduler_->RemoveCheckpoints(id, EndOf(id)));
+  EXPECT_EQ(freed, 17);
   EXPECT_THAT(kept_.forgotten, Contains(id));
   EXPECT_THAT(files_.without_checkpoints, Contains(id));
   EXPECT_TRUE(store_.Get(id).ok());
@@ -683,9 +622,8 @@ TEST_F(SchedulerRemovalTest, ASubmissionDoesNotMissWhatARuleRemovesMeanwhile) {
   };
   const absl::Status submitted = SubmitFrom(id);
   ASSERT_TRUE(removed.ok()) << removed.status();
-  EXPECT_TRUE(absl::IsAborted(submitted)) << submitted;
-  EXPECT_THAT(std::string(submitted.message()),
-              HasSubstr("files of job " + id + " were removed meanwhile"));
+  EXPECT_THAT(submitted, StatusIs(kAborted, "files of job " + id +
+                                                " were removed meanwhile"));
   EXPECT_EQ(store_.Ids()->size(), 0u);
   EXPECT_TRUE(files_.specs.empty()) << "nothing is left of the submission";
 }
@@ -713,13 +651,13 @@ TEST_F(SchedulerRemovalTest, AFullDiskKeepsNoJobFromGoing) {
   full_ = 2;
   ASSERT_TRUE(scheduler_->Delete(second).ok());
   EXPECT_THAT(written_, testing::SizeIs(1));
-  EXPECT_THAT(log_, Contains(HasSubstr("job " + second +
-                                       " goes without a record: the disk")));
+  EXPECT_THAT(log_,
+              Contains(HasSubstr("job " + second +
+                                 " is removed without a record: the disk")));
 }
 
 TEST_F(SchedulerRemovalTest, APinnedJobIsKeptFromDelete) {
   const std::string id = Ended();
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->SetPinned("none", true).status()));
   ASSERT_TRUE(scheduler_->SetPinned(id, true).ok());
   EXPECT_THAT(kept_.pinned, Contains(id));
   ASSERT_TRUE(scheduler_->SetPinned(id, false).ok());
