@@ -9,18 +9,19 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/file.h"
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/hub/hf_command.h"
+#include "tests/core/scratch_folder.h"
+#include "tests/server/models/fake_uses.h"
 #include "tests/server/rpc/fake_ledger.h"
 
 namespace mpsd::hub {
@@ -34,26 +35,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::Pair;
 
-// In memory; thread-safe.
-class FakePulls final : public models::PullLedger {
- public:
-  absl::Status Add(const std::string& model, const std::string& user,
-                   int64_t bytes) override {
-    absl::MutexLock lock(&mutex_);
-    all_[model][user] += bytes;
-    return absl::OkStatus();
-  }
-  absl::Status Remove(const std::string&) override { return absl::OkStatus(); }
-  absl::StatusOr<std::map<std::string, Bytes>> All() override {
-    absl::MutexLock lock(&mutex_);
-    return all_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  std::map<std::string, Bytes> all_;
-};
-
 class FakeUsers final : public rpc::FakeLedger {
  public:
   absl::StatusOr<jobs::UserBytes> BytesOf(const std::string&) override {
@@ -65,12 +46,7 @@ class FakeUsers final : public rpc::FakeLedger {
 // Pulls with tests/fakes/fake_hf.py.
 class PullerTest : public testing::Test {
  protected:
-  PullerTest()
-      : folder_(fs::path(testing::TempDir()) /
-                absl::StrCat("puller-", getpid())),
-        hf_(folder_ / "hf"),
-        model_(folder_ / "cache" / "models--org--tiny") {
-    fs::remove_all(folder_);
+  PullerTest() {
     const fs::path source = folder_ / "hub" / "org" / "tiny";
     fs::create_directories(source);
     fs::create_directories(folder_ / "cache");
@@ -97,7 +73,6 @@ class PullerTest : public testing::Test {
   ~PullerTest() override {
     puller_.reset();
     unsetenv("HF_HUB_CACHE");
-    fs::remove_all(folder_);
   }
 
   void Open() { puller_ = std::make_unique<Puller>(options_, pulls_, &users_); }
@@ -155,9 +130,7 @@ class PullerTest : public testing::Test {
     return watch.ok() ? *std::move(watch) : nullptr;
   }
   std::string Calls() const {
-    std::stringstream text;
-    text << std::ifstream(folder_ / "calls").rdbuf();
-    return text.str();
+    return base::ReadFile(folder_ / "calls").value_or("");
   }
   // The pid of the last call, which is that of its group; 0 before any.
   pid_t LastPid() const {
@@ -169,9 +142,11 @@ class PullerTest : public testing::Test {
     return Await([group] { return kill(-group, 0) != 0; });
   }
 
-  const fs::path folder_, hf_, model_;
+  const fs::path folder_ = testing_support::FreshFolder("puller");
+  const fs::path hf_ = folder_ / "hf";
+  const fs::path model_ = folder_ / "cache" / "models--org--tiny";
   Puller::Options options_;
-  FakePulls pulls_;
+  models::FakePulls pulls_;
   FakeUsers users_;
   absl::Mutex mutex_;
   std::vector<PullEnd> ends_;
@@ -245,7 +220,7 @@ TEST_F(PullerTest, WithoutHfTheErrorNamesWhatInstallsIt) {
   EXPECT_THAT(
       std::string(
           FindHf("/etc/passwd", options_.environment).status().message()),
-      HasSubstr("--hf-command, /etc/passwd, is no program"));
+      HasSubstr("--hf-command, /etc/passwd, is not a program"));
 }
 
 TEST_F(PullerTest, WhatIsNoIdReachesNoProgram) {
@@ -293,13 +268,6 @@ TEST_F(PullerTest, AClientThatIgnoresSigtermIsKilled) {
   EXPECT_TRUE(GroupGoes(group));
 }
 
-TEST_F(PullerTest, ThePullEndsWithItsTime) {
-  options_.longest = absl::Milliseconds(300);
-  SetMode("hang");
-  Open();
-  EXPECT_TRUE(absl::IsResourceExhausted(PullAll("org/tiny")));
-}
-
 TEST_F(PullerTest, ThePullEndsWithThePuller) {
   Open();
   auto watch = BeginHanging("deaf");
@@ -329,11 +297,13 @@ TEST_F(PullerTest, HfDiesWithThisProcess) {
   EXPECT_TRUE(GroupGoes(group));
 }
 
-TEST_F(PullerTest, OutputWithoutEndFillsNoMemory) {
-  SetMode("flood");
+TEST_F(PullerTest, ThePullEndsWithItsTimeAndOutputWithoutEndFillsNoMemory) {
   options_.longest = absl::Seconds(1);
   Open();
-  EXPECT_TRUE(absl::IsResourceExhausted(PullAll("org/tiny")));
+  for (const char* mode : {"hang", "flood"}) {
+    SetMode(mode);
+    EXPECT_TRUE(absl::IsResourceExhausted(PullAll("org/tiny"))) << mode;
+  }
   EXPECT_LE(news_.note.size(), 300u);
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
 #include "server/models/model_book.h"
 
 namespace mpsd::models {
@@ -25,6 +26,31 @@ class FakeUses final : public ModelUses {
   std::map<std::string, Use> all;
   std::set<std::string> unfinished;
   std::map<std::string, std::set<std::string>> folders;
+};
+
+// Pulls in memory. Thread-safe, but for what a test reads of `all` itself.
+class FakePulls final : public PullLedger {
+ public:
+  absl::Status Add(const std::string& model, const std::string& user,
+                   int64_t bytes) override {
+    absl::MutexLock lock(&mutex_);
+    all[model][user] += bytes;
+    return absl::OkStatus();
+  }
+  absl::Status Remove(const std::string& model) override {
+    absl::MutexLock lock(&mutex_);
+    all.erase(model);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::map<std::string, Bytes>> All() override {
+    absl::MutexLock lock(&mutex_);
+    return all;
+  }
+
+  std::map<std::string, Bytes> all;
+
+ private:
+  absl::Mutex mutex_;
 };
 
 }  // namespace mpsd::models

@@ -9,32 +9,37 @@
 
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "server/supervisor/spawned_process.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::supervisor {
 namespace {
-
-// --- device lock -------------------------------------------------------------
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+using fakes::FakeClock;
+
+// A process that holds `lock` as its descriptor `number`.
+std::unique_ptr<SpawnedProcess> Holder(int number, UniqueFd lock) {
+  SpawnedProcess::Options options;
+  options.program = "/bin/sleep";
+  options.args = {"60"};
+  options.fds[number] = std::move(lock);
+  auto process = SpawnedProcess::Spawn(std::move(options));
+  EXPECT_TRUE(process.ok()) << process.status();
+  return *std::move(process);
+}
+
 class DeviceLockTest : public testing::Test {
  protected:
-  DeviceLockTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("device_lock-" + std::to_string(getpid()))) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~DeviceLockTest() override { fs::remove_all(folder_); }
-
   DeviceLock Of(const std::string& path) {
     return DeviceLock(
         path, [this](const std::string& line) { log_.push_back(line); });
@@ -45,7 +50,7 @@ class DeviceLockTest : public testing::Test {
     return fd.ok() && fd->valid();
   }
 
-  const fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("device_lock");
   const std::string path_ = folder_ / "gpu.lock";
   std::vector<std::string> log_;
 };
@@ -61,20 +66,17 @@ TEST_F(DeviceLockTest, OneAtATime) {
               HasSubstr("another mpsd uses the GPU"));
   held->reset();
   EXPECT_TRUE(Locks(theirs));
+  DeviceLock off = Of("");
+  EXPECT_FALSE(Locks(off));
   EXPECT_THAT(log_, IsEmpty());
 }
 
 // The daemon that started it may be gone.
 TEST_F(DeviceLockTest, TheWorkerHoldsIt) {
   DeviceLock lock = Of(path_);
-  SpawnedProcess::Options options;
-  options.program = "/bin/sleep";
-  options.args = {"60"};
-  options.fds[5] = *lock.Acquire();
-  auto worker = SpawnedProcess::Spawn(std::move(options));
-  ASSERT_TRUE(worker.ok()) << worker.status();
+  auto worker = Holder(5, *lock.Acquire());
   EXPECT_TRUE(absl::IsUnavailable(lock.Acquire().status()));
-  (*worker)->Kill();
+  worker->Kill();
   EXPECT_TRUE(Locks(lock));
 }
 
@@ -87,12 +89,6 @@ TEST_F(DeviceLockTest, AnyUserMayLockItAndNobodyWriteIt) {
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0444u);
   EXPECT_EQ(info.st_size, 0);
-}
-
-TEST_F(DeviceLockTest, OffIsNoLock) {
-  DeviceLock off = Of("");
-  EXPECT_FALSE(Locks(off));
-  EXPECT_THAT(log_, IsEmpty());
 }
 
 // Another user's doing: nothing is followed, waited for or held.
@@ -113,42 +109,31 @@ TEST_F(DeviceLockTest, WhatIsNoLockFileIsSaidOnceAndHoldsNobody) {
   EXPECT_FALSE(fs::exists(target));
 }
 
-// --- worker lease ------------------------------------------------------------
-
-using fakes::FakeClock;
-using testing::HasSubstr;
-
 class WorkerLeaseTest : public testing::Test {
  protected:
-  ~WorkerLeaseTest() override { std::filesystem::remove(path_); }
-
   // A process that inherits the lease as its fd 4.
-  std::unique_ptr<SpawnedProcess> Holder() {
+  std::unique_ptr<SpawnedProcess> HolderOfLease() {
     auto lease = lease_.Acquire();
     EXPECT_TRUE(lease.ok()) << lease.status();
-    SpawnedProcess::Options options;
-    options.program = "/bin/sleep";
-    options.args = {"60"};
-    options.fds[4] = UniqueFd(dup(lease->get()));
-    auto process = SpawnedProcess::Spawn(std::move(options));
-    EXPECT_TRUE(process.ok()) << process.status();
-    EXPECT_TRUE(WorkerLease::Record(*lease, (*process)->pid()).ok());
-    return *std::move(process);
+    auto process = Holder(4, UniqueFd(dup(lease->get())));
+    EXPECT_TRUE(WorkerLease::Record(*lease, process->pid()).ok());
+    return process;
   }
 
-  const std::string path_ =
-      testing::TempDir() + "/lease-" + std::to_string(getpid());
   FakeClock clock_;
-  WorkerLease lease_{path_, absl::Seconds(10), clock_};
+  WorkerLease lease_{testing_support::FreshFolder("lease") / "lease",
+                     absl::Seconds(10), clock_};
 };
 
 TEST_F(WorkerLeaseTest, IsFreeAgainWhenTheDescriptorIsClosed) {
   { EXPECT_TRUE(lease_.Acquire().ok()); }
   EXPECT_TRUE(lease_.Acquire().ok());
+  WorkerLease lease("/no/such/folder/lease", absl::Seconds(1), clock_);
+  EXPECT_TRUE(absl::IsNotFound(lease.Acquire().status()));
 }
 
 TEST_F(WorkerLeaseTest, BelongsToTheWorkerThatInheritedIt) {
-  auto holder = Holder();
+  auto holder = HolderOfLease();
   auto refused = lease_.Acquire();
   EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()),
@@ -158,7 +143,7 @@ TEST_F(WorkerLeaseTest, BelongsToTheWorkerThatInheritedIt) {
 }
 
 TEST_F(WorkerLeaseTest, PatienceEnds) {
-  auto holder = Holder();
+  auto holder = HolderOfLease();
   EXPECT_FALSE(lease_.Acquire().ok());
   clock_.Advance(absl::Seconds(9));
   EXPECT_FALSE(lease_.Acquire().ok());
@@ -168,11 +153,6 @@ TEST_F(WorkerLeaseTest, PatienceEnds) {
               HasSubstr("killed"));
   EXPECT_EQ(WTERMSIG(holder->Wait()), SIGKILL);
   EXPECT_TRUE(lease_.Acquire().ok());
-}
-
-TEST_F(WorkerLeaseTest, NamesAFolderThatIsNotThere) {
-  WorkerLease lease("/no/such/folder/lease", absl::Seconds(1), clock_);
-  EXPECT_TRUE(absl::IsNotFound(lease.Acquire().status()));
 }
 
 }  // namespace

@@ -4,15 +4,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "core/base/file.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/server/supervisor/fake_listener.h"
 
 namespace mpsd::supervisor {
@@ -23,10 +22,7 @@ using testing::HasSubstr;
 
 class ProcessLauncherTest : public testing::Test {
  protected:
-  ProcessLauncherTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("launcher-" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
+  ProcessLauncherTest() {
     options_.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
     options_.lease_path = folder_ / "lease";
     options_.temporary_dir = folder_ / "tmp";
@@ -39,24 +35,45 @@ class ProcessLauncherTest : public testing::Test {
                 absl::ZeroDuration(),
                 false};
   }
-  ~ProcessLauncherTest() override { fs::remove_all(folder_); }
+  std::unique_ptr<jobs::Worker> Launch(ProcessLauncher& launcher) {
+    auto worker = launcher.Launch(request_, listener_);
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    return worker.ok() ? *std::move(worker) : nullptr;
+  }
+  // The log of a worker in `mode`, which ends by itself.
+  std::string LogOf(const std::string& mode) {
+    options_.environment["FAKE_WORKER_MODE"] = mode;
+    ProcessLauncher launcher(options_, base::Clock::Real());
+    FakeListener listener;
+    const auto worker = launcher.Launch(request_, listener);
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    result_ = listener.WaitForExit();
+    return base::ReadFile(request_.log_path).value_or("");
+  }
 
-  const fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("launcher");
   ProcessLauncher::Options options_;
   jobs::LaunchRequest request_;
   FakeListener listener_;
+  jobs::WorkerListener::Result result_;
 };
 
 TEST_F(ProcessLauncherTest, TheWorkerHoldsTheDeviceUntilItIsGone) {
   options_.environment["FAKE_WORKER_MODE"] = "slow-exit";
   ProcessLauncher launcher(options_, base::Clock::Real());
   EXPECT_TRUE(launcher.Ready().ok());
-  auto worker = launcher.Launch(request_, listener_);
-  ASSERT_TRUE(worker.ok()) << worker.status();
+  auto worker = Launch(launcher);
   EXPECT_TRUE(absl::IsUnavailable(launcher.Ready()));
   FakeListener other;
   EXPECT_TRUE(absl::IsUnavailable(launcher.Launch(request_, other).status()));
-  worker->reset();
+  // It has a private folder for its temporary files, which goes with it.
+  const fs::path folder = fs::path(options_.temporary_dir) / request_.job_id;
+  for (const fs::path& path : {folder.parent_path(), folder}) {
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all) << path;
+  }
+  std::ofstream(folder / "left") << "x";
+  worker.reset();
+  EXPECT_FALSE(fs::exists(folder));
   EXPECT_TRUE(launcher.Ready().ok());
 }
 
@@ -73,26 +90,15 @@ TEST_F(ProcessLauncherTest, AMissingWorkerIsNamed) {
 TEST_F(ProcessLauncherTest, GivesTheWorkerNoOtherDescriptors) {
   UniqueFd leaky(fcntl(0, F_DUPFD, 40));
   ASSERT_TRUE(leaky.valid());
-  options_.environment["FAKE_WORKER_MODE"] = "leak-check";
-  ProcessLauncher launcher(options_, base::Clock::Real());
-  auto worker = launcher.Launch(request_, listener_);
-  ASSERT_TRUE(worker.ok()) << worker.status();
-  const auto result = listener_.WaitForExit();
-  EXPECT_EQ(result.reason, jobs::ExitReason::kDone) << result.message;
+  LogOf("leak-check");
+  EXPECT_EQ(result_.reason, jobs::ExitReason::kDone) << result_.message;
 }
 
 TEST_F(ProcessLauncherTest, TheEnvironmentIsThatOfASharedMac) {
   for (const bool allow : {false, true}) {
     fs::remove(request_.log_path);
-    options_.environment = {{"FAKE_WORKER_MODE", "environment"}};
     request_.allow_cpu_fallback = allow;
-    ProcessLauncher launcher(options_, base::Clock::Real());
-    FakeListener listener;
-    auto worker = launcher.Launch(request_, listener);
-    ASSERT_TRUE(worker.ok()) << worker.status();
-    listener.WaitForExit();
-    std::ifstream log(request_.log_path);
-    const std::string text((std::istreambuf_iterator<char>(log)), {});
+    const std::string text = LogOf("environment");
     for (const char* variable :
          {"PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.95\n",
           "PYTORCH_MPS_LOW_WATERMARK_RATIO=0.75\n", "PYTORCH_MPS_FAST_MATH=0\n",
@@ -105,35 +111,14 @@ TEST_F(ProcessLauncherTest, TheEnvironmentIsThatOfASharedMac) {
 }
 
 TEST_F(ProcessLauncherTest, AWorkerHasAFolderForItsTemporaryFiles) {
-  options_.environment = {{"FAKE_WORKER_MODE", "environment"},
-                          {"TMPDIR", "/tmp"}};
+  options_.environment = {{"TMPDIR", "/tmp"}};
   // What a daemon left that was killed.
   const fs::path parent = options_.temporary_dir;
   fs::create_directories(parent / "J0/deep");
-  ProcessLauncher launcher(options_, base::Clock::Real());
-  EXPECT_TRUE(fs::is_empty(parent));
-  auto worker = launcher.Launch(request_, listener_);
-  ASSERT_TRUE(worker.ok()) << worker.status();
-  const fs::path folder = parent / request_.job_id;
-  listener_.WaitForExit();
-  std::ifstream log(request_.log_path);
-  const std::string text((std::istreambuf_iterator<char>(log)), {});
-  EXPECT_THAT(text, HasSubstr("\nTMPDIR=" + folder.string() + "\n"));
-  EXPECT_FALSE(fs::exists(folder)) << "it goes with the worker";
-}
-
-TEST_F(ProcessLauncherTest, TheTemporaryFolderIsThereAndPrivate) {
-  options_.environment["FAKE_WORKER_MODE"] = "slow-exit";
-  ProcessLauncher launcher(options_, base::Clock::Real());
-  auto worker = launcher.Launch(request_, listener_);
-  ASSERT_TRUE(worker.ok()) << worker.status();
-  const fs::path folder = fs::path(options_.temporary_dir) / request_.job_id;
-  for (const fs::path& path : {folder.parent_path(), folder}) {
-    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all) << path;
-  }
-  std::ofstream(folder / "left") << "x";
-  worker->reset();
-  EXPECT_FALSE(fs::exists(folder));
+  EXPECT_THAT(
+      LogOf("environment"),
+      HasSubstr("\nTMPDIR=" + (parent / request_.job_id).string() + "\n"));
+  EXPECT_TRUE(fs::is_empty(parent)) << "it goes with the worker";
 }
 
 // Two daemons, each with a state folder of its own.
@@ -145,8 +130,7 @@ TEST_F(ProcessLauncherTest, AnotherDaemonsWorkerHoldsTheGpu) {
   ProcessLauncher first(options_, base::Clock::Real());
   ProcessLauncher second(other, base::Clock::Real());
   EXPECT_TRUE(second.Ready().ok());
-  auto worker = first.Launch(request_, listener_);
-  ASSERT_TRUE(worker.ok()) << worker.status();
+  auto worker = Launch(first);
   FakeListener none;
   for (const absl::Status& status :
        {second.Ready(), second.Launch(request_, none).status()}) {
@@ -157,47 +141,23 @@ TEST_F(ProcessLauncherTest, AnotherDaemonsWorkerHoldsTheGpu) {
   // Its own daemon says what it is.
   EXPECT_THAT(std::string(first.Ready().message()),
               HasSubstr("a worker of an earlier mpsd"));
-  worker->reset();
+  worker.reset();
   EXPECT_TRUE(second.Ready().ok());
 }
 
 TEST_F(ProcessLauncherTest, TheWorkerHearsWhatItMayRead) {
-  options_.environment["FAKE_WORKER_MODE"] = "read-roots";
-  const std::string job = folder_;
-  for (const std::vector<std::string>& roots :
-       {std::vector<std::string>{}, {"/models", "/data"}}) {
-    fs::remove(request_.log_path);
-    request_.results_read = {"/jobs/A/out/model"};
-    options_.read_roots = roots;
-    ProcessLauncher launcher(options_, base::Clock::Real());
-    FakeListener listener;
-    auto worker = launcher.Launch(request_, listener);
-    ASSERT_TRUE(worker.ok()) << worker.status();
-    listener.WaitForExit();
-    std::ifstream log(request_.log_path);
-    const std::string text((std::istreambuf_iterator<char>(log)), {});
-    if (roots.empty()) {
-      EXPECT_THAT(text, testing::Not(HasSubstr("may read")));
-    } else {
-      EXPECT_THAT(text, HasSubstr("may read /models\nmay read /data\n"
-                                  "may read " +
-                                  job + "\nmay read /jobs/A/out/model\n"));
-    }
-  }
+  request_.results_read = {"/jobs/A/out/model"};
+  EXPECT_THAT(LogOf("read-roots"), testing::Not(HasSubstr("may read")));
+  options_.read_roots = {"/models", "/data"};
+  EXPECT_THAT(LogOf("read-roots"),
+              HasSubstr("may read /models\nmay read /data\nmay read " +
+                        folder_.string() + "\nmay read /jobs/A/out/model\n"));
 }
 
 TEST_F(ProcessLauncherTest, AppendsToTheJobsLog) {
   std::ofstream(request_.log_path) << "before\n";
-  ProcessLauncher launcher(options_, base::Clock::Real());
-  auto worker = launcher.Launch(request_, listener_);
-  ASSERT_TRUE(worker.ok()) << worker.status();
-  listener_.WaitForExit();
-  std::ifstream log(request_.log_path);
-  std::string first, second;
-  std::getline(log, first);
-  std::getline(log, second);
-  EXPECT_EQ(first, "before");
-  EXPECT_EQ(second, "fake worker starts at step 0");
+  EXPECT_THAT(LogOf("ok"),
+              testing::StartsWith("before\nfake worker starts at step 0\n"));
 }
 
 }  // namespace

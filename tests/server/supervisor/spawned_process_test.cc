@@ -9,37 +9,32 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::supervisor {
 namespace {
-
-// --- temporary folder --------------------------------------------------------
 
 namespace fs = std::filesystem;
 
 class TemporaryFolderTest : public testing::Test {
  protected:
-  TemporaryFolderTest() {
-    std::string name = testing::TempDir() + "temporary_folderXXXXXX";
-    base_ = mkdtemp(name.data());
-    parent_ = base_ / "tmp";
-  }
-  ~TemporaryFolderTest() override { fs::remove_all(base_); }
-
   static mode_t ModeOf(const fs::path& path) {
     struct stat info {};
     lstat(path.c_str(), &info);
     return info.st_mode & 07777;
   }
 
-  fs::path base_, parent_;
+  const fs::path base_ = testing_support::FreshFolder("temporary");
+  const fs::path parent_ = base_ / "tmp";
 };
 
 TEST_F(TemporaryFolderTest, IsTheUsersAloneAndGoes) {
+  TemporaryFolder::RemoveAll(parent_);  // nothing is there yet
   const mode_t before = umask(0);
   auto folder = TemporaryFolder::Create(parent_, "J");
   umask(before);
@@ -52,6 +47,11 @@ TEST_F(TemporaryFolderTest, IsTheUsersAloneAndGoes) {
   folder->reset();
   EXPECT_FALSE(fs::exists(parent_ / "J"));
   EXPECT_TRUE(fs::exists(parent_));
+  // Everything goes at the start of a daemon.
+  fs::create_directories(parent_ / "J1/x");
+  std::ofstream(parent_ / "file") << "x";
+  TemporaryFolder::RemoveAll(parent_);
+  EXPECT_TRUE(fs::is_empty(parent_));
 }
 
 TEST_F(TemporaryFolderTest, WhatAnEarlierWorkerLeftIsGone) {
@@ -100,16 +100,6 @@ TEST_F(TemporaryFolderTest, AFolderThatTheWorkerClosedGoesToo) {
   EXPECT_FALSE(fs::exists(parent_ / "J"));
 }
 
-TEST_F(TemporaryFolderTest, EverythingGoesAtTheStart) {
-  TemporaryFolder::RemoveAll(parent_);  // nothing is there yet
-  fs::create_directories(parent_ / "J1/x");
-  std::ofstream(parent_ / "file") << "x";
-  TemporaryFolder::RemoveAll(parent_);
-  EXPECT_TRUE(fs::is_empty(parent_));
-}
-
-// --- spawned process ---------------------------------------------------------
-
 using testing::HasSubstr;
 
 SpawnedProcess::Options Shell(const std::string& script) {
@@ -125,33 +115,38 @@ std::unique_ptr<SpawnedProcess> Start(SpawnedProcess::Options options) {
   return *std::move(process);
 }
 
-// What `script` writes to fd 1.
-std::string OutputOf(SpawnedProcess::Options options) {
+// A process and the end of a pipe that reads its fd 1.
+struct Piped {
+  UniqueFd output;
+  std::unique_ptr<SpawnedProcess> process;
+};
+
+Piped StartPiped(SpawnedProcess::Options options) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
-  UniqueFd read_end(ends[0]);
   fcntl(ends[0], F_SETFD, FD_CLOEXEC);
   options.fds[1] = UniqueFd(ends[1]);
-  auto process = Start(std::move(options));
+  return {UniqueFd(ends[0]), Start(std::move(options))};
+}
+
+std::string OutputOf(SpawnedProcess::Options options) {
+  const Piped piped = StartPiped(std::move(options));
   std::string output;
   char piece[256];
-  for (ssize_t n; (n = read(read_end.get(), piece, sizeof piece)) > 0;) {
+  for (ssize_t n; (n = read(piped.output.get(), piece, sizeof piece)) > 0;) {
     output.append(piece, n);
   }
-  process->Wait();
+  piped.process->Wait();
   return output;
 }
 
-TEST(SpawnedProcess, GivesTheExitStatus) {
-  const int status = Start(Shell("exit 7"))->Wait();
+TEST(SpawnedProcess, GivesTheExitStatusAndKeepsIt) {
+  auto process = Start(Shell("exit 7"));
+  const int status = process->Wait();
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 7);
-}
-
-TEST(SpawnedProcess, KeepsTheStatusForLaterCalls) {
-  auto process = Start(Shell("exit 7"));
-  EXPECT_EQ(process->Wait(), process->Wait());
-  EXPECT_EQ(process->Kill(), process->Wait());
+  EXPECT_EQ(process->Wait(), status);
+  EXPECT_EQ(process->Kill(), status);
 }
 
 TEST(SpawnedProcess, NamesAProgramThatIsNotThere) {
@@ -209,44 +204,31 @@ TEST(SpawnedProcess, DoesNotInheritBlockedSignals) {
   EXPECT_TRUE(WIFSIGNALED(status));
 }
 
-TEST(SpawnedProcess, PollAndWaitForDoNotWaitForTheLiving) {
+TEST(SpawnedProcess, NobodyWaitsForTheLivingAndTerminateEndsThePolite) {
   auto process = Start(Shell("exec sleep 60"));
   EXPECT_EQ(process->Poll(), std::nullopt);
   EXPECT_EQ(process->WaitFor(absl::Milliseconds(5)), std::nullopt);
-}
-
-TEST(SpawnedProcess, TerminateIsEnoughForThePolite) {
-  auto process = Start(Shell("exec sleep 60"));
   const int status = process->TerminateOrKill(absl::Seconds(60));
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
 TEST(SpawnedProcess, KillFollowsForTheDeaf) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  UniqueFd read_end(ends[0]);
-  auto options = Shell("trap '' TERM; echo; while :; do sleep 1; done");
-  options.fds[1] = UniqueFd(ends[1]);
-  auto process = Start(std::move(options));
+  const Piped piped =
+      StartPiped(Shell("trap '' TERM; echo; while :; do sleep 1; done"));
   char ready;
-  ASSERT_EQ(read(read_end.get(), &ready, 1), 1);
-  const int status = process->TerminateOrKill(absl::Milliseconds(50));
+  ASSERT_EQ(read(piped.output.get(), &ready, 1), 1);
+  const int status = piped.process->TerminateOrKill(absl::Milliseconds(50));
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
 }
 
 TEST(SpawnedProcess, KillReachesTheWholeGroup) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  UniqueFd read_end(ends[0]);
-  auto options = Shell("sleep 60 & echo; wait");
-  options.fds[1] = UniqueFd(ends[1]);
-  auto process = Start(std::move(options));
+  const Piped piped = StartPiped(Shell("sleep 60 & echo; wait"));
   char byte;
-  ASSERT_EQ(read(read_end.get(), &byte, 1), 1);
-  process->Kill();
+  ASSERT_EQ(read(piped.output.get(), &byte, 1), 1);
+  piped.process->Kill();
   // The grandchild held the other end.
-  EXPECT_EQ(read(read_end.get(), &byte, 1), 0);
+  EXPECT_EQ(read(piped.output.get(), &byte, 1), 0);
 }
 
 TEST(SpawnedProcess, LeavesNoZombie) {

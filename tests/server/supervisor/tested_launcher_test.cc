@@ -7,25 +7,24 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::supervisor {
 namespace {
-
-// --- clean report ------------------------------------------------------------
 
 template <typename Report>
 Report Cleaned(Report report) {
@@ -164,34 +163,34 @@ TEST(CleanReport, AMatrixIsKeptWholeOrNotAtAll) {
             R"({"labels":["\\x7f"],"matrix":[[1]]})");
 }
 
-// --- gates run ---------------------------------------------------------------
-
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 absl::Status Wanted() { return absl::OkStatus(); }
 
 // The worker is a script.
-class GatesRunTest : public testing::Test {
+class ScriptTest : public testing::Test {
  protected:
-  GatesRunTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("gates-" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-    options_.worker_path = folder_ / "worker";
-    options_.environment = {{"PATH", "/usr/bin:/bin"}, {"A", "b"}};
-  }
-  ~GatesRunTest() override { fs::remove_all(folder_); }
+  std::string worker() const { return folder_ / "worker"; }
   void Worker(const std::string& script) const {
-    std::ofstream(options_.worker_path) << "#!/bin/sh\n" << script << "\n";
-    fs::permissions(options_.worker_path, fs::perms::owner_all);
+    std::ofstream(worker()) << "#!/bin/sh\n" << script << "\n";
+    fs::permissions(worker(), fs::perms::owner_all);
+  }
+  const fs::path folder_ = testing_support::FreshFolder("script");
+};
+
+class GatesRunTest : public ScriptTest {
+ protected:
+  GatesRunTest() {
+    options_.worker_path = worker();
+    options_.environment = {{"PATH", "/usr/bin:/bin"}, {"A", "b"}};
   }
   GatesRun Run() {
     auto run = RunGates(options_, Wanted);
     EXPECT_TRUE(run.ok()) << run.status();
     return run.ok() ? *run : GatesRun{};
   }
-  const fs::path folder_;
   GatesOptions options_;
 };
 
@@ -229,9 +228,9 @@ TEST_F(GatesRunTest, AWorkerThatHangsIsKilledWithItsChildren) {
   // Gone, or a zombie whose new parent is slow.
   const auto is_gone = [child] {
     if (kill(child, 0) != 0) return true;
-    std::ifstream status("/proc/" + std::to_string(child) + "/status");
-    const std::string text((std::istreambuf_iterator<char>(status)), {});
-    return text.find("State:\tZ") != std::string::npos;
+    const auto text =
+        base::ReadFile("/proc/" + std::to_string(child) + "/status");
+    return text.ok() && text->find("State:\tZ") != std::string::npos;
   };
   for (int i = 0; i < 6000 && !is_gone(); ++i) {
     absl::SleepFor(absl::Milliseconds(10));
@@ -285,12 +284,6 @@ TEST_F(GatesRunTest, HasAFolderForItsTemporaryFiles) {
   EXPECT_FALSE(fs::exists(folder_ / "tmp/gates"));
 }
 
-// --- tested launcher ---------------------------------------------------------
-
-namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
-
 // Always ready; starts nothing.
 class IdleLauncher final : public jobs::WorkerLauncher {
  public:
@@ -302,41 +295,34 @@ class IdleLauncher final : public jobs::WorkerLauncher {
   absl::Status ready;
 };
 
-// The worker is a script.
-class TestedLauncherTest : public testing::Test {
+class TestedLauncherTest : public ScriptTest {
  protected:
-  TestedLauncherTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("tested-" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-    options_.worker_path = folder_ / "worker";
+  TestedLauncherTest() {
+    options_.worker_path = worker();
     options_.verdict_path = folder_ / "selftest.json";
     options_.log_path = folder_ / "selftest.log";
     options_.on_change = [this] {
-      if (!done_.HasBeenNotified()) done_.Notify();
+      if (!done_->HasBeenNotified()) done_->Notify();
     };
     options_.on_pass = [this](const std::string& device, absl::Time time) {
       passed_.emplace_back(device, time);
     };
     options_.log = [this](const std::string& line) { line_ = line; };
   }
-  ~TestedLauncherTest() override { fs::remove_all(folder_); }
 
-  void Worker(const std::string& script) const {
-    std::ofstream(options_.worker_path) << "#!/bin/sh\n" << script << "\n";
-    fs::permissions(options_.worker_path, fs::perms::owner_all);
-  }
   // What Ready() says when the test has ended.
   absl::Status Verdict() {
+    done_ = std::make_unique<absl::Notification>();
     TestedLauncher launcher(idle_, options_);
-    EXPECT_TRUE(done_.WaitForNotificationWithTimeout(absl::Seconds(60)));
+    EXPECT_TRUE(done_->WaitForNotificationWithTimeout(absl::Seconds(60)));
     return launcher.Ready();
   }
+  std::string Log() const { return *base::ReadFile(options_.log_path); }
 
-  const fs::path folder_;
   TestedLauncher::Options options_;
   IdleLauncher idle_;
-  absl::Notification done_;
+  std::unique_ptr<absl::Notification> done_ =
+      std::make_unique<absl::Notification>();
   std::string line_;
   std::vector<std::pair<std::string, absl::Time>> passed_;
 };
@@ -345,18 +331,15 @@ TEST_F(TestedLauncherTest, ADeviceThatPassesIsReady) {
   Worker("echo \"$@\"; exit 0");
   EXPECT_TRUE(Verdict().ok());
   EXPECT_EQ(line_, "self-test of the device: passed");
-  std::ifstream log(options_.log_path);
-  const std::string text((std::istreambuf_iterator<char>(log)), {});
-  EXPECT_EQ(text, "--selftest --verdict " + options_.verdict_path + "\n");
+  EXPECT_EQ(Log(), "--selftest --verdict " + options_.verdict_path + "\n");
+  EXPECT_TRUE(passed_.empty()) << "there was no device to test";
 }
 
 TEST_F(TestedLauncherTest, TheTestHasAFolderForItsTemporaryFiles) {
   options_.temporary_dir = folder_ / "tmp";
   Worker("touch \"$TMPDIR/left\" && echo \"$TMPDIR\"");
   EXPECT_TRUE(Verdict().ok());
-  std::ifstream log(options_.log_path);
-  const std::string text((std::istreambuf_iterator<char>(log)), {});
-  EXPECT_EQ(text, (folder_ / "tmp/selftest").string() + "\n");
+  EXPECT_EQ(Log(), (folder_ / "tmp/selftest").string() + "\n");
   EXPECT_FALSE(fs::exists(folder_ / "tmp/selftest"));
 }
 
@@ -372,41 +355,27 @@ TEST_F(TestedLauncherTest, TellsWhichDevicePassedAndWhen) {
                            "mps", absl::FromUnixSeconds(1'700'000'000))));
 }
 
-TEST_F(TestedLauncherTest, WithoutADeviceToTestNothingPassed) {
-  Worker("exit 0");
-  EXPECT_TRUE(Verdict().ok());
-  EXPECT_TRUE(passed_.empty());
-}
-
 TEST_F(TestedLauncherTest, AVerdictThatIsNoneIsNoPass) {
+  Worker("exit 0");
   for (const char* text : {"", "[]", "{\"identity\": 3}", "{\"identity\": {}}",
                            "{\"identity\": {\"device\": 5}}"}) {
     std::ofstream(options_.verdict_path) << text;
-    Worker("exit 0");
-    TestedLauncher launcher(idle_, options_);
-    for (int i = 0; i < 6000 && !launcher.Ready().ok(); ++i) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    EXPECT_TRUE(launcher.Ready().ok()) << text;
+    EXPECT_TRUE(Verdict().ok()) << text;
   }
-  EXPECT_TRUE(passed_.empty());
-}
-
-TEST_F(TestedLauncherTest, AFailureIsNoPass) {
-  Worker("echo '{\"identity\": {\"device\": \"mps\"}}' > \"$3\"; exit 1");
-  EXPECT_FALSE(Verdict().ok());
   EXPECT_TRUE(passed_.empty());
 }
 
 TEST_F(TestedLauncherTest, OneThatFailsHoldsJobsAndSaysWhy) {
   Worker(
-      "echo '{\"summary\": \"1 of 9 checks failed: bmm\"}' > \"$3\"; exit 1");
+      "echo '{\"summary\": \"1 of 9 checks failed: bmm\", \"identity\": "
+      "{\"device\": \"mps\"}}' > \"$3\"; exit 1");
   const absl::Status status = Verdict();
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("failed: 1 of 9 checks failed: bmm"),
                     HasSubstr("selftest.log"), HasSubstr("--skip-selftest")));
   EXPECT_EQ(line_, std::string(status.message()));
+  EXPECT_TRUE(passed_.empty());
 }
 
 // Once the test has ended.
@@ -426,9 +395,7 @@ TEST_F(TestedLauncherTest, WhoAsksHasTheDeviceTestedAgain) {
   EXPECT_TRUE(launcher.TestAgain());
   EXPECT_TRUE(absl::IsFailedPrecondition(Settled(launcher).verdict));
   EXPECT_TRUE(absl::IsFailedPrecondition(launcher.Ready()));
-  std::ifstream log(options_.log_path);
-  const std::string text((std::istreambuf_iterator<char>(log)), {});
-  EXPECT_EQ(text,
+  EXPECT_EQ(Log(),
             "--selftest --verdict " + options_.verdict_path + " --force\n");
 }
 
@@ -447,20 +414,22 @@ TEST_F(TestedLauncherTest, WhileItTestsNoJobStartsAndNoOtherTest) {
   EXPECT_TRUE(launcher.Ready().ok());
 }
 
-TEST_F(TestedLauncherTest, ACrashIsAFailure) {
-  Worker("kill -ABRT $$");
-  const absl::Status status = Verdict();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("signal 6"));
-}
-
-TEST_F(TestedLauncherTest, OneThatCannotRunIsAFailure) {
-  Worker("exit 2");
-  EXPECT_THAT(std::string(Verdict().message()), HasSubstr("exit status 2"));
-}
-
-TEST_F(TestedLauncherTest, AMissingWorkerIsAFailure) {
+TEST_F(TestedLauncherTest, AFaultSaysWhatItIsAndWhatToDo) {
   EXPECT_THAT(std::string(Verdict().message()), HasSubstr("cannot run"));
+  options_.retry_interval = absl::Minutes(10);
+  const std::pair<const char*, const char*> faults[] = {
+      {"exit 1", "failed"},
+      {"exit 2", "exit status 2"},
+      {"kill -ABRT $$", "signal 6"}};
+  for (const auto& [script, words] : faults) {
+    Worker(script);
+    const absl::Status status = Verdict();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(words), HasSubstr("tried again every 10m"),
+                      HasSubstr("mpsd-worker --selftest"),
+                      HasSubstr(options_.log_path)));
+  }
 }
 
 TEST_F(TestedLauncherTest, OneThatHangsIsKilled) {
@@ -483,22 +452,6 @@ TEST_F(TestedLauncherTest, OneThatDidNotGoWellIsTriedAgain) {
     }
     EXPECT_TRUE(launcher.Ready().ok()) << fault << launcher.Ready();
     EXPECT_EQ(fs::file_size(folder_ / "tries"), 6u);
-  }
-}
-
-TEST_F(TestedLauncherTest, WhatIsSaidNamesWhatToDo) {
-  options_.retry_interval = absl::Minutes(10);
-  for (const char* fault : {"exit 1", "exit 2", "kill -ABRT $$"}) {
-    Worker(fault);
-    TestedLauncher launcher(idle_, options_);
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (absl::IsUnavailable(launcher.Ready()) && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    EXPECT_THAT(std::string(launcher.Ready().message()),
-                AllOf(HasSubstr("tried again every 10m"),
-                      HasSubstr("mpsd-worker --selftest"),
-                      HasSubstr(options_.log_path)));
   }
 }
 
