@@ -3,19 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
+#include "core/base/file.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/server/doctor/fake_machine.h"
 
 namespace mpsd::doctor {
 namespace {
-
-// --- service file ------------------------------------------------------------
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -23,14 +21,11 @@ using testing::IsEmpty;
 using testing::Pair;
 
 std::string Deployed(const std::string& name) {
-  std::ifstream file(fs::path(MPSD_TEST_SOURCE_DIR) / "deploy" / name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return *base::ReadFile(fs::path(MPSD_TEST_SOURCE_DIR) / "deploy" / name);
 }
 
 // What deploy/install.sh installs has everything that the gates want.
-TEST(ServiceFile, ReadsTheUnitThatIsInstalled) {
+TEST(ServiceFile, ReadsWhatIsInstalled) {
   const Service service = ParseUnit({Deployed("systemd/mpsd.service")});
   EXPECT_EQ(service.manager, "systemd");
   EXPECT_EQ(service.descriptors, 16384);
@@ -38,9 +33,6 @@ TEST(ServiceFile, ReadsTheUnitThatIsInstalled) {
   EXPECT_THAT(service.environment,
               ElementsAre(Pair("HF_HOME", "@HOME@/.cache/huggingface"),
                           Pair("XDG_CACHE_HOME", "@STATE@/cache")));
-}
-
-TEST(ServiceFile, ReadsThePlistsThatAreInstalled) {
   const Service daemon = ParsePlist(Deployed("launchd/org.mpsd.daemon.plist"));
   EXPECT_EQ(daemon.manager, "launchd");
   EXPECT_EQ(daemon.process_type, "Interactive");
@@ -90,18 +82,12 @@ TEST(ServiceFile, WhatIsNoFileTellsNothing) {
 
 class FindServiceTest : public testing::Test {
  protected:
-  FindServiceTest() {
-    places_.root = folder_ / "root";
-    places_.home = folder_ / "home";
-  }
-  ~FindServiceTest() override { fs::remove_all(folder_); }
   void Write(const fs::path& path, const std::string& text) {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) / ("service-" + std::to_string(getpid()));
-  ServicePlaces places_;
+  const fs::path folder_ = testing_support::FreshFolder("service");
+  ServicePlaces places_{.root = folder_ / "root", .home = folder_ / "home"};
 };
 
 TEST_F(FindServiceTest, TheMachinesUnitComesBeforeAUsers) {
@@ -143,8 +129,6 @@ TEST_F(FindServiceTest, LaunchdTellsAProcessItsLabel) {
   EXPECT_EQ(FindService(places_, {{"XPC_SERVICE_NAME", "0"}}, "").runs_mpsd,
             false);
 }
-
-// --- service gates -----------------------------------------------------------
 
 using runbook::Verdict;
 using testing::HasSubstr;
@@ -206,10 +190,15 @@ TEST(ServiceGates, FindEachFault) {
         "environment.harmful", kWarn, "PYTORCH_ENABLE_MPS_FALLBACK=1"}});
 }
 
-TEST(ServiceGates, LaunchdMayWaitForEver) {
+TEST(ServiceGates, LaunchdMayWaitForEverAndTheLocaleIsNoDrift) {
   Facts facts = HealthyMac();
   facts.service.stop_seconds = 0;
-  EXPECT_THAT(Wrong(facts), testing::IsEmpty());
+  EXPECT_THAT(Wrong(facts), IsEmpty());
+  // systemd and launchd set the locale themselves.
+  facts = HealthyLinux();
+  facts.daemon_environment["LANG"] = "en_GB.UTF-8";
+  facts.daemon_environment["LC_ALL"] = "C.UTF-8";
+  EXPECT_THAT(Wrong(facts), IsEmpty());
 }
 
 TEST(ServiceGates, StartedByHandWithoutAServiceIsNoFault) {
@@ -218,14 +207,6 @@ TEST(ServiceGates, StartedByHandWithoutAServiceIsNoFault) {
   facts.daemon_environment["OMP_NUM_THREADS"] = "1";
   EXPECT_THAT(Wrong(facts), testing::IsEmpty());
   EXPECT_EQ(FindingOf(facts, "service.file").verdict, Verdict::kNotTold);
-}
-
-// systemd and launchd set the locale themselves.
-TEST(ServiceGates, TheLocaleIsNoDrift) {
-  Facts facts = HealthyLinux();
-  facts.daemon_environment["LANG"] = "en_GB.UTF-8";
-  facts.daemon_environment["LC_ALL"] = "C.UTF-8";
-  EXPECT_THAT(Wrong(facts), testing::IsEmpty());
 }
 
 TEST(ServiceGates, ADriftShowsNoSecret) {

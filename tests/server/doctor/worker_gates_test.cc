@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -13,12 +12,11 @@
 #include <string>
 
 #include "core/base/printable.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/server/doctor/fake_machine.h"
 
 namespace mpsd::doctor {
 namespace {
-
-// --- worker gates ------------------------------------------------------------
 
 using End = WorkerGates::End;
 using testing::ElementsAre;
@@ -53,10 +51,7 @@ TEST(ParseGates, ReadsWhatTheWorkerPrints) {
   EXPECT_TRUE(gates.matmul->right);
   EXPECT_EQ(gates.matmul->seconds, 0.25);
   EXPECT_THAT(gates.environment, ElementsAre(Pair("OMP_NUM_THREADS", "8")));
-}
-
-// Lines of a library on stdout are no part of the answer.
-TEST(ParseGates, PassesOverOtherLines) {
+  // Lines of a library on stdout are no part of the answer.
   EXPECT_EQ(ParseGates("Loading…\n[1]\n" + Whole() + "bye").end, End::kDone);
 }
 
@@ -119,20 +114,16 @@ TEST(ReadGates, SaysHowAndWhereTheWorkerEnded) {
   EXPECT_EQ(read("", 0).end, End::kNoSense);
 }
 
-// --- selftest verdict --------------------------------------------------------
-
 using State = Selftest::State;
 
 class SelftestVerdictTest : public testing::Test {
  protected:
-  ~SelftestVerdictTest() override { std::filesystem::remove(path_); }
   Selftest Read(const std::string& text) {
     std::ofstream(path_) << text;
     return ReadSelftest(path_);
   }
   const std::filesystem::path path_ =
-      std::filesystem::path(testing::TempDir()) /
-      ("verdict-" + std::to_string(getpid()));
+      testing_support::FreshFolder("verdict") / "verdict";
 };
 
 TEST_F(SelftestVerdictTest, TellsVerdictDeviceAndAge) {
@@ -158,11 +149,7 @@ TEST_F(SelftestVerdictTest, WhatIsNoVerdictTellsNothing) {
   }
 }
 
-// --- torch gates -------------------------------------------------------------
-
 using runbook::Verdict;
-using testing::HasSubstr;
-
 // A worker that ended badly tells nothing else.
 void Break(Facts& facts, End end, const std::string& problem) {
   facts.worker = {};
@@ -210,7 +197,7 @@ TEST(TorchGates, FindEachFault) {
         "torch.matmul", kFail, "WRONG"},
        {"a product of the processor",
         [](Facts& f) { f.worker.matmul->result_device = "cpu"; },
-        "torch.matmul", kFail, "made on cpu"},
+        "torch.matmul", kFail, "computed on cpu"},
        {"a self-test that failed",
         [](Facts& f) {
           f.selftest.state = Selftest::State::kFailed;
@@ -247,16 +234,12 @@ TEST(TorchGates, LinuxWithoutACardTrainsOnTheProcessor) {
   facts.worker.backends[1] = {"cuda", true, false, "", "no library"};
   facts.worker.matmul = Matmul{"cpu", "cpu", true, 0.001};
   facts.selftest.state = Selftest::State::kNothingToTest;
-  EXPECT_THAT(Wrong(facts), testing::IsEmpty());
+  EXPECT_THAT(Wrong(facts), IsEmpty());
   EXPECT_THAT(FindingOf(facts, "torch.matmul").found,
               HasSubstr("on the processor"));
-}
-
-// "2.15.0+cu130" is 2.15.0.
-TEST(TorchGates, ABuildsNameIsNoOtherRelease) {
-  Facts facts = HealthyLinux();
+  // A build's name is no other release.
   facts.worker.torch_version = "2.15.0+cu130";
-  EXPECT_THAT(Wrong(facts), testing::IsEmpty());
+  EXPECT_THAT(Wrong(facts), IsEmpty());
 }
 
 // Beside a job a second worker may find no memory.
@@ -268,10 +251,7 @@ TEST(TorchGates, AWorkerThatFailsBesideAJobIsNotTold) {
   const runbook::Finding finding = FindingOf(facts, "torch.worker");
   EXPECT_EQ(finding.verdict, Verdict::kNotTold);
   EXPECT_THAT(finding.found, HasSubstr("01KAH0000000000000000000AA"));
-}
-
-TEST(TorchGates, ATestThatRunsHasNoVerdictYet) {
-  Facts facts = HealthyMac();
+  // A test that runs has no verdict yet.
   facts.selftest.running = true;
   EXPECT_EQ(FindingOf(facts, "device.selftest").verdict, Verdict::kNotTold);
 }

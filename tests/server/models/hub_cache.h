@@ -2,15 +2,13 @@
 #ifndef MPSD_TESTS_SERVER_MODELS_HUB_CACHE_H_
 #define MPSD_TESTS_SERVER_MODELS_HUB_CACHE_H_
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "core/spec/hub_cache.h"
-#include "gtest/gtest.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/server/models/disk_blobs.h"
 
 namespace mpsd::models {
@@ -18,17 +16,8 @@ namespace mpsd::models {
 // A Hugging Face cache that this process reads while the object lives.
 class HubCache {
  public:
-  HubCache()
-      : path_(std::filesystem::path(testing::TempDir()) /
-              ("mpsd-hub-" + std::to_string(getpid()))) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-    setenv("HF_HUB_CACHE", path_.c_str(), 1);
-  }
-  ~HubCache() {
-    unsetenv("HF_HUB_CACHE");
-    std::filesystem::remove_all(path_);
-  }
+  HubCache() { setenv("HF_HUB_CACHE", path_.c_str(), 1); }
+  ~HubCache() { unsetenv("HF_HUB_CACHE"); }
   HubCache(const HubCache&) = delete;
   HubCache& operator=(const HubCache&) = delete;
 
@@ -53,7 +42,7 @@ class HubCache {
   }
 
  private:
-  const std::filesystem::path path_;
+  const std::filesystem::path path_ = testing_support::FreshFolder("hub");
 };
 
 }  // namespace mpsd::models

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/models/model_book.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/server/models/disk_blobs.h"
 #include "tests/server/models/fake_uses.h"
 #include "tests/server/models/hub_cache.h"
@@ -17,8 +17,6 @@
 namespace mpsd::models {
 namespace {
 
-// --- model facts -------------------------------------------------------------
-
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -26,16 +24,11 @@ using ::testing::IsEmpty;
 
 class ModelFactsTest : public testing::Test {
  protected:
-  ModelFactsTest()
-      : folder_(fs::path(testing::TempDir()) /
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    std::ofstream(folder_ / "config.json") << kTinyConfig;
+  ModelFactsTest() { Configure(kTinyConfig); }
+  void Configure(const std::string& config) const {
+    std::ofstream(folder_ / "config.json") << config;
   }
-  ~ModelFactsTest() override { fs::remove_all(folder_); }
-
-  const fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("facts");
 };
 
 TEST_F(ModelFactsTest, ADecoder) {
@@ -46,43 +39,35 @@ TEST_F(ModelFactsTest, ADecoder) {
   EXPECT_GT(facts.least_memory_bytes, 0);
   EXPECT_FALSE(facts.fits.has_value()) << "the machine's memory is not known";
   EXPECT_THAT(facts.problem, HasSubstr("from_scratch"));
-}
-
-TEST_F(ModelFactsTest, WhetherItFits) {
-  const int64_t least = FactsOf(folder_, {}).least_memory_bytes;
+  const int64_t least = facts.least_memory_bytes;
   EXPECT_EQ(FactsOf(folder_, {least, "", 0}).fits, true);
   EXPECT_EQ(FactsOf(folder_, {least - 1, "", 0}).fits, false);
   EXPECT_EQ(FactsOf(folder_, {least, "mps", 1}).fits, false);
 }
 
 TEST_F(ModelFactsTest, AnEncoderClassifies) {
-  std::ofstream(folder_ / "config.json") << R"({
+  Configure(R"({
       "architectures": ["BertModel"], "model_type": "bert", "vocab_size": 32,
       "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
       "num_attention_heads": 2, "max_position_embeddings": 64,
-      "type_vocab_size": 2, "hidden_act": "gelu"})";
+      "type_vocab_size": 2, "hidden_act": "gelu"})");
   EXPECT_THAT(FactsOf(folder_, {}).tasks, ElementsAre("SEQ_CLS"));
 }
 
 TEST_F(ModelFactsTest, WhatMpsdCannotTrainSaysWhy) {
-  std::ofstream(folder_ / "config.json")
-      << R"({"architectures": ["T5Model"], "model_type": "t5\u001b[2J"})";
+  Configure(R"({"architectures": ["T5Model"], "model_type": "t5\u001b[2J"})");
   ModelFacts facts = FactsOf(folder_, {});
   EXPECT_THAT(facts.tasks, IsEmpty());
   EXPECT_THAT(facts.problem, HasSubstr("t5"));
   EXPECT_EQ(facts.problem.find('\x1b'), std::string::npos);
   fs::remove(folder_ / "config.json");
   EXPECT_THAT(FactsOf(folder_, {}).problem, HasSubstr("no config.json"));
-  std::ofstream(folder_ / "config.json") << kTinyConfig;
+  Configure(kTinyConfig);
   std::ofstream(folder_ / "model.safetensors") << "broken";
   facts = FactsOf(folder_, {});
   EXPECT_THAT(facts.tasks, IsEmpty());
   EXPECT_THAT(facts.problem, HasSubstr("model.safetensors"));
 }
-
-// --- hub models --------------------------------------------------------------
-
-namespace fs = std::filesystem;
 
 class HubModelsTest : public testing::Test {
  protected:
@@ -106,9 +91,7 @@ TEST_F(HubModelsTest, ListsWhatJobsFind) {
   EXPECT_EQ(ListHubModels("", 1).size(), 1u);
   ASSERT_EQ(ListHubModels("org/b", 1).size(), 1u);
   EXPECT_TRUE(ListHubModels("org/none", 1).empty());
-}
-
-TEST_F(HubModelsTest, WithoutACacheThereAreNone) {
+  // Without a cache there are none.
   fs::remove_all(cache_.path());
   EXPECT_TRUE(ListHubModels("", 10).empty());
   SweepHubModels();
@@ -139,47 +122,14 @@ TEST_F(HubModelsTest, ARemovalThatWasCutOffEndsAtTheNextStart) {
   EXPECT_EQ(ListHubModels("", 10).size(), 1u);
 }
 
-// --- model book --------------------------------------------------------------
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-// In memory.
-class FakePulls final : public PullLedger {
- public:
-  absl::Status Add(const std::string& model, const std::string& user,
-                   int64_t bytes) override {
-    all[model][user] += bytes;
-    return absl::OkStatus();
-  }
-  absl::Status Remove(const std::string& model) override {
-    all.erase(model);
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::map<std::string, Bytes>> All() override { return all; }
-
-  std::map<std::string, Bytes> all;
-};
-
 class ModelBookTest : public testing::Test {
  protected:
-  ModelBookTest()
-      : state_(fs::path(testing::TempDir()) /
-               testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(state_);
-    blobs_ = std::make_unique<DiskBlobs>(state_ / "blobs");
-    pushed_ = *PushedModels::Open(state_ / "models", [](const std::string&) {});
-    book_ = std::make_unique<ModelBook>(*pushed_, uses_, &puller_, &pulls_);
-  }
-  ~ModelBookTest() override { fs::remove_all(state_); }
-
   ModelBook::Pushed Push(const std::string& name, const std::string& salt) {
     PushedModels::Request request;
     request.name = name;
-    request.files = blobs_->PutModel(salt);
+    request.files = blobs_.PutModel(salt);
     request.user = "ada";
-    auto pushed = book_->Push(request, *blobs_, {});
+    auto pushed = book_.Push(request, blobs_, {});
     EXPECT_TRUE(pushed.ok()) << pushed.status();
     return pushed.ok() ? *std::move(pushed) : ModelBook::Pushed();
   }
@@ -187,14 +137,15 @@ class ModelBookTest : public testing::Test {
     return pushed_->Find(name)->folder;
   }
 
-  const fs::path state_;
+  const fs::path state_ = testing_support::FreshFolder("book");
   HubCache cache_;
   FakeUses uses_;
   rpc::FakePuller puller_;
   FakePulls pulls_;
-  std::unique_ptr<DiskBlobs> blobs_;
-  std::unique_ptr<PushedModels> pushed_;
-  std::unique_ptr<ModelBook> book_;
+  DiskBlobs blobs_{state_ / "blobs"};
+  std::unique_ptr<PushedModels> pushed_ =
+      *PushedModels::Open(state_ / "models", [](const std::string&) {});
+  ModelBook book_{*pushed_, uses_, &puller_, &pulls_};
 };
 
 TEST_F(ModelBookTest, ListsPushedAndPulledByName) {
@@ -202,7 +153,7 @@ TEST_F(ModelBookTest, ListsPushedAndPulledByName) {
   cache_.Put("a/pulled", "c0ffee", "2");
   uses_.all["m"] = {absl::FromUnixSeconds(5), 3};
   uses_.all["a/pulled"] = {std::nullopt, 1};
-  auto listed = book_->List("", {});
+  auto listed = book_.List("", {});
   ASSERT_TRUE(listed.ok()) << listed.status();
   ASSERT_EQ(listed->size(), 2u);
   const ListedModel& pulled = (*listed)[0];
@@ -216,26 +167,26 @@ TEST_F(ModelBookTest, ListsPushedAndPulledByName) {
   EXPECT_EQ(pushed.facts.family, "llama");
   EXPECT_EQ(pushed.use.unfinished, 3);
   EXPECT_EQ(pushed.use.last_start, absl::FromUnixSeconds(5));
-  listed = book_->List("a/pulled", {});
+  listed = book_.List("a/pulled", {});
   ASSERT_EQ(listed->size(), 1u);
-  EXPECT_THAT(*book_->List("none", {}), IsEmpty());
+  EXPECT_THAT(*book_.List("none", {}), IsEmpty());
 }
 
 TEST_F(ModelBookTest, ANameThatBothHaveMeansThePushedOne) {
   cache_.Put("m", "c0ffee", "2");
   Push("m", "1");
   uses_.all["m"] = {std::nullopt, 3};
-  const auto listed = *book_->List("m", {});
+  const auto listed = *book_.List("m", {});
   ASSERT_EQ(listed.size(), 2u);
   EXPECT_FALSE(listed[0].pulled);
   EXPECT_EQ(listed[0].use.unfinished, 3);
   EXPECT_TRUE(listed[1].pulled);
   EXPECT_EQ(listed[1].use.unfinished, 0);
   EXPECT_THAT(listed[1].facts.problem, HasSubstr("pushed model"));
-  ASSERT_TRUE(book_->Remove("m", "ada", true).ok());
-  EXPECT_TRUE((*book_->List("m", {}))[0].pulled);
-  ASSERT_TRUE(book_->Remove("m", "ada", true).ok());
-  EXPECT_TRUE(absl::IsNotFound(book_->Remove("m", "ada", true).status()));
+  ASSERT_TRUE(book_.Remove("m", "ada", true).ok());
+  EXPECT_TRUE((*book_.List("m", {}))[0].pulled);
+  ASSERT_TRUE(book_.Remove("m", "ada", true).ok());
+  EXPECT_TRUE(absl::IsNotFound(book_.Remove("m", "ada", true).status()));
 }
 
 TEST_F(ModelBookTest, AReplacedRevisionGoesWithItsLastJob) {
@@ -244,9 +195,9 @@ TEST_F(ModelBookTest, AReplacedRevisionGoesWithItsLastJob) {
   uses_.folders["m"] = {old};
   Push("m", "2");
   EXPECT_TRUE(fs::exists(old));
-  EXPECT_EQ(*book_->Sweep(), 0);
+  EXPECT_EQ(*book_.Sweep(), 0);
   uses_.folders["m"] = {FolderOf("m")};
-  EXPECT_EQ(*book_->Sweep(), 1);
+  EXPECT_EQ(*book_.Sweep(), 1);
   EXPECT_FALSE(fs::exists(old));
   // At once where no job has it.
   const std::string second = FolderOf("m");
@@ -257,12 +208,12 @@ TEST_F(ModelBookTest, AReplacedRevisionGoesWithItsLastJob) {
 
 TEST_F(ModelBookTest, APulledModelIsRemovedByAdminsAndWhenNobodyNeedsIt) {
   const fs::path snapshot = cache_.Put("org/m", "c0ffee", "2");
-  const auto refused = book_->Remove("org/m", "ada", false);
+  const auto refused = book_.Remove("org/m", "ada", false);
   EXPECT_TRUE(absl::IsPermissionDenied(refused.status())) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("admin"));
   puller_.SetPulling("org/m");
   EXPECT_THAT(
-      std::string(book_->Remove("org/m", "root", true).status().message()),
+      std::string(book_.Remove("org/m", "root", true).status().message()),
       HasSubstr("is being pulled"));
   ModelBook without_hub(*pushed_, uses_, nullptr);
   // By whatever way the path leads there.
@@ -279,17 +230,17 @@ TEST_F(ModelBookTest, APulledModelIsRemovedByAdminsAndWhenNobodyNeedsIt) {
 
 TEST_F(ModelBookTest, APulledModelIsRemovedByWhoAlonePulledIt) {
   const fs::path snapshot = cache_.Put("org/m", "c0ffee", "2");
-  const int64_t size = (*book_->List("org/m", {}))[0].size_bytes;
+  const int64_t size = (*book_.List("org/m", {}))[0].size_bytes;
   pulls_.all["org/m"] = {{"ada", size - 1}, {"bob", 1}};
-  EXPECT_EQ((*book_->List("org/m", {}))[0].owner, "ada");
+  EXPECT_EQ((*book_.List("org/m", {}))[0].owner, "ada");
   for (const char* user : {"ada", "bob", "eve"}) {
     EXPECT_TRUE(
-        absl::IsPermissionDenied(book_->Remove("org/m", user, false).status()));
+        absl::IsPermissionDenied(book_.Remove("org/m", user, false).status()));
   }
   pulls_.all["org/m"] = {{"ada", size}};
   EXPECT_TRUE(
-      absl::IsPermissionDenied(book_->Remove("org/m", "eve", false).status()));
-  EXPECT_EQ(*book_->Remove("org/m", "ada", false), size);
+      absl::IsPermissionDenied(book_.Remove("org/m", "eve", false).status()));
+  EXPECT_EQ(*book_.Remove("org/m", "ada", false), size);
   EXPECT_FALSE(fs::exists(snapshot));
   EXPECT_THAT(pulls_.all, IsEmpty());
 }
@@ -297,7 +248,7 @@ TEST_F(ModelBookTest, APulledModelIsRemovedByWhoAlonePulledIt) {
 TEST_F(ModelBookTest, AModelWithoutTheRefMainIsNamedByItsRevision) {
   cache_.Put("org/m", "c0ffee", "2");
   fs::remove(cache_.path() / "models--org--m/refs/main");
-  const auto listed = book_->List("org/m", {});
+  const auto listed = book_.List("org/m", {});
   ASSERT_EQ(listed->size(), 1u);
   EXPECT_EQ((*listed)[0].facts.problem, "no ref main: name it org/m@c0ffee");
 }
@@ -305,12 +256,12 @@ TEST_F(ModelBookTest, AModelWithoutTheRefMainIsNamedByItsRevision) {
 TEST_F(ModelBookTest, APushedModelThatAJobNeedsStays) {
   Push("m", "1");
   uses_.unfinished = {FolderOf("m")};
-  const auto refused = book_->Remove("m", "ada", false);
+  const auto refused = book_.Remove("m", "ada", false);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused.status()));
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("mpsctl list --model m"));
   uses_.unfinished.clear();
-  EXPECT_TRUE(book_->Remove("m", "ada", false).ok());
+  EXPECT_TRUE(book_.Remove("m", "ada", false).ok());
 }
 
 }  // namespace

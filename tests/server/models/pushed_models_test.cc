@@ -18,14 +18,16 @@
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/server/models/disk_blobs.h"
 
 namespace mpsd::models {
 namespace {
 
-// --- model name --------------------------------------------------------------
-
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 TEST(ModelName, NamesOfTheHubAreNames) {
@@ -41,41 +43,39 @@ TEST(ModelName, NamesOfTheHubAreNames) {
 // What is a path, an option, a hidden file or no text anywhere is no name.
 TEST(ModelName, TricksAreNoNames) {
   for (const std::string& name :
-       {std::string(),
-        std::string("/"),
-        std::string("/etc"),
-        std::string(".."),
-        std::string("../x"),
-        std::string("a/.."),
-        std::string("a/../b"),
-        std::string("a//b"),
-        std::string("a/"),
-        std::string("a/b/c"),
-        std::string(".git"),
-        std::string("a/.hidden"),
-        std::string("-rf"),
-        std::string("a/-b"),
-        std::string("a b"),
-        std::string("a\\b"),
-        std::string("job:01ARZ3NDEKTSV4RRFFQ69G5FAV"),
-        std::string("a@main"),
-        std::string("a\0b", 3),
-        std::string("a\nb"),
-        std::string("\x1b[2J"),
-        std::string("caf\xc3\xa9"),
-        std::string("e\xcc\x81"),
-        std::string("\xff\xfe"),
-        std::string("~/x"),
-        std::string("a:b"),
-        std::string("a--b"),
-        std::string(limits::kModelIdBytes + 1, 'a')}) {
+       std::vector<std::string>{"",
+                                "/",
+                                "/etc",
+                                "..",
+                                "../x",
+                                "a/..",
+                                "a/../b",
+                                "a//b",
+                                "a/",
+                                "a/b/c",
+                                ".git",
+                                "a/.hidden",
+                                "-rf",
+                                "a/-b",
+                                "a b",
+                                "a\\b",
+                                "job:01ARZ3NDEKTSV4RRFFQ69G5FAV",
+                                "a@main",
+                                std::string("a\0b", 3),
+                                "a\nb",
+                                "\x1b[2J",
+                                "caf\xc3\xa9",
+                                "e\xcc\x81",
+                                "\xff\xfe",
+                                "~/x",
+                                "a:b",
+                                "a--b",
+                                std::string(limits::kModelIdBytes + 1, 'a')}) {
     const absl::Status status = CheckModelName("name", name);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
     EXPECT_THAT(std::string(status.message()), StartsWith("name: '"));
   }
-}
-
-TEST(ModelName, TheErrorShowsNoControlCharactersAndNoEnd) {
+  // The error shows no control characters and has an end.
   const std::string name = "\x1b]0;" + std::string(1 << 20, 'a');
   const std::string text(CheckModelName("name", name).message());
   EXPECT_LT(text.size(), 1000u);
@@ -102,21 +102,9 @@ TEST(ModelName, FoldedNamesAreEqualBeyondCase) {
   EXPECT_NE(FoldedName("a.b"), FoldedName("a-b"));
 }
 
-// --- manifest ----------------------------------------------------------------
-
-namespace fs = std::filesystem;
-
 class ManifestTest : public testing::Test {
  protected:
-  ManifestTest()
-      : folder_(fs::path(testing::TempDir()) /
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~ManifestTest() override { fs::remove_all(folder_); }
-
-  const fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("manifest");
   const std::string revision_ = std::string(64, 'a');
 };
 
@@ -153,10 +141,6 @@ TEST_F(ManifestTest, WhatIsNoManifest) {
   }
 }
 
-// --- file list ---------------------------------------------------------------
-
-using ::testing::HasSubstr;
-
 ModelFile File(const std::string& path) {
   return {path, std::string(64, 'a'), 1};
 }
@@ -167,13 +151,10 @@ std::string Problem(const std::vector<ModelFile>& files) {
   return std::string(status.message());
 }
 
-TEST(FileList, AModelsFiles) {
+TEST(FileList, IsAModelsAndHasAConfig) {
   EXPECT_TRUE(CheckFileList({File("model.safetensors"), File("config.json"),
                              File("tokenizer.json")})
                   .ok());
-}
-
-TEST(FileList, NeedsAConfig) {
   EXPECT_THAT(Problem({File("model.safetensors")}),
               HasSubstr("config.json is not among them"));
   EXPECT_THAT(Problem({}), HasSubstr("config.json"));
@@ -188,6 +169,12 @@ TEST(FileList, WhatNoModelHas) {
   }
   EXPECT_THAT(Problem({File(std::string(1 << 20, 'a'))}),
               HasSubstr("files[0].path"));
+  ModelFile file = File("config.json");
+  file.sha256 = std::string(64, 'A');
+  EXPECT_THAT(Problem({file}), HasSubstr("files[0].sha256"));
+  file = File("config.json");
+  file.size_bytes = -1;
+  EXPECT_THAT(Problem({file}), HasSubstr("files[0].size_bytes"));
 }
 
 // APFS takes two names for one that differ in case. Those that differ in
@@ -199,15 +186,6 @@ TEST(FileList, NamesThatAFileSystemTakesForOne) {
                         "one name"));
   EXPECT_THAT(Problem({File("config.json"), File("config.json")}),
               HasSubstr("files[1].path"));
-}
-
-TEST(FileList, HashesAndSizes) {
-  ModelFile file = File("config.json");
-  file.sha256 = std::string(64, 'A');
-  EXPECT_THAT(Problem({file}), HasSubstr("files[0].sha256"));
-  file = File("config.json");
-  file.size_bytes = -1;
-  EXPECT_THAT(Problem({file}), HasSubstr("files[0].size_bytes"));
 }
 
 TEST(FileList, HasABound) {
@@ -230,24 +208,9 @@ TEST(FileList, TheRevisionIsThatOfTheFilesWhateverTheirOrder) {
   EXPECT_EQ(RevisionOfFiles({a}).size(), 64u);
 }
 
-// --- pushed models -----------------------------------------------------------
-
-namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 class PushedModelsTest : public testing::Test {
  protected:
-  PushedModelsTest()
-      : state_(fs::path(testing::TempDir()) /
-               testing::UnitTest::GetInstance()->current_test_info()->name()),
-        models_dir_(state_ / "models") {
-    fs::remove_all(state_);
-    blobs_ = std::make_unique<DiskBlobs>(state_ / "blobs");
-    Open();
-  }
-  ~PushedModelsTest() override { fs::remove_all(state_); }
+  PushedModelsTest() { Open(); }
 
   // As after a restart, or after kill -9.
   void Open() {
@@ -262,17 +225,17 @@ class PushedModelsTest : public testing::Test {
                                 const std::string& user = "ada") {
     PushedModels::Request request;
     request.name = name;
-    request.files = blobs_->PutModel(salt);
+    request.files = blobs_.PutModel(salt);
     request.user = user;
     return request;
   }
   PushedModels::Pushed Push(const PushedModels::Request& request) {
-    auto pushed = models_->Push(request, *blobs_);
+    auto pushed = models_->Push(request, blobs_);
     EXPECT_TRUE(pushed.ok()) << pushed.status();
     return pushed.ok() ? *std::move(pushed) : PushedModels::Pushed();
   }
   absl::Status Refused(const PushedModels::Request& request) {
-    return models_->Push(request, *blobs_).status();
+    return models_->Push(request, blobs_).status();
   }
   std::string FolderOf(const std::string& name) {
     const auto found = models_->Find(name);
@@ -288,8 +251,9 @@ class PushedModelsTest : public testing::Test {
     return [=] { return std::set<std::string>{folder}; };
   }
 
-  const fs::path state_, models_dir_;
-  std::unique_ptr<DiskBlobs> blobs_;
+  const fs::path state_ = testing_support::FreshFolder("pushed");
+  const fs::path models_dir_ = state_ / "models";
+  DiskBlobs blobs_{state_ / "blobs"};
   std::unique_ptr<PushedModels> models_;
   std::string log_;
 };
@@ -312,15 +276,12 @@ TEST_F(PushedModelsTest, APushIsThereAlsoAfterARestart) {
     EXPECT_EQ(listed[0].create_time, pushed.model.create_time);
     Open();
   }
-  EXPECT_EQ(log_, "");
-}
-
-TEST_F(PushedModelsTest, TheSameFilesAgainChangeNothing) {
-  const auto first = Push(Request("m"));
-  const auto second = Push(Request("m"));
+  // The same files again change nothing.
+  const auto second = Push(Request("org/m"));
   EXPECT_TRUE(second.existed);
-  EXPECT_EQ(second.model.folder, first.model.folder);
-  EXPECT_EQ(second.model.create_time, first.model.create_time);
+  EXPECT_EQ(second.model.folder, pushed.model.folder);
+  EXPECT_EQ(second.model.create_time, pushed.model.create_time);
+  EXPECT_EQ(log_, "");
 }
 
 TEST_F(PushedModelsTest, OtherFilesUnderTheNameLeaveOldJobsTheirs) {
@@ -396,31 +357,26 @@ TEST_F(PushedModelsTest, ANameIsItsPushersAndAdmins) {
   EXPECT_TRUE(models_->Remove("m", "root", true, Nobody()).ok());
 }
 
-TEST_F(PushedModelsTest, WhatIsMissingIsNamed) {
+TEST_F(PushedModelsTest, WhatIsMissingALieOrNoModelIsRefusedAndLeavesNothing) {
   PushedModels::Request request = Request("m");
-  blobs_->hidden.insert(request.files[1].sha256);
+  blobs_.hidden.insert(request.files[1].sha256);
   const absl::Status refused = Refused(request);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("'tokenizer.json' (SHA-256 "));
-  EXPECT_TRUE(fs::is_empty(models_dir_));
-}
-
-TEST_F(PushedModelsTest, ALieAboutASizeIsFound) {
-  PushedModels::Request request = Request("m");
+  blobs_.hidden.clear();
+  // So is a lie about a size.
+  request = Request("m", "2");
   request.files[0].size_bytes += 1;
   EXPECT_TRUE(absl::IsInvalidArgument(Refused(request)));
-  EXPECT_TRUE(fs::is_empty(models_dir_));
-}
-
-TEST_F(PushedModelsTest, WhatCannotBeTrainedIsRefusedAndLeavesNothing) {
-  PushedModels::Request request = Request("m");
-  request.files[0] = blobs_->Put(
+  // And what cannot be trained.
+  request = Request("m", "3");
+  request.files[0] = blobs_.Put(
       "config.json", R"({"architectures": ["T5Model"], "model_type": "t5"})");
   EXPECT_THAT(std::string(Refused(request).message()),
               HasSubstr("mpsd cannot train this model: "));
   request = Request("m");
-  request.files.push_back(blobs_->Put("model.safetensors", "no weights"));
+  request.files.push_back(blobs_.Put("model.safetensors", "no weights"));
   EXPECT_THAT(std::string(Refused(request).message()),
               HasSubstr("model.safetensors: "));
   EXPECT_TRUE(fs::is_empty(models_dir_));
@@ -503,7 +459,7 @@ TEST_F(PushedModelsTest, WhatCannotBeReadStaysAndIsNamed) {
   fs::remove_all(FolderOf("other"));
   Open();
   EXPECT_THAT(log_, HasSubstr((folder / "model.json").string()));
-  EXPECT_THAT(log_, HasSubstr("models--other is not what its model.json says"));
+  EXPECT_THAT(log_, HasSubstr("models--other does not match its model.json"));
   EXPECT_TRUE(fs::exists(folder));
   EXPECT_FALSE(models_->Find("m"));
   // Pushing it again mends it.

@@ -4,23 +4,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "server/jobs/job_files.h"
 #include "tests/server/planner/planner_fixture.h"
 
 namespace mpsd::planner {
 namespace {
 
-// --- plan lines --------------------------------------------------------------
-
+namespace fs = std::filesystem;
+using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -91,14 +92,15 @@ TEST_F(PlanLinesTest, WhatIsSaidIsPrintableAndShort) {
 }
 
 TEST_F(PlanLinesTest, BelievesNothingElse) {
-  ExpectBroken("\xff\xfe\n", "no JSON object");
-  ExpectBroken("[]\n", "no JSON object");
-  ExpectBroken("\n", "no JSON object");
-  ExpectBroken(std::string(100'000, '[') + "\n", "no JSON object");
+  for (const std::string& bytes :
+       {std::string("\xff\xfe\n"), std::string("[]\n"), std::string("\n"),
+        std::string(100'000, '[') + "\n"}) {
+    ExpectBroken(bytes, "not print a JSON object");
+  }
   ExpectBroken("{}\n", "neither a stage nor a plan");
   ExpectBroken("{\"plan\": 7}\n", "neither a stage nor a plan");
   ExpectBroken("{\"stage\": 7}\n", "neither a stage nor a plan");
-  ExpectBroken("{\"plan\": {}}\n{\"plan\": {}}\n", "went on after its plan");
+  ExpectBroken("{\"plan\": {}}\n{\"plan\": {}}\n", "continued after its plan");
   PlanLines lines([](const std::string&) {});
   EXPECT_TRUE(lines.Take("{\"error\": {\"code\": 7}}\n").ok());
   EXPECT_EQ(lines.Result().status().code(), absl::StatusCode::kInternal);
@@ -110,7 +112,7 @@ TEST_F(PlanLinesTest, ALineAndAnOutputHaveAnEnd) {
   while (lines_.Take(part).ok()) sent += part.size();
   EXPECT_EQ(sent, kLineBytes);
   EXPECT_THAT(std::string(lines_.Result().status().message()),
-              HasSubstr("said a line of more than"));
+              HasSubstr("printed a line of more than"));
 
   PlanLines many([](const std::string&) {});
   const std::string line =
@@ -126,14 +128,6 @@ TEST_F(PlanLinesTest, WithoutALastLineThereIsNoPlan) {
   EXPECT_THAT(std::string(lines_.Result().status().message()),
               HasSubstr("ended without a plan"));
 }
-
-// --- plan maker --------------------------------------------------------------
-
-namespace fs = std::filesystem;
-using nlohmann::json;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 
 // One blob, that of the fixture.
 class OneBlob final : public jobs::BlobStore {
@@ -254,15 +248,12 @@ TEST_F(PlanMakerTest, MakesAPlanInAFolderOfItsOwn) {
   EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
 }
 
-TEST_F(PlanMakerTest, WhereJobsMayReadEverythingPlansMayToo) {
-  const absl::StatusOr<jobs::FinishedPlan> plan = Plan(Request("ok"));
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_FALSE(json::parse(Found(*plan, "fake.facts")).contains("read_roots"));
-}
-
 TEST_F(PlanMakerTest, AJobThatDoesNotFitIsPlannedToo) {
   options_.machine_bytes = 1;
-  EXPECT_TRUE(Plan(Request("ok")).ok());
+  const absl::StatusOr<jobs::FinishedPlan> plan = Plan(Request("ok"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // Where jobs may read everything plans may too.
+  EXPECT_FALSE(json::parse(Found(*plan, "fake.facts")).contains("read_roots"));
 }
 
 TEST_F(PlanMakerTest, KnowsTheDeviceAndThePaceOnIt) {
@@ -328,19 +319,47 @@ TEST_F(PlanMakerTest, NamesFilesAsJobJsonDoes) {
   const absl::Status status = Plan(Request("rejected")).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("plans")));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("no label"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("e2.csv:2: no label"));
 }
 
-TEST_F(PlanMakerTest, AProcessThatGoesWrongLeavesNothing) {
-  for (const char* mode : {"garbage", "crash-abort", "exit-1", "endless"}) {
-    EXPECT_EQ(Plan(Request(mode)).status().code(), absl::StatusCode::kInternal)
-        << mode;
+TEST_F(PlanMakerTest, AProcessThatGoesWrongIsAnErrorInWordsAndLeavesNothing) {
+  const std::pair<const char*, const char*> modes[] = {
+      {"garbage", "is no JSON"},
+      {"endless", "a line of more than"},
+      {"talk-after-done", "continued after its plan"},
+      {"crash-abort", "crashed with signal 6; it printed: MPSGraph"},
+      {"exit-1", "ended without a plan, exit status 1"},
+      {"stderr-flood", "last words"},
+      {"hostile", ""}};
+  for (const auto& [mode, words] : modes) {
+    SCOPED_TRACE(mode);
+    const absl::Status status = Plan(Request(mode)).status();
+    const std::string message(status.message());
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_THAT(message, HasSubstr(words));
+    EXPECT_THAT(message, Not(HasSubstr("\x1b")));
+    // The last words alone.
+    EXPECT_LT(message.size(), mode == std::string("hostile")
+                                  ? 2 * limits::kMessageBytes
+                                  : 6000);
     ExpectNoFolders();
   }
+  for (const std::string& stage : stages_) {
+    EXPECT_THAT(stage, Not(HasSubstr("\x1b")));
+  }
+  EXPECT_TRUE(Plan(Request("linger")).ok()) << "it has told its plan";
   options_.limit = absl::Milliseconds(300);
   Make();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(Plan(Request("hang")).status()));
-  ExpectNoFolders();
+  for (const char* mode : {"hang", "deaf"}) {
+    const absl::Status status = Plan(Request(mode)).status();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("longer than 300ms"));
+    ExpectNoFolders();
+  }
+  options_.worker_path = folder_ / "no-worker";
+  Make();
+  EXPECT_THAT(std::string(Plan(Request("ok")).status().message()),
+              HasSubstr("no-worker"));
 }
 
 TEST_F(PlanMakerTest, AProbeHasToBeOfTheSameJob) {
@@ -422,18 +441,12 @@ TEST_F(PlanMakerTest, ASweepLeavesPlansUnderWayAlone) {
   auto watch = maker_->Plan(Request("hang"), [] {});
   ASSERT_TRUE(watch.ok());
   AwaitFolder();
+  // Only its user may enter.
+  EXPECT_EQ(fs::status(options_.plans_dir).permissions(), fs::perms::owner_all);
   fs::create_directories(options_.plans_dir / "01OLD" / "jobs");
   maker_->Sweep();
   EXPECT_FALSE(fs::exists(options_.plans_dir / "01OLD"));
   EXPECT_EQ(Folders(), 1);
-}
-
-TEST_F(PlanMakerTest, OnlyItsUserMayEnterThePlansFolder) {
-  Make();
-  auto watch = maker_->Plan(Request("hang"), [] {});
-  ASSERT_TRUE(watch.ok());
-  AwaitFolder();
-  EXPECT_EQ(fs::status(options_.plans_dir).permissions(), fs::perms::owner_all);
 }
 
 }  // namespace

@@ -2,17 +2,14 @@
 #ifndef MPSD_TESTS_SERVER_PLANNER_PLANNER_FIXTURE_H_
 #define MPSD_TESTS_SERVER_PLANNER_PLANNER_FIXTURE_H_
 
-#include <unistd.h>
-
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
-#include "core/base/clock.h"
 #include "gtest/gtest.h"
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_job_store.h"
 
 namespace mpsd::planner {
@@ -30,7 +27,6 @@ class PlannerFixture : public testing::Test {
         "num_key_value_heads": 2, "max_position_embeddings": 128})";
     std::ofstream(blob()) << "{\"text\": \"a\"}\n";
   }
-  ~PlannerFixture() override { std::filesystem::remove_all(folder_); }
 
   std::filesystem::path model() const { return folder_ / "tiny"; }
   std::filesystem::path blob() const { return folder_ / "blob"; }
@@ -58,15 +54,7 @@ class PlannerFixture : public testing::Test {
     ASSERT_TRUE(store_.Insert(job, first).ok());
   }
 
-  static std::string NewFolder() {
-    static std::atomic<int> counter{0};
-    return (std::filesystem::path(testing::TempDir()) /
-            ("planner-" + std::to_string(getpid()) + "-" +
-             std::to_string(++counter)))
-        .string();
-  }
-
-  const std::filesystem::path folder_ = NewFolder();
+  const std::filesystem::path folder_ = testing_support::FreshFolder("planner");
   const std::filesystem::path state_ = folder_ / "state";
   fakes::FakeJobStore store_;
   jobs::DiskJobFiles files_{state_};
