@@ -52,6 +52,12 @@ class JobRecordsTest : public testing::Test {
     return job;
   }
 
+  void Execute(const std::string& sql) {
+    store::Connection& c = database_->writer();
+    absl::MutexLock lock(&c.mutex());
+    c.database().exec(sql);
+  }
+
   int looks_ = 0;
   std::vector<std::string> log_;
   store::Scratch scratch_;
@@ -113,11 +119,7 @@ TEST_F(JobRecordsTest, WhatIsKeptIsTheRecordOfTheDeletedJob) {
 
 TEST_F(JobRecordsTest, ARowThatCannotBeReadLeavesItsOwnerAndTheFault) {
   const jobs::Job job = Insert(jobs::State::kFailed);
-  {
-    store::Connection& c = database_->writer();
-    absl::MutexLock lock(&c.mutex());
-    c.database().exec("UPDATE jobs SET warnings = 'no JSON'");
-  }
+  Execute("UPDATE jobs SET warnings = 'no JSON'");
   ASSERT_TRUE(absl::IsDataLoss(jobs_.Get(job.id).status()));
   ASSERT_TRUE(records_->Keep(job.id).ok());
   ASSERT_TRUE(jobs_.Delete(job.id).ok());
@@ -129,22 +131,14 @@ TEST_F(JobRecordsTest, ARowThatCannotBeReadLeavesItsOwnerAndTheFault) {
 
 TEST_F(JobRecordsTest, AFaultIsLoggedOnceAndNothingIsLost) {
   const jobs::Job job = Insert(jobs::State::kFailed);
-  {
-    store::Connection& c = database_->writer();
-    absl::MutexLock lock(&c.mutex());
-    c.database().exec(
-        "CREATE TRIGGER fault BEFORE INSERT ON run_attempts "
-        "BEGIN SELECT RAISE(ABORT, 'no room'); END");
-  }
+  Execute(
+      "CREATE TRIGGER fault BEFORE INSERT ON run_attempts "
+      "BEGIN SELECT RAISE(ABORT, 'no room'); END");
   records_->Tend();
   records_->Tend();
   EXPECT_THAT(log_, ElementsAre(testing::HasSubstr("no room")));
   EXPECT_FALSE(records_->Keep(job.id).ok());
-  {
-    store::Connection& c = database_->writer();
-    absl::MutexLock lock(&c.mutex());
-    c.database().exec("DROP TRIGGER fault");
-  }
+  Execute("DROP TRIGGER fault");
   ASSERT_TRUE(records_->Keep(job.id).ok());
   EXPECT_THAT(records_->Get(job.id)->attempts(), SizeIs(1));
 }

@@ -2,17 +2,18 @@
 #include "server/records/make_record.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/jobs/job_files.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::records {
 namespace {
@@ -29,8 +30,6 @@ const absl::Time kNow = absl::FromUnixSeconds(1'767'225'600);
 class MakeRecordTest : public testing::Test {
  protected:
   MakeRecordTest() {
-    folder_ =
-        fs::path(testing::TempDir()) / absl::StrCat("mpsd-record-", getpid());
     fs::create_directories(folder_ / "out");
     jobs::Job& job = sources_.job;
     job.id = "01J00000000000000000000001";
@@ -58,13 +57,12 @@ class MakeRecordTest : public testing::Test {
     sources_.folder = folder_;
     sources_.output_dir = folder_ / "out";
   }
-  ~MakeRecordTest() override { fs::remove_all(folder_); }
 
   void Write(const std::string& name, const std::string& text) {
     std::ofstream(folder_ / name) << text;
   }
 
-  fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("record");
   RecordSources sources_;
 };
 
@@ -270,8 +268,6 @@ TEST_F(MakeRecordTest, HostileTextsAreHarmlessAndBounded) {
   EXPECT_LE(record.ByteSizeLong(), 16u << 10);
 }
 
-// --- run.json
-
 std::string Hash(char digit) { return std::string(64, digit); }
 
 v1::JobRecord Read(const std::string& text) {
@@ -327,13 +323,12 @@ TEST(ReadManifest, TellsWhatARunWasDoneWith) {
 }
 
 TEST(ReadManifest, WhatMakesNoSenseIsLeftOut) {
-  for (const std::string& text :
-       {std::string(), std::string("{"), std::string("[]"), std::string("3"),
-        std::string("\xff\xfe"), std::string(100'000, '['),
-        std::string(R"({"device": ["mps"], "memory": 3, "model": [],
+  for (const std::string& text : std::vector<std::string>{
+           "", "{", "[]", "3", "\xff\xfe", std::string(100'000, '['),
+           R"({"device": ["mps"], "memory": 3, "model": [],
           "train": "x", "environment": [1], "attention": {"training": 7},
           "cpu_fallback_ops": {"a": "b"}, "total_steps": 1.5,
-          "micro_batch": null})")}) {
+          "micro_batch": null})"}) {
     const v1::JobRecord record = Read(text);
     EXPECT_EQ(record.environment().device(), "");
     EXPECT_FALSE(record.memory().has_peak_allocated_bytes());
@@ -360,25 +355,16 @@ TEST(ReadManifest, WhatIsMuchIsCut) {
   EXPECT_EQ(record.data().train_sha256(), "");
 }
 
-// --- attempts
-
-TEST(SumAttempts, NoAttemptTellsNothing) {
-  v1::JobRecord record;
-  SumAttempts({}, record);
-  EXPECT_FALSE(record.has_conditions());
-  EXPECT_FALSE(record.has_pauses());
-  EXPECT_FALSE(record.durations().has_queue_seconds());
-}
-
 TEST(SumAttempts, AddsUp) {
   v1::RunAttempt first, second;
-  first.mutable_conditions()->set_readings(3);
-  first.mutable_conditions()->add_power_sources("mains");
-  first.mutable_conditions()->set_first_swap_bytes(10);
-  first.mutable_conditions()->set_most_swap_bytes(50);
-  first.mutable_conditions()->set_low_power_mode(true);
-  first.mutable_conditions()->set_gpu_utilization_ratio(0.2);
-  first.mutable_conditions()->set_user_active_seconds(5);
+  v1::RunConditions& before = *first.mutable_conditions();
+  before.set_readings(3);
+  before.add_power_sources("mains");
+  before.set_first_swap_bytes(10);
+  before.set_most_swap_bytes(50);
+  before.set_low_power_mode(true);
+  before.set_gpu_utilization_ratio(0.2);
+  before.set_user_active_seconds(5);
   first.mutable_pauses()->set_count(1);
   first.mutable_pauses()->set_seconds(7);
   (*first.mutable_pauses()->mutable_seconds_by_reason())["battery"] = 7;
@@ -399,6 +385,10 @@ TEST(SumAttempts, AddsUp) {
   first.set_peak_footprint_bytes(300);
   second.set_peak_footprint_bytes(200);
   v1::JobRecord record;
+  SumAttempts({}, record);  // no attempt tells nothing
+  EXPECT_FALSE(record.has_conditions());
+  EXPECT_FALSE(record.has_pauses());
+  EXPECT_FALSE(record.durations().has_queue_seconds());
   SumAttempts({first.SerializeAsString(), second.SerializeAsString()}, record);
   const v1::RunConditions& seen = record.conditions();
   EXPECT_EQ(seen.readings(), 4);
