@@ -12,11 +12,12 @@
 
 namespace mpsd::testing_support {
 
-// What deploy/README.md has between the comments "`name` begin" and "`name`
-// end" is `text`. MPSD_WRITE_REFERENCE=1 writes it there instead.
-inline void ExpectInReadme(const std::string& name, const std::string& text) {
+// The page deploy/`page` has `text` between the comments "`name` begin" and
+// "`name` end". MPSD_WRITE_REFERENCE=1 writes it there instead.
+inline void ExpectInPage(const std::string& page, const std::string& name,
+                         const std::string& text) {
   const std::filesystem::path path =
-      std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "deploy/README.md";
+      std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "deploy" / page;
   const std::string readme = *base::ReadFile(path);
   const std::string begin = "<!-- " + name + " begin -->\n\n";
   const size_t before = readme.find(begin);

@@ -141,7 +141,7 @@ TEST(RulesTable, IsTheOneOfTheReadme) {
   const std::string all = RulesTable();
   EXPECT_EQ(std::count(all.begin(), all.end(), '\n'),
             static_cast<std::ptrdiff_t>(std::size(kRules)) + 2);
-  testing_support::ExpectInReadme("rules", all);
+  testing_support::ExpectInPage("access.md", "rules", all);
 }
 
 }  // namespace

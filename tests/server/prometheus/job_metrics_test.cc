@@ -431,7 +431,8 @@ std::vector<Metric> AllMetrics() {
   return metrics;
 }
 
-// The table of all metrics in Markdown, a row each, which deploy/README.md has.
+// The table of all metrics in Markdown, a row each, which deploy/metrics.md
+// has.
 std::string MetricReference() {
   std::string text =
       "| metric | kind | labels | meaning |\n|---|---|---|---|\n";
@@ -442,8 +443,8 @@ std::string MetricReference() {
   return text;
 }
 
-TEST(MetricReference, IsTheOneOfTheReadme) {
-  testing_support::ExpectInReadme("metrics", MetricReference());
+TEST(MetricReference, IsTheTableOfItsPage) {
+  testing_support::ExpectInPage("metrics.md", "metrics", MetricReference());
 }
 
 TEST_F(JobMetricsTest, TheTableOfMetricsIsWhatAScrapeHas) {
