@@ -54,8 +54,7 @@ absl::Status NoRecords() {
   return absl::UnimplementedError("this mpsd keeps no records of jobs");
 }
 
-void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
-  records::JobRecords* const records = with.options.records;
+void AddSubmissionMethods(Hosts& on, const Backend& with, MethodTable& table) {
   table.Unary<v1::SubmitRequest, v1::SubmitResponse>(
       "JobService.Submit", on.submits,
       [&](Call& call, const auto& request, auto& response) {
@@ -64,10 +63,67 @@ void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
                       call, response);
       },
       kAnyBytes);
+  table.Unary<v1::GetSubmissionRequest, v1::SubmitRequest>(
+      "JobService.GetSubmission", on.reads,
+      [&](Call&, const auto& request, auto& response) {
+        return GetSubmission(with.reader, request, response);
+      });
+  table.Unary<v1::RetryRequest, v1::Job>(
+      "JobService.Retry", on.deletions,
+      [&](Call& call, const auto& request, auto& response) {
+        call.limits = with.accounts.LimitsOf(call.rights);
+        return RetryJob(with.manager, with.reader, request, call, response);
+      });
+  table.Unary<v1::CancelRequest, v1::Job>(
+      "JobService.Cancel", on.changes,
+      [&](Call& call, const auto& request, auto& response) {
+        return CancelJob(with.manager, with.reader, request, call, response);
+      });
+  table.Unary<v1::DeleteRequest, v1::DeleteResponse>(
+      "JobService.Delete", on.deletions,
+      [&](Call&, const auto& request, auto& response) {
+        return DeleteJob(with.manager, request, response);
+      });
+  table.Unary<v1::DeleteJobsRequest, v1::DeleteJobsResponse>(
+      "JobService.DeleteJobs", on.deletions,
+      [&](Call& call, const auto& request, auto& response) {
+        return DeleteJobs(with.gate, with.manager, with.reader, request, call,
+                          response);
+      });
+  table.Unary<v1::CheckpointsRequest, v1::CheckpointsResponse>(
+      "JobService.Checkpoints", on.reads,
+      [&](Call&, const auto& request, auto& response) {
+        return ListCheckpoints(with.reader, request, response);
+      });
+}
+
+void AddJobReadingMethods(Hosts& on, const Backend& with, MethodTable& table) {
+  records::JobRecords* const records = with.options.records;
   table.Unary<v1::GetJobRequest, v1::Job>(
       "JobService.Get", on.reads,
       [&](Call& call, const auto& request, auto& response) {
         return GetJob(with.reader, call.rights, request, response);
+      });
+  table.Unary<v1::ListJobsRequest, v1::ListJobsResponse>(
+      "JobService.List", on.lists,
+      [&, records](Call& call, const auto& request, auto& response) {
+        return ListJobs(with.reader, records, call.rights, request, response);
+      });
+  table.Unary<v1::FindJobsRequest, v1::FindJobsResponse>(
+      "JobService.FindJobs", on.reads,
+      [&, records](Call& call, const auto& request, auto& response) {
+        return FindJobs(with.reader, records, call.rights, request, response);
+      });
+  table.Sends<v1::WatchRequest, v1::JobEvent>(
+      "JobService.Watch", on.streams,
+      [&](const access::Rights&, const auto& request, Wake wake) {
+        return MakeWatchSource(with.reader, request, std::move(wake));
+      });
+  table.Sends<v1::LogsRequest, v1::LogChunk>(
+      "JobService.Logs", on.streams,
+      [&](const access::Rights&, const auto& request, Wake wake) {
+        return MakeLogSource(with.reader, request,
+                             with.options.log_poll_interval, std::move(wake));
       });
   table.Unary<v1::GetRecordRequest, v1::GetRecordResponse>(
       "JobService.GetRecord", on.reads,
@@ -87,65 +143,9 @@ void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
         if (records == nullptr) return NoRecords();
         return TagJob(*records, with.reader, call.rights, request, response);
       });
-  table.Unary<v1::ListJobsRequest, v1::ListJobsResponse>(
-      "JobService.List", on.lists,
-      [&, records](Call& call, const auto& request, auto& response) {
-        return ListJobs(with.reader, records, call.rights, request, response);
-      });
-  table.Unary<v1::FindJobsRequest, v1::FindJobsResponse>(
-      "JobService.FindJobs", on.reads,
-      [&, records](Call& call, const auto& request, auto& response) {
-        return FindJobs(with.reader, records, call.rights, request, response);
-      });
-  table.Sends<v1::WatchRequest, v1::JobEvent>(
-      "JobService.Watch", on.streams,
-      [&](const access::Rights&, const auto& request, Wake wake) {
-        return MakeWatchSource(with.reader, request, std::move(wake));
-      });
-  table.Unary<v1::CancelRequest, v1::Job>(
-      "JobService.Cancel", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        return CancelJob(with.manager, with.reader, request, call, response);
-      });
-  table.Unary<v1::DeleteRequest, v1::DeleteResponse>(
-      "JobService.Delete", on.deletions,
-      [&](Call&, const auto& request, auto& response) {
-        return DeleteJob(with.manager, request, response);
-      });
-  table.Unary<v1::DeleteJobsRequest, v1::DeleteJobsResponse>(
-      "JobService.DeleteJobs", on.deletions,
-      [&](Call& call, const auto& request, auto& response) {
-        return DeleteJobs(with.gate, with.manager, with.reader, request, call,
-                          response);
-      });
-  table.Unary<v1::PinRequest, v1::Job>(
-      "JobService.Pin", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        return PinJob(with.manager, with.reader, request.id(), true, call,
-                      response);
-      });
-  table.Unary<v1::UnpinRequest, v1::Job>(
-      "JobService.Unpin", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        return PinJob(with.manager, with.reader, request.id(), false, call,
-                      response);
-      });
-  table.Sends<v1::LogsRequest, v1::LogChunk>(
-      "JobService.Logs", on.streams,
-      [&](const access::Rights&, const auto& request, Wake wake) {
-        return MakeLogSource(with.reader, request,
-                             with.options.log_poll_interval, std::move(wake));
-      });
-  table.Unary<v1::CheckpointsRequest, v1::CheckpointsResponse>(
-      "JobService.Checkpoints", on.reads,
-      [&](Call&, const auto& request, auto& response) {
-        return ListCheckpoints(with.reader, request, response);
-      });
-  table.Unary<v1::GetSubmissionRequest, v1::SubmitRequest>(
-      "JobService.GetSubmission", on.reads,
-      [&](Call&, const auto& request, auto& response) {
-        return GetSubmission(with.reader, request, response);
-      });
+}
+
+void AddQueueMethods(Hosts& on, const Backend& with, MethodTable& table) {
   table.Unary<v1::QueueRequest, v1::QueueResponse>(
       "JobService.Queue", on.reads,
       [&](Call& call, const auto& request, auto& response) {
@@ -167,11 +167,17 @@ void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
         call.limits = with.accounts.LimitsOf(call.rights);
         return MoveJob(with.manager, with.reader, request, call, response);
       });
-  table.Unary<v1::RetryRequest, v1::Job>(
-      "JobService.Retry", on.deletions,
+  table.Unary<v1::PinRequest, v1::Job>(
+      "JobService.Pin", on.changes,
       [&](Call& call, const auto& request, auto& response) {
-        call.limits = with.accounts.LimitsOf(call.rights);
-        return RetryJob(with.manager, with.reader, request, call, response);
+        return PinJob(with.manager, with.reader, request.id(), true, call,
+                      response);
+      });
+  table.Unary<v1::UnpinRequest, v1::Job>(
+      "JobService.Unpin", on.changes,
+      [&](Call& call, const auto& request, auto& response) {
+        return PinJob(with.manager, with.reader, request.id(), false, call,
+                      response);
       });
 }
 
@@ -360,7 +366,9 @@ Hosts::Hosts(const Options& options)
               Barrier(options.log)) {}
 
 void AddMethods(Hosts& on, const Backend& with, MethodTable& table) {
-  AddJobMethods(on, with, table);
+  AddSubmissionMethods(on, with, table);
+  AddJobReadingMethods(on, with, table);
+  AddQueueMethods(on, with, table);
   AddArtifactMethods(on, with, table);
   AddDaemonMethods(on, with, table);
   AddRunbookMethods(on, with, table);
