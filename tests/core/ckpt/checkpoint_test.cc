@@ -14,6 +14,7 @@
 #include "core/lora/lora.h"
 #include "core/tensorfile/safetensors.h"
 #include "tests/core/golden_model.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::ckpt {
 
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
+using testing_support::Fails;
 using testing_support::FreshFolder;
 using testing_support::LoadGolden;
 
@@ -62,17 +64,15 @@ TEST(CheckpointTest, ARestoredRunGoesOnBitForBit) {
   const fs::path out = FreshFolder("checkpoint_resume");
   TinyRun run;
   for (int i = 0; i < 3; ++i) run.Step();
-  auto saved = run.Save(out, 3);
-  ASSERT_TRUE(saved.ok()) << saved.status();
-  EXPECT_EQ(saved->path, CheckpointPath(out, 3));
-  EXPECT_GT(saved->bytes, 0);
+  auto saved = run.Save(out, 3).value();
+  EXPECT_EQ(saved.path, CheckpointPath(out, 3));
+  EXPECT_GT(saved.bytes, 0);
   for (int i = 0; i < 3; ++i) run.Step();
 
   TinyRun other;
   other.Step();
-  auto state = LoadCheckpoint(saved->path, other.LiveObjects());
-  ASSERT_TRUE(state.ok()) << state.status();
-  EXPECT_EQ(state->step, 3);
+  auto state = LoadCheckpoint(saved.path, other.LiveObjects()).value();
+  EXPECT_EQ(state.step, 3);
   for (int i = 0; i < 3; ++i) other.Step();
   EXPECT_TRUE(at::equal(run.Values(), other.Values()));
 }
@@ -81,23 +81,22 @@ TEST(CheckpointTest, ACheckpointOfAnotherShapeIsRefused) {
   const fs::path out = FreshFolder("checkpoint_shape");
   ASSERT_TRUE(TinyRun(4).Save(out, 1).ok());
   TinyRun other(2);
-  EXPECT_EQ(LoadCheckpoint(CheckpointPath(out, 1), other.LiveObjects())
-                .status()
-                .code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      LoadCheckpoint(CheckpointPath(out, 1), other.LiveObjects()).status()));
 }
 
-TEST(CheckpointTest, AMissingPartIsNamed) {
+TEST(CheckpointTest, AMissingPartIsNamedAndItsFolderIsNoCheckpoint) {
+  TinyRun run;
   for (const char* part : {"optimizer.safetensors", "rng.safetensors",
                            "trainer_state.json", "adapter_model.safetensors"}) {
     const fs::path out = FreshFolder("checkpoint_part");
-    TinyRun run;
-    ASSERT_TRUE(run.Save(out, 1).ok());
-    fs::remove(CheckpointPath(out, 1) / part);
-    const absl::Status status =
-        LoadCheckpoint(CheckpointPath(out, 1), run.LiveObjects()).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << part;
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(part));
+    for (int64_t step : {1, 2}) ASSERT_TRUE(run.Save(out, step).ok());
+    fs::remove(CheckpointPath(out, 2) / part);
+    EXPECT_THAT(LoadCheckpoint(CheckpointPath(out, 2), run.LiveObjects()),
+                Fails(absl::StatusCode::kNotFound, part))
+        << part;
+    EXPECT_THAT(ListCheckpoints(out), ElementsAre(1)) << part;
+    EXPECT_THAT(ListIncomplete(out), ElementsAre(2)) << part;
   }
 }
 
@@ -159,31 +158,18 @@ TEST(CheckpointTest, ARemovalThatWasKilledLeavesNoPartOfACheckpoint) {
   EXPECT_THAT(left, ElementsAre("step-2"));
 }
 
-TEST(CheckpointTest, AFolderThatLacksAPartIsNoCheckpoint) {
-  for (const char* part : {"optimizer.safetensors", "rng.safetensors",
-                           "trainer_state.json", "adapter_model.safetensors"}) {
-    const fs::path out = FreshFolder("checkpoint_lacks");
-    TinyRun run;
-    for (int64_t step : {1, 2}) ASSERT_TRUE(run.Save(out, step).ok());
-    fs::remove(CheckpointPath(out, 2) / part);
-    EXPECT_THAT(ListCheckpoints(out), ElementsAre(1)) << part;
-    EXPECT_THAT(ListIncomplete(out), ElementsAre(2)) << part;
-  }
-}
-
 TEST(CheckpointTest, ADamagedOneIsSetAsideByName) {
   const fs::path out = FreshFolder("checkpoint_aside");
   TinyRun run;
   for (int i = 0; i < 2; ++i) {  // the second takes the place of the first
     ASSERT_TRUE(run.Save(out, 3).ok());
-    const auto aside = SetAside(out, 3);
-    ASSERT_TRUE(aside.ok()) << aside.status();
-    EXPECT_EQ(*aside, out / "checkpoints" / "step-3.damaged");
-    EXPECT_TRUE(fs::exists(*aside / "trainer_state.json"));
+    const auto aside = SetAside(out, 3).value();
+    EXPECT_EQ(aside, out / "checkpoints" / "step-3.damaged");
+    EXPECT_TRUE(fs::exists(aside / "trainer_state.json"));
     EXPECT_THAT(ListCheckpoints(out), ElementsAre());
     EXPECT_THAT(ListIncomplete(out), ElementsAre());
   }
-  EXPECT_EQ(SetAside(out, 9).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(absl::IsNotFound(SetAside(out, 9).status()));
 }
 
 // Whatever part is damaged, parameters, moments and generators stay as they
@@ -226,7 +212,7 @@ TEST(CheckpointTest, ADamagedOneChangesNothing) {
     const at::Tensor random = device::CpuRngState();
     const absl::Status status =
         LoadCheckpoint(CheckpointPath(out, 1), run.LiveObjects()).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_TRUE(at::equal(run.Values(), values)) << status;
     EXPECT_TRUE(at::equal(run.optimizer_->states()[0].first_moment, moments));
     EXPECT_TRUE(at::equal(device::CpuRngState(), random));
@@ -248,30 +234,19 @@ TEST(TrainerStateTest, DoublesComeBackBitForBit) {
   state.best_step = 16;
   state.evaluations_without_gain = 2;
   state.fingerprint = "abc";
-  const auto folder = testing_support::FreshFolder("trainer_state");
+  const auto folder = FreshFolder("trainer_state");
   ASSERT_TRUE(WriteTrainerState(folder, state).ok());
-  auto read = ReadTrainerState(folder);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(*read, state);
-}
-
-TEST(TrainerStateTest, AMetricMayBeNoNumber) {
-  TrainerState state;
+  EXPECT_EQ(*ReadTrainerState(folder), state);
   state.eval_metrics = {{"pearson", std::numeric_limits<double>::quiet_NaN()}};
-  const auto folder = testing_support::FreshFolder("trainer_state_nan");
   ASSERT_TRUE(WriteTrainerState(folder, state).ok());
-  auto read = ReadTrainerState(folder);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_TRUE(std::isnan(read->eval_metrics.at(0).second));
+  EXPECT_TRUE(std::isnan(ReadTrainerState(folder)->eval_metrics[0].second));
 }
 
 TEST(TrainerStateTest, AMissingFileAndABrokenOneDiffer) {
-  const auto folder = testing_support::FreshFolder("trainer_state_bad");
-  EXPECT_EQ(ReadTrainerState(folder).status().code(),
-            absl::StatusCode::kNotFound);
+  const auto folder = FreshFolder("trainer_state_bad");
+  EXPECT_TRUE(absl::IsNotFound(ReadTrainerState(folder).status()));
   std::ofstream(folder / "trainer_state.json") << R"({"step": "one"})";
-  EXPECT_EQ(ReadTrainerState(folder).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadTrainerState(folder).status()));
 }
 
 }  // namespace

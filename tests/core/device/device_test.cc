@@ -19,12 +19,15 @@
 #include "core/device/traits.h"
 #include "core/device/warnings.h"
 #include "core/host/platform.h"
+#include "tests/core/status_matchers.h"
 
 // The contract of step_scope.h, whichever system implements it.
 
 namespace mpsd::device {
 
 namespace {
+
+using testing_support::Fails;
 
 TEST(DeviceTest, RestoringTheStateRepeatsTheDraws) {
   const at::Tensor state = CpuRngState();
@@ -34,14 +37,10 @@ TEST(DeviceTest, RestoringTheStateRepeatsTheDraws) {
   EXPECT_TRUE(at::equal(first, at::randn({8})));
 }
 
-TEST(DeviceTest, TheBestDeviceIsAnAcceleratorWhereThereIsOne) {
-  auto best = OpenBest();
-  ASSERT_TRUE(best.ok());
+TEST(DeviceTest, OpensWhatAJobChoosesOrTheBest) {
+  auto best = OpenBest().value();
   const bool accelerated = OpenMps().ok() || OpenCuda().ok();
-  EXPECT_EQ((*best)->traits().is_reference, !accelerated);
-}
-
-TEST(DeviceTest, OpensWhatAJobChooses) {
+  EXPECT_EQ(best->traits().is_reference, !accelerated);
   using backend::Choice;
   EXPECT_EQ((*Open(Choice::kCpu))->name(), "cpu");
   EXPECT_EQ((*Open(Choice::kAuto))->name(), (*OpenBest())->name());
@@ -71,10 +70,9 @@ TEST(Backends, AreWhatOpensOrWhy) {
 
 // On a Mac without a device for MPS the guess is wrong.
 TEST(Backends, TheLikelyBestIsWhatOpens) {
-  const auto best = OpenBest();
-  ASSERT_TRUE(best.ok());
+  const auto best = OpenBest().value();
   if (OpenMps().ok() || !ListBackends()[0].built) {
-    EXPECT_EQ(backend::NameOf(LikelyBest()), (*best)->name());
+    EXPECT_EQ(backend::NameOf(LikelyBest()), best->name());
   }
 }
 
@@ -111,20 +109,23 @@ TEST(Card, HasTheNameAndMemoryThatTheDriverTells) {
 }
 #endif
 
-TEST(CpuDeviceTest, SaysWhatItIs) {
+TEST(CpuDeviceTest, SaysWhatItIsAndDrawsBySeed) {
   auto device = *OpenCpu();
   EXPECT_TRUE(device->traits().is_reference);
   EXPECT_EQ(device->name(), "cpu");
   EXPECT_TRUE(device->torch_device().is_cpu());
   EXPECT_EQ(device->chip(), host::ProcessorName());
   EXPECT_THAT(device->description(), testing::HasSubstr("threads"));
-}
-
-TEST(CpuDeviceTest, HasNoAllocatorCountersButASize) {
   const Memory memory = (*OpenCpu())->GetMemory();
   EXPECT_FALSE(memory.current_allocated.has_value());
   EXPECT_FALSE((*OpenCpu())->utilization_ratio().has_value());
   EXPECT_GT(memory.recommended_max.value_or(0), int64_t{1} << 28);
+  device->Seed(7);
+  const at::Tensor first = at::randn({8});
+  device->Seed(7);
+  EXPECT_TRUE(at::equal(first, at::randn({8})));
+  device->Seed(8);
+  EXPECT_FALSE(at::equal(first, at::randn({8})));
 }
 
 // Blocks of loading go back, those of a step stay.
@@ -146,22 +147,11 @@ TEST(CpuDeviceTest, FreedBlocksStayOnceStepsBegin) {
   EXPECT_LT(host::ProcessFootprintBytes(), before + kBytes / 2);
 }
 
-TEST(CpuDeviceTest, TheSameSeedDrawsTheSame) {
-  auto device = *OpenCpu();
-  device->Seed(7);
-  const at::Tensor first = at::randn({8});
-  device->Seed(7);
-  EXPECT_TRUE(at::equal(first, at::randn({8})));
-  device->Seed(8);
-  EXPECT_FALSE(at::equal(first, at::randn({8})));
-}
-
 TEST(CudaDeviceTest, OpensOrSaysWhatIsMissing) {
   auto device = OpenCuda();
   if (!device.ok()) {
-    EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(device.status().message()),
-                testing::HasSubstr("no CUDA device"));
+    EXPECT_THAT(device,
+                Fails(absl::StatusCode::kFailedPrecondition, "no CUDA device"));
     return;
   }
   const int64_t before = *(*device)->GetMemory().current_allocated;
@@ -179,9 +169,8 @@ TEST(MpsDeviceTest, OpensOnAMacAndElsewhereSaysWhatItNeeds) {
   auto device = OpenMps();
   ASSERT_EQ(device.ok(), at::globalContext().hasMPS());
   if (!device.ok()) {
-    EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(device.status().message()),
-                testing::HasSubstr("Apple-silicon"));
+    EXPECT_THAT(device,
+                Fails(absl::StatusCode::kFailedPrecondition, "Apple-silicon"));
     return;
   }
   EXPECT_EQ((*device)->name(), "mps");
@@ -210,14 +199,11 @@ class MemoryWatchTest : public testing::Test {
   MemoryWatch watch_;
 };
 
-TEST_F(MemoryWatchTest, ADeviceWithoutCountersHasNoFigures) {
-  EXPECT_FALSE(watch_.Observe(Memory()).has_value());
-  EXPECT_FALSE(watch_.summary().peak_allocated.has_value());
-  EXPECT_FALSE(watch_.summary().peak_driver.has_value());
-  EXPECT_FALSE(watch_.summary().overhead_growth.has_value());
-}
-
-TEST_F(MemoryWatchTest, KeepsThePeaks) {
+TEST_F(MemoryWatchTest, KeepsThePeaksOfADeviceWithCounters) {
+  EXPECT_FALSE(watch_.Observe(Memory()));
+  EXPECT_FALSE(watch_.summary().peak_allocated);
+  EXPECT_FALSE(watch_.summary().peak_driver);
+  EXPECT_FALSE(watch_.summary().overhead_growth);
   Step(100, 150);
   Step(300, 400);
   Step(200, 350);
@@ -236,18 +222,14 @@ TEST_F(MemoryWatchTest, TellsOnceThatTheDriverGrows) {
   WarmUp();
   EXPECT_FALSE(Step(200, 300).has_value()) << "tensors grew with it";
   EXPECT_FALSE(Step(100, 250).has_value());
-  const auto told = Step(100, 251);
-  ASSERT_TRUE(told.has_value());
-  EXPECT_THAT(*told, HasSubstr("grown by 101 MiB to 151 MiB"));
+  EXPECT_THAT(Step(100, 251).value(), HasSubstr("grown by 101 MiB to 151 MiB"));
   EXPECT_FALSE(Step(100, 300).has_value());
   EXPECT_EQ(watch_.summary().overhead_growth, 150 * kMiB);
 }
 
 TEST_F(MemoryWatchTest, TellsOnceThatTheDeviceIsNearlyFull) {
   EXPECT_FALSE(Step(900, 950).has_value());
-  const auto told = Step(900, 951);
-  ASSERT_TRUE(told.has_value());
-  EXPECT_THAT(*told, HasSubstr("951 MiB of the 1000 MiB"));
+  EXPECT_THAT(Step(900, 951).value(), HasSubstr("951 MiB of the 1000 MiB"));
   EXPECT_FALSE(Step(900, 980).has_value());
 }
 
@@ -259,10 +241,7 @@ TEST(TraitsTest, ADevicesAreThoseOfItsBackend) {
             &backend::TraitsOf(Choice::kCuda));
   EXPECT_EQ(&TraitsOf(at::Device(at::kMPS, 0)),
             &backend::TraitsOf(Choice::kMps));
-}
-
-// As whatever else torch has: nothing of the host's is taken for granted.
-TEST(TraitsTest, ADeviceThatIsNoneOfThemIsAGpu) {
+  // As whatever else torch has: nothing of the host's is taken for granted.
   EXPECT_FALSE(TraitsOf(at::kMeta).is_reference);
   EXPECT_TRUE(TraitsOf(at::kMeta).strided_targets);
 }
@@ -295,8 +274,7 @@ TEST(CpuFallbackOp, IsTheNameBetweenTheQuotes) {
 
 TEST(WarningCapture, CountsEveryFallbackByItsName) {
   std::vector<std::string> told;
-  WarningCapture capture(
-      [&](const std::string& text) { told.push_back(text); });
+  WarningCapture capture([&](const auto& text) { told.push_back(text); });
   for (int i = 0; i < 3; ++i) Fallback("aten::linalg_eig");
   Fallback("aten::col2im");
   EXPECT_THAT(
@@ -308,8 +286,7 @@ TEST(WarningCapture, CountsEveryFallbackByItsName) {
 TEST(WarningCapture, TellsOtherTextsOnce) {
   std::vector<std::string> told;
   {
-    WarningCapture capture(
-        [&](const std::string& text) { told.push_back(text); });
+    WarningCapture capture([&](const auto& text) { told.push_back(text); });
     for (int i = 0; i < 3; ++i) TORCH_WARN("a deprecated call");
     TORCH_WARN("another");
     EXPECT_THAT(capture.cpu_fallback_ops(), IsEmpty());
@@ -320,8 +297,7 @@ TEST(WarningCapture, TellsOtherTextsOnce) {
 
 TEST(WarningCapture, IsThatOfItsThread) {
   std::vector<std::string> told;
-  WarningCapture capture(
-      [&](const std::string& text) { told.push_back(text); });
+  WarningCapture capture([&](const auto& text) { told.push_back(text); });
   testing::internal::CaptureStderr();
   std::thread([] { TORCH_WARN("from elsewhere"); }).join();
   EXPECT_THAT(testing::internal::GetCapturedStderr(),

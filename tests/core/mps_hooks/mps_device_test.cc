@@ -82,9 +82,8 @@ class MpsDeviceTest : public testing::Test {
   MpsDeviceTest() {
     TheMetal() = {100, 150, 1000};
     c10::SetAllocator(at::kMPS, nullptr);
-    auto device = OpenMps();
-    EXPECT_TRUE(device.ok()) << device.status();
-    device_ = *std::move(device);
+    auto device = OpenMps().value();
+    device_ = std::move(device);
   }
   ~MpsDeviceTest() override { c10::SetAllocator(at::kMPS, nullptr); }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -24,11 +23,6 @@
 
 // The golden data of tests/golden, made by Transformers and PEFT, against what
 // our rooms compute. Tolerances are the issue's: relative L2 per tensor.
-// Classification of texts and images, and models trained whole, against
-// Transformers and PEFT: the golden data that tests/golden/classes.py and
-// vit.py make, and full.safetensors of two language models.
-// Schedules, decay groups and initial values against the tables that
-// Transformers and PEFT gave (tests/golden).
 // Real models have logits in the twenties over embeddings with a large common
 // mean: the gradient is what is left when that mean cancels, so each row of
 // softmax must sum to one far beyond the rounding of a log-sum-exp of twenty.
@@ -76,6 +70,15 @@ constexpr Way kWays[] = {
     {"fast_inputs", backend::Choice::kMps, spec::Recompute::kFull},
 };
 
+Tuned LoadBy(const Way& way, const fs::path& model, const fs::path& adapter) {
+  Subject subject;
+  subject.model = model;
+  subject.adapter = adapter;
+  if (way.fast) subject.fast = backend::TraitsOf(*way.fast);
+  subject.recompute = way.recompute;
+  return Load(subject).value();
+}
+
 // `about` lies in `folder` and names model, adapter and tensors beside it.
 Golden Open(const fs::path& folder, const std::string& about,
             const Way& way = kAutograd) {
@@ -84,17 +87,8 @@ Golden Open(const fs::path& folder, const std::string& about,
   auto path = [&](const char* name) {
     return folder / golden.about[name].get<std::string>();
   };
-  auto tensors = ReadTensors(path("golden"));
-  EXPECT_TRUE(tensors.ok()) << tensors.status();
-  Subject subject;
-  subject.model = path("model");
-  subject.adapter = path("adapter");
-  if (way.fast) subject.fast = backend::TraitsOf(*way.fast);
-  subject.recompute = way.recompute;
-  auto tuned = Load(subject);
-  EXPECT_TRUE(tuned.ok()) << tuned.status();
-  if (tensors.ok()) golden.tensors = *std::move(tensors);
-  if (tuned.ok()) golden.tuned = *std::move(tuned);
+  golden.tensors = ReadTensors(path("golden")).value();
+  golden.tuned = LoadBy(way, path("model"), path("adapter"));
   return golden;
 }
 
@@ -106,12 +100,9 @@ at::Tensor RealLogits(const Tensors& tensors, const Tensors& golden) {
   return logits.index({mask->second.to(at::kBool)});
 }
 
-void ExpectSameNumbers(const Tensors& ours, const Tensors& golden,
-                       const std::string& prefix = "") {
+void ExpectSameNumbers(const Tensors& ours, const Tensors& golden) {
   size_t gradients = 0;
-  for (const auto& [full_name, expected] : golden) {
-    if (full_name.rfind(prefix, 0) != 0) continue;
-    const std::string name = full_name.substr(prefix.size());
+  for (const auto& [name, expected] : golden) {
     if (name != "loss" && name.rfind("grad.", 0) != 0) continue;
     gradients += name != "loss";
     ASSERT_TRUE(ours.contains(name)) << name;
@@ -119,6 +110,34 @@ void ExpectSameNumbers(const Tensors& ours, const Tensors& golden,
   }
   EXPECT_GT(gradients, 0u);
   EXPECT_EQ(ours.size(), gradients + 2) << "a gradient PEFT does not have";
+}
+
+void ExpectSameTraining(const Tensors& ours, const Tensors& golden) {
+  for (const char* series :
+       {"train.losses", "train.grad_norms", "train.learning_rates"}) {
+    const at::Tensor expected = golden.at(series), actual = ours.at(series);
+    ASSERT_EQ(actual.numel(), 20);
+    ASSERT_EQ(expected.numel(), 20);
+    for (int64_t step = 0; step < 20; ++step) {
+      const double want = expected[step].item<double>();
+      EXPECT_NEAR(actual[step].item<double>(), want,
+                  kLossTolerance * std::abs(want))
+          << series << " of step " << step;
+    }
+  }
+  for (const auto& [name, expected] : golden) {
+    if (name.rfind("final.", 0) != 0) continue;
+    ASSERT_TRUE(ours.contains(name)) << name;
+    EXPECT_LE(RelativeError(ours.at(name), expected), kFinalTolerance) << name;
+  }
+}
+
+Tensors Below(const Tensors& all, const std::string& prefix) {
+  Tensors some;
+  for (const auto& [name, tensor] : all) {
+    if (name.rfind(prefix, 0) == 0) some[name.substr(prefix.size())] = tensor;
+  }
+  return some;
 }
 
 using Case = std::tuple<const char*, Way>;
@@ -147,28 +166,9 @@ TEST_P(GoldenCase, LogitsLossAndGradientsAreThoseOfPeft) {
 }
 
 TEST_P(GoldenCase, TwentyStepsAreThoseOfTrainer) {
-  auto spec = ParseTraining(golden_.about["training"].dump());
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  auto ours = Train(golden_.tuned, golden_.tensors, *spec);
-  ASSERT_TRUE(ours.ok()) << ours.status();
-  for (const char* series :
-       {"train.losses", "train.grad_norms", "train.learning_rates"}) {
-    const at::Tensor expected = golden_.tensors.at(series);
-    const at::Tensor actual = ours->at(series);
-    ASSERT_EQ(actual.numel(), 20);
-    ASSERT_EQ(expected.numel(), 20);
-    for (int64_t step = 0; step < 20; ++step) {
-      const double want = expected[step].item<double>();
-      EXPECT_NEAR(actual[step].item<double>(), want,
-                  kLossTolerance * std::abs(want))
-          << series << " of step " << step;
-    }
-  }
-  for (const auto& [name, expected] : golden_.tensors) {
-    if (name.rfind("final.", 0) != 0) continue;
-    ASSERT_TRUE(ours->contains(name)) << name;
-    EXPECT_LE(RelativeError(ours->at(name), expected), kFinalTolerance) << name;
-  }
+  auto spec = ParseTraining(golden_.about["training"].dump()).value();
+  auto ours = Train(golden_.tuned, golden_.tensors, spec).value();
+  ExpectSameTraining(ours, golden_.tensors);
 }
 
 // The adapter's own config, read back, says what the case asked for.
@@ -176,11 +176,9 @@ TEST_P(GoldenCase, PeftConfigGivesTheSameTargets) {
   nlohmann::json job = {{"model", "m"},
                         {"dataset", {{"train", {"t.jsonl"}}}},
                         {"lora", golden_.about["lora"]}};
-  auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  auto targets = spec::MatchTargets(spec->lora, golden_.tuned.model->config());
-  ASSERT_TRUE(targets.ok()) << targets.status();
-  EXPECT_EQ(*targets, golden_.tuned.adapter->targets());
+  auto spec = spec::ParseTrainSpec(job.dump(), "job.json").value();
+  auto targets = *spec::MatchTargets(spec.lora, golden_.tuned.model->config());
+  EXPECT_EQ(targets, golden_.tuned.adapter->targets());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -228,10 +226,9 @@ INSTANTIATE_TEST_SUITE_P(Ways, GoldenDropout, testing::ValuesIn(kWays),
 TEST(GoldenEvaluation, HasNoDropout) {
   Golden golden = Open(GoldenDir() / "smollm", "dropout.json");
   ASSERT_NE(golden.tuned.adapter, nullptr);
-  const auto plain = ReadTensors(GoldenDir() / "smollm/golden.safetensors");
-  ASSERT_TRUE(plain.ok()) << plain.status();
+  const auto plain = *ReadTensors(GoldenDir() / "smollm/golden.safetensors");
   const Tensors ours = ForwardBackward(golden.tuned, golden.tensors);
-  EXPECT_LE(RelativeError(RealLogits(ours, *plain), RealLogits(*plain, *plain)),
+  EXPECT_LE(RelativeError(RealLogits(ours, plain), RealLogits(plain, plain)),
             kTensorTolerance);
 }
 
@@ -240,24 +237,14 @@ class GoldenPacking : public testing::TestWithParam<Case> {};
 TEST_P(GoldenPacking, OneRowEqualsItsSequencesOneByOne) {
   const auto& [name, way] = GetParam();
   const fs::path folder = GoldenDir() / name;
-  const std::string prefix = std::string(name) + ".";
-  auto tensors = ReadTensors(GoldenDir() / "packing.safetensors");
-  ASSERT_TRUE(tensors.ok()) << tensors.status();
-  Subject subject;
-  subject.model = folder / "model";
-  subject.adapter = folder / "adapter";
-  if (way.fast) subject.fast = backend::TraitsOf(*way.fast);
-  subject.recompute = way.recompute;
-  auto tuned = Load(subject);
-  ASSERT_TRUE(tuned.ok()) << tuned.status();
-  Tensors inputs;
-  for (const auto& [key, tensor] : *tensors) {
-    if (key.rfind(prefix, 0) == 0) inputs[key.substr(prefix.size())] = tensor;
-  }
-  const Tensors ours = ForwardBackward(*tuned, inputs);
-  EXPECT_LE(RelativeError(ours.at("logits"), inputs.at("logits")),
+  const Tensors golden =
+      Below(ReadTensors(GoldenDir() / "packing.safetensors").value(),
+            std::string(name) + ".");
+  Tuned tuned = LoadBy(way, folder / "model", folder / "adapter");
+  const Tensors ours = ForwardBackward(tuned, golden);
+  EXPECT_LE(RelativeError(ours.at("logits"), golden.at("logits")),
             kTensorTolerance);
-  ExpectSameNumbers(ours, *tensors, prefix);
+  ExpectSameNumbers(ours, golden);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenPacking,
@@ -266,23 +253,8 @@ INSTANTIATE_TEST_SUITE_P(Families, GoldenPacking,
                                           testing::ValuesIn(kWays)),
                          NameOf);
 
-namespace fs = std::filesystem;
 using attention::AttentionKernel;
 using model::RunOptions;
-
-Tensors ClassesGolden(const fs::path& path) {
-  auto tensors = ReadTensors(path);
-  EXPECT_TRUE(tensors.ok()) << tensors.status();
-  return tensors.ok() ? *std::move(tensors) : Tensors();
-}
-
-Tensors Below(const Tensors& all, const std::string& prefix) {
-  Tensors some;
-  for (const auto& [name, tensor] : all) {
-    if (name.rfind(prefix, 0) == 0) some[name.substr(prefix.size())] = tensor;
-  }
-  return some;
-}
 
 // A key's bias shifts all scores of a query alike: its gradient is the rounding
 // of zero.
@@ -308,32 +280,17 @@ void ExpectSameClassNumbers(const Tensors& ours, const Tensors& golden) {
   EXPECT_EQ(ours.size(), gradients + 2) << "a gradient they do not have";
 }
 
-void ExpectSameTraining(const Tensors& ours, const Tensors& golden) {
-  for (const char* series :
-       {"train.losses", "train.grad_norms", "train.learning_rates"}) {
-    const at::Tensor expected = golden.at(series), actual = ours.at(series);
-    ASSERT_EQ(actual.numel(), 20);
-    ASSERT_EQ(expected.numel(), 20);
-    for (int64_t step = 0; step < 20; ++step) {
-      const double want = expected[step].item<double>();
-      EXPECT_NEAR(actual[step].item<double>(), want,
-                  kLossTolerance * std::abs(want))
-          << series << " of step " << step;
-    }
-  }
-  for (const auto& [name, expected] : golden) {
-    if (name.rfind("final.", 0) != 0) continue;
-    ASSERT_TRUE(ours.contains(name)) << name;
-    EXPECT_LE(RelativeError(ours.at(name), expected), kFinalTolerance) << name;
-  }
-}
+constexpr RunOptions kClassesWays[] = {
+    {AttentionKernel::kFused},
+    {AttentionKernel::kTiled},
+    {AttentionKernel::kFused, spec::Recompute::kFull}};
 
 class GoldenClasses : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     folder_ = GoldenDir() / GetParam();
     about_ = ReadJson(folder_ / "classes.json");
-    golden_ = ClassesGolden(folder_ / "classes.safetensors");
+    golden_ = ReadTensors(folder_ / "classes.safetensors").value();
     ASSERT_FALSE(golden_.empty());
   }
   // `adapter` "": trained whole.
@@ -341,23 +298,26 @@ class GoldenClasses : public testing::TestWithParam<const char*> {
     Subject subject;
     subject.model = folder_ / "model";
     if (!adapter.empty()) subject.adapter = folder_ / adapter;
-    auto head = ParseHead(about_["head"].dump());
-    EXPECT_TRUE(head.ok()) << head.status();
-    if (head.ok()) subject.head = *head;
-    auto tuned = Load(subject);
-    EXPECT_TRUE(tuned.ok()) << tuned.status();
-    return tuned.ok() ? *std::move(tuned) : Tuned();
+    subject.head = ParseHead(about_["head"].dump()).value();
+    return Load(subject).value();
   }
-  uint64_t seed() const { return about_["seed"].get<uint64_t>(); }
 
+  void CheckNumbers(const std::string& adapter, const std::string& run,
+                    std::optional<uint64_t> seed = std::nullopt) {
+    Tuned tuned = Open(adapter);
+    ASSERT_NE(tuned.trainable, nullptr);
+    for (const RunOptions& way : kClassesWays) {
+      tuned.model->set_options(way);
+      ExpectSameClassNumbers(ForwardBackward(tuned, golden_, seed),
+                             Below(golden_, run));
+    }
+  }
   void CheckTraining(const std::string& adapter, const std::string& run) {
     Tuned tuned = Open(adapter);
     ASSERT_NE(tuned.trainable, nullptr);
-    auto training = ParseTraining(about_["training"][run].dump());
-    ASSERT_TRUE(training.ok()) << training.status();
-    auto ours = Train(tuned, golden_, *training);
-    ASSERT_TRUE(ours.ok()) << ours.status();
-    ExpectSameTraining(*ours, Below(golden_, run + "."));
+    auto training = ParseTraining(about_["training"][run].dump()).value();
+    auto ours = Train(tuned, golden_, training).value();
+    ExpectSameTraining(ours, Below(golden_, run + "."));
   }
 
   fs::path folder_;
@@ -365,43 +325,18 @@ class GoldenClasses : public testing::TestWithParam<const char*> {
   Tensors golden_;
 };
 
-constexpr RunOptions kClassesWays[] = {
-    {AttentionKernel::kFused},
-    {AttentionKernel::kTiled},
-    {AttentionKernel::kFused, spec::Recompute::kFull}};
-
 TEST_P(GoldenClasses, WholeModelsNumbersAreThoseOfTransformers) {
-  Tuned tuned = Open("");
-  ASSERT_NE(tuned.trainable, nullptr);
-  for (const RunOptions& way : kClassesWays) {
-    tuned.model->set_options(way);
-    ExpectSameClassNumbers(ForwardBackward(tuned, golden_),
-                           Below(golden_, "full."));
-  }
+  CheckNumbers("", "full.");
 }
 
 TEST_P(GoldenClasses, AdaptersNumbersAreThoseOfPeft) {
-  Tuned tuned = Open("adapter");
-  ASSERT_NE(tuned.trainable, nullptr);
-  for (const RunOptions& way : kClassesWays) {
-    tuned.model->set_options(way);
-    ExpectSameClassNumbers(ForwardBackward(tuned, golden_),
-                           Below(golden_, "lora."));
-  }
+  CheckNumbers("adapter", "lora.");
 }
 
 TEST_P(GoldenClasses, DropoutMasksAreThoseOfTransformersForTheSameSeed) {
-  for (const auto& [adapter, run] :
-       {std::pair{"", "full_dropout."},
-        std::pair{"adapter_dropout", "lora_dropout."}}) {
-    Tuned tuned = Open(adapter);
-    ASSERT_NE(tuned.trainable, nullptr);
-    for (const RunOptions& way : kClassesWays) {
-      tuned.model->set_options(way);
-      ExpectSameClassNumbers(ForwardBackward(tuned, golden_, seed()),
-                             Below(golden_, run));
-    }
-  }
+  const auto seed = about_["seed"].get<uint64_t>();
+  CheckNumbers("", "full_dropout.", seed);
+  CheckNumbers("adapter_dropout", "lora_dropout.", seed);
 }
 
 TEST_P(GoldenClasses, TwentyStepsOfTheWholeModelAreThoseOfTrainer) {
@@ -426,12 +361,10 @@ class GoldenFull : public testing::TestWithParam<const char*> {
     Subject subject;
     subject.model = GoldenDir() / GetParam() / "model";
     subject.dtype = dtype;
-    auto tuned = Load(subject);
-    EXPECT_TRUE(tuned.ok()) << tuned.status();
-    return tuned.ok() ? *std::move(tuned) : Tuned();
+    return Load(subject).value();
   }
   const Tensors golden_ =
-      ClassesGolden(GoldenDir() / GetParam() / "full.safetensors");
+      ReadTensors(GoldenDir() / GetParam() / "full.safetensors").value();
 };
 
 TEST_P(GoldenFull, EveryGradientIsThatOfTransformers) {
@@ -453,11 +386,9 @@ TEST_P(GoldenFull, TwentyStepsAreThoseOfTrainer) {
   Tuned tuned = Open();
   ASSERT_NE(tuned.trainable, nullptr);
   const auto about = ReadJson(GoldenDir() / GetParam() / "full.json");
-  auto training = ParseTraining(about["training"].dump());
-  ASSERT_TRUE(training.ok()) << training.status();
-  auto ours = Train(tuned, golden_, *training);
-  ASSERT_TRUE(ours.ok()) << ours.status();
-  ExpectSameTraining(*ours, golden_);
+  auto training = ParseTraining(about["training"].dump()).value();
+  auto ours = Train(tuned, golden_, training).value();
+  ExpectSameTraining(ours, golden_);
 }
 
 // Mixed precision: fp32 masters, bf16 arithmetic, fp32 gradients near fp32's.
@@ -471,12 +402,10 @@ TEST_P(GoldenFull, Bf16WithMastersStaysNear) {
     EXPECT_EQ(ours.at(name).scalar_type(), at::kFloat);
     EXPECT_LE(RelativeError(ours.at(name), expected), 0.1) << name;
   }
-  auto training = ParseTraining(
+  auto training = *ParseTraining(
       ReadJson(GoldenDir() / GetParam() / "full.json")["training"].dump());
-  ASSERT_TRUE(training.ok()) << training.status();
-  auto trained = Train(tuned, golden_, *training);
-  ASSERT_TRUE(trained.ok()) << trained.status();
-  const at::Tensor losses = trained->at("train.losses");
+  auto trained = Train(tuned, golden_, training).value();
+  const at::Tensor losses = trained.at("train.losses");
   EXPECT_LE(RelativeError(losses, golden_.at("train.losses")), 0.03);
 }
 
@@ -497,17 +426,10 @@ TEST(GoldenClassesData, IsAllCompared) {
   EXPECT_EQ(full, 2);
 }
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
-json ReadTable(const std::string& name) {
-  std::ifstream file(GoldenDir() / name);
-  EXPECT_TRUE(file.good()) << name;
-  return json::parse(file, nullptr, false);
-}
-
 TEST(GoldenSchedules, EveryStepHasTheRateOfTransformers) {
-  const json table = ReadTable("schedules.json");
+  const json table = ReadJson(GoldenDir() / "schedules.json");
   ASSERT_EQ(table.size(), 28u);
   for (const json& entry : table) {
     spec::TrainingSpec spec;
@@ -515,11 +437,10 @@ TEST(GoldenSchedules, EveryStepHasTheRateOfTransformers) {
     spec.learning_rate = entry["learning_rate"];
     spec.warmup_steps = entry["warmup_steps"];
     spec.warmup_ratio = entry["warmup_ratio"];
-    auto schedule = optim::Schedule::Create(spec, entry["steps"]);
-    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    auto schedule = optim::Schedule::Create(spec, entry["steps"]).value();
     int64_t step = 0;
     for (double rate : entry["learning_rates"]) {
-      EXPECT_NEAR(schedule->LearningRate(step), rate, 1e-12 + 1e-12 * rate)
+      EXPECT_NEAR(schedule.LearningRate(step), rate, 1e-12 + 1e-12 * rate)
           << spec.lr_scheduler_type << " warmup " << spec.warmup_steps << "/"
           << spec.warmup_ratio << " step " << step;
       ++step;
@@ -528,7 +449,7 @@ TEST(GoldenSchedules, EveryStepHasTheRateOfTransformers) {
 }
 
 TEST(GoldenSchedules, AResumedRunOfAnotherLengthHasTheRatesOfTransformers) {
-  const json table = ReadTable("resumed_rates.json");
+  const json table = ReadJson(GoldenDir() / "resumed_rates.json");
   ASSERT_EQ(table.size(), 21u);
   for (const json& entry : table) {
     spec::TrainingSpec spec;
@@ -555,31 +476,27 @@ struct Fresh {
   std::unique_ptr<lora::Adapter> adapter;
 };
 
-absl::StatusOr<Fresh> Attach(const std::string& name, const json& lora) {
+Fresh Attach(const std::string& name, const json& lora) {
   const json job = {
       {"model", "m"}, {"dataset", {{"train", {"t.jsonl"}}}}, {"lora", lora}};
-  auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
-  if (!spec.ok()) return spec.status();
+  const auto spec = spec::ParseTrainSpec(job.dump(), "job.json").value();
   const fs::path folder = GoldenDir() / name / "model";
-  auto config = spec::ReadModelConfig(folder.string());
-  if (!config.ok()) return config.status();
-  auto weights = tensorfile::Weights::Open(folder);
-  if (!weights.ok()) return weights.status();
-  auto model = model::Decoder::Load(**weights, *config, at::kCPU, at::kFloat);
-  if (!model.ok()) return model.status();
-  auto adapter = lora::Adapter::Attach(**model, spec->lora, at::kCPU);
-  if (!adapter.ok()) return adapter.status();
-  return Fresh{*std::move(model), *std::move(adapter)};
+  const auto config = spec::ReadModelConfig(folder.string()).value();
+  const auto weights = tensorfile::Weights::Open(folder).value();
+  Fresh fresh;
+  fresh.model =
+      model::Decoder::Load(*weights, config, at::kCPU, at::kFloat).value();
+  fresh.adapter =
+      lora::Adapter::Attach(*fresh.model, spec.lora, at::kCPU).value();
+  return fresh;
 }
 
 TEST(GoldenDecayGroups, AreThoseOfTrainer) {
-  const json table = ReadTable("decay_groups.json");
+  const json table = ReadJson(GoldenDir() / "decay_groups.json");
   for (const auto& [name, entry] : table.items()) {
-    auto fresh = Attach(name, entry["lora"]);
-    ASSERT_TRUE(fresh.ok()) << name << ": " << fresh.status();
+    const Fresh fresh = Attach(name, entry["lora"]);
     std::set<std::string> decay, no_decay;
-    for (const optim::Parameter& p :
-         fresh->adapter->parameters().parameters()) {
+    for (const optim::Parameter& p : fresh.adapter->parameters().parameters()) {
       (optim::ParameterSet::Decays(p.name) ? decay : no_decay).insert(p.name);
     }
     EXPECT_EQ(decay, entry["decay"].get<std::set<std::string>>()) << name;
@@ -590,13 +507,12 @@ TEST(GoldenDecayGroups, AreThoseOfTrainer) {
 TEST(GoldenInitialisation, IsPeftsInShapeBoundsAndSpread) {
   const json lora = {
       {"r", 16}, {"lora_alpha", 16}, {"target_modules", "all-linear"}};
-  const json table = ReadTable("init.json");
+  const json table = ReadJson(GoldenDir() / "init.json");
   for (const auto& [name, entries] : table.items()) {
-    auto fresh = Attach(name, lora);
-    ASSERT_TRUE(fresh.ok()) << name << ": " << fresh.status();
-    EXPECT_EQ(fresh->adapter->parameters().parameters().size(), entries.size());
+    const Fresh fresh = Attach(name, lora);
+    EXPECT_EQ(fresh.adapter->parameters().parameters().size(), entries.size());
     for (const auto& [parameter, entry] : entries.items()) {
-      const auto* p = fresh->adapter->parameters().Find(parameter);
+      const auto* p = fresh.adapter->parameters().Find(parameter);
       ASSERT_NE(p, nullptr) << parameter;
       EXPECT_EQ(p->value.sizes().vec(),
                 entry["shape"].get<std::vector<int64_t>>());

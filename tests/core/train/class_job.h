@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <utility>
 
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/job_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/core/train/lm_job.h"
 
 namespace mpsd::train {
@@ -43,9 +43,7 @@ class ClassJob {
   }
 
   std::string Bytes(const std::string& file) const {
-    auto bytes = base::ReadFile(path_ / file);
-    EXPECT_TRUE(bytes.ok()) << bytes.status();
-    return bytes.ok() ? *bytes : "";
+    return base::ReadFile(path_ / file).value();
   }
   json Json(const std::string& file) const { return json::parse(Bytes(file)); }
 
@@ -92,8 +90,7 @@ class TextJob : public ClassJob {
 
   // Its weights are there afterwards: for LoRA and heads.
   void Pretrain() {
-    auto result = Train("pretrained");
-    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_THAT(Train("pretrained"), testing_support::IsOk());
     job["model"] = "pretrained/model";
     job["from_scratch"] = false;
   }

@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <sstream>
 #include <string>
 
 #include "core/tensorfile/safetensors.h"
 #include "core/train/language_modelling.h"
+#include "tests/core/status_matchers.h"
 #include "tests/core/train/class_job.h"
 #include "tests/core/train/lm_parts.h"
 
@@ -18,8 +18,8 @@ namespace mpsd::train {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::IsOk;
 using testing_support::RecordingObserver;
 
 double Metric(const metrics::Values& values, const std::string& name) {
@@ -34,28 +34,22 @@ TEST(ClassificationTest, ATextClassifierLearnsAndLeavesAModel) {
   TextJob job("class_text");
   job.job["dataset"]["predict"] = "eval.csv";
   RecordingObserver observer;
-  auto result = job.Train("out", observer);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->output_kind, report::OutputKind::kModel);
-  EXPECT_EQ(result->output_path, (job.path() / "out/model").string());
-  EXPECT_EQ(Metric(result->metrics, "accuracy"), 1);
-  EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before);
+  auto result = job.Train("out", observer).value();
+  EXPECT_EQ(result.output_kind, report::OutputKind::kModel);
+  EXPECT_EQ(result.output_path, (job.path() / "out/model").string());
+  EXPECT_EQ(Metric(result.metrics, "accuracy"), 1);
+  EXPECT_LT(*result.eval_loss_after, *result.eval_loss_before);
   EXPECT_EQ(observer.evals.size(), 3u);
   EXPECT_EQ(Metric(observer.evals.back().metrics, "f1"), 1);
   const json config = job.Json("out/model/config.json");
   EXPECT_EQ(config["id2label"], json({{"0", "neg"}, {"1", "pos"}}));
   EXPECT_EQ(config["architectures"][0], "BertForSequenceClassification");
-  EXPECT_EQ(json::parse(result->confusion_matrix)["matrix"],
+  EXPECT_EQ(json::parse(result.confusion_matrix)["matrix"],
             json({{8, 0}, {0, 8}}));
   EXPECT_EQ(job.Json("out/confusion_matrix.json")["labels"],
             json({"neg", "pos"}));
-  std::istringstream lines(job.Bytes("out/predictions.tsv"));
-  std::string header, first, second;
-  std::getline(lines, header);
-  std::getline(lines, first);
-  std::getline(lines, second);
-  EXPECT_EQ(first, "0\tpos");
-  EXPECT_EQ(second, "1\tneg");
+  EXPECT_THAT(job.Bytes("out/predictions.tsv"),
+              HasSubstr("\n0\tpos\n1\tneg\n"));
   const json manifest = job.Json("out/run.json");
   EXPECT_EQ(manifest["labels"]["names"], json({"neg", "pos"}));
   EXPECT_EQ(manifest["result"]["eval_metrics"]["accuracy"], 1);
@@ -68,9 +62,8 @@ TEST(ClassificationTest, AFullRunResumesBitForBit) {
   ASSERT_TRUE(job.Train("whole").ok());
   RecordingObserver stopped;
   stopped.stop_after = 5;
-  auto half = job.Train("parts", stopped);
-  ASSERT_TRUE(half.ok()) << half.status();
-  EXPECT_EQ(half->stopped, StopRequest::kPreempt);
+  auto half = job.Train("parts", stopped).value();
+  EXPECT_EQ(half.stopped, StopRequest::kPreempt);
   RecordingObserver rest;
   ASSERT_TRUE(job.Train("parts", rest).ok());
   EXPECT_EQ(rest.steps.front().step, 6);
@@ -85,9 +78,8 @@ TEST(ClassificationTest, AnAdapterKeepsItsHeadAsPeftDoes) {
   job.Pretrain();
   job.job["fine_tune_type"] = "lora";
   job.job["lora"] = {{"r", 4}};
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->output_kind, report::OutputKind::kAdapter);
+  auto result = job.Train("out").value();
+  EXPECT_EQ(result.output_kind, report::OutputKind::kAdapter);
   const json config = job.Json("out/adapter/adapter_config.json");
   EXPECT_EQ(config["task_type"], "SEQ_CLS");
   EXPECT_EQ(config["modules_to_save"], json({"classifier", "score"}));
@@ -102,17 +94,15 @@ TEST(ClassificationTest, AnAdapterKeepsItsHeadAsPeftDoes) {
   job.job["adapter"] = "out/adapter";
   job.job.erase("lora");
   RecordingObserver observer;
-  auto again = job.Train("again", observer);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_NEAR(observer.evals.front().eval_loss, *result->eval_loss_after, 1e-6);
+  ASSERT_THAT(job.Train("again", observer), IsOk());
+  EXPECT_NEAR(observer.evals.front().eval_loss, *result.eval_loss_after, 1e-6);
 }
 
 TEST(ClassificationTest, AHeadAloneLeavesTheRestAsItWas) {
   TextJob job("class_head");
   job.Pretrain();
   job.job["fine_tune_type"] = "head";
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_THAT(job.Train("out"), IsOk());
   auto before = *tensorfile::SafetensorsFile::Open(
       job.path() / "pretrained/model/model.safetensors");
   auto after = *tensorfile::SafetensorsFile::Open(
@@ -141,8 +131,7 @@ TEST(ClassificationTest, WeightsThatTheFileLacksAreKeptInTheAdapter) {
   fs::remove(model);
   ASSERT_TRUE(tensorfile::WriteSafetensors(model, tensors).ok());
   job.job["fine_tune_type"] = "lora";
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_THAT(job.Train("out"), IsOk());
   auto adapter = *tensorfile::SafetensorsFile::Open(
       job.path() / "out/adapter/adapter_model.safetensors");
   EXPECT_TRUE(
@@ -163,10 +152,9 @@ TEST(ClassificationTest, ARegressionLearnsNumbers) {
                         {"predict", "scores.tsv"},
                         {"task_name", "stsb"}};
   job.job["training"]["max_steps"] = 150;
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_GT(Metric(result->metrics, "pearson"), 0.9);
-  EXPECT_EQ(result->confusion_matrix, "");
+  auto result = job.Train("out").value();
+  EXPECT_GT(Metric(result.metrics, "pearson"), 0.9);
+  EXPECT_EQ(result.confusion_matrix, "");
   EXPECT_EQ(job.Json("out/model/config.json")["problem_type"], "regression");
   EXPECT_THAT(job.Bytes("out/predictions.tsv"), HasSubstr("0\t"));
 }
@@ -191,22 +179,9 @@ TEST(ClassificationTest, SeveralLabelsOfOneText) {
   job.job["training"]["max_steps"] = 150;
   job.job["training"]["metric_for_best_model"] = "f1_micro";
   job.job["training"]["load_best_model_at_end"] = true;
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_GE(Metric(result->metrics, "f1_micro"), 0.95);
+  auto result = job.Train("out").value();
+  EXPECT_GE(Metric(result.metrics, "f1_micro"), 0.95);
   EXPECT_THAT(job.Bytes("out/predictions.tsv"), HasSubstr("0\teven,third\n"));
-}
-
-TEST(ClassificationTest, ClassWeightsCount) {
-  TextJob job("class_weights");
-  job.job["classification"] = {{"class_weights", {1, 3}}};
-  job.job["training"]["max_steps"] = 1;
-  RecordingObserver weighted;
-  ASSERT_TRUE(job.Train("weighted", weighted).ok());
-  job.job.erase("classification");
-  RecordingObserver plain;
-  ASSERT_TRUE(job.Train("plain", plain).ok());
-  EXPECT_NE(weighted.evals[0].eval_loss, plain.evals[0].eval_loss);
 }
 
 TEST(ClassificationTest, ADecoderClassifiesByItsLastToken) {
@@ -217,19 +192,22 @@ TEST(ClassificationTest, ADecoderClassifiesByItsLastToken) {
   job.job["lora"] = {{"target_modules", "all-linear"}};
   job.job["training"]["max_steps"] = 48;
   job.job["training"]["learning_rate"] = 1e-2;
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_GE(Metric(result->metrics, "accuracy"), 0.9);
+  auto result = job.Train("out").value();
+  EXPECT_GE(Metric(result.metrics, "accuracy"), 0.9);
   auto adapter = *tensorfile::SafetensorsFile::Open(
       job.path() / "out/adapter/adapter_model.safetensors");
   EXPECT_TRUE(adapter->entries().contains("base_model.model.score.weight"));
 }
 
-TEST(ClassificationTest, CheckpointingChangesNoStep) {
+TEST(ClassificationTest, ClassWeightsCountAndCheckpointingChangesNoStep) {
   TextJob job("class_checkpointing");
   job.job["training"]["max_steps"] = 3;
-  RecordingObserver plain, checkpointed;
+  RecordingObserver plain, weighted, checkpointed;
   ASSERT_TRUE(job.Train("plain", plain).ok());
+  job.job["classification"] = {{"class_weights", {1, 3}}};
+  ASSERT_TRUE(job.Train("weighted", weighted).ok());
+  EXPECT_NE(weighted.evals[0].eval_loss, plain.evals[0].eval_loss);
+  job.job.erase("classification");
   job.job["training"]["gradient_checkpointing"] = true;
   ASSERT_TRUE(job.Train("checkpointed", checkpointed).ok());
   for (size_t i = 0; i < plain.steps.size(); ++i) {
@@ -240,9 +218,8 @@ TEST(ClassificationTest, CheckpointingChangesNoStep) {
 TEST(ClassificationTest, Bf16MastersAreFp32) {
   TextJob job("class_bf16");
   job.job["training"]["bf16"] = true;
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_GE(Metric(result->metrics, "accuracy"), 0.9);
+  auto result = job.Train("out").value();
+  EXPECT_GE(Metric(result.metrics, "accuracy"), 0.9);
   auto dtype = [&](const std::string& file) {
     return (*tensorfile::SafetensorsFile::Open(job.path() / file))
         ->entries()
@@ -287,16 +264,15 @@ class FullLanguageModelJob : public ClassJob {
 
 TEST(FullLanguageModelTest, LearnsAndIsAModelThatCanBeTrainedAgain) {
   FullLanguageModelJob job("full_lm");
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before);
-  EXPECT_EQ(result->metrics.at(0).first, "perplexity");
-  EXPECT_NEAR(result->metrics.at(0).second, std::exp(*result->eval_loss_after),
+  auto result = job.Train("out").value();
+  EXPECT_LT(*result.eval_loss_after, *result.eval_loss_before);
+  EXPECT_EQ(result.metrics.at(0).first, "perplexity");
+  EXPECT_NEAR(result.metrics.at(0).second, std::exp(*result.eval_loss_after),
               1e-9);
   job.job["model"] = "out/model";
   RecordingObserver observer;
   ASSERT_TRUE(job.Train("again", observer).ok());
-  EXPECT_NEAR(observer.evals[0].eval_loss, *result->eval_loss_after, 1e-6);
+  EXPECT_NEAR(observer.evals[0].eval_loss, *result.eval_loss_after, 1e-6);
 }
 
 TEST(FullLanguageModelTest, ResumesBitForBit) {
@@ -325,8 +301,7 @@ TEST(FullLanguageModelTest, ResultsHaveTheJobsOwnChatTemplate) {
     job.job["training"]["max_steps"] = 1;
     job.job["training"]["chat_template_path"] = "chat.jinja";
     job.job["training"]["eos_token"] = "<|endoftext|>";
-    auto result = job.Train("out");
-    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_THAT(job.Train("out"), IsOk());
     const std::string folder =
         std::string("out/") + (kind == "full" ? "model" : "adapter");
     EXPECT_EQ(job.Bytes(folder + "/chat_template.jinja"), kTemplate);

@@ -23,8 +23,10 @@
 #include "core/train/language_modelling.h"
 #include "core/train/model_digests.h"
 #include "nlohmann/json.hpp"
+#include "tests/core/idle_device.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/core/train/class_job.h"
 #include "tests/core/train/lm_parts.h"
 
@@ -33,6 +35,9 @@ namespace mpsd::train {
 namespace {
 
 using testing::ElementsAre;
+using testing_support::Fails;
+using testing_support::IsOk;
+using testing_support::Says;
 
 // A task whose data are there when the test says so.
 class SlowPipeline : public LanguageModelling {
@@ -116,9 +121,8 @@ TEST_F(DataReaderTest, ReadsBesideTheCallerAndTellsOnItsThread) {
   pipeline.go_on.Notify();
   pipeline.said_all.WaitForNotification();
   pipeline.end.Notify();
-  auto read = reader.Get();
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->train->size(), 2);
+  auto read = reader.Get().value();
+  EXPECT_EQ(read.train->size(), 2);
   EXPECT_TRUE(reader.done());
   EXPECT_NE(pipeline.thread, std::this_thread::get_id());
   // The latest of a stage's progress, and all in the order of the calls.
@@ -153,59 +157,34 @@ TEST_F(DataReaderTest, AnswersThatNobodyTakesAreWaitedFor) {
 using testing::HasSubstr;
 using testing_support::RecordingObserver;
 
-struct Case {
-  const char* name;
-  std::function<void(TextJob&)> spoil;
-  const char* message;
-};
-
-class BadTextJobTest : public testing::TestWithParam<Case> {};
-
 // Before a step is done, and by name.
-TEST_P(BadTextJobTest, IsRefused) {
-  TextJob job(std::string("text_data_") + GetParam().name);
-  GetParam().spoil(job);
-  RecordingObserver observer;
-  const absl::Status status = job.Train("out", observer).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
-  EXPECT_TRUE(observer.steps.empty());
+TEST(TextDataTest, BadJobsAreRefused) {
+  struct Case {
+    std::function<void(TextJob&)> spoil;
+    const char* message;
+  };
+  const Case cases[] = {
+      {[](TextJob& j) { j.Write("eval.csv", "text,label\nx,maybe\n"); },
+       "eval.csv:2: "},
+      {[](TextJob& j) {
+         j.job["training"]["metric_for_best_model"] = "pearson";
+       },
+       "there are loss, accuracy, f1"},
+      {[](TextJob& j) {
+         j.job["task"] = "CAUSAL_LM";
+         j.job["dataset"] = {{"train", "train.csv"}};
+         j.job["training"].erase("eval_steps");
+       },
+       "a model of type \"bert\" is for SEQ_CLS"}};
+  for (const Case& c : cases) {
+    TextJob job("text_data_refused");
+    c.spoil(job);
+    RecordingObserver observer;
+    EXPECT_THAT(job.Train("out", observer),
+                Fails(absl::StatusCode::kInvalidArgument, c.message));
+    EXPECT_TRUE(observer.steps.empty());
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    All, BadTextJobTest,
-    testing::Values(
-        Case{"label",
-             [](TextJob& j) { j.Write("eval.csv", "text,label\nx,maybe\n"); },
-             "eval.csv:2: "},
-        Case{"column",
-             [](TextJob& j) { j.job["dataset"]["text_columns"] = {"txt"}; },
-             "txt"},
-        Case{"metric",
-             [](TextJob& j) {
-               j.job["training"]["metric_for_best_model"] = "pearson";
-             },
-             "there are loss, accuracy, f1"},
-        Case{"weights",
-             [](TextJob& j) {
-               j.job["classification"] = {{"class_weights", {1, 2, 3}}};
-             },
-             "class_weights"},
-        Case{"task",
-             [](TextJob& j) {
-               j.job["task"] = "CAUSAL_LM";
-               j.job["dataset"] = {{"train", "train.csv"}};
-               j.job["training"].erase("eval_steps");
-             },
-             "a model of type \"bert\" is for SEQ_CLS"},
-        Case{"split",
-             [](TextJob& j) {
-               j.Write("one.csv", "text,label\nx,neg\n");
-               j.job["dataset"] = {{"train", "one.csv"},
-                                   {"validation_split", 0.5}};
-             },
-             ""}),
-    [](const auto& info) { return info.param.name; });
 
 TEST(TextDataTest, TextsAreCutAtTheModelsPositions) {
   TextJob job("text_data_long");
@@ -213,8 +192,7 @@ TEST(TextDataTest, TextsAreCutAtTheModelsPositions) {
                                       ",neg\nshort,pos\n"));
   job.job["training"]["max_steps"] = 1;
   RecordingObserver observer;
-  auto result = job.Train("out", observer);
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_THAT(job.Train("out", observer), IsOk());
   EXPECT_THAT(observer.stages,
               testing::Contains(HasSubstr("1 rows cut to 64 tokens")));
 }
@@ -236,8 +214,7 @@ TEST(TextDataTest, AWarningIsToldAndKept) {
   job.job["training"]["max_steps"] = 1;
   job.job["training"].erase("eval_steps");
   RecordingObserver observer;
-  const auto result = job.Train("out", observer);
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_THAT(job.Train("out", observer), IsOk());
   EXPECT_THAT(observer.warnings(),
               testing::Contains(HasSubstr("every row has the label")));
   EXPECT_THAT(observer.stages,
@@ -249,8 +226,7 @@ TEST(TextDataTest, PredictionsNeedNoLabels) {
   TextJob job("text_data_predict");
   job.Write("predict.csv", "text\nrow number 3 is fine\n");
   job.job["dataset"]["predict"] = "predict.csv";
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_THAT(job.Train("out"), IsOk());
   EXPECT_EQ(job.Bytes("out/predictions.tsv"), "index\tprediction\n0\tpos\n");
 }
 
@@ -291,14 +267,17 @@ class ImageJob : public ClassJob {
     for (int64_t i = 0; i < count; ++i) {
       images[i].narrow(0, i % 2 == 0 ? 0 : 8, 8).add_(150);
     }
-    const absl::Status s = tensorfile::WriteSafetensors(
-        path() / name, {{"images", images.to(at::kByte)}, {"labels", labels}});
-    ASSERT_TRUE(s.ok()) << s;
+    ASSERT_THAT(tensorfile::WriteSafetensors(
+                    path() / name,
+                    {{"images", images.to(at::kByte)}, {"labels", labels}}),
+                IsOk());
   }
 };
 
-TEST(ImageDataTest, ColumnsOfDataWithoutColumnsAreSaid) {
-  ImageJob job("image_columns");
+TEST(ImageDataTest, ASplitIsTakenAndWhatDoesNotFitIsSaid) {
+  ImageJob job("image_split");
+  job.job["dataset"].erase("eval");
+  job.job["dataset"]["validation_split"] = 0.25;
   job.job["dataset"]["image_column"] = "picture";
   job.job["dataset"]["label_column"] = "kind";
   job.job["training"]["max_steps"] = 1;
@@ -309,15 +288,18 @@ TEST(ImageDataTest, ColumnsOfDataWithoutColumnsAreSaid) {
       testing::IsSupersetOf(
           {HasSubstr("dataset.image_column has no effect: image folders"),
            HasSubstr("dataset.label_column has no effect: image folders")}));
+  EXPECT_EQ(job.Json("out/run.json")["train"]["rows"], 36);
+  EXPECT_EQ(job.Json("out/run.json")["eval"]["rows"], 12);
+  job.job["dataset"]["train"] = "vit/config.json";
+  EXPECT_THAT(job.Train("bad"), Says("config.json"));
 }
 
 TEST(ImageDataTest, AVisionTransformerLearnsFromScratch) {
   ImageJob job("image_run");
   job.job["dataset"]["predict"] = "eval.safetensors";
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->metrics.at(0).first, "accuracy");
-  EXPECT_GE(result->metrics.at(0).second, 0.9);
+  auto result = job.Train("out").value();
+  EXPECT_EQ(result.metrics.at(0).first, "accuracy");
+  EXPECT_GE(result.metrics.at(0).second, 0.9);
   const json config = job.Json("out/model/config.json");
   EXPECT_EQ(config["architectures"][0], "ViTForImageClassification");
   EXPECT_EQ(config["id2label"], json({{"0", "0"}, {"1", "1"}}));
@@ -349,33 +331,13 @@ TEST(ImageDataTest, LoraAndHeadGoOnFromAModel) {
   job.job["from_scratch"] = false;
   job.job["fine_tune_type"] = "lora";
   RecordingObserver lora, head;
-  auto adapted = job.Train("lora", lora);
-  ASSERT_TRUE(adapted.ok()) << adapted.status();
+  ASSERT_THAT(job.Train("lora", lora), IsOk());
   const json config = job.Json("lora/adapter/adapter_config.json");
   EXPECT_TRUE(config["task_type"].is_null());  // PEFT has no task for images
   EXPECT_EQ(config["target_modules"], json({"q_proj", "v_proj"}));
   job.job["fine_tune_type"] = "head";
   ASSERT_TRUE(job.Train("head", head).ok());
   EXPECT_NEAR(lora.evals[0].eval_loss, head.evals[0].eval_loss, 1e-6);
-}
-
-TEST(ImageDataTest, ASplitIsTakenOffTheTrainingImages) {
-  ImageJob job("image_split");
-  job.job["dataset"].erase("eval");
-  job.job["dataset"]["validation_split"] = 0.25;
-  job.job["training"]["max_steps"] = 1;
-  auto result = job.Train("out");
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(job.Json("out/run.json")["train"]["rows"], 36);
-  EXPECT_EQ(job.Json("out/run.json")["eval"]["rows"], 12);
-}
-
-TEST(ImageDataTest, ImagesOfAnotherKindAreRefusedByName) {
-  ImageJob job("image_bad");
-  job.job["dataset"]["train"] = "vit/config.json";
-  const absl::Status status = job.Train("out").status();
-  EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), HasSubstr("config.json"));
 }
 
 constexpr int64_t kNo = base::kIgnoreIndex;
@@ -398,22 +360,11 @@ const device::Device& Cpu() {
 }
 
 // The host's memory under the name of MPS.
-class CpuAsMps : public device::Device {
+class CpuAsMps : public testing_support::IdleDevice {
  public:
   const device::Traits& traits() const override {
     return backend::TraitsOf(backend::Choice::kMps);
   }
-  at::Device torch_device() const override { return at::kCPU; }
-  std::string name() const override { return "mps"; }
-  std::string description() const override { return ""; }
-  void Synchronize() override {}
-  void Commit() override {}
-  device::Memory GetMemory() const override { return {}; }
-  void ResetPeak() override {}
-  void EmptyCache() override {}
-  void Seed(uint64_t) override {}
-  at::Tensor RngState() const override { return {}; }
-  void SetRngState(const at::Tensor&) override {}
 };
 
 BatchInputs InputsOf(const data::Batch& batch,
@@ -564,13 +515,10 @@ absl::Status Check(const TrainSpec& before, const TrainSpec& after) {
 }
 
 // A new field of the spec must say what it is to a run that goes on.
-TEST(FingerprintTest, EveryFieldHasARole) {
+TEST(FingerprintTest, EveryFieldHasARoleAndIsHeldWhereItIsNotTheDefault) {
   std::vector<std::string> with_role;
   for (const auto& [path, role] : FieldRoles()) with_role.push_back(path);
   EXPECT_EQ(FieldPaths(), with_role);
-}
-
-TEST(FingerprintTest, HoldsWhatIsNotTheDefaultAndNothingElse) {
   TrainSpec spec;
   spec.name = "a name";
   spec.training.learning_rate = 1e-3;
@@ -594,9 +542,9 @@ TEST(FingerprintTest, AFieldThatIsAbsentHasItsDefault) {
   EXPECT_TRUE(CheckFingerprint(other.dump(), now).ok());
   EXPECT_TRUE(CheckFingerprint(now, other.dump()).ok());
   other["values"]["training.neftune_noise_alpha"] = 5;
-  EXPECT_THAT(std::string(CheckFingerprint(other.dump(), now).message()),
-              HasSubstr("training.neftune_noise_alpha is null, the "
-                        "checkpoint's is 5"));
+  EXPECT_THAT(CheckFingerprint(other.dump(), now),
+              Says("training.neftune_noise_alpha is null, the "
+                   "checkpoint's is 5"));
 }
 
 TEST(FingerprintTest, WhatMayChangeMayChange) {
@@ -686,16 +634,13 @@ TEST(FingerprintTest, WhatChangesTheMathematicsIsRefusedByName) {
     TrainSpec after;
     change.make(after);
     for (const absl::Status& s : {Check({}, after), Check(after, {})}) {
-      EXPECT_EQ(s.code(), absl::StatusCode::kFailedPrecondition) << s;
+      EXPECT_TRUE(absl::IsFailedPrecondition(s)) << s;
     }
-    EXPECT_THAT(std::string(Check({}, after).message()),
-                AllOf(HasSubstr("of another job: "), HasSubstr(change.says),
-                      Not(HasSubstr(";"))));
+    EXPECT_THAT(Check({}, after),
+                Says(AllOf(HasSubstr("of another job: "),
+                           HasSubstr(change.says), Not(HasSubstr(";")))));
   }
-}
-
-// Of patterns that match a module the first one counts.
-TEST(FingerprintTest, TheOrderOfPatternsIsPartOfIt) {
+  // Of patterns that match a module the first one counts.
   TrainSpec one, other;
   one.lora.rank_pattern = {{"q", 2}, {"q_proj", 4}};
   other.lora.rank_pattern = {{"q_proj", 4}, {"q", 2}};
@@ -731,15 +676,12 @@ TEST(FingerprintTest, OtherContentIsNamedByItsFile) {
 
 TEST(FingerprintTest, ANewerReleasesIsSaidToBeOne) {
   const std::string now = MakeFingerprint({}, Inputs());
-  const absl::Status newer =
-      CheckFingerprint(R"({"version": 2, "values": {}})", now);
-  EXPECT_EQ(newer.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(newer.message()), HasSubstr("of a newer mpsd"));
+  EXPECT_THAT(CheckFingerprint(R"({"version": 2, "values": {}})", now),
+              Fails(absl::StatusCode::kFailedPrecondition, "of a newer mpsd"));
   for (const char* broken :
        {"", "{}", "[1]", R"({"version": 1})", R"({"version": 1, "values": 3})",
         R"({"version": "1", "values": {}})"}) {
-    EXPECT_EQ(CheckFingerprint(broken, now).code(),
-              absl::StatusCode::kInvalidArgument)
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckFingerprint(broken, now)))
         << broken;
   }
 }
@@ -772,7 +714,7 @@ TEST(HashModelTest, DigestsModelFilesAndRemembersThem) {
             base::Sha256Hex("{\"changed\": 1}"));
 }
 
-TEST(HashModelTest, ABrokenCacheIsNoMoreThanAnEmptyOne) {
+TEST(HashModelTest, ABrokenCacheIsAnEmptyOneAndAStopIsHeard) {
   const auto model = FreshFolder("hash_model_2");
   std::ofstream(model / "config.json") << "{}";
   const auto cache = FreshFolder("hash_cache_2") / "digests.json";
@@ -780,14 +722,9 @@ TEST(HashModelTest, ABrokenCacheIsNoMoreThanAnEmptyOne) {
   EXPECT_EQ((*HashModel(model, cache, kGoOn))["config.json"],
             base::Sha256Hex("{}"));
   EXPECT_FALSE(HashModel(model / "none", cache, kGoOn).ok());
-}
-
-TEST(HashModelTest, StopsWhereItIsAskedTo) {
-  const fs::path model = FreshFolder("stop_model");
-  const fs::path cache = FreshFolder("stop_cache") / "digests.json";
-  std::ofstream(model / "config.json") << "{}";
-  EXPECT_TRUE(absl::IsCancelled(HashModel(model, cache, kStop).status()));
-  EXPECT_FALSE(fs::exists(cache));
+  const auto unused = FreshFolder("stop_cache") / "digests.json";
+  EXPECT_TRUE(absl::IsCancelled(HashModel(model, unused, kStop).status()));
+  EXPECT_FALSE(fs::exists(unused));
 }
 
 TEST(ModelDigestsTest, AreThoseOfTheFolder) {
@@ -800,18 +737,13 @@ TEST(ModelDigestsTest, AreThoseOfTheFolder) {
   std::ofstream(model / "README.md") << "no part of it";
   for (int i = 0; i < 2; ++i) {  // computed, then known
     ModelDigests ahead(model, cache);
-    const auto digests = ahead.Get();
-    ASSERT_TRUE(digests.ok()) << digests.status();
+    const auto digests = ahead.Get().value();
     const Digests expected = {{"config.json", base::Sha256Hex("{}")},
                               {"model.safetensors", base::Sha256Hex(weights)}};
-    EXPECT_EQ(*digests, expected);
+    EXPECT_EQ(digests, expected);
     EXPECT_EQ(*ahead.Get(), expected);  // as often as one likes
   }
-}
-
-TEST(ModelDigestsTest, AFolderThatIsNotThereIsSaidByGet) {
-  ModelDigests ahead(FreshFolder("none") / "none", "");
-  EXPECT_FALSE(ahead.Get().ok());
+  EXPECT_FALSE(ModelDigests(model / "none", "").Get().ok());
 }
 
 TEST(ModelDigestsTest, NobodyNeedAskForThem) {

@@ -3,7 +3,9 @@
 #define MPSD_TESTS_CORE_TRAIN_LM_JOB_H_
 
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "core/base/file.h"
 #include "core/spec/train_spec.h"
@@ -41,6 +43,21 @@ inline std::string AdapterBytes(const std::filesystem::path& out) {
 inline std::string AdapterBytes(const testing_support::JobFolder& folder,
                                 const std::string& out) {
   return AdapterBytes(folder.path() / out);
+}
+
+// run.json of a run's folder.
+inline nlohmann::json RunJson(const std::filesystem::path& out) {
+  return nlohmann::json::parse(*base::ReadFile(out / "run.json"));
+}
+
+// The steps of metrics.jsonl or eval.jsonl.
+inline std::vector<int64_t> StepsIn(const std::filesystem::path& file) {
+  std::vector<int64_t> steps;
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    steps.push_back(nlohmann::json::parse(line)["step"]);
+  }
+  return steps;
 }
 
 }  // namespace mpsd::train

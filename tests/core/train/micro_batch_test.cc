@@ -18,7 +18,9 @@
 #include "core/train/queue_limit.h"
 #include "core/train/split_and_limit.h"
 #include "core/train/step.h"
+#include "tests/core/idle_device.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/core/train/lm_parts.h"
 #include "tests/fakes/fake_clock.h"
 
@@ -27,7 +29,7 @@ namespace mpsd::train {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
+using testing_support::Fails;
 using enum spec::Recompute;
 
 // How much less memory a row takes.
@@ -39,6 +41,7 @@ int64_t ShareOf(spec::Recompute recompute) {
 struct FakeDevice {
   double seconds_a_call = 1, seconds_a_row = 0.1;
   int64_t bytes_a_row = 100, resident = 50;
+  int64_t memory = 1'000'000;  // what needs more cannot be tried
   std::vector<MicroBatch> measured = {};
 
   absl::StatusOr<MicroBatchPlan> Find(const MicroBatchSearch& search) {
@@ -53,6 +56,8 @@ struct FakeDevice {
                            (seconds_a_call + seconds_a_row * choice.rows) *
                            search.batch / choice.rows;
       trial.peak_bytes = resident + bytes * choice.rows;
+      trial.out_of_memory = trial.peak_bytes > memory;
+      if (trial.out_of_memory) trial.step_seconds = 0;
       return absl::StatusOr<MicroBatchTrial>(trial);
     });
   }
@@ -72,28 +77,13 @@ TEST(CandidateRowsTest, AreDivisorsUpToTheMost) {
   EXPECT_EQ(many.back(), 720);
 }
 
-// A device on which what needs more than `memory` cannot be tried.
-absl::StatusOr<MicroBatchPlan> FindOn(FakeDevice& device, int64_t memory,
-                                      const MicroBatchSearch& search) {
-  return FindMicroBatch(search, [&](const MicroBatch& choice) {
-    device.measured.push_back(choice);
-    MicroBatchTrial trial{choice};
-    trial.peak_bytes = device.resident + device.bytes_a_row /
-                                             ShareOf(choice.recompute) *
-                                             choice.rows;
-    trial.out_of_memory = trial.peak_bytes > memory;
-    trial.step_seconds = trial.out_of_memory ? 0 : 1.0 / choice.rows;
-    return absl::StatusOr<MicroBatchTrial>(trial);
-  });
-}
-
 // Not even a row fits without checkpointing, and selectively one: the limit
 // knew nothing of what else holds memory.
 TEST(FindMicroBatchTest, ATrialThatRunsOutOfMemoryIsAMeasurement) {
-  FakeDevice device;
+  FakeDevice device{.memory = 50 + 60};
   MicroBatchSearch search = Search(1'000'000);
   search.knows_selective = true;
-  const auto plan = *FindOn(device, 50 + 60, search);
+  const auto plan = *device.Find(search);
   EXPECT_EQ(plan.chosen, (MicroBatch{2, kFull}));
   EXPECT_THAT(device.measured,
               ElementsAre(MicroBatch{1, kNone}, MicroBatch{1, kSelective},
@@ -101,12 +91,6 @@ TEST(FindMicroBatchTest, ATrialThatRunsOutOfMemoryIsAMeasurement) {
                           MicroBatch{2, kFull}, MicroBatch{4, kFull}));
   EXPECT_TRUE(plan.trials.front().out_of_memory);
   EXPECT_TRUE(plan.trials.back().out_of_memory);
-}
-
-TEST(FindMicroBatchTest, WhereEverythingRunsOutOfMemoryTheLeastIsTaken) {
-  FakeDevice device;
-  EXPECT_EQ(FindOn(device, 10, Search(1'000'000))->chosen,
-            (MicroBatch{1, kFull}));
 }
 
 TEST(FindMicroBatchTest, TheEstimateIsAskedBeforeTheFirstTrialOfAKind) {
@@ -134,12 +118,14 @@ TEST(FindMicroBatchTest, AnEstimateAloneEndsNoJob) {
   EXPECT_EQ(plan.chosen, (MicroBatch{1, kFull}));
 }
 
-TEST(FindMicroBatchTest, TakesTheFastestWhereAllFits) {
+TEST(FindMicroBatchTest, TakesTheFastestAndCheckpointsWhereMoreRowsAreWorthIt) {
   FakeDevice device;
   const auto plan = *device.Find(Search(1'000'000));
   EXPECT_EQ(plan.chosen, (MicroBatch{16, kNone}));
   EXPECT_EQ(plan.from, "trial");
   EXPECT_EQ(device.measured.size(), 5u);
+  // A call costs as much as ten rows.
+  EXPECT_EQ(device.Find(Search(50 + 450))->chosen, (MicroBatch{16, kFull}));
 }
 
 TEST(FindMicroBatchTest, NeverTriesWhatWouldNotFit) {
@@ -153,12 +139,6 @@ TEST(FindMicroBatchTest, NeverTriesWhatWouldNotFit) {
   ASSERT_FALSE(plan.trials[3].tried);
   EXPECT_EQ(plan.trials[3].choice.rows, 8);
   EXPECT_EQ(plan.trials[3].peak_bytes, 50 + 800);
-}
-
-TEST(FindMicroBatchTest, CheckpointsWhereMoreRowsAtOnceAreWorthIt) {
-  FakeDevice device;  // a call costs as much as ten rows
-  const auto plan = *device.Find(Search(50 + 450));
-  EXPECT_EQ(plan.chosen, (MicroBatch{16, kFull}));
 }
 
 TEST(FindMicroBatchTest, KeepsAsMuchAsFits) {
@@ -198,6 +178,8 @@ TEST(FindMicroBatchTest, OfEqualsTheSmallest) {
 TEST(FindMicroBatchTest, WhereNothingFitsTheLeastIsTaken) {
   FakeDevice device;
   EXPECT_EQ(device.Find(Search(60))->chosen, (MicroBatch{1, kFull}));
+  device.memory = 10;
+  EXPECT_EQ(device.Find(Search(1'000'000))->chosen, (MicroBatch{1, kFull}));
 }
 
 TEST(FindMicroBatchTest, AnErrorEndsTheSearch) {
@@ -215,7 +197,16 @@ MicroBatchPlan Plan() {
            {{2, kSelective}, 1.5, 250, false}}};
 }
 
-void ExpectPlan(const std::optional<MicroBatchPlan>& plan) {
+TEST(MicroBatchPlanTest, ComesBackFromJson) {
+  const auto folder = testing_support::FreshFolder("plan_json");
+  EXPECT_FALSE(ReadPlanOfRun(folder, 8).has_value());
+  const auto read = [&](const std::string& plan, int64_t batch) {
+    EXPECT_TRUE(base::WriteFileAtomic(folder / "run.json",
+                                      "{\"micro_batch\": " + plan + "}")
+                    .ok());
+    return ReadPlanOfRun(folder, batch);
+  };
+  const auto plan = read(ToJson(Plan(), 8), 8);
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->chosen, (MicroBatch{4, kFull}));
   ASSERT_EQ(plan->trials.size(), 3u);
@@ -223,33 +214,12 @@ void ExpectPlan(const std::optional<MicroBatchPlan>& plan) {
   EXPECT_EQ(plan->trials[1].step_seconds, 1.25);
   EXPECT_EQ(plan->trials[1].peak_bytes, 200);
   EXPECT_EQ(plan->trials[2].choice, (MicroBatch{2, kSelective}));
-}
-
-TEST(MicroBatchPlanTest, ComesBackFromJson) {
-  const auto folder = testing_support::FreshFolder("plan_json");
-  const auto read = [&](const std::string& plan, int64_t batch) {
-    EXPECT_TRUE(base::WriteFileAtomic(folder / "run.json",
-                                      "{\"micro_batch\": " + plan + "}")
-                    .ok());
-    return ReadPlanOfRun(folder, batch);
-  };
-  ExpectPlan(read(ToJson(Plan(), 8), 8));
   EXPECT_FALSE(read(ToJson(Plan(), 8), 6).has_value());
   for (const char* text :
        {"", "[]", "{}", R"({"rows": 0})",
         R"({"rows": "4", "gradient_checkpointing": true})"}) {
     EXPECT_FALSE(read(text, 8).has_value()) << text;
   }
-}
-
-TEST(MicroBatchPlanTest, IsReadFromARun) {
-  const auto folder = testing_support::FreshFolder("run");
-  EXPECT_FALSE(ReadPlanOfRun(folder, 8).has_value());
-  ASSERT_TRUE(
-      base::WriteFileAtomic(folder / "run.json",
-                            "{\"micro_batch\": " + ToJson(Plan(), 8) + "}")
-          .ok());
-  ExpectPlan(ReadPlanOfRun(folder, 8));
 }
 
 data::TokenDataset Samples() {
@@ -282,10 +252,9 @@ TEST_F(MicroBatchTrialTest, MeasuresTimeAndMemory) {
                           [](const MicroBatch& choice) {
                             return (int64_t{1} << 50) * choice.rows;
                           });
-  const auto trial = trials.Measure({2}, 8);
-  ASSERT_TRUE(trial.ok()) << trial.status();
-  EXPECT_GT(trial->step_seconds, 0);
-  EXPECT_EQ(trial->peak_bytes, int64_t{1} << 51);  // the CPU counts no peak
+  const auto trial = trials.Measure({2}, 8).value();
+  EXPECT_GT(trial.step_seconds, 0);
+  EXPECT_EQ(trial.peak_bytes, int64_t{1} << 51);  // the CPU counts no peak
   EXPECT_GT(trials.resident_bytes(), 0);
   EXPECT_GT(trials.limit_bytes(), 0);
   EXPECT_LT(trials.limit_bytes(), host::PhysicalMemoryBytes());
@@ -303,13 +272,12 @@ TEST_F(MicroBatchTrialTest, RunningOutOfMemoryIsAResult) {
   MicroBatchTrials trials(
       subject(), stepper_, dataset_, {.max_length = 16},
       [](const MicroBatch&) { return int64_t{7}; }, out_of_memory);
-  const auto trial = trials.Measure({2}, 8);
-  ASSERT_TRUE(trial.ok()) << trial.status();
+  const auto trial = trials.Measure({2}, 8).value();
   EXPECT_EQ(runs, 1);
-  EXPECT_TRUE(trial->tried);
-  EXPECT_TRUE(trial->out_of_memory);
-  EXPECT_GE(trial->peak_bytes, 7);
-  EXPECT_EQ(trial->step_seconds, 0);
+  EXPECT_TRUE(trial.tried);
+  EXPECT_TRUE(trial.out_of_memory);
+  EXPECT_GE(trial.peak_bytes, 7);
+  EXPECT_EQ(trial.step_seconds, 0);
   EXPECT_EQ(
       adapter_->parameters().groups()[0].gradients.abs().max().item<float>(),
       0);
@@ -458,9 +426,8 @@ TEST_F(StepTest, IsAskedBetweenMicroBatchesAndChangesNothingWhenStopped) {
 TEST_F(StepTest, NumbersThatAreNotFiniteEndTheRun) {
   adapter_->parameters().groups()[0].values.fill_(
       std::numeric_limits<float>::quiet_NaN());
-  const absl::Status status = stepper_->Run({MakeBatch({4}, 4)}, 1e-3).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not finite"));
+  EXPECT_THAT(stepper_->Run({MakeBatch({4}, 4)}, 1e-3),
+              Fails(absl::StatusCode::kDataLoss, "not finite"));
 }
 
 class GradientTest : public LmParts {
@@ -508,12 +475,6 @@ TEST_F(GradientTest, ABatchWithoutATargetAddsNothing) {
   }
 }
 
-TEST_F(GradientTest, AJobMayAskForAutograd) {
-  spec_.gradients = spec::Gradients::kAutograd;
-  EXPECT_EQ(pipeline_.MakeGradientPath(*adapter_, *device_)->name(),
-            "autograd");
-}
-
 TEST_F(GradientTest, SaysWhyItIsNotExplicit) {
   adapter_.reset();
   spec::LoraSpec& lora = spec_.lora;
@@ -526,6 +487,9 @@ TEST_F(GradientTest, SaysWhyItIsNotExplicit) {
       MakeExplicitStepPath(static_cast<const model::Decoder&>(*network_),
                            *adapter_, *device_),
       c10::Error);
+  spec_.gradients = spec::Gradients::kAutograd;  // as the job asks for
+  EXPECT_EQ(pipeline_.MakeGradientPath(*adapter_, *device_)->name(),
+            "autograd");
 }
 
 std::unique_ptr<data::Source> Some(int64_t count) {
@@ -537,15 +501,6 @@ spec::TrainSpec Splitting(double share) {
   spec::TrainSpec spec;
   spec.dataset.validation_split = share;
   return spec;
-}
-
-TEST(SplitAndLimitTest, TheSplitComesOffTheTrainingData) {
-  TaskData data;
-  data.train = Some(10);
-  ASSERT_TRUE(SplitAndLimit(Splitting(0.2), data).ok());
-  EXPECT_EQ(data.train->size(), 8);
-  ASSERT_NE(data.eval, nullptr);
-  EXPECT_EQ(data.eval->size(), 2);
 }
 
 TEST(SplitAndLimitTest, LimitsComeAfterTheSplit) {
@@ -574,14 +529,13 @@ TEST(SplitAndLimitTest, WithoutAnyNothingChanges) {
 TEST(SplitAndLimitTest, OneSampleCannotBeSplit) {
   TaskData data;
   data.train = Some(1);
-  const absl::Status s = SplitAndLimit(Splitting(0.5), data);
-  EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(s.message()),
-              testing::HasSubstr("dataset.validation_split"));
+  EXPECT_THAT(
+      SplitAndLimit(Splitting(0.5), data),
+      Fails(absl::StatusCode::kInvalidArgument, "dataset.validation_split"));
 }
 
 // Computes while it is waited for, `micro_batch` for each that was queued.
-class SlowDevice final : public device::Device {
+class SlowDevice final : public testing_support::IdleDevice {
  public:
   explicit SlowDevice(fakes::FakeClock& clock) : clock_(clock) {}
 
@@ -591,24 +545,12 @@ class SlowDevice final : public device::Device {
     queued = 0;
   }
 
-  at::Device torch_device() const override { return cpu_->torch_device(); }
-  std::string name() const override { return "slow"; }
-  std::string description() const override { return ""; }
-  void Commit() override {}
-  device::Memory GetMemory() const override { return {}; }
-  void ResetPeak() override {}
-  void EmptyCache() override {}
-  void Seed(uint64_t) override {}
-  at::Tensor RngState() const override { return {}; }
-  void SetRngState(const at::Tensor&) override {}
-
   absl::Duration micro_batch;
   int64_t queued = 0;
   int waits = 0;
 
  private:
   fakes::FakeClock& clock_;
-  const std::unique_ptr<device::Device> cpu_ = *device::OpenCpu();
 };
 
 class QueueLimitTest : public testing::Test {
@@ -631,12 +573,10 @@ class QueueLimitTest : public testing::Test {
   QueueLimit limit_{device_, clock_};
 };
 
-TEST_F(QueueLimitTest, SlowMicroBatchesAreDoneOneByOne) {
+TEST_F(QueueLimitTest,
+       SlowMicroBatchesAreDoneOneByOneAndOfShortOnesManyAtOnce) {
   device_.micro_batch = absl::Seconds(12);
   for (int step = 0; step < 3; ++step) EXPECT_EQ(Step(64), 1);
-}
-
-TEST_F(QueueLimitTest, OfShortOnesAsManyAsTwoSecondsTake) {
   device_.micro_batch = absl::Milliseconds(100);
   Step(64);
   device_.waits = 0;
@@ -644,28 +584,18 @@ TEST_F(QueueLimitTest, OfShortOnesAsManyAsTwoSecondsTake) {
   EXPECT_EQ(device_.waits, 3 + 1);
 }
 
-TEST_F(QueueLimitTest, AQuickStepIsNotWaitedFor) {
+TEST_F(QueueLimitTest, AQuickStepIsNotWaitedForUntilTheDeviceIsSlower) {
   device_.micro_batch = absl::Milliseconds(10);
   Step(8);
   EXPECT_EQ(device_.waits, 1 + 1) << "how long one takes must be learnt once";
   device_.waits = 0;
   EXPECT_EQ(Step(8), 8);
   EXPECT_EQ(device_.waits, 1) << "the read-back alone";
-}
-
-TEST_F(QueueLimitTest, FollowsADeviceThatBecomesSlower) {
-  device_.micro_batch = absl::Milliseconds(10);
-  Step(8);
+  clock_.Advance(absl::Hours(1));  // an evaluation is no micro-batch
+  EXPECT_EQ(Step(8), 8);
   device_.micro_batch = absl::Seconds(10);
   Step(8);  // what was learnt no longer holds: all of it is queued
   EXPECT_EQ(Step(8), 1);
-}
-
-TEST_F(QueueLimitTest, TimeBetweenStepsIsNoMicroBatchs) {
-  device_.micro_batch = absl::Milliseconds(10);
-  Step(8);
-  clock_.Advance(absl::Hours(1));  // an evaluation
-  EXPECT_EQ(Step(8), 8);
 }
 
 }  // namespace
