@@ -12,7 +12,15 @@ import service_test
 from service_test import Checkout, program
 
 
-class LinuxAccountTest(Checkout):
+class AccountTest(Checkout):
+    def root_finds(self, *cases):
+        """What `id` tells root of the account: cases of sh."""
+        program(self.folder / "tools/id", "\n".join([
+            'case "$*" in', "  -u) echo 0 ;;", *cases,
+            '  *) exec /usr/bin/id "$@" ;;', "esac", ""]))
+
+
+class LinuxAccountTest(AccountTest):
     def test_an_account_of_its_own(self):
         stage = self.folder / "stage"
         self.install("--system", DESTDIR=str(stage), SUDO_USER="ann")
@@ -49,33 +57,20 @@ class LinuxAccountTest(Checkout):
     @unittest.skipIf(pathlib.Path("/etc/systemd/system/mpsd.service").exists(),
                      "mpsd is installed here")
     def test_the_account_is_made_and_taken_back(self):
-        program(self.folder / "tools/id", """
-case "$*" in
-  -u) echo 0 ;;
-  "-gn mpsd" | mpsd) exit 1 ;;
-  *) exec /usr/bin/id "$@" ;;
-esac
-""")
+        self.root_finds('"-gn mpsd" | mpsd) exit 1 ;;')
         said = self.install("--system", "--dry-run", SUDO_USER="ann")
         self.assertIn("+ useradd --system --user-group --home-dir /var/lib/mpsd "
                       "--no-create-home --shell /usr/sbin/nologin mpsd\n"
                       "+ usermod -aG mpsd ann\n", said)
         # A second time there is nothing to make.
-        program(self.folder / "tools/id", """
-case "$*" in
-  -u) echo 0 ;;
-  "-gn mpsd") echo mpsd ;;
-  mpsd) exit 0 ;;
-  *) exec /usr/bin/id "$@" ;;
-esac
-""")
+        self.root_finds('"-gn mpsd") echo mpsd ;;', "mpsd) exit 0 ;;")
         options = ("--system", "--dry-run", "--state-dir",
                    str(self.folder / "none"))
         self.assertNotIn("useradd", self.install(*options))
         self.assertIn("+ userdel mpsd\n", self.uninstall(*options, "--purge"))
 
 
-class MacAccountTest(Checkout):
+class MacAccountTest(AccountTest):
     system = "Darwin"
 
     def test_an_account_of_its_own(self):
@@ -100,13 +95,7 @@ class MacAccountTest(Checkout):
         pathlib.Path("/Library/LaunchDaemons/org.mpsd.daemon.plist").exists(),
         "mpsd is installed here")
     def test_the_account_has_a_number_that_is_free(self):
-        program(self.folder / "tools/id", """
-case "$*" in
-  -u) echo 0 ;;
-  "-gn _mpsd" | _mpsd) exit 1 ;;
-  *) exec /usr/bin/id "$@" ;;
-esac
-""")
+        self.root_finds('"-gn _mpsd" | _mpsd) exit 1 ;;')
         program(self.folder / "tools/dscl", """
 case "$*" in
   ". -list /Users UniqueID") echo "_a 300"; echo "ann  501" ;;

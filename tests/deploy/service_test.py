@@ -226,7 +226,7 @@ esac
         state = self.home / ".local/state/mpsd"
         said = self.install("--user", "--listen", "0.0.0.0:7433")
         toml = (state / "mpsd.toml").read_text()
-        self.assertTrue(toml.startswith('listen = ["0.0.0.0:7433"]\n# What'))
+        self.assertTrue(toml.startswith('listen = ["0.0.0.0:7433"]\n# The'))
         self.assertEqual(
             stat.S_IMODE((state / "mpsd.toml").stat().st_mode), 0o600)
         self.assertIn("SHA256:AB", said)
@@ -296,7 +296,7 @@ esac
         other.mkdir()
         (other / "text").write_text("years of work")
         said = self.uninstall("--user", "--purge", "--state-dir", str(other))
-        self.assertIn("no state folder of mpsd", said)
+        self.assertIn("not a state folder of mpsd", said)
         self.assertEqual((other / "text").read_text(), "years of work")
 
     def test_says_what_is_wrong(self):

@@ -2,12 +2,17 @@
 """What the end-to-end tests share: the real mpsd, mpsctl and workers out of
 MPSD_BIN_DIR, in temporary folders, and a tiny random model to train."""
 
+import concurrent.futures
+import fcntl
 import json
 import math
 import os
 import pathlib
+import pty
 import pwd
 import random
+import re
+import select
 import shutil
 import signal
 import socket
@@ -15,9 +20,11 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
+import urllib.request
 import zlib
 
 BIN = pathlib.Path(os.environ.get("MPSD_BIN_DIR", "build/release/bin")).resolve()
@@ -41,6 +48,40 @@ def environment(**more):
              if not k.startswith(("MPSD_", "FAKE_WORKER_", "GRPC_"))}
     return {**plain, "HOME": "/nonexistent", "USER": "ann",
             "OMP_NUM_THREADS": "1", **more}
+
+
+def run(program, *args, env=None):
+    """A program of ours, run to its end."""
+    return subprocess.run(
+        [str(BIN / program), *map(str, args)], capture_output=True, text=True,
+        env=env or environment(), stdin=subprocess.DEVNULL, timeout=TIMEOUT,
+        check=False)
+
+
+def begin(program, *args, env=None):
+    """A program of ours under way, what it says in pipes."""
+    return subprocess.Popen(
+        [str(BIN / program), *map(str, args)], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env=env or environment(),
+        stdin=subprocess.DEVNULL)
+
+
+def eventually(holds, said=lambda: "it does not come"):
+    """Waits until holds() is true; what it is then. `said` tells why it never
+    was."""
+    deadline = time.monotonic() + TIMEOUT
+    while not (found := holds()):
+        if time.monotonic() > deadline:
+            raise AssertionError(said())
+        time.sleep(0.02)
+    return found
+
+
+def at_once(act, arguments):
+    """What act() returns for each argument, a thread each."""
+    arguments = list(arguments)
+    with concurrent.futures.ThreadPoolExecutor(len(arguments)) as pool:
+        return list(pool.map(act, arguments))
 
 
 _twins = []  # the sockets by which this process holds its free ports
@@ -80,14 +121,15 @@ def write_model(folder):
     return folder
 
 
-def write_job(folder, name="job.json", rows=None, **changes):
-    """job.json with its data beside it. A change to `training` or `lora` adds
-    to what is there; others replace it. None takes a field away."""
+def write_job(folder, name="job.json", rows=None, called="tiny", **changes):
+    """job.json with its data beside it; `called` is the job's name. A change to
+    `training` or `lora` adds to what is there; others replace it. None takes a
+    field away."""
     rows = [row(*m) for m in MESSAGES] if rows is None else rows
     (folder / "train.jsonl").write_text("\n".join(rows) + "\n")
     (folder / "eval.jsonl").write_text(row("Blood?", "red") + "\n")
     spec = {
-        "name": "tiny", "model": "model", "device": "cpu",
+        "name": called, "model": "model", "device": "cpu",
         "dataset": {"train": ["train.jsonl"], "eval": ["eval.jsonl"]},
         "lora": {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1,
                  "target_modules": "all-linear"},
@@ -153,17 +195,16 @@ def write_pixels(path, pixels, size):
 
 def undisturbed_run(test_class, training):
     """The folder of a run of write_job(training=…) by the worker alone, which
-    goes with the tests of the class."""
+    goes with the tests of the class. Its adapter becomes their `expected`."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mpsd"))
     test_class.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
     write_model(folder / "model")
     job = write_job(folder, training=training)
-    alone = subprocess.run(
-        [str(BIN / "mpsd-worker"), "--job", str(job), "--out",
-         str(folder / "out")], capture_output=True, text=True,
-        env=environment(), timeout=TIMEOUT, check=False)
+    alone = run("mpsd-worker", "--job", job, "--out", folder / "out")
     if alone.returncode != 0:
         raise AssertionError("mpsd-worker alone: " + alone.stderr)
+    test_class.expected = (
+        folder / "out/adapter/adapter_model.safetensors").read_bytes()
     return folder / "out"
 
 
@@ -195,11 +236,73 @@ def slow_disk(milliseconds):
             "--environment", f"SLOW_SYNC_MS={milliseconds}")
 
 
-class Daemon:
+def make_certificates(state_dir):
+    """Those of a daemon that is still to be started."""
+    made = run("mpsd", "tls", "init", "--state-dir", state_dir)
+    if made.returncode != 0:
+        raise AssertionError("mpsd tls init: " + made.stderr)
+
+
+class Client:
+    """mpsctl with the options that lead it to a daemon, and its environment,
+    that of a user without any setting if None."""
+
+    def __init__(self, options=(), env=None):
+        self.options, self.environment = options, env
+
+    def ctl(self, *args):
+        return run("mpsctl", *self.options, *args, env=self.environment)
+
+    def begin(self, *args):
+        return begin("mpsctl", *self.options, *args, env=self.environment)
+
+    def says(self, *args, code=0):
+        """What an mpsctl says that ends with this code; of one that fails, the
+        errors."""
+        result = self.ctl(*args)
+        if result.returncode != code:
+            raise AssertionError(f"mpsctl {args} ends with {result.returncode}:"
+                                 f" {result.stdout}{result.stderr}")
+        return result.stderr if code else result.stdout
+
+    def ctl_json(self, *args):
+        return [json.loads(line)
+                for line in self.says("--json", *args).splitlines()]
+
+    def submit(self, job, *options):
+        """The job as it was queued."""
+        job, = self.ctl_json("submit", job, "--detach", *options)
+        return job
+
+    def show(self, job_id):
+        job, = self.ctl_json("show", job_id)
+        return job
+
+    def state(self, job_id):
+        return self.show(job_id)["state"]
+
+    def watch(self, job_id):
+        return Watch(self.options, job_id, self.environment)
+
+    def finish(self, job_id):
+        """The job once it has ended."""
+        with self.watch(job_id) as watch:
+            return watch.finish()
+
+    def succeed(self, job, *options):
+        """The job, submitted and run to its end, which is a success."""
+        ended = self.finish(self.submit(job, *options)["id"])
+        if ended["state"] != "SUCCEEDED":
+            raise AssertionError(f"{ended['state']}: {ended['message']}")
+        return ended
+
+
+class Daemon(Client):
     """One mpsd on a state folder; can be stopped, killed and started again."""
 
     def __init__(self, state_dir, *options, worker=None, env=None,
                  selftest=False):
+        super().__init__(("--state-dir", str(state_dir)))
         self.state_dir = pathlib.Path(state_dir)
         self.command = [
             str(BIN / "mpsd"), "--state-dir", str(state_dir),
@@ -224,11 +327,10 @@ class Daemon:
             self.process = subprocess.Popen(
                 self.command, stdout=output, stderr=stderr or output,
                 env=self.env, stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + TIMEOUT
-        while self.ctl("info").returncode != 0:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError("mpsd does not start: " + self.said())
-            time.sleep(0.02)
+        eventually(lambda: self.process.poll() is not None
+                   or self.ctl("info").returncode == 0, self.said)
+        if self.process.poll() is not None:
+            raise AssertionError("mpsd does not start: " + self.said())
         return self
 
     def said(self):
@@ -237,41 +339,20 @@ class Daemon:
     def await_said(self, words):
         """Waits until the log says so: mpsd waits for nobody who writes it,
         so a line may come after what it tells of."""
-        deadline = time.monotonic() + TIMEOUT
-        while words not in (said := self.said()):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"never '{words}': {said}")
-            time.sleep(0.02)
+        eventually(lambda: words in self.said(),
+                   lambda: f"never '{words}': {self.said()}")
 
-    def ctl(self, *args):
-        """Runs mpsctl against this daemon."""
-        return subprocess.run(
-            [str(BIN / "mpsctl"), "--state-dir", str(self.state_dir), *args],
-            capture_output=True, text=True, env=environment(), timeout=TIMEOUT,
-            check=False)
+    def metrics(self):
+        info, = self.ctl_json("info")
+        url = f"http://{info['metrics_address']}/metrics"
+        straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with straight.open(url, timeout=TIMEOUT) as answer:
+            return answer.read().decode()
 
-    def ctl_json(self, *args):
-        result = self.ctl("--json", *args)
-        if result.returncode != 0:
-            raise AssertionError(f"mpsctl {args}: {result.stderr}")
-        return [json.loads(line) for line in result.stdout.splitlines()]
-
-    def submit(self, job, *options):
-        """The job as it was queued."""
-        job, = self.ctl_json("submit", str(job), "--detach", *options)
-        return job
-
-    def show(self, job_id):
-        job, = self.ctl_json("show", job_id)
-        return job
-
-    def watch(self, job_id):
-        return Watch(["--state-dir", str(self.state_dir)], job_id)
-
-    def finish(self, job_id):
-        """The job once it has ended."""
-        with self.watch(job_id) as watch:
-            return watch.finish()
+    def metric(self, name):
+        return next(float(line.split()[-1])
+                    for line in self.metrics().splitlines()
+                    if line.startswith(name + " "))
 
     def workers(self):
         return children(self.process.pid)
@@ -284,6 +365,11 @@ class Daemon:
     def kill(self):
         self.process.kill()
         self.process.wait(TIMEOUT)
+
+    def restart(self):
+        """After a kill -9."""
+        self.kill()
+        self.start()
 
     def close(self):
         if self.process is None or self.process.poll() is not None:
@@ -376,6 +462,79 @@ class Watch:
         return self.errors.read()
 
 
+class Terminal:
+    """A program on a terminal of its own, which it leads as a shell's does."""
+
+    def __init__(self, command, env):
+        self.pid, self.end = pty.fork()
+        if self.pid == 0:
+            # The size is there before the program asks for it.
+            fcntl.ioctl(0, termios.TIOCSWINSZ,
+                        struct.pack("HHHH", 24, 80, 0, 0))
+            os.execve(command[0], command, {**env, "TERM": "xterm"})
+        self.output = b""
+        self.code = None
+
+    @property
+    def text(self):
+        return self.output.decode(errors="replace")
+
+    def read(self, seconds):
+        """Whether something came."""
+        ready, _, _ = select.select([self.end], [], [], seconds)
+        if not ready:
+            return False
+        try:
+            came = os.read(self.end, 1 << 16)
+        except OSError:  # nobody has the other end any more
+            time.sleep(seconds)
+            return False
+        self.output += came
+        return bool(came)
+
+    def find(self, pattern):
+        return re.search(pattern, self.text)
+
+    def until(self, pattern):
+        """Waits for text that matches; the match."""
+        deadline = time.monotonic() + TIMEOUT
+        while not (found := self.find(pattern)):
+            if time.monotonic() > deadline or self.ended():
+                raise AssertionError(f"no '{pattern}' in: {self.text[-4000:]}")
+            self.read(0.05)
+        return found
+
+    def type(self, keys):
+        os.write(self.end, keys)
+
+    def echoes(self):
+        return bool(termios.tcgetattr(self.end)[3] & termios.ECHO)
+
+    def ended(self):
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code is not None
+
+    def wait(self):
+        """The exit code, once the program has ended."""
+        deadline = time.monotonic() + TIMEOUT
+        while not self.ended():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it goes on: {self.text}")
+            self.read(0.05)
+        while self.read(0.01):  # all that it said
+            pass
+        return self.code
+
+    def close(self):
+        if not self.ended():
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.end)
+
+
 def _signal(pid, number):
     try:
         os.kill(pid, number)
@@ -393,9 +552,17 @@ class EndToEndTest(unittest.TestCase):
         self.model = write_model(self.folder / "model")
 
     def daemon(self, *options, **more):
+        return self.unstarted(*options, **more).start()
+
+    def unstarted(self, *options, **more):
         daemon = Daemon(self.folder / "state", *options, **more)
         self.addCleanup(daemon.close)
-        return daemon.start()
+        return daemon
+
+    eventually = staticmethod(eventually)
+
+    def make_certificates(self):
+        make_certificates(self.folder / "state")
 
     def pause(self, daemon):
         """Stops the one worker of a daemon where it is; its pid."""
@@ -406,7 +573,34 @@ class EndToEndTest(unittest.TestCase):
 
     def download(self, daemon, job_id, *options):
         output = self.folder / f"download-{job_id}{'-'.join(options)}"
-        result = daemon.ctl("download", job_id, "--output", str(output),
-                            *options)
-        self.assertEqual(0, result.returncode, result.stderr)
+        daemon.says("download", job_id, "--output", output, *options)
         return output
+
+    def check_adapter(self, daemon, job_id):
+        """It is `expected` to the byte."""
+        adapter = self.download(daemon, job_id) / "adapter_model.safetensors"
+        self.assertEqual(self.expected, adapter.read_bytes(),
+                         "another adapter than an undisturbed run's")
+
+
+class SharedDaemonTest(EndToEndTest):
+    """Tests that share a daemon, `mpsd`: each that kills it starts it again,
+    and none leaves a job that takes the device."""
+
+    STATE = "state"
+    OPTIONS = ()
+    WORKER = None
+
+    @classmethod
+    def options(cls, state):
+        """Those of the daemon, once its certificates or files are there."""
+        return cls.OPTIONS
+
+    @classmethod
+    def setUpClass(cls):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="mpsd"))
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        state = folder / cls.STATE
+        cls.mpsd = Daemon(state, *cls.options(state), worker=cls.WORKER)
+        cls.addClassCleanup(cls.mpsd.close)
+        cls.mpsd.start()

@@ -80,8 +80,6 @@ def say(text):
     print(f"macos: {text}", flush=True)
 
 
-# --- the tools and packages of a Mac -----------------------------------------
-
 def link(path, target):
     path.unlink(missing_ok=True)
     path.symlink_to(target)
@@ -144,8 +142,6 @@ def libcxx(environment):
     return [next(cache.glob(f"*/{n}")) for n in names]
 
 
-# --- the build ---------------------------------------------------------------
-
 def has_rust_target():
     rustc = shutil.which("rustc")
     if rustc is None:
@@ -185,8 +181,6 @@ def objects():
         outputs.add(words[words.index("-o") + 1])
     return sorted(o for o in outputs if o.endswith(".o"))
 
-
-# --- the checks --------------------------------------------------------------
 
 def needed(files):
     """symbol -> the first of `files`, pairs of a name and a macho.File, that

@@ -34,8 +34,6 @@ const folder = fs.mkdtempSync(path.join(os.tmpdir(), "mpsd-page-"));
 const browser = await puppeteer.launch({executablePath: browserPath,
   args: ["--no-sandbox", "--force-color-profile=srgb"]});
 
-// --- documents ---------------------------------------------------------------
-
 const HOSTILE = "</script><img src=x onerror=\"window.hit = 1\">";
 
 function run(id, {steps = 120, rate = 0.001, name = "moods"} = {}) {
@@ -96,8 +94,6 @@ function hostileRun() {
   stepEvent(202, 121, {loss: "NaN", grad_norm: "-Infinity"}));
   return hostile;
 }
-
-// --- pages -------------------------------------------------------------------
 
 // Opens a page of `runs`; what the browser complains of or asks for is in
 // `page.complaints`.
@@ -188,8 +184,6 @@ function assertDrawn(drawn) {
     }
   }
 }
-
-// --- tests -------------------------------------------------------------------
 
 const tests = {
   async "a run's curves have all their points"() {

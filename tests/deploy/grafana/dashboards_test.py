@@ -69,8 +69,6 @@ class DashboardsTest(unittest.TestCase):
                 with self.subTest(query.place):
                     self.assertTrue(chosen)
 
-    # --- Any Grafana can load them.
-
     def test_nothing_names_an_installation(self):
         for name in expressions.NAMES:
             tree = expressions.dashboard(name)
@@ -97,9 +95,7 @@ class DashboardsTest(unittest.TestCase):
                 for variable in re.findall(r"var-(\w+)=", rest):
                     self.assertIn(variable, variables[uid])
 
-    # --- What is seen only by looking at a dashboard.
-
-    def test_colours_are_chosen(self):
+    def test_colours_are_chosen_and_ratios_have_a_fixed_axis(self):
         for name in expressions.NAMES:
             for panel in expressions.panels(expressions.dashboard(name)):
                 defaults = panel["fieldConfig"]["defaults"]
@@ -109,21 +105,16 @@ class DashboardsTest(unittest.TestCase):
                     self.assertNotIn(80, [step["value"] for step in steps])
                     if panel["type"] == "state-timeline":
                         self.assertTrue(defaults["mappings"])
-
-    def test_ratios_have_a_fixed_axis(self):
-        for name in expressions.NAMES:
-            for panel in expressions.panels(expressions.dashboard(name)):
-                defaults = panel["fieldConfig"]["defaults"]
-                if (panel["type"] == "timeseries"
-                        and defaults["unit"] == "percentunit"):
-                    with self.subTest(name, panel=panel["title"]):
+                    if (panel["type"] == "timeseries"
+                            and defaults["unit"] == "percentunit"):
                         self.assertEqual((0, 1),
                                          (defaults["min"], defaults["max"]))
 
-    def test_panels_lie_side_by_side(self):
+    def test_panels_lie_side_by_side_and_are_numbered(self):
         for name in expressions.NAMES:
             taken = set()
-            for panel in expressions.panels(expressions.dashboard(name)):
+            tree = expressions.dashboard(name)
+            for panel in expressions.panels(tree):
                 place = panel["gridPos"]
                 cells = {(place["x"] + x, place["y"] + y)
                          for x in range(place["w"]) for y in range(place["h"])}
@@ -131,10 +122,6 @@ class DashboardsTest(unittest.TestCase):
                     self.assertFalse(cells & taken)
                     self.assertLessEqual(place["x"] + place["w"], 24)
                 taken |= cells
-
-    def test_panels_are_numbered(self):
-        for name in expressions.NAMES:
-            tree = expressions.dashboard(name)
             rows = [panel for panel in tree["panels"]
                     if panel["type"] == "row"]
             numbers = [panel["id"] for panel
@@ -160,7 +147,3 @@ class ExpressionsTest(unittest.TestCase):
         self.assertTrue(exported["mpsd_step_seconds"].histogram)
         self.assertEqual({"device", "job_id"}, exported["mpsd_job_eta_seconds"]
                          .labels)
-
-
-if __name__ == "__main__":
-    unittest.main()

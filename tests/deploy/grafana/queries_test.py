@@ -82,8 +82,6 @@ class QueriesTest(unittest.TestCase):
                 with self.subTest(series):
                     self.assertIn(series, self.scraped)
 
-    # --- The variables.
-
     def test_the_macs(self):
         for name in expressions.NAMES:
             query = dict(expressions.variable_queries(name))["instance"]
@@ -115,14 +113,8 @@ class QueriesTest(unittest.TestCase):
         for value, text in options:
             self.assertEqual(value[-6:], text.split(" · ")[1])
 
-    # --- The test itself.
-
     def test_a_query_that_is_wrong_is_found(self):
         with self.assertRaisesRegex(AssertionError, "parse error"):
             self.world.series("sum by (state) mpsd_jobs")
         self.assertEqual([], self.world.series('mpsd_jobs{state="Running"}'))
         self.assertFalse(self.may_be_empty('mpsd_jobs{state="Running"}'))
-
-
-if __name__ == "__main__":
-    unittest.main()

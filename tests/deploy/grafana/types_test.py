@@ -102,7 +102,3 @@ class TypesTest(unittest.TestCase):
                     self.assertTrue(
                         [line for line in found if word in line],
                         f"{word}: {found}")
-
-
-if __name__ == "__main__":
-    unittest.main()

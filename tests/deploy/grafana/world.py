@@ -5,18 +5,15 @@ fails the self-test. Prometheus scrapes both under the job "mpsd"."""
 
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 
 from metric_table import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 import harness  # noqa: E402  (the path comes first)
+import prometheus  # noqa: E402
 
 MAC = {"power_source": "mains", "battery_ratio": 0.5, "thermal": "moderate",
        "memory_pressure": "warn", "low_power_mode": False, "gpu_resets": 1,
@@ -24,61 +21,6 @@ MAC = {"power_source": "mains", "battery_ratio": 0.5, "thermal": "moderate",
        "wired_limit_bytes": 1 << 34, "user_idle_seconds": 5}
 STEPS = 600  # of 20 ms each
 NO_JOB = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-
-
-class Prometheus:
-    """Debian's prometheus on the given targets, a scrape every half second."""
-
-    def __init__(self, folder, targets):
-        folder.mkdir()
-        config = {"global": {"scrape_interval": "500ms",
-                             "scrape_timeout": "500ms"},
-                  "scrape_configs": [{"job_name": "mpsd", "static_configs": [
-                      {"targets": targets}]}]}
-        (folder / "prometheus.yml").write_text(json.dumps(config))
-        self.address = f"http://127.0.0.1:{harness.free_port()}"
-        self.output = open(folder / "output", "wb")
-        self.process = subprocess.Popen(
-            ["prometheus", f"--config.file={folder}/prometheus.yml",
-             f"--storage.tsdb.path={folder}/data",
-             f"--web.listen-address={self.address.rpartition('/')[2]}"],
-            stdout=self.output, stderr=self.output)
-
-    def ask(self, path, **parameters):
-        """The `data` of an answer; AssertionError with Prometheus' own words
-        for a query that it does not take."""
-        address = (f"{self.address}/api/v1/{path}?"
-                   + urllib.parse.urlencode(parameters, doseq=True))
-        try:
-            with urllib.request.urlopen(address, timeout=30) as answer:
-                return json.load(answer)["data"]
-        except urllib.error.HTTPError as error:
-            raise AssertionError(error.read().decode()) from None
-
-    def await_up(self, count):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, "prometheus ended"
-            try:
-                result = self.ask("query", query="sum(up)")["result"]
-            except (OSError, AssertionError):  # it starts
-                result = []
-            if result and int(result[0]["value"][1]) == count:
-                return
-            time.sleep(0.2)
-        raise AssertionError("prometheus reaches no mpsd")
-
-    def await_series(self, query):
-        """Until a scrape has brought what the query asks for."""
-        deadline = time.monotonic() + harness.TIMEOUT
-        while not self.ask("query", query=query)["result"]:
-            assert time.monotonic() < deadline, f"no series of {query}"
-            time.sleep(0.1)
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait(30)
-        self.output.close()
 
 
 class World:
@@ -131,18 +73,18 @@ class World:
         self.instances = [
             daemon.ctl_json("info")[0]["metrics_address"]
             for daemon in (self.mac, self.broken)]
-        self.prometheus = Prometheus(self.folder / "prometheus",
-                                     self.instances)
+        self.prometheus = prometheus.Prometheus(
+            self.folder / "prometheus", json.dumps({
+                "global": {"scrape_interval": "500ms",
+                           "scrape_timeout": "500ms"},
+                "scrape_configs": [{"job_name": "mpsd", "static_configs": [
+                    {"targets": self.instances}]}]}))
         self.closing.append(self.prometheus.close)
-        self.prometheus.await_up(2)
+        self.prometheus.await_value("sum(up)", lambda up: up == 2)
 
     def _submit(self, daemon, mode, steps=5, **options):
-        folder = daemon.state_dir.parent
-        job = harness.write_job(folder, name=f"{mode}.json")
-        spec = json.loads(job.read_text())
-        spec["name"] = f"fake:{mode}"
-        spec["training"]["max_steps"] = steps
-        job.write_text(json.dumps(spec))
+        job = harness.write_job(daemon.state_dir.parent, called=f"fake:{mode}",
+                                training={"max_steps": steps})
         words = [word for name, value in options.items()
                  for word in (f"--{name}", str(value))]
         return daemon.submit(job, *words)["id"]
@@ -161,15 +103,13 @@ class World:
             self._machine_is(power_source="battery")
             watch.until(lambda e: e.get("note", "").startswith("paused"))
             self.mac.ctl("show", NO_JOB)
-            self.prometheus.await_series('mpsd_paused{reason="battery"} == 1')
+            self.prometheus.await_value('mpsd_paused{reason="battery"} == 1')
             time.sleep(2)
             self._machine_is()
             watch.finish()
-        self.prometheus.await_series(
+        self.prometheus.await_value(
             f'mpsd_job_last_step_timestamp_seconds{{job_id="{second}"}}')
         time.sleep(2)
-
-    # --- What a dashboard would ask.
 
     def filled_in(self, expression, instance=".+"):
         """The query with the values that Grafana puts in."""

@@ -68,7 +68,3 @@ class CheckRulesTest(unittest.TestCase):
         self.assert_finds('mpsd_held has no reason "gpu"', ALERTS,
                           'mpsd_held{reason="device"}',
                           'mpsd_held{reason="gpu"}')
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -151,7 +151,3 @@ class Peaks(unittest.TestCase):
                       f"{base >> 20}, estimate {estimate / measured:.3f} of "
                       f"it ({parts})", flush=True)
                 self.assertAlmostEqual(1, estimate / measured, delta=TOLERANCE)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,7 +10,6 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "e2e"))
 import harness  # noqa: E402
-import monitoring  # noqa: E402
 
 FACTOR = 60   # an hour is a minute
 SILENCE = 30  # s, after which mpsd ends a worker; a busy machine needs some
@@ -83,13 +82,11 @@ class Machine:
 
     def submit(self, name, *act, **changes):
         (self.acts / f"{name}.json").write_text(json.dumps(act))
-        path = harness.write_job(self.folder, name=f"{name}.job.json",
-                                 **changes)
-        path.write_text(path.read_text().replace('"tiny"', json.dumps(name)))
-        return self.daemon.submit(path)["id"]
+        return self.daemon.submit(harness.write_job(
+            self.folder, called=name, **changes))["id"]
 
     def state_of(self, job_id):
-        return self.daemon.show(job_id)["state"]
+        return self.daemon.state(job_id)
 
     def finish(self, job_id, state="SUCCEEDED"):
         self.hour.until(lambda: self.state_of(job_id) in (

@@ -19,7 +19,6 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 import harness  # noqa: E402
-READY = 30   # s, within which a program has to answer
 STEP = 0.25  # s, between the moments of a history
 
 
@@ -125,15 +124,17 @@ class Monitoring:
             process = subprocess.Popen(command, stdout=output, stderr=output,
                                        stdin=subprocess.DEVNULL)
         self.processes.append(process)
-        deadline = time.monotonic() + READY
-        while True:
+
+        def is_ready():
+            if process.poll() is not None:
+                raise AssertionError(log.read_text())
             try:
                 with urllib.request.urlopen(url, timeout=5):
-                    return
+                    return True
             except OSError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise AssertionError(log.read_text()) from None
-                time.sleep(0.1)
+                return False
+
+        harness.eventually(is_ready, log.read_text)
 
     def close(self):
         for process in self.processes:

@@ -13,8 +13,6 @@ import time
 
 from machine import FACTOR, GIB, SILENCE, harness
 
-# --- The scenes of the machine that works.
-
 TRAINS = {"count": 25, "seconds": 0.2}
 
 
@@ -189,9 +187,6 @@ def killed_again_and_again(hour, mac):
         time.sleep(2)
     restarts.fires(3)
     restarts.over(32)
-
-
-# --- The scenes of the machine that nobody looks after.
 
 
 def a_full_disk(hour, mac):
@@ -374,8 +369,6 @@ def no_target(hour):
     hour.observe()
     missing.over(5 + 3)
 
-
-# --- All of them.
 
 SCENES = {
     "studio": [a_calm_morning, a_step_that_never_ends,

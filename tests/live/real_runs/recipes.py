@@ -51,8 +51,6 @@ def make(script, *arguments):
         raise Missing(done.stderr.strip().splitlines()[-1])
 
 
-# --- data as the recipes name it ---------------------------------------------
-
 def tables(args):
     folder = args.out / "tables"
     if not (folder / "pairs-train.tsv").is_file():
@@ -133,8 +131,6 @@ RECIPES = {
     "chat-lora-7b": (chat, 3, 640),
 }
 
-
-# --- what came of it ---------------------------------------------------------
 
 def inputs(job, model_folder):
     if job["task"] == "IMAGE_CLS":

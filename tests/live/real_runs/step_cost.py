@@ -156,8 +156,6 @@ KINDS = {
 CASES = [(kind, tuning) for kind in KINDS for tuning in ("full", "lora")]
 
 
-# --- ours --------------------------------------------------------------------
-
 def run_worker(kind, tuning, args, steps):
     """CPU seconds of the run, and the clock's of each of its steps."""
     folder = args.out / "ours"
@@ -194,8 +192,6 @@ def ours(kind, tuning, args):
     whole, steps = run_worker(kind, tuning, args, args.steps + WARM)
     return (whole - short) / args.steps, statistics.median(steps[WARM:])
 
-
-# --- theirs ------------------------------------------------------------------
 
 def theirs(name, args):
     """In a process of its own, as ours is."""
@@ -241,8 +237,6 @@ def train_theirs(kind, tuning, args):
     print((cost.cpu[-1] - cost.cpu[WARM - 1]) / args.steps,
           statistics.median(cost.clock[WARM:]))
 
-
-# --- both --------------------------------------------------------------------
 
 def report(name, what, pairs):
     ratio = statistics.median(a / b for a, b in pairs)

@@ -145,7 +145,3 @@ class TrackersTest(unittest.TestCase):
         self.assertEqual((4, 0.001), (config["lora"]["r"],
                                       config["training"]["learning_rate"]))
         self.check_curves(history.__getitem__)
-
-
-if __name__ == "__main__":
-    unittest.main()
