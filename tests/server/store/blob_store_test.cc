@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/blob_store.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,44 +22,34 @@
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/store/blob_writer.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
-// --- disk room ---------------------------------------------------------------
+namespace fs = std::filesystem;
+using enum absl::StatusCode;
+using fakes::Ok;
+using fakes::StatusIs;
 
 // Half a disk's free bytes: its other users move them by less than that.
 class DiskRoomTest : public testing::Test {
  protected:
-  DiskRoomTest() {
-    free_ =
-        static_cast<int64_t>(std::filesystem::space(scratch_.path()).available);
-  }
   Scratch scratch_;
-  int64_t free_ = 0;
+  const int64_t free_ =
+      static_cast<int64_t>(fs::space(scratch_.path()).available);
 };
-
-TEST_F(DiskRoomTest, WhatOneUploadWasGivenNoOtherGets) {
-  DiskRoom room(scratch_.path(), 0);
-  auto first = room.Reserve(free_ / 4 * 3);
-  ASSERT_TRUE(first.ok()) << first.status();
-  const absl::Status second = room.Reserve(free_ / 2).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(second)) << second;
-  EXPECT_TRUE(room.Reserve(free_ / 8).ok());
-  first->reset();
-  EXPECT_TRUE(room.Reserve(free_ / 2).ok());
-}
 
 TEST_F(DiskRoomTest, BytesThatAreWrittenAreNotCountedTwice) {
   DiskRoom room(scratch_.path(), 0);
-  auto first = room.Reserve(free_ / 4 * 3);
-  ASSERT_TRUE(first.ok()) << first.status();
-  (*first)->Used(free_ / 2);
+  auto first = Ok(room.Reserve(free_ / 4 * 3));
+  first->Used(free_ / 2);
   EXPECT_TRUE(room.Reserve(free_ / 2).ok());
-  (*first)->Used(free_);  // more than was left of it
-  first->reset();
+  first->Used(free_);  // more than was left of it
+  first.reset();
   EXPECT_TRUE(room.Reserve(free_ / 4 * 3).ok());
   EXPECT_FALSE(room.Reserve(free_ * 2).ok());
 }
@@ -65,10 +57,8 @@ TEST_F(DiskRoomTest, BytesThatAreWrittenAreNotCountedTwice) {
 TEST_F(DiskRoomTest, AFloorIsKeptFree) {
   DiskRoom room(scratch_.path(), free_ / 4 * 3);
   EXPECT_TRUE(room.Reserve(0).ok());
-  const absl::Status refused = room.Reserve(free_ / 2).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
   for (const char* part : {"--min-free-bytes", "mpsctl delete"}) {
-    EXPECT_NE(refused.message().find(part), std::string::npos) << refused;
+    EXPECT_THAT(room.Reserve(free_ / 2), StatusIs(kResourceExhausted, part));
   }
   DiskRoom none(scratch_.path(), std::numeric_limits<int64_t>::max());
   EXPECT_FALSE(none.Reserve(0).ok());
@@ -91,10 +81,6 @@ TEST_F(DiskRoomTest, OfManyAtOnceOnlyThoseThatFitGetIn) {
                           [](const auto& mine) { return mine != nullptr; }),
             3);
 }
-
-// --- partial blobs -----------------------------------------------------------
-
-namespace fs = std::filesystem;
 
 class PartialBlobsTest : public testing::Test {
  protected:
@@ -182,12 +168,9 @@ TEST_F(PartialBlobsTest, WhatIsNoPartGoes) {
 
 TEST_F(PartialBlobsTest, OnlyTheDaemonReadsIt) {
   Send("ann", a_, "abc");
-  struct stat info;
-  ASSERT_EQ(stat(folder_.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  EXPECT_EQ(ModeOf(folder_), 0700u);
   for (const auto& file : fs::directory_iterator(folder_)) {
-    ASSERT_EQ(stat(file.path().c_str(), &info), 0);
-    EXPECT_EQ(info.st_mode & 0777, 0600u);
+    EXPECT_EQ(ModeOf(file), 0600u);
   }
 }
 
@@ -314,12 +297,8 @@ TEST_F(PartialBlobsTest, TheyGoAfterAGrace) {
   EXPECT_EQ(parts_->KeptBytes("ann", b_), 4);
   clock_.SetBack(absl::Hours(24));
   EXPECT_EQ(parts_->Collect(absl::Hours(1), NothingIsWhole).bytes, 0);
-  EXPECT_EQ(
-      parts_
-          ->Collect(absl::Hours(100),
-                    [&](const std::string& sha256) { return sha256 == b_; })
-          .bytes,
-      4)
+  const auto is_whole = [&](const std::string& sha256) { return sha256 == b_; };
+  EXPECT_EQ(parts_->Collect(absl::Hours(100), is_whole).bytes, 4)
       << "the blob came another way";
   clock_.Advance(absl::Hours(1000));
   EXPECT_EQ(parts_->Collect(absl::Hours(1), NothingIsWhole).bytes, 0)
@@ -359,14 +338,12 @@ TEST_F(PartialBlobsTest, ManyThreadsWriteEachByteOnce) {
             bytes);
 }
 
-// --- blob store --------------------------------------------------------------
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
-
 class BlobStoreTest : public testing::Test {
  protected:
-  BlobStoreTest() { Open(); }
+  BlobStoreTest() {
+    fs::create_directories(jobs_dir_);
+    Open();
+  }
   void Open() {
     blobs_.reset();
     auto blobs = BlobStore::Open(*database_, folder_);
@@ -379,6 +356,7 @@ class BlobStoreTest : public testing::Test {
     absl::Status appended = (*writer)->Append(bytes);
     return appended.ok() ? (*writer)->Commit() : appended;
   }
+  // "SHA256 SIZE".
   std::vector<std::string> Rows() {
     Connection& c = database_->reader();
     absl::MutexLock lock(&c.mutex());
@@ -389,6 +367,14 @@ class BlobStoreTest : public testing::Test {
       rows.push_back(row + " " + std::to_string(query.Int()));
     }
     return rows;
+  }
+  static std::string Bytes(int i) { return "blob " + std::to_string(i); }
+  std::unique_ptr<jobs::BlobBatch> Batch(int count) {
+    auto batch = blobs_->BeginBatch();
+    for (int i = 0; i < count; ++i) {
+      EXPECT_TRUE(batch->Add(base::Sha256Hex(Bytes(i)), Bytes(i)).ok());
+    }
+    return batch;
   }
   int Incoming() const { return FilesIn("incoming"); }
   int FilesIn(const char* folder) const {
@@ -419,6 +405,7 @@ class BlobStoreTest : public testing::Test {
   Scratch scratch_;
   std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
   const fs::path folder_ = scratch_.path() / "blobs";
+  const fs::path jobs_dir_ = scratch_.path() / "jobs";
   std::unique_ptr<BlobStore> blobs_;
 };
 
@@ -431,26 +418,18 @@ TEST_F(BlobStoreTest, ABlobIsAFileUnderItsHash) {
   EXPECT_EQ(blobs_->PathOf(sha256),
             (folder_ / sha256.substr(0, 2) / sha256).string());
   EXPECT_EQ(*base::ReadFile(blobs_->PathOf(sha256)), bytes);
-  struct stat info;
-  ASSERT_EQ(stat(blobs_->PathOf(sha256).c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0400u);
+  EXPECT_EQ(ModeOf(blobs_->PathOf(sha256)), 0400u);
   EXPECT_THAT(Rows(), testing::ElementsAre(sha256 + " 18"));
   EXPECT_EQ(Incoming(), 0);
 }
 
-TEST_F(BlobStoreTest, AnEmptyBlobIsABlob) {
-  ASSERT_TRUE(Put("").ok());
-  EXPECT_TRUE(blobs_->Has(base::Sha256Hex("")));
-}
-
 TEST_F(BlobStoreTest, PiecesMakeOneBlob) {
   const std::string bytes(100'000, 'z');
-  auto writer = blobs_->Begin(base::Sha256Hex(bytes), bytes.size());
-  ASSERT_TRUE(writer.ok()) << writer.status();
+  auto writer = Ok(blobs_->Begin(base::Sha256Hex(bytes), bytes.size()));
   for (size_t at = 0; at < bytes.size(); at += 33'333) {
-    ASSERT_TRUE((*writer)->Append(bytes.substr(at, 33'333)).ok());
+    ASSERT_TRUE(writer->Append(bytes.substr(at, 33'333)).ok());
   }
-  ASSERT_TRUE((*writer)->Commit().ok());
+  ASSERT_TRUE(writer->Commit().ok());
   EXPECT_EQ(fs::file_size(blobs_->PathOf(base::Sha256Hex(bytes))), 100'000u);
 }
 
@@ -458,6 +437,8 @@ TEST_F(BlobStoreTest, TwiceIsOnce) {
   ASSERT_TRUE(Put("a").ok());
   ASSERT_TRUE(Put("a").ok());
   EXPECT_EQ(Rows().size(), 1u);
+  ASSERT_TRUE(Put("").ok()) << "an empty blob is a blob";
+  EXPECT_TRUE(blobs_->Has(base::Sha256Hex("")));
 }
 
 TEST_F(BlobStoreTest, AnotherHashIsRefusedAndLeavesNothing) {
@@ -466,9 +447,7 @@ TEST_F(BlobStoreTest, AnotherHashIsRefusedAndLeavesNothing) {
     auto writer = blobs_->Begin(announced, 1);
     ASSERT_TRUE(writer.ok());
     ASSERT_TRUE((*writer)->Append("b").ok());
-    const absl::Status status = (*writer)->Commit();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(announced));
+    EXPECT_THAT((*writer)->Commit(), StatusIs(kInvalidArgument, announced));
   }
   EXPECT_FALSE(blobs_->Has(announced));
   EXPECT_EQ(Incoming(), 0);
@@ -478,18 +457,16 @@ TEST_F(BlobStoreTest, AnotherHashIsRefusedAndLeavesNothing) {
 TEST_F(BlobStoreTest, AnotherSizeIsRefused) {
   auto shorter = blobs_->Begin(base::Sha256Hex("ab"), 3);
   ASSERT_TRUE((*shorter)->Append("ab").ok());
-  EXPECT_EQ((*shorter)->Commit().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT((*shorter)->Commit(), StatusIs(kInvalidArgument));
   auto longer = blobs_->Begin(base::Sha256Hex("ab"), 1);
-  EXPECT_EQ((*longer)->Append("ab").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT((*longer)->Append("ab"), StatusIs(kInvalidArgument));
 }
 
 TEST_F(BlobStoreTest, ImpossibleRequestsAreRefused) {
-  EXPECT_EQ(blobs_->Begin("../../etc/passwd", 1).status().code(),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(blobs_->Begin(base::Sha256Hex("a"), -1).status().code(),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(blobs_->Begin(base::Sha256Hex("a"), INT64_MAX).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  const std::string a = base::Sha256Hex("a");
+  EXPECT_THAT(blobs_->Begin("../../etc/passwd", 1), StatusIs(kInvalidArgument));
+  EXPECT_THAT(blobs_->Begin(a, -1), StatusIs(kInvalidArgument));
+  EXPECT_THAT(blobs_->Begin(a, INT64_MAX), StatusIs(kResourceExhausted));
   EXPECT_FALSE(blobs_->Has("../mpsd.db"));
   EXPECT_EQ(blobs_->PathOf("../mpsd.db"), "");
   EXPECT_FALSE(blobs_->Has(std::string(64, 'A')));
@@ -529,33 +506,30 @@ TEST_F(BlobStoreTest, OpenMakesTheRowsFollowTheFiles) {
 }
 
 TEST_F(BlobStoreTest, BlobsThatNoJobUsesGo) {
-  const fs::path jobs = scratch_.path() / "jobs";
-  fs::create_directories(jobs / "ID/inputs");
+  fs::create_directories(jobs_dir_ / "ID/inputs");
   ASSERT_TRUE(Put("used").ok());
   ASSERT_TRUE(Put("unused").ok());
   fs::create_hard_link(blobs_->PathOf(base::Sha256Hex("used")),
-                       jobs / "ID/inputs/train.jsonl");
-  EXPECT_EQ(blobs_->Collect(jobs, absl::Hours(1))->bytes, 0);
+                       jobs_dir_ / "ID/inputs/train.jsonl");
+  EXPECT_EQ(blobs_->Collect(jobs_dir_, absl::Hours(1))->bytes, 0);
   absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_EQ(blobs_->Collect(jobs, absl::Milliseconds(1))->bytes, 6);
+  EXPECT_EQ(blobs_->Collect(jobs_dir_, absl::Milliseconds(1))->bytes, 6);
   EXPECT_TRUE(blobs_->Has(base::Sha256Hex("used")));
   EXPECT_FALSE(blobs_->Has(base::Sha256Hex("unused")));
   EXPECT_THAT(Rows(), testing::ElementsAre(base::Sha256Hex("used") + " 4"));
   EXPECT_EQ(Incoming(), 0);
-  EXPECT_TRUE(fs::exists(jobs / "ID"));
-  EXPECT_EQ(std::distance(fs::directory_iterator(jobs), {}), 1);
+  EXPECT_TRUE(fs::exists(jobs_dir_ / "ID"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(jobs_dir_), {}), 1);
 
   // The job is deleted: its grace begins then.
-  fs::remove_all(jobs / "ID");
-  EXPECT_EQ(blobs_->Collect(jobs, absl::Hours(1))->bytes, 0);
+  fs::remove_all(jobs_dir_ / "ID");
+  EXPECT_EQ(blobs_->Collect(jobs_dir_, absl::Hours(1))->bytes, 0);
   absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_EQ(blobs_->Collect(jobs, absl::Milliseconds(1))->bytes, 4);
+  EXPECT_EQ(blobs_->Collect(jobs_dir_, absl::Milliseconds(1))->bytes, 4);
   EXPECT_TRUE(Put("used").ok());
 }
 
 TEST_F(BlobStoreTest, ABlobThatWasAskedForStays) {
-  const fs::path jobs = scratch_.path() / "jobs";
-  fs::create_directories(jobs);
   struct stat before, after;
   const std::string path = blobs_->PathOf(base::Sha256Hex("asked"));
   absl::Duration grace = absl::Seconds(1), took;
@@ -568,7 +542,7 @@ TEST_F(BlobStoreTest, ABlobThatWasAskedForStays) {
     absl::SleepFor(1.5 * grace);
     const absl::Time start = absl::Now();
     ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
-    collected = blobs_->Collect(jobs, grace)->bytes;
+    collected = blobs_->Collect(jobs_dir_, grace)->bytes;
     took = absl::Now() - start;
     grace *= 4;
   } while (took > grace / 8 && grace < absl::Minutes(1));
@@ -588,8 +562,6 @@ TEST_F(BlobStoreTest, WithoutHardLinksNothingIsCollected) {
 }
 
 TEST_F(BlobStoreTest, ABlobWithALinkFromAModelOrAFileStays) {
-  const fs::path jobs = scratch_.path() / "jobs";
-  fs::create_directories(jobs);
   fs::create_directories(scratch_.path() / "models/mine");
   ASSERT_TRUE(Put("weights").ok());
   ASSERT_TRUE(Put("unused").ok());
@@ -599,33 +571,31 @@ TEST_F(BlobStoreTest, ABlobWithALinkFromAModelOrAFileStays) {
                        scratch_.path() / "models/mine/model.safetensors");
   absl::SleepFor(absl::Milliseconds(50));
   // What would go is told, the largest first, and stays.
-  const auto found = blobs_->FindUnused(jobs, absl::Milliseconds(1), 1);
-  ASSERT_TRUE(found.ok()) << found.status();
-  ASSERT_EQ(found->blobs.size(), 1u);
-  EXPECT_EQ(found->blobs[0].sha256, base::Sha256Hex("unused and larger"));
-  EXPECT_EQ(found->blobs[0].size_bytes, 17);
-  EXPECT_EQ(found->more, 1);
-  EXPECT_EQ(found->more_bytes, 6);
+  const auto found =
+      Ok(blobs_->FindUnused(jobs_dir_, absl::Milliseconds(1), 1));
+  ASSERT_EQ(found.blobs.size(), 1u);
+  EXPECT_EQ(found.blobs[0].sha256, base::Sha256Hex("unused and larger"));
+  EXPECT_EQ(found.blobs[0].size_bytes, 17);
+  EXPECT_EQ(found.more, 1);
+  EXPECT_EQ(found.more_bytes, 6);
   EXPECT_EQ(Rows().size(), 3u);
-  const auto removed = blobs_->Collect(jobs, absl::Milliseconds(1));
-  ASSERT_TRUE(removed.ok()) << removed.status();
-  EXPECT_EQ(removed->blobs, 2);
-  EXPECT_EQ(removed->bytes, 23);
+  const auto removed = Ok(blobs_->Collect(jobs_dir_, absl::Milliseconds(1)));
+  EXPECT_EQ(removed.blobs, 2);
+  EXPECT_EQ(removed.bytes, 23);
   EXPECT_TRUE(blobs_->Has(weights));
   EXPECT_TRUE(
-      blobs_->FindUnused(jobs, absl::Milliseconds(1), 1)->blobs.empty());
+      blobs_->FindUnused(jobs_dir_, absl::Milliseconds(1), 1)->blobs.empty());
 }
 
 // A submission: asked for or uploaded, then linked.
 TEST_F(BlobStoreTest, WhoWasToldOfABlobFindsIt) {
-  const fs::path jobs = scratch_.path() / "jobs";
-  fs::create_directories(jobs);
   const std::string sha256 = base::Sha256Hex("wanted");
   std::atomic<bool> done{false};
   std::atomic<int> collected{0};
   std::thread collects([&] {
     while (!done) {
-      collected += blobs_->Collect(jobs, absl::Milliseconds(200))->bytes > 0;
+      collected +=
+          blobs_->Collect(jobs_dir_, absl::Milliseconds(200))->bytes > 0;
     }
   });
   int uploads = 0;
@@ -636,13 +606,13 @@ TEST_F(BlobStoreTest, WhoWasToldOfABlobFindsIt) {
       ASSERT_TRUE(Put("wanted").ok());
     }
     std::error_code error;
-    fs::create_hard_link(blobs_->PathOf(sha256), jobs / "link", error);
+    fs::create_hard_link(blobs_->PathOf(sha256), jobs_dir_ / "link", error);
     // Unless this thread was held up for the grace. (A file's time may be some
     // milliseconds old.)
     if (absl::Now() - asked < absl::Milliseconds(150)) {
       EXPECT_FALSE(error) << error.message();
     }
-    fs::remove(jobs / "link");
+    fs::remove(jobs_dir_ / "link");
     // Every now and then nobody wants it, until it goes.
     for (int n = 0; i % 8 == 7 && n < 6000; ++n) {
       if (!fs::exists(blobs_->PathOf(sha256))) break;
@@ -669,9 +639,7 @@ TEST_F(BlobStoreTest, AnUploadGoesOnWhereItBrokeOff) {
   EXPECT_EQ(Kept(blob), 0);
   const std::string sha256 = base::Sha256Hex(blob);
   EXPECT_EQ(*base::ReadFile(blobs_->PathOf(sha256)), blob);
-  struct stat info;
-  ASSERT_EQ(stat(blobs_->PathOf(sha256).c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0400u);
+  EXPECT_EQ(ModeOf(blobs_->PathOf(sha256)), 0400u);
   EXPECT_EQ(FilesIn("partial"), 0);
   EXPECT_EQ(Rows().size(), 1u);
 }
@@ -681,18 +649,17 @@ TEST_F(BlobStoreTest, ManyPiecesAreCaughtUpWith) {
   for (size_t i = 0; i < blob.size(); i += 1000) blob[i] = static_cast<char>(i);
   const size_t most = blob.size() - 1;
   ASSERT_TRUE(Send(blob, 0, blob.substr(0, most)).ok());
-  auto writer = blobs_->Resume("ann", base::Sha256Hex(blob),
-                               static_cast<int64_t>(blob.size()),
-                               static_cast<int64_t>(most));
-  ASSERT_TRUE(writer.ok()) << writer.status();
+  auto writer = Ok(blobs_->Resume("ann", base::Sha256Hex(blob),
+                                  static_cast<int64_t>(blob.size()),
+                                  static_cast<int64_t>(most)));
   int pieces = 1;
-  for (auto more = (*writer)->CatchUp(); *more; more = (*writer)->CatchUp()) {
+  for (auto more = writer->CatchUp(); *more; more = writer->CatchUp()) {
     ASSERT_TRUE(more.ok()) << more.status();
     ++pieces;
   }
   EXPECT_EQ(pieces, 3);
-  ASSERT_TRUE((*writer)->Append(blob.substr(most)).ok());
-  EXPECT_TRUE((*writer)->Commit().ok());
+  ASSERT_TRUE(writer->Append(blob.substr(most)).ok());
+  EXPECT_TRUE(writer->Commit().ok());
 }
 
 // kill -9 after the last byte, before the rename.
@@ -734,12 +701,11 @@ TEST_F(BlobStoreTest, AnUploadThatEndsTooEarlyKeepsItsBytes) {
 TEST_F(BlobStoreTest, APartThatTheDiskLostIsThrownAway) {
   ASSERT_TRUE(Send("abcdef", 0, "abcd").ok());
   {
-    auto writer = blobs_->Resume("ann", base::Sha256Hex("abcdef"), 6, 4);
-    ASSERT_TRUE(writer.ok()) << writer.status();
+    auto writer = Ok(blobs_->Resume("ann", base::Sha256Hex("abcdef"), 6, 4));
     for (const auto& part : fs::directory_iterator(folder_ / "partial")) {
       fs::resize_file(part.path(), 2);
     }
-    EXPECT_TRUE(absl::IsDataLoss((*writer)->CatchUp().status()));
+    EXPECT_TRUE(absl::IsDataLoss(writer->CatchUp().status()));
   }
   EXPECT_EQ(Kept("abcdef"), 0);
   EXPECT_TRUE(Send("abcdef", 0, "abcdef").ok());
@@ -768,14 +734,12 @@ TEST_F(BlobStoreTest, TwoUploadsOfOneUserAtOnce) {
 }
 
 TEST_F(BlobStoreTest, PartsGoWithTheUploadsThatNobodyUses) {
-  const fs::path jobs = scratch_.path() / "jobs";
-  fs::create_directories(jobs);
   ASSERT_TRUE(Send("abcdef", 0, "abcd").ok());
   EXPECT_EQ(blobs_->KeptBytesOf("ann"), 4);
   EXPECT_EQ(blobs_->Parts().size(), 1u);
-  EXPECT_EQ(blobs_->Collect(jobs, absl::Hours(1))->part_bytes, 0);
+  EXPECT_EQ(blobs_->Collect(jobs_dir_, absl::Hours(1))->part_bytes, 0);
   ASSERT_TRUE(Put("abcdef").ok());
-  const auto removed = blobs_->Collect(jobs, absl::Hours(1));
+  const auto removed = blobs_->Collect(jobs_dir_, absl::Hours(1));
   EXPECT_EQ(removed->part_bytes, 4);
   EXPECT_EQ(removed->parts, 1) << "whole meanwhile, though not old";
   EXPECT_EQ(blobs_->KeptBytesOf("ann"), 0);
@@ -784,10 +748,10 @@ TEST_F(BlobStoreTest, PartsGoWithTheUploadsThatNobodyUses) {
 TEST_F(BlobStoreTest, UploadsUnderWayShareTheDisk) {
   const auto free = static_cast<int64_t>(fs::space(folder_).available);
   const std::string one = base::Sha256Hex("one"), two = base::Sha256Hex("two");
-  auto first = blobs_->Begin(one, free / 4 * 3);
-  ASSERT_TRUE(first.ok()) << first.status();
+  auto first = Ok(blobs_->Begin(one, free / 4 * 3));
   EXPECT_TRUE(absl::IsResourceExhausted(blobs_->Begin(two, free / 2).status()));
-  first->reset();
+  EXPECT_TRUE(blobs_->Begin(two, free / 8).ok());
+  first.reset();
   EXPECT_TRUE(blobs_->Begin(two, free / 2).ok());
 }
 
@@ -800,6 +764,113 @@ TEST_F(BlobStoreTest, WritersOfOneBlobDoNotDisturbEachOther) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(*base::ReadFile(blobs_->PathOf(base::Sha256Hex(bytes))), bytes);
   EXPECT_EQ(Rows().size(), 1u);
+}
+
+TEST_F(BlobStoreTest, ManyBlobsOfABatchBecomeFilesAndRows) {
+  auto batch = Batch(500);
+  EXPECT_FALSE(blobs_->Has(base::Sha256Hex(Bytes(0))));
+  const absl::Status committed = batch->Commit();
+  ASSERT_TRUE(committed.ok()) << committed;
+  batch.reset();
+  for (int i = 0; i < 500; ++i) {
+    const std::string path = blobs_->PathOf(base::Sha256Hex(Bytes(i)));
+    EXPECT_EQ(*base::ReadFile(path), Bytes(i));
+    EXPECT_EQ(ModeOf(path), 0400u);
+  }
+  EXPECT_EQ(Rows().size(), 500u);
+  EXPECT_EQ(Incoming(), 0);
+}
+
+TEST_F(BlobStoreTest, BatchesOfAFewAndNoneAndTheSameAgain) {
+  EXPECT_TRUE(blobs_->BeginBatch()->Commit().ok());
+  for (int round = 0; round < 2; ++round) {
+    auto batch = blobs_->BeginBatch();
+    for (const char* bytes : {"", "a", "a"}) {
+      ASSERT_TRUE(batch->Add(base::Sha256Hex(bytes), bytes).ok());
+    }
+    ASSERT_TRUE(batch->Commit().ok());
+  }
+  EXPECT_TRUE(blobs_->Has(base::Sha256Hex("")));
+  EXPECT_EQ(Rows().size(), 2u);
+  EXPECT_EQ(Incoming(), 0);
+}
+
+TEST_F(BlobStoreTest, ABatchRefusesAnotherHash) {
+  auto batch = blobs_->BeginBatch();
+  EXPECT_THAT(batch->Add(base::Sha256Hex("a"), "b"),
+              StatusIs(kInvalidArgument, "SHA-256"));
+}
+
+TEST_F(BlobStoreTest, NothingStaysOfABatchThatBreaksOff) {
+  auto batch = Batch(20);
+  EXPECT_GT(Incoming(), 0);
+  batch.reset();
+  EXPECT_EQ(Incoming(), 0);
+  EXPECT_TRUE(Rows().empty());
+  EXPECT_FALSE(blobs_->Has(base::Sha256Hex(Bytes(0))));
+}
+
+TEST_F(BlobStoreTest, BatchesOfTheSameBlobsDoNotDisturbEachOther) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this] {
+      const absl::Status committed = Batch(100)->Commit();
+      EXPECT_TRUE(committed.ok()) << committed;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Rows().size(), 100u);
+  EXPECT_EQ(Incoming(), 0);
+}
+
+// A file that may not grow stands for a full disk.
+TEST_F(BlobStoreTest, AFullDiskGetsItsBytesBack) {
+  signal(SIGXFSZ, SIG_IGN);
+  const std::string blob(100'000, 'b');
+  auto writer = Ok(blobs_->Resume("ann", base::Sha256Hex(blob), 100'000, 0));
+  ASSERT_TRUE(writer->Append(blob.substr(0, 50'000)).ok());
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 60'000;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status full = writer->Append(blob.substr(50'000));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(full.ok());
+  EXPECT_EQ(FilesIn("partial"), 0);
+  writer.reset();
+  EXPECT_EQ(Kept(blob), 0);
+  // What it had reserved is free again.
+  const auto free = static_cast<int64_t>(fs::space(folder_).available);
+  EXPECT_TRUE(blobs_->Begin(base::Sha256Hex("a"), free / 2).ok());
+}
+
+TEST_F(BlobStoreTest, WhoLostThePartCommitsNothing) {
+  PartialBlobs::Options options;
+  options.silence = absl::ZeroDuration();
+  const auto parts = *PartialBlobs::Open(scratch_.path() / "parts", options);
+  DiskRoom room(scratch_.path(), 0);
+  absl::Mutex names;
+  const std::string sha256 = base::Sha256Hex("abcdef");
+  const fs::path final_path = folder_ / sha256.substr(0, 2) / sha256;
+  const auto begin = [&](int64_t offset) {
+    BlobWriter::Plan plan;
+    plan.final_path = final_path;
+    plan.size_bytes = 6;
+    plan.offset_bytes = offset;
+    plan.room = *room.Reserve(6 - offset);
+    plan.part = *parts->Take("ann", sha256, offset);
+    return *BlobWriter::Begin(*database_, names, std::move(plan));
+  };
+  auto first = begin(0);
+  ASSERT_TRUE(first->Append("abcdef").ok());
+  auto second = begin(6);
+  EXPECT_TRUE(absl::IsAborted(first->Commit()));
+  first.reset();
+  EXPECT_FALSE(fs::exists(final_path));
+  EXPECT_FALSE(*second->CatchUp());
+  ASSERT_TRUE(second->Commit().ok());
+  EXPECT_EQ(*base::ReadFile(final_path), "abcdef");
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 
 #include <sqlite3.h>
 
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "SQLiteCpp/Database.h"
@@ -16,11 +16,13 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/status_is.h"
 
 namespace mpsd::store {
 namespace {
 
-// --- connection --------------------------------------------------------------
+using enum absl::StatusCode;
+using fakes::StatusIs;
 
 class ConnectionTest : public testing::Test {
  protected:
@@ -61,22 +63,18 @@ TEST_F(ConnectionTest, TellsHowLongACommitTook) {
   {
     Transaction transaction(connection_);
     Query(connection_, "INSERT INTO t VALUES (1, 2)").Run();
+  }
+  EXPECT_TRUE(commits_.empty()) << "nothing was committed";
+  EXPECT_FALSE(Query(connection_, "SELECT a FROM t").Next());
+  {
+    Transaction transaction(connection_);
+    Query(connection_, "INSERT INTO t VALUES (1, 2)").Run();
     EXPECT_TRUE(commits_.empty());
     transaction.Commit();
   }
   ASSERT_EQ(commits_.size(), 1u);
   EXPECT_GE(commits_[0], absl::ZeroDuration());
   EXPECT_LT(commits_[0], absl::Minutes(1));
-}
-
-TEST_F(ConnectionTest, ATransactionThatIsNotCommittedIsNoCommit) {
-  absl::MutexLock lock(&connection_.mutex());
-  {
-    Transaction transaction(connection_);
-    Query(connection_, "INSERT INTO t VALUES (1, 2)").Run();
-  }
-  EXPECT_TRUE(commits_.empty());
-  EXPECT_FALSE(Query(connection_, "SELECT a FROM t").Next());
 }
 
 TEST_F(ConnectionTest, ACommitThatFailsIsToldToo) {
@@ -151,8 +149,6 @@ TEST_F(ConnectionTest, DurabilityIsThePragma) {
   EXPECT_EQ(synchronous(), 2);
 }
 
-// --- time limit --------------------------------------------------------------
-
 constexpr char kForever[] =
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
     "SELECT count(*) FROM n";
@@ -185,35 +181,22 @@ TEST(TimeLimit, EndsWhatRunsTooLongAndNothingElse) {
   EXPECT_TRUE(Execute(c, kShort).ok());
 }
 
-// --- sqlite status -----------------------------------------------------------
-
-using ::testing::HasSubstr;
-
-struct Case {
-  int code;
-  absl::StatusCode expected;
-};
-class Codes : public testing::TestWithParam<Case> {};
-
-TEST_P(Codes, AreTranslated) {
-  const absl::Status status =
-      StatusOf(SQLite::Exception("words", GetParam().code), "saving x");
-  EXPECT_EQ(status.code(), GetParam().expected);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("saving x: words"));
+TEST(StatusOf, TranslatesTheCodesOfSqlite) {
+  for (const auto& [code, expected] :
+       {std::pair(SQLITE_FULL, kResourceExhausted),
+        {SQLITE_BUSY, kUnavailable},
+        {SQLITE_LOCKED, kUnavailable},
+        {SQLITE_CORRUPT, kDataLoss},
+        {SQLITE_NOTADB, kDataLoss},
+        {SQLITE_READONLY, kPermissionDenied},
+        {SQLITE_CANTOPEN, kPermissionDenied},
+        {SQLITE_INTERRUPT, kDeadlineExceeded},
+        {SQLITE_IOERR, kInternal},
+        {SQLITE_MISUSE, kInternal}}) {
+    EXPECT_THAT(StatusOf(SQLite::Exception("words", code), "saving x"),
+                StatusIs(expected, "saving x: words"));
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    Sqlite, Codes,
-    testing::Values(Case{SQLITE_FULL, absl::StatusCode::kResourceExhausted},
-                    Case{SQLITE_BUSY, absl::StatusCode::kUnavailable},
-                    Case{SQLITE_LOCKED, absl::StatusCode::kUnavailable},
-                    Case{SQLITE_CORRUPT, absl::StatusCode::kDataLoss},
-                    Case{SQLITE_NOTADB, absl::StatusCode::kDataLoss},
-                    Case{SQLITE_READONLY, absl::StatusCode::kPermissionDenied},
-                    Case{SQLITE_CANTOPEN, absl::StatusCode::kPermissionDenied},
-                    Case{SQLITE_INTERRUPT, absl::StatusCode::kDeadlineExceeded},
-                    Case{SQLITE_IOERR, absl::StatusCode::kInternal},
-                    Case{SQLITE_MISUSE, absl::StatusCode::kInternal}));
 
 absl::Status ExecuteOn(SQLite::Database& database, const char* sql) {
   return CatchSqlite("x", [&] {
@@ -229,14 +212,14 @@ TEST(CatchSqlite, TellsConstraintsApart) {
       "c INTEGER CHECK (c > 0)) STRICT; INSERT INTO t VALUES (1, 1, 1);"
       "CREATE TRIGGER f BEFORE UPDATE OF c ON t "
       "BEGIN SELECT RAISE(ABORT, 'never'); END");
-  EXPECT_EQ(ExecuteOn(database, "INSERT INTO t VALUES (1, 2, 1)").code(),
-            absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(ExecuteOn(database, "INSERT INTO t VALUES (2, 1, 1)").code(),
-            absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(ExecuteOn(database, "UPDATE t SET c = 2").code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 0)").code(),
-            absl::StatusCode::kInternal);
+  EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (1, 2, 1)"),
+              StatusIs(kAlreadyExists));
+  EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (2, 1, 1)"),
+              StatusIs(kAlreadyExists));
+  EXPECT_THAT(ExecuteOn(database, "UPDATE t SET c = 2"),
+              StatusIs(kFailedPrecondition));
+  EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 0)"),
+              StatusIs(kInternal));
   EXPECT_TRUE(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 2)").ok());
 }
 

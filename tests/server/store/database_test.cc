@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/database.h"
 
-#include <sys/stat.h>
-
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "SQLiteCpp/Database.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/file.h"
@@ -16,15 +15,17 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/blob_store.h"
-#include "server/store/sqlite_job_store.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
-// --- migrate -----------------------------------------------------------------
-
-using ::testing::HasSubstr;
+using enum absl::StatusCode;
+using fakes::Ok;
+using fakes::StatusIs;
+using testing::AllOf;
+using testing::HasSubstr;
 
 SQLite::Database OpenRaw(const std::string& path) {
   return SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
@@ -52,10 +53,9 @@ std::string SnapshotV1() {
 
 TEST(Migrate, BringsAnEmptyDatabaseToTheNewestVersion) {
   SQLite::Database database = OpenRaw(":memory:");
-  auto version = Migrate(database, AllMigrations());
-  ASSERT_TRUE(version.ok()) << version.status();
-  EXPECT_EQ(*version, static_cast<int64_t>(AllMigrations().size()));
-  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), *version);
+  auto version = Ok(Migrate(database, AllMigrations()));
+  EXPECT_EQ(version, static_cast<int64_t>(AllMigrations().size()));
+  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), version);
   EXPECT_EQ(IntOf(database, "PRAGMA application_id"), kApplicationId);
   for (const char* table :
        {"jobs", "events", "checkpoints", "blobs", "labels"}) {
@@ -66,14 +66,9 @@ TEST(Migrate, BringsAnEmptyDatabaseToTheNewestVersion) {
                   "'main' AND type = 'table' AND name NOT LIKE 'sqlite_%' "
                   "AND NOT strict"),
             0);
-}
-
-TEST(Migrate, AgainChangesNothing) {
-  SQLite::Database database = OpenRaw(":memory:");
-  ASSERT_TRUE(Migrate(database, AllMigrations()).ok());
   const std::string before = SchemaOf(database);
   ASSERT_TRUE(Migrate(database, AllMigrations()).ok());
-  EXPECT_EQ(SchemaOf(database), before);
+  EXPECT_EQ(SchemaOf(database), before) << "again changes nothing";
 }
 
 TEST(Migrate, NamesAreNumberedWithoutGaps) {
@@ -89,8 +84,7 @@ TEST(Migrate, SnapshotOfVersion1GrowsIntoTheNewest) {
   SQLite::Database old = OpenRaw(":memory:");
   old.exec(SnapshotV1());
   ASSERT_EQ(IntOf(old, "PRAGMA user_version"), 1);
-  auto version = Migrate(old, AllMigrations());
-  ASSERT_TRUE(version.ok()) << version.status();
+  Ok(Migrate(old, AllMigrations()));
   SQLite::Database fresh = OpenRaw(":memory:");
   ASSERT_TRUE(Migrate(fresh, AllMigrations()).ok());
   EXPECT_EQ(SchemaOf(old), SchemaOf(fresh));
@@ -101,10 +95,9 @@ TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
   OpenRaw(scratch.file()).exec(SnapshotV1());
   std::unique_ptr<Database> database = OpenOrDie(scratch.file());
   SqliteJobStore store(*database);
-  auto jobs = store.List({});
-  ASSERT_TRUE(jobs.ok()) << jobs.status();
-  ASSERT_EQ(jobs->size(), 2u);
-  const jobs::Job& queued = (*jobs)[0];
+  auto jobs = Ok(store.List({}));
+  ASSERT_EQ(jobs.size(), 2u);
+  const jobs::Job& queued = jobs[0];
   EXPECT_EQ(queued.id, "01J00000000000000000000002");
   EXPECT_EQ(queued.state, jobs::State::kQueued);
   EXPECT_EQ(queued.idempotency_key, "k2");
@@ -112,7 +105,7 @@ TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
   ASSERT_TRUE(by_key.ok() && by_key->has_value()) << by_key.status();
   EXPECT_EQ((*by_key)->id, queued.id);
   EXPECT_EQ(queued.kind, jobs::JobKind::kTraining);
-  const jobs::Job& done = (*jobs)[1];
+  const jobs::Job& done = jobs[1];
   EXPECT_EQ(done.state, jobs::State::kSucceeded);
   EXPECT_EQ(done.owner, "ana");
   EXPECT_EQ(done.labels.at("team"), "nlp");
@@ -126,13 +119,9 @@ TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
   ASSERT_TRUE(done.progress.has_value());
   EXPECT_EQ(done.progress->step, 2);
   EXPECT_EQ(done.progress->memory.footprint_bytes, 4096);
-  auto events = store.Events(done.id, 0, 100);
-  ASSERT_TRUE(events.ok()) << events.status();
-  EXPECT_EQ(events->size(), 5u);
-  auto checkpoints = store.Checkpoints(done.id);
-  ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
-  ASSERT_EQ(checkpoints->size(), 1u);
-  EXPECT_EQ((*checkpoints)[0].bytes, 1000);
+  EXPECT_EQ(store.Events(done.id, 0, 100)->size(), 5u);
+  ASSERT_EQ(store.Checkpoints(done.id)->size(), 1u);
+  EXPECT_EQ(store.Checkpoints(done.id)->at(0).bytes, 1000);
 }
 
 // The migrations before the one of that name.
@@ -171,25 +160,23 @@ TEST(Migrate, ParitiesBecomeDeviceComparisons) {
   SqliteJobStore store(*database);
   for (const char* id : {"Q", "R", "S", "F", "C"}) {
     SCOPED_TRACE(id);
-    const auto job = store.Get(id);
-    ASSERT_TRUE(job.ok()) << job.status();
-    EXPECT_EQ(job->kind, jobs::JobKind::kDeviceComparison);
-    EXPECT_EQ(job->study_json, "{}");
-    EXPECT_EQ(job->owner, "ada");
-    const auto events = store.Events(id, 0, 100);
-    ASSERT_TRUE(events.ok()) << events.status();
+    const auto job = Ok(store.Get(id));
+    EXPECT_EQ(job.kind, jobs::JobKind::kDeviceComparison);
+    EXPECT_EQ(job.study_json, "{}");
+    EXPECT_EQ(job.owner, "ada");
+    const auto events = Ok(store.Events(id, 0, 100));
     if (std::string("QR").find(id) == std::string::npos) {
-      EXPECT_EQ(job->message, "as it was");
-      EXPECT_EQ(events->size(), 1u);
+      EXPECT_EQ(job.message, "as it was");
+      EXPECT_EQ(events.size(), 1u);
       continue;
     }
-    EXPECT_EQ(job->state, jobs::State::kCancelled);
-    EXPECT_THAT(job->message, HasSubstr("mpsctl compare-devices"));
-    EXPECT_TRUE(job->end_time.has_value());
-    ASSERT_EQ(events->size(), 2u);
-    const auto& change = std::get<jobs::StateChanged>((*events)[1].body);
+    EXPECT_EQ(job.state, jobs::State::kCancelled);
+    EXPECT_THAT(job.message, HasSubstr("mpsctl compare-devices"));
+    EXPECT_TRUE(job.end_time.has_value());
+    ASSERT_EQ(events.size(), 2u);
+    const auto& change = std::get<jobs::StateChanged>(events[1].body);
     EXPECT_EQ(change.state, jobs::State::kCancelled);
-    EXPECT_EQ(change.message, job->message);
+    EXPECT_EQ(change.message, job.message);
   }
 }
 
@@ -239,26 +226,24 @@ TEST(Migrate, JobsOfSweepsStayWithTheirNamesAsLabels) {
   SqliteJobStore store(*database);
   jobs::ListFilter filter;
   filter.ascending = true;
-  auto jobs = store.List(filter);
-  ASSERT_TRUE(jobs.ok()) << jobs.status();
-  ASSERT_EQ(jobs->size(), 8u);
+  auto jobs = Ok(store.List(filter));
+  ASSERT_EQ(jobs.size(), 8u);
   const char* labels[] = {"ranks", "own",      "ranks", "ranks",
                           "ranks", "twice S2", "S4"};
   for (size_t i = 0; i < 7; ++i) {
-    EXPECT_EQ((*jobs)[i].labels["sweep"], labels[i]) << i;
+    EXPECT_EQ(jobs[i].labels["sweep"], labels[i]) << i;
   }
-  EXPECT_TRUE((*jobs)[7].labels.empty());
-  EXPECT_TRUE((*jobs)[0].held);
+  EXPECT_TRUE(jobs[7].labels.empty());
+  EXPECT_TRUE(jobs[0].held);
   EXPECT_THAT(
-      (*jobs)[0].hold_reason,
+      jobs[0].hold_reason,
       HasSubstr("at step 4, where its sweep was to decide: release it"));
-  EXPECT_EQ((*jobs)[2].hold_reason, "mine");
-  for (const size_t i : {1, 3, 4, 5, 6, 7}) EXPECT_FALSE((*jobs)[i].held) << i;
+  EXPECT_EQ(jobs[2].hold_reason, "mine");
+  for (const size_t i : {1, 3, 4, 5, 6, 7}) EXPECT_FALSE(jobs[i].held) << i;
   filter.labels = {{"sweep", "ranks"}};
   filter.held = true;
-  auto held = store.List(filter);
-  ASSERT_TRUE(held.ok()) << held.status();
-  EXPECT_EQ(held->size(), 2u);
+  auto held = Ok(store.List(filter));
+  EXPECT_EQ(held.size(), 2u);
 }
 
 TEST(Migrate, NextMigrationRunsOnTheOldSnapshotAlone) {
@@ -267,8 +252,7 @@ TEST(Migrate, NextMigrationRunsOnTheOldSnapshotAlone) {
   const Migration list[] = {
       {"0001_initial", "this is not run again"},
       {"0002_next", "ALTER TABLE jobs ADD COLUMN colour TEXT"}};
-  auto version = Migrate(database, list);
-  ASSERT_TRUE(version.ok()) << version.status();
+  Ok(Migrate(database, list));
   EXPECT_EQ(IntOf(database, "PRAGMA user_version"), 2);
   EXPECT_EQ(IntOf(database, "SELECT count(colour IS NULL) FROM jobs"), 2);
 }
@@ -280,9 +264,9 @@ TEST(Migrate, AFailedMigrationLeavesTheVersionBeforeIt) {
   const Migration list[] = {
       {"0001_initial", ""},
       {"0002_bad", "CREATE TABLE half (a); DELETE FROM jobs; SELECT nonsense"}};
-  auto version = Migrate(database, list);
-  ASSERT_FALSE(version.ok());
-  EXPECT_THAT(std::string(version.status().message()), HasSubstr("0002_bad"));
+  const absl::Status failed = Migrate(database, list).status();
+  ASSERT_FALSE(failed.ok());
+  EXPECT_THAT(std::string(failed.message()), HasSubstr("0002_bad"));
   EXPECT_EQ(SchemaOf(database), before);
   EXPECT_EQ(IntOf(database, "PRAGMA user_version"), 1);
   EXPECT_EQ(IntOf(database, "SELECT count(*) FROM jobs"), 2);
@@ -306,13 +290,12 @@ TEST(Migrate, ANewerSchemaIsRefusedUntouched) {
     database.exec("PRAGMA user_version = 41");
   }
   const auto before = base::ReadFile(scratch.file());
-  auto opened = Database::Open(scratch.file());
-  ASSERT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition);
-  const std::string message(opened.status().message());
-  EXPECT_THAT(message, HasSubstr("schema version 41"));
-  EXPECT_THAT(message,
-              HasSubstr("up to " + std::to_string(AllMigrations().size())));
-  EXPECT_THAT(message, HasSubstr("newer mpsd"));
+  EXPECT_THAT(
+      Database::Open(scratch.file()),
+      StatusIs(kFailedPrecondition,
+               AllOf(HasSubstr("schema version 41"),
+                     HasSubstr(absl::StrCat("up to ", AllMigrations().size())),
+                     HasSubstr("newer mpsd"))));
   EXPECT_EQ(*base::ReadFile(scratch.file()), *before);
 }
 
@@ -323,10 +306,8 @@ TEST(Migrate, AnotherProgramsDatabaseIsRefusedUntouched) {
     Scratch scratch;
     OpenRaw(scratch.file()).exec(sql);
     const auto before = base::ReadFile(scratch.file());
-    auto opened = Database::Open(scratch.file());
-    ASSERT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(opened.status().message()),
-                HasSubstr("not a database of mpsd"));
+    EXPECT_THAT(Database::Open(scratch.file()),
+                StatusIs(kFailedPrecondition, "not a database of mpsd"));
     EXPECT_EQ(*base::ReadFile(scratch.file()), *before);
   }
 }
@@ -335,15 +316,7 @@ TEST(Migrate, AFileThatIsNoDatabaseIsDataLoss) {
   Scratch scratch;
   ASSERT_TRUE(
       base::WriteFileAtomic(scratch.file(), std::string(8192, 'x')).ok());
-  EXPECT_EQ(Database::Open(scratch.file()).status().code(),
-            absl::StatusCode::kDataLoss);
-}
-
-// --- database ----------------------------------------------------------------
-
-mode_t ModeOf(const std::filesystem::path& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
+  EXPECT_THAT(Database::Open(scratch.file()), StatusIs(kDataLoss));
 }
 
 TEST(Database, IsForItsOwnerAlone) {
@@ -380,11 +353,10 @@ TEST(Database, EveryStoreTellsOfItsCommits) {
   EXPECT_EQ(commits, 1);
   ASSERT_TRUE(jobs.Get(job.id).ok());
   EXPECT_EQ(commits, 1) << "reading is no commit";
-  auto blobs = BlobStore::Open(**database, scratch.path() / "blobs");
-  ASSERT_TRUE(blobs.ok()) << blobs.status();
+  auto blobs = Ok(BlobStore::Open(**database, scratch.path() / "blobs"));
   commits = 0;
   const std::string bytes = "bytes";
-  auto writer = (*blobs)->Begin(base::Sha256Hex(bytes), bytes.size());
+  auto writer = blobs->Begin(base::Sha256Hex(bytes), bytes.size());
   ASSERT_TRUE(writer.ok() && (*writer)->Append(bytes).ok() &&
               (*writer)->Commit().ok());
   EXPECT_EQ(commits, 1);
@@ -418,10 +390,8 @@ TEST(Database, ReopensWithItsVersion) {
 
 TEST(Database, AFolderThatIsMissingIsNamed) {
   Scratch scratch;
-  auto opened = Database::Open(scratch.path() / "absent" / "mpsd.db");
-  EXPECT_EQ(opened.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(opened.status().message()),
-              testing::HasSubstr("absent"));
+  EXPECT_THAT(Database::Open(scratch.path() / "absent" / "mpsd.db"),
+              StatusIs(kNotFound, "absent"));
 }
 
 }  // namespace

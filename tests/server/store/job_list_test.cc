@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,24 +12,22 @@
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/sqlite_job_store.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
+using fakes::Ok;
 using jobs::State;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
-class JobListTest : public testing::Test {
+class JobListTest : public StoreFixture {
  protected:
-  void Insert(const jobs::Job& job) {
-    absl::Status status = store_->Insert(job, StateEvent(job, 1));
-    ASSERT_TRUE(status.ok()) << status;
-  }
+  // The ends of the ids of those that are listed.
   std::vector<std::string> Ids(const jobs::ListFilter& filter) {
-    auto jobs = store_->List(filter);
+    auto jobs = jobs_.List(filter);
     EXPECT_TRUE(jobs.ok()) << jobs.status();
     std::vector<std::string> ids;
     for (const jobs::Job& job : *jobs) {
@@ -38,16 +35,19 @@ class JobListTest : public testing::Test {
     }
     return ids;
   }
-  void Execute(const std::string& sql) {
-    Connection& c = database_->writer();
-    absl::MutexLock lock(&c.mutex());
-    c.database().exec(sql);
+  // Of all pages.
+  std::vector<std::string> PagedIds(jobs::ListFilter filter) {
+    std::vector<std::string> ids;
+    for (auto page = jobs_.List(filter); page.ok(); page = jobs_.List(filter)) {
+      if (page->empty() || ids.size() > 1000) return ids;
+      for (const jobs::Job& job : *page) {
+        ids.push_back(job.id.substr(job.id.size() - 2));
+      }
+      filter.after = jobs::PlaceOf(page->back(), filter.order);
+    }
+    ADD_FAILURE() << jobs_.List(filter).status();
+    return ids;
   }
-
-  Scratch scratch_;
-  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
-  std::unique_ptr<SqliteJobStore> store_ =
-      std::make_unique<SqliteJobStore>(*database_);
 };
 
 TEST_F(JobListTest, ListIsNewestFirstAndPaged) {
@@ -111,19 +111,8 @@ TEST_F(JobListTest, LabelledJobsArePagedInOrder) {
       if (labels.count("run") > 0 && i % 7 != 3) continue;
       expected.push_back(std::to_string(10 + i));
     }
-    std::vector<std::string> all;
-    filter.after.reset();
-    for (;;) {
-      auto page = store_->List(filter);
-      ASSERT_TRUE(page.ok()) << page.status();
-      if (page->empty()) break;
-      for (const jobs::Job& job : *page) {
-        EXPECT_EQ(job.labels.at("common"), "x");
-        all.push_back(job.id.substr(job.id.size() - 2));
-      }
-      filter.after = jobs::PlaceOf(page->back(), filter.order);
-    }
-    EXPECT_EQ(all, expected);
+    EXPECT_EQ(PagedIds(filter), expected);
+    EXPECT_EQ(jobs_.List(filter)->back().labels.at("common"), "x");
   }
   // The last job of a page may be gone when the next page is asked for.
   filter.labels = {{"common", "x"}};
@@ -155,10 +144,9 @@ TEST_F(JobListTest, SummariesOfLongRowsAreShort) {
   jobs::ListFilter filter;
   filter.limit = kJobs + 1;
   filter.summaries = true;
-  auto listed = store_->List(filter);
-  ASSERT_TRUE(listed.ok()) << listed.status();
-  ASSERT_EQ(listed->size(), static_cast<size_t>(kJobs));
-  for (const jobs::Job& job : *listed) {
+  auto listed = Ok(jobs_.List(filter));
+  ASSERT_EQ(listed.size(), static_cast<size_t>(kJobs));
+  for (const jobs::Job& job : listed) {
     EXPECT_EQ(job.name, std::string(limits::kNameBytes - 3, 'n') + "…");
     EXPECT_EQ(job.owner, std::string(limits::kOwnerBytes - 3, 'o') + "…");
     EXPECT_EQ(job.message, std::string(limits::kMessageBytes - 3, 'm') + "…");
@@ -185,9 +173,8 @@ TEST_F(JobListTest, SummariesOfOrdinaryRowsAreWhole) {
   Insert(job);
   jobs::ListFilter filter;
   filter.summaries = true;
-  auto listed = store_->List(filter);
-  ASSERT_TRUE(listed.ok()) << listed.status();
-  const jobs::Job& read = listed->at(0);
+  auto listed = Ok(jobs_.List(filter));
+  const jobs::Job& read = listed.at(0);
   EXPECT_EQ(read.id, job.id);
   EXPECT_EQ(read.name, job.name);
   EXPECT_EQ(read.owner, job.owner);
@@ -212,10 +199,10 @@ TEST_F(JobListTest, OneUnreadableRowDoesNotHideTheOthers) {
       "metrics = '[[[[' WHERE id = '" +
       QueuedJob(11).id + "'");
   jobs::ListFilter filter;
-  EXPECT_EQ(store_->List(filter).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(jobs_.List(filter).status().code(), absl::StatusCode::kDataLoss);
   filter.summaries = true;
   EXPECT_THAT(Ids(filter), ElementsAre("12", "11", "10"));
-  const jobs::Job read = store_->List(filter)->at(1);
+  const jobs::Job read = jobs_.List(filter)->at(1);
   EXPECT_THAT(read.message, HasSubstr("not all of this job can be read: "));
   EXPECT_THAT(read.message, HasSubstr("exit reason Bored\\x1b"));
   EXPECT_THAT(read.message, HasSubstr("; its message: why"));
@@ -261,20 +248,15 @@ TEST_F(JobListTest, EachOrderIsPagedBothWaysAsASortWouldBe) {
                          if (left != right) return (left < right) == ascending;
                          return (a.id < b.id) == ascending;
                        });
-      std::vector<std::string> expected, listed;
-      for (const jobs::Job& job : sorted) expected.push_back(job.id);
+      std::vector<std::string> expected;
+      for (const jobs::Job& job : sorted) {
+        expected.push_back(job.id.substr(job.id.size() - 2));
+      }
       jobs::ListFilter filter;
       filter.order = order;
       filter.ascending = ascending;
       filter.limit = 7;
-      for (;;) {
-        auto page = store_->List(filter);
-        ASSERT_TRUE(page.ok()) << page.status();
-        if (page->empty() || listed.size() > all.size()) break;
-        for (const jobs::Job& job : *page) listed.push_back(job.id);
-        filter.after = jobs::PlaceOf(page->back(), order);
-      }
-      EXPECT_EQ(listed, expected)
+      EXPECT_EQ(PagedIds(filter), expected)
           << "order " << static_cast<int>(order) << ascending;
     }
   }
@@ -316,7 +298,7 @@ TEST_F(JobListTest, TimesModelsPinsAndHoldsFilter) {
   filter.created_from = absl::FromUnixSeconds(12);
   filter.created_to = absl::FromUnixSeconds(14);
   EXPECT_THAT(Ids(filter), ElementsAre("13", "12"));
-  EXPECT_EQ(*store_->CountListed(filter), 2);
+  EXPECT_EQ(*jobs_.CountListed(filter), 2);
   filter = {};
   filter.ended_from = absl::FromUnixSeconds(111);
   EXPECT_THAT(Ids(filter), ElementsAre("12", "11"));
@@ -331,10 +313,10 @@ TEST_F(JobListTest, TimesModelsPinsAndHoldsFilter) {
   filter.pinned = true;
   EXPECT_THAT(Ids(filter), ElementsAre("11"));
   filter.pinned = false;
-  EXPECT_EQ(*store_->CountListed(filter), 5);
+  EXPECT_EQ(*jobs_.CountListed(filter), 5);
   filter.limit = 1;
   filter.after = jobs::ListPlace{QueuedJob(11).id, {}};
-  EXPECT_EQ(*store_->CountListed(filter), 5) << "whatever the page";
+  EXPECT_EQ(*jobs_.CountListed(filter), 5) << "whatever the page";
 }
 
 TEST_F(JobListTest, TextIsFoundInEachField) {
@@ -350,7 +332,7 @@ TEST_F(JobListTest, TextIsFoundInEachField) {
     jobs::ListFilter filter;
     filter.text = text;
     const std::vector<std::string> ids = Ids(filter);
-    EXPECT_EQ(*store_->CountListed(filter), static_cast<int64_t>(ids.size()));
+    EXPECT_EQ(*jobs_.CountListed(filter), static_cast<int64_t>(ids.size()));
     return ids;
   };
   for (const char* text : {"moods", "MOODS", "üNDER", "ANN", "an", "smollm2_1",
@@ -376,10 +358,10 @@ TEST_F(JobListTest, TextFollowsTheRow) {
   filter.text = "signal 9";
   EXPECT_THAT(Ids(filter), ElementsAre());
   job.state = State::kRunning;
-  ASSERT_TRUE(store_->Update(job, {}).ok());
+  Update(job);
   job.state = State::kFailed;
   job.message = "killed by signal 9";
-  ASSERT_TRUE(store_->Update(job, {}).ok());
+  Update(job);
   EXPECT_THAT(Ids(filter), ElementsAre("10"));
   filter.states = {State::kFailed};
   EXPECT_THAT(Ids(filter), ElementsAre("10"));
@@ -387,20 +369,20 @@ TEST_F(JobListTest, TextFollowsTheRow) {
   EXPECT_THAT(Ids(filter), ElementsAre("10")) << "labels stay";
   job.state = State::kQueued;
   job.message = "";
-  ASSERT_TRUE(store_->Update(job, {}).ok());
+  Update(job);
   EXPECT_THAT(Ids(filter), ElementsAre());
   filter.states.clear();
   filter.text = "signal";
   EXPECT_THAT(Ids(filter), ElementsAre());
   ASSERT_TRUE(
-      store_->MarkUnreadable(job.id, "its row is torn", absl::Now()).ok());
+      jobs_.MarkUnreadable(job.id, "its row is torn", absl::Now()).ok());
   filter.text = "torn";
   EXPECT_THAT(Ids(filter), ElementsAre("10"));
-  ASSERT_TRUE(store_->Delete(job.id).ok());
+  ASSERT_TRUE(jobs_.Delete(job.id).ok());
   EXPECT_THAT(Ids(filter), ElementsAre());
   filter.text = "to";
   EXPECT_THAT(Ids(filter), ElementsAre());
-  EXPECT_EQ(*store_->CountListed({}), 0);
+  EXPECT_EQ(*jobs_.CountListed({}), 0);
 }
 
 // With private jobs nobody learns by looking what a job of another is called.
@@ -417,7 +399,7 @@ TEST_F(JobListTest, OfOthersTextIsFoundInIdAndOwnerAlone) {
   for (const char* text : {"secret", "nlp", "se", "nl"}) {
     filter.text = text;
     EXPECT_THAT(Ids(filter), ElementsAre("10")) << text;
-    EXPECT_EQ(*store_->CountListed(filter), 1);
+    EXPECT_EQ(*jobs_.CountListed(filter), 1);
   }
   for (const char* text : {"bob", "bo"}) {
     filter.text = text;
@@ -443,7 +425,7 @@ TEST_F(JobListTest, TheNarrowTablesEqualTheRows) {
     job.eval_loss_after = 0.5;
     job.name.assign(1000, 'n');
     job.message = "why";
-    ASSERT_TRUE(store_->Update(job, {}).ok());
+    Update(job);
   }
   Execute("UPDATE jobs SET owner = 'x', held = 1 WHERE number % 3 = 0");
   Execute("DELETE FROM jobs WHERE number % 5 = 0");
@@ -469,7 +451,7 @@ TEST_F(JobListTest, TheNarrowTablesEqualTheRows) {
 TEST_F(JobListTest, WhoAsksForOneJobWaitsForNoList) {
   absl::MutexLock lock(&database_->lister().mutex());  // a list goes on
   Insert(QueuedJob(10));
-  EXPECT_TRUE(store_->Get(QueuedJob(10).id).ok());
+  EXPECT_TRUE(jobs_.Get(QueuedJob(10).id).ok());
 }
 
 TEST_F(JobListTest, FiltersOfAnyShapeKeepFewStatements) {
@@ -486,7 +468,7 @@ TEST_F(JobListTest, FiltersOfAnyShapeKeepFewStatements) {
       filter.states.clear();
       for (size_t states = 0; states <= kStates; ++states, ++shapes) {
         if (states > 0) filter.states.push_back(jobs::kAllStates[states - 1]);
-        EXPECT_TRUE(store_->List(filter).ok());
+        EXPECT_TRUE(jobs_.List(filter).ok());
       }
     }
   }

@@ -3,21 +3,23 @@
 
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/sqlite_job_store.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
-// --- event body --------------------------------------------------------------
+using enum absl::StatusCode;
+using fakes::Ok;
+using fakes::StatusIs;
 
 using Warnings = std::vector<std::string>;
 
@@ -59,25 +61,24 @@ TEST(EventBody, EveryKindComesBackAsWritten) {
   for (const EventBody& body : bodies) {
     EXPECT_EQ(KindOf(body), ++kind);
     const std::string text = EncodeBody(body);
-    auto decoded = DecodeBody(kind, text);
-    ASSERT_TRUE(decoded.ok()) << decoded.status();
-    EXPECT_EQ(decoded->index(), body.index());
-    EXPECT_EQ(EncodeBody(*decoded), text);
+    auto decoded = Ok(DecodeBody(kind, text));
+    EXPECT_EQ(decoded.index(), body.index());
+    EXPECT_EQ(EncodeBody(decoded), text);
   }
   EXPECT_EQ(KindOf(bodies[1]), kProgressKind);
 }
 
 TEST(EventBody, ProgressKeepsItsMembers) {
-  auto progress = DecodeColumn<jobs::Progress>(EncodeColumn(SomeProgress()));
-  ASSERT_TRUE(progress.ok()) << progress.status();
-  EXPECT_EQ(progress->step, 3);
-  EXPECT_EQ(progress->loss, 1.0 / 3.0);
-  EXPECT_EQ(progress->device, "mps");
-  EXPECT_EQ(progress->padding_ratio, 0.125);
-  EXPECT_EQ(progress->data_wait_ratio, 0.5);
-  EXPECT_EQ(progress->memory.footprint_bytes, 1LL << 40);
-  EXPECT_EQ(progress->memory.peak_allocated_bytes, 5);
-  EXPECT_EQ(progress->cpu_fallback_ops, SomeProgress().cpu_fallback_ops);
+  auto progress =
+      Ok(DecodeColumn<jobs::Progress>(EncodeColumn(SomeProgress())));
+  EXPECT_EQ(progress.step, 3);
+  EXPECT_EQ(progress.loss, 1.0 / 3.0);
+  EXPECT_EQ(progress.device, "mps");
+  EXPECT_EQ(progress.padding_ratio, 0.125);
+  EXPECT_EQ(progress.data_wait_ratio, 0.5);
+  EXPECT_EQ(progress.memory.footprint_bytes, 1LL << 40);
+  EXPECT_EQ(progress.memory.peak_allocated_bytes, 5);
+  EXPECT_EQ(progress.cpu_fallback_ops, SomeProgress().cpu_fallback_ops);
 }
 
 // To the byte, as the rows of every release.
@@ -117,31 +118,26 @@ TEST(EventBody, AWarningIsANoteThatSaysSo) {
 
 TEST(EventBody, WarningsAreAList) {
   const std::vector<std::string> warnings = {"a \"b\"", "cut \xc3"};
-  auto decoded = DecodeColumn<Warnings>(EncodeColumn(warnings));
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(*decoded, (std::vector<std::string>{"a \"b\"", "cut \uFFFD"}));
+  auto decoded = Ok(DecodeColumn<Warnings>(EncodeColumn(warnings)));
+  EXPECT_EQ(decoded, (std::vector<std::string>{"a \"b\"", "cut \uFFFD"}));
   EXPECT_TRUE(DecodeColumn<Warnings>(EncodeColumn(Warnings{}))->empty());
   for (const char* text : {"", "{}", "[1]", "[\"a\""}) {
-    EXPECT_EQ(DecodeColumn<Warnings>(text).status().code(),
-              absl::StatusCode::kDataLoss);
+    EXPECT_THAT(DecodeColumn<Warnings>(text), StatusIs(kDataLoss));
   }
 }
 
 TEST(EventBody, MetricsKeepTheirOrder) {
   const jobs::Metrics metrics = {{"spearmanr", 0.5}, {"pearson", kNan}};
   EXPECT_EQ(EncodeColumn(metrics), R"({"spearmanr":0.5,"pearson":null})");
-  auto decoded = DecodeColumn<jobs::Metrics>(EncodeColumn(metrics));
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  ASSERT_EQ(decoded->size(), 2u);
-  EXPECT_EQ((*decoded)[0], metrics[0]);
-  EXPECT_TRUE(std::isnan((*decoded)[1].second));
+  auto decoded = Ok(DecodeColumn<jobs::Metrics>(EncodeColumn(metrics)));
+  ASSERT_EQ(decoded.size(), 2u);
+  EXPECT_EQ(decoded[0], metrics[0]);
+  EXPECT_TRUE(std::isnan(decoded[1].second));
   auto evaluated =
-      DecodeColumn<jobs::Evaluated>(R"({"step": 3, "eval_loss": 2})");
-  ASSERT_TRUE(evaluated.ok()) << evaluated.status();
-  EXPECT_TRUE(evaluated->metrics.empty());
+      Ok(DecodeColumn<jobs::Evaluated>(R"({"step": 3, "eval_loss": 2})"));
+  EXPECT_TRUE(evaluated.metrics.empty());
   for (const char* text : {"", "[]", R"({"f1": "good"})"}) {
-    EXPECT_EQ(DecodeColumn<jobs::Metrics>(text).status().code(),
-              absl::StatusCode::kDataLoss);
+    EXPECT_THAT(DecodeColumn<jobs::Metrics>(text), StatusIs(kDataLoss));
   }
 }
 
@@ -149,36 +145,32 @@ TEST(EventBody, ANonFiniteLossIsNan) {
   jobs::Progress progress = SomeProgress();
   for (double loss : {kNan, HUGE_VAL, -HUGE_VAL}) {
     progress.loss = loss;
-    auto decoded = DecodeColumn<jobs::Progress>(EncodeColumn(progress));
-    ASSERT_TRUE(decoded.ok()) << decoded.status();
-    EXPECT_TRUE(std::isnan(decoded->loss));
+    auto decoded = Ok(DecodeColumn<jobs::Progress>(EncodeColumn(progress)));
+    EXPECT_TRUE(std::isnan(decoded.loss));
   }
 }
 
 TEST(EventBody, OldRowsReadWithDefaults) {
   auto progress =
-      DecodeColumn<jobs::Progress>(R"({"step": 4, "gone_member": 1})");
-  ASSERT_TRUE(progress.ok()) << progress.status();
-  EXPECT_EQ(progress->step, 4);
-  EXPECT_EQ(progress->tokens, 0);
-  EXPECT_FALSE(progress->memory.footprint_bytes.has_value());
-  EXPECT_FALSE(progress->padding_ratio.has_value());
+      Ok(DecodeColumn<jobs::Progress>(R"({"step": 4, "gone_member": 1})"));
+  EXPECT_EQ(progress.step, 4);
+  EXPECT_EQ(progress.tokens, 0);
+  EXPECT_FALSE(progress.memory.footprint_bytes.has_value());
+  EXPECT_FALSE(progress.padding_ratio.has_value());
 }
 
 TEST(EventBody, WhatItDidNotWriteIsDataLoss) {
-  for (const char* text : {"", "[]", "{\"step\": \"4\"}", "{\"loss\": true}",
-                           "{\"footprint_bytes\": 0.5}"}) {
-    EXPECT_EQ(DecodeBody(2, text).status().code(), absl::StatusCode::kDataLoss)
-        << text;
+  for (const auto& [kind, text] : {std::pair(2, ""),
+                                   {2, "[]"},
+                                   {2, "{\"step\": \"4\"}"},
+                                   {2, "{\"loss\": true}"},
+                                   {2, "{\"footprint_bytes\": 0.5}"},
+                                   {1, R"({"state": 9})"},
+                                   {1, R"({"message": "no state"})"},
+                                   {6, "{}"}}) {
+    EXPECT_THAT(DecodeBody(kind, text), StatusIs(kDataLoss)) << text;
   }
-  for (const char* text : {R"({"state": 9})", R"({"message": "no state"})"}) {
-    EXPECT_EQ(DecodeBody(1, text).status().code(), absl::StatusCode::kDataLoss)
-        << text;
-  }
-  EXPECT_EQ(DecodeBody(6, "{}").status().code(), absl::StatusCode::kDataLoss);
 }
-
-// --- job row -----------------------------------------------------------------
 
 // Every member with a value of its own, so that two swapped columns show.
 jobs::Job FullJob() {
@@ -230,89 +222,38 @@ jobs::Job FullJob() {
   return job;
 }
 
-void ExpectSame(const jobs::Job& a, const jobs::Job& b) {
-  EXPECT_EQ(a.id, b.id);
-  EXPECT_EQ(a.kind, b.kind);
-  EXPECT_EQ(a.study_json, b.study_json);
-  EXPECT_EQ(a.name, b.name);
-  EXPECT_EQ(a.state, b.state);
-  EXPECT_EQ(a.cancel_requested, b.cancel_requested);
-  EXPECT_EQ(a.owner, b.owner);
-  EXPECT_EQ(a.labels, b.labels);
-  EXPECT_EQ(a.priority, b.priority);
-  EXPECT_EQ(a.create_time, b.create_time);
-  EXPECT_EQ(a.start_time, b.start_time);
-  EXPECT_EQ(a.end_time, b.end_time);
-  EXPECT_EQ(a.not_before, b.not_before);
-  EXPECT_EQ(a.attempt, b.attempt);
-  EXPECT_EQ(a.failures, b.failures);
-  EXPECT_EQ(a.message, b.message);
-  EXPECT_EQ(a.exit_reason, b.exit_reason);
-  EXPECT_EQ(a.progress.has_value(), b.progress.has_value());
-  if (a.progress && b.progress) {
-    EXPECT_EQ(a.progress->step, b.progress->step);
-  }
-  EXPECT_EQ(a.eval_loss_before, b.eval_loss_before);
-  EXPECT_EQ(a.eval_loss_after, b.eval_loss_after);
-  EXPECT_EQ(a.train_loss, b.train_loss);
-  EXPECT_EQ(a.output_path, b.output_path);
-  EXPECT_EQ(a.spec_json, b.spec_json);
-  EXPECT_EQ(a.output_kind, b.output_kind);
-  EXPECT_EQ(a.metrics, b.metrics);
-  ASSERT_EQ(a.best_evaluation.has_value(), b.best_evaluation.has_value());
-  if (a.best_evaluation && b.best_evaluation) {
-    EXPECT_EQ(a.best_evaluation->step, b.best_evaluation->step);
-    EXPECT_EQ(a.best_evaluation->eval_loss, b.best_evaluation->eval_loss);
-    EXPECT_EQ(a.best_evaluation->metrics, b.best_evaluation->metrics);
-  }
-  EXPECT_EQ(a.confusion_matrix, b.confusion_matrix);
-  EXPECT_EQ(a.warnings, b.warnings);
-  EXPECT_EQ(a.interruptions, b.interruptions);
-  EXPECT_EQ(a.behind, b.behind);
-  EXPECT_EQ(a.boot_id, b.boot_id);
-  EXPECT_EQ(a.durable_step, b.durable_step);
-  EXPECT_EQ(a.advanced, b.advanced);
-  EXPECT_EQ(a.memory_bytes, b.memory_bytes);
-  EXPECT_EQ(a.checkpoint_bytes, b.checkpoint_bytes);
-  EXPECT_EQ(a.device_time, b.device_time);
-  EXPECT_EQ(a.held, b.held);
-  EXPECT_EQ(a.hold_reason, b.hold_reason);
-  EXPECT_EQ(a.place, b.place);
-  EXPECT_EQ(a.among_all, b.among_all);
-  EXPECT_EQ(a.ticket, b.ticket);
-  EXPECT_EQ(a.fresh, b.fresh);
-  EXPECT_EQ(a.after, b.after);
-  EXPECT_EQ(a.model, b.model);
-  EXPECT_EQ(a.idempotency_key, b.idempotency_key);
-  EXPECT_EQ(a.request_hash, b.request_hash);
+auto Members(const jobs::Job& j) {
+  const jobs::Evaluated best = j.best_evaluation.value_or(jobs::Evaluated());
+  return std::make_tuple(
+      j.id, j.kind, j.study_json, j.name, j.state, j.cancel_requested, j.owner,
+      j.labels, j.priority, j.create_time, j.start_time, j.end_time,
+      j.not_before, j.attempt, j.failures, j.message, j.exit_reason,
+      j.progress.has_value(), j.progress.value_or(jobs::Progress()).step,
+      j.eval_loss_before, j.eval_loss_after, j.train_loss, j.output_path,
+      j.spec_json, j.output_kind, j.metrics, j.best_evaluation.has_value(),
+      best.step, best.eval_loss, best.metrics, j.confusion_matrix, j.warnings,
+      j.interruptions, j.behind, j.boot_id, j.durable_step, j.advanced,
+      j.memory_bytes, j.checkpoint_bytes, j.device_time, j.held, j.hold_reason,
+      j.place, j.among_all, j.ticket, j.fresh, j.after, j.model,
+      j.idempotency_key, j.request_hash);
 }
 
-class JobRowTest : public testing::Test {
+class JobRowTest : public StoreFixture {
  protected:
   jobs::Job StoredAs(const jobs::Job& job) {
-    absl::Status inserted = store_.Insert(job, StateEvent(job, 1));
-    EXPECT_TRUE(inserted.ok()) << inserted;
-    auto read = store_.Get(job.id);
+    auto read = jobs_.Get(Insert(job).id);
     EXPECT_TRUE(read.ok()) << read.status();
-    return read.ok() ? *read : jobs::Job();
+    return read.value_or(jobs::Job());
   }
   void Corrupt(const std::string& sql) {
-    Connection& c = database_->writer();
-    absl::MutexLock lock(&c.mutex());
-    c.database().exec("PRAGMA ignore_check_constraints = ON; " + sql);
+    Execute("PRAGMA ignore_check_constraints = ON; " + sql);
   }
-
-  Scratch scratch_;
-  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
-  SqliteJobStore store_{*database_};
 };
 
 TEST_F(JobRowTest, EveryMemberComesBack) {
-  ExpectSame(StoredAs(FullJob()), FullJob());
-}
-
-TEST_F(JobRowTest, AbsentMembersStayAbsent) {
-  ExpectSame(StoredAs(QueuedJob(7)), QueuedJob(7));
+  EXPECT_EQ(Members(StoredAs(FullJob())), Members(FullJob()));
+  EXPECT_EQ(Members(StoredAs(QueuedJob(7))), Members(QueuedJob(7)))
+      << "absent members stay absent";
 }
 
 TEST_F(JobRowTest, EveryExitReasonComesBack) {
@@ -336,15 +277,12 @@ TEST_F(JobRowTest, UnknownValuesAreDataLossNamingTheJob) {
         "UPDATE jobs SET output_kind = 1, warnings = '{}'",
         "UPDATE jobs SET warnings = '[]', kind = 99"}) {
     Corrupt(sql);
-    EXPECT_EQ(store_.Get(job.id).status().code(), absl::StatusCode::kDataLoss)
-        << sql;
+    EXPECT_THAT(jobs_.Get(job.id), StatusIs(kDataLoss)) << sql;
   }
   Corrupt(
       "DROP TRIGGER jobs_transition; "
       "UPDATE jobs SET kind = 1, state = 9");
-  const absl::Status status = store_.Get(job.id).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(job.id));
+  EXPECT_THAT(jobs_.Get(job.id), StatusIs(kDataLoss, job.id));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,45 +12,35 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/connection.h"
-#include "server/store/sqlite_job_store.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
+using fakes::StatusIs;
 using jobs::Job;
 using jobs::State;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 const absl::Time kEnd = absl::FromUnixSeconds(1'800'000'000);
 
-std::string Id(int number) {
-  const std::string digits = std::to_string(number);
-  return std::string("01KAH00000000000000000000000")
-             .substr(0, 26 - digits.size()) +
-         digits;
-}
+std::string Id(int number) { return QueuedJob(number).id; }
 
-class KeptJobsTest : public testing::Test {
+class KeptJobsTest : public StoreFixture {
  protected:
   Job Add(int number, const std::string& owner, State state,
           const std::string& spec = "{}",
           const std::vector<std::string>& after = {}) {
-    Job job;
-    job.id = Id(number);
-    job.name = absl::StrCat("job ", number);
+    Job job = QueuedJob(number);
     job.owner = owner;
     job.state = state;
     job.spec_json = spec;
     job.after = after;
     job.create_time = kEnd - absl::Hours(1);
-    if (jobs::IsFinal(state)) job.end_time = kEnd + number * absl::Seconds(1);
-    jobs::Event first{job.id, 1, job.create_time, jobs::StateChanged{}};
-    absl::Status added = store_.Insert(job, first);
-    EXPECT_TRUE(added.ok()) << added;
-    return job;
+    if (jobs::IsFinal(state)) job.end_time = EndOf(number);
+    return Insert(job);
   }
   static absl::Time EndOf(int number) {
     return kEnd + number * absl::Seconds(1);
@@ -65,7 +54,7 @@ class KeptJobsTest : public testing::Test {
       std::string text = owner.name + ":";
       for (const jobs::KeptJob& job : owner.jobs) {
         const auto named = kept_.Names({job.number});
-        absl::StrAppend(&text, " ", std::stoi(named->at(0).id.substr(5)),
+        absl::StrAppend(&text, " ", std::stoi(named->at(0).id.substr(3)),
                         job.bound ? "!" : "");
       }
       told.push_back(text);
@@ -76,9 +65,6 @@ class KeptJobsTest : public testing::Test {
     return kept_.MayRemove(Id(number), EndOf(number));
   }
 
-  Scratch scratch_;
-  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
-  SqliteJobStore store_{*database_};
   KeptJobs kept_{*database_};
 };
 
@@ -130,9 +116,8 @@ TEST_F(KeptJobsTest, WhatOthersNeedIsBound) {
                  {6, "is pinned"},
                  {20, "is QUEUED: cancel it"}};
   for (const auto& [number, why] : refused) {
-    const absl::Status status = MayRemove(number);
-    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << number;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    EXPECT_THAT(MayRemove(number),
+                StatusIs(absl::StatusCode::kFailedPrecondition, why));
     EXPECT_FALSE(kept_.ForgetCheckpoints(Id(number), EndOf(number)).ok());
   }
   for (int number : {4, 5, 7}) EXPECT_TRUE(MayRemove(number).ok()) << number;
@@ -144,10 +129,10 @@ TEST_F(KeptJobsTest, WhatOthersNeedIsBound) {
   }
   // Once those have ended, and the pin is gone.
   for (int number : {20, 22}) {
-    Job job = *store_.Get(Id(number));
+    Job job = *jobs_.Get(Id(number));
     job.state = State::kCancelled;
     job.end_time = EndOf(number);
-    ASSERT_TRUE(store_.Update(job, {}).ok());
+    Update(job);
   }
   ASSERT_TRUE(kept_.SetPinned(Id(6), false).ok());
   EXPECT_THAT(Ended(), ElementsAre("ada: 1 2! 3 4 5 6 7 20", "bob: 22 23"));
@@ -165,34 +150,30 @@ TEST_F(KeptJobsTest, APinKeepsTheRowFromDelete) {
   Add(1, "ada", State::kFailed);
   EXPECT_TRUE(absl::IsNotFound(kept_.SetPinned(Id(2), true)));
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(kept_.SetPinned(Id(1), true).ok());
-  EXPECT_TRUE(store_.Get(Id(1))->pinned);
-  const absl::Status refused = store_.Delete(Id(1));
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("mpsctl unpin"));
-  EXPECT_TRUE(store_.Get(Id(1)).ok());
+  EXPECT_TRUE(jobs_.Get(Id(1))->pinned);
+  EXPECT_THAT(jobs_.Delete(Id(1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "mpsctl unpin"));
+  EXPECT_TRUE(jobs_.Get(Id(1)).ok());
   // A change of the row by a worker's reports leaves the pin alone.
-  Job job = *store_.Get(Id(1));
+  Job job = *jobs_.Get(Id(1));
   job.pinned = false;
   job.stored_bytes = 77;
-  ASSERT_TRUE(store_.Update(job, {}).ok());
-  EXPECT_TRUE(store_.Get(Id(1))->pinned);
-  EXPECT_EQ(store_.Get(Id(1))->stored_bytes, 0);
+  Update(job);
+  EXPECT_TRUE(jobs_.Get(Id(1))->pinned);
+  EXPECT_EQ(jobs_.Get(Id(1))->stored_bytes, 0);
   ASSERT_TRUE(kept_.SetPinned(Id(1), false).ok());
-  EXPECT_TRUE(store_.Delete(Id(1)).ok());
+  EXPECT_TRUE(jobs_.Delete(Id(1)).ok());
 }
 
 TEST_F(KeptJobsTest, BytesAreStoredAndCheckpointsForgotten) {
   const Job job = Add(1, "ada", State::kFailed);
   ASSERT_TRUE(kept_.SetBytes({{Id(1), 100, 60}, {Id(2), 5, 5}}).ok());
   ASSERT_TRUE(kept_.SetBytes({{Id(1), 100, 60}}).ok());
-  EXPECT_EQ(store_.Get(Id(1))->stored_bytes, 100);
-  jobs::Checkpoint checkpoint;
-  checkpoint.step = 3;
-  checkpoint.path = "/state/jobs/x/out/checkpoints/step-3";
-  ASSERT_TRUE(store_.AddCheckpoint(Id(1), checkpoint).ok());
+  EXPECT_EQ(jobs_.Get(Id(1))->stored_bytes, 100);
+  ASSERT_TRUE(jobs_.AddCheckpoint(Id(1), {{3, "/step-3"}, {}}).ok());
   Job advanced = job;
   advanced.durable_step = 3;
-  ASSERT_TRUE(store_.Update(advanced, {}).ok());
+  Update(advanced);
   auto kept = (*kept_.Ended())[0].jobs[0];
   EXPECT_EQ(kept.bytes, 100);
   EXPECT_EQ(kept.checkpoint_bytes, 60);
@@ -201,8 +182,8 @@ TEST_F(KeptJobsTest, BytesAreStoredAndCheckpointsForgotten) {
   kept = (*kept_.Ended())[0].jobs[0];
   EXPECT_EQ(kept.bytes, 40);
   EXPECT_EQ(kept.checkpoint_bytes, 0);
-  EXPECT_THAT(*store_.Checkpoints(Id(1)), IsEmpty());
-  EXPECT_EQ(store_.Get(Id(1))->durable_step, 0);
+  EXPECT_THAT(*jobs_.Checkpoints(Id(1)), IsEmpty());
+  EXPECT_EQ(jobs_.Get(Id(1))->durable_step, 0);
 }
 
 // 100,000 jobs that have ended, with specs as long as real ones, and 10,000

@@ -2,10 +2,12 @@
 #include "server/store/past_jobs.h"
 
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "SQLiteCpp/Database.h"
@@ -14,37 +16,34 @@
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/database.h"
-#include "server/store/sqlite_job_store.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
-// --- past jobs ---------------------------------------------------------------
-
+using fakes::Ok;
 using jobs::ListFilter;
 using jobs::ListOrder;
 using jobs::State;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
 
 const absl::Time kNow = absl::FromUnixSeconds(1'767'225'600);
 
-class PastJobsTest : public testing::Test {
+class PastJobsTest : public StoreFixture {
  protected:
   // A job that has ended.
   jobs::Job Ended(int number) {
     jobs::Job job = QueuedJob(number);
     job.owner = "ada";
-    EXPECT_TRUE(jobs_.Insert(job, StateEvent(job, 1)).ok());
+    Insert(job);
     job.state = State::kRunning;
-    EXPECT_TRUE(jobs_.Update(job, {}).ok());
+    Update(job);
     job.state = State::kSucceeded;
     job.end_time = kNow;
-    EXPECT_TRUE(jobs_.Update(job, {}).ok());
+    Update(job);
     return job;
   }
   static jobs::Job Past(int number, const std::string& owner = "ada") {
@@ -69,19 +68,27 @@ class PastJobsTest : public testing::Test {
     for (const auto& job : *found) names.push_back(job.name);
     return names;
   }
+  std::vector<std::string> NamesWith(
+      const std::function<void(ListFilter&)>& set) {
+    ListFilter filter;
+    set(filter);
+    return Names(filter);
+  }
   static std::string Id(int number) { return QueuedJob(number).id; }
 
-  Scratch scratch_;
-  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
-  SqliteJobStore jobs_{*database_};
+  // What an attempt of the job saw.
+  void PutAttempt(const jobs::Job& job, const std::string& seen) {
+    EXPECT_TRUE(
+        past_.PutAttempts({{job.id, kNow, seen}}, absl::InfiniteDuration())
+            .ok());
+  }
+
   PastJobs past_{*database_};
 };
 
 TEST_F(PastJobsTest, ARecordCountsOnceItsJobIsGone) {
   const jobs::Job job = Ended(1);
-  ASSERT_TRUE(
-      past_.PutAttempts({{job.id, kNow, "one"}}, absl::InfiniteDuration())
-          .ok());
+  PutAttempt(job, "one");
   ASSERT_TRUE(past_.AddNote(job.id, {kNow, "bob", "looks wrong"}).ok());
   ASSERT_TRUE(past_.Tag(job.id, {"x", "baseline"}, {}).ok());
   EXPECT_THAT(jobs_.Get(job.id)->tags, ElementsAre("baseline", "x"));
@@ -97,9 +104,7 @@ TEST_F(PastJobsTest, ARecordCountsOnceItsJobIsGone) {
   EXPECT_EQ(past_.NotesOf(job.id)->at(0).time, kNow);
   // What was seen of attempts goes with the job, and comes no more.
   EXPECT_THAT(*past_.Attempts(job.id), IsEmpty());
-  ASSERT_TRUE(
-      past_.PutAttempts({{job.id, kNow, "late"}}, absl::InfiniteDuration())
-          .ok());
+  PutAttempt(job, "late");
   EXPECT_THAT(*past_.Attempts(job.id), IsEmpty());
   // Notes and tags are added all the same.
   EXPECT_TRUE(past_.AddNote(job.id, {kNow, "bob", "still"}).ok());
@@ -125,9 +130,7 @@ TEST_F(PastJobsTest, AttemptsAreReplacedAndOrdered) {
                                 {job.id, kNow, "first"}},
                                absl::InfiniteDuration())
                   .ok());
-  ASSERT_TRUE(
-      past_.PutAttempts({{job.id, kNow, bytes}}, absl::InfiniteDuration())
-          .ok());
+  PutAttempt(job, bytes);
   EXPECT_THAT(*past_.Attempts(job.id), ElementsAre(bytes, "second"));
 }
 
@@ -165,7 +168,8 @@ TEST_F(PastJobsTest, FiftyWritersOfNotesLoseNone) {
   }
   for (std::thread& writer : writers) writer.join();
   std::set<std::string> texts;
-  for (const auto& note : *past_.NotesOf(Id(1))) texts.insert(note.text);
+  const auto notes = *past_.NotesOf(Id(1));
+  for (const auto& note : notes) texts.insert(note.text);
   EXPECT_THAT(texts, SizeIs(200));
 }
 
@@ -179,42 +183,41 @@ TEST_F(PastJobsTest, EachFilterFindsItsJobs) {
   ASSERT_TRUE(past_.Tag(one.id, {"baseline"}, {}).ok());
   ASSERT_TRUE(past_.AddNote(two.id, {kNow, "u", "100%_sure \\ 'x'"}).ok());
   EXPECT_THAT(Names(), ElementsAre("job 3", "job 2", "job 1"));
-  ListFilter filter;
-  filter.owner = "bob";
-  EXPECT_THAT(Names(filter), ElementsAre("job 2"));
-  filter = {};
-  filter.labels = one.labels;
-  EXPECT_THAT(Names(filter), ElementsAre("job 1"));
-  filter.labels["team"] = "nl";
-  EXPECT_THAT(Names(filter), IsEmpty());
-  filter = {};
-  filter.model = "org/m";
-  filter.states = {State::kSucceeded, State::kCancelled};
-  EXPECT_THAT(Names(filter), ElementsAre("job 2"));
-  filter = {};
-  filter.tags = {"baseline"};
-  EXPECT_THAT(Names(filter), ElementsAre("job 1"));
-  filter.tags.emplace_back("other");
-  EXPECT_THAT(Names(filter), IsEmpty());
-  filter = {};
-  filter.created_from = kNow;
-  EXPECT_THAT(Names(filter), ElementsAre("job 3"));
-  filter = {};
-  filter.ended_to = kNow + absl::Seconds(3);
-  EXPECT_THAT(Names(filter), ElementsAre("job 2", "job 1"));
-  filter = {};
-  filter.pinned = true;
-  EXPECT_THAT(Names(filter), IsEmpty());
-  for (const char* text : {"100%_SURE", "\\", "'x'"}) {
-    filter = {};
-    filter.text = text;
-    EXPECT_THAT(Names(filter), ElementsAre("job 2")) << text;
+  EXPECT_THAT(NamesWith([](auto& f) { f.owner = "bob"; }),
+              ElementsAre("job 2"));
+  EXPECT_THAT(NamesWith([&](auto& f) { f.labels = one.labels; }),
+              ElementsAre("job 1"));
+  EXPECT_THAT(NamesWith([&](auto& f) {
+                f.labels = one.labels;
+                f.labels["team"] = "nl";
+              }),
+              IsEmpty());
+  EXPECT_THAT(NamesWith([](auto& f) {
+                f.model = "org/m";
+                f.states = {State::kSucceeded, State::kCancelled};
+              }),
+              ElementsAre("job 2"));
+  EXPECT_THAT(NamesWith([](auto& f) { f.tags = {"baseline"}; }),
+              ElementsAre("job 1"));
+  EXPECT_THAT(NamesWith([](auto& f) {
+                f.tags = {"baseline", "other"};
+              }),
+              IsEmpty());
+  EXPECT_THAT(NamesWith([](auto& f) { f.created_from = kNow; }),
+              ElementsAre("job 3"));
+  EXPECT_THAT(NamesWith([](auto& f) { f.ended_to = kNow + absl::Seconds(3); }),
+              ElementsAre("job 2", "job 1"));
+  EXPECT_THAT(NamesWith([](auto& f) { f.pinned = true; }), IsEmpty());
+  for (const auto& [text, found] : {std::pair("100%_SURE", "job 2"),
+                                    {"\\", "job 2"},
+                                    {"'x'", "job 2"},
+                                    {"texts of JOB 3", "job 3"}}) {
+    EXPECT_THAT(NamesWith([&](auto& f) { f.text = text; }), ElementsAre(found))
+        << text;
   }
-  filter.text = "texts of JOB 3";
-  EXPECT_THAT(Names(filter), ElementsAre("job 3"));
-  for (const char* text : {"_", "%", "\"", "job_"}) {
-    filter.text = text;
-    EXPECT_THAT(Names(filter), SizeIs(text[0] == 'j' || text[0] == '"' ? 0 : 1))
+  for (const auto& [text, count] :
+       {std::pair("_", 1), {"%", 1}, {"\"", 0}, {"job_", 0}}) {
+    EXPECT_THAT(NamesWith([&](auto& f) { f.text = text; }), SizeIs(count))
         << text;
   }
 }
@@ -238,11 +241,10 @@ TEST_F(PastJobsTest, PagesInEachOrderMissNone) {
       ListFilter page = all;
       page.limit = 2;
       for (;;) {
-        const auto found = past_.List(page);
-        ASSERT_TRUE(found.ok()) << found.status();
-        if (found->empty()) break;
-        for (const auto& job : *found) paged.push_back(job.name);
-        page.after = found->back().place;
+        const auto found = Ok(past_.List(page));
+        if (found.empty()) break;
+        for (const auto& job : found) paged.push_back(job.name);
+        page.after = found.back().place;
       }
       EXPECT_EQ(paged, expected) << static_cast<int>(order) << ascending;
     }
@@ -368,11 +370,10 @@ TEST(PastJobsMigration, FormerRecordsNotesAndTagsStay) {
   EXPECT_THAT(jobs.Get(there)->tags, ElementsAre("kept"));
   EXPECT_THAT(*past.NotesOf(there), SizeIs(1));
   EXPECT_THAT(*past.Attempts(there), ElementsAre("seen"));
-  const auto listed = past.List({});
-  ASSERT_TRUE(listed.ok()) << listed.status();
-  ASSERT_THAT(*listed, SizeIs(2));
-  EXPECT_EQ(listed->at(0).name, "bf16 is not why");
-  EXPECT_EQ(listed->at(1).name, "gone");
+  const auto listed = Ok(past.List({}));
+  ASSERT_THAT(listed, SizeIs(2));
+  EXPECT_EQ(listed.at(0).name, "bf16 is not why");
+  EXPECT_EQ(listed.at(1).name, "gone");
   EXPECT_EQ(*past.BodyOf(gone), "b2");
   EXPECT_EQ(*past.BodyOf(entry), "b3");
   EXPECT_THAT(*past.TagsOf(gone), ElementsAre("best", "old"));
@@ -411,24 +412,13 @@ TEST(PastJobsMigration, FormerRecordsNotesAndTagsStay) {
   EXPECT_EQ(left.OptionalText().value_or(""), "");
 }
 
-// --- ended job store ---------------------------------------------------------
-
-using jobs::State;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
-class EndedJobStoreTest : public testing::Test {
+class EndedJobStoreTest : public StoreFixture {
  protected:
-  jobs::Job Insert(int number) {
-    jobs::Job job = QueuedJob(number);
-    EXPECT_TRUE(jobs_.Insert(job, StateEvent(job, 1)).ok());
-    return job;
-  }
   void Move(jobs::Job& job, State state, const std::string& message = "") {
     job.state = state;
     job.message = message;
     if (jobs::IsFinal(state)) job.end_time = absl::FromUnixMicros(77);
-    EXPECT_TRUE(jobs_.Update(job, {}).ok());
+    Update(job);
   }
   std::vector<jobs::EndedJob> After(int64_t number, int limit = 100) {
     auto ends = ends_.After(number, limit);
@@ -436,14 +426,11 @@ class EndedJobStoreTest : public testing::Test {
     return *ends;
   }
 
-  Scratch scratch_;
-  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
-  SqliteJobStore jobs_{*database_};
   EndedJobStore ends_{*database_};
 };
 
 TEST_F(EndedJobStoreTest, HasEachEndAsItWas) {
-  jobs::Job job = Insert(1);
+  jobs::Job job = Insert(QueuedJob(1));
   Move(job, State::kRunning);
   EXPECT_THAT(After(0), IsEmpty());
   Move(job, State::kFailed, "first");
@@ -461,7 +448,7 @@ TEST_F(EndedJobStoreTest, HasEachEndAsItWas) {
 }
 
 TEST_F(EndedJobStoreTest, AChangeThatEndsNothingAddsNothing) {
-  jobs::Job job = Insert(1);
+  jobs::Job job = Insert(QueuedJob(1));
   Move(job, State::kCancelled);
   EXPECT_THAT(After(0), SizeIs(1));
   Move(job, State::kCancelled, "again");
@@ -469,7 +456,7 @@ TEST_F(EndedJobStoreTest, AChangeThatEndsNothingAddsNothing) {
 }
 
 TEST_F(EndedJobStoreTest, ARowThatCannotBeReadEndsToo) {
-  Insert(1);
+  Insert(QueuedJob(1));
   EXPECT_TRUE(
       jobs_.MarkUnreadable(QueuedJob(1).id, "no sense", absl::FromUnixMicros(5))
           .ok());
@@ -481,7 +468,7 @@ TEST_F(EndedJobStoreTest, ARowThatCannotBeReadEndsToo) {
 
 TEST_F(EndedJobStoreTest, ComesInPiecesAndForgets) {
   for (int i = 1; i <= 5; ++i) {
-    jobs::Job job = Insert(i);
+    jobs::Job job = Insert(QueuedJob(i));
     Move(job, State::kCancelled);
   }
   const auto first = After(0, 2);
@@ -493,7 +480,7 @@ TEST_F(EndedJobStoreTest, ComesInPiecesAndForgets) {
 }
 
 TEST_F(EndedJobStoreTest, NumbersAreNotUsedTwiceAfterARestart) {
-  jobs::Job job = Insert(1);
+  jobs::Job job = Insert(QueuedJob(1));
   Move(job, State::kCancelled);
   const int64_t number = After(0)[0].number;
   EXPECT_TRUE(ends_.Forget(number).ok());
@@ -511,14 +498,11 @@ TEST_F(EndedJobStoreTest, NumbersAreNotUsedTwiceAfterARestart) {
 }
 
 TEST_F(EndedJobStoreTest, AJobThatIsDeletedTakesItsEndsAlong) {
-  jobs::Job job = Insert(1);
+  jobs::Job job = Insert(QueuedJob(1));
   Move(job, State::kCancelled);
   EXPECT_TRUE(jobs_.Delete(job.id).ok());
   EXPECT_THAT(After(0), IsEmpty());
-  absl::MutexLock lock(&database_->reader().mutex());
-  Query rows(database_->reader(), "SELECT count(*) FROM ended_jobs");
-  rows.Next();
-  EXPECT_EQ(rows.Int(), 0);
+  EXPECT_EQ(Number("SELECT count(*) FROM ended_jobs"), 0);
 }
 
 }  // namespace

@@ -2,16 +2,20 @@
 #ifndef MPSD_TESTS_SERVER_STORE_SCRATCH_H_
 #define MPSD_TESTS_SERVER_STORE_SCRATCH_H_
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "server/jobs/job.h"
 #include "server/store/database.h"
+#include "server/store/sqlite_job_store.h"
 
 namespace mpsd::store {
 
@@ -32,6 +36,12 @@ class Scratch {
  private:
   std::filesystem::path path_;
 };
+
+// The access bits of a file; 0 where there is none.
+inline mode_t ModeOf(const std::filesystem::path& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
+}
 
 inline std::unique_ptr<Database> OpenOrDie(const std::filesystem::path& path) {
   auto database = Database::Open(path);
@@ -67,6 +77,36 @@ inline jobs::Event ProgressEvent(const jobs::Job& job, int64_t sequence) {
   progress.device = "cpu";
   return {job.id, sequence, absl::FromUnixMicros(sequence), progress};
 }
+
+// A database of its own, and its store of jobs.
+class StoreFixture : public testing::Test {
+ protected:
+  jobs::Job Insert(const jobs::Job& job) {
+    const absl::Status status = jobs_.Insert(job, StateEvent(job, 1));
+    EXPECT_TRUE(status.ok()) << status;
+    return job;
+  }
+  void Update(const jobs::Job& job,
+              const std::vector<jobs::Event>& events = {}) {
+    const absl::Status status = jobs_.Update(job, events);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  // Past the stores.
+  void Execute(const std::string& sql) {
+    Connection& c = database_->writer();
+    absl::MutexLock lock(&c.mutex());
+    c.database().exec(sql);
+  }
+  int64_t Number(const std::string& query) {
+    Connection& c = database_->writer();
+    absl::MutexLock lock(&c.mutex());
+    return c.database().execAndGet(query).getInt64();
+  }
+
+  Scratch scratch_;
+  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
+  SqliteJobStore jobs_{*database_};
+};
 
 }  // namespace mpsd::store
 

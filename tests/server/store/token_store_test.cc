@@ -2,32 +2,35 @@
 #include "server/store/token_store.h"
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/access/token_book.h"
-#include "server/store/connection.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
-// --- token store -------------------------------------------------------------
-
+using access::AuditEntry;
+using access::AuditFilter;
 using access::Token;
 using access::TokenId;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
+using fakes::Ok;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
 
 Token SomeToken(int number) {
   Token token;
@@ -40,20 +43,14 @@ Token SomeToken(int number) {
   return token;
 }
 
-class TokenStoreTest : public testing::Test {
+class TokenStoreTest : public StoreFixture {
  protected:
   std::vector<Token> All() {
     auto all = store_.All();
     EXPECT_TRUE(all.ok()) << all.status();
     return all.value_or(std::vector<Token>());
   }
-  void Run(const std::string& sql) {
-    absl::MutexLock lock(&database_->writer().mutex());
-    Query(database_->writer(), sql).Run();
-  }
 
-  Scratch scratch_;
-  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
   TokenStore store_{*database_};
 };
 
@@ -114,47 +111,37 @@ TEST_F(TokenStoreTest, NotesUsesAndLeavesOutWhatIsGone) {
 
 TEST_F(TokenStoreTest, ARoleOfANewerMpsdIsNotGuessed) {
   ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
-  Run("UPDATE tokens SET role = 9");
-  const absl::Status read = store_.All().status();
-  EXPECT_TRUE(absl::IsDataLoss(read));
-  EXPECT_THAT(std::string(read.message()), HasSubstr("the role 9"));
-  EXPECT_THAT(std::string(read.message()),
-              HasSubstr(TokenId(SomeToken(1).sha256)));
+  Execute("UPDATE tokens SET role = 9");
+  EXPECT_THAT(store_.All(),
+              fakes::StatusIs(absl::StatusCode::kDataLoss,
+                              AllOf(HasSubstr("the role 9"),
+                                    HasSubstr(TokenId(SomeToken(1).sha256)))));
 }
 
 TEST_F(TokenStoreTest, TheTableRefusesWhatIsNoToken) {
   ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
-  EXPECT_THROW(Run("UPDATE tokens SET role = 0"), SQLite::Exception);
-  EXPECT_THROW(Run("UPDATE tokens SET user = ''"), SQLite::Exception);
-  EXPECT_THROW(Run("UPDATE tokens SET sha256 = 'mpsd_x'"), SQLite::Exception);
+  for (const char* change : {"role = 0", "user = ''", "sha256 = 'mpsd_x'"}) {
+    EXPECT_THROW(Execute(std::string("UPDATE tokens SET ") + change),
+                 SQLite::Exception);
+  }
 }
 
 TEST_F(TokenStoreTest, NoFileHoldsASecret) {
-  auto book = access::TokenBook::Open(store_, base::Clock::Real(),
-                                      access::TokenBook::SystemOptions());
-  ASSERT_TRUE(book.ok()) << book.status();
+  auto book = Ok(access::TokenBook::Open(store_, base::Clock::Real(),
+                                         access::TokenBook::SystemOptions()));
   const auto made =
-      (*book)->Create({"ann", access::Role::kUser, "note-canary", {}, "root"});
-  ASSERT_TRUE(made.ok()) << made.status();
+      Ok(book->Create({"ann", access::Role::kUser, "note-canary", {}, "root"}));
   std::string bytes;
   for (const auto& file :
        std::filesystem::directory_iterator(scratch_.path())) {
     bytes += *base::ReadFile(file.path());
   }
   EXPECT_THAT(bytes, HasSubstr("note-canary"));
-  EXPECT_THAT(bytes, Not(HasSubstr(made->secret)));
-  EXPECT_THAT(bytes, Not(HasSubstr(made->secret.substr(5, 20))));
+  EXPECT_THAT(bytes, Not(HasSubstr(made.secret)));
+  EXPECT_THAT(bytes, Not(HasSubstr(made.secret.substr(5, 20))));
 }
 
-// --- audit store -------------------------------------------------------------
-
-using access::AuditEntry;
-using access::AuditFilter;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
-class AuditStoreTest : public testing::Test {
+class AuditStoreTest : public StoreFixture {
  protected:
   // An entry of `user` at `second`.
   static AuditEntry Entry(const std::string& user, int second) {
@@ -180,14 +167,17 @@ class AuditStoreTest : public testing::Test {
     }
     return numbers;
   }
+  std::vector<int64_t> FindWith(const std::function<void(AuditFilter&)>& set) {
+    AuditFilter filter;
+    set(filter);
+    return Find(filter);
+  }
   std::vector<AuditEntry> List(const AuditFilter& filter) {
     auto listed = store_.List(filter);
     EXPECT_TRUE(listed.ok()) << listed.status();
     return listed.ok() ? *listed : std::vector<AuditEntry>();
   }
 
-  Scratch scratch_;
-  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
   AuditStore store_{*database_};
 };
 
@@ -209,10 +199,9 @@ TEST_F(AuditStoreTest, KeepsEveryFieldAcrossARestart) {
       store_.SetResult(number, absl::NotFoundError("no such job"), "").ok());
   database_.reset();
   std::unique_ptr<Database> again = OpenOrDie(scratch_.file());
-  auto listed = AuditStore(*again).List({});
-  ASSERT_TRUE(listed.ok()) << listed.status();
-  ASSERT_THAT(*listed, SizeIs(1));
-  const AuditEntry& read = listed->front();
+  auto listed = Ok(AuditStore(*again).List({}));
+  ASSERT_THAT(listed, SizeIs(1));
+  const AuditEntry& read = listed.front();
   EXPECT_EQ(read.number, number);
   EXPECT_EQ(read.time, written.time);
   EXPECT_EQ(read.request.caller, written.request.caller);
@@ -245,26 +234,21 @@ TEST_F(AuditStoreTest, FindsByEachCondition) {
   const int64_t nobody = Append(entry);
 
   EXPECT_THAT(Find({}), ElementsAre(nobody, bob, ada));
+  EXPECT_THAT(FindWith([](auto& f) { f.user = "ada"; }), ElementsAre(ada));
   AuditFilter filter;
-  filter.user = "ada";
-  EXPECT_THAT(Find(filter), ElementsAre(ada));
-  filter = {};
   filter.job_id = "01J00000000000000000000001";
   EXPECT_THAT(Find(filter), ElementsAre(nobody, ada));
   filter.method = "Cancel";
   EXPECT_THAT(Find(filter), ElementsAre(nobody, ada));
   filter.user = "ada";
   EXPECT_THAT(Find(filter), ElementsAre(ada));
-  filter = {};
-  filter.method = "CreateToken";
-  EXPECT_THAT(Find(filter), ElementsAre(bob));
-  filter.method = "AccessService.CreateToken";
-  EXPECT_THAT(Find(filter), ElementsAre(bob));
-  filter.method = "JobService.CreateToken";
-  EXPECT_THAT(Find(filter), IsEmpty());
-  filter = {};
-  filter.refused = true;
-  EXPECT_THAT(Find(filter), ElementsAre(nobody));
+  for (const char* method : {"CreateToken", "AccessService.CreateToken"}) {
+    EXPECT_THAT(FindWith([&](auto& f) { f.method = method; }),
+                ElementsAre(bob));
+  }
+  EXPECT_THAT(FindWith([](auto& f) { f.method = "JobService.CreateToken"; }),
+              IsEmpty());
+  EXPECT_THAT(FindWith([](auto& f) { f.refused = true; }), ElementsAre(nobody));
   filter = {};
   filter.since = absl::FromUnixSeconds(20);
   EXPECT_THAT(Find(filter), ElementsAre(nobody, bob));
@@ -280,17 +264,14 @@ TEST_F(AuditStoreTest, QuotesAndLettersOfSqlAreText) {
   AuditEntry entry = Entry("ada", 1);
   entry.request.detail = "'; DROP TABLE audit; --";
   Append(entry);
-  AuditFilter filter;
-  filter.user = "' OR 1=1 --";
-  EXPECT_THAT(Find(filter), IsEmpty());
+  EXPECT_THAT(FindWith([](auto& f) { f.user = "' OR 1=1 --"; }), IsEmpty());
   EXPECT_EQ(List({})[0].request.detail, "'; DROP TABLE audit; --");
 }
 
 TEST_F(AuditStoreTest, EntriesGoByAge) {
   for (int second : {1, 2, 3}) Append(Entry("ada", second));
-  auto removed = store_.Prune(absl::FromUnixSeconds(3), 100);
-  ASSERT_TRUE(removed.ok()) << removed.status();
-  EXPECT_EQ(*removed, 2);
+  auto removed = Ok(store_.Prune(absl::FromUnixSeconds(3), 100));
+  EXPECT_EQ(removed, 2);
   EXPECT_THAT(Find({}), ElementsAre(3));
   EXPECT_EQ(*store_.Prune(absl::InfinitePast(), 100), 0);
 }
@@ -301,17 +282,13 @@ TEST_F(AuditStoreTest, WhoAsksForMuchPushesOutNobodyElse) {
   Append(Entry("ada", 10));
   int64_t removed = 0;
   while (true) {
-    const auto some = store_.Prune(absl::InfinitePast(), 4);
-    ASSERT_TRUE(some.ok()) << some.status();
-    if (*some == 0) break;
-    removed += *some;
+    const auto some = Ok(store_.Prune(absl::InfinitePast(), 4));
+    if (some == 0) break;
+    removed += some;
   }
   EXPECT_EQ(removed, 6);
-  AuditFilter filter;
-  filter.user = "ada";
-  EXPECT_THAT(Find(filter), ElementsAre(10, 1));
-  filter.user = "eve";
-  EXPECT_THAT(Find(filter), ElementsAre(9, 8));
+  EXPECT_THAT(FindWith([](auto& f) { f.user = "ada"; }), ElementsAre(10, 1));
+  EXPECT_THAT(FindWith([](auto& f) { f.user = "eve"; }), ElementsAre(9, 8));
 }
 
 TEST_F(AuditStoreTest, NumbersAreNotUsedTwice) {

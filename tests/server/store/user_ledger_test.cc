@@ -2,7 +2,6 @@
 #include "server/store/user_ledger.h"
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,16 +14,18 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/blob_store.h"
-#include "server/store/sqlite_job_store.h"
+#include "tests/fakes/status_is.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
-// --- user ledger -------------------------------------------------------------
-
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
+using fakes::Ok;
+using jobs::State;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
 
 class UserLedgerTest : public testing::Test {
  protected:
@@ -111,9 +112,8 @@ TEST_F(UserLedgerTest, WhatIsKeptOfAnUploadCounts) {
       [this](const std::string& user) { return blobs_->KeptBytesOf(user); });
   const std::string sha256 = base::Sha256Hex("1234567");
   {
-    auto writer = blobs_->Resume("ada", sha256, 7, 0);
-    ASSERT_TRUE(writer.ok()) << writer.status();
-    ASSERT_TRUE((*writer)->Append("1234").ok());
+    auto writer = Ok(blobs_->Resume("ada", sha256, 7, 0));
+    ASSERT_TRUE(writer->Append("1234").ok());
   }
   EXPECT_EQ(Uploads("ada"), 4);
   EXPECT_EQ(Uploads("bob"), 0);
@@ -131,10 +131,9 @@ TEST_F(UserLedgerTest, WhatIsKeptOfAnUploadCounts) {
 
 TEST_F(UserLedgerTest, TheLimitHoldsAtItsFigureAndOnePastIt) {
   ASSERT_TRUE(Send("ada", "1234567", Most(10)).ok());
-  const absl::Status refused = Send("ada", "abcd", Most(10));
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("7 bytes, and 4 bytes"));
+  EXPECT_THAT(Send("ada", "abcd", Most(10)),
+              fakes::StatusIs(absl::StatusCode::kResourceExhausted,
+                              "7 bytes, and 4 bytes"));
   EXPECT_TRUE(Send("ada", "abc", Most(10)).ok());
   EXPECT_EQ(Uploads("ada"), 10);
   // The limit is the user's, not the machine's.
@@ -187,9 +186,8 @@ TEST_F(UserLedgerTest, ABlobThatGoesCountsNoMore) {
   ASSERT_TRUE(Send("bob", "1234567").ok());
   ASSERT_TRUE(blobs_->Collect(scratch_.path() / "jobs", absl::Hours(1)).ok());
   EXPECT_EQ(Uploads("ada"), 7);
-  auto freed = blobs_->Collect(scratch_.path() / "jobs", -absl::Hours(1));
-  ASSERT_TRUE(freed.ok()) << freed.status();
-  EXPECT_EQ(freed->bytes, 7);
+  auto freed = Ok(blobs_->Collect(scratch_.path() / "jobs", -absl::Hours(1)));
+  EXPECT_EQ(freed.bytes, 7);
   EXPECT_EQ(Uploads("ada"), 0);
   EXPECT_EQ(Uploads("bob"), 0);
   EXPECT_TRUE(Send("ada", "1234567", Most(7)).ok());
@@ -233,11 +231,7 @@ TEST_F(UserLedgerTest, ResultsAreTheFoldersOfAUsersJobs) {
     ASSERT_TRUE(store.Insert(job, StateEvent(job, 1)).ok());
     made.push_back(job);
   }
-  jobs::Checkpoint checkpoint;
-  checkpoint.step = 5;
-  checkpoint.path = "/out/checkpoints/step-5";
-  checkpoint.bytes = 100;
-  ASSERT_TRUE(store.AddCheckpoint(made[0].id, checkpoint).ok());
+  ASSERT_TRUE(store.AddCheckpoint(made[0].id, {{5, "/step-5", 100}, {}}).ok());
   EXPECT_EQ(ledger_->BytesOf("ada")->results, 100);
   // What was measured counts where it is more: results, and logs.
   folders_->Set(1000,
@@ -245,9 +239,8 @@ TEST_F(UserLedgerTest, ResultsAreTheFoldersOfAUsersJobs) {
   EXPECT_EQ(ledger_->BytesOf("ada")->results, 137);
   EXPECT_EQ(ledger_->BytesOf("bob")->results, 9);
   // A checkpoint since the measurement.
-  checkpoint.step = 10;
-  checkpoint.path = "/out/checkpoints/step-10";
-  ASSERT_TRUE(store.AddCheckpoint(made[0].id, checkpoint).ok());
+  ASSERT_TRUE(
+      store.AddCheckpoint(made[0].id, {{10, "/step-10", 100}, {}}).ok());
   EXPECT_EQ(ledger_->BytesOf("ada")->results, 207);
   // A job that was deleted counts no more, though its folder was measured.
   made[0].state = jobs::State::kCancelled;
@@ -256,17 +249,10 @@ TEST_F(UserLedgerTest, ResultsAreTheFoldersOfAUsersJobs) {
   EXPECT_EQ(ledger_->BytesOf("ada")->results, 7);
 }
 
-// --- pull ledger -------------------------------------------------------------
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::Pair;
-
 TEST(PullLedger, CountsWhatEachUserPulledUntilTheModelGoes) {
   Scratch scratch;
-  auto database = Database::Open(scratch.path() / "mpsd.db");
-  ASSERT_TRUE(database.ok()) << database.status();
-  PullLedger pulls(**database);
+  const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  PullLedger pulls(*database);
   ASSERT_TRUE(pulls.Add("org/a", "ann", 5).ok());
   ASSERT_TRUE(pulls.Add("org/a", "ann", 2).ok());
   ASSERT_TRUE(pulls.Add("org/a", "bob", 1).ok());
@@ -275,7 +261,7 @@ TEST(PullLedger, CountsWhatEachUserPulledUntilTheModelGoes) {
       *pulls.All(),
       ElementsAre(Pair("org/a", ElementsAre(Pair("ann", 7), Pair("bob", 1))),
                   Pair("org/b", ElementsAre(Pair("ann", 4)))));
-  UserLedger users(**database, std::make_shared<jobs::MeasuredFolders>());
+  UserLedger users(*database, std::make_shared<jobs::MeasuredFolders>());
   EXPECT_EQ(users.BytesOf("ann")->uploads, 11);
   EXPECT_EQ(users.BytesOf("eve")->uploads, 0);
   ASSERT_TRUE(pulls.Remove("org/a").ok());
@@ -285,31 +271,21 @@ TEST(PullLedger, CountsWhatEachUserPulledUntilTheModelGoes) {
   EXPECT_THAT(*pulls.All(), IsEmpty());
 }
 
-// --- model uses --------------------------------------------------------------
-
-using jobs::State;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
-class ModelUsesTest : public testing::Test {
+class ModelUsesTest : public StoreFixture {
  protected:
   jobs::Job Insert(int number, const std::string& model,
                    const std::string& folder) {
     jobs::Job job = QueuedJob(number);
     job.model = model;
     job.spec_json = absl::StrCat(R"({"model":")", folder, "\"}");
-    EXPECT_TRUE(jobs_.Insert(job, StateEvent(job, 1)).ok());
-    return job;
+    return StoreFixture::Insert(job);
   }
   void Move(jobs::Job& job, State state, int64_t start_us = 0) {
     job.state = state;
     if (start_us != 0) job.start_time = absl::FromUnixMicros(start_us);
-    EXPECT_TRUE(jobs_.Update(job, {}).ok());
+    Update(job);
   }
 
-  Scratch scratch_;
-  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
-  SqliteJobStore jobs_{*database_};
   ModelUses uses_{*database_};
 };
 
@@ -369,7 +345,7 @@ TEST_F(ModelUsesTest, ARowThatIsNoJsonNamesNoFolder) {
   jobs::Job job = QueuedJob(1);
   job.model = "m";
   job.spec_json = "{";
-  ASSERT_TRUE(jobs_.Insert(job, StateEvent(job, 1)).ok());
+  StoreFixture::Insert(job);
   EXPECT_THAT(*uses_.FoldersOf("m"), IsEmpty());
   EXPECT_THAT(*uses_.UnfinishedFolders(), IsEmpty());
   EXPECT_EQ((*uses_.All())["m"].unfinished, 1);
