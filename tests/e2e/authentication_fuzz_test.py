@@ -19,7 +19,6 @@ import struct
 import subprocess
 import sys
 import time
-import unittest
 
 import harness
 import raw_http2
@@ -86,25 +85,18 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
         self.port = harness.free_port()
         self.state = self.folder / "state"
         self.tls = self.state / "tls"
-        self.mpsd("tls", "init")
+        self.make_certificates()
         self.fuzzed = self.daemon("--listen", f"127.0.0.1:{self.port}",
                                   "--log-level", "debug", worker="fake_worker")
-        made = self.fuzzed.ctl("token", "create", "--user", "ann", "--role",
-                               "user", "--expires", "1d")
-        self.token = re.search(r"mpsd_[A-Za-z0-9]{20,}", made.stdout)[0]
+        made = self.fuzzed.says("token", "create", "--user", "ann", "--role",
+                                "user", "--expires", "1d")
+        self.token = re.search(r"mpsd_[A-Za-z0-9]{20,}", made)[0]
         self.context = raw_http2.client_context(self.tls / "ca.crt")
         with self.connect() as connection:
             self.assertEqual(0, connection.call(raw_http2.request(
                 INFO, self.bearer(self.token.encode())))[0])
         self.before = self.descriptors()
         self.answers = collections.Counter()  # by grpc-status
-
-    def mpsd(self, *args):
-        run = subprocess.run(
-            [harness.BIN / "mpsd", *args, "--state-dir", self.state], text=True,
-            capture_output=True, env=harness.environment(), check=False)
-        self.assertEqual(0, run.returncode, run.stderr)
-        return run.stdout
 
     def connect(self, context=None):
         return raw_http2.Connection(self.port, context or self.context)
@@ -140,10 +132,8 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
     def check_daemon(self):
         """It lives, has its descriptors back and wrote no secret."""
         self.assertIsNone(self.fuzzed.process.poll(), self.fuzzed.said())
-        deadline = time.monotonic() + harness.TIMEOUT
-        while self.descriptors() > self.before + 4:
-            self.assertLess(time.monotonic(), deadline, "descriptors are lost")
-            time.sleep(0.2)
+        self.eventually(lambda: self.descriptors() <= self.before + 4,
+                        lambda: "descriptors are lost")
         self.assertEqual(0, self.fuzzed.terminate(), self.fuzzed.said())
         # What strangers say fills no disk, and forges no line.
         said = self.fuzzed.output.read_bytes()
@@ -159,8 +149,6 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
                 self.assertNotIn(secret, written, path)
             if path.suffix in (".log", ".out"):
                 self.assertNotIn(key, written, path)
-
-    # --- metadata ------------------------------------------------------------
 
     def near_token(self):
         """A token that differs from the real one in little."""
@@ -276,8 +264,6 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
                 self.assertIn(b"grpc-status\x0216", payload, path)
         self.check_daemon()
 
-    # --- handshakes ----------------------------------------------------------
-
     def hello(self):
         """What a client says first."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -323,15 +309,16 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
                     + r.randbytes(r.randrange(3000))
             yield bytes(changed)
 
-    def greet(self, sent):
-        """A connection that says `sent`; it may be refused meanwhile."""
+    def greet(self, sent, calmly=False):
+        """A connection that says `sent`; it may be refused meanwhile. Unless
+        calmly, it may be reset at its end, or half closed."""
         client = socket.create_connection(("127.0.0.1", self.port), 10)
-        if self.random.random() < 0.3:  # reset, not closed
+        if not calmly and self.random.random() < 0.3:  # reset, not closed
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                               struct.pack("ii", 1, 0))
         with contextlib.suppress(OSError):
             client.sendall(sent)
-            if self.random.random() < 0.5:
+            if not calmly and self.random.random() < 0.5:
                 client.shutdown(socket.SHUT_WR)
         return client
 
@@ -364,19 +351,10 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
             held = []
             while time.monotonic() < until:
                 cut = self.random.choice([0, 1, 5, 100, len(hello)])
-                held.append(stack.enter_context(self.greet_slowly(hello[:cut])))
+                held.append(stack.enter_context(self.greet(hello[:cut], True)))
                 begun += 1
                 if len(held) > count:
                     held.pop(0).close()
                 time.sleep(0.002)
         print(f"{begun} stopped handshakes, {count} at a time", flush=True)
         self.check_daemon()
-
-    def greet_slowly(self, sent):
-        client = socket.create_connection(("127.0.0.1", self.port), 10)
-        with contextlib.suppress(OSError):
-            client.sendall(sent)
-        return client
-
-if __name__ == "__main__":
-    unittest.main()

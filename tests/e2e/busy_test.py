@@ -12,15 +12,10 @@ import time
 import unittest
 
 import harness
+import images_test
 
 SLOW_SYNC = harness.BIN / "libslow_sync.so"
-VIT = {
-    "architectures": ["ViTForImageClassification"], "model_type": "vit",
-    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "intermediate_size": 32, "image_size": 8, "patch_size": 4,
-    "num_channels": 3, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
-    "qkv_bias": True,
-}
+VIT = images_test.CONFIG
 SUBMITS, IMAGES = 8, 2000
 ROUNDS = 10
 P99_MS = 50
@@ -47,9 +42,8 @@ class BusyTest(harness.EndToEndTest):
             "--stop-grace-seconds", "0.3", worker="fake_worker",
             env={"LD_PRELOAD": str(SLOW_SYNC), "SLOW_SYNC_MS": "5",
                  "SLOW_SYNC_LOG": str(self.flush_log)})
-        job = harness.write_job(self.folder, name="deaf.json")
-        job.write_text(job.read_text().replace('"tiny"', '"fake:slow-exit"'))
-        return daemon, daemon.submit(job)["id"]
+        return daemon, daemon.submit(harness.write_job(
+            self.folder, name="deaf.json", called="fake:slow-exit"))["id"]
 
     def flushes(self):
         """"<call> <path>" of each so far."""
@@ -122,15 +116,11 @@ class BusyTest(harness.EndToEndTest):
         daemon = self.daemon(worker="fake_worker", env={
             "LD_PRELOAD": str(SLOW_SYNC), "SLOW_SYNC_HANG": str(hang)})
         # The database flushes its log's beginning, here and not at the upload.
-        self.assertEqual(0, daemon.ctl("token", "create", "--user", "ann",
-                                       "--role", "user").returncode)
+        daemon.says("token", "create", "--user", "ann", "--role", "user")
         hang.touch()
         self.addCleanup(hang.unlink, missing_ok=True)
-        with subprocess.Popen(
-                [harness.BIN / "mpsctl", "--state-dir", daemon.state_dir,
-                 "submit", "--detach", harness.write_job(self.folder)],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env=harness.environment()) as submit:
+        with daemon.begin("submit", "--detach",
+                          harness.write_job(self.folder)) as submit:
             self.addCleanup(submit.kill)
             incoming = pathlib.Path(daemon.state_dir, "blobs/incoming")
             while not list(incoming.iterdir()):  # it is being flushed then
@@ -158,7 +148,3 @@ class BusyTest(harness.EndToEndTest):
             self.assertEqual(0, daemon.terminate(), daemon.said())
             load.wait(harness.TIMEOUT)
         self.assertEqual([], list(jobs.glob(".*.tmp")))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -83,9 +83,8 @@ class CellTest(harness.EndToEndTest):
         daemon = self.daemon(
             worker="fake_worker",
             env={**SECRETS, "FAKE_WORKER_MODE": "environment"})
-        job = daemon.submit(harness.write_job(self.folder))
-        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
-        said = daemon.ctl("logs", job["id"]).stdout
+        job = daemon.succeed(harness.write_job(self.folder))
+        said = daemon.says("logs", job["id"])
         self.assertIn("FAKE_WORKER_MODE=environment\n", said)
         self.assertNotIn("canary", said)
 
@@ -128,9 +127,4 @@ class CellTest(harness.EndToEndTest):
             weights.rmdir() if weights.is_dir() else weights.unlink()
         # A control.
         aside.rename(weights)
-        job = daemon.submit(self.training(1, model=str(self.model)))
-        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
-
-
-if __name__ == "__main__":
-    unittest.main()
+        daemon.succeed(self.training(1, model=str(self.model)))

@@ -3,7 +3,6 @@
 the real programs, killed in between."""
 
 import json
-import unittest
 
 import harness
 
@@ -15,11 +14,6 @@ class ChainTest(harness.EndToEndTest):
     def limited(self):
         """A daemon whose jobs may read the model alone, beside uploads."""
         return self.daemon("--model-root", str(self.model))
-
-    def text(self, result, code=0):
-        self.assertEqual(code, result.returncode,
-                         result.stdout + result.stderr)
-        return result.stdout + result.stderr
 
     def test_an_adapter_goes_on_where_another_job_will_have_left_it(self):
         daemon = self.limited()
@@ -36,6 +30,9 @@ class ChainTest(harness.EndToEndTest):
                                done["eval_loss_before"], places=5)
         self.assertLess(done["eval_loss_after"], done["eval_loss_before"])
         self.assertEqual(before["output_path"], done["spec"]["adapter"])
+        wrong = self.job("wrong.json", model=f"job:{first}")
+        self.assertIn("makes an adapter and no whole model",
+                      daemon.says("submit", wrong, code=2))
 
     def test_a_model_that_a_job_will_have_made_is_trained_further(self):
         daemon = self.limited()
@@ -52,164 +49,141 @@ class ChainTest(harness.EndToEndTest):
                                between["eval_loss_before"], places=5)
         self.assertAlmostEqual(between["eval_loss_after"],
                                done["eval_loss_before"], places=5)
-
-    def test_the_wrong_kind_is_said(self):
-        daemon = self.limited()
-        adapter = daemon.submit(self.job(model=str(self.model)))["id"]
-        model = daemon.submit(self.job(
-            "full.json", model=str(self.model), fine_tune_type="full",
-            lora=None))["id"]
-        wrong = self.job("wrong.json", model=f"job:{adapter}")
-        said = self.text(daemon.ctl("submit", str(wrong)), 2)
-        self.assertIn("makes an adapter and no whole model", said)
         wrong = self.job("wrong.json", model=str(self.model),
-                         adapter=f"job:{model}", lora=None)
-        said = self.text(daemon.ctl("submit", str(wrong)), 2)
-        self.assertIn("makes a whole model and no adapter", said)
+                         adapter=f"job:{first}", lora=None)
+        self.assertIn("makes a whole model and no adapter",
+                      daemon.says("submit", wrong, code=2))
+
+
+class WaitingTest(harness.SharedDaemonTest):
+    WORKER = "fake_worker"
+    job = ChainTest.job
 
     def test_mpsd_killed_while_jobs_wait(self):
-        daemon = self.daemon(worker="fake_worker")
         job = self.job()
-        first = daemon.submit(job, "--hold")["id"]
-        second = daemon.submit(job, "--after", first)["id"]
-        third = daemon.submit(job, "--after", first, "--after", second)["id"]
+        first = self.mpsd.submit(job, "--hold")["id"]
+        second = self.mpsd.submit(job, "--after", first)["id"]
+        third = self.mpsd.submit(job, "--after", first, "--after", second)["id"]
         for _ in range(3):
-            self.assertIn(f"waits for job {first}", daemon.show(third)["hold"])
-            daemon.kill()
-            daemon.start()
-        self.text(daemon.ctl("release", first))
-        jobs = [daemon.finish(i) for i in (first, second, third)]
+            self.assertIn(f"waits for job {first}",
+                          self.mpsd.show(third)["hold"])
+            self.mpsd.restart()
+        self.mpsd.says("release", first)
+        jobs = [self.mpsd.finish(i) for i in (first, second, third)]
         self.assertEqual(["SUCCEEDED"] * 3, [j["state"] for j in jobs])
         self.assertLessEqual(jobs[0]["end_time"], jobs[1]["start_time"])
         self.assertLessEqual(jobs[1]["end_time"], jobs[2]["start_time"])
 
     def test_a_failed_one_holds_with_its_reason(self):
-        daemon = self.daemon(worker="fake_worker")
-        bad = self.job()
-        bad.write_text(bad.read_text().replace('"tiny"', '"fake:rejected"'))
-        first = daemon.submit(bad)["id"]
+        first = self.mpsd.submit(self.job(called="fake:rejected"))["id"]
         good = self.job("good.json")
-        second = daemon.submit(good, "--after", first)["id"]
-        self.assertEqual("FAILED", daemon.finish(first)["state"])
-        other = daemon.submit(good)["id"]
-        self.assertEqual("SUCCEEDED", daemon.finish(other)["state"])
-        held = daemon.show(second)
+        second = self.mpsd.submit(good, "--after", first)["id"]
+        self.assertEqual("FAILED", self.mpsd.finish(first)["state"])
+        self.mpsd.succeed(good)
+        held = self.mpsd.show(second)
         self.assertTrue(held["held"])
         self.assertIn(f"job {first} is FAILED", held["hold"])
-        daemon.kill()
-        daemon.start()
-        self.assertEqual(held["hold"], daemon.show(second)["hold"])
-        queue, = daemon.ctl_json("queue")
+        self.mpsd.restart()
+        self.assertEqual(held["hold"], self.mpsd.show(second)["hold"])
+        queue, = self.mpsd.ctl_json("queue")
         self.assertIn(f"job {first} is FAILED", queue["entries"][0]["hold"])
-        said = self.text(daemon.ctl("submit", str(good), "--after", second,
-                                    "--detach"))
+        said = self.mpsd.says("submit", good, "--after", second, "--detach")
         self.assertIn(f"It waits for job {second}, which is QUEUED", said)
 
     def test_a_release_ends_the_wait_for_what_failed(self):
-        daemon = self.daemon(worker="fake_worker")
         job = self.job()
-        other = daemon.submit(job, "--hold")["id"]
-        first = daemon.submit(job, "--hold")["id"]
-        second = daemon.submit(job, "--after", first, "--after", other)["id"]
-        self.text(daemon.ctl("cancel", first))
-        with daemon.watch(second) as watch:
+        other = self.mpsd.submit(job, "--hold")["id"]
+        first = self.mpsd.submit(job, "--hold")["id"]
+        second = self.mpsd.submit(job, "--after", first, "--after", other)["id"]
+        self.mpsd.says("cancel", first)
+        with self.mpsd.watch(second) as watch:
             watch.until(lambda e: "held" in e.get("note", ""))
-            self.assertTrue(daemon.show(second)["held"])
-            self.text(daemon.ctl("release", second))
-            released = daemon.show(second)
+            self.assertTrue(self.mpsd.show(second)["held"])
+            self.mpsd.says("release", second)
+            released = self.mpsd.show(second)
             self.assertEqual([other], released["after"])
             self.assertIn(f"waits for job {other}", released["hold"])
-            self.text(daemon.ctl("release", other))
+            self.mpsd.says("release", other)
             self.assertEqual("SUCCEEDED", watch.finish()["state"])
-        self.assertEqual("SUCCEEDED", daemon.show(other)["state"])
+        self.assertEqual("SUCCEEDED", self.mpsd.state(other))
 
     def test_what_was_tried_again_is_waited_for(self):
-        daemon = self.daemon(worker="fake_worker")
         job = self.job()
-        first = daemon.submit(job, "--hold")["id"]
+        first = self.mpsd.submit(job, "--hold")["id"]
         chained = self.job("chained.json", adapter=f"job:{first}", lora=None)
-        second = daemon.submit(chained)["id"]
-        self.text(daemon.ctl("cancel", first))
-        with daemon.watch(second) as watch:
+        second = self.mpsd.submit(chained)["id"]
+        self.mpsd.says("cancel", first)
+        with self.mpsd.watch(second) as watch:
             watch.until(lambda e: "held" in e.get("note", ""))
             # It needs the result: released, it is held again.
-            self.text(daemon.ctl("release", second))
+            self.mpsd.says("release", second)
             watch.until(lambda e: "held: job" in e.get("note", ""))
-            said = self.text(daemon.ctl("delete", first, "--yes")
-                             if "--yes" in daemon.ctl("delete", "--help").stdout
-                             else daemon.ctl("delete", first), 2)
+            said = self.mpsd.says("delete", first, "--yes", code=2)
             self.assertIn(f"job {second}, which has not ended, uses files",
                           said)
-            self.text(daemon.ctl("retry", first))
-            self.text(daemon.ctl("release", second))
+            self.mpsd.says("retry", first)
+            self.mpsd.says("release", second)
             watch.finish()
-        self.assertEqual("SUCCEEDED", daemon.show(first)["state"])
-        done = daemon.show(second)
-        self.assertEqual(daemon.show(first)["output_path"],
+        self.assertEqual("SUCCEEDED", self.mpsd.state(first))
+        done = self.mpsd.show(second)
+        self.assertEqual(self.mpsd.show(first)["output_path"],
                          done["spec"]["adapter"])
 
     def test_a_clone_differs_in_what_was_asked_for(self):
-        daemon = self.daemon(worker="fake_worker")
         path = self.job()
-        first = daemon.submit(path, "--label", "team=nlp")["id"]
-        daemon.finish(first)
+        first = self.mpsd.submit(path, "--label", "team=nlp")["id"]
+        self.mpsd.finish(first)
         # Neither job.json nor the data are needed any more.
         for file in ("job.json", "train.jsonl", "eval.jsonl"):
             (self.folder / file).unlink()
-        said = self.text(daemon.ctl("clone", first, "--set",
-                                    "training.learning_rate=1e-4", "--name",
-                                    "slower", "--detach"))
+        said = self.mpsd.says("clone", first, "--set",
+                              "training.learning_rate=1e-4", "--name",
+                              "slower", "--detach")
         self.assertRegex(said, r"training.learning_rate +0\.01 +0\.0001\n")
-        second = daemon.ctl_json("list")[0]
+        second = self.mpsd.ctl_json("list")[0]
         self.assertEqual("slower", second["name"])
         self.assertEqual({"team": "nlp"}, second["labels"])
-        second = daemon.finish(second["id"])
+        second = self.mpsd.finish(second["id"])
         self.assertEqual("SUCCEEDED", second["state"])
         self.assertEqual(1e-4, second["spec"]["training"]["learning_rate"])
-        self.assertEqual(0.01, daemon.show(first)["spec"]["training"][
+        self.assertEqual(0.01, self.mpsd.show(first)["spec"]["training"][
             "learning_rate"])
-        compared, = daemon.ctl_json("diff", first, second["id"])
+        compared, = self.mpsd.ctl_json("diff", first, second["id"])
         self.assertEqual({"name": ["tiny", "slower"],
                           "training.learning_rate": [0.01, 0.0001]},
                          compared["spec"])
         self.assertEqual({}, compared["data"])
 
     def test_a_clone_without_its_eval_set(self):
-        daemon = self.daemon(worker="fake_worker")
-        first = daemon.submit(self.job())["id"]
-        clone, = daemon.ctl_json("clone", first, "--unset", "dataset.eval",
-                                 "--detach")
+        first = self.mpsd.submit(self.job())["id"]
+        clone, = self.mpsd.ctl_json("clone", first, "--unset", "dataset.eval",
+                                    "--detach")
         self.assertEqual([], clone["spec"]["dataset"]["eval"])
-        compared, = daemon.ctl_json("diff", first, clone["id"])
+        compared, = self.mpsd.ctl_json("diff", first, clone["id"])
         self.assertEqual({"inputs eval.jsonl", "input count"},
                          set(compared["data"]))
         self.assertIsNone(compared["data"]["inputs eval.jsonl"][1])
 
     def test_a_clone_of_a_job_whose_model_is_gone(self):
-        daemon = self.daemon(worker="fake_worker")
-        first = daemon.submit(self.job())["id"]
-        daemon.finish(first)
+        first = self.mpsd.submit(self.job())["id"]
+        self.mpsd.finish(first)
         self.model.rename(self.folder / "moved")
-        said = self.text(daemon.ctl("clone", first), 2)
+        said = self.mpsd.says("clone", first, code=2)
         self.assertIn("model", said)
         self.assertIn(str(self.model), said)
-        clone, = daemon.ctl_json("clone", first, "--set",
-                                 f"model={self.folder / 'moved'}", "--detach")
-        self.assertEqual("SUCCEEDED", daemon.finish(clone["id"])["state"])
+        clone, = self.mpsd.ctl_json(
+            "clone", first, "--set", f"model={self.folder / 'moved'}",
+            "--detach")
+        self.assertEqual("SUCCEEDED", self.mpsd.finish(clone["id"])["state"])
 
     def test_the_request_survives_as_it_was_written(self):
-        daemon = self.daemon(worker="fake_worker")
         path = self.job()
-        first = daemon.submit(path)["id"]
-        request, = daemon.ctl_json("clone", first, "--dry-run")
+        first = self.mpsd.submit(path)["id"]
+        request, = self.mpsd.ctl_json("clone", first, "--dry-run")
         self.assertEqual({**json.loads(path.read_text()),
                           "model": str(self.model)}, request["spec"])
-        daemon.kill()
-        (daemon.state_dir / "jobs" / first / "request.json").unlink()
-        daemon.start()
-        said = self.text(daemon.ctl("clone", first), 2)
+        self.mpsd.kill()
+        (self.mpsd.state_dir / "jobs" / first / "request.json").unlink()
+        self.mpsd.start()
+        said = self.mpsd.says("clone", first, code=2)
         self.assertIn("kept no requests", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

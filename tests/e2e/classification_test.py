@@ -4,8 +4,6 @@
 import csv
 import json
 import shutil
-import unittest
-import urllib.request
 
 import harness
 
@@ -56,7 +54,7 @@ def write_csv(path, header, rows):
         writer.writerows(rows)
 
 
-class ClassificationTest(harness.EndToEndTest):
+class ClassificationTest(harness.SharedDaemonTest):
     def setUp(self):
         super().setUp()
         write_bert(self.folder / "bert")
@@ -82,19 +80,18 @@ class ClassificationTest(harness.EndToEndTest):
         return path
 
     def test_from_a_csv_to_predictions(self):
-        daemon = self.daemon()
-        job = daemon.finish(daemon.submit(self.job())["id"])
-        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+        job = self.mpsd.succeed(self.job())
         self.assertEqual("MODEL", job["output_kind"])
         self.assertLess(job["eval_loss_after"], job["eval_loss_before"])
-        self.check_shown(daemon, job["id"])
-        self.check_gauges(daemon, job["id"])
-        self.check_model(self.download(daemon, job["id"]))
-        self.check_predictions(self.download(daemon, job["id"],
+        self.check_shown(job["id"])
+        self.assertIn('mpsd_job_eval_metric{device="cpu",job_id="%s",'
+                      'metric="accuracy"}' % job["id"], self.mpsd.metrics())
+        self.check_model(self.download(self.mpsd, job["id"]))
+        self.check_predictions(self.download(self.mpsd, job["id"],
                                              "--predictions"))
 
-    def check_shown(self, daemon, job_id):
-        job = daemon.show(job_id)
+    def check_shown(self, job_id):
+        job = self.mpsd.show(job_id)
         self.assertEqual({"accuracy", "f1", "f1_macro",
                           "matthews_correlation"}, set(job["metrics"]))
         self.assertGreaterEqual(job["metrics"]["accuracy"], 0.5)
@@ -105,17 +102,9 @@ class ClassificationTest(harness.EndToEndTest):
         matrix = job["confusion_matrix"]
         self.assertEqual(["bad", "good"], matrix["labels"])
         self.assertEqual([4, 4], [sum(row) for row in matrix["matrix"]])
-        text = daemon.ctl("show", job_id).stdout
+        text = self.mpsd.ctl("show", job_id).stdout
         for part in ("accuracy", "true \\ predicted", "--predictions"):
             self.assertIn(part, text)
-
-    def check_gauges(self, daemon, job_id):
-        info, = daemon.ctl_json("info")
-        url = f"http://{info['metrics_address']}/metrics"
-        with urllib.request.urlopen(url, timeout=harness.TIMEOUT) as answer:
-            text = answer.read().decode()
-        self.assertIn('mpsd_job_eval_metric{device="cpu",job_id="%s",'
-                      'metric="accuracy"}' % job_id, text)
 
     def check_model(self, folder):
         config = json.loads((folder / "config.json").read_text())
@@ -136,23 +125,16 @@ class ClassificationTest(harness.EndToEndTest):
     def test_a_bad_row_is_rejected_with_its_line(self):
         write_csv(self.folder / "data/train.csv", ("text", "mood"),
                   [*ROWS, ("no label", "")])
-        daemon = self.daemon()
-        job = daemon.finish(daemon.submit(self.job())["id"])
+        job = self.mpsd.finish(self.mpsd.submit(self.job())["id"])
         self.assertEqual(("FAILED", "Rejected"),
                          (job["state"], job["exit_reason"]), job["message"])
         self.assertIn("data/train.csv:10", job["message"])
-        self.assertNotIn(str(daemon.state_dir), job["message"])
+        self.assertNotIn(str(self.mpsd.state_dir), job["message"])
 
     def test_a_model_of_another_kind_queues_nothing(self):
         path = self.job()
         path.write_text(path.read_text().replace("SEQ_CLS", "IMAGE_CLS")
                         .replace('"text_columns": "text",', ""))
-        daemon = self.daemon()
-        refused = daemon.ctl("submit", str(path))
-        self.assertEqual(2, refused.returncode, refused.stdout)
-        self.assertIn("SEQ_CLS", refused.stderr)
-        self.assertEqual([], daemon.ctl_json("list"))
-
-
-if __name__ == "__main__":
-    unittest.main()
+        before = self.mpsd.ctl_json("list")
+        self.assertIn("SEQ_CLS", self.mpsd.says("submit", path, code=2))
+        self.assertEqual(before, self.mpsd.ctl_json("list"))

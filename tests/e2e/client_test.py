@@ -9,7 +9,6 @@ import socket
 import subprocess
 import threading
 import time
-import unittest
 
 import harness
 
@@ -85,13 +84,15 @@ def receive(end):
         return b""
 
 
-class ClientTest(harness.EndToEndTest):
+class ClientTest(harness.SharedDaemonTest):
+    WORKER = "fake_worker"
+
     def command(self, daemon, *args):
         return [str(harness.BIN / "mpsctl"), "--state-dir",
                 str(daemon.state_dir), *args]
 
     def test_output_that_cannot_be_written_is_an_error(self):
-        daemon = self.daemon(worker="fake_worker")
+        daemon = self.mpsd
         daemon.submit(harness.write_job(self.folder))
         closed = ["sh", "-c", 'exec "$0" "$@" >&-',
                   *self.command(daemon, "list")]
@@ -107,7 +108,7 @@ class ClientTest(harness.EndToEndTest):
             self.assertIn("cannot write all of the output", result.stderr)
 
     def test_a_reader_that_is_gone_ends_it_as_a_filter_ends(self):
-        daemon = self.daemon(worker="fake_worker")
+        daemon = self.mpsd
         daemon.submit(harness.write_job(self.folder))
         reader, writer = os.pipe()
         os.close(reader)
@@ -138,10 +139,7 @@ class ClientTest(harness.EndToEndTest):
         job = harness.write_job(self.folder)
         jobs = 0
         for _ in range(10):
-            submit = subprocess.Popen(
-                self.command(daemon, "submit", str(job), "--detach"),
-                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                env=harness.environment())
+            submit = daemon.begin("submit", job, "--detach")
             time.sleep(random.uniform(0, 0.08))
             daemon.kill()
             time.sleep(random.uniform(0, 0.3))
@@ -154,9 +152,8 @@ class ClientTest(harness.EndToEndTest):
             self.assertEqual(jobs, len(daemon.ctl_json("list")), error)
 
     def test_a_killed_download_leaves_nothing_or_all(self):
-        daemon = self.daemon(worker="fake_worker")
-        job_id = daemon.submit(harness.write_job(self.folder))["id"]
-        daemon.finish(job_id)
+        daemon = self.mpsd
+        job_id = daemon.succeed(harness.write_job(self.folder))["id"]
         output = self.folder / "out"
         fetch = self.command(daemon, "download", job_id, "-o", str(output))
         for _ in range(2):
@@ -177,7 +174,3 @@ class ClientTest(harness.EndToEndTest):
             if output.exists():
                 self.assertEqual(names,
                                  sorted(p.name for p in output.rglob("*")))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,24 +10,15 @@ import harness
 FAILED_JOB, FAIL = 1, 10
 
 
-class CompareTest(harness.EndToEndTest):
-    def study(self, daemon, code, *args):
-        """The result of a verb of a study."""
-        result = daemon.ctl("--json", *map(str, args))
-        self.assertEqual(code, result.returncode,
-                         result.stdout + result.stderr)
-        return json.loads(result.stdout)
-
-    def findings(self, result):
-        return {f["name"]: f for f in result["findings"]}
-
+class CompareTest(harness.SharedDaemonTest):
     def test_the_cpu_is_compared_with_itself(self):
-        daemon = self.daemon()
         job = harness.write_job(self.folder)
         # Nothing is shorter than itself by 99 %.
-        result = self.study(daemon, FAIL, "compare-devices", job, "--devices",
-                            "cpu,cpu", "--steps", 3, "--threshold",
-                            "compare.speedup=0.99")
+        ran = self.mpsd.ctl(
+            "--json", "compare-devices", job, "--devices", "cpu,cpu", "--steps",
+            3, "--threshold", "compare.speedup=0.99")
+        self.assertEqual(FAIL, ran.returncode, ran.stdout + ran.stderr)
+        result = json.loads(ran.stdout)
         comparison = result["device_comparison"]
         self.assertEqual("STAY_ON_CPU", comparison["decision"])
         self.assertTrue(comparison["same_batches"])
@@ -39,21 +30,19 @@ class CompareTest(harness.EndToEndTest):
         self.assertEqual("loss", comparison["metric"])
         self.assertEqual(comparison["baseline_metric_value"],
                          comparison["metric_value"])
-        found = self.findings(result)
+        found = {f["name"]: f for f in result["findings"]}
         for name in "compare.loss", "compare.gradient", "compare.metric":
             self.assertEqual("PASS", found[name]["verdict"], name)
         for side in comparison["baseline"], comparison["measured"]:
             self.assertGreater(side["step_seconds"]["median"], 0)
             self.assertGreater(side["loader_seconds"]["median"], 0)
             self.assertIsNone(side["utilization_ratio"])
-        shown = daemon.ctl("show", result["job_id"])
-        self.assertEqual(0, shown.returncode, shown.stderr)
-        self.assertIn("Decision: stay on cpu", shown.stdout)
+        shown = self.mpsd.says("show", result["job_id"])
+        self.assertIn("Decision: stay on cpu", shown)
 
     def test_what_the_machine_lacks_is_said_at_the_start(self):
-        daemon = self.daemon()
         job = harness.write_job(self.folder, device="auto")
-        result = daemon.ctl("compare-devices", str(job))
+        result = self.mpsd.ctl("compare-devices", str(job))
         if result.returncode != FAILED_JOB:
             self.skipTest("this machine has an accelerator")
         self.assertIn("neither MPS nor CUDA", result.stdout + result.stderr)

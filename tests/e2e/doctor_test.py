@@ -3,10 +3,7 @@
 who ask at once, and a daemon that is away."""
 
 import json
-import subprocess
-import threading
 import time
-import unittest
 
 import harness
 
@@ -16,7 +13,9 @@ OF_THE_MACHINE = ("power.", "memory.", "gpu.", "disk.", "mount.", "limits.",
                   "client.clock")
 
 
-class DoctorTest(harness.EndToEndTest):
+class DoctorTest(harness.SharedDaemonTest):
+    WORKER = "fake_worker"
+
     def diagnose(self, daemon, *args):
         """The code, and the findings by name."""
         done = daemon.ctl("doctor", "--json", *args)
@@ -44,66 +43,50 @@ class DoctorTest(harness.EndToEndTest):
         self.assertEqual("1", expected["OMP_NUM_THREADS"]["worker"])
 
     def test_the_table_for_people(self):
-        daemon = self.daemon(worker="fake_worker")
-        done = daemon.ctl("doctor")
+        done = self.mpsd.ctl("doctor")
         self.assertIn("VERDICT", done.stdout)
         self.assertIn("daemon.reachable", done.stdout)
-        self.assertRegex(done.stdout, r"\d+ ok, \d+ warn, \d+ fail, \d+ not told")
-        # The tests' daemon skips its self-test: a warning at least.
+        self.assertRegex(done.stdout, r"\d+ ok, \d+ warn, \d+ fail, \d+ unknown")
+        # The tests' self.mpsd skips its self-test: a warning at least.
         self.assertIn("device.selftest", done.stdout)
         self.assertIn(done.returncode, (1, 2))
 
     def test_each_fault_of_a_worker_is_found_alone(self):
-        for mode, gate in (("crash", "torch.worker"), ("wrong", "torch.matmul"),
-                           ("garbage", "torch.worker")):
+        for fault, mode, gate in (("GATES", "crash", "torch.worker"),
+                                  ("GATES", "wrong", "torch.matmul"),
+                                  ("GATES", "garbage", "torch.worker"),
+                                  ("SELFTEST", "1", "device.selftest")):
             with self.subTest(mode):
                 daemon = self.daemon(worker="fake_worker", selftest=True,
-                                     env={"FAKE_WORKER_GATES": mode})
-                code, findings, _ = self.diagnose(daemon)
+                                     env={f"FAKE_WORKER_{fault}": mode})
+                code, findings, _ = self.diagnose(
+                    daemon, *["--deep"] * (fault == "SELFTEST"))
                 self.assertEqual(2, code)
                 self.assertEqual({gate: "FAIL"}, self.wrong(findings), findings)
                 self.assertNotEqual("", findings[gate]["advice"])
                 self.assertEqual(0, daemon.terminate(), daemon.said())
 
-    def test_a_selftest_that_fails_is_found(self):
-        daemon = self.daemon(worker="fake_worker", selftest=True,
-                             env={"FAKE_WORKER_SELFTEST": "1"})
-        code, findings, _ = self.diagnose(daemon, "--deep")
-        self.assertEqual(2, code)
-        self.assertEqual({"device.selftest": "FAIL"}, self.wrong(findings))
-
     def test_fifty_at_once_start_one_worker(self):
         log = self.folder / "looked"
         daemon = self.daemon(worker="fake_worker",
                              env={"FAKE_WORKER_GATES_LOG": str(log)})
-        codes = []
         begin = time.monotonic()
-        askers = [threading.Thread(
-            target=lambda: codes.append(daemon.ctl("doctor").returncode))
-            for _ in range(50)]
-        for asker in askers:
-            asker.start()
-        for asker in askers:
-            asker.join()
-        self.assertEqual(50, len(codes))
+        codes = harness.at_once(lambda verb: daemon.ctl(verb).returncode,
+                                ["doctor"] * 50)
         self.assertEqual([], [c for c in codes if c not in (0, 1, 2)])
         # One, and another for those who came ten seconds later.
         seconds = time.monotonic() - begin
         self.assertLessEqual(len(log.read_text()), 2 + seconds / 10)
-        self.assertEqual(0, daemon.ctl("info").returncode)
+        daemon.says("info")
 
     def test_a_worker_that_hangs_holds_nobody_else_up(self):
         daemon = self.daemon(worker="fake_worker",
                              env={"FAKE_WORKER_GATES": "hang"})
-        asker = subprocess.Popen(
-            [str(harness.BIN / "mpsctl"), "--state-dir", str(daemon.state_dir),
-             "doctor"], env=daemon.env, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)
+        asker = daemon.begin("doctor")
         try:
-            self.assertEqual(0, daemon.ctl("info").returncode)
-            job = daemon.submit(harness.write_job(
+            daemon.says("info")
+            daemon.succeed(harness.write_job(
                 self.folder, training={"max_steps": 2}))
-            self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
         finally:
             asker.kill()
             asker.wait()
@@ -119,16 +102,14 @@ class DoctorTest(harness.EndToEndTest):
         self.assertEqual("FAIL", findings["daemon.reachable"]["verdict"])
 
     def test_thresholds(self):
-        daemon = self.daemon(worker="fake_worker")
         file = self.folder / "thresholds.toml"
         file.write_text("[doctor]\ndisk_free = 1e18\n")
-        code, findings, _ = self.diagnose(daemon, "--thresholds", str(file))
+        code, findings, _ = self.diagnose(self.mpsd, "--thresholds", str(file))
         self.assertGreaterEqual(code, 1)
         self.assertEqual(1e18, findings["disk.free"]["threshold"])
         self.assertEqual("WARN", findings["disk.free"]["verdict"])
-        wrong = daemon.ctl("doctor", "--threshold", "doctor.nothing=1")
-        self.assertEqual(2, wrong.returncode)
-        self.assertIn("doctor.nothing", wrong.stderr)
+        self.assertIn("doctor.nothing", self.mpsd.says(
+            "doctor", "--threshold", "doctor.nothing=1", code=2))
 
     def test_no_secret_of_the_environment_is_shown(self):
         daemon = self.daemon(worker="fake_worker", env={"HF_TOKEN": "hf_abc"})
@@ -137,7 +118,3 @@ class DoctorTest(harness.EndToEndTest):
         tokens = [v for v in json.loads(done.stdout)["environment"]
                   if v["name"] == "HF_TOKEN"]
         self.assertEqual(["set"], [v["daemon"] for v in tokens])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,8 +3,6 @@
 tests/fakes/fake_worker.cc, and what becomes of its job."""
 
 import signal
-import time
-import unittest
 
 import harness
 
@@ -46,11 +44,20 @@ LIMITS = ("--stop-grace-seconds", "0.3", "--max-failures", str(RETRIED))
 HANGING = (*LIMITS, "--hang-timeout-seconds", "0.7")
 
 
-class FakeWorkerTest(harness.EndToEndTest):
+class FakeWorkerTest(harness.SharedDaemonTest):
+    OPTIONS = LIMITS
+    WORKER = "fake_worker"
+
     def submit(self, daemon, mode):
-        job = harness.write_job(self.folder, training={"max_steps": 5})
-        job.write_text(job.read_text().replace('"tiny"', f'"fake:{mode}"'))
-        return daemon.submit(job)["id"]
+        return daemon.submit(harness.write_job(
+            self.folder, called=f"fake:{mode}",
+            training={"max_steps": 5}))["id"]
+
+    def hold_device(self):
+        """A deaf worker's job, which runs until the test's end."""
+        job_id = self.submit(self.mpsd, "slow-exit")
+        self.addCleanup(self.mpsd.ctl, "cancel", "--now", job_id)
+        return job_id
 
     def check(self, daemon, mode, job_id, expected):
         state, reason, attempts, message = expected
@@ -64,13 +71,12 @@ class FakeWorkerTest(harness.EndToEndTest):
                              daemon.ctl("watch", job_id).returncode)
 
     def test_the_whole_repertoire(self):
-        daemon = self.daemon(*LIMITS, worker="fake_worker")
+        daemon = self.mpsd
         modes = [mode for mode in BY_NAME if mode != "hang"]
         jobs = {mode: self.submit(daemon, mode) for mode in modes}
         for mode in modes:
             self.check(daemon, mode, jobs[mode], BY_NAME[mode])
         self.assertEqual([], daemon.workers())
-        self.assertEqual(0, daemon.terminate(), daemon.said())
 
     def test_one_that_hangs(self):
         daemon = self.daemon(*HANGING, worker="fake_worker")
@@ -94,112 +100,92 @@ class FakeWorkerTest(harness.EndToEndTest):
             self.assertEqual(0, daemon.terminate(), daemon.said())
 
     def test_deaf_worker_is_killed_when_cancelled(self):
-        daemon = self.daemon(*LIMITS, worker="fake_worker")
-        job_id = self.submit(daemon, "slow-exit")
-        with daemon.watch(job_id) as watch:
+        job_id = self.hold_device()
+        with self.mpsd.watch(job_id) as watch:
             watch.until(lambda e: "ignoring" in e.get("note", ""))
-            daemon.ctl("cancel", job_id)
+            self.mpsd.ctl("cancel", job_id)
             self.assertEqual("CANCELLED", watch.finish()["state"])
-        self.assertEqual([], daemon.workers())
+        self.assertEqual([], self.mpsd.workers())
 
     def test_deaf_worker_does_not_keep_the_daemon(self):
-        daemon = self.daemon(*LIMITS, worker="fake_worker")
-        job_id = self.submit(daemon, "slow-exit")
-        with daemon.watch(job_id) as watch:
+        job_id = self.hold_device()
+        with self.mpsd.watch(job_id) as watch:
             watch.until(lambda e: "ignoring" in e.get("note", ""))
-        self.assertEqual(0, daemon.terminate(), daemon.said())
-        daemon.start()
-        self.assertIn(daemon.show(job_id)["state"], ("QUEUED", "RUNNING"))
+        self.assertEqual(0, self.mpsd.terminate(), self.mpsd.said())
+        self.mpsd.start()
+        self.assertIn(self.mpsd.state(job_id), ("QUEUED", "RUNNING"))
 
     def test_interrupt_leaves_the_job_running(self):
-        daemon = self.daemon(*LIMITS, worker="fake_worker")
-        job_id = self.submit(daemon, "slow-exit")
-        with daemon.watch(job_id) as watch:
+        job_id = self.hold_device()
+        with self.mpsd.watch(job_id) as watch:
             watch.until(lambda e: "ignoring" in e.get("note", ""))
             watch.process.send_signal(signal.SIGINT)
             self.assertEqual(130, watch.process.wait(harness.TIMEOUT))
-            self.assertIn(f"job {job_id} goes on", watch.said())
-        self.assertEqual("RUNNING", daemon.show(job_id)["state"])
+            self.assertIn(f"job {job_id} keeps running", watch.said())
+        self.assertEqual("RUNNING", self.mpsd.state(job_id))
 
     def test_a_log_holds_what_the_worker_said(self):
-        daemon = self.daemon(*LIMITS, worker="fake_worker")
-        job_id = self.submit(daemon, "crash-abort")
-        daemon.finish(job_id)
+        job_id = self.submit(self.mpsd, "crash-abort")
+        self.mpsd.finish(job_id)
         # The last line comes a moment after the end that it tells of.
-        deadline = time.monotonic() + harness.TIMEOUT
-        while "the job is FAILED" not in (
-                log := daemon.ctl("logs", job_id).stdout):
-            self.assertLess(time.monotonic(), deadline, log)
-            time.sleep(0.02)
+        log = self.eventually(lambda: "the job is FAILED" in (
+            log := self.mpsd.says("logs", job_id)) and log)
         said = [line for line in log.splitlines()
                 if line == "MPSGraph assertion failed"]
         self.assertGreaterEqual(len(said), RETRIED, log)
-        followed = daemon.ctl("logs", "--follow", job_id)
+        followed = self.mpsd.ctl("logs", "--follow", job_id)
         self.assertEqual((0, log), (followed.returncode, followed.stdout))
 
     def test_what_a_classifier_reached(self):
-        daemon = self.daemon(*LIMITS, worker="fake_worker")
-        path = harness.write_job(
-            self.folder, name="classify.json", task="SEQ_CLS",
+        job = self.mpsd.succeed(harness.write_job(
+            self.folder, called="fake:classify", task="SEQ_CLS",
             fine_tune_type="full", lora=None,
             dataset={"predict": "eval.jsonl"},
-            training={"metric_for_best_model": "f1"})
-        path.write_text(path.read_text().replace('"tiny"', '"fake:classify"'))
-        job = daemon.finish(daemon.submit(path)["id"])
-        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+            training={"metric_for_best_model": "f1"}))
         self.assertEqual("MODEL", job["output_kind"])
         self.assertEqual({"accuracy": 0.875, "f1": 0.75}, job["metrics"])
         self.assertEqual(0.75, job["best_evaluation"]["metrics"]["f1"])
         self.assertEqual([[4, 1], [0, 3]], job["confusion_matrix"]["matrix"])
-        events = daemon.ctl("watch", job["id"]).stdout
+        events = self.mpsd.ctl("watch", job["id"]).stdout
         self.assertIn("accuracy 0.8750, f1 0.7500", events)
         self.assertEqual(["config.json"], sorted(
-            f.name for f in self.download(daemon, job["id"]).iterdir()))
+            f.name for f in self.download(self.mpsd, job["id"]).iterdir()))
         table = self.folder / "out.tsv"
-        fetched = daemon.ctl("download", job["id"], "--predictions",
-                             "--output", str(table))
-        self.assertEqual(0, fetched.returncode, fetched.stderr)
+        self.mpsd.says("download", job["id"], "--predictions", "-o", table)
         self.assertEqual("index\tlabel\n0\tyes\n", table.read_text())
 
     def test_warnings_are_watched_shown_and_kept(self):
-        daemon = self.daemon(*LIMITS, worker="fake_worker")
-        job_id = self.submit(daemon, "warn")
-        self.assertEqual("SUCCEEDED", daemon.finish(job_id)["state"])
-        daemon.kill()
-        daemon.start()
-        # To one who comes late, of another daemon's life.
+        job_id = self.submit(self.mpsd, "warn")
+        self.assertEqual("SUCCEEDED", self.mpsd.finish(job_id)["state"])
+        self.mpsd.restart()
+        # To one who comes late, of another self.mpsd's life.
         expected = ["torch is not\\namused\\x1b[31m", "memory grows"]
-        with daemon.watch(job_id) as watch:
+        with self.mpsd.watch(job_id) as watch:
             job = watch.finish()
         self.assertEqual(expected, job["warnings"])
         self.assertEqual(expected, [e["warning"] for e in watch.events
                                     if "warning" in e])
-        said = daemon.ctl("watch", job_id).stdout
+        said = self.mpsd.ctl("watch", job_id).stdout
         self.assertIn("  warning: torch is not\\namused\\x1b[31m\n", said)
         self.assertEqual(1, said.count("warning: memory grows\n"), said)
-        shown = daemon.ctl("show", job_id).stdout
+        shown = self.mpsd.ctl("show", job_id).stdout
         self.assertIn("  warning       memory grows\n", shown)
-        listed, = daemon.ctl_json("list")
-        self.assertEqual([], listed["warnings"])
+        listed = self.mpsd.ctl_json("list")[0]
+        self.assertEqual((job_id, []), (listed["id"], listed["warnings"]))
 
     def test_priority_before_age(self):
-        daemon = self.daemon(*LIMITS, worker="fake_worker")
-        running = self.submit(daemon, "slow-exit")
-        with daemon.watch(running) as watch:
+        running = self.hold_device()
+        with self.mpsd.watch(running) as watch:
             watch.until(lambda e: "ignoring" in e.get("note", ""))
             job = harness.write_job(self.folder)
             late, low, high = (
-                daemon.submit(job, "--priority", p)["id"]
+                self.mpsd.submit(job, "--priority", p)["id"]
                 for p in ("0", "-1", "5"))
-            positions = [daemon.show(i)["queue_position"]
+            positions = [self.mpsd.show(i)["queue_position"]
                          for i in (high, late, low)]
             self.assertEqual([0, 1, 2], positions)
-            daemon.ctl("cancel", running)
+            self.mpsd.ctl("cancel", running)
             watch.finish()
-        ended = [daemon.finish(i) for i in (high, late, low)]
+        ended = [self.mpsd.finish(i) for i in (high, late, low)]
         starts = [job["start_time"] for job in ended]
         self.assertEqual(sorted(starts), starts)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -33,9 +33,9 @@ class FullDiskTest(harness.EndToEndTest):
                                   worker="fake_worker")
 
     def submit(self, mode):
-        job = harness.write_job(self.folder, training={"max_steps": 3})
-        job.write_text(job.read_text().replace('"tiny"', f'"fake:{mode}"'))
-        return self.served.submit(job)["id"]
+        return self.served.submit(harness.write_job(
+            self.folder, called=f"fake:{mode}",
+            training={"max_steps": 3}))["id"]
 
     def fill(self):
         for size in (65536, 512):
@@ -82,7 +82,3 @@ class FullDiskTest(harness.EndToEndTest):
         self.says(0, "pin", ended[0])
         self.says(0, "hold", queued)
         self.says(0, "gc")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@
 a folder with a folder for each class, and as rows name them."""
 
 import json
-import unittest
 
 import harness
 
@@ -23,7 +22,7 @@ PROCESSOR = {
 }
 
 
-class ImagesTest(harness.EndToEndTest):
+class ImagesTest(harness.SharedDaemonTest):
     def setUp(self):
         super().setUp()
         model = self.folder / "vit"
@@ -57,35 +56,25 @@ class ImagesTest(harness.EndToEndTest):
         return path
 
     def test_a_folder_and_rows(self):
-        daemon = self.daemon()
-        job = daemon.finish(daemon.submit(self.job())["id"])
-        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+        job = self.mpsd.succeed(self.job())
         self.assertEqual(["apple", "lime"], job["confusion_matrix"]["labels"])
         self.assertIn("accuracy", job["metrics"])
-        config = json.loads((self.download(daemon, job["id"])
+        config = json.loads((self.download(self.mpsd, job["id"])
                              / "config.json").read_text())
         self.assertEqual({"0": "apple", "1": "lime"}, config["id2label"])
         table = self.folder / "new.tsv"
-        fetched = daemon.ctl("download", job["id"], "--predictions",
-                             "--output", str(table))
-        self.assertEqual(0, fetched.returncode, fetched.stderr)
+        self.mpsd.says("download", job["id"], "--predictions", "-o", table)
         self.assertEqual(3, len(table.read_text().splitlines()))
 
     def test_an_image_that_is_none_is_named(self):
         (self.folder / "fruit/lime/9.png").write_text("no image")
-        daemon = self.daemon()
-        job = daemon.finish(daemon.submit(self.job())["id"])
+        job = self.mpsd.finish(self.mpsd.submit(self.job())["id"])
         self.assertEqual("Rejected", job["exit_reason"], job["message"])
         self.assertIn("lime/9.png", job["message"])
 
     def test_a_missing_image_queues_nothing(self):
         (self.folder / "fruit/lime/0.png").unlink()
-        daemon = self.daemon()
-        refused = daemon.ctl("submit", str(self.job()))
-        self.assertEqual(2, refused.returncode, refused.stdout)
-        self.assertIn("eval.jsonl:2", refused.stderr)
-        self.assertEqual([], daemon.ctl_json("list"))
-
-
-if __name__ == "__main__":
-    unittest.main()
+        before = self.mpsd.ctl_json("list")
+        self.assertIn("eval.jsonl:2",
+                      self.mpsd.says("submit", self.job(), code=2))
+        self.assertEqual(before, self.mpsd.ctl_json("list"))

@@ -2,10 +2,8 @@
 """What users may have: refused at the figure, for everybody who asks at once,
 with what to do, and changed while mpsd runs."""
 
-import concurrent.futures
 import os
 import stat
-import unittest
 
 import harness
 import team_test
@@ -16,14 +14,7 @@ limit-priority = "-10:0"
 """
 
 
-class LimitsTest(harness.EndToEndTest):
-    # As attributes: a subclass would run that class's tests once more.
-    mpsd = team_test.TeamTest.mpsd
-    make_team = team_test.TeamTest.make_team
-    job = team_test.TeamTest.job
-    submit = team_test.TeamTest.submit
-    eventually = team_test.TeamTest.eventually
-
+class LimitsTest(team_test.Team):
     def team(self, text=OTHERS):
         self.config = self.folder / "mpsd.toml"
         self.config.write_text(text)
@@ -31,10 +22,10 @@ class LimitsTest(harness.EndToEndTest):
                               str(self.folder))
 
     def refused(self, person, code, *words, options=()):
-        result = person.ctl("submit", self.job(), "--detach", *options)
-        self.assertEqual(code, result.returncode, result.stdout + result.stderr)
+        said = person.says("submit", self.job(), "--detach", *options,
+                           code=code)
         for word in words:
-            self.assertIn(word, result.stderr)
+            self.assertIn(word, said)
 
     def restart(self, text):
         self.config.write_text(text)
@@ -57,13 +48,10 @@ class LimitsTest(harness.EndToEndTest):
         path = self.job()
         # It holds the device, so that the others wait.
         self.submit(team["bob"])
-        self.eventually(lambda: self.admin.workers())
-
-        def submit(_):
-            return team["ada"].ctl("submit", path, "--detach")
-
-        with concurrent.futures.ThreadPoolExecutor(10) as pool:
-            results = list(pool.map(submit, range(50)))
+        self.eventually(self.admin.workers)
+        results = harness.at_once(
+            lambda path: team["ada"].ctl("submit", path, "--detach"),
+            [path] * 50)
         passed = [r for r in results if r.returncode == 0]
         self.assertEqual(3, len(passed), results)
         for result in results:
@@ -80,23 +68,17 @@ class LimitsTest(harness.EndToEndTest):
 
     def test_a_sweep_beyond_the_limit_and_its_rest(self):
         team = self.team()
-        other, = team["bob"].ctl_json("submit", self.job(), "--detach",
-                                      "--hold", "--label", "sweep=ranks")
+        other = self.submit(team["bob"], "--hold", "--label", "sweep=ranks")
         sweep = ("sweep", self.job(), "--name", "ranks", "--hold", "--grid",
                  "lora.r=1,2,3,4,5")
-        result = team["ada"].ctl(*sweep)
-        self.assertEqual(6, result.returncode, result.stdout + result.stderr)
+        said = team["ada"].says(*sweep, code=6)
         self.assertIn("3 of the 5 jobs of sweep ranks are queued: the same "
-                      "command queues the rest", result.stderr)
+                      "command queues the rest", said)
         # Of one's own jobs alone.
-        ended = team["ada"].ctl("cancel", "--label", "sweep=ranks")
-        self.assertEqual(0, ended.returncode, ended.stderr)
-        self.assertEqual(3, ended.stdout.count("CANCELLED"), ended.stdout)
-        self.assertEqual("QUEUED", team["bob"].ctl_json(
-            "show", other["id"])[0]["state"])
-        result = team["ada"].ctl(*sweep)
-        self.assertEqual(0, result.returncode, result.stdout + result.stderr)
-        self.assertIn("5 jobs, 3 of them from before", result.stdout)
+        ended = team["ada"].says("cancel", "--label", "sweep=ranks")
+        self.assertEqual(3, ended.count("CANCELLED"), ended)
+        self.assertEqual("QUEUED", team["bob"].state(other["id"]))
+        self.assertIn("5 jobs, 3 of them from before", team["ada"].says(*sweep))
         states = [job["state"] for job in team["ada"].ctl_json(
             "list", "--label", "sweep=ranks", "--owner", "ada")]
         self.assertEqual(["CANCELLED"] * 3 + ["QUEUED"] * 2, sorted(states))
@@ -112,43 +94,33 @@ class LimitsTest(harness.EndToEndTest):
         team = self.team()
         rows = [harness.row("x" * 100, "y" * 100)] * 1000
         big = harness.write_job(self.folder, rows=rows)
-        result = team["ada"].ctl("submit", str(big), "--detach")
-        self.assertEqual(6, result.returncode, result.stderr)
-        self.assertIn("[user.ada] upload-bytes", result.stderr)
-        self.assertIn("64.00 KiB", result.stderr)
+        said = team["ada"].says("submit", big, "--detach", code=6)
+        self.assertIn("[user.ada] upload-bytes", said)
+        self.assertIn("64.00 KiB", said)
         # mpsd answers before it removes what the stream had begun.
         self.eventually(lambda: self.large_blobs() == [])
-        job, = team["grace"].ctl_json("submit", str(big), "--detach")
-        self.assertEqual("grace", job["owner"])
+        self.assertEqual("grace", team["grace"].submit(big)["owner"])
         # The blobs are there now; whoever's job uses them has them, too.
-        result = team["ada"].ctl("submit", str(big), "--detach")
-        self.assertEqual(6, result.returncode, result.stderr)
+        team["ada"].says("submit", big, "--detach", code=6)
         self.refused(team["ada"], 2, "-10 to 0", "[user.ada] priority",
                      options=("--priority", "1"))
         self.submit(team["ada"], "--priority", "-10")
-        usage = next(line for line in team["ada"].ctl("info").stdout
-                     .splitlines() if line.startswith("usage"))
+        usage = next(line for line in team["ada"].says("info").splitlines()
+                     if line.startswith("usage"))
         self.assertIn("of 3", usage)
         self.assertIn("priority -10 to 0", usage)
 
     def test_results(self):
         team = self.team("")
         job = self.submit(team["ada"], name="tiny")
-        self.eventually(lambda: team["ada"].ctl_json(
-            "show", job["id"])[0]["state"] == "SUCCEEDED")
-        self.config.write_text('limit-result-bytes = 100\n')
+        self.admin.finish(job["id"])
         # A start measures at once.
-        self.admin.terminate()
-        self.admin.start()
+        self.restart("limit-result-bytes = 100\n")
         self.eventually(lambda: team["ada"].ctl(
             "submit", self.job(), "--detach").returncode == 6)
         self.refused(team["ada"], 6, "[user.ada] result-bytes")
         self.submit(team["bob"])
-        self.assertEqual(0, team["ada"].ctl("delete", job["id"]).returncode)
+        team["ada"].says("delete", job["id"])
         for queued in team["ada"].ctl_json("list"):
             team["ada"].ctl("cancel", queued["id"], "--now")
         self.assertTrue(os.path.isdir(self.admin.state_dir))
-
-
-if __name__ == "__main__":
-    unittest.main()

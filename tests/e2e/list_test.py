@@ -5,31 +5,26 @@ come and go."""
 
 import csv
 import io
-import json
 import os
 import shutil
 import subprocess
 import threading
 import time
-import unittest
 
 import harness
 
 
 class ListTest(harness.EndToEndTest):
     def submit(self, daemon, name, *options, state="SUCCEEDED"):
-        job = harness.write_job(self.folder, name=f"{name}.json")
-        spec = json.loads(job.read_text())
-        job.write_text(json.dumps({**spec, "name": name}))
-        job_id = daemon.submit(job, *options)["id"]
+        job_id = daemon.submit(harness.write_job(
+            self.folder, f"{name}.json", called=name), *options)["id"]
         if state is not None:
             self.assertEqual(state, daemon.finish(job_id)["state"])
         return job_id
 
     def names(self, daemon, *options):
-        result = daemon.ctl("list", "--columns", "name", "--csv", *options)
-        self.assertEqual(0, result.returncode, result.stderr)
-        return [row[0] for row in csv.reader(io.StringIO(result.stdout))][1:]
+        said = daemon.says("list", "--columns", "name", "--csv", *options)
+        return [row[0] for row in csv.reader(io.StringIO(said))][1:]
 
     def test_finds_sorts_and_pages_across_a_kill(self):
         daemon = self.daemon(worker="fake_worker")
@@ -62,8 +57,7 @@ class ListTest(harness.EndToEndTest):
                 "eval_loss,-create_time", "--all")]
             found = [loss for loss in losses if loss is not None]
             self.assertEqual(sorted(found), losses[:len(found)])
-            daemon.kill()
-            daemon.start()
+            daemon.restart()
 
     # Nobody's list names a job twice or leaves one out that was there all the
     # time, whatever comes and goes in between.
@@ -104,13 +98,9 @@ class ListTest(harness.EndToEndTest):
                            "user").stdout.strip()
 
         def eve(*options):
-            result = subprocess.run(
-                [str(harness.BIN / "mpsctl"), "--server", address, "list",
-                 "--json", *options], capture_output=True, text=True,
-                env=harness.environment(MPSD_TOKEN=token),
-                timeout=harness.TIMEOUT, check=False)
-            self.assertEqual(0, result.returncode, result.stderr)
-            return [json.loads(line) for line in result.stdout.splitlines()]
+            return harness.Client(
+                ("--server", address), harness.environment(
+                    MPSD_TOKEN=token)).ctl_json("list", *options)
 
         self.assertEqual(1, len(eve()))
         self.assertEqual("", eve()[0]["name"])
@@ -128,9 +118,7 @@ class ListTest(harness.EndToEndTest):
 
         def bash(*words):
             driver = self.folder / "driver.bash"
-            script = subprocess.run(
-                [str(harness.BIN / "mpsctl"), "completion", "bash"],
-                capture_output=True, text=True, check=True).stdout
+            script = harness.run("mpsctl", "completion", "bash").stdout
             line = " ".join(f"'{word}'" for word in words)
             driver.write_text(
                 f"{script}\nCOMP_WORDS=(mpsctl --state-dir "
@@ -159,7 +147,3 @@ class ListTest(harness.EndToEndTest):
                          [w for w in bash("list", "--columns", "eval_l")
                           if w != "eval_loss_after"])
         self.assertFalse((self.folder / "ran").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

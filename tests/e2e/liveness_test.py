@@ -4,10 +4,7 @@ daemon that stops need not wait for their end."""
 
 import json
 import math
-import shutil
-import subprocess
 import time
-import unittest
 
 import harness
 
@@ -28,12 +25,7 @@ class LivenessTest(harness.EndToEndTest):
     def run_alone(self, path):
         """The seconds of the last step of the worker alone."""
         out = self.folder / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        done = subprocess.run(
-            [str(harness.BIN / "mpsd-worker"), "--job", str(path), "--out",
-             str(out)],
-            capture_output=True, text=True, env=harness.environment(),
-            timeout=harness.TIMEOUT, check=False)
+        done = harness.run("mpsd-worker", "--job", path, "--out", out)
         self.assertEqual(0, done.returncode, done.stderr)
         lines = (out / "metrics.jsonl").read_text().splitlines()
         return json.loads(lines[-1])["seconds"]
@@ -79,7 +71,3 @@ class LivenessTest(harness.EndToEndTest):
         # The last is the job's own.
         self.assertEqual([1, 2, 2], watch.steps())
         self.assertEqual(undisturbed, self.adapter(daemon, job))
-
-
-if __name__ == "__main__":
-    unittest.main()

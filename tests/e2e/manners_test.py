@@ -4,15 +4,9 @@ holds and goes on by itself to the very bytes of a run nobody disturbed."""
 
 import json
 import os
-import pathlib
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
-import time
 import unittest
-import urllib.request
 
 import harness
 
@@ -22,24 +16,11 @@ BATTERY = {"power_source": "battery", "battery_ratio": 0.5}
 MAINS = {"power_source": "mains", "battery_ratio": 0.5}
 
 
-def run_alone(folder, job):
-    """The run's folder, of a worker that no daemon started."""
-    done = subprocess.run(
-        [str(harness.BIN / "mpsd-worker"), "--job", str(job), "--out",
-         str(folder / "out")], capture_output=True, text=True,
-        env=harness.environment(), timeout=harness.TIMEOUT, check=False)
-    if done.returncode != 0:
-        raise AssertionError("mpsd-worker alone: " + done.stderr)
-    return folder / "out"
-
-
 @unittest.skipUnless(sys.platform == "linux", "asks the ELF loader")
 class StartTest(unittest.TestCase):
     def test_alone_it_loads_torch_once(self):
-        done = subprocess.run(
-            [str(harness.BIN / "mpsd-worker"), "--job", "none.json", "--out",
-             "none"], capture_output=True, text=True, check=False,
-            env=harness.environment(LD_DEBUG="files"))
+        done = harness.run("mpsd-worker", "--job", "none.json", "--out", "none",
+                           env=harness.environment(LD_DEBUG="files"))
         self.assertIn("none.json: No such file", done.stderr)
         begun = [line for line in done.stderr.splitlines()
                  if "calling init" in line and "libtorch_cpu" in line]
@@ -49,11 +30,7 @@ class StartTest(unittest.TestCase):
 class MannersTest(harness.EndToEndTest):
     @classmethod
     def setUpClass(cls):
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="mpsd"))
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        harness.write_model(folder / "model")
-        out = run_alone(folder, harness.write_job(folder, training=TRAINING))
-        cls.expected = (out / "adapter/adapter_model.safetensors").read_bytes()
+        out = harness.undisturbed_run(cls, TRAINING)
         cls.manifest = json.loads((out / "run.json").read_text())
 
     def setUp(self):
@@ -81,38 +58,22 @@ class MannersTest(harness.EndToEndTest):
         watch.until(lambda e: e.get("note", "").startswith("paused: on batt"))
         os.kill(worker, signal.SIGCONT)
 
-    def await_held(self, daemon, job_id):
-        """The job once its worker says that it holds."""
-        deadline = time.monotonic() + harness.TIMEOUT
-        while time.monotonic() < deadline:
-            job = daemon.show(job_id)
-            if job["pause"] and job["pause"]["held"]:
-                return job
-        raise AssertionError("never held: " + daemon.said())
-
-    def metrics(self, daemon):
-        info, = daemon.ctl_json("info")
-        address = f"http://{info['metrics_address']}/metrics"
-        with urllib.request.urlopen(address, timeout=harness.TIMEOUT) as page:
-            return page.read().decode()
-
     def check_end(self, daemon, watch, attempts):
         job = watch.finish()
         self.assertEqual("SUCCEEDED", job["state"], job["message"])
         self.assertEqual(attempts, job["attempt"])
         self.assertIsNone(job["pause"])
         self.assertEqual(STEPS, watch.steps()[-1])
-        adapter = self.download(daemon, job["id"])
-        self.assertEqual(
-            self.expected, (adapter / "adapter_model.safetensors").read_bytes(),
-            "another adapter than an undisturbed run's")
+        self.check_adapter(daemon, job["id"])
 
     def test_held_and_goes_on(self):
         daemon = self.shared()
         job = daemon.submit(harness.write_job(self.folder, training=TRAINING))
         with daemon.watch(job["id"]) as watch:
             self.unplug(daemon, watch)
-            held = self.await_held(daemon, job["id"])
+            held = self.eventually(
+                lambda: (shown := daemon.show(job["id"]))["pause"]
+                and shown["pause"]["held"] and shown, daemon.said)
             self.assertEqual("RUNNING", held["state"])
             self.assertEqual(["BATTERY"], held["pause"]["reasons"])
             self.assertLess(held["progress"]["step"], STEPS)
@@ -122,7 +83,7 @@ class MannersTest(harness.EndToEndTest):
             info = daemon.ctl("info").stdout
             self.assertIn("machine        battery 50%\n", info)
             self.assertIn("on battery or in Low Power Mode\n", info)
-            metrics = self.metrics(daemon)
+            metrics = daemon.metrics()
             self.assertIn('mpsd_paused{reason="battery"} 1\n', metrics)
             self.assertIn("mpsd_host_on_battery 1\n", metrics)
             later = daemon.show(job["id"])
@@ -131,8 +92,7 @@ class MannersTest(harness.EndToEndTest):
             self.machine_is(MAINS)
             watch.until(lambda e: e.get("note", "").startswith("goes on"))
             self.check_end(daemon, watch, attempts=1)
-        self.assertIn('mpsd_paused{reason="battery"} 0\n',
-                      self.metrics(daemon))
+        self.assertIn('mpsd_paused{reason="battery"} 0\n', daemon.metrics())
 
     def test_a_long_pause_gives_the_memory_back(self):
         daemon = self.shared("--pause-hold-seconds", "0.2")
@@ -141,14 +101,11 @@ class MannersTest(harness.EndToEndTest):
             self.unplug(daemon, watch)
             queued = watch.until(
                 lambda e: e.get("state", {}).get("state") == "QUEUED")
-            self.assertIn("goes on by itself", queued["state"]["message"])
+            self.assertIn("resumes by itself", queued["state"]["message"])
             waiting = daemon.show(job["id"])
             self.assertEqual("QUEUED", waiting["state"])
             self.assertEqual(["BATTERY"], waiting["pause"]["reasons"])
-            deadline = time.monotonic() + harness.TIMEOUT
-            while daemon.workers() and time.monotonic() < deadline:
-                pass
-            self.assertEqual([], daemon.workers())
+            self.eventually(lambda: not daemon.workers())
             self.machine_is(MAINS)
             self.check_end(daemon, watch, attempts=2)
 
@@ -158,9 +115,8 @@ class MannersTest(harness.EndToEndTest):
         job = daemon.submit(harness.write_job(self.folder, training=TRAINING))
         with daemon.watch(job["id"]) as watch:
             # mpsd may have begun to look at the machine only now.
-            deadline = time.monotonic() + harness.TIMEOUT
-            while not (pause := daemon.show(job["id"])["pause"]):
-                self.assertLess(time.monotonic(), deadline, daemon.said())
+            pause = self.eventually(lambda: daemon.show(job["id"])["pause"],
+                                    daemon.said)
             self.assertEqual(["BATTERY"], pause["reasons"])
             self.assertEqual([], daemon.workers())
             self.machine_is(MAINS)
@@ -182,7 +138,3 @@ class MannersTest(harness.EndToEndTest):
                     ("AGX_RELAX_CDM_CTXSTORE_TIMEOUT", "1"),
                     ("PYTORCH_ENABLE_MPS_FALLBACK", fallback)):
                 self.assertEqual(value, environment[name], name)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,17 +5,16 @@ import json
 import pathlib
 import random
 import shutil
-import subprocess
-import threading
 import time
-import unittest
 
 import harness
 
 NAME = "team/tiny"
 
 
-class ModelTest(harness.EndToEndTest):
+class ModelTest(harness.SharedDaemonTest):
+    WORKER = "fake_worker"
+
     def push(self, daemon, folder, name=NAME):
         result = daemon.ctl("model", "push", str(folder), "--name", name)
         self.assertEqual(0, result.returncode, result.stderr)
@@ -23,12 +22,6 @@ class ModelTest(harness.EndToEndTest):
 
     def job(self, model=NAME, **changes):
         return harness.write_job(self.folder, model=model, **changes)
-
-    def eventually(self, holds):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while not holds():
-            self.assertLess(time.monotonic(), deadline, "it does not come")
-            time.sleep(0.02)
 
     def other_model(self):
         """The same model with another text, as a second revision."""
@@ -52,12 +45,10 @@ class ModelTest(harness.EndToEndTest):
         self.assertIn(f"Model {NAME} is there: ", pushed.stdout)
         self.assertIn("notes.txt", pushed.stderr)
         again = self.push(daemon, self.model)
-        self.assertIn(f"Model {NAME} was there before: ", again.stdout)
-        job_id = daemon.submit(self.job())["id"]
-        job = daemon.finish(job_id)
-        self.assertEqual("SUCCEEDED", job["state"], job)
+        self.assertIn(f"Model {NAME} was already there: ", again.stdout)
+        job = daemon.succeed(self.job())
         self.assertEqual(NAME, job["model"])
-        output = self.download(daemon, job_id)
+        output = self.download(daemon, job["id"])
         config = json.loads((output / "adapter_config.json").read_text())
         self.assertEqual(NAME, config["base_model_name_or_path"])
         self.assertIsNone(config.get("revision"))
@@ -72,56 +63,43 @@ class ModelTest(harness.EndToEndTest):
         closed = self.folder / "closed"
         closed.mkdir()
         daemon = self.daemon("--model-root", str(closed), worker="fake_worker")
-        result = daemon.ctl("submit", str(self.job("org/none")), "--detach")
-        self.assertEqual(2, result.returncode)
-        self.assertIn("`mpsctl model pull org/none`", result.stderr)
-        self.assertIn("`mpsctl model push FOLDER --name org/none`",
-                      result.stderr)
-        result = daemon.ctl("submit", str(self.job("model")), "--detach")
-        self.assertEqual(2, result.returncode)
-        self.assertIn(f"`mpsctl model push {self.model}`", result.stderr)
+        said = daemon.says("submit", self.job("org/none"), code=2)
+        self.assertIn("`mpsctl model pull org/none`", said)
+        self.assertIn("`mpsctl model push FOLDER --name org/none`", said)
+        said = daemon.says("submit", self.job("model"), code=2)
+        self.assertIn(f"`mpsctl model push {self.model}`", said)
         self.push(daemon, self.model, "org/None")
-        result = daemon.ctl("submit", str(self.job("org/none")), "--detach")
-        self.assertIn("but 'org/None'", result.stderr)
+        said = daemon.says("submit", self.job("org/none"), code=2)
+        self.assertIn("but 'org/None'", said)
 
     def test_a_queued_job_keeps_the_files_it_was_submitted_with(self):
         daemon = self.daemon("--blob-grace-seconds", "1")
         self.push(daemon, self.model)
         running = daemon.submit(self.job(training={"max_steps": 100000}))["id"]
-        self.eventually(lambda: daemon.show(running)["state"] == "RUNNING")
+        self.eventually(lambda: daemon.state(running) == "RUNNING")
         queued = daemon.submit(self.job())["id"]
         old = self.revisions(daemon)
         self.push(daemon, self.other_model())
         self.assertEqual(2, len(self.revisions(daemon)))
-        result = daemon.ctl("model", "rm", NAME)
-        self.assertEqual(2, result.returncode)
-        self.assertIn("a job that has not ended needs the model", result.stderr)
+        said = daemon.says("model", "rm", NAME, code=2)
+        self.assertIn("a job that has not ended needs the model", said)
         daemon.ctl("cancel", running)
         self.assertEqual("SUCCEEDED", daemon.finish(queued)["state"])
         self.assertTrue(old < self.revisions(daemon))
         for job_id in (running, queued):
-            self.assertEqual(0, daemon.ctl("delete", job_id).returncode)
+            daemon.says("delete", job_id)
         # With its last job a revision goes, and its blobs after their grace.
         self.eventually(lambda: not old & self.revisions(daemon))
         self.assertEqual(1, len(self.revisions(daemon)))
-        result = daemon.ctl("model", "rm", NAME)
-        self.assertEqual(0, result.returncode, result.stderr)
+        daemon.says("model", "rm", NAME)
         self.eventually(lambda: not list(
             (daemon.state_dir / "blobs").glob("??/*")))
-        self.assertEqual(4, daemon.ctl("model", "rm", NAME).returncode)
+        daemon.says("model", "rm", NAME, code=4)
 
     def test_pushes_at_once_of_the_same_files_have_them_once(self):
         daemon = self.daemon(worker="fake_worker")
         names = [f"m{i}" for i in range(6)] + ["m0"] * 3
-        codes = []
-        threads = [threading.Thread(target=lambda name=name: codes.append(
-            daemon.ctl("model", "push", str(self.model), "--name", name)
-            .returncode)) for name in names]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual([0] * len(names), codes)
+        harness.at_once(lambda name: self.push(daemon, self.model, name), names)
         listed = daemon.ctl_json("model", "list")
         self.assertEqual(sorted(set(names)), [m["name"] for m in listed])
         files = len([f for f in self.model.iterdir() if f.is_file()])
@@ -129,7 +107,7 @@ class ModelTest(harness.EndToEndTest):
         self.assertLessEqual(len(blobs), files)
 
     def test_killed_in_the_middle_a_name_has_old_files_or_new_ones(self):
-        daemon = self.daemon(worker="fake_worker")
+        daemon = self.mpsd
         folders = [self.model, self.other_model()]
         whole = []
         for folder in folders:
@@ -138,15 +116,10 @@ class ModelTest(harness.EndToEndTest):
         draw = random.Random(18)
         for turn in range(12):
             # What the state folder has stays there: the push links it anew.
-            pusher = subprocess.Popen(
-                [str(harness.BIN / "mpsctl"), "--state-dir",
-                 str(daemon.state_dir), "model", "push",
-                 str(folders[turn % 2]), "--name", NAME],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env=harness.environment())
+            pusher = daemon.begin("model", "push", folders[turn % 2], "--name",
+                                  NAME)
             time.sleep(draw.uniform(0, 0.12))
-            daemon.kill()
-            daemon.start()
+            daemon.restart()
             pusher.wait(harness.TIMEOUT)
             model, = daemon.ctl_json("model", "list", NAME)
             self.assertIn(model["revision"], whole)
@@ -159,18 +132,13 @@ class ModelTest(harness.EndToEndTest):
             self.eventually(lambda: not list(folder.parent.glob(".*")))
 
     def test_a_removal_that_is_killed_leaves_the_model_or_nothing(self):
-        daemon = self.daemon(worker="fake_worker")
+        daemon = self.mpsd
         draw = random.Random(18)
         for _ in range(8):
             self.push(daemon, self.model)
-            remover = subprocess.Popen(
-                [str(harness.BIN / "mpsctl"), "--state-dir",
-                 str(daemon.state_dir), "model", "rm", NAME],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env=harness.environment())
+            remover = daemon.begin("model", "rm", NAME)
             time.sleep(draw.uniform(0, 0.08))
-            daemon.kill()
-            daemon.start()
+            daemon.restart()
             remover.wait(harness.TIMEOUT)
             listed = daemon.ctl_json("model", "list")
             self.eventually(lambda: len(listed) == len(list(
@@ -182,13 +150,8 @@ class ModelTest(harness.EndToEndTest):
         snapshot.mkdir(parents=True)
         for file in self.model.iterdir():
             (snapshot / file.name).symlink_to(file)
-        result = daemon.ctl("model", "push", str(snapshot))
-        self.assertEqual(0, result.returncode, result.stderr)
+        daemon.says("model", "push", snapshot)
         model, = daemon.ctl_json("model", "list")
         self.assertEqual("org/linked", model["name"])
         for file in pathlib.Path(daemon.state_dir, "models").rglob("*"):
             self.assertFalse(file.is_symlink(), file)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,10 +4,7 @@ another try or hangs, and to deploy/recipes/notify.sh."""
 
 import json
 import pathlib
-import subprocess
 import time
-import unittest
-import urllib.request
 
 import harness
 
@@ -45,11 +42,7 @@ class NotifyTest(harness.EndToEndTest):
                 for path in sorted((self.folder / "got").iterdir())]
 
     def await_got(self, count):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while len(got := self.got()) < count:
-            self.assertLess(time.monotonic(), deadline, got)
-            time.sleep(0.02)
-        return got
+        return self.eventually(lambda: len(got := self.got()) >= count and got)
 
     def reporting(self, *options, mode="ok", selftest=False):
         return self.daemon("--notify-command", str(self.program), *options,
@@ -57,31 +50,18 @@ class NotifyTest(harness.EndToEndTest):
                            env={**self.environment, "FAKE_WORKER_MODE": mode})
 
     def run_job(self, daemon, name="tiny"):
-        job = harness.write_job(self.folder, name=f"{time.time_ns()}.json",
+        job = harness.write_job(self.folder, called=name,
                                 training={"max_steps": 5})
-        spec = json.loads(job.read_text())
-        job.write_text(json.dumps({**spec, "name": name}))
         return daemon.finish(daemon.submit(job)["id"])
 
     def check(self, *options, **environment):
-        return subprocess.run(
-            [str(harness.BIN / "mpsd"), "--check-notify", *options],
-            capture_output=True, text=True, timeout=harness.TIMEOUT,
-            env=harness.environment(**environment), check=False)
+        return harness.run("mpsd", "--check-notify", *options,
+                           env=harness.environment(**environment))
 
     def await_sent(self, daemon):
         """mpsd counts what it sent once the program has ended."""
-        info, = daemon.ctl_json("info")
-        url = f"http://{info['metrics_address']}/metrics"
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        deadline = time.monotonic() + harness.TIMEOUT
-        while True:
-            with opener.open(url, timeout=harness.TIMEOUT) as answer:
-                metrics = answer.read().decode()
-            if 'mpsd_notifications_total{result="sent"} 1\n' in metrics:
-                return
-            self.assertLess(time.monotonic(), deadline, metrics)
-            time.sleep(0.02)
+        self.eventually(lambda: 'mpsd_notifications_total{result="sent"} 1\n'
+                        in daemon.metrics(), daemon.metrics)
 
     def test_an_end_arrives(self):
         daemon = self.reporting()
@@ -209,7 +189,3 @@ class NotifyTest(harness.EndToEndTest):
         self.assertEqual((69, "not sent: exit status 64: notify.sh: slack, "
                           "ntfy, mail or desktop?\\n\n"),
                          (done.returncode, done.stdout))
-
-
-if __name__ == "__main__":
-    unittest.main()

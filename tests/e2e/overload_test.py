@@ -10,25 +10,18 @@ import signal
 import socket
 import subprocess
 import time
-import unittest
 
 import harness
 
 
-def limited(daemon, soft, hard):
-    """The daemon as a shell starts it with these limits of open files."""
-    daemon.command = ["/bin/sh", "-c",
-                      f"ulimit -Sn {soft}; ulimit -Hn {hard}; exec \"$@\"",
-                      "sh", *daemon.command]
-    return daemon
-
-
 class OverloadTest(harness.EndToEndTest):
-    def limited_daemon(self, soft, hard, *options):
-        daemon = harness.Daemon(self.folder / "state", *options,
-                                worker="fake_worker")
-        self.addCleanup(daemon.close)
-        return limited(daemon, soft, hard).start()
+    def limited_daemon(self, soft, hard):
+        """As a shell starts it with these limits of open files."""
+        daemon = self.unstarted(worker="fake_worker")
+        daemon.command = ["/bin/sh", "-c", f"ulimit -Sn {soft}; "
+                          f"ulimit -Hn {hard}; exec \"$@\"", "sh",
+                          *daemon.command]
+        return daemon.start()
 
     def connect(self, daemon, stack, count):
         """Plain connections that say nothing."""
@@ -39,8 +32,7 @@ class OverloadTest(harness.EndToEndTest):
             connection.connect(str(daemon.state_dir / "mpsd.sock"))
 
     def answers(self, daemon):
-        result = daemon.ctl("info")
-        self.assertEqual(0, result.returncode, result.stderr + daemon.said())
+        daemon.says("info")
 
     def descriptors(self, daemon):
         return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
@@ -57,18 +49,15 @@ class OverloadTest(harness.EndToEndTest):
             time.sleep(0.2)
             if os.path.isdir("/proc/self"):
                 self.assertLess(self.descriptors(daemon), 220)
-        job = daemon.submit(harness.write_job(self.folder))
-        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        daemon.succeed(harness.write_job(self.folder))
 
     def test_connections_that_stay_silent_are_closed(self):
         daemon = self.limited_daemon(256, 256)
         with contextlib.ExitStack() as stack:
             self.connect(daemon, stack, 240)
             # Ten seconds are given to a connection to say what it wants.
-            deadline = time.monotonic() + harness.TIMEOUT
-            while daemon.ctl("info").returncode != 0:
-                self.assertLess(time.monotonic(), deadline, daemon.said())
-                time.sleep(0.5)
+            self.eventually(lambda: daemon.ctl("info").returncode == 0,
+                            daemon.said)
 
     def test_the_soft_limit_is_raised(self):
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -92,12 +81,8 @@ class OverloadTest(harness.EndToEndTest):
             self.assertLessEqual(len(list(incoming.iterdir())), 64)
             idle.stdin.close()
             idle.wait(harness.TIMEOUT)
-        job = daemon.submit(harness.write_job(self.folder))
-        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
-        deadline = time.monotonic() + harness.TIMEOUT
-        while left := list(incoming.iterdir()):
-            self.assertLess(time.monotonic(), deadline, left)
-            time.sleep(0.02)
+        daemon.succeed(harness.write_job(self.folder))
+        self.eventually(lambda: not list(incoming.iterdir()))
 
     def test_a_deaf_daemon_ends_and_is_started_again(self):
         daemon = self.daemon("--watchdog-seconds", "8", worker="fake_worker")
@@ -120,7 +105,3 @@ class OverloadTest(harness.EndToEndTest):
             time.sleep(1)
         self.answers(daemon)
         self.assertEqual(0, daemon.terminate(), daemon.said())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,50 +7,31 @@ import io
 import json
 import pathlib
 import sqlite3
-import threading
-import time
-import unittest
 
 import harness
 
 MIGRATIONS = pathlib.Path(__file__).parents[2] / "migrations"
 
 
-class PastJobsTest(harness.EndToEndTest):
+class PastJobsTest(harness.SharedDaemonTest):
+    WORKER = "fake_worker"
+
     def job(self, name="tiny", **changes):
-        path = harness.write_job(self.folder, **changes)
-        path.write_text(path.read_text().replace('"tiny"', json.dumps(name)))
-        return path
+        return harness.write_job(self.folder, called=name, **changes)
 
     def finished(self, daemon, name="tiny", *options):
         job_id = daemon.submit(self.job(name), *options)["id"]
         daemon.finish(job_id)
         return job_id
 
-    def shown(self, daemon, job_id):
-        shown, = daemon.ctl_json("show", job_id)
-        return shown
-
-    def done(self, daemon, *args):
-        result = daemon.ctl(*args)
-        self.assertEqual(0, result.returncode, result.stderr)
-        return result.stdout
-
     def past(self, daemon, *filters):
         return [job["id"] for job in
                 daemon.ctl_json("list", "--past", "--all", *filters)]
 
-    def eventually(self, holds):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while not holds():
-            self.assertLess(time.monotonic(), deadline, "it does not come")
-            time.sleep(0.02)
-
     def test_a_real_run_says_what_it_was_done_with(self):
         daemon = self.daemon()
-        job_id = daemon.submit(self.job(), "--label", "team=nlp")["id"]
-        self.assertEqual("SUCCEEDED", daemon.finish(job_id)["state"])
-        record = self.shown(daemon, job_id)["record"]
+        job_id = daemon.succeed(self.job(), "--label", "team=nlp")["id"]
+        record = daemon.show(job_id)["record"]
         self.assertEqual("Done", record["exit_reason"])
         environment = record["environment"]
         self.assertTrue(environment["torch_version"])
@@ -74,13 +55,13 @@ class PastJobsTest(harness.EndToEndTest):
         self.assertIsNone(record["memory"]["peak_allocated_bytes"])
         self.assertGreater(record["memory"]["peak_footprint_bytes"], 10 << 20)
         self.assertEqual("Done", record["attempts"][0]["exit_reason"])
-        text = self.done(daemon, "show", job_id)
+        text = daemon.says("show", job_id)
         for word in ("torch version", "power sources", "low power mode",
                      "thermal levels", "round trip", "file systems state"):
             self.assertIn(word, text)
         # All of it is left when the job is gone.
-        self.done(daemon, "delete", job_id)
-        left = self.shown(daemon, job_id)
+        daemon.says("delete", job_id)
+        left = daemon.show(job_id)
         self.assertTrue(left["past"])
         self.assertEqual(record, left["record"])
         self.assertIn('"torch_version"', json.dumps(left["record"]["run"]))
@@ -95,35 +76,32 @@ class PastJobsTest(harness.EndToEndTest):
         done = self.finished(daemon)
         failed = self.finished(daemon, "fake:rejected")
         running = daemon.submit(self.job("fake:hang"))["id"]
-        self.eventually(lambda: daemon.show(running)["state"] == "RUNNING")
-        self.assertEqual("RUNNING", self.shown(daemon, running)["state"])
+        self.eventually(lambda: daemon.state(running) == "RUNNING")
         queued = daemon.submit(self.job())["id"]
         for job_id in (queued, running):
-            self.done(daemon, "cancel", "--now", job_id)
+            daemon.says("cancel", "--now", job_id)
         daemon.finish(running)
         # A file that a worker spoilt spoils no record.
         (daemon.state_dir / "jobs" / done / "out" / "run.json").write_text(
             '{"device": [[[')
         ids = (done, failed, running, queued)
         for job_id in ids:
-            self.done(daemon, "delete", job_id)
+            daemon.says("delete", job_id)
         states = {job["id"]: job["state"]
                   for job in daemon.ctl_json("list", "--past")}
         self.assertEqual({done: "SUCCEEDED", failed: "FAILED",
                           running: "CANCELLED", queued: "CANCELLED"}, states)
-        self.assertEqual(
-            0, self.shown(daemon, queued)["record"]["attempt_count"])
+        self.assertEqual(0, daemon.show(queued)["record"]["attempt_count"])
         self.assertEqual([], daemon.ctl_json("list"))
-        self.assertEqual(4, daemon.ctl("cancel", done).returncode)
+        daemon.says("cancel", done, code=4)
         # Also after a kill.
-        daemon.kill()
-        daemon.start()
+        daemon.restart()
         self.assertEqual(list(reversed(ids[:4])), self.past(daemon))
 
     def test_killed_while_it_runs_the_attempt_was_interrupted(self):
         daemon = self.daemon(worker="fake_worker")
         job_id = daemon.submit(self.job("fake:hang"))["id"]
-        self.eventually(lambda: daemon.show(job_id)["state"] == "RUNNING")
+        self.eventually(lambda: daemon.state(job_id) == "RUNNING")
 
         def stored():
             database = sqlite3.connect(daemon.state_dir / "mpsd.db")
@@ -132,33 +110,31 @@ class PastJobsTest(harness.EndToEndTest):
             database.close()
             return count > 0
         self.eventually(stored)
-        daemon.kill()
-        daemon.start()
-        self.done(daemon, "cancel", "--now", job_id)
+        daemon.restart()
+        daemon.says("cancel", "--now", job_id)
         daemon.finish(job_id)
-        self.done(daemon, "delete", job_id)
+        daemon.says("delete", job_id)
         reasons = [a["exit_reason"]
-                   for a in self.shown(daemon, job_id)["record"]["attempts"]]
+                   for a in daemon.show(job_id)["record"]["attempts"]]
         self.assertEqual("Interrupted", reasons[0])
 
     def test_notes_and_tags_stay_with_a_job_that_is_tried_again_and_goes(self):
         daemon = self.daemon(worker="fake_worker")
         job_id = self.finished(daemon, "fake:rejected")
         other = self.finished(daemon)
-        self.done(daemon, "tag", job_id[-8:], "flaky", "x")
-        self.done(daemon, "tag", job_id, "x", "--remove")
-        self.done(daemon, "note", job_id, "not the data")
+        daemon.says("tag", job_id[-8:], "flaky", "x")
+        daemon.says("tag", job_id, "x", "--remove")
+        daemon.says("note", job_id, "not the data")
         self.assertEqual([job_id], [j["id"] for j in daemon.ctl_json(
             "list", "--tag", "flaky")])
         self.assertEqual([job_id], [j["id"] for j in daemon.ctl_json(
             "list", "--text", "NOT THE data")])
-        self.done(daemon, "retry", job_id)
+        daemon.says("retry", job_id)
         daemon.finish(job_id)
-        self.assertEqual(
-            2, len(self.shown(daemon, job_id)["record"]["attempts"]))
-        self.done(daemon, "delete", job_id)
-        self.done(daemon, "note", job_id[-8:], "=1+1 really")
-        record = self.shown(daemon, job_id)["record"]
+        self.assertEqual(2, len(daemon.show(job_id)["record"]["attempts"]))
+        daemon.says("delete", job_id)
+        daemon.says("note", job_id[-8:], "=1+1 really")
+        record = daemon.show(job_id)["record"]
         self.assertEqual(["flaky"], record["tags"])
         self.assertEqual(["not the data", "=1+1 really"],
                          [note["text"] for note in record["notes"]])
@@ -169,41 +145,30 @@ class PastJobsTest(harness.EndToEndTest):
         self.assertEqual([other, job_id], self.past(daemon))
         self.assertEqual([job_id, other],
                          self.past(daemon, "--sort", "create_time"))
-        rows = list(csv.DictReader(io.StringIO(self.done(
-            daemon, "list", "--past", "--csv", "--columns",
-            "id,past,tags,state"))))
+        rows = list(csv.DictReader(io.StringIO(daemon.says(
+            "list", "--past", "--csv", "--columns", "id,past,tags,state"))))
         self.assertEqual([(other, "false"), (job_id, "true")],
                          [(row["id"], row["past"]) for row in rows])
 
     def test_fifty_writers_of_notes(self):
-        daemon = self.daemon(worker="fake_worker")
+        daemon = self.mpsd
         job_id = self.finished(daemon)
-        codes = []
-
-        def write(number):
-            codes.append(daemon.ctl("note", job_id,
-                                    f"note {number}").returncode)
-        threads = [threading.Thread(target=write, args=(i,))
-                   for i in range(50)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual([0] * 50, codes)
-        notes = self.shown(daemon, job_id)["record"]["notes"]
+        harness.at_once(
+            lambda number: daemon.says("note", job_id, f"note {number}"),
+            range(50))
+        notes = daemon.show(job_id)["record"]["notes"]
         self.assertEqual({f"note {i}" for i in range(50)},
                          {note["text"] for note in notes})
 
     def test_two_jobs_side_by_side_deleted_or_not(self):
-        daemon = self.daemon(worker="fake_worker")
+        daemon = self.mpsd
         first = self.finished(daemon)
-        second = daemon.submit(self.job(lora={"r": 16}))["id"]
-        daemon.finish(second)
+        second = daemon.succeed(self.job(lora={"r": 16}))["id"]
         for gone in (first, second):
-            self.done(daemon, "delete", gone)
+            daemon.says("delete", gone)
             diff, = daemon.ctl_json("diff", first, second)
             self.assertEqual({"lora.r": [4, 16]}, diff["spec"])
-            text = self.done(daemon, "diff", first, second)
+            text = daemon.says("diff", first, second)
             self.assertIn("lora.r", text)
             self.assertIn("RESULTS", text)
 
@@ -241,14 +206,10 @@ class PastJobsTest(harness.EndToEndTest):
         listed, = daemon.ctl_json("list", "--past")
         self.assertEqual("gone", listed["name"])
         self.assertEqual(["best"], listed["tags"])
-        record = self.shown(daemon, listed["id"])["record"]
+        record = daemon.show(listed["id"])["record"]
         self.assertEqual("old note", record["notes"][0]["text"])
         # Jobs still end and go.
         again = self.finished(daemon)
-        self.done(daemon, "delete", again)
+        daemon.says("delete", again)
         self.assertEqual([again, listed["id"]], self.past(daemon))
         self.assertNotIn(job_id, self.past(daemon))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import time
 import unittest
-import urllib.request
 import warnings
 
 import harness
@@ -21,20 +20,14 @@ OLD = [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2]
 OTHER = 4711  # the number of an account and of a group that nobody has
 
 
-class PortsTest(harness.EndToEndTest):
-    def tls(self, *args):
-        result = subprocess.run(
-            [str(harness.BIN / "mpsd"), "tls", *args, "--state-dir",
-             str(self.state)], capture_output=True, text=True,
-            env=harness.environment(), timeout=harness.TIMEOUT, check=False)
-        self.assertEqual(0, result.returncode, result.stderr)
+class PortsTest(harness.SharedDaemonTest):
+    WORKER = "fake_worker"
 
-    def served(self, *options):
-        self.state = self.folder / "state"
-        self.port = harness.free_port()
-        self.tls("init")
-        return self.daemon("--listen", f"127.0.0.1:{self.port}", *options,
-                           worker="fake_worker")
+    @classmethod
+    def options(cls, state):
+        cls.state, cls.port = state, harness.free_port()
+        harness.make_certificates(state)
+        return "--listen", f"127.0.0.1:{cls.port}"
 
     def context(self, version):
         context = ssl.create_default_context(
@@ -62,23 +55,11 @@ class PortsTest(harness.EndToEndTest):
             end = connection.getpeercert()["notAfter"]
         return (ssl.cert_time_to_seconds(end) - time.time()) / 86400
 
-    def await_days(self, low, high):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while not low < self.days_left() < high:
-            self.assertLess(time.monotonic(), deadline, self.days_left())
-            time.sleep(0.1)
-
     def exported_expiry(self, daemon):
-        info, = daemon.ctl_json("info")
-        url = f"http://{info['metrics_address']}/metrics"
-        with urllib.request.urlopen(url, timeout=harness.TIMEOUT) as answer:
-            for line in answer.read().decode().splitlines():
-                if line.startswith("mpsd_certificate_expiry_timestamp_seconds"):
-                    return (float(line.split()[1]) - time.time()) / 86400
-        return None
+        expiry = daemon.metric("mpsd_certificate_expiry_timestamp_seconds")
+        return (expiry - time.time()) / 86400
 
     def test_tls_before_1_3_is_refused(self):
-        self.served()
         for version in OLD:
             with self.subTest(version.name), self.assertRaises(
                     (ssl.SSLError, ConnectionError)):
@@ -92,7 +73,6 @@ class PortsTest(harness.EndToEndTest):
         program = shutil.which("openssl")
         if program is None:
             self.skipTest("no openssl here")
-        self.served()
         for key in ("00", "0" * 64):
             said = subprocess.run(
                 [program, "s_client", "-connect", f"127.0.0.1:{self.port}",
@@ -104,37 +84,36 @@ class PortsTest(harness.EndToEndTest):
             self.assertIn("(NONE)", said.stdout)
 
     def test_a_renewed_certificate_is_served(self):
-        daemon = self.served()
+        daemon = self.mpsd
         self.assertAlmostEqual(397, self.exported_expiry(daemon), delta=2)
         # A call needs no token to ask for the health.
         health = raw_http2.request(b"/grpc.health.v1.Health/Check")
         context = raw_http2.client_context(self.state / "tls" / "ca.crt")
         with raw_http2.Connection(self.port, context) as before:
             self.assertEqual(0, before.call(health)[0])
-            self.tls("renew", "--days", "20")
+            harness.run("mpsd", "tls", "renew", "--days", "20", "--state-dir",
+                        self.state)
             os.kill(daemon.process.pid, signal.SIGHUP)
-            self.await_days(18, 21)
+            self.eventually(lambda: 18 < self.days_left() < 21)
             self.assertAlmostEqual(20, self.exported_expiry(daemon), delta=2)
             # The connection that was open lives on.
             self.assertEqual(0, before.call(health)[0])
 
     def test_a_broken_renewal_changes_nothing(self):
-        daemon = self.served()
+        daemon = self.mpsd
         certificate = self.state / "tls" / "server.crt"
         whole = certificate.read_bytes()
         for broken in (b"", whole[:len(whole) // 2], b"\0" * 4096):
             certificate.write_bytes(broken)
             os.kill(daemon.process.pid, signal.SIGHUP)
-            deadline = time.monotonic() + harness.TIMEOUT
-            while "the API keeps its certificate" not in daemon.said():
-                self.assertLess(time.monotonic(), deadline, daemon.said())
-                time.sleep(0.05)
+            daemon.await_said("the API keeps its certificate")
             self.assertGreater(self.days_left(), 300)
         time.sleep(2)
         self.assertGreater(self.days_left(), 300)
+        certificate.write_bytes(whole)
 
     def test_fifty_that_hang_in_the_handshake_hold_nobody_up(self):
-        daemon = self.served()
+        daemon = self.mpsd
         hanging = []
         for i in range(50):
             connection = socket.create_connection(("127.0.0.1", self.port))
@@ -145,7 +124,7 @@ class PortsTest(harness.EndToEndTest):
         start = time.monotonic()
         with self.connect() as connection:
             self.assertEqual("TLSv1.3", connection.version())
-        self.assertEqual(0, daemon.ctl("info").returncode)
+        daemon.says("info")
         # The server ends each of them; its time for a handshake is 10 s, which
         # whoever waited for them would have waited, too.
         self.assertLess(time.monotonic() - start, 9)
@@ -160,7 +139,7 @@ class PortsTest(harness.EndToEndTest):
             connection.close()
 
     def test_strangers_write_nothing_into_the_log(self):
-        daemon = self.served()
+        daemon = self.mpsd
         daemon.await_said(" serves ")  # the last line of a start
         before = len(daemon.said())
         for _ in range(20):
@@ -202,7 +181,3 @@ class PortsTest(harness.EndToEndTest):
         for name in ("mpsd.db", "lock", "jobs", "log", "blobs"):
             self.assertEqual(
                 0, (daemon.state_dir / name).stat().st_mode & 0o077, name)
-
-
-if __name__ == "__main__":
-    unittest.main()

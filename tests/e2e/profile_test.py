@@ -5,18 +5,15 @@ there before, and an end in the middle."""
 import gzip
 import json
 import os
-import subprocess
-import unittest
 
 import harness
 
 WARM_UP, STEPS = 3, 12
 
 
-class ProfileTest(harness.EndToEndTest):
+class ProfileTest(harness.SharedDaemonTest):
     def setUp(self):
         super().setUp()
-        self.server = self.daemon()
         # Steps long enough to be timed.
         rows = [harness.row(f"{question} " * 6, f"{answer} " * 6)
                 for question, answer in harness.MESSAGES * 8]
@@ -26,7 +23,7 @@ class ProfileTest(harness.EndToEndTest):
 
     def profile(self, what, *options):
         """The result of a profile that has a verdict."""
-        done = self.server.ctl(
+        done = self.mpsd.ctl(
             "--json", "profile", str(what), "--steps", str(STEPS), "--warm-up",
             str(WARM_UP), *options)
         # A busy machine may explain a warning, never a failure.
@@ -93,57 +90,47 @@ class ProfileTest(harness.EndToEndTest):
             self.assertIn(name, names)
 
     def check_shown(self, result):
-        shown = self.server.ctl("show", result["job_id"])
-        self.assertEqual(0, shown.returncode, shown.stderr)
-        self.assertIn("attention", shown.stdout)
-        self.assertIn("profile.blocking", shown.stdout)
+        shown = self.mpsd.says("show", result["job_id"])
+        self.assertIn("attention", shown)
+        self.assertIn("profile.blocking", shown)
 
     def test_a_job_that_was_there_before(self):
-        trained = self.server.finish(self.server.submit(self.job)["id"])
-        self.assertEqual("SUCCEEDED", trained["state"])
+        trained = self.mpsd.succeed(self.job)
         (self.folder / "train.jsonl").unlink()  # the daemon has it
         result = self.profile(trained["id"], "--threshold",
                               "profile.data_share=0")
         found = {f["name"]: f for f in result["findings"]}
         self.assertEqual(0, found["profile.data"]["threshold"])
-        shown = self.server.show(result["job_id"])
+        shown = self.mpsd.show(result["job_id"])
         self.assertEqual("SUCCEEDED", shown["state"])
         # Nothing of the training is kept: neither adapter nor checkpoint.
-        names = {p.name for p in (self.folder / "state").rglob("*")
+        names = {p.name for p in self.mpsd.state_dir.rglob("*")
                  if result["job_id"] in str(p)}
         self.assertIn("result.json", names)
         self.assertFalse({n for n in names if n.startswith(
             ("adapter", "step-", "metrics", "profiled"))}, names)
 
     def test_a_cancel_in_the_middle(self):
-        with subprocess.Popen(
-                [str(harness.BIN / "mpsctl"), "--state-dir",
-                 str(self.server.state_dir), "profile", str(self.job),
-                 "--steps", "1000"], stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True,
-                env=harness.environment()) as follower:
+        with self.mpsd.begin("profile", self.job, "--steps",
+                             "1000") as follower:
             self.addCleanup(follower.kill)
             first = follower.stdout.readline()
             self.assertIn(" submitted: ", first)
             job_id = first.split()[1]
-            with self.server.watch(job_id) as watch:
+            with self.mpsd.watch(job_id) as watch:
                 # Within a session of the profiler.
                 watch.until(lambda e: e.get("progress", {}).get("step", 0)
                             >= 14)
-                self.assertEqual(
-                    0, self.server.ctl("cancel", job_id).returncode)
+                self.assertEqual(0, self.mpsd.ctl("cancel", job_id).returncode)
                 self.assertEqual("CANCELLED", watch.finish()["state"])
-            said, _ = follower.communicate(timeout=harness.TIMEOUT)
+            said = follower.communicate(timeout=harness.TIMEOUT)
         self.assertEqual(5, follower.returncode, said)
-        self.assertNotIn("result", self.server.show(job_id))
-        self.assertFalse([p for p in (self.folder / "state").rglob("trace*")])
+        self.assertNotIn("result", self.mpsd.show(job_id))
+        self.assertFalse([p for p in self.mpsd.state_dir.rglob("trace*")
+                          if job_id in str(p)])
 
     def test_a_threshold_that_is_none(self):
-        done = self.server.ctl("profile", str(self.job), "--threshold",
-                               "profile.nonsense=1")
+        done = self.mpsd.ctl("profile", str(self.job), "--threshold",
+                             "profile.nonsense=1")
         self.assertEqual(2, done.returncode, done.stdout + done.stderr)
         self.assertIn("profile.nonsense", done.stdout + done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

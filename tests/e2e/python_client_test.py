@@ -14,8 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 import unittest
 import unittest.mock
 
@@ -49,9 +47,11 @@ def chat(question, answer):
                          {"role": "assistant", "content": answer}]}
 
 
-class PythonClientTest(harness.EndToEndTest):
-    def client(self, daemon, **more):
-        client = mpsd.Client(str(daemon.state_dir / "mpsd.sock"), **more)
+class PythonClientTest(harness.SharedDaemonTest):
+    WORKER = "fake_worker"
+
+    def client(self, daemon=None):
+        client = mpsd.Client(str((daemon or self.mpsd).state_dir / "mpsd.sock"))
         self.addCleanup(client.close)
         return client
 
@@ -83,12 +83,7 @@ class PythonClientTest(harness.EndToEndTest):
         self.assertTrue(any(job.download(
             self.folder / "step", checkpoint=2).rglob("*.safetensors")))
         folder = job.download(self.folder / "py" / "adapter")
-        got = subprocess.run(
-            [str(harness.BIN / "mpsctl"), "--state-dir", str(daemon.state_dir),
-             "download", job.id, "--output", str(self.folder / "ctl")],
-            capture_output=True, text=True, env=harness.environment(),
-            timeout=harness.TIMEOUT, check=False)
-        self.assertEqual(0, got.returncode, got.stderr)
+        daemon.says("download", job.id, "--output", self.folder / "ctl")
         for file in folder.rglob("*"):
             if file.is_file():
                 same = self.folder / "ctl" / file.relative_to(folder)
@@ -104,14 +99,14 @@ class PythonClientTest(harness.EndToEndTest):
         self.assertEqual("NOT_FOUND", raised.exception.code.name)
 
     def test_a_job_json_with_files_beside_it(self):
-        client = self.client(self.daemon(worker="fake_worker"))
+        client = self.client()
         path = harness.write_job(self.folder, training={"max_steps": 3})
         job = client.submit(path)
         self.assertEqual("SUCCEEDED", job.wait(harness.TIMEOUT).state)
         self.assertEqual(str(self.model.resolve()), job.spec["model"])
 
     def test_files_of_all_sizes_and_forms(self):
-        client = self.client(self.daemon(worker="fake_worker"))
+        client = self.client()
         large = json.dumps(chat("x", "y" * 3_000_000)).encode() + b"\n"
         (self.folder / "given.jsonl").write_bytes(large)
         spec = self.spec()
@@ -139,7 +134,7 @@ class PythonClientTest(harness.EndToEndTest):
                          sorted(i.path for i in collector.run()))
 
     def test_errors_name_the_field_and_queue_nothing(self):
-        client = self.client(self.daemon(worker="fake_worker"))
+        client = self.client()
         cases = [
             ("INVALID_ARGUMENT", "learning_rat", dict(
                 spec=self.spec(learning_rat=1))),
@@ -154,16 +149,17 @@ class PythonClientTest(harness.EndToEndTest):
                 spec=self.folder / "deep.json")),
         ]
         (self.folder / "deep.json").write_text("[" * 100_000)
+        before = [job.id for job in client.jobs()]
         for code, words, arguments in cases:
             arguments.setdefault("data", self.ROWS)
             with self.subTest(words), self.assertRaisesRegex(
                     mpsd.MpsdError, words) as raised:
                 client.submit(**arguments)
             self.assertEqual(code, raised.exception.code.name)
-        self.assertEqual([], list(client.jobs()))
+        self.assertEqual(before, [job.id for job in client.jobs()])
 
     def test_a_failed_job_is_an_error_with_its_reason(self):
-        client = self.client(self.daemon(worker="fake_worker"))
+        client = self.client()
         job = client.submit(self.spec("fake:rejected"), data=self.ROWS)
         with self.assertRaisesRegex(mpsd.JobFailed, "train.jsonl:3") as raised:
             job.download(self.folder / "none")
@@ -182,7 +178,7 @@ class PythonClientTest(harness.EndToEndTest):
                          job.wait(harness.TIMEOUT, check=False).state)
 
     def test_the_same_key_is_the_same_job(self):
-        client = self.client(self.daemon(worker="fake_worker"))
+        client = self.client()
         ids = {client.submit(self.spec(), data=self.ROWS,
                              idempotency_key="nightly").id for _ in range(3)}
         self.assertEqual(1, len(ids))
@@ -196,13 +192,12 @@ class PythonClientTest(harness.EndToEndTest):
         for event in job.watch(patience=harness.TIMEOUT):
             seen.append(event.sequence)
             if isinstance(event, mpsd.CheckpointWritten) and event.step == 10:
-                daemon.kill()
-                daemon.start()
+                daemon.restart()
         self.assertEqual("SUCCEEDED", job.state)
         self.assertEqual(list(range(1, len(seen) + 1)), seen)
 
     def test_an_upload_goes_on_where_it_broke_off(self):
-        client = self.client(self.daemon(worker="fake_worker"))
+        client = self.client()
         one = mpsd._files.of_bytes("a", os.urandom(6 << 20))
         api = mpsd.v1.artifacts_pb2
 
@@ -213,14 +208,15 @@ class PythonClientTest(harness.EndToEndTest):
                 yield api.UploadRequest(data=piece)
             raise OSError("the laptop's lid was closed")
 
-        deadline = time.monotonic() + harness.TIMEOUT
         find = api.FindBlobsRequest(sha256=[one.sha256])
-        # gRPC may cancel the call before it has sent a piece.
-        while not client._artifacts.FindBlobs(find).partial:
-            self.assertLess(time.monotonic(), deadline)
+
+        def is_begun():
             with self.assertRaises(Exception):
                 client._artifacts.Upload(broken())
-            time.sleep(0.05)
+            return client._artifacts.FindBlobs(find).partial
+
+        # gRPC may cancel the call before it has sent a piece.
+        self.eventually(is_begun)
         asked = []
 
         class Watched(mpsd._files.Input):
@@ -236,22 +232,9 @@ class PythonClientTest(harness.EndToEndTest):
         self.assertEqual([one.sha256], list(found.present))
 
     def test_many_threads_share_a_client(self):
-        client = self.client(self.daemon(worker="fake_worker"))
-        errors, ids = [], []
-
-        def work(number):
-            try:
-                ids.append(client.submit(self.spec(f"job {number}"),
-                                         data=self.ROWS).id)
-            except Exception as error:  # shown below
-                errors.append(error)
-
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual([], errors)
+        client = self.client()
+        ids = harness.at_once(lambda number: client.submit(
+            self.spec(f"job {number}"), data=self.ROWS).id, range(20))
         self.assertEqual(20, len(set(ids)))
         self.assertEqual(set(ids), {job.id for job in client.jobs(limit=20)})
         self.assertEqual(7, len(list(itertools.islice(client.jobs(), 7))))
@@ -312,25 +295,13 @@ class PythonClientTest(harness.EndToEndTest):
                 mpsd.Client(url)
             self.assertEqual("UNAUTHENTICATED", raised.exception.code.name)
 
-    def eventually(self, holds):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while not holds():
-            self.assertLess(time.monotonic(), deadline, "it does not come")
-            time.sleep(0.02)
-
-    def mpsd_says(self, *args):
-        return subprocess.run(
-            [str(harness.BIN / "mpsd"), *args, "--state-dir",
-             str(self.folder / "state")], capture_output=True, text=True,
-            env=harness.environment(), timeout=harness.TIMEOUT, check=True).stdout
-
     def test_tls_and_tokens(self):
         port = harness.free_port()
-        self.mpsd_says("tls", "init")
+        self.make_certificates()
         daemon = self.daemon("--listen", f"127.0.0.1:{port}", "--model-root",
                              str(self.folder), worker="fake_worker")
-        token = daemon.ctl("token", "create", "--user", "bob", "--role",
-                           "user").stdout.strip()
+        token = daemon.says("token", "create", "--user", "bob", "--role",
+                            "user").strip()
         server = f"localhost:{port}"
         ca = self.folder / "state/tls/ca.crt"
         client = mpsd.Client(server, token=token, ca=ca)
@@ -371,7 +342,3 @@ class PythonClientTest(harness.EndToEndTest):
         self.assertTrue((self.folder / "adapter"
                          / "adapter_model.safetensors").is_file())
         self.assertLess(names["best"].eval_loss, names["before"])
-
-
-if __name__ == "__main__":
-    unittest.main()

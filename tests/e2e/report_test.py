@@ -4,7 +4,6 @@
 import json
 import os
 import signal
-import unittest
 
 import classification_test
 import harness
@@ -80,8 +79,7 @@ class ReportTest(harness.EndToEndTest):
         path = self.folder / "classifier.json"
         path.write_text(json.dumps(spec))
         daemon = self.daemon()
-        job = daemon.finish(daemon.submit(path)["id"])
-        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+        job = daemon.succeed(path)
         classifier, again = self.report(daemon, job["id"],
                                         daemon.submit(path)["id"])
         matrix = json.loads(classifier["job"]["confusion_matrix_json"])
@@ -91,7 +89,3 @@ class ReportTest(harness.EndToEndTest):
         self.assertIn(json.loads(predictions[0])["prediction"],
                       ("bad", "good"))
         self.assertNotEqual(classifier["job"]["id"], again["job"]["id"])
-
-
-if __name__ == "__main__":
-    unittest.main()

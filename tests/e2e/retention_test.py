@@ -3,12 +3,9 @@
 it leaves: the real programs."""
 
 import contextlib
-import json
 import random
 import sqlite3
-import subprocess
 import time
-import unittest
 
 import harness
 
@@ -17,11 +14,8 @@ DAY_US = 24 * 3600 * 10**6
 
 class RetentionTest(harness.EndToEndTest):
     def finished(self, daemon, name="job", checkpoint_bytes=0):
-        job = harness.write_job(self.folder)
-        spec = json.loads(job.read_text())
-        job.write_text(json.dumps({**spec, "name": name}))
-        job_id = daemon.submit(job)["id"]
-        self.assertEqual("SUCCEEDED", daemon.finish(job_id)["state"])
+        job_id = daemon.succeed(harness.write_job(
+            self.folder, called=name))["id"]
         if checkpoint_bytes:
             step = self.out(daemon, job_id) / "checkpoints" / "step-9"
             step.mkdir(parents=True, exist_ok=True)
@@ -46,12 +40,6 @@ class RetentionTest(harness.EndToEndTest):
             database.commit()
         daemon.start()
 
-    def eventually(self, holds):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while not holds():
-            self.assertLess(time.monotonic(), deadline, "it does not come")
-            time.sleep(0.05)
-
     def plan(self, daemon):
         plan, = daemon.ctl_json("gc", "--dry-run")
         return plan
@@ -61,12 +49,10 @@ class RetentionTest(harness.EndToEndTest):
         old, pinned, needed, young, fresh = (
             self.finished(daemon, name)
             for name in ("old", "pinned", "needed", "young", "fresh"))
-        for job_id in (pinned,):
-            self.assertEqual(0, daemon.ctl("pin", job_id).returncode)
+        daemon.says("pin", pinned)
         # One that hangs, so that the next stays in the queue.
-        job = harness.write_job(self.folder)
-        job.write_text(job.read_text().replace('"tiny"', '"fake:hang"'))
-        hangs = daemon.submit(job)["id"]
+        hangs = daemon.submit(harness.write_job(
+            self.folder, called="fake:hang"))["id"]
         waits = daemon.submit(harness.write_job(self.folder), "--after",
                               needed)["id"]
         self.aged(daemon, **{old: 40, pinned: 40, needed: 40, young: 20})
@@ -74,15 +60,13 @@ class RetentionTest(harness.EndToEndTest):
         self.assertEqual([old], [item["id"] for item in plan["items"]])
         self.assertIn("keep-days is 30", plan["items"][0]["why"])
         self.assertIn(old, self.jobs_dir(daemon))
-        refused = daemon.ctl("delete", pinned)
-        self.assertEqual(2, refused.returncode, refused.stderr)
-        self.assertIn("mpsctl unpin", refused.stderr)
+        self.assertIn("mpsctl unpin", daemon.says("delete", pinned, code=2))
         collected, = daemon.ctl_json("gc")
         self.assertEqual(1, collected["removed"])
         self.assertEqual({pinned, needed, young, fresh, hangs, waits},
                          self.jobs_dir(daemon))
         # Once nothing keeps them they go as well.
-        self.assertEqual(0, daemon.ctl("unpin", pinned).returncode)
+        daemon.says("unpin", pinned)
         for job_id in (waits, hangs):
             daemon.ctl("cancel", job_id, "--now")
             daemon.finish(job_id)
@@ -107,8 +91,7 @@ class RetentionTest(harness.EndToEndTest):
         self.assertFalse((self.out(daemon, job_id) / "checkpoints").exists())
         self.assertEqual([], daemon.ctl_json("checkpoints", job_id))
         fetched = self.folder / "fetched"
-        download = daemon.ctl("download", job_id, "-o", str(fetched))
-        self.assertEqual(0, download.returncode, download.stderr)
+        daemon.says("download", job_id, "-o", fetched)
 
     def test_killed_in_the_middle_each_job_is_whole_or_gone(self):
         daemon = self.daemon("--keep-days", "30", worker="fake_worker")
@@ -119,14 +102,11 @@ class RetentionTest(harness.EndToEndTest):
             for i in range(1000):
                 (folder / str(i)).touch()
         kept = ids[3]
-        self.assertEqual(0, daemon.ctl("pin", kept).returncode)
+        daemon.says("pin", kept)
         self.aged(daemon, **{job_id: 40 for job_id in ids})
         rows = set(ids)
         for _ in range(8):
-            collect = subprocess.Popen(
-                [str(harness.BIN / "mpsctl"), "--state-dir",
-                 str(daemon.state_dir), "gc"], stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, env=harness.environment())
+            collect = daemon.begin("gc")
             time.sleep(random.uniform(0.02, 0.15))
             daemon.kill()
             collect.wait(harness.TIMEOUT)
@@ -178,7 +158,3 @@ class RetentionTest(harness.EndToEndTest):
         plan = self.plan(daemon)
         self.assertEqual([], plan["items"])
         self.assertEqual(budget, plan["budget_bytes"])
-
-
-if __name__ == "__main__":
-    unittest.main()

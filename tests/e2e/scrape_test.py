@@ -3,7 +3,6 @@
 certificate and a token that are renewed; a unix socket."""
 
 import http.client
-import json
 import os
 import shutil
 import signal
@@ -12,11 +11,9 @@ import ssl
 import stat
 import subprocess
 import time
-import unittest
-import urllib.parse
-import urllib.request
 
 import harness
+import prometheus
 
 CONFIG = """
 global: {{scrape_interval: 1s, scrape_timeout: 1s}}
@@ -29,47 +26,17 @@ scrape_configs:
 """
 
 
-class Prometheus:
-    def __init__(self, test, config):
-        program = shutil.which("prometheus")
-        if program is None:
-            test.skipTest("no prometheus here: run deploy/setup.sh --tests")
-        path = test.folder / "prometheus.yml"
-        path.write_text(config)
-        port = harness.free_port()
-        self.url = f"http://127.0.0.1:{port}/api/v1/"
-        with open(test.folder / "prometheus.out", "wb") as output:
-            process = subprocess.Popen(
-                [program, f"--config.file={path}",
-                 f"--storage.tsdb.path={test.folder / 'tsdb'}",
-                 f"--web.listen-address=127.0.0.1:{port}"],
-                stdout=output, stderr=output)
-        test.addCleanup(process.wait)
-        test.addCleanup(process.kill)
-
-    def ask(self, path, **query):
-        url = f"{self.url}{path}?{urllib.parse.urlencode(query)}"
-        try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                return json.load(answer)["data"]
-        except OSError:  # it starts
-            return {}
-
-    def await_value(self, query, holds):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while True:
-            found = self.ask("query", query=query).get("result", [])
-            if any(holds(float(series["value"][1])) for series in found):
-                return found
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{query}: {found}, {self.targets()}")
-            time.sleep(0.1)
-
-    def targets(self):
-        return self.ask("targets").get("activeTargets", [])
-
-
 class ScrapeTest(harness.EndToEndTest):
+    def prometheus(self, daemon, token):
+        """One that scrapes the daemon with the token of a file."""
+        if shutil.which("prometheus") is None:
+            self.skipTest("no prometheus here: run deploy/setup.sh --tests")
+        config = CONFIG.format(ca=self.certificate, token=token,
+                               address=self.address(daemon))
+        scraper = prometheus.Prometheus(self.folder / "prometheus", config)
+        self.addCleanup(scraper.close)
+        return scraper
+
     def make_certificate(self, days):
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
@@ -118,32 +85,27 @@ class ScrapeTest(harness.EndToEndTest):
         daemon = self.secured()
         info = daemon.ctl("info").stdout
         self.assertIn(f"https://{self.address(daemon)}/metrics", info)
-        prometheus = Prometheus(self, CONFIG.format(
-            ca=self.certificate, token=self.token,
-            address=self.address(daemon)))
-        prometheus.await_value('up{job="mpsd"}', lambda up: up == 1)
-        job = daemon.submit(harness.write_job(self.folder))
-        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
-        prometheus.await_value("mpsd_steps_total", lambda steps: steps > 0)
-        prometheus.await_value(
+        scraper = self.prometheus(daemon, self.token)
+        scraper.await_value('up{job="mpsd"}', lambda up: up == 1)
+        daemon.succeed(harness.write_job(self.folder))
+        scraper.await_value("mpsd_steps_total", lambda steps: steps > 0)
+        scraper.await_value(
             "mpsd_metrics_certificate_expiry_timestamp_seconds - time()",
             lambda left: 29 * 86400 < left < 31 * 86400)
-        prometheus.await_value('mpsd_step_seconds_bucket{le="1"}',
-                               lambda steps: steps > 0)
+        scraper.await_value('mpsd_step_seconds_bucket{le="1"}',
+                            lambda steps: steps > 0)
 
     def test_prometheus_without_the_token_is_refused(self):
         daemon = self.secured()
         other = self.folder / "other"
         other.write_text("b" * 64)
-        prometheus = Prometheus(self, CONFIG.format(
-            ca=self.certificate, token=other, address=self.address(daemon)))
-        prometheus.await_value('up{job="mpsd"}', lambda up: up == 0)
+        scraper = self.prometheus(daemon, other)
+        scraper.await_value('up{job="mpsd"}', lambda up: up == 0)
         # A scrape that came too late is down as well.
-        deadline = time.monotonic() + harness.TIMEOUT
-        while "401" not in str(targets := prometheus.targets()):
-            self.assertLess(time.monotonic(), deadline, targets)
-            time.sleep(0.1)
-        self.assertEqual("down", targets[0]["health"])
+        target = self.eventually(lambda: next(
+            (one for one in scraper.ask("targets")["activeTargets"]
+             if "401" in str(one)), None))
+        self.assertEqual("down", target["health"])
 
     def test_a_hangup_takes_up_what_was_renewed(self):
         daemon = self.secured()
@@ -151,16 +113,15 @@ class ScrapeTest(harness.EndToEndTest):
         self.make_certificate(90)
         self.write_token("b" * 64)
         daemon.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + harness.TIMEOUT
-        while True:
-            self.assertLess(time.monotonic(), deadline, daemon.said())
+
+        def scraped():
             try:  # the old certificate is none that the new one vouches for
                 status, text = self.scrape(daemon, "b" * 64)
-                if status == 200:
-                    break
             except ssl.SSLError:
-                pass
-            time.sleep(0.05)
+                return None
+            return status == 200 and text
+
+        text = self.eventually(scraped, daemon.said)
         name = "\nmpsd_metrics_certificate_expiry_timestamp_seconds "
         left = float(text.partition(name)[2].split()[0]) - time.time()
         self.assertAlmostEqual(90, left / 86400, delta=1)
@@ -182,8 +143,8 @@ class ScrapeTest(harness.EndToEndTest):
         token = self.folder / "open"
         token.write_text("a" * 64)
         token.chmod(0o644)
-        daemon = harness.Daemon(self.folder / "state", "--metrics-token-file",
-                                str(token), worker="fake_worker")
+        daemon = self.unstarted("--metrics-token-file", str(token),
+                                worker="fake_worker")
         refused = subprocess.run(daemon.command, env=daemon.env, text=True,
                                  capture_output=True, timeout=harness.TIMEOUT,
                                  check=False)
@@ -195,8 +156,7 @@ class ScrapeTest(harness.EndToEndTest):
         path = self.folder / "metrics"
         with socket.socket(socket.AF_UNIX) as left:  # by a daemon that died
             left.bind(str(path))
-        daemon = harness.Daemon(self.folder / "state", worker="fake_worker")
-        self.addCleanup(daemon.close)
+        daemon = self.unstarted(worker="fake_worker")
         at = daemon.command.index("127.0.0.1:0")
         daemon.command[at] = f"unix:{path}"
         daemon.start()
@@ -209,7 +169,3 @@ class ScrapeTest(harness.EndToEndTest):
         self.assertIn(f"unix:{path}\n", daemon.ctl("info").stdout)
         self.assertEqual(0, daemon.terminate())
         self.assertFalse(path.exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import time
-import unittest
 
 import harness
 
@@ -29,7 +28,6 @@ class ShareTest(harness.EndToEndTest):
     @classmethod
     def setUpClass(cls):
         run = harness.undisturbed_run(cls, TRAINING)
-        cls.expected = (run / "adapter/adapter_model.safetensors").read_bytes()
         cls.curve = curve(run)
 
     def daemon(self, *options):
@@ -45,11 +43,8 @@ class ShareTest(harness.EndToEndTest):
                            training={"max_steps": 2})
 
     def check_undisturbed(self, daemon, job_id):
-        self.assertEqual("SUCCEEDED", daemon.show(job_id)["state"])
-        adapter = self.download(daemon, job_id)
-        self.assertEqual(
-            self.expected, (adapter / "adapter_model.safetensors").read_bytes(),
-            "another adapter than an undisturbed run's")
+        self.assertEqual("SUCCEEDED", daemon.state(job_id))
+        self.check_adapter(daemon, job_id)
         self.assertEqual(
             self.curve, curve(self.folder / f"state/jobs/{job_id}/out"))
 
@@ -66,8 +61,8 @@ class ShareTest(harness.EndToEndTest):
                 urgent = self.submit_urgent(daemon)
                 queued = watch.until(
                     lambda e: e.get("state", {}).get("state") == "QUEUED")
-                self.assertIn(f"gives way to job {urgent} of priority 5, goes "
-                              "on by itself", queued["state"]["message"])
+                self.assertIn(f"gives way to job {urgent} of priority 5, "
+                              "resumes by itself", queued["state"]["message"])
                 self.assertEqual("SUCCEEDED",
                                  daemon.finish(urgent)["state"])
                 with daemon.watch(urgent) as other:
@@ -101,10 +96,9 @@ class ShareTest(harness.EndToEndTest):
         self.assertEqual(owner, usage["owner"])
         self.assertGreater(usage["seconds"], 0)
         self.assertGreater(daemon.show(first)["device_seconds"], 0)
-        table = daemon.ctl("queue")
-        self.assertEqual(0, table.returncode, table.stderr)
-        self.assertIn(f"priority 5, {owner} has used the device", table.stdout)
-        self.assertIn("half of it is forgotten in 1d00h", table.stdout)
+        table = daemon.says("queue")
+        self.assertIn(f"priority 5, {owner} has used the device", table)
+        self.assertIn("halves every 1d00h", table)
 
     def test_killed_while_it_gives_way(self):
         daemon = self.daemon(*AT_ONCE)
@@ -141,16 +135,23 @@ class ShareTest(harness.EndToEndTest):
         config = self.folder / "mpsd.toml"
         config.write_text("limit-job-hours = 1\n")
         daemon = self.daemon("--config", str(config))
+        begin = time.monotonic()
         job_id = self.submit(daemon)
         with daemon.watch(job_id) as watch:
             watch.until(lambda e: "progress" in e)
-        config.write_text("limit-job-hours = 0.002\n")  # 7.2 s
         self.assertEqual(0, daemon.terminate())
+        # Enough for its first step after a start on a busy machine.
+        limit = time.monotonic() - begin + 10
+        config.write_text(f"limit-job-hours = {limit / 3600}\n")
         daemon.start()
         with daemon.watch(job_id) as watch:
-            while not daemon.workers():
-                time.sleep(0.01)
-            worker = self.pause(daemon)  # it must not end before its time
+            for _ in range(2):
+                watch.until(
+                    lambda e: e.get("state", {}).get("state") == "RUNNING")
+            # A worker that has not begun has nothing to save and is killed at
+            # its time; one that has must not end before it.
+            watch.until(lambda e: "progress" in e)
+            worker = self.pause(daemon)
             watch.until(lambda e: "as long as it may" in e.get("note", ""))
             os.kill(worker, signal.SIGCONT)
             ended = watch.finish()
@@ -158,7 +159,7 @@ class ShareTest(harness.EndToEndTest):
         self.assertEqual("TimeLimit", ended["exit_reason"])
         self.assertIn("job-hours", ended["message"])
         self.assertLess(ended["progress"]["step"], STEPS)
-        self.assertGreaterEqual(ended["device_seconds"], 7.2)
+        self.assertGreaterEqual(ended["device_seconds"], limit - 0.001)
         refused = daemon.ctl("retry", job_id)
         self.assertNotEqual(0, refused.returncode)
         self.assertIn("job-hours", refused.stderr)
@@ -166,10 +167,6 @@ class ShareTest(harness.EndToEndTest):
         config.write_text("limit-job-hours = 1\n")
         self.assertEqual(0, daemon.terminate())
         daemon.start()
-        self.assertEqual(0, daemon.ctl("retry", job_id).returncode)
+        daemon.says("retry", job_id)
         self.assertEqual(3, daemon.finish(job_id)["attempt"])
         self.check_undisturbed(daemon, job_id)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -25,7 +25,7 @@ def noise(size):
     return source.randbytes(size * size * 3).translate(shades * 4)
 
 
-class SlowLoaderTest(harness.EndToEndTest):
+class SlowLoaderTest(harness.SharedDaemonTest):
     def setUp(self):
         super().setUp()
         model = self.folder / "vit"
@@ -33,7 +33,6 @@ class SlowLoaderTest(harness.EndToEndTest):
         (model / "config.json").write_text(json.dumps(images_test.CONFIG))
         (model / "preprocessor_config.json").write_text(
             json.dumps(images_test.PROCESSOR))
-        self.server = self.daemon()
 
     def job(self, name, size):
         image = self.folder / f"{name}.png"
@@ -53,7 +52,7 @@ class SlowLoaderTest(harness.EndToEndTest):
 
     def found(self, *args):
         """The study's result, and its findings by their names."""
-        done = self.server.ctl("--json", *args)
+        done = self.mpsd.ctl("--json", *args)
         self.assertIn(done.returncode, (0, WARN, FAIL), done.stderr)
         result = json.loads(done.stdout)
         return result, {f["name"]: f for f in result["findings"]}

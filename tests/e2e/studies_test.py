@@ -6,7 +6,6 @@ script gets."""
 import json
 import os
 import signal
-import unittest
 
 import harness
 
@@ -25,11 +24,9 @@ def finding(result, name):
     return found
 
 
-class StudiesTest(harness.EndToEndTest):
+class StudiesTest(harness.SharedDaemonTest):
     def job(self, name="tiny"):
-        path = harness.write_job(self.folder, rows=ROWS)
-        path.write_text(path.read_text().replace('"tiny"', f'"{name}"'))
-        return str(path)
+        return harness.write_job(self.folder, rows=ROWS, called=name)
 
     def study(self, daemon, *args):
         """The exit code of a study's verb, and its result."""
@@ -39,10 +36,9 @@ class StudiesTest(harness.EndToEndTest):
 
     def sweep(self, daemon):
         """Starts the sweep; its job."""
-        queued = daemon.ctl("--json", "sweep", self.job(), "--batch",
-                            "--sweep-steps", str(STEPS), "--detach")
-        self.assertEqual(0, queued.returncode, queued.stderr)
-        return json.loads(queued.stdout)["id"]
+        queued, = daemon.ctl_json("sweep", self.job(), "--batch",
+                                  "--sweep-steps", STEPS, "--detach")
+        return queued["id"]
 
     def check_sweep(self, daemon, watch, job_id, attempts):
         job = watch.finish()
@@ -66,8 +62,7 @@ class StudiesTest(harness.EndToEndTest):
             self.assertGreater(step, 2 * STEPS_EACH)
 
     def test_a_smoke_run(self):
-        daemon = self.daemon()
-        code, result = self.study(daemon, "smoke", self.job())
+        code, result = self.study(self.mpsd, "smoke", self.job())
         grown = finding(result, "smoke.memory_growth")
         self.assertEqual("PASS", grown["verdict"], grown)
         # The machine may be short of memory, which is worth a warning.
@@ -79,9 +74,8 @@ class StudiesTest(harness.EndToEndTest):
         self.assertIn("config.json", smoke["environment"]["model_sha256"])
 
     def test_a_sweep_and_its_files(self):
-        daemon = self.daemon()
-        ran = daemon.ctl("sweep", self.job(), "--batch", "--max-batch", "8",
-                         "--csv", str(self.folder / "b.csv"))
+        ran = self.mpsd.ctl("sweep", self.job(), "--batch", "--max-batch", "8",
+                            "--csv", str(self.folder / "b.csv"))
         self.assertIn(ran.returncode, (0, 11), ran.stderr)
         self.assertIn("knee", ran.stdout)
         rows = (self.folder / "b.csv").read_text().splitlines()
@@ -89,8 +83,7 @@ class StudiesTest(harness.EndToEndTest):
                          [row.split(",")[0] for row in rows[1:]])
 
     def test_a_sweep_on_a_machine_without_memory(self):
-        daemon = self.daemon()
-        code, result = self.study(daemon, "sweep", self.job(), "--batch",
+        code, result = self.study(self.mpsd, "sweep", self.job(), "--batch",
                                   "--memory-limit", "0.001")
         self.assertEqual(10, code)
         self.assertEqual("FAIL",
@@ -116,7 +109,7 @@ class StudiesTest(harness.EndToEndTest):
                                        training={"max_steps": 1})
             other = daemon.submit(urgent, "--priority", "9")["id"]
             self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
-            self.assertEqual("SUCCEEDED", daemon.show(other)["state"])
+            self.assertEqual("SUCCEEDED", daemon.state(other))
 
     def test_cancelled_in_the_middle(self):
         daemon = self.daemon(*harness.slow_disk(250))
@@ -124,21 +117,21 @@ class StudiesTest(harness.EndToEndTest):
         with daemon.watch(job_id) as watch:
             watch.until(lambda e: e.get("progress", {}).get("step", 0)
                         >= MIDDLE)
-            self.assertEqual(0, daemon.ctl("cancel", job_id).returncode)
+            daemon.says("cancel", job_id)
             self.assertEqual("CANCELLED", watch.finish()["state"])
         self.assertNotIn("result", daemon.show(job_id))
 
     def test_what_is_out_of_bounds_is_refused(self):
-        daemon = self.daemon()
-        wrong = daemon.ctl("smoke", self.job(), "--threshold",
-                           "smoke.epochs=1")
+        before = self.mpsd.ctl_json("list")
+        wrong = self.mpsd.ctl("smoke", self.job(), "--threshold",
+                              "smoke.epochs=1")
         self.assertEqual(2, wrong.returncode)
         self.assertIn("smoke.epochs", wrong.stdout + wrong.stderr)
-        unknown = daemon.ctl("smoke", self.job(), "--threshold", "no.such=1")
+        unknown = self.mpsd.ctl("smoke", self.job(), "--threshold", "no.such=1")
         self.assertEqual(2, unknown.returncode)
         self.assertIn("no.such", unknown.stdout + unknown.stderr)
         # At the door: nothing was queued.
-        self.assertEqual([], daemon.ctl_json("list"))
+        self.assertEqual(before, self.mpsd.ctl_json("list"))
 
     def test_exit_codes_by_verdict(self):
         daemon = self.daemon(worker="fake_worker")
@@ -147,7 +140,3 @@ class StudiesTest(harness.EndToEndTest):
             self.assertEqual(code, ran.returncode, ran.stdout + ran.stderr)
         lost = daemon.ctl("smoke", self.job(name="fake:study-no-result"))
         self.assertNotIn(lost.returncode, (0, 10, 11), lost.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,65 +5,38 @@ and an admin over TLS with tokens, the real programs."""
 import json
 import os
 import pathlib
-import subprocess
-import time
 
 import harness
 
 TEAM = {"ada": "user", "bob": "user", "vera": "viewer", "grace": "admin"}
 
 
-class Person:
+class Person(harness.Client):
     """Somebody's laptop: a home of their own, and a token."""
 
     def __init__(self, test, name, server, fingerprint, token):
-        self.name = name
+        home = test.folder / "homes" / name
+        home.mkdir(parents=True)
+        super().__init__(env=harness.environment(HOME=str(home)))
         self.token = token
-        self.home = test.folder / "homes" / name
-        self.home.mkdir(parents=True)
-        self.environment = harness.environment(HOME=str(self.home))
-        secret = self.home / "token"
+        secret = home / "token"
         secret.write_text(token + "\n")
         secret.chmod(0o600)
-        result = self.ctl("login", server, "--fingerprint", fingerprint,
-                          "--token-file", str(secret))
-        test.assertEqual(0, result.returncode, result.stderr)
-        test.assertIn(name, result.stdout + result.stderr)
+        done = self.ctl("login", server, "--fingerprint", fingerprint,
+                        "--token-file", secret)
+        test.assertEqual(0, done.returncode, done.stderr)
+        test.assertIn(name, done.stdout + done.stderr)
         secret.unlink()
 
-    def ctl(self, *args):
-        return subprocess.run(
-            [str(harness.BIN / "mpsctl"), *args], capture_output=True,
-            text=True, env=self.environment, timeout=harness.TIMEOUT,
-            check=False, stdin=subprocess.DEVNULL)
 
-    def ctl_json(self, *args):
-        result = self.ctl("--json", *args)
-        if result.returncode != 0:
-            raise AssertionError(f"{self.name}: mpsctl {args}: {result.stderr}")
-        return [json.loads(line) for line in result.stdout.splitlines()]
-
-    def start(self, *args):
-        return subprocess.Popen(
-            [str(harness.BIN / "mpsctl"), *args], stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, env=self.environment,
-            stdin=subprocess.DEVNULL)
-
-
-class TeamTest(harness.EndToEndTest):
-    def mpsd(self, *args):
-        """A verb of mpsd on the daemon's machine."""
-        result = subprocess.run(
-            [str(harness.BIN / "mpsd"), *args], capture_output=True, text=True,
-            env=harness.environment(), timeout=harness.TIMEOUT, check=False)
-        self.assertEqual(0, result.returncode, result.stderr)
-        return result.stdout
+class Team(harness.EndToEndTest):
+    """What tests of teams share."""
 
     def make_team(self, *options, people=TEAM):
-        state = self.folder / "state"
-        self.mpsd("tls", "init", "--state-dir", str(state))
-        fingerprint = json.loads(self.mpsd(
-            "tls", "show", "--json", "--state-dir", str(state)))["fingerprint"]
+        self.make_certificates()
+        fingerprint = json.loads(harness.run(
+            "mpsd", "tls", "show", "--json", "--state-dir",
+            self.folder / "state").stdout)["fingerprint"]
         server = f"localhost:{harness.free_port()}"
         self.admin = self.daemon("--listen", server, "--stop-grace-seconds",
                                  "1", "--model-root",
@@ -71,33 +44,26 @@ class TeamTest(harness.EndToEndTest):
                                  worker="fake_worker")
         team = {}
         for name, role in people.items():
-            token = self.admin.ctl("token", "create", "--user", name,
-                                   "--role", role).stdout.strip()
+            token = self.admin.says("token", "create", "--user", name,
+                                    "--role", role).strip()
             self.assertTrue(token.startswith("mpsd_"), token)
             team[name] = Person(self, name, server, fingerprint, token)
         return team
 
     def job(self, name="fake:hang"):
-        path = harness.write_job(self.folder)
-        path.write_text(path.read_text().replace('"tiny"', f'"{name}"'))
-        return str(path)
+        return harness.write_job(self.folder, called=name)
 
     def submit(self, person, *options, name="fake:hang"):
-        job, = person.ctl_json("submit", self.job(name), "--detach", *options)
-        return job
-
-    def eventually(self, holds):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while not holds():
-            self.assertLess(time.monotonic(), deadline, "it does not come")
-            time.sleep(0.02)
+        return person.submit(self.job(name), *options)
 
     def refused(self, result, *words):
         self.assertEqual(8, result.returncode, result.stdout + result.stderr)
         for word in words:
             self.assertIn(word, result.stderr)
 
-    def test_each_does_what_the_role_allows_and_no_more(self):
+
+class TeamTest(Team):
+    def test_each_does_what_the_role_allows_and_the_audit_has_it(self):
         team = self.make_team()
         job = self.submit(team["ada"])
         self.assertEqual("ada", job["owner"])
@@ -113,34 +79,14 @@ class TeamTest(harness.EndToEndTest):
         self.refused(team["bob"].ctl("token", "create", "--user", "eve",
                                      "--role", "admin"), "admin")
         # An admin may, and so may the account that mpsd runs as.
-        self.assertEqual(0, team["grace"].ctl("cancel", job["id"]).returncode)
-        self.eventually(lambda: team["ada"].ctl_json(
-            "show", job["id"])[0]["state"] == "CANCELLED")
+        team["grace"].says("cancel", job["id"])
+        self.eventually(lambda: team["ada"].state(job["id"]) == "CANCELLED")
         again = self.submit(team["ada"])
-        self.assertEqual(0, self.admin.ctl("cancel", again["id"]).returncode)
-
-    def test_a_token_that_is_revoked_ends_what_it_opened(self):
-        team = self.make_team()
-        job = self.submit(team["ada"])
-        watch = team["bob"].start("watch", job["id"])
-        self.addCleanup(watch.kill)
-        self.assertNotEqual("", watch.stdout.readline())
-        tokens = [token for token in self.admin.ctl_json("token", "list")
-                  if token["user"] == "bob"]
-        self.assertEqual(1, len(tokens))
-        result = self.admin.ctl("token", "revoke", tokens[0]["id"])
-        self.assertEqual(0, result.returncode, result.stderr)
-        _, said = watch.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(8, watch.returncode, said)
-        self.assertIn("login", said)
-        self.refused(team["bob"].ctl("list"), "login")
-        self.assertEqual(1, len(team["ada"].ctl_json("list")))
-
-    def test_the_audit_has_who_did_what_and_who_was_refused(self):
-        team = self.make_team()
+        self.admin.says("cancel", again["id"])
+        # Who did what, and who was refused.
         job = self.submit(team["ada"])
         self.refused(team["bob"].ctl("cancel", job["id"]))
-        self.assertEqual(0, team["ada"].ctl("cancel", job["id"]).returncode)
+        team["ada"].says("cancel", job["id"])
         self.eventually(lambda: len(self.admin.ctl_json(
             "audit", "--job", job["id"])) >= 3)
         seen = [(e["user"], e["method"].partition(".")[2], e["result"])
@@ -168,21 +114,19 @@ class TeamTest(harness.EndToEndTest):
             for person in (team["bob"], team["vera"]):
                 self.refused(person.ctl(verb[0], job["id"], *verb[1:]))
         for person in (team["bob"], team["vera"]):
-            shown, = person.ctl_json("show", job["id"])
+            shown = person.show(job["id"])
             self.assertEqual("ada", shown["owner"])
             self.assertFalse(shown["spec"])
             self.assertEqual("", shown["message"])
             self.assertFalse(shown["metrics"])
         for person in (team["ada"], team["grace"]):
-            shown, = person.ctl_json("show", job["id"])
-            self.assertTrue(shown["spec"])
-            self.assertEqual(0, person.ctl("logs", job["id"]).returncode)
+            self.assertTrue(person.show(job["id"])["spec"])
+            person.says("logs", job["id"])
 
     def test_no_secret_is_anywhere_but_where_it_belongs(self):
         team = self.make_team("--log-level", "debug")
         job = self.submit(team["ada"])
-        self.eventually(lambda: self.admin.show(job["id"])["state"]
-                        == "RUNNING")
+        self.eventually(lambda: self.admin.state(job["id"]) == "RUNNING")
         self.eventually(self.admin.workers)  # a moment after its row
         secrets = {person.token.encode() for person in team.values()}
         worker, = self.admin.workers()
@@ -196,10 +140,8 @@ class TeamTest(harness.EndToEndTest):
         wrong = team["ada"].token[:-1] + (
             "a" if team["ada"].token[-1] != "a" else "b")
         secrets.add(wrong.encode())
-        stranger = subprocess.run(
-            [str(harness.BIN / "mpsctl"), "list"], capture_output=True,
-            text=True, env={**team["ada"].environment, "MPSD_TOKEN": wrong},
-            timeout=harness.TIMEOUT, check=False)
+        stranger = harness.run("mpsctl", "list", env={
+            **team["ada"].environment, "MPSD_TOKEN": wrong})
         self.assertNotIn(wrong, stranger.stdout + stranger.stderr)
         said = self.admin.ctl("audit", "--limit", "1000", "--json").stdout
         self.admin.terminate()
@@ -210,7 +152,3 @@ class TeamTest(harness.EndToEndTest):
             self.assertNotIn(secret.decode(), said)
             for file in files:
                 self.assertNotIn(secret, file.read_bytes(), file)
-
-
-if __name__ == "__main__":
-    harness.unittest.main()

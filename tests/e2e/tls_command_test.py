@@ -10,7 +10,6 @@ import shutil
 import socket
 import ssl
 import stat
-import subprocess
 import tempfile
 import threading
 import time
@@ -30,10 +29,7 @@ class TlsCommandTest(unittest.TestCase):
         self.tls = self.state / "tls"
 
     def start(self, *args):
-        return subprocess.Popen(
-            [harness.BIN / "mpsd", "tls", *args, "--state-dir", self.state],
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=harness.environment())
+        return harness.begin("mpsd", "tls", *args, "--state-dir", self.state)
 
     def run_tls(self, *args):
         begin = time.monotonic()
@@ -102,8 +98,6 @@ class TlsCommandTest(unittest.TestCase):
         self.assertIn(self.shown()["fingerprint"], made[0])
         self.check_whole()
 
-    # --- Python's TLS --------------------------------------------------------
-
     def served(self):
         """The port of a server of Python's."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -136,7 +130,3 @@ class TlsCommandTest(unittest.TestCase):
             self.assertEqual("hello", self.ask(port, name))
         with self.assertRaisesRegex(ssl.SSLCertVerificationError, "not valid for"):
             self.ask(port, "evil.example.com")
-
-
-if __name__ == "__main__":
-    unittest.main()

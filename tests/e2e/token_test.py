@@ -8,9 +8,7 @@ import hashlib
 import json
 import re
 import sqlite3
-import subprocess
 import time
-import unittest
 
 import harness
 
@@ -34,10 +32,7 @@ class TokenTest(harness.EndToEndTest):
 
     def token(self, *args):
         """`mpsctl token …` over the socket."""
-        return subprocess.run(
-            [str(harness.BIN / "mpsctl"), "--state-dir", str(self.state),
-             "token", *args], capture_output=True, text=True,
-            env=harness.environment(), timeout=harness.TIMEOUT, check=False)
+        return harness.run("mpsctl", "--state-dir", self.state, "token", *args)
 
     def create(self, user="ann", role="user", *more):
         """The output of `mpsctl token create`, as $(…) has it."""
@@ -55,10 +50,8 @@ class TokenTest(harness.EndToEndTest):
 
     def ask(self, secret, *args):
         """mpsctl over the port, with a token."""
-        return subprocess.run(
-            [str(harness.BIN / "mpsctl"), "--server", f"127.0.0.1:{self.port}",
-             *args], capture_output=True, text=True, timeout=harness.TIMEOUT,
-            env=harness.environment(MPSD_TOKEN=secret), check=False)
+        return harness.run("mpsctl", "--server", f"127.0.0.1:{self.port}",
+                           *args, env=harness.environment(MPSD_TOKEN=secret))
 
     def assert_knows(self, secret):
         result = self.ask(secret, "list")
@@ -68,27 +61,26 @@ class TokenTest(harness.EndToEndTest):
         result = self.ask(secret, "list")
         self.assertEqual(EXIT_REFUSED, result.returncode, result.stderr)
         self.assertNotIn(secret, result.stderr)
+        self.assertIn("login", result.stderr)
 
     def watch(self, secret, job):
         """A stream that goes on until it is ended; its process."""
-        process = subprocess.Popen(
-            [str(harness.BIN / "mpsctl"), "--server", f"127.0.0.1:{self.port}",
-             "watch", job], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, env=harness.environment(MPSD_TOKEN=secret))
+        process = harness.begin(
+            "mpsctl", "--server", f"127.0.0.1:{self.port}", "watch", job,
+            env=harness.environment(MPSD_TOKEN=secret))
         self.addCleanup(process.kill)
         self.assertTrue(process.stdout.readline())
         return process
 
     def running_job(self, daemon):
-        job = harness.write_job(self.folder, training={"max_steps": 100_000})
-        spec = json.loads(job.read_text())
-        spec["name"] = "fake:ok-slow"
-        job.write_text(json.dumps(spec))
-        return daemon.submit(job)["id"]
+        return daemon.submit(harness.write_job(
+            self.folder, called="fake:ok-slow",
+            training={"max_steps": 100_000}))["id"]
 
-    def sql(self, statement, *values):
+    def sql(self, statement, *rows):
+        """Once for each row of values."""
         with contextlib.closing(sqlite3.connect(self.state / "mpsd.db")) as db:
-            db.execute(statement, values)
+            db.executemany(statement, rows)
             db.commit()
 
     def test_made_by_the_account_and_by_an_admin(self):
@@ -114,8 +106,7 @@ class TokenTest(harness.EndToEndTest):
         made = self.ask(after, "token", "create", "--user", "eve", "--role",
                         "viewer")
         self.assert_knows(made.stdout.strip())
-        daemon.kill()
-        daemon.start()
+        daemon.restart()
         self.assertEqual({"ann", "bob", "eve"},
                          {token["user"] for token in self.listed()})
 
@@ -129,7 +120,7 @@ class TokenTest(harness.EndToEndTest):
             with self.subTest(other=other):
                 result = self.ask(other, "list")
                 self.assertEqual(EXIT_BAD_INPUT, result.returncode)
-                self.assertIn("no whole token", result.stderr)
+                self.assertIn("token is incomplete", result.stderr)
                 self.assertNotIn(other, result.stderr)
         self.assert_refuses(STRANGE)
         self.assert_knows(secret)
@@ -139,14 +130,16 @@ class TokenTest(harness.EndToEndTest):
         secret = self.create()
         watch = self.watch(secret, self.running_job(daemon))
         token, = self.listed()
+        other = self.create("bob")
         result = self.token("revoke", token["id"])
         self.assertEqual(0, result.returncode, result.stderr)
         self.assertIn("1 open stream of it ended", result.stdout)
         _, err = watch.communicate(timeout=harness.TIMEOUT)
         self.assertEqual(EXIT_REFUSED, watch.returncode, err)
+        self.assertIn("login", err)
         self.assert_refuses(secret)
-        daemon.kill()
-        daemon.start()
+        self.assert_knows(other)
+        daemon.restart()
         self.assert_refuses(secret)
 
     def test_a_stream_ends_when_its_token_expires(self):
@@ -155,7 +148,7 @@ class TokenTest(harness.EndToEndTest):
         daemon.kill()
         # A busy machine has to start mpsd and the stream before it.
         end = time.time() + 20
-        self.sql("UPDATE tokens SET expire_time_us = ?", int(end * 1e6))
+        self.sql("UPDATE tokens SET expire_time_us = ?", (int(end * 1e6),))
         daemon.start()
         job = self.running_job(daemon)
         watch = self.watch(secret, job)
@@ -173,7 +166,7 @@ class TokenTest(harness.EndToEndTest):
             self.assertEqual(
                 0, self.ask(secret, "token", "revoke", token["id"]).returncode)
             self.assert_refuses(secret)
-        self.assertEqual(0, daemon.ctl("info").returncode)
+        daemon.says("info")
 
     def test_makers_at_once_get_a_token_each(self):
         self.daemon()
@@ -190,7 +183,8 @@ class TokenTest(harness.EndToEndTest):
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 makers = [pool.submit(self.token, "create", "--user", "ann",
                                       "--role", "user") for _ in range(6)]
-                time.sleep(0.1)
+                concurrent.futures.wait(
+                    makers, return_when=concurrent.futures.FIRST_COMPLETED)
                 daemon.kill()
                 results = [maker.result() for maker in makers]
             daemon.start()
@@ -204,13 +198,10 @@ class TokenTest(harness.EndToEndTest):
         daemon = self.daemon()
         first = self.create()
         daemon.kill()
-        with contextlib.closing(sqlite3.connect(self.state / "mpsd.db")) as db:
-            for i in range(999):
-                db.execute(
-                    "INSERT INTO tokens (sha256, user, role, note, "
-                    "create_time_us, created_by) VALUES (?, 'bob', 2, '', 0, "
-                    "'root')", (hashlib.sha256(b"%d" % i).hexdigest(),))
-            db.commit()
+        self.sql("INSERT INTO tokens (sha256, user, role, note, create_time_us,"
+                 " created_by) VALUES (?, 'bob', 2, '', 0, 'root')",
+                 *((hashlib.sha256(b"%d" % i).hexdigest(),)
+                   for i in range(999)))
         daemon.start()
         self.assert_knows(first)
         self.assertEqual(1000, len(self.listed()))
@@ -236,7 +227,3 @@ class TokenTest(harness.EndToEndTest):
             if file.is_file():
                 found = SECRET.search(file.read_bytes().decode("latin-1"))
                 self.assertIsNone(found, file)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,27 +4,29 @@ load."""
 
 import json
 import math
-import subprocess
-import unittest
-import urllib.request
 
 import harness
 
 
-class TrainingTest(harness.EndToEndTest):
-    def test_submit_watch_download(self):
+class TrainingTest(harness.SharedDaemonTest):
+    def test_from_submit_to_a_job_that_continues_the_adapter(self):
         daemon = self.daemon()
         job = harness.write_job(self.folder)
-        result = daemon.ctl("submit", str(job), "--label", "team=nlp")
-        self.assertEqual(0, result.returncode, result.stdout + result.stderr)
-        self.assertIn("SUCCEEDED", result.stdout)
-        self.assertIn("step 8/8", result.stdout)
-        self.assertIn("eval loss", result.stdout)
+        said = daemon.says("submit", job, "--label", "team=nlp")
+        self.assertIn("SUCCEEDED", said)
+        self.assertIn("step 8/8", said)
+        self.assertIn("eval loss", said)
         listed, = daemon.ctl_json("list", "--label", "team=nlp")
         shown = daemon.show(listed["id"])
         self.check_job(shown)
-        self.check_adapter(self.download(daemon, shown["id"]))
+        adapter = self.download(daemon, shown["id"])
+        self.check_tensors(adapter)
         self.check_metrics(daemon)
+        self.check_files(daemon, shown["id"])
+        second = daemon.succeed(harness.write_job(
+            self.folder, adapter=adapter.name))
+        self.assertAlmostEqual(shown["eval_loss_after"],
+                               second["eval_loss_before"], places=4)
 
     def check_job(self, job):
         self.assertEqual("SUCCEEDED", job["state"])
@@ -37,7 +39,7 @@ class TrainingTest(harness.EndToEndTest):
         self.assertGreater(job["progress"]["memory"]["footprint_bytes"], 0)
         self.assertEqual(42, job["spec"]["training"]["seed"])
 
-    def check_adapter(self, folder):
+    def check_tensors(self, folder):
         config = json.loads((folder / "adapter_config.json").read_text())
         self.assertEqual("LORA", config["peft_type"])
         self.assertEqual(4, config["r"])
@@ -49,11 +51,8 @@ class TrainingTest(harness.EndToEndTest):
             self.assertTrue(any(values), f"{name} has learnt nothing")
 
     def check_metrics(self, daemon):
-        info, = daemon.ctl_json("info")
-        self.assertEqual("cpu", info["device"])
-        url = f"http://{info['metrics_address']}/metrics"
-        with urllib.request.urlopen(url, timeout=harness.TIMEOUT) as answer:
-            text = answer.read().decode()
+        self.assertEqual("cpu", daemon.ctl_json("info")[0]["device"])
+        text = daemon.metrics()
         samples = {}
         for line in text.splitlines():
             if not line.startswith("#"):
@@ -90,39 +89,27 @@ class TrainingTest(harness.EndToEndTest):
         (repository / "refs/main").write_text("abc123")
         daemon = self.daemon(env={"HF_HOME": str(home)})
         job = harness.write_job(self.folder, model="me/tiny")
-        job = daemon.submit(job)
-        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        job = daemon.succeed(job)
         folder = self.download(daemon, job["id"])
         config = json.loads((folder / "adapter_config.json").read_text())
         self.assertEqual("me/tiny", config["base_model_name_or_path"])
         self.assertEqual("abc123", config["revision"])
-        merged = subprocess.run(
-            [harness.BIN / "mpsctl", "merge", folder, "-o",
-             self.folder / "merged"],
-            env=harness.environment(HF_HOME=str(home)), capture_output=True,
-            text=True, timeout=harness.TIMEOUT)
+        merged = harness.run("mpsctl", "merge", folder, "-o",
+                             self.folder / "merged",
+                             env=harness.environment(HF_HOME=str(home)))
         self.assertEqual(0, merged.returncode, merged.stderr)
 
-    def test_checkpoints_and_logs(self):
-        daemon = self.daemon()
-        job = daemon.submit(harness.write_job(self.folder))
-        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
-        steps = [c["step"] for c in daemon.ctl_json("checkpoints", job["id"])]
+    def check_files(self, daemon, job_id):
+        steps = [c["step"] for c in daemon.ctl_json("checkpoints", job_id)]
         self.assertEqual([4, 8], steps)
-        folder = self.download(daemon, job["id"], "--checkpoint", "4")
+        folder = self.download(daemon, job_id, "--checkpoint", "4")
         self.assertTrue((folder / "adapter_model.safetensors").exists()
                         or any(folder.rglob("*.safetensors")),
                         sorted(folder.rglob("*")))
-        self.assertNotEqual("", daemon.ctl("logs", job["id"]).stdout)
-        missing = daemon.ctl("download", job["id"], "--checkpoint", "5",
-                             "--output", str(self.folder / "none"))
-        self.assertEqual(4, missing.returncode, missing.stderr)
-
-    def test_curves(self):
-        daemon = self.daemon()
-        job = daemon.submit(harness.write_job(self.folder))
-        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
-        folder = self.download(daemon, job["id"], "--curves")
+        self.assertNotEqual("", daemon.says("logs", job_id))
+        daemon.says("download", job_id, "--checkpoint", "5", "--output",
+                    self.folder / "none", code=4)
+        folder = self.download(daemon, job_id, "--curves")
         lines = (folder / "metrics.jsonl").read_text().splitlines()
         self.assertEqual(list(range(1, 9)),
                          [json.loads(line)["step"] for line in lines])
@@ -133,66 +120,42 @@ class TrainingTest(harness.EndToEndTest):
         self.assertEqual(8, events.read_bytes().count(b"train/loss"))
 
     def test_idempotency_key(self):
-        daemon = self.daemon()
         job = harness.write_job(self.folder)
-        first = daemon.submit(job, "--idempotency-key", "k")
-        again = daemon.submit(job, "--idempotency-key", "k")
+        first = self.mpsd.submit(job, "--idempotency-key", "k")
+        again = self.mpsd.submit(job, "--idempotency-key", "k")
         self.assertEqual(first["id"], again["id"])
         other = harness.write_job(self.folder, training={"seed": 7})
-        refused = daemon.ctl("submit", str(other), "--detach",
-                             "--idempotency-key", "k")
-        self.assertEqual(2, refused.returncode, refused.stderr)
-        self.assertIn("key", refused.stderr)
-        self.assertEqual(1, len(daemon.ctl_json("list")))
+        said = self.mpsd.says("submit", other, "--detach",
+                              "--idempotency-key", "k", code=2)
+        self.assertIn("key", said)
+        self.assertEqual(first["id"], self.mpsd.ctl_json("list")[0]["id"])
 
     def test_bad_spec_queues_nothing(self):
-        daemon = self.daemon()
+        before = self.mpsd.ctl_json("list")
         job = harness.write_job(self.folder)
         job.write_text(job.read_text().replace("learning_rate",
                                                "learning_rat"))
         line = next(n for n, text in enumerate(job.read_text().splitlines(), 1)
                     if "learning_rat" in text)
-        refused = daemon.ctl("submit", str(job))
-        self.assertEqual(2, refused.returncode)
+        said = self.mpsd.says("submit", job, code=2)
         for part in (f"job.json:{line}", "training.learning_rat",
                      "learning_rate"):
-            self.assertIn(part, refused.stderr)
-        self.assertEqual([], daemon.ctl_json("list"))
+            self.assertIn(part, said)
+        self.assertEqual(before, self.mpsd.ctl_json("list"))
 
     def test_bad_row_is_rejected(self):
-        daemon = self.daemon()
         rows = [harness.row("a", "b"), harness.row("c", "d"),
                 '{"mesages": []}']
         job = harness.write_job(self.folder, rows=rows)
-        result = daemon.ctl("submit", str(job))
-        self.assertEqual(1, result.returncode, result.stderr)
-        job, = daemon.ctl_json("list")
-        job = daemon.show(job["id"])
+        self.mpsd.says("submit", job, code=1)
+        job = self.mpsd.show(self.mpsd.ctl_json("list")[0]["id"])
         self.assertEqual("FAILED", job["state"])
         self.assertEqual("Rejected", job["exit_reason"])
         self.assertEqual(1, job["attempt"], "a user's error is not retried")
         self.assertIn("train.jsonl:3", job["message"])
-        self.assertNotIn(str(daemon.state_dir), job["message"])
+        self.assertNotIn(str(self.mpsd.state_dir), job["message"])
 
     def test_unknown_model(self):
-        daemon = self.daemon()
         job = harness.write_job(self.folder, model="nobody/nothing")
-        refused = daemon.ctl("submit", str(job), "--detach")
-        self.assertEqual(2, refused.returncode)
-        self.assertIn("nobody/nothing", refused.stderr)
-
-    def test_continues_an_adapter(self):
-        daemon = self.daemon()
-        first = daemon.submit(harness.write_job(self.folder))
-        self.assertEqual("SUCCEEDED", daemon.finish(first["id"])["state"])
-        start = self.download(daemon, first["id"])
-        second = daemon.submit(harness.write_job(
-            self.folder, adapter=start.name))
-        ended = daemon.finish(second["id"])
-        self.assertEqual("SUCCEEDED", ended["state"], ended["message"])
-        before = daemon.show(first["id"])["eval_loss_after"]
-        self.assertAlmostEqual(before, ended["eval_loss_before"], places=4)
-
-
-if __name__ == "__main__":
-    unittest.main()
+        said = self.mpsd.says("submit", job, "--detach", code=2)
+        self.assertIn("nobody/nothing", said)

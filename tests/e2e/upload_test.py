@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import socket
-import subprocess
 import threading
 import time
 
@@ -76,36 +75,35 @@ class Line:
             end.close()
 
 
-class UploadTest(harness.EndToEndTest):
+class UploadTest(harness.SharedDaemonTest):
+    OPTIONS = ("--blob-grace-seconds", "3600")
+    WORKER = "fake_worker"
+
     def setUp(self):
         super().setUp()
-        self.state = self.daemon("--blob-grace-seconds", "3600",
-                                 worker="fake_worker")
         self.job = harness.write_job(self.folder)
         self.data = self.folder / "train.jsonl"
         self.data.write_bytes(os.urandom(SIZE))
         self.line = self.make_line("line.sock")
 
     def make_line(self, name):
-        line = Line(self.folder / name, self.state)
+        line = Line(self.folder / name, self.mpsd)
         self.addCleanup(line.close)
         return line
 
     def submit(self, line):
-        return subprocess.Popen(
-            [harness.BIN / "mpsctl", "--server", str(line.path), "--json",
-             "submit", "--detach", str(self.job)], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=harness.environment(HOME=str(self.folder)))
+        return harness.begin(
+            "mpsctl", "--server", line.path, "--json", "submit", "--detach",
+            self.job, env=harness.environment(HOME=str(self.folder)))
 
     def parts(self):
-        folder = self.state.state_dir / "blobs/partial"
+        folder = self.mpsd.state_dir / "blobs/partial"
         return {p.name: p.stat().st_size for p in folder.iterdir()}
 
     def writes(self):
         """Whether the daemon still has an upload open: it notices later that
         its stream is gone."""
-        table = pathlib.Path(f"/proc/{self.state.process.pid}/fd")
+        table = pathlib.Path(f"/proc/{self.mpsd.process.pid}/fd")
         if not table.exists():
             time.sleep(2)
             return False
@@ -115,17 +113,11 @@ class UploadTest(harness.EndToEndTest):
                     return True
         return False
 
-    def eventually(self, holds):
-        deadline = time.monotonic() + harness.TIMEOUT
-        while not holds():
-            self.assertLess(time.monotonic(), deadline, "it does not come")
-            time.sleep(0.02)
-
     def expect_stored(self, process):
         out, err = process.communicate(timeout=harness.TIMEOUT)
         self.assertEqual(0, process.returncode, err)
         job = json.loads(out)
-        stored = self.state.state_dir / "jobs" / job["id"] / "inputs"
+        stored = self.mpsd.state_dir / "jobs" / job["id"] / "inputs"
         self.assertEqual(self.data.read_bytes(),
                          (stored / "train.jsonl").read_bytes())
         self.assertEqual({}, self.parts())
@@ -156,11 +148,11 @@ class UploadTest(harness.EndToEndTest):
         process = self.submit(self.line)
         self.assertTrue(self.line.held.wait(harness.TIMEOUT))
         self.eventually(lambda: sum(self.parts().values()) > SIZE // 4)
-        self.state.kill()
+        self.mpsd.kill()
         kept = sum(self.parts().values())
         self.line.hold_at = None
         before = self.line.sent
-        self.state.start()
+        self.mpsd.start()
         self.expect_stored(process)
         self.assertLess(self.line.sent - before, SIZE - kept + (4 << 20))
 
@@ -168,12 +160,12 @@ class UploadTest(harness.EndToEndTest):
         self.line.hold_at = SIZE // 2
         process = self.submit(self.line)
         self.assertTrue(self.line.held.wait(harness.TIMEOUT))
-        self.state.kill()
-        for path in (self.state.state_dir / "blobs/partial").iterdir():
+        self.mpsd.kill()
+        for path in (self.mpsd.state_dir / "blobs/partial").iterdir():
             with path.open("r+b") as part:
                 part.write(b"spoilt by a power cut")
         self.line.hold_at = None
-        self.state.start()
+        self.mpsd.start()
         self.expect_stored(process)
 
     def test_what_is_there_is_not_read_again(self):

@@ -9,8 +9,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import time
-import unittest
 
 import harness
 
@@ -34,7 +32,7 @@ class WalkTest(harness.EndToEndTest):
         port = harness.free_port()
         self.server = f"localhost:{port}"
         self.state = self.folder / "state"
-        self.mpsd_says("tls", "init")
+        self.make_certificates()
         # The model is the laptop's: a push is its only way to the daemon, and
         # no folder of the machine may be named.
         self.served = self.daemon("--listen", f"127.0.0.1:{port}",
@@ -44,15 +42,9 @@ class WalkTest(harness.EndToEndTest):
         self.env = harness.environment(HOME=str(home))
         self.login(home)
 
-    def mpsd_says(self, *args):
-        return subprocess.run(
-            [str(harness.BIN / "mpsd"), *args, "--state-dir", str(self.state)],
-            capture_output=True, text=True, env=harness.environment(),
-            timeout=harness.TIMEOUT, check=True).stdout
-
     def login(self, home):
-        token = self.served.ctl("token", "create", "--user", "ann", "--role",
-                                "user").stdout.strip()
+        token = self.served.says("token", "create", "--user", "ann", "--role",
+                                 "user").strip()
         file = home / "token"
         file.write_text(token)
         file.chmod(0o600)
@@ -65,9 +57,7 @@ class WalkTest(harness.EndToEndTest):
                  "--fingerprint", "SHA256:" + shown.partition("=")[2])
 
     def ctl(self, *args, code=0):
-        done = subprocess.run(
-            [str(harness.BIN / "mpsctl"), *args], capture_output=True,
-            text=True, env=self.env, timeout=harness.TIMEOUT, check=False)
+        done = harness.run("mpsctl", *args, env=self.env)
         self.assertEqual(code, done.returncode, done.stdout + done.stderr)
         return done.stdout if code == 0 else done.stdout + done.stderr
 
@@ -99,11 +89,8 @@ class WalkTest(harness.EndToEndTest):
         self.assertEqual("team/tiny",
                          self.json("show", first["id"])[0]["model"])
         # Its log's last line comes a moment after its end.
-        deadline = time.monotonic() + harness.TIMEOUT
-        while "the job is SUCCEEDED" not in (
-                log := self.ctl("logs", first["id"])):
-            self.assertLess(time.monotonic(), deadline, log)
-            time.sleep(0.02)
+        self.eventually(
+            lambda: "the job is SUCCEEDED" in self.ctl("logs", first["id"]))
         empty = disk_bytes(self.state / "jobs")
 
         clone, = self.json("clone", first["id"], "--set",
@@ -156,7 +143,3 @@ class WalkTest(harness.EndToEndTest):
                          / "adapter_model.safetensors").is_file())
         self.ctl("delete", "--all", "--yes")
         self.assertEqual([], self.json("list", "--all"))
-
-
-if __name__ == "__main__":
-    unittest.main()

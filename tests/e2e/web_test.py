@@ -7,8 +7,6 @@ import http.client
 import json
 import pathlib
 import subprocess
-import unittest
-import urllib.request
 
 import harness
 
@@ -34,14 +32,8 @@ class WebTest(harness.EndToEndTest):
         return answer.status, dict(answer.getheaders()), body
 
     def run_job(self, name):
-        job = harness.write_job(self.folder, name="hostile.json")
-        spec = json.loads(pathlib.Path(job).read_text())
-        spec["name"] = name
-        pathlib.Path(job).write_text(json.dumps(spec))
-        queued = self.running.submit(job)
-        self.assertEqual("SUCCEEDED",
-                         self.running.finish(queued["id"])["state"])
-        return queued["id"]
+        return self.running.succeed(
+            harness.write_job(self.folder, called=name))["id"]
 
     def test_private_jobs_show_their_public_part(self):
         """The socket's account is an admin; the page is nobody."""
@@ -59,9 +51,7 @@ class WebTest(harness.EndToEndTest):
             status, _, body = self.ask(path)
             self.assertEqual(403, status)
             self.assertIn("--private-jobs", body)
-        address = self.running.ctl_json("info")[0]["metrics_address"]
-        with urllib.request.urlopen(f"http://{address}/metrics") as answer:
-            metrics = answer.read().decode()
+        metrics = self.running.metrics()
         self.assertIn(f'job_id="{job}"', metrics)
         for hidden in ("secret", "mpsd_job_loss{", "mpsd_job_eval_loss{"):
             self.assertNotIn(hidden, metrics)
@@ -83,8 +73,8 @@ class WebTest(harness.EndToEndTest):
         self.assertEqual(0, self.running.terminate())
 
     def test_other_addresses_are_refused(self):
-        daemon = harness.Daemon(self.folder / "state", "--http-listen",
-                                "0.0.0.0:0", worker="fake_worker")
+        daemon = self.unstarted("--http-listen", "0.0.0.0:0",
+                                worker="fake_worker")
         refused = subprocess.run(daemon.command, env=daemon.env, text=True,
                                  capture_output=True, timeout=harness.TIMEOUT,
                                  check=False)
@@ -107,7 +97,3 @@ class WebTest(harness.EndToEndTest):
         if found.returncode == SKIPPED:
             self.skipTest(found.stdout)
         self.assertEqual(0, found.returncode, found.stdout + found.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()
