@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,13 +10,13 @@
 #include <string>
 
 #include "core/base/file.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-using testing::Not;
 
 TEST(BuildInfo, SaysWhatWasBuilt) {
   const auto info = BuildInfo();
@@ -35,11 +34,8 @@ TEST(BuildInfo, SaysWhatWasBuilt) {
 class BuildCommitTest : public testing::Test {
  protected:
   BuildCommitTest() {
-    std::string name = testing::TempDir() + "build_commitXXXXXX";
-    folder_ = mkdtemp(name.data());
     if (Run("cmake --version && git --version") != 0) missing_ = true;
   }
-  ~BuildCommitTest() override { fs::remove_all(folder_); }
   void SetUp() override {
     if (missing_) GTEST_SKIP() << "cmake or git is missing";
   }
@@ -71,7 +67,7 @@ class BuildCommitTest : public testing::Test {
     Git("add . && git -c user.name=a -c user.email=a@b commit -qm one");
   }
 
-  fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("build_commit");
   bool missing_ = false;
 };
 

@@ -39,7 +39,7 @@ TEST(CheckAddresses, BeyondTheMachineTheApiHasACertificate) {
   }
 }
 
-TEST(CheckAddresses, TheApisCertificateHasItsKey) {
+TEST(CheckAddresses, ACertificateHasItsKey) {
   Config config;
   config.tls_cert = "/c";
   EXPECT_THAT(Fault(config), HasSubstr("--tls-cert: the certificate and its "
@@ -47,9 +47,14 @@ TEST(CheckAddresses, TheApisCertificateHasItsKey) {
   config.tls_cert = "";
   config.tls_key = "/k";
   EXPECT_THAT(Fault(config), HasSubstr("give --tls-cert too"));
-  config.tls_key = "";
   config.tls_cert = config.tls_key = "/c";
   EXPECT_EQ(Fault(config), "");
+  config.metrics_tls_cert = "/c";
+  EXPECT_THAT(Fault(config), HasSubstr("give --metrics-tls-key too"));
+  config.metrics_tls_key = "/k";
+  EXPECT_EQ(Fault(config), "");
+  config.metrics_tls_cert.clear();
+  EXPECT_THAT(Fault(config), HasSubstr("give --metrics-tls-cert too"));
 }
 
 TEST(CheckAddresses, ThePageIsThisMachinesAlone) {
@@ -65,16 +70,6 @@ TEST(CheckAddresses, ThePageIsThisMachinesAlone) {
     EXPECT_THAT(Fault(config), HasSubstr(std::string("--http-listen ") +
                                          address + ": the web page"));
   }
-}
-
-TEST(CheckAddresses, ACertificateHasItsKey) {
-  Config config;
-  config.metrics_tls_cert = "/c";
-  EXPECT_THAT(Fault(config), HasSubstr("give --metrics-tls-key too"));
-  config.metrics_tls_key = "/k";
-  EXPECT_EQ(Fault(config), "");
-  config.metrics_tls_cert.clear();
-  EXPECT_THAT(Fault(config), HasSubstr("give --metrics-tls-cert too"));
 }
 
 TEST(CheckAddresses, ATokenIsNotReadAsItPasses) {
@@ -94,11 +89,9 @@ TEST(CheckAddresses, ATokenIsNotReadAsItPasses) {
     EXPECT_EQ(Fault(config), "");
     config.metrics_tls_cert = config.metrics_tls_key = "";
   }
-}
-
-// They show names and numbers of jobs and change nothing.
-TEST(CheckAddresses, MetricsMayBeOpen) {
-  Config config;
+  // Without one they may be open: they show names and numbers of jobs and
+  // change nothing.
+  config.metrics_token_file = "";
   config.metrics_address = "0.0.0.0:9464";
   EXPECT_EQ(Fault(config), "");
 }

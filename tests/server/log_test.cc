@@ -1,32 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
+#include <stdlib.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
+#include "server/queued_sink.h"
+#include "server/stderr_sink.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 class LogTest : public testing::Test {
  protected:
-  LogTest() {
-    config_.state_dir =
-        fs::path(testing::TempDir()) / ("log-" + std::to_string(getpid()));
-    fs::create_directories(config_.state_dir);
+  LogTest() { config_.state_dir = testing_support::FreshFolder("log"); }
+  // A log with the options of config_.
+  std::shared_ptr<spdlog::logger> Open() const {
+    auto log = OpenLog(config_);
+    EXPECT_TRUE(log.ok()) << log.status();
+    return *log;
   }
-  ~LogTest() override { fs::remove_all(config_.state_dir); }
   fs::path Folder() const { return config_.state_dir / "log"; }
   std::string Text(const spdlog::logger& log) const {
     EXPECT_TRUE(FlushLog(log, absl::Seconds(30)));
@@ -48,11 +65,10 @@ class LogTest : public testing::Test {
 
 TEST_F(LogTest, WritesFromTheLevelOn) {
   config_.log_level = "warn";
-  auto log = OpenLog(config_);
-  ASSERT_TRUE(log.ok()) << log.status();
-  (*log)->info("quiet");
-  (*log)->warn("loud {}", 42);
-  const std::string text = Text(**log);
+  auto log = Open();
+  log->info("quiet");
+  log->warn("loud {}", 42);
+  const std::string text = Text(*log);
   EXPECT_THAT(text, HasSubstr("loud 42\n"));
   EXPECT_THAT(text, Not(HasSubstr("quiet")));
 }
@@ -60,11 +76,10 @@ TEST_F(LogTest, WritesFromTheLevelOn) {
 TEST_F(LogTest, KeepsOffStderrWhereItIsTold) {
   for (bool on : {true, false}) {
     config_.log_stderr = on;
-    auto log = OpenLog(config_);
-    ASSERT_TRUE(log.ok()) << log.status();
+    auto log = Open();
     testing::internal::CaptureStderr();
-    (*log)->info("a line");
-    EXPECT_TRUE(FlushLog(**log, absl::Seconds(30)));
+    log->info("a line");
+    EXPECT_TRUE(FlushLog(*log, absl::Seconds(30)));
     EXPECT_EQ(testing::internal::GetCapturedStderr().empty(), !on);
   }
 }
@@ -72,28 +87,19 @@ TEST_F(LogTest, KeepsOffStderrWhereItIsTold) {
 TEST_F(LogTest, RotatesAndKeepsSoMany) {
   config_.log_max_bytes = 1024;
   config_.log_files = 2;
-  auto log = OpenLog(config_);
-  ASSERT_TRUE(log.ok()) << log.status();
-  for (int i = 0; i < 100; ++i) (*log)->info(std::string(100, 'x'));
-  EXPECT_TRUE(FlushLog(**log, absl::Seconds(30)));
+  auto log = Open();
+  for (int i = 0; i < 100; ++i) log->info(std::string(100, 'x'));
+  EXPECT_TRUE(FlushLog(*log, absl::Seconds(30)));
   EXPECT_LE(fs::file_size(Folder() / "mpsd.log"), 1024);
   EXPECT_TRUE(fs::exists(Folder() / "mpsd.2.log"));
   EXPECT_FALSE(fs::exists(Folder() / "mpsd.3.log"));
 }
 
-TEST_F(LogTest, BracesInALineAreNoFormat) {
-  auto log = OpenLog(config_);
-  ASSERT_TRUE(log.ok()) << log.status();
-  (*log)->info(std::string("a spec: {\"model\": {}}"));
-  EXPECT_THAT(Text(**log), HasSubstr("a spec: {\"model\": {}}"));
-}
-
 TEST_F(LogTest, TheLastLinesAreWrittenAtTheEnd) {
   config_.log_stderr = false;
-  auto log = OpenLog(config_);
-  ASSERT_TRUE(log.ok()) << log.status();
-  for (int i = 0; i < 1000; ++i) (*log)->info("line {}", i);
-  log->reset();
+  auto log = Open();
+  for (int i = 0; i < 1000; ++i) log->info("line {}", i);
+  log.reset();
   EXPECT_TRUE(EventuallyHas("line 999\n"));
 }
 
@@ -103,28 +109,200 @@ TEST_F(LogTest, AStderrThatNobodyReadsStopsNobody) {
   ASSERT_EQ(pipe(ends), 0);
   const int stderr_before = dup(STDERR_FILENO);
   dup2(ends[1], STDERR_FILENO);
-  auto log = OpenLog(config_);
-  ASSERT_TRUE(log.ok()) << log.status();
+  auto log = Open();
   const std::string line(1000, 'x');
-  for (int i = 0; i < 2000; ++i) (*log)->info(line);
-  (*log)->error("the end");
-  log->reset();
+  for (int i = 0; i < 2000; ++i) log->info(line);
+  log->error("the end");
+  log.reset();
   dup2(stderr_before, STDERR_FILENO);
   EXPECT_TRUE(EventuallyHas("the end\n"));
   for (int fd : {stderr_before, ends[0], ends[1]}) close(fd);
 }
 
-TEST_F(LogTest, ALineOfAJobIsOneLine) {
-  auto log = OpenLog(config_);
-  ASSERT_TRUE(log.ok()) << log.status();
-  LineTo(*log, spdlog::level::err)("a job's\n[forged] line\x1b[2J");
-  EXPECT_THAT(Text(**log), HasSubstr("a job's\\n[forged] line\\x1b[2J\n"));
+TEST_F(LogTest, ALineOfAJobIsOneLineAndNoFormat) {
+  auto log = Open();
+  LineTo(log, spdlog::level::err)("a job's\n[forged] line\x1b[2J");
+  log->info(std::string("a spec: {\"model\": {}}"));
+  EXPECT_THAT(Text(*log), HasSubstr("a spec: {\"model\": {}}"));
+  EXPECT_THAT(Text(*log), HasSubstr("a job's\\n[forged] line\\x1b[2J\n"));
 }
 
 TEST_F(LogTest, AFolderThatCannotBeIsAnError) {
   std::ofstream(Folder()) << "in the way";
   auto log = OpenLog(config_);
   EXPECT_TRUE(absl::IsUnavailable(log.status())) << log.status();
+}
+
+// Keeps lines; the first waits until it is let go, "bad" throws.
+class SlowSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::vector<std::string> lines;
+  absl::Notification begun, go;
+
+  // The lines so far, while the thread may write more.
+  std::vector<std::string> Copy() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return lines;
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string line(message.payload.data(), message.payload.size());
+    if (lines.empty()) {
+      begun.Notify();
+      go.WaitForNotification();
+    }
+    if (line == "bad") throw spdlog::spdlog_ex("no space left");
+    lines.push_back(line);
+  }
+  void flush_() override {}
+};
+
+class QueuedSinkTest : public testing::Test {
+ protected:
+  std::shared_ptr<SlowSink> slow_ = std::make_shared<SlowSink>();
+  std::shared_ptr<QueuedSink> queued_ = std::make_shared<QueuedSink>(slow_, 3);
+  spdlog::logger log_{"mpsd", queued_};
+};
+
+TEST_F(QueuedSinkTest, NobodyWaitsAndTheOldestLinesGo) {
+  log_.info("first");
+  slow_->begun.WaitForNotification();
+  for (int i = 0; i < 10; ++i) log_.info("line {}", i);
+  EXPECT_FALSE(queued_->Drain(absl::Milliseconds(1)));
+  slow_->go.Notify();
+  EXPECT_TRUE(queued_->Drain(absl::Seconds(30)));
+  ASSERT_EQ(slow_->lines.size(), 5u);
+  EXPECT_THAT(slow_->lines,
+              ElementsAre("first", HasSubstr("7 lines were dropped"), "line 7",
+                          "line 8", "line 9"));
+  // Said once.
+  log_.info("later");
+  EXPECT_TRUE(queued_->Drain(absl::Seconds(30)));
+  EXPECT_EQ(slow_->lines.back(), "later");
+  EXPECT_EQ(slow_->lines.size(), 6u);
+}
+
+TEST_F(QueuedSinkTest, ASinkThatThrowsIsGoneOnFrom) {
+  slow_->go.Notify();
+  log_.info("one");
+  log_.info("bad");
+  log_.info("two");
+  EXPECT_TRUE(queued_->Drain(absl::Seconds(30)));
+  EXPECT_THAT(slow_->lines, ElementsAre("one", "two"));
+}
+
+TEST_F(QueuedSinkTest, DroppedLinesAreCountedRightBeyondTheEndOfTheSink) {
+  log_.info("first");
+  slow_->begun.WaitForNotification();
+  for (int i = 0; i < 10; ++i) log_.info("line {}", i);
+  log_.sinks().clear();
+  queued_.reset();  // a sink that is stuck does not hold the end
+  EXPECT_TRUE(slow_->lines.empty());
+  slow_->go.Notify();
+  const absl::Time most = absl::Now() + absl::Seconds(30);
+  while (slow_->Copy().size() < 5 && absl::Now() < most) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_THAT(slow_->Copy(),
+              ElementsAre("first", StartsWith("7 lines were dropped"), "line 7",
+                          "line 8", "line 9"));
+}
+
+constexpr absl::Duration kShort = absl::Milliseconds(5);
+
+// What there is to read, without waiting.
+std::string ReadAll(int fd) {
+  fcntl(fd, F_SETFL, O_NONBLOCK);
+  std::string text;
+  char piece[4096];
+  for (ssize_t n; (n = read(fd, piece, sizeof piece)) > 0;) {
+    text.append(piece, n);
+  }
+  return text;
+}
+
+// The same until `end` has come: what goes through a terminal comes when the
+// kernel finds the time. What came within a minute where it does not.
+std::string ReadUntil(int fd, const std::string& end) {
+  std::string text;
+  for (int i = 0; i < 6000; ++i) {
+    text += ReadAll(fd);
+    if (text.find(end) != std::string::npos) break;
+    pollfd more{fd, POLLIN, 0};
+    poll(&more, 1, /*timeout in ms*/ 10);
+  }
+  return text;
+}
+
+TEST(StderrSinkTest, APipeIsWrittenWhileItIsRead) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  spdlog::logger log("mpsd", std::make_shared<StderrSink>(ends[1], kShort));
+  log.set_pattern("%^%l%$ %v");
+  log.info("hello");
+  EXPECT_EQ(ReadAll(ends[0]), "info hello\n");
+  // Longer than a piece, and than a page.
+  log.info(std::string(9000, 'x'));
+  EXPECT_EQ(ReadAll(ends[0]), "info " + std::string(9000, 'x') + "\n");
+  for (int end : ends) close(end);
+}
+
+TEST(StderrSinkTest, APipeNobodyReadsCostsItsLines) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  spdlog::logger log("mpsd", std::make_shared<StderrSink>(ends[1], kShort));
+  log.set_pattern("%v");
+  const std::string line(999, 'x');
+  for (int i = 0; i < 200; ++i) log.info(line);
+  EXPECT_GT(ReadAll(ends[0]).size(), 4096u);
+  log.info("again");
+  const std::string text = ReadAll(ends[0]);
+  EXPECT_THAT(text, HasSubstr(" lines were dropped here"));
+  EXPECT_THAT(text, testing::EndsWith(")\nagain\n"));
+  log.info("and on");
+  EXPECT_EQ(ReadAll(ends[0]), "and on\n");
+  for (int end : ends) close(end);
+}
+
+TEST(StderrSinkTest, NobodyAtTheOtherEndIsNoFault) {
+  std::signal(SIGPIPE, SIG_IGN);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  spdlog::logger log("mpsd", std::make_shared<StderrSink>(ends[1], kShort));
+  for (int i = 0; i < 10; ++i) log.info("a line");
+  close(ends[1]);
+}
+
+// As after Ctrl-S.
+TEST(StderrSinkTest, ATerminalThatIsStoppedStopsNobody) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(master, 0);
+  ASSERT_EQ(grantpt(master), 0);
+  ASSERT_EQ(unlockpt(master), 0);
+  const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  spdlog::logger log("mpsd", std::make_shared<StderrSink>(terminal, kShort));
+  log.set_pattern("%^%l%$ %v");
+  log.error("before");
+  EXPECT_THAT(ReadUntil(master, "before"),
+              StartsWith("\033[31merror\033[m before"));
+  ASSERT_EQ(tcflow(terminal, TCOOFF), 0);
+  for (int i = 0; i < 2000; ++i) log.info("while it is stopped");
+  ASSERT_EQ(tcflow(terminal, TCOON), 0);
+  // There is room again once the kernel has passed on what waits; a line that
+  // finds none is left out.
+  std::string text;
+  for (int i = 0; i < 6000 && text.find("after") == std::string::npos; ++i) {
+    log.info("after");
+    pollfd more{master, POLLIN, 0};
+    poll(&more, 1, /*timeout in ms*/ 10);
+    text += ReadAll(master);
+  }
+  EXPECT_THAT(text, HasSubstr("after"));
+  close(terminal);
+  close(master);
 }
 
 }  // namespace

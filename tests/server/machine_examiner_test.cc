@@ -3,11 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "core/base/printable.h"
 #include "server/doctor/judge.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd {
@@ -23,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using doctor::Selftest;
 using doctor::WorkerGates;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 absl::Status Wanted() { return absl::OkStatus(); }
@@ -41,10 +39,7 @@ class IdleLauncher final : public jobs::WorkerLauncher {
 // This machine; the worker is the fake one.
 class MachineExaminerTest : public testing::Test {
  protected:
-  MachineExaminerTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("examiner-" + std::to_string(getpid()))) {
-    fs::remove_all(folder_);
+  MachineExaminerTest() {
     fs::create_directories(folder_ / "tmp");
     options_.mpsd_version = MPSD_VERSION;
     options_.state_dir = folder_;
@@ -58,7 +53,6 @@ class MachineExaminerTest : public testing::Test {
     options_.places.home = folder_ / "home";
     options_.queue = [this] { return queue_; };
   }
-  ~MachineExaminerTest() override { fs::remove_all(folder_); }
   fs::path Log() const { return folder_ / "looked"; }
   // How many workers have looked.
   size_t Looked() const {
@@ -72,7 +66,7 @@ class MachineExaminerTest : public testing::Test {
     return facts.ok() ? *facts : doctor::Facts{};
   }
 
-  const fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("examiner");
   MachineExaminer::Options options_;
   jobs::ManagerInfo queue_;
   fakes::FakeClock clock_;
@@ -145,7 +139,7 @@ TEST_F(MachineExaminerTest, NobodyWaitsNobodyIsAnswered) {
   EXPECT_TRUE(absl::IsCancelled(facts.status())) << facts.status();
 }
 
-TEST_F(MachineExaminerTest, DeepMeasuresTheDiskOnce) {
+TEST_F(MachineExaminerTest, DeepMeasuresTheDiskOnceUnlessItIsFull) {
   MachineExaminer examiner(options_, clock_);
   const doctor::Facts facts = Examine(examiner, /*deep=*/true);
   ASSERT_TRUE(facts.disk.speed.has_value()) << facts.disk.speed_problem;
@@ -153,14 +147,12 @@ TEST_F(MachineExaminerTest, DeepMeasuresTheDiskOnce) {
   // It is kept for those who ask without.
   EXPECT_EQ(Examine(examiner).disk.speed->time, facts.disk.speed->time);
   EXPECT_EQ(Examine(examiner, true).disk.speed->time, facts.disk.speed->time);
-}
-
-TEST_F(MachineExaminerTest, AFullDiskIsNotMeasured) {
+  // A full disk is not measured.
   options_.min_free_bytes = int64_t{1} << 60;
-  MachineExaminer examiner(options_, clock_);
-  const doctor::Facts facts = Examine(examiner, /*deep=*/true);
-  EXPECT_FALSE(facts.disk.speed.has_value());
-  EXPECT_THAT(facts.disk.speed_problem, HasSubstr("nearly full"));
+  MachineExaminer full(options_, clock_);
+  const doctor::Facts none = Examine(full, /*deep=*/true);
+  EXPECT_FALSE(none.disk.speed.has_value());
+  EXPECT_THAT(none.disk.speed_problem, HasSubstr("nearly full"));
 }
 
 // The self-test's worker is a script, which says how often it ran.
@@ -188,7 +180,7 @@ class DeepTest : public MachineExaminerTest {
   supervisor::TestedLauncher::Options test_;
 };
 
-TEST_F(DeepTest, RunsTheSelftestUnlessItsVerdictIsYoung) {
+TEST_F(DeepTest, RunsTheSelftestUnlessItsVerdictIsYoungOrAJobRuns) {
   supervisor::TestedLauncher tested(idle_, test_);
   options_.tested = &tested;
   clock_.Advance(absl::Now() - clock_.Now());
@@ -203,18 +195,11 @@ TEST_F(DeepTest, RunsTheSelftestUnlessItsVerdictIsYoung) {
               Tested() == 2);
   EXPECT_EQ(Settled(examiner).state, Selftest::State::kPassed);
   EXPECT_EQ(Tested(), 2u);
-}
-
-TEST_F(DeepTest, RunsNoSelftestBesideAJob) {
-  supervisor::TestedLauncher tested(idle_, test_);
-  options_.tested = &tested;
-  clock_.Advance(absl::Now() - clock_.Now());
-  MachineExaminer examiner(options_, clock_);
-  Settled(examiner);
+  // It runs none beside a job.
   clock_.Advance(absl::Hours(1));
   queue_.running_job_id = "01KAH0000000000000000000AA";
   EXPECT_FALSE(Examine(examiner, /*deep=*/true).selftest.running);
-  EXPECT_EQ(Tested(), 1u);
+  EXPECT_EQ(Tested(), 2u);
 }
 
 TEST(PickOthers, LeavesMpsdAndItsWorkersOut) {

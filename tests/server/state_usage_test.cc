@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,8 @@
 #include <random>
 #include <string>
 #include <thread>
+
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd {
 namespace {
@@ -25,13 +26,6 @@ constexpr int64_t kUnit = 256 << 10;
 
 class StateUsageTest : public testing::Test {
  protected:
-  StateUsageTest() {
-    std::string name = testing::TempDir() + "state_usageXXXXXX";
-    state_ = mkdtemp(name.data());
-    job_ = state_ / "jobs" / kId;
-  }
-  ~StateUsageTest() override { fs::remove_all(state_); }
-
   static void Write(const fs::path& path, int64_t bytes) {
     fs::create_directories(path.parent_path());
     // Bytes that no file system can pack.
@@ -54,7 +48,8 @@ class StateUsageTest : public testing::Test {
     return MeasureAll().by_kind;
   }
 
-  fs::path state_, job_;
+  const fs::path state_ = testing_support::FreshFolder("usage");
+  const fs::path job_ = state_ / "jobs" / kId;
 };
 
 // About `bytes`: a file system counts in blocks, and some for itself.
@@ -115,27 +110,19 @@ TEST_F(StateUsageTest, AJobHasItsFolderWithoutItsInputs) {
 
 TEST_F(StateUsageTest, AnUploadCountsOnceHoweverManyUseIt) {
   Write(state_ / "blobs/ab/abcd", 4 * kUnit);
-  fs::create_directories(job_ / "inputs");
-  fs::create_directories(state_ / "files");
-  fs::create_hard_link(state_ / "blobs/ab/abcd", job_ / "inputs/train.jsonl");
-  fs::create_hard_link(state_ / "blobs/ab/abcd", state_ / "files/file-1");
-  const auto usage = Measure();
-  EXPECT_THAT(usage.at("uploads"), IsAbout(4 * kUnit));
-  EXPECT_THAT(usage.at("other"), IsAbout(0));
-}
-
-TEST_F(StateUsageTest, APushedModelCountsByItsBlobs) {
-  const fs::path revision = state_ / "models/models--m/pushed/1";
-  Write(state_ / "blobs/ab/abcd", 4 * kUnit);
-  fs::create_directories(revision);
-  fs::create_hard_link(state_ / "blobs/ab/abcd", revision / "config.json");
+  for (const fs::path& use :
+       {job_ / "inputs/train.jsonl", state_ / "files/file-1",
+        state_ / "models/models--m/pushed/1/config.json"}) {
+    fs::create_directories(use.parent_path());
+    fs::create_hard_link(state_ / "blobs/ab/abcd", use);
+  }
   const auto usage = Measure();
   EXPECT_THAT(usage.at("uploads"), IsAbout(4 * kUnit));
   EXPECT_THAT(usage.at("other"), IsAbout(0));
 }
 
 TEST_F(StateUsageTest, FollowsNoLink) {
-  const fs::path outside = fs::path(state_.string() + "-outside");
+  const fs::path outside = testing_support::FreshFolder("outside");
   Write(outside / "big", 4 * kUnit);
   fs::create_directories(job_ / "out");
   fs::create_symlink(outside / "big", job_ / "out/file");
@@ -146,18 +133,14 @@ TEST_F(StateUsageTest, FollowsNoLink) {
   EXPECT_THAT(usage.at("results"), IsAbout(0));
   EXPECT_THAT(usage.at("uploads"), IsAbout(0));
   EXPECT_THAT(usage.at("other"), IsAbout(0));
-  fs::remove_all(outside);
 }
 
 // Nothing opens what is no folder: a pipe without a writer would never return.
-TEST_F(StateUsageTest, APipeIsNotOpened) {
+TEST_F(StateUsageTest, APipeIsNotOpenedAndAHoleTakesNoRoom) {
   fs::create_directories(job_ / "out");
   ASSERT_EQ(mkfifo((job_ / "out/pipe").c_str(), 0600), 0);
   EXPECT_EQ(Measure().at("results"), 0);
-}
-
-TEST_F(StateUsageTest, AHoleTakesNoRoom) {
-  fs::create_directories(job_ / "out");
+  // A hole takes no room.
   std::ofstream(job_ / "out/sparse").put('x');
   fs::resize_file(job_ / "out/sparse", int64_t{1} << 40);
   EXPECT_LT(Measure().at("results"), kUnit);
@@ -202,12 +185,10 @@ TEST_F(StateUsageTest, AMissingStateFolderIsAnError) {
   const std::atomic<bool> stop = false;
   EXPECT_EQ(MeasureState(state_ / "missing", stop).status().code(),
             absl::StatusCode::kNotFound);
-}
-
-TEST_F(StateUsageTest, StopsWhenItIsTold) {
+  // It stops when it is told.
   Write(state_ / "mpsd.db", 1);
-  const std::atomic<bool> stop = true;
-  EXPECT_EQ(MeasureState(state_, stop).status().code(),
+  const std::atomic<bool> told = true;
+  EXPECT_EQ(MeasureState(state_, told).status().code(),
             absl::StatusCode::kCancelled);
 }
 

@@ -97,7 +97,7 @@ TEST_F(TlsCommandTest, ShowIsForPeopleAndPrograms) {
   const Outcome text = Run({"show"});
   EXPECT_EQ(text.code, 0);
   EXPECT_THAT(text.out, AllOf(HasSubstr(std::string(shown["fingerprint"])),
-                              HasSubstr("to mend      ")));
+                              HasSubstr("to fix       ")));
 }
 
 TEST_F(TlsCommandTest, WhatIsTypedWrongIsAUsageError) {
