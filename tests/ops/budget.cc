@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <utility>
@@ -100,8 +99,7 @@ void CheckBudget(const std::string& name, const Cost& cost) {
   Budget budget = ReadBudget();
   if (std::getenv("MPSD_UPDATE_BUDGET") != nullptr) {
     budget[name] = cost;
-    const absl::Status s = base::WriteFileAtomic(kPath, ToText(budget));
-    ASSERT_TRUE(s.ok()) << s;
+    ASSERT_TRUE(base::WriteFileAtomic(kPath, ToText(budget)).ok());
     return;
   }
   const auto it = budget.find(name);

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>

@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <utility>
 
 #include "core/base/file.h"
 #include "core/tensorfile/safetensors.h"

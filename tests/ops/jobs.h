@@ -3,7 +3,6 @@
 #define MPSD_TESTS_OPS_JOBS_H_
 
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>

@@ -9,9 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <ostream>
-#include <set>
 #include <utility>
-#include <vector>
 
 #include "core/device/device.h"
 #include "core/full/full_model.h"
@@ -196,6 +194,27 @@ data::Batch Classes(const spec::ModelConfig& model, int64_t rows,
   return batch;
 }
 
+std::unique_ptr<optim::Trainable> Attach(const spec::TrainSpec& spec,
+                                         const std::filesystem::path& folder,
+                                         model::Network& network,
+                                         device::Device& device) {
+  if (spec.fine_tune_type == spec::FineTuneType::kLora) {
+    return lora::Adapter::Attach(network, spec.lora, device.torch_device())
+        .value();
+  }
+  full::FullModel::Options options;
+  options.head_only = spec.fine_tune_type == spec::FineTuneType::kHead;
+  options.task = spec.task;
+  options.model_folder = folder.string();
+  return full::FullModel::Attach(network, std::move(options),
+                                 device.torch_device())
+      .value();
+}
+
+}  // namespace
+
+void PrintTo(const LargeJob& job, std::ostream* out) { *out << job.name; }
+
 spec::TrainSpec SpecOf(const LargeJob& job) {
   json all = {{"model", "m"},
               {"dataset", {{"train", "t"}}},
@@ -206,39 +225,18 @@ spec::TrainSpec SpecOf(const LargeJob& job) {
                 {"per_device_train_batch_size", job.rows},
                 {"max_length", std::max<int64_t>(job.length, 32)}}}};
   all.merge_patch(json::parse(job.job));
-  const auto spec = spec::ParseTrainSpec(all.dump(), "job.json");
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  return *spec;
+  return spec::ParseTrainSpec(all.dump(), "job.json").value();
 }
 
-absl::StatusOr<std::unique_ptr<optim::Trainable>> Attach(
-    const spec::TrainSpec& spec, const std::filesystem::path& folder,
-    model::Network& network, device::Device& device) {
-  if (spec.fine_tune_type == spec::FineTuneType::kLora) {
-    auto adapter =
-        lora::Adapter::Attach(network, spec.lora, device.torch_device());
-    if (!adapter.ok()) return adapter.status();
-    return std::unique_ptr<optim::Trainable>(*std::move(adapter));
-  }
-  full::FullModel::Options options;
-  options.head_only = spec.fine_tune_type == spec::FineTuneType::kHead;
-  options.task = spec.task;
-  options.model_folder = folder.string();
-  auto full = full::FullModel::Attach(network, std::move(options),
-                                      device.torch_device());
-  if (!full.ok()) return full.status();
-  return std::unique_ptr<optim::Trainable>(*std::move(full));
-}
-
-void Run(const LargeJob& job, const std::filesystem::path& folder,
-         StepCounts& counts) {
-  const spec::TrainSpec& spec = counts.spec;
+void RunStep(const LargeJob& job, const spec::TrainSpec& spec,
+             const spec::ModelConfig& config,
+             const std::filesystem::path& folder,
+             const std::function<void(bool begins)>& within) {
   const bool language = spec.task == spec::Task::kCausalLm;
-  WorkCounter counter(counts);
   const auto device = *device::OpenMps();
   const auto task = train::TaskPipeline::Make(spec);
   std::unique_ptr<tensorfile::Weights> weights;
-  if (counts.model.family == spec::Family::kDecoder) {
+  if (config.family == spec::Family::kDecoder) {
     weights = *tensorfile::Weights::Open(folder);
   }
   model::WeightSource source{weights.get(), device->torch_device()};
@@ -246,29 +244,23 @@ void Run(const LargeJob& job, const std::filesystem::path& folder,
   source.draw_on_device = weights == nullptr;
   source.quantization = spec.quantization_config;
   source.ignore_mismatched_heads = true;
-  auto network = task->LoadModel(source, counts.model, nullptr);
-  ASSERT_TRUE(network.ok()) << network.status();
-  (*network)->set_options(
+  auto network = task->LoadModel(source, config, nullptr).value();
+  network->set_options(
       {attention::AttentionKernel::kTiled, spec.training.recompute()});
-  auto trainable = Attach(spec, folder, **network, *device);
-  ASSERT_TRUE(trainable.ok()) << trainable.status();
-  optim::AdamW optimizer((*trainable)->parameters(), spec.training);
-  train::Stepper stepper({*task, **network, **trainable, *device}, optimizer,
+  auto trainable = Attach(spec, folder, *network, *device);
+  optim::AdamW optimizer(trainable->parameters(), spec.training);
+  train::Stepper stepper({*task, *network, *trainable, *device}, optimizer,
                          1.0);
   const data::Batch batch =
       language ? Texts(job.rows, job.length, spec.training.packing)
-               : Classes(counts.model, job.rows, job.length);
-  counter.Begin();
+               : Classes(config, job.rows, job.length);
+  within(true);
   stepper.AccumulateGradients({batch});
-  counter.End();
+  within(false);
   at::NoGradGuard no_grad;
   optimizer.Clip(optimizer.GradientNorm(), 1.0);
   optimizer.Step(1e-4);
 }
-
-}  // namespace
-
-void PrintTo(const LargeJob& job, std::ostream* out) { *out << job.name; }
 
 json ConfigOf(const std::string& model) {
   if (model == "llama2_7b") {
@@ -309,9 +301,7 @@ StepCounts CountStep(const LargeJob& job) {
   std::ofstream(folder / "config.json") << job.config.dump();
   StepCounts counts;
   counts.spec = SpecOf(job);
-  auto model = spec::ReadModelConfig(folder.string());
-  EXPECT_TRUE(model.ok()) << model.status();
-  counts.model = *std::move(model);
+  counts.model = spec::ReadModelConfig(folder.string()).value();
   if (counts.model.family == spec::Family::kDecoder) {
     WriteHollowDecoder(folder, job.config);
     // Meta tensors lack an operator of layer_norm, which others have.
@@ -321,7 +311,11 @@ StepCounts CountStep(const LargeJob& job) {
   if (counts.spec.fine_tune_type == spec::FineTuneType::kLora) {
     counts.spec.lora = spec::EffectiveLora(counts.spec.lora, counts.model);
   }
-  Run(job, folder, counts);
+  {
+    WorkCounter counter(counts);
+    RunStep(job, counts.spec, counts.model, folder,
+            [&](bool begins) { begins ? counter.Begin() : counter.End(); });
+  }
   SetExecution(Execution::kCompute);
   std::filesystem::remove_all(folder);
   return counts;

@@ -3,6 +3,8 @@
 #define MPSD_TESTS_OPS_LARGE_STEP_H_
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <string>
 
@@ -18,13 +20,22 @@ struct LargeJob {
   std::string name;
   nlohmann::json config;  // config.json
   std::string job;        // merge patch of a LoRA job's job.json
-  int64_t rows = 4, length = 512;
+  int64_t rows = 4, length = 4096;
 };
 
 // Decoders of real widths with fewer layers: "llama2_7b", "qwen_half_b",
 // "qwen3_06b", "smollm", "mistral_7b"; and smaller classifiers, whose numbers
 // are computed: "bert", "roberta", "distilbert", "vit".
 nlohmann::json ConfigOf(const std::string& model);
+
+spec::TrainSpec SpecOf(const LargeJob& job);
+
+// One optimizer step less its check of the canary, which reads zeros. The calls
+// of `within` are around its micro-batch.
+void RunStep(
+    const LargeJob& job, const spec::TrainSpec& spec,
+    const spec::ModelConfig& config, const std::filesystem::path& folder,
+    const std::function<void(bool begins)>& within = [](bool) {});
 
 // What one optimizer step asks of the fake MPS.
 struct StepCounts {

@@ -20,17 +20,15 @@
 #include "core/worker/attempt.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/ops/fake_mps.h"
 #include "tests/ops/large_step.h"
 #include "tests/ops/models.h"
 #include "tests/ops/recorder.h"
 
-// The most memory of a micro-batch by its length, in counted bytes: shapes
-// only, by MPS' kernels and by the CPU's, of which the fake device has the
-// shapes too.
-// Jobs on a fake MPS that has too little memory, and rows that are too long for
-// it.
-// The plan's formulas against what steps of real sizes ask of the fake MPS.
+// The most memory of a micro-batch by its length, in counted bytes; jobs on a
+// fake MPS that has too little memory; the plan's formulas against what steps
+// of real sizes ask of it.
 
 namespace mpsd::ops {
 
@@ -39,6 +37,8 @@ namespace {
 using backend::Choice;
 using explicit_step::ExplicitStep;
 using nlohmann::json;
+using testing_support::Fails;
+using testing_support::IsOk;
 
 enum class Rows { kPlain, kPacked };
 
@@ -161,8 +161,6 @@ INSTANTIATE_TEST_SUITE_P(
         GrowthCase{"cpu_packed_window", Choice::kCpu, Rows::kPacked, 1024}),
     [](const auto& info) { return info.param.name; });
 
-using testing::HasSubstr;
-
 // Leaves so little memory to trials without checkpointing of more than
 // `most_rows` that they cannot end.
 class TightObserver : public testing_support::RecordingObserver {
@@ -218,8 +216,7 @@ TEST_F(MemoryLimit, WhereNoRowFitsTheJobGoesOnWithCheckpointing) {
   testing_support::RecordingObserver free;
   ASSERT_TRUE(Train("free", free).ok());
   TightObserver tight(/*most_rows=*/0);
-  const absl::Status s = Train("tight", tight);
-  ASSERT_TRUE(s.ok()) << s;
+  ASSERT_THAT(Train("tight", tight), IsOk());
   const json choice = Choice("tight");
   EXPECT_EQ(choice["trials"][0]["rows"], 1);
   EXPECT_EQ(choice["trials"][0]["out_of_memory"], true);
@@ -233,8 +230,7 @@ TEST_F(MemoryLimit, WhereNoRowFitsTheJobGoesOnWithCheckpointing) {
 
 TEST_F(MemoryLimit, WhatFitIsTakenWhenMoreRowsDoNot) {
   TightObserver tight(/*most_rows=*/1);
-  const absl::Status s = Train("tight", tight);
-  ASSERT_TRUE(s.ok()) << s;
+  ASSERT_THAT(Train("tight", tight), IsOk());
   const json choice = Choice("tight");
   EXPECT_EQ(choice["trials"][1]["rows"], 2);
   EXPECT_EQ(choice["trials"][1]["out_of_memory"], true);
@@ -248,10 +244,9 @@ TEST_F(MemoryLimit, RowsThatAreTooLongForMpsAreRefusedInEveryMode) {
     folder_.training()["auto_find_batch_size"] = automatic;
     folder_.training()["per_device_train_batch_size"] = 1;
     testing_support::RecordingObserver observer;
-    const absl::Status s = Train("long", observer);
-    EXPECT_TRUE(absl::IsInvalidArgument(s)) << s;
-    EXPECT_THAT(std::string(s.message()),
-                HasSubstr("set max_length to 32766 at most"));
+    EXPECT_THAT(Train("long", observer),
+                Fails(absl::StatusCode::kInvalidArgument,
+                      "set max_length to 32766 at most"));
   }
 }
 
@@ -284,6 +279,8 @@ constexpr char kFull[] =
         "quantization_config": null})";
 constexpr char kClasses[] = R"({"task": "SEQ_CLS",
                                "training": {"bf16": false}})";
+constexpr char kFullClasses[] = R"({"task": "SEQ_CLS", "lora": null,
+    "fine_tune_type": "full", "training": {"bf16": false}})";
 
 class PlanCosts : public testing::TestWithParam<LargeJob> {};
 
@@ -331,7 +328,7 @@ INSTANTIATE_TEST_SUITE_P(
                               "r": 8}})",
                  8, 512},
         LargeJob{"qwen_fp32", ConfigOf("qwen_half_b"),
-                 R"({"training": {"bf16": false}})"},
+                 R"({"training": {"bf16": false}})", 4, 512},
         LargeJob{"qwen_checkpointing", ConfigOf("qwen_half_b"),
                  R"({"training": {"gradient_checkpointing": true}})", 8, 512},
         LargeJob{"qwen_selective", ConfigOf("qwen_half_b"),
@@ -381,10 +378,7 @@ INSTANTIATE_TEST_SUITE_P(
     Classes, PlanCosts,
     testing::Values(
         LargeJob{"bert_lora", ConfigOf("bert"), kClasses, 8, 128},
-        LargeJob{"bert_full", ConfigOf("bert"),
-                 R"({"task": "SEQ_CLS", "fine_tune_type": "full",
-                     "lora": null, "training": {"bf16": false}})",
-                 8, 128},
+        LargeJob{"bert_full", ConfigOf("bert"), kFullClasses, 8, 128},
         LargeJob{"bert_full_bf16", ConfigOf("bert"),
                  R"({"task": "SEQ_CLS", "fine_tune_type": "full",
                      "lora": null})",
@@ -397,15 +391,9 @@ INSTANTIATE_TEST_SUITE_P(
                  R"({"task": "SEQ_CLS",
                      "training": {"gradient_checkpointing": true}})",
                  8, 128},
-        LargeJob{"bert_plain_full", ConfigOf("bert"),
-                 R"({"task": "SEQ_CLS", "fine_tune_type": "full",
-                     "lora": null, "training": {"bf16": false}})",
-                 8, 128},
         LargeJob{"roberta_lora", ConfigOf("roberta"), kClasses, 8, 128},
-        LargeJob{"distilbert_full", ConfigOf("distilbert"),
-                 R"({"task": "SEQ_CLS", "fine_tune_type": "full",
-                     "lora": null, "training": {"bf16": false}})",
-                 8, 128},
+        LargeJob{"distilbert_full", ConfigOf("distilbert"), kFullClasses, 8,
+                 128},
         LargeJob{"qwen_classes", ConfigOf("qwen_half_b"), kClasses, 4, 256},
         LargeJob{"vit_full", ConfigOf("vit"),
                  R"({"task": "IMAGE_CLS", "fine_tune_type": "full",

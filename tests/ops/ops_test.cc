@@ -29,21 +29,15 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(BudgetTest, ReadsWhatItWrites) {
+TEST(BudgetTest, ReadsWhatItWritesAndNamesWhatIsMore) {
   const Budget budget = {{"a", {1, 2, 3, 4, 5, 6}},
                          {"b", {6, 7, 8, 9, 10, 11}}};
   EXPECT_EQ(ParseBudget(ToText(budget)), budget);
   EXPECT_FALSE(ParseBudget("a 1 2 3").has_value());
   EXPECT_FALSE(ParseBudget("a 1 2 3 4 5 6 7").has_value());
-}
-
-TEST(BudgetTest, WhatIsMoreIsNamed) {
   EXPECT_THAT(Excess({10, 2, 3, 1, 1, 5}, {9, 2, 4, 1, 1, 4}),
               ElementsAre("kernels 10, budget 9", "shapes 5, budget 4"));
   EXPECT_THAT(Excess({9, 2, 3, 1, 1, 4}, {9, 2, 4, 1, 1, 4}), IsEmpty());
-}
-
-TEST(BudgetTest, CostsAreThoseOfTheSteps) {
   Recording recording;
   recording.parts = {{"begin", 100, 100, 100, 100, 100, {"x"}, {}},
                      {"step", 1, 10, 7, 1, 2, {"a", "b"}, {}},
@@ -94,7 +88,7 @@ TEST_F(FakeMpsTest, SoftmaxBackwardRoundsItsSums) {
 TEST_F(FakeMpsTest, ViewsShareMemory) {
   const at::Tensor a = at::zeros({4, 4}, at::device(at::kMPS));
   a.narrow(0, 1, 2).t().select(0, 3).add_(7);
-  at::Tensor expected = at::zeros({4, 4});
+  const at::Tensor expected = at::zeros({4, 4});
   expected.narrow(0, 1, 2).select(1, 3).fill_(7);
   ExpectEqual(a, expected);
 }
@@ -172,8 +166,6 @@ TEST_F(FakeMpsTest, RandomNumbersFollowTheSeed) {
   at::manual_seed(3);
   ExpectEqual(at::rand({4}, at::device(at::kMPS)), a.cpu());
 }
-
-using testing::AnyOf;
 
 struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) {
@@ -360,7 +352,7 @@ class LegalityTest : public testing::Test {
   }
 };
 
-TEST_F(LegalityTest, Float64AndComplexNumbers) {
+TEST_F(LegalityTest, TypesThatMpsHasNot) {
   EXPECT_THAT(FaultsOf([] { Mps({2}, at::kDouble); }),
               ElementsAre(HasSubstr("float64")));
   EXPECT_THAT(FaultsOf([] { Mps({2}, at::kComplexFloat); }),
@@ -368,14 +360,19 @@ TEST_F(LegalityTest, Float64AndComplexNumbers) {
   // A number in a C++ expression is float64 on the host, and stays there.
   EXPECT_THAT(FaultsOf([] { (Mps({2}) * 0.5).add_(at::Scalar(2.0)); }),
               IsEmpty());
-}
-
-TEST_F(LegalityTest, ProductsOfIntegers) {
   EXPECT_THAT(FaultsOf([] {
                 at::mm(Mps({2, 3}, at::kLong), Mps({3, 2}, at::kLong));
               }),
               ElementsAre(HasSubstr("a product of integers")));
   EXPECT_THAT(FaultsOf([] { Mps({2}, at::kLong) * Mps({2}, at::kLong); }),
+              IsEmpty());
+  EXPECT_THAT(FaultsOf([] { Mps({2}, at::kBFloat16) * Mps({2}); }),
+              ElementsAre(HasSubstr("dtypes mixed")));
+  EXPECT_THAT(FaultsOf([] {
+                Mps({2}) * Mps({2}, at::kBool);
+                Mps({2}, at::kBFloat16).to(at::kFloat);
+                Mps({2}).copy_(Mps({2}, at::kBFloat16));
+              }),
               IsEmpty());
 }
 
@@ -420,18 +417,7 @@ TEST_F(LegalityTest, LargeTensors) {
   EXPECT_THAT(FaultsOf([=] { Mps({half - 1}, at::kFloat); }), IsEmpty());
 }
 
-TEST_F(LegalityTest, MixedFloatingTypes) {
-  EXPECT_THAT(FaultsOf([] { Mps({2}, at::kBFloat16) * Mps({2}); }),
-              ElementsAre(HasSubstr("dtypes mixed")));
-  EXPECT_THAT(FaultsOf([] {
-                Mps({2}) * Mps({2}, at::kBool);
-                Mps({2}, at::kBFloat16).to(at::kFloat);
-                Mps({2}).copy_(Mps({2}, at::kBFloat16));
-              }),
-              IsEmpty());
-}
-
-TEST_F(LegalityTest, TargetsThatAreNotContiguous) {
+TEST_F(LegalityTest, TargetsAndSidesThatItGetsWrong) {
   EXPECT_THAT(FaultsOf([] {
                 Mps({4, 4}).t().add_(1);
               }),
@@ -445,9 +431,6 @@ TEST_F(LegalityTest, TargetsThatAreNotContiguous) {
                 Mps({4, 4}).narrow(1, 0, 2).copy_(Mps({4, 2}));
               }),
               IsEmpty());
-}
-
-TEST_F(LegalityTest, TransposedViewsAtTheLeft) {
   EXPECT_THAT(FaultsOf([] {
                 at::mm(Mps({4, 3}).t(), Mps({4, 2}));
               }),
@@ -459,9 +442,6 @@ TEST_F(LegalityTest, TransposedViewsAtTheLeft) {
                 at::mm(b.t(), b);
               }),
               IsEmpty());
-}
-
-TEST_F(LegalityTest, SoftmaxInPlace) {
   EXPECT_THAT(FaultsOf([] {
                 at::Tensor x = Mps({4, 8});
                 at::_softmax_out(x, x, -1, /*half_to_float=*/false);
@@ -523,10 +503,6 @@ TEST_F(OperatorsTest, AreToldApartByDtypeAndOverload) {
   EXPECT_THAT(Made([&] { at::ones({2}).to(at::kMPS); }),
               ElementsAre("aten::copy_(Float, host)"));
   EXPECT_THAT(Made([&] { a.cpu(); }), ElementsAre("aten::copy_(host, Float)"));
-}
-
-TEST_F(OperatorsTest, ViewsAndMemoryMakeNoNumbers) {
-  const at::Tensor a = Mps();
   EXPECT_THAT(Made([&] {
                 a.t().narrow(0, 1, 1).expand({3, 2}).select(0, 0);
                 at::empty({3}, a.options());

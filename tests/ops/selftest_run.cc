@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ops/selftest_run.h"
 
-#include <memory>
-
 #include "core/device/device.h"
 #include "core/selftest/selftest.h"
 #include "tests/core/selftest/passes.h"

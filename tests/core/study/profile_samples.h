@@ -3,7 +3,6 @@
 #define MPSD_TESTS_CORE_STUDY_PROFILE_SAMPLES_H_
 
 #include <cstdint>
-#include <string>
 
 #include "core/study/profile_facts.h"
 

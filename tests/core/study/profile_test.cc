@@ -27,6 +27,7 @@
 #include "core/study/step_parts.h"
 #include "core/tensorfile/safetensors.h"
 #include "tests/core/job_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/core/study/profile_samples.h"
 #include "tests/core/study/study_job.h"
 #include "tests/core/train/class_job.h"
@@ -40,6 +41,8 @@ namespace fs = std::filesystem;
 
 using nlohmann::json;
 using runbook::Verdict;
+using testing::HasSubstr;
+using testing_support::IsOk;
 using testing_support::JobFolder;
 using testing_support::RecordingObserver;
 
@@ -82,8 +85,7 @@ class ProfileTest : public testing::Test {
   // Profiles `job`, whose relative paths are below `folder`.
   absl::StatusOr<Found> Run(const json& job, const fs::path& folder,
                             train::Observer& observer, json options) {
-    auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
-    if (!spec.ok()) return spec.status();
+    auto spec = spec::ParseTrainSpec(job.dump(), "job.json").value();
     out_ = folder / "out";
     fs::create_directories(out_);
     train::RunContext context;
@@ -92,11 +94,10 @@ class ProfileTest : public testing::Test {
     const device::WarningCapture warnings(
         [&](const std::string& text) { observer.OnWarning(text); });
     context.warnings = &warnings;
-    auto thresholds = runbook::Thresholds::FromJson(
+    const auto thresholds = *runbook::Thresholds::FromJson(
         options.value("thresholds", json::object()));
-    if (!thresholds.ok()) return thresholds.status();
-    return Profile({options, *thresholds,
-                    spec::ResolvePaths(*std::move(spec), folder.string()),
+    return Profile({options, thresholds,
+                    spec::ResolvePaths(std::move(spec), folder.string()),
                     context, observer});
   }
   absl::StatusOr<Found> Run(const JobFolder& folder, train::Observer& observer,
@@ -137,9 +138,8 @@ class ProfileTest : public testing::Test {
 TEST_F(ProfileTest, TellsWhereTheTimeOfAStepGoes) {
   JobFolder folder("profile");
   FaultyObserver observer;
-  const auto found = Run(folder, observer);
-  ASSERT_TRUE(found.ok()) << found.status();
-  const json& result = found->result;
+  const auto found = Run(folder, observer).value();
+  const json& result = found.result;
   EXPECT_EQ(result["device"], "cpu");
   EXPECT_EQ(result["gradients"], "explicit");
   EXPECT_EQ(result["steps"]["warm_up"], 2);
@@ -185,32 +185,8 @@ TEST_F(ProfileTest, TellsWhereTheTimeOfAStepGoes) {
   }
   EXPECT_EQ(captures, (std::set<std::string>{"data", "forward", "step"}));
   EXPECT_GT(result["memory"]["peak_footprint_bytes"].get<int64_t>(), 0);
-}
-
-// The control of the planted faults below.
-TEST_F(ProfileTest, ASoundJobWaitsForNothing) {
-  JobFolder folder("profile_sound");
-  const auto found =
-      RunUntil("profile.data", Verdict::kPass,
-               json::parse(*base::ReadFile(folder.Write())), folder.path());
-  ASSERT_TRUE(found.ok()) << found.status();
-  for (const char* name :
-       {"profile.blocking", "profile.fallback", "profile.data"}) {
-    EXPECT_EQ(Finding(*found, name).verdict, Verdict::kPass)
-        << name << ": " << Finding(*found, name).found;
-  }
-  EXPECT_TRUE(found->result["cpu_fallback_ops"].empty());
-  ASSERT_EQ(found->result["waits"].size(), 1u) << found->result["waits"];
-  EXPECT_EQ(found->result["waits"][0]["own"], true);
-  EXPECT_EQ(found->result["waits"][0]["calls"], 1);
-}
-
-TEST_F(ProfileTest, LeavesATraceAndNothingElse) {
-  JobFolder folder("profile_trace");
-  FaultyObserver observer;
-  const auto found = Run(folder, observer);
-  ASSERT_TRUE(found.ok()) << found.status();
-  const json& trace = found->result["trace"];
+  // And leaves a trace, and nothing else.
+  const json& trace = result["trace"];
   EXPECT_EQ(trace["file"], "trace.json.gz");
   EXPECT_EQ(trace["steps"], 2);
   EXPECT_EQ(trace["size_bytes"], fs::file_size(out_ / "trace.json.gz"));
@@ -221,18 +197,33 @@ TEST_F(ProfileTest, LeavesATraceAndNothingElse) {
   EXPECT_EQ(files, std::set<std::string>{"trace.json.gz"});
 }
 
+// The control of the planted faults below.
+TEST_F(ProfileTest, ASoundJobWaitsForNothing) {
+  JobFolder folder("profile_sound");
+  const auto found =
+      *RunUntil("profile.data", Verdict::kPass,
+                json::parse(*base::ReadFile(folder.Write())), folder.path());
+  for (const char* name :
+       {"profile.blocking", "profile.fallback", "profile.data"}) {
+    EXPECT_EQ(Finding(found, name).verdict, Verdict::kPass)
+        << name << ": " << Finding(found, name).found;
+  }
+  EXPECT_TRUE(found.result["cpu_fallback_ops"].empty());
+  ASSERT_EQ(found.result["waits"].size(), 1u) << found.result["waits"];
+  EXPECT_EQ(found.result["waits"][0]["own"], true);
+  EXPECT_EQ(found.result["waits"][0]["calls"], 1);
+}
+
 TEST_F(ProfileTest, APlantedBlockingCopyIsFound) {
   JobFolder folder("profile_blocking");
   // Each step has two micro-batches.
   folder.WriteRows("train.jsonl", 12);
   folder.training()["gradient_accumulation_steps"] = 2;
   FaultyObserver observer([] { at::ones({1}).item(); });
-  const auto found = Run(folder, observer);
-  ASSERT_TRUE(found.ok()) << found.status();
-  const runbook::Finding& finding = Finding(*found, "profile.blocking");
+  const auto found = Run(folder, observer).value();
+  const runbook::Finding& finding = Finding(found, "profile.blocking");
   EXPECT_EQ(finding.verdict, Verdict::kWarn);
-  EXPECT_THAT(finding.found,
-              testing::HasSubstr("aten::_local_scalar_dense, 1"));
+  EXPECT_THAT(finding.found, HasSubstr("aten::_local_scalar_dense, 1"));
   EXPECT_EQ(finding.value, 1);
 }
 
@@ -243,12 +234,11 @@ TEST_F(ProfileTest, APlantedFallbackIsFoundByName) {
         "The operator 'aten::frobnicate' is not currently supported on "
         "the MPS backend and will fall back to run on the CPU.");
   });
-  const auto found = Run(folder, observer);
-  ASSERT_TRUE(found.ok()) << found.status();
-  const runbook::Finding& finding = Finding(*found, "profile.fallback");
+  const auto found = Run(folder, observer).value();
+  const runbook::Finding& finding = Finding(found, "profile.fallback");
   EXPECT_EQ(finding.verdict, Verdict::kWarn);
-  EXPECT_THAT(finding.found, testing::HasSubstr("aten::frobnicate"));
-  EXPECT_GE(found->result["cpu_fallback_ops"]["aten::frobnicate"], 7);
+  EXPECT_THAT(finding.found, HasSubstr("aten::frobnicate"));
+  EXPECT_GE(found.result["cpu_fallback_ops"]["aten::frobnicate"], 7);
 }
 
 // Sleeps once within each pass of layer 2's forward.
@@ -287,11 +277,10 @@ TEST_F(ProfileTest, APlantedSlowLayerIsFound) {
   train::TextJob text("profile_layer");
   const SlowLayer slow;
   FaultyObserver observer;
-  const auto found = Run(BertJob(text), text.path(), observer, Short());
-  ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(found->result["gradients"], "autograd");
-  ASSERT_EQ(found->result["layers"].size(), 4u);
-  for (const json& layer : found->result["layers"]) {
+  const auto found = Run(BertJob(text), text.path(), observer, Short()).value();
+  EXPECT_EQ(found.result["gradients"], "autograd");
+  ASSERT_EQ(found.result["layers"].size(), 4u);
+  for (const json& layer : found.result["layers"]) {
     // A tiny layer's own time is far from what it sleeps.
     EXPECT_EQ(layer["forward_seconds"].get<double>() >= 0.2,
               layer["index"] == 2)
@@ -325,22 +314,15 @@ json ImageJob(const fs::path& folder, int64_t size) {
           {"device", "cpu"}};
 }
 
-TEST_F(ProfileTest, APlantedSlowLoaderIsFound) {
-  const fs::path folder = testing_support::FreshFolder("profile_loader");
-  const auto found =
-      RunUntil("profile.data", Verdict::kWarn, ImageJob(folder, 2400), folder);
-  ASSERT_TRUE(found.ok()) << found.status();
-  const runbook::Finding& finding = Finding(*found, "profile.data");
-  EXPECT_EQ(finding.verdict, Verdict::kWarn) << finding.found;
-}
-
-TEST_F(ProfileTest, AFastLoaderIsNot) {
-  const fs::path folder = testing_support::FreshFolder("profile_fast_loader");
-  const auto found =
-      RunUntil("profile.data", Verdict::kPass, ImageJob(folder, 32), folder);
-  ASSERT_TRUE(found.ok()) << found.status();
-  const runbook::Finding& finding = Finding(*found, "profile.data");
-  EXPECT_EQ(finding.verdict, Verdict::kPass) << finding.found;
+TEST_F(ProfileTest, APlantedSlowLoaderIsFoundAndAFastOneIsNot) {
+  for (const auto& [size, verdict] :
+       {std::pair{2400, Verdict::kWarn}, {32, Verdict::kPass}}) {
+    const fs::path folder = testing_support::FreshFolder("profile_loader");
+    const auto found =
+        *RunUntil("profile.data", verdict, ImageJob(folder, size), folder);
+    const runbook::Finding& finding = Finding(found, "profile.data");
+    EXPECT_EQ(finding.verdict, verdict) << finding.found;
+  }
 }
 
 TEST_F(ProfileTest, AStopEndsItWithoutATrace) {
@@ -348,34 +330,24 @@ TEST_F(ProfileTest, AStopEndsItWithoutATrace) {
     JobFolder folder("profile_stop");
     FaultyObserver observer;
     observer.stop_after = step;
-    const auto found = Run(folder, observer);
-    EXPECT_EQ(found.status().code(), absl::StatusCode::kCancelled) << step;
+    EXPECT_TRUE(absl::IsCancelled(Run(folder, observer).status())) << step;
     EXPECT_EQ(observer.steps.size(), static_cast<size_t>(step));
     EXPECT_TRUE(fs::is_empty(out_)) << step;
   }
-}
-
-TEST_F(ProfileTest, AStopWhileAPartIsTimedEndsItToo) {
   JobFolder folder("profile_stop_late");
   FaultyObserver observer;
   observer.stop_at_stage = "timing the loader and the forward alone";
-  EXPECT_EQ(Run(folder, observer).status().code(),
-            absl::StatusCode::kCancelled);
+  EXPECT_TRUE(absl::IsCancelled(Run(folder, observer).status()));
 }
 
-TEST_F(ProfileTest, OptionsOutOfTheirBoundsAreRefused) {
+TEST_F(ProfileTest, OptionsOutOfTheirBoundsAndJobsThatCannotTrainAreRefused) {
   JobFolder folder("profile_options");
   FaultyObserver observer;
-  const auto found = Run(folder, observer, {{"steps", 0}});
-  EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(Run(folder, observer, {{"steps", 0}}).status()));
   EXPECT_TRUE(observer.devices.empty());
-}
-
-TEST_F(ProfileTest, AJobThatCannotBeTrainedSaysWhy) {
-  JobFolder folder("profile_broken");
   fs::remove(folder.path() / "train.jsonl");
-  FaultyObserver observer;
-  EXPECT_EQ(Run(folder, observer).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(absl::IsNotFound(Run(folder, observer).status()));
 }
 
 using train::StopRequest;
@@ -427,7 +399,7 @@ TEST(ProfiledStepsTest, AStopOfTheObserverEndsItAtOnce) {
   EXPECT_EQ(steps.stop_request(), StopRequest::kCancel);
 }
 
-TEST(ProfiledStepsTest, WhyThereIsNoTraceIsSaid) {
+TEST(ProfiledStepsTest, WhyThereIsNoTraceIsSaidAndWarningsGoOn) {
   RecordingObserver observer;
   ProfiledSteps steps({1, 1}, observer);
   steps.Begin();
@@ -439,11 +411,6 @@ TEST(ProfiledStepsTest, WhyThereIsNoTraceIsSaid) {
   EXPECT_FALSE(facts.trace.has_value());
   ASSERT_EQ(facts.not_told.size(), 1u);
   EXPECT_EQ(facts.not_told[0].find("there is no trace: "), 0u);
-}
-
-TEST(ProfiledStepsTest, WarningsGoOn) {
-  RecordingObserver observer;
-  ProfiledSteps steps({1, 1}, observer);
   steps.OnWarning("hot");
   EXPECT_EQ(observer.warnings(), std::vector<std::string>{"hot"});
 }
@@ -467,13 +434,10 @@ int64_t Steps(const std::string& drawn) {
          std::count(drawn.begin(), drawn.end(), '|');
 }
 
-TEST(ProfilePlanTest, PlainStepsComeBeforeEachSession) {
+TEST(ProfilePlanTest, PlainStepsComeBeforeEachSessionAndTheTotalIsKnown) {
   EXPECT_EQ(Drawn({3, 7}), "wwwppxxxxx|ppxx|");
   EXPECT_EQ(Drawn({1, 1}), "wppx|");
   EXPECT_EQ(Drawn({1, 5}), "wppxxxxx|");
-}
-
-TEST(ProfilePlanTest, TheTotalIsKnownFromTheStart) {
   for (const int64_t profiled : {1, 4, 5, 6, 10, 11, 50}) {
     ProfilePlan plan(10, profiled);
     const int64_t total = Steps(Drawn(plan));
@@ -498,14 +462,22 @@ TEST(ProfilePlanTest, ManyEventsMakeShortSessions) {
 }
 
 using runbook::Finding;
-using testing::HasSubstr;
 
-TEST(ProfileFactsTest, MedianAndMean) {
+TEST(ProfileFactsTest, WhatIsNotToldStaysSo) {
   EXPECT_EQ(Median({}), 0);
   EXPECT_EQ(Median({3, 1, 2}), 2);
   EXPECT_EQ(Median({4, 1, 2, 3}), 2.5);
   EXPECT_EQ(Mean({}), 0);
   EXPECT_EQ(Mean({1, 2, 6}), 3);
+  ProfileFacts facts;
+  EXPECT_EQ(facts.Utilization(), std::nullopt);
+  EXPECT_TRUE(facts.fallbacks().empty());
+  EXPECT_EQ(facts.Overhead(), 0);
+  EXPECT_EQ(facts.StepSeconds(), 0);
+  facts = SoundFacts();
+  EXPECT_NEAR(*facts.Utilization(), 0.9, 1e-9);
+  facts.steps.back().progress.cpu_fallback_ops["aten::x"] = 3;
+  EXPECT_EQ(facts.fallbacks().at("aten::x"), 3);
 }
 
 TEST(ProfileFactsTest, ASteadyStepIsPlainWorkAndTheWaitBesideIt) {
@@ -543,18 +515,6 @@ TEST(ProfileFactsTest, MemoryGrowsFromTheFirstSteadyStepsToTheLast) {
   facts = SoundFacts();
   facts.steps.resize(10);
   EXPECT_EQ(facts.MemoryGrowth(), std::nullopt);
-}
-
-TEST(ProfileFactsTest, WhatIsNotToldStaysSo) {
-  ProfileFacts facts;
-  EXPECT_EQ(facts.Utilization(), std::nullopt);
-  EXPECT_TRUE(facts.fallbacks().empty());
-  EXPECT_EQ(facts.Overhead(), 0);
-  EXPECT_EQ(facts.StepSeconds(), 0);
-  facts = SoundFacts();
-  EXPECT_NEAR(*facts.Utilization(), 0.9, 1e-9);
-  facts.steps.back().progress.cpu_fallback_ops["aten::x"] = 3;
-  EXPECT_EQ(facts.fallbacks().at("aten::x"), 3);
 }
 
 // The names of the findings that warn.
@@ -604,7 +564,7 @@ TEST(ProfileFindingsTest, AStepThatWaitsForDataStarves) {
   EXPECT_THAT(Get(facts, "profile.data").found, HasSubstr("33.6 %"));
 }
 
-TEST(ProfileFindingsTest, AFurtherReadBackIsASyncPoint) {
+TEST(ProfileFindingsTest, AFurtherReadBackAndOperatorsOnTheCpuAreNamed) {
   ProfileFacts facts = SoundFacts();
   facts.tally.waits["aten::_local_scalar_dense"] = {
       40, 100 * kMilli, {{"mlp", 39}, {"head", 1}}};
@@ -613,10 +573,7 @@ TEST(ProfileFindingsTest, AFurtherReadBackIsASyncPoint) {
   EXPECT_THAT(finding.found,
               HasSubstr("aten::_local_scalar_dense, 2 a step, in 'mlp'"));
   EXPECT_EQ(finding.value, 2);
-}
-
-TEST(ProfileFindingsTest, OperatorsOnTheCpuAreNamed) {
-  ProfileFacts facts = SoundFacts();
+  facts = SoundFacts();
   facts.steps.back().progress.cpu_fallback_ops = {{"aten::unique", 24}};
   EXPECT_EQ(Warnings(facts), Names{"profile.fallback"});
   EXPECT_THAT(Get(facts, "profile.fallback").found,
@@ -625,10 +582,9 @@ TEST(ProfileFindingsTest, OperatorsOnTheCpuAreNamed) {
 
 TEST(ProfileFindingsTest, ARequestsThresholdsDecide) {
   const auto thresholds =
-      runbook::Thresholds::FromMap({{"profile.data_share", 0.001}});
-  ASSERT_TRUE(thresholds.ok());
-  EXPECT_EQ(Warnings(SoundFacts(), *thresholds), Names{"profile.data"});
-  EXPECT_EQ(FindingsOf(SoundFacts(), *thresholds)[0].threshold, 0.001);
+      runbook::Thresholds::FromMap({{"profile.data_share", 0.001}}).value();
+  EXPECT_EQ(Warnings(SoundFacts(), thresholds), Names{"profile.data"});
+  EXPECT_EQ(FindingsOf(SoundFacts(), thresholds)[0].threshold, 0.001);
 }
 
 TEST(ProfileResultTest, TimesAreThoseOfAStep) {
@@ -678,7 +634,7 @@ TEST(ProfileResultTest, TheDevicesTimeOrdersOperatorsWhereItIsTold) {
   EXPECT_EQ(result["gaps"]["device_idle_ratio"], 0.25);
 }
 
-TEST(ProfileResultTest, ListsHaveBounds) {
+TEST(ProfileResultTest, ListsHaveBoundsAndNoStepsAreNoReasonToDivideByZero) {
   ProfileFacts facts = SoundFacts();
   for (int i = 0; i < 1000; ++i) {
     const std::string name = "aten::op" + std::to_string(i);
@@ -692,6 +648,8 @@ TEST(ProfileResultTest, ListsHaveBounds) {
   EXPECT_EQ(result["layers"].size(), 512u);
   EXPECT_LE(result["waits"].size(), 21u);
   EXPECT_EQ(result["cpu_fallback_ops"].size(), 100u);
+  const std::string text = ProfileResult({}).dump();
+  EXPECT_EQ(text.find("null"), std::string::npos) << text;
 }
 
 TEST(ProfileResultTest, TheStepsOwnReadBackIsToldApart) {
@@ -706,27 +664,16 @@ TEST(ProfileResultTest, TheStepsOwnReadBackIsToldApart) {
   EXPECT_EQ(waits[1]["own"], true);
 }
 
-TEST(ProfileResultTest, NoStepsAreNoReasonToDivideByZero) {
-  const std::string text = ProfileResult({}).dump();
-  EXPECT_EQ(text.find("null"), std::string::npos) << text;
-}
-
 class StepPartsTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto spec = spec::ParseTrainSpec(folder_.job().dump(), "job.json");
-    ASSERT_TRUE(spec.ok()) << spec.status();
+    auto spec = spec::ParseTrainSpec(folder_.job().dump(), "job.json").value();
     context_.out_dir = folder_.path() / "out";
     context_.cache_dir = folder_.path();
-    auto opened = train::Open(
-        spec::ResolvePaths(*std::move(spec), folder_.path().string()), context_,
+    auto opened = *train::Open(
+        spec::ResolvePaths(std::move(spec), folder_.path().string()), context_,
         observer_);
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    auto loaded = train::Load(*std::move(opened));
-    ASSERT_TRUE(loaded.ok()) << loaded.status();
-    auto run = train::Prepare(*std::move(loaded));
-    ASSERT_TRUE(run.ok()) << run.status();
-    run_.emplace(*std::move(run));
+    run_.emplace(*train::Prepare(*train::Load(std::move(opened))));
   }
 
   JobFolder folder_{"step_parts"};
@@ -736,19 +683,16 @@ class StepPartsTest : public testing::Test {
 };
 
 TEST_F(StepPartsTest, TimesTheLoaderWithoutMovingTheRun) {
-  const auto first = run_->loader->NextStep();
-  ASSERT_TRUE(first.ok());
+  ASSERT_THAT(run_->loader->NextStep(), IsOk());
   const data::Cursor before = run_->loader->cursor();
-  const auto times = TimeBatches(*run_, 2, observer_);
-  ASSERT_TRUE(times.ok()) << times.status();
-  EXPECT_EQ(times->seconds.size(), 2u);
-  for (const double seconds : times->seconds) EXPECT_GE(seconds, 0);
-  EXPECT_FALSE(times->batches.empty());
+  const auto times = TimeBatches(*run_, 2, observer_).value();
+  EXPECT_EQ(times.seconds.size(), 2u);
+  for (const double seconds : times.seconds) EXPECT_GE(seconds, 0);
+  EXPECT_FALSE(times.batches.empty());
   EXPECT_EQ(run_->loader->cursor(), before);
   // The batches are those that the run trains next.
-  const auto next = run_->loader->NextStep();
-  ASSERT_TRUE(next.ok());
-  EXPECT_EQ(times->batches[0][0].tokens, (*next)[0].tokens);
+  const auto next = run_->loader->NextStep().value();
+  EXPECT_EQ(times.batches[0][0].tokens, next[0].tokens);
 }
 
 TEST_F(StepPartsTest, TheFirstEpochsEndIsTheLoaders) {
@@ -765,26 +709,22 @@ TEST_F(StepPartsTest, TheFirstEpochsEndIsTheLoaders) {
 }
 
 TEST_F(StepPartsTest, TimesTheForwardAndTrainsNothing) {
-  const auto times = TimeBatches(*run_, 4, observer_);
-  ASSERT_TRUE(times.ok());
-  const auto seconds = TimeForward(*run_, times->batches, observer_);
-  ASSERT_TRUE(seconds.ok()) << seconds.status();
+  const auto times = TimeBatches(*run_, 4, observer_).value();
+  const auto seconds = TimeForward(*run_, times.batches, observer_).value();
   // The first step warms up.
-  EXPECT_EQ(seconds->size(), times->batches.size() - 1);
-  for (const double step : *seconds) EXPECT_GT(step, 0);
+  EXPECT_EQ(seconds.size(), times.batches.size() - 1);
+  for (const double step : seconds) EXPECT_GT(step, 0);
   EXPECT_TRUE(observer_.steps.empty());
   EXPECT_TRUE(TimeForward(*run_, {}, observer_)->empty());
-  EXPECT_EQ(TimeForward(*run_, {times->batches[0]}, observer_)->size(), 1u);
+  EXPECT_EQ(TimeForward(*run_, {times.batches[0]}, observer_)->size(), 1u);
 }
 
 TEST_F(StepPartsTest, AStopEndsThem) {
-  const auto times = TimeBatches(*run_, 1, observer_);
-  ASSERT_TRUE(times.ok());
+  const auto times = TimeBatches(*run_, 1, observer_).value();
   observer_.request = train::StopRequest::kCancel;
-  EXPECT_EQ(TimeBatches(*run_, 1, observer_).status().code(),
-            absl::StatusCode::kCancelled);
-  EXPECT_EQ(TimeForward(*run_, times->batches, observer_).status().code(),
-            absl::StatusCode::kCancelled);
+  EXPECT_TRUE(absl::IsCancelled(TimeBatches(*run_, 1, observer_).status()));
+  EXPECT_TRUE(
+      absl::IsCancelled(TimeForward(*run_, times.batches, observer_).status()));
 }
 
 using wire::JobKind;
@@ -803,8 +743,7 @@ struct Leaking : RecordingObserver {
 TEST(SmokeTest, ACleanRunPasses) {
   StudyJob job("smoke_clean");
   RecordingObserver observer;
-  auto ran = job.Study(JobKind::kSmoke, json::object(), observer);
-  ASSERT_TRUE(ran.ok()) << ran.status();
+  ASSERT_THAT(job.Study(JobKind::kSmoke, json::object(), observer), IsOk());
   const json smoke = job.Result()["smoke"];
   EXPECT_EQ(smoke["device"], "cpu");
   EXPECT_EQ(smoke["rows"], 8);
@@ -834,8 +773,7 @@ TEST(SmokeTest, ACleanRunPasses) {
 TEST(SmokeTest, ALeakFails) {
   StudyJob job("smoke_leak");
   Leaking observer;
-  auto ran = job.Study(JobKind::kSmoke, json::object(), observer);
-  ASSERT_TRUE(ran.ok()) << ran.status();
+  ASSERT_THAT(job.Study(JobKind::kSmoke, json::object(), observer), IsOk());
   EXPECT_EQ(job.Result()["verdict"], "VERDICT_FAIL");
   EXPECT_EQ(job.Finding("smoke.memory_growth")["verdict"], "VERDICT_FAIL")
       << job.Finding("smoke.memory_growth");
@@ -847,17 +785,17 @@ TEST(SmokeTest, ALeakFails) {
 TEST(SmokeTest, ThresholdsAreTheRequests) {
   StudyJob job("smoke_thresholds");
   RecordingObserver observer;
-  auto ran =
+  ASSERT_THAT(
       job.Study(JobKind::kSmoke,
-                {{"rows", 4}, {"thresholds", {{"smoke.epochs", 3}}}}, observer);
-  ASSERT_TRUE(ran.ok()) << ran.status();
+                {{"rows", 4}, {"thresholds", {{"smoke.epochs", 3}}}}, observer),
+      IsOk());
   EXPECT_EQ(job.Result()["smoke"]["epochs"].size(), 3u);
   EXPECT_EQ(job.Result()["smoke"]["rows"], 4);
   for (const json& wrong : {json{{"rows", 1'000'001}}, json{{"rows", -1}},
                             json{{"thresholds", {{"smoke.epochs", 1}}}},
                             json{{"thresholds", {{"smoke.epochs", 1001}}}}}) {
-    EXPECT_EQ(job.Study(JobKind::kSmoke, wrong, observer).status().code(),
-              absl::StatusCode::kInvalidArgument)
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        job.Study(JobKind::kSmoke, wrong, observer).status()))
         << wrong;
   }
 }
@@ -870,13 +808,11 @@ TEST(SmokeTest, OutOfMemoryFails) {
   };
   StudyJob job("smoke_full");
   Full observer;
-  auto ran = job.Study(JobKind::kSmoke, json::object(), observer);
-  ASSERT_TRUE(ran.ok()) << ran.status();
+  ASSERT_THAT(job.Study(JobKind::kSmoke, json::object(), observer), IsOk());
   EXPECT_EQ(job.Finding("smoke.out_of_memory")["verdict"], "VERDICT_FAIL");
   EXPECT_EQ(job.Result()["smoke"]["epochs"].size(), 1u);
 }
 
-// The reference is this machine's own first run.
 // What a handoff to another machine depends on is the same for the same job,
 // and says where the data are not.
 TEST(SmokeTest, TheEnvironmentNamesDataAndModel) {

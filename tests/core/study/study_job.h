@@ -30,9 +30,8 @@ class StudyJob : public testing_support::JobFolder {
   }
 
   spec::TrainSpec Spec() const {
-    auto spec = spec::ParseTrainSpec(*base::ReadFile(Write()), "job.json");
-    EXPECT_TRUE(spec.ok()) << spec.status();
-    return spec::ResolvePaths(*std::move(spec), path().string());
+    auto spec = *spec::ParseTrainSpec(*base::ReadFile(Write()), "job.json");
+    return spec::ResolvePaths(std::move(spec), path().string());
   }
   train::RunContext& context() { return context_; }
   const train::RunContext& context() const { return context_; }
@@ -44,9 +43,8 @@ class StudyJob : public testing_support::JobFolder {
   }
   // The study's result.json.
   nlohmann::json Result() const {
-    auto text = base::ReadFile(context_.out_dir / "result.json");
-    EXPECT_TRUE(text.ok()) << text.status();
-    return text.ok() ? nlohmann::json::parse(*text) : nlohmann::json();
+    return nlohmann::json::parse(
+        base::ReadFile(context_.out_dir / "result.json").value());
   }
   // The finding of that name; null where there is none.
   nlohmann::json Finding(const std::string& name) const {

@@ -10,10 +10,9 @@
 #include "core/study/kept_points.h"
 #include "core/study/loader_times.h"
 #include "core/study/study_progress.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/core/study/slow_source.h"
 #include "tests/core/study/study_job.h"
 
@@ -23,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing_support::Fails;
 using testing_support::RecordingObserver;
 using train::StopRequest;
 using wire::JobKind;
@@ -34,23 +34,17 @@ absl::Status RunWith(const std::string& options) {
       .status();
 }
 
-TEST(StudyTest, OptionsAreAnObjectWithKnownThresholds) {
+TEST(StudyTest, OptionsAreAnObjectWithKnownThresholdsAndTrainingIsNoStudy) {
   for (const char* wrong : {"", "[]", "7", "{"}) {
-    EXPECT_EQ(RunWith(wrong).code(), absl::StatusCode::kInvalidArgument)
-        << wrong;
+    EXPECT_TRUE(absl::IsInvalidArgument(RunWith(wrong))) << wrong;
   }
-  const absl::Status unknown = RunWith(R"({"thresholds": {"no.such": 1}})");
-  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(unknown.message(), HasSubstr("no.such"));
-}
-
-TEST(StudyTest, TrainingIsNoStudy) {
+  EXPECT_THAT(RunWith(R"({"thresholds": {"no.such": 1}})"),
+              Fails(absl::StatusCode::kInvalidArgument, "no.such"));
   const StudyJob job("study_training");
   RecordingObserver observer;
-  EXPECT_EQ(job.Study(JobKind::kTraining, nlohmann::json::object(), observer)
-                .status()
-                .code(),
-            absl::StatusCode::kUnimplemented);
+  EXPECT_TRUE(absl::IsUnimplemented(
+      job.Study(JobKind::kTraining, nlohmann::json::object(), observer)
+          .status()));
   EXPECT_FALSE(fs::exists(job.context().out_dir / "result.json"));
 }
 
@@ -58,12 +52,11 @@ TEST(StudyTest, AResultIsWholeAndNamesItsKind) {
   const StudyJob job("study_result");
   fs::remove(job.context().out_dir);  // a job's first attempt has none
   RecordingObserver observer;
-  auto result =
-      job.Study(JobKind::kProbe, {{"warmup_steps", 1}, {"steps", 2}}, observer);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->stopped, StopRequest::kNone);
-  EXPECT_EQ(result->output_kind, report::OutputKind::kStudy);
-  EXPECT_EQ(result->output_path, job.context().out_dir.string());
+  auto result = *job.Study(JobKind::kProbe, {{"warmup_steps", 1}, {"steps", 2}},
+                           observer);
+  EXPECT_EQ(result.stopped, StopRequest::kNone);
+  EXPECT_EQ(result.output_kind, report::OutputKind::kStudy);
+  EXPECT_EQ(result.output_path, job.context().out_dir.string());
   const nlohmann::json written = job.Result();
   EXPECT_TRUE(written.contains("probe"));
   EXPECT_THAT(written["verdict"].get<std::string>(), HasSubstr("VERDICT_"));
@@ -77,10 +70,9 @@ TEST(StudyTest, AStopWritesNothing) {
     observer.stop_after = 1;
     observer.stop_kind = kind;
     auto result =
-        job.Study(JobKind::kProbe, nlohmann::json::object(), observer);
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->stopped, kind);
-    EXPECT_EQ(result->checkpoint_step, 0);
+        job.Study(JobKind::kProbe, nlohmann::json::object(), observer).value();
+    EXPECT_EQ(result.stopped, kind);
+    EXPECT_EQ(result.checkpoint_step, 0);
     EXPECT_TRUE(fs::is_empty(job.context().out_dir));
   }
 }
@@ -186,38 +178,34 @@ bool Always() { return true; }
 
 TEST(TimeLoader, TimesTheLoaderAlone) {
   const SlowSource source(8, absl::Milliseconds(3));
-  const auto times = TimeLoader(source, Options(), 5, Always);
-  ASSERT_TRUE(times.ok()) << times.status();
-  ASSERT_EQ(times->seconds.size(), 5u);
-  for (const double seconds : times->seconds) EXPECT_GE(seconds, 0.003);
+  const auto times = TimeLoader(source, Options(), 5, Always).value();
+  ASSERT_EQ(times.seconds.size(), 5u);
+  for (const double seconds : times.seconds) EXPECT_GE(seconds, 0.003);
 }
 
 // The samples are those of training's first steps, an epoch after the other.
 TEST(TimeLoader, SaysWhichSamplesTheFirstStepsHave) {
   const SlowSource source(8, absl::ZeroDuration());
-  const auto times = TimeLoader(source, Options(), 6, Always);
-  ASSERT_TRUE(times.ok()) << times.status();
-  ASSERT_EQ(times->samples.size(), 6u);
-  EXPECT_EQ(TimeLoader(source, Options(), 6, Always)->samples, times->samples);
+  const auto times = TimeLoader(source, Options(), 6, Always).value();
+  ASSERT_EQ(times.samples.size(), 6u);
+  EXPECT_EQ(TimeLoader(source, Options(), 6, Always)->samples, times.samples);
   const auto fewer = TimeLoader(source, Options(), 3, Always);
   EXPECT_EQ(fewer->samples,
-            std::vector<std::string>(times->samples.begin(),
-                                     times->samples.begin() + 3));
+            std::vector<std::string>(times.samples.begin(),
+                                     times.samples.begin() + 3));
   data::LoaderOptions other = Options();
   other.seed = 7;
-  EXPECT_NE(TimeLoader(source, other, 6, Always)->samples, times->samples);
+  EXPECT_NE(TimeLoader(source, other, 6, Always)->samples, times.samples);
 }
 
 TEST(TimeLoader, EndsWithTheSourceAndOnRequest) {
   SlowSource source(8, absl::ZeroDuration());
   int asked = 0;
-  EXPECT_EQ(TimeLoader(source, Options(), 5, [&] { return ++asked < 3; })
-                .status()
-                .code(),
-            absl::StatusCode::kCancelled);
+  EXPECT_TRUE(absl::IsCancelled(
+      TimeLoader(source, Options(), 5, [&] { return ++asked < 3; }).status()));
   source.error = absl::NotFoundError("image 3");
-  EXPECT_EQ(TimeLoader(source, Options(), 5, Always).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_TRUE(
+      absl::IsNotFound(TimeLoader(source, Options(), 5, Always).status()));
 }
 
 // Rows of the given lengths, padded to `length`; sample i begins with 10 · i.
@@ -236,7 +224,7 @@ data::Batch Rows(const std::vector<int64_t>& samples, int64_t length) {
   return batch;
 }
 
-TEST(DigestOfSamples, PaddingOrderAndSplitDoNotMatter) {
+TEST(DigestOfSamples, SamplesMatterButNotTheirPaddingOrderAndSplit) {
   const std::string digest = DigestOfSamples({Rows({1, 2, 3}, 4)});
   EXPECT_EQ(DigestOfSamples({Rows({1, 2, 3}, 8)}), digest);
   EXPECT_EQ(DigestOfSamples({Rows({3, 1, 2}, 4)}), digest);
@@ -249,10 +237,6 @@ TEST(DigestOfSamples, PaddingOrderAndSplitDoNotMatter) {
   packed.labels = packed.input_ids;
   packed.segment_ids = {0, 0, 1, 1, 1, 2, 2, 2, 2, -1};
   EXPECT_EQ(DigestOfSamples({packed}), digest);
-}
-
-TEST(DigestOfSamples, SamplesMatter) {
-  const std::string digest = DigestOfSamples({Rows({1, 2, 3}, 4)});
   EXPECT_NE(DigestOfSamples({Rows({1, 2}, 4)}), digest);
   EXPECT_NE(DigestOfSamples({Rows({1, 2, 2}, 4)}), digest);
   EXPECT_NE(DigestOfSamples({Rows({1, 2, 3, 3}, 4)}), digest);

@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -84,6 +83,25 @@ struct Ended {
   std::string out, err;
 };
 
+// What the self-test keeps its verdict by, in a folder of its own.
+SelftestOptions OnCpu(const std::string& name) {
+  SelftestOptions options;
+  options.device = "cpu";
+  options.verdict = testing_support::FreshFolder(name) / "verdict.json";
+  return options;
+}
+
+void Keep(const SelftestOptions& options, double error,
+          const std::string& os_build = "") {
+  const auto device = *device::OpenCpu();
+  selftest::Report report;
+  report.results = {{"bmm", "2 × 3", error, 0.1, ""}};
+  selftest::Identity identity =
+      selftest::IdentityOf(*device, TorchVersion(), WorkerVersion(), {});
+  if (!os_build.empty()) identity.os_build = os_build;
+  ASSERT_TRUE(selftest::WriteVerdict(options.verdict, identity, report).ok());
+}
+
 Ended Selftest(const SelftestOptions& options) {
   std::ostringstream out, err;
   const int code = RunSelftest(options, out, err);
@@ -91,32 +109,21 @@ Ended Selftest(const SelftestOptions& options) {
 }
 
 TEST(WorkerSelftestTest, ThePassedVerdictIsKeptAndRepeated) {
-  const auto folder = testing_support::FreshFolder("worker_selftest");
-  SelftestOptions options;
-  options.device = "cpu";
-  options.verdict = folder / "verdict.json";
+  const SelftestOptions options = OnCpu("worker_selftest");
   const Ended first = Selftest(options);
   EXPECT_EQ(first.code, 0) << first.out << first.err;
   EXPECT_THAT(first.out, HasSubstr("RMS norm, gradients"));
   EXPECT_THAT(first.out, HasSubstr("self-test of cpu: passed"));
   const Ended second = Selftest(options);
   EXPECT_EQ(second.code, 0);
-  EXPECT_THAT(second.out, HasSubstr("kept in "));
+  EXPECT_THAT(second.out, HasSubstr("stored in "));
   EXPECT_THAT(second.out, testing::Not(HasSubstr("RMS norm")));
 }
 
 // For want of memory, say; it would hold every job for good.
 TEST(WorkerSelftestTest, AFailedVerdictIsNotRepeatedButTestedAnew) {
-  const auto folder = testing_support::FreshFolder("worker_selftest_failed");
-  SelftestOptions options;
-  options.device = "cpu";
-  options.verdict = folder / "verdict.json";
-  const auto device = *device::OpenCpu();
-  selftest::Report report;
-  report.results = {{"bmm", "2 × 3", 1, 0.1, ""}};
-  const selftest::Identity identity =
-      selftest::IdentityOf(*device, TorchVersion(), WorkerVersion(), {});
-  ASSERT_TRUE(selftest::WriteVerdict(options.verdict, identity, report).ok());
+  const SelftestOptions options = OnCpu("worker_selftest_failed");
+  Keep(options, /*error=*/1);
   const Ended anew = Selftest(options);
   EXPECT_EQ(anew.code, 0) << anew.out;
   EXPECT_THAT(anew.out, HasSubstr("RMS norm"));
@@ -125,17 +132,8 @@ TEST(WorkerSelftestTest, AFailedVerdictIsNotRepeatedButTestedAnew) {
 
 // One that passed elsewhere says nothing of this machine.
 TEST(WorkerSelftestTest, APassOfAnotherSystemIsNotRepeated) {
-  const auto folder = testing_support::FreshFolder("worker_selftest_other");
-  SelftestOptions options;
-  options.device = "cpu";
-  options.verdict = folder / "verdict.json";
-  const auto device = *device::OpenCpu();
-  selftest::Report report;
-  report.results = {{"bmm", "2 × 3", 0, 0.1, ""}};
-  selftest::Identity identity =
-      selftest::IdentityOf(*device, TorchVersion(), WorkerVersion(), {});
-  identity.os_build = "of last week";
-  ASSERT_TRUE(selftest::WriteVerdict(options.verdict, identity, report).ok());
+  const SelftestOptions options = OnCpu("worker_selftest_other");
+  Keep(options, /*error=*/0, "of last week");
   EXPECT_THAT(Selftest(options).out, HasSubstr("RMS norm"));
 }
 
@@ -185,17 +183,14 @@ TEST(CpuRates, ArePossible) {
   EXPECT_GT(rates.bytes, 1e7);
   EXPECT_LT(rates.bytes, 1e13);
   EXPECT_GT(rates.call_seconds, 0);
-  EXPECT_THAT(rates.source, testing::HasSubstr("this CPU"));
+  EXPECT_THAT(rates.source, HasSubstr("this CPU"));
 }
 
-TEST(NeededEnvironment, IsThatOfAWorker) {
+TEST(NeededEnvironment, IsThatOfAWorkerAndHeedsTheJob) {
   const host::Environment needed = NeededEnvironment({{"A", "b"}}, "");
   EXPECT_EQ(needed.at("A"), "b");
   EXPECT_EQ(needed.at("PYTORCH_ENABLE_MPS_FALLBACK"), "0");
   EXPECT_EQ(NeededEnvironment(needed, ""), needed) << "no need to start anew";
-}
-
-TEST(NeededEnvironment, HeedsTheJob) {
   testing_support::JobFolder folder("needed_environment");
   const auto fallback = [&] {
     return NeededEnvironment({}, folder.Write().string())

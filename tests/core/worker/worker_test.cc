@@ -13,7 +13,6 @@
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -100,10 +99,9 @@ TEST_F(MergeVerbTest, BadArgumentsAreTheUsers) {
   arguments_.dtype.clear();
   arguments_.max_shard_size = "large";
   EXPECT_EQ(Run(), 2);
-  EXPECT_THAT(err_.str(), HasSubstr("\"large\" is no size"));
+  EXPECT_THAT(err_.str(), HasSubstr("\"large\" is not a size"));
 }
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 using testing_support::Golden;
 using testing_support::JobFolder;
@@ -163,7 +161,7 @@ class PlanVerbTest : public testing::Test {
   JobFolder folder_{"plan_verb"};
 };
 
-TEST_F(PlanVerbTest, PrintsStagesAndThePlan) {
+TEST_F(PlanVerbTest, PrintsStagesAndThePlanAndKeepsTheTokens) {
   const Answer answer = Run();
   ASSERT_EQ(answer.code, 0) << answer.error();
   ASSERT_GT(answer.lines.size(), 2u);
@@ -176,9 +174,10 @@ TEST_F(PlanVerbTest, PrintsStagesAndThePlan) {
   EXPECT_EQ(plan["model"]["gradients"], "explicit step");
   EXPECT_EQ(plan["time"]["source"], "PLAN_SOURCE_ROOFLINE");
   EXPECT_EQ(plan["time"]["rates"], "a test");
-}
-
-TEST_F(PlanVerbTest, TheWarmUpIsTheSchedules) {
+  ASSERT_EQ(Run().code, 0);
+  const auto kept = fs::recursive_directory_iterator(folder_.path() / "cache" /
+                                                     "mpsd" / "tokens");
+  EXPECT_NE(kept, fs::recursive_directory_iterator());
   folder_.training()["warmup_ratio"] = 0.25;
   EXPECT_EQ(Run().plan()["steps"]["warmup_steps"], 2);
 }
@@ -197,8 +196,7 @@ TEST_F(PlanVerbTest, PlansForADeviceThatIsNotHere) {
 
 TEST_F(PlanVerbTest, OnTheCpuItMeasuresTheCpu) {
   Tell(json::object());
-  const Answer answer = Run();
-  EXPECT_THAT(answer.plan()["time"]["rates"].dump(), HasSubstr("this CPU"));
+  EXPECT_THAT(Run().plan()["time"]["rates"].dump(), HasSubstr("this CPU"));
 }
 
 TEST_F(PlanVerbTest, TextsToClassify) {
@@ -225,9 +223,6 @@ TEST_F(PlanVerbTest, AFaultIsAnErrorWithItsCodeAndPlace) {
   EXPECT_EQ(answer.code, 1);
   EXPECT_EQ(answer.lines.back()["error"]["code"], "INVALID_ARGUMENT");
   EXPECT_THAT(answer.error(), HasSubstr("train.jsonl"));
-}
-
-TEST_F(PlanVerbTest, WhatIsMissingIsNamed) {
   std::ofstream(folder_.path() / "train.jsonl").close();
   EXPECT_THAT(Run().error(), HasSubstr("the file has no rows"));
   fs::remove(folder_.path() / "train.jsonl");
@@ -258,14 +253,11 @@ TEST_F(PlanVerbTest, NoWeightsAreRead) {
   EXPECT_EQ(answer.code, 0) << answer.error();
 }
 
-TEST_F(PlanVerbTest, NothingBeyondTheRootsIsRead) {
+TEST_F(PlanVerbTest, NothingBeyondTheRootsIsReadAndWrongFactsAreNamed) {
   Tell({{"read_roots", {"/no/such/root"}}, {"rates", Rates()}});
   const Answer answer = Run();
   EXPECT_EQ(answer.code, 1);
   EXPECT_THAT(answer.error(), HasSubstr("FAILED_PRECONDITION"));
-}
-
-TEST_F(PlanVerbTest, WrongFactsAreNamed) {
   Tell({{"chip", 3}});
   EXPECT_THAT(Run().error(), HasSubstr("facts.chip"));
   Tell({{"device", "abacus"}});
@@ -296,13 +288,6 @@ TEST_F(PlanVerbTest, HostileTexts) {
   std::ofstream(folder_.path() / "train.jsonl")
       << std::string(200'000, '[') << "\n";
   EXPECT_EQ(Run().code, 1);
-}
-
-TEST_F(PlanVerbTest, WhatWasTokenizedIsKeptForTheRun) {
-  ASSERT_EQ(Run().code, 0);
-  const auto kept = fs::recursive_directory_iterator(folder_.path() / "cache" /
-                                                     "mpsd" / "tokens");
-  EXPECT_NE(kept, fs::recursive_directory_iterator());
 }
 
 constexpr absl::Duration kInterval = absl::Milliseconds(5);
@@ -336,8 +321,6 @@ TEST(PulseTest, EndsWithTheObject) {
   base::CountWork();
   EXPECT_EQ(beats, 0);
 }
-
-namespace fs = std::filesystem;
 
 class ReadLimitsTest : public testing::Test {
  protected:
@@ -471,26 +454,13 @@ TEST(TerminalObserverTest, PrintsEveryNthStepAndTheLast) {
   EXPECT_THAT(text, HasSubstr("200 tok/s"));
 }
 
-TEST(TerminalObserverTest, AStageIsSaidOnce) {
-  std::ostringstream out;
-  const std::atomic<bool> stop{false};
-  TerminalObserver observer(out, stop, 1);
-  for (double f : {0.1, 0.5, 0.9}) observer.OnStage("loading model", f);
-  EXPECT_EQ(out.str(), "loading model\n");
-}
-
-TEST(TerminalObserverTest, AWarningIsSaidOnce) {
-  std::ostringstream out;
-  const std::atomic<bool> stop{false};
-  TerminalObserver observer(out, stop, 1);
-  for (int i = 0; i < 2; ++i) observer.OnWarning("memory grows");
-  EXPECT_EQ(out.str(), "warning: memory grows\n");
-}
-
-TEST(TerminalObserverTest, TheStopFlagMeansCheckpointAndEnd) {
+TEST(TerminalObserverTest, SaysThingsOnceAndStopsByItsFlag) {
   std::ostringstream out;
   std::atomic<bool> stop{false};
   TerminalObserver observer(out, stop, 1);
+  for (double f : {0.1, 0.5, 0.9}) observer.OnStage("loading model", f);
+  for (int i = 0; i < 2; ++i) observer.OnWarning("memory grows");
+  EXPECT_EQ(out.str(), "loading model\nwarning: memory grows\n");
   EXPECT_EQ(observer.stop_request(), train::StopRequest::kNone);
   stop = true;
   EXPECT_EQ(observer.stop_request(), train::StopRequest::kPreempt);
