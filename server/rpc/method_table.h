@@ -78,12 +78,13 @@ class MethodTable {
           ReadRequest<Request>(method, host.barrier(), *bytes, most_bytes);
       return SourceStream<Message>::Start(
           *context, gate_, host, AskedOf(method, *read.request),
-          [&](const access::Rights& rights,
-              Wake wake) -> std::unique_ptr<Source<Message>> {
-            if (!read.status.ok()) {
-              return std::make_unique<FailedSource<Message>>(read.status);
+          [&](const access::Rights& rights, Wake wake) {
+            auto source = std::make_unique<SourceOf<Request, Message>>();
+            source->read = read;
+            if (read.status.ok()) {
+              source->made = make(rights, *read.request, std::move(wake));
             }
-            return make(rights, *read.request, std::move(wake));
+            return source;
           });
     };
     Add(method, grpc::internal::RpcMethod::SERVER_STREAMING,
@@ -127,15 +128,16 @@ class MethodTable {
     std::shared_ptr<const Request> request;  // empty where status is not OK
   };
 
-  // Ends a stream whose request cannot be read.
-  template <typename Message>
-  class FailedSource final : public Source<Message> {
-   public:
-    explicit FailedSource(absl::Status why) : why_(std::move(why)) {}
-    absl::StatusOr<Pull> Next(Message&) override { return why_; }
-
-   private:
-    const absl::Status why_;
+  // Keeps the request as long as the source that was made of it; ends the
+  // stream where the request cannot be read.
+  template <typename Request, typename Message>
+  struct SourceOf final : public Source<Message> {
+    absl::StatusOr<Pull> Next(Message& message) override {
+      if (!read.status.ok()) return read.status;
+      return made->Next(message);
+    }
+    Read<Request> read;
+    std::unique_ptr<Source<Message>> made;
   };
 
   template <typename Request>

@@ -165,7 +165,7 @@ class PlanSource : public Source<v1::PlanEvent> {
   jobs::JobReader& reader_;
   jobs::UserLedger* const ledger_;
   const access::Rights rights_;
-  const v1::PlanRequest& request_;  // gRPC's own, which outlives the call
+  const v1::PlanRequest& request_;  // outlives the source
   const Wake wake_;
   std::unique_ptr<jobs::PlanWatch> watch_;  // null before the first Next
   bool done_ = false;
