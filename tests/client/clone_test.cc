@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/clone.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
-
 #include "tests/client/client_fixture.h"
 #include "tests/client/some_records.h"
 
 namespace mpsd::client {
 namespace {
-
-// --- clone -------------------------------------------------------------------
-
-using testing::HasSubstr;
-using testing::Not;
 
 class CloneTest : public ClientTest {
  protected:
@@ -37,25 +25,23 @@ class CloneTest : public ClientTest {
     (*kept.mutable_labels())["team"] = "nlp";
     kept.add_after("01KAH0000000000000000000CC");
   }
-  Result Clone(std::vector<std::string> options) {
+  Result Clone(Args options) {
     options.insert(options.begin(), {"clone", kOtherId});
     return RunVerb(options);
   }
 };
 
 TEST_F(CloneTest, ChangesWhatIsAskedForAndNothingElse) {
-  const Result result = Clone({"--set", "training.learning_rate=1e-4", "--name",
-                               "slower", "--label", "try=2", "--detach"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "FIELD                   JOB      CLONE\n"
-            "name                    \"moods\"  \"slower\"\n"
-            "training.learning_rate  0.0002   0.0001\n"
-            "Job 01KAH0000000000000000000AA submitted: QUEUED\n"
-            "Follow it with `mpsctl watch 01KAH0000000000000000000AA`.\n");
-  ASSERT_EQ(data().submitted.size(), 1u);
-  const v1::SubmitRequest& request = data().submitted[0];
-  const auto spec = nlohmann::json::parse(request.spec_json());
+  EXPECT_THAT(
+      Clone({"--set", "training.learning_rate=1e-4", "--name", "slower",
+             "--label", "try=2", "--detach"}),
+      Prints("FIELD                   JOB      CLONE\n"
+             "name                    \"moods\"  \"slower\"\n"
+             "training.learning_rate  0.0002   0.0001\n"
+             "Job 01KAH0000000000000000000AA submitted: QUEUED\n"
+             "Follow it with `mpsctl watch 01KAH0000000000000000000AA`.\n"));
+  const v1::SubmitRequest& request = Only(data().submitted);
+  const auto spec = ParseJson(request.spec_json());
   EXPECT_EQ(spec["training"]["learning_rate"], 1e-4);
   EXPECT_EQ(spec["name"], "slower");
   EXPECT_EQ(spec["dataset"]["train"], "t.jsonl");
@@ -76,9 +62,9 @@ TEST_F(CloneTest, TwoClonesAreTwoJobs) {
 }
 
 TEST_F(CloneTest, WaitsForOthersAndIsHeld) {
-  const Result result =
-      Clone({"--after", "0000BB", "--hold", "--priority", "-1", "--detach"});
-  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      Clone({"--after", "0000BB", "--hold", "--priority", "-1", "--detach"}),
+      Prints());
   const v1::SubmitRequest& request = data().submitted.at(0);
   ASSERT_EQ(request.after_size(), 1);
   EXPECT_EQ(request.after(0), kOtherId);
@@ -104,53 +90,40 @@ TEST_F(CloneTest, DataThatAreNamedNoLongerStayBehind) {
 }
 
 TEST_F(CloneTest, AWrongFieldIsFoundHere) {
-  const Result result = Clone({"--set", "training.learning_rat=1"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("the clone's job.json:"));
-  EXPECT_THAT(result.err, HasSubstr("learning_rate"));
-  EXPECT_THAT(result.err, HasSubstr("Nothing was submitted."));
+  EXPECT_THAT(Clone({"--set", "training.learning_rat=1"}),
+              Fails(2, AllOf(HasSubstr("the clone's job.json:"),
+                             HasSubstr("learning_rate"),
+                             HasSubstr("Nothing was submitted."))));
   EXPECT_EQ(Clone({"--set", "training"}).code, 2);
   EXPECT_EQ(Clone({"--label", "x"}).code, 2);
   EXPECT_TRUE(data().submitted.empty());
 }
 
 TEST_F(CloneTest, ADryRunSubmitsNothing) {
-  const Result text = Clone({"--dry-run", "--set", "training.seed=7"});
-  EXPECT_EQ(text.code, 0);
-  EXPECT_THAT(text.out, HasSubstr("training.seed  42"));
-  const auto json = nlohmann::json::parse(
-      Clone({"--json", "--dry-run", "--set", "training.seed=7"}).out);
+  EXPECT_THAT(Clone({"--dry-run", "--set", "training.seed=7"}),
+              Prints(HasSubstr("training.seed  42")));
+  const auto json =
+      ParseJson(Clone({"--json", "--dry-run", "--set", "training.seed=7"}).out);
   EXPECT_EQ(json["spec"]["training"]["seed"], 7);
   EXPECT_TRUE(data().submitted.empty());
 }
 
 TEST_F(CloneTest, WhatTheDaemonRefuses) {
-  data().fail["Submit"] = {grpc::StatusCode::FAILED_PRECONDITION,
-                           "model: there is no folder org/id"};
-  const Result gone = Clone({"--detach"});
-  EXPECT_EQ(gone.code, 2);
-  EXPECT_THAT(gone.err, HasSubstr("model: there is no folder org/id"));
-  data().fail["GetSubmission"] = {grpc::StatusCode::FAILED_PRECONDITION,
-                                  "no request was kept"};
-  const Result old = Clone({"--detach"});
-  EXPECT_EQ(old.code, 2);
-  EXPECT_THAT(old.err, HasSubstr("no request was kept"));
+  Fail("Submit", StatusCode::FAILED_PRECONDITION,
+       "model: there is no folder org/id");
+  EXPECT_THAT(Clone({"--detach"}),
+              Fails(2, HasSubstr("model: there is no folder org/id")));
+  Fail("GetSubmission", StatusCode::FAILED_PRECONDITION, "no request was kept");
+  EXPECT_THAT(Clone({"--detach"}), Fails(2, HasSubstr("no request was kept")));
   EXPECT_EQ(RunVerb({"clone", "01KAH0000000000000000000ZZ"}).code, 4);
 }
 
 TEST_F(CloneTest, HostileTextsSteerNoTerminal) {
   data().requests[kOtherId].set_spec_json(
       R"({"name": "\u001b[2J", "model": "m", "dataset": {"train": "t"}})");
-  const Result result = Clone({"--dry-run", "--name", "x"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(Clone({"--dry-run", "--name", "x"}),
+              Prints(Not(HasSubstr("\x1b"))));
 }
-
-// --- spec edit ---------------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr char kSpec[] = R"({"name": "a", "model": "org/id",
   "dataset": {"train": ["t.jsonl"], "eval": "e.jsonl"},
@@ -160,7 +133,7 @@ std::string Edited(const std::vector<std::string>& set,
                    const std::vector<std::string>& unset = {}) {
   const auto edited = EditSpec(kSpec, set, unset);
   EXPECT_TRUE(edited.ok()) << edited.status();
-  return edited.ok() ? nlohmann::json::parse(*edited).dump() : "";
+  return edited.ok() ? ParseJson(*edited).dump() : "";
 }
 std::string Error(const std::vector<std::string>& set,
                   const std::vector<std::string>& unset = {}) {
@@ -195,9 +168,9 @@ TEST(EditSpec, SaysWhatCannotBe) {
   for (const char* bad : {"=1", ".a=1", "a..b=1", "a.=1"}) {
     EXPECT_THAT(Error({bad}), HasSubstr("expected the path of a field"));
   }
-  EXPECT_THAT(Error({"name.x=1"}), HasSubstr("'name' is no object"));
+  EXPECT_THAT(Error({"name.x=1"}), HasSubstr("'name' is not an object"));
   EXPECT_THAT(Error({}, {"lora.r"}), HasSubstr("does not set this field"));
-  EXPECT_THAT(Error({}, {"name.x"}), HasSubstr("'name' is no object"));
+  EXPECT_THAT(Error({}, {"name.x"}), HasSubstr("'name' is not an object"));
   EXPECT_FALSE(EditSpec("[]", {"a=1"}, {}).ok());
   EXPECT_FALSE(EditSpec(std::string(100'000, '['), {"a=1"}, {}).ok());
   // A value that is nested too deep for JSON is a text, and no crash.
@@ -270,21 +243,13 @@ TEST(DropUnusedInputs, KeepsWhatTheSpecNames) {
               ElementsAre("1.png", "other/2.png"));
 }
 
-// --- diff --------------------------------------------------------------------
-
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 // A job that is there, and one that was deleted.
 class DiffTest : public ClientTest {
  protected:
   DiffTest() {
     AddJob(kId, v1::JOB_STATE_SUCCEEDED).set_device_seconds(80);
     data().records[kId] = SomeRecord(kId);
-    v1::Job past;
-    past.set_id(kOtherId);
-    past.set_past(true);
-    data().past.push_back(past);
+    data().past.push_back(PastJob(kOtherId));
     v1::JobRecord& other = data().records[kOtherId] = SomeRecord(kOtherId);
     other.set_spec_json(R"({"model": "m", "lora": {"r": 16}})");
     other.mutable_environment()->set_torch_version("2.7.0");
@@ -296,26 +261,25 @@ class DiffTest : public ClientTest {
 };
 
 TEST_F(DiffTest, WhatDiffersAndTheResults) {
-  const Result result = RunVerb({"diff", kId, kOtherId});
-  EXPECT_EQ(result.code, 0) << result.err;
+  const std::string out = Out({"diff", kId, kOtherId});
   EXPECT_THAT(
-      result.out,
-      testing::StartsWith(
+      out,
+      StartsWith(
           "SPEC    01KAH0000000000000000000AA  01KAH0000000000000000000BB\n"
           "lora.r  4                           16\n\n"
           "ENVIRONMENT "));
   for (const char* text :
        {"2.6.0", "2.7.0", "variables OMP_NUM_THREADS", "inputs t.jsonl",
         "battery", "RESULTS", "eval loss", "1.2500", "metrics accuracy"}) {
-    EXPECT_THAT(result.out, HasSubstr(text)) << text;
+    EXPECT_THAT(out, HasSubstr(text)) << text;
   }
-  EXPECT_THAT(result.out, Not(HasSubstr("nominal, heavy"))) << "the same";
+  EXPECT_THAT(out, Not(HasSubstr("nominal, heavy"))) << "the same";
 }
 
 TEST_F(DiffTest, JsonIsOneObject) {
   const std::string out = RunVerb({"diff", kId, kOtherId, "--json"}).out;
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1);
-  const auto json = nlohmann::json::parse(out);
+  const auto json = ParseJson(out);
   EXPECT_EQ(json["a"], kId);
   EXPECT_EQ(json["spec"]["lora.r"], (nlohmann::json{4, 16}));
   EXPECT_EQ(json["environment"]["torch version"],
@@ -327,16 +291,13 @@ TEST_F(DiffTest, JsonIsOneObject) {
   EXPECT_EQ(json["records"][1]["id"], kOtherId);
 }
 
-TEST_F(DiffTest, TheSameSpecs) {
-  EXPECT_THAT(RunVerb({"diff", kId, kId}).out,
-              testing::StartsWith("The specs are the same.\n\nRESULTS"));
-}
-
 TEST_F(DiffTest, TwoJobsAreWanted) {
+  EXPECT_THAT(RunVerb({"diff", kId, kId}).out,
+              StartsWith("The specs are the same.\n\nRESULTS"));
   EXPECT_EQ(RunVerb({"diff", kId}).code, 2);
   EXPECT_EQ(RunVerb({"diff", kId, kOtherId, kId}).code, 2);
   EXPECT_EQ(RunVerb({"diff", kId, "01KAH0000000000000000000ZZ"}).code, 4);
-  data().fail["GetRecord"] = {grpc::StatusCode::PERMISSION_DENIED, "no"};
+  Fail("GetRecord", StatusCode::PERMISSION_DENIED, "no");
   EXPECT_EQ(RunVerb({"diff", kId, kOtherId}).code, 8);
 }
 

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/completion.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdio.h>
 
 #include <array>
-#include <cstdlib>
-#include <string>
-#include <vector>
 
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
-
-// --- completion --------------------------------------------------------------
 
 // The scripts in the real shells, with a stand-in for mpsctl that notes what it
 // is asked and answers what the test says.
@@ -139,25 +132,16 @@ TEST_F(CompletionTest, Fish) {
   Answer("words\n01KAHAA\tRUNNING  moods\n01KAHAB\n");
   EXPECT_EQ(Fish("mpsctl --state-dir \"/x y\" show 01KAHA"),
             "01KAHAA\tRUNNING  moods\n01KAHAB\n");
-  EXPECT_THAT(Asked(), testing::HasSubstr("<--state-dir></x y><show><01KAHA>"));
+  EXPECT_THAT(Asked(), HasSubstr("<--state-dir></x y><show><01KAHA>"));
   Fish("mpsctl ");
   EXPECT_EQ(Asked(), "<complete><--><>");
   Write("job.json", "{}");
   Answer("files\n");
-  EXPECT_THAT(Fish("mpsctl submit jo"), testing::HasSubstr("job.json"));
+  EXPECT_THAT(Fish("mpsctl submit jo"), HasSubstr("job.json"));
   Answer("files\njoin\tbeside a file\n");
   const std::string both = Fish("mpsctl sweep jo");
-  EXPECT_THAT(both, testing::HasSubstr("job.json"));
-  EXPECT_THAT(both, testing::HasSubstr("join"));
+  EXPECT_THAT(both, AllOf(HasSubstr("job.json"), HasSubstr("join")));
 }
-
-TEST_F(CompletionTest, UnknownShell) {
-  EXPECT_EQ(RunBare({"completion", "tcsh"}).code, 2);
-}
-
-// --- complete place ----------------------------------------------------------
-
-using ::testing::ElementsAre;
 
 class FindPlaceTest : public testing::Test {
  protected:
@@ -253,13 +237,6 @@ TEST_F(FindPlaceTest, ListsVerbsAndOptions) {
   EXPECT_EQ(options, "-h --help -n --lines --priority ");
 }
 
-// --- complete words ----------------------------------------------------------
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 // Through what the shells' scripts call.
 class CompleteWordsTest : public ClientTest {
  protected:
@@ -327,11 +304,11 @@ TEST_F(CompleteWordsTest, JobsWithAResult) {
 }
 
 TEST_F(CompleteWordsTest, ModelsThatNoShellRuns) {
-  daemon_->models().listed.resize(2);
-  daemon_->models().listed[0].set_name("tiny");
-  daemon_->models().listed[0].set_family("llama");
-  daemon_->models().listed[0].set_size_bytes(2'000'000);
-  daemon_->models().listed[1].set_name("$(touch ran)");
+  models().listed.resize(2);
+  models().listed[0].set_name("tiny");
+  models().listed[0].set_family("llama");
+  models().listed[0].set_size_bytes(2'000'000);
+  models().listed[1].set_name("$(touch ran)");
   EXPECT_EQ(Ask({"model", "rm", ""}), "words\ntiny\tllama  2.0 MB\n");
   EXPECT_EQ(Ask({"list", "--model", "t"}), "words\ntiny\tllama  2.0 MB\n");
 }
@@ -354,21 +331,11 @@ TEST_F(CompleteWordsTest, ADaemonThatIsNotThereHasNone) {
   daemon_->Stop();
   EXPECT_EQ(Ask({"show", ""}), "words\n");
   daemon_->Start();
-  data().fail["List"] = grpc::Status(grpc::StatusCode::INTERNAL, "no");
+  Fail("List", StatusCode::INTERNAL, "no");
   EXPECT_EQ(Ask({"show", ""}), "words\n");
-}
-
-// A passphrase must not be asked for between two keys.
-TEST_F(CompleteWordsTest, NeverThroughSsh) {
-  const Result result =
-      RunBare({"complete", "--", "--server", "ssh://nobody@host", "show", ""});
-  EXPECT_EQ(result.out, "words\n");
-  EXPECT_EQ(result.err, "");
-}
-
-TEST_F(CompleteWordsTest, Contexts) {
-  EXPECT_THAT(Ask({"context", "use", "l"}), HasSubstr("words\nlocal\t"));
-  EXPECT_THAT(Ask({"--context", "l"}), HasSubstr("words\nlocal\t"));
+  EXPECT_THAT(
+      RunBare({"complete", "--", "--server", "ssh://nobody@host", "show", ""}),
+      Ends(testing::_, "words\n", ""));
 }
 
 TEST_F(CompleteWordsTest, ListsGoOnBehindCommas) {
@@ -378,6 +345,8 @@ TEST_F(CompleteWordsTest, ListsGoOnBehindCommas) {
   EXPECT_EQ(Ask({"list", "--sort", "name,-eval"}), "parts\nname,-eval_loss\n");
   EXPECT_EQ(Ask({"list", "--sort", "-eval"}), "parts\n-eval_loss\n");
   EXPECT_EQ(Ask({"list", "--state", "c"}), "words\nCANCELLED\n");
+  EXPECT_THAT(Ask({"context", "use", "l"}), HasSubstr("words\nlocal\t"));
+  EXPECT_THAT(Ask({"--context", "l"}), HasSubstr("words\nlocal\t"));
 }
 
 }  // namespace

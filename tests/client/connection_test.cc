@@ -2,18 +2,11 @@
 #include "client/connection.h"
 
 #include <arpa/inet.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <thread>
 
@@ -22,11 +15,10 @@
 #include "core/base/api_token.h"
 #include "tests/client/certificates.h"
 #include "tests/client/client_fixture.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::client {
 namespace {
-
-// --- connection --------------------------------------------------------------
 
 class ConnectionTest : public ClientTest {
  protected:
@@ -42,6 +34,8 @@ TEST_F(ConnectionTest, ReachesAllServices) {
   Connection connection({"unix:" + socket_.string(), socket_.string()});
   EXPECT_TRUE(Info(connection).ok());
   grpc::ClientContext context;
+  SetDeadline(context);
+  EXPECT_GT(context.deadline(), std::chrono::system_clock::now());
   v1::FindBlobsResponse blobs;
   EXPECT_TRUE(connection.artifacts().FindBlobs(&context, {}, &blobs).ok());
   grpc::ClientContext other;
@@ -52,7 +46,7 @@ TEST_F(ConnectionTest, ReachesAllServices) {
 TEST_F(ConnectionTest, ResetForgetsTheBackOff) {
   daemon_->Stop();
   Connection connection({"unix:" + socket_.string(), socket_.string()});
-  EXPECT_EQ(Info(connection).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Info(connection).error_code(), StatusCode::UNAVAILABLE);
   daemon_->Start();
   connection.Reset();
   EXPECT_TRUE(Info(connection).ok());
@@ -84,7 +78,7 @@ class TunnelledConnectionTest : public ConnectionTest {
 
 TEST_F(TunnelledConnectionTest, CallsGoThroughOneTunnel) {
   Connection connection(Behind());
-  EXPECT_EQ(Info(connection).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Info(connection).error_code(), StatusCode::UNAVAILABLE);
   ASSERT_TRUE(connection.Connect().ok()) << connection.tunnel_status();
   EXPECT_TRUE(Info(connection).ok());
   Connection other(connection.address());
@@ -158,8 +152,7 @@ class PortTest : public ConnectionTest {
     v1::UploadResponse uploaded;
     auto writer = connection.artifacts().Upload(&upload, &uploaded);
     writer->WritesDone();
-    EXPECT_EQ(writer->Finish().error_code(),
-              grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(writer->Finish().error_code(), StatusCode::INVALID_ARGUMENT);
     v1::FindBlobsResponse found;
     EXPECT_TRUE(connection.artifacts().FindBlobs(&blobs, {}, &found).ok());
     v1::SubmitResponse submitted;
@@ -213,13 +206,13 @@ TEST_F(PortTest, TheTokenReachesNoServerThatIsNotTrusted) {
   // The certificate is for localhost.
   for (const Address& address : {wrong_authority, At("127.0.0.1")}) {
     Connection connection(address);
-    EXPECT_EQ(Info(connection).error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(Info(connection).error_code(), StatusCode::UNAVAILABLE);
   }
   Serve(TlsServer(authority_.Issue("DNS:localhost", -1)));
   Connection expired(At("localhost"));
-  EXPECT_EQ(Info(expired).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Info(expired).error_code(), StatusCode::UNAVAILABLE);
   daemon_->Sync();
-  EXPECT_THAT(data().authorizations, testing::IsEmpty());
+  EXPECT_THAT(data().authorizations, IsEmpty());
 }
 
 // A host of this machine that is not its loopback; "" where there is none.
@@ -254,21 +247,13 @@ TEST_F(PortTest, WithoutTlsNothingIsSentToAnotherMachine) {
   Address address{host + ":" + std::to_string(ntohs(any.sin_port)), ""};
   address.credentials.token = "mpsd_token";
   Connection connection(address);
-  EXPECT_EQ(Info(connection).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Info(connection).error_code(), StatusCode::UNAVAILABLE);
   const int peer = accept(listener, nullptr, nullptr);
   char byte;
   EXPECT_LE(read(peer, &byte, 1), 0);
   close(peer);
   close(listener);
 }
-
-TEST_F(ConnectionTest, DeadlineLiesAhead) {
-  grpc::ClientContext context;
-  SetDeadline(context);
-  EXPECT_GT(context.deadline(), std::chrono::system_clock::now());
-}
-
-// --- address -----------------------------------------------------------------
 
 class AddressTest : public testing::Test {
  protected:
@@ -294,27 +279,16 @@ TEST_F(AddressTest, DefaultIsTheSocketInTheDefaultStateFolder) {
   EXPECT_EQ(address.target, "unix:" + address.socket_path);
 }
 
-TEST_F(AddressTest, EachSourceGivesWayToTheOneBefore) {
-  setenv("MPSD_STATE_DIR", "/state", 1);
-  EXPECT_EQ(FindAddress("", "").target, "unix:/state/mpsd.sock");
-  setenv("MPSD_SERVER", "studio:50051", 1);
-  EXPECT_EQ(FindAddress("", "").target, "studio:50051");
-  EXPECT_EQ(FindAddress("", "/given").target, "unix:/given/mpsd.sock");
-  EXPECT_EQ(FindAddress("other:1", "/given").target, "other:1");
-}
-
 TEST_F(AddressTest, SocketsByPath) {
   for (const char* server :
        {"/run/mpsd.sock", "unix:/run/mpsd.sock", "unix:///run/mpsd.sock"}) {
     EXPECT_EQ(FindAddress(server, "").target, "unix:/run/mpsd.sock") << server;
     EXPECT_EQ(FindAddress(server, "").socket_path, "/run/mpsd.sock") << server;
   }
-}
-
-TEST_F(AddressTest, RelativePathsBecomeAbsolute) {
   const std::string target = FindAddress("", "state").target;
   EXPECT_EQ(target.substr(0, 6), "unix:/");
   EXPECT_EQ(FindAddress("./state/mpsd.sock", "").target, target);
+  EXPECT_EQ(FindAddress("studio:50051", "").socket_path, "");
 }
 
 TEST_F(AddressTest, BehindSshThereIsATunnel) {
@@ -328,15 +302,6 @@ TEST_F(AddressTest, BehindSshThereIsATunnel) {
   EXPECT_EQ(FindAddress("studio:50051", "").tunnel, nullptr);
 }
 
-TEST_F(AddressTest, HostsHaveNoSocket) {
-  EXPECT_EQ(FindAddress("studio:50051", "").socket_path, "");
-}
-
-// --- own gates ---------------------------------------------------------------
-
-using testing::HasSubstr;
-
-const absl::Time kNow = absl::FromUnixSeconds(1767323045);
 const runbook::Thresholds kOwn;
 
 TEST(OwnGates, Reachable) {
@@ -397,10 +362,7 @@ TEST(OwnGates, CertificateDays) {
   EXPECT_EQ(verdict(-absl::Hours(1)), v1::VERDICT_FAIL);
 }
 
-// --- choose daemon -----------------------------------------------------------
-
 namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 std::string Token(char secret) {
   return base::ApiToken(std::string(base::kApiTokenSecretBytes, secret));
@@ -409,18 +371,14 @@ std::string Token(char secret) {
 class ChooseDaemonTest : public testing::Test {
  protected:
   ChooseDaemonTest() {
-    std::string name = testing::TempDir() + "chooseXXXXXX";
-    folder_ = mkdtemp(name.data());
     ClearEnvironment();
     setenv("HOME", "/srv/ann", 1);
-    roots_ = folder_ / "roots.pem";
     std::ofstream(roots_) << "the system's roots";
     setenv("SSL_CERT_FILE", roots_.c_str(), 1);
   }
   ~ChooseDaemonTest() override {
     ClearEnvironment();
     unsetenv("SSL_CERT_FILE");
-    fs::remove_all(folder_);
   }
   static void ClearEnvironment() {
     for (const char* name :
@@ -448,7 +406,8 @@ class ChooseDaemonTest : public testing::Test {
     return address.ok() ? address->target : address.status().ToString();
   }
 
-  fs::path folder_, roots_;
+  const fs::path folder_ = testing_support::FreshFolder("choose");
+  const fs::path roots_ = folder_ / "roots.pem";
 };
 
 TEST_F(ChooseDaemonTest, EachSourceGivesWayToTheOneBefore) {

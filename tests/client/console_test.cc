@@ -2,35 +2,28 @@
 #include "client/console.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <sys/wait.h>
 #include <termios.h>
-#include <unistd.h>
 
-#include <sstream>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "tests/client/client_fixture.h"
 #include "tests/client/port_fixture.h"
 
 namespace mpsd::client {
 namespace {
 
-// --- console -----------------------------------------------------------------
-
 class ConsoleTest : public ClientTest {
  protected:
   // What is printed for a failed call to the daemon at `address`.
-  std::string Failure(grpc::StatusCode code, const Address& address) {
+  std::string Failure(StatusCode code, const Address& address,
+                      const std::string& message = "what happened") {
     std::ostringstream out, err;
     Connection connection(address);
     const Console console{out, err, terminal_, connection, false};
-    code_ = console.Fail(grpc::Status(code, "what happened"));
+    code_ = console.Fail(grpc::Status(code, message));
     EXPECT_EQ(out.str(), "");
     return err.str();
   }
@@ -38,149 +31,106 @@ class ConsoleTest : public ClientTest {
   ExitCode code_ = ExitCode::kOk;
 };
 
-TEST_F(ConsoleTest, NoSocket) {
-  EXPECT_EQ(
-      Failure(grpc::StatusCode::UNAVAILABLE,
-              {"unix:/srv/none/mpsd.sock", "/srv/none/mpsd.sock"}),
-      "mpsctl: cannot reach mpsd at unix:/srv/none/mpsd.sock: there is no such "
-      "socket\n"
-      "Start it with `mpsd --state-dir /srv/none`, or name another with "
-      "--server ADDRESS, MPSD_SERVER or --state-dir DIR.\n");
-  EXPECT_EQ(code_, ExitCode::kUnreachable);
+TEST_F(ConsoleTest, AFailureSaysWhatToDo) {
+  const Address here = SocketAddress();
+  const struct {
+    StatusCode status;
+    Address address;
+    const char* text;
+    ExitCode code;
+  } cases[] = {
+      {StatusCode::UNAVAILABLE,
+       {"unix:/srv/none/mpsd.sock", "/srv/none/mpsd.sock"},
+       "cannot reach mpsd at unix:/srv/none/mpsd.sock: there is no such "
+       "socket\n"
+       "Start it with `mpsd --state-dir /srv/none`, or name another with "
+       "--server ADDRESS, MPSD_SERVER or --state-dir DIR.\n",
+       ExitCode::kUnreachable},
+      {StatusCode::UNAVAILABLE,
+       {"studio:1", ""},
+       "cannot reach mpsd at studio:1: what happened\n"
+       "Check that mpsd runs and listens on studio:1, or name another with "
+       "--server ADDRESS or MPSD_SERVER.\n",
+       ExitCode::kUnreachable},
+      // A daemon that is there need not be started.
+      {StatusCode::UNAVAILABLE, here,
+       "mpsd cannot do it now: what happened\nTry again in a few seconds.\n",
+       ExitCode::kTryAgain},
+      {StatusCode::DEADLINE_EXCEEDED, here,
+       "mpsd did not answer in time\n"
+       "It is busy, or waits for a slow disk. The request may have been "
+       "carried out: check before you repeat it (`mpsctl list`).\n",
+       ExitCode::kTryAgain},
+      {StatusCode::UNIMPLEMENTED, here,
+       "this mpsd does not support the request: what happened\n"
+       "mpsctl and mpsd differ in version: compare `mpsctl --version` with "
+       "`mpsd --version`.\n",
+       ExitCode::kOther}};
+  for (const auto& one : cases) {
+    EXPECT_EQ(Failure(one.status, one.address),
+              std::string("mpsctl: ") + one.text);
+    EXPECT_EQ(code_, one.code) << one.text;
+  }
+  for (StatusCode code : {StatusCode::NOT_FOUND, StatusCode::RESOURCE_EXHAUSTED,
+                          StatusCode::INTERNAL}) {
+    const std::string text = Failure(code, here);
+    EXPECT_EQ(text.substr(0, 22), "mpsctl: what happened\n") << code;
+    EXPECT_GT(text.size(), 22u) << code;
+  }
+  EXPECT_EQ(Failure(StatusCode::ABORTED, here, ""),
+            "mpsctl: the call failed with gRPC status 10\n");
 }
 
 TEST_F(ConsoleTest, ATunnelThatDidNotOpenIsTheReason) {
   const Address address = FindAddress("ssh://-oProxyCommand=x", "");
   EXPECT_FALSE(address.tunnel->Open().ok());
-  const std::string text = Failure(grpc::StatusCode::UNAVAILABLE, address);
-  EXPECT_NE(text.find("mpsctl: cannot reach mpsd at ssh://-oProxyCommand=x: "),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("expected ssh://[USER@]HOST"), std::string::npos) << text;
+  EXPECT_THAT(
+      Failure(StatusCode::UNAVAILABLE, address),
+      AllOf(HasSubstr("mpsctl: cannot reach mpsd at ssh://-oProxyCommand=x: "),
+            HasSubstr("expected ssh://[USER@]HOST")));
   EXPECT_EQ(code_, ExitCode::kBadInput);
 }
 
-TEST_F(ConsoleTest, NobodyBehindTheSocket) {
+TEST_F(ConsoleTest, ASocketThatDoesNotAnswer) {
   daemon_->Kill();
-  const std::string text =
-      Failure(grpc::StatusCode::UNAVAILABLE,
-              {"unix:" + socket_.string(), socket_.string()});
-  EXPECT_NE(text.find("cannot reach mpsd"), std::string::npos) << text;
+  EXPECT_THAT(Failure(StatusCode::UNAVAILABLE, SocketAddress()),
+              HasSubstr("cannot reach mpsd"));
   EXPECT_EQ(code_, ExitCode::kUnreachable);
-}
-
-TEST_F(ConsoleTest, ADaemonThatIsThereNeedNotBeStarted) {
-  EXPECT_EQ(Failure(grpc::StatusCode::UNAVAILABLE,
-                    {"unix:" + socket_.string(), socket_.string()}),
-            "mpsctl: mpsd cannot do it now: what happened\n"
-            "Try again in a few seconds.\n");
-  EXPECT_EQ(code_, ExitCode::kTryAgain);
-}
-
-TEST_F(ConsoleTest, AnAnswerThatIsLateIsNoMissingDaemon) {
-  EXPECT_EQ(Failure(grpc::StatusCode::DEADLINE_EXCEEDED,
-                    {"unix:" + socket_.string(), socket_.string()}),
-            "mpsctl: mpsd did not answer in time\n"
-            "It is busy, or waits for a slow disk. What was asked for may have "
-            "happened: look before you ask again (`mpsctl list`).\n");
-  EXPECT_EQ(code_, ExitCode::kTryAgain);
-}
-
-TEST_F(ConsoleTest, AnOlderDaemonIsNamedAsOne) {
-  const std::string text =
-      Failure(grpc::StatusCode::UNIMPLEMENTED,
-              {"unix:" + socket_.string(), socket_.string()});
-  EXPECT_EQ(text,
-            "mpsctl: this mpsd does not know what was asked for: what "
-            "happened\n"
-            "mpsctl and mpsd differ in version: compare `mpsctl --version` "
-            "with `mpsd --version`.\n");
+  const std::string path = "/" + std::string(120, 'x') + "/mpsd.sock";
+  EXPECT_THAT(Failure(StatusCode::UNAVAILABLE, {"unix:" + path, path}),
+              HasSubstr("choose a shorter --state-dir"));
 }
 
 TEST_F(ConsoleTest, OnlyAFullDiskNeedsRoom) {
+  const auto failure = [this](const char* what) {
+    return Failure(StatusCode::RESOURCE_EXHAUSTED, SocketAddress(), what);
+  };
   for (const auto& [what, next] :
        {std::pair{"/state/blobs/ab: No space left on device", "Make room"},
         std::pair{"storing job X: database or disk is full", "Make room"},
         std::pair{"/state/jobs: Disk quota exceeded", "Make room"},
         std::pair{"accept: Too many open files", "log/mpsd.log"}}) {
-    std::ostringstream err;
-    Connection connection({"unix:/none", "/none"});
-    const Console console{err, err, terminal_, connection, false};
-    console.Fail(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, what));
-    EXPECT_NE(err.str().find(next), std::string::npos) << err.str();
+    EXPECT_THAT(failure(what), HasSubstr(next));
   }
-}
-
-// What to do stands in the message, and is no matter of the daemon's log.
-TEST_F(ConsoleTest, ALimitOfTheUserSpeaksForItself) {
-  std::ostringstream err;
-  Connection connection({"unix:/none", "/none"});
-  const Console console{err, err, terminal_, connection, false};
-  console.Fail(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                            "2 are allowed; an admin raises it in mpsd.toml, "
-                            "[user.ada] queued-jobs"));
-  EXPECT_EQ(err.str(),
-            "mpsctl: 2 are allowed; an admin raises it in mpsd.toml, "
-            "[user.ada] queued-jobs\n");
-}
-
-TEST_F(ConsoleTest, AMessageThatIsTooLargeIsNoFullDisk) {
-  std::ostringstream err;
-  Connection connection({"unix:/none", "/none"});
-  const Console console{err, err, terminal_, connection, false};
-  console.Fail(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                            "Sent message larger than max (75 vs. 64)"));
-  EXPECT_EQ(err.str(),
+  // What to do about a user's limit stands in the message, and is no matter of
+  // the daemon's log.
+  const char limit[] =
+      "2 are allowed; an admin raises it in mpsd.toml, "
+      "[user.ada] queued-jobs";
+  EXPECT_EQ(failure(limit), std::string("mpsctl: ") + limit + "\n");
+  EXPECT_EQ(failure("Sent message larger than max (75 vs. 64)"),
             "mpsctl: a message is larger than gRPC may carry: Sent message "
             "larger than max (75 vs. 64)\n"
-            "Ask for less at a time (`mpsctl list --limit 20`), or name fewer "
+            "Request less at a time (`mpsctl list --limit 20`), or name fewer "
             "files in the job.\n");
 }
 
-TEST_F(ConsoleTest, SocketPathTooLong) {
-  const std::string path = "/" + std::string(120, 'x') + "/mpsd.sock";
-  const std::string text =
-      Failure(grpc::StatusCode::UNAVAILABLE, {"unix:" + path, path});
-  EXPECT_NE(text.find("choose a shorter --state-dir"), std::string::npos);
-}
-
-TEST_F(ConsoleTest, NobodyAtTheHost) {
-  EXPECT_EQ(Failure(grpc::StatusCode::UNAVAILABLE, {"studio:1", ""}),
-            "mpsctl: cannot reach mpsd at studio:1: what happened\n"
-            "Check that mpsd runs and listens on studio:1, or name another "
-            "with --server ADDRESS or MPSD_SERVER.\n");
-}
-
-TEST_F(ConsoleTest, EachFailureHasANextStep) {
-  const Address address{"unix:" + socket_.string(), socket_.string()};
-  for (grpc::StatusCode code :
-       {grpc::StatusCode::NOT_FOUND, grpc::StatusCode::RESOURCE_EXHAUSTED,
-        grpc::StatusCode::INTERNAL}) {
-    const std::string text = Failure(code, address);
-    EXPECT_EQ(text.substr(0, 22), "mpsctl: what happened\n") << code;
-    EXPECT_GT(text.size(), 22u) << code;
-  }
-}
-
-TEST_F(ConsoleTest, AFailureWithoutWords) {
-  std::ostringstream err;
-  Connection connection({"unix:/none", "/none"});
-  const Console console{err, err, terminal_, connection, false};
-  console.Fail(grpc::Status(grpc::StatusCode::ABORTED, ""));
-  EXPECT_EQ(err.str(), "mpsctl: the call failed with gRPC status 10\n");
-}
-
 TEST_F(ConsoleTest, OneObjectALine) {
-  std::ostringstream out;
-  Connection connection({"unix:/none", "/none"});
-  const Console console{out, out, terminal_, connection, true};
   v1::StateChanged state;
   state.set_message("naïve");
-  console.PrintJson(state);
-  EXPECT_EQ(out.str(), "{\"state\":null,\"message\":\"naïve\"}\n");
+  TestConsole(/*json=*/true).PrintJson(state);
+  EXPECT_EQ(out_.str(), "{\"state\":null,\"message\":\"naïve\"}\n");
 }
-
-// --- terminal ----------------------------------------------------------------
 
 TEST(IsUtf8LocaleTest, BySpelling) {
   for (const char* name : {"en_US.UTF-8", "C.utf8", "UTF-8", "de_DE.utf-8@x"}) {
@@ -189,26 +139,20 @@ TEST(IsUtf8LocaleTest, BySpelling) {
   for (const char* name : {"C", "POSIX", "en_US.ISO-8859-1", "utf"}) {
     EXPECT_FALSE(IsUtf8Locale(nullptr, nullptr, name)) << name;
   }
-}
-
-TEST(IsUtf8LocaleTest, TheFirstThatIsSetDecides) {
   EXPECT_FALSE(IsUtf8Locale("C", "C.UTF-8", "C.UTF-8"));
   EXPECT_TRUE(IsUtf8Locale("", "C.UTF-8", "C"));
   EXPECT_FALSE(IsUtf8Locale(nullptr, "C", "C.UTF-8"));
   EXPECT_TRUE(IsUtf8Locale(nullptr, "", "C.UTF-8"));
-}
-
-TEST(IsUtf8LocaleTest, AsciiWithoutAny) {
   EXPECT_FALSE(IsUtf8Locale(nullptr, nullptr, nullptr));
   EXPECT_FALSE(IsUtf8Locale("", "", ""));
 }
-
-// --- interrupt ---------------------------------------------------------------
 
 TEST(InterruptTest, WithoutListenerNobodyIsThere) {
   Interrupt interrupt;
   EXPECT_FALSE(interrupt.Raise());
   EXPECT_FALSE(interrupt.raised());
+  Interrupt::Listener listener(nullptr, [] { FAIL(); });
+  EXPECT_FALSE(listener.raised());
 }
 
 TEST(InterruptTest, WakesTheListenerOnce) {
@@ -251,13 +195,6 @@ TEST(InterruptTest, OfTwoTheInnerIsWokenAndThenTheOuterAgain) {
   EXPECT_TRUE(first.raised()) << "it sees on its own what happened";
 }
 
-TEST(InterruptTest, NullIsNeverRaised) {
-  Interrupt::Listener listener(nullptr, [] { FAIL(); });
-  EXPECT_FALSE(listener.raised());
-}
-
-// --- prompt ------------------------------------------------------------------
-
 // A terminal whose other end the test types on.
 class PromptTest : public testing::Test {
  protected:
@@ -296,7 +233,11 @@ class PromptTest : public testing::Test {
     std::thread user([&] {
       ShownUntil("Token: ");
       while ((Flags() & ECHO) != 0) absl::SleepFor(absl::Milliseconds(1));
-      Type(keys);
+      // In pieces that a terminal holds.
+      for (size_t at = 0; at < keys.size(); at += 1000) {
+        if (at > 0) absl::SleepFor(absl::Milliseconds(2));
+        Type(keys.substr(at, 1000));
+      }
     });
     auto line = Ask("Token: ", Echo::kOff, device_.c_str());
     user.join();
@@ -311,15 +252,14 @@ class PromptTest : public testing::Test {
 TEST_F(PromptTest, ALineWithEcho) {
   Type("yes\n");
   EXPECT_EQ(Ask("Trust it? ", Echo::kOn, device_.c_str()).value(), "yes");
+  Type("no\n");
+  ASSERT_TRUE(Ask("a\x1b[2Jb? ", Echo::kOn, device_.c_str()).ok());
+  EXPECT_EQ(ShownUntil("b? ").find('\x1b'), std::string::npos);
 }
 
-TEST_F(PromptTest, ASecretIsNotShown) {
+TEST_F(PromptTest, ASecretIsNotShownAndCanBeCorrected) {
   EXPECT_EQ(AskHidden("secret\n").value(), "secret");
-  const std::string shown = ShownUntil("\n");
-  EXPECT_EQ(shown.find("secret"), std::string::npos);
-}
-
-TEST_F(PromptTest, ASecretCanBeCorrected) {
+  EXPECT_EQ(ShownUntil("\n").find("secret"), std::string::npos);
   EXPECT_EQ(AskHidden("sexx\x7f\x08"
                       "cret\r")
                 .value(),
@@ -332,28 +272,12 @@ TEST_F(PromptTest, ASecretCanBeCorrected) {
                       "a\n")
                 .value(),
             "a");
-}
-
-TEST_F(PromptTest, CtrlCAndCtrlDEndIt) {
   EXPECT_TRUE(absl::IsCancelled(AskHidden("sec\x03").status()));
   EXPECT_TRUE(absl::IsCancelled(AskHidden("\x04").status()));
 }
 
 TEST_F(PromptTest, AnEndlessLineTakesNoMemory) {
-  std::string keys;
-  for (int i = 0; i < 30; ++i) keys += std::string(1000, 'a');
-  // In pieces that a terminal holds.
-  std::thread user([&] {
-    ShownUntil("Token: ");
-    while ((Flags() & ECHO) != 0) absl::SleepFor(absl::Milliseconds(1));
-    for (size_t at = 0; at < keys.size(); at += 1000) {
-      Type(keys.substr(at, 1000));
-      absl::SleepFor(absl::Milliseconds(2));
-    }
-    Type("\n");
-  });
-  const auto line = Ask("Token: ", Echo::kOff, device_.c_str());
-  user.join();
+  const auto line = AskHidden(std::string(30'000, 'a') + "\n");
   ASSERT_TRUE(line.ok());
   EXPECT_LE(line->size(), 4096);
 }
@@ -375,20 +299,12 @@ TEST_F(PromptTest, SignalsRestoreTheTerminal) {
   }
 }
 
-TEST_F(PromptTest, AQuestionCannotSteerTheTerminal) {
-  Type("no\n");
-  ASSERT_TRUE(Ask("a\x1b[2Jb? ", Echo::kOn, device_.c_str()).ok());
-  EXPECT_EQ(ShownUntil("b? ").find('\x1b'), std::string::npos);
-}
-
 TEST_F(PromptTest, WithoutATerminal) {
   for (const char* device : {"/dev/null", "/nowhere/tty"}) {
     EXPECT_EQ(Ask("?", Echo::kOn, device).status().code(),
               absl::StatusCode::kFailedPrecondition);
   }
 }
-
-// --- progress line -----------------------------------------------------------
 
 TEST(StepTextTest, WhatIsKnown) {
   v1::Progress progress;
@@ -448,6 +364,8 @@ TEST_F(ProgressLineTest, RedrawsInPlaceAndLeavesNothing) {
   EXPECT_EQ(Draw(true, false),
             "\r 25% ━━──────── x\x1b[K"
             "\r\x1b[K");
+  EXPECT_EQ(Draw(false, false), "");
+  EXPECT_EQ(Draw(true, true), "");
 }
 
 TEST_F(ProgressLineTest, ALineAboveIsALineWithoutABar) {
@@ -461,26 +379,19 @@ TEST_F(ProgressLineTest, ALineAboveIsALineWithoutABar) {
   EXPECT_EQ(out.str(), "text\n");
 }
 
-TEST_F(ProgressLineTest, SilentInAPipeAndInJson) {
-  EXPECT_EQ(Draw(false, false), "");
-  EXPECT_EQ(Draw(true, true), "");
-}
-
-// --- exit code ---------------------------------------------------------------
-
 TEST(ExitCodeTest, OfAStatus) {
-  const std::pair<grpc::StatusCode, ExitCode> table[] = {
-      {grpc::StatusCode::OK, ExitCode::kOk},
-      {grpc::StatusCode::UNAVAILABLE, ExitCode::kUnreachable},
-      {grpc::StatusCode::DEADLINE_EXCEEDED, ExitCode::kTryAgain},
-      {grpc::StatusCode::NOT_FOUND, ExitCode::kNotFound},
-      {grpc::StatusCode::UNAUTHENTICATED, ExitCode::kNotLetIn},
-      {grpc::StatusCode::PERMISSION_DENIED, ExitCode::kNotLetIn},
-      {grpc::StatusCode::INVALID_ARGUMENT, ExitCode::kBadInput},
-      {grpc::StatusCode::FAILED_PRECONDITION, ExitCode::kBadInput},
-      {grpc::StatusCode::ALREADY_EXISTS, ExitCode::kBadInput},
-      {grpc::StatusCode::RESOURCE_EXHAUSTED, ExitCode::kOther},
-      {grpc::StatusCode::INTERNAL, ExitCode::kOther},
+  const std::pair<StatusCode, ExitCode> table[] = {
+      {StatusCode::OK, ExitCode::kOk},
+      {StatusCode::UNAVAILABLE, ExitCode::kUnreachable},
+      {StatusCode::DEADLINE_EXCEEDED, ExitCode::kTryAgain},
+      {StatusCode::NOT_FOUND, ExitCode::kNotFound},
+      {StatusCode::UNAUTHENTICATED, ExitCode::kNotLetIn},
+      {StatusCode::PERMISSION_DENIED, ExitCode::kNotLetIn},
+      {StatusCode::INVALID_ARGUMENT, ExitCode::kBadInput},
+      {StatusCode::FAILED_PRECONDITION, ExitCode::kBadInput},
+      {StatusCode::ALREADY_EXISTS, ExitCode::kBadInput},
+      {StatusCode::RESOURCE_EXHAUSTED, ExitCode::kOther},
+      {StatusCode::INTERNAL, ExitCode::kOther},
   };
   for (const auto& [status, code] : table) {
     EXPECT_EQ(ForStatus(grpc::Status(status, "")), code) << status;
@@ -491,22 +402,19 @@ TEST(ExitCodeTest, OfATunnel) {
   EXPECT_EQ(ForTunnel(absl::UnavailableError("")), ExitCode::kUnreachable);
   EXPECT_EQ(ForTunnel(absl::InvalidArgumentError("")), ExitCode::kBadInput);
   EXPECT_EQ(ForTunnel(absl::InternalError("")), ExitCode::kOther);
-  for (const auto code : {grpc::StatusCode::PERMISSION_DENIED,
-                          grpc::StatusCode::UNAUTHENTICATED}) {
+  for (const auto code :
+       {StatusCode::PERMISSION_DENIED, StatusCode::UNAUTHENTICATED}) {
     EXPECT_EQ(ForTunnel(absl::Status(static_cast<absl::StatusCode>(code), "")),
               ForStatus(grpc::Status(code, "")))
         << "refused is refused, whoever does it";
   }
 }
 
-TEST(ExitCodeTest, OfAJob) {
+TEST(ExitCodeTest, OfAJobAndOfAVerdict) {
   EXPECT_EQ(ForJobState(v1::JOB_STATE_SUCCEEDED), ExitCode::kOk);
   EXPECT_EQ(ForJobState(v1::JOB_STATE_FAILED), ExitCode::kJobFailed);
   EXPECT_EQ(ForJobState(v1::JOB_STATE_CANCELLED), ExitCode::kJobCancelled);
   EXPECT_EQ(ForJobState(v1::JOB_STATE_QUEUED), ExitCode::kOk);
-}
-
-TEST(ExitCodeTest, OfAVerdict) {
   EXPECT_EQ(ForVerdict(v1::VERDICT_PASS), ExitCode::kOk);
   EXPECT_EQ(ForVerdict(v1::VERDICT_WARN), ExitCode::kVerdictWarn);
   EXPECT_EQ(ForVerdict(v1::VERDICT_FAIL), ExitCode::kVerdictFail);
@@ -526,10 +434,6 @@ TEST(ExitCodeTest, HelpNamesEachNumber) {
   }
 }
 
-// --- refusal -----------------------------------------------------------------
-
-using testing::HasSubstr;
-
 // What a verb says after a login, once something has changed.
 class RefusalTest : public PortClientTest {
  protected:
@@ -546,99 +450,79 @@ class RefusalTest : public PortClientTest {
 
 TEST_F(RefusalTest, AnotherAuthority) {
   const TestAuthority another(folder_ / "another");
-  const Result result =
-      AfterLogin(TlsServer(another.Issue("IP:127.0.0.1"), another.pem()));
-  EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err,
-              HasSubstr("is not of the authority that the context studio "
-                        "trusts: its fingerprint is " +
-                        FingerprintOf(another.pem()) + ", expected " +
-                        FingerprintOf(authority_.pem())));
-  EXPECT_THAT(result.err, HasSubstr("somebody is between you and mpsd"));
+  EXPECT_THAT(
+      AfterLogin(TlsServer(another.Issue("IP:127.0.0.1"), another.pem())),
+      Fails(8,
+            AllOf(HasSubstr(
+                      "is not signed by the authority that the context studio "
+                      "trusts: its fingerprint is " +
+                      FingerprintOf(another.pem()) + ", expected " +
+                      FingerprintOf(authority_.pem())),
+                  HasSubstr("someone is intercepting the connection"))));
   EXPECT_TRUE(data().authorizations.empty());
 }
 
 TEST_F(RefusalTest, AnExpiredCertificate) {
-  const Result result = AfterLogin(
-      TlsServer(authority_.Issue("IP:127.0.0.1", -1), authority_.pem()));
-  EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err, HasSubstr("expired on "));
+  EXPECT_THAT(AfterLogin(TlsServer(authority_.Issue("IP:127.0.0.1", -1),
+                                   authority_.pem())),
+              Fails(8, HasSubstr("expired on ")));
 }
 
 TEST_F(RefusalTest, AnotherName) {
-  const Result result =
-      AfterLogin(TlsServer(authority_.Issue("DNS:attic"), authority_.pem()));
-  EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err, HasSubstr("is not for '127.0.0.1', but for attic"));
+  EXPECT_THAT(
+      AfterLogin(TlsServer(authority_.Issue("DNS:attic"), authority_.pem())),
+      Fails(8, HasSubstr("is not for '127.0.0.1', but for attic")));
 }
 
 TEST_F(RefusalTest, AServerThatSpeaksTlsNoMore) {
-  const Result result =
-      AfterLogin(grpc::experimental::LocalServerCredentials(LOCAL_TCP));
-  EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.err, HasSubstr("does not speak TLS 1.3"));
+  EXPECT_THAT(AfterLogin(grpc::experimental::LocalServerCredentials(LOCAL_TCP)),
+              Fails(3, HasSubstr("does not speak TLS 1.3")));
 }
 
-TEST_F(RefusalTest, ATokenThatWasRevoked) {
+TEST_F(RefusalTest, WhatOneMayNotAndATokenThatIsRevoked) {
   ASSERT_EQ(Login({"--name", "studio"}).code, 0);
-  data().authorization = "Bearer another";
-  const Result result = RunBare({"list"});
-  EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err, HasSubstr("The token of the context studio has "
-                                    "expired or was revoked"));
-  EXPECT_THAT(result.err,
-              HasSubstr("`mpsctl login " + Server() + " --name studio`"));
-}
-
-TEST_F(RefusalTest, AStreamWhoseTokenIsRevokedIsNotTriedAgain) {
-  ASSERT_EQ(Login({"--name", "studio"}).code, 0);
+  Fail("List", StatusCode::PERMISSION_DENIED, "needs the role admin");
+  EXPECT_THAT(RunBare({"list"}),
+              Fails(8, AllOf(HasSubstr("needs the role admin"),
+                             HasSubstr("`mpsctl info` shows who you are"))));
   AddJob(kId, v1::JOB_STATE_RUNNING);
   AddState(kId, v1::JOB_STATE_RUNNING);
-  data().fail["Watch"] =
-      grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "the token was revoked");
-  const Result result = RunBare({"watch", kId});
-  EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err, HasSubstr("the token was revoked"));
-  EXPECT_THAT(result.err, HasSubstr("ask an admin for a new one"));
+  Fail("Watch", StatusCode::UNAUTHENTICATED, "the token was revoked");
+  EXPECT_THAT(RunBare({"watch", kId}),
+              Fails(8, AllOf(HasSubstr("the token was revoked"),
+                             HasSubstr("ask an admin for a new one"))));
   EXPECT_EQ(data().watched.size(), 1);
   EXPECT_EQ(sleeps_, 0);
-}
-
-TEST_F(RefusalTest, ARoleThatMayNot) {
-  ASSERT_EQ(Login({"--name", "studio"}).code, 0);
-  data().fail["List"] =
-      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "needs the role admin");
-  const Result result = RunBare({"list"});
-  EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err, HasSubstr("needs the role admin"));
-  EXPECT_THAT(result.err, HasSubstr("`mpsctl info` shows who you are"));
+  data().fail.clear();
+  data().authorization = "Bearer another";
+  EXPECT_THAT(RunBare({"list"}),
+              Fails(8, AllOf(HasSubstr("The token of the context studio has "
+                                       "expired or was revoked"),
+                             HasSubstr("`mpsctl login " + Server() +
+                                       " --name studio`"))));
 }
 
 TEST_F(RefusalTest, NoLoginYet) {
   // The port of a daemon with TLS on this machine, taken for one without.
-  const Result tls = RunBare({"--server", Server(), "list"});
-  EXPECT_EQ(tls.code, 8);
-  EXPECT_THAT(tls.err, HasSubstr("speaks TLS"));
-  EXPECT_THAT(tls.err, HasSubstr("Log in first: `mpsctl login " + Server()));
+  EXPECT_THAT(
+      RunBare({"--server", Server(), "list"}),
+      Fails(8, AllOf(HasSubstr("uses TLS"),
+                     HasSubstr("Log in first: `mpsctl login " + Server()))));
   Serve(grpc::experimental::LocalServerCredentials(LOCAL_TCP));
-  const Result tokenless = RunBare({"--server", Server(), "list"});
-  EXPECT_EQ(tokenless.code, 8);
-  EXPECT_THAT(tokenless.err, HasSubstr("Log in first"));
+  EXPECT_THAT(RunBare({"--server", Server(), "list"}),
+              Fails(8, HasSubstr("Log in first")));
 }
 
 TEST_F(RefusalTest, NobodyThereAnyMore) {
   ASSERT_EQ(Login({"--name", "studio"}).code, 0);
   daemon_->Stop();
-  const Result result = RunBare({"list"});
-  EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.err, HasSubstr("Connection refused"));
-  EXPECT_THAT(result.err, HasSubstr("--listen"));
+  EXPECT_THAT(RunBare({"list"}), Fails(3, AllOf(HasSubstr("Connection refused"),
+                                                HasSubstr("--listen"))));
 }
 
 TEST_F(RefusalTest, ASocketHasNone) {
   EXPECT_FALSE(WhyUnreachable(SocketAddress(), absl::Now()).has_value());
-  EXPECT_EQ(HowToBeLetIn(SocketAddress(), grpc::StatusCode::UNAUTHENTICATED),
-            "");
+  EXPECT_EQ(HowToBeLetIn(SocketAddress(), StatusCode::UNAUTHENTICATED), "");
 }
 
 }  // namespace

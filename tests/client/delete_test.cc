@@ -4,8 +4,6 @@
 namespace mpsd::client {
 namespace {
 
-// --- delete ------------------------------------------------------------------
-
 class DeleteTest : public ClientTest {
  protected:
   DeleteTest() {
@@ -15,23 +13,18 @@ class DeleteTest : public ClientTest {
 };
 
 TEST_F(DeleteTest, SeveralJobs) {
-  const Result result = RunVerb({"delete", kId, "0000BB"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "Job 01KAH0000000000000000000AA is deleted, 1.5 MB given back.\n"
-            "Job 01KAH0000000000000000000BB is deleted, 1.5 MB given back.\n");
+  EXPECT_THAT(
+      RunVerb({"delete", kId, "0000BB"}),
+      Prints("Job 01KAH0000000000000000000AA is deleted, 1.5 MB freed.\nJob "
+             "01KAH0000000000000000000BB is deleted, 1.5 MB freed.\n"));
   EXPECT_TRUE(data().jobs.empty());
 }
 
-TEST_F(DeleteTest, Json) {
-  const Result result = RunVerb({"delete", kId, "--json"});
-  const auto json = nlohmann::json::parse(result.out);
+TEST_F(DeleteTest, NeitherNothingNorALittleIsAJob) {
+  const auto json = ParseJson(Out({"delete", kId, "--json"}));
   EXPECT_EQ(json["job_id"], kId);
   EXPECT_EQ(json["freed_bytes"], 1'500'000);
-}
-
-TEST_F(DeleteTest, NeitherNothingNorALittleIsAJob) {
-  data().jobs.pop_back();  // one is left
+  // One is left, which every text would fit.
   for (const char* text : {"", "BB", "000BB"}) {
     EXPECT_EQ(RunVerb({"delete", text}).code, 2) << text;
   }
@@ -39,28 +32,15 @@ TEST_F(DeleteTest, NeitherNothingNorALittleIsAJob) {
   EXPECT_EQ(data().jobs.size(), 1u);
 }
 
-TEST_F(DeleteTest, OneThatIsGoneDoesNotKeepTheOthers) {
-  const Result result = RunVerb({"delete", "01KAH0000000000000000000CC", kId});
-  EXPECT_EQ(result.code, 4);
-  EXPECT_EQ(data().jobs.size(), 1u);
-}
-
 TEST_F(DeleteTest, WhatTheDaemonRefuses) {
-  data().fail["Delete"] = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
-                                       "job X is RUNNING: cancel it");
-  const Result result = RunVerb({"delete", kId});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_NE(result.err.find("job X is RUNNING: cancel it"), std::string::npos);
+  Fail("Delete", StatusCode::FAILED_PRECONDITION,
+       "job X is RUNNING: cancel it");
+  EXPECT_THAT(RunVerb({"delete", kId}),
+              Fails(2, HasSubstr("job X is RUNNING: cancel it")));
+  Fail("Delete", StatusCode::UNIMPLEMENTED, "");
+  EXPECT_THAT(RunVerb({"delete", kId}),
+              Fails(6, HasSubstr("differ in version")));
 }
-
-TEST_F(DeleteTest, AnOldDaemonDoesNotKnowIt) {
-  data().fail["Delete"] = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
-  const Result result = RunVerb({"delete", kId});
-  EXPECT_EQ(result.code, 6);
-  EXPECT_NE(result.err.find("differ in version"), std::string::npos);
-}
-
-// --- Many jobs by a filter ---------------------------------------------------
 
 class DeleteManyTest : public DeleteTest {
  protected:
@@ -79,18 +59,17 @@ TEST_F(DeleteManyTest, AsksFirstAndDeletesWhatWasShown) {
   data().delete_answers = {Answer(1234, 5'000'000'000),
                            Answer(100, 1'000'000, true), Answer(34, 500'000)};
   answers_ = {"yes"};
-  const Result result = RunVerb({"delete", "--state", "failed", "--older-than",
-                                 "30d", "--label", "team=a"});
-  EXPECT_EQ(result.code, 0) << result.err;
+  const std::string out = Out({"delete", "--state", "failed", "--older-than",
+                               "30d", "--label", "team=a"});
   EXPECT_EQ(asked_,
             "Delete 1,234 jobs with logs, checkpoints and results, about 5.0 "
             "GB? (yes/no) \n");
-  EXPECT_EQ(result.out, "134 jobs are deleted, 1.5 MB given back.\n");
+  EXPECT_EQ(out, "134 jobs are deleted, 1.5 MB freed.\n");
   ASSERT_EQ(data().deleted.size(), 3u);
   EXPECT_TRUE(data().deleted[0].dry_run());
   EXPECT_FALSE(data().deleted[1].dry_run());
   const v1::ListJobsRequest& filter = data().deleted[2].filter();
-  EXPECT_THAT(filter.states(), testing::ElementsAre(v1::JOB_STATE_FAILED));
+  EXPECT_THAT(filter.states(), ElementsAre(v1::JOB_STATE_FAILED));
   EXPECT_EQ(filter.end_time_to().seconds(),
             absl::ToUnixSeconds(kNow - absl::Hours(30 * 24)));
   EXPECT_EQ(filter.labels().at("team"), "a");
@@ -101,15 +80,13 @@ TEST_F(DeleteManyTest, ANoDeletesNothing) {
   data().delete_answers = {Answer(2, 5)};
   for (const char* answer : {"no", "", "nothing"}) {
     answers_ = {answer};
-    const Result result = RunVerb({"delete", "--all"});
-    EXPECT_NE(result.code, 0);
-    EXPECT_EQ(result.out, "Nothing is deleted.\n");
+    EXPECT_THAT(RunVerb({"delete", "--all"}),
+                Ends(testing::Ne(0), "Nothing was deleted.\n"));
   }
   // Nor does a script without a terminal.
   answers_.clear();
-  const Result result = RunVerb({"delete", "--all"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, testing::HasSubstr("--yes deletes them unasked"));
+  EXPECT_THAT(RunVerb({"delete", "--all"}),
+              Fails(2, HasSubstr("--yes deletes them without asking")));
   for (const v1::DeleteJobsRequest& request : data().deleted) {
     EXPECT_TRUE(request.dry_run());
   }
@@ -117,12 +94,10 @@ TEST_F(DeleteManyTest, ANoDeletesNothing) {
 
 TEST_F(DeleteManyTest, AllMeansThoseThatHaveEndedByNow) {
   data().delete_answers = {Answer(1, 5)};
-  const Result result = RunVerb({"delete", "--all", "--yes"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out, "1 job is deleted, 5 B given back.\n");
+  EXPECT_THAT(RunVerb({"delete", "--all", "--yes"}),
+              Prints("1 job is deleted, 5 B freed.\n"));
   EXPECT_EQ(asked_, "");
-  ASSERT_EQ(data().deleted.size(), 1u);
-  const v1::ListJobsRequest& filter = data().deleted[0].filter();
+  const v1::ListJobsRequest& filter = Only(data().deleted).filter();
   EXPECT_EQ(filter.states_size(), 3);
   EXPECT_EQ(filter.end_time_to().seconds(), absl::ToUnixSeconds(kNow) + 1);
   EXPECT_EQ(filter.owner(), "");
@@ -135,32 +110,23 @@ TEST_F(DeleteManyTest, ADryRunTellsAndDeletesNothing) {
   kept->set_id("X");
   kept->set_why("it is pinned\x1b[2J");
   data().delete_answers = {answer};
-  const Result result = RunVerb({"delete", "--owner", "ann", "--dry-run"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, testing::StartsWith(std::string(kId) + "\n"));
-  EXPECT_THAT(result.out, testing::HasSubstr("… and 5 more\n"));
-  EXPECT_THAT(result.out,
-              testing::HasSubstr("Job X stays: it is pinned\\x1b[2J\n"));
-  EXPECT_THAT(result.out, testing::EndsWith("25 jobs would be deleted, about "
-                                            "7.0 MB given back.\n"));
+  EXPECT_THAT(RunVerb({"delete", "--owner", "ann", "--dry-run"}),
+              Prints(AllOf(StartsWith(std::string(kId) + "\n"),
+                           HasSubstr("… and 5 more\n"),
+                           HasSubstr("Job X stays: it is pinned\\x1b[2J\n"),
+                           EndsWith("25 jobs would be deleted, about "
+                                    "7.0 MB freed.\n"))));
   const Result json = RunVerb({"delete", kId, "--dry-run", "--json"});
-  const auto object = nlohmann::json::parse(json.out);
+  const auto object = ParseJson(json.out);
   EXPECT_EQ(object["matched"], 25);
   EXPECT_EQ(object["kept"][0]["id"], "X");
   EXPECT_EQ(data().deleted.back().ids_size(), 1);
   EXPECT_EQ(data().jobs.size(), 2u);
 }
 
-TEST_F(DeleteManyTest, NothingFoundIsNoError) {
-  data().delete_answers = {v1::DeleteJobsResponse()};
-  const Result result = RunVerb({"delete", "--text", "x"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out, "No such jobs.\n");
-}
-
 TEST_F(DeleteManyTest, IdsOrAFilter) {
-  for (const std::vector<std::string>& args :
-       {std::vector<std::string>{"delete"},
+  for (const Args& args :
+       {Args{"delete"},
         {"delete", kId, "--all"},
         {"delete", "--yes"},
         {"delete", "--older-than", "soon"},
@@ -169,11 +135,9 @@ TEST_F(DeleteManyTest, IdsOrAFilter) {
   }
   EXPECT_TRUE(data().deleted.empty());
   EXPECT_EQ(data().jobs.size(), 2u);
+  data().delete_answers = {v1::DeleteJobsResponse()};
+  EXPECT_THAT(RunVerb({"delete", "--text", "x"}), Prints("No such jobs.\n"));
 }
-
-// --- gc ----------------------------------------------------------------------
-
-using testing::HasSubstr;
 
 class GcTest : public ClientTest {
  protected:
@@ -200,25 +164,26 @@ TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
   data().plan.set_used_bytes(90'000'000'000);
   data().plan.set_budget_bytes(80'000'000'000);
   data().plan.set_short_of("pinned jobs have 5 bytes");
-  const Result result = RunVerb({"gc", "--dry-run"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(
-      result.out,
-      "WHAT    ID                          SIZE    OWNER  NAME          WHY\n"
-      "upload  aaaaaaaaaaaa…               5.0 MB  -      -             an "
-      "upload that no job needs\n"
-      "job     01KAH0000000000000000000AA  7.0 MB  ann    moods\\x1b[2J  it "
-      "ended 45 days ago, keep-days is 30\n"
-      "… and 1,200 more\n"
-      "1,202 would go, about 3.0 GB given back.\n"
-      "The state folder has 90.0 GB of a budget of 80.0 GB.\n"
-      "Short of room: pinned jobs have 5 bytes.\n");
+  EXPECT_THAT(
+      RunVerb({"gc", "--dry-run"}),
+      Prints(
+          "WHAT    ID                          SIZE    OWNER  NAME          "
+          "WHY\n"
+          "upload  aaaaaaaaaaaa…               5.0 MB  -      -             an "
+          "upload that no job needs\n"
+          "job     01KAH0000000000000000000AA  7.0 MB  ann    moods\\x1b[2J  "
+          "it ended 45 days ago, keep-days is 30\n"
+          "… and 1,200 more\n"
+          "1,202 would be removed, about 3.0 GB freed.\n"
+          "The state folder has 90.0 GB of a budget of 80.0 GB.\n"
+          "Short of space: pinned jobs have 5 bytes.\n"));
   EXPECT_EQ(data().collections, 0);
 }
 
 TEST_F(GcTest, NothingIsAPlanToo) {
   EXPECT_EQ(RunVerb({"gc", "--dry-run"}).out,
-            "Nothing would go.\nThe state folder has not been measured yet.\n");
+            "Nothing would be removed.\nThe state folder has not been measured "
+            "yet.\n");
   data().plan.set_used_bytes(5'000'000);
   EXPECT_THAT(RunVerb({"gc", "--dry-run"}).out,
               HasSubstr("has 5.0 MB, and no budget"));
@@ -228,27 +193,17 @@ TEST_F(GcTest, RemovesAndSaysWhatStays) {
   data().collected.set_removed(3);
   data().collected.set_freed_bytes(2'000'000);
   data().collected.add_failed("job X: it is pinned");
-  const Result result = RunVerb({"gc"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "Stays: job X: it is pinned\n3 removed, 2.0 MB given back.\n");
+  EXPECT_THAT(RunVerb({"gc"}),
+              Prints("Stays: job X: it is pinned\n3 removed, 2.0 MB freed.\n"));
   EXPECT_EQ(data().collections, 1);
-}
-
-TEST_F(GcTest, Json) {
   data().plan.set_freed_bytes(7);
   EXPECT_THAT(RunVerb({"gc", "--dry-run", "--json"}).out,
               HasSubstr("\"freed_bytes\":7"));
   data().collected.set_removed(3);
   EXPECT_THAT(RunVerb({"gc", "--json"}).out, HasSubstr("\"removed\":3"));
-}
-
-TEST_F(GcTest, WhatTheDaemonRefuses) {
-  data().fail["Collect"] =
-      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "needs the role admin");
-  const Result result = RunVerb({"gc"});
-  EXPECT_NE(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("needs the role admin"));
+  Fail("Collect", StatusCode::PERMISSION_DENIED, "needs the role admin");
+  EXPECT_THAT(RunVerb({"gc"}),
+              Fails(testing::Ne(0), HasSubstr("needs the role admin")));
 }
 
 }  // namespace

@@ -2,26 +2,20 @@
 #include "client/event_printer.h"
 
 #include <cmath>
-#include <vector>
 
-#include "gmock/gmock.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
 
-// --- event printer -----------------------------------------------------------
-
 class EventPrinterTest : public ClientTest {
  protected:
   std::string Printed(bool json = false) {
-    std::ostringstream out;
-    Connection connection({"unix:/none", "/none"});
-    const Console console{out, out, terminal_, connection, json};
+    const Console console = TestConsole(json);
     EventPrinter printer(console);
     for (const v1::JobEvent& event : data().events[kId]) printer.Print(event);
     printer.Clear();
-    return out.str();
+    return out_.str();
   }
 };
 
@@ -50,17 +44,15 @@ TEST_F(EventPrinterTest, ALineForEachKind) {
             "03:04:05  eval loss 2.0000 at step 1\n");
 }
 
-TEST_F(EventPrinterTest, OneProgressLineAPercent) {
+TEST_F(EventPrinterTest, OneProgressLineAPercentAndEachOfAShortRun) {
   for (int step = 1; step <= 1000; ++step) AddProgress(kId, step, 1000);
   const std::string text = Printed();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 101);
-  EXPECT_NE(text.find("step 1000/1000"), std::string::npos);
-}
-
-TEST_F(EventPrinterTest, EachStepOfAShortRun) {
+  EXPECT_THAT(text, HasSubstr("step 1000/1000"));
+  data().events.clear();
   for (int step = 1; step <= 7; ++step) AddProgress(kId, step, 7);
-  const std::string text = Printed();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7);
+  const std::string all = Printed();
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 7);
 }
 
 TEST_F(EventPrinterTest, OnATerminalABarUnderTheLines) {
@@ -84,9 +76,8 @@ TEST_F(EventPrinterTest, OnATerminalTheLastTwentyLosses) {
   terminal_.columns = [] { return 120; };
   std::string blocks;
   for (int i = 0; i < 20; ++i) blocks += "▅";
-  EXPECT_TRUE(Printed().ends_with("step 24/24  loss 1.0000 " + blocks +
-                                  "  1,234 tok/s\x1b[K\r\x1b[K"))
-      << Printed();
+  EXPECT_THAT(Printed(), EndsWith("step 24/24  loss 1.0000 " + blocks +
+                                  "  1,234 tok/s\x1b[K\r\x1b[K"));
 }
 
 TEST_F(EventPrinterTest, JsonIsOneObjectALine) {
@@ -106,10 +97,8 @@ TEST_F(EventPrinterTest, JsonIsOneObjectALine) {
 class OutcomeTest : public EventPrinterTest {
  protected:
   std::string Outcome(const v1::Job& job) {
-    std::ostringstream out;
-    Connection connection({"unix:/none", "/none"});
-    PrintOutcome({out, out, terminal_, connection, false}, job);
-    return out.str();
+    PrintOutcome(TestConsole(), job);
+    return out_.str();
   }
 };
 
@@ -146,10 +135,8 @@ TEST_F(OutcomeTest, AModelAndItsMetrics) {
   (*job.mutable_metrics())["accuracy"] = 0.875;
   job.set_output_path("/state/model");
   job.set_output_kind(v1::OUTPUT_KIND_MODEL);
-  EXPECT_NE(Outcome(job).find("  metrics   accuracy 0.8750, f1 0.7500\n"
-                              "  model     /state/model\n"),
-            std::string::npos)
-      << Outcome(job);
+  EXPECT_THAT(Outcome(job), HasSubstr("  metrics   accuracy 0.8750, f1 0.7500\n"
+                                      "  model     /state/model\n"));
 }
 
 TEST_F(OutcomeTest, Failed) {
@@ -160,8 +147,6 @@ TEST_F(OutcomeTest, Failed) {
             "messages\n"
             "Read its log with `mpsctl logs 01KAH0000000000000000000AA`.\n");
 }
-
-// --- event reader ------------------------------------------------------------
 
 v1::JobEvent Step(int64_t step, double loss) {
   v1::JobEvent event;
@@ -199,9 +184,6 @@ TEST(RowReachedTest, WithItsEvaluationToo) {
   EXPECT_FALSE(reached.Add(Evaluation(0, 3)));
   EXPECT_FALSE(reached.Add(Step(2, 1)));
   EXPECT_TRUE(reached.Add(Evaluation(2, NAN)));
-}
-
-TEST(RowReachedTest, AtOnceWithoutAny) {
   EXPECT_TRUE(RowReached(v1::Job()).Add({}));
 }
 
@@ -214,11 +196,9 @@ class EventReaderTest : public ClientTest {
   };
 
   Outcome ReadAll() {
-    Connection connection(SocketAddress());
-    std::ostringstream out, err;
     Outcome outcome;
     outcome.status = ReadEvents(
-        TestConsole(connection, out, err), data().jobs[0],
+        TestConsole(), data().jobs[0],
         [&](v1::JobEvent& event) {
           outcome.sequences.push_back(event.sequence());
         },
@@ -260,20 +240,14 @@ TEST_F(EventReaderTest, AJobWithoutProgressForASecond) {
   EXPECT_EQ(outcome.sequences, (std::vector<int64_t>{1, 2}));
 }
 
-TEST_F(EventReaderTest, CtrlCEndsIt) {
+TEST_F(EventReaderTest, AFailureIsToldAndCtrlCEndsIt) {
   AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  Fail("Watch", StatusCode::DATA_LOSS, "broken");
+  EXPECT_EQ(ReadAll().status.error_code(), StatusCode::DATA_LOSS);
   AddState(kId, v1::JOB_STATE_RUNNING);
   data().on_idle = [this] { interrupt_.Raise(); };
   EXPECT_TRUE(ReadAll().interrupted);
 }
-
-TEST_F(EventReaderTest, AFailureIsTold) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  data().fail["Watch"] = grpc::Status(grpc::StatusCode::DATA_LOSS, "broken");
-  EXPECT_EQ(ReadAll().status.error_code(), grpc::StatusCode::DATA_LOSS);
-}
-
-// --- retry pause -------------------------------------------------------------
 
 class RetryPauseTest : public ClientTest {
  protected:
@@ -283,16 +257,14 @@ class RetryPauseTest : public ClientTest {
     };
   }
 
-  std::ostringstream out_, err_;
   std::vector<double> slept_;
-  Connection connection_{{"unix:/none", "/none"}};
-  Console console_{out_, err_, terminal_, connection_, false};
+  const Console console_ = TestConsole();
   RetryPause pause_{console_};
 };
 
 TEST_F(RetryPauseTest, DoublesUpToTwoSeconds) {
   for (int i = 0; i < 6; ++i) pause_.Wait();
-  EXPECT_THAT(slept_, testing::ElementsAre(0.2, 0.4, 0.8, 1.6, 2, 2));
+  EXPECT_THAT(slept_, ElementsAre(0.2, 0.4, 0.8, 1.6, 2, 2));
 }
 
 TEST_F(RetryPauseTest, RestartsFromTheShortest) {
@@ -302,9 +274,7 @@ TEST_F(RetryPauseTest, RestartsFromTheShortest) {
   EXPECT_EQ(pause_.Wait(), absl::Milliseconds(200));
 }
 
-// --- reconnect ---------------------------------------------------------------
-
-const grpc::Status kGone(grpc::StatusCode::UNAVAILABLE, "gone");
+const grpc::Status kGone(StatusCode::UNAVAILABLE, "gone");
 
 class ReconnectTest : public ClientTest {
  protected:
@@ -312,10 +282,8 @@ class ReconnectTest : public ClientTest {
     terminal_.sleep = [this](absl::Duration d) { slept_ += d; };
   }
 
-  std::ostringstream out_, err_;
   absl::Duration slept_ = absl::ZeroDuration();
-  Connection connection_{{"unix:/none", "/none"}};
-  Console console_{out_, err_, terminal_, connection_, false};
+  const Console console_ = TestConsole();
   Reconnect reconnect_{console_, absl::Seconds(10)};
 };
 
@@ -355,7 +323,7 @@ TEST_F(ReconnectTest, ATunnelThatIsRefusedIsNotTriedAgain) {
 TEST_F(ReconnectTest, SomeErrorsWouldComeAgain) {
   reconnect_.Received();
   EXPECT_FALSE(reconnect_.ShouldRetry(
-      grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job")));
+      grpc::Status(StatusCode::NOT_FOUND, "no such job")));
   EXPECT_TRUE(reconnect_.ShouldRetry(grpc::Status::OK))
       << "closed in good order";
 }

@@ -14,8 +14,8 @@
 #include "mpsd/v1/artifacts.grpc.pb.h"
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "mpsd/v1/jobs.grpc.pb.h"
-#include "tests/client/fake_failures.h"
-#include "tests/client/fake_removals.h"
+#include "mpsd/v1/models.grpc.pb.h"
+#include "mpsd/v1/runbook.grpc.pb.h"
 
 namespace mpsd::client {
 
@@ -43,10 +43,18 @@ class FakeDaemon::Door final : public grpc::AuthMetadataProcessor {
   FakeDaemon& d_;
 };
 
-class FakeDaemon::Jobs final : public FakeRemovals {
+template <typename Service>
+class FakeDaemon::Part : public Service {
  public:
-  explicit Jobs(FakeDaemon* daemon)
-      : FakeRemovals(daemon->data_, daemon->mutex_), d_(*daemon) {}
+  explicit Part(FakeDaemon* daemon) : d_(*daemon) {}
+
+ protected:
+  FakeDaemon& d_;
+};
+
+class FakeDaemon::Jobs final : public Part<v1::JobService::Service> {
+ public:
+  using Part::Part;
   Status Submit(Context* context, const v1::SubmitRequest* request,
                 v1::SubmitResponse* response) override {
     absl::MutexLock lock(&d_.mutex_);
@@ -123,6 +131,22 @@ class FakeDaemon::Jobs final : public FakeRemovals {
     });
     response->set_freed_bytes(1'500'000);
     return Status::OK;
+  }
+  Status DeleteJobs(Context*, const v1::DeleteJobsRequest* request,
+                    v1::DeleteJobsResponse* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    d_.data_.deleted.push_back(*request);
+    std::vector<v1::DeleteJobsResponse>& answers = d_.data_.delete_answers;
+    if (!answers.empty()) *response = answers.front();
+    if (answers.size() > 1) answers.erase(answers.begin());
+    return d_.Failure("DeleteJobs");
+  }
+  Status Pin(Context*, const v1::PinRequest* request, v1::Job* job) override {
+    return SetPinned(request->id(), true, job);
+  }
+  Status Unpin(Context*, const v1::UnpinRequest* request,
+               v1::Job* job) override {
+    return SetPinned(request->id(), false, job);
   }
   Status FindJobs(Context*, const v1::FindJobsRequest* request,
                   v1::FindJobsResponse* response) override {
@@ -232,13 +256,16 @@ class FakeDaemon::Jobs final : public FakeRemovals {
   }
 
  private:
-  FakeDaemon& d_;
+  Status SetPinned(const std::string& id, bool pinned, v1::Job* answer) {
+    absl::MutexLock lock(&d_.mutex_);
+    if (v1::Job* job = d_.Find(id); job != nullptr) job->set_pinned(pinned);
+    return d_.Answer("", id, answer);
+  }
 };
 
-class FakeDaemon::Artifacts final : public v1::ArtifactService::Service {
+class FakeDaemon::Artifacts final : public Part<v1::ArtifactService::Service> {
  public:
-  explicit Artifacts(FakeDaemon* daemon) : d_(*daemon) {}
-
+  using Part::Part;
   Status FindBlobs(Context*, const v1::FindBlobsRequest* request,
                    v1::FindBlobsResponse* response) override {
     absl::MutexLock lock(&d_.mutex_);
@@ -274,15 +301,11 @@ class FakeDaemon::Artifacts final : public v1::ArtifactService::Service {
     }
     return d_.Failure(manifest ? "Download of the manifest" : "Download");
   }
-
- private:
-  FakeDaemon& d_;
 };
 
-class FakeDaemon::Daemon final : public FakeCollections {
+class FakeDaemon::Daemon final : public Part<v1::DaemonService::Service> {
  public:
-  explicit Daemon(FakeDaemon* daemon)
-      : FakeCollections(daemon->data_, daemon->mutex_), d_(*daemon) {}
+  using Part::Part;
   Status Info(Context*, const v1::InfoRequest*,
               v1::InfoResponse* response) override {
     absl::MutexLock lock(&d_.mutex_);
@@ -301,14 +324,25 @@ class FakeDaemon::Daemon final : public FakeCollections {
     ++d_.data_.undrained;
     return d_.Failure("Undrain");
   }
-
- private:
-  FakeDaemon& d_;
+  Status PlanCollection(Context*, const v1::PlanCollectionRequest*,
+                        v1::PlanCollectionResponse* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    *response = d_.data_.plan;
+    return Status::OK;
+  }
+  Status Collect(Context*, const v1::CollectRequest*,
+                 v1::CollectResponse* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    if (Status s = d_.Failure("Collect"); !s.ok()) return s;
+    ++d_.data_.collections;
+    *response = d_.data_.collected;
+    return Status::OK;
+  }
 };
 
-class FakeDaemon::Access final : public v1::AccessService::Service {
+class FakeDaemon::Access final : public Part<v1::AccessService::Service> {
  public:
-  explicit Access(FakeDaemon* daemon) : d_(*daemon) {}
+  using Part::Part;
   Status WhoAmI(Context*, const v1::WhoAmIRequest*,
                 v1::WhoAmIResponse* response) override {
     absl::MutexLock lock(&d_.mutex_);
@@ -364,19 +398,143 @@ class FakeDaemon::Access final : public v1::AccessService::Service {
     }
     return d_.Failure("ListAudit");
   }
+};
+
+class FakeDaemon::Models final : public Part<v1::ModelService::Service> {
+ public:
+  using Part::Part;
+  Status ListModels(Context*, const v1::ListModelsRequest* request,
+                    v1::ListModelsResponse* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    if (request->name().find(' ') != std::string::npos) {
+      return Status(grpc::StatusCode::INVALID_ARGUMENT,
+                    "name: '" + request->name() + "' is none");
+    }
+    for (const v1::Model& model : data_.listed) {
+      if (request->name().empty() || model.name() == request->name()) {
+        *response->add_models() = model;
+      }
+    }
+    return d_.Failure("ListModels");
+  }
+  Status Push(Context*, const v1::PushModelRequest* request,
+              v1::PushModelResponse* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    data_.pushed.push_back(*request);
+    if (Status s = d_.Failure("Push"); !s.ok()) {
+      d_.data_.fail.erase("Push");
+      return s;
+    }
+    v1::Model& model = *response->mutable_model();
+    for (const v1::PushModelRequest::File& file : request->files()) {
+      if (!d_.data_.blobs.contains(file.sha256())) {
+        return Status(grpc::StatusCode::FAILED_PRECONDITION,
+                      "files: " + file.path() + " has not been uploaded");
+      }
+      model.set_size_bytes(model.size_bytes() + file.size_bytes());
+    }
+    model.set_name(request->name());
+    model.set_family("llama");
+    data_.listed.push_back(model);
+    return Status::OK;
+  }
+  Status Pull(Context* context, const v1::PullModelRequest* request,
+              grpc::ServerWriter<v1::PullModelProgress>* writer) override {
+    std::vector<v1::PullModelProgress> news;
+    Status end;
+    bool waits;
+    {
+      absl::MutexLock lock(&d_.mutex_);
+      if (data_.pull_requests.size() < data_.pulls.size()) {
+        news = data_.pulls[data_.pull_requests.size()];
+      }
+      data_.pull_requests.push_back(*request);
+      end = d_.Failure("Pull");
+      d_.data_.fail.erase("Pull");
+      waits = data_.pulls_wait;
+    }
+    for (const v1::PullModelProgress& one : news) writer->Write(one);
+    while (waits && !context->IsCancelled()) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return end;
+  }
+  Status CancelPull(Context*, const v1::CancelPullRequest* request,
+                    v1::CancelPullResponse*) override {
+    absl::MutexLock lock(&d_.mutex_);
+    data_.cancelled.push_back(*request);
+    return d_.Failure("CancelPull");
+  }
+  Status RemoveModel(Context*, const v1::RemoveModelRequest* request,
+                     v1::RemoveModelResponse* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    if (Status s = d_.Failure("RemoveModel"); !s.ok()) return s;
+    for (auto it = data_.listed.begin(); it != data_.listed.end(); ++it) {
+      if (it->name() != request->name()) continue;
+      response->set_freed_bytes(it->size_bytes());
+      data_.listed.erase(it);
+      data_.removed.push_back(request->name());
+      return Status::OK;
+    }
+    return Status(grpc::StatusCode::NOT_FOUND, "no such model");
+  }
 
  private:
-  FakeDaemon& d_;
+  Data::Models& data_ = d_.data_.models;
+};
+
+class FakeDaemon::Runbook final : public Part<v1::RunbookService::Service> {
+ public:
+  using Part::Part;
+  Status Diagnose(Context*, const v1::DiagnoseRequest* request,
+                  v1::Diagnosis* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    data_.asked.push_back(*request);
+    std::vector<v1::Diagnosis>& answers = data_.diagnoses;
+    if (!answers.empty()) *response = answers.front();
+    if (answers.size() > 1) answers.erase(answers.begin());
+    return d_.Failure("Diagnose");
+  }
+  Status Plan(Context* context, const v1::PlanRequest* request,
+              grpc::ServerWriter<v1::PlanEvent>* writer) override {
+    std::function<void(Context*)> on_plan;
+    {
+      absl::MutexLock lock(&d_.mutex_);
+      data_.plan_requests.push_back(*request);
+      if (data_.busy-- > 0) {
+        return Status(grpc::StatusCode::UNAVAILABLE,
+                      "mpsd makes 2 plans at a time, and as many are under "
+                      "way: plan again in a minute");
+      }
+      for (const v1::PlanEvent& event : data_.plan_events) writer->Write(event);
+      on_plan = data_.on_plan;
+    }
+    if (on_plan) on_plan(context);
+    absl::MutexLock lock(&d_.mutex_);
+    return d_.Failure("Plan");
+  }
+  Status GetStudyResult(Context*, const v1::GetStudyResultRequest* request,
+                        v1::StudyResult* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    *response = data_.study_result;
+    response->set_job_id(request->id());
+    return d_.Failure("GetStudyResult");
+  }
+
+ private:
+  Data::Runbook& data_ = d_.data_.runbook;
 };
 
 struct FakeDaemon::Services {
-  explicit Services(FakeDaemon* daemon)
-      : jobs(daemon), artifacts(daemon), daemon(daemon), access(daemon) {}
+  explicit Services(FakeDaemon* fake) : d(fake) {}
 
-  Jobs jobs;
-  Artifacts artifacts;
-  Daemon daemon;
-  Access access;
+  FakeDaemon* const d;
+  Jobs jobs{d};
+  Artifacts artifacts{d};
+  Daemon daemon{d};
+  Access access{d};
+  Models models{d};
+  Runbook runbook{d};
 };
 
 FakeDaemon::FakeDaemon(
@@ -405,10 +563,11 @@ void FakeDaemon::Start() {
   builder.RegisterService(&services_->artifacts);
   builder.RegisterService(&services_->daemon);
   builder.RegisterService(&services_->access);
-  builder.RegisterService(&models_);
-  builder.RegisterService(&runbook_);
+  builder.RegisterService(&services_->models);
+  builder.RegisterService(&services_->runbook);
   server_ = builder.BuildAndStart();
 }
+
 FakeDaemon::Status FakeDaemon::Record(const std::string& method,
                                       const std::string& id,
                                       v1::GetRecordResponse* response) {
@@ -443,7 +602,8 @@ FakeDaemon::Status FakeDaemon::NoJob(const std::string& id) {
 }
 
 FakeDaemon::Status FakeDaemon::Failure(const std::string& method) {
-  return FailureOf(data_.fail, method);
+  const auto found = data_.fail.find(method);
+  return found == data_.fail.end() ? Status::OK : found->second;
 }
 
 v1::Job* FakeDaemon::Find(const std::string& id) {

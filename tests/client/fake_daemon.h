@@ -11,8 +11,6 @@
 
 #include "absl/synchronization/mutex.h"
 #include "tests/client/fake_daemon_data.h"
-#include "tests/client/fake_models.h"
-#include "tests/client/fake_runbook.h"
 
 namespace mpsd::client {
 
@@ -35,8 +33,6 @@ class FakeDaemon {
   void Kill();
 
   Data& data() { return data_; }
-  FakeModels& models() { return models_; }
-  FakeRunbook& runbook() { return runbook_; }
   int port() const { return port_; }
 
   // What the test wrote is seen by the calls that follow, and what calls wrote
@@ -47,11 +43,15 @@ class FakeDaemon {
   using Context = grpc::ServerContext;
   using Status = grpc::Status;
 
+  template <typename Service>
+  class Part;
   class Door;
   class Jobs;
   class Artifacts;
   class Daemon;
   class Access;
+  class Models;
+  class Runbook;
   struct Services;
 
   static Status NoJob(const std::string& id);
@@ -71,8 +71,6 @@ class FakeDaemon {
   absl::Mutex door_mutex_;  // the members of data_ that Door uses
   absl::Mutex mutex_;
   Data data_;
-  FakeModels models_{mutex_, data_.fail, data_.blobs};
-  FakeRunbook runbook_{mutex_, data_.fail};
   std::unique_ptr<Services> services_;
   std::unique_ptr<grpc::Server> server_;
 };

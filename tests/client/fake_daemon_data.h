@@ -2,7 +2,7 @@
 #ifndef MPSD_TESTS_CLIENT_FAKE_DAEMON_DATA_H_
 #define MPSD_TESTS_CLIENT_FAKE_DAEMON_DATA_H_
 
-#include <grpcpp/support/status.h>
+#include <grpcpp/grpcpp.h>
 
 #include <chrono>
 #include <functional>
@@ -11,13 +11,93 @@
 #include <string>
 #include <vector>
 
+#include "core/base/sha256.h"
 #include "mpsd/v1/access.pb.h"
-#include "mpsd/v1/artifacts.pb.h"
+#include "mpsd/v1/artifacts.grpc.pb.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "tests/client/fake_uploads.h"
+#include "mpsd/v1/models.pb.h"
+#include "mpsd/v1/runbook.pb.h"
 
 namespace mpsd::client {
+
+// The blobs of a fake daemon. One thread at a time.
+struct FakeUploads {
+  std::map<std::string, std::string> blobs;  // by hash
+  std::map<std::string, std::string> parts;  // of uploads that broke off
+  // Bytes after which each of the next uploads breaks off.
+  std::vector<size_t> break_offs;
+  std::vector<int64_t> offsets;  // where uploads began
+  int uploads = 0;               // of blobs
+  int batches = 0;               // calls of UploadBatch
+
+  void Find(const v1::FindBlobsRequest& request,
+            v1::FindBlobsResponse& response) const {
+    for (const std::string& hash : request.sha256()) {
+      if (blobs.count(hash) > 0) {
+        response.add_present(hash);
+      } else if (const auto kept = parts.find(hash); kept != parts.end()) {
+        v1::FindBlobsResponse::Partial& part = *response.add_partial();
+        part.set_sha256(hash);
+        part.set_size_bytes(static_cast<int64_t>(kept->second.size()));
+      }
+    }
+  }
+
+  grpc::Status Take(grpc::ServerReader<v1::UploadRequest>& reader,
+                    v1::UploadResponse& response) {
+    using grpc::Status, grpc::StatusCode;
+    v1::UploadRequest part;
+    if (!reader.Read(&part) || !part.has_header()) {
+      return Status(StatusCode::INVALID_ARGUMENT, "no header");
+    }
+    const v1::UploadRequest::Header header = part.header();
+    offsets.push_back(header.offset_bytes());
+    std::string bytes;
+    if (header.offset_bytes() > 0) bytes = parts[header.sha256()];
+    parts.erase(header.sha256());
+    if (static_cast<int64_t>(bytes.size()) != header.offset_bytes()) {
+      return Status(StatusCode::OUT_OF_RANGE, "another offset");
+    }
+    size_t came = 0;
+    while (reader.Read(&part)) {
+      came += part.data().size();
+      bytes += part.data();
+      if (break_offs.empty() || came < break_offs[0]) continue;
+      break_offs.erase(break_offs.begin());
+      parts[header.sha256()] = bytes;
+      return Status(StatusCode::UNAVAILABLE, "Socket closed");
+    }
+    if (base::Sha256Hex(bytes) != header.sha256() ||
+        static_cast<int64_t>(bytes.size()) != header.size_bytes()) {
+      return Status(StatusCode::INVALID_ARGUMENT,
+                    "the blob's SHA-256 is another");
+    }
+    blobs[header.sha256()] = bytes;
+    ++uploads;
+    response.set_sha256(header.sha256());
+    return Status::OK;
+  }
+
+  grpc::Status TakeBatch(grpc::ServerReader<v1::UploadBatchRequest>& reader,
+                         v1::UploadBatchResponse& response) {
+    std::map<std::string, std::string> came;
+    v1::UploadBatchRequest part;
+    while (reader.Read(&part)) {
+      for (const v1::UploadBatchRequest::Blob& blob : part.blobs()) {
+        if (base::Sha256Hex(blob.data()) != blob.sha256()) {
+          return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                              "the blob's SHA-256 is another");
+        }
+        came[blob.sha256()] = blob.data();
+      }
+    }
+    blobs.insert(came.begin(), came.end());
+    uploads += static_cast<int>(came.size());
+    response.set_stored(static_cast<int>(came.size()));
+    return grpc::Status::OK;
+  }
+};
 
 // What a FakeDaemon answers with, and what it was asked.
 struct FakeDaemonData : FakeUploads {
@@ -77,6 +157,34 @@ struct FakeDaemonData : FakeUploads {
   std::multimap<std::string, std::string> authorizations;
   // The one that the port lets in; empty: everybody.
   std::string authorization;
+
+  // Of ModelService.
+  struct Models {
+    std::vector<v1::Model> listed;
+    std::vector<v1::PushModelRequest> pushed;
+    std::vector<std::string> removed;
+    // What Pull streams, a list a call, and then the status of "Pull", once.
+    std::vector<std::vector<v1::PullModelProgress>> pulls;
+    std::vector<v1::PullModelRequest> pull_requests;
+    std::vector<v1::CancelPullRequest> cancelled;
+    bool pulls_wait = false;  // each stream waits until its client leaves
+  } models;
+
+  // Of RunbookService.
+  struct Runbook {
+    // What GetStudyResult answers; its job_id is set to what was asked for.
+    v1::StudyResult study_result;
+    // What Diagnose answers, one after the other; the last again and again.
+    std::vector<v1::Diagnosis> diagnoses;
+    std::vector<v1::DiagnoseRequest> asked;  // of Diagnose
+    // What Plan answers, and what it was asked. The first `busy` calls are
+    // refused as a daemon does that makes other plans.
+    std::vector<v1::PlanEvent> plan_events;
+    std::vector<v1::PlanRequest> plan_requests;
+    int busy = 0;
+    // Runs within Plan, behind the events.
+    std::function<void(grpc::ServerContext*)> on_plan;
+  } runbook;
 };
 
 }  // namespace mpsd::client

@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/hash_files.h"
 
-#include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::client {
 namespace {
-
-// --- hash files --------------------------------------------------------------
 
 // An hour after every file of the tests was written.
 class LaterClock final : public base::Clock {
@@ -140,8 +131,7 @@ TEST_F(HashFilesTest, TheTimeOfModificationAloneDeceivesNobody) {
 }
 
 TEST_F(HashFilesTest, OnePathManySpellings) {
-  const std::string path = Write("folder/a", "one");
-  Hash({path});
+  Hash({Write("folder/a", "one")});
   Hash({(folder_ / "folder/../folder/./a").string()});
   EXPECT_EQ(total_, 0);
 }
@@ -166,11 +156,8 @@ TEST_F(HashFilesTest, TheFirstThatCannotBeReadIsNamed) {
   }
   const absl::Status status = HashFiles(files, options_);
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("absent"));
-}
-
-TEST_F(HashFilesTest, AFolderIsNoFile) {
-  std::vector<LocalFile> files = {{"", folder_, "", 0}};
+  EXPECT_THAT(std::string(status.message()), HasSubstr("absent"));
+  files = {{"", folder_, "", 0}};
   EXPECT_FALSE(HashFiles(files, options_).ok());
 }
 
@@ -189,11 +176,8 @@ TEST_F(HashFilesTest, VerbsShowABarOnATerminal) {
   EXPECT_EQ(out.str(), "\r\x1b[K");
 }
 
-// --- hash cache --------------------------------------------------------------
-
 namespace fs = std::filesystem;
 
-const absl::Time kNow = absl::FromUnixSeconds(1767323045);
 const std::string kHash = base::Sha256Hex("x");
 
 FileMark Mark(int64_t age_ms) {
@@ -203,13 +187,6 @@ FileMark Mark(int64_t age_ms) {
 
 class HashCacheTest : public testing::Test {
  protected:
-  HashCacheTest() {
-    std::string name = testing::TempDir() + "mpsctlXXXXXX";
-    folder_ = mkdtemp(name.data());
-    file_ = folder_ / "cache/mpsctl/hashes";
-  }
-  ~HashCacheTest() override { fs::remove_all(folder_); }
-
   void Fill(const std::vector<std::string>& paths,
             HashCache::Bounds bounds = {}) {
     HashCache cache = HashCache::Load(file_, bounds);
@@ -231,7 +208,8 @@ class HashCacheTest : public testing::Test {
     std::ofstream(file_, std::ios::binary) << text;
   }
 
-  fs::path folder_, file_;
+  const fs::path folder_ = testing_support::FreshFolder("hashes");
+  const fs::path file_ = folder_ / "cache/mpsctl/hashes";
 };
 
 TEST_F(HashCacheTest, WhatWasKeptIsFound) {
@@ -282,6 +260,12 @@ TEST_F(HashCacheTest, OnlyItsOwnerReadsIt) {
 
 TEST_F(HashCacheTest, ABrokenCacheIsNone) {
   Fill({"/a"});
+  for (const char* line : {"nonsense\n", "\n", "/a\n", "0 1 2 3 4 5 6 /a\n"}) {
+    Write(std::string("mpsctl hashes 1\n") + line + "all " +
+          base::Sha256Hex(line) + "\n");
+    EXPECT_FALSE(Has("/a"));
+  }
+  Fill({"/a"});
   const std::string whole = Text();
   for (size_t at = 0; at < whole.size(); ++at) {
     std::string broken = whole;
@@ -296,15 +280,6 @@ TEST_F(HashCacheTest, ABrokenCacheIsNone) {
   Write("");
   Fill({"/c"});
   EXPECT_TRUE(Has("/c")) << "it is made anew";
-}
-
-TEST_F(HashCacheTest, ALineThatIsNoneBreaksIt) {
-  Fill({"/a"});
-  for (const char* line : {"nonsense\n", "\n", "/a\n", "0 1 2 3 4 5 6 /a\n"}) {
-    Write(std::string("mpsctl hashes 1\n") + line + "all " +
-          base::Sha256Hex(line) + "\n");
-    EXPECT_FALSE(Has("/a"));
-  }
 }
 
 TEST_F(HashCacheTest, ALinkIsNoCache) {

@@ -5,8 +5,6 @@
 namespace mpsd::client {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
 using Json = nlohmann::json;
 
 class ImportTest : public ClientTest {
@@ -65,9 +63,9 @@ echo done --seed 7
     "training": {"per_device_train_batch_size": 32, "learning_rate": 2e-5,
                  "num_train_epochs": 3, "max_length": 128},
     "device": "mps"})"));
-  EXPECT_EQ(notes_,
-            "note: put GLUE's train.tsv, dev.tsv and test.tsv beside "
-            "job.json\n");
+  EXPECT_EQ(
+      notes_,
+      "note: put GLUE's train.tsv, dev.tsv and test.tsv next to job.json\n");
 }
 
 TEST_F(ImportTest, ALineOfTrlSftTrainsALanguageModel) {
@@ -97,8 +95,7 @@ TEST_F(ImportTest, ALineOfTrlSftTrainsALanguageModel) {
   EXPECT_EQ(job["training"], Json::parse(R"({"learning_rate": 2e-5,
       "gradient_checkpointing": true})"));
   EXPECT_EQ(job["dataset"], Json::parse(R"({"train": "train.jsonl"})"));
-  EXPECT_THAT(notes_, HasSubstr("bfloat16"));
-  EXPECT_THAT(notes_, HasSubstr("one process"));
+  EXPECT_THAT(notes_, AllOf(HasSubstr("bfloat16"), HasSubstr("one process")));
   EXPECT_EQ(
       Job(kSft +
           "--use_peft --lora_target_modules all-linear")["lora"]
@@ -181,7 +178,7 @@ TEST_F(ImportTest, WhatHasNoFieldIsRefusedWithTheNearestRecipe) {
       {"", "README.md"},
   };
   for (const auto& [line, recipe] : others) {
-    EXPECT_THAT(Error(line), HasSubstr(std::string("no command line of ")));
+    EXPECT_THAT(Error(line), HasSubstr(std::string("not a command line of ")));
     EXPECT_THAT(Error(line), HasSubstr(std::string("recipes/") + recipe));
   }
 }

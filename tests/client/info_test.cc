@@ -4,54 +4,55 @@
 namespace mpsd::client {
 namespace {
 
-// --- info --------------------------------------------------------------------
-
 class InfoTest : public ClientTest {
  protected:
   InfoTest() {
-    v1::InfoResponse& info = data().info;
-    info.set_version("0.1.0");
-    SetTime(info.mutable_start_time(), absl::Minutes(5));
-    info.set_state_dir("/state");
-    info.set_disk_free_bytes(2'000'000'000);
-    info.set_schema_version(1);
-    info.set_protocol_version(1);
+    info_.set_version("0.1.0");
+    SetTime(info_.mutable_start_time(), absl::Minutes(5));
+    info_.set_state_dir("/state");
+    info_.set_disk_free_bytes(2'000'000'000);
+    info_.set_schema_version(1);
+    info_.set_protocol_version(1);
   }
+
+  v1::InfoResponse& info_ = data().info;
 };
 
 TEST_F(InfoTest, BeforeAWorkerRan) {
   data().who.set_user("ann");
   data().who.set_role(v1::ROLE_USER);
   data().who.set_way(v1::WAY_SOCKET);
-  const Result result = RunVerb({"info"});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, "mpsd           0.1.0 at unix:" + socket_.string() +
-                            ", up 5m00s\n"
-                            "you            ann, user, by the socket\n"
-                            "worker         -\n"
-                            "torch          -\n"
-                            "device         not known before a worker ran\n"
-                            "platform       -\n"
-                            "jobs           0 running, 0 queued\n"
-                            "state folder   /state, 2.0 GB free\n"
-                            "metrics        off\n"
-                            "schema         1\n"
-                            "protocol       1\n");
+  EXPECT_THAT(RunVerb({"info"}),
+              Prints("mpsd           0.1.0 at unix:" + socket_.string() +
+                     ", up 5m00s\n"
+                     "you            ann, user, by the socket\n"
+                     "worker         -\n"
+                     "torch          -\n"
+                     "device         unknown until a worker has run\n"
+                     "platform       -\n"
+                     "jobs           0 running, 0 queued\n"
+                     "state folder   /state, 2.0 GB free\n"
+                     "metrics        off\n"
+                     "schema         1\n"
+                     "protocol       1\n"));
+  const auto json = ParseJson(RunVerb({"info", "--json"}).out);
+  EXPECT_EQ(json["version"], "0.1.0");
+  EXPECT_EQ(json["disk_free_bytes"], 2'000'000'000);
+  EXPECT_TRUE(json["memory"].is_null());
 }
 
 TEST_F(InfoTest, WhileAJobRuns) {
-  v1::InfoResponse& info = data().info;
-  info.set_device("mps");
-  info.mutable_memory()->set_current_allocated_bytes(3'000'000'000);
-  info.mutable_memory()->set_recommended_max_bytes(48'000'000'000);
-  info.set_running_jobs(1);
-  info.set_queued_jobs(2);
-  info.set_running_job_id(kId);
-  info.set_metrics_address("127.0.0.1:9464");
-  info.mutable_host()->set_on_battery(true);
-  info.mutable_pause()->add_reasons(v1::PAUSE_REASON_BATTERY);
-  info.set_hold("the self-test of the device failed");
-  info.set_hold_reason("device");
+  info_.set_device("mps");
+  info_.mutable_memory()->set_current_allocated_bytes(3'000'000'000);
+  info_.mutable_memory()->set_recommended_max_bytes(48'000'000'000);
+  info_.set_running_jobs(1);
+  info_.set_queued_jobs(2);
+  info_.set_running_job_id(kId);
+  info_.set_metrics_address("127.0.0.1:9464");
+  info_.mutable_host()->set_on_battery(true);
+  info_.mutable_pause()->add_reasons(v1::PAUSE_REASON_BATTERY);
+  info_.set_hold("the self-test of the device failed");
+  info_.set_hold_reason("device");
   const std::string out = RunVerb({"info"}).out;
   for (const char* line :
        {"device         mps, 3.0 GB allocated, 48.0 GB recommended at most\n",
@@ -70,63 +71,34 @@ TEST_F(InfoTest, WhoYouAreAndHowLongTheCertificateLasts) {
   who.set_role(v1::ROLE_ADMIN);
   who.set_way(v1::WAY_SOCKET);
   const std::string plain = RunVerb({"info"}).out;
-  EXPECT_NE(plain.find("you            ann, admin, by the socket\n"),
-            std::string::npos);
+  EXPECT_THAT(plain, HasSubstr("you            ann, admin, by the socket\n"));
   EXPECT_EQ(plain.find("certificate"), std::string::npos);
   SetTime(who.mutable_certificate_expire_time(), -absl::Hours(24 * 10));
-  EXPECT_NE(RunVerb({"info"}).out.find(
-                "certificate    until 2026-01-12 (10 days): have its admin run "
-                "`mpsd tls renew` SOON\n"),
-            std::string::npos);
+  EXPECT_THAT(
+      RunVerb({"info"}).out,
+      HasSubstr("certificate    until 2026-01-12 (10 days): have its admin run "
+                "`mpsd tls renew` SOON\n"));
 }
 
-TEST_F(InfoTest, WhereTheMetricsAre) {
-  v1::InfoResponse& info = data().info;
-  info.set_metrics_address("mac:9464");
-  info.set_metrics_tls(true);
-  EXPECT_NE(RunVerb({"info"}).out.find("  https://mac:9464/metrics\n"),
-            std::string::npos);
-  info.set_metrics_address("unix:/run/m");
-  EXPECT_NE(RunVerb({"info"}).out.find("metrics        unix:/run/m\n"),
-            std::string::npos);
+TEST_F(InfoTest, WhereThingsAre) {
+  EXPECT_THAT(Out({"info"}), Not(HasSubstr("web page")));
+  info_.set_metrics_address("mac:9464");
+  info_.set_metrics_tls(true);
+  info_.set_page_address("127.0.0.1:9465");
+  info_.set_state_bytes(18'200'000);
+  EXPECT_THAT(Out({"info"}),
+              AllOf(HasSubstr("  https://mac:9464/metrics\n"),
+                    HasSubstr("web page       http://127.0.0.1:9465/\n"),
+                    HasSubstr("/state, 18.2 MB, 2.0 GB free\n")));
+  info_.set_metrics_address("unix:/run/m");
+  info_.set_page_address("unix:/run/p");
+  info_.set_state_budget_bytes(1'100'000'000'000);
+  EXPECT_THAT(
+      Out({"info"}),
+      AllOf(HasSubstr("metrics        unix:/run/m\n"),
+            HasSubstr("web page       unix:/run/p\n"),
+            HasSubstr("/state, 18.2 MB of a budget of 1.1 TB, 2.0 GB free\n")));
 }
-
-TEST_F(InfoTest, WhereThePageIs) {
-  v1::InfoResponse& info = data().info;
-  EXPECT_EQ(RunVerb({"info"}).out.find("web page"), std::string::npos);
-  info.set_page_address("127.0.0.1:9465");
-  EXPECT_NE(
-      RunVerb({"info"}).out.find("web page       http://127.0.0.1:9465/\n"),
-      std::string::npos);
-  info.set_page_address("unix:/run/p");
-  EXPECT_NE(RunVerb({"info"}).out.find("web page       unix:/run/p\n"),
-            std::string::npos);
-}
-
-TEST_F(InfoTest, Json) {
-  const auto json = nlohmann::json::parse(RunVerb({"info", "--json"}).out);
-  EXPECT_EQ(json["version"], "0.1.0");
-  EXPECT_EQ(json["disk_free_bytes"], 2'000'000'000);
-  EXPECT_TRUE(json["memory"].is_null());
-}
-
-TEST_F(InfoTest, WhatTheStateFolderHas) {
-  data().info.set_state_dir("/state");
-  data().info.set_disk_free_bytes(2'000'000'000);
-  data().info.set_state_bytes(18'200'000);
-  EXPECT_THAT(RunVerb({"info"}).out,
-              testing::HasSubstr("/state, 18.2 MB, 2.0 GB free\n"));
-  data().info.set_state_budget_bytes(1'100'000'000'000);
-  EXPECT_THAT(RunVerb({"info"}).out,
-              testing::HasSubstr(
-                  "/state, 18.2 MB of a budget of 1.1 TB, 2.0 GB free\n"));
-}
-
-// --- doctor ------------------------------------------------------------------
-
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 class DoctorTest : public ClientTest {
  protected:
@@ -138,7 +110,6 @@ class DoctorTest : public ClientTest {
     Add(well, "machine.architecture", v1::VERDICT_PASS, "arm64, native", "");
     runbook().diagnoses = {well};
   }
-  FakeRunbook& runbook() { return daemon_->runbook(); }
   v1::Diagnosis& First() { return runbook().diagnoses.front(); }
 
   static void Add(v1::Diagnosis& diagnosis, const std::string& name,
@@ -154,54 +125,53 @@ class DoctorTest : public ClientTest {
 };
 
 TEST_F(DoctorTest, AllIsWell) {
-  const Result result = RunVerb({"doctor"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(
-      result.out,
-      AllOf(HasSubstr("VERDICT  GATE"), HasSubstr("ok       daemon.reachable"),
-            HasSubstr("ok       client.version"),
-            HasSubstr("ok       client.round_trip"),
-            HasSubstr("ok       client.clock"),
-            HasSubstr("ok       machine.architecture"),
-            HasSubstr("arm64, native"),
-            HasSubstr("\nok: 5 ok, 0 warn, 0 fail, 0 not told\n")));
-  EXPECT_THAT(result.out, Not(HasSubstr("What to do")));
-  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(RunVerb({"doctor"}),
+              Ends(0,
+                   AllOf(HasSubstr("VERDICT  GATE"),
+                         HasSubstr("ok       daemon.reachable"),
+                         HasSubstr("ok       client.version"),
+                         HasSubstr("ok       client.round_trip"),
+                         HasSubstr("ok       client.clock"),
+                         HasSubstr("ok       machine.architecture"),
+                         HasSubstr("arm64, native"),
+                         HasSubstr("\nok: 5 ok, 0 warn, 0 fail, 0 unknown\n"),
+                         Not(HasSubstr("What to do"))),
+                   ""));
+  First().mutable_selftest()->set_running(true);
+  EXPECT_EQ(RunVerb({"doctor"}).code, 0);
+  EXPECT_EQ(sleeps_, 0);
 }
 
 TEST_F(DoctorTest, AWarningIsOneAndAFailureTwo) {
   Add(First(), "power.source", v1::VERDICT_WARN, "battery, 62 %",
       "Plug it in.");
-  Add(First(), "power.thermal", v1::VERDICT_UNSPECIFIED, "not told", "");
-  Result result = RunVerb({"doctor"});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("warn      power.source"),
-                    HasSubstr("not told  power.thermal"),
+  Add(First(), "power.thermal", v1::VERDICT_UNSPECIFIED, "unknown", "");
+  EXPECT_THAT(
+      RunVerb({"doctor"}),
+      Ends(1, AllOf(HasSubstr("warn     power.source"),
+                    HasSubstr("unknown  power.thermal"),
                     HasSubstr("What to do:\npower.source: Plug it in.\n"),
-                    HasSubstr("warn: 5 ok, 1 warn, 0 fail, 1 not told")));
+                    HasSubstr("warn: 5 ok, 1 warn, 0 fail, 1 unknown"))));
   Add(First(), "torch.matmul", v1::VERDICT_FAIL, "WRONG", "Restart.");
-  result = RunVerb({"doctor"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.out, HasSubstr("fail: 5 ok, 1 warn, 1 fail"));
+  EXPECT_THAT(RunVerb({"doctor"}),
+              Ends(2, HasSubstr("fail: 5 ok, 1 warn, 1 fail")));
 }
 
 TEST_F(DoctorTest, TheClientsOwnFindingsCount) {
   data().info.set_version("9.9.9");
   SetTime(data().who.mutable_certificate_expire_time(), absl::Hours(1));
   SetTime(First().mutable_time(), absl::Hours(1));
-  const Result result = RunVerb({"doctor"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.out, AllOf(HasSubstr("warn     client.version"),
-                                HasSubstr("fail     daemon.certificate"),
-                                HasSubstr("warn     client.clock")));
+  EXPECT_THAT(RunVerb({"doctor"}),
+              Ends(2, AllOf(HasSubstr("warn     client.version"),
+                            HasSubstr("fail     daemon.certificate"),
+                            HasSubstr("warn     client.clock"))));
 }
 
 TEST_F(DoctorTest, Json) {
   Add(First(), "power.source", v1::VERDICT_WARN, "battery", "Plug it in.");
   const Result result = RunVerb({"doctor", "--json"});
   EXPECT_EQ(result.code, 1);
-  const auto json = nlohmann::json::parse(result.out);
+  const auto json = ParseJson(result.out);
   EXPECT_EQ(json["verdict"], "WARN");
   EXPECT_EQ(json["findings"][0]["name"], "daemon.reachable");
   EXPECT_EQ(json["findings"].back()["verdict"], "WARN");
@@ -225,44 +195,22 @@ TEST_F(DoctorTest, DeepWaitsForTheSelftest) {
   EXPECT_FALSE(runbook().asked[1].deep());
 }
 
-TEST_F(DoctorTest, WithoutDeepNobodyWaits) {
-  First().mutable_selftest()->set_running(true);
-  EXPECT_EQ(RunVerb({"doctor"}).code, 0);
-  EXPECT_EQ(sleeps_, 0);
-}
-
 TEST_F(DoctorTest, ADaemonThatIsAwayIsAFailureThatIsTold) {
-  daemon_.reset();
-  std::ostringstream out, err;
-  const int code = client::Run({"--state-dir", folder_.string(), "doctor"}, out,
-                               err, terminal_);
-  EXPECT_EQ(code, 2);
-  EXPECT_THAT(out.str(), AllOf(HasSubstr("fail     daemon.reachable"),
-                               HasSubstr("0 ok, 0 warn, 1 fail")));
-  EXPECT_THAT(err.str(), HasSubstr("cannot reach mpsd"));
-  std::ostringstream json;
-  client::Run({"--state-dir", folder_.string(), "doctor", "--json"}, json, err,
-              terminal_);
-  EXPECT_EQ(nlohmann::json::parse(json.str())["verdict"], "FAIL");
-}
-
-TEST_F(DoctorTest, WhoIsNotLetInHearsIt) {
-  data().fail["Diagnose"] =
-      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "viewers may not");
-  const Result result = RunVerb({"doctor", "--deep"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.out, HasSubstr("viewers may not"));
+  daemon_->Stop();
+  EXPECT_THAT(RunVerb({"doctor"}),
+              Ends(2,
+                   AllOf(HasSubstr("fail     daemon.reachable"),
+                         HasSubstr("0 ok, 0 warn, 1 fail")),
+                   HasSubstr("cannot reach mpsd")));
+  EXPECT_EQ(ParseJson(RunVerb({"doctor", "--json"}).out)["verdict"], "FAIL");
 }
 
 TEST_F(DoctorTest, Thresholds) {
-  const Result result =
-      RunVerb({"doctor", "--threshold", "doctor.disk_free=5e9"});
-  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(RunVerb({"doctor", "--threshold", "doctor.disk_free=5e9"}),
+              Prints());
   EXPECT_EQ(runbook().asked.back().thresholds().at("doctor.disk_free"), 5e9);
-  const Result wrong = RunVerb({"doctor", "--threshold", "doctor.nothing=1"});
-  EXPECT_EQ(wrong.code, 2);
-  EXPECT_EQ(wrong.out, "");
-  EXPECT_THAT(wrong.err, HasSubstr("doctor.nothing"));
+  EXPECT_THAT(RunVerb({"doctor", "--threshold", "doctor.nothing=1"}),
+              Ends(2, "", HasSubstr("doctor.nothing")));
 }
 
 TEST_F(DoctorTest, TheEnvironmentIsShownWhereItDrifted) {
@@ -274,8 +222,7 @@ TEST_F(DoctorTest, TheEnvironmentIsShownWhereItDrifted) {
   drifted.set_service("8");
   drifted.set_daemon("1\x1b[2J");
   drifted.set_differs(true);
-  const Result result = RunVerb({"doctor"});
-  EXPECT_THAT(result.out,
+  EXPECT_THAT(RunVerb({"doctor"}).out,
               AllOf(HasSubstr("OMP_NUM_THREADS  8"), HasSubstr("1\\x1b[2J"),
                     Not(HasSubstr("LANG"))));
 }
@@ -284,6 +231,9 @@ TEST_F(DoctorTest, TheEnvironmentIsShownWhereItDrifted) {
 TEST_F(DoctorTest, NoTextSteersTheTerminal) {
   Add(First(), "\x1b[2J", v1::VERDICT_WARN, "\x1b]0;x\a\n", "\x1b[31m");
   EXPECT_THAT(RunVerb({"doctor"}).out, Not(HasSubstr("\x1b")));
+  Fail("Diagnose", StatusCode::PERMISSION_DENIED, "viewers may not");
+  EXPECT_THAT(RunVerb({"doctor", "--deep"}),
+              Ends(2, HasSubstr("viewers may not")));
 }
 
 }  // namespace

@@ -18,6 +18,26 @@ class InputsTest : public ClientTest {
   std::string Job(const std::string& body) {
     return Write("job.json", "{" + body + "}");
   }
+  absl::StatusOr<PreparedJob> Prepare(const std::string& body) {
+    return PrepareJob(Job(body));
+  }
+  // The files that a job sends.
+  std::vector<std::string> Sent(const std::string& body) {
+    const auto job = Prepare(body);
+    EXPECT_TRUE(job.ok()) << job.status();
+    std::vector<std::string> paths;
+    if (!job.ok()) return paths;
+    for (const LocalFile& file : job->files) {
+      paths.push_back(file.path);
+      EXPECT_EQ(file.sha256, *base::Sha256File(file.local));
+      EXPECT_EQ(static_cast<uint64_t>(file.size_bytes),
+                fs::file_size(file.local));
+    }
+    return paths;
+  }
+  std::string Error(const std::string& body) {
+    return std::string(Prepare(body).status().message());
+  }
 };
 
 TEST_F(InputsTest, DataAndAdapterRelativeToTheJob) {
@@ -26,18 +46,23 @@ TEST_F(InputsTest, DataAndAdapterRelativeToTheJob) {
   Write("start/adapter_config.json", "{}");
   Write("start/adapter_model.safetensors", "weights");
   Write("start/.DS_Store", "not this");
-  const auto job = PrepareJob(Job(R"("model": "org/id", "adapter": "start",
-      "dataset": {"train": ["data/train.jsonl"], "eval": ["eval.jsonl"]})"));
-  ASSERT_TRUE(job.ok()) << job.status();
-  std::vector<std::string> paths;
-  for (const LocalFile& file : job->files) {
-    paths.push_back(file.path);
-    EXPECT_EQ(file.sha256, *base::Sha256File(file.local));
-  }
-  EXPECT_THAT(paths, testing::ElementsAre("data/train.jsonl", "eval.jsonl",
-                                          "start/adapter_config.json",
-                                          "start/adapter_model.safetensors"));
-  EXPECT_EQ(job->files[0].size_bytes, 3);
+  EXPECT_THAT(
+      Sent(R"("model": "org/id", "adapter": "start",
+      "dataset": {"train": ["data/train.jsonl"], "eval": ["eval.jsonl"]})"),
+      ElementsAre("data/train.jsonl", "eval.jsonl", "start/adapter_config.json",
+                  "start/adapter_model.safetensors"));
+  Write("p.csv", "b");
+  EXPECT_THAT(Sent(R"("model": "org/id", "task": "SEQ_CLS",
+      "dataset": {"train": "eval.jsonl", "predict": "p.csv"})"),
+              ElementsAre("eval.jsonl", "p.csv"));
+  // A file that is named twice is sent once.
+  EXPECT_THAT(Sent(R"("model": "org/id",
+      "dataset": {"train": ["eval.jsonl"], "eval": ["eval.jsonl"]})"),
+              ElementsAre("eval.jsonl"));
+  // Absolute paths may be the daemon's.
+  EXPECT_THAT(Sent(R"("model": "/absent/model", "adapter": "/absent/adapter",
+      "dataset": {"train": ["/absent/train.jsonl"]})"),
+              IsEmpty());
 }
 
 TEST_F(InputsTest, AChatTemplateIsSentToo) {
@@ -47,28 +72,21 @@ TEST_F(InputsTest, AChatTemplateIsSentToo) {
   Write("qwen/chat_template.jinja", "y");
   Write("qwen/model.safetensors", "weights");
   Write("bare/model.safetensors", "weights");
-  const auto prepare = [&](const std::string& path) {
-    return PrepareJob(Job(R"("model": "org/id", "dataset": {"train": "t.jsonl"},
+  const auto job = [&](const std::string& path) {
+    return R"("model": "org/id", "dataset": {"train": "t.jsonl"},
         "training": {"chat_template_path": ")" +
-                          path + "\"}"));
+           path + "\"}";
   };
-  const auto paths = [&](const std::string& path) {
-    std::vector<std::string> paths;
-    const auto job = prepare(path);
-    EXPECT_TRUE(job.ok()) << job.status();
-    for (const LocalFile& file : job->files) paths.push_back(file.path);
-    return paths;
-  };
-  EXPECT_THAT(paths("my/chat.jinja"),
-              testing::ElementsAre("t.jsonl", "my/chat.jinja"));
-  EXPECT_THAT(paths("qwen/"),
-              testing::ElementsAre("t.jsonl", "qwen/chat_template.jinja",
-                                   "qwen/tokenizer_config.json"));
-  EXPECT_THAT(paths("/absent/chat.jinja"), testing::ElementsAre("t.jsonl"));
-  EXPECT_THAT(std::string(prepare("absent.jinja").status().message()),
-              testing::HasSubstr("training.chat_template_path"));
-  EXPECT_THAT(std::string(prepare("bare").status().message()),
-              testing::HasSubstr("has neither chat_template.jinja nor"));
+  EXPECT_THAT(Sent(job("my/chat.jinja")),
+              ElementsAre("t.jsonl", "my/chat.jinja"));
+  EXPECT_THAT(Sent(job("qwen/")),
+              ElementsAre("t.jsonl", "qwen/chat_template.jinja",
+                          "qwen/tokenizer_config.json"));
+  EXPECT_THAT(Sent(job("/absent/chat.jinja")), ElementsAre("t.jsonl"));
+  EXPECT_THAT(Error(job("absent.jinja")),
+              HasSubstr("training.chat_template_path"));
+  EXPECT_THAT(Error(job("bare")),
+              HasSubstr("has neither chat_template.jinja nor"));
 }
 
 TEST_F(InputsTest, TheTextIsSentAsItIs) {
@@ -81,81 +99,43 @@ TEST_F(InputsTest, TheTextIsSentAsItIs) {
 TEST_F(InputsTest, AModelFolderHereBecomesAbsolute) {
   Write("t.jsonl", "row");
   Write("models/tiny/config.json", "{}");
-  const auto job = PrepareJob(
-      Job(R"("model": "models/tiny", "dataset": {"train": ["t.jsonl"]})"));
+  const auto job =
+      Prepare(R"("model": "models/tiny", "dataset": {"train": ["t.jsonl"]})");
   ASSERT_TRUE(job.ok()) << job.status();
-  const auto spec = nlohmann::json::parse(job->spec_json);
+  const auto spec = ParseJson(job->spec_json);
   EXPECT_EQ(spec["model"], (folder_ / "models/tiny").string());
   EXPECT_EQ(spec["dataset"]["train"][0], "t.jsonl");
 }
 
-TEST_F(InputsTest, AFileNamedTwiceIsSentOnce) {
-  Write("t.jsonl", "row");
-  const auto job = PrepareJob(Job(R"("model": "org/id",
-      "dataset": {"train": ["t.jsonl"], "eval": ["t.jsonl"]})"));
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->files.size(), 1u);
-}
-
-TEST_F(InputsTest, AbsolutePathsMayBeTheDaemons) {
-  const auto job = PrepareJob(Job(R"("model": "/absent/model",
-      "adapter": "/absent/adapter",
-      "dataset": {"train": ["/absent/train.jsonl"]})"));
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_TRUE(job->files.empty());
-}
-
 TEST_F(InputsTest, MissingFilesAreNamed) {
-  const auto data = PrepareJob(
-      Job(R"("model": "org/id", "dataset": {"train": ["absent.jsonl"]})"));
-  EXPECT_EQ(data.status().message(),
-            "dataset.train names 'absent.jsonl', and there is no file " +
-                (folder_ / "absent.jsonl").string() +
-                ". Relative paths count from the folder of job.json.");
-  Write("t.jsonl", "row");
-  for (const char* field : {"adapter", "model"}) {
-    std::string body = R"("dataset": {"train": ["t.jsonl"]})";
-    body += field == std::string("model")
-                ? R"(, "model": "./absent")"
-                : R"(, "model": "org/id", "adapter": "./absent")";
-    const auto job = PrepareJob(Job(body));
-    EXPECT_EQ(std::string(job.status().message()).find(field), 0u)
-        << job.status();
-  }
+  EXPECT_EQ(
+      Error(R"("model": "org/id", "dataset": {"train": ["absent.jsonl"]})"),
+      "dataset.train names 'absent.jsonl', and there is no file " +
+          (folder_ / "absent.jsonl").string() +
+          ". Relative paths are resolved from the folder of job.json.");
+  Write("data/t.jsonl", "row");
+  const std::string data = R"("dataset": {"train": ["data/t.jsonl"]})";
+  EXPECT_THAT(Error(data + R"(, "model": "./absent")"), StartsWith("model"));
+  EXPECT_THAT(Error(data + R"(, "model": "org/id", "adapter": "./absent")"),
+              StartsWith("adapter"));
+  // A folder is no data.
+  EXPECT_NE(Error(R"("model": "org/id", "dataset": {"train": ["data"]})"), "");
+  EXPECT_THAT(
+      std::string(PrepareJob(folder_ / "absent.json").status().message()),
+      HasSubstr("absent.json"));
 }
 
-class ImageInputsTest : public InputsTest {
- protected:
-  static std::vector<std::string> Paths(const PreparedJob& job) {
-    std::vector<std::string> paths;
-    for (const LocalFile& file : job.files) paths.push_back(file.path);
-    return paths;
-  }
-};
-
-TEST_F(InputsTest, WhatIsToBePredictedIsSentToo) {
-  Write("t.csv", "a");
-  Write("p.csv", "b");
-  const auto job = PrepareJob(Job(R"("model": "org/id", "task": "SEQ_CLS",
-      "dataset": {"train": "t.csv", "predict": "p.csv"})"));
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->files[1].path, "p.csv");
-}
-
-TEST_F(ImageInputsTest, AFolderWithAFolderForEachClass) {
+TEST_F(InputsTest, AFolderWithAFolderForEachClass) {
   Write("pets/cat/1.png", "c");
   Write("pets/dog/2.png", "d");
   Write("pets/dog/.DS_Store", "not this");
   Write("e.safetensors", "{\"image\": 1}");
-  const auto job = PrepareJob(Job(R"("model": "org/id", "task": "IMAGE_CLS",
-      "dataset": {"train": "pets/", "eval": "e.safetensors"})"));
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_THAT(Paths(*job),
-              testing::ElementsAre("pets/cat/1.png", "pets/dog/2.png",
-                                   "e.safetensors"));
+  EXPECT_THAT(Sent(R"("model": "org/id", "task": "IMAGE_CLS",
+      "dataset": {"train": "pets/", "eval": "e.safetensors"})"),
+              ElementsAre("pets/cat/1.png", "pets/dog/2.png", "e.safetensors"));
 }
 
-TEST_F(ImageInputsTest, RowsNameTheirImages) {
+TEST_F(InputsTest, RowsNameTheirImages) {
   Write("data/rows.jsonl",
         R"({"picture": "1.png", "label": 0}
 {"picture": "../more/2.png"}
@@ -165,27 +145,17 @@ not JSON
 )");
   Write("data/1.png", "x");
   Write("more/2.png", "y");
-  const auto job = PrepareJob(Job(R"("model": "org/id", "task": "IMAGE_CLS",
-      "dataset": {"train": "./data/rows.jsonl", "image_column": "picture"})"));
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_THAT(Paths(*job), testing::ElementsAre("./data/rows.jsonl",
-                                                "data/1.png", "more/2.png"));
+  EXPECT_THAT(Sent(R"("model": "org/id", "task": "IMAGE_CLS",
+      "dataset": {"train": "./data/rows.jsonl", "image_column": "picture"})"),
+              ElementsAre("./data/rows.jsonl", "data/1.png", "more/2.png"));
 }
 
-TEST_F(ImageInputsTest, AMissingImageIsNamedWithItsRow) {
+TEST_F(InputsTest, AMissingImageIsNamedWithItsRow) {
   Write("rows.jsonl", "{\"image\": \"a.png\"}\n{\"image\": \"b.png\"}\n");
   Write("a.png", "x");
-  const auto job = PrepareJob(Job(R"("model": "org/id", "task": "IMAGE_CLS",
-      "dataset": {"train": "rows.jsonl"})"));
-  EXPECT_THAT(std::string(job.status().message()),
-              testing::HasSubstr("rows.jsonl:2: there is no image"));
-}
-
-TEST_F(InputsTest, AFolderIsNoData) {
-  Write("data/t.jsonl", "row");
-  const auto job =
-      PrepareJob(Job(R"("model": "org/id", "dataset": {"train": ["data"]})"));
-  EXPECT_FALSE(job.ok());
+  EXPECT_THAT(Error(R"("model": "org/id", "task": "IMAGE_CLS",
+      "dataset": {"train": "rows.jsonl"})"),
+              HasSubstr("rows.jsonl:2: there is no image"));
 }
 
 TEST_F(InputsTest, AFileOfTwoGigabytesIsNotRead) {
@@ -194,7 +164,7 @@ TEST_F(InputsTest, AFileOfTwoGigabytesIsNotRead) {
   const absl::Status status = PrepareJob(job).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   // Its size is named, not what its text is no JSON for.
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("longer than"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("longer than"));
 }
 
 TEST_F(InputsTest, APipeIsAJobFileToo) {
@@ -206,12 +176,6 @@ TEST_F(InputsTest, APipeIsAJobFileToo) {
   const auto job = PrepareJob(pipe);
   writer.join();
   EXPECT_TRUE(job.ok()) << job.status();
-}
-
-TEST_F(InputsTest, NoJobFile) {
-  const auto job = PrepareJob(folder_ / "absent.json");
-  EXPECT_NE(std::string(job.status().message()).find("absent.json"),
-            std::string::npos);
 }
 
 }  // namespace

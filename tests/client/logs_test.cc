@@ -6,8 +6,6 @@
 namespace mpsd::client {
 namespace {
 
-// --- logs --------------------------------------------------------------------
-
 constexpr char kLog[] = "loading the model\nstep 1\nstep 2, still runn";
 
 class LogsTest : public ClientTest {
@@ -19,9 +17,13 @@ class LogsTest : public ClientTest {
 };
 
 TEST_F(LogsTest, AsTheyAre) {
-  const Result result = RunVerb({"logs", kId});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, kLog);
+  EXPECT_THAT(RunVerb({"logs", kId}), Prints(kLog));
+  EXPECT_EQ(RunVerb({"logs", kId, "--json"}).out,
+            "{\"line\":\"loading the model\"}\n"
+            "{\"line\":\"step 1\"}\n"
+            "{\"line\":\"step 2, still runn\"}\n");
+  data().jobs[0].set_state(v1::JOB_STATE_FAILED);
+  EXPECT_THAT(RunVerb({"logs", "-f", kId}), Prints(kLog));
 }
 
 constexpr char kHostile[] =
@@ -48,20 +50,6 @@ TEST_F(LogsTest, RawOnATerminalWhereAskedAndElsewhereAlways) {
   EXPECT_EQ(RunVerb({"logs", kId, "--raw"}).out, kHostile);
 }
 
-TEST_F(LogsTest, JsonIsALineAnObject) {
-  EXPECT_EQ(RunVerb({"logs", kId, "--json"}).out,
-            "{\"line\":\"loading the model\"}\n"
-            "{\"line\":\"step 1\"}\n"
-            "{\"line\":\"step 2, still runn\"}\n");
-}
-
-TEST_F(LogsTest, FollowEndsWithTheJob) {
-  data().jobs[0].set_state(v1::JOB_STATE_FAILED);
-  const Result result = RunVerb({"logs", "-f", kId});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, kLog);
-}
-
 TEST_F(LogsTest, FollowGoesOnWhereTheConnectionBroke) {
   terminal_.sleep = [this](absl::Duration) {
     data().fail.clear();
@@ -69,47 +57,37 @@ TEST_F(LogsTest, FollowGoesOnWhereTheConnectionBroke) {
     data().jobs[0].set_state(v1::JOB_STATE_SUCCEEDED);
     daemon_->Sync();
   };
-  data().fail["Logs"] = grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
-  const Result result = RunVerb({"logs", "-f", kId});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out, std::string(kLog) + "ing\n");
+  Fail("Logs", StatusCode::UNAVAILABLE, "gone");
+  EXPECT_THAT(RunVerb({"logs", "-f", kId}),
+              Prints(std::string(kLog) + "ing\n"));
 }
 
-TEST_F(LogsTest, WithoutFollowABrokenConnectionIsAnError) {
-  data().fail["Logs"] = grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
+TEST_F(LogsTest, ABrokenConnectionIsAnErrorAndInterruptEndsFollowing) {
+  Fail("Logs", StatusCode::UNAVAILABLE, "gone");
   EXPECT_EQ(RunVerb({"logs", kId}).code, 7);
-}
-
-TEST_F(LogsTest, InterruptEndsFollowing) {
   data().on_idle = [this] { EXPECT_TRUE(interrupt_.Raise()); };
   EXPECT_EQ(RunVerb({"logs", "-f", kId}).code, 130);
 }
-
-// --- log tail ----------------------------------------------------------------
 
 class LogTailTest : public ClientTest {
  protected:
   LogTailTest() { AddJob(kId, v1::JOB_STATE_RUNNING); }
 
-  LogTail Read(int64_t most) {
-    Connection connection(SocketAddress());
-    std::ostringstream out, err;
+  LogTail Read() {
     LogTail tail;
-    const grpc::Status status =
-        ReadLogTail(TestConsole(connection, out, err), kId, most, &tail);
+    const grpc::Status status = ReadLogTail(TestConsole(), kId, 1000, &tail);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return tail;
   }
 };
 
 TEST_F(LogTailTest, AShortLogIsWhole) {
+  EXPECT_EQ(Read().text, "");
   data().logs[kId] = "one\ntwo\n";
-  const LogTail tail = Read(1000);
+  const LogTail tail = Read();
   EXPECT_EQ(tail.text, "one\ntwo\n");
   EXPECT_EQ(tail.before_bytes, 0);
 }
-
-TEST_F(LogTailTest, AnEmptyLogIsEmpty) { EXPECT_EQ(Read(1000).text, ""); }
 
 TEST_F(LogTailTest, OfALongOneTheLastLines) {
   std::string log;
@@ -117,7 +95,7 @@ TEST_F(LogTailTest, OfALongOneTheLastLines) {
   for (const size_t size :
        {log.size(), log.size() - 1, size_t{4000}, size_t{4001}, size_t{1001}}) {
     data().logs[kId] = log.substr(0, size);
-    const LogTail tail = Read(1000);
+    const LogTail tail = Read();
     EXPECT_LE(tail.text.size(), 1000u);
     EXPECT_GE(tail.text.size(), 400u);
     EXPECT_TRUE(tail.text.starts_with("line ")) << size;
@@ -130,18 +108,12 @@ TEST_F(LogTailTest, OfALongOneTheLastLines) {
 
 TEST_F(LogTailTest, ALineWithoutEndIsCut) {
   data().logs[kId] = std::string(5000, 'x');
-  const LogTail tail = Read(1000);
+  const LogTail tail = Read();
   EXPECT_LE(tail.text.size(), 1000u);
   EXPECT_GE(tail.text.size(), 400u);
-}
-
-TEST_F(LogTailTest, AFailureIsTold) {
-  Connection connection(SocketAddress());
-  std::ostringstream out, err;
-  LogTail tail;
-  EXPECT_EQ(ReadLogTail(TestConsole(connection, out, err), kOtherId, 100, &tail)
-                .error_code(),
-            grpc::StatusCode::NOT_FOUND);
+  LogTail none;
+  EXPECT_EQ(ReadLogTail(TestConsole(), kOtherId, 100, &none).error_code(),
+            StatusCode::NOT_FOUND);
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 namespace mpsd::client {
 namespace {
 
-using testing::HasSubstr;
-
 class MergeTest : public ClientTest {
  protected:
   // A program that writes its arguments to a file and then does `end`.
@@ -21,9 +19,9 @@ class MergeTest : public ClientTest {
 };
 
 TEST_F(MergeTest, RunsTheWorkerWithWhatItWasGiven) {
-  const Result result =
-      RunBare({"merge", "adapter", "-o", "out", "--worker", Worker("exit 0")});
-  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      RunBare({"merge", "adapter", "-o", "out", "--worker", Worker("exit 0")}),
+      Prints());
   EXPECT_EQ(Read(folder_ / "said"), "--merge --adapter adapter --out out\n");
   EXPECT_EQ(RunBare({"merge", "a b", "-o", "out", "--model", "org/model",
                      "--dtype", "bfloat16", "--max-shard-size", "2GB",
@@ -45,10 +43,9 @@ TEST_F(MergeTest, EndsAsTheWorkerDoes) {
 }
 
 TEST_F(MergeTest, WithoutAWorkerItSaysWhereToRun) {
-  const Result result = RunBare({"merge", "adapter", "-o", "out", "--worker",
-                                 (folder_ / "nowhere").string()});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("run it where mpsd is installed"));
+  EXPECT_THAT(RunBare({"merge", "adapter", "-o", "out", "--worker",
+                       (folder_ / "nowhere").string()}),
+              Fails(2, HasSubstr("run it where mpsd is installed")));
 }
 
 TEST_F(MergeTest, RefusesADtypeThatThereIsNot) {

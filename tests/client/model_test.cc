@@ -1,26 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/model.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_split.h"
 #include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
-#include "tests/client/model_folder.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::client {
 namespace {
 
-// --- model -------------------------------------------------------------------
+namespace fs = std::filesystem;
 
-using ::testing::HasSubstr;
+void WriteText(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// A safetensors file with one tensor of `data` bytes.
+std::string Weights(size_t data) {
+  const std::string header = R"({"a":{"dtype":"U8","shape":[)" +
+                             std::to_string(data) + R"(],"data_offsets":[0,)" +
+                             std::to_string(data) + "]}}";
+  std::string bytes;
+  for (uint64_t n = header.size(), i = 0; i < 8; ++i, n >>= 8) {
+    bytes.push_back(static_cast<char>(n & 0xff));
+  }
+  return bytes + header + std::string(data, 'w');
+}
+
+// A small model of 100 bytes of weights, and a text for people.
+void WriteModelFolder(const fs::path& folder) {
+  WriteText(folder / "config.json", R"({
+      "architectures": ["LlamaForCausalLM"], "model_type": "llama",
+      "vocab_size": 32, "hidden_size": 16, "intermediate_size": 32,
+      "num_hidden_layers": 1, "num_attention_heads": 2,
+      "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+      "hidden_act": "silu"})");
+  WriteText(folder / "tokenizer.json", "{}");
+  WriteText(folder / "model.safetensors", Weights(100));
+  WriteText(folder / "README.md", "for people");
+}
 
 using ModelTest = ClientTest;
 
@@ -50,21 +71,9 @@ TEST_F(ModelTest, InWords) {
             "less");
 }
 
-// --- model files -------------------------------------------------------------
-
-namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
 class LocalModelTest : public testing::Test {
  protected:
-  LocalModelTest()
-      : folder_(fs::path(testing::TempDir()) /
-                ("model-files-" + std::to_string(getpid()))) {
-    fs::remove_all(folder_);
-    WriteModelFolder(folder_);
-  }
-  ~LocalModelTest() override { fs::remove_all(folder_); }
+  LocalModelTest() { WriteModelFolder(folder_); }
 
   std::vector<std::string> Paths() {
     const auto model = ReadLocalModel(folder_);
@@ -76,7 +85,7 @@ class LocalModelTest : public testing::Test {
     return paths;
   }
 
-  const fs::path folder_;
+  const fs::path folder_ = testing_support::FreshFolder("model");
   std::vector<std::string> left_out_;
 };
 
@@ -129,15 +138,10 @@ TEST_F(LocalModelTest, WhatMpsdWouldRefuseIsSaidHere) {
   EXPECT_TRUE(absl::IsNotFound(ReadLocalModel(folder_ / "none").status()));
 }
 
-// --- model advice ------------------------------------------------------------
-
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 class ModelAdviceTest : public ClientTest {
  protected:
   static grpc::Status NoModel() {
-    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+    return grpc::Status(StatusCode::FAILED_PRECONDITION,
                         "model: there is no model folder there");
   }
   static std::string Spec(const std::string& model) {
@@ -163,14 +167,13 @@ TEST_F(ModelAdviceTest, OtherErrorsAndModelsGetNone) {
         std::string(R"({"model": 7})"), std::string(100'000, '[')}) {
     EXPECT_EQ(ModelAdvice(spec, NoModel()), "") << spec.substr(0, 20);
   }
-  EXPECT_EQ(ModelAdvice(Spec(folder),
-                        grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
-                                     "the job needs about 80 GiB")),
-            "");
   EXPECT_EQ(
-      ModelAdvice(Spec(folder), grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
-                                             "model: of type t5")),
+      ModelAdvice(Spec(folder), grpc::Status(StatusCode::FAILED_PRECONDITION,
+                                             "the job needs about 80 GiB")),
       "");
+  EXPECT_EQ(ModelAdvice(Spec(folder), grpc::Status(StatusCode::INVALID_ARGUMENT,
+                                                   "model: of type t5")),
+            "");
 }
 
 TEST_F(ModelAdviceTest, SubmitPrintsIt) {
@@ -179,10 +182,9 @@ TEST_F(ModelAdviceTest, SubmitPrintsIt) {
   WriteText(folder_ / "job.json",
             R"({"model": "tiny", "dataset": {"train": "t.jsonl"}})");
   data().fail["Submit"] = NoModel();
-  const Result result = RunVerb({"submit", (folder_ / "job.json").string()});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("mpsctl model push " +
-                                    (folder_ / "tiny").string() + "`"));
+  EXPECT_THAT(RunVerb({"submit", (folder_ / "job.json").string()}),
+              Fails(2, HasSubstr("mpsctl model push " +
+                                 (folder_ / "tiny").string() + "`")));
 }
 
 TEST_F(ModelAdviceTest, TheNameOfAFolder) {
@@ -192,11 +194,6 @@ TEST_F(ModelAdviceTest, TheNameOfAFolder) {
   EXPECT_EQ(ModelNameOf(folder_ / "models--org--m" / "snapshots" / "c0ffee"),
             "org/m");
 }
-
-// --- model list --------------------------------------------------------------
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class ModelListTest : public ClientTest {
  protected:
@@ -211,7 +208,7 @@ class ModelListTest : public ClientTest {
     model.set_fits(true);
     model.set_owner("ann");
     SetTime(model.mutable_last_use_time(), absl::Minutes(3));
-    return daemon_->models().listed.emplace_back(model);
+    return models().listed.emplace_back(model);
   }
 };
 
@@ -223,27 +220,24 @@ TEST_F(ModelListTest, ATable) {
   pulled.set_fits(false);
   pulled.clear_last_use_time();
   pulled.set_unfinished_jobs(2);
-  const Result result = RunVerb({"model", "list"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "NAME     SIZE      FAMILY  PARAMETERS   TASKS      MEMORY  FITS  "
-            "USED       FROM\n"
-            "tiny     270.0 MB  llama   134,515,008  CAUSAL_LM  1.2 GB  yes   "
-            "3m00s ago  ann\n"
-            "org/big  270.0 MB  llama   134,515,008  CAUSAL_LM  1.2 GB  no    "
-            "2 jobs     the hub\n");
+  EXPECT_THAT(
+      RunVerb({"model", "list"}),
+      Prints("NAME     SIZE      FAMILY  PARAMETERS   TASKS      MEMORY  FITS  "
+             "USED       FROM\n"
+             "tiny     270.0 MB  llama   134,515,008  CAUSAL_LM  1.2 GB  yes   "
+             "3m00s ago  ann\n"
+             "org/big  270.0 MB  llama   134,515,008  CAUSAL_LM  1.2 GB  no    "
+             "2 jobs     the hub\n"));
 }
 
 TEST_F(ModelListTest, WhatIsNotKnownAndWhatIsWrong) {
   v1::Model model;
   model.set_name("odd");
   model.set_problem("an architecture\x1b[2J that mpsd does not have");
-  daemon_->models().listed.push_back(model);
-  const Result result = RunVerb({"model", "list"});
-  EXPECT_THAT(result.out,
-              HasSubstr("odd   0 B   -       -           -      -"));
-  EXPECT_THAT(result.out, HasSubstr("odd: an architecture"));
-  EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+  models().listed.push_back(model);
+  EXPECT_THAT(RunVerb({"model", "list"}).out,
+              AllOf(HasSubstr("odd   0 B   -       -           -      -"),
+                    HasSubstr("odd: an architecture"), Not(HasSubstr("\x1b"))));
 }
 
 TEST_F(ModelListTest, OneOrNone) {
@@ -251,27 +245,13 @@ TEST_F(ModelListTest, OneOrNone) {
   Add("tiny");
   Add("other");
   EXPECT_THAT(RunVerb({"model", "list", "tiny"}).out, Not(HasSubstr("other")));
-  const Result none = RunVerb({"model", "list", "none"});
-  EXPECT_EQ(none.code, 4);
-  EXPECT_THAT(none.err, HasSubstr("mpsd has no model none"));
-}
-
-TEST_F(ModelListTest, Json) {
-  Add("tiny");
-  const Result result = RunVerb({"model", "list", "--json"});
-  EXPECT_EQ(nlohmann::json::parse(result.out)["size_bytes"], 270000000);
-}
-
-TEST_F(ModelListTest, AnOlderDaemonHasNoModels) {
-  data().fail["ListModels"] = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
+  EXPECT_THAT(RunVerb({"model", "list", "none"}),
+              Fails(4, HasSubstr("mpsd has no model none")));
+  EXPECT_EQ(ParseJson(Out({"model", "list", "tiny", "--json"}))["size_bytes"],
+            270000000);
+  Fail("ListModels", StatusCode::UNIMPLEMENTED, "");
   EXPECT_EQ(RunVerb({"model", "list"}).code, 6);
 }
-
-// --- model push --------------------------------------------------------------
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class ModelPushTest : public ClientTest {
  protected:
@@ -283,8 +263,7 @@ class ModelPushTest : public ClientTest {
 TEST_F(ModelPushTest, SendsTheFilesAndNamesTheModel) {
   const Result result = RunVerb({"model", "push", model_.string()});
   EXPECT_EQ(result.code, 0) << result.err;
-  ASSERT_THAT(daemon_->models().pushed, SizeIs(1));
-  const v1::PushModelRequest& request = daemon_->models().pushed[0];
+  const v1::PushModelRequest& request = Only(models().pushed);
   EXPECT_EQ(request.name(), "tiny");
   ASSERT_EQ(request.files_size(), 3);
   EXPECT_EQ(request.files(1).path(), "model.safetensors");
@@ -295,8 +274,9 @@ TEST_F(ModelPushTest, SendsTheFilesAndNamesTheModel) {
   EXPECT_THAT(result.out, HasSubstr("Model tiny is there: "));
   EXPECT_THAT(result.out, HasSubstr("Name it in job.json: \"model\": "
                                     "\"tiny\""));
-  EXPECT_THAT(result.err,
-              HasSubstr("left out, as mpsd reads no such files: README.md\n"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("left out, as mpsd does not read such files: README.md\n"));
 }
 
 TEST_F(ModelPushTest, SendsNothingTwice) {
@@ -305,56 +285,36 @@ TEST_F(ModelPushTest, SendsNothingTwice) {
   ASSERT_EQ(RunVerb({"model", "push", model_.string(), "--name", "org/t"}).code,
             0);
   EXPECT_EQ(data().uploads, uploads);
-  EXPECT_EQ(daemon_->models().pushed.back().name(), "org/t");
+  EXPECT_EQ(models().pushed.back().name(), "org/t");
+  const std::string json = Out({"--json", "model", "push", model_.string()});
+  EXPECT_EQ(ParseJson(json)["model"]["name"], "tiny");
 }
 
 TEST_F(ModelPushTest, AWrongNameIsSaidBeforeAnythingIsSent) {
-  const Result result =
-      RunVerb({"model", "push", model_.string(), "--name", "my model"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("Choose a name with --name"));
+  EXPECT_THAT(RunVerb({"model", "push", model_.string(), "--name", "my model"}),
+              Fails(2, HasSubstr("Choose a name with --name")));
   EXPECT_THAT(data().blobs, IsEmpty());
-}
-
-TEST_F(ModelPushTest, ABrokenFolderIsSaidBeforeMpsdIsAsked) {
   WriteText(model_ / "model.safetensors", "version https://git-lfs\n");
   daemon_->Stop();
-  const Result result = RunVerb({"model", "push", model_.string()});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("git lfs pull"));
-  EXPECT_THAT(result.err, HasSubstr("Nothing was sent."));
+  EXPECT_THAT(RunVerb({"model", "push", model_.string()}),
+              Fails(2, AllOf(HasSubstr("git lfs pull"),
+                             HasSubstr("Nothing was sent."))));
   daemon_->Start();
 }
 
 TEST_F(ModelPushTest, GoesOnAfterADaemonThatWasAway) {
-  data().fail["Push"] =
-      grpc::Status(grpc::StatusCode::UNAVAILABLE, "mpsd is stopping");
-  const Result result = RunVerb({"model", "push", model_.string()});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(daemon_->models().pushed, SizeIs(2));
+  Fail("Push", StatusCode::UNAVAILABLE, "mpsd is stopping");
+  EXPECT_THAT(RunVerb({"model", "push", model_.string()}), Prints());
+  EXPECT_THAT(models().pushed, SizeIs(2));
 }
 
 TEST_F(ModelPushTest, WhatMpsdRefusesIsToldOnce) {
-  data().fail["Push"] =
-      grpc::Status(grpc::StatusCode::PERMISSION_DENIED,
-                   "name: the model tiny is bob's: choose another name");
-  const Result result = RunVerb({"model", "push", model_.string()});
-  EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err, HasSubstr("bob's"));
-  EXPECT_THAT(daemon_->models().pushed, SizeIs(1));
+  Fail("Push", StatusCode::PERMISSION_DENIED,
+       "name: the model tiny is bob's: choose another name");
+  EXPECT_THAT(RunVerb({"model", "push", model_.string()}),
+              Fails(8, HasSubstr("bob's")));
+  EXPECT_THAT(models().pushed, SizeIs(1));
 }
-
-TEST_F(ModelPushTest, Json) {
-  const Result result = RunVerb({"--json", "model", "push", model_.string()});
-  EXPECT_EQ(nlohmann::json::parse(result.out)["model"]["name"], "tiny");
-}
-
-// --- model pull --------------------------------------------------------------
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 class ModelPullTest : public ClientTest {
  protected:
@@ -371,20 +331,18 @@ class ModelPullTest : public ClientTest {
     news.mutable_model()->set_family("llama");
     return news;
   }
-  FakeModels& models() { return daemon_->models(); }
 };
 
 TEST_F(ModelPullTest, TellsHowItGoesAndWhatToWriteIntoJobJson) {
   models().pulls = {{News(10, "model.safetensors: 11%"),
                      News(60, "model.safetensors: 60%"), Done()}};
-  const Result result = RunVerb({"model", "pull", "org/m"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("model.safetensors: 11%\n"));
-  EXPECT_THAT(result.out, Not(HasSubstr("60%"))) << "a line in ten seconds";
-  EXPECT_THAT(result.out, HasSubstr("Model org/m is there: "));
-  EXPECT_THAT(result.out, HasSubstr("\"model\": \"org/m\""));
-  ASSERT_THAT(models().pull_requests, SizeIs(1));
-  EXPECT_EQ(models().pull_requests[0].id(), "org/m");
+  EXPECT_THAT(
+      RunVerb({"model", "pull", "org/m"}),
+      Prints(AllOf(HasSubstr("model.safetensors: 11%\n"), Not(HasSubstr("60%")),
+                   HasSubstr("Model org/m is there: "),
+                   HasSubstr("\"model\": \"org/m\""))))
+      << "a line in ten seconds";
+  EXPECT_EQ(Only(models().pull_requests).id(), "org/m");
   EXPECT_EQ(models().pull_requests[0].revision(), "");
 }
 
@@ -393,41 +351,36 @@ TEST_F(ModelPullTest, TheRevisionFollowsTheAt) {
   ASSERT_EQ(RunVerb({"model", "pull", "org/m@refs/pr/1"}).code, 0);
   EXPECT_EQ(models().pull_requests[0].id(), "org/m");
   EXPECT_EQ(models().pull_requests[0].revision(), "refs/pr/1");
-  const Result result = RunVerb({"model", "pull", "org/m@"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("no revision"));
+  EXPECT_THAT(RunVerb({"model", "pull", "org/m@"}),
+              Fails(2, HasSubstr("no revision")));
 }
 
 TEST_F(ModelPullTest, DetachLeavesOnceThePullHasBegun) {
   models().pulls = {{News(0, "hf download runs")}};
   models().pulls_wait = true;
-  const Result result = RunVerb({"model", "pull", "--detach", "org/m"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("mpsd pulls org/m.\n"));
-  EXPECT_THAT(result.out, HasSubstr("mpsctl model pull --cancel org/m"));
+  EXPECT_THAT(RunVerb({"model", "pull", "--detach", "org/m"}),
+              Prints(AllOf(HasSubstr("mpsd pulls org/m.\n"),
+                           HasSubstr("mpsctl model pull --cancel org/m"))));
 }
 
 TEST_F(ModelPullTest, ShowsWhatHfSaidOfItsFailure) {
-  data().fail["Pull"] = grpc::Status(
-      grpc::StatusCode::FAILED_PRECONDITION,
-      "hf download failed (exit status 1): Error: Repository not found");
+  Fail("Pull", StatusCode::FAILED_PRECONDITION,
+       "hf download failed (exit status 1): Error: Repository not found");
   for (const char* detach : {"--detach", "--patience=9"}) {
     models().pull_requests.clear();
     models().pulls = {{}};
-    const Result result = RunVerb({"model", "pull", detach, "org/m"});
-    EXPECT_NE(result.code, 0);
-    EXPECT_THAT(result.err, HasSubstr("Error: Repository not found"));
-    data().fail["Pull"] = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
-                                       "Error: Repository not found");
+    EXPECT_THAT(
+        RunVerb({"model", "pull", detach, "org/m"}),
+        Fails(testing::Ne(0), HasSubstr("Error: Repository not found")));
+    Fail("Pull", StatusCode::FAILED_PRECONDITION,
+         "Error: Repository not found");
   }
 }
 
 TEST_F(ModelPullTest, CancelNamesThePull) {
-  const Result result = RunVerb({"model", "pull", "--cancel", "org/m@v2"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  ASSERT_THAT(models().cancelled, SizeIs(1));
-  EXPECT_EQ(models().cancelled[0].revision(), "v2");
-  EXPECT_THAT(result.out, HasSubstr("what came stays"));
+  const std::string out = Out({"model", "pull", "--cancel", "org/m@v2"});
+  EXPECT_EQ(Only(models().cancelled).revision(), "v2");
+  EXPECT_THAT(out, HasSubstr("what arrived stays"));
   EXPECT_THAT(models().pull_requests, IsEmpty());
   EXPECT_EQ(RunVerb({"model", "pull", "--cancel", "--detach", "org/m"}).code,
             2);
@@ -435,9 +388,8 @@ TEST_F(ModelPullTest, CancelNamesThePull) {
 
 TEST_F(ModelPullTest, PullsAgainAfterARestartOfTheDaemon) {
   models().pulls = {{News(10, "first")}, {News(20, "second"), Done()}};
-  data().fail["Pull"] =
-      grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                   "mpsd stops: pull again, what came is in the cache");
+  Fail("Pull", StatusCode::UNAVAILABLE,
+       "mpsd stops: pull again, what arrived is in the cache");
   const Result result = RunVerb({"model", "pull", "org/m"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(models().pull_requests, SizeIs(2));
@@ -448,44 +400,34 @@ TEST_F(ModelPullTest, PullsAgainAfterARestartOfTheDaemon) {
 // begins.
 TEST_F(ModelPullTest, TheEndOfThePullIsTheEnd) {
   const std::vector<grpc::Status> ends = {
-      {grpc::StatusCode::UNAVAILABLE,
+      {StatusCode::UNAVAILABLE,
        "the pull of org/m@main is just ending: pull again"},
-      {grpc::StatusCode::CANCELLED, "root cancelled the pull of org/m@main"},
-      {grpc::StatusCode::RESOURCE_EXHAUSTED, "the pull took longer than 24h"}};
+      {StatusCode::CANCELLED, "root cancelled the pull of org/m@main"},
+      {StatusCode::RESOURCE_EXHAUSTED, "the pull took longer than 24h"}};
   for (const grpc::Status& end : ends) {
     models().pull_requests.clear();
     models().pulls = {{News(10, "first")}, {Done()}};
     data().fail["Pull"] = end;
-    const Result result = RunVerb({"model", "pull", "org/m"});
-    EXPECT_NE(result.code, 0);
-    EXPECT_THAT(result.err, HasSubstr(end.error_message()));
+    EXPECT_THAT(RunVerb({"model", "pull", "org/m"}),
+                Fails(testing::Ne(0), HasSubstr(end.error_message())));
     EXPECT_THAT(models().pull_requests, SizeIs(1));
   }
 }
 
 TEST_F(ModelPullTest, JsonIsAnObjectALine) {
   models().pulls = {{News(10, "first"), Done()}};
-  const Result result = RunVerb({"--json", "model", "pull", "org/m"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  const std::vector<std::string> lines =
-      absl::StrSplit(result.out, '\n', absl::SkipEmpty());
+  const std::vector<std::string> lines = absl::StrSplit(
+      Out({"--json", "model", "pull", "org/m"}), '\n', absl::SkipEmpty());
   ASSERT_THAT(lines, SizeIs(2));
-  EXPECT_EQ(nlohmann::json::parse(lines[0])["note"], "first");
-  EXPECT_EQ(nlohmann::json::parse(lines[1])["model"]["name"], "org/m");
+  EXPECT_EQ(ParseJson(lines[0])["note"], "first");
+  EXPECT_EQ(ParseJson(lines[1])["model"]["name"], "org/m");
 }
 
 TEST_F(ModelPullTest, WordsOfTheHubMoveNoCursor) {
   models().pulls = {{News(10, "\x1b[2J\nFORGED"), Done()}};
-  const Result result = RunVerb({"model", "pull", "org/m"});
-  EXPECT_THAT(result.out, HasSubstr("\\x1b[2J FORGED"));
-  EXPECT_THAT(result.out, Not(HasSubstr("\x1b[2J")));
+  EXPECT_THAT(RunVerb({"model", "pull", "org/m"}).out,
+              AllOf(HasSubstr("\\x1b[2J FORGED"), Not(HasSubstr("\x1b[2J"))));
 }
-
-// --- model remove ------------------------------------------------------------
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class ModelRemoveTest : public ClientTest {
  protected:
@@ -493,44 +435,32 @@ class ModelRemoveTest : public ClientTest {
     v1::Model model;
     model.set_name(name);
     model.set_size_bytes(2'000'000);
-    return daemon_->models().listed.emplace_back(model);
+    return models().listed.emplace_back(model);
   }
 };
 
 TEST_F(ModelRemoveTest, RemovesEachAndSaysWhatComesBack) {
   Add("a");
   Add("org/b").set_pulled(true);
-  const Result result = RunVerb({"model", "rm", "a", "org/b"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(daemon_->models().removed, ElementsAre("a", "org/b"));
-  EXPECT_THAT(result.out, HasSubstr("Model a is removed, 2.0 MB to be given "
-                                    "back once uploads"));
-  EXPECT_THAT(result.out,
-              HasSubstr("Model org/b is removed, 2.0 MB given back.\n"));
+  const std::string out = Out({"model", "rm", "a", "org/b"});
+  EXPECT_THAT(models().removed, ElementsAre("a", "org/b"));
+  EXPECT_THAT(
+      out, HasSubstr("Model a is removed, 2.0 MB will be freed once uploads"));
+  EXPECT_THAT(out, HasSubstr("Model org/b is removed, 2.0 MB freed.\n"));
 }
 
 TEST_F(ModelRemoveTest, GoesOnAfterOneThatIsNotThere) {
   Add("b");
-  const Result result = RunVerb({"model", "rm", "none", "b"});
-  EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(result.err, HasSubstr("mpsd has no model none"));
-  EXPECT_THAT(daemon_->models().removed, ElementsAre("b"));
-}
-
-TEST_F(ModelRemoveTest, OneThatAJobNeedsStays) {
+  EXPECT_THAT(RunVerb({"model", "rm", "none", "b"}),
+              Fails(4, HasSubstr("mpsd has no model none")));
+  EXPECT_THAT(models().removed, ElementsAre("b"));
   Add("a");
-  data().fail["RemoveModel"] =
-      grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
-                   "a job that has not ended needs the model a");
-  const Result result = RunVerb({"model", "rm", "a"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("needs the model a"));
-}
-
-TEST_F(ModelRemoveTest, Json) {
-  Add("a");
-  const Result result = RunVerb({"model", "rm", "a", "--json"});
-  EXPECT_EQ(result.out, "{\"name\":\"a\",\"freed_bytes\":2000000}\n");
+  EXPECT_EQ(RunVerb({"model", "rm", "a", "--json"}).out,
+            "{\"name\":\"a\",\"freed_bytes\":2000000}\n");
+  Fail("RemoveModel", StatusCode::FAILED_PRECONDITION,
+       "a job that has not ended needs the model a");
+  EXPECT_THAT(RunVerb({"model", "rm", "a"}),
+              Fails(2, HasSubstr("needs the model a")));
 }
 
 }  // namespace

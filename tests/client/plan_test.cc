@@ -2,51 +2,46 @@
 #include "client/plan.h"
 
 #include <algorithm>
-#include <string>
 
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
 
-// --- plan --------------------------------------------------------------------
-
-using testing::HasSubstr;
-using testing::IsEmpty;
-
 class PlanTest : public ClientTest {
  protected:
   PlanTest() {
-    Write("train.jsonl", "{\"text\": \"a\"}\n");
-    job_ = Write("job.json", R"({"model": "org/m",
-                                 "dataset": {"train": "train.jsonl"}})");
     runbook().plan_events.emplace_back().set_stage("tokenizing");
     runbook().plan_events.emplace_back().mutable_plan()->set_verdict(
         v1::VERDICT_PASS);
   }
-  FakeRunbook& runbook() { return daemon_->runbook(); }
   v1::Plan& plan() { return *runbook().plan_events.back().mutable_plan(); }
 
-  std::string job_;
+  const std::string job_ = WriteJob();
 };
 
 TEST_F(PlanTest, UploadsAndPlansAndQueuesNothing) {
   plan().mutable_queue()->set_jobs_ahead(3);
-  const Result result = RunVerb(
-      {"plan", job_, "--priority", "2", "--threshold", "memory.share=0.5"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("Verdict: fits\n"));
-  EXPECT_THAT(result.out, HasSubstr("ahead         3 jobs\n"));
-  EXPECT_THAT(result.err, IsEmpty()) << "stages are for a terminal";
-  ASSERT_EQ(runbook().plan_requests.size(), 1u);
-  const v1::PlanRequest& asked = runbook().plan_requests[0];
+  EXPECT_THAT(RunVerb({"plan", job_, "--priority", "2", "--threshold",
+                       "memory.share=0.5"}),
+              Ends(0,
+                   AllOf(HasSubstr("Verdict: fits\n"),
+                         HasSubstr("ahead         3 jobs\n")),
+                   IsEmpty()))
+      << "stages are for a terminal";
+  const v1::PlanRequest& asked = Only(runbook().plan_requests);
   EXPECT_EQ(asked.submission().priority(), 2);
   ASSERT_EQ(asked.submission().inputs_size(), 1);
-  EXPECT_EQ(asked.submission().inputs(0).path(), "train.jsonl");
+  EXPECT_EQ(asked.submission().inputs(0).path(), "t.jsonl");
   EXPECT_EQ(data().blobs.count(asked.submission().inputs(0).sha256()), 1u);
   EXPECT_EQ(asked.thresholds().at("memory.share"), 0.5);
   EXPECT_EQ(asked.probe_id(), "");
   EXPECT_THAT(data().submitted, IsEmpty());
+  plan().mutable_steps()->set_total_steps(7);
+  const std::string out = Out({"plan", job_, "--json"});
+  const auto json = ParseJson(out);
+  EXPECT_EQ(json["verdict"], "PASS");
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1);
 }
 
 TEST_F(PlanTest, AJobThatDoesNotFitIsTenAndTheNearestPlansAreShown) {
@@ -57,25 +52,15 @@ TEST_F(PlanTest, AJobThatDoesNotFitIsTenAndTheNearestPlansAreShown) {
   other.set_seconds_per_step(0.25);
   other.set_total_seconds(90);
   other.set_note("cuts 12 % of the rows");
-  Result result = RunVerb({"plan", job_});
-  EXPECT_EQ(result.code, 10) << result.err;
-  EXPECT_THAT(result.out,
-              HasSubstr("3.00 GiB  0.25 s  1m30s  training.max_length 512 "
-                        "(cuts 12 % of the rows)\n"));
-  EXPECT_THAT(result.out, HasSubstr("Verdict: does not fit\n"));
+  EXPECT_THAT(
+      RunVerb({"plan", job_}),
+      Ends(10, AllOf(HasSubstr("3.00 GiB  0.25 s  1m30s  training.max_length "
+                               "512 (cuts 12 % of the rows)\n"),
+                     HasSubstr("Verdict: does not fit\n"))));
   plan().clear_alternatives();
-  result = RunVerb({"plan", job_});
-  EXPECT_THAT(result.out, HasSubstr("No plan near to it fits.\n"));
+  EXPECT_THAT(RunVerb({"plan", job_}).out,
+              HasSubstr("No similar plan fits.\n"));
   EXPECT_EQ(RunVerb({"plan", job_, "--json"}).code, 10);
-}
-
-TEST_F(PlanTest, JsonIsOneObject) {
-  plan().mutable_steps()->set_total_steps(7);
-  const Result result = RunVerb({"plan", job_, "--json"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  const auto json = nlohmann::json::parse(result.out);
-  EXPECT_EQ(json["verdict"], "PASS");
-  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1);
 }
 
 TEST_F(PlanTest, WaitsForOtherPlans) {
@@ -85,24 +70,19 @@ TEST_F(PlanTest, WaitsForOtherPlans) {
   EXPECT_EQ(sleeps_, 3);
   runbook().busy = 1'000'000;
   runbook().plan_requests.clear();
-  const Result never = RunVerb({"plan", job_});
-  EXPECT_EQ(never.code, 7) << never.err;
-  EXPECT_THAT(never.err, HasSubstr("2 plans at a time"));
+  EXPECT_THAT(RunVerb({"plan", job_}),
+              Fails(7, HasSubstr("2 plans at a time")));
   EXPECT_EQ(runbook().plan_requests.size(), 301u) << "ten minutes of them";
 }
 
 TEST_F(PlanTest, WhatIsWrongHasItsWordsAndCode) {
-  data().fail["Plan"] =
-      grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "train.jsonl:1: bad");
+  Fail("Plan", StatusCode::INVALID_ARGUMENT, "train.jsonl:1: bad");
   runbook().plan_events.clear();
-  Result result = RunVerb({"plan", job_});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("train.jsonl:1: bad"));
-  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_THAT(RunVerb({"plan", job_}),
+              Ends(2, "", HasSubstr("train.jsonl:1: bad")));
   data().fail.clear();
-  result = RunVerb({"plan", job_});
-  EXPECT_NE(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("without telling it"));
+  EXPECT_THAT(RunVerb({"plan", job_}),
+              Fails(testing::Ne(0), HasSubstr("without a plan")));
   EXPECT_EQ(RunVerb({"plan", (folder_ / "none.json").string()}).code, 2);
   EXPECT_EQ(RunVerb({"plan", job_, "--threshold", "x"}).code, 2);
 }
@@ -113,22 +93,17 @@ TEST_F(PlanTest, CtrlCEndsThePlan) {
     EXPECT_TRUE(interrupt_.Raise());
     while (!context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
   };
-  const Result result = RunVerb({"plan", job_});
-  EXPECT_EQ(result.code, 130) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("gives the plan up"));
+  EXPECT_THAT(RunVerb({"plan", job_}),
+              Fails(130, HasSubstr("abandons the plan")));
 }
 
 TEST_F(PlanTest, AProbeComesFirst) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  AddState(kId, v1::JOB_STATE_SUCCEEDED);
-  const Result result = RunVerb({"plan", job_, "--probe", "--json"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  ASSERT_EQ(data().submitted.size(), 1u);
-  EXPECT_TRUE(data().submitted[0].study().has_probe());
-  ASSERT_EQ(runbook().plan_requests.size(), 1u);
-  EXPECT_EQ(runbook().plan_requests[0].probe_id(), kId);
+  AddEnded(kId, v1::JOB_STATE_SUCCEEDED);
+  const std::string out = Out({"plan", job_, "--probe", "--json"});
+  EXPECT_TRUE(Only(data().submitted).study().has_probe());
+  EXPECT_EQ(Only(runbook().plan_requests).probe_id(), kId);
   EXPECT_FALSE(runbook().plan_requests[0].submission().has_study());
-  EXPECT_EQ(nlohmann::json::parse(result.out)["verdict"], "PASS")
+  EXPECT_EQ(ParseJson(out)["verdict"], "PASS")
       << "the probe's course goes to stderr";
 }
 
@@ -141,34 +116,23 @@ TEST_F(PlanTest, AnEarlierProbeCanBeNamed) {
 }
 
 TEST_F(PlanTest, AProbeThatFailsEndsTheVerb) {
-  AddJob(kId, v1::JOB_STATE_FAILED);
-  AddState(kId, v1::JOB_STATE_FAILED);
+  AddEnded(kId, v1::JOB_STATE_FAILED);
   EXPECT_EQ(RunVerb({"plan", job_, "--probe"}).code, 1);
   EXPECT_THAT(runbook().plan_requests, IsEmpty());
 }
 
-// --- plan text ---------------------------------------------------------------
-
-using testing::HasSubstr;
-using testing::Not;
-
 class PlanTextTest : public ClientTest {
  protected:
   std::string Printed() {
-    Connection connection(SocketAddress(), nullptr);
-    std::ostringstream out, err;
-    PrintPlan(plan_, TestConsole(connection, out, err));
-    return out.str();
+    PrintPlan(plan_, TestConsole());
+    return out_.str();
   }
 
   v1::Plan plan_;
 };
 
-TEST_F(PlanTextTest, WhatIsNotToldIsNoLine) {
-  EXPECT_EQ(Printed(), "Verdict: not told\n");
-}
-
 TEST_F(PlanTextTest, TheDataAndTheirLengths) {
+  EXPECT_EQ(Printed(), "Verdict: unknown\n") << "nothing is known yet";
   plan_.set_verdict(v1::VERDICT_PASS);
   v1::PlanRows& rows = *plan_.mutable_data()->mutable_train();
   rows.set_rows(1200);
@@ -214,12 +178,12 @@ TEST_F(PlanTextTest, MemoryWithItsPartsAgainstWhatThereIs) {
   EXPECT_THAT(text, HasSubstr("  estimate      2.00 GiB\n"));
   EXPECT_THAT(text, HasSubstr("  parts         frozen weights 953.7 MiB\n"));
   memory.clear_limit_bytes();
-  EXPECT_THAT(Printed(), HasSubstr("3.00 GiB of what is not told"));
+  EXPECT_THAT(Printed(), HasSubstr("3.00 GiB of an unknown limit"));
 }
 
 TEST_F(PlanTextTest, TimeSaysWhereItComesFrom) {
   v1::PlanTime& time = *plan_.mutable_time();
-  EXPECT_THAT(Printed(), HasSubstr("  a step        not told\n"));
+  EXPECT_THAT(Printed(), HasSubstr("  a step        unknown\n"));
   time.set_source(v1::PLAN_SOURCE_HISTORY);
   time.set_runs(3);
   time.set_seconds_per_step(0.5);
@@ -252,7 +216,7 @@ TEST_F(PlanTextTest, TheQueueSaysWhenTheJobWouldEnd) {
   queue.add_not_told("how long the queue is held");
   const std::string text = Printed();
   EXPECT_THAT(text, HasSubstr("  held          a new disk\n"));
-  EXPECT_THAT(text, HasSubstr("  not told      how long the queue is held\n"));
+  EXPECT_THAT(text, HasSubstr("  unknown       how long the queue is held\n"));
   EXPECT_THAT(text, Not(HasSubstr("would end")));
 }
 
@@ -268,8 +232,7 @@ TEST_F(PlanTextTest, NothingSteersTheTerminal) {
   plan_.add_alternatives()->add_changes(bad);
   plan_.add_findings()->set_found(bad);
   const std::string text = Printed();
-  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
-  EXPECT_THAT(text, Not(HasSubstr("\nforged")));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\nforged"))));
 }
 
 }  // namespace

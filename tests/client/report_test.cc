@@ -7,7 +7,6 @@ namespace mpsd::client {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
 
 class ReportTest : public ClientTest {
  protected:
@@ -28,8 +27,8 @@ class ReportTest : public ClientTest {
 
   std::string Page() const { return folder_ / "report.html"; }
 
-  Result Report(std::vector<std::string> more = {}) {
-    std::vector<std::string> args = {"report", kId, "-o", Page()};
+  Result Report(Args more = {}) {
+    Args args = {"report", kId, "-o", Page()};
     args.insert(args.end(), more.begin(), more.end());
     return RunVerb(args);
   }
@@ -44,34 +43,33 @@ class ReportTest : public ClientTest {
 };
 
 TEST_F(ReportTest, WritesAPageOfTheRun) {
-  const Result result = Report();
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("1 run, "));
-  EXPECT_THAT(result.out, HasSubstr(Page()));
+  EXPECT_THAT(Report(), Prints(AllOf(HasSubstr("1 run, "), HasSubstr(Page()))));
   const json run = Document(Page())["runs"][0];
   EXPECT_EQ(run["job"]["id"], kId);
   EXPECT_EQ(run["job"]["state"], "JOB_STATE_SUCCEEDED");
   EXPECT_EQ(run["events"].size(), 4u);
   EXPECT_EQ(run["log"], "step 1\nstep 2\n");
   EXPECT_EQ(run["files"]["run.json"], "{\"seed\": 42}");
-}
-
-TEST_F(ReportTest, ComparesRuns) {
-  AddRun(kOtherId);
-  const Result result = RunVerb({"report", kId, kOtherId, "-o", Page()});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("2 runs, "));
-  const json document = Document(Page());
-  ASSERT_EQ(document["runs"].size(), 2u);
-  EXPECT_EQ(document["runs"][1]["job"]["id"], kOtherId);
-}
-
-TEST_F(ReportTest, JsonSaysWhatWasWritten) {
-  const Result result = Report({"--json"});
+  const Result result = Report({"--json", "--force"});
   const json object = json::parse(result.out);
   EXPECT_EQ(object["job_ids"], json({kId}));
   EXPECT_EQ(object["output"], Page());
   EXPECT_EQ(object["size_bytes"], Read(Page()).size());
+}
+
+TEST_F(ReportTest, ComparesRuns) {
+  AddRun(kOtherId);
+  EXPECT_THAT(RunVerb({"report", kId, kOtherId, "-o", Page()}),
+              Prints(HasSubstr("2 runs, ")));
+  const json document = Document(Page());
+  ASSERT_EQ(document["runs"].size(), 2u);
+  EXPECT_EQ(document["runs"][1]["job"]["id"], kOtherId);
+  std::filesystem::remove(Page());
+  EXPECT_THAT(RunVerb({"report", "--label", "sweep=ranks", "-o", Page()}),
+              Prints());
+  EXPECT_EQ(Document(Page())["runs"].size(), 2u);
+  EXPECT_EQ(data().listed[0].labels().at("sweep"), "ranks");
+  EXPECT_EQ(data().listed[0].owner(), "") << "others' may be read, too";
 }
 
 TEST_F(ReportTest, ARunningJobUpToNow) {
@@ -81,22 +79,16 @@ TEST_F(ReportTest, ARunningJobUpToNow) {
   data().on_idle = [] {};
   EXPECT_EQ(Report().code, 0);
   EXPECT_EQ(Document(Page())["runs"][0]["events"].size(), 2u);
-}
-
-TEST_F(ReportTest, AQueuedJobHasAPageToo) {
   data().jobs[0].set_state(v1::JOB_STATE_QUEUED);
   data().events.clear();
   data().manifest.clear();
-  data().on_idle = [] {};
-  EXPECT_EQ(Report().code, 0);
+  EXPECT_EQ(Report({"--force"}).code, 0);
   EXPECT_EQ(Document(Page())["runs"][0]["events"].size(), 0u);
 }
 
 TEST_F(ReportTest, ReplacesAReportOnlyWhenAsked) {
   ASSERT_EQ(Report().code, 0);
-  const Result refused = Report();
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("--force"));
+  EXPECT_THAT(Report(), Fails(2, HasSubstr("--force")));
   data().jobs[0].set_owner("bob");
   EXPECT_EQ(Report({"--force"}).code, 0);
   EXPECT_EQ(Document(Page())["runs"][0]["job"]["owner"], "bob");
@@ -106,9 +98,7 @@ TEST_F(ReportTest, ForceReplacesNothingElse) {
   for (const std::string text :
        {"<!DOCTYPE html>\n<title>thesis</title>", "", "x"}) {
     Write("report.html", text);
-    const Result result = Report({"--force"});
-    EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("is no report"));
+    EXPECT_THAT(Report({"--force"}), Fails(2, HasSubstr("is not a report")));
     EXPECT_EQ(Read(Page()), text);
   }
   std::filesystem::remove(Page());
@@ -121,47 +111,21 @@ TEST_F(ReportTest, ForceReplacesNothingElse) {
   EXPECT_EQ(Read(folder_ / "target"), "kept");
 }
 
-TEST_F(ReportTest, AFolderThatIsMissingIsTold) {
-  const Result result =
-      RunVerb({"report", kId, "-o", folder_ / "none/report.html"});
-  EXPECT_EQ(result.code, 6);
-  EXPECT_THAT(result.err, HasSubstr("none"));
-}
-
-TEST_F(ReportTest, AJobThatIsMissingWritesNothing) {
-  const Result result = RunVerb({"report", kId, kOtherId, "-o", Page()});
-  EXPECT_EQ(result.code, 4);
-  EXPECT_FALSE(std::filesystem::exists(Page()));
-}
-
-TEST_F(ReportTest, AStreamThatBreaksWritesNothing) {
-  data().fail["Watch"] = grpc::Status(grpc::StatusCode::DATA_LOSS, "broken");
+TEST_F(ReportTest, WhatFailsWritesNothing) {
+  EXPECT_THAT(RunVerb({"report", kId, "-o", folder_ / "none/report.html"}),
+              Fails(6, HasSubstr("none")));
+  EXPECT_THAT(RunVerb({"report", kId, kOtherId, "-o", Page()}), Fails(4));
+  Fail("Watch", StatusCode::DATA_LOSS, "broken");
   EXPECT_EQ(Report().code, 6);
-  EXPECT_FALSE(std::filesystem::exists(Page()));
-}
-
-TEST_F(ReportTest, CtrlCWritesNothing) {
   data().on_idle = [this] { interrupt_.Raise(); };
   EXPECT_EQ(Report().code, 130);
   EXPECT_FALSE(std::filesystem::exists(Page()));
 }
 
-TEST_F(ReportTest, ALabelNamesTheRuns) {
-  AddRun(kOtherId);
-  const Result result =
-      RunVerb({"report", "--label", "sweep=ranks", "-o", Page()});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(Document(Page())["runs"].size(), 2u);
-  EXPECT_EQ(data().listed[0].labels().at("sweep"), "ranks");
-  EXPECT_EQ(data().listed[0].owner(), "") << "others' may be read, too";
-}
-
 TEST_F(ReportTest, OnlySoManyJobsAreCompared) {
-  std::vector<std::string> args(21, kId);
+  Args args(21, kId);
   args.insert(args.begin(), "report");
-  const Result result = RunVerb(args);
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("at most 20"));
+  EXPECT_THAT(RunVerb(args), Fails(2, HasSubstr("at most 20")));
 }
 
 TEST_F(ReportTest, HostileTextsStayText) {

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/schema.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <string>
-
 #include "client/inputs.h"
 #include "core/base/file.h"
 #include "core/spec/job_schema.h"
@@ -16,32 +9,20 @@
 namespace mpsd::client {
 namespace {
 
-// --- schema ------------------------------------------------------------------
-
 using Json = nlohmann::ordered_json;
 
-class SchemaTest : public ClientTest {};
+using SchemaTest = ClientTest;
 
 TEST_F(SchemaTest, IsPrintedWithoutADaemon) {
   daemon_->Stop();
   const Result result = RunVerb({"schema"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(
+      result,
+      Ends(0, AllOf(StartsWith("{\n  \"$schema\": "), EndsWith("}\n")), ""));
   EXPECT_EQ(Json::parse(result.out), spec::JobSchema());
-  EXPECT_THAT(result.out, testing::StartsWith("{\n  \"$schema\": "));
-  EXPECT_THAT(result.out, testing::EndsWith("}\n"));
-}
-
-TEST_F(SchemaTest, IsOneLineOfJson) {
-  const Result result = RunVerb({"schema", "--json"});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, spec::JobSchema().dump() + "\n");
-}
-
-TEST_F(SchemaTest, IsPrintedAsTables) {
-  const Result result = RunVerb({"schema", "--markdown"});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, JobReference());
+  EXPECT_THAT(RunVerb({"schema", "--json"}),
+              Prints(spec::JobSchema().dump() + "\n"));
+  EXPECT_THAT(RunVerb({"schema", "--markdown"}), Prints(JobReference()));
 }
 
 TEST_F(SchemaTest, AJobMayNameIt) {
@@ -52,10 +33,6 @@ TEST_F(SchemaTest, AJobMayNameIt) {
   EXPECT_EQ(job->files.size(), 1u);
   EXPECT_TRUE(job->warnings.empty());
 }
-
-// --- job reference -----------------------------------------------------------
-
-using testing::HasSubstr;
 
 std::string Type(const char* schema) { return TypeText(Json::parse(schema)); }
 

@@ -6,20 +6,12 @@
 namespace mpsd::client {
 namespace {
 
-// --- study -------------------------------------------------------------------
-
-using testing::HasSubstr;
-using testing::Not;
-
 class StudyTest : public ClientTest {
  protected:
   StudyTest() {
-    arguments_.job_file = (folder_ / "job.json").string();
-    std::ofstream(arguments_.job_file)
-        << R"({"model": "org/m", "dataset": {"train": "t.jsonl"}})";
-    std::ofstream(folder_ / "t.jsonl") << "{\"text\": \"a\"}\n";
+    arguments_.job_file = WriteJob();
     study_.mutable_smoke();
-    v1::StudyResult& result = daemon_->runbook().study_result;
+    v1::StudyResult& result = runbook().study_result;
     result.set_verdict(v1::VERDICT_WARN);
     result.mutable_smoke()->set_device("mps");
     v1::Finding& finding = *result.add_findings();
@@ -30,12 +22,8 @@ class StudyTest : public ClientTest {
   }
 
   ExitCode RunIt(bool json = false) {
-    Connection connection(SocketAddress(), nullptr);
-    Console console = TestConsole(connection, out_, err_);
-    console.json = json;
-    daemon_->Sync();
     const ExitCode code =
-        RunStudy(console, arguments_, study_,
+        RunStudy(TestConsole(json), arguments_, study_,
                  [](const v1::StudyResult& result, const Console& console) {
                    console.out << "on " << result.smoke().device() << '\n';
                  });
@@ -45,15 +33,12 @@ class StudyTest : public ClientTest {
 
   StudyArguments arguments_;
   v1::Study study_;
-  std::ostringstream out_, err_;
 };
 
 TEST_F(StudyTest, FollowsTheJobAndShowsWhatItFound) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  AddState(kId, v1::JOB_STATE_SUCCEEDED);
+  AddEnded(kId, v1::JOB_STATE_SUCCEEDED);
   EXPECT_EQ(RunIt(), ExitCode::kVerdictWarn) << err_.str();
-  ASSERT_EQ(data().submitted.size(), 1u);
-  EXPECT_TRUE(data().submitted[0].study().has_smoke());
+  EXPECT_TRUE(Only(data().submitted).study().has_smoke());
   EXPECT_EQ(data().submitted[0].inputs_size(), 1);
   EXPECT_THAT(out_.str(),
               HasSubstr("on mps\n"
@@ -62,68 +47,47 @@ TEST_F(StudyTest, FollowsTheJobAndShowsWhatItFound) {
                         "\\x1b[2J\n"
                         "memory.growth: look for tensors that are kept\n"
                         "Verdict: warn\n"));
-}
-
-TEST_F(StudyTest, ForAScriptTheResultAloneIsOnTheOutput) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  AddState(kId, v1::JOB_STATE_SUCCEEDED);
   EXPECT_EQ(RunIt(/*json=*/true), ExitCode::kVerdictWarn);
-  const auto json = nlohmann::json::parse(out_.str());
+  const auto json = ParseJson(out_.str());
   EXPECT_EQ(json["verdict"], "WARN");
   EXPECT_EQ(json["smoke"]["device"], "mps");
   EXPECT_THAT(err_.str(), HasSubstr("submitted"));
 }
 
 TEST_F(StudyTest, AJobThatFailsHasNoVerdict) {
-  AddJob(kId, v1::JOB_STATE_FAILED);
-  AddState(kId, v1::JOB_STATE_FAILED);
+  AddEnded(kId, v1::JOB_STATE_FAILED);
   EXPECT_EQ(RunIt(), ExitCode::kJobFailed);
   EXPECT_THAT(out_.str(), Not(HasSubstr("Verdict")));
-}
-
-TEST_F(StudyTest, Detached) {
-  AddJob(kId, v1::JOB_STATE_QUEUED);
-  arguments_.detach = true;
-  EXPECT_EQ(RunIt(), ExitCode::kOk);
-  EXPECT_THAT(out_.str(), HasSubstr("mpsctl watch"));
 }
 
 TEST_F(StudyTest, DetachedThereIsNoResultToFetch) {
   AddJob(kId, v1::JOB_STATE_QUEUED);
   arguments_.detach = true;
-  data().fail["GetStudyResult"] =
-      grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "is QUEUED");
-  Connection connection(SocketAddress(), nullptr);
+  Fail("GetStudyResult", StatusCode::FAILED_PRECONDITION, "is QUEUED");
   v1::StudyResult result;
-  EXPECT_EQ(
-      FindOut(TestConsole(connection, out_, err_), arguments_, study_, &result),
-      ExitCode::kOk);
+  EXPECT_EQ(FindOut(TestConsole(), arguments_, study_, &result), ExitCode::kOk);
   EXPECT_EQ(err_.str(), "");
+  EXPECT_EQ(RunIt(), ExitCode::kOk);
+  EXPECT_THAT(out_.str(), HasSubstr("mpsctl watch"));
 }
 
 // "$FILE" of a script that has not set it is no option that was left out.
 TEST_F(StudyTest, AnEmptyValueIsRefused) {
   const std::string& job = arguments_.job_file;
-  const std::vector<std::vector<std::string>> all = {
-      {"smoke", job, "--thresholds", ""},
-      {"smoke", ""},
-      {"profile", job, "--trace", ""},
-      {"sweep", job, "--batch", "--csv", ""},
-      {"plan", ""}};
-  for (const std::vector<std::string>& args : all) {
-    const Result refused = RunVerb(args);
-    EXPECT_EQ(refused.code, 2) << testing::PrintToString(args);
-    EXPECT_THAT(refused.err, HasSubstr("got an empty text"))
+  for (const Args& args : {Args{"smoke", job, "--thresholds", ""},
+                           {"smoke", ""},
+                           {"profile", job, "--trace", ""},
+                           {"sweep", job, "--batch", "--csv", ""},
+                           {"plan", ""}}) {
+    EXPECT_THAT(RunVerb(args), Fails(2, HasSubstr("got an empty string")))
         << testing::PrintToString(args);
   }
   EXPECT_TRUE(data().submitted.empty());
 }
 
 TEST_F(StudyTest, WhatTheDaemonRefuses) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  AddState(kId, v1::JOB_STATE_SUCCEEDED);
-  data().fail["GetStudyResult"] =
-      grpc::Status(grpc::StatusCode::DATA_LOSS, "result.json is broken");
+  AddEnded(kId, v1::JOB_STATE_SUCCEEDED);
+  Fail("GetStudyResult", StatusCode::DATA_LOSS, "result.json is broken");
   EXPECT_EQ(RunIt(), ExitCode::kOther);
   EXPECT_THAT(err_.str(), HasSubstr("result.json is broken"));
 }
@@ -182,7 +146,7 @@ TEST_F(ThresholdsTest, EachLineIsReadOrRefused) {
       {"[]\n", "t.toml:1: expected [TABLE]"},
       {"[smoke]\nepochs\n", "t.toml:2: expected NAME=NUMBER, got epochs"},
       {" = 1\n", "t.toml:1: expected NAME=NUMBER"},
-      {"a.b = 1\n\n[a]\nb = 2 # again\n", "t.toml:4: a.b stands twice"},
+      {"a.b = 1\n\n[a]\nb = 2 # again\n", "t.toml:4: a.b is given twice"},
       {"\x1b[2J\n", "t.toml:1: expected NAME=NUMBER, got \\x1b[2J"},
       {std::string(100'000, '['), "t.toml:1: expected [TABLE], got [[["},
   };
@@ -213,43 +177,28 @@ TEST(VerdictName, IsShort) {
   EXPECT_EQ(VerdictName(v1::VERDICT_UNSPECIFIED), "-");
 }
 
-// --- study printers ----------------------------------------------------------
-
 class StudyPrintersTest : public ClientTest {
  protected:
   std::string Printed(const v1::StudyResult& result) {
-    Connection connection(SocketAddress(), nullptr);
-    std::ostringstream out, err;
-    PrintAnyStudy(result, TestConsole(connection, out, err));
-    return out.str();
+    PrintAnyStudy(result, TestConsole());
+    return out_.str();
   }
 };
 
-TEST_F(StudyPrintersTest, AStudyOfANewerDaemonHasItsFindingsAlone) {
-  EXPECT_EQ(Printed({}), "");
-}
-
 TEST_F(StudyPrintersTest, EachKindHasItsOwn) {
   v1::StudyResult result;
+  EXPECT_EQ(Printed(result), "") << "one of a newer daemon";
   result.mutable_device_comparison()->set_decision(v1::DEVICE_DECISION_GO);
-  EXPECT_THAT(Printed(result), testing::HasSubstr("Decision: go"));
+  EXPECT_THAT(Printed(result), HasSubstr("Decision: go"));
   result.mutable_smoke()->set_device("mps");
-  EXPECT_THAT(Printed(result), testing::HasSubstr("on mps"));
+  EXPECT_THAT(Printed(result), HasSubstr("on mps"));
 }
-
-// --- smoke -------------------------------------------------------------------
-
-using testing::HasSubstr;
 
 class SmokeTest : public ClientTest {
  protected:
   SmokeTest() {
-    std::ofstream(folder_ / "job.json")
-        << R"({"model": "org/m", "dataset": {"train": "t.jsonl"}})";
-    std::ofstream(folder_ / "t.jsonl") << "{\"text\": \"a\"}\n";
-    AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-    AddState(kId, v1::JOB_STATE_SUCCEEDED);
-    v1::StudyResult& result = daemon_->runbook().study_result;
+    AddEnded(kId, v1::JOB_STATE_SUCCEEDED);
+    v1::StudyResult& result = runbook().study_result;
     result.set_verdict(v1::VERDICT_PASS);
     v1::SmokeResult& smoke = *result.mutable_smoke();
     smoke.set_device("cpu");
@@ -266,37 +215,26 @@ class SmokeTest : public ClientTest {
     }
   }
 
-  std::string Job() const { return (folder_ / "job.json").string(); }
+  const std::string job_ = WriteJob();
 };
 
 TEST_F(SmokeTest, ATableOfTheEpochs) {
-  const Result shown =
-      RunVerb({"smoke", Job(), "--rows", "8", "--threshold", "smoke.epochs=2"});
-  EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_THAT(shown.out, HasSubstr("EPOCH  LIVE  DRIVER  FOOTPRINT"));
-  EXPECT_THAT(shown.out, HasSubstr("2.0 GB"));
-  EXPECT_THAT(shown.out, HasSubstr("by the footprint: +1.5 %"));
-  ASSERT_EQ(data().submitted.size(), 1u);
-  const v1::SmokeOptions& sent = data().submitted[0].study().smoke();
+  EXPECT_NE(RunVerb({"smoke", job_, "--rows", "0"}).code, 0);
+  EXPECT_THAT(
+      RunVerb({"smoke", job_, "--rows", "8", "--threshold", "smoke.epochs=2"}),
+      Prints(AllOf(HasSubstr("EPOCH  LIVE  DRIVER  FOOTPRINT"),
+                   HasSubstr("2.0 GB"),
+                   HasSubstr("by the footprint: +1.5 %"))));
+  const v1::SmokeOptions& sent = Only(data().submitted).study().smoke();
   EXPECT_EQ(sent.rows(), 8);
   EXPECT_EQ(sent.thresholds().at("smoke.epochs"), 2);
 }
-
-TEST_F(SmokeTest, RowsHaveBounds) {
-  EXPECT_NE(RunVerb({"smoke", Job(), "--rows", "0"}).code, 0);
-  EXPECT_TRUE(data().submitted.empty());
-}
-
-// --- probe -------------------------------------------------------------------
-
-using testing::HasSubstr;
-using testing::Not;
 
 class ProbeTest : public ClientTest {
  protected:
   ProbeTest() {
     AddJob(kId, v1::JOB_STATE_SUCCEEDED).set_kind(v1::JOB_KIND_PROBE);
-    v1::StudyResult& result = daemon_->runbook().study_result;
+    v1::StudyResult& result = runbook().study_result;
     result.set_verdict(v1::VERDICT_PASS);
     v1::ProbeResult& probe = *result.mutable_probe();
     probe.set_device("mps");
@@ -314,33 +252,20 @@ class ProbeTest : public ClientTest {
 };
 
 TEST_F(ProbeTest, ShowsRowsStepAndMemory) {
-  const Result shown = RunVerb({"show", kId});
-  EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_THAT(shown.out, HasSubstr("16 a step, 4 at a time"));
-  EXPECT_THAT(shown.out, HasSubstr("0.25 s"));
-  EXPECT_THAT(shown.out, HasSubstr("12,345 tokens/s"));
-  EXPECT_THAT(shown.out, HasSubstr("3.0 GB by the allocated"));
-  EXPECT_THAT(shown.out, Not(HasSubstr("\x1b")));
-}
-
-TEST_F(ProbeTest, WithoutAStepThereIsNoTime) {
-  daemon_->runbook().study_result.mutable_probe()->set_steps(0);
+  EXPECT_THAT(RunVerb({"show", kId}),
+              Prints(AllOf(HasSubstr("16 a step, 4 at a time"),
+                           HasSubstr("0.25 s"), HasSubstr("12,345 tokens/s"),
+                           HasSubstr("3.0 GB by the allocated"),
+                           Not(HasSubstr("\x1b")))));
+  runbook().study_result.mutable_probe()->set_steps(0);
   EXPECT_THAT(RunVerb({"show", kId}).out, Not(HasSubstr("tokens/s")));
 }
-
-// --- compare devices ---------------------------------------------------------
-
-using testing::HasSubstr;
 
 class CompareDevicesTest : public ClientTest {
  protected:
   CompareDevicesTest() {
-    job_ = Write("job.json",
-                 R"({"model": "org/m", "dataset": {"train": "t.jsonl"}})");
-    Write("t.jsonl", "{\"text\": \"a\"}\n");
-    AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-    AddState(kId, v1::JOB_STATE_SUCCEEDED);
-    v1::StudyResult& result = daemon_->runbook().study_result;
+    AddEnded(kId, v1::JOB_STATE_SUCCEEDED);
+    v1::StudyResult& result = runbook().study_result;
     result.set_verdict(v1::VERDICT_WARN);
     v1::DeviceComparisonResult& comparison =
         *result.mutable_device_comparison();
@@ -362,17 +287,16 @@ class CompareDevicesTest : public ClientTest {
     mps.set_peak_bytes(3'000'000'000);
   }
 
-  std::string job_;
+  const std::string job_ = WriteJob();
 };
 
 TEST_F(CompareDevicesTest, AsksForWhatWasSaid) {
-  const Result result =
+  EXPECT_THAT(
       RunVerb({"compare-devices", job_, "--devices", "cpu,mps", "--steps", "5",
-               "--warmup-steps", "0", "--threshold", "compare.speedup=0.3"});
-  EXPECT_EQ(result.code, 11) << result.err;
-  ASSERT_EQ(data().submitted.size(), 1u);
+               "--warmup-steps", "0", "--threshold", "compare.speedup=0.3"}),
+      Fails(11));
   const v1::DeviceComparisonOptions& options =
-      data().submitted[0].study().device_comparison();
+      Only(data().submitted).study().device_comparison();
   ASSERT_EQ(options.devices_size(), 2);
   EXPECT_EQ(options.devices(0), "cpu");
   EXPECT_EQ(options.devices(1), "mps");
@@ -384,26 +308,22 @@ TEST_F(CompareDevicesTest, AsksForWhatWasSaid) {
 
 TEST_F(CompareDevicesTest, LeavesTheDefaultsToTheDaemon) {
   RunVerb({"compare-devices", job_});
-  ASSERT_EQ(data().submitted.size(), 1u);
-  const auto& options = data().submitted[0].study().device_comparison();
+  const auto& options = Only(data().submitted).study().device_comparison();
   EXPECT_EQ(options.devices_size(), 0);
   EXPECT_EQ(options.steps(), 0);
   EXPECT_FALSE(options.has_warmup_steps());
 }
 
 TEST_F(CompareDevicesTest, ShowsBothAndTheDecision) {
-  const Result result = RunVerb({"compare-devices", job_});
-  EXPECT_THAT(result.out, HasSubstr("cpu     2.5 s"));
-  EXPECT_THAT(result.out, HasSubstr("mps     30.5 ms"));
-  EXPECT_THAT(result.out, HasSubstr("12.5 %"));
-  EXPECT_THAT(result.out, HasSubstr("not told"));
-  EXPECT_THAT(result.out, HasSubstr("3.0 GB"));
-  EXPECT_THAT(result.out,
-              HasSubstr("20 steps each after 3 of warm-up, of the same "
-                        "samples\nDecision: fix the data and the batch first "
-                        "(a step is 10.0 % shorter\\x1b[2J)\n"));
-  EXPECT_THAT(result.out, HasSubstr("Verdict: warn"));
-  daemon_->runbook().study_result.mutable_device_comparison()->set_decision(
+  EXPECT_THAT(
+      RunVerb({"compare-devices", job_}).out,
+      AllOf(HasSubstr("cpu     2.5 s"), HasSubstr("mps     30.5 ms"),
+            HasSubstr("12.5 %"), HasSubstr("unknown"), HasSubstr("3.0 GB"),
+            HasSubstr("20 steps each after 3 of warm-up, of the same "
+                      "samples\nDecision: fix the data and the batch first "
+                      "(a step is 10.0 % shorter\\x1b[2J)\n"),
+            HasSubstr("Verdict: warn")));
+  runbook().study_result.mutable_device_comparison()->set_decision(
       v1::DEVICE_DECISION_STAY_ON_CPU);
   data().jobs[0].set_kind(v1::JOB_KIND_DEVICE_COMPARISON);
   EXPECT_THAT(RunVerb({"show", kId}).out, HasSubstr("Decision: stay on cpu"));
@@ -412,19 +332,19 @@ TEST_F(CompareDevicesTest, ShowsBothAndTheDecision) {
 TEST_F(CompareDevicesTest, ForAScript) {
   const Result result = RunVerb({"compare-devices", job_, "--json"});
   EXPECT_EQ(result.code, 11);
-  const auto json = nlohmann::json::parse(result.out);
+  const auto json = ParseJson(result.out);
   EXPECT_EQ(json["device_comparison"]["decision"], "FIX_DATA");
 }
 
 TEST_F(CompareDevicesTest, RefusesWhatCannotBe) {
   for (const std::vector<std::string>& more :
-       {std::vector<std::string>{"--devices", "cpu"},
+       {Args{"--devices", "cpu"},
         {"--devices", "cpu,tpu"},
         {"--steps", "0"},
         {"--steps", "1001"},
         {"--warmup-steps", "-1"},
         {"--threshold", "compare.speedup"}}) {
-    std::vector<std::string> args = {"compare-devices", job_};
+    Args args = {"compare-devices", job_};
     args.insert(args.end(), more.begin(), more.end());
     EXPECT_EQ(RunVerb(args).code, 2) << more[0] << " " << more[1];
   }

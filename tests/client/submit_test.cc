@@ -6,7 +6,6 @@
 #include <chrono>
 #include <set>
 #include <thread>
-#include <vector>
 
 #include "absl/time/clock.h"
 #include "client/hash_files.h"
@@ -16,30 +15,23 @@
 namespace mpsd::client {
 namespace {
 
-// --- submit ------------------------------------------------------------------
-
 class SubmitTest : public ClientTest {
  protected:
-  SubmitTest() {
-    Write("train.jsonl", "{\"text\": \"x\"}\n");
-    job_ = Write("job.json", R"({"model": "org/id",
-      "dataset": {"train": ["train.jsonl"]}})");
-    AddJob(kId, v1::JOB_STATE_QUEUED);
-  }
-  std::string job_;
+  SubmitTest() { AddJob(kId, v1::JOB_STATE_QUEUED); }
+  Result Submit() { return RunVerb({"submit", job_, "--detach"}); }
+
+  const std::string job_ = WriteJob();
 };
 
 TEST_F(SubmitTest, Detached) {
   data().jobs[0].set_queue_position(2);
-  const Result result = RunVerb(
-      {"submit", job_, "--detach", "--idempotency-key", "k", "--priority", "-5",
-       "--anyway", "--label", "a=1", "--label", "b=2"});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out,
-            "Job 01KAH0000000000000000000AA submitted: QUEUED, 2 ahead of it\n"
-            "Follow it with `mpsctl watch 01KAH0000000000000000000AA`.\n");
-  ASSERT_EQ(data().submitted.size(), 1u);
-  const v1::SubmitRequest& request = data().submitted[0];
+  EXPECT_THAT(
+      RunVerb({"submit", job_, "--detach", "--idempotency-key", "k",
+               "--priority", "-5", "--anyway", "--label", "a=1", "--label",
+               "b=2"}),
+      Prints("Job 01KAH0000000000000000000AA submitted: QUEUED, 2 ahead of it\n"
+             "Follow it with `mpsctl watch 01KAH0000000000000000000AA`.\n"));
+  const v1::SubmitRequest& request = Only(data().submitted);
   EXPECT_TRUE(request.anyway());
   EXPECT_EQ(request.spec_json(), Read(job_));
   EXPECT_EQ(request.idempotency_key(), "k");
@@ -47,26 +39,26 @@ TEST_F(SubmitTest, Detached) {
   EXPECT_EQ(request.owner(), "");  // mpsd knows who calls
   EXPECT_EQ(request.labels().at("b"), "2");
   ASSERT_EQ(request.inputs_size(), 1);
-  EXPECT_EQ(request.inputs(0).path(), "train.jsonl");
+  EXPECT_EQ(request.inputs(0).path(), "t.jsonl");
   EXPECT_EQ(data().blobs.count(request.inputs(0).sha256()), 1u);
 }
 
 TEST_F(SubmitTest, JsonIsOneObject) {
   const std::string out = RunVerb({"submit", job_, "--detach", "--json"}).out;
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1);
-  const auto json = nlohmann::json::parse(out);
+  const auto json = ParseJson(out);
   EXPECT_EQ(json["id"], kId);
   EXPECT_EQ(json["state"], "QUEUED");
 }
 
 TEST_F(SubmitTest, AHashThatIsKnownIsBelievedUnlessItShallNot) {
-  const std::string data = (folder_ / "train.jsonl").string();
+  const std::string data = (folder_ / "t.jsonl").string();
   struct stat info;
   ASSERT_EQ(stat(data.c_str(), &info), 0);
   HashCache cache = HashCache::Load(HashCachePath());
   cache.Keep(data, MarkOf(info), base::Sha256Hex("another"), absl::Now());
   ASSERT_TRUE(cache.Save().ok());
-  EXPECT_NE(RunVerb({"submit", job_, "--detach"}).code, 0);
+  EXPECT_NE(Submit().code, 0);
   EXPECT_EQ(RunVerb({"submit", job_, "--detach", "--rehash"}).code, 0);
 }
 
@@ -91,7 +83,7 @@ TEST_F(SubmitTest, TheSameKeyAgain) {
 TEST_F(SubmitTest, ABadSpecIsFoundHere) {
   const std::string bad = Write("bad.json", R"({
   "model": "org/id",
-  "dataset": {"train": ["train.jsonl"]},
+  "dataset": {"train": ["t.jsonl"]},
   "training": {"learning_rat": 1}
 })");
   daemon_->Stop();
@@ -105,55 +97,44 @@ TEST_F(SubmitTest, ABadSpecIsFoundHere) {
 
 TEST_F(SubmitTest, AFieldThatChangesNothingIsSaid) {
   const std::string job = Write("idle.json", R"({"model": "org/id",
-      "dataset": {"train": ["train.jsonl"]},
+      "dataset": {"train": ["t.jsonl"]},
       "training": {"early_stopping_threshold": 0.5}})");
-  const Result result = RunVerb({"submit", job, "--detach"});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_NE(result.err.find("idle.json: training.early_stopping_threshold has "
-                            "no effect"),
-            std::string::npos)
-      << result.err;
+  EXPECT_THAT(RunVerb({"submit", job, "--detach"}),
+              Ends(0, testing::_,
+                   HasSubstr("idle.json: training.early_stopping_threshold has "
+                             "no effect")));
   EXPECT_EQ(data().submitted.size(), 1u);
-  EXPECT_EQ(RunVerb({"submit", job_, "--detach"}).err.find("warning"),
-            std::string::npos);
+  EXPECT_THAT(RunVerb({"submit", job_, "--detach"}).err,
+              Not(HasSubstr("warning")));
 }
 
-TEST_F(SubmitTest, MissingDataIsBadInput) {
-  std::filesystem::remove(folder_ / "train.jsonl");
-  const Result result = RunVerb({"submit", job_});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_NE(result.err.find("dataset.train names 'train.jsonl'"),
-            std::string::npos);
-  EXPECT_TRUE(data().submitted.empty());
-}
-
-TEST_F(SubmitTest, BadLabel) {
+TEST_F(SubmitTest, MissingDataOrABadLabelIsBadInput) {
   EXPECT_EQ(RunVerb({"submit", job_, "--label", "x"}).code, 2);
   EXPECT_EQ(data().uploads, 0);
+  std::filesystem::remove(folder_ / "t.jsonl");
+  EXPECT_THAT(RunVerb({"submit", job_}),
+              Fails(2, HasSubstr("dataset.train names 't.jsonl'")));
+  EXPECT_TRUE(data().submitted.empty());
 }
 
 TEST_F(SubmitTest, WhatTheDaemonRefuses) {
   for (const auto& [status, code] :
-       {std::pair{grpc::StatusCode::INVALID_ARGUMENT, 2},
-        std::pair{grpc::StatusCode::ALREADY_EXISTS, 2},
-        std::pair{grpc::StatusCode::FAILED_PRECONDITION, 2},
-        std::pair{grpc::StatusCode::RESOURCE_EXHAUSTED, 6}}) {
-    data().fail["Submit"] = grpc::Status(status, "because");
-    const Result result = RunVerb({"submit", job_, "--detach"});
-    EXPECT_EQ(result.code, code);
-    EXPECT_NE(result.err.find("because"), std::string::npos) << result.err;
-    EXPECT_EQ(result.out, "");
+       {std::pair{StatusCode::INVALID_ARGUMENT, 2},
+        std::pair{StatusCode::ALREADY_EXISTS, 2},
+        std::pair{StatusCode::FAILED_PRECONDITION, 2},
+        std::pair{StatusCode::RESOURCE_EXHAUSTED, 6}}) {
+    Fail("Submit", status, "because");
+    EXPECT_THAT(RunVerb({"submit", job_, "--detach"}),
+                Ends(code, "", HasSubstr("because")));
   }
 }
 
 TEST_F(SubmitTest, AfterNamesJobsByPartsOfTheirIds) {
   AddJob(kOtherId, v1::JOB_STATE_RUNNING);
-  const Result result =
-      RunVerb({"submit", job_, "--detach", "--after", "0000AA", "--after",
-               kOtherId, "--after", kId});
-  EXPECT_EQ(result.code, 0) << result.err;
-  ASSERT_EQ(data().submitted.size(), 1u);
-  EXPECT_THAT(data().submitted[0].after(), testing::ElementsAre(kId, kOtherId));
+  EXPECT_THAT(RunVerb({"submit", job_, "--detach", "--after", "0000AA",
+                       "--after", kOtherId, "--after", kId}),
+              Prints());
+  EXPECT_THAT(Only(data().submitted).after(), ElementsAre(kId, kOtherId));
   EXPECT_EQ(RunVerb({"submit", job_, "--after", "0000ZZ"}).code, 4);
   EXPECT_EQ(data().submitted.size(), 1u);
 }
@@ -162,15 +143,11 @@ TEST_F(SubmitTest, AResultOfAJobIsNoFileHere) {
   const std::string job =
       Write("chained.json", std::string(R"({"model": "job:)") + kId +
                                 R"(", "adapter": "job:)" + kOtherId +
-                                R"(", "dataset": {"train": "train.jsonl"}})");
-  const Result result = RunVerb({"submit", job, "--detach"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  ASSERT_EQ(data().submitted.size(), 1u);
-  EXPECT_EQ(data().submitted[0].spec_json(), Read(job));
+                                R"(", "dataset": {"train": "t.jsonl"}})");
+  EXPECT_THAT(RunVerb({"submit", job, "--detach"}), Prints());
+  EXPECT_EQ(Only(data().submitted).spec_json(), Read(job));
   EXPECT_EQ(data().submitted[0].inputs_size(), 1);
 }
-
-// --- round trip --------------------------------------------------------------
 
 // Whose monotonic times are those of a list, one after the other.
 class ListedClock final : public base::Clock {
@@ -197,8 +174,7 @@ class RoundTripTest : public ClientTest {
     const absl::Duration begin = absl::Seconds(100);
     listed_.times_ = {begin, begin + first, begin, begin + second, begin};
     data().submitted.clear();
-    const Result result = RunVerb({"submit", job_, "--detach"});
-    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(RunVerb({"submit", job_, "--detach"}), Prints());
     if (data().submitted.size() != 1u) return -1;
     EXPECT_TRUE(data().submitted[0].has_round_trip_seconds());
     return data().submitted[0].round_trip_seconds();
@@ -219,30 +195,7 @@ TEST_F(RoundTripTest, IsWithinWhatMayBeSaid) {
   EXPECT_EQ(Noted(absl::Seconds(-4), absl::Seconds(-5)), 0);
 }
 
-TEST_F(RoundTripTest, WithoutADaemonNothingIsNoted) {
-  daemon_->Stop();
-  listed_.times_ = {absl::ZeroDuration()};
-  EXPECT_EQ(RunVerb({"submit", job_, "--detach"}).code, 3);
-  EXPECT_TRUE(data().submitted.empty());
-}
-
-// --- sure submit -------------------------------------------------------------
-
-using grpc::StatusCode;
-
-// Through `submit`.
-class SureSubmitTest : public ClientTest {
- protected:
-  SureSubmitTest() {
-    Write("train.jsonl", "{\"text\": \"x\"}\n");
-    job_ = Write("job.json", R"({"model": "org/id",
-      "dataset": {"train": ["train.jsonl"]}})");
-    AddJob(kId, v1::JOB_STATE_QUEUED);
-  }
-  Result Submit() { return RunVerb({"submit", job_, "--detach"}); }
-
-  std::string job_;
-};
+using SureSubmitTest = SubmitTest;
 
 TEST_F(SureSubmitTest, EachCallHasAKeyOfItsOwn) {
   EXPECT_EQ(Submit().code, 0);
@@ -279,10 +232,9 @@ TEST_F(SureSubmitTest, AnAnswerThatIsLostIsAskedForAgain) {
               data().submitted[2].SerializeAsString());
     EXPECT_EQ(sleeps_, 2);
     // It is this call's job, not one of before.
-    EXPECT_NE(result.out.find(" submitted: QUEUED"), std::string::npos)
-        << result.out;
-    EXPECT_NE(result.err.find("sending the job again under the same key"),
-              std::string::npos);
+    EXPECT_THAT(result.out, HasSubstr(" submitted: QUEUED"));
+    EXPECT_THAT(result.err,
+                HasSubstr("sending the job again under the same key"));
   }
 }
 
@@ -304,23 +256,19 @@ TEST_F(SureSubmitTest, AConnectionThatBreaksIsMadeAnew) {
 }
 
 TEST_F(SureSubmitTest, WhatIsRefusedIsNotSentAgain) {
-  data().fail["Submit"] = grpc::Status(StatusCode::INVALID_ARGUMENT, "no");
+  Fail("Submit", StatusCode::INVALID_ARGUMENT, "no");
   EXPECT_EQ(Submit().code, 2);
   EXPECT_EQ(data().submit_deadlines.size(), 1u);
   EXPECT_EQ(sleeps_, 0);
 }
 
 TEST_F(SureSubmitTest, AnInputThatHasGoneIsSentAgainOnce) {
-  data().fail["Submit"] =
-      grpc::Status(StatusCode::FAILED_PRECONDITION,
-                   "input 'train.jsonl' (ab) has not been uploaded: send it");
-  const Result result = Submit();
-  EXPECT_EQ(result.code, 2);
-  EXPECT_NE(result.err.find("has not been uploaded"), std::string::npos);
+  Fail("Submit", StatusCode::FAILED_PRECONDITION,
+       "input 't.jsonl' (ab) has not been uploaded: send it");
+  EXPECT_THAT(Submit(), Fails(2, HasSubstr("has not been uploaded")));
   EXPECT_EQ(data().submit_deadlines.size(), 2u);
   data().submit_deadlines.clear();
-  data().fail["Submit"] =
-      grpc::Status(StatusCode::FAILED_PRECONDITION, "model: there is none");
+  Fail("Submit", StatusCode::FAILED_PRECONDITION, "model: there is none");
   EXPECT_EQ(Submit().code, 2);
   EXPECT_EQ(data().submit_deadlines.size(), 1u);
 }
@@ -329,25 +277,23 @@ TEST_F(SureSubmitTest, WithoutADaemonNothingWasSubmitted) {
   const std::string job = Write("bare.json", R"({"model": "org/id",
       "dataset": {"train": ["/data/of/the/daemon.jsonl"]}})");
   daemon_->Stop();
-  const Result result = RunVerb({"submit", job, "--detach"});
-  EXPECT_EQ(result.code, 3);
-  EXPECT_NE(result.err.find("cannot reach mpsd"), std::string::npos);
+  EXPECT_THAT(RunVerb({"submit", job, "--detach"}),
+              Fails(3, HasSubstr("cannot reach mpsd")));
   EXPECT_EQ(sleeps_, 0);
 }
 
 TEST_F(SureSubmitTest, ItEndsAfterTenMinutesAndSaysHowToLook) {
-  data().fail["Submit"] = grpc::Status(StatusCode::UNAVAILABLE, "stopping");
+  Fail("Submit", StatusCode::UNAVAILABLE, "stopping");
   absl::Duration slept;
   terminal_.sleep = [&](absl::Duration pause) { slept += pause; };
   const Result result = Submit();
   EXPECT_EQ(result.code, 7);
   EXPECT_GE(slept, absl::Minutes(10));
   EXPECT_LE(slept, absl::Minutes(10) + absl::Seconds(2));
-  EXPECT_NE(result.err.find("mpsctl: no answer from mpsd: stopping; the job "
-                            "may have been queued\n"
-                            "Submit it with --idempotency-key mpsctl-"),
-            std::string::npos)
-      << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("mpsctl: no answer from mpsd: stopping; the job "
+                        "may have been queued\n"
+                        "Submit it with --idempotency-key mpsctl-"));
 }
 
 TEST_F(SureSubmitTest, CtrlCEndsItAndSaysHowToLook) {
@@ -355,8 +301,7 @@ TEST_F(SureSubmitTest, CtrlCEndsItAndSaysHowToLook) {
   data().on_idle = [&] { EXPECT_TRUE(interrupt_.Raise()); };
   const Result result = Submit();
   EXPECT_EQ(result.code, 130);
-  ASSERT_EQ(data().submitted.size(), 1u);
-  const std::string key = data().submitted[0].idempotency_key();
+  const std::string key = Only(data().submitted).idempotency_key();
   EXPECT_EQ(result.err,
             "mpsctl: interrupted; the job may have been queued\n"
             "Submit it with --idempotency-key " +
@@ -364,65 +309,22 @@ TEST_F(SureSubmitTest, CtrlCEndsItAndSaysHowToLook) {
                 " to get that job, or to queue it if there is none; `mpsctl "
                 "list` shows the latest.\n");
   // As it says.
-  const Result again =
-      RunVerb({"submit", job_, "--detach", "--idempotency-key", key});
-  EXPECT_NE(again.out.find("was submitted before"), std::string::npos);
+  EXPECT_THAT(
+      RunVerb({"submit", job_, "--detach", "--idempotency-key", key}).out,
+      HasSubstr("was submitted before"));
   EXPECT_EQ(data().made, 1);
 }
 
 TEST_F(SureSubmitTest, CtrlCBetweenTwoAttempts) {
-  data().fail["Submit"] = grpc::Status(StatusCode::UNAVAILABLE, "stopping");
+  Fail("Submit", StatusCode::UNAVAILABLE, "stopping");
   terminal_.sleep = [&](absl::Duration) {
     ++sleeps_;
     if (sleeps_ == 3) {
       EXPECT_TRUE(interrupt_.Raise());
     }
   };
-  const Result result = Submit();
-  EXPECT_EQ(result.code, 130);
+  EXPECT_THAT(Submit(), Fails(130));
   EXPECT_EQ(sleeps_, 3);
-}
-
-// --- send job ----------------------------------------------------------------
-
-class SendJobTest : public ClientTest {
- protected:
-  ExitCode Send(const v1::SubmitRequest& request, bool detach) {
-    Connection connection(SocketAddress(), nullptr);
-    out_.str("");
-    const Console console = TestConsole(connection, out_, err_);
-    const ExitCode code = SendJob(
-        console, request, [] { return grpc::Status::OK; }, detach);
-    daemon_->Sync();
-    return code;
-  }
-  std::ostringstream out_, err_;
-};
-
-TEST_F(SendJobTest, ARequestWithoutAKeyGetsItsOwn) {
-  AddJob(kId, v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(Send({}, true), ExitCode::kOk);
-  EXPECT_EQ(Send({}, true), ExitCode::kOk);
-  ASSERT_EQ(data().submitted.size(), 2u);
-  EXPECT_NE(data().submitted[0].idempotency_key(),
-            data().submitted[1].idempotency_key());
-  EXPECT_NE(out_.str().find(" submitted: QUEUED"), std::string::npos);
-}
-
-TEST_F(SendJobTest, AKeyThatWasUsedIsSaid) {
-  AddJob(kId, v1::JOB_STATE_QUEUED);
-  v1::SubmitRequest request;
-  request.set_idempotency_key("k");
-  Send(request, true);
-  Send(request, true);
-  EXPECT_NE(out_.str().find(" was submitted before: QUEUED"),
-            std::string::npos);
-}
-
-TEST_F(SendJobTest, FollowsTheJobToItsEnd) {
-  AddJob(kId, v1::JOB_STATE_CANCELLED);
-  AddState(kId, v1::JOB_STATE_CANCELLED);
-  EXPECT_EQ(Send({}, false), ExitCode::kJobCancelled);
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 namespace mpsd::client {
 namespace {
 
-using testing::HasSubstr;
-
 // A clock that the verb's own pauses move.
 class MovedClock final : public base::Clock {
  public:
@@ -24,12 +22,6 @@ class WaitTest : public ClientTest {
       if (on_pause_) on_pause_();
     };
   }
-  v1::Job& Find(const std::string& id) {
-    for (v1::Job& job : data().jobs) {
-      if (job.id() == id) return job;
-    }
-    return data().jobs.front();
-  }
 
   MovedClock moved_;
   std::vector<absl::Duration> pauses_;
@@ -40,23 +32,20 @@ TEST_F(WaitTest, UntilAllHaveSucceeded) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
   AddJob(kOtherId, v1::JOB_STATE_SUCCEEDED);
   on_pause_ = [&] {
-    if (pauses_.size() == 3) Find(kId).set_state(v1::JOB_STATE_SUCCEEDED);
+    if (pauses_.size() == 3) JobOf(kId).set_state(v1::JOB_STATE_SUCCEEDED);
   };
-  const Result result = RunVerb({"wait", kId, kOtherId});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "Job 01KAH0000000000000000000BB SUCCEEDED\n"
-            "Job 01KAH0000000000000000000AA SUCCEEDED\n");
+  EXPECT_THAT(RunVerb({"wait", kId, kOtherId}),
+              Prints("Job 01KAH0000000000000000000BB SUCCEEDED\n"
+                     "Job 01KAH0000000000000000000AA SUCCEEDED\n"));
   EXPECT_EQ(pauses_.size(), 3u);
 }
 
 TEST_F(WaitTest, OneThatFailedGivesTheCode) {
   AddJob(kId, v1::JOB_STATE_FAILED).set_message("out of\x1b memory");
   AddJob(kOtherId, v1::JOB_STATE_CANCELLED);
-  const Result result = RunVerb({"wait", kId, kOtherId});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.out.find('\x1b'), std::string::npos);
-  EXPECT_THAT(result.out, HasSubstr("AA FAILED: out of"));
+  EXPECT_THAT(
+      RunVerb({"wait", kId, kOtherId}),
+      Ends(1, AllOf(Not(HasSubstr("\x1b")), HasSubstr("AA FAILED: out of"))));
   EXPECT_EQ(RunVerb({"wait", kOtherId, kId}).code, 1);
   EXPECT_EQ(RunVerb({"wait", kOtherId}).code, 5);
 }
@@ -65,24 +54,23 @@ TEST_F(WaitTest, AnyIsTheFirstToEnd) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
   AddJob(kOtherId, v1::JOB_STATE_RUNNING);
   on_pause_ = [&] {
-    if (pauses_.size() == 2) Find(kOtherId).set_state(v1::JOB_STATE_FAILED);
+    if (pauses_.size() == 2) JobOf(kOtherId).set_state(v1::JOB_STATE_FAILED);
   };
-  const Result result = RunVerb({"wait", "--any", kId, kOtherId});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.out, "Job 01KAH0000000000000000000BB FAILED\n");
+  EXPECT_THAT(RunVerb({"wait", "--any", kId, kOtherId}),
+              Ends(1, "Job 01KAH0000000000000000000BB FAILED\n"));
 }
 
 TEST_F(WaitTest, TheTimeIsUp) {
   AddJob(kId, v1::JOB_STATE_QUEUED);
   AddJob(kOtherId, v1::JOB_STATE_SUCCEEDED);
-  const Result result = RunVerb({"wait", kId, kOtherId, "--timeout", "2.5"});
-  EXPECT_EQ(result.code, 7);
-  EXPECT_THAT(result.err, HasSubstr("1 of the jobs had not ended: "));
-  EXPECT_THAT(result.err, HasSubstr(kId));
+  EXPECT_THAT(RunVerb({"wait", kId, kOtherId, "--timeout", "2.5"}),
+              Fails(7, AllOf(HasSubstr("1 of the jobs had not ended: "),
+                             HasSubstr(kId))));
   EXPECT_EQ(moved_.now, absl::Seconds(2.5));
   EXPECT_EQ(RunVerb({"wait", kId, "--timeout", "0"}).code, 7);
   EXPECT_EQ(RunVerb({"wait", kOtherId, "--timeout", "0"}).code, 0);
   EXPECT_EQ(RunVerb({"wait", kOtherId, "--timeout", "-1"}).code, 2);
+  EXPECT_EQ(RunVerb({"wait"}).code, 2);
 }
 
 TEST_F(WaitTest, AHeldJobIsToldOnce) {
@@ -102,22 +90,19 @@ TEST_F(WaitTest, ADaemonThatRestartsIsWaitedFor) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
   on_pause_ = [&] {
     if (pauses_.size() == 1) {
-      data().fail["Get"] = {grpc::StatusCode::UNAVAILABLE, "stopping"};
+      Fail("Get", StatusCode::UNAVAILABLE, "stopping");
     } else {
       data().fail.clear();
-      Find(kId).set_state(v1::JOB_STATE_SUCCEEDED);
+      JobOf(kId).set_state(v1::JOB_STATE_SUCCEEDED);
     }
   };
-  const Result result = RunVerb({"wait", kId});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("lost the connection"));
+  EXPECT_THAT(RunVerb({"wait", kId}),
+              Ends(0, testing::_, HasSubstr("lost the connection")));
 }
 
 TEST_F(WaitTest, ADaemonThatStaysAwayEndsIt) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
-  on_pause_ = [&] {
-    data().fail["Get"] = {grpc::StatusCode::UNAVAILABLE, "stopping"};
-  };
+  on_pause_ = [&] { Fail("Get", StatusCode::UNAVAILABLE, "stopping"); };
   // It answers, and cannot do it now.
   EXPECT_EQ(RunVerb({"wait", kId, "--patience", "5"}).code, 7);
 }
@@ -135,8 +120,6 @@ TEST_F(WaitTest, JsonIsAJobALine) {
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2);
   EXPECT_THAT(result.out, HasSubstr("\"state\":\"SUCCEEDED\""));
 }
-
-TEST_F(WaitTest, WantsAnId) { EXPECT_EQ(RunVerb({"wait"}).code, 2); }
 
 }  // namespace
 }  // namespace mpsd::client

@@ -8,12 +8,10 @@
 namespace mpsd::client {
 namespace {
 
-// --- watch -------------------------------------------------------------------
-
 class WatchTest : public ClientTest {
  protected:
   // A job that ran two steps and ended so.
-  void AddEnded(v1::JobState state) {
+  void AddRun(v1::JobState state) {
     AddJob(kId, state);
     AddState(kId, v1::JOB_STATE_QUEUED);
     AddState(kId, v1::JOB_STATE_RUNNING);
@@ -24,43 +22,42 @@ class WatchTest : public ClientTest {
 };
 
 TEST_F(WatchTest, UntilItSucceeds) {
-  AddEnded(v1::JOB_STATE_SUCCEEDED);
-  const Result result = RunVerb({"watch", kId});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.err, "");
-  EXPECT_EQ(result.out,
-            "03:04:05  QUEUED\n"
-            "03:04:05  RUNNING\n"
-            "03:04:05  step 1/2  loss 2.5000  1,234 tok/s  ETA 1m20s  "
-            "lr 5e-05  grad norm 1.25\n"
-            "03:04:05  step 2/2  loss 2.5000  1,234 tok/s  "
-            "lr 5e-05  grad norm 1.25\n"
-            "03:04:05  SUCCEEDED\n"
-            "Job 01KAH0000000000000000000AA SUCCEEDED\n"
-            "Fetch it with `mpsctl download 01KAH0000000000000000000AA "
-            "--output DIR`.\n");
+  AddRun(v1::JOB_STATE_SUCCEEDED);
+  EXPECT_THAT(RunVerb({"watch", kId}),
+              Ends(0,
+                   "03:04:05  QUEUED\n"
+                   "03:04:05  RUNNING\n"
+                   "03:04:05  step 1/2  loss 2.5000  1,234 tok/s  ETA 1m20s  "
+                   "lr 5e-05  grad norm 1.25\n"
+                   "03:04:05  step 2/2  loss 2.5000  1,234 tok/s  "
+                   "lr 5e-05  grad norm 1.25\n"
+                   "03:04:05  SUCCEEDED\n"
+                   "Job 01KAH0000000000000000000AA SUCCEEDED\n"
+                   "Fetch it with `mpsctl download 01KAH0000000000000000000AA "
+                   "--output DIR`.\n",
+                   ""));
 }
 
 TEST_F(WatchTest, ExitCodeOfTheJob) {
-  AddEnded(v1::JOB_STATE_FAILED);
+  AddRun(v1::JOB_STATE_FAILED);
   EXPECT_EQ(RunVerb({"watch", kId}).code, 1);
   data().jobs[0].set_state(v1::JOB_STATE_CANCELLED);
   EXPECT_EQ(RunVerb({"watch", kId}).code, 5);
 }
 
 TEST_F(WatchTest, AfterASequence) {
-  AddEnded(v1::JOB_STATE_SUCCEEDED);
+  AddRun(v1::JOB_STATE_SUCCEEDED);
   const Result result = RunVerb({"watch", kId, "--after", "4"});
   EXPECT_EQ(result.out.substr(0, 20), "03:04:05  SUCCEEDED\n");
   EXPECT_EQ(RunVerb({"watch", kId, "--after", "5"}).code, 0);
 }
 
 TEST_F(WatchTest, JsonIsAnEventALineAndTheJob) {
-  AddEnded(v1::JOB_STATE_SUCCEEDED);
+  AddRun(v1::JOB_STATE_SUCCEEDED);
   std::istringstream lines(RunVerb({"watch", kId, "--json"}).out);
   std::vector<nlohmann::json> objects;
   for (std::string line; std::getline(lines, line);) {
-    objects.push_back(nlohmann::json::parse(line));
+    objects.push_back(ParseJson(line));
   }
   ASSERT_EQ(objects.size(), 6u);
   EXPECT_EQ(objects[2]["progress"]["step"], 1);
@@ -69,7 +66,7 @@ TEST_F(WatchTest, JsonIsAnEventALineAndTheJob) {
 }
 
 TEST_F(WatchTest, ResumesAfterTheLastEventSeen) {
-  AddEnded(v1::JOB_STATE_SUCCEEDED);
+  AddRun(v1::JOB_STATE_SUCCEEDED);
   data().break_watch_at = 4;
   const Result result = RunVerb({"watch", kId});
   EXPECT_EQ(result.code, 0);
@@ -83,7 +80,7 @@ TEST_F(WatchTest, ResumesAfterTheLastEventSeen) {
 }
 
 TEST_F(WatchTest, ComesThroughARestartOfTheDaemon) {
-  AddEnded(v1::JOB_STATE_SUCCEEDED);
+  AddRun(v1::JOB_STATE_SUCCEEDED);
   data().break_watch_at = 3;
   terminal_.sleep = [this](absl::Duration) {
     if (++sleeps_ == 1) daemon_->Stop();
@@ -94,7 +91,7 @@ TEST_F(WatchTest, ComesThroughARestartOfTheDaemon) {
 }
 
 TEST_F(WatchTest, GivesUpOnADaemonThatStaysAway) {
-  AddEnded(v1::JOB_STATE_SUCCEEDED);
+  AddRun(v1::JOB_STATE_SUCCEEDED);
   data().break_watch_at = 3;
   terminal_.sleep = [this](absl::Duration) {
     if (++sleeps_ == 1) daemon_->Stop();
@@ -102,15 +99,13 @@ TEST_F(WatchTest, GivesUpOnADaemonThatStaysAway) {
   const Result result = RunVerb({"watch", kId, "--patience", "5"});
   EXPECT_EQ(result.code, 3);
   EXPECT_GT(sleeps_, 2);
-  EXPECT_NE(
-      result.err.find("Resume with `mpsctl watch 01KAH0000000000000000000AA "
-                      "--after 2`."),
-      std::string::npos)
-      << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("Resume with `mpsctl watch 01KAH0000000000000000000AA "
+                        "--after 2`."));
 }
 
 TEST_F(WatchTest, AStreamThatEndsEarlyIsWatchedAgain) {
-  AddEnded(v1::JOB_STATE_SUCCEEDED);
+  AddRun(v1::JOB_STATE_SUCCEEDED);
   data().jobs[0].set_state(v1::JOB_STATE_RUNNING);
   const v1::JobEvent last = data().events[kId].back();
   data().events[kId].pop_back();
@@ -119,37 +114,22 @@ TEST_F(WatchTest, AStreamThatEndsEarlyIsWatchedAgain) {
     data().events[kId].push_back(last);
     daemon_->Sync();
   };
-  const Result result = RunVerb({"watch", kId});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_NE(result.out.find("03:04:05  SUCCEEDED\n"), std::string::npos);
+  EXPECT_THAT(RunVerb({"watch", kId}),
+              Prints(HasSubstr("03:04:05  SUCCEEDED\n")));
 }
 
-TEST_F(WatchTest, InterruptDetaches) {
+TEST_F(WatchTest, InterruptDetachesAndOtherErrorsEndIt) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
   AddState(kId, v1::JOB_STATE_QUEUED);
-  data().on_idle = [this] { EXPECT_TRUE(interrupt_.Raise()); };
-  const Result result = RunVerb({"watch", kId});
-  EXPECT_EQ(result.code, 130);
-  EXPECT_NE(result.err.find("stopped watching; job "
-                            "01KAH0000000000000000000AA goes on.\n"),
-            std::string::npos)
-      << result.err;
-  EXPECT_NE(result.err.find("mpsctl cancel"), std::string::npos);
-}
-
-TEST_F(WatchTest, OtherErrorsEndIt) {
-  AddJob(kId, v1::JOB_STATE_RUNNING);
-  AddState(kId, v1::JOB_STATE_QUEUED);
-  data().fail["Watch"] = grpc::Status(grpc::StatusCode::INTERNAL, "broken");
+  Fail("Watch", StatusCode::INTERNAL, "broken");
   EXPECT_EQ(RunVerb({"watch", kId}).code, 6);
+  data().on_idle = [this] { EXPECT_TRUE(interrupt_.Raise()); };
+  EXPECT_THAT(
+      RunVerb({"watch", kId}),
+      Fails(130, AllOf(HasSubstr("stopped watching; job "
+                                 "01KAH0000000000000000000AA keeps running.\n"),
+                       HasSubstr("mpsctl cancel"))));
 }
-
-// --- follow ------------------------------------------------------------------
-
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 class FollowTest : public ClientTest {
  protected:
@@ -162,13 +142,6 @@ class FollowTest : public ClientTest {
     AddProgress(id, 1, 9);
     AddProgress(id, 2, 9);
     *job.mutable_progress() = data().events[id].back().progress();
-  }
-
-  v1::Job& JobOf(const std::string& id) {
-    for (v1::Job& job : data().jobs) {
-      if (job.id() == id) return job;
-    }
-    return data().jobs.front();
   }
 
   static int Count(const std::string& text, const std::string& part) {
@@ -206,8 +179,9 @@ TEST_F(FollowTest, LinesOfOneJobAndThenOfTheNext) {
                 HasSubstr(std::string("Job ") + id + " SUCCEEDED\n"));
   }
   EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
-  EXPECT_THAT(result.err, EndsWith("No job runs; waiting for one.\n"
-                                   "mpsctl: stopped watching; jobs go on.\n"));
+  EXPECT_THAT(result.err,
+              EndsWith("No job runs; waiting for one.\n"
+                       "mpsctl: stopped watching; jobs keep running.\n"));
   EXPECT_TRUE(data().cancelled.empty());
 }
 
@@ -215,14 +189,11 @@ TEST_F(FollowTest, AJobThatGoesBackToTheQueueIsLeft) {
   AddRun(kId, v1::JOB_STATE_QUEUED);
   AddState(kId, v1::JOB_STATE_QUEUED);
   data().on_idle = [] {};  // the stream stays open
-  Connection connection(SocketAddress());
-  std::ostringstream out, err;
   int64_t last = 0;
-  EXPECT_EQ(Watch(TestConsole(connection, out, err),
-                  {kId, 0, absl::Minutes(2), &last}),
+  EXPECT_EQ(Watch(TestConsole(), {kId, 0, absl::Minutes(2), &last}),
             ExitCode::kOk);
   EXPECT_EQ(last, 4);
-  EXPECT_EQ(err.str(), "");
+  EXPECT_EQ(err_.str(), "");
 }
 
 TEST_F(FollowTest, OneScreenThatChangesNoMode) {
@@ -235,7 +206,7 @@ TEST_F(FollowTest, OneScreenThatChangesNoMode) {
   };
   const Result result = RunVerb({"watch"});
   EXPECT_EQ(result.code, 130);
-  EXPECT_EQ(result.err, "mpsctl: stopped watching; jobs go on.\n");
+  EXPECT_EQ(result.err, "mpsctl: stopped watching; jobs keep running.\n");
   EXPECT_THAT(result.out,
               StartsWith(std::string(24, '\n') + "\x1b[?7l\x1b[H03:04:05  "));
   EXPECT_THAT(result.out, EndsWith("\x1b[J\x1b[?7h"));
@@ -282,7 +253,7 @@ TEST_F(FollowTest, TheScreenComesThroughARestartOfTheDaemon) {
   };
   const Result result = RunVerb({"watch"});
   EXPECT_EQ(result.code, 130);
-  EXPECT_EQ(result.err, "mpsctl: stopped watching; jobs go on.\n");
+  EXPECT_EQ(result.err, "mpsctl: stopped watching; jobs keep running.\n");
   const size_t lost = result.out.rfind("NO ANSWER for 0.0s, trying again: ");
   EXPECT_NE(lost, std::string::npos) << result.out;
   EXPECT_LT(lost, result.out.rfind("\x1b[H03:04:05")) << result.out;
@@ -303,8 +274,6 @@ TEST_F(FollowTest, ADaemonThatStaysAway) {
 TEST_F(FollowTest, ASequenceIsOfOneJob) {
   EXPECT_EQ(RunVerb({"watch", "--after", "3"}).code, 2);
 }
-
-// --- plot --------------------------------------------------------------------
 
 class PlotTest : public ClientTest {
  protected:
@@ -385,7 +354,7 @@ steps 1 to 200 of 200, SUCCEEDED
 )");
   const std::string readme =
       Read(std::string(MPSD_TEST_SOURCE_DIR) + "/client/README.md");
-  EXPECT_NE(readme.find(result.out), std::string::npos)
+  EXPECT_THAT(readme, HasSubstr(result.out))
       << "client/README.md shows another drawing than:\n"
       << result.out;
 }
@@ -393,10 +362,8 @@ steps 1 to 200 of 200, SUCCEEDED
 TEST_F(PlotTest, ARunningJobUpToNow) {
   AddRun(v1::JOB_STATE_RUNNING, 40);
   data().on_idle = [] {};  // the stream stays open
-  const Result result = RunVerb({"plot", kId});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_TRUE(result.out.ends_with("steps 1 to 40 of 200, RUNNING\n"))
-      << result.out;
+  EXPECT_THAT(RunVerb({"plot", kId}),
+              Prints(EndsWith("steps 1 to 40 of 200, RUNNING\n")));
 }
 
 TEST_F(PlotTest, FillsTheTerminal) {
@@ -424,10 +391,9 @@ TEST_F(PlotTest, SaysWhichStepsThereAre) {
   FinishRow();
   data().jobs[0].mutable_progress()->set_total_steps(1000);
   const std::string out = RunVerb({"plot", kId}).out;
-  EXPECT_TRUE(out.ends_with(
-      "\nsteps 400 to 1,000 of 1,000, SUCCEEDED; mpsd has 5 of them: it thins "
-      "out old steps and very fast ones\n"))
-      << out;
+  EXPECT_THAT(out, EndsWith("\nsteps 400 to 1,000 of 1,000, SUCCEEDED; mpsd "
+                            "has 5 of them: it thins "
+                            "out old steps and very fast ones\n"));
 }
 
 TEST_F(PlotTest, SaysThatStepsWereDoneAgain) {
@@ -437,10 +403,9 @@ TEST_F(PlotTest, SaysThatStepsWereDoneAgain) {
   for (const int step : {2, 3}) AddLoss(step, 5);
   AddEvaluation(3, 4);
   const std::string out = RunVerb({"plot", kId}).out;
-  EXPECT_TRUE(
-      out.ends_with("\nsteps 1 to 3, SUCCEEDED; went back to an earlier step 1 "
-                    "time: the last values count\n"))
-      << out;
+  EXPECT_THAT(
+      out, EndsWith("\nsteps 1 to 3, SUCCEEDED; went back to an earlier step 1 "
+                    "time: the last values count\n"));
   // From the first step to what counts of the last one: 9, 5, 5 and 4.
   EXPECT_NE(out.find("\n9┤"), std::string::npos) << out;
   EXPECT_NE(out.find("\n4┤"), std::string::npos) << out;
@@ -464,11 +429,13 @@ TEST_F(PlotTest, OnlyEvaluations) {
   EXPECT_TRUE(out.ends_with("\nsteps 0 to 0, FAILED\n")) << out;
 }
 
-TEST_F(PlotTest, NoJson) {
+TEST_F(PlotTest, WhatFailsDrawsNothing) {
   AddRun(v1::JOB_STATE_SUCCEEDED, 3);
-  const Result result = RunVerb({"plot", kId, "--json"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(RunVerb({"plot", kId, "--json"}), Ends(2, ""));
+  Fail("Watch", StatusCode::INTERNAL, "broken");
+  EXPECT_THAT(RunVerb({"plot", kId}), Ends(6, ""));
+  EXPECT_EQ(RunVerb({"plot", kOtherId}).code, 4);
+  EXPECT_EQ(RunVerb({"plot"}).code, 2);
 }
 
 TEST_F(PlotTest, NoStepYet) {
@@ -488,19 +455,6 @@ TEST_F(PlotTest, NoStepYet) {
   EXPECT_NE(result.err.find("mpsctl show"), std::string::npos);
 }
 
-TEST_F(PlotTest, UnknownJobAndNoJob) {
-  EXPECT_EQ(RunVerb({"plot", kOtherId}).code, 4);
-  EXPECT_EQ(RunVerb({"plot"}).code, 2);
-}
-
-TEST_F(PlotTest, ErrorsOfTheStream) {
-  AddRun(v1::JOB_STATE_SUCCEEDED, 3);
-  data().fail["Watch"] = grpc::Status(grpc::StatusCode::INTERNAL, "broken");
-  const Result result = RunVerb({"plot", kId});
-  EXPECT_EQ(result.code, 6);
-  EXPECT_EQ(result.out, "");
-}
-
 TEST_F(PlotTest, InterruptEndsIt) {
   AddRun(v1::JOB_STATE_RUNNING, 3);
   data().jobs[0].mutable_progress()->set_step(4);  // its event does not come
@@ -511,10 +465,9 @@ TEST_F(PlotTest, InterruptEndsIt) {
 TEST_F(PlotTest, TheNameDoesNotSteerTheTerminal) {
   AddRun(v1::JOB_STATE_SUCCEEDED, 3);
   data().jobs[0].set_name("x\x1b[2J\ny");
-  const std::string out = RunVerb({"plot", kId}).out;
-  EXPECT_TRUE(out.starts_with(
-      "loss by step, job 01KAH0000000000000000000AA x\\x1b[2J y\n"))
-      << out;
+  EXPECT_THAT(
+      RunVerb({"plot", kId}).out,
+      StartsWith("loss by step, job 01KAH0000000000000000000AA x\\x1b[2J y\n"));
 }
 
 }  // namespace

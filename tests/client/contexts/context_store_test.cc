@@ -13,15 +13,14 @@
 #include <vector>
 
 #include "core/base/api_token.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::client {
 namespace {
 
-// --- context -----------------------------------------------------------------
-
 using testing::HasSubstr;
 
-const std::string kOwnToken =
+const std::string kToken =
     base::ApiToken(std::string(base::kApiTokenSecretBytes, 's'));
 
 TEST(ContextName, WhatMayBeAName) {
@@ -52,22 +51,22 @@ TEST(ContextName, OfAnyHostIsAName) {
 }
 
 TEST(Token, WhatCanBeSent) {
-  EXPECT_TRUE(CheckToken(kOwnToken).ok());
-  std::string mistyped = kOwnToken;
+  EXPECT_TRUE(CheckToken(kToken).ok());
+  std::string mistyped = kToken;
   mistyped[10] = mistyped[10] == 'a' ? 'b' : 'a';
   for (const std::string& token :
-       {std::string(), std::string("mpsd_"), kOwnToken + "\n", kOwnToken + " ",
-        kOwnToken + "\r\nx: y", kOwnToken + std::string(1, '\0'), mistyped}) {
+       {std::string(), std::string("mpsd_"), kToken + "\n", kToken + " ",
+        kToken + "\r\nx: y", kToken + std::string(1, '\0'), mistyped}) {
     const absl::Status status = CheckToken(token);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     // An error may end in a log.
-    EXPECT_EQ(status.message().find(kOwnToken.substr(5, 5)), std::string::npos);
+    EXPECT_EQ(status.message().find(kToken.substr(5, 5)), std::string::npos);
   }
 }
 
 TEST(ContextText, EveryMemberComesBack) {
-  const Context context = {"studio",    "studio:7433", true,     "PEM\nPEM\n",
-                           "/run/sock", "ann",         kOwnToken};
+  const Context context = {"studio",    "studio:7433", true,  "PEM\nPEM\n",
+                           "/run/sock", "ann",         kToken};
   const auto read = FromText("studio", ToText(context));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, context);
@@ -86,12 +85,12 @@ TEST(ContextText, BrokenTextsSayWhatWasExpected) {
            {std::string(100'000, '['), "expected a JSON object"},
            {"{}", "expected 'format', a number"},
            {R"({"format": 2})", "another release"},
-           {R"({"format": 1, "server": 7})", "expected 'server', a text"},
+           {R"({"format": 1, "server": 7})", "expected 'server', a string"},
            {R"({"format": 1, "server": "a:1"})", "expected 'tls'"},
            {R"({"format": 1, "tls": true})", "expected 'server', HOST:PORT"},
            {R"({"format": 1, "tls": true,
                 "server": "a:1", "token": "mpsd_0123456789abcdef\n"})",
-            "'token': this is no whole token"}}) {
+            "'token': the token is incomplete"}}) {
     const auto context = FromText("x", text);
     EXPECT_EQ(context.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(context.status().message()), HasSubstr(why));
@@ -99,25 +98,12 @@ TEST(ContextText, BrokenTextsSayWhatWasExpected) {
   }
 }
 
-// --- context store -----------------------------------------------------------
-
 namespace fs = std::filesystem;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
-
-const std::string kToken =
-    base::ApiToken(std::string(base::kApiTokenSecretBytes, 's'));
 
 class ContextStoreTest : public testing::Test {
  protected:
-  ContextStoreTest() {
-    std::string name = testing::TempDir() + "contextsXXXXXX";
-    root_ = mkdtemp(name.data());
-    folder_ = root_ / "mpsd" / "contexts";
-  }
-  ~ContextStoreTest() override { fs::remove_all(root_); }
-
   static Context Studio() {
     Context context;
     context.name = "studio";
@@ -132,7 +118,8 @@ class ContextStoreTest : public testing::Test {
     return text.str();
   }
 
-  fs::path root_, folder_;
+  const fs::path root_ = testing_support::FreshFolder("contexts");
+  const fs::path folder_ = root_ / "mpsd/contexts";
   ContextStore store() const { return ContextStore(folder_); }
 };
 
@@ -162,10 +149,7 @@ TEST_F(ContextStoreTest, SavedFoundUsedAndRemoved) {
   EXPECT_EQ(store().Current().value(), "");
   EXPECT_THAT(store().Names().value(), ElementsAre("attic"));
   EXPECT_THAT(std::string(store().Find("studio").status().message()),
-              HasSubstr("there are local, attic"));
-}
-
-TEST_F(ContextStoreTest, LocalIsNoContext) {
+              HasSubstr("the contexts are local, attic"));
   Context local = Studio();
   local.name = "local";
   EXPECT_FALSE(store().Save(local).ok());

@@ -4,13 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <thread>
+
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::client {
 namespace {
@@ -27,13 +28,6 @@ int ModeOf(const fs::path& path) {
 
 class PrivateFolderTest : public testing::Test {
  protected:
-  PrivateFolderTest() {
-    std::string name = testing::TempDir() + "privateXXXXXX";
-    root_ = mkdtemp(name.data());
-    path_ = root_ / "a" / "secrets";
-  }
-  ~PrivateFolderTest() override { fs::remove_all(root_); }
-
   std::unique_ptr<PrivateFolder> Make() {
     auto folder = PrivateFolder::Make(path_);
     EXPECT_TRUE(folder.ok()) << folder.status();
@@ -45,7 +39,8 @@ class PrivateFolderTest : public testing::Test {
     EXPECT_THAT(std::string(status.message()), HasSubstr(path_.string()));
   }
 
-  fs::path root_, path_;
+  const fs::path root_ = testing_support::FreshFolder("private");
+  const fs::path path_ = root_ / "a/secrets";
 };
 
 TEST_F(PrivateFolderTest, FilesAreTheOwnersAloneWhateverTheMask) {
@@ -81,20 +76,14 @@ TEST_F(PrivateFolderTest, RemoveTakesWhatAKilledWriteLeft) {
   EXPECT_TRUE(fs::exists(path_ / ".xy.77.1.tmp"));
 }
 
-TEST_F(PrivateFolderTest, AbsentFolder) {
+TEST_F(PrivateFolderTest, NeitherALinkNorAFileForTheFolder) {
   EXPECT_TRUE(absl::IsNotFound(PrivateFolder::Open(path_).status()));
-}
-
-TEST_F(PrivateFolderTest, NoLinkForTheFolder) {
   fs::create_directories(root_ / "elsewhere");
   fs::create_directories(path_.parent_path());
   fs::create_directory_symlink(root_ / "elsewhere", path_);
-  ExpectRefused(PrivateFolder::Open(path_).status(), "no link");
-  ExpectRefused(PrivateFolder::Make(path_).status(), "no link");
-}
-
-TEST_F(PrivateFolderTest, NoFileForTheFolder) {
-  fs::create_directories(path_.parent_path());
+  ExpectRefused(PrivateFolder::Open(path_).status(), "not a link");
+  ExpectRefused(PrivateFolder::Make(path_).status(), "not a link");
+  fs::remove(path_);
   std::ofstream(path_) << "x";
   ExpectRefused(PrivateFolder::Make(path_).status(), "expected a folder");
 }
@@ -123,7 +112,7 @@ TEST_F(PrivateFolderTest, NoLinksPipesOrFoldersForFiles) {
   const auto folder = Make();
   std::ofstream(root_ / "target") << "other";
   fs::create_symlink(root_ / "target", path_ / "link");
-  ExpectRefused(folder->Read("link", 100).status(), "no link");
+  ExpectRefused(folder->Read("link", 100).status(), "not a link");
   ASSERT_EQ(mkfifo((path_ / "pipe").c_str(), 0600), 0);
   ExpectRefused(folder->Read("pipe", 100).status(), "not a regular file");
   fs::create_directory(path_ / "folder");

@@ -13,9 +13,10 @@
 namespace mpsd::client {
 namespace {
 
-// --- kept events -------------------------------------------------------------
-
 using nlohmann::json;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
 
 class KeptEventsTest : public testing::Test {
  protected:
@@ -52,6 +53,9 @@ class KeptEventsTest : public testing::Test {
 };
 
 TEST_F(KeptEventsTest, EverythingOfAShortRunInItsOrder) {
+  run_page::RunData none;
+  KeptEvents(500).Finish(&none);
+  EXPECT_THAT(none.events, IsEmpty());
   Next().mutable_state()->set_state(v1::JOB_STATE_RUNNING);
   kept_.Add(event_);
   Step(1, 2.5);
@@ -117,14 +121,6 @@ TEST_F(KeptEventsTest, TheLatestOfOtherEventsStay) {
             100'000 - static_cast<int64_t>(events.size()));
 }
 
-TEST_F(KeptEventsTest, NoEventsAreNone) { EXPECT_TRUE(Finish().empty()); }
-
-// --- file picker -------------------------------------------------------------
-
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::Pair;
-
 class FilePickerTest : public testing::Test {
  protected:
   bool Head(const std::string& path, int64_t size_bytes) {
@@ -153,35 +149,10 @@ TEST_F(FilePickerTest, KeepsTheFilesOfAPage) {
   EXPECT_FALSE(Data("xx"));
   EXPECT_THAT(files_, ElementsAre(Pair("confusion_matrix.json", "[1]\n"),
                                   Pair("run.json", "{}")));
-}
-
-TEST_F(FilePickerTest, LargeFilesAreLeftOut) {
+  files_.clear();
   EXPECT_FALSE(Head("run.json", (1 << 20) + 1));
   EXPECT_THAT(files_, IsEmpty());
 }
-
-TEST_F(FilePickerTest, PredictionsEndAfterAWholeLine) {
-  const std::string line(1023, 'x');
-  EXPECT_TRUE(Head("predictions.jsonl", int64_t{1} << 40));
-  int lines = 0;
-  while (Data(line + "\nrest of a")) ++lines;
-  picker_.Cut();
-  const std::string& kept = files_["predictions.jsonl"];
-  EXPECT_LE(kept.size(), size_t{64} << 10);
-  EXPECT_GT(kept.size(), size_t{60} << 10);
-  EXPECT_EQ(kept.back(), '\n');
-}
-
-TEST_F(FilePickerTest, AFileThatBrokeOffIsForgotten) {
-  EXPECT_TRUE(Head("run.json", 9));
-  EXPECT_TRUE(Data("{"));
-  picker_.Drop();
-  EXPECT_THAT(files_, IsEmpty());
-}
-
-// --- proto json --------------------------------------------------------------
-
-using nlohmann::json;
 
 TEST(ProtoJsonTest, HasTheProtosNamesAndNoZeros) {
   v1::JobEvent event;
@@ -193,9 +164,6 @@ TEST(ProtoJsonTest, HasTheProtosNamesAndNoZeros) {
       json({{"time", "2026-01-02T03:04:05Z"},
             {"progress",
              {{"step", "1152921504606846976"}, {"learning_rate", 0.25}}}}));
-}
-
-TEST(ProtoJsonTest, NumbersThatAreNotFiniteAreTexts) {
   v1::Evaluated evaluated;
   evaluated.set_eval_loss(std::numeric_limits<double>::quiet_NaN());
   (*evaluated.mutable_metrics())["a"] =

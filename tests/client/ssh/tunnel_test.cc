@@ -221,13 +221,30 @@ TEST_F(TunnelTest, TheHostIsAskedOnceAndTheAnswerKept) {
   EXPECT_EQ(Pids().size(), 6u);
 }
 
-TEST_F(TunnelTest, NoMpsdTellsThePlaces) {
+TEST_F(TunnelTest, AHostWithoutAnAnswer) {
+  const struct {
+    const char* session;
+    absl::StatusCode code;
+    std::string said;
+  } cases[] = {
+      {"exec /bin/sh -s", absl::StatusCode::kUnavailable, "no mpsd runs here"},
+      {"exec /bin/sh -s", absl::StatusCode::kUnavailable,
+       folder_.string() + "/"},
+      {"echo This account is currently not available. >&2; exit 1",
+       absl::StatusCode::kUnavailable, "This account is currently not"},
+      // It learns nothing of the environment.
+      {"echo 'mpsd-socket /tmp/${HOME}/m.sock'; exec cat",
+       absl::StatusCode::kInvalidArgument, ""}};
+  for (const auto& one : cases) {
+    Ssh(one.session);
+    Tunnel tunnel("ssh://studio");
+    const absl::Status status = tunnel.Open();
+    EXPECT_EQ(status.code(), one.code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(one.said));
+  }
+  Ssh("exec yes");  // it speaks without end
   Tunnel tunnel("ssh://studio");
-  const absl::Status status = tunnel.Open();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(
-      std::string(status.message()),
-      AllOf(HasSubstr("no mpsd runs here"), HasSubstr(folder_.string() + "/")));
+  EXPECT_FALSE(tunnel.Open().ok());
 }
 
 TEST_F(TunnelTest, WhatSshSaysIsClassifiedAndShown) {
@@ -260,17 +277,8 @@ TEST_F(TunnelTest, ASocketThatLetsNothingThrough) {
   const absl::Status status = tunnel.Open();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("none listens at " + folder_.string()),
+              AllOf(HasSubstr("nothing listens at " + folder_.string()),
                     HasSubstr("channel 1: open failed")));
-}
-
-TEST_F(TunnelTest, AnAccountWithoutAShell) {
-  Ssh("echo This account is currently not available. >&2; exit 1");
-  Tunnel tunnel("ssh://studio");
-  const absl::Status status = tunnel.Open();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("This account is currently not"));
 }
 
 TEST_F(TunnelTest, ALoginShellThatGreetsDoesNoHarm) {
@@ -279,18 +287,6 @@ TEST_F(TunnelTest, ALoginShellThatGreetsDoesNoHarm) {
   Ssh("echo Welcome to studio; echo; exec /bin/sh -s");
   Tunnel tunnel("ssh://studio");
   EXPECT_TRUE(tunnel.Open().ok()) << tunnel.status();
-}
-
-TEST_F(TunnelTest, AHostThatSpeaksWithoutEndIsLeft) {
-  Ssh("exec yes");
-  Tunnel tunnel("ssh://studio");
-  EXPECT_FALSE(tunnel.Open().ok());
-}
-
-TEST_F(TunnelTest, AHostThatAsksForTheEnvironmentLearnsNothing) {
-  Ssh("echo 'mpsd-socket /tmp/${HOME}/m.sock'; exec cat");
-  Tunnel tunnel("ssh://studio");
-  EXPECT_EQ(tunnel.Open().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(TunnelTest, BreakEndsTheWaitAndTheSsh) {

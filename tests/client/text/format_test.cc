@@ -16,17 +16,12 @@
 namespace mpsd::client {
 namespace {
 
-// --- format ------------------------------------------------------------------
-
-TEST(FormatTest, States) {
+TEST(FormatTest, StatesAndKinds) {
   EXPECT_EQ(StateName(v1::JOB_STATE_QUEUED), "QUEUED");
   EXPECT_EQ(StateName(v1::JOB_STATE_UNSPECIFIED), "UNSPECIFIED");
   EXPECT_EQ(StateName(static_cast<v1::JobState>(99)), "?");
   EXPECT_TRUE(IsFinal(v1::JOB_STATE_FAILED));
   EXPECT_FALSE(IsFinal(v1::JOB_STATE_RUNNING));
-}
-
-TEST(FormatTest, Kinds) {
   EXPECT_EQ(KindName(v1::JOB_KIND_UNSPECIFIED), "training");
   EXPECT_EQ(KindName(v1::JOB_KIND_TRAINING), "training");
   EXPECT_EQ(KindName(v1::JOB_KIND_BATCH_SWEEP), "batch sweep");
@@ -81,9 +76,6 @@ TEST(FormatTest, CutsBetweenCharacters) {
   EXPECT_EQ(Cut("naïve", 4), "naï…");
   EXPECT_EQ(Cut("naïve", 1), "…");
   EXPECT_EQ(Cut("naïve", 0), "");
-}
-
-TEST(FormatTest, WideCharactersTakeTwoColumns) {
   EXPECT_EQ(Width("気分🚀x"), 7);
   EXPECT_EQ(Cut("気分🚀x", 7), "気分🚀x");
   EXPECT_EQ(Cut("気分🚀x", 6), "気分…");
@@ -105,8 +97,6 @@ TEST(FormatTest, NothingSteersTheTerminal) {
   EXPECT_EQ(PrintableLines("a\nb\x07"), "a\n    b\\x07");
   EXPECT_EQ(Printable("naïve"), "naïve");
 }
-
-// --- when --------------------------------------------------------------------
 
 const absl::Time kNow = absl::FromUnixSeconds(1767323045);  // 2026-01-02 03:04
 const absl::TimeZone kZone = absl::FixedTimeZone(3600);
@@ -144,8 +134,6 @@ TEST(ParseWhen, RefusesOtherText) {
   }
 }
 
-// --- bar ---------------------------------------------------------------------
-
 constexpr double kLargest = std::numeric_limits<double>::max();
 
 struct Case {
@@ -161,13 +149,7 @@ TEST(BarTest, FillsWithProgress) {
   EXPECT_EQ(Bar(4, 4, "x", 17, true), "100% ━━━━━━━━━━ x");
   EXPECT_EQ(Bar(9, 4, "x", 17, true), "100% ━━━━━━━━━━ x");
   EXPECT_EQ(Bar(1, 4, "x", 17, false), " 25% ##-------- x");
-}
-
-TEST(BarTest, NothingToDoIsNoProgress) {
   EXPECT_EQ(Bar(0, 0, "x", 17, true), "  0% ────────── x");
-}
-
-TEST(BarTest, GivesWayToTheText) {
   EXPECT_EQ(Bar(1, 4, "0123456789", 20, true), " 25% 0123456789");
   EXPECT_EQ(Bar(1, 4, "0123456789", 10, true), " 25% 0123…");
 }
@@ -197,8 +179,6 @@ TEST(SparklineTest, Golden) {
   }
 }
 
-// --- csv ---------------------------------------------------------------------
-
 using Json = nlohmann::ordered_json;
 
 TEST(CsvLine, WritesEachKindOfValue) {
@@ -206,9 +186,6 @@ TEST(CsvLine, WritesEachKindOfValue) {
   EXPECT_EQ(CsvLine({"a", 1, -2.5, nullptr, true, ""}), "a,1,-2.5,,true,\r\n");
   EXPECT_EQ(CsvLine({Json{{"k", "v"}}, Json::array({"a", "b"})}),
             "\"{\"\"k\"\":\"\"v\"\"}\",\"[\"\"a\"\",\"\"b\"\"]\"\r\n");
-}
-
-TEST(CsvLine, QuotesWhatDividesFields) {
   EXPECT_EQ(CsvLine({"a,b", "say \"x\"", "two\nlines", "ünï"}),
             "\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",ünï\r\n");
 }
@@ -218,8 +195,6 @@ TEST(CsvLine, NoNameIsAFormulaOrSteersATerminal) {
             "'=1+1,'+1,'-1,'@x,'\tx,a=b,-1\r\n");
   EXPECT_EQ(CsvLine({"\x1b[2J", "a\rb", "\xff"}), "\\x1b[2J,a\\rb,\\xff\r\n");
 }
-
-// --- table -------------------------------------------------------------------
 
 std::string Printed(const Table& table, int columns) {
   std::ostringstream out;
@@ -251,8 +226,6 @@ TEST(TableTest, WidthCountsCharactersNotBytes) {
   table.Add({"abc", "2"});
   EXPECT_EQ(Printed(table, 0), "A    B\nïïï  1\nabc  2\n");
 }
-
-// --- json --------------------------------------------------------------------
 
 TEST(JsonTest, EveryFieldOfAJobIsThere) {
   v1::Job job;
@@ -328,9 +301,6 @@ TEST(JsonTest, ListsOfMessages) {
   const auto json = ToJson(response);
   ASSERT_EQ(json["checkpoints"].size(), 1u);
   EXPECT_EQ(json["checkpoints"][0]["step"], 5);
-}
-
-TEST(JsonTest, ListsOfNumbersAreNumbers) {
   google::protobuf::FileDescriptorSet files;
   google::protobuf::FileDescriptorProto& file = *files.add_file();
   file.add_public_dependency(4);

@@ -11,8 +11,6 @@
 namespace mpsd::client {
 namespace {
 
-// --- host text ---------------------------------------------------------------
-
 TEST(HostText, SaysWhatTheMachineSays) {
   v1::HostReading host;
   EXPECT_EQ(HostText(host), "");
@@ -46,6 +44,7 @@ TEST(PauseText, NamesTheReasons) {
   v1::Pause pause;
   const absl::Time now = absl::FromUnixSeconds(1000);
   EXPECT_EQ(PauseText(pause, now), "");
+  EXPECT_EQ(PauseReasonText(pause), "");
   pause.add_reasons(v1::PAUSE_REASON_THERMAL);
   pause.add_reasons(v1::PAUSE_REASON_QUIET_HOURS);
   EXPECT_EQ(PauseText(pause, now), "too hot, quiet hours");
@@ -54,14 +53,6 @@ TEST(PauseText, NamesTheReasons) {
             "about to be held for 2m05s: too hot, quiet hours");
   pause.set_held(true);
   EXPECT_EQ(PauseText(pause, now), "held for 2m05s: too hot, quiet hours");
-}
-
-TEST(PauseReasonText, NamesTheReasonsAlone) {
-  v1::Pause pause;
-  EXPECT_EQ(PauseReasonText(pause), "");
-  pause.add_reasons(v1::PAUSE_REASON_THERMAL);
-  pause.add_reasons(v1::PAUSE_REASON_QUIET_HOURS);
-  pause.mutable_since()->set_seconds(1);
   EXPECT_EQ(PauseReasonText(pause), "too hot, quiet hours");
 }
 
@@ -85,8 +76,6 @@ TEST(FallbackText, SortsTheOperators) {
   (*progress.mutable_cpu_fallback_ops())["aten::a"] = 12;
   EXPECT_EQ(FallbackText(progress), "aten::a 12 times, aten::b 1 time");
 }
-
-// --- identity text -----------------------------------------------------------
 
 // 2026-01-02 03:04:05 UTC.
 const absl::Time kToday = absl::FromUnixSeconds(1767323045);

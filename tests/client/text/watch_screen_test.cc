@@ -12,8 +12,6 @@
 namespace mpsd::client {
 namespace {
 
-// --- watch screen ------------------------------------------------------------
-
 // 2026-01-02 03:04:05 UTC.
 const absl::Time kNow = absl::FromUnixSeconds(1767323045);
 
@@ -239,8 +237,6 @@ TEST_F(WatchScreenTest, NamesDoNotSteerTheTerminal) {
   }
 }
 
-// --- loss chart --------------------------------------------------------------
-
 using Points = std::vector<LossPoint>;
 
 constexpr double kLargest = std::numeric_limits<double>::max();
@@ -264,7 +260,7 @@ Points Falling() {
   return points;
 }
 
-TEST(LossChartTest, InBraille) {
+TEST(LossChartTest, Drawings) {
   EXPECT_EQ(Text(Falling(), {{50, 2}, {100, 1.5}}, 50, 12, true), R"(t
 ⠒⠢ loss  ◆ eval loss
    3.6┤⡇
@@ -278,9 +274,6 @@ TEST(LossChartTest, InBraille) {
       └───────────────────────────────────────────
        1                                       100
 )");
-}
-
-TEST(LossChartTest, InAscii) {
   EXPECT_EQ(Text(Falling(), {{50, 2}, {100, 1.5}}, 50, 12, false), R"(t
 . loss  o eval loss
    3.6+.
@@ -294,18 +287,12 @@ TEST(LossChartTest, InAscii) {
       +-------------------------------------------
        1                                       100
 )");
-}
-
-TEST(LossChartTest, TheSmallest) {
   EXPECT_EQ(Text(Falling(), {{50, 2}, {100, 1.5}}, 1, 1, true), R"(t
    3.6┤⣇
 0.6303┤⠸⢷⣶⣶⣶⣶◆⣶⣶⣶⣶⣶◆
       └─────────────
        1         100
 )");
-}
-
-TEST(LossChartTest, OnePoint) {
   EXPECT_EQ(Text({{7, 3}}, {}, 20, 6, true), R"(t
  │
 3┤         ⠂
@@ -313,9 +300,6 @@ TEST(LossChartTest, OnePoint) {
  └──────────────────
   7                7
 )");
-}
-
-TEST(LossChartTest, Constant) {
   EXPECT_EQ(Text({{1, 2.5}, {2, 2.5}, {3, 2.5}}, {}, 24, 6, false), R"(t
    |
 2.5+....................
@@ -323,9 +307,6 @@ TEST(LossChartTest, Constant) {
    +--------------------
     1                  3
 )");
-}
-
-TEST(LossChartTest, HugeAndNegative) {
   EXPECT_EQ(Text({{0, -kLargest}, {1, kLargest}}, {}, 24, 6, true), R"(t
  1.798e+308┤        ⣀⠤⠒⠉
            │    ⣀⠤⠒⠉
@@ -333,9 +314,6 @@ TEST(LossChartTest, HugeAndNegative) {
            └────────────
             0          1
 )");
-}
-
-TEST(LossChartTest, NeighboursHaveDigitsThatDiffer) {
   EXPECT_EQ(Text({{0, 1000.0001}, {1, 1000.0002}}, {}, 40, 6, true), R"(t
 1000.0002┤                    ⢀⣀⣀⠤⠤⠔⠒⠒⠊⠉
          │         ⢀⣀⣀⡠⠤⠤⠒⠒⠊⠉⠉⠁
@@ -343,18 +321,12 @@ TEST(LossChartTest, NeighboursHaveDigitsThatDiffer) {
          └──────────────────────────────
           0                            1
 )");
-}
-
-TEST(LossChartTest, NoPoint) {
   EXPECT_EQ(Text({}, {{3, NAN}}, 20, 5, true), R"(t
 0┤
  │
  └──────────────────
   0                0
 )");
-}
-
-TEST(LossChartTest, ALineBreaksWhereAPointIsLeftOut) {
   EXPECT_EQ(
       Text({{0, 1}, {1, 1}, {2, NAN}, {3, 1}, {4, INFINITY}}, {}, 20, 5, true),
       R"(t
