@@ -94,7 +94,7 @@ struct Rule {
 
 // One row for each method of proto/mpsd/v1, and one for calls of a method that
 // do more than others, with the reason in brackets. No handler can be written
-// without one (see Method), and deploy/README.md shows them.
+// without one (see Method), and deploy/access.md shows them.
 inline constexpr Rule kRules[] = {
     {"AccessService.CreateToken", Role::kAdmin, Concerns::kNoJob, true},
     {"AccessService.ListAudit", Role::kViewer, Concerns::kNoJob, false},

@@ -8,7 +8,7 @@ enum class MetricKind { kGauge, kCounter, kHistogram };
 
 // Every metric of mpsd. Names end in their unit, and counters in _total
 // (prometheus.io/docs/practices/naming); renaming a metric breaks dashboards.
-// The table of deploy/README.md is made from these.
+// The table of deploy/metrics.md is made from these.
 struct Metric {
   const char* name;
   MetricKind kind;
