@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "tests/server/rpc/served.h"
 
@@ -23,24 +21,10 @@ using ::testing::UnorderedElementsAre;
 
 class CallReportTest : public Served {
  protected:
-  grpc::Status Get(const std::string& id) {
-    grpc::ClientContext context;
-    v1::GetJobRequest request;
-    request.set_id(id);
-    v1::Job job;
-    return jobs_->Get(&context, request, &job);
-  }
-  // A call whose generated code is not installed with gRPC.
+  CallReportTest() { manager_.Put("a", jobs::State::kRunning); }
   void Call(const std::string& method, const std::string& request) {
-    grpc::GenericStub stub(channel_);
     grpc::ClientContext context;
-    const grpc::Slice slice(request);
-    const grpc::ByteBuffer in(&slice, 1);
-    grpc::ByteBuffer out;
-    absl::Notification done;
-    stub.UnaryCall(&context, method, grpc::StubOptions(), &in, &out,
-                   [&](const grpc::Status&) { done.Notify(); });
-    done.WaitForNotification();
+    CallBytes(channel_, context, method, request);
   }
 };
 
@@ -68,7 +52,6 @@ TEST_F(CallReportTest, EveryMethodOfEveryServiceIsServed) {
 }
 
 TEST_F(CallReportTest, AUnaryCallIsReportedWithItsCode) {
-  manager_.Put("a", jobs::State::kRunning);
   EXPECT_TRUE(Get("a").ok());
   EXPECT_FALSE(Get("b").ok());
   EXPECT_FALSE(Get("").ok());
@@ -85,11 +68,8 @@ TEST_F(CallReportTest, AUnaryCallIsReportedWithItsCode) {
 }
 
 TEST_F(CallReportTest, AWatchThatItsClientCancels) {
-  manager_.Put("a", jobs::State::kRunning);
   grpc::ClientContext context;
-  v1::WatchRequest request;
-  request.set_id("a");
-  auto watcher = jobs_->Watch(&context, request);
+  auto watcher = Watch(context);
   ASSERT_TRUE(manager_.AwaitSubscribers(1));
   EXPECT_EQ(calls_.open("JobService.Watch"), 1);
   context.TryCancel();
@@ -100,9 +80,6 @@ TEST_F(CallReportTest, AWatchThatItsClientCancels) {
 }
 
 TEST_F(CallReportTest, AWatchWhoseDeadlinePasses) {
-  manager_.Put("a", jobs::State::kRunning);
-  v1::WatchRequest request;
-  request.set_id("a");
   std::vector<std::pair<std::string, absl::StatusCode>> ended;
   // A client that is held up may be too late to send the call at all: it gets
   // more time then.
@@ -110,7 +87,7 @@ TEST_F(CallReportTest, AWatchWhoseDeadlinePasses) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::milliseconds(ms));
-    EXPECT_EQ(jobs_->Watch(&context, request)->Finish().error_code(),
+    EXPECT_EQ(Watch(context)->Finish().error_code(),
               grpc::StatusCode::DEADLINE_EXCEEDED);
     ended = calls_.Await(1, absl::Seconds(2));
   }
@@ -123,9 +100,7 @@ TEST_F(CallReportTest, AnUploadWithoutAHeaderAndOneThatBreaksOff) {
   {
     grpc::ClientContext context;
     auto writer = artifacts_->Upload(&context, &response);
-    v1::UploadRequest data;
-    data.set_data("x");
-    writer->Write(data);
+    writer->Write(Data("x"));
     EXPECT_EQ(writer->Finish().error_code(),
               grpc::StatusCode::INVALID_ARGUMENT);
   }
@@ -134,10 +109,7 @@ TEST_F(CallReportTest, AnUploadWithoutAHeaderAndOneThatBreaksOff) {
                                absl::StatusCode::kInvalidArgument)));
   grpc::ClientContext context;
   auto writer = artifacts_->Upload(&context, &response);
-  v1::UploadRequest header;
-  header.mutable_header()->set_sha256(std::string(64, 'a'));
-  header.mutable_header()->set_size_bytes(5);
-  ASSERT_TRUE(writer->Write(header));
+  ASSERT_TRUE(writer->Write(Header(std::string(64, 'a'), 5)));
   ASSERT_TRUE(blobs_.AwaitWriter());
   context.TryCancel();
   writer->Finish();
@@ -174,7 +146,6 @@ TEST_F(CallReportTest, CallsThatNoHandlerOfOursSees) {
 }
 
 TEST_F(CallReportTest, ManyAtOnceAreAllReported) {
-  manager_.Put("a", jobs::State::kRunning);
   std::vector<std::thread> clients;
   for (int i = 0; i < 8; ++i) {
     clients.emplace_back([this] {
@@ -190,11 +161,8 @@ TEST_F(CallReportTest, ManyAtOnceAreAllReported) {
 }
 
 TEST_F(CallReportTest, AfterShutdownEveryCallHasEnded) {
-  manager_.Put("a", jobs::State::kRunning);
   grpc::ClientContext context;
-  v1::WatchRequest request;
-  request.set_id("a");
-  auto watcher = jobs_->Watch(&context, request);
+  auto watcher = Watch(context);
   ASSERT_TRUE(manager_.AwaitSubscribers(1));
   server_->Shutdown(absl::ZeroDuration());
   watcher->Finish();

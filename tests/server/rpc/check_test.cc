@@ -6,6 +6,8 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/limits.h"
 #include "core/base/printable.h"
@@ -38,132 +40,79 @@ TEST(CheckSubmit, AcceptsWhatTheProtoAllows) {
   EXPECT_TRUE(CheckSubmit(far).ok());
 }
 
+using Request = v1::SubmitRequest;
+
+// Requests that are spoilt in one field, which the error begins with.
 struct Case {
   const char* name;
-  std::function<void(v1::SubmitRequest&)> spoil;
+  std::function<void(Request&)> spoil;
   const char* begins;
 };
-class Spoilt : public testing::TestWithParam<Case> {};
-
-TEST_P(Spoilt, NamesTheField) {
-  v1::SubmitRequest request = GoodRequest();
-  GetParam().spoil(request);
-  const absl::Status status = CheckSubmit(request);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), StartsWith(GetParam().begins));
-}
-
-using Request = v1::SubmitRequest;
-INSTANTIATE_TEST_SUITE_P(
-    Requests, Spoilt,
-    testing::Values(
-        Case{"NoSpec", [](Request& r) { r.clear_spec_json(); }, "spec_json:"},
-        Case{"HugeSpec",
-             [](Request& r) { r.set_spec_json(std::string(2 << 20, ' ')); },
-             "spec_json:"},
-        Case{"AfterTooMany",
-             [](Request& r) {
-               for (int i = 0; i < 65; ++i) r.add_after("a");
-             },
-             "after: has 65 entries, at most 64 are allowed"},
-        Case{"AfterNothing", [](Request& r) { r.add_after(""); },
-             "after[0]: must not be empty"},
-        Case{"AfterALongName",
-             [](Request& r) { r.add_after(std::string(65, 'a')); },
-             "after[0]: has 65 bytes"},
-        Case{"UnknownKind",
-             [](Request& r) { r.set_kind(static_cast<v1::JobKind>(99)); },
-             "kind:"},
-        Case{"AStudyOfAnotherKind",
-             [](Request& r) {
-               r.mutable_study()->mutable_smoke();
-               r.set_kind(v1::JOB_KIND_PROFILE);
-             },
-             "study:"},
-        Case{"AStudyThatIsTooLong",
-             [](Request& r) {
-               (*r.mutable_study()
-                     ->mutable_smoke()
-                     ->mutable_thresholds())[std::string(256 << 10, 'a')] = 1;
-             },
-             "study: has 262"},
-        Case{"AStudyOutOfItsBounds",
-             [](Request& r) {
-               r.mutable_study()->mutable_batch_sweep()->set_steps(1001);
-             },
-             "study.batch_sweep.steps: must be a whole number from 1 to 1000, "
-             "or 0 for mpsd's own choice, is 1001"},
-        Case{"AnUnknownThreshold",
-             [](Request& r) {
-               (*r.mutable_study()
-                     ->mutable_smoke()
-                     ->mutable_thresholds())["smoke.epoch"] = 3;
-             },
-             "study.smoke.thresholds: there is no 'smoke.epoch'; there are "},
-        Case{"ARoundTripThatIsNone",
-             [](Request& r) { r.set_round_trip_seconds(-0.001); },
-             "round_trip_seconds: must be a number from 0 to 600, is -0.001"},
-        Case{"ARoundTripThatIsTooLong",
-             [](Request& r) { r.set_round_trip_seconds(600.1); },
-             "round_trip_seconds: must be a number from 0 to 600, is 600.1"},
-        Case{"ARoundTripThatIsNoNumber",
-             [](Request& r) { r.set_round_trip_seconds(std::nan("")); },
-             "round_trip_seconds: must be a number from 0 to 600, is nan"},
-        Case{"NoPath", [](Request& r) { r.mutable_inputs(0)->clear_path(); },
-             "inputs[0].path:"},
-        Case{"BadHash",
-             [](Request& r) { r.mutable_inputs(0)->set_sha256("AB"); },
-             "inputs[0].sha256:"},
-        Case{"TwicePath", [](Request& r) { *r.add_inputs() = r.inputs(0); },
-             "inputs[1].path:"},
-        Case{"ManyInputs",
-             [](Request& r) {
-               for (size_t i = 0; i < limits::kInputs; ++i) {
-                 *r.add_inputs() = r.inputs(0);
-               }
-             },
-             "inputs:"},
-        Case{"LongOwner",
-             [](Request& r) { r.set_owner(std::string(257, 'o')); }, "owner:"},
-        Case{"LongKey",
-             [](Request& r) { r.set_idempotency_key(std::string(129, 'k')); },
-             "idempotency_key:"},
-        Case{"EmptyLabel", [](Request& r) { (*r.mutable_labels())[""] = "x"; },
-             "labels:"},
-        Case{"LongLabel",
-             [](Request& r) {
-               (*r.mutable_labels())[std::string(129, 'l')] = "";
-             },
-             "labels:"},
-        Case{"LongLabelValue",
-             [](Request& r) {
-               (*r.mutable_labels())["team"] = std::string(257, 'v');
-             },
-             "labels[team]:"},
-        Case{"ManyLabels",
-             [](Request& r) {
-               for (int i = 0; i < 65; ++i) {
-                 (*r.mutable_labels())[std::to_string(i)] = "";
-               }
-             },
-             "labels:"}),
-    [](const auto& info) { return info.param.name; });
-
-// Each text and count of a request at its limit and one past it.
-struct Bound {
-  const char* name;
-  size_t limit;
-  std::function<void(Request&, size_t)> set;
+const Case kSpoilt[] = {
+    {"no spec", [](Request& r) { r.clear_spec_json(); }, "spec_json:"},
+    {"nothing after", [](Request& r) { r.add_after(""); },
+     "after[0]: must not be empty"},
+    {"unknown kind",
+     [](Request& r) { r.set_kind(static_cast<v1::JobKind>(99)); }, "kind:"},
+    {"a study of another kind",
+     [](Request& r) {
+       r.mutable_study()->mutable_smoke();
+       r.set_kind(v1::JOB_KIND_PROFILE);
+     },
+     "study:"},
+    {"a study that is too long",
+     [](Request& r) {
+       auto& smoke = *r.mutable_study()->mutable_smoke();
+       (*smoke.mutable_thresholds())[std::string(256 << 10, 'a')] = 1;
+     },
+     "study: has 262"},
+    {"a study out of its bounds",
+     [](Request& r) {
+       r.mutable_study()->mutable_batch_sweep()->set_steps(1001);
+     },
+     "study.batch_sweep.steps: must be a whole number from 1 to 1000, or 0 for "
+     "mpsd's own choice, is 1001"},
+    {"an unknown threshold",
+     [](Request& r) {
+       auto& smoke = *r.mutable_study()->mutable_smoke();
+       (*smoke.mutable_thresholds())["smoke.epoch"] = 3;
+     },
+     "study.smoke.thresholds: there is no 'smoke.epoch'; there are "},
+    {"a round trip that is none",
+     [](Request& r) { r.set_round_trip_seconds(-0.001); },
+     "round_trip_seconds: must be a number from 0 to 600, is -0.001"},
+    {"a round trip that is too long",
+     [](Request& r) { r.set_round_trip_seconds(600.1); },
+     "round_trip_seconds: must be a number from 0 to 600, is 600.1"},
+    {"a round trip that is no number",
+     [](Request& r) { r.set_round_trip_seconds(std::nan("")); },
+     "round_trip_seconds: must be a number from 0 to 600, is nan"},
+    {"no path", [](Request& r) { r.mutable_inputs(0)->clear_path(); },
+     "inputs[0].path:"},
+    {"bad hash", [](Request& r) { r.mutable_inputs(0)->set_sha256("AB"); },
+     "inputs[0].sha256:"},
+    {"a path twice", [](Request& r) { *r.add_inputs() = r.inputs(0); },
+     "inputs[1].path:"},
+    {"empty label", [](Request& r) { (*r.mutable_labels())[""] = "x"; },
+     "labels:"},
+    {"a NUL byte in a path",
+     [](Request& r) { r.mutable_inputs(0)->set_path(std::string("a\0b", 3)); },
+     "inputs[0].path: has a NUL byte, which no file's name has"},
+    {"a long part of a path",
+     [](Request& r) { r.mutable_inputs(0)->set_path(std::string(300, 'p')); },
+     "inputs[0].path: has a part of 300 bytes between slashes, at most 255 are "
+     "a file's name"},
 };
-class AtTheLimit : public testing::TestWithParam<Bound> {};
 
-TEST_P(AtTheLimit, IsAllowedAndOnePastItIsNot) {
-  Request request = GoodRequest();
-  GetParam().set(request, GetParam().limit);
-  EXPECT_TRUE(CheckSubmit(request).ok()) << CheckSubmit(request);
-  request = GoodRequest();
-  GetParam().set(request, GetParam().limit + 1);
-  EXPECT_EQ(CheckSubmit(request).code(), absl::StatusCode::kInvalidArgument);
+TEST(CheckSubmit, NamesTheSpoiltField) {
+  for (const Case& spoilt : kSpoilt) {
+    SCOPED_TRACE(spoilt.name);
+    Request request = GoodRequest();
+    spoilt.spoil(request);
+    const absl::Status status = CheckSubmit(request);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), StartsWith(spoilt.begins));
+  }
 }
 
 void AddInputs(Request& r, size_t count, size_t path_bytes) {
@@ -195,87 +144,97 @@ void SetPathsBytes(Request& r, size_t bytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Submit, AtTheLimit,
-    testing::Values(Bound{"Spec", limits::kSpecBytes,
-                          [](Request& r, size_t n) {
-                            r.set_spec_json(std::string(n, ' '));
-                          }},
-                    Bound{"Inputs", limits::kInputs,
-                          [](Request& r, size_t n) { AddInputs(r, n, 8); }},
-                    Bound{"Path", limits::kPathBytes,
-                          [](Request& r, size_t n) {
-                            r.mutable_inputs(0)->set_path(PathOf(n));
-                          }},
-                    Bound{"PathPart", NAME_MAX,
-                          [](Request& r, size_t n) {
-                            r.mutable_inputs(0)->set_path(
-                                "p/" + std::string(n, 'p') + "/p");
-                          }},
-                    Bound{"PathParts", limits::kPathParts,
-                          [](Request& r, size_t n) {
-                            std::string path = "p";
-                            for (size_t i = 1; i < n; ++i) path += "/p";
-                            r.mutable_inputs(0)->set_path(path);
-                          }},
-                    Bound{"PathsTogether", limits::kPathsBytes,
-                          [](Request& r, size_t n) { SetPathsBytes(r, n); }},
-                    Bound{"Owner", limits::kOwnerBytes,
-                          [](Request& r, size_t n) {
-                            r.set_owner(std::string(n, 'o'));
-                          }},
-                    Bound{"Key", limits::kKeyBytes,
-                          [](Request& r, size_t n) {
-                            r.set_idempotency_key(std::string(n, 'k'));
-                          }},
-                    Bound{"Labels", limits::kJobLabels,
-                          [](Request& r, size_t n) {
-                            r.clear_labels();
-                            for (size_t i = 0; i < n; ++i) {
-                              (*r.mutable_labels())[std::to_string(i)] = "";
-                            }
-                          }},
-                    Bound{"LabelKey", limits::kJobLabelKeyBytes,
-                          [](Request& r, size_t n) {
-                            (*r.mutable_labels())[std::string(n, 'l')] = "";
-                          }},
-                    Bound{"LabelValue", limits::kJobLabelValueBytes,
-                          [](Request& r, size_t n) {
-                            (*r.mutable_labels())["l"] = std::string(n, 'v');
-                          }}),
-    [](const auto& info) { return info.param.name; });
+void SetPartBytes(Request& r, size_t bytes) {
+  r.mutable_inputs(0)->set_path("p/" + std::string(bytes, 'p') + "/p");
+}
 
-TEST(CheckSubmit, RefusesPathsThatNoFileHas) {
-  Request request = GoodRequest();
-  request.mutable_inputs(0)->set_path(std::string("a\0b", 3));
-  EXPECT_EQ(std::string(CheckSubmit(request).message()),
-            "inputs[0].path: has a NUL byte, which no file's name has");
-  request.mutable_inputs(0)->set_path(std::string(300, 'p'));
-  EXPECT_EQ(std::string(CheckSubmit(request).message()),
-            "inputs[0].path: has a part of 300 bytes between slashes, at most "
-            "255 are a file's name");
+void SetParts(Request& r, size_t count) {
+  std::string path = "p";
+  for (size_t i = 1; i < count; ++i) path += "/p";
+  r.mutable_inputs(0)->set_path(path);
+}
+
+void SetLabels(Request& r, size_t count) {
+  r.clear_labels();
+  for (size_t i = 0; i < count; ++i) {
+    (*r.mutable_labels())[std::to_string(i)] = "";
+  }
+}
+
+// Each text and count of a request at its limit and one past it.
+struct Bound {
+  size_t limit;
+  std::function<void(Request&, size_t)> set;
+  const char* begins;  // the error
+};
+const Bound kBounds[] = {
+    {limits::kSpecBytes,
+     [](Request& r, size_t n) { r.set_spec_json(std::string(n, ' ')); },
+     "spec_json:"},
+    {limits::kInputs, [](Request& r, size_t n) { AddInputs(r, n, 8); },
+     "inputs:"},
+    {limits::kPathBytes,
+     [](Request& r, size_t n) { r.mutable_inputs(0)->set_path(PathOf(n)); },
+     "inputs[0].path:"},
+    {NAME_MAX, SetPartBytes, "inputs[0].path:"},
+    {limits::kPathParts, SetParts, "inputs[0].path:"},
+    {limits::kPathsBytes, SetPathsBytes, "inputs: their paths"},
+    {64,
+     [](Request& r, size_t n) {
+       for (size_t i = 0; i < n; ++i) r.add_after("a");
+     },
+     "after: has 65 entries, at most 64 are allowed"},
+    {64, [](Request& r, size_t n) { r.add_after(std::string(n, 'a')); },
+     "after[0]: has 65 bytes"},
+    {256, [](Request& r, size_t n) { r.set_owner(std::string(n, 'o')); },
+     "owner:"},
+    {128,
+     [](Request& r, size_t n) { r.set_idempotency_key(std::string(n, 'k')); },
+     "idempotency_key:"},
+    {64, SetLabels, "labels:"},
+    {128,
+     [](Request& r, size_t n) {
+       (*r.mutable_labels())[std::string(n, 'l')] = "";
+     },
+     "labels:"},
+    {256,
+     [](Request& r, size_t n) {
+       (*r.mutable_labels())["team"] = std::string(n, 'v');
+     },
+     "labels[team]:"},
+};
+
+TEST(CheckSubmit, AllowsTheLimitAndNotOnePastIt) {
+  for (const Bound& bound : kBounds) {
+    SCOPED_TRACE(bound.begins);
+    Request request = GoodRequest();
+    bound.set(request, bound.limit);
+    EXPECT_TRUE(CheckSubmit(request).ok()) << CheckSubmit(request);
+    request = GoodRequest();
+    bound.set(request, bound.limit + 1);
+    const absl::Status status = CheckSubmit(request);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), StartsWith(bound.begins));
+  }
 }
 
 TEST(CheckSubmit, RefusesWhatATerminalObeys) {
   for (const std::string bad :
        {"a\nb", "a\x1b[2J", "\xc2\x9b", "\xe2\x80\xae"}) {
-    Request request = GoodRequest();
-    request.set_owner(bad);
-    EXPECT_THAT(std::string(CheckSubmit(request).message()),
-                StartsWith("owner: '"));
-    request = GoodRequest();
-    request.set_idempotency_key(bad);
-    EXPECT_THAT(std::string(CheckSubmit(request).message()),
-                StartsWith("idempotency_key: '"));
-    request = GoodRequest();
-    (*request.mutable_labels())[bad] = "";
-    EXPECT_THAT(std::string(CheckSubmit(request).message()),
-                StartsWith("labels: key: '"));
-    request = GoodRequest();
-    (*request.mutable_labels())["l"] = bad;
-    const std::string message(CheckSubmit(request).message());
-    EXPECT_THAT(message, StartsWith("labels[l]: '"));
-    EXPECT_TRUE(base::IsPrintable(message)) << message;
+    std::vector<std::pair<Request, const char*>> requests(
+        4, {GoodRequest(), "owner: '"});
+    requests[0].first.set_owner(bad);
+    requests[1].first.set_idempotency_key(bad);
+    requests[1].second = "idempotency_key: '";
+    (*requests[2].first.mutable_labels())[bad] = "";
+    requests[2].second = "labels: key: '";
+    (*requests[3].first.mutable_labels())["l"] = bad;
+    requests[3].second = "labels[l]: '";
+    for (const auto& [request, begins] : requests) {
+      const std::string message(CheckSubmit(request).message());
+      EXPECT_THAT(message, StartsWith(begins));
+      EXPECT_TRUE(base::IsPrintable(message)) << message;
+    }
   }
 }
 

@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/convert.h"
 
-#include <cmath>
 #include <limits>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
+#include "server/rpc/host_state.h"
+#include "server/rpc/public_part.h"
+#include "server/rpc/status.h"
+#include "server/rpc/study_codec.h"
+#include "tests/server/rpc/proto_text.h"
 
 namespace mpsd::rpc {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 jobs::Progress SomeProgress() {
   jobs::Progress progress;
@@ -29,23 +44,35 @@ jobs::Progress SomeProgress() {
   return progress;
 }
 
+// Of what `value` becomes in the API.
+template <typename Out, typename Value>
+Out Converted(const Value& value) {
+  Out out;
+  ToProto(value, out);
+  return out;
+}
+
 TEST(Convert, ProgressHasEveryField) {
-  v1::Progress out;
-  ToProto(SomeProgress(), out);
-  EXPECT_EQ(out.step(), 1);
-  EXPECT_EQ(out.total_steps(), 2);
-  EXPECT_EQ(out.epoch(), 3);
-  EXPECT_EQ(out.loss(), 4);
-  EXPECT_EQ(out.learning_rate(), 5);
-  EXPECT_EQ(out.grad_norm(), 6);
-  EXPECT_EQ(out.tokens(), 7);
-  EXPECT_EQ(out.step_seconds(), 8);
-  EXPECT_EQ(out.tokens_per_second(), 9);
-  EXPECT_EQ(out.eta_seconds(), 10);
-  EXPECT_EQ(out.memory().current_allocated_bytes(), 11);
-  EXPECT_EQ(out.memory().driver_allocated_bytes(), 12);
-  EXPECT_EQ(out.memory().recommended_max_bytes(), 13);
-  EXPECT_TRUE(out.memory().has_footprint_bytes());
+  EXPECT_THAT(Converted<v1::Progress>(SomeProgress()), EqualsProto(R"pb(
+                step: 1
+                total_steps: 2
+                epoch: 3
+                loss: 4
+                learning_rate: 5
+                grad_norm: 6
+                tokens: 7
+                step_seconds: 8
+                tokens_per_second: 9
+                eta_seconds: 10
+                memory {
+                  current_allocated_bytes: 11
+                  driver_allocated_bytes: 12
+                  recommended_max_bytes: 13
+                  footprint_bytes: 0
+                }
+              )pb"));
+  EXPECT_THAT(Converted<v1::DeviceMemory>(jobs::MemoryCounters()),
+              EqualsProto(""));
 }
 
 TEST(Convert, TheApisKindsAreTheQueues) {
@@ -63,12 +90,6 @@ TEST(Convert, TheApisKindsAreTheQueues) {
   EXPECT_EQ(FromProto(static_cast<v1::JobKind>(99)), std::nullopt);
 }
 
-TEST(Convert, AbsentCountersStayAbsent) {
-  v1::DeviceMemory out;
-  ToProto(jobs::MemoryCounters(), out);
-  EXPECT_EQ(out.ByteSizeLong(), 0u);
-}
-
 TEST(Convert, AJobHasEveryField) {
   jobs::Job job;
   job.id = "id";
@@ -83,7 +104,7 @@ TEST(Convert, AJobHasEveryField) {
   job.end_time = absl::FromUnixSeconds(3);
   job.not_before = absl::FromUnixSeconds(4);
   job.attempt = 5;
-  job.message = "message";
+  job.message = "crashed: \xff\xfe";
   job.exit_reason = jobs::ExitReason::kOutOfMemory;
   job.progress = SomeProgress();
   job.eval_loss_before = 0;
@@ -95,79 +116,62 @@ TEST(Convert, AJobHasEveryField) {
   job.best_evaluation = {4, 1.25, 0, 0, {{"f1", 0.75}}};
   job.confusion_matrix = "{\"labels\": []}";
   job.warnings = {"memory grows", "\xff"};
-  v1::Job out;
-  ToProto(job, out);
-  EXPECT_EQ(out.id(), "id");
-  EXPECT_EQ(out.name(), "name");
-  EXPECT_EQ(out.state(), v1::JOB_STATE_RUNNING);
-  EXPECT_TRUE(out.cancel_requested());
-  EXPECT_EQ(out.owner(), "owner");
-  EXPECT_EQ(out.labels().at("a"), "b");
-  EXPECT_EQ(out.priority(), -2);
-  EXPECT_EQ(out.create_time().seconds(), 1);
-  EXPECT_EQ(out.create_time().nanos(), 500'000'000);
-  EXPECT_EQ(out.start_time().seconds(), 2);
-  EXPECT_EQ(out.end_time().seconds(), 3);
-  EXPECT_EQ(out.not_before().seconds(), 4);
-  EXPECT_EQ(out.attempt(), 5);
-  EXPECT_EQ(out.message(), "message");
-  EXPECT_EQ(out.exit_reason(), "OutOfMemory");
+  v1::Job out = Converted<v1::Job>(job), parsed;
+  EXPECT_TRUE(parsed.ParseFromString(out.SerializeAsString()));
   EXPECT_EQ(out.progress().step(), 1);
-  EXPECT_TRUE(out.has_eval_loss_before());
-  EXPECT_EQ(out.eval_loss_after(), 1.5);
-  EXPECT_EQ(out.train_loss(), 2.5);
-  EXPECT_EQ(out.adapter_path(), "/a");
-  EXPECT_EQ(out.spec_json(), "{}");
+  out.clear_progress();
+  EXPECT_THAT(out, EqualsProto(R"pb(
+                id: "id"
+                name: "name"
+                state: JOB_STATE_RUNNING
+                cancel_requested: true
+                owner: "owner"
+                priority: -2
+                labels { key: "a" value: "b" }
+                create_time { seconds: 1 nanos: 500000000 }
+                start_time { seconds: 2 }
+                end_time { seconds: 3 }
+                not_before { seconds: 4 }
+                attempt: 5
+                message: "crashed: \uFFFD\uFFFD"
+                exit_reason: "OutOfMemory"
+                eval_loss_before: 0
+                eval_loss_after: 1.5
+                train_loss: 2.5
+                adapter_path: "/a"
+                spec_json: "{}"
+                output_path: "/a"
+                output_kind: OUTPUT_KIND_ADAPTER
+                kind: JOB_KIND_TRAINING
+                metrics { key: "f1" value: 0.5 }
+                best_evaluation {
+                  step: 4
+                  eval_loss: 1.25
+                  metrics { key: "f1" value: 0.75 }
+                }
+                confusion_matrix_json: "{\"labels\": []}"
+                warnings: "memory grows"
+                warnings: "\uFFFD"
+              )pb"));
+  job.output_kind = jobs::OutputKind::kModel;
+  out = Converted<v1::Job>(job);
   EXPECT_EQ(out.output_path(), "/a");
-  EXPECT_EQ(out.output_kind(), v1::OUTPUT_KIND_ADAPTER);
-  EXPECT_EQ(out.metrics().at("f1"), 0.5);
-  EXPECT_EQ(out.best_evaluation().step(), 4);
-  EXPECT_EQ(out.best_evaluation().metrics().at("f1"), 0.75);
-  EXPECT_EQ(out.confusion_matrix_json(), "{\"labels\": []}");
-  ASSERT_EQ(out.warnings_size(), 2);
-  EXPECT_EQ(out.warnings(0), "memory grows");
-  EXPECT_EQ(out.warnings(1), "\uFFFD");
-  EXPECT_FALSE(out.has_queue_position());
+  EXPECT_EQ(out.output_kind(), v1::OUTPUT_KIND_MODEL);
+  EXPECT_EQ(out.adapter_path(), "") << "a model is no adapter";
 }
 
 TEST(Convert, WhatAJobHasNotIsUnset) {
-  v1::Job out;
-  ToProto(jobs::Job(), out);
-  EXPECT_FALSE(out.has_start_time());
-  EXPECT_FALSE(out.has_end_time());
-  EXPECT_FALSE(out.has_not_before());
-  EXPECT_FALSE(out.has_progress());
-  EXPECT_FALSE(out.has_train_loss());
-  EXPECT_FALSE(out.has_best_evaluation());
-  EXPECT_EQ(out.output_kind(), v1::OUTPUT_KIND_UNSPECIFIED);
-  EXPECT_EQ(out.exit_reason(), "");
-}
-
-TEST(Convert, AModelIsNoAdapter) {
-  jobs::Job job;
-  job.output_path = "/m";
-  job.output_kind = jobs::OutputKind::kModel;
-  v1::Job out;
-  ToProto(job, out);
-  EXPECT_EQ(out.output_path(), "/m");
-  EXPECT_EQ(out.output_kind(), v1::OUTPUT_KIND_MODEL);
-  EXPECT_EQ(out.adapter_path(), "");
-}
-
-TEST(Convert, TextIsValidUtf8) {
-  jobs::Job job;
-  job.message = "crashed: \xff\xfe";
-  v1::Job out, parsed;
-  ToProto(job, out);
-  EXPECT_EQ(out.message(), "crashed: \uFFFD\uFFFD");
-  EXPECT_TRUE(parsed.ParseFromString(out.SerializeAsString()));
+  EXPECT_THAT(Converted<v1::Job>(jobs::Job()), EqualsProto(R"pb(
+                state: JOB_STATE_QUEUED
+                kind: JOB_KIND_TRAINING
+                create_time {}
+              )pb"));
 }
 
 TEST(Convert, TimesBeforeTheEpochAreNormalised) {
-  google::protobuf::Timestamp out;
-  ToProto(absl::FromUnixMillis(-1500), out);
-  EXPECT_EQ(out.seconds(), -2);
-  EXPECT_EQ(out.nanos(), 500'000'000);
+  EXPECT_THAT(
+      Converted<google::protobuf::Timestamp>(absl::FromUnixMillis(-1500)),
+      EqualsProto("seconds: -2 nanos: 500000000"));
 }
 
 TEST(Convert, StatesGoBothWays) {
@@ -182,36 +186,43 @@ TEST(Convert, StatesGoBothWays) {
 
 TEST(Convert, EveryEventHasItsBody) {
   const auto convert = [](decltype(jobs::Event::body) body) {
-    v1::JobEvent out;
-    ToProto(jobs::Event{"id", 7, absl::FromUnixSeconds(5), std::move(body)},
-            out);
+    auto out = Converted<v1::JobEvent>(
+        jobs::Event{"id", 7, absl::FromUnixSeconds(5), std::move(body)});
     EXPECT_EQ(out.sequence(), 7);
     EXPECT_EQ(out.time().seconds(), 5);
+    out.clear_sequence();
+    out.clear_time();
     return out;
   };
-  const v1::JobEvent state =
-      convert(jobs::StateChanged{jobs::State::kFailed, "why"});
-  EXPECT_EQ(state.state().state(), v1::JOB_STATE_FAILED);
-  EXPECT_EQ(state.state().message(), "why");
+  EXPECT_THAT(
+      convert(jobs::StateChanged{jobs::State::kFailed, "why"}),
+      EqualsProto(R"pb(state { state: JOB_STATE_FAILED message: "why" })pb"));
   EXPECT_EQ(convert(SomeProgress()).progress().loss(), 4);
-  const v1::JobEvent evaluated =
-      convert(jobs::Evaluated{3, 1.5, 0, 0, {{"f1", 0.5}}});
-  EXPECT_EQ(evaluated.evaluated().step(), 3);
-  EXPECT_EQ(evaluated.evaluated().eval_loss(), 1.5);
-  EXPECT_EQ(evaluated.evaluated().metrics().at("f1"), 0.5);
-  const v1::JobEvent checkpoint =
-      convert(jobs::Checkpoint{{5, "/c", 6, 0.5}, absl::FromUnixSeconds(9)});
-  EXPECT_EQ(checkpoint.checkpoint().step(), 5);
-  EXPECT_EQ(checkpoint.checkpoint().path(), "/c");
-  EXPECT_EQ(checkpoint.checkpoint().size_bytes(), 6);
-  EXPECT_EQ(checkpoint.checkpoint().create_time().seconds(), 9);
-  EXPECT_EQ(convert(jobs::Note{"loading"}).note(), "loading");
-  const v1::JobEvent warning = convert(jobs::Note{"grows \xff", true});
-  EXPECT_EQ(warning.warning(), "grows \uFFFD");
-  EXPECT_FALSE(warning.has_note());
+  EXPECT_THAT(convert(jobs::Evaluated{3, 1.5, 0, 0, {{"f1", 0.5}}}),
+              EqualsProto(R"pb(
+                evaluated {
+                  step: 3
+                  eval_loss: 1.5
+                  metrics { key: "f1" value: 0.5 }
+                }
+              )pb"));
+  EXPECT_THAT(
+      convert(jobs::Checkpoint{{5, "/c", 6, 0.5}, absl::FromUnixSeconds(9)}),
+      EqualsProto(R"pb(
+        checkpoint {
+          step: 5
+          path: "/c"
+          size_bytes: 6
+          create_time { seconds: 9 }
+        }
+      )pb"));
+  EXPECT_THAT(convert(jobs::Note{"loading"}),
+              EqualsProto(R"pb(note: "loading")pb"));
+  EXPECT_THAT(convert(jobs::Note{"grows \xff", true}),
+              EqualsProto(R"pb(warning: "grows \uFFFD")pb"));
 }
 
-TEST(Convert, ASubmitRequestHasEveryField) {
+TEST(Convert, ASubmitRequestGoesThereAndBack) {
   v1::SubmitRequest request;
   request.set_spec_json("{}");
   auto& input = *request.add_inputs();
@@ -222,6 +233,10 @@ TEST(Convert, ASubmitRequestHasEveryField) {
   (*request.mutable_labels())["team"] = "nlp";
   request.set_idempotency_key("key");
   request.add_after("a");
+  request.set_anyway(true);
+  request.set_held(true);
+  request.set_round_trip_seconds(0.25);
+  (*request.mutable_study()->mutable_profile()->mutable_thresholds())["a"] = 2;
   const jobs::SubmitRequest out = FromProto(request);
   EXPECT_EQ(out.spec_json, "{}");
   ASSERT_EQ(out.inputs.size(), 1u);
@@ -232,27 +247,305 @@ TEST(Convert, ASubmitRequestHasEveryField) {
   EXPECT_EQ(out.labels.at("team"), "nlp");
   EXPECT_EQ(out.idempotency_key, "key");
   EXPECT_EQ(out.after, std::vector<std::string>{"a"});
-  // Back again, but for what is the caller's.
-  v1::SubmitRequest back;
-  ToProto(out, back);
-  request.clear_owner();
-  request.clear_idempotency_key();
-  request.set_kind(v1::JOB_KIND_TRAINING);
-  EXPECT_EQ(back.SerializeAsString(), request.SerializeAsString());
-}
-
-TEST(Convert, AStudyGoesThereAndBack) {
-  v1::SubmitRequest request;
-  request.set_spec_json("{}");
-  (*request.mutable_study()->mutable_profile()->mutable_thresholds())["a"] = 2;
-  const jobs::SubmitRequest out = FromProto(request);
   EXPECT_EQ(out.kind, jobs::JobKind::kProfile);
   EXPECT_EQ(out.study_json, R"({"thresholds":{"a":2}})");
-  v1::SubmitRequest back;
-  ToProto(out, back);
-  EXPECT_EQ(back.kind(), v1::JOB_KIND_PROFILE);
-  EXPECT_EQ(back.study().SerializeAsString(),
-            request.study().SerializeAsString());
+  // Back again, but for what is the caller's: a clone would tell the way of who
+  // made this job.
+  request.clear_owner();
+  request.clear_idempotency_key();
+  request.clear_round_trip_seconds();
+  request.set_kind(v1::JOB_KIND_PROFILE);
+  EXPECT_EQ(Converted<v1::SubmitRequest>(out).SerializeAsString(),
+            request.SerializeAsString());
+}
+
+TEST(HostState, HasEveryField) {
+  EXPECT_THAT(Converted<v1::HostReading>(host::Reading()), EqualsProto(""));
+  EXPECT_THAT(
+      Converted<v1::HostReading>(host::Reading{
+          host::PowerSource::kMains, 0.5, false, host::Thermal::kNominal,
+          host::MemoryPressure::kNormal, 1, 0.25, 0, 0, 0}),
+      EqualsProto(R"pb(
+        on_battery: false
+        battery_ratio: 0.5
+        low_power_mode: false
+        thermal_level: THERMAL_LEVEL_NOMINAL
+        memory_pressure: MEMORY_PRESSURE_NORMAL
+        swap_used_bytes: 1
+        gpu_utilization_ratio: 0.25
+        gpu_resets: 0
+        wired_limit_bytes: 0
+        user_idle_seconds: 0
+      )pb"));
+  for (int level = 0; level < 5; ++level) {
+    host::Reading reading;
+    reading.thermal = static_cast<host::Thermal>(level);
+    EXPECT_EQ(Converted<v1::HostReading>(reading).thermal_level(), level + 1);
+  }
+  for (int level = 0; level < 3; ++level) {
+    host::Reading reading;
+    reading.memory_pressure = static_cast<host::MemoryPressure>(level);
+    EXPECT_EQ(Converted<v1::HostReading>(reading).memory_pressure(), level + 1);
+  }
+}
+
+TEST(PauseState, NamesEveryReason) {
+  jobs::Pause pause;
+  for (jobs::PauseReason reason : jobs::kAllPauseReasons) {
+    pause.reasons.insert(reason);
+  }
+  pause.held = true;
+  pause.since = absl::FromUnixSeconds(7);
+  const auto out = Converted<v1::Pause>(pause);
+  EXPECT_THAT(out.reasons(), testing::ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_TRUE(out.held());
+  EXPECT_EQ(out.since().seconds(), 7);
+}
+
+TEST(ToGrpc, EveryCodeHasItsTwin) {
+  EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
+  const std::pair<absl::StatusCode, grpc::StatusCode> twins[] = {
+      {absl::StatusCode::kCancelled, grpc::StatusCode::CANCELLED},
+      {absl::StatusCode::kUnknown, grpc::StatusCode::UNKNOWN},
+      {absl::StatusCode::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT},
+      {absl::StatusCode::kDeadlineExceeded,
+       grpc::StatusCode::DEADLINE_EXCEEDED},
+      {absl::StatusCode::kNotFound, grpc::StatusCode::NOT_FOUND},
+      {absl::StatusCode::kAlreadyExists, grpc::StatusCode::ALREADY_EXISTS},
+      {absl::StatusCode::kPermissionDenied,
+       grpc::StatusCode::PERMISSION_DENIED},
+      {absl::StatusCode::kResourceExhausted,
+       grpc::StatusCode::RESOURCE_EXHAUSTED},
+      {absl::StatusCode::kFailedPrecondition,
+       grpc::StatusCode::FAILED_PRECONDITION},
+      {absl::StatusCode::kAborted, grpc::StatusCode::ABORTED},
+      {absl::StatusCode::kOutOfRange, grpc::StatusCode::OUT_OF_RANGE},
+      {absl::StatusCode::kUnimplemented, grpc::StatusCode::UNIMPLEMENTED},
+      {absl::StatusCode::kInternal, grpc::StatusCode::INTERNAL},
+      {absl::StatusCode::kUnavailable, grpc::StatusCode::UNAVAILABLE},
+      {absl::StatusCode::kDataLoss, grpc::StatusCode::DATA_LOSS},
+      {absl::StatusCode::kUnauthenticated, grpc::StatusCode::UNAUTHENTICATED}};
+  for (const auto& [ours, theirs] : twins) {
+    const grpc::Status status = ToGrpc(absl::Status(ours, "why"));
+    EXPECT_EQ(status.error_code(), theirs);
+    EXPECT_EQ(status.error_message(), "why");
+  }
+}
+
+TEST(ToGrpc, ALongMessageIsCut) {
+  const grpc::Status status =
+      ToGrpc(absl::InternalError(std::string(100'000, 'x')));
+  EXPECT_LT(status.error_message().size(), 6200u);
+  EXPECT_EQ(status.error_message().substr(0, 3), "xxx");
+}
+
+TEST(ValidUtf8, KeepsWhatIsValid) {
+  for (const char* text :
+       {"", "plain", "\u00e9", "\u20ac", "\U0001f600", "a\u0301\uffff",
+        "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(ValidUtf8(text), text);
+  }
+}
+
+TEST(ValidUtf8, ReplacesWhatIsNot) {
+  EXPECT_EQ(ValidUtf8("a\xff z"), "a\uFFFD z");
+  EXPECT_EQ(ValidUtf8("\x80"), "\uFFFD");
+  EXPECT_EQ(ValidUtf8("\xc3"), "\uFFFD");                      // cut
+  EXPECT_EQ(ValidUtf8("\xc0\xaf"), "\uFFFD\uFFFD");            // overlong
+  EXPECT_EQ(ValidUtf8("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
+  EXPECT_EQ(ValidUtf8("\xf4\x90\x80\x80"),
+            "\uFFFD\uFFFD\uFFFD\uFFFD");  // above U+10FFFF
+  EXPECT_EQ(ValidUtf8("\xe2\x82x"), "\uFFFD\uFFFDx");
+}
+
+void FillIn(Message& message);
+
+void FillOne(Message& message, const FieldDescriptor& field) {
+  const Reflection& reflection = *message.GetReflection();
+  const bool many = field.is_repeated();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      FillIn(many ? *reflection.AddMessage(&message, &field)
+                  : *reflection.MutableMessage(&message, &field));
+      break;
+    case FieldDescriptor::CPPTYPE_STRING:
+      many ? reflection.AddString(&message, &field, "s")
+           : reflection.SetString(&message, &field, "s");
+      break;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      reflection.SetBool(&message, &field, true);
+      break;
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      reflection.SetDouble(&message, &field, 1.5);
+      break;
+    case FieldDescriptor::CPPTYPE_INT32:
+      reflection.SetInt32(&message, &field, 1);
+      break;
+    case FieldDescriptor::CPPTYPE_INT64:
+      reflection.SetInt64(&message, &field, 1);
+      break;
+    case FieldDescriptor::CPPTYPE_ENUM:
+      many ? reflection.AddEnumValue(&message, &field, 1)
+           : reflection.SetEnumValue(&message, &field, 1);
+      break;
+    default:
+      ADD_FAILURE() << field.full_name() << ": a type this test knows not";
+  }
+}
+
+// Sets every field of the message, and of those in it.
+void FillIn(Message& message) {
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    FillOne(message, *message.GetDescriptor()->field(i));
+  }
+}
+
+std::set<std::string> SetFields(const Message& message) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  std::set<std::string> names;
+  for (const FieldDescriptor* field : fields) names.insert(field->name());
+  return names;
+}
+
+TEST(KeepPublicPart, ClearsAllButThese) {
+  v1::Job job;
+  FillIn(job);
+  ASSERT_EQ(static_cast<int>(SetFields(job).size()),
+            v1::Job::descriptor()->field_count());
+  KeepPublicPart(job);
+  EXPECT_THAT(SetFields(job),
+              UnorderedElementsAre("id", "state", "cancel_requested", "owner",
+                                   "priority", "kind", "attempt",
+                                   "device_seconds", "create_time",
+                                   "start_time", "end_time", "not_before",
+                                   "queue_position", "pause", "progress"));
+  EXPECT_THAT(SetFields(job.progress()),
+              UnorderedElementsAre("step", "total_steps", "eta_seconds"));
+}
+
+TEST(KeepPublicPart, AddsNothing) {
+  v1::Job job;
+  job.set_id("a");
+  job.set_name("secret");
+  KeepPublicPart(job);
+  EXPECT_THAT(SetFields(job), UnorderedElementsAre("id"));
+}
+
+TEST(StudyCodec, TheKindIsThatOfTheStudy) {
+  v1::SubmitRequest request;
+  EXPECT_EQ(KindOf(request), jobs::JobKind::kTraining);
+  request.mutable_study()->mutable_smoke();
+  EXPECT_EQ(KindOf(request), jobs::JobKind::kSmoke);
+  request.set_kind(v1::JOB_KIND_SMOKE);
+  EXPECT_EQ(KindOf(request), jobs::JobKind::kSmoke);
+}
+
+TEST(StudyCodec, AContradictionHasNoKind) {
+  v1::SubmitRequest request;
+  request.mutable_study()->mutable_smoke();
+  request.set_kind(v1::JOB_KIND_PROFILE);
+  EXPECT_EQ(KindOf(request), std::nullopt);
+  request.set_kind(v1::JOB_KIND_TRAINING);
+  EXPECT_EQ(KindOf(request), std::nullopt);
+  request.clear_study();
+  request.set_kind(v1::JOB_KIND_PROFILE);
+  EXPECT_EQ(KindOf(request), std::nullopt) << "a study without its options";
+  request.set_kind(static_cast<v1::JobKind>(99));
+  EXPECT_EQ(KindOf(request), std::nullopt);
+  // A study that only a newer client knows.
+  request.clear_kind();
+  request.mutable_study();
+  EXPECT_EQ(KindOf(request), std::nullopt);
+}
+
+// A kind of study that one of the lists lacks would be found here.
+TEST(StudyCodec, EveryKindGoesThereAndBack) {
+  for (const jobs::JobKind kind : jobs::kAllJobKinds) {
+    if (!jobs::IsStudy(kind)) continue;
+    v1::Study study;
+    DecodeStudy(kind, R"({"thresholds":{"smoke.epochs":3}})", study);
+    v1::SubmitRequest request;
+    *request.mutable_study() = study;
+    EXPECT_EQ(KindOf(request), kind) << jobs::Name(kind);
+    EXPECT_EQ(EncodeStudy(study), R"({"thresholds":{"smoke.epochs":3}})");
+    v1::StudyResult result;
+    const std::string name(jobs::Name(kind));
+    EXPECT_TRUE(
+        DecodeStudyResult(
+            kind, R"({"verdict":"VERDICT_WARN",")" + name + R"(":{}})", result)
+            .ok())
+        << name;
+    EXPECT_EQ(result.verdict(), v1::VERDICT_WARN);
+  }
+}
+
+// What the worker would refuse once the job has its turn.
+TEST(StudyCodec, OptionsOutOfTheirBoundsAreRefused) {
+  const auto message = [](const v1::Study& study) {
+    const absl::Status status = CheckStudy(study);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_TRUE(CheckStudy({}).ok());
+  v1::Study study;
+  study.mutable_probe()->set_steps(-3);
+  EXPECT_EQ(message(study),
+            "study.probe.steps: must be a whole number from 1 to 1000, or 0 "
+            "for mpsd's own choice, is -3");
+  study.mutable_batch_sweep()->set_memory_limit_bytes(
+      std::numeric_limits<double>::quiet_NaN());
+  EXPECT_THAT(message(study), HasSubstr("memory_limit_bytes: must be"));
+  study.mutable_device_comparison()->add_devices("cpu");
+  EXPECT_EQ(message(study),
+            "study.device_comparison.devices: must be none, or two of cpu, "
+            "cuda and mps, is [\"cpu\"]");
+  study.mutable_profile()->set_steps(0);
+  EXPECT_EQ(message(study),
+            "study.profile.steps: must be a whole number from 1 to 1000, is 0");
+  (*study.mutable_smoke()->mutable_thresholds())["smoke.epochs"] =
+      std::numeric_limits<double>::infinity();
+  EXPECT_EQ(message(study),
+            "study.smoke.thresholds: smoke.epochs: must be a number, is "
+            "\"Infinity\"");
+  study.mutable_device_comparison()->add_devices("\x1b[31m");
+  study.mutable_device_comparison()->add_devices("cpu");
+  EXPECT_THAT(message(study),
+              HasSubstr("must be cpu, cuda or mps, is \"\\u001b[31m\""));
+}
+
+// Options that mpsctl sends today, and those that say nothing.
+TEST(StudyCodec, OptionsWithinTheirBoundsAreTaken) {
+  for (const jobs::JobKind kind : jobs::kAllJobKinds) {
+    if (!jobs::IsStudy(kind)) continue;
+    v1::Study study;
+    DecodeStudy(kind, "{}", study);
+    EXPECT_TRUE(CheckStudy(study).ok()) << CheckStudy(study);
+  }
+  v1::Study study;
+  study.mutable_device_comparison()->set_warmup_steps(0);
+  EXPECT_TRUE(CheckStudy(study).ok()) << CheckStudy(study);
+}
+
+TEST(StudyCodec, WhatMakesNoSenseIsNoResult) {
+  v1::StudyResult result;
+  for (const char* json :
+       {"", "[]", "{}", R"({"smoke":{}})", R"({"profile":7})", "\xff"}) {
+    const absl::Status status =
+        DecodeStudyResult(jobs::JobKind::kProfile, json, result);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << json;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("profile"));
+  }
+  EXPECT_TRUE(DecodeStudyResult(jobs::JobKind::kProfile,
+                                R"({"profile":{},"of_tomorrow":[1]})", result)
+                  .ok());
+}
+
+TEST(StudyCodec, WithoutAStudyThereAreNoOptions) {
+  EXPECT_EQ(EncodeStudy({}), "");
+  v1::Study study;
+  DecodeStudy(jobs::JobKind::kTraining, "{}", study);
+  EXPECT_EQ(study.study_case(), v1::Study::STUDY_NOT_SET);
 }
 
 }  // namespace

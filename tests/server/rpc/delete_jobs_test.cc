@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tests/server/rpc/fake_audit.h"
+#include "tests/server/rpc/fake_callers.h"
 #include "tests/server/rpc/fake_manager.h"
 
 namespace mpsd::rpc {
@@ -51,8 +54,7 @@ class Queue final : public FakeManager {
   }
   void Add(int number, const std::string& owner, State state,
            int64_t bytes = 10, bool pinned = false) {
-    jobs::Job job = MakeJob(Id(number), state);
-    job.owner = owner;
+    jobs::Job job = MakeJob(Id(number), state, owner);
     job.stored_bytes = bytes;
     job.pinned = pinned;
     Put(job);
@@ -66,15 +68,11 @@ class Queue final : public FakeManager {
 class DeleteJobsTest : public testing::Test {
  protected:
   absl::Status Run(const v1::DeleteJobsRequest& request,
-                   Role role = Role::kUser, bool private_jobs = false,
-                   jobs::Wanted wanted = {}) {
-    access::Caller caller;
-    caller.user = "ada";
-    caller.role = role;
+                   Role role = Role::kUser, jobs::Wanted wanted = {}) {
     response_.Clear();
-    const Call call{access::Rights(caller, private_jobs), std::move(wanted),
-                    ""};
-    const Gate gate({{}, private_jobs, &audit_}, queue_);
+    Call call = CallOf("ada", false, role);
+    call.wanted = std::move(wanted);
+    const Gate gate({{}, false, &audit_}, queue_);
     return DeleteJobs(gate, queue_, queue_, request, call, response_);
   }
   std::vector<std::string> Deleted() const {
@@ -221,7 +219,7 @@ TEST_F(DeleteJobsTest, ADryRunCountsAllAndRemovesNothing) {
 TEST_F(DeleteJobsTest, WhoIsGoneStopsIt) {
   for (int i = 1; i <= 9; ++i) queue_.Add(i, "ada", State::kFailed);
   int asked = 0;
-  ASSERT_TRUE(Run(AllEnded(), Role::kUser, false, [&] {
+  ASSERT_TRUE(Run(AllEnded(), Role::kUser, [&] {
                 return ++asked > 3 ? absl::CancelledError("")
                                    : absl::OkStatus();
               }).ok());
@@ -237,31 +235,27 @@ TEST_F(DeleteJobsTest, WhatNamesNothingOrTooMuchIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(words));
   };
   v1::DeleteJobsRequest request;
-  refused(request, "ids: name jobs here or by a filter");
-  request.mutable_filter();
-  refused(request, "filter: names nothing");
-  request.mutable_filter()->set_page_size(5);
-  refused(request, "filter: names nothing");
-  request = AllEnded();
-  request.add_ids(Id(1));
-  refused(request, "not both");
-  request = AllEnded();
-  request.mutable_filter()->set_page_size(limits::kPageSize + 1);
-  refused(request, "filter.page_size: must be 0 to 500, is 501");
-  request = AllEnded();
-  request.mutable_filter()->set_order(v1::JOB_ORDER_NAME);
-  refused(request, "filter: page_token, order");
-  request = AllEnded();
-  request.mutable_filter()->set_page_token("x");
-  refused(request, "filter: page_token");
+  for (const auto& [text, words] :
+       {std::pair{"", "ids: name jobs either here or by a filter"},
+        std::pair{"filter {}", "filter: names nothing"},
+        std::pair{"filter { page_size: 5 }", "filter: names nothing"},
+        std::pair{"filter { states: JOB_STATE_FAILED } ids: 'a'",
+                  "either here"},
+        std::pair{"filter { states: JOB_STATE_FAILED page_size: 501 }",
+                  "filter.page_size: must be 0 to 500, is 501"},
+        std::pair{"filter { states: JOB_STATE_FAILED order: JOB_ORDER_NAME }",
+                  "filter: page_token, order"},
+        std::pair{"filter { states: JOB_STATE_FAILED page_token: 'x' }",
+                  "filter: page_token"},
+        std::pair{"ids: ''", "ids[0]: must not be empty"}}) {
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &request));
+    refused(request, words);
+  }
   request.Clear();
   for (size_t i = 0; i < limits::kDeletedJobs; ++i) request.add_ids(Id(9));
   EXPECT_TRUE(Run(request).ok());
   request.add_ids(Id(9));
   refused(request, "ids: has 1001 entries");
-  request.Clear();
-  request.add_ids("");
-  refused(request, "ids[0]: must not be empty");
   EXPECT_TRUE(queue_.Get(Id(1)).ok());
 }
 

@@ -10,22 +10,27 @@
 
 #include <atomic>
 #include <filesystem>
-#include <functional>
+#include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "mpsd/v1/daemon.grpc.pb.h"
+#include "core/base/limits.h"
+#include "server/rpc/connection_notes.h"
 #include "server/rpc/identify.h"
+#include "server/rpc/origin.h"
 #include "server/rpc/status.h"
 #include "server/rpc/watchdog.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/fake_tokens.h"
+#include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -180,6 +185,7 @@ class EntrancesTest : public testing::Test {
 TEST_F(EntrancesTest, TheKernelsWordMakesAUser) {
   Serve();
   EXPECT_EQ(WhoIs(501), "me admin socket uid 501 this machine");
+  EXPECT_EQ(WhoIs(0), "u0 admin socket uid 0 this machine");
   EXPECT_EQ(WhoIs(502), "ada admin socket uid 502 this machine");
   EXPECT_EQ(WhoIs(503), "guest viewer socket uid 503 this machine");
   EXPECT_EQ(WhoIs(504), "u504 user socket uid 504 this machine");
@@ -208,6 +214,7 @@ TEST_F(EntrancesTest, MetadataMakesNobodyAnybody) {
   Serve();
   EXPECT_EQ(Who(ConnectAs(504), {{"mpsd-uid", "501"},
                                  {"mpsd-user", "me"},
+                                 {"x509_common_name", "ada"},
                                  {"x-forwarded-for", "10.0.0.1"},
                                  {"authorization", "Bearer good"}}),
             "u504 user socket uid 504 this machine");
@@ -238,7 +245,7 @@ TEST_F(EntrancesTest, SoManyAccountsAreToldApartAndNoMore) {
 TEST_F(EntrancesTest, NobodyIsNoUser) {
   Serve();
   for (uid_t uid : {uid_t{65534}, static_cast<uid_t>(-2)}) {
-    EXPECT_THAT(WhoIs(uid), HasSubstr("come by a port with a token"));
+    EXPECT_THAT(WhoIs(uid), HasSubstr("use a port with a token"));
   }
 }
 
@@ -280,12 +287,9 @@ TEST_F(EntrancesTest, SoManyNamesAreLookedUpAtATime) {
     // without descriptors.
     if (clients.size() == 64) continue;
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    (folder_ / "socket")
-        .string()
-        .copy(name.sun_path, sizeof(name.sun_path) - 1);
-    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+    const sockaddr_un name = SocketName(folder_ / "socket");
+    ASSERT_EQ(
+        connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
     clients.push_back(fd);
   }
   EXPECT_THAT(Logged()[0], HasSubstr("the names of 16 accounts"));
@@ -349,7 +353,8 @@ TEST_F(EntrancesTest, APortWantsAToken) {
               HasSubstr("eve viewer"));
   tokens_.Revoke("good");
   EXPECT_THAT(Who(channel, {{"authorization", "Bearer good"}}),
-              HasSubstr("16 the token is not known"));
+              testing::AllOf(HasSubstr("16 the token is not known"),
+                             HasSubstr("mpsctl login")));
   EXPECT_EQ(Refused().size(), 3u);
 }
 
@@ -358,19 +363,8 @@ TEST_F(EntrancesTest, AStrangerMayAskForTheHealthAndNothingElse) {
   grpc::ClientContext context;
   EXPECT_TRUE(AskHealth(listener_->addresses()[1], kPatience, context).ok());
   const auto ask = [&](const std::string& method) {
-    grpc::GenericStub stub(ConnectByPort());
     grpc::ClientContext asking;
-    const grpc::ByteBuffer in(nullptr, 0);
-    grpc::ByteBuffer out;
-    grpc::Status status;
-    absl::Notification done;
-    stub.UnaryCall(&asking, method, grpc::StubOptions(), &in, &out,
-                   [&](grpc::Status ended) {
-                     status = std::move(ended);
-                     done.Notify();
-                   });
-    done.WaitForNotification();
-    return status.error_code();
+    return CallBytes(ConnectByPort(), asking, method, "").error_code();
   };
   for (const char* method :
        {"/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check/",
@@ -417,6 +411,94 @@ TEST_F(EntrancesTest, WhatComesAfterTheEndIsClosed) {
   char byte;
   EXPECT_EQ(read(pair[1], &byte, 1), 0);
   close(pair[1]);
+}
+
+// A connection's notes in memory.
+class FakeConnection final : public grpc::AuthContext {
+ public:
+  bool IsPeerAuthenticated() const override { return false; }
+  std::vector<grpc::string_ref> GetPeerIdentity() const override { return {}; }
+  std::string GetPeerIdentityPropertyName() const override { return ""; }
+  std::vector<grpc::string_ref> FindPropertyValues(
+      const std::string& name) const override {
+    std::vector<grpc::string_ref> values;
+    for (const auto& [key, value] : properties_) {
+      if (key == name) values.push_back(value);
+    }
+    return values;
+  }
+  grpc::AuthPropertyIterator begin() const override { return Nothing(); }
+  grpc::AuthPropertyIterator end() const override { return Nothing(); }
+  void AddProperty(const std::string& key,
+                   const grpc::string_ref& value) override {
+    properties_.emplace_back(key, std::string(value.data(), value.size()));
+  }
+  bool SetPeerIdentityPropertyName(const std::string&) override {
+    return false;
+  }
+  size_t size() const { return properties_.size(); }
+
+ private:
+  struct Nothing : grpc::AuthPropertyIterator {};
+  std::list<std::pair<std::string, std::string>> properties_;
+};
+
+TEST(ConnectionNotesTest, ANoteIsWrittenOnce) {
+  KnownCallers known;
+  known.roles = {501, {"ada"}, {"guest"}};
+  FakeConnection connection;
+  NoteAccount(504, "bob", connection);
+  NoteAccount(0, "root", connection);
+  EXPECT_EQ(CallerOf(connection, {}, known)->user, "bob");
+  EXPECT_EQ(connection.size(), 2u);
+  // Where nobody has tokens none is known.
+  const absl::Status status =
+      CallerOf(FakeConnection(), {{"authorization", "Bearer good"}}, known)
+          .status();
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is not known"));
+}
+
+TEST(BearerTokenTest, ReadsTheOneToken) {
+  const auto token =
+      BearerToken({{":path", "/x"}, {"authorization", "Bearer mpsd_abc"}});
+  ASSERT_TRUE(token.ok()) << token.status();
+  EXPECT_EQ(*token, "mpsd_abc");
+  EXPECT_EQ(*BearerToken({{"authorization", "bearer a"}}), "a");
+  EXPECT_EQ(*BearerToken({}), std::nullopt);
+  EXPECT_EQ(*BearerToken({{"authorization-bin", "Bearer a"}}), std::nullopt);
+}
+
+TEST(BearerTokenTest, WhatIsNoTokenIsRefusedAndNotQuoted) {
+  const std::string long_token =
+      "Bearer " + std::string(limits::kTokenBytes + 1, 'a');
+  for (const std::string& value :
+       {std::string("Basic c2VjcmV0"), std::string("Bearer"),
+        std::string("Bearer "), std::string("c2VjcmV0"), std::string(""),
+        long_token}) {
+    const absl::Status status =
+        BearerToken({{"authorization", value}}).status();
+    EXPECT_TRUE(absl::IsUnauthenticated(status)) << value;
+    EXPECT_EQ(std::string(status.message()).find("c2Vj"), std::string::npos);
+  }
+  EXPECT_TRUE(
+      BearerToken({{"authorization", grpc::string_ref(long_token.data(),
+                                                      long_token.size() - 1)}})
+          .ok());
+  // Which of two would count is nobody's to guess.
+  EXPECT_TRUE(
+      absl::IsUnauthenticated(BearerToken({{"authorization", "Bearer a"},
+                                           {"authorization", "Bearer b"}})
+                                  .status()));
+}
+
+TEST(OriginTest, SaysWhereACallCameFrom) {
+  EXPECT_EQ(Origin("ipv4:10.0.0.1:4711"), "10.0.0.1");
+  EXPECT_EQ(Origin("ipv6:%5B::1%5D:4711"), "::1");
+  EXPECT_EQ(Origin("ipv6:[fe80::1%25en0]:4711"), "fe80::1%en0");
+  EXPECT_EQ(Origin("ipv6:%5B::ffff:10.0.0.1%5D:1"), "10.0.0.1");
+  EXPECT_EQ(Origin("unix:"), "this machine");
+  EXPECT_EQ(Origin("unix:/run/mpsd.sock"), "this machine");
 }
 
 }  // namespace

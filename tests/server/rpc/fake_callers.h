@@ -5,13 +5,33 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "absl/synchronization/mutex.h"
 #include "grpcpp/grpcpp.h"
 #include "server/rpc/identify.h"
+#include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {
+
+inline access::Rights RightsOf(const std::string& user,
+                               bool private_jobs = false,
+                               access::Role role = access::Role::kUser) {
+  access::Caller caller;
+  caller.user = user;
+  caller.role = role;
+  return access::Rights(caller, private_jobs);
+}
+inline Call CallOf(const std::string& user, bool private_jobs = false,
+                   access::Role role = access::Role::kUser) {
+  return {RightsOf(user, private_jobs, role), {}, ""};
+}
+// A request that names the job.
+template <typename Request>
+Request ById(const std::string& id) {
+  Request request;
+  request.set_id(id);
+  return request;
+}
 
 // Believes what a call says of its caller. Thread-safe.
 class FakeCallers {

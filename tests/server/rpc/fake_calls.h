@@ -3,7 +3,6 @@
 #define MPSD_TESTS_SERVER_RPC_FAKE_CALLS_H_
 
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>

@@ -25,11 +25,12 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   explicit FakeManager(std::filesystem::path folder = "")
       : folder_(std::move(folder)) {}
 
-  // --- what a test does -----------------------------------------------------
-  static jobs::Job MakeJob(const std::string& id, jobs::State state) {
+  static jobs::Job MakeJob(const std::string& id, jobs::State state,
+                           const std::string& owner = "") {
     jobs::Job job;
     job.id = id;
     job.state = state;
+    job.owner = owner;
     job.create_time = absl::FromUnixSeconds(1'700'000'000);
     job.spec_json = "{}";
     return job;
@@ -38,8 +39,9 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     absl::MutexLock lock(&mutex_);
     jobs_[job.id] = job;
   }
-  void Put(const std::string& id, jobs::State state) {
-    Put(MakeJob(id, state));
+  void Put(const std::string& id, jobs::State state,
+           const std::string& owner = "") {
+    Put(MakeJob(id, state, owner));
   }
   void AddCheckpoint(const std::string& id, jobs::Checkpoint checkpoint) {
     absl::MutexLock lock(&mutex_);
@@ -100,7 +102,7 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     absl::MutexLock lock(&mutex_);
     on_list_ = std::move(on_list);
   }
-  // What Submit answers.
+  // What Submit answers; else it is a new job "a" of the request's owner.
   void OnSubmit(std::function<
                 absl::StatusOr<jobs::SubmitResult>(const jobs::SubmitRequest&)>
                     submit) {
@@ -120,34 +122,31 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     absl::MutexLock lock(&mutex_);
     listing_ = std::move(listing);
   }
-  size_t last_queue_limit() const {
+  // What came with the last call that had it.
+  struct Last {
+    jobs::SubmitRequest submission;
+    jobs::MoveTo move;
+    jobs::UserLimits limits;  // of Retry or Move
+    jobs::ListFilter filter;
+    size_t queue_limit = 0;
+  };
+  Last last() const {
     absl::MutexLock lock(&mutex_);
-    return last_queue_limit_;
+    return last_;
   }
-  // Of the last Move.
-  jobs::MoveTo last_move() const {
-    absl::MutexLock lock(&mutex_);
-    return last_move_;
-  }
-  // Of the last Retry or Move.
-  jobs::UserLimits last_limits() const {
-    absl::MutexLock lock(&mutex_);
-    return last_limits_;
-  }
-  jobs::ListFilter last_filter() const {
-    absl::MutexLock lock(&mutex_);
-    return last_filter_;
-  }
+  jobs::ListFilter last_filter() const { return last().filter; }
 
-  // --- jobs::JobManager and jobs::JobReader ---------------------------------
   absl::StatusOr<jobs::SubmitResult> Submit(
       const jobs::SubmitRequest& request) override {
     decltype(submit_) submit;
     {
       absl::MutexLock lock(&mutex_);
+      last_.submission = request;
       submit = submit_;
     }
-    return submit(request);  // may wait
+    if (submit) return submit(request);  // may wait
+    return jobs::SubmitResult{MakeJob("a", jobs::State::kQueued, request.owner),
+                              false};
   }
   absl::StatusOr<jobs::Job> Get(const std::string& id) override {
     absl::MutexLock lock(&mutex_);
@@ -164,8 +163,7 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     return request->second;
   }
   absl::StatusOr<std::string> OwnerOf(const std::string& id) override {
-    absl::MutexLock lock(&mutex_);
-    absl::StatusOr<jobs::Job> job = Find(id);
+    absl::StatusOr<jobs::Job> job = Get(id);
     if (!job.ok()) return job.status();
     return job->owner;
   }
@@ -178,7 +176,7 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     }
     if (on_list) on_list();
     absl::MutexLock lock(&mutex_);
-    last_filter_ = filter;
+    last_.filter = filter;
     std::vector<jobs::Job> listed;
     for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
       if (filter.after && it->first >= filter.after->id) continue;
@@ -224,8 +222,8 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   absl::StatusOr<jobs::Job> Move(const std::string& id, const jobs::MoveTo& to,
                                  const jobs::UserLimits& limits) override {
     return ChangeQueued(id, [&](jobs::Job& job) {
-      last_move_ = to;
-      last_limits_ = limits;
+      last_.move = to;
+      last_.limits = limits;
       if (to.where == jobs::MoveTo::Where::kPriority) {
         job.priority = to.priority;
       }
@@ -234,7 +232,7 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   absl::StatusOr<jobs::Job> Retry(const std::string& id, bool from_scratch,
                                   const jobs::UserLimits& limits) override {
     absl::MutexLock lock(&mutex_);
-    last_limits_ = limits;
+    last_.limits = limits;
     if (jobs_.count(id) == 0) return Find(id);
     if (jobs_[id].state == jobs::State::kQueued) {
       return absl::FailedPreconditionError("it is QUEUED");
@@ -257,21 +255,12 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     return absl::OkStatus();
   }
   absl::StatusOr<int64_t> Delete(const std::string& id) override {
-    {
-      absl::MutexLock lock(&mutex_);
-      absl::StatusOr<jobs::Job> job = Find(id);
-      if (!job.ok()) return job.status();
-      if (!jobs::IsFinal(job->state)) {
-        return absl::FailedPreconditionError("it has not ended");
-      }
-      if (job->pinned) return absl::FailedPreconditionError("it is pinned");
-    }
+    if (absl::Status may = MayDelete(id); !may.ok()) return may;
     Erase(id);
     return 42;
   }
   absl::Status MayDelete(const std::string& id) override {
-    absl::MutexLock lock(&mutex_);
-    absl::StatusOr<jobs::Job> job = Find(id);
+    absl::StatusOr<jobs::Job> job = Get(id);
     if (!job.ok()) return job.status();
     if (!jobs::IsFinal(job->state)) {
       return absl::FailedPreconditionError("it has not ended");
@@ -282,9 +271,8 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   absl::StatusOr<jobs::Job> SetPinned(const std::string& id,
                                       bool pinned) override {
     absl::MutexLock lock(&mutex_);
-    if (jobs_.count(id) == 0) return Find(id);
-    jobs_[id].pinned = pinned;
-    return jobs_[id];
+    if (jobs_.count(id) != 0) jobs_[id].pinned = pinned;
+    return Find(id);
   }
   absl::StatusOr<std::vector<jobs::Checkpoint>> Checkpoints(
       const std::string& id) override {
@@ -298,7 +286,7 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   }
   jobs::QueueListing Queue(size_t limit) override {
     absl::MutexLock lock(&mutex_);
-    last_queue_limit_ = limit;
+    last_.queue_limit = limit;
     return listing_;
   }
   jobs::QueueListing QueueBefore(const std::string&, int32_t,
@@ -326,7 +314,7 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   }
   absl::StatusOr<int64_t> LastSequence(const std::string& id) override {
     absl::MutexLock lock(&mutex_);
-    if (!jobs_.contains(id)) return absl::NotFoundError("no job " + id);
+    if (absl::Status found = Find(id).status(); !found.ok()) return found;
     return static_cast<int64_t>(events_[id].size());
   }
   int64_t Subscribe(const std::string& id,
@@ -394,14 +382,11 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   int64_t last_token_ ABSL_GUARDED_BY(mutex_) = 0;
   std::function<absl::StatusOr<jobs::SubmitResult>(const jobs::SubmitRequest&)>
       submit_ ABSL_GUARDED_BY(mutex_);
-  jobs::UserLimits last_limits_ ABSL_GUARDED_BY(mutex_);
-  jobs::MoveTo last_move_ ABSL_GUARDED_BY(mutex_);
   std::exception_ptr events_exception_ ABSL_GUARDED_BY(mutex_);
   jobs::ManagerInfo info_ ABSL_GUARDED_BY(mutex_);
-  jobs::ListFilter last_filter_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_list_ ABSL_GUARDED_BY(mutex_);
   jobs::QueueListing listing_ ABSL_GUARDED_BY(mutex_);
-  size_t last_queue_limit_ ABSL_GUARDED_BY(mutex_) = 0;
+  Last last_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace mpsd::rpc

@@ -11,16 +11,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/dynamic_message.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "tests/server/rpc/fake_audit.h"
-#include "tests/server/rpc/fake_callers.h"
 #include "tests/server/rpc/fake_ledger.h"
+#include "tests/server/rpc/proto_text.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {
@@ -29,7 +27,6 @@ namespace {
 using access::Role;
 using google::protobuf::MethodDescriptor;
 using grpc::StatusCode;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kJob[] = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -119,10 +116,6 @@ std::map<std::string, const MethodDescriptor*> MethodsOfTheApi() {
 class GateTest : public Served, public testing::WithParamInterface<bool> {
  protected:
   GateTest() : Served(OptionsOf(this)) {
-    manager_.OnSubmit([](const jobs::SubmitRequest&) {
-      return jobs::SubmitResult{
-          FakeManager::MakeJob(kJob, jobs::State::kQueued), false};
-    });
     puller_.Refuse(absl::NotFoundError("the hub has no such model"));
   }
   // The server's last calls use the members of this class.
@@ -140,10 +133,9 @@ class GateTest : public Served, public testing::WithParamInterface<bool> {
     options.upload_idle = absl::Seconds(8);
     return options;
   }
-  void PutJobOf(const std::string& owner) {
-    jobs::Job job = FakeManager::MakeJob(kJob, jobs::State::kFailed);
-    job.owner = owner;
-    manager_.Put(job);
+  void PutJobOf(const std::string& owner,
+                jobs::State state = jobs::State::kFailed) {
+    manager_.Put(kJob, state, owner);
   }
 
   // Calls any method with a request that names kJob where it names one. The
@@ -161,22 +153,16 @@ class GateTest : public Served, public testing::WithParamInterface<bool> {
     if (const auto* field = method.input_type()->FindFieldByName("spec_json")) {
       request->GetReflection()->SetString(request.get(), field, "{}");
     }
-    const std::string bytes = request->SerializeAsString();
-    const grpc::Slice slice(bytes);
-    const grpc::ByteBuffer in(&slice, 1);
-    grpc::ByteBuffer out;
-    grpc::GenericStub stub(channel_);
-    grpc::Status status;
-    absl::Notification done;
-    stub.UnaryCall(
-        &context,
+    return CallBytes(
+        channel_, context,
         absl::StrCat("/", method.service()->full_name(), "/", method.name()),
-        grpc::StubOptions(), &in, &out, [&](grpc::Status answered) {
-          status = std::move(answered);
-          done.Notify();
-        });
-    done.WaitForNotification();
-    return status;
+        request->SerializeAsString());
+  }
+  // Calls the method by its name as the user ada.
+  grpc::Status CallAsAda(const std::string& method) {
+    grpc::ClientContext context;
+    FakeCallers::Name(context, "ada", Role::kUser);
+    return Call(*MethodsOfTheApi().at(method), context);
   }
 
   FakeCallers callers_;
@@ -253,45 +239,30 @@ TEST_P(GateTest, AStrangerMayNothing) {
 }
 
 TEST_P(GateTest, AJobThatIsNotThereIsNotFoundForAll) {
-  const auto methods = MethodsOfTheApi();
   for (const access::Rule& rule : access::kRules) {
     if (rule.concerns != access::Concerns::kOwnJob &&
         rule.concerns != access::Concerns::kReadableJob) {
       continue;
     }
-    SCOPED_TRACE(rule.method);
-    grpc::ClientContext context;
-    FakeCallers::Name(context, "ada", Role::kUser);
-    EXPECT_EQ(Call(*methods.at(rule.method), context).error_code(),
-              StatusCode::NOT_FOUND);
+    EXPECT_EQ(CallAsAda(rule.method).error_code(), StatusCode::NOT_FOUND)
+        << rule.method;
   }
 }
 
 TEST_P(GateTest, SubmitNotesTheJobThatWasMade) {
-  grpc::ClientContext context;
-  FakeCallers::Name(context, "ada", Role::kUser);
-  ASSERT_TRUE(Call(*MethodsOfTheApi().at("JobService.Submit"), context).ok());
+  ASSERT_TRUE(CallAsAda("JobService.Submit").ok());
   const std::vector<FakeAudit::Entry> noted = audit_.Take();
   ASSERT_EQ(noted.size(), 1u);
-  EXPECT_EQ(noted[0].made_job_id, kJob);
+  EXPECT_EQ(noted[0].made_job_id, "a");
 }
 
-TEST_P(GateTest, WhatCannotBeNotedIsNotDone) {
+TEST_P(GateTest, WhatCannotBeNotedIsNotDoneUnlessItNeedsNoRoom) {
   PutJobOf("ada");
   audit_.FailBegin(absl::ResourceExhaustedError("the audit's disk is full"));
-  grpc::ClientContext context;
-  FakeCallers::Name(context, "ada", Role::kUser);
-  EXPECT_EQ(
-      Call(*MethodsOfTheApi().at("JobService.Retry"), context).error_code(),
-      StatusCode::RESOURCE_EXHAUSTED);
-}
-
-TEST_P(GateTest, WhatNeedsNoRoomIsDoneThoughItCannotBeNoted) {
-  PutJobOf("ada");
-  audit_.FailBegin(absl::ResourceExhaustedError("the audit's disk is full"));
-  grpc::ClientContext context;
-  FakeCallers::Name(context, "ada", Role::kUser);
-  EXPECT_TRUE(Call(*MethodsOfTheApi().at("JobService.Cancel"), context).ok());
+  EXPECT_EQ(CallAsAda("JobService.Retry").error_code(),
+            StatusCode::RESOURCE_EXHAUSTED);
+  audit_.Take();
+  EXPECT_TRUE(CallAsAda("JobService.Cancel").ok());
   const std::vector<FakeAudit::Entry> noted = audit_.Take();
   ASSERT_EQ(noted.size(), 1u);
   EXPECT_THAT(std::string(noted[0].result.message()),
@@ -316,12 +287,8 @@ TEST_P(GateTest, BlobsOfOthersCountAsNotThereWhereJobsArePrivate) {
     FakeCallers::Name(context, user, Role::kUser);
     v1::UploadResponse response;
     auto writer = artifacts_->Upload(&context, &response);
-    v1::UploadRequest header, data;
-    header.mutable_header()->set_sha256(sha256);
-    header.mutable_header()->set_size_bytes(bytes.size());
-    data.set_data(bytes);
-    writer->Write(header);
-    writer->Write(data);
+    writer->Write(Header(sha256, bytes.size()));
+    writer->Write(Data(bytes));
     writer->WritesDone();
     EXPECT_TRUE(writer->Finish().ok());
     return response.existed();
@@ -356,23 +323,16 @@ TEST_P(GateTest, BlobsOfOthersCountAsNotThereWhereJobsArePrivate) {
 
 // A revoked token: its streams end, those of others stay.
 TEST_P(GateTest, StreamsEndWithTheirCredential) {
-  jobs::Job job = FakeManager::MakeJob(kJob, jobs::State::kRunning);
-  job.owner = "ada";
-  manager_.Put(job);
-  v1::WatchRequest request;
-  request.set_id(kJob);
+  PutJobOf("ada", jobs::State::kRunning);
   grpc::ClientContext of_ada, of_admin, upload_context;
   FakeCallers::Name(of_ada, "ada", Role::kUser);
   FakeCallers::Name(of_admin, "root", Role::kAdmin);
   FakeCallers::Name(upload_context, "ada", Role::kUser);
-  auto watched = jobs_->Watch(&of_ada, request);
-  auto stays = jobs_->Watch(&of_admin, request);
+  auto watched = Watch(of_ada, kJob);
+  auto stays = Watch(of_admin, kJob);
   v1::UploadResponse uploaded;
   auto upload = artifacts_->Upload(&upload_context, &uploaded);
-  v1::UploadRequest header;
-  header.mutable_header()->set_sha256(std::string(64, 'a'));
-  header.mutable_header()->set_size_bytes(2);
-  ASSERT_TRUE(upload->Write(header));
+  ASSERT_TRUE(upload->Write(Header(std::string(64, 'a'), 2)));
   ASSERT_TRUE(blobs_.AwaitWriter());
   ASSERT_TRUE(manager_.AwaitSubscribers(2));
 
@@ -404,14 +364,10 @@ TEST_P(GateTest, AnUploadUnderWayEndsWithItsCredential) {
     FakeCallers::Name(context, user, Role::kUser);
     v1::UploadResponse response;
     auto writer = artifacts_->Upload(&context, &response);
-    v1::UploadRequest message;
-    message.mutable_header()->set_sha256(std::string(64, 'a'));
-    message.mutable_header()->set_size_bytes(int64_t{1} << 40);
-    ASSERT_TRUE(writer->Write(message));
+    ASSERT_TRUE(writer->Write(Header(std::string(64, 'a'), int64_t{1} << 40)));
     ASSERT_TRUE(blobs_.AwaitWriter());
-    message.set_data("x");
     std::thread client([&] {
-      while (writer->Write(message)) {
+      while (writer->Write(Data("x"))) {
       }
     });
     callers_.Forget(user);
@@ -424,17 +380,13 @@ TEST_P(GateTest, AnUploadUnderWayEndsWithItsCredential) {
 
 // Also one whose client reads nothing.
 TEST_P(GateTest, AStuckStreamEndsWithItsCredential) {
-  jobs::Job job = FakeManager::MakeJob(kJob, jobs::State::kRunning);
-  job.owner = "ada";
-  manager_.Put(job);
+  PutJobOf("ada", jobs::State::kRunning);
   for (int i = 0; i < 100; ++i) {  // far more than any window
     manager_.Append(kJob, jobs::Note{std::string(1 << 20, 'n')});
   }
-  v1::WatchRequest request;
-  request.set_id(kJob);
   grpc::ClientContext context;
   FakeCallers::Name(context, "ada", Role::kUser);
-  auto stuck = jobs_->Watch(&context, request);
+  auto stuck = Watch(context, kJob);
   v1::JobEvent event;
   ASSERT_TRUE(stuck->Read(&event));
   callers_.Forget("ada");
@@ -445,15 +397,11 @@ TEST_P(GateTest, AStuckStreamEndsWithItsCredential) {
 }
 
 TEST_P(GateTest, AUserLeavesStreamsToOthers) {
-  jobs::Job job = FakeManager::MakeJob(kJob, jobs::State::kRunning);
-  job.owner = "ada";
-  manager_.Put(job);
-  v1::WatchRequest request;
-  request.set_id(kJob);
+  PutJobOf("ada", jobs::State::kRunning);
   const auto watch = [&](const std::string& user, Role role,
                          grpc::ClientContext& context) {
     FakeCallers::Name(context, user, role);
-    return jobs_->Watch(&context, request);
+    return Watch(context, kJob);
   };
   constexpr int kOfAUser = 256;
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
@@ -484,6 +432,110 @@ TEST_P(GateTest, AUserLeavesStreamsToOthers) {
   }
   admin.TryCancel();
   others->Finish();
+}
+
+// The members that the server borrows, made before it.
+struct Borrowed {
+  Borrowed() {
+    limits.others.queued_jobs = 2;
+    limits.others.upload_bytes = 10;
+    limits.others.highest_priority = 5;
+    limits.users["bob"];
+  }
+  jobs::LimitSettings limits;
+  FakeLedger ledger;
+  access::Caller caller{"ada", access::Role::kUser, access::Way::kToken,
+                        "token 1", "127.0.0.1"};
+};
+
+class UserAccountsTest : private Borrowed, public Served {
+ protected:
+  UserAccountsTest() : Served(With(*this)) {}
+  static Options With(Borrowed& borrowed) {
+    Options options;
+    options.limits = &borrowed.limits;
+    options.ledger = &borrowed.ledger;
+    options.identify = [&borrowed](const grpc::CallbackServerContext&)
+        -> absl::StatusOr<access::Caller> { return borrowed.caller; };
+    return options;
+  }
+  void As(const std::string& user, access::Role role = access::Role::kUser) {
+    caller.user = user;
+    caller.role = role;
+  }
+  // What the queue is asked for.
+  jobs::SubmitRequest Submitted() {
+    const grpc::Status status = Submit();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return manager_.last().submission;
+  }
+  grpc::Status Upload(const std::string& bytes) {
+    grpc::ClientContext context;
+    v1::UploadResponse response;
+    auto writer = artifacts_->Upload(&context, &response);
+    writer->Write(Header(base::Sha256Hex(bytes), bytes.size()));
+    writer->Write(Data(bytes));
+    writer->WritesDone();
+    return writer->Finish();
+  }
+  v1::InfoResponse Info(bool you) {
+    v1::InfoRequest request;
+    request.set_you(you);
+    v1::InfoResponse response;
+    EXPECT_TRUE(
+        Ask(daemon_, &v1::DaemonService::Stub::Info, request, response).ok());
+    return response;
+  }
+};
+
+TEST_F(UserAccountsTest, AJobIsSubmittedAndRetriedWithTheLimitsOfItsUser) {
+  const jobs::SubmitRequest submitted = Submitted();
+  EXPECT_EQ(submitted.owner, "ada");
+  EXPECT_EQ(submitted.limits.queued_jobs, 2);
+  manager_.Put("a", jobs::State::kCancelled, "ada");
+  v1::Job job;
+  ASSERT_TRUE(
+      Ask(jobs_, &v1::JobService::Stub::Retry, ById<v1::RetryRequest>("a"), job)
+          .ok());
+  EXPECT_EQ(manager_.last().limits.queued_jobs, 2);
+  As("bob");
+  EXPECT_EQ(Submitted().limits, jobs::UserLimits());
+  // Admins have no limits.
+  As("ada", access::Role::kAdmin);
+  EXPECT_EQ(Submitted().limits, jobs::UserLimits());
+  EXPECT_TRUE(Upload("more than ten bytes").ok());
+}
+
+TEST_F(UserAccountsTest, UploadsCountForTheirSender) {
+  const grpc::Status refused = Upload("12345678901");
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("[user.ada] upload-bytes"));
+  EXPECT_TRUE(Upload("1234567890").ok());
+  As("bob");
+  EXPECT_TRUE(Upload("12345678901").ok());
+  EXPECT_EQ(Info(true).you().upload_bytes(), 11);
+  As("ada");
+  EXPECT_EQ(Info(true).you().upload_bytes(), 10);
+}
+
+TEST_F(UserAccountsTest, WhoAsksIsToldWhatTheyHaveAndMayHave) {
+  EXPECT_FALSE(Info(false).has_you());
+  collector_.bytes = {700, 500};
+  EXPECT_EQ(Info(false).state_bytes(), 700);
+  EXPECT_EQ(Info(false).state_budget_bytes(), 500);
+  manager_.Put("a", jobs::State::kQueued, "ada");
+  EXPECT_THAT(Info(true).you(), EqualsProto(R"pb(
+                user: "ada"
+                queued_jobs: 1
+                max_queued_jobs: 2
+                upload_bytes: 0
+                max_upload_bytes: 10
+                result_bytes: 7
+                max_priority: 5)pb"));
+  As("bob");
+  const v1::UserUsage you = Info(true).you();
+  EXPECT_EQ(you.queued_jobs(), 0);
+  EXPECT_FALSE(you.has_max_queued_jobs());
 }
 
 }  // namespace

@@ -3,9 +3,7 @@
 
 #include <string>
 
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "tests/server/rpc/served.h"
 
@@ -17,20 +15,8 @@ using ::testing::HasSubstr;
 class MethodTableTest : public Served {
  protected:
   grpc::Status Call(const std::string& method, const std::string& bytes) {
-    grpc::GenericStub stub(channel_);
     grpc::ClientContext context;
-    const grpc::Slice slice(bytes);
-    const grpc::ByteBuffer in(&slice, 1);
-    grpc::ByteBuffer out;
-    absl::Notification done;
-    grpc::Status result;
-    stub.UnaryCall(&context, method, grpc::StubOptions(), &in, &out,
-                   [&](grpc::Status status) {
-                     result = std::move(status);
-                     done.Notify();
-                   });
-    done.WaitForNotification();
-    return result;
+    return CallBytes(channel_, context, method, bytes);
   }
   // A request of `size` bytes, of which all but the id is an unknown field.
   static std::string OfSize(size_t size) {

@@ -2,15 +2,20 @@
 #ifndef MPSD_TESTS_SERVER_RPC_SERVED_H_
 #define MPSD_TESTS_SERVER_RPC_SERVED_H_
 
-#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
-#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "mpsd/v1/access.grpc.pb.h"
@@ -23,10 +28,12 @@
 #include "server/models/model_book.h"
 #include "server/models/pushed_models.h"
 #include "server/rpc/server.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/server/access/fake_tokens.h"
 #include "tests/server/models/fake_uses.h"
 #include "tests/server/rpc/fake_audit_store.h"
 #include "tests/server/rpc/fake_blobs.h"
+#include "tests/server/rpc/fake_callers.h"
 #include "tests/server/rpc/fake_calls.h"
 #include "tests/server/rpc/fake_collector.h"
 #include "tests/server/rpc/fake_manager.h"
@@ -34,23 +41,6 @@
 #include "tests/server/rpc/some_records.h"
 
 namespace mpsd::rpc {
-
-// A new empty folder, removed with the object.
-class Scratch {
- public:
-  Scratch() {
-    static std::atomic<int> counter{0};
-    path_ = std::filesystem::path(testing::TempDir()) /
-            ("mpsd-rpc-" + std::to_string(getpid()) + "-" +
-             std::to_string(++counter));
-    std::filesystem::create_directories(path_);
-  }
-  ~Scratch() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline DaemonFacts SomeFacts(const std::filesystem::path& state_dir) {
   DaemonFacts facts;
@@ -74,6 +64,40 @@ class SilentMachine final : public doctor::Examiner {
   }
 };
 
+// A call of any method of any service: bytes to bytes.
+inline grpc::Status CallBytes(const std::shared_ptr<grpc::Channel>& channel,
+                              grpc::ClientContext& context,
+                              const std::string& method,
+                              const std::string& request,
+                              std::string* response = nullptr) {
+  const grpc::Slice slice(request);
+  const grpc::ByteBuffer in(&slice, 1);
+  grpc::ByteBuffer out;
+  grpc::Status status;
+  absl::Notification done;
+  grpc::GenericStub stub(channel);
+  stub.UnaryCall(&context, method, grpc::StubOptions(), &in, &out,
+                 [&](grpc::Status answered) {
+                   status = std::move(answered);
+                   done.Notify();
+                 });
+  done.WaitForNotification();
+  grpc::Slice whole;
+  if (response != nullptr && status.ok() &&
+      out.DumpToSingleSlice(&whole).ok()) {
+    response->assign(whole.begin(), whole.end());
+  }
+  return status;
+}
+
+// The address of a unix socket, for the system's calls.
+inline sockaddr_un SocketName(const std::string& path) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  path.copy(name.sun_path, sizeof(name.sun_path) - 1);
+  return name;
+}
+
 // The real server over a unix socket, in front of a fake queue.
 class Served : public testing::Test {
  protected:
@@ -93,7 +117,7 @@ class Served : public testing::Test {
     if (options.examiner == nullptr) options.examiner = &examiner_;
     options.records = &records_.records;
     server_ = std::make_unique<RpcServer>(options, manager_, manager_, blobs_,
-                                          SomeFacts(scratch_.path()));
+                                          SomeFacts(scratch_));
     absl::Status started = server_->Start();
     EXPECT_TRUE(started.ok()) << started;
     channel_ =
@@ -106,28 +130,66 @@ class Served : public testing::Test {
     runbook_ = v1::RunbookService::NewStub(channel_);
   }
 
-  std::string socket_path() const {
-    return (scratch_.path() / "mpsd.sock").string();
+  // A call that ends within a minute.
+  template <typename Stub, typename Request, typename Response>
+  static grpc::Status Ask(const std::unique_ptr<Stub>& stub,
+                          grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                       const Request&,
+                                                       Response*),
+                          const std::type_identity_t<Request>& request,
+                          Response& response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::minutes(1));
+    return (*stub.*method)(&context, request, &response);
   }
+  grpc::Status Get(const std::string& id) {
+    v1::Job job;
+    return Ask(jobs_, &v1::JobService::Stub::Get, ById<v1::GetJobRequest>(id),
+               job);
+  }
+  grpc::Status Info(v1::InfoResponse& response) {
+    return Ask(daemon_, &v1::DaemonService::Stub::Info, {}, response);
+  }
+  grpc::Status Submit(const std::string& spec_json = "{}") {
+    v1::SubmitRequest request;
+    request.set_spec_json(spec_json);
+    v1::SubmitResponse response;
+    return Ask(jobs_, &v1::JobService::Stub::Submit, request, response);
+  }
+  std::unique_ptr<grpc::ClientReader<v1::JobEvent>> Watch(
+      grpc::ClientContext& context, const std::string& id = "a",
+      int64_t after = 0) {
+    auto request = ById<v1::WatchRequest>(id);
+    request.set_after_sequence(after);
+    return jobs_->Watch(&context, request);
+  }
+  // The messages of an upload.
+  static v1::UploadRequest Header(const std::string& sha256, int64_t size_bytes,
+                                  int64_t offset_bytes = 0) {
+    v1::UploadRequest request;
+    request.mutable_header()->set_sha256(sha256);
+    request.mutable_header()->set_size_bytes(size_bytes);
+    request.mutable_header()->set_offset_bytes(offset_bytes);
+    return request;
+  }
+  static v1::UploadRequest Data(const std::string& bytes) {
+    v1::UploadRequest request;
+    request.set_data(bytes);
+    return request;
+  }
+
+  std::string socket_path() const { return (scratch_ / "mpsd.sock").string(); }
   std::string Logged() {
     absl::MutexLock lock(&log_mutex_);
     return log_;
   }
   std::string address() const { return "unix:" + socket_path(); }
 
-  std::unique_ptr<access::TokenBook> OpenTokens() {
-    access::TokenBook::Options options = access::TokenBook::SystemOptions();
-    options.end_streams = [this](const std::string& credential) {
-      return server_->EndStreams(credential);
-    };
-    return *access::TokenBook::Open(stored_tokens_, base::Clock::Real(),
-                                    std::move(options));
-  }
-
   absl::Mutex log_mutex_;
   std::string log_ ABSL_GUARDED_BY(log_mutex_);
-  Scratch scratch_;
-  FakeManager manager_{scratch_.path() / "jobs"};
+  const std::filesystem::path scratch_ = testing_support::FreshFolder("rpc");
+  FakeManager manager_{scratch_ / "jobs"};
   FakeBlobs blobs_;
   FakeCalls calls_;
   SilentMachine examiner_;
@@ -135,13 +197,14 @@ class Served : public testing::Test {
   SomeRecords records_;
   models::FakeUses model_uses_;
   std::unique_ptr<models::PushedModels> pushed_models_ =
-      *models::PushedModels::Open(scratch_.path() / "models",
+      *models::PushedModels::Open(scratch_ / "models",
                                   [](const std::string&) {});
   FakePuller puller_;
   models::ModelBook model_book_{*pushed_models_, model_uses_, &puller_};
   FakeAuditStore audit_entries_{3};
   access::FakeTokens stored_tokens_;
-  std::unique_ptr<access::TokenBook> tokens_ = OpenTokens();
+  std::unique_ptr<access::TokenBook> tokens_ = *access::TokenBook::Open(
+      stored_tokens_, base::Clock::Real(), access::TokenBook::SystemOptions());
   std::unique_ptr<RpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::JobService::Stub> jobs_;

@@ -6,14 +6,16 @@
 #include <new>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "absl/synchronization/barrier.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/rpc/barrier.h"
+#include "server/rpc/executor.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {
@@ -42,13 +44,6 @@ struct Submission {
   absl::Notification answered;
 };
 using Submissions = std::vector<std::unique_ptr<Submission>>;
-
-Options OneSubmitAtATime() {
-  Options options;
-  options.submit_threads = 1;
-  options.max_waiting_submits = 1;
-  return options;
-}
 
 class UnaryCallTest : public Served {
  protected:
@@ -84,50 +79,39 @@ class UnaryCallTest : public Served {
     absl::MutexLock lock(&mutex_);
     return why_;
   }
-  Submission& Submit() {
+  Submission& Begin() {
     submissions_.push_back(std::make_unique<Submission>(*jobs_));
     return *submissions_.back();
   }
   static void Await(const std::atomic<int>& count, int reached) {
     while (count < reached) absl::SleepFor(absl::Milliseconds(1));
   }
-  grpc::Status Get() {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(60));
-    v1::GetJobRequest request;
-    request.set_id("a");
-    v1::Job job;
-    return jobs_->Get(&context, request, &job);
-  }
-  grpc::Status Info() {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(60));
-    v1::InfoResponse info;
-    return daemon_->Info(&context, {}, &info);
-  }
-
   std::atomic<int> begun_ = 0, ended_ = 0;
   absl::Notification go_on_;
   absl::Mutex mutex_;
   absl::Status why_ ABSL_GUARDED_BY(mutex_);
+  v1::InfoResponse info_;
   Submissions submissions_;
 };
 
 class OneAtATimeTest : public UnaryCallTest {
  protected:
-  OneAtATimeTest() : UnaryCallTest(OneSubmitAtATime()) {}
+  OneAtATimeTest() : UnaryCallTest(OneSubmit()) {}
+  static Options OneSubmit() {
+    Options options;
+    options.submit_threads = options.max_waiting_submits = 1;
+    return options;
+  }
 };
 
 // More of them than there are threads of any kind.
 TEST_F(UnaryCallTest, OthersAreAnsweredWhileSubmitsWait) {
   BlockSubmits();
-  for (int i = 0; i < 40; ++i) Submit();
+  for (int i = 0; i < 40; ++i) Begin();
   Await(begun_, 2);
   for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(Get().ok());
-    ASSERT_TRUE(Info().ok());
+    ASSERT_TRUE(Get("a").ok());
+    ASSERT_TRUE(Info(info_).ok());
   }
   EXPECT_EQ(begun_, 2);
   go_on_.Notify();
@@ -139,9 +123,9 @@ TEST_F(UnaryCallTest, OthersAreAnsweredWhileSubmitsWait) {
 
 TEST_F(OneAtATimeTest, WhatFindsNoRoomIsToldSo) {
   BlockSubmits();
-  Submit();
+  Begin();
   Await(begun_, 1);
-  for (int i = 0; i < 4; ++i) Submit();
+  for (int i = 0; i < 4; ++i) Begin();
   // Three are refused while the first runs; one waits.
   int refused = 0;
   while (refused < 3) {
@@ -165,20 +149,20 @@ TEST_F(OneAtATimeTest, WhatFindsNoRoomIsToldSo) {
 
 TEST_F(OneAtATimeTest, WhoGaveUpWaitingCostsNothing) {
   BlockSubmits();
-  Submit();
+  Begin();
   Await(begun_, 1);
-  Submission& waiting = Submit();
-  ASSERT_TRUE(Info().ok());  // it has come in
+  Submission& waiting = Begin();
+  ASSERT_TRUE(Info(info_).ok());  // it has come in
   waiting.context.TryCancel();
   EXPECT_EQ(waiting.Await().error_code(), grpc::StatusCode::CANCELLED);
-  ASSERT_TRUE(Info().ok());  // and so has its end
+  ASSERT_TRUE(Info(info_).ok());  // and so has its end
   absl::SleepFor(absl::Seconds(2));
   go_on_.Notify();
   submissions_[0]->Await();
   // Its place is free once the thread that answered the first has seen it.
   grpc::Status next;
   do {
-    next = Submit().Await();
+    next = Submit();
   } while (next.error_code() == grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(next.ok()) << next.error_message();
   EXPECT_EQ(begun_, 2);
@@ -186,7 +170,7 @@ TEST_F(OneAtATimeTest, WhoGaveUpWaitingCostsNothing) {
 
 TEST_F(UnaryCallTest, WorkUnderWayLearnsThatItsClientIsGone) {
   BlockSubmits();
-  Submission& submission = Submit();
+  Submission& submission = Begin();
   Await(begun_, 1);
   submission.context.TryCancel();
   Await(ended_, 1);
@@ -220,7 +204,7 @@ TEST_F(UnaryCallTest, WorkUnderWayLearnsThatItIsTooLate) {
 
 TEST_F(UnaryCallTest, ShutdownWaitsForNoSubmit) {
   BlockSubmits();
-  for (int i = 0; i < 10; ++i) Submit();
+  for (int i = 0; i < 10; ++i) Begin();
   Await(begun_, 2);
   server_->Shutdown(absl::Hours(1));  // of grace: it must not be needed
   for (auto& submission : submissions_) {
@@ -234,27 +218,19 @@ TEST_F(UnaryCallTest, AnExceptionEndsItsCallAlone) {
       [](const jobs::SubmitRequest&) -> absl::StatusOr<jobs::SubmitResult> {
         throw std::runtime_error("a user's secret");
       });
-  grpc::Status status = Submit().Await();
+  grpc::Status status = Submit();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(status.error_message(), HasSubstr("JobService.Submit"));
-  manager_.OnSubmit(
-      [](const jobs::SubmitRequest&) -> absl::StatusOr<jobs::SubmitResult> {
-        throw std::bad_alloc();
-      });
-  EXPECT_EQ(Submit().Await().error_code(), grpc::StatusCode::INTERNAL);
-  EXPECT_TRUE(Info().ok());
+  EXPECT_TRUE(Info(info_).ok());
   EXPECT_THAT(Logged(), HasSubstr("JobService.Submit: exception "
                                   "std::runtime_error"));
-  EXPECT_THAT(Logged(), HasSubstr("std::bad_alloc"));
   EXPECT_THAT(Logged(), Not(HasSubstr("secret")));
 }
 
 TEST_F(UnaryCallTest, AnExceptionEndsItsStreamAlone) {
   manager_.ThrowFromEvents(std::make_exception_ptr(std::bad_alloc()));
-  v1::WatchRequest request;
-  request.set_id("a");
   grpc::ClientContext context;
-  auto watcher = jobs_->Watch(&context, request);
+  auto watcher = Watch(context);
   v1::JobEvent event;
   EXPECT_FALSE(watcher->Read(&event));
   EXPECT_EQ(watcher->Finish().error_code(), grpc::StatusCode::INTERNAL);
@@ -264,11 +240,105 @@ TEST_F(UnaryCallTest, AnExceptionEndsItsStreamAlone) {
   grpc::ClientContext upload;
   v1::UploadResponse response;
   auto writer = artifacts_->Upload(&upload, &response);
-  v1::UploadRequest header;
-  header.mutable_header()->set_sha256(std::string(64, 'a'));
-  ASSERT_TRUE(writer->Write(header));
+  ASSERT_TRUE(writer->Write(Header(std::string(64, 'a'), 0)));
   EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(Logged(), HasSubstr("ArtifactService.Upload: exception"));
+}
+
+class BarrierTest : public testing::Test {
+ protected:
+  template <typename Exception>
+  absl::Status Throw(const Exception& exception) {
+    return barrier_.Run("JobService.Get",
+                        [&]() -> absl::Status { throw exception; });
+  }
+  std::vector<std::string> log_;
+  Barrier barrier_{[this](const std::string& line) { log_.push_back(line); }};
+};
+
+TEST_F(BarrierTest, PassesAStatusOn) {
+  EXPECT_TRUE(barrier_.Run("R", [] { return absl::OkStatus(); }).ok());
+  const absl::Status error = absl::NotFoundError("none");
+  EXPECT_EQ(barrier_.Run("R", [&] { return error; }), error);
+  EXPECT_THAT(log_, testing::IsEmpty());
+}
+
+TEST_F(BarrierTest, AnExceptionIsInternalAndLoggedByItsTypeAlone) {
+  const absl::Status status = Throw(std::out_of_range("a password"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("JobService.Get"));
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("password")));
+  ASSERT_EQ(log_.size(), 1u);
+  EXPECT_EQ(log_[0], "JobService.Get: exception std::out_of_range");
+  // Memory that ran out, and what is no exception.
+  EXPECT_EQ(Throw(std::bad_alloc()).code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(Throw(42).code(), absl::StatusCode::kInternal);
+  ASSERT_EQ(log_.size(), 3u);
+  EXPECT_THAT(log_[1], HasSubstr("std::bad_alloc"));
+}
+
+TEST_F(BarrierTest, ALogThatFailsTooEndsNothingElse) {
+  const Barrier silent;
+  const Barrier broken([](const std::string&) { throw std::bad_alloc(); });
+  const auto fail = []() -> absl::Status { throw std::bad_alloc(); };
+  EXPECT_EQ(silent.Run("R", fail).code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(broken.Run("R", fail).code(), absl::StatusCode::kInternal);
+}
+
+TEST(Executor, OneThreadRunsTasksInOrder) {
+  std::vector<int> order;
+  {
+    Executor executor(1);
+    for (int i = 0; i < 100; ++i) {
+      executor.Post([&order, i] { order.push_back(i); });
+    }
+  }
+  ASSERT_EQ(order.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(Executor, ThreadsRunAtTheSameTime) {
+  auto* barrier = new absl::Barrier(3);
+  Executor executor(2);
+  const auto meet = [barrier] {
+    if (barrier->Block()) delete barrier;
+  };
+  executor.Post(meet);
+  executor.Post(meet);
+  meet();  // returns only once both tasks run
+}
+
+TEST(Executor, ItsEndRunsWhatWasPostedAlsoByTasks) {
+  std::atomic<int> ran{0};
+  {
+    Executor executor(2);
+    for (int i = 0; i < 10; ++i) {
+      executor.Post([&] {
+        ++ran;
+        executor.Post([&] { ++ran; });
+      });
+    }
+  }
+  EXPECT_EQ(ran, 20);
+}
+
+TEST(Executor, TakesNoMoreThanMayWait) {
+  Executor executor(1);
+  absl::Notification begun, go_on;
+  executor.Post([&] {
+    begun.Notify();
+    go_on.WaitForNotification();
+  });
+  begun.WaitForNotification();
+  std::atomic<int> ran{0};
+  EXPECT_TRUE(executor.TryPost([&] { ++ran; }, 2));
+  EXPECT_TRUE(executor.TryPost([&] { ++ran; }, 2));
+  EXPECT_FALSE(executor.TryPost([&] { ++ran; }, 2));
+  absl::Notification last;
+  executor.Post([&] { last.Notify(); });
+  go_on.Notify();
+  last.WaitForNotification();
+  EXPECT_EQ(ran, 2);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/rpc/find_blobs.h"
 #include "server/rpc/seen_blobs.h"
 #include "tests/server/rpc/served.h"
 
@@ -22,17 +23,6 @@ using ::testing::HasSubstr;
 
 class UploadTest : public Served {
  protected:
-  static v1::UploadRequest Header(const std::string& sha256, int64_t size) {
-    v1::UploadRequest request;
-    request.mutable_header()->set_sha256(sha256);
-    request.mutable_header()->set_size_bytes(size);
-    return request;
-  }
-  static v1::UploadRequest Data(const std::string& bytes) {
-    v1::UploadRequest request;
-    request.set_data(bytes);
-    return request;
-  }
   // Sends the messages as long as the server takes them.
   grpc::Status Upload(const std::vector<v1::UploadRequest>& messages) {
     grpc::ClientContext context;
@@ -52,9 +42,8 @@ class UploadTest : public Served {
 
   // Whom the server takes this program for.
   std::string Caller() {
-    grpc::ClientContext context;
     v1::WhoAmIResponse me;
-    EXPECT_TRUE(access_->WhoAmI(&context, v1::WhoAmIRequest(), &me).ok());
+    EXPECT_TRUE(Ask(access_, &v1::AccessService::Stub::WhoAmI, {}, me).ok());
     return me.user();
   }
 
@@ -71,9 +60,6 @@ TEST_F(UploadTest, PiecesBecomeABlob) {
   EXPECT_FALSE(response_.existed());
   EXPECT_EQ(blobs_.Bytes(sha256), piece + piece + "b");
   EXPECT_TRUE(blobs_.AwaitNoWriters());
-}
-
-TEST_F(UploadTest, AnEmptyBlob) {
   ASSERT_TRUE(Upload({Header(base::Sha256Hex(""), 0)}).ok());
   EXPECT_TRUE(blobs_.Has(base::Sha256Hex("")));
 }
@@ -142,9 +128,7 @@ TEST_F(UploadTest, GoesOnWhereAnEarlierOneBrokeOff) {
   const std::string sha256 = base::Sha256Hex("abcdef");
   const std::string me = Caller();
   blobs_.Keep(me, sha256, "abcd");
-  v1::UploadRequest header = Header(sha256, 6);
-  header.mutable_header()->set_offset_bytes(4);
-  ASSERT_TRUE(Upload({header, Data("ef")}).ok());
+  ASSERT_TRUE(Upload({Header(sha256, 6, 4), Data("ef")}).ok());
   EXPECT_EQ(blobs_.Bytes(sha256), "abcdef");
   EXPECT_EQ(blobs_.caught_up(), 3) << "before the data is taken";
   EXPECT_TRUE(blobs_.AwaitNoWriters());
@@ -154,22 +138,17 @@ TEST_F(UploadTest, CatchingUpEndsWithItsClientAndHoldsNobodyUp) {
   const std::string sha256 = base::Sha256Hex("abcdef");
   blobs_.Keep(Caller(), sha256, "abcd");
   blobs_.CatchUpForever();
-  v1::UploadRequest header = Header(sha256, 6);
-  header.mutable_header()->set_offset_bytes(4);
   // More of them than the uploads have threads.
-  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
-  std::vector<std::unique_ptr<v1::UploadResponse>> responses;
-  std::vector<std::unique_ptr<grpc::ClientWriter<v1::UploadRequest>>> writers;
+  grpc::ClientContext contexts[8];
+  v1::UploadResponse responses[8];
+  std::unique_ptr<grpc::ClientWriter<v1::UploadRequest>> writers[8];
   for (int i = 0; i < 8; ++i) {
-    contexts.push_back(std::make_unique<grpc::ClientContext>());
-    responses.push_back(std::make_unique<v1::UploadResponse>());
-    writers.push_back(
-        artifacts_->Upload(contexts.back().get(), responses.back().get()));
-    ASSERT_TRUE(writers.back()->Write(header));
+    writers[i] = artifacts_->Upload(&contexts[i], &responses[i]);
+    ASSERT_TRUE(writers[i]->Write(Header(sha256, 6, 4)));
   }
   while (blobs_.caught_up() < 100) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_TRUE(Upload({Header(base::Sha256Hex("x"), 1), Data("x")}).ok());
-  for (auto& context : contexts) context->TryCancel();
+  for (auto& context : contexts) context.TryCancel();
   for (auto& writer : writers) EXPECT_FALSE(writer->Finish().ok());
   EXPECT_TRUE(blobs_.AwaitNoWriters());
 }
@@ -178,11 +157,9 @@ TEST_F(UploadTest, TheServerEndsWhileOneCatchesUp) {
   const std::string sha256 = base::Sha256Hex("abcdef");
   blobs_.Keep(Caller(), sha256, "abcd");
   blobs_.CatchUpForever();
-  v1::UploadRequest header = Header(sha256, 6);
-  header.mutable_header()->set_offset_bytes(4);
   grpc::ClientContext context;
   auto writer = artifacts_->Upload(&context, &response_);
-  ASSERT_TRUE(writer->Write(header));
+  ASSERT_TRUE(writer->Write(Header(sha256, 6, 4)));
   while (blobs_.caught_up() == 0) absl::SleepFor(absl::Milliseconds(1));
   server_->Shutdown(absl::Seconds(1));
   EXPECT_FALSE(writer->Finish().ok());
@@ -192,15 +169,11 @@ TEST_F(UploadTest, TheServerEndsWhileOneCatchesUp) {
 TEST_F(UploadTest, GoesOnNowhereElse) {
   const std::string sha256 = base::Sha256Hex("abcdef");
   blobs_.Keep("somebody else", sha256, "abcd");
-  v1::UploadRequest header = Header(sha256, 6);
-  header.mutable_header()->set_offset_bytes(4);
-  const grpc::Status status = Upload({header, Data("ef")});
+  const grpc::Status status = Upload({Header(sha256, 6, 4), Data("ef")});
   EXPECT_EQ(status.error_code(), grpc::StatusCode::OUT_OF_RANGE);
   EXPECT_THAT(status.error_message(), HasSubstr("ask FindBlobs again"));
-  header.mutable_header()->set_offset_bytes(-1);
-  ExpectInvalid(Upload({header}), "header.offset_bytes:");
-  header.mutable_header()->set_offset_bytes(7);
-  ExpectInvalid(Upload({header}), "header.offset_bytes: is 7");
+  ExpectInvalid(Upload({Header(sha256, 6, -1)}), "header.offset_bytes:");
+  ExpectInvalid(Upload({Header(sha256, 6, 7)}), "header.offset_bytes: is 7");
 }
 
 class UploadBatchTest : public UploadTest {
@@ -285,16 +258,13 @@ class SilentUploadTest : public Served {
 };
 
 TEST_F(SilentUploadTest, IsEnded) {
-  v1::UploadRequest header;
-  header.mutable_header()->set_sha256(std::string(64, 'a'));
-  header.mutable_header()->set_size_bytes(2);
   // A client that is held up may be ended before its header has come: there is
   // another one then.
   for (int i = 0; i < 20 && blobs_.begun() == 0; ++i) {
     grpc::ClientContext context;
     v1::UploadResponse response;
     auto writer = artifacts_->Upload(&context, &response);
-    writer->Write(header);
+    writer->Write(Header(std::string(64, 'a'), 2));
     EXPECT_EQ(writer->Finish().error_code(),
               grpc::StatusCode::DEADLINE_EXCEEDED);
   }
@@ -303,14 +273,11 @@ TEST_F(SilentUploadTest, IsEnded) {
 }
 
 TEST_F(SilentUploadTest, SoManyAtATime) {
-  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
-  std::vector<std::unique_ptr<v1::UploadResponse>> responses;
-  std::vector<std::unique_ptr<grpc::ClientWriter<v1::UploadRequest>>> writers;
+  grpc::ClientContext contexts[50];
+  v1::UploadResponse responses[50];
+  std::unique_ptr<grpc::ClientWriter<v1::UploadRequest>> writers[50];
   for (int i = 0; i < 50; ++i) {
-    contexts.push_back(std::make_unique<grpc::ClientContext>());
-    responses.push_back(std::make_unique<v1::UploadResponse>());
-    writers.push_back(
-        artifacts_->Upload(contexts.back().get(), responses.back().get()));
+    writers[i] = artifacts_->Upload(&contexts[i], &responses[i]);
   }
   int idle = 0, refused = 0;
   for (auto& writer : writers) {
@@ -361,7 +328,7 @@ class FakeClaim : public jobs::UploadClaim {
   Claimed& claimed_;
 };
 
-class ClaimTest : public UploadTest {
+class ClaimTest : public UploadBatchTest {
  protected:
   std::unique_ptr<Sink<v1::UploadRequest>> Upload() {
     return MakeUploadSink(Blobs(), "ann", response_,
@@ -369,10 +336,8 @@ class ClaimTest : public UploadTest {
   }
   // The blobs as an admin sees them.
   std::unique_ptr<jobs::BlobUploads> Blobs() {
-    access::Caller admin;
-    admin.role = access::Role::kAdmin;
-    return std::make_unique<SeenBlobs>(blobs_, nullptr,
-                                       access::Rights(admin, false));
+    return std::make_unique<SeenBlobs>(
+        blobs_, nullptr, RightsOf("", false, access::Role::kAdmin));
   }
   Claimed claimed_;
 };
@@ -398,10 +363,8 @@ TEST_F(ClaimTest, WhatIsTooMuchIsRefusedBeforeItsBytes) {
 TEST_F(ClaimTest, WhatIsKeptIsNotCountedTwice) {
   const std::string sha256 = base::Sha256Hex("abcdef");
   blobs_.Keep("ann", sha256, "abcd");
-  v1::UploadRequest header = Header(sha256, 6);
-  header.mutable_header()->set_offset_bytes(4);
   auto sink = Upload();
-  EXPECT_EQ(*sink->Take(header), Push::kBusy);
+  EXPECT_EQ(*sink->Take(Header(sha256, 6, 4)), Push::kBusy);
   EXPECT_THAT(claimed_.blobs, testing::ElementsAre(testing::Pair(sha256, 2)));
 }
 
@@ -427,20 +390,51 @@ TEST_F(ClaimTest, ABatchIsRefusedAtTheBlobThatIsTooMuch) {
   auto sink =
       MakeBatchSink(Blobs(), response, std::make_unique<FakeClaim>(claimed_));
   v1::UploadBatchRequest request;
-  for (const char* bytes : {"abc", "abc", "old"}) {
-    v1::UploadBatchRequest::Blob& blob = *request.add_blobs();
-    blob.set_sha256(base::Sha256Hex(bytes));
-    blob.set_data(bytes);
-  }
+  for (const char* bytes : {"abc", "abc", "old"}) Add(bytes, request);
   ASSERT_TRUE(sink->Take(request).ok());
   EXPECT_EQ(claimed_.blobs.size(), 1u) << "each blob that is new counts once";
   request.clear_blobs();
-  request.add_blobs()->set_sha256(base::Sha256Hex("long"));
-  request.mutable_blobs(0)->set_data("long");
+  Add("long", request);
   EXPECT_TRUE(absl::IsResourceExhausted(sink->Take(request).status()));
   EXPECT_FALSE(claimed_.committed);
   ASSERT_TRUE(sink->End().ok());
   EXPECT_TRUE(claimed_.committed);
+}
+
+TEST(FindBlobs, TellsOfBlobsAndOfPartsThatTheCallerSent) {
+  FakeBlobs blobs;
+  const std::string a = base::Sha256Hex("a"), b = base::Sha256Hex("b"),
+                    whole = base::Sha256Hex("whole"), c = base::Sha256Hex("c");
+  blobs.Keep("ann", a, "12345");
+  blobs.Keep("bob", b, "12345");
+  blobs.Keep("ann", whole, "wh");
+  blobs.Put("whole");
+  blobs.Put("c");
+  v1::FindBlobsRequest request;
+  for (const std::string& sha256 : {b, a, whole, c}) request.add_sha256(sha256);
+  v1::FindBlobsResponse response;
+  ASSERT_TRUE(FindBlobs(blobs, "ann", request, response).ok());
+  ASSERT_EQ(response.partial_size(), 1);
+  EXPECT_EQ(response.partial(0).sha256(), a);
+  EXPECT_EQ(response.partial(0).size_bytes(), 5);
+  EXPECT_THAT(response.present(), testing::ElementsAre(whole, c));
+}
+
+TEST(FindBlobs, NamesTheBadHashAndTakesAThousand) {
+  FakeBlobs blobs;
+  v1::FindBlobsRequest request;
+  for (int i = 0; i < 999; ++i) request.add_sha256(base::Sha256Hex("a"));
+  request.add_sha256("../../etc/passwd");
+  v1::FindBlobsResponse response;
+  const absl::Status status = FindBlobs(blobs, "ann", request, response);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              testing::StartsWith("sha256[999]:"));
+  request.set_sha256(999, base::Sha256Hex("a"));
+  EXPECT_TRUE(FindBlobs(blobs, "ann", request, response).ok());
+  request.add_sha256(base::Sha256Hex("a"));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(FindBlobs(blobs, "ann", request, response)));
 }
 
 }  // namespace
