@@ -156,7 +156,8 @@ def loss_of(head, logits, labels):
     """Transformers' loss, with the weights that its models have no place
     for."""
     weights = head.get("class_weights")
-    weights = torch.tensor(weights) if weights else None
+    if weights:
+        weights = torch.tensor(weights, dtype=logits.dtype)
     if head["problem_type"] == "regression":
         return torch.nn.MSELoss()(logits.squeeze(), labels.squeeze())
     if head["problem_type"] == "multi_label_classification":

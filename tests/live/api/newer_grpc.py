@@ -99,7 +99,7 @@ class NewerGrpcTest(unittest.TestCase):
         job_id = self.submit("ok")
         events = list(self.jobs.Watch(jobs.WatchRequest(id=job_id),
                                       timeout=WAIT))
-        self.assertEqual(jobs.JOB_STATE_SUCCEEDED, events[-1].state.state)
+        self.assertEqual(job_types.JOB_STATE_SUCCEEDED, events[-1].state.state)
         log = b"".join(chunk.data for chunk in self.jobs.Logs(
             jobs.LogsRequest(id=job_id, follow=True), timeout=WAIT))
         self.assertIn(b"queued", log)
@@ -157,7 +157,7 @@ class NewerGrpcTest(unittest.TestCase):
         self.jobs.Cancel(jobs.CancelRequest(id=job_id), timeout=WAIT)
         events = list(self.jobs.Watch(jobs.WatchRequest(id=job_id),
                                       timeout=WAIT))
-        self.assertEqual(jobs.JOB_STATE_CANCELLED, events[-1].state.state)
+        self.assertEqual(job_types.JOB_STATE_CANCELLED, events[-1].state.state)
 
 
 if __name__ == "__main__":
@@ -171,6 +171,7 @@ if __name__ == "__main__":
         from mpsd.v1 import artifacts_pb2_grpc as artifacts_grpc
         from mpsd.v1 import daemon_pb2 as daemon
         from mpsd.v1 import daemon_pb2_grpc as daemon_grpc
+        from mpsd.v1 import job_pb2 as job_types
         from mpsd.v1 import jobs_pb2 as jobs
         from mpsd.v1 import jobs_pb2_grpc as jobs_grpc
         print("gRPC", grpc.__version__, flush=True)

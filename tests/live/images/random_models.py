@@ -51,11 +51,6 @@ def inputs(batch, prefix=""):
             f"{prefix}labels": batch["labels"]}
 
 
-def in_double(batch):
-    return {name: value.double() if value.is_floating_point() else value
-            for name, value in batch.items()}
-
-
 def open_model(model, adapter):
     return (vit.load_adapter(model, adapter).eval() if adapter
             else vit.load_model(model))
@@ -92,7 +87,7 @@ def check(report, program, name, case, chance, folder):
         compare(report, where, ours, named(theirs, without),
                 lambda: named(classes.forward_backward(
                     open_model(model, without).double(), head,
-                    in_double(batch)), without))
+                    parity.in_double(batch)), without))
         theirs = classes.with_dropout(open_model(model, with_dropout), head,
                                       batch)
         ours = parity.probe(program, model, with_dropout, inputs(batch),

@@ -87,7 +87,10 @@ def check_batch(report, program, where, case, model, adapter, batch):
     theirs = classes.forward_backward(open_model(model, adapter), case["head"],
                                       batch)
     ours = parity.probe(program, model, adapter, batch, head=case["head"])
-    compare(report, where, ours, theirs)
+    compare(report, where, ours, theirs,
+            exact=lambda: classes.forward_backward(
+                open_model(model, adapter).double(), case["head"],
+                parity.in_double(batch)))
 
 
 def check_dropout(report, program, where, case, model, adapter, batch):
@@ -98,7 +101,7 @@ def check_dropout(report, program, where, case, model, adapter, batch):
     compare(report, f"{where} dropout", ours, theirs)
 
 
-def compare(report, where, ours, theirs):
+def compare(report, where, ours, theirs, exact=None):
     """A key's bias has the rounding of zero for a gradient: theirs is held to
     the key's weight's, among which it is rounded, where that is above 1."""
     for name in [n for n in theirs if parity.is_key_bias(n)]:
@@ -107,7 +110,7 @@ def compare(report, where, ours, theirs):
                     1e-6)
         report.less(f"{where} their {name}", "zero",
                     theirs.pop(name).norm().item() / max(1, weight), 1e-6)
-    report.tensors(where, ours, theirs)
+    report.tensors(where, ours, theirs, exact=exact)
 
 
 if __name__ == "__main__":
