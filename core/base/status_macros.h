@@ -21,9 +21,9 @@
 // declaration names. A type with a comma is written `auto`.
 #define ASSIGN_OR_RETURN(declaration, ...) \
   MPSD_ASSIGN_OR_RETURN(MPSD_UNIQUE(__LINE__), declaration, __VA_ARGS__)
-#define MPSD_ASSIGN_OR_RETURN(temporary, declaration, ...)         \
-  auto temporary = (__VA_ARGS__);                                  \
-  if (!temporary.ok()) return std::move(temporary).status();       \
+#define MPSD_ASSIGN_OR_RETURN(temporary, declaration, ...)   \
+  auto temporary = (__VA_ARGS__);                            \
+  if (!temporary.ok()) return std::move(temporary).status(); \
   declaration = *std::move(temporary)
 #define MPSD_UNIQUE(line) MPSD_CONCATENATE(mpsd_status_or_, line)
 #define MPSD_CONCATENATE(a, b) a##b
