@@ -462,7 +462,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
   }
   RETURN_IF_ERROR(CheckNumbers(app));
   ASSIGN_OR_RETURN(Config config, Finish(std::move(options), app));
-  return std::move(config);
+  return config;
 }
 
 }  // namespace mpsd

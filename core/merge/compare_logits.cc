@@ -113,7 +113,8 @@ int64_t LayersWithin(const spec::ModelConfig& config, int64_t max_bytes) {
 absl::StatusOr<at::Tensor> ReferenceLogits(const AdaptedModel& adapted,
                                            const spec::ModelConfig& config) {
   ASSIGN_OR_RETURN(auto loaded, Load(adapted.weights(), config));
-  ASSIGN_OR_RETURN(auto hung, HungAdapter::Hang(adapted, loaded.network()));
+  ASSIGN_OR_RETURN([[maybe_unused]] auto hung,
+                   HungAdapter::Hang(adapted, loaded.network()));
   return Logits(loaded, config);
 }
 
