@@ -15,6 +15,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "grpc/grpc.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
@@ -97,6 +98,10 @@ inline sockaddr_un SocketName(const std::string& path) {
   path.copy(name.sun_path, sizeof(name.sun_path) - 1);
   return name;
 }
+
+// gRPC stays up between tests: the end of its last user may wait for ten
+// seconds.
+inline const bool kGrpcIsUp = (grpc_init(), true);
 
 // The real server over a unix socket, in front of a fake queue.
 class Served : public testing::Test {
