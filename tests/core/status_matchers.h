@@ -3,11 +3,14 @@
 #define MPSD_TESTS_CORE_STATUS_MATCHERS_H_
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace mpsd::testing_support {
 
@@ -15,6 +18,13 @@ inline absl::Status StatusOf(const absl::Status& status) { return status; }
 template <typename T>
 absl::Status StatusOf(const T& value) {
   return value.status();
+}
+
+// The value, which must be there.
+template <typename T>
+T Ok(absl::StatusOr<T> value) {
+  EXPECT_TRUE(value.ok()) << value.status();
+  return *std::move(value);
 }
 
 // Of a Status, or of what has one.
@@ -41,6 +51,12 @@ MATCHER_P2(Fails, code, message, "") {
   return StatusOf(arg).code() == code &&
          testing::ExplainMatchResult(testing_support::Says(message), arg,
                                      result_listener);
+}
+
+// An error of this code, whatever it says.
+MATCHER_P(Fails, code, "") {
+  *result_listener << StatusOf(arg);
+  return StatusOf(arg).code() == code;
 }
 
 }  // namespace mpsd::testing_support

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_job_files.h"
-#include "tests/fakes/status_is.h"
 
 namespace mpsd::jobs {
 namespace {
 
 namespace fs = std::filesystem;
-using fakes::Ok;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::Ok;
 
 class InputNamesTest : public testing::Test {
  protected:
@@ -156,8 +156,8 @@ TEST_F(InputsTest, AFolderIsWhatLiesBelow) {
 TEST_F(InputsTest, AFolderNeedsAName) {
   Inputs inputs = Of({"cat/1.png"});
   EXPECT_THAT(inputs.Resolve("f", "."),
-              fakes::StatusIs(absl::StatusCode::kInvalidArgument,
-                              "f: '.' has no name of its own"));
+              testing_support::Fails(absl::StatusCode::kInvalidArgument,
+                                     "f: '.' has no name of its own"));
 }
 
 TEST_F(InputsTest, WhatWasNotUploadedMayBeHere) {

@@ -17,34 +17,34 @@
 #include "core/base/atomic_file.h"
 #include "server/jobs/collector.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_job_files.h"
 #include "tests/fakes/fake_job_store.h"
-#include "tests/fakes/status_is.h"
 
 namespace mpsd::jobs {
 namespace {
 
 namespace fs = std::filesystem;
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing_support::Fails;
 using testing_support::FreshFolder;
+using testing_support::Ok;
 
 TEST(FolderClaims, WhoComesSecondIsToldToTryAgain) {
   FolderClaims claims;
   {
     const auto use = Ok(claims.Take({"a", "b"}, nullptr));
     EXPECT_TRUE(claims.Take({"b"}, nullptr).ok()) << "many may need a job";
-    EXPECT_THAT(claims.Remove("b"), StatusIs(kAborted, "job b is needed"));
+    EXPECT_THAT(claims.Remove("b"), Fails(kAborted, "job b is needed"));
     EXPECT_TRUE(claims.Remove("c").ok());
   }
   {
     const auto removal = Ok(claims.Remove("b"));
     EXPECT_TRUE(absl::IsAborted(claims.Remove("b").status()));
     EXPECT_THAT(claims.Take({"a", "b"}, nullptr),
-                StatusIs(kAborted, "files of job b are being removed"));
+                Fails(kAborted, "files of job b are being removed"));
     // A refused Take keeps nothing.
     EXPECT_TRUE(claims.Remove("a").ok());
   }
@@ -360,8 +360,8 @@ TEST_F(JobDeletionTest, RowAndFolderGo) {
 TEST_F(JobDeletionTest, OneThatHasNotEndedStays) {
   for (State state : {State::kQueued, State::kRunning}) {
     Add(state);
-    EXPECT_THAT(Delete(), StatusIs(kFailedPrecondition,
-                                   "cancel it (`mpsctl cancel 01KAH"));
+    EXPECT_THAT(Delete(),
+                Fails(kFailedPrecondition, "cancel it (`mpsctl cancel 01KAH"));
     EXPECT_TRUE(fs::exists(Folder() / "out/model"));
     EXPECT_FALSE(fs::exists(DeletionMark(Folder())));
   }

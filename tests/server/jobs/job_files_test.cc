@@ -13,15 +13,15 @@
 
 #include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::jobs {
 namespace {
 
 namespace fs = std::filesystem;
-using fakes::Ok;
-using fakes::StatusIs;
 using testing::HasSubstr;
+using testing_support::Fails;
+using testing_support::Ok;
 
 constexpr char kLlama[] = R"({
     "architectures": ["LlamaForCausalLM"], "model_type": "llama",
@@ -109,8 +109,8 @@ TEST_F(DiskJobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
   EXPECT_THAT(
       files_.Create("J", "{}", "{}",
                     {{"other", blob}, {"d/same", blob}, {"d/same", blob}}, {}),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               "'d/same' and 'd/same' are one name"));
+      Fails(absl::StatusCode::kInvalidArgument,
+            "'d/same' and 'd/same' are one name"));
   EXPECT_TRUE(fs::is_empty(state_ / "jobs")) << "nothing is left";
 }
 
@@ -503,9 +503,9 @@ TEST_F(RequestFileTest, WhatNobodySaidIsNotThere) {
 }
 
 TEST_F(RequestFileTest, AJobOfAnEarlierReleaseHasNone) {
-  EXPECT_THAT(RequestFile::Read(folder_),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       "`mpsctl --json show J`"));
+  EXPECT_THAT(
+      RequestFile::Read(folder_),
+      Fails(absl::StatusCode::kFailedPrecondition, "`mpsctl --json show J`"));
 }
 
 TEST_F(RequestFileTest, WhatMakesNoSenseIsSaid) {

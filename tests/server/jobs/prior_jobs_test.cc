@@ -8,18 +8,18 @@
 #include <string>
 
 #include "core/base/limits.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_job_files.h"
-#include "tests/fakes/status_is.h"
 
 namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing_support::Fails;
+using testing_support::Ok;
 
 constexpr int64_t kGibibyte = int64_t{1} << 30;
 
@@ -226,7 +226,7 @@ class NamedResultsTest : public testing::Test {
   }
   void ExpectError(const std::string& model, const std::string& adapter,
                    absl::StatusCode code, const std::string& text) {
-    EXPECT_THAT(Place(model, adapter), StatusIs(code, text));
+    EXPECT_THAT(Place(model, adapter), Fails(code, text));
   }
 
   std::map<std::string, Job> jobs_;
@@ -324,7 +324,7 @@ TEST_F(NamedResultsTest, ACircleEndsTheWalk) {
   Put(kA, State::kQueued, OutputKind::kModel).model = "job:" + kB;
   Put(kB, State::kQueued, OutputKind::kModel).model = "job:" + kA;
   EXPECT_THAT(ModelToBe(find_, files_, "job:" + kA),
-              StatusIs(kFailedPrecondition, "more than 64 jobs"));
+              Fails(kFailedPrecondition, "more than 64 jobs"));
 }
 
 TEST_F(NamedResultsTest, AFolderBesideTheJobsIsNoResult) {

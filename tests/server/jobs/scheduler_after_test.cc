@@ -8,16 +8,16 @@
 
 #include "core/spec/train_spec.h"
 #include "server/jobs/scheduler.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/jobs/scheduler_fixture.h"
 
 namespace mpsd::jobs {
 namespace {
 
-using fakes::StatusIs;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing_support::Fails;
 
 class SchedulerAfterTest : public SchedulerFixture {
  protected:
@@ -141,9 +141,8 @@ TEST_F(SchedulerAfterTest, ACancelledOneHoldsThemToo) {
 
 TEST_F(SchedulerAfterTest, AnIdThatIsNoJobsIsRefused) {
   for (const std::string id : {"nobody", "01ARZ3NDEKTSV4RRFFQ69G5FAV"}) {
-    EXPECT_THAT(TrySubmit({id}),
-                StatusIs(absl::StatusCode::kFailedPrecondition,
-                         "after: there is no job '" + id + "'"));
+    EXPECT_THAT(TrySubmit({id}), Fails(absl::StatusCode::kFailedPrecondition,
+                                       "after: there is no job '" + id + "'"));
   }
   EXPECT_THAT(files_.specs, IsEmpty());
 }
@@ -169,8 +168,8 @@ TEST_F(SchedulerAfterTest, JobsOfOthersThatAreHiddenDoNotExist) {
   request.spec_json =
       R"({"dataset": {"train": "/data/train.jsonl"}, )" + Adapter(a) + "}";
   EXPECT_THAT(scheduler_->Submit(request),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       "adapter: there is no job " + a));
+              Fails(absl::StatusCode::kFailedPrecondition,
+                    "adapter: there is no job " + a));
 }
 
 TEST_F(SchedulerAfterTest, AKillForgetsNothing) {

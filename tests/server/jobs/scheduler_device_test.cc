@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/jobs/scheduler.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/jobs/scheduler_fixture.h"
 
 // What the machine lacks before a start and is blamed for after one, and
@@ -20,8 +20,6 @@ namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
 using host::MemoryPressure;
 using host::PowerSource;
 using testing::AllOf;
@@ -30,6 +28,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing_support::Fails;
+using testing_support::Ok;
 
 using SchedulerStartTest = SchedulerFixture;
 
@@ -209,10 +209,10 @@ TEST_F(SchedulerStartTest, AJobBeyondTheMachineIsRefusedUnlessToldAnyway) {
   Restart();
   SubmitRequest request = Request();
   EXPECT_THAT(scheduler_->Submit(request),
-              StatusIs(kFailedPrecondition,
-                       AllOf(HasSubstr("this machine has 1000 B for it"),
-                             HasSubstr("per_device_train_batch_size"),
-                             HasSubstr("--anyway"))));
+              Fails(kFailedPrecondition,
+                    AllOf(HasSubstr("this machine has 1000 B for it"),
+                          HasSubstr("per_device_train_batch_size"),
+                          HasSubstr("--anyway"))));
   request.anyway = true;
   const auto accepted = Ok(scheduler_->Submit(request));
   EXPECT_GT(accepted.job.memory_bytes, 1000);
@@ -366,10 +366,9 @@ TEST_F(SchedulerRetryTest, ASucceededJobRunsAgainFromScratchAlone) {
   Worker().OnCheckpoint(At(10, "/state/c10"));
   Worker().OnProgress(Step(100));
   End(ExitReason::kDone);
-  EXPECT_THAT(
-      scheduler_->Retry(id, false),
-      StatusIs(kFailedPrecondition,
-               AllOf(HasSubstr("is SUCCEEDED"), HasSubstr("--from-scratch"))));
+  EXPECT_THAT(scheduler_->Retry(id, false),
+              Fails(kFailedPrecondition, AllOf(HasSubstr("is SUCCEEDED"),
+                                               HasSubstr("--from-scratch"))));
   const auto job = Ok(scheduler_->Retry(id, true));
   EXPECT_EQ(job.state, State::kQueued);
   EXPECT_EQ(job.output_path, "");
@@ -379,7 +378,7 @@ TEST_F(SchedulerRetryTest, ASucceededJobRunsAgainFromScratchAlone) {
   EXPECT_THAT(files_.removed_runs, ElementsAre(id));
   EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
   EXPECT_THAT(scheduler_->Retry(id, true),
-              StatusIs(kFailedPrecondition, "is QUEUED"));
+              Fails(kFailedPrecondition, "is QUEUED"));
   EXPECT_EQ(Next(), id);
   EXPECT_FALSE(Stored(id).fresh);
   launcher_.Exit(ExitReason::kDone);
@@ -492,13 +491,13 @@ TEST_F(SchedulerRetryTest, NothingGoesThatIsPinnedOrNeeded) {
       R"("adapter": "/state/jobs/)", id, R"(/out/adapter"})");
   const auto user = Ok(scheduler_->Submit(request));
   EXPECT_THAT(scheduler_->Retry(id, true),
-              StatusIs(kFailedPrecondition, user.job.id));
+              Fails(kFailedPrecondition, user.job.id));
   ASSERT_TRUE(scheduler_->Cancel(user.job.id).ok());
   Job pinned = Stored(id);
   pinned.pinned = true;
   ASSERT_TRUE(store_.Update(pinned, {}).ok());
   EXPECT_THAT(scheduler_->Retry(id, true),
-              StatusIs(kFailedPrecondition, "mpsctl unpin"));
+              Fails(kFailedPrecondition, "mpsctl unpin"));
   EXPECT_THAT(files_.removed_runs, IsEmpty());
 }
 

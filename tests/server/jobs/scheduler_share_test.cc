@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/jobs/scheduler.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/jobs/scheduler_fixture.h"
 
 // How the Scheduler divides the device: fair share and the time of a job.
@@ -227,9 +227,9 @@ TEST_F(JobTimeTest, ARetryGoesOnOnceTheLimitIsRaised) {
   const std::string id = StartFor("ann");
   After(absl::Hours(2));
   End(ExitReason::kPreempted);
-  EXPECT_THAT(
-      scheduler_->Retry(id),
-      fakes::StatusIs(absl::StatusCode::kResourceExhausted, "job-hours"));
+  EXPECT_THAT(scheduler_->Retry(id),
+              testing_support::Fails(absl::StatusCode::kResourceExhausted,
+                                     "job-hours"));
   limit_ = absl::Hours(3);
   ASSERT_TRUE(scheduler_->Retry(id).ok());
   EXPECT_EQ(Next(), id);

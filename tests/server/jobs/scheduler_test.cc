@@ -8,21 +8,21 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/jobs/scheduler_fixture.h"
 
 namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing_support::Fails;
+using testing_support::Ok;
 
 using SchedulerTest = SchedulerFixture;
 
@@ -77,7 +77,7 @@ TEST_F(SchedulerTest, AKeyIsItsOwnersAndOfOneRequest) {
   EXPECT_EQ(again.job.id, id);
   EXPECT_EQ(board_->List({})->size(), 1);
   request.priority = 1;
-  EXPECT_THAT(scheduler_->Submit(request), StatusIs(kAlreadyExists, id));
+  EXPECT_THAT(scheduler_->Submit(request), Fails(kAlreadyExists, id));
   request.owner = "bob";
   auto other = Ok(scheduler_->Submit(request));
   EXPECT_FALSE(other.existed);
@@ -130,8 +130,8 @@ TEST_F(SchedulerTest, ACancelIsAnsweredOnceItIsStored) {
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(scheduler_->Cancel(id),
-                StatusIs(kAborted, AllOf(HasSubstr("disk full"),
-                                         HasSubstr("again when"))));
+                Fails(kAborted,
+                      AllOf(HasSubstr("disk full"), HasSubstr("again when"))));
     EXPECT_EQ(launcher_.cancelled, 1) << "its worker was asked nonetheless";
   }
   EXPECT_FALSE(Stored(id).cancel_requested);
@@ -183,8 +183,7 @@ TEST_F(SchedulerTest, ACancelledJobIsTriedAgainAndAQueuedOneRefused) {
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   ASSERT_TRUE(scheduler_->Retry(id).ok());
   EXPECT_EQ(board_->QueuePosition(id), 0);
-  EXPECT_THAT(scheduler_->Retry(id),
-              StatusIs(kFailedPrecondition, "is QUEUED"));
+  EXPECT_THAT(scheduler_->Retry(id), Fails(kFailedPrecondition, "is QUEUED"));
 }
 
 TEST_F(SchedulerTest, ARetryThatIsNotStoredIsNone) {
@@ -305,7 +304,7 @@ TEST_F(SchedulerTest, RecoverMakesRoomOnAFullDiskOrReportsIt) {
 
 TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
   const std::string id = Submit();
-  EXPECT_THAT(scheduler_->Delete(id), StatusIs(kFailedPrecondition));
+  EXPECT_THAT(scheduler_->Delete(id), Fails(kFailedPrecondition));
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   int woken = 0;
   const int64_t token = board_->Subscribe(id, [&] { ++woken; });
@@ -323,7 +322,7 @@ TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
 
 TEST_F(SchedulerTest, AnEndThatIsNotStoredKeepsTheJob) {
   const std::string id = Start();
-  EXPECT_THAT(scheduler_->Delete(id), StatusIs(kFailedPrecondition));
+  EXPECT_THAT(scheduler_->Delete(id), Fails(kFailedPrecondition));
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   launcher_.Exit(ExitReason::kDone);
   EXPECT_TRUE(absl::IsUnavailable(scheduler_->Delete(id).status()));

@@ -12,7 +12,7 @@
 
 #include "core/base/sha256.h"
 #include "server/jobs/scheduler.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/jobs/scheduler_fixture.h"
 
 // What people do to queued jobs and to the queue: hold, release, move, drain.
@@ -23,11 +23,11 @@ namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::Fails;
+using testing_support::Ok;
 
 constexpr MoveTo kTop{MoveTo::Where::kTop, 0, false};
 constexpr MoveTo kBottom{MoveTo::Where::kBottom, 0, false};
@@ -104,13 +104,13 @@ TEST_F(SchedulerVerbsTest, OnlyAQueuedJobIsHeldReleasedOrMoved) {
        {scheduler_->Hold(id, "by ann"), scheduler_->Release(id),
         scheduler_->Move(id, kTop)}) {
     EXPECT_THAT(refused,
-                StatusIs(kFailedPrecondition, "is RUNNING: only a QUEUED job"));
+                Fails(kFailedPrecondition, "is RUNNING: only a QUEUED job"));
   }
   for (const auto& unknown :
        {scheduler_->Hold("X", "by ann"), scheduler_->Release("X"),
         scheduler_->Move("X", kTop), scheduler_->Retry("X", false),
         scheduler_->Cancel("X"), scheduler_->SetPinned("X", true)}) {
-    EXPECT_THAT(unknown, StatusIs(kNotFound));
+    EXPECT_THAT(unknown, Fails(kNotFound));
   }
 }
 
@@ -252,7 +252,7 @@ TEST_F(SchedulerVerbsTest, APriorityIsBoundByTheLimits) {
   UserLimits limits;
   limits.highest_priority = 3;
   EXPECT_THAT(scheduler_->Move(second, ToPriority(4), limits),
-              StatusIs(kInvalidArgument, "priority"));
+              Fails(kInvalidArgument, "priority"));
   ASSERT_TRUE(scheduler_->Move(second, ToPriority(3), limits).ok());
   EXPECT_EQ(board_->QueuePosition(second), 0);
   EXPECT_EQ(Stored(second).priority, 3);
@@ -385,9 +385,9 @@ class SchedulerLimitsTest : public SchedulerFixture {
 TEST_F(SchedulerLimitsTest, AUserHasSoManyJobsInTheQueue) {
   ASSERT_TRUE(SubmitAs("ada", Queued(2)).ok());
   ASSERT_TRUE(SubmitAs("ada", Queued(2)).ok());
-  EXPECT_THAT(SubmitAs("ada", Queued(2)),
-              StatusIs(kResourceExhausted,
-                       "ada has 2 jobs in the queue, 2 are allowed"));
+  EXPECT_THAT(
+      SubmitAs("ada", Queued(2)),
+      Fails(kResourceExhausted, "ada has 2 jobs in the queue, 2 are allowed"));
   EXPECT_EQ(files_.specs.size(), 2u) << "a refused job leaves no trace";
   // Others have limits of their own, and admins none.
   EXPECT_TRUE(SubmitAs("bob", Queued(1)).ok());
@@ -456,7 +456,7 @@ TEST_F(SchedulerLimitsTest, APriorityBeyondTheRangeIsRefused) {
   EXPECT_TRUE(SubmitAs("ada", limits, -5).ok());
   for (const int32_t priority : {-6, 1, 2'147'483'647}) {
     EXPECT_THAT(SubmitAs("ada", limits, priority),
-                StatusIs(kInvalidArgument, "-5 to 0"));
+                Fails(kInvalidArgument, "-5 to 0"));
   }
 }
 
@@ -464,8 +464,7 @@ TEST_F(SchedulerLimitsTest, NoJobIsQueuedOnceResultsAreTooLarge) {
   UserLimits limits;
   limits.result_bytes = 100;
   fake_ledger_.results = {{"ada", 100}, {"bob", 99}};
-  EXPECT_THAT(SubmitAs("ada", limits),
-              StatusIs(kResourceExhausted, "100 bytes"));
+  EXPECT_THAT(SubmitAs("ada", limits), Fails(kResourceExhausted, "100 bytes"));
   const std::string id = SubmitAs("bob", limits)->job.id;
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   fake_ledger_.results["bob"] = 101;
@@ -622,8 +621,8 @@ TEST_F(SchedulerRemovalTest, ASubmissionDoesNotMissWhatARuleRemovesMeanwhile) {
   };
   const absl::Status submitted = SubmitFrom(id);
   ASSERT_TRUE(removed.ok()) << removed.status();
-  EXPECT_THAT(submitted, StatusIs(kAborted, "files of job " + id +
-                                                " were removed meanwhile"));
+  EXPECT_THAT(submitted, Fails(kAborted, "files of job " + id +
+                                             " were removed meanwhile"));
   EXPECT_EQ(store_.Ids()->size(), 0u);
   EXPECT_TRUE(files_.specs.empty()) << "nothing is left of the submission";
 }

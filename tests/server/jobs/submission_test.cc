@@ -10,18 +10,18 @@
 #include "core/base/limits.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/user_limits.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_job_files.h"
-#include "tests/fakes/status_is.h"
 
 namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
 using spec::DeviceChoice;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing_support::Fails;
+using testing_support::Ok;
 
 TEST(MemoryFit, WhereTheTrainerMayChooseTheLeastCounts) {
   spec::TrainSpec spec;
@@ -107,10 +107,9 @@ TEST(UserLimits, RefusesWhatIsNoLimit) {
            {"job-hours", "-1"},        {"job-hours", "nan"},
            {"job-hours", "inf"},       {"job-hours", "2h"},
            {"job-hours", "1e7"},       {"disk", "5"}}) {
-    EXPECT_THAT(
-        SetLimit(limits, key, value),
-        StatusIs(kInvalidArgument,
-                 key == std::string("disk") ? "queued-jobs" : "expected"))
+    EXPECT_THAT(SetLimit(limits, key, value),
+                Fails(kInvalidArgument,
+                      key == std::string("disk") ? "queued-jobs" : "expected"))
         << key << " = " << value;
   }
   EXPECT_EQ(limits, UserLimits());
@@ -136,25 +135,25 @@ TEST(UserLimits, ARefusalHasTheFigureTheLimitAndWhoRaisesIt) {
   const UserLimits limits{2, 1 << 20, 50, -1, 1};
   EXPECT_THAT(
       CheckQueued("ada", limits, 3),
-      StatusIs(kResourceExhausted,
-               AllOf(HasSubstr("ada has 3 jobs"), HasSubstr("2 are allowed"),
-                     HasSubstr("mpsctl cancel"),
-                     HasSubstr("[user.ada] queued-jobs"))));
+      Fails(kResourceExhausted,
+            AllOf(HasSubstr("ada has 3 jobs"), HasSubstr("2 are allowed"),
+                  HasSubstr("mpsctl cancel"),
+                  HasSubstr("[user.ada] queued-jobs"))));
   EXPECT_THAT(CheckUploads("ada", limits, 1 << 19, 1 << 20),
-              StatusIs(kResourceExhausted,
-                       AllOf(HasSubstr("512.00 KiB (524288 bytes)"),
-                             HasSubstr("1.00 MiB (1048576 bytes) are allowed"),
-                             HasSubstr("[user.ada] upload-bytes"))));
+              Fails(kResourceExhausted,
+                    AllOf(HasSubstr("512.00 KiB (524288 bytes)"),
+                          HasSubstr("1.00 MiB (1048576 bytes) are allowed"),
+                          HasSubstr("[user.ada] upload-bytes"))));
   EXPECT_THAT(
       CheckResults("ada", limits, 60),
-      StatusIs(kResourceExhausted,
-               AllOf(HasSubstr("60 bytes"), HasSubstr("50 bytes are allowed"),
-                     HasSubstr("mpsctl delete"),
-                     HasSubstr("[user.ada] result-bytes"))));
+      Fails(kResourceExhausted,
+            AllOf(HasSubstr("60 bytes"), HasSubstr("50 bytes are allowed"),
+                  HasSubstr("mpsctl delete"),
+                  HasSubstr("[user.ada] result-bytes"))));
   EXPECT_THAT(CheckPriority("ada", limits, 5),
-              StatusIs(kInvalidArgument,
-                       AllOf(HasSubstr("priority: is 5, -1 to 1 are allowed"),
-                             HasSubstr("[user.ada] priority"))));
+              Fails(kInvalidArgument,
+                    AllOf(HasSubstr("priority: is 5, -1 to 1 are allowed"),
+                          HasSubstr("[user.ada] priority"))));
 }
 
 TEST(UserLimits, HoursOfAJobAreOfTheDevice) {
@@ -173,9 +172,9 @@ TEST(UserLimits, ATableIsSpelledAsTomlSpellsIt) {
   const UserLimits limits{0, {}, {}};
   EXPECT_THAT(
       CheckQueued("ada.l@example.org", limits, 0),
-      StatusIs(kResourceExhausted, "[user.\"ada.l@example.org\"] queued-jobs"));
+      Fails(kResourceExhausted, "[user.\"ada.l@example.org\"] queued-jobs"));
   EXPECT_THAT(CheckQueued("ada-l_2", limits, 0),
-              StatusIs(kResourceExhausted, "[user.ada-l_2]"));
+              Fails(kResourceExhausted, "[user.ada-l_2]"));
 }
 
 TEST(UserLimits, AUsersOwnLimitsCount) {
@@ -218,7 +217,7 @@ class SubmissionTest : public testing::Test {
     return *spec::ParseTrainSpec(submission->spec_json, "job.json");
   }
   void ExpectError(absl::StatusCode code, const std::string& text) {
-    EXPECT_THAT(Check(), StatusIs(code, text));
+    EXPECT_THAT(Check(), Fails(code, text));
   }
 
   const std::string kSha = std::string(64, 'a');
@@ -562,7 +561,7 @@ TEST_F(SubmissionTest, ABlobThatTheUserMayNotUseCountsAsNotThere) {
   auto refused = Check().status();
   blobs_.present.clear();
   EXPECT_EQ(refused, Check().status());  // in the same words
-  EXPECT_THAT(refused, StatusIs(kFailedPrecondition, "has not been uploaded"));
+  EXPECT_THAT(refused, Fails(kFailedPrecondition, "has not been uploaded"));
   blobs_.present = {kOther};
   request_.inputs = {{"train.jsonl", kOther}};
   EXPECT_TRUE(Check().ok());

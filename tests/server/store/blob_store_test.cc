@@ -23,8 +23,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/blob_writer.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
-#include "tests/fakes/status_is.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
@@ -32,8 +32,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
+using testing_support::Fails;
+using testing_support::Ok;
 
 // Half a disk's free bytes: its other users move them by less than that.
 class DiskRoomTest : public testing::Test {
@@ -58,7 +58,7 @@ TEST_F(DiskRoomTest, AFloorIsKeptFree) {
   DiskRoom room(scratch_.path(), free_ / 4 * 3);
   EXPECT_TRUE(room.Reserve(0).ok());
   for (const char* part : {"--min-free-bytes", "mpsctl delete"}) {
-    EXPECT_THAT(room.Reserve(free_ / 2), StatusIs(kResourceExhausted, part));
+    EXPECT_THAT(room.Reserve(free_ / 2), Fails(kResourceExhausted, part));
   }
   DiskRoom none(scratch_.path(), std::numeric_limits<int64_t>::max());
   EXPECT_FALSE(none.Reserve(0).ok());
@@ -447,7 +447,7 @@ TEST_F(BlobStoreTest, AnotherHashIsRefusedAndLeavesNothing) {
     auto writer = blobs_->Begin(announced, 1);
     ASSERT_TRUE(writer.ok());
     ASSERT_TRUE((*writer)->Append("b").ok());
-    EXPECT_THAT((*writer)->Commit(), StatusIs(kInvalidArgument, announced));
+    EXPECT_THAT((*writer)->Commit(), Fails(kInvalidArgument, announced));
   }
   EXPECT_FALSE(blobs_->Has(announced));
   EXPECT_EQ(Incoming(), 0);
@@ -457,16 +457,16 @@ TEST_F(BlobStoreTest, AnotherHashIsRefusedAndLeavesNothing) {
 TEST_F(BlobStoreTest, AnotherSizeIsRefused) {
   auto shorter = blobs_->Begin(base::Sha256Hex("ab"), 3);
   ASSERT_TRUE((*shorter)->Append("ab").ok());
-  EXPECT_THAT((*shorter)->Commit(), StatusIs(kInvalidArgument));
+  EXPECT_THAT((*shorter)->Commit(), Fails(kInvalidArgument));
   auto longer = blobs_->Begin(base::Sha256Hex("ab"), 1);
-  EXPECT_THAT((*longer)->Append("ab"), StatusIs(kInvalidArgument));
+  EXPECT_THAT((*longer)->Append("ab"), Fails(kInvalidArgument));
 }
 
 TEST_F(BlobStoreTest, ImpossibleRequestsAreRefused) {
   const std::string a = base::Sha256Hex("a");
-  EXPECT_THAT(blobs_->Begin("../../etc/passwd", 1), StatusIs(kInvalidArgument));
-  EXPECT_THAT(blobs_->Begin(a, -1), StatusIs(kInvalidArgument));
-  EXPECT_THAT(blobs_->Begin(a, INT64_MAX), StatusIs(kResourceExhausted));
+  EXPECT_THAT(blobs_->Begin("../../etc/passwd", 1), Fails(kInvalidArgument));
+  EXPECT_THAT(blobs_->Begin(a, -1), Fails(kInvalidArgument));
+  EXPECT_THAT(blobs_->Begin(a, INT64_MAX), Fails(kResourceExhausted));
   EXPECT_FALSE(blobs_->Has("../mpsd.db"));
   EXPECT_EQ(blobs_->PathOf("../mpsd.db"), "");
   EXPECT_FALSE(blobs_->Has(std::string(64, 'A')));
@@ -798,7 +798,7 @@ TEST_F(BlobStoreTest, BatchesOfAFewAndNoneAndTheSameAgain) {
 TEST_F(BlobStoreTest, ABatchRefusesAnotherHash) {
   auto batch = blobs_->BeginBatch();
   EXPECT_THAT(batch->Add(base::Sha256Hex("a"), "b"),
-              StatusIs(kInvalidArgument, "SHA-256"));
+              Fails(kInvalidArgument, "SHA-256"));
 }
 
 TEST_F(BlobStoreTest, NothingStaysOfABatchThatBreaksOff) {

@@ -16,13 +16,13 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::store {
 namespace {
 
 using enum absl::StatusCode;
-using fakes::StatusIs;
+using testing_support::Fails;
 
 class ConnectionTest : public testing::Test {
  protected:
@@ -194,7 +194,7 @@ TEST(StatusOf, TranslatesTheCodesOfSqlite) {
         {SQLITE_IOERR, kInternal},
         {SQLITE_MISUSE, kInternal}}) {
     EXPECT_THAT(StatusOf(SQLite::Exception("words", code), "saving x"),
-                StatusIs(expected, "saving x: words"));
+                Fails(expected, "saving x: words"));
   }
 }
 
@@ -213,13 +213,13 @@ TEST(CatchSqlite, TellsConstraintsApart) {
       "CREATE TRIGGER f BEFORE UPDATE OF c ON t "
       "BEGIN SELECT RAISE(ABORT, 'never'); END");
   EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (1, 2, 1)"),
-              StatusIs(kAlreadyExists));
+              Fails(kAlreadyExists));
   EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (2, 1, 1)"),
-              StatusIs(kAlreadyExists));
+              Fails(kAlreadyExists));
   EXPECT_THAT(ExecuteOn(database, "UPDATE t SET c = 2"),
-              StatusIs(kFailedPrecondition));
+              Fails(kFailedPrecondition));
   EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 0)"),
-              StatusIs(kInternal));
+              Fails(kInternal));
   EXPECT_TRUE(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 2)").ok());
 }
 

@@ -15,17 +15,17 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/blob_store.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing_support::Fails;
+using testing_support::Ok;
 
 SQLite::Database OpenRaw(const std::string& path) {
   return SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
@@ -292,10 +292,10 @@ TEST(Migrate, ANewerSchemaIsRefusedUntouched) {
   const auto before = base::ReadFile(scratch.file());
   EXPECT_THAT(
       Database::Open(scratch.file()),
-      StatusIs(kFailedPrecondition,
-               AllOf(HasSubstr("schema version 41"),
-                     HasSubstr(absl::StrCat("up to ", AllMigrations().size())),
-                     HasSubstr("newer mpsd"))));
+      Fails(kFailedPrecondition,
+            AllOf(HasSubstr("schema version 41"),
+                  HasSubstr(absl::StrCat("up to ", AllMigrations().size())),
+                  HasSubstr("newer mpsd"))));
   EXPECT_EQ(*base::ReadFile(scratch.file()), *before);
 }
 
@@ -307,7 +307,7 @@ TEST(Migrate, AnotherProgramsDatabaseIsRefusedUntouched) {
     OpenRaw(scratch.file()).exec(sql);
     const auto before = base::ReadFile(scratch.file());
     EXPECT_THAT(Database::Open(scratch.file()),
-                StatusIs(kFailedPrecondition, "not a database of mpsd"));
+                Fails(kFailedPrecondition, "not a database of mpsd"));
     EXPECT_EQ(*base::ReadFile(scratch.file()), *before);
   }
 }
@@ -316,7 +316,7 @@ TEST(Migrate, AFileThatIsNoDatabaseIsDataLoss) {
   Scratch scratch;
   ASSERT_TRUE(
       base::WriteFileAtomic(scratch.file(), std::string(8192, 'x')).ok());
-  EXPECT_THAT(Database::Open(scratch.file()), StatusIs(kDataLoss));
+  EXPECT_THAT(Database::Open(scratch.file()), Fails(kDataLoss));
 }
 
 TEST(Database, IsForItsOwnerAlone) {
@@ -391,7 +391,7 @@ TEST(Database, ReopensWithItsVersion) {
 TEST(Database, AFolderThatIsMissingIsNamed) {
   Scratch scratch;
   EXPECT_THAT(Database::Open(scratch.path() / "absent" / "mpsd.db"),
-              StatusIs(kNotFound, "absent"));
+              Fails(kNotFound, "absent"));
 }
 
 }  // namespace

@@ -12,16 +12,16 @@
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
-using fakes::Ok;
 using jobs::State;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::Ok;
 
 class JobListTest : public StoreFixture {
  protected:

@@ -11,15 +11,15 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
+using testing_support::Fails;
+using testing_support::Ok;
 
 using Warnings = std::vector<std::string>;
 
@@ -122,7 +122,7 @@ TEST(EventBody, WarningsAreAList) {
   EXPECT_EQ(decoded, (std::vector<std::string>{"a \"b\"", "cut \uFFFD"}));
   EXPECT_TRUE(DecodeColumn<Warnings>(EncodeColumn(Warnings{}))->empty());
   for (const char* text : {"", "{}", "[1]", "[\"a\""}) {
-    EXPECT_THAT(DecodeColumn<Warnings>(text), StatusIs(kDataLoss));
+    EXPECT_THAT(DecodeColumn<Warnings>(text), Fails(kDataLoss));
   }
 }
 
@@ -137,7 +137,7 @@ TEST(EventBody, MetricsKeepTheirOrder) {
       Ok(DecodeColumn<jobs::Evaluated>(R"({"step": 3, "eval_loss": 2})"));
   EXPECT_TRUE(evaluated.metrics.empty());
   for (const char* text : {"", "[]", R"({"f1": "good"})"}) {
-    EXPECT_THAT(DecodeColumn<jobs::Metrics>(text), StatusIs(kDataLoss));
+    EXPECT_THAT(DecodeColumn<jobs::Metrics>(text), Fails(kDataLoss));
   }
 }
 
@@ -168,7 +168,7 @@ TEST(EventBody, WhatItDidNotWriteIsDataLoss) {
                                    {1, R"({"state": 9})"},
                                    {1, R"({"message": "no state"})"},
                                    {6, "{}"}}) {
-    EXPECT_THAT(DecodeBody(kind, text), StatusIs(kDataLoss)) << text;
+    EXPECT_THAT(DecodeBody(kind, text), Fails(kDataLoss)) << text;
   }
 }
 
@@ -277,12 +277,12 @@ TEST_F(JobRowTest, UnknownValuesAreDataLossNamingTheJob) {
         "UPDATE jobs SET output_kind = 1, warnings = '{}'",
         "UPDATE jobs SET warnings = '[]', kind = 99"}) {
     Corrupt(sql);
-    EXPECT_THAT(jobs_.Get(job.id), StatusIs(kDataLoss)) << sql;
+    EXPECT_THAT(jobs_.Get(job.id), Fails(kDataLoss)) << sql;
   }
   Corrupt(
       "DROP TRIGGER jobs_transition; "
       "UPDATE jobs SET kind = 1, state = 9");
-  EXPECT_THAT(jobs_.Get(job.id), StatusIs(kDataLoss, job.id));
+  EXPECT_THAT(jobs_.Get(job.id), Fails(kDataLoss, job.id));
 }
 
 }  // namespace

@@ -12,17 +12,17 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/connection.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
-using fakes::StatusIs;
 using jobs::Job;
 using jobs::State;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing_support::Fails;
 
 const absl::Time kEnd = absl::FromUnixSeconds(1'800'000'000);
 
@@ -117,7 +117,7 @@ TEST_F(KeptJobsTest, WhatOthersNeedIsBound) {
                  {20, "is QUEUED: cancel it"}};
   for (const auto& [number, why] : refused) {
     EXPECT_THAT(MayRemove(number),
-                StatusIs(absl::StatusCode::kFailedPrecondition, why));
+                Fails(absl::StatusCode::kFailedPrecondition, why));
     EXPECT_FALSE(kept_.ForgetCheckpoints(Id(number), EndOf(number)).ok());
   }
   for (int number : {4, 5, 7}) EXPECT_TRUE(MayRemove(number).ok()) << number;
@@ -152,7 +152,7 @@ TEST_F(KeptJobsTest, APinKeepsTheRowFromDelete) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(kept_.SetPinned(Id(1), true).ok());
   EXPECT_TRUE(jobs_.Get(Id(1))->pinned);
   EXPECT_THAT(jobs_.Delete(Id(1)),
-              StatusIs(absl::StatusCode::kFailedPrecondition, "mpsctl unpin"));
+              Fails(absl::StatusCode::kFailedPrecondition, "mpsctl unpin"));
   EXPECT_TRUE(jobs_.Get(Id(1)).ok());
   // A change of the row by a worker's reports leaves the pin alone.
   Job job = *jobs_.Get(Id(1));

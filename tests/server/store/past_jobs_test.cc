@@ -16,19 +16,19 @@
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
-using fakes::Ok;
 using jobs::ListFilter;
 using jobs::ListOrder;
 using jobs::State;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing_support::Ok;
 
 const absl::Time kNow = absl::FromUnixSeconds(1'767'225'600);
 

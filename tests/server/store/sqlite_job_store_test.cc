@@ -18,17 +18,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
 using enum absl::StatusCode;
-using fakes::Ok;
-using fakes::StatusIs;
 using jobs::State;
 using testing::ElementsAre;
+using testing_support::Fails;
+using testing_support::Ok;
 
 using SqliteJobStoreTest = StoreFixture;
 
@@ -158,13 +158,13 @@ TEST_F(SqliteJobStoreTest, WhatWasStoredIsThereAfterReopening) {
 }
 
 TEST_F(SqliteJobStoreTest, UnknownJobsAreNotFound) {
-  EXPECT_THAT(jobs_.Get("x"), StatusIs(kNotFound));
-  EXPECT_THAT(jobs_.OwnerOf("x"), StatusIs(kNotFound));
-  EXPECT_THAT(jobs_.Events("x", 0, 1), StatusIs(kNotFound));
-  EXPECT_THAT(jobs_.LastSequence("x"), StatusIs(kNotFound));
-  EXPECT_THAT(jobs_.Checkpoints("x"), StatusIs(kNotFound));
-  EXPECT_THAT(jobs_.AddCheckpoint("x", {}), StatusIs(kNotFound));
-  EXPECT_THAT(jobs_.Update(QueuedJob(1), {}), StatusIs(kNotFound));
+  EXPECT_THAT(jobs_.Get("x"), Fails(kNotFound));
+  EXPECT_THAT(jobs_.OwnerOf("x"), Fails(kNotFound));
+  EXPECT_THAT(jobs_.Events("x", 0, 1), Fails(kNotFound));
+  EXPECT_THAT(jobs_.LastSequence("x"), Fails(kNotFound));
+  EXPECT_THAT(jobs_.Checkpoints("x"), Fails(kNotFound));
+  EXPECT_THAT(jobs_.AddCheckpoint("x", {}), Fails(kNotFound));
+  EXPECT_THAT(jobs_.Update(QueuedJob(1), {}), Fails(kNotFound));
 }
 
 TEST_F(SqliteJobStoreTest, AKeyBelongsToOneJobOfAnOwner) {
@@ -173,9 +173,8 @@ TEST_F(SqliteJobStoreTest, AKeyBelongsToOneJobOfAnOwner) {
   ada.idempotency_key = nobody.idempotency_key = again.idempotency_key = "key";
   Insert(ada);
   Insert(nobody);
-  EXPECT_THAT(jobs_.Insert(again, StateEvent(again, 1)),
-              StatusIs(kAlreadyExists));
-  EXPECT_THAT(jobs_.Get(again.id), StatusIs(kNotFound));
+  EXPECT_THAT(jobs_.Insert(again, StateEvent(again, 1)), Fails(kAlreadyExists));
+  EXPECT_THAT(jobs_.Get(again.id), Fails(kNotFound));
   for (const jobs::Job& job : {ada, nobody}) {
     auto found = jobs_.FindByIdempotencyKey(job.owner, "key");
     ASSERT_TRUE(found.ok() && found->has_value());
@@ -218,8 +217,8 @@ TEST_F(SqliteJobStoreTest, OnlyTransitionsOfTheTableHappen) {
       if (allowed) {
         Execute(sql);
       } else {
-        EXPECT_THAT(updated, StatusIs(kFailedPrecondition,
-                                      std::string(jobs::Name(from))));
+        EXPECT_THAT(updated,
+                    Fails(kFailedPrecondition, std::string(jobs::Name(from))));
         EXPECT_THROW(Execute(sql), SQLite::Exception);
       }
       EXPECT_EQ(jobs_.Get(past.id)->state, allowed ? to : from);
@@ -233,7 +232,7 @@ TEST_F(SqliteJobStoreTest, AnUpdateIsAllOrNothing) {
   job.state = State::kRunning;
   // Sequence 1 is taken: the row must not change either.
   EXPECT_THAT(jobs_.Update(job, {StateEvent(job, 2), StateEvent(job, 1)}),
-              StatusIs(kAlreadyExists));
+              Fails(kAlreadyExists));
   EXPECT_EQ(jobs_.Get(job.id)->state, State::kQueued);
   EXPECT_THAT(Sequences(jobs_, job.id, 0, 10), ElementsAre(1));
 }
@@ -254,8 +253,7 @@ TEST_F(SqliteJobStoreTest, CountsFollowTheRows) {
   for (int i = 0; i < 4; ++i) Insert(QueuedJob(i));
   EXPECT_EQ(*jobs_.CountByState(), counted());
   const jobs::Job twice = QueuedJob(1);
-  EXPECT_THAT(jobs_.Insert(twice, StateEvent(twice, 1)),
-              StatusIs(kAlreadyExists));
+  EXPECT_THAT(jobs_.Insert(twice, StateEvent(twice, 1)), Fails(kAlreadyExists));
   EXPECT_EQ(*jobs_.CountByState(), counted());
   jobs::Job job = QueuedJob(2);
   for (const State state : {State::kRunning, State::kRunning, State::kQueued,
@@ -313,14 +311,14 @@ TEST_F(SqliteJobStoreTest, ADeletedJobLeavesNothing) {
   Update(job, {StateEvent(job, 2)});
   ASSERT_TRUE(jobs_.AddCheckpoint(job.id, {{5, "/c/5", 1, 1}, {}}).ok());
   for (const jobs::Job& unfinished : {job, QueuedJob(2)}) {
-    EXPECT_THAT(jobs_.Delete(unfinished.id), StatusIs(kFailedPrecondition));
+    EXPECT_THAT(jobs_.Delete(unfinished.id), Fails(kFailedPrecondition));
   }
   job.state = State::kSucceeded;
   Update(job, {StateEvent(job, 3)});
   ASSERT_TRUE(jobs_.Delete(job.id).ok());
-  EXPECT_THAT(jobs_.Delete(job.id), StatusIs(kNotFound));
-  EXPECT_THAT(jobs_.Get(job.id), StatusIs(kNotFound));
-  EXPECT_THAT(jobs_.Events(job.id, 0, 9), StatusIs(kNotFound));
+  EXPECT_THAT(jobs_.Delete(job.id), Fails(kNotFound));
+  EXPECT_THAT(jobs_.Get(job.id), Fails(kNotFound));
+  EXPECT_THAT(jobs_.Events(job.id, 0, 9), Fails(kNotFound));
   EXPECT_THAT(*jobs_.Ids(), ElementsAre(QueuedJob(2).id));
   EXPECT_EQ(Number("SELECT count(*) FROM labels"), 0);
   EXPECT_EQ(Number("SELECT count(*) FROM checkpoints"), 0);
@@ -339,7 +337,7 @@ TEST_F(SqliteJobStoreTest, AJobWhoseFilesAnotherNeedsStays) {
   next.spec_json =
       R"({"adapter": "/state/jobs/)" + done.id + R"(/out/adapter"})";
   Insert(next);
-  EXPECT_THAT(jobs_.Delete(done.id), StatusIs(kFailedPrecondition, next.id));
+  EXPECT_THAT(jobs_.Delete(done.id), Fails(kFailedPrecondition, next.id));
   next.state = State::kCancelled;
   Update(next, {StateEvent(next, 2)});
   EXPECT_TRUE(jobs_.Delete(done.id).ok());
@@ -475,9 +473,8 @@ TEST_F(SqliteJobStoreTest, AFullDiskIsResourceExhausted) {
   Number(absl::StrCat("PRAGMA max_page_count=", pages));
   jobs::Job job = QueuedJob(1);
   job.spec_json = std::string(1 << 20, 'x');
-  EXPECT_THAT(jobs_.Insert(job, StateEvent(job, 1)),
-              StatusIs(kResourceExhausted));
-  EXPECT_THAT(jobs_.Get(job.id), StatusIs(kNotFound));
+  EXPECT_THAT(jobs_.Insert(job, StateEvent(job, 1)), Fails(kResourceExhausted));
+  EXPECT_THAT(jobs_.Get(job.id), Fails(kNotFound));
   job.spec_json = "{}";
   Insert(job);
 }
@@ -523,7 +520,7 @@ TEST_F(SqliteJobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {
       "WHERE number < 3");
   EXPECT_EQ(*jobs_.Unfinished(), ids);
   for (const std::string& id : {ids[0], ids[1]}) {
-    EXPECT_THAT(jobs_.Get(id), StatusIs(kDataLoss));
+    EXPECT_THAT(jobs_.Get(id), Fails(kDataLoss));
     EXPECT_EQ(jobs_.OwnerOf(id).value_or("?"), "ada");
     const absl::Status marked =
         jobs_.MarkUnreadable(id, "unreadable row", absl::FromUnixSeconds(9));
@@ -538,7 +535,7 @@ TEST_F(SqliteJobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {
   }
   EXPECT_EQ(*jobs_.Unfinished(), std::vector<std::string>{ids[2]});
   EXPECT_THAT(jobs_.MarkUnreadable("X", "", absl::UnixEpoch()),
-              StatusIs(kNotFound));
+              Fails(kNotFound));
 }
 
 }  // namespace

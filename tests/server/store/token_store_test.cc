@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/access/token_book.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
@@ -24,13 +24,13 @@ using access::AuditEntry;
 using access::AuditFilter;
 using access::Token;
 using access::TokenId;
-using fakes::Ok;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using testing_support::Ok;
 
 Token SomeToken(int number) {
   Token token;
@@ -112,10 +112,11 @@ TEST_F(TokenStoreTest, NotesUsesAndLeavesOutWhatIsGone) {
 TEST_F(TokenStoreTest, ARoleOfANewerMpsdIsNotGuessed) {
   ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
   Execute("UPDATE tokens SET role = 9");
-  EXPECT_THAT(store_.All(),
-              fakes::StatusIs(absl::StatusCode::kDataLoss,
-                              AllOf(HasSubstr("the role 9"),
-                                    HasSubstr(TokenId(SomeToken(1).sha256)))));
+  EXPECT_THAT(
+      store_.All(),
+      testing_support::Fails(absl::StatusCode::kDataLoss,
+                             AllOf(HasSubstr("the role 9"),
+                                   HasSubstr(TokenId(SomeToken(1).sha256)))));
 }
 
 TEST_F(TokenStoreTest, TheTableRefusesWhatIsNoToken) {

@@ -14,18 +14,18 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/blob_store.h"
-#include "tests/fakes/status_is.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
 namespace {
 
 namespace fs = std::filesystem;
-using fakes::Ok;
 using jobs::State;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
+using testing_support::Ok;
 
 class UserLedgerTest : public testing::Test {
  protected:
@@ -132,8 +132,8 @@ TEST_F(UserLedgerTest, WhatIsKeptOfAnUploadCounts) {
 TEST_F(UserLedgerTest, TheLimitHoldsAtItsFigureAndOnePastIt) {
   ASSERT_TRUE(Send("ada", "1234567", Most(10)).ok());
   EXPECT_THAT(Send("ada", "abcd", Most(10)),
-              fakes::StatusIs(absl::StatusCode::kResourceExhausted,
-                              "7 bytes, and 4 bytes"));
+              testing_support::Fails(absl::StatusCode::kResourceExhausted,
+                                     "7 bytes, and 4 bytes"));
   EXPECT_TRUE(Send("ada", "abc", Most(10)).ok());
   EXPECT_EQ(Uploads("ada"), 10);
   // The limit is the user's, not the machine's.
