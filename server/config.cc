@@ -461,8 +461,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
         absl::StrCat(e.what(), "; mpsd --help lists the options"));
   }
   RETURN_IF_ERROR(CheckNumbers(app));
-  ASSIGN_OR_RETURN(Config config, Finish(std::move(options), app));
-  return config;
+  return Finish(std::move(options), app);
 }
 
 }  // namespace mpsd
