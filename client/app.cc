@@ -6,7 +6,7 @@
 #include "client/completion.h"
 #include "client/connection.h"
 #include "client/console.h"
-#include "client/contexts/context_store.h"
+#include "client/daemons/context_store.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {

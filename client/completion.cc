@@ -18,7 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "client/command_line.h"
 #include "client/connection.h"
-#include "client/contexts/context_store.h"
+#include "client/daemons/context_store.h"
 #include "client/list.h"
 #include "client/text/format.h"
 #include "client/verbs.h"

@@ -19,7 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "client/console.h"
 #include "client/text/format.h"
-#include "client/tls/trust.h"
+#include "client/daemons/trust.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::client {

@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/contexts/context_store.h"
-#include "client/ssh/tunnel.h"
-#include "core/runbook/thresholds.h"
+#include "client/daemons/context_store.h"
+#include "client/daemons/tunnel.h"
+#include "core/report/thresholds.h"
 #include "mpsd/v1/access.grpc.pb.h"
 #include "mpsd/v1/access.pb.h"
 #include "mpsd/v1/artifacts.grpc.pb.h"
@@ -53,7 +53,7 @@ struct Address {
 // `state_dir` (--state-dir), MPSD_SERVER, MPSD_STATE_DIR, the default folder;
 // of a folder, its socket. An empty argument counts as not given. A `server`
 // that begins with "/", "./" or "../" is the path of a socket, one that begins
-// with "ssh://" the URL of a daemon reached by ssh (client/ssh/tunnel.h);
+// with "ssh://" the URL of a daemon reached by ssh (client/daemons/tunnel.h);
 // Connection::Connect reports a wrong one.
 Address FindAddress(const std::string& server, const std::string& state_dir);
 

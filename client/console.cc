@@ -27,8 +27,8 @@
 #include "client/text/format.h"
 #include "client/text/json.h"
 #include "core/base/printable.h"
-#include "core/certificates/certificate_facts.h"
-#include "core/certificates/pem.h"
+#include "core/base/certificate_facts.h"
+#include "core/base/pem.h"
 
 namespace mpsd::client {
 

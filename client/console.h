@@ -20,7 +20,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
-#include "client/tls/trust.h"
+#include "client/daemons/trust.h"
 #include "core/base/clock.h"
 #include "mpsd/v1/jobs.pb.h"
 

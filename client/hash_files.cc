@@ -25,7 +25,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/console.h"
-#include "client/contexts/private_folder.h"
+#include "client/daemons/private_folder.h"
 #include "client/text/format.h"
 #include "core/base/file.h"
 #include "core/base/file_times.h"

@@ -32,7 +32,7 @@
 #include "client/verbs.h"
 #include "core/base/printable.h"
 #include "core/base/status_macros.h"
-#include "core/metrics/metrics.h"
+#include "core/report/metrics.h"
 
 namespace mpsd::client {
 
@@ -244,7 +244,7 @@ constexpr char kPrefix[] = "JOB_ORDER_";
 
 using Value = std::optional<std::variant<int64_t, double, std::string>>;
 
-// The names of run_glue.py's metrics (core/metrics).
+// The names of run_glue.py's metrics (core/report).
 constexpr const char* kMetrics[] = {
     "accuracy",  "f1",        "f1_macro", "f1_micro", "matthews_correlation",
     "pearson",   "spearmanr", "mse",      "mae",      "combined_score",

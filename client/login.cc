@@ -15,17 +15,17 @@
 #include "absl/strings/str_join.h"
 #include "client/connection.h"
 #include "client/console.h"
-#include "client/contexts/context_store.h"
+#include "client/daemons/context_store.h"
 #include "client/text/format.h"
 #include "client/text/host_text.h"
-#include "client/tls/trust.h"
+#include "client/daemons/trust.h"
 #include "client/verbs.h"
 #include "core/base/fingerprint.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/secret_file.h"
-#include "core/certificates/certificate_facts.h"
-#include "core/certificates/pem.h"
+#include "core/base/certificate_facts.h"
+#include "core/base/pem.h"
 
 namespace mpsd::client {
 

@@ -16,8 +16,8 @@
 #include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/file.h"
-#include "core/run_page/run_document.h"
-#include "core/run_page/run_page.h"
+#include "core/report/run_document.h"
+#include "core/report/run_page.h"
 
 namespace mpsd::client {
 namespace {

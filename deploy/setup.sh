@@ -334,7 +334,7 @@ rust
 venv
 torch
 requirements requirements-build.txt
-npm_packages core/run_page run_page
+npm_packages core/report run_page
 [ "$demo" = no ] || requirements requirements-demo.txt
 if [ "$tests" = yes ]; then
   requirements requirements-tests.txt

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/jobs/collector.h"
-#include "server/prometheus/daemon_metrics.h"
+#include "server/http/daemon_metrics.h"
 #include "server/state_usage.h"
 #include "server/ticker.h"
 

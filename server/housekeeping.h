@@ -13,8 +13,8 @@
 #include "absl/time/time.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/user_limits.h"
-#include "server/prometheus/daemon_metrics.h"
-#include "server/retention/collector.h"
+#include "server/http/daemon_metrics.h"
+#include "server/jobs/retention.h"
 #include "server/ticker.h"
 
 namespace mpsd {

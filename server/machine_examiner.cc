@@ -12,9 +12,9 @@
 #include "core/base/status_macros.h"
 #include "core/host/golden_environment.h"
 #include "core/host/platform.h"
-#include "server/doctor/disk_gates.h"
-#include "server/doctor/texts.h"
-#include "server/doctor/worker_gates.h"
+#include "server/planner/disk_gates.h"
+#include "server/planner/texts.h"
+#include "server/planner/worker_gates.h"
 
 namespace mpsd {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/host/environment.h"
-#include "server/doctor/judge.h"
-#include "server/doctor/service_file.h"
+#include "server/planner/judge.h"
+#include "server/planner/service_file.h"
 #include "server/jobs/job_manager.h"
 #include "server/supervisor/tested_launcher.h"
 

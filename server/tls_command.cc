@@ -11,9 +11,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
-#include "core/certificates/certificate_facts.h"
+#include "core/base/certificate_facts.h"
 #include "server/config.h"
-#include "server/pki/tls_folder.h"
+#include "server/rpc/tls_folder.h"
 
 namespace mpsd {
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/run_page/kept_points.h"
+#include "core/report/kept_points.h"
 
 namespace mpsd::client {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/text/format.h"
-#include "core/certificates/certificate_facts.h"
+#include "core/base/certificate_facts.h"
 
 namespace mpsd::client {
 

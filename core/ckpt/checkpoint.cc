@@ -13,7 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/ckpt/trainer_state.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 
 namespace mpsd::ckpt {
 namespace fs = std::filesystem;

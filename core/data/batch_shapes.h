@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/data/loader.h"
 #include "core/data/source.h"
 #include "core/spec/model_config.h"

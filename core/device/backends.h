@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 
 namespace mpsd::device {
 

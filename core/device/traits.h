@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 
 namespace mpsd::device {
 

@@ -3,10 +3,10 @@
 
 #include <ATen/ATen.h>
 
-#include "core/attention/planned_attention.h"
+#include "core/model/planned_attention.h"
 #include "core/base/check.h"
 #include "core/explicit_step/norm.h"
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 
 namespace mpsd::explicit_step {
 

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "core/attention/attention_plan.h"
-#include "core/attention/attention_tape.h"
+#include "core/model/attention_plan.h"
+#include "core/model/attention_tape.h"
 #include "core/explicit_step/linear_group.h"
 #include "core/explicit_step/rope.h"
 #include "core/model/decoder.h"
@@ -34,7 +34,7 @@ struct AttentionBlockTape {
 // gradients [tokens, hidden_size]; q and o [tokens, heads · dim]; k and v
 // [tokens, kv_heads · dim]. Linears are frozen and may have adapters
 // (LinearGroup); norms are frozen (norm.h); rope and its transpose are in
-// rope.h; attention is in core/attention/planned_attention.h. Forward:
+// rope.h; attention is in core/model/planned_attention.h. Forward:
 //   n  = norm(x)
 //   q, k, v = n W_qᵀ + …, n W_kᵀ + …, n W_vᵀ + …      one LinearGroup
 //   q′ = rope(q_norm(q)),  k′ = rope(k_norm(k))        norms: only Qwen3

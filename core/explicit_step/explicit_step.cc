@@ -12,7 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/explicit_step/norm.h"
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 
 namespace mpsd::explicit_step {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/model/head_loss.h"
-#include "core/products/wide_linear.h"
+#include "core/model/wide_linear.h"
 
 namespace mpsd::explicit_step {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "core/base/check.h"
 #include "core/explicit_step/norm.h"
-#include "core/products/inner_product.h"
-#include "core/products/wide_linear.h"
+#include "core/model/inner_product.h"
+#include "core/model/wide_linear.h"
 
 namespace mpsd::explicit_step {
 namespace {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "core/base/check.h"
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 
 namespace mpsd::explicit_step {
 namespace {

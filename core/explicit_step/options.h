@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/attention/options.h"
+#include "core/model/attention_options.h"
 #include "core/spec/recompute.h"
 
 namespace mpsd::explicit_step {

@@ -12,8 +12,8 @@
 #include "core/base/status_macros.h"
 #include "core/full/model_folder.h"
 #include "core/spec/modules.h"
-#include "core/tensorfile/safetensors.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/safetensors.h"
+#include "core/ckpt/weights.h"
 
 namespace mpsd::full {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/lora/peft_folder.h"
-#include "core/products/wide_linear.h"
+#include "core/model/wide_linear.h"
 
 namespace mpsd::lora {
 namespace {

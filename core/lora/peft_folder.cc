@@ -15,7 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
 #include "core/base/status_macros.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::lora {

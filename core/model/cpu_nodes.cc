@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/device/traits.h"
-#include "core/products/inner_product.h"
+#include "core/model/inner_product.h"
 
 namespace mpsd::model {
 namespace {

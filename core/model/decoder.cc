@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/base/check.h"
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 
 namespace mpsd::model {
 

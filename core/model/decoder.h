@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/attention/attention.h"
-#include "core/attention/token_layout.h"
+#include "core/model/attention.h"
+#include "core/model/token_layout.h"
 #include "core/model/layers.h"
 #include "core/model/network.h"
 #include "core/model/weight_reader.h"
 #include "core/spec/model_config.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/weights.h"
 
 namespace mpsd::model {
 

@@ -10,8 +10,8 @@
 
 #include "core/base/check.h"
 #include "core/device/traits.h"
-#include "core/products/wide_linear.h"
-#include "core/profile/block_mark.h"
+#include "core/model/wide_linear.h"
+#include "core/device/block_mark.h"
 
 namespace mpsd::model {
 namespace {

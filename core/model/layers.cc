@@ -7,10 +7,10 @@
 
 #include "core/base/check.h"
 #include "core/device/traits.h"
-#include "core/products/products.h"
-#include "core/products/wide_linear.h"
-#include "core/profile/block_mark.h"
-#include "core/quant/linear.h"
+#include "core/model/products.h"
+#include "core/model/wide_linear.h"
+#include "core/device/block_mark.h"
+#include "core/model/linear.h"
 
 namespace mpsd::model {
 

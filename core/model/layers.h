@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "core/quant/quantized_weight.h"
+#include "core/model/quantized_weight.h"
 #include "core/spec/model_config.h"
 
 namespace mpsd::model {

@@ -7,7 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/model/recompute.h"
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 
 namespace mpsd::model {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/attention/attention.h"
+#include "core/model/attention.h"
 #include "core/model/layers.h"
 #include "core/model/load_report.h"
 #include "core/spec/model_config.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/weights.h"
 
 namespace mpsd::model {
 

@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 
 namespace mpsd::model {
 

@@ -30,7 +30,7 @@ struct VitLayer {
 // every dropout mask equals that of Transformers with its sdpa attention and
 // the same seed.
 //
-// Images must have the config's image_size and channels, as core/image makes
+// Images must have the config's image_size and channels, as core/data makes
 // them; others raise a c10::Error.
 class Vit : public Classifier {
  public:

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/quant/quantize.h"
-#include "core/quant/stored.h"
+#include "core/model/quantize.h"
+#include "core/model/stored.h"
 
 namespace mpsd::model {
 namespace {

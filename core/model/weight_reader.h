@@ -14,7 +14,7 @@
 #include "core/model/layers.h"
 #include "core/model/load_report.h"
 #include "core/spec/quantization.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/weights.h"
 
 namespace mpsd::model {
 

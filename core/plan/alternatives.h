@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/plan/needs.h"
 #include "core/plan/step_time.h"
 #include "core/spec/model_config.h"

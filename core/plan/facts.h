@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/runbook/thresholds.h"
+#include "core/report/thresholds.h"
 
 namespace mpsd::plan {
 

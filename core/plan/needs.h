@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/plan/counted_rows.h"
 #include "core/spec/memory_estimate.h"
 #include "core/spec/model_config.h"

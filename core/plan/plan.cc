@@ -16,7 +16,7 @@
 #include "core/plan/epoch.h"
 #include "core/plan/lengths.h"
 #include "core/plan/step_time.h"
-#include "core/runbook/finding.h"
+#include "core/report/finding.h"
 #include "core/spec/gradient_choice.h"
 
 namespace mpsd::plan {

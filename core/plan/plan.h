@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/plan/facts.h"
 #include "core/plan/needs.h"
 #include "core/spec/model_config.h"

@@ -2,7 +2,7 @@
 #ifndef MPSD_CORE_PLAN_ROOFLINE_H_
 #define MPSD_CORE_PLAN_ROOFLINE_H_
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/plan/facts.h"
 #include "core/plan/step_cost.h"
 

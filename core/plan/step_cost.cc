@@ -22,7 +22,7 @@ constexpr double kFloat = 4;  // bytes
 // and its scale read and write gradients, which are then zeroed.
 constexpr double kOptimizerPasses = 11;
 // Queries and keys per tile of autograd's attention
-// (core/attention/attention.h).
+// (core/model/attention.h).
 constexpr double kTile = 256;
 
 bool EndsIn(std::string_view name, std::initializer_list<const char*> ends) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/plan/epoch.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/plan/epoch.h"
 #include "core/plan/facts.h"
 #include "core/plan/step_cost.h"

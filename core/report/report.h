@@ -21,7 +21,7 @@
 // on the line.
 namespace mpsd::report {
 
-// Name and value of each metric, in display order (core/metrics/metrics.h). In
+// Name and value of each metric, in display order (core/report/metrics.h). In
 // JSON, an object whose members keep this order.
 using Metrics = std::vector<std::pair<std::string, double>>;
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/attention/attention.h"
+#include "core/model/attention.h"
 #include "core/selftest/checks.h"
 #include "core/selftest/compare.h"
 #include "core/selftest/numeric_check.h"

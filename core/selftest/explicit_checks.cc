@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/attention/attention.h"
-#include "core/attention/attention_plan.h"
-#include "core/attention/planned_attention.h"
+#include "core/model/attention.h"
+#include "core/model/attention_plan.h"
+#include "core/model/planned_attention.h"
 #include "core/explicit_step/head.h"
 #include "core/explicit_step/norm.h"
 #include "core/explicit_step/rope.h"

@@ -14,7 +14,7 @@
 #include "core/model/decoder.h"
 #include "core/model/head_loss.h"
 #include "core/optim/trainable.h"
-#include "core/quant/quantize.h"
+#include "core/model/quantize.h"
 #include "core/selftest/checks.h"
 #include "core/selftest/compare.h"
 #include "core/spec/model_config.h"

@@ -2,7 +2,7 @@
 #ifndef MPSD_CORE_SPEC_KEPT_VALUES_H_
 #define MPSD_CORE_SPEC_KEPT_VALUES_H_
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 

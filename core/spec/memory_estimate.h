@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 

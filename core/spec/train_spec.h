@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/spec/classification.h"
 #include "core/spec/model_config.h"
 #include "core/spec/pattern_map.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
 

@@ -13,7 +13,7 @@
 #include "core/data/batch_shapes.h"
 #include "core/data/loader.h"
 #include "core/host/platform.h"
-#include "core/runbook/study_options.h"
+#include "core/report/study_options.h"
 #include "core/study/batch_search.h"
 #include "core/study/kept_points.h"
 #include "core/study/measured_run.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/device/device.h"
-#include "core/runbook/study_options.h"
+#include "core/report/study_options.h"
 #include "core/study/spread.h"
 #include "core/study/study_progress.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/runbook/finding.h"
-#include "core/runbook/thresholds.h"
+#include "core/report/finding.h"
+#include "core/report/thresholds.h"
 
 namespace mpsd::study {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/bytes_text.h"
 #include "core/base/status_macros.h"
-#include "core/runbook/study_options.h"
+#include "core/report/study_options.h"
 #include "core/spec/memory_estimate.h"
 #include "core/study/measured_run.h"
 

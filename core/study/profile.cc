@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
-#include "core/runbook/study_options.h"
+#include "core/report/study_options.h"
 #include "core/study/profile_facts.h"
 #include "core/study/profile_result.h"
 #include "core/study/profiled_steps.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/profile/tally.h"
+#include "core/device/tally.h"
 #include "core/report/report.h"
-#include "core/runbook/finding.h"
-#include "core/runbook/thresholds.h"
+#include "core/report/finding.h"
+#include "core/report/thresholds.h"
 
 namespace mpsd::study {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/profile/block_mark.h"
-#include "core/profile/trace_file.h"
+#include "core/device/block_mark.h"
+#include "core/device/trace_file.h"
 
 namespace mpsd::study {
 

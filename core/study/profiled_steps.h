@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/profile/recorder.h"
+#include "core/device/recorder.h"
 #include "core/study/profile_facts.h"
 #include "core/train/observer.h"
 

@@ -15,7 +15,7 @@
 #include "core/base/status_macros.h"
 #include "core/host/host.h"
 #include "core/host/platform.h"
-#include "core/runbook/study_options.h"
+#include "core/report/study_options.h"
 #include "core/study/measured_run.h"
 #include "core/study/spread.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/runbook/finding.h"
-#include "core/runbook/thresholds.h"
+#include "core/report/finding.h"
+#include "core/report/thresholds.h"
 #include "core/spec/train_spec.h"
 #include "core/train/observer.h"
 #include "core/train/run.h"

@@ -11,7 +11,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/device/step_scope.h"
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 
 namespace mpsd::train {
 namespace {

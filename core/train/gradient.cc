@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 #include "core/train/inputs.h"
 #include "core/train/task_pipeline.h"
 

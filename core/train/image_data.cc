@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/image/image_list.h"
-#include "core/image/image_set.h"
-#include "core/image/processor.h"
+#include "core/data/image_list.h"
+#include "core/data/image_set.h"
+#include "core/data/processor.h"
 #include "core/train/class_data.h"
 
 namespace mpsd::train {

@@ -12,7 +12,7 @@
 #include "core/lora/lora.h"
 #include "core/optim/schedule.h"
 #include "core/spec/targets.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/weights.h"
 #include "core/train/data_reader.h"
 #include "core/train/stages.h"
 

@@ -6,7 +6,7 @@
 #include "core/base/status_macros.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/host/platform.h"
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 #include "core/report/stage_names.h"
 #include "core/train/resume.h"
 #include "core/train/stages.h"

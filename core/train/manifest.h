@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/attention/attention.h"
+#include "core/model/attention.h"
 #include "core/ckpt/trainer_state.h"
 #include "core/data/source.h"
 #include "core/device/memory_watch.h"
@@ -22,8 +22,8 @@
 
 namespace mpsd::train {
 
-// The names of the attention kernels that ran (core/attention/attention.h and
-// core/attention/attention_plan.h). In run.json {"training": {"forward":
+// The names of the attention kernels that ran (core/model/attention.h and
+// core/model/attention_plan.h). In run.json {"training": {"forward":
 // "flash", "backward": "blocked"}, "evaluation": …}; several names are joined
 // by " and ", and null means none yet.
 struct AttentionNames {

@@ -10,7 +10,7 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "core/metrics/metrics.h"
+#include "core/report/metrics.h"
 
 namespace mpsd::train {
 namespace {

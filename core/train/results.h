@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "core/data/class_labels.h"
-#include "core/metrics/predictions.h"
+#include "core/report/predictions.h"
 
 // What a classifier writes in addition to its weights.
 namespace mpsd::train {

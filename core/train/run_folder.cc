@@ -9,7 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/report/report_json.h"
-#include "core/tensorboard/scalars.h"
+#include "core/report/scalars.h"
 
 namespace mpsd::train {
 namespace {

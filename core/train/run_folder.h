@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/report/report.h"
-#include "core/tensorboard/event_file.h"
+#include "core/report/event_file.h"
 
 namespace mpsd::train {
 

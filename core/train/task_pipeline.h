@@ -17,7 +17,7 @@
 #include "core/data/batch.h"
 #include "core/data/class_labels.h"
 #include "core/data/source.h"
-#include "core/metrics/metrics.h"
+#include "core/report/metrics.h"
 #include "core/model/network.h"
 #include "core/model/weight_reader.h"
 #include "core/spec/model_config.h"

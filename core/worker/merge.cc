@@ -12,9 +12,9 @@
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
 #include "core/base/status_macros.h"
-#include "core/merge/merge.h"
+#include "core/lora/merge.h"
 #include "core/spec/train_spec.h"
-#include "core/tensorfile/sharded_writer.h"
+#include "core/ckpt/sharded_writer.h"
 #include "core/worker/run_job.h"
 #include "nlohmann/json.hpp"
 

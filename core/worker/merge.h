@@ -16,7 +16,7 @@ struct MergeArguments {
   std::string max_shard_size = "5GB";
 };
 
-// Runs mpsd-worker --merge (core/merge). Returns the exit code: 0 done, 1
+// Runs mpsd-worker --merge (core/lora). Returns the exit code: 0 done, 1
 // failed, 2 invalid input.
 int RunMerge(const MergeArguments& arguments, std::ostream& out,
              std::ostream& err);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/small_file.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/host/host.h"
-#include "core/metrics/metrics.h"
+#include "core/report/metrics.h"
 #include "core/spec/train_spec.h"
 #include "core/worker/run_job.h"
 

@@ -24,7 +24,7 @@ struct CallMethod {
 };
 
 // The server reports the calls of the API here. Thread-safe. An implementation
-// must not block. Implemented by server/prometheus.
+// must not block. Implemented by server/http.
 class ExportedCalls {
  public:
   virtual ~ExportedCalls() = default;
@@ -53,7 +53,7 @@ StartedJob DescribeStart(const Job& job, const spec::TrainSpec& spec,
 
 // The scheduler reports its events to the exported metrics here. Thread-safe.
 // An implementation must not block nor call the scheduler. Implemented by
-// server/prometheus.
+// server/http.
 class ExportedMetrics {
  public:
   virtual ~ExportedMetrics() = default;

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/base/bytes_text.h"
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"

@@ -97,7 +97,7 @@ class PullWatch {
 };
 
 // Fetches models from a hub into the Hugging Face cache; implemented by
-// server/hub. Thread-safe.
+// server/models. Thread-safe.
 class Puller {
  public:
   virtual ~Puller() = default;

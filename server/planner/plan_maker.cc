@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/base/atomic_file.h"
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "mpsd/v1/doctor.pb.h"
-#include "server/doctor/judge.h"
+#include "server/planner/judge.h"
 #include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
 #include "server/access/token_book.h"
-#include "server/listener/listener.h"
+#include "server/rpc/listener.h"
 #include "server/rpc/identify.h"
 
 namespace mpsd::rpc {

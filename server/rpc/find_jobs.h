@@ -6,7 +6,7 @@
 #include "mpsd/v1/jobs.pb.h"
 #include "server/access/rules.h"
 #include "server/jobs/job_manager.h"
-#include "server/records/job_records.h"
+#include "server/rpc/job_records.h"
 
 namespace mpsd::rpc {
 

@@ -18,7 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
-#include "server/records/make_record.h"
+#include "server/rpc/make_record.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/job_calls.h"

@@ -8,7 +8,7 @@
 #include "server/access/rules.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_store.h"
-#include "server/records/job_records.h"
+#include "server/rpc/job_records.h"
 
 namespace mpsd::rpc {
 

@@ -12,7 +12,7 @@
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/status_macros.h"
-#include "server/records/make_record.h"
+#include "server/rpc/make_record.h"
 #include "server/rpc/check.h"
 #include "server/rpc/job_calls.h"
 

@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
-#include "server/tls/pem_files.h"
+#include "server/rpc/pem_files.h"
 
 namespace mpsd::rpc {
 

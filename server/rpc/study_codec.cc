@@ -9,7 +9,7 @@
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
-#include "core/runbook/study_options.h"
+#include "core/report/study_options.h"
 
 namespace mpsd::rpc {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "client/contexts/context_store.h"
+#include "client/daemons/context_store.h"
 #include "core/base/api_token.h"
-#include "core/certificates/certificate_facts.h"
-#include "core/certificates/pem.h"
+#include "core/base/certificate_facts.h"
+#include "core/base/pem.h"
 #include "tests/client/certificates.h"
 #include "tests/client/client_fixture.h"
 

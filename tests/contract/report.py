@@ -13,7 +13,7 @@ REPORTS = "core/report/report.h"
 README = "client/README.md"
 EVENTS = "server/jobs/job.h"
 PROTO = "proto/mpsd/v1/job.proto"
-GAUGES = "server/prometheus/names.h"
+GAUGES = "server/http/names.h"
 
 # The API's message of a report, as the daemon names its fields.
 MESSAGES = {"Progress": "Progress", "Evaluated": "Evaluated",
@@ -29,11 +29,11 @@ NO_GAUGE = {
 FRAMES = {
     "core/wire/messages.cc": r"\bFields\(writer, m, &m\)",
     "core/train/run_folder.cc": r"\bFields\(writer, progress, &progress\)",
-    "core/tensorboard/scalars.cc":
+    "core/report/scalars.cc":
         r"\bFields\(collector, progress, &progress\)",
     "server/store/job_row.cc": r"\bEventFields\(writer, body, &body\)",
     "server/rpc/convert.cc": r"\bEventFields\(writer, progress, &progress\)",
-    "server/prometheus/job_metrics.cc":
+    "server/http/job_metrics.cc":
         r"\bEventFields\(numbers, progress, &progress\)",
 }
 

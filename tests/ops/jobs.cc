@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "core/base/file.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "core/train/run.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/base/file.h"
 #include "core/explicit_step/explicit_step.h"
 #include "core/lora/lora.h"
 #include "core/plan/step_cost.h"
 #include "core/spec/memory_estimate.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/weights.h"
 #include "core/train/run.h"
 #include "core/worker/attempt.h"
 #include "tests/core/job_folder.h"

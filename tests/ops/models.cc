@@ -14,7 +14,7 @@
 #include "core/model/decoder.h"
 #include "core/spec/model_config.h"
 #include "core/spec/modules.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "tests/core/golden_model.h"
 
 namespace mpsd::ops {

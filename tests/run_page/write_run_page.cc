@@ -4,7 +4,7 @@
 #include <iterator>
 #include <string>
 
-#include "core/run_page/run_page.h"
+#include "core/report/run_page.h"
 
 int main() {
   const std::string document(std::istreambuf_iterator<char>(std::cin), {});

@@ -12,7 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "core/base/printable.h"
-#include "server/doctor/judge.h"
+#include "server/planner/judge.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
 

@@ -17,8 +17,8 @@
 #include "core/optim/adamw.h"
 #include "core/optim/schedule.h"
 #include "core/spec/model_config.h"
-#include "core/tensorfile/safetensors.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/safetensors.h"
+#include "core/ckpt/weights.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::parity {

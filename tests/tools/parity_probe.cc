@@ -14,7 +14,7 @@
 #include "CLI/CLI.hpp"
 #include "core/base/file.h"
 #include "core/device/device.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "tests/tools/parity.h"
 
 namespace mpsd::parity {

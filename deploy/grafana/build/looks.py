@@ -9,7 +9,7 @@ PLAIN = ((None, "blue"),)
 GOOD_ABOVE_ZERO = ((None, "red"), (1, "green"))
 BAD_ABOVE_ZERO = ((None, "green"), (1, "red"))
 
-# In all of these, the values are those of server/prometheus/names.h.
+# In all of these, the values are those of server/http/names.h.
 UP = {"0": ("down", "red"), "1": ("up", "green")}
 BY_REASON = {"0": ("no", "green"), "1": ("yes", "orange")}
 PAUSED = {"0": ("trains", "green"), "1": ("paused", "orange")}

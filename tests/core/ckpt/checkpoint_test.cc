@@ -12,7 +12,7 @@
 
 #include "core/ckpt/trainer_state.h"
 #include "core/lora/lora.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "tests/core/golden_model.h"
 #include "tests/core/status_matchers.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/explicit_step/options.h"
 #include "core/lora/lora.h"
 #include "core/model/decoder.h"

@@ -11,7 +11,7 @@
 
 #include "core/base/file.h"
 #include "core/lora/peft_folder.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/status_matchers.h"

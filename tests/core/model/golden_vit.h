@@ -12,8 +12,8 @@
 #include <string>
 
 #include "core/model/vit.h"
-#include "core/tensorfile/safetensors.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/safetensors.h"
+#include "core/ckpt/weights.h"
 #include "tests/core/relative_error.h"
 
 // The cases of tests/golden/vit.py.

@@ -16,7 +16,7 @@
 #include "core/model/load_report.h"
 #include "core/model/vit.h"
 #include "core/model/weight_reader.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "tests/core/model/encoder_config.h"
 #include "tests/core/model/golden_vit.h"
 #include "tests/core/scratch_folder.h"

@@ -15,7 +15,7 @@
 #include "core/optim/parameters.h"
 #include "core/optim/schedule.h"
 #include "core/spec/model_config.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/weights.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -4,13 +4,13 @@
 #include <set>
 #include <string>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/base/file.h"
 #include "core/plan/alternatives.h"
 #include "core/plan/chips.h"
 #include "core/plan/facts.h"
 #include "core/plan/needs.h"
-#include "core/runbook/finding.h"
+#include "core/report/finding.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/plan/jobs.h"

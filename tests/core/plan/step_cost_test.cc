@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/backend/traits.h"
+#include "core/host/traits.h"
 #include "core/data/split.h"
 #include "core/plan/chips.h"
 #include "core/plan/counted_rows.h"

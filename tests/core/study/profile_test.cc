@@ -19,13 +19,13 @@
 #include <vector>
 
 #include "core/device/warnings.h"
-#include "core/profile/block_mark.h"
+#include "core/device/block_mark.h"
 #include "core/study/profile_facts.h"
 #include "core/study/profile_result.h"
 #include "core/study/profiled_steps.h"
 #include "core/study/smoke.h"
 #include "core/study/step_parts.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/status_matchers.h"
 #include "tests/core/study/profile_samples.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string>
 
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "core/train/language_modelling.h"
 #include "tests/core/status_matchers.h"
 #include "tests/core/train/class_job.h"

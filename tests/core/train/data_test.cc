@@ -15,7 +15,7 @@
 #include "absl/synchronization/notification.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
-#include "core/tensorfile/safetensors.h"
+#include "core/ckpt/safetensors.h"
 #include "core/train/class_data.h"
 #include "core/train/data_reader.h"
 #include "core/train/fingerprint.h"

@@ -14,7 +14,7 @@
 #include "core/device/device.h"
 #include "core/lora/lora.h"
 #include "core/optim/adamw.h"
-#include "core/tensorfile/weights.h"
+#include "core/ckpt/weights.h"
 #include "core/train/evaluate.h"
 #include "core/train/language_modelling.h"
 #include "tests/core/golden_model.h"

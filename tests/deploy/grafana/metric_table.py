@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""server/prometheus/names.h: every metric of mpsd with its kind and labels."""
+"""server/http/names.h: every metric of mpsd with its kind and labels."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ def _labels(names):
 
 def exported():
     """The metrics that names.h has, by name."""
-    source = (ROOT / "server/prometheus/names.h").read_text()
+    source = (ROOT / "server/http/names.h").read_text()
     packed = re.sub(r"\s+(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", "", source)
     rows = ROW.findall(packed)
     return {name: Metric(name, kind == "Histogram", _labels(labels))

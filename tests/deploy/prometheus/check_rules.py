@@ -17,7 +17,7 @@ import yaml
 
 RULES = "deploy/prometheus"
 CASES = "tests/deploy/prometheus"
-NAMES = "server/prometheus/names.h"
+NAMES = "server/http/names.h"
 DASHBOARDS = "deploy/grafana"
 SEVERITIES = ("critical", "warning", "info")
 # What an alert may be told apart by: a series of alerts each.
@@ -43,8 +43,8 @@ VALUES = [
     (r"mpsd_notifications_total", "result",
      ("server/notify/delivery.h", "kResults")),
     (r"mpsd_rpc_requests_total", "code",
-     ("server/prometheus/daemon_metrics.h", "kRpcCodes")),
-    (r"mpsd_.*", "device", ("core/backend/traits.h", "kChoices")),
+     ("server/http/daemon_metrics.h", "kRpcCodes")),
+    (r"mpsd_.*", "device", ("core/host/traits.h", "kChoices")),
 ]
 
 

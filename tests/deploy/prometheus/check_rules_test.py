@@ -12,7 +12,7 @@ import check_rules
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 ALERTS = f"{check_rules.RULES}/mpsd_alerts.yml"
 COPIED = [check_rules.RULES, check_rules.CASES, check_rules.NAMES,
-          "core/backend/traits.h",
+          "core/host/traits.h",
           *sorted(path for path, _ in {v[2] for v in check_rules.VALUES})]
 HELP = {"info": "", "show": "", "logs": "", "cancel": "", "retry": "",
         "delete": "", "checkpoints": "", "undrain": "",

@@ -16,7 +16,7 @@
 #include "server/http/server.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/http/client.h"
-#include "tests/server/tls/test_pki.h"
+#include "tests/server/rpc/test_pki.h"
 
 namespace mpsd::http {
 

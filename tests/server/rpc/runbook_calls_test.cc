@@ -17,7 +17,7 @@
 #include "server/rpc/diagnose_call.h"
 #include "server/rpc/plan_stream.h"
 #include "server/rpc/study_calls.h"
-#include "tests/server/doctor/fake_machine.h"
+#include "tests/server/planner/fake_machine.h"
 #include "tests/server/rpc/fake_audit.h"
 #include "tests/server/rpc/fake_ledger.h"
 #include "tests/server/rpc/fake_planner.h"

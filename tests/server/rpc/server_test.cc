@@ -26,7 +26,7 @@
 #include "tests/server/rpc/fake_audit.h"
 #include "tests/server/rpc/fake_tokens.h"
 #include "tests/server/rpc/served.h"
-#include "tests/server/tls/test_pki.h"
+#include "tests/server/rpc/test_pki.h"
 
 namespace mpsd::rpc {
 namespace {

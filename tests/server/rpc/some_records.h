@@ -6,8 +6,8 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "server/records/job_records.h"
-#include "server/records/make_record.h"
+#include "server/rpc/job_records.h"
+#include "server/rpc/make_record.h"
 #include "server/store/past_jobs.h"
 #include "server/store/sqlite_job_store.h"
 #include "tests/fakes/fake_clock.h"

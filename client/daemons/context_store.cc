@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/daemons/context_store.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/daemons/private_folder.h"
+#include "core/base/api_token.h"
+#include "core/base/json_depth.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "core/base/status_macros.h"
+
+namespace mpsd::client {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kLongestName = 64;
+constexpr int kFormat = 1;
+
+// String members. An empty one is omitted.
+struct TextMember {
+  const char* name;
+  std::string Context::*value;
+};
+constexpr TextMember kTexts[] = {
+    {"server", &Context::server}, {"user", &Context::user},
+    {"ca", &Context::ca_pem},     {"socket", &Context::socket},
+    {"token", &Context::token},
+};
+
+bool IsNameCharacter(char c) {
+  return absl::ascii_islower(static_cast<unsigned char>(c)) ||
+         absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '.' ||
+         c == '_' || c == '-';
+}
+
+absl::Status Expected(const std::string& what) {
+  return absl::InvalidArgumentError("expected " + what);
+}
+
+}  // namespace
+
+absl::Status CheckContextName(std::string_view name) {
+  if (name == kLocalContext) {
+    return absl::InvalidArgumentError(
+        "the context 'local' is this machine's own daemon; choose another "
+        "name");
+  }
+  if (name.empty() || name.size() > kLongestName ||
+      !std::all_of(name.begin(), name.end(), IsNameCharacter) ||
+      !absl::ascii_isalnum(static_cast<unsigned char>(name[0]))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", base::Quotable(name), "' is not a context name: expected 1 to ",
+        kLongestName, " of a-z, 0-9 and ._-, the first a letter or a digit"));
+  }
+  return absl::OkStatus();
+}
+
+std::string NameForHost(std::string_view host) {
+  std::string name;
+  for (char c : host.substr(0, kLongestName)) {
+    c = absl::ascii_tolower(static_cast<unsigned char>(c));
+    name += IsNameCharacter(c) ? c : '-';
+  }
+  name.erase(0, std::min(name.find_first_not_of("._-"), name.size()));
+  if (name.empty()) return "daemon";
+  if (name == kLocalContext) return "local-port";
+  return name;
+}
+
+absl::Status CheckToken(std::string_view token) {
+  if (base::IsApiToken(token)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the token is incomplete: expected ", std::string(base::kApiTokenPrefix),
+      " and ", base::kApiTokenBytes - base::kApiTokenPrefix.size(),
+      " letters and digits, as `mpsctl token create` prints it"));
+}
+
+std::string ToText(const Context& context) {
+  Json json = {{"format", kFormat}};
+  for (const TextMember& member : kTexts) {
+    const std::string& value = context.*member.value;
+    if (!value.empty()) json[member.name] = value;
+  }
+  json["tls"] = context.tls;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<Context> FromText(const std::string& name,
+                                 std::string_view text) {
+  const Json json = base::ParseTree<Json>(text);
+  if (!json.is_object()) return Expected("a JSON object");
+  const auto format = json.find("format");
+  if (format == json.end() || !format->is_number_integer()) {
+    return Expected("'format', a number");
+  }
+  if (*format != kFormat) {
+    return absl::InvalidArgumentError(
+        "written by another release of mpsctl, which this one cannot read");
+  }
+  Context context;
+  context.name = name;
+  for (const TextMember& member : kTexts) {
+    const auto found = json.find(member.name);
+    if (found == json.end()) continue;
+    if (!found->is_string()) {
+      return Expected(absl::StrCat("'", member.name, "', a string"));
+    }
+    context.*member.value = found->get<std::string>();
+  }
+  const auto tls = json.find("tls");
+  if (tls == json.end() || !tls->is_boolean()) {
+    return Expected("'tls', true or false");
+  }
+  context.tls = tls->get<bool>();
+  if (context.server.empty()) return Expected("'server', HOST:PORT");
+  if (!context.token.empty()) {
+    if (absl::Status status = CheckToken(context.token); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'token': ", status.message()));
+    }
+  }
+  return context;
+}
+
+namespace fs = std::filesystem;
+namespace {
+
+constexpr char kCurrent[] = "current";
+constexpr char kEnding[] = ".json";
+constexpr size_t kMostBytes = 2 * limits::kPemBytes;
+constexpr size_t kMostNameBytes = 256;
+
+std::string FileName(const std::string& name) {
+  return absl::StrCat(name, kEnding);
+}
+
+// `status` with advice on how to remove the broken file.
+absl::Status Broken(const absl::Status& status, const fs::path& file,
+                    const std::string& name) {
+  return absl::Status(
+      status.code(),
+      absl::StrCat(file.string(), ": ", status.message(), "; `mpsctl logout ",
+                   name, "` removes it, and `mpsctl login` creates it again"));
+}
+
+fs::path Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Never relative: others may own the current folder.
+fs::path Home() {
+  if (fs::path home = Environment("HOME"); home.is_absolute()) return home;
+  const passwd* account = getpwuid(geteuid());
+  return account == nullptr ? "/" : account->pw_dir;
+}
+
+}  // namespace
+
+ContextStore::ContextStore(fs::path folder) : folder_(std::move(folder)) {}
+
+fs::path ContextStore::DefaultFolder() {
+#ifdef __APPLE__
+  return Home() / "Library" / "Application Support" / "mpsctl" / "contexts";
+#else
+  const fs::path config = Environment("XDG_CONFIG_HOME");
+  return (config.is_absolute() ? config : Home() / ".config") / "mpsd" /
+         "contexts";
+#endif
+}
+
+fs::path ContextStore::FileOf(const std::string& name) const {
+  return folder_ / FileName(name);
+}
+
+absl::StatusOr<std::vector<std::string>> ContextStore::Names() const {
+  const auto folder = PrivateFolder::Open(folder_);
+  if (absl::IsNotFound(folder.status())) return std::vector<std::string>();
+  if (!folder.ok()) return folder.status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, (*folder)->Names());
+  std::vector<std::string> names;
+  for (const std::string& file : files) {
+    if (!file.ends_with(kEnding)) continue;
+    std::string name = file.substr(0, file.size() - sizeof kEnding + 1);
+    if (CheckContextName(name).ok()) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+absl::Status ContextStore::NoSuch(const std::string& name) const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
+  return absl::NotFoundError(absl::StrCat(
+      "there is no context '", name, "'; ",
+      names.empty() ? "there are no contexts: `mpsctl login SERVER` makes one"
+                    : absl::StrCat("the contexts are local, ",
+                                   absl::StrJoin(names, ", "))));
+}
+
+absl::StatusOr<Context> ContextStore::Find(const std::string& name) const {
+  RETURN_IF_ERROR(CheckContextName(name));
+  const auto folder = PrivateFolder::Open(folder_);
+  if (absl::IsNotFound(folder.status())) return NoSuch(name);
+  if (!folder.ok()) return folder.status();
+  const absl::StatusOr<std::string> text =
+      (*folder)->Read(FileName(name), kMostBytes);
+  if (absl::IsNotFound(text.status())) return NoSuch(name);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Context> context = FromText(name, *text);
+  if (!context.ok()) {
+    return Broken(context.status(), FileOf(name), name);
+  }
+  return context;
+}
+
+absl::StatusOr<std::string> ContextStore::Current() const {
+  const auto folder = PrivateFolder::Open(folder_);
+  if (absl::IsNotFound(folder.status())) return std::string();
+  if (!folder.ok()) return folder.status();
+  const absl::StatusOr<std::string> text =
+      (*folder)->Read(kCurrent, kMostNameBytes);
+  if (absl::IsNotFound(text.status())) return std::string();
+  if (!text.ok()) return text.status();
+  std::string name(absl::StripTrailingAsciiWhitespace(*text));
+  if (absl::Status status = CheckContextName(name); !status.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat((folder_ / kCurrent).string(), ": ", status.message(),
+                     "; `mpsctl context use NAME` writes it again"));
+  }
+  return name;
+}
+
+absl::Status ContextStore::Save(const Context& context) const {
+  RETURN_IF_ERROR(CheckContextName(context.name));
+  ASSIGN_OR_RETURN(const auto folder, PrivateFolder::Make(folder_));
+  return folder->Write(FileName(context.name), ToText(context));
+}
+
+absl::Status ContextStore::Use(const std::string& name) const {
+  if (name == kLocalContext) {
+    const auto folder = PrivateFolder::Open(folder_);
+    if (absl::IsNotFound(folder.status())) return absl::OkStatus();
+    return folder.ok() ? (*folder)->Remove(kCurrent) : folder.status();
+  }
+  RETURN_IF_ERROR(Find(name).status());
+  ASSIGN_OR_RETURN(const auto folder, PrivateFolder::Open(folder_));
+  return folder->Write(kCurrent, absl::StrCat(name, "\n"));
+}
+
+absl::Status ContextStore::Remove(const std::string& name) const {
+  RETURN_IF_ERROR(CheckContextName(name));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names());
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    return NoSuch(name);
+  }
+  ASSIGN_OR_RETURN(const auto folder, PrivateFolder::Open(folder_));
+  const absl::StatusOr<std::string> current = Current();
+  if (!current.ok() || *current == name) {
+    RETURN_IF_ERROR(folder->Remove(kCurrent));
+  }
+  return folder->Remove(FileName(name));
+}
+
+}  // namespace mpsd::client

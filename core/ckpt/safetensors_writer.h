@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_CKPT_SAFETENSORS_WRITER_H_
+#define MPSD_CORE_CKPT_SAFETENSORS_WRITER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mpsd::tensorfile {
+
+// A tensor that will be written to a file.
+struct PlannedTensor {
+  std::string name;
+  at::ScalarType dtype = at::kFloat;
+  std::vector<int64_t> shape;
+
+  int64_t bytes() const;
+};
+
+// Writes a .safetensors file tensor by tensor: names, dtypes and shapes are
+// known before the first tensor exists, so that only one at a time is in
+// memory.
+class SafetensorsWriter {
+ public:
+  // InvalidArgument for a dtype that the format lacks. A file of that name is
+  // overwritten, not replaced atomically: write below a StagedFolder.
+  static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
+      const std::filesystem::path& path, std::vector<PlannedTensor> plan,
+      const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+  ~SafetensorsWriter();
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+  // Writes the next tensor of the plan, on any device. InvalidArgument if its
+  // dtype or shape differs from the plan.
+  absl::Status Append(const at::Tensor& tensor);
+
+  // Fsyncs. FailedPrecondition before the plan's last tensor.
+  absl::Status Finish();
+
+ private:
+  SafetensorsWriter(std::filesystem::path path, std::vector<PlannedTensor> plan)
+      : path_(std::move(path)), plan_(std::move(plan)) {}
+  absl::Status Write(const char* data, size_t size);
+
+  const std::filesystem::path path_;
+  const std::vector<PlannedTensor> plan_;
+  size_t next_ = 0;
+  int fd_ = -1;
+};
+
+}  // namespace mpsd::tensorfile
+
+#endif  // MPSD_CORE_CKPT_SAFETENSORS_WRITER_H_

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_IMAGE_SET_H_
+#define MPSD_CORE_DATA_IMAGE_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/data/class_labels.h"
+#include "core/data/order.h"
+#include "core/data/source.h"
+#include "core/data/image_cache.h"
+#include "core/data/image_list.h"
+#include "core/data/processor.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::image {
+
+struct ImageSetOptions {
+  spec::AugmentationSpec augmentation;  // training batches only
+  size_t cache_bytes = size_t{512} << 20;
+};
+
+// Images and their labels. An image is decoded when a batch needs it, by
+// several threads for large batches; a small set stays decoded in memory.
+class ImageSet : public data::Source {
+ public:
+  // If `class_labels` is null, batches have neither classes nor targets
+  // (prediction). Errors as data::EncodeClassLabels.
+  static absl::StatusOr<std::unique_ptr<ImageSet>> Make(
+      ImageList list, const data::ClassLabels* class_labels,
+      const Processor& processor, const ImageSetOptions& options);
+
+  int64_t size() const override { return std::ssize(list_.entries); }
+  int64_t length(int64_t) const override { return 1; }
+  // A row is one sample. In training batches an image is cropped by its
+  // sample's random numbers, resized to the model's size with the bilinear
+  // filter (torchvision's RandomResizedCrop) and mirrored. Without
+  // random_resized_crop, and in all other batches, the processor fits the
+  // image. InvalidArgument names an image that cannot be decoded or does not
+  // fit.
+  absl::StatusOr<data::Batch> Collate(
+      const std::vector<std::vector<int64_t>>& rows,
+      const data::Collation& collation) const override;
+  std::string hash() const override { return list_.hash; }
+  const data::DatasetStats& stats() const override { return stats_; }
+
+  // The source of an image: its file, "rows.jsonl:3" or "arrays.st[7]".
+  const std::string& place(int64_t index) const {
+    return list_.entries[index].place;
+  }
+
+ private:
+  ImageSet(ImageList list, const Processor& processor,
+           const ImageSetOptions& options);
+  // The image that Normalize turns into the batch's pixels.
+  absl::StatusOr<Image> Prepare(int64_t index,
+                                const data::Collation& collation) const;
+  absl::StatusOr<Image> Augmented(int64_t index, data::Random& random) const;
+  absl::StatusOr<std::shared_ptr<const Image>> Get(int64_t index,
+                                                   ImageCache::Form form) const;
+  absl::Status FillPixels(const data::Collation& collation,
+                          data::Batch& batch) const;
+  void FillLabels(data::Batch& batch) const;
+
+  const ImageList list_;
+  const Processor processor_;
+  const ImageSetOptions options_;
+  data::DatasetStats stats_;
+  bool labelled_ = false;
+  data::ClassLabels class_labels_;
+  data::ClassTargets targets_;
+  mutable ImageCache cache_;
+};
+
+}  // namespace mpsd::image
+
+#endif  // MPSD_CORE_DATA_IMAGE_SET_H_

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_HTTP_DAEMON_METRICS_H_
+#define MPSD_SERVER_HTTP_DAEMON_METRICS_H_
+
+#include <prometheus/collectable.h>
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/registry.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "server/jobs/collector.h"
+#include "server/jobs/exported_metrics.h"
+
+namespace mpsd::prometheus {
+
+// The series of the state folder's disk. A measurement is shown for a limited
+// time, so that a hanging disk is noticed. Thread-safe.
+class DiskMetrics {
+ public:
+  // `clock` must outlive the DiskMetrics.
+  explicit DiskMetrics(const base::Clock& clock) : clock_(clock) {}
+
+  // Both show the measurement for `valid`.
+  void SetRoom(int64_t free_bytes, int64_t size_bytes, absl::Duration valid);
+  void SetBytes(std::map<std::string, int64_t> bytes_by_kind,
+                absl::Duration valid);
+
+  std::vector<::prometheus::MetricFamily> Collect() const;
+
+ private:
+  const base::Clock& clock_;
+  mutable absl::Mutex mutex_;
+  int64_t free_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t size_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, int64_t> bytes_by_kind_ ABSL_GUARDED_BY(mutex_);
+  // Times of the monotonic clock.
+  absl::Duration room_until_ ABSL_GUARDED_BY(mutex_) =
+      -absl::InfiniteDuration();
+  absl::Duration bytes_until_ ABSL_GUARDED_BY(mutex_) =
+      -absl::InfiniteDuration();
+};
+
+// The label of each code, by its number.
+inline constexpr const char* kRpcCodes[] = {"ok",
+                                            "cancelled",
+                                            "unknown",
+                                            "invalid_argument",
+                                            "deadline_exceeded",
+                                            "not_found",
+                                            "already_exists",
+                                            "permission_denied",
+                                            "resource_exhausted",
+                                            "failed_precondition",
+                                            "aborted",
+                                            "out_of_range",
+                                            "unimplemented",
+                                            "internal",
+                                            "unavailable",
+                                            "data_loss",
+                                            "unauthenticated"};
+
+// The series of the API. A unary method has a histogram, a stream a gauge, both
+// have counters by code. Thread-safe.
+class RpcMetrics final : public jobs::ExportedCalls {
+ public:
+  // `registry` must outlive the RpcMetrics.
+  explicit RpcMetrics(::prometheus::Registry& registry);
+
+  void MethodServed(const jobs::CallMethod& method) override;
+  void CallStarted(const jobs::CallMethod& method) override;
+  void CallEnded(const jobs::CallMethod& method, absl::StatusCode code,
+                 absl::Duration duration) override;
+
+ private:
+  ::prometheus::Counter& Requests(const jobs::CallMethod& method,
+                                  absl::StatusCode code);
+  ::prometheus::Gauge& OpenStreams(const jobs::CallMethod& method);
+  ::prometheus::Histogram& Seconds(const jobs::CallMethod& method);
+
+  ::prometheus::Family<::prometheus::Counter>& requests_;
+  ::prometheus::Family<::prometheus::Gauge>& open_streams_;
+  ::prometheus::Family<::prometheus::Histogram>& seconds_;
+};
+
+// The metrics of the daemon's own work: its API, its disk, its database and the
+// device's self-test. Collecting accesses neither disk nor database.
+// Thread-safe.
+class DaemonMetrics final : public ::prometheus::Collectable {
+ public:
+  // `clock` must outlive the DaemonMetrics.
+  explicit DaemonMetrics(const base::Clock& clock);
+
+  RpcMetrics& rpc() { return rpc_; }
+  DiskMetrics& disk() { return disk_; }
+
+  // One commit of the database took `duration`.
+  void Committed(absl::Duration duration);
+  // The self-test of `device` ("mps") passed at `time`.
+  void SelftestPassed(const std::string& device, absl::Time time);
+  // Retention removed `count` things of a kind.
+  void Collected(jobs::Collected kind, int64_t count, int64_t bytes);
+  // The state folder's budget; 0: none.
+  void SetBudget(int64_t bytes);
+  // The certificate of the API's ports expires then.
+  void CertificateEnds(absl::Time time);
+
+  // A pull of a model ended: "succeeded", "failed" or "cancelled".
+  void PullEnded(const std::string& result);
+  void PullsRun(int pulls);
+  void PullReceived(int64_t bytes);
+
+  std::vector<::prometheus::MetricFamily> Collect() const override;
+
+ private:
+  ::prometheus::Registry registry_;
+  RpcMetrics rpc_;
+  DiskMetrics disk_;
+  ::prometheus::Histogram& commit_;
+  ::prometheus::Family<::prometheus::Gauge>& selftest_;
+  ::prometheus::Family<::prometheus::Gauge>& certificate_;
+  ::prometheus::Family<::prometheus::Counter>& pulls_;
+  ::prometheus::Gauge& running_pulls_;
+  ::prometheus::Counter& pulled_bytes_;
+  ::prometheus::Family<::prometheus::Counter>& collected_;
+  ::prometheus::Family<::prometheus::Counter>& collected_bytes_;
+  ::prometheus::Family<::prometheus::Gauge>& budget_;
+};
+
+}  // namespace mpsd::prometheus
+
+#endif  // MPSD_SERVER_HTTP_DAEMON_METRICS_H_

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/http/site.h"
+
+#include <google/protobuf/message.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/run/kept_events.h"
+#include "core/base/printable.h"
+#include "core/report/run_page.h"
+#include "mpsd/v1/daemon.pb.h"
+#include "mpsd/v1/jobs.pb.h"
+#include "server/http/target.h"
+#include "server/rpc/listen_address.h"
+#include "server/rpc/daemon_info.h"
+#include "server/rpc/job_calls.h"
+#include "server/rpc/list_jobs.h"
+#include "server/http/run_data.h"
+
+namespace mpsd::web {
+namespace {
+
+using http::Response;
+
+// A file of server/http/page, embedded at build time.
+struct File {
+  const char* name;
+  const char* content_type;
+  const char* text;
+};
+constexpr File kFiles[] = {
+#include "web_files.inc"
+};
+
+constexpr char kJson[] = "application/json";
+constexpr char kHtml[] = "text/html; charset=utf-8";
+// The page's own files and the JSON interface, and nothing from elsewhere.
+constexpr char kPolicy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'";
+
+int HttpStatus(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return 400;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    default:
+      return 500;
+  }
+}
+
+Response Fault(const absl::Status& status) {
+  const nlohmann::json body = {{"error", std::string(status.message())}};
+  return {.status = HttpStatus(status),
+          .content_type = kJson,
+          .body = body.dump(-1, ' ', false,
+                            nlohmann::json::error_handler_t::replace)};
+}
+
+Response JsonOf(const absl::Status& status,
+                const google::protobuf::Message& message) {
+  if (!status.ok()) return Fault(status);
+  return {.content_type = kJson, .body = client::ProtoJson(message)};
+}
+
+absl::StatusOr<v1::ListJobsRequest> ListRequest(const http::Target& target) {
+  v1::ListJobsRequest request;
+  for (const auto& [name, value] : target.query) {
+    v1::JobState state;
+    int32_t size = 0;
+    if (name == "states" && v1::JobState_Parse(value, &state)) {
+      request.add_states(state);
+    } else if (name == "page_size" && absl::SimpleAtoi(value, &size)) {
+      request.set_page_size(size);
+    } else if (name == "owner") {
+      request.set_owner(value);
+    } else if (name == "page_token") {
+      request.set_page_token(value);
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat(base::Quotable(name),
+                       ": expected states=JOB_STATE_…, owner=…, "
+                       "page_size=NUMBER or page_token=…"));
+    }
+  }
+  return request;
+}
+
+Response Jobs(jobs::JobReader& reader, const access::Rights& rights,
+              const http::Target& target) {
+  const absl::StatusOr<v1::ListJobsRequest> request = ListRequest(target);
+  if (!request.ok()) return Fault(request.status());
+  v1::ListJobsResponse response;
+  return JsonOf(rpc::ListJobs(reader, nullptr, rights, *request, response),
+                response);
+}
+
+Response Job(jobs::JobReader& reader, const access::Rights& rights,
+             const std::string& id) {
+  v1::GetJobRequest request;
+  request.set_id(id);
+  v1::Job job;
+  return JsonOf(rpc::GetJob(reader, rights, request, job), job);
+}
+
+// The run's document as JSON or, with `as_page`, in its page.
+Response Run(jobs::JobReader& reader, const access::Rights& rights,
+             const std::string& id, bool as_page) {
+  absl::StatusOr<run_page::RunData> run = ReadRun(reader, rights, id);
+  if (!run.ok()) return Fault(run.status());
+  std::string document = run_page::RunDocument({*std::move(run)});
+  if (!as_page) return {.content_type = kJson, .body = std::move(document)};
+  return {.content_type = kHtml,
+          .body = run_page::RunPage(document),
+          .headers = {{"Content-Security-Policy",
+                       absl::StrCat(run_page::ContentSecurityPolicy(),
+                                    "; frame-ancestors 'none'")}}};
+}
+
+// Whether the header Host, with or without a port, names this machine alone.
+bool IsOwnName(const std::string& host) {
+  const bool has_port =
+      host.find(':') != std::string::npos && !host.ends_with(']');
+  return listener::IsLoopback(has_port ? host : host + ":0");
+}
+
+}  // namespace
+
+access::Caller Site::Nobody() {
+  access::Caller nobody;
+  nobody.role = access::Role::kViewer;
+  nobody.way = access::Way::kPage;
+  return nobody;
+}
+
+Response Site::Answer(const http::Request& request) const {
+  if (!IsOwnName(request.host)) {
+    return {.status = 403,
+            .body = "this page answers to localhost and 127.0.0.1 alone\n"};
+  }
+  Response response = Find(request);
+  response.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
+  response.headers.emplace_back("Referrer-Policy", "no-referrer");
+  return response;
+}
+
+Response Site::Find(const http::Request& request) const {
+  const absl::StatusOr<http::Target> target = http::ParseTarget(request.target);
+  if (!target.ok()) return Fault(target.status());
+  const std::vector<std::string>& path = target->path;
+  const bool is_api = !path.empty() && path[0] == "api";
+  if (is_api && path.size() == 2 && path[1] == "info") {
+    v1::InfoResponse info;
+    return JsonOf(rpc::DaemonInfo(reader_, facts_, info), info);
+  }
+  if (is_api && path.size() >= 2 && path[1] == "jobs") {
+    if (path.size() == 2) return Jobs(reader_, rights_, *target);
+    if (path.size() == 3) return Job(reader_, rights_, path[2]);
+    if (path.size() == 4 && path[3] == "run") {
+      return Run(reader_, rights_, path[2], /*as_page=*/false);
+    }
+  }
+  if (path.size() == 2 && path[0] == "jobs") {
+    return Run(reader_, rights_, path[1], /*as_page=*/true);
+  }
+  if (path.size() <= 1) {
+    for (const File& file : kFiles) {
+      if ((path.empty() ? "index.html" : path[0]) != file.name) continue;
+      return {.content_type = file.content_type,
+              .body = file.text,
+              .headers = {{"Content-Security-Policy", kPolicy}}};
+    }
+  }
+  return Fault(absl::NotFoundError("there is no such page"));
+}
+
+}  // namespace mpsd::web

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_HTTP_SITE_H_
+#define MPSD_SERVER_HTTP_SITE_H_
+
+#include <string>
+#include <utility>
+
+#include "server/access/rules.h"
+#include "server/http/server.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/daemon_facts.h"
+
+namespace mpsd::web {
+
+// The daemon's web page, which changes nothing:
+//   /                  the queue and the jobs, drawn by a script
+//   /jobs/ID           a job's report, as `mpsctl report` makes it
+//   /api/info          v1.InfoResponse
+//   /api/jobs          v1.ListJobsResponse; the query has the fields of
+//                      ListJobsRequest except `labels`: states, owner,
+//                      page_size, page_token
+//   /api/jobs/ID       v1.Job
+//   /api/jobs/ID/run   the report's data (core/report/run_document.h)
+// Messages are Protocol Buffers' JSON with the proto's names, errors are
+// {"error": "…"}. All requests use the functions that answer the API's calls.
+// A request whose Host is not this machine's own name is refused, so that no
+// page of another site can read this one through a name that it points here.
+// Thread-safe; the reader must outlive the site.
+class Site {
+ public:
+  // With `private_jobs` the page only shows the public part of each job.
+  Site(jobs::JobReader& reader, rpc::DaemonFacts facts, bool private_jobs)
+      : reader_(reader),
+        facts_(std::move(facts)),
+        rights_(Nobody(), private_jobs) {}
+
+  http::Response Answer(const http::Request& request) const;
+
+ private:
+  // A visitor of the page: an anonymous viewer.
+  static access::Caller Nobody();
+  http::Response Find(const http::Request& request) const;
+
+  jobs::JobReader& reader_;
+  const rpc::DaemonFacts facts_;
+  const access::Rights rights_;
+};
+
+}  // namespace mpsd::web
+
+#endif  // MPSD_SERVER_HTTP_SITE_H_

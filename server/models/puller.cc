@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/puller.h"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/clock.h"
+#include "core/base/limits.h"
+#include "core/base/status_macros.h"
+#include "core/spec/hub_cache.h"
+#include "server/models/hf_command.h"
+#include "server/models/pushed_models.h"
+
+namespace mpsd::hub {
+namespace {
+
+// How often to check the client's output and for a stop, and to wake watches.
+constexpr absl::Duration kTick = absl::Milliseconds(200);
+
+std::string Named(const models::PullRequest& request) {
+  return absl::StrCat(request.id, "@", request.revision);
+}
+
+}  // namespace
+
+// The state of a pull, for its watchers; lives as long as a watch. Thread-safe.
+class WatchedPull : public std::enable_shared_from_this<WatchedPull> {
+ public:
+  void Report(const models::PullNews& news) {
+    Change([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      const bool same = changes_ > 0 && news.note == latest_.note &&
+                        news.received_bytes == latest_.received_bytes;
+      latest_ = news;
+      return !same;
+    });
+  }
+  // Nothing follows.
+  void End(absl::Status status) {
+    Change([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      latest_.done = status.ok();
+      end_ = std::move(status);
+      return true;
+    });
+  }
+  // Begins with the pull's current progress.
+  std::unique_ptr<models::PullWatch> Watch(std::function<void()> wake) {
+    auto look = std::make_unique<Look>(shared_from_this());
+    absl::MutexLock lock(&mutex_);
+    wakes_[look.get()] = std::move(wake);
+    return look;
+  }
+
+ private:
+  class Look final : public models::PullWatch {
+   public:
+    explicit Look(std::shared_ptr<WatchedPull> pull) : pull_(std::move(pull)) {}
+    ~Look() override {
+      absl::MutexLock lock(&pull_->mutex_);
+      pull_->wakes_.erase(this);
+    }
+    absl::StatusOr<std::optional<models::PullNews>> Next() override {
+      absl::MutexLock lock(&pull_->mutex_);
+      if (!pull_->end_.ok()) return pull_->end_;
+      if (seen_ == pull_->changes_) return std::nullopt;
+      seen_ = pull_->changes_;
+      return pull_->latest_;
+    }
+
+   private:
+    const std::shared_ptr<WatchedPull> pull_;
+    int64_t seen_ = 0;
+  };
+
+  // Calls the wake-ups without the lock: one may end a watch.
+  void Change(const std::function<bool()>& change) {
+    std::vector<std::function<void()>> wakes;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!change()) return;
+      ++changes_;
+      for (const auto& [look, wake] : wakes_) wakes.push_back(wake);
+    }
+    for (const std::function<void()>& wake : wakes) wake();
+  }
+
+  absl::Mutex mutex_;
+  models::PullNews latest_ ABSL_GUARDED_BY(mutex_);
+  int64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);
+  std::map<const Look*, std::function<void()>> wakes_ ABSL_GUARDED_BY(mutex_);
+};
+
+Puller::~Puller() {
+  {
+    absl::MutexLock lock(&mutex_);
+    closing_ = true;
+    for (auto& [id, active] : active_) {
+      active.stopped = absl::UnavailableError(
+          "mpsd stops: pull again, what arrived is in the cache");
+    }
+    mutex_.Await(absl::Condition(
+        +[](std::map<std::string, Active>* active) { return active->empty(); },
+        &active_));
+  }
+  for (std::thread& thread : Ended()) thread.join();
+}
+
+std::vector<std::thread> Puller::Ended() {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(ended_, {});
+}
+
+absl::Status Puller::CheckNew(const models::PullRequest& request) const {
+  if (closing_) return absl::UnavailableError("mpsd stops");
+  std::vector<std::string> names;
+  for (const auto& [id, active] : active_) {
+    names.push_back(Named(active.request));
+    if (models::FoldedName(id) == models::FoldedName(request.id)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(names.back(), " is being pulled: wait, or cancel it"));
+    }
+  }
+  if (names.size() < static_cast<size_t>(limits::kPulls)) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      limits::kPulls, " pulls are under way (", absl::StrJoin(names, ", "),
+      "): wait for one, or cancel it"));
+}
+
+absl::Status Puller::CheckRoom(const models::PullRequest& request) const {
+  std::error_code error;
+  const auto space = std::filesystem::space(options_.cache, error);
+  // If the disk reports nothing, hf finds out.
+  if (!error && space.available < static_cast<uintmax_t>(std::max(
+                                      options_.min_free_bytes, int64_t{0}))) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the disk of ", options_.cache.string(), " has ", space.available,
+        " bytes free, and ", options_.min_free_bytes,
+        " are kept free (mpsd --min-free-bytes)"));
+  }
+  if (users_ == nullptr || !request.limits.upload_bytes) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const jobs::UserBytes bytes, users_->BytesOf(request.user));
+  return jobs::CheckUploads(request.user, request.limits, bytes.uploads, 0);
+}
+
+absl::StatusOr<std::unique_ptr<models::PullWatch>> Puller::Pull(
+    const models::PullRequest& request, std::function<void()> wake) {
+  for (std::thread& thread : Ended()) thread.join();
+  RETURN_IF_ERROR(CheckHubId(request.id));
+  absl::MutexLock lock(&mutex_);
+  const auto it = active_.find(request.id);
+  if (it != active_.end() && it->second.request.revision == request.revision) {
+    if (it->second.stopped.ok()) {
+      return it->second.watched->Watch(std::move(wake));
+    }
+    return absl::UnavailableError(absl::StrCat("the pull of ", Named(request),
+                                               " is just ending: pull again"));
+  }
+  RETURN_IF_ERROR(CheckNew(request));
+  ASSIGN_OR_RETURN(const std::string hf,
+                   FindHf(options_.command, options_.environment));
+  RETURN_IF_ERROR(CheckRoom(request));
+  absl::StatusOr<std::unique_ptr<HfDownload>> download = HfDownload::Start(
+      hf, HfEnvironment(options_.environment, hf, options_.cache.string()),
+      request.id, request.revision);
+  if (!download.ok()) return download.status();
+  options_.log(absl::StrCat("pulls ", Named(request), " for ", request.user));
+  Active& active = active_[request.id];
+  active.request = request;
+  active.watched = std::make_shared<WatchedPull>();
+  options_.running(static_cast<int>(active_.size()));
+  active.thread = std::thread([this, request, watched = active.watched,
+                               download = *std::move(download)]() mutable {
+    absl::Status status = Run(request, *download, *watched);
+    download.reset();
+    End(request.id, std::move(status));
+  });
+  return active.watched->Watch(std::move(wake));
+}
+
+absl::Status Puller::Run(const models::PullRequest& request,
+                         HfDownload& download, WatchedPull& watched) {
+  const base::Clock& clock = base::Clock::Real();
+  const std::filesystem::path repository =
+      options_.cache / spec::RepositoryName(request.id);
+  int64_t counted = models::FolderBytes(repository);
+  const int64_t before = counted;
+  const absl::Duration deadline = clock.Monotonic() + options_.longest;
+  absl::Duration next_look = clock.Monotonic() + options_.interval;
+  models::PullNews news;
+  news.note = "hf download runs";
+  watched.Report(news);
+  const auto measure = [&] {
+    const int64_t bytes = models::FolderBytes(repository);
+    news.received_bytes = std::max(bytes - before, int64_t{0});
+    // What hf removes was counted for the user who wrote it, and still is.
+    if (bytes <= counted) return absl::OkStatus();
+    options_.received(bytes - counted);
+    absl::Status added = pulls_.Add(request.id, request.user, bytes - counted);
+    if (added.ok()) counted = bytes;
+    return added;
+  };
+  absl::Status stop;
+  std::optional<absl::Status> end;
+  while (stop.ok() && !(end = download.Await(kTick))) {
+    news.note = download.progress().empty() ? news.note : download.progress();
+    stop = StopOf(request.id);
+    if (stop.ok() && clock.Monotonic() >= deadline) {
+      stop = absl::ResourceExhaustedError(
+          absl::StrCat("the pull took longer than ",
+                       absl::FormatDuration(options_.longest)));
+    }
+    if (stop.ok() && clock.Monotonic() >= next_look) {
+      next_look = clock.Monotonic() + options_.interval;
+      stop = measure();
+      if (stop.ok()) stop = CheckRoom(request);
+    }
+    watched.Report(news);
+  }
+  if (!end) download.Stop(options_.stop_grace);
+  const absl::Status measured = measure();
+  if (!stop.ok()) return stop;
+  if (!end->ok()) return *end;
+  if (!measured.ok()) return measured;
+  watched.Report(news);
+  const absl::StatusOr<std::string> folder =
+      spec::FindInHubCache(absl::StrCat(request.id, "@", request.revision));
+  if (folder.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("hf download ended, but ", folder.status().message()));
+}
+
+absl::Status Puller::StopOf(const std::string& id) const {
+  absl::MutexLock lock(&mutex_);
+  return active_.at(id).stopped;
+}
+
+void Puller::End(const std::string& id, absl::Status status) {
+  options_.count(status.ok()                 ? PullEnd::kSucceeded
+                 : absl::IsCancelled(status) ? PullEnd::kCancelled
+                                             : PullEnd::kFailed);
+  std::shared_ptr<WatchedPull> watched;
+  {
+    absl::MutexLock lock(&mutex_);
+    auto it = active_.find(id);
+    options_.log(
+        absl::StrCat("the pull of ", Named(it->second.request),
+                     status.ok() ? " is done" : " ended: ", status.message()));
+    watched = std::move(it->second.watched);
+    ended_.push_back(std::move(it->second.thread));
+    active_.erase(it);
+    options_.running(static_cast<int>(active_.size()));
+  }
+  watched->End(std::move(status));
+}
+
+absl::Status Puller::Cancel(const models::PullRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  const auto it = active_.find(request.id);
+  if (it == active_.end() || it->second.request.revision != request.revision) {
+    return absl::NotFoundError(
+        absl::StrCat("no pull of ", Named(request), " is under way"));
+  }
+  const std::string& owner = it->second.request.user;
+  if (owner != request.user && !request.is_admin) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the pull of ", Named(request), " is ", owner, "'s: ask ",
+                     owner, " or an admin to cancel it"));
+  }
+  it->second.stopped = absl::CancelledError(
+      absl::StrCat(request.user, " cancelled the pull of ", Named(request)));
+  // A client that ignores SIGTERM is killed within the grace.
+  const auto gone = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return !active_.contains(request.id);
+  };
+  mutex_.AwaitWithTimeout(absl::Condition(&gone),
+                          options_.stop_grace + absl::Seconds(5));
+  return absl::OkStatus();
+}
+
+bool Puller::IsPulling(const std::string& id) {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(active_.begin(), active_.end(), [&](const auto& entry) {
+    return models::FoldedName(entry.first) == models::FoldedName(id);
+  });
+}
+
+}  // namespace mpsd::hub

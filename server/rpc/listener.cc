@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/listener.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <system_error>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/check.h"
+#include "core/base/file.h"
+#include "core/base/status_macros.h"
+#include "server/rpc/listen_address.h"
+
+namespace mpsd::listener {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kRetryMs = 100;  // in ms, after accept found no descriptor
+constexpr absl::Duration kComplainEvery = absl::Minutes(1);
+
+absl::Status Unavailable(const std::string& address, const std::string& why) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen on ", address, ": ", why,
+                   why == std::generic_category().message(EADDRINUSE)
+                       ? "; is another program using the address?"
+                       : ""));
+}
+
+absl::Status Unavailable(const std::string& address, int error) {
+  return Unavailable(address, std::generic_category().message(error));
+}
+
+// Holds the umask at 077 while a socket is made, because no other account may
+// connect between its creation and chmod. 077 and not 177: another thread may
+// be creating a folder.
+class PrivateUmask {
+ public:
+  PrivateUmask() : before_(umask(077)) {}
+  ~PrivateUmask() { umask(before_); }
+
+ private:
+  const mode_t before_;
+};
+
+void SetUp(int fd) {
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+// Connects to the socket, which a listener answers at once, even if its backlog
+// is full. Linux then returns EAGAIN, a Mac ECONNREFUSED.
+bool IsListenedOn(const sockaddr_un& name) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0) return true;
+  SetUp(fd);
+  const bool refused = connect(fd, reinterpret_cast<const sockaddr*>(&name),
+                               sizeof(name)) != 0 &&
+                       errno == ECONNREFUSED;
+  close(fd);
+  return !refused;
+}
+
+// Removes a socket that a daemon left over. Returns why the path is not free,
+// or "".
+std::string FreePath(const std::string& path, const sockaddr_un& name) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return "";
+  if (!S_ISSOCK(info.st_mode)) return "the path exists and is not a socket";
+  if (info.st_uid != geteuid()) {
+    return "the socket is another user's; choose another path";
+  }
+  if (IsListenedOn(name)) return "another program listens on the socket";
+  unlink(path.c_str());
+  return "";
+}
+
+// Returns 0 or an errno. The socket's group is set before its members may use
+// it.
+int BindUnix(int fd, const std::string& path, const sockaddr_un& name,
+             std::optional<gid_t> group) {
+  PrivateUmask umask;
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
+      (group && lchown(path.c_str(), static_cast<uid_t>(-1), *group) != 0) ||
+      chmod(path.c_str(), group ? 0660 : 0600) != 0 ||
+      listen(fd, kBacklog) != 0) {
+    return errno;
+  }
+  return 0;
+}
+
+int BindTcp(int fd, const addrinfo& entry) {
+  const int on = 1, off = 0;
+  // SO_REUSEPORT stays off: a second daemon on the same port must fail.
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (entry.ai_family == AF_INET6) {
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  }
+  if (bind(fd, entry.ai_addr, entry.ai_addrlen) != 0 ||
+      listen(fd, kBacklog) != 0) {
+    return errno;
+  }
+  return 0;
+}
+
+in_port_t* PortOf(sockaddr& address) {
+  return address.sa_family == AF_INET6
+             ? &reinterpret_cast<sockaddr_in6&>(address).sin6_port
+             : &reinterpret_cast<sockaddr_in&>(address).sin_port;
+}
+
+in_port_t BoundPort(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  return *PortOf(reinterpret_cast<sockaddr&>(address));
+}
+
+// A machine without IPv6 still resolves names to IPv6 addresses.
+bool HasNoSuchAddress(int error) {
+  return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
+}
+
+// Listens on every address of the host, all on one port. Returns the port.
+absl::StatusOr<int> ListenTcp(const std::string& address,
+                              std::vector<int>& sockets) {
+  const size_t colon = address.rfind(':');
+  const std::string host = HostOf(address);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int failed =
+      getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  if (failed != 0) return Unavailable(address, gai_strerror(failed));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found,
+                                                                 &freeaddrinfo);
+  in_port_t port = 0;
+  int error = EADDRNOTAVAIL;
+  for (addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    if (port != 0) *PortOf(*entry->ai_addr) = port;
+    const int fd = socket(entry->ai_family, SOCK_STREAM, 0);
+    const int bound = fd < 0 ? errno : BindTcp(fd, *entry);
+    if (bound == 0) {
+      SetUp(fd);
+      sockets.push_back(fd);
+      port = BoundPort(fd);
+      continue;
+    }
+    if (fd >= 0) close(fd);
+    error = bound;
+    if (!HasNoSuchAddress(bound)) break;
+  }
+  if (port == 0 || !HasNoSuchAddress(error)) {
+    return Unavailable(address, error);
+  }
+  return ntohs(port);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(Options options) {
+  auto listener = absl::WrapUnique(new Listener(std::move(options)));
+  if (pipe(listener->wake_) != 0) return base::ErrnoStatus(errno, "pipe");
+  for (int fd : listener->wake_) SetUp(fd);
+  for (const std::string& address : listener->options_.addresses) {
+    RETURN_IF_ERROR(listener->Listen(address));
+  }
+  return listener;
+}
+
+absl::Status Listener::Listen(const std::string& address) {
+  const std::string path = SocketPath(address);
+  if (path.empty()) {
+    ASSIGN_OR_RETURN(int port, ListenTcp(address, sockets_));
+    bound_.push_back(BoundAddress(address, port));
+    return absl::OkStatus();
+  }
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  path.copy(name.sun_path, sizeof(name.sun_path) - 1);
+  if (const std::string why = FreePath(path, name); !why.empty()) {
+    return Unavailable(address, why);
+  }
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0) return Unavailable(address, errno);
+  sockets_.push_back(fd);
+  if (const int error = BindUnix(fd, path, name, options_.socket_group)) {
+    return Unavailable(address, error);
+  }
+  SetUp(fd);
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return Unavailable(address, errno);
+  files_.push_back({path, info.st_dev, info.st_ino});
+  bound_.push_back(address);
+  return absl::OkStatus();
+}
+
+Listener::~Listener() { Stop(); }
+
+void Listener::Start(Take take) {
+  base::Check(!thread_.joinable() && wake_[1] >= 0, "Start is called once");
+  take_ = std::move(take);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Listener::Stop() {
+  // Closing the pipe ends the poll of Run. The sockets stay open until the
+  // thread has ended: it would otherwise accept on a number that another file
+  // has by then.
+  if (wake_[1] >= 0) close(wake_[1]);
+  wake_[1] = -1;
+  if (thread_.joinable()) thread_.join();
+  if (wake_[0] >= 0) close(wake_[0]);
+  wake_[0] = -1;
+  for (int fd : sockets_) close(fd);
+  sockets_.clear();
+  for (const SocketFile& file : files_) {
+    struct stat info;
+    if (lstat(file.path.c_str(), &info) == 0 && info.st_dev == file.device &&
+        info.st_ino == file.inode) {
+      unlink(file.path.c_str());
+    }
+  }
+  files_.clear();
+}
+
+void Listener::Run() {
+  std::vector<pollfd> polled = {{wake_[0], POLLIN, 0}};
+  for (int fd : sockets_) polled.push_back({fd, POLLIN, 0});
+  while (true) {
+    if (poll(polled.data(), polled.size(), -1) < 0) continue;
+    if (polled[0].revents != 0) return;
+    bool accepted = true;
+    for (size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) accepted &= AcceptAll(polled[i].fd);
+    }
+    // Waits only on the pipe, so that Stop ends the wait, but a connection that
+    // could not be accepted does not.
+    if (!accepted) poll(polled.data(), 1, kRetryMs);
+  }
+}
+
+bool Listener::AcceptAll(int socket) {
+  while (true) {
+    // The socket does not block: a client that gives up between poll and accept
+    // must not block this thread.
+    const int fd = accept(socket, nullptr, nullptr);
+    const std::optional<Peer> peer = fd >= 0 ? PeerOf(fd) : std::nullopt;
+    const int limit =
+        peer ? options_.max_descriptor : options_.max_descriptor / 4 * 3;
+    // The watchdog's connections are this process's own: if one were refused
+    // while descriptors are short, the watchdog would think that the daemon
+    // hangs and end it.
+    const bool is_own = peer && peer->pid == getpid();
+    if (fd >= limit && !is_own) {
+      close(fd);
+      Complain(absl::StrCat(
+          "a connection was refused: the daemon has ", limit,
+          " files and connections open; close some, or raise its limit of "
+          "open files"));
+    } else if (fd >= 0) {
+      SetUp(fd);
+      take_({socket, fd, peer});
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return true;
+    } else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
+      Complain(absl::StrCat("no connection can be accepted: ",
+                            std::generic_category().message(errno)));
+      return false;
+    }
+  }
+}
+
+void Listener::Complain(const std::string& line) {
+  if (!options_.log || absl::Now() < complained_ + kComplainEvery) return;
+  complained_ = absl::Now();
+  options_.log(line);
+}
+
+}  // namespace mpsd::listener

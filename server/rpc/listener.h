@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_LISTENER_H_
+#define MPSD_SERVER_RPC_LISTENER_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/rpc/peer.h"
+
+namespace mpsd::listener {
+
+// An accepted connection.
+struct Accepted {
+  int socket = -1;  // the listening socket
+  int fd = -1;      // the connection: non-blocking, closed on exec
+  // Who connected to a unix socket; nullopt for a port.
+  std::optional<Peer> peer;
+};
+
+// The listening sockets and the thread that accepts connections. The thread
+// continues after any error of accept; if descriptors or memory run out, it
+// waits and tries again. Start and Stop are called by one thread.
+class Listener {
+ public:
+  struct Options {
+    // "unix:/path" or "HOST:PORT", with port 0 for a free port.
+    // CheckListenAddress passed for each.
+    std::vector<std::string> addresses;
+    // The listener closes a connection at once if its descriptor is this number
+    // or above. The system assigns the lowest free number, so the numbers above
+    // stay free for files and workers. A connection from this process itself is
+    // kept all the same. Connections to ports only get the numbers below three
+    // quarters of it, so that strangers who fill a port leave the unix sockets
+    // open.
+    int max_descriptor = 1 << 30;
+    std::function<void(const std::string&)> log;
+    // The group whose members may use the unix sockets, too (0660); nullopt:
+    // only their owner (0600).
+    std::optional<gid_t> socket_group = {};
+  };
+
+  // Binds and listens, but does not accept yet. Replaces a socket at the path
+  // if it is this user's own and no program listens on it. Unavailable, naming
+  // the address, if an address is not available, or if the socket's group
+  // cannot be set.
+  static absl::StatusOr<std::unique_ptr<Listener>> Open(Options options);
+  ~Listener();  // calls Stop()
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  // The addresses for clients, with the real ports.
+  const std::vector<std::string>& addresses() const { return bound_; }
+
+  // Gets every connection on the listener's thread, and owns its descriptor.
+  using Take = std::function<void(const Accepted&)>;
+  void Start(Take take);
+  // Stops accepting and removes the sockets that it made, but no socket that
+  // has replaced one of them. May be repeated.
+  void Stop();
+
+ private:
+  explicit Listener(Options options) : options_(std::move(options)) {}
+  // A unix socket's file, with its identity.
+  struct SocketFile {
+    std::string path;
+    dev_t device;
+    ino_t inode;
+  };
+
+  absl::Status Listen(const std::string& address);
+  void Run();
+  // False if accept must wait for descriptors or memory.
+  bool AcceptAll(int socket);
+  void Complain(const std::string& line);
+
+  const Options options_;
+  std::vector<std::string> bound_;
+  std::vector<SocketFile> files_;
+  std::vector<int> sockets_;
+  int wake_[2] = {-1, -1};  // a pipe; Stop() closes the writing end
+  Take take_;
+  absl::Time complained_ = absl::InfinitePast();
+  std::thread thread_;
+};
+
+}  // namespace mpsd::listener
+
+#endif  // MPSD_SERVER_RPC_LISTENER_H_

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/daemons/context_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/api_token.h"
+#include "tests/core/scratch_folder.h"
+
+namespace mpsd::client {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kToken =
+    base::ApiToken(std::string(base::kApiTokenSecretBytes, 's'));
+
+TEST(ContextName, WhatMayBeAName) {
+  for (const std::string& name : std::vector<std::string>{
+           "studio", "studio.local", "4", "a_b-c", std::string(64, 'a')}) {
+    EXPECT_TRUE(CheckContextName(name).ok()) << name;
+  }
+  for (const std::string& name :
+       std::vector<std::string>{"", "Studio", "..", ".hidden", "-rf", "a/b",
+                                "a b", "a\n", "é", std::string(65, 'a')}) {
+    EXPECT_EQ(CheckContextName(name).code(), absl::StatusCode::kInvalidArgument)
+        << name;
+  }
+  EXPECT_THAT(std::string(CheckContextName("local").message()),
+              HasSubstr("this machine's own daemon"));
+}
+
+TEST(ContextName, OfAnyHostIsAName) {
+  EXPECT_EQ(NameForHost("Studio.local"), "studio.local");
+  EXPECT_EQ(NameForHost("10.0.0.7"), "10.0.0.7");
+  EXPECT_EQ(NameForHost("fe80::2"), "fe80--2");
+  EXPECT_EQ(NameForHost("::1"), "1");
+  for (const std::string& host : std::vector<std::string>{
+           "", "::", "local", "LOCAL", "_", "a/../b", "\x1b[2J",
+           std::string(300, '.'), std::string(300, 'A')}) {
+    EXPECT_TRUE(CheckContextName(NameForHost(host)).ok()) << host;
+  }
+}
+
+TEST(Token, WhatCanBeSent) {
+  EXPECT_TRUE(CheckToken(kToken).ok());
+  std::string mistyped = kToken;
+  mistyped[10] = mistyped[10] == 'a' ? 'b' : 'a';
+  for (const std::string& token :
+       {std::string(), std::string("mpsd_"), kToken + "\n", kToken + " ",
+        kToken + "\r\nx: y", kToken + std::string(1, '\0'), mistyped}) {
+    const absl::Status status = CheckToken(token);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    // An error may end in a log.
+    EXPECT_EQ(status.message().find(kToken.substr(5, 5)), std::string::npos);
+  }
+}
+
+TEST(ContextText, EveryMemberComesBack) {
+  const Context context = {"studio",    "studio:7433", true,  "PEM\nPEM\n",
+                           "/run/sock", "ann",         kToken};
+  const auto read = FromText("studio", ToText(context));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, context);
+  const Context bare = {"x", "localhost:1", false};
+  EXPECT_EQ(FromText("x", ToText(bare)).value(), bare);
+}
+
+TEST(ContextText, BrokenTextsSayWhatWasExpected) {
+  const std::string good = ToText({"x", "studio:7433", true});
+  ASSERT_TRUE(FromText("x", good).ok());
+  for (const auto& [text, why] :
+       std::vector<std::pair<std::string, const char*>>{
+           {"", "expected a JSON object"},
+           {good.substr(0, good.size() / 2), "expected a JSON object"},
+           {"[]", "expected a JSON object"},
+           {std::string(100'000, '['), "expected a JSON object"},
+           {"{}", "expected 'format', a number"},
+           {R"({"format": 2})", "another release"},
+           {R"({"format": 1, "server": 7})", "expected 'server', a string"},
+           {R"({"format": 1, "server": "a:1"})", "expected 'tls'"},
+           {R"({"format": 1, "tls": true})", "expected 'server', HOST:PORT"},
+           {R"({"format": 1, "tls": true,
+                "server": "a:1", "token": "mpsd_0123456789abcdef\n"})",
+            "'token': the token is incomplete"}}) {
+    const auto context = FromText("x", text);
+    EXPECT_EQ(context.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(context.status().message()), HasSubstr(why));
+    EXPECT_EQ(context.status().message().find("mpsd_0"), std::string::npos);
+  }
+}
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ContextStoreTest : public testing::Test {
+ protected:
+  static Context Studio() {
+    Context context;
+    context.name = "studio";
+    context.server = "studio:7433";
+    context.user = "ann";
+    context.token = kToken;
+    return context;
+  }
+  std::string TextOf(const std::string& file) {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / file).rdbuf();
+    return text.str();
+  }
+
+  const fs::path root_ = testing_support::FreshFolder("contexts");
+  const fs::path folder_ = root_ / "mpsd/contexts";
+  ContextStore store() const { return ContextStore(folder_); }
+};
+
+TEST_F(ContextStoreTest, NothingBeforeTheFirstLogin) {
+  EXPECT_THAT(store().Names().value(), IsEmpty());
+  EXPECT_EQ(store().Current().value(), "");
+  const absl::Status status = store().Find("studio").status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("mpsctl login"));
+  EXPECT_TRUE(absl::IsNotFound(store().Use("studio")));
+  EXPECT_TRUE(store().Use("local").ok());
+  EXPECT_TRUE(absl::IsNotFound(store().Remove("studio")));
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(ContextStoreTest, SavedFoundUsedAndRemoved) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  Context other = Studio();
+  other.name = "attic";
+  ASSERT_TRUE(store().Save(other).ok());
+  EXPECT_THAT(store().Names().value(), ElementsAre("attic", "studio"));
+  EXPECT_EQ(store().Find("studio").value(), Studio());
+  EXPECT_EQ(store().Current().value(), "");
+  ASSERT_TRUE(store().Use("studio").ok());
+  EXPECT_EQ(store().Current().value(), "studio");
+  ASSERT_TRUE(store().Remove("studio").ok());
+  EXPECT_EQ(store().Current().value(), "");
+  EXPECT_THAT(store().Names().value(), ElementsAre("attic"));
+  EXPECT_THAT(std::string(store().Find("studio").status().message()),
+              HasSubstr("the contexts are local, attic"));
+  Context local = Studio();
+  local.name = "local";
+  EXPECT_FALSE(store().Save(local).ok());
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  ASSERT_TRUE(store().Use("studio").ok());
+  ASSERT_TRUE(store().Use("local").ok());
+  EXPECT_EQ(store().Current().value(), "");
+}
+
+TEST_F(ContextStoreTest, ATokenLiesInAFileThatIsPrivate) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  EXPECT_THAT(TextOf("studio.json"), HasSubstr(kToken));
+  EXPECT_EQ(fs::status(folder_ / "studio.json").permissions(), fs::perms(0600));
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms(0700));
+  ASSERT_TRUE(store().Remove("studio").ok());
+}
+
+TEST_F(ContextStoreTest, ABrokenFileIsNamedAndCanBeRemoved) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  std::ofstream(folder_ / "studio.json") << "{\"format\": 1,";
+  const absl::Status status = store().Find("studio").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr((folder_ / "studio.json").string()));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("`mpsctl logout studio` removes it"));
+  EXPECT_THAT(store().Names().value(), ElementsAre("studio"));
+  EXPECT_TRUE(store().Remove("studio").ok());
+  EXPECT_THAT(store().Names().value(), IsEmpty());
+}
+
+TEST_F(ContextStoreTest, ABrokenNameOfTheCurrentOne) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  ASSERT_TRUE(store().Use("studio").ok());
+  std::ofstream(folder_ / "current") << "../../etc/passwd\n";
+  EXPECT_THAT(std::string(store().Current().status().message()),
+              HasSubstr((folder_ / "current").string()));
+  ASSERT_TRUE(store().Use("studio").ok());
+  EXPECT_EQ(store().Current().value(), "studio");
+}
+
+TEST_F(ContextStoreTest, LinksAreNotFollowed) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  fs::rename(folder_ / "studio.json", root_ / "elsewhere.json");
+  fs::create_symlink(root_ / "elsewhere.json", folder_ / "studio.json");
+  EXPECT_EQ(store().Find("studio").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  // Only the link goes.
+  ASSERT_TRUE(store().Remove("studio").ok());
+  EXPECT_TRUE(fs::exists(root_ / "elsewhere.json"));
+}
+
+TEST_F(ContextStoreTest, NamesThatArePathsReachNothing) {
+  std::ofstream(root_ / "x.json") << ToText(Studio());
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  for (const char* name : {"../../x", "/etc/x", "", ".", "..", "a/b"}) {
+    EXPECT_FALSE(store().Find(name).ok()) << name;
+    EXPECT_FALSE(store().Remove(name).ok()) << name;
+    EXPECT_FALSE(store().Use(name).ok()) << name;
+  }
+  EXPECT_TRUE(fs::exists(root_ / "x.json"));
+}
+
+TEST_F(ContextStoreTest, StrangersFilesAreNoContexts) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  std::ofstream(folder_ / "README") << "x";
+  std::ofstream(folder_ / ".studio.json.1.1.tmp") << "x";
+  std::ofstream(folder_ / "Upper.json") << "x";
+  EXPECT_THAT(store().Names().value(), ElementsAre("studio"));
+}
+
+TEST_F(ContextStoreTest, ManyLoginsAtOnce) {
+  std::vector<std::thread> logins;
+  for (int i = 0; i < 8; ++i) {
+    logins.emplace_back([&, i] {
+      const ContextStore own(folder_);
+      Context context = Studio();
+      context.name = i % 2 == 0 ? "studio" : "attic";
+      context.user = std::string(1000 + i, 'u');
+      for (int round = 0; round < 10; ++round) {
+        EXPECT_TRUE(own.Save(context).ok());
+        EXPECT_TRUE(own.Use(context.name).ok());
+        EXPECT_TRUE(own.Find("studio").ok() || i % 2 == 1);
+        EXPECT_TRUE(own.Current().ok());
+      }
+    });
+  }
+  for (std::thread& login : logins) login.join();
+  EXPECT_THAT(store().Names().value(), ElementsAre("attic", "studio"));
+  // No temporary file is left.
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 3);
+}
+
+TEST(ContextFolder, FollowsTheEnvironment) {
+#ifndef __APPLE__
+  setenv("XDG_CONFIG_HOME", "/srv/config", 1);
+  EXPECT_EQ(ContextStore::DefaultFolder(), "/srv/config/mpsd/contexts");
+  // A relative one counts as none, by the XDG specification.
+  setenv("XDG_CONFIG_HOME", "config", 1);
+  setenv("HOME", "/srv/ann", 1);
+  EXPECT_EQ(ContextStore::DefaultFolder(), "/srv/ann/.config/mpsd/contexts");
+  unsetenv("XDG_CONFIG_HOME");
+#endif
+  unsetenv("HOME");
+  EXPECT_TRUE(ContextStore::DefaultFolder().is_absolute());
+  setenv("HOME", "/srv/ann", 1);
+}
+
+}  // namespace
+}  // namespace mpsd::client

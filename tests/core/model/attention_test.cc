@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/attention.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "core/model/attention_plan.h"
+#include "core/model/block_mask.h"
+#include "core/model/block_plan.h"
+#include "core/model/head_layout.h"
+#include "core/model/planned_attention.h"
+#include "core/model/token_layout.h"
+#include "tests/core/model/layouts.h"
+
+namespace mpsd::attention {
+
+namespace {
+
+// One query at a time, by the definition.
+at::Tensor ByDefinition(const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v, const AttentionMask& mask) {
+  at::Tensor out = at::zeros_like(q);
+  const int64_t group = q.size(1) / k.size(1);
+  for (int64_t r = 0; r < q.size(0); ++r) {
+    for (int64_t h = 0; h < q.size(1); ++h) {
+      for (int64_t i = 0; i < q.size(2); ++i) {
+        at::Tensor scores =
+            at::full({q.size(2)}, -std::numeric_limits<float>::infinity());
+        for (int64_t j = 0; j <= i; ++j) {
+          if (mask.window > 0 && i - j >= mask.window) continue;
+          if (mask.segments.defined() &&
+              mask.segments[r][i].item<int64_t>() !=
+                  mask.segments[r][j].item<int64_t>()) {
+            continue;
+          }
+          scores[j] =
+              at::dot(q[r][h][i], k[r][h / group][j]) / std::sqrt(q.size(3));
+        }
+        out[r][h][i] = at::matmul(scores.softmax(0), v[r][h / group]);
+      }
+    }
+  }
+  return out;
+}
+
+struct Case {
+  const char* name;
+  int64_t heads, kv_heads, length, window;
+  bool segments;
+};
+
+class AttentionTest
+    : public testing::TestWithParam<std::tuple<Case, AttentionKernel>> {};
+
+TEST_P(AttentionTest, EqualsTheDefinition) {
+  const auto& [c, kernel] = GetParam();
+  at::manual_seed(1);
+  const at::Tensor q = at::randn({2, c.heads, c.length, 4});
+  const at::Tensor k = at::randn({2, c.kv_heads, c.length, 4});
+  const at::Tensor v = at::randn({2, c.kv_heads, c.length, 4});
+  AttentionMask mask;
+  mask.window = c.window;
+  if (c.segments) {
+    mask.segments = at::arange(c.length)
+                        .div(3, "floor")
+                        .to(at::kLong)
+                        .unsqueeze(0)
+                        .repeat({2, 1});
+    mask.segments.narrow(1, c.length - 2, 2).fill_(-1);  // padding
+  }
+  const at::Tensor expected = ByDefinition(q, k, v, mask);
+  EXPECT_TRUE(at::allclose(CausalAttention(q, k, v, mask, kernel), expected,
+                           1e-5, 1e-6));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, AttentionTest,
+    testing::Combine(
+        testing::Values(Case{"plain", 2, 2, 9, 0, false},
+                        Case{"grouped", 6, 2, 9, 0, false},
+                        Case{"window", 2, 2, 11, 4, false},
+                        Case{"wide_window", 2, 1, 7, 7, false},
+                        Case{"segments", 4, 2, 11, 0, true},
+                        Case{"segments_and_window", 2, 1, 11, 2, true}),
+        testing::Values(AttentionKernel::kFused, AttentionKernel::kTiled)),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param).name) +
+             (std::get<1>(info.param) == AttentionKernel::kFused ? "_fused"
+                                                                 : "_tiled");
+    });
+
+TEST(PaddingMaskTest, HidesWhatLiesBehindTheLength) {
+  const at::Tensor mask =
+      PaddingMask(at::tensor({1, 3}, at::kLong), 3, at::kFloat);
+  const float none = -std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(at::equal(
+      mask, at::tensor({0.f, none, none, 0.f, 0.f, 0.f}).view({2, 1, 1, 3})));
+}
+
+class BidirectionalTest : public testing::TestWithParam<AttentionKernel> {
+ protected:
+  void SetUp() override {
+    at::manual_seed(9);
+    q_ = at::randn({2, 3, 7, 4});
+    k_ = at::randn({2, 3, 7, 4});
+    v_ = at::randn({2, 3, 7, 4});
+    lengths_ = at::tensor({7, 4}, at::kLong);
+  }
+  at::Tensor q_, k_, v_, lengths_;
+};
+
+TEST_P(BidirectionalTest, ARowsPaddingIsAsGoodAsAbsentAndOneQueryAsAmongAll) {
+  const at::Tensor keys = PaddingMask(lengths_, 7, at::kFloat);
+  const at::Tensor all =
+      BidirectionalAttention(q_, k_, v_, keys, 0, GetParam());
+  for (int64_t row = 0; row < 2; ++row) {
+    const int64_t n = lengths_[row].item<int64_t>();
+    const at::Tensor scores =
+        at::matmul(q_[row], k_[row].narrow(1, 0, n).transpose(1, 2)) / 2;
+    const at::Tensor expected =
+        at::matmul(scores.softmax(-1), v_[row].narrow(1, 0, n));
+    EXPECT_TRUE(at::allclose(all[row], expected, 1e-5, 1e-6)) << row;
+  }
+  const at::Tensor one =
+      BidirectionalAttention(q_.narrow(2, 0, 1), k_, v_, keys, 0, GetParam());
+  EXPECT_TRUE(at::allclose(one, all.narrow(2, 0, 1), 1e-5, 1e-6));
+}
+
+TEST_P(BidirectionalTest, DropoutDropsWholeProbabilitiesAndScalesTheRest) {
+  const at::Tensor ones = at::ones({2, 3, 7, 4});
+  const at::Tensor eye = at::eye(7).expand({2, 3, 7, 7});
+  at::manual_seed(1);
+  // With equal scores and v the identity, the output is the probabilities.
+  const at::Tensor p =
+      BidirectionalAttention(ones, ones, eye, at::Tensor(), 0.5, GetParam());
+  const at::Tensor dropped = p == 0;
+  EXPECT_GT(dropped.sum().item<int64_t>(), 50);
+  EXPECT_LT(dropped.sum().item<int64_t>(), 244);
+  EXPECT_TRUE(at::allclose(p.masked_select(dropped.logical_not()),
+                           at::full({1}, 2.0 / 7)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, BidirectionalTest,
+                         testing::Values(AttentionKernel::kFused,
+                                         AttentionKernel::kTiled),
+                         [](const auto& info) {
+                           return info.param == AttentionKernel::kFused
+                                      ? "fused"
+                                      : "tiled";
+                         });
+
+// Its flash attention has neither fp32 nor heads of any size; what the plan has
+// blocks for runs without it.
+TEST(AttentionPlanTest, WhatFlashAttentionOfCudaDoesNotTakeGoesByBlocks) {
+  const auto blocks = [](at::ScalarType dtype, int64_t dim) {
+    const Options options = OptionsOf(Choice::kCuda, dtype);
+    const HeadShape shape{4, 2, dim};
+    return PlanAttention(Rows(2, 12), 0, false, shape, options).blocks.size();
+  };
+  EXPECT_EQ(blocks(at::kBFloat16, 64), 0);
+  EXPECT_EQ(blocks(at::kFloat, 64), 1);
+  EXPECT_EQ(blocks(at::kBFloat16, 20), 1);
+  EXPECT_EQ(blocks(at::kBFloat16, 320), 1);
+}
+
+using Names = std::pair<std::string, std::string>;
+
+Names NamesOf(Choice choice, at::ScalarType dtype, const TokenLayout& layout,
+              int64_t window, int64_t dim = 64) {
+  const Options options = OptionsOf(choice, dtype);
+  const AttentionPlan plan =
+      PlanAttention(layout, window, false, {4, 2, dim}, options);
+  return {NameOf(plan.forward), NameOf(plan.backward)};
+}
+
+// The table above PlanAttention, row by row.
+TEST(AttentionPlanTest, BackendDtypeAndWindowDecideTheKernels) {
+  const Names blocked = {"blocked", "blocked"}, flash = {"flash", "flash"};
+  const TokenLayout rows = Rows(2, 12), packed = PackedRows(2, 12);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    EXPECT_EQ(NamesOf(Choice::kMps, dtype, rows, 0), blocked);
+    EXPECT_EQ(NamesOf(Choice::kMps, dtype, packed, 5), blocked);
+    EXPECT_EQ(NamesOf(Choice::kCpu, dtype, rows, 5), blocked);
+    EXPECT_EQ(NamesOf(Choice::kCpu, dtype, packed, 5), blocked);
+    EXPECT_EQ(NamesOf(Choice::kCpu, dtype, packed, 0), flash);
+  }
+  EXPECT_EQ(NamesOf(Choice::kCpu, at::kFloat, rows, 0),
+            Names("flash", "blocked"));
+  EXPECT_EQ(NamesOf(Choice::kCpu, at::kFloat, rows, 12),
+            Names("flash", "blocked"));  // a window that hides nothing
+  EXPECT_EQ(NamesOf(Choice::kCpu, at::kBFloat16, rows, 0), flash);
+  EXPECT_EQ(NamesOf(Choice::kCuda, at::kFloat, rows, 0), blocked);
+  EXPECT_EQ(NamesOf(Choice::kCuda, at::kBFloat16, rows, 0), flash);
+  EXPECT_EQ(NamesOf(Choice::kCuda, at::kBFloat16, packed, 5), flash);
+}
+
+TEST(AttentionPlanTest, CudnnTakesManyNumbersWithoutWindowOrSegments) {
+  const auto names = [](const TokenLayout& layout, int64_t window,
+                        int64_t dim) {
+    return NamesOf(Choice::kCuda, at::kBFloat16, layout, window, dim);
+  };
+  const Names flash = {"flash", "flash"};
+  EXPECT_EQ(names(Rows(64, 1024), 0, 64), Names("cudnn", "cudnn"));
+  EXPECT_EQ(names(Rows(64, 1024), 8, 64), flash);
+  EXPECT_EQ(names(PackedRows(64, 1024), 0, 64), flash);
+  EXPECT_EQ(names(Rows(64, 1024), 0, 256), flash);
+}
+
+TEST(AttentionPlanTest, FlashAttentionOfCudaGetsTheStartsOfSegments) {
+  const Options options = OptionsOf(Choice::kCuda, at::kBFloat16);
+  const TokenLayout layout = PackedRows(2, 12);
+  const AttentionPlan plan =
+      PlanAttention(layout, 0, false, {4, 2, 64}, options);
+  ASSERT_EQ(plan.segment_starts.scalar_type(), at::kInt);
+  const at::Tensor lengths = at::tensor(layout.segment_lengths);
+  EXPECT_TRUE(at::equal(plan.segment_starts.diff().to(at::kLong), lengths));
+  EXPECT_EQ(plan.segment_starts[0].item<int>(), 0);
+  EXPECT_EQ(plan.longest_segment, lengths.max().item<int64_t>());
+}
+
+TEST(AttentionPlanTest, TokensMayLieByPosition) {
+  const AttentionPlan plan = PlanAttention(Rows(2, 3), 0, true, {4, 2, 8}, {});
+  const at::Tensor x = at::arange(2 * 3 * 4 * 8).view({2, 3, 4, 8});
+  const at::Tensor tokens = plan.Tokens(x);
+  EXPECT_TRUE(at::equal(tokens[1], x[1][0].flatten()));
+  EXPECT_TRUE(at::equal(plan.ByRow(tokens, 8), x));
+  const at::Tensor joined = plan.Join(x, x.narrow(2, 0, 1));
+  EXPECT_TRUE(at::equal(joined, at::cat({x, x.narrow(2, 0, 1)}, 2)));
+  EXPECT_TRUE(joined.transpose(0, 1).is_contiguous());
+}
+
+constexpr HeadShape kShape{4, 2, 8};
+
+enum class Order { kRows, kPackedRows, kPositions };
+
+// Forward and backward against autograd over the model's own attention.
+void ExpectTheModelsAttention(const TokenLayout& layout,
+                              const AttentionPlan& plan, int64_t window,
+                              const Options& options) {
+  const auto random = [&](int64_t heads) {
+    return at::randn({plan.rows, plan.length, heads, 8}).requires_grad_(true);
+  };
+  const at::Tensor q = random(4), k = random(2), v = random(2);
+  const at::Tensor dout = at::randn({plan.rows * plan.length, 32});
+  const at::Tensor expected = plan.Tokens(
+      CausalAttention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
+                      {layout.segment_ids, window}, AttentionKernel::kFused)
+          .transpose(1, 2));
+  expected.backward(dout);
+
+  AttentionTape tape;
+  const at::Tensor out = AttentionForward({q.detach(), k.detach(), v.detach()},
+                                          plan, kShape, tape);
+  EXPECT_LE(RelativeError(out, expected), 2e-6);
+  // Flash attention leaves its log-sum-exp behind, and who has blocks uses
+  // them.
+  EXPECT_STREQ(NameOf(plan.forward), tape.lse.empty() ? "blocked" : "flash");
+  EXPECT_STREQ(NameOf(plan.backward),
+               plan.blocks.empty() ? "flash" : "blocked");
+  const AttentionInputs grad =
+      AttentionBackward(dout, plan, kShape, options, tape);
+  EXPECT_LE(RelativeError(grad.q, q.grad()), 2e-6);
+  EXPECT_LE(RelativeError(grad.k, k.grad()), 2e-6);
+  EXPECT_LE(RelativeError(grad.v, v.grad()), 2e-6);
+}
+
+class PlannedAttentionTest
+    : public testing::TestWithParam<std::tuple<Choice, Order, int64_t>> {};
+
+TEST_P(PlannedAttentionTest, IsTheModelsAttentionWithItsGradients) {
+  const auto& [choice, order, window] = GetParam();
+  at::manual_seed(3);
+  const int64_t rows = 2, length = 24;
+  const TokenLayout layout = order == Order::kPackedRows
+                                 ? PackedRows(rows, length)
+                                 : Rows(rows, length);
+  const Options options = OptionsOf(choice);
+  const AttentionPlan plan = PlanAttention(
+      layout, window, order == Order::kPositions, kShape, options);
+  ExpectTheModelsAttention(layout, plan, window, options);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PlannedAttentionTest,
+    testing::Combine(testing::Values(Choice::kCpu, Choice::kMps, Choice::kCuda),
+                     testing::Values(Order::kRows, Order::kPackedRows,
+                                     Order::kPositions),
+                     testing::Values(0, 5, 64)));
+
+// Its backward goes by blocks of queries, as if each head had its own keys.
+TEST(PlannedAttentionOnCpuTest, LongRowsAreSeveralBlocks) {
+  at::manual_seed(8);
+  for (const int64_t rows : {1, 3}) {
+    const TokenLayout layout = Rows(rows, 200);
+    const AttentionPlan plan = PlanAttention(layout, 0, false, kShape, {});
+    ASSERT_EQ(plan.blocks.size(), 4u);
+    ExpectTheModelsAttention(layout, plan, 0, {});
+  }
+}
+
+// So many numbers that on CUDA cuDNN takes them.
+TEST(PlannedAttentionOnCpuTest, ManyNumbersInBf16AreItsOwnKernels) {
+  at::manual_seed(8);
+  const int64_t rows = 384, length = 64;
+  const HeadShape shape{2, 2, 64};
+  const Options options = OptionsOf(Choice::kCpu, at::kBFloat16);
+  const AttentionPlan plan =
+      PlanAttention(Rows(rows, length), 0, false, shape, options);
+  const auto random = [&] {
+    return at::randn({rows, length, 2, 64}, at::kBFloat16);
+  };
+  AttentionTape tape;
+  const at::Tensor out =
+      AttentionForward({random(), random(), random()}, plan, shape, tape);
+  const AttentionInputs grad =
+      AttentionBackward(at::ones_like(out), plan, shape, options, tape);
+  // The probabilities of each query add up to one.
+  EXPECT_TRUE(at::allclose(grad.v.to(at::kFloat).sum(1),
+                           at::full({rows, 2, 64}, 1.0 * length), 0.02, 0));
+}
+
+constexpr HeadShape kMany{128, 64, 2};
+
+TEST(BlockPlanTest, BlocksSkipKeysOfOtherSegments) {
+  const int64_t length = 512;
+  TokenLayout layout = Rows(1, length);
+  layout.segment_ids = at::cat(
+      {at::zeros({1, 256}, at::kLong), at::ones({1, 256}, at::kLong)}, 1);
+  layout.segment_lengths = SegmentLengths(layout.segment_ids);
+  const AttentionPlan plan =
+      PlanAttention(layout, 0, false, kMany, OptionsOf(Choice::kMps));
+  ASSERT_EQ(plan.blocks.size(), 2u);
+  EXPECT_EQ(plan.blocks[1].first_key, 256);
+  EXPECT_EQ(plan.blocks[1].keys, 256);
+}
+
+// [count, keys] of a block's scores, by the definition: 0 or −inf.
+at::Tensor HiddenOf(const TokenLayout& layout, const QueryBlock& b,
+                    int64_t window) {
+  const at::Tensor at = at::arange(layout.length);
+  const at::Tensor distance = at.narrow(0, b.begin, b.count).unsqueeze(1) -
+                              at.narrow(0, b.first_key, b.keys).unsqueeze(0);
+  at::Tensor hidden = (distance < 0).unsqueeze(0);
+  if (window > 0) hidden = hidden.logical_or(distance >= window);
+  const at::Tensor& ids = layout.segment_ids;
+  if (ids.defined()) {
+    hidden = hidden.logical_or(ids.narrow(1, b.begin, b.count).unsqueeze(2) !=
+                               ids.narrow(1, b.first_key, b.keys).unsqueeze(1));
+  }
+  return at::zeros(hidden.sizes()).masked_fill_(hidden, -INFINITY);
+}
+
+// Rows of 600 tokens are blocks of 160, 320, 480 and 600 with the last one
+// shorter, and with windows each block has other keys.
+TEST(BlockPlanTest, FewMasksGoIntoProducts) {
+  const TokenLayout layout = Rows(2, 600);
+  for (const int64_t window : {0, 200}) {
+    for (const int64_t group : {1, 2}) {
+      BandMasks bands;
+      const HeadShape shape{64, 64 / group, 4};
+      const AttentionPlan plan = PlanAttention(layout, window, false, shape,
+                                               OptionsOf(Choice::kMps), &bands);
+      ASSERT_GT(plan.blocks.size(), 1u);
+      ASSERT_NE(plan.blocks.back().count, plan.blocks.front().count);
+      for (const QueryBlock& b : plan.blocks) {
+        ASSERT_EQ(b.mask.dim(), 3);
+        EXPECT_TRUE(b.mask.is_contiguous());
+        EXPECT_TRUE(at::equal(
+            b.mask, HiddenOf(layout, b, window).repeat_interleave(group, 1)));
+      }
+      EXPECT_EQ(bands.bytes(), plan.band.nbytes());
+    }
+  }
+}
+
+// A head of 16,384 tokens has more of them than are kept.
+TEST(BlockPlanTest, ManyMasksAreViewsOfOneBand) {
+  BandMasks bands;
+  const AttentionPlan plan = PlanAttention(Rows(1, 16384), 0, false, {2, 1, 4},
+                                           OptionsOf(Choice::kMps), &bands);
+  ASSERT_GT(plan.blocks.size(), 1u);
+  for (const QueryBlock& b : plan.blocks) {
+    EXPECT_EQ(b.mask.dim(), 5);
+    EXPECT_TRUE(b.mask.is_alias_of(plan.band));
+  }
+  EXPECT_EQ(bands.bytes(), plan.band.nbytes());
+}
+
+// Segments' masks are kept while they are few, and else made from the same.
+TEST(BlockPlanTest, MasksOfManySegmentedTokensAreNotKept) {
+  for (const auto& [rows, length] :
+       {std::pair<int64_t, int64_t>{2, 600}, {3, 4000}}) {
+    const TokenLayout layout = PackedRows(rows, length);
+    const AttentionPlan plan =
+        PlanAttention(layout, 0, false, kMany, OptionsOf(Choice::kMps));
+    for (const QueryBlock& b : plan.blocks) {
+      EXPECT_EQ(b.mask.defined(), length == 600);
+      if (!b.mask.defined()) continue;
+      EXPECT_TRUE(
+          at::equal(b.mask.squeeze(3).squeeze(1), HiddenOf(layout, b, 0)));
+    }
+  }
+}
+
+const at::TensorOptions kFloats = at::kFloat;
+
+TEST(BandMaskTest, HidesWhatLiesAfterAQueryOrBeforeItsWindow) {
+  for (const int64_t window : {0, 1, 3, 7}) {
+    const int64_t count = 4, keys = 9;
+    const at::Tensor band = BandMask(count, keys, window, kFloats);
+    ASSERT_EQ(band.sizes(), (std::vector<int64_t>{count, keys}));
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t j = 0; j < keys; ++j) {
+        const int64_t before = keys - count + i - j;
+        const bool seen = before >= 0 && (window == 0 || before < window);
+        const float value = band[i][j].item<float>();
+        EXPECT_EQ(value, seen ? 0.0f : -INFINITY)
+            << i << " " << j << ", window " << window;
+      }
+    }
+  }
+}
+
+TEST(BandMaskTest, ABlocksMaskIsACorner) {
+  for (const int64_t window : {0, 3}) {
+    const at::Tensor band = BandMask(6, 20, window, kFloats);
+    for (const auto& [count, keys] :
+         {std::pair<int64_t, int64_t>{6, 20}, {6, 6}, {4, 20}, {3, 5}}) {
+      const at::Tensor corner = CornerOf(band, count, keys);
+      EXPECT_TRUE(at::equal(corner, BandMask(count, keys, window, kFloats)));
+      EXPECT_TRUE(corner.is_alias_of(band));
+    }
+  }
+}
+
+TEST(BandMasksTest, AreMadeOnce) {
+  BandMasks masks;
+  const at::Tensor first = masks.Get(4, 8, 0, kFloats);
+  EXPECT_FALSE(masks.Get(4, 8, 3, kFloats).is_alias_of(first));
+  EXPECT_TRUE(masks.Get(4, 8, 0, kFloats).is_alias_of(first));
+  EXPECT_EQ(masks.bytes(), 2 * 4 * 8 * 4);
+}
+
+TEST(BandMasksTest, AreFewHoweverManyAreAskedFor) {
+  BandMasks masks;
+  for (int64_t keys = 1 << 15; keys < (1 << 15) + 40; ++keys) {
+    masks.Get(64, keys, 0, kFloats);
+    EXPECT_LE(masks.bytes(), BandMasks::kKept);
+  }
+  // The latest is kept however large it is.
+  const at::Tensor large = masks.Get(1 << 10, 1 << 15, 0, kFloats);
+  EXPECT_EQ(masks.bytes(), int64_t{1} << 27);
+  EXPECT_TRUE(masks.Get(1 << 10, 1 << 15, 0, kFloats).is_alias_of(large));
+}
+
+constexpr HeadShape kHeadLayoutShape{.heads = 4, .kv_heads = 2, .dim = 3};
+
+// By token, [2, 5, heads, 3]: every number another.
+at::Tensor Tokens(int64_t heads) {
+  return at::arange(2 * 5 * heads * 3, at::kFloat).view({2, 5, heads, 3});
+}
+
+TEST(HeadLayoutTest, ByHeadIsItsOwnReverse) {
+  const at::Tensor x = Tokens(4);
+  EXPECT_TRUE(at::equal(SwapTokensAndHeads(x)[1][2], x.select(2, 2)[1]));
+  EXPECT_TRUE(at::equal(SwapTokensAndHeads(SwapTokensAndHeads(x)), x));
+}
+
+TEST(HeadLayoutTest, QueryHeadsThatShareKeysAreRowsOfOneMatrix) {
+  const at::Tensor x = Tokens(4), blocks = ToBlockedLayout(x, 2);
+  ASSERT_EQ(blocks.sizes(), at::IntArrayRef({2, 2, 5, 2, 3}));
+  EXPECT_TRUE(blocks.is_contiguous());
+  // Row 1, kv head 1, position 4, its first query head: head 2.
+  EXPECT_TRUE(at::equal(blocks[1][1][4][0], x[1][4][2]));
+  EXPECT_TRUE(at::equal(FromBlockedLayout(blocks), x));
+}
+
+TEST(HeadLayoutTest, EachQueryHeadGetsTheKeysItShares) {
+  const at::Tensor keys = Tokens(2), each = ForEachHead(keys, kHeadLayoutShape);
+  ASSERT_EQ(each.size(2), 4);
+  for (int64_t head = 0; head < 4; ++head) {
+    EXPECT_TRUE(at::equal(each.select(2, head), keys.select(2, head / 2)));
+  }
+  EXPECT_TRUE(at::equal(FromEachHead(each, kHeadLayoutShape), 2 * keys));
+  EXPECT_TRUE(ForEachHead(keys, EachWithKeys({2, 1, 3})).is_same(keys));
+}
+
+TEST(HeadLayoutDeathTest, HeadsAreWholeGroups) {
+  EXPECT_DEATH(ToBlockedLayout(Tokens(4), 3), "heads beyond whole groups");
+}
+
+using testing::ElementsAre;
+
+TEST(SegmentLengthsTest, ASegmentEndsWithItsRow) {
+  const at::Tensor ids = at::tensor({0, 0, 1, -1,   //
+                                     -1, 0, 0, 0},  //
+                                    at::kLong)
+                             .view({2, 4});
+  EXPECT_THAT(SegmentLengths(ids), ElementsAre(2, 1, 1, 1, 3));
+}
+
+TEST(SegmentLengthsTest, ReadsAViewByItsOrder) {
+  const at::Tensor ids = at::tensor({0, 5, 0, 5, 1, 5}, at::kLong).view({3, 2});
+  EXPECT_THAT(SegmentLengths(ids.t()), ElementsAre(2, 1, 3));
+}
+
+TEST(SegmentLengthsDeathTest, WantsRows) {
+  EXPECT_DEATH(SegmentLengths(at::zeros({4}, at::kLong)),
+               "dimensions of segment_ids");
+}
+
+}  // namespace
+
+}  // namespace mpsd::attention

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/http/daemon_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/http/families.h"
+#include "server/http/job_metrics.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/server/http/scraped.h"
+
+namespace mpsd::prometheus {
+namespace {
+
+class DaemonMetricsTest : public Scraped {
+ protected:
+  std::vector<::prometheus::MetricFamily> Collect() const override {
+    return metrics_.Collect();
+  }
+  fakes::FakeClock clock_;
+  DaemonMetrics metrics_{clock_};
+};
+
+TEST_F(DaemonMetricsTest, ACommitFallsIntoItsBucket) {
+  Shows("mpsd_database_commit_seconds_count 0");
+  metrics_.Committed(absl::Microseconds(200));
+  metrics_.Committed(absl::Seconds(20));
+  Shows(R"(mpsd_database_commit_seconds_bucket{le="0.0001"} 0
+           mpsd_database_commit_seconds_bucket{le="0.00025"} 1
+           mpsd_database_commit_seconds_bucket{le="10"} 1
+           mpsd_database_commit_seconds_bucket{le="30"} 2)");
+}
+
+TEST_F(DaemonMetricsTest, TellsWhenADevicePassedItsTest) {
+  Lacks("mpsd_selftest_timestamp_seconds{");
+  metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'000));
+  metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'060));
+  Shows(R"(mpsd_selftest_timestamp_seconds{device="mps"} 1700000060)");
+}
+
+TEST_F(DaemonMetricsTest, CountsPulls) {
+  Shows(R"(mpsd_model_pulls_total{result="failed"} 0)");
+  metrics_.PullsRun(2);
+  metrics_.PullEnded("failed");
+  metrics_.PullReceived(1000);
+  Shows(R"(mpsd_model_pulls_total{result="failed"} 1
+           mpsd_model_pulls_running 2
+           mpsd_model_pulled_bytes_total 1000)");
+}
+
+TEST_F(DaemonMetricsTest, ManyTellAndCollectAtOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] {
+      for (int n = 0; n < 200; ++n) {
+        TellEverythingOf(metrics_);
+        metrics_.Collect();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Shows("mpsd_database_commit_seconds_count 800");
+}
+
+class DiskMetricsTest : public Scraped {
+ protected:
+  std::vector<::prometheus::MetricFamily> Collect() const override {
+    return metrics_.Collect();
+  }
+  fakes::FakeClock clock_;
+  DiskMetrics metrics_{clock_};
+};
+
+TEST_F(DiskMetricsTest, TheLastMeasurementIsShown) {
+  EXPECT_EQ(Text(), "") << "before anything is measured";
+  metrics_.SetRoom(10, 20, absl::Minutes(5));
+  metrics_.SetRoom(11, 20, absl::Minutes(5));
+  metrics_.SetBytes({{"logs", 1}, {"results", 2}}, absl::Minutes(5));
+  Shows(R"(mpsd_state_disk_free_bytes 11
+           mpsd_state_disk_size_bytes 20
+           mpsd_state_bytes{kind="logs"} 1
+           mpsd_state_bytes{kind="results"} 2)");
+}
+
+TEST_F(DiskMetricsTest, AMeasurementWhoseTimeIsOverHasNoSeries) {
+  metrics_.SetRoom(10, 20, absl::Minutes(5));
+  metrics_.SetBytes({{"logs", 1}}, absl::Minutes(7));
+  // A wall clock that jumps makes no measurement older.
+  for (absl::Duration jump : {absl::Hours(5), -absl::Hours(50)}) {
+    clock_.SetBack(jump);
+    Shows("mpsd_state_disk_free_bytes 10");
+  }
+  clock_.Advance(absl::Minutes(5) - absl::Nanoseconds(1));
+  Shows("mpsd_state_disk_free_bytes 10");
+  clock_.Advance(absl::Nanoseconds(1));
+  Lacks("mpsd_state_disk_");
+  Shows(R"(mpsd_state_bytes{kind="logs"} 1)");
+  clock_.Advance(absl::Minutes(2));
+  EXPECT_EQ(Text(), "");
+  metrics_.SetRoom(12, 20, absl::Minutes(5));
+  Shows("mpsd_state_disk_free_bytes 12");
+}
+
+class RpcMetricsTest : public Scraped {
+ protected:
+  RpcMetricsTest() {
+    metrics_.MethodServed(get_);
+    metrics_.MethodServed(watch_);
+  }
+  std::vector<::prometheus::MetricFamily> Collect() const override {
+    return registry_.Collect();
+  }
+
+  const jobs::CallMethod get_{"JobService.Get", /*is_stream=*/false};
+  const jobs::CallMethod watch_{"JobService.Watch", /*is_stream=*/true};
+  ::prometheus::Registry registry_;
+  RpcMetrics metrics_{registry_};
+};
+
+TEST_F(RpcMetricsTest, AServedMethodsSeriesStartAtZero) {
+  Shows(R"(mpsd_rpc_requests_total{code="ok",method="JobService.Get"} 0
+           mpsd_rpc_requests_total{code="internal",method="JobService.Watch"} 0
+           mpsd_rpc_seconds_count{method="JobService.Get"} 0
+           mpsd_rpc_open_streams{method="JobService.Watch"} 0)");
+  Lacks(R"(mpsd_rpc_seconds_count{method="JobService.Watch"})");
+  Lacks(R"(mpsd_rpc_open_streams{method="JobService.Get"})");
+}
+
+TEST_F(RpcMetricsTest, AUnaryCallIsCountedAndTimed) {
+  metrics_.CallStarted(get_);
+  metrics_.CallEnded(get_, absl::StatusCode::kNotFound, absl::Milliseconds(7));
+  Shows(R"(mpsd_rpc_requests_total{code="not_found",method="JobService.Get"} 1
+           mpsd_rpc_seconds_bucket{method="JobService.Get",le="0.005"} 0
+           mpsd_rpc_seconds_bucket{method="JobService.Get",le="0.01"} 1)");
+}
+
+TEST_F(RpcMetricsTest, AStreamIsOpenUntilItEnds) {
+  metrics_.CallStarted(watch_);
+  metrics_.CallStarted(watch_);
+  Shows(R"(mpsd_rpc_open_streams{method="JobService.Watch"} 2)");
+  metrics_.CallEnded(watch_, absl::StatusCode::kCancelled, absl::Hours(3));
+  Shows(R"(mpsd_rpc_open_streams{method="JobService.Watch"} 1
+           mpsd_rpc_requests_total{code="cancelled",method="JobService.Watch"} 1)");
+}
+
+// A status that gRPC sends on may have any number.
+TEST_F(RpcMetricsTest, CodesThatDoNotExistHaveOneName) {
+  metrics_.CallEnded(get_, static_cast<absl::StatusCode>(17), {});
+  const size_t series = Series();
+  for (int code : {-1, 18, 99, 1 << 30}) {
+    metrics_.CallEnded(get_, static_cast<absl::StatusCode>(code), {});
+  }
+  EXPECT_EQ(Series(), series);
+  Shows(R"(mpsd_rpc_requests_total{code="unknown",method="JobService.Get"} 5)");
+}
+
+TEST_F(RpcMetricsTest, EveryCodeHasItsNameInSnakeCase) {
+  for (size_t code = 0; code < std::size(kRpcCodes); ++code) {
+    EXPECT_EQ(kRpcCodes[code], SnakeCase(absl::StatusCodeToString(
+                                   static_cast<absl::StatusCode>(code))));
+  }
+  EXPECT_EQ(absl::StatusCodeToString(
+                static_cast<absl::StatusCode>(std::size(kRpcCodes))),
+            "");
+}
+
+// What decides how long a scrape takes, counted: the series of a daemon that
+// ran a thousand jobs. The time itself is tests/bench/scrape.py's.
+constexpr absl::Duration kLinger = absl::Minutes(10);
+
+class ScrapeSizeTest : public Scraped {
+ protected:
+  std::vector<::prometheus::MetricFamily> Collect() const override {
+    std::vector<::prometheus::MetricFamily> families = jobs_.Collect();
+    for (auto& family : daemon_.Collect()) families.push_back(family);
+    return families;
+  }
+  void RunJob(int number) {
+    const std::string id = "J" + std::to_string(number);
+    const std::string owner = "owner" + std::to_string(number);
+    jobs_.QueueChanged({{{number, 1}}, {{owner, 1}}, clock_.Now()});
+    jobs_.JobStarted({id, "night run", owner, "CAUSAL_LM", "org/tiny", {}});
+    jobs::Progress progress;
+    progress.step = 1;
+    progress.total_steps = 1;
+    progress.device = "mps";
+    jobs_.StepFinished(id, progress);
+    jobs_.Evaluated(id, "mps", {1, 1, 0, 0, {{"accuracy", 1}, {"f1", 1}}});
+    jobs_.CheckpointWritten(id, "mps", 1);
+    jobs_.WorkerExited(jobs::ExitReason::kDone);
+    jobs_.JobEnded(id, jobs::State::kSucceeded);
+    TellEverythingOf(daemon_);
+  }
+
+  fakes::FakeClock clock_;
+  JobMetrics jobs_{{{{"version", "0.1.0"}}, kLinger}, clock_};
+  DaemonMetrics daemon_{clock_};
+};
+
+TEST_F(ScrapeSizeTest, JobsThatEndedLongAgoCostNothing) {
+  // The first hundred meet the caps of owners and priorities.
+  for (int i = 0; i < 100; ++i) RunJob(i);
+  clock_.Advance(kLinger);
+  const size_t series = Series(), bytes = Text().size();
+  for (int i = 100; i < 1100; ++i) {
+    RunJob(i);
+    clock_.Advance(absl::Minutes(1));
+  }
+  clock_.Advance(kLinger);
+  EXPECT_EQ(Series(), series);
+  EXPECT_EQ(jobs_.job_series(), 0u);
+  // Counts have more digits now.
+  EXPECT_LT(Text().size(), bytes + 1000);
+}
+
+// A client's loop of jobs that fail at once.
+TEST_F(ScrapeSizeTest, OfManyJobsThatEndTogetherTheLastLinger) {
+  for (int i = 0; i < 1000; ++i) {
+    RunJob(i);
+    clock_.Advance(absl::Milliseconds(100));
+  }
+  EXPECT_EQ(jobs_.job_series(), JobMetrics::kMostLingering);
+  EXPECT_LT(Series(), 2500u);
+  const std::string text = Text();
+  EXPECT_NE(text.find("\"J999\""), std::string::npos);
+  EXPECT_NE(text.find("\"J900\""), std::string::npos);
+  EXPECT_EQ(text.find("\"J899\""), std::string::npos);
+}
+
+// However many jobs end, those that go on keep their series.
+TEST_F(ScrapeSizeTest, AJobThatHasNotEndedKeepsItsSeries) {
+  jobs_.JobStarted({"waits", "night run", "ada", "CAUSAL_LM", "org/tiny", {}});
+  for (int i = 0; i < 200; ++i) RunJob(i);
+  EXPECT_EQ(jobs_.job_series(), JobMetrics::kMostLingering + 1);
+  EXPECT_NE(Text().find("\"waits\""), std::string::npos);
+}
+
+TEST_F(ScrapeSizeTest, WithoutJobsAScrapeIsSmall) {
+  TellEverythingOf(daemon_);
+  EXPECT_LT(Series(), 200u);
+  EXPECT_LT(Text().size(), 64u << 10);
+}
+
+}  // namespace
+}  // namespace mpsd::prometheus

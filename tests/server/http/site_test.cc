@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/http/site.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "server/http/run_data.h"
+#include "tests/core/scratch_folder.h"
+#include "tests/server/rpc/fake_manager.h"
+
+namespace mpsd::web {
+namespace {
+
+using nlohmann::json;
+using testing::Contains;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
+using testing::StartsWith;
+
+constexpr char kId[] = "01KAH0000000000000000000AA";
+const std::string kJob = std::string("/jobs/") + kId;
+constexpr char kHostile[] = "</script><img src=x onerror=alert(1)>";
+
+class SiteTest : public testing::Test {
+ protected:
+  SiteTest() {
+    facts_.version = "0.1.0";
+    jobs::Job job = rpc::FakeManager::MakeJob(kId, jobs::State::kRunning);
+    job.name = kHostile;
+    reader_.Put(job);
+  }
+  http::Response Get(const std::string& target,
+                     const std::string& host = "127.0.0.1:9465") {
+    return Site(reader_, facts_, private_jobs_)
+        .Answer({.target = target, .host = host});
+  }
+  json Json(const std::string& target, int status = 200) {
+    const http::Response response = Get(target);
+    EXPECT_EQ(response.status, status) << target << ": " << response.body;
+    EXPECT_EQ(response.content_type, "application/json") << target;
+    return json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  }
+
+  rpc::FakeManager reader_{testing_support::FreshFolder("site")};
+  rpc::DaemonFacts facts_;
+  bool private_jobs_ = false;
+};
+
+TEST_F(SiteTest, ShowsTheApisMessages) {
+  EXPECT_EQ(Json("/api/info")["version"], "0.1.0");
+  const json list = Json("/api/jobs?page_size=5&states=JOB_STATE_RUNNING");
+  EXPECT_EQ(list["jobs"][0]["id"], kId);
+  EXPECT_EQ(reader_.last_filter().states.size(), 1u);
+  EXPECT_EQ(Json("/api" + kJob)["name"], kHostile);
+  reader_.AppendProgress(kId, 7);
+  const json run = Json("/api" + kJob + "/run")["runs"][0];
+  EXPECT_EQ(run["job"]["id"], kId);
+  EXPECT_EQ(run["events"][0]["progress"]["step"], "7");
+}
+
+TEST_F(SiteTest, FaultsAreTheApisToo) {
+  EXPECT_THAT(Json("/api/jobs?page_size=x", 400)["error"],
+              HasSubstr("page_size"));
+  EXPECT_THAT(Json("/api/jobs?page_size=501", 400)["error"],
+              HasSubstr("page_size"));
+  EXPECT_THAT(Json("/api/jobs?states=RUNNING", 400)["error"],
+              HasSubstr("JOB_STATE_"));
+  EXPECT_THAT(Json("/api/jobs?limit=1", 400)["error"], HasSubstr("limit"));
+  EXPECT_THAT(Json("/api/jobs?page_token=made-up", 400)["error"],
+              HasSubstr("page_token"));
+  Json("/api/jobs/01KAH0000000000000000000ZZ", 404);
+  Json("/jobs/01KAH0000000000000000000ZZ", 404);
+  Json("/api" + kJob + "/log", 404);
+  Json("/api", 404);
+  Json("/etc/passwd", 404);
+  Json("/..%2f..%2fetc%2fpasswd", 404);
+  Json("/%zz", 400);
+}
+
+TEST_F(SiteTest, ThePagesRunNothingButTheirOwn) {
+  const http::Response queue = Get("/");
+  EXPECT_EQ(queue.content_type, "text/html; charset=utf-8");
+  EXPECT_THAT(queue.headers,
+              Contains(Pair("Content-Security-Policy",
+                            HasSubstr("default-src 'none'; script-src 'self'"
+                                      "; style-src 'self'"))));
+  const http::Response run = Get(kJob);
+  EXPECT_EQ(run.status, 200);
+  EXPECT_EQ(run.content_type, "text/html; charset=utf-8");
+  EXPECT_THAT(run.body, Not(HasSubstr(kHostile)));
+  for (const http::Response& page : {queue, run}) {
+    EXPECT_THAT(page.headers,
+                Contains(Pair("Content-Security-Policy",
+                              HasSubstr("frame-ancestors 'none'"))));
+    EXPECT_THAT(page.headers,
+                Contains(Pair("Cross-Origin-Resource-Policy", "same-origin")));
+    EXPECT_THAT(page.headers,
+                Not(Contains(Pair(HasSubstr("Access-Control"), testing::_))));
+  }
+}
+
+TEST_F(SiteTest, HasTheFilesThatThePageNamesAndNoOthers) {
+  const std::string page = Get("/").body;
+  EXPECT_EQ(Get("/index.html").body, page);
+  for (const std::string name : {"queue.js", "queue.css"}) {
+    EXPECT_THAT(page, HasSubstr("\"/" + name + "\""));
+    EXPECT_EQ(Get("/" + name).status, 200);
+    EXPECT_GT(Get("/" + name).body.size(), 1000u);
+  }
+  EXPECT_EQ(Get("/queue.js").content_type, "text/javascript; charset=utf-8");
+  for (const char* name :
+       {"/index", "/../index.html", "/queue.js%20", "/a.map"}) {
+    EXPECT_EQ(Get(name).status, 404) << name;
+  }
+}
+
+// A site of somebody else may point its name at 127.0.0.1.
+TEST_F(SiteTest, AnswersToThisMachinesNamesAlone) {
+  for (const char* host :
+       {"localhost", "localhost:9465", "LOCALHOST:1", "127.0.0.1",
+        "127.0.0.1:9465", "[::1]", "[::1]:9465"}) {
+    EXPECT_EQ(Get("/", host).status, 200) << host;
+  }
+  for (const char* host :
+       {"", "evil.example", "evil.example:9465", "localhost.evil.example",
+        "127.0.0.1.evil.example:80", "10.0.0.1", "0.0.0.0:9465", "localhost.",
+        "evil.example:80@localhost", "::1", "[::1", "localhost:9465:80"}) {
+    const http::Response response = Get("/api/jobs", host);
+    EXPECT_EQ(response.status, 403) << host;
+    EXPECT_THAT(response.body, Not(HasSubstr(kId)));
+  }
+}
+
+TEST_F(SiteTest, ShowsThePublicPartOfPrivateJobs) {
+  private_jobs_ = true;
+  jobs::Job job = rpc::FakeManager::MakeJob(kId, jobs::State::kRunning);
+  job.owner = "ada";
+  job.name = job.message = "secret";
+  reader_.Put(job);
+  const json list = Json("/api/jobs");
+  EXPECT_EQ(list["jobs"][0]["id"], kId);
+  EXPECT_EQ(list["jobs"][0]["owner"], "ada");
+  EXPECT_EQ(Json("/api" + kJob)["state"], "JOB_STATE_RUNNING");
+  for (const std::string& target : {std::string("/api/jobs"), "/api" + kJob,
+                                    "/api" + kJob + "/run", kJob}) {
+    EXPECT_THAT(Get(target).body, Not(HasSubstr("secret")));
+  }
+  EXPECT_THAT(std::string(Json("/api" + kJob + "/run", 403)["error"]),
+              HasSubstr("--private-jobs"));
+  EXPECT_EQ(Get(kJob).status, 403);
+}
+
+class RunDataTest : public testing::Test {
+ protected:
+  static access::Rights Nobody(bool private_jobs = false) {
+    return access::Rights(access::Caller(), private_jobs);
+  }
+  run_page::RunData Read() {
+    auto run = ReadRun(reader_, Nobody(), kId);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return *std::move(run);
+  }
+  void WriteLog(const std::string& text) {
+    const std::filesystem::path path = reader_.LogPath(kId);
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+
+  rpc::FakeManager reader_{testing_support::FreshFolder("run_data")};
+};
+
+// A stream that waits for further events would never end.
+TEST_F(RunDataTest, HasTheEventsUpToNow) {
+  reader_.Put(kId, jobs::State::kRunning);
+  for (int step = 1; step <= 3; ++step) reader_.AppendProgress(kId, step);
+  const run_page::RunData run = Read();
+  EXPECT_EQ(json::parse(run.job)["state"], "JOB_STATE_RUNNING");
+  ASSERT_EQ(run.events.size(), 3u);
+  EXPECT_EQ(json::parse(run.events[2])["progress"]["step"], "3");
+  EXPECT_EQ(run.log, "");
+  EXPECT_THAT(run.files, IsEmpty());
+  EXPECT_EQ(reader_.subscribers(), 0);
+}
+
+TEST_F(RunDataTest, ManyStepsAreThinnedOut) {
+  reader_.Put(kId, jobs::State::kSucceeded);
+  for (int step = 1; step <= 9000; ++step) reader_.AppendProgress(kId, step);
+  const run_page::RunData run = Read();
+  EXPECT_LE(run.events.size(), 8000u);
+  EXPECT_EQ(run.left_out.steps, 9000 - static_cast<int64_t>(run.events.size()));
+  EXPECT_GT(run.left_out.steps, 0);
+}
+
+TEST_F(RunDataTest, HasTheEndOfTheLog) {
+  reader_.Put(kId, jobs::State::kSucceeded);
+  WriteLog("one\ntwo\n");
+  EXPECT_EQ(Read().log, "one\ntwo\n");
+  std::string lines;
+  for (int i = 0; i < 20'000; ++i) lines += "line " + std::to_string(i) + "\n";
+  WriteLog(lines);
+  const run_page::RunData run = Read();
+  EXPECT_LE(run.log.size(), size_t{64} << 10);
+  EXPECT_GT(run.log.size(), size_t{63} << 10);
+  EXPECT_THAT(run.log, StartsWith("line "));
+  EXPECT_THAT(run.log, EndsWith("line 19999\n"));
+  EXPECT_EQ(run.left_out.log_bytes + run.log.size(), lines.size());
+}
+
+TEST_F(RunDataTest, AJobThatIsNoneIsAnError) {
+  EXPECT_TRUE(absl::IsNotFound(ReadRun(reader_, Nobody(), kId).status()));
+  EXPECT_FALSE(ReadRun(reader_, Nobody(), "../../etc/passwd").ok());
+}
+
+TEST_F(RunDataTest, APrivateJobHasNoRunForOthers) {
+  reader_.Put(kId, jobs::State::kRunning);
+  WriteLog("secret\n");
+  const absl::Status refused =
+      ReadRun(reader_, Nobody(/*private_jobs=*/true), kId).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_TRUE(ReadRun(reader_, Nobody(), kId).ok());
+}
+
+}  // namespace
+}  // namespace mpsd::web
