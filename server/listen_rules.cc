@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "server/rpc/listen_address.h"
+#include "server/rpc/listener.h"
 
 namespace mpsd {
 namespace {

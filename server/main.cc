@@ -20,7 +20,7 @@
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/notify/notifier.h"
-#include "server/rpc/server_tls.h"
+#include "server/rpc/server.h"
 #include "server/signals.h"
 #include "server/tls_command.h"
 

@@ -13,7 +13,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/certificate_facts.h"
 #include "server/config.h"
-#include "server/rpc/tls_folder.h"
+#include "server/rpc/pki.h"
 
 namespace mpsd {
 namespace fs = std::filesystem;

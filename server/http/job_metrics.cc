@@ -48,7 +48,7 @@ std::map<std::string, std::string> GaugeLabels(const std::string& job_id,
 }
 
 // Whether this number of a private job's step is public, as in
-// server/rpc/public_part.cc.
+// server/rpc/convert.cc.
 bool IsPublic(std::string_view field) {
   return field == "step" || field == "total_steps" || field == "eta_seconds";
 }

@@ -10,10 +10,9 @@
 
 #include "client/run/kept_events.h"
 #include "core/base/status_macros.h"
-#include "server/rpc/download_reactor.h"
+#include "server/rpc/downloads.h"
 #include "server/rpc/job_calls.h"
-#include "server/rpc/log_stream.h"
-#include "server/rpc/watch_stream.h"
+#include "server/rpc/job_streams.h"
 
 namespace mpsd::web {
 namespace {

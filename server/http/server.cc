@@ -26,7 +26,6 @@
 #include "core/base/printable.h"
 #include "core/base/status_macros.h"
 #include "server/http/token.h"
-#include "server/rpc/listen_address.h"
 #include "server/rpc/listener.h"
 
 namespace mpsd::http {

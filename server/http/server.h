@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/limits.h"
-#include "server/rpc/pem_files.h"
+#include "server/rpc/pki.h"
 
 namespace mpsd::http {
 

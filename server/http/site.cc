@@ -15,10 +15,10 @@
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/http/target.h"
-#include "server/rpc/listen_address.h"
-#include "server/rpc/daemon_info.h"
+#include "server/rpc/listener.h"
+#include "server/rpc/daemon_calls.h"
 #include "server/rpc/job_calls.h"
-#include "server/rpc/list_jobs.h"
+#include "server/rpc/list_calls.h"
 #include "server/http/run_data.h"
 
 namespace mpsd::web {

@@ -8,7 +8,7 @@
 #include "server/access/rules.h"
 #include "server/http/server.h"
 #include "server/jobs/job_manager.h"
-#include "server/rpc/daemon_facts.h"
+#include "server/rpc/daemon_calls.h"
 
 namespace mpsd::web {
 

@@ -3,15 +3,15 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstddef>
 #include <set>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/base/status_macros.h"
 #include "server/jobs/blob_store.h"
 #include "server/rpc/convert.h"
-#include "server/rpc/study_codec.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -23,25 +23,15 @@ absl::Status CheckNotEmpty(const std::string& field, const std::string& value) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": must not be empty"));
 }
 
-absl::Status CheckCount(const std::string& field, size_t count, size_t max) {
-  if (count <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ": has ", count, " entries, at most ", max, " are allowed"));
-}
-
 absl::Status CheckJobLabels(const JobLabels& labels, size_t max) {
-  absl::Status status = CheckCount("labels", labels.size(), max);
+  RETURN_IF_ERROR(CheckCount("labels", labels.size(), max));
   for (const auto& [key, value] : labels) {
-    if (status.ok()) status = CheckNotEmpty("labels: key", key);
-    if (status.ok()) {
-      status = CheckText("labels: key", key, limits::kJobLabelKeyBytes);
-    }
-    if (status.ok()) {
-      status = CheckText(absl::StrCat("labels[", key, "]"), value,
-                         limits::kJobLabelValueBytes);
-    }
+    RETURN_IF_ERROR(CheckNotEmpty("labels: key", key));
+    RETURN_IF_ERROR(CheckText("labels: key", key, limits::kJobLabelKeyBytes));
+    RETURN_IF_ERROR(CheckText(absl::StrCat("labels[", key, "]"), value,
+                              limits::kJobLabelValueBytes));
   }
-  return status;
+  return absl::OkStatus();
 }
 
 // Checks that each part of the path is a valid file name.
@@ -63,34 +53,34 @@ absl::Status CheckParts(const std::string& field, std::string_view path) {
 }
 
 absl::Status CheckPath(const std::string& field, const std::string& path) {
-  absl::Status status = CheckNotEmpty(field, path);
-  if (status.ok()) status = CheckLength(field, path, limits::kPathBytes);
-  if (status.ok()) status = CheckParts(field, path);
+  RETURN_IF_ERROR(CheckNotEmpty(field, path));
+  RETURN_IF_ERROR(CheckLength(field, path, limits::kPathBytes));
+  RETURN_IF_ERROR(CheckParts(field, path));
   const size_t parts = 1 + std::count(path.begin(), path.end(), '/');
-  if (!status.ok() || parts <= limits::kPathParts) return status;
+  if (parts <= limits::kPathParts) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": has ", parts, " parts between slashes, at most ",
                    limits::kPathParts, " are allowed"));
 }
 
 absl::Status CheckInputs(const v1::SubmitRequest& request) {
-  absl::Status status =
-      CheckCount("inputs", request.inputs().size(), limits::kInputs);
+  RETURN_IF_ERROR(
+      CheckCount("inputs", request.inputs().size(), limits::kInputs));
   std::set<std::string_view> paths;
   size_t bytes = 0;
-  for (int i = 0; status.ok() && i < request.inputs().size(); ++i) {
+  for (int i = 0; i < request.inputs().size(); ++i) {
     const v1::InputFile& input = request.inputs(i);
     const std::string field = absl::StrCat("inputs[", i, "]");
-    status = CheckPath(field + ".path", input.path());
-    if (status.ok()) status = CheckSha256(field + ".sha256", input.sha256());
-    if (status.ok() && !paths.insert(input.path()).second) {
-      status = absl::InvalidArgumentError(
+    RETURN_IF_ERROR(CheckPath(field + ".path", input.path()));
+    RETURN_IF_ERROR(CheckSha256(field + ".sha256", input.sha256()));
+    if (!paths.insert(input.path()).second) {
+      return absl::InvalidArgumentError(
           absl::StrCat(field, ".path: '", base::Quotable(input.path()),
                        "' is listed twice"));
     }
     bytes += input.path().size();
   }
-  if (!status.ok() || bytes <= limits::kPathsBytes) return status;
+  if (bytes <= limits::kPathsBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("inputs: their paths have ", bytes,
                    " bytes together, at "
@@ -100,12 +90,11 @@ absl::Status CheckInputs(const v1::SubmitRequest& request) {
 }
 
 absl::Status CheckAfter(const v1::SubmitRequest& request) {
-  absl::Status status =
-      CheckCount("after", request.after().size(), limits::kAfter);
-  for (int i = 0; status.ok() && i < request.after().size(); ++i) {
-    status = CheckId(absl::StrCat("after[", i, "]"), request.after(i));
+  RETURN_IF_ERROR(CheckCount("after", request.after().size(), limits::kAfter));
+  for (int i = 0; i < request.after().size(); ++i) {
+    RETURN_IF_ERROR(CheckId(absl::StrCat("after[", i, "]"), request.after(i)));
   }
-  return status;
+  return absl::OkStatus();
 }
 
 // An empty filter would delete everything by mistake.
@@ -117,11 +106,8 @@ absl::Status CheckDeleteFilter(const v1::ListJobsRequest& filter) {
         "filter: page_token, order, ascending, count and past must be empty: "
         "the oldest jobs go first");
   }
-  if (filter.page_size() < 0 || filter.page_size() > limits::kPageSize) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("filter.page_size: must be 0 to ", limits::kPageSize,
-                     ", is ", filter.page_size()));
-  }
+  RETURN_IF_ERROR(
+      CheckPageSize("filter.page_size", filter.page_size(), limits::kPageSize));
   const bool names = !filter.states().empty() || !filter.owner().empty() ||
                      !filter.labels().empty() || !filter.tags().empty() ||
                      !filter.text().empty() || filter.has_create_time_from() ||
@@ -168,17 +154,30 @@ absl::Status CheckLength(const std::string& field, const std::string& value,
 
 absl::Status CheckText(const std::string& field, const std::string& value,
                        size_t max) {
-  absl::Status status = CheckLength(field, value, max);
-  if (!status.ok() || base::IsPrintable(value)) return status;
+  RETURN_IF_ERROR(CheckLength(field, value, max));
+  if (base::IsPrintable(value)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": '", base::Quotable(value),
                    "' has a line break, another control character or a mark "
                    "that turns the direction of writing; leave it out"));
 }
 
+absl::Status CheckCount(const std::string& field, size_t count, size_t max) {
+  if (count <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ": has ", count, " entries, at most ", max, " are allowed"));
+}
+
+absl::Status CheckPageSize(const std::string& field, int32_t size,
+                           int32_t max) {
+  if (size >= 0 && size <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": must be 0 to ", max, ", is ", size));
+}
+
 absl::Status CheckId(const std::string& field, const std::string& id) {
-  absl::Status status = CheckNotEmpty(field, id);
-  return status.ok() ? CheckLength(field, id, limits::kIdBytes) : status;
+  RETURN_IF_ERROR(CheckNotEmpty(field, id));
+  return CheckLength(field, id, limits::kIdBytes);
 }
 
 absl::Status CheckSha256(const std::string& field, const std::string& sha256) {
@@ -194,60 +193,39 @@ absl::Status CheckNotNegative(const std::string& field, int64_t value) {
 }
 
 absl::Status CheckSubmit(const v1::SubmitRequest& request) {
-  absl::Status status = CheckNotEmpty("spec_json", request.spec_json());
-  if (status.ok()) {
-    status = CheckLength("spec_json", request.spec_json(), limits::kSpecBytes);
-  }
-  if (status.ok()) status = CheckKind(request);
-  if (status.ok()) status = CheckStudy(request.study());
-  if (status.ok()) status = CheckInputs(request);
-  if (status.ok()) status = CheckAfter(request);
-  if (status.ok()) status = CheckRoundTrip(request);
-  if (status.ok()) {
-    status = CheckText("owner", request.owner(), limits::kOwnerBytes);
-  }
-  if (status.ok()) {
-    status = CheckJobLabels(request.labels(), limits::kJobLabels);
-  }
-  if (status.ok()) {
-    status = CheckText("idempotency_key", request.idempotency_key(),
-                       limits::kKeyBytes);
-  }
-  return status;
+  RETURN_IF_ERROR(CheckNotEmpty("spec_json", request.spec_json()));
+  RETURN_IF_ERROR(
+      CheckLength("spec_json", request.spec_json(), limits::kSpecBytes));
+  RETURN_IF_ERROR(CheckKind(request));
+  RETURN_IF_ERROR(CheckStudy(request.study()));
+  RETURN_IF_ERROR(CheckInputs(request));
+  RETURN_IF_ERROR(CheckAfter(request));
+  RETURN_IF_ERROR(CheckRoundTrip(request));
+  RETURN_IF_ERROR(CheckText("owner", request.owner(), limits::kOwnerBytes));
+  RETURN_IF_ERROR(CheckJobLabels(request.labels(), limits::kJobLabels));
+  return CheckText("idempotency_key", request.idempotency_key(),
+                   limits::kKeyBytes);
 }
 
 absl::Status CheckList(const v1::ListJobsRequest& request) {
-  absl::Status status =
-      CheckCount("states", request.states().size(), limits::kFilterStates);
-  if (status.ok()) {
-    status = CheckLength("owner", request.owner(), limits::kOwnerBytes);
-  }
-  if (status.ok()) {
-    status = CheckJobLabels(request.labels(), limits::kFilterLabels);
-  }
-  if (status.ok()) {
-    status = CheckCount("tags", request.tags().size(), limits::kFilterLabels);
-  }
-  if (status.ok()) {
-    status = CheckLength("page_token", request.page_token(),
-                         limits::kPageTokenBytes);
-  }
-  if (status.ok()) {
-    status = CheckText("text", request.text(), limits::kFilterTextBytes);
-  }
-  if (status.ok()) {
-    status = CheckLength("model", request.model(), limits::kPathBytes);
-  }
-  return status;
+  RETURN_IF_ERROR(
+      CheckCount("states", request.states().size(), limits::kFilterStates));
+  RETURN_IF_ERROR(CheckLength("owner", request.owner(), limits::kOwnerBytes));
+  RETURN_IF_ERROR(CheckJobLabels(request.labels(), limits::kFilterLabels));
+  RETURN_IF_ERROR(
+      CheckCount("tags", request.tags().size(), limits::kFilterLabels));
+  RETURN_IF_ERROR(
+      CheckLength("page_token", request.page_token(), limits::kPageTokenBytes));
+  RETURN_IF_ERROR(CheckText("text", request.text(), limits::kFilterTextBytes));
+  return CheckLength("model", request.model(), limits::kPathBytes);
 }
 
 absl::Status CheckDeleteJobs(const v1::DeleteJobsRequest& request) {
-  absl::Status status =
-      CheckCount("ids", request.ids().size(), limits::kDeletedJobs);
-  for (int i = 0; status.ok() && i < request.ids().size(); ++i) {
-    status = CheckId(absl::StrCat("ids[", i, "]"), request.ids(i));
+  RETURN_IF_ERROR(
+      CheckCount("ids", request.ids().size(), limits::kDeletedJobs));
+  for (int i = 0; i < request.ids().size(); ++i) {
+    RETURN_IF_ERROR(CheckId(absl::StrCat("ids[", i, "]"), request.ids(i)));
   }
-  if (!status.ok()) return status;
   if (request.ids().empty() != request.has_filter()) {
     return absl::InvalidArgumentError(
         "ids: name jobs either here or by a filter");

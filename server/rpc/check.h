@@ -4,11 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "absl/status/status.h"
-#include "core/base/limits.h"
 #include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::rpc {
@@ -16,9 +14,6 @@ namespace mpsd::rpc {
 // Checks a request against the bounds of core/base/limits.h, as stated in
 // proto/mpsd/v1. Every error is InvalidArgument and begins with the field's
 // name.
-inline constexpr int64_t kMaxChunkBytes = limits::kChunkBytes;
-inline constexpr int kMaxBlobNames = limits::kBlobNames;
-inline constexpr int kMaxBatchBlobs = limits::kBatchBlobs;
 
 // A displayed text of a job or a token: at most `max` bytes, and without
 // control characters that a terminal obeys.
@@ -26,6 +21,8 @@ absl::Status CheckText(const std::string& field, const std::string& value,
                        size_t max);
 absl::Status CheckLength(const std::string& field, const std::string& value,
                          size_t max);
+absl::Status CheckCount(const std::string& field, size_t count, size_t max);
+absl::Status CheckPageSize(const std::string& field, int32_t size, int32_t max);
 absl::Status CheckId(const std::string& field, const std::string& id);
 absl::Status CheckSha256(const std::string& field, const std::string& sha256);
 absl::Status CheckNotNegative(const std::string& field, int64_t value);

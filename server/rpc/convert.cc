@@ -3,17 +3,63 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
+#include <google/protobuf/util/json_util.h>
 
-#include <string>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "core/base/json_depth.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "core/base/status_macros.h"
+#include "core/base/utf8.h"
 #include "core/report/report.h"
-#include "server/jobs/job.h"
-#include "server/rpc/status.h"
-#include "server/rpc/study_codec.h"
+#include "core/report/study_options.h"
+#include "server/rpc/check.h"
 
 namespace mpsd::rpc {
+namespace {
+
+// A message travels as a header, percent-encoded: a byte that is not printable
+// ASCII takes three. gRPC peers refuse headers of more than 8 KiB in all.
+constexpr size_t kMaxEncoded = 6144;
+
+std::string CutToFit(const std::string& message) {
+  size_t encoded = 0;
+  for (size_t i = 0; i < message.size(); ++i) {
+    const char c = message[i];
+    encoded += c >= ' ' && c <= '~' && c != '%' ? 1 : 3;
+    if (encoded > kMaxEncoded) return message.substr(0, i) + " …";
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string ValidUtf8(std::string_view text) {
+  std::string valid;
+  valid.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = base::CharacterLength(text);
+    valid.append(length > 0 ? text.substr(0, length) : "\xef\xbf\xbd");
+    text.remove_prefix(length > 0 ? length : 1);
+  }
+  return valid;
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  // The cut comes first, because it may fall within a character, which
+  // ValidUtf8 then replaces.
+  const std::string message = CutToFit(std::string(status.message()));
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      ValidUtf8(message));
+}
+
 namespace {
 
 using google::protobuf::Message;
@@ -39,11 +85,6 @@ void FillBody(const jobs::Note& body, v1::JobEvent& out) {
   } else {
     out.set_note(ValidUtf8(body.text));
   }
-}
-
-void FillMetrics(const jobs::Metrics& metrics,
-                 google::protobuf::Map<std::string, double>& out) {
-  for (const auto& [name, value] : metrics) out[ValidUtf8(name)] = value;
 }
 
 // Visits a report and sets the message's fields of the same names; the contract
@@ -103,18 +144,20 @@ class MessageWriter {
 };
 
 void FillOutcome(const jobs::Job& job, v1::Job& out) {
-  FillMetrics(job.metrics, *out.mutable_metrics());
+  for (const auto& [name, value] : job.metrics) {
+    (*out.mutable_metrics())[ValidUtf8(name)] = value;
+  }
   if (job.best_evaluation) {
     ToProto(*job.best_evaluation, *out.mutable_best_evaluation());
   }
   out.set_confusion_matrix_json(ValidUtf8(job.confusion_matrix));
   if (job.output_path.empty()) return;
-  const std::string path = ValidUtf8(job.output_path);
-  const bool adapter = job.output_kind == jobs::OutputKind::kAdapter;
-  out.set_output_path(path);
+  out.set_output_path(ValidUtf8(job.output_path));
   // The numbers are the same in both.
   out.set_output_kind(static_cast<v1::OutputKind>(job.output_kind));
-  if (adapter) out.set_adapter_path(path);
+  if (job.output_kind == jobs::OutputKind::kAdapter) {
+    out.set_adapter_path(out.output_path());
+  }
 }
 
 }  // namespace
@@ -126,24 +169,17 @@ void ToProto(absl::Time time, google::protobuf::Timestamp& out) {
       absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
 }
 
+absl::Time FromProto(const google::protobuf::Timestamp& time) {
+  return absl::FromUnixSeconds(time.seconds()) +
+         absl::Nanoseconds(time.nanos());
+}
+
+// States and kinds have the same numbers in both enums; a test compares them.
 v1::JobState ToProto(jobs::State state) {
-  switch (state) {
-    case jobs::State::kQueued:
-      return v1::JOB_STATE_QUEUED;
-    case jobs::State::kRunning:
-      return v1::JOB_STATE_RUNNING;
-    case jobs::State::kSucceeded:
-      return v1::JOB_STATE_SUCCEEDED;
-    case jobs::State::kFailed:
-      return v1::JOB_STATE_FAILED;
-    case jobs::State::kCancelled:
-      return v1::JOB_STATE_CANCELLED;
-  }
-  return v1::JOB_STATE_UNSPECIFIED;
+  return static_cast<v1::JobState>(state);
 }
 
 v1::JobKind ToProto(jobs::JobKind kind) {
-  // Both enums have the same numbers; a test compares the enums.
   return static_cast<v1::JobKind>(kind);
 }
 
@@ -153,10 +189,7 @@ std::optional<jobs::JobKind> FromProto(v1::JobKind kind) {
 }
 
 std::optional<jobs::State> FromProto(v1::JobState state) {
-  for (jobs::State known : jobs::kAllStates) {
-    if (ToProto(known) == state) return known;
-  }
-  return std::nullopt;
+  return report::Numbered(jobs::kStates, state);
 }
 
 void ToProto(const jobs::MemoryCounters& memory, v1::DeviceMemory& out) {
@@ -268,6 +301,167 @@ void ToProto(const jobs::SubmitRequest& request, v1::SubmitRequest& out) {
   }
   for (const std::string& id : request.after) out.add_after(ValidUtf8(id));
   // The round trip is that of the client that submitted the job then.
+}
+
+namespace {
+
+// The members of an enum of the host's or the pause's in the API, whose numbers
+// begin after UNSPECIFIED; a test compares them.
+template <typename Out, typename In>
+Out NumberedFromOne(In value) {
+  return static_cast<Out>(static_cast<int>(value) + 1);
+}
+
+}  // namespace
+
+void ToProto(const host::Reading& r, v1::HostReading& out) {
+  if (r.power_source) {
+    out.set_on_battery(*r.power_source == host::PowerSource::kBattery);
+  }
+  if (r.battery_ratio) out.set_battery_ratio(*r.battery_ratio);
+  if (r.low_power_mode) out.set_low_power_mode(*r.low_power_mode);
+  if (r.thermal) {
+    out.set_thermal_level(NumberedFromOne<v1::ThermalLevel>(*r.thermal));
+  }
+  if (r.memory_pressure) {
+    out.set_memory_pressure(
+        NumberedFromOne<v1::MemoryPressure>(*r.memory_pressure));
+  }
+  if (r.swap_used_bytes) out.set_swap_used_bytes(*r.swap_used_bytes);
+  if (r.gpu_utilization_ratio) {
+    out.set_gpu_utilization_ratio(*r.gpu_utilization_ratio);
+  }
+  if (r.gpu_resets) out.set_gpu_resets(*r.gpu_resets);
+  if (r.wired_limit_bytes) out.set_wired_limit_bytes(*r.wired_limit_bytes);
+  if (r.user_idle_seconds) out.set_user_idle_seconds(*r.user_idle_seconds);
+}
+
+void ToProto(const jobs::Pause& pause, v1::Pause& out) {
+  for (jobs::PauseReason reason : pause.reasons) {
+    out.add_reasons(NumberedFromOne<v1::PauseReason>(reason));
+  }
+  out.set_held(pause.held);
+  if (pause.since) ToProto(*pause.since, *out.mutable_since());
+}
+
+// Copies what is public instead of clearing what is private, so that a field
+// added later is private by default.
+void KeepPublicPart(v1::Job& job) {
+  v1::Job shown;
+  shown.set_id(std::move(*job.mutable_id()));
+  shown.set_state(job.state());
+  shown.set_cancel_requested(job.cancel_requested());
+  shown.set_owner(std::move(*job.mutable_owner()));
+  shown.set_priority(job.priority());
+  shown.set_kind(job.kind());
+  shown.set_attempt(job.attempt());
+  shown.set_device_seconds(job.device_seconds());
+  if (job.has_create_time()) *shown.mutable_create_time() = job.create_time();
+  if (job.has_start_time()) *shown.mutable_start_time() = job.start_time();
+  if (job.has_end_time()) *shown.mutable_end_time() = job.end_time();
+  if (job.has_not_before()) *shown.mutable_not_before() = job.not_before();
+  if (job.has_queue_position()) {
+    shown.set_queue_position(job.queue_position());
+  }
+  if (job.has_pause()) *shown.mutable_pause() = job.pause();
+  if (job.has_progress()) {
+    v1::Progress& progress = *shown.mutable_progress();
+    progress.set_step(job.progress().step());
+    progress.set_total_steps(job.progress().total_steps());
+    progress.set_eta_seconds(job.progress().eta_seconds());
+  }
+  job.Swap(&shown);
+}
+
+namespace {
+
+// The member of the oneof for a study of `kind`, in Study and in StudyResult:
+// the kinds have the members' names. Null for training.
+const Field* MemberOf(const Message& message, jobs::JobKind kind) {
+  return message.GetDescriptor()->FindFieldByName(
+      std::string(jobs::Name(kind)));
+}
+
+std::optional<jobs::JobKind> KindOfStudy(const v1::Study& study) {
+  for (const jobs::JobKind kind : jobs::kAllJobKinds) {
+    const Field* member = MemberOf(study, kind);
+    if (member != nullptr && study.GetReflection()->HasField(study, member)) {
+      return kind;
+    }
+  }
+  return std::nullopt;
+}
+
+google::protobuf::util::JsonParseOptions Lenient() {
+  google::protobuf::util::JsonParseOptions options;
+  // Fields of a newer worker.
+  options.ignore_unknown_fields = true;
+  return options;
+}
+
+}  // namespace
+
+std::optional<jobs::JobKind> KindOf(const v1::SubmitRequest& request) {
+  const std::optional<jobs::JobKind> study = KindOfStudy(request.study());
+  if (request.kind() == v1::JOB_KIND_UNSPECIFIED) {
+    if (study) return study;
+    // A study of a newer client.
+    if (request.has_study()) return std::nullopt;
+    return jobs::JobKind::kTraining;
+  }
+  const std::optional<jobs::JobKind> kind =
+      report::Numbered(jobs::kJobKinds, request.kind());
+  const bool agree =
+      kind && (jobs::IsStudy(*kind) ? study == kind : !request.has_study());
+  return agree ? kind : std::nullopt;
+}
+
+absl::Status CheckStudy(const v1::Study& study) {
+  const std::optional<jobs::JobKind> kind = KindOfStudy(study);
+  if (!kind) return absl::OkStatus();
+  const std::string json = EncodeStudy(study);
+  RETURN_IF_ERROR(CheckLength("study", json, limits::kStudyBytes));
+  const std::string name(jobs::Name(*kind));
+  absl::Status checked =
+      runbook::CheckStudyOptions(name, base::ParseTree<nlohmann::json>(json));
+  if (checked.ok()) return checked;
+  return absl::InvalidArgumentError(
+      absl::StrCat("study.", name, ".", checked.message()));
+}
+
+std::string EncodeStudy(const v1::Study& study) {
+  const std::optional<jobs::JobKind> kind = KindOfStudy(study);
+  if (!kind) return "";
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const Message& message =
+      study.GetReflection()->GetMessage(study, MemberOf(study, *kind));
+  if (!MessageToJsonString(message, &json, options).ok()) return "";
+  return json;
+}
+
+void DecodeStudy(jobs::JobKind kind, const std::string& json,
+                 v1::Study& study) {
+  const Field* member = MemberOf(study, kind);
+  if (member == nullptr) return;
+  Message* message = study.GetReflection()->MutableMessage(&study, member);
+  if (!JsonStringToMessage(json, message, Lenient()).ok()) message->Clear();
+}
+
+absl::Status DecodeStudyResult(jobs::JobKind kind, const std::string& json,
+                               v1::StudyResult& result) {
+  result.Clear();
+  const Field* member = MemberOf(result, kind);
+  if (member == nullptr) return absl::FailedPreconditionError("no study");
+  const auto parsed = JsonStringToMessage(json, &result, Lenient());
+  if (parsed.ok() && result.GetReflection()->HasField(result, member)) {
+    return absl::OkStatus();
+  }
+  result.Clear();
+  return absl::DataLossError(absl::StrCat(
+      "result.json is not the result of a ", std::string(jobs::Name(kind)),
+      ": ", parsed.ok() ? "it has none" : base::Printable(parsed.ToString())));
 }
 
 }  // namespace mpsd::rpc

@@ -10,13 +10,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/memory/memory.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "server/rpc/connection_notes.h"
-#include "server/rpc/status.h"
+#include "server/rpc/convert.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -28,6 +25,10 @@ constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
 constexpr int kLookups = 16;
 
 using Refused = std::function<void(std::string_view, const absl::Status&)>;
+// Returns OK, or why the call is refused.
+using Look = std::function<absl::Status(const Metadata& metadata,
+                                        grpc::AuthContext& connection)>;
+using Entrance = std::unique_ptr<ExternalConnectionAcceptor>;
 
 std::string_view PathOf(const Metadata& metadata) {
   const auto path = metadata.find(":path");
@@ -43,14 +44,15 @@ bool IsNobody(uid_t uid) {
 }
 
 // Admits or refuses a call. gRPC calls Process on its own threads.
-class Processor : public grpc::AuthMetadataProcessor {
+class Processor final : public grpc::AuthMetadataProcessor {
  public:
-  explicit Processor(Refused refused) : refused_(std::move(refused)) {}
-  bool IsBlocking() const final { return false; }
+  Processor(Look look, Refused refused)
+      : look_(std::move(look)), refused_(std::move(refused)) {}
+  bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata,
                        grpc::AuthContext* connection, OutputMetadata*,
-                       OutputMetadata*) final {
-    const absl::Status known = Look(metadata, *connection);
+                       OutputMetadata*) override {
+    const absl::Status known = look_(metadata, *connection);
     if (known.ok()) return ToGrpc(known);
     const std::string_view path = PathOf(metadata);
     if (path == kHealthCheck) return ToGrpc(absl::OkStatus());
@@ -59,75 +61,28 @@ class Processor : public grpc::AuthMetadataProcessor {
   }
 
  private:
-  virtual absl::Status Look(const Metadata& metadata,
-                            grpc::AuthContext& connection) = 0;
+  const Look look_;
   const Refused refused_;
 };
 
-// The entrance of one account.
-class AccountProcessor final : public Processor {
+// The account to which an entrance belongs. Thread-safe.
+class Account {
  public:
-  using Processor::Processor;
   void Assign(uid_t uid, const std::string& user) {
     absl::MutexLock lock(&mutex_);
     uid_ = uid;
     user_ = user;
   }
-
- private:
-  absl::Status Look(const Metadata&, grpc::AuthContext& connection) override {
+  void Note(grpc::AuthContext& connection) const {
     absl::MutexLock lock(&mutex_);
     NoteAccount(uid_, user_, connection);
-    return absl::OkStatus();
   }
 
-  absl::Mutex mutex_;
+ private:
+  mutable absl::Mutex mutex_;
   uid_t uid_ ABSL_GUARDED_BY(mutex_) = static_cast<uid_t>(-1);
   std::string user_ ABSL_GUARDED_BY(mutex_);
 };
-
-// The entrance of ports.
-class PortProcessor final : public Processor {
- public:
-  PortProcessor(KnownCallers known, Refused refused)
-      : Processor(std::move(refused)), known_(std::move(known)) {}
-
- private:
-  absl::Status Look(const Metadata& metadata,
-                    grpc::AuthContext& connection) override {
-    return CallerOf(connection, metadata, known_).status();
-  }
-
-  const KnownCallers known_;
-};
-
-// The entrance of refused connections.
-class RefusingProcessor final : public Processor {
- public:
-  RefusingProcessor(absl::Status why, Refused refused)
-      : Processor(std::move(refused)), why_(std::move(why)) {}
-
- private:
-  absl::Status Look(const Metadata&, grpc::AuthContext&) override {
-    return why_;
-  }
-  const absl::Status why_;
-};
-
-struct Entrance {
-  std::shared_ptr<Processor> processor;
-  std::unique_ptr<ExternalConnectionAcceptor> acceptor;
-};
-
-Entrance Add(grpc::ServerBuilder& builder, std::shared_ptr<Processor> processor,
-             const std::shared_ptr<grpc::ServerCredentials>& credentials) {
-  credentials->SetAuthMetadataProcessor(processor);
-  return {std::move(processor),
-          builder.experimental().AddExternalConnectionAcceptor(
-              grpc::ServerBuilder::experimental_type::ExternalConnectionType::
-                  FROM_FD,
-              credentials)};
-}
 
 std::shared_ptr<grpc::ServerCredentials> OfSocket() {
   return grpc::experimental::LocalServerCredentials(UDS);
@@ -140,8 +95,13 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
   Core(Options options, grpc::ServerBuilder& builder)
       : options_(std::move(options)) {
     for (int i = 0; i <= options_.accounts; ++i) {
-      auto processor = std::make_shared<AccountProcessor>(options_.refused);
-      slots_.push_back({processor, Add(builder, processor, OfSocket())});
+      auto account = std::make_shared<Account>();
+      const Look look = [account](const Metadata&,
+                                  grpc::AuthContext& connection) {
+        account->Note(connection);
+        return absl::OkStatus();
+      };
+      slots_.push_back({std::move(account), Add(builder, look, OfSocket())});
     }
     full_ = AddRefusing(builder,
                         absl::ResourceExhaustedError(absl::StrCat(
@@ -154,10 +114,13 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
                      "the kernel does not say whose process this is (its "
                      "account is \"nobody\"); use a port with a token"));
     if (options_.port == nullptr) return;
-    port_ =
-        Add(builder,
-            std::make_shared<PortProcessor>(options_.known, options_.refused),
-            options_.port);
+    port_ = Add(
+        builder,
+        [known = options_.known](const Metadata& metadata,
+                                 grpc::AuthContext& connection) {
+          return CallerOf(connection, metadata, known).status();
+        },
+        options_.port);
   }
 
   // The daemon's own account has the first slot: the watchdog never waits for a
@@ -208,14 +171,22 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
 
  private:
   struct Slot {
-    std::shared_ptr<AccountProcessor> processor;
+    std::shared_ptr<Account> account;
     Entrance entrance;
   };
 
-  Entrance AddRefusing(grpc::ServerBuilder& builder, absl::Status why) {
+  Entrance Add(grpc::ServerBuilder& builder, Look look,
+               const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+    credentials->SetAuthMetadataProcessor(
+        std::make_shared<Processor>(std::move(look), options_.refused));
+    return builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        credentials);
+  }
+
+  Entrance AddRefusing(grpc::ServerBuilder& builder, const absl::Status& why) {
     return Add(
-        builder,
-        std::make_shared<RefusingProcessor>(std::move(why), options_.refused),
+        builder, [why](const Metadata&, grpc::AuthContext&) { return why; },
         OfSocket());
   }
 
@@ -249,7 +220,7 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
     }
     Slot& slot = slots_[found->second];
     std::string& name = names_[uid];
-    if (is_new || name != user) slot.processor->Assign(uid, user);
+    if (is_new || name != user) slot.account->Assign(uid, user);
     name = user;
     return slot.entrance;
   }
@@ -262,7 +233,7 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
   void HandOverLocked(const listener::Accepted& accepted,
                       const Entrance& entrance)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (closed_ || entrance.acceptor == nullptr) {
+    if (closed_ || entrance == nullptr) {
       close(accepted.fd);
       return;
     }
@@ -270,14 +241,14 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
     // Newer gRPC drops a connection without its listener's descriptor.
     connection.listener_fd = accepted.socket;
     connection.fd = accepted.fd;
-    entrance.acceptor->HandleNewConnection(&connection);
+    entrance->HandleNewConnection(&connection);
   }
 
   const Options options_;
   std::vector<Slot> slots_;
   Entrance full_;
   Entrance nobody_;
-  Entrance port_;  // without an acceptor: no port is served
+  Entrance port_;  // null: no port is served
   absl::Mutex mutex_;
   std::map<uid_t, size_t> index_ ABSL_GUARDED_BY(mutex_);  // into slots_
   std::map<uid_t, std::string> names_ ABSL_GUARDED_BY(mutex_);

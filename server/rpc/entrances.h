@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
 #include "server/access/token_book.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/listener.h"
-#include "server/rpc/identify.h"
 
 namespace mpsd::rpc {
 

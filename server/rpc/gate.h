@@ -2,8 +2,16 @@
 #ifndef MPSD_SERVER_RPC_GATE_H_
 #define MPSD_SERVER_RPC_GATE_H_
 
+// Who calls, and whether the call may be done.
+
+#include <sys/types.h>
+
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,19 +19,72 @@
 #include "grpcpp/grpcpp.h"
 #include "server/access/audit_trail.h"
 #include "server/access/rules.h"
+#include "server/access/token_book.h"
 #include "server/jobs/job_manager.h"
-#include "server/rpc/identify.h"
-#include "server/rpc/stream_host.h"
+#include "server/rpc/hosts.h"
 
 namespace mpsd::rpc {
+
+// A call's metadata, as gRPC gives them to handlers and to processors.
+using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+// The callers that the API knows.
+struct KnownCallers {
+  // Must outlive the server; null: no token is known.
+  access::TokenLookup* tokens = nullptr;
+  access::RolePolicy roles;  // of accounts
+};
+
+// A connection's credentials are stored in its grpc::AuthContext, which gRPC
+// keeps for all of its calls and which no client can write. A note is written
+// once, before the connection's first handler runs, and read by handlers.
+
+// Notes that the kernel names the account `uid` of the user `user`.
+void NoteAccount(uid_t uid, const std::string& user,
+                 grpc::AuthContext& connection);
+
+// The caller on a connection with these notes: the account; else the owner of
+// the token that the call carries. Unauthenticated, with what to do, if there
+// is neither. The caller's origin stays empty.
+absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
+                                        const Metadata& metadata,
+                                        const KnownCallers& known);
+
+// The value of the call's one "authorization: Bearer TOKEN"; nullopt if there
+// is no such line. Unauthenticated, without quoting it, for several lines,
+// another scheme and a token longer than limits::kTokenBytes. The value lives
+// as long as the metadata.
+absl::StatusOr<std::optional<std::string_view>> BearerToken(
+    const Metadata& metadata);
+
+// A call's origin, human-readable: "10.0.0.1", "fe80::1"; "this machine" for a
+// unix socket.
+std::string Origin(std::string_view peer);
+
+// Authenticates a call, by its connection and its metadata. Unauthenticated for
+// an unknown caller. Called on gRPC's own threads: never blocks.
+using Identify = std::function<absl::StatusOr<access::Caller>(
+    const grpc::CallbackServerContext&)>;
+
+// Identifies callers by the notes of the server's entrances (entrances.h) on
+// their connection, or by their token. No metadata but a known token identifies
+// a caller.
+Identify MakeIdentify(KnownCallers known);
 
 // A handler's description of a call before anything is done.
 struct Asked {
   access::Method method;
   std::string job_id = {};  // the job that the method's rule concerns
   std::string detail = {};  // for the audit: access::Request::detail
-  // As Rule::needs_no_room, for every call of the method.
-  bool needs_no_room = false;
+};
+
+// What a handler knows of a call besides its messages.
+struct Call {
+  access::Rights rights;    // the caller, and what the caller may see
+  jobs::Wanted wanted;      // whether the client still waits
+  std::string made_job_id;  // the job that the handler made, for the audit
+  // The caller's, for calls that make jobs or queue them again.
+  jobs::UserLimits limits = {};
 };
 
 // Admits the calls that the rules of server/access/rules.h allow, and has the
@@ -44,13 +105,6 @@ class Gate {
   // with an insufficient role. Called on gRPC's own threads: never blocks.
   absl::StatusOr<access::Rights> Enter(
       const grpc::CallbackServerContext& context, const Asked& asked) const;
-
-  // Enter for a call from another listener than gRPC's: `caller` is the
-  // authenticated caller or the authentication error; `stranger`: what the
-  // audit records if authentication fails.
-  absl::StatusOr<access::Rights> Enter(absl::StatusOr<access::Caller> caller,
-                                       const access::Caller& stranger,
-                                       const Asked& asked) const;
 
   // Enter for a stream, which is added to `host`. Authenticates again once
   // RpcServer::EndStreams can find the stream, so that it does not survive a

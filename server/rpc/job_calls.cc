@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/job_calls.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/status_macros.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
-#include "server/rpc/host_state.h"
-#include "server/rpc/public_part.h"
-#include "server/rpc/seen_blobs.h"
-#include "server/rpc/status.h"
+#include "server/rpc/list_calls.h"
+#include "server/rpc/uploads.h"
 
 namespace mpsd::rpc {
-
 namespace {
 
 void FillWholeJob(jobs::JobReader& reader, const jobs::Job& job, v1::Job& out) {
@@ -64,9 +66,8 @@ absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
     jobs::JobReader& reader, jobs::UserLedger* ledger,
     const v1::SubmitRequest& request, const access::Rights& rights) {
   const std::string& user = rights.caller().user;
-  absl::Status checked = CheckSubmit(request);
-  if (checked.ok()) checked = CheckOwnerIs(user, request.owner());
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckSubmit(request));
+  RETURN_IF_ERROR(CheckOwnerIs(user, request.owner()));
   jobs::SubmitRequest submission = FromProto(request);
   submission.owner = user;
   if (!rights.sees_own_alone()) return submission;
@@ -80,26 +81,27 @@ absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
   return submission;
 }
 
-absl::Status MakeSubmission(jobs::JobReader& reader, jobs::UserLedger* ledger,
-                            const v1::SubmitRequest& request, const Call& call,
-                            jobs::SubmitRequest& submission) {
-  ASSIGN_OR_RETURN(jobs::SubmitRequest checked,
-                   SubmissionOf(reader, ledger, request, call.rights));
-  submission = std::move(checked);
-  submission.limits = call.limits;
-  submission.wanted = call.wanted;
-  return absl::OkStatus();
-}
-
 absl::Status Submit(jobs::JobManager& manager, jobs::JobReader& reader,
                     jobs::UserLedger* ledger, const v1::SubmitRequest& request,
                     Call& call, v1::SubmitResponse& response) {
-  jobs::SubmitRequest submission;
-  RETURN_IF_ERROR(MakeSubmission(reader, ledger, request, call, submission));
-  ASSIGN_OR_RETURN(jobs::SubmitResult result, manager.Submit(submission));
+  ASSIGN_OR_RETURN(jobs::SubmitRequest submission,
+                   SubmissionOf(reader, ledger, request, call.rights));
+  submission.limits = call.limits;
+  submission.wanted = call.wanted;
+  ASSIGN_OR_RETURN(const jobs::SubmitResult result, manager.Submit(submission));
   call.made_job_id = result.job.id;
   FillJob(reader, call.rights, result.job, *response.mutable_job());
   response.set_existed(result.existed);
+  return absl::OkStatus();
+}
+
+absl::Status GetSubmission(jobs::JobReader& reader,
+                           const v1::GetSubmissionRequest& request,
+                           v1::SubmitRequest& response) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  ASSIGN_OR_RETURN(const jobs::SubmitRequest submission,
+                   reader.RequestOf(request.id()));
+  ToProto(submission, response);
   return absl::OkStatus();
 }
 
@@ -109,24 +111,6 @@ absl::Status GetJob(jobs::JobReader& reader, const access::Rights& rights,
   absl::StatusOr<jobs::Job> job = reader.Get(request.id());
   if (!job.ok()) return WhyNot(reader, rights, request.id(), job.status());
   FillJob(reader, rights, *job, response);
-  return absl::OkStatus();
-}
-
-absl::Status CancelJob(jobs::JobManager& manager, jobs::JobReader& reader,
-                       const v1::CancelRequest& request, const Call& call,
-                       v1::Job& response) {
-  RETURN_IF_ERROR(CheckId("id", request.id()));
-  ASSIGN_OR_RETURN(jobs::Job job, manager.Cancel(request.id(), request.now()));
-  FillJob(reader, call.rights, job, response);
-  return absl::OkStatus();
-}
-
-absl::Status PinJob(jobs::JobManager& manager, jobs::JobReader& reader,
-                    const std::string& id, bool pinned, const Call& call,
-                    v1::Job& response) {
-  RETURN_IF_ERROR(CheckId("id", id));
-  ASSIGN_OR_RETURN(jobs::Job job, manager.SetPinned(id, pinned));
-  FillJob(reader, call.rights, job, response);
   return absl::OkStatus();
 }
 
@@ -140,6 +124,339 @@ absl::Status ListCheckpoints(jobs::JobReader& reader,
     ToProto(checkpoint, *response.add_checkpoints());
   }
   return absl::OkStatus();
+}
+
+namespace {
+
+// The requesting user, and the given reason.
+std::string By(const Call& call, const std::string& reason) {
+  const std::string& user = call.rights.caller().user;
+  std::string words =
+      absl::StrCat("by ", user.empty() ? "an unnamed user" : user);
+  if (!reason.empty()) absl::StrAppend(&words, ": ", reason);
+  return words;
+}
+
+// Fills in what a change returned.
+absl::Status Fill(jobs::JobReader& reader, const Call& call,
+                  const absl::StatusOr<jobs::Job>& job, v1::Job& response) {
+  if (!job.ok()) return job.status();
+  FillJob(reader, call.rights, *job, response);
+  return absl::OkStatus();
+}
+
+// An admin's top and bottom count among all owners.
+absl::StatusOr<jobs::MoveTo> MoveOf(const v1::MoveRequest& request,
+                                    const access::Rights& rights) {
+  using Where = jobs::MoveTo::Where;
+  switch (request.to_case()) {
+    case v1::MoveRequest::kTop:
+      if (request.top()) return jobs::MoveTo{Where::kTop, 0, rights.is_admin()};
+      break;
+    case v1::MoveRequest::kBottom:
+      if (request.bottom()) {
+        return jobs::MoveTo{Where::kBottom, 0, rights.is_admin()};
+      }
+      break;
+    case v1::MoveRequest::kPriority:
+      return jobs::MoveTo{Where::kPriority, request.priority(), false};
+    case v1::MoveRequest::TO_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "to: set top or bottom to true, or a priority");
+}
+
+}  // namespace
+
+absl::Status CancelJob(jobs::JobManager& manager, jobs::JobReader& reader,
+                       const v1::CancelRequest& request, const Call& call,
+                       v1::Job& response) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  return Fill(reader, call, manager.Cancel(request.id(), request.now()),
+              response);
+}
+
+absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
+                      const v1::RetryRequest& request, const Call& call,
+                      v1::Job& response) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  return Fill(reader, call,
+              manager.Retry(request.id(), request.from_scratch(), call.limits),
+              response);
+}
+
+absl::Status PinJob(jobs::JobManager& manager, jobs::JobReader& reader,
+                    const std::string& id, bool pinned, const Call& call,
+                    v1::Job& response) {
+  RETURN_IF_ERROR(CheckId("id", id));
+  return Fill(reader, call, manager.SetPinned(id, pinned), response);
+}
+
+absl::Status HoldJob(jobs::JobManager& manager, jobs::JobReader& reader,
+                     const v1::HoldRequest& request, const Call& call,
+                     v1::Job& response) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  RETURN_IF_ERROR(CheckText("reason", request.reason(), limits::kReasonBytes));
+  return Fill(reader, call,
+              manager.Hold(request.id(), By(call, request.reason())), response);
+}
+
+absl::Status ReleaseJob(jobs::JobManager& manager, jobs::JobReader& reader,
+                        const v1::ReleaseRequest& request, const Call& call,
+                        v1::Job& response) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  return Fill(reader, call, manager.Release(request.id()), response);
+}
+
+absl::Status MoveJob(jobs::JobManager& manager, jobs::JobReader& reader,
+                     const v1::MoveRequest& request, const Call& call,
+                     v1::Job& response) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  ASSIGN_OR_RETURN(const jobs::MoveTo to, MoveOf(request, call.rights));
+  return Fill(reader, call, manager.Move(request.id(), to, call.limits),
+              response);
+}
+
+absl::Status DrainQueue(jobs::JobManager& manager,
+                        const v1::DrainRequest& request, const Call& call) {
+  RETURN_IF_ERROR(CheckText("reason", request.reason(), limits::kReasonBytes));
+  return manager.DrainQueue(
+      absl::StrCat("mpsd is drained ", By(call, request.reason())));
+}
+
+namespace {
+
+// Deletes jobs one by one, or reports what would happen to them.
+class Deletion {
+ public:
+  Deletion(const Gate& gate, jobs::JobManager& manager, const Call& call,
+           bool dry_run, v1::DeleteJobsResponse& response)
+      : gate_(gate),
+        manager_(manager),
+        call_(call),
+        dry_run_(dry_run),
+        response_(response) {}
+
+  // `stored_bytes`: of the job's folder, as last measured.
+  void Take(const std::string& id, int64_t stored_bytes) {
+    const absl::StatusOr<int64_t> freed =
+        dry_run_ ? Try(id, stored_bytes) : Delete(id);
+    if (freed.ok()) {
+      response_.set_matched(response_.matched() + 1);
+      response_.set_freed_bytes(response_.freed_bytes() + *freed);
+      if (response_.deleted_size() < kMost) response_.add_deleted(id);
+    } else if (response_.kept_size() < kMost) {
+      v1::DeleteJobsResponse::Kept& kept = *response_.add_kept();
+      kept.set_id(ValidUtf8(id));
+      kept.set_why(ValidUtf8(std::string(freed.status().message())));
+    }
+  }
+  int64_t matched() const { return response_.matched(); }
+
+ private:
+  static constexpr int kMost = static_cast<int>(limits::kDeletedJobs);
+
+  absl::StatusOr<int64_t> Delete(const std::string& id) {
+    const Asked asked{"JobService.Delete", id, "by DeleteJobs"};
+    ASSIGN_OR_RETURN(const int64_t entry, gate_.Begin(asked, call_.rights));
+    absl::StatusOr<int64_t> freed = manager_.Delete(id);
+    gate_.End(entry, freed.status(), "");
+    return freed;
+  }
+  absl::StatusOr<int64_t> Try(const std::string& id, int64_t stored_bytes) {
+    RETURN_IF_ERROR(gate_.CheckJob({"JobService.Delete", id}, call_.rights));
+    RETURN_IF_ERROR(manager_.MayDelete(id));
+    return stored_bytes;
+  }
+
+  const Gate& gate_;
+  jobs::JobManager& manager_;
+  const Call& call_;
+  const bool dry_run_;
+  v1::DeleteJobsResponse& response_;
+};
+
+absl::Status DeleteListed(jobs::JobReader& reader,
+                          const v1::DeleteJobsRequest& request,
+                          const Call& call, Deletion& deletion) {
+  for (const std::string& id : request.ids()) {
+    if (!jobs::StillWanted(call.wanted).ok()) return absl::OkStatus();
+    int64_t bytes = 0;
+    if (request.dry_run()) {
+      const absl::StatusOr<jobs::Job> job = reader.Get(id);
+      if (job.ok()) bytes = job->stored_bytes;
+    }
+    deletion.Take(id, bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<jobs::ListFilter> FilterOf(const v1::DeleteJobsRequest& request,
+                                          const Call& call) {
+  ASSIGN_OR_RETURN(jobs::ListFilter filter,
+                   ReadListFilter(call.rights, request.filter()));
+  // Unfinished jobs cannot be deleted: a caller who did not name them gets no
+  // result for each.
+  if (filter.states.empty()) {
+    filter.states = {jobs::State::kSucceeded, jobs::State::kFailed,
+                     jobs::State::kCancelled};
+  }
+  if (!call.rights.is_admin()) filter.owner = call.rights.caller().user;
+  filter.ascending = true;
+  filter.limit = limits::kPageSize;
+  return filter;
+}
+
+absl::Status DeleteFound(jobs::JobReader& reader,
+                         const v1::DeleteJobsRequest& request, const Call& call,
+                         Deletion& deletion, v1::DeleteJobsResponse& response) {
+  ASSIGN_OR_RETURN(jobs::ListFilter filter, FilterOf(request, call));
+  const std::string& owner = request.filter().owner();
+  if (!owner.empty() && filter.owner != owner) return absl::OkStatus();
+  const int64_t asked = request.filter().page_size();
+  const int64_t most = asked == 0 ? limits::kDefaultPageSize : asked;
+  while (true) {
+    ASSIGN_OR_RETURN(const std::vector<jobs::Job> page, reader.List(filter));
+    for (const jobs::Job& job : page) {
+      if (!jobs::StillWanted(call.wanted).ok()) return absl::OkStatus();
+      // A dry run counts them all.
+      if (!request.dry_run() && deletion.matched() == most) {
+        response.set_more(true);
+        return absl::OkStatus();
+      }
+      deletion.Take(job.id, job.stored_bytes);
+    }
+    if (static_cast<int>(page.size()) < filter.limit) return absl::OkStatus();
+    filter.after = jobs::PlaceOf(page.back(), filter.order);
+  }
+}
+
+}  // namespace
+
+absl::Status DeleteJob(jobs::JobManager& manager,
+                       const v1::DeleteRequest& request,
+                       v1::DeleteResponse& response) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  ASSIGN_OR_RETURN(int64_t freed, manager.Delete(request.id()));
+  response.set_freed_bytes(freed);
+  return absl::OkStatus();
+}
+
+absl::Status DeleteJobs(const Gate& gate, jobs::JobManager& manager,
+                        jobs::JobReader& reader,
+                        const v1::DeleteJobsRequest& request, const Call& call,
+                        v1::DeleteJobsResponse& response) {
+  RETURN_IF_ERROR(CheckDeleteJobs(request));
+  Deletion deletion(gate, manager, call, request.dry_run(), response);
+  return request.has_filter()
+             ? DeleteFound(reader, request, call, deletion, response)
+             : DeleteListed(reader, request, call, deletion);
+}
+
+namespace {
+
+absl::Status Fill(records::JobRecords& records, jobs::JobReader& reader,
+                  const access::Rights& rights, const std::string& id,
+                  v1::GetRecordResponse& response) {
+  RETURN_IF_ERROR(CheckId("id", id));
+  ASSIGN_OR_RETURN(v1::JobRecord record, records.Get(id));
+  if (!rights.MayRead(record.owner())) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no record of a job ", base::Quotable(id)));
+  }
+  const absl::StatusOr<jobs::Job> job = reader.Get(id);
+  if (job.ok()) {
+    FillJob(reader, rights, *job, *response.mutable_job());
+  } else {
+    *response.mutable_job() = records::JobOf(record);
+  }
+  *response.mutable_record() = std::move(record);
+  return absl::OkStatus();
+}
+
+absl::Status CheckNote(const std::string& text) {
+  RETURN_IF_ERROR(CheckLength("text", text, limits::kJobNoteBytes));
+  if (absl::StripAsciiWhitespace(text).empty()) {
+    return absl::InvalidArgumentError("text: must not be empty");
+  }
+  if (!base::IsPrintable(text, base::Breaks::kKeep)) {
+    return absl::InvalidArgumentError(
+        "text: must not contain control characters other than line breaks and "
+        "tabs");
+  }
+  return absl::OkStatus();
+}
+
+bool IsTag(const std::string& tag) {
+  return !tag.empty() && tag.size() <= limits::kJobTagBytes &&
+         std::all_of(tag.begin(), tag.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) ||
+                  absl::StrContains("._-+/@", static_cast<char>(c));
+         });
+}
+
+absl::Status CheckTags(
+    const char* field,
+    const google::protobuf::RepeatedPtrField<std::string>& tags) {
+  if (tags.size() > limits::kJobTags) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": has ", tags.size(), " tags, at most ",
+                     limits::kJobTags, " are allowed"));
+  }
+  for (int i = 0; i < tags.size(); ++i) {
+    if (IsTag(tags[i])) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, "[", i, "]: ", base::Quotable(tags[i]), ": must be 1 to ",
+        limits::kJobTagBytes, " letters, digits and ._-+/@"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status GetRecord(records::JobRecords& records, jobs::JobReader& reader,
+                       const access::Rights& rights,
+                       const v1::GetRecordRequest& request,
+                       v1::GetRecordResponse& response) {
+  return Fill(records, reader, rights, request.id(), response);
+}
+
+absl::Status AddNote(records::JobRecords& records, jobs::JobReader& reader,
+                     const access::Rights& rights,
+                     const v1::AddNoteRequest& request,
+                     v1::GetRecordResponse& response) {
+  RETURN_IF_ERROR(CheckNote(request.text()));
+  v1::GetRecordResponse before;
+  RETURN_IF_ERROR(Fill(records, reader, rights, request.id(), before));
+  RETURN_IF_ERROR(records.past().AddNote(
+      request.id(),
+      {records.clock().Now(), rights.caller().user, request.text()}));
+  return Fill(records, reader, rights, request.id(), response);
+}
+
+absl::Status TagJob(records::JobRecords& records, jobs::JobReader& reader,
+                    const access::Rights& rights, const v1::TagRequest& request,
+                    v1::GetRecordResponse& response) {
+  RETURN_IF_ERROR(CheckTags("add", request.add()));
+  RETURN_IF_ERROR(CheckTags("remove", request.remove()));
+  if (request.add().empty() && request.remove().empty()) {
+    return absl::InvalidArgumentError(
+        "add: name a tag to add or one to remove");
+  }
+  v1::GetRecordResponse before;
+  RETURN_IF_ERROR(Fill(records, reader, rights, request.id(), before));
+  const std::string& owner = before.record().owner();
+  if (!rights.MayChange(owner)) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "job ", request.id(), " is ", base::Quotable(owner),
+        "'s: only its owner or an admin may tag it; `mpsctl note` adds a note "
+        "to any job"));
+  }
+  RETURN_IF_ERROR(records.past().Tag(
+      request.id(), {request.add().begin(), request.add().end()},
+      {request.remove().begin(), request.remove().end()}));
+  return Fill(records, reader, rights, request.id(), response);
 }
 
 }  // namespace mpsd::rpc

@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,9 +15,39 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/rpc/peer.h"
 
+// The sockets on which mpsd is reached: their addresses, the thread that
+// accepts connections, and whose they are.
 namespace mpsd::listener {
+
+// The path of a unix socket: "/run/mpsd.sock" for "unix:/run/mpsd.sock". Empty
+// for other addresses.
+std::string SocketPath(const std::string& address);
+
+// Opens nothing. InvalidArgument for an address that no socket can listen on:
+// no host or port, a socket path too long for the system, or a path of
+// something other than a socket.
+absl::Status CheckListenAddress(const std::string& address);
+
+// The host of HOST:PORT, without the brackets of an IPv6 address.
+std::string HostOf(const std::string& address);
+
+// Whether only programs of this machine can connect to HOST:PORT: the host is
+// localhost, in 127.0.0.0/8 or ::1. Queries no name server.
+bool IsLoopback(const std::string& address);
+
+// `address` with port 0 replaced by the real port.
+std::string BoundAddress(const std::string& address, int port);
+
+// The process at the other end of a unix socket, as the kernel recorded it when
+// the process connected.
+struct Peer {
+  uid_t uid = 0;
+  pid_t pid = 0;  // 0: unknown
+};
+
+// nullopt if the kernel knows none, as for a connection to a port.
+std::optional<Peer> PeerOf(int fd);
 
 // An accepted connection.
 struct Accepted {

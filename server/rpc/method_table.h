@@ -12,16 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/check.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/grpcpp.h"
 #include "mpsd/v1/jobs.grpc.pb.h"  // and what generated code includes
 #include "server/access/rules.h"
-#include "server/rpc/audit_detail.h"
+#include "server/rpc/access_calls.h"
 #include "server/rpc/gate.h"
-#include "server/rpc/sink_stream.h"
-#include "server/rpc/source_stream.h"
-#include "server/rpc/unary_call.h"
+#include "server/rpc/streams.h"
 
 namespace mpsd::rpc {
 
@@ -29,6 +26,15 @@ namespace mpsd::rpc {
 inline constexpr size_t kRequestBytes = 64 << 10;
 // No bound but Options::max_receive_bytes.
 inline constexpr size_t kAnyBytes = std::numeric_limits<size_t>::max();
+
+// Runs `work` on a thread of the host and answers the call with the status, so
+// that a handler is one line. `work` does not run if the gate refuses the call,
+// or if the client is gone or the deadline has passed before its turn.
+// UNAVAILABLE if the host has no room. Work of several steps checks between
+// them whether the client still waits.
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
+                                 const Gate& gate, CallHost& host, Asked asked,
+                                 std::function<absl::Status(Call&)> work);
 
 // The methods that mpsd serves, a row each. A row registers the method with
 // gRPC as generated code does, but takes the request as bytes: a request over

@@ -3,33 +3,17 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "core/base/clock.h"
-#include "server/rpc/access_calls.h"
-#include "server/rpc/collect_calls.h"
-#include "server/rpc/daemon_info.h"
-#include "server/rpc/delete_job.h"
-#include "server/rpc/delete_jobs.h"
-#include "server/rpc/diagnose_call.h"
-#include "server/rpc/download_reactor.h"
-#include "server/rpc/find_blobs.h"
-#include "server/rpc/find_jobs.h"
-#include "server/rpc/get_submission.h"
+#include "server/rpc/downloads.h"
 #include "server/rpc/job_calls.h"
-#include "server/rpc/list_audit.h"
-#include "server/rpc/list_jobs.h"
-#include "server/rpc/log_stream.h"
+#include "server/rpc/job_streams.h"
+#include "server/rpc/list_calls.h"
 #include "server/rpc/model_calls.h"
-#include "server/rpc/plan_stream.h"
-#include "server/rpc/pull_stream.h"
-#include "server/rpc/queue_calls.h"
-#include "server/rpc/record_calls.h"
-#include "server/rpc/seen_blobs.h"
-#include "server/rpc/show_queue.h"
-#include "server/rpc/study_calls.h"
-#include "server/rpc/upload_reactor.h"
-#include "server/rpc/watch_stream.h"
+#include "server/rpc/runbook_calls.h"
+#include "server/rpc/uploads.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -54,66 +38,75 @@ absl::Status NoRecords() {
   return absl::UnimplementedError("this mpsd keeps no records of jobs");
 }
 
-void AddSubmissionMethods(Hosts& on, const Backend& with, MethodTable& table) {
-  table.Unary<v1::SubmitRequest, v1::SubmitResponse>(
-      "JobService.Submit", on.submits,
-      [&](Call& call, const auto& request, auto& response) {
+// Adds the row of a handler that is a function, whose arguments are chosen by
+// their types.
+template <typename Request, typename Response, typename... Arguments>
+void Row(const Backend& with, MethodTable& table, access::Method method,
+         CallHost& host, absl::Status (*handle)(Arguments...),
+         size_t most_bytes = kRequestBytes) {
+  table.Unary<Request, Response>(
+      method, host,
+      [&with, handle](Call& call, const Request& request, Response& response) {
         call.limits = with.accounts.LimitsOf(call.rights);
-        return Submit(with.manager, with.reader, with.accounts.ledger, request,
-                      call, response);
+        const Options& options = with.options;
+        const std::tuple<jobs::JobManager&, jobs::JobReader&, const Gate&,
+                         jobs::UserLedger*, records::JobRecords*,
+                         jobs::Collector*, models::Puller*, doctor::Examiner*,
+                         Call&, const Call&, const access::Rights&,
+                         const Request&, Response&>
+            given(with.manager, with.reader, with.gate, with.accounts.ledger,
+                  options.records, options.collector, options.puller,
+                  options.examiner, call, call, call.rights, request, response);
+        return handle(std::get<Arguments>(given)...);
       },
-      kAnyBytes);
-  table.Unary<v1::GetSubmissionRequest, v1::SubmitRequest>(
-      "JobService.GetSubmission", on.reads,
-      [&](Call&, const auto& request, auto& response) {
-        return GetSubmission(with.reader, request, response);
-      });
-  table.Unary<v1::RetryRequest, v1::Job>(
-      "JobService.Retry", on.deletions,
+      most_bytes);
+}
+
+void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
+  Row<v1::SubmitRequest, v1::SubmitResponse>(with, table, "JobService.Submit",
+                                             on.submits, Submit, kAnyBytes);
+  Row<v1::GetSubmissionRequest, v1::SubmitRequest>(
+      with, table, "JobService.GetSubmission", on.reads, GetSubmission);
+  Row<v1::RetryRequest, v1::Job>(with, table, "JobService.Retry", on.deletions,
+                                 RetryJob);
+  Row<v1::CancelRequest, v1::Job>(with, table, "JobService.Cancel", on.changes,
+                                  CancelJob);
+  Row<v1::DeleteRequest, v1::DeleteResponse>(with, table, "JobService.Delete",
+                                             on.deletions, DeleteJob);
+  Row<v1::DeleteJobsRequest, v1::DeleteJobsResponse>(
+      with, table, "JobService.DeleteJobs", on.deletions, DeleteJobs);
+  Row<v1::CheckpointsRequest, v1::CheckpointsResponse>(
+      with, table, "JobService.Checkpoints", on.reads, ListCheckpoints);
+  Row<v1::HoldRequest, v1::Job>(with, table, "JobService.Hold", on.changes,
+                                HoldJob);
+  Row<v1::ReleaseRequest, v1::Job>(with, table, "JobService.Release",
+                                   on.changes, ReleaseJob);
+  Row<v1::MoveRequest, v1::Job>(with, table, "JobService.Move", on.changes,
+                                MoveJob);
+  table.Unary<v1::PinRequest, v1::Job>(
+      "JobService.Pin", on.changes,
       [&](Call& call, const auto& request, auto& response) {
-        call.limits = with.accounts.LimitsOf(call.rights);
-        return RetryJob(with.manager, with.reader, request, call, response);
+        return PinJob(with.manager, with.reader, request.id(), true, call,
+                      response);
       });
-  table.Unary<v1::CancelRequest, v1::Job>(
-      "JobService.Cancel", on.changes,
+  table.Unary<v1::UnpinRequest, v1::Job>(
+      "JobService.Unpin", on.changes,
       [&](Call& call, const auto& request, auto& response) {
-        return CancelJob(with.manager, with.reader, request, call, response);
-      });
-  table.Unary<v1::DeleteRequest, v1::DeleteResponse>(
-      "JobService.Delete", on.deletions,
-      [&](Call&, const auto& request, auto& response) {
-        return DeleteJob(with.manager, request, response);
-      });
-  table.Unary<v1::DeleteJobsRequest, v1::DeleteJobsResponse>(
-      "JobService.DeleteJobs", on.deletions,
-      [&](Call& call, const auto& request, auto& response) {
-        return DeleteJobs(with.gate, with.manager, with.reader, request, call,
-                          response);
-      });
-  table.Unary<v1::CheckpointsRequest, v1::CheckpointsResponse>(
-      "JobService.Checkpoints", on.reads,
-      [&](Call&, const auto& request, auto& response) {
-        return ListCheckpoints(with.reader, request, response);
+        return PinJob(with.manager, with.reader, request.id(), false, call,
+                      response);
       });
 }
 
 void AddJobReadingMethods(Hosts& on, const Backend& with, MethodTable& table) {
   records::JobRecords* const records = with.options.records;
-  table.Unary<v1::GetJobRequest, v1::Job>(
-      "JobService.Get", on.reads,
-      [&](Call& call, const auto& request, auto& response) {
-        return GetJob(with.reader, call.rights, request, response);
-      });
-  table.Unary<v1::ListJobsRequest, v1::ListJobsResponse>(
-      "JobService.List", on.lists,
-      [&, records](Call& call, const auto& request, auto& response) {
-        return ListJobs(with.reader, records, call.rights, request, response);
-      });
-  table.Unary<v1::FindJobsRequest, v1::FindJobsResponse>(
-      "JobService.FindJobs", on.reads,
-      [&, records](Call& call, const auto& request, auto& response) {
-        return FindJobs(with.reader, records, call.rights, request, response);
-      });
+  Row<v1::GetJobRequest, v1::Job>(with, table, "JobService.Get", on.reads,
+                                  GetJob);
+  Row<v1::ListJobsRequest, v1::ListJobsResponse>(with, table, "JobService.List",
+                                                 on.lists, ListJobs);
+  Row<v1::FindJobsRequest, v1::FindJobsResponse>(
+      with, table, "JobService.FindJobs", on.reads, FindJobs);
+  Row<v1::QueueRequest, v1::QueueResponse>(with, table, "JobService.Queue",
+                                           on.reads, ShowQueue);
   table.Sends<v1::WatchRequest, v1::JobEvent>(
       "JobService.Watch", on.streams,
       [&](const access::Rights&, const auto& request, Wake wake) {
@@ -142,42 +135,6 @@ void AddJobReadingMethods(Hosts& on, const Backend& with, MethodTable& table) {
       [&, records](Call& call, const auto& request, auto& response) {
         if (records == nullptr) return NoRecords();
         return TagJob(*records, with.reader, call.rights, request, response);
-      });
-}
-
-void AddQueueMethods(Hosts& on, const Backend& with, MethodTable& table) {
-  table.Unary<v1::QueueRequest, v1::QueueResponse>(
-      "JobService.Queue", on.reads,
-      [&](Call& call, const auto& request, auto& response) {
-        return ShowQueue(with.reader, call.rights, request, response);
-      });
-  table.Unary<v1::HoldRequest, v1::Job>(
-      "JobService.Hold", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        return HoldJob(with.manager, with.reader, request, call, response);
-      });
-  table.Unary<v1::ReleaseRequest, v1::Job>(
-      "JobService.Release", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        return ReleaseJob(with.manager, with.reader, request, call, response);
-      });
-  table.Unary<v1::MoveRequest, v1::Job>(
-      "JobService.Move", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        call.limits = with.accounts.LimitsOf(call.rights);
-        return MoveJob(with.manager, with.reader, request, call, response);
-      });
-  table.Unary<v1::PinRequest, v1::Job>(
-      "JobService.Pin", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        return PinJob(with.manager, with.reader, request.id(), true, call,
-                      response);
-      });
-  table.Unary<v1::UnpinRequest, v1::Job>(
-      "JobService.Unpin", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        return PinJob(with.manager, with.reader, request.id(), false, call,
-                      response);
       });
 }
 
@@ -227,24 +184,15 @@ void AddDaemonMethods(Hosts& on, const Backend& with, MethodTable& table) {
         return with.accounts.Describe(call.rights, with.reader,
                                       *response.mutable_you());
       });
-  table.Unary<v1::DrainRequest, v1::DrainResponse>(
-      "DaemonService.Drain", on.changes,
-      [&](Call& call, const auto& request, auto&) {
-        return DrainQueue(with.manager, request, call);
-      });
+  Row<v1::DrainRequest, v1::DrainResponse>(with, table, "DaemonService.Drain",
+                                           on.changes, DrainQueue);
   table.Unary<v1::UndrainRequest, v1::UndrainResponse>(
       "DaemonService.Undrain", on.changes,
       [&](Call&, const auto&, auto&) { return with.manager.UndrainQueue(); });
-  table.Unary<v1::PlanCollectionRequest, v1::PlanCollectionResponse>(
-      "DaemonService.PlanCollection", on.reads,
-      [=](Call& call, const auto&, auto& response) {
-        return PlanCollection(collector, call.rights, response);
-      });
-  table.Unary<v1::CollectRequest, v1::CollectResponse>(
-      "DaemonService.Collect", on.collections,
-      [=](Call& call, const auto&, auto& response) {
-        return Collect(collector, call, response);
-      });
+  Row<v1::PlanCollectionRequest, v1::PlanCollectionResponse>(
+      with, table, "DaemonService.PlanCollection", on.reads, PlanCollection);
+  Row<v1::CollectRequest, v1::CollectResponse>(
+      with, table, "DaemonService.Collect", on.collections, Collect);
 }
 
 void AddRunbookMethods(Hosts& on, const Backend& with, MethodTable& table) {
@@ -256,16 +204,10 @@ void AddRunbookMethods(Hosts& on, const Backend& with, MethodTable& table) {
                               std::move(wake));
       },
       kAnyBytes);
-  table.Unary<v1::DiagnoseRequest, v1::Diagnosis>(
-      "RunbookService.Diagnose", on.diagnoses,
-      [&](Call& call, const auto& request, auto& response) {
-        return Diagnose(with.options.examiner, call, request, response);
-      });
-  table.Unary<v1::GetStudyResultRequest, v1::StudyResult>(
-      "RunbookService.GetStudyResult", on.reads,
-      [&](Call&, const auto& request, auto& response) {
-        return GetStudyResult(with.reader, request, response);
-      });
+  Row<v1::DiagnoseRequest, v1::Diagnosis>(
+      with, table, "RunbookService.Diagnose", on.diagnoses, Diagnose);
+  Row<v1::GetStudyResultRequest, v1::StudyResult>(
+      with, table, "RunbookService.GetStudyResult", on.reads, GetStudyResult);
 }
 
 void AddModelMethods(Hosts& on, const Backend& with, models::ModelBook& book,
@@ -290,11 +232,8 @@ void AddModelMethods(Hosts& on, const Backend& with, models::ModelBook& book,
         return MakePullSource(puller, rights, with.accounts.LimitsOf(rights),
                               request, describe, std::move(wake));
       });
-  table.Unary<v1::CancelPullRequest, v1::CancelPullResponse>(
-      "ModelService.CancelPull", on.changes,
-      [=](Call& call, const auto& request, auto&) {
-        return CancelPull(puller, call.rights, request);
-      });
+  Row<v1::CancelPullRequest, v1::CancelPullResponse>(
+      with, table, "ModelService.CancelPull", on.changes, CancelPull);
   table.Unary<v1::ListModelsRequest, v1::ListModelsResponse>(
       "ModelService.ListModels", on.reads,
       [&](Call& call, const auto& request, auto& response) {
@@ -341,34 +280,28 @@ void AddAccessMethods(Hosts& on, const Backend& with, access::TokenBook& tokens,
 }  // namespace
 
 Hosts::Hosts(const Options& options)
-    : reads(options.read_threads, options.max_waiting_reads,
-            Barrier(options.log)),
-      lists(kListThreads, options.max_waiting_reads, Barrier(options.log)),
-      changes(options.change_threads, options.max_waiting_reads,
-              Barrier(options.log)),
-      submits(options.submit_threads, options.max_waiting_submits,
-              Barrier(options.log)),
-      deletions(kDeletionThreads, options.max_waiting_submits,
-                Barrier(options.log)),
-      collections(kDeletionThreads, options.max_waiting_submits,
-                  Barrier(options.log)),
-      diagnoses(kDiagnosisThreads, options.max_waiting_submits,
-                Barrier(options.log)),
+    : barrier(options.log),
+      reads(options.read_threads, options.max_waiting_reads, barrier),
+      lists(kListThreads, options.max_waiting_reads, barrier),
+      changes(options.change_threads, options.max_waiting_reads, barrier),
+      submits(options.submit_threads, options.max_waiting_submits, barrier),
+      deletions(kDeletionThreads, options.max_waiting_submits, barrier),
+      collections(kDeletionThreads, options.max_waiting_submits, barrier),
+      diagnoses(kDiagnosisThreads, options.max_waiting_submits, barrier),
       streams(kStreamThreads, {.of_a_user = options.max_streams_of_user},
-              Barrier(options.log)),
+              barrier),
       downloads(kDownloadThreads,
                 {options.max_uploads, options.max_uploads_of_user,
                  options.download_idle},
-                Barrier(options.log)),
+                barrier),
       uploads(kUploadThreads,
               {options.max_uploads, options.max_uploads_of_user,
                options.upload_idle},
-              Barrier(options.log)) {}
+              barrier) {}
 
 void AddMethods(Hosts& on, const Backend& with, MethodTable& table) {
-  AddSubmissionMethods(on, with, table);
+  AddJobMethods(on, with, table);
   AddJobReadingMethods(on, with, table);
-  AddQueueMethods(on, with, table);
   AddArtifactMethods(on, with, table);
   AddDaemonMethods(on, with, table);
   AddRunbookMethods(on, with, table);

@@ -8,13 +8,12 @@
 #include "absl/time/time.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_manager.h"
-#include "server/rpc/daemon_facts.h"
+#include "server/rpc/access_calls.h"
+#include "server/rpc/daemon_calls.h"
 #include "server/rpc/gate.h"
+#include "server/rpc/hosts.h"
 #include "server/rpc/method_table.h"
 #include "server/rpc/server.h"
-#include "server/rpc/stream_host.h"
-#include "server/rpc/unary_call.h"
-#include "server/rpc/user_accounts.h"
 
 namespace mpsd::rpc {
 
@@ -22,6 +21,7 @@ namespace mpsd::rpc {
 struct Hosts {
   explicit Hosts(const Options& options);
 
+  Barrier barrier;       // of all of them
   CallHost reads;        // calls that have no host below
   CallHost lists;        // List, which may look at every job
   CallHost changes;      // Cancel, Hold …, which wait for the store

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/model_calls.h"
 
+#include <optional>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "core/host/machine.h"
 #include "server/models/pushed_models.h"
+#include "server/rpc/check.h"
 #include "server/rpc/convert.h"
-#include "server/rpc/status.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -44,12 +43,6 @@ void Fill(const models::ListedModel& model, const access::Rights& rights,
   out.set_unfinished_jobs(model.use.unfinished);
 }
 
-absl::Status TooManyFiles(int files) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("files: has ", files, " entries, at most ",
-                   limits::kFilesOfModel, " are allowed"));
-}
-
 }  // namespace
 
 absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
@@ -57,9 +50,8 @@ absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
                        const v1::PushModelRequest& request, const Call& call,
                        v1::PushModelResponse& response) {
   RETURN_IF_ERROR(models::CheckModelName("name", request.name()));
-  if (request.files_size() > static_cast<int>(limits::kFilesOfModel)) {
-    return TooManyFiles(request.files_size());
-  }
+  RETURN_IF_ERROR(
+      CheckCount("files", request.files_size(), limits::kFilesOfModel));
   models::PushedModels::Request push;
   push.name = request.name();
   push.user = call.rights.caller().user;
@@ -115,6 +107,91 @@ void FillModel(models::ModelBook& book, jobs::JobReader& reader,
   const absl::StatusOr<std::vector<models::ListedModel>> listed =
       book.List(name, Memory(reader));
   if (listed.ok() && !listed->empty()) Fill(listed->front(), rights, out);
+}
+
+namespace {
+
+// The default revision of the hub's own tools.
+constexpr char kDefaultRevision[] = "main";
+
+absl::Status PullsAreOff() {
+  return absl::FailedPreconditionError(
+      "this mpsd pulls no models: push the model's folder (mpsctl model push)");
+}
+
+template <typename Request>
+absl::StatusOr<models::PullRequest> Checked(const access::Rights& rights,
+                                            const Request& request) {
+  models::PullRequest checked;
+  checked.id = request.id();
+  checked.revision =
+      request.revision().empty() ? kDefaultRevision : request.revision();
+  checked.user = rights.caller().user;
+  checked.is_admin = rights.is_admin();
+  RETURN_IF_ERROR(models::CheckModelName("id", checked.id));
+  RETURN_IF_ERROR(models::CheckRevision("revision", checked.revision));
+  return checked;
+}
+
+class PullSource : public Source<v1::PullModelProgress> {
+ public:
+  PullSource(models::Puller* puller, const access::Rights& rights,
+             const jobs::UserLimits& limits,
+             const v1::PullModelRequest& request, DescribeModel describe,
+             Wake wake)
+      : puller_(puller),
+        rights_(rights),
+        limits_(limits),
+        request_(request),
+        describe_(std::move(describe)),
+        wake_(std::move(wake)) {}
+
+  absl::StatusOr<Pull> Next(v1::PullModelProgress& message) override {
+    if (done_) return Pull::kEnd;
+    RETURN_IF_ERROR(BeginOnce());
+    ASSIGN_OR_RETURN(std::optional<models::PullNews> news, watch_->Next());
+    if (!news) return Pull::kWait;
+    message.set_received_bytes(news->received_bytes);
+    message.set_note(news->note);
+    done_ = news->done;
+    if (done_) describe_(request_.id(), *message.mutable_model());
+    return Pull::kMessage;
+  }
+
+ private:
+  absl::Status BeginOnce() {
+    if (watch_ != nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(models::PullRequest checked, Checked(rights_, request_));
+    if (puller_ == nullptr) return PullsAreOff();
+    checked.limits = limits_;
+    ASSIGN_OR_RETURN(watch_, puller_->Pull(checked, wake_));
+    return absl::OkStatus();
+  }
+
+  models::Puller* const puller_;
+  const access::Rights rights_;
+  const jobs::UserLimits limits_;
+  const v1::PullModelRequest& request_;  // outlives the source
+  const DescribeModel describe_;
+  const Wake wake_;
+  std::unique_ptr<models::PullWatch> watch_;  // null before the first Next
+  bool done_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
+    models::Puller* puller, const access::Rights& rights,
+    const jobs::UserLimits& limits, const v1::PullModelRequest& request,
+    DescribeModel describe, Wake wake) {
+  return std::make_unique<PullSource>(puller, rights, limits, request,
+                                      std::move(describe), std::move(wake));
+}
+
+absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,
+                        const v1::CancelPullRequest& request) {
+  ASSIGN_OR_RETURN(models::PullRequest checked, Checked(rights, request));
+  return puller == nullptr ? PullsAreOff() : puller->Cancel(checked);
 }
 
 }  // namespace mpsd::rpc

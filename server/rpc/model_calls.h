@@ -2,18 +2,24 @@
 #ifndef MPSD_SERVER_RPC_MODEL_CALLS_H_
 #define MPSD_SERVER_RPC_MODEL_CALLS_H_
 
+#include <functional>
+#include <memory>
+#include <string>
+
 #include "absl/status/status.h"
 #include "mpsd/v1/models.pb.h"
+#include "server/access/rules.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_manager.h"
 #include "server/models/model_book.h"
-#include "server/rpc/unary_call.h"
-#include "server/rpc/user_accounts.h"
+#include "server/rpc/access_calls.h"
+#include "server/rpc/gate.h"
+#include "server/rpc/streams.h"
 
 namespace mpsd::rpc {
 
-// Implement ModelService.Push, ListModels and RemoveModel. `blobs` are those
-// that the caller may use.
+// The calls of ModelService; errors as in the proto. `blobs` are those that the
+// caller may use.
 absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
                        jobs::BlobStore& blobs, const UserAccounts& accounts,
                        const v1::PushModelRequest& request, const Call& call,
@@ -32,6 +38,18 @@ absl::Status RemoveModel(models::ModelBook& book, const access::Rights& rights,
 void FillModel(models::ModelBook& book, jobs::JobReader& reader,
                const access::Rights& rights, const std::string& name,
                v1::Model& out);
+
+// Pull: begins or joins the pull at the first call of Next, and reports its
+// progress. A null `puller`: pulls are off. `limits`: the caller's. `describe`
+// fills in the model of an id for the last message. `request` must outlive the
+// source.
+using DescribeModel = std::function<void(const std::string& id, v1::Model&)>;
+std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
+    models::Puller* puller, const access::Rights& rights,
+    const jobs::UserLimits& limits, const v1::PullModelRequest& request,
+    DescribeModel describe, Wake wake);
+absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,
+                        const v1::CancelPullRequest& request);
 
 }  // namespace mpsd::rpc
 

@@ -2,47 +2,248 @@
 #include "server/rpc/server.h"
 
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <functional>
+#include <cstdlib>
 #include <iterator>
-#include <optional>
+#include <map>
 #include <string_view>
-#include <thread>
-#include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "core/base/check.h"
+#include "core/base/file.h"
 #include "core/base/status_macros.h"
+#include "google/protobuf/descriptor.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
-#include "grpcpp/grpcpp.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
+#include "grpcpp/support/server_interceptor.h"
 #include "server/access/rules.h"
-#include "server/rpc/listen_address.h"
-#include "server/rpc/listener.h"
-#include "server/rpc/call_report.h"
 #include "server/rpc/entrances.h"
-#include "server/rpc/gate.h"
+#include "server/rpc/listener.h"
 #include "server/rpc/methods.h"
 
 namespace mpsd::rpc {
 namespace {
+
+// --- metrics of calls
+
+constexpr char const* kServices[] = {
+    "mpsd.v1.JobService",    "mpsd.v1.ArtifactService",
+    "mpsd.v1.DaemonService", "mpsd.v1.AccessService",
+    "mpsd.v1.ModelService",  "mpsd.v1.RunbookService",
+};
+
+using Clock = std::chrono::steady_clock;
+using google::protobuf::DescriptorPool;
+using google::protobuf::MethodDescriptor;
+using google::protobuf::ServiceDescriptor;
+using grpc::experimental::InterceptionHookPoints;
+
+// gRPC reads the messages of its health service without a descriptor.
+constexpr std::pair<const char*, bool> kHealthMethods[] = {{"Check", false},
+                                                           {"Watch", true}};
+// The services of reflection: gRPC 1.51 has the first.
+constexpr const char* kReflection[] = {
+    "grpc.reflection.v1alpha.ServerReflection",
+    "grpc.reflection.v1.ServerReflection"};
+
+using Methods = std::map<std::string, jobs::CallMethod>;
+
+void AddMethodsOf(const ServiceDescriptor& service, Methods& methods) {
+  for (int i = 0; i < service.method_count(); ++i) {
+    const MethodDescriptor& method = *service.method(i);
+    methods[absl::StrCat("/", service.full_name(), "/", method.name())] = {
+        absl::StrCat(service.name(), ".", method.name()),
+        method.client_streaming() || method.server_streaming()};
+  }
+}
+
+// gRPC may call Intercept on two threads at once, and orders its calls and the
+// destructor in ways that ThreadSanitizer cannot see; hence the atomics.
+class ReportedCall final : public grpc::experimental::Interceptor {
+ public:
+  ReportedCall(const jobs::CallMethod& method, jobs::ExportedCalls& calls,
+               grpc::ServerContextBase* context)
+      : method_(method),
+        calls_(calls),
+        // A synchronous method's context cannot report whether the client waits
+        // before the handler has ended.
+        context_(dynamic_cast<grpc::CallbackServerContext*>(context)) {
+    calls_.CallStarted(method_);
+  }
+  ~ReportedCall() override {
+    absl::StatusCode code = given_up_;
+    if (code == absl::StatusCode::kOk) code = answered_;
+    calls_.CallEnded(method_, code, absl::FromChrono(Clock::now() - started_));
+  }
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_STATUS)) {
+      answered_ =
+          static_cast<absl::StatusCode>(batch->GetSendStatus().error_code());
+    }
+    // The call is over for the client. A handler may still answer a client that
+    // no longer waits, or may have done so.
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::POST_RECV_CLOSE) &&
+        context_ != nullptr && context_->IsCancelled()) {
+      given_up_ = context_->deadline() <= std::chrono::system_clock::now()
+                      ? absl::StatusCode::kDeadlineExceeded
+                      : absl::StatusCode::kCancelled;
+    }
+    batch->Proceed();
+  }
+
+ private:
+  const jobs::CallMethod& method_;
+  jobs::ExportedCalls& calls_;
+  grpc::CallbackServerContext* const context_;  // null: synchronous
+  const Clock::time_point started_ = Clock::now();
+  // The handler's status; a call that ends without one was cancelled.
+  std::atomic<absl::StatusCode> answered_ = absl::StatusCode::kCancelled;
+  // kOk if the client waited for the response.
+  std::atomic<absl::StatusCode> given_up_ = absl::StatusCode::kOk;
+};
+
+// The methods of the server by their paths ("/mpsd.v1.JobService/Submit"), with
+// those of gRPC's health service and reflection.
+Methods ServedMethods() {
+  const DescriptorPool& pool = *DescriptorPool::generated_pool();
+  Methods methods;
+  for (const char* name : kServices) {
+    const ServiceDescriptor* service = pool.FindServiceByName(name);
+    base::Check(service != nullptr, "a served service is compiled in");
+    AddMethodsOf(*service, methods);
+  }
+  for (const char* name : kReflection) {
+    const ServiceDescriptor* service = pool.FindServiceByName(name);
+    if (service != nullptr) AddMethodsOf(*service, methods);
+  }
+  for (const auto& [name, is_stream] : kHealthMethods) {
+    methods[absl::StrCat("/grpc.health.v1.Health/", name)] = {
+        absl::StrCat("Health.", name), is_stream};
+  }
+  return methods;
+}
+
+// Reports the calls of a server, including calls that no handler of ours sees:
+// of gRPC's own services, of methods that do not exist, and with messages that
+// cannot be read. A unary call whose message is over the limit ends within
+// gRPC, before any interceptor, and is not reported.
+class CallReport final
+    : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  // `calls` must outlive the server.
+  explicit CallReport(jobs::ExportedCalls& calls) : calls_(calls) {
+    for (const auto& [path, method] : methods_) calls_.MethodServed(method);
+    calls_.MethodServed(unknown_);
+  }
+
+  // The interceptor lives as long as the call.
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override {
+    const auto found = methods_.find(info->method());
+    return new ReportedCall(found == methods_.end() ? unknown_ : found->second,
+                            calls_, info->server_context());
+  }
+
+ private:
+  const Methods methods_ = ServedMethods();
+  const jobs::CallMethod unknown_{kUnknownMethod, /*is_stream=*/true};
+  jobs::ExportedCalls& calls_;
+};
+
+// --- certificates
+
+constexpr unsigned int kWatchSeconds = 1;
+
+// gRPC 1.51 has no such setting. A template, so that it is compiled for what
+// the options have.
+template <typename TlsOptionsOfGrpc>
+void AskForTls13(TlsOptionsOfGrpc& options) {
+  if constexpr (requires { options.set_min_tls_version(TLS1_3); }) {
+    options.set_min_tls_version(TLS1_3);
+  }
+}
+
+template <typename TlsOptionsOfGrpc>
+constexpr bool HasLeastVersion() {
+  return requires(TlsOptionsOfGrpc & o) { o.set_min_tls_version(TLS1_3); };
+}
+
+// The certificates of the API's ports. Thread-safe.
+class ServerTls {
+ public:
+  // The errors of tls::ReadServerPem; those of base::WriteFileAtomic for the
+  // served folder.
+  static absl::StatusOr<std::unique_ptr<ServerTls>> Open(
+      const TlsOptions& options) {
+    const char* const folder = options.served.c_str();
+    if ((mkdir(folder, 0700) != 0 && errno != EEXIST) ||
+        chmod(folder, 0700) != 0) {
+      return base::ErrnoStatus(errno, options.served.string());
+    }
+    auto tls = absl::WrapUnique(new ServerTls(options));
+    RETURN_IF_ERROR(tls->Renew());
+    return tls;
+  }
+
+  // TLS 1.3 only.
+  std::shared_ptr<grpc::ServerCredentials> Credentials() const {
+    namespace grpc_tls = grpc::experimental;
+    grpc_tls::TlsServerCredentialsOptions options(
+        std::make_shared<grpc_tls::FileWatcherCertificateProvider>(
+            identity_, identity_, std::string(), kWatchSeconds));
+    options.watch_identity_key_cert_pairs();
+    options.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+    AskForTls13(options);
+    return grpc_tls::TlsServerCredentials(options);
+  }
+
+  absl::Status Renew() {
+    ASSIGN_OR_RETURN(const tls::ServerPem pem, tls::ReadServerPem(files_));
+    absl::MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(
+        base::WriteFileAtomic(identity_, absl::StrCat(pem.key, pem.chain)));
+    expiry_ = pem.expiry;
+    return absl::OkStatus();
+  }
+
+  absl::Time expiry() const {  // of the server's certificate
+    absl::MutexLock lock(&mutex_);
+    return expiry_;
+  }
+
+ private:
+  explicit ServerTls(const TlsOptions& options)
+      : files_(options.files),
+        identity_((options.served / "server.pem").string()) {}
+
+  const tls::ServerFiles files_;
+  // One file for both, so that gRPC never finds the key of another certificate.
+  const std::string identity_;
+  mutable absl::Mutex mutex_;
+  absl::Time expiry_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
+// --- the server
 
 // The maximum number of concurrent calls per connection; gRPC's clients queue
 // the others.
 constexpr int kStreamsOfConnection = 256;
 // The memory for messages that are being received or sent.
 constexpr size_t kBufferBytes = 512 << 20;
-constexpr char const* kServices[] = {
-    "mpsd.v1.JobService",    "mpsd.v1.ArtifactService",
-    "mpsd.v1.DaemonService", "mpsd.v1.AccessService",
-    "mpsd.v1.ModelService",  "mpsd.v1.RunbookService",
-};
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
@@ -77,8 +278,7 @@ void ReportCalls(jobs::ExportedCalls& calls, grpc::ServerBuilder& builder) {
   std::vector<
       std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
       interceptors;
-  interceptors.push_back(
-      std::make_unique<CallReport>(ServedMethods(kServices), calls));
+  interceptors.push_back(std::make_unique<CallReport>(calls));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
 }
 
@@ -109,13 +309,13 @@ bool IsAudited(const std::string& method) {
 // are refused before. Their callers are unknown.
 std::function<void(std::string_view, const absl::Status&)> Refusals(
     jobs::ExportedCalls* calls, access::AuditLog* audit) {
-  return [calls, audit, methods = ServedMethods(kServices)](
-             std::string_view path, const absl::Status& why) {
+  return [calls, audit, methods = ServedMethods()](std::string_view path,
+                                                   const absl::Status& why) {
     const auto found = methods.find(std::string(path));
     const jobs::CallMethod method =
         found != methods.end()
             ? found->second
-            : jobs::CallMethod{CallReport::kUnknownMethod, /*is_stream=*/true};
+            : jobs::CallMethod{kUnknownMethod, /*is_stream=*/true};
     if (calls != nullptr) {
       calls->CallStarted(method);
       calls->CallEnded(method, why.code(), absl::ZeroDuration());
@@ -155,6 +355,16 @@ class PeriodicCall {
 };
 
 }  // namespace
+
+void RefuseOldTls() {
+  if constexpr (HasLeastVersion<
+                    grpc::experimental::TlsServerCredentialsOptions>()) {
+    return;
+  }
+  // A TLS 1.2 suite that needs a pre-shared key, which gRPC never has. The
+  // suites of TLS 1.3 are a separate list.
+  setenv("GRPC_SSL_CIPHER_SUITES", "PSK-AES256-GCM-SHA384", /*overwrite=*/1);
+}
 
 struct RpcServer::Services {
   Services(const Options& options, jobs::JobManager& manager,
@@ -304,6 +514,94 @@ void RpcServer::Shutdown(absl::Duration grace) {
   services_->hosts.diagnoses.Close();
   services_->server->Shutdown(std::chrono::system_clock::now() +
                               absl::ToChronoMilliseconds(grace));
+}
+
+namespace {
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A new connection for each check: gRPC would otherwise reuse a connection
+  // that was accepted while the server could still accept.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+}  // namespace
+
+absl::Status AskHealth(const std::string& address, absl::Duration patience,
+                       grpc::ClientContext& context) {
+  grpc::GenericStub stub(Connect(address));
+  // Within the patience a refused connection is tried again: a backlog that is
+  // full for a moment does not count as unresponsive.
+  context.set_wait_for_ready(true);
+  context.set_deadline(std::chrono::system_clock::now() +
+                       absl::ToChronoMilliseconds(patience));
+  const grpc::ByteBuffer question(nullptr, 0);
+  grpc::ByteBuffer answer;
+  absl::Status status;
+  absl::Notification answered;
+  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::StubOptions(),
+                 &question, &answer, [&](const grpc::Status& ended) {
+                   status = absl::Status(
+                       static_cast<absl::StatusCode>(ended.error_code()),
+                       ended.error_message());
+                   answered.Notify();
+                 });
+  answered.WaitForNotification();
+  return status;
+}
+
+Watchdog::Watchdog(Options options)
+    : options_(std::move(options)), thread_([this] { Run(); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    if (asking_ != nullptr) asking_->TryCancel();
+  }
+  thread_.join();
+}
+
+void Watchdog::Run() {
+  int unanswered = 0;
+  while (Sleep()) {
+    const auto asked = Clock::now();
+    const absl::Status health = Ask();
+    const absl::Duration took = absl::FromChrono(Clock::now() - asked);
+    if (health.ok()) unanswered = 0;
+    // Does not count a check during which the process was stopped or the
+    // machine slept: the watchdog itself slept through the answer.
+    if (health.ok() || took > 2 * options_.patience) continue;
+    if (++unanswered < options_.tries) continue;
+    return options_.deaf(absl::StrCat("mpsd does not answer at ",
+                                      options_.address, ", tried ", unanswered,
+                                      " times in a row: ", health.message()));
+  }
+}
+
+absl::Status Watchdog::Ask() {
+  grpc::ClientContext context;
+  {
+    absl::MutexLock lock(&mutex_);
+    asking_ = &context;
+    // A destructor that came before this lock found no check to cancel.
+    if (stopping_) context.TryCancel();
+  }
+  const absl::Status health =
+      AskHealth(options_.address, options_.patience, context);
+  absl::MutexLock lock(&mutex_);
+  asking_ = nullptr;
+  // The watchdog's own end cancelled the check.
+  return stopping_ ? absl::OkStatus() : health;
+}
+
+bool Watchdog::Sleep() {
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.interval);
+  return !stopping_;
 }
 
 }  // namespace mpsd::rpc

@@ -2,35 +2,51 @@
 #ifndef MPSD_SERVER_RPC_SERVER_H_
 #define MPSD_SERVER_RPC_SERVER_H_
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/check.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/grpcpp.h"
 #include "server/access/audit_trail.h"
 #include "server/access/token_book.h"
-#include "server/planner/judge.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/collector.h"
 #include "server/jobs/exported_metrics.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/user_limits.h"
 #include "server/models/model_book.h"
-#include "server/rpc/job_records.h"
-#include "server/rpc/daemon_facts.h"
-#include "server/rpc/identify.h"
-#include "server/rpc/server_tls.h"
-#include "server/rpc/user_accounts.h"
-
-namespace grpc {
-class ServerBuilder;
-}
+#include "server/planner/judge.h"
+#include "server/rpc/daemon_calls.h"
+#include "server/rpc/gate.h"
+#include "server/rpc/pki.h"
+#include "server/rpc/records.h"
 
 namespace mpsd::rpc {
+
+struct TlsOptions {
+  tls::ServerFiles files;
+  // The server's own folder (0700), created if missing. gRPC watches the files
+  // in it, and refuses every connection while one of them is broken: the user's
+  // files are read, checked and then copied there.
+  std::filesystem::path served;
+};
+
+// Ensures that TLS older than 1.3 finds no cipher in this process, for which
+// gRPC 1.51 has no setting. Sets an environment variable: call it before any
+// thread is started.
+void RefuseOldTls();
+
+inline constexpr char kUnknownMethod[] = "unknown";
 
 struct Options {
   // "unix:/path/mpsd.sock" or "127.0.0.1:7433"; port 0 takes a free port. Only
@@ -107,7 +123,8 @@ struct Options {
   doctor::Examiner* examiner = nullptr;
   // Gets a line for each fault in mpsd itself; called on any thread.
   std::function<void(const std::string&)> log = {};
-  // Gets every call; must outlive the server. Null: calls are not counted.
+  // Gets every call, those of methods that do not exist as kUnknownMethod; must
+  // outlive the server. Null: calls are not counted.
   jobs::ExportedCalls* calls = nullptr;
   // How often the server polls a log that a client follows, if nothing else
   // wakes the stream.
@@ -130,7 +147,8 @@ class RpcServer {
   // Listens and serves. Called once. Its errors name the address:
   // InvalidArgument for an address that cannot work (a socket path too long for
   // the system, a port beyond loopback without certificates), Unavailable for
-  // an address that is taken; the errors of ServerTls::Open.
+  // an address that is taken; the errors of tls::ReadServerPem; those of
+  // base::WriteFileAtomic for TlsOptions::served.
   absl::Status Start();
 
   // The addresses for clients, with the real ports. After Start.
@@ -144,8 +162,10 @@ class RpcServer {
   // Call it once Options::callers no longer knows the credential.
   int EndStreams(const std::string& credential);
 
-  // Reloads the certificates; see ServerTls::Renew. OK if no port is served
-  // over TLS. After Start.
+  // Reads the certificates again. New connections get the new certificate
+  // within two seconds; open ones continue. If a file cannot be read nothing
+  // changes; the errors are those of Start. OK if no port is served over TLS.
+  // After Start.
   absl::Status RenewTls();
   // When the certificate of the ports expires; nullopt if none is served.
   std::optional<absl::Time> certificate_expiry() const;
@@ -165,6 +185,45 @@ class RpcServer {
   std::vector<std::string> bound_;
   std::unique_ptr<Services> services_;
 };
+
+// Checks a server's health, each time over a new connection as any client
+// would, and reports when the server no longer answers: to a service manager, a
+// process that does not serve looks alive. A busy disk or queue does not delay
+// the answer, because the server answers health without either.
+class Watchdog {
+ public:
+  struct Options {
+    std::string address;  // one of RpcServer::addresses()
+    absl::Duration interval = absl::Seconds(40);  // between checks
+    absl::Duration patience = absl::Seconds(40);  // for one answer
+    int tries = 3;                                // unanswered checks in a row
+    // Called with the reason, once, on the watchdog's thread.
+    std::function<void(const std::string& why)> deaf;
+  };
+
+  explicit Watchdog(Options options);
+  // Cancels a check in progress.
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  void Run();
+  // Waits for the next check; false when the watchdog ends.
+  bool Sleep();
+  absl::Status Ask();
+
+  const Options options_;
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::ClientContext* asking_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::thread thread_;
+};
+
+// OK when the server at `address` answers within `patience`, whatever health it
+// reports.
+absl::Status AskHealth(const std::string& address, absl::Duration patience,
+                       grpc::ClientContext& context);
 
 }  // namespace mpsd::rpc
 

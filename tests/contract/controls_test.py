@@ -40,7 +40,7 @@ ASTRAY = [
     ("core/model/a.cc", "torch::mps::synchronize();", "names a backend"),
     ("server/jobs/a.cc", "if (x.is_cpu()) return;", "asks backend::Traits"),
     ("core/model/a.cc", "try {} catch (const c10::Error& e) {}", "c10::Error"),
-    ("server/rpc/a.cc", "grpc::Status(code, text);", "server/rpc/status.cc"),
+    ("server/rpc/a.cc", "grpc::Status(code, text);", "server/rpc/convert.cc"),
     ("core/spec/a.cc", "std::ifstream file(path);", "opened by core/base"),
     ("server/jobs/a.cc", "pid = fork();", "never fork"),
     ("server/rpc/a.cc", "#include <sqlite3.h>", "knows the database"),

@@ -8,8 +8,7 @@
 
 #include "core/base/api_token.h"
 #include "core/base/limits.h"
-#include "server/rpc/audit_detail.h"
-#include "server/rpc/list_audit.h"
+#include "server/rpc/access_calls.h"
 #include "tests/server/rpc/fake_audit_store.h"
 
 namespace mpsd::rpc {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/authority.h"
+#include "server/rpc/pki.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

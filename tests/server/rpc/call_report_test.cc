@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/call_report.h"
-
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/rpc/server.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {
@@ -129,7 +128,7 @@ TEST_F(CallReportTest, MethodsThatDoNotExistHaveOneName) {
   EXPECT_THAT(
       calls_.Await(6),
       testing::AllOf(testing::SizeIs(6),
-                     testing::Each(Pair(CallReport::kUnknownMethod,
+                     testing::Each(Pair(kUnknownMethod,
                                         absl::StatusCode::kUnimplemented))));
 }
 

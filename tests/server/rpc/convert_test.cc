@@ -10,10 +10,6 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
-#include "server/rpc/host_state.h"
-#include "server/rpc/public_part.h"
-#include "server/rpc/status.h"
-#include "server/rpc/study_codec.h"
 #include "tests/server/rpc/proto_text.h"
 
 namespace mpsd::rpc {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/delete_jobs.h"
+#include "server/rpc/job_calls.h"
 
 #include <algorithm>
 #include <string>

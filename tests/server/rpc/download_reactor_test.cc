@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/download_reactor.h"
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "server/rpc/file_reader.h"
+#include "server/rpc/downloads.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {
@@ -260,7 +258,8 @@ TEST_F(DownloadSourceTest, AFolderRemovedMeanwhileIsAborted) {
   ExpectError(Of("checkpoint_step: 5"), absl::StatusCode::kAborted);
   Write("checkpoints/step-5/a", "1");
   Write("checkpoints/step-5/b", "2");
-  auto source = MakeDownloadSource(manager_, Of("checkpoint_step: 5"));
+  const v1::DownloadRequest request = Of("checkpoint_step: 5");
+  auto source = MakeDownloadSource(manager_, request);
   v1::DownloadResponse message;
   ASSERT_EQ(*source->Next(message), Pull::kMessage);  // a's header
   fs::remove_all(folder_ / "checkpoints");
@@ -271,7 +270,8 @@ TEST_F(DownloadSourceTest, AFolderRemovedMeanwhileIsAborted) {
 TEST_F(DownloadSourceTest, ALargeFileIsHashedInSlices) {
   const std::string bytes(20'000'000, 'w');
   Write("adapter/model", bytes);
-  auto source = MakeDownloadSource(manager_, Of("adapter: true"));
+  const v1::DownloadRequest request = Of("adapter: true");
+  auto source = MakeDownloadSource(manager_, request);
   v1::DownloadResponse message;
   int slices = 1;
   while (*source->Next(message) == Pull::kMore) ++slices;

@@ -8,8 +8,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "grpcpp/grpcpp.h"
-#include "server/rpc/identify.h"
-#include "server/rpc/unary_call.h"
+#include "server/rpc/gate.h"
+#include "server/rpc/hosts.h"
 
 namespace mpsd::rpc {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/job_records.h"
+#include "server/rpc/records.h"
 
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/list_jobs.h"
+#include "server/rpc/list_calls.h"
 
 #include <algorithm>
 #include <set>
@@ -12,8 +12,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "server/rpc/find_jobs.h"
-#include "server/rpc/record_calls.h"
+#include "server/rpc/job_calls.h"
 #include "tests/server/rpc/fake_callers.h"
 #include "tests/server/rpc/fake_manager.h"
 #include "tests/server/rpc/proto_text.h"

@@ -22,8 +22,6 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/rpc/listen_address.h"
-#include "server/rpc/peer.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::listener {

@@ -8,7 +8,7 @@
 
 #include "core/base/certificate_facts.h"
 #include "core/base/pem.h"
-#include "server/rpc/authority.h"
+#include "server/rpc/pki.h"
 #include "tests/core/base/made.h"
 
 // What the tests of certificates share.

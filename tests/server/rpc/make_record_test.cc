@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/make_record.h"
+#include "server/rpc/records.h"
 
 #include <sys/stat.h>
 

@@ -9,7 +9,6 @@
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/rpc/pull_stream.h"
 #include "tests/server/models/disk_blobs.h"
 #include "tests/server/models/fake_uses.h"
 #include "tests/server/models/hub_cache.h"

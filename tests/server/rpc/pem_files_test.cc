@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/pem_files.h"
+#include "server/rpc/pki.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/private_files.h"
+#include "server/rpc/pki.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/run_watch.h"
+#include "server/rpc/records.h"
 
 #include <optional>
 #include <string>

@@ -14,9 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
-#include "server/rpc/diagnose_call.h"
-#include "server/rpc/plan_stream.h"
-#include "server/rpc/study_calls.h"
+#include "server/rpc/runbook_calls.h"
 #include "tests/server/planner/fake_machine.h"
 #include "tests/server/rpc/fake_audit.h"
 #include "tests/server/rpc/fake_ledger.h"

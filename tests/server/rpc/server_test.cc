@@ -20,8 +20,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/access/token_book.h"
-#include "server/rpc/server_tls.h"
-#include "server/rpc/watchdog.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/fake_audit.h"
 #include "tests/server/rpc/fake_tokens.h"

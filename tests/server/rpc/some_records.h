@@ -6,8 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "server/rpc/job_records.h"
-#include "server/rpc/make_record.h"
+#include "server/rpc/records.h"
 #include "server/store/past_jobs.h"
 #include "server/store/sqlite_job_store.h"
 #include "tests/fakes/fake_clock.h"

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string>
 
-#include "server/rpc/pem_files.h"
+#include "server/rpc/pki.h"
 
 namespace mpsd::tls {
 

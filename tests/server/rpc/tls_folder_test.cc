@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/tls_folder.h"
+#include "server/rpc/pki.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include "core/base/atomic_file.h"
-#include "server/rpc/private_files.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/made.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/unary_call.h"
+#include "server/rpc/hosts.h"
 
 #include <atomic>
 #include <memory>
@@ -14,8 +14,6 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/rpc/barrier.h"
-#include "server/rpc/executor.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/upload_reactor.h"
+#include "server/rpc/uploads.h"
 
 #include <cstdint>
 #include <memory>
@@ -12,8 +12,6 @@
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/rpc/find_blobs.h"
-#include "server/rpc/seen_blobs.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {

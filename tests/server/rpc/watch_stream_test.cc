@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/watch_stream.h"
+#include "server/rpc/job_streams.h"
 
 #include <atomic>
 #include <filesystem>
@@ -13,8 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/rpc/log_stream.h"
-#include "server/rpc/stream_host.h"
+#include "server/rpc/hosts.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_DAEMON_CALLS_H_
+#define MPSD_SERVER_RPC_DAEMON_CALLS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "mpsd/v1/daemon.pb.h"
+#include "server/access/rules.h"
+#include "server/jobs/collector.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/gate.h"
+
+namespace mpsd::rpc {
+
+// The fields of DaemonService.Info that do not change while the daemon runs.
+// server/daemon.cc fills them in.
+struct DaemonFacts {
+  std::string version;  // mpsd's version
+  std::string state_dir;
+  std::string metrics_address;  // empty: off
+  bool metrics_tls = false;
+  std::string page_address;  // empty: off
+  absl::Time start_time;
+  int64_t schema_version = 0;    // JobStore::schema_version()
+  int32_t protocol_version = 0;  // wire::kProtocolVersion
+};
+
+// The calls of DaemonService; errors as in the proto. A null `collector`:
+// Unimplemented.
+absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
+                        v1::InfoResponse& response);
+absl::Status PlanCollection(jobs::Collector* collector,
+                            const access::Rights& rights,
+                            v1::PlanCollectionResponse& response);
+absl::Status Collect(jobs::Collector* collector, const Call& call,
+                     v1::CollectResponse& response);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_DAEMON_CALLS_H_

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_HOSTS_H_
+#define MPSD_SERVER_RPC_HOSTS_H_
+
+// The threads on which calls and streams run: gRPC's own threads only post
+// tasks to them.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/access/rules.h"
+
+namespace mpsd::rpc {
+
+// Catches the exceptions of handlers, so that an exception ends only one call;
+// gRPC would answer UNIMPLEMENTED or end the process. Thread-safe.
+class Barrier {
+ public:
+  // `log` gets one line per exception: the RPC and the exception's type, never
+  // its text, which may quote a user's data.
+  explicit Barrier(std::function<void(const std::string&)> log = {})
+      : log_(std::move(log)) {}
+
+  // Returns the result of `work`; INTERNAL if `work` throws.
+  absl::Status Run(const char* rpc,
+                   absl::FunctionRef<absl::Status()> work) const;
+
+ private:
+  absl::Status ReportException(const char* rpc, const char* type) const;
+
+  std::function<void(const std::string&)> log_;
+};
+
+// A fixed number of threads that run tasks in the order in which they were
+// posted. Calls and streams read files and the queue on these threads, so that
+// neither gRPC's own threads nor the thread that reports progress wait for a
+// disk. Tasks do not throw. Thread-safe.
+class Executor {
+ public:
+  explicit Executor(int threads);
+  // Runs the posted tasks, then joins the threads. A task may post further
+  // tasks until then.
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  void Post(std::function<void()> task);
+  // False, without posting, if `max_waiting` tasks wait for a thread.
+  bool TryPost(std::function<void()> task, size_t max_waiting);
+
+ private:
+  void Loop();
+  bool Ready() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !tasks_.empty();
+  }
+
+  absl::Mutex mutex_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+// The threads on which unary calls of one kind run, and how many calls may wait
+// for a thread. Slow kinds of calls have their own host, so that other calls
+// never queue after them. Thread-safe. The host must outlive its calls.
+class CallHost {
+ public:
+  CallHost(int threads, size_t max_waiting, Barrier barrier)
+      : max_waiting_(max_waiting),
+        barrier_(std::move(barrier)),
+        executor_(threads) {}
+
+  // Ends waiting calls with UNAVAILABLE, and makes running calls see that no
+  // client waits any more.
+  void Close() { closed_ = true; }
+
+  bool closed() const { return closed_; }
+  // False, without posting, if too many calls wait already.
+  bool Post(std::function<void()> task) {
+    return executor_.TryPost(std::move(task), max_waiting_);
+  }
+  const Barrier& barrier() const { return barrier_; }
+
+ private:
+  const size_t max_waiting_;
+  const Barrier barrier_;
+  std::atomic<bool> closed_ = false;
+  Executor executor_;  // last: its tasks use the members above
+};
+
+// A stream that can be ended early. Both calls come from any thread and do not
+// block.
+class ClosableStream {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Ends the stream with this error soon.
+  virtual void Close(const absl::Status& why) = 0;
+  // Ends the stream if it has waited for its client since before `since`, or at
+  // all after Close.
+  virtual void EndIfIdle(Clock::time_point since) = 0;
+
+ protected:
+  ~ClosableStream() = default;
+};
+
+// The live streams of one kind and the threads that feed them. Thread-safe. The
+// host must outlive its streams.
+class StreamHost {
+ public:
+  struct Limits {
+    int streams = 1024;    // at a time, of all users
+    int of_a_user = 1024;  // at a time, of one user
+    // How long a stream may wait for its client.
+    absl::Duration idle = absl::InfiniteDuration();
+  };
+
+  explicit StreamHost(int threads, Barrier barrier = Barrier())
+      : StreamHost(threads, Limits(), std::move(barrier)) {}
+  StreamHost(int threads, Limits limits, Barrier barrier)
+      : limits_(limits), barrier_(std::move(barrier)), executor_(threads) {}
+
+  Executor& executor() { return executor_; }
+  const Barrier& barrier() const { return barrier_; }
+
+  // Adds a stream; closes it at once if it is added after CloseAll.
+  // Unavailable, without adding it, if the maximum number of streams exists.
+  absl::Status Add(ClosableStream& stream, const access::Caller& caller);
+  // Harmless for a stream that was not added.
+  void Remove(ClosableStream& stream);
+  void CloseAll();
+  // Ends the streams of callers with `credential` (access::Caller::credential),
+  // with UNAUTHENTICATED; returns how many.
+  int CloseOf(const std::string& credential);
+  // The server calls this periodically.
+  void EndIdle(ClosableStream::Clock::time_point now);
+  int live() const;
+
+ private:
+  struct Owner {
+    std::string user;
+    std::string credential;
+  };
+
+  const Limits limits_;
+  const Barrier barrier_;
+  mutable absl::Mutex mutex_;
+  std::map<ClosableStream*, Owner> streams_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> of_user_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  Executor executor_;  // last: its tasks use the members above
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_HOSTS_H_

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/runbook_calls.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "core/base/read_roots.h"
+#include "core/base/small_file.h"
+#include "core/base/status_macros.h"
+#include "core/report/thresholds.h"
+#include "server/planner/texts.h"
+#include "server/rpc/check.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/job_calls.h"
+
+namespace mpsd::rpc {
+
+absl::Status GetStudyResult(jobs::JobReader& reader,
+                            const v1::GetStudyResultRequest& request,
+                            v1::StudyResult& response) {
+  RETURN_IF_ERROR(CheckId("id", request.id()));
+  ASSIGN_OR_RETURN(const jobs::Job job, reader.Get(request.id()));
+  if (!jobs::IsStudy(job.kind)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job.id,
+        " is a training job: `mpsctl show` and `mpsctl report` show ",
+        "it, and `mpsctl download` gets its result"));
+  }
+  if (job.state != jobs::State::kSucceeded) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id, ", a ", std::string(jobs::Name(job.kind)),
+                     ", is ", std::string(jobs::Name(job.state)),
+                     ": it has a result once it has SUCCEEDED"));
+  }
+  // The worker wrote it: a link that it made must not lead elsewhere.
+  const base::ReadRoots own({job.output_path});
+  ASSIGN_OR_RETURN(const std::string json,
+                   base::ReadSmallFile(
+                       std::filesystem::path(job.output_path) / "result.json",
+                       limits::kStudyResultBytes, &own));
+  absl::Status decoded = DecodeStudyResult(job.kind, json, response);
+  response.set_job_id(job.id);
+  return decoded;
+}
+
+namespace {
+
+using doctor::Foreign;
+
+void Fill(const runbook::Finding& finding, v1::Finding& out) {
+  out.set_name(ValidUtf8(finding.name));
+  // The numbers are the same in both.
+  out.set_verdict(static_cast<v1::Verdict>(finding.verdict));
+  out.set_found(ValidUtf8(finding.found));
+  out.set_advice(ValidUtf8(finding.advice));
+  if (finding.value) out.set_value(*finding.value);
+  if (finding.threshold) out.set_threshold(*finding.threshold);
+  out.set_unit(finding.unit);
+}
+
+void Fill(const doctor::Machine& machine, v1::MachineFacts& out) {
+  out.set_architecture(Foreign(machine.architecture));
+  if (machine.translated) out.set_translated(*machine.translated);
+  out.set_system(Foreign(machine.system));
+  out.set_macos_version(Foreign(machine.macos_version));
+  out.set_chip(Foreign(machine.chip));
+  out.set_cores(machine.cores.all);
+  if (machine.cores.fast) out.set_fast_cores(*machine.cores.fast);
+  if (machine.cores.efficient) {
+    out.set_efficient_cores(*machine.cores.efficient);
+  }
+  if (machine.gpu_cores) out.set_gpu_cores(*machine.gpu_cores);
+  out.set_memory_bytes(machine.memory_bytes);
+  out.set_nvidia(machine.nvidia);
+}
+
+void Fill(const doctor::WorkerGates& gates, v1::WorkerGates& out) {
+  // The numbers are the same in both.
+  out.set_end(static_cast<v1::WorkerGates::End>(gates.end));
+  out.set_problem(Foreign(gates.problem));
+  if (gates.time != absl::InfinitePast()) {
+    ToProto(gates.time, *out.mutable_time());
+  }
+  out.set_worker_version(Foreign(gates.worker_version));
+  out.set_protocol_version(gates.protocol_version);
+  out.set_torch_version(Foreign(gates.torch_version));
+  out.set_built_against(Foreign(gates.built_against));
+  for (const doctor::Backend& backend : gates.backends) {
+    v1::BackendFacts& facts = *out.add_backends();
+    facts.set_name(Foreign(backend.name));
+    facts.set_built(backend.built);
+    facts.set_available(backend.available);
+    facts.set_device(Foreign(backend.device));
+    facts.set_problem(Foreign(backend.problem));
+  }
+  if (!gates.matmul) return;
+  v1::MatmulFacts& matmul = *out.mutable_matmul();
+  matmul.set_asked_device(Foreign(gates.matmul->asked_device));
+  matmul.set_result_device(Foreign(gates.matmul->result_device));
+  matmul.set_right(gates.matmul->right);
+  matmul.set_seconds(gates.matmul->seconds);
+}
+
+void Fill(const doctor::Selftest& test, v1::SelftestFacts& out) {
+  // The numbers are the same in both.
+  out.set_state(static_cast<v1::SelftestFacts::State>(test.state));
+  out.set_running(test.running);
+  out.set_device(Foreign(test.device));
+  out.set_summary(Foreign(test.summary));
+  if (test.time) ToProto(*test.time, *out.mutable_time());
+}
+
+void Fill(const doctor::Disk& disk, v1::DiskFacts& out) {
+  out.set_folder(Foreign(disk.folder));
+  if (disk.free_bytes) out.set_free_bytes(*disk.free_bytes);
+  if (disk.size_bytes) out.set_size_bytes(*disk.size_bytes);
+  if (!disk.speed) return;
+  out.set_write_bytes_per_second(disk.speed->write_bytes_per_second);
+  out.set_read_bytes_per_second(disk.speed->read_bytes_per_second);
+  ToProto(disk.speed->time, *out.mutable_time());
+}
+
+void Fill(const doctor::FolderMount& folder, v1::MountFacts& out) {
+  out.set_what(folder.what);
+  out.set_folder(Foreign(folder.folder));
+  if (!folder.mount) return;
+  out.set_type(Foreign(folder.mount->type));
+  out.set_source(Foreign(folder.mount->source));
+  out.set_network(folder.mount->network);
+  out.set_read_only(folder.mount->read_only);
+}
+
+void Fill(const doctor::OtherProcess& process, v1::ProcessFacts& out) {
+  out.set_pid(process.pid);
+  out.set_name(Foreign(process.name));
+  if (process.memory_bytes) out.set_memory_bytes(*process.memory_bytes);
+  out.set_uses_gpu(process.uses_gpu);
+}
+
+void Fill(const doctor::Service& service, v1::ServiceFacts& out) {
+  if (service.file.empty()) return;
+  out.set_manager(service.manager);
+  out.set_file(Foreign(service.file));
+  if (service.runs_mpsd) out.set_runs_mpsd(*service.runs_mpsd);
+  out.set_process_type(Foreign(service.process_type));
+  if (service.descriptors) out.set_descriptors(*service.descriptors);
+  if (service.stop_seconds) out.set_stop_seconds(*service.stop_seconds);
+}
+
+void Fill(const doctor::Variable& variable, v1::EnvironmentVariable& out) {
+  out.set_name(variable.name);
+  if (variable.service) out.set_service(*variable.service);
+  if (variable.daemon) out.set_daemon(*variable.daemon);
+  if (variable.expected) out.set_expected(*variable.expected);
+  if (variable.worker) out.set_worker(*variable.worker);
+  out.set_differs(!variable.drift.empty());
+}
+
+// The facts, not the findings.
+void Fill(const doctor::Facts& facts, v1::Diagnosis& out) {
+  Fill(facts.machine, *out.mutable_machine());
+  ToProto(facts.host, *out.mutable_host());
+  Fill(facts.worker, *out.mutable_worker());
+  Fill(facts.selftest, *out.mutable_selftest());
+  Fill(facts.disk, *out.mutable_disk());
+  for (const doctor::FolderMount& folder : facts.mounts) {
+    Fill(folder, *out.add_mounts());
+  }
+  if (facts.processes) {
+    for (const doctor::OtherProcess& process : *facts.processes) {
+      Fill(process, *out.add_processes());
+    }
+  }
+  v1::LimitFacts& limits = *out.mutable_limits();
+  if (facts.open_descriptors) {
+    limits.set_open_descriptors(*facts.open_descriptors);
+  }
+  if (facts.limits.descriptors) {
+    limits.set_descriptors(*facts.limits.descriptors);
+  }
+  if (facts.limits.processes) limits.set_processes(*facts.limits.processes);
+  Fill(facts.service, *out.mutable_service());
+  for (const doctor::Variable& variable : doctor::CompareEnvironments(facts)) {
+    Fill(variable, *out.add_environment());
+  }
+}
+
+}  // namespace
+
+absl::Status Diagnose(doctor::Examiner* examiner, Call& call,
+                      const v1::DiagnoseRequest& request,
+                      v1::Diagnosis& response) {
+  if (examiner == nullptr) {
+    return absl::UnimplementedError("this mpsd looks at no machine");
+  }
+  ASSIGN_OR_RETURN(const runbook::Thresholds thresholds,
+                   runbook::Thresholds::FromMap({request.thresholds().begin(),
+                                                 request.thresholds().end()}));
+  ASSIGN_OR_RETURN(const doctor::Facts facts,
+                   examiner->Examine(request.deep(), call.wanted));
+  const doctor::Findings findings = doctor::Judge(facts, thresholds);
+  response.set_verdict(static_cast<v1::Verdict>(runbook::Worst(findings)));
+  for (const runbook::Finding& finding : findings) {
+    if (response.findings_size() == limits::kFindings) break;
+    Fill(finding, *response.add_findings());
+  }
+  Fill(facts, response);
+  // The client compares it with its own clock.
+  ToProto(absl::Now(), *response.mutable_time());
+  return absl::OkStatus();
+}
+
+namespace {
+
+constexpr size_t kThresholdNameBytes = 128;
+
+absl::Status CheckThresholds(const v1::PlanRequest& request) {
+  RETURN_IF_ERROR(CheckCount("thresholds", request.thresholds().size(),
+                             limits::kThresholds));
+  for (const auto& [name, value] : request.thresholds()) {
+    RETURN_IF_ERROR(CheckText("thresholds", name, kThresholdNameBytes));
+    if (!std::isfinite(value)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "thresholds: '", base::Quotable(name), "': expected a number"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The probe's result, as JSON.
+absl::StatusOr<std::string> ResultOfProbe(jobs::JobReader& reader,
+                                          const access::Rights& rights,
+                                          const std::string& id) {
+  RETURN_IF_ERROR(CheckId("probe_id", id));
+  constexpr access::Method kRead("RunbookService.GetStudyResult");
+  ASSIGN_OR_RETURN(const std::string owner, reader.OwnerOf(id));
+  RETURN_IF_ERROR(access::CheckOwner(kRead.rule(), rights, id, owner));
+  v1::GetStudyResultRequest request;
+  request.set_id(id);
+  v1::StudyResult result;
+  RETURN_IF_ERROR(GetStudyResult(reader, request, result));
+  if (!result.has_probe()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "probe_id: job ", id,
+        " is a study of another kind: name a probe (`mpsctl plan --probe`)"));
+  }
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  if (!MessageToJsonString(result.probe(), &json, options).ok()) {
+    return absl::InternalError("the probe's result is not JSON");
+  }
+  return json;
+}
+
+absl::StatusOr<jobs::PlanRequest> Checked(jobs::JobReader& reader,
+                                          jobs::UserLedger* ledger,
+                                          const access::Rights& rights,
+                                          const v1::PlanRequest& request) {
+  RETURN_IF_ERROR(CheckThresholds(request));
+  jobs::PlanRequest checked;
+  ASSIGN_OR_RETURN(checked.submission,
+                   SubmissionOf(reader, ledger, request.submission(), rights));
+  // A plan is for the training, whatever study the request names.
+  checked.submission.kind = jobs::JobKind::kTraining;
+  checked.submission.study_json.clear();
+  checked.thresholds.insert(request.thresholds().begin(),
+                            request.thresholds().end());
+  if (rights.sees_own_alone()) {
+    checked.may_read = [rights](const std::string& owner) {
+      return rights.MayRead(owner);
+    };
+  }
+  if (request.probe_id().empty()) return checked;
+  checked.probe_id = request.probe_id();
+  ASSIGN_OR_RETURN(checked.probe_json,
+                   ResultOfProbe(reader, rights, request.probe_id()));
+  return checked;
+}
+
+void FillQueue(const jobs::PlanQueue& queue, v1::Plan& plan) {
+  v1::PlanQueue& out = *plan.mutable_queue();
+  out.set_jobs_ahead(static_cast<int32_t>(queue.jobs_ahead));
+  out.set_why(ValidUtf8(queue.why));
+  for (const std::string& what : queue.not_told) {
+    out.add_not_told(ValidUtf8(what));
+  }
+  if (!queue.wait) return;
+  const double wait = absl::ToDoubleSeconds(*queue.wait);
+  out.set_wait_seconds(wait);
+  if (plan.time().has_total_seconds()) {
+    out.set_finish_seconds(wait + plan.time().total_seconds());
+  }
+}
+
+absl::Status FillPlan(const jobs::FinishedPlan& made, v1::Plan& plan) {
+  google::protobuf::util::JsonParseOptions lenient;
+  lenient.ignore_unknown_fields = true;  // of a newer worker
+  const auto parsed = JsonStringToMessage(made.json, &plan, lenient);
+  if (!parsed.ok()) {
+    return absl::InternalError(absl::StrCat(
+        "the process that plans (mpsd-worker --plan) made no plan: ",
+        base::Quotable(std::string(parsed.message()))));
+  }
+  FillQueue(made.queue, plan);
+  return absl::OkStatus();
+}
+
+class PlanSource : public Source<v1::PlanEvent> {
+ public:
+  PlanSource(jobs::Planner* planner, jobs::JobReader& reader,
+             jobs::UserLedger* ledger, const access::Rights& rights,
+             const v1::PlanRequest& request, Wake wake)
+      : planner_(planner),
+        reader_(reader),
+        ledger_(ledger),
+        rights_(rights),
+        request_(request),
+        wake_(std::move(wake)) {}
+
+  absl::StatusOr<Pull> Next(v1::PlanEvent& message) override {
+    if (done_) return Pull::kEnd;
+    RETURN_IF_ERROR(BeginOnce());
+    ASSIGN_OR_RETURN(std::optional<jobs::PlanNews> news, watch_->Next());
+    if (!news) return Pull::kWait;
+    if (!news->plan) {
+      message.set_stage(ValidUtf8(news->stage));
+      return Pull::kMessage;
+    }
+    done_ = true;
+    RETURN_IF_ERROR(FillPlan(*news->plan, *message.mutable_plan()));
+    return Pull::kMessage;
+  }
+
+ private:
+  absl::Status BeginOnce() {
+    if (watch_ != nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(jobs::PlanRequest checked,
+                     Checked(reader_, ledger_, rights_, request_));
+    if (planner_ == nullptr) {
+      return absl::UnimplementedError("this mpsd makes no plans");
+    }
+    ASSIGN_OR_RETURN(watch_, planner_->Plan(std::move(checked), wake_));
+    return absl::OkStatus();
+  }
+
+  jobs::Planner* const planner_;
+  jobs::JobReader& reader_;
+  jobs::UserLedger* const ledger_;
+  const access::Rights rights_;
+  const v1::PlanRequest& request_;  // outlives the source
+  const Wake wake_;
+  std::unique_ptr<jobs::PlanWatch> watch_;  // null before the first Next
+  bool done_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
+    jobs::Planner* planner, jobs::JobReader& reader, jobs::UserLedger* ledger,
+    const access::Rights& rights, const v1::PlanRequest& request, Wake wake) {
+  return std::make_unique<PlanSource>(planner, reader, ledger, rights, request,
+                                      std::move(wake));
+}
+
+}  // namespace mpsd::rpc
