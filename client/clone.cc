@@ -23,9 +23,9 @@
 #include "client/text/format.h"
 #include "client/text/json.h"
 #include "client/verbs.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
-#include "core/spec/field_edit.h"
+#include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
 #include "nlohmann/json.hpp"
 

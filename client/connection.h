@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "client/daemons/context_store.h"
 #include "client/daemons/tunnel.h"
-#include "core/report/thresholds.h"
+#include "core/report/runbook.h"
 #include "mpsd/v1/access.grpc.pb.h"
 #include "mpsd/v1/access.pb.h"
 #include "mpsd/v1/artifacts.grpc.pb.h"

@@ -26,9 +26,8 @@
 #include "absl/time/clock.h"
 #include "client/text/format.h"
 #include "client/text/json.h"
-#include "core/base/printable.h"
-#include "core/base/certificate_facts.h"
-#include "core/base/pem.h"
+#include "core/base/text.h"
+#include "core/base/certificates.h"
 
 namespace mpsd::client {
 

@@ -11,8 +11,9 @@
 #include "client/list.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
-#include "core/base/printable.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 
 namespace mpsd::client {
 
@@ -96,7 +97,7 @@ absl::StatusOr<v1::DeleteJobsRequest> Request(const DeleteOptions& options,
   }
   if (options.older_than.empty()) return request;
   const absl::StatusOr<absl::Time> time =
-      ParseWhen(options.older_than, terminal.clock->Now(), terminal.zone);
+      base::ParseWhen(options.older_than, terminal.clock->Now(), terminal.zone);
   if (!time.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--older-than ", time.status().message()));

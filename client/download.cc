@@ -24,7 +24,6 @@
 #include "client/run/kept_events.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
-#include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 

@@ -28,7 +28,6 @@
 #include "client/daemons/private_folder.h"
 #include "client/text/format.h"
 #include "core/base/file.h"
-#include "core/base/file_times.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 

@@ -11,12 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/limits.h"
-#include "core/base/small_file.h"
 #include "core/base/status_macros.h"
 #include "core/spec/idle_fields.h"
-#include "core/spec/named_result.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {

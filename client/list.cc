@@ -30,8 +30,9 @@
 #include "client/text/format.h"
 #include "client/text/json.h"
 #include "client/verbs.h"
-#include "core/base/printable.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/report/metrics.h"
 
 namespace mpsd::client {
@@ -398,7 +399,7 @@ absl::Status SetTimes(const JobFilter& filter, const Terminal& terminal,
   for (const auto& [option, text, stamp] : times) {
     if (text.empty()) continue;
     const absl::StatusOr<absl::Time> time =
-        ParseWhen(text, terminal.clock->Now(), terminal.zone);
+        base::ParseWhen(text, terminal.clock->Now(), terminal.zone);
     if (!time.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat(option, " ", std::string(time.status().message())));

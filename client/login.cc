@@ -20,12 +20,11 @@
 #include "client/text/host_text.h"
 #include "client/daemons/trust.h"
 #include "client/verbs.h"
-#include "core/base/fingerprint.h"
+#include "core/base/sha256.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
-#include "core/base/secret_file.h"
-#include "core/base/certificate_facts.h"
-#include "core/base/pem.h"
+#include "core/base/text.h"
+#include "core/base/file.h"
+#include "core/base/certificates.h"
 
 namespace mpsd::client {
 

@@ -12,7 +12,7 @@
 #include "client/job_id.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 
 namespace mpsd::client {
 

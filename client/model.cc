@@ -24,10 +24,9 @@
 #include "client/text/format.h"
 #include "client/upload.h"
 #include "core/base/file.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
-#include "core/spec/hub_cache.h"
-#include "core/spec/model_files.h"
+#include "core/spec/model_folder.h"
 
 namespace mpsd::client {
 

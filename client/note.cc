@@ -12,6 +12,7 @@
 #include "client/job_id.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
+#include "core/base/units.h"
 #include "mpsd/v1/access.grpc.pb.h"
 
 namespace mpsd::client {
@@ -131,7 +132,7 @@ absl::Status SetTime(const char* option, const std::string& text,
                      const Terminal& terminal,
                      google::protobuf::Timestamp* stamp) {
   const absl::StatusOr<absl::Time> time =
-      ParseWhen(text, terminal.clock->Now(), terminal.zone);
+      base::ParseWhen(text, terminal.clock->Now(), terminal.zone);
   if (!time.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(option, " ", std::string(time.status().message())));

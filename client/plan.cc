@@ -20,7 +20,7 @@
 #include "client/text/format.h"
 #include "client/upload.h"
 #include "client/verbs.h"
-#include "core/base/bytes_text.h"
+#include "core/base/units.h"
 
 namespace mpsd::client {
 

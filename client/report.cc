@@ -16,7 +16,6 @@
 #include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/file.h"
-#include "core/report/run_document.h"
 #include "core/report/run_page.h"
 
 namespace mpsd::client {

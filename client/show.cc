@@ -24,8 +24,7 @@
 #include "client/text/host_text.h"
 #include "client/text/json.h"
 #include "client/verbs.h"
-#include "core/base/json_depth.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {

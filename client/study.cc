@@ -24,8 +24,8 @@
 #include "client/upload.h"
 #include "client/verbs.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
-#include "core/base/small_file.h"
+#include "core/base/text.h"
+#include "core/base/file.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::client {

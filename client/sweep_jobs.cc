@@ -13,11 +13,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
 #include "core/base/status_macros.h"
-#include "core/spec/field_edit.h"
+#include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {

@@ -21,7 +21,8 @@
 #include "client/text/json.h"
 #include "client/verbs.h"
 #include "core/base/api_token.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 
 namespace mpsd::client {
 
@@ -88,31 +89,6 @@ std::string Life(const v1::Token& token, const TokenView& view) {
 // A longer span is a typing error; "never" is the way to say it.
 constexpr absl::Duration kLongestSpan = absl::Hours(24 * 365 * 100);
 
-absl::Duration UnitOf(char letter) {
-  switch (letter) {
-    case 'h':
-      return absl::Hours(1);
-    case 'd':
-      return absl::Hours(24);
-    case 'w':
-      return absl::Hours(24 * 7);
-    default:
-      return absl::ZeroDuration();
-  }
-}
-
-// Zero where `text` is no span.
-absl::Duration SpanOf(const std::string& text) {
-  if (text.size() < 2) return absl::ZeroDuration();
-  const std::string digits = text.substr(0, text.size() - 1);
-  int64_t count = 0;
-  if (!std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
-      !absl::SimpleAtoi(digits, &count)) {
-    return absl::ZeroDuration();
-  }
-  return count * UnitOf(text.back());
-}
-
 std::optional<absl::Time> EndOfDay(const std::string& text,
                                    absl::TimeZone zone) {
   // ParseCivilTime accepts other forms, too.
@@ -130,7 +106,8 @@ absl::StatusOr<std::optional<absl::Time>> ParseExpiry(const std::string& text,
                                                       absl::Time now,
                                                       absl::TimeZone zone) {
   if (text == "never") return std::optional<absl::Time>();
-  const absl::Duration span = SpanOf(text);
+  const absl::Duration span =
+      base::ParseSpan(text, "hdw").value_or(absl::ZeroDuration());
   if (span > kLongestSpan) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", base::Quotable(text),

@@ -13,7 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 #include "server/access_options.h"
 #include "server/config_file.h"

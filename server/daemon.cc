@@ -14,9 +14,9 @@
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/host/environment.h"
-#include "core/host/file_host.h"
+#include "core/host/host.h"
 #include "core/host/machine.h"
-#include "core/spec/hub_cache.h"
+#include "core/spec/model_folder.h"
 #include "core/wire/messages.h"
 #include "server/build_info.h"
 #include "server/command_runner.h"
@@ -287,7 +287,7 @@ void Daemon::MakeScheduler() {
   options.retry = {config_.max_failures, config_.max_interruptions,
                    config_.retry_backoff, config_.retry_backoff_max};
   options.min_free_bytes = config_.min_free_bytes;
-  options.machine_bytes = host::PhysicalMemory();
+  options.machine_bytes = host::PhysicalMemoryBytes();
   options.boot_id = host::BootId();
   options.pause = config_.pause;
   options.host_interval = config_.host_interval;

@@ -6,7 +6,7 @@
 
 #include "core/host/environment.h"
 #include "core/host/machine.h"
-#include "core/spec/hub_cache.h"
+#include "core/spec/model_folder.h"
 #include "core/wire/messages.h"
 #include "server/daemon.h"
 #include "server/worker_surroundings.h"

@@ -4,7 +4,6 @@
 
 #include "core/host/environment.h"
 #include "core/host/machine.h"
-#include "core/host/platform.h"
 #include "server/daemon.h"
 #include "server/worker_surroundings.h"
 
@@ -20,7 +19,7 @@ void Daemon::MakePlanner() {
   options.chip = host::ProcessorName();
   options.gpu_cores = static_cast<int>(host::GpuCores().value_or(0));
   options.cpu_cores = static_cast<int>(host::CountCores().all);
-  options.machine_bytes = host::PhysicalMemory();
+  options.machine_bytes = host::PhysicalMemoryBytes();
   options.min_free_bytes = config_.min_free_bytes;
   planner_ = std::make_unique<planner::PlanMaker>(
       std::move(options),

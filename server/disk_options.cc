@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "server/jobs/user_limits.h"
+#include "core/base/units.h"
 
 namespace mpsd {
 
@@ -39,7 +39,7 @@ absl::Status DiskOptions::Finish(Config& config) const {
   if (state_budget_.empty() || state_budget_ == "none") {
     return absl::OkStatus();
   }
-  const std::optional<int64_t> bytes = jobs::ReadBytes(state_budget_);
+  const std::optional<int64_t> bytes = base::ParseBytes(state_budget_);
   if (!bytes || *bytes == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--state-budget-bytes: expected a number of bytes, such "

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "server/queued_sink.h"
 #include "server/stderr_sink.h"
 

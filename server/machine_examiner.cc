@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/small_file.h"
+#include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "core/host/golden_environment.h"
-#include "core/host/platform.h"
+#include "core/host/environment.h"
+#include "core/host/machine.h"
 #include "server/planner/disk_gates.h"
 #include "server/planner/texts.h"
 #include "server/planner/worker_gates.h"
@@ -33,7 +33,7 @@ doctor::Machine LookAtMachine() {
   machine.nvidia = host::HasNvidiaCard();
   machine.cores = host::CountCores();
   machine.gpu_cores = host::GpuCores();
-  machine.memory_bytes = host::PhysicalMemory();
+  machine.memory_bytes = host::PhysicalMemoryBytes();
   return machine;
 }
 

@@ -11,7 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
-#include "core/base/certificate_facts.h"
+#include "core/base/certificates.h"
 #include "server/config.h"
 #include "server/rpc/pki.h"
 

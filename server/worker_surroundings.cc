@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "core/spec/hub_cache.h"
+#include "core/spec/model_folder.h"
 
 namespace mpsd {
 

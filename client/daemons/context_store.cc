@@ -14,9 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "client/daemons/private_folder.h"
 #include "core/base/api_token.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::client {

@@ -13,7 +13,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 

@@ -28,10 +28,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/printable.h"
-#include "core/base/small_file.h"
-#include "core/base/openssl.h"
-#include "core/base/pem.h"
+#include "core/base/text.h"
+#include "core/base/file.h"
+#include "core/base/certificates.h"
 
 namespace mpsd::client {
 

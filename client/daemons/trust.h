@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/base/openssl.h"
+#include "core/base/certificates.h"
 
 namespace mpsd::client {
 

@@ -22,7 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::ssh {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/report/kept_points.h"
+#include "core/report/run_page.h"
 
 namespace mpsd::client {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/report/run_document.h"
+#include "core/report/run_page.h"
 #include "mpsd/v1/artifacts.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 

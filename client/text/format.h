@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "mpsd/v1/jobs.pb.h"
 
@@ -45,19 +44,13 @@ int Width(const std::string& text);
 std::string Cut(const std::string& text, int columns);
 // A text of a job, a user or a worker, on one line: line breaks and tabs become
 // spaces, and characters that would control the terminal are escaped
-// (core/base/printable.h).
+// (core/base/text.h).
 std::string Printable(std::string text);
 // Printable(text), cut to `columns`; without UTF-8 with '?' for each character
 // that is not ASCII.
 std::string Fitted(const std::string& text, int columns, bool utf8);
 // Like Printable, but keeps the lines; all but the first are indented.
 std::string PrintableLines(const std::string& text);
-
-// A time in the past in a user's notation: "2w", "7d", "12h" or "30m" before
-// `now`, or a date, with or without a time of day, in `zone`. InvalidArgument,
-// without the name of an option, for other text.
-absl::StatusOr<absl::Time> ParseWhen(const std::string& text, absl::Time now,
-                                     absl::TimeZone zone);
 
 // " 42% ━━━━━━━━──────────── <text>" in at most `columns` columns: the bar
 // shrinks first, then the text is cut. `done` above `total` counts as full.

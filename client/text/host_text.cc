@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/text/format.h"
-#include "core/base/certificate_facts.h"
+#include "core/base/certificates.h"
 
 namespace mpsd::client {
 

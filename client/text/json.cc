@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 
 namespace mpsd::client {
 namespace {

@@ -2,6 +2,8 @@
 #ifndef MPSD_CORE_BASE_CLOCK_H_
 #define MPSD_CORE_BASE_CLOCK_H_
 
+#include <cstdint>
+
 #include "absl/time/time.h"
 
 namespace mpsd::base {
@@ -18,6 +20,17 @@ class Clock {
 
   static const Clock& Real();
 };
+
+// Monotonic time that stops while the machine sleeps: it measures how long
+// another process could work.
+absl::Duration AwakeTime();
+
+// Counts units of work done by this process: a file or a part of it read or
+// hashed, a text tokenized, a tensor written, a layer or a micro-batch
+// computed. A watchdog tells slow from stuck by this number, so waits and
+// retries must not count. Thread-safe, and as cheap as an addition.
+void CountWork();
+int64_t WorkCount();
 
 }  // namespace mpsd::base
 

@@ -2,59 +2,34 @@
 #include "core/base/file.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/atomic_file.h"
-#include "core/base/machine_fault.h"
-#include "core/base/read_roots.h"
+#include "core/base/clock.h"
 #include "core/base/status_macros.h"
-#include "core/base/work_count.h"
 
 namespace mpsd::base {
 namespace fs = std::filesystem;
+
 namespace {
 
-// An open descriptor, closed at the end of its scope.
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-absl::StatusOr<std::string> ReadWhole(const fs::path& path,
-                                      const absl::StatusOr<int>& opened) {
-  if (!opened.ok()) return opened.status();
-  const Fd fd(*opened);
-  std::string bytes;
-  char piece[1 << 16];
-  while (true) {
-    ssize_t n = read(fd.get(), piece, sizeof piece);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, path.string());
-    CountWork();
-    if (n == 0) return bytes;
-    bytes.append(piece, n);
-  }
-}
-
-fs::path ParentOf(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
+constexpr char kPayload[] = "mpsd/errno";
 
 absl::StatusCode CodeFor(int error) {
   switch (error) {
@@ -90,6 +65,283 @@ absl::Status ErrnoStatus(int error, std::string_view what) {
   return WithErrno(absl::Status(CodeFor(error), text), error);
 }
 
+int ErrnoOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kPayload);
+  int error = 0;
+  if (!payload || !absl::SimpleAtoi(std::string(*payload), &error)) return 0;
+  return error;
+}
+
+absl::Status WithErrno(absl::Status status, int error) {
+  // From a view: compilers mangle Cord's constructor for a string differently,
+  // and a Mac's program must find the one that Abseil exports.
+  status.SetPayload(kPayload,
+                    absl::Cord(absl::string_view(absl::StrCat(error))));
+  return status;
+}
+
+bool IsMachineFault(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case EIO:
+    case EROFS:
+    case ENXIO:
+    case ENODEV:
+    case ESTALE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+namespace {
+
+// O_PATH and O_SEARCH open a folder that the process may not list.
+#if defined(O_PATH)
+constexpr int kPass = O_PATH;
+#elif defined(O_SEARCH)
+constexpr int kPass = O_SEARCH;
+#else
+constexpr int kPass = O_RDONLY;
+#endif
+
+std::atomic<const ReadRoots*> limit{nullptr};
+
+// `path` with every link resolved; the part that does not exist is appended as
+// written. nullopt if the target is unknown: a dangling link, a folder that may
+// not be searched.
+std::optional<fs::path> Resolve(const fs::path& path) {
+  if (path.native().find('\0') != std::string::npos) return std::nullopt;
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (error) return std::nullopt;
+  fs::path there = absolute, rest;
+  while (true) {
+    fs::path resolved = fs::canonical(there, error);
+    if (!error) {
+      return rest.empty() ? resolved : (resolved / rest).lexically_normal();
+    }
+    if (error != std::errc::no_such_file_or_directory &&
+        error != std::errc::not_a_directory) {
+      return std::nullopt;
+    }
+    std::error_code ignored;
+    if (fs::is_symlink(fs::symlink_status(there, ignored))) {
+      return std::nullopt;
+    }
+    rest = rest.empty() ? there.filename() : there.filename() / rest;
+    there = there.parent_path();
+  }
+}
+
+absl::Status Outside(const fs::path& path) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      path.string(), ": is outside the folders that jobs may read"));
+}
+
+absl::Status NotRegular(const fs::path& path) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), ": not a regular file"));
+}
+
+// Opens an absolute path without links part by part (O_NOFOLLOW), so that a
+// link put there after the check is an error.
+int OpenStepwise(const fs::path& resolved) {
+  int folder = open("/", kPass | O_DIRECTORY | O_CLOEXEC);
+  const fs::path relative = resolved.relative_path();
+  for (auto part = relative.begin(); folder >= 0;) {
+    const fs::path name = *part;
+    const bool last = ++part == relative.end();
+    // O_NONBLOCK: without it open() of a pipe waits for a writer.
+    const int flags = last ? O_RDONLY | O_NONBLOCK : kPass | O_DIRECTORY;
+    const int next =
+        openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
+    const int error = errno;
+    close(folder);
+    errno = error;
+    if (last) return next;
+    folder = next;
+  }
+  return -1;
+}
+
+}  // namespace
+
+ReadRoots::ReadRoots(const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    if (std::optional<fs::path> resolved = Resolve(folder)) {
+      // Drops the empty name after a trailing slash.
+      resolved_.push_back(resolved->has_filename() ? *resolved
+                                                   : resolved->parent_path());
+    }
+  }
+}
+
+bool ReadRoots::Lies(const fs::path& resolved) const {
+  return std::any_of(
+      resolved_.begin(), resolved_.end(), [&](const fs::path& root) {
+        const auto [at, _] = std::mismatch(root.begin(), root.end(),
+                                           resolved.begin(), resolved.end());
+        return at == root.end();
+      });
+}
+
+bool ReadRoots::Contain(const fs::path& path) const {
+  const std::optional<fs::path> resolved = Resolve(path);
+  return resolved && Lies(*resolved);
+}
+
+absl::StatusOr<int> ReadRoots::Open(const fs::path& path) const {
+  const std::optional<fs::path> resolved = Resolve(path);
+  if (!resolved || !Lies(*resolved)) return Outside(path);
+  if (!resolved->has_relative_path()) {
+    return NotRegular(path);
+  }
+  const int fd = OpenStepwise(*resolved);
+  if (fd < 0) {
+    // A link was put there after the check.
+    if (errno == ELOOP || errno == EMLINK) return Outside(path);
+    // Sockets, and devices without a driver: EOPNOTSUPP on a Mac. As a machine
+    // fault it would hold the queue for all users.
+    if (errno == ENXIO || errno == ENODEV || errno == EOPNOTSUPP) {
+      return NotRegular(path);
+    }
+    return ErrnoStatus(errno, path.string());
+  }
+  struct stat info;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
+  close(fd);
+  return NotRegular(path);
+}
+
+void LimitReads(ReadRoots roots) {
+  delete limit.exchange(new ReadRoots(std::move(roots)));
+}
+
+absl::Status CheckMayRead(const fs::path& path) {
+  const ReadRoots* roots = limit.load();
+  return roots == nullptr || roots->Contain(path) ? absl::OkStatus()
+                                                  : Outside(path);
+}
+
+absl::StatusOr<int> OpenToRead(const fs::path& path, const ReadRoots* within,
+                               int flags) {
+  const ReadRoots* roots = limit.load();
+  if (within != nullptr) {
+    if (roots != nullptr && !roots->Contain(path)) return Outside(path);
+    return within->Open(path);
+  }
+  if (roots != nullptr) return roots->Open(path);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  if (fd < 0) return ErrnoStatus(errno, path.string());
+  return fd;
+}
+
+namespace {
+
+// An open descriptor, closed at the end of its scope.
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+absl::StatusOr<std::string> ReadWhole(const fs::path& path,
+                                      const absl::StatusOr<int>& opened) {
+  if (!opened.ok()) return opened.status();
+  const Fd fd(*opened);
+  std::string bytes;
+  char piece[1 << 16];
+  while (true) {
+    ssize_t n = read(fd.get(), piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, path.string());
+    CountWork();
+    if (n == 0) return bytes;
+    bytes.append(piece, n);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFile(const fs::path& path) {
+  return ReadWhole(path, OpenToRead(path));
+}
+
+absl::StatusOr<std::string> ReadFile(const fs::path& path,
+                                     const ReadRoots& within) {
+  return ReadWhole(path, OpenToRead(path, &within));
+}
+
+namespace {
+
+absl::Status TooLong(const fs::path& path, size_t max_bytes) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), ": longer than ", max_bytes,
+                   " bytes, the limit for this kind of file"));
+}
+
+absl::StatusOr<std::string> ReadOpen(int fd, const fs::path& path,
+                                     size_t max_bytes) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return ErrnoStatus(errno, path.string());
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), ": not a regular file"));
+  }
+  if (info.st_size > static_cast<off_t>(max_bytes)) {
+    return TooLong(path, max_bytes);
+  }
+  std::string bytes;
+  bytes.reserve(info.st_size);
+  char piece[1 << 14];
+  while (true) {
+    const ssize_t n = read(fd, piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, path.string());
+    if (n == 0) return bytes;
+    if (bytes.size() + n > max_bytes) return TooLong(path, max_bytes);
+    bytes.append(piece, n);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadSmallFile(const fs::path& path,
+                                          size_t max_bytes,
+                                          const ReadRoots* within) {
+  // Without O_NONBLOCK the open of a pipe waits for its writer.
+  ASSIGN_OR_RETURN(const int fd, OpenToRead(path, within, O_NONBLOCK));
+  absl::StatusOr<std::string> bytes = ReadOpen(fd, path, max_bytes);
+  close(fd);
+  return bytes;
+}
+
+absl::StatusOr<std::string> ReadSecretFile(const fs::path& path,
+                                           size_t max_bytes) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    return ErrnoStatus(errno, path.string());
+  }
+  if ((info.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path.string(), ": other users may read or change this secret; run: ",
+        "chmod 600 ", path.string()));
+  }
+  return ReadSmallFile(path, max_bytes);
+}
+
 absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(
     const fs::path& path) {
   ASSIGN_OR_RETURN(const int opened, OpenToRead(path));
@@ -121,13 +373,97 @@ void MappedFile::DropPages(size_t offset, size_t length) const {
   madvise(const_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
-absl::StatusOr<std::string> ReadFile(const fs::path& path) {
-  return ReadWhole(path, OpenToRead(path));
+namespace {
+
+fs::path ParentOf(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-absl::StatusOr<std::string> ReadFile(const fs::path& path,
-                                     const ReadRoots& within) {
-  return ReadWhole(path, OpenToRead(path, &within));
+constexpr char kTemporary[] = ".tmp";
+// Bytes per write(): each call counts as work, so that watchers of WorkCount
+// see a slow disk make progress.
+constexpr size_t kMaxWrite = 16 << 20;
+
+absl::Status SyncFd(int fd, const fs::path& path) {
+#ifdef __APPLE__
+  // fsync on macOS leaves the bytes in the drive's cache.
+  if (fcntl(fd, F_FULLFSYNC) == 0) return absl::OkStatus();
+#endif
+  if (fsync(fd) != 0) return ErrnoStatus(errno, path.string());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SyncPath(const fs::path& path, int flags) {
+  const int fd = open(path.c_str(), flags | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, path.string());
+  absl::Status status = SyncFd(fd, path);
+  close(fd);
+  return status;
+}
+
+fs::path TemporaryBeside(const fs::path& path) {
+  static std::atomic<int> counter{0};
+  return path.parent_path() / absl::StrCat(".", path.filename().string(), ".",
+                                           getpid(), ".", ++counter,
+                                           kTemporary);
+}
+
+bool IsUnfinished(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with(".") && name.ends_with(kTemporary);
+}
+
+absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(
+    const fs::path& path) {
+  fs::path temporary = TemporaryBeside(path);
+  const int fd =
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  // The user gave `path` and does not know the temporary file.
+  if (fd < 0) return ErrnoStatus(errno, path.string());
+  return absl::WrapUnique(new AtomicFile(path, std::move(temporary), fd));
+}
+
+AtomicFile::AtomicFile(fs::path path, fs::path temporary, int fd)
+    : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+
+AtomicFile::~AtomicFile() {
+  Close();
+  if (!committed_) unlink(temporary_.c_str());
+}
+
+void AtomicFile::Close() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+absl::Status AtomicFile::Append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const size_t size = std::min(bytes.size(), kMaxWrite);
+    const ssize_t n = write(fd_, bytes.data(), size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, path_.string());
+    bytes.remove_prefix(n);
+    CountWork();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AtomicFile::Commit() {
+  absl::Status status = SyncFd(fd_, path_);
+  if (status.ok()) status = CommitUnsynced();
+  return status.ok() ? SyncPath(ParentOf(path_), O_RDONLY | O_DIRECTORY)
+                     : status;
+}
+
+absl::Status AtomicFile::CommitUnsynced() {
+  Close();
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) {
+    return ErrnoStatus(errno, path_.string());
+  }
+  committed_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status WriteFileAtomic(const fs::path& path, std::string_view bytes) {
@@ -186,6 +522,92 @@ absl::Status StagedFolder::Commit() {
   staging_.clear();
   if (!old.empty()) fs::remove_all(old, error);
   return SyncPath(ParentOf(final_), O_RDONLY | O_DIRECTORY);
+}
+
+namespace {
+
+// Returns 0 or errno.
+int ExchangeAtOnce(const fs::path& a, const fs::path& b) {
+#ifdef __APPLE__
+  const int result = renamex_np(a.c_str(), b.c_str(), RENAME_SWAP);
+#else
+  const int result =
+      renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE);
+#endif
+  return result == 0 ? 0 : errno;
+}
+
+int Rename(const fs::path& from, const fs::path& to) {
+  return rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+// `b` is moved away first, so that a failing second rename can be undone.
+int ExchangeByAThird(const fs::path& a, const fs::path& b) {
+  const fs::path aside = TemporaryBeside(b);
+  if (int error = Rename(b, aside); error != 0) return error;
+  if (int error = Rename(a, b); error != 0) {
+    Rename(aside, b);
+    return error;
+  }
+  return Rename(aside, a);
+}
+
+bool CannotExchange(int error) {
+  return error == EINVAL || error == ENOSYS || error == ENOTSUP ||
+         error == EOPNOTSUPP;
+}
+
+}  // namespace
+
+absl::Status ExchangePaths(const fs::path& a, const fs::path& b) {
+  int error = ExchangeAtOnce(a, b);
+  if (CannotExchange(error)) error = ExchangeByAThird(a, b);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, b.string());
+}
+
+namespace {
+
+using Flush = int (*)(int fd);
+
+absl::Status FlushBy(Flush flush, const fs::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, path.string());
+  const int error = flush(fd) == 0 ? 0 : errno;
+  close(fd);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, path.string());
+}
+
+#ifdef __APPLE__
+
+// fsync writes the bytes to the drive; one F_FULLFSYNC then flushes the drive's
+// whole cache, including the bytes of all these files.
+absl::Status SyncMany(const std::vector<fs::path>& paths) {
+  for (const fs::path& path : paths) {
+    RETURN_IF_ERROR(FlushBy(fsync, path));
+  }
+  return SyncPath(paths.back(), O_RDONLY);
+}
+
+#else
+
+absl::Status SyncMany(const std::vector<fs::path>& paths) {
+  return FlushBy(syncfs, paths.front());
+}
+
+#endif
+
+// Up to this many paths, waiting for each is cheaper than a flush of the whole
+// file system, which writes the data of other processes too.
+constexpr size_t kFew = 8;
+
+}  // namespace
+
+absl::Status SyncAll(const std::vector<fs::path>& paths) {
+  if (paths.size() > kFew) return SyncMany(paths);
+  for (const fs::path& path : paths) {
+    RETURN_IF_ERROR(SyncPath(path, O_RDONLY));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace mpsd::base

@@ -33,6 +33,16 @@ std::string Sha256Hex(std::string_view bytes);
 // The digest of a file's bytes, read in pieces. NotFound …, naming the path.
 absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path);
 
+// The fingerprint of a certificate from its DER bytes: "SHA256:" and the digest
+// as 32 colon-separated pairs of upper-case hexadecimal digits, as `openssl
+// x509 -fingerprint -sha256` prints.
+std::string Fingerprint(std::string_view der);
+
+// Normalises a fingerprint that a person typed to the spelling of
+// Fingerprint(): upper or lower case, with or without "SHA256:", colons and
+// surrounding spaces. InvalidArgument for anything else.
+absl::StatusOr<std::string> ParseFingerprint(std::string_view text);
+
 }  // namespace mpsd::base
 
 #endif  // MPSD_CORE_BASE_SHA256_H_

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <system_error>
 
@@ -12,11 +13,97 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "core/ckpt/trainer_state.h"
 #include "core/ckpt/safetensors.h"
+#include "nlohmann/json.hpp"
 
 namespace mpsd::ckpt {
+namespace {
+
 namespace fs = std::filesystem;
+// Ordered, so that a fingerprint is read back byte for byte.
+using json = nlohmann::ordered_json;
+
+void Put(json& object, const char* name, const std::optional<double>& value) {
+  object[name] = value ? json(*value) : json();
+}
+
+std::optional<double> Take(const json& object, const char* name) {
+  const json& value = object.at(name);
+  if (value.is_null()) return std::nullopt;
+  return value.get<double>();
+}
+
+// JSON has no NaN, which a correlation may be: it is stored as null.
+double Number(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                         : value.get<double>();
+}
+
+TrainerState FromJson(const json& j) {
+  TrainerState s;
+  j.at("step").get_to(s.step);
+  j.at("total_steps").get_to(s.total_steps);
+  j.at("epoch").get_to(s.epoch);
+  j.at("step_in_epoch").get_to(s.step_in_epoch);
+  j.at("loss_sum").get_to(s.loss_sum);
+  j.at("tokens_seen").get_to(s.tokens_seen);
+  j.at("seconds").get_to(s.seconds);
+  s.eval_loss_before = Take(j, "eval_loss_before");
+  s.eval_loss = Take(j, "eval_loss");
+  j.at("eval_step").get_to(s.eval_step);
+  for (const json& metric : j.at("eval_metrics")) {
+    s.eval_metrics.emplace_back(metric.at(0), Number(metric.at(1)));
+  }
+  s.best_metric = Take(j, "best_metric");
+  j.at("best_step").get_to(s.best_step);
+  j.at("evaluations_without_gain").get_to(s.evaluations_without_gain);
+  const json& fingerprint = j.at("fingerprint");
+  s.fingerprint = fingerprint.is_object() ? fingerprint.dump()
+                                          : fingerprint.get<std::string>();
+  return s;
+}
+
+}  // namespace
+
+absl::Status WriteTrainerState(const fs::path& folder, const TrainerState& s) {
+  json j = {{"step", s.step},
+            {"total_steps", s.total_steps},
+            {"epoch", s.epoch},
+            {"step_in_epoch", s.step_in_epoch},
+            {"loss_sum", s.loss_sum},
+            {"tokens_seen", s.tokens_seen},
+            {"seconds", s.seconds},
+            {"eval_step", s.eval_step},
+            {"best_step", s.best_step},
+            {"evaluations_without_gain", s.evaluations_without_gain}};
+  json fingerprint = json::parse(s.fingerprint, nullptr, false);
+  j["fingerprint"] =
+      fingerprint.is_object() ? std::move(fingerprint) : json(s.fingerprint);
+  Put(j, "eval_loss_before", s.eval_loss_before);
+  Put(j, "eval_loss", s.eval_loss);
+  Put(j, "best_metric", s.best_metric);
+  j["eval_metrics"] = json::array();  // a list keeps the task's order
+  for (const auto& [name, value] : s.eval_metrics) {
+    j["eval_metrics"].push_back({name, value});
+  }
+  return base::WriteFileAtomic(folder / kTrainerStateFile, j.dump(2) + "\n");
+}
+
+absl::StatusOr<TrainerState> ReadTrainerState(const fs::path& folder) {
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(folder / kTrainerStateFile));
+  try {
+    TrainerState state = FromJson(json::parse(text));
+    if (state.step >= 0 && state.epoch >= 0 && state.step_in_epoch >= 0) {
+      return state;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        (folder / kTrainerStateFile).string(), ": a count is negative"));
+  } catch (const json::exception& e) {
+    return absl::InvalidArgumentError(
+        absl::StrCat((folder / kTrainerStateFile).string(), ": ", e.what()));
+  }
+}
+
 namespace {
 
 constexpr char kOptimizer[] = "optimizer.safetensors";
@@ -85,8 +172,7 @@ absl::Status LoadRandom(const fs::path& path, device::Device& device) {
   ASSIGN_OR_RETURN(auto cpu, file->Load("cpu"));
   RandomState saved{.cpu = cpu};
   if (device.traits().own_generator) {
-    ASSIGN_OR_RETURN(auto own, file->Load(device.name()));
-    saved.device = own;
+    ASSIGN_OR_RETURN(saved.device, file->Load(device.name()));
   }
   const RandomState before = RandomNow(device);
   try {
@@ -158,29 +244,25 @@ absl::StatusOr<Saved> SaveCheckpoint(const fs::path& out_dir,
   const fs::path path = CheckpointPath(out_dir, state.step);
   ASSIGN_OR_RETURN(auto folder, base::StagedFolder::Create(path));
   const fs::path& at = folder.staging();
-  absl::Status s = live.trainable.SaveCheckpoint(at);
-  if (s.ok()) {
-    s = tensorfile::WriteSafetensors(at / kOptimizer,
-                                     OptimizerTensors(live.optimizer));
-  }
-  if (s.ok()) s = SaveRandom(at / kRandom, live.device);
-  if (s.ok()) s = WriteTrainerState(at, state);
+  RETURN_IF_ERROR(live.trainable.SaveCheckpoint(at));
+  RETURN_IF_ERROR(tensorfile::WriteSafetensors(
+      at / kOptimizer, OptimizerTensors(live.optimizer)));
+  RETURN_IF_ERROR(SaveRandom(at / kRandom, live.device));
+  RETURN_IF_ERROR(WriteTrainerState(at, state));
   // The folder gets its name last: a checkpoint under its name is complete.
-  if (s.ok()) s = folder.Commit();
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(folder.Commit());
   return Saved{path, CheckpointBytes(path)};
 }
 
 absl::StatusOr<TrainerState> LoadCheckpoint(const fs::path& folder,
                                             const LiveState& live) {
   ASSIGN_OR_RETURN(auto state, ReadTrainerState(folder));
-  absl::Status s = live.trainable.CheckCheckpoint(folder);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(live.trainable.CheckCheckpoint(folder));
   ASSIGN_OR_RETURN(auto optimizer,
                    OpenOptimizer(folder / kOptimizer, live.optimizer));
-  if (s = LoadRandom(folder / kRandom, live.device); !s.ok()) return s;
+  RETURN_IF_ERROR(LoadRandom(folder / kRandom, live.device));
   // Every part exists and fits: `live` may change from here on.
-  s = live.trainable.LoadCheckpoint(folder);
+  absl::Status s = live.trainable.LoadCheckpoint(folder);
   if (s.ok()) s = LoadOptimizer(*optimizer, live.optimizer);
   // `live` is partly restored: the caller must not take the error for a damaged
   // checkpoint and continue with an older one.

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "core/host/traits.h"
 #include "core/data/loader.h"
 #include "core/data/source.h"
+#include "core/host/traits.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 

@@ -10,12 +10,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
-#include "core/base/json_depth.h"
-#include "core/base/printable.h"
 #include "core/base/status_macros.h"
-#include "core/base/strings.h"
+#include "core/base/text.h"
 #include "core/data/row_errors.h"
-#include "core/data/shown.h"
 
 namespace mpsd::data {
 namespace {
@@ -415,6 +412,23 @@ double LossWeight(const ClassLabels& class_labels, const ClassTargets& all,
     sum += class_labels.weights[id];
   }
   return sum;
+}
+
+void CopyClassTargets(const ClassLabels& class_labels, const ClassTargets& all,
+                      Batch& batch) {
+  const int64_t outputs = class_labels.outputs();
+  for (const int64_t sample : batch.samples) {
+    if (!all.classes.empty()) {
+      base::CheckIndex(sample, all.classes.size(), "a labelled sample");
+      batch.classes.push_back(all.classes[sample]);
+    } else {
+      base::CheckAtMost((sample + 1) * outputs, all.targets.size(),
+                        "a sample's targets and all");
+      const auto begin = all.targets.begin() + sample * outputs;
+      batch.targets.insert(batch.targets.end(), begin, begin + outputs);
+    }
+  }
+  batch.loss_weight = LossWeight(class_labels, all, batch.samples);
 }
 
 }  // namespace mpsd::data

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/data/batch.h"
 #include "core/spec/classification.h"
 #include "core/spec/model_config.h"
 
@@ -93,6 +94,10 @@ absl::StatusOr<ClassTargets> EncodeClassLabels(
 // weights.
 double LossWeight(const ClassLabels& class_labels, const ClassTargets& all,
                   const std::vector<int64_t>& rows);
+
+// The targets and the loss weight of batch.samples.
+void CopyClassTargets(const ClassLabels& class_labels, const ClassTargets& all,
+                      Batch& batch);
 
 }  // namespace mpsd::data
 

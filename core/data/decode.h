@@ -35,6 +35,47 @@ struct ImageSize {
 absl::StatusOr<ImageSize> ReadImageSize(std::string_view bytes,
                                         const std::string& name);
 
+// --- codecs ------------------------------------------------------------------
+// libpng and libjpeg report errors by longjmp: no object with a destructor may
+// exist in a frame that is jumped over.
+
+// A codec's result: `pixels` in DecodeImage's form, or empty if only the header
+// was read. `error` is empty on success, else a phrase such as "is cut short".
+struct Decoded {
+  Image image;
+  std::string error;
+};
+
+bool IsPng(std::string_view bytes);
+Decoded DecodePng(std::string_view bytes, bool header_only);
+
+bool IsJpeg(std::string_view bytes);
+Decoded DecodeJpeg(std::string_view bytes, bool header_only);
+
+// The reason why an image of this size may not be decoded, or "".
+std::string SizeError(int64_t height, int64_t width);
+
+// --- orientation -------------------------------------------------------------
+
+// The camera's orientation, by EXIF's numbers: 1 upright, 2 to 8 mirrored,
+// rotated or both; images of 5 to 8 are on their side.
+//
+// Reads the orientation from a PNG's or JPEG's bytes where Pillow's
+// ImageOps.exif_transpose looks (Image.getexif): tag 0x0112 in the first
+// directory of a JPEG's APP1 segments, or of a PNG's eXIf chunk or "Raw profile
+// type exif"; without this tag, tiff:Orientation in the file's XMP. A PNG's
+// compressed texts (zTXt) are not searched. 1 for files without an orientation,
+// damaged files and other files.
+int ReadOrientation(std::string_view bytes);
+
+// The image rotated upright. Unknown orientations change nothing.
+Image Upright(Image image, int orientation);
+
+// Whether rotating the image upright swaps height and width.
+inline bool LiesOnSide(int orientation) {
+  return orientation >= 5 && orientation <= 8;
+}
+
 }  // namespace mpsd::image
 
 #endif  // MPSD_CORE_DATA_DECODE_H_

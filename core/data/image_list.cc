@@ -1,18 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/image_list.h"
 
-#include <utility>
+#include <ATen/ATen.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_join.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
-#include "core/base/strings.h"
+#include "core/base/text.h"
+#include "core/ckpt/safetensors.h"
 #include "core/data/decode.h"
-#include "core/data/list_builder.h"
+#include "core/data/row_errors.h"
 
 namespace mpsd::image {
+namespace fs = std::filesystem;
+
 namespace {
 
-namespace fs = std::filesystem;
+using base::Cat;
+using tensorfile::SafetensorsFile;
+using tensorfile::TensorEntry;
 
 std::string NameOf(const std::string& place, const fs::path& file) {
   return place == file ? place : base::Cat(place, ": ", file.string());
@@ -28,47 +46,367 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
+// Collects the entries of a list, their faults and their hash.
+class ListBuilder {
+ public:
+  explicit ListBuilder(const ListOptions& options) : options_(options) {}
+
+  const ListOptions& options() const { return options_; }
+
+  // Adds a PNG or JPEG, decoding only its header; `hashed_name` is added to the
+  // hash with the file's bytes. A fault names `place`, and the file if its name
+  // differs.
+  void AddFile(const std::string& place, const fs::path& file,
+               const std::string& hashed_name, data::LabelValue label) {
+    auto bytes = base::ReadFile(file);
+    if (!bytes.ok()) return Fault(place, std::string(bytes.status().message()));
+    auto size = ReadImageSize(*bytes, place);
+    if (!size.ok()) {
+      std::string fault = FaultIn(size.status(), place);
+      return Fault(NameOf(place, file), fault);
+    }
+    Hash(base::Cat(hashed_name, "\n", base::Sha256Hex(*bytes), "\n"));
+    entries_.push_back({.place = place,
+                        .file = file,
+                        .array = {},
+                        .height = size->height,
+                        .width = size->width,
+                        .label = std::move(label)});
+  }
+  void AddArray(const std::string& place, at::Tensor array,
+                data::LabelValue label) {
+    const int64_t height = array.size(0), width = array.size(1);
+    entries_.push_back({.place = place,
+                        .file = {},
+                        .array = std::move(array),
+                        .height = height,
+                        .width = width,
+                        .label = std::move(label)});
+  }
+  void Hash(std::string_view bytes) { sha256_.Update(bytes); }
+
+  void Fault(const std::string& place, const std::string& fault) {
+    errors_.Add(place, fault);
+  }
+  // Enough faults were found: reading can stop.
+  bool full() const { return errors_.full(); }
+  size_t size() const { return entries_.size(); }
+
+  // The builder cannot be used afterwards.
+  absl::StatusOr<ImageList> Finish() {
+    if (!errors_.empty()) return errors_.status();
+    return ImageList{std::move(entries_), sha256_.FinishHex()};
+  }
+
+ private:
+  const ListOptions options_;
+  std::vector<Entry> entries_;
+  data::RowErrors errors_;
+  base::Sha256 sha256_;
+};
+
+std::string Describe(const TensorEntry& entry) {
+  const bool known = entry.dtype != at::ScalarType::Undefined;
+  return Cat(known ? at::toString(entry.dtype) : entry.dtype_name.c_str(), " [",
+             absl::StrJoin(entry.shape, ", "), "]");
+}
+
+bool IsChannels(int64_t size) { return size == 1 || size == 3; }
+
+// The fault of the images' shape; "" for [N, H, W], [N, H, W, C] and [N, C, H,
+// W].
+std::string ImagesFault(const TensorEntry& images) {
+  const auto& shape = images.shape;
+  const bool fits =
+      shape.size() == 3 ||
+      (shape.size() == 4 && (IsChannels(shape[3]) || IsChannels(shape[1])));
+  if (images.dtype != at::kByte || !fits) {
+    return Cat(
+        "images: expected uint8 [N, H, W], [N, H, W, C] or [N, C, H, "
+        "W] with 1 or 3 channels, found ",
+        Describe(images));
+  }
+  for (const int64_t size : shape) {
+    if (size == 0) return Cat("images: no pixels in ", Describe(images));
+  }
+  return "";
+}
+
+// The images as [N, H, W, C].
+at::Tensor ChannelsLast(const at::Tensor& images) {
+  if (images.dim() == 3) return images.unsqueeze(3);
+  return IsChannels(images.size(3)) ? images
+                                    : images.permute({0, 2, 3, 1}).contiguous();
+}
+
+// The fault of the labels; "" if they fit the images.
+std::string LabelsFault(const TensorEntry& labels, int64_t count) {
+  if (labels.dtype == at::kLong && labels.shape == std::vector{count}) {
+    return "";
+  }
+  return Cat("labels: expected int64 [", count, "], one for each image, found ",
+             Describe(labels));
+}
+
+const TensorEntry* Find(const SafetensorsFile& file, const char* name) {
+  const auto it = file.entries().find(name);
+  return it == file.entries().end() ? nullptr : &it->second;
+}
+
+std::string Fault(const SafetensorsFile& file, bool labels_needed) {
+  const TensorEntry* images = Find(file, "images");
+  const TensorEntry* labels = Find(file, "labels");
+  if (images == nullptr) {
+    return "no tensor `images`; expected uint8 [N, H, W] or [N, H, W, C]";
+  }
+  if (std::string fault = ImagesFault(*images); !fault.empty()) return fault;
+  if (labels != nullptr) return LabelsFault(*labels, images->shape[0]);
+  return labels_needed ? "no tensor `labels`; expected int64 [N]" : "";
+}
+
+// These add the images of one path. An error concerns the path as a whole;
+// faults of single images go to the builder.
+
+absl::Status ListArrays(const fs::path& path, ListBuilder& builder) {
+  ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(path));
+  if (std::string fault = Fault(*file, builder.options().labels_needed);
+      !fault.empty()) {
+    builder.Fault(path.string(), fault);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(auto hash, base::Sha256File(path));
+  builder.Hash(hash);
+  ASSIGN_OR_RETURN(auto images, file->Load("images"));
+  at::Tensor labels;
+  if (Find(*file, "labels") != nullptr) {
+    ASSIGN_OR_RETURN(auto loaded, file->Load("labels"));
+    labels = std::move(loaded);
+  }
+  const at::Tensor pixels = ChannelsLast(images);
+  for (int64_t i = 0; i < pixels.size(0); ++i) {
+    data::LabelValue label;
+    if (labels.defined()) {
+      label = {data::LabelValue::Kind::kInteger,
+               std::to_string(labels.const_data_ptr<int64_t>()[i])};
+    }
+    builder.AddArray(Cat(path.string(), "[", i, "]"), pixels[i],
+                     std::move(label));
+  }
+  return absl::OkStatus();
+}
+
+using Json = nlohmann::ordered_json;
+
+class RowReader {
+ public:
+  RowReader(const fs::path& file, ListBuilder& builder)
+      : file_(file), builder_(builder), options_(builder.options()) {}
+
+  void Read(std::string_view text) {
+    if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+    for (int64_t line = 1; !text.empty() && !Enough(); ++line) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      ReadLine(text.substr(0, end), Cat(file_.string(), ":", line));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  int64_t rows() const { return rows_; }
+
+ private:
+  bool Enough() const {
+    return builder_.full() ||
+           (options_.max_samples && rows_ == *options_.max_samples);
+  }
+
+  void ReadLine(std::string_view line, const std::string& place) {
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+    ++rows_;
+    const Json row = base::ParseTree<Json>(line);
+    if (!row.is_object()) {
+      return builder_.Fault(
+          place, row.is_discarded() ? "not valid JSON" : "expected an object");
+    }
+    const std::string& column =
+        options_.image_column.empty() ? "image" : options_.image_column;
+    const auto image = row.find(column);
+    if (image == row.end() || !image->is_string()) {
+      return builder_.Fault(
+          place, Cat(column, ": expected the path of an image, found ",
+                     image == row.end() ? "nothing" : image->dump()));
+    }
+    const std::string path = image->get<std::string>();
+    auto label = Label(row, place);
+    if (!label) return;
+    builder_.AddFile(place, file_.parent_path() / path, path,
+                     std::move(*label));
+  }
+
+  std::optional<data::LabelValue> Label(const Json& row,
+                                        const std::string& place) {
+    const std::string& column =
+        options_.label_column.empty() ? "label" : options_.label_column;
+    const auto label = row.find(column);
+    if (label != row.end() && !label->is_null()) {
+      return data::LabelFromJson(*label);
+    }
+    if (!options_.labels_needed) return data::LabelValue{};
+    builder_.Fault(place, Cat(column, ": missing"));
+    return std::nullopt;
+  }
+
+  const fs::path& file_;
+  ListBuilder& builder_;
+  const ListOptions& options_;
+  int64_t rows_ = 0;
+};
+
+absl::Status ListRows(const fs::path& file, ListBuilder& builder) {
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(file));
+  builder.Hash(base::Sha256Hex(text));
+  RowReader reader(file, builder);
+  reader.Read(text);
+  if (reader.rows() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat(file.string(),
+          ": no rows; expected JSON Lines such as "
+          "{\"image\": \"a/b.png\", \"label\": \"cat\"}"));
+}
+
+bool Hidden(const fs::path& path) {
+  return path.filename().string().starts_with(".");
+}
+
+absl::Status FolderError(const fs::path& folder, const std::error_code& error) {
+  return absl::InvalidArgumentError(
+      Cat(folder.string(), ": cannot be listed: ", error.message()));
+}
+
+// The contents of `folder` in the order of their names, without hidden ones.
+absl::StatusOr<std::vector<fs::path>> Contents(const fs::path& folder) {
+  // A link out of the folders that jobs may read would reveal the names there.
+  RETURN_IF_ERROR(base::CheckMayRead(folder));
+  std::error_code error;
+  std::vector<fs::path> paths;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (!Hidden(it->path())) paths.push_back(it->path());
+  }
+  if (error) return FolderError(folder, error);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// Every file in `folder` and below it.
+absl::Status AppendFiles(const fs::path& folder, int depth,
+                         std::vector<fs::path>& files) {
+  constexpr int kMaxDepth = 32;  // a link may lead back up
+  if (depth > kMaxDepth) {
+    return absl::InvalidArgumentError(
+        Cat(folder.string(), ": more than ", kMaxDepth, " folders deep"));
+  }
+  ASSIGN_OR_RETURN(auto paths, Contents(folder));
+  for (const fs::path& path : paths) {
+    std::error_code error;
+    base::CountWork();
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+    } else if (auto status = AppendFiles(path, depth + 1, files);
+               !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A folder's name is a class name, even if it looks like a number or a list;
+// only an integer may be an id.
+data::LabelValue ClassName(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  data::LabelValue label = data::LabelFromText(name);
+  if (label.kind == data::LabelValue::Kind::kInteger) return label;
+  return {data::LabelValue::Kind::kWord, name};
+}
+
+bool IsImage(const fs::path& file) {
+  auto mapped = base::MappedFile::Open(file);
+  return mapped.ok() &&
+         (IsPng((*mapped)->bytes()) || IsJpeg((*mapped)->bytes()));
+}
+
+struct FolderImages {
+  std::vector<fs::path> loose;                  // images without a class
+  std::vector<std::vector<fs::path>> by_class;  // in `names`' order
+  std::vector<data::LabelValue> names;
+};
+
+absl::StatusOr<FolderImages> Find(const fs::path& folder,
+                                  ListBuilder& builder) {
+  ASSIGN_OR_RETURN(auto paths, Contents(folder));
+  FolderImages found;
+  for (const fs::path& path : paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      if (IsImage(path)) found.loose.push_back(path);
+      continue;
+    }
+    std::vector<fs::path> files;
+    auto status = AppendFiles(path, 0, files);
+    if (!status.ok()) return status;
+    if (files.empty()) builder.Fault(path, "a class folder without images");
+    found.by_class.push_back(std::move(files));
+    found.names.push_back(ClassName(path));
+  }
+  return found;
+}
+
+// Keeps the first files of every class, `count` files in total. The classes'
+// counts differ by at most one, unless a class has fewer files.
+void KeepFirst(int64_t count, std::vector<std::vector<fs::path>>& by_class) {
+  std::vector<size_t> kept(by_class.size());
+  bool more = true;
+  while (count > 0 && more) {
+    more = false;
+    for (size_t i = 0; i < kept.size() && count > 0; ++i) {
+      if (kept[i] == by_class[i].size()) continue;
+      ++kept[i];
+      --count;
+      more = true;
+    }
+  }
+  for (size_t i = 0; i < kept.size(); ++i) by_class[i].resize(kept[i]);
+}
+
+absl::Status ListFolder(const fs::path& folder, ListBuilder& builder) {
+  ASSIGN_OR_RETURN(auto found, Find(folder, builder));
+  const ListOptions& options = builder.options();
+  if (options.labels_needed && !found.loose.empty()) {
+    builder.Fault(
+        found.loose[0].string(),
+        Cat("an image outside the class folders of ", folder.string()));
+  }
+  if (options.max_samples) KeepFirst(*options.max_samples, found.by_class);
+  const auto add = [&](const fs::path& file, data::LabelValue label) {
+    if (builder.full()) return;
+    builder.AddFile(file.string(), file,
+                    file.lexically_relative(folder).generic_string(),
+                    std::move(label));
+  };
+  for (const fs::path& file : found.loose) add(file, {});
+  for (size_t i = 0; i < found.by_class.size(); ++i) {
+    for (const fs::path& file : found.by_class[i]) add(file, found.names[i]);
+  }
+  if (!found.loose.empty() || !found.names.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat(folder.string(),
+          ": no images; expected a folder with a folder for each class"));
+}
+
 absl::Status ListPath(const fs::path& path, ListBuilder& builder) {
   if (HasRows(path)) return ListRows(path, builder);
   return IsFolder(path) ? ListFolder(path, builder) : ListArrays(path, builder);
 }
 
 }  // namespace
-
-void ListBuilder::AddFile(const std::string& place, const fs::path& file,
-                          const std::string& hashed_name,
-                          data::LabelValue label) {
-  auto bytes = base::ReadFile(file);
-  if (!bytes.ok()) return Fault(place, std::string(bytes.status().message()));
-  auto size = ReadImageSize(*bytes, place);
-  if (!size.ok()) {
-    std::string fault = FaultIn(size.status(), place);
-    return Fault(NameOf(place, file), fault);
-  }
-  Hash(base::Cat(hashed_name, "\n", base::Sha256Hex(*bytes), "\n"));
-  entries_.push_back({.place = place,
-                      .file = file,
-                      .array = {},
-                      .height = size->height,
-                      .width = size->width,
-                      .label = std::move(label)});
-}
-
-void ListBuilder::AddArray(const std::string& place, at::Tensor array,
-                           data::LabelValue label) {
-  const int64_t height = array.size(0), width = array.size(1);
-  entries_.push_back({.place = place,
-                      .file = {},
-                      .array = std::move(array),
-                      .height = height,
-                      .width = width,
-                      .label = std::move(label)});
-}
-
-absl::StatusOr<ImageList> ListBuilder::Finish() {
-  if (!errors_.empty()) return errors_.status();
-  return ImageList{std::move(entries_), sha256_.FinishHex()};
-}
 
 bool HasRows(const fs::path& path) {
   return !IsFolder(path) && path.extension() != ".safetensors";

@@ -9,16 +9,70 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "core/data/class_labels.h"
-#include "core/data/order.h"
-#include "core/data/source.h"
-#include "core/data/image_cache.h"
+#include "core/data/image.h"
 #include "core/data/image_list.h"
+#include "core/data/order.h"
 #include "core/data/processor.h"
+#include "core/data/source.h"
 #include "core/spec/train_spec.h"
 
+// Images as training sees them: cached, augmented, in batches.
 namespace mpsd::image {
+
+// The random changes of one image: first the crop, then the mirroring.
+struct Augmentation {
+  Box crop;
+  bool flip = false;
+};
+
+// The random numbers of a sample in an epoch, which depend only on the
+// arguments, so that a resumed run sees the same images as an uninterrupted
+// one.
+data::Random RandomOfSample(uint64_t seed, int64_t epoch, int64_t sample);
+
+// Draws by the rules of torchvision.transforms.RandomResizedCrop.get_params
+// (ten attempts for a fitting area and ratio, else the middle) and
+// RandomHorizontalFlip; the random numbers are not torch's. Without
+// spec.random_resized_crop the whole image is kept.
+Augmentation DrawAugmentation(const spec::AugmentationSpec& spec,
+                              int64_t height, int64_t width,
+                              data::Random& random);
+
+// Keeps images so that they need not be decoded again. Images are kept until
+// max_bytes are used up and are never replaced: every epoch reads all images in
+// turn, and a cache that dropped the oldest would never have the next one.
+// Thread-safe.
+class ImageCache {
+ public:
+  enum class Form {
+    kDecoded,  // as in the file
+    kFitted,   // as Processor::Fit makes it
+  };
+
+  ImageCache(int64_t images, size_t max_bytes)
+      : max_bytes_(max_bytes), kept_(images) {}
+
+  // Null if the image is not kept in this form.
+  std::shared_ptr<const Image> Find(int64_t index, Form form) const;
+  // Keeps the image if there is room and no image of this index is kept yet.
+  void Offer(int64_t index, Form form, std::shared_ptr<const Image> image);
+  size_t bytes() const;
+
+ private:
+  struct Kept {
+    Form form = Form::kDecoded;
+    std::shared_ptr<const Image> image;
+  };
+
+  const size_t max_bytes_;
+  mutable absl::Mutex mutex_;
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Kept> kept_ ABSL_GUARDED_BY(mutex_);
+};
 
 struct ImageSetOptions {
   spec::AugmentationSpec augmentation;  // training batches only
@@ -65,7 +119,6 @@ class ImageSet : public data::Source {
                                                    ImageCache::Form form) const;
   absl::Status FillPixels(const data::Collation& collation,
                           data::Batch& batch) const;
-  void FillLabels(data::Batch& batch) const;
 
   const ImageList list_;
   const Processor processor_;

@@ -3,6 +3,7 @@
 #define MPSD_CORE_DATA_IN_ORDER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -20,6 +21,9 @@ namespace mpsd::data {
 // The best number of threads on this machine: its cores, on a Mac its
 // performance cores.
 int WorkThreads();
+
+// How many times the progress of tokenizing a data set is reported.
+inline constexpr int64_t kProgressSteps = 200;
 
 // Computes outputs from inputs on several threads and returns them in the order
 // of the inputs, so that results do not depend on the number of threads. One

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/status_macros.h"
-#include "core/base/strings.h"
+#include "core/base/text.h"
 
 namespace mpsd::data {
 namespace {
@@ -14,34 +14,9 @@ using base::Cat;
 
 constexpr int kMaxDepth = 100;
 
-absl::Status Bad(const std::string& message) {
-  return absl::InvalidArgumentError(message);
-}
-
-// The depth of nested brackets outside strings.
-int Depth(std::string_view json) {
-  int depth = 0;
-  int deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return deepest;
-}
-
 absl::StatusOr<RowJson> ParseJson(std::string_view text) {
-  if (Depth(text) > kMaxDepth) {
-    return Bad(
+  if (base::NestsTooDeep(text, kMaxDepth)) {
+    return absl::InvalidArgumentError(
         Cat("not valid JSON: nested deeper than ", kMaxDepth, " levels"));
   }
   try {
@@ -49,14 +24,15 @@ absl::StatusOr<RowJson> ParseJson(std::string_view text) {
   } catch (const RowJson::exception& error) {
     const std::string what = error.what();
     const size_t from = what.find("syntax error");
-    return Bad("not valid JSON: " +
-               (from == std::string::npos ? what : what.substr(from)));
+    return absl::InvalidArgumentError(
+        "not valid JSON: " +
+        (from == std::string::npos ? what : what.substr(from)));
   }
 }
 
 absl::Status Expected(std::string_view path, std::string_view expected,
                       const RowJson& found) {
-  return Bad(
+  return absl::InvalidArgumentError(
       Cat(path, ": expected ", expected, ", found ", DescribeJson(found)));
 }
 
@@ -89,7 +65,8 @@ absl::Status CheckMessage(const RowJson& message, const std::string& path) {
     return Expected(path, "an object with \"role\" and \"content\"", message);
   }
   if (!Has(message, "role") || !message["role"].is_string()) {
-    return Bad(Cat(path, ": expected \"role\" with a string"));
+    return absl::InvalidArgumentError(
+        Cat(path, ": expected \"role\" with a string"));
   }
   if (Has(message, "content")) {
     const RowJson& content = message["content"];
@@ -99,7 +76,8 @@ absl::Status CheckMessage(const RowJson& message, const std::string& path) {
   if (message.contains("content") || Has(message, "tool_calls")) {
     return absl::OkStatus();
   }
-  return Bad(Cat(path, ": expected \"content\" or \"tool_calls\""));
+  return absl::InvalidArgumentError(
+      Cat(path, ": expected \"content\" or \"tool_calls\""));
 }
 
 absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name) {
@@ -121,7 +99,8 @@ absl::StatusOr<std::string> Tools(const RowJson& row) {
     const std::string text = tools.get<std::string>();
     absl::StatusOr<RowJson> parsed = ParseJson(text);
     if (!parsed.ok()) {
-      return Bad("tools: " + std::string(parsed.status().message()));
+      return absl::InvalidArgumentError("tools: " +
+                                        std::string(parsed.status().message()));
     }
     if (parsed->is_null()) return std::string();
     tools = *std::move(parsed);
@@ -139,7 +118,7 @@ absl::StatusOr<std::string> Kwargs(const RowJson& row) {
   return row[kName].dump();
 }
 
-std::string Quoted(const std::string& name) { return "\"" + name + "\""; }
+std::string InQuotes(const std::string& name) { return "\"" + name + "\""; }
 
 // stanford_alpaca's prompts; the line break at the end is added as in axolotl
 // and torchtune.
@@ -192,12 +171,13 @@ class ContentReader {
   absl::Status Missing(const std::string& expected,
                        const std::string& advice = "") const {
     std::vector<std::string> names;
-    for (const auto& [name, _] : json_.items()) names.push_back(Quoted(name));
+    for (const auto& [name, _] : json_.items()) names.push_back(InQuotes(name));
     std::string found = names.empty() ? "an empty object" : "";
     for (size_t i = 0; i < std::min<size_t>(names.size(), 8); ++i) {
       found += (i == 0 ? "" : ", ") + names[i];
     }
-    return Bad(Cat("expected ", expected, ", found ", found, advice));
+    return absl::InvalidArgumentError(
+        Cat("expected ", expected, ", found ", found, advice));
   }
 
   absl::Status Completion() {
@@ -205,7 +185,7 @@ class ContentReader {
     const std::string completion_name =
         Name(format_.completion_column, "completion");
     const std::string both =
-        Cat(Quoted(prompt_name), " and ", Quoted(completion_name));
+        Cat(InQuotes(prompt_name), " and ", InQuotes(completion_name));
     if (!Has(json_, prompt_name) || !Has(json_, completion_name)) {
       return Missing(both);
     }
@@ -216,9 +196,10 @@ class ContentReader {
       return absl::OkStatus();
     }
     if (!prompt.is_array() || !completion.is_array()) {
-      return Bad(Cat("expected ", both,
-                     " to be two strings or two lists of messages, found ",
-                     DescribeJson(prompt), " and ", DescribeJson(completion)));
+      return absl::InvalidArgumentError(
+          Cat("expected ", both,
+              " to be two strings or two lists of messages, found ",
+              DescribeJson(prompt), " and ", DescribeJson(completion)));
     }
     ASSIGN_OR_RETURN(RowJson asked, Messages(json_, prompt_name));
     ASSIGN_OR_RETURN(RowJson answered, Messages(json_, completion_name));
@@ -227,7 +208,7 @@ class ContentReader {
   }
 
   absl::Status Chat(const std::string& name) {
-    if (!Has(json_, name)) return Missing(Quoted(name));
+    if (!Has(json_, name)) return Missing(InQuotes(name));
     ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name));
     row_.content = ChatRow{std::move(messages)};
     return absl::OkStatus();
@@ -235,7 +216,7 @@ class ContentReader {
 
   absl::Status Text() {
     const std::string name = Name(format_.text_column, "text");
-    if (!Has(json_, name)) return Missing(Quoted(name));
+    if (!Has(json_, name)) return Missing(InQuotes(name));
     const RowJson& text = json_[name];
     if (!text.is_string()) return Expected(name, "a string", text);
     row_.content = PlainTextRow{text};
@@ -295,7 +276,8 @@ std::string DescribeJson(const RowJson& value) {
 absl::StatusOr<RowJson> ParseRowObject(std::string_view line) {
   absl::StatusOr<RowJson> json = ParseJson(line);
   if (json.ok() && !json->is_object()) {
-    return Bad(Cat("expected an object, found ", DescribeJson(*json)));
+    return absl::InvalidArgumentError(
+        Cat("expected an object, found ", DescribeJson(*json)));
   }
   return json;
 }

@@ -8,9 +8,19 @@
 #include <variant>
 
 #include "absl/status/statusor.h"
-#include "core/data/language_row_format.h"
 
 namespace mpsd::data {
+
+// The columns that contain a row's parts: fields of job.json's "dataset". "" is
+// the default.
+struct LanguageRowFormat {
+  std::string messages_column = "";
+  std::string prompt_column = "", completion_column = "";
+  std::string text_column = "";
+  std::string format = "";  // "alpaca" or "alpaca_chat"
+
+  bool operator==(const LanguageRowFormat&) const = default;
+};
 
 // Key order is kept, because chat templates print objects.
 using RowJson = nlohmann::ordered_json;

@@ -11,7 +11,6 @@
 
 #include "absl/status/statusor.h"
 #include "core/data/image.h"
-#include "core/data/resample.h"
 #include "core/spec/model_config.h"
 
 namespace mpsd::image {

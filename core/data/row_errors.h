@@ -2,18 +2,32 @@
 #ifndef MPSD_CORE_DATA_ROW_ERRORS_H_
 #define MPSD_CORE_DATA_ROW_ERRORS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_join.h"
-#include "core/base/strings.h"
-#include "core/data/shown.h"
+#include "absl/types/span.h"
+#include "core/base/text.h"
+#include "core/text/tokenizer.h"
 
+// What errors say about a data set's rows.
 namespace mpsd::data {
 
+// Whether messages may quote the data of this process's job. False for files
+// that were not uploaded with the job: the submitter might not be allowed to
+// read them. True until ShowContents sets it, which must happen before any data
+// are read.
+bool ContentsShown();
+void ShowContents(bool shown);
+
+// The text that replaces contents in messages.
+inline constexpr char kNotShown[] =
+    "not shown, since the data were not uploaded with the job";
+
 // The first few faults of a file's rows; only their locations if contents are
-// not shown (shown.h).
+// not shown.
 class RowErrors {
  public:
   static constexpr size_t kMax = 5;
@@ -51,6 +65,24 @@ class RowErrors {
 
   std::vector<std::string> errors_;
 };
+
+// Sizes of the tables in which a model looks up tokens. An id beyond a table is
+// an exception on the CPU; on a GPU it ends the process or reads arbitrary
+// numbers.
+struct IdTables {
+  int64_t tokens = 0;  // vocab_size; 0: unknown, not checked
+  int64_t types = 0;   // type_vocab_size; 0: the model has no such table
+};
+
+// The fault of a row's tokens, which names the first token without a table row
+// and what to do; "" without a fault.
+std::string TokenFault(absl::Span<const int32_t> ids, const IdTables& tables,
+                       const text::Tokenizer& tokenizer);
+std::string TypeFault(absl::Span<const int32_t> types, const IdTables& tables);
+
+// The padding id: `id` if the model has a table row for it, else 0. Padding is
+// masked and never reaches the loss.
+int32_t PaddingWithin(int32_t id, const IdTables& tables);
 
 }  // namespace mpsd::data
 

@@ -11,12 +11,11 @@
 #include <system_error>
 #include <utility>
 
-#include "core/base/atomic_file.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
-#include "core/base/strings.h"
-#include "core/base/work_count.h"
+#include "core/base/text.h"
 
 namespace mpsd::data {
 namespace {

@@ -11,12 +11,12 @@
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
-#include "core/base/strings.h"
+#include "core/base/text.h"
 #include "core/data/in_order.h"
 #include "core/data/language_row.h"
 #include "core/data/language_row_encoder.h"
-#include "core/data/records.h"
 #include "core/data/row_errors.h"
+#include "core/data/table.h"
 
 namespace mpsd::data {
 namespace {
@@ -24,7 +24,6 @@ namespace {
 using base::Cat;
 using File = std::unique_ptr<base::MappedFile>;
 
-constexpr int kProgressSteps = 200;
 // A thread takes whole rows of about this many bytes at a time; less if there
 // are few data, so that every thread gets some.
 constexpr size_t kPiece = 32 << 10;
@@ -40,7 +39,7 @@ struct Piece {
 };
 
 // The result of one piece.
-struct Rows {
+struct PieceRows {
   struct Error {
     int64_t line;
     std::string fault;
@@ -55,7 +54,7 @@ struct Rows {
   std::vector<Error> errors;
 };
 
-void Keep(TokenSample sample, int64_t max_length, Rows& rows) {
+void Keep(TokenSample sample, int64_t max_length, PieceRows& rows) {
   // Counted before truncation: a row that loses its last label to max_length
   // gets other advice than one that never had any.
   const bool had_labels = sample.label_tokens() > 0;
@@ -83,7 +82,7 @@ void Keep(TokenSample sample, int64_t max_length, Rows& rows) {
 }
 
 void ReadRow(const Record& record, const LanguageRowEncoder& encoder,
-             const TokenizeOptions& options, Rows& rows) {
+             const TokenizeOptions& options, PieceRows& rows) {
   ++rows.rows;
   absl::StatusOr<LanguageRow> row = ParseLanguageRow(record.text, options.rows);
   absl::StatusOr<EncodedRow> encoded =
@@ -98,9 +97,9 @@ void ReadRow(const Record& record, const LanguageRowEncoder& encoder,
   Keep(std::move(encoded->sample), options.max_length, rows);
 }
 
-Rows ReadPiece(const Piece& piece, const LanguageRowEncoder& encoder,
-               const TokenizeOptions& options) {
-  Rows rows;
+PieceRows ReadPiece(const Piece& piece, const LanguageRowEncoder& encoder,
+                    const TokenizeOptions& options) {
+  PieceRows rows;
   rows.bytes = piece.bytes;
   rows.ids.reserve(piece.bytes / 2);
   rows.labels.reserve(piece.bytes / 2);
@@ -200,8 +199,8 @@ class DatasetReader {
   // pieces' order, so that the data set does not depend on the number of
   // threads.
   void TakeRows(const std::string& name, const base::MappedFile& file) {
-    const Rows rows = pool_.Take();
-    for (const Rows::Error& error : rows.errors) {
+    const PieceRows rows = pool_.Take();
+    for (const PieceRows::Error& error : rows.errors) {
       errors_.Add(Cat(name, ":", error.line), error.fault);
     }
     rows_ += rows.rows;
@@ -216,7 +215,7 @@ class DatasetReader {
     ReportProgress();
   }
 
-  void Add(const Rows& rows) {
+  void Add(const PieceRows& rows) {
     stats_.rows += rows.stats.rows;
     stats_.tokens += rows.stats.tokens;
     stats_.label_tokens += rows.stats.label_tokens;
@@ -286,7 +285,7 @@ class DatasetReader {
   std::vector<File> files_;  // null once read
   // Declared last, so destroyed first: the pool's threads use the other members
   // until then.
-  InOrder<Piece, Rows> pool_;
+  InOrder<Piece, PieceRows> pool_;
 };
 
 }  // namespace

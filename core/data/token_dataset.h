@@ -11,11 +11,10 @@
 
 #include "absl/status/statusor.h"
 #include "core/data/batch.h"
-#include "core/data/id_check.h"
-#include "core/data/language_row_format.h"
+#include "core/data/language_row.h"
+#include "core/data/row_errors.h"
 #include "core/data/source.h"
 #include "core/data/token_arrays.h"
-#include "core/data/token_sample.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 

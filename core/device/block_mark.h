@@ -17,7 +17,7 @@ namespace mpsd::profile {
 // thread-local read, some nanoseconds.
 //
 // Names start with "mpsd::". They end with " backward" or " again" (recomputed)
-// unless the work belongs to the forward or the whole step (capture.h).
+// unless the work belongs to the forward or the whole step (profile.h).
 class BlockMark {
  public:
   // `name` is a literal that starts with "mpsd::".

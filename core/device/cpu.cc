@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/device/device.h"
-#include "core/host/platform.h"
+#include "core/host/machine.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>

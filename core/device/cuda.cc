@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
-#include "core/device/card.h"
+#include "core/device/backends.h"
 #include "core/device/device.h"
 
 namespace mpsd::device {

@@ -3,17 +3,27 @@
 #define MPSD_CORE_DEVICE_DEVICE_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/device/traits.h"
+#include "core/host/traits.h"
 
 namespace mpsd::device {
+
+using backend::Traits;
+
+// The traits of a tensor's device. Code that has a Device calls
+// Device::traits() instead.
+const Traits& TraitsOf(at::Device device);
 
 // Bytes; absent if the backend has no such counter.
 struct Memory {
@@ -79,6 +89,81 @@ absl::StatusOr<std::unique_ptr<Device>> OpenMps();
 absl::StatusOr<std::unique_ptr<Device>> OpenBest();
 // Opens the device that job.json names; kAuto: OpenBest.
 absl::StatusOr<std::unique_ptr<Device>> Open(backend::Choice choice);
+
+// Scope of one optimizer step: on macOS an autorelease pool, since a
+// command-line program has no run loop that would release Metal's objects.
+class StepScope {
+ public:
+  StepScope();
+  ~StepScope();
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+
+ private:
+  void* pool_;
+};
+
+// Follows a run's memory from step to step: the peaks, and whether the driver's
+// memory beyond live tensors keeps growing (compiled graphs, heap
+// fragmentation, a leak).
+class MemoryWatch {
+ public:
+  // Bytes; absent if the device has no such counter; growth is also absent
+  // during the first steps.
+  struct Summary {
+    std::optional<int64_t> peak_allocated;
+    std::optional<int64_t> peak_driver;
+    // Growth since the warm-up of the overhead: what the driver holds beyond
+    // live tensors.
+    std::optional<int64_t> overhead_growth;
+  };
+
+  // Called after each step. Returns a sentence for the job's log the first time
+  // that the driver holds nearly all the memory that the machine recommends,
+  // and the first time that the overhead has grown by a tenth of the
+  // recommended memory.
+  std::optional<std::string> Observe(const Memory& memory);
+
+  const Summary& summary() const { return summary_; }
+
+ private:
+  int64_t steps_ = 0;
+  std::optional<int64_t> baseline_;  // overhead after the warm-up
+  bool told_full_ = false, told_growth_ = false;
+  Summary summary_;
+};
+
+// While it exists, receives torch's warnings of the thread that made it.
+// Warnings that an operator without a Metal kernel ran on the CPU are counted
+// by operator; every other text is passed to `tell` once.
+//
+// torch issues all these warnings at one place in its code, by default once per
+// process: this class makes torch repeat every warning, process-wide.
+// Autograd's threads pass their warnings to the thread that called backward.
+class WarningCapture final : private c10::WarningHandler {
+ public:
+  // `tell` is called on this thread, from inside torch: it must not throw.
+  explicit WarningCapture(std::function<void(const std::string&)> tell);
+
+  // "aten::linalg_eig" → runs on the CPU since this object was made.
+  const std::map<std::string, int64_t>& cpu_fallback_ops() const {
+    return fallbacks_;
+  }
+
+ private:
+  void process(const c10::Warning& warning) override;
+
+  const std::function<void(const std::string&)> tell_;
+  std::map<std::string, int64_t> fallbacks_;
+  std::set<std::string> told_;
+  const c10::WarningUtils::WarnAlways always_;
+  const c10::WarningUtils::WarningHandlerGuard guard_;
+};
+
+// The operator that `warning` says ran on the CPU (MPSFallback.mm: "The
+// operator 'aten::x' is not currently supported on the MPS backend and will
+// fall back to run on the CPU."); empty for any other text.
+std::string CpuFallbackOp(const std::string& warning);
 
 }  // namespace mpsd::device
 

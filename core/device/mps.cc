@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/device/device.h"
 #include "core/host/host.h"
-#include "core/host/platform.h"
+#include "core/host/machine.h"
 
 namespace mpsd::device {
 namespace {

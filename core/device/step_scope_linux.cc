@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/device/step_scope.h"
+#include "core/device/device.h"
 
 namespace mpsd::device {
 

@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <utility>
 
 #include "core/base/check.h"
-#include "core/base/work_count.h"
-#include "core/explicit_step/norm.h"
+#include "core/base/clock.h"
 #include "core/device/block_mark.h"
+#include "core/explicit_step/norm.h"
 
 namespace mpsd::explicit_step {
 namespace {

@@ -15,11 +15,10 @@
 #include "absl/status/statusor.h"
 #include "core/explicit_step/attention_block.h"
 #include "core/explicit_step/head.h"
-#include "core/explicit_step/lora_pack.h"
+#include "core/explicit_step/linear_group.h"
 #include "core/explicit_step/mlp_block.h"
-#include "core/explicit_step/options.h"
 #include "core/model/decoder.h"
-#include "core/model/head_loss.h"
+#include "core/model/losses.h"
 
 namespace mpsd::explicit_step {
 

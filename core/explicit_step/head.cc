@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "core/model/head_loss.h"
-#include "core/model/wide_linear.h"
+#include "core/model/losses.h"
+#include "core/model/products.h"
 
 namespace mpsd::explicit_step {
 namespace {

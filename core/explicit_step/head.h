@@ -5,8 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/explicit_step/linear_group.h"
-#include "core/explicit_step/lora_pack.h"
-#include "core/explicit_step/options.h"
 #include "core/model/layers.h"
 
 namespace mpsd::explicit_step {

@@ -4,8 +4,8 @@
 #include <ATen/ATen.h>
 
 #include "core/base/check.h"
-#include "core/explicit_step/norm.h"
 #include "core/device/block_mark.h"
+#include "core/explicit_step/norm.h"
 
 namespace mpsd::explicit_step {
 

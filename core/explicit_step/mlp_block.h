@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/explicit_step/linear_group.h"
-#include "core/explicit_step/options.h"
 #include "core/model/decoder.h"
 
 namespace mpsd::explicit_step {

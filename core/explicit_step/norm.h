@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/explicit_step/options.h"
+#include "core/explicit_step/linear_group.h"
 #include "core/model/layers.h"
 
 namespace mpsd::explicit_step {

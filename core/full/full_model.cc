@@ -3,17 +3,15 @@
 
 #include <ATen/ATen.h>
 
-#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
+#include "core/ckpt/safetensors.h"
 #include "core/full/model_folder.h"
 #include "core/spec/modules.h"
-#include "core/ckpt/safetensors.h"
-#include "core/ckpt/weights.h"
 
 namespace mpsd::full {
 namespace {
@@ -131,18 +129,16 @@ absl::Status FullModel::SaveResult(const fs::path& folder) const {
     tensors.emplace_back(spec::StoredName(config, group[0].name),
                          group[0].tensor->detach().to(network_.dtype()));
   }
-  absl::Status s = tensorfile::WriteSafetensors(folder / kWeights, tensors);
-  if (!s.ok()) return s;
-  s = WriteConfig(options_.model_folder, folder,
-                  {config, options_.task, options_.label_names,
-                   options_.problem_type, network_.dtype()});
-  if (s.ok()) s = CopyTokenizer(options_.model_folder, folder);
+  RETURN_IF_ERROR(tensorfile::WriteSafetensors(folder / kWeights, tensors));
+  RETURN_IF_ERROR(WriteConfig(options_.model_folder, folder,
+                              {config, options_.task, options_.label_names,
+                               options_.problem_type, network_.dtype()}));
+  RETURN_IF_ERROR(CopyTokenizer(options_.model_folder, folder));
   for (const auto& [name, contents] : options_.files) {
-    if (!s.ok()) return s;
     if (fs::exists(folder / name)) continue;
-    s = base::WriteFileAtomic(folder / name, contents);
+    RETURN_IF_ERROR(base::WriteFileAtomic(folder / name, contents));
   }
-  return s;
+  return absl::OkStatus();
 }
 
 }  // namespace mpsd::full

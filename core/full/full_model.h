@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/model/network.h"
-#include "core/optim/trainable.h"
+#include "core/optim/parameters.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::full {

@@ -7,8 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "core/base/file.h"
-#include "core/base/json_depth.h"
-#include "core/base/read_roots.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::full {
@@ -173,13 +172,13 @@ absl::Status CheckCopied(const fs::path& from) {
 }
 
 absl::Status CopyText(const fs::path& from, const fs::path& to) {
-  absl::Status s = CopyFiles(from, to, kTextFiles);
-  return s.ok() ? CopyTemplates(from, to) : s;
+  RETURN_IF_ERROR(CopyFiles(from, to, kTextFiles));
+  return CopyTemplates(from, to);
 }
 
 absl::Status CopyTokenizer(const fs::path& from, const fs::path& to) {
-  absl::Status s = CopyText(from, to);
-  return s.ok() ? CopyFiles(from, to, kOtherFiles) : s;
+  RETURN_IF_ERROR(CopyText(from, to));
+  return CopyFiles(from, to, kOtherFiles);
 }
 
 }  // namespace mpsd::full

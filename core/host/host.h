@@ -3,6 +3,7 @@
 #define MPSD_CORE_HOST_HOST_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 // The machine that a job shares with other users: its power, heat, memory and
 // use, and how to keep it awake. Needs neither torch nor privileges.
+
 namespace mpsd::host {
 
 enum class PowerSource { kMains, kBattery };
@@ -79,6 +81,31 @@ std::optional<MemoryPressure> MemoryPressureNamed(std::string_view name);
 // nullopt for other numbers.
 std::optional<Thermal> ThermalOfState(uint64_t state);
 std::optional<MemoryPressure> MemoryPressureOfLevel(int level);
+
+// A machine whose state a JSON file gives, so that tests of the real programs
+// can pull the plug: {"power_source": "battery", "thermal": "heavy", …}, with
+// Reading's member names and the levels' names. Each Read() reads the file
+// again. A missing file reports nothing; a half-written one keeps the last
+// complete content.
+class FileHost final : public Host {
+ public:
+  explicit FileHost(std::filesystem::path path) : path_(std::move(path)) {}
+
+  Reading Read() override;
+  std::unique_ptr<Awake> KeepAwake(const std::string&) override {
+    return nullptr;
+  }
+
+ private:
+  const std::filesystem::path path_;
+  Reading last_;
+};
+
+// The state that files in /proc and /sys below `root` ("/" on a real machine)
+// report: power_supply, thermal zones with their trip points, platform_profile,
+// memory pressure (PSI), swap, amdgpu's gpu_busy_percent. Only reads files:
+// compiles and is tested on every system.
+Reading ReadLinuxFiles(const std::filesystem::path& root);
 
 }  // namespace mpsd::host
 

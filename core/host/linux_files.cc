@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/host/linux_files.h"
-
 #include <algorithm>
 #include <fstream>
 #include <system_error>
@@ -9,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/host/host.h"
 
 namespace mpsd::host {
 namespace fs = std::filesystem;

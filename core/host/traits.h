@@ -95,7 +95,7 @@ struct Traits {
   // mm and addmm): only on CUDA.
   bool wide_products = false;
   // The device has oneDNN's fp32 inner product, which is faster than a GEMM;
-  // core/model/inner_product.h says where it is exact enough, with
+  // core/model/products.h says where it is exact enough, with
   // measurements.
   bool inner_products = true;
 
@@ -116,7 +116,7 @@ struct Traits {
   // are faster with few calls.
   bool cached_pieces = true;
   // A pass over memory costs as much as arithmetic: each layer becomes one
-  // autograd node (core/model/cpu_nodes.h).
+  // autograd node (core/model/layers.h).
   bool one_node_layers = true;
   // Arithmetic, even on zeros, is cheaper than a second pass over memory.
   bool cheap_products = false;

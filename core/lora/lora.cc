@@ -12,21 +12,12 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/lora/peft_folder.h"
-#include "core/model/wide_linear.h"
+#include "core/model/products.h"
 
 namespace mpsd::lora {
 namespace {
 
 using Initial = std::vector<std::pair<std::string, at::Tensor>>;
-
-const char kPrefix[] = "base_model.model.";
-
-std::string NameA(const std::string& module) {
-  return absl::StrCat(kPrefix, module, ".lora_A.weight");
-}
-std::string NameB(const std::string& module) {
-  return absl::StrCat(kPrefix, module, ".lora_B.weight");
-}
 
 // nn.Linear's default, which PEFT's reset_lora_parameters applies again.
 at::Tensor InitialA(int64_t r, int64_t in) {
@@ -69,6 +60,14 @@ spec::LoraSpec AsWritten(spec::LoraSpec spec, const PeftIdentity& identity,
 
 }  // namespace
 
+std::string NameOfA(const std::string& module) {
+  return absl::StrCat(kPeftPrefix, module, ".lora_A.weight");
+}
+
+std::string NameOfB(const std::string& module) {
+  return absl::StrCat(kPeftPrefix, module, ".lora_B.weight");
+}
+
 at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
   // fp32 for all dtypes of the base, as in PEFT (autocast_adapter_dtype): the
   // adapter's term is small compared with the base's, and is rounded only once,
@@ -88,11 +87,11 @@ absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
   ASSIGN_OR_RETURN(auto saved, SavedWeights(model, spec));
   Initial initial;
   for (const spec::TargetMatch& t : targets) {
-    initial.emplace_back(NameA(t.name), InitialA(t.r, t.in_features));
-    initial.emplace_back(NameB(t.name), at::zeros({t.out_features, t.r}));
+    initial.emplace_back(NameOfA(t.name), InitialA(t.r, t.in_features));
+    initial.emplace_back(NameOfB(t.name), at::zeros({t.out_features, t.r}));
   }
   for (const auto& weight : saved) {
-    initial.emplace_back(kPrefix + weight.name, *weight.tensor);
+    initial.emplace_back(kPeftPrefix + weight.name, *weight.tensor);
   }
   spec::LoraSpec written = AsWritten(spec, identity, targets);
   std::unique_ptr<Adapter> adapter(new Adapter(
@@ -100,7 +99,7 @@ absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
   adapter->parameters_ = std::make_unique<optim::ParameterSet>(initial, device);
   for (const auto& weight : saved) {
     const optim::Parameter* own =
-        adapter->parameters_->Find(kPrefix + weight.name);
+        adapter->parameters_->Find(kPeftPrefix + weight.name);
     base::Check(own != nullptr, "what is saved is a parameter");
     // The network computes with the trained copy from here on.
     *weight.tensor = own->value;
@@ -114,8 +113,8 @@ void Adapter::Hang() {
   for (model::Linear* l : model_.Linears()) linears[l->name] = l;
   for (const spec::TargetMatch& t : targets_) {
     linears.at(t.name)->adapter = std::make_unique<LoraLinear>(
-        parameters_->Find(NameA(t.name))->value,
-        parameters_->Find(NameB(t.name))->value, t.scaling,
+        parameters_->Find(NameOfA(t.name))->value,
+        parameters_->Find(NameOfB(t.name))->value, t.scaling,
         spec_.lora_dropout.value_or(0), &training_);
   }
 }

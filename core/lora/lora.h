@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -14,11 +13,16 @@
 #include "absl/status/statusor.h"
 #include "core/model/network.h"
 #include "core/optim/parameters.h"
-#include "core/optim/trainable.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::lora {
+
+// The names of tensors in adapter_model.safetensors: kPeftPrefix and the
+// weight's own name, or these of a module's A and B.
+inline constexpr char kPeftPrefix[] = "base_model.model.";
+std::string NameOfA(const std::string& module);
+std::string NameOfB(const std::string& module);
 
 // One low-rank adapter (Hu et al. 2021) as PEFT's lora.Linear computes it:
 //   y = base + scaling · B A dropout(x)

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 #include "core/ckpt/safetensors.h"
 #include "nlohmann/json.hpp"

@@ -3,7 +3,6 @@
 #define MPSD_CORE_LORA_PEFT_FOLDER_H_
 
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"

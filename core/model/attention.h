@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "core/device/traits.h"
+#include "core/device/device.h"
 
 namespace mpsd::attention {
 
@@ -80,7 +80,7 @@ at::Tensor BidirectionalAttention(const at::Tensor& q, const at::Tensor& k,
 // fp32; saves q, k, v, the output and the log-sum-exp. Used on MPS under
 // autograd: no torch release has a fused backward for MPS, and the composite
 // one holds several rows × heads × S × S tensors.
-// core/model/blocked_attention.h is its counterpart in the explicit step.
+// core/model/planned_attention.h has its counterpart in the explicit step.
 at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const AttentionMask& mask,
                           int64_t tile = 256);

@@ -2,25 +2,100 @@
 #ifndef MPSD_CORE_MODEL_ATTENTION_PLAN_H_
 #define MPSD_CORE_MODEL_ATTENTION_PLAN_H_
 
+#include <ATen/core/ScalarType.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <list>
 #include <vector>
 
-#include "core/model/block_mask.h"
-#include "core/model/head_layout.h"
-#include "core/model/attention_options.h"
-#include "core/model/token_layout.h"
+#include "core/device/device.h"
 
 namespace mpsd::attention {
 
-// What computes a planned attention, forward or backward.
-enum class PlannedKernel {
-  kBlocked,    // core/model/blocked_attention.h
-  kFlashCpu,   // core/model/flash_cpu.h
-  kFlashCuda,  // core/model/flash_cuda.h
-  kCudnn,      // core/model/cudnn.h
+struct Options {
+  // Select the kernels; the mathematics is the same. Normally the traits of the
+  // device that computes; tests give the CPU another device's.
+  device::Traits traits = {};
+  at::ScalarType dtype = at::kFloat;  // of activations and frozen weights
 };
+
+// How the tokens of one micro-batch are arranged in rows, and which of them see
+// each other.
+struct TokenLayout {
+  int64_t rows = 0, length = 0;
+  at::Device device = at::kCPU;  // where attention runs
+  at::Tensor segment_ids;  // int64 [rows, length] for packed rows, or undefined
+  // For packed rows, on the host: SegmentLengths of segment_ids; else empty.
+  std::vector<int64_t> segment_lengths = {};
+};
+
+// The lengths of the segments of all rows in order; each row's padding counts
+// as a segment, so they add up to rows · length. `segment_ids` [rows, length]
+// are on the CPU.
+std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids);
+
+// `heads` query heads, of which heads / kv_heads (a whole number) share the
+// keys and values of one kv head.
+struct HeadShape {
+  int64_t heads, kv_heads, dim;
+};
+
+// The shape in which each query head has its own keys and values.
+HeadShape EachWithKeys(const HeadShape& shape);
+
+// Kernels take heads in different layouts. Each function converts a tensor by
+// token, [rows, length, heads, dim], into one of them; its inverse converts the
+// results back.
+//
+// [rows, heads, length, dim], a view; its own inverse. For ATen's attention.
+at::Tensor SwapTokensAndHeads(const at::Tensor& x);
+
+// [rows, kv_heads, length, heads / kv_heads, dim], contiguous: the query heads
+// that share keys are rows of one matrix. For blocked attention.
+at::Tensor ToBlockedLayout(const at::Tensor& x, int64_t kv_heads);
+at::Tensor FromBlockedLayout(const at::Tensor& x);
+
+// Keys or values repeated for every query head that shares them: [rows, length,
+// heads, dim] from [rows, length, kv_heads, dim]. The inverse is the gradient:
+// it sums over the query heads.
+at::Tensor ForEachHead(const at::Tensor& x, const HeadShape& shape);
+at::Tensor FromEachHead(const at::Tensor& x, const HeadShape& shape);
+
+// The mask that hides keys by their distance from the query, [count, keys]. The
+// queries are the last `count` of `keys` tokens. An entry is 0 if the query
+// sees the key, and −inf for keys after the query and, with a window > 0, for
+// keys `window` or more tokens before the query. The mask of any smaller block
+// that ends with its last query's own key is a corner of this one.
+at::Tensor BandMask(int64_t count, int64_t keys, int64_t window,
+                    const at::TensorOptions& options);
+
+// The lower right corner [count, keys] of a BandMask; a view.
+at::Tensor CornerOf(const at::Tensor& band, int64_t count, int64_t keys);
+
+// Keeps requested BandMasks from micro-batch to micro-batch and from step to
+// step: always the latest, and earlier ones while all together take kKept bytes
+// or less. All calls give the same dtype and device.
+class BandMasks {
+ public:
+  static constexpr int64_t kKept = int64_t{64} << 20;
+
+  at::Tensor Get(int64_t count, int64_t keys, int64_t window,
+                 const at::TensorOptions& options);
+
+  int64_t bytes() const;
+
+ private:
+  struct Band {
+    int64_t count, keys, window;
+    at::Tensor mask;
+  };
+  std::list<Band> bands_;  // most recently used first
+};
+
+// What computes a planned attention, forward or backward
+// (core/model/planned_attention.h).
+enum class PlannedKernel { kBlocked, kFlashCpu, kFlashCuda, kCudnn };
 // "blocked", "flash", "flash" or "cudnn".
 const char* NameOf(PlannedKernel kernel);
 
@@ -83,6 +158,20 @@ struct AttentionPlan {
 AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
                             bool by_position, const HeadShape& shape,
                             const Options& options, BandMasks* bands = nullptr);
+
+// Fills in the plan's blocks, band, zero and segment_ids, for
+// BlockedForward. Without segments one band masks all blocks: it comes from
+// `bands`, or is made anew if `bands` is null. Two cases need a mask per
+// block: segments, and GEMMs that add the mask (MPS). Such masks are kept while
+// all together stay within spec::kMostKeptMasks. Beyond that bound a segment's
+// mask is made at each use, and a GEMM's mask is replaced by a view of the band
+// that a separate pass adds.
+void PlanBlocks(const TokenLayout& layout, const HeadShape& shape,
+                const Options& options, BandMasks* bands, AttentionPlan& plan);
+
+// The mask of a block of the plan, kept or made now, in the shape given at
+// QueryBlock::mask.
+at::Tensor MaskOf(const AttentionPlan& plan, const QueryBlock& block);
 
 }  // namespace mpsd::attention
 

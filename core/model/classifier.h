@@ -6,8 +6,11 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/model/decoder.h"
 #include "core/model/layers.h"
 #include "core/model/network.h"
 #include "core/model/weight_reader.h"
@@ -23,6 +26,15 @@ struct ClassifierInputs {
   bool padded = true;         // false: every row is `length` long
   // Images.
   at::Tensor pixels;  // fp32 [rows, channels, height, width]
+};
+
+// One block of a text encoder or a vision transformer. `mlp_norm` comes after
+// the MLP's sum in the former, and before the MLP in the latter.
+struct EncoderLayer {
+  Linear q, k, v, o;
+  LayerNorm attention_norm;
+  Linear up, down;
+  LayerNorm mlp_norm;
 };
 
 // A network with a classification head: a text encoder, a decoder with a head
@@ -43,10 +55,43 @@ class Classifier : public Network {
  protected:
   using Network::Network;
 
-  // The layer's Forward; on the CPU as a single node of autograd (cpu_nodes.h).
+  // The layer's Forward; on the CPU as a single node of autograd (CpuLinear).
   // Not with kTiled attention: the CPU then simulates MPS, in tests.
   at::Tensor Run(const Linear& linear, const at::Tensor& x) const;
   at::Tensor Run(const Embedding& embedding, const at::Tensor& ids) const;
+
+  // In training TokenDropout with the config's hidden_dropout_prob.
+  at::Tensor Drop(const at::Tensor& x, int64_t length) const;
+  bool DrawsDropout(const EncoderLayer& layer) const;
+};
+
+// A decoder with the linear "score" on one token of each row, as Transformers'
+// LlamaForSequenceClassification (5.23, modeling_layers.py,
+// GenericForSequenceClassification): the last token that is not the config's
+// pad_token_id, or the row's last token if the config has no pad_token_id.
+class DecoderClassifier : public Classifier {
+ public:
+  // As Classifier::Load.
+  static absl::StatusOr<std::unique_ptr<DecoderClassifier>> Load(
+      const WeightSource& source, const spec::ModelConfig& config,
+      const std::function<void(double)>& progress = nullptr);
+
+  at::Tensor Logits(const ClassifierInputs& inputs) const override;
+  std::vector<Linear*> Linears() override { return decoder_->Linears(); }
+  std::vector<NamedWeight> NamedWeights() override {
+    return decoder_->NamedWeights();
+  }
+
+ private:
+  explicit DecoderClassifier(std::unique_ptr<Decoder> decoder)
+      : Classifier(decoder->config(), decoder->dtype()),
+        decoder_(std::move(decoder)) {
+    fresh_ = decoder_->fresh_modules();
+    report_ = decoder_->load_report();
+  }
+  at::Tensor LastTokens(const ClassifierInputs& inputs) const;
+
+  const std::unique_ptr<Decoder> decoder_;
 };
 
 }  // namespace mpsd::model

@@ -4,13 +4,12 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <optional>
-
+#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/device/block_mark.h"
+#include "core/device/device.h"
 
 namespace mpsd::model {
-
 namespace {
 
 bool DrawsDropout(const DecoderLayer& l) {
@@ -110,6 +109,149 @@ std::vector<NamedWeight> Decoder::NamedWeights() {
   list.Add(norm_);
   list.Add(head_);
   return list.Take();
+}
+
+class DecoderLoader {
+ public:
+  DecoderLoader(const WeightSource& source, const spec::ModelConfig& config,
+                const std::function<void(double)>& progress)
+      : source_(source),
+        c_(config),
+        progress_(progress),
+        reader_(source, "model.", config.initializer_range) {}
+
+  absl::StatusOr<std::unique_ptr<Decoder>> Load() {
+    const std::string stored = DecideHead();
+    std::unique_ptr<Decoder> model(new Decoder(c_, source_));
+    model->embedding_ = reader_.MakeEmbedding(stored, c_.vocab_size,
+                                              c_.hidden_size, c_.pad_token_id);
+    model->embedding_.name = kEmbedding;
+    model->layers_.resize(c_.num_hidden_layers);
+    for (int64_t i = 0; i < c_.num_hidden_layers && reader_.status().ok();
+         ++i) {
+      LoadLayer(i, model->layers_[i]);
+      if (progress_) progress_(double(i + 1) / c_.num_hidden_layers);
+    }
+    model->norm_ = Norm("model.norm", c_.hidden_size);
+    LoadHead(*model);
+    if (!reader_.status().ok()) return reader_.status();
+    model->fresh_ = reader_.fresh_modules();
+    model->report_ = reader_.Report(c_.family);
+    model->report_.untied = untied_;
+    return model;
+  }
+
+ private:
+  // Decides whether head and embedding are tied; returns the module of the
+  // embedding in the file.
+  std::string DecideHead() {
+    const bool tied = c_.tie_word_embeddings && c_.num_labels == 0;
+    if (!tied || source_.weights == nullptr) return kEmbedding;
+    const auto found = FindTiedHead(
+        *source_.weights,
+        reader_.StoredName(absl::StrCat(kEmbedding, ".weight")), source_.dtype);
+    if (!found.ok()) {
+      reader_.Fail(found.status());
+      return kEmbedding;
+    }
+    untied_ = *found == TiedHead::kBoth;
+    if (untied_) c_.tie_word_embeddings = false;
+    if (*found == TiedHead::kHead) return kHead;
+    if (!untied_) reader_.MarkUsed(kHeadWeight);
+    return kEmbedding;
+  }
+
+  void LoadLayer(int64_t i, DecoderLayer& layer) {
+    const std::string p = absl::StrCat("model.layers.", i, ".");
+    const std::string a = p + "self_attn.", m = p + "mlp.";
+    const auto linear = [&](std::string name, int64_t out, int64_t in,
+                            bool bias) {
+      return reader_.MakeLinear(name, out, in, bias);
+    };
+    const int64_t width = c_.hidden_size, inner = c_.intermediate_size;
+    const at::Tensor qk = PlaceOfBoth(a + "q_proj", a + "k_proj");
+    layer.q = linear(a + "q_proj", c_.q_size(), width, c_.qkv_bias);
+    MoveWeight(layer.q, qk, 0);
+    layer.k = linear(a + "k_proj", c_.kv_size(), width, c_.qkv_bias);
+    MoveWeight(layer.k, qk, c_.q_size());
+    layer.v = linear(a + "v_proj", c_.kv_size(), width, c_.qkv_bias);
+    layer.o = linear(a + "o_proj", width, c_.q_size(), c_.o_bias);
+    if (c_.qk_norm) {
+      layer.q_norm = Norm(a + "q_norm", c_.head_dim);
+      layer.k_norm = Norm(a + "k_norm", c_.head_dim);
+    }
+    layer.gate = linear(m + "gate_proj", inner, width, c_.mlp_bias);
+    layer.up = linear(m + "up_proj", inner, width, c_.mlp_bias);
+    layer.down = linear(m + "down_proj", width, inner, c_.mlp_bias);
+    layer.input_norm = Norm(p + "input_layernorm", width);
+    layer.post_attention_norm = Norm(p + "post_attention_layernorm", width);
+    if (!c_.sliding_window.empty()) layer.window = c_.sliding_window[i];
+  }
+
+  // Memory for the adjacent weights of q and k, so that one GEMM computes both;
+  // undefined if they are quantised or GEMMs are cheap to call. Allocated
+  // before either is read: the peak is then one weight above the weights.
+  at::Tensor PlaceOfBoth(const std::string& q, const std::string& k) const {
+    if (device::TraitsOf(source_.device).cached_pieces || c_.quantization ||
+        spec::Quantizes(source_.quantization, q) ||
+        spec::Quantizes(source_.quantization, k)) {
+      return {};
+    }
+    return at::empty({c_.q_size() + c_.kv_size(), c_.hidden_size},
+                     at::device(source_.device).dtype(source_.dtype));
+  }
+
+  static void MoveWeight(Linear& linear, const at::Tensor& place, int64_t row) {
+    if (!linear.weight.defined() || !place.defined()) return;
+    const at::Tensor rows = place.narrow(0, row, linear.weight.size(0));
+    rows.copy_(linear.weight);
+    linear.weight = rows;
+  }
+
+  void LoadHead(Decoder& model) {
+    if (c_.num_labels > 0) {
+      model.head_ =
+          reader_.MakeHead("score", c_.num_labels, c_.hidden_size, false);
+    } else if (c_.tie_word_embeddings) {
+      model.head_.name = kHead;
+      model.head_.weight = model.embedding_.weight;
+    } else {
+      if (source_.weights != nullptr && !reader_.Contains(kHeadWeight)) {
+        reader_.Fail(absl::NotFoundError(absl::StrCat(
+            "the model has no weight \"", kHeadWeight,
+            "\"; if its head is its embedding, config.json must say "
+            "\"tie_word_embeddings\": true")));
+      }
+      model.head_ =
+          reader_.MakeLinear(kHead, c_.vocab_size, c_.hidden_size, false);
+    }
+  }
+
+  RmsNorm Norm(const std::string& name, int64_t size) {
+    return reader_.MakeRmsNorm(name, size, c_.rms_norm_eps);
+  }
+
+  static constexpr char kEmbedding[] = "model.embed_tokens";
+  static constexpr char kHead[] = "lm_head";
+
+  const WeightSource& source_;
+  spec::ModelConfig c_;  // adjusted to the file's tensors
+  const std::function<void(double)>& progress_;
+  WeightReader reader_;
+  bool untied_ = false;
+};
+
+absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Load(
+    const WeightSource& source, const spec::ModelConfig& config,
+    const std::function<void(double)>& progress) {
+  return DecoderLoader(source, config, progress).Load();
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Load(
+    const tensorfile::Weights& weights, const spec::ModelConfig& config,
+    at::Device device, at::ScalarType dtype,
+    const std::function<void(double)>& progress) {
+  return Load(WeightSource{&weights, device, dtype}, config, progress);
 }
 
 }  // namespace mpsd::model

@@ -7,17 +7,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/ckpt/safetensors.h"
 #include "core/model/attention.h"
-#include "core/model/token_layout.h"
+#include "core/model/attention_plan.h"
 #include "core/model/layers.h"
 #include "core/model/network.h"
 #include "core/model/weight_reader.h"
 #include "core/spec/model_config.h"
-#include "core/ckpt/weights.h"
 
 namespace mpsd::model {
 
@@ -56,14 +55,14 @@ class Decoder : public Network {
       const std::function<void(double)>& progress = nullptr);
   // The same from any source. Without weights the network is drawn at random.
   // With config.num_labels the head is the linear "score" of a classifier
-  // (decoder_classifier.h).
+  // (classifier.h).
   static absl::StatusOr<std::unique_ptr<Decoder>> Load(
       const WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress = nullptr);
 
   // The output of the final norm, [rows, length, hidden_size].
   at::Tensor Hidden(const DecoderInputs& inputs) const;
-  // [rows, length, vocab_size]. For tests and tools; training uses head_loss.h,
+  // [rows, length, vocab_size]. For tests and tools; training uses losses.h,
   // which never has all logits in memory.
   at::Tensor Logits(const DecoderInputs& inputs) const;
 

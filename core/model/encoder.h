@@ -14,19 +14,12 @@
 
 namespace mpsd::model {
 
-// One block of BERT; the norms come after the sums:
-//   h = norm(x + drop(o(attention(q x, k x, v x))))
-//   y = norm(h + drop(down(act(up h))))
-// DistilBERT has no dropout after o.
-struct EncoderLayer {
-  Linear q, k, v, o;
-  LayerNorm attention_norm;
-  Linear up, down;
-  LayerNorm output_norm;
-};
-
 // BERT, RoBERTa and DistilBERT with their heads for sequence classification
-// (transformers 5.23, models/{bert,roberta,distilbert}/modeling_*.py):
+// (transformers 5.23, models/{bert,roberta,distilbert}/modeling_*.py). A block,
+// whose norms come after the sums:
+//   h = norm(x + drop(o(attention(q x, k x, v x))))     DistilBERT: no drop
+//   y = norm(h + drop(down(act(up h))))
+// The heads:
 //   BERT        out(drop(tanh(dense x₀)))      dense: the pooler
 //   RoBERTa     out(drop(tanh(dense(drop x₀))))
 //   DistilBERT  out(drop(relu(dense x₀)))      dense: pre_classifier
@@ -59,9 +52,6 @@ class Encoder : public Classifier {
   at::Tensor Attend(const EncoderLayer& layer, const at::Tensor& x,
                     const at::Tensor& keys, bool first_only) const;
   at::Tensor Head(const at::Tensor& first) const;
-  at::Tensor Drop(const at::Tensor& x, double probability,
-                  int64_t length) const;
-  bool DrawsDropout(const EncoderLayer& layer) const;
   bool is(const char* model_type) const {
     return config_.model_type == model_type;
   }

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "core/model/quantized_weight.h"
+#include "core/model/quant.h"
 #include "core/spec/model_config.h"
 
 namespace mpsd::model {
@@ -121,6 +121,26 @@ class Rotary {
  private:
   at::Tensor inverse_frequencies_;  // fp32 [head_dim / 2]
 };
+
+// Layers as single nodes of autograd, for training in fp32 on the CPU, where a
+// pass over memory costs as much as arithmetic. Values equal those of Forward
+// up to rounding; random numbers are the same.
+//
+// A node itself adds the gradient of a leaf parameter to its .grad, if that
+// exists (optim::ParameterSet gives one to all), without autograd's
+// accumulating node. Autograd gets the gradient of any other parameter.
+
+// Whether CpuLinear supports this layer: fp32 on the CPU, a dense weight, and
+// either no adapter or a low-rank one.
+bool CpuLinearTakes(const Linear& linear, const at::Tensor& x);
+
+// linear.Forward(x), including the adapter's term. oneDNN multiplies by the
+// weight if torch was built with it.
+at::Tensor CpuLinear(const Linear& linear, const at::Tensor& x);
+
+// embedding.Forward(ids) of an fp32 table on the CPU. The backward touches only
+// the rows that were looked up.
+at::Tensor CpuEmbedding(const Embedding& embedding, const at::Tensor& ids);
 
 }  // namespace mpsd::model
 

@@ -13,11 +13,19 @@
 
 #include "core/model/attention.h"
 #include "core/model/layers.h"
-#include "core/model/load_report.h"
+#include "core/model/weight_reader.h"
 #include "core/spec/model_config.h"
-#include "core/spec/recompute.h"
+#include "core/spec/train_spec.h"
 
 namespace mpsd::model {
+
+// Activation checkpointing (Chen et al. 2016): computes run(x) without keeping
+// what the backward needs; the backward calls `run` again with gradients on.
+// Gradients of parameters that `run` captures accumulate into their .grad as
+// usual. Unless `draws` is false, the generators of the CPU and of x's device
+// are reset for the second call, so that `run` draws the same random numbers.
+at::Tensor Recompute(std::function<at::Tensor(const at::Tensor&)> run,
+                     const at::Tensor& x, bool draws = true);
 
 struct RunOptions {
   attention::AttentionKernel attention = attention::AttentionKernel::kFused;

@@ -4,14 +4,19 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "core/device/block_mark.h"
+#include "core/model/weight_reader.h"
+#include "core/spec/modules.h"
 
 namespace mpsd::model {
 
 at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
   at::Tensor x = Embed(inputs.pixels);
   size_t index = 0;
-  for (const VitLayer& layer : layers_) {
+  for (const EncoderLayer& layer : layers_) {
     // Only the first token continues after the last attention, unless an
     // adapter there draws dropout: its mask has the shape of all tokens.
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
@@ -57,7 +62,7 @@ at::Tensor Vit::Embed(const at::Tensor& pixels) const {
   return Drop(x, x.size(1));
 }
 
-at::Tensor Vit::RunLayer(const VitLayer& layer, const at::Tensor& x,
+at::Tensor Vit::RunLayer(const EncoderLayer& layer, const at::Tensor& x,
                          bool first_only) const {
   const int64_t length = x.size(1);
   const at::Tensor in = first_only ? x.narrow(1, 0, 1) : x;
@@ -70,7 +75,7 @@ at::Tensor Vit::RunLayer(const VitLayer& layer, const at::Tensor& x,
   return Drop(Run(layer.down, inner), length) + h;
 }
 
-at::Tensor Vit::Attend(const VitLayer& layer, const at::Tensor& x,
+at::Tensor Vit::Attend(const EncoderLayer& layer, const at::Tensor& x,
                        bool first_only) const {
   const profile::BlockMark mark("mpsd::attention");
   const auto heads = [&](const at::Tensor& y) {
@@ -96,23 +101,9 @@ at::Tensor Vit::Attend(const VitLayer& layer, const at::Tensor& x,
   return out.reshape({out.size(0), out.size(1), -1});
 }
 
-at::Tensor Vit::Drop(const at::Tensor& x, int64_t length) const {
-  const double probability = config_.encoder.hidden_dropout_prob;
-  if (!training_ || probability == 0) return x;
-  return TokenDropout(x, probability, length);
-}
-
-bool Vit::DrawsDropout(const VitLayer& l) const {
-  const spec::EncoderConfig& e = config_.encoder;
-  const bool own = training_ && (e.hidden_dropout_prob > 0 ||
-                                 e.attention_probs_dropout_prob > 0);
-  return own || l.q.draws() || l.k.draws() || l.v.draws() || l.o.draws() ||
-         l.up.draws() || l.down.draws();
-}
-
 std::vector<Linear*> Vit::Linears() {
   std::vector<Linear*> linears;
-  for (VitLayer& l : layers_) {
+  for (EncoderLayer& l : layers_) {
     linears.insert(linears.end(), {&l.q, &l.k, &l.v, &l.o, &l.up, &l.down});
   }
   linears.push_back(&head_);
@@ -126,7 +117,7 @@ std::vector<NamedWeight> Vit::NamedWeights() {
   list.Add(e + "position_embeddings", positions_);
   list.Add(e + "patch_embeddings.projection.weight", patch_weight_);
   list.Add(e + "patch_embeddings.projection.bias", patch_bias_);
-  for (VitLayer& l : layers_) {
+  for (EncoderLayer& l : layers_) {
     for (Linear* linear : {&l.q, &l.k, &l.v, &l.o}) list.Add(*linear);
     list.Add(l.attention_norm);
     list.Add(l.mlp_norm);
@@ -136,6 +127,98 @@ std::vector<NamedWeight> Vit::NamedWeights() {
   list.Add(norm_);
   list.Add(head_);
   return list.Take();
+}
+
+class VitLoader {
+ public:
+  VitLoader(const WeightSource& source, const spec::ModelConfig& config,
+            const std::function<void(double)>& progress)
+      : c_(config),
+        progress_(progress),
+        model_(new Vit(config, source.dtype)),
+        reader_(source, "vit.", config.initializer_range) {}
+
+  absl::StatusOr<std::unique_ptr<Classifier>> Load() {
+    LoadEmbeddings();
+    model_->layers_.resize(c_.num_hidden_layers);
+    for (int64_t i = 0; i < c_.num_hidden_layers && reader_.status().ok();
+         ++i) {
+      LoadLayer(i, model_->layers_[i]);
+      if (progress_) progress_(double(i + 1) / c_.num_hidden_layers);
+    }
+    model_->norm_ = Norm("vit.layernorm");
+    model_->head_ =
+        reader_.MakeHead("classifier", c_.num_labels, c_.hidden_size, true);
+    if (!reader_.status().ok()) return reader_.status();
+    model_->fresh_ = reader_.fresh_modules();
+    model_->report_ = reader_.Report(c_.family);
+    return std::move(model_);
+  }
+
+ private:
+  // Drawn in Transformers' order: a module's submodules come before its own
+  // weights.
+  void LoadEmbeddings() {
+    const std::string e = "vit.embeddings.";
+    const std::string projection = e + "patch_embeddings.projection.";
+    const spec::VisionConfig& v = c_.vision;
+    const int64_t width = c_.hidden_size;
+    model_->patch_weight_ =
+        reader_.Tensor(projection + "weight",
+                       {width, v.num_channels, v.patch_size, v.patch_size});
+    model_->patch_bias_ =
+        reader_.Tensor(projection + "bias", {width}, Initial::kZero);
+    model_->positions_ =
+        reader_.Tensor(e + "position_embeddings", {1, v.patches() + 1, width},
+                       Initial::kTruncatedNormal);
+    model_->class_token_ = reader_.Tensor(e + "cls_token", {1, 1, width},
+                                          Initial::kTruncatedNormal);
+  }
+
+  void LoadLayer(int64_t i, EncoderLayer& layer) {
+    const std::string p = absl::StrCat("vit.layers.", i, ".");
+    const std::string a = p + "attention.";
+    const int64_t width = c_.hidden_size, inner = c_.intermediate_size;
+    layer.q = MakeLinear(a + "q_proj", width, width, c_.vision.qkv_bias);
+    layer.k = MakeLinear(a + "k_proj", width, width, c_.vision.qkv_bias);
+    layer.v = MakeLinear(a + "v_proj", width, width, c_.vision.qkv_bias);
+    layer.o = MakeLinear(a + "o_proj", width, width, true);
+    layer.attention_norm = Norm(p + "layernorm_before");
+    layer.mlp_norm = Norm(p + "layernorm_after");
+    layer.up = MakeLinear(p + "mlp.fc1", inner, width, true);
+    layer.down = MakeLinear(p + "mlp.fc2", width, inner, true);
+  }
+
+  // The name of the weight in the file; `name` itself if the file has that.
+  std::string NameInFile(const std::string& name) const {
+    return reader_.Contains(name + ".weight") ? name
+                                              : spec::StoredName(c_, name);
+  }
+
+  Linear MakeLinear(const std::string& name, int64_t out, int64_t in,
+                    bool bias) {
+    Linear linear = reader_.MakeLinear(NameInFile(name), out, in, bias);
+    linear.name = name;
+    return linear;
+  }
+
+  LayerNorm Norm(const std::string& name) {
+    LayerNorm norm = reader_.MakeLayerNorm(NameInFile(name), c_.hidden_size,
+                                           c_.encoder.layer_norm_eps);
+    norm.name = name;
+    return norm;
+  }
+
+  const spec::ModelConfig& c_;
+  const std::function<void(double)>& progress_;
+  std::unique_ptr<Vit> model_;
+  WeightReader reader_;
+};
+
+absl::StatusOr<std::unique_ptr<Classifier>> LoadVisionClassifier(
+    const WeightSource& source, const spec::ModelConfig& config,
+    const std::function<void(double)>& progress) {
+  return VitLoader(source, config, progress).Load();
 }
 
 }  // namespace mpsd::model

@@ -14,21 +14,14 @@
 
 namespace mpsd::model {
 
-// One block of ViT; the norms come before attention and MLP:
-//   h = x + drop(o(attention(q n₁x, k n₁x, v n₁x)))
-//   y = h + drop(down(act(up(n₂ h))))
-struct VitLayer {
-  Linear q, k, v, o;
-  LayerNorm attention_norm, mlp_norm;
-  Linear up, down;  // fc1, fc2
-};
-
 // ViT for image classification (transformers 5.23, models/vit/modeling_vit.py):
 // patches and a class token with positions, the blocks, a norm, and the head on
-// the class token alone. The head reads no other token, so the last block
-// computes only the class token after its attention. In training on the CPU
-// every dropout mask equals that of Transformers with its sdpa attention and
-// the same seed.
+// the class token alone. A block, whose norms come before attention and MLP:
+//   h = x + drop(o(attention(q n₁x, k n₁x, v n₁x)))
+//   y = h + drop(down(act(up n₂h)))                     up, down: fc1, fc2
+// The head reads no other token, so the last block computes only the class
+// token after its attention. In training on the CPU every dropout mask equals
+// that of Transformers with its sdpa attention and the same seed.
 //
 // Images must have the config's image_size and channels, as core/data makes
 // them; others raise a c10::Error.
@@ -46,18 +39,16 @@ class Vit : public Classifier {
   // computed as a linear of each patch.
   at::Tensor EmbedPatches(const at::Tensor& pixels) const;
   at::Tensor Embed(const at::Tensor& pixels) const;
-  at::Tensor RunLayer(const VitLayer& layer, const at::Tensor& x,
+  at::Tensor RunLayer(const EncoderLayer& layer, const at::Tensor& x,
                       bool first_only) const;
-  at::Tensor Attend(const VitLayer& layer, const at::Tensor& x,
+  at::Tensor Attend(const EncoderLayer& layer, const at::Tensor& x,
                     bool first_only) const;
-  at::Tensor Drop(const at::Tensor& x, int64_t length) const;
-  bool DrawsDropout(const VitLayer& layer) const;
 
   at::Tensor class_token_;   // [1, 1, hidden]
   at::Tensor positions_;     // [1, patches + 1, hidden]
   at::Tensor patch_weight_;  // [hidden, channels, patch, patch]
   at::Tensor patch_bias_;    // [hidden]
-  std::vector<VitLayer> layers_;
+  std::vector<EncoderLayer> layers_;
   LayerNorm norm_;
   Linear head_;
 };

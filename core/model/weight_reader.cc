@@ -3,15 +3,66 @@
 
 #include <ATen/ATen.h>
 
-#include <string_view>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/model/quantize.h"
-#include "core/model/stored.h"
+#include "core/base/status_macros.h"
+#include "core/model/quant.h"
 
 namespace mpsd::model {
+namespace {
+
+constexpr size_t kShown = 8;
+constexpr char kUntied[] =
+    "config.json says tie_word_embeddings, but the file's lm_head.weight is "
+    "not its embedding: the two are not tied, as in Transformers 5";
+
+std::string FirstNames(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", names[i]);
+  }
+  if (names.size() > kShown) {
+    absl::StrAppend(&text, " and ", names.size() - kShown, " more");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> Warnings(const LoadReport& report) {
+  std::vector<std::string> warnings;
+  if (!report.unused.empty()) {
+    warnings.push_back(absl::StrCat(
+        "the model's file has ", report.unused.size(),
+        " tensors that the network does not: ", FirstNames(report.unused)));
+  }
+  if (!report.missing.empty()) {
+    warnings.push_back(
+        absl::StrCat("the model's file lacks ", report.missing.size(),
+                     " tensors of the network, which are drawn at random: ",
+                     FirstNames(report.missing)));
+  }
+  if (report.untied) warnings.emplace_back(kUntied);
+  return warnings;
+}
+
+// transformers 5.23, modeling_utils.py, _adjust_missing_and_unexpected_keys.
+bool IsOldBuffer(std::string_view name, spec::Family family) {
+  constexpr std::string_view kPositions = ".position_ids";
+  switch (family) {
+    case spec::Family::kDecoder:
+      return name.find("rotary_emb.inv_freq") != std::string_view::npos;
+    case spec::Family::kEncoder:
+      return name == kPositions.substr(1) || name.ends_with(kPositions);
+    case spec::Family::kVision:
+      break;
+  }
+  return false;
+}
+
 namespace {
 
 // "a.LayerNorm.weight" → "a.LayerNorm.gamma", as in BERT's first files.
@@ -226,6 +277,24 @@ Linear WeightReader::MakeHead(const std::string& name, int64_t out, int64_t in,
     linear.bias = HeadTensor(name, name + ".bias", {out}, Initial::kZero);
   }
   return linear;
+}
+
+absl::StatusOr<TiedHead> FindTiedHead(const tensorfile::Weights& weights,
+                                      const std::string& embedding,
+                                      at::ScalarType dtype) {
+  const tensorfile::TensorEntry* rows = weights.Find(embedding);
+  const tensorfile::TensorEntry* head = weights.Find(kHeadWeight);
+  if (head == nullptr) return TiedHead::kEmbedding;
+  if (rows == nullptr) return TiedHead::kHead;
+  // Equal bytes need no loading. Different bytes may still be equal values, if
+  // one of the tensors has another dtype in the file.
+  if (weights.SameBytes(embedding, kHeadWeight)) return TiedHead::kEmbedding;
+  if (rows->shape != head->shape) return TiedHead::kBoth;
+  ASSIGN_OR_RETURN(const auto a,
+                   weights.Load(embedding, rows->shape, at::kCPU, dtype));
+  ASSIGN_OR_RETURN(const auto b,
+                   weights.Load(kHeadWeight, head->shape, at::kCPU, dtype));
+  return at::equal(a, b) ? TiedHead::kEmbedding : TiedHead::kBoth;
 }
 
 }  // namespace mpsd::model

@@ -3,20 +3,44 @@
 #define MPSD_CORE_MODEL_WEIGHT_READER_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/ckpt/safetensors.h"
 #include "core/model/layers.h"
-#include "core/model/load_report.h"
+#include "core/spec/model_config.h"
 #include "core/spec/quantization.h"
-#include "core/ckpt/weights.h"
 
 namespace mpsd::model {
+
+// Which weights a file and a network have in common: what Transformers prints
+// as its LOAD REPORT.
+struct LoadReport {
+  // Names of weights that are in the file but not in the network, except
+  // buffers that older versions of Transformers wrote, as in Transformers.
+  std::vector<std::string> unused;
+  // Names of weights that are in the network but not in the file; they were
+  // drawn at random.
+  std::vector<std::string> missing;
+  // config.json ties the head to the embedding, but the file has both with
+  // different values: they were loaded untied.
+  bool untied = false;
+};
+
+// A sentence for each non-empty member, with a few names at most.
+std::vector<std::string> Warnings(const LoadReport& report);
+
+// Whether a tensor of this name is a buffer that older versions of Transformers
+// wrote for networks of the family.
+bool IsOldBuffer(std::string_view name, spec::Family family);
 
 // Where a network's weights come from and where they go.
 struct WeightSource {
@@ -106,6 +130,24 @@ class WeightReader {
   std::vector<std::string> missing_;
   std::set<std::string> used_;  // names of tensors of the file
 };
+
+// The name of a language model's head.
+inline constexpr char kHeadWeight[] = "lm_head.weight";
+
+// Which weights a language model reads if config.json says tie_word_embeddings:
+// the tensors in its file decide (transformers 5.23, modeling_utils.py,
+// tie_weights).
+enum class TiedHead {
+  kEmbedding,  // the embedding, also used as the head; both, if equal
+  kHead,       // the head, also used as the embedding
+  kBoth,       // both, with different values: untied
+};
+
+// `embedding` is the embedding's name in the file. Values are compared in
+// `dtype`.
+absl::StatusOr<TiedHead> FindTiedHead(const tensorfile::Weights& weights,
+                                      const std::string& embedding,
+                                      at::ScalarType dtype);
 
 }  // namespace mpsd::model
 

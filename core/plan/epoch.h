@@ -9,10 +9,68 @@
 #include <vector>
 
 #include "core/data/batch_shapes.h"
-#include "core/plan/counted_rows.h"
+#include "core/data/source.h"
 #include "core/spec/train_spec.h"
 
+// The lengths of a data set and the batches of a pass over it, counted without
+// tokens or pixels.
 namespace mpsd::plan {
+
+// The most bins of a histogram.
+inline constexpr int64_t kMostBins = 64;
+
+// Rows of `from` to `to` tokens, both inclusive.
+struct LengthBin {
+  int64_t from = 0, to = 0, rows = 0;
+  bool operator==(const LengthBin&) const = default;
+};
+
+struct LengthSummary {
+  int64_t shortest = 0, median = 0, p95 = 0, longest = 0;
+  double mean = 0;
+  // In ascending order, without gaps between the shortest and the longest row:
+  // a bin per length up to 16 lengths, then bins whose width grows with the
+  // length (16 per doubling, wider if there would be more than kMostBins).
+  std::vector<LengthBin> bins;
+};
+
+// All zero for a source without rows.
+LengthSummary Summarize(const data::Source& rows);
+
+// A data set without its tokens or pixels: the lengths of its samples, four
+// bytes each. Its batches have only counts, so that the loaders of core/data
+// make training batches from it in the order and with the padding of a run.
+class CountedRows : public data::Source {
+ public:
+  // The counts of `source`, cut at `max_length` as the loaders do.
+  CountedRows(const data::Source& source, int64_t max_length);
+  // Rows of these lengths; for tests.
+  explicit CountedRows(std::vector<int32_t> lengths);
+
+  int64_t size() const override { return std::ssize(lengths_); }
+  int64_t length(int64_t index) const override { return lengths_[index]; }
+  // Fills in rows, length and tokens.
+  absl::StatusOr<data::Batch> Collate(
+      const std::vector<std::vector<int64_t>>& rows,
+      const data::Collation& collation) const override;
+  std::string hash() const override { return ""; }
+  // Rows, tokens and labels are those of these rows. Truncated and dropped rows
+  // are those of all files read, even if these rows are a part of them (a
+  // split, a limit).
+  const data::DatasetStats& stats() const override { return stats_; }
+  // Shares of all rows of the files that were read, 0 to 1.
+  double cut_share() const { return cut_share_; }
+  double dropped_share() const { return dropped_share_; }
+
+  // Rows are padded to at most this many tokens; a loader's max_length.
+  void set_max_length(int64_t max_length) { max_length_ = max_length; }
+
+ private:
+  std::vector<int32_t> lengths_;
+  data::DatasetStats stats_;
+  double cut_share_ = 0, dropped_share_ = 0;
+  int64_t max_length_;
+};
 
 // The shape of a micro-batch, with padding.
 struct BatchShape {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/json_depth.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 
 namespace mpsd::plan {
 namespace {
@@ -75,6 +75,8 @@ class Members {
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
   const absl::Status& status() const { return status_; }
+  // Adds the fault of an object within this one.
+  void Take(const absl::Status& status) { status_.Update(status); }
 
  private:
   void Refuse(const char* name, const char* expected) {
@@ -88,50 +90,42 @@ class Members {
   absl::Status status_;
 };
 
-absl::StatusOr<Rates> ReadRates(const json& object) {
-  Rates rates;
-  Members members(object, "facts.rates");
+void ReadRates(Members& members, Rates& rates) {
   members.Read("fp32_operations", &rates.fp32_operations);
   members.Read("half_operations", &rates.half_operations);
   members.Read("bytes", &rates.bytes);
   members.Read("call_seconds", &rates.call_seconds);
   members.Read("source", &rates.source);
-  if (!members.status().ok()) return members.status();
-  return rates;
 }
 
-absl::StatusOr<Pace> ReadPace(const json& object) {
-  Pace pace;
-  Members members(object, "facts.pace");
+void ReadPace(Members& members, Pace& pace) {
   int64_t runs = 0;
   members.Read("runs", &runs);
   members.Read("step_seconds", &pace.step_seconds);
   members.Read("tokens_per_second", &pace.tokens_per_second);
-  if (!members.status().ok()) return members.status();
   pace.runs = static_cast<int32_t>(
       std::min<int64_t>(runs, std::numeric_limits<int32_t>::max()));
-  return pace;
 }
 
-absl::StatusOr<ProbeFigures> ReadProbe(const json& object) {
-  ProbeFigures probe;
-  Members members(object, "facts.probe");
+void ReadProbe(Members& members, ProbeFigures& probe) {
   members.Read("peak_bytes", &probe.peak_bytes);
   members.Read("out_of_memory", &probe.out_of_memory);
-  if (!members.status().ok()) return members.status();
   if (const json* spread = members.Find("step_seconds")) {
     Members seconds(*spread, "facts.probe.step_seconds");
     seconds.Read("median", &probe.step_seconds);
-    if (!seconds.status().ok()) return seconds.status();
+    members.Take(seconds.status());
   }
-  return probe;
 }
 
+// Reads the object `name` of the facts, if it is there.
 template <typename T>
-absl::Status Take(absl::StatusOr<T> read, std::optional<T>* out) {
-  if (!read.ok()) return read.status();
-  *out = *std::move(read);
-  return absl::OkStatus();
+absl::Status ReadPart(const Members& facts, const char* name,
+                      void (*read)(Members&, T&), std::optional<T>& out) {
+  const json* object = facts.Find(name);
+  if (object == nullptr) return absl::OkStatus();
+  Members members(*object, absl::StrCat("facts.", name));
+  read(members, out.emplace());
+  return members.status();
 }
 
 }  // namespace
@@ -160,17 +154,9 @@ absl::StatusOr<Facts> ParseFacts(std::string_view text) {
     ASSIGN_OR_RETURN(auto read, runbook::Thresholds::FromJson(*thresholds));
     facts.thresholds = std::move(read);
   }
-  absl::Status s;
-  if (const json* rates = members.Find("rates")) {
-    s.Update(Take(ReadRates(*rates), &facts.rates));
-  }
-  if (const json* pace = members.Find("pace")) {
-    s.Update(Take(ReadPace(*pace), &facts.pace));
-  }
-  if (const json* probe = members.Find("probe")) {
-    s.Update(Take(ReadProbe(*probe), &facts.probe));
-  }
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(ReadPart(members, "rates", ReadRates, facts.rates));
+  RETURN_IF_ERROR(ReadPart(members, "pace", ReadPace, facts.pace));
+  RETURN_IF_ERROR(ReadPart(members, "probe", ReadProbe, facts.probe));
   return facts;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/report/thresholds.h"
+#include "core/report/runbook.h"
 
 namespace mpsd::plan {
 

@@ -8,16 +8,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/bytes_text.h"
 #include "core/base/limits.h"
+#include "core/base/units.h"
 #include "core/data/batch_shapes.h"
-#include "core/plan/alternatives.h"
-#include "core/plan/chips.h"
 #include "core/plan/epoch.h"
-#include "core/plan/lengths.h"
+#include "core/plan/needs.h"
 #include "core/plan/step_time.h"
-#include "core/report/finding.h"
-#include "core/spec/gradient_choice.h"
+#include "core/report/runbook.h"
+#include "core/spec/job_layers.h"
 
 namespace mpsd::plan {
 namespace {

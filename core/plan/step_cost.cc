@@ -3,15 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <string>
-#include <string_view>
 
-#include "core/spec/gradient_choice.h"
+#include "core/spec/job_layers.h"
 #include "core/spec/memory_estimate.h"
-#include "core/spec/modules.h"
-#include "core/spec/query_blocks.h"
-#include "core/spec/targets.h"
 
 namespace mpsd::plan {
 namespace {
@@ -24,11 +18,6 @@ constexpr double kOptimizerPasses = 11;
 // Queries and keys per tile of autograd's attention
 // (core/model/attention.h).
 constexpr double kTile = 256;
-
-bool EndsIn(std::string_view name, std::initializer_list<const char*> ends) {
-  return std::any_of(ends.begin(), ends.end(),
-                     [&](const char* end) { return name.ends_with(end); });
-}
 
 double LoraDropout(const spec::TrainSpec& spec) {
   return spec.fine_tune_type == spec::FineTuneType::kLora
@@ -64,72 +53,8 @@ StepCosts::StepCosts(const spec::TrainSpec& spec,
       dropout_(LoraDropout(spec)),
       trained_parameters_(
           static_cast<double>(spec::TrainableParameterCount(spec, model))),
-      full_(spec.fine_tune_type == spec::FineTuneType::kFull) {
-  AddLinears(spec);
-}
-
-void StepCosts::AddLinears(const spec::TrainSpec& spec) {
-  std::map<std::string, double> ranks;
-  std::map<std::string, bool> saved;
-  if (spec.fine_tune_type == spec::FineTuneType::kLora) {
-    const spec::LoraSpec lora = spec::EffectiveLora(spec.lora, model_);
-    const auto targets = spec::MatchTargets(lora, model_);
-    if (targets.ok()) {
-      for (const spec::TargetMatch& target : *targets) {
-        ranks[target.name] = static_cast<double>(target.r);
-      }
-    }
-    const auto modules = spec::MatchModulesToSave(lora, model_);
-    if (modules.ok()) {
-      for (const spec::Module& module : *modules) saved[module.name] = true;
-    }
-  }
-  layers_.resize(static_cast<size_t>(model_.num_hidden_layers));
-  bool embedding_trained = full_;
-  for (const spec::Module& module : spec::Modules(model_)) {
-    const bool trained = full_ || saved.contains(module.name);
-    const auto rank = ranks.find(module.name);
-    const double r = rank == ranks.end() ? 0 : rank->second;
-    if (module.kind == spec::Module::Kind::kEmbedding && trained) {
-      embedding_trained = true;
-    }
-    if (module.kind != spec::Module::Kind::kLinear) continue;
-    if (module.layer < 0) {
-      if (!module.head) continue;
-      trained_head_ = trained_head_ || trained;
-      head_rank_ = std::max(head_rank_, r);
-      continue;
-    }
-    Group group = kQkv;
-    if (EndsIn(module.name, {"o_proj", "attention.output.dense", "out_lin"})) {
-      group = kOut;
-    } else if (EndsIn(module.name, {"gate_proj", "up_proj", "fc1", "lin1",
-                                    "intermediate.dense"})) {
-      group = kUp;
-    } else if (EndsIn(module.name,
-                      {"down_proj", "fc2", "lin2", ".output.dense"})) {
-      group = kDown;
-    }
-    const bool value =
-        group == kQkv && EndsIn(module.name, {"v_proj", "value", "v_lin"});
-    layers_[module.layer].groups[group].push_back(
-        {static_cast<double>(module.in_features),
-         static_cast<double>(module.out_features), r, trained, value});
-  }
-  DecideInputGradients(embedding_trained);
-}
-
-void StepCosts::DecideInputGradients(bool below) {
-  for (Layer& layer : layers_) {
-    for (int group = 0; group < kGroups; ++group) {
-      layer.wants_input[group] = below;
-      for (const Linear& linear : layer.groups[group]) {
-        below = below || linear.rank > 0 || linear.trained;
-      }
-    }
-    layer.any_backward = below;
-  }
-}
+      full_(spec.fine_tune_type == spec::FineTuneType::kFull),
+      job_(spec::LayersOf(spec, model)) {}
 
 double StepCosts::ModelLength(const BatchShape& shape) const {
   return model_.family == spec::Family::kVision
@@ -149,11 +74,12 @@ StepCost StepCosts::Product(double m, double k, double n) const {
 
 // The products of a group's adapters: `in_passes` with the A of all of them,
 // `out_passes` with each output's B.
-StepCost StepCosts::Adapters(const std::vector<Linear>& group, double tokens,
-                             double in_passes, double out_passes) const {
+StepCost StepCosts::Adapters(const std::vector<spec::JobLinear>& group,
+                             double tokens, double in_passes,
+                             double out_passes) const {
   StepCost cost;
   if (!explicit_step_ || dropout_ > 0) {
-    for (const Linear& l : group) {
+    for (const spec::JobLinear& l : group) {
       if (l.rank == 0) continue;
       cost += Product(tokens, l.in, l.rank) * in_passes;
       if (!explicit_step_) {
@@ -165,10 +91,11 @@ StepCost StepCosts::Adapters(const std::vector<Linear>& group, double tokens,
   double in = 0, all = 0;
   // Per output of the explicit step: q with k, and each other linear.
   std::array<double, 2> ranks{}, outs{};
-  const bool qkv = std::any_of(group.begin(), group.end(),
-                               [](const Linear& l) { return l.value; });
+  const bool qkv =
+      std::any_of(group.begin(), group.end(),
+                  [](const spec::JobLinear& l) { return l.value; });
   for (size_t i = 0; i < group.size(); ++i) {
-    const Linear& l = group[i];
+    const spec::JobLinear& l = group[i];
     const size_t part = qkv ? (l.value ? 1 : 0) : i;
     in = l.in;
     all += l.rank;
@@ -183,18 +110,18 @@ StepCost StepCosts::Adapters(const std::vector<Linear>& group, double tokens,
   return cost;
 }
 
-StepCost StepCosts::GroupForward(const std::vector<Linear>& group,
+StepCost StepCosts::GroupForward(const std::vector<spec::JobLinear>& group,
                                  double tokens, bool adapters) const {
   StepCost cost;
-  for (const Linear& l : group) cost += Product(tokens, l.in, l.out);
+  for (const spec::JobLinear& l : group) cost += Product(tokens, l.in, l.out);
   if (adapters) cost += Adapters(group, tokens, 1, 1);
   return cost;
 }
 
-StepCost StepCosts::GroupBackward(const std::vector<Linear>& group,
+StepCost StepCosts::GroupBackward(const std::vector<spec::JobLinear>& group,
                                   double tokens, bool wants_input) const {
   StepCost cost;
-  for (const Linear& l : group) {
+  for (const spec::JobLinear& l : group) {
     if (wants_input) cost += Product(tokens, l.out, l.in);
     if (l.trained) cost += Product(l.out, tokens, l.in);
   }
@@ -272,18 +199,20 @@ double StepCosts::Composed() const {
 }
 
 bool StepCosts::FirstOnly(size_t layer) const {
-  return model_.family != spec::Family::kDecoder && layer + 1 == layers_.size();
+  return model_.family != spec::Family::kDecoder &&
+         layer + 1 == job_.layers.size();
 }
 
-StepCost StepCosts::LayerForward(const Layer& layer, const BatchShape& shape,
+StepCost StepCosts::LayerForward(const spec::JobLayer& layer,
+                                 const BatchShape& shape,
                                  bool first_only) const {
   const double tokens = ModelTokens(shape);
   const double tokens_of_end =
       first_only ? static_cast<double>(shape.rows) : tokens;
-  StepCost cost = GroupForward(layer.groups[kQkv], tokens, true);
+  StepCost cost = GroupForward(layer.groups[spec::kQkv], tokens, true);
   cost += Rotation(tokens);
   cost += AttentionForward(shape, first_only);
-  for (const Group group : {kOut, kUp, kDown}) {
+  for (const spec::LinearGroup group : {spec::kOut, spec::kUp, spec::kDown}) {
     cost += GroupForward(layer.groups[group], tokens_of_end, true);
   }
   const double h = static_cast<double>(model_.hidden_size);
@@ -293,16 +222,16 @@ StepCost StepCosts::LayerForward(const Layer& layer, const BatchShape& shape,
   return cost;
 }
 
-StepCost StepCosts::LayerAgain(const Layer& layer, const BatchShape& shape,
-                               bool first_only) const {
+StepCost StepCosts::LayerAgain(const spec::JobLayer& layer,
+                               const BatchShape& shape, bool first_only) const {
   const double tokens = ModelTokens(shape);
   StepCost cost;
   if (recompute_ == spec::Recompute::kNone) return cost;
   if (!explicit_step_) return LayerForward(layer, shape, first_only);
   const double h = static_cast<double>(model_.hidden_size);
   const bool full = recompute_ == spec::Recompute::kFull;
-  for (const Group group : {kQkv, kOut, kUp}) {
-    if (group != kUp && !full) continue;
+  for (const spec::LinearGroup group : {spec::kQkv, spec::kOut, spec::kUp}) {
+    if (group != spec::kUp && !full) continue;
     cost += GroupForward(layer.groups[group], tokens, false);
     cost += Adapters(layer.groups[group], tokens, 0, 1);
     cost.other_bytes += 4 * tokens * h * number_;
@@ -314,25 +243,27 @@ StepCost StepCosts::LayerAgain(const Layer& layer, const BatchShape& shape,
   return cost;
 }
 
-StepCost StepCosts::LayerBackward(const Layer& layer, const BatchShape& shape,
+StepCost StepCosts::LayerBackward(const spec::JobLayer& layer,
+                                  const BatchShape& shape,
                                   bool first_only) const {
   const double tokens = ModelTokens(shape);
   const double tokens_of_end =
       first_only ? static_cast<double>(shape.rows) : tokens;
   StepCost cost;
   bool below = false;  // whether the group or anything below it is trained
-  for (const int group : {kDown, kUp, kOut, kQkv}) {
+  for (const spec::LinearGroup group :
+       {spec::kDown, spec::kUp, spec::kOut, spec::kQkv}) {
     below = layer.wants_input[group];
-    for (const Linear& l : layer.groups[group]) {
+    for (const spec::JobLinear& l : layer.groups[group]) {
       below = below || l.rank > 0 || l.trained;
     }
     if (!below) return cost;
-    if (group == kQkv) {
+    if (group == spec::kQkv) {
       cost += AttentionBackward(shape, first_only);
       cost += Rotation(tokens);
     }
     cost += GroupBackward(layer.groups[group],
-                          group == kQkv ? tokens : tokens_of_end,
+                          group == spec::kQkv ? tokens : tokens_of_end,
                           layer.wants_input[group]);
   }
   const double h = static_cast<double>(model_.hidden_size);
@@ -349,12 +280,12 @@ StepCost StepCosts::Head(double labels, double rows, bool training) const {
     return Product(rows, h, outputs) * (training ? 3 : 1);
   }
   const double vocab = static_cast<double>(model_.vocab_size);
-  const double passes = !training ? 1 : trained_head_ || full_ ? 3 : 2;
+  const double passes = !training ? 1 : job_.trained_head ? 3 : 2;
   StepCost cost = Product(labels, h, vocab) * passes;
-  if (head_rank_ > 0) {
+  if (job_.head_rank > 0) {
     const double adapter = training ? 3 : 1;
-    cost += Product(labels, h, head_rank_) * adapter;
-    cost += Product(labels, head_rank_, vocab) * adapter;
+    cost += Product(labels, h, job_.head_rank) * adapter;
+    cost += Product(labels, job_.head_rank, vocab) * adapter;
   }
   // Logits in fp32: the softmax and its derivative.
   cost.other_bytes += (training ? 12 : 4) * labels * vocab * kFloat;
@@ -380,12 +311,12 @@ StepCost StepCosts::Train(const BatchShape& shape, double label_share) const {
   const double tokens = ModelTokens(shape);
   const double rows = static_cast<double>(shape.rows);
   StepCost cost = Embed(tokens);
-  for (size_t i = 0; i < layers_.size(); ++i) {
+  for (size_t i = 0; i < job_.layers.size(); ++i) {
     const bool first_only = FirstOnly(i);
-    cost += LayerForward(layers_[i], shape, first_only);
-    if (!layers_[i].any_backward) continue;
-    cost += LayerAgain(layers_[i], shape, first_only);
-    cost += LayerBackward(layers_[i], shape, first_only);
+    cost += LayerForward(job_.layers[i], shape, first_only);
+    if (!job_.layers[i].any_backward) continue;
+    cost += LayerAgain(job_.layers[i], shape, first_only);
+    cost += LayerBackward(job_.layers[i], shape, first_only);
   }
   if (full_ && model_.family == spec::Family::kVision) cost += Embed(tokens);
   cost += Head(tokens * label_share, rows, true);
@@ -397,8 +328,8 @@ StepCost StepCosts::Evaluate(const BatchShape& shape,
   const double tokens = ModelTokens(shape);
   const double rows = static_cast<double>(shape.rows);
   StepCost cost = Embed(tokens);
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    cost += LayerForward(layers_[i], shape, FirstOnly(i));
+  for (size_t i = 0; i < job_.layers.size(); ++i) {
+    cost += LayerForward(job_.layers[i], shape, FirstOnly(i));
   }
   cost += Head(tokens * label_share, rows, false);
   return cost;

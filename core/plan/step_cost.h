@@ -7,6 +7,7 @@
 
 #include "core/host/traits.h"
 #include "core/plan/epoch.h"
+#include "core/spec/job_layers.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 
@@ -71,42 +72,25 @@ class StepCosts {
   StepCost Optimizer() const;
 
  private:
-  // The linears with one input: q, k and v; o; gate and up, or up; down.
-  enum Group { kQkv, kOut, kUp, kDown, kGroups };
-  struct Linear {
-    double in = 0, out = 0;
-    double rank = 0;       // of its adapter; 0: none
-    bool trained = false;  // its weight
-    bool value = false;    // v, which the explicit step separates from q, k
-  };
-  struct Layer {
-    std::vector<Linear> groups[kGroups];
-    // Whether the gradient of the group's input is needed.
-    bool wants_input[kGroups] = {};
-    bool any_backward = false;  // anything in it or below it is trained
-  };
-
-  void AddLinears(const spec::TrainSpec& spec);
-  void DecideInputGradients(bool below);
   double ModelTokens(const BatchShape& shape) const;
   double ModelLength(const BatchShape& shape) const;
   StepCost Product(double m, double k, double n) const;
-  StepCost GroupForward(const std::vector<Linear>& group, double tokens,
-                        bool adapters) const;
-  StepCost GroupBackward(const std::vector<Linear>& group, double tokens,
-                         bool wants_input) const;
-  StepCost Adapters(const std::vector<Linear>& group, double tokens,
+  StepCost GroupForward(const std::vector<spec::JobLinear>& group,
+                        double tokens, bool adapters) const;
+  StepCost GroupBackward(const std::vector<spec::JobLinear>& group,
+                         double tokens, bool wants_input) const;
+  StepCost Adapters(const std::vector<spec::JobLinear>& group, double tokens,
                     double in_passes, double out_passes) const;
   double Scores(const BatchShape& shape, bool first_only) const;
   StepCost AttentionForward(const BatchShape& shape, bool first_only) const;
   StepCost AttentionBackward(const BatchShape& shape, bool first_only) const;
   StepCost Rotation(double tokens) const;
   // `first_only`: after the attention only each row's first token continues.
-  StepCost LayerForward(const Layer& layer, const BatchShape& shape,
+  StepCost LayerForward(const spec::JobLayer& layer, const BatchShape& shape,
                         bool first_only) const;
-  StepCost LayerAgain(const Layer& layer, const BatchShape& shape,
+  StepCost LayerAgain(const spec::JobLayer& layer, const BatchShape& shape,
                       bool first_only) const;
-  StepCost LayerBackward(const Layer& layer, const BatchShape& shape,
+  StepCost LayerBackward(const spec::JobLayer& layer, const BatchShape& shape,
                          bool first_only) const;
   bool FirstOnly(size_t layer) const;
   double Composed() const;
@@ -119,10 +103,9 @@ class StepCosts {
   const bool explicit_step_, language_;
   const spec::Recompute recompute_;
   const double dropout_;  // of LoRA
-  double trained_parameters_ = 0;
-  bool full_ = false, trained_head_ = false;
-  double head_rank_ = 0;
-  std::vector<Layer> layers_;
+  const double trained_parameters_;
+  const bool full_;
+  const spec::JobLayers job_;
 };
 
 }  // namespace mpsd::plan

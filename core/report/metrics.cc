@@ -10,6 +10,16 @@
 #include "core/base/check.h"
 
 namespace mpsd::metrics {
+
+std::vector<int64_t> Predictions::Classes() const {
+  std::vector<int64_t> classes(rows());
+  for (int64_t row = 0; row < rows(); ++row) {
+    const auto first = logits.begin() + row * outputs;
+    classes[row] = std::max_element(first, first + outputs) - first;
+  }
+  return classes;
+}
+
 namespace {
 
 using spec::ProblemType;

@@ -8,12 +8,29 @@
 #include <utility>
 #include <vector>
 
-#include "core/report/predictions.h"
+#include "core/spec/classification.h"
 
 // Metrics of classification and regression as scikit-learn defines them
 // (sklearn 1.9, metrics/_classification.py; scipy 1.17 for correlations), in
 // double precision.
+
 namespace mpsd::metrics {
+
+// A classifier's outputs for a data set and the true labels. Rows are in
+// data-set order.
+struct Predictions {
+  spec::ProblemType problem = spec::ProblemType::kSingleLabel;
+  int64_t outputs = 0;         // per row
+  std::vector<float> logits;   // [rows, outputs]
+  std::vector<int64_t> truth;  // [rows], single-label problems only
+  std::vector<float> targets;  // [rows, outputs], the other problems
+
+  int64_t rows() const {
+    return outputs == 0 ? 0 : static_cast<int64_t>(logits.size()) / outputs;
+  }
+  // The class with the highest logit of each row, the first if equal.
+  std::vector<int64_t> Classes() const;
+};
 
 // Name and value, in display order.
 using Values = std::vector<std::pair<std::string, double>>;

@@ -19,6 +19,11 @@
 // list reaches every frame; the contract test `report` names the few that a
 // frame omits. Names are never reused, and their order is that of the members
 // on the line.
+
+// The stages of a run that mpsd knows by name, to show what a worker spends its
+// time on. The worker reports each stage when it begins; any other stage is a
+// human-readable text and counts as preparation.
+
 namespace mpsd::report {
 
 // Name and value of each metric, in display order (core/report/metrics.h). In
@@ -217,7 +222,7 @@ constexpr const auto& NamesOf(FailureKind) { return kFailureKinds; }
 struct Failure {
   FailureKind kind = FailureKind::kInternal;
   std::string message;
-  // The errno that caused the failure (core/base/machine_fault.h says which are
+  // The errno that caused the failure (core/base/file.h says which are
   // the machine's fault); absent if none did.
   std::optional<int64_t> error = std::nullopt;
 };
@@ -246,6 +251,11 @@ void Fields(V& v, auto& m, const Stopped*) {
   v("reason", m.reason);
   v("step", m.step);
 }
+
+inline constexpr char kStageTraining[] = "training";
+inline constexpr char kStageEvaluating[] = "evaluating";
+inline constexpr char kStagePredicting[] = "predicting";
+inline constexpr char kStageSaving[] = "saving";  // a checkpoint or the result
 
 }  // namespace mpsd::report
 

@@ -2,6 +2,8 @@
 #ifndef MPSD_CORE_SELFTEST_CHECKS_H_
 #define MPSD_CORE_SELFTEST_CHECKS_H_
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -9,7 +11,31 @@
 
 #include "core/device/device.h"
 
+// Compares computations on a device with the same on the CPU in fp32.
 namespace mpsd::selftest {
+
+using Tensors = std::vector<at::Tensor>;
+using Function = std::function<Tensors(const Tensors&)>;
+
+// The greatest difference between two tensors, divided by the greatest
+// magnitude in `expected`; infinite if the shapes differ or a number is finite
+// on only one side.
+double RelativeError(const at::Tensor& actual, const at::Tensor& expected);
+
+// The worst RelativeError of the results of `function` on `device`, with its
+// floating inputs in `dtype`, against `reference` on the CPU in fp32. Both get
+// the same numbers: `inputs` (on the CPU) are rounded to `dtype` first.
+double ErrorOf(const Function& function, const Function& reference,
+               const Tensors& inputs, at::Device device, at::ScalarType dtype);
+
+// The results of `function`, followed by the gradients of Σ cos(i) ·
+// results[0][i] over its elements, by every floating input.
+Function WithGradients(Function function);
+
+// Normally distributed numbers on the CPU that depend only on `seed`.
+at::Tensor Normal(at::IntArrayRef shape, uint64_t seed, double deviation = 1);
+// Whole numbers from 0 to limit − 1.
+at::Tensor Integers(at::IntArrayRef shape, int64_t limit, uint64_t seed);
 
 // The sizes of a model and of its micro-batches.
 struct Sizes {
@@ -58,6 +84,27 @@ std::vector<Check> AllChecks(const Sizes& sizes, const device::Device& device);
 
 // A digest of the checks' names, shapes and tolerances: changes when they do.
 std::string Coverage(const std::vector<Check>& checks);
+
+// The tolerated error, relative to the largest number of a result. fp32 allows
+// for another order of summation; bf16 for its own rounding (2⁻⁹), which adds
+// up in gradients summed in bf16.
+inline constexpr double kFloatTolerance = 1e-4;
+inline constexpr double kBfloat16Tolerance = 3e-2;
+
+// Compares `function` on the device with `reference` on the CPU; null: with
+// `function` itself on the CPU.
+struct Numeric {
+  std::string kernel, shape;
+  std::function<Tensors()> inputs;  // made when the check runs
+  Function function;
+  Function reference = nullptr;
+};
+
+// The check in `dtype`, whose name it adds to the shape.
+Check MakeCheck(Numeric numeric, at::ScalarType dtype);
+
+// Adds the check in fp32 and in bf16.
+void AddBoth(const Numeric& numeric, std::vector<Check>& checks);
 
 }  // namespace mpsd::selftest
 

@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/optim/adamw.h"
 #include "core/optim/parameters.h"
 #include "core/selftest/checks.h"
-#include "core/selftest/numeric_check.h"
 
 namespace mpsd::selftest {
 namespace {
@@ -21,6 +17,14 @@ using device::Device;
 
 double Exact(const at::Tensor& actual, const at::Tensor& expected) {
   return at::equal(actual.cpu(), expected) ? 0 : 1;
+}
+
+double CountWrong(const Tensors& actual, const Tensors& expected) {
+  double wrong = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    wrong += Exact(actual[i], expected[i]);
+  }
+  return wrong;
 }
 
 // Copies to the device and back, in every dtype that training copies.
@@ -83,13 +87,8 @@ double Indexing(Device& device) {
             at::maximum(x, x.roll(1, 0))};
   };
   const at::Device there = device.torch_device();
-  const Tensors actual = run(host.to(there), rows.to(there), column.to(there));
-  const Tensors expected = run(host, rows, column);
-  double wrong = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    wrong += Exact(actual[i], expected[i]);
-  }
-  return wrong;
+  return CountWrong(run(host.to(there), rows.to(there), column.to(there)),
+                    run(host, rows, column));
 }
 
 // Integers: masks, positions and codes.
@@ -107,12 +106,7 @@ double WholeNumbers(Device& device) {
   const at::Tensor a = Integers({40, 12}, 50, 49);
   const at::Tensor b = Integers({40, 12}, 50, 50);
   const at::Device there = device.torch_device();
-  const Tensors actual = run(a.to(there), b.to(there)), expected = run(a, b);
-  double wrong = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    wrong += Exact(actual[i], expected[i]);
-  }
-  return wrong;
+  return CountWrong(run(a.to(there), b.to(there)), run(a, b));
 }
 
 // Training checks whether a result is finite before it writes the result.

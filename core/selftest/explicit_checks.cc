@@ -5,21 +5,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/model/attention.h"
-#include "core/model/attention_plan.h"
-#include "core/model/planned_attention.h"
+#include "core/explicit_step/attention_block.h"
 #include "core/explicit_step/head.h"
 #include "core/explicit_step/norm.h"
-#include "core/explicit_step/rope.h"
-#include "core/model/head_loss.h"
+#include "core/model/attention.h"
+#include "core/model/attention_plan.h"
+#include "core/model/losses.h"
+#include "core/model/planned_attention.h"
 #include "core/selftest/checks.h"
 #include "core/selftest/networks.h"
-#include "core/selftest/numeric_check.h"
 
 namespace mpsd::selftest {
 namespace {
@@ -108,21 +106,19 @@ Tensors Attend(const Tensors& t, const AttentionCase& c, const Traits& traits) {
 }
 
 Numeric Attention(const AttentionCase& c, const Traits& traits) {
-  Numeric n;
-  n.kernel = absl::StrCat("explicit attention, ", NameOf(c.kind),
-                          c.common > 1 ? ", keys alike" : "");
-  n.shape = absl::StrCat(c.rows, " × ", c.shape.heads, " × ", c.length, " × ",
-                         c.shape.dim);
-  n.inputs = [c] { return AttentionInputs(c); };
-  n.function = [=](const Tensors& t) { return Attend(t, c, traits); };
-  n.reference = WithGradients([c](const Tensors& t) -> Tensors {
-    attention::AttentionMask mask;
-    mask.segments = c.Segments();
-    mask.window = c.window();
-    return {attention::CausalAttention(t[0], t[1], t[2], mask,
-                                       attention::AttentionKernel::kFused)};
-  });
-  return n;
+  return {.kernel = absl::StrCat("explicit attention, ", NameOf(c.kind),
+                                 c.common > 1 ? ", keys alike" : ""),
+          .shape = absl::StrCat(c.rows, " × ", c.shape.heads, " × ", c.length,
+                                " × ", c.shape.dim),
+          .inputs = [c] { return AttentionInputs(c); },
+          .function = [=](const Tensors& t) { return Attend(t, c, traits); },
+          .reference = WithGradients([c](const Tensors& t) -> Tensors {
+            attention::AttentionMask mask;
+            mask.segments = c.Segments();
+            mask.window = c.window();
+            return {attention::CausalAttention(
+                t[0], t[1], t[2], mask, attention::AttentionKernel::kFused)};
+          })};
 }
 
 // A dropout that dropped nothing, or its last attempt.
@@ -139,67 +135,66 @@ std::pair<at::Tensor, at::Tensor> DropNothing(const at::Tensor& x) {
 // large tensor is small in a network's gradients.
 Numeric Calls(const Sizes& s) {
   const int64_t rows = std::min<int64_t>(s.tokens(), 512), width = s.width;
-  Numeric n;
-  n.kernel = "calls of the explicit step";
-  n.shape = absl::StrCat(rows, " × ", width);
-  n.inputs = [=]() -> Tensors {
-    return {Normal({rows, width}, 90), Normal({rows, width}, 91),
-            Normal({width, width}, 92, 1 / std::sqrt(width)),
-            Integers({rows}, rows, 93)};
-  };
-  n.function = [](const Tensors& t) -> Tensors {
-    const at::Tensor &x = t[0], &y = t[1], &w = t[2], &ids = t[3];
-    at::Tensor in_place = y.clone(), silu = x.clone();
-    at::silu_backward_out(in_place, in_place, x);
-    at::silu_(silu);
-    const auto [kept, mask] = DropNothing(x);
-    return {at::addmm(y, x, w),
-            y.clone().addmm_(x, w),
-            y.clone().add_(x),
-            x.clone().mul_(y),
-            x * 0.5,
-            x.neg(),
-            in_place,
-            silu,
-            at::index_select(x, 0, ids),
-            at::zeros_like(x).index_add_(0, ids, y),
-            at::embedding(x, ids),
-            kept,
-            at::native_dropout_backward(y, mask, 2.0),
-            at::ones_like(x),
-            at::cat({x, y}, 1),
-            at::addcmul(x, y, y, -1),
-            x.mean({1}, /*keepdim=*/true)};
-  };
-  return n;
+  return {.kernel = "calls of the explicit step",
+          .shape = absl::StrCat(rows, " × ", width),
+          .inputs = [=]() -> Tensors {
+            return {Normal({rows, width}, 90), Normal({rows, width}, 91),
+                    Normal({width, width}, 92, 1 / std::sqrt(width)),
+                    Integers({rows}, rows, 93)};
+          },
+          .function = [](const Tensors& t) -> Tensors {
+            const at::Tensor &x = t[0], &y = t[1], &w = t[2], &ids = t[3];
+            at::Tensor in_place = y.clone(), silu = x.clone();
+            at::silu_backward_out(in_place, in_place, x);
+            at::silu_(silu);
+            const auto [kept, mask] = DropNothing(x);
+            return {at::addmm(y, x, w),
+                    y.clone().addmm_(x, w),
+                    y.clone().add_(x),
+                    x.clone().mul_(y),
+                    x * 0.5,
+                    x.neg(),
+                    in_place,
+                    silu,
+                    at::index_select(x, 0, ids),
+                    at::zeros_like(x).index_add_(0, ids, y),
+                    at::embedding(x, ids),
+                    kept,
+                    at::native_dropout_backward(y, mask, 2.0),
+                    at::ones_like(x),
+                    at::cat({x, y}, 1),
+                    at::addcmul(x, y, y, -1),
+                    x.mean({1}, /*keepdim=*/true)};
+          }};
 }
 
 // The gradient of a frozen norm by x, alone and added to a residual.
 Numeric Norm(const Sizes& s, const Traits& traits) {
-  Numeric n;
-  n.kernel = "explicit norm, gradient by x";
-  n.shape = absl::StrCat(s.tokens(), " × ", s.width);
-  n.inputs = [s]() -> Tensors {
-    return {Normal({s.tokens(), s.width}, 84), Normal({s.width}, 85, 0.2) + 1};
-  };
-  n.function = [=](const Tensors& t) -> Tensors {
-    const explicit_step::Options options = OptionsOf(traits, t[0]);
-    const model::RmsNorm norm{"", t[1], 1e-6};
-    const explicit_step::Normed y =
-        explicit_step::NormForward(t[0], norm, options);
-    const at::Tensor dy = Weights(y.y);
-    return {y.y, explicit_step::NormApply(t[0], y.rstd, norm, options),
+  return {
+      .kernel = "explicit norm, gradient by x",
+      .shape = absl::StrCat(s.tokens(), " × ", s.width),
+      .inputs = [s]() -> Tensors {
+        return {Normal({s.tokens(), s.width}, 84),
+                Normal({s.width}, 85, 0.2) + 1};
+      },
+      .function = [=](const Tensors& t) -> Tensors {
+        const explicit_step::Options options = OptionsOf(traits, t[0]);
+        const model::RmsNorm norm{"", t[1], 1e-6};
+        const explicit_step::Normed y =
+            explicit_step::NormForward(t[0], norm, options);
+        const at::Tensor dy = Weights(y.y);
+        return {
+            y.y, explicit_step::NormApply(t[0], y.rstd, norm, options),
             explicit_step::NormBackward(dy, t[0], y.rstd, norm, {}, options),
             explicit_step::NormBackward(dy, t[0], y.rstd, norm, dy.clone(),
                                         options)};
-  };
-  n.reference = [](const Tensors& t) -> Tensors {
-    const Tensors r = WithGradients([&](const Tensors& leaves) -> Tensors {
-      return {model::RmsNorm{"", t[1], 1e-6}.Forward(leaves[0])};
-    })({t[0]});
-    return {r[0], r[0], r[1], r[1] + Weights(r[0])};
-  };
-  return n;
+      },
+      .reference = [](const Tensors& t) -> Tensors {
+        const Tensors r = WithGradients([&](const Tensors& leaves) -> Tensors {
+          return {model::RmsNorm{"", t[1], 1e-6}.Forward(leaves[0])};
+        })({t[0]});
+        return {r[0], r[0], r[1], r[1] + Weights(r[0])};
+      }};
 }
 
 // Rotates forward and backward, with a table of one row's positions and with
@@ -238,32 +233,31 @@ Numeric Rotation(const Sizes& s, const Traits& traits, bool packed) {
 
 Numeric Head(const Sizes& s, const Traits& traits) {
   const int64_t labels = std::min<int64_t>(s.tokens(), 512);
-  Numeric n;
-  n.kernel = "explicit head and cross-entropy, gradient";
-  n.shape = absl::StrCat(labels, " × ", s.width, " → ", s.vocabulary);
-  n.inputs = [=]() -> Tensors {
-    return {Normal({labels, s.width}, 87),
-            Normal({s.vocabulary, s.width}, 88, 0.05),
-            Integers({labels}, s.vocabulary, 89)
-                .masked_fill(at::arange(labels) % 5 == 4, base::kIgnoreIndex)};
-  };
-  n.function = [=](const Tensors& t) -> Tensors {
-    const explicit_step::Options options = OptionsOf(traits, t[0]);
-    model::Linear head;
-    head.weight = t[1];
-    explicit_step::LoraPack pack;
-    explicit_step::LossHead loss(head, options, pack);
-    const explicit_step::LossHead::Result r =
-        loss.Loss(t[0], t[2], /*scale=*/1);
-    return {r.sum, r.grad};
-  };
-  n.reference = WithGradients([=](const Tensors& t) -> Tensors {
-    model::Linear head;
-    head.weight = t[1].detach();
-    return {
-        model::SumCrossEntropy(t[0], head, {at::arange(labels), t[2], labels})};
-  });
-  return n;
+  return {.kernel = "explicit head and cross-entropy, gradient",
+          .shape = absl::StrCat(labels, " × ", s.width, " → ", s.vocabulary),
+          .inputs = [=]() -> Tensors {
+            return {Normal({labels, s.width}, 87),
+                    Normal({s.vocabulary, s.width}, 88, 0.05),
+                    Integers({labels}, s.vocabulary, 89)
+                        .masked_fill(at::arange(labels) % 5 == 4,
+                                     base::kIgnoreIndex)};
+          },
+          .function = [=](const Tensors& t) -> Tensors {
+            const explicit_step::Options options = OptionsOf(traits, t[0]);
+            model::Linear head;
+            head.weight = t[1];
+            explicit_step::LoraPack pack;
+            explicit_step::LossHead loss(head, options, pack);
+            const explicit_step::LossHead::Result r =
+                loss.Loss(t[0], t[2], /*scale=*/1);
+            return {r.sum, r.grad};
+          },
+          .reference = WithGradients([=](const Tensors& t) -> Tensors {
+            model::Linear head;
+            head.weight = t[1].detach();
+            return {model::SumCrossEntropy(t[0], head,
+                                           {at::arange(labels), t[2], labels})};
+          })};
 }
 
 }  // namespace

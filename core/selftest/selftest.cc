@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/selftest/selftest.h"
 
+#include <sys/utsname.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/clock.h"
-#include "core/device/step_scope.h"
+#include "core/base/file.h"
+#include "nlohmann/json.hpp"
+
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
 
 namespace mpsd::selftest {
 namespace {
@@ -98,10 +107,122 @@ std::string TableRow(const Result& r) {
   return Row(r.kernel, r.shape, Short(r.error), Short(r.tolerance), verdict);
 }
 
-std::string ToTable(const Report& report) {
-  std::string table = TableHeader();
-  for (const Result& result : report.results) table += TableRow(result);
-  return table;
+namespace {
+
+using nlohmann::json;
+
+json ToJson(const Sizes& s) {
+  return {s.width,    s.inner,      s.heads, s.kv_heads,
+          s.head_dim, s.vocabulary, s.rows,  s.length};
+}
+
+json ToJson(const Identity& identity) {
+  return {{"device", identity.device},      {"chip", identity.chip},
+          {"os_build", identity.os_build},  {"torch", identity.torch},
+          {"mpsd", identity.mpsd},          {"checks", identity.checks},
+          {"sizes", ToJson(identity.sizes)}};
+}
+
+// JSON has no infinity.
+json Number(double value) {
+  return std::isfinite(value) ? json(value) : json();
+}
+
+json ToJson(const Result& r) {
+  json object = {{"kernel", r.kernel},
+                 {"shape", r.shape},
+                 {"error", Number(r.error)},
+                 {"tolerance", r.tolerance},
+                 {"passed", r.passed()}};
+  if (!r.failure.empty()) object["failure"] = r.failure;
+  return object;
+}
+
+std::optional<Sizes> ReadSizes(const json& list) {
+  if (!list.is_array() || list.size() != 8) return std::nullopt;
+  Sizes s;  // in ToJson's order
+  int64_t* const fields[] = {&s.width,    &s.inner,      &s.heads, &s.kv_heads,
+                             &s.head_dim, &s.vocabulary, &s.rows,  &s.length};
+  for (size_t i = 0; i < 8; ++i) {
+    if (!list[i].is_number_integer()) return std::nullopt;
+    *fields[i] = list[i].get<int64_t>();
+  }
+  return s;
+}
+
+std::optional<std::string> Text(const json& object, const char* name) {
+  const auto it = object.find(name);
+  if (it == object.end() || !it->is_string()) return std::nullopt;
+  return it->get<std::string>();
+}
+
+std::optional<Identity> ReadIdentity(const json& object) {
+  if (!object.is_object() || !object.contains("sizes")) return std::nullopt;
+  Identity identity;
+  const std::pair<const char*, std::string*> fields[] = {
+      {"device", &identity.device},     {"chip", &identity.chip},
+      {"os_build", &identity.os_build}, {"torch", &identity.torch},
+      {"mpsd", &identity.mpsd},         {"checks", &identity.checks}};
+  for (const auto& [name, field] : fields) {
+    auto text = Text(object, name);
+    if (!text) return std::nullopt;
+    *field = *std::move(text);
+  }
+  const auto sizes = ReadSizes(object["sizes"]);
+  if (!sizes) return std::nullopt;
+  identity.sizes = *sizes;
+  return identity;
+}
+
+}  // namespace
+
+std::string OsBuild() {
+#if defined(__APPLE__)
+  char build[64] = {};
+  size_t size = sizeof(build) - 1;
+  if (sysctlbyname("kern.osversion", build, &size, nullptr, 0) == 0) {
+    return build;
+  }
+#endif
+  utsname name{};
+  if (uname(&name) != 0) return "unknown";
+  return absl::StrCat(name.release, " ", name.version);
+}
+
+Identity IdentityOf(const device::Device& device, std::string torch,
+                    std::string mpsd, const Sizes& sizes) {
+  return {.device = device.name(),
+          .chip = device.chip(),
+          .os_build = OsBuild(),
+          .torch = std::move(torch),
+          .mpsd = std::move(mpsd),
+          .checks = Coverage(AllChecks(sizes, device)),
+          .sizes = sizes};
+}
+
+absl::Status WriteVerdict(const std::filesystem::path& path,
+                          const Identity& identity, const Report& report) {
+  json results = json::array();
+  for (const Result& result : report.results) results.push_back(ToJson(result));
+  const json verdict = {{"passed", report.passed()},
+                        {"summary", report.Summary()},
+                        {"seconds", report.seconds},
+                        {"identity", ToJson(identity)},
+                        {"results", std::move(results)}};
+  return base::WriteFileAtomic(path, verdict.dump(1) + "\n");
+}
+
+std::optional<Verdict> ReadVerdict(const std::filesystem::path& path) {
+  const auto text = base::ReadFile(path);
+  if (!text.ok()) return std::nullopt;
+  const json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || !object.contains("identity")) return std::nullopt;
+  const auto passed = object.find("passed");
+  if (passed == object.end() || !passed->is_boolean()) return std::nullopt;
+  const auto summary = Text(object, "summary");
+  auto identity = ReadIdentity(object["identity"]);
+  if (!summary || !identity) return std::nullopt;
+  return Verdict{*std::move(identity), passed->get<bool>(), *summary};
 }
 
 }  // namespace mpsd::selftest

@@ -112,13 +112,8 @@ std::vector<std::string_view> GlueTaskNames() {
 }
 
 std::string_view ToString(ProblemType type) {
-  switch (type) {
-    case ProblemType::kSingleLabel:
-      return "single_label_classification";
-    case ProblemType::kRegression:
-      return "regression";
-    case ProblemType::kMultiLabel:
-      return "multi_label_classification";
+  for (const auto& [word, meaning] : kProblemWords) {
+    if (meaning == type) return word;
   }
   return "";
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,10 +15,16 @@ namespace mpsd::spec {
 
 // Transformers' PreTrainedConfig.problem_type.
 enum class ProblemType {
-  kSingleLabel,  // "single_label_classification": cross-entropy
-  kRegression,   // "regression": mean squared error, one output
-  kMultiLabel,   // "multi_label_classification": binary cross-entropy per label
+  kSingleLabel,  // cross-entropy
+  kRegression,   // mean squared error, one output
+  kMultiLabel,   // binary cross-entropy per label
 };
+
+inline constexpr std::pair<std::string_view, ProblemType> kProblemWords[] = {
+    {"single_label_classification", ProblemType::kSingleLabel},
+    {"regression", ProblemType::kRegression},
+    {"multi_label_classification", ProblemType::kMultiLabel}};
+std::string_view ToString(ProblemType type);
 
 // The job's `classification` section: the meaning of the labels.
 struct ClassificationSpec {
@@ -55,8 +62,6 @@ struct GlueTask {
 // Null for an unknown name.
 const GlueTask* FindGlueTask(std::string_view name);
 std::vector<std::string_view> GlueTaskNames();
-
-std::string_view ToString(ProblemType type);
 
 }  // namespace mpsd::spec
 

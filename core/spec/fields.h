@@ -7,20 +7,22 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "core/spec/findings.h"
+#include "absl/status/status.h"
 #include "core/spec/json_node.h"
-#include "core/spec/pattern_map.h"
 #include "core/spec/train_spec.h"
 
 // The visitors of an object's fields: FieldReader reads them from JSON,
 // FieldWriter writes them, and the visitor of job_schema.cc describes them. All
 // have the same methods, so that train_spec_fields.h lists each field only
 // once.
+
 namespace mpsd::spec {
 
 // The target_modules word for all linear layers.
@@ -48,7 +50,8 @@ struct Range {
 
 // The words of an enumeration and their values.
 template <typename E>
-using Words = std::vector<std::pair<std::string_view, E>>;
+using Words =
+    std::type_identity_t<std::span<const std::pair<std::string_view, E>>>;
 
 // Every fault is added to `findings` and leaves the value unchanged, as does an
 // absent field or, for an optional, null.
@@ -78,16 +81,16 @@ class FieldReader {
   void Bool(std::string_view name, bool& value);
   void Bool(std::string_view name, std::optional<bool>& value);
   template <typename E>
-  void Word(std::string_view name, E& value, const Words<E>& words);
+  void Word(std::string_view name, E& value, Words<E> words);
   void Word(std::string_view name, std::string& value,
-            const std::vector<std::string_view>& words);
+            std::span<const std::string_view> words);
   // Like Word, for a field that may be absent: null in JSON, nullopt or "" in
   // C++.
   template <typename E>
   void OptionalWord(std::string_view name, std::optional<E>& value,
-                    const Words<E>& words);
+                    Words<E> words);
   void OptionalWord(std::string_view name, std::string& value,
-                    const std::vector<std::string_view>& words);
+                    std::span<const std::string_view> words);
   void Numbers(std::string_view name, std::vector<double>& value, Range range);
   // Accepts a string as a list of one.
   void Texts(std::string_view name, std::vector<std::string>& value,
@@ -117,7 +120,7 @@ class FieldReader {
   bool NumberValue(std::string_view path, const JsonNode& node, Range range,
                    double& value);
   bool CheckWord(std::string_view name, const JsonNode& node,
-                 const std::vector<std::string_view>& words);
+                 std::span<const std::string_view> words);
   template <typename V, typename Read>
   void PatternObject(std::string_view name, PatternMap<V>& value, Read read);
 
@@ -155,16 +158,16 @@ class FieldWriter {
     Put(name, value);
   }
   template <typename E>
-  void Word(std::string_view name, E value, const Words<E>& words);
+  void Word(std::string_view name, E value, Words<E> words);
   void Word(std::string_view name, const std::string& value,
-            const std::vector<std::string_view>&) {
+            std::span<const std::string_view>) {
     Put(name, value);
   }
   template <typename E>
   void OptionalWord(std::string_view name, const std::optional<E>& value,
-                    const Words<E>& words);
+                    Words<E> words);
   void OptionalWord(std::string_view name, const std::string& value,
-                    const std::vector<std::string_view>&) {
+                    std::span<const std::string_view>) {
     Text(name, value, "");
   }
   void Numbers(std::string_view name, const std::vector<double>& value, Range) {
@@ -197,7 +200,7 @@ class FieldWriter {
 };
 
 template <typename E>
-void FieldReader::Word(std::string_view name, E& value, const Words<E>& words) {
+void FieldReader::Word(std::string_view name, E& value, Words<E> words) {
   const JsonNode* node = Take(name);
   if (node == nullptr) return;
   std::vector<std::string_view> texts;
@@ -210,7 +213,7 @@ void FieldReader::Word(std::string_view name, E& value, const Words<E>& words) {
 
 template <typename E>
 void FieldReader::OptionalWord(std::string_view name, std::optional<E>& value,
-                               const Words<E>& words) {
+                               Words<E> words) {
   const JsonNode* node = object_ == nullptr ? nullptr : object_->Find(name);
   if (node == nullptr || node->kind == JsonNode::Kind::kNull) {
     Take(name);
@@ -223,14 +226,13 @@ void FieldReader::OptionalWord(std::string_view name, std::optional<E>& value,
 
 template <typename E>
 void FieldWriter::OptionalWord(std::string_view name,
-                               const std::optional<E>& value,
-                               const Words<E>& words) {
+                               const std::optional<E>& value, Words<E> words) {
   if (value) return Word(name, *value, words);
   object_[std::string(name)] = nullptr;
 }
 
 template <typename E>
-void FieldWriter::Word(std::string_view name, E value, const Words<E>& words) {
+void FieldWriter::Word(std::string_view name, E value, Words<E> words) {
   for (const auto& [word, meaning] : words) {
     if (meaning == value) Put(name, std::string(word));
   }
@@ -241,6 +243,41 @@ void FieldWriter::Patterns(std::string_view name, const PatternMap<V>& value,
                            Range) {
   object_[std::string(name)] = value;
 }
+
+// --- names that are not fields -----------------------------------------------
+
+// The number of insertions, deletions, substitutions and swaps of neighbours
+// that turn `a` into `b` (optimal string alignment).
+int EditDistance(std::string_view a, std::string_view b);
+
+// The candidate that `name` was most likely meant to be: at most a third of its
+// letters differ, ignoring case and "-" for "_". Absent if no candidate is
+// near.
+std::optional<std::string_view> NearestName(
+    std::string_view name, std::span<const std::string_view> candidates);
+
+// The error text for a field that `section` ("", "lora", "training", "dataset")
+// does not have. For a field of Transformers, TRL or PEFT: why mpsd lacks it.
+// Else the valid name: another tool's name for it, the same name in another
+// section, or a similar name. Else the list of names.
+std::string UnknownField(std::string_view section, std::string_view name,
+                         const std::set<std::string, std::less<>>& known);
+
+// --- fields by path ----------------------------------------------------------
+// Changes fields of a job.json, each named by its path:
+// "training.learning_rate". ParseTrainSpec, not these functions, checks whether
+// job.json has such a field. Errors are InvalidArgument and do not repeat the
+// field.
+
+// The value of a field as users type it: JSON, or else plain text.
+nlohmann::ordered_json FieldValue(const std::string& text);
+
+// Sets a field, creating missing objects around it.
+absl::Status SetField(nlohmann::ordered_json& spec, const std::string& field,
+                      nlohmann::ordered_json value);
+
+// Removes a field.
+absl::Status UnsetField(nlohmann::ordered_json& spec, const std::string& field);
 
 }  // namespace mpsd::spec
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/strings.h"
+#include "core/base/text.h"
 #include "core/spec/modules.h"
 
 namespace mpsd::spec {
@@ -22,9 +22,10 @@ const TrainingSpec& DefaultTraining() {
   return defaults;
 }
 
-const AugmentationSpec& DefaultAugmentation() {
-  static const AugmentationSpec& defaults = *new AugmentationSpec;
-  return defaults;
+template <double AugmentationSpec::*field>
+bool UnusedCrop(const TrainSpec& s) {
+  return !s.augmentation.random_resized_crop &&
+         s.augmentation.*field != AugmentationSpec().*field;
 }
 
 bool UsesBest(const TrainSpec& s) {
@@ -62,29 +63,13 @@ std::vector<IdleField> DataFields() {
          return s.classification.ignore_mismatched_sizes && s.from_scratch;
        }},
       {"augmentation.crop_scale_min", kNoCrop,
-       [](const TrainSpec& s) {
-         return !s.augmentation.random_resized_crop &&
-                s.augmentation.crop_scale_min !=
-                    DefaultAugmentation().crop_scale_min;
-       }},
+       UnusedCrop<&AugmentationSpec::crop_scale_min>},
       {"augmentation.crop_scale_max", kNoCrop,
-       [](const TrainSpec& s) {
-         return !s.augmentation.random_resized_crop &&
-                s.augmentation.crop_scale_max !=
-                    DefaultAugmentation().crop_scale_max;
-       }},
+       UnusedCrop<&AugmentationSpec::crop_scale_max>},
       {"augmentation.crop_ratio_min", kNoCrop,
-       [](const TrainSpec& s) {
-         return !s.augmentation.random_resized_crop &&
-                s.augmentation.crop_ratio_min !=
-                    DefaultAugmentation().crop_ratio_min;
-       }},
+       UnusedCrop<&AugmentationSpec::crop_ratio_min>},
       {"augmentation.crop_ratio_max", kNoCrop,
-       [](const TrainSpec& s) {
-         return !s.augmentation.random_resized_crop &&
-                s.augmentation.crop_ratio_max !=
-                    DefaultAugmentation().crop_ratio_max;
-       }},
+       UnusedCrop<&AugmentationSpec::crop_ratio_max>},
       {"quantization_config.bnb_4bit_compute_dtype", "load_in_4bit is false",
        [](const TrainSpec& s) {
          return !s.quantization_config.bnb_4bit_compute_dtype.empty() &&

@@ -13,7 +13,7 @@ namespace mpsd::spec {
 
 // A field of job.json that has no effect unless another field has a certain
 // value. A combination that would run another job than intended is rejected
-// (train_spec_rules.h); a field without effect is only reported.
+// (ParseTrainSpec); a field without effect is only reported.
 struct IdleField {
   std::string_view field;  // "training.recompute_granularity"
   std::string_view reason;

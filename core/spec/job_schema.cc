@@ -92,25 +92,25 @@ class FieldSchema {
   }
 
   template <typename E>
-  void Word(std::string_view name, E value, const Words<E>& words) {
-    AddWords(name, words)["default"] = WordOf(value, words);
+  void Word(std::string_view name, E value, Words<E> words) {
+    AddWords<E>(name, words)["default"] = WordOf(value, words);
   }
   void Word(std::string_view name, const std::string& value,
-            const std::vector<std::string_view>& words) {
+            std::span<const std::string_view> words) {
     Json& field = Add(name);
     field["type"] = "string";
-    field["enum"] = words;
+    for (const std::string_view word : words) field["enum"].push_back(word);
     field["default"] = value;
   }
   template <typename E>
   void OptionalWord(std::string_view name, const std::optional<E>&,
-                    const Words<E>& words) {
-    MakeOptional(AddWords(name, words));
+                    Words<E> words) {
+    MakeOptional(AddWords<E>(name, words));
   }
   void OptionalWord(std::string_view name, const std::string&,
-                    const std::vector<std::string_view>& words) {
+                    std::span<const std::string_view> words) {
     Json& field = Add(name);
-    field["enum"] = words;
+    for (const std::string_view word : words) field["enum"].push_back(word);
     MakeOptional(field);
   }
 
@@ -196,7 +196,7 @@ class FieldSchema {
   }
 
   template <typename E>
-  Json& AddWords(std::string_view name, const Words<E>& words) {
+  Json& AddWords(std::string_view name, Words<E> words) {
     Json& field = Add(name);
     field["type"] = "string";
     for (const auto& [word, _] : words) field["enum"].push_back(word);

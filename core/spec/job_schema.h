@@ -14,7 +14,7 @@ namespace mpsd::spec {
 // exactly where ParseTrainSpec does, with two exceptions that a schema cannot
 // express: 8.0 and integers beyond 64 bits are integers to JSON Schema but not
 // to ParseTrainSpec. The schema also accepts combinations of fields that
-// ParseTrainSpec rejects (train_spec_rules.h).
+// ParseTrainSpec rejects.
 nlohmann::ordered_json JobSchema();
 
 }  // namespace mpsd::spec

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/json_node.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -8,8 +9,7 @@
 #include <set>
 
 #include "core/base/limits.h"
-#include "core/base/printable.h"
-#include "core/base/strings.h"
+#include "core/base/text.h"
 
 namespace mpsd::spec {
 namespace {
@@ -248,6 +248,29 @@ std::string Describe(const JsonNode& node) {
       return "an object";
   }
   return "nothing";
+}
+
+void Findings::Add(int line, std::string_view path, std::string_view message) {
+  const std::string_view colon = path.empty() ? "" : ": ";
+  list_.push_back({line, base::Cat(path, colon, message)});
+}
+
+absl::Status Findings::ToStatus(std::string_view origin) const {
+  if (list_.empty()) return absl::OkStatus();
+  std::vector<Finding> sorted = list_;
+  std::stable_sort(
+      sorted.begin(), sorted.end(),
+      [](const Finding& a, const Finding& b) { return a.line < b.line; });
+  constexpr size_t kMaxShown = 20;
+  std::string message;
+  for (size_t i = 0; i < std::min(sorted.size(), kMaxShown); ++i) {
+    message += base::Cat(i == 0 ? "" : "\n", origin, ":", sorted[i].line, ": ",
+                         base::Printable(sorted[i].text));
+  }
+  if (sorted.size() > kMaxShown) {
+    message += base::Cat("\n… and ", sorted.size() - kMaxShown, " more");
+  }
+  return absl::InvalidArgumentError(message);
 }
 
 }  // namespace mpsd::spec

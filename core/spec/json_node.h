@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/limits.h"
 
@@ -43,6 +44,26 @@ absl::StatusOr<JsonNode> ParseJson(std::string_view json,
 
 // How errors describe the value: `the string "x"`, `12`, `a list`, `null`.
 std::string Describe(const JsonNode& node);
+
+// The faults of one text, collected so that a user can fix them all at once.
+class Findings {
+ public:
+  // An empty `path` means the text as a whole.
+  void Add(int line, std::string_view path, std::string_view message);
+
+  bool empty() const { return list_.empty(); }
+
+  // OK without findings; else InvalidArgument with one line each, ordered by
+  // line: "<origin>:<line>: <path>: <message>". Lists at most 20.
+  absl::Status ToStatus(std::string_view origin) const;
+
+ private:
+  struct Finding {
+    int line;
+    std::string text;
+  };
+  std::vector<Finding> list_;
+};
 
 }  // namespace mpsd::spec
 

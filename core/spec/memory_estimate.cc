@@ -3,15 +3,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "core/spec/kept_values.h"
-#include "core/spec/modules.h"
-#include "core/spec/query_blocks.h"
-#include "core/spec/targets.h"
+#include "core/spec/job_layers.h"
 
 namespace mpsd::spec {
 namespace {
@@ -21,7 +14,7 @@ using backend::Traits;
 
 constexpr double kFloat = 4;       // bytes
 constexpr double kAdamCopies = 4;  // parameter, gradient, two moments
-// Label tokens at a time: under autograd (core/model/head_loss.h) and in the
+// Label tokens at a time: under autograd (core/model/losses.h) and in the
 // explicit step (core/explicit_step/head.cc), which takes fewer if the
 // vocabulary is large.
 constexpr double kLossChunk = 1024;
@@ -44,247 +37,421 @@ int64_t Bytes(double value) {
                                             : static_cast<int64_t>(value);
 }
 
-// Whether the explicit step may compute attention by blocks of queries, in the
-// forward or the backward.
-bool AttendsByBlocks(const TrainSpec& spec, const Traits& traits) {
-  return traits.fused_attention != backend::FusedAttention::kByToken ||
-         !spec.training.bf16;
-}
-
-// A layer's attention: the scores of one block of queries, and the masks.
-double BlockBytes(const TrainSpec& spec, const ModelConfig& m,
-                  const Traits& traits, double rows) {
-  constexpr double kCopies = 3;
-  if (!AttendsByBlocks(spec, traits)) return 0;
-  const double length = TokensPerRow(spec, m);
-  constexpr double kMost = int64_t{1} << 31;  // scores; no device computes more
-  if (rows * length * m.num_attention_heads > kMost) return 0;
-  const auto count = static_cast<double>(
-      QueriesPerBlock(static_cast<int64_t>(rows), m.num_attention_heads,
-                      static_cast<int64_t>(length), traits.cached_pieces));
-  const double scores = rows * m.num_attention_heads * count * length;
-  double masks = count * length;
-  if (spec.training.packing || spec.training.padding_free.value_or(false)) {
-    masks += std::min(rows * length * length, 1.0 * kMostKeptMasks);
-  } else if (traits.masks_for_products) {
-    const double group = 1.0 * m.num_attention_heads / m.num_key_value_heads;
-    masks += std::min(group * length * length, 1.0 * kMostKeptMasks);
-  }
-  return (scores * kCopies + masks) * BaseBytes(spec);
-}
-
-// Autograd's weight gradients: the largest linear's, before it is added in
-// fp32.
-double WeightGradientBytes(const TrainSpec& spec, const ModelConfig& m) {
-  if (spec.fine_tune_type != FineTuneType::kFull) return 0;
-  const double largest = 1.0 * m.hidden_size * m.intermediate_size;
-  return largest * (spec.training.bf16 ? 2 + kFloat : kFloat);
-}
-
-// The temporaries of one layer's backward, with the recomputed layer.
-double BackwardBytes(const TrainSpec& spec, const ModelConfig& m,
-                     const Traits& traits, double rows, double again) {
-  const double tokens = rows * TokensPerRow(spec, m);
-  const double h = m.hidden_size, i = m.intermediate_size;
-  if (UsesExplicitStep(spec, m)) {
-    const double mlp = tokens * (3 * i + 3 * h) * BaseBytes(spec);
-    const double block = BlockBytes(spec, m, traits, rows);
-    // The CPU's small pieces of attention take no more than the MLP before.
-    return tokens * again +
-           (traits.cached_pieces ? std::max(mlp, block) : mlp + block);
-  }
-  if (spec.fine_tune_type == FineTuneType::kHead) return 0;
-  return tokens * (again + (2 * i + 2 * h) * BaseBytes(spec)) +
-         WeightGradientBytes(spec, m);
-}
-
-// The bytes that quantised linears save compared with dense ones.
-double SavedByQuantization(const TrainSpec& spec, const ModelConfig& model) {
-  QuantizationSpec q =
-      model.quantization ? *model.quantization : spec.quantization_config;
-  if (!q.enabled()) return 0;  // avoids the walk over the modules
-  double saved = 0, largest = 0;
-  for (const Module& m : Modules(model)) {
-    if (m.kind != Module::Kind::kLinear || !Quantizes(q, m.name)) continue;
-    const auto weights = static_cast<double>(m.in_features) *
-                         static_cast<double>(m.out_features);
-    saved += weights * BaseBytes(spec) -
-             QuantizedBytes(q, weights, static_cast<double>(m.out_features));
-    largest = std::max(largest, weights);
-  }
-  return saved - largest * kBytesOfMaking;
-}
-
-// The weights in training precision: frozen, or casts of the trained masters,
-// which the backward keeps of the blocks' linears: of one block if it
-// recomputes them.
-double WeightBytes(const TrainSpec& spec, const ModelConfig& model) {
-  if (spec.fine_tune_type != FineTuneType::kFull) {
-    return ParameterCount(model) * BaseBytes(spec) -
-           SavedByQuantization(spec, model);
-  }
-  if (!spec.training.bf16) return 0;
-  double blocks = 0;
-  for (const Module& module : Modules(model)) {
-    if (module.layer >= 0) blocks += static_cast<double>(module.parameters());
-  }
-  const bool again = spec.training.recompute() != Recompute::kNone;
-  return blocks * BaseBytes(spec) /
-         (again ? static_cast<double>(model.num_hidden_layers) : 1);
-}
-
-// Whether a language model's head is trained: with the model, or with an
-// adapter, where it computes in fp32.
-enum class HeadUse { kFrozen, kTrained, kSaved };
-
-HeadUse HeadUseOf(const TrainSpec& spec, const ModelConfig& model) {
-  if (spec.fine_tune_type == FineTuneType::kFull) return HeadUse::kTrained;
-  const auto saved = MatchModulesToSave(EffectiveLora(spec.lora, model), model);
-  if (!saved.ok()) return HeadUse::kFrozen;
-  for (const Module& module : *saved) {
-    if (module.head) return HeadUse::kSaved;
-  }
-  return HeadUse::kFrozen;
-}
-
-// A language model's head with its loss under autograd, a chunk of labels at a
-// time (core/model/head_loss.cc): first logits, their fp32 copies and
-// derivative; then the derivative and the memory for the weight's gradient.
-double AutogradHeadBytes(const TrainSpec& spec, const ModelConfig& model,
-                         const Traits& traits, double tokens) {
-  const double b = BaseBytes(spec);
-  const double logits = std::min(tokens, kLossChunk) * model.vocab_size;
-  const double weight = 1.0 * model.vocab_size * model.hidden_size;
-  const double copies = b < kFloat ? b + 2 * kFloat : 2 * kFloat;
-  const HeadUse use = HeadUseOf(spec, model);
-  if (use == HeadUse::kFrozen) return logits * copies;
-  // The dtype of the product, and a wider copy of its result.
-  const double product = use == HeadUse::kSaved ? kFloat : b;
-  const double widened = product < kFloat ? kFloat : 0;
-  const double first =
-      logits *
-      (use == HeadUse::kSaved && b < kFloat ? copies + kFloat : copies);
-  const double converted = b < kFloat ? product : 0;
-  const double transposed = traits.transposed_left ? 0 : product;
-  const double second =
-      logits * (kFloat + converted + transposed) + weight * (product + widened);
-  const double cast = product < kFloat ? product : 0;
-  return weight * (kFloat + cast) + std::max(first, second);
-}
-
-// Whether the explicit step keeps the memory of its logits from one use to the
-// next: one fp32 copy, which softmax and derivative overwrite.
-bool KeepsLogits(const TrainSpec& spec, const ModelConfig& model,
-                 const Traits& traits) {
-  return UsesExplicitStep(spec, model) && traits.splits_products &&
-         !spec.training.bf16;
-}
-
-double LogitsBytes(const TrainSpec& spec, const ModelConfig& model,
-                   const Traits& traits, double tokens, double rows) {
-  if (model.num_labels > 0) {
-    return rows * model.num_labels * kLogitsCopies * kFloat;
-  }
-  if (!UsesExplicitStep(spec, model)) {
-    return AutogradHeadBytes(spec, model, traits, tokens);
-  }
-  // Labels in multiples of 64.
-  const int64_t at_once =
-      kLogitsAtOnce / std::max<int64_t>(model.vocab_size, 1) / 64 * 64;
-  const double most = std::max(kFewestLabels, static_cast<double>(at_once));
-  double copies = kExplicitLogitsCopies;
-  if (KeepsLogits(spec, model, traits)) {
-    copies = 1;
-  } else if (traits.softmax_in_place) {
-    copies = kOverwrittenLogitsCopies;
-  }
-  return std::min(tokens, most) * model.vocab_size * copies * kFloat;
-}
-
-// Of an evaluation: a chunk of labels without gradients, and the last hidden
-// states.
-double EvaluatedLogitsBytes(const TrainSpec& spec, const ModelConfig& model,
-                            double tokens, double rows) {
-  if (model.num_labels > 0) {
-    return rows * model.num_labels * kLogitsCopies * kFloat;
-  }
-  const double b = BaseBytes(spec);
-  const double copies = b < kFloat ? b + 2 * kFloat : 2 * kFloat;
-  return std::min(tokens, kLossChunk) * model.vocab_size * copies +
-         tokens * 3 * model.hidden_size * b;
-}
-
-double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m,
-                       const Traits& traits) {
-  if (!spec.dataset.evaluates()) return 0;
-  double rows = static_cast<double>(spec.training.per_device_eval_batch_size);
-  if (traits.silent_out_of_memory) {
-    rows = std::min(
-        rows, static_cast<double>(spec.training.per_device_train_batch_size));
-  }
-  const double tokens = rows * TokensPerRow(spec, m);
-  const double attention = 2.0 * m.q_size() + 2.0 * m.kv_size();
-  // A decoder's MLP adds gate, up and their product to the heads' values.
-  const double values =
-      m.family == Family::kDecoder
-          ? 4.0 * m.hidden_size + attention + 3.0 * m.intermediate_size
-          : 4.0 * m.hidden_size + 2.0 * m.intermediate_size;
-  // The pixels as read, and on the device.
-  const double side = m.vision.image_size;
-  const double pixels = m.family != Family::kVision
-                            ? 0
-                            : rows * side * side * m.vision.num_channels *
-                                  kFloat *
-                                  (traits.memory == MemoryPlace::kOwn ? 1 : 2);
-  const double layer =
-      pixels + tokens * values * BaseBytes(spec) +
-      (traits.attends_fused() ? 0 : tokens * attention * kFloat);
-  return std::max(layer, EvaluatedLogitsBytes(spec, m, tokens, rows));
-}
-
-// The inputs of a step's micro-batches.
-double InputBytes(const TrainSpec& spec, const ModelConfig& m,
-                  const Traits& traits) {
-  constexpr double kIntegers = 5 * sizeof(int64_t);
-  const bool images = m.family == Family::kVision;
-  const double side = m.vision.image_size;
-  const double row = images ? side * side * m.vision.num_channels * kFloat
-                            : TokensPerRow(spec, m) * kIntegers;
-  const double micro_batch =
-      row * static_cast<double>(spec.training.per_device_train_batch_size);
-  const double step =
-      micro_batch *
-      static_cast<double>(spec.training.gradient_accumulation_steps);
-  const double most =
-      std::max(micro_batch, static_cast<double>(kStepInputBytes));
-  const int copies = traits.memory == MemoryPlace::kShared ? 2 : 1;
-  return copies * std::min(step, most);
-}
-
-double HeadParameters(ModelConfig model) {
-  model.num_hidden_layers = 0;  // the head is outside the blocks
+// 0 if no target matches.
+double AdapterParameters(const JobLayers& job) {
+  if (!job.valid_lora) return 0;
   double count = 0;
-  for (const Module& module : Modules(model)) {
-    if (module.head) count += static_cast<double>(module.parameters());
-  }
-  return count;
-}
-
-double AdapterParameters(const TrainSpec& spec, const ModelConfig& model) {
-  const LoraSpec lora = EffectiveLora(spec.lora, model);
-  const auto matches = MatchTargets(lora, model);
-  const auto saved = MatchModulesToSave(lora, model);
-  if (!matches.ok() || !saved.ok()) return 0;
-  double count = 0;
-  for (const TargetMatch& match : *matches) {
+  for (const TargetMatch& match : job.matches) {
     count += static_cast<double>(match.r) *
              static_cast<double>(match.in_features + match.out_features);
   }
-  for (const Module& module : *saved) {
+  for (const Module& module : job.saved) {
     count += static_cast<double>(module.parameters());
   }
   return count;
 }
+
+int64_t TrainedParameters(const TrainSpec& spec, const ModelConfig& model,
+                          const JobLayers& job) {
+  switch (spec.fine_tune_type) {
+    case FineTuneType::kFull:
+      return ParameterCount(model);
+    case FineTuneType::kHead:
+      return Bytes(job.head_parameters);
+    case FineTuneType::kLora:
+      break;
+  }
+  return Bytes(AdapterParameters(job));
+}
+
+// The formulas of memory_estimate.h.
+class Estimator {
+ public:
+  Estimator(const TrainSpec& spec, const ModelConfig& model,
+            const Traits& traits)
+      : spec_(spec),
+        m_(model),
+        traits_(traits),
+        job_(LayersOf(spec, model)),
+        decoder_(model.family == Family::kDecoder),
+        explicit_(ChooseGradients(spec, model).explicit_step),
+        b_(spec.training.bf16 ? 2 : kFloat),
+        rows_(static_cast<double>(spec.training.per_device_train_batch_size)),
+        length_(TokensPerRow()),
+        tokens_(rows_ * length_) {}
+
+  MemoryEstimate Estimate() const {
+    MemoryEstimate estimate;
+    estimate.base_weights_bytes = Bytes(WeightBytes());
+    estimate.trainable_bytes =
+        Bytes(TrainedParameters(spec_, m_, job_) * kAdamCopies * kFloat);
+    const Kept kept = KeptPerToken();
+    estimate.activations_bytes = Bytes(tokens_ * kept.all);
+    estimate.logits_bytes = Bytes(LogitsBytes());
+    estimate.backward_bytes = Bytes(BackwardBytes(kept.layer));
+    estimate.evaluation_bytes = Bytes(EvaluationBytes());
+    estimate.inputs_bytes = Bytes(InputBytes());
+    estimate.keeps_logits = KeepsLogits();
+    estimate.Add();
+    return estimate;
+  }
+
+ private:
+  // A micro-batch's values between forward and backward, bytes per token.
+  struct Kept {
+    double all = 0;    // of all layers together
+    double layer = 0;  // of the recomputed layer, in addition
+  };
+
+  // The tokens per row of max_length.
+  double TokensPerRow() const {
+    if (m_.family == Family::kVision) return m_.max_position_embeddings;
+    const double length = spec_.training.max_length;
+    if (decoder_) return length;
+    return std::min<double>(
+        length, m_.max_position_embeddings - m_.encoder.first_position);
+  }
+
+  // --- weights ---------------------------------------------------------------
+
+  // The bytes that quantised linears save compared with dense ones.
+  double SavedByQuantization() const {
+    const QuantizationSpec& q =
+        m_.quantization ? *m_.quantization : spec_.quantization_config;
+    if (!q.enabled()) return 0;
+    double saved = 0, largest = 0;
+    for (const JobLayer& layer : job_.layers) {
+      for (const auto& group : layer.groups) {
+        for (const JobLinear& linear : group) {
+          if (!linear.quantized) continue;
+          const double weights = linear.in * linear.out;
+          saved += weights * b_ - QuantizedBytes(q, weights, linear.out);
+          largest = std::max(largest, weights);
+        }
+      }
+    }
+    return saved - largest * kBytesOfMaking;
+  }
+
+  // The weights in training precision: frozen, or casts of the trained masters,
+  // which the backward keeps of the blocks' linears: of one block if it
+  // recomputes them.
+  double WeightBytes() const {
+    if (spec_.fine_tune_type != FineTuneType::kFull) {
+      return ParameterCount(m_) * b_ - SavedByQuantization();
+    }
+    if (!spec_.training.bf16) return 0;
+    double blocks = 0;
+    for (const JobLayer& layer : job_.layers) blocks += layer.parameters;
+    const bool again = spec_.training.recompute() != Recompute::kNone;
+    return blocks * b_ /
+           (again ? static_cast<double>(m_.num_hidden_layers) : 1);
+  }
+
+  // --- what a forward keeps, bytes per token ---------------------------------
+
+  // Bytes per number of a dropout mask: if random numbers are drawn in order it
+  // is the factors themselves, else a byte.
+  double MaskBytes(double number) const {
+    return traits_.draws_in_order ? number : 1;
+  }
+
+  // An encoder's values of the MLP: the activation's input, and its result,
+  // which ReLU alone keeps.
+  double InnerValues() const {
+    const bool relu = m_.encoder.hidden_act == "relu";
+    return (relu ? 1.0 : 2.0) * static_cast<double>(m_.intermediate_size);
+  }
+
+  double EncoderLayer() const {
+    const EncoderConfig& e = m_.encoder;
+    const double h = m_.hidden_size;
+    double bytes =
+        (8.0 * h + InnerValues()) * b_ + kFloat * m_.num_attention_heads;
+    if (e.hidden_dropout_prob > 0) {
+      // DistilBERT has none after its attention.
+      const int masks = m_.model_type == "distilbert" ? 1 : 2;
+      bytes += masks * h * MaskBytes(b_);
+    }
+    if (e.attention_probs_dropout_prob > 0) {
+      // CUDA's kernels draw the mask again in the backward.
+      if (traits_.fused_attention != backend::FusedAttention::kByToken) {
+        bytes += m_.num_attention_heads * length_ * (2 * b_ + MaskBytes(b_));
+      }
+    } else if (!traits_.attends_fused()) {
+      bytes += 4 * h * (kFloat - b_);  // tiles keep fp32
+    }
+    return bytes;
+  }
+
+  // The part of it that the last layer saves: after its attention only the
+  // first token continues.
+  double EncoderEnd() const {
+    return (3.0 * m_.hidden_size + InnerValues()) * b_;
+  }
+
+  double ExplicitLayer() const {
+    // Only each norm's input, and of the MLP only gate and up: the outputs are
+    // recomputed in the backward.
+    double values = 2.0 * m_.hidden_size + 2.0 * m_.q_size() +
+                    2.0 * m_.kv_size() + 2.0 * m_.intermediate_size;
+    if (m_.qk_norm) values += m_.q_size() + m_.kv_size();
+    return values * b_ + kFloat * m_.num_attention_heads;
+  }
+
+  double AutogradDecoderLayer() const {
+    // The input in fp32 and the output; trained weights need what they scale.
+    double norms = 2 * (kFloat + b_);
+    if (spec_.fine_tune_type == FineTuneType::kFull) norms += 2 * kFloat;
+    double bytes = norms * m_.hidden_size + 4.0 * m_.intermediate_size * b_ +
+                   kFloat * m_.num_attention_heads;
+    if (traits_.attends_fused()) {
+      // Keys and values are repeated for each head.
+      return bytes + 4.0 * m_.q_size() * b_;
+    }
+    const double attention = 2.0 * m_.q_size() + 2.0 * m_.kv_size();
+    return bytes + attention * kFloat + m_.q_size() * b_;
+  }
+
+  // Of all layers. Autograd runs adapters in fp32: a bf16 input is kept as an
+  // fp32 copy for each of them, and so is dropout's result.
+  double AdapterBytes() const {
+    const bool drops = spec_.lora.lora_dropout.value_or(0) > 0;
+    double bytes = 0;
+    for (const TargetMatch& match : job_.matches) {
+      const double in = static_cast<double>(match.in_features);
+      bytes += kFloat * static_cast<double>(match.r);
+      if (drops) bytes += in * (explicit_ ? 1 : MaskBytes(kFloat));
+      if (!explicit_ && (drops || spec_.training.bf16)) bytes += kFloat * in;
+    }
+    return bytes;
+  }
+
+  // Of all layers: the inputs of frozen linears that are counted with the
+  // layers but not kept. In bf16 an adapter keeps its own copy. MPS has its own
+  // kernel for at::linear, which keeps its input; elsewhere it is a product,
+  // which keeps an input only for the weight's gradient.
+  double UnkeptBytes() const {
+    if (spec_.fine_tune_type != FineTuneType::kLora || explicit_ ||
+        traits_.fused_attention == backend::FusedAttention::kNone) {
+      return 0;
+    }
+    // Fused attention keeps its output itself; probabilities do not need it.
+    const bool fused =
+        traits_.fused_attention == backend::FusedAttention::kByToken ||
+        m_.encoder.attention_probs_dropout_prob == 0;
+    double values = 0;
+    for (size_t i = 0; i < job_.layers.size(); ++i) {
+      const auto keeps = [&](LinearGroup group) {
+        return b_ == kFloat && job_.layers[i].HasAdapter(group);
+      };
+      if (!keeps(kQkv)) values += m_.hidden_size;
+      if (!keeps(kOut) && !fused) values += m_.hidden_size;
+      // An encoder's last layer has one token there.
+      if (!decoder_ && i + 1 == job_.layers.size()) break;
+      if (!keeps(kUp)) values += m_.hidden_size;
+      if (!keeps(kDown) && m_.encoder.hidden_act != "relu") {
+        values += m_.intermediate_size;
+      }
+    }
+    return values * b_;
+  }
+
+  // Layers with values for the backward: the explicit step keeps nothing below
+  // the lowest adapter.
+  double TapedLayers() const {
+    if (!explicit_ || job_.matches.empty()) return m_.num_hidden_layers;
+    return static_cast<double>(std::count_if(
+        job_.layers.begin(), job_.layers.end(),
+        [](const JobLayer& layer) { return layer.any_backward; }));
+  }
+
+  Kept KeptPerToken() const {
+    const double layers = m_.num_hidden_layers;
+    const double ends = 2.0 * m_.hidden_size * b_;
+    const double layer = !decoder_   ? EncoderLayer()
+                         : explicit_ ? ExplicitLayer()
+                                     : AutogradDecoderLayer();
+    if (spec_.fine_tune_type == FineTuneType::kHead) return {ends + layer, 0};
+    const double adapted = AdapterBytes() - UnkeptBytes();
+    const double taped = TapedLayers();
+    if (spec_.training.recompute() == Recompute::kNone) {
+      const double end = decoder_ ? 0 : EncoderEnd();
+      return {ends + taped * layer + adapted - end, 0};
+    }
+    if (spec_.training.recompute() == Recompute::kSelective && explicit_) {
+      const double wide = 2.0 * m_.intermediate_size * b_;
+      return {ends + taped * (layer - wide) + adapted, wide};
+    }
+    const double inputs = taped * m_.hidden_size * b_;
+    // The explicit step keeps the small part of adapters, autograd nothing.
+    if (explicit_) return {ends + inputs + adapted, layer};
+    return {ends + inputs, layer + adapted / layers};
+  }
+
+  // --- the backward's temporaries --------------------------------------------
+
+  // A layer's attention: the scores of one block of queries, and the masks.
+  double BlockBytes() const {
+    constexpr double kCopies = 3;
+    if (traits_.fused_attention == backend::FusedAttention::kByToken &&
+        spec_.training.bf16) {
+      return 0;  // computed by kernels, forward and backward
+    }
+    constexpr double kMost = int64_t{1}
+                             << 31;  // scores; no device computes more
+    if (rows_ * length_ * m_.num_attention_heads > kMost) return 0;
+    const auto count = static_cast<double>(
+        QueriesPerBlock(static_cast<int64_t>(rows_), m_.num_attention_heads,
+                        static_cast<int64_t>(length_), traits_.cached_pieces));
+    const double scores = rows_ * m_.num_attention_heads * count * length_;
+    double masks = count * length_;
+    if (spec_.training.packing || spec_.training.padding_free.value_or(false)) {
+      masks += std::min(rows_ * length_ * length_, 1.0 * kMostKeptMasks);
+    } else if (traits_.masks_for_products) {
+      const double group =
+          1.0 * m_.num_attention_heads / m_.num_key_value_heads;
+      masks += std::min(group * length_ * length_, 1.0 * kMostKeptMasks);
+    }
+    return (scores * kCopies + masks) * b_;
+  }
+
+  // Autograd's weight gradients: the largest linear's, before it is added in
+  // fp32.
+  double WeightGradientBytes() const {
+    if (spec_.fine_tune_type != FineTuneType::kFull) return 0;
+    const double largest = 1.0 * m_.hidden_size * m_.intermediate_size;
+    return largest * (spec_.training.bf16 ? 2 + kFloat : kFloat);
+  }
+
+  // The temporaries of one layer's backward, with the recomputed layer, of
+  // `again` bytes per token.
+  double BackwardBytes(double again) const {
+    const double h = m_.hidden_size, i = m_.intermediate_size;
+    if (explicit_) {
+      const double mlp = tokens_ * (3 * i + 3 * h) * b_;
+      const double block = BlockBytes();
+      // The CPU's small pieces of attention take no more than the MLP before.
+      return tokens_ * again +
+             (traits_.cached_pieces ? std::max(mlp, block) : mlp + block);
+    }
+    if (spec_.fine_tune_type == FineTuneType::kHead) return 0;
+    return tokens_ * (again + (2 * i + 2 * h) * b_) + WeightGradientBytes();
+  }
+
+  // --- head and loss ---------------------------------------------------------
+
+  // Bytes per logit without gradients: the product's, and what the loss makes
+  // of them in fp32.
+  double LogitBytes() const {
+    return b_ < kFloat ? b_ + 2 * kFloat : 2 * kFloat;
+  }
+
+  // A language model's head with its loss under autograd, a chunk of labels at
+  // a time (core/model/losses.cc): first logits, their fp32 copies and
+  // derivative; then the derivative and the memory for the weight's gradient.
+  double AutogradHeadBytes() const {
+    const double logits = std::min(tokens_, kLossChunk) * m_.vocab_size;
+    const double weight = 1.0 * m_.vocab_size * m_.hidden_size;
+    const double copies = LogitBytes();
+    if (!job_.trained_head) return logits * copies;
+    // With an adapter the head computes in fp32.
+    const bool saved = spec_.fine_tune_type != FineTuneType::kFull;
+    // The dtype of the product, and a wider copy of its result.
+    const double product = saved ? kFloat : b_;
+    const double widened = product < kFloat ? kFloat : 0;
+    const double first =
+        logits * (saved && b_ < kFloat ? copies + kFloat : copies);
+    const double converted = b_ < kFloat ? product : 0;
+    const double transposed = traits_.transposed_left ? 0 : product;
+    const double second = logits * (kFloat + converted + transposed) +
+                          weight * (product + widened);
+    const double cast = product < kFloat ? product : 0;
+    return weight * (kFloat + cast) + std::max(first, second);
+  }
+
+  // Whether the explicit step keeps the memory of its logits from one use to
+  // the next: one fp32 copy, which softmax and derivative overwrite.
+  bool KeepsLogits() const {
+    return explicit_ && traits_.splits_products && !spec_.training.bf16;
+  }
+
+  double LogitsBytes() const {
+    if (m_.num_labels > 0) {
+      return rows_ * m_.num_labels * kLogitsCopies * kFloat;
+    }
+    if (!explicit_) return AutogradHeadBytes();
+    // Labels in multiples of 64.
+    const int64_t at_once =
+        kLogitsAtOnce / std::max<int64_t>(m_.vocab_size, 1) / 64 * 64;
+    const double most = std::max(kFewestLabels, static_cast<double>(at_once));
+    double copies = kExplicitLogitsCopies;
+    if (KeepsLogits()) {
+      copies = 1;
+    } else if (traits_.softmax_in_place) {
+      copies = kOverwrittenLogitsCopies;
+    }
+    return std::min(tokens_, most) * m_.vocab_size * copies * kFloat;
+  }
+
+  // --- evaluations and inputs ------------------------------------------------
+
+  // A chunk of labels without gradients, and the last hidden states.
+  double EvaluatedLogitsBytes(double tokens, double rows) const {
+    if (m_.num_labels > 0) return rows * m_.num_labels * kLogitsCopies * kFloat;
+    return std::min(tokens, kLossChunk) * m_.vocab_size * LogitBytes() +
+           tokens * 3 * m_.hidden_size * b_;
+  }
+
+  double EvaluationBytes() const {
+    if (!spec_.dataset.evaluates()) return 0;
+    double rows =
+        static_cast<double>(spec_.training.per_device_eval_batch_size);
+    if (traits_.silent_out_of_memory) rows = std::min(rows, rows_);
+    const double tokens = rows * length_;
+    const double attention = 2.0 * m_.q_size() + 2.0 * m_.kv_size();
+    // A decoder's MLP adds gate, up and their product to the heads' values.
+    const double values =
+        decoder_ ? 4.0 * m_.hidden_size + attention + 3.0 * m_.intermediate_size
+                 : 4.0 * m_.hidden_size + 2.0 * m_.intermediate_size;
+    // The pixels as read, and on the device.
+    const double side = m_.vision.image_size;
+    const double pixels =
+        m_.family != Family::kVision
+            ? 0
+            : rows * side * side * m_.vision.num_channels * kFloat *
+                  (traits_.memory == MemoryPlace::kOwn ? 1 : 2);
+    const double layer =
+        pixels + tokens * values * b_ +
+        (traits_.attends_fused() ? 0 : tokens * attention * kFloat);
+    return std::max(layer, EvaluatedLogitsBytes(tokens, rows));
+  }
+
+  // The inputs of a step's micro-batches.
+  double InputBytes() const {
+    constexpr double kIntegers = 5 * sizeof(int64_t);
+    const double side = m_.vision.image_size;
+    const double row = m_.family == Family::kVision
+                           ? side * side * m_.vision.num_channels * kFloat
+                           : length_ * kIntegers;
+    const double micro_batch = row * rows_;
+    const double step =
+        micro_batch *
+        static_cast<double>(spec_.training.gradient_accumulation_steps);
+    const double most =
+        std::max(micro_batch, static_cast<double>(kStepInputBytes));
+    const int copies = traits_.memory == MemoryPlace::kShared ? 2 : 1;
+    return copies * std::min(step, most);
+  }
+
+  const TrainSpec& spec_;
+  const ModelConfig& m_;
+  const Traits& traits_;
+  const JobLayers job_;
+  const bool decoder_, explicit_;
+  const double b_;  // bytes per number of the frozen base and its activations
+  const double rows_, length_, tokens_;  // of a micro-batch
+};
 
 }  // namespace
 
@@ -294,23 +461,7 @@ MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model) {
 
 MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model,
                               const Traits& traits) {
-  const auto rows =
-      static_cast<double>(spec.training.per_device_train_batch_size);
-  const double tokens = rows * TokensPerRow(spec, model);
-  MemoryEstimate estimate;
-  estimate.base_weights_bytes = Bytes(WeightBytes(spec, model));
-  estimate.trainable_bytes =
-      Bytes(TrainableParameterCount(spec, model) * kAdamCopies * kFloat);
-  const Kept kept = KeptPerToken(spec, model, traits);
-  estimate.activations_bytes = Bytes(tokens * kept.all);
-  estimate.logits_bytes = Bytes(LogitsBytes(spec, model, traits, tokens, rows));
-  estimate.backward_bytes =
-      Bytes(BackwardBytes(spec, model, traits, rows, kept.layer));
-  estimate.evaluation_bytes = Bytes(EvaluationBytes(spec, model, traits));
-  estimate.inputs_bytes = Bytes(InputBytes(spec, model, traits));
-  estimate.keeps_logits = KeepsLogits(spec, model, traits);
-  estimate.Add();
-  return estimate;
+  return Estimator(spec, model, traits).Estimate();
 }
 
 void MemoryEstimate::Add() {
@@ -327,15 +478,7 @@ void MemoryEstimate::Add() {
 
 int64_t TrainableParameterCount(const TrainSpec& spec,
                                 const ModelConfig& model) {
-  switch (spec.fine_tune_type) {
-    case FineTuneType::kFull:
-      return ParameterCount(model);
-    case FineTuneType::kHead:
-      return Bytes(HeadParameters(model));
-    case FineTuneType::kLora:
-      break;
-  }
-  return Bytes(AdapterParameters(spec, model));
+  return TrainedParameters(spec, model, LayersOf(spec, model));
 }
 
 }  // namespace mpsd::spec

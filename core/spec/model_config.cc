@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/model_config.h"
 
+#include <charconv>
 #include <filesystem>
 #include <limits>
+#include <string>
 
+#include "core/base/file.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
-#include "core/base/small_file.h"
 #include "core/base/status_macros.h"
-#include "core/base/strings.h"
-#include "core/spec/encoder_config.h"
+#include "core/base/text.h"
 #include "core/spec/fields.h"
-#include "core/spec/findings.h"
 #include "core/spec/json_node.h"
 #include "core/spec/modules.h"
 
@@ -19,6 +18,288 @@ namespace mpsd::spec {
 namespace {
 
 using Kind = JsonNode::Kind;
+
+// The allowed range of a width, a vocabulary, a number of heads, positions or
+// blocks.
+Range SizeRange() { return Range::Between(1, limits::kModelSize); }
+Range LayerRange() { return Range::Between(1, limits::kModelLayers); }
+
+const JsonNode* Value(const JsonNode& root, std::string_view name) {
+  const JsonNode* node = root.Find(name);
+  return node == nullptr || node->kind == Kind::kNull ? nullptr : node;
+}
+
+// id2label: {"0": "name", …}, every id from 0 once.
+void ReadLabelNames(FieldReader& fields, const JsonNode& id2label,
+                    HeadConfig& head) {
+  std::vector<std::string> names(id2label.members.size());
+  std::vector<bool> given(names.size());
+  bool usual = true;  // the names that Transformers generates
+  for (const JsonNode& member : id2label.members) {
+    size_t id = names.size();
+    const char* end = member.name.data() + member.name.size();
+    std::from_chars(member.name.data(), end, id);
+    if (id >= names.size() || given[id] || member.kind != Kind::kString) {
+      fields.Fault(
+          "id2label",
+          base::Cat("expected a name for each id from 0 to ", names.size() - 1,
+                    ", found \"", base::Quotable(member.name), "\""));
+      return;
+    }
+    given[id] = true;
+    names[id] = member.text;
+    usual = usual && member.text == base::Cat("LABEL_", id);
+  }
+  head.num_labels = static_cast<int64_t>(names.size());
+  if (!usual) head.label_names = std::move(names);
+}
+
+// What the readers of all families share. Both collect faults of fields and
+// return at once for a network that mpsd does not have.
+class ConfigReader {
+ public:
+  ConfigReader(const JsonNode& root, std::string_view origin)
+      : root_(root), origin_(origin), fields_(&root, "", findings_) {}
+
+ protected:
+  absl::Status Unimplemented(std::string_view field, std::string_view message) {
+    return absl::UnimplementedError(base::Cat(
+        origin_, ":", fields_.LineOf(field), ": ", field, ": ", message));
+  }
+
+  bool HasValue(std::string_view name) const {
+    return Value(root_, name) != nullptr;
+  }
+
+  void Size(std::string_view name, int64_t& value, Range range = SizeRange()) {
+    if (!HasValue(name)) {
+      return fields_.Fault(
+          name, base::Cat("missing; expected an integer", range.Text()));
+    }
+    fields_.Integer(name, value, range);
+  }
+
+  // architectures, dtype, labels, pad_token_id, initializer_range.
+  void ReadCommon() {
+    constexpr std::string_view kDtype = "the name of a dtype";
+    fields_.Text("torch_dtype", config_.torch_dtype, kDtype);
+    fields_.Text("dtype", config_.torch_dtype, kDtype);
+    if (HasValue("architectures")) {
+      fields_.Texts("architectures", config_.architectures,
+                    "a list of class names");
+    }
+    fields_.Integer("pad_token_id", config_.pad_token_id,
+                    Range::Between(-1, limits::kModelSize));
+    if (config_.pad_token_id == -1) config_.pad_token_id.reset();
+    fields_.Number("initializer_range", config_.initializer_range,
+                   Range::AtLeast(0));
+    fields_.Integer("num_labels", config_.head.num_labels, SizeRange());
+    const JsonNode* names = Value(root_, "id2label");
+    if (names != nullptr && names->kind == Kind::kObject) {
+      ReadLabelNames(fields_, *names, config_.head);
+    }
+    if (HasValue("problem_type")) {
+      fields_.Text("problem_type", config_.head.problem_type,
+                   "a problem type of Transformers");
+    }
+  }
+
+  const JsonNode& root_;
+  const std::string_view origin_;
+  Findings findings_;
+  FieldReader fields_;
+  ModelConfig config_;
+};
+
+// --- text encoders and vision transformers -----------------------------------
+
+// The family's names for fields that every family has.
+struct Names {
+  std::string_view hidden_size = "hidden_size";
+  std::string_view intermediate_size = "intermediate_size";
+  std::string_view layers = "num_hidden_layers";
+  std::string_view heads = "num_attention_heads";
+  std::string_view act = "hidden_act";
+  std::string_view dropout = "hidden_dropout_prob";
+  std::string_view attention_dropout = "attention_probs_dropout_prob";
+};
+constexpr Names kDistilBert = {.hidden_size = "dim",
+                               .intermediate_size = "hidden_dim",
+                               .layers = "n_layers",
+                               .heads = "n_heads",
+                               .act = "activation",
+                               .dropout = "dropout",
+                               .attention_dropout = "attention_dropout"};
+
+// config.json of BERT, RoBERTa, DistilBERT and ViT; defaults of their config
+// classes (transformers 5.23, models/*/configuration_*.py).
+class EncoderReader : ConfigReader {
+ public:
+  using ConfigReader::ConfigReader;
+
+  absl::StatusOr<ModelConfig> Read() {
+    fields_.Text("model_type", config_.model_type, "the name of a model type");
+    config_.family =
+        config_.model_type == "vit" ? Family::kVision : Family::kEncoder;
+    if (config_.model_type == "distilbert") names_ = kDistilBert;
+    ReadSizes();
+    ReadDropout();
+    ReadCommon();
+    if (config_.family == Family::kVision) {
+      ReadVision();
+    } else {
+      ReadText();
+    }
+    RETURN_IF_ERROR(CheckOptions());
+    if (findings_.empty() &&
+        config_.hidden_size % config_.num_attention_heads != 0) {
+      fields_.Fault(names_.heads,
+                    base::Cat("expected a divisor of ", names_.hidden_size,
+                              " (", config_.hidden_size, "), found ",
+                              config_.num_attention_heads));
+    }
+    if (!findings_.empty()) return findings_.ToStatus(origin_);
+    config_.num_key_value_heads = config_.num_attention_heads;
+    config_.head_dim = config_.hidden_size / config_.num_attention_heads;
+    return config_;
+  }
+
+ private:
+  void ReadSizes() {
+    Size(names_.hidden_size, config_.hidden_size);
+    Size(names_.intermediate_size, config_.intermediate_size);
+    Size(names_.layers, config_.num_hidden_layers, LayerRange());
+    Size(names_.heads, config_.num_attention_heads);
+    EncoderConfig& e = config_.encoder;
+    if (config_.model_type != "distilbert") {
+      fields_.Number("layer_norm_eps", e.layer_norm_eps, Range::Above(0));
+    }
+    fields_.Text(names_.act, e.hidden_act, "the name of an activation");
+  }
+
+  void ReadDropout() {
+    EncoderConfig& e = config_.encoder;
+    const double usual = config_.model_type == "vit" ? 0 : 0.1;
+    e.hidden_dropout_prob = e.attention_probs_dropout_prob = usual;
+    fields_.Number(names_.dropout, e.hidden_dropout_prob, Range::From0Below1());
+    fields_.Number(names_.attention_dropout, e.attention_probs_dropout_prob,
+                   Range::From0Below1());
+    if (config_.family == Family::kVision) return;
+    if (config_.model_type == "distilbert") {
+      e.classifier_dropout = 0.2;
+      fields_.Number("seq_classif_dropout", e.classifier_dropout,
+                     Range::From0Below1());
+      return;
+    }
+    std::optional<double> own;
+    fields_.Number("classifier_dropout", own, Range::From0Below1());
+    e.classifier_dropout = own.value_or(e.hidden_dropout_prob);
+  }
+
+  void ReadText() {
+    Size("vocab_size", config_.vocab_size);
+    config_.max_position_embeddings = 512;
+    fields_.Integer("max_position_embeddings", config_.max_position_embeddings,
+                    SizeRange());
+    EncoderConfig& e = config_.encoder;
+    e.pooler = config_.model_type == "bert";
+    if (config_.model_type != "distilbert") {
+      e.type_vocab_size = 2;
+      fields_.Integer("type_vocab_size", e.type_vocab_size,
+                      Range::Between(0, limits::kModelSize));
+    }
+    if (!config_.pad_token_id)
+      config_.pad_token_id = config_.model_type == "roberta" ? 1 : 0;
+    if (config_.model_type == "roberta")
+      e.first_position = *config_.pad_token_id + 1;
+    if (e.first_position >= config_.max_position_embeddings) {
+      fields_.Fault("max_position_embeddings",
+                    base::Cat("expected more than ", e.first_position,
+                              ", the first token's position"));
+    }
+  }
+
+  void ReadVision() {
+    VisionConfig& v = config_.vision;
+    Side("image_size", v.image_size);
+    Side("patch_size", v.patch_size);
+    fields_.Integer("num_channels", v.num_channels, SizeRange());
+    fields_.Bool("qkv_bias", v.qkv_bias);
+    config_.max_position_embeddings = v.patches() + 1;
+    if (v.num_channels > limits::kModelSize / (v.patch_size * v.patch_size)) {
+      fields_.Fault(
+          "num_channels",
+          base::Cat("expected at most ", limits::kModelSize,
+                    " values of a patch, found ", v.num_channels,
+                    " channels of ", v.patch_size, " x ", v.patch_size));
+    }
+    if (v.patch_size > v.image_size) {
+      fields_.Fault("patch_size",
+                    base::Cat("expected at most image_size (", v.image_size,
+                              "), found ", v.patch_size));
+    }
+  }
+
+  // A number, or [height, width] of a square.
+  void Side(std::string_view name, int64_t& value) {
+    const Range range = Range::Between(1, limits::kImageSide);
+    const JsonNode* node = Value(root_, name);
+    if (node == nullptr || node->kind != Kind::kArray) {
+      return fields_.Integer(name, value, range);
+    }
+    const auto& sides = node->items;
+    if (sides.size() != 2 || sides[0].kind != Kind::kInteger ||
+        !range.Holds(sides[0].number) || sides[0].integer != sides[1].integer) {
+      return fields_.Fault(name, base::Cat("expected an integer", range.Text(),
+                                           ", or two equal ones"));
+    }
+    value = sides[0].integer;
+  }
+
+  // Rejects options that mpsd would otherwise ignore and that change the
+  // network.
+  absl::Status CheckOptions() {
+    const std::string& act = config_.encoder.hidden_act;
+    bool known = false;
+    for (const char* name :
+         {"gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"}) {
+      known = known || act == name;
+    }
+    if (!known) {
+      return Unimplemented(
+          names_.act,
+          base::Cat("supported are gelu, gelu_new, gelu_pytorch_tanh, "
+                    "relu, silu; found \"",
+                    base::Quotable(act), "\""));
+    }
+    const JsonNode* positions = Value(root_, "position_embedding_type");
+    if (positions != nullptr && positions->text != "absolute") {
+      return Unimplemented(
+          "position_embedding_type",
+          base::Cat("supported is \"absolute\", found ", Describe(*positions)));
+    }
+    for (const char* name : {"is_decoder", "add_cross_attention"}) {
+      const JsonNode* node = Value(root_, name);
+      if (node == nullptr || !node->boolean) continue;
+      return Unimplemented(name, "supported is false");
+    }
+    if (HasValue("quantization_config")) {
+      return Unimplemented("quantization_config",
+                           "quantized base models are not supported");
+    }
+    return absl::OkStatus();
+  }
+
+  Names names_;
+};
+
+bool IsEncoderType(std::string_view model_type) {
+  return model_type == "bert" || model_type == "roberta" ||
+         model_type == "distilbert" || model_type == "vit";
+}
+
+// --- decoders ----------------------------------------------------------------
+
 constexpr std::string_view kModelTypes =
     "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3; "
     "bert (MiniLM too), roberta, distilbert; vit";
@@ -38,10 +319,9 @@ constexpr DecoderFamily kFamilies[] = {
 };
 
 // The default sizes of the Llama family.
-class DecoderReader {
+class DecoderReader : ConfigReader {
  public:
-  DecoderReader(const JsonNode& root, std::string_view origin)
-      : root_(root), origin_(origin), fields_(&root, "", findings_) {}
+  using ConfigReader::ConfigReader;
 
   absl::StatusOr<ModelConfig> Read() {
     if (root_.kind != Kind::kObject) return findings_.ToStatus(origin_);
@@ -49,7 +329,7 @@ class DecoderReader {
     RETURN_IF_ERROR(CheckOptions());
     ReadSizes();
     ReadSwitches();
-    ReadCommon(fields_, root_, config_);
+    ReadCommon();
     RETURN_IF_ERROR(ReadRope());
     RETURN_IF_ERROR(ReadWindows());
     if (findings_.empty()) CheckSizes();
@@ -58,16 +338,6 @@ class DecoderReader {
   }
 
  private:
-  absl::Status Unimplemented(std::string_view field, std::string_view message) {
-    return absl::UnimplementedError(base::Cat(
-        origin_, ":", fields_.LineOf(field), ": ", field, ": ", message));
-  }
-
-  bool HasValue(std::string_view name) const {
-    const JsonNode* node = root_.Find(name);
-    return node != nullptr && node->kind != Kind::kNull;
-  }
-
   absl::Status FindFamily() {
     fields_.Text("model_type", config_.model_type, "the name of a model type",
                  /*required=*/true);
@@ -110,14 +380,6 @@ class DecoderReader {
                                            Describe(*node)));
     }
     return absl::OkStatus();
-  }
-
-  void Size(std::string_view name, int64_t& value, Range range = SizeRange()) {
-    if (!HasValue(name)) {
-      return fields_.Fault(
-          name, base::Cat("missing; expected an integer", range.Text()));
-    }
-    fields_.Integer(name, value, range);
   }
 
   void ReadSizes() {
@@ -291,12 +553,7 @@ class DecoderReader {
     }
   }
 
-  const JsonNode& root_;
-  const std::string_view origin_;
-  Findings findings_;
-  FieldReader fields_;
   const DecoderFamily* family_ = nullptr;
-  ModelConfig config_;
 };
 
 // mlx_lm writes a "quantization", and in recent versions a copy as
@@ -326,7 +583,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
   RETURN_IF_ERROR(RefuseMlx(root, origin));
   const JsonNode* type = root.Find("model_type");
   if (type != nullptr && IsEncoderType(type->text)) {
-    return ReadEncoderConfig(root, origin);
+    return EncoderReader(root, origin).Read();
   }
   return DecoderReader(root, origin).Read();
 }

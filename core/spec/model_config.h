@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/base/read_roots.h"
+#include "core/base/file.h"
 #include "core/spec/quantization.h"
 
 namespace mpsd::spec {

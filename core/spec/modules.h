@@ -2,8 +2,11 @@
 #ifndef MPSD_CORE_SPEC_MODULES_H_
 #define MPSD_CORE_SPEC_MODULES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/spec/model_config.h"
@@ -46,6 +49,25 @@ std::vector<Module> Modules(const ModelConfig& config);
 // "vit.encoder.layer.0.attention.attention.query.weight" (transformers 5.23,
 // conversion_mapping.py); all other families store the names above.
 std::string StoredName(const ModelConfig& config, const std::string& name);
+
+// Entries of a list of module names, such as target_modules: a full name, or
+// the end of one after a dot. A look-up takes the same time for any number of
+// entries.
+class ModuleNames {
+ public:
+  // `entries` must outlive the object.
+  explicit ModuleNames(const std::vector<std::string>& entries);
+
+  // Whether an entry names `name`; marks all such entries as met.
+  bool Mean(std::string_view name);
+
+  // An entry that was never met (the first), or null.
+  const std::string* Unmet() const;
+
+ private:
+  const std::vector<std::string>& entries_;
+  std::unordered_map<std::string_view, bool> met_;  // by entry
+};
 
 }  // namespace mpsd::spec
 

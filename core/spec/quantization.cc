@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/strings.h"
+#include "core/base/text.h"
 #include "core/spec/modules.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"

@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
-#include "core/base/strings.h"
-#include "core/spec/field_names.h"
-#include "core/spec/module_names.h"
+#include "core/base/text.h"
+#include "core/spec/fields.h"
+#include "core/spec/modules.h"
 #include "core/spec/python_regex.h"
 
 namespace mpsd::spec {
@@ -94,7 +94,9 @@ absl::Status Unmatched(std::string_view entry, const ModelConfig& config) {
   if (has_weights) {
     message += base::Cat("; \"", entry,
                          "\" can be trained whole through modules_to_save");
-  } else if (auto nearest = NearestName(last, {parts.begin(), parts.end()})) {
+  } else if (auto nearest = NearestName(
+                 last,
+                 std::vector<std::string_view>(parts.begin(), parts.end()))) {
     message += base::Cat("; did you mean \"", *nearest, "\"?");
   }
   return absl::InvalidArgumentError(message);
@@ -328,7 +330,8 @@ absl::Status UnmatchedKey(std::string_view field, std::string_view key,
       base::Cat("lora.", field, ": \"", key,
                 "\" matches no layer that is adapted; those are ",
                 absl::StrJoin(parts, ", "), " (see target_modules)");
-  if (auto near = NearestName(LastPart(key), {parts.begin(), parts.end()})) {
+  if (auto near = NearestName(LastPart(key), std::vector<std::string_view>(
+                                                 parts.begin(), parts.end()))) {
     message += base::Cat("; did you mean \"", *near, "\"?");
   }
   return absl::InvalidArgumentError(message);

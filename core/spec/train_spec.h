@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,11 +16,80 @@
 #include "core/host/traits.h"
 #include "core/spec/classification.h"
 #include "core/spec/model_config.h"
-#include "core/spec/pattern_map.h"
 #include "core/spec/quantization.h"
-#include "core/spec/recompute.h"
 
 namespace mpsd::spec {
+
+// Which activations of a layer the backward recomputes instead of keeping them.
+// The gradient is the same for all choices.
+enum class Recompute {
+  kNone,       // the forward keeps all that the backward reads
+  kSelective,  // recomputes the widest, the MLP's inner activations; autograd
+               // recomputes whole layers instead
+  kFull,       // recomputes the whole layer from its input
+};
+
+// PEFT's rank_pattern and alpha_pattern: regex → value, in file order. The
+// order matters: if several patterns match a module, PEFT uses the first.
+template <typename V>
+class PatternMap {
+ public:
+  using value_type = std::pair<std::string, V>;
+  using const_iterator = typename std::vector<value_type>::const_iterator;
+
+  PatternMap() = default;
+  PatternMap(std::initializer_list<value_type> entries) : entries_(entries) {}
+
+  // The value of `pattern`, appended if new.
+  V& operator[](std::string_view pattern) {
+    for (value_type& entry : entries_) {
+      if (entry.first == pattern) return entry.second;
+    }
+    return entries_.emplace_back(std::string(pattern), V()).second;
+  }
+
+  const_iterator begin() const { return entries_.begin(); }
+  const_iterator end() const { return entries_.end(); }
+  size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+  bool operator==(const PatternMap&) const = default;
+
+  // For nlohmann's basic_json; reading from its ordered_json keeps the order.
+  template <typename Json>
+  friend void to_json(Json& json, const PatternMap& map) {
+    json = Json::object();
+    for (const auto& [pattern, value] : map) json[pattern] = value;
+  }
+  template <typename Json>
+  friend void from_json(const Json& json, PatternMap& map) {
+    map = PatternMap();
+    for (auto it = json.begin(); it != json.end(); ++it) {
+      map[it.key()] = it.value().template get<V>();
+    }
+  }
+
+ private:
+  std::vector<value_type> entries_;
+};
+
+// The letters of a job id, which is a ULID: Crockford's base 32.
+inline constexpr std::string_view kJobIdLetters =
+    "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+// Whether `text` is 26 of these letters, and so safe as a file name.
+bool IsJobId(std::string_view text);
+
+// `model` and `adapter` of job.json may name the result of another job of the
+// same daemon: "job:ID". mpsd replaces it with the result's folder before the
+// worker reads the spec.
+inline constexpr char kNamedResult[] = "job:";
+
+// Whether `path` claims to name a job's result, validly or not.
+bool NamesResult(std::string_view path);
+
+// The id of the job whose result `path` names; "" if `path` is not kNamedResult
+// followed by a job id.
+std::string JobNamedBy(std::string_view path);
 
 // PEFT's TaskType, where it has one.
 enum class Task { kCausalLm, kSeqCls, kImageCls };
@@ -189,7 +260,7 @@ struct AugmentationSpec {
 // job.json with all defaults filled in.
 struct TrainSpec {
   std::string name;  // optional, human-readable
-  // Folder, id in the local Hugging Face cache, or "job:ID" (named_result.h)
+  // Folder, id in the local Hugging Face cache, or "job:ID" (NamesResult)
   std::string model;
   // The id whose snapshot in a Hugging Face cache the folder `model` is: mpsd
   // sets it if a job asks for a model by its id. A folder that is not a

@@ -2,15 +2,57 @@
 #ifndef MPSD_CORE_SPEC_TRAIN_SPEC_FIELDS_H_
 #define MPSD_CORE_SPEC_TRAIN_SPEC_FIELDS_H_
 
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/host/traits.h"
 #include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
-#include "core/spec/train_spec_words.h"
 
 // Every field of job.json, listed once: its name, its purpose (a line quoted by
 // the schema and client/README.md), its allowed values, and its place in
 // ToJson. Its default is TrainSpec's. `Fields` is FieldReader, FieldWriter or
 // the visitor of job_schema.cc.
+
 namespace mpsd::spec {
+
+// --- the allowed words of fields ---------------------------------------------
+
+// The word for `value`; "" if there is none.
+template <typename E>
+std::string_view WordOf(E value, Words<E> words) {
+  for (const auto& [word, meaning] : words) {
+    if (meaning == value) return word;
+  }
+  return "";
+}
+
+template <typename E>
+using Word = std::pair<std::string_view, E>;
+inline constexpr Word<Task> kTaskWords[] = {{"CAUSAL_LM", Task::kCausalLm},
+                                            {"SEQ_CLS", Task::kSeqCls},
+                                            {"IMAGE_CLS", Task::kImageCls}};
+inline constexpr Word<FineTuneType> kFineTuneWords[] = {
+    {"lora", FineTuneType::kLora},
+    {"full", FineTuneType::kFull},
+    {"head", FineTuneType::kHead}};
+inline constexpr Word<Recompute> kRecomputeWords[] = {
+    {"full", Recompute::kFull}, {"selective", Recompute::kSelective}};
+inline constexpr Word<Gradients> kGradientsWords[] = {
+    {"auto", Gradients::kAuto}, {"autograd", Gradients::kAutograd}};
+// Transformers' SchedulerType, without the types that need an argument.
+inline constexpr std::string_view kSchedulerWords[] = {
+    "linear",      "cosine",   "cosine_with_restarts",
+    "polynomial",  "constant", "constant_with_warmup",
+    "inverse_sqrt"};
+// Transformers' train_sampling_strategy, without those for several devices.
+inline constexpr std::string_view kSamplingWords[] = {"random", "sequential",
+                                                      "group_by_length"};
+inline constexpr std::string_view kFormatWords[] = {"alpaca", "alpaca_chat"};
+inline constexpr std::string_view kQuantTypeWords[] = {"nf4"};
+inline constexpr std::string_view kComputeDtypeWords[] = {"float32",
+                                                          "bfloat16"};
 
 template <typename Fields>
 void VisitRowColumns(Fields& f, DatasetSpec& dataset) {
@@ -33,7 +75,7 @@ void VisitRowColumns(Fields& f, DatasetSpec& dataset) {
        "CAUSAL_LM: how rows with Alpaca's columns are read: as Alpaca's own "
        "prompt and a completion, or as a conversation for the chat template. "
        "Absent: `alpaca`.")
-      .OptionalWord("format", dataset.format, FormatWords());
+      .OptionalWord("format", dataset.format, kFormatWords);
   f.About(
        "SEQ_CLS and IMAGE_CLS: the column of the label. Absent: that of "
        "`task_name`, else `label`.")
@@ -84,7 +126,7 @@ void VisitClassification(Fields&& f, ClassificationSpec& c) {
        "The kind of problem, which decides the loss. Absent: that of "
        "`dataset.task_name`, else by the labels: fractional numbers mean a "
        "regression, lists mean several labels per row.")
-      .OptionalWord("problem_type", c.problem_type, ProblemWords());
+      .OptionalWord("problem_type", c.problem_type, kProblemWords);
   f.About(
        "The names of the labels in the order of their ids. Empty: those of the "
        "model's config.json if they cover the data, else those of the data, "
@@ -129,7 +171,7 @@ void VisitQuantization(Fields&& f, QuantizationSpec& q) {
        "activations keep their type.")
       .Bool("load_in_8bit", q.load_in_8bit);
   f.About("The four-bit type.")
-      .Word("bnb_4bit_quant_type", q.bnb_4bit_quant_type, {"nf4"});
+      .Word("bnb_4bit_quant_type", q.bnb_4bit_quant_type, kQuantTypeWords);
   f.About(
        "Store the scales of the four-bit weights in eight bits. Needs "
        "`load_in_4bit`.")
@@ -138,7 +180,7 @@ void VisitQuantization(Fields&& f, QuantizationSpec& q) {
        "The type that four-bit layers compute in: `bfloat16` with "
        "`training.bf16`, else `float32`. Absent: that one.")
       .OptionalWord("bnb_4bit_compute_dtype", q.bnb_4bit_compute_dtype,
-                    {"float32", "bfloat16"});
+                    kComputeDtypeWords);
   f.About(
        "Linear layers whose weights are not quantized: names, or ends of names "
        "after a dot.")
@@ -208,7 +250,7 @@ void VisitOptimizer(Fields& f, TrainingSpec& t) {
   f.About(
        "How the learning rate changes from step to step, as Transformers' "
        "schedule of this name with its defaults.")
-      .Word("lr_scheduler_type", t.lr_scheduler_type, SchedulerWords());
+      .Word("lr_scheduler_type", t.lr_scheduler_type, kSchedulerWords);
   f.About(
        "The optimizer steps in which the learning rate rises from 0; 0: "
        "`warmup_ratio` decides.")
@@ -248,7 +290,7 @@ void VisitSamples(Fields& f, TrainingSpec& t) {
        "`group_by_length`, random but next to rows of similar length, which "
        "reduces padding.")
       .Word("train_sampling_strategy", t.train_sampling_strategy,
-            SamplingWords());
+            kSamplingWords);
   f.About(
        "Let short trials find how many rows to compute together, and which "
        "activations to keep. The rows of an optimizer step stay "
@@ -285,7 +327,7 @@ void VisitMemory(Fields& f, TrainingSpec& t) {
        "What `gradient_checkpointing` recomputes: whole layers, or only the "
        "inner activations of the MLP. `selective` is for language models with "
        "LoRA.")
-      .Word("recompute_granularity", t.recompute_granularity, RecomputeWords());
+      .Word("recompute_granularity", t.recompute_granularity, kRecomputeWords);
   f.About(
        "Store the model in bfloat16 and compute in it. Trained weights and the "
        "optimizer stay in float32.")
@@ -397,11 +439,11 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
   f.About(
        "What the model is trained for: text, labels of texts, or labels of "
        "images.")
-      .Word("task", spec.task, TaskWords());
+      .Word("task", spec.task, kTaskWords);
   f.About(
        "What is trained: a LoRA adapter, every weight, or the classification "
        "head alone.")
-      .Word("fine_tune_type", spec.fine_tune_type, FineTuneWords());
+      .Word("fine_tune_type", spec.fine_tune_type, kFineTuneWords);
   f.About(
        "Read only the model's config.json and draw random weights. Needs "
        "`fine_tune_type` `full`.")
@@ -409,12 +451,12 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
   VisitSections(f, spec);
   f.About(
        "The device that the job runs on; `auto` takes the GPU if there is one.")
-      .Word("device", spec.device, DeviceWords());
+      .Word("device", spec.device, backend::kChoices);
   f.About(
        "How gradients are computed: `auto` takes the hand-written backward "
        "pass for language models with LoRA if it covers the job, `autograd` "
        "always PyTorch's.")
-      .Word("gradients", spec.gradients, GradientsWords());
+      .Word("gradients", spec.gradients, kGradientsWords);
   f.About(
        "Run operators that MPS lacks on the CPU, counted and named in "
        "run.json, instead of failing the job.")

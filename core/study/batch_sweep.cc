@@ -2,26 +2,190 @@
 #include "core/study/batch_sweep.h"
 
 #include <algorithm>
-#include <string>
+#include <limits>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/bytes_text.h"
+#include "absl/strings/str_split.h"
+#include "core/base/units.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 #include "core/data/batch_shapes.h"
 #include "core/data/loader.h"
-#include "core/host/platform.h"
-#include "core/report/study_options.h"
-#include "core/study/batch_search.h"
-#include "core/study/kept_points.h"
+#include "core/host/machine.h"
+#include "core/report/runbook.h"
 #include "core/study/measured_run.h"
 
 namespace mpsd::study {
 namespace {
 
+// The smallest batch that does not fit.
+std::optional<int64_t> SmallestMiss(const std::vector<BatchTrial>& trials) {
+  std::optional<int64_t> miss;
+  for (const BatchTrial& trial : trials) {
+    if (trial.fits) continue;
+    miss = std::min(miss.value_or(trial.batch), trial.batch);
+  }
+  return miss;
+}
+
+int64_t Doublings(int64_t from, int64_t to) {
+  int64_t count = 0;
+  for (; from < to; from *= 2) ++count;
+  return count;
+}
+
+}  // namespace
+
+std::optional<int64_t> NextBatch(const std::vector<BatchTrial>& trials,
+                                 int64_t first, int64_t most) {
+  if (trials.empty()) return std::min(first, most);
+  const int64_t largest = LargestBatch(trials);
+  if (const auto miss = SmallestMiss(trials)) {
+    if (*miss - largest <= 1) return std::nullopt;
+    return largest + (*miss - largest) / 2;
+  }
+  if (largest >= most) return std::nullopt;
+  return std::min(2 * largest, most);
+}
+
+int64_t TrialsLeft(const std::vector<BatchTrial>& trials, int64_t first,
+                   int64_t most) {
+  if (trials.empty()) return 1 + Doublings(first, most);
+  const int64_t largest = LargestBatch(trials);
+  if (const auto miss = SmallestMiss(trials)) {
+    return Doublings(1, *miss - largest);
+  }
+  return Doublings(largest, most);
+}
+
+std::optional<int64_t> PredictedBytes(const std::vector<BatchTrial>& trials,
+                                      int64_t resident_bytes, int64_t batch) {
+  const BatchTrial* last = nullptr;
+  const BatchTrial* before = nullptr;
+  for (const BatchTrial& trial : trials) {
+    if (!trial.fits || trial.held_bytes <= 0 || trial.batch >= batch) continue;
+    if (last == nullptr || trial.batch > last->batch) {
+      before = last;
+      last = &trial;
+    } else if (before == nullptr || trial.batch > before->batch) {
+      before = &trial;
+    }
+  }
+  if (last == nullptr) return std::nullopt;
+  const double from =
+      before == nullptr ? 0 : static_cast<double>(before->batch);
+  const auto base = static_cast<double>(before == nullptr ? resident_bytes
+                                                          : before->held_bytes);
+  // Memory that shrinks with the batch is noise.
+  const double slope =
+      std::max(0.0, (static_cast<double>(last->held_bytes) - base) /
+                        (static_cast<double>(last->batch) - from));
+  return last->held_bytes +
+         static_cast<int64_t>(slope * static_cast<double>(batch - last->batch));
+}
+
+int64_t LargestBatch(const std::vector<BatchTrial>& trials) {
+  const int64_t below =
+      SmallestMiss(trials).value_or(std::numeric_limits<int64_t>::max());
+  int64_t largest = 0;
+  for (const BatchTrial& trial : trials) {
+    if (trial.fits && trial.batch < below) {
+      largest = std::max(largest, trial.batch);
+    }
+  }
+  return largest;
+}
+
+int64_t KneeOf(const std::vector<BatchTrial>& trials, double part) {
+  double best = 0;
+  for (const BatchTrial& trial : trials) {
+    if (trial.fits) best = std::max(best, trial.throughput);
+  }
+  int64_t knee = 0;
+  for (const BatchTrial& trial : trials) {
+    if (!trial.fits || trial.throughput < (1 - part) * best) continue;
+    if (knee == 0 || trial.batch < knee) knee = trial.batch;
+  }
+  return knee;
+}
+
+namespace {
+
 using nlohmann::json;
+
+constexpr size_t kLargestFile = 8 << 20;
+
+int64_t NumberIn(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number_integer()
+             ? found->get<int64_t>()
+             : 0;
+}
+
+}  // namespace
+
+KeptPoints KeptPoints::Read(std::filesystem::path file, std::string key) {
+  KeptPoints kept(std::move(file), std::move(key));
+  const auto text = base::ReadSmallFile(kept.file_, kLargestFile);
+  if (!text.ok()) return kept;
+  std::vector<json> lines;
+  for (const auto& line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
+    json object = base::ParseTree<json>(std::string(line));
+    if (!object.is_object()) return kept;
+    lines.push_back(std::move(object));
+  }
+  if (lines.empty() || !lines.front().contains("key") ||
+      lines.front()["key"] != kept.key_) {
+    return kept;
+  }
+  kept.begun_ = NumberIn(lines.front(), "begun");
+  kept.ends_ = NumberIn(lines.front(), "ends") + (kept.begun_ > 0 ? 1 : 0);
+  kept.points_.assign(lines.begin() + 1, lines.end());
+  return kept;
+}
+
+int64_t KeptPoints::Ends(int64_t number) const {
+  return number == begun_ ? ends_ : 0;
+}
+
+absl::Status KeptPoints::Begin(int64_t number) {
+  ends_ = Ends(number);
+  begun_ = number;
+  return Write();
+}
+
+absl::Status KeptPoints::Abandon() {
+  // Reading counts an open point as ended once more.
+  if (ends_ > 0) {
+    --ends_;
+  } else {
+    begun_ = 0;
+  }
+  return Write();
+}
+
+absl::Status KeptPoints::Add(json point) {
+  points_.push_back(std::move(point));
+  begun_ = ends_ = 0;
+  return Write();
+}
+
+absl::Status KeptPoints::Write() const {
+  json head = {{"key", key_}};
+  if (begun_ > 0) {
+    head["begun"] = begun_;
+    head["ends"] = ends_;
+  }
+  std::string text = head.dump() + "\n";
+  for (const json& point : points_) absl::StrAppend(&text, point.dump(), "\n");
+  return base::WriteFileAtomic(file_, text);
+}
+
+namespace {
+
 using runbook::BatchSweepOptions;
 using runbook::Finding;
 using runbook::Verdict;

@@ -1,17 +1,371 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/study/device_comparison.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/clock.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/device/device.h"
-#include "core/report/study_options.h"
-#include "core/study/spread.h"
-#include "core/study/study_progress.h"
+#include "core/report/runbook.h"
 
 namespace mpsd::study {
+namespace {
+
+using runbook::Finding;
+using runbook::Verdict;
+
+// The share of a step's time, waiting or loading, from which the loader rather
+// than the batch is the first thing to look at.
+constexpr double kMuchOfAStep = 0.1;
+
+std::string Percent(double ratio) {
+  return absl::StrFormat("%.1f %%", 100 * ratio);
+}
+
+double PartShorter(double from, double to) {
+  return from > 0 ? 1 - to / from : 0;
+}
+
+double WithoutWait(const DeviceFigures& figures) {
+  return figures.step_seconds * (1 - figures.data_wait_ratio);
+}
+
+// "19.0 % shorter", "3.0 % longer".
+std::string LongerOrShorter(double speedup) {
+  return absl::StrCat(Percent(speedup < 0 ? -speedup : speedup),
+                      speedup < 0 ? " longer" : " shorter");
+}
+
+std::string Shorter(double speedup, const std::string& baseline) {
+  return absl::StrCat(LongerOrShorter(speedup), " than on ", baseline);
+}
+
+bool DataAreSlow(const DeviceFigures& measured) {
+  return measured.data_wait_ratio >= kMuchOfAStep ||
+         measured.loader_seconds >= kMuchOfAStep * measured.step_seconds;
+}
+
+std::string FixAdvice(const DeviceFigures& measured) {
+  if (DataAreSlow(measured)) {
+    return "make the batches faster before the model wider: shorter decoding "
+           "(smaller images, text instead of pictures of it), data on a local "
+           "disk, another sampling strategy; then compare again";
+  }
+  return "the device is idle although the batches are ready: a step has too "
+         "little work. Raise the batch (`mpsctl sweep JOB --batch` finds the "
+         "knee), then compare again";
+}
+
+Finding SpeedupFinding(const DeviceFigures& baseline,
+                       const DeviceFigures& measured,
+                       const DeviceVerdict& verdict, double threshold) {
+  Finding finding{"compare.speedup", Verdict::kPass,
+                  absl::StrFormat("a step on %s takes %.4g s, %s (%.4g s)",
+                                  measured.device, measured.step_seconds,
+                                  Shorter(verdict.speedup, baseline.device),
+                                  baseline.step_seconds)};
+  finding.value = verdict.speedup;
+  finding.threshold = threshold;
+  finding.unit = "ratio";
+  if (verdict.decision == DeviceDecision::kFixData) {
+    finding.verdict = Verdict::kWarn;
+    finding.advice = FixAdvice(measured);
+  } else if (verdict.decision == DeviceDecision::kStay) {
+    finding.verdict = Verdict::kFail;
+    finding.advice = absl::StrCat(
+        "run this job on ", baseline.device, " (\"device\": \"",
+        baseline.device, "\"), or give ", measured.device,
+        " more work a step: `mpsctl sweep JOB --batch`, `mpsctl profile JOB`");
+  }
+  return finding;
+}
+
+Finding UtilizationFinding(const DeviceFigures& measured,
+                           const DeviceVerdict& verdict, double threshold) {
+  Finding finding{"compare.gpu_utilization", Verdict::kNotTold,
+                  absl::StrCat(measured.device,
+                               " does not report its utilisation: the waits "
+                               "for batches are used instead")};
+  finding.threshold = threshold;
+  finding.unit = "ratio";
+  if (!measured.utilization_ratio) return finding;
+  finding.value = measured.utilization_ratio;
+  finding.found =
+      absl::StrCat(measured.device, " is busy for ",
+                   Percent(*measured.utilization_ratio), " of the time");
+  finding.verdict = verdict.decision == DeviceDecision::kFixData
+                        ? Verdict::kWarn
+                        : Verdict::kPass;
+  return finding;
+}
+
+Finding DataFinding(const DeviceFigures& measured,
+                    const DeviceVerdict& verdict) {
+  return Judge(
+      {.name = "compare.data",
+       .found = absl::StrFormat(
+           "a step waits for its batches for %s of its time; the loader alone "
+           "makes them in %.4g s; without the waits a step is %s",
+           Percent(measured.data_wait_ratio), measured.loader_seconds,
+           LongerOrShorter(verdict.compute_speedup)),
+       .value = measured.data_wait_ratio,
+       .unit = "ratio"},
+      verdict.decision != DeviceDecision::kGo && DataAreSlow(measured),
+      Verdict::kWarn, "");
+}
+
+std::string ReasonFor(const DeviceFigures& baseline,
+                      const DeviceFigures& measured,
+                      const DeviceVerdict& verdict) {
+  const std::string shorter =
+      absl::StrCat("a step is ", Shorter(verdict.speedup, baseline.device));
+  switch (verdict.decision) {
+    case DeviceDecision::kGo:
+      return shorter;
+    case DeviceDecision::kFixData:
+      if (measured.utilization_ratio) {
+        return absl::StrCat(
+            shorter, " while ", measured.device, " is busy for ",
+            Percent(*measured.utilization_ratio), " of the time");
+      }
+      return absl::StrCat(shorter, "; without the waits for batches it is ",
+                          Percent(verdict.compute_speedup), " shorter");
+    case DeviceDecision::kStay:
+      break;
+  }
+  // Both devices may wait for their batches most of the time.
+  return DataAreSlow(measured)
+             ? absl::StrCat(shorter, "; without the waits for batches it is ",
+                            Shorter(verdict.compute_speedup, baseline.device))
+             : absl::StrCat(shorter, ", and the data are not the bottleneck");
+}
+
+// A finding that fails above its tolerance.
+Finding Compared(const std::string& what, const std::string& dtype,
+                 double difference, std::string found,
+                 const runbook::Thresholds& thresholds) {
+  const double tolerance =
+      thresholds.Get(absl::StrCat("compare.", what, "_", dtype));
+  return Judge(
+      {.name = absl::StrCat("compare.", what),
+       .found = std::move(found),
+       .value = difference,
+       .threshold = tolerance,
+       .unit = "ratio"},
+      difference > tolerance, Verdict::kFail,
+      "the two devices do not compute the same: `mpsd-worker --selftest` says "
+      "whether a device's kernels differ, and `mpsctl doctor` which versions "
+      "run. Runs that must match have to use a single platform");
+}
+
+Finding NotTold(const std::string& what, const std::string& why) {
+  return {absl::StrCat("compare.", what), Verdict::kNotTold, why};
+}
+
+}  // namespace
+
+const char* NameOf(DeviceDecision decision) {
+  switch (decision) {
+    case DeviceDecision::kGo:
+      return "DEVICE_DECISION_GO";
+    case DeviceDecision::kFixData:
+      return "DEVICE_DECISION_FIX_DATA";
+    case DeviceDecision::kStay:
+      break;
+  }
+  return "DEVICE_DECISION_STAY_ON_CPU";
+}
+
+DeviceVerdict DecideDevice(const DeviceFigures& baseline,
+                           const DeviceFigures& measured,
+                           const runbook::Thresholds& thresholds) {
+  const double least_speedup = thresholds.Get("compare.speedup");
+  const double least_use = thresholds.Get("compare.gpu_utilization");
+  DeviceVerdict verdict;
+  verdict.speedup = PartShorter(baseline.step_seconds, measured.step_seconds);
+  verdict.compute_speedup =
+      PartShorter(WithoutWait(baseline), WithoutWait(measured));
+  const bool data_at_fault = measured.utilization_ratio
+                                 ? *measured.utilization_ratio < least_use
+                                 : verdict.compute_speedup >= least_speedup;
+  if (verdict.speedup >= least_speedup) {
+    verdict.decision = DeviceDecision::kGo;
+  } else {
+    verdict.decision =
+        data_at_fault ? DeviceDecision::kFixData : DeviceDecision::kStay;
+  }
+  verdict.reason = ReasonFor(baseline, measured, verdict);
+  verdict.findings = {
+      SpeedupFinding(baseline, measured, verdict, least_speedup),
+      UtilizationFinding(measured, verdict, least_use),
+      DataFinding(measured, verdict)};
+  return verdict;
+}
+
+double RelativeDifference(double a, double b) {
+  if (!std::isfinite(a) || !std::isfinite(b)) return 1;
+  const double larger = std::max(std::abs(a), std::abs(b));
+  return larger == 0 ? 0 : std::abs(a - b) / larger;
+}
+
+NumbersVerdict CompareNumbers(const DeviceNumbers& baseline,
+                              const DeviceNumbers& measured,
+                              const runbook::Thresholds& thresholds) {
+  NumbersVerdict verdict;
+  const std::string& dtype = verdict.dtype =
+      baseline.dtype == "bf16" ? baseline.dtype : measured.dtype;
+  const size_t steps = std::min(baseline.losses.size(), measured.losses.size());
+  for (size_t i = 0; i < steps; ++i) {
+    const double own = baseline.losses[i], other = measured.losses[i];
+    verdict.steps.push_back({own, other, RelativeDifference(own, other),
+                             baseline.grad_norms[i], measured.grad_norms[i]});
+  }
+  if (steps == 0) {
+    verdict.findings = {NotTold("loss", "the devices have no step in common")};
+    return verdict;
+  }
+  const auto worst = std::max_element(
+      verdict.steps.begin(), verdict.steps.end(),
+      [](const auto& a, const auto& b) { return a.difference < b.difference; });
+  verdict.findings.push_back(Compared(
+      "loss", dtype, worst->difference,
+      absl::StrFormat("losses of %d steps differ by %.3g at most, relative to "
+                      "the larger: %.6g and %.6g at step %d",
+                      steps, worst->difference, worst->baseline_loss,
+                      worst->loss, 1 + (worst - verdict.steps.begin())),
+      thresholds));
+  const StepNumbers& first = verdict.steps.front();
+  const double norms =
+      RelativeDifference(first.baseline_grad_norm, first.grad_norm);
+  verdict.findings.push_back(Compared(
+      "gradient", dtype, norms,
+      absl::StrFormat("the norm of the first gradient is %.6g and "
+                      "%.6g, a relative difference of %.3g",
+                      first.baseline_grad_norm, first.grad_norm, norms),
+      thresholds));
+  if (baseline.metric.empty() || baseline.metric != measured.metric) {
+    verdict.findings.push_back(
+        NotTold("metric", "the job has no evaluation data (dataset.eval)"));
+  } else if (baseline.losses.size() != measured.losses.size()) {
+    verdict.findings.push_back(
+        NotTold("metric", "a pause gave one device further steps"));
+  } else {
+    verdict.metric_compared = true;
+    const double metrics =
+        RelativeDifference(baseline.metric_value, measured.metric_value);
+    verdict.findings.push_back(Compared(
+        "metric", dtype, metrics,
+        absl::StrFormat("the validation metric %s is %.6g and %.6g, a relative "
+                        "difference of %.3g",
+                        measured.metric, baseline.metric_value,
+                        measured.metric_value, metrics),
+        thresholds));
+  }
+  return verdict;
+}
+
+namespace {
+
+constexpr size_t kDigestDigits = 16;
+
+template <typename T>
+void Append(const std::vector<T>& values, size_t begin, size_t count,
+            std::string& out) {
+  if (values.size() < begin + count) return;  // the task has none
+  out.append(reinterpret_cast<const char*>(values.data() + begin),
+             count * sizeof(T));
+}
+
+// Language modelling: a sample is a segment of a row; padding has none.
+void AddSegments(const data::Batch& batch, std::vector<std::string>& samples) {
+  const auto length = static_cast<size_t>(batch.length);
+  for (size_t row = 0; row < static_cast<size_t>(batch.rows); ++row) {
+    const size_t end = (row + 1) * length;
+    for (size_t at = row * length; at < end;) {
+      const int64_t segment = batch.segment_ids[at];
+      size_t next = at;
+      while (next < end && batch.segment_ids[next] == segment) ++next;
+      if (segment >= 0) {
+        std::string& sample = samples.emplace_back();
+        Append(batch.input_ids, at, next - at, sample);
+        Append(batch.labels, at, next - at, sample);
+      }
+      at = next;
+    }
+  }
+}
+
+// Classification: a sample is a row.
+void AddRows(const data::Batch& batch, std::vector<std::string>& samples) {
+  const auto rows = static_cast<size_t>(batch.rows);
+  const auto length = static_cast<size_t>(batch.length);
+  const size_t outputs = rows == 0 ? 0 : batch.targets.size() / rows;
+  const size_t pixels = rows == 0 ? 0 : batch.pixels.size() / rows;
+  for (size_t row = 0; row < rows; ++row) {
+    std::string& sample = samples.emplace_back();
+    if (!batch.lengths.empty()) {
+      const auto tokens = static_cast<size_t>(batch.lengths[row]);
+      Append(batch.input_ids, row * length, tokens, sample);
+      Append(batch.token_type_ids, row * length, tokens, sample);
+    }
+    Append(batch.classes, row, 1, sample);
+    Append(batch.targets, row * outputs, outputs, sample);
+    Append(batch.pixels, row * pixels, pixels, sample);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<LoaderTimes> TimeLoader(const data::Source& source,
+                                       const data::LoaderOptions& options,
+                                       int64_t steps,
+                                       const std::function<bool()>& go_on) {
+  data::Loader loader(source, options);
+  const int64_t per_epoch = loader.steps_per_epoch();
+  loader.Seek({steps / per_epoch, steps % per_epoch});
+  LoaderTimes times;
+  for (int64_t i = 0; i < 2 * steps; ++i) {
+    if (i == steps) loader.Seek({0, 0});
+    if (!go_on()) return absl::CancelledError("stopped");
+    const absl::Duration start = base::Clock::Real().Monotonic();
+    ASSIGN_OR_RETURN(const auto batches, loader.NextStep());
+    if (i < steps) {
+      times.seconds.push_back(
+          absl::ToDoubleSeconds(base::Clock::Real().Monotonic() - start));
+    } else {
+      times.samples.push_back(DigestOfSamples(batches));
+    }
+    base::CountWork();
+  }
+  return times;
+}
+
+std::string DigestOfSamples(const std::vector<data::Batch>& step) {
+  std::vector<std::string> samples;
+  for (const data::Batch& batch : step) {
+    if (batch.segment_ids.empty()) {
+      AddRows(batch, samples);
+    } else {
+      AddSegments(batch, samples);
+    }
+  }
+  std::vector<std::string> digests;
+  digests.reserve(samples.size());
+  for (const std::string& sample : samples) {
+    digests.push_back(base::Sha256Hex(sample));
+  }
+  std::sort(digests.begin(), digests.end());
+  base::Sha256 whole;
+  for (const std::string& digest : digests) whole.Update(digest);
+  return whole.FinishHex().substr(0, kDigestDigits);
+}
+
 namespace {
 
 using Options = runbook::DeviceComparisonOptions;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <system_error>
 #include <utility>
 
@@ -10,12 +11,66 @@
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/data/order.h"
-#include "core/data/split.h"
+#include "core/data/source.h"
 #include "core/host/device_error.h"
-#include "core/host/platform.h"
-#include "core/report/stage_names.h"
+#include "core/host/machine.h"
+#include "core/report/report.h"
 
 namespace mpsd::study {
+namespace {
+
+// The value below which `part` of the sorted values lie.
+double Quantile(const std::vector<double>& sorted, double part) {
+  const double place = part * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(std::floor(place));
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  const double rest = place - static_cast<double>(below);
+  return sorted[below] + rest * (sorted[above] - sorted[below]);
+}
+
+}  // namespace
+
+Spread SpreadOf(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  return {Quantile(values, 0.5), Quantile(values, 0.1), Quantile(values, 0.9),
+          values.front(), values.back()};
+}
+
+nlohmann::json ToJson(const Spread& spread) {
+  return {{"median", spread.median},
+          {"p10", spread.p10},
+          {"p90", spread.p90},
+          {"min", spread.min},
+          {"max", spread.max}};
+}
+
+double GrowthOf(const std::vector<double>& values) {
+  if (values.size() < 2 || values.front() <= 0) return 0;
+  return values.back() / values.front() - 1;
+}
+
+double SlopeOf(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  const auto count = static_cast<double>(values.size());
+  const double middle = (count - 1) / 2;
+  double mean = 0;
+  for (const double value : values) mean += value / count;
+  double both = 0, squares = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double from_middle = static_cast<double>(i) - middle;
+    both += from_middle * (values[i] - mean);
+    squares += from_middle * from_middle;
+  }
+  return both / squares;
+}
+
+void StudyProgress::Add(report::Progress step) {
+  step.step = ++done_;
+  step.total_steps = std::max(total_steps_, done_);
+  observer_.OnStep(step);
+}
+
 namespace {
 
 using train::StopRequest;
@@ -122,8 +177,6 @@ class MeasuredRun::PartObserver : public train::Observer {
         !options_->after_step || options_->after_step(found_->steps.back());
     enough_ = left_ <= 0 || !go_on;
   }
-  void OnEval(const report::Evaluated&) override {}
-  void OnCheckpoint(const report::Checkpointed&) override {}
 
   StopRequest stop_request() override {
     const double asked = Now();
@@ -344,11 +397,8 @@ absl::Status MeasuredRun::MeasureOnce(const MeasureOptions& options,
     found.load_seconds = load_seconds_;
   }
   ChooseRows(options);
-  if (absl::Status s =
-          loaded_->shapes().CheckDeviceLimits(*loaded_->data.train, {});
-      !s.ok()) {
-    return s;
-  }
+  RETURN_IF_ERROR(
+      loaded_->shapes().CheckDeviceLimits(*loaded_->data.train, {}));
   found.device = loaded_->device->name();
   found.device_description = loaded_->device->description();
   found.idle_footprint_bytes = idle_footprint_;

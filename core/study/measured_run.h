@@ -14,15 +14,59 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/data/source.h"
-#include "core/host/footprint_peak.h"
+#include "core/host/footprint.h"
 #include "core/report/report.h"
 #include "core/spec/train_spec.h"
-#include "core/study/spread.h"
-#include "core/study/study_progress.h"
+#include "core/train/observer.h"
 #include "core/train/run.h"
 #include "core/train/stages.h"
 
 namespace mpsd::study {
+
+// A distribution of values: the message Spread of measurement.proto.
+struct Spread {
+  double median = 0;
+  double p10 = 0, p90 = 0;  // a tenth of the values are below, above
+  double min = 0, max = 0;
+};
+
+// All 0 if there are no values. Interpolates between two values.
+Spread SpreadOf(std::vector<double> values);
+
+// The message's JSON.
+nlohmann::json ToJson(const Spread& spread);
+
+// How a sequence of values changes.
+
+// The last relative to the first, 0.26 for 26 % more; 0 if there are fewer than
+// two or the first is not positive.
+double GrowthOf(const std::vector<double>& values);
+
+// The change per value, by least squares; 0 if there are fewer than two.
+double SlopeOf(const std::vector<double>& values);
+
+// Shows a study, which may be many short runs, as one: step 12 of 60.
+class StudyProgress {
+ public:
+  // `observer` must outlive this object. `total_steps`: of the whole study, as
+  // far as known.
+  StudyProgress(train::Observer& observer, int64_t total_steps)
+      : observer_(observer), total_steps_(total_steps) {}
+
+  // Reports one more step; its number and total are replaced by the study's.
+  void Add(report::Progress step);
+  // Counts steps made by an earlier attempt.
+  void Skip(int64_t steps) { done_ += steps; }
+  void set_total_steps(int64_t steps) { total_steps_ = steps; }
+
+  int64_t done() const { return done_; }
+  train::Observer& observer() const { return observer_; }
+
+ private:
+  train::Observer& observer_;
+  int64_t total_steps_;
+  int64_t done_ = 0;
+};
 
 // The rows used by a measured run.
 enum class Rows {

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/study/probe.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "core/base/bytes_text.h"
+#include "core/base/units.h"
 #include "core/base/status_macros.h"
-#include "core/report/study_options.h"
+#include "core/report/runbook.h"
 #include "core/spec/memory_estimate.h"
 #include "core/study/measured_run.h"
+#include "core/study/study.h"
 
 namespace mpsd::study {
 namespace {
@@ -90,20 +87,17 @@ Finding MemoryFinding(const Measurement& found, double limit) {
 }
 
 Finding EstimateFinding(double measured, double estimate, double allowed) {
-  Finding finding = {"probe.estimate", Verdict::kPass,
-                     absl::StrCat("measured ", base::BytesText(measured),
-                                  ", estimated ", base::BytesText(estimate))};
-  finding.value = measured / estimate;
-  finding.threshold = allowed;
-  finding.unit = "ratio";
-  if (std::abs(measured - estimate) >
-      std::max(allowed * estimate, kSmallBytes)) {
-    finding.verdict = Verdict::kWarn;
-    finding.advice =
-        "jobs are checked against the estimate when queued: trust the measured "
-        "figure, and queue with --anyway if only the estimate is too large";
-  }
-  return finding;
+  return Judge(
+      {.name = "probe.estimate",
+       .found = absl::StrCat("measured ", base::BytesText(measured),
+                             ", estimated ", base::BytesText(estimate)),
+       .value = measured / estimate,
+       .threshold = allowed,
+       .unit = "ratio"},
+      std::abs(measured - estimate) > std::max(allowed * estimate, kSmallBytes),
+      Verdict::kWarn,
+      "jobs are checked against the estimate when queued: trust the measured "
+      "figure, and queue with --anyway if only the estimate is too large");
 }
 
 nlohmann::json ToJson(const Measurement& found, const Shape& shape,

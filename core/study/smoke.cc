@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/study/smoke.h"
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -11,13 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/bytes_text.h"
+#include "core/base/units.h"
 #include "core/base/status_macros.h"
 #include "core/host/host.h"
-#include "core/host/platform.h"
-#include "core/report/study_options.h"
+#include "core/host/machine.h"
+#include "core/report/runbook.h"
 #include "core/study/measured_run.h"
-#include "core/study/spread.h"
+#include "core/study/study.h"
 
 namespace mpsd::study {
 namespace {
@@ -27,6 +25,8 @@ using runbook::Finding;
 using runbook::Verdict;
 
 constexpr int64_t kStepsOfAnEpoch = 4;
+constexpr char kFreeMemory[] =
+    "close other programs that use memory, or make the job smaller";
 
 // The machine and the process after one epoch.
 struct Epoch {
@@ -101,40 +101,39 @@ json ToJson(const Epoch& epoch, size_t number) {
 
 Finding GrowthFinding(const std::vector<double>& bytes, const char* from,
                       double allowed) {
-  Finding finding = {"smoke.memory_growth", Verdict::kNotTold, "unknown"};
-  if (bytes.size() < 2) return finding;
-  finding.value = GrowthOf(bytes);
-  finding.threshold = allowed;
-  finding.unit = "ratio";
-  finding.found = absl::StrFormat(
-      "%s after epoch 1, %s after epoch %d, by the %s: %+.1f %%",
-      base::BytesText(bytes.front()), base::BytesText(bytes.back()),
-      bytes.size(), from, 100 * *finding.value);
-  finding.verdict = *finding.value > allowed ? Verdict::kFail : Verdict::kPass;
-  if (finding.verdict == Verdict::kFail) {
-    finding.advice =
-        "memory grows from epoch to epoch: a long job would run out. Look at "
-        "the job's log for warnings, at `mpsctl profile` for operators on the "
-        "CPU, and at other versions of torch; save_steps keeps the loss small "
-        "meanwhile";
+  if (bytes.size() < 2) {
+    return {"smoke.memory_growth", Verdict::kNotTold, "unknown"};
   }
-  return finding;
+  const double growth = GrowthOf(bytes);
+  return Judge(
+      {.name = "smoke.memory_growth",
+       .found = absl::StrFormat(
+           "%s after epoch 1, %s after epoch %d, by the %s: %+.1f %%",
+           base::BytesText(bytes.front()), base::BytesText(bytes.back()),
+           bytes.size(), from, 100 * growth),
+       .value = growth,
+       .threshold = allowed,
+       .unit = "ratio"},
+      growth > allowed, Verdict::kFail,
+      "memory grows from epoch to epoch: a long job would run out. Look at "
+      "the job's log for warnings, at `mpsctl profile` for operators on the "
+      "CPU, and at other versions of torch; save_steps keeps the loss small "
+      "meanwhile");
 }
 
 Finding SlopeFinding(const std::vector<double>& bytes, double allowed) {
-  Finding finding = {"smoke.memory_slope", Verdict::kNotTold, "unknown"};
-  if (bytes.size() < 2 || bytes.front() <= 0) return finding;
-  const double slope = SlopeOf(bytes);
-  finding.value = slope / bytes.front();
-  finding.threshold = allowed;
-  finding.unit = "ratio";
-  finding.found = absl::StrFormat("%s an epoch, %+.2f %% of the first",
-                                  base::BytesText(slope), 100 * *finding.value);
-  finding.verdict = *finding.value > allowed ? Verdict::kWarn : Verdict::kPass;
-  if (finding.verdict == Verdict::kWarn) {
-    finding.advice = "a job of many epochs may run out of memory";
+  if (bytes.size() < 2 || bytes.front() <= 0) {
+    return {"smoke.memory_slope", Verdict::kNotTold, "unknown"};
   }
-  return finding;
+  const double slope = SlopeOf(bytes), part = slope / bytes.front();
+  return Judge({.name = "smoke.memory_slope",
+                .found = absl::StrFormat("%s an epoch, %+.2f %% of the first",
+                                         base::BytesText(slope), 100 * part),
+                .value = part,
+                .threshold = allowed,
+                .unit = "ratio"},
+               part > allowed, Verdict::kWarn,
+               "a job of many epochs may run out of memory");
 }
 
 // What the driver holds beyond live tensors: caches, fragmented heaps.
@@ -155,16 +154,14 @@ Finding OverheadFinding(const std::vector<Epoch>& epochs, double allowed) {
                    ", live tensors take ", base::BytesText(live.back()),
                    "; the difference grew by ", base::BytesText(last - first));
   if (all <= 0) return finding;
-  finding.value = (last - first) / all;
+  const double growth = (last - first) / all;
+  finding.value = growth;
   finding.threshold = allowed;
   finding.unit = "ratio";
-  finding.verdict = *finding.value > allowed ? Verdict::kWarn : Verdict::kPass;
-  if (finding.verdict == Verdict::kWarn) {
-    finding.advice =
-        "the driver's heaps are fragmented or full of compiled graphs: rows of "
-        "fewer lengths (group_by_length, packing) need fewer of both";
-  }
-  return finding;
+  return Judge(
+      std::move(finding), growth > allowed, Verdict::kWarn,
+      "the driver's heaps are fragmented or full of compiled graphs: rows of "
+      "fewer lengths (group_by_length, packing) need fewer of both");
 }
 
 // Of the machine, from the first epoch to the last; absent: unknown.
@@ -177,20 +174,16 @@ std::optional<int64_t> SwapGrowth(const std::vector<Epoch>& epochs) {
 }
 
 Finding SwapFinding(const std::vector<Epoch>& epochs, double allowed) {
-  Finding finding = {"smoke.swap", Verdict::kNotTold, "unknown"};
   const std::optional<int64_t> growth = SwapGrowth(epochs);
-  if (!growth) return finding;
-  finding.value = static_cast<double>(*growth);
-  finding.threshold = allowed;
-  finding.unit = "bytes";
-  finding.found = absl::StrCat("the machine's swap changed by ",
-                               base::BytesText(*finding.value));
-  finding.verdict = *finding.value > allowed ? Verdict::kWarn : Verdict::kPass;
-  if (finding.verdict == Verdict::kWarn) {
-    finding.advice =
-        "close other programs that use memory, or make the job smaller";
-  }
-  return finding;
+  if (!growth) return {"smoke.swap", Verdict::kNotTold, "unknown"};
+  const auto bytes = static_cast<double>(*growth);
+  return Judge({.name = "smoke.swap",
+                .found = absl::StrCat("the machine's swap changed by ",
+                                      base::BytesText(bytes)),
+                .value = bytes,
+                .threshold = allowed,
+                .unit = "bytes"},
+               bytes > allowed, Verdict::kWarn, kFreeMemory);
 }
 
 // The worst level over all epochs; unknown if no epoch has it.
@@ -204,13 +197,11 @@ Finding LevelFinding(const char* name, const char* what,
     const std::optional<Level>& now = epoch.host.*level;
     if (now && (!worst || *now > *worst)) worst = now;
   }
-  Finding finding = {name, Verdict::kNotTold, "unknown"};
-  if (!worst) return finding;
-  finding.verdict = *worst >= warns ? Verdict::kWarn : Verdict::kPass;
-  finding.found =
-      absl::StrCat(what, ": ", std::string(host::Name(*worst)), " at worst");
-  if (finding.verdict == Verdict::kWarn) finding.advice = advice;
-  return finding;
+  if (!worst) return {name, Verdict::kNotTold, "unknown"};
+  return Judge({.name = name,
+                .found = absl::StrCat(
+                    what, ": ", std::string(host::Name(*worst)), " at worst")},
+               *worst >= warns, Verdict::kWarn, advice);
 }
 
 // Trains the epochs and records the state after each.
@@ -336,10 +327,9 @@ std::vector<Finding> FindingsOf(const std::vector<Epoch>& epochs,
                    host::Thermal::kHeavy,
                    "the machine slows down because of heat: improve its "
                    "cooling, or expect longer runs"));
-  findings.push_back(LevelFinding(
-      "smoke.memory_pressure", "memory pressure", epochs,
-      &host::Reading::memory_pressure, host::MemoryPressure::kWarn,
-      "close other programs that use memory, or make the job smaller"));
+  findings.push_back(LevelFinding("smoke.memory_pressure", "memory pressure",
+                                  epochs, &host::Reading::memory_pressure,
+                                  host::MemoryPressure::kWarn, kFreeMemory));
   return findings;
 }
 

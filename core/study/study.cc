@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/study/study.h"
 
+#include <algorithm>
 #include <filesystem>
-#include <memory>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/atomic_file.h"
 #include "core/base/file.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
-#include "core/study/batch_sweep.h"
-#include "core/study/device_comparison.h"
-#include "core/study/probe.h"
-#include "core/study/profile.h"
-#include "core/study/smoke.h"
 
 namespace mpsd::study {
 namespace {
@@ -24,46 +19,22 @@ namespace {
 // A study ended early at the observer's request: not an error of the job.
 constexpr absl::StatusCode kStopped = absl::StatusCode::kCancelled;
 
-absl::StatusOr<Found> Look(wire::JobKind kind, const Study& study) {
-  switch (kind) {
-    case wire::JobKind::kProbe:
-      return Probe(study);
-    case wire::JobKind::kBatchSweep:
-      return BatchSweep(study);
-    case wire::JobKind::kDeviceComparison:
-      return CompareDevices(study);
-    case wire::JobKind::kProfile:
-      return Profile(study);
-    case wire::JobKind::kSmoke:
-      return Smoke(study);
-    case wire::JobKind::kTraining:
-      break;
-  }
-  return absl::UnimplementedError(absl::StrCat(
-      "this worker has no study with the number ", static_cast<int>(kind)));
-}
-
-// The name of the member of StudyResult that a study of `kind` fills.
-const char* MemberOf(wire::JobKind kind) {
-  switch (kind) {
-    case wire::JobKind::kTraining:
-      break;
-    case wire::JobKind::kProbe:
-      return "probe";
-    case wire::JobKind::kBatchSweep:
-      return "batch_sweep";
-    case wire::JobKind::kDeviceComparison:
-      return "device_comparison";
-    case wire::JobKind::kProfile:
-      return "profile";
-    case wire::JobKind::kSmoke:
-      return "smoke";
-  }
-  return "";
-}
+// A kind of study, and the member of StudyResult that it fills.
+struct Kind {
+  wire::JobKind kind;
+  const char* member;
+  absl::StatusOr<Found> (*look)(const Study&);
+};
+constexpr Kind kKinds[] = {
+    {wire::JobKind::kProbe, "probe", Probe},
+    {wire::JobKind::kBatchSweep, "batch_sweep", BatchSweep},
+    {wire::JobKind::kDeviceComparison, "device_comparison", CompareDevices},
+    {wire::JobKind::kProfile, "profile", Profile},
+    {wire::JobKind::kSmoke, "smoke", Smoke},
+};
 
 absl::Status WriteResult(const std::filesystem::path& folder,
-                         wire::JobKind kind, Found found) {
+                         const char* member, Found found) {
   runbook::SortBySeverity(found.findings);
   nlohmann::json findings = nlohmann::json::array();
   for (const runbook::Finding& finding : found.findings) {
@@ -73,7 +44,7 @@ absl::Status WriteResult(const std::filesystem::path& folder,
   const nlohmann::json result = {
       {"verdict", runbook::NameOf(runbook::Worst(found.findings))},
       {"findings", std::move(findings)},
-      {MemberOf(kind), std::move(found.result)}};
+      {member, std::move(found.result)}};
   const std::string text =
       result.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() > limits::kStudyResultBytes) {
@@ -84,19 +55,30 @@ absl::Status WriteResult(const std::filesystem::path& folder,
   // A study that keeps only its result has not made its folder.
   std::error_code ignored;  // Create names the path
   std::filesystem::create_directories(folder, ignored);
-  ASSIGN_OR_RETURN(std::unique_ptr<base::AtomicFile> file,
-                   base::AtomicFile::Create(folder / "result.json"));
-  absl::Status written = file->Append(text);
-  return written.ok() ? file->Commit() : written;
+  return base::WriteFileAtomic(folder / "result.json", text);
 }
 
 }  // namespace
+
+runbook::Finding Judge(runbook::Finding finding, bool bad,
+                       runbook::Verdict worse, std::string advice) {
+  finding.verdict = bad ? worse : runbook::Verdict::kPass;
+  if (bad) finding.advice = std::move(advice);
+  return finding;
+}
 
 absl::StatusOr<train::RunResult> Run(wire::JobKind kind,
                                      const std::string& options,
                                      spec::TrainSpec spec,
                                      const train::RunContext& context,
                                      train::Observer& observer) {
+  const Kind* asked =
+      std::find_if(std::begin(kKinds), std::end(kKinds),
+                   [kind](const Kind& known) { return known.kind == kind; });
+  if (asked == std::end(kKinds)) {
+    return absl::UnimplementedError(absl::StrCat(
+        "this worker has no study with the number ", static_cast<int>(kind)));
+  }
   nlohmann::json parsed = base::ParseTree<nlohmann::json>(options);
   if (!parsed.is_object()) {
     return absl::InvalidArgumentError(
@@ -112,14 +94,15 @@ absl::StatusOr<train::RunResult> Run(wire::JobKind kind,
   }
   const Study study = {std::move(parsed), std::move(thresholds),
                        std::move(spec), context, observer};
-  absl::StatusOr<Found> found = Look(kind, study);
+  absl::StatusOr<Found> found = asked->look(study);
   train::RunResult result;
   if (found.status().code() == kStopped) {
     result.stopped = observer.stop_request();
     return result;
   }
   if (!found.ok()) return found.status();
-  RETURN_IF_ERROR(WriteResult(context.out_dir, kind, *std::move(found)));
+  RETURN_IF_ERROR(
+      WriteResult(context.out_dir, asked->member, *std::move(found)));
   result.output_path = context.out_dir.string();
   result.output_kind = report::OutputKind::kStudy;
   return result;

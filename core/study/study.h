@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/report/finding.h"
-#include "core/report/thresholds.h"
+#include "core/report/runbook.h"
+#include "core/report/runbook.h"
 #include "core/spec/train_spec.h"
 #include "core/train/observer.h"
 #include "core/train/run.h"
@@ -32,6 +32,39 @@ struct Found {
   nlohmann::json result;
   std::vector<runbook::Finding> findings;
 };
+
+// Completes a finding: `worse` with `advice` if it is `bad`, else kPass.
+runbook::Finding Judge(runbook::Finding finding, bool bad,
+                       runbook::Verdict worse, std::string advice);
+
+// A few steps on the longest rows; see proto/mpsd/v1/probe.proto. A job that
+// runs out of memory has a result, with the verdict FAIL.
+absl::StatusOr<Found> Probe(const Study& study);
+
+// Throughput and memory by batch size; see proto/mpsd/v1/batch_sweep.proto.
+// Measurements survive the end of the worker, in <out_dir>/points.jsonl.
+absl::StatusOr<Found> BatchSweep(const Study& study);
+
+// Whether a job should run on the accelerator, and whether it computes what the
+// CPU does: the study of DeviceComparisonOptions in
+// proto/mpsd/v1/device_comparison.proto. Both devices take the same samples in
+// the same micro-batches, without dropout (each draws other masks), one device
+// after the other; then they evaluate. The loader is also measured alone.
+//
+// FailedPrecondition if a device is missing. A device that runs out of memory
+// ends the study as it ends a training.
+absl::StatusOr<Found> CompareDevices(const Study& study);
+
+// The study "profile": where the time of a step goes. Trains for some steps,
+// some of them under torch's profiler (ProfilePlan), without evaluations,
+// checkpoints and a result; then times the loader alone and the forward alone.
+// Leaves trace.json.gz in the study's folder. Cancelled if the observer asks
+// for a stop; other errors as train::Run.
+absl::StatusOr<Found> Profile(const Study& study);
+
+// Short epochs on a slice of the data; memory after each; see
+// proto/mpsd/v1/smoke.proto.
+absl::StatusOr<Found> Smoke(const Study& study);
 
 // Runs the study of `kind` with its options, as in wire::Start, and writes
 // <out_dir>/result.json: the message StudyResult as JSON. Errors as train::Run;

@@ -1,18 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/text/chat_template.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/text/handover.h"
-#include "core/text/training_template.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::text {
+namespace {
+
+struct Stock {
+  std::string_view sha256;  // the template's bytes' digest
+  std::vector<TemplateEdit> edits;
+};
+
+// Both templates end an assistant's turn with these lines.
+constexpr TemplateEdit kEndOfTurn = {
+    R"({{- '<|im_end|>\n' }}
+    {%- elif message.role == "tool" %})",
+    R"({{- '<|im_end|>\n' }}{%- endgeneration %}
+    {%- elif message.role == "tool" %})"};
+
+const std::vector<Stock>& KnownTemplates() {
+  static const auto& known = *new std::vector<Stock>{
+      // Qwen2.5: plain answers are rendered by the branch of tool calls too;
+      // the block opens in that branch before the line break.
+      {"cd8e9439f0570856fd70470bf8889ebd8b5d1107207f67a5efb46e342330527f",
+       {{R"( or (message.role == "assistant" and not message.tool_calls) %})",
+         " %}"},
+        {R"({{- '<|im_start|>' + message.role }}
+        {%- if message.content %})",
+         R"({{- '<|im_start|>' + message.role }}{%- generation %}
+        {%- if not message.tool_calls %}{{- '\n' + message.content }}
+        {%- elif message.content %})"},
+        kEndOfTurn}},
+      // Qwen3: every turn is rendered by the branch of the last turn.
+      {"a55ee1b1660128b7098723e0abcd92caa0788061051c62d51cbe87d9cf1974d8",
+       {{"{%- if loop.index0 > ns.last_query_index %}",
+         R"({{- '<|im_start|>' + message.role + '\n' }}{%- generation %}
+        {%- if true %})"},
+        {"{%- if loop.last or (not loop.last and reasoning_content) %}",
+         "{%- if true %}"},
+        {R"({{- '<|im_start|>' + message.role + '\n<think>\n')",
+         R"({{- '<think>\n')"},
+        kEndOfTurn}}};
+  return known;
+}
+
+}  // namespace
+
+std::optional<std::string> EditTemplate(std::string source,
+                                        absl::Span<const TemplateEdit> edits) {
+  for (const TemplateEdit& edit : edits) {
+    const size_t at = source.find(edit.from);
+    if (at == std::string::npos ||
+        source.find(edit.from, at + 1) != std::string::npos) {
+      return std::nullopt;
+    }
+    source.replace(at, edit.from.size(), edit.to);
+  }
+  return source;
+}
+
+std::optional<std::string> TrainingTemplate(const std::string& source) {
+  const std::string sha256 = base::Sha256Hex(source);
+  for (const Stock& stock : KnownTemplates()) {
+    if (stock.sha256 == sha256) return EditTemplate(source, stock.edits);
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+std::optional<size_t> TokenAt(const Encoding& encoding, size_t byte) {
+  const auto it = std::find_if(
+      encoding.offsets.begin(), encoding.offsets.end(),
+      [byte](const auto& o) { return o.first <= byte && byte < o.second; });
+  if (it == encoding.offsets.end()) return std::nullopt;
+  return it - encoding.offsets.begin();
+}
+
+}  // namespace
+
+std::vector<uint8_t> AssistantMask(
+    const Encoding& encoding,
+    absl::Span<const std::pair<size_t, size_t>> spans) {
+  std::vector<uint8_t> mask(encoding.ids.size(), 0);
+  for (const auto& [begin, end] : spans) {
+    const std::optional<size_t> first = TokenAt(encoding, begin);
+    if (!first.has_value()) break;
+    // Transformers tests the token's index for truth, so index 0 counts as no
+    // token; the masks must be equal.
+    std::optional<size_t> last;
+    if (end > 0) last = TokenAt(encoding, end - 1);
+    const size_t stop = last.value_or(0) > 0 ? *last + 1 : mask.size();
+    for (size_t i = *first; i < stop; ++i) mask[i] = 1;
+  }
+  return mask;
+}
+
 namespace {
 
 using Sources = std::map<std::string, std::string>;

@@ -3,14 +3,18 @@
 #define MPSD_CORE_TEXT_CHAT_TEMPLATE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/text/overrides.h"
+#include "absl/types/span.h"
+#include "core/text/folder.h"
+#include "core/text/tokenizer.h"
 
 struct mpsd_text_template;  // The Rust half, see core/text/abi.h.
 
@@ -30,7 +34,7 @@ struct Rendered {
   std::string text;
   // The half-open byte ranges of `text` that {% generation %} blocks produced,
   // in rendering order; empty if the template has none. AssistantMask
-  // (core/text/assistant_mask.h) turns them into labels.
+  // turns them into labels.
   std::vector<std::pair<size_t, size_t>> generation_spans;
 };
 
@@ -85,6 +89,36 @@ class ChatTemplate {
   mpsd_text_template* const rust_;  // Owned, never null.
   const bool has_generation_blocks_;
 };
+
+// Per token 1 if a span covers it, else 0: the `assistant_masks` that
+// Transformers returns for return_assistant_tokens_mask. A span reaches from
+// the first token that contains the span's first byte to the first token that
+// contains its last byte, or to the text's end if no token does. If no token
+// contains the first byte, this span and all later ones are ignored. `spans`
+// are byte ranges of the text that was encoded.
+std::vector<uint8_t> AssistantMask(
+    const Encoding& encoding,
+    absl::Span<const std::pair<size_t, size_t>> spans);
+
+// A part of a template that occurs exactly once, and its replacement.
+struct TemplateEdit {
+  std::string_view from;
+  std::string_view to;
+};
+
+// `source` with the edits applied in order; nullopt if an edit's `from` does
+// not occur exactly once.
+std::optional<std::string> EditTemplate(std::string source,
+                                        absl::Span<const TemplateEdit> edits);
+
+// The template that TRL trains with under assistant_only_loss instead of a
+// stock one (trl 1.16, get_training_chat_template): the same tokens, the same
+// {% generation %} blocks. Known are only stock templates whose labels
+// FindAssistantSpans cannot get from their own rendering: Qwen2.5's, because
+// TRL has the line break after "assistant" in the loss, and Qwen3's, because
+// TRL renders the thinking of every turn. nullopt for every other template,
+// even if one byte differs.
+std::optional<std::string> TrainingTemplate(const std::string& source);
 
 }  // namespace mpsd::text
 

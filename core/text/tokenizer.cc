@@ -6,9 +6,9 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "core/base/work_count.h"
 #include "core/text/handover.h"
 
 namespace mpsd::text {

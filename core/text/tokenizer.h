@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "core/text/overrides.h"
+#include "core/text/folder.h"
 
 struct mpsd_text_tokenizer;  // The Rust half, see core/text/abi.h.
 

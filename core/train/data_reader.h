@@ -8,13 +8,21 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "core/spec/model_config.h"
+#include "core/spec/train_spec.h"
 #include "core/train/observer.h"
 #include "core/train/task_pipeline.h"
 
 namespace mpsd::train {
+
+// Splits and limits the data. Without an eval set it takes validation_split off
+// the training data; then it keeps the first max_…_samples of each set (the
+// order of Transformers' run_glue.py: split first). InvalidArgument if a set
+// would be empty.
+absl::Status SplitAndLimit(const spec::TrainSpec& spec, TaskData& data);
 
 // Runs TaskPipeline::LoadData on its own thread while the run's thread loads
 // the weights; only the run's thread calls the device. For tasks whose data do
@@ -52,9 +60,6 @@ class DataReader final : private Observer {
   // Called on the reading thread.
   void OnStage(const std::string& stage, double fraction) override;
   void TellWarning(const std::string& text) override;
-  void OnStep(const report::Progress&) override {}
-  void OnEval(const report::Evaluated&) override {}
-  void OnCheckpoint(const report::Checkpointed&) override {}
   StopRequest stop_request() override { return StopRequest::kNone; }
 
   Observer& to_;

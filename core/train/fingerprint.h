@@ -2,12 +2,16 @@
 #ifndef MPSD_CORE_TRAIN_FINGERPRINT_H_
 #define MPSD_CORE_TRAIN_FINGERPRINT_H_
 
+#include <atomic>
+#include <filesystem>
+#include <future>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/spec/train_spec.h"
 
 // What must not change between a checkpoint and the run that resumes from it:
@@ -49,6 +53,42 @@
 //   name, model, model_id, paths     locations of files
 //   allow_cpu_fallback               where an operator runs
 namespace mpsd::train {
+
+// File name → SHA-256.
+using Digests = std::map<std::string, std::string>;
+
+// The cache of digests in the cache folder.
+inline constexpr char kModelDigestsFile[] = "model-digests.json";
+
+// The digests of the files of a model folder that results depend on: config,
+// weights, tokenizer, chat template, image processor. The file `cache` keeps
+// digests by path, size and time. Another thread may set `stop` meanwhile:
+// Cancelled.
+absl::StatusOr<Digests> HashModel(const std::filesystem::path& model_folder,
+                                  const std::filesystem::path& cache,
+                                  const std::atomic<bool>& stop);
+
+// Runs HashModel on its own thread while the run reads data and weights. If the
+// cache has all digests, the thread instead asks the system to read the
+// beginning of the weights, so that they are in memory when they are loaded.
+class ModelDigests {
+ public:
+  ModelDigests(std::filesystem::path model_folder, std::filesystem::path cache);
+  // Stops the thread, finished or not.
+  ~ModelDigests();
+  ModelDigests(const ModelDigests&) = delete;
+  ModelDigests& operator=(const ModelDigests&) = delete;
+
+  // Whether Get would return without waiting.
+  bool done() const;
+
+  // Waits for the thread; returns HashModel's result.
+  absl::StatusOr<Digests> Get();
+
+ private:
+  std::atomic<bool> stop_{false};
+  const std::shared_future<absl::StatusOr<Digests>> digests_;
+};
 
 // SHA-256 of the files that the run reads; "" or absent for those it does not
 // read.

@@ -11,11 +11,11 @@
 #include "core/data/token_cache.h"
 #include "core/data/token_dataset.h"
 #include "core/full/model_folder.h"
-#include "core/model/head_loss.h"
-#include "core/spec/gradient_choice.h"
+#include "core/model/losses.h"
+#include "core/spec/job_layers.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
-#include "core/train/split_and_limit.h"
+#include "core/train/data_reader.h"
 
 namespace mpsd::train {
 namespace {
@@ -65,13 +65,12 @@ absl::StatusOr<Text> ReadText(const std::string& folder,
   text.tokenizer = std::move(tokenizer);
   if (text.tokenizer->has_chat_template()) {
     const bool assistant = training.assistant_only_loss.value_or(false);
-    ASSIGN_OR_RETURN(auto chat,
+    ASSIGN_OR_RETURN(text.chat,
                      text::ChatTemplate::FromFolder(
                          folder,
                          assistant ? text::TemplateUse::kAssistantLoss
                                    : text::TemplateUse::kAsIs,
                          overrides));
-    text.chat = std::move(chat);
   }
   return text;
 }
@@ -113,8 +112,7 @@ class RowLoader {
   absl::StatusOr<data::TokenDataset> Tokenize(
       const std::vector<std::string>& files, const char* stage) {
     if (!text_.tokenizer) {
-      ASSIGN_OR_RETURN(auto text, ReadText(folder_, training_));
-      text_ = std::move(text);
+      ASSIGN_OR_RETURN(text_, ReadText(folder_, training_));
     }
     const text::Tokenizer& tokenizer = *text_.tokenizer;
     options_.pad_id =
@@ -149,8 +147,7 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
   ASSIGN_OR_RETURN(auto train, loader.Load(d.train, "reading training data"));
   data.train = std::move(train);
   if (!d.eval.empty()) {
-    ASSIGN_OR_RETURN(auto eval, loader.Load(d.eval, "reading evaluation data"));
-    data.eval = std::move(eval);
+    ASSIGN_OR_RETURN(data.eval, loader.Load(d.eval, "reading evaluation data"));
   }
   int64_t prompts = data.train->stats().prompt_rows;
   if (data.eval != nullptr) prompts += data.eval->stats().prompt_rows;

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/ckpt/safetensors.h"
 #include "core/full/full_model.h"
 #include "core/lora/lora.h"
 #include "core/optim/schedule.h"
 #include "core/spec/targets.h"
-#include "core/ckpt/weights.h"
 #include "core/train/data_reader.h"
 #include "core/train/stages.h"
 
@@ -43,9 +43,8 @@ absl::Status TakeData(const Opened& opened, const TaskPipeline& pipeline,
   RETURN_IF_ERROR(shapes.CheckDeviceLimits(
       *read.data.train, {read.data.eval.get(), read.data.predict.get()}));
   const spec::TrainingSpec& training = opened.spec->training;
-  ASSIGN_OR_RETURN(auto best,
+  ASSIGN_OR_RETURN(read.best,
                    BestModel::Create(training, pipeline.MetricNames()));
-  read.best = std::move(best);
   // Only the schedule's name is in question: Prepare knows the steps.
   return optim::Schedule::Create(training, /*total_steps=*/1).status();
 }
@@ -56,9 +55,7 @@ absl::Status LoadModel(const Opened& opened, TaskPipeline& pipeline,
   const spec::TrainSpec& spec = *opened.spec;
   std::unique_ptr<tensorfile::Weights> weights;
   if (!spec.from_scratch) {
-    ASSIGN_OR_RETURN(auto found,
-                     tensorfile::Weights::Open(opened.model_folder));
-    weights = std::move(found);
+    ASSIGN_OR_RETURN(weights, tensorfile::Weights::Open(opened.model_folder));
     for (const auto& file : weights->files()) {
       read.weight_files.push_back(file.filename().string());
     }

@@ -5,9 +5,9 @@
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/ckpt/checkpoint.h"
-#include "core/host/platform.h"
 #include "core/device/block_mark.h"
-#include "core/report/stage_names.h"
+#include "core/host/machine.h"
+#include "core/report/report.h"
 #include "core/train/resume.h"
 #include "core/train/stages.h"
 

@@ -14,7 +14,8 @@ namespace mpsd::train {
 enum class StopRequest { kNone, kPreempt, kCancel };
 
 // Watches a run: implemented by the daemon's session and by the terminal. All
-// calls come from the training thread.
+// calls come from the training thread. Reports that a watcher does not override
+// are dropped.
 class Observer {
  public:
   // Bounds of a run's warnings: torch's texts may contain numbers, so that no
@@ -25,11 +26,11 @@ class Observer {
   virtual ~Observer() = default;
   // The run has opened its device: "cpu", "cuda" or "mps".
   virtual void OnDevice(const std::string& name) { static_cast<void>(name); }
-  // `stage`: one of core/report/stage_names.h, or a human-readable text.
+  // `stage`: one of core/report/report.h, or a human-readable text.
   virtual void OnStage(const std::string& stage, double fraction) = 0;
-  virtual void OnStep(const report::Progress& progress) = 0;
-  virtual void OnEval(const report::Evaluated& evaluated) = 0;
-  virtual void OnCheckpoint(const report::Checkpointed& checkpointed) = 0;
+  virtual void OnStep(const report::Progress&) {}
+  virtual void OnEval(const report::Evaluated&) {}
+  virtual void OnCheckpoint(const report::Checkpointed&) {}
   // Reports a problem that does not end the run. The text goes to the job's
   // log, to `mpsctl watch` and `show`, and to run.json. Each text is reported
   // only once, cut to kLongestWarning; the last of kMostWarnings says that

@@ -6,9 +6,9 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ckpt/checkpoint.h"
-#include "core/report/stage_names.h"
+#include "core/report/report.h"
 #include "core/spec/memory_estimate.h"
-#include "core/train/micro_batch_trial.h"
+#include "core/train/micro_batch.h"
 #include "core/train/resume.h"
 #include "core/train/stages.h"
 

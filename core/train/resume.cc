@@ -8,9 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
-#include "core/ckpt/checkpoint.h"
-#include "core/text/overrides.h"
-#include "core/train/fingerprint.h"
+#include "core/text/folder.h"
 
 namespace mpsd::train {
 namespace {
@@ -109,8 +107,7 @@ absl::StatusOr<StartingPoint> Resume(const Loaded& loaded, int64_t total_steps,
   bool damaged = !incomplete.empty();
   std::vector<int64_t> steps = ckpt::ListCheckpoints(out_dir);
   if (!steps.empty()) {
-    ASSIGN_OR_RETURN(auto identity, IdentifyJob(loaded));
-    start.identity = std::move(identity);
+    ASSIGN_OR_RETURN(start.identity, IdentifyJob(loaded));
   }
   ckpt::TrainerState& state = start.state;
   state.eval_step = -1;

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/ckpt/trainer_state.h"
-#include "core/data/prefetch.h"
+#include "core/ckpt/checkpoint.h"
+#include "core/data/loader.h"
 #include "core/optim/adamw.h"
 #include "core/optim/schedule.h"
-#include "core/train/model_digests.h"
+#include "core/train/fingerprint.h"
 #include "core/train/stages.h"
 
 namespace mpsd::train {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/device/warnings.h"
+#include "core/device/device.h"
 #include "core/report/report.h"
 #include "core/spec/train_spec.h"
 #include "core/train/micro_batch.h"

@@ -1,17 +1,189 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/run_folder.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <string_view>
 #include <system_error>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
+#include "core/host/footprint.h"
+#include "core/host/machine.h"
 #include "core/report/report_json.h"
-#include "core/report/scalars.h"
+#include "core/report/tensorboard.h"
+#include "nlohmann/json.hpp"
 
 namespace mpsd::train {
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+constexpr char kFile[] = "run.json";
+// Members that a later attempt reads.
+constexpr char kFallbacks[] = "cpu_fallback_ops";
+constexpr char kAttention[] = "attention";
+constexpr char kResumed[] = "resumed_at_steps";
+constexpr size_t kNames = 100;  // longest list of names
+
+json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
+  return {{"sha256", sha256},
+          {"rows", stats.rows},
+          {"tokens", stats.tokens},
+          {"label_tokens", stats.label_tokens},
+          {"truncated_rows", stats.truncated_rows},
+          {"dropped_rows", stats.dropped_rows},
+          {"prompt_mismatch_rows", stats.prompt_mismatch_rows},
+          {"prompt_rows", stats.prompt_rows}};
+}
+
+// The number of names, and the first kNames of them.
+json Bounded(const std::vector<std::string>& names) {
+  const auto shown =
+      static_cast<std::ptrdiff_t>(std::min(names.size(), kNames));
+  return {{"count", names.size()},
+          {"names",
+           std::vector<std::string>(names.begin(), names.begin() + shown)}};
+}
+
+template <typename T>
+json Optional(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+json JoinNames(const std::set<std::string>& names) {
+  return names.empty() ? json() : json(absl::StrJoin(names, " and "));
+}
+
+json AttentionJson(const AttentionNames& names) {
+  return {{"training",
+           {{"forward", JoinNames(names.training.forward)},
+            {"backward", JoinNames(names.training.backward)}}},
+          {"evaluation", JoinNames(names.evaluation)}};
+}
+
+std::set<std::string> Names(const json& joined) {
+  if (!joined.is_string()) return {};
+  return absl::StrSplit(joined.get<std::string>(), " and ");
+}
+
+json ResultJson(const ckpt::TrainerState& state, int64_t result_step) {
+  const bool evaluated = state.eval_step > 0;  // since training began
+  json result;
+  result["steps"] = state.step;
+  result["train_loss"] =
+      state.step > 0 ? json(state.loss_sum / state.step) : json();
+  result["eval_loss_before"] = Optional(state.eval_loss_before);
+  result["eval_loss_after"] = evaluated ? Optional(state.eval_loss) : json();
+  result["tokens"] = state.tokens_seen;
+  result["seconds"] = state.seconds;
+  if (result_step > 0) result["result_step"] = result_step;
+  json& metrics = result["eval_metrics"] = json::object();
+  if (!evaluated) return result;
+  for (const auto& [name, value] : state.eval_metrics) metrics[name] = value;
+  if (state.best_metric) {
+    result["best"] = {{"metric", *state.best_metric},
+                      {"step", state.best_step}};
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
+  json j;
+  j["state"] = m.state;
+  j["mpsd_version"] = m.mpsd_version;
+  j["torch_version"] = m.torch_version;
+  j["operating_system"] = host::OperatingSystem();
+  j["processor"] = host::ProcessorName();
+  j["device"] = m.device;
+  j["device_description"] = m.device_description;
+  j["environment"] = m.environment;
+  j[kAttention] = AttentionJson(m.attention);
+  j["gradients"] = m.gradients;
+  j["dtype"] = m.spec.training.bf16 ? "bfloat16" : "float32";
+  j["seed"] = m.spec.training.seed;
+  j["spec"] = json::parse(spec::ToJson(m.spec));
+  const spec::BaseModel base = spec::BaseModelOf(m.spec, m.model_folder);
+  j["model"] = {{"name", base.name},
+                {"revision", base.revision},
+                {"folder", m.model_folder},
+                {"sha256", m.model_sha256}};
+  j["train"] = StatsJson(m.train_stats, m.train_sha256);
+  if (!m.eval_sha256.empty()) {
+    j["eval"] = StatsJson(m.eval_stats, m.eval_sha256);
+  }
+  if (m.micro_batch) {
+    const spec::TrainingSpec& t = m.spec.training;
+    j["micro_batch"] =
+        json::parse(ToJson(*m.micro_batch, t.per_device_train_batch_size *
+                                               t.gradient_accumulation_steps));
+  }
+  if (!m.label_names.empty()) {
+    j["labels"] = {{"problem_type", m.problem_type}, {"names", m.label_names}};
+  }
+  j["fresh_modules"] = m.fresh_modules;
+  j["unused_tensors"] = Bounded(m.load_report.unused);
+  j["missing_tensors"] = Bounded(m.load_report.missing);
+  j["trainable_parameters"] = m.trainable_parameters;
+  j["total_steps"] = m.progress.total_steps;
+  j[kResumed] = m.resumed_at_steps;
+  j["result"] = ResultJson(m.progress, m.result_step);
+  j["memory"] = {
+      {"peak_allocated_bytes", Optional(m.memory.peak_allocated)},
+      {"peak_driver_allocated_bytes", Optional(m.memory.peak_driver)},
+      {"driver_overhead_growth_bytes", Optional(m.memory.overhead_growth)},
+      {"peak_footprint_bytes", Optional(host::PeakFootprintBytes())}};
+  j[kFallbacks] = m.cpu_fallback_ops;
+  j["warnings"] = m.warnings;
+  // A warning may quote bytes of a user's file that are not UTF-8.
+  const std::string text =
+      j.dump(2, ' ', false, json::error_handler_t::replace);
+  return base::WriteFileAtomic(folder / kFile, text + "\n");
+}
+
+void AttentionNames::Add(const AttentionNames& other) {
+  training.forward.insert(other.training.forward.begin(),
+                          other.training.forward.end());
+  training.backward.insert(other.training.backward.begin(),
+                           other.training.backward.end());
+  evaluation.insert(other.evaluation.begin(), other.evaluation.end());
+}
+
+EarlierAttempts ReadEarlierAttempts(const fs::path& folder, int64_t step) {
+  EarlierAttempts earlier;
+  auto text = base::ReadFile(folder / kFile);
+  json run = text.ok() ? json::parse(*text, nullptr, false) : json();
+  if (!run.is_object()) run = json::object();
+  for (const json& at : run.value(kResumed, json::array())) {
+    if (at.is_number_integer()) {
+      earlier.resumed_at_steps.push_back(at.get<int64_t>());
+    }
+  }
+  if (step == 0) return earlier;
+  earlier.resumed_at_steps.push_back(step);
+  const json counts = run.value(kFallbacks, json::object());
+  for (const auto& [op, count] : counts.items()) {
+    if (count.is_number_integer()) {
+      earlier.cpu_fallback_ops[op] = count.get<int64_t>();
+    }
+  }
+  const json names = run.value(kAttention, json::object());
+  if (!names.is_object()) return earlier;
+  const json training = names.value("training", json());
+  if (!training.is_object()) return earlier;
+  earlier.attention = {{Names(training.value("forward", json())),
+                        Names(training.value("backward", json()))},
+                       Names(names.value("evaluation", json()))};
+  return earlier;
+}
+
 namespace {
 
 using report::Json;
@@ -36,7 +208,7 @@ std::string KeepUntil(std::string_view text, int64_t step) {
 }
 
 absl::Status AppendLine(std::FILE* file, const std::string& line,
-                        const std::filesystem::path& folder) {
+                        const fs::path& folder) {
   const std::string text = line + "\n";
   if (std::fwrite(text.data(), 1, text.size(), file) != text.size() ||
       std::fflush(file) != 0) {
@@ -91,16 +263,16 @@ std::string ToJsonLine(const report::Evaluated& evaluated) {
   return report::Dump(line);
 }
 
-absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(
-    const std::filesystem::path& path, int64_t step, int64_t eval_step) {
+absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const fs::path& path,
+                                                           int64_t step,
+                                                           int64_t eval_step) {
   std::error_code error;
-  std::filesystem::create_directories(path / "checkpoints", error);
+  fs::create_directories(path / "checkpoints", error);
   if (error) return base::ErrnoStatus(error.value(), path.string());
   std::unique_ptr<RunFolder> folder(new RunFolder);
   folder->path_ = path;
-  absl::Status s = folder->OpenLog(kMetrics, step, folder->metrics_);
-  if (s.ok()) s = folder->OpenLog(kEvals, eval_step, folder->evals_);
-  if (!s.ok()) return s;
+  RETURN_IF_ERROR(folder->OpenLog(kMetrics, step, folder->metrics_));
+  RETURN_IF_ERROR(folder->OpenLog(kEvals, eval_step, folder->evals_));
   // A run that starts over evaluates step 0 again.
   auto curves = tensorboard::EventFile::Create(
       path / "runs", step == 0 ? 0 : step + 1, base::Clock::Real());
@@ -111,9 +283,9 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(
 
 absl::Status RunFolder::OpenLog(const std::string& name, int64_t step,
                                 File& file) {
-  const std::filesystem::path path = path_ / name;
+  const fs::path path = path_ / name;
   std::string text;
-  if (std::filesystem::exists(path)) {
+  if (fs::exists(path)) {
     ASSIGN_OR_RETURN(auto old, base::ReadFile(path));
     text = KeepUntil(old, step);
   }

@@ -5,15 +5,86 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/ckpt/checkpoint.h"
+#include "core/data/source.h"
+#include "core/device/device.h"
+#include "core/model/attention.h"
+#include "core/model/weight_reader.h"
+#include "core/report/tensorboard.h"
 #include "core/report/report.h"
-#include "core/report/event_file.h"
+#include "core/spec/train_spec.h"
+#include "core/train/micro_batch.h"
 
 namespace mpsd::train {
+
+// The names of the attention kernels that ran (core/model/attention.h and
+// core/model/attention_plan.h). In run.json {"training": {"forward":
+// "flash", "backward": "blocked"}, "evaluation": …}; several names are joined
+// by " and ", and null means none yet.
+struct AttentionNames {
+  attention::AttentionRan training;
+  std::set<std::string> evaluation;
+  void Add(const AttentionNames& other);
+};
+
+// The contents of run.json: the data needed to repeat a run, and its results.
+struct Manifest {
+  std::string mpsd_version, torch_version;
+  std::string device, device_description;
+  // Variables that results may depend on.
+  std::map<std::string, std::string> environment;
+  AttentionNames attention;  // kernels that ran so far
+  std::string gradients;     // see GradientPath::name
+  spec::TrainSpec spec;      // with all defaults filled in
+  std::string model_folder;
+  // File name → SHA-256; empty until the first step has ended.
+  std::map<std::string, std::string> model_sha256;
+  std::string train_sha256, eval_sha256;  // SHA-256 of the files' bytes
+  data::DatasetStats train_stats, eval_stats;
+  // Absent without auto_find_batch_size.
+  std::optional<MicroBatchPlan> micro_batch;
+  std::vector<std::string> label_names;  // by id; empty for language models
+  std::string problem_type;              // "" for language models
+  // Drawn at random: missing from the file.
+  std::vector<std::string> fresh_modules;
+  model::LoadReport load_report;  // how the model's weights matched
+  int64_t trainable_parameters = 0;
+  std::vector<int64_t> resumed_at_steps;  // one entry per restart
+  // The members below change during the run.
+  std::string state;  // "RUNNING", "STOPPED", "SUCCEEDED"
+  ckpt::TrainerState progress;
+  int64_t result_step = 0;  // step of the result's weights; 0: no result
+  device::MemoryWatch::Summary memory;  // since the last restart
+  // Operator missing on MPS → runs on the CPU.
+  std::map<std::string, int64_t> cpu_fallback_ops;
+  std::vector<std::string> warnings;  // since the last restart
+};
+
+// Replaces folder/run.json atomically.
+absl::Status WriteManifest(const std::filesystem::path& folder,
+                           const Manifest& manifest);
+
+// What earlier attempts of a job left in its run.json.
+struct EarlierAttempts {
+  std::vector<int64_t> resumed_at_steps;
+  std::map<std::string, int64_t> cpu_fallback_ops;
+  AttentionNames attention;
+};
+
+// Reads the run.json in `folder` for an attempt that begins after `step`,
+// counting its restart too. An attempt that starts over (step 0) counts
+// operators and kernels anew. Empty without a run.json.
+EarlierAttempts ReadEarlierAttempts(const std::filesystem::path& folder,
+                                    int64_t step);
 
 // A run's output folder:
 //   metrics.jsonl     one object per optimizer step

@@ -12,22 +12,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/ckpt/trainer_state.h"
+#include "core/ckpt/checkpoint.h"
 #include "core/data/batch_shapes.h"
 #include "core/data/loader.h"
-#include "core/data/prefetch.h"
 #include "core/device/device.h"
-#include "core/device/memory_watch.h"
 #include "core/model/network.h"
 #include "core/optim/adamw.h"
+#include "core/optim/parameters.h"
 #include "core/optim/schedule.h"
-#include "core/optim/trainable.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
-#include "core/train/best_model.h"
 #include "core/train/evaluate.h"
-#include "core/train/manifest.h"
-#include "core/train/model_digests.h"
+#include "core/train/fingerprint.h"
 #include "core/train/observer.h"
 #include "core/train/run.h"
 #include "core/train/run_folder.h"
@@ -38,6 +34,18 @@
 // loop.cc, finish.cc. A stage's result is complete, and is all that the next
 // one reads.
 namespace mpsd::train {
+
+// A job whose spec fits the model's config, checked without a device.
+struct Described {
+  std::string model_folder;
+  spec::ModelConfig config;  // as read from `model_folder`
+  // With an adapter's settings and LoRA's defaults filled in.
+  std::unique_ptr<spec::TrainSpec> spec;
+};
+
+// Errors are those of the model's folder, and of a spec that does not fit
+// config.json. Reports fields without effect to `observer`.
+absl::StatusOr<Described> Describe(spec::TrainSpec spec, Observer& observer);
 
 // A job whose device is open and whose spec fits the model's config.
 struct Opened {

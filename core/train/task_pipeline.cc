@@ -1,10 +1,283 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/task_pipeline.h"
 
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "core/base/check.h"
+#include "core/device/block_mark.h"
 #include "core/train/classification.h"
 #include "core/train/language_modelling.h"
 
 namespace mpsd::train {
+namespace {
+
+// Each tensor of a buffer begins at a multiple of this many bytes: Metal
+// requires it of the offset of any argument.
+constexpr int64_t kAlignment = 256;
+
+// Collects the tensors of one type, so that one copy transfers all of them.
+template <typename T>
+class Buffer {
+ public:
+  // `values` must outlive Send, which fills in `target`.
+  void Add(const std::vector<T>& values, std::vector<int64_t> shape,
+           at::Tensor& target) {
+    constexpr int64_t kStep = kAlignment / static_cast<int64_t>(sizeof(T));
+    pieces_.push_back({&values, std::move(shape), &target, size_});
+    const auto count = static_cast<int64_t>(values.size());
+    size_ += (count + kStep - 1) / kStep * kStep;
+  }
+  void Add(std::vector<T>&& values, std::vector<int64_t> shape,
+           at::Tensor& target) {
+    own_.push_back(std::move(values));
+    Add(own_.back(), std::move(shape), target);
+  }
+
+  void Send(const device::Device& device, std::vector<at::Tensor>& kept) {
+    if (pieces_.empty()) return;
+    const at::Tensor host =
+        at::zeros({size_}, c10::CppTypeToScalarType<T>::value);
+    T* data = host.mutable_data_ptr<T>();
+    for (const Piece& piece : pieces_) {
+      base::CheckAtMost(piece.begin + std::ssize(*piece.values), size_,
+                        "the ends of a piece and of the buffer");
+      std::copy(piece.values->begin(), piece.values->end(), data + piece.begin);
+    }
+    const at::Tensor there = host.to(
+        host.options().device(device.torch_device()), /*non_blocking=*/true);
+    for (const Piece& piece : pieces_) {
+      const auto count = static_cast<int64_t>(piece.values->size());
+      *piece.target = there.narrow(0, piece.begin, count).view(piece.shape);
+    }
+    kept.push_back(host);
+  }
+
+ private:
+  struct Piece {
+    const std::vector<T>* values;
+    std::vector<int64_t> shape;
+    at::Tensor* target;
+    int64_t begin;
+  };
+  std::vector<Piece> pieces_;
+  std::deque<std::vector<T>> own_;
+  int64_t size_ = 0;
+};
+
+int64_t PaddedCount(int64_t count, const device::Device& device) {
+  for (const int64_t small : {16, 32, 64, 128}) {
+    if (count <= small) return small;
+  }
+  const device::Traits& traits = device.traits();
+  if (!traits.compiles_each_shape) return (count + 63) / 64 * 64;
+  int64_t power = 128;
+  while (power < count) power *= 2;
+  const int64_t middle = power / 4 * 3;
+  const int64_t padded = count <= middle ? middle : power;
+  // The gradient of an adapter on the head sums over the labels, within the
+  // device's bound.
+  const auto most = traits.max_sum;
+  return most ? std::min(padded, std::max(count, *most)) : padded;
+}
+
+void AddLabels(const data::Batch& batch, const device::Device& device,
+               Buffer<int64_t>& integers, model::LabelSelection& labels) {
+  base::CheckEqual(batch.labels.size(), batch.rows * batch.length,
+                   "labels of a batch and its cells");
+  // The output at token i predicts token i + 1 of the same segment.
+  std::vector<int64_t> rows, targets;
+  for (int64_t r = 0; r < batch.rows; ++r) {
+    for (int64_t i = 0; i + 1 < batch.length; ++i) {
+      const int64_t at = r * batch.length + i;
+      if (batch.labels[at + 1] == base::kIgnoreIndex) continue;
+      rows.push_back(at);
+      targets.push_back(batch.labels[at + 1]);
+    }
+  }
+  labels.count = static_cast<int64_t>(rows.size());
+  if (labels.count == 0) return;
+  const int64_t padded = PaddedCount(labels.count, device);
+  base::CheckAtMost(labels.count, padded, "labels and their padded count");
+  rows.resize(padded, 0);
+  targets.resize(padded, base::kIgnoreIndex);
+  integers.Add(std::move(rows), {padded}, labels.rows);
+  integers.Add(std::move(targets), {padded}, labels.targets);
+}
+
+void AddTokens(const data::Batch& batch, Buffer<int64_t>& integers,
+               model::DecoderInputs& decoder) {
+  const std::vector<int64_t> shape = {batch.rows, batch.length};
+  base::CheckEqual(batch.input_ids.size(), batch.rows * batch.length,
+                   "ids of a batch and its cells");
+  integers.Add(batch.input_ids, shape, decoder.input_ids);
+  if (!batch.packed) return;  // undefined positions count from 0 in each row
+  integers.Add(batch.position_ids, shape, decoder.position_ids);
+  integers.Add(batch.segment_ids, shape, decoder.segment_ids);
+  decoder.segment_lengths = attention::SegmentLengths(at::from_blob(
+      const_cast<int64_t*>(batch.segment_ids.data()), shape, at::kLong));
+}
+
+void AddClasses(const data::Batch& batch, int64_t outputs,
+                Buffer<int64_t>& integers, Buffer<float>& floats,
+                BatchInputs& inputs) {
+  model::ClassifierInputs& m = inputs.classifier;
+  if (!batch.pixels.empty()) {
+    floats.Add(batch.pixels,
+               {batch.rows, batch.channels, batch.height, batch.width},
+               m.pixels);
+  } else {
+    const std::vector<int64_t> shape = {batch.rows, batch.length};
+    integers.Add(batch.input_ids, shape, m.input_ids);
+    base::CheckEqual(batch.lengths.size(), batch.rows, "lengths and rows");
+    integers.Add(batch.lengths, {batch.rows}, m.lengths);
+    if (!batch.token_type_ids.empty()) {
+      integers.Add(batch.token_type_ids, shape, m.token_type_ids);
+    }
+    m.padded = std::any_of(batch.lengths.begin(), batch.lengths.end(),
+                           [&](int64_t n) { return n < batch.length; });
+  }
+  if (!batch.classes.empty()) {
+    integers.Add(batch.classes, {batch.rows}, inputs.targets);
+  } else if (!batch.targets.empty()) {
+    floats.Add(batch.targets, {batch.rows, outputs}, inputs.targets);
+  }
+}
+
+}  // namespace
+
+StepInputs LanguageInputs(std::span<const data::Batch> batches,
+                          const device::Device& device) {
+  StepInputs inputs;
+  inputs.batches.resize(batches.size());
+  Buffer<int64_t> integers;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    BatchInputs& batch = inputs.batches[i];
+    AddLabels(batches[i], device, integers, batch.labels);
+    if (batch.labels.count > 0) AddTokens(batches[i], integers, batch.decoder);
+  }
+  integers.Send(device, inputs.host);
+  return inputs;
+}
+
+StepInputs ClassInputs(std::span<const data::Batch> batches, int64_t outputs,
+                       const device::Device& device) {
+  StepInputs inputs;
+  inputs.batches.resize(batches.size());
+  Buffer<int64_t> integers;
+  Buffer<float> floats;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    AddClasses(batches[i], outputs, integers, floats, inputs.batches[i]);
+  }
+  integers.Send(device, inputs.host);
+  floats.Send(device, inputs.host);
+  return inputs;
+}
+
+std::span<const data::Batch> FirstUpload(std::span<const data::Batch> batches) {
+  size_t count = 0, bytes = 0;
+  for (const data::Batch& batch : batches) {
+    // Bytes of ids, of positions and segments (or types), and of the labels'
+    // rows and targets.
+    bytes += 5 * batch.input_ids.size() * sizeof(int64_t) +
+             batch.pixels.size() * sizeof(float);
+    if (count > 0 && bytes > static_cast<size_t>(kUploadBytes)) break;
+    ++count;
+  }
+  return batches.first(count);
+}
+
+namespace {
+
+class AutogradPath : public GradientPath {
+ public:
+  AutogradPath(const TaskPipeline& pipeline, optim::Trainable& trainable,
+               std::string name)
+      : pipeline_(pipeline), trainable_(trainable), name_(std::move(name)) {}
+
+  void Begin() override { trainable_.parameters().ZeroGradients(); }
+
+  at::Tensor Add(const BatchInputs& inputs, double scale) override {
+    const BatchLoss loss = pipeline_.Loss(inputs);
+    if (!loss.sum.defined()) return {};
+    const at::Tensor part = loss.sum * scale;
+    const profile::BlockMark mark("mpsd::backward");
+    part.backward();
+    return part.detach();
+  }
+
+  void End() override {}
+
+  std::string name() const override { return name_; }
+
+ private:
+  const TaskPipeline& pipeline_;
+  optim::Trainable& trainable_;
+  const std::string name_;
+};
+
+class ExplicitStepPath : public GradientPath {
+ public:
+  ExplicitStepPath(std::unique_ptr<explicit_step::ExplicitStep> step,
+                   const model::Decoder& decoder, device::Device& device)
+      : step_(std::move(step)), decoder_(decoder) {
+    if (!device.traits().encodes_lazily) return;
+    step_->set_commit([&device] { device.Commit(); });
+  }
+
+  void Begin() override {
+    step_->set_recompute(decoder_.options().recompute);
+    step_->Begin();
+  }
+
+  at::Tensor Add(const BatchInputs& inputs, double scale) override {
+    if (inputs.labels.count == 0) return {};
+    return step_->Add(inputs.decoder, inputs.labels, scale).mul_(scale);
+  }
+
+  void End() override { step_->End(); }
+
+  std::string name() const override { return kExplicitStep; }
+  const attention::AttentionRan* attention() const override {
+    return &step_->attention();
+  }
+
+ private:
+  const std::unique_ptr<explicit_step::ExplicitStep> step_;
+  const model::Decoder& decoder_;
+};
+
+explicit_step::Options OptionsFor(const model::Decoder& decoder,
+                                  const device::Device& device) {
+  explicit_step::Options options;
+  options.dtype = decoder.dtype();
+  options.traits = device.traits();
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<GradientPath> MakeAutogradPath(const TaskPipeline& pipeline,
+                                               optim::Trainable& trainable,
+                                               std::string name) {
+  return std::make_unique<AutogradPath>(pipeline, trainable, std::move(name));
+}
+
+std::unique_ptr<GradientPath> MakeExplicitStepPath(
+    const model::Decoder& decoder, optim::Trainable& trainable,
+    device::Device& device) {
+  std::vector<at::Tensor> trained;
+  for (const optim::Parameter& p : trainable.parameters().parameters()) {
+    trained.push_back(p.value);
+  }
+  auto step = explicit_step::ExplicitStep::Create(decoder, trained,
+                                                  OptionsFor(decoder, device));
+  TORCH_CHECK(step.ok(), "ChooseGradients said otherwise: ",
+              std::string(step.status().message()));
+  return std::make_unique<ExplicitStepPath>(*std::move(step), decoder, device);
+}
 
 std::unique_ptr<TaskPipeline> TaskPipeline::Make(const spec::TrainSpec& spec) {
   if (spec.task == spec::Task::kCausalLm) {

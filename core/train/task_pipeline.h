@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -17,16 +18,97 @@
 #include "core/data/batch.h"
 #include "core/data/class_labels.h"
 #include "core/data/source.h"
-#include "core/report/metrics.h"
+#include "core/device/device.h"
+#include "core/explicit_step/explicit_step.h"
+#include "core/model/classifier.h"
+#include "core/model/decoder.h"
+#include "core/model/losses.h"
 #include "core/model/network.h"
 #include "core/model/weight_reader.h"
+#include "core/optim/parameters.h"
+#include "core/report/metrics.h"
+#include "core/spec/memory_estimate.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
-#include "core/train/gradient.h"
-#include "core/train/inputs.h"
 #include "core/train/observer.h"
 
 namespace mpsd::train {
+
+// One micro-batch in the model's form: views of StepInputs' buffers.
+struct BatchInputs {
+  // Language models. A batch without a label has only labels.count filled in.
+  model::DecoderInputs decoder;
+  model::LabelSelection labels;
+  // Classifiers.
+  model::ClassifierInputs classifier;
+  at::Tensor targets;  // in SumClassLoss's form; undefined: none
+};
+
+// Micro-batches on the device. One copy transfers all integers and one all
+// floats, and the host does not wait for them: on MPS the device would run out
+// of work meanwhile.
+struct StepInputs {
+  std::vector<BatchInputs> batches;
+  // The host memory that the device copies from. It must exist until the host
+  // has waited for the device (torch itself keeps it only since 2.14).
+  std::vector<at::Tensor> host;
+};
+
+// For language models. Rounds up the number of selected labels, so that few
+// shapes occur. If the device compiles and keeps a graph per shape, to 16, 32,
+// 64, 128, 192, 256, 384 … (powers of two and the midpoints between them);
+// otherwise to 16, 32, then multiples of 64.
+StepInputs LanguageInputs(std::span<const data::Batch> batches,
+                          const device::Device& device);
+
+// For classifiers; `outputs` is the number of values in a row's target.
+StepInputs ClassInputs(std::span<const data::Batch> batches, int64_t outputs,
+                       const device::Device& device);
+
+// The first of `batches` for one upload: as many as have at most kUploadBytes
+// of inputs together, and at least one.
+inline constexpr int64_t kUploadBytes = spec::kStepInputBytes;
+std::span<const data::Batch> FirstUpload(std::span<const data::Batch> batches);
+
+class TaskPipeline;
+struct BatchInputs;
+
+inline constexpr char kExplicitStep[] = "explicit";
+
+// Computes the gradients of one optimizer step into the parameters' .grad. The
+// calls of a step are Begin, then Add for each micro-batch, then End.
+class GradientPath {
+ public:
+  virtual ~GradientPath() = default;
+
+  virtual void Begin() = 0;
+  // Adds `scale` times the gradient of the batch's summed loss. Returns `scale`
+  // times that sum, an fp32 scalar on the device, or an undefined tensor for a
+  // batch without a target. `inputs` come from TaskPipeline::Inputs.
+  virtual at::Tensor Add(const BatchInputs& inputs, double scale) = 0;
+  virtual void End() = 0;
+
+  // kExplicitStep or "autograd", for run.json. If the task has both ways,
+  // "autograd" is followed by the reason against the explicit one: "autograd
+  // (weights of the model itself are trained)".
+  virtual std::string name() const = 0;
+
+  // The attention kernels that ran. Null: the network itself counts them.
+  virtual const attention::AttentionRan* attention() const { return nullptr; }
+};
+
+// Gradients by autograd over TaskPipeline::Loss: works for every task, and is
+// the reference for the explicit step.
+std::unique_ptr<GradientPath> MakeAutogradPath(const TaskPipeline& pipeline,
+                                               optim::Trainable& trainable,
+                                               std::string name = "autograd");
+
+// Gradients of LoRA adapters by explicit_step::ExplicitStep, if
+// spec::ChooseGradients has chosen it. Throws c10::Error if `trainable` trains
+// any other weight of `decoder`.
+std::unique_ptr<GradientPath> MakeExplicitStepPath(
+    const model::Decoder& decoder, optim::Trainable& trainable,
+    device::Device& device);
 
 struct TaskData {
   std::unique_ptr<data::Source> train, eval, predict;  // may be null

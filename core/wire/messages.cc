@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/json_depth.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/report/report_json.h"
 
 namespace mpsd::wire {

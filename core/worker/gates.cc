@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/worker/gates.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Version.h>
 
@@ -9,13 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/device/backends.h"
 #include "core/device/device.h"
 #include "core/host/environment.h"
-#include "core/host/golden_environment.h"
 #include "core/wire/messages.h"
 #include "core/worker/run_job.h"
+#include "core/worker/verbs.h"
 
 namespace mpsd::worker {
 namespace {

@@ -12,16 +12,10 @@
 
 #include "CLI/CLI.hpp"
 #include "core/wire/messages.h"
-#include "core/worker/cell.h"
-#include "core/worker/environment.h"
-#include "core/worker/gates.h"
-#include "core/worker/merge.h"
-#include "core/worker/plan.h"
-#include "core/worker/reader_watch.h"
+#include "core/worker/process.h"
 #include "core/worker/run_job.h"
-#include "core/worker/selftest.h"
 #include "core/worker/session.h"
-#include "core/worker/terminal.h"
+#include "core/worker/verbs.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/worker/merge.h"
+#include "core/lora/merge.h"
 
 #include <c10/util/Exception.h>
 
@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
-#include "core/lora/merge.h"
+#include "core/ckpt/safetensors_writer.h"
 #include "core/spec/train_spec.h"
-#include "core/ckpt/sharded_writer.h"
 #include "core/worker/run_job.h"
+#include "core/worker/verbs.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::worker {
@@ -54,12 +54,10 @@ absl::StatusOr<merge::MergeOptions> OptionsOf(const MergeArguments& a) {
   options.out = fs::absolute(a.out).lexically_normal();
   ASSIGN_OR_RETURN(auto base, a.model.empty() ? ModelOfAdapter(a.adapter)
                                               : spec::BaseModel{a.model, ""});
-  ASSIGN_OR_RETURN(auto folder, spec::FindBaseModel(base));
-  options.model = folder;
-  ASSIGN_OR_RETURN(auto dtype, DtypeOf(a.dtype));
-  options.dtype = dtype;
-  ASSIGN_OR_RETURN(auto size, tensorfile::ParseByteSize(a.max_shard_size));
-  options.max_shard_bytes = size;
+  ASSIGN_OR_RETURN(options.model, spec::FindBaseModel(base));
+  ASSIGN_OR_RETURN(options.dtype, DtypeOf(a.dtype));
+  ASSIGN_OR_RETURN(options.max_shard_bytes,
+                   tensorfile::ParseByteSize(a.max_shard_size));
   return options;
 }
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/worker/plan.h"
+#include "core/plan/plan.h"
 
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -14,28 +18,73 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/host/traits.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
-#include "core/base/small_file.h"
 #include "core/base/status_macros.h"
 #include "core/device/backends.h"
-#include "core/device/card.h"
+#include "core/host/traits.h"
 #include "core/optim/schedule.h"
-#include "core/plan/counted_rows.h"
-#include "core/plan/facts.h"
-#include "core/plan/plan.h"
+#include "core/plan/epoch.h"
 #include "core/spec/train_spec.h"
-#include "core/train/best_model.h"
-#include "core/train/describe.h"
+#include "core/train/evaluate.h"
 #include "core/train/observer.h"
+#include "core/train/stages.h"
 #include "core/train/task_pipeline.h"
 #include "core/wire/messages.h"
-#include "core/worker/cpu_rates.h"
-#include "core/worker/read_limits.h"
+#include "core/worker/process.h"
 #include "core/worker/run_job.h"
+#include "core/worker/verbs.h"
 
 namespace mpsd::worker {
+namespace {
+
+// The shortest of several runs: other programs can only lengthen one. The first
+// run warms up caches and threads.
+double BestSeconds(const std::function<void()>& run) {
+  constexpr int kRuns = 6;
+  double best = 0;
+  for (int i = 0; i <= kRuns; ++i) {
+    const absl::Duration start = base::Clock::Real().Monotonic();
+    run();
+    const double seconds =
+        absl::ToDoubleSeconds(base::Clock::Real().Monotonic() - start);
+    if (i == 1 || (i > 1 && seconds < best)) best = seconds;
+  }
+  return std::max(best, 1e-9);
+}
+
+// A product of the shape of a small model's layers.
+double ProductRate(at::ScalarType dtype) {
+  constexpr int64_t kTokens = 512, kIn = 768, kOut = 1536;
+  const at::Tensor x = at::ones({kTokens, kIn}, dtype);
+  const at::Tensor w = at::ones({kOut, kIn}, dtype);
+  const double seconds = BestSeconds([&] { at::mm(x, w.t()); });
+  return 2.0 * kTokens * kIn * kOut / seconds;
+}
+
+double MemoryRate() {
+  constexpr int64_t kNumbers = int64_t{16} << 20;  // 64 MiB, beyond caches
+  const at::Tensor x = at::ones({kNumbers});
+  at::Tensor y = at::empty({kNumbers});
+  const double seconds = BestSeconds([&] { at::mul_out(y, x, x); });
+  constexpr double kPasses = 2;  // one read, one written
+  return kPasses * static_cast<double>(kNumbers) * sizeof(float) / seconds;
+}
+
+}  // namespace
+
+plan::Rates MeasureCpu() {
+  // An operator call on the host, with its bookkeeping.
+  constexpr double kCallSeconds = 5e-6;
+  return {.fp32_operations = ProductRate(at::kFloat),
+          .half_operations = ProductRate(at::kBFloat16),
+          .bytes = MemoryRate(),
+          .call_seconds = kCallSeconds,
+          .source = absl::StrCat("this CPU, measured with ",
+                                 at::get_num_threads(), " threads")};
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -58,9 +107,6 @@ class PlanObserver : public train::Observer {
     stage_ = stage;
     PrintLine(out_, {{"stage", stage}});
   }
-  void OnStep(const report::Progress&) override {}
-  void OnEval(const report::Evaluated&) override {}
-  void OnCheckpoint(const report::Checkpointed&) override {}
   train::StopRequest stop_request() override {
     return train::StopRequest::kNone;
   }
@@ -93,15 +139,8 @@ std::unique_ptr<plan::CountedRows> Count(std::unique_ptr<data::Source> source,
 // The checks of train::Load that need no device, in its order.
 absl::StatusOr<CountedJob> ReadJob(const fs::path& path,
                                    train::Observer& observer) {
-  ASSIGN_OR_RETURN(auto text, base::ReadFile(path));
-  ASSIGN_OR_RETURN(auto spec,
-                   spec::ParseTrainSpec(text, path.filename().string()));
-  ASSIGN_OR_RETURN(
-      auto described,
-      train::Describe(
-          spec::ResolvePaths(std::move(spec),
-                             fs::absolute(path).parent_path().string()),
-          observer));
+  ASSIGN_OR_RETURN(auto spec, ReadSpec(path));
+  ASSIGN_OR_RETURN(auto described, train::Describe(std::move(spec), observer));
   CountedJob job{std::move(described), nullptr, nullptr, nullptr};
   const spec::TrainingSpec& training = job.described.spec->training;
   auto pipeline = train::TaskPipeline::Make(*job.described.spec);

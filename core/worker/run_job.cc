@@ -6,7 +6,6 @@
 
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -14,17 +13,41 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
-#include "core/base/machine_fault.h"
 #include "core/base/status_macros.h"
-#include "core/device/warnings.h"
+#include "core/device/device.h"
 #include "core/host/device_error.h"
-#include "core/host/footprint_watch.h"
+#include "core/host/footprint.h"
 #include "core/spec/train_spec.h"
 #include "core/study/study.h"
-#include "core/worker/attempt.h"
-#include "core/worker/environment.h"
+#include "core/worker/process.h"
 
 namespace mpsd::worker {
+namespace {
+
+bool IsOutOfMemory(const std::string& text) {
+  const std::optional<host::DeviceError> error = host::FindDeviceError(text);
+  return error && error->kind == host::DeviceError::Kind::kOutOfMemory;
+}
+
+}  // namespace
+
+absl::Status Attempt(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const c10::Error& e) {
+    const std::string text = e.what_without_backtrace();
+    if (!IsOutOfMemory(text)) throw;
+    return absl::ResourceExhaustedError(text);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("the host is out of memory");
+  } catch (const std::exception& e) {
+    const std::string text = e.what();
+    if (!IsOutOfMemory(text)) throw;
+    return absl::ResourceExhaustedError(text);
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -40,9 +63,7 @@ absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
   const host::FootprintWatch footprint;  // run.json reports the peak
   const device::WarningCapture warnings(
       [&observer](const std::string& text) { observer.OnWarning(text); });
-  ASSIGN_OR_RETURN(auto text, base::ReadFile(spec_path));
-  ASSIGN_OR_RETURN(auto spec,
-                   spec::ParseTrainSpec(text, spec_path.filename().string()));
+  ASSIGN_OR_RETURN(auto spec, ReadSpec(spec_path));
   train::RunContext context;
   context.out_dir = fs::absolute(out_dir);
   context.cache_dir = CacheFolder();
@@ -51,10 +72,7 @@ absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
   context.environment = NotedEnvironment();
   context.warnings = &warnings;
   context.attempt = Attempt;
-  return work(
-      spec::ResolvePaths(std::move(spec),
-                         fs::absolute(spec_path).parent_path().string()),
-      context);
+  return work(std::move(spec), context);
 }
 
 wire::Failed KindOf(const absl::Status& status) {
@@ -127,6 +145,14 @@ Outcome RunStudy(wire::JobKind kind, const std::string& study,
                                    observer);
                });
   });
+}
+
+absl::StatusOr<spec::TrainSpec> ReadSpec(const fs::path& path) {
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(path));
+  ASSIGN_OR_RETURN(auto spec,
+                   spec::ParseTrainSpec(text, path.filename().string()));
+  return spec::ResolvePaths(std::move(spec),
+                            fs::absolute(path).parent_path().string());
 }
 
 wire::Failed FailureOf(const absl::Status& status) {

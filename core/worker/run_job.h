@@ -3,21 +3,30 @@
 #define MPSD_CORE_WORKER_RUN_JOB_H_
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <variant>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/spec/train_spec.h"
 #include "core/train/observer.h"
 #include "core/train/run.h"
 #include "core/wire/messages.h"
 
 namespace mpsd::worker {
 
+// Runs `work`, for train::RunContext. If an exception says that device or host
+// ran out of memory (core/host/device_error.h), returns ResourceExhausted with
+// its text. Other exceptions pass through.
+absl::Status Attempt(const std::function<void()>& work);
+
 // Either the run's result or why it failed.
 using Outcome = std::variant<train::RunResult, wire::Failed>;
 
 // Runs the job.json at `spec_path` into `out_dir`. Every error ends here: no
 // other place catches torch's exceptions, except those of a trial that runs out
-// of memory (attempt.h).
+// of memory (Attempt).
 Outcome RunJob(const std::filesystem::path& spec_path,
                const std::filesystem::path& out_dir, train::Observer& observer);
 // Runs the study of `kind` with the options `study`, as in wire::Start;
@@ -26,6 +35,9 @@ Outcome RunStudy(wire::JobKind kind, const std::string& study,
                  const std::filesystem::path& spec_path,
                  const std::filesystem::path& out_dir,
                  train::Observer& observer);
+
+// The job.json at `path`, with absolute paths; its errors name the file.
+absl::StatusOr<spec::TrainSpec> ReadSpec(const std::filesystem::path& path);
 
 // Turns an error of the trainer into a failure: the user's, the numbers', the
 // device's (core/host/device_error.h) or the worker's. Keeps the error's errno,

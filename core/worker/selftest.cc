@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/worker/selftest.h"
+#include "core/selftest/selftest.h"
 
 #include <algorithm>
 #include <exception>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/device/device.h"
-#include "core/selftest/selftest.h"
-#include "core/selftest/verdict.h"
 #include "core/worker/run_job.h"
+#include "core/worker/verbs.h"
 
 namespace mpsd::worker {
 namespace {
@@ -23,14 +21,10 @@ constexpr int kRight = 0, kWrong = 1, kUsage = 2;
 
 absl::StatusOr<selftest::Sizes> SizesOfJob(const fs::path& job) {
   if (job.empty()) return selftest::Sizes{};
-  ASSIGN_OR_RETURN(auto text, base::ReadFile(job));
-  ASSIGN_OR_RETURN(auto spec,
-                   spec::ParseTrainSpec(text, job.filename().string()));
-  const spec::TrainSpec resolved = spec::ResolvePaths(
-      std::move(spec), fs::absolute(job).parent_path().string());
-  ASSIGN_OR_RETURN(auto folder, spec::FindModelFolder(resolved.model));
+  ASSIGN_OR_RETURN(const auto spec, ReadSpec(job));
+  ASSIGN_OR_RETURN(auto folder, spec::FindModelFolder(spec.model));
   ASSIGN_OR_RETURN(auto config, spec::ReadModelConfig(folder));
-  return SizesOf(resolved, config);
+  return SizesOf(spec, config);
 }
 
 int Verdict(bool passed, const std::string& summary, const std::string& device,

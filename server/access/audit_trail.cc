@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 
 namespace mpsd::access {
 

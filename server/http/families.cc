@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "server/http/names.h"
 
 namespace mpsd::prometheus {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "core/host/platform.h"
+#include "core/host/machine.h"
 #include "server/http/names.h"
 
 namespace mpsd::prometheus {

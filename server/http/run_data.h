@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/report/run_document.h"
+#include "core/report/run_page.h"
 #include "server/access/rules.h"
 #include "server/jobs/job_manager.h"
 

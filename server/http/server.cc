@@ -23,7 +23,7 @@
 #include "absl/time/clock.h"
 #include "core/base/check.h"
 #include "core/base/clock.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 #include "server/http/token.h"
 #include "server/rpc/listener.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/run/kept_events.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/report/run_page.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"

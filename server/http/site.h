@@ -20,7 +20,7 @@ namespace mpsd::web {
 //                      ListJobsRequest except `labels`: states, owner,
 //                      page_size, page_token
 //   /api/jobs/ID       v1.Job
-//   /api/jobs/ID/run   the report's data (core/report/run_document.h)
+//   /api/jobs/ID/run   the report's data (core/report/run_page.h)
 // Messages are Protocol Buffers' JSON with the proto's names, errors are
 // {"error": "…"}. All requests use the functions that answer the API's calls.
 // A request whose Host is not this machine's own name is refused, so that no

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/limits.h"
-#include "core/base/secret_file.h"
+#include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 

@@ -13,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/base/awake_time.h"
 #include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/host/host.h"

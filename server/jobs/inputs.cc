@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/json_depth.h"
-#include "core/base/small_file.h"
+#include "core/base/text.h"
+#include "core/base/file.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::jobs {

@@ -13,7 +13,6 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "server/jobs/inputs.h"

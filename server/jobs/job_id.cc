@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/limits.h"
-#include "core/spec/named_result.h"
+#include "core/spec/train_spec.h"
 
 namespace mpsd::jobs {
 

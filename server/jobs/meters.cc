@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/report/stage_names.h"
+#include "core/report/report.h"
 
 namespace mpsd::jobs {
 

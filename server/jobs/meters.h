@@ -61,7 +61,7 @@ class PhaseClock {
   // The worker starts at `now`.
   explicit PhaseClock(absl::Duration now) : started_(now), since_(now) {}
 
-  // `stage`: as the worker's Heartbeat has it (core/report/stage_names.h).
+  // `stage`: as the worker's Heartbeat has it (core/report/report.h).
   void Staged(std::string_view stage, absl::Duration now);
   void Halted(absl::Duration now);
   void Resumed(absl::Duration now);

@@ -15,7 +15,6 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "core/base/awake_time.h"
 #include "core/base/clock.h"
 #include "core/host/host.h"
 #include "core/spec/train_spec.h"

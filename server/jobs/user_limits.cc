@@ -2,13 +2,13 @@
 #include "server/jobs/user_limits.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/units.h"
 #include "server/jobs/job_queue.h"
 
 namespace mpsd::jobs {
@@ -98,20 +98,6 @@ std::string WhoRaises(const std::string& user, const std::string& key) {
 
 }  // namespace
 
-std::optional<int64_t> ReadBytes(const std::string& given) {
-  std::string text = given;
-  int64_t unit = 1;
-  for (const Unit& known : kUnits) {
-    if (!text.ends_with(known.name)) continue;
-    unit = known.bytes;
-    text.resize(text.size() - strlen(known.name));
-    break;
-  }
-  const std::optional<int64_t> count = Count(text);
-  if (!count || *count > kMost / unit) return std::nullopt;
-  return *count * unit;
-}
-
 std::string BytesInWords(int64_t bytes) {
   const Unit* unit = nullptr;
   for (const Unit& known : kUnits) {
@@ -145,7 +131,8 @@ absl::Status SetLimit(UserLimits& limits, const std::string& key,
         absl::StrJoin(kLimitKeys, ", "), ", ", absl::StrJoin(kKeepKeys, ", ")));
   }
   const bool bytes = key.ends_with("-bytes");
-  const std::optional<int64_t> read = bytes ? ReadBytes(value) : Count(value);
+  const std::optional<int64_t> read =
+      bytes ? base::ParseBytes(value) : Count(value);
   if (!read && value != kNone) {
     return Expected(bytes ? "a number of bytes, such as 5000 or 20GiB,"
                           : "a number from 0 on",

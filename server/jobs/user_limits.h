@@ -61,8 +61,6 @@ inline constexpr const char* kLimitKeys[] = {
 absl::Status SetLimit(UserLimits& limits, const std::string& key,
                       const std::string& value);
 
-// A number of bytes, such as 5000 or 20GiB; nullopt for other text.
-std::optional<int64_t> ReadBytes(const std::string& text);
 // "1.50 GiB (1610612736 bytes)".
 std::string BytesInWords(int64_t bytes);
 

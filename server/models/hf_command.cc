@@ -19,7 +19,7 @@
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::hub {

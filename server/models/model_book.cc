@@ -12,14 +12,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
-#include "core/base/read_roots.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
-#include "core/spec/hub_cache.h"
-#include "core/spec/model_files.h"
+#include "core/spec/model_folder.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
 #include "server/models/pushed_models.h"

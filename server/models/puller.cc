@@ -10,7 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
-#include "core/spec/hub_cache.h"
+#include "core/spec/model_folder.h"
 #include "server/models/hf_command.h"
 #include "server/models/pushed_models.h"
 

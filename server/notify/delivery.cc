@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 
 namespace mpsd::notify {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 
 namespace mpsd::notify {
 namespace {

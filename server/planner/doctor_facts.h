@@ -11,8 +11,6 @@
 #include "core/host/environment.h"
 #include "core/host/host.h"
 #include "core/host/machine.h"
-#include "core/host/mounts.h"
-#include "core/host/processes.h"
 
 // What the doctor knows of the daemon's machine. An unknown value is absent, or
 // an empty string; no default stands in for a measurement.

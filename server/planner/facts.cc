@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "server/planner/plan_run.h"
 
 namespace mpsd::planner {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "core/base/printable.h"
-#include "core/host/golden_environment.h"
+#include "core/base/text.h"
+#include "core/host/environment.h"
 #include "server/planner/texts.h"
 
 namespace mpsd::doctor {

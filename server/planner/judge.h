@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/report/finding.h"
-#include "core/report/thresholds.h"
+#include "core/report/runbook.h"
+#include "core/report/runbook.h"
 #include "server/planner/doctor_facts.h"
 
 namespace mpsd::doctor {

@@ -10,10 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/host/traits.h"
-#include "core/base/atomic_file.h"
-#include "core/base/json_depth.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
 #include "core/base/status_macros.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/inputs.h"

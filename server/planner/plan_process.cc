@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/awake_time.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 #include "server/planner/plan_maker.h"
 #include "server/supervisor/spawned_process.h"

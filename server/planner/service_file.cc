@@ -16,7 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "core/base/small_file.h"
+#include "core/base/file.h"
 #include "server/planner/judge.h"
 #include "server/planner/texts.h"
 

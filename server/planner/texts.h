@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "core/report/finding.h"
+#include "core/report/runbook.h"
 
 // Texts of findings.
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/json_depth.h"
-#include "core/base/small_file.h"
+#include "core/base/text.h"
+#include "core/base/file.h"
 #include "server/planner/texts.h"
 
 namespace mpsd::doctor {

@@ -22,7 +22,7 @@ WorkerGates ParseGates(std::string_view output);
 WorkerGates ReadGates(std::string_view output, std::optional<int> status,
                       absl::Duration limit);
 
-// The verdict that the worker wrote (core/selftest/verdict.h, which needs
+// The verdict that the worker wrote (core/selftest/selftest.h, which needs
 // torch) and when: kPassed or kFailed; kNotTold if there is no valid file.
 Selftest ReadSelftest(const std::filesystem::path& path);
 

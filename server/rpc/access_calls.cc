@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "server/models/pushed_models.h"

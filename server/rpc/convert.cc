@@ -12,13 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
 #include "core/base/status_macros.h"
-#include "core/base/utf8.h"
 #include "core/report/report.h"
-#include "core/report/study_options.h"
+#include "core/report/runbook.h"
 #include "server/rpc/check.h"
 
 namespace mpsd::rpc {

@@ -18,7 +18,7 @@ namespace {
 
 jobs::MachineMemory Memory(jobs::JobReader& reader) {
   const jobs::ManagerInfo info = reader.Info();
-  return {host::PhysicalMemory(), info.device,
+  return {host::PhysicalMemoryBytes(), info.device,
           info.memory.recommended_max_bytes.value_or(0)};
 }
 

@@ -24,14 +24,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/base/atomic_file.h"
-#include "core/base/exchange.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
-#include "core/base/pem.h"
-#include "core/base/printable.h"
-#include "core/base/secret_file.h"
-#include "core/base/small_file.h"
+#include "core/base/certificates.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::pki {

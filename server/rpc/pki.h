@@ -13,8 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/base/certificate_facts.h"
-#include "core/base/openssl.h"
+#include "core/base/certificates.h"
 
 // STATE/tls (mode 0700), the certificates that mpsd makes for itself:
 //   ca.crt, ca.key          its own certificate authority

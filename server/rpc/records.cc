@@ -8,11 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
-#include "core/base/read_roots.h"
-#include "core/base/small_file.h"
+#include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/host/host.h"
 #include "core/spec/train_spec.h"

@@ -19,7 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "core/host/mounts.h"
+#include "core/host/machine.h"
 #include "mpsd/v1/record.pb.h"
 #include "server/jobs/exported_metrics.h"
 #include "server/jobs/job.h"
@@ -133,7 +133,7 @@ struct RecordSources {
 v1::JobRecord MakeRecord(const RecordSources& sources);
 
 // Adds to `record` a run's environment, shape, memory, fallbacks and data from
-// its run.json (core/train/manifest.h). A worker wrote `text`, and may have
+// its run.json (core/train/run_folder.h). A worker wrote `text`, and may have
 // been made to write anything: omits members of other types, and overlong
 // texts.
 void ReadManifest(const std::string& text, v1::JobRecord& record);

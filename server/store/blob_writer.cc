@@ -18,12 +18,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/atomic_file.h"
-#include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/check.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
-#include "core/base/sync.h"
 #include "server/store/connection.h"
 
 namespace mpsd::store {

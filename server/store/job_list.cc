@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "server/store/job_row.h"
 
 namespace mpsd::store {

@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/base/awake_time.h"
 #include "core/base/clock.h"
 #include "core/host/environment.h"
 #include "server/jobs/worker_launcher.h"

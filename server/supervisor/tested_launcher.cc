@@ -19,9 +19,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/json_depth.h"
+#include "core/base/text.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
 #include "core/base/status_macros.h"
 #include "server/supervisor/spawned_process.h"
 

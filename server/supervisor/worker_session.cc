@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "core/base/status_macros.h"
 #include "server/jobs/inputs.h"
 #include "server/supervisor/tested_launcher.h"

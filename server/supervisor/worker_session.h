@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "core/base/awake_time.h"
+#include "core/base/clock.h"
 #include "core/base/line_channel.h"
 #include "core/wire/messages.h"
 #include "server/jobs/attempt_end.h"

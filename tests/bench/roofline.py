@@ -5,7 +5,7 @@
     roofline.py BIN [--threads N] [--steps N] [--only TEXT]
 
 Each job is planned by `mpsd-worker --plan`, which measures this CPU's rates
-(core/worker/cpu_rates.h), and then trained for a few steps; prints the seconds
+(core/worker/verbs.h), and then trained for a few steps; prints the seconds
 of a step by the plan, by the run (the median, without the first) and the error
 in percent of the run's. Both use the machine as it is: run it on a quiet one.
 """

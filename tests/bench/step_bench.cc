@@ -19,7 +19,7 @@
 #include "core/explicit_step/explicit_step.h"
 #include "core/lora/lora.h"
 #include "core/model/decoder.h"
-#include "core/model/head_loss.h"
+#include "core/model/losses.h"
 #include "core/optim/adamw.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/shapes.h"

@@ -8,8 +8,7 @@
 
 #include "client/daemons/context_store.h"
 #include "core/base/api_token.h"
-#include "core/base/certificate_facts.h"
-#include "core/base/pem.h"
+#include "core/base/certificates.h"
 #include "tests/client/certificates.h"
 #include "tests/client/client_fixture.h"
 

@@ -29,7 +29,7 @@ NO_GAUGE = {
 FRAMES = {
     "core/wire/messages.cc": r"\bFields\(writer, m, &m\)",
     "core/train/run_folder.cc": r"\bFields\(writer, progress, &progress\)",
-    "core/report/scalars.cc":
+    "core/report/tensorboard.cc":
         r"\bFields\(collector, progress, &progress\)",
     "server/store/job_row.cc": r"\bEventFields\(writer, body, &body\)",
     "server/rpc/convert.cc": r"\bEventFields\(writer, progress, &progress\)",

@@ -12,7 +12,7 @@
 
 #include "core/model/decoder.h"
 #include "core/spec/model_config.h"
-#include "core/ckpt/weights.h"
+#include "core/ckpt/safetensors.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::testing_support {

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "core/host/golden_environment.h"
+#include "core/host/environment.h"
 #include "core/wire/messages.h"
 
 // What fake_worker answers to --gates: as a machine with a processor alone, or

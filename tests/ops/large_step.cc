@@ -16,7 +16,7 @@
 #include "core/lora/lora.h"
 #include "core/optim/adamw.h"
 #include "core/spec/targets.h"
-#include "core/ckpt/weights.h"
+#include "core/ckpt/safetensors.h"
 #include "core/train/step.h"
 #include "core/train/task_pipeline.h"
 #include "tests/core/scratch_folder.h"

@@ -13,7 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "server/store/database.h"
 #include "server/store/sqlite_job_store.h"
 #include "tests/server/daemon_fixture.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "server/planner/judge.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"

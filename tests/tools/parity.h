@@ -17,8 +17,8 @@
 #include "core/lora/lora.h"
 #include "core/model/classifier.h"
 #include "core/model/decoder.h"
-#include "core/model/head_loss.h"
-#include "core/optim/trainable.h"
+#include "core/model/losses.h"
+#include "core/optim/parameters.h"
 #include "core/spec/classification.h"
 #include "core/spec/train_spec.h"
 

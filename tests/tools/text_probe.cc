@@ -30,7 +30,6 @@
 #include "absl/status/statusor.h"
 #include "core/data/language_row.h"
 #include "core/data/language_row_encoder.h"
-#include "core/text/assistant_mask.h"
 #include "core/text/chat_template.h"
 #include "core/text/delimited.h"
 #include "core/text/tokenizer.h"

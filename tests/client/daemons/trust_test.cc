@@ -16,8 +16,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "core/base/certificate_facts.h"
-#include "core/base/pem.h"
+#include "core/base/certificates.h"
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "tests/client/certificates.h"
 #include "tests/core/closed_port.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/base/certificates.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/err.h>
 
 #include "core/base/limits.h"
-#include "core/base/printable.h"
-#include "core/base/certificate_facts.h"
-#include "core/base/pem.h"
+#include "core/base/text.h"
 #include "tests/core/base/made.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"

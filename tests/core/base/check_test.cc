@@ -24,15 +24,11 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "core/base/awake_time.h"
 #include "core/base/child_wait.h"
 #include "core/base/clock.h"
-#include "core/base/exchange.h"
 #include "core/base/file.h"
 #include "core/base/line_channel.h"
-#include "core/base/machine_fault.h"
 #include "core/base/sha256.h"
-#include "core/base/work_count.h"
 #include "tests/core/scratch_folder.h"
 
 extern char** environ;

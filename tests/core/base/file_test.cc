@@ -17,11 +17,6 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "core/base/atomic_file.h"
-#include "core/base/read_roots.h"
-#include "core/base/secret_file.h"
-#include "core/base/small_file.h"
-#include "core/base/sync.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 

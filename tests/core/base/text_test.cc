@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/base/text.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/api_token.h"
-#include "core/base/bytes_text.h"
-#include "core/base/fingerprint.h"
-#include "core/base/json_depth.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
 #include "core/base/sha256.h"
-#include "core/base/utf8.h"
+#include "core/base/units.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::base {
@@ -147,6 +148,67 @@ TEST(BytesText, HasTheUnitThatFits) {
   EXPECT_EQ(BytesText((1 << 20) - 1), "1.0 MiB");
   EXPECT_EQ(BytesText((1 << 30) - 1), "1.00 GiB");
   EXPECT_EQ(BytesText(1024.0 * (1 << 30) - 1), "1.00 TiB");
+}
+
+TEST(ParseBytes, ReadsPowersOf1024) {
+  for (const auto& [text, bytes] :
+       std::vector<std::pair<std::string, std::optional<int64_t>>>{
+           {"5000", 5000},
+           {"2MiB", 2 << 20},
+           {"0", 0},
+           {"1048576TiB", int64_t{1} << 60},
+           {"1048577TiB", std::nullopt},
+           {"2MB", std::nullopt},
+           {"-5", std::nullopt},
+           {"GiB", std::nullopt},
+           {"1.5GiB", std::nullopt},
+           {"", std::nullopt}}) {
+    EXPECT_EQ(ParseBytes(text), bytes) << text;
+  }
+}
+
+TEST(ParseSpan, InTheUnitsThatCount) {
+  EXPECT_EQ(ParseSpan("90m"), absl::Minutes(90));
+  EXPECT_EQ(ParseSpan("2w", "hdw"), absl::Hours(24 * 14));
+  EXPECT_EQ(ParseSpan("90m", "hdw"), std::nullopt);
+  EXPECT_EQ(ParseSpan("9000000000000000000w"), absl::InfiniteDuration());
+}
+
+// 2026-01-02 03:04
+const absl::Time kNow = absl::FromUnixSeconds(1767323045);
+const absl::TimeZone kZone = absl::FixedTimeZone(3600);
+
+TEST(ParseWhen, ReadsSpansAndDates) {
+  const absl::Time day =
+      absl::FromCivil(absl::CivilSecond(2026, 1, 31, 0, 0, 0), kZone);
+  for (const auto& [text, time] :
+       std::vector<std::pair<std::string, absl::Time>>{
+           {"0m", kNow},
+           {"30m", kNow - absl::Minutes(30)},
+           {"12h", kNow - absl::Hours(12)},
+           {"7d", kNow - absl::Hours(24 * 7)},
+           {"2w", kNow - absl::Hours(24 * 14)},
+           {"2026-01-31", day},
+           {"2026-01-31 18:00", day + absl::Hours(18)},
+           {"2026-01-31T18:00", day + absl::Hours(18)},
+           {"2026-01-31T18:00:05", day + absl::Hours(18) + absl::Seconds(5)},
+           {"2026-01-31T18:00:05Z", day + absl::Hours(19) + absl::Seconds(5)},
+           {"2026-01-31T18:00:05.5+01:00",
+            day + absl::Hours(18) + absl::Milliseconds(5500)}}) {
+    const auto read = ParseWhen(text, kNow, kZone);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, time) << text;
+  }
+}
+
+TEST(ParseWhen, RefusesOtherText) {
+  for (const char* text :
+       {"", "d", "7", "7y", "-7d", "1000000d", "99999999999999999999d", "+1d",
+        "soon", "2026-13-01", "2026-01-31 25:00", "7 d", "\x1b[2J"}) {
+    const auto read = ParseWhen(text, kNow, kZone);
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(read.status().message().find('\x1b'), std::string::npos);
+  }
 }
 
 std::string Nested(int levels) {

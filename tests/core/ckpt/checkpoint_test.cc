@@ -10,14 +10,12 @@
 #include <functional>
 #include <limits>
 
-#include "core/ckpt/trainer_state.h"
 #include "core/lora/lora.h"
 #include "core/ckpt/safetensors.h"
 #include "tests/core/golden_model.h"
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::ckpt {
-
 namespace {
 
 namespace fs = std::filesystem;

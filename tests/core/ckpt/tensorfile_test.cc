@@ -12,16 +12,12 @@
 
 #include "absl/strings/escaping.h"
 #include "core/base/file.h"
-#include "core/ckpt/header.h"
 #include "core/ckpt/safetensors.h"
 #include "core/ckpt/safetensors_writer.h"
-#include "core/ckpt/sharded_writer.h"
-#include "core/ckpt/weights.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::tensorfile {
-
 namespace {
 
 using testing::IsEmpty;

@@ -6,18 +6,543 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <random>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "core/data/batch.h"
+#include "core/data/batch_shapes.h"
+#include "core/data/class_labels.h"
 #include "core/data/in_order.h"
-#include "core/data/prefetch.h"
+#include "core/data/order.h"
+#include "core/data/row_errors.h"
+#include "core/data/source.h"
+#include "core/data/table.h"
+#include "core/data/text_classes.h"
+#include "core/data/token_arrays.h"
 #include "tests/core/data/model_folder.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::data {
-
 namespace {
+
+using testing::ElementsAre;
+
+TEST(LengthBuckets, AreFewAndEndAtMaxLength) {
+  EXPECT_THAT(LengthBuckets(512),
+              ElementsAre(32, 48, 64, 96, 128, 192, 256, 384, 512));
+  EXPECT_THAT(LengthBuckets(100), ElementsAre(32, 48, 64, 96, 100));
+  EXPECT_THAT(LengthBuckets(48), ElementsAre(32, 48));
+  EXPECT_THAT(LengthBuckets(32), ElementsAre(32));
+  EXPECT_THAT(LengthBuckets(5), ElementsAre(5));
+  EXPECT_LE(LengthBuckets(131072).size(), 26u);
+}
+
+TEST(MakeBatch, PadsToTheSmallestBucketThatFits) {
+  const TokenArrays samples(CountingSamples({3, 33, 2}));
+  Batch batch = MakeBatch(samples, {{0}, {2}}, 64, 9, false);
+  EXPECT_EQ(batch.rows, 2);
+  EXPECT_EQ(batch.length, 32);
+  EXPECT_FALSE(batch.packed);
+  EXPECT_EQ(batch.input_ids.size(), 64u);
+  EXPECT_EQ(batch.input_ids[3], 9);
+  EXPECT_EQ(batch.segment_ids[3], -1);
+  EXPECT_EQ(batch.position_ids[3], 3);  // padding counts on
+  EXPECT_EQ(batch.labels[3], base::kIgnoreIndex);
+  EXPECT_EQ(MakeBatch(samples, {{0}, {1}}, 64, 9, false).length, 48);
+  EXPECT_EQ(MakeBatch(samples, {{0}, {1}}, 40, 9, false).length, 40);
+}
+
+TEST(PaddedLength, IsAMultipleOfEightWhereShapesAreFree) {
+  auto padded = [](int64_t length, int64_t max_length) {
+    return PaddedLength(length, max_length, Padding::kMultipleOfEight);
+  };
+  EXPECT_EQ(padded(1, 64), 8);
+  EXPECT_EQ(padded(33, 64), 40);
+  EXPECT_EQ(padded(40, 64), 40);
+  EXPECT_EQ(padded(61, 62), 62);
+  EXPECT_EQ(PaddedLength(33, 64, Padding::kLongest), 33);
+}
+
+TEST(MakeBatch, LabelsAreNotShiftedAndLeaveOutTheFirstToken) {
+  TokenSample sample;
+  sample.input_ids = {5, 6, 7, 8};
+  sample.in_loss = {1, 0, 1, 1};
+  const Batch batch = MakeBatch(TokenArrays({sample}), {{0}}, 4, 0, false);
+  EXPECT_THAT(batch.input_ids, ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(batch.labels, ElementsAre(-100, -100, 7, 8));
+  EXPECT_THAT(batch.position_ids, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(batch.segment_ids, ElementsAre(0, 0, 0, 0));
+  EXPECT_EQ(batch.tokens, 4);
+  EXPECT_EQ(batch.label_tokens, 2);
+  EXPECT_EQ(batch.label_tokens, sample.label_tokens());
+  EXPECT_EQ(batch.loss_weight, 2);
+  EXPECT_THAT(batch.samples, ElementsAre(0));
+}
+
+TEST(MakeBatch, PacksSegmentsWithPositionsOfTheirOwn) {
+  const TokenArrays samples(CountingSamples({3, 2, 4}));
+  const Batch batch = MakeBatch(samples, {{2, 0}, {1}}, 8, 1, true);
+  EXPECT_TRUE(batch.packed);
+  EXPECT_THAT(batch.input_ids,
+              ElementsAre(1005, 1006, 1007, 1008, 1000, 1001, 1002, 1, 1003,
+                          1004, 1, 1, 1, 1, 1, 1));
+  EXPECT_THAT(batch.position_ids,
+              ElementsAre(0, 1, 2, 3, 0, 1, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(batch.segment_ids, ElementsAre(0, 0, 0, 0, 1, 1, 1, -1, 0, 0, -1,
+                                             -1, -1, -1, -1, -1));
+  EXPECT_THAT(batch.labels,
+              ElementsAre(-100, 1006, 1007, 1008, -100, 1001, 1002, -100, -100,
+                          1004, -100, -100, -100, -100, -100, -100));
+  EXPECT_EQ(batch.tokens, 9);
+  EXPECT_EQ(batch.label_tokens, 6);
+  EXPECT_EQ(batch.loss_weight, 6);
+  EXPECT_TRUE(batch.samples.empty());
+}
+
+TEST(MakeBatch, CutsSamplesAtMaxLength) {
+  const Batch batch =
+      MakeBatch(TokenArrays(CountingSamples({9, 2})), {{0}, {1}}, 4, 0, false);
+  EXPECT_EQ(batch.length, 4);
+  EXPECT_THAT(batch.input_ids,
+              ElementsAre(1000, 1001, 1002, 1003, 1009, 1010, 0, 0));
+  EXPECT_EQ(batch.tokens, 6);
+}
+
+TEST(BatchDeathTest, RowsFitTheirLength) {
+  for (const Padding padding :
+       {Padding::kBuckets, Padding::kMultipleOfEight, Padding::kLongest}) {
+    EXPECT_DEATH(PaddedLength(65, 64, padding), "max_length: 65 <= 64");
+  }
+  const TokenArrays samples(CountingSamples({3, 4}));
+  EXPECT_DEATH(MakeBatch(samples, {{0, 1}}, 6, 0, true),
+               "left of its row: 4 <= 3");
+  EXPECT_DEATH(MakeBatch(samples, {{2}}, 6, 0, false), "row: 2 < 2");
+}
+
+// Samples of these lengths, of which a batch keeps the number of rows.
+class SampleLengths : public Source {
+ public:
+  explicit SampleLengths(std::vector<int64_t> lengths)
+      : lengths_(std::move(lengths)) {}
+  int64_t size() const override { return std::ssize(lengths_); }
+  int64_t length(int64_t index) const override { return lengths_[index]; }
+  absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
+                                const Collation&) const override {
+    Batch batch;
+    batch.rows = std::ssize(rows);
+    return batch;
+  }
+  std::string hash() const override { return ""; }
+  const DatasetStats& stats() const override { return stats_; }
+
+ private:
+  const std::vector<int64_t> lengths_;
+  DatasetStats stats_;
+};
+
+class BatchShapesTest : public testing::Test {
+ protected:
+  BatchShapesTest() {
+    spec_.training.per_device_train_batch_size = 4;
+    spec_.training.gradient_accumulation_steps = 3;
+    spec_.training.per_device_eval_batch_size = 8;
+    spec_.training.max_length = 100;
+  }
+  BatchShapes On(backend::Choice device) const {
+    return {spec_, config_, backend::TraitsOf(device),
+            device == backend::Choice::kMps ? "mps" : "cpu"};
+  }
+
+  spec::TrainSpec spec_;
+  spec::ModelConfig config_;
+};
+
+TEST_F(BatchShapesTest, StepsAreSplitAndCounted) {
+  const BatchShapes shapes = On(backend::Choice::kCpu);
+  EXPECT_EQ(shapes.step_rows(), 12);
+  const LoaderOptions options = shapes.TrainOptions(6);
+  EXPECT_EQ(options.batch_size, 6);
+  EXPECT_EQ(options.gradient_accumulation_steps, 2);
+  EXPECT_EQ(options.padding, Padding::kLongest);
+  EXPECT_FALSE(options.padding_free);
+  spec_.training.auto_find_batch_size = true;
+  EXPECT_TRUE(On(backend::Choice::kMps).TrainOptions(1).padding_free);
+  EXPECT_EQ(On(backend::Choice::kMps).TrainOptions(1).padding,
+            Padding::kBuckets);
+  spec_.training.num_train_epochs = 2.5;
+  EXPECT_EQ(On(backend::Choice::kCpu).TotalSteps(5), 13);
+  spec_.training.max_steps = 7;
+  EXPECT_EQ(On(backend::Choice::kCpu).TotalSteps(5), 7);
+}
+
+TEST_F(BatchShapesTest, TheLongestRowIsCutAndPadded) {
+  const SampleLengths train({7, 33, 5}), longer({7, 200});
+  EXPECT_EQ(On(backend::Choice::kCpu).LongestSample(train), 33);
+  EXPECT_EQ(On(backend::Choice::kCpu).LongestSample(longer), 100);
+  EXPECT_EQ(On(backend::Choice::kCpu).LongestRow(train), 33);
+  EXPECT_EQ(On(backend::Choice::kMps).LongestRow(train),
+            PaddedLength(33, 100, Padding::kBuckets));
+  spec_.training.packing = true;
+  EXPECT_EQ(On(backend::Choice::kCpu).LongestRow(train), 100);
+}
+
+TEST_F(BatchShapesTest, ALimitSaysHowManyRowsAreRight) {
+  spec_.training.max_length = 2'048;
+  spec_.training.packing = true;
+  spec_.training.per_device_train_batch_size = 15;
+  const SampleLengths train({2'048});
+  EXPECT_TRUE(On(backend::Choice::kMps).CheckDeviceLimits(train, {}).ok());
+  spec_.training.per_device_train_batch_size = 16;
+  EXPECT_TRUE(On(backend::Choice::kCpu).CheckDeviceLimits(train, {}).ok());
+  EXPECT_EQ(On(backend::Choice::kMps).CheckDeviceLimits(train, {}).message(),
+            "training.per_device_train_batch_size: 16 rows of up to 2048 "
+            "tokens are 32768; the device mps computes wrong gradients above "
+            "32766: take 15 rows at most and raise gradient_accumulation_steps "
+            "instead, or set auto_find_batch_size");
+  spec_.training.auto_find_batch_size = true;
+  EXPECT_TRUE(On(backend::Choice::kMps).CheckDeviceLimits(train, {}).ok());
+}
+
+// Fewer rows would not help.
+TEST_F(BatchShapesTest, ARowThatIsTooLongNamesMaxLength) {
+  spec_.training.max_length = 32'768;
+  spec_.training.per_device_train_batch_size = 1;
+  const SampleLengths short_rows({64}), long_rows({32'768});
+  const BatchShapes shapes = On(backend::Choice::kMps);
+  EXPECT_TRUE(
+      shapes.CheckDeviceLimits(short_rows, {&short_rows, nullptr}).ok());
+  const std::string message =
+      "training.max_length: the longest row has 32768 tokens with its padding; "
+      "the device mps computes wrong gradients above 32766 tokens at a time: "
+      "set max_length to 32766 at most, which cuts longer rows";
+  EXPECT_EQ(shapes.CheckDeviceLimits(long_rows, {}).message(), message);
+  EXPECT_EQ(
+      shapes.CheckDeviceLimits(short_rows, {nullptr, &long_rows}).message(),
+      message);
+}
+
+// Where running out of memory is silent, an evaluation takes what a
+// micro-batch of training took.
+TEST_F(BatchShapesTest, AnEvaluationIsAsLargeAsItsDeviceBears) {
+  const SampleLengths train({32, 32}), eval(std::vector<int64_t>(16, 32));
+  EXPECT_EQ(On(backend::Choice::kCpu).EvalBatches(eval, train, 2).count(), 2);
+  const EvalLoader few = On(backend::Choice::kMps).EvalBatches(eval, train, 2);
+  EXPECT_EQ(few.count(), 8);
+  EXPECT_EQ(few.Load(0)->rows, 2);
+}
+
+TEST_F(BatchShapesTest, AnImageHasTheModelsTokens) {
+  spec_.task = spec::Task::kImageCls;
+  spec_.training.packing = true;  // of no meaning for images
+  config_.vision.image_size = 32;
+  config_.vision.patch_size = 8;
+  const SampleLengths images(std::vector<int64_t>(12, 1));
+  const BatchShapes shapes = On(backend::Choice::kMps);
+  EXPECT_EQ(shapes.LongestRow(images), 17);
+  EXPECT_EQ(shapes.EvalBatches(images, images, 3).count(), 4);
+}
+
+std::vector<TokenSample> RandomSamples(int count, int longest) {
+  std::mt19937 random(3);
+  std::vector<TokenSample> samples(count);
+  for (TokenSample& sample : samples) {
+    const int length = 1 + static_cast<int>(random() % longest);
+    for (int i = 0; i < length; ++i) {
+      sample.input_ids.push_back(static_cast<int32_t>(random()));
+      sample.in_loss.push_back(random() % 3 == 0);
+    }
+  }
+  return samples;
+}
+
+TEST(TokenArraysTest, GivesBackEverySample) {
+  // More than a block of each array but the ends.
+  const std::vector<TokenSample> samples = RandomSamples(40, 40'000);
+  const TokenArrays arrays(samples);
+  ASSERT_EQ(arrays.size(), 40);
+  ASSERT_GT(arrays.tokens(), 600'000);
+  int64_t begin = 0;
+  for (int64_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(arrays.begin(i), begin);
+    EXPECT_EQ(arrays.length(i), std::ssize(samples[i].input_ids));
+    EXPECT_EQ(arrays.sample(i), samples[i]) << i;
+    begin += arrays.length(i);
+  }
+  EXPECT_EQ(begin, arrays.tokens());
+}
+
+TEST(TokenArraysTest, MoreSamplesThanABlockHolds) {
+  TokenArrays arrays;
+  for (int32_t i = 0; i < 300'000; ++i) arrays.Add(&i, nullptr, 1);
+  for (const int64_t i : {0, 131'071, 131'072, 262'144, 299'999}) {
+    EXPECT_EQ(arrays.length(i), 1);
+    EXPECT_EQ(arrays.id(arrays.begin(i)), i);
+    EXPECT_FALSE(arrays.mark(i));
+  }
+}
+
+TEST(TokenArraysTest, ATokenCostsFourBytesAndABit) {
+  TokenArrays arrays;
+  const std::vector<int32_t> ids(1000);
+  for (int i = 0; i < 640; ++i) arrays.Add(ids.data(), nullptr, 1000);
+  EXPECT_EQ(arrays.bytes(), 640'000 * 4 + 640'000 / 8 + 640 * 8);
+}
+
+TEST(TokenArraysTest, AnEmptySampleIsOne) {
+  TokenArrays arrays;
+  const int32_t id = 7;
+  arrays.Add(&id, nullptr, 0);
+  arrays.Add(&id, nullptr, 1);
+  EXPECT_EQ(arrays.length(0), 0);
+  EXPECT_EQ(arrays.length(1), 1);
+  EXPECT_EQ(arrays.sample(0), TokenSample());
+}
+
+TEST(BlockArrayTest, PiecesAreTheWholeInOrder) {
+  BlockArray<int32_t> array;
+  std::vector<int32_t> all(700'000);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
+  array.Append(all.data(), 5);
+  array.Append(all.data() + 5, std::ssize(all) - 5);
+  EXPECT_EQ(array.back(), all.back());
+  const BlockArray<int32_t> view(all.data(), std::ssize(all));
+  for (const bool viewed : {false, true}) {
+    const BlockArray<int32_t>& a = viewed ? view : array;
+    std::vector<int32_t> pieces;
+    a.ForEachPiece([&](const int32_t* values, int64_t count) {
+      pieces.insert(pieces.end(), values, values + count);
+    });
+    EXPECT_EQ(pieces, all);
+    EXPECT_EQ(a[262'144], 262'144);
+  }
+  BlockArray<int32_t>().ForEachPiece(
+      [](const int32_t*, int64_t) { FAIL() << "nothing has no pieces"; });
+}
+
+// The published test vector of SplitMix64 with seed 1234567.
+TEST(Random, IsSplitMix64) {
+  Random random(1234567);
+  EXPECT_EQ(random.Next(), 6457827717110365317u);
+  EXPECT_EQ(random.Next(), 3203168211198807973u);
+  EXPECT_EQ(random.Next(), 9817491932198370423u);
+}
+
+TEST(Random, BelowStaysBelowAndReachesAll) {
+  Random random(1);
+  std::vector<int> counts(5);
+  for (int i = 0; i < 5000; ++i) ++counts.at(random.Below(5));
+  EXPECT_THAT(counts, ::testing::Each(::testing::AllOf(::testing::Gt(900),
+                                                       ::testing::Lt(1100))));
+  EXPECT_EQ(random.Below(1), 0u);
+}
+
+// Written down once: a run must find its order again in every later version.
+TEST(ShuffledOrder, IsAPermutationThatNeverChanges) {
+  EXPECT_THAT(ShuffledOrder(8, 42, 0),
+              ::testing::ElementsAre(3, 6, 0, 7, 1, 2, 5, 4));
+  EXPECT_THAT(ShuffledOrder(8, 42, 1),
+              ::testing::ElementsAre(1, 0, 5, 3, 4, 6, 7, 2));
+  const std::vector<int64_t> order = ShuffledOrder(1000, 42, 3);
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(sorted, PlainOrder(1000));
+  EXPECT_EQ(ShuffledOrder(1000, 42, 3), order);
+  EXPECT_NE(ShuffledOrder(1000, 42, 4), order);
+  EXPECT_NE(ShuffledOrder(1000, 43, 3), order);
+  EXPECT_NE(ShuffledOrder(1000, 43, 2), order);
+  EXPECT_THAT(ShuffledOrder(1, 1, 1), ::testing::ElementsAre(0));
+  EXPECT_TRUE(ShuffledOrder(0, 1, 1).empty());
+}
+
+// Of 100 samples in steps of 4, pieces are six batches long.
+TEST(GroupByLengthTest, SortsWithinPiecesAndPutsTheLongestFirst) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < 100; ++i) lengths.push_back(1 + (i * 37) % 90);
+  lengths[77] = 1000;
+  const std::vector<int64_t> random = ShuffledOrder(100, 1, 0);
+  const std::vector<int64_t> order = GroupByLength(random, lengths, 4);
+  EXPECT_EQ(order[0], 77);
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(sorted, PlainOrder(100));
+  int64_t rises = 0;
+  for (size_t i = 1; i < order.size(); ++i) {
+    rises += lengths[order[i]] > lengths[order[i - 1]] ? 1 : 0;
+  }
+  // One at each seam, and where what stood first was put.
+  EXPECT_LE(rises, 5);
+  EXPECT_NE(order, random);
+  EXPECT_EQ(GroupByLength({0, 1, 2, 3}, {1, 4, 2, 3}, 2),
+            (std::vector<int64_t>{1, 0, 3, 2}));
+}
+
+// Written down once: a run must find its split again in every later version.
+TEST(SplitForValidation, NeverChangesAndLeavesNeitherSideEmpty) {
+  const auto never_changes = *SplitForValidation(8, 0.25, 42);
+  EXPECT_THAT(never_changes.validation, ElementsAre(3, 6));
+  EXPECT_THAT(never_changes.train, ElementsAre(0, 1, 2, 4, 5, 7));
+  const auto split = SplitForValidation(1001, 0.1, 7);
+  EXPECT_EQ(split->validation.size(), 100u);
+  EXPECT_TRUE(std::is_sorted(split->train.begin(), split->train.end()));
+  std::vector<int64_t> all = split->train;
+  all.insert(all.end(), split->validation.begin(), split->validation.end());
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, PlainOrder(1001));
+  EXPECT_NE(SplitForValidation(1001, 0.1, 8)->validation, split->validation);
+  EXPECT_EQ(SplitForValidation(3, 0.001, 1)->validation.size(), 1u);
+  EXPECT_EQ(SplitForValidation(3, 0.999, 1)->train.size(), 1u);
+  EXPECT_EQ(SplitForValidation(1, 0.5, 1).status().message(),
+            "dataset.validation_split: the training data has 1 row; a split "
+            "needs at least two: name files in dataset.eval instead");
+}
+
+TEST(Subset, IsAViewWithPlacesAndAHashOfItsOwn) {
+  const auto base =
+      std::make_shared<TokenDataset>(CountingTokenDataset({2, 3, 4, 5}, 8));
+  const Subset subset(base, {3, 1});
+  EXPECT_EQ(subset.size(), 2);
+  EXPECT_EQ(subset.length(0), 5);
+  EXPECT_EQ(subset.base_index(1), 1);
+  EXPECT_EQ(subset.stats().rows, 2);
+  const auto batch = subset.Collate({{1}, {0}}, {}).value();
+  EXPECT_THAT(batch.samples, ElementsAre(1, 0));
+  EXPECT_EQ(batch.input_ids[0], 1002);
+  EXPECT_EQ(batch.input_ids[batch.length], 1009);
+  EXPECT_EQ(batch.tokens, 8);
+  EXPECT_EQ(Subset(base, {0, 1}).hash(), Subset(base, {0, 1}).hash());
+  EXPECT_NE(Subset(base, {0, 1}).hash(), Subset(base, {1, 0}).hash());
+  EXPECT_NE(Subset(base, {0, 1}).hash(), Subset(base, {0}).hash());
+}
+
+// Samples of 2, 3 and 4 tokens, of which 1, 0 and 3 are labels: the mark of a
+// sample's first token is none.
+TEST(Subset, CountsItsOwnLabels) {
+  const std::vector<TokenSample> samples = {
+      {{1, 2}, {0, 1}}, {{3, 4, 5}, {1, 0, 0}}, {{6, 7, 8, 9}, {1, 1, 1, 1}}};
+  DatasetStats stats;
+  stats.rows = 3;
+  stats.tokens = 9;
+  for (const TokenSample& sample : samples) {
+    stats.label_tokens += sample.label_tokens();
+  }
+  ASSERT_EQ(stats.label_tokens, 4);
+  const auto base = std::make_shared<TokenDataset>(
+      TokenArrays(samples), TokenizeOptions{.max_length = 8}, stats, "");
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(base->label_tokens(i), samples[i].label_tokens()) << i;
+  }
+  const auto part = std::make_shared<Subset>(base, std::vector<int64_t>{2, 1});
+  EXPECT_EQ(part->stats().tokens, 7);
+  EXPECT_EQ(part->stats().label_tokens, 3);
+  EXPECT_EQ(Subset(part, {1}).stats().label_tokens, 0);  // a limit of a split
+  EXPECT_EQ(Subset(base, {0, 1, 2}).stats().label_tokens, 4);
+  EXPECT_THAT(FirstIndices({4, 6, 9}, 2), ElementsAre(4, 6));
+  EXPECT_THAT(FirstIndices({4, 6}, 9), ElementsAre(4, 6));
+}
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+// Every text below holds "s3cret", and no message may.
+class ShownTest : public testing::Test {
+ protected:
+  ~ShownTest() override { ShowContents(true); }
+
+  // The error of a table, once as it is and once without contents.
+  void ExpectHidden(const std::string& name, const std::string& text,
+                    const std::string& place) {
+    const fs::path path = testing_support::FreshFolder("shown") / name;
+    std::ofstream(path) << text;
+    for (bool shown : {true, false}) {
+      ShowContents(shown);
+      const auto rows =
+          ReadLabelledTable({path.string()}, {}, LabelUse::kRequired);
+      ASSERT_FALSE(rows.ok());
+      const std::string message(rows.status().message());
+      EXPECT_EQ(message.find("s3cret") != message.npos, shown) << message;
+      EXPECT_THAT(message, HasSubstr(path.string() + place));
+    }
+    EXPECT_FALSE(ContentsShown());
+  }
+};
+
+TEST_F(ShownTest, ColumnsAndRowsOfATable) {
+  ExpectHidden("a.csv", "s3cret,b\n1,2\n", ": expected the text in");
+  ExpectHidden("b.csv", "text,s3cret\n1,2\n", ": expected the label in");
+  ExpectHidden("c.csv", "s3cret,s3cret\n1,2\n", ":1: the column");
+  ExpectHidden("d.jsonl", "{\"s3cret\n", ":1: ");
+}
+
+TEST_F(ShownTest, ClassLabels) {
+  for (bool shown : {true, false}) {
+    ShowContents(shown);
+    const LabelPlace place = [](int64_t i) {
+      return "t.csv:" + std::to_string(i + 2);
+    };
+    std::vector<std::string> warnings;
+    const std::vector<LabelValue> same = {LabelFromText("s3cret"),
+                                          LabelFromText("s3cret")};
+    const auto class_labels =
+        DecideClassLabels(same, place, {}, nullptr, {}, &warnings).value();
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_EQ(warnings[0].find("s3cret") != std::string::npos, shown);
+    const auto other =
+        EncodeClassLabels({LabelFromText("s3cret, too")}, place, class_labels);
+    const std::string message(other.status().message());
+    EXPECT_EQ(message.find("s3cret") != message.npos, shown) << message;
+    EXPECT_THAT(message, HasSubstr("t.csv:2: "));
+    spec::ClassificationSpec weighted;
+    weighted.class_weights = {1, 2, 3};
+    const auto weights =
+        DecideClassLabels(same, place, weighted, nullptr, {}, {});
+    const std::string text(weights.status().message());
+    EXPECT_EQ(text.find("s3cret") != text.npos, shown) << text;
+  }
+}
+
+TEST_F(ShownTest, FaultsKeepTheirPlaces) {
+  ShowContents(false);
+  RowErrors errors;
+  errors.Add("t.csv:7", "s3cret");
+  errors.AddAt("t.csv", "9: s3cret: too");
+  const std::string message(errors.status().message());
+  EXPECT_THAT(message, HasSubstr("t.csv:7: a bad row"));
+  EXPECT_THAT(message, HasSubstr("\nt.csv:9: a bad row"));
+  EXPECT_THAT(message, Not(HasSubstr("s3cret")));
+}
+
+using testing::AllOf;
+
+TEST(TokenFaultTest, TokensTypesAndPaddingAreHeldAgainstTheirTables) {
+  const auto tokenizer = LoadTokenizer();
+  const int32_t hello = *tokenizer->TokenToId("hello");
+  const std::vector<int32_t> ids = {0, hello - 1, hello, hello + 1};
+  EXPECT_EQ(TokenFault(ids, {hello + 2}, *tokenizer), "");
+  EXPECT_EQ(TokenFault(ids, {0}, *tokenizer), "") << "the size is not known";
+  EXPECT_EQ(TokenFault({}, {1}, *tokenizer), "");
+  EXPECT_THAT(TokenFault(ids, {hello}, *tokenizer),
+              AllOf(HasSubstr("token 2 is \"hello\""),
+                    HasSubstr("the id " + std::to_string(hello)),
+                    HasSubstr("rows for " + std::to_string(hello) + " tokens"),
+                    HasSubstr("resize_token_embeddings")));
+  const std::vector<int32_t> types = {0, 0, 1, 1};
+  EXPECT_EQ(TypeFault(types, {10, 2}), "");
+  EXPECT_EQ(TypeFault(types, {10, 0}), "") << "a model without types";
+  EXPECT_THAT(
+      TypeFault(types, {10, 1}),
+      AllOf(HasSubstr("token 2 is of type 1"), HasSubstr("type_vocab_size")));
+  EXPECT_EQ(PaddingWithin(7, {8}), 7);
+  EXPECT_EQ(PaddingWithin(8, {8}), 0);
+  EXPECT_EQ(PaddingWithin(8, {}), 8);
+}
 
 using testing::AnyOf;
 using testing::ElementsAre;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "core/data/token_dataset.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::data {
 
@@ -59,6 +61,19 @@ inline TokenDataset CountingTokenDataset(const std::vector<int64_t>& lengths,
   return TokenDataset(TokenArrays(CountingSamples(lengths)),
                       {.max_length = max_length}, DatasetStats(), "");
 }
+
+// A test with a folder of its own for data files.
+class DataFolder : public ::testing::Test {
+ protected:
+  std::string Path(const std::string& name) const { return dir_ + "/" + name; }
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(Path(name), std::ios::binary) << bytes;
+    return Path(name);
+  }
+
+ private:
+  const std::string dir_ = testing_support::FreshFolder("data_files").string();
+};
 
 }  // namespace mpsd::data
 

@@ -13,11 +13,9 @@
 #include <set>
 #include <thread>
 
-#include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/data/token_cache.h"
-#include "tests/core/data/data_folder.h"
 #include "tests/core/data/model_folder.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"

@@ -13,18 +13,12 @@
 #include <vector>
 
 #include "core/device/backends.h"
-#include "core/device/card.h"
-#include "core/device/memory_watch.h"
-#include "core/device/step_scope.h"
-#include "core/device/traits.h"
-#include "core/device/warnings.h"
-#include "core/host/platform.h"
+#include "core/host/machine.h"
 #include "tests/core/status_matchers.h"
 
 // The contract of step_scope.h, whichever system implements it.
 
 namespace mpsd::device {
-
 namespace {
 
 using testing_support::Fails;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/device/profile.h"
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -14,18 +17,44 @@
 
 #include "core/base/file.h"
 #include "core/device/block_mark.h"
-#include "core/device/recorder.h"
-#include "core/device/tally.h"
-#include "core/device/trace_file.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/calls.h"
-#include "tests/core/device/capture_builder.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::profile {
-
 namespace {
+
+// A capture by hand; times in microseconds.
+class CaptureBuilder {
+ public:
+  Event& Add(EventKind kind, const std::string& name, int64_t start,
+             int64_t end) {
+    capture_.names.push_back(name);
+    Event event;
+    event.kind = kind;
+    event.name = static_cast<uint32_t>(capture_.names.size() - 1);
+    event.start_ns = start * 1000;
+    event.end_ns = end * 1000;
+    capture_.events.push_back(event);
+    return capture_.events.back();
+  }
+  Event& Mark(const std::string& name, int64_t start, int64_t end) {
+    return Add(EventKind::kMark, "mpsd::" + name, start, end);
+  }
+  Event& Call(const std::string& name, int64_t start, int64_t end) {
+    return Add(EventKind::kOperator, "aten::" + name, start, end);
+  }
+  const Capture& capture() const { return capture_; }
+  Tally tally() const {
+    Tally tally;
+    tally.Add(capture_);
+    return tally;
+  }
+
+ private:
+  Capture capture_;
+};
 
 using testing_support::Fails;
 using testing_support::IsOk;

@@ -1,13 +1,548 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/explicit_step/explicit_step.h"
 
-#include <functional>
-#include <tuple>
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 
-#include "tests/core/explicit_step/tiny.h"
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/explicit_step/attention_block.h"
+#include "core/explicit_step/head.h"
+#include "core/explicit_step/linear_group.h"
+#include "core/explicit_step/mlp_block.h"
+#include "core/explicit_step/norm.h"
+#include "core/host/traits.h"
+#include "core/lora/lora.h"
+#include "core/model/decoder.h"
+#include "core/model/losses.h"
+#include "core/spec/model_config.h"
+#include "gtest/gtest.h"
+#include "tests/core/relative_error.h"
 
 namespace mpsd::explicit_step {
 namespace {
+
+// By whose traits the CPU computes.
+using backend::Choice;
+
+using testing_support::RelativeError;
+
+Options OptionsOf(Choice choice) { return {{backend::TraitsOf(choice)}}; }
+
+// A small random decoder with an adapter whose B is not zero.
+struct Tiny {
+  explicit Tiny(const std::string& more = "", spec::LoraSpec lora = AllLinear(),
+                const std::string& type = "llama") {
+    at::manual_seed(7);
+    auto config = *spec::ParseModelConfig(R"({"model_type": ")" + type +
+                                              R"(", "vocab_size": 61,
+            "hidden_size": 16, "intermediate_size": 24,
+            "num_hidden_layers": 3, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 8,
+            "max_position_embeddings": 128, "initializer_range": 0.2,
+            "rms_norm_eps": 1e-5, "tie_word_embeddings": false)" +
+                                              more + "}",
+                                          "tiny");
+    decoder = model::Decoder::Load(model::WeightSource{}, config).value();
+    adapter = lora::Adapter::Attach(*decoder, lora, at::kCPU).value();
+    const at::NoGradGuard no_grad;
+    for (const optim::Parameter& p : adapter->parameters().parameters()) {
+      at::Tensor value = p.value;
+      value.normal_(0, 0.1);
+    }
+  }
+
+  static spec::LoraSpec AllLinear() {
+    spec::LoraSpec lora;
+    lora.r = 3;
+    lora.lora_alpha = 6;
+    lora.target_modules = spec::LoraSpec::AllLinear{};
+    return lora;
+  }
+
+  std::vector<at::Tensor> trained() const {
+    std::vector<at::Tensor> values;
+    for (const auto& p : adapter->parameters().parameters()) {
+      values.push_back(p.value);
+    }
+    return values;
+  }
+
+  // Copies of the gradients, which are then zero.
+  std::vector<at::Tensor> TakeGradients() const {
+    std::vector<at::Tensor> grads;
+    for (const auto& p : adapter->parameters().parameters()) {
+      grads.push_back(p.value.grad().clone());
+    }
+    adapter->parameters().ZeroGradients();
+    return grads;
+  }
+
+  const model::DecoderLayer& layer() const { return decoder->layers()[0]; }
+
+  std::unique_ptr<model::Decoder> decoder;
+  std::unique_ptr<lora::Adapter> adapter;
+};
+
+// The same tokens at every call, whenever the compiler evaluates it.
+model::DecoderInputs Inputs(int64_t rows, int64_t length) {
+  model::DecoderInputs inputs;
+  inputs.input_ids = at::randint(
+      61, {rows, length}, at::detail::createCPUGenerator(rows), at::kLong);
+  inputs.position_ids = at::arange(length).expand({rows, length}).contiguous();
+  return inputs;
+}
+
+// Two segments and padding in each row.
+model::DecoderInputs PackedInputs(int64_t rows, int64_t length) {
+  model::DecoderInputs inputs = Inputs(rows, length);
+  inputs.segment_ids = at::full({rows, length}, -1, at::kLong);
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t first = length / 3 + row, second = length / 2;
+    inputs.segment_ids[row].narrow(0, 0, first).fill_(0);
+    inputs.segment_ids[row].narrow(0, first, second).fill_(1);
+    inputs.position_ids[row].narrow(0, first, second).copy_(at::arange(second));
+  }
+  inputs.segment_lengths = attention::SegmentLengths(inputs.segment_ids);
+  return inputs;
+}
+
+class AttentionBlockTest : public testing::TestWithParam<Choice> {};
+
+void Fill(LoraPack& pack, at::ScalarType dtype = at::kFloat) {
+  pack.Allocate(at::kCPU, dtype);
+  pack.Refresh();
+}
+
+// The adapters' gradients, of those that have any.
+int ExpectGradients(const Tiny& tiny, LoraPack& pack,
+                    const std::vector<at::Tensor>& expected, double error) {
+  pack.CollectGradients();
+  const auto ours = tiny.TakeGradients();
+  int compared = 0;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (expected[i].abs().max().item<float>() == 0) continue;
+    EXPECT_LE(RelativeError(ours[i], expected[i]), error) << i;
+    ++compared;
+  }
+  return compared;
+}
+
+at::Tensor Reference(const model::DecoderLayer& layer, const at::Tensor& x,
+                     const model::RotaryTable& table, int64_t rows,
+                     int64_t length) {
+  const at::Tensor n = layer.input_norm.Forward(x);
+  const auto heads = [&](const at::Tensor& y) {
+    return y.view({rows, length, -1, 8});
+  };
+  at::Tensor q = heads(layer.q.Forward(n)), k = heads(layer.k.Forward(n));
+  const at::Tensor v = heads(layer.v.Forward(n));
+  if (layer.q_norm) {
+    q = layer.q_norm->Forward(q);
+    k = layer.k_norm->Forward(k);
+  }
+  const at::Tensor out = attention::CausalAttention(
+      model::Rotary::Apply(q.transpose(1, 2), table),
+      model::Rotary::Apply(k.transpose(1, 2), table), v.transpose(1, 2), {},
+      attention::AttentionKernel::kFused);
+  return x + layer.o.Forward(out.transpose(1, 2).reshape({rows * length, -1}));
+}
+
+void ExpectSame(const Tiny& tiny, Choice choice) {
+  const model::DecoderLayer& layer = tiny.layer();
+  const attention::HeadShape shape{4, 2, 8};
+  const Options options = OptionsOf(choice);
+  LoraPack pack;
+  const AttentionBlock block(layer, shape, options, pack);
+  Fill(pack);
+  at::manual_seed(9);
+  const model::DecoderInputs inputs = Inputs(2, 10);
+  const model::RotaryTable table =
+      tiny.decoder->rotary().Table(inputs.position_ids, at::kFloat);
+  const at::Tensor x = at::randn({20, 16}).requires_grad_(true);
+  const at::Tensor dh = at::randn({20, 16});
+  const at::Tensor h = Reference(layer, x, table, 2, 10);
+  h.backward(dh);
+  const auto expected = tiny.TakeGradients();
+
+  const attention::AttentionPlan plan = attention::PlanAttention(
+      inputs.layout(), 0, /*by_position=*/false, shape, options);
+  const RopeTable rope = MakeRopeTable(table, 6, options);
+  AttentionBlockTape tape;
+  const at::Tensor ours = block.Forward(x.detach(), plan, rope, tape);
+  EXPECT_LE(RelativeError(ours, h), 1e-6);
+  tape.KeepAdaptersOnly();
+  EXPECT_TRUE(
+      at::equal(block.ForwardAgain(x.detach(), plan, rope, tape), ours));
+  const at::Tensor dx = block.Backward(dh.clone(), x.detach(), plan, rope, tape,
+                                       /*wants_dx=*/true);
+  EXPECT_LE(RelativeError(dx, x.grad()), 2e-6);
+  ExpectGradients(tiny, pack, expected, 2e-6);
+}
+
+TEST_P(AttentionBlockTest, IsTheModelsAttentionWithItsGradients) {
+  ExpectSame(Tiny(), GetParam());
+}
+
+TEST_P(AttentionBlockTest, NormsOfQueriesAndKeys) {
+  ExpectSame(Tiny("", Tiny::AllLinear(), "qwen3"), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, AttentionBlockTest,
+                         testing::Values(Choice::kCpu, Choice::kMps));
+
+// Whether the adapters' part alone is kept.
+class MlpBlockTest : public testing::TestWithParam<bool> {};
+
+TEST_P(MlpBlockTest, IsTheModelsMlpWithItsGradients) {
+  const Tiny tiny;
+  const model::DecoderLayer& layer = tiny.layer();
+  const Options options;
+  LoraPack pack;
+  const MlpBlock block(layer, options, pack);
+  Fill(pack);
+  at::manual_seed(8);
+  const at::Tensor h = at::randn({9, 16}).requires_grad_(true);
+  const at::Tensor dy = at::randn({9, 16});
+  const at::Tensor n = layer.post_attention_norm.Forward(h);
+  const at::Tensor y = h + layer.down.Forward(at::silu(layer.gate.Forward(n)) *
+                                              layer.up.Forward(n));
+  y.backward(dy);
+  const auto expected = tiny.TakeGradients();
+
+  MlpTape tape;
+  EXPECT_LE(RelativeError(block.Forward(h.detach(), tape), y), 1e-6);
+  if (GetParam()) {
+    tape.KeepAdaptersOnly();
+    EXPECT_FALSE(tape.gate.defined());
+    block.ForwardAgain(h.detach(), tape);
+  }
+  const at::Tensor dh =
+      block.Backward(dy.clone(), h.detach(), tape, /*wants_dh=*/true);
+  EXPECT_LE(RelativeError(dh, h.grad()), 2e-6);
+  ExpectGradients(tiny, pack, expected, 2e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Keep, MlpBlockTest, testing::Bool());
+
+class NormTest : public testing::TestWithParam<Choice> {
+ protected:
+  NormTest() {
+    at::manual_seed(1);
+    norm_.weight = at::randn({24});
+    norm_.eps = 1e-5;
+  }
+  model::RmsNorm norm_;
+  const Options options_ = OptionsOf(GetParam());
+};
+
+TEST_P(NormTest, IsTheModelsNormWithItsGradient) {
+  const at::Tensor x = at::randn({6, 24}).requires_grad_(true);
+  const at::Tensor dy = at::randn({6, 24});
+  const at::Tensor y = norm_.Forward(x);
+  y.backward(dy);
+  const Normed ours = NormForward(x.detach(), norm_, options_);
+  EXPECT_LE(RelativeError(ours.y, y), 1e-6);
+  EXPECT_LE(RelativeError(NormApply(x.detach(), ours.rstd, norm_, options_), y),
+            1e-6);
+  const at::Tensor dx =
+      NormBackward(dy, x.detach(), ours.rstd, norm_, {}, options_);
+  EXPECT_LE(RelativeError(dx, x.grad()), 1e-6);
+  const at::Tensor residual = at::randn({6, 24});
+  const at::Tensor sum = NormBackward(dy, x.detach(), ours.rstd, norm_,
+                                      residual.clone(), options_);
+  EXPECT_LE(RelativeError(sum, x.grad() + residual), 1e-6);
+}
+
+TEST_P(NormTest, KeepsItsStatisticsInFp32) {
+  const at::Tensor x = (at::randn({6, 24}) * 50).to(at::kBFloat16);
+  norm_.weight = norm_.weight.to(at::kBFloat16);
+  const Normed ours = NormForward(x, norm_, options_);
+  EXPECT_EQ(ours.y.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(ours.rstd.scalar_type(), at::kFloat);
+  EXPECT_LE(RelativeError(ours.y, norm_.Forward(x)), 4e-3);
+}
+
+TEST_P(NormTest, GradientsOfFewBitsAreRoundedNoMoreThanTheyMust) {
+  const auto half = [](const at::Tensor& x) { return x.to(at::kBFloat16); };
+  const auto full = [](const at::Tensor& x) { return x.to(at::kFloat); };
+  const at::Tensor x = half(at::randn({64, 4096}));
+  const at::Tensor dy = half(at::randn({64, 4096}));
+  const at::Tensor residual = half(at::randn({64, 4096}));
+  norm_.weight = half(at::ones({4096}));
+  const at::Tensor rstd = NormForward(x, norm_, options_).rstd;
+  const at::Tensor ours =
+      NormBackward(dy, x, rstd, norm_, residual.clone(), options_);
+  norm_.weight = full(norm_.weight);
+  const at::Tensor exact =
+      NormBackward(full(dy), full(x), rstd, norm_, full(residual), options_);
+  // Half a unit in the last place of bf16 is 2e-3 of a number.
+  EXPECT_LE(RelativeError(full(ours), exact), 4e-3);
+  // No row is off as a whole, as it would be by a statistic of few bits: 2e-3.
+  const at::Tensor off =
+      ((full(ours) - exact) * exact).sum(-1) / exact.square().sum(-1);
+  EXPECT_LE(off.abs().max().item<double>(), 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, NormTest,
+                         testing::Values(Choice::kCpu, Choice::kMps));
+
+// x and dy [rows, length, heads, dim] against the model's own rotation.
+void ExpectSameRope(const model::RotaryTable& table, const RopeTable& ours,
+                    int64_t rows, int64_t length, int64_t heads, int64_t dim) {
+  const at::Tensor x =
+      at::randn({rows, length, heads, dim}).requires_grad_(true);
+  const at::Tensor dy = at::randn({rows, length, heads, dim});
+  const at::Tensor y =
+      model::Rotary::Apply(x.transpose(1, 2), table).transpose(1, 2);
+  y.backward(dy);
+  EXPECT_LE(RelativeError(RopeForward(x.detach(), ours), y), 1e-6);
+  EXPECT_LE(RelativeError(RopeBackward(dy, ours), x.grad()), 1e-6);
+}
+
+TEST(RopeTest, RotatesAsTheModel) {
+  const Tiny tiny;
+  const model::RotaryTable table = tiny.decoder->rotary().Table(
+      PackedInputs(2, 12).position_ids, at::kFloat);
+  // Both halves in one call for few numbers a row, one by one for many.
+  for (const int64_t heads : {6, 1 << 20}) {
+    const RopeTable ours = MakeRopeTable(table, heads, Options{});
+    EXPECT_FALSE(ours.rotation.defined());
+    EXPECT_EQ(ours.signed_sin.defined(), heads == 6);
+    ExpectSameRope(table, ours, 2, 12, 6, 8);
+  }
+}
+
+TEST(RopeTest, AsMatricesIsTheSame) {
+  const Tiny tiny;
+  const model::RotaryTable table =
+      tiny.decoder->rotary().Table(at::arange(64).unsqueeze(0), at::kFloat);
+  for (const Choice choice : {Choice::kCuda, Choice::kMps}) {
+    const Options options = OptionsOf(choice);
+    const RopeTable ours = MakeRopeTable(table, 6, options);
+    ASSERT_TRUE(ours.rotation.defined());
+    ExpectSameRope(table, ours, 3, 64, 5, 8);
+    // Position by position, whatever order x has.
+    const at::Tensor x = at::randn({64, 3, 5, 8}).transpose(0, 1);
+    const at::Tensor y = RopeForward(x, ours);
+    EXPECT_TRUE(y.transpose(0, 1).is_contiguous());
+    EXPECT_TRUE(at::equal(RopeForward(x.contiguous(), ours), y));
+  }
+}
+
+TEST(RopeTest, RowsOfTheirOwnPositionsHaveNoMatrices) {
+  const Tiny tiny;
+  const model::RotaryTable table = tiny.decoder->rotary().Table(
+      PackedInputs(2, 12).position_ids, at::kFloat);
+  const Options options = OptionsOf(Choice::kMps);
+  const RopeTable ours = MakeRopeTable(table, 6, options);
+  EXPECT_FALSE(ours.rotation.defined());
+  ExpectSameRope(table, ours, 2, 12, 6, 8);
+}
+
+model::Linear Head(int64_t vocab, int64_t width) {
+  model::Linear head;
+  head.name = "lm_head";
+  head.weight = at::randn({vocab, width}) * 0.3;
+  return head;
+}
+
+// The loss under a head without an adapter.
+LossHead::Result Loss(const at::Tensor& h, const model::Linear& head,
+                      const at::Tensor& targets, double scale,
+                      const Options& options) {
+  LoraPack pack;
+  return LossHead(head, options, pack).Loss(h, targets, scale);
+}
+
+class HeadTest : public testing::TestWithParam<Choice> {};
+
+TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
+  at::manual_seed(5);
+  const model::Linear head = Head(37, 12);
+  // Several pieces, and targets that are none.
+  const int64_t rows = 600;
+  const at::Tensor h = at::randn({1, rows, 12}).requires_grad_(true);
+  model::LabelSelection labels;
+  labels.rows = at::arange(rows);
+  labels.targets = at::randint(37, {rows}, at::kLong);
+  labels.targets.narrow(0, 590, 10).fill_(base::kIgnoreIndex);
+  const at::Tensor sum = model::SumCrossEntropy(h, head, labels);
+  (sum * 0.25).backward();
+  const LossHead::Result ours =
+      Loss(h.detach()[0], head, labels.targets, 0.25, OptionsOf(GetParam()));
+  EXPECT_LE(RelativeError(ours.sum, sum), 1e-6);
+  EXPECT_LE(RelativeError(ours.grad, h.grad()[0]), 1e-6);
+  EXPECT_EQ(ours.grad.narrow(0, 590, 10).abs().max().item<float>(), 0);
+}
+
+TEST_P(HeadTest, LossesOfHopelessTargetsAreExact) {
+  model::Linear head;
+  head.weight = at::tensor({200.0f, 0.0f}).view({2, 1});
+  const LossHead::Result ours =
+      Loss(at::ones({1, 1}), head, at::tensor({int64_t{1}}), 1,
+           OptionsOf(GetParam()));
+  EXPECT_NEAR(ours.sum.item<double>(), 200, 1e-4);
+}
+
+// A vocabulary of several pieces of outputs, and a second call of fewer rows.
+TEST(HeadOnCpuTest, KeepsItsBuffer) {
+  at::manual_seed(9);
+  const model::Linear head = Head(5000, 8);
+  LoraPack pack;
+  LossHead loss(head, {}, pack);
+  const void* kept = nullptr;
+  for (const int64_t rows : {24, 7, 24}) {
+    const at::Tensor h = at::randn({1, rows, 8}).requires_grad_(true);
+    model::LabelSelection labels;
+    labels.rows = at::arange(rows);
+    labels.targets = at::randint(5000, {rows}, at::kLong);
+    const at::Tensor sum = model::SumCrossEntropy(h, head, labels);
+    sum.backward();
+    const LossHead::Result ours = loss.Loss(h.detach()[0], labels.targets, 1);
+    EXPECT_LE(RelativeError(ours.sum, sum), 1e-6);
+    EXPECT_LE(RelativeError(ours.grad, h.grad()[0]), 1e-6);
+    if (kept == nullptr) kept = loss.buffer().data_ptr();
+    EXPECT_EQ(loss.buffer().data_ptr(), kept);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, HeadTest,
+                         testing::Values(Choice::kCpu, Choice::kMps));
+
+class LinearGroupTest : public testing::TestWithParam<Choice> {
+ protected:
+  const Options options_ = OptionsOf(GetParam());
+};
+
+TEST_P(LinearGroupTest, IsItsLinearsWithTheirGradients) {
+  const Tiny tiny(R"(, "attention_bias": true)");
+  const model::DecoderLayer& layer = tiny.layer();
+  LoraPack pack;
+  const LinearGroup group({{&layer.q, &layer.k}, {&layer.v}}, {}, options_,
+                          pack);
+  Fill(pack);
+  at::manual_seed(6);
+  const at::Tensor x = at::randn({10, 16}).requires_grad_(true);
+  const std::vector<at::Tensor> dy = {at::randn({10, 48}), at::randn({10, 16})};
+  const at::Tensor qk = at::cat({layer.q.Forward(x), layer.k.Forward(x)}, 1);
+  const at::Tensor v = layer.v.Forward(x);
+  ((qk * dy[0]).sum() + (v * dy[1]).sum()).backward();
+  const auto expected = tiny.TakeGradients();
+
+  LoraTape tape;
+  const auto y = group.Forward(x.detach(), {}, tape);
+  EXPECT_LE(RelativeError(y[0], qk), 1e-6);
+  EXPECT_LE(RelativeError(y[1], v), 1e-6);
+  EXPECT_TRUE(at::equal(group.ForwardAgain(x.detach(), {}, tape)[0], y[0]));
+  const at::Tensor dx = group.Backward(dy, {[&] { return x.detach(); }, {}},
+                                       tape, /*wants_dx=*/true);
+  EXPECT_LE(RelativeError(dx, x.grad()), 1e-6);
+  EXPECT_EQ(ExpectGradients(tiny, pack, expected, 1e-6), 6);
+}
+
+TEST_P(LinearGroupTest, AddsAResidual) {
+  const Tiny tiny;
+  LoraPack pack;
+  const LinearGroup group({{&tiny.layer().o}}, {}, options_, pack);
+  Fill(pack);
+  const at::Tensor x = at::randn({5, 32}), residual = at::randn({5, 16});
+  LoraTape tape;
+  const at::NoGradGuard no_grad;
+  EXPECT_LE(RelativeError(group.Forward(x, residual, tape)[0],
+                          tiny.layer().o.Forward(x) + residual),
+            1e-6);
+}
+
+// As many rows as threads share, and one more, which they do not.
+TEST(LinearGroupOnCpuTest, ThreadsShareRows) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(2);
+  const Tiny tiny;
+  LoraPack pack;
+  const LinearGroup group({{&tiny.layer().o}}, {}, {}, pack);
+  Fill(pack);
+  const at::NoGradGuard no_grad;
+  for (const int64_t rows : {512, 513}) {
+    const at::Tensor x = at::randn({rows, 32});
+    const at::Tensor residual = at::randn({rows, 16});
+    LoraTape tape;
+    EXPECT_LE(RelativeError(group.Forward(x, residual, tape)[0],
+                            tiny.layer().o.Forward(x) + residual),
+              1e-6)
+        << rows;
+  }
+  at::set_num_threads(threads);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, LinearGroupTest,
+                         testing::Values(Choice::kCpu, Choice::kMps));
+
+const lora::LoraLinear& LoraOf(const model::Linear& linear) {
+  return dynamic_cast<const lora::LoraLinear&>(*linear.adapter);
+}
+
+TEST(LoraPackTest, HoldsScaledBlocksOfItsAdapters) {
+  const Tiny tiny;
+  const model::DecoderLayer& layer = tiny.layer();
+  LoraPack pack;
+  const LoraGroup& group = *pack.Add({{&layer.q, &layer.k}, {&layer.v}}, {});
+  pack.Allocate(at::kCPU, at::kFloat);
+  EXPECT_EQ(pack.adapters(), 3);
+  pack.Refresh();
+  const at::Tensor a =
+      at::cat({LoraOf(layer.q).a(), LoraOf(layer.k).a(), LoraOf(layer.v).a()})
+          .detach();
+  EXPECT_TRUE(at::equal(group.a, a));
+  const at::Tensor blocks = at::block_diag(
+      {LoraOf(layer.q).b().detach().t(), LoraOf(layer.k).b().detach().t()});
+  EXPECT_TRUE(at::equal(group.parts[0].b, blocks * 2));
+  EXPECT_TRUE(
+      at::equal(group.parts[1].b, LoraOf(layer.v).b().detach().t() * 2));
+}
+
+TEST(LoraPackTest, GivesGradientsBackScaled) {
+  const Tiny tiny;
+  const model::DecoderLayer& layer = tiny.layer();
+  const at::Tensor norm = at::rand({16}) + 0.5;
+  LoraPack pack;
+  const LoraGroup& group = *pack.Add({{&layer.q}}, norm);
+  Fill(pack);
+  group.grad_a.copy_(at::randn({3, 16}));
+  group.parts[0].grad_b.copy_(at::randn({3, 32}));
+  const at::Tensor da = group.grad_a.clone();
+  const at::Tensor db = group.parts[0].grad_b.clone();
+  pack.CollectGradients();
+  EXPECT_TRUE(at::equal(LoraOf(layer.q).a().grad(), da * norm));
+  EXPECT_TRUE(at::equal(LoraOf(layer.q).b().grad(), db.t() * 2));
+  pack.Refresh();
+  EXPECT_EQ(group.grad_a.abs().max().item<float>(), 0);
+}
+
+TEST(LoraPackTest, PacksInTheDtypeOfActivations) {
+  const Tiny tiny;
+  LoraPack pack;
+  const LoraGroup& group = *pack.Add({{&tiny.layer().o}}, {});
+  Fill(pack, at::kBFloat16);
+  EXPECT_EQ(group.a.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(group.grad_a.scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(group.a,
+                        LoraOf(tiny.layer().o).a().detach().to(at::kBFloat16)));
+}
+
+TEST(LoraPackDeathTest, AllocateComesBetweenAddAndRefresh) {
+  const Tiny tiny;
+  LoraPack pack;
+  pack.Add({{&tiny.layer().o}}, {});
+  EXPECT_DEATH(pack.Refresh(), "Allocate comes before Refresh");
+  pack.Allocate(at::kCPU, at::kFloat);
+  EXPECT_DEATH(pack.Add({{&tiny.layer().q}}, {}), "every Add comes before");
+}
 
 model::LabelSelection Labels(const model::DecoderInputs& inputs) {
   model::LabelSelection labels;
@@ -195,4 +730,5 @@ TEST(ExplicitStepCreateTest, SaysWhatItDoesNotCover) {
 }
 
 }  // namespace
+
 }  // namespace mpsd::explicit_step

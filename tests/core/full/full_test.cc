@@ -9,14 +9,13 @@
 #include "core/base/file.h"
 #include "core/full/full_model.h"
 #include "core/full/model_folder.h"
-#include "core/model/head_loss.h"
+#include "core/model/losses.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::full {
-
 namespace {
 
 namespace fs = std::filesystem;

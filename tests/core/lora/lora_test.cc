@@ -10,8 +10,8 @@
 #include <set>
 
 #include "core/base/file.h"
-#include "core/lora/peft_folder.h"
 #include "core/ckpt/safetensors.h"
+#include "core/lora/peft_folder.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/status_matchers.h"
@@ -19,7 +19,6 @@
 // Structure; the numbers are held against PEFT in tests/core/parity.
 
 namespace mpsd::lora {
-
 namespace {
 
 using testing_support::Fails;

@@ -5,24 +5,38 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "core/base/file.h"
-#include "core/lora/adapted_model.h"
-#include "core/lora/compare_logits.h"
+#include "core/ckpt/safetensors.h"
 #include "core/model/decoder.h"
-#include "core/ckpt/weights.h"
-#include "tests/core/lora/golden_adapted_models.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
 // Equality with PEFT's merge_and_unload, tensor for tensor, is shown live
 // (tests/live/parity/merge.py).
 
 namespace mpsd::merge {
-
 namespace {
+
+std::filesystem::path GoldenFolder(const std::string& name,
+                                   const std::string& part) {
+  return std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "tests" / "golden" /
+         name / part;
+}
+
+// Golden model `name` with its adapter, into a new folder.
+MergeOptions GoldenMerge(const std::string& name) {
+  MergeOptions options;
+  options.model = GoldenFolder(name, "model");
+  options.adapter = GoldenFolder(name, "adapter");
+  options.out = testing_support::FreshFolder("merge_" + name) / "merged";
+  return options;
+}
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;

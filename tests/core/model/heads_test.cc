@@ -12,20 +12,17 @@
 #include <vector>
 
 #include "core/base/file.h"
-#include "core/model/class_loss.h"
+#include "core/ckpt/safetensors.h"
 #include "core/model/classifier.h"
 #include "core/model/decoder.h"
-#include "core/model/decoder_classifier.h"
 #include "core/model/encoder.h"
-#include "core/model/head_loss.h"
-#include "core/model/recompute.h"
-#include "core/model/tied_head.h"
+#include "core/model/losses.h"
+#include "core/model/network.h"
 #include "core/model/vit.h"
-#include "core/ckpt/safetensors.h"
-#include "core/ckpt/weights.h"
+#include "core/model/weight_reader.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
-#include "tests/core/model/encoder_config.h"
+#include "tests/core/model/golden_models.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
@@ -33,7 +30,6 @@
 // Transformers makes of them (tests/golden/heads.py).
 
 namespace mpsd::model {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -10,20 +10,17 @@
 #include <utility>
 #include <vector>
 
-#include "core/host/platform.h"
+#include "core/ckpt/safetensors.h"
+#include "core/host/machine.h"
 #include "core/model/decoder.h"
 #include "core/model/encoder.h"
-#include "core/model/load_report.h"
 #include "core/model/vit.h"
 #include "core/model/weight_reader.h"
-#include "core/ckpt/safetensors.h"
-#include "tests/core/model/encoder_config.h"
-#include "tests/core/model/golden_vit.h"
+#include "tests/core/model/golden_models.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::model {
-
 namespace {
 
 using testing_support::IsOk;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/work_count.h"
+#include "core/base/clock.h"
 #include "core/model/decoder.h"
 #include "core/model/encoder.h"
 #include "core/model/layers.h"
@@ -21,14 +21,12 @@
 #include "core/spec/modules.h"
 #include "tests/core/calls.h"
 #include "tests/core/golden_model.h"
-#include "tests/core/model/encoder_config.h"
-#include "tests/core/model/golden_vit.h"
+#include "tests/core/model/golden_models.h"
 
 // Values against formulas written out here; equality with Transformers is
 // tests/core/parity's.
 
 namespace mpsd::model {
-
 namespace {
 
 // Five blocks y = sin(w x).

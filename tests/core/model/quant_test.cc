@@ -1,18 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/model/quant.h"
+
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "core/model/int8.h"
-#include "core/model/linear.h"
-#include "core/model/nf4.h"
-#include "core/model/quantize.h"
-#include "core/model/stored.h"
-#include "tests/core/model/golden.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/ckpt/safetensors.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::quant {
-
 namespace {
+
+// What bitsandbytes made: tests/golden/quant.py.
+const tensorfile::SafetensorsFile& Golden() {
+  static const auto& file = *new std::unique_ptr<tensorfile::SafetensorsFile>(
+      tensorfile::SafetensorsFile::Open(std::string(MPSD_TEST_SOURCE_DIR) +
+                                        "/tests/golden/quant.safetensors")
+          .value());
+  return *file;
+}
+
+at::Tensor Golden(const std::string& name) {
+  return Golden().Load(name).value();
+}
+
+const std::vector<std::string>& GoldenWeights() {
+  static const auto& names =
+      *new std::vector<std::string>{"plain", "uneven", "rest", "many"};
+  return names;
+}
 
 using testing_support::Fails;
 

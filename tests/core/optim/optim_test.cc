@@ -13,7 +13,6 @@
 // Shapes and edges; equality with Transformers is tests/core/parity's.
 
 namespace mpsd::optim {
-
 namespace {
 
 using testing_support::Fails;

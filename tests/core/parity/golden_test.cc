@@ -11,11 +11,11 @@
 #include <tuple>
 #include <vector>
 
-#include "core/model/head_loss.h"
+#include "core/model/losses.h"
 #include "core/optim/parameters.h"
 #include "core/optim/schedule.h"
 #include "core/spec/model_config.h"
-#include "core/ckpt/weights.h"
+#include "core/ckpt/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -29,7 +29,6 @@
 // SmolLM2's LoRA gradients were 2e-4 off for it.
 
 namespace mpsd::parity {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "core/report/predictions.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

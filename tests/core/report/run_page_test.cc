@@ -12,9 +12,6 @@
 #include <regex>
 #include <sstream>
 
-#include "core/report/kept_points.h"
-#include "core/report/run_document.h"
-
 namespace mpsd::run_page {
 
 namespace {

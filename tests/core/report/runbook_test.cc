@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/report/runbook.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,10 +10,6 @@
 #include <vector>
 
 #include "core/base/limits.h"
-#include "core/report/finding.h"
-#include "core/report/option_values.h"
-#include "core/report/study_options.h"
-#include "core/report/thresholds.h"
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::runbook {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/report/tensorboard.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,10 +16,6 @@
 
 #include "absl/strings/escaping.h"
 #include "core/base/file.h"
-#include "core/report/crc32c.h"
-#include "core/report/event.h"
-#include "core/report/event_file.h"
-#include "core/report/scalars.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
 

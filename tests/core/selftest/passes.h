@@ -31,7 +31,7 @@ inline void ExpectAllPass(const std::vector<Check>& checks) {
   ASSERT_FALSE(checks.empty());
   const auto device = *device::OpenCpu();
   const Report report = RunChecks(*device, checks);
-  EXPECT_TRUE(report.passed()) << ToTable(report);
+  EXPECT_TRUE(report.passed()) << report.Summary();
   std::set<std::string> names;
   for (const Check& check : checks) {
     EXPECT_TRUE(names.insert(check.kernel + check.shape).second)

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/base/limits.h"
-#include "core/spec/query_blocks.h"
+#include "core/spec/job_layers.h"
 
 namespace mpsd::spec {
 

@@ -13,7 +13,6 @@
 #include <string>
 
 #include "core/base/limits.h"
-#include "core/spec/encoder_config.h"
 #include "core/spec/modules.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"

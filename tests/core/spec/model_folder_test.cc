@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/spec/model_folder.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,8 +12,6 @@
 #include <map>
 #include <string>
 
-#include "core/spec/hub_cache.h"
-#include "core/spec/model_files.h"
 #include "core/spec/train_spec.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"

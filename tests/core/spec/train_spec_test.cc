@@ -9,8 +9,7 @@
 
 #include "core/base/limits.h"
 #include "core/spec/classification.h"
-#include "core/spec/gradient_choice.h"
-#include "core/spec/train_spec_rules.h"
+#include "core/spec/job_layers.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 

@@ -9,16 +9,13 @@
 #include <new>
 
 #include "absl/time/clock.h"
-#include "core/host/platform.h"
-#include "core/study/batch_search.h"
+#include "core/host/machine.h"
 #include "core/study/measured_run.h"
-#include "core/study/probe.h"
-#include "core/study/spread.h"
+#include "core/study/study.h"
 #include "tests/core/status_matchers.h"
 #include "tests/core/study/study_job.h"
 
 namespace mpsd::study {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -4,19 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
-#include "core/data/prefetch.h"
-#include "core/study/device_verdict.h"
+#include "core/data/loader.h"
 #include "tests/core/status_matchers.h"
-#include "tests/core/study/slow_source.h"
 #include "tests/core/study/study_job.h"
 
 namespace mpsd::study {
-
 namespace {
 
 using nlohmann::json;

@@ -7,17 +7,15 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/study/kept_points.h"
-#include "core/study/loader_times.h"
-#include "core/study/study_progress.h"
+#include "core/study/batch_sweep.h"
+#include "core/study/device_comparison.h"
+#include "core/study/measured_run.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
-#include "tests/core/study/slow_source.h"
 #include "tests/core/study/study_job.h"
 
 namespace mpsd::study {
-
 namespace {
 
 namespace fs = std::filesystem;

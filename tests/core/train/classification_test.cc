@@ -10,11 +10,9 @@
 #include "core/ckpt/safetensors.h"
 #include "core/train/language_modelling.h"
 #include "tests/core/status_matchers.h"
-#include "tests/core/train/class_job.h"
-#include "tests/core/train/lm_parts.h"
+#include "tests/core/train/train_jobs.h"
 
 namespace mpsd::train {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -16,22 +16,19 @@
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/ckpt/safetensors.h"
-#include "core/train/class_data.h"
+#include "core/train/classification.h"
 #include "core/train/data_reader.h"
 #include "core/train/fingerprint.h"
-#include "core/train/inputs.h"
 #include "core/train/language_modelling.h"
-#include "core/train/model_digests.h"
+#include "core/train/task_pipeline.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/idle_device.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
-#include "tests/core/train/class_job.h"
-#include "tests/core/train/lm_parts.h"
+#include "tests/core/train/train_jobs.h"
 
 namespace mpsd::train {
-
 namespace {
 
 using testing::ElementsAre;

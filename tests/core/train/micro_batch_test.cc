@@ -10,22 +10,19 @@
 #include <string>
 
 #include "core/base/file.h"
-#include "core/base/work_count.h"
+#include "core/base/clock.h"
 #include "core/data/token_dataset.h"
-#include "core/host/platform.h"
-#include "core/train/gradient.h"
-#include "core/train/micro_batch_trial.h"
-#include "core/train/queue_limit.h"
-#include "core/train/split_and_limit.h"
+#include "core/host/machine.h"
+#include "core/train/data_reader.h"
 #include "core/train/step.h"
+#include "core/train/task_pipeline.h"
 #include "tests/core/idle_device.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
-#include "tests/core/train/lm_parts.h"
+#include "tests/core/train/train_jobs.h"
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::train {
-
 namespace {
 
 using testing::ElementsAre;

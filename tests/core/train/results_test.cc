@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/results.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,18 +14,16 @@
 #include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/spec/targets.h"
-#include "core/train/best_model.h"
-#include "core/train/describe.h"
 #include "core/train/evaluate.h"
+#include "core/train/finish.h"
 #include "core/train/observer.h"
+#include "core/train/stages.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
-#include "tests/core/train/class_job.h"
-#include "tests/core/train/lm_parts.h"
+#include "tests/core/train/train_jobs.h"
 
 namespace mpsd::train {
-
 namespace {
 
 using nlohmann::json;

@@ -11,19 +11,17 @@
 
 #include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
-#include "core/host/footprint_watch.h"
+#include "core/host/footprint.h"
 #include "core/optim/schedule.h"
-#include "core/train/manifest.h"
 #include "core/train/run_folder.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/status_matchers.h"
-#include "tests/core/train/lm_job.h"
+#include "tests/core/train/train_jobs.h"
 
 // What a run goes on from, and what it does not.
 
 namespace mpsd::train {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -18,19 +18,18 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
+#include "core/ckpt/safetensors.h"
 #include "core/lora/peft_folder.h"
 #include "core/spec/targets.h"
-#include "core/ckpt/safetensors.h"
 #include "core/train/classification.h"
 #include "core/train/language_modelling.h"
 #include "core/train/stages.h"
 #include "core/train/task_pipeline.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/status_matchers.h"
-#include "tests/core/train/lm_job.h"
+#include "tests/core/train/train_jobs.h"
 
 namespace mpsd::train {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,29 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/worker/gates.h"
-
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
-#include "core/selftest/verdict.h"
-#include "core/worker/cpu_rates.h"
-#include "core/worker/environment.h"
+#include "core/selftest/selftest.h"
+#include "core/worker/process.h"
 #include "core/worker/run_job.h"
-#include "core/worker/selftest.h"
+#include "core/worker/verbs.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 
 // That the program starts anew is seen in tests/e2e/manners_test.py.
 
 namespace mpsd::worker {
-
 namespace {
 
 using nlohmann::json;

@@ -28,21 +28,17 @@
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/line_channel.h"
-#include "core/base/printable.h"
-#include "core/base/read_roots.h"
-#include "core/data/shown.h"
-#include "core/report/stage_names.h"
+#include "core/base/text.h"
+#include "core/data/row_errors.h"
+#include "core/report/report.h"
 #include "core/wire/messages.h"
-#include "core/worker/attempt.h"
-#include "core/worker/cell.h"
-#include "core/worker/read_limits.h"
+#include "core/worker/process.h"
 #include "core/worker/run_job.h"
 #include "tests/core/job_folder.h"
 
 // The worker's side of the wire, with this test as the daemon.
 
 namespace mpsd::worker {
-
 namespace {
 
 using testing_support::JobFolder;

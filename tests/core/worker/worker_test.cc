@@ -17,21 +17,16 @@
 
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/read_roots.h"
-#include "core/base/work_count.h"
-#include "core/data/shown.h"
-#include "core/worker/merge.h"
-#include "core/worker/plan.h"
-#include "core/worker/pulse.h"
-#include "core/worker/read_limits.h"
-#include "core/worker/reader_watch.h"
-#include "core/worker/terminal.h"
+#include "core/base/clock.h"
+#include "core/data/row_errors.h"
+#include "core/worker/process.h"
+#include "core/worker/session.h"
+#include "core/worker/verbs.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::worker {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "core/report/stage_names.h"
+#include "core/report/report.h"
 #include "server/jobs/journal.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_host.h"

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/atomic_file.h"
+#include "core/base/file.h"
 #include "server/jobs/collector.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"

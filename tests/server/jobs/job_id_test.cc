@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/base/limits.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "gtest/gtest.h"
 #include "server/jobs/job_store.h"
 #include "tests/fakes/fake_clock.h"

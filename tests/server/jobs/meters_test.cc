@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "core/report/stage_names.h"
+#include "core/report/report.h"
 #include "server/jobs/exported_metrics.h"
 #include "server/jobs/worker_launcher.h"
 #include "tests/fakes/fake_clock.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "core/spec/hub_cache.h"
+#include "core/spec/model_folder.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/models/disk_blobs.h"
 

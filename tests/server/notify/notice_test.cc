@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/base/printable.h"
+#include "core/base/text.h"
 
 namespace mpsd::notify {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "server/planner/texts.h"
 #include "tests/server/planner/fake_machine.h"
 

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/planner/fake_machine.h"
 

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "core/base/certificate_facts.h"
+#include "core/base/certificates.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/made.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/limits.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -6,8 +6,7 @@
 
 #include <string>
 
-#include "core/base/certificate_facts.h"
-#include "core/base/pem.h"
+#include "core/base/certificates.h"
 #include "server/rpc/pki.h"
 #include "tests/core/base/made.h"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "core/base/atomic_file.h"
+#include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/made.h"
 

@@ -20,7 +20,7 @@
 #include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
+#include "core/base/text.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::supervisor {

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "core/base/awake_time.h"
 #include "core/base/clock.h"
 #include "core/host/environment.h"
 #include "server/supervisor/process_launcher.h"

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_HOST_FOOTPRINT_H_
+#define MPSD_CORE_HOST_FOOTPRINT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace mpsd::host {
+
+// The peak of ProcessFootprintBytes, sampled on its own thread: the system has
+// no resettable peak, and Linux's includes the pages of mapped files. Peaks
+// shorter than `between` are missed; a sample takes 20 to 50 microseconds.
+class FootprintPeak {
+ public:
+  explicit FootprintPeak(absl::Duration between = absl::Milliseconds(5));
+  ~FootprintPeak();
+  FootprintPeak(const FootprintPeak&) = delete;
+  FootprintPeak& operator=(const FootprintPeak&) = delete;
+
+  // Bytes, since construction or the last Reset.
+  int64_t bytes();
+  void Reset();
+
+ private:
+  void Look();
+  void Run(absl::Duration between);
+
+  std::atomic<int64_t> peak_{0};
+  absl::Mutex mutex_;
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+// Tracks this process's peak memory for as long as it exists. At most one may
+// exist at a time.
+class FootprintWatch {
+ public:
+  FootprintWatch();
+  ~FootprintWatch();
+  FootprintWatch(const FootprintWatch&) = delete;
+  FootprintWatch& operator=(const FootprintWatch&) = delete;
+
+ private:
+  FootprintPeak peak_;
+};
+
+// Bytes; absent if no FootprintWatch exists or the system does not report it.
+// Thread-safe.
+std::optional<int64_t> PeakFootprintBytes();
+
+}  // namespace mpsd::host
+
+#endif  // MPSD_CORE_HOST_FOOTPRINT_H_
