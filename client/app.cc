@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/app.h"
 
-#include "absl/strings/match.h"
+#include <iterator>
+#include <map>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "client/completion.h"
 #include "client/connection.h"
 #include "client/console.h"
 #include "client/daemons/context_store.h"
-#include "client/verbs.h"
+#include "core/base/check.h"
 
 namespace mpsd::client {
+
 namespace {
 
 struct GlobalOptions {
@@ -18,77 +22,85 @@ struct GlobalOptions {
 };
 
 void AddGlobalOptions(Command& app, GlobalOptions* options) {
-  app.add_option("--server", options->daemon.server,
+  app.add_option("--server ADDRESS", options->daemon.server,
                  "HOST:PORT, unix:PATH or /PATH of the daemon, or\n"
                  "ssh://[USER@]HOST[:PORT][/PATH] for one reached by ssh\n"
-                 "(else MPSD_SERVER)")
-      ->type_name("ADDRESS");
-  app.add_option("--context", options->daemon.context,
+                 "(else MPSD_SERVER)");
+  app.add_option("--context NAME", options->daemon.context,
                  "The daemon of this name that you logged in to\n"
-                 "(else MPSD_CONTEXT, else the current context)")
-      ->type_name("NAME");
-  app.add_option("--state-dir", options->daemon.state_dir,
+                 "(else MPSD_CONTEXT, else the current context)");
+  app.add_option("--state-dir DIR", options->daemon.state_dir,
                  "The daemon's state folder, which holds its socket\n"
-                 "(else MPSD_STATE_DIR, else mpsd's default)")
-      ->type_name("DIR");
+                 "(else MPSD_STATE_DIR, else mpsd's default)");
   app.add_flag("--json", options->json, "Print JSON, one object per line");
   app.set_version_flag("--version", "mpsctl " MPSD_VERSION);
 }
 
-void AddVerbs(Command& app, Action* action) {
-  AddSubmit(app, action);
-  AddClone(app, action);
-  AddDiff(app, action);
-  AddList(app, action);
-  AddQueue(app, action);
-  AddShow(app, action);
-  AddNote(app, action);
-  AddTag(app, action);
-  AddWatch(app, action);
-  AddPlot(app, action);
-  AddReport(app, action);
-  AddLogs(app, action);
-  AddCancel(app, action);
-  AddRetry(app, action);
-  AddHold(app, action);
-  AddRelease(app, action);
-  AddMove(app, action);
-  AddWait(app, action);
-  AddDelete(app, action);
-  AddPin(app, action);
-  AddGc(app, action);
-  AddCheckpoints(app, action);
-  AddDownload(app, action);
-  AddModel(app, action);
-  AddPlan(app, action);
-  AddSweep(app, action);
-  AddSmoke(app, action);
-  AddCompareDevices(app, action);
-  AddProfile(app, action);
-  AddImport(app, action);
-  AddMerge(app, action);
-  AddSchema(app, action);
-  AddToken(app, action);
-  AddAudit(app, action);
-  AddLogin(app, action);
-  AddLogout(app, action);
-  AddContext(app, action);
-  AddInfo(app, action);
-  AddDoctor(app, action);
-  AddDrain(app, action);
-  AddUndrain(app, action);
-  AddCompletion(app, action);
-  for (Command* verb : app.verbs()) verb->fallthrough()->group("Verbs");
-  app.require_subcommand(1);
-  app.set_verb_label("VERB");
+// In the order of the help.
+constexpr const char* kOrder[] = {"submit",
+                                  "clone",
+                                  "diff",
+                                  "list",
+                                  "queue",
+                                  "show",
+                                  "note",
+                                  "tag",
+                                  "watch",
+                                  "plot",
+                                  "report",
+                                  "logs",
+                                  "cancel",
+                                  "retry",
+                                  "hold",
+                                  "release",
+                                  "move",
+                                  "wait",
+                                  "delete",
+                                  "pin",
+                                  "unpin",
+                                  "gc",
+                                  "checkpoints",
+                                  "download",
+                                  "model",
+                                  "plan",
+                                  "sweep",
+                                  "smoke",
+                                  "compare-devices",
+                                  "profile",
+                                  "import",
+                                  "merge",
+                                  "schema",
+                                  "token",
+                                  "audit",
+                                  "login",
+                                  "logout",
+                                  "context",
+                                  "info",
+                                  "doctor",
+                                  "drain",
+                                  "undrain",
+                                  "completion"};
+
+// Verbs that the command line names set *action.
+void Add(const Verb& row, Command& above, Action* action) {
+  Command* verb = above.add_subcommand(row.name, row.help)->fallthrough();
+  for (const Verb& one : row.below) Add(one, *verb, action);
+  if (row.declare == nullptr) {
+    verb->require_subcommand(1);
+  } else {
+    verb->callback([=, run = row.declare(*verb)] { *action = run; });
+  }
 }
 
-bool AsksDaemon(const std::string& verb) {
-  for (const char* other : {"import", "merge", "schema", "login", "logout",
-                            "context", "completion"}) {
-    if (verb == other) return false;
+// The rows of all sources by their names.
+std::map<std::string, Verb> AllVerbs() {
+  std::map<std::string, Verb> rows;
+  for (VerbTable* table : {AccessVerbs, CompletionVerbs, DownloadVerbs,
+                           InfoVerbs, JobsVerbs, ModelVerbs, OfflineVerbs,
+                           ShowVerbs, StudyVerbs, SubmitVerbs, WatchVerbs}) {
+    for (Verb& row : table()) rows.emplace(row.name, std::move(row));
   }
-  return true;
+  return rows;
 }
 
 // doctor reports a daemon that cannot be reached as a finding.
@@ -101,7 +113,12 @@ int RunVerb(const std::vector<std::string>& args, std::ostream& out,
   GlobalOptions options;
   Action action;
   AddGlobalOptions(app, &options);
-  AddVerbs(app, &action);
+  const std::map<std::string, Verb> rows = AllVerbs();
+  base::Check(rows.size() == std::size(kOrder), "each verb has its place");
+  for (const char* name : kOrder) Add(rows.at(name), app, &action);
+  for (Command* verb : app.verbs()) verb->group("Verbs");
+  app.require_subcommand(1);
+  app.set_verb_label("VERB");
   // For the shells' completion scripts, not for users.
   if (args.size() >= 2 && args[0] == "complete" && args[1] == "--") {
     PrintWords(app, {args.begin() + 2, args.end()}, out);
@@ -109,7 +126,7 @@ int RunVerb(const std::vector<std::string>& args, std::ostream& out,
   }
   if (const std::optional<int> code = app.Parse(args, out, err)) return *code;
   const std::string verb = app.chosen()[0];
-  const bool asks_daemon = AsksDaemon(verb);
+  const bool asks_daemon = rows.at(verb).calls_daemon;
   // A verb that calls no daemon runs even if the contexts are broken.
   absl::StatusOr<Address> address = FindAddress("", "");
   if (asks_daemon) {
@@ -120,8 +137,7 @@ int RunVerb(const std::vector<std::string>& args, std::ostream& out,
                     terminal.interrupt);
   const Console console{out, err, terminal, daemon, options.json};
   if (!address.ok()) {
-    return static_cast<int>(
-        console.Fail(ExitCode::kBadInput, address.status(), ""));
+    return static_cast<int>(console.BadInput(address.status()));
   }
   if (asks_daemon) {
     const absl::Status s = daemon.Connect();

@@ -34,20 +34,18 @@ ValueCheck IsMember(std::vector<std::string> values, bool ignore_case) {
 
 // --- Options -----------------------------------------------------------------
 
-Option* Option::required(bool value) {
-  option_->required(value);
-  return this;
-}
-
-Option* Option::type_name(std::string name) {
-  option_->type_name(std::move(name));
-  return this;
-}
-
-Option* Option::description(std::string text) {
-  option_->description(std::move(text));
-  return this;
-}
+// A setter that passes its value on.
+#define MPSD_SETTER(Class, to, name, Type) \
+  Class* Class::name(Type value) {         \
+    to->name(std::move(value));            \
+    return this;                           \
+  }
+MPSD_SETTER(Option, option_, required, bool)
+MPSD_SETTER(Option, option_, type_name, std::string)
+MPSD_SETTER(Option, option_, description, std::string)
+MPSD_SETTER(Option, option_, expected, int)
+MPSD_SETTER(Option, option_, delimiter, char)
+MPSD_SETTER(Option, option_, allow_extra_args, bool)
 
 Option* Option::check(const ValueCheck& check) {
   option_->check(check.validator());
@@ -74,24 +72,9 @@ Option* Option::needs(Option* other) {
   return this;
 }
 
-Option* Option::expected(int count) {
-  option_->expected(count);
-  return this;
-}
-
 Option* Option::expected(int least, int most) {
   option_->expected(
       least, most == INT_MAX ? CLI::detail::expected_max_vector_size : most);
-  return this;
-}
-
-Option* Option::delimiter(char separator) {
-  option_->delimiter(separator);
-  return this;
-}
-
-Option* Option::allow_extra_args(bool allow) {
-  option_->allow_extra_args(allow);
   return this;
 }
 
@@ -137,7 +120,14 @@ Option* Command::Keep(CLI::Option* option) {
 template <typename T>
 Option* Command::add_option(const std::string& name, T& value,
                             const std::string& help) {
-  return Keep(app_->add_option(name, value, help));
+  const size_t space = name.find(' ');
+  Option* option = Keep(app_->add_option(name.substr(0, space), value, help));
+  if (space != std::string::npos) {
+    option->type_name(name.substr(space + 1));
+  } else if (option->get_positional()) {
+    option->type_name("");
+  }
+  return option;
 }
 
 template <typename T>
@@ -194,38 +184,15 @@ Command* Command::get_subcommand(const std::string& name) {
   return nullptr;
 }
 
-Command* Command::callback(std::function<void()> run) {
-  app_->callback(std::move(run));
-  return this;
-}
-
-Command* Command::require_subcommand(int count) {
-  app_->require_subcommand(count);
-  return this;
-}
-
-Command* Command::require_subcommand(int least, int most) {
-  app_->require_subcommand(least, most);
-  return this;
-}
-
-Command* Command::require_option(int count) {
-  app_->require_option(count);
-  return this;
-}
+MPSD_SETTER(Command, app_, callback, std::function<void()>)
+MPSD_SETTER(Command, app_, require_subcommand, int)
+MPSD_SETTER(Command, app_, require_option, int)
+MPSD_SETTER(Command, app_, footer, std::string)
+MPSD_SETTER(Command, app_, group, std::string)
+#undef MPSD_SETTER
 
 Command* Command::fallthrough() {
   app_->fallthrough();
-  return this;
-}
-
-Command* Command::footer(const std::string& text) {
-  app_->footer(text);
-  return this;
-}
-
-Command* Command::group(const std::string& name) {
-  app_->group(name);
   return this;
 }
 

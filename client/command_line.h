@@ -80,12 +80,24 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // T: std::string, bool, int32_t, int64_t, uint32_t, uint64_t, double, or a
-  // std::optional or std::vector of one of these, if command_line.cc
-  // instantiates it.
+  // `name` is followed by what the help calls the value, "-o,--output DIR"; a
+  // positional argument's name says enough. T: std::string, bool, int32_t,
+  // int64_t, uint64_t, double, or a std::optional or std::vector of one of
+  // these, if command_line.cc instantiates it.
   template <typename T>
   Option* add_option(const std::string& name, T& value,
                      const std::string& help = "");
+  // A required option; positional ones are, by default, optional.
+  template <typename T>
+  Option* add_argument(const std::string& name, T& value,
+                       const std::string& help = "") {
+    return add_option(name, value, help)->required();
+  }
+  // A repeatable option with one value each time.
+  Option* add_list(const std::string& name, std::vector<std::string>& values,
+                   const std::string& help) {
+    return add_option(name, values, help)->allow_extra_args(false);
+  }
   template <typename T>
   Option* add_flag(const std::string& name, T& value,
                    const std::string& help = "");
@@ -97,11 +109,10 @@ class Command {
 
   Command* callback(std::function<void()> run);
   Command* require_subcommand(int count);
-  Command* require_subcommand(int least, int most);
   Command* require_option(int count);
   Command* fallthrough();
-  Command* footer(const std::string& text);
-  Command* group(const std::string& name);
+  Command* footer(std::string text);
+  Command* group(std::string name);
   void set_version_flag(const std::string& name, const std::string& version);
   // What the help calls a verb.
   void set_verb_label(const std::string& label);

@@ -2,10 +2,7 @@
 #include "client/completion.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
-#include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,14 +11,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "client/app.h"
 #include "client/command_line.h"
 #include "client/connection.h"
 #include "client/daemons/context_store.h"
-#include "client/list.h"
+#include "client/show.h"
 #include "client/text/format.h"
-#include "client/verbs.h"
 #include "core/base/check.h"
 #include "core/spec/job_schema.h"
 
@@ -136,7 +132,7 @@ CompletePlace FindPlace(const Command& program,
 namespace {
 
 constexpr int kMostJobs = 200;  // the newest; more are no help on a screen
-constexpr std::chrono::milliseconds kPatience{1000};
+constexpr absl::Duration kPatience = absl::Seconds(1);
 
 using Words = std::vector<CompleteWord>;
 
@@ -166,41 +162,31 @@ v1::ListJobsRequest JobsOf(const std::string& path) {
 }
 
 // Calls `ask` with the daemon that the line names, if it is reachable.
-void AskDaemon(
-    const CompletePlace& place,
-    const std::function<void(Connection&, grpc::ClientContext&)>& ask) {
+template <typename Method, typename Request, typename Response>
+bool AskDaemon(const CompletePlace& place, Method method,
+               const Request& request, Response* response) {
   const absl::StatusOr<Address> address =
       ChooseDaemon(place.daemon, ContextStore(ContextStore::DefaultFolder()));
-  if (!address.ok() || address->tunnel != nullptr) return;
-  Connection daemon(*address, nullptr);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kPatience);
-  ask(daemon, context);
+  if (!address.ok() || address->tunnel != nullptr) return false;
+  return Connection(*address).Call(method, request, response, kPatience).ok();
 }
 
-using Takes = std::function<bool(const v1::Job& job)>;
+using Accepts = std::function<bool(const v1::Job& job)>;
 
 Words Jobs(const CompletePlace& place, v1::ListJobsRequest request,
-           const Takes& takes = nullptr) {
+           const Accepts& accepts = nullptr) {
   Words words;
-  AskDaemon(place, [&](Connection& daemon, grpc::ClientContext& context) {
-    request.set_page_size(kMostJobs);
-    v1::ListJobsResponse response;
-    if (!daemon.jobs().List(&context, request, &response).ok()) return;
-    for (const v1::Job& job : response.jobs()) {
-      const auto& given = place.arguments;
-      if (std::count(given.begin(), given.end(), job.id()) > 0) continue;
-      if (takes && !takes(job)) continue;
-      words.push_back(
-          {job.id(), absl::StrCat(StateName(job.state()), "  ", job.name())});
-    }
-  });
+  request.set_page_size(kMostJobs);
+  v1::ListJobsResponse response;
+  if (!AskDaemon(place, &JobStub::List, request, &response)) return words;
+  for (const v1::Job& job : response.jobs()) {
+    const auto& given = place.arguments;
+    if (std::count(given.begin(), given.end(), job.id()) > 0) continue;
+    if (accepts && !accepts(job)) continue;
+    words.push_back(
+        {job.id(), absl::StrCat(StateName(job.state()), "  ", job.name())});
+  }
   return words;
-}
-
-bool IsStudy(const v1::Job& job) {
-  return job.kind() != v1::JOB_KIND_TRAINING &&
-         job.kind() != v1::JOB_KIND_UNSPECIFIED;
 }
 
 // Jobs with a result of this kind; without a kind, of any study.
@@ -208,20 +194,19 @@ Words Studies(const CompletePlace& place, v1::JobKind kind) {
   v1::ListJobsRequest request;
   request.add_states(v1::JOB_STATE_SUCCEEDED);
   return Jobs(place, std::move(request), [kind](const v1::Job& job) {
-    return kind == v1::JOB_KIND_UNSPECIFIED ? IsStudy(job) : job.kind() == kind;
+    return kind == v1::JOB_KIND_UNSPECIFIED ? IsStudy(job.kind())
+                                            : job.kind() == kind;
   });
 }
 
 Words Models(const CompletePlace& place) {
   Words words;
-  AskDaemon(place, [&](Connection& daemon, grpc::ClientContext& context) {
-    v1::ListModelsResponse response;
-    if (!daemon.models().ListModels(&context, {}, &response).ok()) return;
-    for (const v1::Model& model : response.models()) {
-      words.push_back({model.name(), absl::StrCat(model.family(), "  ",
-                                                  Bytes(model.size_bytes()))});
-    }
-  });
+  v1::ListModelsResponse response;
+  AskDaemon(place, &ModelStub::ListModels, v1::ListModelsRequest(), &response);
+  for (const v1::Model& model : response.models()) {
+    words.push_back({model.name(), absl::StrCat(model.family(), "  ",
+                                                Bytes(model.size_bytes()))});
+  }
   return words;
 }
 
@@ -237,14 +222,6 @@ Words Contexts() {
 Words Plain(const std::vector<std::string>& texts) {
   Words words;
   for (const std::string& text : texts) words.push_back({text});
-  return words;
-}
-
-Words States() {
-  Words words;
-  for (int i = v1::JobState_MIN + 1; i <= v1::JobState_MAX; ++i) {
-    words.push_back({StateName(static_cast<v1::JobState>(i))});
-  }
   return words;
 }
 
@@ -334,7 +311,7 @@ CompleteWords Value(const CompletePlace& place) {
   } else if (name == kModelName || name == "--model") {
     result.words = Models(place);
   } else if (name == "--state") {
-    result.words = States();
+    result.words = Plain(ValueNames(*v1::JobState_descriptor()));
   } else if (name == "--columns") {
     result.parts = true;
     result.words = InList(place.word, ListColumn::Names(), "");
@@ -510,20 +487,25 @@ std::string CompletionScript(const std::string& shell) {
   return shell == "fish" ? kFish : kBash;
 }
 
-void AddCompletion(Command& app, Action* action) {
-  auto shell = std::make_shared<std::string>();
-  Command* verb =
-      app.add_subcommand("completion", "Print a shell's completion script");
-  verb->add_option("SHELL", *shell, "The shell")
-      ->type_name("")
-      ->required()
+namespace {
+
+ExitCode RunCompletion(const std::string& shell, const Console& console) {
+  console.out << CompletionScript(shell);
+  return ExitCode::kOk;
+}
+
+void DeclareCompletion(Command& verb, std::string& shell) {
+  verb.add_argument("SHELL", shell, "The shell")
       ->check(IsMember(CompletionShells()));
-  verb->callback([=] {
-    *action = [=](const Console& console) {
-      console.out << CompletionScript(*shell);
-      return ExitCode::kOk;
-    };
-  });
+}
+
+}  // namespace
+
+std::vector<Verb> CompletionVerbs() {
+  return {
+      {"completion", "Print a shell's completion script",
+       Takes(DeclareCompletion, RunCompletion), /*calls_daemon=*/false},
+  };
 }
 
 }  // namespace mpsd::client

@@ -18,8 +18,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/console.h"
-#include "client/text/format.h"
 #include "client/daemons/trust.h"
+#include "client/text/format.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::client {
@@ -393,17 +393,30 @@ void Connection::MakeChannel() {
   auto channel = grpc::CreateCustomChannel(
       address_.tunnel == nullptr ? address_.target : address_.tunnel->target(),
       CredentialsOf(address_), arguments);
-  jobs_ = v1::JobService::NewStub(channel);
-  artifacts_ = v1::ArtifactService::NewStub(channel);
-  daemon_ = v1::DaemonService::NewStub(channel);
-  access_ = v1::AccessService::NewStub(channel);
-  models_ = v1::ModelService::NewStub(channel);
-  runbook_ = v1::RunbookService::NewStub(channel);
+  stubs_ = {v1::JobService::NewStub(channel),
+            v1::ArtifactService::NewStub(channel),
+            v1::DaemonService::NewStub(channel),
+            v1::AccessService::NewStub(channel),
+            v1::ModelService::NewStub(channel),
+            v1::RunbookService::NewStub(channel)};
 }
 
-void SetDeadline(grpc::ClientContext& context) {
+grpc::Status Connection::Interruptibly(
+    grpc::ClientContext& context, bool* interrupted,
+    const std::function<grpc::Status()>& call) {
+  if (interrupted == nullptr) return call();
+  const Interrupt::Listener listener(interrupt_,
+                                     [&context] { context.TryCancel(); });
+  if (listener.raised()) context.TryCancel();
+  grpc::Status status = call();
+  *interrupted = listener.raised();
+  return status;
+}
+
+void SetDeadline(grpc::ClientContext& context, absl::Duration patience) {
+  if (patience == absl::InfiniteDuration()) return;
   context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(30));
+                       absl::ToChronoMilliseconds(patience));
 }
 
 }  // namespace mpsd::client

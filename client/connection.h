@@ -5,9 +5,12 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,7 +31,18 @@
 
 namespace mpsd::client {
 
+using JobStub = v1::JobService::Stub;
+using ArtifactStub = v1::ArtifactService::Stub;
+using DaemonStub = v1::DaemonService::Stub;
+using AccessStub = v1::AccessService::Stub;
+using ModelStub = v1::ModelService::Stub;
+using RunbookStub = v1::RunbookService::Stub;
+
 class Interrupt;
+
+constexpr absl::Duration kCallPatience = absl::Seconds(30);
+void SetDeadline(grpc::ClientContext& context,
+                 absl::Duration patience = kCallPatience);
 
 // How mpsctl and a daemon on a port authenticate each other. A socket needs
 // none of this: the kernel names the account.
@@ -129,12 +143,57 @@ class Connection {
   // The result of the last attempt to open the tunnel.
   absl::Status tunnel_status() const;
 
-  v1::JobService::Stub& jobs() { return *jobs_; }
-  v1::ArtifactService::Stub& artifacts() { return *artifacts_; }
-  v1::DaemonService::Stub& daemon() { return *daemon_; }
-  v1::AccessService::Stub& access() { return *access_; }
-  v1::ModelService::Stub& models() { return *models_; }
-  v1::RunbookService::Stub& runbook() { return *runbook_; }
+  // Makes a unary call, Call(&JobStub::Hold, request, &job).
+  template <typename Stub, typename Request, typename Response>
+  grpc::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                 const Request&, Response*),
+                    const std::type_identity_t<Request>& request,
+                    Response* response,
+                    absl::Duration patience = kCallPatience) {
+    grpc::ClientContext context;
+    SetDeadline(context, patience);
+    return (stub<Stub>().*method)(&context, request, response);
+  }
+  // The same for what may take long: Ctrl-C aborts the call and sets
+  // *interrupted.
+  template <typename Stub, typename Request, typename Response>
+  grpc::Status CallLong(grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                     const Request&, Response*),
+                        const std::type_identity_t<Request>& request,
+                        Response* response, bool* interrupted,
+                        absl::Duration patience = absl::InfiniteDuration()) {
+    grpc::ClientContext context;
+    SetDeadline(context, patience);
+    return Interruptibly(context, interrupted, [&] {
+      return (stub<Stub>().*method)(&context, request, response);
+    });
+  }
+  // Reads a stream until take(message) returns false, which ends it with OK.
+  // Ctrl-C aborts it and sets *interrupted; null: it ends mpsctl.
+  template <typename Stub, typename Request, typename Message, typename Take>
+  grpc::Status Read(std::unique_ptr<grpc::ClientReader<Message>> (
+                        Stub::*method)(grpc::ClientContext*, const Request&),
+                    const std::type_identity_t<Request>& request,
+                    bool* interrupted, const Take& take,
+                    absl::Duration patience = absl::InfiniteDuration()) {
+    grpc::ClientContext context;
+    SetDeadline(context, patience);
+    return Interruptibly(context, interrupted, [&] {
+      const auto reader = (stub<Stub>().*method)(&context, request);
+      Message message;
+      bool wanted = true;
+      while (wanted && reader->Read(&message)) wanted = take(message);
+      if (!wanted) context.TryCancel();
+      const grpc::Status status = reader->Finish();
+      return wanted ? status : grpc::Status::OK;
+    });
+  }
+  template <typename Stub>
+  Stub& stub() {
+    return *std::get<std::unique_ptr<Stub>>(stubs_);
+  }
+  JobStub& jobs() { return stub<JobStub>(); }
+  ArtifactStub& artifacts() { return stub<ArtifactStub>(); }
   const Address& address() const { return address_; }
 
   // Drops the connection and its back-off; the next call connects afresh,
@@ -143,19 +202,17 @@ class Connection {
 
  private:
   void MakeChannel();
+  // Runs `call`, which Ctrl-C aborts unless `interrupted` is null.
+  grpc::Status Interruptibly(grpc::ClientContext& context, bool* interrupted,
+                             const std::function<grpc::Status()>& call);
 
   const Address address_;
   Interrupt* const interrupt_;
-  std::unique_ptr<v1::JobService::Stub> jobs_;
-  std::unique_ptr<v1::ArtifactService::Stub> artifacts_;
-  std::unique_ptr<v1::DaemonService::Stub> daemon_;
-  std::unique_ptr<v1::AccessService::Stub> access_;
-  std::unique_ptr<v1::ModelService::Stub> models_;
-  std::unique_ptr<v1::RunbookService::Stub> runbook_;
+  std::tuple<std::unique_ptr<JobStub>, std::unique_ptr<ArtifactStub>,
+             std::unique_ptr<DaemonStub>, std::unique_ptr<AccessStub>,
+             std::unique_ptr<ModelStub>, std::unique_ptr<RunbookStub>>
+      stubs_;
 };
-
-// Sets a unary call's deadline to 30 s.
-void SetDeadline(grpc::ClientContext& context);
 
 }  // namespace mpsd::client
 

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
@@ -25,11 +24,27 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "client/text/format.h"
-#include "client/text/json.h"
-#include "core/base/text.h"
 #include "core/base/certificates.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 
 namespace mpsd::client {
+
+absl::Status FillWhen(const char* option, const std::string& text,
+                      const Terminal& terminal,
+                      google::protobuf::Timestamp* stamp) {
+  const absl::StatusOr<absl::Time> time =
+      base::ParseWhen(text, terminal.clock->Now(), terminal.zone);
+  if (!time.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " ", time.status().message()));
+  }
+  const int64_t seconds = absl::ToUnixSeconds(*time);
+  stamp->set_seconds(seconds);
+  stamp->set_nanos(static_cast<int32_t>(
+      absl::ToInt64Nanoseconds(*time - absl::FromUnixSeconds(seconds))));
+  return absl::OkStatus();
+}
 
 bool IsUtf8Locale(const char* lc_all, const char* lc_ctype, const char* lang) {
   for (const char* value : {lc_all, lc_ctype, lang}) {
@@ -519,12 +534,9 @@ std::string WhatUnreachable(const Connection& daemon,
 // Whether a daemon answers now, however the failed call ended.
 bool Answers(Connection& daemon) {
   daemon.Reset();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(2));
   v1::InfoResponse info;
-  switch (
-      daemon.daemon().Info(&context, v1::InfoRequest(), &info).error_code()) {
+  switch (daemon.Call(&DaemonStub::Info, {}, &info, absl::Seconds(2))
+              .error_code()) {
     case grpc::StatusCode::OK:
     case grpc::StatusCode::UNAUTHENTICATED:
     case grpc::StatusCode::PERMISSION_DENIED:
@@ -606,6 +618,10 @@ void Console::PrintJson(const nlohmann::ordered_json& json) const {
   // In JSON text Printable escapes only U+007F, because JSON has escaped the
   // other control characters.
   out << (terminal.is_tty ? base::Printable(line) : line) << '\n' << std::flush;
+}
+
+void Console::Print(const Table& table) const {
+  table.Print(out, terminal.is_tty ? terminal.columns() : 0);
 }
 
 ExitCode Console::Fail(ExitCode code, const std::string& what,

@@ -11,6 +11,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -21,6 +22,7 @@
 #include "absl/time/time.h"
 #include "client/connection.h"
 #include "client/daemons/trust.h"
+#include "client/text/format.h"
 #include "core/base/clock.h"
 #include "mpsd/v1/jobs.pb.h"
 
@@ -88,6 +90,20 @@ struct Terminal {
       };
 };
 
+// Sets *stamp to the time that an option's text means (ParseWhen).
+// InvalidArgument names the option.
+absl::Status FillWhen(const char* option, const std::string& text,
+                      const Terminal& terminal,
+                      google::protobuf::Timestamp* stamp);
+// Sets a field of `message`, by its mutable_…(), unless `text` is empty.
+template <typename Message>
+absl::Status SetWhen(const char* option, const std::string& text,
+                     const Terminal& terminal, Message& message,
+                     google::protobuf::Timestamp* (Message::*stamp)()) {
+  if (text.empty()) return absl::OkStatus();
+  return FillWhen(option, text, terminal, (message.*stamp)());
+}
+
 // Whether a locale's characters are UTF-8, by the values of LC_ALL, LC_CTYPE
 // and LANG (null: not set): the first non-empty one decides; without one they
 // are ASCII.
@@ -142,6 +158,18 @@ ExitCode ForVerdict(v1::Verdict verdict);
 // The code for a job that ended in `state`; kOk for a state that is not final.
 ExitCode ForJobState(v1::JobState state);
 
+// Calls run(name) for each name, even after one fails; returns the first code
+// that is not kOk.
+template <typename Run>
+ExitCode ForEach(const std::vector<std::string>& names, const Run& run) {
+  ExitCode code = ExitCode::kOk;
+  for (const std::string& name : names) {
+    const ExitCode one = run(name);
+    if (code == ExitCode::kOk) code = one;
+  }
+  return code;
+}
+
 struct Refusal {
   ExitCode code = ExitCode::kUnreachable;
   std::string what;
@@ -182,7 +210,7 @@ struct Console {
 
   // Prints "mpsctl: <what>" and, unless empty, what to do next; returns `code`.
   ExitCode Fail(ExitCode code, const std::string& what,
-                const std::string& next) const;
+                const std::string& next = "") const;
   // Reports a failed call: the daemon's message, or that no daemon can be
   // reached and how to start one. The code is ForStatus(status).
   ExitCode Fail(const grpc::Status& status) const;
@@ -190,7 +218,48 @@ struct Console {
   ExitCode FailToReach(const absl::Status& tunnel) const;
   // Reports a local failure, of a file or of the input.
   ExitCode Fail(ExitCode code, const absl::Status& status,
-                const std::string& next) const;
+                const std::string& next = "") const;
+
+  ExitCode BadInput(const std::string& what,
+                    const std::string& next = "") const {
+    return Fail(ExitCode::kBadInput, what, next);
+  }
+  ExitCode BadInput(const absl::Status& status,
+                    const std::string& next = "") const {
+    return Fail(ExitCode::kBadInput, status, next);
+  }
+
+  // Prints `message`: as JSON, or by print(message). Returns kOk.
+  template <typename Message, typename Print>
+  ExitCode Show(const Message& message, const Print& print) const {
+    if (json) {
+      PrintJson(message);
+    } else {
+      print(message);
+    }
+    return ExitCode::kOk;
+  }
+  // Makes a call (Connection::Call) and shows its response.
+  template <typename Stub, typename Request, typename Response, typename Print>
+  ExitCode Ask(grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                            const Request&, Response*),
+               const std::type_identity_t<Request>& request,
+               const Print& print) const {
+    Response response;
+    const grpc::Status status = daemon.Call(method, request, &response);
+    return status.ok() ? Show(response, print) : Fail(status);
+  }
+  // Shows a list: as a line of JSON each, or by print().
+  template <typename List, typename Print>
+  ExitCode ShowEach(const List& list, const Print& print) const {
+    if (!json) print();
+    for (const auto& one : list) {
+      if (json) PrintJson(one);
+    }
+    return ExitCode::kOk;
+  }
+  // Prints a table, not wider than a terminal.
+  void Print(const Table& table) const;
 };
 
 // The last line of the screen, redrawn in place. Does nothing if the output is

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
@@ -18,20 +19,24 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/app.h"
 #include "client/connection.h"
 #include "client/console.h"
-#include "client/job_id.h"
-#include "client/run/kept_events.h"
+#include "client/jobs.h"
 #include "client/text/format.h"
-#include "client/verbs.h"
+#include "client/watch.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/report/run_page.h"
+#include "core/report/run_events.h"
 
 namespace mpsd::client {
 
 namespace {
 
+namespace fs = std::filesystem;
 using File = v1::DownloadResponse::File;
+using Files = std::map<std::string, std::string>;
 
 // Extracts one file of a Download stream.
 class Picker {
@@ -75,11 +80,10 @@ class Picker {
   int64_t received_ = 0;
 };
 
-absl::Status CheckFolder(const std::string& option,
-                         const std::filesystem::path& folder) {
+absl::Status CheckFolder(const std::string& option, const fs::path& folder) {
   const std::string what = absl::StrCat(option, ": ", folder.string());
   std::error_code error;
-  const bool is_folder = std::filesystem::is_directory(folder, error);
+  const bool is_folder = fs::is_directory(folder, error);
   if (error) return base::ErrnoStatus(error.value(), what);
   if (!is_folder) {
     return absl::InvalidArgumentError(absl::StrCat(what, " is not a folder"));
@@ -90,42 +94,37 @@ absl::Status CheckFolder(const std::string& option,
 
 }  // namespace
 
-absl::Status CheckOutputFile(const std::string& option,
-                             const std::filesystem::path& path) {
+absl::Status CheckOutputFile(const std::string& option, const fs::path& path) {
   if (path.empty()) return absl::OkStatus();
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) &&
-      !std::filesystem::is_regular_file(path, ignored)) {
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(
         option, ": ", path.string(), " exists and is not a regular file"));
   }
-  const std::filesystem::path folder = path.parent_path();
+  const fs::path folder = path.parent_path();
   return CheckFolder(option, folder.empty() ? "." : folder);
 }
 
 ExitCode FetchOutputFile(const Console& console, const std::string& id,
-                         const std::string& name,
-                         const std::filesystem::path& path,
+                         const std::string& name, const fs::path& path,
                          const std::string& missing) {
   auto file = base::AtomicFile::Create(path);
   if (!file.ok()) {
-    return console.Fail(ExitCode::kBadInput, file.status(),
-                        "Nothing was written.");
+    return console.BadInput(file.status(), "Nothing was written.");
   }
   Picker picker(console, name, *std::move(file));
-  grpc::ClientContext context;
-  Interrupt::Listener listener(console.terminal.interrupt,
-                               [&context] { context.TryCancel(); });
   v1::DownloadRequest request;
   request.set_job_id(id);
   request.set_output(true);
-  auto reader = console.daemon.artifacts().Download(&context, request);
-  v1::DownloadResponse part;
   absl::Status written;
-  while (written.ok() && reader->Read(&part)) written = picker.Accept(part);
-  if (!written.ok()) context.TryCancel();
-  const grpc::Status status = reader->Finish();
-  if (listener.raised()) {
+  bool interrupted = false;
+  const grpc::Status status =
+      console.daemon.Read(&ArtifactStub::Download, request, &interrupted,
+                          [&](const v1::DownloadResponse& part) {
+                            written = picker.Accept(part);
+                            return written.ok();
+                          });
+  if (interrupted) {
     return console.Fail(ExitCode::kDetached, "interrupted",
                         "Nothing was written.");
   }
@@ -143,8 +142,6 @@ ExitCode FetchOutputFile(const Console& console, const std::string& id,
 
 namespace {
 
-using Files = std::map<std::string, std::string>;
-
 bool IsMissing(const grpc::Status& status) {
   const grpc::StatusCode code = status.error_code();
   return code == grpc::StatusCode::NOT_FOUND ||
@@ -153,17 +150,17 @@ bool IsMissing(const grpc::Status& status) {
 
 void Fetch(const Console& console, const v1::DownloadRequest& request,
            Files& files) {
-  grpc::ClientContext context;
-  SetDeadline(context);
-  auto reader = console.daemon.artifacts().Download(&context, request);
-  v1::DownloadResponse part;
-  FilePicker picker(files);
-  bool wanted = true;
-  while (wanted && reader->Read(&part)) wanted = picker.Accept(part);
+  run_page::FilePicker picker(files);
+  const grpc::Status status = console.daemon.Read(
+      &ArtifactStub::Download, request, nullptr,
+      [&](const v1::DownloadResponse& part) {
+        return part.has_file()
+                   ? picker.Begin(part.file().path(), part.file().size_bytes())
+                   : picker.Append(part.data());
+      },
+      kCallPatience);
   picker.Cut();
-  if (!wanted) context.TryCancel();
-  const grpc::Status status = reader->Finish();
-  if (!wanted || status.ok() || IsMissing(status)) return;
+  if (status.ok() || IsMissing(status)) return;
   picker.Drop();
   console.err << "mpsctl: some files of job " << request.job_id()
               << " are left out: " << Printable(status.error_message()) << '\n';
@@ -192,10 +189,9 @@ void PrintTable(const Console& console,
   }
   Table table({"STEP", "CREATED", "SIZE", "PATH"});
   for (const v1::Checkpoint& checkpoint : response.checkpoints()) {
-    table.Add(
-        {absl::StrCat(checkpoint.step()),
-         DateTime(ToTime(checkpoint.create_time()), console.terminal.zone),
-         Bytes(checkpoint.size_bytes()), checkpoint.path()});
+    table.Add({absl::StrCat(checkpoint.step()),
+               DateTime(checkpoint.create_time(), console.terminal.zone),
+               Bytes(checkpoint.size_bytes()), checkpoint.path()});
   }
   table.Print(console.out, 0);
 }
@@ -204,42 +200,15 @@ ExitCode Checkpoints(const std::string& text, const Console& console) {
   ExitCode code;
   auto id = ResolveJobId(console, text, &code);
   if (!id) return code;
-  grpc::ClientContext context;
-  SetDeadline(context);
   v1::CheckpointsRequest request;
   request.set_id(*id);
   v1::CheckpointsResponse response;
   grpc::Status status =
-      console.daemon.jobs().Checkpoints(&context, request, &response);
+      console.daemon.Call(&JobStub::Checkpoints, request, &response);
   if (!status.ok()) return console.Fail(status);
-  if (console.json) {
-    for (const v1::Checkpoint& checkpoint : response.checkpoints()) {
-      console.PrintJson(checkpoint);
-    }
-  } else {
-    PrintTable(console, response);
-  }
-  return ExitCode::kOk;
+  return console.ShowEach(response.checkpoints(),
+                          [&] { PrintTable(console, response); });
 }
-
-}  // namespace
-
-void AddCheckpoints(Command& app, Action* action) {
-  auto text = std::make_shared<std::string>();
-  Command* verb =
-      app.add_subcommand("checkpoints", "List the checkpoints of a job");
-  verb->add_option(kJobIdName, *text, "The job")->required()->type_name("");
-  verb->callback([=] {
-    *action = [=](const Console& console) {
-      return Checkpoints(*text, console);
-    };
-  });
-}
-
-namespace {
-
-namespace fs = std::filesystem;
-using File = v1::DownloadResponse::File;
 
 struct DownloadOptions {
   std::string id;
@@ -367,10 +336,7 @@ void PrintReceived(const Console& console, const std::string& id,
                                  {"size_bytes", file.size_bytes()},
                                  {"sha256", file.sha256()}});
     }
-    console.out << object.dump(-1, ' ', false,
-                               nlohmann::json::error_handler_t::replace)
-                << '\n';
-    return;
+    return console.PrintJson(object);
   }
   int64_t bytes = 0;
   for (const File& file : files) bytes += file.size_bytes();
@@ -429,8 +395,8 @@ ExitCode FailedPlace(const Console& console, const absl::Status& status,
                      const std::string& next) {
   switch (status.code()) {
     case absl::StatusCode::kAlreadyExists:
-      return console.Fail(ExitCode::kBadInput, status,
-                          "Name another --output, or remove it first.");
+      return console.BadInput(status,
+                              "Name another --output, or remove it first.");
     case absl::StatusCode::kNotFound:
       return console.Fail(ExitCode::kNotFound, status, next);
     default:
@@ -448,16 +414,15 @@ ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
   }
   Staged staged{path, *std::move(folder)};
   Receiver receiver(console, staged.folder.staging());
-  grpc::ClientContext context;
-  Interrupt::Listener listener(console.terminal.interrupt,
-                               [&context] { context.TryCancel(); });
-  auto reader = console.daemon.artifacts().Download(&context, request);
-  v1::DownloadResponse part;
   absl::Status written;
-  while (written.ok() && reader->Read(&part)) written = receiver.Accept(part);
-  if (!written.ok()) context.TryCancel();
-  grpc::Status status = reader->Finish();
-  if (listener.raised()) {
+  bool interrupted = false;
+  const grpc::Status status =
+      console.daemon.Read(&ArtifactStub::Download, request, &interrupted,
+                          [&](const v1::DownloadResponse& part) {
+                            written = receiver.Accept(part);
+                            return written.ok();
+                          });
+  if (interrupted) {
     return console.Fail(ExitCode::kDetached, "interrupted", next);
   }
   if (written.ok() && !status.ok()) {
@@ -505,40 +470,187 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
   return Receive(console, request, to);
 }
 
-}  // namespace
-
-void AddDownload(Command& app, Action* action) {
-  auto options = std::make_shared<DownloadOptions>();
-  Command* verb = app.add_subcommand(
-      "download",
-      "Fetch the final adapter or model, a checkpoint, predictions or curves");
-  verb->add_option(kJobIdName, options->id, "The job")
-      ->required()
-      ->type_name("");
+void DeclareDownload(Command& verb, DownloadOptions& options) {
+  verb.add_argument(kJobIdName, options.id, "The job");
   Option* checkpoint =
-      verb->add_option("--checkpoint", options->checkpoint,
-                       "A checkpoint instead of the final output")
-          ->type_name("STEP");
+      verb.add_option("--checkpoint STEP", options.checkpoint,
+                      "A checkpoint instead of the final output");
   Option* predictions =
-      verb->add_flag("--predictions", options->predictions,
-                     "The predictions for dataset.predict and the confusion\n"
-                     "matrix; to a .jsonl or .tsv, only the predictions")
+      verb.add_flag("--predictions", options.predictions,
+                    "The predictions for dataset.predict and the confusion\n"
+                    "matrix; to a .jsonl or .tsv, only the predictions")
           ->excludes(checkpoint);
-  verb->add_flag(
-          "--curves", options->curves,
-          "metrics.jsonl, eval.jsonl, run.json and TensorBoard's runs/;\n"
-          "also while the job runs")
+  verb.add_flag("--curves", options.curves,
+                "metrics.jsonl, eval.jsonl, run.json and TensorBoard's runs/;\n"
+                "also while the job runs")
       ->excludes(checkpoint)
       ->excludes(predictions);
-  verb->add_option("-o,--output", options->output,
-                   "The folder to create, or an empty one")
-      ->type_name("DIR")
-      ->required();
-  verb->callback([=] {
-    *action = [=](const Console& console) {
-      return Download(*options, console);
-    };
-  });
+  verb.add_argument("-o,--output DIR", options.output,
+                    "The folder to create, or an empty one");
+}
+
+constexpr size_t kMostJobs = 20;
+// Steps of all jobs together, some 700 bytes each; a job has its share of them,
+// but enough to draw its curves.
+constexpr size_t kMostSteps = 8000;
+constexpr size_t kFewestSteps = 1000;
+constexpr int64_t kLogBytes = 64 << 10;
+
+struct ReportOptions {
+  NamedJobs jobs;
+  std::string output = "report.html";
+  bool force = false;
+};
+
+// The first bytes of a file; empty where they cannot be read.
+std::string Head(const fs::path& path) {
+  std::string head(run_page::kHeadBytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(file.gcount()));
+  return head;
+}
+
+// Whether a report may be written to `path`: if no file exists or, with
+// `force`, an earlier report.
+absl::Status CheckOutput(const fs::path& path, bool force) {
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(path, error);
+  if (there.type() == fs::file_type::not_found) return absl::OkStatus();
+  if (!force) {
+    return absl::AlreadyExistsError(absl::StrCat(path.string(), " exists"));
+  }
+  if (!fs::is_regular_file(there) || !run_page::BeginsLikeRunPage(Head(path))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path.string(), " is not a report, and would be lost"));
+  }
+  return absl::OkStatus();
+}
+
+class Reporting {
+ public:
+  Reporting(const Console& console, const ReportOptions& options)
+      : console_(console),
+        named_(options.jobs),
+        output_(fs::absolute(options.output).lexically_normal()),
+        force_(options.force) {}
+
+  ExitCode Run() {
+    if (absl::Status s = CheckOutput(output_, force_); !s.ok()) {
+      return BadOutput(s);
+    }
+    ExitCode code = ExitCode::kOk;
+    const auto ids =
+        ResolveNamed(console_, named_, {}, &code, FewestIdCharacters::kLooks);
+    if (!ids) return code;
+    const size_t count = std::max(named_.texts.size(), ids->size());
+    if (count > kMostJobs) {
+      return console_.BadInput(
+          absl::StrCat(count, " jobs for one report"),
+          absl::StrCat("Name at most ", kMostJobs,
+                       ": `mpsctl list -q --label "
+                       "NAME=VALUE --sort eval_loss --limit ",
+                       kMostJobs, "` prints the ids of the best."));
+    }
+    std::vector<run_page::RunData> runs;
+    for (const std::string& id : *ids) {
+      bool interrupted = false;
+      const grpc::Status status = Collect(id, StepsOfEach(ids->size()),
+                                          runs.emplace_back(), &interrupted);
+      if (interrupted) {
+        return console_.Fail(ExitCode::kDetached, "interrupted",
+                             "Nothing was written.");
+      }
+      if (!status.ok()) return console_.Fail(status);
+    }
+    const std::string page = run_page::RunPage(run_page::RunDocument(runs));
+    // The file may have been created meanwhile.
+    absl::Status written = CheckOutput(output_, force_);
+    if (!written.ok()) return BadOutput(written);
+    written = base::WriteFileAtomic(output_, page);
+    if (!written.ok()) {
+      return console_.Fail(ExitCode::kOther, written, "Nothing was written.");
+    }
+    Print(*ids, page.size());
+    return ExitCode::kOk;
+  }
+
+ private:
+  static size_t StepsOfEach(size_t jobs) {
+    return std::max(kFewestSteps, kMostSteps / jobs);
+  }
+
+  grpc::Status Collect(const std::string& id, size_t most_steps,
+                       run_page::RunData& run, bool* interrupted) {
+    v1::Job job;
+    grpc::Status status = GetJob(console_, id, &job);
+    if (!status.ok()) return status;
+    run.job = ProtoJson(job);
+    run_page::KeptEvents<v1::JobEvent> events(most_steps);
+    status = ReadEvents(
+        console_, job, [&](const v1::JobEvent& event) { events.Add(event); },
+        interrupted);
+    if (!status.ok() || *interrupted) return status;
+    events.Finish(ProtoJson, &run);
+    LogTail log;
+    status = ReadLogTail(console_, id, kLogBytes, &log);
+    run.log = std::move(log.text);
+    run.left_out.log_bytes = log.before_bytes;
+    if (status.ok()) run.files = ReadRunFiles(console_, id);
+    return status;
+  }
+
+  ExitCode BadOutput(const absl::Status& status) const {
+    return console_.BadInput(
+        status,
+        status.code() == absl::StatusCode::kAlreadyExists
+            ? "Name another --output, or replace it with --force."
+            : "Name another --output: --force replaces earlier reports only.");
+  }
+
+  void Print(const std::vector<std::string>& ids, size_t bytes) const {
+    if (console_.json) {
+      return console_.PrintJson(
+          nlohmann::ordered_json{{"job_ids", ids},
+                                 {"output", output_.string()},
+                                 {"size_bytes", bytes}});
+    }
+    console_.out << ids.size() << (ids.size() == 1 ? " run, " : " runs, ")
+                 << Bytes(static_cast<int64_t>(bytes)) << " in "
+                 << output_.string() << '\n';
+  }
+
+  const Console& console_;
+  const NamedJobs named_;
+  const fs::path output_;
+  const bool force_;
+};
+
+ExitCode Report(const ReportOptions& options, const Console& console) {
+  return Reporting(console, options).Run();
+}
+
+void DeclareReport(Command& verb, ReportOptions& options) {
+  AddNamedJobs(&verb, &options.jobs);
+  verb.add_option("-o,--output FILE", options.output,
+                  "The page to write: one self-contained file")
+      ->capture_default_str();
+  verb.add_flag("--force", options.force,
+                "Replace an earlier report, and nothing else");
+}
+
+}  // namespace
+
+std::vector<Verb> DownloadVerbs() {
+  return {
+      {"checkpoints", "List the checkpoints of a job",
+       Takes(DeclareJob, Checkpoints)},
+      {"download",
+       "Fetch the final adapter or model, a checkpoint, predictions or curves",
+       Takes(DeclareDownload, Download)},
+      {"report", "Write an HTML report of a job, or of several, compared",
+       Takes(DeclareReport, Report)},
+  };
 }
 
 }  // namespace mpsd::client

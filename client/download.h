@@ -9,6 +9,8 @@
 #include "absl/status/status.h"
 #include "client/console.h"
 
+// What a job leaves, as files: outputs, checkpoints, a report.
+
 namespace mpsd::client {
 
 // Whether a file can be written at `path`, as far as that can be known before

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <iomanip>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,11 +9,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/app.h"
 #include "client/connection.h"
 #include "client/study.h"
 #include "client/text/format.h"
-#include "client/text/host_text.h"
-#include "client/verbs.h"
 
 namespace mpsd::client {
 
@@ -121,7 +118,7 @@ void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse& who,
       console.terminal.clock->Now() - ToTime(info.start_time());
   Field(out, "mpsd",
         absl::StrCat(info.version(), " at ", console.daemon.address().target,
-                     ", up ", Seconds(absl::ToDoubleSeconds(up))));
+                     ", up ", Seconds(up)));
   PrintIdentity(who, console);
   Field(out, "worker", info.worker_version());
   Field(out, "torch", info.torch_version());
@@ -154,38 +151,27 @@ void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse& who,
 }
 
 ExitCode Info(const Console& console) {
-  grpc::ClientContext context;
-  SetDeadline(context);
   v1::InfoRequest request;
   request.set_you(true);
   v1::InfoResponse info;
-  grpc::Status status = console.daemon.daemon().Info(&context, request, &info);
+  grpc::Status status = console.daemon.Call(&DaemonStub::Info, request, &info);
   if (!status.ok()) return console.Fail(status);
   if (console.json) {
     console.PrintJson(info);
     return ExitCode::kOk;
   }
-  grpc::ClientContext asked;
-  SetDeadline(asked);
   v1::WhoAmIResponse who;
-  status = console.daemon.access().WhoAmI(&asked, v1::WhoAmIRequest(), &who);
+  status = console.daemon.Call(&AccessStub::WhoAmI, {}, &who);
   if (!status.ok()) return console.Fail(status);
   PrintInfo(info, who, console);
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-void AddInfo(Command& app, Action* action) {
-  Command* verb = app.add_subcommand("info", "Show the daemon and its device");
-  verb->callback([=] { *action = Info; });
-}
-
-namespace {
+// --- Doctor ------------------------------------------------------------------
 
 constexpr int kRoundTrips = 5;
 // For Diagnose: it starts a worker, measures a disk, and may wait for others.
-constexpr std::chrono::seconds kPatience(90);
+constexpr absl::Duration kPatience = absl::Seconds(90);
 constexpr absl::Duration kPoll = absl::Seconds(2);
 // The daemon ends a self-test that takes longer.
 constexpr absl::Duration kLongestTest = absl::Minutes(20);
@@ -220,22 +206,13 @@ grpc::Status MeasureRoundTrip(const Console& console, v1::InfoResponse* info,
   const base::Clock& clock = *console.terminal.clock;
   // The first call connects, and does not count.
   for (int i = 0; i <= kRoundTrips; ++i) {
-    grpc::ClientContext context;
-    SetDeadline(context);
     const absl::Duration start = clock.Monotonic();
     const grpc::Status status =
-        console.daemon.daemon().Info(&context, v1::InfoRequest(), info);
+        console.daemon.Call(&DaemonStub::Info, {}, info);
     if (!status.ok()) return status;
     if (i > 0) times->push_back(clock.Monotonic() - start);
   }
   return grpc::Status::OK;
-}
-
-grpc::Status Ask(const Console& console, const v1::DiagnoseRequest& request,
-                 v1::Diagnosis* diagnosis) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kPatience);
-  return console.daemon.runbook().Diagnose(&context, request, diagnosis);
 }
 
 // Polls until no self-test runs.
@@ -252,7 +229,8 @@ grpc::Status AwaitSelftest(const Console& console, v1::DiagnoseRequest request,
     }
     console.terminal.sleep(kPoll);
     diagnosis->Clear();
-    const grpc::Status status = Ask(console, request, diagnosis);
+    const grpc::Status status = console.daemon.Call(
+        &RunbookStub::Diagnose, request, diagnosis, kPatience);
     if (!status.ok()) return status;
   }
   return grpc::Status::OK;
@@ -317,7 +295,7 @@ ExitCode Diagnose(const Console& console, bool deep,
   absl::StatusOr<runbook::Thresholds> thresholds = runbook::Thresholds::FromMap(
       {request.thresholds().begin(), request.thresholds().end()});
   if (added.ok()) added = thresholds.status();
-  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
+  if (!added.ok()) return console.BadInput(added);
 
   std::vector<v1::Finding> own;
   const std::string& target = console.daemon.address().target;
@@ -333,15 +311,14 @@ ExitCode Diagnose(const Console& console, bool deep,
   if (!status.ok()) return fail(status);
   own.push_back(VersionGate(MPSD_VERSION, info));
   own.push_back(RoundTripGate(times, *thresholds));
-  grpc::ClientContext context;
-  SetDeadline(context);
   v1::WhoAmIResponse who;
   const base::Clock& clock = *console.terminal.clock;
-  status = console.daemon.access().WhoAmI(&context, {}, &who);
+  status = console.daemon.Call(&AccessStub::WhoAmI, {}, &who);
   if (!status.ok()) return fail(status);
   const auto gate = CertificateGate(who, clock.Now(), *thresholds);
   if (gate) own.push_back(*gate);
-  status = Ask(console, request, diagnosis);
+  status = console.daemon.Call(&RunbookStub::Diagnose, request, diagnosis,
+                               kPatience);
   const absl::Time arrived = clock.Now();
   if (!status.ok()) return fail(status);
   if (diagnosis->has_time()) {
@@ -365,50 +342,45 @@ void PrintDiagnosis(const v1::Diagnosis& diagnosis, std::ostream& out) {
   }
   table.Print(out, 0);
   if (advised) out << "\nWhat to do:\n";
-  for (const v1::Finding& finding : diagnosis.findings()) {
-    if (finding.advice().empty()) continue;
-    out << Printable(finding.name()) << ": " << Printable(finding.advice())
-        << '\n';
-  }
+  PrintAdvice(diagnosis.findings(), out);
   PrintEnvironment(diagnosis, out);
   out << '\n' << Summary(diagnosis) << '\n';
 }
 
-ExitCode Doctor(const Console& console, bool deep,
-                const ThresholdArguments& thresholds) {
+struct DoctorOptions {
+  bool deep = false;
+  ThresholdArguments thresholds;
+};
+
+ExitCode Doctor(const DoctorOptions& options, const Console& console) {
   v1::Diagnosis diagnosis;
-  const ExitCode asked = Diagnose(console, deep, thresholds, &diagnosis);
+  const ExitCode asked =
+      Diagnose(console, options.deep, options.thresholds, &diagnosis);
   // The thresholds were invalid: nothing was checked.
   if (asked != ExitCode::kOk && diagnosis.findings().empty()) return asked;
-  if (console.json) {
-    console.PrintJson(diagnosis);
-  } else {
+  console.Show(diagnosis, [&](const v1::Diagnosis&) {
     PrintDiagnosis(diagnosis, console.out);
-  }
+  });
   return CodeOf(diagnosis.verdict());
+}
+
+void DeclareDoctor(Command& verb, DoctorOptions& options) {
+  verb.add_flag("--deep", options.deep,
+                "Also measure the disk and run the device's self-test");
+  DeclareThresholds(verb, &options.thresholds);
+  verb.footer(
+      "Exit codes: 0 all is well, 1 there are warnings, 2 something is wrong, "
+      "or mpsd cannot be reached.");
 }
 
 }  // namespace
 
-void AddDoctor(Command& app, Action* action) {
-  Command* verb =
-      app.add_subcommand("doctor", "Check the daemon's machine for problems");
-  struct Arguments {
-    bool deep = false;
-    ThresholdArguments thresholds;
+std::vector<Verb> InfoVerbs() {
+  return {
+      {"info", "Show the daemon and its device", TakesNothing(Info)},
+      {"doctor", "Check the daemon's machine for problems",
+       Takes(DeclareDoctor, Doctor)},
   };
-  auto arguments = std::make_shared<Arguments>();
-  verb->add_flag("--deep", arguments->deep,
-                 "Also measure the disk and run the device's self-test");
-  DeclareThresholds(*verb, &arguments->thresholds);
-  verb->footer(
-      "Exit codes: 0 all is well, 1 there are warnings, 2 something is wrong, "
-      "or mpsd cannot be reached.");
-  verb->callback([=] {
-    *action = [=](const Console& console) {
-      return Doctor(console, arguments->deep, arguments->thresholds);
-    };
-  });
 }
 
 }  // namespace mpsd::client

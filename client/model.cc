@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -19,10 +18,9 @@
 #include "absl/time/time.h"
 #include "client/command_line.h"
 #include "client/console.h"
-#include "client/event_printer.h"
-#include "client/hash_files.h"
+#include "client/submit.h"
 #include "client/text/format.h"
-#include "client/upload.h"
+#include "client/watch.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/base/status_macros.h"
@@ -68,7 +66,6 @@ std::string ModelAdvice(const std::string& spec_json,
                       "\" into job.json.");
 }
 
-namespace fs = std::filesystem;
 namespace {
 
 // The only subfolder that a model may have.
@@ -155,17 +152,6 @@ std::string FitText(const v1::Model& model) {
   return text;
 }
 
-void AddModel(Command& app, Action* action) {
-  Command* verb = app.add_subcommand(
-      "model", "The models that jobs can name: push, pull, list, rm");
-  verb->require_subcommand(1);
-  AddModelPush(*verb, action);
-  AddModelPull(*verb, action);
-  AddModelList(*verb, action);
-  AddModelRemove(*verb, action);
-  for (Command* one : verb->verbs()) one->fallthrough();
-}
-
 namespace {
 
 std::string LastUse(const v1::Model& model, const Console& console) {
@@ -203,8 +189,7 @@ void Print(const v1::ListModelsResponse& listed, const Console& console) {
                Fits(model), LastUse(model, console),
                model.pulled() ? "the hub" : model.owner()});
   }
-  table.Print(console.out,
-              console.terminal.is_tty ? console.terminal.columns() : 0);
+  console.Print(table);
   for (const v1::Model& model : listed.models()) {
     if (model.problem().empty()) continue;
     console.out << Printable(model.name()) << ": " << Printable(model.problem())
@@ -212,45 +197,42 @@ void Print(const v1::ListModelsResponse& listed, const Console& console) {
   }
 }
 
-ExitCode List(const std::string& name, const Console& console) {
-  grpc::ClientContext context;
-  SetDeadline(context);
+// With a name, at most the model of this name.
+grpc::Status ListModels(const Console& console, const std::string& name,
+                        v1::ListModelsResponse* response) {
   v1::ListModelsRequest request;
   request.set_name(name);
+  return console.daemon.Call(&ModelStub::ListModels, request, response);
+}
+
+ExitCode FailWithoutModel(const Console& console, const std::string& name) {
+  return console.Fail(ExitCode::kNotFound,
+                      absl::StrCat("mpsd has no model ", Printable(name)),
+                      "See those it has with `mpsctl model list`.");
+}
+
+ExitCode List(const std::string& name, const Console& console) {
   v1::ListModelsResponse response;
-  const grpc::Status status =
-      console.daemon.models().ListModels(&context, request, &response);
+  const grpc::Status status = ListModels(console, name, &response);
   if (!status.ok()) return console.Fail(status);
   if (!name.empty() && response.models().empty()) {
-    return console.Fail(ExitCode::kNotFound,
-                        absl::StrCat("mpsd has no model ", Printable(name)),
-                        "See those it has with `mpsctl model list`.");
+    return FailWithoutModel(console, name);
   }
-  if (console.json) {
-    for (const v1::Model& model : response.models()) console.PrintJson(model);
-  } else if (response.models().empty()) {
-    console.out << "mpsd has no models yet: send one with `mpsctl model push "
-                   "FOLDER`.\n";
-  } else {
-    Print(response, console);
-  }
+  console.ShowEach(response.models(), [&] {
+    if (response.models().empty()) {
+      console.out << "mpsd has no models yet: send one with `mpsctl model push "
+                     "FOLDER`.\n";
+    } else {
+      Print(response, console);
+    }
+  });
   console.out << std::flush;
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-void AddModelList(Command& model, Action* action) {
-  auto name = std::make_shared<std::string>();
-  Command* verb =
-      model.add_subcommand("list", "List the models that jobs can name");
-  verb->add_option(kModelName, *name, "Only this one")->type_name("");
-  verb->callback([=] {
-    *action = [=](const Console& console) { return List(*name, console); };
-  });
+void DeclareModelList(Command& verb, std::string& name) {
+  verb.add_option(kModelName, name, "Only this one");
 }
-
-namespace {
 
 constexpr size_t kShownNames = 8;
 // Attempts of the last call, which is idempotent.
@@ -274,16 +256,6 @@ void SayWhatIsLeftOut(const LocalModel& model, const Console& console) {
   console.err << '\n' << std::flush;
 }
 
-// Checks the name with mpsd before gigabytes are hashed and sent.
-grpc::Status CheckName(const std::string& name, const Console& console) {
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::ListModelsRequest request;
-  request.set_name(name);
-  v1::ListModelsResponse response;
-  return console.daemon.models().ListModels(&context, request, &response);
-}
-
 v1::PushModelRequest MakeRequest(const std::string& name,
                                  const std::vector<LocalFile>& files) {
   v1::PushModelRequest request;
@@ -297,11 +269,6 @@ v1::PushModelRequest MakeRequest(const std::string& name,
   return request;
 }
 
-bool LacksBlob(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
-         absl::StrContains(status.error_message(), "has not been uploaded");
-}
-
 // Uploads and pushes. Files that the daemon has are not sent again, so that
 // another attempt after a broken connection resumes.
 grpc::Status Send(const v1::PushModelRequest& request,
@@ -312,17 +279,29 @@ grpc::Status Send(const v1::PushModelRequest& request,
   for (int i = 0; i < kTries; ++i) {
     status = Upload(console, files);
     if (!status.ok()) return status;
-    grpc::ClientContext context;
-    Interrupt::Listener listener(console.terminal.interrupt,
-                                 [&context] { context.TryCancel(); });
-    // No deadline: the daemon waits for its disk.
-    status = console.daemon.models().Push(&context, request, response);
-    const bool again = LacksBlob(status) ||
+    bool interrupted = false;
+    status = console.daemon.CallLong(&ModelStub::Push, request, response,
+                                     &interrupted);
+    const bool again = LacksUpload(status) ||
                        status.error_code() == grpc::StatusCode::UNAVAILABLE;
-    if (!again || listener.raised()) return status;
+    if (!again || interrupted) return status;
     pause.Wait();
   }
   return status;
+}
+
+// What else is known of a model that is there, and how a job names it.
+void PrintUse(const v1::Model& model, const std::string& name,
+              const Console& console) {
+  if (const std::string fit = FitText(model); !fit.empty()) {
+    console.out << "  " << fit << '\n';
+  }
+  if (!model.problem().empty()) {
+    console.out << "  " << Printable(model.problem()) << '\n';
+  }
+  console.out << "Name it in job.json: \"model\": \"" << Printable(name)
+              << "\"\n"
+              << std::flush;
 }
 
 void PrintPushed(const v1::PushModelResponse& response,
@@ -332,38 +311,27 @@ void PrintPushed(const v1::PushModelResponse& response,
   console.out << "Model " << Printable(model.name())
               << (response.existed() ? " was already there: " : " is there: ")
               << ModelText(model) << '\n';
-  if (const std::string fit = FitText(model); !fit.empty()) {
-    console.out << "  " << fit << '\n';
-  }
-  if (!model.problem().empty()) {
-    console.out << "  " << Printable(model.problem()) << '\n';
-  }
-  console.out << "Name it in job.json: \"model\": \"" << Printable(model.name())
-              << "\"\n"
-              << std::flush;
+  PrintUse(model, model.name(), console);
 }
 
 ExitCode Push(const PushOptions& options, const Console& console) {
   absl::StatusOr<LocalModel> model = ReadLocalModel(options.folder);
-  if (!model.ok()) {
-    return console.Fail(ExitCode::kBadInput, model.status(),
-                        "Nothing was sent.");
-  }
+  if (!model.ok()) return console.BadInput(model.status(), "Nothing was sent.");
   const std::string name =
       options.name.empty() ? ModelNameOf(options.folder) : options.name;
-  if (grpc::Status named = CheckName(name, console); !named.ok()) {
+  // Checks the name with mpsd before gigabytes are hashed and sent.
+  v1::ListModelsResponse listed;
+  if (grpc::Status named = ListModels(console, name, &listed); !named.ok()) {
     if (named.error_code() != grpc::StatusCode::INVALID_ARGUMENT) {
       return console.Fail(named);
     }
-    return console.Fail(ExitCode::kBadInput, named.error_message(),
-                        "Choose a name with --name. Nothing was sent.");
+    return console.BadInput(named.error_message(),
+                            "Choose a name with --name. Nothing was sent.");
   }
   SayWhatIsLeftOut(*model, console);
   absl::Status hashed =
       HashFiles(model->files, Hashing(console, options.rehash));
-  if (!hashed.ok()) {
-    return console.Fail(ExitCode::kBadInput, hashed, "Nothing was sent.");
-  }
+  if (!hashed.ok()) return console.BadInput(hashed, "Nothing was sent.");
   v1::PushModelResponse response;
   const grpc::Status sent =
       Send(MakeRequest(name, model->files), model->files, console, &response);
@@ -377,28 +345,15 @@ ExitCode Push(const PushOptions& options, const Console& console) {
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-void AddModelPush(Command& model, Action* action) {
-  auto options = std::make_shared<PushOptions>();
-  Command* verb = model.add_subcommand(
-      "push", "Send a model's folder, so that jobs can name the model");
-  verb->add_option("FOLDER", options->folder,
-                   "The folder, in Hugging Face layout")
-      ->required()
-      ->type_name("");
-  verb->add_option("--name", options->name,
-                   "What job.json calls the model: NAME or ORG/NAME;\n"
-                   "default: the folder's name")
-      ->type_name("NAME");
-  verb->add_flag("--rehash", options->rehash,
-                 "Read every file, ignoring the cache of hashes");
-  verb->callback([=] {
-    *action = [=](const Console& console) { return Push(*options, console); };
-  });
+void DeclareModelPush(Command& verb, PushOptions& options) {
+  verb.add_argument("FOLDER", options.folder,
+                    "The folder, in Hugging Face layout");
+  verb.add_option("--name NAME", options.name,
+                  "What job.json calls the model: NAME or ORG/NAME;\n"
+                  "default: the folder's name");
+  verb.add_flag("--rehash", options.rehash,
+                "Read every file, ignoring the cache of hashes");
 }
-
-namespace {
 
 struct PullOptions {
   std::string name;  // ID[@REVISION]
@@ -452,48 +407,34 @@ class Puller {
   }
 
   ExitCode Cancel() {
-    grpc::ClientContext context;
-    SetDeadline(context);
     v1::CancelPullRequest request;
     request.set_id(request_.id());
     request.set_revision(request_.revision());
     v1::CancelPullResponse response;
     const grpc::Status status =
-        console_.daemon.models().CancelPull(&context, request, &response);
+        console_.daemon.Call(&ModelStub::CancelPull, request, &response);
     if (!status.ok()) return console_.Fail(status);
-    if (console_.json) {
-      console_.PrintJson(request);
-    } else {
+    return console_.Show(request, [this](const auto&) {
       console_.out
           << "The pull of " << Shown()
           << " is cancelled; what arrived stays in the cache, where the "
           << "next one resumes.\n"
           << std::flush;
-    }
-    return ExitCode::kOk;
+    });
   }
 
  private:
   // Prints the pull's progress until the stream ends.
   grpc::Status Stream() {
-    grpc::ClientContext context;
-    Interrupt::Listener listener(console_.terminal.interrupt,
-                                 [&context] { context.TryCancel(); });
-    auto reader = console_.daemon.models().Pull(&context, request_);
-    v1::PullModelProgress news;
-    while (reader->Read(&news)) {
-      reconnect_.Received();
-      last_ = news;
-      Print(news);
-      if (options_.detach && !news.has_model()) {
-        detached_ = true;
-        context.TryCancel();
-        break;
-      }
-    }
-    const grpc::Status status = reader->Finish();
-    interrupted_ = listener.raised();
-    return status;
+    return console_.daemon.Read(&ModelStub::Pull, request_, &interrupted_,
+                                [this](const v1::PullModelProgress& news) {
+                                  reconnect_.Received();
+                                  last_ = news;
+                                  Print(news);
+                                  detached_ =
+                                      options_.detach && !news.has_model();
+                                  return !detached_;
+                                });
   }
 
   void Print(const v1::PullModelProgress& news) {
@@ -515,14 +456,7 @@ class Puller {
     const v1::Model& model = last_.model();
     console_.out << "Model " << Printable(model.name())
                  << " is there: " << ModelText(model) << '\n';
-    if (const std::string fit = FitText(model); !fit.empty()) {
-      console_.out << "  " << fit << '\n';
-    }
-    if (!model.problem().empty()) {
-      console_.out << "  " << Printable(model.problem()) << '\n';
-    }
-    console_.out << "Name it in job.json: \"model\": \"" << Shown() << "\"\n"
-                 << std::flush;
+    PrintUse(model, options_.name, console_);
     return ExitCode::kOk;
   }
 
@@ -568,8 +502,7 @@ class Puller {
 
 ExitCode Pull(const PullOptions& options, const Console& console) {
   if (!options.name.empty() && options.name.back() == '@') {
-    return console.Fail(
-        ExitCode::kBadInput,
+    return console.BadInput(
         absl::StrCat(Printable(options.name), ": no revision follows the '@'"),
         "Name a branch, a tag or a commit, or leave the '@' out for main.");
   }
@@ -577,66 +510,41 @@ ExitCode Pull(const PullOptions& options, const Console& console) {
   return options.cancel ? puller.Cancel() : puller.Run();
 }
 
-}  // namespace
-
-void AddModelPull(Command& model, Action* action) {
-  auto options = std::make_shared<PullOptions>();
-  Command* verb = model.add_subcommand(
-      "pull", "Have mpsd fetch a model with `hf download` on its machine");
-  verb->add_option("ID[@REVISION]", options->name,
-                   "The model on the hub, ORG/NAME, at a branch, a tag or a\n"
-                   "commit; default: main")
-      ->required()
-      ->type_name("");
-  auto* detach = verb->add_flag("--detach", options->detach,
-                                "Exit once mpsd pulls; follow it with the\n"
-                                "same command without --detach");
-  verb->add_flag("--cancel", options->cancel,
-                 "End a pull that is under way; what arrived is kept")
+void DeclareModelPull(Command& verb, PullOptions& options) {
+  verb.add_argument("ID[@REVISION]", options.name,
+                    "The model on the hub, ORG/NAME, at a branch, a tag or a\n"
+                    "commit; default: main");
+  auto* detach = verb.add_flag("--detach", options.detach,
+                               "Exit once mpsd pulls; follow it with the\n"
+                               "same command without --detach");
+  verb.add_flag("--cancel", options.cancel,
+                "End a pull that is under way; what arrived is kept")
       ->excludes(detach);
-  verb->add_option("--patience", options->patience_seconds,
-                   "How long to wait for a daemon that is unreachable")
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  verb->callback([=] {
-    *action = [=](const Console& console) { return Pull(*options, console); };
-  });
+  AddPatience(verb, options.patience_seconds);
 }
-
-namespace {
 
 // Whether the model came from the hub; its files are removed at once.
 bool IsPulled(const std::string& name, const Console& console) {
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::ListModelsRequest request;
-  request.set_name(name);
   v1::ListModelsResponse response;
-  return console.daemon.models()
-             .ListModels(&context, request, &response)
-             .ok() &&
+  return ListModels(console, name, &response).ok() &&
          !response.models().empty() && response.models(0).pulled();
 }
 
 ExitCode RemoveOne(const std::string& name, const Console& console) {
   const bool pulled = IsPulled(name, console);
-  grpc::ClientContext context;
   v1::RemoveModelRequest request;
   request.set_name(name);
   v1::RemoveModelResponse response;
   // No deadline: a large folder takes long to remove.
-  const grpc::Status status =
-      console.daemon.models().RemoveModel(&context, request, &response);
+  const grpc::Status status = console.daemon.Call(
+      &ModelStub::RemoveModel, request, &response, absl::InfiniteDuration());
   if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
-    return console.Fail(ExitCode::kNotFound,
-                        absl::StrCat("mpsd has no model ", Printable(name)),
-                        "See those it has with `mpsctl model list`.");
+    return FailWithoutModel(console, name);
   }
   if (!status.ok()) return console.Fail(status);
   if (console.json) {
-    const nlohmann::ordered_json object = {
-        {"name", name}, {"freed_bytes", response.freed_bytes()}};
-    console.out << object.dump() << '\n' << std::flush;
+    console.PrintJson(nlohmann::ordered_json{
+        {"name", name}, {"freed_bytes", response.freed_bytes()}});
     return ExitCode::kOk;
   }
   console.out << "Model " << Printable(name) << " is removed, "
@@ -649,24 +557,30 @@ ExitCode RemoveOne(const std::string& name, const Console& console) {
 }
 
 ExitCode Remove(const std::vector<std::string>& names, const Console& console) {
-  ExitCode code = ExitCode::kOk;
-  for (const std::string& name : names) {
-    const ExitCode one = RemoveOne(name, console);
-    if (code == ExitCode::kOk) code = one;
-  }
-  return code;
+  return ForEach(
+      names, [&](const std::string& name) { return RemoveOne(name, console); });
+}
+
+void DeclareModelRemove(Command& verb, std::vector<std::string>& names) {
+  verb.add_argument(kModelName, names, "The models");
 }
 
 }  // namespace
 
-void AddModelRemove(Command& model, Action* action) {
-  auto names = std::make_shared<std::vector<std::string>>();
-  Command* verb =
-      model.add_subcommand("rm", "Remove models that no unfinished job needs");
-  verb->add_option(kModelName, *names, "The models")->required()->type_name("");
-  verb->callback([=] {
-    *action = [=](const Console& console) { return Remove(*names, console); };
-  });
+std::vector<Verb> ModelVerbs() {
+  return {
+      {"model",
+       "The models that jobs can name: push, pull, list, rm",
+       nullptr,
+       /*calls_daemon=*/true,
+       {{"push", "Send a model's folder, so that jobs can name the model",
+         Takes(DeclareModelPush, Push)},
+        {"pull", "Have mpsd fetch a model with `hf download` on its machine",
+         Takes(DeclareModelPull, Pull)},
+        {"list", "List the models that jobs can name",
+         Takes(DeclareModelList, List)},
+        {"rm", "Remove models that no unfinished job needs",
+         Takes(DeclareModelRemove, Remove)}}}};
 }
 
 }  // namespace mpsd::client

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/app.h"
 #include "client/command_line.h"
 #include "client/console.h"
-#include "client/hash_files.h"
-#include "client/verbs.h"
+#include "client/submit.h"
 #include "mpsd/v1/models.pb.h"
 
 namespace mpsd::client {
@@ -26,13 +26,6 @@ std::string ModelAdvice(const std::string& spec_json,
 // The default name of a pushed folder: the id of a snapshot in a Hugging Face
 // cache, else the folder's name.
 std::string ModelNameOf(const std::filesystem::path& folder);
-
-// Each function adds its verb below `mpsctl model`, like those of verbs.h.
-// Defined in <function without Add>.cc.
-void AddModelPush(Command& model, Action* action);
-void AddModelPull(Command& model, Action* action);
-void AddModelList(Command& model, Action* action);
-void AddModelRemove(Command& model, Action* action);
 
 // "270.1 MB, llama, 134,515,008 parameters, for CAUSAL_LM and SEQ_CLS".
 std::string ModelText(const v1::Model& model);

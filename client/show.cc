@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/show.h"
 
+#include <google/protobuf/descriptor.h>
+
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <iomanip>
+#include <iterator>
+#include <limits>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -17,19 +25,773 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "client/job_id.h"
-#include "client/list.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "client/app.h"
+#include "client/command_line.h"
+#include "client/jobs.h"
 #include "client/study.h"
+#include "client/submit.h"
 #include "client/text/format.h"
-#include "client/text/host_text.h"
-#include "client/text/json.h"
-#include "client/verbs.h"
 #include "core/base/text.h"
+#include "core/base/status_macros.h"
+#include "core/report/metrics.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
 
 namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using Json = nlohmann::ordered_json;
+
+constexpr char kAge[] = "age";
+// Short names, each with its field.
+constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+    {"step", "progress.step"},
+    {"loss", "progress.loss"},
+    {"eval_loss", "eval_loss_after"}};
+
+// Omitted from a list.
+constexpr std::string_view kNeverListed[] = {"spec_json", "warnings",
+                                             "confusion_matrix_json"};
+
+std::string FieldOf(const std::string& name) {
+  for (const auto& [brief, field] : kShort) {
+    if (name == brief) return std::string(field);
+  }
+  return name;
+}
+
+bool IsTime(const FieldDescriptor& field) {
+  return field.message_type() != nullptr &&
+         field.message_type()->full_name() == "google.protobuf.Timestamp";
+}
+
+bool HasFields(const FieldDescriptor& field) {
+  return field.message_type() != nullptr && !field.is_repeated() &&
+         !IsTime(field);
+}
+
+// Adds the names of the message's fields that fit in a cell.
+void AddNames(const Descriptor& type, const std::string& prefix,
+              std::vector<std::string>& names) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const std::string name(field.name());
+    if (prefix.empty() && std::count(std::begin(kNeverListed),
+                                     std::end(kNeverListed), name) > 0) {
+      continue;
+    }
+    if (HasFields(field)) {
+      AddNames(*field.message_type(), absl::StrCat(prefix, name, "."), names);
+    } else {
+      names.push_back(prefix + name);
+    }
+  }
+}
+
+// Whether the name is that of an entry of a map ("labels.team").
+bool IsOfMap(const std::string& name) {
+  const std::vector<std::string> parts =
+      absl::StrSplit(name, absl::MaxSplits('.', 1));
+  const FieldDescriptor* field =
+      v1::Job::descriptor()->FindFieldByName(parts[0]);
+  return parts.size() == 2 && !parts[1].empty() && field != nullptr &&
+         field->is_map();
+}
+
+// The value at a path; the rest after a map's name is the whole key, which may
+// contain points.
+Json ValueAt(const Json& object, const std::string& path) {
+  const Json* at = &object;
+  std::string rest = path;
+  while (at->is_object()) {
+    if (const auto whole = at->find(rest); whole != at->end()) return *whole;
+    const size_t point = rest.find('.');
+    if (point == std::string::npos) return nullptr;
+    const auto next = at->find(rest.substr(0, point));
+    if (next == at->end()) return nullptr;
+    at = &*next;
+    rest = rest.substr(point + 1);
+  }
+  return nullptr;
+}
+
+std::string NumberText(const std::string& name, double value) {
+  if (absl::EndsWith(name, "_bytes")) {
+    return Bytes(static_cast<int64_t>(value));
+  }
+  if (absl::EndsWith(name, "_seconds")) return Seconds(value);
+  if (absl::StrContains(name, "loss")) return Loss(value);
+  return absl::StrCat(value);
+}
+
+std::string TimeText(const std::string& text, absl::TimeZone zone) {
+  absl::Time time;
+  std::string error;
+  if (!absl::ParseTime(absl::RFC3339_full, text, &time, &error)) return text;
+  return DateTime(time, zone);
+}
+
+std::string ListText(const Json& list) {
+  std::vector<std::string> texts;
+  for (const Json& one : list) {
+    texts.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+  }
+  return absl::StrJoin(texts, ", ");
+}
+
+std::string ObjectText(const Json& object) {
+  std::vector<std::string> texts;
+  for (const auto& [key, value] : object.items()) {
+    texts.push_back(absl::StrCat(
+        key, "=", value.is_string() ? value.get<std::string>() : value.dump()));
+  }
+  return absl::StrJoin(texts, ", ");
+}
+
+double Age(const ListRow& row) {
+  const absl::Duration age = row.now - ToTime(row.job.create_time());
+  return std::max(0.0, absl::ToDoubleSeconds(age));
+}
+
+std::string StateText(const v1::Job& job) {
+  const bool cancels = job.cancel_requested() && !IsFinal(job.state());
+  return absl::StrCat(StateName(job.state()),
+                      cancels                             ? " (cancelling)"
+                      : job.held() || !job.hold().empty() ? " (held)"
+                                                          : "");
+}
+
+// A human-readable form of a value of ToJson, by the name of its field; "" for
+// none.
+std::string FieldText(const std::string& field, const Json& value,
+                      absl::TimeZone zone) {
+  if (value.is_null()) return "";
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_number_float()) return NumberText(field, value.get<double>());
+  if (value.is_number()) {
+    return absl::EndsWith(field, "_bytes") ? Bytes(value.get<int64_t>())
+                                           : value.dump();
+  }
+  if (value.is_array()) return ListText(value);
+  if (value.is_object()) return ObjectText(value);
+  const std::string text = value.get<std::string>();
+  return absl::EndsWith(field, "_time") ? TimeText(text, zone) : text;
+}
+
+}  // namespace
+
+ListRow::ListRow(const v1::Job& job, absl::Time now)
+    : job(job), json(ToJson(job)), now(now) {}
+
+absl::StatusOr<ListColumn> ListColumn::Parse(const std::string& name) {
+  const std::vector<std::string> names = Names();
+  if (IsOfMap(name) || std::count(names.begin(), names.end(), name) > 0) {
+    return ListColumn(name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--columns ", base::Quotable(name),
+      ": is not a column; the columns are labels.NAME, metrics.NAME and ",
+      absl::StrJoin(names, ", ")));
+}
+
+std::vector<std::string> ListColumn::Names() {
+  std::vector<std::string> names;
+  AddNames(*v1::Job::descriptor(), "", names);
+  for (const auto& [brief, field] : kShort) names.emplace_back(brief);
+  names.emplace_back(kAge);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string ListColumn::heading() const {
+  return name_ == "eval_loss" ? "EVAL" : absl::AsciiStrToUpper(name_);
+}
+
+Json ListColumn::Value(const ListRow& row) const {
+  if (name_ == kAge) return static_cast<int64_t>(Age(row));
+  return ValueAt(row.json, FieldOf(name_));
+}
+
+std::string ListColumn::Cell(const ListRow& row, absl::TimeZone zone) const {
+  const v1::Job& job = row.job;
+  if (name_ == kAge) return Seconds(Age(row));
+  if (name_ == "state") return StateText(job);
+  if (name_ == "step") {
+    if (!job.has_progress()) return "-";
+    return absl::StrCat(job.progress().step(), "/",
+                        job.progress().total_steps());
+  }
+  if (name_ == "name" && IsStudy(job.kind())) {
+    return absl::StrCat(job.name(), job.name().empty() ? "" : " ", "(",
+                        KindName(job.kind()), ")");
+  }
+  const std::string text = FieldText(FieldOf(name_), Value(row), zone);
+  return text.empty() && name_ != "name" ? "-" : text;
+}
+
+absl::StatusOr<std::vector<ListColumn>> ParseColumns(const std::string& names) {
+  std::vector<ListColumn> columns;
+  for (const auto& name : absl::StrSplit(names, ',')) {
+    ASSIGN_OR_RETURN(
+        ListColumn column,
+        ListColumn::Parse(std::string(absl::StripAsciiWhitespace(name))));
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+namespace {
+
+constexpr char kPrefix[] = "JOB_ORDER_";
+
+using Value = std::optional<std::variant<int64_t, double, std::string>>;
+
+// The names of run_glue.py's metrics (core/report).
+constexpr const char* kMetrics[] = {
+    "accuracy",  "f1",        "f1_macro", "f1_micro", "matthews_correlation",
+    "pearson",   "spearmanr", "mse",      "mae",      "combined_score",
+    "perplexity"};
+constexpr char kMetricPrefix[] = "metrics.";
+
+Value Finite(bool has, double value) {
+  return has && std::isfinite(value) ? Value(value) : std::nullopt;
+}
+
+Value MetricOf(const v1::Job& job, const std::string& metric) {
+  if (metric == kTrainLoss) {
+    return Finite(job.has_train_loss(), job.train_loss());
+  }
+  const auto found = job.metrics().find(metric);
+  return found == job.metrics().end() ? std::nullopt
+                                      : Finite(true, found->second);
+}
+
+Value ValueOf(const v1::Job& job, const SortKey& key) {
+  if (!key.metric.empty()) return MetricOf(job, key.metric);
+  switch (key.order) {
+    case v1::JOB_ORDER_END_TIME:
+      if (!job.has_end_time()) return std::nullopt;
+      return absl::ToUnixMicros(ToTime(job.end_time()));
+    case v1::JOB_ORDER_NAME:
+      return absl::AsciiStrToLower(job.name());
+    case v1::JOB_ORDER_OWNER:
+      return job.owner();
+    case v1::JOB_ORDER_STATE:
+      return int64_t{job.state()};
+    case v1::JOB_ORDER_PRIORITY:
+      return int64_t{job.priority()};
+    case v1::JOB_ORDER_EVAL_LOSS:
+      if (!job.has_eval_loss_after() || std::isnan(job.eval_loss_after())) {
+        return std::nullopt;
+      }
+      return job.eval_loss_after();
+    case v1::JOB_ORDER_DEVICE_SECONDS:
+      return job.device_seconds();
+    case v1::JOB_ORDER_STORED_BYTES:
+      return int64_t{job.stored_bytes()};
+    default:
+      return absl::ToUnixMicros(ToTime(job.create_time()));
+  }
+}
+
+// Negative where `a` comes first.
+int Compare(const v1::Job& a, const v1::Job& b, const SortKey& key) {
+  const Value left = ValueOf(a, key), right = ValueOf(b, key);
+  if (left == right) return 0;
+  if (!left.has_value() || !right.has_value()) return left ? -1 : 1;
+  return (*left < *right) == key.ascending ? -1 : 1;
+}
+
+// The metric that a word of --sort means; "" for none.
+std::string MetricNamed(absl::string_view word) {
+  absl::ConsumePrefix(&word, "-");
+  if (absl::ConsumePrefix(&word, kMetricPrefix)) return std::string(word);
+  const bool known = word == kTrainLoss ||
+                     std::count(std::begin(kMetrics), std::end(kMetrics), word);
+  return known ? std::string(word) : "";
+}
+
+}  // namespace
+
+std::vector<std::string> SortNames() {
+  std::vector<std::string> names = ValueNames(*v1::JobOrder_descriptor());
+  for (std::string& name : names) absl::AsciiStrToLower(&name);
+  names.emplace_back(kTrainLoss);
+  names.insert(names.end(), std::begin(kMetrics), std::end(kMetrics));
+  return names;
+}
+
+absl::StatusOr<std::vector<SortKey>> ParseSort(const std::string& words) {
+  std::vector<SortKey> keys;
+  for (const auto& part : absl::StrSplit(words, ',')) {
+    const std::string word(absl::StripAsciiWhitespace(part));
+    SortKey key{v1::JOB_ORDER_UNSPECIFIED, word[0] != '-', MetricNamed(word)};
+    const std::string name =
+        absl::AsciiStrToUpper(key.ascending ? word : word.substr(1));
+    if (!key.metric.empty()) {
+      // The best come first.
+      if (metrics::GreaterIsBetter(key.metric)) key.ascending = !key.ascending;
+    } else if (!v1::JobOrder_Parse(kPrefix + name, &key.order) ||
+               key.order == v1::JOB_ORDER_UNSPECIFIED) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--sort ", base::Quotable(word), ": jobs are sorted by ",
+                       absl::StrJoin(SortNames(), ", "),
+                       ", metrics.NAME; with - before it in reverse"));
+    }
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+bool AreEqual(const v1::Job& a, const v1::Job& b, const SortKey& key) {
+  return Compare(a, b, key) == 0;
+}
+
+namespace {
+
+// Whether `a` comes before `b`; without keys, whether it was created later.
+bool ComesBefore(const v1::Job& a, const v1::Job& b,
+                 absl::Span<const SortKey> keys) {
+  if (keys.empty()) return Compare(a, b, SortKey()) < 0;
+  for (const SortKey& key : keys) {
+    const int order = Compare(a, b, key);
+    if (order != 0) return order < 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+void SortBy(absl::Span<const SortKey> keys, std::vector<v1::Job>& jobs) {
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [keys](const v1::Job& a, const v1::Job& b) {
+                     return ComesBefore(a, b, keys);
+                   });
+}
+
+namespace {
+
+v1::JobState StateOf(const std::string& name) {
+  v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+  v1::JobState_Parse(absl::StrCat("JOB_STATE_", absl::AsciiStrToUpper(name)),
+                     &state);
+  return state;
+}
+
+}  // namespace
+
+void AddJobFilter(Command* verb, JobFilter* filter) {
+  verb->add_list("--state", filter->states, "Only this state; repeatable")
+      ->check(IsMember(ValueNames(*v1::JobState_descriptor()),
+                       /*ignore_case=*/true));
+  verb->add_option("--owner NAME", filter->owner, "Only this owner's");
+  verb->add_list("--label NAME=VALUE", filter->job_labels,
+                 "Only with this label; repeatable, all must match");
+  verb->add_list("--tag WORD", filter->tags,
+                 "Only with this tag; repeatable, all must match");
+  verb->add_option("--text TEXT", filter->text,
+                   "Only with this text in id, name, owner, model, message,\n"
+                   "labels or notes, ignoring case");
+  verb->add_option("--model MODEL", filter->model, "Only of this model");
+  verb->add_option("--since WHEN", filter->since,
+                   "Submitted since: 2w, 7d, 12h or 30m ago, or a date");
+  verb->add_option("--until WHEN", filter->until, "Submitted before");
+  verb->add_option("--ended-since WHEN", filter->ended_since, "Ended since");
+  verb->add_option("--ended-until WHEN", filter->ended_until, "Ended before");
+  verb->add_flag("--held", filter->held, "Only those that are held");
+  verb->add_flag("--pinned", filter->pinned, "Only those that are pinned");
+}
+
+absl::Status FillFilter(const JobFilter& filter, const Terminal& terminal,
+                        v1::ListJobsRequest& request) {
+  for (const std::string& name : filter.states) {
+    request.add_states(StateOf(name));
+  }
+  request.set_owner(filter.owner);
+  request.mutable_tags()->Assign(filter.tags.begin(), filter.tags.end());
+  request.set_text(filter.text);
+  request.set_model(filter.model);
+  if (filter.pinned) request.set_pinned(true);
+  if (filter.held) request.set_held(true);
+  RETURN_IF_ERROR(AddJobLabels(filter.job_labels, request.mutable_labels()));
+  using List = v1::ListJobsRequest;
+  RETURN_IF_ERROR(SetWhen("--since", filter.since, terminal, request,
+                          &List::mutable_create_time_from));
+  RETURN_IF_ERROR(SetWhen("--until", filter.until, terminal, request,
+                          &List::mutable_create_time_to));
+  RETURN_IF_ERROR(SetWhen("--ended-since", filter.ended_since, terminal,
+                          request, &List::mutable_end_time_from));
+  return SetWhen("--ended-until", filter.ended_until, terminal, request,
+                 &List::mutable_end_time_to);
+}
+
+namespace {
+
+// --- List --------------------------------------------------------------------
+
+constexpr char kTableColumns[] = "id,state,step,loss,eval_loss,owner,age,name";
+constexpr char kCsvColumns[] =
+    "id,name,state,owner,priority,model,create_time,start_time,end_time,step,"
+    "loss,eval_loss,device_seconds,stored_bytes";
+constexpr int64_t kPageSize = 500;  // the most that the daemon sends at once
+
+struct ListOptions {
+  JobFilter filter;
+  std::string sort;
+  std::string columns;
+  int64_t limit = 50;
+  int64_t page = 1;
+  bool all = false;
+  bool count = false;
+  bool csv = false;
+  bool quiet = false;
+  bool past = false;
+
+  // The jobs to show, from `first` on.
+  int64_t first() const { return all ? 0 : (page - 1) * limit; }
+  int64_t end() const {
+    return all ? std::numeric_limits<int64_t>::max() : page * limit;
+  }
+};
+
+absl::StatusOr<v1::ListJobsRequest> Request(const ListOptions& options,
+                                            const std::vector<SortKey>& keys,
+                                            const Terminal& terminal) {
+  v1::ListJobsRequest request;
+  RETURN_IF_ERROR(FillFilter(options.filter, terminal, request));
+  if (!keys.empty() && keys[0].metric.empty()) {
+    request.set_order(keys[0].order);
+    request.set_ascending(keys[0].ascending);
+  }
+  return request;
+}
+
+// Returns jobs one by one, over as many pages as needed, in the order of all
+// keys: the daemon sorts by the first one, and jobs equal in it are sorted
+// here. The daemon does not sort by metrics: then all jobs are sorted here.
+class Jobs {
+ public:
+  // `most`: the jobs that will be requested.
+  Jobs(Connection& daemon, v1::ListJobsRequest request,
+       std::vector<SortKey> keys, int64_t most)
+      : daemon_(daemon),
+        request_(std::move(request)),
+        keys_(std::move(keys)),
+        sorts_here_(keys_.size() > 1 ||
+                    (keys_.size() == 1 && !keys_[0].metric.empty())),
+        most_(most) {}
+
+  // False after the last job, and where a call failed: see status().
+  bool Next(v1::Job* job) {
+    if (at_ == ready_.size() && !Prepare()) return false;
+    *job = std::move(ready_[at_++]);
+    return true;
+  }
+  const grpc::Status& status() const { return status_; }
+  // Whether Next would return another one, as far as known without a call.
+  bool has_more() const {
+    return at_ < ready_.size() || !coming_.empty() || !is_last_;
+  }
+
+ private:
+  // Prepares the next jobs: a page, or the jobs of one value.
+  bool Prepare() {
+    ready_.clear();
+    at_ = 0;
+    if (coming_.empty() && !Fetch()) return false;
+    if (!sorts_here_) {
+      ready_.swap(coming_);
+      return true;
+    }
+    size_t equal = 0;
+    for (;;) {
+      while (equal < coming_.size() &&
+             (!keys_[0].metric.empty() ||
+              AreEqual(coming_[0], coming_[equal], keys_[0]))) {
+        ++equal;
+      }
+      if (equal < coming_.size() || is_last_) break;
+      if (!Fetch()) return false;
+    }
+    ready_.assign(std::make_move_iterator(coming_.begin()),
+                  std::make_move_iterator(coming_.begin() + equal));
+    coming_.erase(coming_.begin(), coming_.begin() + equal);
+    SortBy(keys_, ready_);
+    return true;
+  }
+
+  // Appends a page to coming_. False after the last one.
+  bool Fetch() {
+    while (!is_last_) {
+      request_.set_page_size(static_cast<int32_t>(
+          sorts_here_ ? kPageSize : std::min(kPageSize, most_ - fetched_)));
+      v1::ListJobsResponse response;
+      status_ = daemon_.Call(&JobStub::List, request_, &response);
+      if (!status_.ok()) return false;
+      request_.set_page_token(response.next_page_token());
+      fetched_ += response.jobs_size();
+      is_last_ = request_.page_token().empty();
+      if (response.jobs().empty()) continue;
+      coming_.insert(coming_.end(),
+                     std::make_move_iterator(response.mutable_jobs()->begin()),
+                     std::make_move_iterator(response.mutable_jobs()->end()));
+      return true;
+    }
+    return false;
+  }
+
+  Connection& daemon_;
+  v1::ListJobsRequest request_;
+  const std::vector<SortKey> keys_;
+  const bool sorts_here_;
+  const int64_t most_;
+  std::vector<v1::Job> ready_, coming_;
+  size_t at_ = 0;
+  int64_t fetched_ = 0;
+  bool is_last_ = false;
+  grpc::Status status_;
+};
+
+// The jobs and, with `past`, the deleted ones in one order.
+class WithPast {
+ public:
+  WithPast(Connection& daemon, v1::ListJobsRequest request,
+           const std::vector<SortKey>& keys, int64_t most, bool past)
+      : keys_(keys) {
+    streams_.reserve(2);
+    streams_.emplace_back(daemon, request, keys, most);
+    request.set_past(true);
+    if (past) streams_.emplace_back(daemon, request, keys, most);
+    heads_.resize(streams_.size());
+  }
+
+  bool Next(v1::Job* job) {
+    std::optional<v1::Job>* first = nullptr;
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      v1::Job next;
+      if (!heads_[i] && streams_[i].Next(&next)) heads_[i] = std::move(next);
+      if (!streams_[i].status().ok()) return false;
+      if (!heads_[i]) continue;
+      if (first == nullptr || ComesBefore(*heads_[i], **first, keys_)) {
+        first = &heads_[i];
+      }
+    }
+    if (first == nullptr) return false;
+    *job = *std::exchange(*first, std::nullopt);
+    return true;
+  }
+  grpc::Status status() const {
+    for (const Jobs& jobs : streams_) {
+      if (!jobs.status().ok()) return jobs.status();
+    }
+    return grpc::Status::OK;
+  }
+  bool has_more() const {
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      if (heads_[i] || streams_[i].has_more()) return true;
+    }
+    return false;
+  }
+
+ private:
+  const std::vector<SortKey> keys_;
+  std::vector<Jobs> streams_;
+  std::vector<std::optional<v1::Job>> heads_;  // the next of each
+};
+
+// Prints jobs one by one. Finish prints what needs all of them.
+class Printer {
+ public:
+  Printer(const ListOptions& options, std::vector<ListColumn> columns,
+          const Console& console)
+      : options_(options),
+        columns_(std::move(columns)),
+        console_(console),
+        table_(
+            OfEach([](const ListColumn& column) { return column.heading(); })) {
+    if (options_.csv && !options_.quiet) {
+      console_.out << CsvLine(OfEach(
+          [](const ListColumn& column) -> Json { return column.name(); }));
+    }
+  }
+
+  void Print(const v1::Job& job) {
+    ++printed_;
+    const absl::Time now = console_.terminal.clock->Now();
+    if (options_.quiet) {
+      console_.out << job.id() << '\n';
+    } else if (options_.csv) {
+      console_.out << CsvLine(
+          OfEach([row = ListRow(job, now)](const ListColumn& column) {
+            return column.Value(row);
+          }));
+    } else if (console_.json && options_.columns.empty()) {
+      console_.PrintJson(job);
+    } else if (console_.json) {
+      PrintObject(ListRow(job, now));
+    } else {
+      const ListRow row(job, now);
+      table_.Add(OfEach([&](const ListColumn& column) {
+        return column.Cell(row, console_.terminal.zone);
+      }));
+    }
+  }
+
+  void Finish(const v1::ListJobsRequest& request, bool more) {
+    if (options_.quiet || options_.csv || console_.json) return;
+    if (printed_ == 0) return PrintNone(request);
+    console_.Print(table_);
+    if (more && console_.terminal.is_tty) {
+      console_.err << "There are more: --page " << options_.page + 1
+                   << ", --limit or --all.\n";
+    }
+  }
+
+ private:
+  // The values of `get` for each column.
+  template <typename Get>
+  std::vector<std::invoke_result_t<Get, const ListColumn&>> OfEach(
+      const Get& get) const {
+    std::vector<std::invoke_result_t<Get, const ListColumn&>> values;
+    for (const ListColumn& column : columns_) values.push_back(get(column));
+    return values;
+  }
+
+  void PrintObject(const ListRow& row) {
+    nlohmann::ordered_json object;
+    for (const ListColumn& column : columns_) {
+      object[column.name()] = column.Value(row);
+    }
+    console_.PrintJson(object);
+  }
+
+  void PrintNone(v1::ListJobsRequest request) {
+    request.clear_order();
+    request.clear_ascending();
+    const bool filters = request.ByteSizeLong() > 0;
+    console_.out << (filters || options_.page > 1
+                         ? "No such jobs.\n"
+                         : "No jobs. Queue one with `mpsctl submit "
+                           "job.json`.\n");
+  }
+
+  const ListOptions& options_;
+  const std::vector<ListColumn> columns_;
+  const Console& console_;
+  Table table_;
+  int64_t printed_ = 0;
+};
+
+ExitCode CountJobs(v1::ListJobsRequest request, bool past,
+                   const Console& console) {
+  request.set_count(true);
+  request.set_page_size(1);
+  int64_t total = 0;
+  for (const bool of_past : {false, true}) {
+    if (of_past && !past) break;
+    request.set_past(of_past);
+    v1::ListJobsResponse response;
+    const grpc::Status status =
+        console.daemon.Call(&JobStub::List, request, &response);
+    if (!status.ok()) return console.Fail(status);
+    total += response.total();
+  }
+  if (console.json) {
+    console.out << "{\"total\":" << total << "}\n";
+  } else {
+    console.out << total << '\n';
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode ShowJobs(const ListOptions& options,
+                  const v1::ListJobsRequest& request,
+                  const std::vector<SortKey>& keys,
+                  std::vector<ListColumn> columns, const Console& console) {
+  Printer printer(options, std::move(columns), console);
+  WithPast jobs(console.daemon, request, keys, options.end(), options.past);
+  v1::Job job;
+  int64_t given = 0;
+  for (; given < options.end() && jobs.Next(&job); ++given) {
+    if (given >= options.first()) printer.Print(job);
+  }
+  if (!jobs.status().ok()) return console.Fail(jobs.status());
+  printer.Finish(request, jobs.has_more());
+  return ExitCode::kOk;
+}
+
+// ",metrics.accuracy": the extra columns of a table sorted by metrics.
+std::string MetricColumns(const std::vector<SortKey>& keys) {
+  std::string columns;
+  for (const SortKey& key : keys) {
+    if (key.metric.empty()) continue;
+    absl::StrAppend(&columns, ",", key.metric == kTrainLoss ? "" : "metrics.",
+                    key.metric);
+  }
+  return columns;
+}
+
+ExitCode List(const ListOptions& options, const Console& console) {
+  const auto fail = [&console](const absl::Status& status) {
+    return console.BadInput(status);
+  };
+  if (options.csv && console.json) {
+    return fail(
+        absl::InvalidArgumentError("--csv and --json exclude one another"));
+  }
+  absl::StatusOr<std::vector<SortKey>> keys = std::vector<SortKey>();
+  if (!options.sort.empty()) keys = ParseSort(options.sort);
+  if (!keys.ok()) return fail(keys.status());
+  absl::StatusOr<std::vector<ListColumn>> columns =
+      ParseColumns(!options.columns.empty()
+                       ? options.columns
+                       : absl::StrCat(options.csv ? kCsvColumns : kTableColumns,
+                                      MetricColumns(*keys)));
+  if (!columns.ok()) return fail(columns.status());
+  const absl::StatusOr<v1::ListJobsRequest> request =
+      Request(options, *keys, console.terminal);
+  if (!request.ok()) return fail(request.status());
+  if (options.count) return CountJobs(*request, options.past, console);
+  return ShowJobs(options, *request, *keys, *std::move(columns), console);
+}
+
+void AddShape(Command* verb, ListOptions* options) {
+  verb->add_option("--sort KEYS", options->sort,
+                   "Sort by these, comma-separated; in reverse with -\n"
+                   "before one: -eval_loss,name. By a metric (accuracy,\n"
+                   "metrics.NAME) the best come first");
+  verb->add_option("--columns NAMES", options->columns,
+                   "Show these, comma-separated: the fields of\n"
+                   "--json, labels.NAME, metrics.NAME, step, loss, age …");
+  Option* limit =
+      verb->add_option("--limit N", options->limit, "At most this many")
+          ->check(Range(1, 1000000))
+          ->capture_default_str();
+  Option* page =
+      verb->add_option("--page N", options->page,
+                       "The page of this number, with --limit jobs each")
+          ->check(Range(1, 1000000));
+  verb->add_flag("--all", options->all, "All of them")
+      ->excludes(limit)
+      ->excludes(page);
+  verb->add_flag("--count", options->count, "Only how many there are");
+  verb->add_flag("--csv", options->csv, "Print comma-separated values");
+  verb->add_flag("--past", options->past, "Deleted jobs, too");
+  verb->add_flag("-q,--quiet", options->quiet, "Only the ids");
+}
+
+void DeclareList(Command& verb, ListOptions& options) {
+  AddJobFilter(&verb, &options.filter);
+  AddShape(&verb, &options);
+}
+
+// --- Show --------------------------------------------------------------------
 
 constexpr int kLabelColumns = 24;  // a longer label is cut
 
@@ -131,8 +893,6 @@ void PrintConfusionMatrix(const std::string& json, std::ostream& out) {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kSections[] = {"environment", "shape",    "memory",
                                      "fallbacks",   "data",     "conditions",
                                      "pauses",      "durations"};
@@ -191,12 +951,11 @@ void PrintAttempts(const Console& console, const v1::JobRecord& record) {
   int number = record.attempt_count() - record.attempts_size();
   for (const v1::RunAttempt& attempt : record.attempts()) {
     table.Add({absl::StrCat(++number),
-               DateTime(ToTime(attempt.start_time()), console.terminal.zone),
+               DateTime(attempt.start_time(), console.terminal.zone),
                absl::StrCat(attempt.steps()), OrDash(attempt.device()),
                Seconds(attempt.pauses().seconds()), attempt.exit_reason()});
   }
-  table.Print(console.out,
-              console.terminal.is_tty ? console.terminal.columns() : 0);
+  console.Print(table);
 }
 
 }  // namespace
@@ -223,6 +982,9 @@ std::vector<RecordSection> DescribeRecord(const v1::JobRecord& record,
   return all;
 }
 
+namespace {
+
+// The part of a record that `show` prints below the job's own lines.
 void PrintRecord(const Console& console, const v1::GetRecordResponse& shown) {
   const v1::JobRecord& record = shown.record();
   for (const RecordSection& section :
@@ -239,25 +1001,23 @@ void PrintRecord(const Console& console, const v1::GetRecordResponse& shown) {
   }
   if (!record.notes().empty()) console.out << "\nNOTES\n";
   for (const v1::JobNote& note : record.notes()) {
-    console.out << DateTime(ToTime(note.time()), console.terminal.zone) << "  "
+    console.out << DateTime(note.time(), console.terminal.zone) << "  "
                 << (note.author().empty() ? "-" : Printable(note.author()))
                 << "\n  " << PrintableLines(note.text()) << '\n';
   }
 }
 
+// Fetches a job, deleted or not, and its record. If the caller may not read the
+// record, the response contains only the job's public part.
 grpc::Status FetchRecord(const Console& console, const std::string& id,
                          v1::GetRecordResponse* response) {
-  grpc::ClientContext context;
-  SetDeadline(context);
   v1::GetRecordRequest request;
   request.set_id(id);
   const grpc::Status status =
-      console.daemon.jobs().GetRecord(&context, request, response);
+      console.daemon.Call(&JobStub::GetRecord, request, response);
   if (status.error_code() != grpc::StatusCode::NOT_FOUND) return status;
   return GetJob(console, id, response->mutable_job());
 }
-
-namespace {
 
 // Prints "  name          value"; nothing for an empty value.
 void Field(std::ostream& out, const char* name, const std::string& value) {
@@ -274,25 +1034,25 @@ std::string StateText(const v1::Job& job, const Console& console) {
   }
   if (job.state() == v1::JOB_STATE_QUEUED && job.has_not_before()) {
     absl::StrAppend(&text, ", not before ",
-                    DateTime(ToTime(job.not_before()), console.terminal.zone));
+                    DateTime(job.not_before(), console.terminal.zone));
   }
   return text;
 }
 
 void Times(const v1::Job& job, const Console& console) {
   const absl::TimeZone zone = console.terminal.zone;
-  Field(console.out, "created", DateTime(ToTime(job.create_time()), zone));
+  Field(console.out, "created", DateTime(job.create_time(), zone));
   if (job.has_start_time()) {
     Field(console.out, "started",
-          absl::StrCat(DateTime(ToTime(job.start_time()), zone), ", attempt ",
+          absl::StrCat(DateTime(job.start_time(), zone), ", attempt ",
                        job.attempt()));
   }
   if (job.has_end_time()) {
-    std::string text = DateTime(ToTime(job.end_time()), zone);
+    std::string text = DateTime(job.end_time(), zone);
     if (job.has_start_time()) {
       const absl::Duration took =
           ToTime(job.end_time()) - ToTime(job.start_time());
-      absl::StrAppend(&text, ", after ", Seconds(absl::ToDoubleSeconds(took)));
+      absl::StrAppend(&text, ", after ", Seconds(took));
     }
     Field(console.out, "ended", text);
   }
@@ -459,16 +1219,21 @@ void PrintShown(const v1::GetRecordResponse& shown, const Console& console) {
               << Printable(found.error_message()) << '\n';
 }
 
-ExitCode Show(const std::string& text, bool spec, const Console& console) {
+struct ShowOptions {
+  std::string id;
+  bool spec = false;
+};
+
+ExitCode Show(const ShowOptions& options, const Console& console) {
   ExitCode code;
-  auto id = ResolveJobId(console, text, &code, FewestIdCharacters::kLooks,
+  auto id = ResolveJobId(console, options.id, &code, FewestIdCharacters::kLooks,
                          PastJobs::kToo);
   if (!id) return code;
   v1::GetRecordResponse shown;
   const grpc::Status status = FetchRecord(console, *id, &shown);
   if (!status.ok()) return console.Fail(status);
   const v1::Job& job = shown.job();
-  if (spec) {
+  if (options.spec) {
     console.out << (console.terminal.is_tty
                         ? base::Printable(job.spec_json(), base::Breaks::kKeep)
                         : job.spec_json())
@@ -479,28 +1244,196 @@ ExitCode Show(const std::string& text, bool spec, const Console& console) {
   return ExitCode::kOk;
 }
 
+void DeclareShow(Command& verb, ShowOptions& options) {
+  verb.add_argument(kJobIdName, options.id, "The job");
+  verb.add_flag("--spec", options.spec,
+                "Only its job.json, with every default filled in");
+}
+
+// --- Queue -------------------------------------------------------------------
+
+using Entry = v1::QueueResponse::Entry;
+
+std::string Why(const Entry& entry, const Console& console) {
+  std::string why = entry.why();
+  if (!entry.hold().empty()) absl::StrAppend(&why, "; held: ", entry.hold());
+  if (entry.has_not_before()) {
+    absl::StrAppend(&why, "; not before ",
+                    DateTime(entry.not_before(), console.terminal.zone));
+  }
+  return Printable(why);
+}
+
+void PrintPlaces(const v1::QueueResponse& queue, const Console& console) {
+  Table table({"PLACE", "ID", "OWNER", "PRIORITY", "WAITS", "NAME", "WHY"});
+  int place = 0;
+  for (const Entry& entry : queue.entries()) {
+    const bool runs = entry.state() == v1::JOB_STATE_RUNNING;
+    const absl::Duration waits =
+        console.terminal.clock->Now() - ToTime(entry.queue_time());
+    table.Add(
+        {runs ? "runs" : absl::StrCat(++place), entry.id(),
+         OrDash(entry.owner()), absl::StrCat(entry.priority()),
+         runs ? "-" : Seconds(std::max(0.0, absl::ToDoubleSeconds(waits))),
+         Printable(entry.name()), Why(entry, console)});
+  }
+  console.Print(table);
+  if (queue.more() > 0) {
+    console.out << "and " << Count(queue.more()) << " more\n";
+  }
+}
+
+void PrintUsage(const v1::QueueResponse& queue, const Console& console) {
+  if (queue.usage().empty()) return;
+  console.out << "\nThese owners' recent use of the device; it halves every "
+              << Seconds(queue.half_life_seconds()) << ":\n";
+  Table table({"OWNER", "USED"});
+  for (const auto& usage : queue.usage()) {
+    table.Add({OrDash(usage.owner()), Seconds(usage.seconds())});
+  }
+  table.Print(console.out, 0);
+}
+
+ExitCode Queue(const Console& console) {
+  return console.Ask(&JobStub::Queue, {}, [&](const v1::QueueResponse& queue) {
+    if (queue.entries().empty()) {
+      console.out << "No job runs or waits.\n";
+      return;
+    }
+    PrintPlaces(queue, console);
+    PrintUsage(queue, console);
+  });
+}
+
+// --- Diff --------------------------------------------------------------------
+
+using Sides = std::array<v1::GetRecordResponse, 2>;
+using Pair = std::array<std::string, 2>;
+
+constexpr char kSpecTitle[] = "SPEC", kResultsTitle[] = "RESULTS";
+
+// What two jobs have under one name, in order of first use.
+struct Part {
+  std::string title;
+  std::vector<std::pair<std::string, Pair>> rows;
+};
+
+// The spec as it was submitted, with every default.
+std::string SpecOf(const v1::GetRecordResponse& side) {
+  const std::string& submitted = side.record().spec_json();
+  return WithDefaults(submitted.empty() ? side.job().spec_json() : submitted);
+}
+
+// All results; of everything else only the differences.
+std::vector<Part> Compare(const Sides& sides, absl::TimeZone zone) {
+  std::vector<Part> parts = {{kSpecTitle, {}}};
+  for (const FieldChange& change :
+       CompareSpecs(SpecOf(sides[0]), SpecOf(sides[1]))) {
+    parts[0].rows.push_back({change.field, {change.a, change.b}});
+  }
+  std::map<std::string, size_t> part_of;
+  std::map<std::pair<std::string, std::string>, size_t> row_of;
+  for (size_t side = 0; side < 2; ++side) {
+    for (const RecordSection& section :
+         DescribeRecord(sides[side].record(), /*results=*/true, zone)) {
+      const auto [part, is_new] = part_of.emplace(section.title, parts.size());
+      if (is_new) parts.push_back({section.title, {}});
+      auto& rows = parts[part->second].rows;
+      for (const auto& [name, value] : section.rows) {
+        const auto [at, added] =
+            row_of.emplace(std::pair(section.title, name), rows.size());
+        if (added) rows.push_back({name, {"-", "-"}});
+        rows[at->second].second[side] = value;
+      }
+    }
+  }
+  for (Part& part : parts) {
+    if (part.title == kResultsTitle) continue;
+    std::erase_if(part.rows, [](const auto& row) {
+      return row.second[0] == row.second[1];
+    });
+  }
+  return parts;
+}
+
+void Print(const Console& console, const Sides& sides,
+           const std::vector<Part>& parts) {
+  if (parts[0].rows.empty()) console.out << "The specs are the same.\n";
+  bool first = !parts[0].rows.empty();
+  for (const Part& part : parts) {
+    if (part.rows.empty()) continue;
+    if (!first) console.out << '\n';
+    first = false;
+    Table table({part.title, sides[0].job().id(), sides[1].job().id()});
+    for (const auto& [name, pair] : part.rows) {
+      table.Add({name, OrDash(pair[0]), OrDash(pair[1])});
+    }
+    console.Print(table);
+  }
+}
+
+// As JSON if the text is JSON.
+Json ValueOf(const std::string& text) {
+  if (text.empty() || text == "-") return nullptr;
+  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? Json(text) : value;
+}
+
+// {"a": ID, "b": ID, "spec": {FIELD: [A, B] …}, "environment": …
+//  "jobs": [JOB, JOB], "records": [RECORD, RECORD]}
+Json DiffJson(const Sides& sides, const std::vector<Part>& parts) {
+  Json json = {{"a", sides[0].job().id()}, {"b", sides[1].job().id()}};
+  for (const Part& part : parts) {
+    Json& rows = json[absl::AsciiStrToLower(part.title)] = Json::object();
+    for (const auto& [field, pair] : part.rows) {
+      rows[field] = {ValueOf(pair[0]), ValueOf(pair[1])};
+    }
+  }
+  json["jobs"] = {ToJson(sides[0].job()), ToJson(sides[1].job())};
+  json["records"] = {ToJson(sides[0].record()), ToJson(sides[1].record())};
+  return json;
+}
+
+ExitCode Diff(const std::vector<std::string>& texts, const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  Sides sides;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto id = ResolveJobId(console, texts[i], &code,
+                                 FewestIdCharacters::kLooks, PastJobs::kToo);
+    if (!id) return code;
+    const grpc::Status status = FetchRecord(console, *id, &sides[i]);
+    if (!status.ok()) return console.Fail(status);
+  }
+  const std::vector<Part> parts = Compare(sides, console.terminal.zone);
+  if (console.json) {
+    console.PrintJson(DiffJson(sides, parts));
+  } else {
+    Print(console, sides, parts);
+  }
+  return ExitCode::kOk;
+}
+
+void DeclareDiff(Command& verb, std::vector<std::string>& ids) {
+  verb.add_argument(kJobIdName, ids, "The two jobs")->expected(2);
+}
+
 }  // namespace
 
-void AddShow(Command& app, Action* action) {
-  struct Options {
-    std::string id;
-    bool spec = false;
+std::vector<Verb> ShowVerbs() {
+  return {
+      {"list", "Show jobs, newest first unless --sort says otherwise",
+       Takes(DeclareList, List)},
+      {"show",
+       "Show one job in full, what a study found, and the record of the run;\n"
+       "also for a deleted job",
+       Takes(DeclareShow, Show)},
+      {"queue", "Show in which order the jobs will run, and why",
+       TakesNothing(Queue)},
+      {"diff",
+       "Compare two jobs, including deleted ones: their specs,\n"
+       "environments, data, conditions and results",
+       Takes(DeclareDiff, Diff)},
   };
-  auto options = std::make_shared<Options>();
-  Command* verb = app.add_subcommand(
-      "show",
-      "Show one job in full, what a study found, and the record of the run;\n"
-      "also for a deleted job");
-  verb->add_option(kJobIdName, options->id, "The job")
-      ->required()
-      ->type_name("");
-  verb->add_flag("--spec", options->spec,
-                 "Only its job.json, with every default filled in");
-  verb->callback([=] {
-    *action = [=](const Console& console) {
-      return Show(options->id, options->spec, console);
-    };
-  });
 }
 
 }  // namespace mpsd::client

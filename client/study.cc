@@ -1,32 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/study.h"
 
-#include <memory>
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "client/app.h"
 #include "client/command_line.h"
-#include "client/inputs.h"
-#include "client/job_id.h"
-#include "client/profile.h"
+#include "client/console.h"
+#include "client/download.h"
+#include "client/jobs.h"
+#include "client/show.h"
 #include "client/submit.h"
-#include "client/sweep.h"
 #include "client/text/format.h"
-#include "client/upload.h"
-#include "client/verbs.h"
-#include "core/base/limits.h"
-#include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/base/limits.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
+#include "core/spec/fields.h"
+#include "core/spec/train_spec.h"
 
 namespace mpsd::client {
 
@@ -99,8 +113,7 @@ ExitCode Submit(const Console& console, const StudyArguments& arguments,
   absl::StatusOr<PreparedJob> job =
       PrepareJob(arguments.job_file, Hashing(console, arguments.rehash));
   if (!job.ok()) {
-    return console.Fail(ExitCode::kBadInput, job.status(),
-                        "Nothing was submitted.");
+    return console.BadInput(job.status(), "Nothing was submitted.");
   }
   v1::SubmitRequest request = RequestOf(*job);
   request.set_priority(arguments.priority);
@@ -108,7 +121,7 @@ ExitCode Submit(const Console& console, const StudyArguments& arguments,
   *request.mutable_study() = study;
   absl::Status added =
       AddJobLabels(arguments.job_labels, request.mutable_labels());
-  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
+  if (!added.ok()) return console.BadInput(added);
   const auto upload = [&] { return Upload(console, job->files); };
   const grpc::Status status = upload();
   if (!status.ok()) return console.Fail(status);
@@ -118,12 +131,10 @@ ExitCode Submit(const Console& console, const StudyArguments& arguments,
 }  // namespace
 
 void DeclareThresholds(Command& verb, ThresholdArguments* arguments) {
-  verb.add_option("--threshold", arguments->values,
-                  "A threshold in place of mpsd's own; repeatable")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  verb.add_option("--thresholds", arguments->file, "A TOML file of thresholds")
-      ->type_name("FILE")
+  verb.add_list("--threshold NAME=VALUE", arguments->values,
+                "A threshold in place of mpsd's own; repeatable");
+  verb.add_option("--thresholds FILE", arguments->file,
+                  "A TOML file of thresholds")
       ->check(Given);
 }
 
@@ -143,20 +154,14 @@ absl::Status AddThresholds(const ThresholdArguments& arguments,
 }
 
 void DeclareStudy(Command& verb, StudyArguments* arguments) {
-  verb.add_option("JOB", arguments->job_file, "The job.json")
-      ->required()
-      ->type_name("")
-      ->check(Given);
+  verb.add_argument("JOB", arguments->job_file, "The job.json")->check(Given);
   verb.add_flag("--detach", arguments->detach,
                 "Do not watch: exit once queued");
-  verb.add_option("--priority", arguments->priority,
+  verb.add_option("--priority N", arguments->priority,
                   "Higher runs first, equals in turn")
-      ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--label", arguments->job_labels,
-                  "To find the job by; repeatable")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
+  verb.add_list("--label NAME=VALUE", arguments->job_labels,
+                "To find the job by; repeatable");
   verb.add_flag("--anyway", arguments->anyway,
                 "Queue it even if it needs more memory than the machine has");
   verb.add_flag("--rehash", arguments->rehash,
@@ -177,6 +182,16 @@ std::string VerdictName(v1::Verdict verdict) {
   }
 }
 
+void PrintAdvice(
+    const google::protobuf::RepeatedPtrField<v1::Finding>& findings,
+    std::ostream& out) {
+  for (const v1::Finding& finding : findings) {
+    if (finding.advice().empty()) continue;
+    out << Printable(finding.name()) << ": " << Printable(finding.advice())
+        << '\n';
+  }
+}
+
 void PrintFindings(
     const google::protobuf::RepeatedPtrField<v1::Finding>& findings,
     std::ostream& out) {
@@ -187,11 +202,7 @@ void PrintFindings(
         {VerdictName(finding.verdict()), finding.name(), finding.found()});
   }
   table.Print(out, 0);
-  for (const v1::Finding& finding : findings) {
-    if (finding.advice().empty()) continue;
-    out << Printable(finding.name()) << ": " << Printable(finding.advice())
-        << '\n';
-  }
+  PrintAdvice(findings, out);
 }
 
 ExitCode ShowStudy(const Console& console, const v1::StudyResult& result,
@@ -208,11 +219,9 @@ ExitCode ShowStudy(const Console& console, const v1::StudyResult& result,
 
 grpc::Status GetStudyResult(const Console& console, const std::string& job_id,
                             v1::StudyResult* result) {
-  grpc::ClientContext context;
-  SetDeadline(context);
   v1::GetStudyResultRequest request;
   request.set_id(job_id);
-  return console.daemon.runbook().GetStudyResult(&context, request, result);
+  return console.daemon.Call(&RunbookStub::GetStudyResult, request, result);
 }
 
 ExitCode FindOut(const Console& console, const StudyArguments& arguments,
@@ -236,49 +245,15 @@ ExitCode RunStudy(const Console& console, const StudyArguments& arguments,
   return found == ExitCode::kOk ? ShowStudy(console, result, print) : found;
 }
 
-// A study whose kind has no printer shows only its findings.
-void PrintAnyStudy(const v1::StudyResult& result, const Console& console) {
-  switch (result.result_case()) {
-    case v1::StudyResult::kProbe:
-      return PrintProbe(result, console);
-    case v1::StudyResult::kBatchSweep:
-      return PrintBatchSweep(result, console);
-    case v1::StudyResult::kDeviceComparison:
-      return PrintDeviceComparison(result, console);
-    case v1::StudyResult::kProfile:
-      return PrintProfile(result, console);
-    case v1::StudyResult::kSmoke:
-      return PrintSmoke(result, console);
-    default:
-      return;
-  }
-}
-
 namespace {
 
 constexpr int kMostRows = 1'000'000;
-
-struct SmokeArguments {
-  StudyArguments study;
-  int32_t rows = 0;
-};
 
 std::string BytesOr(bool known, int64_t bytes) {
   return known ? Bytes(bytes) : "-";
 }
 
-ExitCode RunSmoke(const Console& console, const SmokeArguments& arguments) {
-  v1::Study study;
-  v1::SmokeOptions& options = *study.mutable_smoke();
-  options.set_rows(arguments.rows);
-  const absl::Status added =
-      AddThresholds(arguments.study.thresholds, options.mutable_thresholds());
-  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
-  return RunStudy(console, arguments.study, study, PrintSmoke);
-}
-
-}  // namespace
-
+// A table of the epochs, above the findings; nothing for another study.
 void PrintSmoke(const v1::StudyResult& result, const Console& console) {
   if (!result.has_smoke()) return;
   const v1::SmokeResult& smoke = result.smoke();
@@ -300,23 +275,30 @@ void PrintSmoke(const v1::StudyResult& result, const Console& console) {
       Printable(smoke.memory_from()), 100 * smoke.memory_growth());
 }
 
-void AddSmoke(Command& app, Action* action) {
-  auto arguments = std::make_shared<SmokeArguments>();
-  Command* verb = app.add_subcommand(
-      "smoke", "Ten short epochs of a slice: is memory stable?");
-  DeclareStudy(*verb, &arguments->study);
-  verb->add_option("--rows", arguments->rows,
-                   "Rows from the beginning of the data; by default those of "
-                   "four steps")
-      ->type_name("N")
-      ->check(Range(1, kMostRows));
-  verb->callback([=] {
-    *action = [=](const Console& console) {
-      return RunSmoke(console, *arguments);
-    };
-  });
+struct SmokeArguments {
+  StudyArguments study;
+  int32_t rows = 0;
+};
+
+ExitCode RunSmoke(const SmokeArguments& arguments, const Console& console) {
+  v1::Study study;
+  v1::SmokeOptions& options = *study.mutable_smoke();
+  options.set_rows(arguments.rows);
+  const absl::Status added =
+      AddThresholds(arguments.study.thresholds, options.mutable_thresholds());
+  if (!added.ok()) return console.BadInput(added);
+  return RunStudy(console, arguments.study, study, PrintSmoke);
 }
 
+void DeclareSmoke(Command& verb, SmokeArguments& arguments) {
+  DeclareStudy(verb, &arguments.study);
+  verb.add_option("--rows N", arguments.rows,
+                  "Rows from the beginning of the data; by default those of "
+                  "four steps")
+      ->check(Range(1, kMostRows));
+}
+
+// The measurements of a probe, above its findings; nothing for another study.
 void PrintProbe(const v1::StudyResult& result, const Console& console) {
   if (!result.has_probe()) return;
   const v1::ProbeResult& probe = result.probe();
@@ -338,15 +320,6 @@ void PrintProbe(const v1::StudyResult& result, const Console& console) {
       << Bytes(probe.estimate().total_bytes()) << ", "
       << Bytes(probe.memory_limit_bytes()) << " may be held\n";
 }
-
-namespace {
-
-struct Arguments {
-  StudyArguments study;
-  std::vector<std::string> devices;
-  int steps = 0;
-  std::optional<int> warmup_steps;
-};
 
 // Times of steps: thousandths of a second matter.
 std::string Time(double seconds) {
@@ -380,24 +353,8 @@ std::string DecisionName(v1::DeviceDecision decision,
   }
 }
 
-ExitCode Compare(const Console& console, const Arguments& arguments) {
-  v1::Study study;
-  v1::DeviceComparisonOptions& options = *study.mutable_device_comparison();
-  for (const std::string& device : arguments.devices) {
-    options.add_devices(device);
-  }
-  options.set_steps(arguments.steps);
-  if (arguments.warmup_steps) options.set_warmup_steps(*arguments.warmup_steps);
-  const absl::Status set =
-      AddThresholds(arguments.study.thresholds, options.mutable_thresholds());
-  if (!set.ok()) {
-    return console.Fail(ExitCode::kBadInput, set, "Nothing was submitted.");
-  }
-  return RunStudy(console, arguments.study, study, PrintDeviceComparison);
-}
-
-}  // namespace
-
+// Prints the times of both devices and the decision; `result` is one of
+// compare-devices.
 void PrintDeviceComparison(const v1::StudyResult& result,
                            const Console& console) {
   const v1::DeviceComparisonResult& comparison = result.device_comparison();
@@ -416,32 +373,1500 @@ void PrintDeviceComparison(const v1::StudyResult& result,
               << " (" << Printable(comparison.reason()) << ")\n";
 }
 
-void AddCompareDevices(Command& app, Action* action) {
-  auto arguments = std::make_shared<Arguments>();
-  Command* verb = app.add_subcommand(
-      "compare-devices",
-      "Whether a job runs faster on MPS or CUDA than on the CPU");
-  DeclareStudy(*verb, &arguments->study);
-  verb->add_option("--devices", arguments->devices,
-                   "Two of cpu, cuda, mps: the baseline, the candidate; "
-                   "default: the CPU, and the accelerator")
-      ->type_name("A,B")
+struct CompareArguments {
+  StudyArguments study;
+  std::vector<std::string> devices;
+  int steps = 0;
+  std::optional<int> warmup_steps;
+};
+
+ExitCode Compare(const CompareArguments& arguments, const Console& console) {
+  v1::Study study;
+  v1::DeviceComparisonOptions& options = *study.mutable_device_comparison();
+  for (const std::string& device : arguments.devices) {
+    options.add_devices(device);
+  }
+  options.set_steps(arguments.steps);
+  if (arguments.warmup_steps) options.set_warmup_steps(*arguments.warmup_steps);
+  const absl::Status set =
+      AddThresholds(arguments.study.thresholds, options.mutable_thresholds());
+  if (!set.ok()) return console.BadInput(set, "Nothing was submitted.");
+  return RunStudy(console, arguments.study, study, PrintDeviceComparison);
+}
+
+void DeclareCompareDevices(Command& verb, CompareArguments& arguments) {
+  DeclareStudy(verb, &arguments.study);
+  verb.add_option("--devices A,B", arguments.devices,
+                  "Two of cpu, cuda, mps: the baseline, the candidate; "
+                  "default: the CPU, and the accelerator")
       ->delimiter(',')
       ->expected(2)
       ->check(IsMember({"cpu", "cuda", "mps"}));
-  verb->add_option("--steps", arguments->steps,
-                   "Steps to measure on each; default 20")
-      ->type_name("N")
+  verb.add_option("--steps N", arguments.steps,
+                  "Steps to measure on each; default 20")
       ->check(Range(1, 1000));
-  verb->add_option("--warmup-steps", arguments->warmup_steps,
-                   "Steps before these; default 3")
-      ->type_name("N")
+  verb.add_option("--warmup-steps N", arguments.warmup_steps,
+                  "Steps before these; default 3")
       ->check(Range(0, 1000));
-  verb->callback([=] {
-    *action = [=](const Console& console) {
-      return Compare(console, *arguments);
-    };
-  });
+}
+
+// --- Profile -----------------------------------------------------------------
+
+constexpr int kOperatorsShown = 12;       // --json has all
+constexpr double kSmallestShare = 0.001;  // of blocks that are shown
+
+std::string Milliseconds(double seconds) {
+  return absl::StrFormat("%.4g ms", seconds * 1000);
+}
+std::string Calls(double calls) { return absl::StrFormat("%.4g", calls); }
+
+void PrintSteps(const v1::ProfileResult& profile, std::ostream& out) {
+  const v1::ProfileSteps& steps = profile.steps();
+  out << profile.device() << ", gradients: " << Printable(profile.gradients())
+      << "; " << steps.warm_up() << " steps of warm-up, " << steps.plain()
+      << " plain, " << steps.profiled()
+      << " under the profiler, which makes a step "
+      << Percent(steps.overhead_ratio(), 1, "%") << " longer\n";
+  Table table({"A STEP", "TIME", ""});
+  table.Add({"the first", Milliseconds(steps.first_seconds()), ""});
+  if (steps.has_warm_up_seconds()) {
+    table.Add({"of the warm-up", Milliseconds(steps.warm_up_seconds()), ""});
+  }
+  table.Add({"steady", Milliseconds(steps.steady_seconds()),
+             absl::StrCat("waits for data for ",
+                          Percent(steps.data_wait_share(), 1, "%"))});
+  if (steps.has_first_epoch_seconds() && steps.has_later_epochs_seconds()) {
+    table.Add(
+        {"steady, first epoch", Milliseconds(steps.first_epoch_seconds()), ""});
+    table.Add({"steady, later epochs",
+               Milliseconds(steps.later_epochs_seconds()), ""});
+  }
+  for (const v1::ProfileCapture& capture : profile.captures()) {
+    if (capture.name() == "step") continue;
+    table.Add({absl::StrCat(capture.name(), " alone"),
+               Milliseconds(capture.seconds()),
+               absl::StrCat("over ", capture.steps(), " steps")});
+  }
+  table.Print(out, 0);
+}
+
+void PrintBlocks(const v1::ProfileResult& profile, std::ostream& out) {
+  Table table(
+      {"BLOCK", "PHASE", "CALLS", "A STEP", "SHARE", "IN OPERATORS", "DEVICE"});
+  for (const v1::ProfileBlock& block : profile.blocks()) {
+    if (block.share() < kSmallestShare) continue;
+    table.Add({block.name(), block.phase(), Calls(block.calls()),
+               Milliseconds(block.seconds()), Percent(block.share(), 1, "%"),
+               Milliseconds(block.operator_seconds()),
+               block.has_device_seconds() ? Milliseconds(block.device_seconds())
+                                          : "-"});
+  }
+  table.Print(out, 0);
+}
+
+void PrintOperators(const v1::ProfileResult& profile, std::ostream& out) {
+  Table table({"OPERATOR", "CALLS", "OWN TIME", "SHARE", "DEVICE"});
+  const int shown = std::min(profile.operators_size(), kOperatorsShown);
+  for (int i = 0; i < shown; ++i) {
+    const v1::ProfileOperator& op = profile.operators(i);
+    table.Add(
+        {op.name(), Calls(op.calls()), Milliseconds(op.self_seconds()),
+         Percent(op.share(), 1, "%"),
+         op.has_device_seconds() ? Milliseconds(op.device_seconds()) : "-"});
+  }
+  table.Print(out, 0);
+}
+
+void PrintWaits(const v1::ProfileResult& profile, std::ostream& out) {
+  const v1::ProfileGaps& gaps = profile.gaps();
+  out << "Between operators: " << Milliseconds(gaps.seconds()) << " a step ("
+      << Percent(gaps.share(), 1, "%") << "); the longest "
+      << Milliseconds(gaps.longest_seconds()) << ", in '"
+      << Printable(gaps.longest_block()) << "'\n";
+  if (gaps.has_device_idle_ratio()) {
+    out << "The device idles for " << Percent(gaps.device_idle_ratio(), 1, "%")
+        << " of the time.\n";
+  }
+  for (const v1::ProfileWait& wait : profile.waits()) {
+    out << "The host waits in " << Printable(wait.name()) << ": "
+        << Calls(wait.calls()) << " a step, " << Milliseconds(wait.seconds())
+        << (wait.own() ? "; the one that ends a step"
+                       : absl::StrCat("; in '", Printable(wait.block()), "'"))
+        << '\n';
+  }
+  for (const auto& [name, count] : profile.cpu_fallback_ops()) {
+    out << "On the CPU: " << Printable(name) << ", " << count << " times\n";
+  }
+}
+
+void PrintMemory(const v1::ProfileMemory& memory, std::ostream& out) {
+  std::string text;
+  const auto add = [&text](const char* what, int64_t bytes) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", what, " ", Bytes(bytes));
+  };
+  if (memory.has_peak_allocated_bytes()) {
+    add("tensors", memory.peak_allocated_bytes());
+  }
+  if (memory.has_peak_driver_bytes()) {
+    add("driver", memory.peak_driver_bytes());
+  }
+  if (memory.has_recommended_max_bytes()) {
+    add("of at most", memory.recommended_max_bytes());
+  }
+  if (memory.has_peak_footprint_bytes()) {
+    add("process", memory.peak_footprint_bytes());
+  }
+  if (!text.empty()) out << "Memory at its peak: " << text << '\n';
+}
+
+}  // namespace
+
+void PrintProfile(const v1::StudyResult& result, const Console& console) {
+  const v1::ProfileResult& profile = result.profile();
+  std::ostream& out = console.out;
+  PrintSteps(profile, out);
+  out << '\n';
+  PrintBlocks(profile, out);
+  out << '\n';
+  PrintOperators(profile, out);
+  out << '\n';
+  PrintWaits(profile, out);
+  PrintMemory(profile.memory(), out);
+  for (const std::string& text : profile.not_told()) {
+    out << "Unknown: " << Printable(text) << '\n';
+  }
+  if (profile.has_trace()) {
+    out << "Trace: " << Printable(profile.trace().file()) << ", "
+        << Bytes(profile.trace().size_bytes()) << ", the last "
+        << profile.trace().steps() << " steps, for Perfetto: `mpsctl download "
+        << result.job_id() << " --output DIR`\n";
+  }
+  out << '\n';
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kTraceFile[] = "trace.json.gz";
+
+struct ProfileArguments {
+  StudyArguments study;
+  std::optional<int32_t> steps, warm_up;
+  std::string trace;  // FILE; empty: the trace stays with the job
+};
+
+// Whether `text` names a file; otherwise it is a job's id.
+bool NamesFile(const std::string& text) {
+  std::error_code error;
+  return fs::exists(text, error) ||
+         text.find_first_of("./") != std::string::npos;
+}
+
+absl::StatusOr<v1::Study> StudyOf(const ProfileArguments& arguments) {
+  v1::Study study;
+  v1::ProfileOptions& options = *study.mutable_profile();
+  if (arguments.steps) options.set_steps(*arguments.steps);
+  if (arguments.warm_up) options.set_warm_up_steps(*arguments.warm_up);
+  RETURN_IF_ERROR(
+      AddThresholds(arguments.study.thresholds, options.mutable_thresholds()));
+  return study;
+}
+
+absl::Status CheckTrace(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  if (!absl::EndsWith(path, ".json.gz")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--trace: expected a name that ends in .json.gz, got ",
+                     Printable(path)));
+  }
+  std::error_code error;
+  if (!fs::exists(path, error)) return CheckOutputFile("--trace", path);
+  return absl::AlreadyExistsError(
+      absl::StrCat("--trace: ", Printable(path), " exists"));
+}
+
+// Queues the job `id` again, with its inputs, as `study`; then as FindOut.
+ExitCode FindOutOf(const Console& console, const std::string& text,
+                   const StudyArguments& arguments, const v1::Study& study,
+                   v1::StudyResult* result) {
+  ExitCode code = ExitCode::kOk;
+  const auto id = ResolveJobId(console, text, &code);
+  if (!id) return code;
+  v1::SubmitRequest request;
+  {
+    v1::GetSubmissionRequest ask;
+    ask.set_id(*id);
+    const grpc::Status status =
+        console.daemon.Call(&JobStub::GetSubmission, ask, &request);
+    if (!status.ok()) return console.Fail(status);
+  }
+  // Only the job's training settings count.
+  request.clear_kind();
+  request.clear_after();
+  request.set_held(false);
+  request.set_priority(arguments.priority);
+  request.set_anyway(request.anyway() || arguments.anyway);
+  *request.mutable_study() = study;
+  absl::Status added =
+      AddJobLabels(arguments.job_labels, request.mutable_labels());
+  if (!added.ok()) return console.BadInput(added);
+  // The job's inputs exist as long as the job: nothing is sent.
+  const auto no_upload = [] { return grpc::Status::OK; };
+  std::string profile;
+  code = SendJob(console, std::move(request), no_upload, arguments.detach,
+                 &profile);
+  if (code != ExitCode::kOk || arguments.detach) return code;
+  const grpc::Status status = GetStudyResult(console, profile, result);
+  return status.ok() ? ExitCode::kOk : console.Fail(status);
+}
+
+ExitCode FetchTrace(const Console& console, const v1::StudyResult& result,
+                    const std::string& path) {
+  const ExitCode code =
+      FetchOutputFile(console, result.job_id(), kTraceFile, path,
+                      "The result says why, under \"Unknown\".");
+  if (code != ExitCode::kOk) return code;
+  // stdout is the result's, for scripts.
+  console.err << "The trace is in " << Printable(path)
+              << ": Perfetto and chrome://tracing open it.\n";
+  return code;
+}
+
+ExitCode Profile(const ProfileArguments& arguments, const Console& console) {
+  if (absl::Status s = CheckTrace(arguments.trace); !s.ok()) {
+    return console.BadInput(s, "Nothing was submitted.");
+  }
+  const absl::StatusOr<v1::Study> study = StudyOf(arguments);
+  if (!study.ok()) {
+    return console.BadInput(study.status(), "Nothing was submitted.");
+  }
+  // With --json, stdout is the result's, for scripts; the job's progress is for
+  // the user.
+  const bool detach = arguments.study.detach;
+  const Console course{console.json && !detach ? console.err : console.out,
+                       console.err, console.terminal, console.daemon,
+                       console.json && detach};
+  v1::StudyResult result;
+  const ExitCode found = NamesFile(arguments.study.job_file)
+                             ? FindOut(course, arguments.study, *study, &result)
+                             : FindOutOf(course, arguments.study.job_file,
+                                         arguments.study, *study, &result);
+  if (found != ExitCode::kOk || detach) return found;
+  const ExitCode verdict = ShowStudy(console, result, PrintProfile);
+  if (arguments.trace.empty()) return verdict;
+  const ExitCode fetched = FetchTrace(console, result, arguments.trace);
+  return fetched == ExitCode::kOk ? verdict : fetched;
+}
+
+void DeclareProfile(Command& verb, ProfileArguments& arguments) {
+  DeclareStudy(verb, &arguments.study);
+  verb.get_option("JOB")->description(
+      "The job.json, or the id of a job to profile again");
+  verb.add_option("--steps N", arguments.steps,
+                  "Steps under the profiler; default: profile.steps, 50")
+      ->check(Range(1, 1000));
+  verb.add_option("--warm-up N", arguments.warm_up,
+                  "Steps before them; default: 10")
+      ->check(Range(1, 1000));
+  verb.add_option("--trace FILE", arguments.trace,
+                  "Save the last steps' trace there, NAME.json.gz, for\n"
+                  "Perfetto or chrome://tracing")
+      ->check(Given);
+}
+
+// --- Plan --------------------------------------------------------------------
+
+using base::BytesText;
+
+constexpr int kBarColumns = 30;
+constexpr int kBars = 12;  // of the histogram
+constexpr double kShown = 0.0005;
+
+std::string SourceText(v1::PlanSource source) {
+  switch (source) {
+    case v1::PLAN_SOURCE_ESTIMATE:
+      return "estimated";
+    case v1::PLAN_SOURCE_ROOFLINE:
+      return "by the chip's roofline";
+    case v1::PLAN_SOURCE_HISTORY:
+      return "by past runs of this shape";
+    case v1::PLAN_SOURCE_PROBE:
+      return "measured by a probe";
+    default:
+      return "unknown";
+  }
+}
+
+// "  name          text": the lines of a plan, as those of `show`.
+void Line(std::ostream& out, const std::string& name, const std::string& text) {
+  out << absl::StreamFormat("  %-14s%s\n", name, Printable(text));
+}
+
+std::string RowsText(const v1::PlanRows& rows) {
+  std::string text = absl::StrCat(Count(rows.rows()), " rows, ",
+                                  Count(rows.tokens()), " tokens");
+  if (rows.label_tokens() > 0) {
+    absl::StrAppend(&text, ", ", Count(rows.label_tokens()), " of them labels");
+  }
+  if (rows.cut_rows() > 0) {
+    absl::StrAppend(&text, "; ", Count(rows.cut_rows()), " rows cut (",
+                    Percent(rows.cut_share()), ")");
+  }
+  if (rows.dropped_rows() > 0) {
+    absl::StrAppend(&text, "; ", Count(rows.dropped_rows()), " dropped (",
+                    Percent(rows.dropped_share()), ")");
+  }
+  return text;
+}
+
+// Merges neighbouring bins, so that at most kBars are left.
+std::vector<v1::PlanLengths> Bars(const v1::PlanRows& rows) {
+  std::vector<v1::PlanLengths> bars;
+  const int each = (rows.lengths_size() + kBars - 1) / kBars;
+  for (int i = 0; i < rows.lengths_size(); ++i) {
+    if (i % each == 0) {
+      bars.push_back(rows.lengths(i));
+      continue;
+    }
+    bars.back().set_to(rows.lengths(i).to());
+    bars.back().set_rows(bars.back().rows() + rows.lengths(i).rows());
+  }
+  return bars;
+}
+
+void PrintHistogram(const v1::PlanRows& rows, const Console& console) {
+  const std::vector<v1::PlanLengths> bars = Bars(rows);
+  if (bars.size() < 2) return;
+  int64_t most = 1;
+  for (const v1::PlanLengths& bar : bars) most = std::max(most, bar.rows());
+  const char* block = console.terminal.utf8 ? "█" : "#";
+  for (const v1::PlanLengths& bar : bars) {
+    const auto wide = static_cast<int>(
+        std::ceil(static_cast<double>(kBarColumns) *
+                  static_cast<double>(bar.rows()) / static_cast<double>(most)));
+    std::string drawn;
+    for (int i = 0; i < wide; ++i) drawn += block;
+    console.out << absl::StreamFormat("%7d%s%-7d %s %s\n", bar.from(),
+                                      console.terminal.utf8 ? "–" : "-",
+                                      bar.to(), drawn, Count(bar.rows()));
+  }
+}
+
+void PrintData(const v1::Plan& plan, const Console& console) {
+  if (!plan.has_data()) return;
+  const v1::PlanRows& train = plan.data().train();
+  console.out << "Data\n";
+  Line(console.out, "train", RowsText(train));
+  if (plan.data().has_eval()) {
+    Line(console.out, "eval", RowsText(plan.data().eval()));
+  }
+  if (plan.data().has_predict()) {
+    Line(console.out, "predict", RowsText(plan.data().predict()));
+  }
+  Line(console.out, "row lengths",
+       absl::StrFormat("%d to %d tokens, median %d, 95 %% have at most %d",
+                       train.shortest(), train.longest(), train.median(),
+                       train.p95()));
+  PrintHistogram(train, console);
+}
+
+void PrintSamplings(const v1::Plan& plan, std::ostream& out) {
+  if (plan.data().samplings().empty()) return;
+  out << "Batches\n";
+  Table table(
+      {"  ORDER OF ROWS", "PADDING", "STEPS/EPOCH", "EPOCH", "ASK FOR"});
+  for (const v1::PlanSampling& sampling : plan.data().samplings()) {
+    table.Add({absl::StrCat(sampling.chosen() ? "* " : "  ", sampling.name()),
+               Percent(sampling.padding_share()),
+               Count(static_cast<double>(sampling.steps_per_epoch())),
+               sampling.has_seconds_per_epoch()
+                   ? Seconds(sampling.seconds_per_epoch())
+                   : "-",
+               sampling.chosen() ? "" : sampling.patch()});
+  }
+  table.Print(out, 0);
+}
+
+void PrintSteps(const v1::Plan& plan, std::ostream& out) {
+  if (!plan.has_steps()) return;
+  const v1::PlanSteps& steps = plan.steps();
+  out << "Run\n";
+  Line(out, "steps",
+       absl::StrFormat(
+           "%s in %.4g epochs of %s, %d rows a step (%d x %d), %s tokens",
+           Count(static_cast<double>(steps.total_steps())), steps.epochs(),
+           Count(static_cast<double>(steps.steps_per_epoch())),
+           steps.batch_rows(), steps.micro_batch_rows(),
+           steps.gradient_accumulation_steps(),
+           Count(std::round(steps.tokens_per_step()))));
+  Line(out, "besides",
+       absl::StrFormat("%d evaluations, %d checkpoints, %d steps of warm-up",
+                       steps.evaluations(), steps.checkpoints(),
+                       steps.warmup_steps()));
+}
+
+void PrintModel(const v1::Plan& plan, std::ostream& out) {
+  if (!plan.has_model()) return;
+  const v1::PlanModel& model = plan.model();
+  Line(out, "model",
+       absl::StrCat(model.model_type(), ", ",
+                    Count(static_cast<double>(model.parameters())),
+                    " parameters in ", model.dtype(), ", ",
+                    Count(static_cast<double>(model.trainable_parameters())),
+                    " of them train"));
+  if (!model.gradients().empty()) {
+    Line(out, "gradients",
+         model.gradients_reason().empty()
+             ? model.gradients()
+             : absl::StrCat(model.gradients(), ": ", model.gradients_reason()));
+  }
+  Line(out, "device",
+       absl::StrCat(model.device().empty() ? "unknown" : model.device(),
+                    model.chip().empty() ? "" : ", ", model.chip()));
+}
+
+void PrintMemory(const v1::Plan& plan, std::ostream& out) {
+  if (!plan.has_memory()) return;
+  const v1::PlanMemory& memory = plan.memory();
+  out << "Memory\n";
+  Line(out, "peak",
+       absl::StrCat(BytesText(memory.peak_bytes()), " of ",
+                    memory.has_limit_bytes() ? BytesText(memory.limit_bytes())
+                                             : "an unknown limit",
+                    ", ", SourceText(memory.source())));
+  if (memory.source() == v1::PLAN_SOURCE_PROBE) {
+    Line(out, "estimate", BytesText(memory.estimated_bytes()));
+  }
+  const std::pair<const char*, int64_t> parts[] = {
+      {"frozen weights", memory.base_weights_bytes()},
+      {"trained weights", memory.trainable_bytes()},
+      {"activations", memory.activations_bytes()},
+      {"logits", memory.logits_bytes()},
+      {"backward", memory.backward_bytes()},
+      {"evaluation", memory.evaluation_bytes()},
+      {"inputs", memory.inputs_bytes()}};
+  std::vector<std::string> texts;
+  for (const auto& [name, bytes] : parts) {
+    if (bytes > 0) texts.push_back(absl::StrCat(name, " ", BytesText(bytes)));
+  }
+  if (!texts.empty()) Line(out, "parts", absl::StrJoin(texts, ", "));
+  if (memory.estimated_bytes_at_max_length() > memory.estimated_bytes()) {
+    Line(out, "at max_length",
+         absl::StrCat(BytesText(memory.estimated_bytes_at_max_length()),
+                      ", where the longest row has ", memory.longest_row(),
+                      " tokens"));
+  }
+}
+
+void PrintTime(const v1::Plan& plan, std::ostream& out) {
+  if (!plan.has_time()) return;
+  const v1::PlanTime& time = plan.time();
+  out << "Time\n";
+  std::string source = SourceText(time.source());
+  if (time.runs() > 0) absl::StrAppend(&source, " (", time.runs(), " runs)");
+  // The rates are those of the roofline.
+  const std::string rates =
+      time.rates().empty() ? "" : absl::StrCat(": ", time.rates());
+  if (time.source() == v1::PLAN_SOURCE_ROOFLINE) source += rates;
+  if (!time.has_seconds_per_step()) {
+    Line(out, "a step", source);
+    return;
+  }
+  Line(out, "a step",
+       absl::StrCat(
+           absl::StrFormat("%.3g s", time.seconds_per_step()),
+           time.has_tokens_per_second()
+               ? absl::StrCat(", ", Count(std::round(time.tokens_per_second())),
+                              " tokens a second")
+               : "",
+           ", ", source));
+  if (time.has_roofline_seconds_per_step() &&
+      time.source() != v1::PLAN_SOURCE_ROOFLINE) {
+    Line(out, "roofline",
+         absl::StrCat(
+             absl::StrFormat("%.3g s a step", time.roofline_seconds_per_step()),
+             rates));
+  }
+  if (!time.has_total_seconds()) return;
+  std::string total = Seconds(time.total_seconds());
+  if (time.has_evaluation_seconds() &&
+      time.evaluation_seconds() > kShown * time.total_seconds()) {
+    absl::StrAppend(&total, ", ", Seconds(time.evaluation_seconds()),
+                    " of it evaluations");
+  }
+  Line(out, "in total", total);
+}
+
+void PrintDisk(const v1::Plan& plan, std::ostream& out) {
+  if (!plan.has_disk()) return;
+  const v1::PlanDisk& disk = plan.disk();
+  out << "Disk\n";
+  std::string text = absl::StrCat(
+      BytesText(disk.total_bytes()), " at its most: ", disk.checkpoints_kept(),
+      " checkpoints of ", BytesText(disk.checkpoint_bytes()), ", the result ",
+      BytesText(disk.result_bytes()));
+  if (disk.has_free_bytes()) {
+    absl::StrAppend(&text, "; ", BytesText(disk.free_bytes()), " free");
+  }
+  Line(out, "files", text);
+}
+
+void PrintQueue(const v1::Plan& plan, const Console& console) {
+  if (!plan.has_queue()) return;
+  const v1::PlanQueue& queue = plan.queue();
+  std::ostream& out = console.out;
+  out << "Queue\n";
+  Line(out, "ahead", absl::StrCat(queue.jobs_ahead(), " jobs"));
+  if (!queue.why().empty()) Line(out, "held", queue.why());
+  if (queue.has_wait_seconds()) {
+    Line(out, "wait", Seconds(queue.wait_seconds()));
+  }
+  if (queue.has_finish_seconds()) {
+    const absl::Time end =
+        console.terminal.clock->Now() + absl::Seconds(queue.finish_seconds());
+    Line(out, "would end",
+         absl::StrCat(DateTime(end, console.terminal.zone), ", in ",
+                      Seconds(queue.finish_seconds())));
+  }
+  for (const std::string& what : queue.not_told()) {
+    Line(out, "unknown", what);
+  }
+}
+
+void PrintAlternatives(const v1::Plan& plan, std::ostream& out) {
+  if (plan.verdict() != v1::VERDICT_FAIL) return;
+  if (plan.alternatives().empty()) {
+    out << "No similar plan fits.\n";
+    return;
+  }
+  out << "What would fit, the closest first\n";
+  Table table({"  MEMORY", "STEP", "TOTAL", "CHANGE"});
+  for (const v1::PlanAlternative& other : plan.alternatives()) {
+    std::string change = absl::StrJoin(other.changes(), ", ");
+    if (!other.note().empty())
+      absl::StrAppend(&change, " (", other.note(), ")");
+    table.Add({absl::StrCat("  ", BytesText(other.memory_bytes())),
+               other.has_seconds_per_step()
+                   ? absl::StrFormat("%.3g s", other.seconds_per_step())
+                   : "-",
+               other.has_total_seconds() ? Seconds(other.total_seconds()) : "-",
+               change});
+  }
+  table.Print(out, 0);
+}
+
+}  // namespace
+
+void PrintPlan(const v1::Plan& plan, const Console& console) {
+  std::ostream& out = console.out;
+  PrintData(plan, console);
+  PrintSamplings(plan, out);
+  PrintSteps(plan, out);
+  PrintModel(plan, out);
+  PrintMemory(plan, out);
+  PrintTime(plan, out);
+  PrintDisk(plan, out);
+  PrintQueue(plan, console);
+  PrintFindings(plan.findings(), out);
+  PrintAlternatives(plan, out);
+  switch (plan.verdict()) {
+    case v1::VERDICT_FAIL:
+      out << "Verdict: does not fit\n";
+      break;
+    case v1::VERDICT_UNSPECIFIED:
+      out << "Verdict: unknown\n";
+      break;
+    default:
+      out << "Verdict: fits\n";
+  }
+}
+
+namespace {
+
+constexpr absl::Duration kPatience = absl::Minutes(10);
+constexpr absl::Duration kPause = absl::Seconds(2);
+
+struct PlanOptions {
+  std::string job_file;
+  std::string probe_id;
+  int32_t priority = 0;
+  bool probe = false;
+  bool rehash = false;
+  ThresholdArguments thresholds;
+};
+
+// One call of RunbookService.Plan; its stages are printed to console.err.
+class Planning {
+ public:
+  explicit Planning(const Console& console)
+      : course_{console.err, console.err, console.terminal, console.daemon,
+                false},
+        line_(course_) {}
+
+  grpc::Status Ask(const v1::PlanRequest& request, v1::Plan* plan) {
+    bool planned = false;
+    const grpc::Status status =
+        course_.daemon.Read(&RunbookStub::Plan, request, &interrupted_,
+                            [&](const v1::PlanEvent& event) {
+                              if (event.has_plan()) {
+                                *plan = event.plan();
+                                planned = true;
+                              } else {
+                                line_.Draw(0, 1, Printable(event.stage()));
+                              }
+                              return true;
+                            });
+    line_.Clear();
+    if (!status.ok() || planned) return status;
+    return grpc::Status(grpc::StatusCode::INTERNAL,
+                        "mpsd ended the stream without a plan");
+  }
+  // The daemon makes its maximum of plans. An unreachable daemon is
+  // UNAVAILABLE, too.
+  static bool IsBusy(const grpc::Status& status) {
+    return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+           absl::StrContains(status.error_message(), "under way");
+  }
+  bool interrupted() const { return interrupted_; }
+  void ShowWait() { line_.Draw(0, 1, "waiting for other plans"); }
+
+ private:
+  const Console course_;
+  ProgressLine line_;
+  bool interrupted_ = false;
+};
+
+v1::SubmitRequest MakeRequest(const PlanOptions& options,
+                              const PreparedJob& job) {
+  v1::SubmitRequest request = RequestOf(job);
+  request.set_priority(options.priority);
+  return request;
+}
+
+// Queues a probe of the job and follows it to its end.
+ExitCode Probe(const Console& console, const PlanOptions& options,
+               v1::SubmitRequest request,
+               const std::function<grpc::Status()>& upload, std::string* id) {
+  v1::ProbeOptions& probe = *request.mutable_study()->mutable_probe();
+  absl::Status added =
+      AddThresholds(options.thresholds, probe.mutable_thresholds());
+  if (!added.ok()) return console.BadInput(added);
+  // stdout is the plan's, for scripts; the probe's progress is for the user.
+  const Console course{console.err, console.err, console.terminal,
+                       console.daemon, false};
+  return SendJob(course, std::move(request), upload, /*detach=*/false, id);
+}
+
+// Has the daemon plan the job of `request`, whose files it has: fills *plan and
+// returns kOk if the job fits, kVerdictFail if it does not. Otherwise prints
+// why there is no plan, as Console::Fail; kBadInput for a threshold; kDetached
+// after Ctrl-C, on which the daemon abandons the plan. A daemon that is busy
+// with other plans is called again for ten minutes.
+ExitCode MakePlan(const Console& console, v1::SubmitRequest request,
+                  const ThresholdArguments& thresholds, v1::Plan* plan,
+                  const std::string& probe_id) {
+  v1::PlanRequest asked;
+  *asked.mutable_submission() = std::move(request);
+  asked.set_probe_id(probe_id);
+  absl::Status added = AddThresholds(thresholds, asked.mutable_thresholds());
+  if (!added.ok()) return console.BadInput(added);
+  Planning planning(console);
+  grpc::Status status = planning.Ask(asked, plan);
+  for (absl::Duration waited; Planning::IsBusy(status) &&
+                              !planning.interrupted() && waited < kPatience;
+       waited += kPause) {
+    planning.ShowWait();
+    console.terminal.sleep(kPause);
+    status = planning.Ask(asked, plan);
+  }
+  if (planning.interrupted() && !status.ok()) {
+    console.err << "mpsctl: interrupted; mpsd abandons the plan.\n";
+    return ExitCode::kDetached;
+  }
+  if (!status.ok()) return console.Fail(status);
+  return plan->verdict() == v1::VERDICT_FAIL ? ExitCode::kVerdictFail
+                                             : ExitCode::kOk;
+}
+
+ExitCode Plan(const PlanOptions& options, const Console& console) {
+  absl::StatusOr<PreparedJob> job =
+      PrepareJob(options.job_file, Hashing(console, options.rehash));
+  if (!job.ok()) return console.BadInput(job.status(), "Nothing was planned.");
+  for (const std::string& warning : job->warnings) {
+    console.err << "warning: " << options.job_file << ": " << Printable(warning)
+                << '\n';
+  }
+  std::string probe_id;
+  if (!options.probe_id.empty()) {
+    ExitCode code = ExitCode::kOk;
+    const auto id = ResolveJobId(console, options.probe_id, &code);
+    if (!id) return code;
+    probe_id = *id;
+  }
+  const auto upload = [&] { return Upload(console, job->files); };
+  const grpc::Status status = upload();
+  if (!status.ok()) return console.Fail(status);
+  v1::SubmitRequest request = MakeRequest(options, *job);
+  if (options.probe) {
+    const ExitCode probed = Probe(console, options, request, upload, &probe_id);
+    if (probed != ExitCode::kOk) return probed;
+  }
+  v1::Plan plan;
+  const ExitCode code = MakePlan(console, std::move(request),
+                                 options.thresholds, &plan, probe_id);
+  if (code != ExitCode::kOk && code != ForVerdict(plan.verdict())) return code;
+  if (console.json) {
+    console.PrintJson(plan);
+  } else {
+    PrintPlan(plan, console);
+  }
+  console.out << std::flush;
+  return code;
+}
+
+void DeclarePlan(Command& verb, PlanOptions& options) {
+  verb.add_argument("JOB", options.job_file, "The job.json")->check(Given);
+  Option* probe =
+      verb.add_flag("--probe", options.probe,
+                    "Measure memory and time first: queue a few steps at the\n"
+                    "longest rows, and wait for them");
+  verb.add_option("--probe-of ID", options.probe_id,
+                  "Use what this probe of the same job measured")
+      ->excludes(probe);
+  verb.add_option("--priority N", options.priority,
+                  "The job's, which decides how long it would wait")
+      ->capture_default_str();
+  verb.add_flag("--rehash", options.rehash,
+                "Read every file again, also those that have not changed");
+  DeclareThresholds(verb, &options.thresholds);
+}
+
+}  // namespace
+
+// A study whose kind has no printer shows only its findings.
+void PrintAnyStudy(const v1::StudyResult& result, const Console& console) {
+  switch (result.result_case()) {
+    case v1::StudyResult::kProbe:
+      return PrintProbe(result, console);
+    case v1::StudyResult::kBatchSweep:
+      return PrintBatchSweep(result, console);
+    case v1::StudyResult::kDeviceComparison:
+      return PrintDeviceComparison(result, console);
+    case v1::StudyResult::kProfile:
+      return PrintProfile(result, console);
+    case v1::StudyResult::kSmoke:
+      return PrintSmoke(result, console);
+    default:
+      return;
+  }
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Combination = std::vector<std::string>;
+
+absl::Status Invalid(const std::string& text, const std::string& what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", base::Quotable(text), "': ", what));
+}
+
+std::string Dump(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+// --- Values as people write them ---------------------------------------------
+
+// The comma-separated parts; commas in strings, lists and objects do not count.
+std::vector<std::string> Split(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\' && i + 1 < text.size()) {
+        parts.back() += c;
+        parts.back() += text[++i];
+        continue;
+      }
+      in_string = c != '"';
+    } else if (c == '"' && (depth > 0 || parts.back().empty())) {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    } else if (c == ',' && depth <= 0) {
+      parts.emplace_back();
+      continue;
+    }
+    parts.back() += c;
+  }
+  return parts;
+}
+
+// The text between `name`( and ), if the text is such a range.
+std::optional<std::string> Within(const std::string& name,
+                                  const std::string& text) {
+  if (!text.starts_with(name + "(") || !text.ends_with(")")) {
+    return std::nullopt;
+  }
+  return text.substr(name.size() + 1, text.size() - name.size() - 2);
+}
+
+bool ReadNumber(const std::string& text, double* number) {
+  return absl::SimpleAtod(absl::StripAsciiWhitespace(text), number);
+}
+bool ReadNumber(const std::string& text, int64_t* number) {
+  return absl::SimpleAtoi(absl::StripAsciiWhitespace(text), number);
+}
+
+// nullopt if the text is not two numbers, the lower first.
+template <typename Range>
+std::optional<Range> ReadRange(const std::string& text) {
+  const std::vector<std::string> ends = Split(text);
+  Range range;
+  if (ends.size() != 2 || !ReadNumber(ends[0], &range.low) ||
+      !ReadNumber(ends[1], &range.high)) {
+    return std::nullopt;
+  }
+  if constexpr (std::is_same_v<Range, Integers>) {
+    // Beyond this a double, and so a JSON reader, does not distinguish them.
+    constexpr int64_t kLargest = int64_t{1} << 53;
+    if (range.low > range.high || range.low < -kLargest ||
+        range.high > kLargest) {
+      return std::nullopt;
+    }
+  } else if (!(range.low < range.high) ||
+             !std::isfinite(range.high - range.low)) {
+    return std::nullopt;
+  }
+  return range;
+}
+
+absl::StatusOr<Choices> ReadChoices(const std::string& text,
+                                    const std::string& values) {
+  Choices choices;
+  for (const std::string& value : Split(values)) {
+    if (value.empty()) {
+      return Invalid(text, "a value is empty; the empty string is \"\"");
+    }
+    // 1e-4 and 0.0001 are the same value.
+    std::string json = Dump(spec::FieldValue(value));
+    if (std::count(choices.begin(), choices.end(), json) > 0) {
+      return Invalid(text, absl::StrCat("has the value ", base::Quotable(value),
+                                        " twice"));
+    }
+    choices.push_back(std::move(json));
+    if (choices.size() > kSweepJobs) {
+      return Invalid(text,
+                     absl::StrCat("has more than ", kSweepJobs, " values"));
+    }
+  }
+  return choices;
+}
+
+// --- Combinations ------------------------------------------------------------
+
+// Whether one path names the other's field, or an object around it.
+bool Overlap(const std::string& a, const std::string& b) {
+  return a == b || a.starts_with(b + ".") || b.starts_with(a + ".");
+}
+
+absl::Status CheckFields(absl::Span<const SweepField> fields) {
+  if (fields.empty()) {
+    return absl::InvalidArgumentError(
+        "name at least one field and its values, as "
+        "training.learning_rate=1e-4,3e-4");
+  }
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const std::string& field = fields[i].field;
+    if (Overlap(field, "name")) {
+      return Invalid(field, "cannot vary: each job is named after its values");
+    }
+    if (Overlap(field, "dataset")) {
+      return Invalid(field,
+                     "cannot vary: the jobs share their data; make a sweep "
+                     "for each data set");
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (!Overlap(field, fields[j].field)) continue;
+      return Invalid(field,
+                     field == fields[j].field
+                         ? "is named twice: name its values together"
+                         : absl::StrCat("names a part of what ",
+                                        base::Quotable(fields[j].field),
+                                        " names, or the other way round"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// As people would write it: 0.0003162, not 0.00031622776601683794.
+std::string Rounded(double value, double low, double high) {
+  std::string text = absl::StrFormat("%.4g", value);
+  double rounded = 0;
+  if (absl::SimpleAtod(text, &rounded) && rounded >= low && rounded <= high) {
+    return text;
+  }
+  return Dump(std::clamp(value, low, high));
+}
+
+std::string DrawFrom(const Choices& choices, RandomDraw& draw) {
+  return choices[draw.Below(choices.size())];
+}
+std::string DrawFrom(const Uniform& range, RandomDraw& draw) {
+  return Rounded(range.low + draw.Share() * (range.high - range.low), range.low,
+                 range.high);
+}
+std::string DrawFrom(const LogUniform& range, RandomDraw& draw) {
+  const double low = std::log(range.low), high = std::log(range.high);
+  return Rounded(std::exp(low + draw.Share() * (high - low)), range.low,
+                 range.high);
+}
+std::string DrawFrom(const Integers& range, RandomDraw& draw) {
+  const auto count = static_cast<uint64_t>(range.high - range.low) + 1;
+  return absl::StrCat(range.low + static_cast<int64_t>(draw.Below(count)));
+}
+
+// --- Jobs --------------------------------------------------------------------
+
+std::string LastPart(const std::string& field) {
+  const size_t point = field.rfind('.');
+  return point == std::string::npos ? field : field.substr(point + 1);
+}
+
+// The fields in a job's name: their last parts, if these differ.
+std::vector<std::string> ShortNames(absl::Span<const SweepField> fields) {
+  std::map<std::string, int> uses;
+  for (const SweepField& one : fields) ++uses[LastPart(one.field)];
+  std::vector<std::string> names;
+  for (const SweepField& one : fields) {
+    const std::string last = LastPart(one.field);
+    names.push_back(uses[last] == 1 ? last : one.field);
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<SweepField> ParseSweepField(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Invalid(text,
+                   "expected FIELD=VALUES, as training.learning_rate=1e-4,3e-4 "
+                   "(the job.json comes before --grid and --random)");
+  }
+  SweepField read{text.substr(0, equals), {}};
+  const std::string values = text.substr(equals + 1);
+  if (const auto ends = Within("uniform", values)) {
+    const auto range = ReadRange<Uniform>(*ends);
+    if (!range) {
+      return Invalid(
+          text, "expected two numbers, the lower first, as uniform(0,0.1)");
+    }
+    read.values = *range;
+  } else if (const auto ends = Within("log", values)) {
+    const auto range = ReadRange<LogUniform>(*ends);
+    if (!range || range->low <= 0) {
+      return Invalid(text,
+                     "expected two numbers above 0, the lower first, as "
+                     "log(1e-5,1e-3)");
+    }
+    read.values = *range;
+  } else if (const auto ends = Within("int", values)) {
+    const auto range = ReadRange<Integers>(*ends);
+    if (!range) {
+      return Invalid(text,
+                     "expected two integers, the lower first, as int(1,100)");
+    }
+    read.values = *range;
+  } else {
+    ASSIGN_OR_RETURN(Choices choices, ReadChoices(text, values));
+    read.values = std::move(choices);
+  }
+  return read;
+}
+
+absl::StatusOr<std::vector<Combination>> ExpandGrid(
+    absl::Span<const SweepField> fields) {
+  RETURN_IF_ERROR(CheckFields(fields));
+  std::vector<Combination> all(1);
+  for (const SweepField& one : fields) {
+    const auto* choices = std::get_if<Choices>(&one.values);
+    if (choices == nullptr) {
+      return Invalid(one.field,
+                     "a grid has no ranges: name the values, or draw some with "
+                     "--random");
+    }
+    std::vector<Combination> wider;
+    for (const Combination& before : all) {
+      for (const std::string& value : *choices) {
+        wider.push_back(before);
+        wider.back().push_back(value);
+      }
+    }
+    all = std::move(wider);
+    if (all.size() > kSweepJobs) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the grid has more than ", kSweepJobs,
+          " combinations: name fewer values, or draw some with --random"));
+    }
+  }
+  return all;
+}
+
+absl::StatusOr<std::vector<Combination>> DrawValues(
+    absl::Span<const SweepField> fields, size_t count, int64_t seed) {
+  RETURN_IF_ERROR(CheckFields(fields));
+  if (count < 1 || count > kSweepJobs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--random: draws 1 to ", kSweepJobs, ", not ", count));
+  }
+  RandomDraw draw(seed);
+  std::vector<Combination> all;
+  std::set<Combination> seen;
+  // Enough to find the last of kSweepJobs combinations: that takes about as
+  // many draws as there are, times the logarithm of their number.
+  const size_t tries = 10'000 + 200 * count;
+  for (size_t i = 0; i < tries && all.size() < count; ++i) {
+    Combination one;
+    for (const SweepField& field : fields) {
+      one.push_back(
+          std::visit([&](const auto& values) { return DrawFrom(values, draw); },
+                     field.values));
+    }
+    if (seen.insert(one).second) all.push_back(std::move(one));
+  }
+  if (all.size() == count) return all;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--random: there are no ", count, " different combinations, only ",
+      all.size(), ": name more values, or make a grid of them"));
+}
+
+absl::StatusOr<std::vector<SweepJob>> MakeSweepJobs(
+    const std::string& spec_json, const std::string& name,
+    absl::Span<const SweepField> fields,
+    absl::Span<const Combination> combinations) {
+  const Json base = base::ParseTree<Json>(spec_json);
+  const std::string base_name = base.value("name", "");
+  const std::vector<std::string> names = ShortNames(fields);
+  std::vector<SweepJob> jobs;
+  for (const Combination& combination : combinations) {
+    SweepJob& job = jobs.emplace_back();
+    job.labels[kSweepLabel] = name;
+    Json spec = base;
+    absl::Status status;
+    for (size_t i = 0; i < fields.size() && status.ok(); ++i) {
+      const std::string& field = fields[i].field;
+      const Json value = base::ParseTree<Json>(combination[i]);
+      status = spec::SetField(spec, field, value);
+      if (!status.ok()) {
+        status = Invalid(field, std::string(status.message()));
+      }
+      const std::string shown = base::Printable(
+          value.is_string() ? value.get<std::string>() : combination[i]);
+      absl::StrAppend(&job.values, i == 0 ? "" : " ", names[i], "=", shown);
+      job.labels[field] = base::Shortened(shown, limits::kJobLabelValueBytes);
+    }
+    spec["name"] = base::Shortened(
+        base_name.empty() ? job.values
+                          : absl::StrCat(base_name, " ", job.values),
+        limits::kNameBytes);
+    job.spec_json = Dump(spec, 2);
+    if (status.ok()) {
+      status = spec::ParseTrainSpec(job.spec_json, "job.json").status();
+    }
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("job ", jobs.size(), " (",
+                       base::Shortened(job.values, limits::kQuotedBytes),
+                       "): ", status.message()));
+    }
+  }
+  return jobs;
+}
+
+namespace {
+
+struct BatchSweepArguments {
+  bool batch = false;  // this sweep is requested
+  int32_t first_batch = 0, max_batch = 0, steps = 0, warmup_steps = 0;
+  double memory_limit_gb = 0;
+  std::string csv;  // a file to write; "": none
+};
+
+constexpr int kMostBatch = 65536;
+constexpr int kMostSteps = 1000;
+
+// A text for one cell: quoted, so that no spreadsheet splits it.
+std::string Quoted(const std::string& text) {
+  return absl::StrCat(
+      "\"", absl::StrReplaceAll(Printable(text), {{"\"", "\"\""}}), "\"");
+}
+
+// Specific to a batch: "knee, largest", or why it does not fit.
+std::string BatchNote(const v1::BatchSweepResult& sweep,
+                      const v1::BatchPoint& point) {
+  if (!point.fits()) return Printable(point.why_not());
+  std::string note;
+  const auto add = [&](bool is, const char* word) {
+    if (is) absl::StrAppend(&note, note.empty() ? "" : ", ", word);
+  };
+  add(point.batch() == sweep.knee_batch(), "knee");
+  add(point.batch() == sweep.largest_batch(), "largest");
+  add(point.batch() == sweep.job_batch(), "the job's");
+  return note;
+}
+
+// The memory that it used, with "~" before an estimate.
+std::string BatchMemory(const v1::BatchPoint& point) {
+  if (point.peak_bytes() == 0) return "-";
+  return absl::StrCat(point.predicted() ? "~" : "", Bytes(point.peak_bytes()));
+}
+
+void DeclareBatchSweep(Command& verb, BatchSweepArguments* arguments) {
+  Option* batch = verb.add_flag(
+      "--batch", arguments->batch,
+      "Throughput and memory by batch size, up to near out of memory");
+  const auto number = [&](const char* name, int32_t* value, int most,
+                          const char* what) {
+    verb.add_option(name, *value, what)
+        ->type_name("N")
+        ->check(Range(1, most))
+        ->needs(batch);
+  };
+  number("--first-batch", &arguments->first_batch, kMostBatch,
+         "The smallest batch; 1 by default");
+  number("--max-batch", &arguments->max_batch, kMostBatch,
+         "The largest batch; by default as many rows as the data have");
+  number("--sweep-steps", &arguments->steps, kMostSteps,
+         "Steps measured for each batch; 6 by default");
+  number("--warmup-steps", &arguments->warmup_steps, kMostSteps,
+         "Steps before those; 2 by default");
+  verb.add_option("--memory-limit GB", arguments->memory_limit_gb,
+                  "What a batch may hold; by default a share of what the "
+                  "device recommends")
+      ->check(Range(1e-3, 1e6))
+      ->needs(batch);
+  verb.add_option("--csv FILE", arguments->csv, "Write the results as a table")
+      ->check(Given)
+      ->needs(batch);
+}
+
+}  // namespace
+
+std::string BatchSweepCsv(const v1::BatchSweepResult& sweep) {
+  std::string csv =
+      "batch,fits,peak_bytes,step_seconds,step_seconds_p10,step_seconds_p90,"
+      "tokens_per_second,rows_per_second,padding_share,knee,why_not\n";
+  for (const v1::BatchPoint& point : sweep.points()) {
+    absl::StrAppend(&csv, point.batch(), ",", point.fits() ? "true" : "false",
+                    ",", point.peak_bytes(), ",");
+    if (point.has_step_seconds()) {
+      absl::StrAppendFormat(
+          &csv, "%.6g,%.6g,%.6g,%.6g,%.6g,", point.step_seconds().median(),
+          point.step_seconds().p10(), point.step_seconds().p90(),
+          point.tokens_per_second(), point.rows_per_second());
+    } else {
+      csv += ",,,,,";
+    }
+    if (point.has_padding_share()) {
+      absl::StrAppendFormat(&csv, "%.6g", point.padding_share());
+    }
+    absl::StrAppend(
+        &csv, ",", point.batch() == sweep.knee_batch() ? "true" : "false", ",",
+        point.why_not().empty() ? "" : Quoted(point.why_not()), "\n");
+  }
+  return csv;
+}
+
+void PrintBatchSweep(const v1::StudyResult& result, const Console& console) {
+  if (!result.has_batch_sweep()) return;
+  const v1::BatchSweepResult& sweep = result.batch_sweep();
+  Table table(
+      {"BATCH", "TOKENS/S", "ROWS/S", "STEP", "PADDING", "MEMORY", "NOTE"});
+  for (const v1::BatchPoint& point : sweep.points()) {
+    const bool timed = point.has_step_seconds();
+    table.Add(
+        {absl::StrCat(point.batch()),
+         timed ? Count(point.tokens_per_second()) : "-",
+         timed ? absl::StrFormat("%.4g", point.rows_per_second()) : "-",
+         timed ? absl::StrFormat("%.3g s", point.step_seconds().median()) : "-",
+         point.has_padding_share() ? Percent(point.padding_share(), 0) : "-",
+         BatchMemory(point), BatchNote(sweep, point)});
+  }
+  table.Print(console.out, 0);
+  console.out << "Memory by the " << Printable(sweep.peak_from())
+              << " on the longest rows, times on rows as trained; "
+              << Bytes(sweep.memory_limit_bytes()) << " may be held\n";
+}
+
+namespace {
+
+ExitCode RunBatchSweep(const Console& console, const StudyArguments& study,
+                       const BatchSweepArguments& arguments) {
+  v1::Study request;
+  v1::BatchSweepOptions& options = *request.mutable_batch_sweep();
+  options.set_first_batch(arguments.first_batch);
+  options.set_max_batch(arguments.max_batch);
+  options.set_steps(arguments.steps);
+  options.set_warmup_steps(arguments.warmup_steps);
+  options.set_memory_limit_bytes(arguments.memory_limit_gb * 1e9);
+  absl::Status s =
+      AddThresholds(study.thresholds, options.mutable_thresholds());
+  if (!s.ok()) return console.BadInput(s);
+  if (study.detach) return RunStudy(console, study, request, PrintBatchSweep);
+  const Console course{console.json ? console.err : console.out, console.err,
+                       console.terminal, console.daemon, false};
+  v1::StudyResult result;
+  const ExitCode found = FindOut(course, study, request, &result);
+  if (found != ExitCode::kOk) return found;
+  const ExitCode verdict = ShowStudy(console, result, PrintBatchSweep);
+  if (arguments.csv.empty()) return verdict;
+  s = base::WriteFileAtomic(arguments.csv, BatchSweepCsv(result.batch_sweep()));
+  if (s.ok()) return verdict;
+  return console.BadInput(
+      s, absl::StrCat("`mpsctl show ", result.job_id(), "` shows the sweep."));
+}
+
+struct GridArguments {
+  std::vector<std::string> grid;
+  std::vector<std::string> random;  // the number, and then the fields
+  int64_t seed = 0;
+  std::string name, idempotency_key;
+  bool hold = false;
+
+  bool asked() const { return !grid.empty() || !random.empty(); }
+};
+
+void DeclareGrid(Command& verb, GridArguments* arguments) {
+  Option* grid =
+      verb.add_option("--grid FIELD=VALUES…", arguments->grid,
+                      "Queue a job for each combination of values:\n"
+                      "training.learning_rate=1e-4,3e-4 lora.r=8,16");
+  verb.add_option("--random N FIELD=VALUES…", arguments->random,
+                  "Queue N jobs with values drawn at random: of a list, or\n"
+                  "uniform(0,0.1), log(1e-5,1e-3), int(1,100)")
+      ->expected(2, INT_MAX)
+      ->excludes(grid);
+  verb.add_option("--seed N", arguments->seed,
+                  "Of --random: the same seed draws the same values")
+      ->capture_default_str();
+  verb.add_option("--name NAME", arguments->name,
+                  "The sweep's name, the label sweep=NAME of its jobs;\n"
+                  "default: the job's name");
+  verb.add_flag("--hold", arguments->hold, "Queue the jobs held");
+  verb.add_option("--idempotency-key KEY", arguments->idempotency_key,
+                  "The same key and jobs return the existing jobs;\n"
+                  "default: made from the sweep's name");
+}
+
+absl::StatusOr<std::vector<SweepJob>> MakeJobs(const GridArguments& arguments,
+                                               const std::string& spec_json,
+                                               const std::string& name) {
+  const bool draws = !arguments.random.empty();
+  std::vector<std::string> texts = arguments.grid;
+  size_t count = 0;
+  if (draws) {
+    if (!absl::SimpleAtoi(arguments.random.front(), &count)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--random '", Printable(arguments.random.front()),
+                       "': expected how many to draw, then FIELD=VALUES"));
+    }
+    texts.assign(arguments.random.begin() + 1, arguments.random.end());
+  }
+  std::vector<SweepField> fields;
+  for (const std::string& text : texts) {
+    absl::StatusOr<SweepField> field = ParseSweepField(text);
+    if (!field.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          draws ? "--random " : "--grid ", field.status().message()));
+    }
+    fields.push_back(*std::move(field));
+  }
+  ASSIGN_OR_RETURN(
+      const auto combinations,
+      draws ? DrawValues(fields, count, arguments.seed) : ExpandGrid(fields));
+  return MakeSweepJobs(spec_json, name, fields, combinations);
+}
+
+// The key of --sort that ranks the jobs.
+std::string RankedBy(const spec::TrainSpec& spec) {
+  if (spec.dataset.eval.empty()) return kTrainLoss;
+  absl::string_view metric = spec.training.metric_for_best_model;
+  absl::ConsumePrefix(&metric, "eval_");
+  if (metric.empty() || metric == "loss") return "eval_loss";
+  return absl::StrCat("metrics.", metric);
+}
+
+// Queues the jobs one by one, each under its own key, and reports the result.
+class Queueing {
+ public:
+  // `metric`: the jobs are ranked by it.
+  Queueing(const Console& console, std::string name, std::string key,
+           std::string metric)
+      : console_(console),
+        name_(std::move(name)),
+        key_(std::move(key)),
+        metric_(std::move(metric)) {}
+
+  // `request`: common to all jobs.
+  ExitCode Run(const std::vector<SweepJob>& jobs,
+               const v1::SubmitRequest& request,
+               const std::function<grpc::Status()>& upload) {
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      v1::SubmitRequest one = request;
+      one.set_spec_json(jobs[i].spec_json);
+      one.mutable_labels()->insert(jobs[i].labels.begin(),
+                                   jobs[i].labels.end());
+      one.set_idempotency_key(absl::StrFormat("%s/%04d", key_, i + 1));
+      v1::SubmitResponse response;
+      const ExitCode code = SubmitSurely(console_, &one, upload, &response);
+      if (code != ExitCode::kOk) return Stopped(code, i, jobs.size());
+      existed_ += response.existed() ? 1 : 0;
+      Print(response, jobs[i]);
+    }
+    if (!console_.json) PrintEnd(jobs.size());
+    return ExitCode::kOk;
+  }
+
+ private:
+  std::string Label() const {
+    return absl::StrCat("--label '", kSweepLabel, "=",
+                        absl::StrReplaceAll(Printable(name_), {{"'", "'\\''"}}),
+                        "'");
+  }
+
+  void Print(const v1::SubmitResponse& response, const SweepJob& job) const {
+    if (console_.json) return console_.PrintJson(response.job());
+    console_.out << "Job " << response.job().id()
+                 << (response.existed() ? " was queued before, "
+                                        : " is queued, ")
+                 << StateName(response.job().state()) << ": " << job.values
+                 << '\n'
+                 << std::flush;
+  }
+
+  void PrintEnd(size_t count) const {
+    console_.out << "Sweep " << Printable(name_) << ": " << count << " jobs";
+    if (existed_ > 0)
+      console_.out << ", " << existed_ << " of them from before";
+    console_.out << "\nRank them: `mpsctl list " << Label() << " --sort "
+                 << metric_ << "`\nCompare them: `mpsctl report " << Label()
+                 << "`\n";
+  }
+
+  ExitCode Stopped(ExitCode code, size_t queued, size_t of) const {
+    console_.err << "mpsctl: " << queued << " of the " << of
+                 << " jobs of sweep " << Printable(name_) << " are queued";
+    if (queued > 0) {
+      console_.err << ": the same command queues the rest, `mpsctl cancel "
+                   << Label() << "` ends those";
+    }
+    console_.err << ". A sweep of other jobs needs another --name.\n";
+    return code;
+  }
+
+  const Console& console_;
+  const std::string name_, key_, metric_;
+  size_t existed_ = 0;
+};
+
+ExitCode RunGrid(const Console& console, const StudyArguments& job,
+                 const GridArguments& arguments) {
+  const auto fail = [&](const absl::Status& status) {
+    return console.BadInput(status, "Nothing was submitted.");
+  };
+  const absl::StatusOr<PreparedJob> prepared =
+      PrepareJob(job.job_file, Hashing(console, job.rehash));
+  if (!prepared.ok()) return fail(prepared.status());
+  const auto spec = spec::ParseTrainSpec(prepared->spec_json, job.job_file);
+  if (!spec.ok()) return fail(spec.status());
+  std::string name = arguments.name.empty() ? spec->name : arguments.name;
+  if (name.empty()) name = std::filesystem::path(job.job_file).stem().string();
+  const absl::StatusOr<std::vector<SweepJob>> jobs =
+      MakeJobs(arguments, prepared->spec_json, name);
+  if (!jobs.ok()) return fail(jobs.status());
+  v1::SubmitRequest request = RequestOf(*prepared);
+  absl::Status labelled =
+      AddJobLabels(job.job_labels, request.mutable_labels());
+  if (labelled.ok() && request.labels().contains(kSweepLabel)) {
+    labelled = absl::InvalidArgumentError(
+        "--label sweep: is the sweep's own name: give it with --name");
+  }
+  if (!labelled.ok()) return fail(labelled);
+  for (const SweepJob& one : *jobs) {
+    for (const auto& [label, value] : one.labels) {
+      request.mutable_labels()->erase(label);
+    }
+  }
+  request.set_priority(job.priority);
+  request.set_anyway(job.anyway);
+  request.set_held(arguments.hold);
+  const auto upload = [&] { return Upload(console, prepared->files); };
+  const grpc::Status uploaded = upload();
+  if (!uploaded.ok()) return console.Fail(uploaded);
+  // The key is derived from the name, so that the same command resumes where an
+  // earlier one ended.
+  const std::string key =
+      arguments.idempotency_key.empty()
+          ? absl::StrCat("sweep-", base::Sha256Hex(name).substr(0, 32))
+          : arguments.idempotency_key;
+  return Queueing(console, name, key, RankedBy(*spec))
+      .Run(*jobs, request, upload);
+}
+
+struct SweepOptions {
+  StudyArguments study;
+  BatchSweepArguments batch;
+  GridArguments grid;
+};
+
+void DeclareSweep(Command& verb, SweepOptions& options) {
+  DeclareStudy(verb, &options.study);
+  DeclareBatchSweep(verb, &options.batch);
+  DeclareGrid(verb, &options.grid);
+}
+
+ExitCode Sweep(const SweepOptions& options, const Console& console) {
+  if (options.batch.batch && options.grid.asked()) {
+    return console.BadInput(
+        "sweep: expected --batch, or --grid or --random, not both",
+        "A sweep of batches is one job; the others are many.");
+  }
+  const absl::Status there = CheckOutputFile("--csv", options.batch.csv);
+  if (!there.ok()) return console.BadInput(there, "Nothing was submitted.");
+  if (options.batch.batch) {
+    return RunBatchSweep(console, options.study, options.batch);
+  }
+  if (options.grid.asked()) {
+    return RunGrid(console, options.study, options.grid);
+  }
+  return console.BadInput(
+      "sweep: expected --batch, --grid or --random",
+      "`mpsctl sweep JOB --batch` tries batch sizes, `mpsctl sweep JOB "
+      "--grid lora.r=8,16` queues a job for each value.");
+}
+
+}  // namespace
+
+std::vector<Verb> StudyVerbs() {
+  return {
+      {"smoke", "Ten short epochs of a slice: is memory stable?",
+       Takes(DeclareSmoke, RunSmoke)},
+      {"compare-devices",
+       "Whether a job runs faster on MPS or CUDA than on the CPU",
+       Takes(DeclareCompareDevices, Compare)},
+      {"profile", "Show where the time of a job's steps goes, and why",
+       Takes(DeclareProfile, Profile)},
+      {"plan", "Estimate what a job.json needs and how long it takes",
+       Takes(DeclarePlan, Plan)},
+      {"sweep", "Find out which batch, or which values, are best",
+       Takes(DeclareSweep, Sweep)},
+  };
 }
 
 }  // namespace mpsd::client

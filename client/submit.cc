@@ -1,51 +1,1049 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/submit.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
+#include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "client/event_printer.h"
-#include "client/inputs.h"
-#include "client/job_id.h"
+#include "client/app.h"
+#include "client/command_line.h"
+#include "client/console.h"
+#include "client/daemons/context_store.h"
+#include "client/jobs.h"
 #include "client/model.h"
+#include "client/show.h"
 #include "client/text/format.h"
-#include "client/upload.h"
-#include "client/verbs.h"
 #include "client/watch.h"
+#include "core/base/check.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/base/limits.h"
+#include "core/base/sha256.h"
+#include "core/base/status_macros.h"
+#include "core/spec/fields.h"
+#include "core/spec/idle_fields.h"
+#include "core/spec/train_spec.h"
+#include "nlohmann/json.hpp"
 
 namespace mpsd::client {
 
 namespace {
 
-constexpr absl::Duration kLongest = absl::Minutes(10);  // as the proto says
+// How long to try again once the connection broke.
+constexpr absl::Duration kPatience = absl::Minutes(10);
 
-// `took`: how long the answer took.
-grpc::Status AskInfo(const Console& console, absl::Duration* took) {
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::InfoResponse info;
-  const absl::Duration begin = console.terminal.clock->Monotonic();
-  const grpc::Status status =
-      console.daemon.daemon().Info(&context, v1::InfoRequest(), &info);
-  *took = console.terminal.clock->Monotonic() - begin;
-  return status;
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFirstLine = "mpsctl hashes 1\n";
+constexpr std::string_view kLastLine = "all ";  // and the hash of what is above
+constexpr absl::Duration kStep = absl::Seconds(2);
+// How much later a use must be to write the file again.
+constexpr int64_t kUseStep = int64_t{24} * 3600;  // seconds
+
+int64_t Nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+bool IsHash(std::string_view text) {
+  return text.size() == 64 &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// The whole file around its lines.
+std::string All(const std::string& lines) {
+  std::string text(kFirstLine);
+  text += lines;
+  text += kLastLine;
+  return text + base::Sha256Hex(lines) + "\n";
+}
+
+// Removes the text up to the next space from `line`.
+std::string_view NextWord(std::string_view& line) {
+  const size_t end = line.find(' ');
+  const std::string_view word = line.substr(0, end);
+  line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
+  return word;
+}
+
+template <typename Number>
+bool ReadNumber(std::string_view& line, Number& number) {
+  const std::string_view word = NextWord(line);
+  const char* const begin = &*word.begin();
+  const char* const end = begin + word.size();
+  const auto [stop, error] = std::from_chars(begin, end, number);
+  return error == std::errc() && stop == end;
 }
 
 }  // namespace
 
+FileMark MarkOf(const struct stat& info) {
+  FileMark mark;
+  mark.device = static_cast<uint64_t>(info.st_dev);
+  mark.inode = info.st_ino;
+  mark.size_bytes = info.st_size;
+  mark.modified_ns = Nanoseconds(base::ModificationTime(info));
+  mark.changed_ns = Nanoseconds(base::ChangeTime(info));
+  return mark;
+}
+
+bool IsSettled(const FileMark& mark, absl::Time now) {
+  return std::max(mark.modified_ns, mark.changed_ns) <
+         absl::ToUnixNanos(now - kStep);
+}
+
+HashCache HashCache::Load(const fs::path& file, Bounds bounds) {
+  HashCache cache(file, bounds);
+  if (file.empty()) return cache;
+  const auto folder = PrivateFolder::Open(file.parent_path());
+  if (!folder.ok()) return cache;
+  const auto text = (*folder)->Read(file.filename().string(), bounds.bytes);
+  if (text.ok() && !cache.Read(*text)) cache.entries_.clear();
+  return cache;
+}
+
+bool HashCache::Read(std::string_view text) {
+  if (!text.starts_with(kFirstLine)) return false;
+  text.remove_prefix(kFirstLine.size());
+  const size_t last = text.rfind(kLastLine);
+  if (last == std::string_view::npos) return false;
+  const std::string_view sum = text.substr(last + kLastLine.size());
+  text = text.substr(0, last);
+  // A file with a valid end is complete: only mpsctl writes it, but a disk may
+  // lose bytes of it.
+  if (sum != base::Sha256Hex(text) + "\n") return false;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos || !ReadLine(text.substr(0, end))) {
+      return false;
+    }
+    text.remove_prefix(end + 1);
+  }
+  return true;
+}
+
+bool HashCache::ReadLine(std::string_view line) {
+  Entry entry;
+  FileMark& mark = entry.mark;
+  const std::string_view sha256 = NextWord(line);
+  std::string path;
+  if (!IsHash(sha256) || !ReadNumber(line, mark.device) ||
+      !ReadNumber(line, mark.inode) || !ReadNumber(line, mark.size_bytes) ||
+      !ReadNumber(line, mark.modified_ns) ||
+      !ReadNumber(line, mark.changed_ns) || !ReadNumber(line, entry.used_s) ||
+      !absl::CUnescape(std::string(line), &path)) {
+    return false;
+  }
+  entry.sha256 = std::string(sha256);
+  entries_[std::move(path)] = std::move(entry);
+  return true;
+}
+
+std::optional<std::string> HashCache::Find(const std::string& path,
+                                           const FileMark& mark,
+                                           absl::Time now) {
+  const auto found = entries_.find(path);
+  if (found == entries_.end() || found->second.mark != mark) {
+    return std::nullopt;
+  }
+  const int64_t used = absl::ToUnixSeconds(now);
+  if (used - found->second.used_s > kUseStep) {
+    found->second.used_s = used;
+    changed_ = true;
+  }
+  return found->second.sha256;
+}
+
+void HashCache::Keep(const std::string& path, const FileMark& mark,
+                     std::string_view sha256, absl::Time now) {
+  if (file_.empty()) return;
+  entries_[path] = {mark, std::string(sha256), absl::ToUnixSeconds(now)};
+  changed_ = true;
+}
+
+absl::Status HashCache::Save() {
+  if (file_.empty() || !changed_) return absl::OkStatus();
+  std::vector<const std::pair<const std::string, Entry>*> order;
+  order.reserve(entries_.size());
+  for (const auto& entry : entries_) order.push_back(&entry);
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return a->second.used_s != b->second.used_s
+               ? a->second.used_s > b->second.used_s
+               : a->first < b->first;
+  });
+  std::string text;
+  if (order.size() > bounds_.entries) order.resize(bounds_.entries);
+  for (const auto* entry : order) {
+    const FileMark& mark = entry->second.mark;
+    const std::string line = absl::StrCat(
+        entry->second.sha256, " ", mark.device, " ", mark.inode, " ",
+        mark.size_bytes, " ", mark.modified_ns, " ", mark.changed_ns, " ",
+        entry->second.used_s, " ", absl::CEscape(entry->first), "\n");
+    constexpr int64_t kRest = 128;  // the first and the last line
+    const auto bytes = static_cast<int64_t>(text.size() + line.size());
+    if (bytes + kRest > bounds_.bytes) break;
+    text += line;
+  }
+  ASSIGN_OR_RETURN(const auto folder, PrivateFolder::Make(file_.parent_path()));
+  const std::string name = file_.filename().string();
+  // Also removes what killed processes left, which may be as large as the
+  // cache.
+  absl::Status status = folder->Remove(name);
+  if (status.ok()) {
+    status = folder->Write(name, All(text));
+  }
+  if (status.ok()) changed_ = false;
+  return status;
+}
+
+fs::path HashCachePath() {
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  if (xdg != nullptr && fs::path(xdg).is_absolute()) {
+    return fs::path(xdg) / "mpsctl" / "hashes";
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || !fs::path(home).is_absolute()) return "";
+  return fs::path(home) / ".cache" / "mpsctl" / "hashes";
+}
+
+namespace {
+
+// --- Hashing -----------------------------------------------------------------
+
+constexpr unsigned kMostThreads = 8;
+constexpr size_t kPiece = 1 << 20;  // bytes of one read
+
+struct Hashed {
+  std::string sha256;
+  int64_t size_bytes = 0;
+  FileMark mark;
+  bool settled = false;  // the hash is that of every later file with this mark
+};
+
+// Uses read(), not a mapping: a file truncated meanwhile would end the process.
+class HashedFile {
+ public:
+  explicit HashedFile(const fs::path& path)
+      : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~HashedFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  HashedFile(const HashedFile&) = delete;
+  HashedFile& operator=(const HashedFile&) = delete;
+
+  template <typename Count>
+  absl::Status Hash(absl::Time begin, std::string& buffer, const Count& count,
+                    Hashed& out) {
+    struct stat before, after;
+    if (fd_ < 0 || fstat(fd_, &before) != 0) return Errno();
+    buffer.resize(kPiece);
+    base::Sha256 hash;
+    while (true) {
+      const ssize_t n = read(fd_, buffer.data(), buffer.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return Errno();
+      if (n == 0) break;
+      hash.Update({buffer.data(), static_cast<size_t>(n)});
+      out.size_bytes += n;
+      count(n);
+    }
+    if (fstat(fd_, &after) != 0) return Errno();
+    out.sha256 = hash.FinishHex();
+    out.mark = MarkOf(after);
+    out.settled = MarkOf(before) == out.mark && IsSettled(out.mark, begin) &&
+                  out.mark.size_bytes == out.size_bytes;
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Errno() const {
+    return base::ErrnoStatus(errno, path_.string());
+  }
+
+  const fs::path& path_;
+  const int fd_;
+};
+
+// The files whose hash is not in the cache, read by several threads.
+class Reader {
+ public:
+  Reader(const std::vector<const LocalFile*>& files, int64_t total,
+         const HashOptions& options)
+      : files_(files),
+        total_(total),
+        options_(options),
+        hashed_(files.size()),
+        first_failed_(files.size()) {}
+
+  absl::Status Run() {
+    const size_t threads = std::min<size_t>(
+        files_.size(),
+        std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads));
+    std::vector<std::thread> others;
+    for (size_t i = 1; i < threads; ++i) {
+      others.emplace_back([this] { Read(); });
+    }
+    Read();
+    for (std::thread& thread : others) thread.join();
+    absl::MutexLock lock(&mutex_);
+    return failed_;
+  }
+  const std::vector<Hashed>& hashed() const { return hashed_; }
+
+ private:
+  void Read() {
+    std::string buffer;
+    for (size_t i = next_++; i < files_.size() && i < first_failed_;
+         i = next_++) {
+      absl::Status status =
+          HashedFile(files_[i]->local)
+              .Hash(
+                  options_.clock->Now(), buffer,
+                  [this](int64_t n) { Count(n); }, hashed_[i]);
+      if (status.ok()) continue;
+      absl::MutexLock lock(&mutex_);
+      // If several cannot be read, the first of them is named.
+      if (i < first_failed_) {
+        first_failed_ = i;
+        failed_ = std::move(status);
+      }
+    }
+  }
+
+  void Count(int64_t bytes) {
+    if (options_.progress == nullptr) return;
+    absl::MutexLock lock(&mutex_);
+    done_ += bytes;
+    options_.progress(done_, total_);
+  }
+
+  const std::vector<const LocalFile*>& files_;
+  const int64_t total_;
+  const HashOptions& options_;
+  std::vector<Hashed> hashed_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<size_t> first_failed_;
+  absl::Mutex mutex_;
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);
+  int64_t done_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+HashOptions Hashing(const Console& console, bool rehash) {
+  auto line = std::make_shared<ProgressLine>(console);
+  return {HashCachePath(), rehash, [line](int64_t done, int64_t total) {
+            if (done >= total) return line->Clear();
+            line->Draw(
+                done, total,
+                absl::StrCat("reading  ", Bytes(done), "/", Bytes(total)));
+          }};
+}
+
+absl::Status HashFiles(std::vector<LocalFile>& files,
+                       const HashOptions& options) {
+  HashCache cache = HashCache::Load(options.cache);
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  const absl::Time now = options.clock->Now();
+  std::vector<LocalFile*> to_read;
+  std::vector<std::string> keys;
+  int64_t total = 0;
+  for (LocalFile& file : files) {
+    std::string key = (here / file.local).lexically_normal().string();
+    struct stat info;
+    if (stat(file.local.c_str(), &info) != 0) {
+      return base::ErrnoStatus(errno, file.local.string());
+    }
+    const FileMark mark = MarkOf(info);
+    std::optional<std::string> known;
+    if (!options.rehash) known = cache.Find(key, mark, now);
+    if (known.has_value()) {
+      file.sha256 = *std::move(known);
+      file.size_bytes = mark.size_bytes;
+      continue;
+    }
+    to_read.push_back(&file);
+    keys.push_back(std::move(key));
+    total += mark.size_bytes;
+  }
+  const std::vector<const LocalFile*> reads(to_read.begin(), to_read.end());
+  Reader reader(reads, total, options);
+  RETURN_IF_ERROR(reader.Run());
+  for (size_t i = 0; i < to_read.size(); ++i) {
+    const Hashed& hashed = reader.hashed()[i];
+    to_read[i]->sha256 = hashed.sha256;
+    to_read[i]->size_bytes = hashed.size_bytes;
+    if (hashed.settled) cache.Keep(keys[i], hashed.mark, hashed.sha256, now);
+  }
+  cache.Save().IgnoreError();  // it costs the time of reading once more
+  return absl::OkStatus();
+}
+
+namespace {
+
+constexpr size_t kMaxHashes = 1000;    // hashes in one FindBlobs call
+constexpr int64_t kChunk = 512 << 10;  // bytes
+// Bounds of UploadBatch: bytes of a file, of a message and of a stream. A
+// broken stream must be sent again from its start, so a stream is not long.
+constexpr int64_t kMaxSmall = 1 << 20;  // bytes
+constexpr int kBlobsOfMessage = 1000;
+constexpr size_t kParcelFiles = 4000;
+constexpr int64_t kParcelBytes = 32 << 20;
+constexpr size_t kStreams = 4;  // uploads at a time
+// The number of attempts while too many other clients upload, and of rounds
+// without progress.
+constexpr int kTries = 6;
+constexpr absl::Duration kFirstWait = absl::Milliseconds(250);
+
+// Whether the daemon answered that it is overloaded. gRPC's own UNAVAILABLE,
+// for an unreachable daemon, has another text.
+bool IsBusy(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         status.error_message().find("try again") != std::string::npos;
+}
+
+grpc::Status Invalid(const std::string& message) {
+  return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, message);
+}
+
+grpc::Status Changed(const LocalFile& file) {
+  return Invalid(
+      absl::StrCat(file.local.string(), " changed while it was sent"));
+}
+
+// A file to send, from `offset` on.
+struct LackedFile {
+  const LocalFile* file;
+  int64_t offset = 0;
+};
+
+// Several small files, sent together, or one file of any size.
+using Parcel = std::vector<LackedFile>;
+
+// The files among `files` that the daemon does not have, each content once.
+class Question {
+ public:
+  explicit Question(const std::vector<LocalFile>& files) {
+    std::unordered_set<std::string_view> known;
+    for (const LocalFile& file : files) {
+      if (known.insert(file.sha256).second) files_.push_back({&file});
+    }
+  }
+
+  grpc::Status Ask(Connection& daemon, std::vector<LackedFile>& missing) const {
+    missing.clear();
+    for (size_t begin = 0; begin < files_.size(); begin += kMaxHashes) {
+      v1::FindBlobsRequest request;
+      const size_t end = std::min(begin + kMaxHashes, files_.size());
+      for (size_t i = begin; i < end; ++i) {
+        request.add_sha256(files_[i].file->sha256);
+      }
+      v1::FindBlobsResponse response;
+      const grpc::Status status =
+          daemon.Call(&ArtifactStub::FindBlobs, request, &response);
+      if (!status.ok()) return status;
+      const std::unordered_set<std::string_view> present(
+          response.present().begin(), response.present().end());
+      std::unordered_map<std::string_view, int64_t> kept;
+      for (const auto& partial : response.partial()) {
+        kept[partial.sha256()] = partial.size_bytes();
+      }
+      for (size_t i = begin; i < end; ++i) {
+        const LocalFile& file = *files_[i].file;
+        if (present.count(file.sha256) != 0) continue;
+        const auto part = kept.find(file.sha256);
+        const bool goes_on = part != kept.end() && part->second > 0 &&
+                             part->second <= file.size_bytes;
+        missing.push_back({&file, goes_on ? part->second : 0});
+      }
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  std::vector<LackedFile> files_;
+};
+
+// Draws the progress bar; called by each thread that has sent data.
+class Progress {
+ public:
+  // `sent`: the bytes that the daemon had before.
+  Progress(const Console& console, int64_t sent, int64_t total)
+      : line_(console), total_(total), sent_(sent) {}
+
+  void Sent(int64_t bytes, const std::string& path) {
+    absl::MutexLock lock(&mutex_);
+    sent_ += bytes;
+    line_.Draw(sent_, total_,
+               absl::StrCat("uploading ", Printable(path), "  ", Bytes(sent_),
+                            "/", Bytes(total_)));
+  }
+
+ private:
+  absl::Mutex mutex_;
+  ProgressLine line_ ABSL_GUARDED_BY(mutex_);
+  const int64_t total_;
+  int64_t sent_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Uses pread, not a mapping: a file truncated meanwhile would end the process.
+class FileToSend {
+ public:
+  explicit FileToSend(const LocalFile& file)
+      : file_(file),
+        fd_(open(file.local.c_str(), O_RDONLY | O_CLOEXEC)),
+        error_(fd_ < 0 ? errno : 0) {}
+  ~FileToSend() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FileToSend(const FileToSend&) = delete;
+  FileToSend& operator=(const FileToSend&) = delete;
+
+  // Fills all of `bytes` from offset `at`.
+  grpc::Status Read(int64_t at, std::string& bytes) {
+    size_t have = 0;
+    while (error_ == 0 && have < bytes.size()) {
+      const ssize_t n = pread(fd_, bytes.data() + have, bytes.size() - have,
+                              at + static_cast<int64_t>(have));
+      if (n == 0) return Changed(file_);
+      if (n > 0) have += n;
+      if (n < 0 && errno != EINTR) error_ = errno;
+    }
+    if (error_ == 0) return grpc::Status::OK;
+    return Invalid(
+        std::string(base::ErrnoStatus(error_, file_.local.string()).message()));
+  }
+  // Whether the file ends at `size`.
+  bool EndsAt(int64_t size) {
+    char beyond;
+    return pread(fd_, &beyond, 1, size) == 0;
+  }
+
+ private:
+  const LocalFile& file_;
+  const int fd_;
+  int error_;
+};
+
+// The large files come first, the largest at the head: their streams end last.
+std::vector<Parcel> Parcels(const std::vector<LackedFile>& missing) {
+  std::vector<Parcel> large, small;
+  int64_t bytes = 0;
+  for (const LackedFile& one : missing) {
+    const int64_t size = one.file->size_bytes;
+    if (size > kMaxSmall) {
+      large.push_back({one});
+      continue;
+    }
+    if (small.empty() || small.back().size() == kParcelFiles ||
+        bytes + size > kParcelBytes) {
+      small.emplace_back();
+      bytes = 0;
+    }
+    small.back().push_back(one);
+    bytes += size;
+  }
+  std::stable_sort(large.begin(), large.end(),
+                   [](const Parcel& a, const Parcel& b) {
+                     return a[0].file->size_bytes > b[0].file->size_bytes;
+                   });
+  std::move(small.begin(), small.end(), std::back_inserter(large));
+  return large;
+}
+
+// Sends parcels over several streams at a time: one stream fills the line while
+// others wait for the daemon's disk.
+class Uploader {
+ public:
+  Uploader(ArtifactStub& artifacts, Progress& progress,
+           std::vector<Parcel> parcels)
+      : artifacts_(artifacts),
+        progress_(progress),
+        parcels_(std::move(parcels)) {}
+
+  grpc::Status Run() {
+    std::vector<std::thread> threads;
+    const size_t streams = std::min(parcels_.size(), kStreams);
+    threads.reserve(streams);
+    for (size_t i = 0; i < streams; ++i) {
+      threads.emplace_back([this] { SendParcels(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    absl::MutexLock lock(&mutex_);
+    return failed_;
+  }
+
+ private:
+  void SendParcels() {
+    while (const Parcel* parcel = Next()) {
+      const grpc::Status sent = Send(*parcel);
+      if (sent.ok()) continue;
+      absl::MutexLock lock(&mutex_);
+      if (failed_.ok()) failed_ = sent;
+    }
+  }
+
+  // The next parcel; null when all are sent, or when one could not be sent.
+  const Parcel* Next() {
+    absl::MutexLock lock(&mutex_);
+    if (!failed_.ok() || next_ == parcels_.size()) return nullptr;
+    return &parcels_[next_++];
+  }
+
+  grpc::Status Send(const Parcel& parcel) {
+    base::Check(!parcel.empty(), "a parcel has a file");
+    if (parcel.front().file->size_bytes <= kMaxSmall) {
+      return SendBatch(parcel);
+    }
+    for (const LackedFile& one : parcel) {
+      const grpc::Status sent = SendAlone(one);
+      if (!sent.ok()) return sent;
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status SendBatch(const Parcel& parcel) {
+    grpc::ClientContext context;
+    v1::UploadBatchResponse response;
+    auto writer = artifacts_.UploadBatch(&context, &response);
+    v1::UploadBatchRequest request;
+    int64_t bytes = 0;
+    bool going = true;
+    grpc::Status read;
+    for (size_t i = 0; going && i < parcel.size(); ++i) {
+      const LocalFile& file = *parcel[i].file;
+      read = AddTo(request, file);
+      if (!read.ok()) break;
+      bytes += file.size_bytes;
+      if (bytes < kMaxSmall && request.blobs().size() < kBlobsOfMessage &&
+          i + 1 < parcel.size()) {
+        continue;
+      }
+      going = writer->Write(request);
+      progress_.Sent(bytes, file.path);
+      request.Clear();
+      bytes = 0;
+    }
+    return End(context, *writer, read);
+  }
+
+  // Ends a stream of which `read` is OK unless a file could not be read.
+  template <typename Writer>
+  static grpc::Status End(grpc::ClientContext& context, Writer& writer,
+                          const grpc::Status& read) {
+    if (!read.ok()) context.TryCancel();
+    writer.WritesDone();
+    const grpc::Status ended = writer.Finish();
+    return read.ok() ? ended : read;
+  }
+
+  static grpc::Status AddTo(v1::UploadBatchRequest& request,
+                            const LocalFile& file) {
+    FileToSend from(file);
+    v1::UploadBatchRequest::Blob& blob = *request.add_blobs();
+    blob.set_sha256(file.sha256);
+    blob.mutable_data()->resize(static_cast<size_t>(file.size_bytes));
+    grpc::Status read = from.Read(0, *blob.mutable_data());
+    if (!read.ok()) return read;
+    return from.EndsAt(file.size_bytes) ? read : Changed(file);
+  }
+
+  grpc::Status SendAlone(const LackedFile& one) {
+    const LocalFile& file = *one.file;
+    FileToSend from(file);
+    grpc::ClientContext context;
+    v1::UploadResponse response;
+    auto writer = artifacts_.Upload(&context, &response);
+    v1::UploadRequest request;
+    request.mutable_header()->set_sha256(file.sha256);
+    request.mutable_header()->set_size_bytes(file.size_bytes);
+    request.mutable_header()->set_offset_bytes(one.offset);
+    bool going = writer->Write(request);
+    grpc::Status read;
+    for (int64_t at = one.offset; going && at < file.size_bytes;) {
+      const int64_t size = std::min(kChunk, file.size_bytes - at);
+      request.mutable_data()->resize(static_cast<size_t>(size));
+      read = from.Read(at, *request.mutable_data());
+      if (!read.ok()) break;
+      going = writer->Write(request);
+      at += size;
+      progress_.Sent(size, file.path);
+    }
+    return End(context, *writer, read);
+  }
+
+  ArtifactStub& artifacts_;
+  Progress& progress_;
+  const std::vector<Parcel> parcels_;
+
+  absl::Mutex mutex_;
+  size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::Status failed_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Queries what is missing and sends it, until nothing is: each round resumes
+// where the one before was interrupted.
+class Turns {
+ public:
+  Turns(const Console& console, const std::vector<LocalFile>& files)
+      : console_(console), question_(files), reconnect_(console, kPatience) {}
+
+  grpc::Status Run() {
+    grpc::Status status = Turn();
+    while (!status.ok() && ShallGoOn(status)) status = Turn();
+    return status;
+  }
+
+ private:
+  grpc::Status Turn() {
+    std::vector<LackedFile> missing;
+    grpc::Status status = question_.Ask(console_.daemon, missing);
+    if (!status.ok() || missing.empty()) return status;
+    int64_t total = 0, kept = 0;
+    went_on_ = false;
+    for (const LackedFile& one : missing) {
+      total += one.file->size_bytes;
+      kept += one.offset;
+      went_on_ = went_on_ || one.offset > 0;
+    }
+    if (left_ < 0 || total - kept < left_) {
+      left_ = total - kept;
+      fruitless_ = 0;
+      reconnect_.Received();
+    }
+    Progress progress(console_, kept, total);
+    return Uploader(console_.daemon.artifacts(), progress, Parcels(missing))
+        .Run();
+  }
+
+  bool ShallGoOn(const grpc::Status& status) {
+    if (IsBusy(status)) {
+      if (busy_ == kTries) return false;
+      console_.terminal.sleep(kFirstWait * (1 << busy_++));
+      return true;
+    }
+    switch (status.error_code()) {
+      case grpc::StatusCode::INVALID_ARGUMENT:
+        // What the daemon had stored was not the file's beginning; it has
+        // dropped it by now.
+        return std::exchange(went_on_, false) && ++fruitless_ < kTries;
+      case grpc::StatusCode::ABORTED:
+      case grpc::StatusCode::OUT_OF_RANGE:
+      case grpc::StatusCode::DATA_LOSS:
+        return ++fruitless_ < kTries;
+      default:
+        return reconnect_.ShouldRetry(status);
+    }
+  }
+
+  const Console& console_;
+  const Question question_;
+  Reconnect reconnect_;
+  int busy_ = 0;          // answers that the daemon is overloaded
+  int fruitless_ = 0;     // rounds since the last with progress
+  int64_t left_ = -1;     // bytes, the fewest of all rounds
+  bool went_on_ = false;  // the last round resumed a file in its middle
+};
+
+}  // namespace
+
+grpc::Status Upload(const Console& console,
+                    const std::vector<LocalFile>& files) {
+  if (files.empty()) return grpc::Status::OK;
+  grpc::Status status = Turns(console, files).Run();
+  if (status.error_code() == grpc::StatusCode::INVALID_ARGUMENT &&
+      status.error_message().find("SHA-256") != std::string::npos) {
+    return Invalid(absl::StrCat(status.error_message(),
+                                ": a file changed while it was sent; --rehash "
+                                "reads all files again"));
+  }
+  return status;
+}
+
+bool LacksUpload(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
+         absl::StrContains(status.error_message(), "has not been uploaded");
+}
+
+namespace {
+
+absl::Status Missing(const std::string& field, const std::string& path,
+                     const fs::path& local, const char* what) {
+  return absl::NotFoundError(absl::StrCat(
+      field, " names '", path, "', and there is no ", what, " ",
+      local.lexically_normal().string(),
+      ". Relative paths are resolved from the folder of job.json."));
+}
+
+bool Hidden(const fs::path& relative) {
+  return std::any_of(relative.begin(), relative.end(), [](const fs::path& p) {
+    return absl::StartsWith(p.string(), ".");
+  });
+}
+
+// The regular files below `folder`, relative to it; hidden files are omitted.
+absl::StatusOr<std::vector<fs::path>> FilesBelow(const fs::path& folder) {
+  std::vector<fs::path> relatives;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end;
+       !error && it != end; it.increment(error)) {
+    if (!it->is_regular_file()) continue;
+    const fs::path relative = it->path().lexically_relative(folder);
+    if (!Hidden(relative)) relatives.push_back(relative);
+  }
+  if (error) return base::ErrnoStatus(error.value(), folder.string());
+  std::sort(relatives.begin(), relatives.end());
+  return relatives;
+}
+
+// Collects the files that a spec names, each once.
+class Collector {
+ public:
+  Collector(const spec::TrainSpec& spec, const fs::path& base, PreparedJob& job)
+      : spec_(spec), base_(base), job_(job) {}
+
+  absl::Status Run() {
+    const spec::DatasetSpec& dataset = spec_.dataset;
+    const std::pair<const char*, const std::vector<std::string>&> sets[] = {
+        {"dataset.train", dataset.train},
+        {"dataset.eval", dataset.eval},
+        {"dataset.predict", dataset.predict}};
+    for (const auto& [field, paths] : sets) {
+      for (const std::string& path : paths) {
+        RETURN_IF_ERROR(AddData(field, path));
+      }
+    }
+    absl::Status status = AddPlace("adapter", spec_.adapter);
+    if (status.ok()) status = AddChatTemplate();
+    if (!status.ok() || job_.files.size() <= limits::kInputs) return status;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the job names ", job_.files.size(), " files, more than the ",
+        limits::kInputs,
+        " that can be uploaded: put the images into one .safetensors file, or "
+        "onto the daemon's machine and give its absolute path there"));
+  }
+
+ private:
+  bool images() const { return spec_.task == spec::Task::kImageCls; }
+
+  absl::Status AddFile(const std::string& path, const fs::path& local) {
+    if (!known_.insert(path).second) return absl::OkStatus();
+    job_.files.push_back({path, local, "", 0});
+    return absl::OkStatus();
+  }
+
+  absl::Status AddFolder(const std::string& path, const fs::path& folder) {
+    ASSIGN_OR_RETURN(std::vector<fs::path> relatives, FilesBelow(folder));
+    const char* slash = absl::EndsWith(path, "/") ? "" : "/";
+    for (const fs::path& relative : relatives) {
+      RETURN_IF_ERROR(
+          AddFile(absl::StrCat(path, slash, relative.generic_string()),
+                  folder / relative));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddData(const std::string& field, const std::string& path) {
+    const fs::path local = base_ / path;
+    std::error_code error;
+    if (fs::is_regular_file(local, error)) {
+      absl::Status status = AddFile(path, local);
+      const bool rows = images() && local.extension() != ".safetensors";
+      return status.ok() && rows ? AddImages(path, local) : status;
+    }
+    if (images() && fs::is_directory(local, error)) {
+      return AddFolder(path, local);
+    }
+    if (fs::path(path).is_absolute() && !fs::exists(local, error)) {
+      return absl::OkStatus();
+    }
+    return Missing(field, path, local, images() ? "file or folder" : "file");
+  }
+
+  // Adds the images that rows of JSON Lines name, relative to that file's
+  // folder. The worker refuses rows that cannot be read.
+  absl::Status AddImages(const std::string& path, const fs::path& local) {
+    ASSIGN_OR_RETURN(std::string text, base::ReadFile(local));
+    std::istringstream lines(std::move(text));
+    std::string line;
+    for (int64_t number = 1; std::getline(lines, line); ++number) {
+      const std::optional<std::string> image = ImageOf(line);
+      if (!image || fs::path(*image).is_absolute()) continue;
+      const fs::path file = local.parent_path() / *image;
+      std::error_code error;
+      if (!fs::is_regular_file(file, error)) {
+        return absl::NotFoundError(
+            absl::StrCat(local.string(), ":", number, ": there is no image ",
+                         file.lexically_normal().string()));
+      }
+      const fs::path spelled = fs::path(path).parent_path() / *image;
+      RETURN_IF_ERROR(
+          AddFile(spelled.lexically_normal().generic_string(), file));
+    }
+    return absl::OkStatus();
+  }
+
+  std::optional<std::string> ImageOf(const std::string& line) const {
+    const auto row = base::ParseTree<nlohmann::json>(line);
+    if (!row.is_object()) return std::nullopt;
+    const std::string& column = spec_.dataset.image_column;
+    const auto image = row.find(column.empty() ? "image" : column);
+    if (image == row.end() || !image->is_string()) return std::nullopt;
+    return image->get<std::string>();
+  }
+
+  // Adds a folder of this machine, or leaves an absolute path to the daemon.
+  absl::Status AddPlace(const std::string& field, const std::string& path) {
+    const fs::path folder = base_ / path;
+    std::error_code error;
+    if (path.empty() || spec::NamesResult(path)) return absl::OkStatus();
+    if (fs::is_directory(folder, error)) return AddFolder(path, folder);
+    if (fs::path(path).is_absolute()) return absl::OkStatus();
+    return Missing(field, path, folder, "folder");
+  }
+
+  // Takes from a folder, perhaps a model's, only the template's files.
+  absl::Status AddChatTemplate() {
+    constexpr char kField[] = "training.chat_template_path";
+    const std::string& path = spec_.training.chat_template_path;
+    const fs::path local = base_ / path;
+    std::error_code error;
+    if (path.empty()) return absl::OkStatus();
+    if (fs::is_regular_file(local, error)) return AddFile(path, local);
+    if (!fs::is_directory(local, error)) {
+      if (fs::path(path).is_absolute()) return absl::OkStatus();
+      return Missing(kField, path, local, "file or folder");
+    }
+    const size_t before = job_.files.size();
+    const char* slash = absl::EndsWith(path, "/") ? "" : "/";
+    for (const char* name : {"chat_template.jinja", "tokenizer_config.json",
+                             "special_tokens_map.json", "added_tokens.json"}) {
+      if (!fs::is_regular_file(local / name, error)) continue;
+      RETURN_IF_ERROR(AddFile(absl::StrCat(path, slash, name), local / name));
+    }
+    if (job_.files.size() > before) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(
+        kField, ": ", local.string(),
+        " has neither chat_template.jinja nor tokenizer_config.json"));
+  }
+
+  const spec::TrainSpec& spec_;
+  const fs::path& base_;
+  PreparedJob& job_;
+  std::set<std::string> known_;
+};
+
+bool LooksLikePath(const std::string& model) {
+  return absl::StartsWith(model, "./") || absl::StartsWith(model, "../") ||
+         absl::StartsWith(model, "~");
+}
+
+absl::Status PlaceModel(const std::string& model, const fs::path& base,
+                        PreparedJob& job) {
+  if (fs::path(model).is_absolute() || spec::NamesResult(model)) {
+    return absl::OkStatus();
+  }
+  std::error_code error;
+  const fs::path local = fs::absolute(base / model, error).lexically_normal();
+  if (!fs::is_directory(local, error)) {
+    if (LooksLikePath(model)) return Missing("model", model, local, "folder");
+    return absl::OkStatus();  // an id in the daemon's Hugging Face cache
+  }
+  auto spec = nlohmann::ordered_json::parse(job.spec_json);
+  spec["model"] = local.string();
+  job.spec_json = spec.dump(2);
+  return absl::OkStatus();
+}
+
+// A weight file given by mistake as job.json is not read. A pipe, such as a
+// shell's <(…), has no size.
+absl::StatusOr<std::string> ReadSpec(const fs::path& job_file) {
+  std::error_code error;
+  if (fs::is_regular_file(job_file, error)) {
+    return base::ReadSmallFile(job_file, limits::kSpecBytes);
+  }
+  return base::ReadFile(job_file);
+}
+
+}  // namespace
+
+v1::SubmitRequest RequestOf(const PreparedJob& job) {
+  v1::SubmitRequest request;
+  request.set_spec_json(job.spec_json);
+  for (const LocalFile& file : job.files) {
+    v1::InputFile* input = request.add_inputs();
+    input->set_path(file.path);
+    input->set_sha256(file.sha256);
+  }
+  return request;
+}
+
+absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file,
+                                       const HashOptions& hashing) {
+  ASSIGN_OR_RETURN(std::string text, ReadSpec(job_file));
+  ASSIGN_OR_RETURN(spec::TrainSpec spec,
+                   spec::ParseTrainSpec(text, job_file.string()));
+  PreparedJob job;
+  job.spec_json = std::move(text);
+  job.warnings = spec::IdleWarnings(spec);
+  const fs::path base = job_file.parent_path();
+  absl::Status status = Collector(spec, base, job).Run();
+  if (status.ok()) status = PlaceModel(spec.model, base, job);
+  if (status.ok()) status = HashFiles(job.files, hashing);
+  if (!status.ok()) return status;
+  return job;
+}
+
+namespace {
+
+// --- Submit ------------------------------------------------------------------
+
+constexpr absl::Duration kLongest = absl::Minutes(10);  // as the proto says
+
+// `took`: how long the answer took.
+grpc::Status AskInfo(const Console& console, absl::Duration* took) {
+  v1::InfoResponse info;
+  const absl::Duration begin = console.terminal.clock->Monotonic();
+  const grpc::Status status = console.daemon.Call(&DaemonStub::Info, {}, &info);
+  *took = console.terminal.clock->Monotonic() - begin;
+  return status;
+}
+
+// Calls the daemon and returns the call's status. On success stores in
+// `request`, for the job's record, how long a small call takes.
 grpc::Status Reach(const Console& console, v1::SubmitRequest* request) {
   absl::Duration first, second;
   const grpc::Status status = AskInfo(console, &first);
@@ -59,9 +1057,6 @@ grpc::Status Reach(const Console& console, v1::SubmitRequest* request) {
   return status;
 }
 
-namespace {
-
-constexpr absl::Duration kPatience = absl::Minutes(10);
 // The time of one attempt that counts at most: a daemon may have been busy for
 // long before it became unreachable.
 constexpr absl::Duration kOneAttempt = absl::Minutes(1);
@@ -81,11 +1076,6 @@ bool LeavesOpen(const grpc::Status& status) {
     default:
       return false;
   }
-}
-
-bool LacksInput(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::FAILED_PRECONDITION &&
-         absl::StrContains(status.error_message(), "has not been uploaded");
 }
 
 class SureSubmit {
@@ -111,7 +1101,7 @@ class SureSubmit {
       if (listener.raised()) {
         return NotKnown(ExitCode::kDetached, "interrupted");
       }
-      if (LacksInput(status) && !std::exchange(uploaded_again_, true)) {
+      if (LacksUpload(status) && !std::exchange(uploaded_again_, true)) {
         status = upload_();
         if (status.ok()) continue;
       }
@@ -175,7 +1165,7 @@ class SureSubmit {
     if (waited_ == absl::ZeroDuration()) {
       console_.err << "mpsctl: no answer from mpsd yet; sending the job again "
                       "under the same key, for "
-                   << Seconds(absl::ToDoubleSeconds(kPatience)) << '\n'
+                   << Seconds(kPatience) << '\n'
                    << std::flush;
     }
     waited_ += pause_.Wait();
@@ -292,8 +1282,7 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
   absl::StatusOr<PreparedJob> job =
       PrepareJob(options.job_file, Hashing(console, options.rehash));
   if (!job.ok()) {
-    return console.Fail(ExitCode::kBadInput, job.status(),
-                        "Nothing was submitted.");
+    return console.BadInput(job.status(), "Nothing was submitted.");
   }
   for (const std::string& warning : job->warnings) {
     console.err << "warning: " << options.job_file << ": " << Printable(warning)
@@ -307,7 +1296,7 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
   for (const std::string& id : *after) request.add_after(id);
   absl::Status added =
       AddJobLabels(options.job_labels, request.mutable_labels());
-  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
+  if (!added.ok()) return console.BadInput(added);
 
   const auto upload = [&] { return Upload(console, job->files); };
   grpc::Status status = upload();
@@ -315,42 +1304,267 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
   return SendJob(console, std::move(request), upload, options.detach);
 }
 
+void DeclareSubmit(Command& verb, SubmitOptions& options) {
+  verb.add_argument("JOB", options.job_file, "The job.json");
+  verb.add_flag("--detach", options.detach, "Do not watch: exit once queued");
+  verb.add_option("--idempotency-key KEY", options.idempotency_key,
+                  "The same key and job return the existing job;\n"
+                  "default: a key unique to this call");
+  verb.add_option("--priority N", options.priority,
+                  "Higher runs first, equals in turn")
+      ->capture_default_str();
+  verb.add_list("--after ID", options.after,
+                "Start once this job has succeeded; repeatable");
+  verb.add_flag("--anyway", options.anyway,
+                "Queue it even if it needs more memory than the machine has");
+  verb.add_flag("--rehash", options.rehash,
+                "Read every file again, also those that have not changed\n"
+                "since mpsctl read them last");
+  verb.add_flag("--hold", options.hold,
+                "Queue it held: it starts after `mpsctl release`");
+  verb.add_list("--label NAME=VALUE", options.job_labels,
+                "To find the job by; repeatable");
+}
+
+// --- Clone -------------------------------------------------------------------
+
+using Json = nlohmann::ordered_json;
+
+absl::Status Invalid(const std::string& option, const std::string& text,
+                     const std::string& what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " '", text, "': ", what));
+}
+
+absl::Status Set(Json& spec, const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) {
+    return Invalid("--set", text, "expected FIELD=VALUE");
+  }
+  const absl::Status set = spec::SetField(
+      spec, text.substr(0, equals), spec::FieldValue(text.substr(equals + 1)));
+  return set.ok() ? set : Invalid("--set", text, std::string(set.message()));
+}
+
+absl::Status Unset(Json& spec, const std::string& field) {
+  const absl::Status unset = spec::UnsetField(spec, field);
+  return unset.ok() ? unset
+                    : Invalid("--unset", field, std::string(unset.message()));
+}
+
+using Flat = std::vector<std::pair<std::string, std::string>>;
+
+// Lists stay whole: their elements have no names. A tree that keeps the order
+// of fields would search all of them for each.
+void Flatten(const nlohmann::json& json, const std::string& prefix,
+             Flat& flat) {
+  for (const auto& [key, value] : json.items()) {
+    const std::string field =
+        prefix.empty() ? key : absl::StrCat(prefix, ".", key);
+    if (value.is_object() && !value.empty()) {
+      Flatten(value, field, flat);
+    } else {
+      flat.emplace_back(field, value.dump());
+    }
+  }
+}
+
+Flat Flattened(const std::string& text) {
+  Flat flat;
+  const auto json = base::ParseTree<nlohmann::json>(text);
+  if (json.is_object()) Flatten(json, "", flat);
+  return flat;
+}
+
+std::string Normal(const std::string& path) {
+  std::string normal =
+      std::filesystem::path(path).lexically_normal().generic_string();
+  if (normal.size() > 1 && normal.back() == '/') normal.pop_back();
+  return normal;
+}
+
+// Whether `named` contains the path or a folder above it.
+bool IsNamed(const std::set<std::string>& named, const std::string& path) {
+  if (named.contains(path) || named.contains(".")) return true;
+  for (size_t at = path.rfind('/'); at != std::string::npos && at > 0;
+       at = path.rfind('/', at - 1)) {
+    if (named.contains(path.substr(0, at))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-void AddSubmit(Command& app, Action* action) {
-  auto options = std::make_shared<SubmitOptions>();
-  Command* verb = app.add_subcommand(
-      "submit", "Upload what a job.json names, queue it and watch it");
-  verb->add_option("JOB", options->job_file, "The job.json")
-      ->required()
-      ->type_name("");
-  verb->add_flag("--detach", options->detach, "Do not watch: exit once queued");
-  verb->add_option("--idempotency-key", options->idempotency_key,
-                   "The same key and job return the existing job;\n"
-                   "default: a key unique to this call")
-      ->type_name("KEY");
-  verb->add_option("--priority", options->priority,
-                   "Higher runs first, equals in turn")
-      ->type_name("N")
-      ->capture_default_str();
-  verb->add_option("--after", options->after,
-                   "Start once this job has succeeded; repeatable")
-      ->type_name(kJobIdName)
-      ->allow_extra_args(false);
-  verb->add_flag("--anyway", options->anyway,
-                 "Queue it even if it needs more memory than the machine has");
-  verb->add_flag("--rehash", options->rehash,
-                 "Read every file again, also those that have not changed\n"
-                 "since mpsctl read them last");
-  verb->add_flag("--hold", options->hold,
-                 "Queue it held: it starts after `mpsctl release`");
-  verb->add_option("--label", options->job_labels,
-                   "To find the job by; repeatable")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  verb->callback([=] {
-    *action = [=](const Console& console) { return Submit(*options, console); };
+absl::StatusOr<std::string> EditSpec(const std::string& spec_json,
+                                     const std::vector<std::string>& set,
+                                     const std::vector<std::string>& unset) {
+  if (set.empty() && unset.empty()) return spec_json;
+  Json spec = base::ParseTree<Json>(spec_json);
+  if (!spec.is_object()) {
+    return absl::InvalidArgumentError("the job's spec is not a JSON object");
+  }
+  for (const std::string& text : set) {
+    RETURN_IF_ERROR(Set(spec, text));
+  }
+  for (const std::string& field : unset) {
+    RETURN_IF_ERROR(Unset(spec, field));
+  }
+  return spec.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string WithDefaults(const std::string& spec_json) {
+  const auto spec = spec::ParseTrainSpec(spec_json, "job.json");
+  return spec.ok() ? spec::ToJson(*spec) : spec_json;
+}
+
+std::vector<FieldChange> CompareSpecs(const std::string& a,
+                                      const std::string& b) {
+  const Flat left = Flattened(a), right = Flattened(b);
+  std::map<std::string, std::string> others(right.begin(), right.end());
+  std::vector<FieldChange> changes;
+  for (const auto& [field, value] : left) {
+    const auto other = others.extract(field);
+    const std::string theirs = other.empty() ? "" : other.mapped();
+    if (value != theirs) changes.push_back({field, value, theirs});
+  }
+  for (const auto& [field, value] : right) {
+    if (others.contains(field)) changes.push_back({field, "", value});
+  }
+  return changes;
+}
+
+void DropUnusedInputs(v1::SubmitRequest& request) {
+  const auto spec = spec::ParseTrainSpec(request.spec_json(), "job.json");
+  if (!spec.ok() || spec->task == spec::Task::kImageCls) return;
+  std::set<std::string> named;
+  spec::VisitPaths(*spec, [&](const char*, const std::string& path) {
+    if (!path.empty()) named.insert(Normal(path));
   });
+  auto& inputs = *request.mutable_inputs();
+  const auto unused = std::remove_if(
+      inputs.begin(), inputs.end(),
+      [&](const auto& input) { return !IsNamed(named, Normal(input.path())); });
+  inputs.erase(unused, inputs.end());
+}
+
+namespace {
+
+struct CloneOptions {
+  std::string id;
+  std::vector<std::string> set, unset, after, job_labels;
+  std::string name;
+  std::optional<int32_t> priority;
+  bool hold = false, anyway = false, detach = false, dry_run = false;
+};
+
+std::string Shown(const std::string& json) {
+  return json.empty() ? "(absent)" : json;
+}
+
+// What differs in the clone; `a` and `b` are the two specs.
+void PrintChanges(const Console& console, const std::string& id,
+                  const std::string& a, const std::string& b) {
+  if (console.json) return;
+  const std::vector<FieldChange> changes =
+      CompareSpecs(WithDefaults(a), WithDefaults(b));
+  if (changes.empty()) {
+    console.out << "The clone has the spec of job " << id << ".\n";
+    return;
+  }
+  Table table({"FIELD", "JOB", "CLONE"});
+  for (const FieldChange& change : changes) {
+    table.Add({change.field, Shown(change.a), Shown(change.b)});
+  }
+  console.Print(table);
+}
+
+// Changes `request`, which is a job's, to the clone's.
+absl::Status Change(const CloneOptions& options, v1::SubmitRequest& request) {
+  std::vector<std::string> set = options.set;
+  if (!options.name.empty()) {
+    set.push_back(absl::StrCat("name=", nlohmann::json(options.name).dump()));
+  }
+  ASSIGN_OR_RETURN(std::string spec,
+                   EditSpec(request.spec_json(), set, options.unset));
+  ASSIGN_OR_RETURN(const auto parsed,
+                   spec::ParseTrainSpec(spec, "the clone's job.json"));
+  request.set_spec_json(std::move(spec));
+  DropUnusedInputs(request);
+  // A label of the command line replaces the job's.
+  google::protobuf::Map<std::string, std::string> job_labels;
+  absl::Status added = AddJobLabels(options.job_labels, &job_labels);
+  for (const auto& [key, value] : job_labels) {
+    (*request.mutable_labels())[key] = value;
+  }
+  if (options.priority) request.set_priority(*options.priority);
+  request.set_anyway(request.anyway() || options.anyway);
+  request.set_held(options.hold);
+  // The jobs that the original waited for existed when it was submitted; the
+  // clone waits for those of the command line.
+  request.clear_after();
+  return added;
+}
+
+ExitCode Clone(const CloneOptions& options, const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  const auto id = ResolveJobId(console, options.id, &code);
+  if (!id) return code;
+  const auto after = ResolveJobIds(console, options.after, &code,
+                                   FewestIdCharacters::kChanges);
+  if (!after) return code;
+
+  v1::GetSubmissionRequest ask;
+  ask.set_id(*id);
+  v1::SubmitRequest request;
+  const grpc::Status status =
+      console.daemon.Call(&JobStub::GetSubmission, ask, &request);
+  if (!status.ok()) return console.Fail(status);
+  const std::string spec = request.spec_json();
+  if (absl::Status s = Change(options, request); !s.ok()) {
+    return console.BadInput(s, "Nothing was submitted.");
+  }
+  for (const std::string& prior : *after) request.add_after(prior);
+  PrintChanges(console, *id, spec, request.spec_json());
+  if (options.dry_run) {
+    if (console.json) console.PrintJson(request);
+    return ExitCode::kOk;
+  }
+  // The job's inputs exist as long as the job: nothing is sent.
+  const auto no_upload = [] { return grpc::Status::OK; };
+  return SendJob(console, std::move(request), no_upload, options.detach);
+}
+
+void DeclareClone(Command& verb, CloneOptions& options) {
+  verb.add_argument(kJobIdName, options.id, "The job");
+  verb.add_list("--set FIELD=VALUE", options.set,
+                "Change a field: training.learning_rate=1e-4;\n"
+                "VALUE is JSON or plain text; repeatable");
+  verb.add_list("--unset FIELD", options.unset,
+                "Reset a field to its default; repeatable");
+  verb.add_option("--name NAME", options.name, "The clone's name");
+  verb.add_list("--after ID", options.after,
+                "Start once this job has succeeded; repeatable");
+  verb.add_option("--priority N", options.priority,
+                  "Higher runs first; default: the job's");
+  verb.add_list("--label NAME=VALUE", options.job_labels,
+                "In addition to the job's labels; repeatable");
+  verb.add_flag("--hold", options.hold, "Queue it held");
+  verb.add_flag("--anyway", options.anyway,
+                "Queue it even if it needs more memory than the machine has");
+  verb.add_flag("--detach", options.detach, "Do not watch: exit once queued");
+  verb.add_flag("--dry-run", options.dry_run,
+                "Show what would change; with --json the request");
+}
+
+}  // namespace
+
+std::vector<Verb> SubmitVerbs() {
+  return {
+      {"submit", "Upload what a job.json names, queue it and watch it",
+       Takes(DeclareSubmit, Submit)},
+      {"clone", "Queue a job like another, with its data, and watch it",
+       Takes(DeclareClone, Clone)},
+  };
 }
 
 }  // namespace mpsd::client

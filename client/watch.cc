@@ -1,21 +1,246 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/watch.h"
 
+#include <google/protobuf/util/field_comparator.h>
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/event_printer.h"
-#include "client/job_id.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/app.h"
+#include "client/connection.h"
+#include "client/jobs.h"
+#include "client/show.h"
 #include "client/text/format.h"
 #include "client/text/watch_screen.h"
-#include "client/verbs.h"
+#include "core/base/text.h"
 
 namespace mpsd::client {
+
+namespace {
+
+std::string StateText(const v1::StateChanged& state) {
+  std::string text = StateName(state.state());
+  if (!state.message().empty()) {
+    absl::StrAppend(&text, "  ", Printable(state.message()));
+  }
+  return text;
+}
+
+std::string EvalText(const v1::Evaluated& evaluated) {
+  const std::string where = evaluated.step() == 0
+                                ? "before training"
+                                : absl::StrCat("at step ", evaluated.step());
+  const std::string metrics = MetricsText(evaluated.metrics());
+  return absl::StrCat("eval loss ", Loss(evaluated.eval_loss()), " ", where,
+                      metrics.empty() ? "" : ", ", metrics);
+}
+
+std::string CheckpointText(const v1::Checkpoint& checkpoint) {
+  return absl::StrCat("checkpoint of step ", checkpoint.step(), " (",
+                      Bytes(checkpoint.size_bytes()), ")");
+}
+
+constexpr size_t kLongestSparkline = 20;
+
+}  // namespace
+
+void EventPrinter::Line(const v1::JobEvent& event, const std::string& text) {
+  line_.PrintAbove(
+      absl::StrCat(absl::FormatTime("%H:%M:%S", ToTime(event.time()),
+                                    console_.terminal.zone),
+                   "  ", text));
+}
+
+void EventPrinter::PrintProgress(const v1::JobEvent& event) {
+  const v1::Progress& progress = event.progress();
+  if (console_.terminal.is_tty) {
+    if (losses_.size() == kLongestSparkline) losses_.erase(losses_.begin());
+    losses_.push_back(progress.loss());
+    line_.Draw(progress.step(), progress.total_steps(),
+               StepText(progress, losses_, console_.terminal));
+    return;
+  }
+  const int64_t percent = progress.total_steps() > 0
+                              ? 100 * progress.step() / progress.total_steps()
+                              : 0;
+  if (percent == last_percent_ && progress.total_steps() > 100) return;
+  last_percent_ = percent;
+  Line(event, absl::StrCat(StepText(progress),
+                           absl::StrFormat("  lr %.3g  grad norm %.3g",
+                                           progress.learning_rate(),
+                                           progress.grad_norm())));
+}
+
+void EventPrinter::Print(const v1::JobEvent& event) {
+  if (console_.json) return console_.PrintJson(event);
+  switch (event.event_case()) {
+    case v1::JobEvent::kState:
+      return Line(event, StateText(event.state()));
+    case v1::JobEvent::kProgress:
+      return PrintProgress(event);
+    case v1::JobEvent::kEvaluated:
+      return Line(event, EvalText(event.evaluated()));
+    case v1::JobEvent::kCheckpoint:
+      return Line(event, CheckpointText(event.checkpoint()));
+    case v1::JobEvent::kNote:
+      return Line(event, Printable(event.note()));
+    case v1::JobEvent::kWarning:
+      return Line(event, absl::StrCat("warning: ", Printable(event.warning())));
+    case v1::JobEvent::EVENT_NOT_SET:
+      return;  // a newer daemon's event
+  }
+}
+
+void PrintOutcome(const Console& console, const v1::Job& job) {
+  std::ostream& out = console.out;
+  out << "Job " << job.id() << " " << StateName(job.state());
+  if (job.has_start_time() && job.has_end_time()) {
+    const absl::Duration took =
+        ToTime(job.end_time()) - ToTime(job.start_time());
+    out << " after " << Seconds(took);
+  }
+  if (job.state() != v1::JOB_STATE_SUCCEEDED && !job.message().empty()) {
+    out << ": " << PrintableLines(job.message());
+  }
+  out << '\n';
+  if (job.has_eval_loss_before() && job.has_eval_loss_after()) {
+    out << "  eval loss " << Loss(job.eval_loss_before()) << " before, "
+        << Loss(job.eval_loss_after()) << " after\n";
+  }
+  if (!job.metrics().empty()) {
+    out << "  metrics   " << MetricsText(job.metrics()) << '\n';
+  }
+  if (!job.output_path().empty()) {
+    const bool model = job.output_kind() == v1::OUTPUT_KIND_MODEL;
+    out << (IsStudy(job.kind()) ? "  result    "
+            : model             ? "  model     "
+                                : "  adapter   ")
+        << Printable(job.output_path()) << '\n';
+  }
+  if (job.state() == v1::JOB_STATE_SUCCEEDED && IsStudy(job.kind())) {
+    out << "See what it found with `mpsctl show " << job.id() << "`.\n";
+  } else if (job.state() == v1::JOB_STATE_SUCCEEDED) {
+    out << "Fetch it with `mpsctl download " << job.id() << " --output DIR`.\n";
+  } else if (job.state() == v1::JOB_STATE_FAILED) {
+    out << "Read its log with `mpsctl logs " << job.id() << "`.\n";
+  }
+  out << std::flush;
+}
+
+namespace {
+
+// How long the stored events of a job without progress may take to arrive.
+constexpr absl::Duration kStoredEvents = absl::Seconds(1);
+
+bool SameProgress(const v1::Progress& a, const v1::Progress& b) {
+  google::protobuf::util::DefaultFieldComparator comparator;
+  comparator.set_treat_nan_as_equal(true);  // a loss may be NaN
+  google::protobuf::util::MessageDifferencer differencer;
+  differencer.set_field_comparator(&comparator);
+  return differencer.Compare(a, b);
+}
+
+}  // namespace
+
+bool RowReached::Add(const v1::JobEvent& event) {
+  if (event.has_progress()) {
+    progress_ = progress_ || SameProgress(event.progress(), job_.progress());
+  } else if (event.has_evaluated()) {
+    const double latest = job_.has_eval_loss_after() ? job_.eval_loss_after()
+                                                     : job_.eval_loss_before();
+    const double loss = event.evaluated().eval_loss();
+    evaluated_ = evaluated_ || loss == latest ||
+                 (std::isnan(loss) && std::isnan(latest));
+  }
+  const bool has_evaluation =
+      job_.has_eval_loss_after() || job_.has_eval_loss_before();
+  return (progress_ || !job_.has_progress()) && (evaluated_ || !has_evaluation);
+}
+
+grpc::Status ReadEvents(const Console& console, const v1::Job& job,
+                        const std::function<void(const v1::JobEvent&)>& take,
+                        bool* interrupted) {
+  const bool goes_on = !IsFinal(job.state());
+  RowReached reached(job);
+  const bool waits = !reached.Add({});
+  // A row without progress gives nothing to wait for, and the stream does not
+  // mark where the stored events end. Else the row's progress may never arrive:
+  // another event may have replaced it in the daemon's store.
+  const absl::Duration patience = !goes_on ? absl::InfiniteDuration()
+                                  : waits  ? kCallPatience
+                                           : kStoredEvents;
+  v1::WatchRequest request;
+  request.set_id(job.id());
+  const grpc::Status status = console.daemon.Read(
+      &JobStub::Watch, request, interrupted,
+      [&](const v1::JobEvent& event) {
+        const bool enough = goes_on && waits && reached.Add(event);
+        take(event);
+        return !enough;
+      },
+      patience);
+  const bool late =
+      goes_on && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  return late && !*interrupted ? grpc::Status::OK : status;
+}
+
+void AddPatience(Command& verb, int64_t& seconds) {
+  verb.add_option("--patience SECONDS", seconds,
+                  "How long to wait for a daemon that is unreachable")
+      ->capture_default_str();
+}
+
+absl::Duration RetryPause::Wait() {
+  pause_ = std::clamp(pause_ * 2, absl::Milliseconds(200), absl::Seconds(2));
+  console_.terminal.sleep(pause_);
+  console_.daemon.Reset();
+  return pause_;
+}
+
+namespace {
+
+// Whether a stream may end with this status when its daemon stops or the
+// connection breaks; OK comes from a daemon that closed the stream in an
+// orderly way before the job had ended.
+bool MayPass(grpc::StatusCode code) {
+  return code == grpc::StatusCode::UNAVAILABLE ||
+         code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::OK;
+}
+
+}  // namespace
+
+void Reconnect::Received() {
+  received_ = true;
+  pause_.Restart();
+  waited_ = absl::ZeroDuration();
+}
+
+bool Reconnect::ShouldRetry(const grpc::Status& status) {
+  if (!received_ || !MayPass(status.error_code())) return false;
+  if (waited_ >= limit_) return false;
+  // A host that refuses this account's key would refuse it again, and may count
+  // the attempts.
+  const absl::Status tunnel = console_.daemon.tunnel_status();
+  if (!tunnel.ok() && !absl::IsUnavailable(tunnel)) return false;
+  if (waited_ == absl::ZeroDuration()) {
+    console_.err << "mpsctl: lost the connection to mpsd; trying again for "
+                 << Seconds(limit_) << '\n'
+                 << std::flush;
+  }
+  waited_ += pause_.Wait();
+  return true;
+}
 
 namespace {
 
@@ -47,26 +272,17 @@ class Watcher {
 
  private:
   grpc::Status Stream(bool* interrupted) {
-    grpc::ClientContext context;
-    Interrupt::Listener listener(console_.terminal.interrupt,
-                                 [&context] { context.TryCancel(); });
-    if (listener.raised()) context.TryCancel();
     v1::WatchRequest request;
     request.set_id(options_.id);
     request.set_after_sequence(last_);
-    auto reader = console_.daemon.jobs().Watch(&context, request);
-    v1::JobEvent event;
-    while (reader->Read(&event)) {
-      reconnect_.Received();
-      last_ = event.sequence();
-      printer_.Print(event);
-      if (options_.last_sequence != nullptr && WaitsAgain(event)) {
-        context.TryCancel();
-      }
-    }
-    grpc::Status status = reader->Finish();
-    *interrupted = listener.raised();
-    return status;
+    return console_.daemon.Read(&JobStub::Watch, request, interrupted,
+                                [this](const v1::JobEvent& event) {
+                                  reconnect_.Received();
+                                  last_ = event.sequence();
+                                  printer_.Print(event);
+                                  return options_.last_sequence == nullptr ||
+                                         !WaitsAgain(event);
+                                });
   }
 
   // Whether `event` returned the job to the queue, and it is still there.
@@ -128,40 +344,34 @@ ExitCode Watch(const Console& console, const WatchOptions& options) {
   return Watcher(console, options).Run();
 }
 
-void AddWatch(Command& app, Action* action) {
-  struct Options {
-    std::string id;
-    int64_t after = 0;
-    int64_t patience_seconds = 120;
-  };
-  auto options = std::make_shared<Options>();
-  Command* verb = app.add_subcommand(
-      "watch", "Follow a job until it ends; exit with its code");
-  Option* id = verb->add_option(kJobIdName, options->id,
-                                "The job; without one, all that run, one after "
-                                "the other, until Ctrl-C")
-                   ->type_name("");
-  verb->add_option("--after", options->after,
-                   "Leave out the events up to this sequence number")
-      ->type_name("SEQUENCE")
+namespace {
+
+struct WatchArguments {
+  std::string id;
+  const Option* named = nullptr;  // the ID
+  int64_t after = 0;
+  int64_t patience_seconds = 120;
+};
+
+void DeclareWatch(Command& verb, WatchArguments& options) {
+  Option* id = verb.add_option(kJobIdName, options.id,
+                               "The job; without one, all that run, one after "
+                               "the other, until Ctrl-C");
+  options.named = id;
+  verb.add_option("--after SEQUENCE", options.after,
+                  "Leave out the events up to this sequence number")
       ->needs(id);
-  verb->add_option("--patience", options->patience_seconds,
-                   "How long to wait for a daemon that is unreachable")
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  verb->callback([=] {
-    *action = [=](const Console& console) {
-      const absl::Duration patience = absl::Seconds(options->patience_seconds);
-      if (!id->given()) return Follow(console, patience);
-      ExitCode code;
-      auto id = ResolveJobId(console, options->id, &code);
-      if (!id) return code;
-      return Watch(console, {*id, options->after, patience});
-    };
-  });
+  AddPatience(verb, options.patience_seconds);
 }
 
-namespace {
+ExitCode RunWatch(const WatchArguments& options, const Console& console) {
+  const absl::Duration patience = absl::Seconds(options.patience_seconds);
+  if (!options.named->given()) return Follow(console, patience);
+  ExitCode code;
+  const auto id = ResolveJobId(console, options.id, &code);
+  if (!id) return code;
+  return Watch(console, {*id, options.after, patience});
+}
 
 constexpr absl::Duration kBetweenPolls = absl::Seconds(1);
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);
@@ -267,14 +477,11 @@ class Follower {
   }
 
   // One call, which Ctrl-C aborts. A daemon that hangs counts as unreachable.
-  template <typename Call>
-  grpc::Status Ask(Call call) {
-    grpc::ClientContext context;
-    SetDeadline(context);
-    Interrupt::Listener listener(console_.terminal.interrupt,
-                                 [&context] { context.TryCancel(); });
-    if (listener.raised()) context.TryCancel();
-    grpc::Status status = call(&context);
+  template <typename Method, typename Request, typename Response>
+  grpc::Status Ask(Method method, const Request& request, Response* response) {
+    bool interrupted = false;
+    grpc::Status status = console_.daemon.CallLong(method, request, response,
+                                                   &interrupted, kCallPatience);
     return status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED
                ? status
                : grpc::Status(grpc::StatusCode::UNAVAILABLE,
@@ -287,9 +494,7 @@ class Follower {
     request.add_states(v1::JOB_STATE_RUNNING);
     request.set_page_size(1);
     v1::ListJobsResponse response;
-    grpc::Status status = Ask([&](grpc::ClientContext* context) {
-      return console_.daemon.jobs().List(context, request, &response);
-    });
+    grpc::Status status = Ask(&JobStub::List, request, &response);
     if (!response.jobs().empty()) *job = response.jobs(0);
     return status;
   }
@@ -300,9 +505,7 @@ class Follower {
     grpc::Status status = Running(&job);
     const int64_t queued = watched_.info.queued_jobs();
     if (status.ok()) {
-      status = Ask([&](grpc::ClientContext* context) {
-        return console_.daemon.daemon().Info(context, {}, &watched_.info);
-      });
+      status = Ask(&DaemonStub::Info, v1::InfoRequest(), &watched_.info);
     }
     if (!status.ok()) return status;
     const bool is_new = job.id() != watched_.job.id();
@@ -326,9 +529,7 @@ class Follower {
         ++polls_ % kPollsPerQueue != 0) {
       return grpc::Status::OK;
     }
-    return Ask([&](grpc::ClientContext* context) {
-      return console_.daemon.jobs().Queue(context, {}, &watched_.queue);
-    });
+    return Ask(&JobStub::Queue, v1::QueueRequest(), &watched_.queue);
   }
 
   void Draw() {
@@ -418,10 +619,10 @@ std::string Notes(const v1::Job& job, const Losses& losses) {
   return text;
 }
 
-ExitCode Plot(const Console& console, const std::string& text) {
+ExitCode Plot(const std::string& text, const Console& console) {
   if (console.json) {
-    return console.Fail(ExitCode::kBadInput, "plot does not print JSON",
-                        "`mpsctl watch ID --json` has the job's losses.");
+    return console.BadInput("plot does not print JSON",
+                            "`mpsctl watch ID --json` has the job's losses.");
   }
   ExitCode code;
   const auto id = ResolveJobId(console, text, &code);
@@ -466,13 +667,372 @@ ExitCode Follow(const Console& console, absl::Duration patience) {
   return Follower(console, patience).Run();
 }
 
-void AddPlot(Command& app, Action* action) {
-  auto id = std::make_shared<std::string>();
-  Command* verb = app.add_subcommand("plot", "Draw a job's loss and eval loss");
-  verb->add_option(kJobIdName, *id, "The job")->required()->type_name("");
-  verb->callback([=] {
-    *action = [=](const Console& console) { return Plot(console, *id); };
+namespace {
+
+// --- Wait --------------------------------------------------------------------
+
+struct WaitOptions {
+  std::vector<std::string> texts;
+  bool any = false;
+  std::optional<double> timeout_seconds;
+  int64_t patience_seconds = 120;
+};
+
+// Polls one job after the other until all, or any, have ended. A pause of ten
+// times a round's duration follows each round, so that waiting for hundreds of
+// jobs is no load.
+class Waiter {
+ public:
+  Waiter(const Console& console, const WaitOptions& options,
+         std::vector<std::string> ids)
+      : console_(console),
+        options_(options),
+        waiting_(std::move(ids)),
+        start_(Now()),
+        reconnect_(console, absl::Seconds(options.patience_seconds)) {}
+
+  ExitCode Run() {
+    while (true) {
+      const absl::Duration before = Now();
+      grpc::Status status = Round();
+      if (status.ok() && IsOver()) return code_;
+      if (!status.ok()) {
+        if (!reconnect_.ShouldRetry(status)) return console_.Fail(status);
+      } else if (!Pause(Now() - before)) {
+        return TimedOut();
+      }
+    }
+  }
+
+ private:
+  absl::Duration Now() const { return console_.terminal.clock->Monotonic(); }
+  bool IsOver() const {
+    return waiting_.empty() || (options_.any && ended_ > 0);
+  }
+
+  // Polls every job that is waited for.
+  grpc::Status Round() {
+    for (size_t i = 0; i < waiting_.size() && !IsOver();) {
+      v1::Job job;
+      grpc::Status status = GetJob(console_, waiting_[i], &job);
+      if (!status.ok()) return status;
+      reconnect_.Received();
+      if (IsFinal(job.state())) {
+        Ended(job);
+        waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
+        continue;
+      }
+      if (!warned_ && job.held()) WarnOfHold(job);
+      ++i;
+    }
+    return grpc::Status::OK;
+  }
+
+  void Ended(const v1::Job& job) {
+    ++ended_;
+    // A FAILED job takes precedence over a CANCELLED one.
+    const ExitCode code = ForJobState(job.state());
+    if (code_ != ExitCode::kJobFailed && code != ExitCode::kOk) code_ = code;
+    if (console_.json) {
+      console_.PrintJson(job);
+    } else {
+      console_.out << "Job " << job.id() << ' ' << StateName(job.state());
+      if (!job.message().empty()) {
+        console_.out << ": " << Printable(job.message());
+      }
+      console_.out << '\n';
+    }
+    console_.out << std::flush;
+  }
+
+  void WarnOfHold(const v1::Job& job) {
+    warned_ = true;
+    console_.err << "mpsctl: job " << job.id() << " is held";
+    if (!job.hold().empty()) {
+      console_.err << " (" << Printable(job.hold()) << ')';
+    }
+    console_.err << ": it ends only after `mpsctl release " << job.id() << "`\n"
+                 << std::flush;
+  }
+
+  // False if the time is up. `round`: how long the last round took.
+  bool Pause(absl::Duration round) {
+    absl::Duration pause =
+        std::clamp(round * 10, absl::Seconds(1), absl::Seconds(30));
+    if (options_.timeout_seconds) {
+      const absl::Duration left =
+          start_ + absl::Seconds(*options_.timeout_seconds) - Now();
+      if (left <= absl::ZeroDuration()) return false;
+      pause = std::min(pause, left);
+    }
+    console_.terminal.sleep(pause);
+    return true;
+  }
+
+  ExitCode TimedOut() const {
+    return console_.Fail(
+        ExitCode::kTryAgain,
+        absl::StrCat(
+            "after ", Seconds(*options_.timeout_seconds), " ", waiting_.size(),
+            " of the jobs had not ended: ", absl::StrJoin(waiting_, " ")),
+        "");
+  }
+
+  const Console& console_;
+  const WaitOptions& options_;
+  std::vector<std::string> waiting_;  // ids of jobs that have not ended
+  const absl::Duration start_;        // monotonic
+  Reconnect reconnect_;
+  int ended_ = 0;
+  bool warned_ = false;
+  ExitCode code_ = ExitCode::kOk;
+};
+
+ExitCode Wait(const WaitOptions& options, const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  auto ids =
+      ResolveJobIds(console, options.texts, &code, FewestIdCharacters::kLooks);
+  if (!ids) return code;
+  return Waiter(console, options, *std::move(ids)).Run();
+}
+
+void DeclareWait(Command& verb, WaitOptions& options) {
+  verb.add_argument(kJobIdName, options.texts, "The jobs");
+  verb.add_flag("--any", options.any,
+                "Return when the first has ended, with its code");
+  verb.add_option("--timeout SECONDS", options.timeout_seconds,
+                  "Give up after this long, with code 7")
+      ->check(Range(0.0, 1e9));
+  AddPatience(verb, options.patience_seconds);
+}
+
+// --- Logs --------------------------------------------------------------------
+
+// Reads a log from `offset` on until `take` returns false.
+grpc::Status ReadLog(const Console& console, const std::string& job_id,
+                     int64_t offset,
+                     const std::function<bool(const v1::LogChunk&)>& take) {
+  v1::LogsRequest request;
+  request.set_id(job_id);
+  request.set_offset_bytes(offset);
+  return console.daemon.Read(&JobStub::Logs, request, nullptr, take,
+                             kCallPatience);
+}
+
+// Whether the log has a byte at `offset`. The API does not report a log's size.
+grpc::Status Reaches(const Console& console, const std::string& job_id,
+                     int64_t offset, bool* reaches) {
+  *reaches = false;
+  return ReadLog(console, job_id, offset, [&](const v1::LogChunk&) {
+    *reaches = true;
+    return false;
   });
+}
+
+// Finds a multiple of `step` that is within the log while the next one is not.
+grpc::Status LastReached(const Console& console, const std::string& job_id,
+                         int64_t step, int64_t* offset) {
+  int64_t least = 0, beyond = 1;  // in steps
+  grpc::Status status;
+  for (bool reaches = true; status.ok() && reaches;) {
+    status = Reaches(console, job_id, beyond * step, &reaches);
+    if (reaches) least = beyond;
+    if (reaches) beyond *= 2;
+  }
+  while (status.ok() && beyond - least > 1) {
+    const int64_t middle = least + (beyond - least) / 2;
+    bool reaches = false;
+    status = Reaches(console, job_id, middle * step, &reaches);
+    (reaches ? least : beyond) = middle;
+  }
+  *offset = least * step;
+  return status;
+}
+
+}  // namespace
+
+grpc::Status ReadLogTail(const Console& console, const std::string& job_id,
+                         int64_t most_bytes, LogTail* tail) {
+  const int64_t step = most_bytes / 2;
+  int64_t offset = 0;
+  grpc::Status status = LastReached(console, job_id, step, &offset);
+  if (!status.ok()) return status;
+  tail->before_bytes = offset > step ? offset - step : 0;
+  // A running job's log grows meanwhile.
+  status = ReadLog(
+      console, job_id, tail->before_bytes, [&](const v1::LogChunk& chunk) {
+        tail->text += chunk.data();
+        return static_cast<int64_t>(tail->text.size()) < most_bytes;
+      });
+  tail->text.resize(
+      std::min<size_t>(tail->text.size(), static_cast<size_t>(most_bytes)));
+  if (tail->before_bytes > 0) {
+    const size_t line = tail->text.find('\n') + 1;  // npos + 1 is 0
+    tail->text.erase(0, line);
+    tail->before_bytes += static_cast<int64_t>(line);
+  }
+  return status;
+}
+
+namespace {
+
+// The number of last bytes that begin an incomplete UTF-8 character.
+size_t CutOff(std::string_view text) {
+  for (size_t i = 1; i <= 3 && i <= text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - i]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const size_t length = byte >= 0xF0   ? 4
+                          : byte >= 0xE0 ? 3
+                          : byte >= 0xC0 ? 2
+                                         : 1;
+    return length > i ? i : 0;
+  }
+  return 0;
+}
+
+// Prints log bytes: raw, with escapes for what would control a terminal, or
+// each line as an object.
+class LogPrinter {
+ public:
+  LogPrinter(const Console& console, bool raw)
+      : console_(console), raw_(raw || !console.terminal.is_tty) {}
+  void Print(const std::string& data) {
+    if (!console_.json && raw_) {
+      console_.out << data << std::flush;
+      return;
+    }
+    rest_ += data;
+    if (!console_.json) {
+      const size_t whole = rest_.size() - CutOff(rest_);
+      PrintClean(std::string_view(rest_).substr(0, whole));
+      rest_.erase(0, whole);
+      return;
+    }
+    size_t begin = 0;
+    for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos;
+         begin = end + 1) {
+      PrintLine(rest_.substr(begin, end - begin));
+    }
+    rest_.erase(0, begin);
+  }
+
+  // Prints the unfinished last line or character. Call it last.
+  void Finish() {
+    if (rest_.empty()) return;
+    if (console_.json) {
+      PrintLine(rest_);
+    } else {
+      PrintClean(rest_);
+    }
+  }
+
+ private:
+  void PrintClean(std::string_view text) {
+    console_.out << base::Printable(text, base::Breaks::kKeep) << std::flush;
+  }
+
+  void PrintLine(const std::string& line) {
+    const nlohmann::json object = {{"line", line}};
+    const std::string text =
+        object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    console_.out << (raw_ ? text : base::Printable(text)) << '\n' << std::flush;
+  }
+
+  const Console& console_;
+  const bool raw_;
+  std::string rest_;  // an unfinished line or character
+};
+
+class LogReader {
+ public:
+  LogReader(const Console& console, std::string id, bool follow, bool raw)
+      : console_(console),
+        follow_(follow),
+        printer_(console, raw),
+        reconnect_(console, absl::Minutes(2)) {
+    request_.set_id(std::move(id));
+    request_.set_follow(follow);
+  }
+
+  ExitCode Run() {
+    const ExitCode code = ReadToTheEnd();
+    printer_.Finish();
+    return code;
+  }
+
+ private:
+  ExitCode ReadToTheEnd() {
+    while (true) {
+      bool interrupted = false;
+      grpc::Status status = Stream(&interrupted);
+      if (interrupted) return ExitCode::kDetached;
+      if (status.ok() && !follow_) return ExitCode::kOk;
+      bool ended = false;
+      if (status.ok()) status = HasEnded(&ended);
+      if (ended) return ExitCode::kOk;
+      if (!reconnect_.ShouldRetry(status)) return console_.Fail(status);
+    }
+  }
+
+  grpc::Status Stream(bool* interrupted) {
+    v1::LogsRequest request = request_;  // request_ advances
+    return console_.daemon.Read(
+        &JobStub::Logs, request, interrupted,
+        [this](const v1::LogChunk& chunk) {
+          if (follow_) reconnect_.Received();
+          request_.set_offset_bytes(chunk.offset_bytes() +
+                                    static_cast<int64_t>(chunk.data().size()));
+          printer_.Print(chunk.data());
+          return true;
+        });
+  }
+
+  grpc::Status HasEnded(bool* ended) {
+    v1::Job job;
+    grpc::Status status = GetJob(console_, request_.id(), &job);
+    *ended = status.ok() && IsFinal(job.state());
+    return status;
+  }
+
+  const Console& console_;
+  const bool follow_;
+  v1::LogsRequest request_;
+  LogPrinter printer_;
+  Reconnect reconnect_;
+};
+
+struct LogsOptions {
+  std::string id;
+  bool follow = false;
+  bool raw = false;
+};
+
+void DeclareLogs(Command& verb, LogsOptions& options) {
+  verb.add_argument(kJobIdName, options.id, "The job");
+  verb.add_flag("-f,--follow", options.follow,
+                "Follow the log until the job ends");
+  verb.add_flag("--raw", options.raw,
+                "Print the raw bytes, even on a terminal");
+}
+
+ExitCode Logs(const LogsOptions& options, const Console& console) {
+  ExitCode code;
+  const auto id = ResolveJobId(console, options.id, &code);
+  if (!id) return code;
+  return LogReader(console, *id, options.follow, options.raw).Run();
+}
+
+}  // namespace
+
+std::vector<Verb> WatchVerbs() {
+  return {
+      {"watch", "Follow a job until it ends; exit with its code",
+       Takes(DeclareWatch, RunWatch)},
+      {"plot", "Draw a job's loss and eval loss", Takes(DeclareJob, Plot)},
+      {"wait", "Return when jobs have ended; 0 if all of them SUCCEEDED",
+       Takes(DeclareWait, Wait)},
+      {"logs", "Print a job's log", Takes(DeclareLogs, Logs)},
+  };
 }
 
 }  // namespace mpsd::client

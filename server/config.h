@@ -9,12 +9,15 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/host/environment.h"
+#include "server/jobs/job_files.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/pause_gate.h"
 #include "server/jobs/user_limits.h"
-#include "server/notify/settings.h"
+#include "server/notify/notice.h"
 
 namespace mpsd {
 
@@ -111,6 +114,35 @@ struct PrintAndExit {
 // option or key; an unknown one is an error, in the file too.
 absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
     const std::vector<std::string>& args);
+
+// Who may be served on which address. InvalidArgument, naming the option:
+//   --listen           a port beyond loopback only with a certificate;
+//   --tls-*            the certificate and its key come together;
+//   --http-listen      a unix socket or a loopback host alone: the page has
+//                      neither TLS nor tokens, and shows specs and logs;
+//   --metrics-tls-*    the certificate and its key come together;
+//   --metrics-token-file  on a port beyond loopback only with TLS, since others
+//                      could read the token. Metrics without a token stay
+//                      allowed there: they show names and numbers of jobs and
+//                      change nothing.
+absl::Status CheckAddresses(const Config& config);
+
+// ~/.local/state/mpsd; on macOS ~/Library/Application Support/mpsd. Empty if
+// HOME is not set.
+std::filesystem::path DefaultStateDir();
+// A file that every user may lock: on a Mac /Users/Shared/mpsd-gpu.lock, on
+// Linux with a CUDA device /var/tmp/mpsd-gpu.lock. Empty without a GPU.
+std::filesystem::path DefaultDeviceLock();
+// mpsd-worker in the folder of the running program.
+std::filesystem::path DefaultWorker();
+
+// The folders below which jobs may name models and data: those of the
+// configuration, and the Hugging Face cache.
+jobs::JobFiles::ReadFolders FoldersJobsRead(const Config& config);
+// The folders that a worker may read besides its job's; empty: any folder.
+std::vector<std::string> FoldersWorkersRead(const Config& config);
+// This process' environment without secrets, plus the table [environment].
+host::Environment WorkersEnvironment(const Config& config);
 
 }  // namespace mpsd
 

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <functional>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -19,14 +21,14 @@
 #include "core/spec/model_folder.h"
 #include "core/wire/messages.h"
 #include "server/build_info.h"
-#include "server/command_runner.h"
-#include "server/descriptor_limit.h"
 #include "server/log.h"
 #include "server/models/model_book.h"
-#include "server/socket_group.h"
-#include "server/worker_surroundings.h"
+#include "server/notify/notifier.h"
+#include "server/process.h"
+#include "server/state_dir.h"
 
 namespace mpsd {
+
 namespace {
 
 // How long calls in progress may take when the daemon stops.
@@ -37,41 +39,82 @@ constexpr int kExitDeaf = 70;  // sysexits.h: EX_SOFTWARE
 // The time in addition to the stop grace to kill a worker and write the row.
 constexpr absl::Duration kDrainMargin = absl::Seconds(5);
 
+constexpr char kUnknown[] = "unknown";  // BuildInfo's word
+
+// The environment of a worker that trains no job.
+host::Environment TestEnvironment(const Config& config) {
+  return host::WorkerEnvironment(WorkersEnvironment(config),
+                                 /*allow_cpu_fallback=*/false);
+}
+
+std::string Known(const std::map<std::string, std::string>& build,
+                  const char* what) {
+  const auto found = build.find(what);
+  return found == build.end() || found->second == kUnknown ? "" : found->second;
+}
+
+constexpr size_t kMostFolders = 8;  // of a kind
+
+std::string ValueOf(const host::Environment& environment,
+                    const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+// The folders that workers read or keep caches in. "/" among the roots names no
+// particular volume.
+std::vector<doctor::FolderMount> FoldersOf(const Config& config,
+                                           const host::Environment& worker) {
+  std::string cache = ValueOf(worker, "XDG_CACHE_HOME");
+  if (cache.empty()) cache = ValueOf(worker, "HOME") + "/.cache";
+  std::vector<doctor::FolderMount> folders = {
+      {"cache", cache, std::nullopt},
+      {"models", spec::HubCacheFolder(), std::nullopt}};
+  const auto add = [&](const char* what, const auto& roots) {
+    size_t count = 0;
+    for (const std::filesystem::path& root : roots) {
+      if (root == "/" || ++count > kMostFolders) continue;
+      folders.push_back({what, root.string(), std::nullopt});
+    }
+  };
+  add("models", config.model_roots);
+  add("data", config.data_roots);
+  return folders;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   std::unique_ptr<Daemon> daemon(new Daemon(config));
-  absl::Status status = daemon->OpenState();
-  if (status.ok()) status = daemon->CheckWorker();
-  if (status.ok()) status = daemon->OpenStores();
-  if (status.ok()) status = daemon->StartMetrics();
-  if (!status.ok()) return status;
-  daemon->MakeRecords();
-  daemon->MakeLauncher();
-  daemon->MakeScheduler();
-  daemon->MakePlanner();
-  daemon->MakeHousekeeping();
-  daemon->MakeExaminer();
-  status = daemon->scheduler_->Recover();
-  if (!status.ok()) return status;
-  daemon->housekeeping_->Start(*daemon->job_store_);
-  daemon->StartNotifier();
-  status = daemon->StartPage();
-  if (status.ok()) status = daemon->StartServer();
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(daemon->StartParts());
+  return daemon;
+}
+
+absl::Status Daemon::StartParts() {
+  RETURN_IF_ERROR(OpenState());
+  RETURN_IF_ERROR(CheckWorker());
+  RETURN_IF_ERROR(OpenStores());
+  RETURN_IF_ERROR(StartMetrics());
+  MakeRecords();
+  MakeLauncher();
+  MakeScheduler();
+  MakePlanner();
+  MakeHousekeeping();
+  MakeExaminer();
+  RETURN_IF_ERROR(scheduler_->Recover());
+  housekeeping_->Start(*job_store_);
+  StartNotifier();
+  RETURN_IF_ERROR(StartPage());
+  RETURN_IF_ERROR(StartServer());
   // The ticker starts last, so that a daemon that cannot serve starts no
   // worker.
-  daemon->ticker_.Start(
-      [raw = daemon.get()] { return raw->scheduler_->Tick(); });
-  daemon->token_ticker_.Start(
-      [raw = daemon.get()] { return raw->tokens_->Tend(); });
-  daemon->record_ticker_.Start(
-      [raw = daemon.get()] { return raw->records_->Tend(); });
-  daemon->StartWatchdog();
-  daemon->StartDiskWatch();
-  daemon->log_->info("mpsd {} serves {}", MPSD_VERSION,
-                     daemon->addresses().front());
-  return daemon;
+  ticker_.Start([this] { return scheduler_->Tick(); });
+  token_ticker_.Start([this] { return tokens_->Tend(); });
+  record_ticker_.Start([this] { return records_->Tend(); });
+  StartWatchdog();
+  StartDiskWatch();
+  log_->info("mpsd {} serves {}", MPSD_VERSION, addresses().front());
+  return absl::OkStatus();
 }
 
 Daemon::Daemon(const Config& config)
@@ -99,12 +142,9 @@ Daemon::~Daemon() {
 }
 
 absl::Status Daemon::OpenState() {
-  ASSIGN_OR_RETURN(std::unique_ptr<StateDir> dir,
-                   StateDir::Open(config_.state_dir));
-  state_dir_ = std::move(dir);
+  ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
   RETURN_IF_ERROR(OpenToGroup());
-  ASSIGN_OR_RETURN(std::shared_ptr<spdlog::logger> log, OpenLog(config_));
-  log_ = std::move(log);
+  ASSIGN_OR_RETURN(log_, OpenLog(config_));
   return absl::OkStatus();
 }
 
@@ -134,13 +174,12 @@ absl::Status Daemon::CheckWorker() const {
 absl::Status Daemon::OpenStores() {
   daemon_metrics_ =
       std::make_shared<prometheus::DaemonMetrics>(base::Clock::Real());
-  ASSIGN_OR_RETURN(std::unique_ptr<store::Database> database,
+  ASSIGN_OR_RETURN(database_,
                    store::Database::Open(
                        config_.state_dir / "mpsd.db",
                        [metrics = daemon_metrics_](absl::Duration duration) {
                          metrics->Committed(duration);
                        }));
-  database_ = std::move(database);
   job_store_ = std::make_unique<store::SqliteJobStore>(*database_);
   kept_jobs_ = std::make_unique<store::KeptJobs>(*database_);
   ended_jobs_ = std::make_unique<store::EndedJobStore>(*database_);
@@ -155,11 +194,9 @@ absl::Status Daemon::OpenStores() {
   // Earlier versions kept links to blobs there, which nothing lists now.
   std::error_code ignored;
   std::filesystem::remove_all(config_.state_dir / "files", ignored);
-  absl::StatusOr<std::unique_ptr<store::BlobStore>> blobs =
-      store::BlobStore::Open(*database_, config_.state_dir / "blobs",
-                             config_.min_free_bytes);
-  if (!blobs.ok()) return blobs.status();
-  blob_store_ = *std::move(blobs);
+  ASSIGN_OR_RETURN(blob_store_, store::BlobStore::Open(
+                                    *database_, config_.state_dir / "blobs",
+                                    config_.min_free_bytes));
   RETURN_IF_ERROR(OpenModels());
   job_files_ = std::make_unique<jobs::DiskJobFiles>(
       config_.state_dir, FoldersJobsRead(config_), pushed_models_.get());
@@ -172,11 +209,9 @@ absl::Status Daemon::OpenStores() {
 }
 
 absl::Status Daemon::OpenModels() {
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<models::PushedModels> pushed,
-      models::PushedModels::Open(config_.state_dir / "models",
-                                 LineTo(log_, spdlog::level::warn)));
-  pushed_models_ = std::move(pushed);
+  ASSIGN_OR_RETURN(pushed_models_, models::PushedModels::Open(
+                                       config_.state_dir / "models",
+                                       LineTo(log_, spdlog::level::warn)));
   models::SweepHubModels();
   model_uses_ = std::make_unique<store::ModelUses>(*database_);
   pull_ledger_ = std::make_unique<store::PullLedger>(*database_);
@@ -208,10 +243,9 @@ absl::Status Daemon::OpenTokens() {
   };
   options.on_change = [this] { token_ticker_.WakeUp(); };
   options.log = LineTo(log_, spdlog::level::warn);
-  ASSIGN_OR_RETURN(std::unique_ptr<access::TokenBook> tokens,
+  ASSIGN_OR_RETURN(tokens_,
                    access::TokenBook::Open(*token_store_, base::Clock::Real(),
                                            std::move(options)));
-  tokens_ = std::move(tokens);
   return absl::OkStatus();
 }
 
@@ -243,6 +277,29 @@ absl::Status Daemon::StartMetrics() {
   return absl::OkStatus();
 }
 
+void Daemon::MakeRecords() {
+  const std::map<std::string, std::string> build = BuildInfo();
+  records::RunWatch::Options watch;
+  watch.torch_version = Known(build, "torch");
+  watch.version = MPSD_VERSION;
+  watch.commit = Known(build, "commit");
+  watch.on_end = [this] { record_ticker_.WakeUp(); };
+  run_watch_ = std::make_unique<records::RunWatch>(
+      std::move(watch), *exported_metrics_, base::Clock::Real());
+  records::JobRecords::Options options;
+  options.log = LineTo(log_, spdlog::level::warn);
+  records_ = std::make_unique<records::JobRecords>(
+      std::move(options),
+      records::JobRecords::Dependencies{*past_jobs_, *job_store_, *job_files_,
+                                        *run_watch_, base::Clock::Real()});
+}
+
+void Daemon::CloseRecords() {
+  record_ticker_.Stop();
+  // The attempt that a stop of mpsd ended.
+  if (records_) records_->Tend();
+}
+
 void Daemon::MakeLauncher() {
   supervisor::ProcessLauncher::Options launch;
   launch.worker_path = config_.worker;
@@ -258,8 +315,7 @@ void Daemon::MakeLauncher() {
   if (config_.skip_selftest) return;
   supervisor::TestedLauncher::Options test;
   test.worker_path = config_.worker;
-  test.environment = host::WorkerEnvironment(WorkersEnvironment(config_),
-                                             /*allow_cpu_fallback=*/false);
+  test.environment = TestEnvironment(config_);
   test.temporary_dir = config_.state_dir / "tmp";
   test.verdict_path = config_.state_dir / "selftest.json";
   test.log_path = config_.state_dir / "log" / "selftest.log";
@@ -309,6 +365,23 @@ void Daemon::MakeScheduler() {
           [this](const std::string& id) { return records_->Keep(id); }});
 }
 
+void Daemon::MakePlanner() {
+  planner::PlanMaker::Options options;
+  options.worker_path = config_.worker;
+  options.environment = TestEnvironment(config_);
+  options.plans_dir = config_.state_dir / "plans";
+  options.read_roots = FoldersWorkersRead(config_);
+  options.chip = host::ProcessorName();
+  options.gpu_cores = static_cast<int>(host::GpuCores().value_or(0));
+  options.cpu_cores = static_cast<int>(host::CountCores().all);
+  options.machine_bytes = host::PhysicalMemoryBytes();
+  options.min_free_bytes = config_.min_free_bytes;
+  planner_ = std::make_unique<planner::PlanMaker>(
+      std::move(options),
+      planner::PlanMaker::Dependencies{*board_, *job_files_, *blob_store_,
+                                       base::Clock::Real()});
+}
+
 void Daemon::MakeHousekeeping() {
   Housekeeping::Options options{config_.state_dir / "jobs", config_.blob_grace};
   options.budget_bytes = config_.state_budget;
@@ -327,11 +400,32 @@ void Daemon::MakeHousekeeping() {
                               *folders_, base::Clock::Real()});
 }
 
+void Daemon::MakeExaminer() {
+  doctor::MachineExaminer::Options options;
+  options.mpsd_version = MPSD_VERSION;
+  options.protocol_version = wire::kProtocolVersion;
+  options.state_dir = config_.state_dir;
+  options.verdict_path = config_.state_dir / "selftest.json";
+  options.min_free_bytes = config_.min_free_bytes;
+  options.stop_grace = config_.stop_grace;
+  options.gates.worker_path = config_.worker;
+  options.gates.environment = TestEnvironment(config_);
+  options.gates.temporary_dir = config_.state_dir / "tmp";
+  options.folders = FoldersOf(config_, options.gates.environment);
+  options.daemon_environment = host::CurrentEnvironment();
+  options.configured = config_.environment;
+  options.places.home = ValueOf(options.daemon_environment, "HOME");
+  options.places.launchd = !host::MacosVersion().empty();
+  options.queue = [this] { return board_->Info(); };
+  options.tested = tested_.get();
+  examiner_ = std::make_unique<doctor::MachineExaminer>(std::move(options),
+                                                        base::Clock::Real());
+}
+
 void Daemon::StartNotifier() {
   notify::Notifier::Options options;
   options.sender = notify::ThisSender();
   options.environment = host::CurrentEnvironment();
-  options.run = RunCommand;
   options.job = [this](const std::string& id) { return job_store_->Get(id); };
   options.holds = [this] { return board_->view().holds(); };
   options.free_bytes = [this] { return job_files_->FreeBytes(); };
@@ -394,7 +488,6 @@ absl::Status Daemon::StartServer() {
   options.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
   options.log = LineTo(log_, spdlog::level::err);
   options.calls = &daemon_metrics_->rpc();
-  options.callers.tokens = tokens_.get();
   options.audit = audit_.get();
   options.private_jobs = config_.private_jobs;
   options.audit_entries = audit_store_.get();

@@ -15,23 +15,22 @@
 #include "server/access/audit_trail.h"
 #include "server/access/token_book.h"
 #include "server/config.h"
-#include "server/disk_watch.h"
 #include "server/housekeeping.h"
+#include "server/http/daemon_metrics.h"
+#include "server/http/job_metrics.h"
 #include "server/http/server.h"
-#include "server/models/puller.h"
+#include "server/http/site.h"
 #include "server/jobs/collector.h"
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
 #include "server/jobs/user_limits.h"
-#include "server/machine_examiner.h"
 #include "server/models/model_book.h"
+#include "server/models/puller.h"
 #include "server/models/pushed_models.h"
 #include "server/notify/notifier.h"
+#include "server/planner/examiner.h"
 #include "server/planner/plan_maker.h"
-#include "server/http/daemon_metrics.h"
-#include "server/http/exposition.h"
-#include "server/http/job_metrics.h"
 #include "server/rpc/records.h"
 #include "server/rpc/server.h"
 #include "server/state_dir.h"
@@ -43,9 +42,6 @@
 #include "server/store/token_store.h"
 #include "server/store/user_ledger.h"
 #include "server/supervisor/process_launcher.h"
-#include "server/supervisor/tested_launcher.h"
-#include "server/ticker.h"
-#include "server/http/site.h"
 
 namespace mpsd {
 
@@ -84,7 +80,8 @@ class Daemon {
 
  private:
   explicit Daemon(const Config& config);
-  // Start calls these steps in order.
+  // Takes the steps below, in their order.
+  absl::Status StartParts();
   absl::Status OpenState();
   absl::Status OpenToGroup();
   absl::Status CheckWorker() const;
@@ -148,7 +145,7 @@ class Daemon {
   std::unique_ptr<jobs::JobBoard> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;
   std::unique_ptr<planner::PlanMaker> planner_;
-  std::unique_ptr<MachineExaminer> examiner_;
+  std::unique_ptr<doctor::MachineExaminer> examiner_;
   std::unique_ptr<store::UnusedBlobs> unused_blobs_;
   std::unique_ptr<Housekeeping> housekeeping_;
   std::unique_ptr<notify::Notifier> notifier_;

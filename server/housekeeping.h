@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// What mpsd does from time to time: a ticker, removal of what is no longer
+// needed, measurements of the state folder.
 #ifndef MPSD_SERVER_HOUSEKEEPING_H_
 #define MPSD_SERVER_HOUSEKEEPING_H_
 
@@ -6,18 +8,51 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/jobs/job_store.h"
-#include "server/jobs/user_limits.h"
 #include "server/http/daemon_metrics.h"
+#include "server/jobs/collector.h"
+#include "server/jobs/job_store.h"
 #include "server/jobs/retention.h"
-#include "server/ticker.h"
+#include "server/jobs/user_limits.h"
+#include "server/state_dir.h"
 
 namespace mpsd {
+
+// A thread that calls a function at the time that the function returned last,
+// or when WakeUp() is called. Thread-safe; the destructor joins the thread.
+class Ticker {
+ public:
+  ~Ticker() { Stop(); }
+
+  // At most once. `tick` returns the time until which no call is needed.
+  void Start(std::function<absl::Time()> tick);
+  // Makes the next call come soon, also when it is called before Start.
+  void WakeUp();
+  // Whether `done` holds, now or after some call within `timeout`. False once
+  // Stop was called.
+  bool Await(const std::function<bool()>& done,
+             absl::Duration timeout = absl::InfiniteDuration());
+  // Waits for a call in progress.
+  void Stop();
+
+ private:
+  void Run();
+
+  std::function<absl::Time()> tick_;
+  absl::Mutex mutex_;
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t ticks_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::thread thread_;
+};
 
 // Removes what is no longer needed, on its own thread: once the leftovers of
 // killed daemons, and periodically replaced revisions of models and what the
@@ -70,6 +105,52 @@ class Housekeeping {
   std::vector<std::filesystem::path> garbage_;
   absl::Duration next_blobs_;  // monotonic
   Ticker ticker_;
+};
+
+// Measures the state folder and its disk periodically, on its own thread, for
+// the metrics and the limits of users. A hanging disk stops only the
+// measurements: neither a scrape nor the end of mpsd waits for it.
+class DiskWatch {
+ public:
+  struct Room {
+    int64_t free_bytes = 0;  // for mpsd's user
+    int64_t size_bytes = 0;
+  };
+  struct Options {
+    std::filesystem::path state_dir;
+    absl::Duration room_interval = absl::Seconds(15);
+    // The time between two walks through the folder; longer if a walk takes
+    // more than a twentieth of it.
+    absl::Duration usage_interval = absl::Minutes(1);
+    // How long the metrics show a measurement after the next one was due.
+    absl::Duration grace = absl::Minutes(5);
+    // Gets the bytes of each job's folder.
+    std::shared_ptr<jobs::MeasuredFolders> folders =
+        std::make_shared<jobs::MeasuredFolders>();
+    // Gets a line when measuring begins to fail.
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+    // The measurements; tests replace them.
+    std::function<absl::StatusOr<Room>(const std::filesystem::path&)>
+        measure_room = MeasureRoom;
+    std::function<absl::StatusOr<StateUsage>(const std::filesystem::path&,
+                                             const std::atomic<bool>& stop)>
+        measure_usage = MeasureState;
+  };
+
+  // Starts the thread.
+  DiskWatch(Options options,
+            std::shared_ptr<prometheus::DaemonMetrics> metrics);
+  // Waits briefly for a measurement in progress. If it hangs, its thread and
+  // what the thread uses stay alive.
+  ~DiskWatch();
+
+  static absl::StatusOr<Room> MeasureRoom(const std::filesystem::path& folder);
+
+ private:
+  class Measurements;
+
+  const std::shared_ptr<Measurements> measurements_;
+  std::shared_ptr<Ticker> ticker_;
 };
 
 }  // namespace mpsd

@@ -16,12 +16,11 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/host/environment.h"
-#include "server/command_runner.h"
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/notify/notifier.h"
+#include "server/process.h"
 #include "server/rpc/server.h"
-#include "server/signals.h"
 #include "server/tls_command.h"
 
 namespace {
@@ -56,8 +55,6 @@ void KeepStandardStreams() {
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);
   }
 }
-
-using Arguments = std::vector<std::string>;
 
 int Serve(const mpsd::Config& config) {
   // Set before any thread is started; workers inherit the variables.
@@ -94,33 +91,22 @@ int CheckNotify(const mpsd::Config& config) {
                         "--check-notify: there is no --notify-command"),
                     kExitUsage);
   }
-  const notify::Delivery delivery =
-      notify::SendTest(config.notify, notify::ThisSender(),
-                       mpsd::host::CurrentEnvironment(), mpsd::RunCommand);
+  const notify::Delivery delivery = notify::SendTest(
+      config.notify, notify::ThisSender(), mpsd::host::CurrentEnvironment());
   const bool sent = delivery.outcome == notify::Delivery::Outcome::kSent;
   std::printf("%s%s\n", sent ? "sent" : "not sent: ", delivery.why.c_str());
   return sent ? 0 : kExitUnavailable;
 }
-
-// `mpsd NAME …` does something other than serving. Each takes the arguments
-// after the name and returns the exit code.
-struct Command {
-  const char* name;
-  int (*run)(const Arguments& args, std::ostream& out, std::ostream& err);
-};
-constexpr Command kCommands[] = {{"tls", mpsd::TlsCommand}};
 
 }  // namespace
 
 int main(int argc, char** argv) {
   KeepStandardStreams();
   umask(077);
-  const Arguments arguments(argv + 1, argv + argc);
-  for (const Command& command : kCommands) {
-    if (argc > 1 && arguments[0] == command.name) {
-      return command.run({arguments.begin() + 1, arguments.end()}, std::cout,
-                         std::cerr);
-    }
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (argc > 1 && arguments[0] == "tls") {
+    return mpsd::TlsCommand({arguments.begin() + 1, arguments.end()}, std::cout,
+                            std::cerr);
   }
   mpsd::BlockSignals();
   const auto parsed = mpsd::ParseConfig(arguments);

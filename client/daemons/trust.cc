@@ -24,13 +24,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/certificates.h"
 #include "core/base/text.h"
 #include "core/base/file.h"
-#include "core/base/certificates.h"
 
 namespace mpsd::client {
 

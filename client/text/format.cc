@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/text/format.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/reflection.h>
+#include <google/protobuf/timestamp.pb.h>
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "core/base/certificates.h"
 #include "core/base/check.h"
 #include "core/base/text.h"
 
@@ -84,6 +97,10 @@ std::string Seconds(double seconds) {
   return absl::StrFormat("%dd%02dh", s / 86400, s / 3600 % 24);
 }
 
+std::string Seconds(absl::Duration time) {
+  return Seconds(absl::ToDoubleSeconds(time));
+}
+
 std::string Bytes(int64_t bytes) {
   if (bytes < 1000) return absl::StrFormat("%d B", bytes);
   double value = static_cast<double>(bytes);
@@ -122,6 +139,11 @@ absl::Time ToTime(const google::protobuf::Timestamp& time) {
 
 std::string DateTime(absl::Time time, absl::TimeZone zone) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S", time, zone);
+}
+
+std::string DateTime(const google::protobuf::Timestamp& time,
+                     absl::TimeZone zone) {
+  return DateTime(ToTime(time), zone);
 }
 
 int Width(const std::string& text) {
@@ -284,6 +306,294 @@ void Table::Print(std::ostream& out, int columns) const {
     }
     out << (columns > 0 ? Cut(line, columns) : line) << '\n';
   }
+}
+
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+using google::protobuf::Timestamp;
+using Json = nlohmann::ordered_json;
+
+// QUEUED for JOB_STATE_QUEUED of the enum JobState.
+Json PlainName(const EnumValueDescriptor& value) {
+  std::string prefix;
+  for (char c : std::string(value.type()->name())) {
+    if (absl::ascii_isupper(c) && !prefix.empty()) prefix += '_';
+    prefix += absl::ascii_toupper(c);
+  }
+  prefix += '_';
+  const absl::string_view name = value.name();
+  if (name == prefix + "UNSPECIFIED") return nullptr;
+  return std::string(absl::StripPrefix(name, prefix));
+}
+
+Json TimeText(const Timestamp& time) {
+  const absl::Time t =
+      absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E*SZ", t, absl::UTCTimeZone());
+}
+
+Json OfMessage(const Message& message) {
+  const auto* time = dynamic_cast<const Timestamp*>(&message);
+  return time == nullptr ? ToJson(message) : TimeText(*time);
+}
+
+// The value of a field, or the one at `at` of a list.
+Json ValueAt(const Message& m, const FieldDescriptor& field, int at = 0) {
+  const Reflection& get = *m.GetReflection();
+  const bool listed = field.is_repeated();
+  switch (field.cpp_type()) {
+#define MPSD_VALUE(TYPE, Type)                           \
+  case FieldDescriptor::CPPTYPE_##TYPE:                  \
+    return listed ? get.GetRepeated##Type(m, &field, at) \
+                  : get.Get##Type(m, &field);
+    MPSD_VALUE(INT32, Int32)
+    MPSD_VALUE(INT64, Int64)
+    MPSD_VALUE(UINT32, UInt32)
+    MPSD_VALUE(UINT64, UInt64)
+    MPSD_VALUE(DOUBLE, Double)
+    MPSD_VALUE(FLOAT, Float)
+    MPSD_VALUE(BOOL, Bool)
+    MPSD_VALUE(STRING, String)
+#undef MPSD_VALUE
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return PlainName(listed ? *get.GetRepeatedEnum(m, &field, at)
+                              : *get.GetEnum(m, &field));
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return OfMessage(listed ? get.GetRepeatedMessage(m, &field, at)
+                              : get.GetMessage(m, &field));
+  }
+  return nullptr;
+}
+
+// The API's maps have string keys. Sorted, because protobuf's order is random.
+Json Map(const Message& m, const FieldDescriptor& field) {
+  nlohmann::json object = nlohmann::json::object();
+  const Reflection& get = *m.GetReflection();
+  for (int i = 0; i < get.FieldSize(m, &field); ++i) {
+    const Message& entry = get.GetRepeatedMessage(m, &field, i);
+    const Descriptor& type = *entry.GetDescriptor();
+    object[ValueAt(entry, *type.map_key()).get<std::string>()] =
+        ValueAt(entry, *type.map_value());
+  }
+  return Json(object);
+}
+
+Json List(const Message& m, const FieldDescriptor& field) {
+  Json array = Json::array();
+  const Reflection& get = *m.GetReflection();
+  for (int i = 0; i < get.FieldSize(m, &field); ++i) {
+    array.push_back(ValueAt(m, field, i));
+  }
+  return array;
+}
+
+void Put(const Message& m, const FieldDescriptor& field, Json& object) {
+  // A std::string& here, a view in newer versions of Protocol Buffers.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
+  const std::string name(field.name());
+  if (field.is_map()) {
+    object[name] = Map(m, field);
+  } else if (field.is_repeated()) {
+    object[name] = List(m, field);
+  } else if (field.has_presence() && !m.GetReflection()->HasField(m, &field)) {
+    if (field.real_containing_oneof() == nullptr) object[name] = nullptr;
+  } else if (absl::EndsWith(name, "_json")) {
+    const std::string text = m.GetReflection()->GetString(m, &field);
+    Json parsed = base::ParseTree<Json>(text);
+    object[name.substr(0, name.size() - 5)] =
+        parsed.is_discarded() ? Json(nullptr) : parsed;
+  } else {
+    object[name] = ValueAt(m, field);
+  }
+}
+
+}  // namespace
+
+std::string ProtoJson(const Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(message, &text, options);
+  // Only a time beyond the year 9999 has no JSON.
+  return status.ok() ? text : "{}";
+}
+
+std::vector<std::string> ValueNames(
+    const google::protobuf::EnumDescriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.value_count(); ++i) {
+    const Json name = PlainName(*type.value(i));
+    if (name.is_string()) names.push_back(name);
+  }
+  return names;
+}
+
+Json ToJson(const Message& message) {
+  Json object = Json::object();
+  const Descriptor& type = *message.GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    Put(message, *type.field(i), object);
+  }
+  return object;
+}
+
+namespace {
+
+// Certificates with fewer days are worth a warning.
+constexpr int64_t kFewDays = 14;
+
+std::string Until(absl::Time expiry, absl::Time now) {
+  const int64_t days = certificates::DaysLeft(expiry, now);
+  return absl::StrCat("until ",
+                      absl::FormatTime("%Y-%m-%d", expiry, absl::UTCTimeZone()),
+                      " (", days, days == 1 ? " day)" : " days)");
+}
+
+std::string WayText(const v1::WhoAmIResponse& who, absl::Time now) {
+  switch (who.way()) {
+    case v1::WAY_SOCKET:
+      return "by the socket";
+    case v1::WAY_PAGE:
+      return "by the web page";
+    case v1::WAY_TOKEN:
+      break;
+    default:
+      return "in a way this mpsctl does not know";
+  }
+  const v1::Token& token = who.token();
+  return absl::StrCat("by token ", Printable(token.id()),
+                      token.has_expire_time()
+                          ? " " + Until(ToTime(token.expire_time()), now)
+                          : ", which never expires");
+}
+
+}  // namespace
+
+std::string RoleName(v1::Role role) {
+  const std::string name = v1::Role_Name(role);
+  return name.empty() ? absl::StrCat("role ", static_cast<int>(role))
+                      : absl::AsciiStrToLower(name.substr(5));
+}
+
+std::string IdentityText(const v1::WhoAmIResponse& who, absl::Time now) {
+  return absl::StrCat(who.user().empty() ? "-" : Printable(who.user()), ", ",
+                      RoleName(who.role()), ", ", WayText(who, now));
+}
+
+std::string CertificateText(absl::Time expiry, absl::Time now) {
+  const int64_t days = certificates::DaysLeft(expiry, now);
+  if (days < 0) {
+    return absl::StrCat(
+        "EXPIRED on ",
+        absl::FormatTime("%Y-%m-%d", expiry, absl::UTCTimeZone()),
+        ": its admin renews it with `mpsd tls renew`");
+  }
+  const std::string text = Until(expiry, now);
+  return days < kFewDays
+             ? absl::StrCat(text, ": have its admin run `mpsd tls renew` SOON")
+             : text;
+}
+
+namespace {
+
+constexpr absl::Duration kIdle = absl::Minutes(1);
+
+// "heavy" for THERMAL_LEVEL_HEAVY.
+std::string Level(const std::string& name) {
+  return absl::AsciiStrToLower(name.substr(name.rfind('_') + 1));
+}
+
+const char* Words(int reason) {
+  switch (reason) {
+    case v1::PAUSE_REASON_BATTERY:
+      return "on battery or in Low Power Mode";
+    case v1::PAUSE_REASON_THERMAL:
+      return "too hot";
+    case v1::PAUSE_REASON_MEMORY_PRESSURE:
+      return "short of memory";
+    case v1::PAUSE_REASON_QUIET_HOURS:
+      return "quiet hours";
+    case v1::PAUSE_REASON_USER_ACTIVE:
+      return "somebody is using the machine";
+    default:
+      return "a reason this mpsctl does not know";
+  }
+}
+
+void Add(std::string& text, const std::string& part) {
+  absl::StrAppend(&text, text.empty() ? "" : ", ", part);
+}
+
+std::string PowerText(const v1::HostReading& host) {
+  std::string text;
+  if (host.has_on_battery()) text = host.on_battery() ? "battery" : "mains";
+  if (host.has_battery_ratio()) {
+    absl::StrAppend(&text, text.empty() ? "battery " : " ",
+                    Percent(host.battery_ratio(), 0, "%"));
+  }
+  if (host.low_power_mode()) Add(text, "Low Power Mode");
+  return text;
+}
+
+}  // namespace
+
+std::string HostText(const v1::HostReading& host) {
+  std::string text = PowerText(host);
+  if (host.thermal_level() != v1::THERMAL_LEVEL_UNSPECIFIED) {
+    Add(text, "heat " + Level(v1::ThermalLevel_Name(host.thermal_level())));
+  }
+  if (host.memory_pressure() != v1::MEMORY_PRESSURE_UNSPECIFIED) {
+    Add(text, "memory pressure " +
+                  Level(v1::MemoryPressure_Name(host.memory_pressure())));
+  }
+  if (host.has_swap_used_bytes()) {
+    Add(text, Bytes(host.swap_used_bytes()) + " swap");
+  }
+  if (host.has_gpu_utilization_ratio()) {
+    Add(text, "GPU busy " + Percent(host.gpu_utilization_ratio(), 0, "%"));
+  }
+  if (host.gpu_resets() > 0) {
+    Add(text, absl::StrCat(host.gpu_resets(), " GPU resets"));
+  }
+  if (host.wired_limit_bytes() > 0) {
+    Add(text, "GPU may wire " + Bytes(host.wired_limit_bytes()));
+  }
+  if (absl::Seconds(host.user_idle_seconds()) >= kIdle) {
+    Add(text, "idle for " + Seconds(host.user_idle_seconds()));
+  }
+  return text;
+}
+
+std::string PauseReasonText(const v1::Pause& pause) {
+  std::string reasons;
+  for (int reason : pause.reasons()) Add(reasons, Words(reason));
+  return reasons;
+}
+
+std::string PauseText(const v1::Pause& pause, absl::Time now) {
+  if (pause.reasons().empty()) return "";
+  std::string reasons = PauseReasonText(pause);
+  if (!pause.has_since()) return reasons;
+  const absl::Duration since = now - ToTime(pause.since());
+  return absl::StrCat(pause.held() ? "held" : "about to be held", " for ",
+                      Seconds(since), ": ", reasons);
+}
+
+std::string FallbackText(const v1::Progress& progress) {
+  const std::map<std::string, int64_t> sorted(
+      progress.cpu_fallback_ops().begin(), progress.cpu_fallback_ops().end());
+  std::string text;
+  for (const auto& [op, count] : sorted) {
+    Add(text, absl::StrCat(Printable(op), " ", count,
+                           count == 1 ? " time" : " times"));
+  }
+  return text;
 }
 
 }  // namespace mpsd::client

@@ -2,25 +2,32 @@
 #ifndef MPSD_CLIENT_TEXT_FORMAT_H_
 #define MPSD_CLIENT_TEXT_FORMAT_H_
 
+#include <google/protobuf/message.h>
 #include <google/protobuf/timestamp.pb.h>
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "mpsd/v1/access.pb.h"
+#include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 
-// Formats numbers and times as human-readable text.
-
-// Shows progress and the course of a value in one line of a terminal.
+// What mpsctl prints, in words, columns and JSON: numbers and times, progress,
+// tables, a caller's identity, the machine that jobs share with users.
 
 namespace mpsd::client {
 
 std::string StateName(v1::JobState state);  // "QUEUED"
 bool IsFinal(v1::JobState state);
+// The short names of an enum's values, "QUEUED" …, without the unspecified one.
+std::vector<std::string> ValueNames(
+    const google::protobuf::EnumDescriptor& type);
 // "training", "batch sweep", "smoke" …
 std::string KindName(v1::JobKind kind);
 bool IsStudy(v1::JobKind kind);
@@ -28,6 +35,7 @@ bool IsStudy(v1::JobKind kind);
 // "4.2s", "42s", "1m20s", "3h05m", "2d04h"; "-" for NaN, infinity and negative
 // times.
 std::string Seconds(double seconds);
+std::string Seconds(absl::Duration time);
 std::string Bytes(int64_t bytes);  // "512 B", "12.3 MB"; powers of 1,000
 std::string Count(double value);   // "1,234"
 // "12.3 %"
@@ -36,6 +44,8 @@ std::string OrDash(const std::string& text);  // "-" for an empty text
 std::string Loss(double value);               // four decimals
 absl::Time ToTime(const google::protobuf::Timestamp& time);
 std::string DateTime(absl::Time time, absl::TimeZone zone);
+std::string DateTime(const google::protobuf::Timestamp& time,
+                     absl::TimeZone zone);
 
 // The number of columns that `text`, in UTF-8, takes on a screen: two for a
 // wide East Asian character and a picture, one for any other character.
@@ -85,6 +95,40 @@ class Table {
  private:
   std::vector<std::vector<std::string>> rows_;
 };
+
+// `message` in Protocol Buffers' own JSON with the proto's names: fields that
+// are 0 or empty are omitted, int64 and non-finite numbers are strings. The
+// document of a run's page contains it.
+std::string ProtoJson(const google::protobuf::Message& message);
+
+// `message` in the JSON of mpsctl: the proto's snake_case names in the proto's
+// order, numbers as numbers, states by their short name ("QUEUED"), times as
+// RFC 3339 in UTC. Every field is present, with null for an absent one; a oneof
+// shows only the field that is set. `spec_json` becomes `spec`, an object.
+nlohmann::ordered_json ToJson(const google::protobuf::Message& message);
+
+std::string RoleName(v1::Role role);  // "admin"
+
+// "ann, user, by token 0a1b2c3d4e5f until 2026-12-01 (89 days)".
+std::string IdentityText(const v1::WhoAmIResponse& who, absl::Time now);
+
+// "until 2026-12-01 (89 days)"; with advice if it is about to expire or has
+// expired.
+std::string CertificateText(absl::Time expiry, absl::Time now);
+
+// "battery 62%, heat nominal, memory pressure normal, 1.2 GB swap …"; empty for
+// a machine that reports nothing.
+std::string HostText(const v1::HostReading& host);
+
+// "held for 2m05s: on battery"; empty if nothing keeps the job from training.
+std::string PauseText(const v1::Pause& pause, absl::Time now);
+
+// "on battery or in Low Power Mode, too hot"; empty if nothing keeps the job
+// from training.
+std::string PauseReasonText(const v1::Pause& pause);
+
+// "aten::a 12 times, aten::b 1 time"; empty if no operator ran on the CPU.
+std::string FallbackText(const v1::Progress& progress);
 
 }  // namespace mpsd::client
 

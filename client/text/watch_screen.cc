@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/text/format.h"
-#include "client/text/host_text.h"
 
 namespace mpsd::client {
 
@@ -31,10 +30,9 @@ void AddLine(Lines& lines, const char* label, const std::string& text) {
 
 std::string Head(const Watched& watched, const Viewer& viewer) {
   if (!watched.lost.empty()) {
-    return absl::StrCat(
-        "NO ANSWER for ",
-        Seconds(absl::ToDoubleSeconds(viewer.now - watched.answered)),
-        ", trying again: ", watched.lost);
+    return absl::StrCat("NO ANSWER for ",
+                        Seconds(viewer.now - watched.answered),
+                        ", trying again: ", watched.lost);
   }
   const v1::InfoResponse& info = watched.info;
   return absl::StrCat(absl::FormatTime("%H:%M:%S", viewer.now, viewer.zone),

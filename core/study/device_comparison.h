@@ -12,7 +12,6 @@
 #include "core/data/batch.h"
 #include "core/data/loader.h"
 #include "core/report/runbook.h"
-#include "core/report/runbook.h"
 #include "core/study/measured_run.h"
 #include "core/study/study.h"
 

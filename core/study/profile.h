@@ -14,7 +14,6 @@
 #include "core/device/profile.h"
 #include "core/report/runbook.h"
 #include "core/report/report.h"
-#include "core/report/runbook.h"
 #include "core/study/study.h"
 #include "core/train/observer.h"
 #include "core/train/stages.h"

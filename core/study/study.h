@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/report/runbook.h"
-#include "core/report/runbook.h"
 #include "core/spec/train_spec.h"
 #include "core/train/observer.h"
 #include "core/train/run.h"

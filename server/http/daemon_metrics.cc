@@ -3,15 +3,19 @@
 
 #include <prometheus/client_metric.h>
 #include <prometheus/metric_type.h>
+#include <prometheus/text_serializer.h>
 
 #include <cstddef>
 #include <iterator>
 #include <utility>
 
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
 #include "server/http/families.h"
 #include "server/http/names.h"
 
 namespace mpsd::prometheus {
+
 namespace {
 
 using ::prometheus::ClientMetric;
@@ -72,8 +76,10 @@ std::vector<MetricFamily> DiskMetrics::Collect() const {
   absl::MutexLock lock(&mutex_);
   const absl::Duration now = clock_.Monotonic();
   if (now < room_until_) {
-    families.push_back(FamilyOf(kStateDiskFree, {Gauge(free_bytes_, {})}));
-    families.push_back(FamilyOf(kStateDiskSize, {Gauge(size_bytes_, {})}));
+    families.push_back(FamilyOf(Named("mpsd_state_disk_free_bytes"),
+                                {Gauge(free_bytes_, {})}));
+    families.push_back(FamilyOf(Named("mpsd_state_disk_size_bytes"),
+                                {Gauge(size_bytes_, {})}));
   }
   if (now < bytes_until_) {
     std::vector<ClientMetric> samples;
@@ -81,15 +87,10 @@ std::vector<MetricFamily> DiskMetrics::Collect() const {
     for (const auto& [kind, bytes] : bytes_by_kind_) {
       samples.push_back(Gauge(bytes, {{"kind", kind}}));
     }
-    families.push_back(FamilyOf(kStateBytes, std::move(samples)));
+    families.push_back(FamilyOf(Named("mpsd_state_bytes"), std::move(samples)));
   }
   return families;
 }
-
-RpcMetrics::RpcMetrics(::prometheus::Registry& registry)
-    : requests_(Counters(registry, kRpcRequests)),
-      open_streams_(Gauges(registry, kRpcOpenStreams)),
-      seconds_(Histograms(registry, kRpcSeconds)) {}
 
 void RpcMetrics::MethodServed(const jobs::CallMethod& method) {
   for (absl::StatusCode code : kCodesFromTheStart) Requests(method, code);
@@ -116,70 +117,79 @@ void RpcMetrics::CallEnded(const jobs::CallMethod& method,
 
 ::prometheus::Counter& RpcMetrics::Requests(const jobs::CallMethod& method,
                                             absl::StatusCode code) {
-  return requests_.Add({{"method", method.name}, {"code", CodeLabel(code)}});
+  return Counters(registry_, Named("mpsd_rpc_requests_total"))
+      .Add({{"method", method.name}, {"code", CodeLabel(code)}});
 }
 
 ::prometheus::Gauge& RpcMetrics::OpenStreams(const jobs::CallMethod& method) {
-  return open_streams_.Add({{"method", method.name}});
+  return Gauges(registry_, Named("mpsd_rpc_open_streams"))
+      .Add({{"method", method.name}});
 }
 
 ::prometheus::Histogram& RpcMetrics::Seconds(const jobs::CallMethod& method) {
-  return seconds_.Add({{"method", method.name}}, kBuckets);
+  return Histograms(registry_, Named("mpsd_rpc_seconds"))
+      .Add({{"method", method.name}}, kBuckets);
 }
 
 DaemonMetrics::DaemonMetrics(const base::Clock& clock)
-    : rpc_(registry_),
-      disk_(clock),
-      commit_(Histograms(registry_, kDatabaseCommit).Add({}, kCommitBuckets)),
-      selftest_(Gauges(registry_, kSelftestPassed)),
-      certificate_(Gauges(registry_, kApiCertificateExpiry)),
-      pulls_(Counters(registry_, kModelPulls)),
-      running_pulls_(Gauges(registry_, kRunningPulls).Add({})),
-      pulled_bytes_(Counters(registry_, kPulledBytes).Add({})),
-      collected_(Counters(registry_, kCollected)),
-      collected_bytes_(Counters(registry_, kCollectedBytes)),
-      budget_(Gauges(registry_, kStateBudget)) {
+    : rpc_(registry_), disk_(clock) {
   // A rate sees the first increment only if the series began at 0.
   for (const char* result : {"succeeded", "failed", "cancelled"}) {
-    pulls_.Add({{"result", result}});
+    Count(registry_, "mpsd_model_pulls_total", {{"result", result}}, 0);
   }
-  for (const auto& kind : jobs::kCollected) Collected(kind.value, 0, 0);
+  for (const auto& kind : jobs::kCollected) {
+    Collected(kind.value, 0, 0);
+  }
+  PullsRun(0);
+  PullReceived(0);
+  Histograms(registry_, Named("mpsd_database_commit_seconds"))
+      .Add({}, kCommitBuckets);
 }
 
 void DaemonMetrics::Committed(absl::Duration duration) {
-  commit_.Observe(absl::ToDoubleSeconds(duration));
+  Histograms(registry_, Named("mpsd_database_commit_seconds"))
+      .Add({}, kCommitBuckets)
+      .Observe(absl::ToDoubleSeconds(duration));
 }
 
 void DaemonMetrics::SelftestPassed(const std::string& device, absl::Time time) {
-  selftest_.Add({{"device", BoundedLabel(device)}}).Set(UnixSeconds(time));
+  SetGauge(registry_, "mpsd_selftest_timestamp_seconds",
+           {{"device", BoundedLabel(device)}}, UnixSeconds(time));
 }
 
 void DaemonMetrics::Collected(jobs::Collected kind, int64_t count,
                               int64_t bytes) {
   const ::prometheus::Labels labels = {
       {"kind", std::string(report::NameIn(jobs::kCollected, kind))}};
-  collected_.Add(labels).Increment(static_cast<double>(count));
-  collected_bytes_.Add(labels).Increment(static_cast<double>(bytes));
+  Count(registry_, "mpsd_collected_total", labels, static_cast<double>(count));
+  Count(registry_, "mpsd_collected_bytes_total", labels,
+        static_cast<double>(bytes));
 }
 
 void DaemonMetrics::SetBudget(int64_t bytes) {
-  ::prometheus::Gauge& gauge = budget_.Add({});
+  auto& budget = Gauges(registry_, Named("mpsd_state_budget_bytes"));
+  ::prometheus::Gauge& gauge = budget.Add({});
   gauge.Set(static_cast<double>(bytes));
-  if (bytes <= 0) budget_.Remove(&gauge);
+  if (bytes <= 0) budget.Remove(&gauge);
 }
 
 void DaemonMetrics::CertificateEnds(absl::Time time) {
-  certificate_.Add({}).Set(UnixSeconds(time));
+  SetGauge(registry_, "mpsd_certificate_expiry_timestamp_seconds", {},
+           UnixSeconds(time));
 }
 
 void DaemonMetrics::PullEnded(const std::string& result) {
-  pulls_.Add({{"result", BoundedLabel(result)}}).Increment();
+  Count(registry_, "mpsd_model_pulls_total",
+        {{"result", BoundedLabel(result)}});
 }
 
-void DaemonMetrics::PullsRun(int pulls) { running_pulls_.Set(pulls); }
+void DaemonMetrics::PullsRun(int pulls) {
+  SetGauge(registry_, "mpsd_model_pulls_running", {}, pulls);
+}
 
 void DaemonMetrics::PullReceived(int64_t bytes) {
-  pulled_bytes_.Increment(static_cast<double>(bytes));
+  Count(registry_, "mpsd_model_pulled_bytes_total", {},
+        static_cast<double>(bytes));
 }
 
 std::vector<::prometheus::MetricFamily> DaemonMetrics::Collect() const {
@@ -188,6 +198,60 @@ std::vector<::prometheus::MetricFamily> DaemonMetrics::Collect() const {
     families.push_back(std::move(family));
   }
   return families;
+}
+
+namespace {
+
+using ::prometheus::MetricFamily;
+
+// The error with its option. mpsd runs without metrics only if the address is
+// taken.
+absl::Status Explained(const absl::Status& status) {
+  const char* help =
+      " (--metrics-address, --metrics-tls-cert, --metrics-tls-key and "
+      "--metrics-token-file say how metrics are served)";
+  if (absl::IsUnavailable(status)) {
+    help = " (choose another --metrics-address, or off)";
+  }
+  return absl::Status(status.code(),
+                      absl::StrCat("metrics: ", status.message(), help));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Exposition>> Exposition::Start(
+    http::Server::Options options, Sources sources) {
+  absl::StatusOr<std::unique_ptr<http::Server>> server =
+      http::Server::Open(std::move(options));
+  if (!server.ok()) return Explained(server.status());
+  auto exposition =
+      absl::WrapUnique(new Exposition(std::move(sources), *std::move(server)));
+  exposition->server_->Serve(
+      [raw = exposition.get()](const http::Request& request) {
+        return raw->Answer(request);
+      });
+  return exposition;
+}
+
+http::Response Exposition::Answer(const http::Request& request) const {
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  if (path == "/healthz") return {.body = "ok\n"};
+  if (path != "/metrics") {
+    return {.status = 404, .body = "the metrics are at /metrics\n"};
+  }
+  std::vector<MetricFamily> families;
+  for (const ::prometheus::Collectable* source : sources_) {
+    for (MetricFamily& family : source->Collect()) {
+      families.push_back(std::move(family));
+    }
+  }
+  if (const std::optional<absl::Time> expiry = server_->certificate_expiry()) {
+    families.push_back(
+        SingleValue(Named("mpsd_metrics_certificate_expiry_timestamp_seconds"),
+                    static_cast<double>(absl::ToUnixSeconds(*expiry))));
+  }
+  return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+          .body = ::prometheus::TextSerializer().Serialize(families)};
 }
 
 }  // namespace mpsd::prometheus

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The metrics of the daemon's own work, and the address that serves all
+// metrics.
 #ifndef MPSD_SERVER_HTTP_DAEMON_METRICS_H_
 #define MPSD_SERVER_HTTP_DAEMON_METRICS_H_
 
@@ -14,12 +16,16 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "server/http/server.h"
 #include "server/jobs/collector.h"
 #include "server/jobs/exported_metrics.h"
 
@@ -76,7 +82,7 @@ inline constexpr const char* kRpcCodes[] = {"ok",
 class RpcMetrics final : public jobs::ExportedCalls {
  public:
   // `registry` must outlive the RpcMetrics.
-  explicit RpcMetrics(::prometheus::Registry& registry);
+  explicit RpcMetrics(::prometheus::Registry& registry) : registry_(registry) {}
 
   void MethodServed(const jobs::CallMethod& method) override;
   void CallStarted(const jobs::CallMethod& method) override;
@@ -89,9 +95,7 @@ class RpcMetrics final : public jobs::ExportedCalls {
   ::prometheus::Gauge& OpenStreams(const jobs::CallMethod& method);
   ::prometheus::Histogram& Seconds(const jobs::CallMethod& method);
 
-  ::prometheus::Family<::prometheus::Counter>& requests_;
-  ::prometheus::Family<::prometheus::Gauge>& open_streams_;
-  ::prometheus::Family<::prometheus::Histogram>& seconds_;
+  ::prometheus::Registry& registry_;
 };
 
 // The metrics of the daemon's own work: its API, its disk, its database and the
@@ -127,15 +131,30 @@ class DaemonMetrics final : public ::prometheus::Collectable {
   ::prometheus::Registry registry_;
   RpcMetrics rpc_;
   DiskMetrics disk_;
-  ::prometheus::Histogram& commit_;
-  ::prometheus::Family<::prometheus::Gauge>& selftest_;
-  ::prometheus::Family<::prometheus::Gauge>& certificate_;
-  ::prometheus::Family<::prometheus::Counter>& pulls_;
-  ::prometheus::Gauge& running_pulls_;
-  ::prometheus::Counter& pulled_bytes_;
-  ::prometheus::Family<::prometheus::Counter>& collected_;
-  ::prometheus::Family<::prometheus::Counter>& collected_bytes_;
-  ::prometheus::Family<::prometheus::Gauge>& budget_;
+};
+
+// Serves /metrics in Prometheus' text format, including when its certificate
+// expires, and "ok" at /healthz, until the object is destroyed. Thread-safe.
+class Exposition {
+ public:
+  // What a scrape shows; borrowed.
+  using Sources = std::vector<const ::prometheus::Collectable*>;
+
+  // The errors of http::Server::Open, with the option that helps.
+  static absl::StatusOr<std::unique_ptr<Exposition>> Start(
+      http::Server::Options options, Sources sources);
+
+  // See http::Server.
+  absl::Status Reload() { return server_->Reload(); }
+  const std::string& address() const { return server_->address(); }
+
+ private:
+  Exposition(Sources sources, std::unique_ptr<http::Server> server)
+      : sources_(std::move(sources)), server_(std::move(server)) {}
+  http::Response Answer(const http::Request& request) const;
+
+  const Sources sources_;
+  const std::unique_ptr<http::Server> server_;
 };
 
 }  // namespace mpsd::prometheus

@@ -55,6 +55,16 @@ std::optional<double> Number(const std::optional<int64_t>& value) {
       .Register(registry);
 }
 
+void Count(::prometheus::Registry& registry, Named metric,
+           const ::prometheus::Labels& labels, double more) {
+  Counters(registry, metric).Add(labels).Increment(more);
+}
+
+void SetGauge(::prometheus::Registry& registry, Named metric,
+              const ::prometheus::Labels& labels, double value) {
+  Gauges(registry, metric).Add(labels).Set(value);
+}
+
 ::prometheus::MetricFamily SingleValue(const Metric& metric, double value) {
   base::Check(metric.kind != MetricKind::kHistogram, "one value is shown");
   const bool counts = metric.kind == MetricKind::kCounter;
@@ -96,11 +106,14 @@ std::string LabelCap::Of(const std::string& value) {
 
 std::vector<MetricFamily> ProcessFamilies(const host::ProcessUsage& usage) {
   std::vector<MetricFamily> families;
-  AddFamily(kProcessCpu, usage.cpu_seconds, families);
-  AddFamily(kProcessResident, Number(usage.resident_bytes), families);
-  AddFamily(kProcessDescriptors, Number(usage.open_descriptors), families);
-  AddFamily(kProcessMostDescriptors, Number(usage.most_descriptors), families);
-  AddFamily(kProcessStart, usage.start_time_seconds, families);
+  AddFamily(Named("process_cpu_seconds_total"), usage.cpu_seconds, families);
+  AddFamily(Named("process_resident_memory_bytes"),
+            Number(usage.resident_bytes), families);
+  AddFamily(Named("process_open_fds"), Number(usage.open_descriptors),
+            families);
+  AddFamily(Named("process_max_fds"), Number(usage.most_descriptors), families);
+  AddFamily(Named("process_start_time_seconds"), usage.start_time_seconds,
+            families);
   return families;
 }
 

@@ -6,6 +6,7 @@
 #include <prometheus/family.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <prometheus/labels.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
@@ -29,6 +30,12 @@ namespace mpsd::prometheus {
     ::prometheus::Registry& registry, const Metric& metric);
 ::prometheus::Family<::prometheus::Histogram>& Histograms(
     ::prometheus::Registry& registry, const Metric& metric);
+
+// Adds to a counter, sets a gauge.
+void Count(::prometheus::Registry& registry, Named metric,
+           const ::prometheus::Labels& labels = {}, double more = 1);
+void SetGauge(::prometheus::Registry& registry, Named metric,
+              const ::prometheus::Labels& labels, double value);
 
 // A family whose only series has no labels. `metric` is a gauge or a counter.
 ::prometheus::MetricFamily SingleValue(const Metric& metric, double value);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The metrics of jobs: the queue, reasons that hold it, the running worker,
+// each job.
 #ifndef MPSD_SERVER_HTTP_JOB_METRICS_H_
 #define MPSD_SERVER_HTTP_JOB_METRICS_H_
 
@@ -10,8 +12,10 @@
 #include <prometheus/registry.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,13 +25,77 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "server/jobs/exported_metrics.h"
 #include "server/http/families.h"
 #include "server/http/names.h"
-#include "server/http/queue_metrics.h"
-#include "server/http/worker_metrics.h"
+#include "server/jobs/exported_metrics.h"
+#include "server/jobs/job.h"
+#include "server/jobs/job_queue.h"
+#include "server/jobs/meters.h"
 
 namespace mpsd::prometheus {
+
+// The gauges of the queue. Not thread-safe.
+class QueueMetrics {
+ public:
+  // Values with their own label; the help texts state the numbers.
+  static constexpr size_t kMostPriorities = 16;
+  static constexpr size_t kMostOwners = 32;
+
+  // `registry` must outlive the QueueMetrics.
+  explicit QueueMetrics(::prometheus::Registry& registry)
+      : registry_(registry) {
+    SetAge(absl::UnixEpoch());
+  }
+
+  void Set(const jobs::QueueDepth& depth);
+  // Sets the age of the oldest queued job as of `now`, the wall clock's time.
+  void SetAge(absl::Time now) const;
+  // Sets the ETA of all jobs. `running`: the remaining time of the running job,
+  // zero if none runs, absent if unknown.
+  void SetEta(std::optional<absl::Duration> running);
+
+ private:
+  using GaugeFamily = ::prometheus::Family<::prometheus::Gauge>;
+  using Series = std::map<std::string, ::prometheus::Gauge*>;  // by label
+
+  static void SetAll(GaugeFamily& family, const std::string& label,
+                     const std::map<std::string, int64_t>& jobs,
+                     Series& series);
+
+  ::prometheus::Registry& registry_;
+  LabelCap priorities_{kMostPriorities}, owners_{kMostOwners};
+  Series priority_series_, owner_series_;
+  std::optional<absl::Time> oldest_;
+  std::optional<absl::Duration> queued_time_left_;
+  ::prometheus::Gauge* eta_ = nullptr;  // null while there is no ETA
+};
+
+// The metrics of reasons that begin and end, by label "reason": which of them
+// hold, how often each began, and for how long each held. Times are monotonic.
+// Not thread-safe.
+class ReasonMetrics {
+ public:
+  struct Names {
+    const Metric &holds, &times, &seconds;
+  };
+
+  // `registry` must outlive the ReasonMetrics. `reasons`: all that exist.
+  ReasonMetrics(::prometheus::Registry& registry, const Names& names,
+                const std::set<std::string>& reasons);
+
+  // The reasons that hold from `now` on.
+  void Set(const std::set<std::string>& reasons, absl::Duration now);
+  // Counts the time until `now` of the reasons that hold.
+  void Advance(absl::Duration now);
+
+ private:
+  struct Series {
+    ::prometheus::Gauge& holds;
+    ::prometheus::Counter &times, &seconds;
+    std::optional<absl::Duration> counted;  // until then; absent: not held
+  };
+  std::map<std::string, Series> series_;  // by reason
+};
 
 // Shows the scheduler's reports as Prometheus series. Thread-safe.
 class JobMetrics final : public jobs::ExportedMetrics,
@@ -73,11 +141,8 @@ class JobMetrics final : public jobs::ExportedMetrics,
   void JobEnded(const std::string& job_id, jobs::State state) override;
   void JobDeleted(const std::string& job_id) override;
 
-  // A notification left its queue with `result`, by the words of
-  // names.h.
-  void Notified(const std::string& result) {
-    notifications_.Add({{"result", result}}).Increment();
-  }
+  // A notification left its queue with `result`, by the words of names.h.
+  void Notified(const std::string& result);
 
   // Drops the series of jobs that ended more than `linger` ago, as JobEnded
   // does if nothing collects. Adds the system's counters for this process.
@@ -91,8 +156,6 @@ class JobMetrics final : public jobs::ExportedMetrics,
 
  private:
   using GaugeFamily = ::prometheus::Family<::prometheus::Gauge>;
-  using CounterFamily = ::prometheus::Family<::prometheus::Counter>;
-  using HistogramFamily = ::prometheus::Family<::prometheus::Histogram>;
 
   // The series of one job.
   struct JobSeries {
@@ -104,6 +167,26 @@ class JobMetrics final : public jobs::ExportedMetrics,
     std::map<std::string, int64_t> cpu_fallback_ops;  // counted so far
   };
 
+  // The running worker. Times are monotonic.
+  struct Worker {
+    jobs::PhaseClock clock;
+    absl::Duration started;
+    std::optional<absl::Duration> time_left;  // absent: unknown
+    ::prometheus::Gauge* start = nullptr;
+    std::string device = {};  // a label; empty while unknown
+    bool stepped = false;
+  };
+  using PhaseTimes = std::map<jobs::Phase, absl::Duration>;
+
+  void StartWorker(const jobs::StartedJob& job)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StepWorker(const jobs::Progress& progress, const std::string& device)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWorker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Shows what all workers of `device` spent, `more` by the running one.
+  void ShowPhases(const std::string& device, const PhaseTimes& more) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // A worker's device as a label.
   std::string DeviceLabel(const std::string& device)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -114,7 +197,7 @@ class JobMetrics final : public jobs::ExportedMetrics,
   void Remove(const JobSeries& series) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Set(const std::string& job_id, const std::string& device,
-           GaugeFamily& family, double value, const std::string& metric = "")
+           const Metric& metric, double value, const std::string& label = "")
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetStep(const std::string& job_id, const std::string& device,
                const jobs::Progress& progress)
@@ -133,20 +216,14 @@ class JobMetrics final : public jobs::ExportedMetrics,
   const absl::Duration linger_;
   const bool private_jobs_;
   const base::Clock& clock_;
-  ::prometheus::Registry registry_;
+  mutable ::prometheus::Registry registry_;
   mutable QueueMetrics queue_ ABSL_GUARDED_BY(mutex_);
-  mutable WorkerMetrics worker_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Worker> worker_ ABSL_GUARDED_BY(mutex_);
+  // Of workers that ended, by device.
+  mutable std::map<std::string, PhaseTimes> ended_ ABSL_GUARDED_BY(mutex_);
   mutable ReasonMetrics pauses_ ABSL_GUARDED_BY(mutex_);
   mutable ReasonMetrics holds_ ABSL_GUARDED_BY(mutex_);
   LabelCap devices_ ABSL_GUARDED_BY(mutex_){kMostDevices};
-  GaugeFamily &jobs_, &info_, &last_step_, &last_checkpoint_, &eval_loss_,
-      &eval_metric_;
-  // Keyed by the field of a step that the gauge shows.
-  std::vector<std::pair<std::string_view, GaugeFamily*>> step_gauges_,
-      memory_gauges_;
-  CounterFamily &ended_, &steps_, &tokens_, &exits_, &returns_, &fallbacks_,
-      &notifications_;
-  HistogramFamily &queue_wait_, &step_, &checkpoint_;
 
   mutable absl::Mutex mutex_;
   mutable std::map<std::string, JobSeries> series_ ABSL_GUARDED_BY(mutex_);

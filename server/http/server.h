@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,15 @@
 #include "server/rpc/pki.h"
 
 namespace mpsd::http {
+
+// The bearer token in a file: one line of limits::kLeastTokenBytes to
+// limits::kTokenBytes, of the characters that RFC 6750 allows. InvalidArgument
+// for other content, without quoting it; else the errors of ReadSecretFile.
+absl::StatusOr<std::string> ReadTokenFile(const std::filesystem::path& path);
+
+// Whether the header Authorization is "Bearer TOKEN". Takes the same time for
+// every wrong token of the same length.
+bool HasToken(std::string_view authorization, std::string_view token);
 
 // The header of a GET or a HEAD, which is answered as a GET without the body.
 // An absent line is empty.

@@ -3,25 +3,185 @@
 
 #include <google/protobuf/message.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/run/kept_events.h"
+#include "absl/strings/str_split.h"
+#include "core/report/run_events.h"
 #include "core/base/text.h"
+#include "core/base/status_macros.h"
 #include "core/report/run_page.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "server/http/target.h"
-#include "server/rpc/listener.h"
+#include "server/access/rules.h"
+#include "server/jobs/job_manager.h"
 #include "server/rpc/daemon_calls.h"
+#include "server/rpc/downloads.h"
 #include "server/rpc/job_calls.h"
 #include "server/rpc/list_calls.h"
-#include "server/http/run_data.h"
+#include "server/rpc/listener.h"
+#include "server/rpc/job_streams.h"
 
 namespace mpsd::web {
+
+namespace {
+
+// Appends the bytes that `text` encodes. False for an invalid code and for
+// control characters.
+bool Decode(const std::string& text, bool plus_is_space, std::string& out) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '+' && plus_is_space) c = ' ';
+    if (c == '%') {
+      const std::string digits = text.substr(i + 1, 2);
+      int32_t byte = 0;
+      if (digits.size() != 2 || !absl::ascii_isxdigit(digits[0]) ||
+          !absl::SimpleHexAtoi(digits, &byte)) {
+        return false;
+      }
+      c = static_cast<char>(byte);
+      i += 2;
+    }
+    if (absl::ascii_iscntrl(c)) return false;
+    out += c;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<Target> ParseTarget(const std::string& text) {
+  absl::Status fault = absl::InvalidArgumentError("the address is not a path");
+  if (text.empty() || text[0] != '/') return fault;
+  const std::pair<std::string, std::string> parts =
+      absl::StrSplit(text, absl::MaxSplits('?', 1));
+  Target target;
+  const std::vector<std::string> path =
+      absl::StrSplit(parts.first, '/', absl::SkipEmpty());
+  for (const std::string& part : path) {
+    if (!Decode(part, false, target.path.emplace_back())) return fault;
+  }
+  const std::vector<std::string> query =
+      absl::StrSplit(parts.second, '&', absl::SkipEmpty());
+  for (const std::string& entry : query) {
+    const std::pair<std::string, std::string> pair =
+        absl::StrSplit(entry, absl::MaxSplits('=', 1));
+    auto& [name, value] = target.query.emplace_back();
+    if (!Decode(pair.first, true, name) || !Decode(pair.second, true, value)) {
+      return fault;
+    }
+  }
+  return target;
+}
+
+namespace {
+
+// As many steps as a report of one job has at most.
+constexpr size_t kMostSteps = 8000;
+constexpr int64_t kLogBytes = 64 << 10;
+
+// Calls `take` with each message that the source has now, until it returns
+// false.
+template <typename Message, typename Take>
+absl::Status Drain(rpc::Source<Message>& source, Take take) {
+  while (true) {
+    Message message;
+    ASSIGN_OR_RETURN(const rpc::Pull pull, source.Next(message));
+    if (pull == rpc::Pull::kWait || pull == rpc::Pull::kEnd) break;
+    if (pull == rpc::Pull::kMessage && !take(message)) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadEvents(jobs::JobReader& reader, const std::string& id,
+                        run_page::RunData& run) {
+  v1::WatchRequest request;
+  request.set_id(id);
+  client::KeptEvents events(kMostSteps);
+  const auto source = rpc::MakeWatchSource(reader, request, [] {});
+  const absl::Status status = Drain(*source, [&](v1::JobEvent& event) {
+    events.Add(event);
+    return true;
+  });
+  events.Finish(&run);
+  return status;
+}
+
+absl::Status ReadLog(jobs::JobReader& reader, const std::string& id,
+                     run_page::RunData& run) {
+  std::error_code missing;
+  const auto bytes = std::filesystem::file_size(reader.LogPath(id), missing);
+  if (missing) return absl::OkStatus();  // no attempt has begun
+  v1::LogsRequest request;
+  request.set_id(id);
+  int64_t before =
+      std::max<int64_t>(0, static_cast<int64_t>(bytes) - kLogBytes);
+  request.set_offset_bytes(before);
+  const auto source =
+      rpc::MakeLogSource(reader, request, absl::InfiniteDuration(), [] {});
+  const absl::Status status = Drain(*source, [&](v1::LogChunk& chunk) {
+    run.log += chunk.data();
+    return run.log.size() < static_cast<size_t>(kLogBytes);
+  });
+  if (before > 0) {
+    const size_t line = run.log.find('\n') + 1;  // npos + 1 is 0
+    run.log.erase(0, line);
+    before += static_cast<int64_t>(line);
+  }
+  run.left_out.log_bytes = before;
+  return status;
+}
+
+void ReadFiles(jobs::JobReader& reader, const v1::DownloadRequest& request,
+               run_page::RunData& run) {
+  const auto source = rpc::MakeDownloadSource(reader, request);
+  client::FilePicker picker(run.files);
+  const absl::Status status = Drain(
+      *source, [&](v1::DownloadResponse& part) { return picker.Accept(part); });
+  picker.Cut();
+  if (!status.ok()) picker.Drop();
+}
+
+}  // namespace
+
+absl::StatusOr<run_page::RunData> ReadRun(jobs::JobReader& reader,
+                                          const access::Rights& rights,
+                                          const std::string& id) {
+  v1::GetJobRequest get;
+  get.set_id(id);
+  v1::Job job;
+  absl::Status status = rpc::GetJob(reader, rights, get, job);
+  if (status.ok()) {
+    constexpr access::Method kWatch("JobService.Watch");
+    status = access::CheckOwner(kWatch.rule(), rights, id, job.owner());
+  }
+  if (!status.ok()) return status;
+  run_page::RunData run;
+  run.job = client::ProtoJson(job);
+  status = ReadEvents(reader, id, run);
+  if (status.ok()) status = ReadLog(reader, id, run);
+  if (!status.ok()) return status;
+  v1::DownloadRequest download;
+  download.set_job_id(id);
+  download.set_manifest(true);
+  ReadFiles(reader, download, run);
+  download.set_predictions(true);
+  ReadFiles(reader, download, run);
+  return run;
+}
+
 namespace {
 
 using http::Response;
@@ -70,10 +230,10 @@ Response Fault(const absl::Status& status) {
 Response JsonOf(const absl::Status& status,
                 const google::protobuf::Message& message) {
   if (!status.ok()) return Fault(status);
-  return {.content_type = kJson, .body = client::ProtoJson(message)};
+  return {.content_type = kJson, .body = ProtoJson(message)};
 }
 
-absl::StatusOr<v1::ListJobsRequest> ListRequest(const http::Target& target) {
+absl::StatusOr<v1::ListJobsRequest> ListRequest(const Target& target) {
   v1::ListJobsRequest request;
   for (const auto& [name, value] : target.query) {
     v1::JobState state;
@@ -97,7 +257,7 @@ absl::StatusOr<v1::ListJobsRequest> ListRequest(const http::Target& target) {
 }
 
 Response Jobs(jobs::JobReader& reader, const access::Rights& rights,
-              const http::Target& target) {
+              const Target& target) {
   const absl::StatusOr<v1::ListJobsRequest> request = ListRequest(target);
   if (!request.ok()) return Fault(request.status());
   v1::ListJobsResponse response;
@@ -155,7 +315,7 @@ Response Site::Answer(const http::Request& request) const {
 }
 
 Response Site::Find(const http::Request& request) const {
-  const absl::StatusOr<http::Target> target = http::ParseTarget(request.target);
+  const absl::StatusOr<Target> target = ParseTarget(request.target);
   if (!target.ok()) return Fault(target.status());
   const std::vector<std::string>& path = target->path;
   const bool is_api = !path.empty() && path[0] == "api";

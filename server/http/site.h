@@ -4,13 +4,35 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "core/report/run_page.h"
 #include "server/access/rules.h"
 #include "server/http/server.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/daemon_calls.h"
 
 namespace mpsd::web {
+
+// A request's target: "/api/jobs?states=JOB_STATE_QUEUED&page_size=5".
+struct Target {
+  std::vector<std::string> path;  // the parts between slashes, without empty
+                                  // ones: "api", "jobs"
+  std::vector<std::pair<std::string, std::string>> query;
+};
+// Percent codes are decoded, in the query "+" too. InvalidArgument for an
+// invalid code, a control character or a target that does not begin with "/".
+absl::StatusOr<Target> ParseTarget(const std::string& text);
+
+// The contents of a run's page: what a client of the API would get by Get,
+// Watch, Logs and Download, up to now and bounded as `mpsctl report` bounds it.
+// A job whose files cannot be read has a page without them. Errors as for
+// JobService.Get and Watch: PermissionDenied for a job that is private to
+// others.
+absl::StatusOr<run_page::RunData> ReadRun(jobs::JobReader& reader,
+                                          const access::Rights& rights,
+                                          const std::string& id);
 
 // The daemon's web page, which changes nothing:
 //   /                  the queue and the jobs, drawn by a script

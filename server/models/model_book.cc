@@ -79,17 +79,6 @@ ModelFacts FactsOf(const std::filesystem::path& folder,
 namespace fs = std::filesystem;
 namespace {
 
-std::vector<fs::path> EntriesOf(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  fs::directory_iterator entry(folder, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    entries.push_back(entry->path());
-  }
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
-
 std::vector<fs::path> CacheEntries() {
   return EntriesOf(spec::HubCacheFolder());
 }
@@ -170,26 +159,11 @@ void SetUse(const Uses& uses, ListedModel& model) {
   if (use != uses.end()) model.use = use->second;
 }
 
-ListedModel Listed(const PushedModels::Model& pushed,
+ListedModel Listed(const Manifest& manifest, const fs::path& folder,
                    const jobs::MachineMemory& memory) {
   ListedModel model;
-  model.name = pushed.name;
-  model.revision = pushed.revision;
-  model.owner = pushed.owner;
-  model.size_bytes = pushed.size_bytes;
-  model.create_time = pushed.create_time;
-  model.facts = FactsOf(pushed.folder, memory);
-  return model;
-}
-
-ListedModel Listed(const HubModel& pulled, const jobs::MachineMemory& memory) {
-  ListedModel model;
-  model.name = pulled.name;
-  model.revision = pulled.revision;
-  model.pulled = true;
-  model.size_bytes = pulled.size_bytes;
-  model.create_time = pulled.create_time;
-  model.facts = FactsOf(pulled.folder, memory);
+  static_cast<Manifest&>(model) = manifest;
+  model.facts = FactsOf(folder, memory);
   return model;
 }
 
@@ -217,7 +191,7 @@ absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
   for (const PushedModels::Model& pushed : pushed_.List()) {
     if (models.size() == limits::kListedModels) break;
     if (!name.empty() && pushed.name != name) continue;
-    models.push_back(Listed(pushed, memory));
+    models.push_back(Listed(pushed, pushed.folder, memory));
     SetUse(uses, models.back());
     pushed_names.insert(pushed.name);
   }
@@ -228,7 +202,8 @@ absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
   }
   for (const HubModel& pulled :
        ListHubModels(name, limits::kListedModels - models.size())) {
-    models.push_back(Listed(pulled, memory));
+    models.push_back(Listed(pulled, pulled.folder, memory));
+    models.back().pulled = true;
     models.back().owner = OwnerOf(pulls[pulled.name]);
     if (!pulled.is_main) {
       models.back().facts.problem = absl::StrCat(
@@ -255,7 +230,8 @@ absl::StatusOr<ModelBook::Pushed> ModelBook::Push(
   ASSIGN_OR_RETURN(PushedModels::Pushed pushed, pushed_.Push(request, blobs));
   // What cannot be swept now is removed the next time.
   SweepOne(request.name).IgnoreError();
-  return Pushed{Listed(pushed.model, memory), pushed.existed};
+  return Pushed{Listed(pushed.model, pushed.model.folder, memory),
+                pushed.existed};
 }
 
 absl::StatusOr<int64_t> ModelBook::Remove(const std::string& name,

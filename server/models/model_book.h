@@ -115,14 +115,11 @@ class Puller {
   virtual bool IsPulling(const std::string& id) = 0;
 };
 
-// A model in a Hugging Face cache.
-struct HubModel {
-  std::string name;                  // its id
-  std::string revision;              // the commit of the snapshot
-  std::filesystem::path folder;      // of that snapshot
-  std::filesystem::path repository;  // the folder of all its snapshots
-  int64_t size_bytes = 0;            // of all snapshots
-  absl::Time create_time;            // of the snapshot
+// A model in a Hugging Face cache: its id, the commit of a snapshot and when
+// that was made, the bytes of all snapshots.
+struct HubModel : Manifest {
+  std::filesystem::path folder;      // of the snapshot
+  std::filesystem::path repository;  // the folder of all snapshots
   bool is_main = true;  // the snapshot is the one that jobs get by the name
 };
 
@@ -140,14 +137,11 @@ absl::StatusOr<int64_t> RemoveHubModel(const HubModel& model);
 // Removes what an interrupted removal left.
 void SweepHubModels();
 
-// A model that jobs can name.
-struct ListedModel {
-  std::string name, revision;
-  bool pulled = false;  // of the Hugging Face cache
-  std::string owner;    // who pushed it, or whose pulls wrote most of it
-  int64_t size_bytes = 0;
+// A model that jobs can name; of the Hugging Face cache if it was pulled. Its
+// owner pushed it, or is the one whose pulls wrote most of it.
+struct ListedModel : Manifest {
+  bool pulled = false;
   ModelFacts facts;
-  absl::Time create_time;
   ModelUses::Use use;
 };
 

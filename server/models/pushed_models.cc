@@ -90,6 +90,33 @@ std::string FoldedName(const std::string& name) {
 }
 
 namespace fs = std::filesystem;
+
+std::vector<fs::path> EntriesOf(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    entries.push_back(entry->path());
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+int64_t FolderBytes(const fs::path& folder, uint64_t most_links) {
+  int64_t bytes = 0;
+  std::error_code error;
+  fs::recursive_directory_iterator file(folder, error);
+  for (; !error && file != fs::recursive_directory_iterator();
+       file.increment(error)) {
+    struct stat info;
+    if (lstat(file->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+        info.st_nlink <= most_links) {
+      bytes += info.st_size;
+    }
+  }
+  return bytes;
+}
+
 namespace {
 
 using nlohmann::json;
@@ -219,7 +246,6 @@ std::string RevisionOfFiles(std::vector<ModelFile> files) {
   return base::Sha256Hex(list);
 }
 
-namespace fs = std::filesystem;
 namespace {
 
 constexpr char kRevisions[] = "pushed";
@@ -254,16 +280,6 @@ absl::Status LinkOrCopy(const fs::path& blob, const fs::path& to) {
 // those of files that have no link but the store's and this one.
 int64_t OwnBytes(const fs::path& folder) {
   return FolderBytes(folder, /*most_links=*/2);
-}
-
-std::vector<fs::path> EntriesOf(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  fs::directory_iterator entry(folder, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    entries.push_back(entry->path());
-  }
-  return entries;
 }
 
 // A revision's folder below STATE/models. Specs have absolute paths, and the
@@ -374,13 +390,8 @@ void PushedModels::ReadAll(const std::function<void(const std::string&)>& log) {
     }
     Entry entry;
     Model& model = entry.model;
-    model.name = manifest->name;
-    model.owner = manifest->owner;
-    model.revision = manifest->revision;
-    model.folder =
-        spec::PushedFolder(folder_, manifest->name, manifest->revision);
-    model.size_bytes = manifest->size_bytes;
-    model.create_time = manifest->create_time;
+    static_cast<Manifest&>(model) = *std::move(manifest);
+    model.folder = spec::PushedFolder(folder_, model.name, model.revision);
     if (FolderOf(model.name) != folder || !fs::exists(model.folder, error)) {
       log(absl::StrCat("models: ", folder.string(),
                        " does not match its model.json: it is kept"));
@@ -470,21 +481,20 @@ absl::StatusOr<PushedModels::Pushed> PushedModels::Push(
       return pushed;
     }
   }
-  Manifest manifest;
-  manifest.name = request.name;
-  manifest.owner = model.owner.empty() ? request.user : model.owner;
-  manifest.revision = revision;
+  model.name = request.name;
+  if (model.owner.empty()) model.owner = request.user;
+  model.revision = revision;
   // As the manifest has it.
-  manifest.create_time = absl::FromUnixMicros(absl::ToUnixMicros(absl::Now()));
+  model.create_time = absl::FromUnixMicros(absl::ToUnixMicros(absl::Now()));
+  model.size_bytes = 0;
   for (const ModelFile& file : request.files) {
-    manifest.size_bytes += file.size_bytes;
+    model.size_bytes += file.size_bytes;
   }
-  if (absl::Status s = WriteManifest(folder, manifest); !s.ok()) {
+  model.folder = *std::move(placed);
+  if (absl::Status s = WriteManifest(folder, model); !s.ok()) {
     if (is_new) fs::remove_all(folder, error);
     return s;
   }
-  model = {manifest.name, manifest.owner,      revision,
-           *placed,       manifest.size_bytes, manifest.create_time};
   absl::MutexLock lock(&mutex_);
   Entry& entry = models_[request.name];
   if (!entry.model.folder.empty()) {

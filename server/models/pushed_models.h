@@ -2,8 +2,6 @@
 #ifndef MPSD_SERVER_MODELS_PUSHED_MODELS_H_
 #define MPSD_SERVER_MODELS_PUSHED_MODELS_H_
 
-#include <sys/stat.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -13,7 +11,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -44,7 +41,7 @@ std::string FoldedName(const std::string& name);
 struct Manifest {
   std::string name, owner, revision;
   int64_t size_bytes = 0;
-  absl::Time create_time;
+  absl::Time create_time;  // of this revision's push
 };
 
 // NotFound without the file; DataLoss, naming it, if it is invalid.
@@ -74,22 +71,11 @@ std::string RevisionOfFiles(std::vector<ModelFile> files);
 
 // The bytes of the regular files below `folder` that have at most `most_links`
 // hard links, without symbolic links and unreadable files.
-inline int64_t FolderBytes(
-    const std::filesystem::path& folder,
-    uint64_t most_links = std::numeric_limits<uint64_t>::max()) {
-  int64_t bytes = 0;
-  std::error_code error;
-  std::filesystem::recursive_directory_iterator file(folder, error);
-  for (; !error && file != std::filesystem::recursive_directory_iterator();
-       file.increment(error)) {
-    struct stat info;
-    if (lstat(file->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-        info.st_nlink <= most_links) {
-      bytes += info.st_size;
-    }
-  }
-  return bytes;
-}
+int64_t FolderBytes(const std::filesystem::path& folder,
+                    uint64_t most_links = std::numeric_limits<uint64_t>::max());
+// What is in the folder, by name; none if it cannot be read.
+std::vector<std::filesystem::path> EntriesOf(
+    const std::filesystem::path& folder);
 
 // The models that people pushed. The files are authoritative:
 //
@@ -103,13 +89,8 @@ inline int64_t FolderBytes(
 // while they do (Sweep). Thread-safe.
 class PushedModels final : public jobs::ModelFinder {
  public:
-  struct Model {
-    std::string name;
-    std::string owner;
-    std::string revision;
+  struct Model : Manifest {
     std::string folder;  // absolute
-    int64_t size_bytes = 0;
-    absl::Time create_time;  // of this revision's push
   };
   struct Request {
     std::string name;              // CheckModelName

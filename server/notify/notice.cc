@@ -9,9 +9,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/units.h"
 #include "core/base/text.h"
 
 namespace mpsd::notify {
+
 namespace {
 
 using nlohmann::ordered_json;
@@ -21,10 +23,6 @@ constexpr size_t kTextBytes = 500;
 
 std::string TimeText(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
-}
-
-std::string GigabytesText(int64_t bytes) {
-  return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9);
 }
 
 // Texts that came from clients, workers and models are not always UTF-8.
@@ -138,9 +136,9 @@ Notice DiskNotice(const Sender& sender, bool is_low, int64_t free_bytes,
   notice.time = time;
   notice.title = is_low ? "mpsd: disk is low" : "mpsd: disk has room again";
   notice.text = absl::StrCat("The disk of mpsd's state folder has ",
-                             GigabytesText(free_bytes), " free, ",
+                             base::BytesText(free_bytes), " free, ",
                              is_low ? "less than " : "no longer less than ",
-                             GigabytesText(low_bytes));
+                             base::BytesText(low_bytes));
   return WithBody(
       std::move(notice), sender,
       {{"disk", {{"free_bytes", free_bytes}, {"low_bytes", low_bytes}}}});

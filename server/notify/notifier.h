@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// Notifications: conditions that last, the command and its queue, the notifier.
 #ifndef MPSD_SERVER_NOTIFY_NOTIFIER_H_
 #define MPSD_SERVER_NOTIFY_NOTIFIER_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,15 +21,190 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/report/report.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/pause_gate.h"
-#include "server/notify/condition_watch.h"
-#include "server/notify/delivery.h"
 #include "server/notify/notice.h"
-#include "server/notify/settings.h"
 
 namespace mpsd::notify {
+
+// A condition that is reported when it has lasted, and again when it has been
+// over for as long: a fault that recurs with every attempt is reported once.
+// Not thread-safe.
+class SettledCondition {
+ public:
+  enum class Change { kNone, kBegan, kEnded };
+  // `now`: monotonic.
+  Change Observe(bool present, absl::Duration now, absl::Duration settle);
+
+ private:
+  bool reported_ = false;
+  bool present_ = false;
+  absl::Duration since_ = -absl::InfiniteDuration();  // present_'s last change
+};
+
+// Follows the queue's holds and the state folder's disk. Not thread-safe.
+class ConditionWatch {
+ public:
+  struct Observation {
+    jobs::Holds holds;
+    std::optional<int64_t> free_bytes;  // nullopt: unknown
+  };
+  struct Limits {
+    int64_t low_disk_bytes = 0;
+    absl::Duration settle;
+  };
+  // What has to be reported now.
+  struct Change {
+    std::optional<jobs::HoldReason> hold;  // nullopt: the disk
+    bool began = false;
+    std::string why = {};  // a hold's text
+    int64_t free_bytes = 0;
+  };
+  std::vector<Change> Observe(const Observation& seen, const Limits& limits,
+                              absl::Duration now);
+
+ private:
+  struct Hold {
+    SettledCondition condition;
+    std::string why;
+  };
+  std::map<jobs::HoldReason, Hold> holds_;
+  SettledCondition disk_;
+};
+
+// A program to run once: without a shell, in its own process group.
+struct CommandCall {
+  std::vector<std::string> argv;                   // argv[0]: an absolute path
+  std::map<std::string, std::string> environment;  // all of it
+  std::string input;       // the contents of its standard input
+  absl::Duration timeout;  // then the group is killed
+};
+struct CommandEnd {
+  int wait_status = 0;     // as waitpid gives it; 0 if `timed_out`
+  bool timed_out = false;  // or interrupted
+  std::string output;      // the beginning of the program's output
+};
+// Runs a program to its end, at most until `timeout`, or until *interrupted
+// becomes true. An error where the program could not be started.
+using CommandRunner = std::function<absl::StatusOr<CommandEnd>(
+    const CommandCall& call, const std::atomic<bool>& interrupted)>;
+// The runner over posix_spawn: the program in its own process group, with
+// `call.input` on its standard input and no descriptor of this process. Keeps
+// the first 4 KiB of its output. The group is killed at the time-out; children
+// that outlive a program which exits normally keep running. The process must
+// ignore SIGPIPE (server/process.h).
+absl::StatusOr<CommandEnd> RunCommand(const CommandCall& call,
+                                      const std::atomic<bool>& interrupted);
+
+// How one attempt to deliver a notice ended.
+struct Delivery {
+  enum class Outcome {
+    kSent,
+    kRefused,  // another attempt would end the same way
+    kLater,    // another attempt may succeed
+  };
+  Outcome outcome = Outcome::kSent;
+  std::string why = {};  // unless sent; a clause
+
+  static Delivery Sent() { return {}; }
+  static Delivery Refused(std::string why) {
+    return {Outcome::kRefused, std::move(why)};
+  }
+  static Delivery Later(std::string why) {
+    return {Outcome::kLater, std::move(why)};
+  }
+};
+
+// Delivers a notice to a program: the body on its standard input; event, title
+// and text in MPSD_EVENT, MPSD_TITLE and MPSD_TEXT of an environment that has
+// little else. Exit status 0 means sent, 75 (EX_TEMPFAIL of sysexits.h) later.
+class Command {
+ public:
+  struct Options {
+    std::vector<std::string> argv;
+    // mpsd's environment; the program gets the variables that name its user,
+    // its language and its folders.
+    std::map<std::string, std::string> environment;
+    absl::Duration timeout = absl::Seconds(30);
+  };
+  Command(Options options, CommandRunner run)
+      : options_(std::move(options)), run_(std::move(run)) {}
+
+  // Blocks until the program ends. One thread at a time.
+  Delivery Deliver(const Notice& notice);
+  // Makes a Deliver in progress, and each later one, return at once with
+  // kLater. Any thread.
+  void Interrupt() { interrupted_ = true; }
+
+ private:
+  const Options options_;
+  const CommandRunner run_;
+  std::atomic<bool> interrupted_ = false;
+};
+
+// How a notice left the queue: a label of metrics.
+enum class Result { kSent, kFailed, kDropped };
+inline constexpr report::EnumName<Result> kResults[] = {
+    {Result::kSent, "sent"},
+    {Result::kFailed, "failed"},
+    {Result::kDropped, "dropped"}};
+
+// The notices that wait for the command, and the thread that delivers them,
+// each until it is sent, refused or too old. A notice that waits for its next
+// attempt blocks no other. Thread-safe.
+class NoticeQueue {
+ public:
+  struct Options {
+    size_t most_waiting = 256;  // further notices are dropped
+    // The wait after a failed first attempt; it doubles with each further one.
+    absl::Duration first_wait = absl::Seconds(1);
+    absl::Duration longest_wait = absl::Minutes(10);
+    // From a notice's own time on; every notice gets at least one attempt.
+    absl::Duration patience = absl::Hours(24);
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+    // Called once for each notice that leaves the queue. The functions are
+    // called on any thread, without a lock, and must not block.
+    std::function<void(Result)> count = [](Result) {};
+  };
+  struct Entry {
+    Notice notice;
+    // Called when the notice has left the queue, whether sent or not.
+    std::function<void()> done = [] {};
+    absl::Duration next_try = -absl::InfiniteDuration();  // monotonic
+    int tries = 0;
+  };
+
+  // `clock` must outlive the queue.
+  NoticeQueue(Options options, Command::Options command, CommandRunner run,
+              const base::Clock& clock);
+  // Interrupts the command. Pending notices are neither counted nor done.
+  ~NoticeQueue() { Stop(); }
+  NoticeQueue(const NoticeQueue&) = delete;
+  NoticeQueue& operator=(const NoticeQueue&) = delete;
+
+  // Never blocks.
+  void Put(Entry entry);
+  // Ends the thread, and returns what was not delivered.
+  std::list<Entry> Stop();
+
+ private:
+  void Run();
+  // Waits for the next notice that is due; nullopt once the queue stops.
+  std::optional<Entry> Next();
+  void Finish(const Entry& entry, Result result);
+  absl::Duration WaitAfter(int tries) const;
+
+  const Options options_;
+  Command command_;
+  const base::Clock& clock_;
+  absl::Mutex mutex_;
+  std::list<Entry> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool changed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
 
 // Reports ends of jobs, holds and a low disk to the command of the settings.
 // Its thread checks for news, and another runs the command, so that a receiver
@@ -39,7 +218,7 @@ class Notifier {
   struct Options {
     Sender sender;
     std::map<std::string, std::string> environment;  // mpsd's own
-    CommandRunner run;
+    CommandRunner run = RunCommand;
     // What the notifier polls, on its own thread.
     std::function<absl::StatusOr<jobs::Job>(const std::string& id)> job;
     std::function<jobs::Holds()> holds;
@@ -88,7 +267,7 @@ class Notifier {
 // `environment`: mpsd's own.
 Delivery SendTest(const Settings& settings, const Sender& sender,
                   const std::map<std::string, std::string>& environment,
-                  const CommandRunner& run);
+                  const CommandRunner& run = RunCommand);
 
 }  // namespace mpsd::notify
 

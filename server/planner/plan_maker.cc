@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/planner/plan_maker.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/host/traits.h"
 #include "core/base/file.h"
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/host/traits.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/inputs.h"
 #include "server/jobs/prior_jobs.h"
 #include "server/jobs/submission.h"
-#include "server/planner/facts.h"
-#include "server/planner/plan_process.h"
-#include "server/planner/plan_run.h"
+#include "server/planner/plan_facts.h"
 #include "server/supervisor/spawned_process.h"
 
 namespace mpsd::planner {
@@ -123,10 +128,143 @@ absl::StatusOr<std::string> PlanLines::Result() const {
   return result_;
 }
 
+void PlanRun::Start(Make make) {
+  thread_ = std::thread([this, make = std::move(make)] {
+    absl::StatusOr<jobs::FinishedPlan> plan = make(*this);
+    {
+      absl::MutexLock lock(&mutex_);
+      if (plan.ok()) {
+        news_.push_back({"", *std::move(plan)});
+      } else {
+        error_ = plan.status();
+      }
+    }
+    Wake();
+    ended_ = true;
+  });
+}
+
+void PlanRun::TellStage(std::string stage) {
+  constexpr size_t kWaitingStages = 32;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (news_.size() == kWaitingStages) news_.pop_front();
+    news_.push_back({std::move(stage), std::nullopt});
+  }
+  Wake();
+}
+
+absl::StatusOr<std::optional<jobs::PlanNews>> PlanRun::Next() {
+  absl::MutexLock lock(&mutex_);
+  if (news_.empty()) {
+    if (!error_.ok()) return error_;
+    return std::nullopt;
+  }
+  jobs::PlanNews next = std::move(news_.front());
+  news_.pop_front();
+  return next;
+}
+
+absl::Status PlanRun::Wanted() const {
+  return given_up_ ? absl::CancelledError("no client waits for the plan")
+                   : absl::OkStatus();
+}
+
+void PlanRun::Wake() {
+  std::function<void()> wake;
+  {
+    absl::MutexLock lock(&mutex_);
+    wake = wake_;
+  }
+  if (wake && !given_up_) wake();
+}
+
+void PlanRun::Join() {
+  if (thread_.joinable()) thread_.join();
+}
+
 namespace fs = std::filesystem;
 namespace {
 
+using supervisor::SpawnedProcess;
 using supervisor::TemporaryFolder;
+
+constexpr size_t kLastWords = 4096;  // of its stderr, that an error quotes
+// After its last line, a process has this long to end.
+constexpr absl::Duration kExitGrace = absl::Seconds(2);
+
+absl::Status HowItEnded(int status, const std::string& last_words) {
+  std::string text = "the process that plans (mpsd-worker --plan) ";
+  if (WIFSIGNALED(status)) {
+    absl::StrAppend(&text, "crashed with signal ", WTERMSIG(status));
+  } else {
+    absl::StrAppend(&text, "ended without a plan, exit status ",
+                    WEXITSTATUS(status));
+  }
+  if (!last_words.empty()) absl::StrAppend(&text, "; it printed: ", last_words);
+  return absl::InternalError(text);
+}
+
+absl::Status TookTooLong(absl::Duration limit) {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the plan took longer than ", absl::FormatDuration(limit),
+      " and was abandoned: plan with fewer rows (dataset.max_train_samples)"));
+}
+
+struct PlanCommand {
+  std::string program;  // mpsd-worker
+  std::vector<std::string> args;
+  std::map<std::string, std::string> environment;  // the process' whole one
+  absl::Duration limit;                            // while the machine is awake
+};
+
+// Runs `command` to its end and returns the plan that it printed, as JSON
+//. Calls `wanted` several times a second; on an error the
+// process is killed and the error returned. `on_stage` is called on this
+// thread. No process of the command's group is left when this returns.
+//   DEADLINE_EXCEEDED  the command took longer than its limit.
+//   INTERNAL           the command broke the protocol, crashed or made no plan.
+//   other codes        the error that the command reported, or it cannot start.
+absl::StatusOr<std::string> RunPlanProcess(
+    const PlanCommand& command,
+    const std::function<void(std::string)>& on_stage,
+    const std::function<absl::Status()>& wanted) {
+  SpawnedProcess::Options spawn;
+  spawn.program = command.program;
+  spawn.args = command.args;
+  spawn.environment = command.environment;
+  PlanLines lines(on_stage);
+  std::string last_words;
+  const absl::Duration deadline = base::AwakeTime() + command.limit;
+  absl::Duration exit_deadline = absl::InfiniteDuration();
+  bool lingers = false;  // after its last line
+  supervisor::Exchange exchange;
+  exchange.out = [&](std::string_view bytes) { return lines.Take(bytes); };
+  exchange.error = [&](std::string_view bytes) {
+    last_words.append(bytes);
+    if (last_words.size() > kLastWords) {
+      last_words.erase(0, last_words.size() - kLastWords);
+    }
+  };
+  exchange.wanted = [&]() -> absl::Status {
+    RETURN_IF_ERROR(wanted());
+    const absl::Duration now = base::AwakeTime();
+    if (now >= deadline) return TookTooLong(command.limit);
+    if (lines.done() && exit_deadline == absl::InfiniteDuration()) {
+      exit_deadline = now + kExitGrace;
+    }
+    lingers = now >= exit_deadline;
+    return lingers ? absl::CancelledError() : absl::OkStatus();
+  };
+  const absl::StatusOr<int> status =
+      supervisor::RunToEnd(std::move(spawn), exchange);
+  if (!status.ok() && !lingers) return status.status();
+  if (!lines.done()) {
+    return HowItEnded(*status,
+                      base::Printable(last_words, base::Breaks::kKeep));
+  }
+  return lines.Result();
+}
 
 absl::Status WriteFile(const fs::path& path, const std::string& bytes) {
   ASSIGN_OR_RETURN(std::unique_ptr<base::AtomicFile> file,

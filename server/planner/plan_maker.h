@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+// Plans of jobs: the process that makes one, its output, the run with its
+// watcher, and the maker of all.
 #ifndef MPSD_SERVER_PLANNER_PLAN_MAKER_H_
 #define MPSD_SERVER_PLANNER_PLAN_MAKER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -24,7 +30,6 @@
 #include "server/jobs/job_id.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/submission.h"
-#include "server/planner/plan_run.h"
 
 namespace mpsd::planner {
 
@@ -59,6 +64,54 @@ class PlanLines {
   bool done_ = false;
   absl::Status broken_;
   absl::StatusOr<std::string> result_;
+};
+
+// A plan in progress: a thread that makes it, and its reports to the watcher.
+// Thread-safe, except Start and Join, which the owner calls.
+//
+//   made → Start → reports … → ended → Join → destroyed
+class PlanRun {
+ public:
+  using Make = std::function<absl::StatusOr<jobs::FinishedPlan>(PlanRun& run)>;
+
+  PlanRun(std::string id, std::string user, std::function<void()> wake)
+      : id_(std::move(id)), user_(std::move(user)), wake_(std::move(wake)) {}
+  ~PlanRun() { Join(); }
+
+  const std::string& id() const { return id_; }
+  const std::string& user() const { return user_; }
+
+  // Runs `make` on the run's own thread. Its result, or its error, is the last
+  // news.
+  void Start(Make make);
+  // Human-readable. A slow watcher misses stages, but never the plan.
+  void TellStage(std::string stage);
+
+  // The next news; nullopt: nothing yet; the error that ended the run, after
+  // the news before it.
+  absl::StatusOr<std::optional<jobs::PlanNews>> Next();
+
+  // No client waits for the plan any more: the thread ends soon.
+  void GiveUp() { given_up_ = true; }
+  bool given_up() const { return given_up_; }
+  // Cancelled once no client waits.
+  absl::Status Wanted() const;
+
+  // Whether the thread has nothing left to do.
+  bool ended() const { return ended_; }
+  void Join();
+
+ private:
+  void Wake();
+
+  const std::string id_, user_;
+  std::atomic<bool> given_up_ = false;
+  std::atomic<bool> ended_ = false;
+  absl::Mutex mutex_;
+  std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);  // empty: unwatched
+  std::deque<jobs::PlanNews> news_ ABSL_GUARDED_BY(mutex_);
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
 };
 
 // Makes plans: checks a request as Submit does, puts its files into a temporary

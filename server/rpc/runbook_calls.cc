@@ -16,7 +16,7 @@
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/report/runbook.h"
-#include "server/planner/texts.h"
+#include "server/planner/doctor.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/job_calls.h"

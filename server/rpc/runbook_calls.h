@@ -11,7 +11,7 @@
 #include "server/access/rules.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/user_limits.h"
-#include "server/planner/judge.h"
+#include "server/planner/doctor.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/streams.h"
 

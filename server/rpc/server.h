@@ -25,7 +25,7 @@
 #include "server/jobs/job_manager.h"
 #include "server/jobs/user_limits.h"
 #include "server/models/model_book.h"
-#include "server/planner/judge.h"
+#include "server/planner/doctor.h"
 #include "server/rpc/daemon_calls.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/pki.h"

@@ -2,20 +2,139 @@
 #include "server/supervisor/process_launcher.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "core/wire/messages.h"
 #include "server/supervisor/spawned_process.h"
 #include "server/supervisor/worker_session.h"
 
 namespace mpsd::supervisor {
+
+namespace {
+
+// O_NONBLOCK: opening a pipe without a writer would block.
+constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
+}  // namespace
+
+DeviceLock::DeviceLock(std::string path,
+                       std::function<void(const std::string&)> log)
+    : path_(std::move(path)), log_(std::move(log)) {}
+
+absl::StatusOr<UniqueFd> DeviceLock::Acquire() {
+  if (path_.empty()) return UniqueFd();
+  absl::StatusOr<UniqueFd> fd = Open();
+  if (!fd.ok()) {
+    if (!std::exchange(said_, true)) {
+      log_(absl::StrCat(
+          "nothing keeps other daemons off the GPU: ", fd.status().message(),
+          "; name another file with --device-lock, or off"));
+    }
+    return UniqueFd();
+  }
+  said_ = false;
+  if (flock(fd->get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  if (errno != EWOULDBLOCK) return base::ErrnoStatus(errno, path_);
+  return absl::UnavailableError(absl::StrCat(
+      "another mpsd uses the GPU (it holds ", path_,
+      "; for another device of this machine name another --device-lock)"));
+}
+
+absl::StatusOr<UniqueFd> DeviceLock::Open() const {
+  // Without O_CREAT at first: in a sticky folder Linux refuses O_CREAT for
+  // another user's file.
+  UniqueFd fd(open(path_.c_str(), kFlags));
+  if (!fd.valid() && errno == ENOENT) {
+    fd.reset(open(path_.c_str(), kFlags | O_CREAT | O_EXCL, 0444));
+    // Lets every user open and lock the file, whatever the umask.
+    if (fd.valid()) fchmod(fd.get(), 0444);
+    if (!fd.valid() && errno == EEXIST) fd.reset(open(path_.c_str(), kFlags));
+  }
+  if (!fd.valid()) return base::ErrnoStatus(errno, path_);
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return base::ErrnoStatus(errno, path_);
+  if (S_ISREG(info.st_mode)) return fd;
+  return absl::FailedPreconditionError(
+      absl::StrCat(path_, ": not a regular file"));
+}
+
+namespace {
+
+// The pid in the file; 0 if the file contains none.
+pid_t RecordedPid(int fd) {
+  char text[32] = {};
+  const ssize_t n = pread(fd, text, sizeof text - 1, 0);
+  int32_t pid = 0;
+  if (n <= 0 || !absl::SimpleAtoi(text, &pid) || pid <= 1) return 0;
+  return pid;
+}
+
+}  // namespace
+
+WorkerLease::WorkerLease(std::string path, absl::Duration patience,
+                         const base::Clock& clock)
+    : path_(std::move(path)), patience_(patience), clock_(clock) {}
+
+absl::StatusOr<UniqueFd> WorkerLease::Acquire() {
+  UniqueFd fd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd.valid()) return base::ErrnoStatus(errno, path_);
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return base::ErrnoStatus(errno, path_);
+    return Refuse(fd.get());
+  }
+  refused_since_.reset();
+  if (ftruncate(fd.get(), 0) != 0) return base::ErrnoStatus(errno, path_);
+  return fd;
+}
+
+absl::Status WorkerLease::Refuse(int fd) {
+  const absl::Duration now = clock_.Monotonic();
+  if (!refused_since_) refused_since_ = now;
+  const pid_t pid = RecordedPid(fd);
+  std::string message = "a worker of an earlier mpsd still runs";
+  if (pid > 0) absl::StrAppend(&message, ", pid ", pid);
+  if (pid > 0 && now - *refused_since_ >= patience_) {
+    // The pid cannot have been reused: the process that holds the lock is
+    // alive, and the file names that process.
+    kill(-pid, SIGKILL);
+    absl::StrAppend(&message, "; it took too long and was killed");
+  }
+  return absl::UnavailableError(message);
+}
+
+absl::Status WorkerLease::Record(const UniqueFd& lease, pid_t pid) {
+  base::Check(lease.valid() && pid > 0, "a running worker has the lease");
+  const std::string text = absl::StrCat(pid, "\n");
+  if (pwrite(lease.get(), text.data(), text.size(), 0) < 0) {
+    return base::ErrnoStatus(errno, "the worker lease");
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 constexpr int kLeaseFd = 4, kDeviceLockFd = 5;
@@ -60,13 +179,6 @@ wire::JobKind WireKind(jobs::JobKind kind) {
 
 std::string FolderOf(const std::string& path) {
   return std::filesystem::path(path).parent_path();
-}
-
-// A duplicate of the log's descriptor, for fd 1 in addition to fd 2.
-absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd) {
-  UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return base::ErrnoStatus(errno, "fcntl");
-  return copy;
 }
 
 }  // namespace
@@ -130,6 +242,239 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   RETURN_IF_ERROR(WorkerLease::Record(lease, process->pid()));
   return WorkerSession::Create(std::move(session), std::move(process),
                                std::move(stream.ours), listener);
+}
+
+namespace {
+
+constexpr size_t kMostOutput = 256 << 10;
+
+}  // namespace
+
+absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
+                                  const std::function<absl::Status()>& wanted) {
+  SpawnedProcess::Options spawn;
+  spawn.program = options.worker_path;
+  spawn.args = {"--gates"};
+  spawn.environment = options.environment;
+  std::unique_ptr<TemporaryFolder> temporary;
+  if (!options.temporary_dir.empty()) {
+    ASSIGN_OR_RETURN(auto made,
+                     TemporaryFolder::Create(options.temporary_dir, "gates"));
+    temporary = std::move(made);
+    spawn.environment["TMPDIR"] = temporary->path();
+  }
+  GatesRun run;
+  const absl::Time end = absl::Now() + options.limit;
+  bool late = false;
+  Exchange exchange;
+  // Bounded for a worker that never stops; excess output is dropped.
+  exchange.out = [&](std::string_view bytes) {
+    run.output.append(bytes.substr(0, kMostOutput - run.output.size()));
+    return absl::OkStatus();
+  };
+  exchange.error = [](std::string_view) {};
+  exchange.wanted = [&] {
+    late = absl::Now() >= end;
+    return late ? absl::DeadlineExceededError("") : wanted();
+  };
+  const absl::StatusOr<int> status = RunToEnd(std::move(spawn), exchange);
+  if (late) return run;
+  ASSIGN_OR_RETURN(run.status, status);
+  return run;
+}
+
+std::optional<Verdict> ReadVerdict(const std::string& path) {
+  constexpr size_t kLargest = 8 << 20;
+  const auto text = base::ReadSmallFile(path, kLargest);
+  struct stat file;
+  if (!text.ok() || stat(path.c_str(), &file) != 0) return std::nullopt;
+  const auto tree = base::ParseTree<nlohmann::json>(*text);
+  if (!tree.is_object()) return std::nullopt;
+  const auto text_in = [](const nlohmann::json& object, const char* name) {
+    const auto found = object.find(name);
+    return found != object.end() && found->is_string()
+               ? found->get<std::string>()
+               : "";
+  };
+  Verdict verdict;
+  verdict.summary = text_in(tree, "summary");
+  verdict.time = absl::FromTimeT(file.st_mtime);
+  const auto passed = tree.find("passed");
+  if (passed != tree.end() && passed->is_boolean()) verdict.passed = *passed;
+  const auto identity = tree.find("identity");
+  if (identity != tree.end() && identity->is_object()) {
+    verdict.device = text_in(*identity, "device");
+  }
+  return verdict;
+}
+
+namespace {
+
+absl::Status Running() {
+  return absl::UnavailableError(
+      "the self-test of the device runs; its table is in its log");
+}
+
+}  // namespace
+
+TestedLauncher::TestedLauncher(jobs::WorkerLauncher& inner, Options options)
+    : inner_(inner), options_(std::move(options)), verdict_(Running()) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+TestedLauncher::~TestedLauncher() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    if (process_) process_->Signal(SIGKILL);
+  }
+  thread_.join();
+}
+
+absl::Status TestedLauncher::Ready() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!verdict_.ok()) return verdict_;
+  }
+  return inner_.Ready();
+}
+
+TestedLauncher::State TestedLauncher::state() const {
+  absl::MutexLock lock(&mutex_);
+  return {verdict_, testing_ || asked_};
+}
+
+bool TestedLauncher::TestAgain() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (testing_ || asked_) return false;
+    asked_ = true;
+    verdict_ = Running();
+  }
+  options_.on_change();
+  return true;
+}
+
+void TestedLauncher::Run() {
+  bool force = false;
+  while (true) {
+    const absl::Status verdict = Test(force);
+    Conclude(verdict);
+    if (!AwaitNext(verdict.ok())) return;
+    absl::MutexLock lock(&mutex_);
+    force = std::exchange(asked_, false);
+    testing_ = true;
+  }
+}
+
+bool TestedLauncher::AwaitNext(bool passed) {
+  absl::MutexLock lock(&mutex_);
+  const auto due = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || asked_;
+  };
+  mutex_.AwaitWithTimeout(absl::Condition(&due), passed
+                                                     ? absl::InfiniteDuration()
+                                                     : options_.retry_interval);
+  return !stopping_;
+}
+
+absl::Status TestedLauncher::Test(bool force) {
+  SpawnedProcess* process = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return absl::CancelledError("mpsd stops");
+    auto spawned = Spawn(force);
+    if (!spawned.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the self-test of the device cannot run: ",
+                       spawned.status().message(), Advice()));
+    }
+    process_ = *std::move(spawned);
+    process = process_.get();
+  }
+  const std::optional<int> status = process->WaitFor(options_.limit);
+  if (!status) process->Kill();
+  {
+    absl::MutexLock lock(&mutex_);
+    temporary_.reset();
+  }
+  if (status) return VerdictOf(*status);
+  return absl::FailedPreconditionError(
+      absl::StrCat("the self-test of the device took longer than ",
+                   absl::FormatDuration(options_.limit), " (",
+                   options_.log_path, ")", Advice()));
+}
+
+std::string TestedLauncher::Advice() const {
+  return absl::StrCat(
+      "; no job starts. It is tried again every ",
+      absl::FormatDuration(options_.retry_interval),
+      " and whenever mpsd starts. Close what else uses the GPU or its memory; "
+      "`mpsd-worker --selftest` shows it at once; restarting the machine or an "
+      "update of macOS or torch may fix it; mpsd --skip-selftest trains "
+      "without it");
+}
+
+void TestedLauncher::Conclude(const absl::Status& verdict) {
+  {
+    absl::MutexLock lock(&mutex_);
+    testing_ = false;
+    if (stopping_) return;
+    // A caller may have requested another test meanwhile.
+    if (!asked_) verdict_ = verdict;
+  }
+  if (verdict.ok()) TellPass();
+  options_.log(verdict.ok() ? "self-test of the device: passed"
+                            : std::string(verdict.message()));
+  options_.on_change();
+}
+
+// The worker writes the file when it has run the checks, and does not change it
+// if an earlier verdict is still valid.
+void TestedLauncher::TellPass() const {
+  const std::optional<Verdict> verdict = ReadVerdict(options_.verdict_path);
+  if (verdict && !verdict->device.empty()) {
+    options_.on_pass(verdict->device, verdict->time);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<SpawnedProcess>> TestedLauncher::Spawn(
+    bool force) {
+  const int log = open(options_.log_path.c_str(),
+                       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (log < 0) return base::ErrnoStatus(errno, options_.log_path);
+  UniqueFd out(log);
+  ASSIGN_OR_RETURN(UniqueFd error, Duplicate(out));
+  SpawnedProcess::Options spawn;
+  spawn.program = options_.worker_path;
+  spawn.args = {"--selftest", "--verdict", options_.verdict_path};
+  if (force) spawn.args.push_back("--force");
+  spawn.environment = options_.environment;
+  if (!options_.temporary_dir.empty()) {
+    ASSIGN_OR_RETURN(auto temporary, TemporaryFolder::Create(
+                                         options_.temporary_dir, "selftest"));
+    temporary_ = std::move(temporary);
+    spawn.environment["TMPDIR"] = temporary_->path();
+  }
+  spawn.fds[STDOUT_FILENO] = std::move(out);
+  spawn.fds[STDERR_FILENO] = std::move(error);
+  return SpawnedProcess::Spawn(std::move(spawn));
+}
+
+absl::Status TestedLauncher::VerdictOf(int status) const {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  std::string what;
+  if (WIFSIGNALED(status)) {
+    what = absl::StrCat("crashed with signal ", WTERMSIG(status));
+  } else if (WEXITSTATUS(status) == 1) {
+    const std::optional<Verdict> verdict = ReadVerdict(options_.verdict_path);
+    what = absl::StrCat("failed: ", verdict ? verdict->summary : "");
+  } else {
+    what = absl::StrCat("could not run, exit status ", WEXITSTATUS(status));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the self-test of the device ", what, " (",
+                   options_.log_path, ")", Advice()));
 }
 
 }  // namespace mpsd::supervisor

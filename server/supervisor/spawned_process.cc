@@ -2,6 +2,7 @@
 #include "server/supervisor/spawned_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/stat.h>
 
@@ -24,6 +25,22 @@
 #endif
 
 namespace mpsd::supervisor {
+
+absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd) {
+  UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return base::ErrnoStatus(errno, "fcntl");
+  return copy;
+}
+
+void Unblock(const UniqueFd& fd) { fcntl(fd.get(), F_SETFL, O_NONBLOCK); }
+
+// Not pipe2, which a Mac lacks.
+absl::StatusOr<Pipe> MakePipe() {
+  int ends[2];
+  if (pipe(ends) != 0) return base::ErrnoStatus(errno, "pipe");
+  for (int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
 
 namespace fs = std::filesystem;
 namespace {
@@ -220,6 +237,80 @@ int SpawnedProcess::TerminateOrKill(absl::Duration grace) {
 int SpawnedProcess::Kill() {
   Signal(SIGKILL);
   return Wait();
+}
+
+namespace {
+
+constexpr int kNapMilliseconds = 50;
+// What a program that has ended left in its pipes, and what its children write
+// without end.
+constexpr int kMostLastReads = 256;
+
+// Reads what a pipe has now; false for nothing. `from` is closed at its end.
+template <typename Take>
+bool ReadSome(UniqueFd& from, const Take& take) {
+  if (!from.valid()) return false;
+  char bytes[16 << 10];
+  const ssize_t got = read(from.get(), bytes, sizeof(bytes));
+  if (got == 0) from.reset();
+  if (got <= 0) return false;
+  take(std::string_view(bytes, static_cast<size_t>(got)));
+  return true;
+}
+
+// Writes what a pipe has room for now; closes it after that. The program need
+// not read its input.
+void WriteSome(UniqueFd& to, std::string_view& input) {
+  if (!to.valid()) return;
+  const ssize_t written = write(to.get(), input.data(), input.size());
+  if (written > 0) input.remove_prefix(static_cast<size_t>(written));
+  if (input.empty() || (written < 0 && errno != EAGAIN && errno != EINTR)) {
+    to.reset();
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunToEnd(SpawnedProcess::Options options,
+                             const Exchange& exchange) {
+  ASSIGN_OR_RETURN(Pipe in, MakePipe());
+  ASSIGN_OR_RETURN(Pipe out, MakePipe());
+  Pipe error;
+  if (exchange.error) {
+    ASSIGN_OR_RETURN(error, MakePipe());
+    Unblock(error.reading);
+  } else {
+    ASSIGN_OR_RETURN(error.writing, Duplicate(out.writing));
+  }
+  Unblock(in.writing);
+  Unblock(out.reading);
+  options.fds[STDIN_FILENO] = std::move(in.reading);
+  options.fds[STDOUT_FILENO] = std::move(out.writing);
+  options.fds[STDERR_FILENO] = std::move(error.writing);
+  ASSIGN_OR_RETURN(std::unique_ptr<SpawnedProcess> process,
+                   SpawnedProcess::Spawn(std::move(options)));
+  std::string_view input = exchange.input;
+  if (input.empty()) in.writing.reset();
+  for (int last_reads = 0;;) {
+    // Before the reads, which thus get what the program wrote until its end.
+    const std::optional<int> status = process->Poll();
+    pollfd fds[] = {{in.writing.get(), POLLOUT, 0},
+                    {out.reading.get(), POLLIN, 0},
+                    {error.reading.get(), POLLIN, 0}};
+    poll(fds, 3, status ? 0 : kNapMilliseconds);
+    if (fds[0].revents != 0) WriteSome(in.writing, input);
+    absl::Status taken;
+    const bool got_out = ReadSome(out.reading, [&](std::string_view bytes) {
+      taken = exchange.out(bytes);
+    });
+    RETURN_IF_ERROR(taken);
+    const bool got_error = ReadSome(error.reading, exchange.error);
+    if (!status) {
+      RETURN_IF_ERROR(exchange.wanted());
+    } else if ((!got_out && !got_error) || ++last_reads == kMostLastReads) {
+      return *status;
+    }
+  }
 }
 
 }  // namespace mpsd::supervisor

@@ -1,24 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
+// Child processes: descriptors, pipes, folders for temporary files,
+// posix_spawn.
 #ifndef MPSD_SERVER_SUPERVISOR_SPAWNED_PROCESS_H_
 #define MPSD_SERVER_SUPERVISOR_SPAWNED_PROCESS_H_
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/supervisor/device_lock.h"
 
 namespace mpsd::supervisor {
+
+// An open descriptor with one owner, or none (-1).
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset(int fd = -1) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+// A copy of a descriptor, which no child inherits unless it is told to.
+absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd);
+// Makes reads and writes of a descriptor fail where they would block.
+void Unblock(const UniqueFd& fd);
+
+// A pipe, which no child inherits unless it is told to.
+struct Pipe {
+  UniqueFd reading, writing;
+};
+absl::StatusOr<Pipe> MakePipe();
 
 // The folder for the temporary files of one worker, which only mpsd's user may
 // enter (0700). Removed with all that the worker left in it. One thread at a
@@ -94,6 +134,25 @@ class SpawnedProcess {
   absl::Mutex mutex_;  // so that no reaped pid is signalled
   std::optional<int> status_ ABSL_GUARDED_BY(mutex_);
 };
+
+// What RunToEnd exchanges with a program.
+struct Exchange {
+  std::string_view input = {};  // of its standard input, which then ends
+  // Get what the program writes to stdout and stderr, as it comes; without
+  // `error`, `out` gets both.
+  std::function<absl::Status(std::string_view)> out;
+  std::function<void(std::string_view)> error = nullptr;
+  // Called several times a second.
+  std::function<absl::Status()> wanted;
+};
+
+// Runs a program to its end and returns its wait status, as waitpid gives it.
+// An error of `out` or of `wanted` kills its group and is returned. Children
+// that outlive a program which ends by itself keep running; what they write is
+// lost. The process must ignore SIGPIPE if there is input. `options` has no
+// descriptor 0 to 2.
+absl::StatusOr<int> RunToEnd(SpawnedProcess::Options options,
+                             const Exchange& exchange);
 
 }  // namespace mpsd::supervisor
 

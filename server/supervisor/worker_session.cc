@@ -10,6 +10,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -18,11 +19,114 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "server/jobs/inputs.h"
-#include "server/supervisor/tested_launcher.h"
 
 namespace mpsd::supervisor {
+
+namespace {
+
+// `text`, printable and at most `max_bytes` long. Bytes far beyond the bound
+// are not even read.
+std::string Bounded(std::string_view text, size_t max_bytes,
+                    base::Breaks breaks = base::Breaks::kEscape) {
+  return base::Shortened(
+      base::Printable(base::Shortened(text, max_bytes + 8), breaks), max_bytes);
+}
+
+// The matrix with printable labels; empty if it is omitted.
+std::string CleanMatrix(const std::string& text) {
+  if (text.size() > limits::kMatrixBytes) return "";
+  auto matrix = base::ParseTree<nlohmann::ordered_json>(text);
+  if (!matrix.is_object() || !matrix.contains("labels")) return "";
+  auto& labels = matrix["labels"];
+  if (!labels.is_array()) return "";
+  for (auto& label : labels) {
+    if (!label.is_string()) return "";
+    label = base::Printable(label.get<std::string>());
+  }
+  return matrix.dump(-1, ' ', false,
+                     nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// Visits a report's fields and cleans those that hold text.
+class Cleaner {
+ public:
+  void operator()(std::string_view name, std::string& value) const {
+    if (name == "path" || name == "output_path") return;
+    if (name == "message") {
+      value = CleanText(value);
+    } else if (name == "confusion_matrix") {
+      value = CleanMatrix(value);
+    } else {
+      value = CleanVersion(value);
+    }
+  }
+  void operator()(std::string_view, report::Metrics& value) const {
+    if (value.size() > limits::kMetrics) value.resize(limits::kMetrics);
+    for (auto& [metric, number] : value) {
+      metric = Bounded(metric, limits::kMetricNameBytes);
+    }
+  }
+  void operator()(std::string_view, report::Counts& value) const {
+    report::Counts clean;
+    for (const auto& [counted, count] : value) {
+      if (clean.size() == limits::kFallbackOps) break;
+      clean[Bounded(counted, limits::kMetricNameBytes)] = count;
+    }
+    value = std::move(clean);
+  }
+  // A list of paths.
+  void operator()(std::string_view, std::vector<std::string>& value) const {
+    if (value.size() > limits::kRemovedPaths) {
+      value.resize(limits::kRemovedPaths);
+    }
+  }
+  // A field without text; a member of another type does not compile here.
+  template <typename T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void operator()(std::string_view, T&) const {}
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  void operator()(std::string_view, std::optional<T>&) const {}
+  void operator()(std::string_view, report::MemoryCounters&) const {}
+};
+
+template <typename Report>
+void CleanFields(Report& report) {
+  const Cleaner cleaner;
+  Fields(cleaner, report, &report);
+}
+
+}  // namespace
+
+void Clean(report::Progress& progress) { CleanFields(progress); }
+void Clean(report::Evaluated& evaluated) { CleanFields(evaluated); }
+void Clean(report::Checkpointed& checkpointed) { CleanFields(checkpointed); }
+void Clean(report::Failure& failure) { CleanFields(failure); }
+
+bool Clean(report::Outcome& outcome) {
+  const bool had_matrix = !outcome.confusion_matrix.empty();
+  CleanFields(outcome);
+  return !had_matrix || !outcome.confusion_matrix.empty();
+}
+
+std::string CleanText(std::string_view text) {
+  return Bounded(text, limits::kMessageBytes, base::Breaks::kKeep);
+}
+
+std::string CleanWarning(std::string_view text) {
+  return Bounded(text, limits::kWarningBytes);
+}
+
+std::string CleanStage(std::string_view text) {
+  return Bounded(text, limits::kStageBytes);
+}
+
+std::string CleanVersion(std::string_view text) {
+  return Bounded(text, limits::kVersionBytes);
+}
 
 std::string ReadLogTail(const std::string& path, int64_t start) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -60,42 +164,29 @@ wire::Stop StopFor(jobs::Asked asked) {
                                         : wire::StopReason::kPreempt};
 }
 
-absl::Status MakeWakePipe(UniqueFd& read_end, UniqueFd& write_end) {
-  int ends[2];
-  if (pipe(ends) != 0) return base::ErrnoStatus(errno, "pipe");
-  read_end.reset(ends[0]);
-  write_end.reset(ends[1]);
-  for (int end : ends) {
-    fcntl(end, F_SETFD, FD_CLOEXEC);
-    fcntl(end, F_SETFL, O_NONBLOCK);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
     Options options, std::unique_ptr<SpawnedProcess> process,
     UniqueFd channel_fd, jobs::WorkerListener& listener) {
-  UniqueFd wake_read, wake_write;
-  RETURN_IF_ERROR(MakeWakePipe(wake_read, wake_write));
-  std::unique_ptr<WorkerSession> session(new WorkerSession(
-      std::move(options), std::move(process), std::move(channel_fd),
-      std::move(wake_read), std::move(wake_write), listener));
+  ASSIGN_OR_RETURN(Pipe wake, MakePipe());
+  Unblock(wake.reading);
+  Unblock(wake.writing);
+  std::unique_ptr<WorkerSession> session(
+      new WorkerSession(std::move(options), std::move(process),
+                        std::move(channel_fd), std::move(wake), listener));
   session->thread_ = std::thread([raw = session.get()] { raw->Run(); });
   return session;
 }
 
 WorkerSession::WorkerSession(Options options,
                              std::unique_ptr<SpawnedProcess> process,
-                             UniqueFd channel_fd, UniqueFd wake_read,
-                             UniqueFd wake_write,
+                             UniqueFd channel_fd, Pipe wake,
                              jobs::WorkerListener& listener)
     : options_(std::move(options)),
       process_(std::move(process)),
       channel_(channel_fd.release()),
-      wake_read_(std::move(wake_read)),
-      wake_write_(std::move(wake_write)),
+      wake_(std::move(wake)),
       listener_(listener),
       hang_limit_(options_.hang_timeout, options_.slowest_step, Now()) {
   base::Check(process_ != nullptr, "a session has a process");
@@ -146,7 +237,7 @@ void WorkerSession::SetPaused(bool paused) {
 void WorkerSession::Wake() {
   // A write to a full pipe fails, but a full pipe wakes the thread just as
   // well.
-  [[maybe_unused]] ssize_t n = write(wake_write_.get(), "", 1);
+  [[maybe_unused]] ssize_t n = write(wake_.writing.get(), "", 1);
 }
 
 void WorkerSession::Run() {
@@ -215,13 +306,13 @@ absl::Status WorkerSession::WaitForNews(absl::Duration deadline) {
   const absl::Duration left =
       std::clamp(deadline - Now(), absl::ZeroDuration(), absl::Hours(1));
   pollfd entries[] = {{channel_.fd(), POLLIN, 0},
-                      {wake_read_.get(), POLLIN, 0}};
+                      {wake_.reading.get(), POLLIN, 0}};
   const int n = poll(entries, 2,
                      static_cast<int>(absl::ToInt64Milliseconds(
                          absl::Ceil(left, absl::Milliseconds(1)))));
   if (n < 0 && errno != EINTR) return base::ErrnoStatus(errno, "poll");
   char bytes[16];
-  while (read(wake_read_.get(), bytes, sizeof bytes) > 0) {
+  while (read(wake_.reading.get(), bytes, sizeof bytes) > 0) {
   }
   return absl::OkStatus();
 }

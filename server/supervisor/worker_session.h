@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -17,13 +18,33 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/line_channel.h"
+#include "core/report/report.h"
 #include "core/wire/messages.h"
 #include "server/jobs/attempt_end.h"
 #include "server/jobs/worker_launcher.h"
-#include "server/supervisor/device_lock.h"
 #include "server/supervisor/spawned_process.h"
 
 namespace mpsd::supervisor {
+
+// Makes a worker's report safe to store and show, because a worker repeats the
+// content of users' files: unprintable characters are escaped in every text but
+// paths, and texts and lists are cut to the bounds of core/base/limits.h. Only
+// a failure's message may have several lines. Clean() walks the report's field
+// list, so that new fields are cleaned from the start.
+void Clean(report::Progress& progress);
+void Clean(report::Evaluated& evaluated);
+void Clean(report::Checkpointed& checkpointed);
+void Clean(report::Failure& failure);
+// Omits a confusion matrix that is too large or is not valid JSON; returns
+// false then.
+bool Clean(report::Outcome& outcome);
+
+// Texts outside the reports. `CleanText`: a worker's text, from its log or a
+// protocol violation, as part of a message.
+std::string CleanText(std::string_view text);
+std::string CleanWarning(std::string_view text);
+std::string CleanStage(std::string_view text);
+std::string CleanVersion(std::string_view text);
 
 inline constexpr size_t kLogTailBytes = 4096;
 
@@ -76,8 +97,7 @@ class WorkerSession final : public jobs::Worker {
 
  private:
   WorkerSession(Options options, std::unique_ptr<SpawnedProcess> process,
-                UniqueFd channel_fd, UniqueFd wake_read, UniqueFd wake_write,
-                jobs::WorkerListener& listener);
+                UniqueFd channel_fd, Pipe wake, jobs::WorkerListener& listener);
 
   void Ask(jobs::Asked asked, absl::Duration grace);
   void SetPaused(bool paused);
@@ -102,7 +122,7 @@ class WorkerSession final : public jobs::Worker {
   const Options options_;
   const std::unique_ptr<SpawnedProcess> process_;
   base::LineChannel channel_;
-  const UniqueFd wake_read_, wake_write_;  // wakes poll() to check kill_at_
+  const Pipe wake_;  // wakes poll() to check kill_at_
   jobs::WorkerListener& listener_;
 
   // Accessed only from the session's thread.

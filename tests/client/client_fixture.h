@@ -226,7 +226,7 @@ class ClientTest : public testing::Test {
   // to out_ and err_.
   Console TestConsole(bool json = false) {
     daemon_->Sync();
-    connection_ = std::make_unique<Connection>(SocketAddress());
+    connection_ = std::make_unique<Connection>(SocketAddress(), &interrupt_);
     out_.str("");
     err_.str("");
     return {out_, err_, terminal_, *connection_, json};

@@ -26,7 +26,7 @@ class ConnectionTest : public ClientTest {
     grpc::ClientContext context;
     SetDeadline(context);
     v1::InfoResponse response;
-    return connection.daemon().Info(&context, {}, &response);
+    return connection.stub<DaemonStub>().Info(&context, {}, &response);
   }
 };
 
@@ -140,7 +140,7 @@ class PortTest : public ConnectionTest {
     EXPECT_TRUE(Info(connection).ok());
     grpc::ClientContext who, watch, logs, upload, blobs, submit;
     v1::WhoAmIResponse whom;
-    EXPECT_TRUE(connection.access().WhoAmI(&who, {}, &whom).ok());
+    EXPECT_TRUE(connection.stub<AccessStub>().WhoAmI(&who, {}, &whom).ok());
     v1::WatchRequest watch_request;
     watch_request.set_id(kId);
     v1::JobEvent event;

@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/download.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "client/text/format.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/report/run_events.h"
+#include "mpsd/v1/jobs.pb.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -396,5 +406,296 @@ TEST_F(CheckpointsTest, OldestFirst) {
             "10    2026-01-02 03:04:05  1.5 MB  /state/step-10\n");
 }
 
+using nlohmann::json;
+
+class ReportTest : public ClientTest {
+ protected:
+  ReportTest() {
+    AddRun(kId);
+    data().logs[kId] = "step 1\nstep 2\n";
+    data().manifest = {FileHead("run.json", 12), FileData("{\"seed\": 42}")};
+  }
+
+  void AddRun(const std::string& id) {
+    v1::Job& job = AddJob(id, v1::JOB_STATE_SUCCEEDED);
+    job.set_spec_json(R"({"training": {"seed": 42}})");
+    AddState(id, v1::JOB_STATE_RUNNING);
+    AddProgress(id, 1, 2);
+    AddProgress(id, 2, 2);
+    AddState(id, v1::JOB_STATE_SUCCEEDED);
+  }
+
+  std::string Page() const { return folder_ / "report.html"; }
+
+  Result Report(Args more = {}) {
+    Args args = {"report", kId, "-o", Page()};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunVerb(args);
+  }
+
+  // The document in a page.
+  static json Document(const std::string& path) {
+    const std::string page = Read(path);
+    const std::string begin = "id=\"run-document\">";
+    const size_t at = page.find(begin) + begin.size();
+    return json::parse(page.substr(at, page.find("</script>", at) - at));
+  }
+};
+
+TEST_F(ReportTest, WritesAPageOfTheRun) {
+  EXPECT_THAT(Report(), Prints(AllOf(HasSubstr("1 run, "), HasSubstr(Page()))));
+  const json run = Document(Page())["runs"][0];
+  EXPECT_EQ(run["job"]["id"], kId);
+  EXPECT_EQ(run["job"]["state"], "JOB_STATE_SUCCEEDED");
+  EXPECT_EQ(run["events"].size(), 4u);
+  EXPECT_EQ(run["log"], "step 1\nstep 2\n");
+  EXPECT_EQ(run["files"]["run.json"], "{\"seed\": 42}");
+  const Result result = Report({"--json", "--force"});
+  const json object = json::parse(result.out);
+  EXPECT_EQ(object["job_ids"], json({kId}));
+  EXPECT_EQ(object["output"], Page());
+  EXPECT_EQ(object["size_bytes"], Read(Page()).size());
+}
+
+TEST_F(ReportTest, ComparesRuns) {
+  AddRun(kOtherId);
+  EXPECT_THAT(RunVerb({"report", kId, kOtherId, "-o", Page()}),
+              Prints(HasSubstr("2 runs, ")));
+  const json document = Document(Page());
+  ASSERT_EQ(document["runs"].size(), 2u);
+  EXPECT_EQ(document["runs"][1]["job"]["id"], kOtherId);
+  std::filesystem::remove(Page());
+  EXPECT_THAT(RunVerb({"report", "--label", "sweep=ranks", "-o", Page()}),
+              Prints());
+  EXPECT_EQ(Document(Page())["runs"].size(), 2u);
+  EXPECT_EQ(data().listed[0].labels().at("sweep"), "ranks");
+  EXPECT_EQ(data().listed[0].owner(), "") << "others' may be read, too";
+}
+
+TEST_F(ReportTest, ARunningJobUpToNow) {
+  v1::Job& job = data().jobs[0];
+  job.set_state(v1::JOB_STATE_RUNNING);
+  *job.mutable_progress() = data().events[kId][1].progress();
+  data().on_idle = [] {};
+  EXPECT_EQ(Report().code, 0);
+  EXPECT_EQ(Document(Page())["runs"][0]["events"].size(), 2u);
+  data().jobs[0].set_state(v1::JOB_STATE_QUEUED);
+  data().events.clear();
+  data().manifest.clear();
+  EXPECT_EQ(Report({"--force"}).code, 0);
+  EXPECT_EQ(Document(Page())["runs"][0]["events"].size(), 0u);
+}
+
+TEST_F(ReportTest, ReplacesAReportOnlyWhenAsked) {
+  ASSERT_EQ(Report().code, 0);
+  EXPECT_THAT(Report(), Fails(2, HasSubstr("--force")));
+  data().jobs[0].set_owner("bob");
+  EXPECT_EQ(Report({"--force"}).code, 0);
+  EXPECT_EQ(Document(Page())["runs"][0]["job"]["owner"], "bob");
+}
+
+TEST_F(ReportTest, ForceReplacesNothingElse) {
+  for (const std::string text :
+       {"<!DOCTYPE html>\n<title>thesis</title>", "", "x"}) {
+    Write("report.html", text);
+    EXPECT_THAT(Report({"--force"}), Fails(2, HasSubstr("is not a report")));
+    EXPECT_EQ(Read(Page()), text);
+  }
+  std::filesystem::remove(Page());
+  std::filesystem::create_directory(Page());
+  EXPECT_EQ(Report({"--force"}).code, 2);
+  std::filesystem::remove(Page());
+  Write("target", "kept");
+  std::filesystem::create_symlink(folder_ / "target", Page());
+  EXPECT_EQ(Report({"--force"}).code, 2);
+  EXPECT_EQ(Read(folder_ / "target"), "kept");
+}
+
+TEST_F(ReportTest, WhatFailsWritesNothing) {
+  EXPECT_THAT(RunVerb({"report", kId, "-o", folder_ / "none/report.html"}),
+              Fails(6, HasSubstr("none")));
+  EXPECT_THAT(RunVerb({"report", kId, kOtherId, "-o", Page()}), Fails(4));
+  Fail("Watch", StatusCode::DATA_LOSS, "broken");
+  EXPECT_EQ(Report().code, 6);
+  data().on_idle = [this] { interrupt_.Raise(); };
+  EXPECT_EQ(Report().code, 130);
+  EXPECT_FALSE(std::filesystem::exists(Page()));
+}
+
+TEST_F(ReportTest, OnlySoManyJobsAreCompared) {
+  Args args(21, kId);
+  args.insert(args.begin(), "report");
+  EXPECT_THAT(RunVerb(args), Fails(2, HasSubstr("at most 20")));
+}
+
+TEST_F(ReportTest, HostileTextsStayText) {
+  const std::string hostile = "</script><img src=x onerror=alert(1)>";
+  data().jobs[0].set_name(hostile);
+  (*data().jobs[0].mutable_labels())[hostile] = hostile;
+  data().logs[kId] = hostile + "\xff\x1b[31m\n";
+  (*AddEvent(kId).mutable_evaluated()->mutable_metrics())[hostile] =
+      std::numeric_limits<double>::quiet_NaN();
+  ASSERT_EQ(Report().code, 0);
+  EXPECT_EQ(Read(Page()).find("<img"), std::string::npos);
+  const json run = Document(Page())["runs"][0];
+  EXPECT_EQ(run["job"]["name"], hostile);
+  EXPECT_EQ(run["events"][4]["evaluated"]["metrics"][hostile], "NaN");
+  EXPECT_EQ(run["log"], hostile + "\xEF\xBF\xBD\x1b[31m\n");
+}
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+
+class KeptEventsTest : public testing::Test {
+ protected:
+  v1::JobEvent& Next() {
+    event_.Clear();
+    event_.set_sequence(++sequence_);
+    return event_;
+  }
+  void Step(int64_t step, double loss) {
+    v1::Progress& progress = *Next().mutable_progress();
+    progress.set_step(step);
+    progress.set_loss(loss);
+    (*progress.mutable_cpu_fallback_ops())["aten::sort"] = step;
+    kept_.Add(event_);
+  }
+  std::vector<json> Finish() {
+    kept_.Finish(ProtoJson, &run_);
+    std::vector<json> events;
+    for (const std::string& text : run_.events) {
+      events.push_back(json::parse(text));
+    }
+    return events;
+  }
+  size_t Bytes() const {
+    size_t bytes = 0;
+    for (const std::string& text : run_.events) bytes += text.size();
+    return bytes;
+  }
+
+  run_page::KeptEvents<v1::JobEvent> kept_{500};
+  run_page::RunData run_;
+  v1::JobEvent event_;
+  int64_t sequence_ = 0;
+};
+
+TEST_F(KeptEventsTest, EverythingOfAShortRunInItsOrder) {
+  run_page::RunData none;
+  run_page::KeptEvents<v1::JobEvent>(500).Finish(ProtoJson, &none);
+  EXPECT_THAT(none.events, IsEmpty());
+  Next().mutable_state()->set_state(v1::JOB_STATE_RUNNING);
+  kept_.Add(event_);
+  Step(1, 2.5);
+  Next().mutable_evaluated()->set_step(1);
+  kept_.Add(event_);
+  Step(2, 2.25);
+  const auto events = Finish();
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[0]["state"]["state"], "JOB_STATE_RUNNING");
+  EXPECT_EQ(events[1]["progress"]["loss"], 2.5);
+  EXPECT_EQ(events[2]["evaluated"]["step"], "1");
+  EXPECT_EQ(events[3]["progress"]["loss"], 2.25);
+  EXPECT_EQ(
+      run_.left_out.steps + run_.left_out.evaluations + run_.left_out.events,
+      0);
+  // Only the latest step has the counts of the whole job.
+  EXPECT_FALSE(events[1]["progress"].contains("cpu_fallback_ops"));
+  EXPECT_TRUE(events[3]["progress"].contains("cpu_fallback_ops"));
+}
+
+TEST_F(KeptEventsTest, AMillionStepsMakeNoLargeDocument) {
+  for (int64_t step = 1; step <= 1'000'000; ++step) {
+    Step(step, step == 654'321 ? 99 : 1 + std::sin(step));
+  }
+  const auto events = Finish();
+  EXPECT_LE(events.size(), 500u);
+  EXPECT_EQ(run_.left_out.steps,
+            1'000'000 - static_cast<int64_t>(events.size()));
+  double most = 0;
+  for (const json& event : events) {
+    most = std::max(most, event["progress"]["loss"].get<double>());
+  }
+  EXPECT_EQ(most, 99) << "the peak is gone";
+  EXPECT_EQ(events.front()["progress"]["step"], "1");
+  EXPECT_EQ(events.back()["progress"]["step"], "1000000");
+}
+
+TEST_F(KeptEventsTest, EvaluationsOfManyMetricsAreBounded) {
+  for (int64_t step = 0; step < 20'000; ++step) {
+    v1::Evaluated& evaluated = *Next().mutable_evaluated();
+    evaluated.set_step(step);
+    for (int i = 0; i < 64; ++i) {
+      (*evaluated
+            .mutable_metrics())[std::string(120, 'm') + std::to_string(i)] = i;
+    }
+    kept_.Add(event_);
+  }
+  Finish();
+  EXPECT_LT(Bytes(), 10u << 20);
+  EXPECT_GT(run_.left_out.evaluations, 0);
+}
+
+TEST_F(KeptEventsTest, TheLatestOfOtherEventsStay) {
+  for (int i = 0; i < 100'000; ++i) {
+    Next().set_note("note " + std::to_string(i) + std::string(100, '.'));
+    kept_.Add(event_);
+  }
+  const auto events = Finish();
+  EXPECT_LT(Bytes(), 4u << 20);
+  EXPECT_THAT(events.back()["note"].get<std::string>(),
+              testing::StartsWith("note 99999"));
+  EXPECT_EQ(run_.left_out.events,
+            100'000 - static_cast<int64_t>(events.size()));
+}
+
+class FilePickerTest : public testing::Test {
+ protected:
+  std::map<std::string, std::string> files_;
+  run_page::FilePicker picker_{files_};
+};
+
+TEST_F(FilePickerTest, KeepsTheFilesOfAPage) {
+  EXPECT_TRUE(picker_.Begin("confusion_matrix.json", 4));
+  EXPECT_TRUE(picker_.Append("[1"));
+  EXPECT_TRUE(picker_.Append("]\n"));
+  EXPECT_TRUE(picker_.Begin("run.json", 2));
+  EXPECT_TRUE(picker_.Append("{}"));
+  EXPECT_FALSE(picker_.Begin("secret.json", 2));
+  EXPECT_FALSE(picker_.Append("xx"));
+  EXPECT_THAT(files_, ElementsAre(Pair("confusion_matrix.json", "[1]\n"),
+                                  Pair("run.json", "{}")));
+  files_.clear();
+  EXPECT_FALSE(picker_.Begin("run.json", (1 << 20) + 1));
+  EXPECT_THAT(files_, IsEmpty());
+}
+
+TEST(ProtoJsonTest, HasTheProtosNamesAndNoZeros) {
+  v1::JobEvent event;
+  event.mutable_time()->set_seconds(1767323045);
+  event.mutable_progress()->set_step(int64_t{1} << 60);
+  event.mutable_progress()->set_learning_rate(0.25);
+  EXPECT_EQ(
+      json::parse(ProtoJson(event)),
+      json({{"time", "2026-01-02T03:04:05Z"},
+            {"progress",
+             {{"step", "1152921504606846976"}, {"learning_rate", 0.25}}}}));
+  v1::Evaluated evaluated;
+  evaluated.set_eval_loss(std::numeric_limits<double>::quiet_NaN());
+  (*evaluated.mutable_metrics())["a"] =
+      -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(json::parse(ProtoJson(evaluated)),
+            json({{"eval_loss", "NaN"}, {"metrics", {{"a", "-Infinity"}}}}));
+}
+
+TEST(ProtoJsonTest, ATimeWithoutJsonLosesItsMessageAlone) {
+  v1::JobEvent event;
+  event.mutable_time()->set_seconds(std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(json::parse(ProtoJson(event)), json::object());
+}
+
 }  // namespace
+
 }  // namespace mpsd::client

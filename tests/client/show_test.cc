@@ -1,13 +1,444 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/show.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tests/client/client_fixture.h"
 #include "tests/client/some_records.h"
 
 namespace mpsd::client {
+
 namespace {
+
+class ListTest : public ClientTest {
+ protected:
+  void AddBoth() {
+    v1::Job& first = AddJob(kId, v1::JOB_STATE_RUNNING);
+    first.mutable_progress()->set_step(3);
+    first.mutable_progress()->set_total_steps(10);
+    first.mutable_progress()->set_loss(2.5);
+    first.set_eval_loss_after(2.25);
+    first.set_cancel_requested(true);
+    AddJob(kOtherId, v1::JOB_STATE_QUEUED).clear_owner();
+  }
+  v1::Job& AddNumbered(int number) {
+    return AddJob("01KAH000000000000000000" + std::to_string(100 + number),
+                  v1::JOB_STATE_QUEUED);
+  }
+  // The last letters of the ids that are listed.
+  std::string IdEnds(Args more) {
+    more.insert(more.begin(), {"list", "-q"});
+    std::istringstream ids(RunVerb(more).out);
+    std::string all;
+    for (std::string id; ids >> id;) all += id.substr(25);
+    return all;
+  }
+};
+
+TEST_F(ListTest, Table) {
+  AddBoth();
+  EXPECT_EQ(RunVerb({"list"}).out,
+            "ID                          STATE                 STEP  LOSS    "
+            "EVAL    OWNER  AGE    NAME\n"
+            "01KAH0000000000000000000BB  QUEUED                -     -       "
+            "-       -      3m00s  moods\n"
+            "01KAH0000000000000000000AA  RUNNING (cancelling)  3/10  2.5000  "
+            "2.2500  ann    3m00s  moods\n");
+  terminal_.is_tty = true;
+  terminal_.columns = [] { return 20; };
+  EXPECT_EQ(RunVerb({"list"}).out,
+            "ID                 …\n"
+            "01KAH00000000000000…\n"
+            "01KAH00000000000000…\n");
+}
+
+TEST_F(ListTest, SaysWhatIsHeld) {
+  AddJob(kId, v1::JOB_STATE_QUEUED).set_hold("the disk is full");
+  EXPECT_NE(RunVerb({"list"}).out.find("QUEUED (held)"), std::string::npos);
+}
+
+TEST_F(ListTest, FiltersAreTheServers) {
+  RunVerb({"list", "--state", "queued", "--state", "RUNNING", "--owner", "bo",
+           "--label", "a=1", "--label", "b=2", "--limit", "7"});
+  const v1::ListJobsRequest& request = Only(data().listed);
+  EXPECT_THAT(request.states(),
+              ElementsAre(v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING));
+  EXPECT_EQ(request.owner(), "bo");
+  EXPECT_EQ(request.labels().at("a"), "1");
+  EXPECT_EQ(request.labels().at("b"), "2");
+  EXPECT_EQ(request.page_size(), 7);
+}
+
+TEST_F(ListTest, AsManyPagesAsItTakes) {
+  AddBoth();
+  data().page_size = 1;
+  EXPECT_EQ(RunVerb({"list", "-q"}).out,
+            "01KAH0000000000000000000BB\n"
+            "01KAH0000000000000000000AA\n");
+  EXPECT_EQ(RunVerb({"list", "-q", "--limit", "1"}).out,
+            "01KAH0000000000000000000BB\n");
+}
+
+TEST_F(ListTest, JsonIsAJobALine) {
+  AddBoth();
+  std::istringstream lines(RunVerb({"list", "--json"}).out);
+  std::vector<std::string> states;
+  for (std::string line; std::getline(lines, line);) {
+    states.push_back(ParseJson(line)["state"]);
+  }
+  EXPECT_THAT(states, ElementsAre("QUEUED", "RUNNING"));
+}
+
+TEST_F(ListTest, EachFilterReachesTheServer) {
+  RunVerb({"list", "--text", "moods 100%", "--model", "org/tiny", "--since",
+           "2d", "--until", "2026-01-01", "--ended-since", "2026-01-01 12:30",
+           "--ended-until", "30m", "--held", "--pinned", "--sort",
+           "-eval_loss"});
+  const v1::ListJobsRequest& request = Only(data().listed);
+  EXPECT_EQ(request.text(), "moods 100%");
+  EXPECT_EQ(request.model(), "org/tiny");
+  EXPECT_EQ(request.create_time_from().seconds(),
+            absl::ToUnixSeconds(kNow) - 2 * 86400);
+  EXPECT_EQ(request.create_time_to().seconds(), 1767225600);
+  EXPECT_EQ(request.end_time_from().seconds(), 1767225600 + 45000);
+  EXPECT_EQ(request.end_time_to().seconds(), absl::ToUnixSeconds(kNow) - 1800);
+  EXPECT_TRUE(request.held());
+  EXPECT_TRUE(request.pinned());
+  EXPECT_EQ(request.order(), v1::JOB_ORDER_EVAL_LOSS);
+  EXPECT_FALSE(request.ascending());
+  RunVerb({"list", "--sort", "name"});
+  EXPECT_EQ(data().listed[1].order(), v1::JOB_ORDER_NAME);
+  EXPECT_TRUE(data().listed[1].ascending());
+  EXPECT_FALSE(data().listed[1].has_held());
+  EXPECT_FALSE(data().listed[1].has_create_time_from());
+}
+
+// The daemon sorts by the first key alone.
+TEST_F(ListTest, JobsOfEqualFirstKeysAreSortedHere) {
+  for (int i = 0; i < 9; ++i) {
+    v1::Job& job = AddNumbered(i);
+    job.set_priority(i / 4);  // as a daemon gives them: 2, 1 1 1 1, 0 0 0 0
+    job.set_name(std::string(1, static_cast<char>('a' + i * 5 % 9)));
+  }
+  for (int page_size : {500, 2, 1}) {
+    data().page_size = page_size;
+    const auto names = [&](Args more) {
+      more.insert(more.begin(), {"list", "--columns", "name", "--sort",
+                                 "-priority,name", "--csv"});
+      std::string text = RunVerb(more).out;
+      std::string letters;
+      for (size_t i = text.find('\n'); i < text.size(); ++i) {
+        if (islower(text[i])) letters += text[i];
+      }
+      return letters;
+    };
+    EXPECT_EQ(names({}), "ecdhiabfg");
+    EXPECT_EQ(names({"--limit", "3"}), "ecd");
+    EXPECT_EQ(names({"--limit", "3", "--page", "2"}), "hia");
+    EXPECT_EQ(names({"--limit", "3", "--page", "4"}), "");
+    EXPECT_EQ(names({"--all"}), "ecdhiabfg");
+  }
+}
+
+// The daemon does not sort by metrics.
+TEST_F(ListTest, TheBestOfAMetricComeFirst) {
+  for (int i = 0; i < 4; ++i) {
+    v1::Job& job = AddNumbered(i);
+    if (i == 2) continue;
+    (*job.mutable_metrics())["accuracy"] = i * 0.25;
+    (*job.mutable_metrics())["mae"] = i;
+    job.set_train_loss(3 - i);
+  }
+  data().page_size = 2;
+  EXPECT_EQ(IdEnds({"--sort", "accuracy"}), "3102");
+  EXPECT_EQ(IdEnds({"--sort", "-accuracy"}), "0132");
+  EXPECT_EQ(IdEnds({"--sort", "metrics.mae"}), "0132");
+  EXPECT_EQ(IdEnds({"--sort", "-mae"}), "3102");
+  EXPECT_EQ(IdEnds({"--sort", "train_loss"}), "3102");
+  EXPECT_EQ(data().listed.back().order(), v1::JOB_ORDER_UNSPECIFIED);
+  EXPECT_EQ(IdEnds({"--sort", "accuracy", "--limit", "1", "--page", "2"}), "1");
+  const std::string table = RunVerb({"list", "--sort", "accuracy"}).out;
+  EXPECT_THAT(table, HasSubstr("METRICS.ACCURACY"));
+  EXPECT_THAT(table, HasSubstr("  0.75\n"));
+}
+
+TEST_F(ListTest, PagesGoOnWhereTheFormerEnded) {
+  for (int i = 0; i < 7; ++i) AddNumbered(i);
+  data().page_size = 2;
+  EXPECT_EQ(IdEnds({"--limit", "3"}), "654");
+  EXPECT_EQ(IdEnds({"--limit", "3", "--page", "2"}), "321");
+  EXPECT_EQ(IdEnds({"--limit", "3", "--page", "3"}), "0");
+  EXPECT_EQ(IdEnds({"--limit", "3", "--page", "4"}), "");
+  EXPECT_EQ(IdEnds({"--all"}), "6543210");
+  EXPECT_EQ(RunVerb({"list", "--all", "--limit", "3"}).code, 2);
+  EXPECT_EQ(RunVerb({"list", "--all", "--page", "3"}).code, 2);
+  EXPECT_EQ(RunVerb({"list", "--page", "4", "--limit", "3"}).out,
+            "No such jobs.\n");
+}
+
+TEST_F(ListTest, ATerminalHearsOfFurtherJobs) {
+  AddBoth();
+  EXPECT_EQ(RunVerb({"list", "--limit", "1"}).err, "");
+  terminal_.is_tty = true;
+  terminal_.columns = [] { return 80; };
+  EXPECT_EQ(RunVerb({"list", "--limit", "1"}).err,
+            "There are more: --page 2, --limit or --all.\n");
+  EXPECT_EQ(RunVerb({"list", "--limit", "2"}).err, "");
+  EXPECT_EQ(RunVerb({"list", "--limit", "1", "-q"}).err, "");
+}
+
+TEST_F(ListTest, Columns) {
+  AddBoth();
+  data().jobs[0].set_priority(-2);
+  data().jobs[0].set_held(true);
+  (*data().jobs[0].mutable_labels())["team"] = "nlp";
+  (*data().jobs[1].mutable_metrics())["f1"] = 0.5;
+  EXPECT_EQ(RunVerb({"list", "--columns",
+                     "state, priority,labels.team,metrics.f1,held"})
+                .out,
+            "STATE                 PRIORITY  LABELS.TEAM  METRICS.F1  HELD\n"
+            "QUEUED (held)         -2        nlp          -           yes\n"
+            "RUNNING (cancelling)  0         -            0.5         no\n");
+  EXPECT_EQ(RunVerb({"list", "--json", "--columns", "labels.team,loss"}).out,
+            "{\"labels.team\":\"nlp\",\"loss\":null}\n"
+            "{\"labels.team\":null,\"loss\":2.5}\n");
+  EXPECT_THAT(RunVerb({"list", "--columns", "id,lost"}),
+              Fails(2, AllOf(HasSubstr("--columns lost: is not a column; "),
+                             HasSubstr("progress.step"))));
+}
+
+TEST_F(ListTest, Csv) {
+  AddBoth();
+  data().jobs[1].set_name("=cmd|'/c calc'!A0, \"x\"");
+  EXPECT_EQ(RunVerb({"list", "--csv", "--columns", "id,state,loss,name"}).out,
+            "id,state,loss,name\r\n"
+            "01KAH0000000000000000000BB,QUEUED,,moods\r\n"
+            "01KAH0000000000000000000AA,RUNNING,2.5,"
+            "\"'=cmd|'/c calc'!A0, \"\"x\"\"\"\r\n");
+  EXPECT_EQ(RunVerb({"list", "--csv", "--owner", "none"}).code, 0);
+  const std::string all = RunVerb({"list", "--csv"}).out;
+  EXPECT_EQ(all.substr(0, all.find("\r")),
+            "id,name,state,owner,priority,model,create_time,start_time,"
+            "end_time,step,loss,eval_loss,device_seconds,stored_bytes");
+  EXPECT_EQ(RunVerb({"list", "--csv", "--json"}).code, 2);
+}
+
+TEST_F(ListTest, Counts) {
+  AddBoth();
+  EXPECT_EQ(RunVerb({"list", "--count", "--text", "moods"}).out, "2\n");
+  EXPECT_EQ(data().listed.back().text(), "moods");
+  EXPECT_EQ(RunVerb({"list", "--count", "--json"}).out, "{\"total\":2}\n");
+}
+
+TEST_F(ListTest, NoSuchJobsIsNotNoJobs) {
+  EXPECT_EQ(RunVerb({"list", "--text", "x"}).out, "No such jobs.\n");
+  EXPECT_EQ(RunVerb({"list", "--sort", "name"}).out,
+            "No jobs. Queue one with `mpsctl submit job.json`.\n");
+  // Nothing filters unless it is asked for.
+  v1::ListJobsRequest request = data().listed.back();
+  request.clear_page_size();
+  request.clear_order();
+  request.clear_ascending();
+  EXPECT_EQ(request.ByteSizeLong(), 0u) << request.ShortDebugString();
+}
+
+TEST_F(ListTest, WhatMakesNoSenseIsNamed) {
+  for (const auto& [args, why] : std::vector<std::pair<Args, std::string>>{
+           {{"--ended-since", "soon"},
+            "--ended-since soon: expected how long ago"},
+           {{"--since", "soon"}, "--since soon: expected how long ago"},
+           {{"--sort", "name,lost"},
+            "--sort lost: jobs are sorted by create_time"},
+           {{"--state", "DONE"}, "--state"},
+           {{"--label", "team"},
+            "mpsctl: --label 'team': expected NAME=VALUE\n"}}) {
+    EXPECT_THAT(RunVerb({"list", args[0], args[1]}), Fails(2, HasSubstr(why)));
+  }
+}
+
+TEST(ParseSort, ReadsWordsAndTheirWay) {
+  const auto keys = ParseSort("name, -eval_loss,STATE");
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_THAT(*keys, ElementsAre(SortKey{v1::JOB_ORDER_NAME, true},
+                                 SortKey{v1::JOB_ORDER_EVAL_LOSS, false},
+                                 SortKey{v1::JOB_ORDER_STATE, true}));
+  EXPECT_THAT(
+      SortNames(),
+      testing::IsSupersetOf({"create_time", "end_time", "name", "owner",
+                             "state", "priority", "eval_loss", "device_seconds",
+                             "stored_bytes", "train_loss", "accuracy"}));
+  for (const std::string& name : SortNames()) {
+    EXPECT_TRUE(ParseSort("-" + name).ok()) << name;
+  }
+}
+
+TEST(ParseSort, AMetricHasItsOwnDirection) {
+  const auto keys = ParseSort("accuracy,-accuracy,mse,metrics.my_f1,name");
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  const auto none = v1::JOB_ORDER_UNSPECIFIED;
+  EXPECT_THAT(*keys, ElementsAre(SortKey{none, false, "accuracy"},
+                                 SortKey{none, true, "accuracy"},
+                                 SortKey{none, true, "mse"},
+                                 SortKey{none, false, "my_f1"},
+                                 SortKey{v1::JOB_ORDER_NAME, true}));
+}
+
+TEST(ParseSort, NamesWhatIsNoKey) {
+  for (const char* bad : {"", "-", "metrics.", "colour", "name,", "--name",
+                          "unspecified", "x\x1b"}) {
+    const auto keys = ParseSort(bad);
+    EXPECT_EQ(keys.status().code(), absl::StatusCode::kInvalidArgument) << bad;
+    EXPECT_EQ(keys.status().message().find('\x1b'), std::string::npos);
+  }
+}
+
+// Each order, both ways, with a job that has no value and with equal ones.
+TEST(SortBy, FollowsEachKey) {
+  std::vector<v1::Job> jobs(4);
+  for (int i = 0; i < 4; ++i) {
+    v1::Job& job = jobs[i];
+    const int value = i == 2 ? 0 : i;  // 0 1 0 and 3
+    job.set_id(std::to_string(i));
+    job.mutable_create_time()->set_nanos(value * 1000);
+    if (i != 1) job.mutable_end_time()->set_seconds(value);
+    job.set_name(
+        std::string(1, static_cast<char>((i % 2 ? 'A' : 'a') + value)));
+    job.set_owner(std::to_string(value));
+    job.set_state(static_cast<v1::JobState>(value + 1));
+    job.set_priority(value - 1);
+    job.set_eval_loss_after(i == 1 ? std::numeric_limits<double>::quiet_NaN()
+                                   : value);
+    job.set_device_seconds(value * 0.5);
+    job.set_stored_bytes(value);
+  }
+  std::vector<std::string> names = SortNames();
+  // Those of metrics have no values here.
+  names.erase(std::find(names.begin(), names.end(), "train_loss"), names.end());
+  for (const std::string& name : names) {
+    for (const char* way : {"", "-"}) {
+      std::vector<v1::Job> sorted = jobs;
+      SortBy(*ParseSort(way + name), sorted);
+      std::string ids;
+      for (const v1::Job& job : sorted) ids += job.id();
+      const bool without = name == "end_time" || name == "eval_loss";
+      EXPECT_EQ(ids, *way == '-' ? (without ? "3021" : "3102")
+                     : without   ? "0231"
+                                 : "0213")
+          << way << name;
+    }
+    const SortKey key = (*ParseSort(name))[0];
+    EXPECT_TRUE(AreEqual(jobs[0], jobs[2], key)) << name;
+    EXPECT_FALSE(AreEqual(jobs[0], jobs[3], key)) << name;
+  }
+}
+
+using ::testing::Contains;
+
+v1::Job Example() {
+  v1::Job job;
+  job.set_id("01J");
+  job.set_name("moods");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  job.mutable_create_time()->set_seconds(1767323045 - 90);
+  job.mutable_progress()->set_step(3);
+  job.mutable_progress()->set_total_steps(10);
+  job.mutable_progress()->set_loss(0.25);
+  job.mutable_progress()->mutable_memory()->set_footprint_bytes(2'000'000);
+  job.set_stored_bytes(3'500'000);
+  job.set_device_seconds(75);
+  job.set_pinned(true);
+  job.add_after("01A");
+  job.add_after("01B");
+  (*job.mutable_labels())["a.b"] = "x";
+  (*job.mutable_labels())["team"] = "nlp";
+  (*job.mutable_metrics())["f1"] = 0.5;
+  return job;
+}
+
+std::string Cell(const std::string& name, const v1::Job& job) {
+  const auto column = ListColumn::Parse(name);
+  EXPECT_TRUE(column.ok()) << column.status();
+  return column->Cell(ListRow(job, kNow), absl::UTCTimeZone());
+}
+
+TEST(ListColumn, ShowsPeopleEachKindOfValue) {
+  const v1::Job job = Example();
+  EXPECT_EQ(Cell("id", job), "01J");
+  EXPECT_EQ(Cell("state", job), "RUNNING");
+  EXPECT_EQ(Cell("age", job), "1m30s");
+  EXPECT_EQ(Cell("create_time", job), "2026-01-02 03:02:35");
+  EXPECT_EQ(Cell("end_time", job), "-");
+  EXPECT_EQ(Cell("step", job), "3/10");
+  EXPECT_EQ(Cell("progress.step", job), "3");
+  EXPECT_EQ(Cell("loss", job), "0.2500");
+  EXPECT_EQ(Cell("eval_loss", job), "-");
+  EXPECT_EQ(Cell("stored_bytes", job), "3.5 MB");
+  EXPECT_EQ(Cell("progress.memory.footprint_bytes", job), "2.0 MB");
+  EXPECT_EQ(Cell("device_seconds", job), "1m15s");
+  EXPECT_EQ(Cell("pinned", job), "yes");
+  EXPECT_EQ(Cell("after", job), "01A, 01B");
+  EXPECT_EQ(Cell("labels", job), "a.b=x, team=nlp");
+  EXPECT_EQ(Cell("labels.a.b", job), "x");
+  EXPECT_EQ(Cell("labels.none", job), "-");
+  EXPECT_EQ(Cell("metrics.f1", job), "0.5");
+  EXPECT_EQ(Cell("owner", job), "-");
+}
+
+TEST(ListColumn, AStudyIsNamedByItsKind) {
+  v1::Job job = Example();
+  job.set_kind(v1::JOB_KIND_SMOKE);
+  EXPECT_EQ(Cell("name", job), "moods (smoke)");
+  job.clear_name();
+  EXPECT_EQ(Cell("name", job), "(smoke)");
+}
+
+TEST(ListColumn, GivesProgramsTheValues) {
+  const v1::Job job = Example();
+  const ListRow row(job, kNow);
+  const auto value = [&row](const std::string& name) {
+    return ListColumn::Parse(name)->Value(row).dump();
+  };
+  EXPECT_EQ(value("age"), "90");
+  EXPECT_EQ(value("step"), "3");
+  EXPECT_EQ(value("eval_loss"), "null");
+  EXPECT_EQ(value("stored_bytes"), "3500000");
+  EXPECT_EQ(value("create_time"), "\"2026-01-02T03:02:35Z\"");
+  EXPECT_EQ(value("labels.a.b"), "\"x\"");
+  EXPECT_EQ(value("best_evaluation.step"), "null");
+}
+
+TEST(ListColumn, KnowsItsNames) {
+  const std::vector<std::string> names = ListColumn::Names();
+  EXPECT_THAT(names, AllOf(Contains("id"), Contains("age"),
+                           Contains("progress.memory.footprint_bytes"),
+                           Contains("best_evaluation.eval_loss"),
+                           Contains("hold"), Contains("model")));
+  EXPECT_THAT(names,
+              AllOf(Not(Contains("spec_json")), Not(Contains("warnings")),
+                    Not(Contains("create_time.seconds"))));
+  for (const std::string& name : names) {
+    EXPECT_NE(Cell(name, v1::Job()), "?") << name;
+  }
+  for (const char* bad : {"", "idd", "labels.", "progress", "id.x", "spec",
+                          "progress.steps", "\x1b[2J"}) {
+    const auto column = ListColumn::Parse(bad);
+    EXPECT_EQ(column.status().code(), absl::StatusCode::kInvalidArgument)
+        << bad;
+    EXPECT_THAT(std::string(column.status().message()),
+                AllOf(HasSubstr("is not a column"), Not(HasSubstr("\x1b"))));
+  }
+}
+
+TEST(ParseColumns, DividesAtCommas) {
+  const auto columns = ParseColumns("id, labels.a b,age");
+  ASSERT_TRUE(columns.ok()) << columns.status();
+  ASSERT_EQ(columns->size(), 3u);
+  EXPECT_EQ((*columns)[1].name(), "labels.a b");
+  EXPECT_EQ((*columns)[1].heading(), "LABELS.A B");
+  EXPECT_FALSE(ParseColumns("id,").ok());
+}
 
 using ShowTest = ClientTest;
 
@@ -443,4 +874,5 @@ TEST_F(ShowRecordTest, ListFindsDeletedJobsInOneOrder) {
 }
 
 }  // namespace
+
 }  // namespace mpsd::client

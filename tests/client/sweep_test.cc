@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/sweep.h"
+#include "client/study.h"
 
 #include <array>
 #include <cmath>
@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/sweep_jobs.h"
 #include "core/base/limits.h"
 #include "tests/client/client_fixture.h"
 

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/upload.h"
+#include "client/submit.h"
 
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/time/clock.h"
 #include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::client {
+
 namespace {
 
 class UploadTest : public ClientTest {
@@ -197,5 +205,349 @@ TEST_F(UploadTest, ABusyDaemonIsWaitedFor) {
   EXPECT_EQ(sleeps_, 9) << "six more";
 }
 
+// An hour after every file of the tests was written.
+class LaterClock final : public base::Clock {
+ public:
+  absl::Time Now() const override { return absl::Now() + absl::Hours(1); }
+  absl::Duration Monotonic() const override { return absl::ZeroDuration(); }
+};
+
+// Stands still at the moment at which a file was written.
+class ClockOfFile final : public base::Clock {
+ public:
+  explicit ClockOfFile(const std::string& path) {
+    struct stat info = {};
+    EXPECT_EQ(stat(path.c_str(), &info), 0);
+    now_ = absl::FromTimeT(info.st_mtime);
+  }
+  absl::Time Now() const override { return now_; }
+  absl::Duration Monotonic() const override { return absl::ZeroDuration(); }
+
+ private:
+  absl::Time now_;
+};
+
+class HashFilesTest : public ClientTest {
+ protected:
+  HashFilesTest() {
+    options_.cache = folder_ / "cache/mpsctl/hashes";
+    options_.clock = &later_;
+    options_.progress = [this](int64_t done, int64_t total) {
+      read_ = done;
+      total_ = total;
+    };
+  }
+  // The hashes; `read_` then counts the bytes that were read.
+  std::vector<std::string> Hash(const std::vector<std::string>& paths) {
+    std::vector<LocalFile> files;
+    for (const std::string& path : paths) files.push_back({"", path, "", 0});
+    read_ = total_ = 0;
+    const absl::Status hashed = HashFiles(files, options_);
+    EXPECT_TRUE(hashed.ok()) << hashed;
+    std::vector<std::string> hashes;
+    for (const LocalFile& file : files) {
+      EXPECT_EQ(static_cast<uint64_t>(file.size_bytes),
+                std::filesystem::file_size(file.local));
+      hashes.push_back(file.sha256);
+    }
+    return hashes;
+  }
+
+  LaterClock later_;
+  HashOptions options_;
+  int64_t read_ = 0, total_ = 0;
+};
+
+TEST_F(HashFilesTest, EachFileHasItsHash) {
+  std::vector<std::string> paths, expected;
+  for (int i = 0; i < 300; ++i) {
+    const std::string bytes(static_cast<size_t>(i) * 797, 'a' + i % 26);
+    paths.push_back(Write("f" + std::to_string(i), bytes));
+    expected.push_back(base::Sha256Hex(bytes));
+  }
+  EXPECT_EQ(Hash(paths), expected);
+  EXPECT_EQ(read_, total_);
+  EXPECT_EQ(total_, int64_t{797} * 299 * 300 / 2);
+}
+
+TEST_F(HashFilesTest, WhatDidNotChangeIsNotReadAgain) {
+  const std::vector<std::string> paths = {Write("a", "one"), Write("b", "two")};
+  const std::vector<std::string> hashes = Hash(paths);
+  EXPECT_EQ(total_, 6);
+  EXPECT_EQ(Hash(paths), hashes);
+  EXPECT_EQ(total_, 0);
+  Write("b", "2nd");
+  EXPECT_EQ(Hash(paths)[1], base::Sha256Hex("2nd"));
+  EXPECT_EQ(total_, 3) << "the one that changed";
+}
+
+TEST_F(HashFilesTest, RehashReadsEverything) {
+  const std::string path = Write("a", "one");
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  HashCache cache = HashCache::Load(options_.cache);
+  const std::string wrong = base::Sha256Hex("wrong");
+  cache.Keep(path, MarkOf(info), wrong, later_.Now());
+  ASSERT_TRUE(cache.Save().ok());
+  EXPECT_EQ(Hash({path})[0], wrong) << "the cache is believed";
+  options_.rehash = true;
+  EXPECT_EQ(Hash({path})[0], base::Sha256Hex("one"));
+  options_.rehash = false;
+  EXPECT_EQ(Hash({path})[0], base::Sha256Hex("one")) << "and is right again";
+  EXPECT_EQ(total_, 0);
+}
+
+// A program that changes a file at once after mpsctl read it may leave the
+// size and, by the steps of the file system's time, the mark.
+TEST_F(HashFilesTest, AFileThatIsYoungIsReadAgain) {
+  const std::string path = Write("a", "one");
+  const ClockOfFile clock(path);
+  options_.clock = &clock;
+  Hash({path});
+  Hash({path});
+  EXPECT_EQ(total_, 3);
+  options_.clock = &later_;
+  Hash({path});
+  Hash({path});
+  EXPECT_EQ(total_, 0) << "an hour later it is known";
+}
+
+TEST_F(HashFilesTest, TheTimeOfModificationAloneDeceivesNobody) {
+  const std::string path = Write("a", "one");
+  const auto time = std::filesystem::last_write_time(path);
+  Hash({path});
+  Write("a", "two");
+  std::filesystem::last_write_time(path, time);
+  EXPECT_EQ(Hash({path})[0], base::Sha256Hex("two"));
+}
+
+TEST_F(HashFilesTest, OnePathManySpellings) {
+  Hash({Write("folder/a", "one")});
+  Hash({(folder_ / "folder/../folder/./a").string()});
+  EXPECT_EQ(total_, 0);
+}
+
+TEST_F(HashFilesTest, WithoutACacheFilesAreReadAllTheSame) {
+  const std::string path = Write("a", "one");
+  for (const std::filesystem::path& cache :
+       {std::filesystem::path(), std::filesystem::path("/proc/none/hashes")}) {
+    options_.cache = cache;
+    EXPECT_EQ(Hash({path})[0], base::Sha256Hex("one"));
+    EXPECT_EQ(Hash({path})[0], base::Sha256Hex("one"));
+    EXPECT_EQ(total_, 3);
+  }
+}
+
+TEST_F(HashFilesTest, TheFirstThatCannotBeReadIsNamed) {
+  std::vector<LocalFile> files;
+  for (const char* name : {"a", "absent", "b", "gone"}) {
+    const std::string path = (folder_ / name).string();
+    if (name[1] == '\0') Write(name, "x");
+    files.push_back({"", path, "", 0});
+  }
+  const absl::Status status = HashFiles(files, options_);
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("absent"));
+  files = {{"", folder_, "", 0}};
+  EXPECT_FALSE(HashFiles(files, options_).ok());
+}
+
+TEST_F(HashFilesTest, VerbsShowABarOnATerminal) {
+  terminal_.is_tty = true;
+  Connection connection({"unix:" + socket_.string(), socket_.string()});
+  std::ostringstream out;
+  const Console console{out, out, terminal_, connection, false};
+  const HashOptions options = Hashing(console, true);
+  EXPECT_TRUE(options.rehash);
+  EXPECT_EQ(options.cache, folder_ / ".cache/mpsctl/hashes");
+  options.progress(1, 2);
+  EXPECT_NE(out.str().find("reading  1 B/2 B"), std::string::npos);
+  out.str("");
+  options.progress(2, 2);
+  EXPECT_EQ(out.str(), "\r\x1b[K");
+}
+
+namespace fs = std::filesystem;
+
+const std::string kHash = base::Sha256Hex("x");
+
+FileMark Mark(int64_t age_ms) {
+  const int64_t then = absl::ToUnixNanos(kNow - absl::Milliseconds(age_ms));
+  return {1, 2, 3, then, then};
+}
+
+class HashCacheTest : public testing::Test {
+ protected:
+  void Fill(const std::vector<std::string>& paths,
+            HashCache::Bounds bounds = {}) {
+    HashCache cache = HashCache::Load(file_, bounds);
+    for (size_t i = 0; i < paths.size(); ++i) {
+      cache.Keep(paths[i], Mark(5000), kHash, kNow + absl::Seconds(i));
+    }
+    const absl::Status saved = cache.Save();
+    EXPECT_TRUE(saved.ok()) << saved;
+  }
+  bool Has(const std::string& path) {
+    return HashCache::Load(file_).Find(path, Mark(5000), kNow) == kHash;
+  }
+  std::string Text() const {
+    std::ostringstream text;
+    text << std::ifstream(file_, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  void Write(const std::string& text) const {
+    std::ofstream(file_, std::ios::binary) << text;
+  }
+
+  const fs::path folder_ = testing_support::FreshFolder("hashes");
+  const fs::path file_ = folder_ / "cache/mpsctl/hashes";
+};
+
+TEST_F(HashCacheTest, WhatWasKeptIsFound) {
+  const std::vector<std::string> paths = {
+      "/plain",         "/two words  ", "/line\nbreak",
+      "/\xff no UTF-8", "/über",        "/" + std::string(4000, 'l')};
+  Fill(paths);
+  for (const std::string& path : paths) EXPECT_TRUE(Has(path)) << path;
+  EXPECT_FALSE(Has("/other"));
+}
+
+TEST_F(HashCacheTest, AnyOtherMarkIsAnotherFile) {
+  Fill({"/a"});
+  HashCache cache = HashCache::Load(file_);
+  const FileMark same = Mark(5000);
+  EXPECT_EQ(cache.Find("/a", same, kNow), kHash);
+  for (int member = 0; member < 5; ++member) {
+    FileMark other = same;
+    if (member == 0) ++other.device;
+    if (member == 1) ++other.inode;
+    if (member == 2) ++other.size_bytes;
+    if (member == 3) --other.modified_ns;
+    if (member == 4) ++other.changed_ns;
+    EXPECT_FALSE(cache.Find("/a", other, kNow).has_value()) << member;
+  }
+}
+
+TEST_F(HashCacheTest, AMarkThatIsYoungOrOfTheFutureIsNotSettled) {
+  EXPECT_FALSE(IsSettled(Mark(0), kNow));
+  EXPECT_FALSE(IsSettled(Mark(1999), kNow));
+  EXPECT_TRUE(IsSettled(Mark(2001), kNow));
+  EXPECT_FALSE(IsSettled(Mark(-3'600'000), kNow)) << "a clock that went back";
+  FileMark set_back = Mark(3'600'000);
+  set_back.changed_ns = Mark(0).changed_ns;
+  EXPECT_FALSE(IsSettled(set_back, kNow)) << "touch -d, just now";
+}
+
+TEST_F(HashCacheTest, OnlyItsOwnerReadsIt) {
+  Fill({"/a"});
+  struct stat info;
+  ASSERT_EQ(stat(file_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  ASSERT_EQ(stat(file_.parent_path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  chmod(file_.c_str(), 0666);
+  EXPECT_FALSE(Has("/a")) << "others might have written it";
+}
+
+TEST_F(HashCacheTest, ABrokenCacheIsNone) {
+  Fill({"/a"});
+  for (const char* line : {"nonsense\n", "\n", "/a\n", "0 1 2 3 4 5 6 /a\n"}) {
+    Write(std::string("mpsctl hashes 1\n") + line + "all " +
+          base::Sha256Hex(line) + "\n");
+    EXPECT_FALSE(Has("/a"));
+  }
+  Fill({"/a"});
+  const std::string whole = Text();
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string broken = whole;
+    broken[at] ^= 1;
+    Write(broken);
+    EXPECT_FALSE(Has("/a")) << "byte " << at;
+    Write(whole.substr(0, at));
+    EXPECT_FALSE(Has("/a")) << "cut at " << at;
+  }
+  Write(whole);
+  EXPECT_TRUE(Has("/a"));
+  Write("");
+  Fill({"/c"});
+  EXPECT_TRUE(Has("/c")) << "it is made anew";
+}
+
+TEST_F(HashCacheTest, ALinkIsNoCache) {
+  Fill({"/a"});
+  const fs::path other = folder_ / "other";
+  fs::rename(file_, other);
+  fs::create_symlink(other, file_);
+  EXPECT_FALSE(Has("/a"));
+  Fill({"/b"});
+  EXPECT_TRUE(Has("/b"));
+  EXPECT_FALSE(fs::is_symlink(file_));
+  EXPECT_NE(Text(), "") << "the link is replaced, what it led to stays";
+  EXPECT_TRUE(fs::exists(other));
+}
+
+TEST_F(HashCacheTest, BeyondTheBoundsTheOldestGo) {
+  HashCache::Bounds bounds;
+  bounds.entries = 2;
+  Fill({"/oldest", "/old", "/new"}, bounds);
+  EXPECT_FALSE(Has("/oldest"));
+  EXPECT_TRUE(Has("/old"));
+  EXPECT_TRUE(Has("/new"));
+  bounds.bytes = 350;
+  Fill({"/old", "/old", "/new", "/newest"}, bounds);
+  EXPECT_LE(Text().size(), 350u);
+  EXPECT_TRUE(Has("/newest"));
+  EXPECT_FALSE(Has("/new"));
+  bounds.bytes = static_cast<int64_t>(Text().size()) - 1;
+  EXPECT_FALSE(HashCache::Load(file_, bounds)
+                   .Find("/newest", Mark(5000), kNow)
+                   .has_value())
+      << "a longer file is not read";
+}
+
+TEST_F(HashCacheTest, WithoutAnythingNewItIsNotWritten) {
+  Fill({"/a"});
+  fs::permissions(file_.parent_path(), fs::perms::owner_all);
+  const fs::file_time_type before = fs::last_write_time(file_);
+  HashCache cache = HashCache::Load(file_);
+  EXPECT_TRUE(cache.Find("/a", Mark(5000), kNow).has_value());
+  ASSERT_TRUE(cache.Save().ok());
+  EXPECT_EQ(fs::last_write_time(file_), before);
+  // A use after a day counts.
+  cache.Find("/a", Mark(5000), kNow + absl::Hours(25));
+  const std::string old = Text();
+  ASSERT_TRUE(cache.Save().ok());
+  EXPECT_NE(Text(), old);
+}
+
+TEST_F(HashCacheTest, WhatKilledProcessesLeftGoes) {
+  Fill({"/a"});
+  const fs::path left = file_.parent_path() / ".hashes.1.2.tmp";
+  std::ofstream(left) << "half";
+  Fill({"/b"});
+  EXPECT_FALSE(fs::exists(left));
+}
+
+TEST_F(HashCacheTest, WithoutAPlaceNothingIsKept) {
+  HashCache cache = HashCache::Load("");
+  cache.Keep("/a", Mark(5000), kHash, kNow);
+  EXPECT_TRUE(cache.Save().ok());
+  EXPECT_FALSE(cache.Find("/a", Mark(5000), kNow).has_value());
+}
+
+TEST(HashCachePath, IsBelowTheUsersCaches) {
+  setenv("HOME", "/srv/ann", 1);
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_EQ(HashCachePath(), "/srv/ann/.cache/mpsctl/hashes");
+  setenv("XDG_CACHE_HOME", "/caches", 1);
+  EXPECT_EQ(HashCachePath(), "/caches/mpsctl/hashes");
+  setenv("XDG_CACHE_HOME", "relative", 1);
+  EXPECT_EQ(HashCachePath(), "/srv/ann/.cache/mpsctl/hashes");
+  unsetenv("XDG_CACHE_HOME");
+  setenv("HOME", "", 1);
+  EXPECT_EQ(HashCachePath(), "");
+}
+
 }  // namespace
+
 }  // namespace mpsd::client

@@ -62,6 +62,8 @@ FORBIDDEN = [
     (r"mpsd_core_|mpsd-worker$", {"mpsd_proto", "gRPC::grpc++", "spdlog::spdlog",
                      "SQLiteCpp", "prometheus-cpp::core"}),
     (r"mpsd_server_|mpsd_client$|mpsd$|mpsctl$", {"mpsd_torch"}),
+    (r"mpsd_server_|mpsd$",
+     {"mpsd_client", "mpsd_client_text", "mpsd_client_daemons"}),
     (r"mpsd_server_(?!rpc|http|daemon)", {"mpsd_proto", "gRPC::grpc++"}),
 ]
 

@@ -117,7 +117,7 @@ def proto_problems(told, proto):
 
 
 def gauge_problems(told, names):
-    gauges = re.findall(r'^    \{"(\w+)",(?:$| \{)', names, re.M)
+    gauges = re.findall(r'",\s*"(\w+)"\},$', names, re.M)
     known = told["Progress"] + told["MemoryCounters"]
     for field in known:
         if field not in gauges and field not in NO_GAUGE:

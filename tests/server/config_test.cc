@@ -8,20 +8,19 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "server/config_file.h"
-#include "server/default_places.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd {
+
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -469,32 +468,6 @@ TEST_F(UserLimitsTest, RefusesWhatIsNoLimit) {
   ExpectFileError("[users.ada]\nqueued-jobs = 5\n", "users");
 }
 
-// "name: value value" for each item.
-std::vector<std::string> Items(const std::string& text) {
-  std::istringstream input(text);
-  std::vector<std::string> lines;
-  for (const CLI::ConfigItem& item : ConfigFile().from_config(input)) {
-    std::string line = item.fullname() + ":";
-    for (const std::string& value : item.inputs) line += " " + value;
-    lines.push_back(line);
-  }
-  return lines;
-}
-
-TEST(ConfigFileTest, AKeyOrATableIsAnOption) {
-  EXPECT_THAT(Items(""), IsEmpty());
-  EXPECT_THAT(Items("log-level = \"debug\"\n"),
-              ElementsAre("log-level: debug"));
-  EXPECT_THAT(Items("[environment]\nHF_HOME = \"/srv\"\nA = \"b\"\n"),
-              ElementsAre("environment: HF_HOME=/srv A=b"));
-  const std::vector<std::string> read =
-      Items("[user.ada]\nqueued-jobs = 5\n[user.bob]\nqueued-jobs = 6\n");
-  ASSERT_EQ(read.size(), 1u);
-  EXPECT_THAT(read[0], HasSubstr("user-limit:"));
-  EXPECT_THAT(read[0], HasSubstr("ada"));
-  EXPECT_THAT(read[0], HasSubstr("bob"));
-}
-
 TEST(DefaultPlaces, AreTheHomeFolderAndBesideTheProgram) {
   const char* home = std::getenv("HOME");
   const std::string before = home != nullptr ? home : "";
@@ -511,5 +484,127 @@ TEST(DefaultPlaces, AreTheHomeFolderAndBesideTheProgram) {
             fs::canonical(MPSD_TEST_BINARY_DIR) / "mpsd-worker");
 }
 
+// The fault of a configuration; "" for none.
+std::string Fault(const Config& config) {
+  const absl::Status status = CheckAddresses(config);
+  EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status));
+  return std::string(status.message());
+}
+
+TEST(CheckAddresses, BeyondTheMachineTheApiHasACertificate) {
+  Config config;
+  for (const char* address :
+       {"unix:/x", "127.0.0.1:1", "localhost:1", "[::1]:1"}) {
+    config.listen = {"unix:/y", address};
+    EXPECT_EQ(Fault(config), "") << address;
+  }
+  for (const char* address :
+       {"0.0.0.0:1", "[::]:1", "mac.local:1", "10.0.0.1:1"}) {
+    config.tls_cert = config.tls_key = "";
+    config.listen = {"unix:/x", "127.0.0.1:1", address};
+    EXPECT_THAT(Fault(config),
+                AllOf(HasSubstr(std::string("--listen ") + address +
+                                ": without a certificate"),
+                      HasSubstr("mpsd tls init"), HasSubstr("ssh://")));
+    config.tls_cert = config.tls_key = "/c";
+    EXPECT_EQ(Fault(config), "") << address;
+  }
+}
+
+TEST(CheckAddresses, ACertificateHasItsKey) {
+  Config config;
+  config.tls_cert = "/c";
+  EXPECT_THAT(Fault(config), HasSubstr("--tls-cert: the certificate and its "
+                                       "key come together; give --tls-key"));
+  config.tls_cert = "";
+  config.tls_key = "/k";
+  EXPECT_THAT(Fault(config), HasSubstr("give --tls-cert too"));
+  config.tls_cert = config.tls_key = "/c";
+  EXPECT_EQ(Fault(config), "");
+  config.metrics_tls_cert = "/c";
+  EXPECT_THAT(Fault(config), HasSubstr("give --metrics-tls-key too"));
+  config.metrics_tls_key = "/k";
+  EXPECT_EQ(Fault(config), "");
+  config.metrics_tls_cert.clear();
+  EXPECT_THAT(Fault(config), HasSubstr("give --metrics-tls-cert too"));
+}
+
+TEST(CheckAddresses, ThePageIsThisMachinesAlone) {
+  Config config;
+  for (const char* address :
+       {"", "127.0.0.1:9465", "[::1]:0", "localhost:80", "unix:/run/page"}) {
+    config.http_listen = address;
+    EXPECT_EQ(Fault(config), "") << address;
+  }
+  for (const char* address :
+       {"0.0.0.0:80", "mac.local:80", "[::]:80", "9465"}) {
+    config.http_listen = address;
+    EXPECT_THAT(Fault(config), HasSubstr(std::string("--http-listen ") +
+                                         address + ": the web page"));
+  }
+}
+
+TEST(CheckAddresses, ATokenIsNotReadAsItPasses) {
+  Config config;
+  config.metrics_token_file = "/t";
+  for (const char* address :
+       {"127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/m", ""}) {
+    config.metrics_address = address;
+    EXPECT_EQ(Fault(config), "") << address;
+  }
+  for (const char* address : {"0.0.0.0:1", "[::]:1", "mac.local:1"}) {
+    config.metrics_address = address;
+    EXPECT_THAT(Fault(config), HasSubstr(std::string("--metrics-token-file: "
+                                                     "on ") +
+                                         address));
+    config.metrics_tls_cert = config.metrics_tls_key = "/c";
+    EXPECT_EQ(Fault(config), "");
+    config.metrics_tls_cert = config.metrics_tls_key = "";
+  }
+  // Without one they may be open: they show names and numbers of jobs and
+  // change nothing.
+  config.metrics_token_file = "";
+  config.metrics_address = "0.0.0.0:9464";
+  EXPECT_EQ(Fault(config), "");
+}
+
+class WorkerSurroundingsTest : public testing::Test {
+ protected:
+  WorkerSurroundingsTest() {
+    setenv("HF_HUB_CACHE", "/cache", 1);
+    config_.state_dir = "/state";
+  }
+  ~WorkerSurroundingsTest() override {
+    unsetenv("HF_HUB_CACHE");
+    unsetenv("MY_SECRET_TOKEN");
+  }
+  Config config_;
+};
+
+TEST_F(WorkerSurroundingsTest, JobsReadTheCacheBesideTheRoots) {
+  config_.model_roots = {"/models"};
+  config_.data_roots = {"/data"};
+  const auto folders = FoldersJobsRead(config_);
+  EXPECT_THAT(folders.models, ElementsAre("/models", "/cache"));
+  EXPECT_THAT(folders.data, ElementsAre("/data"));
+  EXPECT_THAT(FoldersWorkersRead(config_),
+              ElementsAre("/state/blobs", "/state/models", "/models", "/cache",
+                          "/data"));
+  // A root of everything is any folder.
+  config_.data_roots = {"/"};
+  EXPECT_THAT(FoldersWorkersRead(config_), IsEmpty());
+}
+
+TEST_F(WorkerSurroundingsTest, WorkersHaveWhatTheTableNames) {
+  setenv("MY_SECRET_TOKEN", "x", 1);
+  EXPECT_FALSE(WorkersEnvironment(config_).contains("MY_SECRET_TOKEN"));
+  config_.environment["MY_SECRET_TOKEN"] = "y";
+  config_.environment["HF_HUB_CACHE"] = "/other";
+  const host::Environment environment = WorkersEnvironment(config_);
+  EXPECT_EQ(environment.at("MY_SECRET_TOKEN"), "y");
+  EXPECT_EQ(environment.at("HF_HUB_CACHE"), "/other");
+}
+
 }  // namespace
+
 }  // namespace mpsd

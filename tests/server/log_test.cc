@@ -22,8 +22,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "server/queued_sink.h"
-#include "server/stderr_sink.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd {

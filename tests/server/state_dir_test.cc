@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/state_dir.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -13,21 +14,22 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
+#include <thread>
 
-#include "server/descriptor_limit.h"
-#include "server/signals.h"
-#include "server/socket_group.h"
-#include "server/worker_surroundings.h"
+#include "server/process.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd {
+
 namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 
 class StateDirTest : public testing::Test {
  protected:
@@ -122,43 +124,6 @@ TEST(SocketGroupTest, MembersPassAFolderAndListNothing) {
   EXPECT_TRUE(absl::IsNotFound(LetThrough(folder / "none", group)));
 }
 
-class WorkerSurroundingsTest : public testing::Test {
- protected:
-  WorkerSurroundingsTest() {
-    setenv("HF_HUB_CACHE", "/cache", 1);
-    config_.state_dir = "/state";
-  }
-  ~WorkerSurroundingsTest() override {
-    unsetenv("HF_HUB_CACHE");
-    unsetenv("MY_SECRET_TOKEN");
-  }
-  Config config_;
-};
-
-TEST_F(WorkerSurroundingsTest, JobsReadTheCacheBesideTheRoots) {
-  config_.model_roots = {"/models"};
-  config_.data_roots = {"/data"};
-  const auto folders = FoldersJobsRead(config_);
-  EXPECT_THAT(folders.models, ElementsAre("/models", "/cache"));
-  EXPECT_THAT(folders.data, ElementsAre("/data"));
-  EXPECT_THAT(FoldersWorkersRead(config_),
-              ElementsAre("/state/blobs", "/state/models", "/models", "/cache",
-                          "/data"));
-  // A root of everything is any folder.
-  config_.data_roots = {"/"};
-  EXPECT_THAT(FoldersWorkersRead(config_), IsEmpty());
-}
-
-TEST_F(WorkerSurroundingsTest, WorkersHaveWhatTheTableNames) {
-  setenv("MY_SECRET_TOKEN", "x", 1);
-  EXPECT_FALSE(WorkersEnvironment(config_).contains("MY_SECRET_TOKEN"));
-  config_.environment["MY_SECRET_TOKEN"] = "y";
-  config_.environment["HF_HUB_CACHE"] = "/other";
-  const host::Environment environment = WorkersEnvironment(config_);
-  EXPECT_EQ(environment.at("MY_SECRET_TOKEN"), "y");
-  EXPECT_EQ(environment.at("HF_HUB_CACHE"), "/other");
-}
-
 // Each in a process of its own: the signals stay blocked for its life.
 void Nothing() {}
 
@@ -225,5 +190,177 @@ TEST(SignalsDeathTest, ABrokenPipeKillsNobody) {
       testing::ExitedWithCode(7), "");
 }
 
+constexpr char kId[] = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+constexpr int64_t kUnit = 256 << 10;
+
+class StateUsageTest : public testing::Test {
+ protected:
+  static void Write(const fs::path& path, int64_t bytes) {
+    fs::create_directories(path.parent_path());
+    // Bytes that no file system can pack.
+    std::string text(bytes, 0);
+    std::mt19937 random(bytes);
+    for (char& c : text) c = static_cast<char>(random());
+    std::ofstream(path, std::ios::binary) << text;
+    // A file system that allocates late now says what the file takes.
+    const int fd = open(path.c_str(), O_RDWR);
+    EXPECT_EQ(fsync(fd), 0);
+    close(fd);
+  }
+  StateUsage MeasureAll() const {
+    const std::atomic<bool> stop = false;
+    auto usage = MeasureState(state_, stop);
+    EXPECT_TRUE(usage.ok()) << usage.status();
+    return usage.ok() ? *usage : StateUsage();
+  }
+  std::map<std::string, int64_t> Measure() const {
+    return MeasureAll().by_kind;
+  }
+
+  const fs::path state_ = testing_support::FreshFolder("usage");
+  const fs::path job_ = state_ / "jobs" / kId;
+};
+
+// About `bytes`: a file system counts in blocks, and some for itself.
+MATCHER_P(IsAbout, bytes, "") {
+  return arg >= bytes && arg <= bytes + 64 * 1024;
+}
+
+MATCHER_P2(HasBytes, bytes, checkpoint_bytes, "") {
+  return testing::Matches(IsAbout(bytes))(arg.bytes) &&
+         testing::Matches(IsAbout(checkpoint_bytes))(arg.checkpoint_bytes);
+}
+
+TEST_F(StateUsageTest, AnEmptyFolderHasEveryKindAtZero) {
+  EXPECT_THAT(
+      Measure(),
+      ElementsAre(Pair("checkpoints", 0), Pair("database", 0), Pair("logs", 0),
+                  Pair("other", 0), Pair("results", 0), Pair("uploads", 0)));
+}
+
+TEST_F(StateUsageTest, EachFileCountsForItsKind) {
+  Write(job_ / "out/checkpoints/step-5/state.safetensors", 1 * kUnit);
+  Write(job_ / "out/checkpoints/.step-6.tmp/state.safetensors", 1 * kUnit);
+  Write(job_ / "out/adapter/adapter_model.safetensors", 3 * kUnit);
+  Write(job_ / "out/metrics.jsonl", 1 * kUnit);
+  Write(job_ / "log", 5 * kUnit);
+  Write(state_ / "log/mpsd.log", 1 * kUnit);
+  Write(state_ / "blobs/ab/abcd", 7 * kUnit);
+  Write(state_ / "blobs/incoming/abcd.1", 1 * kUnit);
+  Write(state_ / "mpsd.db", 8 * kUnit);
+  Write(state_ / "mpsd.db-wal", 1 * kUnit);
+  Write(state_ / "ballast", 9 * kUnit);
+  Write(job_ / "job.json", 1 * kUnit);
+  Write(state_ / "jobs" / ("." + std::string(kId) + ".x.tmp") / "out/big",
+        1 * kUnit);
+  EXPECT_THAT(Measure(), ElementsAre(Pair("checkpoints", IsAbout(2 * kUnit)),
+                                     Pair("database", IsAbout(9 * kUnit)),
+                                     Pair("logs", IsAbout(6 * kUnit)),
+                                     Pair("other", IsAbout(11 * kUnit)),
+                                     Pair("results", IsAbout(4 * kUnit)),
+                                     Pair("uploads", IsAbout(8 * kUnit))));
+}
+
+TEST_F(StateUsageTest, AJobHasItsFolderWithoutItsInputs) {
+  const fs::path other = state_ / "jobs/01J0000000000000000000000Z";
+  Write(job_ / "out/checkpoints/step-5/state.safetensors", 2 * kUnit);
+  Write(job_ / "log", kUnit);
+  Write(job_ / "inputs/train.jsonl", 8 * kUnit);
+  Write(other / "out/adapter/adapter_model.safetensors", 4 * kUnit);
+  Write(state_ / "jobs/.leftover.tmp/out/big", 3 * kUnit);
+  Write(state_ / "log/mpsd.log", kUnit);
+  const StateUsage usage = MeasureAll();
+  EXPECT_THAT(
+      usage.by_job,
+      ElementsAre(Pair(kId, HasBytes(3 * kUnit, 2 * kUnit)),
+                  Pair("01J0000000000000000000000Z", HasBytes(4 * kUnit, 0))));
+  EXPECT_THAT(usage.TotalBytes(), IsAbout((3 + 4 + 3 + 1) * kUnit));
+}
+
+TEST_F(StateUsageTest, AnUploadCountsOnceHoweverManyUseIt) {
+  Write(state_ / "blobs/ab/abcd", 4 * kUnit);
+  for (const fs::path& use :
+       {job_ / "inputs/train.jsonl", state_ / "files/file-1",
+        state_ / "models/models--m/pushed/1/config.json"}) {
+    fs::create_directories(use.parent_path());
+    fs::create_hard_link(state_ / "blobs/ab/abcd", use);
+  }
+  const auto usage = Measure();
+  EXPECT_THAT(usage.at("uploads"), IsAbout(4 * kUnit));
+  EXPECT_THAT(usage.at("other"), IsAbout(0));
+}
+
+TEST_F(StateUsageTest, FollowsNoLink) {
+  const fs::path outside = testing_support::FreshFolder("outside");
+  Write(outside / "big", 4 * kUnit);
+  fs::create_directories(job_ / "out");
+  fs::create_symlink(outside / "big", job_ / "out/file");
+  fs::create_directory_symlink(outside, job_ / "out/folder");
+  fs::create_directory_symlink(state_, job_ / "out/round");
+  fs::create_directory_symlink(outside, state_ / "blobs");
+  const auto usage = Measure();
+  EXPECT_THAT(usage.at("results"), IsAbout(0));
+  EXPECT_THAT(usage.at("uploads"), IsAbout(0));
+  EXPECT_THAT(usage.at("other"), IsAbout(0));
+}
+
+// Nothing opens what is no folder: a pipe without a writer would never return.
+TEST_F(StateUsageTest, APipeIsNotOpenedAndAHoleTakesNoRoom) {
+  fs::create_directories(job_ / "out");
+  ASSERT_EQ(mkfifo((job_ / "out/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(Measure().at("results"), 0);
+  // A hole takes no room.
+  std::ofstream(job_ / "out/sparse").put('x');
+  fs::resize_file(job_ / "out/sparse", int64_t{1} << 40);
+  EXPECT_LT(Measure().at("results"), kUnit);
+}
+
+TEST_F(StateUsageTest, FoldersWithoutEndAreLeftOut) {
+  fs::path deep = job_ / "out";
+  for (int i = 0; i < 200; ++i) deep /= "d";
+  Write(job_ / "out/d/file", kUnit);
+  Write(deep / "file", kUnit);
+  EXPECT_THAT(Measure().at("results"), IsAbout(kUnit));
+}
+
+TEST_F(StateUsageTest, FilesMayGoMeanwhile) {
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    for (int i = 0; i < 30; ++i) {
+      for (int n = 0; n < 20; ++n) {
+        const fs::path folder = job_ / "out" / std::to_string(n);
+        fs::create_directories(folder);
+        std::ofstream(folder / "file") << "x";
+      }
+      fs::remove_all(job_ / "out");
+    }
+    done = true;
+  });
+  while (!done) Measure();
+  other.join();
+}
+
+TEST_F(StateUsageTest, AFolderThatAJobClosedIsLeftOut) {
+  Write(job_ / "out/open", kUnit);
+  Write(job_ / "out/closed/file", 2 * kUnit);
+  fs::permissions(job_ / "out/closed", fs::perms::none);
+  const auto usage = Measure();
+  // Root may read every folder.
+  EXPECT_THAT(usage.at("results"), IsAbout(geteuid() == 0 ? 3 * kUnit : kUnit));
+  fs::permissions(job_ / "out/closed", fs::perms::owner_all);
+}
+
+TEST_F(StateUsageTest, AMissingStateFolderIsAnError) {
+  const std::atomic<bool> stop = false;
+  EXPECT_EQ(MeasureState(state_ / "missing", stop).status().code(),
+            absl::StatusCode::kNotFound);
+  // It stops when it is told.
+  Write(state_ / "mpsd.db", 1);
+  const std::atomic<bool> told = true;
+  EXPECT_EQ(MeasureState(state_, told).status().code(),
+            absl::StatusCode::kCancelled);
+}
+
 }  // namespace
+
 }  // namespace mpsd

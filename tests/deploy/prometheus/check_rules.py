@@ -41,7 +41,7 @@ VALUES = [
     (r"mpsd_jobs|mpsd_jobs_ended_total", "state",
      ("server/jobs/job.h", "kStates")),
     (r"mpsd_notifications_total", "result",
-     ("server/notify/delivery.h", "kResults")),
+     ("server/notify/notifier.h", "kResults")),
     (r"mpsd_rpc_requests_total", "code",
      ("server/http/daemon_metrics.h", "kRpcCodes")),
     (r"mpsd_.*", "device", ("core/host/traits.h", "kChoices")),

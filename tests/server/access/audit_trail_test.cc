@@ -14,8 +14,8 @@
 namespace mpsd::access {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
+using testing::HasSubstr;
+using testing::SizeIs;
 
 // A store in memory. Thread-safe.
 class FakeStore final : public AuditStore {

@@ -15,6 +15,9 @@
 namespace mpsd::access {
 namespace {
 
+using testing::HasSubstr;
+using testing::StartsWith;
+
 TEST(CallerTest, NamesOfAccountsMailboxesAndCertificatesAreUsers) {
   for (const std::string& name :
        {std::string("ada"), std::string("_mpsd"),
@@ -50,9 +53,6 @@ TEST(RolePolicyTest, TheDaemonsAccountAndRootAreAdminsOthersAsTheListsSay) {
   EXPECT_EQ(kPolicy.OfAccount(506, "Ada"), Role::kUser);
   EXPECT_EQ(RolePolicy().owner, geteuid());
 }
-
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
 

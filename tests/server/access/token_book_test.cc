@@ -22,6 +22,11 @@
 namespace mpsd::access {
 namespace {
 
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
 constexpr uid_t kNobodys = 3'999'999'999;  // no account has this number
 
 TEST(AccountNameTest, IsTheAccountsOrItsNumber) {
@@ -34,11 +39,6 @@ TEST(AccountNameTest, IsTheAccountsOrItsNumber) {
     EXPECT_EQ(UserOf(7, name), "uid-7") << name;
   }
 }
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 class TokenBookTest : public testing::Test {
  protected:

@@ -1,20 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/http/daemon_metrics.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
 
 #include <iterator>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "server/http/families.h"
 #include "server/http/job_metrics.h"
+#include "server/jobs/job.h"
+#include "server/jobs/pause_gate.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/http/scraped.h"
+#include "tests/server/http/served.h"
 
 namespace mpsd::prometheus {
+
 namespace {
+
+using http::Get;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr Metric kGauge{"mpsd_a", MetricKind::kGauge, "", "A."};
+
+TEST(Families, AreMadeOnce) {
+  ::prometheus::Registry registry;
+  Gauges(registry, kGauge).Add({}).Set(3);
+  EXPECT_EQ(Gauges(registry, kGauge).Add({}).Value(), 3);
+  const auto families = registry.Collect();
+  ASSERT_EQ(families.size(), 1u);
+  EXPECT_EQ(families[0].name, "mpsd_a");
+  EXPECT_EQ(families[0].help, "A.");
+  EXPECT_EQ(families[0].type, ::prometheus::MetricType::Gauge);
+}
+
+TEST(Families, MayHaveASingleValue) {
+  const auto gauge = SingleValue(kGauge, 3);
+  EXPECT_EQ(gauge.name, "mpsd_a");
+  EXPECT_EQ(gauge.type, ::prometheus::MetricType::Gauge);
+  ASSERT_EQ(gauge.metric.size(), 1u);
+  EXPECT_EQ(gauge.metric[0].gauge.value, 3);
+  const auto counter =
+      SingleValue({"mpsd_a_total", MetricKind::kCounter, "", "A."}, 4);
+  EXPECT_EQ(counter.type, ::prometheus::MetricType::Counter);
+  EXPECT_EQ(counter.metric[0].counter.value, 4);
+}
+
+TEST(FamiliesDeathTest, AGaugeIsNoCounter) {
+  ::prometheus::Registry registry;
+  EXPECT_DEATH(Counters(registry, kGauge), "a counter is made");
+  EXPECT_DEATH(Histograms(registry, kGauge), "a histogram is made");
+}
+
+TEST(SnakeCase, HoldsForEveryNameThatIsALabel) {
+  EXPECT_EQ(SnakeCase("OutOfMemory"), "out_of_memory");
+  EXPECT_EQ(SnakeCase("out_of_memory"), "out_of_memory");
+  EXPECT_EQ(SnakeCase("QUEUED"), "queued");
+  EXPECT_EQ(SnakeCase(""), "");
+  const auto check = [](std::string_view name) {
+    const std::string text = SnakeCase(name);
+    EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("__"), std::string::npos) << text;
+    EXPECT_FALSE(text.starts_with('_')) << text;
+  };
+  for (jobs::ExitReason reason : jobs::kAllExitReasons) check(Name(reason));
+  for (jobs::PauseReason reason : jobs::kAllPauseReasons) check(Name(reason));
+  for (jobs::HoldReason reason : jobs::kAllHoldReasons) check(Name(reason));
+  for (jobs::State state : jobs::kAllStates) check(Name(state));
+}
+
+TEST(BoundedLabel, IsShortAndPrintable) {
+  EXPECT_EQ(BoundedLabel("night run"), "night run");
+  EXPECT_EQ(BoundedLabel(std::string(kLabelBytes, 'x')),
+            std::string(kLabelBytes, 'x'));
+  EXPECT_LE(BoundedLabel(std::string(kLabelBytes + 1, 'x')).size(),
+            kLabelBytes);
+  EXPECT_TRUE(BoundedLabel(std::string(kLabelBytes + 1, 'x')).ends_with("…"));
+  EXPECT_EQ(BoundedLabel("a\nb\xff"), "a\\nb\\xff");
+}
+
+TEST(LabelCap, TheFirstKeepTheirNames) {
+  LabelCap cap(2);
+  EXPECT_EQ(cap.Of("a"), "a");
+  EXPECT_EQ(cap.Of("b"), "b");
+  EXPECT_EQ(cap.Of("c"), "other");
+  EXPECT_EQ(cap.Of("a"), "a");
+  EXPECT_EQ(cap.Of("b"), "b");
+}
+
+// The lines of a scrape but for comments.
+std::string Samples(const host::ProcessUsage& usage) {
+  std::istringstream text(
+      ::prometheus::TextSerializer().Serialize(ProcessFamilies(usage)));
+  std::string samples;
+  for (std::string line; std::getline(text, line);) {
+    if (line[0] != '#') samples += line + "\n";
+  }
+  return samples;
+}
+
+TEST(ProcessFamilies, HaveTheNamesOfEveryClientLibrary) {
+  EXPECT_EQ(Samples({4096, 1.5, 7, 1024, 100.25}),
+            "process_cpu_seconds_total 1.5\n"
+            "process_resident_memory_bytes 4096\n"
+            "process_open_fds 7\n"
+            "process_max_fds 1024\n"
+            "process_start_time_seconds 100.25\n");
+  // What the system does not tell is absent.
+  EXPECT_EQ(Samples({}), "");
+  host::ProcessUsage usage;
+  usage.open_descriptors = 3;
+  EXPECT_EQ(Samples(usage), "process_open_fds 3\n");
+}
 
 class DaemonMetricsTest : public Scraped {
  protected:
@@ -245,5 +356,77 @@ TEST_F(ScrapeSizeTest, WithoutJobsAScrapeIsSmall) {
   EXPECT_LT(Text().size(), 64u << 10);
 }
 
+class ExpositionTest : public testing::Test {
+ protected:
+  ExpositionTest() {
+    options_.address = "127.0.0.1:0";
+    ::prometheus::BuildGauge()
+        .Name("answer")
+        .Help(std::string(2000, 'h'))
+        .Register(registry_)
+        .Add({})
+        .Set(42);
+  }
+  absl::Status Start() {
+    auto exposition = Exposition::Start(options_, {&registry_, &more_});
+    if (!exposition.ok()) return exposition.status();
+    exposition_ = *std::move(exposition);
+    return absl::OkStatus();
+  }
+  std::string Scrape(const std::string& headers = "") const {
+    return Get(exposition_->address(), "/metrics", headers,
+               options_.tls.has_value());
+  }
+
+  ::prometheus::Registry registry_, more_;
+  http::Server::Options options_;
+  std::unique_ptr<Exposition> exposition_;
+};
+
+TEST_F(ExpositionTest, ServesTheMetricsOfEverySource) {
+  ::prometheus::BuildGauge().Name("more").Register(more_).Add({}).Set(7);
+  ASSERT_TRUE(Start().ok());
+  const std::string text = Scrape();
+  EXPECT_THAT(text, HasSubstr("Content-Type: text/plain; version=0.0.4"));
+  EXPECT_THAT(text, HasSubstr("\nanswer 42\n"));
+  EXPECT_THAT(text, HasSubstr("\nmore 7\n"));
+  EXPECT_THAT(text, Not(HasSubstr("certificate")));
+  const std::string address = exposition_->address();
+  EXPECT_THAT(Get(address, "/metrics?x=y"), HasSubstr("\nanswer 42\n"));
+  EXPECT_THAT(Get(address, "/healthz"), EndsWith("\r\n\r\nok\n"));
+  for (const char* target :
+       {"/", "/healthz/", "/metrics/", "/metricsx", "/../metrics"}) {
+    EXPECT_THAT(Get(address, target), StartsWith("HTTP/1.1 404 ")) << target;
+  }
+  exposition_.reset();
+  EXPECT_EQ(Get(address, "/metrics"), "");
+}
+
+TEST_F(ExpositionTest, TellsWhenItsCertificateEnds) {
+  options_.tls =
+      http::MakeCertificate(testing_support::FreshFolder("exposition"), 10);
+  ASSERT_TRUE(Start().ok());
+  const std::string text = Scrape();
+  const std::string name =
+      "\nmpsd_metrics_certificate_expiry_timestamp_seconds ";
+  ASSERT_THAT(text, HasSubstr(name));
+  EXPECT_NEAR(std::stod(text.substr(text.find(name) + name.size())),
+              absl::ToUnixSeconds(absl::Now() + absl::Hours(240)), 3600);
+}
+
+TEST_F(ExpositionTest, AFaultNamesTheOption) {
+  ASSERT_TRUE(Start().ok());
+  options_.address = exposition_->address();
+  const absl::Status taken = Start();
+  EXPECT_TRUE(absl::IsUnavailable(taken)) << taken;
+  EXPECT_THAT(std::string(taken.message()), HasSubstr(options_.address));
+  EXPECT_THAT(std::string(taken.message()), HasSubstr("--metrics-address"));
+  options_.address = "9464";
+  const absl::Status none = Start();
+  EXPECT_TRUE(absl::IsInvalidArgument(none)) << none;
+  EXPECT_THAT(std::string(none.message()), HasSubstr("--metrics-address"));
+}
+
 }  // namespace
+
 }  // namespace mpsd::prometheus

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "tests/server/readme_part.h"
 
 namespace mpsd::prometheus {
+
 namespace {
 
 using testing::HasSubstr;
@@ -420,10 +423,7 @@ std::string LabelsText(const Metric& metric) {
 
 // Every metric of names.h, by name.
 std::vector<Metric> AllMetrics() {
-  std::vector<Metric> metrics;
-  for (const Metric* metric : kMetrics) metrics.push_back(*metric);
-  for (const FieldGauge& gauge : kMemoryGauges) metrics.push_back(gauge.metric);
-  for (const FieldGauge& gauge : kStepGauges) metrics.push_back(gauge.metric);
+  std::vector<Metric> metrics(std::begin(kMetrics), std::end(kMetrics));
   std::sort(metrics.begin(), metrics.end(),
             [](const Metric& a, const Metric& b) {
               return std::strcmp(a.name, b.name) < 0;
@@ -460,7 +460,8 @@ TEST_F(JobMetricsTest, TheTableOfMetricsIsWhatAScrapeHas) {
     EXPECT_TRUE(expected.insert({metric.name, metric}).second) << metric.name;
     EXPECT_EQ(std::string(metric.help).find('|'), std::string::npos);
   }
-  expected.erase(kCertificateExpiry.name);  // Exposition's own
+  expected.erase(Named("mpsd_metrics_certificate_expiry_timestamp_seconds")
+                     ->name);  // Exposition's own
   const std::map<::prometheus::MetricType, MetricKind> kinds = {
       {::prometheus::MetricType::Gauge, MetricKind::kGauge},
       {::prometheus::MetricType::Counter, MetricKind::kCounter},
@@ -609,5 +610,248 @@ TEST_F(JobMetricsTest, TheOldestQueuedJobGrowsOlderBetweenScrapes) {
            mpsd_queue_owner_jobs{owner="ada"} 1)");
 }
 
+class QueueMetricsTest : public Scraped {
+ protected:
+  std::vector<::prometheus::MetricFamily> Collect() const override {
+    return registry_.Collect();
+  }
+
+  ::prometheus::Registry registry_;
+  QueueMetrics queue_{registry_};
+};
+
+TEST_F(QueueMetricsTest, CountsByPriorityAndOwner) {
+  queue_.Set({{{-1, 1}, {0, 3}}, {{"ada", 3}, {"", 1}}, std::nullopt});
+  Shows(R"(mpsd_queue_priority_jobs{priority="-1"} 1
+           mpsd_queue_priority_jobs{priority="0"} 3
+           mpsd_queue_owner_jobs{owner="ada"} 3
+           mpsd_queue_owner_jobs{owner="unknown"} 1)");
+  queue_.Set({});
+  Shows(R"(mpsd_queue_priority_jobs{priority="0"} 0
+           mpsd_queue_owner_jobs{owner="ada"} 0)");
+}
+
+TEST_F(QueueMetricsTest, AnEtaWithoutEveryPartIsNone) {
+  jobs::QueueDepth depth;
+  depth.time_left = absl::Seconds(30);
+  queue_.Set(depth);
+  queue_.SetEta(absl::Seconds(12));
+  Shows("mpsd_queue_eta_seconds 42");
+  queue_.SetEta(std::nullopt);
+  Lacks("mpsd_queue_eta_seconds ");
+  queue_.SetEta(absl::ZeroDuration());
+  Shows("mpsd_queue_eta_seconds 30");
+  depth.time_left.reset();
+  queue_.Set(depth);
+  queue_.SetEta(absl::ZeroDuration());
+  Lacks("mpsd_queue_eta_seconds ");
+}
+
+TEST_F(QueueMetricsTest, ManyOwnersAndPrioritiesShareASeries) {
+  jobs::QueueDepth depth;
+  const int owners = QueueMetrics::kMostOwners + 3;
+  for (int i = 100; i < 100 + owners; ++i) {
+    depth.by_owner[absl::StrCat("u", i)] = 2;
+    depth.by_priority[i] = 1;
+  }
+  queue_.Set(depth);
+  Shows(R"(mpsd_queue_owner_jobs{owner="u100"} 2
+           mpsd_queue_owner_jobs{owner="other"} 6)");
+  Lacks("owner=\"u134\"");
+  Shows(absl::StrCat(R"(mpsd_queue_priority_jobs{priority="other"} )",
+                     owners - static_cast<int>(QueueMetrics::kMostPriorities)));
+  // The numbers of names.h.
+  EXPECT_THAT(
+      Named("mpsd_queue_priority_jobs")->help,
+      HasSubstr(absl::StrCat("first ", QueueMetrics::kMostPriorities, " ")));
+  EXPECT_THAT(Named("mpsd_queue_owner_jobs")->help,
+              HasSubstr(absl::StrCat("first ", QueueMetrics::kMostOwners)));
+}
+
+TEST_F(QueueMetricsTest, OwnersWhoLookAlikeAreCountedTogether) {
+  const std::string name(2 * kLabelBytes, 'x');
+  queue_.Set({{}, {{name + "a", 1}, {name + "b", 1}}, std::nullopt});
+  EXPECT_THAT(Text(), HasSubstr("x…\"} 2\n"));
+}
+
+TEST_F(QueueMetricsTest, TheOldestJobGrowsOlder) {
+  const absl::Time since = absl::UnixEpoch();
+  queue_.SetAge(since);
+  Shows("mpsd_queue_oldest_age_seconds 0");
+  queue_.Set({{{0, 1}}, {{"ada", 1}}, since});
+  queue_.SetAge(since + absl::Seconds(90));
+  Shows("mpsd_queue_oldest_age_seconds 90");
+  queue_.SetAge(since - absl::Seconds(5));
+  Shows("mpsd_queue_oldest_age_seconds 0");
+}
+
+class ReasonMetricsTest : public QueueMetricsTest {
+ protected:
+  void Expect(const std::string& reason, int holds, int times, int seconds) {
+    const std::string label = "{reason=\"" + reason + "\"} ";
+    Shows(absl::StrCat("mpsd_held", label, holds, "\nmpsd_holds_total", label,
+                       times, "\nmpsd_held_seconds_total", label, seconds));
+  }
+  ReasonMetrics reasons_{registry_,
+                         {Named("mpsd_held"), Named("mpsd_holds_total"),
+                          Named("mpsd_held_seconds_total")},
+                         {"disk", "storage"}};
+};
+
+TEST_F(ReasonMetricsTest, CountsEachReasonFromItsBeginningToItsEnd) {
+  Expect("disk", 0, 0, 0);
+  Expect("storage", 0, 0, 0);
+  reasons_.Set({"disk"}, absl::Seconds(10));
+  Expect("disk", 1, 1, 0);
+  reasons_.Set({"disk", "storage"}, absl::Seconds(15));
+  Expect("disk", 1, 1, 5);
+  reasons_.Set({"storage"}, absl::Seconds(17));
+  Expect("disk", 0, 1, 7);
+  Expect("storage", 1, 1, 2);
+  reasons_.Set({"disk"}, absl::Seconds(20));
+  Expect("disk", 1, 2, 7);
+  Expect("storage", 0, 1, 5);
+}
+
+TEST_F(ReasonMetricsTest, AdvancesWhileAReasonHolds) {
+  reasons_.Set({"disk"}, absl::Seconds(10));
+  reasons_.Advance(absl::Seconds(3610));
+  reasons_.Advance(absl::Seconds(3610));
+  Expect("disk", 1, 1, 3600);
+  Expect("storage", 0, 0, 0);
+}
+
+TEST_F(ReasonMetricsTest, AReasonThatIsNotKnownHasNoSeries) {
+  reasons_.Set({"weather"}, absl::Seconds(10));
+  Lacks("weather");
+}
+
+// The phases of workers; times are seconds since the test began.
+class WorkerTest : public JobMetricsTest {
+ protected:
+  void AdvanceTo(double seconds) {
+    clock_.Advance(absl::Seconds(seconds) - clock_.Monotonic());
+  }
+  void StartAt(double seconds) {
+    AdvanceTo(seconds);
+    metrics_.JobStarted(Started("J1"));
+  }
+  void StepAt(double seconds, double took, double eta_seconds = 60) {
+    AdvanceTo(seconds);
+    jobs::Progress progress;
+    progress.step = 1;
+    progress.seconds = took;
+    progress.eta_seconds = eta_seconds;
+    progress.device = "mps";
+    metrics_.StepFinished("J1", progress);
+  }
+  void ExitAt(double seconds) {
+    AdvanceTo(seconds);
+    metrics_.WorkerExited(jobs::ExitReason::kDone);
+  }
+  void ShowsPhase(const std::string& phase, int seconds,
+                  const std::string& device = "mps") const {
+    Shows("mpsd_phase_seconds_total{device=\"" + device + "\",phase=\"" +
+          phase + "\"} " + std::to_string(seconds));
+  }
+};
+
+TEST_F(WorkerTest, EveryPhaseHasASeriesOnceTheDeviceIsOpen) {
+  StartAt(10);
+  AdvanceTo(12);
+  Lacks("mpsd_phase_seconds_total{");
+  metrics_.DeviceOpened("J1", "mps");
+  AdvanceTo(15);
+  ShowsPhase("load", 5);
+  for (const char* phase :
+       {"train", "data_wait", "evaluate", "save", "paused"}) {
+    ShowsPhase(phase, 0);
+  }
+}
+
+TEST_F(WorkerTest, WorkersAddUp) {
+  for (double start : {0.0, 100.0}) {
+    StartAt(start);
+    metrics_.DeviceOpened("J1", "mps");
+    StepAt(start + 30, 10);
+    ExitAt(start + 40);
+  }
+  AdvanceTo(1000);
+  ShowsPhase("load", 40);
+  ShowsPhase("train", 40);
+}
+
+// A scrape came while a worker of an earlier release wrote a checkpoint
+// unannounced: what the scrape has shown as training stays shown.
+TEST_F(WorkerTest, ACounterWaitsInsteadOfFalling) {
+  StartAt(0);
+  StepAt(10, 10);
+  AdvanceTo(15);
+  ShowsPhase("train", 15);
+  AdvanceTo(16);
+  metrics_.CheckpointWritten("J1", "mps", 6);
+  ShowsPhase("train", 15);
+  ShowsPhase("save", 6);
+  AdvanceTo(20);
+  ShowsPhase("train", 15);
+  AdvanceTo(22);
+  ShowsPhase("train", 16);
+}
+
+TEST_F(WorkerTest, AnAttemptsStartGoesWithItsWorker) {
+  StartAt(0);
+  Shows(R"(mpsd_job_attempt_start_timestamp_seconds{job_id="J1"} 1767225600)");
+  ExitAt(2);
+  Lacks("mpsd_job_attempt_start_timestamp_seconds{");
+  // One that opened no device is counted.
+  ShowsPhase("load", 2, "unknown");
+}
+
+TEST_F(WorkerTest, AStartLastsUntilTheFirstStep) {
+  StartAt(0);
+  StepAt(25, 1);
+  StepAt(26, 1);
+  Shows(R"(mpsd_job_start_seconds_count{device="mps"} 1
+           mpsd_job_start_seconds_bucket{device="mps",le="30"} 1
+           mpsd_job_start_seconds_bucket{device="mps",le="20"} 0)");
+  StartAt(100);
+  StepAt(101, 1);
+  Shows(R"(mpsd_job_start_seconds_count{device="mps"} 2)");
+}
+
+TEST_F(WorkerTest, TheQueuesEtaHasTheTimeLeft) {
+  jobs::QueueDepth depth;
+  depth.time_left = absl::ZeroDuration();
+  metrics_.QueueChanged(depth);
+  Shows("mpsd_queue_eta_seconds 0");
+  StartAt(0);
+  Lacks("mpsd_queue_eta_seconds ");
+  StepAt(10, 1);
+  Shows("mpsd_queue_eta_seconds 60");
+  StepAt(11, 1, std::nan(""));
+  Lacks("mpsd_queue_eta_seconds ");
+  ExitAt(12);
+  Shows("mpsd_queue_eta_seconds 0");
+  jobs::StartedJob again = Started("J1");
+  again.time_left = absl::Seconds(33);
+  metrics_.JobStarted(again);
+  Shows("mpsd_queue_eta_seconds 33");
+}
+
+TEST_F(WorkerTest, ReportsWithoutAWorkerHaveNoPhase) {
+  metrics_.DeviceOpened("J1", "mps");
+  metrics_.StageBegan("training");
+  metrics_.WorkerHalts(true);
+  metrics_.WorkerHalts(false);
+  StepAt(2, 1);
+  metrics_.Evaluated("J1", "mps", {1, 1, 1, 0, {}});
+  metrics_.CheckpointWritten("J1", "mps", 1);
+  ExitAt(5);
+  AdvanceTo(6);
+  Lacks("mpsd_phase_seconds_total{");
+  Lacks("mpsd_job_start_seconds_count{");
+}
+
 }  // namespace
+
 }  // namespace mpsd::prometheus

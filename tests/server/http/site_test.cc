@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "server/http/run_data.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/fake_manager.h"
 
@@ -18,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -226,6 +226,23 @@ TEST_F(RunDataTest, APrivateJobHasNoRunForOthers) {
       ReadRun(reader_, Nobody(/*private_jobs=*/true), kId).status();
   EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
   EXPECT_TRUE(ReadRun(reader_, Nobody(), kId).ok());
+}
+
+TEST(ParseTarget, ReadsPathAndQueryAndRefusesWhatIsNone) {
+  const auto target =
+      ParseTarget("/api//jobs/a%2Fb%20c+d?states=X&states=Y&o=a+b%26%3D&flag");
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_THAT(target->path, ElementsAre("api", "jobs", "a/b c+d"));
+  EXPECT_THAT(target->query,
+              ElementsAre(Pair("states", "X"), Pair("states", "Y"),
+                          Pair("o", "a b&="), Pair("flag", "")));
+  EXPECT_THAT(ParseTarget("/")->path, IsEmpty());
+  EXPECT_THAT(ParseTarget("/?")->query, IsEmpty());
+  for (const char* text :
+       {"", "*", "http://host/", "jobs", "/%", "/%4", "/%zz", "/%+1", "/%00",
+        "/a%0ab", "/?a=%1f", "/?%7f=a", "/%-1"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseTarget(text).status())) << text;
+  }
 }
 
 }  // namespace

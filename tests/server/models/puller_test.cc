@@ -19,7 +19,6 @@
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/models/hf_command.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/models/fake_uses.h"
 #include "tests/server/rpc/fake_ledger.h"

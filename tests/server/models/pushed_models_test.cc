@@ -25,10 +25,10 @@ namespace mpsd::models {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
 
 TEST(ModelName, NamesOfTheHubAreNames) {
   for (const char* name :

@@ -122,8 +122,8 @@ TEST(DiskNotice, TellsTheBytes) {
       DiskNotice(kSender, true, 1'250'000'000, 5'000'000'000, kTime);
   EXPECT_EQ(low.event, "disk_low");
   EXPECT_EQ(low.text,
-            "The disk of mpsd's state folder has 1.2 GB free, less than 5.0 "
-            "GB");
+            "The disk of mpsd's state folder has 1.16 GiB free, less than 4.66 "
+            "GiB");
   EXPECT_EQ(
       json::parse(low.body)["disk"],
       json::parse(R"({"free_bytes": 1250000000, "low_bytes": 5000000000})"));

@@ -3,21 +3,461 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/file.h"
 
 namespace mpsd::notify {
+
 namespace {
 
+namespace fs = std::filesystem;
+using jobs::HoldReason;
 using jobs::State;
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+using Change = SettledCondition::Change;
+
+constexpr absl::Duration kSettle = absl::Seconds(60);
+
+TEST(SettledConditionTest, IsToldOnceItHasLastedAndOnceItIsOver) {
+  SettledCondition condition;
+  EXPECT_EQ(condition.Observe(false, absl::Seconds(0), kSettle), Change::kNone);
+  EXPECT_EQ(condition.Observe(true, absl::Seconds(10), kSettle), Change::kNone);
+  EXPECT_EQ(condition.Observe(true, absl::Seconds(69), kSettle), Change::kNone);
+  EXPECT_EQ(condition.Observe(true, absl::Seconds(70), kSettle),
+            Change::kBegan);
+  EXPECT_EQ(condition.Observe(true, absl::Seconds(99), kSettle), Change::kNone);
+  EXPECT_EQ(condition.Observe(false, absl::Seconds(100), kSettle),
+            Change::kNone);
+  EXPECT_EQ(condition.Observe(false, absl::Seconds(160), kSettle),
+            Change::kEnded);
+}
+
+TEST(SettledConditionTest, WhatComesAndGoesIsToldNeitherWay) {
+  SettledCondition condition;
+  absl::Duration now;
+  for (int i = 0; i < 100; ++i, now += absl::Seconds(30)) {
+    EXPECT_EQ(condition.Observe(i % 2 == 1, now, kSettle), Change::kNone);
+  }
+  // A fault that is gone for the moment of each try is one that lasts.
+  for (int i = 0; i < 3; ++i, now += absl::Seconds(61)) {
+    const Change expected = i == 1 ? Change::kBegan : Change::kNone;
+    EXPECT_EQ(condition.Observe(true, now, kSettle), expected);
+  }
+  for (int i = 0; i < 20; ++i, now += absl::Seconds(61)) {
+    EXPECT_EQ(condition.Observe(false, now, kSettle), Change::kNone);
+    EXPECT_EQ(condition.Observe(true, now + absl::Seconds(1), kSettle),
+              Change::kNone);
+  }
+}
+
+TEST(ConditionWatchTest, TellsEachHoldWithItsText) {
+  ConditionWatch watch;
+  const ConditionWatch::Limits limits{0, absl::ZeroDuration()};
+  auto changes = watch.Observe(
+      {{{HoldReason::kDisk, "full"}, {HoldReason::kDevice, "broken"}}, {}},
+      limits, absl::Seconds(1));
+  ASSERT_THAT(changes, SizeIs(2));
+  EXPECT_EQ(changes[0].hold, HoldReason::kDisk);
+  EXPECT_TRUE(changes[0].began);
+  EXPECT_EQ(changes[0].why, "full");
+  EXPECT_EQ(changes[1].why, "broken");
+  changes = watch.Observe({{{HoldReason::kDevice, "still broken"}}, {}}, limits,
+                          absl::Seconds(2));
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].hold, HoldReason::kDisk);
+  EXPECT_FALSE(changes[0].began);
+  EXPECT_EQ(changes[0].why, "");
+}
+
+TEST(ConditionWatchTest, TellsTheLatestTextOfAHold) {
+  ConditionWatch watch;
+  const ConditionWatch::Limits limits{0, kSettle};
+  watch.Observe({{{HoldReason::kDisk, "first"}}, {}}, limits, absl::Seconds(0));
+  EXPECT_EQ(watch
+                .Observe({{{HoldReason::kDisk, "second"}}, {}}, limits,
+                         absl::Seconds(60))
+                .at(0)
+                .why,
+            "second");
+}
+
+TEST(ConditionWatchTest, FollowsTheDisk) {
+  ConditionWatch watch;
+  const ConditionWatch::Limits limits{100, absl::ZeroDuration()};
+  EXPECT_THAT(watch.Observe({{}, 100}, limits, absl::Seconds(0)), IsEmpty());
+  auto changes = watch.Observe({{}, 99}, limits, absl::Seconds(1));
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_FALSE(changes[0].hold.has_value());
+  EXPECT_TRUE(changes[0].began);
+  EXPECT_EQ(changes[0].free_bytes, 99);
+  // A disk that cannot be looked at says nothing.
+  EXPECT_THAT(watch.Observe({{}, {}}, limits, absl::Seconds(2)), IsEmpty());
+  changes = watch.Observe({{}, 100}, limits, absl::Seconds(3));
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_FALSE(changes[0].began);
+}
+
+using Outcome = Delivery::Outcome;
+
+class CommandTest : public testing::Test {
+ protected:
+  CommandTest() {
+    notice_.event = "failed";
+    notice_.title = "mpsd: job failed";
+    notice_.text = "Job \"; do shell script \"rm -rf ~\" failed";
+    notice_.body = R"({"event":"failed"})";
+  }
+  CommandRunner Runner() {
+    return [this](const CommandCall& call,
+                  const std::atomic<bool>&) -> absl::StatusOr<CommandEnd> {
+      calls_.push_back(call);
+      return end_;
+    };
+  }
+  Delivery Run(const std::map<std::string, std::string>& environment = {}) {
+    Command command({{"/bin/tell", "me"}, environment}, Runner());
+    return command.Deliver(notice_);
+  }
+  Outcome OutcomeOf(int wait_status) {
+    end_ = CommandEnd{wait_status, false, ""};
+    return Run().outcome;
+  }
+
+  Notice notice_;
+  absl::StatusOr<CommandEnd> end_ = CommandEnd();
+  std::vector<CommandCall> calls_;
+};
+
+TEST_F(CommandTest, GivesTheProgramTheBodyAndNoSecretOfTheEnvironment) {
+  EXPECT_EQ(Run({{"PATH", "/bin"},
+                 {"LC_ALL", "C"},
+                 {"HF_TOKEN", "t"},
+                 {"MPSD_STATE_DIR", "/s"},
+                 {"LD_PRELOAD", "/evil.so"}})
+                .outcome,
+            Outcome::kSent);
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_THAT(calls_[0].argv, ElementsAre("/bin/tell", "me"));
+  EXPECT_EQ(calls_[0].input, notice_.body);
+  EXPECT_EQ(calls_[0].timeout, absl::Seconds(30));
+  EXPECT_THAT(calls_[0].environment,
+              UnorderedElementsAre(Pair("PATH", "/bin"), Pair("LC_ALL", "C"),
+                                   Pair("MPSD_EVENT", "failed"),
+                                   Pair("MPSD_TITLE", notice_.title),
+                                   Pair("MPSD_TEXT", notice_.text)));
+}
+
+TEST_F(CommandTest, TheEndSaysWhetherItWasSent) {
+  EXPECT_EQ(OutcomeOf(0), Outcome::kSent);
+  EXPECT_EQ(OutcomeOf(1 << 8), Outcome::kRefused);
+  EXPECT_EQ(OutcomeOf(75 << 8), Outcome::kLater);
+  EXPECT_EQ(OutcomeOf(9), Outcome::kRefused);
+  end_ = CommandEnd{9, true, "partly"};
+  const Delivery delivery = Run();
+  EXPECT_EQ(delivery.outcome, Outcome::kRefused);
+  EXPECT_EQ(delivery.why, "did not end in time and was killed: partly");
+  end_ = absl::ResourceExhaustedError("pipe: too many files");
+  EXPECT_EQ(Run().outcome, Outcome::kLater);
+  end_ = CommandEnd{1 << 8, false, "no\x1b[2J\nroom"};
+  EXPECT_EQ(Run().why, "exit status 1: no\\x1b[2J\\nroom");
+}
+
+TEST_F(CommandTest, NothingRunsOnceItIsInterrupted) {
+  Command command({{"/bin/tell"}, {}}, Runner());
+  command.Interrupt();
+  EXPECT_EQ(command.Deliver(notice_).outcome, Outcome::kLater);
+  EXPECT_THAT(calls_, IsEmpty());
+}
+
+class NoticeQueueTest : public testing::Test {
+ protected:
+  NoticeQueueTest() {
+    options_.first_wait = absl::Milliseconds(1);
+    options_.longest_wait = absl::Milliseconds(8);
+    options_.log = [this](const std::string& line) {
+      absl::MutexLock lock(&mutex_);
+      lines_.push_back(line);
+    };
+    options_.count = [this](Result result) {
+      absl::MutexLock lock(&mutex_);
+      results_.push_back(result);
+    };
+  }
+  std::unique_ptr<NoticeQueue> Open() {
+    Command::Options command;
+    command.argv = {"/bin/tell"};
+    return std::make_unique<NoticeQueue>(
+        options_, command,
+        [this](const CommandCall& call, const std::atomic<bool>& interrupted) {
+          return Run(call, interrupted);
+        },
+        base::Clock::Real());
+  }
+  CommandEnd Run(const CommandCall& call,
+                 const std::atomic<bool>& interrupted) {
+    bool hangs = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      tried_.push_back(call.input);
+      hangs = hangs_;
+    }
+    while (hangs && !interrupted) absl::SleepFor(absl::Milliseconds(1));
+    if (interrupted) return {9, true, ""};
+    absl::MutexLock lock(&mutex_);
+    if (exits_.empty()) return {};
+    const int status = exits_.front();
+    exits_.pop_front();
+    return {status << 8, false, "busy"};
+  }
+  NoticeQueue::Entry EntryOf(const std::string& id,
+                             absl::Time time = absl::Now()) {
+    NoticeQueue::Entry entry;
+    entry.notice.id = entry.notice.body = id;
+    entry.notice.time = time;
+    entry.done = [this] {
+      absl::MutexLock lock(&mutex_);
+      ++done_;
+    };
+    return entry;
+  }
+  bool Await(const std::function<bool()>& holds) {
+    absl::MutexLock lock(&mutex_);
+    return mutex_.AwaitWithTimeout(absl::Condition(&holds), absl::Minutes(1));
+  }
+  bool AwaitDone(int count) {
+    return Await([=, this] { return done_ == count; });
+  }
+
+  NoticeQueue::Options options_;
+  absl::Mutex mutex_;
+  std::deque<int> exits_;           // statuses; then: 0
+  std::vector<std::string> tried_;  // ids
+  std::vector<Result> results_;
+  std::vector<std::string> lines_;
+  int done_ = 0;
+  bool hangs_ = false;  // until the command is interrupted
+};
+
+TEST_F(NoticeQueueTest, SendsInOrder) {
+  auto queue = Open();
+  queue->Put(EntryOf("a"));
+  queue->Put(EntryOf("b"));
+  ASSERT_TRUE(AwaitDone(2));
+  EXPECT_THAT(tried_, ElementsAre("a", "b"));
+  EXPECT_THAT(results_, ElementsAre(Result::kSent, Result::kSent));
+  EXPECT_THAT(lines_, IsEmpty());
+  EXPECT_THAT(queue->Stop(), IsEmpty());
+  EXPECT_THAT(queue->Stop(), IsEmpty());
+}
+
+TEST_F(NoticeQueueTest, TriesAgainUntilItIsSentAndLogsOnce) {
+  exits_.assign(9, 75);
+  auto queue = Open();
+  queue->Put(EntryOf("a"));
+  ASSERT_TRUE(AwaitDone(1));
+  EXPECT_THAT(tried_, SizeIs(10));
+  EXPECT_THAT(results_, ElementsAre(Result::kSent));
+  EXPECT_THAT(lines_,
+              ElementsAre("notify-command: notification a is not delivered "
+                          "yet: exit status 75: busy"));
+}
+
+TEST_F(NoticeQueueTest, WhatIsRefusedIsNotTriedAgain) {
+  exits_ = {1};
+  auto queue = Open();
+  queue->Put(EntryOf("a"));
+  ASSERT_TRUE(AwaitDone(1));
+  EXPECT_THAT(tried_, SizeIs(1));
+  EXPECT_THAT(results_, ElementsAre(Result::kFailed));
+  EXPECT_THAT(lines_[0], HasSubstr("is not delivered: exit status 1"));
+}
+
+// After a week without mpsd.
+TEST_F(NoticeQueueTest, WhatIsTooOldIsTriedOnce) {
+  exits_ = {75};
+  auto queue = Open();
+  queue->Put(EntryOf("a", absl::Now() - absl::Hours(24 * 7)));
+  ASSERT_TRUE(AwaitDone(1));
+  EXPECT_THAT(tried_, SizeIs(1));
+  EXPECT_THAT(results_, ElementsAre(Result::kFailed));
+}
+
+TEST_F(NoticeQueueTest, ANoticeThatWaitsHoldsUpNoOther) {
+  options_.first_wait = options_.longest_wait = absl::Hours(1);
+  exits_ = {75};
+  auto queue = Open();
+  queue->Put(EntryOf("slow"));
+  queue->Put(EntryOf("quick"));
+  ASSERT_TRUE(AwaitDone(1));
+  EXPECT_THAT(tried_, ElementsAre("slow", "quick"));
+  const std::list<NoticeQueue::Entry> left = queue->Stop();
+  ASSERT_THAT(left, SizeIs(1));
+  EXPECT_EQ(left.front().notice.id, "slow");
+  EXPECT_EQ(done_, 1);
+}
+
+TEST_F(NoticeQueueTest, DropsWhatItHasNoRoomForAndSaysSo) {
+  hangs_ = true;
+  options_.most_waiting = 2;
+  auto queue = Open();
+  queue->Put(EntryOf("under way"));
+  ASSERT_TRUE(Await([this] { return !tried_.empty(); }));
+  for (const char* id : {"a", "b", "c"}) queue->Put(EntryOf(id));
+  EXPECT_EQ(done_, 1);
+  EXPECT_THAT(results_, ElementsAre(Result::kDropped));
+  EXPECT_EQ(lines_.at(0), "notify-command: notification c dropped: 2 wait");
+  // The queue's end interrupts the command, and neither counts nor forgets.
+  const std::list<NoticeQueue::Entry> left = queue->Stop();
+  EXPECT_THAT(left, SizeIs(3));
+  EXPECT_EQ(left.front().notice.id, "under way");
+  EXPECT_EQ(done_, 1);
+  EXPECT_THAT(results_, SizeIs(1));
+}
+
+class CommandRunnerTest : public testing::Test {
+ protected:
+  CommandRunnerTest() { std::signal(SIGPIPE, SIG_IGN); }
+  ~CommandRunnerTest() override {
+    std::signal(SIGPIPE, SIG_DFL);
+    fs::remove(file_);
+  }
+  absl::StatusOr<CommandEnd> Run(const std::string& script,
+                                 const std::string& input = "",
+                                 absl::Duration timeout = absl::Minutes(2)) {
+    CommandCall call;
+    call.argv = {"/bin/sh", "-c", script, "sh", "an \"argument\"; false"};
+    call.environment = {{"PATH", "/usr/bin:/bin"}, {"MPSD_TEXT", "$(false)"}};
+    call.input = input;
+    call.timeout = timeout;
+    return RunCommand(call, interrupted_);
+  }
+
+  std::atomic<bool> interrupted_ = false;
+  const std::string file_ =
+      testing::TempDir() + "/command-" + std::to_string(getpid());
+};
+
+TEST_F(CommandRunnerTest, PassesInputArgumentsAndEnvironmentAsTheyAre) {
+  const auto end =
+      Run("cat; echo \"|$1|$MPSD_TEXT|\"; env | wc -l >&2", "{\"a\": 1}\n");
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->wait_status, 0);
+  EXPECT_FALSE(end->timed_out);
+  EXPECT_THAT(end->output,
+              HasSubstr("{\"a\": 1}\n|an \"argument\"; false|$(false)|\n"));
+}
+
+TEST_F(CommandRunnerTest, GivesNoDescriptorOfOurs) {
+  const auto end = Run("ls /dev/fd/ | wc -l");
+  ASSERT_TRUE(end.ok());
+  int count = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(end->output, &count)) << end->output;
+  EXPECT_LE(count, 4);  // ls opens the folder itself
+}
+
+TEST_F(CommandRunnerTest, TheProgramNeedNotReadItsInput) {
+  const auto end = Run("exit 3", std::string(1 << 20, 'x'));
+  ASSERT_TRUE(end.ok());
+  EXPECT_EQ(WEXITSTATUS(end->wait_status), 3);
+}
+
+TEST_F(CommandRunnerTest, KeepsTheBeginningOfWhatAProgramWrites) {
+  const auto end = Run("echo first; yes | head -c 3000000; exit 1");
+  ASSERT_TRUE(end.ok());
+  EXPECT_EQ(WEXITSTATUS(end->wait_status), 1);
+  EXPECT_TRUE(end->output.starts_with("first\ny\n"));
+  EXPECT_EQ(end->output.size(), 4096u);
+}
+
+TEST_F(CommandRunnerTest, KillsTheWholeGroupAtTheTimeout) {
+  const absl::Time start = absl::Now();
+  const std::string script = "trap '' TERM; sleep 300 & echo $! > " + file_ +
+                             "; echo begun; while :; do sleep 1; done";
+  absl::Duration timeout = absl::Milliseconds(500);
+  auto end = Run(script, "", timeout);
+  // A shell on a busy machine may need longer than that for its first words.
+  while (end.ok() && end->output.empty() && timeout < absl::Minutes(1)) {
+    timeout *= 4;
+    end = Run(script, "", timeout);
+  }
+  ASSERT_TRUE(end.ok());
+  EXPECT_TRUE(end->timed_out);
+  EXPECT_THAT(end->output, HasSubstr("begun"));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(4));
+  const auto written = base::ReadFile(file_);
+  ASSERT_TRUE(written.ok());
+  int pid = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(*written, &pid));
+  // It may be a zombie until init reaps it.
+  for (int i = 0; i < 3000 && kill(pid, 0) == 0; ++i) {
+    const auto stat = base::ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+    if (stat.ok() && stat->find(") Z") != stat->npos) break;
+    absl::SleepFor(absl::Milliseconds(10));
+    EXPECT_LT(i, 2999) << "the sleep goes on";
+  }
+}
+
+TEST_F(CommandRunnerTest, AnInterruptEndsIt) {
+  std::thread interrupter([this] {
+    absl::SleepFor(absl::Milliseconds(100));
+    interrupted_ = true;
+  });
+  const absl::Time start = absl::Now();
+  const auto end = Run("exec sleep 300");
+  interrupter.join();
+  ASSERT_TRUE(end.ok());
+  EXPECT_TRUE(end->timed_out);
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1)) << "by the timeout";
+}
+
+// A program that leaves one behind which keeps the output open.
+TEST_F(CommandRunnerTest, WaitsForTheProgramAlone) {
+  const absl::Time start = absl::Now();
+  const auto end = Run("sleep 300 & echo $! ; exit 0");
+  ASSERT_TRUE(end.ok());
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
+  int pid = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(end->output, &pid));
+  kill(pid, SIGKILL);
+}
+
+TEST_F(CommandRunnerTest, LeavesNoZombie) {
+  ASSERT_TRUE(Run("exit 0").ok());
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST_F(CommandRunnerTest, SaysThatAProgramIsNotThere) {
+  CommandCall call;
+  call.argv = {"/nowhere/tell"};
+  call.timeout = absl::Seconds(1);
+  const auto end = RunCommand(call, interrupted_);
+  EXPECT_TRUE(absl::IsNotFound(end.status()));
+  EXPECT_THAT(std::string(end.status().message()), HasSubstr("/nowhere/tell"));
+}
 
 // Ends in memory.
 class FakeEnds final : public jobs::EndedJobs {
@@ -230,4 +670,5 @@ TEST_F(NotifierTest, ATestReachesTheCommand) {
 }
 
 }  // namespace
+
 }  // namespace mpsd::notify

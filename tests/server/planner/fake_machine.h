@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/planner/doctor_facts.h"
-#include "server/planner/judge.h"
+#include "server/planner/doctor.h"
 
 namespace mpsd::doctor {
 

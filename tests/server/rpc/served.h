@@ -25,7 +25,7 @@
 #include "mpsd/v1/jobs.grpc.pb.h"
 #include "mpsd/v1/models.grpc.pb.h"
 #include "mpsd/v1/runbook.grpc.pb.h"
-#include "server/planner/judge.h"
+#include "server/planner/doctor.h"
 #include "server/models/model_book.h"
 #include "server/models/pushed_models.h"
 #include "server/rpc/server.h"

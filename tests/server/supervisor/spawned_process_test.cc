@@ -20,6 +20,7 @@ namespace mpsd::supervisor {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
 
 class TemporaryFolderTest : public testing::Test {
  protected:
@@ -99,8 +100,6 @@ TEST_F(TemporaryFolderTest, AFolderThatTheWorkerClosedGoesToo) {
   folder->reset();
   EXPECT_FALSE(fs::exists(parent_ / "J"));
 }
-
-using testing::HasSubstr;
 
 SpawnedProcess::Options Shell(const std::string& script) {
   SpawnedProcess::Options options;

@@ -1,0 +1,816 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/jobs.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "client/app.h"
+#include "client/command_line.h"
+#include "client/show.h"
+#include "client/text/format.h"
+#include "core/base/status_macros.h"
+#include "mpsd/v1/access.grpc.pb.h"
+
+namespace mpsd::client {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kPageSize = 500;  // the most that the daemon sends at once
+
+std::string Listing(const v1::FindJobsResponse& matches) {
+  constexpr int kMostShown = 10;
+  std::string text = "Give more of its id; it may be any of:";
+  for (int i = 0; i < matches.jobs_size() && i < kMostShown; ++i) {
+    const v1::Job& job = matches.jobs(i);
+    absl::StrAppend(&text, "\n  ", job.id(), "  ", StateName(job.state()), "  ",
+                    Printable(job.name()));
+  }
+  if (matches.more() || matches.jobs_size() > kMostShown) {
+    absl::StrAppend(&text, "\n  …");
+  }
+  return text;
+}
+
+// The error of `text` that needs no call to the daemon; "" for none.
+std::string Complaint(const std::string& text, FewestIdCharacters fewest) {
+  const size_t least = static_cast<size_t>(fewest);
+  if (text.empty()) return "the job's id is empty";
+  if (!std::all_of(text.begin(), text.end(), absl::ascii_isalnum) ||
+      text.size() > kJobIdLength) {
+    return absl::StrCat("'", Printable(text), "' is not part of a job's id");
+  }
+  if (text.size() >= least) return "";
+  return absl::StrCat("'", text,
+                      "' is too short for a job's id: give at least ", least,
+                      " characters");
+}
+
+}  // namespace
+
+std::optional<std::string> ResolveJobId(const Console& console,
+                                        const std::string& text, ExitCode* code,
+                                        FewestIdCharacters fewest,
+                                        PastJobs past) {
+  const std::string see = "List the jobs with `mpsctl list`.";
+  if (const std::string wrong = Complaint(text, fewest); !wrong.empty()) {
+    *code = console.BadInput(wrong, see);
+    return std::nullopt;
+  }
+  if (text.size() == kJobIdLength) return absl::AsciiStrToUpper(text);
+  v1::FindJobsRequest request;
+  request.set_id_part(absl::AsciiStrToUpper(text));
+  request.set_past(past == PastJobs::kToo);
+  v1::FindJobsResponse matches;
+  const grpc::Status status =
+      console.daemon.Call(&JobStub::FindJobs, request, &matches);
+  if (!status.ok()) {
+    *code = console.Fail(status);
+  } else if (matches.jobs().empty()) {
+    *code = console.Fail(
+        ExitCode::kNotFound,
+        absl::StrCat("no job's id begins or ends with '", text, "'"), see);
+  } else if (matches.jobs_size() > 1) {
+    *code = console.BadInput(absl::StrCat("'", text, "' is ambiguous: ",
+                                          matches.more() ? "more than " : "",
+                                          matches.jobs_size(), " jobs match"),
+                             Listing(matches));
+  } else {
+    return matches.jobs(0).id();
+  }
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::string>> ResolveJobIds(
+    const Console& console, const std::vector<std::string>& texts,
+    ExitCode* code, FewestIdCharacters fewest) {
+  std::vector<std::string> ids;
+  for (const std::string& text : texts) {
+    std::optional<std::string> id = ResolveJobId(console, text, code, fewest);
+    if (!id) return std::nullopt;
+    if (std::find(ids.begin(), ids.end(), *id) == ids.end()) {
+      ids.push_back(*std::move(id));
+    }
+  }
+  return ids;
+}
+
+void DeclareJob(Command& verb, std::string& id) {
+  verb.add_argument(kJobIdName, id, "The job");
+}
+
+void AddNamedJobs(Command* verb, NamedJobs* named) {
+  Option* label =
+      verb->add_list("--label NAME=VALUE", named->job_labels,
+                     "The jobs with this label; repeatable, all must match");
+  verb->add_option(kJobIdName, named->texts, "The jobs")->excludes(label);
+}
+
+std::optional<std::vector<std::string>> ResolveNamed(
+    const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
+    ExitCode* code, FewestIdCharacters fewest) {
+  if (named.job_labels.empty()) {
+    if (!named.texts.empty()) {
+      return ResolveJobIds(console, named.texts, code, fewest);
+    }
+    *code = console.BadInput("name the jobs: their ids, or --label NAME=VALUE",
+                             "List the jobs with `mpsctl list`.");
+    return std::nullopt;
+  }
+  const absl::Status added =
+      AddJobLabels(named.job_labels, filter.mutable_labels());
+  if (!added.ok()) {
+    *code = console.BadInput(added);
+    return std::nullopt;
+  }
+  filter.set_ascending(true);
+  filter.set_page_size(kPageSize);
+  std::vector<std::string> ids;
+  do {
+    v1::ListJobsResponse response;
+    const grpc::Status status =
+        console.daemon.Call(&JobStub::List, filter, &response);
+    if (!status.ok()) {
+      *code = console.Fail(status);
+      return std::nullopt;
+    }
+    for (const v1::Job& job : response.jobs()) ids.push_back(job.id());
+    filter.set_page_token(response.next_page_token());
+  } while (!filter.page_token().empty());
+  if (!ids.empty()) return ids;
+  *code = console.Fail(ExitCode::kNotFound, "no such job has the label",
+                       "List the jobs with `mpsctl list --label NAME=VALUE`.");
+  return std::nullopt;
+}
+
+grpc::Status GetJob(const Console& console, const std::string& id,
+                    v1::Job* job) {
+  v1::GetJobRequest request;
+  request.set_id(id);
+  return console.daemon.Call(&JobStub::Get, request, job);
+}
+
+absl::Status AddJobLabels(
+    const std::vector<std::string>& texts,
+    google::protobuf::Map<std::string, std::string>* job_labels) {
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--label '", text, "': expected NAME=VALUE"));
+    }
+    const std::string name = text.substr(0, equals);
+    const std::string value = text.substr(equals + 1);
+    auto known = job_labels->find(name);
+    if (known != job_labels->end() && known->second != value) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--label ", name, " is given twice, as '", known->second,
+                       "' and '", value, "'"));
+    }
+    (*job_labels)[name] = value;
+  }
+  return absl::OkStatus();
+}
+
+std::string JobLabelsText(
+    const google::protobuf::Map<std::string, std::string>& job_labels) {
+  std::string text;
+  for (const auto& [name, value] : std::map<std::string, std::string>(
+           job_labels.begin(), job_labels.end())) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name, "=", value);
+  }
+  return text;
+}
+
+namespace {
+
+// --- Verbs that send one request for each job --------------------------------
+
+// Calls `change` for each of the jobs in turn, even after one fails; returns
+// the first code that is not kOk. Changes nothing if one text has no job.
+// Labels match only the caller's own jobs.
+ExitCode ForEachJob(
+    const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
+    const std::function<ExitCode(const std::string& id)>& change) {
+  if (!named.job_labels.empty()) {
+    v1::WhoAmIResponse who;
+    const grpc::Status status =
+        console.daemon.Call(&AccessStub::WhoAmI, {}, &who);
+    if (!status.ok()) return console.Fail(status);
+    filter.set_owner(who.user());
+  }
+  ExitCode code = ExitCode::kOk;
+  const auto ids = ResolveNamed(console, named, std::move(filter), &code,
+                                FewestIdCharacters::kChanges);
+  if (!ids) return code;
+  return ForEach(*ids, change);
+}
+
+// The suffix of a waiting job: ", 2 ahead of it", or nothing.
+std::string AheadText(const v1::Job& job) {
+  if (job.queue_position() <= 0) return "";
+  return absl::StrCat(", ", job.queue_position(), " ahead of it");
+}
+
+struct ChangeOptions {
+  NamedJobs named;
+  std::string reason;
+  bool now = false, from_scratch = false, top = false, bottom = false;
+  std::optional<int32_t> priority;
+};
+
+v1::ListJobsRequest InStates(std::initializer_list<v1::JobState> states) {
+  v1::ListJobsRequest filter;
+  for (const v1::JobState state : states) filter.add_states(state);
+  return filter;
+}
+
+// Sends `request` for each of the jobs, and prints the text for the new state.
+template <typename Request>
+ExitCode Change(const Console& console, const NamedJobs& named,
+                const v1::ListJobsRequest& filter,
+                grpc::Status (JobStub::*method)(grpc::ClientContext*,
+                                                const Request&, v1::Job*),
+                Request request, std::string (*text)(const v1::Job&)) {
+  return ForEachJob(console, named, filter, [&](const std::string& id) {
+    request.set_id(id);
+    return console.Ask(method, request, [&](const v1::Job& job) {
+      console.out << "Job " << job.id() << text(job) << '\n';
+    });
+  });
+}
+
+void DeclareJobs(Command& verb, ChangeOptions& options) {
+  verb.add_argument(kJobIdName, options.named.texts, "The jobs");
+}
+
+void DeclareNamedJobs(Command& verb, ChangeOptions& options) {
+  AddNamedJobs(&verb, &options.named);
+}
+
+void DeclareHold(Command& verb, ChangeOptions& options) {
+  DeclareNamedJobs(verb, options);
+  verb.add_option("--reason TEXT", options.reason, "Why; shown in the queue");
+}
+
+ExitCode Hold(const ChangeOptions& options, const Console& console) {
+  v1::HoldRequest request;
+  request.set_reason(options.reason);
+  return Change(console, options.named, InStates({v1::JOB_STATE_QUEUED}),
+                &JobStub::Hold, request, [](const v1::Job& job) {
+                  return absl::StrCat(" is held", job.hold().empty() ? "" : " ",
+                                      Printable(job.hold()),
+                                      ". It starts after `mpsctl release ",
+                                      job.id(), "`.");
+                });
+}
+
+ExitCode Release(const ChangeOptions& options, const Console& console) {
+  v1::ListJobsRequest filter = InStates({v1::JOB_STATE_QUEUED});
+  filter.set_held(true);
+  return Change(console, options.named, filter, &JobStub::Release, {},
+                [](const v1::Job& job) {
+                  return absl::StrCat(" is released", AheadText(job), ".");
+                });
+}
+
+void DeclareMove(Command& verb, ChangeOptions& options) {
+  DeclareJobs(verb, options);
+  Command* to = verb.add_option_group("To");
+  to->add_flag("--top", options.top, "Before the others");
+  to->add_flag("--bottom", options.bottom, "After the others");
+  to->add_option("--priority N", options.priority, "Higher runs first");
+  to->require_option(1);
+}
+
+ExitCode Move(const ChangeOptions& options, const Console& console) {
+  NamedJobs named = options.named;
+  // The first job named becomes the first in the queue.
+  if (options.top) std::reverse(named.texts.begin(), named.texts.end());
+  v1::MoveRequest request;
+  if (options.top) request.set_top(true);
+  if (options.bottom) request.set_bottom(true);
+  if (options.priority) request.set_priority(*options.priority);
+  return Change(
+      console, named, {}, &JobStub::Move, request, [](const v1::Job& job) {
+        const bool first = job.has_queue_position() && !job.queue_position();
+        return absl::StrCat(" has priority ", job.priority(),
+                            first ? ", first in the queue" : AheadText(job),
+                            job.held() ? "; it is held." : ".");
+      });
+}
+
+std::string PinText(const v1::Job& job) {
+  return job.pinned() ? " is pinned: nothing of it is removed until `mpsctl "
+                        "unpin`."
+                      : " is not pinned.";
+}
+
+ExitCode Pin(const ChangeOptions& options, const Console& console) {
+  return Change(console, options.named, {}, &JobStub::Pin, {}, PinText);
+}
+
+ExitCode Unpin(const ChangeOptions& options, const Console& console) {
+  return Change(console, options.named, {}, &JobStub::Unpin, {}, PinText);
+}
+
+void DeclareCancel(Command& verb, ChangeOptions& options) {
+  DeclareNamedJobs(verb, options);
+  verb.add_flag("--now", options.now,
+                "Kill their workers at once, whatever they are doing");
+}
+
+ExitCode Cancel(const ChangeOptions& options, const Console& console) {
+  v1::CancelRequest request;
+  request.set_now(options.now);
+  return Change(console, options.named,
+                InStates({v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING}),
+                &JobStub::Cancel, request,
+                [](const v1::Job& job) -> std::string {
+                  if (job.state() == v1::JOB_STATE_CANCELLED)
+                    return " is CANCELLED.";
+                  if (IsFinal(job.state())) {
+                    return absl::StrCat(
+                        " had ended before: ", StateName(job.state()), ".");
+                  }
+                  return absl::StrCat(
+                      " is being cancelled; see it end with `mpsctl watch ",
+                      job.id(), "`.");
+                });
+}
+
+void DeclareRetry(Command& verb, ChangeOptions& options) {
+  DeclareJobs(verb, options);
+  verb.add_flag("--from-scratch", options.from_scratch,
+                "Remove their checkpoints and results and start over, also\n"
+                "SUCCEEDED ones");
+}
+
+std::string RetryText(const v1::Job& job, const char* how) {
+  return job.state() == v1::JOB_STATE_RUNNING
+             ? absl::StrCat(
+                   " returns to the queue once its worker has stopped; ", how)
+             : absl::StrCat(" is ", StateName(job.state()), " again",
+                            AheadText(job), "; ", how);
+}
+
+ExitCode Retry(const ChangeOptions& options, const Console& console) {
+  v1::RetryRequest request;
+  request.set_from_scratch(options.from_scratch);
+  const auto from_scratch = [](const v1::Job& job) {
+    return RetryText(job, "it runs from scratch, without its earlier results.");
+  };
+  const auto resumed = [](const v1::Job& job) {
+    return RetryText(job, "it resumes from its last checkpoint.");
+  };
+  return Change(console, options.named, {}, &JobStub::Retry, request,
+                options.from_scratch ? +from_scratch : +resumed);
+}
+
+// --- Verbs that send one request ---------------------------------------------
+
+void DeclareDrain(Command& verb, std::string& reason) {
+  verb.add_option("--reason TEXT", reason, "Why; shown to those who wait");
+}
+
+ExitCode Drain(const std::string& reason, const Console& console) {
+  v1::DrainRequest request;
+  request.set_reason(reason);
+  return console.Ask(&DaemonStub::Drain, request, [&](const auto&) {
+    console.out << "mpsd starts no further job until `mpsctl undrain`, not "
+                   "even after a restart. A running job continues.\n";
+  });
+}
+
+ExitCode Undrain(const Console& console) {
+  return console.Ask(&DaemonStub::Undrain, {}, [&](const auto&) {
+    console.out << "mpsd starts jobs again.\n";
+  });
+}
+
+struct RecordOptions {
+  std::string id, text;
+  std::vector<std::string> words;
+  bool remove = false;
+};
+
+void DeclareNote(Command& verb, RecordOptions& options) {
+  verb.add_argument(kJobIdName, options.id, "The job");
+  verb.add_argument("TEXT", options.text, "At most 4,096 bytes");
+}
+
+ExitCode Note(const RecordOptions& options, const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  const auto id = ResolveJobId(console, options.id, &code,
+                               FewestIdCharacters::kLooks, PastJobs::kToo);
+  if (!id) return code;
+  v1::AddNoteRequest request;
+  request.set_id(*id);
+  request.set_text(options.text);
+  return console.Ask(&JobStub::AddNote, request, [&](const auto& response) {
+    console.out << *id << ": notes " << response.record().notes_size() << '\n';
+  });
+}
+
+void DeclareTag(Command& verb, RecordOptions& options) {
+  verb.add_argument(kJobIdName, options.id, "The job");
+  verb.add_argument("WORD", options.words,
+                    "Tags, of letters, digits and ._-+/@");
+  verb.add_flag("--remove", options.remove, "Remove these tags");
+}
+
+ExitCode Tag(const RecordOptions& options, const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  const auto id = ResolveJobId(console, options.id, &code,
+                               FewestIdCharacters::kLooks, PastJobs::kToo);
+  if (!id) return code;
+  v1::TagRequest request;
+  request.set_id(*id);
+  (options.remove ? request.mutable_remove() : request.mutable_add())
+      ->Assign(options.words.begin(), options.words.end());
+  return console.Ask(&JobStub::Tag, request, [&](const auto& response) {
+    const auto& tags = response.record().tags();
+    console.out << *id << ": "
+                << (tags.empty() ? "no tags"
+                                 : Printable(absl::StrJoin(tags, ", ")))
+                << '\n';
+  });
+}
+
+// --- Removal -----------------------------------------------------------------
+
+// Jobs deleted per call, so that Ctrl-C takes effect soon.
+constexpr int kJobsOfCall = 100;
+// Ids shown in a dry run.
+constexpr int kShownIds = 20;
+
+struct DeleteOptions {
+  std::vector<std::string> texts;
+  JobFilter filter;
+  std::string older_than;
+  bool all = false;
+  bool yes = false;
+  bool dry_run = false;
+
+  bool has_filter() const {
+    return all || !older_than.empty() || filter != JobFilter();
+  }
+};
+
+ExitCode DeleteOne(const std::string& id, const Console& console) {
+  v1::DeleteRequest request;
+  request.set_id(id);
+  v1::DeleteResponse response;
+  bool interrupted = false;
+  const grpc::Status status = console.daemon.CallLong(&JobStub::Delete, request,
+                                                      &response, &interrupted);
+  if (interrupted) {
+    return console.Fail(ExitCode::kDetached,
+                        "interrupted; the job may have been deleted");
+  }
+  if (!status.ok()) return console.Fail(status);
+  if (console.json) {
+    console.PrintJson(
+        Json{{"job_id", id}, {"freed_bytes", response.freed_bytes()}});
+  } else {
+    console.out << "Job " << id << " is deleted, "
+                << Bytes(response.freed_bytes()) << " freed.\n"
+                << std::flush;
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode DeleteNamed(const std::vector<std::string>& ids,
+                     const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  for (const std::string& id : ids) {
+    const ExitCode one = DeleteOne(id, console);
+    if (code == ExitCode::kOk) code = one;
+    if (one == ExitCode::kDetached) break;
+  }
+  return code;
+}
+
+std::string CountOfJobs(int64_t count) {
+  return count == 1 ? "1 job" : absl::StrCat(Count(count), " jobs");
+}
+
+absl::StatusOr<v1::DeleteJobsRequest> Request(const DeleteOptions& options,
+                                              const Terminal& terminal) {
+  v1::DeleteJobsRequest request;
+  v1::ListJobsRequest& filter = *request.mutable_filter();
+  RETURN_IF_ERROR(FillFilter(options.filter, terminal, filter));
+  if (options.filter.states.empty()) {
+    for (const v1::JobState state :
+         {v1::JOB_STATE_SUCCEEDED, v1::JOB_STATE_FAILED,
+          v1::JOB_STATE_CANCELLED}) {
+      filter.add_states(state);
+    }
+  }
+  RETURN_IF_ERROR(SetWhen("--older-than", options.older_than, terminal, filter,
+                          &v1::ListJobsRequest::mutable_end_time_to));
+  return request;
+}
+
+void PrintKept(const v1::DeleteJobsResponse& response, const Console& console) {
+  for (const auto& kept : response.kept()) {
+    console.out << "Job " << Printable(kept.id())
+                << " stays: " << Printable(kept.why()) << '\n';
+  }
+}
+
+void PrintJson(const v1::DeleteJobsResponse& response, bool dry_run,
+               const Console& console) {
+  Json object = {{"dry_run", dry_run},
+                 {"matched", response.matched()},
+                 {"freed_bytes", response.freed_bytes()},
+                 {"deleted", Json::array()},
+                 {"kept", Json::array()}};
+  for (const std::string& id : response.deleted()) object["deleted"] += id;
+  for (const auto& kept : response.kept()) {
+    object["kept"] += {{"id", kept.id()}, {"why", kept.why()}};
+  }
+  console.PrintJson(object);
+}
+
+ExitCode PrintDryRun(const v1::DeleteJobsResponse& response,
+                     const Console& console) {
+  if (console.json) {
+    PrintJson(response, /*dry_run=*/true, console);
+    return ExitCode::kOk;
+  }
+  int shown = 0;
+  for (const std::string& id : response.deleted()) {
+    if (++shown > kShownIds) break;
+    console.out << Printable(id) << '\n';
+  }
+  if (response.matched() > kShownIds) {
+    console.out << "… and " << Count(response.matched() - kShownIds)
+                << " more\n";
+  }
+  PrintKept(response, console);
+  console.out << CountOfJobs(response.matched()) << " would be deleted, about "
+              << Bytes(response.freed_bytes()) << " freed.\n";
+  return ExitCode::kOk;
+}
+
+// Whether the user confirms.
+ExitCode Ask(const v1::DeleteJobsResponse& would, const Console& console) {
+  const absl::StatusOr<std::string> answer = console.terminal.ask(
+      absl::StrCat("Delete ", CountOfJobs(would.matched()),
+                   " with logs, checkpoints and results, about ",
+                   Bytes(would.freed_bytes()), "? (yes/no) "),
+      Echo::kOn);
+  if (!answer.ok()) {
+    return console.BadInput(
+        absl::StrCat("cannot ask without a terminal whether to delete ",
+                     CountOfJobs(would.matched())),
+        "--yes deletes them without asking, --dry-run lists them.");
+  }
+  if (*answer == "yes" || *answer == "y") return ExitCode::kOk;
+  console.out << "Nothing was deleted.\n";
+  return ExitCode::kDetached;
+}
+
+ExitCode DeleteAll(v1::DeleteJobsRequest request, const Console& console) {
+  request.mutable_filter()->set_page_size(kJobsOfCall);
+  v1::DeleteJobsResponse all;
+  std::set<std::string> kept;
+  bool more = true, interrupted = false;
+  while (more) {
+    v1::DeleteJobsResponse response;
+    const grpc::Status status = console.daemon.CallLong(
+        &JobStub::DeleteJobs, request, &response, &interrupted);
+    if (interrupted) break;
+    if (!status.ok()) return console.Fail(status);
+    more = response.more();
+    all.set_matched(all.matched() + response.matched());
+    all.set_freed_bytes(all.freed_bytes() + response.freed_bytes());
+    all.mutable_deleted()->MergeFrom(response.deleted());
+    for (const auto& one : response.kept()) {
+      if (kept.insert(one.id()).second) *all.add_kept() = one;
+    }
+  }
+  if (console.json) {
+    PrintJson(all, /*dry_run=*/false, console);
+  } else {
+    PrintKept(all, console);
+    console.out << CountOfJobs(all.matched())
+                << (all.matched() == 1 ? " is" : " are") << " deleted, "
+                << Bytes(all.freed_bytes()) << " freed.\n";
+  }
+  if (!interrupted) return ExitCode::kOk;
+  return console.Fail(ExitCode::kDetached,
+                      "interrupted; some more jobs may have been deleted", "");
+}
+
+ExitCode DeleteFound(const DeleteOptions& options, const Console& console) {
+  absl::StatusOr<v1::DeleteJobsRequest> request =
+      Request(options, console.terminal);
+  if (!request.ok()) return console.BadInput(request.status());
+  v1::ListJobsRequest& filter = *request->mutable_filter();
+  // The question did not cover jobs that ended after it.
+  if (!filter.has_end_time_to()) {
+    filter.mutable_end_time_to()->set_seconds(
+        absl::ToUnixSeconds(console.terminal.clock->Now()) + 1);
+  }
+  if (options.yes && !options.dry_run) {
+    return DeleteAll(*std::move(request), console);
+  }
+  request->set_dry_run(true);
+  v1::DeleteJobsResponse would;
+  bool interrupted = false;
+  const grpc::Status status = console.daemon.CallLong(
+      &JobStub::DeleteJobs, *request, &would, &interrupted);
+  if (!status.ok()) return console.Fail(status);
+  if (options.dry_run) return PrintDryRun(would, console);
+  if (would.matched() == 0) {
+    PrintKept(would, console);
+    console.out << "No such jobs.\n";
+    return ExitCode::kOk;
+  }
+  const ExitCode wanted = Ask(would, console);
+  if (wanted != ExitCode::kOk) return wanted;
+  request->clear_dry_run();
+  return DeleteAll(*std::move(request), console);
+}
+
+ExitCode TryNamed(const std::vector<std::string>& ids, const Console& console) {
+  v1::DeleteJobsRequest request;
+  request.set_dry_run(true);
+  for (const std::string& id : ids) request.add_ids(id);
+  v1::DeleteJobsResponse response;
+  bool interrupted = false;
+  const grpc::Status status = console.daemon.CallLong(
+      &JobStub::DeleteJobs, request, &response, &interrupted);
+  return status.ok() ? PrintDryRun(response, console) : console.Fail(status);
+}
+
+ExitCode Delete(const DeleteOptions& options, const Console& console) {
+  if (options.texts.empty() == !options.has_filter()) {
+    return console.BadInput(
+        options.texts.empty()
+            ? "name the jobs: their ids, or --state, --older-than … or --all"
+            : "name ids or a filter, not both",
+        "See `mpsctl delete --help`.");
+  }
+  if (options.has_filter()) return DeleteFound(options, console);
+  ExitCode code = ExitCode::kOk;
+  const auto ids = ResolveJobIds(console, options.texts, &code,
+                                 FewestIdCharacters::kChanges);
+  if (!ids) return code;
+  return options.dry_run ? TryNamed(*ids, console) : DeleteNamed(*ids, console);
+}
+
+void DeclareDelete(Command& verb, DeleteOptions& options) {
+  verb.add_option(kJobIdName, options.texts, "The jobs");
+  AddJobFilter(&verb, &options.filter);
+  verb.add_option("--older-than TIME", options.older_than,
+                  "Only those that ended at least this long ago: 30d, 2w, 12h")
+      ->excludes(verb.get_option("--ended-until"));
+  verb.add_flag("--all", options.all,
+                "All of yours that have ended; for admins: everyone's");
+  verb.add_flag("-y,--yes", options.yes,
+                "Delete what a filter finds, without asking");
+  verb.add_flag("--dry-run", options.dry_run,
+                "Show what would be deleted, and delete nothing");
+}
+
+std::string KindName(v1::CollectionItem::Kind kind) {
+  switch (kind) {
+    case v1::CollectionItem::KIND_JOB:
+      return "job";
+    case v1::CollectionItem::KIND_CHECKPOINTS:
+      return "checkpoints";
+    case v1::CollectionItem::KIND_BLOB:
+      return "upload";
+    case v1::CollectionItem::KIND_PARTIAL_UPLOAD:
+      return "part of an upload";
+    case v1::CollectionItem::KIND_LEFTOVER:
+      return "leftover";
+    default:
+      return absl::StrCat("kind ", static_cast<int>(kind));
+  }
+}
+
+// A SHA-256 is cut: no one types it.
+std::string ShortId(const v1::CollectionItem& item) {
+  constexpr size_t kShown = 26;
+  if (item.id().empty()) return "-";
+  return item.id().size() > kShown ? item.id().substr(0, 12) + "…" : item.id();
+}
+
+void PrintUse(const v1::PlanCollectionResponse& plan, const Console& console) {
+  if (plan.used_bytes() == 0) {
+    console.out << "The state folder has not been measured yet.\n";
+  } else if (plan.budget_bytes() == 0) {
+    console.out << "The state folder has " << Bytes(plan.used_bytes())
+                << ", and no budget.\n";
+  } else {
+    console.out << "The state folder has " << Bytes(plan.used_bytes())
+                << " of a budget of " << Bytes(plan.budget_bytes()) << ".\n";
+  }
+  if (!plan.short_of().empty()) {
+    console.out << "Short of space: " << Printable(plan.short_of()) << ".\n";
+  }
+}
+
+void PrintPlan(const v1::PlanCollectionResponse& plan, const Console& console) {
+  if (plan.items().empty()) {
+    console.out << "Nothing would be removed.\n";
+    return PrintUse(plan, console);
+  }
+  Table table({"WHAT", "ID", "SIZE", "OWNER", "NAME", "WHY"});
+  for (const v1::CollectionItem& item : plan.items()) {
+    table.Add({KindName(item.kind()), ShortId(item), Bytes(item.size_bytes()),
+               OrDash(item.owner()), OrDash(item.name()), item.why()});
+  }
+  console.Print(table);
+  if (plan.more() > 0) {
+    console.out << "… and " << Count(plan.more()) << " more\n";
+  }
+  console.out << Count(plan.items_size() + plan.more())
+              << " would be removed, about " << Bytes(plan.freed_bytes())
+              << " freed.\n";
+  PrintUse(plan, console);
+}
+
+ExitCode Collect(const Console& console) {
+  v1::CollectResponse collected;
+  bool interrupted = false;
+  const grpc::Status status = console.daemon.CallLong(&DaemonStub::Collect, {},
+                                                      &collected, &interrupted);
+  if (interrupted) {
+    return console.Fail(ExitCode::kDetached,
+                        "interrupted; some of it may have been removed");
+  }
+  if (!status.ok()) return console.Fail(status);
+  return console.Show(collected, [&](const v1::CollectResponse&) {
+    for (const std::string& failed : collected.failed()) {
+      console.out << "Stays: " << Printable(failed) << '\n';
+    }
+    console.out << Count(collected.removed()) << " removed, "
+                << Bytes(collected.freed_bytes()) << " freed.\n";
+  });
+}
+
+void DeclareGc(Command& verb, bool& dry_run) {
+  verb.add_flag("--dry-run", dry_run,
+                "Show what would be removed, and why; remove nothing");
+}
+
+ExitCode Gc(const bool& dry_run, const Console& console) {
+  if (!dry_run) return Collect(console);
+  return console.Ask(&DaemonStub::PlanCollection, {},
+                     [&](const v1::PlanCollectionResponse& plan) {
+                       PrintPlan(plan, console);
+                     });
+}
+
+}  // namespace
+
+std::vector<Verb> JobsVerbs() {
+  return {
+      {"hold", "Keep queued jobs from starting; they keep their places",
+       Takes(DeclareHold, Hold)},
+      {"release", "Let held jobs start", Takes(DeclareNamedJobs, Release)},
+      {"move",
+       "Move queued jobs among your jobs of their priority\n"
+       "(an admin: among all jobs of it), or to another priority",
+       Takes(DeclareMove, Move)},
+      {"pin", "Protect jobs from delete and from every rule",
+       Takes(DeclareJobs, Pin)},
+      {"unpin", "Unpin jobs", Takes(DeclareJobs, Unpin)},
+      {"cancel", "Cancel jobs", Takes(DeclareCancel, Cancel)},
+      {"retry",
+       "Run jobs again under the same ids, from their last checkpoints:\n"
+       "FAILED or CANCELLED ones, or running ones, which return to the queue",
+       Takes(DeclareRetry, Retry)},
+      {"drain", "Start no further job until undrain; for admins",
+       Takes(DeclareDrain, Drain)},
+      {"undrain", "Start jobs again after drain; for admins",
+       TakesNothing(Undrain)},
+      {"note", "Add a note to a job, even to a deleted one; notes stay",
+       Takes(DeclareNote, Note)},
+      {"tag", "Add tags to a job, even to a deleted one, or remove them",
+       Takes(DeclareTag, Tag)},
+      {"delete", "Remove jobs that have ended, with their logs and results",
+       Takes(DeclareDelete, Delete)},
+      {"gc", "Remove now what mpsd's --keep-… rules and budget allow",
+       Takes(DeclareGc, Gc)},
+  };
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_JOBS_H_
+#define MPSD_CLIENT_JOBS_H_
+
+#include <google/protobuf/map.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/command_line.h"
+#include "client/console.h"
+#include "mpsd/v1/jobs.pb.h"
+
+// Which jobs a command line names, and the verbs that change them.
+
+namespace mpsd::client {
+
+inline constexpr size_t kJobIdLength = 26;
+
+// The minimum length of a part of an id.
+enum class FewestIdCharacters : size_t {
+  kLooks = 4,
+  kChanges = 6,  // a verb that ends, removes or starts jobs
+};
+
+// Whether a verb also takes deleted jobs.
+enum class PastJobs { kNo, kToo };
+
+// The id of the one job that `text` identifies: a whole id, or its beginning or
+// end, in upper or lower case. An end matches only jobs that have not ended and
+// the latest 1,000. Without such a job prints the error, returns nullopt and
+// sets *code: kNotFound; kBadInput if `text` is too short, not a part of an id,
+// or a part of several ids (which are listed); or the code of the failed call.
+std::optional<std::string> ResolveJobId(
+    const Console& console, const std::string& text, ExitCode* code,
+    FewestIdCharacters fewest = FewestIdCharacters::kLooks,
+    PastJobs past = PastJobs::kNo);
+
+// Resolves each of `texts` in turn; a job that two texts identify is in the
+// result once. Returns nullopt if one text has no job, so that the verb does
+// not touch the others either.
+std::optional<std::vector<std::string>> ResolveJobIds(
+    const Console& console, const std::vector<std::string>& texts,
+    ExitCode* code, FewestIdCharacters fewest);
+
+// Adds the positional ID of a verb whose only option it is.
+void DeclareJob(Command& verb, std::string& id);
+
+// The jobs that a command line names: by their ids, or by labels.
+struct NamedJobs {
+  std::vector<std::string> texts;
+  std::vector<std::string> job_labels;
+};
+
+// Adds the positional ID and --label to `verb`.
+void AddNamedJobs(Command* verb, NamedJobs* named);
+
+// The ids of these jobs: as ResolveJobIds, or those that have all the labels
+// and match `filter`, in order of submission. Also returns nullopt if there is
+// no such job.
+std::optional<std::vector<std::string>> ResolveNamed(const Console& console,
+                                                     const NamedJobs& named,
+                                                     v1::ListJobsRequest filter,
+                                                     ExitCode* code,
+                                                     FewestIdCharacters fewest);
+
+grpc::Status GetJob(const Console& console, const std::string& id,
+                    v1::Job* job);
+
+// Adds each "NAME=VALUE" to `job_labels`. InvalidArgument, naming the text, for
+// a text of another form, an empty name, or a name given twice with different
+// values.
+absl::Status AddJobLabels(
+    const std::vector<std::string>& texts,
+    google::protobuf::Map<std::string, std::string>* job_labels);
+
+// "a=1, b=2", sorted by name.
+std::string JobLabelsText(
+    const google::protobuf::Map<std::string, std::string>& job_labels);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_JOBS_H_

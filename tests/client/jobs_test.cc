@@ -1,0 +1,749 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/jobs.h"
+
+#include "tests/client/client_fixture.h"
+
+namespace mpsd::client {
+
+namespace {
+
+// Through `cancel`, which prints the id it found and changes the job, and
+// `checkpoints`, which looks.
+class JobIdTest : public ClientTest {
+ protected:
+  JobIdTest() {
+    AddJob(kId, v1::JOB_STATE_CANCELLED);
+    AddJob(kOtherId, v1::JOB_STATE_CANCELLED);
+  }
+};
+
+TEST_F(JobIdTest, AWholeIdAsksNobodyAndAUniqueEndTheDaemon) {
+  EXPECT_EQ(RunVerb({"cancel", kId}).code, 0);
+  EXPECT_TRUE(data().found.empty());
+  EXPECT_TRUE(data().listed.empty());
+  for (const char* text : {"0000AA", "0000aa", "00000000AA"}) {
+    EXPECT_EQ(RunVerb({"cancel", text}).out,
+              "Job 01KAH0000000000000000000AA is CANCELLED.\n");
+  }
+  EXPECT_EQ(data().found.size(), 3u);
+  EXPECT_EQ(data().found[1].id_part(), "0000AA");
+  EXPECT_TRUE(data().listed.empty());
+}
+
+TEST_F(JobIdTest, NothingOrTooLittleIsNoJob) {
+  data().jobs.pop_back();  // one is left, which every text would fit
+  for (const char* verb : {"cancel", "checkpoints", "show", "logs", "watch"}) {
+    EXPECT_THAT(RunVerb({verb, ""}),
+                Fails(2,
+                      "mpsctl: the job's id is empty\n"
+                      "List the jobs with `mpsctl list`.\n"))
+        << verb;
+  }
+  EXPECT_TRUE(data().cancelled.empty());
+  EXPECT_EQ(RunVerb({"cancel", "000BB"}).err,
+            "mpsctl: '000BB' is too short for a job's id: give at least 6 "
+            "characters\n"
+            "List the jobs with `mpsctl list`.\n");
+  EXPECT_THAT(RunVerb({"checkpoints", "0BB"}).err,
+              StartsWith("mpsctl: '0BB' is too short for a job's id: give at "
+                         "least 4 characters\nList the jobs"));
+  EXPECT_EQ(RunVerb({"checkpoints", "00BB"}).code, 0);
+  EXPECT_EQ(RunVerb({"cancel", "0000BB"}).code, 0);
+  EXPECT_EQ(data().cancelled.size(), 1u);
+}
+
+TEST_F(JobIdTest, WhatNoIdHasIsRefused) {
+  for (const char* text : {"../etc/passwd", "0000%B", "\x1b[2J0000BB",
+                           "01KAH0000000000000000000BBB"}) {
+    EXPECT_THAT(RunVerb({"cancel", text}),
+                Fails(2, AllOf(HasSubstr("is not part of a job's id"),
+                               Not(HasSubstr("\x1b")))));
+  }
+  EXPECT_TRUE(data().found.empty());
+}
+
+TEST_F(JobIdTest, AmbiguousBeginningListsTheJobs) {
+  EXPECT_THAT(RunVerb({"cancel", "01KAH0"}),
+              Fails(2,
+                    "mpsctl: '01KAH0' is ambiguous: 2 jobs match\n"
+                    "Give more of its id; it may be any of:\n"
+                    "  01KAH0000000000000000000BB  CANCELLED  moods\n"
+                    "  01KAH0000000000000000000AA  CANCELLED  moods\n"));
+  AddJob("01KAH0000000000000000000CC", v1::JOB_STATE_QUEUED);
+  data().most_found = 2;
+  EXPECT_THAT(RunVerb({"cancel", "01KAH0"}).err,
+              AllOf(HasSubstr("is ambiguous: more than 2 jobs match\n"),
+                    EndsWith("\n  …\n")));
+}
+
+TEST_F(JobIdTest, NoMatch) {
+  EXPECT_THAT(RunVerb({"cancel", "ZZZZZZ"}),
+              Fails(4,
+                    "mpsctl: no job's id begins or ends with 'ZZZZZZ'\n"
+                    "List the jobs with `mpsctl list`.\n"));
+  Fail("FindJobs", StatusCode::INTERNAL, "disk on fire");
+  EXPECT_THAT(RunVerb({"cancel", "0000AA"}),
+              Fails(6, HasSubstr("disk on fire")));
+  EXPECT_TRUE(data().listed.empty());
+}
+
+using JobLabels = google::protobuf::Map<std::string, std::string>;
+
+TEST(JobLabelsTest, Parsed) {
+  JobLabels job_labels;
+  EXPECT_EQ(JobLabelsText(job_labels), "");
+  ASSERT_TRUE(AddJobLabels({"b=2", "a=x=y", "c=", "b=2"}, &job_labels).ok());
+  EXPECT_EQ(JobLabelsText(job_labels), "a=x=y, b=2, c=");
+}
+
+TEST(JobLabelsTest, ErrorsNameTheLabel) {
+  JobLabels job_labels;
+  EXPECT_EQ(AddJobLabels({"team"}, &job_labels).message(),
+            "--label 'team': expected NAME=VALUE");
+  EXPECT_EQ(AddJobLabels({"=x"}, &job_labels).message(),
+            "--label '=x': expected NAME=VALUE");
+  EXPECT_EQ(AddJobLabels({"a=1", "a=2"}, &job_labels).message(),
+            "--label a is given twice, as '1' and '2'");
+}
+
+class QueueTest : public ClientTest {
+ protected:
+  v1::QueueResponse::Entry& Add(const std::string& id, v1::JobState state,
+                                const std::string& owner,
+                                const std::string& why) {
+    v1::QueueResponse::Entry& entry = *data().queue.add_entries();
+    entry.set_id(id);
+    entry.set_name("moods");
+    entry.set_owner(owner);
+    entry.set_state(state);
+    entry.set_why(why);
+    SetTime(entry.mutable_queue_time(), absl::Seconds(125));
+    return entry;
+  }
+};
+
+TEST_F(QueueTest, ShowsTheOrderAndWhy) {
+  EXPECT_EQ(Out({"queue"}), "No job runs or waits.\n");
+  Add(kId, v1::JOB_STATE_RUNNING, "ann", "has the device");
+  Add(kOtherId, v1::JOB_STATE_QUEUED, "bob", "priority 5").set_priority(5);
+  v1::QueueResponse::Entry& held =
+      Add("01KAH0000000000000000000CC", v1::JOB_STATE_QUEUED, "", "priority 0");
+  held.set_hold("the model is away");
+  SetTime(held.mutable_not_before(), -absl::Seconds(30));
+  data().queue.set_more(1200);
+  data().queue.set_half_life_seconds(86400);
+  v1::QueueResponse::Usage& usage = *data().queue.add_usage();
+  usage.set_owner("ann");
+  usage.set_seconds(7500);
+  EXPECT_EQ(
+      RunVerb({"queue"}).out,
+      "PLACE  ID                          OWNER  PRIORITY  WAITS  NAME   WHY\n"
+      "runs   01KAH0000000000000000000AA  ann    0         -      moods  has "
+      "the device\n"
+      "1      01KAH0000000000000000000BB  bob    5         2m05s  moods  "
+      "priority 5\n"
+      "2      01KAH0000000000000000000CC  -      0         2m05s  moods  "
+      "priority 0; held: the model is away; not before 2026-01-02 03:04:35\n"
+      "and 1,200 more\n"
+      "\n"
+      "These owners' recent use of the device; it halves every 1d00h:\n"
+      "OWNER  USED\n"
+      "ann    2h05m\n");
+}
+
+TEST_F(QueueTest, NoNameSteersTheTerminal) {
+  Add(kId, v1::JOB_STATE_QUEUED, "ev\x1b[2Je", "x\ny").set_name("a\x1b]0;b");
+  const std::string out = RunVerb({"queue"}).out;
+  EXPECT_EQ(out.find('\x1b'), std::string::npos) << out;
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 2) << out;
+  AddJob(kId, v1::JOB_STATE_QUEUED).set_hold("by e\x1b[2J");
+  EXPECT_THAT(Out({"hold", kId}), Not(HasSubstr("\x1b")));
+}
+
+TEST_F(QueueTest, Json) {
+  Add(kId, v1::JOB_STATE_QUEUED, "ann", "priority 0");
+  data().queue.set_half_life_seconds(3600);
+  const nlohmann::json json = ParseJson(RunVerb({"queue", "--json"}).out);
+  EXPECT_EQ(json["entries"][0]["id"], kId);
+  EXPECT_EQ(json["entries"][0]["state"], "QUEUED");
+  EXPECT_EQ(json["half_life_seconds"], 3600);
+}
+
+// The verbs that change jobs, or whether jobs start.
+using QueueVerbsTest = ClientTest;
+
+TEST_F(QueueVerbsTest, RefusalsAreTold) {
+  AddJob(kId, v1::JOB_STATE_RUNNING);
+  const struct {
+    Args args;
+    const char* method;
+    StatusCode status;
+    int code;
+  } cases[] = {
+      {{"queue"}, "Queue", StatusCode::INTERNAL, 6},
+      {{"release", kId}, "Release", StatusCode::FAILED_PRECONDITION, 2},
+      {{"move", kId, "--top"}, "Move", StatusCode::INVALID_ARGUMENT, 2},
+      {{"retry", kId}, "Retry", StatusCode::FAILED_PRECONDITION, 2},
+      {{"drain"}, "Drain", StatusCode::PERMISSION_DENIED, 8},
+      {{"undrain"}, "Undrain", StatusCode::PERMISSION_DENIED, 8}};
+  for (const auto& one : cases) {
+    Fail(one.method, one.status, "for a reason");
+    EXPECT_THAT(RunVerb(one.args), Fails(one.code, HasSubstr("for a reason")));
+  }
+}
+
+TEST_F(QueueVerbsTest, OneThatFailsDoesNotKeepTheOthers) {
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  AddJob(kOtherId, v1::JOB_STATE_QUEUED);
+  for (const char* verb :
+       {"hold", "release", "pin", "cancel", "retry", "delete"}) {
+    EXPECT_THAT(RunVerb({verb, kId, "01KAH0000000000000000000CC", kOtherId}),
+                Ends(4, AllOf(HasSubstr(kId), HasSubstr(kOtherId))))
+        << verb;
+  }
+  ASSERT_EQ(data().retried.size(), 2u);
+  EXPECT_EQ(data().retried[0].id(), kId);
+  EXPECT_EQ(data().retried[1].id(), kOtherId);
+}
+
+TEST_F(QueueVerbsTest, JsonIsTheJob) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
+  job.set_held(true);
+  for (const char* verb : {"hold", "release", "pin", "cancel"}) {
+    const auto json = ParseJson(Out({verb, kId, "--json"}));
+    EXPECT_EQ(json["id"], kId) << verb;
+    EXPECT_EQ(json["state"], "QUEUED") << verb;
+    EXPECT_EQ(json["held"], true) << verb;
+  }
+  EXPECT_EQ(Out({"drain", "--json"}), "{}\n");
+}
+
+// The fake daemon gives all jobs, whatever the filter.
+TEST_F(QueueVerbsTest, ALabelMeansQueuedJobsAndThoseThatAreHeld) {
+  data().who.set_user("ann");
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunVerb({"hold", "--label", "sweep=ranks"}).code, 0);
+  EXPECT_EQ(Only(data().held).id(), kId);
+  EXPECT_THAT(data().listed[0].states(), ElementsAre(v1::JOB_STATE_QUEUED));
+  EXPECT_FALSE(data().listed[0].has_held());
+  EXPECT_EQ(RunVerb({"release", "--label", "sweep=ranks"}).code, 0);
+  EXPECT_THAT(data().released, ElementsAre(kId));
+  EXPECT_TRUE(data().listed[1].held());
+  EXPECT_EQ(data().listed[1].owner(), "ann");
+}
+
+TEST_F(QueueVerbsTest, DrainAndUndrain) {
+  EXPECT_EQ(Out({"drain", "--reason", "a new disk"}),
+            "mpsd starts no further job until `mpsctl undrain`, not even after "
+            "a restart. A running job continues.\n");
+  EXPECT_EQ(Only(data().drained).reason(), "a new disk");
+  EXPECT_EQ(Out({"undrain"}), "mpsd starts jobs again.\n");
+  EXPECT_EQ(data().undrained, 1);
+}
+
+using HoldTest = ClientTest;
+
+TEST_F(HoldTest, SeveralJobsForOneReason) {
+  AddJob(kId, v1::JOB_STATE_QUEUED).set_hold("by ann: the data is late");
+  AddJob(kOtherId, v1::JOB_STATE_QUEUED);
+  EXPECT_THAT(
+      RunVerb({"hold", kId, kOtherId, "--reason", "the data is late"}),
+      Prints("Job 01KAH0000000000000000000AA is held by ann: the data is late. "
+             "It starts after `mpsctl release 01KAH0000000000000000000AA`.\n"
+             "Job 01KAH0000000000000000000BB is held. "
+             "It starts after `mpsctl release 01KAH0000000000000000000BB`.\n"));
+  ASSERT_EQ(data().held.size(), 2u);
+  EXPECT_EQ(data().held[0].reason(), "the data is late");
+  EXPECT_EQ(data().held[1].id(), kOtherId);
+}
+
+TEST_F(HoldTest, AShortIdIsTooShortToChangeAJob) {
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunVerb({"hold", "00AA"}).code, 2);
+  EXPECT_TRUE(data().held.empty());
+}
+
+using ReleaseTest = ClientTest;
+
+TEST_F(ReleaseTest, SaysHowManyAreAhead) {
+  AddJob(kId, v1::JOB_STATE_QUEUED).set_queue_position(2);
+  EXPECT_THAT(RunVerb({"release", kId}),
+              Prints("Job 01KAH0000000000000000000AA is released, 2 ahead of "
+                     "it.\n"));
+  EXPECT_THAT(data().released, ElementsAre(kId));
+}
+
+using MoveTest = ClientTest;
+
+TEST_F(MoveTest, ToTheTop) {
+  AddJob(kId, v1::JOB_STATE_QUEUED).set_queue_position(0);
+  EXPECT_THAT(
+      RunVerb({"move", kId, "--top"}),
+      Prints("Job 01KAH0000000000000000000AA has priority 0, first in the "
+             "queue.\n"));
+  EXPECT_TRUE(Only(data().moved).top());
+}
+
+TEST_F(MoveTest, TheFirstNamedIsTheFirstAtTheTopAndTheLastNamedAtTheBottom) {
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  AddJob(kOtherId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunVerb({"move", kId, kOtherId, "--top"}).code, 0);
+  EXPECT_EQ(RunVerb({"move", kId, kOtherId, "--bottom"}).code, 0);
+  ASSERT_EQ(data().moved.size(), 4u);
+  EXPECT_EQ(data().moved[0].id(), kOtherId);
+  EXPECT_EQ(data().moved[1].id(), kId);
+  EXPECT_EQ(data().moved[2].id(), kId);
+  EXPECT_TRUE(data().moved[2].bottom());
+}
+
+TEST_F(MoveTest, ToAPriority) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
+  job.set_priority(-3);
+  job.set_queue_position(4);
+  job.set_held(true);
+  EXPECT_EQ(RunVerb({"move", kId, "--priority", "-3"}).out,
+            "Job 01KAH0000000000000000000AA has priority -3, 4 ahead of it; "
+            "it is held.\n");
+  EXPECT_EQ(data().moved[0].priority(), -3);
+}
+
+TEST_F(MoveTest, WantsOneWayToGo) {
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunVerb({"move", kId}).code, 2);
+  EXPECT_EQ(RunVerb({"move", kId, "--top", "--bottom"}).code, 2);
+  EXPECT_EQ(RunVerb({"move", kId, "--top", "--priority", "1"}).code, 2);
+  EXPECT_EQ(RunVerb({"move", kId, "--priority", "high"}).code, 2);
+  EXPECT_TRUE(data().moved.empty());
+}
+
+TEST_F(QueueVerbsTest, SeveralJobsArePinnedAndUnpinned) {
+  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  AddJob(kOtherId, v1::JOB_STATE_RUNNING);
+  EXPECT_THAT(
+      Out({"pin", kId, "0000BB"}),
+      HasSubstr("Job 01KAH0000000000000000000BB is pinned: nothing of it is "
+                "removed until `mpsctl unpin`.\n"));
+  EXPECT_TRUE(data().jobs[0].pinned() && data().jobs[1].pinned());
+  EXPECT_EQ(RunVerb({"unpin", kId}).out,
+            "Job 01KAH0000000000000000000AA is not pinned.\n");
+  EXPECT_TRUE(data().jobs[0].pinned());
+  EXPECT_FALSE(data().jobs[1].pinned());
+  EXPECT_EQ(ParseJson(Out({"pin", kId, "--json"}))["pinned"], true);
+}
+
+using CancelTest = ClientTest;
+
+TEST_F(CancelTest, SeveralJobsEachOnce) {
+  AddJob(kId, v1::JOB_STATE_CANCELLED);
+  AddJob(kOtherId, v1::JOB_STATE_CANCELLED);
+  EXPECT_THAT(RunVerb({"cancel", kOtherId, "0000AA", kId}),
+              Prints("Job 01KAH0000000000000000000BB is CANCELLED.\n"
+                     "Job 01KAH0000000000000000000AA is CANCELLED.\n"));
+}
+
+TEST_F(CancelTest, RunningJobTakesItsTime) {
+  AddJob(kId, v1::JOB_STATE_RUNNING).set_cancel_requested(true);
+  EXPECT_EQ(RunVerb({"cancel", kId}).out,
+            "Job 01KAH0000000000000000000AA is being cancelled; see it end "
+            "with `mpsctl watch 01KAH0000000000000000000AA`.\n");
+  data().jobs[0].set_state(v1::JOB_STATE_SUCCEEDED);
+  EXPECT_EQ(RunVerb({"cancel", kId}).out,
+            "Job 01KAH0000000000000000000AA had ended before: SUCCEEDED.\n");
+}
+
+TEST_F(CancelTest, WhereOneIsUnclearNoneIsCancelled) {
+  AddJob(kId, v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(RunVerb({"cancel", kId, ""}).code, 2);
+  EXPECT_EQ(RunVerb({"cancel", kId, "ZZZZZZ"}).code, 4);
+  EXPECT_TRUE(data().cancelled.empty());
+}
+
+TEST_F(CancelTest, NowIsAskedFor) {
+  AddJob(kId, v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(RunVerb({"cancel", kId}).code, 0);
+  EXPECT_EQ(RunVerb({"cancel", "--now", kId}).code, 0);
+  ASSERT_EQ(data().cancelled.size(), 2);
+  EXPECT_FALSE(data().cancelled[0].now());
+  EXPECT_TRUE(data().cancelled[1].now());
+}
+
+// The fake daemon gives all jobs, whatever the filter.
+TEST_F(CancelTest, ALabelMeansTheCallersOwnJobsThatHaveNotEnded) {
+  data().who.set_user("ann");
+  AddJob(kId, v1::JOB_STATE_CANCELLED);
+  AddJob(kOtherId, v1::JOB_STATE_RUNNING);
+  data().page_size = 1;
+  EXPECT_THAT(RunVerb({"cancel", "--label", "sweep=ranks", "--label", "a=b"}),
+              Prints());
+  ASSERT_EQ(data().cancelled.size(), 2u);
+  const v1::ListJobsRequest& asked = data().listed[0];
+  EXPECT_EQ(asked.owner(), "ann");
+  EXPECT_EQ(asked.labels().at("sweep"), "ranks");
+  EXPECT_EQ(asked.labels().size(), 2u);
+  EXPECT_THAT(asked.states(),
+              ElementsAre(v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING));
+  data().jobs.clear();
+  EXPECT_EQ(RunVerb({"cancel", "--label", "sweep=ranks"}).code, 4);
+  EXPECT_EQ(RunVerb({"cancel", "--label", "ranks"}).code, 2);
+  EXPECT_EQ(RunVerb({"cancel", "--label", "a=b", kId}).code, 2);
+  EXPECT_EQ(RunVerb({"cancel"}).code, 2);
+  Fail("WhoAmI", StatusCode::INTERNAL, "no");
+  EXPECT_NE(RunVerb({"cancel", "--label", "sweep=ranks"}).code, 0);
+  EXPECT_EQ(data().cancelled.size(), 2u);
+}
+
+using RetryTest = ClientTest;
+
+TEST_F(RetryTest, SaysThatTheJobIsQueuedAgain) {
+  AddJob(kId, v1::JOB_STATE_QUEUED).set_queue_position(2);
+  EXPECT_THAT(
+      RunVerb({"retry", kId}),
+      Prints(
+          "Job 01KAH0000000000000000000AA is QUEUED again, 2 ahead of it; it "
+          "resumes from its last checkpoint.\n"));
+  EXPECT_EQ(Only(data().retried).id(), kId);
+  EXPECT_FALSE(data().retried[0].from_scratch());
+}
+
+TEST_F(RetryTest, ARunningJobTakesItsTime) {
+  AddJob(kId, v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(
+      RunVerb({"retry", "--from-scratch", kId}).out,
+      "Job 01KAH0000000000000000000AA returns to the queue once its worker has "
+      "stopped; it runs from scratch, without its earlier results.\n");
+  EXPECT_TRUE(data().retried[0].from_scratch());
+}
+
+TEST_F(RetryTest, JsonIsAJobALine) {
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  AddJob(kOtherId, v1::JOB_STATE_QUEUED);
+  const Result result = RunVerb({"--json", "retry", kId, kOtherId});
+  EXPECT_THAT(result.out, HasSubstr("\"state\":\"QUEUED\""));
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2);
+}
+
+using NoteTest = ClientTest;
+
+TEST_F(NoteTest, OfAJobAndOfADeletedOne) {
+  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  data().past.push_back(PastJob(kOtherId));
+  EXPECT_EQ(RunVerb({"note", kId, "too hot"}).out,
+            std::string(kId) + ": notes 1\n");
+  EXPECT_EQ(data().records[kId].notes(0).text(), "too hot");
+  EXPECT_EQ(RunVerb({"note", std::string(kOtherId).substr(20), "x"}).out,
+            std::string(kOtherId) + ": notes 1\n");
+  EXPECT_EQ(RunVerb({"note", kId}).code, 2);
+  EXPECT_EQ(RunVerb({"note", "01KAH0000000000000000000ZZ", "x"}).code, 4);
+}
+
+TEST_F(NoteTest, TagsComeAndGo) {
+  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  EXPECT_EQ(RunVerb({"tag", kId, "baseline", "x/y"}).out,
+            std::string(kId) + ": baseline, x/y\n");
+  EXPECT_THAT(data().tagged.back().add(), ElementsAre("baseline", "x/y"));
+  EXPECT_EQ(RunVerb({"tag", kId, "old", "--remove"}).code, 0);
+  EXPECT_THAT(data().tagged.back().remove(), ElementsAre("old"));
+  EXPECT_TRUE(data().tagged.back().add().empty());
+  EXPECT_EQ(RunVerb({"tag", kId}).code, 2);
+  Fail("Tag", StatusCode::PERMISSION_DENIED, "ann's");
+  EXPECT_THAT(RunVerb({"tag", kId, "mine"}), Fails(8, HasSubstr("ann's")));
+}
+
+class AuditTest : public ClientTest {
+ protected:
+  v1::AuditEntry& Add(const std::string& user, const std::string& method) {
+    v1::AuditEntry entry;
+    entry.set_sequence(static_cast<int64_t>(data().audit.size()) + 1);
+    SetTime(entry.mutable_time(), absl::ZeroDuration());
+    entry.set_user(user);
+    entry.set_role(v1::ROLE_USER);
+    entry.set_way(v1::WAY_TOKEN);
+    entry.set_credential("token 0a1b2c3d4e5f");
+    entry.set_origin("192.168.1.7");
+    entry.set_method(method);
+    entry.set_result("OK");
+    return *data().audit.insert(data().audit.begin(), entry);
+  }
+  const v1::ListAuditRequest& asked() { return data().audited.at(0); }
+};
+
+TEST_F(AuditTest, NewestFirstWithWhoHowWhenceWhatAndTheResult) {
+  EXPECT_EQ(Out({"audit"}), "There were no requests.\n");
+  Add("ada", "JobService.Submit").set_job_id(kId);
+  data().audit[0].set_detail("inputs: 1");
+  Add("bob", "JobService.Cancel").set_job_id(kId);
+  data().audit[0].set_result("PERMISSION_DENIED");
+  data().audit[0].set_message("the job is ada's");
+  EXPECT_EQ(
+      RunVerb({"audit"}).out,
+      "TIME                 USER  BY                  FROM         WHAT    "
+      "JOB                         RESULT             \n"
+      "2026-01-02 03:04:05  bob   token 0a1b2c3d4e5f  192.168.1.7  Cancel  "
+      "01KAH0000000000000000000AA  PERMISSION_DENIED  the job is ada's\n"
+      "2026-01-02 03:04:05  ada   token 0a1b2c3d4e5f  192.168.1.7  Submit  "
+      "01KAH0000000000000000000AA  OK                 inputs: 1\n");
+}
+
+TEST_F(AuditTest, AStrangerAndACallWithoutAnAnswerHaveDashesAndAMark) {
+  v1::AuditEntry& entry = Add("", "JobService.Delete");
+  entry.clear_credential();
+  entry.clear_origin();
+  entry.clear_result();
+  EXPECT_THAT(RunVerb({"audit"}).out,
+              HasSubstr("-     -   -     Delete  -    ?"));
+}
+
+TEST_F(AuditTest, FiltersAreSent) {
+  EXPECT_EQ(
+      RunVerb({"audit", "--user", "ada", "--job", kId, "--method", "Cancel",
+               "--refused", "--since", "2h", "--until", "2026-01-02 03:00"})
+          .code,
+      0);
+  EXPECT_EQ(asked().user(), "ada");
+  EXPECT_EQ(asked().job_id(), kId);
+  EXPECT_EQ(asked().method(), "Cancel");
+  EXPECT_TRUE(asked().refused());
+  EXPECT_EQ(asked().since().seconds(),
+            absl::ToUnixSeconds(kNow - absl::Hours(2)));
+  EXPECT_EQ(asked().until().seconds(),
+            absl::ToUnixSeconds(kNow - absl::Minutes(4) - absl::Seconds(5)));
+}
+
+TEST_F(AuditTest, AShortIdIsThatOfAJobAndAWholeOneOfAnyJob) {
+  AddJob(kId, v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(RunVerb({"audit", "--job", "00AA"}).code, 0);
+  EXPECT_EQ(asked().job_id(), kId);
+  EXPECT_EQ(RunVerb({"audit", "--job", "01kah0000000000000000000cc"}).code, 0);
+  EXPECT_EQ(data().audited.at(1).job_id(), "01KAH0000000000000000000CC");
+}
+
+TEST_F(AuditTest, ATimeThatIsNoneIsRefused) {
+  for (const char* time : {"yesterday", "-3d", "3", "3y", "d", "2026-13-01"}) {
+    EXPECT_THAT(RunVerb({"audit", "--since", time}),
+                Fails(2, HasSubstr("--since")))
+        << time;
+    EXPECT_TRUE(data().audited.empty()) << time;
+  }
+}
+
+TEST_F(AuditTest, GoesOnPageByPageUpToItsLimit) {
+  data().page_size = 2;
+  for (int i = 0; i < 9; ++i) Add("ada", "JobService.Cancel");
+  const Result result = RunVerb({"audit", "--limit", "5", "--json"});
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 5);
+  EXPECT_THAT(data().audited, SizeIs(3));
+}
+
+TEST_F(AuditTest, HostileTextStaysText) {
+  Add("ada", "JobService.Submit").set_detail("\x1b[2J");
+  EXPECT_THAT(RunVerb({"audit"}).out, Not(HasSubstr("\x1b")));
+  Fail("ListAudit", StatusCode::PERMISSION_DENIED, "role admin");
+  EXPECT_THAT(RunVerb({"audit"}),
+              Fails(testing::Ne(0), HasSubstr("role admin")));
+}
+
+class DeleteTest : public ClientTest {
+ protected:
+  DeleteTest() {
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+    AddJob(kOtherId, v1::JOB_STATE_FAILED);
+  }
+};
+
+TEST_F(DeleteTest, SeveralJobs) {
+  EXPECT_THAT(
+      RunVerb({"delete", kId, "0000BB"}),
+      Prints("Job 01KAH0000000000000000000AA is deleted, 1.5 MB freed.\nJob "
+             "01KAH0000000000000000000BB is deleted, 1.5 MB freed.\n"));
+  EXPECT_TRUE(data().jobs.empty());
+}
+
+TEST_F(DeleteTest, NeitherNothingNorALittleIsAJob) {
+  const auto json = ParseJson(Out({"delete", kId, "--json"}));
+  EXPECT_EQ(json["job_id"], kId);
+  EXPECT_EQ(json["freed_bytes"], 1'500'000);
+  // One is left, which every text would fit.
+  for (const char* text : {"", "BB", "000BB"}) {
+    EXPECT_EQ(RunVerb({"delete", text}).code, 2) << text;
+  }
+  EXPECT_EQ(RunVerb({"delete", kOtherId, ""}).code, 2);
+  EXPECT_EQ(data().jobs.size(), 1u);
+}
+
+TEST_F(DeleteTest, WhatTheDaemonRefuses) {
+  Fail("Delete", StatusCode::FAILED_PRECONDITION,
+       "job X is RUNNING: cancel it");
+  EXPECT_THAT(RunVerb({"delete", kId}),
+              Fails(2, HasSubstr("job X is RUNNING: cancel it")));
+  Fail("Delete", StatusCode::UNIMPLEMENTED, "");
+  EXPECT_THAT(RunVerb({"delete", kId}),
+              Fails(6, HasSubstr("differ in version")));
+}
+
+class DeleteManyTest : public DeleteTest {
+ protected:
+  static v1::DeleteJobsResponse Answer(int64_t matched, int64_t freed_bytes,
+                                       bool more = false) {
+    v1::DeleteJobsResponse answer;
+    answer.set_matched(matched);
+    answer.set_freed_bytes(freed_bytes);
+    answer.set_more(more);
+    answer.add_deleted(kId);
+    return answer;
+  }
+};
+
+TEST_F(DeleteManyTest, AsksFirstAndDeletesWhatWasShown) {
+  data().delete_answers = {Answer(1234, 5'000'000'000),
+                           Answer(100, 1'000'000, true), Answer(34, 500'000)};
+  answers_ = {"yes"};
+  const std::string out = Out({"delete", "--state", "failed", "--older-than",
+                               "30d", "--label", "team=a"});
+  EXPECT_EQ(asked_,
+            "Delete 1,234 jobs with logs, checkpoints and results, about 5.0 "
+            "GB? (yes/no) \n");
+  EXPECT_EQ(out, "134 jobs are deleted, 1.5 MB freed.\n");
+  ASSERT_EQ(data().deleted.size(), 3u);
+  EXPECT_TRUE(data().deleted[0].dry_run());
+  EXPECT_FALSE(data().deleted[1].dry_run());
+  const v1::ListJobsRequest& filter = data().deleted[2].filter();
+  EXPECT_THAT(filter.states(), ElementsAre(v1::JOB_STATE_FAILED));
+  EXPECT_EQ(filter.end_time_to().seconds(),
+            absl::ToUnixSeconds(kNow - absl::Hours(30 * 24)));
+  EXPECT_EQ(filter.labels().at("team"), "a");
+  EXPECT_GT(filter.page_size(), 0);
+}
+
+TEST_F(DeleteManyTest, ANoDeletesNothing) {
+  data().delete_answers = {Answer(2, 5)};
+  for (const char* answer : {"no", "", "nothing"}) {
+    answers_ = {answer};
+    EXPECT_THAT(RunVerb({"delete", "--all"}),
+                Ends(testing::Ne(0), "Nothing was deleted.\n"));
+  }
+  // Nor does a script without a terminal.
+  answers_.clear();
+  EXPECT_THAT(RunVerb({"delete", "--all"}),
+              Fails(2, HasSubstr("--yes deletes them without asking")));
+  for (const v1::DeleteJobsRequest& request : data().deleted) {
+    EXPECT_TRUE(request.dry_run());
+  }
+}
+
+TEST_F(DeleteManyTest, AllMeansThoseThatHaveEndedByNow) {
+  data().delete_answers = {Answer(1, 5)};
+  EXPECT_THAT(RunVerb({"delete", "--all", "--yes"}),
+              Prints("1 job is deleted, 5 B freed.\n"));
+  EXPECT_EQ(asked_, "");
+  const v1::ListJobsRequest& filter = Only(data().deleted).filter();
+  EXPECT_EQ(filter.states_size(), 3);
+  EXPECT_EQ(filter.end_time_to().seconds(), absl::ToUnixSeconds(kNow) + 1);
+  EXPECT_EQ(filter.owner(), "");
+}
+
+TEST_F(DeleteManyTest, ADryRunTellsAndDeletesNothing) {
+  v1::DeleteJobsResponse answer = Answer(25, 7'000'000);
+  for (int i = 0; i < 24; ++i) answer.add_deleted(kOtherId);
+  auto* kept = answer.add_kept();
+  kept->set_id("X");
+  kept->set_why("it is pinned\x1b[2J");
+  data().delete_answers = {answer};
+  EXPECT_THAT(RunVerb({"delete", "--owner", "ann", "--dry-run"}),
+              Prints(AllOf(StartsWith(std::string(kId) + "\n"),
+                           HasSubstr("… and 5 more\n"),
+                           HasSubstr("Job X stays: it is pinned\\x1b[2J\n"),
+                           EndsWith("25 jobs would be deleted, about "
+                                    "7.0 MB freed.\n"))));
+  const Result json = RunVerb({"delete", kId, "--dry-run", "--json"});
+  const auto object = ParseJson(json.out);
+  EXPECT_EQ(object["matched"], 25);
+  EXPECT_EQ(object["kept"][0]["id"], "X");
+  EXPECT_EQ(data().deleted.back().ids_size(), 1);
+  EXPECT_EQ(data().jobs.size(), 2u);
+}
+
+TEST_F(DeleteManyTest, IdsOrAFilter) {
+  for (const Args& args :
+       {Args{"delete"},
+        {"delete", kId, "--all"},
+        {"delete", "--yes"},
+        {"delete", "--older-than", "soon"},
+        {"delete", "--older-than", "3d", "--ended-until", "3d"}}) {
+    EXPECT_EQ(RunVerb(args).code, 2) << args.back();
+  }
+  EXPECT_TRUE(data().deleted.empty());
+  EXPECT_EQ(data().jobs.size(), 2u);
+  data().delete_answers = {v1::DeleteJobsResponse()};
+  EXPECT_THAT(RunVerb({"delete", "--text", "x"}), Prints("No such jobs.\n"));
+}
+
+class GcTest : public ClientTest {
+ protected:
+  v1::CollectionItem& Add(v1::CollectionItem::Kind kind, const std::string& id,
+                          int64_t bytes, const std::string& why) {
+    v1::CollectionItem& item = *data().plan.add_items();
+    item.set_kind(kind);
+    item.set_id(id);
+    item.set_size_bytes(bytes);
+    item.set_why(why);
+    return item;
+  }
+};
+
+TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
+  Add(v1::CollectionItem::KIND_BLOB, std::string(64, 'a'), 5'000'000,
+      "an upload that no job needs");
+  v1::CollectionItem& job = Add(v1::CollectionItem::KIND_JOB, kId, 7'000'000,
+                                "it ended 45 days ago, keep-days is 30");
+  job.set_owner("ann");
+  job.set_name("moods\x1b[2J");
+  data().plan.set_more(1200);
+  data().plan.set_freed_bytes(3'000'000'000);
+  data().plan.set_used_bytes(90'000'000'000);
+  data().plan.set_budget_bytes(80'000'000'000);
+  data().plan.set_short_of("pinned jobs have 5 bytes");
+  EXPECT_THAT(
+      RunVerb({"gc", "--dry-run"}),
+      Prints(
+          "WHAT    ID                          SIZE    OWNER  NAME          "
+          "WHY\n"
+          "upload  aaaaaaaaaaaa…               5.0 MB  -      -             an "
+          "upload that no job needs\n"
+          "job     01KAH0000000000000000000AA  7.0 MB  ann    moods\\x1b[2J  "
+          "it ended 45 days ago, keep-days is 30\n"
+          "… and 1,200 more\n"
+          "1,202 would be removed, about 3.0 GB freed.\n"
+          "The state folder has 90.0 GB of a budget of 80.0 GB.\n"
+          "Short of space: pinned jobs have 5 bytes.\n"));
+  EXPECT_EQ(data().collections, 0);
+}
+
+TEST_F(GcTest, NothingIsAPlanToo) {
+  EXPECT_EQ(RunVerb({"gc", "--dry-run"}).out,
+            "Nothing would be removed.\nThe state folder has not been measured "
+            "yet.\n");
+  data().plan.set_used_bytes(5'000'000);
+  EXPECT_THAT(RunVerb({"gc", "--dry-run"}).out,
+              HasSubstr("has 5.0 MB, and no budget"));
+}
+
+TEST_F(GcTest, RemovesAndSaysWhatStays) {
+  data().collected.set_removed(3);
+  data().collected.set_freed_bytes(2'000'000);
+  data().collected.add_failed("job X: it is pinned");
+  EXPECT_THAT(RunVerb({"gc"}),
+              Prints("Stays: job X: it is pinned\n3 removed, 2.0 MB freed.\n"));
+  EXPECT_EQ(data().collections, 1);
+  data().plan.set_freed_bytes(7);
+  EXPECT_THAT(RunVerb({"gc", "--dry-run", "--json"}).out,
+              HasSubstr("\"freed_bytes\":7"));
+  data().collected.set_removed(3);
+  EXPECT_THAT(RunVerb({"gc", "--json"}).out, HasSubstr("\"removed\":3"));
+  Fail("Collect", StatusCode::PERMISSION_DENIED, "needs the role admin");
+  EXPECT_THAT(RunVerb({"gc"}),
+              Fails(testing::Ne(0), HasSubstr("needs the role admin")));
+}
+
+}  // namespace
+
+}  // namespace mpsd::client
