@@ -198,7 +198,7 @@ absl::Status Daemon::OpenStores() {
                                     *database_, config_.state_dir / "blobs",
                                     config_.min_free_bytes));
   RETURN_IF_ERROR(OpenModels());
-  job_files_ = std::make_unique<jobs::DiskJobFiles>(
+  job_files_ = std::make_unique<jobs::JobFiles>(
       config_.state_dir, FoldersJobsRead(config_), pushed_models_.get());
   ledger_ = std::make_unique<store::UserLedger>(
       *database_, folders_,
@@ -355,7 +355,7 @@ void Daemon::MakeScheduler() {
     return config_.user_limits.Of(owner).job_time.value_or(
         absl::InfiniteDuration());
   };
-  board_ = std::make_unique<jobs::JobBoard>(*job_store_, *job_files_);
+  board_ = std::make_unique<jobs::JobReader>(*job_store_, *job_files_);
   scheduler_ = std::make_unique<jobs::Scheduler>(
       std::move(options),
       jobs::Scheduler::Dependencies{
@@ -395,9 +395,16 @@ void Daemon::MakeHousekeeping() {
   unused_blobs_ = std::make_unique<store::UnusedBlobs>(
       *blob_store_, options.jobs_dir, options.blob_grace);
   housekeeping_ = std::make_unique<Housekeeping>(
-      std::move(options), retention::Collector::Dependencies{
-                              *kept_jobs_, *scheduler_, *unused_blobs_,
-                              *folders_, base::Clock::Real()});
+      std::move(options),
+      jobs::Collector::Dependencies{
+          *kept_jobs_,
+          [this](const std::string& id, absl::Time ended) {
+            return scheduler_->remover().RemoveJob(id, ended);
+          },
+          [this](const std::string& id, absl::Time ended) {
+            return scheduler_->remover().RemoveCheckpoints(id, ended);
+          },
+          *unused_blobs_, *folders_, base::Clock::Real()});
 }
 
 void Daemon::MakeExaminer() {

@@ -21,7 +21,7 @@
 #include "server/http/server.h"
 #include "server/http/site.h"
 #include "server/jobs/collector.h"
-#include "server/jobs/job_board.h"
+#include "server/jobs/job_manager.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
 #include "server/jobs/user_limits.h"
@@ -131,7 +131,7 @@ class Daemon {
   std::unique_ptr<store::PullLedger> pull_ledger_;
   std::unique_ptr<hub::Puller> puller_;
   std::unique_ptr<models::ModelBook> model_book_;
-  std::unique_ptr<jobs::DiskJobFiles> job_files_;
+  std::unique_ptr<jobs::JobFiles> job_files_;
   std::unique_ptr<supervisor::ProcessLauncher> launcher_;
   std::shared_ptr<prometheus::JobMetrics> exported_metrics_;
   std::unique_ptr<prometheus::Exposition> exposition_;  // null: off
@@ -142,7 +142,7 @@ class Daemon {
   Ticker token_ticker_;
   Ticker record_ticker_;
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
-  std::unique_ptr<jobs::JobBoard> board_;
+  std::unique_ptr<jobs::JobReader> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;
   std::unique_ptr<planner::PlanMaker> planner_;
   std::unique_ptr<doctor::MachineExaminer> examiner_;

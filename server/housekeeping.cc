@@ -86,9 +86,9 @@ namespace {
 // database restored after a repair may know the job.
 constexpr absl::Duration kSubmissionGrace = absl::Hours(1);
 
-retention::Collector::Options CollectorOptions(
+jobs::Collector::Options CollectorOptions(
     const Housekeeping::Options& options) {
-  retention::Collector::Options made;
+  jobs::Collector::Options made;
   made.fresh = options.fresh;
   made.log = options.log;
   made.rules = [limits = options.limits](const std::string& owner) {
@@ -109,7 +109,7 @@ retention::Collector::Options CollectorOptions(
 }  // namespace
 
 Housekeeping::Housekeeping(Options options,
-                           retention::Collector::Dependencies dependencies)
+                           jobs::Collector::Dependencies dependencies)
     : options_(std::move(options)),
       collector_(CollectorOptions(options_), dependencies) {
   collector_.SetBudget(options_.budget_bytes);

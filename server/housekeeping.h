@@ -23,6 +23,7 @@
 #include "server/jobs/retention.h"
 #include "server/jobs/user_limits.h"
 #include "server/state_dir.h"
+#include "server/ticker.h"
 
 namespace mpsd {
 
@@ -80,7 +81,7 @@ class Housekeeping {
 
   // The dependencies must outlive the Housekeeping.
   Housekeeping(Options options,
-               retention::Collector::Dependencies dependencies);
+               jobs::Collector::Dependencies dependencies);
   ~Housekeeping() { Stop(); }
 
   // Finds what to remove; call it before the first job is submitted or deleted.
@@ -99,7 +100,7 @@ class Housekeeping {
   void SweepModels();
 
   const Options options_;
-  retention::Collector collector_;
+  jobs::Collector collector_;
   std::atomic<bool> stopping_ = false;
   // Once started, used only by the ticker's thread.
   std::vector<std::filesystem::path> garbage_;

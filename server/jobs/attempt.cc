@@ -7,14 +7,46 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
+#include "core/base/printable.h"
 #include "core/base/status_macros.h"
-#include "core/report/report.h"
+#include "core/report/stage_names.h"
+#include "server/jobs/attempt_end.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/user_limits.h"
-#include "server/jobs/worker_launcher.h"
 
 namespace mpsd::jobs {
+
+void Journal::Add(std::string id, std::string line) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiting_.size() < kMostWaiting) {
+      waiting_.push_back({std::move(id), std::move(line)});
+    } else {
+      ++dropped_;
+    }
+  }
+  relay_.Ask();
+}
+
+void Journal::Write() {
+  relay_.Run([this] { WriteWaiting(); });
+}
+
+void Journal::WriteWaiting() {
+  std::deque<Line> lines;
+  int64_t dropped = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    lines.swap(waiting_);
+    dropped = std::exchange(dropped_, 0);
+  }
+  // Without the lock: a hanging log blocks only this thread, and Add() stays
+  // quick for the others.
+  for (const Line& line : lines) sink_(line.id, line.text);
+  if (dropped > 0) {
+    sink_("", absl::StrCat(dropped, " lines are missing here: the log hung"));
+  }
+}
 
 absl::StatusOr<RunningJob> RunningJob::Load(JobStore& store, Job job) {
   ASSIGN_OR_RETURN(const int64_t sequence, store.LastSequence(job.id));

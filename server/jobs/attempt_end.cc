@@ -9,11 +9,37 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/machine_fault.h"
 #include "core/host/device_error.h"
-#include "server/jobs/prior_jobs.h"
+#include "server/jobs/start_checks.h"
 
 namespace mpsd::jobs {
+
+HangLimit::HangLimit(absl::Duration configured, absl::Duration slowest_step,
+                     absl::Duration now)
+    : configured_(configured),
+      slowest_(std::clamp(slowest_step, absl::ZeroDuration(), kMostBelieved)),
+      heard_at_(now),
+      stepped_at_(now) {}
+
+void HangLimit::Heard(absl::Duration now) {
+  slowest_ = std::max(slowest_, now - heard_at_);
+  heard_at_ = now;
+}
+
+void HangLimit::Stepped(absl::Duration now, double seconds) {
+  Heard(now);
+  // NaN, zero and negative seconds do not lengthen the limit.
+  if (seconds > 0) {
+    slowest_ =
+        std::max(slowest_, std::min(absl::Seconds(seconds), now - stepped_at_));
+  }
+  stepped_at_ = now;
+}
+
+absl::Duration HangLimit::limit() const {
+  return std::max(configured_, kFactor * slowest_);
+}
 
 namespace {
 
@@ -49,6 +75,14 @@ std::string DescribeSignal(int number) {
     if (s.number == number) return s.text;
   }
   return absl::StrCat("signal ", number);
+}
+
+std::string DescribeWaitStatus(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    return absl::StrCat("was killed by ",
+                        DescribeSignal(WTERMSIG(wait_status)));
+  }
+  return absl::StrCat("exited with status ", WEXITSTATUS(wait_status));
 }
 
 std::string WithTail(std::string message, const std::string& log_tail) {
@@ -128,15 +162,14 @@ std::string DescribePreemption(const WorkerEnding& ending) {
                       DescribeWaitStatus(ending.wait_status));
 }
 
-}  // namespace
-
-std::string DescribeWaitStatus(int wait_status) {
-  if (WIFSIGNALED(wait_status)) {
-    return absl::StrCat("was killed by ",
-                        DescribeSignal(WTERMSIG(wait_status)));
-  }
-  return absl::StrCat("exited with status ", WEXITSTATUS(wait_status));
+// Whether the same attempt would end the same way again.
+bool IsForGood(ExitReason reason) {
+  return reason == ExitReason::kRejected ||
+         reason == ExitReason::kOutOfMemory ||
+         reason == ExitReason::kNonFinite || reason == ExitReason::kTimeLimit;
 }
+
+}  // namespace
 
 WorkerListener::Result DecideExit(const WorkerEnding& ending) {
   const bool cancelled = ending.asked == Asked::kCancel;
@@ -192,12 +225,6 @@ BlamedParty BlamedPartyFor(ExitReason reason) {
       return BlamedParty::kInterruption;
   }
   return BlamedParty::kJob;
-}
-
-bool IsForGood(ExitReason reason) {
-  return reason == ExitReason::kRejected ||
-         reason == ExitReason::kOutOfMemory ||
-         reason == ExitReason::kNonFinite || reason == ExitReason::kTimeLimit;
 }
 
 bool MayReturn(ExitReason reason) {

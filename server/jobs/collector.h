@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -16,8 +18,15 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "core/base/clock.h"
 #include "core/report/report.h"
+#include "server/jobs/blob_store.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/user_limits.h"
+
+// Retention: what is kept of jobs that have ended, and for how long. Types and
+// the API's view come first, then the plan (retention::MakePlan), then
+// its execution (Collector).
 
 namespace mpsd::jobs {
 
@@ -121,22 +130,6 @@ class KeptJobs {
                                          absl::Time ended) = 0;
 };
 
-// Removes what a rule names, as long as it is not needed. `ended`: the end of
-// the job that the rule was applied to. Both return the bytes freed;
-// FailedPrecondition if the job may not be removed any more
-// (KeptJobs::MayRemove), Aborted while a caller is about to need it. A kill in
-// the middle leaves the job whole, or something that the next start removes.
-// Thread-safe. Implemented by jobs::Scheduler.
-class JobRemover {
- public:
-  virtual ~JobRemover() = default;
-  virtual absl::StatusOr<int64_t> RemoveJob(const std::string& id,
-                                            absl::Time ended) = 0;
-  // The job's result is kept.
-  virtual absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& id,
-                                                    absl::Time ended) = 0;
-};
-
 // What is removed by rules, by the budget of the state folder, or because it is
 // not needed. The numbers are those of CollectionItem.Kind in
 // proto/mpsd/v1/daemon.proto, and the names are values of a metric's label.
@@ -182,17 +175,168 @@ struct StateBytes {
   int64_t used = 0, budget = 0;
 };
 
-// Plans and performs the removals of the rules of retention. Thread-safe.
-// Implemented by retention::Collector.
+}  // namespace mpsd::jobs
+
+namespace mpsd::retention {
+
+// What the rules of retention remove, and why. Pure: accesses neither a clock
+// nor a disk nor a database.
+//
+// A bound job (pinned, or needed by a job that has not ended) is kept whatever
+// the rules, and so are a job that ended within Terms::fresh, so that its
+// result can be fetched, and one that ended before 2024 by a wrong clock. If
+// there are too many bytes, checkpoints are removed before results: first those
+// of jobs that SUCCEEDED, then those from which another job could resume, then
+// whole jobs; each time the job that ended first goes first.
+enum class Part { kCheckpoints, kJob };
+enum class Rule { kAge, kCount, kBytes, kCheckpointAge, kBudget };
+
+struct Removal {
+  const jobs::KeptOwner* owner = nullptr;
+  const jobs::KeptJob* job = nullptr;
+  Part part = Part::kJob;
+  Rule rule = Rule::kAge;
+  int64_t bytes = 0;
+};
+
+struct Terms {
+  absl::Time now;
+  absl::Duration fresh = absl::Hours(1);
+  // Whether `now` may be trusted; if not, ages remove nothing.
+  bool ages_count = true;
+  // The state folder's budget; 0: none.
+  int64_t budget_bytes = 0;
+  // The state folder's size; nullopt: unknown, and no budget applies.
+  std::optional<int64_t> used_bytes;
+};
+
+struct Plan {
+  // In the order of removal: checkpoints, then jobs, the job that ended first
+  // before others. Point into the owners that were planned for.
+  std::vector<Removal> removals;
+  int64_t freed_bytes = 0;
+  // The state folder's excess over its budget after all removals, and the part
+  // of it that pins and the queue keep, and that is too fresh.
+  int64_t over_bytes = 0, bound_bytes = 0, fresh_bytes = 0;
+};
+
+using RulesOf = std::function<jobs::KeepRules(const std::string& owner)>;
+
+// `owners` must outlive the plan.
+Plan MakePlan(const std::vector<jobs::KeptOwner>& owners, const RulesOf& rules,
+              const Terms& terms);
+
+// The rule and its figure, human-readable.
+std::string Why(const Removal& removal, const jobs::KeepRules& rules,
+                const Terms& terms);
+// Why the budget cannot be kept; "" if it can.
+std::string ShortOf(const Plan& plan, const Terms& terms);
+
+// Whether the wall clock may decide that a job is old. A machine that starts
+// without a battery for its clock, or whose clock is set ahead, would otherwise
+// remove everything at once. The clock is trusted once it has kept step with
+// the monotonic clock for a while. One thread at a time.
+class ClockTrust {
+ public:
+  // How long the clocks must keep step, and how far they may differ by then.
+  static constexpr absl::Duration kSettle = absl::Hours(1);
+  static constexpr absl::Duration kStep = absl::Minutes(2);
+
+  // Reads both clocks.
+  bool Look(absl::Time wall, absl::Duration monotonic);
+
+ private:
+  // The clocks' readings when they last began to keep step.
+  std::optional<absl::Time> wall_;
+  absl::Duration monotonic_;
+};
+
+}  // namespace mpsd::retention
+
+namespace mpsd::jobs {
+
+// Carries out what retention::MakePlan decides. Every removal is checked again
+// when it is carried out (JobRemover), because jobs are pinned, submitted and
+// retried meanwhile, and each is atomic or is completed after a kill; so an
+// interrupted collection has removed a part of its plan, and the next one plans
+// for the rest. Thread-safe. Virtual for tests.
 class Collector {
  public:
+  using RemoveEnded = std::function<absl::StatusOr<int64_t>(
+      const std::string& id, absl::Time ended)>;
+  struct Options {
+    retention::RulesOf rules;
+    // Whether no rule removes anything, so that nothing need be read.
+    std::function<bool()> keeps_all = [] { return false; };
+    // Jobs that ended this recently are kept.
+    absl::Duration fresh = absl::Hours(1);
+    // Gets one line for each collection that removed something, and for what
+    // cannot be removed.
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+    // Counts what was removed, for the metrics.
+    std::function<void(Collected, int64_t count, int64_t bytes)> count =
+        [](Collected, int64_t, int64_t) {};
+  };
+  // The dependencies must outlive the collector.
+  struct Dependencies {
+    KeptJobs& kept;
+    // JobRemover::RemoveJob and JobRemover::RemoveCheckpoints.
+    RemoveEnded remove_job, remove_checkpoints;
+    UnusedBlobs& blobs;
+    MeasuredFolders& folders;
+    const base::Clock& clock;
+  };
+
+  Collector(Options options, Dependencies dependencies)
+      : options_(std::move(options)), dependencies_(std::move(dependencies)) {}
+
   virtual ~Collector() = default;
+
   // Removes nothing.
-  virtual absl::StatusOr<CollectionPlan> Plan() = 0;
+  virtual absl::StatusOr<CollectionPlan> Plan();
   // Removes what a plan made now names. Stops early, and returns what was
   // removed until then, when `wanted` says that no caller waits any more.
-  virtual absl::StatusOr<CollectionResult> Collect(const Wanted& wanted) = 0;
-  virtual StateBytes Bytes() const = 0;
+  virtual absl::StatusOr<CollectionResult> Collect(const Wanted& wanted);
+  virtual StateBytes Bytes() const;
+
+  // The budget of the state folder, in bytes; 0: none. Call it before the first
+  // plan.
+  void SetBudget(int64_t bytes) { budget_ = bytes; }
+
+  // The periodic work of the daemon: stores measurements, and removes jobs and
+  // checkpoints by the rules. One thread at a time.
+  void Tend(const Wanted& wanted);
+  // Removes unused blobs.
+  void TendBlobs();
+
+ protected:
+  Collector() = default;  // for tests that override Plan, Collect and Bytes
+
+ private:
+  // A plan with the jobs it points to.
+  struct Made {
+    std::vector<KeptOwner> owners;
+    retention::Plan plan;
+    retention::Terms terms;
+  };
+  // `ages_count` as retention::Terms has it.
+  absl::StatusOr<Made> Make(bool ages_count);
+  retention::Terms TermsOf(bool ages_count) const;
+  absl::StatusOr<CollectionResult> CollectJobs(const Made& made,
+                                               const Wanted& wanted);
+  absl::StatusOr<int64_t> Remove(const retention::Removal& removal,
+                                 const std::string& id);
+  void CountBlobs(const UnusedBlobs::Removed& removed);
+  void StoreMeasured();
+  void LogFailures(const std::vector<std::string>& failed);
+
+  const Options options_;
+  const std::optional<Dependencies> dependencies_;
+  int64_t budget_ = 0;
+  absl::Mutex collecting_;  // one collection at a time
+  // Used by the thread that calls Tend.
+  retention::ClockTrust clock_trust_;
+  std::set<std::string> logged_;  // failures of the last collection
 };
 
 }  // namespace mpsd::jobs

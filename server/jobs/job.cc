@@ -2,8 +2,13 @@
 #include "server/jobs/job.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <random>
 #include <utility>
+
+#include "core/base/limits.h"
+#include "core/spec/named_result.h"
 
 namespace mpsd::jobs {
 
@@ -27,6 +32,73 @@ bool CanTransition(State from, State to) {
 bool IsFinal(State state) {
   return state == State::kSucceeded || state == State::kFailed ||
          state == State::kCancelled;
+}
+
+namespace {
+
+constexpr uint64_t kFortyBits = (uint64_t{1} << 40) - 1;
+
+// Appends the low `digits` * 5 bits of `value`.
+void AppendBase32(uint64_t value, int digits, std::string& text) {
+  for (int i = digits - 1; i >= 0; --i) {
+    text += spec::kJobIdLetters[(value >> (5 * i)) & 31];
+  }
+}
+
+}  // namespace
+
+JobIdGenerator::JobIdGenerator(const base::Clock& clock, Random random)
+    : clock_(clock), random_(std::move(random)) {}
+
+JobIdGenerator::Random JobIdGenerator::SystemRandom() {
+  return [] {
+    std::random_device device;
+    return (uint64_t{device()} << 32) | device();
+  };
+}
+
+std::string JobIdGenerator::Next() {
+  absl::MutexLock lock(&mutex_);
+  const uint64_t now = std::max<int64_t>(absl::ToUnixMillis(clock_.Now()), 0);
+  if (now > millis_) {
+    millis_ = now;
+    high_ = random_() & kFortyBits;
+    low_ = random_() & kFortyBits;
+  } else if (low_ < kFortyBits) {
+    ++low_;
+  } else {
+    low_ = 0;
+    high_ = (high_ + 1) & kFortyBits;
+    if (high_ == 0) ++millis_;
+  }
+  std::string id;
+  id.reserve(26);
+  AppendBase32(millis_, 10, id);
+  AppendBase32(high_, 8, id);
+  AppendBase32(low_, 8, id);
+  return id;
+}
+
+bool IsJobId(std::string_view text) { return spec::IsJobId(text); }
+
+std::set<std::string> JobMentions(std::string_view spec_json) {
+  std::set<std::string> ids;
+  for (const std::string_view before : {"/jobs/", "\"job:"}) {
+    for (size_t at = spec_json.find(before); at != spec_json.npos;
+         at = spec_json.find(before, at + 1)) {
+      const std::string id(
+          spec_json.substr(at + before.size(), limits::kWholeId));
+      if (IsJobId(id)) ids.insert(id);
+    }
+  }
+  return ids;
+}
+
+std::set<std::string> JobsNeededBy(const Job& job) {
+  std::set<std::string> ids = JobMentions(job.spec_json);
+  ids.insert(job.after.begin(), job.after.end());
+  ids.erase(job.id);
+  return ids;
 }
 
 }  // namespace mpsd::jobs

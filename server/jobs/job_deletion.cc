@@ -13,12 +13,15 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "server/jobs/inputs.h"
-#include "server/jobs/job_id.h"
+#include "server/jobs/job.h"
+#include "server/jobs/job_files.h"
 
 namespace mpsd::jobs {
+
+namespace fs = std::filesystem;
 
 absl::StatusOr<FolderClaims::Use> FolderClaims::Take(std::set<std::string> ids,
                                                      const Watch* watch) {
@@ -26,14 +29,14 @@ absl::StatusOr<FolderClaims::Use> FolderClaims::Take(std::set<std::string> ids,
   for (const std::string& id : ids) {
     const auto removed = removed_.find(id);
     const bool went = watch != nullptr && removed != removed_.end() &&
-                      removed->second > watch->since_;
+                      removed->second > watch->since;
     if (!went && !removals_.contains(id)) continue;
     return absl::AbortedError(absl::StrCat("files of job ", id,
                                            (went ? " were" : " are being"),
                                            " removed meanwhile: try again"));
   }
   for (const std::string& id : ids) ++uses_[id];
-  return Use(this, std::move(ids));
+  return Use{Claim([this, ids = std::move(ids)] { Release(ids); })};
 }
 
 absl::StatusOr<FolderClaims::Removal> FolderClaims::Remove(
@@ -49,13 +52,13 @@ absl::StatusOr<FolderClaims::Removal> FolderClaims::Remove(
     return absl::AbortedError(
         absl::StrCat("job ", id, " is being removed: try again"));
   }
-  return Removal(this, id);
+  return Removal{Claim([this, id] { EndRemoval(id); })};
 }
 
 FolderClaims::Watch FolderClaims::Begin() {
   absl::MutexLock lock(&mutex_);
   ++watches_;
-  return Watch(this, count_);
+  return Watch{Claim([this] { EndWatch(); }), count_};
 }
 
 void FolderClaims::Release(const std::set<std::string>& ids) {
@@ -77,8 +80,6 @@ void FolderClaims::EndWatch() {
   if (--watches_ == 0) removed_.clear();
 }
 
-namespace fs = std::filesystem;
-
 fs::path BallastPath(const fs::path& jobs_dir) {
   return jobs_dir.parent_path() / "ballast";
 }
@@ -98,7 +99,6 @@ bool ThrowOffBallast(const fs::path& path) {
   return fs::remove(path, error) && !error;
 }
 
-namespace fs = std::filesystem;
 namespace {
 
 constexpr char kMark[] = ".delete";
@@ -189,7 +189,6 @@ absl::StatusOr<int64_t> RemoveCheckpointsOf(const fs::path& folder) {
   return bytes;
 }
 
-namespace fs = std::filesystem;
 namespace {
 
 // Whether `folder` is as Submit makes it, before a worker ran in it.
@@ -290,6 +289,116 @@ absl::Status DeleteRow(JobStore& store, JobFiles& files,
   }
   if (!status.ok()) files.AbandonDelete(id);
   return status;
+}
+
+void JobRemover::KeepRecord(const std::string& id) {
+  if (!dependencies_.keep_record) return;
+  absl::Status kept = dependencies_.keep_record(id);
+  if (absl::IsResourceExhausted(kept) && dependencies_.files.MakeRoom()) {
+    kept = dependencies_.keep_record(id);
+  }
+  if (kept.ok()) return;
+  dependencies_.journal.Add(
+      "", absl::StrCat("job ", id,
+                       " is removed without a record: ", kept.message()));
+}
+
+absl::StatusOr<int64_t> JobRemover::Delete(const std::string& id) {
+  return Remove(id, [] { return absl::OkStatus(); });
+}
+
+absl::Status JobRemover::MayDelete(const std::string& id) {
+  RETURN_IF_ERROR(dependencies_.check_stored_end(id));
+  return dependencies_.kept->MayDelete(id);
+}
+
+absl::StatusOr<int64_t> JobRemover::RemoveJob(const std::string& id,
+                                              absl::Time ended) {
+  return Remove(id, [&] { return dependencies_.kept->MayRemove(id, ended); });
+}
+
+absl::StatusOr<int64_t> JobRemover::Remove(
+    const std::string& id, const std::function<absl::Status()>& may) {
+  RETURN_IF_ERROR(dependencies_.check_stored_end(id));
+  {
+    // Two deletions may both read a job's row. The later one would find no row
+    // to remove, and remove the mark that the first still needs.
+    absl::MutexLock lock(&deletions_);
+    ASSIGN_OR_RETURN(const FolderClaims::Removal removal, claims_.Remove(id));
+    absl::Status status = may();
+    if (status.ok()) {
+      KeepRecord(id);
+      status = DeleteRow(dependencies_.store, dependencies_.files, id);
+    }
+    if (!status.ok()) return status;
+  }
+  dependencies_.exported_metrics.JobDeleted(id);
+  dependencies_.publish_counts();
+  dependencies_.journal.Add("", absl::StrCat("job ", id, ": deleted"));
+  dependencies_.journal.Write();
+  dependencies_.hub.Wake(id);
+  const int64_t freed = dependencies_.files.FinishDelete(id);
+  if (dependencies_.folders != nullptr) dependencies_.folders->JobRemoved(id);
+  return freed;
+}
+
+absl::StatusOr<int64_t> JobRemover::RemoveCheckpoints(const std::string& id,
+                                                      absl::Time ended) {
+  RETURN_IF_ERROR(dependencies_.check_stored_end(id));
+  // Until the folder is removed the job cannot be deleted or retried: its
+  // worker would read the checkpoints. Other jobs are deleted and started
+  // meanwhile, however large the folder is.
+  ASSIGN_OR_RETURN(const FolderClaims::Removal removal, claims_.Remove(id));
+  KeptJobs& kept = *dependencies_.kept;
+  absl::Status forgotten = kept.ForgetCheckpoints(id, ended);
+  if (absl::IsResourceExhausted(forgotten) && dependencies_.files.MakeRoom()) {
+    forgotten = kept.ForgetCheckpoints(id, ended);
+  }
+  if (!forgotten.ok()) return forgotten;
+  const absl::StatusOr<int64_t> freed =
+      dependencies_.files.RemoveCheckpoints(id);
+  if (!freed.ok()) return freed;
+  if (dependencies_.folders != nullptr) {
+    dependencies_.folders->CheckpointsRemoved(id);
+  }
+  dependencies_.journal.Add("",
+                            absl::StrCat("job ", id, ": checkpoints removed"));
+  dependencies_.journal.Write();
+  dependencies_.hub.Wake(id);
+  return freed;
+}
+
+absl::Status JobRemover::RemoveRun(const std::string& id) {
+  absl::MutexLock lock(&deletions_);
+  return RemoveRunLocked(id);
+}
+
+absl::Status JobRemover::RemoveRunLocked(const std::string& id) {
+  absl::Status removed = dependencies_.files.RemoveRun(id);
+  return removed.ok() ? dependencies_.store.ForgetCheckpoints(id) : removed;
+}
+
+absl::Status JobRemover::CheckIsNotNeeded(const Job& job) {
+  if (job.pinned) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id,
+                     " is pinned, and its checkpoints and results with it: "
+                     "`mpsctl unpin ",
+                     job.id, "` releases them"));
+  }
+  ASSIGN_OR_RETURN(const std::string user, dependencies_.store.UserOf(job.id));
+  if (user.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", user, ", which has not ended, uses files of job ",
+                   job.id, ": wait for it or cancel it first"));
+}
+
+absl::StatusOr<Job> JobRemover::SetPinned(const std::string& id, bool pinned) {
+  // Once a caller was told that a job is pinned, its files exist.
+  ASSIGN_OR_RETURN(const FolderClaims::Use use, claims_.Take({id}, nullptr));
+  RETURN_IF_ERROR(dependencies_.kept->SetPinned(id, pinned));
+  dependencies_.hub.Wake(id);
+  return dependencies_.store.Get(id);
 }
 
 }  // namespace mpsd::jobs

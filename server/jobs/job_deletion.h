@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -15,24 +16,21 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/jobs/attempt.h"
+#include "server/jobs/collector.h"
 #include "server/jobs/job_files.h"
+#include "server/jobs/job_manager.h"
 #include "server/jobs/job_store.h"
+#include "server/jobs/meters.h"
 
-// A file that reserves space on the state folder's disk and is removed when the
-// disk is full: to delete a job its row must go first, and deleting a row takes
-// space.
-
-// Deletes a job's folder. The row and the folder cannot be removed atomically,
-// so the intent is written down first; a daemon that starts finishes or forgets
-// the deletion:
+// The deletion of jobs, and of parts of them. A job's row and its folder cannot
+// be removed atomically, so the intent is written down first; a daemon that
+// starts finishes or forgets the deletion:
 //
 //   jobs/.ID.delete is written     a kill: the job stays
 //   the row is removed             a kill: the next start removes the folder
 //   jobs/ID -> jobs/.ID.….tmp      a kill: the same
 //   that is removed, then the mark
-
-// Finds and removes what killed daemons left in STATE/jobs.
-
 namespace mpsd::jobs {
 
 // Tracks callers that briefly need a job's folder, and callers that remove it
@@ -42,12 +40,28 @@ namespace mpsd::jobs {
 // try again. Thread-safe; must outlive its claims.
 class FolderClaims {
  public:
+  // Ends with its destruction.
+  class Claim {
+   public:
+    Claim(Claim&& other) noexcept : end_(std::exchange(other.end_, nullptr)) {}
+    Claim& operator=(Claim&&) = delete;
+    ~Claim() {
+      if (end_) end_();
+    }
+
+   private:
+    friend class FolderClaims;
+    explicit Claim(std::function<void()> end) : end_(std::move(end)) {}
+    std::function<void()> end_;
+  };
   // While it exists, no job that it names is removed.
-  class Use;
+  struct Use : Claim {};
   // While it exists, no caller gets a Use of the job.
-  class Removal;
+  struct Removal : Claim {};
   // A submission in progress: its Take detects removals meanwhile.
-  class Watch;
+  struct Watch : Claim {
+    int64_t since = 0;
+  };
 
   // `ids`: jobs that are needed. Aborted if one is being removed, or was since
   // `watch` began; `watch` may be null.
@@ -71,61 +85,9 @@ class FolderClaims {
   int watches_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-class FolderClaims::Use {
- public:
-  Use(Use&& other) noexcept
-      : claims_(std::exchange(other.claims_, nullptr)),
-        ids_(std::move(other.ids_)) {}
-  Use& operator=(Use&&) = delete;
-  ~Use() {
-    if (claims_ != nullptr) claims_->Release(ids_);
-  }
-
- private:
-  friend class FolderClaims;
-  Use(FolderClaims* claims, std::set<std::string> ids)
-      : claims_(claims), ids_(std::move(ids)) {}
-
-  FolderClaims* claims_;
-  std::set<std::string> ids_;
-};
-
-class FolderClaims::Removal {
- public:
-  Removal(Removal&& other) noexcept
-      : claims_(std::exchange(other.claims_, nullptr)),
-        id_(std::move(other.id_)) {}
-  Removal& operator=(Removal&&) = delete;
-  ~Removal() {
-    if (claims_ != nullptr) claims_->EndRemoval(id_);
-  }
-
- private:
-  friend class FolderClaims;
-  Removal(FolderClaims* claims, std::string id)
-      : claims_(claims), id_(std::move(id)) {}
-
-  FolderClaims* claims_;
-  std::string id_;
-};
-
-class FolderClaims::Watch {
- public:
-  Watch(Watch&& other) noexcept
-      : claims_(std::exchange(other.claims_, nullptr)), since_(other.since_) {}
-  Watch& operator=(Watch&&) = delete;
-  ~Watch() {
-    if (claims_ != nullptr) claims_->EndWatch();
-  }
-
- private:
-  friend class FolderClaims;
-  Watch(FolderClaims* claims, int64_t since) : claims_(claims), since_(since) {}
-
-  FolderClaims* claims_;
-  int64_t since_;
-};
-
+// The ballast is a file that reserves space on the state folder's disk and is
+// removed when the disk is full: to delete a job its row must go first, and
+// deleting a row takes space.
 inline constexpr int64_t kBallastBytes = 8 << 20;
 
 // STATE/ballast.
@@ -157,6 +119,7 @@ int64_t RemoveMarkedFolder(const std::filesystem::path& folder);
 absl::StatusOr<int64_t> RemoveCheckpointsOf(
     const std::filesystem::path& folder);
 
+// What killed daemons left in STATE/jobs.
 struct Leftovers {
   // Paths to remove, in this order: staged folders of submissions and
   // deletions; folders of jobs without a row that a deletion marked, then their
@@ -184,6 +147,72 @@ void RemoveLeftovers(const std::vector<std::filesystem::path>& garbage);
 //   FAILED_PRECONDITION  it has not ended, or a job that has not ended names
 //                        files of its folder.
 absl::Status DeleteRow(JobStore& store, JobFiles& files, const std::string& id);
+
+// Removes jobs that have ended, and parts of them, as long as they are not
+// needed, and keeps them. Thread-safe. Does not hold the scheduler's lock while
+// it removes files, and takes that lock only through Dependencies; so call it
+// without the lock, except for claims() and CheckIsNotNeeded().
+class JobRemover {
+ public:
+  // All must outlive the remover.
+  struct Dependencies {
+    JobStore& store;
+    JobFiles& files;
+    EventHub& hub;
+    Journal& journal;
+    ExportedMetrics& exported_metrics;
+    KeptJobs* kept = nullptr;            // null: no pins and no retention
+    MeasuredFolders* folders = nullptr;  // null: nothing is measured
+    // Keeps the record of a job that is about to be removed; empty: keeps none.
+    // ResourceExhausted on a full disk.
+    std::function<absl::Status(const std::string& id)> keep_record;
+    // Unavailable while the end of the job's last attempt is not stored.
+    std::function<absl::Status(const std::string& id)> check_stored_end;
+    // Called once a row is gone.
+    std::function<void()> publish_counts;
+  };
+  explicit JobRemover(Dependencies dependencies)
+      : dependencies_(std::move(dependencies)) {}
+
+  FolderClaims& claims() { return claims_; }
+
+  // As JobManager.
+  absl::StatusOr<int64_t> Delete(const std::string& id);
+  absl::Status MayDelete(const std::string& id);
+  absl::StatusOr<Job> SetPinned(const std::string& id, bool pinned);
+
+  // Remove what a rule names. `ended`: the end of the job that the rule was
+  // applied to. Both return the bytes freed; FailedPrecondition if the job may
+  // not be removed any more (KeptJobs::MayRemove), Aborted while a caller is
+  // about to need it. A kill in the middle leaves the job whole, or something
+  // that the next start removes.
+  absl::StatusOr<int64_t> RemoveJob(const std::string& id, absl::Time ended);
+  // The job's result is kept.
+  absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& id,
+                                            absl::Time ended);
+
+  // Only one thread at a time deletes a row, or what a run left. A thread that
+  // needs the scheduler's lock, too, locks this one first.
+  absl::Mutex& deletions() ABSL_LOCK_RETURNED(deletions_) { return deletions_; }
+  // Removes the checkpoints and results of a job that does not run.
+  absl::Status RemoveRun(const std::string& id) ABSL_LOCKS_EXCLUDED(deletions_);
+  absl::Status RemoveRunLocked(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(deletions_);
+  // OK if no job needs the checkpoints and results of the job.
+  absl::Status CheckIsNotNeeded(const Job& job);
+
+ private:
+  // Calls `may` once no caller can begin to need the job.
+  absl::StatusOr<int64_t> Remove(const std::string& id,
+                                 const std::function<absl::Status()>& may);
+  // Has the record of a job written that is about to be removed. A full disk
+  // does not prevent the removal, which frees space.
+  void KeepRecord(const std::string& id);
+
+  const Dependencies dependencies_;
+  absl::Mutex deletions_;
+  FolderClaims claims_;
+};
 
 }  // namespace mpsd::jobs
 

@@ -2,17 +2,22 @@
 #ifndef MPSD_SERVER_JOBS_JOB_FILES_H_
 #define MPSD_SERVER_JOBS_JOB_FILES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/spec/model_config.h"
+#include "server/jobs/blob_store.h"
 #include "server/jobs/job_manager.h"
 
 namespace mpsd::jobs {
@@ -45,8 +50,7 @@ class ModelFinder {
 //   ID/out/       the worker's --out
 //   ID/log        the worker's stderr and the daemon's lines about the job
 //
-// Thread-safe. DiskJobFiles is the implementation on a disk; tests keep the
-// files in memory.
+// Thread-safe. Virtual for tests, which keep the files in memory.
 class JobFiles {
  public:
   struct Link {
@@ -69,8 +73,20 @@ class JobFiles {
   };
   enum class Use { kModel, kData, kEither };
 
-  explicit JobFiles(const std::filesystem::path& state_dir)
-      : jobs_dir_(std::filesystem::absolute(state_dir) / "jobs") {}
+  // A path in STATE/jobs (uploads and results) is not a model unless `folders`
+  // name a folder in STATE/jobs; nothing else in STATE (the database, keys,
+  // everyone's uploads) can be named unless `folders` name a folder there. The
+  // folders are resolved again at each call, because their volume may appear
+  // and disappear.
+  // `pushed`, which must outlive the object, finds the models that users
+  // pushed; null: pushing is off.
+  explicit JobFiles(const std::filesystem::path& state_dir,
+                    ReadFolders folders = {{"/"}, {"/"}},
+                    ModelFinder* pushed = nullptr)
+      : state_dir_(std::filesystem::absolute(state_dir)),
+        jobs_dir_(state_dir_ / "jobs"),
+        folders_(std::move(folders)),
+        pushed_(pushed) {}
   virtual ~JobFiles() = default;
 
   // Makes the folder with job.json, request.json and inputs/. Once Create
@@ -81,48 +97,46 @@ class JobFiles {
                               const std::string& spec_json,
                               const std::string& request_json,
                               const std::vector<Link>& links,
-                              const Wanted& wanted) = 0;
+                              const Wanted& wanted);
   // Replaces job.json; durable once it returns OK.
   virtual absl::Status ReplaceSpec(const std::string& job_id,
-                                   const std::string& spec_json) = 0;
-  virtual void Remove(const std::string& job_id) = 0;
+                                   const std::string& spec_json);
+  virtual void Remove(const std::string& job_id);
   // The steps of a deletion (job_deletion.h): mark the folder; remove the
   // folder once the row is removed, returning the bytes freed; or remove the
   // mark.
-  virtual absl::Status BeginDelete(const std::string& job_id) = 0;
-  virtual int64_t FinishDelete(const std::string& job_id) = 0;
-  virtual void AbandonDelete(const std::string& job_id) = 0;
+  virtual absl::Status BeginDelete(const std::string& job_id);
+  virtual int64_t FinishDelete(const std::string& job_id);
+  virtual void AbandonDelete(const std::string& job_id);
   // Removes what the worker wrote into OutputDir, if anything. If it fails, a
   // part may be left.
-  virtual absl::Status RemoveRun(const std::string& job_id) = 0;
+  virtual absl::Status RemoveRun(const std::string& job_id);
   // Removes the checkpoints below OutputDir, atomically for readers, and
   // returns the bytes freed; 0 if there are none.
-  virtual absl::StatusOr<int64_t> RemoveCheckpoints(
-      const std::string& job_id) = 0;
+  virtual absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& job_id);
   // Frees space on a full disk, so that a row can be deleted; false if nothing
   // was left to free.
-  virtual bool MakeRoom() = 0;
+  virtual bool MakeRoom();
   // Appends "<time> mpsd: <line>" to the job's log.
-  virtual void AppendLog(const std::string& job_id,
-                         const std::string& line) = 0;
+  virtual void AppendLog(const std::string& job_id, const std::string& line);
   // Whether this machine has a file or folder at `path`.
-  virtual bool Exists(const std::string& path) = 0;
+  virtual bool Exists(const std::string& path);
   // FailedPrecondition if jobs may not name `path` for `use`, with the same
   // message whether `path` exists or not.
-  virtual absl::Status MayRead(const std::string& path, Use use) = 0;
+  virtual absl::Status MayRead(const std::string& path, Use use);
   // The free bytes of the state folder's file system; nullopt if unknown.
-  virtual std::optional<int64_t> FreeBytes() = 0;
+  virtual std::optional<int64_t> FreeBytes();
   // Finds a model with spec::FindModelFolder among the folders that MayRead
   // allows, and reads its config with spec::ReadModelConfig. An id is looked up
   // among the pushed models, then in the Hugging Face cache. NotFound says how
   // this machine gets the model.
-  virtual absl::StatusOr<Model> FindModel(const std::string& model) = 0;
+  virtual absl::StatusOr<Model> FindModel(const std::string& model);
   // The model in `folder`, the result of a job, though MayRead allows no path
   // in STATE/jobs as a model.
-  virtual absl::StatusOr<Model> ReadResult(const std::string& folder) = 0;
+  virtual absl::StatusOr<Model> ReadResult(const std::string& folder);
   // The id of the job whose folder contains `path`, links followed; of a path
   // that does not exist, by its name; "" for a path in no job's folder.
-  virtual std::string JobAt(const std::string& path) = 0;
+  virtual std::string JobAt(const std::string& path);
 
   const std::filesystem::path& jobs_dir() const { return jobs_dir_; }
   std::string Folder(const std::string& job_id) const {
@@ -141,48 +155,6 @@ class JobFiles {
   std::string LogPath(const std::string& job_id) const {
     return jobs_dir_ / job_id / "log";
   }
-
- private:
-  const std::filesystem::path jobs_dir_;
-};
-
-class DiskJobFiles final : public JobFiles {
- public:
-  // A path in STATE/jobs (uploads and results) is not a model unless `folders`
-  // name a folder in STATE/jobs; nothing else in STATE (the database, keys,
-  // everyone's uploads) can be named unless `folders` name a folder there. The
-  // folders are resolved again at each call, because their volume may appear
-  // and disappear.
-  // `pushed`, which must outlive the object, finds the models that users
-  // pushed; null: pushing is off.
-  explicit DiskJobFiles(const std::filesystem::path& state_dir,
-                        ReadFolders folders = {{"/"}, {"/"}},
-                        ModelFinder* pushed = nullptr)
-      : JobFiles(state_dir),
-        state_dir_(std::filesystem::absolute(state_dir)),
-        jobs_dir_(state_dir_ / "jobs"),
-        folders_(std::move(folders)),
-        pushed_(pushed) {}
-  absl::Status Create(const std::string& job_id, const std::string& spec_json,
-                      const std::string& request_json,
-                      const std::vector<Link>& links,
-                      const Wanted& wanted) override;
-  absl::Status ReplaceSpec(const std::string& job_id,
-                           const std::string& spec_json) override;
-  void Remove(const std::string& job_id) override;
-  absl::Status BeginDelete(const std::string& job_id) override;
-  int64_t FinishDelete(const std::string& job_id) override;
-  void AbandonDelete(const std::string& job_id) override;
-  absl::Status RemoveRun(const std::string& job_id) override;
-  absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& job_id) override;
-  bool MakeRoom() override;
-  void AppendLog(const std::string& job_id, const std::string& line) override;
-  bool Exists(const std::string& path) override;
-  absl::Status MayRead(const std::string& path, Use use) override;
-  std::string JobAt(const std::string& path) override;
-  std::optional<int64_t> FreeBytes() override;
-  absl::StatusOr<Model> FindModel(const std::string& model) override;
-  absl::StatusOr<Model> ReadResult(const std::string& folder) override;
 
  private:
   std::vector<std::filesystem::path> FoldersFor(Use use) const;
@@ -214,6 +186,93 @@ class RequestFile {
   // release made the job. DataLoss if the file is malformed.
   static absl::StatusOr<SubmitRequest> Read(
       const std::filesystem::path& folder);
+};
+
+// How job.json spells a job's uploaded files. The worker knows these files only
+// by their places below JOBS/ID/inputs, and its messages are shown in the
+// user's spelling.
+class InputNames {
+ public:
+  // The name of the file in the job's folder that keeps the names.
+  static constexpr char kFile[] = "input_names.json";
+
+  // The content of kFile for `links`; empty, and then no file is needed, if
+  // every input is spelled like its place.
+  static std::string Encode(const std::vector<JobFiles::Link>& links);
+
+  // Reads the names of a job's `folder`. An unreadable kFile counts as empty.
+  explicit InputNames(const std::filesystem::path& folder);
+
+  // `text` with the first 16 paths below inputs/ spelled as in job.json. A
+  // folder is spelled after a file in it, and so is a path that was not
+  // uploaded.
+  std::string Respelled(std::string_view text) const;
+
+ private:
+  // The spelling of the path at the start of `rest`, and how many bytes of
+  // `rest` the path has.
+  std::pair<std::string, size_t> Spelling(std::string_view rest) const;
+
+  std::string inputs_;                                     // ".../inputs/"
+  std::map<std::string, std::string, std::less<>> names_;  // place → name
+  size_t longest_ = 0;  // length of the longest place
+};
+
+// Places the uploaded files of a submission below the inputs/ of its job. The
+// files keep their positions relative to each other, so that a path in one of
+// them finds another: "train.jsonl" and "../images/1.png" become
+// "up/train.jsonl" and "images/1.png", "/data/t.csv" becomes "root/data/t.csv".
+class Inputs {
+ public:
+  // `job_id`, `files` and `blobs` must outlive it.
+  //   INVALID_ARGUMENT    an invalid hash or path, a path given twice, or
+  //                       one below another.
+  //   FAILED_PRECONDITION a missing blob.
+  static absl::StatusOr<Inputs> Create(const std::vector<InputFile>& inputs,
+                                       const std::string& job_id,
+                                       JobFiles& files, BlobStore& blobs);
+
+  // The path that the worker gets for a file or folder of the spec: below
+  // inputs/, or else a path of this machine that jobs may read for `use`.
+  // Errors begin with `field`.
+  absl::StatusOr<std::string> Resolve(const std::string& field,
+                                      const std::string& path,
+                                      JobFiles::Use use = JobFiles::Use::kData);
+
+  // INVALID_ARGUMENT for an input that no call of Resolve used.
+  absl::Status CheckAllUsed() const;
+
+  std::vector<JobFiles::Link> Links() const;
+
+ private:
+  struct Input {
+    std::string path;  // as given
+    std::string sha256;
+    std::string relative;  // relative to inputs/
+    bool used = false;
+  };
+
+  Inputs(const std::string& job_id, JobFiles& files, BlobStore& blobs)
+      : job_id_(&job_id), files_(&files), blobs_(&blobs) {}
+
+  absl::Status Add(const InputFile& input);
+  absl::Status Arrange();
+  // The place of a normal path below inputs/; empty for a path that names
+  // nothing.
+  std::string PlaceOf(const std::string& normal) const;
+  // Whether inputs lie below a normal path; marks them as used.
+  bool UseBelow(const std::string& folder);
+  absl::StatusOr<std::string> Local(const std::string& field,
+                                    const std::string& path,
+                                    JobFiles::Use use) const;
+
+  const std::string* job_id_;
+  JobFiles* files_;
+  BlobStore* blobs_;
+  std::map<std::string, Input> inputs_;  // by normal path
+  std::map<std::string, bool> folders_;  // results of UseBelow
+  int levels_up_ = 0;  // the most ".." at the beginning of a path
+  std::string up_ = "up", root_ = "root";
 };
 
 }  // namespace mpsd::jobs

@@ -37,13 +37,6 @@ double UsageBook::Share(const std::string& owner) const {
          absl::FDivDuration(use->second.at, half_life_);
 }
 
-std::vector<std::string> UsageBook::Owners() const {
-  std::vector<std::string> owners;
-  owners.reserve(uses_.size());
-  for (const auto& [owner, use] : uses_) owners.push_back(owner);
-  return owners;
-}
-
 std::vector<std::string> UsageBook::Forget(absl::Duration now) {
   std::vector<std::string> forgotten;
   std::erase_if(uses_, [&](const auto& entry) {

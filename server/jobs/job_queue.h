@@ -42,7 +42,6 @@ class UsageBook {
   // two owners does not depend on the time, because both decay alike, so that a
   // share changes only with Charge.
   double Share(const std::string& owner) const;
-  std::vector<std::string> Owners() const;
 
   // Removes the owners with less use than kLeast; returns them.
   std::vector<std::string> Forget(absl::Duration now);

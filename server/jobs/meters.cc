@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 
-#include "core/report/report.h"
+#include "core/base/check.h"
+#include "core/report/stage_names.h"
+#include "core/spec/train_spec_words.h"
 
 namespace mpsd::jobs {
 
@@ -139,6 +142,29 @@ std::optional<absl::Duration> TimeLeft(const Job& job) {
   const double seconds = static_cast<double>(steps) * step_seconds;
   if (!std::isfinite(seconds)) return std::nullopt;
   return absl::Seconds(std::max(seconds, 0.0));
+}
+
+namespace {
+
+std::string ModelName(const spec::TrainSpec& spec) {
+  if (!spec.model_id.empty()) return spec.model_id;
+  const std::filesystem::path folder =
+      std::filesystem::path(spec.model).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path())
+      .filename()
+      .string();
+}
+
+}  // namespace
+
+StartedJob DescribeStart(const Job& job, const spec::TrainSpec& spec,
+                         absl::Time since) {
+  base::Check(job.start_time.has_value(), "the job has started");
+  return {
+      job.id,          job.name,
+      job.owner,       std::string(spec::WordOf(spec.task, spec::TaskWords())),
+      ModelName(spec), *job.start_time - since,
+      TimeLeft(job)};
 }
 
 }  // namespace mpsd::jobs

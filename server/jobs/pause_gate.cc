@@ -160,4 +160,25 @@ PauseReasons PauseGate::Unobservable(const host::Reading& reading) const {
   return unobservable;
 }
 
+std::optional<host::Reading> HostWatch::ReadIfDue() {
+  if (host_ == nullptr) return std::nullopt;
+  const absl::Duration now = clock_.Monotonic();
+  if (read_at_ && now - *read_at_ < interval_) return std::nullopt;
+  read_at_ = now;
+  return host_->Read();
+}
+
+absl::Time HostWatch::NextTime() const {
+  if (!read_at_) return absl::InfiniteFuture();
+  return clock_.Now() + interval_ - (clock_.Monotonic() - *read_at_);
+}
+
+std::string HostWatch::NewsOf(PauseReasons unobservable) {
+  if (unobservable == logged_) return "";
+  logged_ = std::move(unobservable);
+  if (logged_.empty()) return "";
+  return absl::StrCat("asked to pause for what this machine does not report: ",
+                      Describe(logged_));
+}
+
 }  // namespace mpsd::jobs

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/base/clock.h"
 #include "core/host/host.h"
 #include "core/report/report.h"
 
@@ -143,6 +144,33 @@ class PauseGate {
   const PausePolicy policy_;
   PauseReasons reasons_;
   std::map<PauseReason, Trace> traces_;
+};
+
+// When the machine's state is read. Used only by the thread that calls Tick().
+class HostWatch {
+ public:
+  // `host` is null on a dedicated server, which is never read. It and `clock`
+  // must outlive the watch.
+  HostWatch(host::Host* host, absl::Duration interval, const base::Clock& clock)
+      : host_(host), interval_(interval), clock_(clock) {}
+
+  // The machine's state, if it is due. May block.
+  std::optional<host::Reading> ReadIfDue();
+  // When the last reading began, by the monotonic clock.
+  absl::Duration read_at() const { return *read_at_; }
+  // The time of the next reading.
+  absl::Time NextTime() const;
+
+  // A line for the log if the reasons that the policy names and this machine
+  // cannot show are other ones than in the call before; else "".
+  std::string NewsOf(PauseReasons unobservable);
+
+ private:
+  host::Host* const host_;
+  const absl::Duration interval_;
+  const base::Clock& clock_;
+  std::optional<absl::Duration> read_at_;
+  PauseReasons logged_;
 };
 
 }  // namespace mpsd::jobs

@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Users' changes: new jobs, changes to jobs that have not ended, jobs that run
+// again, and the whole queue's hold.
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "server/jobs/job_deletion.h"
-#include "server/jobs/prior_jobs.h"
 #include "server/jobs/scheduler.h"
-
-// Users' changes to existing jobs, and to the whole queue. Files are removed
-// without the lock.
-
-// How the Scheduler divides the device among its users: what they are charged,
-// which job takes the device from which, and which has held it for too long.
-// Files are accessed without the lock.
-
-// The Scheduler's part in removing and keeping jobs. Files are removed without
-// the lock.
 
 namespace mpsd::jobs {
 
@@ -49,6 +38,43 @@ std::string DescribeMove(const Job& job, const MoveTo& to) {
 
 }  // namespace
 
+absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
+  absl::StatusOr<SubmitResult> result = submitter_.Submit(
+      request, [this](Submitter::NewJob& made, const UserLimits& limits,
+                      const FolderClaims::Watch& watch) {
+        return Insert(made, limits, watch);
+      });
+  if (!result.ok() || result->existed) return result;
+  journal_.Add(result->job.id, "queued");
+  journal_.Write();
+  options_.on_change();
+  return result;
+}
+
+absl::Status Scheduler::Insert(Submitter::NewJob& made,
+                               const UserLimits& limits,
+                               const FolderClaims::Watch& watch) {
+  Job& job = made.job;
+  // Until the row exists, which shows it from then on.
+  ASSIGN_OR_RETURN(const FolderClaims::Use use,
+                   remover_.claims().Take(JobsNeededBy(job), &watch));
+  const Event first{job.id, 1, job.create_time,
+                    StateChanged{State::kQueued, made.checked.note}};
+  Turn turn(*this);
+  if (draining_) return Stopping();
+  // With the lock, under which every job enters the queue: of fifty concurrent
+  // calls none bypasses the limit.
+  RETURN_IF_ERROR(CheckQueued(job.owner, limits, view_.CountOf(job.owner)));
+  job.place = view_.LastPlace(job.owner, job.priority);
+  RETURN_IF_ERROR(store_.Insert(job, first));
+  blockers_.Set(HoldReason::kStorage, "");
+  // The row comes before the queue's entry: TryStart reads the row without this
+  // lock, and drops an entry whose row the store does not have.
+  Enqueue(job, job.create_time);
+  counts_.Ask();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Job> Scheduler::Cancel(const std::string& id, bool now) {
   Turn turn(*this);
   turn.Wake(id);
@@ -58,23 +84,18 @@ absl::StatusOr<Job> Scheduler::Cancel(const std::string& id, bool now) {
 }
 
 absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
-  absl::StatusOr<Job> job = dependencies_.store.Get(id);
+  absl::StatusOr<Job> job = store_.Get(id);
   if (!job.ok() || IsFinal(job->state)) return job;
-  if (job->state == State::kRunning) {
-    return NotStoredYet();
-  }
-  ASSIGN_OR_RETURN(RunningJob run,
-                   RunningJob::Load(dependencies_.store, *std::move(job)));
-  run.Moved(State::kCancelled, "cancelled", dependencies_.clock.Now());
-  absl::Status stored = run.Flush(dependencies_.store);
-  if (!stored.ok()) return stored;
-  Stored(stored);
+  if (job->state == State::kRunning) return NotStoredYet();
+  ASSIGN_OR_RETURN(RunningJob run, RunningJob::Load(store_, *std::move(job)));
+  run.Moved(State::kCancelled, "cancelled", clock_.Now());
+  RETURN_IF_ERROR(run.Flush(store_));
+  blockers_.Set(HoldReason::kStorage, "");
   // TryStart looks for the entry under the same lock, so no worker starts for a
   // job that this turn cancels.
   view_.Remove(id);
-  dependencies_.exported_metrics.JobEnded(id, State::kCancelled);
-  waiting_.Forget(id);
-  waiting_.Changed(id);
+  exported_metrics_.JobEnded(id, State::kCancelled);
+  priors_.Ended(id);
   counts_.Ask();
   journal_.Add(id, "cancelled while queued");
   return run.job();
@@ -82,7 +103,7 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
 
 absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
   const absl::Status stored = attempt_->Cancel(now);
-  if (Stored(stored)) return attempt_->job();
+  if (blockers_.Stored(stored)) return attempt_->job();
   return absl::AbortedError(
       absl::StrCat("the job was asked to stop, but its cancellation cannot be "
                    "stored: should mpsd end before the job does, it runs "
@@ -92,19 +113,18 @@ absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
 
 absl::StatusOr<RunningJob> Scheduler::LoadQueued(const std::string& id,
                                                  const std::string& what) {
-  ASSIGN_OR_RETURN(Job job, dependencies_.store.Get(id));
+  ASSIGN_OR_RETURN(Job job, store_.Get(id));
   if (attempt_ && attempt_->ended() && attempt_->id() == id &&
       attempt_->dirty()) {
     return NotStoredYet();
   }
   if (job.state != State::kQueued) return IsInState(job, what);
-  return RunningJob::Load(dependencies_.store, std::move(job));
+  return RunningJob::Load(store_, std::move(job));
 }
 
 absl::StatusOr<Job> Scheduler::StoreQueued(RunningJob& run, absl::Time since) {
-  absl::Status stored = run.Flush(dependencies_.store);
-  if (!stored.ok()) return stored;
-  Stored(stored);
+  RETURN_IF_ERROR(run.Flush(store_));
+  blockers_.Set(HoldReason::kStorage, "");
   Enqueue(run.job(), since);
   counts_.Ask();
   return run.job();
@@ -112,16 +132,7 @@ absl::StatusOr<Job> Scheduler::StoreQueued(RunningJob& run, absl::Time since) {
 
 absl::Time Scheduler::QueuedSince(const std::string& id) const {
   const std::optional<JobQueue::Entry> entry = view_.Find(id);
-  return entry ? entry->since : dependencies_.clock.Now();
-}
-
-absl::StatusOr<Job> Scheduler::HoldLocked(const std::string& id,
-                                          const std::string& why) {
-  ASSIGN_OR_RETURN(RunningJob run, LoadQueued(id, "only a QUEUED job is held"));
-  if (run.job().held && run.job().hold_reason == why) return run.job();
-  run.Held(why, dependencies_.clock.Now());
-  journal_.Add(id, absl::StrCat("held: ", why));
-  return StoreQueued(run, QueuedSince(id));
+  return entry ? entry->since : clock_.Now();
 }
 
 absl::StatusOr<Job> Scheduler::Hold(const std::string& id,
@@ -129,7 +140,11 @@ absl::StatusOr<Job> Scheduler::Hold(const std::string& id,
   Turn turn(*this);
   turn.Wake(id);
   turn.AskForTick();
-  return HoldLocked(id, why);
+  ASSIGN_OR_RETURN(RunningJob run, LoadQueued(id, "only a QUEUED job is held"));
+  if (run.job().held && run.job().hold_reason == why) return run.job();
+  run.Held(why, clock_.Now());
+  journal_.Add(id, absl::StrCat("held: ", why));
+  return StoreQueued(run, QueuedSince(id));
 }
 
 absl::StatusOr<Job> Scheduler::Release(const std::string& id) {
@@ -139,9 +154,9 @@ absl::StatusOr<Job> Scheduler::Release(const std::string& id) {
   ASSIGN_OR_RETURN(RunningJob run,
                    LoadQueued(id, "only a QUEUED job is released"));
   if (!run.job().held) return run.job();
-  const absl::Time now = dependencies_.clock.Now();
+  const absl::Time now = clock_.Now();
   Job job = run.job();
-  RETURN_IF_ERROR(ForgetFailedPriors(job));
+  RETURN_IF_ERROR(priors_.ForgetFailed(job));
   run.Released(std::move(job.after), now);
   journal_.Add(id, "released");
   // The time that the job was held does not count as waiting for the device.
@@ -174,7 +189,7 @@ absl::StatusOr<Job> Scheduler::Move(const std::string& id, const MoveTo& to,
     if (place == job.place && among_all == job.among_all) return job;
   }
   const std::string words = DescribeMove(job, to);
-  run.MovedTo(place, among_all, priority, words, dependencies_.clock.Now());
+  run.MovedTo(place, among_all, priority, words, clock_.Now());
   journal_.Add(id, words);
   return StoreQueued(run, QueuedSince(id));
 }
@@ -193,19 +208,16 @@ absl::Status Scheduler::CheckRunsAgain(const Job& job,
   return allowed;
 }
 
-absl::Status Scheduler::CheckRoomForResults(const std::string& id,
-                                            const UserLimits& limits) {
-  if (!limits.result_bytes) return absl::OkStatus();
-  const absl::StatusOr<std::string> owner = dependencies_.store.OwnerOf(id);
-  return owner.ok() ? CheckResultBytes(*owner, limits) : owner.status();
-}
-
 absl::StatusOr<Job> Scheduler::Retry(const std::string& id, bool from_scratch,
                                      const UserLimits& limits) {
   if (from_scratch) return RetryFromScratch(id, limits);
-  RETURN_IF_ERROR(CheckRoomForResults(id, limits));
+  if (limits.result_bytes) {
+    ASSIGN_OR_RETURN(const std::string owner, store_.OwnerOf(id));
+    RETURN_IF_ERROR(CheckResultBytes(ledger_, owner, limits));
+  }
   // Until the row says QUEUED, which keeps the checkpoints from then on.
-  ASSIGN_OR_RETURN(const FolderClaims::Use use, claims_.Take({id}, nullptr));
+  ASSIGN_OR_RETURN(const FolderClaims::Use use,
+                   remover_.claims().Take({id}, nullptr));
   Turn turn(*this);
   turn.Wake(id);
   turn.AskForTick();
@@ -219,16 +231,15 @@ absl::StatusOr<Job> Scheduler::Retry(const std::string& id, bool from_scratch,
                      "checkpoints and results");
   }
   RETURN_IF_ERROR(CheckRunsAgain(*job, limits));
-  ASSIGN_OR_RETURN(RunningJob run,
-                   RunningJob::Load(dependencies_.store, *std::move(job)));
-  const absl::Time now = dependencies_.clock.Now();
+  ASSIGN_OR_RETURN(RunningJob run, RunningJob::Load(store_, *std::move(job)));
+  const absl::Time now = clock_.Now();
   run.Retried(now);
   journal_.Add(id, "queued again");
   return StoreQueued(run, now);
 }
 
 absl::StatusOr<Job> Scheduler::LoadToRetry(const std::string& id) {
-  absl::StatusOr<Job> job = dependencies_.store.Get(id);
+  absl::StatusOr<Job> job = store_.Get(id);
   if (!job.ok()) return job;
   const bool holds_device = attempt_ && attempt_->id() == id;
   if (job->state == State::kRunning) {
@@ -245,7 +256,7 @@ absl::StatusOr<Job> Scheduler::LoadToRetry(const std::string& id) {
 
 absl::StatusOr<Job> Scheduler::RetryAttempt(bool from_scratch) {
   const absl::Status stored = attempt_->RunAgain(from_scratch);
-  if (Stored(stored)) return attempt_->job();
+  if (blockers_.Stored(stored)) return attempt_->job();
   return absl::AbortedError(
       absl::StrCat("the job was asked to stop, but its retry cannot be stored: "
                    "retry it again when there is space (",
@@ -256,333 +267,53 @@ absl::StatusOr<Job> Scheduler::RetryFromScratch(const std::string& id,
                                                 const UserLimits& limits) {
   // A start of the job takes this lock, too, so that no file of an attempt is
   // removed.
-  absl::MutexLock removing(&deletions_);
-  ASSIGN_OR_RETURN(const FolderClaims::Removal removal, claims_.Remove(id));
+  absl::MutexLock removing(&remover_.deletions());
+  ASSIGN_OR_RETURN(const FolderClaims::Removal removal,
+                   remover_.claims().Remove(id));
   {
     Turn turn(*this);
     turn.Wake(id);
     turn.AskForTick();
     absl::StatusOr<Job> job = LoadToRetry(id);
     if (!job.ok()) return job;
-    RETURN_IF_ERROR(CheckIsNotNeeded(*job));
+    RETURN_IF_ERROR(remover_.CheckIsNotNeeded(*job));
     if (job->state == State::kRunning) return RetryAttempt(true);
     RETURN_IF_ERROR(CheckRunsAgain(*job, limits));
-    ASSIGN_OR_RETURN(RunningJob run,
-                     RunningJob::Load(dependencies_.store, *std::move(job)));
-    run.Renewed(dependencies_.clock.Now());
-    absl::Status stored = run.Flush(dependencies_.store);
-    if (!stored.ok()) return stored;
-    Stored(stored);
+    ASSIGN_OR_RETURN(RunningJob run, RunningJob::Load(store_, *std::move(job)));
+    run.Renewed(clock_.Now());
+    RETURN_IF_ERROR(run.Flush(store_));
+    blockers_.Set(HoldReason::kStorage, "");
     counts_.Ask();
     journal_.Add(id, "queued again, from scratch");
   }
   // The job enters the queue without its files. If mpsd is killed before, or a
   // file cannot be removed, the job's start removes them.
-  const absl::Status cleared = RemoveRun(id);
+  const absl::Status cleared = remover_.RemoveRunLocked(id);
   Turn turn(*this);
   turn.AskForTick();
   if (!cleared.ok()) journal_.Add(id, std::string(cleared.message()));
-  absl::StatusOr<Job> job = dependencies_.store.Get(id);
+  absl::StatusOr<Job> job = store_.Get(id);
   // The job may have been cancelled meanwhile, and retried.
   if (job.ok() && job->state == State::kQueued && !view_.Position(id)) {
-    Enqueue(*job, dependencies_.clock.Now());
+    Enqueue(*job, clock_.Now());
     counts_.Ask();
   }
   return job;
 }
 
-absl::Status Scheduler::CheckIsNotNeeded(const Job& job) {
-  if (job.pinned) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job.id,
-                     " is pinned, and its checkpoints and results with it: "
-                     "`mpsctl unpin ",
-                     job.id, "` releases them"));
-  }
-  ASSIGN_OR_RETURN(const std::string user, dependencies_.store.UserOf(job.id));
-  if (user.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", user, ", which has not ended, uses files of job ",
-                   job.id, ": wait for it or cancel it first"));
-}
-
-absl::Status Scheduler::RemoveRun(const std::string& id) {
-  absl::Status removed = dependencies_.files.RemoveRun(id);
-  return removed.ok() ? dependencies_.store.ForgetCheckpoints(id) : removed;
-}
-
-bool Scheduler::BeginsFromScratch(const std::string& id) {
-  absl::MutexLock removing(&deletions_);
-  const absl::Status removed = RemoveRun(id);
-  if (removed.ok()) return true;
-  const std::string why = absl::StrCat(
-      "what an earlier attempt left cannot be removed: ", removed.message());
-  if (view_.HoldOf(id) != why) journal_.Add(id, absl::StrCat("waits: ", why));
-  view_.HoldJob(id, why,
-                dependencies_.clock.Monotonic() + options_.retry.first_backoff);
-  return false;
-}
-
-void Scheduler::TakeTurn(const std::string& id, Job& job) {
-  const std::optional<JobQueue::Heir> heir = view_.TakeTurn(id);
-  if (!heir) return;
-  // A kill between this and the start leaves the same ticket twice, and costs
-  // the owner a turn.
-  if (const auto entry = view_.Find(id)) job.ticket = entry->ticket;
-  absl::StatusOr<Job> other = dependencies_.store.Get(heir->id);
-  if (!other.ok()) return;
-  other->ticket = heir->ticket;
-  Stored(dependencies_.store.Update(*other, {}));
-}
-
 absl::Status Scheduler::DrainQueue(const std::string& why) {
   Turn turn(*this);
-  absl::Status stored = dependencies_.store.SetDrain(why);
-  if (stored.ok()) SetStartBlocker(HoldReason::kDrained, why);
+  absl::Status stored = store_.SetDrain(why);
+  if (stored.ok()) blockers_.Set(HoldReason::kDrained, why);
   return stored;
 }
 
 absl::Status Scheduler::UndrainQueue() {
   Turn turn(*this);
   turn.AskForTick();
-  absl::Status stored = dependencies_.store.SetDrain(std::nullopt);
-  if (stored.ok()) SetStartBlocker(HoldReason::kDrained, "");
+  absl::Status stored = store_.SetDrain(std::nullopt);
+  if (stored.ok()) blockers_.Set(HoldReason::kDrained, "");
   return stored;
-}
-
-bool Scheduler::IsDrained() const {
-  return view_.holds().contains(HoldReason::kDrained);
-}
-
-void Scheduler::ChargeAttempt() {
-  const absl::Duration used = attempt_->TakeUse();
-  if (used <= absl::ZeroDuration()) return;
-  attempt_->Charge(used, view_.Charge(attempt_->job().owner, used,
-                                      dependencies_.clock.Monotonic(),
-                                      dependencies_.clock.Now()));
-}
-
-void Scheduler::ForgetUses() {
-  const std::vector<std::string> forgotten =
-      view_.ForgetUses(dependencies_.clock.Monotonic());
-  if (forgotten.empty()) return;
-  // Rows that remain are forgotten again after a restart.
-  dependencies_.store.ForgetUses(forgotten).IgnoreError();
-}
-
-absl::Time Scheduler::LimitTime() const {
-  if (!attempt_->may_be_stopped()) return absl::InfiniteFuture();
-  const absl::Duration limit = TimeLimitOf(attempt_->job());
-  if (limit == absl::InfiniteDuration()) return absl::InfiniteFuture();
-  const absl::Duration held = attempt_->DeviceTime();
-  if (held < limit) return dependencies_.clock.Now() + (limit - held);
-  return absl::InfinitePast();
-}
-
-absl::Time Scheduler::ConsiderPreemption() {
-  absl::Time again = absl::InfiniteFuture();
-  const std::optional<JobQueue::Entry> challenger = FindChallenger(again);
-  if (!challenger) return again;
-  if (!CouldStart(challenger->id)) {
-    return dependencies_.clock.Now() + options_.poll_interval;
-  }
-  {
-    Turn turn(*this);
-    // Files were accessed without the lock: meanwhile the attempt may have
-    // ended, or the challenger may have left the queue.
-    if (draining_ || !attempt_->may_be_stopped() ||
-        !view_.Position(challenger->id)) {
-      return dependencies_.clock.Now() + options_.poll_interval;
-    }
-    attempt_->GiveWay(challenger->id, challenger->priority);
-    NoteInQueue(challenger->id,
-                absl::StrCat("takes the device from job ", attempt_->id(),
-                             " of priority ", attempt_->job().priority,
-                             ", once that job has written a checkpoint"));
-    FlushAttempt();
-    turn.Wake(attempt_->id());
-  }
-  hub_.Wake(challenger->id);
-  return absl::InfiniteFuture();
-}
-
-std::optional<JobQueue::Entry> Scheduler::FindChallenger(absl::Time& again) {
-  const absl::Duration now = dependencies_.clock.Monotonic();
-  absl::MutexLock lock(&mutex_);
-  // What keeps every job from starting keeps this one running: a pause, a stop,
-  // a store that accepts no writes.
-  if (!options_.preemption.enabled || draining_ || IsDrained() ||
-      !attempt_->may_be_stopped() || !gate_.reasons().empty() ||
-      view_.holds().contains(HoldReason::kStorage)) {
-    return std::nullopt;
-  }
-  const Holder holder = attempt_->holder();
-  std::optional<JobQueue::Entry> next = view_.Next(now);
-  if (!next || next->behind || next->priority <= holder.priority) {
-    again = WallTime(view_.NextTimeAbove(holder.priority));
-    return std::nullopt;
-  }
-  if (MayTake(options_.preemption, *next, holder)) return next;
-  again = WallTime(now + options_.poll_interval);
-  return std::nullopt;
-}
-
-bool Scheduler::CouldStart(const std::string& id) {
-  const absl::StatusOr<Job> job = dependencies_.store.Get(id);
-  if (!job.ok()) return false;
-  const bool has_files = HasItsFiles(*job, SpecOf(*job));
-  journal_.Write();
-  return has_files &&
-         FullDisk(options_.min_free_bytes, dependencies_.files).empty() &&
-         HasTime(*job);
-}
-
-void Scheduler::NoteInQueue(const std::string& id, const std::string& text) {
-  journal_.Add(id, text);
-  absl::StatusOr<Job> job = dependencies_.store.Get(id);
-  if (!job.ok()) return;
-  absl::StatusOr<RunningJob> run =
-      RunningJob::Load(dependencies_.store, *std::move(job));
-  if (!run.ok()) return;
-  run->Noted(text, dependencies_.clock.Now());
-  Stored(run->Flush(dependencies_.store));
-}
-
-absl::Time Scheduler::ChargeTime() const {
-  if (!attempt_->is_measured()) return absl::InfiniteFuture();
-  return dependencies_.clock.Now() +
-         std::max(options_.use_interval - attempt_->flush_age(),
-                  absl::ZeroDuration());
-}
-
-absl::Duration Scheduler::TimeLimitOf(const Job& job) const {
-  return options_.time_limit ? options_.time_limit(job.owner)
-                             : absl::InfiniteDuration();
-}
-
-bool Scheduler::FailForTime(const std::string& id) {
-  Turn turn(*this);
-  // Reads the row again, now with the lock: a Cancel may have come meanwhile.
-  if (!view_.Position(id)) return true;
-  absl::StatusOr<Job> job = dependencies_.store.Get(id);
-  if (!job.ok()) return Stored(job.status());
-  WorkerListener::Result result;
-  result.reason = ExitReason::kTimeLimit;
-  result.message =
-      DescribeTimeLimit(job->owner, id, job->device_time, TimeLimitOf(*job));
-  const absl::Time now = dependencies_.clock.Now();
-  const NextState next = DecideNext(options_.retry, *job, result, now);
-  absl::StatusOr<RunningJob> run =
-      RunningJob::Load(dependencies_.store, *std::move(job));
-  if (!run.ok()) return Stored(run.status());
-  run->Ended(result, next, now);
-  if (!Stored(run->Flush(dependencies_.store))) return false;
-  view_.Remove(id);
-  dependencies_.exported_metrics.JobEnded(id, State::kFailed);
-  waiting_.Forget(id);
-  waiting_.Changed(id);
-  counts_.Ask();
-  journal_.Add(id, result.message);
-  turn.Wake(id);
-  return true;
-}
-
-absl::Status Scheduler::CheckStoredEnd(const std::string& id) {
-  absl::MutexLock lock(&mutex_);
-  // Until Reap the row may still say RUNNING, and DeleteRow would advise
-  // cancelling a job that has ended.
-  if (attempt_ && attempt_->ended() && attempt_->id() == id) {
-    return absl::UnavailableError(
-        "the end of the job's last attempt is not stored yet: try again");
-  }
-  return absl::OkStatus();
-}
-
-void Scheduler::KeepRecord(const std::string& id) {
-  if (!dependencies_.keep_record) return;
-  absl::Status kept = dependencies_.keep_record(id);
-  if (absl::IsResourceExhausted(kept) && dependencies_.files.MakeRoom()) {
-    kept = dependencies_.keep_record(id);
-  }
-  if (kept.ok()) return;
-  journal_.Add("", absl::StrCat("job ", id, " is removed without a record: ",
-                                kept.message()));
-}
-
-absl::StatusOr<int64_t> Scheduler::Delete(const std::string& id) {
-  return Remove(id, [](const std::string&) { return absl::OkStatus(); });
-}
-
-absl::Status Scheduler::MayDelete(const std::string& id) {
-  RETURN_IF_ERROR(CheckStoredEnd(id));
-  return dependencies_.kept->MayDelete(id);
-}
-
-absl::StatusOr<int64_t> Scheduler::RemoveJob(const std::string& id,
-                                             absl::Time ended) {
-  return Remove(id, [&](const std::string&) {
-    return dependencies_.kept->MayRemove(id, ended);
-  });
-}
-
-absl::StatusOr<int64_t> Scheduler::Remove(
-    const std::string& id,
-    const std::function<absl::Status(const std::string&)>& may) {
-  RETURN_IF_ERROR(CheckStoredEnd(id));
-  {
-    // Two deletions may both read a job's row. The later one would find no row
-    // to remove, and remove the mark that the first still needs.
-    absl::MutexLock turn(&deletions_);
-    ASSIGN_OR_RETURN(const FolderClaims::Removal removal, claims_.Remove(id));
-    absl::Status status = may(id);
-    if (status.ok()) {
-      KeepRecord(id);
-      status = DeleteRow(dependencies_.store, dependencies_.files, id);
-    }
-    if (!status.ok()) return status;
-  }
-  dependencies_.exported_metrics.JobDeleted(id);
-  counts_.Ask();
-  PublishCounts();
-  journal_.Add("", absl::StrCat("job ", id, ": deleted"));
-  journal_.Write();
-  hub_.Wake(id);
-  const int64_t freed = dependencies_.files.FinishDelete(id);
-  if (dependencies_.folders != nullptr) dependencies_.folders->JobRemoved(id);
-  return freed;
-}
-
-absl::StatusOr<int64_t> Scheduler::RemoveCheckpoints(const std::string& id,
-                                                     absl::Time ended) {
-  RETURN_IF_ERROR(CheckStoredEnd(id));
-  // Until the folder is removed the job cannot be deleted or retried: its
-  // worker would read the checkpoints. Other jobs are deleted and started
-  // meanwhile, however large the folder is.
-  ASSIGN_OR_RETURN(const FolderClaims::Removal removal, claims_.Remove(id));
-  KeptJobs& kept = *dependencies_.kept;
-  absl::Status forgotten = kept.ForgetCheckpoints(id, ended);
-  if (absl::IsResourceExhausted(forgotten) && dependencies_.files.MakeRoom()) {
-    forgotten = kept.ForgetCheckpoints(id, ended);
-  }
-  if (!forgotten.ok()) return forgotten;
-  const absl::StatusOr<int64_t> freed =
-      dependencies_.files.RemoveCheckpoints(id);
-  if (!freed.ok()) return freed;
-  if (dependencies_.folders != nullptr) {
-    dependencies_.folders->CheckpointsRemoved(id);
-  }
-  journal_.Add("", absl::StrCat("job ", id, ": checkpoints removed"));
-  journal_.Write();
-  hub_.Wake(id);
-  return freed;
-}
-
-absl::StatusOr<Job> Scheduler::SetPinned(const std::string& id, bool pinned) {
-  // Once a caller was told that a job is pinned, its files exist.
-  ASSIGN_OR_RETURN(const FolderClaims::Use use, claims_.Take({id}, nullptr));
-  RETURN_IF_ERROR(dependencies_.kept->SetPinned(id, pinned));
-  hub_.Wake(id);
-  return dependencies_.store.Get(id);
 }
 
 }  // namespace mpsd::jobs

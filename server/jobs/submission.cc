@@ -9,17 +9,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/host/traits.h"
-#include "core/base/units.h"
-#include "core/base/text.h"
+#include "core/base/bytes_text.h"
+#include "core/base/json_depth.h"
 #include "core/base/limits.h"
+#include "core/base/printable.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
-#include "core/spec/model_folder.h"
+#include "core/host/traits.h"
+#include "core/spec/hub_cache.h"
 #include "core/spec/memory_estimate.h"
-#include "core/spec/train_spec.h"
+#include "core/spec/named_result.h"
 #include "core/spec/targets.h"
-#include "server/jobs/inputs.h"
+#include "core/spec/train_spec.h"
+#include "server/jobs/job_files.h"
 
 namespace mpsd::jobs {
 
@@ -354,6 +356,155 @@ std::string RequestHash(const SubmitRequest& request) {
   if (request.held) canonical["held"] = true;
   return base::Sha256Hex(
       canonical.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+absl::Status Stopping() {
+  return absl::UnavailableError("mpsd is stopping: submit again later");
+}
+
+absl::Status CheckResultBytes(UserLedger* ledger, const std::string& owner,
+                              const UserLimits& limits) {
+  if (ledger == nullptr || !limits.result_bytes) return absl::OkStatus();
+  const absl::StatusOr<UserBytes> bytes = ledger->BytesOf(owner);
+  return bytes.ok() ? CheckResults(owner, limits, bytes->results)
+                    : bytes.status();
+}
+
+absl::StatusOr<SubmitResult> Submitter::Submit(const SubmitRequest& request,
+                                               const Insert& insert) {
+  RETURN_IF_ERROR(StillWanted(request.wanted));
+  const std::string hash = RequestHash(request);
+  ASSIGN_OR_RETURN(std::optional<SubmitResult> earlier,
+                   FindEarlier(request, hash));
+  if (earlier) return *std::move(earlier);
+
+  RETURN_IF_ERROR(CheckAccepts(request));
+  RETURN_IF_ERROR(CheckLimits(request));
+  const FolderClaims::Watch watch = dependencies_.claims.Begin();
+  ASSIGN_OR_RETURN(NewJob made, MakeJob(request, hash));
+  Job& job = made.job;
+
+  RETURN_IF_ERROR(CheckAccepts(request));
+  RETURN_IF_ERROR(CountInputs(request));
+  // The folder comes before the row, so that a row in the store always finds
+  // its files. A kill between the two leaves a folder, which a later start
+  // removes.
+  absl::Status status = dependencies_.files.Create(
+      job.id, job.spec_json, RequestFile::Encode(request), made.checked.links,
+      request.wanted);
+  if (!status.ok()) return status;
+  status = CheckAccepts(request);
+  if (status.ok()) {
+    status = insert(made, request.limits, watch);
+  }
+  if (status.ok()) return SubmitResult{std::move(job), false};
+  dependencies_.files.Remove(job.id);
+  // Another call may have inserted a job with the same key meanwhile, which may
+  // have been the last job that the user was allowed.
+  if (!absl::IsAlreadyExists(status) && !absl::IsResourceExhausted(status)) {
+    return status;
+  }
+  ASSIGN_OR_RETURN(earlier, FindEarlier(request, hash));
+  if (earlier) return *std::move(earlier);
+  return status;
+}
+
+absl::StatusOr<Submitter::NewJob> Submitter::MakeJob(
+    const SubmitRequest& request, const std::string& hash) {
+  const std::string id = ids_.Next();
+  ASSIGN_OR_RETURN(
+      Submission checked,
+      CheckSubmission(request, id, dependencies_.files, dependencies_.blobs,
+                      Memory(), ReadableJobs(request)));
+  ASSIGN_OR_RETURN(std::vector<std::string> after,
+                   PriorsOf(request, checked.named_jobs));
+  NewJob made{checked.MakeJob(request), std::move(checked)};
+  made.job.id = id;
+  made.job.request_hash = hash;
+  made.job.create_time = dependencies_.clock.Now();
+  made.job.after = std::move(after);
+  if (request.held) {
+    made.job.held = true;
+    made.job.hold_reason = "since its submission";
+  }
+  return made;
+}
+
+// Submit checks this again after each slow part: meanwhile the client may have
+// gone, or Drain may have begun.
+absl::Status Submitter::CheckAccepts(const SubmitRequest& request) {
+  RETURN_IF_ERROR(StillWanted(request.wanted));
+  return dependencies_.stopping ? Stopping() : absl::OkStatus();
+}
+
+MachineMemory Submitter::Memory() const {
+  const ManagerInfo info = dependencies_.view.Info();
+  return {machine_bytes_, info.device,
+          info.memory.recommended_max_bytes.value_or(0)};
+}
+
+absl::StatusOr<std::optional<SubmitResult>> Submitter::FindEarlier(
+    const SubmitRequest& request, const std::string& hash) {
+  if (request.idempotency_key.empty()) return std::nullopt;
+  ASSIGN_OR_RETURN(std::optional<Job> job,
+                   dependencies_.store.FindByIdempotencyKey(
+                       request.owner, request.idempotency_key));
+  if (!job.has_value()) return std::nullopt;
+  if (job->request_hash != hash) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "idempotency_key '", request.idempotency_key, "' was used for job ",
+        job->id, " with another request: choose another key"));
+  }
+  return SubmitResult{*std::move(job), true};
+}
+
+absl::Status Submitter::CheckLimits(const SubmitRequest& request) {
+  absl::Status status =
+      CheckPriority(request.owner, request.limits, request.priority);
+  if (status.ok()) {
+    // Insert checks again, with the lock.
+    status = CheckQueued(request.owner, request.limits,
+                         dependencies_.view.CountOf(request.owner));
+  }
+  return status.ok() ? CheckResultBytes(dependencies_.ledger, request.owner,
+                                        request.limits)
+                     : status;
+}
+
+absl::Status Submitter::CountInputs(const SubmitRequest& request) {
+  if (dependencies_.ledger == nullptr) return absl::OkStatus();
+  std::set<std::string> blobs;
+  for (const InputFile& input : request.inputs) blobs.insert(input.sha256);
+  return dependencies_.ledger->Use(request.owner, request.limits, blobs);
+}
+
+FindJob Submitter::ReadableJobs(const SubmitRequest& request) {
+  return [&request, this](const std::string& id) -> absl::StatusOr<Job> {
+    if (request.may_read_job && !request.may_read_job(id)) {
+      return absl::NotFoundError(id);
+    }
+    return dependencies_.store.Get(id);
+  };
+}
+
+absl::StatusOr<std::vector<std::string>> Submitter::PriorsOf(
+    const SubmitRequest& request, const std::vector<std::string>& named) {
+  std::vector<std::string> priors = named;
+  std::set<std::string> known(named.begin(), named.end());
+  ASSIGN_OR_RETURN(const PriorStates states,
+                   dependencies_.store.StatesOf(request.after));
+  for (const std::string& id : request.after) {
+    const bool may_read = !request.may_read_job || request.may_read_job(id);
+    // Only existing jobs can be named, and the id of a future job is unknown:
+    // so no cycle can arise.
+    if (!may_read || !states.contains(id)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "after: there is no job '", base::Quotable(id),
+          "' that you may wait for: `mpsctl list` shows the jobs"));
+    }
+    if (known.insert(id).second) priors.push_back(id);
+  }
+  return priors;
 }
 
 }  // namespace mpsd::jobs

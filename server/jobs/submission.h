@@ -2,18 +2,28 @@
 #ifndef MPSD_SERVER_JOBS_SUBMISSION_H_
 #define MPSD_SERVER_JOBS_SUBMISSION_H_
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/clock.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/blob_store.h"
+#include "server/jobs/job.h"
+#include "server/jobs/job_deletion.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/prior_jobs.h"
+#include "server/jobs/job_store.h"
+#include "server/jobs/start_checks.h"
+#include "server/jobs/user_limits.h"
 
 namespace mpsd::jobs {
 
@@ -36,7 +46,7 @@ int64_t MemoryFor(const MachineMemory& memory, spec::DeviceChoice device);
 struct Submission {
   std::string name, model;  // as the spec has them
   std::string spec_json;    // with every default; paths as the worker gets them
-  // The jobs whose results the spec names (prior_jobs.h).
+  // The jobs whose results the spec names (start_checks.h).
   std::vector<std::string> named_jobs;
   std::vector<JobFiles::Link> links;
   std::string note;  // human-readable: estimated device memory
@@ -70,6 +80,78 @@ absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
 // SHA-256 of the request's meaning: the order of JSON keys or inputs and white
 // space do not change the hash.
 std::string RequestHash(const SubmitRequest& request);
+
+// The error of a submission to an mpsd that stops.
+absl::Status Stopping();
+
+// ResourceExhausted if the owner's jobs have reached the bytes that `limits`
+// allow. `ledger` may be null: nothing is counted then.
+absl::Status CheckResultBytes(UserLedger* ledger, const std::string& owner,
+                              const UserLimits& limits);
+
+// Makes jobs of requests: all of JobManager::Submit except the row. Checks and
+// copies files without the scheduler's lock. Thread-safe.
+class Submitter {
+ public:
+  // All must outlive the submitter.
+  struct Dependencies {
+    JobStore& store;
+    BlobStore& blobs;
+    JobFiles& files;
+    const QueueView& view;
+    const base::Clock& clock;
+    FolderClaims& claims;
+    UserLedger* ledger;                 // null if no user has limits of bytes
+    const std::atomic<bool>& stopping;  // once true, no more jobs are made
+  };
+  // A future job, and what its insertion needs.
+  struct NewJob {
+    Job job;
+    Submission checked;
+  };
+  // Stores the row of `made` and queues the job, whose folder exists. `watch`
+  // began before the job's files were checked.
+  using Insert =
+      std::function<absl::Status(NewJob& made, const UserLimits& limits,
+                                 const FolderClaims::Watch& watch)>;
+
+  // `machine_bytes`: as Scheduler::Options.
+  Submitter(int64_t machine_bytes, JobIdGenerator::Random random,
+            const Dependencies& dependencies)
+      : machine_bytes_(machine_bytes),
+        dependencies_(dependencies),
+        ids_(dependencies.clock, std::move(random)) {}
+
+  absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request,
+                                      const Insert& insert);
+
+ private:
+  // The job that an earlier request with the same idempotency key made, if any.
+  absl::StatusOr<std::optional<SubmitResult>> FindEarlier(
+      const SubmitRequest& request, const std::string& hash);
+  // OK while a job may be made of `request`: a caller waits for it, and mpsd is
+  // not stopping.
+  absl::Status CheckAccepts(const SubmitRequest& request);
+  // Checks a user's limits before the disk is accessed.
+  absl::Status CheckLimits(const SubmitRequest& request);
+  absl::Status CountInputs(const SubmitRequest& request);
+  // Performs all checks of Submit except the user's limits, and assigns the
+  // job's id. Makes no folder and no row.
+  absl::StatusOr<NewJob> MakeJob(const SubmitRequest& request,
+                                 const std::string& hash);
+  MachineMemory Memory() const;
+  // Reads the jobs that the submitter may read. `request` must outlive the
+  // result.
+  FindJob ReadableJobs(const SubmitRequest& request);
+  // Job::after of the future job: `named`, the jobs whose results its spec
+  // names, and request.after.
+  absl::StatusOr<std::vector<std::string>> PriorsOf(
+      const SubmitRequest& request, const std::vector<std::string>& named);
+
+  const int64_t machine_bytes_;
+  const Dependencies dependencies_;
+  JobIdGenerator ids_;
+};
 
 }  // namespace mpsd::jobs
 

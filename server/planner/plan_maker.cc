@@ -22,8 +22,8 @@
 #include "core/base/status_macros.h"
 #include "core/host/traits.h"
 #include "core/spec/train_spec.h"
-#include "server/jobs/inputs.h"
-#include "server/jobs/prior_jobs.h"
+#include "server/jobs/job_files.h"
+#include "server/jobs/start_checks.h"
 #include "server/jobs/submission.h"
 #include "server/planner/plan_facts.h"
 #include "server/supervisor/spawned_process.h"
@@ -361,7 +361,7 @@ class Making {
   // Puts job.json and its inputs into the plan's folder, laid out as in a job's
   // own, and the facts next to them.
   absl::Status Place() {
-    jobs::DiskJobFiles placed(folder_->path());
+    jobs::JobFiles placed(folder_->path());
     const std::string there = dependencies_.files.InputPath(run_.id(), "");
     const std::string here = placed.InputPath(run_.id(), "");
     spec::VisitPaths(spec_, [&](const char*, std::string& path) {

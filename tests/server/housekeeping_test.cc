@@ -94,28 +94,6 @@ TEST(Ticker, ATickThatHangsHoldsNobodyForEver) {
   EXPECT_TRUE(ticker.Await([&] { return done.load(); }));
 }
 
-class Remover final : public jobs::JobRemover {
- public:
-  absl::StatusOr<int64_t> RemoveJob(const std::string& id,
-                                    absl::Time) override {
-    absl::MutexLock lock(&mutex_);
-    removed_.insert(id);
-    return 10;
-  }
-  absl::StatusOr<int64_t> RemoveCheckpoints(const std::string&,
-                                            absl::Time) override {
-    return 0;
-  }
-  std::set<std::string> removed() {
-    absl::MutexLock lock(&mutex_);
-    return removed_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  std::set<std::string> removed_ ABSL_GUARDED_BY(mutex_);
-};
-
 class HousekeepingTest : public testing::Test {
  protected:
   HousekeepingTest() {
@@ -142,8 +120,15 @@ class HousekeepingTest : public testing::Test {
         std::make_unique<store::UnusedBlobs>(*blobs_, state_ / "jobs", grace);
     auto tidies = std::make_unique<Housekeeping>(
         std::move(options),
-        retention::Collector::Dependencies{kept_, remover_, *unused_, folders_,
-                                           base::Clock::Real()});
+        jobs::Collector::Dependencies{
+            kept_,
+            [this](const std::string& id, absl::Time) {
+              absl::MutexLock lock(&mutex_);
+              removed_.insert(id);
+              return int64_t{10};
+            },
+            [](const std::string&, absl::Time) { return int64_t{0}; }, *unused_,
+            folders_, base::Clock::Real()});
     tidies->Start(*jobs_);
     return tidies;
   }
@@ -158,6 +143,10 @@ class HousekeepingTest : public testing::Test {
     absl::MutexLock lock(&mutex_);
     return said_;
   }
+  std::set<std::string> removed() {
+    absl::MutexLock lock(&mutex_);
+    return removed_;
+  }
   bool Said(const std::string& words) {
     return said().find(words) != std::string::npos;
   }
@@ -169,12 +158,12 @@ class HousekeepingTest : public testing::Test {
   int sweeps_ = 0;
   std::unique_ptr<store::UnusedBlobs> unused_;
   fakes::FakeKeptJobs kept_;
-  Remover remover_;
   jobs::MeasuredFolders folders_;
   jobs::LimitSettings limits_;
   prometheus::DaemonMetrics metrics_{base::Clock::Real()};
   absl::Mutex mutex_;
   std::string said_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> removed_ ABSL_GUARDED_BY(mutex_);
 };
 
 TEST_F(HousekeepingTest, LeftoversGoAndUnknownResultsAreNamed) {
@@ -219,13 +208,13 @@ TEST_F(HousekeepingTest, JobsGoByTheRulesOfTheirOwners) {
                   {"bob", {{3, end, 100}}}};
   limits_.users["ada"].keep.jobs = 1;
   auto tidies = Start(absl::Hours(1), 40);
-  EXPECT_TRUE(Eventually([&] { return !remover_.removed().empty(); }));
-  EXPECT_EQ(remover_.removed(), std::set<std::string>{"id-1"});
+  EXPECT_TRUE(Eventually([&] { return !removed().empty(); }));
+  EXPECT_EQ(removed(), std::set<std::string>{"id-1"});
   EXPECT_TRUE(Eventually([&] { return Said("retention removed 1 jobs"); }))
       << said();
   folders_.Begin();
   folders_.Set(250, {});
-  EXPECT_TRUE(Eventually([&] { return remover_.removed().size() == 3; }));
+  EXPECT_TRUE(Eventually([&] { return removed().size() == 3; }));
   tidies->Stop();
   const std::string text =
       ::prometheus::TextSerializer().Serialize(metrics_.Collect());

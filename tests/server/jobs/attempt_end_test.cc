@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <map>
 #include <string>
 
+#include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_job_files.h"
 
 namespace mpsd::jobs {
+
 namespace {
 
 using report::FailureKind;
@@ -201,19 +204,6 @@ TEST(BlamedParty, HasALabel) {
   EXPECT_EQ(Name(BlamedParty::kInterruption), "interruption");
 }
 
-TEST(IsForGood, OnlyWhatTheJobWouldDoAgain) {
-  for (ExitReason reason : kAllExitReasons) {
-    EXPECT_EQ(IsForGood(reason), reason == ExitReason::kRejected ||
-                                     reason == ExitReason::kOutOfMemory ||
-                                     reason == ExitReason::kNonFinite ||
-                                     reason == ExitReason::kTimeLimit)
-        << Name(reason);
-    if (IsForGood(reason)) {
-      EXPECT_EQ(BlamedPartyFor(reason), BlamedParty::kJob) << Name(reason);
-    }
-  }
-}
-
 class VerdictTest : public testing::Test {
  protected:
   VerdictTest() {
@@ -302,7 +292,7 @@ TEST(DecideNext, DoneSucceeds) {
 
 TEST(DecideNext, WhatWouldEndTheSameWayIsNotTriedAgain) {
   for (ExitReason reason : {ExitReason::kRejected, ExitReason::kOutOfMemory,
-                            ExitReason::kNonFinite}) {
+                            ExitReason::kNonFinite, ExitReason::kTimeLimit}) {
     EXPECT_EQ(Next(reason).state, State::kFailed) << Name(reason);
     EXPECT_EQ(Next(reason).message, "why");
     EXPECT_EQ(Next(reason).not_before, std::nullopt);
@@ -428,5 +418,56 @@ TEST(Backoff, DoublesUpToTheCap) {
   EXPECT_EQ(Backoff(kPolicy, 1000000), absl::Seconds(60));
 }
 
+constexpr absl::Duration kConfigured = absl::Minutes(10);
+
+class HangLimitTest : public testing::Test {
+ protected:
+  absl::Duration After(absl::Duration duration) {
+    clock_.Advance(duration);
+    return clock_.Monotonic();
+  }
+  fakes::FakeClock clock_;
+  HangLimit limit_{kConfigured, absl::ZeroDuration(), clock_.Monotonic()};
+};
+
+TEST_F(HangLimitTest, IsAsConfiguredForAQuickWorker) {
+  EXPECT_EQ(limit_.deadline(), kConfigured);
+  for (int i = 0; i < 100; ++i) limit_.Stepped(After(absl::Seconds(5)), 5);
+  EXPECT_EQ(limit_.limit(), kConfigured);
+  EXPECT_EQ(limit_.deadline(), clock_.Monotonic() + kConfigured);
+}
+
+TEST_F(HangLimitTest, GrowsWithTheSlowestStep) {
+  for (int i = 0; i < 15; ++i) limit_.Heard(After(absl::Minutes(1)));
+  limit_.Stepped(After(absl::Minutes(1)), 16 * 60);
+  EXPECT_EQ(limit_.limit(), absl::Minutes(48));
+  limit_.Stepped(After(absl::Minutes(1)), 60);  // and stays
+  EXPECT_EQ(limit_.limit(), absl::Minutes(48));
+}
+
+TEST_F(HangLimitTest, GrowsWithASilenceThatTheWorkerBroke) {
+  limit_.Heard(After(absl::Minutes(9)));
+  EXPECT_EQ(limit_.limit(), absl::Minutes(27));
+  EXPECT_EQ(limit_.heard_at(), absl::Minutes(9));
+}
+
+TEST_F(HangLimitTest, KnowsWhatAnEarlierAttemptTook) {
+  const HangLimit limit(kConfigured, absl::Minutes(20), absl::ZeroDuration());
+  EXPECT_EQ(limit.limit(), absl::Hours(1));
+  for (const double seconds : {1e30, HUGE_VAL, std::nan("")}) {
+    const HangLimit bounded(kConfigured, absl::Seconds(seconds),
+                            absl::ZeroDuration());
+    EXPECT_LE(bounded.limit(), absl::Hours(3)) << seconds;
+  }
+}
+
+TEST_F(HangLimitTest, AWorkersNumbersAreBoundedByWhatPassed) {
+  for (const double seconds : {1e30, -1e30, -1.0, HUGE_VAL, std::nan("")}) {
+    limit_.Stepped(After(absl::Seconds(1)), seconds);
+  }
+  EXPECT_EQ(limit_.limit(), kConfigured);
+}
+
 }  // namespace
+
 }  // namespace mpsd::jobs

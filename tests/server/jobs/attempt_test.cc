@@ -12,8 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "core/report/report.h"
-#include "server/jobs/journal.h"
+#include "core/report/stage_names.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_host.h"
 #include "tests/fakes/fake_job_store.h"

@@ -10,15 +10,19 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
+#include "tests/fakes/fake_job_files.h"
 
 namespace mpsd::jobs {
+
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::Fails;
 using testing_support::Ok;
@@ -35,15 +39,15 @@ void WriteModel(const fs::path& folder) {
   std::ofstream(folder / "config.json") << kLlama;
 }
 
-class DiskJobFilesTest : public testing::Test {
+class JobFilesTest : public testing::Test {
  protected:
-  DiskJobFilesTest() { std::ofstream(state_ / "blob") << "row\n"; }
+  JobFilesTest() { std::ofstream(state_ / "blob") << "row\n"; }
 
   const fs::path state_ = testing_support::FreshFolder("job_files");
-  DiskJobFiles files_{state_};
+  JobFiles files_{state_};
 };
 
-TEST_F(DiskJobFilesTest, LaysTheFolderOut) {
+TEST_F(JobFilesTest, LaysTheFolderOut) {
   EXPECT_EQ(files_.Folder("J"), (state_ / "jobs/J").string());
   EXPECT_EQ(files_.SpecPath("J"), (state_ / "jobs/J/job.json").string());
   EXPECT_EQ(files_.InputPath("J", "a/b"),
@@ -52,7 +56,7 @@ TEST_F(DiskJobFilesTest, LaysTheFolderOut) {
   EXPECT_EQ(files_.LogPath("J"), (state_ / "jobs/J/log").string());
 }
 
-TEST_F(DiskJobFilesTest, CreatesSpecAndInputs) {
+TEST_F(JobFilesTest, CreatesSpecAndInputs) {
   const std::string blob = state_ / "blob";
   ASSERT_TRUE(files_
                   .Create("J", "{}", "the request",
@@ -65,7 +69,7 @@ TEST_F(DiskJobFilesTest, CreatesSpecAndInputs) {
   EXPECT_EQ(*base::ReadFile(files_.InputPath("J", "adapter/x")), "row\n");
 }
 
-TEST_F(DiskJobFilesTest, LeavesNothingOfWhatNobodyWantsAnyMore) {
+TEST_F(JobFilesTest, LeavesNothingOfWhatNobodyWantsAnyMore) {
   std::vector<JobFiles::Link> links;
   for (int i = 0; i < 10; ++i) {
     links.push_back({std::to_string(i), state_ / "blob"});
@@ -87,13 +91,13 @@ TEST_F(DiskJobFilesTest, LeavesNothingOfWhatNobodyWantsAnyMore) {
   EXPECT_EQ(*base::ReadFile(files_.InputPath("J", "9")), "row\n");
 }
 
-TEST_F(DiskJobFilesTest, ABlobThatIsGoneIsAnErrorAndNoLink) {
+TEST_F(JobFilesTest, ABlobThatIsGoneIsAnErrorAndNoLink) {
   EXPECT_TRUE(absl::IsNotFound(
       files_.Create("J", "{}", "{}", {{"train.jsonl", state_ / "gone"}}, {})));
   EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
 }
 
-TEST_F(DiskJobFilesTest, ADeletionInItsSteps) {
+TEST_F(JobFilesTest, ADeletionInItsSteps) {
   ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
   ASSERT_TRUE(files_.BeginDelete("J").ok());
   files_.AbandonDelete("J");
@@ -104,7 +108,7 @@ TEST_F(DiskJobFilesTest, ADeletionInItsSteps) {
 }
 
 // On a file system that knows no case the second link finds the first.
-TEST_F(DiskJobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
+TEST_F(JobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
   const std::string blob = state_ / "blob";
   EXPECT_THAT(
       files_.Create("J", "{}", "{}",
@@ -114,21 +118,21 @@ TEST_F(DiskJobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
   EXPECT_TRUE(fs::is_empty(state_ / "jobs")) << "nothing is left";
 }
 
-TEST_F(DiskJobFilesTest, KnowsWhatIsFree) {
+TEST_F(JobFilesTest, KnowsWhatIsFree) {
   ASSERT_TRUE(files_.FreeBytes().has_value());
   EXPECT_GT(*files_.FreeBytes(), 0);
-  DiskJobFiles nowhere("/no/such/folder");
+  JobFiles nowhere("/no/such/folder");
   EXPECT_EQ(nowhere.FreeBytes(), std::nullopt);
 }
 
-TEST_F(DiskJobFilesTest, RemovesTheFolder) {
+TEST_F(JobFilesTest, RemovesTheFolder) {
   ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
   EXPECT_TRUE(files_.Exists(files_.Folder("J")));
   files_.Remove("J");
   EXPECT_FALSE(files_.Exists(files_.Folder("J")));
 }
 
-TEST_F(DiskJobFilesTest, LogLinesAreStampedAndAppended) {
+TEST_F(JobFilesTest, LogLinesAreStampedAndAppended) {
   ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
   files_.AppendLog("J", "one");
   files_.AppendLog("J", "two");
@@ -136,8 +140,8 @@ TEST_F(DiskJobFilesTest, LogLinesAreStampedAndAppended) {
   EXPECT_THAT(log, testing::ContainsRegex("Z mpsd: one\n.*Z mpsd: two\n$"));
 }
 
-TEST_F(DiskJobFilesTest, FindsAModelOrSaysWhyNot) {
-  DiskJobFiles files(state_ / "state");
+TEST_F(JobFilesTest, FindsAModelOrSaysWhyNot) {
+  JobFiles files(state_ / "state");
   EXPECT_TRUE(
       absl::IsNotFound(files.FindModel((state_ / "none").string()).status()));
   const fs::path folder = state_ / "model";
@@ -153,7 +157,7 @@ TEST_F(DiskJobFilesTest, FindsAModelOrSaysWhyNot) {
 }
 
 // models/ and data/ are open, the rest of the machine is not.
-class ReadFoldersTest : public DiskJobFilesTest {
+class ReadFoldersTest : public JobFilesTest {
  protected:
   using Use = JobFiles::Use;
 
@@ -177,13 +181,12 @@ class ReadFoldersTest : public DiskJobFilesTest {
     if (at != text.npos) text.replace(at, path.string().size(), "PATH");
     return text;
   }
-  absl::Status Find(DiskJobFiles& files, const fs::path& model) {
+  absl::Status Find(JobFiles& files, const fs::path& model) {
     return files.FindModel(model.string()).status();
   }
 
-  DiskJobFiles limited_{state_ / "state",
-                        {{state_ / "models"}, {state_ / "data"}}};
-  DiskJobFiles any_{state_ / "state"};
+  JobFiles limited_{state_ / "state", {{state_ / "models"}, {state_ / "data"}}};
+  JobFiles any_{state_ / "state"};
 };
 
 TEST_F(ReadFoldersTest, EachUseHasItsFolders) {
@@ -270,7 +273,7 @@ TEST_F(ReadFoldersTest, AnIdIsLookedForInTheCacheAlone) {
   fs::create_directories(hub / "models--org--tiny" / "refs");
   std::ofstream(hub / "models--org--tiny" / "refs" / "main") << "abc";
   setenv("HF_HUB_CACHE", hub.c_str(), 1);
-  DiskJobFiles cached(state_ / "state", {{hub}, {}});
+  JobFiles cached(state_ / "state", {{hub}, {}});
   const auto model = Ok(cached.FindModel("org/tiny"));
   EXPECT_EQ(model.folder, snapshot.string());
   EXPECT_TRUE(cached.FindModel(snapshot.string()).ok());
@@ -307,7 +310,7 @@ TEST_F(ReadFoldersTest, APushedModelComesBeforeTheCache) {
       state_ / "state" / "models" / "models--Org--m" / "pushed" / "1";
   WriteModel(pushed);
   OneModel models(pushed);
-  DiskJobFiles files(state_ / "state", {{hub}, {}}, &models);
+  JobFiles files(state_ / "state", {{hub}, {}}, &models);
   {
     const auto model = Ok(files.FindModel("Org/m"));
     EXPECT_EQ(model.folder, pushed.string());
@@ -322,7 +325,7 @@ TEST_F(ReadFoldersTest, APushedModelComesBeforeTheCache) {
 TEST_F(ReadFoldersTest, AMissingModelSaysHowToGetIt) {
   setenv("HF_HUB_CACHE", (state_ / "hub").c_str(), 1);
   OneModel models("/nowhere");
-  DiskJobFiles files(state_ / "state", {{"/"}, {"/"}}, &models);
+  JobFiles files(state_ / "state", {{"/"}, {"/"}}, &models);
   const auto told = [&](const std::string& model) {
     const absl::Status status = files.FindModel(model).status();
     EXPECT_TRUE(absl::IsNotFound(status)) << status;
@@ -349,7 +352,7 @@ TEST_F(ReadFoldersTest, WhatIsOfAJobIsNoModelUnlessNamed) {
   // Data and adapters of the same owner are.
   EXPECT_TRUE(any_.MayRead(result, Use::kEither).ok());
   for (const fs::path& root : {state_ / "state/jobs", result}) {
-    DiskJobFiles named(state_ / "state", {{"/", root}, {}});
+    JobFiles named(state_ / "state", {{"/", root}, {}});
     EXPECT_TRUE(Find(named, result).ok()) << root;
   }
 }
@@ -375,7 +378,7 @@ TEST_F(ReadFoldersTest, TheDaemonsOwnFolderIsNoneThatJobsRead) {
   }
   EXPECT_TRUE(any_.MayRead(state / "jobs/J/out/t.csv", Use::kData).ok());
   // Unless somebody who starts mpsd says so.
-  DiskJobFiles named(state, {{}, {state / "tls"}});
+  JobFiles named(state, {{}, {state / "tls"}});
   EXPECT_TRUE(named.MayRead(state / "tls/server.key", Use::kData).ok());
   EXPECT_FALSE(named.MayRead(state / "mpsd.db", Use::kData).ok());
 }
@@ -395,13 +398,13 @@ TEST_F(ReadFoldersTest, APathTellsItsJob) {
 }
 
 TEST_F(ReadFoldersTest, AFolderThatComesLaterCounts) {
-  DiskJobFiles later(state_ / "state", {{}, {state_ / "volume"}});
+  JobFiles later(state_ / "state", {{}, {state_ / "volume"}});
   EXPECT_FALSE(later.MayRead(state_ / "data/t.csv", Use::kData).ok());
   fs::create_directory_symlink(state_ / "data", state_ / "volume");
   EXPECT_TRUE(later.MayRead(state_ / "volume/t.csv", Use::kData).ok());
 }
 
-TEST_F(DiskJobFilesTest, ReplacesASpecWhole) {
+TEST_F(JobFilesTest, ReplacesASpecWhole) {
   ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
   ASSERT_TRUE(files_.ReplaceSpec("J", R"({"model":"m"})").ok());
   EXPECT_EQ(*base::ReadFile(files_.SpecPath("J")), "{\"model\":\"m\"}\n");
@@ -409,7 +412,7 @@ TEST_F(DiskJobFilesTest, ReplacesASpecWhole) {
   EXPECT_FALSE(files_.ReplaceSpec("gone", "{}").ok());
 }
 
-TEST_F(DiskJobFilesTest, AResultIsAModelThoughItsPathIsNone) {
+TEST_F(JobFilesTest, AResultIsAModelThoughItsPathIsNone) {
   const fs::path result = state_ / "jobs/J/out/model";
   const fs::path beside = state_ / "model";
   WriteModel(result);
@@ -428,7 +431,7 @@ TEST_F(DiskJobFilesTest, AResultIsAModelThoughItsPathIsNone) {
   EXPECT_FALSE(files_.ReadResult(result).ok());
 }
 
-TEST_F(DiskJobFilesTest, ARunIsRemovedAndNothingBesideIt) {
+TEST_F(JobFilesTest, ARunIsRemovedAndNothingBesideIt) {
   const fs::path job = state_ / "jobs/J";
   const fs::path beside = state_ / "beside";
   fs::create_directories(job / "out/checkpoints/5");
@@ -522,5 +525,261 @@ TEST_F(RequestFileTest, WhatMakesNoSenseIsSaid) {
   }
 }
 
+class InputNamesTest : public testing::Test {
+ protected:
+  InputNames Names(const std::vector<JobFiles::Link>& links) {
+    const std::string text = InputNames::Encode(links);
+    if (!text.empty()) std::ofstream(folder_ / InputNames::kFile) << text;
+    return InputNames(folder_);
+  }
+  std::string In(const std::string& place) {
+    return (folder_ / "inputs" / place).string();
+  }
+
+  const fs::path folder_ = testing_support::FreshFolder("names");
+};
+
+TEST_F(InputNamesTest, AFileThatLiesAsItIsSpelledNeedsNoList) {
+  EXPECT_EQ(InputNames::Encode({{"train.jsonl", "", "train.jsonl"}}), "");
+  const InputNames names = Names({{"train.jsonl", "", "train.jsonl"}});
+  EXPECT_EQ(names.Respelled(In("e2.csv") + ":2: the label is empty"),
+            "e2.csv:2: the label is empty");
+  EXPECT_EQ(names.Respelled("nothing of it"), "nothing of it");
+  EXPECT_EQ(names.Respelled(""), "");
+}
+
+TEST_F(InputNamesTest, OthersAsJobJsonSpellsThem) {
+  const InputNames names = Names({{"up/e2.csv", "", "./e2.csv"},
+                                  {"images/1.png", "", "../images/1.png"},
+                                  {"images/1", "", "../images/1"},
+                                  {"root/data/t.csv", "", "/data/t.csv"}});
+  EXPECT_EQ(names.Respelled("bad: " + In("up/e2.csv") + ":2, " +
+                            In("images/1.png") + ", " + In("images/1") +
+                            " and '" + In("root/data/t.csv") + "'."),
+            "bad: ./e2.csv:2, ../images/1.png, ../images/1 and "
+            "'/data/t.csv'.");
+}
+
+TEST_F(InputNamesTest, FoldersAndWhatNobodyUploaded) {
+  const InputNames names = Names({{"images/a/1.png", "", "../images/a/1.png"},
+                                  {"images/b/2.png", "", "../images/b/2.png"}});
+  EXPECT_EQ(names.Respelled(In("images") + ": 2 classes"),
+            "../images: 2 classes");
+  EXPECT_EQ(names.Respelled(In("images/a") + " and " + In("images/b/")),
+            "../images/a and ../images/b/");
+  EXPECT_EQ(names.Respelled(In("images/c/3.png")), "images/c/3.png");
+}
+
+TEST_F(InputNamesTest, OtherJobsAndBrokenListsAreLeftAlone) {
+  std::ofstream(folder_ / InputNames::kFile) << "{\"a\": 1, \"b\": \"/b\"";
+  const InputNames names(folder_);
+  EXPECT_EQ(names.Respelled(In("b") + ":1"), "b:1");
+  EXPECT_EQ(names.Respelled("/state/jobs/other/inputs/b"),
+            "/state/jobs/other/inputs/b");
+}
+
+TEST_F(InputNamesTest, ATextFullOfPathsEnds) {
+  const InputNames names = Names({{std::string(4000, 'x'), "", "y"}});
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += In("z") + "\n";
+  EXPECT_EQ(names.Respelled(text).substr(0, 32),
+            "z\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\nz\n");
+}
+
+class InputsTest : public testing::Test {
+ protected:
+  InputsTest() { blobs_.present = {kSha, kOther}; }
+
+  Inputs Of(const std::vector<std::string>& paths) {
+    std::vector<InputFile> files;
+    for (const std::string& path : paths) files.push_back({path, kSha});
+    auto inputs = Inputs::Create(files, kJob, files_, blobs_);
+    EXPECT_TRUE(inputs.ok()) << inputs.status();
+    return *std::move(inputs);
+  }
+  std::string Error(const std::vector<InputFile>& files) {
+    return std::string(
+        Inputs::Create(files, kJob, files_, blobs_).status().message());
+  }
+  static std::vector<std::string> Places(const Inputs& inputs) {
+    std::vector<std::string> places;
+    for (const JobFiles::Link& link : inputs.Links()) {
+      places.push_back(link.relative);
+    }
+    return places;
+  }
+
+  const std::string kJob = "J", kBelow = "/state/jobs/J/inputs/";
+  const std::string kSha = std::string(64, 'a');
+  const std::string kOther = std::string(64, 'b');
+  fakes::FakeJobFiles files_;
+  fakes::FakeBlobs blobs_;
+};
+
+TEST_F(InputsTest, FilesKeepTheirPlacesRelativeToEachOther) {
+  EXPECT_THAT(Places(Of({"t.jsonl", "img/1.png"})),
+              ElementsAre("img/1.png", "t.jsonl"));
+  EXPECT_THAT(Places(Of({"t.jsonl", "../img/1.png", "../../x"})),
+              ElementsAre("x", "up/img/1.png", "up/up/t.jsonl"));
+  EXPECT_THAT(Places(Of({"/data/t.csv", "e.csv"})),
+              ElementsAre("root/data/t.csv", "e.csv"));
+}
+
+TEST_F(InputsTest, NothingCollidesWithTheNamesItMakes) {
+  EXPECT_THAT(Places(Of({"t", "../up/t"})), ElementsAre("up/t", "up_/t"));
+  EXPECT_THAT(Places(Of({"/t", "root/t"})), ElementsAre("root_/t", "root/t"));
+}
+
+TEST_F(InputsTest, NothingEscapes) {
+  for (const std::string& place :
+       Places(Of({"a/../../../e", "../../../f", "./x/../g", "/../../h"}))) {
+    EXPECT_EQ(place.find(".."), std::string::npos) << place;
+    EXPECT_NE(place[0], '/');
+  }
+}
+
+TEST_F(InputsTest, SpellingsOfAPathAreOne) {
+  Inputs inputs = Of({"./data//t.jsonl"});
+  EXPECT_EQ(*inputs.Resolve("f", "data/t.jsonl"), kBelow + "data/t.jsonl");
+  EXPECT_TRUE(inputs.CheckAllUsed().ok());
+  EXPECT_TRUE(
+      Inputs::Create({{"t", kSha}, {"./t", kSha}}, kJob, files_, blobs_).ok());
+  EXPECT_THAT(Error({{"t", kSha}, {"./t", kOther}}), HasSubstr("twice"));
+  EXPECT_THAT(Error({{"t", kSha}, {"t", kSha}}), HasSubstr("twice"));
+}
+
+TEST_F(InputsTest, AFolderIsWhatLiesBelow) {
+  Inputs inputs = Of({"pets/cat/1.png", "pets/dog/2.png", "petshop"});
+  EXPECT_EQ(*inputs.Resolve("f", "pets/"), kBelow + "pets");
+  EXPECT_THAT(std::string(inputs.CheckAllUsed().message()),
+              HasSubstr("input 'petshop' is not named by the spec"));
+  Inputs above = Of({"../pets/1.png"});
+  EXPECT_EQ(*above.Resolve("f", "../pets"), kBelow + "pets");
+}
+
+TEST_F(InputsTest, AFolderNeedsAName) {
+  Inputs inputs = Of({"cat/1.png"});
+  EXPECT_THAT(inputs.Resolve("f", "."),
+              testing_support::Fails(absl::StatusCode::kInvalidArgument,
+                                     "f: '.' has no name of its own"));
+}
+
+TEST_F(InputsTest, WhatWasNotUploadedMayBeHere) {
+  files_.paths = {"/data/t.csv"};
+  Inputs inputs = Of({});
+  EXPECT_EQ(*inputs.Resolve("f", "/data/t.csv"), "/data/t.csv");
+  EXPECT_EQ(inputs.Resolve("f", "/data/u.csv").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(inputs.Resolve("f", "t.csv").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(InputsTest, WhatJobsMayNotReadIsNeverLookedFor) {
+  Inputs inputs = Of({"t"});
+  files_.closed = {"/secret"};
+  for (const bool exists : {false, true}) {
+    if (exists) files_.paths = {"/secret"};
+    const absl::Status status = inputs.Resolve("f", "/secret").status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status));
+    EXPECT_EQ(status.message(), "f: '/secret' is closed");
+  }
+  EXPECT_EQ(files_.uses["/secret"], JobFiles::Use::kData);
+  files_.paths = {"/a"};
+  EXPECT_TRUE(inputs.Resolve("f", "/a", JobFiles::Use::kEither).ok());
+  EXPECT_EQ(files_.uses["/a"], JobFiles::Use::kEither);
+  // What was uploaded is not this machine's.
+  files_.closed.insert("t");
+  EXPECT_TRUE(inputs.Resolve("f", "t").ok());
+}
+
+TEST_F(InputsTest, RefusesWhatMakesNoSense) {
+  EXPECT_THAT(Error({{"..", kSha}}), HasSubstr("path of no file"));
+  EXPECT_THAT(Error({{"/", kSha}}), HasSubstr("path of no file"));
+  EXPECT_THAT(Error({{"a", kSha}, {"a/b/c", kSha}}),
+              HasSubstr("'a/b/c' lies below another input"));
+}
+
+TEST_F(InputsTest, WhatSortsBetweenAFolderAndItsFilesHidesNothing) {
+  EXPECT_THAT(Error({{"a", kSha}, {"a!", kSha}, {"a-b", kSha}, {"a/b", kSha}}),
+              HasSubstr("'a/b' lies below another input"));
+  EXPECT_THAT(Error({{"/a", kSha}, {"/a/b/c", kSha}}), HasSubstr("lies below"));
+  EXPECT_THAT(Error({{"../a/b", kSha}, {"../a", kSha}}),
+              HasSubstr("'../a/b' lies below another input"));
+  EXPECT_THAT(Places(Of({"a", "a!/b", "a-b", "ab/c"})),
+              ElementsAre("a", "a!/b", "a-b", "ab/c"));
+}
+
+TEST_F(InputsTest, FoldersEndAtASlash) {
+  Inputs inputs = Of({"a/1", "a!/2", "a-b/3", "../a/4", "/a/5"});
+  EXPECT_EQ(*inputs.Resolve("f", "a"), kBelow + "up/a");
+  EXPECT_THAT(std::string(inputs.CheckAllUsed().message()),
+              HasSubstr("is not named"));
+  EXPECT_EQ(*inputs.Resolve("f", "a!"), kBelow + "up/a!");
+  EXPECT_EQ(*inputs.Resolve("f", "a-b/3"), kBelow + "up/a-b/3");
+  EXPECT_EQ(*inputs.Resolve("f", "/a"), kBelow + "root/a");
+  EXPECT_FALSE(inputs.CheckAllUsed().ok());
+  EXPECT_EQ(*inputs.Resolve("f", "../a"), kBelow + "a");
+  EXPECT_TRUE(inputs.CheckAllUsed().ok());
+}
+
+// The same places as by std::filesystem, of every short path of these.
+TEST_F(InputsTest, PathsAreNormalAsTheFileSystemHasThem) {
+  const std::string letters = "./a";
+  int compared = 0;
+  for (int code = 0; code < 3 * 3 * 3 * 3 * 3 * 3 * 3; ++code) {
+    std::string path;
+    for (int i = 0, rest = code; i < 7; ++i, rest /= 3) {
+      path += letters[rest % 3];
+    }
+    auto normal = std::filesystem::path(path).lexically_normal();
+    if (!normal.has_filename()) normal = normal.parent_path();
+    const std::string text = normal.generic_string();
+    if (text.find("..") != std::string::npos || text == "." || text == "/" ||
+        text.empty()) {
+      continue;
+    }
+    EXPECT_THAT(Places(Of({path})),
+                ElementsAre(text[0] == '/' ? "root" + text : text))
+        << path;
+    ++compared;
+  }
+  EXPECT_GT(compared, 500);
+}
+
+// As many as a request may have, as deep and as long: each step of theirs is
+// looked at a few times, not once for each step around it.
+TEST_F(InputsTest, AsManyPathsAsThereMayBe) {
+  std::vector<InputFile> files;
+  std::string deep;
+  for (int i = 0; i < 61; ++i) deep += "d/";
+  for (int i = 0; i < 118'000; ++i) {
+    files.push_back(
+        {deep + std::to_string(i % 100) + "/" + std::to_string(i), kSha});
+  }
+  const std::string step(60, 's');
+  std::string longest;
+  for (int i = 0; i < 62; ++i) longest += step + "/";
+  for (int i = 0; i < 2000; ++i) {
+    files.push_back({longest + std::to_string(i), kSha});
+  }
+  auto inputs = Ok(Inputs::Create(files, kJob, files_, blobs_));
+  for (int i = 0; i < 118'000; ++i) {
+    EXPECT_TRUE(inputs.Resolve("f", deep + std::to_string(i % 100)).ok());
+    EXPECT_TRUE(inputs.Resolve("f", "d/d").ok());
+  }
+  EXPECT_FALSE(inputs.CheckAllUsed().ok());
+  EXPECT_TRUE(inputs.Resolve("f", longest).ok());
+  EXPECT_TRUE(inputs.CheckAllUsed().ok());
+  EXPECT_EQ(inputs.Links().size(), files.size());
+}
+
+TEST_F(InputsTest, LinksPointAtTheirBlobs) {
+  const auto links = Of({"t"}).Links();
+  ASSERT_EQ(links.size(), 1u);
+  EXPECT_EQ(links[0].target, "/state/blobs/" + kSha);
+  EXPECT_EQ(Of({"../t"}).Links()[0].spelled, "../t");
+}
+
 }  // namespace
+
 }  // namespace mpsd::jobs

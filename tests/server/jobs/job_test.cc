@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/job.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <iterator>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "server/jobs/job_store.h"
 #include "server/jobs/pause_gate.h"
+#include "tests/fakes/fake_clock.h"
 
 namespace mpsd::jobs {
+
 namespace {
 
 TEST(JobKind, EveryKindHasANameAndANumberOfItsOwn) {
@@ -93,5 +100,152 @@ TEST(HoldReason, NamesDiffer) {
   EXPECT_EQ(names.size(), std::size(kAllHoldReasons));
 }
 
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class JobIdTest : public testing::Test {
+ protected:
+  fakes::FakeClock clock_;
+  uint64_t random_ = 0;
+  JobIdGenerator ids_{clock_, [this] { return random_; }};
+};
+
+TEST_F(JobIdTest, EncodesTimeAndRandomness) {
+  // 1767225600000 ms in base 32; all random bits 0, then all 1.
+  EXPECT_EQ(ids_.Next(),
+            "01KDVDNA00"
+            "0000000000000000");
+  clock_.Advance(absl::Milliseconds(1));
+  random_ = ~uint64_t{0};
+  EXPECT_EQ(ids_.Next(),
+            "01KDVDNA01"
+            "ZZZZZZZZZZZZZZZZ");
+}
+
+TEST_F(JobIdTest, GrowsWithinAMillisecond) {
+  random_ = (uint64_t{1} << 40) - 2;
+  std::string last = ids_.Next();
+  for (int i = 0; i < 100; ++i) {
+    const std::string next = ids_.Next();
+    EXPECT_LT(last, next);
+    last = next;
+  }
+}
+
+TEST_F(JobIdTest, CarriesIntoTheMillisecondsWhenTheBitsAreUsedUp) {
+  random_ = ~uint64_t{0};
+  const std::string first = ids_.Next();
+  const std::string second = ids_.Next();
+  EXPECT_EQ(second,
+            "01KDVDNA01"
+            "0000000000000000");
+  EXPECT_LT(first, second);
+}
+
+TEST_F(JobIdTest, GrowsWhenTheClockStepsBack) {
+  const std::string first = ids_.Next();
+  clock_.Advance(-absl::Hours(1));
+  EXPECT_LT(first, ids_.Next());
+}
+
+TEST_F(JobIdTest, RealOnesDiffer) {
+  JobIdGenerator a(clock_, JobIdGenerator::SystemRandom());
+  JobIdGenerator b(clock_, JobIdGenerator::SystemRandom());
+  EXPECT_NE(a.Next(), b.Next());
+}
+
+TEST_F(JobIdTest, KnowsItsOwn) {
+  EXPECT_TRUE(IsJobId(ids_.Next()));
+  EXPECT_FALSE(IsJobId(""));
+  EXPECT_FALSE(IsJobId("../../etc/passwd/../../../"));
+  EXPECT_FALSE(IsJobId("01kdvdna000000000000000000"));
+  EXPECT_FALSE(IsJobId("01KDVDNA0000000000000000000"));
+  EXPECT_FALSE(IsJobId("01KDVDNA00000000000000000U"));
+}
+
+constexpr char kA[] = "01KAH0000000000000000000AA";
+constexpr char kB[] = "01KAH0000000000000000000BB";
+
+TEST(JobMentions, PathsInJobsFoldersAndResults) {
+  EXPECT_THAT(JobMentions(""), IsEmpty());
+  EXPECT_THAT(JobMentions(R"({"model": "/models/x"})"), IsEmpty());
+  EXPECT_THAT(JobMentions(std::string(R"({"adapter": "/state/jobs/)") + kA +
+                          R"(/out/adapter", "model": "job:)" + kB + R"("})"),
+              ElementsAre(kA, kB));
+  EXPECT_THAT(JobMentions(std::string("/jobs//jobs/") + kA + "/jobs/" + kB),
+              ElementsAre(kA, kB));
+}
+
+TEST(JobsNeededBy, ThoseOfItsSpecAndThoseItWaitsForButNotItself) {
+  Job job;
+  job.id = kA;
+  job.spec_json = std::string(R"({"train": "/state/jobs/)") + kA +
+                  R"(/inputs/x", "model": "job:)" + kB + R"("})";
+  job.after = {"C", kB};
+  EXPECT_THAT(JobsNeededBy(job), testing::UnorderedElementsAre(kB, "C"));
+}
+
+TEST(JobMentions, WhatIsNoIdIsNone) {
+  for (const char* text : {"/jobs/", "/jobs/short/out", "\"job:", "\"job:ID\"",
+                           "/jobs/01kah0000000000000000000aa/out",
+                           "/jobs/01KAH00000000000000000000U/out"}) {
+    EXPECT_THAT(JobMentions(text), IsEmpty()) << text;
+  }
+}
+
+Job Example() {
+  Job job;
+  job.id = "01J";
+  job.name = "moods";
+  job.owner = "ann";
+  job.state = State::kFailed;
+  job.priority = -3;
+  job.end_time = absl::FromUnixMicros(77);
+  job.eval_loss_after = 0.25;
+  job.device_time = absl::Seconds(2);
+  job.stored_bytes = 9;
+  return job;
+}
+
+TEST(PlaceOf, IsTheValueOfTheOrder) {
+  const Job job = Example();
+  EXPECT_EQ(PlaceOf(job, ListOrder::kCreated), (ListPlace{"01J", {}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEndTime), (ListPlace{"01J", int64_t{77}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kName), (ListPlace{"01J", "moods"}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kOwner), (ListPlace{"01J", "ann"}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kState), (ListPlace{"01J", int64_t{4}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kPriority),
+            (ListPlace{"01J", int64_t{-3}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEvalLoss), (ListPlace{"01J", 0.25}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kDeviceTime),
+            (ListPlace{"01J", int64_t{2'000'000}}));
+  EXPECT_EQ(PlaceOf(job, ListOrder::kStoredBytes),
+            (ListPlace{"01J", int64_t{9}}));
+  EXPECT_EQ(std::size(kAllListOrders), 9u);
+}
+
+TEST(PlaceOf, AJobWithoutAValueSaysSo) {
+  Job job;
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEndTime).value.index(), 0u);
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEvalLoss).value.index(), 0u);
+  job.eval_loss_after = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(PlaceOf(job, ListOrder::kEvalLoss).value.index(), 0u);
+}
+
+// A summary's name may be cut; its place is that of the whole name.
+TEST(PlaceOf, ACutNameHasTheSamePlace) {
+  for (const char* character : {"n", "é", "感", "😀"}) {
+    Job whole;
+    for (int i = 0; i < 200; ++i) whole.name += character;
+    Job cut = whole;
+    cut.name = base::Shortened(cut.name, limits::kNameBytes);
+    const ListPlace place = PlaceOf(whole, ListOrder::kName);
+    EXPECT_EQ(PlaceOf(cut, ListOrder::kName), place);
+    EXPECT_EQ(std::get<std::string>(place.value).size(),
+              kOrderedCharacters * std::string(character).size());
+  }
+}
+
 }  // namespace
+
 }  // namespace mpsd::jobs

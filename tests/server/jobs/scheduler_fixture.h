@@ -54,7 +54,7 @@ class SchedulerFixture : public testing::Test {
     options.preemption = preemption_;
     options.time_limit = time_limit_;
     options.awake_time = [this] { return clock_.Monotonic(); };
-    board_ = std::make_unique<JobBoard>(store_, files_, clock_);
+    board_ = std::make_unique<JobReader>(store_, files_, clock_);
     scheduler_ = std::make_unique<Scheduler>(
         options,
         Scheduler::Dependencies{store_, blobs_, files_, *board_, launcher_,
@@ -209,7 +209,7 @@ class SchedulerFixture : public testing::Test {
   std::function<absl::Status(const std::string&)> keep_record_;
   fakes::FakeKeptJobs kept_;
   MeasuredFolders folders_;
-  std::unique_ptr<JobBoard> board_;
+  std::unique_ptr<JobReader> board_;
   std::unique_ptr<Scheduler> scheduler_;
 };
 

@@ -4,17 +4,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/jobs/scheduler_fixture.h"
+
+// The scheduler from a job's submission to its end: recovery, drain, what a
+// machine lacks or is blamed for (the table of server/jobs/attempt_end.h),
+// retries, pauses, fair share, limits of time, preemption.
 
 namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
+using host::MemoryPressure;
+using host::PowerSource;
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
@@ -178,14 +189,6 @@ TEST_F(SchedulerTest, AFailedJobIsTriedAgainFromItsCheckpoints) {
                           State::kSucceeded));
 }
 
-TEST_F(SchedulerTest, ACancelledJobIsTriedAgainAndAQueuedOneRefused) {
-  const std::string id = Submit();
-  ASSERT_TRUE(scheduler_->Cancel(id).ok());
-  ASSERT_TRUE(scheduler_->Retry(id).ok());
-  EXPECT_EQ(board_->QueuePosition(id), 0);
-  EXPECT_THAT(scheduler_->Retry(id), Fails(kFailedPrecondition, "is QUEUED"));
-}
-
 TEST_F(SchedulerTest, ARetryThatIsNotStoredIsNone) {
   const std::string id = Submit();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
@@ -278,14 +281,6 @@ TEST_F(SchedulerTest, RecoverKeepsTheBackOff) {
   EXPECT_EQ(Running(), "");
 }
 
-TEST_F(SchedulerTest, RecoverReadsManyPages) {
-  for (int i = 0; i < 1100; ++i) Submit();
-  Restart();
-  ASSERT_TRUE(scheduler_->Recover().ok());
-  const std::vector<Job> newest = *board_->List({});
-  EXPECT_EQ(board_->QueuePosition(newest.front().id), 1099);
-}
-
 TEST_F(SchedulerTest, RecoverMakesRoomOnAFullDiskOrReportsIt) {
   const std::string id = Start();
   launcher_.listener = nullptr;
@@ -320,17 +315,6 @@ TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
   EXPECT_TRUE(absl::IsNotFound(scheduler_->Delete(id).status()));
 }
 
-TEST_F(SchedulerTest, AnEndThatIsNotStoredKeepsTheJob) {
-  const std::string id = Start();
-  EXPECT_THAT(scheduler_->Delete(id), Fails(kFailedPrecondition));
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
-  launcher_.Exit(ExitReason::kDone);
-  EXPECT_TRUE(absl::IsUnavailable(scheduler_->Delete(id).status()));
-  store_.FailWith(absl::OkStatus());
-  scheduler_->Tick();
-  EXPECT_TRUE(scheduler_->Delete(id).ok());
-}
-
 // Whenever nobody wants it any more: no job, no folder, no word of either.
 TEST_F(SchedulerTest, ASubmitThatNobodyWaitsForMakesNoJob) {
   absl::StatusOr<SubmitResult> result = absl::UnknownError("");
@@ -360,12 +344,9 @@ TEST_F(SchedulerTest, ASubmitEndsWhenMpsdBeginsToStop) {
   EXPECT_FALSE(scheduler_->Submit(Request()).ok());
 }
 
-TEST_F(SchedulerTest, NothingToDoTakesForever) {
+TEST_F(SchedulerTest, RunsAJobFromStartToEnd) {
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
   EXPECT_TRUE(scheduler_->Idle());
-}
-
-TEST_F(SchedulerTest, RunsAJobFromStartToEnd) {
   const std::string id = Submit();
   clock_.Advance(absl::Seconds(5) - absl::Milliseconds(1));
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
@@ -384,9 +365,19 @@ TEST_F(SchedulerTest, RunsAJobFromStartToEnd) {
   EXPECT_EQ(launcher_.requests[0].hang_timeout, absl::Minutes(10));
 
   Worker().OnHello({42, "0.1.0", "2.11.0"});
+  Worker().OnDevice("cuda");
+  EXPECT_EQ(board_->Info().device, "cuda");
   Worker().OnHeartbeat("loading model", 0.5);
+  Worker().OnHeartbeat("", 0);
+  Worker().OnHeartbeat("saving", 0);
   Worker().OnEvaluated({0, 2.5, 0, 0, {{"f1", 0.5}}});
   Worker().OnProgress(Step(1));
+  const ManagerInfo info = board_->Info();
+  EXPECT_EQ(info.worker_version, "0.1.0");
+  EXPECT_EQ(info.torch_version, "2.11.0");
+  EXPECT_EQ(info.device, "mps");
+  EXPECT_EQ(info.memory.footprint_bytes, 123);
+  EXPECT_EQ(info.jobs.at(State::kRunning), 1);
   Worker().OnCheckpoint(At(1, "/out/step-1"));
   launcher_.Exit(ExitReason::kDone);
 
@@ -398,6 +389,8 @@ TEST_F(SchedulerTest, RunsAJobFromStartToEnd) {
   EXPECT_EQ(job.metrics, (Metrics{{"f1", 0.5}}));
   EXPECT_THAT(exported_metrics_.eval_metrics,
               ElementsAre(Metrics{{"f1", 0.5}}));
+  EXPECT_THAT(exported_metrics_.stages, ElementsAre("loading model", "saving"));
+  EXPECT_THAT(exported_metrics_.devices, ElementsAre("cuda"));
   EXPECT_EQ(job.eval_loss_after, 0.5);
   EXPECT_EQ(job.progress->step, 1);
   EXPECT_EQ(job.output_path, "/adapter");
@@ -408,21 +401,6 @@ TEST_F(SchedulerTest, RunsAJobFromStartToEnd) {
   scheduler_->Tick();
   EXPECT_EQ(launcher_.alive, 0);
   EXPECT_TRUE(scheduler_->Idle());
-}
-
-TEST_F(SchedulerTest, RemembersTheWorkerAndItsDevice) {
-  Start();
-  Worker().OnHello({42, "0.1.0", "2.11.0"});
-  Worker().OnDevice("cuda");
-  EXPECT_EQ(board_->Info().device, "cuda");
-  EXPECT_THAT(exported_metrics_.devices, ElementsAre("cuda"));
-  Worker().OnProgress(Step(1));
-  const ManagerInfo info = board_->Info();
-  EXPECT_EQ(info.worker_version, "0.1.0");
-  EXPECT_EQ(info.torch_version, "2.11.0");
-  EXPECT_EQ(info.device, "mps");
-  EXPECT_EQ(info.memory.footprint_bytes, 123);
-  EXPECT_EQ(info.jobs.at(State::kRunning), 1);
 }
 
 TEST_F(SchedulerTest, OneAtATimeInOrder) {
@@ -512,30 +490,6 @@ TEST_F(SchedulerTest, AnotherAttemptHasNoDeviceOfTheLast) {
   EXPECT_THAT(exported_metrics_.eval_devices, ElementsAre(""));
 }
 
-TEST_F(SchedulerTest, TellsTheStagesButNoBeat) {
-  Start();
-  Worker().OnHeartbeat("loading model", 0.5);
-  Worker().OnHeartbeat("", 0);
-  Worker().OnHeartbeat("saving", 0);
-  EXPECT_THAT(exported_metrics_.stages, ElementsAre("loading model", "saving"));
-}
-
-TEST_F(SchedulerTest, ProgressForgivesFailures) {
-  const std::string id = Submit();
-  for (int attempt = 1; attempt <= 10; ++attempt) {
-    ASSERT_EQ(Next(), id);
-    Worker().OnCheckpoint(At(attempt, "/step-" + std::to_string(attempt)));
-    launcher_.Exit(ExitReason::kCrashed);
-    ASSERT_EQ(Stored(id).failures, 1);
-    clock_.Advance(absl::Seconds(10));
-  }
-  scheduler_->Tick();
-  // Not a new one: this run came as far before.
-  Worker().OnCheckpoint(At(10, "/step-10"));
-  launcher_.Exit(ExitReason::kCrashed);
-  EXPECT_EQ(Stored(id).failures, 2);
-}
-
 TEST_F(SchedulerTest, CancellingARunningJobWaitsForItsWorker) {
   const std::string id = Start();
   auto job = Ok(scheduler_->Cancel(id));
@@ -570,6 +524,8 @@ TEST_F(SchedulerTest, DrainBringsTheRunningJobBack) {
   launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
   EXPECT_EQ(StateOf(running), State::kQueued);
   EXPECT_EQ(Stored(running).failures, 0);
+  EXPECT_EQ(Stored(running).interruptions, 0);
+  EXPECT_FALSE(Stored(running).behind);
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
   EXPECT_TRUE(scheduler_->Idle());
   EXPECT_EQ(StateOf(waiting), State::kQueued);
@@ -631,19 +587,6 @@ TEST_F(SchedulerTest, CheckpointsAreListedAndTheRemovedOnesGo) {
   EXPECT_THAT(exported_metrics_.checkpoint_jobs, ElementsAre(id, id, id));
 }
 
-TEST_F(SchedulerTest, AWarningIsStoredAndWatched) {
-  const std::string id = Start();
-  int woken = 0;
-  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
-  Worker().OnWarning("memory grows");
-  EXPECT_EQ(woken, 1);
-  board_->Unsubscribe(token);
-  EXPECT_THAT(Stored(id).warnings, ElementsAre("memory grows"));
-  const Event last = board_->Events(id, 0)->back();
-  EXPECT_EQ(std::get<Note>(last.body).text, "memory grows");
-  EXPECT_TRUE(std::get<Note>(last.body).is_warning);
-}
-
 TEST_F(SchedulerTest, WatchersAreWoken) {
   const std::string id = Submit();
   int woken = 0;
@@ -654,11 +597,14 @@ TEST_F(SchedulerTest, WatchersAreWoken) {
   Worker().OnProgress(Step(1));
   Worker().OnHeartbeat("evaluating", 0);
   EXPECT_EQ(woken, 3);
-  launcher_.Exit(ExitReason::kCrashed);
+  Worker().OnWarning("memory grows");
   EXPECT_EQ(woken, 4);
+  EXPECT_THAT(Stored(id).warnings, ElementsAre("memory grows"));
+  launcher_.Exit(ExitReason::kCrashed);
+  EXPECT_EQ(woken, 5);
   board_->Unsubscribe(token);
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
-  EXPECT_EQ(woken, 4);
+  EXPECT_EQ(woken, 5);
 }
 
 TEST_F(SchedulerTest, AFullDiskDelaysTheEndButLosesNothing) {
@@ -724,5 +670,1136 @@ TEST_F(SchedulerTest, TheJobsLogTellsItsStory) {
             "attempt 1 ended: Rejected, the job is FAILED: train.jsonl:3");
 }
 
+using SchedulerStartTest = SchedulerFixture;
+
+TEST_F(SchedulerStartTest, AWorkerThatCannotStartHoldsTheQueue) {
+  const std::string id = Submit(), other = Submit();
+  launcher_.failure = absl::ResourceExhaustedError("worker.lock: no space");
+  absl::Duration wait = absl::Seconds(10);
+  for (int i = 1; i <= 10; ++i) {
+    EXPECT_EQ(scheduler_->Tick(), clock_.Now());
+    EXPECT_EQ(StateOf(id), State::kQueued);
+    EXPECT_EQ(scheduler_->Tick(), clock_.Now() + wait) << i;
+    EXPECT_EQ(board_->Info().hold_reason, "machine");
+    EXPECT_THAT(board_->Info().hold, HasSubstr("worker.lock"));
+    EXPECT_THAT(board_->HoldOf(other), HasSubstr("worker.lock"));
+    EXPECT_TRUE(exported_metrics_.held.contains(HoldReason::kMachine));
+    clock_.Advance(wait);
+    wait = std::min(2 * wait, absl::Seconds(60));
+  }
+  EXPECT_EQ(Stored(id).failures, 0);
+  EXPECT_EQ(Stored(id).exit_reason, ExitReason::kMachine);
+  EXPECT_EQ(Stored(other).attempt, 0);
+  launcher_.failure = absl::OkStatus();
+  EXPECT_EQ(Next(), id);
+  EXPECT_EQ(board_->Info().hold, "");
+}
+
+TEST_F(SchedulerStartTest, AFullDiskHoldsAQueueAndFailsNobody) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(Submit());
+  scheduler_->Tick();
+  // What a worker says that knows no better, of a checkpoint.
+  files_.free_bytes = 999;
+  launcher_.Exit(ExitReason::kCrashed, "the worker failed: ofstream");
+  for (int i = 0; i < 100; ++i) After(absl::Seconds(30));
+  EXPECT_THAT(launcher_.requests, SizeIs(1));
+  for (const std::string& id : ids) {
+    EXPECT_EQ(StateOf(id), State::kQueued);
+    EXPECT_EQ(Stored(id).failures, 0);
+  }
+  EXPECT_EQ(Stored(ids[0]).exit_reason, ExitReason::kMachine);
+  EXPECT_THAT(Stored(ids[0]).message,
+              AllOf(HasSubstr("not counted"), HasSubstr("--min-free-bytes")));
+  EXPECT_EQ(board_->Info().hold_reason, "disk");
+  EXPECT_EQ(board_->QueuePosition(ids[0]), 0) << "it kept its place";
+  files_.free_bytes = int64_t{1} << 40;
+  EXPECT_EQ(Next(), ids[0]);
+  EXPECT_EQ(board_->Info().hold, "");
+  EXPECT_EQ(LinesWith("no job starts (disk)"), 1) << "logged once";
+}
+
+TEST_F(SchedulerStartTest, NoRoomForOneJobsCheckpointHoldsThatJob) {
+  const std::string large = Submit(), small = Submit();
+  Job row = Stored(large);
+  row.checkpoint_bytes = int64_t{1} << 50;
+  ASSERT_TRUE(store_.Update(row, {}).ok());
+  EXPECT_EQ(Next(), small);
+  EXPECT_THAT(board_->HoldOf(large), HasSubstr("checkpoint of the job"));
+  EXPECT_THAT(board_->HoldOf(small), IsEmpty());
+}
+
+TEST_F(SchedulerStartTest, AWorkerThatEndsWithinItsLaunchHasStartedAllTheSame) {
+  const std::string id = Submit(9), next = Submit();
+  launcher_.within_launch = [this] {
+    launcher_.Exit(ExitReason::kMachine, "/out/x: Input/output error");
+  };
+  scheduler_->Tick();
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  // Whether the job or the machine is at fault shows once another job has run.
+  EXPECT_EQ(board_->QueuePosition(id), 1);
+  EXPECT_EQ(board_->QueuePosition(next), 0);
+}
+
+TEST_F(SchedulerStartTest, WhatTheWorkerCallsTheMachinesIsNotCounted) {
+  const std::string id = Submit(), other = Submit();
+  scheduler_->Tick();
+  launcher_.Exit(ExitReason::kMachine, "/out/x: Input/output error");
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  EXPECT_EQ(Stored(id).failures, 0);
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(10));
+  EXPECT_EQ(Running(), "");
+  clock_.Advance(absl::Seconds(10));
+  EXPECT_EQ(Next(), other) << "whether it meets the fault tells whose it is";
+  Worker().OnCheckpoint(At(1, "/step-1"));
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(Next(), id);
+}
+
+TEST_F(SchedulerStartTest, AVolumeThatIsAwayHoldsItsJobsAlone) {
+  const std::string id = Submit();
+  files_.models["org/other"] =
+      JobFiles::Model{"/volumes/other", fakes::TinyModel()};
+  SubmitRequest request = Request();
+  request.spec_json =
+      R"({"model": "org/other", "dataset": {"train": "/data/train.jsonl"}})";
+  const std::string away = scheduler_->Submit(request)->job.id;
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  const std::string other = Submit();
+  const auto model = files_.models.extract("org/other");
+  EXPECT_EQ(Next(), other);
+  EXPECT_EQ(Stored(away).attempt, 0);
+  EXPECT_THAT(board_->HoldOf(away), HasSubstr("'/volumes/other'"));
+  EXPECT_EQ(board_->Info().hold, "");
+  launcher_.Exit(ExitReason::kDone);
+  for (int i = 0; i < 20; ++i) After(absl::Seconds(30));
+  EXPECT_EQ(StateOf(away), State::kQueued);
+  EXPECT_EQ(LinesWith("/volumes/other"), 1);
+  files_.models["org/other"] = model.mapped();
+  clock_.Advance(absl::Seconds(30));
+  EXPECT_EQ(Next(), away);
+  EXPECT_THAT(board_->HoldOf(away), IsEmpty());
+}
+
+TEST_F(SchedulerStartTest, AVolumeThatGoesDuringTheAttemptIsNoRejection) {
+  for (ExitReason reason : {ExitReason::kRejected, ExitReason::kCrashed}) {
+    files_.paths = {"/data/train.jsonl"};
+    const std::string id = Start();
+    files_.paths.clear();
+    launcher_.Exit(reason, "train.jsonl: No such file");
+    EXPECT_EQ(StateOf(id), State::kQueued);
+    EXPECT_EQ(Stored(id).exit_reason, ExitReason::kMachine);
+    EXPECT_EQ(Stored(id).failures, 0);
+    EXPECT_THAT(board_->HoldOf(id), HasSubstr("'/data/train.jsonl'"));
+    ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  }
+}
+
+TEST_F(SchedulerStartTest, AnUnreadableRowStopsNeitherDaemonNorQueue) {
+  const std::string first = Submit(), second = Submit(), third = Submit();
+  ASSERT_EQ(Next(), first);
+  store_.SpoilRow(first);
+  store_.SpoilRow(second);
+  KillAndRestart();
+  for (const std::string& id : {first, second}) {
+    EXPECT_EQ(StateOf(id), State::kFailed);
+    EXPECT_THAT(Stored(id).message, HasSubstr("unreadable row"));
+  }
+  EXPECT_EQ(Next(), third);
+  EXPECT_EQ(LinesWith("unreadable row"), 2);
+}
+
+TEST_F(SchedulerStartTest, ARowThatSpoilsInTheQueueIsPassedOver) {
+  const std::string first = Submit(), second = Submit();
+  store_.SpoilRow(first);
+  EXPECT_EQ(Next(), second);
+  EXPECT_EQ(StateOf(first), State::kFailed);
+  EXPECT_EQ(exported_metrics_.counts.at(State::kFailed), 1);
+  EXPECT_EQ(exported_metrics_.end_states, std::vector{State::kFailed});
+  EXPECT_EQ(exported_metrics_.queue.oldest, std::nullopt);
+  EXPECT_EQ(board_->QueuePosition(first), std::nullopt);
+}
+
+TEST_F(SchedulerStartTest, AClockSetBackLengthensNoWait) {
+  const std::string id = Start();
+  launcher_.Exit(ExitReason::kCrashed);
+  clock_.SetBack(absl::Hours(24));
+  scheduler_->Tick();
+  clock_.Advance(absl::Seconds(10));
+  EXPECT_EQ(Next(), id);
+  launcher_.Exit(ExitReason::kCrashed);
+  // And for a daemon that finds such a row.
+  clock_.SetBack(absl::Hours(24));
+  KillAndRestart();
+  clock_.Advance(absl::Seconds(60));
+  EXPECT_EQ(Next(), id);
+}
+
+TEST_F(SchedulerStartTest, AJobBeyondTheMachineIsRefusedUnlessToldAnyway) {
+  machine_bytes_ = 1000;
+  Restart();
+  SubmitRequest request = Request();
+  EXPECT_THAT(scheduler_->Submit(request),
+              Fails(kFailedPrecondition,
+                    AllOf(HasSubstr("this machine has 1000 B for it"),
+                          HasSubstr("per_device_train_batch_size"),
+                          HasSubstr("--anyway"))));
+  request.anyway = true;
+  const auto accepted = Ok(scheduler_->Submit(request));
+  EXPECT_GT(accepted.job.memory_bytes, 1000);
+  EXPECT_GT(accepted.job.checkpoint_bytes, 0);
+  EXPECT_EQ(Next(), accepted.job.id);
+}
+
+using SchedulerBlameTest = SchedulerFixture;
+
+TEST_F(SchedulerBlameTest, AJobThatTakesTheMachineDownIsGivenUp) {
+  const std::string id = Submit(9), next = Submit();
+  for (int32_t round = 1; round < 5; ++round) {
+    ASSERT_EQ(Next(), round == 1 ? id : next);
+    if (round > 1) {
+      // The other one has had its turn; now the machine goes down again.
+      End(ExitReason::kDone);
+      clock_.Advance(absl::Minutes(1));
+      ASSERT_EQ(Next(), id);
+    }
+    boot_id_ = "boot " + std::to_string(round + 1);
+    KillAndRestart();
+    ASSERT_EQ(StateOf(id), State::kQueued);
+    EXPECT_EQ(Stored(id).interruptions, round);
+    EXPECT_EQ(Stored(id).failures, 0);
+    EXPECT_EQ(Stored(id).exit_reason, ExitReason::kInterrupted);
+    EXPECT_THAT(Stored(id).message, HasSubstr("the machine went down"));
+    if (StateOf(next) == State::kSucceeded) break;
+  }
+  while (StateOf(id) == State::kQueued) {
+    clock_.Advance(absl::Minutes(1));
+    ASSERT_EQ(Next(), id);
+    KillAndRestart();
+  }
+  EXPECT_EQ(StateOf(id), State::kFailed);
+  EXPECT_EQ(Stored(id).interruptions, 5);
+  EXPECT_EQ(Stored(id).attempt, 5);
+  EXPECT_THAT(Stored(id).message,
+              AllOf(HasSubstr("5 interruptions in a row"),
+                    HasSubstr("mpsd ended while the job ran")));
+  EXPECT_THAT(exported_metrics_.ended, Contains(id));
+  Start();
+}
+
+TEST_F(SchedulerBlameTest, ANewCheckpointEndsARowOfInterruptions) {
+  const std::string id = Submit();
+  for (int round = 1; round <= 20; ++round) {
+    clock_.Advance(absl::Minutes(1));
+    ASSERT_EQ(Next(), id);
+    if (round % 3 == 0) {
+      Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)));
+    }
+    KillAndRestart();
+    ASSERT_EQ(StateOf(id), State::kQueued);
+    ASSERT_EQ(Stored(id).interruptions, round % 3);
+  }
+}
+
+TEST_F(SchedulerBlameTest, ACheckpointNobodyHeardOfCountsToo) {
+  const std::string id = Submit();
+  for (int round = 1; round <= 12; ++round) {
+    clock_.Advance(absl::Minutes(1));
+    ASSERT_EQ(Next(), id);
+    clock_.Advance(absl::Seconds(1));
+    // A worker outlived its daemon and wrote one: the next resumes from there.
+    Worker().OnProgress(Step(round * 10 + 1));
+    KillAndRestart();
+    ASSERT_EQ(StateOf(id), State::kQueued);
+    ASSERT_EQ(Stored(id).interruptions, 1);
+  }
+  for (int round = 2; round <= 4; ++round) {
+    After(absl::Minutes(1));
+    clock_.Advance(absl::Seconds(1));
+    Worker().OnProgress(Step(121));  // the same again
+    KillAndRestart();
+    ASSERT_EQ(Stored(id).interruptions, round);
+  }
+}
+
+class SchedulerPressureTest : public SchedulerFixture {
+ protected:
+  SchedulerPressureTest() {
+    pause_.memory_pressure = host::MemoryPressure::kCritical;
+    machine_.reading.memory_pressure = host::MemoryPressure::kNormal;
+    host_ = &machine_;
+    Restart();
+  }
+
+  // The job that runs makes pressure, is returned, and it is over.
+  void Press() {
+    machine_.reading.memory_pressure = host::MemoryPressure::kCritical;
+    After(absl::Seconds(5));
+    After(absl::Minutes(1));
+    launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
+    machine_.reading.memory_pressure = host::MemoryPressure::kNormal;
+    After(absl::Seconds(5));
+    After(absl::Minutes(11));
+  }
+};
+
+TEST_F(SchedulerPressureTest, SelfMadePressureStarvesNobody) {
+  const std::string large = Submit(), small = Submit();
+  After(absl::Seconds(5));
+  ASSERT_EQ(Running(), large);
+  Press();
+  EXPECT_EQ(Stored(large).exit_reason, ExitReason::kInterrupted);
+  EXPECT_EQ(Stored(large).interruptions, 1);
+  EXPECT_EQ(Running(), small);
+  launcher_.Exit(ExitReason::kDone);
+  After(absl::Seconds(5));
+  for (int count = 2; count <= 5; ++count) {
+    ASSERT_EQ(Running(), large) << count;
+    Press();
+    ASSERT_EQ(Stored(large).interruptions, count);
+  }
+  EXPECT_EQ(StateOf(large), State::kFailed);
+  EXPECT_EQ(Stored(large).failures, 0);
+}
+
+TEST_F(SchedulerPressureTest, AJobThatAdvancesGoesOnBehindTheOthers) {
+  const std::string large = Submit();
+  After(absl::Seconds(5));
+  for (int round = 1; round <= 10; ++round) {
+    ASSERT_EQ(Running(), large);
+    Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)));
+    const std::string small = Submit();
+    Press();
+    ASSERT_EQ(Stored(large).interruptions, 0);
+    ASSERT_EQ(Running(), small);
+    launcher_.Exit(ExitReason::kDone);
+    After(absl::Seconds(5));
+  }
+}
+
+using SchedulerRetryTest = SchedulerShareFixture;
+
+TEST_F(SchedulerRetryTest, ASucceededJobRunsAgainFromScratchAlone) {
+  const std::string id = Start();
+  Worker().OnCheckpoint(At(10, "/state/c10"));
+  Worker().OnProgress(Step(100));
+  End(ExitReason::kDone);
+  EXPECT_THAT(scheduler_->Retry(id, false),
+              Fails(kFailedPrecondition, AllOf(HasSubstr("is SUCCEEDED"),
+                                               HasSubstr("--from-scratch"))));
+  const auto job = Ok(scheduler_->Retry(id, true));
+  EXPECT_EQ(job.state, State::kQueued);
+  EXPECT_EQ(job.output_path, "");
+  EXPECT_EQ(job.progress, std::nullopt);
+  EXPECT_EQ(job.eval_loss_after, std::nullopt);
+  EXPECT_EQ(job.durable_step, 0);
+  EXPECT_THAT(files_.removed_runs, ElementsAre(id));
+  EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
+  EXPECT_THAT(scheduler_->Retry(id, true),
+              Fails(kFailedPrecondition, "is QUEUED"));
+  EXPECT_EQ(Next(), id);
+  EXPECT_FALSE(Stored(id).fresh);
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(StateOf(id), State::kSucceeded);
+}
+
+// mpsd is killed when the row is stored and nothing is removed yet.
+TEST_F(SchedulerRetryTest, WhatAKillLeftIsRemovedBeforeTheStart) {
+  const std::string id = Start();
+  Worker().OnCheckpoint(At(10, "/state/c10"));
+  End(ExitReason::kDone);
+  files_.on_remove_run = [&] {
+    files_.failure = absl::InternalError("killed");
+  };
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  files_.on_remove_run = nullptr;
+  files_.failure = absl::OkStatus();
+  KillAndRestart();
+  EXPECT_THAT(*store_.Checkpoints(id), SizeIs(1));
+  EXPECT_EQ(Next(), id);
+  EXPECT_THAT(files_.removed_runs, ElementsAre(id));
+  EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
+  EXPECT_EQ(Stored(id).durable_step, 0);
+}
+
+TEST_F(SchedulerRetryTest, AJobWhoseLeftoversStayWaitsForThatAlone) {
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kDone);
+  files_.failure = absl::PermissionDeniedError("not yours");
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  EXPECT_EQ(Next(), "");
+  EXPECT_THAT(board_->HoldOf(id), HasSubstr("cannot be removed: not yours"));
+  files_.failure = absl::OkStatus();
+  clock_.Advance(absl::Seconds(10));
+  EXPECT_EQ(Next(), id);
+}
+
+TEST_F(SchedulerRetryTest, ARunningJobReturnsToTheQueueAndGoesOn) {
+  const std::string first = Submit(), second = Submit();
+  scheduler_->Tick();
+  ASSERT_TRUE(scheduler_->Retry(first, false).ok());
+  ASSERT_TRUE(scheduler_->Retry(first, false).ok());
+  EXPECT_EQ(launcher_.preempted, 1);
+  launcher_.Exit(ExitReason::kPreempted, "at a checkpoint");
+  EXPECT_EQ(StateOf(first), State::kQueued);
+  EXPECT_THAT(Stored(first).message, HasSubstr("as requested"));
+  EXPECT_EQ(Next(), first);
+  EXPECT_THAT(files_.removed_runs, IsEmpty());
+}
+
+TEST_F(SchedulerRetryTest, ARunningJobBeginsFromScratchHoweverItEnds) {
+  for (const ExitReason reason :
+       {ExitReason::kPreempted, ExitReason::kDone, ExitReason::kCrashed,
+        ExitReason::kRejected, ExitReason::kMachine}) {
+    SCOPED_TRACE(std::string(Name(reason)));
+    const std::string id = Start();
+    Worker().OnCheckpoint(At(10, absl::StrCat("/state/", id)));
+    Worker().OnProgress(Step(12));
+    ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+    launcher_.Exit(reason);
+    EXPECT_EQ(StateOf(id), State::kQueued);
+    EXPECT_EQ(Stored(id).progress, std::nullopt);
+    EXPECT_EQ(Stored(id).output_path, "");
+    clock_.Advance(absl::Minutes(2));
+    EXPECT_EQ(Next(), id);
+    EXPECT_EQ(files_.removed_runs.back(), id);
+    EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
+    launcher_.Exit(ExitReason::kDone);
+    EXPECT_EQ(StateOf(id), State::kSucceeded);
+    scheduler_->Tick();
+  }
+}
+
+TEST_F(SchedulerRetryTest, TheWishToBeginAnewOutlivesTheDaemon) {
+  const std::string id = Start();
+  Worker().OnCheckpoint(At(10, "/state/c10"));
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  KillAndRestart();
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  EXPECT_EQ(Next(), id);
+  EXPECT_THAT(files_.removed_runs, ElementsAre(id));
+}
+
+TEST_F(SchedulerRetryTest, ARetryThatComesDuringTheLaunchIsHeard) {
+  const std::string id = Submit();
+  launcher_.within_launch = [&] {
+    EXPECT_TRUE(scheduler_->Retry(id, false).ok());
+  };
+  scheduler_->Tick();
+  EXPECT_EQ(launcher_.preempted, 1);
+}
+
+TEST_F(SchedulerRetryTest, ACancelledJobIsNotRetriedBeforeItsEnd) {
+  const std::string id = Start();
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(scheduler_->Retry(id, false).status()));
+  launcher_.Exit(ExitReason::kCancelled);
+  EXPECT_EQ(StateOf(id), State::kCancelled) << "the later word counts";
+}
+
+TEST_F(SchedulerRetryTest, NothingGoesThatIsPinnedOrNeeded) {
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kDone);
+  files_.paths.insert(absl::StrCat("/state/jobs/", id, "/out/adapter"));
+  SubmitRequest request = Request();
+  request.spec_json = absl::StrCat(
+      R"({"model": "org/tiny", "dataset": {"train": "/data/train.jsonl"}, )",
+      R"("adapter": "/state/jobs/)", id, R"(/out/adapter"})");
+  const auto user = Ok(scheduler_->Submit(request));
+  EXPECT_THAT(scheduler_->Retry(id, true),
+              Fails(kFailedPrecondition, user.job.id));
+  ASSERT_TRUE(scheduler_->Cancel(user.job.id).ok());
+  Job pinned = Stored(id);
+  pinned.pinned = true;
+  ASSERT_TRUE(store_.Update(pinned, {}).ok());
+  EXPECT_THAT(scheduler_->Retry(id, true),
+              Fails(kFailedPrecondition, "mpsctl unpin"));
+  EXPECT_THAT(files_.removed_runs, IsEmpty());
+}
+
+TEST_F(SchedulerRetryTest, ARetryKeepsToTheLimits) {
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kDone);
+  UserLimits limits;
+  limits.queued_jobs = 0;
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(scheduler_->Retry(id, true, limits).status()));
+  EXPECT_EQ(StateOf(id), State::kSucceeded);
+  EXPECT_THAT(files_.removed_runs, IsEmpty());
+}
+
+// The job enters the queue while its files go: it starts only once they have
+// gone, and starts once.
+TEST_F(SchedulerRetryTest, NothingIsRemovedOfAnAttempt) {
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kDone);
+  std::thread start;
+  bool removing = false;
+  files_.on_remove_run = [&] {
+    EXPECT_EQ(Running(), "");
+    if (removing) return;
+    removing = true;
+    EXPECT_TRUE(scheduler_->Hold(id, "by ann").ok());
+    EXPECT_TRUE(scheduler_->Release(id).ok());
+    start = std::thread([&] { scheduler_->Tick(); });
+    absl::SleepFor(absl::Milliseconds(100));
+    EXPECT_EQ(Running(), "");
+  };
+  ASSERT_TRUE(scheduler_->Retry(id, true).ok());
+  start.join();
+  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(launcher_.requests.size(), 2u);
+  EXPECT_EQ(board_->QueuePosition(id), std::nullopt);
+}
+
+class SchedulerPauseTest : public SchedulerFixture {
+ protected:
+  SchedulerPauseTest() {
+    pause_.memory_pressure = MemoryPressure::kCritical;
+    pause_.settle = absl::Seconds(30);
+    pause_.hold_limit = absl::Minutes(10);
+    machine_.reading.memory_pressure = MemoryPressure::kNormal;
+    PauseOnBattery();
+  }
+};
+
+TEST_F(SchedulerPauseTest, LooksAtTheMachineEveryFewSeconds) {
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(5));
+  EXPECT_EQ(machine_.reads, 1);
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(3));
+  EXPECT_EQ(machine_.reads, 1);
+  After(absl::Seconds(3));
+  EXPECT_EQ(machine_.reads, 2);
+  EXPECT_THAT(exported_metrics_.readings, SizeIs(2));
+  EXPECT_EQ(board_->Info().host, machine_.reading);
+}
+
+TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
+  const std::string id = Start();
+  Unplug();
+  EXPECT_EQ(launcher_.paused, 1);
+  EXPECT_EQ(StateOf(id), State::kRunning);
+  EXPECT_THAT(exported_metrics_.paused, ElementsAre(PauseReason::kBattery));
+  Pause pause = board_->PauseOf(id);
+  EXPECT_THAT(pause.reasons, ElementsAre(PauseReason::kBattery));
+  EXPECT_FALSE(pause.held) << "the worker has not said so";
+  EXPECT_EQ(pause.since, clock_.Now());
+  Worker().OnProgress(Step(1));
+  EXPECT_FALSE(Stored(id).progress.has_value());
+  Worker().OnHeld();
+  EXPECT_EQ(Stored(id).progress->step, 1) << "what is shown is where it holds";
+  EXPECT_TRUE(board_->PauseOf(id).held);
+  EXPECT_TRUE(board_->Info().pause.held);
+  After(absl::Seconds(60));
+  EXPECT_EQ(launcher_.paused, 1);
+
+  PlugIn();
+  EXPECT_EQ(launcher_.resumed, 0) << "it may have been a loose plug";
+  After(absl::Seconds(30));
+  EXPECT_EQ(launcher_.resumed, 1);
+  Worker().OnResumed();
+  EXPECT_EQ(board_->PauseOf(id), Pause());
+  EXPECT_THAT(exported_metrics_.halting, ElementsAre(true, false));
+  EXPECT_THAT(exported_metrics_.paused, IsEmpty());
+  EXPECT_THAT(Notes(id), ElementsAre("paused: on battery or in Low Power Mode",
+                                     "goes on after a pause of 1m35s"));
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(StateOf(id), State::kSucceeded);
+}
+
+// The worker's Held crosses the scheduler's Resume: the worker halted all the
+// same.
+TEST_F(SchedulerPauseTest, AHaltThatIsToldLateIsToldOn) {
+  Start();
+  Unplug();
+  PlugIn();
+  After(absl::Seconds(30));
+  Worker().OnHeld();
+  Worker().OnResumed();
+  EXPECT_THAT(exported_metrics_.halting, ElementsAre(true, false));
+}
+
+TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
+  const std::string id = Start();
+  Unplug();
+  Worker().OnHeld();
+  After(absl::Minutes(10) - absl::Seconds(1));
+  EXPECT_EQ(launcher_.preempted, 0);
+  After(absl::Seconds(5));
+  EXPECT_EQ(launcher_.preempted, 1);
+  After(absl::Seconds(5));
+  EXPECT_EQ(launcher_.preempted, 1) << "asked once";
+  launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
+  After(absl::Seconds(5));
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  EXPECT_EQ(Stored(id).failures, 0);
+  EXPECT_FALSE(Stored(id).behind);
+  EXPECT_EQ(Stored(id).message,
+            "paused (on battery or in Low Power Mode), resumes by itself: "
+            "stopped at a checkpoint");
+  EXPECT_THAT(board_->PauseOf(id).reasons, ElementsAre(PauseReason::kBattery));
+
+  PlugIn();
+  After(absl::Seconds(30));
+  EXPECT_EQ(Running(), id);
+  EXPECT_EQ(Stored(id).attempt, 2);
+  EXPECT_EQ(launcher_.paused, 1);
+}
+
+TEST_F(SchedulerPauseTest, UnderMemoryPressureTheMemoryIsGivenBackSoon) {
+  Start();
+  machine_.reading.memory_pressure = MemoryPressure::kCritical;
+  After(absl::Seconds(5));
+  EXPECT_EQ(launcher_.paused, 1);
+  After(absl::Minutes(1));
+  EXPECT_EQ(launcher_.preempted, 1);
+}
+
+TEST_F(SchedulerPauseTest, NothingStartsDuringAPause) {
+  machine_.reading.power_source = PowerSource::kBattery;
+  const std::string id = Submit();
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(5));
+  EXPECT_THAT(launcher_.requests, IsEmpty());
+  EXPECT_THAT(board_->PauseOf(id).reasons, ElementsAre(PauseReason::kBattery));
+  EXPECT_THAT(board_->Info().pause.reasons, ElementsAre(PauseReason::kBattery));
+  PlugIn();
+  EXPECT_EQ(Running(), "");
+  After(absl::Seconds(30));
+  EXPECT_EQ(Running(), id);
+}
+
+TEST_F(SchedulerPauseTest, ACancelledJobIsLeftAlone) {
+  const std::string id = Start();
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  Unplug();
+  EXPECT_EQ(launcher_.paused, 0);
+}
+
+TEST_F(SchedulerPauseTest, APausedJobCanBeCancelledAndDrained) {
+  const std::string id = Start();
+  Unplug();
+  Worker().OnHeld();
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  EXPECT_EQ(launcher_.cancelled, 1);
+  launcher_.Exit(ExitReason::kCancelled);
+  EXPECT_EQ(StateOf(id), State::kCancelled);
+
+  PlugIn();
+  After(absl::Seconds(30));
+  const std::string other = Start();
+  Unplug();
+  scheduler_->Drain();
+  EXPECT_EQ(launcher_.preempted, 1);
+  launcher_.Exit(ExitReason::kPreempted);
+  EXPECT_EQ(StateOf(other), State::kQueued);
+}
+
+TEST_F(SchedulerPauseTest, TheMachineStaysAwakeWhileAJobTrains) {
+  EXPECT_EQ(machine_.awake, 0);
+  const std::string id = Start();
+  EXPECT_EQ(machine_.awake, 1);
+  EXPECT_THAT(machine_.reasons, ElementsAre("mpsd trains job " + id));
+  Unplug();
+  EXPECT_EQ(machine_.awake, 1) << "the step is not over";
+  Worker().OnHeld();
+  EXPECT_EQ(machine_.awake, 0);
+  PlugIn();
+  After(absl::Seconds(30));
+  EXPECT_EQ(machine_.awake, 1);
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(machine_.awake, 0);
+}
+
+TEST_F(SchedulerPauseTest, SaysOnceWhatTheMachineDoesNotTell) {
+  machine_.reading = {};
+  machine_.reading.memory_pressure = MemoryPressure::kNormal;
+  const std::string id = Start();
+  After(absl::Seconds(5));
+  EXPECT_EQ(LinesWith("does not report: on battery"), 1);
+  EXPECT_EQ(Running(), id);
+}
+
+TEST_F(SchedulerPauseTest, AnOperatorOnTheCpuIsAnEventOnce) {
+  const std::string id = Start();
+  Progress step = Step(1);
+  step.cpu_fallback_ops = {{"aten::a", 1}};
+  Worker().OnProgress(step);
+  step = Step(2);
+  step.cpu_fallback_ops = {{"aten::a", 2}, {"aten::b", 1}};
+  Worker().OnProgress(step);
+  After(absl::Seconds(5));
+  EXPECT_THAT(Notes(id),
+              ElementsAre("no Metal kernel, runs on the CPU: aten::a",
+                          "no Metal kernel, runs on the CPU: aten::b"));
+  EXPECT_EQ(Stored(id).progress->cpu_fallback_ops, step.cpu_fallback_ops);
+}
+
+TEST_F(SchedulerPauseTest, AJobOptsInToTheCpu) {
+  SubmitRequest request = Request();
+  request.spec_json = R"({"model": "org/tiny", "allow_cpu_fallback": true,
+                          "dataset": {"train": "/data/train.jsonl"}})";
+  ASSERT_TRUE(scheduler_->Submit(request).ok());
+  scheduler_->Tick();
+  ASSERT_THAT(launcher_.requests, SizeIs(1));
+  EXPECT_TRUE(launcher_.requests[0].allow_cpu_fallback);
+  launcher_.Exit(ExitReason::kDone);
+  Start();
+  EXPECT_FALSE(launcher_.requests[1].allow_cpu_fallback);
+}
+
+using SchedulerShareTest = SchedulerShareFixture;
+
+TEST_F(SchedulerShareTest, AJobKnowsHowLongItHeldTheDevice) {
+  const std::string id = StartFor("ann");
+  After(absl::Seconds(90));
+  EXPECT_EQ(Stored(id).device_time, absl::Seconds(90))
+      << "stored though its worker says nothing";
+  clock_.Advance(absl::Seconds(10));
+  launcher_.Exit(ExitReason::kCrashed);
+  EXPECT_EQ(Stored(id).device_time, absl::Seconds(100));
+  After(absl::Seconds(10));
+  ASSERT_EQ(Next(), id);
+  clock_.Advance(absl::Seconds(5));
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(Stored(id).device_time, absl::Seconds(105))
+      << "all attempts, and not the wait between them";
+}
+
+TEST_F(SchedulerShareTest, TheRunningJobsUseCountsAsItRuns) {
+  const std::string first = SubmitFor("ann"), second = SubmitFor("ann"),
+                    other = SubmitFor("bob");
+  EXPECT_THAT(Order(), ElementsAre(first, second, other));
+  scheduler_->Tick();
+  EXPECT_THAT(Order(), ElementsAre(first, second, other));
+  After(absl::Minutes(2));
+  EXPECT_THAT(Order(), ElementsAre(first, other, second));
+  EXPECT_NEAR(Used("ann"), 120, 1);
+  EXPECT_EQ(board_->QueuePosition(second), 1);
+}
+
+TEST_F(SchedulerShareTest, TheDeviceGoesToWhoUsedItLeast) {
+  const std::string a1 = SubmitFor("ann"), a2 = SubmitFor("ann"),
+                    a3 = SubmitFor("ann"), b1 = SubmitFor("bob"),
+                    b2 = SubmitFor("bob");
+  scheduler_->Tick();
+  std::vector<std::string> order;
+  for (int i = 0; i < 5; ++i) {
+    order.push_back(Running());
+    RunFor(absl::Minutes(Running() == a1 ? 30 : 20));
+  }
+  EXPECT_THAT(order, ElementsAre(a1, b1, b2, a2, a3));
+}
+
+TEST_F(SchedulerShareTest, WithoutAHalfLifeItIsFirstComeFirstServed) {
+  half_life_ = absl::ZeroDuration();
+  Restart();
+  const std::string first = SubmitFor("ann"), second = SubmitFor("ann"),
+                    other = SubmitFor("bob");
+  scheduler_->Tick();
+  After(absl::Hours(2));
+  EXPECT_THAT(Order(), ElementsAre(first, second, other));
+  EXPECT_EQ(Stored(first).device_time, absl::Hours(2));
+  EXPECT_THAT(*store_.OwnerUses(), IsEmpty());
+}
+
+TEST_F(SchedulerShareTest, WhatWasUsedSurvivesAKill) {
+  const std::string first = SubmitFor("ann"), second = SubmitFor("ann"),
+                    other = SubmitFor("bob");
+  scheduler_->Tick();
+  clock_.Advance(absl::Minutes(30));
+  Worker().OnProgress(Step(1));  // stored
+  clock_.Advance(absl::Minutes(10));
+  KillAndRestart();
+  EXPECT_EQ(Stored(first).device_time, absl::Minutes(30))
+      << "until the last stored progress";
+  EXPECT_NEAR(Used("ann"), 1800 * std::exp2(-10.0 / (24 * 60)), 1e-3);
+  EXPECT_EQ(board_->QueuePosition(other), 0);
+  EXPECT_EQ(board_->QueuePosition(second), 1);
+}
+
+TEST_F(SchedulerShareTest, TheRowAndItsOwnersUseAreStoredTogether) {
+  const std::string id = StartFor("ann");
+  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  After(absl::Minutes(3));
+  EXPECT_THAT(*store_.OwnerUses(), IsEmpty());
+  store_.FailWith(absl::OkStatus());
+  After(absl::Minutes(3));
+  ASSERT_THAT(*store_.OwnerUses(), SizeIs(1));
+  EXPECT_NEAR((*store_.OwnerUses())[0].seconds,
+              absl::ToDoubleSeconds(Stored(id).device_time), 1);
+  EXPECT_EQ(Stored(id).device_time, absl::Minutes(6)) << "nothing is lost";
+}
+
+TEST_F(SchedulerShareTest, NoJumpOfTheWallClockChargesOrForgets) {
+  const std::string id = StartFor("ann");
+  After(absl::Minutes(30));
+  clock_.SetBack(absl::Hours(-24 * 365));  // a year on
+  After(absl::Minutes(2));
+  EXPECT_EQ(Stored(id).device_time, absl::Minutes(32));
+  EXPECT_NEAR(Used("ann"), 32 * 60, 3);
+  clock_.SetBack(absl::Hours(2 * 24 * 365));
+  After(absl::Minutes(2));
+  EXPECT_EQ(Stored(id).device_time, absl::Minutes(34));
+  EXPECT_NEAR(Used("ann"), 34 * 60, 6);
+  KillAndRestart();
+  EXPECT_NEAR(Used("ann"), 34 * 60, 6);
+}
+
+TEST_F(SchedulerShareTest, WhoUsedNothingForLongIsForgotten) {
+  StartFor("ann");
+  RunFor(absl::Hours(1));
+  EXPECT_THAT(*store_.OwnerUses(), SizeIs(1));
+  clock_.Advance(absl::Hours(24 * 20));
+  StartFor("bob");
+  EXPECT_THAT(*store_.OwnerUses(), IsEmpty());
+}
+
+TEST_F(SchedulerShareTest, APauseIsNotCharged) {
+  pause_.settle = absl::ZeroDuration();
+  PauseOnBattery();
+  const std::string id = StartFor("ann");
+  After(absl::Minutes(2));
+  After(absl::Seconds(55));
+  Unplug();
+  EXPECT_EQ(launcher_.paused, 1);
+  clock_.Advance(absl::Seconds(10));
+  Worker().OnHeld();
+  After(absl::Minutes(5));
+  After(absl::Seconds(5));
+  PlugIn();
+  EXPECT_EQ(launcher_.resumed, 1);
+  Worker().OnResumed();
+  After(absl::Minutes(4));
+  EXPECT_EQ(Stored(id).device_time, absl::Minutes(7) + absl::Seconds(10));
+}
+
+class JobTimeTest : public SchedulerShareFixture {
+ protected:
+  JobTimeTest() {
+    time_limit_ = [this](const std::string& owner) {
+      return owner == "boss" ? absl::InfiniteDuration() : limit_;
+    };
+    Restart();
+  }
+  absl::Duration limit_ = absl::Hours(2);
+};
+
+TEST_F(JobTimeTest, AJobThatHeldTheDeviceForSoLongHasFailed) {
+  const std::string id = SubmitFor("ann");
+  EXPECT_LE(scheduler_->Tick(), clock_.Now() + absl::Minutes(1));
+  Worker().OnProgress(Step(1, 100'000));
+  After(absl::Hours(1));
+  EXPECT_EQ(launcher_.preempted, 0);
+  clock_.Advance(absl::Hours(1) - absl::Seconds(3));
+  EXPECT_LE(scheduler_->Tick(), clock_.Now() + absl::Seconds(3));
+  EXPECT_EQ(launcher_.preempted, 0);
+  After(absl::Seconds(3));
+  EXPECT_EQ(launcher_.preempted, 1);
+  After(absl::Seconds(10));
+  EXPECT_EQ(launcher_.preempted, 1) << "asked once";
+  Worker().OnCheckpoint(At(50, "/out/step-50"));
+  launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
+  const Job job = Stored(id);
+  EXPECT_EQ(job.state, State::kFailed);
+  EXPECT_EQ(job.exit_reason, ExitReason::kTimeLimit);
+  EXPECT_EQ(job.attempt, 1);
+  EXPECT_THAT(job.message, AllOf(HasSubstr("held the device for 2h"),
+                                 HasSubstr("each job of ann may for 2h"),
+                                 HasSubstr("[user.ann] job-hours"),
+                                 HasSubstr("mpsctl retry " + id),
+                                 HasSubstr("stopped at a checkpoint")));
+  EXPECT_THAT(exported_metrics_.exits, ElementsAre(ExitReason::kTimeLimit));
+}
+
+TEST_F(JobTimeTest, TheLimitComesWhileTheClockGoesOn) {
+  StartFor("ann");
+  clock_.Flow(absl::Microseconds(1));
+  After(absl::Hours(2));
+  EXPECT_EQ(launcher_.preempted, 1);
+  EXPECT_GT(scheduler_->Tick(), clock_.Now()) << "no tick follows at once";
+}
+
+TEST_F(JobTimeTest, ARetryGoesOnOnceTheLimitIsRaised) {
+  const std::string id = StartFor("ann");
+  After(absl::Hours(2));
+  End(ExitReason::kPreempted);
+  EXPECT_THAT(scheduler_->Retry(id),
+              testing_support::Fails(absl::StatusCode::kResourceExhausted,
+                                     "job-hours"));
+  limit_ = absl::Hours(3);
+  ASSERT_TRUE(scheduler_->Retry(id).ok());
+  EXPECT_EQ(Next(), id);
+  After(absl::Minutes(59));
+  EXPECT_EQ(launcher_.preempted, 1);
+  After(absl::Minutes(1));
+  EXPECT_EQ(launcher_.preempted, 2) << "three hours of all attempts";
+}
+
+TEST_F(JobTimeTest, ALoweredLimitEndsAJobThatWaits) {
+  const std::string id = StartFor("ann");
+  clock_.Advance(absl::Minutes(90));
+  launcher_.Exit(ExitReason::kCrashed);
+  const std::string other = SubmitFor("bob");
+  limit_ = absl::Hours(1);
+  After(absl::Seconds(10));
+  ASSERT_EQ(Next(), other);
+  End(ExitReason::kDone);
+  EXPECT_EQ(StateOf(id), State::kFailed);
+  EXPECT_EQ(Stored(id).exit_reason, ExitReason::kTimeLimit);
+  EXPECT_THAT(exported_metrics_.ended, Contains(id));
+  EXPECT_THAT(launcher_.requests, SizeIs(2));
+}
+
+TEST_F(JobTimeTest, AJobWithoutTimeWaitsForAStoreThatTakesNothing) {
+  const std::string id = StartFor("ann");
+  clock_.Advance(absl::Minutes(90));
+  End(ExitReason::kCrashed);
+  limit_ = absl::Hours(1);
+  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  clock_.Advance(absl::Seconds(10));
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  store_.FailWith(absl::OkStatus());
+  scheduler_->Tick();
+  EXPECT_EQ(StateOf(id), State::kFailed);
+}
+
+TEST_F(JobTimeTest, TheLimitMayDifferByOwner) {
+  StartFor("boss");
+  After(absl::Hours(1000));
+  EXPECT_EQ(launcher_.preempted, 0);
+}
+
+TEST_F(JobTimeTest, AJobThatIsDoneInTimeHasSucceeded) {
+  const std::string id = StartFor("ann");
+  After(absl::Hours(2));
+  ASSERT_EQ(launcher_.preempted, 1);
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_EQ(StateOf(id), State::kSucceeded);
+}
+
+TEST_F(JobTimeTest, ADrainGoesBeforeTheLimit) {
+  const std::string id = StartFor("ann");
+  After(absl::Hours(2));
+  scheduler_->Drain();
+  launcher_.Exit(ExitReason::kPreempted);
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  scheduler_->Tick();
+  Restart();
+  ASSERT_TRUE(scheduler_->Recover().ok());
+  scheduler_->Tick();
+  EXPECT_EQ(StateOf(id), State::kFailed) << "no attempt is wasted";
+  EXPECT_EQ(Stored(id).attempt, 1);
+}
+
+TEST_F(JobTimeTest, ANewLimitCountsForTheRunningJob) {
+  StartFor("ann");
+  After(absl::Hours(1));
+  limit_ = absl::Minutes(30);
+  scheduler_->Tick();
+  EXPECT_EQ(launcher_.preempted, 1);
+}
+
+TEST_F(JobTimeTest, AChallengerWithoutTimeTakesNothing) {
+  const std::string high = StartFor("bob", 5);
+  clock_.Advance(absl::Minutes(90));
+  launcher_.Exit(ExitReason::kCrashed);
+  limit_ = absl::Hours(1);
+  const std::string low = LongAtWork();
+  EXPECT_EQ(launcher_.preempted, 0);
+  EXPECT_EQ(Running(), low);
+  EXPECT_EQ(StateOf(high), State::kQueued);
+}
+
+using SchedulerPreemptionTest = SchedulerShareFixture;
+
+TEST_F(SchedulerPreemptionTest, AHigherPriorityTakesTheDevice) {
+  const std::string low = LongAtWork();
+  const std::string high = Challenge();
+  EXPECT_EQ(launcher_.preempted, 1);
+  EXPECT_EQ(Running(), low) << "until it has written its checkpoint";
+  EXPECT_THAT(Notes(low), Contains("gives way to job " + high +
+                                   " of priority 5: asked for a checkpoint"));
+  EXPECT_THAT(Notes(high),
+              Contains("takes the device from job " + low +
+                       " of priority 0, once that job has written a "
+                       "checkpoint"));
+  After(absl::Seconds(30));
+  EXPECT_EQ(launcher_.preempted, 1) << "asked once";
+  Worker().OnCheckpoint(At(20, "/out/step-20"));
+  launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
+  EXPECT_EQ(StateOf(low), State::kQueued);
+  EXPECT_EQ(Stored(low).exit_reason, ExitReason::kPreempted);
+  EXPECT_EQ(Stored(low).failures, 0);
+  EXPECT_EQ(Stored(low).interruptions, 0);
+  EXPECT_FALSE(Stored(low).behind);
+  EXPECT_EQ(Stored(low).message,
+            "gives way to job " + high +
+                " of priority 5, resumes by itself: stopped at a checkpoint");
+  EXPECT_THAT(exported_metrics_.returned, ElementsAre(ExitReason::kPreempted));
+  EXPECT_EQ(Next(), high);
+  RunFor(absl::Minutes(1));
+  EXPECT_EQ(Running(), low);
+}
+
+TEST_F(SchedulerPreemptionTest, TheLeastRunIsLeftToEachAttempt) {
+  const std::string low = LongAtWork();
+  Challenge();
+  End(ExitReason::kPreempted);
+  RunFor(absl::Minutes(1));
+  ASSERT_EQ(Running(), low);
+  const std::string next = Challenge();
+  EXPECT_EQ(launcher_.preempted, 1) << "it has just begun again";
+  After(absl::Minutes(1));
+  EXPECT_EQ(launcher_.preempted, 1) << "it still loads";
+  Worker().OnProgress(Step(21, 100'000));
+  const absl::Time again = scheduler_->Tick();
+  EXPECT_LE(again, clock_.Now() + absl::Seconds(1)) << "somebody waits";
+  EXPECT_EQ(launcher_.preempted, 1);
+  After(absl::Minutes(4));
+  EXPECT_EQ(launcher_.preempted, 2);
+  launcher_.Exit(ExitReason::kPreempted);
+  EXPECT_EQ(Next(), next);
+}
+
+TEST_F(SchedulerPreemptionTest, NothingIsTakenFromAJobThatLoadsOrIsAboutToEnd) {
+  StartFor("ann");
+  SubmitFor("bob", 5);
+  After(absl::Hours(1));
+  EXPECT_EQ(launcher_.preempted, 0);
+  Worker().OnProgress(Step(99'990, 100'000));
+  After(absl::Minutes(6));
+  EXPECT_EQ(launcher_.preempted, 0);
+}
+
+TEST_F(SchedulerPreemptionTest, AJobThatIsHeldBackTakesNothing) {
+  const std::string low = LongAtWork();
+  const std::string away = SubmitFor("bob", 5);
+  files_.paths.clear();
+  scheduler_->Tick();
+  EXPECT_EQ(launcher_.preempted, 0) << "its file is away";
+  files_.paths = {"/data/train.jsonl"};
+  scheduler_->Tick();
+  EXPECT_EQ(launcher_.preempted, 0) << "looked at again a little later";
+  After(absl::Seconds(30));
+  EXPECT_EQ(launcher_.preempted, 1);
+  EXPECT_THAT(Notes(low), Contains(HasSubstr(away)));
+}
+
+TEST_F(SchedulerPreemptionTest, AJobBeforeItsTimeTakesNothing) {
+  preemption_.least_run = absl::ZeroDuration();
+  Restart();
+  const std::string high = StartFor("bob", 5);
+  launcher_.Exit(ExitReason::kCrashed);  // tried again in 10 s
+  StartFor("ann");
+  Worker().OnProgress(Step(1, 100'000));
+  const absl::Time again = scheduler_->Tick();
+  EXPECT_EQ(launcher_.preempted, 0);
+  EXPECT_LE(again, *Stored(high).not_before);
+  After(absl::Seconds(10));
+  EXPECT_EQ(launcher_.preempted, 1);
+}
+
+TEST_F(SchedulerPreemptionTest, NothingIsTakenWhileNobodyMayTrain) {
+  PauseOnBattery();
+  LongAtWork();
+  SubmitFor("bob", 5);
+  Unplug();
+  EXPECT_EQ(launcher_.paused, 1);
+  EXPECT_EQ(launcher_.preempted, 0);
+  Worker().OnHeld();
+  After(absl::Minutes(1));
+  EXPECT_EQ(launcher_.preempted, 0);
+}
+
+TEST_F(SchedulerPreemptionTest, NoPauseAsksAWorkerThatGivesWay) {
+  PauseOnBattery();
+  LongAtWork();
+  Challenge();
+  ASSERT_EQ(launcher_.preempted, 1);
+  Unplug();
+  EXPECT_EQ(launcher_.paused, 0);
+}
+
+TEST_F(SchedulerPreemptionTest, ADrainGoesBeforeAPreemption) {
+  const std::string low = LongAtWork();
+  Challenge();
+  const absl::Duration patient = launcher_.preempt_grace;
+  scheduler_->Drain();
+  EXPECT_EQ(launcher_.preempted, 2);
+  EXPECT_EQ(launcher_.preempt_grace, absl::Minutes(2));
+  EXPECT_GE(patient, absl::Minutes(2));
+  End(ExitReason::kPreempted, "stopped at a checkpoint");
+  EXPECT_TRUE(scheduler_->Idle());
+  EXPECT_EQ(Stored(low).message, "stopped at a checkpoint");
+}
+
+TEST_F(SchedulerPreemptionTest, ACancelGoesBeforeAPreemption) {
+  const std::string low = LongAtWork();
+  const std::string high = Challenge();
+  ASSERT_TRUE(scheduler_->Cancel(low).ok());
+  EXPECT_EQ(launcher_.cancelled, 1);
+  launcher_.Exit(ExitReason::kCancelled);
+  EXPECT_EQ(StateOf(low), State::kCancelled);
+  EXPECT_EQ(Next(), high);
+}
+
+TEST_F(SchedulerPreemptionTest, WhereTheOtherIsGoneTheJobGoesOn) {
+  const std::string low = LongAtWork();
+  const std::string high = Challenge();
+  ASSERT_EQ(launcher_.preempted, 1);
+  ASSERT_TRUE(scheduler_->Cancel(high).ok());
+  launcher_.Exit(ExitReason::kPreempted);
+  EXPECT_EQ(Next(), low);
+}
+
+// A worker stops between two steps: an hour's step is not thrown away, and a
+// worker that never answers is killed in the end.
+TEST_F(SchedulerPreemptionTest, TheWorkerGetsTheTimeOfItsSteps) {
+  StartFor("ann");
+  Progress slow = Step(1, 1000);
+  slow.seconds = 3600;
+  Worker().OnProgress(slow);
+  After(absl::Minutes(6));
+  Challenge();
+  ASSERT_EQ(launcher_.preempted, 1);
+  EXPECT_EQ(launcher_.preempt_grace, absl::Hours(3) + absl::Minutes(2));
+}
+
+TEST_F(SchedulerPreemptionTest, NoStepIsBelievedWithoutBound) {
+  for (const double seconds :
+       {1e300, -5.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    StartFor("ann");
+    Progress odd = Step(1, 1000);
+    odd.seconds = seconds;
+    Worker().OnProgress(odd);
+    odd = Step(2, 1'000'000);
+    odd.seconds = seconds;
+    Worker().OnProgress(odd);
+    const std::string high = SubmitFor("bob", 5);
+    After(absl::Minutes(6));
+    EXPECT_LE(launcher_.preempt_grace, absl::Hours(24) + absl::Minutes(2));
+    EXPECT_GE(launcher_.preempt_grace, absl::ZeroDuration());
+    ASSERT_TRUE(scheduler_->Cancel(high).ok());
+    End(ExitReason::kDone);
+  }
+}
+
+TEST_F(SchedulerPreemptionTest, AKillDuringAPreemptionLosesNeither) {
+  const std::string low = LongAtWork();
+  Worker().OnCheckpoint(At(5, "/out/step-5"));
+  const std::string high = Challenge();
+  ASSERT_EQ(launcher_.preempted, 1);
+  KillAndRestart();
+  EXPECT_EQ(StateOf(low), State::kQueued);
+  EXPECT_EQ(Next(), high);
+  RunFor(absl::Minutes(1));
+  EXPECT_EQ(Running(), low);
+}
+
 }  // namespace
+
 }  // namespace mpsd::jobs

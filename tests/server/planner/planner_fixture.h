@@ -7,7 +7,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "server/jobs/job_board.h"
+#include "server/jobs/job_manager.h"
 #include "server/jobs/job_files.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_job_store.h"
@@ -57,8 +57,8 @@ class PlannerFixture : public testing::Test {
   const std::filesystem::path folder_ = testing_support::FreshFolder("planner");
   const std::filesystem::path state_ = folder_ / "state";
   fakes::FakeJobStore store_;
-  jobs::DiskJobFiles files_{state_};
-  jobs::JobBoard board_{store_, files_};
+  jobs::JobFiles files_{state_};
+  jobs::JobReader board_{store_, files_};
 };
 
 }  // namespace mpsd::planner

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/prior_jobs.h"
+#include "server/jobs/start_checks.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,13 +8,20 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/units.h"
+#include "core/base/bytes_text.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
+#include "core/base/printable.h"
 #include "core/base/status_macros.h"
-#include "core/spec/train_spec.h"
+#include "core/spec/named_result.h"
 
 namespace mpsd::jobs {
+
+namespace {
+
+// A job whose path is missing is checked again at least this often.
+constexpr absl::Duration kPathInterval = absl::Seconds(30);
+
+}  // namespace
 
 spec::TrainSpec SpecOf(const Job& job) {
   return spec::ParseTrainSpec(job.spec_json, "job.json")
@@ -291,6 +298,203 @@ std::optional<std::string> WaitingJobs::Take() {
   absl::MutexLock lock(&mutex_);
   if (changed_.empty()) return std::nullopt;
   return std::move(changed_.extract(changed_.begin()).value());
+}
+
+void StartBlockers::Set(HoldReason reason, const std::string& why) {
+  if (!view_.SetQueueHold(reason, why)) return;
+  exported_metrics_.Held(view_.holds());
+  const std::string name(Name(reason));
+  journal_.Add("", why.empty()
+                       ? absl::StrCat("jobs start again (", name, ")")
+                       : absl::StrCat("no job starts (", name, "): ", why));
+}
+
+bool StartBlockers::Stored(const absl::Status& status) {
+  if (status.ok()) {
+    Set(HoldReason::kStorage, "");
+  } else if (!Has(HoldReason::kStorage)) {
+    Set(HoldReason::kStorage,
+        absl::StrCat("the queue cannot be written, what happens waits in "
+                     "memory: ",
+                     status.message()));
+  }
+  return status.ok();
+}
+
+bool PriorGate::Await(const Job& job) {
+  if (!AwaitsPriors(job) || job.held) {
+    waiting_.Forget(job.id);
+    return false;
+  }
+  // Registered as a waiting job before the states are read: a job that ends in
+  // between causes another check of this one.
+  waiting_.Await(job.id, job.after);
+  const absl::StatusOr<PriorStates> states =
+      dependencies_.store.StatesOf(job.after);
+  PriorStanding standing;
+  if (states.ok()) {
+    standing = StandingOf(job, *states);
+  } else {
+    standing.waits = absl::StrCat("the jobs that it waits for cannot be read: ",
+                                  states.status().message());
+  }
+  if (standing.waits.empty() && standing.failed.empty()) {
+    waiting_.Forget(job.id);
+    return false;
+  }
+  // The next Tick stores the hold.
+  if (!states.ok() || !standing.failed.empty()) waiting_.LookAt(job.id);
+  dependencies_.view.HoldJob(
+      job.id, standing.failed.empty() ? standing.waits : standing.failed,
+      absl::InfiniteDuration());
+  return true;
+}
+
+void PriorGate::Ended(const std::string& id) {
+  waiting_.Forget(id);
+  waiting_.Changed(id);
+}
+
+bool PriorGate::Look(const std::string& id) {
+  if (Check(id)) return true;
+  waiting_.LookAt(id);
+  return false;
+}
+
+bool PriorGate::Check(const std::string& id) {
+  absl::StatusOr<Job> job = dependencies_.store.Get(id);
+  const bool lost =
+      absl::IsNotFound(job.status()) || absl::IsDataLoss(job.status());
+  if (!job.ok() && !lost) return false;
+  const absl::Time now = dependencies_.clock.Now();
+  if (lost || !AwaitsPriors(*job) || job->held) {
+    // The scheduler reports what is wrong with a row that cannot be read.
+    waiting_.Forget(id);
+    if (lost) dependencies_.view.Unhold(id, now);
+    return true;
+  }
+  const absl::StatusOr<PriorStates> states =
+      dependencies_.store.StatesOf(job->after);
+  if (!states.ok()) return false;
+  const PriorStanding standing = StandingOf(*job, *states);
+  if (!standing.failed.empty()) return Hold(*std::move(job), standing.failed);
+  if (!standing.waits.empty()) {
+    dependencies_.view.HoldJob(id, standing.waits, absl::InfiniteDuration());
+    return true;
+  }
+  waiting_.Forget(id);
+  // The time that it waited for other jobs does not count as waiting for the
+  // device.
+  dependencies_.view.Unhold(id, now);
+  dependencies_.journal.Add(id, "the jobs that it waited for have succeeded");
+  return true;
+}
+
+bool PriorGate::Hold(Job job, const std::string& why) {
+  const std::string id = job.id;
+  absl::StatusOr<RunningJob> run =
+      RunningJob::Load(dependencies_.store, std::move(job));
+  if (!run.ok()) return false;
+  run->Held(why, dependencies_.clock.Now());
+  if (!dependencies_.blockers.Stored(run->Flush(dependencies_.store))) {
+    return false;
+  }
+  waiting_.Forget(id);
+  dependencies_.view.HoldJob(id, why, absl::InfiniteDuration());
+  dependencies_.journal.Add(id, absl::StrCat("held: ", why));
+  return true;
+}
+
+absl::Status PriorGate::ForgetFailed(Job& job) {
+  if (!AwaitsPriors(job)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const PriorStates states,
+                   dependencies_.store.StatesOf(job.after));
+  job.after = WithoutFailed(job, states);
+  return absl::OkStatus();
+}
+
+bool StartChecks::IsReady() {
+  const absl::Status ready = dependencies_.launcher.Ready();
+  dependencies_.blockers.Set(HoldReason::kDevice, std::string(ready.message()));
+  const std::string full =
+      FullDisk(options_.min_free_bytes, dependencies_.files);
+  dependencies_.blockers.Set(HoldReason::kDisk, full);
+  return ready.ok() && full.empty();
+}
+
+bool StartChecks::HasDisk() const {
+  return FullDisk(options_.min_free_bytes, dependencies_.files).empty();
+}
+
+bool StartChecks::HasItsFiles(const Job& job, const spec::TrainSpec& spec) {
+  std::string lacks = MissingPath(job, spec, dependencies_.files);
+  if (lacks.empty()) {
+    lacks = NoRoomFor(job, options_.min_free_bytes, dependencies_.files);
+  }
+  if (lacks.empty()) return true;
+  Wait(job.id, lacks, std::min(kPathInterval, options_.retry.max_backoff));
+  return false;
+}
+
+bool StartChecks::TakeResults(const Job& job, spec::TrainSpec& spec,
+                              std::string& spec_json) {
+  if (JobsNamedBy(spec).empty()) return true;
+  const auto find = [this](const std::string& id) {
+    return dependencies_.store.Get(id);
+  };
+  absl::Status placed = PlaceResults(find, dependencies_.files, spec);
+  const std::vector<std::string> left = JobsNamedBy(spec);
+  if (placed.ok() && !left.empty()) {
+    placed = absl::FailedPreconditionError(
+        absl::StrCat("job ", left.front(), " has no result"));
+  }
+  if (placed.ok()) {
+    spec_json = spec::ToJson(spec);
+    // Before the row is RUNNING: if mpsd is killed in between, the next start
+    // takes the results again.
+    placed = dependencies_.files.ReplaceSpec(job.id, spec_json);
+  }
+  if (placed.ok()) return true;
+  Wait(job.id, std::string(placed.message()),
+       std::min(kPathInterval, options_.retry.max_backoff));
+  return false;
+}
+
+bool StartChecks::Clear(const std::string& id) {
+  const absl::Status removed = dependencies_.remover.RemoveRun(id);
+  if (removed.ok()) return true;
+  Wait(id,
+       absl::StrCat("what an earlier attempt left cannot be removed: ",
+                    removed.message()),
+       options_.retry.first_backoff);
+  return false;
+}
+
+void StartChecks::Wait(const std::string& id, const std::string& why,
+                       absl::Duration time) {
+  if (dependencies_.view.HoldOf(id) != why) {
+    dependencies_.journal.Add(id, absl::StrCat("waits: ", why));
+  }
+  dependencies_.view.HoldJob(id, why, dependencies_.clock.Monotonic() + time);
+}
+
+LaunchRequest LaunchRequestOf(const Job& job, const spec::TrainSpec& spec,
+                              absl::Duration hang_timeout,
+                              const JobFiles& files) {
+  LaunchRequest request;
+  request.job_id = job.id;
+  request.kind = job.kind;
+  request.study = job.study_json;
+  request.spec_path = files.SpecPath(job.id);
+  request.output_dir = files.OutputDir(job.id);
+  request.log_path = files.LogPath(job.id);
+  request.hang_timeout = hang_timeout;
+  if (job.progress) {
+    request.slowest_step = absl::Seconds(job.progress->seconds);
+  }
+  request.allow_cpu_fallback = spec.allow_cpu_fallback;
+  request.results_read = ResultsReadBy(spec, files);
+  return request;
 }
 
 }  // namespace mpsd::jobs

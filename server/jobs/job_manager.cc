@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/job_board.h"
+#include "server/jobs/job_manager.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +9,18 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/job_id.h"
-#include "server/jobs/job_queue.h"
 
 namespace mpsd::jobs {
+
+namespace {
+
+// More than possible, so that no number of a damaged database is accepted
+// without bound.
+constexpr double kMostSeconds = 1e10;
+
+constexpr int kMaxEvents = 1000;
+
+}  // namespace
 
 int64_t EventHub::Subscribe(const std::string& job_id,
                             std::function<void()> wake) {
@@ -33,14 +41,6 @@ void EventHub::Wake(const std::string& job_id) {
     if (subscriber.job_id == job_id) subscriber.wake();
   }
 }
-
-namespace {
-
-// More than possible, so that no number of a damaged database is accepted
-// without bound.
-constexpr double kMostSeconds = 1e10;
-
-}  // namespace
 
 void QueueView::Push(JobQueue::Entry entry, const std::string& hold) {
   absl::MutexLock lock(&mutex_);
@@ -227,45 +227,39 @@ std::string QueueView::Gravest() const {
   return holds_.empty() ? "" : holds_.begin()->second;
 }
 
-namespace {
-
-constexpr int kMaxEvents = 1000;
-
-}  // namespace
-
-absl::StatusOr<std::vector<Checkpoint>> JobBoard::Checkpoints(
+absl::StatusOr<std::vector<Checkpoint>> JobReader::Checkpoints(
     const std::string& id) {
-  ASSIGN_OR_RETURN(Job job, store_.Get(id));
-  return store_.Checkpoints(id);
+  ASSIGN_OR_RETURN(Job job, store_->Get(id));
+  return store_->Checkpoints(id);
 }
 
-absl::StatusOr<SubmitRequest> JobBoard::RequestOf(const std::string& id) {
-  ASSIGN_OR_RETURN(Job job, store_.Get(id));
-  return RequestFile::Read(files_.Folder(id));
+absl::StatusOr<SubmitRequest> JobReader::RequestOf(const std::string& id) {
+  ASSIGN_OR_RETURN(Job job, store_->Get(id));
+  return RequestFile::Read(files_->Folder(id));
 }
 
-absl::StatusOr<std::vector<Event>> JobBoard::Events(const std::string& id,
-                                                    int64_t after) {
+absl::StatusOr<std::vector<Event>> JobReader::Events(const std::string& id,
+                                                     int64_t after) {
   absl::StatusOr<std::vector<Event>> events =
-      store_.Events(id, after, kMaxEvents);
+      store_->Events(id, after, kMaxEvents);
   if (events.ok() && events->empty()) {
-    if (absl::StatusOr<Job> job = store_.Get(id); !job.ok()) {
+    if (absl::StatusOr<Job> job = store_->Get(id); !job.ok()) {
       return job.status();
     }
   }
   return events;
 }
 
-std::string JobBoard::LogPath(const std::string& id) const {
-  return IsJobId(id) ? files_.LogPath(id) : "";
+std::string JobReader::LogPath(const std::string& id) const {
+  return IsJobId(id) ? files_->LogPath(id) : "";
 }
 
-std::string JobBoard::JobFolder(const std::string& id) const {
-  return IsJobId(id) ? files_.Folder(id) : "";
+std::string JobReader::JobFolder(const std::string& id) const {
+  return IsJobId(id) ? files_->Folder(id) : "";
 }
 
-std::string JobBoard::RunFolder(const std::string& id) const {
-  return IsJobId(id) ? files_.OutputDir(id) : "";
+std::string JobReader::RunFolder(const std::string& id) const {
+  return IsJobId(id) ? files_->OutputDir(id) : "";
 }
 
 }  // namespace mpsd::jobs

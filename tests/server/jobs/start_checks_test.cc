@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/prior_jobs.h"
+#include "server/jobs/start_checks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 #include "tests/fakes/fake_job_files.h"
 
 namespace mpsd::jobs {
+
 namespace {
 
 using enum absl::StatusCode;
@@ -334,4 +335,5 @@ TEST_F(NamedResultsTest, AFolderBesideTheJobsIsNoResult) {
 }
 
 }  // namespace
+
 }  // namespace mpsd::jobs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/job_board.h"
+#include "server/jobs/job_manager.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -229,7 +229,7 @@ TEST(QueueView, ListsWhatStandsBeforeANewJobAndChangesNothing) {
 
 constexpr char kId[] = "01KAH0AAAAAAAAAAAAAAAAAAAA";
 
-class JobBoardTest : public testing::Test {
+class JobReaderTest : public testing::Test {
  protected:
   void Put(const std::string& id) {
     Job job;
@@ -240,10 +240,10 @@ class JobBoardTest : public testing::Test {
 
   fakes::FakeJobStore store_;
   fakes::FakeJobFiles files_;
-  JobBoard board_{store_, files_};
+  JobReader board_{store_, files_};
 };
 
-TEST_F(JobBoardTest, ShowsWhatTheStoreHas) {
+TEST_F(JobReaderTest, ShowsWhatTheStoreHas) {
   Put(kId);
   ASSERT_TRUE(store_.AddCheckpoint(kId, {{1, "/c", 5, 0.5}, {}}).ok());
   EXPECT_EQ(board_.Get(kId)->id, kId);
@@ -255,13 +255,13 @@ TEST_F(JobBoardTest, ShowsWhatTheStoreHas) {
   EXPECT_EQ(*board_.LastSequence(kId), 1);
 }
 
-TEST_F(JobBoardTest, WhatIsNotThereIsNotFound) {
+TEST_F(JobReaderTest, WhatIsNotThereIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(board_.Get(kId).status()));
   EXPECT_TRUE(absl::IsNotFound(board_.Events(kId, 0).status()));
   EXPECT_TRUE(absl::IsNotFound(board_.Checkpoints(kId).status()));
 }
 
-TEST_F(JobBoardTest, ShowsWhatTheSchedulerPutUp) {
+TEST_F(JobReaderTest, ShowsWhatTheSchedulerPutUp) {
   board_.view().Push({"a", 0, absl::UnixEpoch()});
   board_.view().Push({"b", 0, absl::UnixEpoch()});
   board_.view().SetQueueHold(HoldReason::kDisk, "full");
@@ -275,17 +275,7 @@ TEST_F(JobBoardTest, ShowsWhatTheSchedulerPutUp) {
   EXPECT_EQ(board_.Info().hold_reason, "disk");
 }
 
-TEST_F(JobBoardTest, WakesWhoWaitsUntilTheyLeave) {
-  int woken = 0;
-  const int64_t token = board_.Subscribe(kId, [&] { ++woken; });
-  board_.hub().Wake(kId);
-  board_.hub().Wake("another");
-  board_.Unsubscribe(token);
-  board_.hub().Wake(kId);
-  EXPECT_EQ(woken, 1);
-}
-
-TEST_F(JobBoardTest, PathsAreThoseOfJobsAlone) {
+TEST_F(JobReaderTest, PathsAreThoseOfJobsAlone) {
   EXPECT_EQ(board_.LogPath(kId), std::string("/state/jobs/") + kId + "/log");
   EXPECT_EQ(board_.JobFolder(kId), std::string("/state/jobs/") + kId);
   EXPECT_EQ(board_.LogPath("../../etc"), "");
@@ -294,7 +284,7 @@ TEST_F(JobBoardTest, PathsAreThoseOfJobsAlone) {
   EXPECT_EQ(board_.RunFolder("../../etc"), "");
 }
 
-TEST_F(JobBoardTest, AJobsRequestIsNotThereForeverAgo) {
+TEST_F(JobReaderTest, AJobsRequestIsNotThereForeverAgo) {
   EXPECT_TRUE(absl::IsNotFound(board_.RequestOf(kId).status()));
   Put(kId);
   EXPECT_TRUE(absl::IsFailedPrecondition(board_.RequestOf(kId).status()));

@@ -1,0 +1,715 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/collector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/limits.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/fakes/fake_kept_jobs.h"
+
+namespace mpsd::retention {
+
+namespace {
+
+using jobs::Collected;
+using jobs::KeepRules;
+using jobs::KeptJob;
+using jobs::KeptOwner;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Its value is what a test reads: "7 kJob kAge".
+const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
+constexpr absl::Duration kDay = absl::Hours(24);
+
+KeptJob MakeJob(int64_t number, double days_ago, int64_t bytes = 0,
+                int64_t checkpoint_bytes = 0, bool succeeded = true) {
+  KeptJob job;
+  job.number = number;
+  job.ended = kNow - days_ago * kDay;
+  job.bytes = bytes;
+  job.checkpoint_bytes = checkpoint_bytes;
+  job.succeeded = succeeded;
+  return job;
+}
+
+class PlanTest : public testing::Test {
+ protected:
+  PlanTest() { terms_.now = kNow; }
+
+  Plan Make() {
+    return MakePlan(
+        owners_, [this](const std::string& owner) { return rules_[owner]; },
+        terms_);
+  }
+  // The jobs that go, and those that lose their checkpoints, in order.
+  static std::vector<std::string> Told(const Plan& plan) {
+    std::vector<std::string> told;
+    for (const Removal& removal : plan.removals) {
+      const char* rules[] = {"age", "count", "bytes", "checkpoint age",
+                             "budget"};
+      told.push_back(std::to_string(removal.job->number) +
+                     (removal.part == Part::kJob ? " " : " checkpoints ") +
+                     rules[static_cast<int>(removal.rule)]);
+    }
+    return told;
+  }
+  std::vector<std::string> Told() { return Told(Make()); }
+
+  std::vector<KeptOwner> owners_;
+  std::map<std::string, KeepRules> rules_;
+  Terms terms_;
+};
+
+TEST_F(PlanTest, WithoutRulesNothingGoes) {
+  owners_ = {{"ada", {MakeJob(1, 900, 1 << 30, 1 << 29), MakeJob(2, 1)}}};
+  EXPECT_THAT(Told(), IsEmpty());
+  terms_.used_bytes = int64_t{1} << 60;
+  EXPECT_THAT(Told(), IsEmpty());
+}
+
+TEST_F(PlanTest, AgeCountsFromTheEnd) {
+  owners_ = {{"ada", {MakeJob(1, 31), MakeJob(2, 30.01), MakeJob(3, 29.99)}}};
+  rules_["ada"].age = 30 * kDay;
+  EXPECT_THAT(Told(), ElementsAre("1 age", "2 age"));
+}
+
+TEST_F(PlanTest, ACheckpointsAgeLeavesTheResult) {
+  owners_ = {{"ada",
+              {MakeJob(1, 40, 100, 60), MakeJob(2, 8, 100, 60),
+               MakeJob(3, 8, 100, 0), MakeJob(4, 6, 100, 60)}}};
+  rules_["ada"].checkpoint_age = 7 * kDay;
+  rules_["ada"].age = 30 * kDay;
+  const Plan plan = Make();
+  EXPECT_THAT(Told(plan), ElementsAre("2 checkpoints checkpoint age", "1 age"));
+  EXPECT_EQ(plan.freed_bytes, 60 + 100);
+}
+
+TEST_F(PlanTest, TheNewestStay) {
+  owners_ = {
+      {"ada", {MakeJob(1, 9), MakeJob(2, 8), MakeJob(3, 7), MakeJob(4, 6)}},
+      {"bob", {MakeJob(5, 9), MakeJob(6, 8), MakeJob(7, 7)}}};
+  rules_["ada"].jobs = 2;
+  rules_["bob"].jobs = 0;
+  EXPECT_THAT(Told(), ElementsAre("1 count", "5 count", "2 count", "6 count",
+                                  "7 count"));
+}
+
+TEST_F(PlanTest, BoundJobsStayBesideThoseThatAreCounted) {
+  owners_ = {{"ada", {MakeJob(1, 9), MakeJob(2, 8), MakeJob(3, 7)}}};
+  owners_[0].jobs[0].bound = owners_[0].jobs[2].bound = true;
+  rules_["ada"].jobs = 1;
+  EXPECT_THAT(Told(), IsEmpty());
+  rules_["ada"].jobs = 0;
+  EXPECT_THAT(Told(), ElementsAre("2 count"));
+  // What they have counts and stays.
+  owners_ = {{"ada", {MakeJob(1, 9, 100, 100), MakeJob(2, 8, 100)}}};
+  owners_[0].jobs[0].bound = true;
+  rules_["ada"] = {.bytes = 150};
+  EXPECT_THAT(Told(), ElementsAre("2 bytes"));
+}
+
+TEST_F(PlanTest, CheckpointsGoBeforeResultsAndThoseOfFailuresLast) {
+  owners_ = {
+      {"ada",
+       {MakeJob(1, 9, 100, 50, /*succeeded=*/false), MakeJob(2, 8, 100, 40),
+        MakeJob(3, 7, 100, 30), MakeJob(4, 6, 100)}}};
+  rules_["ada"].bytes = 400;
+  EXPECT_THAT(Told(), IsEmpty());
+  rules_["ada"].bytes = 399;
+  EXPECT_THAT(Told(), ElementsAre("2 checkpoints bytes"));
+  rules_["ada"].bytes = 330;
+  EXPECT_THAT(Told(),
+              ElementsAre("2 checkpoints bytes", "3 checkpoints bytes"));
+  rules_["ada"].bytes = 329;
+  EXPECT_THAT(Told(), ElementsAre("1 checkpoints bytes", "2 checkpoints bytes",
+                                  "3 checkpoints bytes"));
+  rules_["ada"].bytes = 279;
+  // A job that goes takes its checkpoints with it.
+  EXPECT_THAT(Told(), ElementsAre("2 checkpoints bytes", "3 checkpoints bytes",
+                                  "1 bytes"));
+  rules_["ada"].bytes = 0;
+  const Plan plan = Make();
+  EXPECT_THAT(Told(plan),
+              ElementsAre("1 bytes", "2 bytes", "3 bytes", "4 bytes"));
+  EXPECT_EQ(plan.freed_bytes, 400);
+}
+
+TEST_F(PlanTest, TheBudgetCountsForAll) {
+  owners_ = {{"ada", {MakeJob(1, 9, 100), MakeJob(2, 5, 100, 70)}},
+             {"bob", {MakeJob(3, 8, 100), MakeJob(4, 4, 100)}}};
+  terms_.budget_bytes = 1000;
+  EXPECT_THAT(Told(), IsEmpty()) << "before anything is measured";
+  terms_.used_bytes = 1000;
+  EXPECT_THAT(Told(), IsEmpty());
+  terms_.used_bytes = 1071;
+  EXPECT_THAT(Told(), ElementsAre("2 checkpoints budget", "1 budget"));
+  terms_.used_bytes = 1200;
+  EXPECT_THAT(Told(),
+              ElementsAre("2 checkpoints budget", "1 budget", "3 budget"));
+}
+
+TEST_F(PlanTest, WhatARuleFreesIsFreedOnce) {
+  owners_ = {{"ada", {MakeJob(1, 90, 100), MakeJob(2, 5, 100)}}};
+  rules_["ada"].age = 30 * kDay;
+  terms_.budget_bytes = 1000;
+  terms_.used_bytes = 1100;
+  EXPECT_THAT(Told(), ElementsAre("1 age"));
+}
+
+TEST_F(PlanTest, ABudgetThatCannotBeKeptIsTold) {
+  owners_ = {
+      {"ada", {MakeJob(1, 9, 100), MakeJob(2, 8, 40), MakeJob(3, 0.01, 7)}}};
+  owners_[0].jobs[1].bound = true;
+  terms_.budget_bytes = 1000;
+  terms_.used_bytes = 1100;
+  EXPECT_EQ(ShortOf(Make(), terms_), "");
+  terms_.used_bytes = 1500;
+  const Plan plan = Make();
+  EXPECT_THAT(Told(plan), ElementsAre("1 budget"));
+  EXPECT_EQ(plan.over_bytes, 400);
+  EXPECT_THAT(ShortOf(plan, terms_),
+              testing::AllOf(HasSubstr("stays 400 bytes beyond its budget of"),
+                             HasSubstr("need have 40 bytes"),
+                             HasSubstr("within 1h 7 bytes"),
+                             HasSubstr("mpsctl unpin")));
+}
+
+TEST_F(PlanTest, AJobThatJustEndedStays) {
+  owners_ = {{"ada", {MakeJob(1, 0.5 / 24, 100, 50), MakeJob(2, -3, 100)}}};
+  rules_["ada"] = {absl::ZeroDuration(), 0, 0, absl::ZeroDuration()};
+  terms_.budget_bytes = 1;
+  terms_.used_bytes = 1 << 20;
+  EXPECT_THAT(Told(), IsEmpty());
+  terms_.fresh = absl::Minutes(10);
+  EXPECT_THAT(Told(), ElementsAre("1 age"));
+}
+
+TEST_F(PlanTest, AWrongClockMakesNothingOld) {
+  owners_ = {{"ada", {MakeJob(1, 90), MakeJob(2, 1)}}};
+  owners_[0].jobs[0].ended = absl::UnixEpoch() + kDay;
+  rules_["ada"].age = kDay / 2;
+  rules_["ada"].jobs = 0;
+  EXPECT_THAT(Told(), ElementsAre("2 age"));
+  terms_.ages_count = false;
+  EXPECT_THAT(Told(), ElementsAre("2 count"));
+}
+
+TEST_F(PlanTest, WordsNameTheRuleAndItsFigure) {
+  owners_ = {{"ada", {MakeJob(1, 45.2, 3 << 20, 1 << 20), MakeJob(2, 2)}}};
+  const auto why = [&](const KeepRules& rules) {
+    rules_["ada"] = rules;
+    const Plan plan = Make();
+    return Why(plan.removals.at(0), rules, terms_);
+  };
+  EXPECT_EQ(why({.age = 30 * kDay}), "it ended 45 days ago, keep-days is 30");
+  EXPECT_EQ(why({.jobs = 1}), "newer jobs of ada have ended, keep-jobs is 1");
+  EXPECT_EQ(why({.bytes = 1 << 21}),
+            "the jobs of ada have more bytes, keep-bytes is 2.00 MiB (2097152 "
+            "bytes)");
+  EXPECT_EQ(why({.checkpoint_age = kDay / 2}),
+            "it ended 45 days ago, keep-checkpoints-days is 0.5");
+  terms_.budget_bytes = 1 << 20;
+  terms_.used_bytes = 2 << 20;
+  EXPECT_EQ(why({}),
+            "the state folder has 2.00 MiB (2097152 bytes), "
+            "state-budget-bytes is 1.00 MiB (1048576 bytes)");
+}
+
+// Whatever the rules: nothing bound or fresh goes, no job goes twice, what is
+// freed is what the jobs had, limits are kept where that was possible, and the
+// same jobs have the same plan.
+TEST_F(PlanTest, WhatHoldsOfEveryPlan) {
+  std::mt19937 random(7);
+  const auto number = [&](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random);
+  };
+  int64_t gone = 0;
+  for (int round = 0; round < 2000; ++round) {
+    owners_.clear();
+    rules_.clear();
+    int64_t total = 0, next = 0;
+    for (int o = 0; o < number(0, 4); ++o) {
+      const std::string name(1, static_cast<char>('a' + o));
+      std::map<absl::Time, KeptJob> jobs;
+      for (int j = 0; j < number(0, 12); ++j) {
+        const int64_t bytes = number(0, 100);
+        KeptJob job = MakeJob(++next, number(-1, 400) / 10.0, bytes,
+                              number(0, bytes), number(0, 1) == 1);
+        job.bound = number(0, 4) == 0;
+        jobs[job.ended] = job;
+      }
+      KeptOwner& owner = owners_.emplace_back();
+      owner.name = name;
+      for (const auto& [end, job] : jobs) {
+        owner.jobs.push_back(job);
+        total += job.bytes;
+      }
+      KeepRules& rules = rules_[name];
+      if (number(0, 1)) rules.age = number(0, 40) * kDay;
+      if (number(0, 1)) rules.jobs = number(0, 8);
+      if (number(0, 1)) rules.bytes = number(0, 600);
+      if (number(0, 1)) rules.checkpoint_age = number(0, 40) * kDay;
+    }
+    terms_.budget_bytes = number(0, 1) * number(1, 1500);
+    terms_.used_bytes = total + number(0, 200);
+    const Plan plan = Make();
+    std::map<const KeptJob*, int64_t> freed;
+    bool jobs_began = false;
+    absl::Time last = absl::InfinitePast();
+    for (const Removal& removal : plan.removals) {
+      ASSERT_FALSE(removal.job->bound);
+      ASSERT_GE(kNow - removal.job->ended, terms_.fresh);
+      ASSERT_TRUE(freed.emplace(removal.job, removal.bytes).second);
+      ASSERT_LE(removal.bytes, removal.job->bytes);
+      if (removal.part == Part::kJob && !std::exchange(jobs_began, true)) {
+        last = absl::InfinitePast();
+      }
+      ASSERT_EQ(removal.part == Part::kJob, jobs_began);
+      ASSERT_GE(removal.job->ended, last);
+      last = removal.job->ended;
+    }
+    gone += static_cast<int64_t>(plan.removals.size());
+    int64_t all_freed = 0;
+    for (const auto& [job, bytes] : freed) all_freed += bytes;
+    ASSERT_EQ(all_freed, plan.freed_bytes);
+    const auto left = [&](const KeptOwner& owner, bool movable_alone) {
+      int64_t bytes = 0;
+      for (const KeptJob& job : owner.jobs) {
+        const bool movable = !job.bound && kNow - job.ended >= terms_.fresh;
+        if (movable_alone && !movable) continue;
+        bytes += job.bytes - (freed.contains(&job) ? freed[&job] : 0);
+      }
+      return bytes;
+    };
+    for (const KeptOwner& owner : owners_) {
+      const KeepRules& rules = rules_[owner.name];
+      if (rules.bytes && left(owner, false) > *rules.bytes) {
+        ASSERT_EQ(left(owner, true), 0) << "more could have gone";
+      }
+    }
+    if (terms_.budget_bytes > 0) {
+      ASSERT_EQ(plan.over_bytes,
+                std::max<int64_t>(0, *terms_.used_bytes - plan.freed_bytes -
+                                         terms_.budget_bytes));
+    }
+    ASSERT_EQ(Told(plan), Told());
+  }
+  EXPECT_GT(gone, 2000);
+}
+
+struct FakeRemover {
+  std::vector<std::string> removed;
+  std::map<std::string, absl::Status> refusals;
+  std::map<std::string, absl::Time> ends;
+
+  absl::StatusOr<int64_t> Remove(const std::string& id, absl::Time ended,
+                                 const char* part) {
+    ends[id] = ended;
+    if (refusals.contains(id)) return refusals[id];
+    removed.push_back(id + part);
+    return 10;
+  }
+};
+
+class FakeUnusedBlobs final : public jobs::UnusedBlobs {
+ public:
+  absl::StatusOr<Found> Find(size_t limit) override {
+    Found found;
+    for (const jobs::UnusedBlob& blob : blobs) {
+      if (found.blobs.size() < limit) {
+        found.blobs.push_back(blob);
+      } else {
+        ++found.more;
+        found.more_bytes += blob.size_bytes;
+      }
+    }
+    return found;
+  }
+  absl::StatusOr<Removed> Remove() override {
+    if (!failure.ok()) return failure;
+    Removed removed;
+    for (const jobs::UnusedBlob& blob : blobs) {
+      ++removed.blobs;
+      removed.bytes += blob.size_bytes;
+    }
+    blobs.clear();
+    return removed;
+  }
+
+  std::vector<jobs::UnusedBlob> blobs;
+  absl::Status failure;
+};
+
+class CollectorTest : public testing::Test {
+ protected:
+  CollectorTest() {
+    clock_.Advance(absl::FromUnixSeconds(1'800'000'000) - clock_.Now());
+    jobs::Collector::Options options;
+    options.rules = [this](const std::string&) { return rules_; };
+    options.keeps_all = [this] { return rules_.KeepAll(); };
+    options.log = [this](const std::string& line) { log_.push_back(line); };
+    options.count = [this](Collected kind, int64_t count, int64_t bytes) {
+      counted_[kind].first += count;
+      counted_[kind].second += bytes;
+    };
+    collector_ = std::make_unique<jobs::Collector>(
+        std::move(options),
+        jobs::Collector::Dependencies{
+            kept_,
+            [this](const std::string& id, absl::Time ended) {
+              return remover_.Remove(id, ended, "");
+            },
+            [this](const std::string& id, absl::Time ended) {
+              return remover_.Remove(id, ended, " checkpoints");
+            },
+            blobs_, folders_, clock_});
+  }
+  void Add(int64_t number, double days_ago, int64_t bytes = 100,
+           int64_t checkpoint_bytes = 0) {
+    if (kept_.owners.empty()) kept_.owners.push_back({"ada", {}});
+    jobs::KeptJob job;
+    job.number = number;
+    job.ended = clock_.Now() - days_ago * kDay;
+    job.bytes = bytes;
+    job.checkpoint_bytes = checkpoint_bytes;
+    job.succeeded = true;
+    kept_.owners[0].jobs.push_back(job);
+  }
+  void Measure(int64_t total) {
+    folders_.Begin();
+    folders_.Set(total, {});
+  }
+
+  fakes::FakeClock clock_;
+  fakes::FakeKeptJobs kept_;
+  FakeRemover remover_;
+  FakeUnusedBlobs blobs_;
+  jobs::MeasuredFolders folders_;
+  jobs::KeepRules rules_;
+  std::vector<std::string> log_;
+  std::map<Collected, std::pair<int64_t, int64_t>> counted_;
+  std::unique_ptr<jobs::Collector> collector_;
+};
+
+TEST_F(CollectorTest, APlanTellsAndRemovesNothing) {
+  Add(1, 90, 100, 60);
+  Add(2, 10, 100, 60);
+  rules_.age = 30 * kDay;
+  rules_.checkpoint_age = 7 * kDay;
+  blobs_.blobs = {{std::string(64, 'a'), 7}};
+  Measure(1000);
+  collector_->SetBudget(5000);
+  const auto plan = collector_->Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->items.size(), 3u);
+  EXPECT_EQ(plan->items[0].kind, Collected::kBlob);
+  EXPECT_EQ(plan->items[0].id, std::string(64, 'a'));
+  EXPECT_EQ(plan->items[1].kind, Collected::kCheckpoints);
+  EXPECT_EQ(plan->items[1].id, "id-2");
+  EXPECT_EQ(plan->items[1].size_bytes, 60);
+  EXPECT_EQ(plan->items[2].kind, Collected::kJob);
+  EXPECT_EQ(plan->items[2].id, "id-1");
+  EXPECT_EQ(plan->items[2].owner, "ada");
+  EXPECT_EQ(plan->items[2].name, "name 1");
+  EXPECT_EQ(plan->items[2].why, "it ended 90 days ago, keep-days is 30");
+  EXPECT_EQ(plan->more, 0);
+  EXPECT_EQ(plan->freed_bytes, 7 + 60 + 100);
+  EXPECT_EQ(plan->used_bytes, 1000);
+  EXPECT_EQ(plan->budget_bytes, 5000);
+  EXPECT_EQ(plan->short_of, "");
+  EXPECT_THAT(remover_.removed, IsEmpty());
+  EXPECT_EQ(blobs_.blobs.size(), 1u);
+  EXPECT_EQ(collector_->Bytes().used, 1000);
+  EXPECT_EQ(collector_->Bytes().budget, 5000);
+}
+
+TEST_F(CollectorTest, APlanIsBoundedAndCountsTheRest) {
+  for (int i = 0; i < 1500; ++i) Add(i, 90);
+  rules_.age = 30 * kDay;
+  blobs_.blobs.assign(600, {std::string(64, 'a'), 1});
+  const auto plan = collector_->Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->items.size(), limits::kCollectionItems);
+  EXPECT_EQ(plan->more, 1100);
+  EXPECT_EQ(plan->freed_bytes, 600 + 150'000);
+}
+
+TEST_F(CollectorTest, WhatAPlanNamesGoesInItsOrder) {
+  Add(1, 90);
+  Add(2, 10, 100, 60);
+  Add(3, 80);
+  rules_.age = 30 * kDay;
+  rules_.checkpoint_age = 7 * kDay;
+  blobs_.blobs = {{std::string(64, 'a'), 7}};
+  const auto result = collector_->Collect({});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(remover_.removed,
+              ElementsAre("id-2 checkpoints", "id-1", "id-3"));
+  EXPECT_EQ(remover_.ends["id-1"], clock_.Now() - 90 * kDay);
+  EXPECT_EQ(result->removed, 4);
+  EXPECT_EQ(result->freed_bytes, 37);
+  EXPECT_THAT(result->failed, IsEmpty());
+  EXPECT_EQ(counted_[Collected::kJob], std::make_pair(int64_t{2}, int64_t{20}));
+  EXPECT_EQ(counted_[Collected::kCheckpoints].first, 1);
+  EXPECT_EQ(counted_[Collected::kBlob], std::make_pair(int64_t{1}, int64_t{7}));
+}
+
+TEST_F(CollectorTest, OneThatMayNotGoAnyMoreKeepsNoOther) {
+  Add(1, 90);
+  Add(2, 90);
+  Add(3, 90);
+  rules_.age = 30 * kDay;
+  remover_.refusals["id-1"] = absl::FailedPreconditionError("it is pinned");
+  remover_.refusals["id-2"] = absl::NotFoundError("gone");
+  const auto result = collector_->Collect({});
+  ASSERT_TRUE(result.ok());
+  EXPECT_THAT(remover_.removed, ElementsAre("id-3"));
+  EXPECT_THAT(result->failed, ElementsAre("job id-1: it is pinned"));
+}
+
+TEST_F(CollectorTest, WhoWaitsNoMoreStopsIt) {
+  for (int i = 0; i < 9; ++i) Add(i, 90);
+  rules_.age = 30 * kDay;
+  int asked = 0;
+  const auto result = collector_->Collect([&] {
+    return ++asked > 4 ? absl::CancelledError("gone") : absl::OkStatus();
+  });
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->removed, 4);
+}
+
+TEST_F(CollectorTest, UploadsThatBrokeOffAreToldWithTheirSender) {
+  blobs_.blobs = {{std::string(64, 'a'), 7, "ada"}};
+  const auto plan = collector_->Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->items.size(), 1u);
+  EXPECT_EQ(plan->items[0].kind, Collected::kPartialUpload);
+  EXPECT_EQ(plan->items[0].owner, "ada");
+  EXPECT_THAT(plan->items[0].why, HasSubstr("interrupted upload"));
+}
+
+TEST_F(CollectorTest, BlobsThatGoMakeRoomInTheBudget) {
+  Add(1, 90);
+  Measure(1050);
+  collector_->SetBudget(1000);
+  blobs_.blobs = {{std::string(64, 'a'), 50}};
+  ASSERT_TRUE(collector_->Collect({}).ok());
+  EXPECT_THAT(remover_.removed, IsEmpty());
+}
+
+TEST_F(CollectorTest, ByItselfAgesCountOnceTheClockIsBelieved) {
+  Add(1, 90);
+  Add(2, 1);
+  rules_.age = 30 * kDay;
+  collector_->Tend({});
+  EXPECT_THAT(remover_.removed, IsEmpty());
+  clock_.Advance(absl::Hours(1));
+  collector_->Tend({});
+  EXPECT_THAT(remover_.removed, ElementsAre("id-1"));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("retention removed 1 jobs")));
+}
+
+TEST_F(CollectorTest, ByItselfOtherRulesCountAtOnce) {
+  Add(1, 9);
+  Add(2, 8);
+  rules_.jobs = 1;
+  collector_->Tend({});
+  EXPECT_THAT(remover_.removed, ElementsAre("id-1"));
+}
+
+TEST_F(CollectorTest, WithoutRulesNothingIsRead) {
+  collector_->Tend({});
+  EXPECT_EQ(kept_.reads, 0);
+  collector_->SetBudget(5);
+  collector_->Tend({});
+  EXPECT_EQ(kept_.reads, 1);
+}
+
+TEST_F(CollectorTest, WhatWasMeasuredIsStoredAndTriedAgain) {
+  folders_.Begin();
+  folders_.Set(10, {{"a", 3, 1}, {"b", 4, 0}});
+  kept_.failure = absl::ResourceExhaustedError("disk full");
+  collector_->Tend({});
+  collector_->Tend({});
+  EXPECT_THAT(log_, ElementsAre("retention: disk full"));
+  kept_.failure = absl::OkStatus();
+  collector_->Tend({});
+  EXPECT_EQ(kept_.bytes.size(), 2u);
+  EXPECT_EQ(kept_.bytes["a"].checkpoint_bytes, 1);
+}
+
+TEST_F(CollectorTest, AFailureThatStaysIsOneLine) {
+  Add(1, 9);
+  rules_.jobs = 0;
+  remover_.refusals["id-1"] = absl::UnavailableError("I/O error");
+  for (int i = 0; i < 5; ++i) collector_->Tend({});
+  EXPECT_THAT(log_, ElementsAre("retention: job id-1: I/O error"));
+  blobs_.failure = absl::UnavailableError("I/O error");
+  collector_->TendBlobs();
+  EXPECT_THAT(log_.back(), HasSubstr("collecting blobs: I/O error"));
+}
+
+TEST_F(CollectorTest, BlobsGoByThemselves) {
+  Measure(100);
+  blobs_.blobs = {{std::string(64, 'a'), 50}};
+  collector_->TendBlobs();
+  EXPECT_EQ(folders_.TotalBytes(), 50);
+  EXPECT_THAT(log_, ElementsAre("removed uploads that no job uses: 50 bytes"));
+  collector_->TendBlobs();
+  EXPECT_EQ(log_.size(), 1u);
+}
+
+// The rules alone; tests/server/store has the time that reading takes.
+TEST_F(CollectorTest, AHundredThousandJobsArePlannedQuickly) {
+  for (int i = 0; i < 100'000; ++i) Add(i, 100 - i / 2000.0, 1000, 500);
+  rules_ = {60 * kDay, 50'000, 30'000'000, 20 * kDay};
+  Measure(200'000'000);
+  collector_->SetBudget(100'000'000);
+  const base::Clock& clock = base::Clock::Real();
+  absl::Duration best = absl::InfiniteDuration();
+  for (int i = 0; i < 5; ++i) {
+    const absl::Duration start = clock.Monotonic();
+    const auto plan = collector_->Plan();
+    best = std::min(best, clock.Monotonic() - start);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_EQ(plan->items.size(), limits::kCollectionItems);
+    EXPECT_GT(plan->more, 60'000);
+  }
+  std::printf("planned for 100,000 jobs, of which most go, in %.1f ms\n",
+              absl::ToDoubleMilliseconds(best));
+  // What grew with the square of the jobs would take minutes.
+  EXPECT_LT(best, absl::Seconds(5));
+}
+
+class ClockTrustTest : public testing::Test {
+ protected:
+  bool After(absl::Duration passed, absl::Duration jump = {}) {
+    monotonic_ += passed;
+    wall_ += passed + jump;
+    return trust_.Look(wall_, monotonic_);
+  }
+
+  absl::Time wall_ = absl::FromUnixSeconds(1'800'000'000);
+  absl::Duration monotonic_ = absl::Hours(5);
+  ClockTrust trust_;
+};
+
+TEST_F(ClockTrustTest, AClockIsBelievedOnceItKeptStepForAnHour) {
+  EXPECT_FALSE(After(absl::ZeroDuration()));
+  EXPECT_FALSE(After(absl::Minutes(59)));
+  EXPECT_TRUE(After(absl::Minutes(1)));
+  EXPECT_TRUE(After(absl::Hours(100), absl::Seconds(30)));
+}
+
+TEST_F(ClockTrustTest, AJumpBeginsAnew) {
+  After(absl::ZeroDuration());
+  ASSERT_TRUE(After(absl::Hours(2)));
+  EXPECT_FALSE(After(absl::Minutes(1), absl::Hours(24 * 400)));
+  EXPECT_FALSE(After(absl::Minutes(59)));
+  // Set right again: it jumped back.
+  EXPECT_FALSE(After(absl::Minutes(1), -absl::Hours(24 * 400)));
+  EXPECT_FALSE(After(absl::Minutes(59)));
+  EXPECT_TRUE(After(absl::Minutes(1)));
+}
+
+// A clock that is set ahead in small steps is as wrong as one that jumps.
+TEST_F(ClockTrustTest, ManySmallStepsAreAJump) {
+  After(absl::ZeroDuration());
+  ASSERT_TRUE(After(absl::Hours(2)));
+  bool believed = true;
+  for (int i = 0; i < 5; ++i) {
+    believed = After(absl::Seconds(1), absl::Seconds(40)) && believed;
+  }
+  EXPECT_FALSE(believed);
+}
+
+TEST(MeasuredFolders, NothingIsKnownBeforeTheFirstMeasurement) {
+  jobs::MeasuredFolders folders;
+  EXPECT_EQ(folders.TotalBytes(), std::nullopt);
+  EXPECT_EQ(folders.BytesOf("a"), 0);
+  folders.JobRemoved("a");
+  folders.OthersRemoved(5);
+  EXPECT_EQ(folders.TotalBytes(), std::nullopt);
+  EXPECT_THAT(folders.TakeChanged(10), IsEmpty());
+}
+
+TEST(MeasuredFolders, WhatIsRemovedCountsNoMore) {
+  jobs::MeasuredFolders folders;
+  folders.Begin();
+  folders.Set(1000, {{"a", 100, 60}, {"b", 50, 0}});
+  EXPECT_EQ(folders.TotalBytes(), 1000);
+  EXPECT_EQ(folders.BytesOf("a"), 100);
+  folders.CheckpointsRemoved("a");
+  EXPECT_EQ(folders.BytesOf("a"), 40);
+  EXPECT_EQ(folders.TotalBytes(), 940);
+  folders.CheckpointsRemoved("a");
+  EXPECT_EQ(folders.TotalBytes(), 940);
+  folders.JobRemoved("a");
+  folders.OthersRemoved(300);
+  EXPECT_EQ(folders.TotalBytes(), 600);
+  EXPECT_EQ(folders.BytesOf("a"), 0);
+  folders.OthersRemoved(10'000);
+  EXPECT_EQ(folders.TotalBytes(), 0);
+}
+
+// Else retention would remove further jobs for bytes that are gone.
+TEST(MeasuredFolders, WhatGoesDuringAMeasurementIsTakenFromItsResult) {
+  jobs::MeasuredFolders folders;
+  folders.Begin();
+  folders.Set(1000, {{"a", 100, 60}, {"b", 50, 20}, {"c", 30, 30}});
+  folders.Begin();
+  folders.JobRemoved("a");
+  folders.CheckpointsRemoved("b");
+  folders.CheckpointsRemoved("c");
+  folders.OthersRemoved(7);
+  // The walk met a's folder under the name that it has while it is removed, b
+  // before and c after its checkpoints went.
+  folders.Set(1000, {{"b", 50, 20}, {"c", 0, 0}});
+  EXPECT_EQ(folders.TotalBytes(), 1000 - 100 - 20 - 30 - 7);
+  EXPECT_EQ(folders.BytesOf("a"), 0);
+  EXPECT_EQ(folders.BytesOf("b"), 30);
+  EXPECT_EQ(folders.BytesOf("c"), 0);
+  // The next one is not told again.
+  folders.Begin();
+  folders.Set(500, {{"b", 30, 0}});
+  EXPECT_EQ(folders.TotalBytes(), 500);
+}
+
+TEST(MeasuredFolders, ChangedFiguresAreTakenOnce) {
+  jobs::MeasuredFolders folders;
+  folders.Begin();
+  folders.Set(1000, {{"a", 1, 0}, {"b", 2, 1}, {"c", 3, 0}});
+  EXPECT_THAT(
+      folders.TakeChanged(2),
+      ElementsAre(jobs::FolderBytes{"a", 1, 0}, jobs::FolderBytes{"b", 2, 1}));
+  folders.Return({{"b", 2, 1}});
+  EXPECT_THAT(
+      folders.TakeChanged(9),
+      ElementsAre(jobs::FolderBytes{"b", 2, 1}, jobs::FolderBytes{"c", 3, 0}));
+  EXPECT_THAT(folders.TakeChanged(9), IsEmpty());
+  folders.Begin();
+  folders.Set(1000, {{"a", 1, 0}, {"b", 2, 2}, {"c", 3, 0}});
+  EXPECT_THAT(folders.TakeChanged(9),
+              ElementsAre(jobs::FolderBytes{"b", 2, 2}));
+  // One that goes before it is taken is not.
+  folders.Begin();
+  folders.Set(1000, {{"a", 5, 0}});
+  folders.JobRemoved("a");
+  EXPECT_THAT(folders.TakeChanged(9), IsEmpty());
+}
+
+}  // namespace
+
+}  // namespace mpsd::retention
