@@ -180,11 +180,11 @@ absl::Status Daemon::OpenStores() {
                        [metrics = daemon_metrics_](absl::Duration duration) {
                          metrics->Committed(duration);
                        }));
-  job_store_ = std::make_unique<store::SqliteJobStore>(*database_);
-  kept_jobs_ = std::make_unique<store::KeptJobs>(*database_);
-  ended_jobs_ = std::make_unique<store::EndedJobStore>(*database_);
-  past_jobs_ = std::make_unique<store::PastJobs>(*database_);
-  audit_store_ = std::make_unique<store::AuditStore>(*database_);
+  job_store_ = std::make_unique<jobs::JobStore>(*database_);
+  kept_jobs_ = std::make_unique<jobs::KeptJobs>(*database_);
+  ended_jobs_ = std::make_unique<jobs::EndedJobs>(*database_);
+  past_jobs_ = std::make_unique<jobs::PastJobs>(*database_);
+  audit_store_ = std::make_unique<access::AuditStore>(*database_);
   access::AuditTrail::Options audit;
   audit.keep = config_.audit_keep;
   audit.log = LineTo(log_, spdlog::level::err);
@@ -200,8 +200,11 @@ absl::Status Daemon::OpenStores() {
   RETURN_IF_ERROR(OpenModels());
   job_files_ = std::make_unique<jobs::JobFiles>(
       config_.state_dir, FoldersJobsRead(config_), pushed_models_.get());
-  ledger_ = std::make_unique<store::UserLedger>(
-      *database_, folders_,
+  ledger_ = std::make_unique<jobs::UserLedger>(
+      *database_,
+      [folders = folders_](const std::string& id) {
+        return folders->BytesOf(id);
+      },
       [blobs = blob_store_.get()](const std::string& user) {
         return blobs->KeptBytesOf(user);
       });
@@ -213,8 +216,8 @@ absl::Status Daemon::OpenModels() {
                                        config_.state_dir / "models",
                                        LineTo(log_, spdlog::level::warn)));
   models::SweepHubModels();
-  model_uses_ = std::make_unique<store::ModelUses>(*database_);
-  pull_ledger_ = std::make_unique<store::PullLedger>(*database_);
+  model_uses_ = std::make_unique<models::ModelUses>(*database_);
+  pull_ledger_ = std::make_unique<models::PullLedger>(*database_);
   hub::Puller::Options options;
   options.command = config_.hf_command;
   options.environment = host::CurrentEnvironment();
@@ -236,7 +239,7 @@ absl::Status Daemon::OpenModels() {
 }
 
 absl::Status Daemon::OpenTokens() {
-  token_store_ = std::make_unique<store::TokenStore>(*database_);
+  token_store_ = std::make_unique<access::Tokens>(*database_);
   access::TokenBook::Options options = access::TokenBook::SystemOptions();
   options.end_streams = [this](const std::string& credential) {
     return server_->EndStreams(credential);
@@ -392,7 +395,7 @@ void Daemon::MakeHousekeeping() {
     return model_book_->Sweep();
   };
   options.log = LineTo(log_);
-  unused_blobs_ = std::make_unique<store::UnusedBlobs>(
+  unused_blobs_ = std::make_unique<jobs::UnusedBlobs>(
       *blob_store_, options.jobs_dir, options.blob_grace);
   housekeeping_ = std::make_unique<Housekeeping>(
       std::move(options),
@@ -482,7 +485,7 @@ rpc::DaemonFacts Daemon::Facts() const {
   facts.page_address = page_ ? page_->address() : "";
   facts.metrics_tls = exposition_ && !config_.metrics_tls_cert.empty();
   facts.start_time = start_time_;
-  facts.schema_version = job_store_->schema_version();
+  facts.schema_version = database_->schema_version();
   facts.protocol_version = wire::kProtocolVersion;
   return facts;
 }

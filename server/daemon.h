@@ -36,9 +36,8 @@
 #include "server/state_dir.h"
 #include "server/store/blob_store.h"
 #include "server/store/database.h"
-#include "server/store/kept_jobs.h"
-#include "server/store/past_jobs.h"
-#include "server/store/sqlite_job_store.h"
+#include "server/store/ended_jobs.h"
+#include "server/store/job_store.h"
 #include "server/store/token_store.h"
 #include "server/store/user_ledger.h"
 #include "server/supervisor/process_launcher.h"
@@ -115,20 +114,20 @@ class Daemon {
   std::shared_ptr<spdlog::logger> log_;
   std::shared_ptr<prometheus::DaemonMetrics> daemon_metrics_;
   std::unique_ptr<store::Database> database_;
-  std::unique_ptr<store::SqliteJobStore> job_store_;
-  std::unique_ptr<store::KeptJobs> kept_jobs_;
-  std::unique_ptr<store::EndedJobStore> ended_jobs_;
-  std::unique_ptr<store::PastJobs> past_jobs_;
-  std::unique_ptr<store::AuditStore> audit_store_;
+  std::unique_ptr<jobs::JobStore> job_store_;
+  std::unique_ptr<jobs::KeptJobs> kept_jobs_;
+  std::unique_ptr<jobs::EndedJobs> ended_jobs_;
+  std::unique_ptr<jobs::PastJobs> past_jobs_;
+  std::unique_ptr<access::AuditStore> audit_store_;
   std::unique_ptr<access::AuditTrail> audit_;
-  std::unique_ptr<store::TokenStore> token_store_;
+  std::unique_ptr<access::Tokens> token_store_;
   std::unique_ptr<access::TokenBook> tokens_;
   std::unique_ptr<store::BlobStore> blob_store_;
   std::shared_ptr<jobs::MeasuredFolders> folders_;  // a thread may outlive us
-  std::unique_ptr<store::UserLedger> ledger_;
+  std::unique_ptr<jobs::UserLedger> ledger_;
   std::unique_ptr<models::PushedModels> pushed_models_;
-  std::unique_ptr<store::ModelUses> model_uses_;
-  std::unique_ptr<store::PullLedger> pull_ledger_;
+  std::unique_ptr<models::ModelUses> model_uses_;
+  std::unique_ptr<models::PullLedger> pull_ledger_;
   std::unique_ptr<hub::Puller> puller_;
   std::unique_ptr<models::ModelBook> model_book_;
   std::unique_ptr<jobs::JobFiles> job_files_;
@@ -146,7 +145,7 @@ class Daemon {
   std::unique_ptr<jobs::Scheduler> scheduler_;
   std::unique_ptr<planner::PlanMaker> planner_;
   std::unique_ptr<doctor::MachineExaminer> examiner_;
-  std::unique_ptr<store::UnusedBlobs> unused_blobs_;
+  std::unique_ptr<jobs::UnusedBlobs> unused_blobs_;
   std::unique_ptr<Housekeeping> housekeeping_;
   std::unique_ptr<notify::Notifier> notifier_;
   std::unique_ptr<web::Site> site_;

@@ -19,11 +19,9 @@
 #include "absl/time/time.h"
 #include "server/http/daemon_metrics.h"
 #include "server/jobs/collector.h"
-#include "server/jobs/job_store.h"
-#include "server/jobs/retention.h"
+#include "server/store/job_store.h"
 #include "server/jobs/user_limits.h"
 #include "server/state_dir.h"
-#include "server/ticker.h"
 
 namespace mpsd {
 

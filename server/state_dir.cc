@@ -22,7 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "server/jobs/job_id.h"
+#include "server/store/job.h"
 
 namespace mpsd {
 

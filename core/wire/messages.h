@@ -50,7 +50,7 @@ struct Hello {
   std::string torch_version;
 };
 
-// The kind of work. The daemon's list of kinds is in server/jobs/job.h.
+// The kind of work. The daemon's list of kinds is in server/store/job.h.
 enum class JobKind {
   kTraining,
   kProbe,

@@ -18,17 +18,9 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "server/access/rules.h"
+#include "server/store/token_store.h"
 
 namespace mpsd::access {
-
-// A request, before its outcome is known.
-struct Request {
-  Caller caller;       // with an empty user: unknown
-  std::string method;  // "JobService.Cancel"
-  std::string job_id;  // empty: none, or one that is not made yet
-  // Human-readable; without secrets and data. Cut to limits::kAuditBytes.
-  std::string detail;
-};
 
 // Records who requested which change, and the outcome. Thread-safe.
 class AuditLog {
@@ -45,50 +37,6 @@ class AuditLog {
   // Records a request that was refused before it began, or that could not be
   // recorded in time. Does not block.
   virtual void Refused(const Request& request, const absl::Status& why) = 0;
-};
-
-// A request and its outcome.
-struct AuditEntry {
-  int64_t number = 0;  // counts the entries from 1
-  absl::Time time;
-  Request request;
-  // Absent for a request in progress, or that mpsd did not survive.
-  std::optional<absl::StatusCode> result;
-  std::string message;  // of the error
-};
-
-struct AuditFilter {
-  std::string user;    // empty: all
-  std::string job_id;  // empty: all
-  // "JobService.Cancel", or "Cancel" of any service; empty: all
-  std::string method;
-  bool refused = false;  // only entries whose result is an error
-  absl::Time since = absl::InfinitePast();
-  absl::Time until = absl::InfiniteFuture();  // exclusive
-  int64_t before = INT64_MAX;                 // number, exclusive
-  int limit = 50;
-};
-
-// Stores audit entries. A change survives a kill of mpsd at once, and a power
-// cut no later than the next change of a job does. Thread-safe. Implemented by
-// server/store over SQLite.
-class AuditStore {
- public:
-  virtual ~AuditStore() = default;
-  // Returns the new entry's number; the number in `entry` is ignored.
-  virtual absl::StatusOr<int64_t> Append(const AuditEntry& entry) = 0;
-  // Does nothing if the entry is gone. An empty `job_id` keeps the entry's.
-  virtual absl::Status SetResult(int64_t number, const absl::Status& result,
-                                 const std::string& job_id) = 0;
-  // Newest first.
-  virtual absl::StatusOr<std::vector<AuditEntry>> List(
-      const AuditFilter& filter) = 0;
-  // Removes the entries before `time`, and then, while there are more than
-  // `most_entries`, the oldest ones of the user who has the most: no user can
-  // push out another's entries with many requests. Removes a bounded number per
-  // call, and returns how many.
-  virtual absl::StatusOr<int64_t> Prune(absl::Time time,
-                                        int64_t most_entries) = 0;
 };
 
 // Keeps the audit in a store. Its thread writes refusals and removes old

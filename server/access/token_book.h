@@ -23,6 +23,7 @@
 #include "absl/types/span.h"
 #include "core/base/clock.h"
 #include "server/access/rules.h"
+#include "server/store/token_store.h"
 
 namespace mpsd::access {
 
@@ -36,45 +37,9 @@ absl::StatusOr<std::string> AccountName(uid_t uid);
 // AccountName's result for an account whose system name is `name`.
 std::string UserOf(uid_t uid, const std::string& name);
 
-// What mpsd stores of a token. None of it is secret.
-struct Token {
-  std::string sha256;  // of the text that clients send; 64 hexadecimal digits
-  std::string user;
-  Role role = Role::kViewer;
-  std::string note;  // human-readable; at most limits::kTokenNoteBytes
-  absl::Time create_time;
-  std::optional<absl::Time> expire_time;  // absent: never
-  std::optional<absl::Time> last_use;     // to the minute; absent: never used
-  std::string created_by;                 // the user who made it
-
-  bool operator==(const Token&) const = default;
-};
-
-// The first digits of a token's SHA-256, by which users name the token.
-inline constexpr size_t kTokenIdDigits = 12;
-inline std::string TokenId(std::string_view sha256) {
-  return std::string(sha256.substr(0, kTokenIdDigits));
-}
-
 // Whether `text` can be a token's id. Text that cannot be one is not quoted: it
 // may be the token itself, given by mistake.
 bool IsTokenId(std::string_view text);
-
-// Where the tokens outlive the process. Thread-safe.
-class Tokens {
- public:
-  virtual ~Tokens() = default;
-  // In the order in which they were inserted. DataLoss for an unreadable row.
-  virtual absl::StatusOr<std::vector<Token>> All() = 0;
-  // Durable once it returns OK. AlreadyExists for an id that another token has.
-  virtual absl::Status Insert(const Token& token) = 0;
-  // Durable once it returns OK. OK if there is no such token.
-  virtual absl::Status Remove(const std::string& id) = 0;
-  // Stores when tokens, by their ids, were last used; omits unknown ones. A
-  // power cut may undo it.
-  virtual absl::Status SetLastUses(
-      absl::Span<const std::pair<std::string, absl::Time>> uses) = 0;
-};
 
 // Looks up tokens. Thread-safe; never waits for a disk, since gRPC's own
 // threads call it.

@@ -27,7 +27,7 @@
 #include "core/base/clock.h"
 #include "server/http/server.h"
 #include "server/jobs/collector.h"
-#include "server/jobs/exported_metrics.h"
+#include "server/jobs/meters.h"
 
 namespace mpsd::prometheus {
 

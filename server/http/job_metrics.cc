@@ -9,7 +9,7 @@
 #include "core/report/report.h"
 #include "server/http/families.h"
 #include "server/jobs/attempt_end.h"
-#include "server/jobs/job.h"
+#include "server/store/job.h"
 
 namespace mpsd::prometheus {
 

@@ -16,7 +16,7 @@ struct Metric {
   MetricKind kind;
   const char* labels;  // the names of its labels, sorted: "device, job_id"
   const char* help;
-  // The field of a step (server/jobs/job.h) that the gauge shows; a field that
+  // The field of a step (server/store/job.h) that the gauge shows; a field that
   // a step lacks leaves the gauge unset.
   const char* field = "";
 };

@@ -9,7 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/machine_fault.h"
+#include "core/base/file.h"
 #include "core/host/device_error.h"
 #include "server/jobs/start_checks.h"
 

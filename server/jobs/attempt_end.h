@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/report/report.h"
-#include "server/jobs/job.h"
+#include "server/store/job.h"
 #include "server/jobs/job_files.h"
 
 // A worker as the scheduler sees it: how it is launched and what it reports,

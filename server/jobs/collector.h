@@ -20,24 +20,11 @@
 #include "absl/types/span.h"
 #include "core/base/clock.h"
 #include "core/report/report.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/user_limits.h"
-
-// Retention: what is kept of jobs that have ended, and for how long. Types and
-// the API's view come first, then the plan (retention::MakePlan), then
-// its execution (Collector).
+#include "server/store/ended_jobs.h"
 
 namespace mpsd::jobs {
-
-// The disk space of a job's folder without its inputs.
-struct FolderBytes {
-  std::string id;
-  int64_t bytes = 0;
-  int64_t checkpoint_bytes = 0;  // among them
-
-  bool operator==(const FolderBytes&) const = default;
-};
 
 // The disk space of the state folder and of each job's folder, as last
 // measured, less what was removed since. A measurement takes a while: what is
@@ -80,54 +67,6 @@ class MeasuredFolders {
   int64_t others_removed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// A job that has ended, as the rules of retention see it.
-struct KeptJob {
-  int64_t number = 0;  // of its row, never of two jobs
-  absl::Time ended;
-  int64_t bytes = 0;             // of its folder, as measured last
-  int64_t checkpoint_bytes = 0;  // among them
-  bool succeeded = false;
-  // Pinned, or needed by a job that has not ended.
-  bool bound = false;
-};
-struct KeptOwner {
-  std::string name;
-  std::vector<KeptJob> jobs;  // the one that ended first comes first
-};
-
-struct NamedJob {
-  int64_t number = 0;
-  std::string id, name;
-};
-
-// Retention's view of the rows of jobs, and changes in them. Thread-safe.
-// Implemented by server/store.
-class KeptJobs {
- public:
-  virtual ~KeptJobs() = default;
-
-  // Every job that has ended, except rows without the time of their end.
-  virtual absl::StatusOr<std::vector<KeptOwner>> Ended() = 0;
-  // In the order of `numbers`; missing jobs are omitted.
-  virtual absl::StatusOr<std::vector<NamedJob>> Names(
-      absl::Span<const int64_t> numbers) = 0;
-  // Why a rule may not remove the job or its checkpoints: it does not exist,
-  // has not ended, ended at another time than `ended`, is pinned, or a job that
-  // has not ended names its files or waits for it.
-  virtual absl::Status MayRemove(const std::string& id, absl::Time ended) = 0;
-
-  // Why a user may not delete the job: as above, except that other jobs may
-  // wait for its end.
-  virtual absl::Status MayDelete(const std::string& id) = 0;
-
-  // NotFound if there is no such job.
-  virtual absl::Status SetPinned(const std::string& id, bool pinned) = 0;
-  // Missing jobs are omitted.
-  virtual absl::Status SetBytes(absl::Span<const FolderBytes> folders) = 0;
-  // Calls MayRemove, and in the same transaction removes the rows of the job's
-  // checkpoints.
-  virtual absl::Status ForgetCheckpoints(const std::string& id,
-                                         absl::Time ended) = 0;
 };
 
 // What is removed by rules, by the budget of the state folder, or because it is

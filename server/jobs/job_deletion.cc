@@ -13,10 +13,9 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "server/jobs/job.h"
+#include "server/store/job.h"
 #include "server/jobs/job_files.h"
 
 namespace mpsd::jobs {

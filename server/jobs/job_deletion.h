@@ -20,7 +20,7 @@
 #include "server/jobs/collector.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_store.h"
+#include "server/store/job_store.h"
 #include "server/jobs/meters.h"
 
 // The deletion of jobs, and of parts of them. A job's row and its folder cannot

@@ -19,9 +19,9 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/host/host.h"
-#include "server/jobs/job.h"
+#include "server/store/job.h"
 #include "server/jobs/job_queue.h"
-#include "server/jobs/job_store.h"
+#include "server/store/job_store.h"
 #include "server/jobs/pause_gate.h"
 #include "server/jobs/user_limits.h"
 

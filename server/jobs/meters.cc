@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "core/base/check.h"
-#include "core/report/stage_names.h"
-#include "core/spec/train_spec_words.h"
+#include "core/report/report.h"
+#include "core/spec/train_spec_fields.h"
 
 namespace mpsd::jobs {
 
@@ -162,7 +162,7 @@ StartedJob DescribeStart(const Job& job, const spec::TrainSpec& spec,
   base::Check(job.start_time.has_value(), "the job has started");
   return {
       job.id,          job.name,
-      job.owner,       std::string(spec::WordOf(spec.task, spec::TaskWords())),
+      job.owner,       std::string(spec::WordOf(spec.task, spec::kTaskWords)),
       ModelName(spec), *job.start_time - since,
       TimeLeft(job)};
 }

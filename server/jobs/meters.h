@@ -13,7 +13,7 @@
 #include "core/host/host.h"
 #include "core/report/report.h"
 #include "core/spec/train_spec.h"
-#include "server/jobs/job.h"
+#include "server/store/job.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/pause_gate.h"
 

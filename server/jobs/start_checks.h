@@ -17,11 +17,11 @@
 #include "core/spec/train_spec.h"
 #include "server/jobs/attempt.h"
 #include "server/jobs/attempt_end.h"
-#include "server/jobs/job.h"
+#include "server/store/job.h"
 #include "server/jobs/job_deletion.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_store.h"
+#include "server/store/job_store.h"
 #include "server/jobs/meters.h"
 
 // What must hold before a queued job starts: the jobs that it waits for have

@@ -9,18 +9,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/bytes_text.h"
-#include "core/base/json_depth.h"
+#include "core/base/units.h"
+#include "core/base/text.h"
 #include "core/base/limits.h"
-#include "core/base/printable.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/host/traits.h"
-#include "core/spec/hub_cache.h"
+#include "core/spec/model_folder.h"
 #include "core/spec/memory_estimate.h"
-#include "core/spec/named_result.h"
-#include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
+#include "core/spec/targets.h"
 #include "server/jobs/job_files.h"
 
 namespace mpsd::jobs {
@@ -475,7 +473,8 @@ absl::Status Submitter::CountInputs(const SubmitRequest& request) {
   if (dependencies_.ledger == nullptr) return absl::OkStatus();
   std::set<std::string> blobs;
   for (const InputFile& input : request.inputs) blobs.insert(input.sha256);
-  return dependencies_.ledger->Use(request.owner, request.limits, blobs);
+  return dependencies_.ledger->Use(
+      request.owner, UploadCheckOf(request.owner, request.limits), blobs);
 }
 
 FindJob Submitter::ReadableJobs(const SubmitRequest& request) {

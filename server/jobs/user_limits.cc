@@ -192,6 +192,13 @@ absl::Status CheckUploads(const std::string& user, const UserLimits& limits,
       WhoRaises(user, "upload-bytes")));
 }
 
+UploadCheck UploadCheckOf(const std::string& user, const UserLimits& limits) {
+  if (!limits.upload_bytes) return nullptr;
+  return [user, limits](int64_t bytes, int64_t more) {
+    return CheckUploads(user, limits, bytes, more);
+  };
+}
+
 std::string DescribeTimeLimit(const std::string& user,
                               const std::string& job_id, absl::Duration held,
                               absl::Duration limit) {

@@ -5,15 +5,12 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/store/user_ledger.h"
 
 namespace mpsd::jobs {
 
@@ -85,6 +82,8 @@ absl::Status CheckPriority(const std::string& user, const UserLimits& limits,
 // ResourceExhausted as above.
 absl::Status CheckUploads(const std::string& user, const UserLimits& limits,
                           int64_t bytes, int64_t more);
+// The same for a ledger, which adds up the bytes only if there is a limit.
+UploadCheck UploadCheckOf(const std::string& user, const UserLimits& limits);
 // Why a job ends that held the device for `held`, the maximum: the figures, who
 // can raise the limit, and what to do then.
 std::string DescribeTimeLimit(const std::string& user,
@@ -93,45 +92,6 @@ std::string DescribeTimeLimit(const std::string& user,
 // ResourceExhausted if the user's jobs have reached their bytes already.
 absl::Status CheckResults(const std::string& user, const UserLimits& limits,
                           int64_t bytes);
-
-// Blobs that a user sends, while they arrive. A claim destroyed before Commit
-// does not count. One thread at a time.
-class UploadClaim {
- public:
-  virtual ~UploadClaim() = default;
-  // Called before bytes of a blob are accepted: `size_bytes` of them arrive.
-  // ResourceExhausted if they would be too many in addition to what the user
-  // has and sends meanwhile.
-  virtual absl::Status Add(const std::string& sha256, int64_t size_bytes) = 0;
-  // Counts the blobs, which the store has by now.
-  virtual absl::Status Commit() = 0;
-};
-
-// What a user has in the state folder, in bytes.
-struct UserBytes {
-  int64_t uploads = 0;  // and what its pulls wrote into the models' cache
-  int64_t results = 0;
-};
-
-// Counts what each user has. A blob counts in full for each user who sent it or
-// whose jobs were submitted with it, until the blob store removes the blob; a
-// pulled model for the user who pulled it.
-// Results are the folders of a user's jobs: as last measured, or the sum of the
-// job's checkpoints if that is more. Thread-safe; implemented by server/store.
-class UserLedger {
- public:
-  virtual ~UserLedger() = default;
-  virtual std::unique_ptr<UploadClaim> Begin(const std::string& user,
-                                             const UserLimits& limits) = 0;
-  // Counts blobs that the store has for the user of a submission;
-  // ResourceExhausted, with nothing counted, if they are too many.
-  virtual absl::Status Use(const std::string& user, const UserLimits& limits,
-                           const std::set<std::string>& blobs) = 0;
-  // Whether the blob counts for the user.
-  virtual absl::StatusOr<bool> Holds(const std::string& user,
-                                     const std::string& sha256) = 0;
-  virtual absl::StatusOr<UserBytes> BytesOf(const std::string& user) = 0;
-};
 
 }  // namespace mpsd::jobs
 

@@ -8,17 +8,17 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/jobs/blob_store.h"
 #include "server/jobs/submission.h"
 #include "server/jobs/user_limits.h"
 #include "server/models/pushed_models.h"
+#include "server/store/blob_store.h"
+#include "server/store/user_ledger.h"
 
 namespace mpsd::models {
 
@@ -36,38 +36,6 @@ struct ModelFacts {
 
 ModelFacts FactsOf(const std::filesystem::path& folder,
                    const jobs::MachineMemory& memory);
-
-// Which jobs use which models; implemented by server/store. Thread-safe.
-class ModelUses {
- public:
-  struct Use {
-    std::optional<absl::Time> last_start;  // of a job
-    int32_t unfinished = 0;                // jobs that have not ended
-  };
-
-  virtual ~ModelUses() = default;
-  // By its name in job.json; models that no job used are omitted.
-  virtual absl::StatusOr<std::map<std::string, Use>> All() = 0;
-  // The models' folders of the jobs that have not ended.
-  virtual absl::StatusOr<std::set<std::string>> UnfinishedFolders() = 0;
-  // The folders that jobs in any state have for the model.
-  virtual absl::StatusOr<std::set<std::string>> FoldersOf(
-      const std::string& model) = 0;
-};
-
-// The bytes that each user's pulls wrote, which count among the user's uploads
-// until the model is removed. Thread-safe; implemented by server/store.
-class PullLedger {
- public:
-  using Bytes = std::map<std::string, int64_t>;  // by user
-
-  virtual ~PullLedger() = default;
-  virtual absl::Status Add(const std::string& model, const std::string& user,
-                           int64_t bytes) = 0;
-  virtual absl::Status Remove(const std::string& model) = 0;
-  // By model.
-  virtual absl::StatusOr<std::map<std::string, Bytes>> All() = 0;
-};
 
 // A model, and the user who requests it.
 struct PullRequest {

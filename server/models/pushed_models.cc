@@ -24,7 +24,7 @@
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/spec/model_folder.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::models {
 

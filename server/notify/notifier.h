@@ -22,8 +22,8 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/report/report.h"
-#include "server/jobs/job.h"
-#include "server/jobs/job_store.h"
+#include "server/store/job.h"
+#include "server/store/job_store.h"
 #include "server/jobs/pause_gate.h"
 #include "server/notify/notice.h"
 

@@ -25,9 +25,9 @@
 #include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/host/environment.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/job_id.h"
+#include "server/store/job.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/submission.h"
 

@@ -27,7 +27,8 @@ jobs::UserLimits UserAccounts::LimitsOf(const access::Rights& rights) const {
 std::unique_ptr<jobs::UploadClaim> UserAccounts::BeginUpload(
     const access::Rights& rights) const {
   if (ledger == nullptr) return nullptr;
-  return ledger->Begin(rights.caller().user, LimitsOf(rights));
+  const std::string& user = rights.caller().user;
+  return ledger->Begin(user, jobs::UploadCheckOf(user, LimitsOf(rights)));
 }
 
 absl::Status UserAccounts::Describe(const access::Rights& rights,

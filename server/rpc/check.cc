@@ -10,7 +10,7 @@
 #include "core/base/limits.h"
 #include "core/base/text.h"
 #include "core/base/status_macros.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 #include "server/rpc/convert.h"
 
 namespace mpsd::rpc {

@@ -24,7 +24,7 @@ struct DaemonFacts {
   bool metrics_tls = false;
   std::string page_address;  // empty: off
   absl::Time start_time;
-  int64_t schema_version = 0;    // JobStore::schema_version()
+  int64_t schema_version = 0;    // Database::schema_version()
   int32_t protocol_version = 0;  // wire::kProtocolVersion
 };
 

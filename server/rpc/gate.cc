@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
-#include "server/jobs/job_id.h"
+#include "server/store/job.h"
 
 namespace mpsd::rpc {
 namespace {

@@ -7,7 +7,7 @@
 #include "mpsd/v1/jobs.pb.h"
 #include "server/access/rules.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_store.h"
+#include "server/store/job_store.h"
 #include "server/rpc/records.h"
 
 namespace mpsd::rpc {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/access_calls.h"
 #include "server/rpc/daemon_calls.h"

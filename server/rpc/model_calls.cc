@@ -65,8 +65,9 @@ absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
   RETURN_IF_ERROR(models::CheckFileList(push.files));
   push.count = [&] {
     if (accounts.ledger == nullptr) return absl::OkStatus();
-    return accounts.ledger->Use(push.user, accounts.LimitsOf(call.rights),
-                                hashes);
+    return accounts.ledger->Use(
+        push.user,
+        jobs::UploadCheckOf(push.user, accounts.LimitsOf(call.rights)), hashes);
   };
   ASSIGN_OR_RETURN(const models::ModelBook::Pushed pushed,
                    book.Push(push, blobs, Memory(reader)));

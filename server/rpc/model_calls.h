@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "mpsd/v1/models.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 #include "server/jobs/job_manager.h"
 #include "server/models/model_book.h"
 #include "server/rpc/access_calls.h"

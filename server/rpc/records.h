@@ -21,11 +21,11 @@
 #include "core/base/clock.h"
 #include "core/host/machine.h"
 #include "mpsd/v1/record.pb.h"
-#include "server/jobs/exported_metrics.h"
-#include "server/jobs/job.h"
-#include "server/jobs/job_files.h"
-#include "server/jobs/job_store.h"
 #include "server/jobs/meters.h"
+#include "server/store/ended_jobs.h"
+#include "server/store/job.h"
+#include "server/jobs/job_files.h"
+#include "server/store/job_store.h"
 
 // The record of a job, which mpsd keeps after the job is deleted: what is
 // observed while the job runs, what is read from its files, and what is stored.

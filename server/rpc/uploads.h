@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "mpsd/v1/artifacts.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 #include "server/jobs/user_limits.h"
 #include "server/rpc/streams.h"
 

@@ -8,14 +8,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/status_macros.h"
-#include "server/store/connection.h"
+#include "server/store/database.h"
 
-namespace mpsd::store {
+namespace mpsd::access {
+
+using store::CatchSqlite;
+using store::Connection;
+using store::Query;
+using store::Transaction;
 
 namespace {
 
 // The statements identify a token by the expression of the index tokens_by_id.
-static_assert(access::kTokenIdDigits == 12);
+static_assert(kTokenIdDigits == 12);
 
 std::optional<absl::Time> OptionalTime(std::optional<int64_t> micros) {
   if (!micros.has_value()) return std::nullopt;
@@ -27,16 +32,15 @@ std::optional<int64_t> OptionalMicros(std::optional<absl::Time> time) {
   return absl::ToUnixMicros(*time);
 }
 
-absl::StatusOr<access::Token> ReadToken(Query& row) {
-  access::Token token;
+absl::StatusOr<Token> ReadToken(Query& row) {
+  Token token;
   token.sha256 = row.Text();
   token.user = row.Text();
   const int64_t number = row.Int();
-  const std::optional<access::Role> role =
-      report::Numbered(access::kRoles, number);
+  const std::optional<Role> role = report::Numbered(kRoles, number);
   if (!role.has_value()) {
     return absl::DataLossError(absl::StrCat(
-        "token ", access::TokenId(token.sha256), " has the role ", number,
+        "token ", TokenId(token.sha256), " has the role ", number,
         ", which this mpsd does not know; run the newer mpsd that made it"));
   }
   token.role = *role;
@@ -50,25 +54,25 @@ absl::StatusOr<access::Token> ReadToken(Query& row) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<access::Token>> TokenStore::All() {
+absl::StatusOr<std::vector<Token>> Tokens::All() {
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::vector<access::Token>>;
+  using Result = absl::StatusOr<std::vector<Token>>;
   return CatchSqlite("reading the tokens", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
-    std::vector<access::Token> tokens;
+    std::vector<Token> tokens;
     Query row(c,
               "SELECT sha256, user, role, note, create_time_us, "
               "expire_time_us, last_use_time_us, created_by FROM tokens "
               "ORDER BY number");
     while (row.Next()) {
-      ASSIGN_OR_RETURN(access::Token token, ReadToken(row));
+      ASSIGN_OR_RETURN(Token token, ReadToken(row));
       tokens.push_back(std::move(token));
     }
     return tokens;
   });
 }
 
-absl::Status TokenStore::Insert(const access::Token& token) {
+absl::Status Tokens::Insert(const Token& token) {
   Connection& c = database_.writer();
   return CatchSqlite("storing a token", [&] {
     absl::MutexLock lock(&c.mutex());
@@ -88,7 +92,7 @@ absl::Status TokenStore::Insert(const access::Token& token) {
   });
 }
 
-absl::Status TokenStore::Remove(const std::string& id) {
+absl::Status Tokens::Remove(const std::string& id) {
   Connection& c = database_.writer();
   return CatchSqlite("removing a token", [&] {
     absl::MutexLock lock(&c.mutex());
@@ -100,7 +104,7 @@ absl::Status TokenStore::Remove(const std::string& id) {
   });
 }
 
-absl::Status TokenStore::SetLastUses(
+absl::Status Tokens::SetLastUses(
     absl::Span<const std::pair<std::string, absl::Time>> uses) {
   Connection& c = database_.writer();
   return CatchSqlite("noting when tokens were used", [&] {
@@ -128,14 +132,14 @@ std::optional<int64_t> Number(const std::optional<absl::StatusCode>& code) {
   return static_cast<int64_t>(*code);
 }
 
-access::AuditEntry ReadEntry(Query& query) {
-  access::AuditEntry entry;
-  access::Caller& caller = entry.request.caller;
+AuditEntry ReadEntry(Query& query) {
+  AuditEntry entry;
+  Caller& caller = entry.request.caller;
   entry.number = query.Int();
   entry.time = absl::FromUnixMicros(query.Int());
   caller.user = query.Text();
-  caller.role = static_cast<access::Role>(query.Int());
-  caller.way = static_cast<access::Way>(query.Int());
+  caller.role = static_cast<Role>(query.Int());
+  caller.way = static_cast<Way>(query.Int());
   caller.credential = query.Text();
   caller.origin = query.Text();
   entry.request.method = query.Text();
@@ -151,7 +155,7 @@ access::AuditEntry ReadEntry(Query& query) {
 // The optional conditions of a filter, so that SQLite can use an index; each
 // takes one parameter, in this order: user, job_id, method. The other
 // conditions are in every query.
-std::string ListSql(const access::AuditFilter& filter) {
+std::string ListSql(const AuditFilter& filter) {
   std::string sql =
       "SELECT number, time_us, user, role, way, credential, origin, method, "
       "job_id, detail, result, message FROM audit WHERE number < ? "
@@ -172,13 +176,13 @@ int64_t Micros(absl::Time time) { return absl::ToUnixMicros(time); }
 
 }  // namespace
 
-absl::StatusOr<int64_t> AuditStore::Append(const access::AuditEntry& entry) {
+absl::StatusOr<int64_t> AuditStore::Append(const AuditEntry& entry) {
   Connection& c = database_.writer();
   using Result = absl::StatusOr<int64_t>;
   return CatchSqlite("writing the audit", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     c.SetDurability(Durability::kProcess);
-    const access::Request& request = entry.request;
+    const Request& request = entry.request;
     Query(c,
           "INSERT INTO audit (time_us, user, role, way, credential, origin, "
           "method, job_id, detail, result, message) "
@@ -209,10 +213,10 @@ absl::Status AuditStore::SetResult(int64_t number, const absl::Status& result,
   });
 }
 
-absl::StatusOr<std::vector<access::AuditEntry>> AuditStore::List(
-    const access::AuditFilter& filter) {
+absl::StatusOr<std::vector<AuditEntry>> AuditStore::List(
+    const AuditFilter& filter) {
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::vector<access::AuditEntry>>;
+  using Result = absl::StatusOr<std::vector<AuditEntry>>;
   return CatchSqlite("reading the audit", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     Query query(c, ListSql(filter), filter.before, Micros(filter.since),
@@ -222,7 +226,7 @@ absl::StatusOr<std::vector<access::AuditEntry>> AuditStore::List(
       if (!text->empty()) query.Bind(*text);
     }
     query.Bind(filter.limit);
-    std::vector<access::AuditEntry> entries;
+    std::vector<AuditEntry> entries;
     while (query.Next()) entries.push_back(ReadEntry(query));
     return entries;
   });
@@ -259,4 +263,4 @@ absl::StatusOr<int64_t> AuditStore::Prune(absl::Time time,
   });
 }
 
-}  // namespace mpsd::store
+}  // namespace mpsd::access

@@ -10,9 +10,14 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "server/store/connection.h"
+#include "server/store/database.h"
 
-namespace mpsd::store {
+namespace mpsd::jobs {
+
+using store::CatchSqlite;
+using store::Connection;
+using store::Query;
+using store::Transaction;
 
 namespace {
 
@@ -22,70 +27,54 @@ constexpr size_t kAtOnce = 500;
 
 }  // namespace
 
-class UserLedger::Claim final : public jobs::UploadClaim {
- public:
-  Claim(UserLedger& ledger, std::string user, const jobs::UserLimits& limits)
-      : ledger_(ledger), user_(std::move(user)), limits_(limits) {}
-  ~Claim() override { Release(); }
-
-  absl::Status Add(const std::string& sha256, int64_t size_bytes) override {
-    base::CheckAtMost(0, size_bytes, "bytes of a blob");
-    // Without a limit the sum is not needed.
-    if (limits_.upload_bytes) {
-      absl::MutexLock lock(&ledger_.mutex_);
-      ASSIGN_OR_RETURN(const int64_t stored, ledger_.Uploads(user_));
-      RETURN_IF_ERROR(CheckUploads(
-          user_, limits_, stored + ledger_.Reserved(user_), size_bytes));
-      ledger_.reserved_[user_] += size_bytes;
-      reserved_ += size_bytes;
-    }
-    blobs_.push_back({sha256, size_bytes});
-    return absl::OkStatus();
-  }
-
-  absl::Status Commit() override {
-    // The rows come before the reservation ends: both may count for a moment,
-    // but never neither.
-    absl::Status recorded = ledger_.Record(user_, std::exchange(blobs_, {}));
-    Release();
-    return recorded;
-  }
-
- private:
-  void Release() {
-    if (reserved_ == 0) return;
+absl::Status UploadClaim::Add(const std::string& sha256, int64_t size_bytes) {
+  base::CheckAtMost(0, size_bytes, "bytes of a blob");
+  // Without a limit the sum is not needed.
+  if (check_) {
     absl::MutexLock lock(&ledger_.mutex_);
-    const auto entry = ledger_.reserved_.find(user_);
-    base::Check(entry != ledger_.reserved_.end(), "what was reserved is there");
-    entry->second -= std::exchange(reserved_, 0);
-    if (entry->second == 0) ledger_.reserved_.erase(entry);
+    ASSIGN_OR_RETURN(const int64_t stored, ledger_.Uploads(user_));
+    RETURN_IF_ERROR(check_(stored + ledger_.Reserved(user_), size_bytes));
+    ledger_.reserved_[user_] += size_bytes;
+    reserved_ += size_bytes;
   }
-
-  UserLedger& ledger_;
-  const std::string user_;
-  const jobs::UserLimits limits_;
-  std::vector<Blob> blobs_;
-  int64_t reserved_ = 0;
-};
-
-std::unique_ptr<jobs::UploadClaim> UserLedger::Begin(
-    const std::string& user, const jobs::UserLimits& limits) {
-  return std::make_unique<Claim>(*this, user, limits);
+  blobs_.push_back({sha256, size_bytes});
+  return absl::OkStatus();
 }
 
-absl::Status UserLedger::Use(const std::string& user,
-                             const jobs::UserLimits& limits,
+absl::Status UploadClaim::Commit() {
+  // The rows come before the reservation ends: both may count for a moment, but
+  // never neither.
+  absl::Status recorded = ledger_.Record(user_, std::exchange(blobs_, {}));
+  Release();
+  return recorded;
+}
+
+void UploadClaim::Release() {
+  if (reserved_ == 0) return;
+  absl::MutexLock lock(&ledger_.mutex_);
+  const auto entry = ledger_.reserved_.find(user_);
+  base::Check(entry != ledger_.reserved_.end(), "what was reserved is there");
+  entry->second -= std::exchange(reserved_, 0);
+  if (entry->second == 0) ledger_.reserved_.erase(entry);
+}
+
+std::unique_ptr<UploadClaim> UserLedger::Begin(const std::string& user,
+                                               UploadCheck check) {
+  return std::make_unique<UploadClaim>(*this, user, std::move(check));
+}
+
+absl::Status UserLedger::Use(const std::string& user, const UploadCheck& check,
                              const std::set<std::string>& blobs) {
   if (blobs.empty()) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
   ASSIGN_OR_RETURN(std::vector<Blob> missing, Uncounted(user, blobs));
   if (missing.empty()) return absl::OkStatus();
-  if (limits.upload_bytes) {
+  if (check) {
     ASSIGN_OR_RETURN(const int64_t stored, Uploads(user));
     const int64_t more = std::accumulate(
         missing.begin(), missing.end(), int64_t{0},
         [](int64_t sum, const Blob& blob) { return sum + blob.size_bytes; });
-    RETURN_IF_ERROR(CheckUploads(user, limits, stored + Reserved(user), more));
+    RETURN_IF_ERROR(check(stored + Reserved(user), more));
   }
   return Record(user, missing);
 }
@@ -162,12 +151,12 @@ absl::StatusOr<bool> UserLedger::Holds(const std::string& user,
   });
 }
 
-absl::StatusOr<jobs::UserBytes> UserLedger::BytesOf(const std::string& user) {
+absl::StatusOr<UserBytes> UserLedger::BytesOf(const std::string& user) {
   ASSIGN_OR_RETURN(const int64_t uploads, Uploads(user));
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<jobs::UserBytes>;
+  using Result = absl::StatusOr<UserBytes>;
   return CatchSqlite("reading a user's results", [&]() -> Result {
-    jobs::UserBytes bytes{uploads, 0};
+    UserBytes bytes{uploads, 0};
     absl::MutexLock lock(&c.mutex());
     Query jobs(c,
                "SELECT id, (SELECT coalesce(sum(size_bytes), 0) FROM "
@@ -176,11 +165,19 @@ absl::StatusOr<jobs::UserBytes> UserLedger::BytesOf(const std::string& user) {
     while (jobs.Next()) {
       const std::string id = jobs.Text();
       const int64_t checkpoints = jobs.Int();
-      bytes.results += std::max(checkpoints, folders_->BytesOf(id));
+      bytes.results += std::max(checkpoints, folders_(id));
     }
     return bytes;
   });
 }
+
+}  // namespace mpsd::jobs
+
+namespace mpsd::models {
+
+using store::CatchSqlite;
+using store::Connection;
+using store::Query;
 
 absl::Status PullLedger::Add(const std::string& model, const std::string& user,
                              int64_t bytes) {
@@ -286,4 +283,4 @@ absl::StatusOr<std::set<std::string>> ModelUses::FoldersOf(
   });
 }
 
-}  // namespace mpsd::store
+}  // namespace mpsd::models

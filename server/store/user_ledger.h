@@ -6,47 +6,73 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/jobs/collector.h"
-#include "server/jobs/user_limits.h"
-#include "server/models/model_book.h"
-#include "server/store/database.h"
+#include "absl/time/time.h"
 
 namespace mpsd::store {
+class Database;
+}  // namespace mpsd::store
 
-// The ledger in the tables uploads, upload_bytes, pulled_bytes and checkpoints.
+// What users have, and which jobs use which models.
+
+namespace mpsd::jobs {
+
+// Whether `more` bytes may be added to the `bytes` of uploads that a user has;
+// empty: any number may.
+using UploadCheck = std::function<absl::Status(int64_t bytes, int64_t more)>;
+
+// What a user has in the state folder, in bytes.
+struct UserBytes {
+  int64_t uploads = 0;  // and what its pulls wrote into the models' cache
+  int64_t results = 0;
+};
+
+class UploadClaim;
+
+// Counts what each user has. A blob counts in full for each user who sent it or
+// whose jobs were submitted with it, until the blob store removes the blob; a
+// pulled model for the user who pulled it.
+// Results are the folders of a user's jobs: as last measured, or the sum of the
+// job's checkpoints if that is more. Thread-safe.
+//
 // A row of table uploads comes after its blob's, in a separate transaction that
 // a power cut may lose: submitting a job with the blob counts it again.
-class UserLedger final : public jobs::UserLedger {
+class UserLedger {
  public:
-  // Bytes of a user's interrupted uploads.
-  using KeptBytes = std::function<int64_t(const std::string& user)>;
+  // The bytes of a user's interrupted uploads, or of a job's folder.
+  using BytesBy = std::function<int64_t(const std::string& name)>;
+  static int64_t None(const std::string&) { return 0; }
 
   // `database` must outlive the ledger. `folders`: the last measurements.
-  UserLedger(
-      Database& database, std::shared_ptr<const jobs::MeasuredFolders> folders,
-      KeptBytes kept = [](const std::string&) { return 0; })
+  explicit UserLedger(store::Database& database, BytesBy folders = None,
+                      BytesBy kept = None)
       : database_(database),
         folders_(std::move(folders)),
         kept_(std::move(kept)) {}
 
-  std::unique_ptr<jobs::UploadClaim> Begin(
-      const std::string& user, const jobs::UserLimits& limits) override;
-  absl::Status Use(const std::string& user, const jobs::UserLimits& limits,
-                   const std::set<std::string>& blobs) override;
+  // The claim must not outlive the ledger.
+  std::unique_ptr<UploadClaim> Begin(const std::string& user,
+                                     UploadCheck check);
+  // Counts blobs that the store has for the user of a submission; the check's
+  // error, with nothing counted, if they are too many.
+  absl::Status Use(const std::string& user, const UploadCheck& check,
+                   const std::set<std::string>& blobs);
+  // Whether the blob counts for the user.
   absl::StatusOr<bool> Holds(const std::string& user,
-                             const std::string& sha256) override;
-  absl::StatusOr<jobs::UserBytes> BytesOf(const std::string& user) override;
+                             const std::string& sha256);
+  absl::StatusOr<UserBytes> BytesOf(const std::string& user);
 
  private:
-  class Claim;
+  friend class UploadClaim;
   struct Blob {
     std::string sha256;
     int64_t size_bytes = 0;
@@ -63,9 +89,9 @@ class UserLedger final : public jobs::UserLedger {
       const std::string& user, const std::set<std::string>& blobs);
   absl::Status Record(const std::string& user, const std::vector<Blob>& blobs);
 
-  Database& database_;
-  const std::shared_ptr<const jobs::MeasuredFolders> folders_;
-  const KeptBytes kept_;
+  store::Database& database_;
+  const BytesBy folders_;
+  const BytesBy kept_;
   // Held from reading a user's sum to the reservation or the rows based on it,
   // so that concurrent uploads cannot exceed it together.
   absl::Mutex mutex_;
@@ -73,36 +99,78 @@ class UserLedger final : public jobs::UserLedger {
   std::map<std::string, int64_t> reserved_ ABSL_GUARDED_BY(mutex_);
 };
 
-// models::PullLedger over SQLite.
-class PullLedger final : public models::PullLedger {
+// Blobs that a user sends, while they arrive. A claim destroyed before Commit
+// does not count. One thread at a time.
+class UploadClaim {
  public:
+  UploadClaim(UserLedger& ledger, std::string user, UploadCheck check)
+      : ledger_(ledger), user_(std::move(user)), check_(std::move(check)) {}
+  ~UploadClaim() { Release(); }
+  UploadClaim(const UploadClaim&) = delete;
+  UploadClaim& operator=(const UploadClaim&) = delete;
+
+  // Called before bytes of a blob are accepted: `size_bytes` of them arrive.
+  // The check's error if they would be too many in addition to what the user
+  // has and sends meanwhile.
+  absl::Status Add(const std::string& sha256, int64_t size_bytes);
+  // Counts the blobs, which the store has by now.
+  absl::Status Commit();
+
+ private:
+  void Release();
+
+  UserLedger& ledger_;
+  const std::string user_;
+  const UploadCheck check_;
+  std::vector<UserLedger::Blob> blobs_;
+  int64_t reserved_ = 0;
+};
+
+}  // namespace mpsd::jobs
+
+namespace mpsd::models {
+
+// The bytes that each user's pulls wrote, which count among the user's uploads
+// until the model is removed. Thread-safe.
+class PullLedger {
+ public:
+  using Bytes = std::map<std::string, int64_t>;  // by user
+
   // `database` must outlive the ledger.
-  explicit PullLedger(Database& database) : database_(database) {}
+  explicit PullLedger(store::Database& database) : database_(database) {}
 
   absl::Status Add(const std::string& model, const std::string& user,
-                   int64_t bytes) override;
-  absl::Status Remove(const std::string& model) override;
-  absl::StatusOr<std::map<std::string, Bytes>> All() override;
+                   int64_t bytes);
+  absl::Status Remove(const std::string& model);
+  // By model.
+  absl::StatusOr<std::map<std::string, Bytes>> All();
 
  private:
-  Database& database_;
+  store::Database& database_;
 };
 
-// models::ModelUses from the tables jobs and model_starts.
-class ModelUses final : public models::ModelUses {
+// Which jobs use which models. Thread-safe.
+class ModelUses {
  public:
-  // `database` must outlive the object.
-  explicit ModelUses(Database& database) : database_(database) {}
+  struct Use {
+    std::optional<absl::Time> last_start;  // of a job
+    int32_t unfinished = 0;                // jobs that have not ended
+  };
 
-  absl::StatusOr<std::map<std::string, Use>> All() override;
-  absl::StatusOr<std::set<std::string>> UnfinishedFolders() override;
-  absl::StatusOr<std::set<std::string>> FoldersOf(
-      const std::string& model) override;
+  // `database` must outlive the object.
+  explicit ModelUses(store::Database& database) : database_(database) {}
+
+  // By its name in job.json; models that no job used are omitted.
+  absl::StatusOr<std::map<std::string, Use>> All();
+  // The models' folders of the jobs that have not ended.
+  absl::StatusOr<std::set<std::string>> UnfinishedFolders();
+  // The folders that jobs in any state have for the model.
+  absl::StatusOr<std::set<std::string>> FoldersOf(const std::string& model);
 
  private:
-  Database& database_;
+  store::Database& database_;
 };
 
-}  // namespace mpsd::store
+}  // namespace mpsd::models
 
 #endif  // MPSD_SERVER_STORE_USER_LEDGER_H_

@@ -25,7 +25,7 @@
 #include "core/base/clock.h"
 #include "core/host/environment.h"
 #include "core/report/report.h"
-#include "server/jobs/worker_launcher.h"
+#include "server/jobs/attempt_end.h"
 #include "server/supervisor/spawned_process.h"
 
 namespace mpsd::supervisor {

@@ -21,7 +21,7 @@
 #include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
-#include "server/jobs/inputs.h"
+#include "server/jobs/job_files.h"
 
 namespace mpsd::supervisor {
 

@@ -21,7 +21,6 @@
 #include "core/report/report.h"
 #include "core/wire/messages.h"
 #include "server/jobs/attempt_end.h"
-#include "server/jobs/worker_launcher.h"
 #include "server/supervisor/spawned_process.h"
 
 namespace mpsd::supervisor {

@@ -3,7 +3,7 @@
 list of each report; held against it are the structs themselves, the trainer
 that fills them, the names that the daemon gives them, the API's messages, the
 Prometheus gauges and the tables of a run's logs in client/README.md. What a
-frame leaves out on purpose stands here or in server/jobs/job.h."""
+frame leaves out on purpose stands here or in server/store/job.h."""
 
 import re
 
@@ -11,7 +11,7 @@ import source_tree
 
 REPORTS = "core/report/report.h"
 README = "client/README.md"
-EVENTS = "server/jobs/job.h"
+EVENTS = "server/store/job.h"
 PROTO = "proto/mpsd/v1/job.proto"
 GAUGES = "server/http/names.h"
 
@@ -31,7 +31,7 @@ FRAMES = {
     "core/train/run_folder.cc": r"\bFields\(writer, progress, &progress\)",
     "core/report/tensorboard.cc":
         r"\bFields\(collector, progress, &progress\)",
-    "server/store/job_row.cc": r"\bEventFields\(writer, body, &body\)",
+    "server/store/job_rows.cc": r"\bEventFields\(writer, body, &body\)",
     "server/rpc/convert.cc": r"\bEventFields\(writer, progress, &progress\)",
     "server/http/job_metrics.cc":
         r"\bEventFields\(numbers, progress, &progress\)",

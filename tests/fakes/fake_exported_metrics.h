@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/jobs/exported_metrics.h"
+#include "server/jobs/meters.h"
 
 namespace mpsd::fakes {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/spec/model_config.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 #include "server/jobs/job_files.h"
 
 namespace mpsd::fakes {

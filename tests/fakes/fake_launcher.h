@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/jobs/worker_launcher.h"
+#include "server/jobs/attempt_end.h"
 
 namespace mpsd::fakes {
 

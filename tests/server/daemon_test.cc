@@ -21,7 +21,7 @@
 #include "core/base/text.h"
 #include "mpsd/v1/runbook.grpc.pb.h"
 #include "server/store/database.h"
-#include "server/store/sqlite_job_store.h"
+#include "server/store/job_store.h"
 #include "server/supervisor/spawned_process.h"
 #include "tests/server/daemon_fixture.h"
 #include "tests/server/http/client.h"
@@ -395,7 +395,7 @@ TEST_F(HostileInput, LongNamesOfOldJobsAreListed) {
   {
     auto database = store::Database::Open(config_.state_dir / "mpsd.db");
     ASSERT_TRUE(database.ok()) << database.status();
-    store::SqliteJobStore store(**database);
+    jobs::JobStore store(**database);
     for (int i = 0; i < kJobs; ++i) {
       jobs::Job job;
       job.id = "01J00000000000000000000" + std::to_string(100 + i);

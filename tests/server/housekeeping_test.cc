@@ -17,10 +17,11 @@
 #include "core/base/sha256.h"
 #include "server/store/blob_store.h"
 #include "server/store/database.h"
-#include "server/store/sqlite_job_store.h"
+#include "server/store/job_store.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
-#include "tests/fakes/fake_kept_jobs.h"
+#include "tests/server/rpc/fake_manager.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd {
 
@@ -96,12 +97,7 @@ TEST(Ticker, ATickThatHangsHoldsNobodyForEver) {
 
 class HousekeepingTest : public testing::Test {
  protected:
-  HousekeepingTest() {
-    fs::create_directories(state_ / "jobs");
-    database_ = *store::Database::Open(state_ / "mpsd.db");
-    jobs_ = std::make_unique<store::SqliteJobStore>(*database_);
-    blobs_ = *store::BlobStore::Open(*database_, state_ / "blobs");
-  }
+  HousekeepingTest() { fs::create_directories(state_ / "jobs"); }
 
   std::unique_ptr<Housekeeping> Start(absl::Duration grace,
                                       int64_t budget = 0) {
@@ -117,11 +113,11 @@ class HousekeepingTest : public testing::Test {
       said_ += line + "\n";
     };
     unused_ =
-        std::make_unique<store::UnusedBlobs>(*blobs_, state_ / "jobs", grace);
+        std::make_unique<jobs::UnusedBlobs>(*blobs_, state_ / "jobs", grace);
     auto tidies = std::make_unique<Housekeeping>(
         std::move(options),
         jobs::Collector::Dependencies{
-            kept_,
+            db_.kept,
             [this](const std::string& id, absl::Time) {
               absl::MutexLock lock(&mutex_);
               removed_.insert(id);
@@ -129,7 +125,7 @@ class HousekeepingTest : public testing::Test {
             },
             [](const std::string&, absl::Time) { return int64_t{0}; }, *unused_,
             folders_, base::Clock::Real()});
-    tidies->Start(*jobs_);
+    tidies->Start(db_.rows);
     return tidies;
   }
   // False when that does not come within a minute.
@@ -152,12 +148,11 @@ class HousekeepingTest : public testing::Test {
   }
 
   const fs::path state_ = testing_support::FreshFolder("housekeeping");
-  std::unique_ptr<store::Database> database_;
-  std::unique_ptr<store::SqliteJobStore> jobs_;
-  std::unique_ptr<store::BlobStore> blobs_;
+  fakes::TestStore db_{state_ / "mpsd.db"};
+  std::unique_ptr<store::BlobStore> blobs_ =
+      *store::BlobStore::Open(db_.database(), state_ / "blobs");
   int sweeps_ = 0;
-  std::unique_ptr<store::UnusedBlobs> unused_;
-  fakes::FakeKeptJobs kept_;
+  std::unique_ptr<jobs::UnusedBlobs> unused_;
   jobs::MeasuredFolders folders_;
   jobs::LimitSettings limits_;
   prometheus::DaemonMetrics metrics_{base::Clock::Real()};
@@ -204,8 +199,9 @@ TEST_F(HousekeepingTest, BlobsGoAfterTheirGrace) {
 // By the rules of their owner, and for the budget once the folder is measured.
 TEST_F(HousekeepingTest, JobsGoByTheRulesOfTheirOwners) {
   const absl::Time end = absl::Now() - absl::Hours(9);
-  kept_.owners = {{"ada", {{1, end, 100}, {2, end + absl::Hours(1), 100}}},
-                  {"bob", {{3, end, 100}}}};
+  db_.PutEnded(1, "ada", end, 100);
+  db_.PutEnded(2, "ada", end + absl::Hours(1), 100);
+  db_.PutEnded(3, "bob", end, 100);
   limits_.users["ada"].keep.jobs = 1;
   auto tidies = Start(absl::Hours(1), 40);
   EXPECT_TRUE(Eventually([&] { return !removed().empty(); }));

@@ -13,7 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "server/jobs/meters.h"
 #include "server/rpc/convert.h"
-#include "server/store/job_row.h"
+#include "server/store/job_rows.h"
 
 namespace mpsd {
 namespace {
@@ -83,11 +83,11 @@ jobs::Progress InTheDaemon() {
 }
 
 TEST(ProgressFieldsTest, TheEventInTheDatabaseHasThemAll) {
-  const std::string text = store::EncodeColumn(InTheDaemon());
+  const std::string text = jobs::EncodeColumn(InTheDaemon());
   EXPECT_EQ(NamesOf(json::parse(text)), Expected());
-  auto read = store::DecodeColumn<jobs::Progress>(text);
+  auto read = jobs::DecodeColumn<jobs::Progress>(text);
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(store::EncodeColumn(*read), text);
+  EXPECT_EQ(jobs::EncodeColumn(*read), text);
 }
 
 // By reflection: a field that nobody fills fails.
@@ -110,7 +110,7 @@ void AddSet(const google::protobuf::Message& message, Names& names) {
 TEST(ProgressFieldsTest, TheApiHasThemAll) {
   // As a watcher gets it who comes late: out of the database.
   auto stored =
-      store::DecodeColumn<jobs::Progress>(store::EncodeColumn(InTheDaemon()));
+      jobs::DecodeColumn<jobs::Progress>(jobs::EncodeColumn(InTheDaemon()));
   ASSERT_TRUE(stored.ok()) << stored.status();
   v1::Progress progress;
   rpc::ToProto(*stored, progress);
@@ -132,9 +132,9 @@ TEST(ProgressFieldsTest, WhatTheDeviceDoesNotTellIsInNoFrame) {
   silent.device_utilization_ratio.reset();
   EXPECT_EQ(wire::Encode(wire::FromWorker(silent)).find("utilization"),
             std::string::npos);
-  const std::string text = store::EncodeColumn(jobs::Progress{silent});
+  const std::string text = jobs::EncodeColumn(jobs::Progress{silent});
   EXPECT_EQ(text.find("utilization"), std::string::npos);
-  auto stored = store::DecodeColumn<jobs::Progress>(text);
+  auto stored = jobs::DecodeColumn<jobs::Progress>(text);
   ASSERT_TRUE(stored.ok()) << stored.status();
   v1::Progress progress;
   rpc::ToProto(*stored, progress);

@@ -27,7 +27,7 @@ TARGET = {"job", "instance"}  # Prometheus' own labels
 OWN_SERIES = {"up": TARGET}   # Prometheus' own series
 
 # (pattern of metric names, label): the file and table that has its values.
-EXITS = ("server/jobs/job.h", "kExitReasons")
+EXITS = ("server/store/job.h", "kExitReasons")
 VALUES = [
     (r"mpsd_held.*|mpsd_holds_total", "reason",
      ("server/jobs/pause_gate.h", "kHoldReasons")),
@@ -39,7 +39,7 @@ VALUES = [
     (r"mpsd_phase_seconds_total", "phase",
      ("server/jobs/meters.h", "kPhases")),
     (r"mpsd_jobs|mpsd_jobs_ended_total", "state",
-     ("server/jobs/job.h", "kStates")),
+     ("server/store/job.h", "kStates")),
     (r"mpsd_notifications_total", "result",
      ("server/notify/notifier.h", "kResults")),
     (r"mpsd_rpc_requests_total", "code",

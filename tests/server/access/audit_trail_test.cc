@@ -4,77 +4,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "core/base/limits.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::access {
 namespace {
 
 using testing::HasSubstr;
 using testing::SizeIs;
-
-// A store in memory. Thread-safe.
-class FakeStore final : public AuditStore {
- public:
-  absl::StatusOr<int64_t> Append(const AuditEntry& entry) override {
-    absl::MutexLock lock(&mutex_);
-    if (!fail_.ok()) return fail_;
-    entries_.push_back(entry);
-    entries_.back().number = static_cast<int64_t>(entries_.size());
-    return entries_.back().number;
-  }
-  absl::Status SetResult(int64_t number, const absl::Status& result,
-                         const std::string& job_id) override {
-    absl::MutexLock lock(&mutex_);
-    if (!fail_.ok()) return fail_;
-    AuditEntry& entry = entries_[number - 1];
-    entry.result = result.code();
-    entry.message = std::string(result.message());
-    if (!job_id.empty()) entry.request.job_id = job_id;
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::vector<AuditEntry>> List(const AuditFilter&) override {
-    return entries();
-  }
-  absl::StatusOr<int64_t> Prune(absl::Time time, int64_t) override {
-    absl::MutexLock lock(&mutex_);
-    pruned_ = time;
-    return 0;
-  }
-  std::vector<AuditEntry> entries() {
-    absl::MutexLock lock(&mutex_);
-    return entries_;
-  }
-  void Fail(const absl::Status& status) {
-    absl::MutexLock lock(&mutex_);
-    fail_ = status;
-  }
-  void WaitForEntries(size_t count) {
-    absl::MutexLock lock(&mutex_);
-    const auto there = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return entries_.size() >= count;
-    };
-    mutex_.Await(absl::Condition(&there));
-  }
-  absl::Time WaitForPrune() {
-    absl::MutexLock lock(&mutex_);
-    const auto pruned = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return pruned_ != absl::InfiniteFuture();
-    };
-    mutex_.Await(absl::Condition(&pruned));
-    return pruned_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  absl::Status fail_ ABSL_GUARDED_BY(mutex_);
-  std::vector<AuditEntry> entries_ ABSL_GUARDED_BY(mutex_);
-  absl::Time pruned_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
-};
 
 class AuditTrailTest : public testing::Test {
  protected:
@@ -101,6 +45,14 @@ class AuditTrailTest : public testing::Test {
       trail_->Refused(By(user), absl::PermissionDeniedError("not yours"));
     }
   }
+  // The oldest first.
+  std::vector<AuditEntry> Entries() {
+    AuditFilter all;
+    all.limit = 1 << 20;
+    std::vector<AuditEntry> entries = store_.List(all).value();
+    std::reverse(entries.begin(), entries.end());
+    return entries;
+  }
   std::vector<std::string> lines() {
     absl::MutexLock lock(&mutex_);
     return lines_;
@@ -109,48 +61,49 @@ class AuditTrailTest : public testing::Test {
   absl::Mutex mutex_;
   std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
   fakes::FakeClock clock_;
-  FakeStore store_;
+  fakes::TestStore db_;
+  AuditStore store_{db_.database()};
   std::unique_ptr<AuditTrail> trail_;
 };
 
 TEST_F(AuditTrailTest, ARequestStandsThereBeforeItsResult) {
   const auto number = trail_->Begin(By("ada"));
   ASSERT_TRUE(number.ok());
-  ASSERT_THAT(store_.entries(), SizeIs(1));
-  EXPECT_EQ(store_.entries()[0].result, std::nullopt);
-  EXPECT_EQ(store_.entries()[0].time, clock_.Now());
+  ASSERT_THAT(Entries(), SizeIs(1));
+  EXPECT_EQ(Entries()[0].result, std::nullopt);
+  EXPECT_EQ(Entries()[0].time, clock_.Now());
   trail_->End(*number, absl::OkStatus(), "01JNEW");
-  EXPECT_EQ(store_.entries()[0].result, absl::StatusCode::kOk);
-  EXPECT_EQ(store_.entries()[0].request.job_id, "01JNEW");
+  EXPECT_EQ(Entries()[0].result, absl::StatusCode::kOk);
+  EXPECT_EQ(Entries()[0].request.job_id, "01JNEW");
   // What cannot be noted is an error.
-  store_.Fail(absl::ResourceExhaustedError("disk full"));
+  db_.FillDisk();
   EXPECT_TRUE(absl::IsResourceExhausted(trail_->Begin(By("ada")).status()));
 }
 
 TEST_F(AuditTrailTest, ARefusalIsWritten) {
   Refuse("ada");
   trail_->Flush();
-  ASSERT_THAT(store_.entries(), SizeIs(1));
-  EXPECT_EQ(store_.entries()[0].result, absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(store_.entries()[0].message, "not yours");
+  ASSERT_THAT(Entries(), SizeIs(1));
+  EXPECT_EQ(Entries()[0].result, absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Entries()[0].message, "not yours");
 }
 
 TEST_F(AuditTrailTest, AFloodOfRefusalsIsCounted) {
   Refuse("", 5000);
   Refuse("ada", 3);
   trail_->Flush();
-  EXPECT_THAT(store_.entries(), SizeIs(60 + 3));
+  EXPECT_THAT(Entries(), SizeIs(60 + 3));
   clock_.Advance(absl::Minutes(1));
   trail_->Flush();
-  ASSERT_THAT(store_.entries(), SizeIs(60 + 3 + 1));
-  const AuditEntry last = store_.entries().back();
+  ASSERT_THAT(Entries(), SizeIs(60 + 3 + 1));
+  const AuditEntry last = Entries().back();
   EXPECT_EQ(last.request.caller.user, "");
   EXPECT_EQ(last.request.caller.origin, "192.168.1.7");
   EXPECT_THAT(last.request.detail, HasSubstr("4940 more"));
   EXPECT_EQ(last.result, absl::StatusCode::kPermissionDenied);
   Refuse("", 2);
   trail_->Flush();
-  EXPECT_THAT(store_.entries(), SizeIs(60 + 3 + 1 + 2));
+  EXPECT_THAT(Entries(), SizeIs(60 + 3 + 1 + 2));
 }
 
 TEST_F(AuditTrailTest, ManyNamesAreOneFloodToo) {
@@ -159,53 +112,65 @@ TEST_F(AuditTrailTest, ManyNamesAreOneFloodToo) {
   Open(options);
   for (int i = 0; i < 3000; ++i) Refuse("user" + std::to_string(i));
   trail_->Flush();
-  EXPECT_THAT(store_.entries(), SizeIs(1001));
+  EXPECT_THAT(Entries(), SizeIs(1001));
 }
 
 TEST_F(AuditTrailTest, AnEndWritesWhatWaits) {
   Refuse("ada", 100);
   trail_.reset();
-  EXPECT_THAT(store_.entries(), SizeIs(61));
+  EXPECT_THAT(Entries(), SizeIs(61));
 }
 
 TEST_F(AuditTrailTest, AClockSetBackLosesNothing) {
   Refuse("ada", 61);
-  store_.WaitForEntries(60);  // the trail's thread sleeps now
+  while (Entries().size() < 60) absl::SleepFor(absl::Milliseconds(1));
   clock_.SetBack(absl::Hours(2));
   Refuse("ada");
   trail_->Flush();
-  EXPECT_THAT(store_.entries(), SizeIs(61));
-  EXPECT_THAT(store_.entries().back().request.detail, HasSubstr("2 more"));
+  EXPECT_THAT(Entries(), SizeIs(61));
+  EXPECT_THAT(Entries().back().request.detail, HasSubstr("2 more"));
 }
 
 TEST_F(AuditTrailTest, TextThatIsTooLongOrMovesTheCursorIsMended) {
   Request request = By("ada");
   request.detail = "\x1b[2J" + std::string(2000, 'x');
   ASSERT_TRUE(trail_->Begin(request).ok());
-  const std::string detail = store_.entries()[0].request.detail;
+  const std::string detail = Entries()[0].request.detail;
   EXPECT_EQ(detail.size(), limits::kAuditBytes);
   EXPECT_EQ(detail.substr(0, 7), "\\x1b[2J");
 }
 
 TEST_F(AuditTrailTest, ADiskThatIsFullIsLoggedOnceAMinute) {
   const auto number = trail_->Begin(By("ada"));
-  store_.Fail(absl::ResourceExhaustedError("disk full"));
+  db_.FillDisk();
   for (int i = 0; i < 5; ++i) trail_->End(*number, absl::OkStatus(), "");
   EXPECT_THAT(lines(), SizeIs(1));
-  EXPECT_THAT(lines()[0], HasSubstr("disk full"));
+  EXPECT_THAT(lines()[0], HasSubstr("disk is full"));
   clock_.Advance(absl::Minutes(2));
   trail_->End(*number, absl::OkStatus(), "");
   EXPECT_THAT(lines(), SizeIs(2));
 }
 
 TEST_F(AuditTrailTest, OldEntriesGoUnlessAllAreToBeKept) {
-  EXPECT_EQ(store_.WaitForPrune(), clock_.Now() - absl::Hours(24 * 365));
+  const auto append = [this](absl::Duration age) {
+    AuditEntry entry;
+    entry.time = clock_.Now() - age;
+    EXPECT_TRUE(store_.Append(entry).ok());
+  };
   trail_.reset();
-  FakeStore store;
+  append(absl::Hours(24 * 365 + 1));
+  append(absl::Hours(24 * 365 - 1));
+  // Each removes what is old when it begins.
+  Open({});
+  trail_.reset();
+  ASSERT_THAT(Entries(), SizeIs(1));
+  EXPECT_EQ(Entries()[0].time, clock_.Now() - absl::Hours(24 * 365 - 1));
+  append(absl::Hours(24 * 10'000));
   AuditTrail::Options options;
   options.keep = absl::ZeroDuration();
-  AuditTrail trail(options, store, clock_);
-  EXPECT_EQ(store.WaitForPrune(), absl::InfinitePast());
+  Open(options);
+  trail_.reset();
+  EXPECT_THAT(Entries(), SizeIs(2));
 }
 
 }  // namespace

@@ -13,11 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "core/base/api_token.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "tests/fakes/fake_clock.h"
-#include "tests/server/access/fake_tokens.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::access {
 namespace {
@@ -85,7 +86,10 @@ class TokenBookTest : public testing::Test {
   }
 
   fakes::FakeClock clock_;
-  FakeTokens store_;
+  std::vector<Token> Rows() { return store_.All().value(); }
+
+  fakes::TestStore db_;
+  Tokens store_{db_.database()};
   absl::Mutex mutex_;
   std::vector<std::string> ended_ ABSL_GUARDED_BY(mutex_);
   int changes_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -104,7 +108,7 @@ TEST_F(TokenBookTest, ATokenIsItsUserInItsRole) {
   EXPECT_EQ(CredentialTokenId(caller->credential), IdOf(made));
   EXPECT_EQ(CredentialTokenId("uid 501"), std::nullopt);
   // The store has the digest and nothing of the secret.
-  const std::vector<Token> rows = store_.rows();
+  const std::vector<Token> rows = Rows();
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].sha256, base::Sha256Hex(made.secret));
   EXPECT_EQ(rows[0], made.token);
@@ -189,7 +193,7 @@ TEST_F(TokenBookTest, ARevokedTokenEndsAtOnceWithItsStreams) {
   EXPECT_THAT(TakeEnded(), ElementsAre("token " + IdOf(made)));
   EXPECT_FALSE(Knows(made.secret));
   EXPECT_TRUE(Knows(other.secret));
-  EXPECT_EQ(store_.rows().size(), 1u);
+  EXPECT_EQ(Rows().size(), 1u);
   Reopen();
   EXPECT_FALSE(Knows(made.secret));
   EXPECT_TRUE(absl::IsNotFound(book_->Revoke(IdOf(made)).status()));
@@ -238,12 +242,14 @@ TEST_F(TokenBookTest, TheLastUseIsKnownToTheMinuteAndWrittenByTend) {
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(Knows(made.secret));
   const absl::Time minute = absl::FromUnixSeconds(1767225660);
   EXPECT_EQ(book_->Get(IdOf(made))->last_use, minute);
-  EXPECT_EQ(store_.use_writes(), 0);
+  int writes = 0;
+  db_.on_commit() = [&] { ++writes; };
   book_->Tend();
-  EXPECT_EQ(store_.rows()[0].last_use, minute);
+  EXPECT_EQ(Rows()[0].last_use, minute);
   EXPECT_TRUE(Knows(made.secret));
   book_->Tend();
-  EXPECT_EQ(store_.use_writes(), 1) << "the minute is the same";
+  EXPECT_EQ(writes, 1) << "the minute is the same";
+  db_.on_commit() = nullptr;
   clock_.Advance(absl::Minutes(1));
   EXPECT_TRUE(Knows(made.secret));
   Reopen();
@@ -258,59 +264,71 @@ TEST_F(TokenBookTest, TheLastUseIsKnownToTheMinuteAndWrittenByTend) {
 TEST_F(TokenBookTest, AUseThatIsNotWrittenIsWrittenLater) {
   const NewToken made = Create();
   EXPECT_TRUE(Knows(made.secret));
-  store_.Fail(absl::ResourceExhaustedError("no space"));
+  db_.FillDisk();
   book_->Tend();
-  EXPECT_THAT(log_, HasSubstr("no space"));
+  EXPECT_THAT(log_, HasSubstr("disk is full"));
   EXPECT_THAT(log_, Not(HasSubstr(made.secret)));
-  store_.Fail(absl::OkStatus());
+  db_.FreeDisk();
   book_->Tend();
-  EXPECT_TRUE(store_.rows()[0].last_use.has_value());
+  EXPECT_TRUE(Rows()[0].last_use.has_value());
 }
 
 TEST_F(TokenBookTest, WhoMakesATokenOnAHangingDiskHoldsUpNobody) {
   const NewToken made = Create();
-  store_.Hang(true);
+  absl::Notification hangs, go;
+  db_.on_commit() = [&] {
+    hangs.Notify();
+    go.WaitForNotification();
+  };
   std::thread creator([&] { Create(); });
-  store_.AwaitHanging();
+  hangs.WaitForNotification();
   EXPECT_TRUE(Knows(made.secret));
   EXPECT_EQ(book_->List().size(), 1u);
-  store_.Hang(false);
+  go.Notify();
   creator.join();
+  db_.on_commit() = nullptr;
   EXPECT_EQ(book_->List().size(), 2u);
 }
 
 TEST_F(TokenBookTest, ARevokedTokenIsRefusedWhileTheDiskHangs) {
   const NewToken made = Create();
-  store_.Hang(true);
+  absl::Notification hangs, go;
+  db_.on_commit() = [&] {
+    hangs.Notify();
+    go.WaitForNotification();
+  };
   std::thread revoker([&] { EXPECT_TRUE(book_->Revoke(IdOf(made)).ok()); });
-  store_.AwaitHanging();
+  hangs.WaitForNotification();
   EXPECT_FALSE(Knows(made.secret));
   EXPECT_THAT(TakeEnded(), ElementsAre("token " + IdOf(made)));
-  store_.Hang(false);
+  go.Notify();
   revoker.join();
+  db_.on_commit() = nullptr;
   EXPECT_THAT(book_->List(), IsEmpty());
 }
 
 TEST_F(TokenBookTest, WhatIsNotStoredIsNoTokenAndNoBook) {
-  store_.Fail(absl::ResourceExhaustedError("no space"));
+  db_.FillDisk();
   const auto made = book_->Create({"ann", Role::kUser, "", std::nullopt, ""});
   EXPECT_TRUE(absl::IsResourceExhausted(made.status()));
   EXPECT_THAT(book_->List(), IsEmpty());
-  store_.Fail(absl::DataLossError("a broken row"));
+  db_.FreeDisk();
+  Create();
+  db_.Execute("UPDATE tokens SET role = 77");
   EXPECT_TRUE(absl::IsDataLoss(
       TokenBook::Open(store_, clock_, TokenBook::SystemOptions()).status()));
 }
 
 TEST_F(TokenBookTest, ATokenThatCannotBeRemovedIsRefusedAndCanBeRevokedAgain) {
   const NewToken made = Create();
-  store_.Fail(absl::InternalError("the disk is broken"));
+  db_.FillDisk();
   const absl::Status failed = book_->Revoke(IdOf(made)).status();
-  EXPECT_THAT(std::string(failed.message()), HasSubstr("the disk is broken"));
+  EXPECT_THAT(std::string(failed.message()), HasSubstr("disk is full"));
   EXPECT_THAT(std::string(failed.message()), HasSubstr("revoke it again"));
   EXPECT_FALSE(Knows(made.secret));
-  store_.Fail(absl::OkStatus());
+  db_.FreeDisk();
   EXPECT_TRUE(book_->Revoke(IdOf(made)).ok());
-  EXPECT_THAT(store_.rows(), IsEmpty());
+  EXPECT_THAT(Rows(), IsEmpty());
 }
 
 TEST_F(TokenBookTest, AThousandTokensAndNoMore) {
@@ -353,7 +371,7 @@ TEST_F(TokenBookTest, ManyMakeTokensAtOnce) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(known, 400);
   EXPECT_EQ(book_->List().size(), 200u);
-  EXPECT_EQ(store_.rows().size(), 200u);
+  EXPECT_EQ(Rows().size(), 200u);
 }
 
 TEST_F(TokenBookTest, AnIdThatIsTakenIsNotMadeTwice) {

@@ -17,7 +17,7 @@
 #include "absl/time/clock.h"
 #include "server/http/families.h"
 #include "server/http/job_metrics.h"
-#include "server/jobs/job.h"
+#include "server/store/job.h"
 #include "server/jobs/pause_gate.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/http/scraped.h"

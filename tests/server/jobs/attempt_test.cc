@@ -12,10 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "core/report/stage_names.h"
+#include "core/report/report.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_host.h"
-#include "tests/fakes/fake_job_store.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::jobs {
 namespace {
@@ -53,7 +53,8 @@ class RunningJobTest : public testing::Test {
     return progress;
   }
 
-  fakes::FakeJobStore store_;
+  fakes::TestStore db_;
+  JobStore& store_ = db_.rows;
   RunningJob run_;
 };
 
@@ -101,12 +102,12 @@ TEST_F(RunningJobTest, OnlyTheLatestProgressBetweenFlushesIsAnEvent) {
 }
 
 TEST_F(RunningJobTest, AFailedFlushKeepsEverything) {
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_.FillDisk();
   run_.Evaluated({0, 2, 0, 0, {}}, kNow);
   EXPECT_FALSE(run_.Flush(store_).ok());
   run_.Evaluated({5, 1, 0, 0, {}}, kNow);
   EXPECT_FALSE(run_.Flush(store_).ok());
-  store_.FailWith(absl::OkStatus());
+  db_.FreeDisk();
   EXPECT_TRUE(run_.Flush(store_).ok());
   ASSERT_EQ(Events().size(), 4);
   EXPECT_EQ(Events()[3].sequence, 4);
@@ -231,9 +232,9 @@ TEST_F(RunningJobTest, ChargesAreStoredWithTheRow) {
   EXPECT_TRUE(run_.dirty());
   run_.Charged(absl::Seconds(2), OwnerUse{"ann", 7, kNow});
   run_.Charged(absl::Seconds(1), std::nullopt);
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_.FillDisk();
   EXPECT_FALSE(run_.Flush(store_).ok());
-  store_.FailWith(absl::OkStatus());
+  db_.FreeDisk();
   EXPECT_TRUE(run_.Flush(store_).ok());
   EXPECT_EQ(Stored().device_time, absl::Seconds(8));
   const std::vector<OwnerUse> uses = *store_.OwnerUses();
@@ -356,7 +357,8 @@ class AttemptTest : public testing::Test {
   Job Stored() { return *store_.Get("J"); }
 
   fakes::FakeClock clock_;
-  fakes::FakeJobStore store_;
+  fakes::TestStore db_;
+  JobStore& store_ = db_.rows;
   fakes::FakeHost machine_;
   Journal journal_{[](const std::string&, const std::string&) {}};
   std::vector<std::string> asked_;  // of the worker

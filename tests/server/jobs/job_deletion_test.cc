@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/atomic_file.h"
+#include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_job_files.h"
-#include "tests/fakes/fake_job_store.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::jobs {
 namespace {
@@ -243,7 +243,8 @@ class JobSweepTest : public testing::Test {
   }
 
   const fs::path jobs_ = FreshFolder("sweep");
-  fakes::FakeJobStore store_;
+  fakes::TestStore db_;
+  JobStore& store_ = db_.rows;
 };
 
 TEST_F(JobSweepTest, WithoutAFolderThereIsNothing) {
@@ -329,6 +330,7 @@ class JobDeletionTest : public testing::Test {
     std::ofstream(Folder() / "out/model") << std::string(1000, 'm');
   }
   void Insert(State state) {
+    db_.Execute("DELETE FROM jobs");
     Job job;
     job.id = kKept;
     job.state = state;
@@ -338,7 +340,8 @@ class JobDeletionTest : public testing::Test {
   absl::Status Delete() { return DeleteRow(store_, files_, kKept); }
 
   const fs::path state_ = FreshFolder("deletion");
-  fakes::FakeJobStore store_;
+  fakes::TestStore db_;
+  JobStore& store_ = db_.rows;
   JobFiles files_{state_};
 };
 
@@ -368,24 +371,24 @@ TEST_F(JobDeletionTest, OneThatHasNotEndedStays) {
 
 TEST_F(JobDeletionTest, WhereTheRowCannotGoNothingDoes) {
   Add(State::kFailed);
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_.FillDisk();
   EXPECT_TRUE(absl::IsResourceExhausted(Delete()));
   EXPECT_TRUE(fs::exists(Folder() / "out/model"));
   EXPECT_FALSE(fs::exists(DeletionMark(Folder())));
-  store_.FailWith(absl::OkStatus());
+  db_.FreeDisk();
   EXPECT_TRUE(Delete().ok());
 }
 
 TEST_F(JobDeletionTest, AFullDiskIsGivenRoomOnce) {
   fakes::FakeJobFiles files;
   Insert(State::kFailed);
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_.FillDisk();
   int made = 0;
   files.make_room = [&] { return ++made > 0; };
   EXPECT_TRUE(absl::IsResourceExhausted(DeleteRow(store_, files, kKept)));
   EXPECT_EQ(made, 1);
   files.make_room = [&] {
-    store_.FailWith(absl::OkStatus());
+    db_.FreeDisk();
     return true;
   };
   EXPECT_TRUE(DeleteRow(store_, files, kKept).ok());

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/fakes/fake_job_files.h"
-#include "tests/fakes/fake_job_store.h"
 
 namespace mpsd::jobs {
 namespace {
@@ -238,7 +237,8 @@ class JobReaderTest : public testing::Test {
     ASSERT_TRUE(store_.Insert(job, first).ok());
   }
 
-  fakes::FakeJobStore store_;
+  fakes::TestStore db_;
+  JobStore& store_ = db_.rows;
   fakes::FakeJobFiles files_;
   JobReader board_{store_, files_};
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/job.h"
+#include "server/store/job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "core/base/limits.h"
-#include "core/base/printable.h"
-#include "server/jobs/job_store.h"
+#include "core/base/text.h"
+#include "server/store/job_store.h"
 #include "server/jobs/pause_gate.h"
 #include "tests/fakes/fake_clock.h"
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "core/report/stage_names.h"
+#include "core/report/report.h"
 #include "server/jobs/attempt_end.h"
 #include "tests/fakes/fake_clock.h"
 

@@ -18,16 +18,19 @@
 #include "tests/fakes/fake_exported_metrics.h"
 #include "tests/fakes/fake_host.h"
 #include "tests/fakes/fake_job_files.h"
-#include "tests/fakes/fake_job_store.h"
-#include "tests/fakes/fake_kept_jobs.h"
 #include "tests/fakes/fake_launcher.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::jobs {
 
-// A scheduler among fakes: no time passes, no process runs, nothing is written.
+// A scheduler among fakes, with the stores in memory: no time passes, no
+// process runs, nothing is written.
 class SchedulerFixture : public testing::Test {
  protected:
-  SchedulerFixture() {
+  SchedulerFixture() : SchedulerFixture(std::make_unique<fakes::TestStore>()) {}
+  explicit SchedulerFixture(std::unique_ptr<fakes::TestStore> store)
+      : db_(std::move(store)) {
+    db_->on_commit() = [this] { ++commits_; };
     files_.models["org/tiny"] =
         JobFiles::Model{"/models/tiny", fakes::TinyModel()};
     files_.paths = {"/data/train.jsonl"};
@@ -59,7 +62,7 @@ class SchedulerFixture : public testing::Test {
         options,
         Scheduler::Dependencies{store_, blobs_, files_, *board_, launcher_,
                                 exported_metrics_, clock_, host_, ledger_,
-                                &kept_, &folders_, keep_record_});
+                                &db_->kept, &folders_, keep_record_});
   }
 
   static SubmitRequest Request() {
@@ -188,7 +191,9 @@ class SchedulerFixture : public testing::Test {
   }
 
   fakes::FakeClock clock_;
-  fakes::FakeJobStore store_;
+  const std::unique_ptr<fakes::TestStore> db_;
+  JobStore& store_ = db_->rows;
+  std::atomic<int> commits_{0};
   fakes::FakeJobFiles files_;
   fakes::FakeBlobs blobs_;
   fakes::FakeLauncher launcher_;
@@ -207,7 +212,6 @@ class SchedulerFixture : public testing::Test {
   host::Host* host_ = nullptr;  // or `machine_`
   UserLedger* ledger_ = nullptr;
   std::function<absl::Status(const std::string&)> keep_record_;
-  fakes::FakeKeptJobs kept_;
   MeasuredFolders folders_;
   std::unique_ptr<JobReader> board_;
   std::unique_ptr<Scheduler> scheduler_;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/jobs/scheduler_fixture.h"
 
@@ -66,11 +67,11 @@ TEST_F(SchedulerTest, ABadRequestLeavesNoTrace) {
 }
 
 TEST_F(SchedulerTest, WhatIsNotStoredIsNotSubmitted) {
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   EXPECT_TRUE(
       absl::IsResourceExhausted(scheduler_->Submit(Request()).status()));
   EXPECT_THAT(files_.specs, IsEmpty());
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   files_.failure = absl::PermissionDeniedError("jobs/");
   EXPECT_TRUE(absl::IsPermissionDenied(scheduler_->Submit(Request()).status()));
   EXPECT_THAT(*board_->List({}), IsEmpty());
@@ -138,15 +139,15 @@ TEST_F(SchedulerTest, TellsWhoWaitsAndSinceWhen) {
 
 TEST_F(SchedulerTest, ACancelIsAnsweredOnceItIsStored) {
   const std::string id = Start();
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(scheduler_->Cancel(id),
-                Fails(kAborted,
-                      AllOf(HasSubstr("disk full"), HasSubstr("again when"))));
+                Fails(kAborted, AllOf(HasSubstr("disk is full"),
+                                      HasSubstr("again when"))));
     EXPECT_EQ(launcher_.cancelled, 1) << "its worker was asked nonetheless";
   }
   EXPECT_FALSE(Stored(id).cancel_requested);
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   EXPECT_TRUE(scheduler_->Cancel(id).ok());
   EXPECT_TRUE(Stored(id).cancel_requested);
   EXPECT_EQ(launcher_.cancelled, 1);
@@ -192,24 +193,36 @@ TEST_F(SchedulerTest, AFailedJobIsTriedAgainFromItsCheckpoints) {
 TEST_F(SchedulerTest, ARetryThatIsNotStoredIsNone) {
   const std::string id = Submit();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   EXPECT_TRUE(absl::IsResourceExhausted(scheduler_->Retry(id).status()));
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   EXPECT_EQ(board_->QueuePosition(id), std::nullopt);
   scheduler_->Drain();
   EXPECT_TRUE(absl::IsUnavailable(scheduler_->Retry(id).status()));
 }
 
-TEST_F(SchedulerTest, WhatIsAskedIsAnsweredWhileTheStoreHangs) {
+// In a file, which others read while a change is written.
+class SlowStoreTest : public SchedulerFixture {
+ protected:
+  SlowStoreTest()
+      : SchedulerFixture(std::make_unique<fakes::TestStore>(
+            testing_support::FreshFolder("slow_store") / "mpsd.db")) {}
+};
+
+TEST_F(SlowStoreTest, WhatIsAskedIsAnsweredMeanwhile) {
   const std::string id = Submit(), other = Submit();
   scheduler_->Tick();
-  store_.Stall(true);
+  absl::Notification hangs, go;
+  db_->on_commit() = [&] {
+    if (!hangs.HasBeenNotified()) hangs.Notify();
+    go.WaitForNotification();
+  };
   std::thread worker([&] {
     Worker().OnEvaluated({0, 2, 0, 0, {}});
     launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
   });
+  hangs.WaitForNotification();
   std::thread canceller([&] { EXPECT_TRUE(scheduler_->Cancel(other).ok()); });
-  while (store_.stalled() == 0) std::this_thread::yield();
   // None of these comes back if it waits for the store.
   EXPECT_EQ(board_->Info().running_job_id, id);
   EXPECT_EQ(board_->Info().jobs.at(State::kQueued), 1);
@@ -220,9 +233,10 @@ TEST_F(SchedulerTest, WhatIsAskedIsAnsweredWhileTheStoreHangs) {
   EXPECT_EQ(board_->HoldOf(other), "");
   scheduler_->Drain();
   EXPECT_FALSE(scheduler_->Idle());
-  store_.Stall(false);
+  go.Notify();
   worker.join();
   canceller.join();
+  db_->on_commit() = nullptr;
   scheduler_->Tick();
   EXPECT_TRUE(scheduler_->Idle());
   EXPECT_EQ(StateOf(id), State::kQueued);
@@ -284,12 +298,12 @@ TEST_F(SchedulerTest, RecoverKeepsTheBackOff) {
 TEST_F(SchedulerTest, RecoverMakesRoomOnAFullDiskOrReportsIt) {
   const std::string id = Start();
   launcher_.listener = nullptr;
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   Restart();
   EXPECT_TRUE(absl::IsResourceExhausted(scheduler_->Recover()));
   Restart();
   files_.make_room = [this] {
-    store_.FailWith(absl::OkStatus());
+    db_->FreeDisk();
     return true;
   };
   ASSERT_TRUE(scheduler_->Recover().ok());
@@ -313,6 +327,17 @@ TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
   EXPECT_FALSE(files_.specs.contains(id));
   EXPECT_TRUE(absl::IsNotFound(board_->Get(id).status()));
   EXPECT_TRUE(absl::IsNotFound(scheduler_->Delete(id).status()));
+}
+
+TEST_F(SchedulerTest, AnEndThatIsNotStoredKeepsTheJob) {
+  const std::string id = Start();
+  EXPECT_THAT(scheduler_->Delete(id), Fails(kFailedPrecondition));
+  db_->FillDisk();
+  launcher_.Exit(ExitReason::kDone);
+  EXPECT_TRUE(absl::IsUnavailable(scheduler_->Delete(id).status()));
+  db_->FreeDisk();
+  scheduler_->Tick();
+  EXPECT_TRUE(scheduler_->Delete(id).ok());
 }
 
 // Whenever nobody wants it any more: no job, no folder, no word of either.
@@ -541,15 +566,15 @@ TEST_F(SchedulerTest, DestroyingKillsTheWorkerAndRequeues) {
 
 TEST_F(SchedulerTest, QuickStepsShareATransaction) {
   const std::string id = Start();
-  const int before = store_.updates();
+  const int before = commits_;
   for (int step = 1; step <= 50; ++step) {
     Worker().OnProgress(Step(step));
     clock_.Advance(absl::Milliseconds(10));
   }
-  EXPECT_EQ(store_.updates() - before, 2);
+  EXPECT_EQ(commits_ - before, 2);
   EXPECT_EQ(exported_metrics_.steps, 50);
   Worker().OnProgress(Step(100, 100));
-  EXPECT_EQ(store_.updates() - before, 3) << "the last step is never held back";
+  EXPECT_EQ(commits_ - before, 3) << "the last step is never held back";
   EXPECT_EQ(Stored(id).progress->step, 100);
   EXPECT_EQ(Stored(id).progress->tokens_per_second, 100);
 }
@@ -609,21 +634,21 @@ TEST_F(SchedulerTest, WatchersAreWoken) {
 
 TEST_F(SchedulerTest, AFullDiskDelaysTheEndButLosesNothing) {
   const std::string id = Start();
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   Worker().OnEvaluated({0, 2, 0, 0, {}});
   Worker().OnCheckpoint(At(1, "/step-1"));
   Worker().OnCheckpoint(At(2, "/step-2", {"/step-1"}));
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(StateOf(id), State::kRunning);
   EXPECT_EQ(board_->Info().hold_reason, "storage");
-  EXPECT_THAT(board_->HoldOf(id), HasSubstr("disk full"));
+  EXPECT_THAT(board_->HoldOf(id), HasSubstr("disk is full"));
   EXPECT_TRUE(exported_metrics_.held.contains(HoldReason::kStorage));
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
   EXPECT_FALSE(scheduler_->Idle());
   EXPECT_TRUE(absl::IsAborted(scheduler_->Cancel(id).status()));
   int woken = 0;
   const int64_t token = board_->Subscribe(id, [&] { ++woken; });
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   scheduler_->Tick();
   EXPECT_EQ(StateOf(id), State::kSucceeded);
   EXPECT_EQ(Stored(id).eval_loss_before, 2);
@@ -650,10 +675,10 @@ TEST_F(SchedulerTest, ACheckpointTheStoreRefusesHoldsNobody) {
 
 TEST_F(SchedulerTest, AStartThatIsNotStoredIsNoStart) {
   const std::string id = Submit();
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
   EXPECT_THAT(launcher_.requests, IsEmpty());
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   EXPECT_EQ(Next(), id);
   EXPECT_EQ(Stored(id).attempt, 1);
 }
@@ -798,8 +823,8 @@ TEST_F(SchedulerStartTest, AVolumeThatGoesDuringTheAttemptIsNoRejection) {
 TEST_F(SchedulerStartTest, AnUnreadableRowStopsNeitherDaemonNorQueue) {
   const std::string first = Submit(), second = Submit(), third = Submit();
   ASSERT_EQ(Next(), first);
-  store_.SpoilRow(first);
-  store_.SpoilRow(second);
+  db_->Spoil(first);
+  db_->Spoil(second);
   KillAndRestart();
   for (const std::string& id : {first, second}) {
     EXPECT_EQ(StateOf(id), State::kFailed);
@@ -811,7 +836,7 @@ TEST_F(SchedulerStartTest, AnUnreadableRowStopsNeitherDaemonNorQueue) {
 
 TEST_F(SchedulerStartTest, ARowThatSpoilsInTheQueueIsPassedOver) {
   const std::string first = Submit(), second = Submit();
-  store_.SpoilRow(first);
+  db_->Spoil(first);
   EXPECT_EQ(Next(), second);
   EXPECT_EQ(StateOf(first), State::kFailed);
   EXPECT_EQ(exported_metrics_.counts.at(State::kFailed), 1);
@@ -1422,10 +1447,10 @@ TEST_F(SchedulerShareTest, WhatWasUsedSurvivesAKill) {
 
 TEST_F(SchedulerShareTest, TheRowAndItsOwnersUseAreStoredTogether) {
   const std::string id = StartFor("ann");
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   After(absl::Minutes(3));
   EXPECT_THAT(*store_.OwnerUses(), IsEmpty());
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   After(absl::Minutes(3));
   ASSERT_THAT(*store_.OwnerUses(), SizeIs(1));
   EXPECT_NEAR((*store_.OwnerUses())[0].seconds,
@@ -1558,11 +1583,11 @@ TEST_F(JobTimeTest, AJobWithoutTimeWaitsForAStoreThatTakesNothing) {
   clock_.Advance(absl::Minutes(90));
   End(ExitReason::kCrashed);
   limit_ = absl::Hours(1);
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   clock_.Advance(absl::Seconds(10));
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
   EXPECT_EQ(StateOf(id), State::kQueued);
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   scheduler_->Tick();
   EXPECT_EQ(StateOf(id), State::kFailed);
 }

@@ -77,15 +77,15 @@ TEST_F(SchedulerVerbsTest, AHoldOutlivesTheDaemon) {
 TEST_F(SchedulerVerbsTest, HoldingAgainReplacesTheReasonAndOtherwiseNothing) {
   const std::string id = Submit();
   ASSERT_TRUE(scheduler_->Hold(id, "by ann").ok());
-  const int updates = store_.updates();
+  const int updates = commits_;
   ASSERT_TRUE(scheduler_->Hold(id, "by ann").ok());
-  EXPECT_EQ(store_.updates(), updates);
+  EXPECT_EQ(commits_, updates);
   ASSERT_TRUE(scheduler_->Hold(id, "by bob: no").ok());
   EXPECT_EQ(board_->HoldOf(id), "by bob: no");
   ASSERT_TRUE(scheduler_->Release(id).ok());
-  const int after = store_.updates();
+  const int after = commits_;
   ASSERT_TRUE(scheduler_->Release(id).ok());
-  EXPECT_EQ(store_.updates(), after);
+  EXPECT_EQ(commits_, after);
 }
 
 TEST_F(SchedulerVerbsTest, ASubmissionMayBeHeld) {
@@ -118,11 +118,11 @@ TEST_F(SchedulerVerbsTest, OnlyAQueuedJobIsHeldReleasedOrMoved) {
 
 TEST_F(SchedulerVerbsTest, WhatIsNotStoredIsNotDone) {
   const std::string first = Submit(), second = Submit();
-  store_.FailWith(absl::ResourceExhaustedError("full"));
+  db_->FillDisk();
   EXPECT_FALSE(scheduler_->Hold(first, "by ann").ok());
   EXPECT_FALSE(scheduler_->Move(second, kTop).ok());
   EXPECT_FALSE(scheduler_->DrainQueue("by ann").ok());
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   EXPECT_FALSE(board_->Info().drained);
   EXPECT_EQ(board_->QueuePosition(first), 0);
   EXPECT_EQ(Next(), first);
@@ -141,9 +141,9 @@ TEST_F(SchedulerVerbsTest, ACancelledJobIsHeldNoMore) {
 // The row still says RUNNING, and the end waits in memory.
 TEST_F(SchedulerVerbsTest, NothingIsChangedBeforeTheEndOfAnAttemptIsStored) {
   const std::string id = Start();
-  store_.FailWith(absl::ResourceExhaustedError("full"));
+  db_->FillDisk();
   launcher_.Exit(ExitReason::kCrashed);
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   for (const auto& refused :
        {scheduler_->Hold(id, "by ann"), scheduler_->Release(id),
         scheduler_->Move(id, kTop), scheduler_->Retry(id, false),
@@ -266,10 +266,10 @@ TEST_F(SchedulerVerbsTest, APriorityIsBoundByTheLimits) {
 TEST_F(SchedulerVerbsTest, MovingAJobToWhereItStandsChangesNothing) {
   const std::string first = Submit(), second = Submit();
   ASSERT_TRUE(scheduler_->Move(second, kTop).ok());
-  const int updates = store_.updates();
+  const int updates = commits_;
   EXPECT_TRUE(scheduler_->Move(second, kTop).ok());
   EXPECT_TRUE(scheduler_->Move(second, ToPriority(0)).ok());
-  EXPECT_EQ(store_.updates(), updates);
+  EXPECT_EQ(commits_, updates);
 }
 
 TEST_F(SchedulerVerbsTest, AHeldJobIsMovedAndStaysHeld) {
@@ -329,35 +329,10 @@ TEST_F(SchedulerVerbsTest, ADrainShowsNoReasonOfAnEarlierTry) {
   EXPECT_EQ(board_->Info().hold, "by root");
 }
 
-class FakeLedger : public UserLedger {
- public:
-  std::unique_ptr<UploadClaim> Begin(const std::string&,
-                                     const UserLimits&) override {
-    return nullptr;
-  }
-  absl::Status Use(const std::string& user, const UserLimits&,
-                   const std::set<std::string>& blobs) override {
-    if (use.ok()) used[user] = blobs;
-    return use;
-  }
-  absl::StatusOr<bool> Holds(const std::string&, const std::string&) override {
-    return true;
-  }
-  absl::StatusOr<UserBytes> BytesOf(const std::string& user) override {
-    ++asked;
-    return UserBytes{0, results[user]};
-  }
-
-  absl::Status use;
-  std::map<std::string, std::set<std::string>> used;
-  std::map<std::string, int64_t> results;
-  int asked = 0;
-};
-
 class SchedulerLimitsTest : public SchedulerFixture {
  protected:
   SchedulerLimitsTest() {
-    ledger_ = &fake_ledger_;
+    ledger_ = &users_;
     Restart();
   }
   absl::StatusOr<SubmitResult> SubmitAs(const std::string& owner,
@@ -376,7 +351,12 @@ class SchedulerLimitsTest : public SchedulerFixture {
     return limits;
   }
 
-  FakeLedger fake_ledger_;
+  std::map<std::string, int64_t> folder_bytes_;  // by job
+  int measured_ = 0;
+  UserLedger users_{db_->database(), [this](const std::string& id) {
+                      ++measured_;
+                      return folder_bytes_[id];
+                    }};
 };
 
 TEST_F(SchedulerLimitsTest, AUserHasSoManyJobsInTheQueue) {
@@ -456,34 +436,39 @@ TEST_F(SchedulerLimitsTest, APriorityBeyondTheRangeIsRefused) {
 TEST_F(SchedulerLimitsTest, NoJobIsQueuedOnceResultsAreTooLarge) {
   UserLimits limits;
   limits.result_bytes = 100;
-  fake_ledger_.results = {{"ada", 100}, {"bob", 99}};
+  folder_bytes_[SubmitAs("ada", limits)->job.id] = 100;
   EXPECT_THAT(SubmitAs("ada", limits), Fails(kResourceExhausted, "100 bytes"));
   const std::string id = SubmitAs("bob", limits)->job.id;
+  folder_bytes_[id] = 99;
+  EXPECT_TRUE(SubmitAs("bob", limits).ok());
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
-  fake_ledger_.results["bob"] = 101;
+  folder_bytes_[id] = 101;
   EXPECT_TRUE(
       absl::IsResourceExhausted(scheduler_->Retry(id, false, limits).status()));
   EXPECT_EQ(StateOf(id), State::kCancelled);
   // Nobody adds up results where there is no limit.
-  fake_ledger_.asked = 0;
+  measured_ = 0;
   EXPECT_TRUE(SubmitAs("ada", UserLimits()).ok());
   EXPECT_TRUE(scheduler_->Retry(id).ok());
-  EXPECT_EQ(fake_ledger_.asked, 0);
+  EXPECT_EQ(measured_, 0);
 }
 
 TEST_F(SchedulerLimitsTest, TheInputsOfAJobCountForItsOwner) {
   const std::string blob = base::Sha256Hex("rows");
   blobs_.present = {blob};
+  db_->Execute("INSERT INTO blobs VALUES ('" + blob + "', 4, 0)");
   SubmitRequest request = Request();
   request.spec_json =
       R"({"model": "org/tiny", "dataset": {"train": ["a.jsonl", "b.jsonl"]}})";
   request.inputs = {{"a.jsonl", blob}, {"b.jsonl", blob}};
   request.owner = "ada";
   ASSERT_TRUE(scheduler_->Submit(request).ok());
-  EXPECT_THAT(fake_ledger_.used["ada"], ElementsAre(blob));
-  fake_ledger_.use = absl::ResourceExhaustedError("too many bytes");
+  EXPECT_TRUE(users_.Holds("ada", blob).value());
+  request.owner = "bob";
+  request.limits.upload_bytes = 3;
   clock_.Advance(absl::Milliseconds(1));
-  EXPECT_TRUE(absl::IsResourceExhausted(scheduler_->Submit(request).status()));
+  EXPECT_THAT(scheduler_->Submit(request),
+              Fails(kResourceExhausted, "4 bytes would be added, 3 bytes"));
   EXPECT_EQ(files_.specs.size(), 1u) << "nothing is made for a refused job";
 }
 
@@ -527,7 +512,6 @@ TEST_F(SchedulerRemovalTest, ARuleRemovesWhatMayGo) {
   folders_.Set(1000, {{id, 100, 0}});
   const auto freed = Ok(scheduler_->remover().RemoveJob(id, EndOf(id)));
   EXPECT_EQ(freed, 42);
-  EXPECT_EQ(kept_.asked.size(), 1u);
   EXPECT_TRUE(absl::IsNotFound(store_.Get(id).status()));
   EXPECT_FALSE(HasFolder(id));
   EXPECT_EQ(folders_.TotalBytes(), 900);
@@ -535,11 +519,13 @@ TEST_F(SchedulerRemovalTest, ARuleRemovesWhatMayGo) {
 }
 
 TEST_F(SchedulerRemovalTest, ARuleRemovesNothingThatIsNeeded) {
-  const std::string id = Ended();
-  kept_.refusals[id] = absl::FailedPreconditionError("it is needed");
-  for (const auto& removed :
-       {scheduler_->remover().RemoveJob(id, EndOf(id)),
-        scheduler_->remover().RemoveCheckpoints(id, EndOf(id))}) {
+  const std::string id = Submit();
+  SubmitRequest waits = Request();
+  waits.after = {id};
+  ASSERT_TRUE(scheduler_->Submit(waits).ok());
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  for (const auto& removed : {scheduler_->remover().RemoveJob(id, EndOf(id)),
+                              scheduler_->remover().RemoveCheckpoints(id, EndOf(id))}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(removed.status()));
   }
   EXPECT_TRUE(store_.Get(id).ok());
@@ -558,13 +544,13 @@ TEST_F(SchedulerRemovalTest, AJobThatHasNotEndedStays) {
     EXPECT_TRUE(HasFolder(id));
   }
   // Until the end is stored the attempt holds the files.
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   launcher_.Exit(ExitReason::kDone);
   EXPECT_TRUE(absl::IsUnavailable(
       scheduler_->remover().RemoveCheckpoints(running, clock_.Now()).status()));
   EXPECT_TRUE(absl::IsUnavailable(scheduler_->Delete(running).status()));
   EXPECT_TRUE(files_.without_checkpoints.empty());
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   scheduler_->Tick();
   EXPECT_TRUE(scheduler_->Delete(running).ok());
 }
@@ -573,9 +559,10 @@ TEST_F(SchedulerRemovalTest, CheckpointsGoAndTheJobStays) {
   const std::string id = Ended();
   folders_.Begin();
   folders_.Set(1000, {{id, 100, 60}});
+  ASSERT_TRUE(store_.AddCheckpoint(id, {{1, "/c", 5, 0.5}, {}}).ok());
   const auto freed = Ok(scheduler_->remover().RemoveCheckpoints(id, EndOf(id)));
   EXPECT_EQ(freed, 17);
-  EXPECT_THAT(kept_.forgotten, Contains(id));
+  EXPECT_THAT(*store_.Checkpoints(id), IsEmpty());
   EXPECT_THAT(files_.without_checkpoints, Contains(id));
   EXPECT_TRUE(store_.Get(id).ok());
   EXPECT_EQ(folders_.TotalBytes(), 940);
@@ -626,7 +613,7 @@ TEST_F(SchedulerRemovalTest, AJobGoesOnceItsRecordIsWritten) {
   EXPECT_THAT(written_, testing::ElementsAre(deleted, collected));
   // Nothing is written for a job that stays.
   const std::string stays = Ended();
-  kept_.refusals[stays] = absl::FailedPreconditionError("it is needed");
+  ASSERT_TRUE(scheduler_->SetPinned(stays, true).ok());
   EXPECT_FALSE(scheduler_->remover().RemoveJob(stays, EndOf(stays)).ok());
   EXPECT_THAT(written_, testing::SizeIs(2));
 }
@@ -649,9 +636,9 @@ TEST_F(SchedulerRemovalTest, AFullDiskKeepsNoJobFromGoing) {
 TEST_F(SchedulerRemovalTest, APinnedJobIsKeptFromDelete) {
   const std::string id = Ended();
   ASSERT_TRUE(scheduler_->SetPinned(id, true).ok());
-  EXPECT_THAT(kept_.pinned, Contains(id));
+  EXPECT_THAT(scheduler_->Delete(id), Fails(kFailedPrecondition, "is pinned"));
   ASSERT_TRUE(scheduler_->SetPinned(id, false).ok());
-  EXPECT_THAT(kept_.pinned, testing::Not(Contains(id)));
+  EXPECT_TRUE(scheduler_->Delete(id).ok());
 }
 
 class SchedulerAfterTest : public SchedulerFixture {
@@ -826,11 +813,11 @@ TEST_F(SchedulerAfterTest, AKillBeforeTheHoldIsStored) {
 TEST_F(SchedulerAfterTest, AStoreThatFailsHoldsLater) {
   const std::string a = Submit(), b = SubmitAfter({a});
   scheduler_->Tick();
-  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  db_->FillDisk();
   Fail();
   EXPECT_FALSE(Stored(b).held);
   EXPECT_LE(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
-  store_.FailWith(absl::OkStatus());
+  db_->FreeDisk();
   scheduler_->Tick();
   EXPECT_EQ(StateOf(a), State::kFailed);
   EXPECT_TRUE(Stored(b).held);
@@ -839,7 +826,7 @@ TEST_F(SchedulerAfterTest, AStoreThatFailsHoldsLater) {
 TEST_F(SchedulerAfterTest, ARowThatCannotBeReadIsNoEndlessWait) {
   const std::string a = Submit(), b = SubmitAfter({a});
   scheduler_->Tick();
-  store_.SpoilRow(b);
+  db_->Spoil(b);
   End(ExitReason::kDone);
   scheduler_->Tick();
   EXPECT_EQ(StateOf(b), State::kFailed);

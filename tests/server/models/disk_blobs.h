@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/sha256.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 #include "server/models/pushed_models.h"
 
 namespace mpsd::models {

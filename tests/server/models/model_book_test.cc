@@ -9,8 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/fakes/test_store.h"
 #include "tests/server/models/disk_blobs.h"
-#include "tests/server/models/fake_uses.h"
 #include "tests/server/models/hub_cache.h"
 #include "tests/server/rpc/fake_puller.h"
 
@@ -136,12 +136,14 @@ class ModelBookTest : public testing::Test {
   std::string FolderOf(const std::string& name) {
     return pushed_->Find(name)->folder;
   }
+  void RemoveJobs() { db_.Execute("DELETE FROM jobs"); }
 
   const fs::path state_ = testing_support::FreshFolder("book");
   HubCache cache_;
-  FakeUses uses_;
+  fakes::TestStore db_;
+  ModelUses uses_{db_.database()};
   rpc::FakePuller puller_;
-  FakePulls pulls_;
+  PullLedger pulls_{db_.database()};
   DiskBlobs blobs_{state_ / "blobs"};
   std::unique_ptr<PushedModels> pushed_ =
       *PushedModels::Open(state_ / "models", [](const std::string&) {});
@@ -151,8 +153,9 @@ class ModelBookTest : public testing::Test {
 TEST_F(ModelBookTest, ListsPushedAndPulledByName) {
   Push("m", "1");
   cache_.Put("a/pulled", "c0ffee", "2");
-  uses_.all["m"] = {absl::FromUnixSeconds(5), 3};
-  uses_.all["a/pulled"] = {std::nullopt, 1};
+  for (int i = 0; i < 3; ++i) db_.PutJobOf("m", FolderOf("m"));
+  db_.Execute("INSERT INTO model_starts VALUES ('m', 5000000)");
+  db_.PutJobOf("a/pulled", "");
   auto listed = book_.List("", {});
   ASSERT_TRUE(listed.ok()) << listed.status();
   ASSERT_EQ(listed->size(), 2u);
@@ -175,7 +178,7 @@ TEST_F(ModelBookTest, ListsPushedAndPulledByName) {
 TEST_F(ModelBookTest, ANameThatBothHaveMeansThePushedOne) {
   cache_.Put("m", "c0ffee", "2");
   Push("m", "1");
-  uses_.all["m"] = {std::nullopt, 3};
+  for (int i = 0; i < 3; ++i) db_.PutJobOf("m", "");
   const auto listed = *book_.List("m", {});
   ASSERT_EQ(listed.size(), 2u);
   EXPECT_FALSE(listed[0].pulled);
@@ -183,6 +186,7 @@ TEST_F(ModelBookTest, ANameThatBothHaveMeansThePushedOne) {
   EXPECT_TRUE(listed[1].pulled);
   EXPECT_EQ(listed[1].use.unfinished, 0);
   EXPECT_THAT(listed[1].facts.problem, HasSubstr("pushed model"));
+  RemoveJobs();
   ASSERT_TRUE(book_.Remove("m", "ada", true).ok());
   EXPECT_TRUE((*book_.List("m", {}))[0].pulled);
   ASSERT_TRUE(book_.Remove("m", "ada", true).ok());
@@ -192,16 +196,17 @@ TEST_F(ModelBookTest, ANameThatBothHaveMeansThePushedOne) {
 TEST_F(ModelBookTest, AReplacedRevisionGoesWithItsLastJob) {
   Push("m", "1");
   const std::string old = FolderOf("m");
-  uses_.folders["m"] = {old};
+  db_.PutJobOf("m", old, jobs::State::kFailed);
   Push("m", "2");
   EXPECT_TRUE(fs::exists(old));
   EXPECT_EQ(*book_.Sweep(), 0);
-  uses_.folders["m"] = {FolderOf("m")};
+  RemoveJobs();
+  db_.PutJobOf("m", FolderOf("m"), jobs::State::kFailed);
   EXPECT_EQ(*book_.Sweep(), 1);
   EXPECT_FALSE(fs::exists(old));
   // At once where no job has it.
   const std::string second = FolderOf("m");
-  uses_.folders.clear();
+  RemoveJobs();
   Push("m", "3");
   EXPECT_FALSE(fs::exists(second));
 }
@@ -219,11 +224,11 @@ TEST_F(ModelBookTest, APulledModelIsRemovedByAdminsAndWhenNobodyNeedsIt) {
   // By whatever way the path leads there.
   const fs::path link = cache_.path().string() + "-link";
   fs::create_directory_symlink(cache_.path(), link);
-  uses_.unfinished = {link / "models--org--m" / "snapshots" / "c0ffee"};
+  db_.PutJobOf("org/m", link / "models--org--m" / "snapshots" / "c0ffee");
   EXPECT_TRUE(absl::IsFailedPrecondition(
       without_hub.Remove("org/m", "root", true).status()));
   fs::remove(link);
-  uses_.unfinished.clear();
+  RemoveJobs();
   EXPECT_TRUE(without_hub.Remove("org/m", "root", true).ok());
   EXPECT_FALSE(fs::exists(snapshot));
 }
@@ -231,18 +236,20 @@ TEST_F(ModelBookTest, APulledModelIsRemovedByAdminsAndWhenNobodyNeedsIt) {
 TEST_F(ModelBookTest, APulledModelIsRemovedByWhoAlonePulledIt) {
   const fs::path snapshot = cache_.Put("org/m", "c0ffee", "2");
   const int64_t size = (*book_.List("org/m", {}))[0].size_bytes;
-  pulls_.all["org/m"] = {{"ada", size - 1}, {"bob", 1}};
+  ASSERT_TRUE(pulls_.Add("org/m", "ada", size - 1).ok());
+  ASSERT_TRUE(pulls_.Add("org/m", "bob", 1).ok());
   EXPECT_EQ((*book_.List("org/m", {}))[0].owner, "ada");
   for (const char* user : {"ada", "bob", "eve"}) {
     EXPECT_TRUE(
         absl::IsPermissionDenied(book_.Remove("org/m", user, false).status()));
   }
-  pulls_.all["org/m"] = {{"ada", size}};
+  ASSERT_TRUE(pulls_.Remove("org/m").ok());
+  ASSERT_TRUE(pulls_.Add("org/m", "ada", size).ok());
   EXPECT_TRUE(
       absl::IsPermissionDenied(book_.Remove("org/m", "eve", false).status()));
   EXPECT_EQ(*book_.Remove("org/m", "ada", false), size);
   EXPECT_FALSE(fs::exists(snapshot));
-  EXPECT_THAT(pulls_.all, IsEmpty());
+  EXPECT_THAT(*pulls_.All(), IsEmpty());
 }
 
 TEST_F(ModelBookTest, AModelWithoutTheRefMainIsNamedByItsRevision) {
@@ -255,12 +262,12 @@ TEST_F(ModelBookTest, AModelWithoutTheRefMainIsNamedByItsRevision) {
 
 TEST_F(ModelBookTest, APushedModelThatAJobNeedsStays) {
   Push("m", "1");
-  uses_.unfinished = {FolderOf("m")};
+  db_.PutJobOf("m", FolderOf("m"));
   const auto refused = book_.Remove("m", "ada", false);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused.status()));
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("mpsctl list --model m"));
-  uses_.unfinished.clear();
+  RemoveJobs();
   EXPECT_TRUE(book_.Remove("m", "ada", false).ok());
 }
 

@@ -20,8 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/scratch_folder.h"
-#include "tests/server/models/fake_uses.h"
-#include "tests/server/rpc/fake_ledger.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::hub {
 namespace {
@@ -33,14 +32,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::Pair;
-
-class FakeUsers final : public rpc::FakeLedger {
- public:
-  absl::StatusOr<jobs::UserBytes> BytesOf(const std::string&) override {
-    return jobs::UserBytes{uploads, 0};
-  }
-  std::atomic<int64_t> uploads = 0;
-};
 
 // Pulls with tests/fakes/fake_hf.py.
 class PullerTest : public testing::Test {
@@ -145,8 +136,12 @@ class PullerTest : public testing::Test {
   const fs::path hf_ = folder_ / "hf";
   const fs::path model_ = folder_ / "cache" / "models--org--tiny";
   Puller::Options options_;
-  models::FakePulls pulls_;
-  FakeUsers users_;
+  fakes::TestStore db_;
+  models::PullLedger pulls_{db_.database()};
+  std::atomic<int64_t> uploads_ = 0;  // of each user, but for what was pulled
+  jobs::UserLedger users_{
+      db_.database(), jobs::UserLedger::None,
+      [this](const std::string&) -> int64_t { return uploads_; }};
   absl::Mutex mutex_;
   std::vector<PullEnd> ends_;
   PullNews news_;
@@ -319,16 +314,16 @@ TEST_F(PullerTest, ALimitOfTheUserEndsThePull) {
   Open();
   models::PullRequest request = Ask("org/tiny");
   request.limits.upload_bytes = 100;
-  users_.uploads = 101;
+  uploads_ = 101;
   EXPECT_TRUE(
       absl::IsResourceExhausted(puller_->Pull(request, [] {}).status()));
   EXPECT_EQ(Calls(), "");
-  users_.uploads = 0;
+  uploads_ = 0;
   SetMode("hang");
   auto watch = puller_->Pull(request, [] {});
   ASSERT_TRUE(watch.ok()) << watch.status();
   ASSERT_TRUE(Await([this] { return BlobBytes() == 502; }));
-  users_.uploads = 101;
+  uploads_ = 101;
   EXPECT_TRUE(absl::IsResourceExhausted(Finish(**watch)));
   EXPECT_FALSE(fs::exists(model_ / "refs" / "main"));
 }

@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::notify {
 
@@ -459,46 +460,6 @@ TEST_F(CommandRunnerTest, SaysThatAProgramIsNotThere) {
   EXPECT_THAT(std::string(end.status().message()), HasSubstr("/nowhere/tell"));
 }
 
-// Ends in memory.
-class FakeEnds final : public jobs::EndedJobs {
- public:
-  absl::StatusOr<std::vector<jobs::EndedJob>> After(int64_t number,
-                                                    int limit) override {
-    absl::MutexLock lock(&mutex_);
-    std::vector<jobs::EndedJob> found;
-    for (const auto& [key, end] : ends_) {
-      if (key > number && found.size() < static_cast<size_t>(limit)) {
-        found.push_back(end);
-      }
-    }
-    return found;
-  }
-  absl::Status Forget(int64_t number) override {
-    absl::MutexLock lock(&mutex_);
-    if (!failure_.ok()) return failure_;
-    ends_.erase(number);
-    return absl::OkStatus();
-  }
-  void Add(int64_t number, State state) {
-    absl::MutexLock lock(&mutex_);
-    ends_[number] = {number, absl::StrCat("J", number), state, absl::Now(), ""};
-  }
-  void FailWith(absl::Status status) {
-    absl::MutexLock lock(&mutex_);
-    failure_ = std::move(status);
-  }
-  bool AwaitCount(size_t count) {
-    absl::MutexLock lock(&mutex_);
-    const auto holds = [&] { return ends_.size() == count; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&holds), absl::Minutes(1));
-  }
-
- private:
-  absl::Mutex mutex_;
-  std::map<int64_t, jobs::EndedJob> ends_;
-  absl::Status failure_;
-};
-
 class NotifierTest : public testing::Test {
  protected:
   NotifierTest() {
@@ -553,6 +514,27 @@ class NotifierTest : public testing::Test {
     absl::MutexLock lock(&mutex_);
     return mutex_.AwaitWithTimeout(absl::Condition(&holds), absl::Minutes(1));
   }
+  // Job "JNUMBER" has ended.
+  void Add(int64_t number, State state) {
+    jobs::Job job;
+    job.id = absl::StrCat("J", number);
+    job.state = state;
+    ASSERT_TRUE(
+        db_.rows.Insert(job, {job.id, 1, {}, jobs::StateChanged{}}).ok());
+    db_.Execute(absl::StrCat("INSERT INTO ended_jobs SELECT ", number,
+                             ", number, state, ",
+                             absl::ToUnixMicros(absl::Now()),
+                             ", '' FROM jobs WHERE id = '", job.id, "'"));
+  }
+  bool AwaitCount(int64_t count) {
+    const auto there = [this] {
+      return db_.Number("SELECT count(*) FROM ended_jobs");
+    };
+    for (int i = 0; i < 6000 && there() != count; ++i) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return there() == count;
+  }
   bool AwaitTold(size_t count) {
     return Await([=, this] { return told_.size() >= count; });
   }
@@ -561,7 +543,8 @@ class NotifierTest : public testing::Test {
     change();
   }
 
-  FakeEnds ends_;
+  fakes::TestStore db_;
+  jobs::EndedJobs ends_{db_.database()};
   Settings settings_;
   Notifier::Options options_;
   absl::Mutex mutex_;
@@ -575,15 +558,15 @@ class NotifierTest : public testing::Test {
 };
 
 TEST_F(NotifierTest, TellsWhatWasAskedForAndForgetsEveryEnd) {
-  ends_.Add(1, State::kSucceeded);
-  ends_.Add(2, State::kCancelled);
-  ends_.Add(13, State::kFailed);
+  Add(1, State::kSucceeded);
+  Add(2, State::kCancelled);
+  Add(13, State::kFailed);
   auto notifier = Start();
   ASSERT_TRUE(AwaitTold(2));
-  EXPECT_TRUE(ends_.AwaitCount(0));
-  ends_.Add(14, State::kFailed);
+  EXPECT_TRUE(AwaitCount(0));
+  Add(14, State::kFailed);
   ASSERT_TRUE(AwaitTold(3));
-  EXPECT_TRUE(ends_.AwaitCount(0));
+  EXPECT_TRUE(AwaitCount(0));
   notifier.reset();
   EXPECT_THAT(told_, ElementsAre("succeeded", "failed", "failed"));
   EXPECT_THAT(names_, ElementsAre("job J1", "", "job J14"));
@@ -592,12 +575,12 @@ TEST_F(NotifierTest, TellsWhatWasAskedForAndForgetsEveryEnd) {
 
 TEST_F(NotifierTest, WithoutACommandEndsAreForgottenAndNotReportedLater) {
   settings_.command.clear();
-  for (int i = 1; i < 300; ++i) ends_.Add(i, State::kFailed);
+  for (int i = 1; i < 300; ++i) Add(i, State::kFailed);
   auto notifier = Start();
-  ASSERT_TRUE(ends_.AwaitCount(0));
+  ASSERT_TRUE(AwaitCount(0));
   settings_.command = {"/bin/tell"};
   notifier = Start();
-  ends_.Add(300, State::kFailed);
+  Add(300, State::kFailed);
   ASSERT_TRUE(AwaitTold(1));
   EXPECT_THAT(ids_, ElementsAre("J300-300"));
 }
@@ -605,28 +588,28 @@ TEST_F(NotifierTest, WithoutACommandEndsAreForgottenAndNotReportedLater) {
 // A restart in the middle of a delivery.
 TEST_F(NotifierTest, AnEndThatWasNotDeliveredIsToldByTheNextNotifier) {
   hangs_ = true;
-  ends_.Add(1, State::kFailed);
+  Add(1, State::kFailed);
   auto notifier = Start();
   absl::SleepFor(absl::Milliseconds(50));
   const absl::Time start = absl::Now();
   notifier.reset();
   EXPECT_LT(absl::Now() - start, absl::Minutes(1));
-  EXPECT_TRUE(ends_.AwaitCount(1));
+  EXPECT_TRUE(AwaitCount(1));
   hangs_ = false;
   notifier = Start();
   ASSERT_TRUE(AwaitTold(1));
   EXPECT_THAT(ids_, ElementsAre("J1-1"));
-  EXPECT_TRUE(ends_.AwaitCount(0));
+  EXPECT_TRUE(AwaitCount(0));
 }
 
 TEST_F(NotifierTest, AFullDiskMakesNobodyBeToldTwice) {
-  ends_.FailWith(absl::ResourceExhaustedError("disk full"));
-  ends_.Add(1, State::kFailed);
+  Add(1, State::kFailed);
+  db_.FillDisk();
   auto notifier = Start();
   ASSERT_TRUE(AwaitTold(1));
   absl::SleepFor(absl::Milliseconds(50));
-  ends_.FailWith(absl::OkStatus());
-  EXPECT_TRUE(ends_.AwaitCount(0));
+  db_.FreeDisk();
+  EXPECT_TRUE(AwaitCount(0));
   notifier.reset();
   EXPECT_THAT(ids_, ElementsAre("J1-1"));
 }
@@ -652,9 +635,9 @@ TEST_F(NotifierTest, TellsOnlyOfTheTopicsAskedFor) {
   auto notifier = Start();
   Change([this] { holds_[jobs::HoldReason::kDevice] = "broken"; });
   Change([this] { free_bytes_ = 1; });
-  ends_.Add(1, State::kFailed);
+  Add(1, State::kFailed);
   absl::SleepFor(absl::Milliseconds(50));
-  ends_.Add(2, State::kCancelled);
+  Add(2, State::kCancelled);
   ASSERT_TRUE(AwaitTold(1));
   notifier.reset();
   EXPECT_THAT(told_, ElementsAre("cancelled"));

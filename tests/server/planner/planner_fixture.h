@@ -10,7 +10,7 @@
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_files.h"
 #include "tests/core/scratch_folder.h"
-#include "tests/fakes/fake_job_store.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::planner {
 
@@ -56,7 +56,8 @@ class PlannerFixture : public testing::Test {
 
   const std::filesystem::path folder_ = testing_support::FreshFolder("planner");
   const std::filesystem::path state_ = folder_ / "state";
-  fakes::FakeJobStore store_;
+  fakes::TestStore db_;
+  jobs::JobStore& store_ = db_.rows;
   jobs::JobFiles files_{state_};
   jobs::JobReader board_{store_, files_};
 };

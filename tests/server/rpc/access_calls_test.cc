@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/fake_clock.h"
-#include "tests/server/access/fake_tokens.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -75,7 +75,8 @@ class AccessCallsTest : public testing::Test {
   }
 
   fakes::FakeClock clock_;
-  access::FakeTokens tokens_;
+  fakes::TestStore db_;
+  access::Tokens tokens_{db_.database()};
   std::unique_ptr<access::TokenBook> book_;
   v1::RevokeTokenResponse revoked_;
   const Caller admin_{"root", Role::kAdmin, Way::kSocket, "uid 0", ""};
@@ -197,7 +198,7 @@ TEST_F(AccessCallsTest, WhatIsNoIdIsNotQuoted) {
   const std::string secret = Created(Request("ann")).secret();
   for (const std::string& id :
        {secret, std::string(), std::string("canary"), std::string("\x1b[2J"),
-        std::string(1 << 20, 'a'), tokens_.rows()[0].sha256,
+        std::string(1 << 20, 'a'), tokens_.All().value()[0].sha256,
         std::string("0A1B2C3D4E5F")}) {
     const absl::Status status = Revoke(admin_, id);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

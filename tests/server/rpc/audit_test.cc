@@ -9,7 +9,8 @@
 #include "core/base/api_token.h"
 #include "core/base/limits.h"
 #include "server/rpc/access_calls.h"
-#include "tests/server/rpc/fake_audit_store.h"
+#include "tests/fakes/test_store.h"
+#include "server/rpc/streams.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -114,6 +115,18 @@ class ListAuditTest : public testing::Test {
     response_.Clear();
     return ListAudit(audit_, caller, request_, response_);
   }
+  void Put(const access::AuditEntry& entry) {
+    EXPECT_TRUE(audit_.Append(entry).ok());
+  }
+  // An entry that FiltersReachTheStore asks for.
+  access::AuditEntry Refused() const {
+    access::AuditEntry entry;
+    entry.time = absl::FromUnixSeconds(15);
+    entry.request = {user_, "JobService.Cancel", "01J", "now"};
+    entry.result = absl::StatusCode::kPermissionDenied;
+    entry.message = "not yours";
+    return entry;
+  }
   bool Refuses(const v1::ListAuditRequest& request) {
     request_ = request;
     return absl::IsInvalidArgument(List(admin_));
@@ -123,20 +136,18 @@ class ListAuditTest : public testing::Test {
                               access::Way::kSocket, "uid 0", "this machine"};
   const access::Caller user_{"ada", access::Role::kUser, access::Way::kToken,
                              "token 0a1b2c3d4e5f", "192.168.1.7"};
-  FakeAuditStore audit_{5};
+  fakes::TestStore db_;
+  access::AuditStore audit_{db_.database()};
   v1::ListAuditRequest request_;
   v1::ListAuditResponse response_;
 };
 
 TEST_F(ListAuditTest, TellsEveryField) {
-  audit_.entry_.time = absl::FromUnixSeconds(77);
-  audit_.entry_.request = {user_, "JobService.Cancel", "01J", "now"};
-  audit_.entry_.result = absl::StatusCode::kPermissionDenied;
-  audit_.entry_.message = "not yours";
+  Put(Refused());
   ASSERT_TRUE(List(admin_).ok());
-  ASSERT_THAT(response_.entries(), SizeIs(5));
+  ASSERT_THAT(response_.entries(), SizeIs(1));
   const v1::AuditEntry& entry = response_.entries(0);
-  EXPECT_EQ(entry.time().seconds(), 77);
+  EXPECT_EQ(entry.time().seconds(), 15);
   EXPECT_EQ(entry.user(), "ada");
   EXPECT_EQ(entry.role(), v1::ROLE_USER);
   EXPECT_EQ(entry.way(), v1::WAY_TOKEN);
@@ -148,13 +159,14 @@ TEST_F(ListAuditTest, TellsEveryField) {
   EXPECT_EQ(entry.result(), "PERMISSION_DENIED");
   EXPECT_EQ(entry.message(), "not yours");
   // A call without an answer has no result, and a stranger no role.
-  audit_.entry_ = {};
+  Put({});
   ASSERT_TRUE(List(admin_).ok());
   EXPECT_EQ(response_.entries(0).result(), "");
   EXPECT_EQ(response_.entries(0).role(), v1::ROLE_UNSPECIFIED);
 }
 
 TEST_F(ListAuditTest, GoesOnPageByPageOfOneFilter) {
+  for (int i = 0; i < 5; ++i) Put({});
   request_.set_page_size(2);
   std::vector<std::vector<int64_t>> pages;
   std::string first;
@@ -179,8 +191,11 @@ TEST_F(ListAuditTest, GoesOnPageByPageOfOneFilter) {
 }
 
 TEST_F(ListAuditTest, AUserSeesWhatTheUserDid) {
+  Put(Refused());
+  Put({});
   ASSERT_TRUE(List(user_).ok());
-  EXPECT_EQ(audit_.filter_.user, "ada");
+  ASSERT_THAT(response_.entries(), SizeIs(1));
+  EXPECT_EQ(response_.entries(0).user(), "ada");
   request_.set_user("ada");
   EXPECT_TRUE(List(user_).ok());
   request_.set_user("bob");
@@ -199,12 +214,17 @@ TEST_F(ListAuditTest, FiltersReachTheStore) {
   request_.set_refused(true);
   request_.mutable_since()->set_seconds(10);
   request_.mutable_until()->set_seconds(20);
+  Put(Refused());
+  std::vector<access::AuditEntry> others(5, Refused());
+  others[0].request.job_id = "01K";
+  others[1].request.method = "JobService.Hold";
+  others[2].result = absl::StatusCode::kOk;
+  others[3].time = absl::FromUnixSeconds(9);
+  others[4].time = absl::FromUnixSeconds(20);
+  for (const access::AuditEntry& other : others) Put(other);
   ASSERT_TRUE(List(admin_).ok());
-  EXPECT_EQ(audit_.filter_.job_id, "01J");
-  EXPECT_EQ(audit_.filter_.method, "Cancel");
-  EXPECT_TRUE(audit_.filter_.refused);
-  EXPECT_EQ(audit_.filter_.since, absl::FromUnixSeconds(10));
-  EXPECT_EQ(audit_.filter_.until, absl::FromUnixSeconds(20));
+  ASSERT_THAT(response_.entries(), SizeIs(1));
+  EXPECT_EQ(response_.entries(0).sequence(), 1);
 }
 
 TEST_F(ListAuditTest, BoundsItsFields) {

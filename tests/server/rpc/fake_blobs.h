@@ -11,7 +11,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "core/base/sha256.h"
-#include "server/jobs/blob_store.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::rpc {
 

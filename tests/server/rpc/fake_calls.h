@@ -9,7 +9,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/jobs/exported_metrics.h"
+#include "server/jobs/meters.h"
 
 namespace mpsd::rpc {
 

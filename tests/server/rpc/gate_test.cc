@@ -272,6 +272,7 @@ TEST_P(GateTest, WhatCannotBeNotedIsNotDoneUnlessItNeedsNoRoom) {
 // Whether others have a file cannot be found out by its SHA-256.
 TEST_P(GateTest, BlobsOfOthersCountAsNotThereWhereJobsArePrivate) {
   const std::string bytes = "her data", sha256 = base::Sha256Hex(bytes);
+  ledger_.Store(sha256, bytes.size());
   const auto finds = [&](const char* user, Role role) {
     grpc::ClientContext context;
     FakeCallers::Name(context, user, role);
@@ -450,6 +451,8 @@ struct Borrowed {
 
 class UserAccountsTest : private Borrowed, public Served {
  protected:
+  using Borrowed::ledger;
+
   UserAccountsTest() : Served(With(*this)) {}
   static Options With(Borrowed& borrowed) {
     Options options;
@@ -507,6 +510,8 @@ TEST_F(UserAccountsTest, AJobIsSubmittedAndRetriedWithTheLimitsOfItsUser) {
 }
 
 TEST_F(UserAccountsTest, UploadsCountForTheirSender) {
+  ledger.Store(base::Sha256Hex("1234567890"), 10);
+  ledger.Store(base::Sha256Hex("12345678901"), 11);
   const grpc::Status refused = Upload("12345678901");
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(refused.error_message(), HasSubstr("[user.ada] upload-bytes"));
@@ -524,6 +529,7 @@ TEST_F(UserAccountsTest, WhoAsksIsToldWhatTheyHaveAndMayHave) {
   EXPECT_EQ(Info(false).state_bytes(), 700);
   EXPECT_EQ(Info(false).state_budget_bytes(), 500);
   manager_.Put("a", jobs::State::kQueued, "ada");
+  ledger.db.PutEnded(1, "ada", absl::Now(), 0);
   EXPECT_THAT(Info(true).you(), EqualsProto(R"pb(
                 user: "ada"
                 queued_jobs: 1

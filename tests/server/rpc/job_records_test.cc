@@ -7,8 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/past_jobs.h"
-#include "server/store/sqlite_job_store.h"
+#include "server/store/ended_jobs.h"
+#include "server/store/job_store.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_exported_metrics.h"
 #include "tests/fakes/fake_job_files.h"
@@ -34,9 +34,9 @@ class JobRecordsTest : public testing::Test {
         JobRecords::Dependencies{past_, jobs_, files_, watch_, clock_});
   }
   jobs::Job Insert(jobs::State state) {
-    jobs::Job job = store::QueuedJob(1);
+    jobs::Job job = jobs::QueuedJob(1);
     job.owner = "ada";
-    EXPECT_TRUE(jobs_.Insert(job, store::StateEvent(job, 1)).ok());
+    EXPECT_TRUE(jobs_.Insert(job, jobs::StateEvent(job, 1)).ok());
     if (state == jobs::State::kQueued) return job;
     job.state = jobs::State::kRunning;
     EXPECT_TRUE(jobs_.Update(job, {}).ok());
@@ -63,8 +63,8 @@ class JobRecordsTest : public testing::Test {
   store::Scratch scratch_;
   std::unique_ptr<store::Database> database_ =
       store::OpenOrDie(scratch_.file());
-  store::SqliteJobStore jobs_{*database_};
-  store::PastJobs past_{*database_};
+  jobs::JobStore jobs_{*database_};
+  jobs::PastJobs past_{*database_};
   fakes::FakeClock clock_;
   fakes::FakeJobFiles files_;
   fakes::FakeExportedMetrics metrics_;
@@ -114,7 +114,7 @@ TEST_F(JobRecordsTest, WhatIsKeptIsTheRecordOfTheDeletedJob) {
   jobs::ListFilter filter;
   filter.text = "JOB 1";
   EXPECT_EQ(*past_.Count(filter), 1);
-  EXPECT_TRUE(absl::IsNotFound(records_->Get(store::QueuedJob(2).id).status()));
+  EXPECT_TRUE(absl::IsNotFound(records_->Get(jobs::QueuedJob(2).id).status()));
 }
 
 TEST_F(JobRecordsTest, ARowThatCannotBeReadLeavesItsOwnerAndTheFault) {

@@ -10,7 +10,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/models/disk_blobs.h"
-#include "tests/server/models/fake_uses.h"
 #include "tests/server/models/hub_cache.h"
 #include "tests/server/rpc/fake_audit.h"
 #include "tests/server/rpc/fake_ledger.h"
@@ -51,8 +50,8 @@ class ModelCallsTest : public testing::Test {
 
   const std::filesystem::path scratch_ = testing_support::FreshFolder("rpc");
   models::HubCache cache_;
-  models::FakeUses uses_;
   FakeLedger ledger_;
+  models::ModelUses uses_{ledger_.db.database()};
   FakeManager manager_{scratch_ / "jobs"};
   models::DiskBlobs blobs_{scratch_ / "blobs"};
   std::unique_ptr<models::PushedModels> pushed_ = *models::PushedModels::Open(
@@ -62,6 +61,7 @@ class ModelCallsTest : public testing::Test {
 
 TEST_F(ModelCallsTest, APushAnswersWithTheModelAndCountsItsBytes) {
   const v1::PushModelRequest request = Request("org/m");
+  ledger_.Store(request.files(0).sha256());
   v1::PushModelResponse response;
   ASSERT_TRUE(Push(request, CallOf("ada"), response).ok());
   EXPECT_FALSE(response.existed());
@@ -109,24 +109,22 @@ TEST_F(ModelCallsTest, EachFieldIsChecked) {
 }
 
 TEST_F(ModelCallsTest, BeyondTheLimitOfUploadsNothingIsPushed) {
-  class Full final : public FakeLedger {
-   public:
-    absl::Status Use(const std::string&, const jobs::UserLimits&,
-                     const std::set<std::string>&) override {
-      return absl::ResourceExhaustedError("uploads: too many");
-    }
-  } full;
+  const v1::PushModelRequest request = Request("m");
+  ledger_.Store(request.files(0).sha256(), 2);
+  jobs::LimitSettings limits;
+  limits.others.upload_bytes = 1;
   v1::PushModelResponse response;
-  EXPECT_TRUE(absl::IsResourceExhausted(
-      PushModel(book_, manager_, blobs_, {nullptr, &full}, Request("m"),
-                CallOf("ada"), response)));
+  EXPECT_TRUE(absl::IsResourceExhausted(PushModel(book_, manager_, blobs_,
+                                                  {&limits, &ledger_}, request,
+                                                  CallOf("ada"), response)));
   EXPECT_EQ(List(RightsOf("ada")).models_size(), 0);
 }
 
 TEST_F(ModelCallsTest, HowMuchOthersUseAModelIsPrivateWhereJobsAre) {
   v1::PushModelResponse response;
   ASSERT_TRUE(Push(Request("m"), CallOf("ada"), response).ok());
-  uses_.all["m"] = {absl::FromUnixSeconds(5), 3};
+  for (int i = 0; i < 3; ++i) ledger_.db.PutJobOf("m", "");
+  ledger_.db.Execute("INSERT INTO model_starts VALUES ('m', 5000000)");
   const v1::Model open = List(RightsOf("bob")).models(0);
   EXPECT_EQ(open.unfinished_jobs(), 3);
   EXPECT_EQ(open.last_use_time().seconds(), 5);

@@ -30,9 +30,7 @@
 #include "server/models/pushed_models.h"
 #include "server/rpc/server.h"
 #include "tests/core/scratch_folder.h"
-#include "tests/server/access/fake_tokens.h"
-#include "tests/server/models/fake_uses.h"
-#include "tests/server/rpc/fake_audit_store.h"
+#include "tests/fakes/test_store.h"
 #include "tests/server/rpc/fake_blobs.h"
 #include "tests/server/rpc/fake_callers.h"
 #include "tests/server/rpc/fake_calls.h"
@@ -200,14 +198,15 @@ class Served : public testing::Test {
   SilentMachine examiner_;
   FakeCollector collector_;
   SomeRecords records_;
-  models::FakeUses model_uses_;
+  fakes::TestStore db_;
+  models::ModelUses model_uses_{db_.database()};
   std::unique_ptr<models::PushedModels> pushed_models_ =
       *models::PushedModels::Open(scratch_ / "models",
                                   [](const std::string&) {});
   FakePuller puller_;
   models::ModelBook model_book_{*pushed_models_, model_uses_, &puller_};
-  FakeAuditStore audit_entries_{3};
-  access::FakeTokens stored_tokens_;
+  access::AuditStore audit_entries_{db_.database()};
+  access::Tokens stored_tokens_{db_.database()};
   std::unique_ptr<access::TokenBook> tokens_ = *access::TokenBook::Open(
       stored_tokens_, base::Clock::Real(), access::TokenBook::SystemOptions());
   std::unique_ptr<RpcServer> server_;

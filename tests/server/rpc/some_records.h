@@ -7,8 +7,8 @@
 
 #include "gtest/gtest.h"
 #include "server/rpc/records.h"
-#include "server/store/past_jobs.h"
-#include "server/store/sqlite_job_store.h"
+#include "server/store/ended_jobs.h"
+#include "server/store/job_store.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_exported_metrics.h"
 #include "tests/fakes/fake_job_files.h"
@@ -34,8 +34,8 @@ struct SomeRecords {
 
   store::Scratch scratch;
   std::unique_ptr<store::Database> database = store::OpenOrDie(scratch.file());
-  store::SqliteJobStore jobs{*database};
-  store::PastJobs past{*database};
+  jobs::JobStore jobs{*database};
+  jobs::PastJobs past{*database};
   fakes::FakeClock clock;
   fakes::FakeJobFiles files;
   fakes::FakeExportedMetrics metrics;

@@ -12,6 +12,7 @@
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/server/rpc/fake_ledger.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {
@@ -300,59 +301,46 @@ TEST_F(SilentUploadTest, SoManyAtATime) {
   EXPECT_TRUE(last.ok()) << last.error_message();
 }
 
-// What the claim was asked for, and whether it was kept.
-struct Claimed {
-  std::vector<std::pair<std::string, int64_t>> blobs;
-  int64_t most = 1 << 30;
-  bool committed = false;
-};
-
-class FakeClaim : public jobs::UploadClaim {
- public:
-  explicit FakeClaim(Claimed& claimed) : claimed_(claimed) {}
-  absl::Status Add(const std::string& sha256, int64_t size_bytes) override {
-    if (size_bytes > claimed_.most) {
-      return absl::ResourceExhaustedError("too many bytes");
-    }
-    claimed_.blobs.push_back({sha256, size_bytes});
-    return absl::OkStatus();
-  }
-  absl::Status Commit() override {
-    claimed_.committed = true;
-    return absl::OkStatus();
-  }
-
- private:
-  Claimed& claimed_;
-};
-
 class ClaimTest : public UploadBatchTest {
  protected:
   std::unique_ptr<Sink<v1::UploadRequest>> Upload() {
-    return MakeUploadSink(Blobs(), "ann", response_,
-                          std::make_unique<FakeClaim>(claimed_));
+    return MakeUploadSink(Blobs(), "ann", response_, Claim());
+  }
+  std::unique_ptr<jobs::UploadClaim> Claim() {
+    return ledger_.Begin("ann", [this](int64_t, int64_t more) {
+      if (more > most_) return absl::ResourceExhaustedError("too many bytes");
+      claimed_.push_back(more);
+      return absl::OkStatus();
+    });
   }
   // The blobs as an admin sees them.
   std::unique_ptr<jobs::BlobUploads> Blobs() {
     return std::make_unique<SeenBlobs>(
         blobs_, nullptr, RightsOf("", false, access::Role::kAdmin));
   }
-  Claimed claimed_;
+  bool Counts(const std::string& sha256) {
+    return *ledger_.Holds("ann", sha256);
+  }
+
+  FakeLedger ledger_;
+  int64_t most_ = 1 << 30;  // bytes of a blob
+  std::vector<int64_t> claimed_;
 };
 
 TEST_F(ClaimTest, ABlobCountsOnceItIsStored) {
   const std::string sha256 = base::Sha256Hex("abc");
+  ledger_.Store(sha256, 3);
   auto sink = Upload();
   ASSERT_TRUE(sink->Take(Header(sha256, 3)).ok());
-  EXPECT_THAT(claimed_.blobs, testing::ElementsAre(testing::Pair(sha256, 3)));
+  EXPECT_THAT(claimed_, testing::ElementsAre(3));
   ASSERT_TRUE(sink->Take(Data("abc")).ok());
-  EXPECT_FALSE(claimed_.committed);
+  EXPECT_FALSE(Counts(sha256));
   ASSERT_TRUE(sink->End().ok());
-  EXPECT_TRUE(claimed_.committed);
+  EXPECT_TRUE(Counts(sha256));
 }
 
 TEST_F(ClaimTest, WhatIsTooMuchIsRefusedBeforeItsBytes) {
-  claimed_.most = 2;
+  most_ = 2;
   EXPECT_TRUE(absl::IsResourceExhausted(
       Upload()->Take(Header(base::Sha256Hex("abc"), 3)).status()));
   EXPECT_TRUE(blobs_.AwaitNoWriters());
@@ -363,40 +351,43 @@ TEST_F(ClaimTest, WhatIsKeptIsNotCountedTwice) {
   blobs_.Keep("ann", sha256, "abcd");
   auto sink = Upload();
   EXPECT_EQ(*sink->Take(Header(sha256, 6, 4)), Push::kBusy);
-  EXPECT_THAT(claimed_.blobs, testing::ElementsAre(testing::Pair(sha256, 2)));
+  EXPECT_THAT(claimed_, testing::ElementsAre(2));
 }
 
 TEST_F(ClaimTest, WhatIsNotStoredDoesNotCount) {
+  const std::string sha256 = base::Sha256Hex("abc");
+  ledger_.Store(sha256, 3);
   auto sink = Upload();
-  ASSERT_TRUE(sink->Take(Header(base::Sha256Hex("abc"), 3)).ok());
+  ASSERT_TRUE(sink->Take(Header(sha256, 3)).ok());
   ASSERT_TRUE(sink->Take(Data("xyz")).ok());
   EXPECT_FALSE(sink->End().ok());
-  EXPECT_FALSE(claimed_.committed);
+  EXPECT_FALSE(Counts(sha256));
 }
 
 TEST_F(ClaimTest, WhatIsThereAlreadyCountsWithItsJob) {
   blobs_.Put("abc");
   auto sink = Upload();
   EXPECT_EQ(*sink->Take(Header(base::Sha256Hex("abc"), 3)), Push::kEnd);
-  EXPECT_TRUE(claimed_.blobs.empty());
+  EXPECT_TRUE(claimed_.empty());
 }
 
 TEST_F(ClaimTest, ABatchIsRefusedAtTheBlobThatIsTooMuch) {
   blobs_.Put("old");
-  claimed_.most = 3;
+  most_ = 3;
+  const std::string sha256 = base::Sha256Hex("abc");
+  ledger_.Store(sha256, 3);
   v1::UploadBatchResponse response;
-  auto sink =
-      MakeBatchSink(Blobs(), response, std::make_unique<FakeClaim>(claimed_));
+  auto sink = MakeBatchSink(Blobs(), response, Claim());
   v1::UploadBatchRequest request;
   for (const char* bytes : {"abc", "abc", "old"}) Add(bytes, request);
   ASSERT_TRUE(sink->Take(request).ok());
-  EXPECT_EQ(claimed_.blobs.size(), 1u) << "each blob that is new counts once";
+  EXPECT_EQ(claimed_.size(), 1u) << "each blob that is new counts once";
   request.clear_blobs();
   Add("long", request);
   EXPECT_TRUE(absl::IsResourceExhausted(sink->Take(request).status()));
-  EXPECT_FALSE(claimed_.committed);
+  EXPECT_FALSE(Counts(sha256));
   ASSERT_TRUE(sink->End().ok());
-  EXPECT_TRUE(claimed_.committed);
+  EXPECT_TRUE(Counts(sha256));
 }
 
 TEST(FindBlobs, TellsOfBlobsAndOfPartsThatTheCallerSent) {

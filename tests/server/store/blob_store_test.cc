@@ -22,7 +22,6 @@
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/blob_writer.h"
 #include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/store/scratch.h"

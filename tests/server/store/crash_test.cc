@@ -18,7 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/blob_store.h"
-#include "server/store/sqlite_job_store.h"
+#include "server/store/job_store.h"
 #include "server/store/token_store.h"
 #include "tests/server/store/scratch.h"
 
@@ -42,21 +42,21 @@ access::Token TokenOf(int number) {
 // a state change, a progress event, a checkpoint, a blob and a token.
 [[noreturn]] void WriteForever(const std::filesystem::path& folder) {
   std::unique_ptr<Database> database = OpenOrDie(folder / "mpsd.db");
-  SqliteJobStore store(*database);
+  jobs::JobStore store(*database);
   auto blobs = BlobStore::Open(*database, folder / "blobs");
   int number = static_cast<int>(*store.CountListed({}));
   while (true) {
-    jobs::Job job = QueuedJob(++number);
-    bool ok = store.Insert(job, StateEvent(job, 1)).ok();
+    jobs::Job job = jobs::QueuedJob(++number);
+    bool ok = store.Insert(job, jobs::StateEvent(job, 1)).ok();
     job.state = jobs::State::kRunning;
-    ok = ok && store.Update(job, {StateEvent(job, 2)}).ok();
-    ok = ok && store.Update(job, {ProgressEvent(job, 3)}).ok();
+    ok = ok && store.Update(job, {jobs::StateEvent(job, 2)}).ok();
+    ok = ok && store.Update(job, {jobs::ProgressEvent(job, 3)}).ok();
     ok = ok && store.AddCheckpoint(job.id, {{3, "/c/3", 1, 1}, {}}).ok();
     const std::string bytes = BlobOf(number);
     auto writer = (*blobs)->Begin(base::Sha256Hex(bytes), bytes.size());
     ok = ok && writer.ok() && (*writer)->Append(bytes).ok() &&
          (*writer)->Commit().ok();
-    ok = ok && TokenStore(*database).Insert(TokenOf(number)).ok();
+    ok = ok && access::Tokens(*database).Insert(TokenOf(number)).ok();
     const std::string line = absl::StrCat(ok ? number : -1, "\n");
     if (write(STDOUT_FILENO, line.data(), line.size()) < 0) abort();
   }
@@ -123,14 +123,14 @@ void ExpectWhole(const std::filesystem::path& folder,
     Query orphans(database->writer(), "PRAGMA foreign_key_check");
     EXPECT_FALSE(orphans.Next());
   }
-  SqliteJobStore store(*database);
+  jobs::JobStore store(*database);
   auto blobs = BlobStore::Open(*database, folder / "blobs");
   ASSERT_TRUE(blobs.ok()) << blobs.status();
-  auto tokens = TokenStore(*database).All();
+  auto tokens = access::Tokens(*database).All();
   ASSERT_TRUE(tokens.ok()) << tokens.status();
   for (int number : answered) {
     ASSERT_GT(number, 0) << "the child met an error";
-    const std::string id = QueuedJob(number).id;
+    const std::string id = jobs::QueuedJob(number).id;
     auto job = store.Get(id);
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_EQ(job->state, jobs::State::kRunning);

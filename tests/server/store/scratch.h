@@ -13,9 +13,10 @@
 
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
-#include "server/jobs/job.h"
 #include "server/store/database.h"
-#include "server/store/sqlite_job_store.h"
+#include "server/store/job.h"
+#include "server/store/job_store.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::store {
 
@@ -52,9 +53,20 @@ inline std::unique_ptr<Database> OpenOrDie(const std::filesystem::path& path) {
   return *std::move(database);
 }
 
+}  // namespace mpsd::store
+
+namespace mpsd::jobs {
+
+using store::Connection;
+using store::Database;
+using store::OpenOrDie;
+using store::Query;
+using store::Scratch;
+using store::Transaction;
+
 // A queued job; its id sorts as `number`.
-inline jobs::Job QueuedJob(int number) {
-  jobs::Job job;
+inline Job QueuedJob(int number) {
+  Job job;
   const std::string digits = std::to_string(number);
   job.id = "01J" + std::string(23 - digits.size(), '0') + digits;
   job.name = "job " + digits;
@@ -64,13 +76,13 @@ inline jobs::Job QueuedJob(int number) {
   return job;
 }
 
-inline jobs::Event StateEvent(const jobs::Job& job, int64_t sequence) {
+inline Event StateEvent(const Job& job, int64_t sequence) {
   return {job.id, sequence, absl::FromUnixMicros(sequence),
-          jobs::StateChanged{job.state, job.message}};
+          StateChanged{job.state, job.message}};
 }
 
-inline jobs::Event ProgressEvent(const jobs::Job& job, int64_t sequence) {
-  jobs::Progress progress;
+inline Event ProgressEvent(const Job& job, int64_t sequence) {
+  Progress progress;
   progress.step = sequence;
   progress.total_steps = 5000;
   progress.loss = 1.0 / static_cast<double>(sequence);
@@ -78,16 +90,18 @@ inline jobs::Event ProgressEvent(const jobs::Job& job, int64_t sequence) {
   return {job.id, sequence, absl::FromUnixMicros(sequence), progress};
 }
 
-// A database of its own, and its store of jobs.
+// A database in a file of its own, and its store of jobs.
 class StoreFixture : public testing::Test {
  protected:
-  jobs::Job Insert(const jobs::Job& job) {
+  StoreFixture() : file_(OpenOrDie(scratch_.file())), database_(file_.get()) {}
+  explicit StoreFixture(Database& memory) : database_(&memory) {}
+
+  Job Insert(const Job& job) {
     const absl::Status status = jobs_.Insert(job, StateEvent(job, 1));
     EXPECT_TRUE(status.ok()) << status;
     return job;
   }
-  void Update(const jobs::Job& job,
-              const std::vector<jobs::Event>& events = {}) {
+  void Update(const Job& job, const std::vector<Event>& events = {}) {
     const absl::Status status = jobs_.Update(job, events);
     EXPECT_TRUE(status.ok()) << status;
   }
@@ -104,10 +118,20 @@ class StoreFixture : public testing::Test {
   }
 
   Scratch scratch_;
-  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
-  SqliteJobStore jobs_{*database_};
+  std::unique_ptr<Database> file_;
+  Database* const database_;
+  JobStore jobs_{*database_};
 };
 
-}  // namespace mpsd::store
+// The same in memory.
+struct InMemory {
+  fakes::TestStore memory_;
+};
+class MemoryFixture : protected InMemory, public StoreFixture {
+ protected:
+  MemoryFixture() : StoreFixture(memory_.database()) {}
+};
+
+}  // namespace mpsd::jobs
 
 #endif  // MPSD_TESTS_SERVER_STORE_SCRATCH_H_

@@ -17,13 +17,9 @@
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
-namespace mpsd::store {
+namespace mpsd::access {
 namespace {
 
-using access::AuditEntry;
-using access::AuditFilter;
-using access::Token;
-using access::TokenId;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -36,14 +32,14 @@ Token SomeToken(int number) {
   Token token;
   token.sha256 = base::Sha256Hex(std::to_string(number));
   token.user = "ann";
-  token.role = access::Role::kAdmin;
+  token.role = Role::kAdmin;
   token.note = "laptop";
   token.create_time = absl::FromUnixMicros(1'700'000'000'000'000 + number);
   token.created_by = "root";
   return token;
 }
 
-class TokenStoreTest : public StoreFixture {
+class TokenStoreTest : public jobs::StoreFixture {
  protected:
   std::vector<Token> All() {
     auto all = store_.All();
@@ -51,13 +47,13 @@ class TokenStoreTest : public StoreFixture {
     return all.value_or(std::vector<Token>());
   }
 
-  TokenStore store_{*database_};
+  Tokens store_{*database_};
 };
 
 TEST_F(TokenStoreTest, HasTokensAsTheyWereInTheirOrder) {
   Token first = SomeToken(1);
   Token second = SomeToken(2);
-  second.role = access::Role::kViewer;
+  second.role = Role::kViewer;
   second.expire_time = absl::FromUnixMicros(1'800'000'000'000'001);
   second.last_use = absl::FromUnixSeconds(1'700'000'040);
   second.note = std::string(limits::kTokenNoteBytes, 'n');
@@ -128,10 +124,10 @@ TEST_F(TokenStoreTest, TheTableRefusesWhatIsNoToken) {
 }
 
 TEST_F(TokenStoreTest, NoFileHoldsASecret) {
-  auto book = Ok(access::TokenBook::Open(store_, base::Clock::Real(),
-                                         access::TokenBook::SystemOptions()));
+  auto book = Ok(
+      TokenBook::Open(store_, base::Clock::Real(), TokenBook::SystemOptions()));
   const auto made =
-      Ok(book->Create({"ann", access::Role::kUser, "note-canary", {}, "root"}));
+      Ok(book->Create({"ann", Role::kUser, "note-canary", {}, "root"}));
   std::string bytes;
   for (const auto& file :
        std::filesystem::directory_iterator(scratch_.path())) {
@@ -142,13 +138,13 @@ TEST_F(TokenStoreTest, NoFileHoldsASecret) {
   EXPECT_THAT(bytes, Not(HasSubstr(made.secret.substr(5, 20))));
 }
 
-class AuditStoreTest : public StoreFixture {
+class AuditStoreTest : public jobs::StoreFixture {
  protected:
   // An entry of `user` at `second`.
   static AuditEntry Entry(const std::string& user, int second) {
     AuditEntry entry;
     entry.time = absl::FromUnixSeconds(second);
-    entry.request.caller = {user, access::Role::kUser, access::Way::kToken,
+    entry.request.caller = {user, Role::kUser, Way::kToken,
                             "token 0a1b2c3d4e5f", "192.168.1.7"};
     entry.request.method = "JobService.Cancel";
     entry.request.job_id = "01J00000000000000000000001";
@@ -185,7 +181,7 @@ class AuditStoreTest : public StoreFixture {
 // Way 3, a client certificate, is of a former mpsd.
 TEST_F(AuditStoreTest, ReadsAWayThatIsNoMore) {
   AuditEntry written = Entry("ada", 77);
-  written.request.caller.way = static_cast<access::Way>(3);
+  written.request.caller.way = static_cast<Way>(3);
   written.request.caller.credential = "certificate 0A1B";
   Append(written);
   const std::vector<AuditEntry> listed = List({});
@@ -198,8 +194,8 @@ TEST_F(AuditStoreTest, KeepsEveryFieldAcrossARestart) {
   const int64_t number = Append(written);
   EXPECT_TRUE(
       store_.SetResult(number, absl::NotFoundError("no such job"), "").ok());
-  database_.reset();
-  std::unique_ptr<Database> again = OpenOrDie(scratch_.file());
+  file_.reset();
+  std::unique_ptr<store::Database> again = store::OpenOrDie(scratch_.file());
   auto listed = Ok(AuditStore(*again).List({}));
   ASSERT_THAT(listed, SizeIs(1));
   const AuditEntry& read = listed.front();
@@ -299,4 +295,4 @@ TEST_F(AuditStoreTest, NumbersAreNotUsedTwice) {
 }
 
 }  // namespace
-}  // namespace mpsd::store
+}  // namespace mpsd::access

@@ -2,6 +2,7 @@
 #include "server/store/user_ledger.h"
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -17,11 +18,12 @@
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
-namespace mpsd::store {
+namespace mpsd::jobs {
 namespace {
 
+using store::BlobStore;
+
 namespace fs = std::filesystem;
-using jobs::State;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
@@ -42,7 +44,7 @@ class UserLedgerTest : public testing::Test {
     auto blobs = BlobStore::Open(*database_, scratch_.path() / "blobs");
     ASSERT_TRUE(blobs.ok()) << blobs.status();
     blobs_ = *std::move(blobs);
-    ledger_ = std::make_unique<UserLedger>(*database_, folders_);
+    ledger_ = std::make_unique<UserLedger>(*database_, FolderBytes());
   }
   std::string Put(const std::string& bytes) {
     const std::string name = base::Sha256Hex(bytes);
@@ -54,8 +56,8 @@ class UserLedgerTest : public testing::Test {
   }
   // An upload as the API makes it.
   absl::Status Send(const std::string& user, const std::string& bytes,
-                    const jobs::UserLimits& limits = {}) {
-    auto claim = ledger_->Begin(user, limits);
+                    const UploadCheck& check = {}) {
+    auto claim = ledger_->Begin(user, check);
     absl::Status added = claim->Add(base::Sha256Hex(bytes), bytes.size());
     if (!added.ok()) return added;
     Put(bytes);
@@ -66,15 +68,20 @@ class UserLedgerTest : public testing::Test {
     EXPECT_TRUE(bytes.ok()) << bytes.status();
     return bytes->uploads;
   }
-  static jobs::UserLimits Most(int64_t bytes) {
-    jobs::UserLimits limits;
-    limits.upload_bytes = bytes;
-    return limits;
+  static UploadCheck Most(int64_t most) {
+    return [most](int64_t bytes, int64_t more) {
+      return bytes + more <= most
+                 ? absl::OkStatus()
+                 : absl::ResourceExhaustedError(
+                       absl::StrCat(bytes, " and ", more, ", at most ", most));
+    };
+  }
+  UserLedger::BytesBy FolderBytes() {
+    return [this](const std::string& id) { return folder_bytes_[id]; };
   }
 
   Scratch scratch_;
-  const std::shared_ptr<jobs::MeasuredFolders> folders_ =
-      std::make_shared<jobs::MeasuredFolders>();
+  std::map<std::string, int64_t> folder_bytes_;  // by job
   std::unique_ptr<Database> database_;
   std::unique_ptr<BlobStore> blobs_;
   std::unique_ptr<UserLedger> ledger_;
@@ -108,7 +115,7 @@ TEST_F(UserLedgerTest, AnUploadThatBreaksOffCountsForNobody) {
 
 TEST_F(UserLedgerTest, WhatIsKeptOfAnUploadCounts) {
   ledger_ = std::make_unique<UserLedger>(
-      *database_, folders_,
+      *database_, FolderBytes(),
       [this](const std::string& user) { return blobs_->KeptBytesOf(user); });
   const std::string sha256 = base::Sha256Hex("1234567");
   {
@@ -133,7 +140,7 @@ TEST_F(UserLedgerTest, TheLimitHoldsAtItsFigureAndOnePastIt) {
   ASSERT_TRUE(Send("ada", "1234567", Most(10)).ok());
   EXPECT_THAT(Send("ada", "abcd", Most(10)),
               testing_support::Fails(absl::StatusCode::kResourceExhausted,
-                                     "7 bytes, and 4 bytes"));
+                                     "7 and 4, at most 10"));
   EXPECT_TRUE(Send("ada", "abc", Most(10)).ok());
   EXPECT_EQ(Uploads("ada"), 10);
   // The limit is the user's, not the machine's.
@@ -223,10 +230,10 @@ TEST_F(UserLedgerTest, ManyBlobsOfOneJob) {
 }
 
 TEST_F(UserLedgerTest, ResultsAreTheFoldersOfAUsersJobs) {
-  SqliteJobStore store(*database_);
-  std::vector<jobs::Job> made;
+  JobStore store(*database_);
+  std::vector<Job> made;
   for (int i = 1; i <= 3; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.owner = i == 3 ? "bob" : "ada";
     ASSERT_TRUE(store.Insert(job, StateEvent(job, 1)).ok());
     made.push_back(job);
@@ -234,8 +241,7 @@ TEST_F(UserLedgerTest, ResultsAreTheFoldersOfAUsersJobs) {
   ASSERT_TRUE(store.AddCheckpoint(made[0].id, {{5, "/step-5", 100}, {}}).ok());
   EXPECT_EQ(ledger_->BytesOf("ada")->results, 100);
   // What was measured counts where it is more: results, and logs.
-  folders_->Set(1000,
-                {{made[0].id, 130, 0}, {made[1].id, 7, 0}, {made[2].id, 9, 0}});
+  folder_bytes_ = {{made[0].id, 130}, {made[1].id, 7}, {made[2].id, 9}};
   EXPECT_EQ(ledger_->BytesOf("ada")->results, 137);
   EXPECT_EQ(ledger_->BytesOf("bob")->results, 9);
   // A checkpoint since the measurement.
@@ -243,7 +249,7 @@ TEST_F(UserLedgerTest, ResultsAreTheFoldersOfAUsersJobs) {
       store.AddCheckpoint(made[0].id, {{10, "/step-10", 100}, {}}).ok());
   EXPECT_EQ(ledger_->BytesOf("ada")->results, 207);
   // A job that was deleted counts no more, though its folder was measured.
-  made[0].state = jobs::State::kCancelled;
+  made[0].state = State::kCancelled;
   ASSERT_TRUE(store.Update(made[0], {}).ok());
   ASSERT_TRUE(store.Delete(made[0].id).ok());
   EXPECT_EQ(ledger_->BytesOf("ada")->results, 7);
@@ -252,7 +258,7 @@ TEST_F(UserLedgerTest, ResultsAreTheFoldersOfAUsersJobs) {
 TEST(PullLedger, CountsWhatEachUserPulledUntilTheModelGoes) {
   Scratch scratch;
   const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
-  PullLedger pulls(*database);
+  models::PullLedger pulls(*database);
   ASSERT_TRUE(pulls.Add("org/a", "ann", 5).ok());
   ASSERT_TRUE(pulls.Add("org/a", "ann", 2).ok());
   ASSERT_TRUE(pulls.Add("org/a", "bob", 1).ok());
@@ -261,7 +267,7 @@ TEST(PullLedger, CountsWhatEachUserPulledUntilTheModelGoes) {
       *pulls.All(),
       ElementsAre(Pair("org/a", ElementsAre(Pair("ann", 7), Pair("bob", 1))),
                   Pair("org/b", ElementsAre(Pair("ann", 4)))));
-  UserLedger users(*database, std::make_shared<jobs::MeasuredFolders>());
+  UserLedger users(*database);
   EXPECT_EQ(users.BytesOf("ann")->uploads, 11);
   EXPECT_EQ(users.BytesOf("eve")->uploads, 0);
   ASSERT_TRUE(pulls.Remove("org/a").ok());
@@ -271,29 +277,28 @@ TEST(PullLedger, CountsWhatEachUserPulledUntilTheModelGoes) {
   EXPECT_THAT(*pulls.All(), IsEmpty());
 }
 
-class ModelUsesTest : public StoreFixture {
+class ModelUsesTest : public MemoryFixture {
  protected:
-  jobs::Job Insert(int number, const std::string& model,
-                   const std::string& folder) {
-    jobs::Job job = QueuedJob(number);
+  Job Insert(int number, const std::string& model, const std::string& folder) {
+    Job job = QueuedJob(number);
     job.model = model;
     job.spec_json = absl::StrCat(R"({"model":")", folder, "\"}");
     return StoreFixture::Insert(job);
   }
-  void Move(jobs::Job& job, State state, int64_t start_us = 0) {
+  void Move(Job& job, State state, int64_t start_us = 0) {
     job.state = state;
     if (start_us != 0) job.start_time = absl::FromUnixMicros(start_us);
     Update(job);
   }
 
-  ModelUses uses_{*database_};
+  models::ModelUses uses_{*database_};
 };
 
 TEST_F(ModelUsesTest, CountsJobsThatHaveNotEnded) {
   EXPECT_THAT(*uses_.All(), IsEmpty());
-  jobs::Job first = Insert(1, "m", "/s/1");
-  jobs::Job second = Insert(2, "m", "/s/2");
-  jobs::Job other = Insert(3, "org/n", "/s/3");
+  Job first = Insert(1, "m", "/s/1");
+  Job second = Insert(2, "m", "/s/2");
+  Job other = Insert(3, "org/n", "/s/3");
   EXPECT_EQ((*uses_.All())["m"].unfinished, 2);
   EXPECT_EQ((*uses_.All())["m"].last_start, std::nullopt);
   EXPECT_THAT(*uses_.UnfinishedFolders(), ElementsAre("/s/1", "/s/2", "/s/3"));
@@ -311,14 +316,14 @@ TEST_F(ModelUsesTest, CountsJobsThatHaveNotEnded) {
 }
 
 TEST_F(ModelUsesTest, TheLastStartOutlivesItsJob) {
-  jobs::Job first = Insert(1, "m", "/s/1");
-  jobs::Job second = Insert(2, "m", "/s/1");
+  Job first = Insert(1, "m", "/s/1");
+  Job second = Insert(2, "m", "/s/1");
   Move(first, State::kRunning, 70);
   Move(second, State::kRunning, 60);
   EXPECT_EQ((*uses_.All())["m"].last_start, absl::FromUnixMicros(70));
   Move(second, State::kQueued);
   Move(second, State::kRunning, 80);
-  for (jobs::Job* job : {&first, &second}) {
+  for (Job* job : {&first, &second}) {
     Move(*job, State::kFailed);
     ASSERT_TRUE(jobs_.Delete(job->id).ok());
   }
@@ -334,7 +339,7 @@ TEST_F(ModelUsesTest, FoldersAndResultsOfJobsAreNotKept) {
   for (const std::string& model :
        {std::string("/models/m"), std::string("job:ID"), std::string(),
         std::string(200, 'm')}) {
-    jobs::Job job = Insert(++number, model, "/s");
+    Job job = Insert(++number, model, "/s");
     Move(job, State::kRunning, 5);
     Move(job, State::kFailed);
   }
@@ -342,7 +347,7 @@ TEST_F(ModelUsesTest, FoldersAndResultsOfJobsAreNotKept) {
 }
 
 TEST_F(ModelUsesTest, ARowThatIsNoJsonNamesNoFolder) {
-  jobs::Job job = QueuedJob(1);
+  Job job = QueuedJob(1);
   job.model = "m";
   job.spec_json = "{";
   StoreFixture::Insert(job);
@@ -352,4 +357,4 @@ TEST_F(ModelUsesTest, ARowThatIsNoJsonNamesNoFolder) {
 }
 
 }  // namespace
-}  // namespace mpsd::store
+}  // namespace mpsd::jobs

@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/jobs/worker_launcher.h"
+#include "server/jobs/attempt_end.h"
 
 namespace mpsd::supervisor {
 

@@ -1,91 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/store/sqlite_job_store.h"
+#include "server/store/job_store.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "core/base/status_macros.h"
-#include "server/jobs/job.h"
-#include "server/store/connection.h"
-#include "server/store/job_list.h"
-#include "server/store/job_row.h"
+#include "server/store/database.h"
+#include "server/store/job_rows.h"
 
-// The part of SqliteJobStore for the queue's verbs: which job needs a job's
-// files, jobs that begin from scratch, and the drained daemon.
+namespace mpsd::jobs {
 
-namespace mpsd::store {
+using store::CatchSqlite;
+using store::Connection;
+using store::Query;
+using store::Transaction;
 
-std::string UserOf(Connection& c, const std::string& id) {
-  Query query(c,
-              "SELECT id FROM jobs WHERE state IN (?, ?) AND id <> ? "
-              "AND (instr(spec_json, ?) > 0 OR instr(spec_json, ?) > 0) "
-              "LIMIT 1",
-              static_cast<int>(jobs::State::kQueued),
-              static_cast<int>(jobs::State::kRunning), id,
-              absl::StrCat("/jobs/", id, "/"),
-              absl::StrCat("\"job:", id, "\""));
-  return query.Next() ? query.Text() : "";
-}
+namespace {
 
-std::map<std::string, jobs::State> StatesOf(Connection& c,
-                                            absl::Span<const std::string> ids) {
-  std::map<std::string, jobs::State> states;
-  for (const std::string& id : ids) {
-    Query query(c, "SELECT state FROM jobs WHERE id = ?", id);
-    if (query.Next()) states[id] = static_cast<jobs::State>(query.Int());
+// The beginning of a text in UTF-8, as SQLite's substr cuts it.
+std::string FirstCharacters(std::string_view text, int characters) {
+  size_t end = 0;
+  for (; end < text.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
+    if (begins && characters-- == 0) break;
   }
-  return states;
+  return std::string(text.substr(0, end));
 }
 
-void ForgetSuccess(Connection& c, const std::string& id) {
-  // A damaged list, which is not JSON, keeps no job from deletion.
-  Query(c,
-        "UPDATE jobs SET after_jobs = (SELECT json_group_array(value) "
-        "FROM json_each(after_jobs) WHERE value <> ?) "
-        "WHERE state = ? AND instr(after_jobs, ?) > 0 "
-        "AND json_valid(after_jobs)",
-        id, static_cast<int>(jobs::State::kQueued), id)
-      .Run();
-}
+}  // namespace
 
-void PutUse(Connection& c, const jobs::OwnerUse& use) {
-  Query(c,
-        "INSERT OR REPLACE INTO owner_use (owner, seconds, time_us) "
-        "VALUES (?, ?, ?)",
-        use.owner, use.seconds, absl::ToUnixMicros(use.time))
-      .Run();
-}
-
-absl::StatusOr<std::vector<jobs::OwnerUse>> ReadUses(Connection& c) {
-  using Result = absl::StatusOr<std::vector<jobs::OwnerUse>>;
-  return CatchSqlite("reading what owners used", [&]() -> Result {
-    absl::MutexLock lock(&c.mutex());
-    std::vector<jobs::OwnerUse> uses;
-    Query query(c, "SELECT owner, seconds, time_us FROM owner_use");
-    while (query.Next()) {
-      jobs::OwnerUse& use = uses.emplace_back();
-      use.owner = query.Text();
-      use.seconds = query.Real();
-      use.time = absl::FromUnixMicros(query.Int());
-    }
-    return uses;
-  });
-}
-
-absl::Status RemoveUses(Connection& c, absl::Span<const std::string> owners) {
-  return CatchSqlite("forgetting what owners used", [&]() -> absl::Status {
-    absl::MutexLock lock(&c.mutex());
-    c.SetDurability(Connection::Durability::kProcess);
-    Transaction transaction(c);
-    for (const std::string& owner : owners) {
-      Query(c, "DELETE FROM owner_use WHERE owner = ?", owner).Run();
-    }
-    transaction.Commit();
-    return absl::OkStatus();
-  });
+ListPlace PlaceOf(const Job& job, ListOrder order) {
+  ListPlace place{job.id, {}};
+  switch (order) {
+    case ListOrder::kCreated:
+      break;
+    case ListOrder::kEndTime:
+      if (job.end_time) place.value = absl::ToUnixMicros(*job.end_time);
+      break;
+    case ListOrder::kName:
+      place.value = FirstCharacters(job.name, kOrderedCharacters);
+      break;
+    case ListOrder::kOwner:
+      place.value = job.owner;
+      break;
+    case ListOrder::kState:
+      place.value = static_cast<int64_t>(job.state);
+      break;
+    case ListOrder::kPriority:
+      place.value = static_cast<int64_t>(job.priority);
+      break;
+    case ListOrder::kEvalLoss:
+      // SQLite stores no NaN: then the job has no loss.
+      if (job.eval_loss_after && !std::isnan(*job.eval_loss_after)) {
+        place.value = *job.eval_loss_after;
+      }
+      break;
+    case ListOrder::kDeviceTime:
+      place.value = absl::ToInt64Microseconds(job.device_time);
+      break;
+    case ListOrder::kStoredBytes:
+      place.value = job.stored_bytes;
+      break;
+  }
+  return place;
 }
 
 namespace {
@@ -102,7 +82,7 @@ absl::Status NoSuchJob(const std::string& id) {
 // The parts of the stored row that Update needs.
 struct Stored {
   int64_t number = 0;
-  jobs::State state = jobs::State::kQueued;
+  State state = State::kQueued;
   bool cancel_requested = false;
 };
 
@@ -113,12 +93,12 @@ std::optional<Stored> Find(Connection& c, const std::string& id)
   if (!query.Next()) return std::nullopt;
   Stored stored;
   stored.number = query.Int();
-  stored.state = static_cast<jobs::State>(query.Int());
+  stored.state = static_cast<State>(query.Int());
   stored.cancel_requested = query.Int() != 0;
   return stored;
 }
 
-void AppendEvent(Connection& c, int64_t number, const jobs::Event& event)
+void AppendEvent(Connection& c, int64_t number, const Event& event)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   Query(c,
         "INSERT INTO events (job, sequence, time_us, kind, body) "
@@ -136,7 +116,7 @@ void AppendEvent(Connection& c, int64_t number, const jobs::Event& event)
 }
 
 // Adds a job's row, labels and first event.
-void InsertRow(Connection& c, const jobs::Job& job, const jobs::Event& first)
+void InsertRow(Connection& c, const Job& job, const Event& first)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   {
     Query insert(c, InsertJobSql());
@@ -163,8 +143,8 @@ int64_t LastEvent(Connection& c, int64_t number)
 
 // A power cut may lose such an update: the job resumes from its last checkpoint
 // and repeats those steps anyway. A state or a cancel was acknowledged.
-bool IsProgressOnly(const jobs::Job& job, const Stored& stored,
-                    absl::Span<const jobs::Event> events) {
+bool IsProgressOnly(const Job& job, const Stored& stored,
+                    absl::Span<const Event> events) {
   return !events.empty() && job.state == stored.state &&
          job.cancel_requested == stored.cancel_requested &&
          std::all_of(events.begin(), events.end(), [](const auto& event) {
@@ -173,19 +153,19 @@ bool IsProgressOnly(const jobs::Job& job, const Stored& stored,
 }
 
 template <typename... Values>
-absl::StatusOr<std::optional<jobs::Job>> SelectOne(Connection& c,
-                                                   const std::string& where,
-                                                   const Values&... values)
+absl::StatusOr<std::optional<Job>> SelectOne(Connection& c,
+                                             const std::string& where,
+                                             const Values&... values)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   Query query(
       c, absl::StrCat("SELECT ", WholeColumns(), " FROM jobs WHERE ", where),
       values...);
-  if (!query.Next()) return std::optional<jobs::Job>();
+  if (!query.Next()) return std::optional<Job>();
   ASSIGN_OR_RETURN(JobRow row, ReadJobRow(query));
   // The row's query is still open, so the labels come from the same snapshot of
   // the database.
   ReadLabels(c, row);
-  return std::optional<jobs::Job>(std::move(row.job));
+  return std::optional<Job>(std::move(row.job));
 }
 
 absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
@@ -201,6 +181,43 @@ absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
   });
 }
 
+// The id of a job that has not ended and whose spec names the result of job
+// `id`, or a path in that job's folder; or "".
+std::string UserIn(Connection& c, const std::string& id)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  Query query(
+      c,
+      "SELECT id FROM jobs WHERE state IN (?, ?) AND id <> ? "
+      "AND (instr(spec_json, ?) > 0 OR instr(spec_json, ?) > 0) "
+      "LIMIT 1",
+      static_cast<int>(State::kQueued), static_cast<int>(State::kRunning), id,
+      absl::StrCat("/jobs/", id, "/"), absl::StrCat("\"job:", id, "\""));
+  return query.Next() ? query.Text() : "";
+}
+
+// Removes the id of a job that succeeded and is about to be deleted from
+// Job::after of the queued jobs, which no longer wait for it.
+void ForgetSuccess(Connection& c, const std::string& id)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  // A damaged list, which is not JSON, keeps no job from deletion.
+  Query(c,
+        "UPDATE jobs SET after_jobs = (SELECT json_group_array(value) "
+        "FROM json_each(after_jobs) WHERE value <> ?) "
+        "WHERE state = ? AND instr(after_jobs, ?) > 0 "
+        "AND json_valid(after_jobs)",
+        id, static_cast<int>(State::kQueued), id)
+      .Run();
+}
+
+void PutUse(Connection& c, const OwnerUse& use)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  Query(c,
+        "INSERT OR REPLACE INTO owner_use (owner, seconds, time_us) "
+        "VALUES (?, ?, ?)",
+        use.owner, use.seconds, absl::ToUnixMicros(use.time))
+      .Run();
+}
+
 // The index of ids serves the first condition; the others read few rows.
 constexpr char kFindByIdPart[] =
     "SELECT * FROM (SELECT id, name, state, owner FROM jobs "
@@ -214,8 +231,7 @@ constexpr char kFindByIdPart[] =
 
 }  // namespace
 
-absl::Status SqliteJobStore::Insert(const jobs::Job& job,
-                                    const jobs::Event& first) {
+absl::Status JobStore::Insert(const Job& job, const Event& first) {
   Connection& c = database_.writer();
   return CatchSqlite(absl::StrCat("storing job ", job.id), [&] {
     absl::MutexLock lock(&c.mutex());
@@ -232,9 +248,8 @@ absl::Status SqliteJobStore::Insert(const jobs::Job& job,
   });
 }
 
-absl::Status SqliteJobStore::Update(const jobs::Job& job,
-                                    absl::Span<const jobs::Event> events,
-                                    const jobs::OwnerUse* use) {
+absl::Status JobStore::Update(const Job& job, absl::Span<const Event> events,
+                              const OwnerUse* use) {
   Connection& c = database_.writer();
   return CatchSqlite(
       absl::StrCat("updating job ", job.id), [&]() -> absl::Status {
@@ -244,10 +259,10 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
         const std::optional<Stored> stored = Find(c, job.id);
         if (!stored) return NoSuchJob(job.id);
         if (job.state != stored->state &&
-            !jobs::CanTransition(stored->state, job.state)) {
+            !CanTransition(stored->state, job.state)) {
           return absl::FailedPreconditionError(absl::StrCat(
-              "job ", job.id, " is ", std::string(jobs::Name(stored->state)),
-              " and cannot become ", std::string(jobs::Name(job.state))));
+              "job ", job.id, " is ", std::string(Name(stored->state)),
+              " and cannot become ", std::string(Name(job.state))));
         }
         c.SetDurability(IsProgressOnly(job, *stored, events)
                             ? Connection::Durability::kProcess
@@ -259,7 +274,7 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
           update.Bind(stored->number);
           update.Run();
         }
-        for (const jobs::Event& event : events) {
+        for (const Event& event : events) {
           AppendEvent(c, stored->number, event);
         }
         if (use != nullptr) PutUse(c, *use);
@@ -270,8 +285,8 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
       });
 }
 
-absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
-                                           const jobs::Checkpoint& checkpoint) {
+absl::Status JobStore::AddCheckpoint(const std::string& job_id,
+                                     const Checkpoint& checkpoint) {
   Connection& c = database_.writer();
   const std::string what = absl::StrCat("storing a checkpoint of job ", job_id);
   return CatchSqlite(what, [&]() -> absl::Status {
@@ -297,25 +312,24 @@ absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
   });
 }
 
-absl::Status SqliteJobStore::Delete(const std::string& id) {
+absl::Status JobStore::Delete(const std::string& id) {
   Connection& c = database_.writer();
   return CatchSqlite(absl::StrCat("deleting job ", id), [&]() -> absl::Status {
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, id);
     if (!stored) return NoSuchJob(id);
-    if (!jobs::IsFinal(stored->state)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("job ", id, " is ",
-                       std::string(jobs::Name(stored->state)), " again"));
+    if (!IsFinal(stored->state)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "job ", id, " is ", std::string(Name(stored->state)), " again"));
     }
     c.SetDurability(Connection::Durability::kPowerCut);
     Transaction transaction(c);
-    if (const std::string user = store::UserOf(c, id); !user.empty()) {
+    if (const std::string user = UserIn(c, id); !user.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "job ", user, ", which has not ended, uses files of job ", id,
           ": wait for it or cancel it first"));
     }
-    if (stored->state == jobs::State::kSucceeded) ForgetSuccess(c, id);
+    if (stored->state == State::kSucceeded) ForgetSuccess(c, id);
     // The foreign keys delete labels, events and checkpoints with the row.
     if (Query(c, "DELETE FROM jobs WHERE number = ? AND pinned = 0",
               stored->number)
@@ -330,18 +344,18 @@ absl::Status SqliteJobStore::Delete(const std::string& id) {
   });
 }
 
-absl::StatusOr<jobs::Job> SqliteJobStore::Get(const std::string& id) {
+absl::StatusOr<Job> JobStore::Get(const std::string& id) {
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<jobs::Job>;
+  using Result = absl::StatusOr<Job>;
   return CatchSqlite(absl::StrCat("reading job ", id), [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
-    ASSIGN_OR_RETURN(std::optional<jobs::Job> job, SelectOne(c, "id = ?", id));
+    ASSIGN_OR_RETURN(std::optional<Job> job, SelectOne(c, "id = ?", id));
     if (!job.has_value()) return NoSuchJob(id);
     return *std::move(job);
   });
 }
 
-absl::StatusOr<std::string> SqliteJobStore::OwnerOf(const std::string& id) {
+absl::StatusOr<std::string> JobStore::OwnerOf(const std::string& id) {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<std::string>;
   return CatchSqlite(
@@ -353,38 +367,41 @@ absl::StatusOr<std::string> SqliteJobStore::OwnerOf(const std::string& id) {
       });
 }
 
-absl::StatusOr<std::map<std::string, jobs::State>> SqliteJobStore::StatesOf(
+absl::StatusOr<std::map<std::string, State>> JobStore::StatesOf(
     absl::Span<const std::string> ids) {
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::map<std::string, jobs::State>>;
+  using Result = absl::StatusOr<std::map<std::string, State>>;
   return CatchSqlite("reading the states of jobs", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
-    return store::StatesOf(c, ids);
+    std::map<std::string, State> states;
+    for (const std::string& id : ids) {
+      Query query(c, "SELECT state FROM jobs WHERE id = ?", id);
+      if (query.Next()) states[id] = static_cast<State>(query.Int());
+    }
+    return states;
   });
 }
 
-absl::StatusOr<std::optional<jobs::Job>> SqliteJobStore::FindByIdempotencyKey(
+absl::StatusOr<std::optional<Job>> JobStore::FindByIdempotencyKey(
     const std::string& owner, const std::string& key) {
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::optional<jobs::Job>>;
+  using Result = absl::StatusOr<std::optional<Job>>;
   return CatchSqlite("reading a job by its key", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     return SelectOne(c, "owner = ? AND owner_key = ?", owner, key);
   });
 }
 
-absl::StatusOr<std::vector<jobs::Job>> SqliteJobStore::List(
-    const jobs::ListFilter& filter) {
+absl::StatusOr<std::vector<Job>> JobStore::List(const ListFilter& filter) {
   Connection& c = database_.lister();
-  using Result = absl::StatusOr<std::vector<jobs::Job>>;
+  using Result = absl::StatusOr<std::vector<Job>>;
   return CatchSqlite("listing jobs", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     return ListJobs(c, filter);
   });
 }
 
-absl::StatusOr<int64_t> SqliteJobStore::CountListed(
-    const jobs::ListFilter& filter) {
+absl::StatusOr<int64_t> JobStore::CountListed(const ListFilter& filter) {
   Connection& c = database_.lister();
   using Result = absl::StatusOr<int64_t>;
   return CatchSqlite("counting listed jobs", [&]() -> Result {
@@ -393,25 +410,25 @@ absl::StatusOr<int64_t> SqliteJobStore::CountListed(
   });
 }
 
-absl::StatusOr<std::vector<jobs::FoundJob>> SqliteJobStore::FindByIdPart(
+absl::StatusOr<std::vector<FoundJob>> JobStore::FindByIdPart(
     const std::string& part, int limit) {
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::vector<jobs::FoundJob>>;
+  using Result = absl::StatusOr<std::vector<FoundJob>>;
   return CatchSqlite("finding jobs by a part of their id", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     const int from_end = -static_cast<int>(part.size());
     Query query(c, kFindByIdPart, part, part + "~", limit, kRecentJobs,
-                from_end, part, static_cast<int>(jobs::State::kQueued),
-                static_cast<int>(jobs::State::kRunning), from_end, part, limit);
+                from_end, part, static_cast<int>(State::kQueued),
+                static_cast<int>(State::kRunning), from_end, part, limit);
     return ReadFoundJobs(query);
   });
 }
 
-absl::StatusOr<std::vector<std::string>> SqliteJobStore::Ids() {
+absl::StatusOr<std::vector<std::string>> JobStore::Ids() {
   return IdsWhere(database_.reader(), "true");
 }
 
-absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
+absl::StatusOr<std::map<State, int64_t>> JobStore::CountByState() {
   {
     absl::MutexLock lock(&counts_mutex_);
     if (counts_) return *counts_;
@@ -419,13 +436,13 @@ absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
   // The writer's lock, so that no state changes between the query and the
   // return.
   Connection& c = database_.writer();
-  using Result = absl::StatusOr<std::map<jobs::State, int64_t>>;
+  using Result = absl::StatusOr<std::map<State, int64_t>>;
   return CatchSqlite("counting jobs", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
-    std::map<jobs::State, int64_t> counts;
+    std::map<State, int64_t> counts;
     Query query(c, "SELECT state, count(*) FROM jobs GROUP BY state");
     while (query.Next()) {
-      const auto state = static_cast<jobs::State>(query.Int());
+      const auto state = static_cast<State>(query.Int());
       counts[state] = query.Int();
     }
     absl::MutexLock counts_lock(&counts_mutex_);
@@ -434,13 +451,13 @@ absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
   });
 }
 
-absl::StatusOr<std::vector<std::string>> SqliteJobStore::Unfinished() {
+absl::StatusOr<std::vector<std::string>> JobStore::Unfinished() {
   return IdsWhere(database_.reader(), "state IN (1, 2)");
 }
 
-absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
-                                            const std::string& message,
-                                            absl::Time now) {
+absl::Status JobStore::MarkUnreadable(const std::string& id,
+                                      const std::string& message,
+                                      absl::Time now) {
   Connection& c = database_.writer();
   return CatchSqlite(absl::StrCat("marking job ", id), [&]() -> absl::Status {
     absl::MutexLock lock(&c.mutex());
@@ -458,38 +475,37 @@ absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
         .Run();
     AppendEvent(c, stored->number,
                 {id, LastEvent(c, stored->number) + 1, now,
-                 jobs::StateChanged{jobs::State::kFailed, message}});
+                 StateChanged{State::kFailed, message}});
     IndexChangedTexts(c);
     transaction.Commit();
-    Count(stored->state, jobs::State::kFailed);
+    Count(stored->state, State::kFailed);
     return absl::OkStatus();
   });
 }
 
-void SqliteJobStore::Count(std::optional<jobs::State> from,
-                           std::optional<jobs::State> to) {
+void JobStore::Count(std::optional<State> from, std::optional<State> to) {
   absl::MutexLock lock(&counts_mutex_);
   if (!counts_ || from == to) return;
   if (from && --(*counts_)[*from] <= 0) counts_->erase(*from);
   if (to) ++(*counts_)[*to];
 }
 
-absl::StatusOr<std::vector<jobs::Event>> SqliteJobStore::Events(
-    const std::string& job_id, int64_t after, int limit) {
+absl::StatusOr<std::vector<Event>> JobStore::Events(const std::string& job_id,
+                                                    int64_t after, int limit) {
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::vector<jobs::Event>>;
+  using Result = absl::StatusOr<std::vector<Event>>;
   const std::string what = absl::StrCat("reading events of job ", job_id);
   return CatchSqlite(what, [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, job_id);
     if (!stored) return NoSuchJob(job_id);
-    std::vector<jobs::Event> events;
+    std::vector<Event> events;
     Query query(c,
                 "SELECT sequence, time_us, kind, body FROM events "
                 "WHERE job = ? AND sequence > ? ORDER BY sequence LIMIT ?",
                 stored->number, after, limit);
     while (query.Next()) {
-      jobs::Event event{job_id, query.Int(), {}, {}};
+      Event event{job_id, query.Int(), {}, {}};
       event.time = absl::FromUnixMicros(query.Int());
       const int kind = static_cast<int>(query.Int());
       ASSIGN_OR_RETURN(EventBody body, DecodeBody(kind, query.Text()));
@@ -500,8 +516,7 @@ absl::StatusOr<std::vector<jobs::Event>> SqliteJobStore::Events(
   });
 }
 
-absl::StatusOr<int64_t> SqliteJobStore::LastSequence(
-    const std::string& job_id) {
+absl::StatusOr<int64_t> JobStore::LastSequence(const std::string& job_id) {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<int64_t>;
   const std::string what = absl::StrCat("reading events of job ", job_id);
@@ -513,22 +528,22 @@ absl::StatusOr<int64_t> SqliteJobStore::LastSequence(
   });
 }
 
-absl::StatusOr<std::vector<jobs::Checkpoint>> SqliteJobStore::Checkpoints(
+absl::StatusOr<std::vector<Checkpoint>> JobStore::Checkpoints(
     const std::string& job_id) {
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::vector<jobs::Checkpoint>>;
+  using Result = absl::StatusOr<std::vector<Checkpoint>>;
   const std::string what = absl::StrCat("reading checkpoints of job ", job_id);
   return CatchSqlite(what, [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, job_id);
     if (!stored) return NoSuchJob(job_id);
-    std::vector<jobs::Checkpoint> checkpoints;
+    std::vector<Checkpoint> checkpoints;
     Query query(c,
                 "SELECT step, path, size_bytes, seconds, create_time_us "
                 "FROM checkpoints WHERE job = ? ORDER BY step",
                 stored->number);
     while (query.Next()) {
-      jobs::Checkpoint& checkpoint = checkpoints.emplace_back();
+      Checkpoint& checkpoint = checkpoints.emplace_back();
       checkpoint.step = query.Int();
       checkpoint.path = query.Text();
       checkpoint.bytes = query.Int();
@@ -539,25 +554,48 @@ absl::StatusOr<std::vector<jobs::Checkpoint>> SqliteJobStore::Checkpoints(
   });
 }
 
-absl::StatusOr<std::vector<jobs::OwnerUse>> SqliteJobStore::OwnerUses() {
-  return ReadUses(database_.reader());
+absl::StatusOr<std::vector<OwnerUse>> JobStore::OwnerUses() {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::vector<OwnerUse>>;
+  return CatchSqlite("reading what owners used", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::vector<OwnerUse> uses;
+    Query query(c, "SELECT owner, seconds, time_us FROM owner_use");
+    while (query.Next()) {
+      OwnerUse& use = uses.emplace_back();
+      use.owner = query.Text();
+      use.seconds = query.Real();
+      use.time = absl::FromUnixMicros(query.Int());
+    }
+    return uses;
+  });
 }
 
-absl::Status SqliteJobStore::ForgetUses(absl::Span<const std::string> owners) {
-  return RemoveUses(database_.writer(), owners);
+absl::Status JobStore::ForgetUses(absl::Span<const std::string> owners) {
+  Connection& c = database_.writer();
+  return CatchSqlite("forgetting what owners used", [&]() -> absl::Status {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Connection::Durability::kProcess);
+    Transaction transaction(c);
+    for (const std::string& owner : owners) {
+      Query(c, "DELETE FROM owner_use WHERE owner = ?", owner).Run();
+    }
+    transaction.Commit();
+    return absl::OkStatus();
+  });
 }
 
-absl::StatusOr<std::string> SqliteJobStore::UserOf(const std::string& id) {
+absl::StatusOr<std::string> JobStore::UserOf(const std::string& id) {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<std::string>;
   return CatchSqlite(absl::StrCat("looking who needs the files of job ", id),
                      [&]() -> Result {
                        absl::MutexLock lock(&c.mutex());
-                       return store::UserOf(c, id);
+                       return UserIn(c, id);
                      });
 }
 
-absl::Status SqliteJobStore::ForgetCheckpoints(const std::string& job_id) {
+absl::Status JobStore::ForgetCheckpoints(const std::string& job_id) {
   Connection& c = database_.writer();
   return CatchSqlite(absl::StrCat("forgetting the checkpoints of job ", job_id),
                      [&] {
@@ -574,7 +612,7 @@ absl::Status SqliteJobStore::ForgetCheckpoints(const std::string& job_id) {
                      });
 }
 
-absl::StatusOr<std::optional<std::string>> SqliteJobStore::Drain() {
+absl::StatusOr<std::optional<std::string>> JobStore::Drain() {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<std::optional<std::string>>;
   return CatchSqlite("reading whether the daemon is drained", [&]() -> Result {
@@ -585,7 +623,7 @@ absl::StatusOr<std::optional<std::string>> SqliteJobStore::Drain() {
   });
 }
 
-absl::Status SqliteJobStore::SetDrain(const std::optional<std::string>& why) {
+absl::Status JobStore::SetDrain(const std::optional<std::string>& why) {
   Connection& c = database_.writer();
   return CatchSqlite("storing whether the daemon is drained", [&] {
     absl::MutexLock lock(&c.mutex());
@@ -602,4 +640,4 @@ absl::Status SqliteJobStore::SetDrain(const std::optional<std::string>& why) {
   });
 }
 
-}  // namespace mpsd::store
+}  // namespace mpsd::jobs

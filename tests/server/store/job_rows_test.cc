@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/store/job_list.h"
+#include "server/store/job_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -15,35 +20,298 @@
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
-namespace mpsd::store {
+namespace mpsd::jobs {
 namespace {
 
-using jobs::State;
+using enum absl::StatusCode;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::Fails;
 using testing_support::Ok;
 
-class JobListTest : public StoreFixture {
+using Warnings = std::vector<std::string>;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Progress SomeProgress() {
+  Progress progress;
+  progress.step = 3;
+  progress.total_steps = 9;
+  progress.epoch = 0.5;
+  progress.loss = 1.0 / 3.0;
+  progress.learning_rate = 1e-4;
+  progress.grad_norm = 2;
+  progress.tokens = 100;
+  progress.label_tokens = 60;
+  progress.seconds = 0.25;
+  progress.padding_ratio = 0.125;
+  progress.data_wait_ratio = 0.5;
+  progress.tokens_per_second = 400;
+  progress.eta_seconds = 1.5;
+  progress.device = "mps";
+  progress.memory.current_allocated_bytes = 1;
+  progress.memory.driver_allocated_bytes = 2;
+  progress.memory.recommended_max_bytes = 3;
+  progress.memory.footprint_bytes = 1LL << 40;
+  progress.memory.peak_allocated_bytes = 5;
+  progress.cpu_fallback_ops = {{"aten::a", 2}};
+  return progress;
+}
+
+TEST(EventBody, EveryKindComesBackAsWritten) {
+  const EventBody bodies[] = {
+      StateChanged{State::kFailed, "line 1\nline \"2\""}, SomeProgress(),
+      Evaluated{5, 2.25, 9, 0.5, {{"f1", 0.5}, {"a", kNan}}},
+      Checkpoint{{5, "/c/5", 77, 0.5}, absl::FromUnixMicros(123456789)},
+      Note{"loading"}};
+  int kind = 0;
+  for (const EventBody& body : bodies) {
+    EXPECT_EQ(KindOf(body), ++kind);
+    const std::string text = EncodeBody(body);
+    auto decoded = Ok(DecodeBody(kind, text));
+    EXPECT_EQ(decoded.index(), body.index());
+    EXPECT_EQ(EncodeBody(decoded), text);
+  }
+  EXPECT_EQ(KindOf(bodies[1]), kProgressKind);
+}
+
+TEST(EventBody, ProgressKeepsItsMembers) {
+  auto progress = Ok(DecodeColumn<Progress>(EncodeColumn(SomeProgress())));
+  EXPECT_EQ(progress.step, 3);
+  EXPECT_EQ(progress.loss, 1.0 / 3.0);
+  EXPECT_EQ(progress.device, "mps");
+  EXPECT_EQ(progress.padding_ratio, 0.125);
+  EXPECT_EQ(progress.data_wait_ratio, 0.5);
+  EXPECT_EQ(progress.memory.footprint_bytes, 1LL << 40);
+  EXPECT_EQ(progress.memory.peak_allocated_bytes, 5);
+  EXPECT_EQ(progress.cpu_fallback_ops, SomeProgress().cpu_fallback_ops);
+}
+
+// To the byte, as the rows of every release.
+TEST(EventBody, BodiesAreThoseOfTheFirstRelease) {
+  EXPECT_EQ(
+      EncodeColumn(SomeProgress()),
+      R"({"step":3,"total_steps":9,"epoch":0.5,"loss":0.3333333333333333,)"
+      R"("learning_rate":0.0001,"grad_norm":2.0,"tokens":100,)"
+      R"("label_tokens":60,"step_seconds":0.25,"padding_ratio":0.125,)"
+      R"("data_wait_ratio":0.5,"tokens_per_second":400.0,"eta_seconds":1.5,)"
+      R"("device":"mps","current_allocated_bytes":1,)"
+      R"("driver_allocated_bytes":2,"recommended_max_bytes":3,)"
+      R"("footprint_bytes":1099511627776,"peak_allocated_bytes":5,)"
+      R"("cpu_fallback_ops":{"aten::a":2}})");
+  EXPECT_EQ(EncodeBody(StateChanged{State::kFailed, "why"}),
+            R"({"state":4,"message":"why"})");
+  EXPECT_EQ(EncodeBody(Evaluated{5, 2.25, 9, 0.5, {{"f1", kNan}}, true}),
+            R"({"step":5,"eval_loss":2.25,"metrics":{"f1":null}})");
+  EXPECT_EQ(EncodeBody(Checkpoint{{5, "/c/5", 77, 0.5},
+                                  absl::FromUnixMicros(123456789)}),
+            R"({"step":5,"path":"/c/5","size_bytes":77,"seconds":0.5,)"
+            R"("create_time_us":123456789})");
+}
+
+TEST(EventBody, AWarningIsANoteThatSaysSo) {
+  const std::string text = EncodeBody(Note{"memory grows", true});
+  EXPECT_EQ(text, R"({"text":"memory grows","is_warning":true})");
+  auto note = DecodeBody(5, text);
+  ASSERT_TRUE(note.ok()) << note.status();
+  EXPECT_TRUE(std::get<Note>(*note).is_warning);
+  // As before there were warnings, and as what is none is still written.
+  note = DecodeBody(5, R"({"text":"loading"})");
+  ASSERT_TRUE(note.ok()) << note.status();
+  EXPECT_FALSE(std::get<Note>(*note).is_warning);
+  EXPECT_EQ(EncodeBody(*note), R"({"text":"loading"})");
+}
+
+TEST(EventBody, WarningsAreAList) {
+  const std::vector<std::string> warnings = {"a \"b\"", "cut \xc3"};
+  auto decoded = Ok(DecodeColumn<Warnings>(EncodeColumn(warnings)));
+  EXPECT_EQ(decoded, (std::vector<std::string>{"a \"b\"", "cut \uFFFD"}));
+  EXPECT_TRUE(DecodeColumn<Warnings>(EncodeColumn(Warnings{}))->empty());
+  for (const char* text : {"", "{}", "[1]", "[\"a\""}) {
+    EXPECT_THAT(DecodeColumn<Warnings>(text), Fails(kDataLoss));
+  }
+}
+
+TEST(EventBody, MetricsKeepTheirOrder) {
+  const Metrics metrics = {{"spearmanr", 0.5}, {"pearson", kNan}};
+  EXPECT_EQ(EncodeColumn(metrics), R"({"spearmanr":0.5,"pearson":null})");
+  auto decoded = Ok(DecodeColumn<Metrics>(EncodeColumn(metrics)));
+  ASSERT_EQ(decoded.size(), 2u);
+  EXPECT_EQ(decoded[0], metrics[0]);
+  EXPECT_TRUE(std::isnan(decoded[1].second));
+  auto evaluated =
+      Ok(DecodeColumn<Evaluated>(R"({"step": 3, "eval_loss": 2})"));
+  EXPECT_TRUE(evaluated.metrics.empty());
+  for (const char* text : {"", "[]", R"({"f1": "good"})"}) {
+    EXPECT_THAT(DecodeColumn<Metrics>(text), Fails(kDataLoss));
+  }
+}
+
+TEST(EventBody, ANonFiniteLossIsNan) {
+  Progress progress = SomeProgress();
+  for (double loss : {kNan, HUGE_VAL, -HUGE_VAL}) {
+    progress.loss = loss;
+    auto decoded = Ok(DecodeColumn<Progress>(EncodeColumn(progress)));
+    EXPECT_TRUE(std::isnan(decoded.loss));
+  }
+}
+
+TEST(EventBody, OldRowsReadWithDefaults) {
+  auto progress =
+      Ok(DecodeColumn<Progress>(R"({"step": 4, "gone_member": 1})"));
+  EXPECT_EQ(progress.step, 4);
+  EXPECT_EQ(progress.tokens, 0);
+  EXPECT_FALSE(progress.memory.footprint_bytes.has_value());
+  EXPECT_FALSE(progress.padding_ratio.has_value());
+}
+
+TEST(EventBody, WhatItDidNotWriteIsDataLoss) {
+  for (const auto& [kind, text] : {std::pair(2, ""),
+                                   {2, "[]"},
+                                   {2, "{\"step\": \"4\"}"},
+                                   {2, "{\"loss\": true}"},
+                                   {2, "{\"footprint_bytes\": 0.5}"},
+                                   {1, R"({"state": 9})"},
+                                   {1, R"({"message": "no state"})"},
+                                   {6, "{}"}}) {
+    EXPECT_THAT(DecodeBody(kind, text), Fails(kDataLoss)) << text;
+  }
+}
+
+// Every member with a value of its own, so that two swapped columns show.
+Job FullJob() {
+  Job job = QueuedJob(1);
+  job.name = "name";
+  job.state = State::kQueued;
+  job.cancel_requested = true;
+  job.owner = "owner";
+  job.labels = {{"a", "1"}, {"b", ""}};
+  job.priority = -5;
+  job.create_time = absl::FromUnixMicros(11);
+  job.start_time = absl::FromUnixMicros(12);
+  job.end_time = absl::FromUnixMicros(13);
+  job.not_before = absl::FromUnixMicros(14);
+  job.attempt = 3;
+  job.failures = 2;
+  job.message = "message";
+  job.exit_reason = ExitReason::kHung;
+  job.progress.emplace().step = 21;
+  job.eval_loss_before = 0.1;
+  job.eval_loss_after = 0.2;
+  job.train_loss = 0.3;
+  job.output_path = "/adapter";
+  job.spec_json = "{}";
+  job.output_kind = OutputKind::kModel;
+  job.metrics = {{"f1", 0.5}, {"accuracy", 0.25}};
+  job.best_evaluation = {8, 1.5, 0, 0, {{"f1", 0.75}}};
+  job.confusion_matrix = R"({"labels":["a"],"matrix":[[1]]})";
+  job.warnings = {"one", "two"};
+  job.interruptions = 4;
+  job.behind = true;
+  job.boot_id = "boot";
+  job.durable_step = 31;
+  job.advanced = true;
+  job.memory_bytes = 41;
+  job.checkpoint_bytes = 42;
+  job.device_time = absl::Microseconds(43);
+  job.held = true;
+  job.hold_reason = "waits for the data";
+  job.place = -44;
+  job.among_all = true;
+  job.ticket = "01J00000000000000000000007";
+  job.fresh = true;
+  job.after = {"a", "b"};
+  job.model = "org/model";
+  job.study_json = R"({"rows":7})";
+  job.idempotency_key = "key";
+  job.request_hash = "hash";
+  return job;
+}
+
+auto Members(const Job& j) {
+  const Evaluated best = j.best_evaluation.value_or(Evaluated());
+  return std::make_tuple(
+      j.id, j.kind, j.study_json, j.name, j.state, j.cancel_requested, j.owner,
+      j.labels, j.priority, j.create_time, j.start_time, j.end_time,
+      j.not_before, j.attempt, j.failures, j.message, j.exit_reason,
+      j.progress.has_value(), j.progress.value_or(Progress()).step,
+      j.eval_loss_before, j.eval_loss_after, j.train_loss, j.output_path,
+      j.spec_json, j.output_kind, j.metrics, j.best_evaluation.has_value(),
+      best.step, best.eval_loss, best.metrics, j.confusion_matrix, j.warnings,
+      j.interruptions, j.behind, j.boot_id, j.durable_step, j.advanced,
+      j.memory_bytes, j.checkpoint_bytes, j.device_time, j.held, j.hold_reason,
+      j.place, j.among_all, j.ticket, j.fresh, j.after, j.model,
+      j.idempotency_key, j.request_hash);
+}
+
+class JobRowTest : public StoreFixture {
+ protected:
+  Job StoredAs(const Job& job) {
+    auto read = jobs_.Get(Insert(job).id);
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.value_or(Job());
+  }
+  void Corrupt(const std::string& sql) {
+    Execute("PRAGMA ignore_check_constraints = ON; " + sql);
+  }
+};
+
+TEST_F(JobRowTest, EveryMemberComesBack) {
+  EXPECT_EQ(Members(StoredAs(FullJob())), Members(FullJob()));
+  EXPECT_EQ(Members(StoredAs(QueuedJob(7))), Members(QueuedJob(7)))
+      << "absent members stay absent";
+}
+
+TEST_F(JobRowTest, EveryExitReasonComesBack) {
+  int number = 0;
+  for (ExitReason reason : kAllExitReasons) {
+    Job job = QueuedJob(++number);
+    job.exit_reason = reason;
+    EXPECT_EQ(StoredAs(job).exit_reason, reason) << Name(reason);
+  }
+}
+
+TEST_F(JobRowTest, UnknownValuesAreDataLossNamingTheJob) {
+  const Job job = FullJob();
+  StoredAs(job);
+  for (const char* sql :
+       {"UPDATE jobs SET exit_reason = 'Bored'",
+        "UPDATE jobs SET exit_reason = NULL, progress = 'x'",
+        "UPDATE jobs SET progress = NULL, metrics = '[]'",
+        "UPDATE jobs SET metrics = '{}', best_evaluation = '{\"step\": []}'",
+        "UPDATE jobs SET best_evaluation = NULL, output_kind = 9",
+        "UPDATE jobs SET output_kind = 1, warnings = '{}'",
+        "UPDATE jobs SET warnings = '[]', kind = 99"}) {
+    Corrupt(sql);
+    EXPECT_THAT(jobs_.Get(job.id), Fails(kDataLoss)) << sql;
+  }
+  Corrupt(
+      "DROP TRIGGER jobs_transition; "
+      "UPDATE jobs SET kind = 1, state = 9");
+  EXPECT_THAT(jobs_.Get(job.id), Fails(kDataLoss, job.id));
+}
+
+class JobListTest : public MemoryFixture {
  protected:
   // The ends of the ids of those that are listed.
-  std::vector<std::string> Ids(const jobs::ListFilter& filter) {
+  std::vector<std::string> Ids(const ListFilter& filter) {
     auto jobs = jobs_.List(filter);
     EXPECT_TRUE(jobs.ok()) << jobs.status();
     std::vector<std::string> ids;
-    for (const jobs::Job& job : *jobs) {
+    for (const Job& job : *jobs) {
       ids.push_back(job.id.substr(job.id.size() - 2));
     }
     return ids;
   }
   // Of all pages.
-  std::vector<std::string> PagedIds(jobs::ListFilter filter) {
+  std::vector<std::string> PagedIds(ListFilter filter) {
     std::vector<std::string> ids;
     for (auto page = jobs_.List(filter); page.ok(); page = jobs_.List(filter)) {
       if (page->empty() || ids.size() > 1000) return ids;
-      for (const jobs::Job& job : *page) {
+      for (const Job& job : *page) {
         ids.push_back(job.id.substr(job.id.size() - 2));
       }
-      filter.after = jobs::PlaceOf(page->back(), filter.order);
+      filter.after = PlaceOf(page->back(), filter.order);
     }
     ADD_FAILURE() << jobs_.List(filter).status();
     return ids;
@@ -53,10 +321,10 @@ class JobListTest : public StoreFixture {
 TEST_F(JobListTest, ListIsNewestFirstAndPaged) {
   for (int i = 10; i < 15; ++i) Insert(QueuedJob(i));
   EXPECT_THAT(Ids({}), ElementsAre("14", "13", "12", "11", "10"));
-  jobs::ListFilter page;
+  ListFilter page;
   page.limit = 2;
   EXPECT_THAT(Ids(page), ElementsAre("14", "13"));
-  page.after = jobs::ListPlace{QueuedJob(13).id, {}};
+  page.after = ListPlace{QueuedJob(13).id, {}};
   EXPECT_THAT(Ids(page), ElementsAre("12", "11"));
   page.after->id = QueuedJob(11).id;
   EXPECT_THAT(Ids(page), ElementsAre("10"));
@@ -66,14 +334,14 @@ TEST_F(JobListTest, ListIsNewestFirstAndPaged) {
 
 TEST_F(JobListTest, ListFilters) {
   for (int i = 10; i < 16; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.state = i % 2 == 0 ? State::kQueued : State::kFailed;
     job.owner = i < 13 ? "ana" : "bo'; DROP TABLE jobs; --";
     job.labels["team"] = i % 3 == 0 ? "nlp" : "cv";
     if (i > 12) job.labels["new"] = "";
     Insert(job);
   }
-  jobs::ListFilter filter;
+  ListFilter filter;
   filter.states = {State::kFailed};
   EXPECT_THAT(Ids(filter), ElementsAre("15", "13", "11"));
   filter.states = {State::kFailed, State::kQueued, State::kRunning};
@@ -93,13 +361,13 @@ TEST_F(JobListTest, ListFilters) {
 TEST_F(JobListTest, LabelledJobsArePagedInOrder) {
   constexpr int kJobs = 60;
   for (int i = 0; i < kJobs; ++i) {
-    jobs::Job job = QueuedJob(10 + i);
+    Job job = QueuedJob(10 + i);
     job.labels["common"] = "x";
     job.labels["run"] = std::to_string(i % 7);
     if (i % 20 == 3) job.state = State::kFailed;
     Insert(job);
   }
-  jobs::ListFilter filter;
+  ListFilter filter;
   filter.limit = 4;
   for (const auto& labels : std::vector<std::map<std::string, std::string>>{
            {{"common", "x"}},
@@ -116,7 +384,7 @@ TEST_F(JobListTest, LabelledJobsArePagedInOrder) {
   }
   // The last job of a page may be gone when the next page is asked for.
   filter.labels = {{"common", "x"}};
-  filter.after = jobs::ListPlace{QueuedJob(50).id, {}};
+  filter.after = ListPlace{QueuedJob(50).id, {}};
   Execute("DELETE FROM jobs WHERE id = '" + filter.after->id + "'");
   EXPECT_THAT(Ids(filter), ElementsAre("49", "48", "47", "46"));
   filter.states = {State::kFailed};
@@ -130,7 +398,7 @@ TEST_F(JobListTest, LabelledJobsArePagedInOrder) {
 TEST_F(JobListTest, SummariesOfLongRowsAreShort) {
   constexpr int kJobs = 75;
   for (int i = 0; i < kJobs; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.name.assign(1 << 20, 'n');
     job.owner.assign(1000, 'o');
     job.message.assign(100'000, 'm');
@@ -141,12 +409,12 @@ TEST_F(JobListTest, SummariesOfLongRowsAreShort) {
     job.metrics = {{std::string(100'000, 'k'), 1}};
     Insert(job);
   }
-  jobs::ListFilter filter;
+  ListFilter filter;
   filter.limit = kJobs + 1;
   filter.summaries = true;
   auto listed = Ok(jobs_.List(filter));
   ASSERT_EQ(listed.size(), static_cast<size_t>(kJobs));
-  for (const jobs::Job& job : listed) {
+  for (const Job& job : listed) {
     EXPECT_EQ(job.name, std::string(limits::kNameBytes - 3, 'n') + "…");
     EXPECT_EQ(job.owner, std::string(limits::kOwnerBytes - 3, 'o') + "…");
     EXPECT_EQ(job.message, std::string(limits::kMessageBytes - 3, 'm') + "…");
@@ -159,22 +427,22 @@ TEST_F(JobListTest, SummariesOfLongRowsAreShort) {
 }
 
 TEST_F(JobListTest, SummariesOfOrdinaryRowsAreWhole) {
-  jobs::Job job = QueuedJob(1);
+  Job job = QueuedJob(1);
   job.name.assign(limits::kNameBytes, 'n');
   job.owner = "änne";
   job.message.assign(limits::kMessageBytes, 'm');
   job.output_path = "/out";
   job.metrics = {{"f1", 0.5}};
-  job.best_evaluation = jobs::Evaluated{3, 0.25, 0, 0, {{"f1", 0.5}}};
-  job.progress = jobs::Progress();
+  job.best_evaluation = Evaluated{3, 0.25, 0, 0, {{"f1", 0.5}}};
+  job.progress = Progress();
   job.progress->step = 7;
-  job.exit_reason = jobs::ExitReason::kCrashed;
+  job.exit_reason = ExitReason::kCrashed;
   job.labels = {{"team", "nlp"}};
   Insert(job);
-  jobs::ListFilter filter;
+  ListFilter filter;
   filter.summaries = true;
   auto listed = Ok(jobs_.List(filter));
-  const jobs::Job& read = listed.at(0);
+  const Job& read = listed.at(0);
   EXPECT_EQ(read.id, job.id);
   EXPECT_EQ(read.name, job.name);
   EXPECT_EQ(read.owner, job.owner);
@@ -190,7 +458,7 @@ TEST_F(JobListTest, SummariesOfOrdinaryRowsAreWhole) {
 
 TEST_F(JobListTest, OneUnreadableRowDoesNotHideTheOthers) {
   for (int i = 10; i < 13; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.message = "why";
     Insert(job);
   }
@@ -198,11 +466,11 @@ TEST_F(JobListTest, OneUnreadableRowDoesNotHideTheOthers) {
       "UPDATE jobs SET exit_reason = 'Bored\x1b', progress = 'x', "
       "metrics = '[[[[' WHERE id = '" +
       QueuedJob(11).id + "'");
-  jobs::ListFilter filter;
+  ListFilter filter;
   EXPECT_EQ(jobs_.List(filter).status().code(), absl::StatusCode::kDataLoss);
   filter.summaries = true;
   EXPECT_THAT(Ids(filter), ElementsAre("12", "11", "10"));
-  const jobs::Job read = jobs_.List(filter)->at(1);
+  const Job read = jobs_.List(filter)->at(1);
   EXPECT_THAT(read.message, HasSubstr("not all of this job can be read: "));
   EXPECT_THAT(read.message, HasSubstr("exit reason Bored\\x1b"));
   EXPECT_THAT(read.message, HasSubstr("; its message: why"));
@@ -213,9 +481,9 @@ TEST_F(JobListTest, OneUnreadableRowDoesNotHideTheOthers) {
 // A job of each value, with ties and jobs without a value.
 TEST_F(JobListTest, EachOrderIsPagedBothWaysAsASortWouldBe) {
   constexpr int kJobs = 40;
-  std::vector<jobs::Job> all;
+  std::vector<Job> all;
   for (int i = 0; i < kJobs; ++i) {
-    jobs::Job job = QueuedJob(10 + i);
+    Job job = QueuedJob(10 + i);
     job.name = std::string(i % 3 == 0 ? "a" : "B") + std::to_string(i % 5);
     job.owner = i % 4 == 0 ? "bob" : "ann";
     job.state = i % 2 == 0 ? State::kFailed : State::kSucceeded;
@@ -229,30 +497,28 @@ TEST_F(JobListTest, EachOrderIsPagedBothWaysAsASortWouldBe) {
     job.stored_bytes = i % 4;
     all.push_back(job);
   }
-  const auto value = [](const jobs::Job& job, jobs::ListOrder order) {
-    auto value = jobs::PlaceOf(job, order).value;
-    if (order == jobs::ListOrder::kName) {
+  const auto value = [](const Job& job, ListOrder order) {
+    auto value = PlaceOf(job, order).value;
+    if (order == ListOrder::kName) {
       value = absl::AsciiStrToLower(std::get<std::string>(value));
     }
     return value;
   };
-  for (jobs::ListOrder order : jobs::kAllListOrders) {
+  for (ListOrder order : kAllListOrders) {
     for (bool ascending : {true, false}) {
-      std::vector<jobs::Job> sorted = all;
-      std::stable_sort(sorted.begin(), sorted.end(),
-                       [&](const jobs::Job& a, const jobs::Job& b) {
-                         const auto left = value(a, order),
-                                    right = value(b, order);
-                         if (left.index() != right.index())
-                           return right.index() == 0;
-                         if (left != right) return (left < right) == ascending;
-                         return (a.id < b.id) == ascending;
-                       });
+      std::vector<Job> sorted = all;
+      std::stable_sort(
+          sorted.begin(), sorted.end(), [&](const Job& a, const Job& b) {
+            const auto left = value(a, order), right = value(b, order);
+            if (left.index() != right.index()) return right.index() == 0;
+            if (left != right) return (left < right) == ascending;
+            return (a.id < b.id) == ascending;
+          });
       std::vector<std::string> expected;
-      for (const jobs::Job& job : sorted) {
+      for (const Job& job : sorted) {
         expected.push_back(job.id.substr(job.id.size() - 2));
       }
-      jobs::ListFilter filter;
+      ListFilter filter;
       filter.order = order;
       filter.ascending = ascending;
       filter.limit = 7;
@@ -264,15 +530,15 @@ TEST_F(JobListTest, EachOrderIsPagedBothWaysAsASortWouldBe) {
 
 TEST_F(JobListTest, APlaceOutlivesItsJob) {
   for (int i = 10; i < 20; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.priority = i % 2;
     Insert(job);
   }
-  jobs::ListFilter filter;
-  filter.order = jobs::ListOrder::kPriority;
+  ListFilter filter;
+  filter.order = ListOrder::kPriority;
   filter.limit = 3;
   EXPECT_THAT(Ids(filter), ElementsAre("19", "17", "15"));
-  filter.after = jobs::ListPlace{QueuedJob(15).id, int64_t{1}};
+  filter.after = ListPlace{QueuedJob(15).id, int64_t{1}};
   // The job moves elsewhere in the list, and then goes.
   Execute("UPDATE jobs SET priority = 7 WHERE id = '" + filter.after->id + "'");
   EXPECT_THAT(Ids(filter), ElementsAre("13", "11", "18"));
@@ -280,13 +546,13 @@ TEST_F(JobListTest, APlaceOutlivesItsJob) {
   EXPECT_THAT(Ids(filter), ElementsAre("13", "11", "18"));
   filter.ascending = true;
   EXPECT_THAT(Ids(filter), ElementsAre("17", "19"));
-  filter.after = jobs::ListPlace{"0", int64_t{0}};
+  filter.after = ListPlace{"0", int64_t{0}};
   EXPECT_EQ(Ids(filter).size(), 3u) << "before all";
 }
 
 TEST_F(JobListTest, TimesModelsPinsAndHoldsFilter) {
   for (int i = 10; i < 16; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.create_time = absl::FromUnixSeconds(i);
     if (i < 13) job.end_time = absl::FromUnixSeconds(i + 100);
     job.model = i % 2 == 0 ? "org/tiny" : "/models/tiny";
@@ -294,7 +560,7 @@ TEST_F(JobListTest, TimesModelsPinsAndHoldsFilter) {
     Insert(job);
   }
   Execute("UPDATE jobs SET pinned = 1 WHERE number = 2");
-  jobs::ListFilter filter;
+  ListFilter filter;
   filter.created_from = absl::FromUnixSeconds(12);
   filter.created_to = absl::FromUnixSeconds(14);
   EXPECT_THAT(Ids(filter), ElementsAre("13", "12"));
@@ -315,12 +581,12 @@ TEST_F(JobListTest, TimesModelsPinsAndHoldsFilter) {
   filter.pinned = false;
   EXPECT_EQ(*jobs_.CountListed(filter), 5);
   filter.limit = 1;
-  filter.after = jobs::ListPlace{QueuedJob(11).id, {}};
+  filter.after = ListPlace{QueuedJob(11).id, {}};
   EXPECT_EQ(*jobs_.CountListed(filter), 5) << "whatever the page";
 }
 
 TEST_F(JobListTest, TextIsFoundInEachField) {
-  jobs::Job job = QueuedJob(10);
+  Job job = QueuedJob(10);
   job.name = "Ünderfitted moods \"100%\"";
   job.owner = "ann";
   job.model = "org/SmolLM2_135M";
@@ -329,7 +595,7 @@ TEST_F(JobListTest, TextIsFoundInEachField) {
   Insert(job);
   Insert(QueuedJob(11));
   const auto found = [&](const std::string& text) {
-    jobs::ListFilter filter;
+    ListFilter filter;
     filter.text = text;
     const std::vector<std::string> ids = Ids(filter);
     EXPECT_EQ(*jobs_.CountListed(filter), static_cast<int64_t>(ids.size()));
@@ -350,11 +616,11 @@ TEST_F(JobListTest, TextIsFoundInEachField) {
 }
 
 TEST_F(JobListTest, TextFollowsTheRow) {
-  jobs::Job job = QueuedJob(10);
+  Job job = QueuedJob(10);
   job.owner = "ann";
   job.labels["team"] = "nlp";
   Insert(job);
-  jobs::ListFilter filter;
+  ListFilter filter;
   filter.text = "signal 9";
   EXPECT_THAT(Ids(filter), ElementsAre());
   job.state = State::kRunning;
@@ -388,13 +654,13 @@ TEST_F(JobListTest, TextFollowsTheRow) {
 // With private jobs nobody learns by looking what a job of another is called.
 TEST_F(JobListTest, OfOthersTextIsFoundInIdAndOwnerAlone) {
   for (int i = 10; i < 13; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.owner = i == 10 ? "ann" : i == 11 ? "bob" : "";
     job.name = "secret";
     job.labels["team"] = "nlp";
     Insert(job);
   }
-  jobs::ListFilter filter;
+  ListFilter filter;
   filter.text_of_owner = "ann";
   for (const char* text : {"secret", "nlp", "se", "nl"}) {
     filter.text = text;
@@ -417,7 +683,7 @@ TEST_F(JobListTest, OfOthersTextIsFoundInIdAndOwnerAlone) {
 // job_list and job_texts hold what jobs holds, whatever wrote there.
 TEST_F(JobListTest, TheNarrowTablesEqualTheRows) {
   for (int i = 10; i < 30; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.labels["i"] = std::to_string(i);
     Insert(job);
     if (i % 2 == 0) continue;
@@ -448,7 +714,9 @@ TEST_F(JobListTest, TheNarrowTablesEqualTheRows) {
       "('integrity-check', 1)");
 }
 
-TEST_F(JobListTest, WhoAsksForOneJobWaitsForNoList) {
+using ListInFileTest = StoreFixture;
+
+TEST_F(ListInFileTest, WhoAsksForOneJobWaitsForNoList) {
   absl::MutexLock lock(&database_->lister().mutex());  // a list goes on
   Insert(QueuedJob(10));
   EXPECT_TRUE(jobs_.Get(QueuedJob(10).id).ok());
@@ -456,10 +724,10 @@ TEST_F(JobListTest, WhoAsksForOneJobWaitsForNoList) {
 
 TEST_F(JobListTest, FiltersOfAnyShapeKeepFewStatements) {
   Insert(QueuedJob(1));
-  constexpr size_t kStates = std::size(jobs::kAllStates);
+  constexpr size_t kStates = std::size(kAllStates);
   int shapes = 0;
   for (int more = 0; more < 8; ++more) {
-    jobs::ListFilter filter;
+    ListFilter filter;
     filter.summaries = (more & 1) != 0;
     if ((more & 2) != 0) filter.owner = "ana";
     if ((more & 4) != 0) filter.after = {QueuedJob(2).id, {}};
@@ -467,7 +735,7 @@ TEST_F(JobListTest, FiltersOfAnyShapeKeepFewStatements) {
       if (labels > 0) filter.labels[std::to_string(labels)] = "v";
       filter.states.clear();
       for (size_t states = 0; states <= kStates; ++states, ++shapes) {
-        if (states > 0) filter.states.push_back(jobs::kAllStates[states - 1]);
+        if (states > 0) filter.states.push_back(kAllStates[states - 1]);
         EXPECT_TRUE(jobs_.List(filter).ok());
       }
     }
@@ -479,4 +747,4 @@ TEST_F(JobListTest, FiltersOfAnyShapeKeepFewStatements) {
 }
 
 }  // namespace
-}  // namespace mpsd::store
+}  // namespace mpsd::jobs

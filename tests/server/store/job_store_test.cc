@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/store/sqlite_job_store.h"
+#include "server/store/job_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,26 +21,25 @@
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
-namespace mpsd::store {
+namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using jobs::State;
 using testing::ElementsAre;
 using testing_support::Fails;
 using testing_support::Ok;
 
-using SqliteJobStoreTest = StoreFixture;
+using JobStoreTest = StoreFixture;
 
-TEST_F(SqliteJobStoreTest, PathsAndResultsThatAnUnfinishedJobNames) {
+TEST_F(JobStoreTest, PathsAndResultsThatAnUnfinishedJobNames) {
   const auto put = [this](int number, const std::string& spec) {
-    jobs::Job job = QueuedJob(number);
+    Job job = QueuedJob(number);
     job.spec_json = spec;
     return Insert(job);
   };
   const std::string id = put(1, "{}").id, other = put(2, "{}").id;
   EXPECT_EQ(*jobs_.UserOf(id), "");
-  jobs::Job by_path =
+  Job by_path =
       put(3, absl::StrCat(R"({"adapter": "/s/jobs/)", id, R"(/out/a"})"));
   EXPECT_EQ(*jobs_.UserOf(id), by_path.id);
   EXPECT_EQ(*jobs_.UserOf(other), "");
@@ -50,14 +49,13 @@ TEST_F(SqliteJobStoreTest, PathsAndResultsThatAnUnfinishedJobNames) {
   put(5,
       absl::StrCat(R"({"a": "/jobs/)", id, R"(X/", "b": "job:)", id, R"(X"})"));
   EXPECT_EQ(*jobs_.UserOf(id), "");
-  const jobs::Job by_name =
-      put(4, absl::StrCat(R"({"model": "job:)", id, R"("})"));
+  const Job by_name = put(4, absl::StrCat(R"({"model": "job:)", id, R"("})"));
   EXPECT_EQ(*jobs_.UserOf(id), by_name.id);
   EXPECT_EQ(*jobs_.UserOf(by_name.id), "") << "nobody is its own user";
 }
 
-TEST_F(SqliteJobStoreTest, TellsTheStatesOfThoseThatExist) {
-  jobs::Job a = QueuedJob(1), b = QueuedJob(2);
+TEST_F(JobStoreTest, TellsTheStatesOfThoseThatExist) {
+  Job a = QueuedJob(1), b = QueuedJob(2);
   b.state = State::kSucceeded;
   Insert(a);
   Insert(b);
@@ -67,11 +65,11 @@ TEST_F(SqliteJobStoreTest, TellsTheStatesOfThoseThatExist) {
                                                   {b.id, State::kSucceeded}}));
 }
 
-TEST_F(SqliteJobStoreTest, WhoWaitedForADeletedSuccessWaitsNoLonger) {
-  jobs::Job done = QueuedJob(1), failed = QueuedJob(2), other = QueuedJob(3);
+TEST_F(JobStoreTest, WhoWaitedForADeletedSuccessWaitsNoLonger) {
+  Job done = QueuedJob(1), failed = QueuedJob(2), other = QueuedJob(3);
   done.state = State::kSucceeded;
   failed.state = State::kFailed;
-  jobs::Job waiting = QueuedJob(4), ended = QueuedJob(5);
+  Job waiting = QueuedJob(4), ended = QueuedJob(5);
   waiting.after = {done.id, failed.id, other.id};
   ended.after = {done.id};
   ended.state = State::kCancelled;
@@ -85,8 +83,8 @@ TEST_F(SqliteJobStoreTest, WhoWaitedForADeletedSuccessWaitsNoLonger) {
 }
 
 // A list that somebody spoilt keeps nobody from deleting.
-TEST_F(SqliteJobStoreTest, ADamagedListIsLeftAlone) {
-  jobs::Job done = QueuedJob(1), waiting = QueuedJob(2);
+TEST_F(JobStoreTest, ADamagedListIsLeftAlone) {
+  Job done = QueuedJob(1), waiting = QueuedJob(2);
   done.state = State::kSucceeded;
   waiting.after = {done.id};
   Insert(done);
@@ -95,10 +93,10 @@ TEST_F(SqliteJobStoreTest, ADamagedListIsLeftAlone) {
   EXPECT_TRUE(jobs_.Delete(done.id).ok());
 }
 
-TEST_F(SqliteJobStoreTest, UseComesWithTheRowOrNotAtAll) {
-  jobs::Job job = Insert(QueuedJob(1));
+TEST_F(JobStoreTest, UseComesWithTheRowOrNotAtAll) {
+  Job job = Insert(QueuedJob(1));
   const absl::Time time = absl::FromUnixMicros(1'700'000'000'000'001);
-  jobs::OwnerUse use{"ann", 12.5, time};
+  OwnerUse use{"ann", 12.5, time};
   ASSERT_TRUE(jobs_.Update(job, {}, &use).ok());
   use = {std::string("'\0;--", 6), 1e9, time};
   ASSERT_TRUE(jobs_.Update(job, {}, &use).ok());
@@ -107,7 +105,7 @@ TEST_F(SqliteJobStoreTest, UseComesWithTheRowOrNotAtAll) {
   // A row that is refused takes the use with it.
   use = {"ann", 99, time};
   EXPECT_FALSE(jobs_.Update(QueuedJob(2), {}, &use).ok());
-  job.state = jobs::State::kSucceeded;
+  job.state = State::kSucceeded;
   EXPECT_FALSE(jobs_.Update(job, {}, &use).ok());
 
   auto uses = Ok(jobs_.OwnerUses());
@@ -122,19 +120,19 @@ TEST_F(SqliteJobStoreTest, UseComesWithTheRowOrNotAtAll) {
   EXPECT_EQ(jobs_.OwnerUses()->size(), 1u);
 }
 
-std::vector<int64_t> Sequences(SqliteJobStore& store, const std::string& id,
+std::vector<int64_t> Sequences(JobStore& store, const std::string& id,
                                int64_t after, int limit) {
   std::vector<int64_t> sequences;
-  const std::vector<jobs::Event> events = *store.Events(id, after, limit);
-  for (const jobs::Event& event : events) {
+  const std::vector<Event> events = *store.Events(id, after, limit);
+  for (const Event& event : events) {
     EXPECT_EQ(event.job_id, id);
     sequences.push_back(event.sequence);
   }
   return sequences;
 }
 
-TEST_F(SqliteJobStoreTest, WhatWasStoredIsThereAfterReopening) {
-  jobs::Job job = QueuedJob(1);
+TEST_F(JobStoreTest, WhatWasStoredIsThereAfterReopening) {
+  Job job = QueuedJob(1);
   job.labels = {{"team", "nlp"}};
   Insert(job);
   job.state = State::kRunning;
@@ -144,9 +142,9 @@ TEST_F(SqliteJobStoreTest, WhatWasStoredIsThereAfterReopening) {
                   .AddCheckpoint(
                       job.id, {{5, "/c/5", 10, 0.5}, absl::FromUnixMicros(99)})
                   .ok());
-  database_.reset();
+  file_.reset();
   const std::unique_ptr<Database> again = OpenOrDie(scratch_.file());
-  SqliteJobStore reopened(*again);
+  JobStore reopened(*again);
   auto read = Ok(reopened.Get(job.id));
   EXPECT_EQ(read.state, State::kRunning);
   EXPECT_EQ(read.labels, job.labels);
@@ -157,7 +155,7 @@ TEST_F(SqliteJobStoreTest, WhatWasStoredIsThereAfterReopening) {
   EXPECT_EQ(checkpoints[0].create_time, absl::FromUnixMicros(99));
 }
 
-TEST_F(SqliteJobStoreTest, UnknownJobsAreNotFound) {
+TEST_F(JobStoreTest, UnknownJobsAreNotFound) {
   EXPECT_THAT(jobs_.Get("x"), Fails(kNotFound));
   EXPECT_THAT(jobs_.OwnerOf("x"), Fails(kNotFound));
   EXPECT_THAT(jobs_.Events("x", 0, 1), Fails(kNotFound));
@@ -167,15 +165,15 @@ TEST_F(SqliteJobStoreTest, UnknownJobsAreNotFound) {
   EXPECT_THAT(jobs_.Update(QueuedJob(1), {}), Fails(kNotFound));
 }
 
-TEST_F(SqliteJobStoreTest, AKeyBelongsToOneJobOfAnOwner) {
-  jobs::Job ada = QueuedJob(1), nobody = QueuedJob(2), again = QueuedJob(3);
+TEST_F(JobStoreTest, AKeyBelongsToOneJobOfAnOwner) {
+  Job ada = QueuedJob(1), nobody = QueuedJob(2), again = QueuedJob(3);
   ada.owner = again.owner = "ada";
   ada.idempotency_key = nobody.idempotency_key = again.idempotency_key = "key";
   Insert(ada);
   Insert(nobody);
   EXPECT_THAT(jobs_.Insert(again, StateEvent(again, 1)), Fails(kAlreadyExists));
   EXPECT_THAT(jobs_.Get(again.id), Fails(kNotFound));
-  for (const jobs::Job& job : {ada, nobody}) {
+  for (const Job& job : {ada, nobody}) {
     auto found = jobs_.FindByIdempotencyKey(job.owner, "key");
     ASSERT_TRUE(found.ok() && found->has_value());
     EXPECT_EQ((*found)->id, job.id);
@@ -193,17 +191,16 @@ TEST_F(SqliteJobStoreTest, AKeyBelongsToOneJobOfAnOwner) {
 }
 
 // Walks every pair of states, through the store and past it.
-TEST_F(SqliteJobStoreTest, OnlyTransitionsOfTheTableHappen) {
+TEST_F(JobStoreTest, OnlyTransitionsOfTheTableHappen) {
   int number = 0;
-  for (State from : jobs::kAllStates) {
-    for (State to : jobs::kAllStates) {
-      SCOPED_TRACE(testing::Message()
-                   << jobs::Name(from) << " to " << jobs::Name(to));
-      jobs::Job job = QueuedJob(++number), past = QueuedJob(++number);
+  for (State from : kAllStates) {
+    for (State to : kAllStates) {
+      SCOPED_TRACE(testing::Message() << Name(from) << " to " << Name(to));
+      Job job = QueuedJob(++number), past = QueuedJob(++number);
       job.state = past.state = from;
       Insert(job);
       Insert(past);
-      const bool allowed = from == to || jobs::CanTransition(from, to);
+      const bool allowed = from == to || CanTransition(from, to);
       job.state = to;
       job.message = "moved";
       const absl::Status updated = jobs_.Update(job, {});
@@ -218,7 +215,7 @@ TEST_F(SqliteJobStoreTest, OnlyTransitionsOfTheTableHappen) {
         Execute(sql);
       } else {
         EXPECT_THAT(updated,
-                    Fails(kFailedPrecondition, std::string(jobs::Name(from))));
+                    Fails(kFailedPrecondition, std::string(Name(from))));
         EXPECT_THROW(Execute(sql), SQLite::Exception);
       }
       EXPECT_EQ(jobs_.Get(past.id)->state, allowed ? to : from);
@@ -226,8 +223,8 @@ TEST_F(SqliteJobStoreTest, OnlyTransitionsOfTheTableHappen) {
   }
 }
 
-TEST_F(SqliteJobStoreTest, AnUpdateIsAllOrNothing) {
-  jobs::Job job = QueuedJob(1);
+TEST_F(JobStoreTest, AnUpdateIsAllOrNothing) {
+  Job job = QueuedJob(1);
   Insert(job);
   job.state = State::kRunning;
   // Sequence 1 is taken: the row must not change either.
@@ -237,7 +234,7 @@ TEST_F(SqliteJobStoreTest, AnUpdateIsAllOrNothing) {
   EXPECT_THAT(Sequences(jobs_, job.id, 0, 10), ElementsAre(1));
 }
 
-TEST_F(SqliteJobStoreTest, CountsFollowTheRows) {
+TEST_F(JobStoreTest, CountsFollowTheRows) {
   const auto counted = [this] {
     std::map<State, int64_t> counts;
     Connection& c = database_->reader();
@@ -252,10 +249,10 @@ TEST_F(SqliteJobStoreTest, CountsFollowTheRows) {
   EXPECT_EQ(*jobs_.CountByState(), counted());
   for (int i = 0; i < 4; ++i) Insert(QueuedJob(i));
   EXPECT_EQ(*jobs_.CountByState(), counted());
-  const jobs::Job twice = QueuedJob(1);
+  const Job twice = QueuedJob(1);
   EXPECT_THAT(jobs_.Insert(twice, StateEvent(twice, 1)), Fails(kAlreadyExists));
   EXPECT_EQ(*jobs_.CountByState(), counted());
-  jobs::Job job = QueuedJob(2);
+  Job job = QueuedJob(2);
   for (const State state : {State::kRunning, State::kRunning, State::kQueued,
                             State::kRunning, State::kSucceeded}) {
     job.state = state;
@@ -268,25 +265,25 @@ TEST_F(SqliteJobStoreTest, CountsFollowTheRows) {
   ASSERT_TRUE(jobs_.Delete(job.id).ok());
   EXPECT_EQ(*jobs_.CountByState(), counted());
   const auto last = counted();
-  database_.reset();
+  file_.reset();
   const std::unique_ptr<Database> again = OpenOrDie(scratch_.file());
-  EXPECT_EQ(*SqliteJobStore(*again).CountByState(), last);
+  EXPECT_EQ(*JobStore(*again).CountByState(), last);
 }
 
-TEST_F(SqliteJobStoreTest, AnIdIsFoundByItsBeginningOrItsEnd) {
+TEST_F(JobStoreTest, AnIdIsFoundByItsBeginningOrItsEnd) {
   const auto found = [this](const std::string& part, int limit = 9) {
     auto jobs = jobs_.FindByIdPart(part, limit);
     EXPECT_TRUE(jobs.ok()) << jobs.status();
     std::vector<std::string> names;
-    for (const jobs::FoundJob& job : *jobs) names.push_back(job.name);
+    for (const FoundJob& job : *jobs) names.push_back(job.name);
     return names;
   };
-  jobs::Job older = QueuedJob(1);
+  Job older = QueuedJob(1);
   older.state = State::kFailed;
   Insert(older);
   Insert(QueuedJob(2));  // as old, but not ended
   for (int i = 1000; i < 2000; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.state = State::kSucceeded;
     Insert(job);
   }
@@ -301,8 +298,8 @@ TEST_F(SqliteJobStoreTest, AnIdIsFoundByItsBeginningOrItsEnd) {
   EXPECT_THAT(found("%"), ElementsAre());
 }
 
-TEST_F(SqliteJobStoreTest, ADeletedJobLeavesNothing) {
-  jobs::Job job = QueuedJob(1);
+TEST_F(JobStoreTest, ADeletedJobLeavesNothing) {
+  Job job = QueuedJob(1);
   job.labels = {{"team", "nlp"}};
   job.idempotency_key = "once";
   Insert(job);
@@ -310,7 +307,7 @@ TEST_F(SqliteJobStoreTest, ADeletedJobLeavesNothing) {
   job.state = State::kRunning;
   Update(job, {StateEvent(job, 2)});
   ASSERT_TRUE(jobs_.AddCheckpoint(job.id, {{5, "/c/5", 1, 1}, {}}).ok());
-  for (const jobs::Job& unfinished : {job, QueuedJob(2)}) {
+  for (const Job& unfinished : {job, QueuedJob(2)}) {
     EXPECT_THAT(jobs_.Delete(unfinished.id), Fails(kFailedPrecondition));
   }
   job.state = State::kSucceeded;
@@ -324,16 +321,16 @@ TEST_F(SqliteJobStoreTest, ADeletedJobLeavesNothing) {
   EXPECT_EQ(Number("SELECT count(*) FROM checkpoints"), 0);
   EXPECT_EQ(Number("SELECT count(*) FROM events"), 1) << "of the other job";
   // Its key is free again.
-  jobs::Job again = QueuedJob(3);
+  Job again = QueuedJob(3);
   again.idempotency_key = "once";
   Insert(again);
 }
 
-TEST_F(SqliteJobStoreTest, AJobWhoseFilesAnotherNeedsStays) {
-  jobs::Job done = QueuedJob(1);
+TEST_F(JobStoreTest, AJobWhoseFilesAnotherNeedsStays) {
+  Job done = QueuedJob(1);
   done.state = State::kSucceeded;
   Insert(done);
-  jobs::Job next = QueuedJob(2);
+  Job next = QueuedJob(2);
   next.spec_json =
       R"({"adapter": "/state/jobs/)" + done.id + R"(/out/adapter"})";
   Insert(next);
@@ -343,8 +340,8 @@ TEST_F(SqliteJobStoreTest, AJobWhoseFilesAnotherNeedsStays) {
   EXPECT_TRUE(jobs_.Delete(done.id).ok());
 }
 
-TEST_F(SqliteJobStoreTest, EventsArePagedInOrder) {
-  jobs::Job job = QueuedJob(1);
+TEST_F(JobStoreTest, EventsArePagedInOrder) {
+  Job job = QueuedJob(1);
   Insert(job);
   for (int64_t i = 2; i <= 6; ++i) Update(job, {ProgressEvent(job, i)});
   EXPECT_THAT(Sequences(jobs_, job.id, 0, 2), ElementsAre(1, 2));
@@ -353,15 +350,15 @@ TEST_F(SqliteJobStoreTest, EventsArePagedInOrder) {
   EXPECT_EQ(*jobs_.LastSequence(job.id), 6);
 }
 
-TEST_F(SqliteJobStoreTest, OldProgressIsThinnedAndNothingElse) {
-  jobs::Job job = QueuedJob(1);
+TEST_F(JobStoreTest, OldProgressIsThinnedAndNothingElse) {
+  Job job = QueuedJob(1);
   Insert(job);
   constexpr int64_t kLast = 2500;
-  std::vector<jobs::Event> events;
+  std::vector<Event> events;
   std::set<int64_t> notes;
   for (int64_t i = 2; i <= kLast; ++i) {
     if (i % 7 == 0) {
-      events.push_back({job.id, i, absl::UnixEpoch(), jobs::Note{"n"}});
+      events.push_back({job.id, i, absl::UnixEpoch(), Note{"n"}});
       notes.insert(i);
     } else {
       events.push_back(ProgressEvent(job, i));
@@ -381,8 +378,8 @@ TEST_F(SqliteJobStoreTest, OldProgressIsThinnedAndNothingElse) {
   EXPECT_EQ(*jobs_.LastSequence(job.id), kLast);
 }
 
-TEST_F(SqliteJobStoreTest, ProgressAloneIsNotFsyncedEverythingElseIs) {
-  jobs::Job job = QueuedJob(1);
+TEST_F(JobStoreTest, ProgressAloneIsNotFsyncedEverythingElseIs) {
+  Job job = QueuedJob(1);
   constexpr int kNormal = 1, kFull = 2;
   Insert(job);
   EXPECT_EQ(Number("PRAGMA synchronous"), kFull);
@@ -405,12 +402,12 @@ TEST_F(SqliteJobStoreTest, ProgressAloneIsNotFsyncedEverythingElseIs) {
   EXPECT_EQ(Number("PRAGMA synchronous"), kFull);
 }
 
-TEST_F(SqliteJobStoreTest, CheckpointsReplaceTheirStepAndAllThatAreGone) {
-  jobs::Job job = QueuedJob(1);
+TEST_F(JobStoreTest, CheckpointsReplaceTheirStepAndAllThatAreGone) {
+  Job job = QueuedJob(1);
   Insert(job);
   const auto add = [&](int64_t step, int64_t size,
                        const std::vector<std::string>& removed) {
-    const jobs::Checkpoint checkpoint{
+    const Checkpoint checkpoint{
         {step, "/c/" + std::to_string(step), size, 0.5, removed},
         absl::UnixEpoch()};
     ASSERT_TRUE(jobs_.AddCheckpoint(job.id, checkpoint).ok());
@@ -428,10 +425,10 @@ TEST_F(SqliteJobStoreTest, CheckpointsReplaceTheirStepAndAllThatAreGone) {
   EXPECT_TRUE(checkpoints[0].removed_paths.empty());
 }
 
-TEST_F(SqliteJobStoreTest, ReadersAndWritersRunTogether) {
+TEST_F(JobStoreTest, ReadersAndWritersRunTogether) {
   constexpr int kWriters = 3, kReaders = 3, kUpdates = 60;
   for (int i = 0; i < kWriters; ++i) {
-    jobs::Job job = QueuedJob(i);
+    Job job = QueuedJob(i);
     job.state = State::kRunning;
     Insert(job);
   }
@@ -439,7 +436,7 @@ TEST_F(SqliteJobStoreTest, ReadersAndWritersRunTogether) {
   std::vector<std::thread> threads;
   for (int w = 0; w < kWriters; ++w) {
     threads.emplace_back([this, w, &writing] {
-      jobs::Job job = QueuedJob(w);
+      Job job = QueuedJob(w);
       job.state = State::kRunning;
       for (int i = 0; i < kUpdates; ++i) {
         job.attempt = i;
@@ -454,7 +451,7 @@ TEST_F(SqliteJobStoreTest, ReadersAndWritersRunTogether) {
       int64_t seen = 0;
       while (writing > 0 || seen < kUpdates + 1) {
         auto events = Ok(jobs_.Events(id, seen, 7));
-        for (const jobs::Event& event : events) {
+        for (const Event& event : events) {
           ASSERT_EQ(event.sequence, ++seen);  // in order, none missed
         }
         ASSERT_TRUE(jobs_.List({}).ok());
@@ -468,10 +465,10 @@ TEST_F(SqliteJobStoreTest, ReadersAndWritersRunTogether) {
 }
 
 // The transaction is undone and the store goes on.
-TEST_F(SqliteJobStoreTest, AFullDiskIsResourceExhausted) {
+TEST_F(JobStoreTest, AFullDiskIsResourceExhausted) {
   const int64_t pages = Number("PRAGMA page_count");
   Number(absl::StrCat("PRAGMA max_page_count=", pages));
-  jobs::Job job = QueuedJob(1);
+  Job job = QueuedJob(1);
   job.spec_json = std::string(1 << 20, 'x');
   EXPECT_THAT(jobs_.Insert(job, StateEvent(job, 1)), Fails(kResourceExhausted));
   EXPECT_THAT(jobs_.Get(job.id), Fails(kNotFound));
@@ -479,13 +476,13 @@ TEST_F(SqliteJobStoreTest, AFullDiskIsResourceExhausted) {
   Insert(job);
 }
 
-TEST_F(SqliteJobStoreTest, ADrainIsKeptUntilItEnds) {
+TEST_F(JobStoreTest, ADrainIsKeptUntilItEnds) {
   EXPECT_EQ(*jobs_.Drain(), std::nullopt);
   ASSERT_TRUE(jobs_.SetDrain("one").ok());
   ASSERT_TRUE(jobs_.SetDrain(std::string("t'w\0o", 5)).ok());
-  database_.reset();
-  database_ = OpenOrDie(scratch_.file());
-  SqliteJobStore jobs(*database_);
+  file_.reset();
+  file_ = OpenOrDie(scratch_.file());
+  JobStore jobs(*file_);
   EXPECT_EQ(*jobs.Drain(), std::string("t'w\0o", 5));
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(jobs.SetDrain(std::nullopt).ok());
   EXPECT_EQ(*jobs.Drain(), std::nullopt);
@@ -493,9 +490,9 @@ TEST_F(SqliteJobStoreTest, ADrainIsKeptUntilItEnds) {
   EXPECT_EQ(*jobs.Drain(), "");
 }
 
-TEST_F(SqliteJobStoreTest, TheCheckpointsOfOneJobAreForgotten) {
-  const jobs::Job one = Insert(QueuedJob(1)), two = Insert(QueuedJob(2));
-  for (const jobs::Job& job : {one, two}) {
+TEST_F(JobStoreTest, TheCheckpointsOfOneJobAreForgotten) {
+  const Job one = Insert(QueuedJob(1)), two = Insert(QueuedJob(2));
+  for (const Job& job : {one, two}) {
     ASSERT_TRUE(jobs_.AddCheckpoint(job.id, {{5, "/c/" + job.id}, {}}).ok());
   }
   ASSERT_TRUE(jobs_.ForgetCheckpoints(one.id).ok());
@@ -504,10 +501,10 @@ TEST_F(SqliteJobStoreTest, TheCheckpointsOfOneJobAreForgotten) {
   EXPECT_EQ(jobs_.Checkpoints(two.id)->size(), 1u);
 }
 
-TEST_F(SqliteJobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {
+TEST_F(JobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {
   std::vector<std::string> ids;
   for (int number : {1, 2, 3}) {
-    jobs::Job job = QueuedJob(number);
+    Job job = QueuedJob(number);
     job.owner = "ada";
     job.held = number == 1;
     ids.push_back(Insert(job).id);
@@ -530,8 +527,8 @@ TEST_F(SqliteJobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {
     EXPECT_FALSE(job.held);
     EXPECT_EQ(job.message, "unreadable row");
     EXPECT_EQ(job.end_time, absl::FromUnixSeconds(9));
-    const jobs::Event last = jobs_.Events(id, 0, 10)->back();
-    EXPECT_EQ(std::get<jobs::StateChanged>(last.body).state, State::kFailed);
+    const Event last = jobs_.Events(id, 0, 10)->back();
+    EXPECT_EQ(std::get<StateChanged>(last.body).state, State::kFailed);
   }
   EXPECT_EQ(*jobs_.Unfinished(), std::vector<std::string>{ids[2]});
   EXPECT_THAT(jobs_.MarkUnreadable("X", "", absl::UnixEpoch()),
@@ -539,4 +536,4 @@ TEST_F(SqliteJobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {
 }
 
 }  // namespace
-}  // namespace mpsd::store
+}  // namespace mpsd::jobs

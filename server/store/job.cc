@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/job.h"
+#include "server/store/job.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/limits.h"
-#include "core/spec/named_result.h"
+#include "core/spec/train_spec.h"
 
 namespace mpsd::jobs {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_JOB_H_
-#define MPSD_SERVER_JOBS_JOB_H_
+#ifndef MPSD_SERVER_STORE_JOB_H_
+#define MPSD_SERVER_STORE_JOB_H_
 
 #include <cstdint>
 #include <functional>
@@ -325,4 +325,4 @@ std::set<std::string> JobsNeededBy(const Job& job);
 
 }  // namespace mpsd::jobs
 
-#endif  // MPSD_SERVER_JOBS_JOB_H_
+#endif  // MPSD_SERVER_STORE_JOB_H_

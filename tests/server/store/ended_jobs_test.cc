@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/store/past_jobs.h"
+#include "server/store/ended_jobs.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <set>
@@ -13,30 +15,236 @@
 #include "SQLiteCpp/Database.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/store/database.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
-namespace mpsd::store {
+namespace mpsd::jobs {
 namespace {
 
-using jobs::ListFilter;
-using jobs::ListOrder;
-using jobs::State;
+using store::AllMigrations;
+using store::Migrate;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing_support::Fails;
 using testing_support::Ok;
+
+const absl::Time kEnd = absl::FromUnixSeconds(1'800'000'000);
+
+std::string Id(int number) { return QueuedJob(number).id; }
+
+class KeptJobsTest : public StoreFixture {
+ protected:
+  Job Add(int number, const std::string& owner, State state,
+          const std::string& spec = "{}",
+          const std::vector<std::string>& after = {}) {
+    Job job = QueuedJob(number);
+    job.owner = owner;
+    job.state = state;
+    job.spec_json = spec;
+    job.after = after;
+    job.create_time = kEnd - absl::Hours(1);
+    if (IsFinal(state)) job.end_time = EndOf(number);
+    return Insert(job);
+  }
+  static absl::Time EndOf(int number) {
+    return kEnd + number * absl::Seconds(1);
+  }
+  // "owner: number number(bound)".
+  std::vector<std::string> Ended() {
+    absl::StatusOr<std::vector<KeptOwner>> owners = kept_.Ended();
+    EXPECT_TRUE(owners.ok()) << owners.status();
+    std::vector<std::string> told;
+    for (const KeptOwner& owner : *owners) {
+      std::string text = owner.name + ":";
+      for (const KeptJob& job : owner.jobs) {
+        const auto named = kept_.Names({job.number});
+        absl::StrAppend(&text, " ", std::stoi(named->at(0).id.substr(3)),
+                        job.bound ? "!" : "");
+      }
+      told.push_back(text);
+    }
+    return told;
+  }
+  absl::Status MayRemove(int number) {
+    return kept_.MayRemove(Id(number), EndOf(number));
+  }
+
+  KeptJobs kept_{*database_};
+};
+
+TEST_F(KeptJobsTest, TheJobsThatHaveEndedByOwnerAndEnd) {
+  EXPECT_THAT(Ended(), IsEmpty());
+  Add(1, "bob", State::kSucceeded);
+  Add(4, "ada", State::kFailed);
+  Add(2, "ada", State::kCancelled);
+  Add(3, "ada", State::kQueued);
+  Add(5, "", State::kSucceeded);
+  EXPECT_THAT(Ended(), ElementsAre(": 5", "ada: 2 4", "bob: 1"));
+  const auto owners = *kept_.Ended();
+  EXPECT_EQ(owners[1].jobs[0].ended, EndOf(2));
+  EXPECT_FALSE(owners[1].jobs[1].succeeded);
+  EXPECT_TRUE(owners[2].jobs[0].succeeded);
+}
+
+TEST_F(KeptJobsTest, NamesInOrderWithoutThoseThatAreGone) {
+  Add(1, "ada", State::kSucceeded);
+  Add(2, "ada", State::kSucceeded);
+  const auto owners = *kept_.Ended();
+  const int64_t first = owners[0].jobs[0].number;
+  const int64_t second = owners[0].jobs[1].number;
+  const auto named = *kept_.Names({second, 77, first});
+  ASSERT_EQ(named.size(), 2u);
+  EXPECT_EQ(named[0].id, Id(2));
+  EXPECT_EQ(named[0].name, "job 2");
+  EXPECT_EQ(named[1].id, Id(1));
+}
+
+TEST_F(KeptJobsTest, WhatOthersNeedIsBound) {
+  for (int i = 1; i <= 7; ++i) Add(i, "ada", State::kSucceeded);
+  const std::string inside = "/jobs/" + Id(1) + "/out/adapter";
+  Add(20, "ada", State::kQueued, R"({"adapter": "/state)" + inside + "\"}");
+  Add(21, "bob", State::kRunning, R"({"model": "job:)" + Id(2) + "\"}");
+  Add(22, "bob", State::kQueued, "{}", {Id(3), Id(999)});
+  // Those that have ended need nothing, and uploads are in the own folder.
+  Add(23, "bob", State::kFailed, R"({"model": "job:)" + Id(4) + "\"}", {Id(5)});
+  Add(24, "ada", State::kQueued,
+      R"({"train": "/state/jobs/)" + Id(24) + "/inputs/x\"}");
+  ASSERT_TRUE(kept_.SetPinned(Id(6), true).ok());
+  EXPECT_THAT(Ended(), ElementsAre("ada: 1! 2! 3! 4 5 6! 7", "bob: 23"));
+  const struct {
+    int number;
+    std::string why;
+  } refused[] = {{1, Id(20) + ", which has not ended, uses files of"},
+                 {2, Id(21) + ", which has not ended, uses files of"},
+                 {3, Id(22) + ", which has not ended, waits for"},
+                 {6, "is pinned"},
+                 {20, "is QUEUED: cancel it"}};
+  for (const auto& [number, why] : refused) {
+    EXPECT_THAT(MayRemove(number),
+                Fails(absl::StatusCode::kFailedPrecondition, why));
+    EXPECT_FALSE(kept_.ForgetCheckpoints(Id(number), EndOf(number)).ok());
+  }
+  for (int number : {4, 5, 7}) EXPECT_TRUE(MayRemove(number).ok()) << number;
+  // A person may delete what another job waits for, and nothing else.
+  EXPECT_TRUE(kept_.MayDelete(Id(3)).ok());
+  EXPECT_TRUE(kept_.MayDelete(Id(4)).ok());
+  for (int number : {1, 2, 6, 20, 99}) {
+    EXPECT_FALSE(kept_.MayDelete(Id(number)).ok()) << number;
+  }
+  // Once those have ended, and the pin is gone.
+  for (int number : {20, 22}) {
+    Job job = *jobs_.Get(Id(number));
+    job.state = State::kCancelled;
+    job.end_time = EndOf(number);
+    Update(job);
+  }
+  ASSERT_TRUE(kept_.SetPinned(Id(6), false).ok());
+  EXPECT_THAT(Ended(), ElementsAre("ada: 1 2! 3 4 5 6 7 20", "bob: 22 23"));
+}
+
+TEST_F(KeptJobsTest, AJobThatEndedAtAnotherTimeIsAnotherMatter) {
+  Add(1, "ada", State::kFailed);
+  EXPECT_TRUE(MayRemove(1).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      kept_.MayRemove(Id(1), EndOf(1) - absl::Microseconds(1))));
+  EXPECT_TRUE(absl::IsNotFound(kept_.MayRemove(Id(2), EndOf(2))));
+}
+
+TEST_F(KeptJobsTest, APinKeepsTheRowFromDelete) {
+  Add(1, "ada", State::kFailed);
+  EXPECT_TRUE(absl::IsNotFound(kept_.SetPinned(Id(2), true)));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(kept_.SetPinned(Id(1), true).ok());
+  EXPECT_TRUE(jobs_.Get(Id(1))->pinned);
+  EXPECT_THAT(jobs_.Delete(Id(1)),
+              Fails(absl::StatusCode::kFailedPrecondition, "mpsctl unpin"));
+  EXPECT_TRUE(jobs_.Get(Id(1)).ok());
+  // A change of the row by a worker's reports leaves the pin alone.
+  Job job = *jobs_.Get(Id(1));
+  job.pinned = false;
+  job.stored_bytes = 77;
+  Update(job);
+  EXPECT_TRUE(jobs_.Get(Id(1))->pinned);
+  EXPECT_EQ(jobs_.Get(Id(1))->stored_bytes, 0);
+  ASSERT_TRUE(kept_.SetPinned(Id(1), false).ok());
+  EXPECT_TRUE(jobs_.Delete(Id(1)).ok());
+}
+
+TEST_F(KeptJobsTest, BytesAreStoredAndCheckpointsForgotten) {
+  const Job job = Add(1, "ada", State::kFailed);
+  ASSERT_TRUE(kept_.SetBytes({{Id(1), 100, 60}, {Id(2), 5, 5}}).ok());
+  ASSERT_TRUE(kept_.SetBytes({{Id(1), 100, 60}}).ok());
+  EXPECT_EQ(jobs_.Get(Id(1))->stored_bytes, 100);
+  ASSERT_TRUE(jobs_.AddCheckpoint(Id(1), {{3, "/step-3"}, {}}).ok());
+  Job advanced = job;
+  advanced.durable_step = 3;
+  Update(advanced);
+  auto kept = (*kept_.Ended())[0].jobs[0];
+  EXPECT_EQ(kept.bytes, 100);
+  EXPECT_EQ(kept.checkpoint_bytes, 60);
+  absl::Status forgotten = kept_.ForgetCheckpoints(Id(1), EndOf(1));
+  ASSERT_TRUE(forgotten.ok()) << forgotten;
+  kept = (*kept_.Ended())[0].jobs[0];
+  EXPECT_EQ(kept.bytes, 40);
+  EXPECT_EQ(kept.checkpoint_bytes, 0);
+  EXPECT_THAT(*jobs_.Checkpoints(Id(1)), IsEmpty());
+  EXPECT_EQ(jobs_.Get(Id(1))->durable_step, 0);
+}
+
+// 100,000 jobs that have ended, with specs as long as real ones, and 10,000
+// that have not; read by a plan with the rows' indexes alone.
+TEST_F(KeptJobsTest, AHundredThousandJobsAreReadWithoutTheirRows) {
+  {
+    Connection& c = database_->writer();
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Connection::Durability::kProcess);
+    Transaction transaction(c);
+    Query(c,
+          "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+          "WHERE i < 110000) INSERT INTO jobs (id, name, state, "
+          "cancel_requested, owner, priority, create_time_us, end_time_us, "
+          "attempt, failures, message, output_path, spec_json, request_hash, "
+          "stored_bytes, stored_checkpoint_bytes) SELECT "
+          "'01KAH' || printf('%021d', i), 'name', "
+          "CASE WHEN i > 100000 THEN 1 ELSE 3 + i % 3 END, 0, "
+          "'user' || (i % 20), 0, i, CASE WHEN i <= 100000 THEN "
+          "1800000000000000 + i END, 1, 0, '', '', "
+          "'{\"train\": \"/state/jobs/01KAH' || printf('%021d', i) || "
+          "'/inputs/train.jsonl\", \"x\": \"' || hex(zeroblob(1000)) || "
+          "'\"}', '', 1000 + i, 500 FROM n")
+        .Run();
+    transaction.Commit();
+  }
+  const base::Clock& clock = base::Clock::Real();
+  absl::Duration best = absl::InfiniteDuration();
+  for (int i = 0; i < 5; ++i) {
+    const absl::Duration start = clock.Monotonic();
+    const auto owners = kept_.Ended();
+    best = std::min(best, clock.Monotonic() - start);
+    ASSERT_TRUE(owners.ok()) << owners.status();
+    EXPECT_EQ(owners->size(), 20u);
+    size_t count = 0;
+    for (const KeptOwner& owner : *owners) count += owner.jobs.size();
+    EXPECT_EQ(count, 100'000u);
+  }
+  std::printf("read 100,000 jobs that have ended in %.1f ms\n",
+              absl::ToDoubleMilliseconds(best));
+  // What grew with the square of the jobs would take minutes.
+  EXPECT_LT(best, absl::Seconds(5));
+}
 
 const absl::Time kNow = absl::FromUnixSeconds(1'767'225'600);
 
-class PastJobsTest : public StoreFixture {
+class PastJobsTest : public MemoryFixture {
  protected:
   // A job that has ended.
-  jobs::Job Ended(int number) {
-    jobs::Job job = QueuedJob(number);
+  Job Ended(int number) {
+    Job job = QueuedJob(number);
     job.owner = "ada";
     Insert(job);
     job.state = State::kRunning;
@@ -46,15 +254,15 @@ class PastJobsTest : public StoreFixture {
     Update(job);
     return job;
   }
-  static jobs::Job Past(int number, const std::string& owner = "ada") {
-    jobs::Job job = QueuedJob(number);
+  static Job Past(int number, const std::string& owner = "ada") {
+    Job job = QueuedJob(number);
     job.owner = owner;
     job.state = State::kFailed;
     job.end_time = kNow + absl::Seconds(number);
     return job;
   }
-  void Put(const jobs::Job& job) { Put(past_, job); }
-  static void Put(PastJobs& past, const jobs::Job& job) {
+  void Put(const Job& job) { Put(past_, job); }
+  static void Put(PastJobs& past, const Job& job) {
     const absl::Status put =
         past.Put(job, absl::StrCat("texts of ", job.name),
                  absl::StrCat("body of ", job.name, std::string("\0\xff", 2)));
@@ -77,7 +285,7 @@ class PastJobsTest : public StoreFixture {
   static std::string Id(int number) { return QueuedJob(number).id; }
 
   // What an attempt of the job saw.
-  void PutAttempt(const jobs::Job& job, const std::string& seen) {
+  void PutAttempt(const Job& job, const std::string& seen) {
     EXPECT_TRUE(
         past_.PutAttempts({{job.id, kNow, seen}}, absl::InfiniteDuration())
             .ok());
@@ -87,7 +295,7 @@ class PastJobsTest : public StoreFixture {
 };
 
 TEST_F(PastJobsTest, ARecordCountsOnceItsJobIsGone) {
-  const jobs::Job job = Ended(1);
+  const Job job = Ended(1);
   PutAttempt(job, "one");
   ASSERT_TRUE(past_.AddNote(job.id, {kNow, "bob", "looks wrong"}).ok());
   ASSERT_TRUE(past_.Tag(job.id, {"x", "baseline"}, {}).ok());
@@ -113,7 +321,7 @@ TEST_F(PastJobsTest, ARecordCountsOnceItsJobIsGone) {
 }
 
 TEST_F(PastJobsTest, AJobWithoutARecordLeavesNothing) {
-  const jobs::Job job = Ended(1);
+  const Job job = Ended(1);
   ASSERT_TRUE(past_.AddNote(job.id, {kNow, "bob", "x"}).ok());
   ASSERT_TRUE(past_.Tag(job.id, {"x"}, {}).ok());
   ASSERT_TRUE(jobs_.Delete(job.id).ok());
@@ -123,7 +331,7 @@ TEST_F(PastJobsTest, AJobWithoutARecordLeavesNothing) {
 }
 
 TEST_F(PastJobsTest, AttemptsAreReplacedAndOrdered) {
-  const jobs::Job job = Ended(1);
+  const Job job = Ended(1);
   const std::string bytes("\0\xff{", 3);
   ASSERT_TRUE(past_
                   .PutAttempts({{job.id, kNow + absl::Seconds(1), "second"},
@@ -174,12 +382,12 @@ TEST_F(PastJobsTest, FiftyWritersOfNotesLoseNone) {
 }
 
 TEST_F(PastJobsTest, EachFilterFindsItsJobs) {
-  jobs::Job one = Past(1), two = Past(2, "bob"), three = Past(3);
+  Job one = Past(1), two = Past(2, "bob"), three = Past(3);
   one.labels = {{"team", "nlp"}, {"a\"b", "c'd"}};
   two.model = "org/m";
   two.state = State::kSucceeded;
   three.create_time = kNow;
-  for (const jobs::Job& job : {one, two, three}) Put(job);
+  for (const Job& job : {one, two, three}) Put(job);
   ASSERT_TRUE(past_.Tag(one.id, {"baseline"}, {}).ok());
   ASSERT_TRUE(past_.AddNote(two.id, {kNow, "u", "100%_sure \\ 'x'"}).ok());
   EXPECT_THAT(Names(), ElementsAre("job 3", "job 2", "job 1"));
@@ -224,13 +432,13 @@ TEST_F(PastJobsTest, EachFilterFindsItsJobs) {
 
 TEST_F(PastJobsTest, PagesInEachOrderMissNone) {
   for (int i = 1; i <= 7; ++i) {
-    jobs::Job job = Past(i, i % 2 == 0 ? "ada" : "Bob");
+    Job job = Past(i, i % 2 == 0 ? "ada" : "Bob");
     if (i % 3 != 0) job.eval_loss_after = 1.0 / (i % 4 + 1);
     if (i == 5) job.eval_loss_after = std::nan("");
     job.device_time = absl::Seconds(i % 3);
     Put(job);
   }
-  for (const ListOrder order : jobs::kAllListOrders) {
+  for (const ListOrder order : kAllListOrders) {
     for (const bool ascending : {false, true}) {
       ListFilter all;
       all.order = order;
@@ -305,7 +513,7 @@ TEST_F(PastJobsTest, ASearchThatTakesTooLongIsGivenUp) {
 }
 
 TEST_F(PastJobsTest, ASearchOfJobsFindsNotesAndTags) {
-  const jobs::Job job = Ended(1);
+  const Job job = Ended(1);
   Ended(2);
   ASSERT_TRUE(past_.AddNote(job.id, {kNow, "u", "the loader stalls"}).ok());
   ASSERT_TRUE(past_.Tag(job.id, {"slow"}, {}).ok());
@@ -361,7 +569,7 @@ TEST(PastJobsMigration, FormerRecordsNotesAndTagsStay) {
     )sql");
   }
   const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
-  SqliteJobStore jobs(*database);
+  JobStore jobs(*database);
   PastJobs past(*database);
   const std::string there = "01J00000000000000000000001",
                     gone = "01HKX24J400000000000000002",
@@ -390,7 +598,7 @@ TEST(PastJobsMigration, FormerRecordsNotesAndTagsStay) {
   filter.created_to = absl::FromUnixMillis(1'705'000'000'000) + absl::Hours(24);
   EXPECT_EQ(*past.Count(filter), 1);
   // Jobs still end, start anew and go.
-  jobs::Job job = *jobs.Get(there);
+  Job job = *jobs.Get(there);
   job.state = State::kQueued;
   job.end_time.reset();
   ASSERT_TRUE(jobs.Update(job, {}).ok());
@@ -412,25 +620,25 @@ TEST(PastJobsMigration, FormerRecordsNotesAndTagsStay) {
   EXPECT_EQ(left.OptionalText().value_or(""), "");
 }
 
-class EndedJobStoreTest : public StoreFixture {
+class EndedJobsTest : public StoreFixture {
  protected:
-  void Move(jobs::Job& job, State state, const std::string& message = "") {
+  void Move(Job& job, State state, const std::string& message = "") {
     job.state = state;
     job.message = message;
-    if (jobs::IsFinal(state)) job.end_time = absl::FromUnixMicros(77);
+    if (IsFinal(state)) job.end_time = absl::FromUnixMicros(77);
     Update(job);
   }
-  std::vector<jobs::EndedJob> After(int64_t number, int limit = 100) {
+  std::vector<EndedJob> After(int64_t number, int limit = 100) {
     auto ends = ends_.After(number, limit);
     EXPECT_TRUE(ends.ok()) << ends.status();
     return *ends;
   }
 
-  EndedJobStore ends_{*database_};
+  EndedJobs ends_{*database_};
 };
 
-TEST_F(EndedJobStoreTest, HasEachEndAsItWas) {
-  jobs::Job job = Insert(QueuedJob(1));
+TEST_F(EndedJobsTest, HasEachEndAsItWas) {
+  Job job = Insert(QueuedJob(1));
   Move(job, State::kRunning);
   EXPECT_THAT(After(0), IsEmpty());
   Move(job, State::kFailed, "first");
@@ -447,15 +655,15 @@ TEST_F(EndedJobStoreTest, HasEachEndAsItWas) {
   EXPECT_LT(ends[0].number, ends[1].number);
 }
 
-TEST_F(EndedJobStoreTest, AChangeThatEndsNothingAddsNothing) {
-  jobs::Job job = Insert(QueuedJob(1));
+TEST_F(EndedJobsTest, AChangeThatEndsNothingAddsNothing) {
+  Job job = Insert(QueuedJob(1));
   Move(job, State::kCancelled);
   EXPECT_THAT(After(0), SizeIs(1));
   Move(job, State::kCancelled, "again");
   EXPECT_THAT(After(0), SizeIs(1));
 }
 
-TEST_F(EndedJobStoreTest, ARowThatCannotBeReadEndsToo) {
+TEST_F(EndedJobsTest, ARowThatCannotBeReadEndsToo) {
   Insert(QueuedJob(1));
   EXPECT_TRUE(
       jobs_.MarkUnreadable(QueuedJob(1).id, "no sense", absl::FromUnixMicros(5))
@@ -466,9 +674,9 @@ TEST_F(EndedJobStoreTest, ARowThatCannotBeReadEndsToo) {
   EXPECT_EQ(ends[0].message, "no sense");
 }
 
-TEST_F(EndedJobStoreTest, ComesInPiecesAndForgets) {
+TEST_F(EndedJobsTest, ComesInPiecesAndForgets) {
   for (int i = 1; i <= 5; ++i) {
-    jobs::Job job = Insert(QueuedJob(i));
+    Job job = Insert(QueuedJob(i));
     Move(job, State::kCancelled);
   }
   const auto first = After(0, 2);
@@ -479,26 +687,26 @@ TEST_F(EndedJobStoreTest, ComesInPiecesAndForgets) {
   EXPECT_THAT(After(0), SizeIs(4));
 }
 
-TEST_F(EndedJobStoreTest, NumbersAreNotUsedTwiceAfterARestart) {
-  jobs::Job job = Insert(QueuedJob(1));
+TEST_F(EndedJobsTest, NumbersAreNotUsedTwiceAfterARestart) {
+  Job job = Insert(QueuedJob(1));
   Move(job, State::kCancelled);
   const int64_t number = After(0)[0].number;
   EXPECT_TRUE(ends_.Forget(number).ok());
-  database_ = nullptr;
+  file_.reset();
   std::unique_ptr<Database> again = OpenOrDie(scratch_.file());
-  SqliteJobStore jobs(*again);
+  JobStore jobs(*again);
   job.state = State::kQueued;
   EXPECT_TRUE(jobs.Update(job, {}).ok());
   job.state = State::kCancelled;
   EXPECT_TRUE(jobs.Update(job, {}).ok());
-  auto ends = EndedJobStore(*again).After(0, 9);
+  auto ends = EndedJobs(*again).After(0, 9);
   ASSERT_TRUE(ends.ok());
   ASSERT_THAT(*ends, SizeIs(1));
   EXPECT_GT((*ends)[0].number, number);
 }
 
-TEST_F(EndedJobStoreTest, AJobThatIsDeletedTakesItsEndsAlong) {
-  jobs::Job job = Insert(QueuedJob(1));
+TEST_F(EndedJobsTest, AJobThatIsDeletedTakesItsEndsAlong) {
+  Job job = Insert(QueuedJob(1));
   Move(job, State::kCancelled);
   EXPECT_TRUE(jobs_.Delete(job.id).ok());
   EXPECT_THAT(After(0), IsEmpty());
@@ -506,4 +714,4 @@ TEST_F(EndedJobStoreTest, AJobThatIsDeletedTakesItsEndsAlong) {
 }
 
 }  // namespace
-}  // namespace mpsd::store
+}  // namespace mpsd::jobs
