@@ -2,6 +2,7 @@
 #include "server/http/site.h"
 
 #include <google/protobuf/message.h>
+#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -92,6 +93,18 @@ namespace {
 constexpr size_t kMostSteps = 8000;
 constexpr int64_t kLogBytes = 64 << 10;
 
+// `message` in Protocol Buffers' own JSON with the proto's names: fields that
+// are 0 or empty are omitted, int64 and non-finite numbers are strings.
+std::string ProtoJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(message, &text, options);
+  // Only a time beyond the year 9999 has no JSON.
+  return status.ok() ? text : "{}";
+}
+
 // Calls `take` with each message that the source has now, until it returns
 // false.
 template <typename Message, typename Take>
@@ -109,13 +122,13 @@ absl::Status ReadEvents(jobs::JobReader& reader, const std::string& id,
                         run_page::RunData& run) {
   v1::WatchRequest request;
   request.set_id(id);
-  client::KeptEvents events(kMostSteps);
+  run_page::KeptEvents<v1::JobEvent> events(kMostSteps);
   const auto source = rpc::MakeWatchSource(reader, request, [] {});
   const absl::Status status = Drain(*source, [&](v1::JobEvent& event) {
     events.Add(event);
     return true;
   });
-  events.Finish(&run);
+  events.Finish(ProtoJson, &run);
   return status;
 }
 
@@ -147,9 +160,13 @@ absl::Status ReadLog(jobs::JobReader& reader, const std::string& id,
 void ReadFiles(jobs::JobReader& reader, const v1::DownloadRequest& request,
                run_page::RunData& run) {
   const auto source = rpc::MakeDownloadSource(reader, request);
-  client::FilePicker picker(run.files);
-  const absl::Status status = Drain(
-      *source, [&](v1::DownloadResponse& part) { return picker.Accept(part); });
+  run_page::FilePicker picker(run.files);
+  const absl::Status status =
+      Drain(*source, [&](const v1::DownloadResponse& part) {
+        return part.has_file() ? picker.Begin(part.file().path(),
+                                              part.file().size_bytes())
+                               : picker.Append(part.data());
+      });
   picker.Cut();
   if (!status.ok()) picker.Drop();
 }
@@ -169,7 +186,7 @@ absl::StatusOr<run_page::RunData> ReadRun(jobs::JobReader& reader,
   }
   if (!status.ok()) return status;
   run_page::RunData run;
-  run.job = client::ProtoJson(job);
+  run.job = ProtoJson(job);
   status = ReadEvents(reader, id, run);
   if (status.ok()) status = ReadLog(reader, id, run);
   if (!status.ok()) return status;

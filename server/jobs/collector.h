@@ -67,8 +67,6 @@ class MeasuredFolders {
   int64_t others_removed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-};
-
 // What is removed by rules, by the budget of the state folder, or because it is
 // not needed. The numbers are those of CollectionItem.Kind in
 // proto/mpsd/v1/daemon.proto, and the names are values of a metric's label.

@@ -5,7 +5,7 @@ included (built with the tests):
 
   MPSD_BIN_DIR=build/release/bin python3 tests/bench/many_jobs.py
 
-Beside the time by the clock it prints mpsd's share in CPU time, which a busy
+It prints the time by the clock and mpsd's share in CPU time, which a busy
 machine does not change. A job is submitted to a drained mpsd, and its row
 multiplied in the database of the stopped daemon: --jobs that have ended and as
 many that are queued. Exit status 1 where a median is beyond --most-ms."""
@@ -135,7 +135,7 @@ class Multiplied:
 
 
 def cpu_ms(pid):
-    """CPU time of the process so far; 0 where the system does not tell."""
+    """CPU time of the process so far; 0 if the system does not report it."""
     total = 0
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
         try:

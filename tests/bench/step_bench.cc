@@ -4,14 +4,18 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -23,10 +27,94 @@
 #include "core/optim/adamw.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/shapes.h"
-#include "tests/bench/step_profile.h"
 
 namespace mpsd::bench {
+
 namespace {
+
+using torch::autograd::profiler::KinetoEvent;
+using torch::autograd::profiler::ProfilerResult;
+using torch::profiler::impl::ActivityType;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+
+std::unique_ptr<ProfilerResult> Record(const std::function<void()>& work) {
+  const ProfilerConfig config(ProfilerState::KINETO);
+  const std::set<ActivityType> activities = {ActivityType::CPU,
+                                             ActivityType::CUDA};
+  torch::autograd::profiler::prepareProfiler(config, activities);
+  torch::autograd::profiler::enableProfiler(config, activities,
+                                            {at::RecordScope::FUNCTION});
+  work();
+  return torch::autograd::profiler::disableProfiler();
+}
+
+// The device's own events, or of the host's those within no other; by start.
+std::vector<const KinetoEvent*> Outermost(const ProfilerResult& result) {
+  const auto on_device = [](const KinetoEvent& e) {
+    return e.deviceType() != at::DeviceType::CPU;
+  };
+  const bool device =
+      std::any_of(result.events().begin(), result.events().end(), on_device);
+  std::vector<const KinetoEvent*> events;
+  for (const KinetoEvent& e : result.events()) {
+    if (on_device(e) == device && e.durationNs() > 0) events.push_back(&e);
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const KinetoEvent* a, const KinetoEvent* b) {
+                     return a->startNs() < b->startNs();
+                   });
+  if (device) return events;
+  std::vector<const KinetoEvent*> outermost;
+  uint64_t end = 0;
+  for (const KinetoEvent* e : events) {
+    if (e->startNs() < end) continue;
+    end = e->startNs() + e->durationNs();
+    outermost.push_back(e);
+  }
+  return outermost;
+}
+
+double Milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+// Where the time of `work` goes, by torch's profiler:
+//
+//   by_name    the `most` costliest of the device's kernels, or on the CPU of
+//              the ATen calls that no other makes: [ms, count, name] each
+//   total_ms   of all of them
+//   wall_ms    from the first one's start to the last one's end
+//
+// The profiler itself costs the host time: wall_ms is of use only where the
+// device is the slower one.
+nlohmann::json ProfileOf(const std::function<void()>& work, size_t most) {
+  const std::unique_ptr<ProfilerResult> result = Record(work);
+  std::map<std::string, std::pair<double, int64_t>> by_name;
+  double total = 0;
+  uint64_t first = UINT64_MAX, last = 0;
+  for (const KinetoEvent* e : Outermost(*result)) {
+    const double ms = Milliseconds(e->durationNs());
+    auto& [sum, count] = by_name[e->name()];
+    sum += ms;
+    ++count;
+    total += ms;
+    first = std::min<uint64_t>(first, e->startNs());
+    last = std::max<uint64_t>(last, e->startNs() + e->durationNs());
+  }
+  using Row = std::tuple<double, int64_t, std::string>;
+  std::vector<Row> rows;
+  for (const auto& [name, cost] : by_name) {
+    rows.emplace_back(cost.first, cost.second, name);
+  }
+  std::sort(rows.rbegin(), rows.rend());
+  nlohmann::json table = nlohmann::json::array();
+  for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
+    const auto& [ms, count, name] = rows[i];
+    table.push_back({ms, count, name});
+  }
+  return {{"by_name", table},
+          {"total_ms", total},
+          {"wall_ms", first < last ? Milliseconds(last - first) : 0}};
+}
 
 struct Arguments {
   std::string shape = "tiny", dtype = "fp32", device = "cpu";
@@ -310,6 +398,7 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
+
 }  // namespace mpsd::bench
 
 int main(int argc, char** argv) { return mpsd::bench::Main(argc, argv); }

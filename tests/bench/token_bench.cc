@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reading a data set costs: time, and memory beside the arrays it ends in.
+// What reading a data set costs: time, and memory in addition to the arrays it
+// ends in.
 #include <chrono>
 #include <fstream>
 #include <iostream>

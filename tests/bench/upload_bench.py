@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long mpsctl needs to bring a data set to the daemon, beside rsync, over
+"""How long mpsctl needs to bring a data set to the daemon, next to rsync, over
 loopback in one run (built with the tests; needs rsync and sshd):
 
   MPSD_BIN_DIR=build/release/bin python3 tests/bench/upload_bench.py
@@ -25,7 +25,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import harness  # noqa: E402
 import sshd  # noqa: E402
-from busy_test import VIT  # noqa: E402
+from training_test import write_vit  # noqa: E402
 
 
 def write_data(folder, files, file_bytes, large_bytes):
@@ -39,8 +39,7 @@ def write_data(folder, files, file_bytes, large_bytes):
     with open(folder / "large/large.safetensors", "wb") as large:
         for _ in range(large_bytes >> 20):
             large.write(os.urandom(1 << 20))
-    (folder / "vit").mkdir()
-    (folder / "vit/config.json").write_text(json.dumps(VIT))
+    write_vit(folder / "vit")
     for name, train in (("small", "images"), ("large",
                                               "large/large.safetensors")):
         (folder / f"{name}.json").write_text(json.dumps({

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no committed file holds: hosts that serve packages and addresses of
 downloads (a mirror or an offline machine must be able to take their place),
-folders of somebody's machine, secrets, leavings of an editor or a merge."""
+folders of one machine, secrets, leavings of an editor or a merge."""
 
 import re
 

@@ -33,7 +33,7 @@ def blanked(text):
 
 def functions(text):
     """(first line, lines) of each outermost function body of C++ text. What
-    stands before a body and ends in a parameter list is a function."""
+    is before a body and ends in a parameter list is a function."""
     plain = blanked(text)
     depth, head, begin, start, found = 0, 0, 0, 0, []
     body_depth = None

@@ -9,7 +9,7 @@ import re
 import source_tree
 
 SOURCE = re.compile(r"(core|server|client|tests)/.*\.(h|cc|mm)$")
-# What stands in for each other, or is a program of its own.
+# What replaces each other, or is a program of its own.
 PLATFORM = re.compile(r"_(apple|linux)(?=\.\w+$|_test\.)")
 NO_CODE = re.compile(
     r"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\"|"

@@ -3,7 +3,7 @@
 list of each report; held against it are the structs themselves, the trainer
 that fills them, the names that the daemon gives them, the API's messages, the
 Prometheus gauges and the tables of a run's logs in client/README.md. What a
-frame leaves out on purpose stands here or in server/store/job.h."""
+frame leaves out on purpose is here or in server/store/job.h."""
 
 import re
 
@@ -102,7 +102,7 @@ def filler_problems(root, paths, lists):
     for name in ("Progress", "MemoryCounters"):
         for field, _ in visited(lists.get(name, "")):
             if not re.search(rf"\w\.{field}\s*(?:\+=|=(?!=))", source):
-                yield f"core/train: nobody sets {name}.{field}"
+                yield f"core/train: no code sets {name}.{field}"
 
 
 def proto_problems(told, proto):
@@ -113,7 +113,7 @@ def proto_problems(told, proto):
                 yield f"{PROTO}: message {message} lacks {field} of {name}"
         for field in fields:
             if field not in told[name]:
-                yield f"{PROTO}: message {message}: nobody sets {field}"
+                yield f"{PROTO}: message {message}: no code sets {field}"
 
 
 def gauge_problems(told, names):

@@ -14,7 +14,7 @@ from service_test import Checkout, program
 
 class AccountTest(Checkout):
     def root_finds(self, *cases):
-        """What `id` tells root of the account: cases of sh."""
+        """What `id` reports to root of the account: cases of sh."""
         program(self.folder / "tools/id", "\n".join([
             'case "$*" in', "  -u) echo 0 ;;", *cases,
             '  *) exec /usr/bin/id "$@" ;;', "esac", ""]))
@@ -84,7 +84,7 @@ class MacAccountTest(AccountTest):
                          "/usr/local/var/mpsd")
         toml = (stage / "usr/local/var/mpsd/mpsd.toml").read_text()
         self.assertIn('\nsocket-group = "_mpsd"\n', toml)
-        # An upgrade that names nobody keeps the user that it finds.
+        # An upgrade that names no user keeps the user that it finds.
         self.install("--system", "--service-user", "nobody",
                      DESTDIR=str(stage))
         self.install("--system", DESTDIR=str(stage))

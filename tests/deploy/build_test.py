@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What deploy/build.sh prints and passes on, what .ci/run asks of it, and how
-tests/sanitizers/run.sh ends, with a cmake, a ninja and a ctest of ours.
+tests/sanitizers/run.sh ends, with a fake cmake, ninja and ctest.
 
     build_test.py ROOT
 """
@@ -126,7 +126,7 @@ class BuildTest(unittest.TestCase):
         self.assertNotIn("-DCMAKE_BUILD_TYPE", self.logged())
         self.assertRegex(self.logged(), r"-C \S+/build/asan .* core_base_test")
 
-    def test_both_sanitizers_run_whatever_the_first_finds(self):
+    def test_both_sanitizers_run_no_matter_what_the_first_finds(self):
         done = self.build("-R", "x", script="tests/sanitizers/run.sh",
                           FAILS="asan")
         self.assertEqual(1, done.returncode, done.stderr)

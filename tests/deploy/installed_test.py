@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real programs, installed for a user in a home of ours: what the service
-manager would start does start, and stands on its own.
+"""The real programs, installed for a user in a temporary home: what the service
+manager would start does start, and needs nothing of the build.
 
     installed_test.py ROOT     with MPSD_BIN_DIR
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/observability.sh beside a real mpsd, with the real Prometheus and
+"""deploy/observability.sh next to a real mpsd, with the real Prometheus and
 Alertmanager and a stand-in for Grafana; what it starts it finds again, takes
 changes in, and stops.
 

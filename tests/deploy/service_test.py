@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service files, and install.sh and uninstall.sh with programs of ours that
-stand in for the built ones, on this system and on a pretended Mac.
+"""The service files, and install.sh and uninstall.sh with programs that replace
+the built ones, on this system and on a pretended Mac.
 
     service_test.py ROOT
 """
@@ -113,8 +113,8 @@ echo "launchctl $*" >>{self.calls}
     def uninstall(self, *options, **variables):
         return self.script("uninstall.sh", *options, **variables)
 
-    def told(self):
-        """What the service manager was told since the last question."""
+    def called(self):
+        """The calls of the service manager since the last question."""
         text = self.calls.read_text() if self.calls.exists() else ""
         self.calls.unlink(missing_ok=True)
         return text.splitlines()
@@ -134,7 +134,7 @@ class LinuxTest(Checkout):
     def test_installs_starts_and_leaves_nothing_but_the_state(self):
         self.install("--user")
         self.assertEqual(self.files(self.home), self.INSTALLED | self.STATE)
-        self.assertEqual(self.told(), [
+        self.assertEqual(self.called(), [
             "systemctl --user daemon-reload",
             "systemctl --user enable --quiet mpsd.service",
             "systemctl --user restart mpsd.service"])
@@ -146,14 +146,14 @@ class LinuxTest(Checkout):
         self.assertEqual(self.files(self.home), self.STATE)
         self.assertFalse((self.home / ".local/lib/mpsd").exists())
         self.assertIn("systemctl --user disable --quiet --now mpsd.service",
-                      self.told())
+                      self.called())
         self.uninstall("--user", "--purge")
         self.assertEqual(self.files(self.home), set())
 
     def test_a_second_run_changes_nothing(self):
         self.install("--user")
         before = {p: p.stat().st_mtime_ns for p in self.home.rglob("*")}
-        self.told()
+        self.called()
         (self.home / ".local/state/mpsd/mpsd.toml").write_text("mine")
         self.assertIn("everything was up to date", self.install("--user"))
         after = {p: p.stat().st_mtime_ns for p in self.home.rglob("*")}
@@ -161,17 +161,17 @@ class LinuxTest(Checkout):
         del before[toml], after[toml]
         self.assertEqual(before, after)
         self.assertEqual(toml.read_text(), "mine")
-        self.assertIn("systemctl --user start mpsd.service", self.told())
+        self.assertIn("systemctl --user start mpsd.service", self.called())
 
     def test_a_new_build_replaces_the_file_and_restarts(self):
         self.install("--user")
         installed = self.home / ".local/bin/mpsd"
         before = installed.stat().st_ino
-        self.told()
+        self.called()
         program(self.root / "build/release/bin/mpsd", "echo newer\n")
         self.install("--user")
         self.assertNotEqual(installed.stat().st_ino, before)
-        self.assertIn("systemctl --user restart mpsd.service", self.told())
+        self.assertIn("systemctl --user restart mpsd.service", self.called())
 
     def test_a_dry_run_does_nothing(self):
         said = self.install("--user", "--dry-run")
@@ -180,10 +180,10 @@ class LinuxTest(Checkout):
         self.assertEqual(list(self.home.iterdir()), [])
         self.install("--user")
         there = self.files(self.home)
-        self.told()
+        self.called()
         self.uninstall("--user", "--purge", "--dry-run")
         self.assertEqual(self.files(self.home), there)
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.called(), [])
 
     def test_for_the_machine_under_destdir(self):
         stage = self.folder / "stage"
@@ -194,7 +194,7 @@ class LinuxTest(Checkout):
             "usr/local/bin/mpsd", "usr/local/bin/mpsctl",
             "usr/local/bin/mpsd-worker", "usr/local/lib/mpsd/libtorch_cpu.so",
             "etc/systemd/system/mpsd.service", "var/lib/mpsd/mpsd.toml"})
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.called(), [])
         unit = (stage / "etc/systemd/system/mpsd.service").read_text()
         self.assertIn("\nUser=nobody\n", unit)
         self.assertIn("\nReadWritePaths=/var/lib/mpsd\n", unit)
@@ -221,7 +221,7 @@ case "$2" in
 esac
 """)
 
-    def test_listens_where_it_is_told_with_certificates(self):
+    def test_listens_where_it_is_set_with_certificates(self):
         self.listening_mpsd()
         state = self.home / ".local/state/mpsd"
         said = self.install("--user", "--listen", "0.0.0.0:7433")
@@ -232,14 +232,14 @@ esac
         self.assertIn("SHA256:AB", said)
         self.assertIn("mpsctl token create --user NAME", said)
         self.assertIn(":7433 --fingerprint SHA256:AB\n", said)
-        calls = self.told()
+        calls = self.called()
         # The certificates are there before mpsd starts.
         self.assertEqual(calls[0], f"mpsd tls init --state-dir {state}")
         self.assertIn("systemctl --user restart mpsd.service", calls)
         # Run again it leaves both alone, and restarts nothing.
         said = self.install("--user", "--listen", "0.0.0.0:7433")
         self.assertIn("everything was up to date", said)
-        calls = self.told()
+        calls = self.called()
         self.assertNotIn(f"mpsd tls init --state-dir {state}", calls)
         self.assertNotIn("systemctl --user restart mpsd.service", calls)
         self.assertEqual((state / "mpsd.toml").read_text(), toml)
@@ -249,14 +249,14 @@ esac
         self.install("--user")
         toml = self.home / ".local/state/mpsd/mpsd.toml"
         toml.write_text("[environment]\nHF_HOME = '/x'\n")
-        self.told()
+        self.called()
         self.install("--user", "--listen", "[::]:7433")
         self.assertEqual(
             toml.read_text(),
             'listen = ["[::]:7433"]\n[environment]\nHF_HOME = \'/x\'\n')
-        self.assertIn("systemctl --user restart mpsd.service", self.told())
+        self.assertIn("systemctl --user restart mpsd.service", self.called())
 
-    def test_makes_no_certificates_that_nobody_needs(self):
+    def test_makes_no_certificates_that_are_not_needed(self):
         self.listening_mpsd()
         state = self.home / ".local/state/mpsd"
         self.install("--user", "--listen", "127.0.0.1:7433")
@@ -272,14 +272,14 @@ esac
         self.assertFalse((stage / "var/lib/mpsd/tls").exists())
         self.assertIn('listen = ["0.0.0.0:7433"]',
                       (stage / "var/lib/mpsd/mpsd.toml").read_text())
-        self.told()
+        self.called()
 
     def test_a_dry_run_does_not_listen(self):
         self.listening_mpsd()
         said = self.install("--user", "--dry-run", "--listen", "0.0.0.0:7433")
         self.assertIn("tls init --state-dir", said)
         self.assertEqual(self.files(self.home), set())
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.called(), [])
 
     def test_a_listen_that_mpsd_toml_has_stays(self):
         self.install("--user")
@@ -380,7 +380,7 @@ class MacTest(Checkout):
         self.assertEqual(plist["StandardErrorPath"],
                          f"{self.home}/Library/Logs/mpsd/mpsd.err")
         domain = f"gui/{os.getuid()}"
-        self.assertEqual(self.told(), [
+        self.assertEqual(self.called(), [
             f"launchctl enable {domain}/org.mpsd.agent",
             f"launchctl bootstrap {domain} {self.home}/{self.AGENT}"])
 
@@ -390,23 +390,23 @@ class MacTest(Checkout):
                 f'echo "mpsd $*" >>{self.calls}\n')
         self.install("--user", "--listen", "0.0.0.0:7433")
         state = f"{self.home}/Library/Application Support/mpsd"
-        self.assertEqual(self.told()[0], f"mpsd tls init --state-dir {state} "
+        self.assertEqual(self.called()[0], f"mpsd tls init --state-dir {state} "
                                          "--name Anns-Studio.local")
 
     def test_a_changed_agent_is_let_go_first_and_an_equal_one_stays(self):
         self.install("--user")
-        self.told()
+        self.called()
         self.install("--user")
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.called(), [])
         program(self.root / "build/release/bin/mpsd", "echo newer\n")
         self.install("--user")
         domain = f"gui/{os.getuid()}"
-        self.assertEqual(self.told(), [
+        self.assertEqual(self.called(), [
             f"launchctl bootout {domain}/org.mpsd.agent",
             f"launchctl enable {domain}/org.mpsd.agent",
             f"launchctl bootstrap {domain} {self.home}/{self.AGENT}"])
         self.uninstall("--user", "--purge")
-        self.assertEqual(self.told(),
+        self.assertEqual(self.called(),
                          [f"launchctl bootout {domain}/org.mpsd.agent"])
         self.assertEqual(self.files(self.home), set())
 
@@ -415,7 +415,7 @@ class MacTest(Checkout):
         options = ("--system", "--service-user", "nobody", "--state-dir",
                    "/var/mpsd")
         self.install(*options, DESTDIR=str(stage))
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.called(), [])
         path = stage / "Library/LaunchDaemons/org.mpsd.daemon.plist"
         plist = self.check_plist(path)
         self.assertEqual(plist["UserName"], "nobody")

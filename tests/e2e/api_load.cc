@@ -98,7 +98,7 @@ void Submit(Load& load) {
   --load.submitting;
 }
 
-// Milliseconds of each call, for as long as somebody submits. A call is made
+// Milliseconds of each call, as long as submits last. A call is made
 // every kEvery: one that takes longer keeps those back that were due meanwhile,
 // and they count with what they would have waited.
 template <typename Call>

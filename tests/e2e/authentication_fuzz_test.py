@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strangers at an open port of the real daemon: authorizations and ClientHellos
-that are random, mutated and hostile, beside a user who works on. No stranger gets
+that are random, mutated and hostile, while a user works on. No stranger gets
 in, the daemon lives, logs no secret, and has its descriptors back.
 
 MPSD_FUZZ_CASES is the number of random cases a kind, MPSD_FUZZ_SEED repeats them."""
@@ -112,7 +112,7 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
 
     @contextlib.contextmanager
     def steady_user(self):
-        """Somebody works on meanwhile, and waits for no answer."""
+        """A user works on meanwhile, and waits for no answer."""
         caller = SteadyCaller(self.port, self.tls / "ca.crt", self.token)
         try:
             yield
@@ -124,7 +124,7 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
             self.assertGreater(len(times[kind]), 0)
             slowest[kind] = calmest(times[kind], 0.99)
             median, worst = percentile(times[kind], 0.5), max(times[kind])
-            print(f"{len(times[kind])} {kind} beside it, in s: median "
+            print(f"{len(times[kind])} {kind} meanwhile, in s: median "
                   f"{median:.5f}, p99 of the calmest fifth {slowest[kind]:.5f}"
                   f", slowest {worst:.5f}", flush=True)
         self.assertLess(slowest["calls"], 0.05)
@@ -174,7 +174,7 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
         return bytes(token)
 
     def stranger(self):
-        """Headers by which nobody is known: none holds the token."""
+        """Headers by which no user is known: none holds the token."""
         r, near = self.random, self.near_token()
         anything = r.randbytes(r.choice([0, 1, 16, 54, 300])) + CANARY
         scheme = r.choice([b"Bearer ", b"bearer", b"Bearer  ", b"Basic ", b"",
@@ -239,7 +239,7 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
                 self.check_refused(connection, raw_http2.request(path))
         self.check_daemon()
 
-    def test_a_connection_that_was_let_in_lets_nobody_else_in(self):
+    def test_a_connection_that_was_let_in_lets_no_stranger_in(self):
         good = self.bearer(self.token.encode())
         with self.connect() as connection:
             for _ in range(50):

@@ -12,10 +12,9 @@ import time
 import unittest
 
 import harness
-import images_test
+import training_test
 
 SLOW_SYNC = harness.BIN / "libslow_sync.so"
-VIT = images_test.CONFIG
 SUBMITS, IMAGES = 8, 2000
 ROUNDS = 10
 P99_MS = 50
@@ -27,8 +26,7 @@ class BusyTest(harness.EndToEndTest):
         super().setUp()
         self.flush_log = self.folder / "flushes"
         vit = self.folder / "vit"
-        vit.mkdir()
-        (vit / "config.json").write_text(json.dumps(VIT))
+        training_test.write_vit(vit)
         self.images = self.folder / "images.json"
         self.images.write_text(json.dumps({
             "model": str(vit), "task": "IMAGE_CLS", "device": "cpu",
@@ -85,7 +83,7 @@ class BusyTest(harness.EndToEndTest):
               file=sys.stderr)
         self.assertEqual(1, load["submits"])
         self.assertGreaterEqual(flushes, 3)  # job.json, folders, the row
-        # Beside them what mpsd writes by itself meanwhile.
+        # And what mpsd writes by itself meanwhile.
         self.assertLessEqual(flushes, 50)
 
     def test_what_is_answered_is_flushed(self):

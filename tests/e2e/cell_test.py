@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a worker gets of its daemon, and what it leaves: no secret, bounded
-resources, a folder of its own for temporary files. Pipes and devices that a
-job names for files hold nobody up."""
+resources, a folder of its own for temporary files. What a job may read of the
+daemon's machine: everything that its owner may while no other user reaches the
+daemon, and named folders if there is a port. Pipes and devices that a job names
+for files hold no job up."""
 
 import os
 import pathlib
@@ -34,7 +36,7 @@ class CellTest(harness.EndToEndTest):
     def running(self, daemon, job_id):
         """The worker's folder in /proc, once it trains."""
         with daemon.watch(job_id) as watch:
-            watch.until(lambda e: "progress" in e)
+            watch.until_step(1)
         worker, = daemon.workers()
         return pathlib.Path("/proc") / str(worker)
 
@@ -79,7 +81,7 @@ class CellTest(harness.EndToEndTest):
         daemon.finish(job["id"])
         self.assertEqual([], list(temporary.parent.iterdir()))
 
-    def test_no_secret_is_told_by_a_job(self):
+    def test_no_job_reveals_a_secret(self):
         daemon = self.daemon(
             worker="fake_worker",
             env={**SECRETS, "FAKE_WORKER_MODE": "environment"})
@@ -111,7 +113,7 @@ class CellTest(harness.EndToEndTest):
         return job["message"]
 
     @unittest.skipIf(sys.platform == "darwin", "/dev/zero is Linux's")
-    def test_what_is_no_file_holds_nobody_up(self):
+    def test_what_is_no_file_holds_no_job_up(self):
         daemon = self.daemon()
         weights = self.model / "model.safetensors"
         aside = self.folder / "weights"
@@ -128,3 +130,82 @@ class CellTest(harness.EndToEndTest):
         # A control.
         aside.rename(weights)
         daemon.succeed(self.training(1, model=str(self.model)))
+
+
+class PathsTest(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.roots = self.folder / "open"
+        self.roots.mkdir()
+
+    def open_daemon(self, *options, **more):
+        """Who has a token may send it a job by its port."""
+        return self.daemon("--listen", "127.0.0.1:0", *options, **more)
+
+    def refused(self, daemon, job):
+        result = daemon.ctl("submit", str(job), "--detach")
+        self.assertNotEqual(0, result.returncode, result.stdout)
+        return result.stderr
+
+    def test_without_a_certificate_a_port_is_of_this_machine(self):
+        mpsd = harness.run("mpsd", "--state-dir", self.folder / "state",
+                           "--listen", "0.0.0.0:0")
+        self.assertEqual(64, mpsd.returncode)
+        self.assertIn("without a certificate", mpsd.stderr)
+        self.assertIn("mpsd tls init", mpsd.stderr)
+        self.assertFalse((self.folder / "state").exists())
+
+    def test_with_a_port_only_models_of_its_folders_are_read(self):
+        daemon = self.open_daemon("--model-root", str(self.roots),
+                                  worker="fake_worker")
+        # The first line is mpsd's; mpsctl knows what its own machine has.
+        said = {self.refused(daemon, harness.write_job(
+            self.folder, model=str(path))).splitlines()[0].replace(
+                str(path), "PATH")
+                for path in (self.model, self.folder / "none")}
+        self.assertEqual(1, len(said), said)
+        self.assertIn("--model-root", said.pop())
+        inside = harness.write_model(self.roots / "tiny")
+        daemon.succeed(harness.write_job(self.folder, model=str(inside)))
+
+    def test_a_result_is_no_model_of_another_job(self):
+        daemon = self.daemon(worker="fake_worker")
+        # While no other user reaches mpsd, its owner names any model.
+        job = daemon.succeed(harness.write_job(self.folder,
+                                               model=str(self.model)))
+        result = daemon.state_dir / "jobs" / job["id"] / "out/adapter"
+        harness.write_model(result / "model")
+        said = self.refused(daemon, harness.write_job(
+            self.folder, model=str(result / "model")))
+        self.assertIn("not a model for others", said)
+
+    def test_the_worker_opens_nothing_outside(self):
+        daemon = self.open_daemon("--model-root", str(self.roots))
+        linked = harness.write_model(self.roots / "linked")
+        weights = linked / "model.safetensors"
+        weights.unlink()
+        weights.symlink_to(self.model / "model.safetensors")
+        job = daemon.finish(daemon.submit(harness.write_job(
+            self.folder, model=str(linked)))["id"])
+        self.assertEqual("FAILED", job["state"])
+        self.assertEqual(1, job["attempt"])
+        self.assertIn("outside the folders that jobs may read",
+                      job["message"])
+        # A control: the same file within.
+        weights.unlink()
+        os.link(self.model / "model.safetensors", weights)
+        daemon.succeed(harness.write_job(self.folder, model=str(linked)))
+
+    def test_no_secret_is_copied_into_a_result(self):
+        daemon = self.daemon()
+        secret = self.folder / "id_secret"
+        secret.write_text("a key of the owner\n")
+        (self.model / "vocab.txt").symlink_to(secret)
+        job = daemon.finish(daemon.submit(harness.write_job(
+            self.folder, model=str(self.model), fine_tune_type="full",
+            lora=None, training={"max_steps": 1, "save_steps": 0}))["id"])
+        self.assertEqual("FAILED", job["state"])
+        self.assertIn("leads out of the model's folder", job["message"])
+        for file in (daemon.state_dir / "jobs" / job["id"]).rglob("*"):
+            if file.is_file():
+                self.assertNotIn(b"a key of the owner", file.read_bytes())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that wait for others, go on from their results, are cloned and compared:
-the real programs, killed in between."""
+"""Jobs that wait for others, start from their results, are cloned and compared,
+the real programs killed in between; and sweeps: ordinary jobs with one label, whose
+command may be repeated."""
 
-import json
 
 import harness
 
@@ -12,10 +12,10 @@ class ChainTest(harness.EndToEndTest):
         return harness.write_job(self.folder, name, **changes)
 
     def limited(self):
-        """A daemon whose jobs may read the model alone, beside uploads."""
+        """A daemon whose jobs may read only uploads and the model."""
         return self.daemon("--model-root", str(self.model))
 
-    def test_an_adapter_goes_on_where_another_job_will_have_left_it(self):
+    def test_an_adapter_starts_where_another_job_will_have_left_it(self):
         daemon = self.limited()
         first = daemon.submit(self.job(model=str(self.model)))["id"]
         chained = self.job("chained.json", model=str(self.model),
@@ -90,45 +90,6 @@ class WaitingTest(harness.SharedDaemonTest):
         said = self.mpsd.says("submit", good, "--after", second, "--detach")
         self.assertIn(f"It waits for job {second}, which is QUEUED", said)
 
-    def test_a_release_ends_the_wait_for_what_failed(self):
-        job = self.job()
-        other = self.mpsd.submit(job, "--hold")["id"]
-        first = self.mpsd.submit(job, "--hold")["id"]
-        second = self.mpsd.submit(job, "--after", first, "--after", other)["id"]
-        self.mpsd.says("cancel", first)
-        with self.mpsd.watch(second) as watch:
-            watch.until(lambda e: "held" in e.get("note", ""))
-            self.assertTrue(self.mpsd.show(second)["held"])
-            self.mpsd.says("release", second)
-            released = self.mpsd.show(second)
-            self.assertEqual([other], released["after"])
-            self.assertIn(f"waits for job {other}", released["hold"])
-            self.mpsd.says("release", other)
-            self.assertEqual("SUCCEEDED", watch.finish()["state"])
-        self.assertEqual("SUCCEEDED", self.mpsd.state(other))
-
-    def test_what_was_tried_again_is_waited_for(self):
-        job = self.job()
-        first = self.mpsd.submit(job, "--hold")["id"]
-        chained = self.job("chained.json", adapter=f"job:{first}", lora=None)
-        second = self.mpsd.submit(chained)["id"]
-        self.mpsd.says("cancel", first)
-        with self.mpsd.watch(second) as watch:
-            watch.until(lambda e: "held" in e.get("note", ""))
-            # It needs the result: released, it is held again.
-            self.mpsd.says("release", second)
-            watch.until(lambda e: "held: job" in e.get("note", ""))
-            said = self.mpsd.says("delete", first, "--yes", code=2)
-            self.assertIn(f"job {second}, which has not ended, uses files",
-                          said)
-            self.mpsd.says("retry", first)
-            self.mpsd.says("release", second)
-            watch.finish()
-        self.assertEqual("SUCCEEDED", self.mpsd.state(first))
-        done = self.mpsd.show(second)
-        self.assertEqual(self.mpsd.show(first)["output_path"],
-                         done["spec"]["adapter"])
-
     def test_a_clone_differs_in_what_was_asked_for(self):
         path = self.job()
         first = self.mpsd.submit(path, "--label", "team=nlp")["id"]
@@ -154,16 +115,6 @@ class WaitingTest(harness.SharedDaemonTest):
                          compared["spec"])
         self.assertEqual({}, compared["data"])
 
-    def test_a_clone_without_its_eval_set(self):
-        first = self.mpsd.submit(self.job())["id"]
-        clone, = self.mpsd.ctl_json("clone", first, "--unset", "dataset.eval",
-                                    "--detach")
-        self.assertEqual([], clone["spec"]["dataset"]["eval"])
-        compared, = self.mpsd.ctl_json("diff", first, clone["id"])
-        self.assertEqual({"inputs eval.jsonl", "input count"},
-                         set(compared["data"]))
-        self.assertIsNone(compared["data"]["inputs eval.jsonl"][1])
-
     def test_a_clone_of_a_job_whose_model_is_gone(self):
         first = self.mpsd.submit(self.job())["id"]
         self.mpsd.finish(first)
@@ -176,14 +127,58 @@ class WaitingTest(harness.SharedDaemonTest):
             "--detach")
         self.assertEqual("SUCCEEDED", self.mpsd.finish(clone["id"])["state"])
 
-    def test_the_request_survives_as_it_was_written(self):
-        path = self.job()
-        first = self.mpsd.submit(path)["id"]
-        request, = self.mpsd.ctl_json("clone", first, "--dry-run")
-        self.assertEqual({**json.loads(path.read_text()),
-                          "model": str(self.model)}, request["spec"])
-        self.mpsd.kill()
-        (self.mpsd.state_dir / "jobs" / first / "request.json").unlink()
-        self.mpsd.start()
-        said = self.mpsd.says("clone", first, code=2)
-        self.assertIn("kept no requests", said)
+
+# fake_worker's loss grows with the weight decay: the least decay is the best.
+DECAYS = "training.weight_decay=0.2,0,0.1"
+
+
+class SweepTest(harness.SharedDaemonTest):
+    WORKER = "fake_worker"
+
+    def job(self, name="fake:ok", **training):
+        return harness.write_job(self.folder, called=name, training=training)
+
+    def jobs(self, daemon, *args):
+        return daemon.ctl_json("list", "--label", "sweep=decays", *args)
+
+    def test_a_grid_is_queued_ranked_and_reported(self):
+        args = ("sweep", self.job(max_steps=8), "--name", "decays", "--grid",
+                DECAYS)
+        self.assertIn("Sweep decays: 3 jobs\n", self.mpsd.says(*args))
+        self.mpsd.ctl("wait", *(job["id"] for job in self.jobs(self.mpsd)))
+        ranked = self.jobs(self.mpsd, "--sort", "eval_loss")
+        self.assertEqual(["SUCCEEDED"] * 3, [job["state"] for job in ranked])
+        self.assertEqual(
+            ["0", "0.1", "0.2"],
+            [job["labels"]["training.weight_decay"] for job in ranked])
+        self.assertEqual("fake:ok weight_decay=0", ranked[0]["name"])
+        page = self.folder / "sweep.html"
+        self.assertIn("3 runs", self.mpsd.says(
+            "report", "--label", "sweep=decays", "-o", page))
+        # The same command makes no other jobs; other values need a name.
+        again = self.mpsd.ctl(*args)
+        self.assertIn("3 jobs, 3 of them from before", again.stdout)
+        other = self.mpsd.says(*args[:-1], "training.weight_decay=0.3", code=2)
+        self.assertIn("needs another --name", other)
+        self.assertEqual(3, len(self.jobs(self.mpsd)))
+
+    def test_held_released_cancelled_and_deleted_by_its_label(self):
+        daemon = self.daemon(worker="fake_worker",
+                             env={"FAKE_WORKER_MODE": "ok-slow"})
+        label = ("--label", "sweep=decays")
+        daemon.says("sweep", self.job("slow", max_steps=2000), "--name",
+                    "decays", "--hold", "--grid", DECAYS)
+        daemon.says("submit", self.job("slow"), "--hold", "--detach")
+        for verb, out in (("release", "is released"), ("hold", "is held"),
+                          ("release", "is released"),
+                          ("cancel", "cancelled")):
+            changed = daemon.ctl(verb, *label)
+            self.assertIn(out, changed.stdout.replace("CANCELLED", "cancelled"),
+                          changed.stderr)
+        daemon.ctl("wait", *(job["id"] for job in self.jobs(daemon)))
+        self.assertEqual(["CANCELLED"] * 3,
+                         [job["state"] for job in self.jobs(daemon)])
+        daemon.says("delete", *label, "--yes")
+        self.assertEqual([], self.jobs(daemon))
+        left = daemon.ctl("list", "-q").stdout.split()
+        self.assertEqual(1, len(left), left)

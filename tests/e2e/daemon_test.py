@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon and its client as programs: one daemon a state folder, who may
-reach it, what a user reads when nobody is there."""
+"""The daemon and its client as programs: one daemon a state folder, who may reach
+it, what a user reads when no daemon answers. No job starts on a device that fails
+its self-test; mpsctl says so."""
 
 import os
 import signal
@@ -33,7 +34,7 @@ class DaemonTest(harness.EndToEndTest):
         self.assertIn(str(daemon.state_dir / "mpsd.sock"), after)
         self.assertIn("mpsd --state-dir", after)
 
-    def test_a_stderr_that_nobody_reads_stops_nobody(self):
+    def test_a_stderr_that_is_not_read_stops_no_job(self):
         """Full before mpsd starts; by hand: `mpsd` in a terminal, Ctrl-S."""
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
@@ -97,20 +98,6 @@ class DaemonTest(harness.EndToEndTest):
         self.assertNotIn("SIGHUP", (daemon.state_dir
                                     / "log/mpsd.log").read_text())
 
-    def test_the_environment_of_workers(self):
-        hub = self.folder / "hub"
-        snapshot = hub / "hub/models--org--tiny/snapshots/abc"
-        snapshot.parent.mkdir(parents=True)
-        os.rename(self.model, snapshot)
-        (snapshot.parents[1] / "refs").mkdir()
-        (snapshot.parents[1] / "refs/main").write_text("abc")
-        config = self.folder / "mpsd.toml"
-        config.write_text(f'[environment]\nHF_HOME = "{hub}"\n'
-                          'FAKE_WORKER_MODE = "environment"\n')
-        daemon = self.daemon("--config", str(config), worker="fake_worker")
-        job = daemon.succeed(harness.write_job(self.folder, model="org/tiny"))
-        self.assertIn(f"HF_HOME={hub}\n", daemon.says("logs", job["id"]))
-
     def test_jobs_outlive_the_daemon(self):
         daemon = self.daemon(worker="fake_worker")
         job = daemon.succeed(harness.write_job(self.folder))
@@ -118,17 +105,35 @@ class DaemonTest(harness.EndToEndTest):
         self.assertEqual("SUCCEEDED", daemon.state(job["id"]))
         self.assertEqual([job["id"]],
                          [j["id"] for j in daemon.ctl_json("list")])
-        # A short id is one, too; another is none.
+        # A short id works, too; an unknown one does not.
         self.assertEqual(job["id"], daemon.show(job["id"][-6:].lower())["id"])
         for verb in ("show", "watch", "logs", "cancel", "checkpoints"):
             for job_id in ("0" * 26, "nothing"):
                 self.assertIn("mpsctl list", daemon.says(verb, job_id, code=4))
 
-    def test_a_broken_configuration_is_refused(self):
-        for options in (("--frobnicate",), ("--max-failures", "none"),
-                        ("--worker", "/nonexistent/worker")):
-            result = harness.run("mpsd", "--state-dir", self.folder / "state",
-                                 *options)
-            self.assertNotEqual(0, result.returncode, options)
-            self.assertIn(options[0 if len(options) == 1 else 1].lstrip("-"),
-                          result.stderr + result.stdout)
+
+class SelftestTest(harness.EndToEndTest):
+    def job(self):
+        return harness.write_job(self.folder, training={"max_steps": 2})
+
+    def wait_for_reason(self, daemon, words):
+        self.eventually(lambda: words in daemon.says("info"))
+
+    def test_a_device_that_fails_gets_no_job_until_it_is_trusted(self):
+        daemon = self.daemon(worker="fake_worker", selftest=True,
+                             env={"FAKE_WORKER_SELFTEST": "1"})
+        job = daemon.submit(self.job())
+        self.wait_for_reason(daemon, "the self-test of the device failed")
+        self.assertEqual("QUEUED", daemon.state(job["id"]))
+        daemon.await_said("self-test of the device failed")
+        self.assertEqual(0, daemon.terminate(), daemon.said())
+        daemon.command.append("--skip-selftest")
+        daemon.start()
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+
+    def test_the_real_worker_is_asked_and_trains(self):
+        daemon = self.daemon(selftest=True)
+        daemon.succeed(self.job())
+        self.assertNotIn("jobs wait", daemon.says("info"))
+        log = (daemon.state_dir / "log/selftest.log").read_text()
+        self.assertIn("self-test", log)

@@ -1,14 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are deleted, what is swept at start and which blobs go: the real
-programs, killed in the middle of it."""
+"""Jobs that are deleted or that retention removes, what is swept at start and
+which blobs go, what is kept, and what a kill in the middle of it leaves: the real
+programs."""
 
+import contextlib
 import json
 import os
 import random
-import shutil
+import sqlite3
 import time
 
 import harness
+
+
+def jobs_dir(daemon):
+    return {entry.name for entry in (daemon.state_dir / "jobs").iterdir()}
+
+
+def many(daemon, job_id):
+    return daemon.state_dir / "jobs" / job_id / "out" / "many"
+
+
+def make_many(daemon, ids):
+    """So many files in the jobs' results that removing them takes its time."""
+    for folder in (many(daemon, job_id) for job_id in ids):
+        folder.mkdir(parents=True)
+        for i in range(1000):
+            (folder / str(i)).touch()
 
 
 class DeletionTest(harness.SharedDaemonTest):
@@ -17,16 +35,13 @@ class DeletionTest(harness.SharedDaemonTest):
     def finished(self, daemon, *options):
         return daemon.succeed(harness.write_job(self.folder), *options)["id"]
 
-    def jobs_dir(self, daemon):
-        return {entry.name for entry in (daemon.state_dir / "jobs").iterdir()}
-
     def test_nothing_of_a_deleted_job_is_left(self):
         other = self.finished(self.mpsd)
         job_id = self.finished(self.mpsd, "--idempotency-key", "once")
         self.assertIn(f"Job {job_id} is deleted",
                       self.mpsd.says("delete", job_id))
         listed = {job["id"] for job in self.mpsd.ctl_json("list", "--all")}
-        for left in (self.jobs_dir(self.mpsd), listed):
+        for left in (jobs_dir(self.mpsd), listed):
             self.assertIn(other, left)
             self.assertNotIn(job_id, left)
         self.assertTrue(self.mpsd.show(job_id)["past"])
@@ -44,27 +59,14 @@ class DeletionTest(harness.SharedDaemonTest):
         for job_id in (running, queued):
             said = self.mpsd.says("delete", job_id, code=2)
             self.assertIn(f"mpsctl cancel {job_id}", said)
-        self.assertLessEqual({running, queued}, self.jobs_dir(self.mpsd))
+        self.assertLessEqual({running, queued}, jobs_dir(self.mpsd))
         self.mpsd.says("cancel", "--now", queued, running)
         self.mpsd.finish(running)
-
-    def test_of_two_deletions_one_finds_the_job(self):
-        for _ in range(5):
-            job_id = self.finished(self.mpsd)
-            codes = harness.at_once(
-                lambda verb: self.mpsd.ctl(verb, job_id).returncode,
-                ["delete"] * 3)
-            self.assertEqual([0, 4, 4], sorted(codes))
-            self.assertNotIn(job_id, self.jobs_dir(self.mpsd))
 
     def test_killed_in_the_middle_a_job_is_whole_or_gone(self):
         daemon = self.mpsd
         ids = [self.finished(daemon) for _ in range(12)]
-        for job_id in ids:  # so that removing takes its time
-            folder = daemon.state_dir / "jobs" / job_id / "out" / "many"
-            folder.mkdir(parents=True)
-            for i in range(1000):
-                (folder / str(i)).touch()
+        make_many(daemon, ids)
         for job_id in ids:
             delete = daemon.begin("delete", job_id)
             time.sleep(random.uniform(0, 0.06))
@@ -72,32 +74,9 @@ class DeletionTest(harness.SharedDaemonTest):
             delete.wait(harness.TIMEOUT)
             daemon.start()
             rows = {j["id"] for j in daemon.ctl_json("list", "--limit", "50")}
-            self.eventually(lambda: self.jobs_dir(daemon) == rows)
+            self.eventually(lambda: jobs_dir(daemon) == rows)
             for kept in rows & set(ids):
-                many = daemon.state_dir / "jobs" / kept / "out" / "many"
-                self.assertEqual(1000, len(list(many.iterdir())))
-
-    def test_leftovers_are_swept_at_start(self):
-        before = self.jobs_dir(self.mpsd)
-        self.mpsd.kill()
-        jobs = self.mpsd.state_dir / "jobs"
-        staged = jobs / f".{'0' * 26}.77.1.tmp" / "inputs"
-        staged.mkdir(parents=True)
-        (staged / "train.jsonl").write_text("x")
-        cut_off = jobs / ("0" * 25 + "1")
-        cut_off.mkdir()
-        (cut_off / "job.json").write_text("{}")
-        os.utime(cut_off, (1e9, 1e9))
-        unknown = jobs / ("0" * 25 + "2")
-        (unknown / "out").mkdir(parents=True)
-        broken = self.mpsd.state_dir / "blobs" / "incoming" / "broken"
-        broken.write_text("x")
-        self.mpsd.start()
-        self.eventually(
-            lambda: self.jobs_dir(self.mpsd) == before | {unknown.name})
-        self.eventually(lambda: not broken.exists())
-        self.mpsd.await_said(unknown.name)
-        shutil.rmtree(unknown)
+                self.assertEqual(1000, len(list(many(daemon, kept).iterdir())))
 
     def test_blobs_that_no_job_uses_go_after_their_grace(self):
         daemon = self.daemon("--blob-grace-seconds", "1", worker="fake_worker")
@@ -138,7 +117,7 @@ class DeletionTest(harness.SharedDaemonTest):
 
         harness.at_once(lambda _: submit_and_delete(), range(6))
         self.assertEqual([], failures)
-        self.assertEqual(set(), self.jobs_dir(daemon))
+        self.assertEqual(set(), jobs_dir(daemon))
         self.assertEqual([], daemon.ctl_json("list"))
 
     def test_a_download_of_a_deleted_job_leaves_nothing(self):
@@ -157,7 +136,7 @@ class DeletionTest(harness.SharedDaemonTest):
         else:
             self.assertIn(download.returncode, (4, 6), error)
             self.assertEqual([], list(self.folder.glob("*fetched*")))
-        self.assertNotIn(job_id, self.jobs_dir(self.mpsd))
+        self.assertNotIn(job_id, jobs_dir(self.mpsd))
 
     def test_uploads_leave_room(self):
         daemon = self.daemon("--min-free-bytes", str(1 << 60),
@@ -166,3 +145,132 @@ class DeletionTest(harness.SharedDaemonTest):
                            "--detach", code=6)
         self.assertIn("--min-free-bytes", said)
         self.assertIn("mpsctl delete", said)
+
+
+DAY_US = 24 * 3600 * 10**6
+
+
+class RetentionTest(harness.EndToEndTest):
+    def finished(self, daemon, name="job", checkpoint_bytes=0):
+        job_id = daemon.succeed(harness.write_job(
+            self.folder, called=name))["id"]
+        if checkpoint_bytes:
+            step = self.out(daemon, job_id) / "checkpoints" / "step-9"
+            step.mkdir(parents=True, exist_ok=True)
+            (step / "state").write_bytes(b"s" * checkpoint_bytes)
+        return job_id
+
+    def out(self, daemon, job_id):
+        return daemon.state_dir / "jobs" / job_id / "out"
+
+    def aged(self, daemon, **days):
+        """Starts the daemon again with jobs that ended this many days ago."""
+        daemon.kill()
+        with contextlib.closing(
+                sqlite3.connect(daemon.state_dir / "mpsd.db")) as database:
+            for job_id, count in days.items():
+                database.execute(
+                    "UPDATE jobs SET end_time_us = end_time_us - ? "
+                    "WHERE id = ?", (int(count * DAY_US), job_id))
+            database.commit()
+        daemon.start()
+
+    def plan(self, daemon):
+        plan, = daemon.ctl_json("gc", "--dry-run")
+        return plan
+
+    def test_what_goes_is_shown_first_and_pins_and_users_keep_the_rest(self):
+        daemon = self.daemon("--keep-days", "30", worker="fake_worker")
+        old, pinned, needed, young, fresh = (
+            self.finished(daemon, name)
+            for name in ("old", "pinned", "needed", "young", "fresh"))
+        daemon.says("pin", pinned)
+        # One that hangs, so that the next stays in the queue.
+        hangs = daemon.submit(harness.write_job(
+            self.folder, called="fake:hang"))["id"]
+        waits = daemon.submit(harness.write_job(self.folder), "--after",
+                              needed)["id"]
+        self.aged(daemon, **{old: 40, pinned: 40, needed: 40, young: 20})
+        plan = self.plan(daemon)
+        self.assertEqual([old], [item["id"] for item in plan["items"]])
+        self.assertIn("keep-days is 30", plan["items"][0]["why"])
+        self.assertIn(old, jobs_dir(daemon))
+        self.assertIn("mpsctl unpin", daemon.says("delete", pinned, code=2))
+        collected, = daemon.ctl_json("gc")
+        self.assertEqual(1, collected["removed"])
+        self.assertEqual({pinned, needed, young, fresh, hangs, waits},
+                         jobs_dir(daemon))
+        # Once nothing keeps them they go as well.
+        daemon.says("unpin", pinned)
+        for job_id in (waits, hangs):
+            daemon.ctl("cancel", job_id, "--now")
+            daemon.finish(job_id)
+        collected, = daemon.ctl_json("gc")
+        self.assertEqual(2, collected["removed"])
+        self.assertEqual({young, fresh, hangs, waits}, jobs_dir(daemon))
+
+    def test_checkpoints_go_and_the_result_can_be_fetched(self):
+        daemon = self.daemon("--keep-checkpoints-days", "7",
+                             worker="fake_worker")
+        job_id = self.finished(daemon, checkpoint_bytes=3 << 20)
+        self.aged(daemon, **{job_id: 9})
+
+        def is_planned():
+            return [(item["kind"], item["id"])
+                    for item in self.plan(daemon)["items"]] == [
+                        ("CHECKPOINTS", job_id)]
+        self.eventually(is_planned)  # once it is measured
+        collected, = daemon.ctl_json("gc")
+        self.assertEqual(1, collected["removed"])
+        self.assertGreaterEqual(collected["freed_bytes"], 3 << 20)
+        self.assertFalse((self.out(daemon, job_id) / "checkpoints").exists())
+        self.assertEqual([], daemon.ctl_json("checkpoints", job_id))
+        fetched = self.folder / "fetched"
+        daemon.says("download", job_id, "-o", fetched)
+
+    def test_killed_in_the_middle_each_job_is_whole_or_gone(self):
+        daemon = self.daemon("--keep-days", "30", worker="fake_worker")
+        ids = [self.finished(daemon) for _ in range(10)]
+        make_many(daemon, ids)
+        kept = ids[3]
+        daemon.says("pin", kept)
+        self.aged(daemon, **{job_id: 40 for job_id in ids})
+        rows = set(ids)
+        for _ in range(8):
+            collect = daemon.begin("gc")
+            time.sleep(random.uniform(0.02, 0.15))
+            daemon.kill()
+            collect.wait(harness.TIMEOUT)
+            daemon.start()
+            rows = {j["id"] for j in daemon.ctl_json("list", "--limit", "50")}
+            self.eventually(lambda: jobs_dir(daemon) == rows)
+            for job_id in rows:
+                self.assertEqual(
+                    1000, len(list(many(daemon, job_id).iterdir())))
+        self.assertIn(kept, rows)
+        daemon.ctl_json("gc")
+        self.assertEqual({kept}, jobs_dir(daemon))
+
+    def test_the_budget_is_kept_by_itself(self):
+        daemon = self.daemon(worker="fake_worker")
+        first = self.finished(daemon, checkpoint_bytes=16 << 20)
+        second = self.finished(daemon, checkpoint_bytes=16 << 20)
+        self.aged(daemon, **{first: 2, second: 1})
+
+        def used():
+            info, = daemon.ctl_json("info")
+            return info["state_bytes"]
+        self.eventually(lambda: used() > 32 << 20)  # once it is measured
+        budget = used() - (8 << 20)
+        daemon.kill()
+        daemon = self.daemon("--state-budget-bytes", str(budget),
+                             worker="fake_worker")
+        # The older one's checkpoints suffice.
+        self.eventually(lambda: not (
+            self.out(daemon, first) / "checkpoints").exists())
+        self.eventually(lambda: used() <= budget)
+        self.eventually(lambda: jobs_dir(daemon) == {first, second})
+        self.assertTrue((self.out(daemon, second) / "checkpoints").exists())
+        plan = self.plan(daemon)
+        self.assertEqual([], plan["items"])
+        self.assertEqual(budget, plan["budget_bytes"])

@@ -102,7 +102,7 @@ class FakeWorkerTest(harness.SharedDaemonTest):
     def test_deaf_worker_is_killed_when_cancelled(self):
         job_id = self.hold_device()
         with self.mpsd.watch(job_id) as watch:
-            watch.until(lambda e: "ignoring" in e.get("note", ""))
+            watch.until_note("ignoring")
             self.mpsd.ctl("cancel", job_id)
             self.assertEqual("CANCELLED", watch.finish()["state"])
         self.assertEqual([], self.mpsd.workers())
@@ -110,7 +110,7 @@ class FakeWorkerTest(harness.SharedDaemonTest):
     def test_deaf_worker_does_not_keep_the_daemon(self):
         job_id = self.hold_device()
         with self.mpsd.watch(job_id) as watch:
-            watch.until(lambda e: "ignoring" in e.get("note", ""))
+            watch.until_note("ignoring")
         self.assertEqual(0, self.mpsd.terminate(), self.mpsd.said())
         self.mpsd.start()
         self.assertIn(self.mpsd.state(job_id), ("QUEUED", "RUNNING"))
@@ -118,7 +118,7 @@ class FakeWorkerTest(harness.SharedDaemonTest):
     def test_interrupt_leaves_the_job_running(self):
         job_id = self.hold_device()
         with self.mpsd.watch(job_id) as watch:
-            watch.until(lambda e: "ignoring" in e.get("note", ""))
+            watch.until_note("ignoring")
             watch.process.send_signal(signal.SIGINT)
             self.assertEqual(130, watch.process.wait(harness.TIMEOUT))
             self.assertIn(f"job {job_id} keeps running", watch.said())
@@ -127,7 +127,7 @@ class FakeWorkerTest(harness.SharedDaemonTest):
     def test_a_log_holds_what_the_worker_said(self):
         job_id = self.submit(self.mpsd, "crash-abort")
         self.mpsd.finish(job_id)
-        # The last line comes a moment after the end that it tells of.
+        # The last line comes a moment after the end that it reports.
         log = self.eventually(lambda: "the job is FAILED" in (
             log := self.mpsd.says("logs", job_id)) and log)
         said = [line for line in log.splitlines()
@@ -135,24 +135,6 @@ class FakeWorkerTest(harness.SharedDaemonTest):
         self.assertGreaterEqual(len(said), RETRIED, log)
         followed = self.mpsd.ctl("logs", "--follow", job_id)
         self.assertEqual((0, log), (followed.returncode, followed.stdout))
-
-    def test_what_a_classifier_reached(self):
-        job = self.mpsd.succeed(harness.write_job(
-            self.folder, called="fake:classify", task="SEQ_CLS",
-            fine_tune_type="full", lora=None,
-            dataset={"predict": "eval.jsonl"},
-            training={"metric_for_best_model": "f1"}))
-        self.assertEqual("MODEL", job["output_kind"])
-        self.assertEqual({"accuracy": 0.875, "f1": 0.75}, job["metrics"])
-        self.assertEqual(0.75, job["best_evaluation"]["metrics"]["f1"])
-        self.assertEqual([[4, 1], [0, 3]], job["confusion_matrix"]["matrix"])
-        events = self.mpsd.ctl("watch", job["id"]).stdout
-        self.assertIn("accuracy 0.8750, f1 0.7500", events)
-        self.assertEqual(["config.json"], sorted(
-            f.name for f in self.download(self.mpsd, job["id"]).iterdir()))
-        table = self.folder / "out.tsv"
-        self.mpsd.says("download", job["id"], "--predictions", "-o", table)
-        self.assertEqual("index\tlabel\n0\tyes\n", table.read_text())
 
     def test_warnings_are_watched_shown_and_kept(self):
         job_id = self.submit(self.mpsd, "warn")
@@ -172,20 +154,3 @@ class FakeWorkerTest(harness.SharedDaemonTest):
         self.assertIn("  warning       memory grows\n", shown)
         listed = self.mpsd.ctl_json("list")[0]
         self.assertEqual((job_id, []), (listed["id"], listed["warnings"]))
-
-    def test_priority_before_age(self):
-        running = self.hold_device()
-        with self.mpsd.watch(running) as watch:
-            watch.until(lambda e: "ignoring" in e.get("note", ""))
-            job = harness.write_job(self.folder)
-            late, low, high = (
-                self.mpsd.submit(job, "--priority", p)["id"]
-                for p in ("0", "-1", "5"))
-            positions = [self.mpsd.show(i)["queue_position"]
-                         for i in (high, late, low)]
-            self.assertEqual([0, 1, 2], positions)
-            self.mpsd.ctl("cancel", running)
-            watch.finish()
-        ended = [self.mpsd.finish(i) for i in (high, late, low)]
-        starts = [job["start_time"] for job in ended]
-        self.assertEqual(sorted(starts), starts)

@@ -51,7 +51,7 @@ def environment(**more):
 
 
 def run(program, *args, env=None):
-    """A program of ours, run to its end."""
+    """One of our programs, run to its end."""
     return subprocess.run(
         [str(BIN / program), *map(str, args)], capture_output=True, text=True,
         env=env or environment(), stdin=subprocess.DEVNULL, timeout=TIMEOUT,
@@ -59,7 +59,7 @@ def run(program, *args, env=None):
 
 
 def begin(program, *args, env=None):
-    """A program of ours under way, what it says in pipes."""
+    """One of our programs under way, its output in pipes."""
     return subprocess.Popen(
         [str(BIN / program), *map(str, args)], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, env=env or environment(),
@@ -67,7 +67,7 @@ def begin(program, *args, env=None):
 
 
 def eventually(holds, said=lambda: "it does not come"):
-    """Waits until holds() is true; what it is then. `said` tells why it never
+    """Waits until holds() is true; what it is then. `said` returns why it never
     was."""
     deadline = time.monotonic() + TIMEOUT
     while not (found := holds()):
@@ -89,9 +89,9 @@ _twins = []  # the sockets by which this process holds its free ports
 
 def free_port():
     """A port of the loopback for a server that is still to be started. The
-    system gives ports of this range to nobody who asks for just any port, so
-    no connection takes it meanwhile. Its twin for UDP is held, which tells
-    the tests beside this one that it has been chosen."""
+    system gives no port of this range to a program that asks for just any port,
+    so no connection takes it meanwhile. Its twin for UDP is held, by which tests
+    that run at the same time know that it has been chosen."""
     while True:
         port = random.SystemRandom().randrange(10000, 30000)
         twin = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -99,7 +99,7 @@ def free_port():
             twin.bind(("127.0.0.1", port))
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-        except OSError:  # somebody has it
+        except OSError:  # it is taken
             twin.close()
             continue
         _twins.append(twin)
@@ -122,7 +122,7 @@ def write_model(folder):
 
 
 def write_job(folder, name="job.json", rows=None, called="tiny", **changes):
-    """job.json with its data beside it; `called` is the job's name. A change to
+    """job.json with its data next to it; `called` is the job's name. A change to
     `training` or `lora` adds to what is there; others replace it. None takes a
     field away."""
     rows = [row(*m) for m in MESSAGES] if rows is None else rows
@@ -166,7 +166,7 @@ def safetensors(path):
         raw = data[8 + length + begin:8 + length + end_of]
         tensors[name] = struct.unpack(f"<{count}f", raw)
         end = max(end, end_of)
-    assert len(data) == 8 + length + end, "bytes behind the last tensor"
+    assert len(data) == 8 + length + end, "bytes after the last tensor"
     return tensors
 
 
@@ -227,7 +227,7 @@ def children(pid):
 
 
 def slow_disk(milliseconds):
-    """Options of a Daemon whose workers wait so long at every flush, 14 of
+    """Options of a Daemon whose workers wait this long at every flush, 14 of
     which are a checkpoint. A run that saves often then takes seconds on the
     quickest machine, too: a test that is held up still acts within it."""
     if sys.platform == "darwin":
@@ -314,7 +314,7 @@ class Daemon(Client):
             self.command.append("--skip-selftest")
         if worker is not None:
             self.command += ["--worker", str(BIN / worker)]
-        # A worker has none of mpsd's variables that mpsd was not told to give.
+        # A worker has none of mpsd's variables but those that mpsd is set to give.
         for name, value in (env or {}).items():
             if name.startswith("FAKE_WORKER_"):
                 self.command += ["--environment", f"{name}={value}"]
@@ -337,8 +337,8 @@ class Daemon(Client):
         return self.output.read_text(errors="replace")
 
     def await_said(self, words):
-        """Waits until the log says so: mpsd waits for nobody who writes it,
-        so a line may come after what it tells of."""
+        """Waits until the log says so: mpsd does not wait for its log, so a line
+        may come after what it reports."""
         eventually(lambda: words in self.said(),
                    lambda: f"never '{words}': {self.said()}")
 
@@ -444,6 +444,16 @@ class Watch:
         return self.until(lambda e: e.get("checkpoint", {}).get("step", -1)
                           >= step)
 
+    def until_step(self, step):
+        return self.until(lambda e: e.get("progress", {}).get("step", 0)
+                          >= step)
+
+    def until_state(self, state):
+        return self.until(lambda e: e.get("state", {}).get("state") == state)
+
+    def until_note(self, words):
+        return self.until(lambda e: words in e.get("note", ""))
+
     def finish(self):
         """The job, once it has ended; then `code` is mpsctl's exit code."""
         self.begin_wait()
@@ -486,7 +496,7 @@ class Terminal:
             return False
         try:
             came = os.read(self.end, 1 << 16)
-        except OSError:  # nobody has the other end any more
+        except OSError:  # no process has the other end any more
             time.sleep(seconds)
             return False
         self.output += came
@@ -522,7 +532,7 @@ class Terminal:
         deadline = time.monotonic() + TIMEOUT
         while not self.ended():
             if time.monotonic() > deadline:
-                raise AssertionError(f"it goes on: {self.text}")
+                raise AssertionError(f"it does not end: {self.text}")
             self.read(0.05)
         while self.read(0.01):  # all that it said
             pass

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `mpsctl list` finds, sorts and pages over, and what a shell completes,
-by the real programs: across a kill of mpsd, with private jobs, and while jobs
-come and go."""
+"""What `mpsctl list` finds, sorts and pages over, by the real programs: across a
+kill of mpsd, with private jobs, and while jobs come
+and go. What stays of a deleted job, however it ended and mpsd with it: its record,
+notes and tags; and what list, show and diff make of them."""
 
 import csv
 import io
-import os
-import shutil
-import subprocess
+import json
+import pathlib
+import sqlite3
 import threading
-import time
 
 import harness
 
@@ -59,8 +59,8 @@ class ListTest(harness.EndToEndTest):
             self.assertEqual(sorted(found), losses[:len(found)])
             daemon.restart()
 
-    # Nobody's list names a job twice or leaves one out that was there all the
-    # time, whatever comes and goes in between.
+    # No list names a job twice or leaves one out that was there all the time,
+    # though others come and go in between.
     def test_pages_stay_whole_while_jobs_come_and_go(self):
         daemon = self.daemon(worker="fake_worker")
         keep = [self.submit(daemon, f"keep {i}") for i in range(6)]
@@ -111,39 +111,207 @@ class ListTest(harness.EndToEndTest):
         self.assertEqual([{"total": 0}], eve("--count", "--text", "secret"))
         self.assertEqual(1, len(eve("--text", harness.ACCOUNT)))
 
-    def test_a_shell_completes_ids_of_the_right_states(self):
+
+MIGRATIONS = pathlib.Path(__file__).parents[2] / "migrations"
+
+
+class PastJobsTest(harness.SharedDaemonTest):
+    WORKER = "fake_worker"
+
+    def job(self, name="tiny", **changes):
+        return harness.write_job(self.folder, called=name, **changes)
+
+    def finished(self, daemon, name="tiny", *options):
+        job_id = daemon.submit(self.job(name), *options)["id"]
+        daemon.finish(job_id)
+        return job_id
+
+    def past(self, daemon, *filters):
+        return [job["id"] for job in
+                daemon.ctl_json("list", "--past", "--all", *filters)]
+
+    def test_a_real_run_says_what_it_was_done_with(self):
+        daemon = self.daemon()
+        job_id = daemon.succeed(self.job(), "--label", "team=nlp")["id"]
+        record = daemon.show(job_id)["record"]
+        self.assertEqual("Done", record["exit_reason"])
+        environment = record["environment"]
+        self.assertTrue(environment["torch_version"])
+        self.assertTrue(environment["daemon_version"])
+        self.assertTrue(environment["processor"])
+        self.assertTrue(environment["file_systems"]["state"])
+        self.assertEqual("cpu", environment["device"])
+        self.assertEqual(4, record["shape"]["batch_size"])
+        self.assertEqual(8, record["shape"]["total_steps"])
+        self.assertEqual(8, record["steps"])
+        self.assertRegex(record["data"]["train_sha256"], "^[0-9a-f]{64}$")
+        self.assertEqual({"train.jsonl", "eval.jsonl"},
+                         {i["path"] for i in record["data"]["inputs"]})
+        durations = record["durations"]
+        for name in ("load_seconds", "first_step_seconds",
+                     "steady_step_seconds", "round_trip_seconds"):
+            self.assertGreater(durations[name], 0, name)
+        self.assertLess(durations["round_trip_seconds"], 60)
+        self.assertIsNotNone(record["conditions"]["readings"])
+        # The CPU counts no tensors; the process' memory is the machine's.
+        self.assertIsNone(record["memory"]["peak_allocated_bytes"])
+        self.assertGreater(record["memory"]["peak_footprint_bytes"], 10 << 20)
+        self.assertEqual("Done", record["attempts"][0]["exit_reason"])
+        text = daemon.says("show", job_id)
+        for word in ("torch version", "power sources", "low power mode",
+                     "thermal levels", "round trip", "file systems state"):
+            self.assertIn(word, text)
+        # All of it is left when the job is gone.
+        daemon.says("delete", job_id)
+        left = daemon.show(job_id)
+        self.assertTrue(left["past"])
+        self.assertEqual(record, left["record"])
+        self.assertIn('"torch_version"', json.dumps(left["record"]["run"]))
+        for filters in (("--label", "team=nlp"), ("--text", job_id[-6:]),
+                        ("--text", "NLP"), ("--state", "succeeded"),
+                        ("--since", "1h", "--owner", harness.ACCOUNT)):
+            self.assertEqual([job_id], self.past(daemon, *filters), filters)
+        self.assertEqual([], self.past(daemon, "--label", "team=cv"))
+
+    def test_each_job_that_ended_leaves_its_record(self):
         daemon = self.daemon(worker="fake_worker")
-        ended = self.submit(daemon, "$(touch ran)")
-        running = self.submit(daemon, "fake:hang", state=None)
+        done = self.finished(daemon)
+        failed = self.finished(daemon, "fake:rejected")
+        running = daemon.submit(self.job("fake:hang"))["id"]
+        self.eventually(lambda: daemon.state(running) == "RUNNING")
+        queued = daemon.submit(self.job())["id"]
+        for job_id in (queued, running):
+            daemon.says("cancel", "--now", job_id)
+        daemon.finish(running)
+        # A file that a worker spoilt spoils no record.
+        (daemon.state_dir / "jobs" / done / "out" / "run.json").write_text(
+            '{"device": [[[')
+        ids = (done, failed, running, queued)
+        for job_id in ids:
+            daemon.says("delete", job_id)
+        states = {job["id"]: job["state"]
+                  for job in daemon.ctl_json("list", "--past")}
+        self.assertEqual({done: "SUCCEEDED", failed: "FAILED",
+                          running: "CANCELLED", queued: "CANCELLED"}, states)
+        self.assertEqual(0, daemon.show(queued)["record"]["attempt_count"])
+        self.assertEqual([], daemon.ctl_json("list"))
+        daemon.says("cancel", done, code=4)
+        # Also after a kill.
+        daemon.restart()
+        self.assertEqual(list(reversed(ids[:4])), self.past(daemon))
 
-        def bash(*words):
-            driver = self.folder / "driver.bash"
-            script = harness.run("mpsctl", "completion", "bash").stdout
-            line = " ".join(f"'{word}'" for word in words)
-            driver.write_text(
-                f"{script}\nCOMP_WORDS=(mpsctl --state-dir "
-                f"'{daemon.state_dir}' {line})\n"
-                "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_mpsctl\n"
-                "printf '%s\\n' \"${COMPREPLY[@]}\"\n")
-            return subprocess.run(
-                [shutil.which("bash"), str(driver)], capture_output=True,
-                text=True, cwd=self.folder, timeout=harness.TIMEOUT, check=True,
-                env=harness.environment(
-                    PATH=f"{harness.BIN}:{os.environ['PATH']}")).stdout.split()
+    def test_killed_while_it_runs_the_attempt_was_interrupted(self):
+        daemon = self.daemon(worker="fake_worker")
+        job_id = daemon.submit(self.job("fake:hang"))["id"]
+        self.eventually(lambda: daemon.state(job_id) == "RUNNING")
 
-        def asked(*words):
-            """A shell waits for the daemon for a second at most, and then has
-            no ids: on a busy machine it is asked again."""
-            deadline = time.monotonic() + harness.TIMEOUT
-            while not (found := bash(*words)) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            return found
+        def stored():
+            database = sqlite3.connect(daemon.state_dir / "mpsd.db")
+            count, = database.execute(
+                "SELECT count(*) FROM run_attempts").fetchone()
+            database.close()
+            return count > 0
+        self.eventually(stored)
+        daemon.restart()
+        daemon.says("cancel", "--now", job_id)
+        daemon.finish(job_id)
+        daemon.says("delete", job_id)
+        reasons = [a["exit_reason"]
+                   for a in daemon.show(job_id)["record"]["attempts"]]
+        self.assertEqual("Interrupted", reasons[0])
 
-        self.assertEqual([running, ended], asked("show", ""))
-        self.assertEqual([running], asked("cancel", "0"))
-        self.assertEqual([ended], asked("delete", "0"))
-        self.assertEqual([ended], asked("report", running, ""))
-        self.assertEqual(["eval_loss", "eval_loss_before"],
-                         [w for w in bash("list", "--columns", "eval_l")
-                          if w != "eval_loss_after"])
-        self.assertFalse((self.folder / "ran").exists())
+    def test_notes_and_tags_stay_with_a_job_that_is_tried_again_and_goes(self):
+        daemon = self.daemon(worker="fake_worker")
+        job_id = self.finished(daemon, "fake:rejected")
+        other = self.finished(daemon)
+        daemon.says("tag", job_id[-8:], "flaky", "x")
+        daemon.says("tag", job_id, "x", "--remove")
+        daemon.says("note", job_id, "not the data")
+        self.assertEqual([job_id], [j["id"] for j in daemon.ctl_json(
+            "list", "--tag", "flaky")])
+        self.assertEqual([job_id], [j["id"] for j in daemon.ctl_json(
+            "list", "--text", "NOT THE data")])
+        daemon.says("retry", job_id)
+        daemon.finish(job_id)
+        self.assertEqual(2, len(daemon.show(job_id)["record"]["attempts"]))
+        daemon.says("delete", job_id)
+        daemon.says("note", job_id[-8:], "=1+1 really")
+        record = daemon.show(job_id)["record"]
+        self.assertEqual(["flaky"], record["tags"])
+        self.assertEqual(["not the data", "=1+1 really"],
+                         [note["text"] for note in record["notes"]])
+        self.assertEqual(harness.ACCOUNT, record["notes"][0]["author"])
+        self.assertEqual([job_id], self.past(daemon, "--tag", "flaky"))
+        self.assertEqual([job_id], self.past(daemon, "--text", "really"))
+        # Both in one order, by any value, and as a table for spreadsheets.
+        self.assertEqual([other, job_id], self.past(daemon))
+        self.assertEqual([job_id, other],
+                         self.past(daemon, "--sort", "create_time"))
+        rows = list(csv.DictReader(io.StringIO(daemon.says(
+            "list", "--past", "--csv", "--columns", "id,past,tags,state"))))
+        self.assertEqual([(other, "false"), (job_id, "true")],
+                         [(row["id"], row["past"]) for row in rows])
+
+    def test_fifty_writers_of_notes(self):
+        daemon = self.mpsd
+        job_id = self.finished(daemon)
+        harness.at_once(
+            lambda number: daemon.says("note", job_id, f"note {number}"),
+            range(50))
+        notes = daemon.show(job_id)["record"]["notes"]
+        self.assertEqual({f"note {i}" for i in range(50)},
+                         {note["text"] for note in notes})
+
+    def test_two_jobs_side_by_side_deleted_or_not(self):
+        daemon = self.mpsd
+        first = self.finished(daemon)
+        second = daemon.succeed(self.job(lora={"r": 16}))["id"]
+        for gone in (first, second):
+            daemon.says("delete", gone)
+            diff, = daemon.ctl_json("diff", first, second)
+            self.assertEqual({"lora.r": [4, 16]}, diff["spec"])
+            text = daemon.says("diff", first, second)
+            self.assertIn("lora.r", text)
+            self.assertIn("RESULTS", text)
+
+    def test_a_database_of_the_last_release_with_records_opens(self):
+        daemon = self.daemon(worker="fake_worker")
+        job_id = self.finished(daemon)
+        daemon.terminate()
+        path = daemon.state_dir / "mpsd.db"
+        path.rename(path.with_suffix(".new"))
+        for other in daemon.state_dir.glob("mpsd.db-*"):
+            other.unlink()
+        former = sqlite3.connect(path)
+        former.execute("PRAGMA foreign_keys=ON")
+        names = sorted(MIGRATIONS.glob("00*.sql"))[:22]
+        for name in names:
+            former.executescript(name.read_text())
+        new = sqlite3.connect(path.with_suffix(".new"))
+        application, = new.execute("PRAGMA application_id").fetchone()
+        new.close()
+        former.executescript(f"""
+            PRAGMA application_id={application}; PRAGMA user_version=22;
+            INSERT INTO records (number, id, owner, end_time_us, kind, state,
+                                 name)
+            VALUES (1, '01HKX24J400000000000000002', 'bob', 5, 1, 4, 'gone');
+            INSERT INTO record_bodies VALUES
+              (1, CAST(char(10) || char(26) ||
+                       '01HKX24J400000000000000002' || char(32, 4) AS BLOB));
+            INSERT INTO record_tags VALUES ('best', 1);
+            INSERT INTO record_notes VALUES (1, 1, 8, 'eve', 'old note', 0);
+            INSERT INTO record_text_rows VALUES (256, 'gone bob');
+            INSERT INTO record_texts (rowid, texts) VALUES (256, 'gone bob');
+        """)
+        former.close()
+        daemon.start()
+        listed, = daemon.ctl_json("list", "--past")
+        self.assertEqual("gone", listed["name"])
+        self.assertEqual(["best"], listed["tags"])
+        record = daemon.show(listed["id"])["record"]
+        self.assertEqual("old note", record["notes"][0]["text"])
+        # Jobs still end and go.
+        again = self.finished(daemon)
+        daemon.says("delete", again)
+        self.assertEqual([again, listed["id"]], self.past(daemon))
+        self.assertNotIn(job_id, self.past(daemon))

@@ -28,7 +28,7 @@ class NotifyTest(harness.EndToEndTest):
     def setUp(self):
         super().setUp()
         (self.folder / "got").mkdir()
-        self.program = self.folder / "tell"
+        self.program = self.folder / "notify"
         self.program.write_text(PROGRAM)
         self.program.chmod(0o755)
         self.environment = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """More connections and uploads than the daemon has descriptors for, and a
-daemon that nobody can reach any more."""
+daemon that no client can reach any more."""
 
 import contextlib
 import os

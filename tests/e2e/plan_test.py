@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mpsctl plan: what a job needs and takes, beside the queue and never in it."""
+"""mpsctl plan: what a job needs and takes, next to the queue and never in it."""
 
 import sys
 import time
@@ -84,7 +84,7 @@ class PlanTest(harness.SharedDaemonTest):
                     self.assertIsNone(plan["time"]["seconds_per_step"])
                 daemon.terminate()
 
-    def test_a_probe_measures_what_the_plan_tells(self):
+    def test_a_probe_measures_what_the_plan_states(self):
         daemon = self.daemon()
         path = self.job()
         said = daemon.says("plan", path, "--probe")
@@ -110,20 +110,6 @@ class PlanTest(harness.SharedDaemonTest):
                 self.assertNotIn("/plans/", said)
                 self.job(training={})
         self.assert_nothing_is_left(daemon)
-
-    def test_a_process_that_goes_wrong_is_an_error_in_words(self):
-        for mode, words in (("garbage", "not print a JSON object"),
-                            ("crash-abort", "crashed with signal 6"),
-                            ("endless", "a line of more than"),
-                            ("exit-1", "ended without a plan"),
-                            ("no-plan", "made no plan"),
-                            ("rejected", "no label")):
-            with self.subTest(mode):
-                result = self.mpsd.ctl("plan", self.job("fake:" + mode))
-                self.assertNotIn(result.returncode, (0, 10), result.stdout)
-                self.assertIn(words, result.stderr)
-        self.assert_nothing_is_left(self.mpsd)
-        self.mpsd.says("plan", self.job())
 
     def test_a_user_has_one_plan_at_a_time_and_a_killed_client_makes_room(self):
         hang = self.job("fake:deaf")
@@ -155,7 +141,7 @@ class PlanTest(harness.SharedDaemonTest):
         self.assertEqual([], self.plans(self.mpsd))
         self.mpsd.start()
 
-    def test_plans_beside_a_running_job_and_says_what_is_left_of_it(self):
+    def test_plans_while_a_job_runs_and_says_what_is_left_of_it(self):
         job = self.mpsd.submit(self.job("fake:ok-slow",
                                         training={"max_steps": 2000}))
         self.eventually(
@@ -167,7 +153,7 @@ class PlanTest(harness.SharedDaemonTest):
         self.assertGreater(plan["queue"]["finish_seconds"],
                            plan["queue"]["wait_seconds"])
         self.assertEqual("RUNNING", self.mpsd.state(job["id"]))
-        # A job that never ran tells nobody how long it takes.
+        # How long a job takes that never ran is unknown.
         queued = self.mpsd.submit(path)
         plan, = self.mpsd.ctl_json("plan", path)
         self.assertEqual(2, plan["queue"]["jobs_ahead"])

@@ -98,7 +98,7 @@ class PythonClientTest(harness.SharedDaemonTest):
             client.job("01KAH0000000000000000000AA")
         self.assertEqual("NOT_FOUND", raised.exception.code.name)
 
-    def test_a_job_json_with_files_beside_it(self):
+    def test_a_job_json_with_files_next_to_it(self):
         client = self.client()
         path = harness.write_job(self.folder, training={"max_steps": 3})
         job = client.submit(path)
@@ -183,7 +183,7 @@ class PythonClientTest(harness.SharedDaemonTest):
                              idempotency_key="nightly").id for _ in range(3)}
         self.assertEqual(1, len(ids))
 
-    def test_watching_goes_on_after_a_kill(self):
+    def test_watching_continues_after_a_kill(self):
         daemon = self.daemon()
         client = self.client(daemon)
         job = client.submit(self.spec(max_steps=30, save_steps=5),
@@ -196,7 +196,7 @@ class PythonClientTest(harness.SharedDaemonTest):
         self.assertEqual("SUCCEEDED", job.state)
         self.assertEqual(list(range(1, len(seen) + 1)), seen)
 
-    def test_an_upload_goes_on_where_it_broke_off(self):
+    def test_an_upload_resumes_where_it_broke_off(self):
         client = self.client()
         one = mpsd._files.of_bytes("a", os.urandom(6 << 20))
         api = mpsd.v1.artifacts_pb2
@@ -239,7 +239,7 @@ class PythonClientTest(harness.SharedDaemonTest):
         self.assertEqual(set(ids), {job.id for job in client.jobs(limit=20)})
         self.assertEqual(7, len(list(itertools.islice(client.jobs(), 7))))
 
-    def test_nobody_there(self):
+    def test_no_daemon_there(self):
         client = mpsd.Client(str(self.folder / "none.sock"))
         self.addCleanup(client.close)
         with self.assertRaises(mpsd.Unreachable):
@@ -278,7 +278,7 @@ class PythonClientTest(harness.SharedDaemonTest):
                     if steps == 3:
                         steps += 1
                         # The connection breaks; the tunnel comes back, and the
-                        # stream goes on where it was.
+                        # stream resumes where it was.
                         for pid in server.sessions():
                             with contextlib.suppress(ProcessLookupError):
                                 os.kill(pid, signal.SIGKILL)
@@ -309,6 +309,19 @@ class PythonClientTest(harness.SharedDaemonTest):
         self.assertNotIn(token, repr(client))
         job = client.submit(self.spec(), data=self.ROWS)
         self.assertEqual("bob", job.wait(harness.TIMEOUT).message.owner)
+        self.assertEqual("bob", client.info().you.user)
+        # A model that was pushed by its name, and a job that starts from
+        # another's adapter.
+        daemon.says("model", "push", self.model, "--name", "bob/tiny")
+        spec = {**self.spec(), "model": "bob/tiny"}
+        first = client.submit(spec, data=self.ROWS)
+        del spec["lora"]
+        chained = client.submit({**spec, "adapter": f"job:{first.id}"},
+                                data=self.ROWS)
+        self.assertEqual([first.id], list(chained.message.after))
+        chained.wait(harness.TIMEOUT)
+        self.assertEqual([chained.id, first.id, job.id],
+                         [job.id for job in client.jobs()])
         for wrong in ({}, {"token": "mpsd_" + "a" * 43}):
             with mpsd.Client(server, ca=ca, **wrong) as other:
                 with self.assertRaises(mpsd.MpsdError) as raised:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device divided by priority and by time: a job that gives way, is killed
-on the way, or reaches its limit comes out, to the byte, as one that nobody
-disturbed."""
+"""The device divided by priority, by time and by what the machine is used for: a
+job that gives way, is killed on the way, reaches its limit or holds while the plug
+is out comes out, to the byte, as an undisturbed one."""
 
 import json
 import os
 import signal
+import sys
 import time
+import unittest
 
 import harness
 
@@ -17,7 +19,7 @@ AT_ONCE = ("--preempt", "--preempt-margin-seconds", "0",
 
 
 def curve(folder):
-    """What each step reported, but for times and memory."""
+    """What each step reported, except times and memory."""
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     return [tuple(json.loads(line)[key] for key in
                   ("step", "loss", "grad_norm", "learning_rate", "tokens"))
@@ -56,11 +58,9 @@ class ShareTest(harness.EndToEndTest):
         low = self.submit(daemon)
         with daemon.watch(low) as watch:
             for step in (20, 90):
-                watch.until(lambda e, least=step: e.get("progress", {}).get(
-                    "step", 0) >= least)
+                watch.until_step(step)
                 urgent = self.submit_urgent(daemon)
-                queued = watch.until(
-                    lambda e: e.get("state", {}).get("state") == "QUEUED")
+                queued = watch.until_state("QUEUED")
                 self.assertIn(f"gives way to job {urgent} of priority 5, "
                               "resumes by itself", queued["state"]["message"])
                 self.assertEqual("SUCCEEDED",
@@ -78,7 +78,7 @@ class ShareTest(harness.EndToEndTest):
         info, = daemon.ctl_json("info")
         self.assertEqual(0, info.get("queued_jobs", 0))
 
-    def test_queue_tells_who_is_next_and_why(self):
+    def test_queue_shows_who_is_next_and_why(self):
         daemon = self.daemon()
         first = self.submit(daemon)
         with daemon.watch(first) as watch:
@@ -107,7 +107,7 @@ class ShareTest(harness.EndToEndTest):
             watch.until_checkpoint(50)
             worker = self.pause(daemon)
             urgent = self.submit_urgent(daemon)
-            watch.until(lambda e: "gives way" in e.get("note", ""))
+            watch.until_note("gives way")
             daemon.kill()
             harness._signal(worker, signal.SIGKILL)
             daemon.start()
@@ -123,8 +123,7 @@ class ShareTest(harness.EndToEndTest):
             watch.until_checkpoint(50)
             self.pause(daemon)
             urgent = self.submit_urgent(daemon)
-            queued = watch.until(
-                lambda e: e.get("state", {}).get("state") == "QUEUED")
+            queued = watch.until_state("QUEUED")
             self.assertIn("no checkpoint within the grace period",
                           queued["state"]["message"])
             self.assertEqual("SUCCEEDED", daemon.finish(urgent)["state"])
@@ -138,7 +137,7 @@ class ShareTest(harness.EndToEndTest):
         begin = time.monotonic()
         job_id = self.submit(daemon)
         with daemon.watch(job_id) as watch:
-            watch.until(lambda e: "progress" in e)
+            watch.until_step(1)
         self.assertEqual(0, daemon.terminate())
         # Enough for its first step after a start on a busy machine.
         limit = time.monotonic() - begin + 10
@@ -146,13 +145,12 @@ class ShareTest(harness.EndToEndTest):
         daemon.start()
         with daemon.watch(job_id) as watch:
             for _ in range(2):
-                watch.until(
-                    lambda e: e.get("state", {}).get("state") == "RUNNING")
+                watch.until_state("RUNNING")
             # A worker that has not begun has nothing to save and is killed at
             # its time; one that has must not end before it.
-            watch.until(lambda e: "progress" in e)
+            watch.until_step(1)
             worker = self.pause(daemon)
-            watch.until(lambda e: "as long as it may" in e.get("note", ""))
+            watch.until_note("as long as it may")
             os.kill(worker, signal.SIGCONT)
             ended = watch.finish()
         self.assertEqual("FAILED", ended["state"])
@@ -170,3 +168,132 @@ class ShareTest(harness.EndToEndTest):
         daemon.says("retry", job_id)
         self.assertEqual(3, daemon.finish(job_id)["attempt"])
         self.check_undisturbed(daemon, job_id)
+
+
+SHORT_STEPS = 60
+SHORT = {"max_steps": SHORT_STEPS, "save_steps": 5, "learning_rate": 0.001}
+BATTERY = {"power_source": "battery", "battery_ratio": 0.5}
+MAINS = {"power_source": "mains", "battery_ratio": 0.5}
+
+
+@unittest.skipUnless(sys.platform == "linux", "asks the ELF loader")
+class StartTest(unittest.TestCase):
+    def test_alone_it_loads_torch_once(self):
+        done = harness.run("mpsd-worker", "--job", "none.json", "--out", "none",
+                           env=harness.environment(LD_DEBUG="files"))
+        self.assertIn("none.json: No such file", done.stderr)
+        begun = [line for line in done.stderr.splitlines()
+                 if "calling init" in line and "libtorch_cpu" in line]
+        self.assertEqual(1, len(begun))
+
+
+class MannersTest(harness.EndToEndTest):
+    @classmethod
+    def setUpClass(cls):
+        out = harness.undisturbed_run(cls, SHORT)
+        cls.manifest = json.loads((out / "run.json").read_text())
+
+    def setUp(self):
+        super().setUp()
+        self.host_file = self.folder / "host.json"
+        self.machine_is(MAINS)
+
+    def machine_is(self, state):
+        aside = self.host_file.with_suffix(".new")
+        aside.write_text(json.dumps(state))
+        aside.rename(self.host_file)
+
+    def shared(self, *options):
+        return self.daemon(*harness.slow_disk(20), "--pause-on-battery",
+                           "--host-file",
+                           str(self.host_file), "--host-interval-seconds",
+                           "0.05", "--pause-settle-seconds", "0.1", *options)
+
+    def unplug(self, daemon, watch):
+        """Within the run: the worker is stopped until the daemon has seen the
+        battery, then it continues to the end of its micro-batch."""
+        watch.until_step(3)
+        worker = self.pause(daemon)
+        self.machine_is(BATTERY)
+        watch.until_note("paused: on batt")
+        os.kill(worker, signal.SIGCONT)
+
+    def check_end(self, daemon, watch, attempts):
+        job = watch.finish()
+        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+        self.assertEqual(attempts, job["attempt"])
+        self.assertIsNone(job["pause"])
+        self.assertEqual(SHORT_STEPS, watch.steps()[-1])
+        self.check_adapter(daemon, job["id"])
+
+    def test_held_and_resumed(self):
+        daemon = self.shared()
+        job = daemon.submit(harness.write_job(self.folder, training=SHORT))
+        with daemon.watch(job["id"]) as watch:
+            self.unplug(daemon, watch)
+            held = self.eventually(
+                lambda: (shown := daemon.show(job["id"]))["pause"]
+                and shown["pause"]["held"] and shown, daemon.said)
+            self.assertEqual("RUNNING", held["state"])
+            self.assertEqual(["BATTERY"], held["pause"]["reasons"])
+            self.assertLess(held["progress"]["step"], SHORT_STEPS)
+            # An undisturbed run would be over by the time all this is asked.
+            text = daemon.ctl("show", job["id"]).stdout
+            self.assertIn("paused        held for ", text)
+            info = daemon.ctl("info").stdout
+            self.assertIn("machine        battery 50%\n", info)
+            self.assertIn("on battery or in Low Power Mode\n", info)
+            metrics = daemon.metrics()
+            self.assertIn('mpsd_paused{reason="battery"} 1\n', metrics)
+            self.assertIn("mpsd_host_on_battery 1\n", metrics)
+            later = daemon.show(job["id"])
+            self.assertEqual(held["progress"]["step"],
+                             later["progress"]["step"])
+            self.machine_is(MAINS)
+            watch.until_note("goes on")
+            self.check_end(daemon, watch, attempts=1)
+        self.assertIn('mpsd_paused{reason="battery"} 0\n', daemon.metrics())
+
+    def test_a_long_pause_gives_the_memory_back(self):
+        daemon = self.shared("--pause-hold-seconds", "0.2")
+        job = daemon.submit(harness.write_job(self.folder, training=SHORT))
+        with daemon.watch(job["id"]) as watch:
+            self.unplug(daemon, watch)
+            queued = watch.until_state("QUEUED")
+            self.assertIn("resumes by itself", queued["state"]["message"])
+            waiting = daemon.show(job["id"])
+            self.assertEqual("QUEUED", waiting["state"])
+            self.assertEqual(["BATTERY"], waiting["pause"]["reasons"])
+            self.eventually(lambda: not daemon.workers())
+            self.machine_is(MAINS)
+            self.check_end(daemon, watch, attempts=2)
+
+    def test_nothing_starts_on_battery(self):
+        self.machine_is(BATTERY)
+        daemon = self.shared()
+        job = daemon.submit(harness.write_job(self.folder, training=SHORT))
+        with daemon.watch(job["id"]) as watch:
+            # mpsd may have begun to look at the machine only now.
+            pause = self.eventually(lambda: daemon.show(job["id"])["pause"],
+                                    daemon.said)
+            self.assertEqual(["BATTERY"], pause["reasons"])
+            self.assertEqual([], daemon.workers())
+            self.machine_is(MAINS)
+            self.check_end(daemon, watch, attempts=1)
+
+    def test_the_environment_is_that_of_a_shared_mac(self):
+        daemon = self.shared()
+        job = daemon.submit(harness.write_job(
+            self.folder, training=SHORT, allow_cpu_fallback=True))
+        daemon.finish(job["id"])
+        run = self.folder / "state/jobs" / job["id"] / "out/run.json"
+        of_daemon = json.loads(run.read_text())["environment"]
+        alone = self.manifest["environment"]
+        for environment, fallback in ((alone, "0"), (of_daemon, "1")):
+            for name, value in (
+                    ("PYTORCH_MPS_HIGH_WATERMARK_RATIO", "0.95"),
+                    ("PYTORCH_MPS_LOW_WATERMARK_RATIO", "0.75"),
+                    ("PYTORCH_MPS_FAST_MATH", "0"),
+                    ("AGX_RELAX_CDM_CTXSTORE_TIMEOUT", "1"),
+                    ("PYTORCH_ENABLE_MPS_FALLBACK", fallback)):
+                self.assertEqual(value, environment[name], name)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Studies by the real worker on the CPU: a smoke run, a sweep of batches, a
-probe's neighbours; stopped, killed and resumed in the middle, and what a
-script gets."""
+probe's neighbours, stopped, killed and resumed in the middle, and what a script
+gets; compare-devices on two devices that every machine has, the CPU and the
+CPU."""
 
 import json
 import os
@@ -94,8 +95,7 @@ class StudiesTest(harness.SharedDaemonTest):
         daemon = self.daemon(*harness.slow_disk(250))
         job_id = self.sweep(daemon)
         with daemon.watch(job_id) as watch:
-            watch.until(lambda e: e.get("progress", {}).get("step", 0)
-                        >= MIDDLE)
+            watch.until_step(MIDDLE)
             os.kill(self.pause(daemon), signal.SIGKILL)
             self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
 
@@ -103,8 +103,7 @@ class StudiesTest(harness.SharedDaemonTest):
         daemon = self.daemon(*PREEMPTING, *harness.slow_disk(250))
         job_id = self.sweep(daemon)
         with daemon.watch(job_id) as watch:
-            watch.until(lambda e: e.get("progress", {}).get("step", 0)
-                        >= MIDDLE)
+            watch.until_step(MIDDLE)
             urgent = harness.write_job(self.folder, "urgent.json", rows=ROWS,
                                        training={"max_steps": 1})
             other = daemon.submit(urgent, "--priority", "9")["id"]
@@ -115,23 +114,10 @@ class StudiesTest(harness.SharedDaemonTest):
         daemon = self.daemon(*harness.slow_disk(250))
         job_id = self.sweep(daemon)
         with daemon.watch(job_id) as watch:
-            watch.until(lambda e: e.get("progress", {}).get("step", 0)
-                        >= MIDDLE)
+            watch.until_step(MIDDLE)
             daemon.says("cancel", job_id)
             self.assertEqual("CANCELLED", watch.finish()["state"])
         self.assertNotIn("result", daemon.show(job_id))
-
-    def test_what_is_out_of_bounds_is_refused(self):
-        before = self.mpsd.ctl_json("list")
-        wrong = self.mpsd.ctl("smoke", self.job(), "--threshold",
-                              "smoke.epochs=1")
-        self.assertEqual(2, wrong.returncode)
-        self.assertIn("smoke.epochs", wrong.stdout + wrong.stderr)
-        unknown = self.mpsd.ctl("smoke", self.job(), "--threshold", "no.such=1")
-        self.assertEqual(2, unknown.returncode)
-        self.assertIn("no.such", unknown.stdout + unknown.stderr)
-        # At the door: nothing was queued.
-        self.assertEqual(before, self.mpsd.ctl_json("list"))
 
     def test_exit_codes_by_verdict(self):
         daemon = self.daemon(worker="fake_worker")
@@ -140,3 +126,45 @@ class StudiesTest(harness.SharedDaemonTest):
             self.assertEqual(code, ran.returncode, ran.stdout + ran.stderr)
         lost = daemon.ctl("smoke", self.job(name="fake:study-no-result"))
         self.assertNotIn(lost.returncode, (0, 10, 11), lost.stdout)
+
+
+# client/console.h
+FAILED_JOB, FAIL = 1, 10
+
+
+class CompareTest(harness.SharedDaemonTest):
+    def test_the_cpu_is_compared_with_itself(self):
+        job = harness.write_job(self.folder)
+        # Nothing is shorter than itself by 99 %.
+        ran = self.mpsd.ctl(
+            "--json", "compare-devices", job, "--devices", "cpu,cpu", "--steps",
+            3, "--threshold", "compare.speedup=0.99")
+        self.assertEqual(FAIL, ran.returncode, ran.stdout + ran.stderr)
+        result = json.loads(ran.stdout)
+        comparison = result["device_comparison"]
+        self.assertEqual("STAY_ON_CPU", comparison["decision"])
+        self.assertTrue(comparison["same_batches"])
+        # Two runs of one device compute the same, bit for bit.
+        self.assertGreaterEqual(len(comparison["losses"]), 3)
+        for step in comparison["losses"]:
+            self.assertEqual(step["baseline_loss"], step["loss"])
+            self.assertEqual(0, step["difference_ratio"])
+        self.assertEqual("loss", comparison["metric"])
+        self.assertEqual(comparison["baseline_metric_value"],
+                         comparison["metric_value"])
+        found = {f["name"]: f for f in result["findings"]}
+        for name in "compare.loss", "compare.gradient", "compare.metric":
+            self.assertEqual("PASS", found[name]["verdict"], name)
+        for side in comparison["baseline"], comparison["measured"]:
+            self.assertGreater(side["step_seconds"]["median"], 0)
+            self.assertGreater(side["loader_seconds"]["median"], 0)
+            self.assertIsNone(side["utilization_ratio"])
+        shown = self.mpsd.says("show", result["job_id"])
+        self.assertIn("Decision: stay on cpu", shown)
+
+    def test_what_the_machine_lacks_is_said_at_the_start(self):
+        job = harness.write_job(self.folder, device="auto")
+        result = self.mpsd.ctl("compare-devices", str(job))
+        if result.returncode != FAILED_JOB:
+            self.skipTest("this machine has an accelerator")
+        self.assertIn("neither MPS nor CUDA", result.stdout + result.stderr)

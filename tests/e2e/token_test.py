@@ -13,7 +13,7 @@ import time
 import harness
 
 SECRET = re.compile(r"mpsd_[0-9A-Za-z]{49}")
-EXIT_BAD_INPUT, EXIT_OTHER, EXIT_REFUSED = 2, 6, 8  # client/console.h
+EXIT_BAD_INPUT, EXIT_REFUSED = 2, 8  # client/console.h
 # A whole token (core/base/text_test.cc) that no daemon has made.
 STRANGE = "mpsd_N5koW5aQRRhHl032GjJee5cYPJdrcgBh8hjV9gRy7iX2pmQpa"
 
@@ -64,7 +64,7 @@ class TokenTest(harness.EndToEndTest):
         self.assertIn("login", result.stderr)
 
     def watch(self, secret, job):
-        """A stream that goes on until it is ended; its process."""
+        """A stream that lasts until it is ended; its process."""
         process = harness.begin(
             "mpsctl", "--server", f"127.0.0.1:{self.port}", "watch", job,
             env=harness.environment(MPSD_TOKEN=secret))
@@ -110,7 +110,7 @@ class TokenTest(harness.EndToEndTest):
         self.assertEqual({"ann", "bob", "eve"},
                          {token["user"] for token in self.listed()})
 
-    def test_what_is_not_the_token_is_nobody(self):
+    def test_what_is_not_the_token_is_no_user(self):
         self.daemon()
         secret = self.create()
         # mpsctl asks no daemon with what is no whole token.
@@ -168,14 +168,6 @@ class TokenTest(harness.EndToEndTest):
             self.assert_refuses(secret)
         daemon.says("info")
 
-    def test_makers_at_once_get_a_token_each(self):
-        self.daemon()
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            made = list(pool.map(lambda _: self.create(), range(8)))
-        self.assertEqual(8, len(set(made)))
-        for secret in (made[0], made[7]):
-            self.assert_knows(secret)
-
     def test_a_printed_token_outlives_a_kill(self):
         daemon = self.daemon()
         printed = []
@@ -193,25 +185,6 @@ class TokenTest(harness.EndToEndTest):
         self.assertTrue(printed)
         for secret in printed:
             self.assert_knows(secret)
-
-    def test_a_thousand_tokens_and_no_more(self):
-        daemon = self.daemon()
-        first = self.create()
-        daemon.kill()
-        self.sql("INSERT INTO tokens (sha256, user, role, note, create_time_us,"
-                 " created_by) VALUES (?, 'bob', 2, '', 0, 'root')",
-                 *((hashlib.sha256(b"%d" % i).hexdigest(),)
-                   for i in range(999)))
-        daemon.start()
-        self.assert_knows(first)
-        self.assertEqual(1000, len(self.listed()))
-        more = self.token("create", "--user", "ann", "--role", "user")
-        self.assertEqual(EXIT_OTHER, more.returncode)
-        self.assertIn("1000 tokens exist", more.stderr)
-        self.assertEqual("", more.stdout)
-        self.assertEqual(
-            0, self.token("revoke", self.listed()[0]["id"]).returncode)
-        self.create()
 
     def test_no_file_and_no_line_of_the_daemon_has_a_token(self):
         daemon = self.daemon()

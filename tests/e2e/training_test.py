@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's life with the real worker, from submit to a folder that PEFT could
-load."""
+"""A job's life with the real worker: of a language model from submit to a folder
+that PEFT could load, of a classifier of texts from a CSV to its predictions, and
+of a classifier of images that lie in a folder for each class or that rows name."""
 
+import csv
 import json
 import math
+import shutil
 
 import harness
 
@@ -119,17 +122,6 @@ class TrainingTest(harness.SharedDaemonTest):
         self.assertIn(b"brain.Event:2", events.read_bytes())
         self.assertEqual(8, events.read_bytes().count(b"train/loss"))
 
-    def test_idempotency_key(self):
-        job = harness.write_job(self.folder)
-        first = self.mpsd.submit(job, "--idempotency-key", "k")
-        again = self.mpsd.submit(job, "--idempotency-key", "k")
-        self.assertEqual(first["id"], again["id"])
-        other = harness.write_job(self.folder, training={"seed": 7})
-        said = self.mpsd.says("submit", other, "--detach",
-                              "--idempotency-key", "k", code=2)
-        self.assertIn("key", said)
-        self.assertEqual(first["id"], self.mpsd.ctl_json("list")[0]["id"])
-
     def test_bad_spec_queues_nothing(self):
         before = self.mpsd.ctl_json("list")
         job = harness.write_job(self.folder)
@@ -155,7 +147,205 @@ class TrainingTest(harness.SharedDaemonTest):
         self.assertIn("train.jsonl:3", job["message"])
         self.assertNotIn(str(self.mpsd.state_dir), job["message"])
 
-    def test_unknown_model(self):
-        job = harness.write_job(self.folder, model="nobody/nothing")
-        said = self.mpsd.says("submit", job, "--detach", code=2)
-        self.assertIn("nobody/nothing", said)
+
+ROWS = [("yes please", "good"), ("oh yes", "good"), ("yes", "good"),
+        ("yes, fine", "good"), ("no thanks", "bad"), ("oh no", "bad"),
+        ("no", "bad"), ("no, never", "bad")]
+BERT = {
+    "architectures": ["BertForSequenceClassification"], "model_type": "bert",
+    "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+    "num_attention_heads": 3, "vocab_size": 99, "max_position_embeddings": 32,
+    "type_vocab_size": 2, "pad_token_id": 0, "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+    "layer_norm_eps": 1e-12, "initializer_range": 0.02,
+}
+PIECES = {"begin": {"SpecialToken": {"id": "<|im_start|>", "type_id": 0}},
+          "a": {"Sequence": {"id": "A", "type_id": 0}},
+          "end": {"SpecialToken": {"id": "<|im_end|>", "type_id": 0}},
+          "b": {"Sequence": {"id": "B", "type_id": 1}},
+          "end_of_b": {"SpecialToken": {"id": "<|im_end|>", "type_id": 1}}}
+
+
+def special(token, number):
+    return {"id": token, "ids": [number], "tokens": [token]}
+
+
+def write_bert(folder):
+    """The config of a BERT of 12k parameters without weights, and a tokenizer
+    that frames a text or pair as BERT's do."""
+    folder.mkdir()
+    for file in (harness.ROOT / "tests/e2e/testdata").iterdir():
+        shutil.copy(file, folder / file.name)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    single = [PIECES["begin"], PIECES["a"], PIECES["end"]]
+    tokenizer["post_processor"] = {
+        "type": "TemplateProcessing", "single": single,
+        "pair": [*single, PIECES["b"], PIECES["end_of_b"]],
+        "special_tokens": {
+            "<|im_start|>": special("<|im_start|>", 1),
+            "<|im_end|>": special("<|im_end|>", 2)}}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (folder / "config.json").write_text(json.dumps(BERT))
+
+
+def write_csv(path, header, rows):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+class ClassificationTest(harness.SharedDaemonTest):
+    def setUp(self):
+        super().setUp()
+        write_bert(self.folder / "bert")
+        (self.folder / "data").mkdir()
+        write_csv(self.folder / "data/train.csv", ("text", "mood"), ROWS)
+        write_csv(self.folder / "data/new.csv", ("text",),
+                  [("yes, yes",), ("no, no",), ("\"quoted\", no",)])
+
+    def job(self, **training):
+        spec = {
+            "model": "bert", "task": "SEQ_CLS", "fine_tune_type": "full",
+            "from_scratch": True, "device": "cpu",
+            "dataset": {"train": "data/train.csv", "eval": "data/train.csv",
+                        "predict": "data/new.csv", "text_columns": "text",
+                        "label_column": "mood"},
+            "training": {"max_steps": 40, "learning_rate": 0.01,
+                         "max_length": 32, "eval_steps": 20,
+                         "load_best_model_at_end": True,
+                         "metric_for_best_model": "accuracy", **training},
+        }
+        path = self.folder / "job.json"
+        path.write_text(json.dumps(spec, indent=2))
+        return path
+
+    def test_from_a_csv_to_predictions(self):
+        job = self.mpsd.succeed(self.job())
+        self.assertEqual("MODEL", job["output_kind"])
+        self.assertLess(job["eval_loss_after"], job["eval_loss_before"])
+        self.check_shown(job["id"])
+        self.assertIn('mpsd_job_eval_metric{device="cpu",job_id="%s",'
+                      'metric="accuracy"}' % job["id"], self.mpsd.metrics())
+        self.check_model(self.download(self.mpsd, job["id"]))
+        self.check_predictions(self.download(self.mpsd, job["id"],
+                                             "--predictions"))
+
+    def check_shown(self, job_id):
+        job = self.mpsd.show(job_id)
+        self.assertEqual({"accuracy", "f1", "f1_macro",
+                          "matthews_correlation"}, set(job["metrics"]))
+        self.assertGreaterEqual(job["metrics"]["accuracy"], 0.5)
+        best = job["best_evaluation"]
+        self.assertIn(best["step"], (20, 40))
+        self.assertGreaterEqual(best["metrics"]["accuracy"],
+                                job["metrics"]["accuracy"])
+        matrix = job["confusion_matrix"]
+        self.assertEqual(["bad", "good"], matrix["labels"])
+        self.assertEqual([4, 4], [sum(row) for row in matrix["matrix"]])
+        text = self.mpsd.ctl("show", job_id).stdout
+        for part in ("accuracy", "true \\ predicted", "--predictions"):
+            self.assertIn(part, text)
+
+    def check_model(self, folder):
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual({"0": "bad", "1": "good"}, config["id2label"])
+        tensors = harness.safetensors(folder / "model.safetensors")
+        self.assertEqual(2, len(tensors["classifier.bias"]))
+
+    def check_predictions(self, folder):
+        self.assertEqual({"predictions.jsonl", "predictions.tsv",
+                          "confusion_matrix.json"},
+                         {file.name for file in folder.iterdir()
+                          if not file.name.startswith(".")})
+        lines = (folder / "predictions.jsonl").read_text().splitlines()
+        self.assertEqual(3, len(lines))
+        for line in lines:
+            self.assertIn(json.loads(line)["prediction"], ("bad", "good"))
+
+    def test_a_bad_row_is_rejected_with_its_line(self):
+        write_csv(self.folder / "data/train.csv", ("text", "mood"),
+                  [*ROWS, ("no label", "")])
+        job = self.mpsd.finish(self.mpsd.submit(self.job())["id"])
+        self.assertEqual(("FAILED", "Rejected"),
+                         (job["state"], job["exit_reason"]), job["message"])
+        self.assertIn("data/train.csv:10", job["message"])
+        self.assertNotIn(str(self.mpsd.state_dir), job["message"])
+
+
+VIT = {
+    "architectures": ["ViTForImageClassification"], "model_type": "vit",
+    "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "image_size": 8, "patch_size": 4,
+    "num_channels": 3, "qkv_bias": True, "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+    "layer_norm_eps": 1e-12, "initializer_range": 0.02,
+}
+PROCESSOR = {
+    "image_processor_type": "ViTImageProcessor", "do_resize": True,
+    "size": {"height": 8, "width": 8}, "resample": 2, "do_rescale": True,
+    "rescale_factor": 1 / 255, "do_normalize": True,
+    "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+}
+
+
+def write_vit(folder):
+    """The configs of a tiny vision transformer, without weights."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(VIT))
+    (folder / "preprocessor_config.json").write_text(json.dumps(PROCESSOR))
+
+
+class ImagesTest(harness.SharedDaemonTest):
+    def setUp(self):
+        super().setUp()
+        write_vit(self.folder / "vit")
+        for i in range(4):
+            shade = 255 - 30 * i
+            harness.write_png(self.folder / f"fruit/apple/{i}.png",
+                              (shade, 0, 0))
+            harness.write_png(self.folder / f"fruit/lime/{i}.png",
+                              (0, shade, 0))
+        harness.write_png(self.folder / "new/a.png", (200, 10, 10))
+        harness.write_png(self.folder / "new/b.png", (10, 200, 10))
+        rows = self.folder / "jobs/rows"
+        rows.mkdir(parents=True)
+        (rows / "eval.jsonl").write_text("".join(
+            json.dumps({"image": f"../../fruit/{name}/0.png", "label": name})
+            + "\n" for name in ("apple", "lime")))
+
+    def job(self, **dataset):
+        spec = {
+            "model": str(self.folder / "vit"), "task": "IMAGE_CLS",
+            "fine_tune_type": "full", "from_scratch": True, "device": "cpu",
+            "dataset": {"train": "../fruit", "eval": "rows/eval.jsonl",
+                        "predict": "../new", **dataset},
+            "training": {"max_steps": 30, "learning_rate": 0.01},
+        }
+        path = self.folder / "jobs/job.json"
+        path.write_text(json.dumps(spec, indent=2))
+        return path
+
+    def test_a_folder_and_rows(self):
+        job = self.mpsd.succeed(self.job())
+        self.assertEqual(["apple", "lime"], job["confusion_matrix"]["labels"])
+        self.assertIn("accuracy", job["metrics"])
+        config = json.loads((self.download(self.mpsd, job["id"])
+                             / "config.json").read_text())
+        self.assertEqual({"0": "apple", "1": "lime"}, config["id2label"])
+        table = self.folder / "new.tsv"
+        self.mpsd.says("download", job["id"], "--predictions", "-o", table)
+        self.assertEqual(3, len(table.read_text().splitlines()))
+
+    def test_an_image_that_is_none_is_named(self):
+        (self.folder / "fruit/lime/9.png").write_text("no image")
+        job = self.mpsd.finish(self.mpsd.submit(self.job())["id"])
+        self.assertEqual("Rejected", job["exit_reason"], job["message"])
+        self.assertIn("lime/9.png", job["message"])
+
+    def test_a_missing_image_queues_nothing(self):
+        (self.folder / "fruit/lime/0.png").unlink()
+        before = self.mpsd.ctl_json("list")
+        self.assertIn("eval.jsonl:2",
+                      self.mpsd.says("submit", self.job(), code=2))
+        self.assertEqual(before, self.mpsd.ctl_json("list"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people do to jobs in the queue, and to the queue: hold, release, move,
+"""What users do to jobs in the queue, and to the queue: hold, release, move,
 retry, drain and wait, by the real programs, killed in the middle of it."""
 
 import os
@@ -91,7 +91,7 @@ class VerbsTest(harness.SharedDaemonTest):
         self.assertIn("Drain", audit)
         self.assertIn("Undrain", audit)
 
-    def test_wait_tells_how_they_ended(self):
+    def test_wait_reports_how_they_ended(self):
         daemon = self.daemon("--max-failures", "1", worker="fake_worker")
         good = self.fake(daemon, "ok")
         bad = self.fake(daemon, "rejected")
@@ -133,7 +133,7 @@ class VerbsTest(harness.SharedDaemonTest):
         self.mpsd.says("undrain")
 
     def test_from_scratch_killed_in_the_middle(self):
-        """Whatever moment mpsd is killed at, the job either keeps what it had
+        """No matter when mpsd is killed, the job either keeps what it had
         or runs from its first step."""
         kept = 0
         for attempt in range(8):
@@ -161,15 +161,6 @@ class VerbsTest(harness.SharedDaemonTest):
                 self.assertFalse(folder.exists(), "an earlier run's files")
         self.assertLessEqual(kept, 4, "what began to go has to go")
 
-    def test_what_is_needed_or_runs_is_refused_with_words(self):
-        job_id = self.fake(self.mpsd, "ok")
-        self.mpsd.says("wait", job_id)
-        said = self.mpsd.says("retry", job_id, code=2)
-        self.assertIn("mpsctl retry --from-scratch", said)
-        self.mpsd.says("hold", job_id, "--reason", "x" * 257, code=2)
-        self.mpsd.says("release", job_id, code=2)
-        self.mpsd.says("move", job_id, "--top", code=2)
-
 
 class TrainingTest(harness.EndToEndTest):
     """With the real worker."""
@@ -184,10 +175,10 @@ class TrainingTest(harness.EndToEndTest):
         with daemon.watch(job_id) as watch:
             watch.until_checkpoint(50)
             daemon.says("retry", job_id)
-            watch.until(lambda e: e.get("state", {}).get("state") == "QUEUED")
+            watch.until_state("QUEUED")
             watch.until_checkpoint(150)
             daemon.says("retry", "--from-scratch", job_id)
-            watch.until(lambda e: e.get("state", {}).get("state") == "QUEUED")
+            watch.until_state("QUEUED")
             # Fast steps may share an event; checkpoints have their own.
             first = watch.until_checkpoint(0)
             self.assertEqual(50, first["checkpoint"]["step"], "from scratch")

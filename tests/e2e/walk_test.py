@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way of a new user at a laptop, over TLS with a token and without a shell
 on the Mac: a model is pushed, jobs are submitted, cloned, chained, compared and
-deleted, and the disk comes back. Real workers, the command line first and then
-the same from Python."""
+deleted, and the disk comes back; with real workers."""
 
 import json
 import os
-import pathlib
 import subprocess
-import sys
 
 import harness
 
@@ -30,7 +27,6 @@ class WalkTest(harness.EndToEndTest):
     def setUp(self):
         super().setUp()
         port = harness.free_port()
-        self.server = f"localhost:{port}"
         self.state = self.folder / "state"
         self.make_certificates()
         # The model is the laptop's: a push is its only way to the daemon, and
@@ -40,9 +36,9 @@ class WalkTest(harness.EndToEndTest):
         home = self.folder / "home"
         home.mkdir()
         self.env = harness.environment(HOME=str(home))
-        self.login(home)
+        self.login(home, f"localhost:{port}")
 
-    def login(self, home):
+    def login(self, home, server):
         token = self.served.says("token", "create", "--user", "ann", "--role",
                                  "user").strip()
         file = home / "token"
@@ -52,8 +48,7 @@ class WalkTest(harness.EndToEndTest):
             ["openssl", "x509", "-in", str(self.state / "tls/ca.crt"),
              "-noout", "-fingerprint", "-sha256"], capture_output=True,
             text=True, check=True).stdout.strip()
-        self.token = token
-        self.ctl("login", self.server, "--token-file", str(file),
+        self.ctl("login", server, "--token-file", str(file),
                  "--fingerprint", "SHA256:" + shown.partition("=")[2])
 
     def ctl(self, *args, code=0):
@@ -120,26 +115,3 @@ class WalkTest(harness.EndToEndTest):
         self.ctl("delete", first["id"])
         self.ctl("model", "rm", "team/tiny")
         self.assertEqual(0, disk_bytes(self.state / "jobs") // (1 << 20))
-
-    def test_from_python(self):
-        site = self.folder / "site"
-        wheel = subprocess.run(
-            [str(harness.ROOT / "client/python/build_wheel.sh"),
-             str(self.folder / "dist")], capture_output=True, text=True,
-            check=True).stdout.strip()
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet",
-                        "--no-index", "--no-deps", "--target", str(site),
-                        wheel], check=True)
-        self.ctl("model", "push", str(self.model), "--name", "ann/tiny")
-        program = pathlib.Path(__file__).with_name("walk_program.py")
-        said = subprocess.run(
-            [sys.executable, "-B", str(program), self.server, self.token,
-             str(self.state / "tls/ca.crt")],
-            capture_output=True, text=True, cwd=self.folder, check=False,
-            timeout=4 * harness.TIMEOUT,
-            env={**self.env, "PYTHONPATH": str(site)})
-        self.assertEqual(0, said.returncode, said.stdout + said.stderr)
-        self.assertTrue((self.folder / "adapter"
-                         / "adapter_model.safetensors").is_file())
-        self.ctl("delete", "--all", "--yes")
-        self.assertEqual([], self.json("list", "--all"))

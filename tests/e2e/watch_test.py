@@ -56,7 +56,7 @@ class WatchTest(harness.EndToEndTest):
         screen.type(b"\x03")
         self.assertEqual(130, screen.wait(), screen.text[-2000:])
         self.assertEqual("RUNNING", daemon.state(second))
-        # It has left no mode behind.
+        # It has left the terminal in no other mode.
         text = screen.text
         self.assertEqual({"\x1b[?7l", "\x1b[?7h"},
                          set(re.findall(r"\x1b\[\?\w+", text)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens a daemon's web page in headless Chromium: no complaint, no request to
-// anybody else, the job with its hostile name as text, its report.
+// any other client, the job with its hostile name as text, its report.
 //
 // usage: web_browser.mjs NPM_FOLDER URL JOB NAME
 // MPSD_SCREENSHOTS=DIR leaves pictures there, to look at. Exit status 77: there

@@ -9,7 +9,7 @@
 
 namespace mpsd::fakes {
 
-// Stands still until it is told otherwise; starts at 2026-01-01. Thread-safe.
+// Does not move until it is set; starts at 2026-01-01. Thread-safe.
 class FakeClock final : public base::Clock {
  public:
   absl::Time Now() const override {
@@ -25,7 +25,7 @@ class FakeClock final : public base::Clock {
     absl::MutexLock lock(&mutex_);
     elapsed_ += duration;
   }
-  // Each reading of the time takes so long, as a real clock's does.
+  // Each reading of the time takes this long, as a real clock's does.
   void Flow(absl::Duration each) {
     absl::MutexLock lock(&mutex_);
     flow_ = each;

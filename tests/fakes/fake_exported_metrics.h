@@ -10,7 +10,7 @@
 
 namespace mpsd::fakes {
 
-// Keeps what it is told. One thread at a time.
+// Keeps what is reported to it. One thread at a time.
 class FakeExportedMetrics final : public jobs::ExportedMetrics {
  public:
   void JobCounts(const std::map<jobs::State, int64_t>& jobs) override {

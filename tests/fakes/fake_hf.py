@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The `hf` of the tests: `hf download ID --revision=R --include=PATTERN`, out
-of the folder hub/ID beside this file into HF_HUB_CACHE, in the layout of
-huggingface_hub. The file `mode` beside it says how it behaves: ok (the
+of the folder hub/ID next to this file into HF_HUB_CACHE, in the layout of
+huggingface_hub. The file `mode` next to it says how it behaves: ok (the
 default), fail, hang (in the middle of a file), deaf (hang, and ignore SIGTERM),
 flood (write without end), empty (end well without a file). The file `calls`
 gets a line of JSON for each call: argv, environment, pid."""

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for mpsd-worker: it speaks the protocol of core/wire on fd 3 and
-// misbehaves on demand. The mode is the spec's name behind "fake:", or else the
+// misbehaves on demand. The mode is the spec's name after "fake:", or else the
 // environment variable FAKE_WORKER_MODE, or else "ok"; Modes() lists them.
 // "training.max_steps" of the spec sets the steps (default 5). A study ends
 // with a plausible result.json whose verdict is PASS. Nothing it does lasts
@@ -18,18 +18,18 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 
 #include "core/base/line_channel.h"
+#include "core/host/environment.h"
 #include "core/wire/messages.h"
-#include "tests/fakes/fake_gates.h"
-#include "tests/fakes/fake_plans.h"
-#include "tests/fakes/fake_studies.h"
 
 namespace {
 
@@ -41,6 +41,270 @@ constexpr absl::Duration kForever = absl::Seconds(60);
 
 void Sleep(absl::Duration duration) {
   std::this_thread::sleep_for(absl::ToChronoMilliseconds(duration));
+}
+
+// What fake_worker answers to --gates: as a machine with a processor alone, or
+// as FAKE_WORKER_GATES says, "hang", "crash" (in the product), "garbage",
+// "wrong" (product) or "flood". The file that FAKE_WORKER_GATES_LOG names gets
+// a byte a call.
+int FakeGates() {
+  const char* variable = std::getenv("FAKE_WORKER_GATES");
+  const std::string mode = variable == nullptr ? "ok" : variable;
+  if (const char* log = std::getenv("FAKE_WORKER_GATES_LOG")) {
+    if (std::FILE* file = std::fopen(log, "a")) {
+      std::fputc('.', file);
+      std::fclose(file);
+    }
+  }
+  if (mode == "garbage") {
+    std::puts("\xff\xfe this is no JSON");
+    return 0;
+  }
+  while (mode == "flood") std::puts(std::string(4000, 'x').c_str());
+  nlohmann::json environment = nlohmann::json::object();
+  for (const auto& [name, value] :
+       mpsd::host::ThoseThatMatter(mpsd::host::CurrentEnvironment())) {
+    environment[name] = value;
+  }
+  const nlohmann::json facts = {{"worker_version", MPSD_VERSION},
+                                {"protocol_version", wire::kProtocolVersion},
+                                {"torch_version", "2.15.0"},
+                                {"built_against", "2.15.0"},
+                                {"backends", nlohmann::json::array()},
+                                {"environment", environment}};
+  std::puts(facts.dump().c_str());
+  std::fflush(stdout);
+  if (mode == "hang") std::this_thread::sleep_for(std::chrono::minutes(1));
+  if (mode == "crash") std::raise(SIGABRT);
+  const nlohmann::json matmul = {{"asked_device", "cpu"},
+                                 {"result_device", "cpu"},
+                                 {"right", mode != "wrong"},
+                                 {"seconds", 0.01}};
+  std::puts(nlohmann::json({{"matmul", matmul}}).dump().c_str());
+  return 0;
+}
+
+// What fake_worker does when a plan is asked of it (server/planner/
+// plan_maker.h): the job's name after "fake:" is a mode of Modes().
+namespace plans {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void Stay() {
+  sleep(60);
+  _exit(0);
+}
+
+// The protocol of server/planner/plan_maker.h.
+void Say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+void SayStage(const std::string& stage) { Say(Json{{"stage", stage}}.dump()); }
+void SayError(const std::string& code, const std::string& message) {
+  Json error;
+  error["error"]["code"] = code;
+  error["error"]["message"] = message;
+  Say(error.dump());
+  _exit(1);
+}
+
+// A plan that fits, with the facts and the number of inputs that lie next to
+// job.json as findings.
+std::string PlanOf(const fs::path& job, const std::string& facts) {
+  std::error_code none;
+  int64_t inputs = 0;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(job.parent_path() / "inputs", none)) {
+    if (!entry.is_directory()) ++inputs;
+  }
+  Json findings = Json::array();
+  const auto add = [&](const char* name, const std::string& found) {
+    Json finding;
+    finding["name"] = name;
+    finding["found"] = found;
+    findings.push_back(std::move(finding));
+  };
+  const char* tmpdir = std::getenv("TMPDIR");
+  add("fake.facts", facts);
+  add("fake.job", job.string());
+  add("fake.inputs", std::to_string(inputs));
+  add("fake.tmpdir", tmpdir == nullptr ? "" : tmpdir);
+  Json line;
+  line["plan"]["verdict"] = "VERDICT_PASS";
+  line["plan"]["findings"] = std::move(findings);
+  line["plan"]["steps"]["total_steps"] = "12";
+  line["plan"]["time"]["total_seconds"] = 60.0;
+  return line.dump();
+}
+void SayPlan(const fs::path& job, const std::string& facts) {
+  Say(PlanOf(job, facts));
+}
+
+using Mode = std::function<void(const fs::path& job)>;
+
+const std::map<std::string, Mode>& Modes() {
+  static const auto* modes = new std::map<std::string, Mode>{
+      {"garbage",
+       [](const fs::path&) {
+         Say("\xff\xfe this is no JSON");
+         Stay();
+       }},
+      {"hang", [](const fs::path&) { Stay(); }},
+      {"deaf",
+       [](const fs::path&) {
+         std::signal(SIGTERM, SIG_IGN);
+         Stay();
+       }},
+      {"crash-abort",
+       [](const fs::path&) {
+         std::fputs("MPSGraph assertion failed\n", stderr);
+         std::raise(SIGABRT);
+       }},
+      {"exit-1", [](const fs::path&) { _exit(1); }},
+      {"endless",
+       [](const fs::path&) {
+         const std::string bytes(1 << 16, 'x');
+         while (std::fwrite(bytes.data(), 1, bytes.size(), stdout) > 0) {
+         }
+       }},
+      {"stderr-flood",
+       [](const fs::path&) {
+         const std::string line(200, 'x');
+         for (int i = 0; i < 20000; ++i) {
+           std::fprintf(stderr, "%s\n", line.c_str());
+         }
+         std::fputs("last words\n", stderr);
+         _exit(1);
+       }},
+      {"talk-after-done",
+       [](const fs::path& job) {
+         // In one write: no reader listens for long after a plan.
+         Say(PlanOf(job, "{}") + "\n" + PlanOf(job, "{}"));
+         Stay();
+       }},
+      {"linger",
+       [](const fs::path& job) {
+         SayPlan(job, "{}");
+         Stay();
+       }},
+      {"no-plan", [](const fs::path&) { Say(R"({"plan": {"steps": 7}})"); }},
+      {"rejected",
+       [](const fs::path& job) {
+         SayError("INVALID_ARGUMENT", (job.parent_path() / "inputs").string() +
+                                          "/up/e2.csv:2: no label");
+       }},
+      {"hostile",
+       [](const fs::path&) {
+         SayStage("\x1b]0;PWNED\a\x1b[2J\nforged");
+         SayError("UNAUTHENTICATED", "\x1b[2J" + std::string(1 << 20, 'x'));
+       }},
+      // Each stage a moment after the one before it.
+      {"slow",
+       [](const fs::path& job) {
+         for (int i = 0; i < 20; ++i) {
+           SayStage("row " + std::to_string(i));
+           usleep(100'000);
+         }
+         SayPlan(job, "{}");
+       }},
+  };
+  return *modes;
+}
+
+std::string Read(const char* path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+int FakePlan(int argc, char** argv) {
+  if (argc != 5 || std::string(argv[3]) != "--facts") return 2;
+  const Json spec = Json::parse(Read(argv[2]), nullptr, false);
+  const std::string name = spec.is_object() ? spec.value("name", "") : "";
+  SayStage("tokenizing");
+  const auto mode =
+      Modes().find(name.starts_with("fake:") ? name.substr(5) : "");
+  if (mode != Modes().end()) {
+    mode->second(argv[2]);
+  } else {
+    SayPlan(argv[2], Read(argv[4]));
+  }
+  return 0;
+}
+
+}  // namespace plans
+
+// A plausible result.json of a study, without findings.
+nlohmann::json FakeStudy(wire::JobKind kind) {
+  const nlohmann::json seconds = {{"median", 0.1},
+                                  {"p10", 0.09},
+                                  {"p90", 0.12},
+                                  {"min", 0.08},
+                                  {"max", 0.13}};
+  switch (kind) {
+    case wire::JobKind::kTraining:
+      break;
+    case wire::JobKind::kProbe:
+      return {{"probe",
+               {{"device", "cpu"},
+                {"warmup_steps", 2},
+                {"steps", 8},
+                {"step_rows", 2},
+                {"micro_batch_rows", 2},
+                {"step_seconds", seconds},
+                {"tokens_per_second", 1000.0},
+                {"rows_per_second", 20.0},
+                {"peak_bytes", 3 << 20},
+                {"peak_from", "footprint"},
+                {"estimate", {{"total_bytes", 3 << 20}}},
+                {"estimate_ratio", 1.0},
+                {"memory_limit_bytes", 1 << 30}}}};
+    case wire::JobKind::kBatchSweep: {
+      nlohmann::json points = nlohmann::json::array();
+      for (int batch = 1; batch <= 4; batch *= 2) {
+        points.push_back({{"batch", batch},
+                          {"fits", true},
+                          {"peak_bytes", batch << 20},
+                          {"step_seconds", seconds},
+                          {"tokens_per_second", 1000.0 * batch},
+                          {"rows_per_second", 10.0 * batch},
+                          {"steps", 6}});
+      }
+      return {{"batch_sweep",
+               {{"device", "cpu"},
+                {"points", points},
+                {"largest_batch", 4},
+                {"knee_batch", 4},
+                {"best_tokens_per_second", 4000.0},
+                {"peak_from", "footprint"},
+                {"ended_by", "rows"},
+                {"job_batch", 2}}}};
+    }
+    case wire::JobKind::kDeviceComparison:
+      return {{"device_comparison", {{"device", "cpu"}}}};
+    case wire::JobKind::kProfile:
+      return {{"profile", {{"device", "cpu"}}}};
+    case wire::JobKind::kSmoke: {
+      nlohmann::json epochs = nlohmann::json::array();
+      for (int epoch = 1; epoch <= 10; ++epoch) {
+        epochs.push_back({{"epoch", epoch},
+                          {"footprint_bytes", 2 << 20},
+                          {"step_seconds", 0.1}});
+      }
+      return {{"smoke",
+               {{"device", "cpu"},
+                {"environment",
+                 {{"torch_version", "2.11.0-fake"}, {"train_sha256", "abc"}}},
+                {"rows", 8},
+                {"step_rows", 2},
+                {"steps_per_epoch", 4},
+                {"epochs", epochs},
+                {"step_seconds", seconds},
+                {"memory_from", "footprint"},
+                {"memory_growth", 0.0}}}};
+    }
+  }
+  return nlohmann::json::object();
 }
 
 struct Worker {
@@ -189,7 +453,7 @@ void Train(Worker& w, int64_t until, absl::Duration pause, int64_t save_steps,
 }
 
 void SayStudied(Worker& w, const std::string& verdict) {
-  nlohmann::json result = mpsd::testing_support::FakeStudy(w.start.kind);
+  nlohmann::json result = FakeStudy(w.start.kind);
   result["verdict"] = verdict;
   result["findings"] = {
       {{"name", "fake"}, {"verdict", verdict}, {"found", "as the fake says"}}};
@@ -233,27 +497,6 @@ void TrainWhole(Worker& w, absl::Duration pause, int64_t save_steps) {
   SayDone(w);
 }
 
-// A classifier's run: metrics, a whole model, predictions.
-void Classify(Worker& w) {
-  w.Say(wire::Evaluated{0, 0.7, 8, 0.1, {{"accuracy", 0.5}, {"f1", 0.25}}});
-  Train(w, w.total_steps, absl::ZeroDuration(), 0);
-  const wire::Metrics metrics = {{"accuracy", 0.875}, {"f1", 0.75}};
-  w.Say(wire::Evaluated{w.step, 0.4, 8, 0.1, metrics, /*best=*/true});
-  const fs::path model = w.Folder() / "model";
-  WriteFile(model / "config.json", "{\"model_type\": \"bert\"}\n");
-  WriteFile(w.Folder() / "predictions.jsonl", "{\"label\": \"yes\"}\n");
-  WriteFile(w.Folder() / "predictions.tsv", "index\tlabel\n0\tyes\n");
-  wire::Done done;
-  done.steps = w.step;
-  done.output_path = model.string();
-  done.output_kind = wire::OutputKind::kModel;
-  done.eval_loss_after = 0.4;
-  done.metrics = metrics;
-  done.confusion_matrix = R"({"labels":["no","yes"],"matrix":[[4,1],[0,3]]})";
-  WriteFile(w.Folder() / "confusion_matrix.json", done.confusion_matrix);
-  w.Say(done);
-}
-
 // Half of the run, an evaluation with metrics, and the other half.
 void TrainOnMac(Worker& w) {
   constexpr absl::Duration kPause = absl::Milliseconds(20);
@@ -293,7 +536,6 @@ const std::map<std::string, Mode>& Modes() {
   static const auto* modes = new std::map<std::string, Mode>{
       {"ok", [](Worker& w) { TrainWhole(w, absl::ZeroDuration(), 0); }},
       {"ok-slow", [](Worker& w) { TrainWhole(w, absl::Milliseconds(20), 5); }},
-      {"classify", Classify},
       {"study-warn", [](Worker& w) { SayStudied(w, "VERDICT_WARN"); }},
       {"study-fail", [](Worker& w) { SayStudied(w, "VERDICT_FAIL"); }},
       {"study-no-result",
@@ -370,7 +612,7 @@ const std::map<std::string, Mode>& Modes() {
          w.Say(wire::Warning{inputs + "train.jsonl is short"});
          Fail(w, Kind::kRejected, inputs + "up/e2.csv:2: no label");
        }},
-      // What stands in a data file, as a worker without bounds repeats it.
+      // What is in a data file, as a worker without bounds repeats it.
       {"hostile",
        [](Worker& w) {
          const std::string forged =
@@ -463,7 +705,7 @@ void MisbehaveEarly(Worker& w, const std::string& mode) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--plan") {
-    return mpsd::fakes::FakePlan(argc, argv);
+    return plans::FakePlan(argc, argv);
   }
   // The self-test: FAKE_WORKER_SELFTEST is its exit status.
   if (argc > 1 && std::string(argv[1]) == "--selftest") {

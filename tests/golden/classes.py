@@ -7,12 +7,9 @@ A folder of a case holds `model/`, `adapter/` (as PEFT's SEQ_CLS writes it),
 """
 
 import json
-import pathlib
 import shutil
-import tempfile
 
 import torch
-import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
@@ -259,7 +256,7 @@ def make_case(name, case, folder, generator):
         check_usable((name, run), values, case["training"][run])
         golden.update({key: values.pop(key) for key in list(values)
                        if key in TRAIN_INPUTS})
-        if run == "full":  # as large as the model, and the losses tell
+        if run == "full":  # as large as the model, and the losses show it
             values = {k: v for k, v in values.items()
                       if not k.startswith("final.")}
         golden.update(prefixed(run, values))
@@ -277,11 +274,11 @@ TRAIN_INPUTS = {"train.input_ids", "train.token_type_ids", "train.labels",
                 "train.lengths"}
 
 
-def add_lora_dropout(adapter, folder):
+def add_lora_dropout(adapter, folder, dropout=0.1):
     shutil.copytree(adapter, folder)
     path = folder / "adapter_config.json"
     values = json.loads(path.read_text())
-    values["lora_dropout"] = 0.1
+    values["lora_dropout"] = dropout
     path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
     return folder
 

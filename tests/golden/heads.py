@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Transformers makes of files whose tensors are not those that config.json
-speaks of: heads tied or not, tensors that nobody asks for, or that are gone; and
+speaks of: heads tied or not, tensors that no model asks for, or that are gone; and
 of positions that scale only beyond what the batch has."""
 
 import json

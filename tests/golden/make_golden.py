@@ -103,13 +103,8 @@ def make_full(name, case, batch, rows, lengths, folder):
 def make_dropout(case, batch, folder):
     """One forward and backward in train mode, dropout drawn after a seed."""
     lora = dict(case["lora"], lora_dropout=case["dropout"])
-    adapter = folder / "adapter_dropout"
-    shutil.copytree(folder / "adapter", adapter)
-    path = adapter / "adapter_config.json"
-    values = json.loads(path.read_text())
-    values["lora_dropout"] = case["dropout"]
-    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
-
+    adapter = classes.add_lora_dropout(
+        folder / "adapter", folder / "adapter_dropout", case["dropout"])
     tuned = oracle.load_adapter(folder / "model", adapter).train()
     seed = 1234
     torch.manual_seed(seed)

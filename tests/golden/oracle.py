@@ -38,7 +38,7 @@ def make_model(model_type, arguments, generator):
 
 def randomise(model, generator):
     """Random weights whose logits spread over a few units: the initialiser's
-    own scale leaves them, and the gradients behind them, near zero."""
+    own scale leaves them, and the gradients after them, near zero."""
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
         with torch.no_grad():

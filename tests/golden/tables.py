@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables beside the cases: schedules, decay groups, initialisation."""
+"""The tables next to the cases: schedules, decay groups, initialisation."""
 
 import dataclasses
 import math

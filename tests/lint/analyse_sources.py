@@ -165,7 +165,7 @@ def main():
     print(f"Clang reads {len(unread)} of {len(wanted)} sources" + (
         "; the others are as they were when it found nothing"
         if len(unread) < len(wanted) else ""), flush=True)
-    os.nice(10)  # tests that run beside it have deadlines
+    os.nice(10)  # tests that run at the same time have deadlines
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = pool.map(
             lambda path: analysis.findings(path, compiled[path]), unread)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-SKIPPED = 77  # as ctest is told to read it
+SKIPPED = 77  # as ctest is set to read it
 
 
 def skip(reason):
@@ -27,7 +27,7 @@ def finish(problems, repair):
 
 
 def find_tool(root, name):
-    """The path of a program: the pinned one of build/venv, rustfmt beside the
+    """The path of a program: the pinned one of build/venv, rustfmt next to the
     Rust that deploy/setup.sh found, else one on the PATH; None without one."""
     folders = [root / "build/venv/bin"]
     rust = root / "build/rust-path"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands in for the GPU libraries that a Linux torch wheel asks for.
+"""Takes the place of the GPU libraries that a Linux torch wheel asks for.
 
 `import torch` on Linux loads cuBLAS, cuDNN, NCCL and their kin, several
-gigabytes that an oracle on the CPU never calls. This writes, beside the
+gigabytes that an oracle on the CPU never calls. This writes, next to the
 wheel's own libraries, one small shared object per missing library: it exports
 the symbols (and symbol versions) that the wheel names, and each of them aborts
 with its name when called. Real libraries, where installed, are left alone.

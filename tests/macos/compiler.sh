@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A C++ compiler for arm64 macOS, as CMake calls one. It compiles with zig's
-# Clang and macOS's headers, without zig's own flags, so that libc++ tells what
-# the macOS of -mmacosx-version-min has (its availability marks are on). It
+# Clang and macOS's headers, without zig's own flags, so that libc++ reports
+# what the macOS of -mmacosx-version-min has (its availability marks are on). It
 # links with LLVM's linker, which takes each library for what it exports, and
 # adds libSystem alone. ZIG_DIR names zig's folder, MPSD_MACOS_LINKER ld64.lld.
 set -euo pipefail

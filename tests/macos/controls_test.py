@@ -53,7 +53,7 @@ class ControlsTest(unittest.TestCase):
         self.assertIn(words, run.stdout)
 
     def unknown(self, text):
-        """What the compiled text needs and nobody exports."""
+        """What the compiled text needs and no library exports."""
         run = self.compiled(text)
         self.assertEqual(run.returncode, 0, run.stdout)
         file = macho.read(self.folder / "control.o")
@@ -79,7 +79,7 @@ class ControlsTest(unittest.TestCase):
         self.refused(text, "introduced in macOS 13.4",
                      "-mmacosx-version-min=13.0")
 
-    def test_symbols_that_nobody_exports(self):
+    def test_symbols_that_no_library_exports(self):
         for text, name in [
             ('extern "C" int mpsd_elsewhere();\n'
              "int f() { return mpsd_elsewhere(); }\n", "_mpsd_elsewhere"),

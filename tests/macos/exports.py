@@ -16,7 +16,7 @@ STUBS = pathlib.Path(__file__).resolve().parent / "stubs"
 BREW = "/opt/homebrew/opt/"
 # The stub's name: the name that a Mac's programs are linked to (Homebrew's, or
 # the system's own where the name is a whole path), and the Debian libraries
-# that stand for it.
+# that represent it.
 PACKAGES = {
     "absl": ("abseil/lib/libabsl.dylib", ["libabsl_*.so"]),
     "crypto": ("openssl@3/lib/libcrypto.3.dylib", ["libcrypto.so"]),
@@ -123,7 +123,7 @@ class Exports:
         return self.packages[package]
 
     def assign(self, names):
-        """(library -> its ones of `names`, those that nobody exports). The
+        """(library -> its ones of `names`, those that no library exports). The
         packages' own become part of `libraries`."""
         taken = {name: names & symbols
                  for name, symbols in self.libraries.items()}

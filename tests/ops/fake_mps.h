@@ -20,6 +20,24 @@
 // build for macOS contains (of these, copy_ is known to it).
 namespace mpsd::ops {
 
+inline bool IsFake(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.device().type() == at::kMPS;
+}
+
+// "aten::mm(Float, Float)": the overload and the dtype of each tensor argument;
+// of a list each dtype once, "host" for a tensor that is not on the device.
+std::string TypedName(const c10::OperatorHandle& op,
+                      c10::ArrayRef<c10::IValue> inputs);
+
+// Whether a call makes or moves numbers. Not so those that return nothing but
+// views of their arguments, that change a tensor's shape alone, or that take
+// memory without filling it.
+bool MakesNumbers(const c10::OperatorHandle& op,
+                  c10::ArrayRef<c10::IValue> inputs);
+
+// Whether its results are drawn.
+bool DrawsRandomNumbers(const c10::OperatorHandle& op);
+
 // A kernel that ran; all of it is valid during the call alone.
 struct Kernel {
   const c10::OperatorHandle& op;
@@ -27,7 +45,7 @@ struct Kernel {
   bool has_mps_kernel;
 };
 
-// Called on whatever thread runs kernels, one at a time.
+// Called on the thread that runs the kernel, one at a time.
 class KernelObserver {
  public:
   virtual ~KernelObserver() = default;
@@ -45,7 +63,7 @@ enum class Execution {
 // Once or more often, before the first tensor on MPS.
 void InstallFakeMps();
 
-// Null: nobody. It must stay alive until it is replaced.
+// Null: no observer. It must stay alive until it is replaced.
 void SetKernelObserver(KernelObserver* observer);
 void SetExecution(Execution execution);
 
@@ -56,16 +74,14 @@ void SpoilKernel(const std::string& op, std::function<void(at::Tensor&)> spoil);
 // Bytes of all tensors on the device.
 int64_t LiveBytes();
 
-// Beyond so many it is out of memory, as MPS is above its watermark.
+// Beyond this many bytes it is out of memory, as MPS is above its watermark.
 inline constexpr int64_t kNoLimit = INT64_MAX;
 void SetMemoryLimit(int64_t bytes);
 
 // How often queued work has been handed to the device without waiting.
 int64_t Commits();
-void CountCommit();
-// How often the host waited for all of it, beside copies that wait.
+// How often the host waited for all of it, besides copies that wait.
 int64_t Waits();
-void CountWait();
 
 }  // namespace mpsd::ops
 

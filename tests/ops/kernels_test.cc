@@ -16,9 +16,8 @@
 #include "tests/core/selftest/passes.h"
 #include "tests/core/study/study_job.h"
 #include "tests/ops/fake_mps.h"
-#include "tests/ops/operators.h"
+#include "tests/ops/jobs.h"
 #include "tests/ops/recorder.h"
-#include "tests/ops/selftest_run.h"
 
 // The self-test against kernels that are wrong on purpose.
 // compare-devices with a device whose kernels are wrong on purpose.
@@ -34,7 +33,7 @@ using testing::HasSubstr;
 using Spoil = std::function<void(at::Tensor&)>;
 
 // What kernels of real releases did: one place left unwritten, a last tile
-// computed from what lay behind the matrix, work that was dropped, a result
+// computed from what lay after the matrix, work that was dropped, a result
 // that drifts.
 void LosesOnePlace(at::Tensor& t) {
   if (t.is_floating_point() && t.numel() > 0) t.flatten()[-1].zero_();

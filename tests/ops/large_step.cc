@@ -11,41 +11,22 @@
 #include <ostream>
 #include <utility>
 
+#include "core/ckpt/safetensors.h"
 #include "core/device/device.h"
 #include "core/full/full_model.h"
 #include "core/lora/lora.h"
 #include "core/optim/adamw.h"
 #include "core/spec/targets.h"
-#include "core/ckpt/safetensors.h"
 #include "core/train/step.h"
 #include "core/train/task_pipeline.h"
 #include "tests/core/scratch_folder.h"
-#include "tests/ops/fake_memory.h"
 #include "tests/ops/fake_mps.h"
-#include "tests/ops/models.h"
-#include "tests/ops/operators.h"
+#include "tests/ops/jobs.h"
 
 namespace mpsd::ops {
 namespace {
 
 using nlohmann::json;
-
-json Decoder(const char* type, int64_t vocab, int64_t width, int64_t inner,
-             int64_t layers, int64_t heads, int64_t kv_heads, bool tied) {
-  return {{"model_type", type},
-          {"vocab_size", vocab},
-          {"hidden_size", width},
-          {"intermediate_size", inner},
-          {"num_hidden_layers", layers},
-          {"num_attention_heads", heads},
-          {"num_key_value_heads", kv_heads},
-          {"max_position_embeddings", 32768},
-          {"rms_norm_eps", 1e-5},
-          {"rope_theta", 500000.0},
-          {"use_sliding_window", false},
-          {"sliding_window", nullptr},
-          {"tie_word_embeddings", tied}};
-}
 
 json Encoder(const char* type, int64_t width, int64_t inner, int64_t layers,
              int64_t heads) {
@@ -214,6 +195,23 @@ std::unique_ptr<optim::Trainable> Attach(const spec::TrainSpec& spec,
 }  // namespace
 
 void PrintTo(const LargeJob& job, std::ostream* out) { *out << job.name; }
+
+json Decoder(const char* type, int64_t vocab, int64_t width, int64_t inner,
+             int64_t layers, int64_t heads, int64_t kv_heads, bool tied) {
+  return {{"model_type", type},
+          {"vocab_size", vocab},
+          {"hidden_size", width},
+          {"intermediate_size", inner},
+          {"num_hidden_layers", layers},
+          {"num_attention_heads", heads},
+          {"num_key_value_heads", kv_heads},
+          {"max_position_embeddings", 32768},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 500000.0},
+          {"use_sliding_window", false},
+          {"sliding_window", nullptr},
+          {"tie_word_embeddings", tied}};
+}
 
 spec::TrainSpec SpecOf(const LargeJob& job) {
   json all = {{"model", "m"},

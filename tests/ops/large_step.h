@@ -23,6 +23,11 @@ struct LargeJob {
   int64_t rows = 4, length = 4096;
 };
 
+// The config.json of a decoder.
+nlohmann::json Decoder(const char* type, int64_t vocab, int64_t width,
+                       int64_t inner, int64_t layers, int64_t heads,
+                       int64_t kv_heads, bool tied);
+
 // Decoders of real widths with fewer layers: "llama2_7b", "qwen_half_b",
 // "qwen3_06b", "smollm", "mistral_7b"; and smaller classifiers, whose numbers
 // are computed: "bert", "roberta", "distilbert", "vit".

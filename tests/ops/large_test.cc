@@ -12,10 +12,9 @@
 #include "core/spec/memory_estimate.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/ops/fake_mps.h"
+#include "tests/ops/jobs.h"
 #include "tests/ops/large_step.h"
-#include "tests/ops/models.h"
 #include "tests/ops/recorder.h"
-#include "tests/ops/selftest_run.h"
 
 namespace mpsd::ops {
 namespace {
@@ -27,26 +26,14 @@ using testing::IsEmpty;
 
 json Llama(int64_t vocab, int64_t width, int64_t inner, int64_t heads,
            int64_t kv_heads) {
-  return {{"model_type", "llama"},
-          {"vocab_size", vocab},
-          {"hidden_size", width},
-          {"intermediate_size", inner},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", heads},
-          {"num_key_value_heads", kv_heads},
-          {"max_position_embeddings", 8192},
-          {"rms_norm_eps", 1e-5},
-          {"rope_theta", 500000.0},
-          {"tie_word_embeddings", false}};
+  return Decoder("llama", vocab, width, inner, /*layers=*/2, heads, kv_heads,
+                 /*tied=*/false);
 }
 
 json Qwen2(int64_t vocab, int64_t width, int64_t inner, int64_t heads,
            int64_t kv_heads, bool tied) {
-  json config = Llama(vocab, width, inner, heads, kv_heads);
-  config["model_type"] = "qwen2";
-  config["use_sliding_window"] = false;
-  config["tie_word_embeddings"] = tied;
-  return config;
+  return Decoder("qwen2", vocab, width, inner, /*layers=*/2, heads, kv_heads,
+                 tied);
 }
 
 class LargeModel : public testing::TestWithParam<LargeJob> {
@@ -79,7 +66,7 @@ TEST_P(LargeModel, EveryCallIsLegal) {
 
 // The estimate is no less than what the step holds, to a twentieth. With two
 // layers it may be a third more: the temporaries of one layer's backward are
-// half of all, and it counts them beside the other half.
+// half of all, and it counts them in addition to the other half.
 // memory_test.cc has tables of jobs with more layers.
 TEST_P(LargeModel, PeaksWithinItsEstimate) {
   const LargeJob& c = GetParam();

@@ -9,21 +9,21 @@
 #include <string>
 #include <vector>
 
-#include "core/host/traits.h"
 #include "core/base/file.h"
+#include "core/ckpt/safetensors.h"
 #include "core/explicit_step/explicit_step.h"
+#include "core/host/traits.h"
 #include "core/lora/lora.h"
 #include "core/plan/step_cost.h"
 #include "core/spec/memory_estimate.h"
-#include "core/ckpt/safetensors.h"
 #include "core/train/run.h"
 #include "core/worker/run_job.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 #include "tests/ops/fake_mps.h"
+#include "tests/ops/jobs.h"
 #include "tests/ops/large_step.h"
-#include "tests/ops/models.h"
 #include "tests/ops/recorder.h"
 
 // The most memory of a micro-batch by its length, in counted bytes; jobs on a
@@ -129,7 +129,7 @@ class MemoryGrowth : public testing::TestWithParam<GrowthCase> {
 
 // Twice the tokens take twice the memory at most. What the last doubling added
 // is about twice what the one before did, more only where that was hidden
-// behind what does not grow; of squares it would be four times.
+// by what does not grow; of squares it would be four times.
 TEST_P(MemoryGrowth, IsLinear) {
   std::vector<double> peaks;
   for (const int64_t length : {4096, 8192, 16384, 32768}) {

@@ -11,16 +11,12 @@
 #include <vector>
 
 #include "core/data/batch.h"
-#include "tests/ops/budget.h"
 #include "tests/ops/fake_mps.h"
 #include "tests/ops/jobs.h"
-#include "tests/ops/legality.h"
-#include "tests/ops/operators.h"
 #include "tests/ops/recorder.h"
-#include "tests/ops/selftest_run.h"
 
 // Whole runs of the trainer on the fake MPS, one for every configuration.
-// A call that is at fault for every rule, and one beside it that is not.
+// A call that is at fault for every rule, and one like it that is not.
 
 namespace mpsd::ops {
 
@@ -124,7 +120,7 @@ TEST_F(FakeMpsTest, ReportsOperatorsThatMpsHasNot) {
   const at::Tensor x = at::eye(3, at::device(at::kMPS));
   const auto [values, vectors] = at::linalg_eig(x);
   EXPECT_THAT(recorder.missing(), Contains(Key("aten::linalg_eig")));
-  // It ran nonetheless, so that one run finds all.
+  // It ran anyway, so that one run finds all.
   EXPECT_EQ(values.sizes(), at::IntArrayRef({3}));
 }
 
@@ -205,7 +201,7 @@ TEST_P(JobOnMps, TheSelftestRunsEveryOperator) {
   EXPECT_THAT(left_out, IsEmpty()) << GetParam().configuration.name;
 }
 
-// But for the first step of a run, and of its continuation, that has several
+// Except for the first step of a run, and of its continuation, that has several
 // micro-batches: the host waits after one to learn how long it takes.
 TEST_P(JobOnMps, AStepWaitsForItsReadBackAlone) {
   const std::string& name = GetParam().configuration.name;
@@ -250,7 +246,7 @@ TEST_P(JobOnMps, AnEvaluationReadsBackRarely) {
   }
 }
 
-// What lives between steps is there after the third, but for what is kept of a
+// What lives between steps is there after the third, except what is kept of a
 // shape that came later. The last two of the six steps are of the run's
 // continuation, in which shapes are new again.
 TEST_P(JobOnMps, NothingGrowsFromStepToStep) {

@@ -267,7 +267,7 @@ const tests = {
     return page;
   },
 
-  async "what is left out is told"() {
+  async "what is left out is shown"() {
     const thinned = run("01RUN");
     thinned.left_out = {steps: 999880, evaluations: 0, events: 3,
       log_bytes: 5000000};

@@ -12,7 +12,7 @@ test("fields of objects in objects have names with dots", () => {
     ["f", {}]]);
 });
 
-test("only fields that differ are told, with a value for each run", () => {
+test("only fields that differ are shown, with a value for each run", () => {
   const runs = [
     {id: "A", spec: {name: "x", training: {learning_rate: 0.1, seed: 1}}},
     {id: "B", spec: {name: "x", training: {learning_rate: 0.2, seed: 1},

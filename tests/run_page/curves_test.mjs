@@ -19,7 +19,7 @@ function run(count, more = {}) {
 const keys = (charts) => charts.map((chart) => chart.key);
 const chart = (charts, key) => charts.find((one) => one.key === key);
 
-test("a run has a chart of each quantity that it told", () => {
+test("a run has a chart of each quantity that it reported", () => {
   const charts = page.chartsOf([run(10)]);
   assert.deepEqual(keys(charts), ["loss", "learning_rate", "grad_norm",
     "step_seconds", "tokens_per_second", "memory", "metric:accuracy"]);
@@ -27,10 +27,10 @@ test("a run has a chart of each quantity that it told", () => {
     [curve.name, curve.kind, curve.points.length]),
   [["loss", "smooth", 10], ["evaluation loss", "marks", 2]]);
   assert.deepEqual(chart(charts, "memory").curves.map((curve) => curve.name),
-    ["process"], "what the device did not tell has no curve");
+    ["process"], "what the device did not report has no curve");
 });
 
-test("long noisy curves have a smoothed one beside them", () => {
+test("long noisy curves have a smoothed one next to them", () => {
   const charts = page.chartsOf([run(80)]);
   assert.deepEqual(chart(charts, "loss").curves.map((curve) => curve.kind),
     ["raw", "smooth", "marks"]);

@@ -44,7 +44,7 @@ test("texts of durations", () => {
   }
 });
 
-test("a time that is none has no text", () => {
+test("an invalid time has no text", () => {
   assert.equal(page.timeText(undefined), "");
   assert.equal(page.timeText("<b>"), "");
   assert.match(page.timeText("2026-01-02T03:04:05Z"), /^2026-01-0\d \d\d:/);

@@ -2,7 +2,7 @@
 // Linked into tests under ThreadSanitizer. The system's Abseil is built without
 // it, so TSan does not see that a Mutex orders its critical sections and calls
 // everything they guard a race. These definitions take the place of the
-// library's, call it, and tell TSan.
+// library's, call it, and report to TSan.
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 

@@ -7,7 +7,7 @@
 #   tests/sanitizers/run.sh [asan | tsan] [CTEST ARGUMENT…]
 #     asan, tsan  this one alone
 #
-# Both run whatever the first finds; the last lines say how each ended.
+# Both run, no matter what the first finds; the last lines say how each ended.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
@@ -25,7 +25,7 @@ esac
 
 "$root/deploy/setup.sh" --tests
 cd "$root"
-# Threads of OpenMP must not spin while tests run beside each other.
+# Threads of OpenMP must not spin while tests run at the same time.
 export OMP_WAIT_POLICY=PASSIVE
 
 under() {

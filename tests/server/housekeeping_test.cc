@@ -20,7 +20,6 @@
 #include "server/store/job_store.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
-#include "tests/server/rpc/fake_manager.h"
 #include "tests/fakes/test_store.h"
 
 namespace mpsd {

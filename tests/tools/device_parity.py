@@ -105,7 +105,7 @@ def differences(ours, expected):
             mine = ours.get(name)
             if (mine is not None and rows is not None
                     and mine.shape[:2] == rows.shape):
-                # Logits at padding are nobody's.
+                # Logits at padding mean nothing.
                 mine, theirs = mine[rows > 0], theirs[rows > 0]
         elif name == "loss" or kind == "grad":
             mine = ours.get(name)

@@ -3,7 +3,7 @@
 """Whether a job's memory stays where it is once it is warm, out of its
 metrics.jsonl: what the device's driver holds for the process, and the process'
 footprint. After the warm-up the last fifth of the steps may hold no more than
-the first fifth did, but for a share of it; medians of both, so that a peak is no
+the first fifth did, except for a share of it; medians of both, so that a peak is no
 growth.
 
 usage: memory_plateau.py METRICS.JSONL [--warm-up STEPS] [--share SHARE]

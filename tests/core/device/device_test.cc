@@ -16,8 +16,6 @@
 #include "core/host/machine.h"
 #include "tests/core/status_matchers.h"
 
-// The contract of step_scope.h, whichever system implements it.
-
 namespace mpsd::device {
 namespace {
 
@@ -320,6 +318,7 @@ TEST(WarningCapture, HearsBackward) {
               ElementsAre(Pair("aten::only_in_backward", 1)));
 }
 
+// The contract of StepScope, whichever system implements it.
 TEST(StepScopeTest, ScopesNest) {
   const StepScope outer;
   for (int i = 0; i < 3; ++i) StepScope inner;

@@ -20,13 +20,6 @@
 #include "gtest/gtest.h"
 #include "tests/core/relative_error.h"
 
-// The tiled attention against ATen's own, values and gradients, over lengths
-// around the tile's edges.
-// The kernel itself needs CUDA. Here the CPU has one of the same name that does
-// what its arguments say, so that a wrong argument is a wrong result.
-// The kernel itself needs CUDA. Here the CPU has one of the same name that does
-// what its arguments say, so that a wrong argument is a wrong result.
-
 namespace mpsd::attention {
 namespace {
 
@@ -731,6 +724,8 @@ TEST(BlockedAttentionTest, CentredValuesSurviveBf16) {
             0.5 * RelativeError(dq(Choice::kCpu, at::kBFloat16), exact));
 }
 
+// The tiled attention against ATen's own, values and gradients, over lengths
+// around the tile's edges.
 struct HeadCase {
   int64_t heads, kv_heads, length, window;
   bool segments;
@@ -872,6 +867,9 @@ TEST(FlashCpuDeathTest, HasNoWindow) {
 }
 
 using torch::jit::Stack;
+
+// CUDA's kernels need CUDA. Here the CPU has some of the same names that do
+// what their arguments say, so that a wrong argument is a wrong result.
 
 // The arguments of a call, by their names in the operator's schema.
 class Arguments {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of a job's memory, on series that it has to tell apart.
+"""The judge of a job's memory, on series that it has to distinguish.
 
     memory_plateau_test.py TOOLS_FOLDER
 """

@@ -39,7 +39,7 @@ class Read(unittest.TestCase):
     def test_leaves_out_what_is_unsure_unknown_linked_or_not_ascii(self):
         found = list(make_data.read(lines(
             "negative,0.5,The graders did not agree on this",
-            "mixed,1,A label that nobody has asked about",
+            "mixed,1,A label that the demo does not use",
             "neutral,1,Look at this http://t.co/x right now",
             "neutral,1,Caf\u00e9s are open until late at night",
             "neutral,1,too short",

@@ -11,17 +11,16 @@ import pathlib
 import unittest
 
 import expressions
-import metric_table
 
 MAKE = expressions.FOLDER / "build/make.py"
 
-# A metric that stands in no panel, and why.
+# A metric that is in no panel, and why.
 LEFT_OUT = {}
 
 
 class DashboardsTest(unittest.TestCase):
     def setUp(self):
-        self.table = metric_table.known()
+        self.table = expressions.known()
         self.asked = {
             name: [query.expression for query in expressions.queries(name)]
             + [query for _, query in expressions.variable_queries(name)]
@@ -110,7 +109,7 @@ class DashboardsTest(unittest.TestCase):
                         self.assertEqual((0, 1),
                                          (defaults["min"], defaults["max"]))
 
-    def test_panels_lie_side_by_side_and_are_numbered(self):
+    def test_panels_do_not_overlap_and_are_numbered(self):
         for name in expressions.NAMES:
             taken = set()
             tree = expressions.dashboard(name)
@@ -142,7 +141,7 @@ class ExpressionsTest(unittest.TestCase):
             "sum by (le) (a) * on(job_id) group_left (name) b"))
 
     def test_the_table_of_metrics(self):
-        exported = metric_table.exported()
+        exported = expressions.exported()
         self.assertGreaterEqual(len(exported), 50)
         self.assertTrue(exported["mpsd_step_seconds"].histogram)
         self.assertEqual({"device", "job_id"}, exported["mpsd_job_eta_seconds"]

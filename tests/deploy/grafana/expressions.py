@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PromQL of a dashboard: its queries, and the selectors within them."""
+"""The PromQL of a dashboard: its queries, and the selectors within them; and
+server/http/names.h: every metric of mpsd with its kind and labels."""
 
 import json
+import pathlib
 import re
 import typing
 
-from metric_table import ROOT
-
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROW = re.compile(r'\{"((?:mpsd|process)_\w+)",MetricKind::k(\w+),"([^"]*)"')
+SUFFIXES = ("", "_bucket", "_sum", "_count")
 FOLDER = ROOT / "deploy/grafana"
 NAMES = ("overview", "job", "fleet")
 SELECTOR = re.compile(r"\b((?:mpsd|process)_\w+|up\b)(?:\{([^}]*)\})?")
@@ -72,3 +75,34 @@ def grouping_labels(expression):
 
 def _without_lists(expression):
     return GROUPING.sub(" ", expression)
+
+
+class Metric(typing.NamedTuple):
+    name: str
+    histogram: bool
+    labels: frozenset
+
+
+def _labels(names):
+    return frozenset(filter(None, names.replace(" ", "").split(",")))
+
+
+def exported():
+    """The metrics that names.h has, by name."""
+    source = (ROOT / "server/http/names.h").read_text()
+    packed = re.sub(r"\s+(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", "", source)
+    rows = ROW.findall(packed)
+    return {name: Metric(name, kind == "Histogram", _labels(labels))
+            for name, kind, labels in rows}
+
+
+def known():
+    """What a dashboard may ask for, by the names of its series: a histogram has
+    three."""
+    series = {"up": Metric("up", False, frozenset())}
+    for metric in exported().values():
+        for suffix in SUFFIXES[1:] if metric.histogram else SUFFIXES[:1]:
+            more = {"le"} if suffix == "_bucket" else set()
+            series[metric.name + suffix] = metric._replace(
+                labels=metric.labels | more)
+    return series

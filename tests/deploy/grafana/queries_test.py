@@ -7,7 +7,6 @@ import shutil
 import unittest
 
 import expressions
-import metric_table
 import world
 
 # What the world does not show, and why.
@@ -26,7 +25,7 @@ class QueriesTest(unittest.TestCase):
                 "no prometheus: deploy/setup.sh --tests installs it")
         cls.world = world.World()
         cls.addClassCleanup(cls.world.close)
-        cls.table = metric_table.known()
+        cls.table = expressions.known()
         match = {"match[]": '{job="mpsd"}', "start": cls.world.begun,
                  "end": cls.world.ended}
         cls.scraped = {entry["__name__"] for entry

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two Macs and a Prometheus, all real but for the worker and the machine: one
+"""Two Macs and a Prometheus, all real except the worker and the machine: one
 trains, pauses on battery, retries; the other holds its queue, for its device
 fails the self-test. Prometheus scrapes both under the job "mpsd"."""
 
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from metric_table import ROOT
+from expressions import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 import harness  # noqa: E402  (the path comes first)
@@ -101,7 +101,7 @@ class World:
             watch.until(lambda e: e.get("progress", {}).get("step", 0)
                         > STEPS // 2 + 20)
             self._machine_is(power_source="battery")
-            watch.until(lambda e: e.get("note", "").startswith("paused"))
+            watch.until_note("paused")
             self.mac.ctl("show", NO_JOB)
             self.prometheus.await_value('mpsd_paused{reason="battery"} == 1')
             time.sleep(2)

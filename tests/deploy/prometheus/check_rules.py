@@ -20,7 +20,7 @@ CASES = "tests/deploy/prometheus"
 NAMES = "server/http/names.h"
 DASHBOARDS = "deploy/grafana"
 SEVERITIES = ("critical", "warning", "info")
-# What an alert may be told apart by: a series of alerts each.
+# What may distinguish alerts: a series of alerts each.
 ALERT_LABELS = {"severity", "job", "instance", "job_id", "device", "reason",
                 "class"}
 TARGET = {"job", "instance"}  # Prometheus' own labels
@@ -128,7 +128,7 @@ def expression_problems(root, rule, series):
         if number < 60:
             continue
         if number not in (promql.seconds(comment), promql.size(comment)):
-            yield (f"{number:.0f} has no unit behind it, as in "
+            yield (f"{number:.0f} has no unit after it, as in "
                    f"\"> 900  # 15m\" or \"# 1GiB\": {comment!r}")
     for text in expression.ranges:
         if promql.seconds(text[1:-1]) is None:
@@ -242,7 +242,7 @@ def case_problems(root, alerts):
                         if unbounded:
                             yield f"{where}: has the labels {unbounded}"
                         if not one.get("exp_annotations"):
-                            yield f"{where}: does not say what it tells people"
+                            yield f"{where}: does not state its text"
     for alert in sorted(alerts - fires):
         yield f"{alert}: no test in which it fires and resolves"
     for alert in sorted(alerts - quiet):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """deploy/prometheus before the real promtool and amtool: rules, cases, both
-configurations of Prometheus, Alertmanager's, and the text that people get.
+configurations of Prometheus, Alertmanager's, and the text of notifications.
 
 usage: tools_test.py promtool|amtool CHECKOUT; 77 where the tool is missing"""
 
@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop()).resolve()
-SKIPPED = 77  # as ctest is told to read it
+SKIPPED = 77  # as ctest is set to read it
 
 
 class ToolTest(unittest.TestCase):
@@ -25,7 +25,7 @@ class ToolTest(unittest.TestCase):
             shutil.copytree(ROOT / part / "prometheus",
                             cls.folder / part / "prometheus")
         cls.rules = cls.folder / "deploy/prometheus"
-        # The files that the operator puts beside the configuration.
+        # The files that the operator puts next to the configuration.
         for name in ("mpsd_ca.pem", "mpsd_token"):
             (cls.rules / name).write_text("")
 
@@ -85,14 +85,14 @@ class AmtoolTest(ToolTest):
                 receiver, "alertname=MpsdX", f"severity={severity}")
             self.assertIn(receiver, said)
 
-    def test_text_for_people(self):
+    def test_human_readable_text(self):
         data = self.folder / "data.json"
         data.write_text(json.dumps({
             "status": "firing",
             "groupLabels": {"alertname": "MpsdDown", "instance": "mac:9464"},
             "alerts": [{"status": "firing", "labels": {"severity": "critical"},
                         "annotations": {"summary": "mpsd is gone.",
-                                        "runbook": "`mpsctl info` tells.",
+                                        "runbook": "`mpsctl info` shows it.",
                                         "dashboard": "/d/mpsd-fleet"}}]}))
         said = self.accepts(
             "amtool", "template", "render",
@@ -101,7 +101,7 @@ class AmtoolTest(ToolTest):
             '{{ template "mpsd.title" . }}|{{ template "mpsd.text" . }}')
         self.assertEqual(
             "FIRING: MpsdDown on mac:9464|critical, firing: mpsd is gone.\n"
-            "Next: `mpsctl info` tells.\n"
+            "Next: `mpsctl info` shows it.\n"
             "See: http://127.0.0.1:3000/d/mpsd-fleet", said.strip())
 
 

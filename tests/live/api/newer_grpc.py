@@ -150,7 +150,7 @@ class NewerGrpcTest(unittest.TestCase):
             watch.cancel()
         calls = [self.jobs.Get.future(jobs.GetJobRequest(id=job_id),
                                       timeout=WAIT) for _ in range(1000)]
-        for call in calls:  # one that finds no room is told so
+        for call in calls:  # one that finds no room gets that answer
             self.assertIn(call.code(), (grpc.StatusCode.OK,
                                         grpc.StatusCode.UNAVAILABLE))
         self.info.Info(daemon.InfoRequest(), timeout=WAIT)

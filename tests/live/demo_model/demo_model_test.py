@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 
-# Digits stand alone, also behind a space; the rest splits as GPT-2 does.
+# Digits stand alone, also after a space; the rest splits as GPT-2 does.
 TEXT = "Hello 123 w\u00f6rld!  two\n\ttab, don't \U0001f600"
 TOKENS = ["Hello", "\u0120", "1", "2", "3", "\u0120w", "\u00c3\u00b6r", "ld",
           "!", "\u0120", "\u0120two", "\u010a", "\u0109", "tab", ",",

@@ -8,11 +8,11 @@ machine that is too busy makes causes of its own, as a worker that is not heard;
 scrapes that take a second, and fail, are counted and excuse MpsdDown.
 
 The programs are mpsd and mpsctl of MPSD_BIN_DIR; worker.py plays the jobs. Time
-runs FACTOR times faster in the rules alone: scaled.py divides their durations.
+runs FACTOR times faster in the rules alone: monitoring.py divides their durations.
 One Mac is drained for more than eight hours, so that the run takes nine minutes.
 
 usage: hour.py [--keep] [--scene NAME]…
-  --keep   afterwards Prometheus goes on, with all that it recorded, until Enter
+  --keep   afterwards Prometheus keeps running, with all that it recorded, until Enter
   --scene  this scene alone; may be repeated"""
 
 import argparse
@@ -31,13 +31,12 @@ import traceback
 
 import monitoring
 import scenes
-from authority import Authority
 from machine import FACTOR, Machine, harness
 
 INTERVAL = 1     # s, between scrapes
 SLACK = 20       # s, that Prometheus and a busy machine may take
 INFO_WAIT = 5    # s, the longest group_wait of alertmanager.yml by FACTOR
-SKIPPED = 77     # as ctest is told to read it
+SKIPPED = 77     # as ctest is set to read it
 FILLED = 1060 << 20  # bytes of the small disk: GIB and a little more
 HEALTHY = 8 << 30    # bytes of the disk of all others
 SMALL_DISK = "HOUR_MAY_MOUNT"  # set where a small disk can be mounted
@@ -62,17 +61,17 @@ class Expected:
         return wanted.items() <= labels.items()
 
     def fires(self, within):
-        """And somebody hears of it."""
+        """And is notified."""
         self.hour.until(self.fires_now, f"{self} does not fire", within + SLACK)
-        self.hour.until(lambda: self.told("firing"), f"nobody hears of {self}",
+        self.hour.until(lambda: self.arrived("firing"), f"no notice of {self}",
                         INFO_WAIT + SLACK)
 
-    def told(self, status):
+    def arrived(self, status):
         return any(alert["status"] == status and self.matches(alert["labels"])
                    for alert in self.hour.monitoring.webhook.alerts())
 
     def over(self, within):
-        """Its cause is gone: it has to resolve within so many seconds."""
+        """Its cause is gone: it has to resolve within this many seconds."""
         self.end = time.time() + within + SLACK
 
     def fires_now(self):
@@ -103,7 +102,7 @@ class Hour:
         return expected
 
     def allow(self, machine, alert, within):
-        """It may fire from now on for so many seconds."""
+        """It may fire from now on for this many seconds."""
         allowed = self.expect(machine, alert)
         allowed.must_fire = False
         allowed.over(within)
@@ -128,7 +127,7 @@ class Hour:
             self.say(f"{machine.name}: {scene.__name__}")
             try:
                 scene(self, machine)
-            except Exception as error:  # the other scenes go on
+            except Exception as error:  # the other scenes continue
                 text = f"{scene.__name__} on {machine.name}: {error}"
                 self.say(text)
                 self.failures.append(text)
@@ -136,7 +135,7 @@ class Hour:
                     traceback.print_exc()
 
     def play(self, *lists):
-        """Each list of scenes beside the others."""
+        """All lists of scenes at the same time."""
         threads = [threading.Thread(target=self.run, args=(several,))
                    for several in lists]
         for thread in threads:
@@ -144,12 +143,12 @@ class Hour:
         for thread in threads:
             thread.join()
 
-    def untold(self):
+    def missing(self):
         """What the webhook has not heard yet."""
-        return [f"the webhook was never told that {expected} is {status}"
+        return [f"the webhook never heard that {expected} is {status}"
                 for expected in self.expected if expected.must_fire
                 for status in ("firing", "resolved")
-                if not expected.told(status)]
+                if not expected.arrived(status)]
 
     def late_scrapes(self, now):
         """{machine: when scrapes of it ran out of time}. Those of a machine
@@ -188,7 +187,7 @@ class Hour:
             text = " ".join(alert["annotations"].values())
             if re.search(r"<no value>|<error|\{\{|%!", text):
                 problems.append(f"an alert says: {text}")
-        return sorted({*problems, *self.untold()})
+        return sorted({*problems, *self.missing()})
 
     def silent_alerts(self):
         """Those that no scene makes fire."""
@@ -201,7 +200,7 @@ def play(hour, only):
     hour.over = threading.Event()
     studio, laptop = hour.machine("studio"), hour.machine("laptop")
     disk = hour.folder / "mini" / "disk"
-    authority = Authority(hour.folder / "authority")
+    authority = monitoring.Authority(hour.folder / "authority")
     shutil.copy(authority.certificate, hour.monitoring.rules / "mpsd_ca.pem")
     token = hour.monitoring.rules / "mpsd_token"
     token.touch(0o600)
@@ -253,9 +252,9 @@ def play(hour, only):
         time.sleep(5 + 3 + SLACK)
     hour.over.set()
     steady.join()
-    # What Alertmanager still has to tell: its group_interval, by FACTOR.
+    # What Alertmanager still has to send: its group_interval, by FACTOR.
     deadline = time.monotonic() + 30
-    while hour.untold() and time.monotonic() < deadline:
+    while hour.missing() and time.monotonic() < deadline:
         time.sleep(0.5)
 
 
@@ -293,8 +292,8 @@ def main():
         if late:
             print(f"This machine was too busy for {late * monitoring.STEP:.0f} s of "
                   "scrapes: run the hour again on one that is idle")
-        told = len(hour.monitoring.webhook.alerts())
-        print(f"{len(hour.expected)} expectations, {told} notifications, "
+        sent = len(hour.monitoring.webhook.alerts())
+        print(f"{len(hour.expected)} expectations, {sent} notifications, "
               f"{len(problems)} problem(s)")
         if options.keep:
             keep(hour)
@@ -315,7 +314,7 @@ def keep(hour):
     print(json.dumps({"prometheus": hour.monitoring.url, "begin": hour.begin,
                       "end": time.time(),
                       "instances": sorted(hour.machines)}), flush=True)
-    print("Prometheus goes on until Enter is pressed.", flush=True)
+    print("Prometheus runs until Enter is pressed.", flush=True)
     if not sys.stdin.readline():  # no terminal
         signal.pause()
 

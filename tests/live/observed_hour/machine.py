@@ -73,7 +73,7 @@ class Machine:
         return self.start(*more, env=env)
 
     def is_(self, **state):
-        """The machine's state, as mpsd reads it, is that of before but for
+        """The machine's state, as mpsd reads it, is that of before except
         these values."""
         known = json.loads(self.host.read_text()) if self.host.exists() else {}
         aside = self.host.with_suffix(".new")

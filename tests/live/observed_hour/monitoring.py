@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Prometheus with deploy/prometheus' rules, a real Alertmanager behind
-it, and a webhook that keeps what arrives; all of it on loopback."""
+"""A real Prometheus with deploy/prometheus' rules, a real Alertmanager after it,
+and a webhook that keeps what arrives; all of it on loopback. Time runs faster in
+it: every duration of the rules and configurations is divided by a factor, and
+nothing else changes. A certificate authority gives one server a certificate after
+the other, each with the time left that is asked for."""
 
+import datetime
 import http.server
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,13 +18,64 @@ import time
 import urllib.parse
 import urllib.request
 
-import scaled
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests/e2e"))
+sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tests/deploy/prometheus")]
 import harness  # noqa: E402
+import promql  # noqa: E402
 STEP = 0.25  # s, between the moments of a history
+# Keys of Prometheus' and Alertmanager's configurations that hold durations.
+KEYS = {"for", "interval", "scrape_interval", "scrape_timeout",
+        "evaluation_interval", "group_wait", "group_interval",
+        "repeat_interval", "resolve_timeout"}
+
+
+def duration(text, factor):
+    """"15m" by 60: "15s"; no less than a millisecond."""
+    milliseconds = max(1, round(promql.seconds(text) * 1000 / factor))
+    return f"{milliseconds}ms"
+
+
+def expression(text, factor):
+    """Ranges, offsets, and the numbers whose line ends in their duration."""
+    lines = []
+    for line in text.splitlines():
+        comment = re.search(r"#\s*(\d+(?:ms|[smhdw]))\s*$", line)
+        if comment:
+            seconds = promql.seconds(comment.group(1))
+            number = f"{seconds:.0f}"
+            if not re.search(rf"(?<![\w.]){number}(?![\d.])", line):
+                raise ValueError(f"no {number} in: {line}")
+            line = re.sub(rf"(?<![\w.]){number}(?![\d.])",
+                          f"{seconds / factor:.12g}", line[:comment.start()])
+        line = re.sub(
+            r"\[([^\]]*)\]",
+            lambda m: "[" + ":".join(duration(part, factor) if part else ""
+                                     for part in m.group(1).split(":")) + "]",
+            line)
+        line = re.sub(r"\boffset (\w+)",
+                      lambda m: f"offset {duration(m.group(1), factor)}", line)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def scaled(node, factor):
+    if isinstance(node, list):
+        return [scaled(item, factor) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: expression(value, factor) if key == "expr"
+            else duration(value, factor) if key in KEYS
+            else scaled(value, factor) for key, value in node.items()}
+
+
+def scale(folder, factor):
+    """Rewrites each YAML file of the folder."""
+    for path in pathlib.Path(folder).glob("*.yml"):
+        content = yaml.safe_load(path.read_text())
+        path.write_text(yaml.safe_dump(scaled(content, factor),
+                                       sort_keys=False))
 
 
 def alertmanager():
@@ -64,7 +120,7 @@ class Monitoring:
         self.folder = folder
         self.rules = folder / "prometheus"
         shutil.copytree(ROOT / "deploy/prometheus", self.rules)
-        scaled.scale(self.rules, factor)
+        scale(self.rules, factor)
         self.webhook = Webhook()
         self.targets_file = folder / "targets.json"
         self.observe({})
@@ -173,3 +229,61 @@ class Monitoring:
         return [f"{rule['name']}: {rule['lastError']}"
                 for group in self._get("rules")["groups"]
                 for rule in group["rules"] if rule.get("lastError")]
+
+
+CONFIGURATION = """
+[ca]
+default_ca = here
+[here]
+database = {folder}/index.txt
+new_certs_dir = {folder}
+certificate = {folder}/ca.pem
+private_key = {folder}/ca.key
+rand_serial = yes
+unique_subject = no
+default_md = sha256
+policy = any
+x509_extensions = names
+[any]
+commonName = supplied
+[names]
+subjectAltName = DNS:localhost,IP:127.0.0.1
+"""
+KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+
+
+def openssl(*words):
+    subprocess.run(["openssl", *map(str, words)], check=True,
+                   capture_output=True)
+
+
+class Authority:
+    def __init__(self, folder):
+        folder.mkdir()
+        self.folder = folder
+        self.certificate = folder / "ca.pem"
+        self.configuration = folder / "ca.cnf"
+        self.configuration.write_text(CONFIGURATION.format(folder=folder))
+        (folder / "index.txt").touch()
+        openssl("req", "-x509", *KEY, "-subj", "/CN=the hour", "-days", 30,
+                "-out", self.certificate, "-keyout", folder / "ca.key")
+        openssl("req", "-new", *KEY, "-subj", "/CN=localhost", "-out",
+                folder / "mpsd.csr", "-keyout", folder / "mpsd.key")
+        (folder / "mpsd.key").chmod(0o600)
+
+    def options(self):
+        """Of mpsd, whose certificate is the last one given: that of its metrics
+        and that of its API."""
+        pair = (("cert", str(self.folder / "mpsd.pem")),
+                ("key", str(self.folder / "mpsd.key")))
+        return [word for prefix in ("--metrics-tls-", "--tls-")
+                for name, path in pair for word in (prefix + name, path)]
+
+    def give(self, seconds):
+        """A certificate with this many seconds left."""
+        end = (datetime.datetime.now(datetime.timezone.utc)
+               + datetime.timedelta(seconds=seconds))
+        openssl("ca", "-batch", "-notext", "-config", self.configuration,
+                "-in", self.folder / "mpsd.csr", "-out",
+                self.folder / "mpsd.pem", "-enddate",
+                end.strftime("%Y%m%d%H%M%SZ"))

@@ -243,8 +243,8 @@ def an_unreadable_row(hour, mac):
 
 
 def a_job_of_yesterday(hour, mac):
-    """The row of a queued job is made older while mpsd is down: nobody waits a
-    day for a test."""
+    """The row of a queued job is made older while mpsd is down: no test waits a
+    day."""
     with open(mac.lock) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         job = mac.submit("yesterday", ["steps", {"count": 5}], ["done"])
@@ -310,7 +310,7 @@ def expect_what_is_old(hour, mac):
 
 
 def a_neglected_mac(hour, mac):
-    """A self-test of long ago, certificates that nobody renews, a disk that
+    """A self-test of long ago, certificates that are not renewed, a disk that
     takes its time, and notifications that arrive nowhere."""
     mac.old_self_test.fires(60)
     (mac.state / "selftest.json").unlink()

@@ -88,7 +88,7 @@ class Worker:
             sys.exit(0)  # mpsd is gone
 
     def hear(self, seconds):
-        """The next message within so many seconds, or None. The end of the
+        """The next message within this many seconds, or None. The end of the
         stream is a Stop."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self.received:
@@ -103,7 +103,7 @@ class Worker:
         return json.loads(line)
 
     def wait(self, seconds, beat=True):
-        """Lets time pass, halts and ends as it is told."""
+        """Lets time pass, halts and ends as mpsd asks."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             message = self.hear(min(left, BEAT))

@@ -78,7 +78,7 @@ def check_batch(report, program, name, tuned, model, adapter, chance,
     theirs["logits"] = theirs["logits"][mask]
     for way in ways(adapter):
         ours = parity.probe(program, model, adapter, batch, gradients=way)
-        # nobody reads the logits of padding
+        # the logits of padding are not read
         ours["logits"] = ours["logits"][mask]
         report.tensors(f"{name} {way}", ours, theirs)
 

@@ -8,15 +8,9 @@ file and in shards; what we write must hold the bytes that save_pretrained
 writes, and load in Transformers without a missing or unexpected weight.
 """
 
-import argparse
-import copy
 import json
 import os
-import pathlib
-import random
 import subprocess
-import tempfile
-import time
 
 import parity
 import cases
@@ -69,7 +63,7 @@ def check(report, program, name, case, chance, folder):
                       case)
     oracle.make_adapter(model, case["lora"], adapter, generator)
     shard = chance.choice(["5GB", "30KB"])
-    where = f"{name} {case['dtype']} {shard}"
+    where = f"{name} {shard}"
     theirs, ours = folder / "theirs", folder / "ours"
     by_peft(model, adapter, theirs, shard)
     run = by_us(program, model, adapter, ours, shard)
@@ -93,27 +87,15 @@ def check(report, program, name, case, chance, folder):
                     theirs, dtype="auto").dtype)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    options = parser.parse_args()
-    print("seed", options.seed)
-    torch.set_num_threads(1)
-    program = parity.binary(options.bin, "mpsd-worker")
-    chance = random.Random(options.seed)
-    reports = []
-    for name, case in cases.CASES.items():
-        report = parity.Report(f"merge {name}")
-        for dtype in (None, "bfloat16", "float16"):
-            varied = families.vary(copy.deepcopy(case), chance)
-            varied["dtype"] = dtype
-            with tempfile.TemporaryDirectory() as folder:
-                check(report, program, name, varied, chance,
-                      pathlib.Path(folder))
-        reports.append(report)
-    parity.finish(reports)
+CASES = {f"merge {name} {dtype}": dict(case, dtype=dtype)
+         for name, case in cases.CASES.items()
+         for dtype in (None, "bfloat16", "float16")}
+
+
+def vary(case, chance):
+    return dict(families.vary(case, chance), dtype=case["dtype"])
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    parity.random_models(CASES, check, vary, rounds=1, program="mpsd-worker")

@@ -4,10 +4,10 @@ fp32 on the CPU, trained whole and with LoRA, single texts and pairs.
 
 usage: minilm.py BIN_DIR MODEL_DIR
 
-MODEL_DIR is what fetch_minilm.py writes: a BERT without a head, which both
-sides get from the folder that Transformers saves. That the headless file itself
-is read alike is shown by the seed: the head that both draw after it must be one
-and the same.
+MODEL_DIR is what tests/live/text/fetch.py --minilm writes: a BERT without a
+head, which both sides get from the folder that Transformers saves. That the
+headless file itself is read alike is shown by the seed: the head that both draw
+after it must be one and the same.
 """
 
 import pathlib
@@ -16,7 +16,6 @@ import tempfile
 
 import parity
 import classes
-import oracle
 import texts
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer

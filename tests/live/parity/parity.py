@@ -12,12 +12,11 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-# Threads that spin while they wait take a busy machine from everyone, us too.
+# Threads that spin while they wait slow a busy machine down for all, us too.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
 
-import torch
 from safetensors.torch import load_file
 
 import oracle
@@ -110,8 +109,9 @@ def finish(reports):
     sys.exit(0 if all(results) else 1)
 
 
-def random_models(all_cases, check, vary, rounds=2):
-    """The main of a suite: each case, varied at random, `rounds` times.
+def random_models(all_cases, check, vary, rounds=2, program="parity_probe"):
+    """The main of a suite: each case, varied at random, `rounds` times, with
+    one of our programs.
 
     check(report, program, name, case, chance, folder) compares one model."""
     parser = argparse.ArgumentParser()
@@ -120,7 +120,7 @@ def random_models(all_cases, check, vary, rounds=2):
     parser.add_argument("--rounds", type=int, default=rounds)
     options = parser.parse_args()
     print("seed", options.seed)
-    program = binary(options.bin, "parity_probe")
+    program = binary(options.bin, program)
     chance = random.Random(options.seed)
     reports = []
     for name, case in all_cases.items():

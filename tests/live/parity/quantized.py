@@ -8,12 +8,7 @@ read what it saved. Logits, loss, the adapter's gradients and twenty steps must
 be those of PEFT on the quantised model.
 """
 
-import argparse
 import copy
-import pathlib
-import random
-import tempfile
-import time
 
 import parity
 import cases
@@ -23,12 +18,11 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
-NAMES = ["llama2", "mistral", "qwen2", "qwen3"]
 
-
-def sized(case):
+def sized(case, _):
     """In whole blocks of 64: bitsandbytes' CPU kernel mixes up the scales of
     other rows (see tests/golden/quant.py)."""
+    case = copy.deepcopy(case)
     case["config"][1].update(
         hidden_size=64, intermediate_size=128, num_attention_heads=4,
         num_key_value_heads=4, head_dim=16)
@@ -51,7 +45,7 @@ def quantise(model, folder, double):
     return quantised.eval()
 
 
-def check(report, program, name, case, double, chance, folder):
+def check(report, program, name, case, chance, folder):
     generator = torch.Generator().manual_seed(chance.randrange(2**31))
     model_type, shape = case["config"]
     dense, model = folder / "dense", folder / "model"
@@ -59,35 +53,19 @@ def check(report, program, name, case, double, chance, folder):
     oracle.save_model(oracle.make_model(model_type, shape, generator), dense,
                       case)
     oracle.make_adapter(dense, case["lora"], adapter, generator)
-    base = quantise(dense, model, double)
+    base = quantise(dense, model, case["double"])
     tuned = PeftModel.from_pretrained(base, adapter, is_trainable=True)
     tuned.eval()
-    where = f"{name} {'double' if double else 'single'}"
-    families.check_batch(report, program, where, tuned, model, adapter, chance,
+    families.check_batch(report, program, name, tuned, model, adapter, chance,
                          generator)
-    families.check_steps(report, program, where, case, tuned, model, adapter,
+    families.check_steps(report, program, name, case, tuned, model, adapter,
                          chance, generator)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    options = parser.parse_args()
-    print("seed", options.seed)
-    program = parity.binary(options.bin, "parity_probe")
-    chance = random.Random(options.seed)
-    reports = []
-    for name in NAMES:
-        report = parity.Report(f"quantized {name}")
-        for double in (False, True):
-            case = sized(copy.deepcopy(cases.CASES[name]))
-            with tempfile.TemporaryDirectory() as folder:
-                check(report, program, name, case, double, chance,
-                      pathlib.Path(folder))
-        reports.append(report)
-    parity.finish(reports)
+CASES = {f"{name} {kind}": dict(cases.CASES[name], double=kind == "double")
+         for name in ("llama2", "mistral", "qwen2", "qwen3")
+         for kind in ("single", "double")}
 
 
 if __name__ == "__main__":
-    main()
+    parity.random_models(CASES, check, sized, rounds=1)

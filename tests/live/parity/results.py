@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a classification job leaves behind, read by Transformers and PEFT; and
+"""What a classification job leaves, read by Transformers and PEFT; and
 an adapter of PEFT's, read by mpsd-worker.
 
 usage: results.py BIN_DIR

@@ -59,7 +59,7 @@ def batch_of(tokenizer):
 
 def check_against_fp64(report, tuned, batch, ours, theirs):
     """fp32 leaves some gradients of a real model 1e-5 and more from their fp64
-    values, whoever computes it: ours may be no farther than Transformers'."""
+    values, with either library: ours may be no farther than Transformers'."""
     exact = oracle.forward_backward(copy.deepcopy(tuned).double(), batch)
     names = [name for name in exact if name.startswith("grad.")]
 

@@ -34,7 +34,7 @@ def conversations(path, count):
 
 def encode(tokenizer, messages):
     """Tokens, and labels where the assistant speaks, which it does last: to
-    the end, the line's end behind <|im_end|> too, as the training templates of
+    the end, the line's end after <|im_end|> too, as the training templates of
     TRL 1.16 have it for models of this kind (qwen3_training.jinja)."""
     render = dict(tokenize=True, return_dict=False)
     prompt = tokenizer.apply_chat_template(

@@ -7,7 +7,7 @@
 FOLDER/sentiment-{train,eval}.csv   columns text,label
 FOLDER/pairs-{train,eval}.tsv       MRPC's columns (Quality, #1 ID, #2 ID,
                                     #1 String, #2 String): whether the second
-                                    string is how the first one goes on. Both
+                                    string is how the first one continues. Both
                                     are halves of real texts, of one (Quality 1)
                                     or of two (0).
 """

@@ -95,7 +95,7 @@ class Comparison:
     def __init__(self, probe, trl):
         self.probe, self.trl = probe, trl
         self.rows = self.refused = self.bad = self.warned = 0
-        self.not_messages = self.not_told = 0
+        self.not_messages = self.inexact = 0
 
     def template(self, name, auto, stock, training=None):
         """Conversations with assistant_only_loss; `training` for the oracle."""
@@ -129,7 +129,7 @@ class Comparison:
             self.not_messages += 1  # no string for its content, or no content
             return
         if theirs and training and "needs a chat template" in answer.get("error", ""):
-            self.not_told += 1
+            self.inexact += 1
             return
         ours = None
         if "error" not in answer:
@@ -185,11 +185,11 @@ def main():
         print(f"{folder.name}: {comparison.rows} rows, {comparison.refused} "
               f"refused or without a label, {comparison.warned} whose prompt is "
               f"no prefix; {comparison.not_messages} more that are no messages, "
-              f"{comparison.not_told} told to be inexact; {comparison.bad} "
+              f"{comparison.inexact} reported as inexact; {comparison.bad} "
               f"mismatches", flush=True)
     probe.close()
     sys.exit(1 if comparison.bad or comparison.rows < 3000
-             or comparison.warned < 20 or comparison.not_told > 4 else 0)
+             or comparison.warned < 20 or comparison.inexact > 4 else 0)
 
 
 if __name__ == "__main__":

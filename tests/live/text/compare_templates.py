@@ -35,7 +35,7 @@ def python_render(source, messages, tools, prompt, variables):
             [without_nulls(messages)], tools=tools, chat_template=source,
             return_assistant_tokens_mask=True, add_generation_prompt=prompt,
             **variables)
-    except Exception as error:  # Templates raise whatever they please.
+    except Exception as error:  # Templates raise anything.
         return None, str(error)
     text = texts[0]
     return (text, [[len(text[:i].encode()) for i in s] for s in spans[0]]), None

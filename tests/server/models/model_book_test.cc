@@ -10,9 +10,9 @@
 #include "gtest/gtest.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/test_store.h"
+#include "tests/server/fake_parts.h"
 #include "tests/server/models/disk_blobs.h"
 #include "tests/server/models/hub_cache.h"
-#include "tests/server/rpc/fake_puller.h"
 
 namespace mpsd::models {
 namespace {
@@ -142,7 +142,7 @@ class ModelBookTest : public testing::Test {
   HubCache cache_;
   fakes::TestStore db_;
   ModelUses uses_{db_.database()};
-  rpc::FakePuller puller_;
+  fakes::FakePuller puller_;
   PullLedger pulls_{db_.database()};
   DiskBlobs blobs_{state_ / "blobs"};
   std::unique_ptr<PushedModels> pushed_ =

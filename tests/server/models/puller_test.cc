@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "gtest/gtest.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/test_store.h"
+#include "server/store/user_ledger.h"
 
 namespace mpsd::hub {
 namespace {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// How calls are counted, and requests read.
+#include "server/rpc/server.h"
+
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -6,26 +9,29 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "server/rpc/server.h"
-#include "tests/server/rpc/served.h"
+#include "server/rpc/method_table.h"
+#include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
 namespace {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::Pair;
-using ::testing::UnorderedElementsAre;
+using testing::Contains;
+using testing::Pair;
 
-class CallReportTest : public Served {
+class CallReportTest : public testing::Test {
  protected:
-  CallReportTest() { manager_.Put("a", jobs::State::kRunning); }
-  void Call(const std::string& method, const std::string& request) {
-    grpc::ClientContext context;
-    CallBytes(channel_, context, method, request);
+  absl::Status Get(const std::string& id) {
+    return daemon_.admin()
+        .Call(&Jobs::Get, ById<v1::GetJobRequest>(id))
+        .status();
   }
+  absl::Status Call(const std::string& method, const std::string& request) {
+    return CallBytes(daemon_.admin(), method, request).status();
+  }
+
+  InProcessDaemon daemon_;
+  fakes::FakeCalls& calls_ = daemon_.calls;
+  const std::string job_ = daemon_.Start();
 };
 
 TEST_F(CallReportTest, EveryMethodOfEveryServiceIsServed) {
@@ -36,53 +42,68 @@ TEST_F(CallReportTest, EveryMethodOfEveryServiceIsServed) {
     for (int i = 0; i < file->service_count(); ++i) {
       const auto& service = *file->service(i);
       for (int m = 0; m < service.method_count(); ++m) {
-        EXPECT_THAT(served,
-                    Contains(Pair(absl::StrCat(service.name(), ".",
-                                               service.method(m)->name()),
-                                  testing::_)));
+        const std::string method =
+            absl::StrCat(service.name(), ".", service.method(m)->name());
+        EXPECT_THAT(served, Contains(Pair(method, testing::_)));
       }
     }
   }
-  EXPECT_THAT(served, Contains(Pair("JobService.Submit", false)));
-  EXPECT_THAT(served, Contains(Pair("JobService.Watch", true)));
-  EXPECT_THAT(served, Contains(Pair("ArtifactService.Upload", true)));
-  EXPECT_THAT(served, Contains(Pair("Health.Check", false)));
-  EXPECT_THAT(served,
-              Contains(Pair("ServerReflection.ServerReflectionInfo", true)));
+  for (const auto& [method, is_stream] :
+       {std::pair{"JobService.Submit", false},
+        std::pair{"JobService.Watch", true},
+        std::pair{"ArtifactService.Upload", true},
+        std::pair{"Health.Check", false},
+        std::pair{"ServerReflection.ServerReflectionInfo", true}}) {
+    EXPECT_THAT(served, Contains(Pair(method, is_stream)));
+  }
 }
 
-TEST_F(CallReportTest, AUnaryCallIsReportedWithItsCode) {
-  EXPECT_TRUE(Get("a").ok());
+TEST_F(CallReportTest, CallsAreReportedWithTheirCodes) {
+  EXPECT_THAT(Get(job_), IsOk());
   EXPECT_FALSE(Get("b").ok());
   EXPECT_FALSE(Get("").ok());
-  EXPECT_THAT(calls_.Await(3),
-              // A client has its answer before the report of its call.
-              UnorderedElementsAre(
-                  Pair("JobService.Get", absl::StatusCode::kOk),
-                  Pair("JobService.Get", absl::StatusCode::kNotFound),
-                  Pair("JobService.Get", absl::StatusCode::kInvalidArgument)));
+  // Neither a handler of ours nor a method: however many methods a client
+  // invents, they have one name.
+  EXPECT_THAT(Call("/grpc.health.v1.Health/Check", ""), IsOk());
+  EXPECT_FALSE(Call("/mpsd.v1.JobService/Invented", "").ok());
+  EXPECT_FALSE(Call("/invented/Submit", "").ok());
+  EXPECT_THAT(
+      calls_.Await(6),
+      // A client has its answer before the report of its call.
+      testing::UnorderedElementsAre(
+          Pair("JobService.Get", StatusCode::kOk),
+          Pair("JobService.Get", StatusCode::kNotFound),
+          Pair("JobService.Get", StatusCode::kInvalidArgument),
+          Pair("Health.Check", StatusCode::kOk),
+          Pair(kUnknownMethod, StatusCode::kUnimplemented),
+          Pair(kUnknownMethod, StatusCode::kUnimplemented)));
   for (absl::Duration duration : calls_.durations()) {
     EXPECT_GT(duration, absl::ZeroDuration());
   }
-  EXPECT_EQ(calls_.open("JobService.Get"), 0);
+  EXPECT_TRUE(calls_.AwaitOpen("JobService.Get", 0));
 }
 
-TEST_F(CallReportTest, AWatchThatItsClientCancels) {
-  grpc::ClientContext context;
-  auto watcher = Watch(context);
-  ASSERT_TRUE(manager_.AwaitSubscribers(1));
-  EXPECT_EQ(calls_.open("JobService.Watch"), 1);
-  context.TryCancel();
-  watcher->Finish();
-  EXPECT_THAT(calls_.Await(1), ElementsAre(Pair("JobService.Watch",
-                                                absl::StatusCode::kCancelled)));
-  EXPECT_EQ(calls_.open("JobService.Watch"), 0);
+TEST_F(CallReportTest, StreamsThatBreakOff) {
+  const auto watch = Watch(daemon_.admin(), job_);
+  EXPECT_TRUE(calls_.AwaitOpen("JobService.Watch", 1));
+  watch->context.TryCancel();
+  watch->stream->Finish();
+  const auto upload = BeginUpload(daemon_.admin());
+  ASSERT_TRUE(upload->stream->Write(Header(std::string(64, 'a'), 5)));
+  AwaitParts(daemon_, 1);
+  upload->context.TryCancel();
+  upload->stream->Finish();
+  EXPECT_THAT(calls_.Await(2),
+              testing::UnorderedElementsAre(
+                  Pair("JobService.Watch", StatusCode::kCancelled),
+                  Pair("ArtifactService.Upload", StatusCode::kCancelled)));
+  EXPECT_TRUE(calls_.AwaitOpen("JobService.Watch", 0));
 }
 
 TEST_F(CallReportTest, AWatchWhoseDeadlinePasses) {
-  const std::pair<std::string, absl::StatusCode> expected = {
-      "JobService.Watch", absl::StatusCode::kDeadlineExceeded};
-  std::vector<std::pair<std::string, absl::StatusCode>> ended;
+  const std::pair<std::string, StatusCode> expected = {
+      "JobService.Watch", StatusCode::kDeadlineExceeded};
+  std::vector<std::pair<std::string, StatusCode>> ended;
   // On a busy machine a client may be too late to send the call at all, or its
   // reset may arrive before the server's own clock says so: it gets more time.
   for (int ms = 100; ms < 60'000 && std::ranges::count(ended, expected) == 0;
@@ -90,87 +111,82 @@ TEST_F(CallReportTest, AWatchWhoseDeadlinePasses) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::milliseconds(ms));
-    EXPECT_EQ(Watch(context)->Finish().error_code(),
-              grpc::StatusCode::DEADLINE_EXCEEDED);
+    const auto stream =
+        daemon_.admin().jobs()->Watch(&context, ById<v1::WatchRequest>(job_));
+    v1::JobEvent event;
+    while (stream->Read(&event)) {
+    }
+    EXPECT_THAT(ToStatus(stream->Finish()),
+                Fails(StatusCode::kDeadlineExceeded));
     ended = calls_.Await(ended.size() + 1, absl::Seconds(2));
   }
   EXPECT_THAT(ended, Contains(expected));
-}
-
-TEST_F(CallReportTest, AnUploadWithoutAHeaderAndOneThatBreaksOff) {
-  v1::UploadResponse response;
-  {
-    grpc::ClientContext context;
-    auto writer = artifacts_->Upload(&context, &response);
-    writer->Write(Data("x"));
-    EXPECT_EQ(writer->Finish().error_code(),
-              grpc::StatusCode::INVALID_ARGUMENT);
-  }
-  EXPECT_THAT(calls_.Await(1),
-              ElementsAre(Pair("ArtifactService.Upload",
-                               absl::StatusCode::kInvalidArgument)));
-  grpc::ClientContext context;
-  auto writer = artifacts_->Upload(&context, &response);
-  ASSERT_TRUE(writer->Write(Header(std::string(64, 'a'), 5)));
-  ASSERT_TRUE(blobs_.AwaitWriter());
-  context.TryCancel();
-  writer->Finish();
-  EXPECT_THAT(calls_.Await(2), Contains(Pair("ArtifactService.Upload",
-                                             absl::StatusCode::kCancelled)));
-}
-
-// However many methods a client invents, they have one name.
-TEST_F(CallReportTest, MethodsThatDoNotExistHaveOneName) {
-  for (int i = 0; i < 3; ++i) {
-    Call("/mpsd.v1.JobService/Invented" + std::to_string(i), "");
-    Call("/invented" + std::to_string(i) + "/Submit", "");
-  }
-  EXPECT_THAT(
-      calls_.Await(6),
-      testing::AllOf(testing::SizeIs(6),
-                     testing::Each(Pair(kUnknownMethod,
-                                        absl::StatusCode::kUnimplemented))));
-}
-
-TEST_F(CallReportTest, CallsThatNoHandlerOfOursSees) {
-  Call("/grpc.health.v1.Health/Check", "");
-  Call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-       "\x3a\x01*");
-  // A field number of 0, which no message has.
-  Call("/mpsd.v1.JobService/Get", std::string("\x02\x00", 2));
-  const auto ended = calls_.Await(3);
-  EXPECT_THAT(ended, Contains(Pair("Health.Check", absl::StatusCode::kOk)));
-  EXPECT_THAT(ended, Contains(Pair("ServerReflection.ServerReflectionInfo",
-                                   testing::_)));
-  // gRPC 1.51 says UNIMPLEMENTED.
-  EXPECT_THAT(ended, Contains(Pair("JobService.Get",
-                                   testing::Ne(absl::StatusCode::kOk))));
 }
 
 TEST_F(CallReportTest, ManyAtOnceAreAllReported) {
   std::vector<std::thread> clients;
   for (int i = 0; i < 8; ++i) {
     clients.emplace_back([this] {
-      for (int n = 0; n < 50; ++n) Get("a");
+      for (int n = 0; n < 50; ++n) Get(job_).IgnoreError();
     });
   }
   for (std::thread& client : clients) client.join();
-  EXPECT_THAT(calls_.Await(400),
-              testing::AllOf(testing::SizeIs(400),
-                             testing::Each(Pair("JobService.Get",
-                                                absl::StatusCode::kOk))));
-  EXPECT_EQ(calls_.open("JobService.Get"), 0);
+  EXPECT_THAT(
+      calls_.Await(400),
+      testing::AllOf(SizeIs(400),
+                     testing::Each(Pair("JobService.Get", StatusCode::kOk))));
 }
 
 TEST_F(CallReportTest, AfterShutdownEveryCallHasEnded) {
-  grpc::ClientContext context;
-  auto watcher = Watch(context);
-  ASSERT_TRUE(manager_.AwaitSubscribers(1));
-  server_->Shutdown(absl::ZeroDuration());
-  watcher->Finish();
-  EXPECT_EQ(calls_.open("JobService.Watch"), 0);
+  const auto watch = Watch(daemon_.admin(), job_);
+  EXPECT_TRUE(calls_.AwaitOpen("JobService.Watch", 1));
+  daemon_.StopServing();
+  watch->stream->Finish();
   EXPECT_THAT(calls_.Await(1),
               ElementsAre(Pair("JobService.Watch", testing::_)));
+}
+
+// A request of `size` bytes, of which all but the id is an unknown field.
+std::string OfSize(size_t size) {
+  v1::GetJobRequest request;
+  request.set_id("short");
+  std::string& field = *request.GetReflection()
+                            ->MutableUnknownFields(&request)
+                            ->AddLengthDelimited(2047);
+  field.assign(size - 20, 'x');
+  field.append(size - request.ByteSizeLong(), 'x');
+  return request.SerializeAsString();
+}
+
+TEST_F(CallReportTest, ARequestOverItsMethodsBoundIsRefusedUnread) {
+  EXPECT_THAT(Call("/mpsd.v1.JobService/Get", OfSize(kRequestBytes)),
+              Fails(StatusCode::kNotFound, "short"));
+  for (const size_t size : {kRequestBytes + 1, size_t{1} << 20}) {
+    EXPECT_THAT(Call("/mpsd.v1.JobService/Get", OfSize(size)),
+                Fails(StatusCode::kInvalidArgument,
+                      absl::StrCat("request: has ", size, " bytes")));
+  }
+  // A submission may be larger, up to the server's own limit.
+  v1::SubmitRequest request;
+  request.set_spec_json(std::string(2 * kRequestBytes, ' '));
+  EXPECT_THAT(std::string(Call("/mpsd.v1.JobService/Submit",
+                               request.SerializeAsString())
+                              .message()),
+              Not(HasSubstr("request: has")));
+  request.set_spec_json(std::string(33 << 20, ' '));
+  EXPECT_THAT(daemon_.admin().Call(&Jobs::Submit, request),
+              Fails(StatusCode::kResourceExhausted));
+}
+
+TEST_F(CallReportTest, BytesThatAreNoRequestAreRefused) {
+  EXPECT_THAT(
+      Call("/mpsd.v1.JobService/Get", "\xff\xff"),
+      Fails(StatusCode::kInvalidArgument, "is not a mpsd.v1.GetJobRequest"));
+  EXPECT_THAT(Call("/mpsd.v1.JobService/Watch", "\xff\xff"),
+              Fails(StatusCode::kInvalidArgument));
+  // A field number of 0, which no message has.
+  EXPECT_FALSE(
+      Call("/mpsd.v1.JobService/Get", std::string("\x02\x00", 2)).ok());
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/downloads.h"
+
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -6,17 +8,13 @@
 #include <string>
 
 #include "core/base/sha256.h"
-#include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
-#include "gtest/gtest.h"
-#include "server/rpc/downloads.h"
-#include "tests/server/rpc/served.h"
+#include "tests/core/scratch_folder.h"
+#include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 using Files = std::map<std::string, std::string>;
 
 class FileReaderTest : public testing::Test {
@@ -27,47 +25,21 @@ class FileReaderTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }
-  const std::filesystem::path scratch_ = testing_support::FreshFolder("rpc");
+  const fs::path scratch_ = testing_support::FreshFolder("files");
 };
 
-TEST_F(FileReaderTest, ReadsWhatIsThere) {
-  std::string bytes(3'000'000, 'a');
-  bytes[2'999'999] = 'b';
-  auto reader = FileReader::Open(Write("f", bytes));
-  ASSERT_TRUE(reader.ok()) << reader.status();
-  EXPECT_EQ((*reader)->size_bytes(), 3'000'000);
-  EXPECT_FALSE(*(*reader)->HashNext(1'500'000));
-  EXPECT_TRUE(*(*reader)->HashNext(1'500'000));
-  EXPECT_TRUE(*(*reader)->HashNext(1));
-  EXPECT_EQ((*reader)->sha256(), base::Sha256Hex(bytes));
-  std::string read;
-  while ((*reader)->left_bytes() > 0) {
-    auto piece = (*reader)->Read(1'000'000);
-    ASSERT_TRUE(piece.ok()) << piece.status();
-    EXPECT_EQ(piece->size(), 1'000'000u);
-    read += *piece;
-  }
-  EXPECT_EQ(read, bytes);
-}
-
-TEST_F(FileReaderTest, AnEmptyFileIsEmptyAndOneThatShrinksAborted) {
-  auto empty = FileReader::Open(Write("f", ""));
-  ASSERT_TRUE(empty.ok()) << empty.status();
-  EXPECT_EQ((*empty)->left_bytes(), 0);
-  EXPECT_TRUE(*(*empty)->HashNext(1));
-  EXPECT_EQ((*empty)->sha256(), base::Sha256Hex(""));
+TEST_F(FileReaderTest, AFileThatShrinksIsAborted) {
   const fs::path path = Write("f", "0123456789");
-  auto reader = FileReader::Open(path);
-  ASSERT_TRUE(reader.ok()) << reader.status();
+  const auto reader = Ok(FileReader::Open(path));
   fs::resize_file(path, 4);
-  EXPECT_TRUE(absl::IsAborted((*reader)->Read(10).status()));
-  EXPECT_TRUE(absl::IsAborted((*reader)->HashNext(10).status()));
+  EXPECT_THAT(reader->Read(10), Fails(StatusCode::kAborted));
+  EXPECT_THAT(reader->HashNext(10), Fails(StatusCode::kAborted));
 }
 
 TEST_F(FileReaderTest, OnlyRegularFilesAreOpened) {
   fs::create_symlink(Write("f", "x"), scratch_ / "link");
   for (const char* name : {"absent", "", "link"}) {
-    EXPECT_TRUE(absl::IsAborted(FileReader::Open(scratch_ / name).status()))
+    EXPECT_THAT(FileReader::Open(scratch_ / name), Fails(StatusCode::kAborted))
         << name;
   }
 }
@@ -80,11 +52,8 @@ TEST_F(FileReaderTest, FilesBelowAreSortedAndWithoutLinks) {
   fs::create_directories(scratch_ / "d" / "empty");
   fs::create_symlink(scratch_ / "outside", scratch_ / "d/link");
   fs::create_symlink(scratch_ / "outside/secret", scratch_ / "d/file_link");
-  auto files = FilesBelow(scratch_ / "d");
-  ASSERT_TRUE(files.ok()) << files.status();
-  EXPECT_THAT(*files, testing::ElementsAre("a/y/x", "a/z", "b"));
-  EXPECT_EQ(FilesBelow(scratch_ / "absent").status().code(),
-            absl::StatusCode::kAborted);
+  EXPECT_THAT(Ok(FilesBelow(scratch_ / "d")), ElementsAre("a/y/x", "a/z", "b"));
+  EXPECT_THAT(FilesBelow(scratch_ / "absent"), Fails(StatusCode::kAborted));
 }
 
 TEST_F(FileReaderTest, IsInsideResolvesLinksAndDots) {
@@ -101,35 +70,33 @@ TEST_F(FileReaderTest, IsInsideResolvesLinksAndDots) {
   EXPECT_FALSE(IsInside(top / "in/link", top / "in"));
 }
 
-class DownloadSourceTest : public FileReaderTest {
+class DownloadTest : public testing::Test {
  protected:
-  DownloadSourceTest() {
-    PutEnded(folder_ / "adapter");
-    manager_.AddCheckpoint(
-        "a", {{5, (folder_ / "checkpoints/step-5").string(), 1, 1}, {}});
+  DownloadTest() {
+    job_.output_path = (folder_ / "adapter").string();
+    daemon_.Put(job_,
+                {{job_.id, 2, job_.create_time,
+                  jobs::Checkpoint{
+                      {5, (folder_ / "checkpoints/step-5").string(), 1, 1, {}},
+                      job_.create_time}}});
   }
   void Write(const std::string& name, const std::string& bytes) {
-    FileReaderTest::Write("a/" + name, bytes);
+    InProcessDaemon::Write(folder_ / name, bytes);
   }
   // A request for a part of the job: "adapter: true".
-  static v1::DownloadRequest Of(const std::string& what,
-                                const std::string& id = "a") {
-    v1::DownloadRequest request;
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(what, &request));
-    request.set_job_id(id);
+  v1::DownloadRequest Of(const std::string& what) const {
+    auto request = Parsed<v1::DownloadRequest>(what);
+    request.set_job_id(job_.id);
     return request;
   }
   // Path → bytes, hashes and sizes checked.
   Files Fetch(const v1::DownloadRequest& request) {
-    auto source = MakeDownloadSource(manager_, request);
+    const auto streamed = daemon_.admin().Read(&Artifacts::Download, request);
+    EXPECT_THAT(streamed, IsOk());
     Files files;
     std::map<std::string, v1::DownloadResponse::File> headers;
     std::string current;
-    while (true) {
-      v1::DownloadResponse message;
-      absl::StatusOr<Pull> pulled = source->Next(message);
-      EXPECT_TRUE(pulled.ok()) << pulled.status();
-      if (!pulled.ok() || *pulled == Pull::kEnd) break;
+    for (const v1::DownloadResponse& message : streamed.messages) {
       if (message.has_file()) {
         current = message.file().path();
         headers[current] = message.file();
@@ -145,28 +112,22 @@ class DownloadSourceTest : public FileReaderTest {
     }
     return files;
   }
-  absl::Status Error(const v1::DownloadRequest& request) {
-    v1::DownloadResponse message;
-    return MakeDownloadSource(manager_, request)->Next(message).status();
-  }
-  void ExpectError(const v1::DownloadRequest& request, absl::StatusCode code,
+  void ExpectError(const v1::DownloadRequest& request, StatusCode code,
                    const std::string& words = "") {
-    const absl::Status status = Error(request);
-    EXPECT_EQ(status.code(), code) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+    EXPECT_THAT(daemon_.admin().Read(&Artifacts::Download, request),
+                Fails(code, words));
   }
-  // Job "a" has ended with its output there.
-  void PutEnded(const fs::path& output) {
-    jobs::Job job = FakeManager::MakeJob("a", jobs::State::kSucceeded);
-    job.output_path = output.string();
-    manager_.Put(job);
+  void PutOutput(const fs::path& output) {
+    job_.output_path = output.string();
+    EXPECT_THAT(daemon_.job_store->Update(job_, {}), IsOk());
   }
 
-  FakeManager manager_{scratch_};
-  const fs::path folder_ = scratch_ / "a";
+  jobs::Job job_ = InProcessDaemon::MakeJob(1, State::kSucceeded);
+  InProcessDaemon daemon_;
+  const fs::path folder_ = daemon_.files->Folder(job_.id);
 };
 
-TEST_F(DownloadSourceTest, ANestedFolderComesWhole) {
+TEST_F(DownloadTest, ANestedFolderComesWhole) {
   const std::string big(2'500'000, 'w');
   Write("adapter/adapter_config.json", "{}");
   Write("adapter/adapter_model.safetensors", big);
@@ -181,16 +142,16 @@ TEST_F(DownloadSourceTest, ANestedFolderComesWhole) {
   EXPECT_EQ(Fetch(Of("output: true")), expected) << "whatever it holds";
 }
 
-TEST_F(DownloadSourceTest, ACheckpointIsFoundByItsStep) {
+TEST_F(DownloadTest, ACheckpointIsFoundByItsStep) {
   Write("checkpoints/step-5/state.json", "5");
   EXPECT_EQ(Fetch(Of("checkpoint_step: 5")), (Files{{"state.json", "5"}}));
 }
 
-TEST_F(DownloadSourceTest, PredictionsLieBesideTheOutput) {
-  PutEnded(folder_ / "out/model");
+TEST_F(DownloadTest, PredictionsLieBesideTheOutput) {
+  PutOutput(folder_ / "out/model");
   Write("out/model/predictions.tsv", "of somebody else");
   Write("out/run.json", "{}");
-  ExpectError(Of("predictions: true"), absl::StatusCode::kNotFound,
+  ExpectError(Of("predictions: true"), StatusCode::kNotFound,
               "dataset.predict");
   Write("out/predictions.jsonl", "1");
   Write("out/predictions.tsv", "2");
@@ -201,9 +162,9 @@ TEST_F(DownloadSourceTest, PredictionsLieBesideTheOutput) {
                    {"predictions.tsv", "2"}}));
 }
 
-TEST_F(DownloadSourceTest, ManifestAndCurvesComeBeforeTheEnd) {
-  constexpr auto kState = absl::StatusCode::kFailedPrecondition;
-  manager_.Put("a", jobs::State::kRunning);
+TEST_F(DownloadTest, ManifestAndCurvesComeBeforeTheEnd) {
+  constexpr auto kState = StatusCode::kFailedPrecondition;
+  daemon_.Execute("UPDATE jobs SET state = 2, output_path = ''");
   ExpectError(Of("predictions: true"), kState);
   ExpectError(Of("adapter: true"), kState, "RUNNING");
   ExpectError(Of("manifest: true"), kState, "first step");
@@ -225,53 +186,54 @@ TEST_F(DownloadSourceTest, ManifestAndCurvesComeBeforeTheEnd) {
   Write("secret", "of somebody else");
   fs::remove(folder_ / "out/run.json");
   fs::create_symlink(folder_ / "secret", folder_ / "out/run.json");
-  ExpectError(Of("manifest: true"), absl::StatusCode::kNotFound);
+  ExpectError(Of("manifest: true"), StatusCode::kNotFound);
 }
 
-TEST_F(DownloadSourceTest, WhatIsNotThereIsNotFoundAndTheRequestSaysWhat) {
-  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  ExpectError(Of("adapter: true", "x"), absl::StatusCode::kNotFound);
-  ExpectError(Of("checkpoint_step: 7"), absl::StatusCode::kNotFound,
-              "there are: 5");
-  ExpectError(Of("adapter: true", ""), kInvalid);
-  ExpectError(Of(""), kInvalid);
-  ExpectError(Of("adapter: false"), kInvalid);
+TEST_F(DownloadTest, WhatIsNotThereIsNotFoundAndTheRequestSaysWhat) {
+  v1::DownloadRequest another = Of("adapter: true");
+  another.set_job_id("x");
+  ExpectError(another, StatusCode::kNotFound);
+  another.set_job_id("");
+  ExpectError(another, StatusCode::kInvalidArgument);
+  ExpectError(Of("checkpoint_step: 7"), StatusCode::kNotFound, "there are: 5");
+  ExpectError(Of(""), StatusCode::kInvalidArgument);
+  ExpectError(Of("adapter: false"), StatusCode::kInvalidArgument);
 }
 
-TEST_F(DownloadSourceTest, OnlyTheJobsOwnFolderIsRead) {
+TEST_F(DownloadTest, OnlyTheJobsOwnFolderIsRead) {
   fs::create_directories(folder_);
   fs::create_symlink("/etc", folder_ / "adapter");
   for (const char* path : {"/etc", "..", "../b/adapter", "adapter"}) {
-    PutEnded(folder_ / path);
-    ExpectError(Of("adapter: true"), absl::StatusCode::kInternal);
+    PutOutput(folder_ / path);
+    ExpectError(Of("adapter: true"), StatusCode::kInternal);
   }
 }
 
-TEST_F(DownloadSourceTest, ALinkInsideIsNotFollowed) {
+TEST_F(DownloadTest, ALinkInsideIsNotFollowed) {
   Write("adapter/f", "1");
   fs::create_symlink("/etc/passwd", folder_ / "adapter/passwd");
   fs::create_symlink("/etc", folder_ / "adapter/etc");
   EXPECT_EQ(Fetch(Of("adapter: true")), (Files{{"f", "1"}}));
 }
 
-TEST_F(DownloadSourceTest, AFolderRemovedMeanwhileIsAborted) {
-  ExpectError(Of("checkpoint_step: 5"), absl::StatusCode::kAborted);
+TEST_F(DownloadTest, AFolderRemovedMeanwhileIsAborted) {
+  ExpectError(Of("checkpoint_step: 5"), StatusCode::kAborted);
   Write("checkpoints/step-5/a", "1");
   Write("checkpoints/step-5/b", "2");
   const v1::DownloadRequest request = Of("checkpoint_step: 5");
-  auto source = MakeDownloadSource(manager_, request);
+  auto source = MakeDownloadSource(*daemon_.board, request);
   v1::DownloadResponse message;
   ASSERT_EQ(*source->Next(message), Pull::kMessage);  // a's header
   fs::remove_all(folder_ / "checkpoints");
   ASSERT_EQ(*source->Next(message), Pull::kMessage);  // a's bytes, still open
-  EXPECT_EQ(source->Next(message).status().code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(source->Next(message), Fails(StatusCode::kAborted));
 }
 
-TEST_F(DownloadSourceTest, ALargeFileIsHashedInSlices) {
+TEST_F(DownloadTest, ALargeFileIsHashedInSlices) {
   const std::string bytes(20'000'000, 'w');
   Write("adapter/model", bytes);
   const v1::DownloadRequest request = Of("adapter: true");
-  auto source = MakeDownloadSource(manager_, request);
+  auto source = MakeDownloadSource(*daemon_.board, request);
   v1::DownloadResponse message;
   int slices = 1;
   while (*source->Next(message) == Pull::kMore) ++slices;
@@ -279,46 +241,29 @@ TEST_F(DownloadSourceTest, ALargeFileIsHashedInSlices) {
   EXPECT_EQ(message.file().sha256(), base::Sha256Hex(bytes));
 }
 
-using DownloadTest = Served;
-
 // More of them than there are threads, of files that take minutes to hash.
 TEST_F(DownloadTest, LargeDownloadsHoldUpNobody) {
-  for (const char* id : {"large", "small"}) {
-    const fs::path folder = fs::path(manager_.JobFolder(id)) / "model";
-    fs::create_directories(folder);
-    std::ofstream(folder / "weights") << "w";
-    jobs::Job job = FakeManager::MakeJob(id, jobs::State::kSucceeded);
-    job.output_path = folder.string();
-    manager_.Put(job);
-  }
-  fs::resize_file(fs::path(manager_.JobFolder("large")) / "model/weights",
+  Write("adapter/weights", "w");
+  Write("checkpoints/step-5/weights", "");
+  fs::resize_file(folder_ / "checkpoints/step-5/weights",
                   int64_t{1} << 36);  // a hole
   constexpr int kLarge = 6;
   grpc::ClientContext contexts[kLarge];
   std::unique_ptr<grpc::ClientReader<v1::DownloadResponse>> readers[kLarge];
-  v1::DownloadRequest request;
-  request.set_output(true);
-  request.set_job_id("large");
   for (int i = 0; i < kLarge; ++i) {
-    readers[i] = artifacts_->Download(&contexts[i], request);
+    readers[i] = daemon_.admin().artifacts()->Download(
+        &contexts[i], Of("checkpoint_step: 5"));
   }
-  request.set_job_id("small");
-  v1::DownloadResponse message;
   for (int i = 0; i < 3; ++i) {
-    grpc::ClientContext context;
-    auto reader = artifacts_->Download(&context, request);
-    ASSERT_TRUE(reader->Read(&message));
-    EXPECT_EQ(message.file().sha256(), base::Sha256Hex("w"));
-    while (reader->Read(&message)) {
-    }
-    EXPECT_TRUE(reader->Finish().ok());
+    EXPECT_EQ(Fetch(Of("adapter: true")), (Files{{"weights", "w"}}));
   }
+  v1::DownloadResponse message;
   for (int i = 0; i < kLarge; ++i) {
     contexts[i].TryCancel();
     EXPECT_FALSE(readers[i]->Read(&message));
-    EXPECT_EQ(readers[i]->Finish().error_code(), grpc::StatusCode::CANCELLED);
+    EXPECT_THAT(ToStatus(readers[i]->Finish()), Fails(StatusCode::kCancelled));
   }
-  server_->Shutdown(absl::Hours(1));  // nobody hashes on
+  daemon_.server->Shutdown(absl::Hours(1));  // nobody hashes on
 }
 
 }  // namespace

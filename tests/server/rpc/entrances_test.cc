@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,16 +28,36 @@
 #include "server/rpc/convert.h"
 #include "server/rpc/server.h"
 #include "tests/core/scratch_folder.h"
-#include "tests/server/rpc/fake_tokens.h"
-#include "tests/server/rpc/served.h"
+#include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
 namespace {
 
-using access::Role;
-using testing::HasSubstr;
-
 constexpr absl::Duration kPatience = absl::Minutes(1);
+
+// Tokens in memory.
+class FakeTokens final : public access::TokenLookup {
+ public:
+  void Put(const std::string& secret, const std::string& user, Role role) {
+    absl::MutexLock lock(&mutex_);
+    callers_[secret] = {user, role, access::Way::kToken, "token 0a1b2c3d4e5f",
+                        ""};
+  }
+  void Revoke(const std::string& secret) {
+    absl::MutexLock lock(&mutex_);
+    callers_.erase(secret);
+  }
+  std::optional<access::Caller> Find(std::string_view secret) override {
+    absl::MutexLock lock(&mutex_);
+    const auto found = callers_.find(std::string(secret));
+    if (found == callers_.end()) return std::nullopt;
+    return found->second;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::map<std::string, access::Caller> callers_ ABSL_GUARDED_BY(mutex_);
+};
 
 // Answers who it takes the caller for: "bob user socket uid 504 this machine".
 class WhoService final : public v1::DaemonService::CallbackService {
@@ -361,15 +382,14 @@ TEST_F(EntrancesTest, AStrangerMayAskForTheHealthAndNothingElse) {
   grpc::ClientContext context;
   EXPECT_TRUE(AskHealth(listener_->addresses()[1], kPatience, context).ok());
   const auto ask = [&](const std::string& method) {
-    grpc::ClientContext asking;
-    return CallBytes(ConnectByPort(), asking, method, "").error_code();
+    return CallBytes(Api(ConnectByPort()), method, "").status().code();
   };
   for (const char* method :
        {"/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check/",
         "/grpc.health.v1.Health/check", "/mpsd.v1.JobService/List",
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         "/no.such/Method"}) {
-    EXPECT_EQ(ask(method), grpc::StatusCode::UNAUTHENTICATED) << method;
+    EXPECT_EQ(ask(method), StatusCode::kUnauthenticated) << method;
   }
 }
 

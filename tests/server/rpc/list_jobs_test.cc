@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists of jobs, of those that were deleted, too, and what is noted of them.
 #include "server/rpc/list_calls.h"
 
 #include <algorithm>
@@ -9,543 +10,453 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
-#include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
-#include "gtest/gtest.h"
-#include "server/rpc/job_calls.h"
-#include "tests/server/rpc/fake_callers.h"
-#include "tests/server/rpc/fake_manager.h"
-#include "tests/server/rpc/proto_text.h"
-#include "tests/server/rpc/some_records.h"
+#include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
+using testing::ElementsAreArray;
 
 class ListJobsTest : public testing::Test {
  protected:
-  ListJobsTest() {
-    for (int i = 10; i < 15; ++i) {
-      manager_.Put(std::to_string(i), jobs::State::kRunning);
-    }
+  explicit ListJobsTest(bool private_jobs = false)
+      : daemon_({.private_jobs = private_jobs}) {}
+
+  // A row whose id ends with `number`.
+  jobs::Job Put(int number, State state = State::kFailed,
+                const std::string& owner = "ada") {
+    const jobs::Job job = InProcessDaemon::MakeJob(number, state, owner);
+    daemon_.Put(job);
+    return job;
   }
-  std::vector<std::string> Ids(const v1::ListJobsRequest& request) {
-    response_.Clear();
-    absl::Status status =
-        ListJobs(manager_, nullptr, rights_, request, response_);
-    EXPECT_TRUE(status.ok()) << status;
-    std::vector<std::string> ids;
+  // The numbers of the jobs of a page, which `response_` keeps.
+  std::vector<int> Numbers(const v1::ListJobsRequest& request, const Api& by) {
+    response_ = Ok(by.Call(&Jobs::List, request));
+    std::vector<int> numbers;
     for (const v1::Job& job : response_.jobs()) {
-      ids.push_back(job.id());
+      numbers.push_back(std::stoi(job.id().substr(3)));
       EXPECT_EQ(job.spec_json(), "");
       EXPECT_EQ(job.warnings_size(), 0);
     }
-    return ids;
+    return numbers;
   }
-  std::string Error(const v1::ListJobsRequest& request) {
-    const absl::Status status =
-        ListJobs(manager_, nullptr, rights_, request, response_);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    return std::string(status.message());
+  std::vector<int> Numbers(const std::string& request) {
+    return Numbers(Parsed<v1::ListJobsRequest>(request), ada_);
+  }
+  // That the request is refused with these words.
+  void ExpectRefused(const v1::ListJobsRequest& request,
+                     const std::string& words) {
+    EXPECT_THAT(ada_.Call(&Jobs::List, request),
+                Fails(StatusCode::kInvalidArgument, StartsWith(words)));
+  }
+  // All pages, one after the other.
+  std::vector<std::vector<int>> Pages(v1::ListJobsRequest request) {
+    std::vector<std::vector<int>> pages;
+    do {
+      pages.push_back(Numbers(request, ada_));
+      EXPECT_LE(response_.next_page_token().size(), limits::kPageTokenBytes);
+      request.set_page_token(response_.next_page_token());
+    } while (!request.page_token().empty() && pages.size() < 100);
+    return pages;
   }
 
-  FakeManager manager_;
-  access::Rights rights_ = RightsOf("ada");
+  InProcessDaemon daemon_;
+  const Api ada_ = daemon_.As("ada");
   v1::ListJobsResponse response_;
 };
 
 TEST_F(ListJobsTest, PagesThroughEveryJobOnce) {
-  v1::ListJobsRequest request;
-  request.set_page_size(2);
-  EXPECT_THAT(Ids(request), ElementsAre("14", "13"));
-  request.set_page_token(response_.next_page_token());
-  EXPECT_THAT(Ids(request), ElementsAre("12", "11"));
-  request.set_page_token(response_.next_page_token());
-  EXPECT_THAT(Ids(request), ElementsAre("10"));
-  EXPECT_EQ(response_.next_page_token(), "");
+  for (int i = 1; i <= 60; ++i) Put(i);
+  EXPECT_THAT(Numbers(""), SizeIs(50));
   EXPECT_FALSE(response_.has_total());
-  request.clear_page_token();
-  request.set_page_size(5);
-  request.set_count(true);
-  EXPECT_EQ(Ids(request).size(), 5u);
+  const auto pages = Pages(Parsed<v1::ListJobsRequest>("page_size: 25"));
+  ASSERT_THAT(pages, SizeIs(3));
+  EXPECT_EQ(pages[0].front(), 60);
+  EXPECT_EQ(pages[1].front(), 35);
+  EXPECT_THAT(pages[2], ElementsAre(10, 9, 8, 7, 6, 5, 4, 3, 2, 1));
+  EXPECT_THAT(Numbers("page_size: 60 count: true"), SizeIs(60));
   EXPECT_EQ(response_.next_page_token(), "");
-  EXPECT_EQ(response_.total(), 5);
-  for (int i = 20; i < 80; ++i) {
-    manager_.Put(std::to_string(i), jobs::State::kQueued);
+  EXPECT_EQ(response_.total(), 60);
+  daemon_.Submit();
+  response_ = Ok(ada_.Call(&Jobs::List));
+  EXPECT_EQ(response_.jobs(0).queue_position(), 0);
+}
+
+TEST_F(ListJobsTest, EachFieldOfTheFilterAndOfTheOrderCounts) {
+  jobs::Job job = InProcessDaemon::MakeJob(1, State::kFailed, "ada");
+  job.name = "zebra";
+  job.model = "org/tiny";
+  job.labels["team"] = "nlp";
+  job.eval_loss_after = 0.5;
+  daemon_.Put(job);
+  job = InProcessDaemon::MakeJob(2, State::kSucceeded, "bob");
+  job.name = "moods";
+  job.pinned = true;
+  job.eval_loss_after = 0.25;
+  daemon_.Put(job);
+  job = InProcessDaemon::MakeJob(3, State::kQueued, "ada");
+  job.name = "ant";
+  job.held = true;
+  daemon_.Put(job);
+  Put(4, State::kCancelled, "bob");
+  // A job N is made at second N, and ends nine seconds later.
+  const std::string second = "{ seconds: 17000000";
+  const std::pair<std::string, std::vector<int>> cases[] = {
+      {"", {4, 3, 2, 1}},
+      {"states: JOB_STATE_FAILED states: JOB_STATE_QUEUED "
+       "states: JOB_STATE_FAILED",
+       {3, 1}},
+      {"owner: 'bob'", {4, 2}},
+      {"labels { key: 'team' value: 'nlp' }", {1}},
+      {"text: 'moods'", {2}},
+      {"model: 'org/tiny'", {1}},
+      {"create_time_from " + second + "03 }", {4, 3}},
+      {"create_time_from " + second + "02 nanos: 1000 }", {4, 3}},
+      {"create_time_to " + second + "03 }", {2, 1}},
+      {"end_time_from " + second + "11 }", {4, 2}},
+      {"end_time_to " + second + "11 }", {1}},
+      {"pinned: true", {2}},
+      {"pinned: false", {4, 3, 1}},
+      {"held: true", {3}},
+      {"ascending: true", {1, 2, 3, 4}},
+      {"states: JOB_STATE_FAILED states: JOB_STATE_SUCCEEDED "
+       "order: JOB_ORDER_EVAL_LOSS ascending: true",
+       {2, 1}},
+      {"owner: 'ada' order: JOB_ORDER_NAME ascending: true", {3, 1}}};
+  for (const auto& [request, numbers] : cases) {
+    EXPECT_THAT(Numbers(request), ElementsAreArray(numbers)) << request;
   }
-  EXPECT_EQ(Ids({}).size(), 50u);
-  EXPECT_EQ(response_.jobs(0).queue_position(), 4);
-}
-
-TEST_F(ListJobsTest, ShowsThePublicPartOfPrivateJobs) {
-  jobs::Job job = FakeManager::MakeJob("15", jobs::State::kQueued, "ada");
-  job.name = "mine";
-  manager_.Put(job);
-  job = FakeManager::MakeJob("16", jobs::State::kQueued, "bob");
-  job.name = "his";
-  job.labels["team"] = "his";
-  manager_.Put(job);
-  rights_ = RightsOf("ada", /*private_jobs=*/true);
-  v1::ListJobsRequest request;
-  request.set_page_size(2);
-  EXPECT_THAT(Ids(request), ElementsAre("16", "15"));
-  EXPECT_EQ(response_.jobs(0).owner(), "bob");
-  EXPECT_EQ(response_.jobs(0).name(), "");
-  EXPECT_EQ(response_.jobs(0).labels_size(), 0);
-  EXPECT_EQ(response_.jobs(0).queue_position(), 4);
-  EXPECT_EQ(response_.jobs(1).name(), "mine");
-}
-
-// Else "is there a job with team=nlp?" would be answered for private jobs.
-TEST_F(ListJobsTest, LabelsFindOwnJobsAloneWhereJobsArePrivate) {
-  rights_ = RightsOf("ada", /*private_jobs=*/true);
-  v1::ListJobsRequest request;
-  Ids(request);
-  EXPECT_EQ(manager_.last_filter().owner, "");
-  (*request.mutable_labels())["team"] = "nlp";
-  request.set_page_size(2);
-  Ids(request);
-  EXPECT_EQ(manager_.last_filter().owner, "ada");
-  request.set_page_token(response_.next_page_token());
-  EXPECT_THAT(Ids(request), ElementsAre("12", "11"));
-  request.clear_page_token();
-  request.set_owner("bob");
-  EXPECT_THAT(Ids(request), ElementsAre());
-  request.clear_owner();
-  access::Caller page;
-  page.way = access::Way::kPage;
-  rights_ = access::Rights(page, true);
-  EXPECT_THAT(Ids(request), ElementsAre());
-}
-
-// Rows as older versions stored them.
-TEST_F(ListJobsTest, APageEndsPastItsBytes) {
-  constexpr int kJobs = 75;
-  for (int i = 0; i < kJobs; ++i) {
-    jobs::Job job =
-        FakeManager::MakeJob(std::to_string(100 + i), jobs::State::kFailed);
-    job.message.assign(100'000, 'x');
-    manager_.Put(job);
-  }
-  v1::ListJobsRequest request;
-  request.set_page_size(500);
-  std::vector<std::string> all;
-  int pages = 0;
-  do {
-    const std::vector<std::string> page = Ids(request);
-    ASSERT_FALSE(page.empty());
-    EXPECT_LE(response_.ByteSizeLong(), limits::kPageBytes + 101'000);
-    all.insert(all.end(), page.begin(), page.end());
-    request.set_page_token(response_.next_page_token());
-    ++pages;
-  } while (!request.page_token().empty());
-  EXPECT_EQ(all.size(), 5u + kJobs);
-  EXPECT_TRUE(std::is_sorted(all.rbegin(), all.rend()));
-  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
-  EXPECT_EQ(pages, 7) << "eleven jobs are the first past the bound";
-}
-
-TEST_F(ListJobsTest, TheFilterIsBounded) {
-  v1::ListJobsRequest request;
-  for (int i = 0; i < limits::kFilterLabels; ++i) {
-    (*request.mutable_labels())[std::to_string(i)] = "v";
-  }
-  for (int i = 0; i < limits::kFilterStates; ++i) {
-    request.add_states(v1::JOB_STATE_QUEUED);
-  }
-  request.set_owner(std::string(limits::kOwnerBytes, 'o'));
-  Ids(request);
-  EXPECT_TRUE(manager_.last_filter().summaries);
-  v1::ListJobsRequest more = request;
-  (*more.mutable_labels())["one more"] = "v";
-  EXPECT_EQ(Error(more), "labels: has 17 entries, at most 16 are allowed");
-  more = request;
-  more.add_states(v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(Error(more), "states: has 6 entries, at most 5 are allowed");
-  more = request;
-  more.set_owner(std::string(limits::kOwnerBytes + 1, 'o'));
-  EXPECT_THAT(Error(more), StartsWith("owner: has 257 bytes"));
-  more = request;
-  more.set_page_token(std::string(limits::kPageTokenBytes + 1, 't'));
-  EXPECT_THAT(Error(more), StartsWith("page_token: has 1025 bytes"));
-  more = request;
-  more.set_text(std::string(limits::kFilterTextBytes, 't'));
-  more.set_model(std::string(limits::kPathBytes, 'm'));
-  Ids(more);
-  more.mutable_text()->push_back('t');
-  EXPECT_THAT(Error(more), StartsWith("text: has 257 bytes"));
-  more.set_text("a\nb");
-  EXPECT_THAT(Error(more), StartsWith("text: 'a\\nb' has a line break"));
-  more.clear_text();
-  more.mutable_model()->push_back('m');
-  EXPECT_THAT(Error(more), StartsWith("model: has 4097 bytes"));
-}
-
-TEST_F(ListJobsTest, TheFilterReachesTheQueue) {
-  v1::ListJobsRequest request;
-  request.add_states(v1::JOB_STATE_FAILED);
-  request.add_states(v1::JOB_STATE_QUEUED);
-  request.add_states(v1::JOB_STATE_FAILED);
-  request.set_owner("ana");
-  (*request.mutable_labels())["team"] = "nlp";
-  Ids(request);
-  const jobs::ListFilter filter = manager_.last_filter();
-  EXPECT_THAT(filter.states,
-              ElementsAre(jobs::State::kQueued, jobs::State::kFailed));
-  EXPECT_EQ(filter.owner, "ana");
-  EXPECT_EQ(filter.labels.at("team"), "nlp");
-  EXPECT_EQ(filter.order, jobs::ListOrder::kCreated);
-  EXPECT_FALSE(filter.ascending || filter.pinned || filter.held);
-  request.set_text("moods");
-  request.set_model("org/tiny");
-  request.mutable_create_time_from()->set_seconds(1);
-  request.mutable_create_time_to()->set_nanos(2000);
-  request.mutable_end_time_from()->set_seconds(3);
-  request.mutable_end_time_to()->set_seconds(4);
-  request.set_pinned(false);
-  request.set_held(true);
-  request.set_order(v1::JOB_ORDER_EVAL_LOSS);
-  request.set_ascending(true);
-  Ids(request);
-  const jobs::ListFilter whole = manager_.last_filter();
-  EXPECT_EQ(whole.text, "moods");
-  EXPECT_FALSE(whole.text_of_owner);
-  EXPECT_EQ(whole.model, "org/tiny");
-  EXPECT_EQ(whole.created_from, absl::FromUnixSeconds(1));
-  EXPECT_EQ(whole.created_to, absl::FromUnixMicros(2));
-  EXPECT_EQ(whole.ended_from, absl::FromUnixSeconds(3));
-  EXPECT_EQ(whole.ended_to, absl::FromUnixSeconds(4));
-  EXPECT_EQ(whole.pinned, false);
-  EXPECT_EQ(whole.held, true);
-  EXPECT_EQ(whole.order, jobs::ListOrder::kEvalLoss);
-  EXPECT_TRUE(whole.ascending);
-}
-
-// The order of private losses tells of the losses, as a page token does.
-TEST_F(ListJobsTest, WhatIsPrivateFindsAndSortsOwnJobsAlone) {
-  rights_ = RightsOf("ada", /*private_jobs=*/true);
-  for (const char* by :
-       {"model: 'm'", "pinned: true", "held: false", "order: JOB_ORDER_NAME",
-        "order: JOB_ORDER_EVAL_LOSS", "order: JOB_ORDER_STORED_BYTES"}) {
-    v1::ListJobsRequest request;
-    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(by, &request));
-    request.set_count(true);
-    EXPECT_EQ(Ids(request).size(), 5u);
-    EXPECT_EQ(manager_.last_filter().owner, "ada");
-    request.set_owner("bob");
-    EXPECT_THAT(Ids(request), ElementsAre());
-    EXPECT_EQ(response_.total(), 0);
-  }
-  v1::ListJobsRequest request;
-  request.set_text("bob");
-  request.set_order(v1::JOB_ORDER_DEVICE_SECONDS);
-  Ids(request);
-  EXPECT_EQ(manager_.last_filter().owner, "");
-  EXPECT_EQ(manager_.last_filter().text_of_owner, "ada");
 }
 
 TEST_F(ListJobsTest, TokensCarryEachValue) {
-  for (int i = 10; i < 15; ++i) {
-    jobs::Job job =
-        FakeManager::MakeJob(std::to_string(i), jobs::State::kFailed);
+  for (int i = 1; i <= 5; ++i) {
+    jobs::Job job = InProcessDaemon::MakeJob(i, State::kFailed);
     job.name = std::string(limits::kNameBytes, '.');
-    job.owner = std::string(limits::kOwnerBytes, '\xC3');
+    job.owner = std::string(limits::kOwnerBytes, 'o');
     job.eval_loss_after = -1.0 / 3 * i;
     job.priority = -i;
-    if (i > 12) job.end_time = absl::FromUnixMicros(-i);
-    manager_.Put(job);
+    if (i < 3) job.end_time.reset();
+    daemon_.Put(job);
   }
   for (int order = v1::JobOrder_MIN; order <= v1::JobOrder_MAX; ++order) {
     v1::ListJobsRequest request;
     request.set_order(static_cast<v1::JobOrder>(order));
     request.set_page_size(1);
-    for (const char* id : {"14", "13", "12", "11", "10"}) {
-      EXPECT_THAT(Ids(request), ElementsAre(id)) << order;
-      EXPECT_LE(response_.next_page_token().size(), limits::kPageTokenBytes);
-      if (request.page_token().empty()) {
-        EXPECT_FALSE(manager_.last_filter().after);
-      } else {
-        const jobs::Job before =
-            *manager_.Get(std::to_string(std::stoi(id) + 1));
-        EXPECT_EQ(manager_.last_filter().after,
-                  jobs::PlaceOf(before, manager_.last_filter().order));
-      }
-      request.set_page_token(response_.next_page_token());
+    std::set<int> seen;
+    const auto pages = Pages(request);
+    EXPECT_THAT(pages, SizeIs(5)) << order;
+    for (const std::vector<int>& page : pages) {
+      ASSERT_THAT(page, SizeIs(1));
+      EXPECT_TRUE(seen.insert(page[0]).second) << order;
     }
-    EXPECT_EQ(request.page_token(), "");
   }
 }
 
-TEST_F(ListJobsTest, BadFieldsAreNamed) {
-  v1::ListJobsRequest request;
-  request.set_page_size(-1);
-  EXPECT_THAT(Error(request), StartsWith("page_size:"));
-  request.set_page_size(501);
-  EXPECT_THAT(Error(request), StartsWith("page_size:"));
-  request.set_page_size(0);
-  request.add_states(v1::JOB_STATE_QUEUED);
-  request.add_states(v1::JOB_STATE_UNSPECIFIED);
-  EXPECT_THAT(Error(request), StartsWith("states[1]:"));
-  request.clear_states();
-  request.set_order(static_cast<v1::JobOrder>(v1::JobOrder_MAX + 1));
-  EXPECT_EQ(Error(request), "order: 10 is not a job order");
-  request.clear_order();
-  request.mutable_end_time_to()->set_nanos(1'000'000'000);
-  EXPECT_EQ(Error(request),
-            "end_time_to: is not a time in the years 1 to 9999");
-  request.clear_end_time_to();
-  request.mutable_create_time_from()->set_seconds(int64_t{1} << 62);
-  EXPECT_THAT(Error(request), StartsWith("create_time_from: is not a time"));
+// Rows as older versions stored them.
+TEST_F(ListJobsTest, APageEndsPastItsBytes) {
+  for (int i = 1; i <= 75; ++i) {
+    jobs::Job job = InProcessDaemon::MakeJob(i, State::kFailed);
+    job.labels["long"].assign(100'000, 'x');
+    daemon_.Put(job);
+  }
+  std::vector<int> all;
+  const auto pages = Pages(Parsed<v1::ListJobsRequest>("page_size: 500"));
+  for (const std::vector<int>& page : pages) {
+    all.insert(all.end(), page.begin(), page.end());
+  }
+  EXPECT_THAT(all, SizeIs(75));
+  EXPECT_TRUE(std::is_sorted(all.rbegin(), all.rend()));
+  EXPECT_THAT(pages, SizeIs(7)) << "eleven jobs are the first past the bound";
+}
+
+TEST_F(ListJobsTest, TheRequestIsBoundedAndBadFieldsAreNamed) {
+  v1::ListJobsRequest most;
+  for (int i = 0; i < limits::kFilterLabels; ++i) {
+    (*most.mutable_labels())[std::to_string(i)] = "v";
+  }
+  for (int i = 0; i < limits::kFilterStates; ++i) {
+    most.add_states(v1::JOB_STATE_QUEUED);
+  }
+  most.set_owner(std::string(limits::kOwnerBytes, 'o'));
+  most.set_text(std::string(limits::kFilterTextBytes, 't'));
+  most.set_model(std::string(limits::kPathBytes, 'm'));
+  EXPECT_THAT(ada_.Call(&Jobs::List, most), IsOk());
+  const std::pair<std::string, const char*> cases[] = {
+      {"labels { key: 'one more' value: 'v' }", "labels: has 17 entries"},
+      {"states: JOB_STATE_QUEUED", "states: has 6 entries"},
+      {absl::StrCat("owner: '", std::string(257, 'o'), "'"),
+       "owner: has 257 bytes"},
+      {absl::StrCat("page_token: '", std::string(1025, 't'), "'"),
+       "page_token: has 1025 bytes"},
+      {absl::StrCat("text: '", std::string(257, 't'), "'"),
+       "text: has 257 bytes"},
+      {"text: 'a\\nb'", "text: 'a\\nb' has a line break"},
+      {absl::StrCat("model: '", std::string(4097, 'm'), "'"),
+       "model: has 4097 bytes"},
+      {"page_size: -1", "page_size:"},
+      {"page_size: 501", "page_size:"},
+      {"order: 99", "order: 99 is not a job order"},
+      {"end_time_to { nanos: 1000000000 }",
+       "end_time_to: is not a time in the years 1 to 9999"},
+      {"create_time_from { seconds: 4611686018427387904 }",
+       "create_time_from: is not a time"}};
+  for (const auto& [text, words] : cases) {
+    v1::ListJobsRequest request = most;
+    if (std::string(text).starts_with("order")) {
+      request.set_order(static_cast<v1::JobOrder>(99));
+    } else {
+      ASSERT_TRUE(
+          google::protobuf::TextFormat::MergeFromString(text, &request));
+    }
+    ExpectRefused(request, words);
+  }
+  ExpectRefused(Parsed<v1::ListJobsRequest>(
+                    "states: JOB_STATE_QUEUED states: JOB_STATE_UNSPECIFIED"),
+                "states[1]:");
 }
 
 TEST_F(ListJobsTest, TokensOfOthersAreRefused) {
+  for (int i = 10; i < 15; ++i) Put(i);
   v1::ListJobsRequest request;
   request.set_page_size(2);
-  Ids(request);
+  Numbers(request, ada_);
   const std::string token = response_.next_page_token();
   for (const std::string& bad :
        {std::string("13"), std::string("."), std::string("x.y"), token + "0",
         "0" + token, token.substr(0, token.size() - 1), token + "i1",
         std::string(".."), token + "d0x1p0", token + "t!"}) {
     request.set_page_token(bad);
-    EXPECT_THAT(Error(request), StartsWith("page_token:")) << bad;
+    ExpectRefused(request, "page_token:");
   }
   request.set_page_token(token);
-  request.set_owner("ana");
-  EXPECT_THAT(Error(request), StartsWith("page_token:"));
-  request.clear_owner();
   for (const char* other :
-       {"text: 'x'", "model: 'x'", "ascending: true", "pinned: false",
-        "held: false", "create_time_from {}", "create_time_to {}",
-        "end_time_from {}", "end_time_to {}", "order: JOB_ORDER_STATE"}) {
+       {"owner: 'ana'", "text: 'x'", "model: 'x'", "ascending: true",
+        "pinned: false", "held: false", "create_time_from {}",
+        "create_time_to {}", "end_time_from {}", "end_time_to {}",
+        "order: JOB_ORDER_STATE"}) {
     v1::ListJobsRequest changed = request;
     ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(other, &changed));
-    EXPECT_THAT(Error(changed), StartsWith("page_token:")) << other;
+    ExpectRefused(changed, "page_token:");
   }
   request.set_count(true);
   request.set_page_size(3);  // may change from page to page
-  EXPECT_THAT(Ids(request), ElementsAre("12", "11", "10"));
+  EXPECT_THAT(Numbers(request, ada_), ElementsAre(12, 11, 10));
 }
 
-class FindJobsTest : public testing::Test {
- protected:
-  absl::Status Find(const std::string& part, bool private_jobs = false) {
+TEST_F(ListJobsTest, FindJobsAnswersWithIdNameAndState) {
+  for (int i = 10; i < 31; ++i) Put(i, State::kFailed);
+  const auto find = [&](const std::string& part) {
     v1::FindJobsRequest request;
     request.set_id_part(part);
-    response_.Clear();
-    return FindJobs(manager_, nullptr, RightsOf("ada", private_jobs), request,
-                    response_);
-  }
-  FakeManager manager_;
-  v1::FindJobsResponse response_;
-};
-
-TEST_F(FindJobsTest, AnswersWithIdNameAndState) {
-  for (const auto& [id, owner] :
-       {std::pair{"01KAH0AAA0", ""}, std::pair{"01KAH0AAA1", "ada"},
-        std::pair{"01KAH0AAA2", "bob"}}) {
-    jobs::Job job = FakeManager::MakeJob(id, jobs::State::kRunning, owner);
-    job.name = "moods";
-    manager_.Put(job);
-  }
-  ASSERT_TRUE(Find("0aaa0").ok());
-  EXPECT_THAT(
-      response_, EqualsProto(R"pb(
-        jobs { id: "01KAH0AAA0" name: "moods" state: JOB_STATE_RUNNING })pb"));
-  ASSERT_TRUE(Find("01KAH0AAA", /*private_jobs=*/true).ok());
-  ASSERT_EQ(response_.jobs_size(), 3);
-  EXPECT_EQ(response_.jobs(0).name(), "");  // bob's
-  EXPECT_EQ(response_.jobs(1).name(), "moods");
-  EXPECT_EQ(response_.jobs(2).name(), "");  // nobody's
-}
-
-TEST_F(FindJobsTest, SaysWhereThereAreMore) {
-  for (int i = 10; i < 30; ++i) {
-    manager_.Put("01KAH" + std::to_string(i), jobs::State::kQueued);
-  }
-  ASSERT_TRUE(Find("01KAH").ok());
-  EXPECT_EQ(response_.jobs_size(), 20);
-  EXPECT_FALSE(response_.more());
-  manager_.Put("01KAH30", jobs::State::kQueued);
-  ASSERT_TRUE(Find("01KAH").ok());
-  EXPECT_EQ(response_.jobs_size(), 20);
-  EXPECT_EQ(response_.jobs(0).id(), "01KAH30");
-  EXPECT_TRUE(response_.more());
-}
-
-TEST_F(FindJobsTest, RefusesWhatIsNoPartOfAnId) {
+    return ada_.Call(&Jobs::FindJobs, request);
+  };
+  const jobs::Job one = InProcessDaemon::MakeJob(11, State::kFailed);
+  EXPECT_THAT(Ok(find(one.id.substr(20))),
+              EqualsProto(absl::StrCat("jobs { id: '", one.id,
+                                       "' name: 'job 11' state: "
+                                       "JOB_STATE_FAILED owner: '' }")));
+  const v1::FindJobsResponse many = Ok(find("01J000"));
+  EXPECT_EQ(many.jobs_size(), 20);
+  EXPECT_TRUE(many.more());
+  EXPECT_EQ(many.jobs(0).name(), "job 30");
   for (const std::string& part :
        {std::string(), std::string("01K"), std::string(27, '0'),
         std::string("01K%"), std::string("../01KAH"),
         std::string("01KA\0H", 6)}) {
-    const absl::Status status = Find(part);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << part;
-    EXPECT_EQ(status.message().substr(0, 9), "id_part: ") << status;
+    EXPECT_THAT(find(part),
+                Fails(StatusCode::kInvalidArgument, StartsWith("id_part: ")));
   }
 }
 
-constexpr char kAda[] = "01J0000000000000000000ADA1";
-constexpr char kBob[] = "01J0000000000000000000B0B1";
-
-class RecordCallsTest : public testing::Test {
+class PrivateListTest : public ListJobsTest {
  protected:
-  RecordCallsTest() {
-    some_.Put(kAda, "ada");
-    some_.Put(kBob, "bob");
+  PrivateListTest() : ListJobsTest(/*private_jobs=*/true) {
+    mine_ = daemon_.Submit({.owner = "ada", .name = "mine"});
+    his_ = daemon_.Submit(
+        {.owner = "bob", .name = "his", .labels = {{"team", "his"}}});
   }
-  std::vector<std::string> List(const access::Rights& rights,
-                                v1::ListJobsRequest request = {}) {
-    request.set_past(true);
-    list_.Clear();
-    const absl::Status status =
-        ListJobs(manager_, &some_.records, rights, request, list_);
-    EXPECT_TRUE(status.ok()) << status;
+  std::vector<std::string> Ids(const std::string& request) {
+    response_ =
+        Ok(ada_.Call(&Jobs::List, Parsed<v1::ListJobsRequest>(request)));
+    std::vector<std::string> ids;
+    for (const v1::Job& job : response_.jobs()) ids.push_back(job.id());
+    return ids;
+  }
+  std::string mine_, his_;
+};
+
+TEST_F(PrivateListTest, ShowsThePublicPartOfOthersJobs) {
+  EXPECT_THAT(Ids(""), ElementsAre(his_, mine_));
+  EXPECT_EQ(response_.jobs(0).owner(), "bob");
+  EXPECT_EQ(response_.jobs(0).name(), "");
+  EXPECT_EQ(response_.jobs(0).labels_size(), 0);
+  EXPECT_EQ(response_.jobs(0).queue_position(), 1);
+  EXPECT_EQ(response_.jobs(1).name(), "mine");
+  v1::FindJobsRequest find;
+  find.set_id_part(his_.substr(0, 10));
+  for (const auto& job : Ok(ada_.Call(&Jobs::FindJobs, find)).jobs()) {
+    EXPECT_EQ(job.name(), job.id() == mine_ ? "mine" : "");
+  }
+}
+
+// The order of private losses tells of the losses, as a page token does, and
+// "is there a job with team=nlp?" of a label.
+TEST_F(PrivateListTest, WhatIsPrivateFindsAndSortsOwnJobsAlone) {
+  for (const char* by :
+       {"model: 'm'", "pinned: false", "held: false", "order: JOB_ORDER_NAME",
+        "order: JOB_ORDER_EVAL_LOSS", "order: JOB_ORDER_STORED_BYTES",
+        "labels { key: 'team' value: 'his' }", "tags: 'his'"}) {
+    EXPECT_THAT(Ids(by), Not(testing::Contains(his_))) << by;
+    EXPECT_THAT(Ids(absl::StrCat(by, " owner: 'bob' count: true")), IsEmpty());
+    EXPECT_EQ(response_.total(), 0);
+  }
+  EXPECT_THAT(Ids("order: JOB_ORDER_NAME"), ElementsAre(mine_));
+  EXPECT_THAT(Ids("order: JOB_ORDER_DEVICE_SECONDS"), SizeIs(2));
+  EXPECT_THAT(Ids("text: 'his'"), IsEmpty());
+  EXPECT_THAT(Ids("text: 'mine'"), ElementsAre(mine_));
+  // The page's caller has no name, and so no jobs.
+  access::Caller page;
+  page.way = access::Way::kPage;
+  v1::ListJobsResponse none;
+  EXPECT_THAT(
+      ListJobs(*daemon_.board, nullptr, access::Rights(page, true),
+               Parsed<v1::ListJobsRequest>("order: JOB_ORDER_NAME"), none),
+      IsOk());
+  EXPECT_THAT(none.jobs(), IsEmpty());
+}
+
+class RecordCallsTest : public testing::TestWithParam<bool> {
+ protected:
+  // A job that has failed, and was deleted.
+  std::string Past(const std::string& owner) {
+    const std::string id =
+        daemon_.Ended({.owner = owner}, ExitReason::kRejected);
+    daemon_.Delete(id);
+    return id;
+  }
+  std::vector<std::string> List(const Api& by, const std::string& more = "") {
+    list_ = Ok(by.Call(&Jobs::List, Parsed<v1::ListJobsRequest>(
+                                        absl::StrCat("past: true ", more))));
     std::vector<std::string> ids;
     for (const v1::Job& job : list_.jobs()) ids.push_back(job.id());
     return ids;
   }
-  absl::Status Get(const access::Rights& rights, const std::string& id) {
-    response_.Clear();
-    return GetRecord(some_.records, manager_, rights,
-                     ById<v1::GetRecordRequest>(id), response_);
+  static absl::StatusOr<v1::GetRecordResponse> Get(const Api& by,
+                                                   const std::string& id) {
+    return by.Call(&Jobs::GetRecord, ById<v1::GetRecordRequest>(id));
   }
-  absl::Status Note(const access::Rights& rights, const std::string& id,
-                    const std::string& text) {
+  static absl::StatusOr<v1::GetRecordResponse> Note(const Api& by,
+                                                    const std::string& id,
+                                                    const std::string& text) {
     auto request = ById<v1::AddNoteRequest>(id);
     request.set_text(text);
-    response_.Clear();
-    return AddNote(some_.records, manager_, rights, request, response_);
+    return by.Call(&Jobs::AddNote, request);
   }
-  absl::Status Tag(const access::Rights& rights, const std::string& id,
-                   const std::vector<std::string>& add,
-                   const std::vector<std::string>& remove = {}) {
+  static absl::StatusOr<v1::GetRecordResponse> Tag(
+      const Api& by, const std::string& id, const std::vector<std::string>& add,
+      const std::vector<std::string>& remove = {}) {
     auto request = ById<v1::TagRequest>(id);
     request.mutable_add()->Add(add.begin(), add.end());
     request.mutable_remove()->Add(remove.begin(), remove.end());
-    response_.Clear();
-    return TagJob(some_.records, manager_, rights, request, response_);
+    return by.Call(&Jobs::Tag, request);
   }
 
-  FakeManager manager_;
-  SomeRecords some_;
-  v1::GetRecordResponse response_;
+  InProcessDaemon daemon_{{.private_jobs = GetParam()}};
+  const Api ada_ = daemon_.As("ada"), bob_ = daemon_.As("bob"),
+            root_ = daemon_.As("root", Role::kAdmin);
+  const std::string adas_ = Past("ada"), bobs_ = Past("bob");
   v1::ListJobsResponse list_;
 };
 
-TEST_F(RecordCallsTest, DeletedJobsAreListedInPages) {
-  for (int i = 0; i < 5; ++i) {
-    some_.Put(absl::StrCat("01J0000000000000000000000", i), "ada");
-  }
-  v1::ListJobsRequest request;
-  request.set_page_size(3);
-  request.set_order(v1::JOB_ORDER_OWNER);
-  std::vector<int> pages;
-  std::string first;
+INSTANTIATE_TEST_SUITE_P(Jobs, RecordCallsTest, testing::Bool(),
+                         [](const testing::TestParamInfo<bool>& info) {
+                           return info.param ? "Private" : "Public";
+                         });
+
+TEST_P(RecordCallsTest, DeletedJobsAreListedInPages) {
+  std::vector<size_t> pages;
+  std::string first, token;
   do {
-    pages.push_back(static_cast<int>(List(RightsOf("ada"), request).size()));
-    request.set_page_token(list_.next_page_token());
-    if (first.empty()) first = list_.next_page_token();
-  } while (!request.page_token().empty());
-  EXPECT_THAT(pages, ElementsAre(3, 3, 1));
+    pages.push_back(
+        List(root_, absl::StrCat("page_size: 1 order: JOB_ORDER_OWNER "
+                                 "page_token: '",
+                                 token, "'"))
+            .size());
+    token = list_.next_page_token();
+    if (first.empty()) first = token;
+  } while (!token.empty());
+  EXPECT_THAT(pages, ElementsAre(1, 1));
   // A token is of its filter and of deleted jobs.
+  v1::ListJobsRequest request;
   request.set_page_token(first);
-  v1::ListJobsResponse response;
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      ListJobs(manager_, &some_.records, RightsOf("ada"), request, response)));
-  request.clear_page_token();
-  request.add_tags("none");
-  request.set_count(true);
-  EXPECT_THAT(List(RightsOf("ada"), request), IsEmpty());
+  EXPECT_THAT(root_.Call(&Jobs::List, request),
+              Fails(StatusCode::kInvalidArgument));
+  EXPECT_THAT(List(root_, "tags: 'none' count: true"), IsEmpty());
   EXPECT_EQ(list_.total(), 0);
 }
 
-TEST_F(RecordCallsTest, AListShowsADeletedJob) {
-  ASSERT_TRUE(Tag(RightsOf("bob"), kBob, {"b", "a"}).ok());
-  v1::ListJobsRequest request;
-  request.add_tags("a");
-  ASSERT_THAT(List(RightsOf("ada"), request), ElementsAre(kBob));
+TEST_P(RecordCallsTest, ARecordComesWithItsJob) {
+  ASSERT_THAT(Tag(bob_, bobs_, {"b", "a"}), IsOk());
+  ASSERT_THAT(List(bob_, "tags: 'a'"), ElementsAre(bobs_));
   EXPECT_TRUE(list_.jobs(0).past());
   EXPECT_EQ(list_.jobs(0).owner(), "bob");
   EXPECT_EQ(list_.jobs(0).state(), v1::JOB_STATE_FAILED);
   EXPECT_THAT(list_.jobs(0).tags(), ElementsAre("a", "b"));
+  const v1::GetRecordResponse record = Ok(Get(ada_, adas_));
+  EXPECT_TRUE(record.job().past());
+  EXPECT_EQ(record.record().id(), adas_);
+  EXPECT_THAT(Get(ada_, "01J0000000000000000000NONE"),
+              Fails(StatusCode::kNotFound));
+  EXPECT_THAT(Get(ada_, ""), Fails(StatusCode::kInvalidArgument));
 }
 
-TEST_F(RecordCallsTest, OthersRecordsAreSeenUnlessJobsArePrivate) {
-  EXPECT_THAT(List(RightsOf("ada")), ElementsAre(kBob, kAda));
-  EXPECT_TRUE(Get(RightsOf("ada"), kBob).ok());
-  const access::Rights ada = RightsOf("ada", true), nobody = RightsOf("", true),
-                       root = RightsOf("root", true, access::Role::kAdmin);
-  EXPECT_THAT(List(ada), ElementsAre(kAda));
-  EXPECT_THAT(List(nobody), IsEmpty());
-  EXPECT_THAT(List(root), SizeIs(2));
-  v1::ListJobsRequest of_bob;
-  of_bob.set_owner("bob");
-  EXPECT_THAT(List(ada, of_bob), IsEmpty());
-  EXPECT_TRUE(Get(ada, kAda).ok());
-  EXPECT_TRUE(absl::IsNotFound(Get(ada, kBob)));
-  EXPECT_TRUE(absl::IsNotFound(Note(ada, kBob, "x")));
-  EXPECT_TRUE(absl::IsNotFound(Tag(ada, kBob, {"x"})));
-  EXPECT_TRUE(Get(root, kBob).ok());
-  EXPECT_THAT(*some_.past.NotesOf(kBob), IsEmpty());
+TEST_P(RecordCallsTest, OthersRecordsAreSeenUnlessJobsArePrivate) {
+  EXPECT_THAT(List(ada_), SizeIs(GetParam() ? 1 : 2));
+  EXPECT_THAT(List(root_), ElementsAre(bobs_, adas_));
+  EXPECT_EQ(List(ada_, "owner: 'bob'").empty(), GetParam());
+  EXPECT_EQ(Get(ada_, bobs_).ok(), !GetParam());
+  EXPECT_EQ(Note(ada_, bobs_, "x").ok(), !GetParam());
+  EXPECT_THAT(Tag(ada_, bobs_, {"x"}),
+              Fails(GetParam() ? StatusCode::kNotFound
+                               : StatusCode::kPermissionDenied));
+  EXPECT_THAT(Get(root_, bobs_), IsOk());
+  EXPECT_THAT(*daemon_.past->NotesOf(bobs_), SizeIs(GetParam() ? 0 : 1));
   v1::FindJobsRequest find;
-  v1::FindJobsResponse found;
-  find.set_id_part("01J000");
+  find.set_id_part(adas_.substr(0, 6));
   find.set_past(true);
-  ASSERT_TRUE(FindJobs(manager_, &some_.records, ada, find, found).ok());
-  ASSERT_THAT(found.jobs(), SizeIs(1));
-  EXPECT_EQ(found.jobs(0).id(), kAda);
+  EXPECT_THAT(Ok(ada_.Call(&Jobs::FindJobs, find)).jobs(),
+              SizeIs(GetParam() ? 1 : 2));
   find.set_past(false);
-  found.Clear();
-  ASSERT_TRUE(FindJobs(manager_, &some_.records, root, find, found).ok());
-  EXPECT_THAT(found.jobs(), IsEmpty());
+  EXPECT_THAT(Ok(root_.Call(&Jobs::FindJobs, find)).jobs(), IsEmpty());
 }
 
-TEST_F(RecordCallsTest, ARecordComesWithItsJob) {
-  ASSERT_TRUE(Get(RightsOf("ada"), kAda).ok());
-  EXPECT_TRUE(response_.job().past());
-  EXPECT_EQ(response_.record().id(), kAda);
-  EXPECT_TRUE(
-      absl::IsNotFound(Get(RightsOf("ada"), "01J0000000000000000000NONE")));
-  EXPECT_TRUE(absl::IsInvalidArgument(Get(RightsOf("ada"), "")));
-}
-
-TEST_F(RecordCallsTest, AnybodyNotesAndTheNoteSaysWho) {
-  ASSERT_TRUE(Note(RightsOf("eve"), kAda, "two\nlines").ok());
-  ASSERT_THAT(response_.record().notes(), SizeIs(1));
-  EXPECT_EQ(response_.record().notes(0).author(), "eve");
-  EXPECT_EQ(response_.record().notes(0).text(), "two\nlines");
+TEST_P(RecordCallsTest, ANoteSaysWhoWroteItAndOwnersAndAdminsTag) {
+  const v1::JobRecord record = Ok(Note(ada_, adas_, "two\nlines")).record();
+  ASSERT_THAT(record.notes(), SizeIs(1));
+  EXPECT_EQ(record.notes(0).author(), "ada");
+  EXPECT_EQ(record.notes(0).text(), "two\nlines");
+  EXPECT_THAT(Note(ada_, adas_, std::string(limits::kJobNoteBytes, 'x')),
+              IsOk());
   for (const std::string& text :
        {std::string(), std::string(" \n\t"),
         std::string(limits::kJobNoteBytes + 1, 'x'), std::string("\x1b[2J"),
         std::string("a\0b", 3)}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(Note(RightsOf("eve"), kAda, text)));
+    EXPECT_THAT(Note(ada_, adas_, text), Fails(StatusCode::kInvalidArgument));
   }
-  EXPECT_TRUE(
-      Note(RightsOf("eve"), kAda, std::string(limits::kJobNoteBytes, 'x'))
-          .ok());
-}
-
-TEST_F(RecordCallsTest, OwnersAndAdminsTag) {
-  ASSERT_TRUE(Tag(RightsOf("ada"), kAda, {"b", "a"}).ok());
-  EXPECT_THAT(response_.record().tags(), ElementsAre("a", "b"));
-  ASSERT_TRUE(Tag(RightsOf("ada"), kAda, {"c"}, {"a"}).ok());
-  EXPECT_THAT(response_.record().tags(), ElementsAre("b", "c"));
-  const absl::Status others = Tag(RightsOf("ada"), kBob, {"x"});
-  EXPECT_TRUE(absl::IsPermissionDenied(others));
-  EXPECT_THAT(std::string(others.message()), HasSubstr("bob's"));
-  EXPECT_TRUE(
-      Tag(RightsOf("root", false, access::Role::kAdmin), kBob, {"x"}).ok());
-  EXPECT_TRUE(absl::IsInvalidArgument(Tag(RightsOf("ada"), kAda, {})));
-  EXPECT_TRUE(absl::IsInvalidArgument(Tag(RightsOf("ada"), kAda, {"a b"})));
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      Tag(RightsOf("ada"), kAda, {}, {std::string(65, 'x')})));
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      Tag(RightsOf("ada"), kAda, std::vector<std::string>(65, "x"))));
+  EXPECT_THAT(Ok(Tag(ada_, adas_, {"b", "a"})).record().tags(),
+              ElementsAre("a", "b"));
+  EXPECT_THAT(Ok(Tag(ada_, adas_, {"c"}, {"a"})).record().tags(),
+              ElementsAre("b", "c"));
+  EXPECT_THAT(Tag(root_, bobs_, {"x"}), IsOk());
+  const std::pair<std::vector<std::string>, std::vector<std::string>> bad[] = {
+      {{}, {}},
+      {{"a b"}, {}},
+      {{}, {std::string(65, 'x')}},
+      {std::vector<std::string>(65, "x"), {}}};
+  for (const auto& [add, remove] : bad) {
+    EXPECT_THAT(Tag(ada_, adas_, add, remove),
+                Fails(StatusCode::kInvalidArgument));
+  }
 }
 
 }  // namespace

@@ -202,7 +202,9 @@ TEST_F(ListenerTest, AGroupMayUseTheSocket) {
   const gid_t group = geteuid() == 0   ? 12345
                       : groups.empty() ? getegid()
                                        : groups.back();
+  const mode_t mask = umask(022);
   Listen(1 << 30, group);
+  EXPECT_EQ(umask(mask), 022u) << "listening leaves the umask as it was";
   struct stat info;
   ASSERT_EQ(stat(path().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0660u);

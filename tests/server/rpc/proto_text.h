@@ -8,16 +8,22 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
 
+// Messages in protobuf's text format.
 namespace mpsd::rpc {
 
-// Has the fields that `text` names in protobuf's text format, and no others.
+template <typename Message>
+Message Parsed(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message))
+      << text;
+  return message;
+}
+
+// Has the fields that `text` names, and no others.
 MATCHER_P(EqualsProto, text, text) {
-  std::decay_t<arg_type> expected;
-  if (!google::protobuf::TextFormat::ParseFromString(text, &expected)) {
-    *result_listener << "which the text is no message for";
-    return false;
-  }
+  const auto expected = Parsed<std::decay_t<arg_type>>(text);
   std::string differences;
   google::protobuf::util::MessageDifferencer differencer;
   differencer.ReportDifferencesToString(&differences);

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+// The calls of RunbookService: the doctor, plans, and results of studies.
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
@@ -14,296 +10,246 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
-#include "server/rpc/runbook_calls.h"
 #include "tests/server/planner/fake_machine.h"
-#include "tests/server/rpc/fake_audit.h"
-#include "tests/server/rpc/fake_ledger.h"
-#include "tests/server/rpc/fake_planner.h"
-#include "tests/server/rpc/served.h"
+#include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
 namespace {
 
-using doctor::Facts;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-class FakeExaminer final : public doctor::Examiner {
- public:
-  absl::StatusOr<Facts> Examine(
-      bool deep, const std::function<absl::Status()>& wanted) override {
-    deep_ = deep;
-    if (absl::Status s = wanted(); !s.ok()) return s;
-    return facts_;
-  }
-  Facts facts_ = doctor::HealthyMac();
-  bool deep_ = false;
-};
-
 class DiagnoseCallTest : public testing::Test {
  protected:
-  absl::Status Ask() {
-    Call call = CallOf("ada");
-    call.wanted = [] { return absl::OkStatus(); };
-    response_.Clear();
-    return Diagnose(&examiner_, call, request_, response_);
+  DiagnoseCallTest() { facts_ = doctor::HealthyMac(); }
+  absl::StatusOr<v1::Diagnosis> Ask() {
+    return daemon_.admin().Call(&Runbook::Diagnose, request_);
   }
-  FakeExaminer examiner_;
+  InProcessDaemon daemon_;
+  doctor::Facts& facts_ = daemon_.examiner.facts;
   v1::DiagnoseRequest request_;
-  v1::Diagnosis response_;
 };
 
 TEST_F(DiagnoseCallTest, HasTheVerdictTheFindingsAndTheFacts) {
-  ASSERT_TRUE(Ask().ok());
-  EXPECT_EQ(response_.verdict(), v1::VERDICT_PASS);
-  EXPECT_GE(response_.findings_size(), 25);
-  EXPECT_EQ(response_.findings(0).name(), "machine.architecture");
-  EXPECT_EQ(response_.machine().chip(), "Apple M4 Pro");
-  EXPECT_EQ(response_.machine().fast_cores(), 10);
-  EXPECT_EQ(response_.host().low_power_mode(), false);
-  EXPECT_EQ(response_.worker().end(), v1::WorkerGates::END_DONE);
-  EXPECT_EQ(response_.worker().backends(0).name(), "mps");
-  EXPECT_TRUE(response_.worker().matmul().right());
-  EXPECT_EQ(response_.selftest().state(), v1::SelftestFacts::STATE_PASSED);
-  EXPECT_EQ(response_.disk().write_bytes_per_second(), 3e9);
-  EXPECT_EQ(response_.mounts(0).type(), "apfs");
-  EXPECT_EQ(response_.processes(0).name(), "WindowServer");
-  EXPECT_EQ(response_.limits().descriptors(), 8192);
-  EXPECT_TRUE(response_.service().runs_mpsd());
-  EXPECT_EQ(response_.environment(0).name(), "OMP_WAIT_POLICY");
-  EXPECT_TRUE(response_.has_time());
+  const v1::Diagnosis told = Ok(Ask());
+  EXPECT_EQ(told.verdict(), v1::VERDICT_PASS);
+  EXPECT_GE(told.findings_size(), 25);
+  EXPECT_EQ(told.findings(0).name(), "machine.architecture");
+  EXPECT_EQ(told.machine().chip(), "Apple M4 Pro");
+  EXPECT_EQ(told.machine().fast_cores(), 10);
+  EXPECT_EQ(told.host().low_power_mode(), false);
+  EXPECT_EQ(told.worker().end(), v1::WorkerGates::END_DONE);
+  EXPECT_EQ(told.worker().backends(0).name(), "mps");
+  EXPECT_TRUE(told.worker().matmul().right());
+  EXPECT_EQ(told.selftest().state(), v1::SelftestFacts::STATE_PASSED);
+  EXPECT_EQ(told.disk().write_bytes_per_second(), 3e9);
+  EXPECT_EQ(told.mounts(0).type(), "apfs");
+  EXPECT_EQ(told.processes(0).name(), "WindowServer");
+  EXPECT_EQ(told.limits().descriptors(), 8192);
+  EXPECT_TRUE(told.service().runs_mpsd());
+  EXPECT_EQ(told.environment(0).name(), "OMP_WAIT_POLICY");
+  EXPECT_TRUE(told.has_time());
 }
 
 // What the machine does not tell is absent in the message, too.
 TEST_F(DiagnoseCallTest, WhatIsNotToldIsAbsent) {
-  examiner_.facts_ = Facts{};
-  ASSERT_TRUE(Ask().ok());
-  EXPECT_FALSE(response_.machine().has_translated());
-  EXPECT_FALSE(response_.host().has_on_battery());
-  EXPECT_FALSE(response_.worker().has_matmul());
-  EXPECT_FALSE(response_.worker().has_time());
-  EXPECT_FALSE(response_.disk().has_free_bytes());
-  EXPECT_FALSE(response_.disk().has_write_bytes_per_second());
-  EXPECT_FALSE(response_.limits().has_descriptors());
-  EXPECT_FALSE(response_.service().has_runs_mpsd());
-  EXPECT_EQ(response_.selftest().state(), v1::SelftestFacts::STATE_UNSPECIFIED);
+  facts_ = doctor::Facts{};
+  const v1::Diagnosis told = Ok(Ask());
+  EXPECT_FALSE(told.machine().has_translated());
+  EXPECT_FALSE(told.host().has_on_battery());
+  EXPECT_FALSE(told.worker().has_matmul());
+  EXPECT_FALSE(told.worker().has_time());
+  EXPECT_FALSE(told.disk().has_free_bytes());
+  EXPECT_FALSE(told.disk().has_write_bytes_per_second());
+  EXPECT_FALSE(told.limits().has_descriptors());
+  EXPECT_FALSE(told.service().has_runs_mpsd());
+  EXPECT_EQ(told.selftest().state(), v1::SelftestFacts::STATE_UNSPECIFIED);
 }
 
-// Whatever bytes a program calls itself by: the message is UTF-8.
+// Whatever bytes a program calls itself by: the message is UTF-8, and arrives.
 TEST_F(DiagnoseCallTest, NamesOfAnyBytesMakeAMessage) {
   const std::string evil = "\xff\x1b[2J" + std::string(10'000, 'x');
-  examiner_.facts_.processes->push_back({1, evil, int64_t{40} << 30, true});
-  examiner_.facts_.service.file = evil;
-  examiner_.facts_.service.runs_mpsd = false;
-  examiner_.facts_.mounts[1].folder = evil;
-  examiner_.facts_.worker.environment["LD_" + evil] = evil;
-  ASSERT_TRUE(Ask().ok());
-  EXPECT_EQ(response_.verdict(), v1::VERDICT_WARN);
-  v1::Diagnosis parsed;
-  EXPECT_TRUE(parsed.ParseFromString(response_.SerializeAsString()));
+  facts_.processes->push_back({1, evil, int64_t{40} << 30, true});
+  facts_.service.file = evil;
+  facts_.service.runs_mpsd = false;
+  facts_.mounts[1].folder = evil;
+  facts_.worker.environment["LD_" + evil] = evil;
+  EXPECT_EQ(Ok(Ask()).verdict(), v1::VERDICT_WARN);
 }
 
 TEST_F(DiagnoseCallTest, ThresholdsAreChecked) {
   (*request_.mutable_thresholds())["doctor.disk_free"] = 1e15;
-  ASSERT_TRUE(Ask().ok());
-  EXPECT_EQ(response_.verdict(), v1::VERDICT_WARN);
+  EXPECT_EQ(Ok(Ask()).verdict(), v1::VERDICT_WARN);
   (*request_.mutable_thresholds())["doctor.nothing"] = 1;
-  EXPECT_TRUE(absl::IsInvalidArgument(Ask()));
+  EXPECT_THAT(Ask(), Fails(StatusCode::kInvalidArgument));
   request_.clear_thresholds();
   for (int i = 0; i < 65; ++i) {
     (*request_.mutable_thresholds())[std::to_string(i)] = 1;
   }
-  EXPECT_THAT(std::string(Ask().message()), HasSubstr("at most 64"));
+  EXPECT_THAT(Ask(), Fails(StatusCode::kInvalidArgument, "at most 64"));
 }
-
-TEST_F(DiagnoseCallTest, DeepIsHandedOn) {
-  request_.set_deep(true);
-  EXPECT_TRUE(Ask().ok());
-  EXPECT_TRUE(examiner_.deep_);
-  Call call = CallOf("ada");
-  EXPECT_TRUE(
-      absl::IsUnimplemented(Diagnose(nullptr, call, request_, response_)));
-}
-
-// Callers with roles, and an audit.
-class AuditedRunbookTest : public Served {
- protected:
-  AuditedRunbookTest() : Served(OptionsOf(this)) {}
-  // The server's last calls use the members of this class.
-  ~AuditedRunbookTest() override { server_.reset(); }
-
-  static Options OptionsOf(AuditedRunbookTest* test) {
-    Options options;
-    options.identify = [test](const grpc::CallbackServerContext& context) {
-      return test->callers_.Find(context);
-    };
-    options.audit = &test->audit_;
-    return options;
-  }
-
-  FakeCallers callers_;
-  FakeAudit audit_;
-};
 
 // A viewer may look at the machine. The self-test keeps jobs from starting: it
 // is noted, and no viewer's.
-TEST_F(AuditedRunbookTest, ADeepDiagnosisIsNotedAndNoViewers) {
-  v1::DiagnoseRequest request;
-  for (const auto role :
-       {access::Role::kViewer, access::Role::kUser, access::Role::kAdmin}) {
+TEST_F(DiagnoseCallTest, ADeepOneIsNotedAndNoViewers) {
+  for (const Role role : {Role::kViewer, Role::kUser, Role::kAdmin}) {
+    const Api ada = daemon_.As("ada", role);
     for (const bool deep : {false, true}) {
       SCOPED_TRACE(absl::StrCat(static_cast<int>(role), deep));
-      request.set_deep(deep);
-      grpc::ClientContext context;
-      FakeCallers::Name(context, "ada", role);
-      v1::Diagnosis diagnosis;
-      const grpc::Status status =
-          runbook_->Diagnose(&context, request, &diagnosis);
-      const bool may = !deep || role != access::Role::kViewer;
-      EXPECT_EQ(status.error_code() != grpc::StatusCode::PERMISSION_DENIED,
-                may);
-      const std::vector<FakeAudit::Entry> noted = audit_.Take();
+      request_.set_deep(deep);
+      const absl::Status status =
+          ada.Call(&Runbook::Diagnose, request_).status();
+      const bool may = !deep || role != Role::kViewer;
+      EXPECT_EQ(status.ok(), may) << status;
+      EXPECT_TRUE(!may || daemon_.examiner.was_deep == deep);
+      const std::vector<access::AuditEntry> noted = daemon_.TakeAudit();
       ASSERT_EQ(noted.size(), deep ? 1u : 0u);
       if (!deep) continue;
       EXPECT_EQ(noted[0].request.method, "RunbookService.Diagnose (deep)");
       EXPECT_EQ(noted[0].request.detail,
                 "measures the disk, runs the self-test");
-      EXPECT_EQ(noted[0].refused, !may);
+      EXPECT_EQ(noted[0].result, status.code());
       if (may) continue;
-      EXPECT_EQ(status.error_message(),
-                "RunbookService.Diagnose (deep) needs the role user, and you "
-                "(ada) are a viewer: ask an admin");
+      EXPECT_EQ(status, absl::PermissionDeniedError(
+                            "RunbookService.Diagnose (deep) needs the role "
+                            "user, and you (ada) are a viewer: ask an admin"));
     }
   }
 }
 
-class StudyCallsTest : public testing::Test {
+// Studies that have ended, and their results.
+class StudyTest : public testing::Test {
  protected:
-  void Put(const std::string& id, jobs::JobKind kind, jobs::State state) {
-    jobs::Job job = FakeManager::MakeJob(id, state);
+  explicit StudyTest(bool private_jobs = false)
+      : daemon_({.private_jobs = private_jobs}) {}
+  // A study of bob's that has written this result.
+  std::string Put(jobs::JobKind kind, const std::string& result,
+                  State state = State::kSucceeded) {
+    jobs::Job job = InProcessDaemon::MakeJob(++studies_, state, "bob");
     job.kind = kind;
-    job.output_path = scratch_.string();
-    manager_.Put(job);
+    job.output_path = daemon_.RunFolder(job.id);
+    daemon_.Put(job);
+    InProcessDaemon::Write(ResultOf(job.id), result);
+    return job.id;
   }
-  void Write(const std::string& text) {
-    std::ofstream(scratch_ / "result.json") << text;
+  std::filesystem::path ResultOf(const std::string& id) const {
+    return daemon_.RunFolder(id) / "result.json";
   }
   absl::StatusOr<v1::StudyResult> Get(const std::string& id) {
-    v1::StudyResult result;
-    absl::Status status =
-        GetStudyResult(manager_, ById<v1::GetStudyResultRequest>(id), result);
-    if (!status.ok()) return status;
-    return result;
+    return daemon_.admin().Call(&Runbook::GetStudyResult,
+                                ById<v1::GetStudyResultRequest>(id));
   }
 
-  const std::filesystem::path scratch_ = testing_support::FreshFolder("rpc");
-  FakeManager manager_;
+  int studies_ = 0;
+  InProcessDaemon daemon_;
 };
 
-TEST_F(StudyCallsTest, TheResultIsWhatTheWorkerWrote) {
-  Put("a", jobs::JobKind::kSmoke, jobs::State::kSucceeded);
-  Write(R"({"verdict": "VERDICT_FAIL", "smoke": {"device": "mps"},
+TEST_F(StudyTest, TheResultIsWhatTheWorkerWrote) {
+  const std::string id =
+      Put(jobs::JobKind::kSmoke,
+          R"({"verdict": "VERDICT_FAIL", "smoke": {"device": "mps"},
             "findings": [{"name": "memory.growth", "value": 0.5}]})");
-  const auto result = Get("a");
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->job_id(), "a");
-  EXPECT_EQ(result->verdict(), v1::VERDICT_FAIL);
-  EXPECT_EQ(result->smoke().device(), "mps");
-  ASSERT_EQ(result->findings_size(), 1);
-  EXPECT_EQ(result->findings(0).value(), 0.5);
+  EXPECT_THAT(Ok(Get(id)),
+              EqualsProto(absl::StrCat(
+                  "verdict: VERDICT_FAIL smoke { device: 'mps' } findings { "
+                  "name: 'memory.growth' value: 0.5 } job_id: '",
+                  id, "'")));
 }
 
-TEST_F(StudyCallsTest, WhoHasNoResultSaysWhy) {
-  Put("t", jobs::JobKind::kTraining, jobs::State::kSucceeded);
-  Put("r", jobs::JobKind::kProfile, jobs::State::kRunning);
-  Put("a", jobs::JobKind::kSmoke, jobs::State::kSucceeded);
+TEST_F(StudyTest, WhoHasNoResultSaysWhy) {
+  const std::string none = Put(jobs::JobKind::kSmoke, "");
+  std::filesystem::remove(ResultOf(none));
   for (const auto& [id, code, words] :
-       {std::tuple{"", absl::StatusCode::kInvalidArgument, "id"},
-        std::tuple{"none", absl::StatusCode::kNotFound, "none"},
-        std::tuple{"t", absl::StatusCode::kFailedPrecondition,
-                   "is a training job"},
-        std::tuple{"r", absl::StatusCode::kFailedPrecondition,
-                   "a profile, is RUNNING"},
-        std::tuple{"a", absl::StatusCode::kNotFound, ""}}) {
-    EXPECT_EQ(Get(id).status().code(), code) << id;
-    EXPECT_THAT(std::string(Get(id).status().message()), HasSubstr(words));
+       {std::tuple<std::string, StatusCode, const char*>{
+            "", StatusCode::kInvalidArgument, "id"},
+        {"none", StatusCode::kNotFound, "none"},
+        {Put(jobs::JobKind::kTraining, "{}"), StatusCode::kFailedPrecondition,
+         "is a training job"},
+        {Put(jobs::JobKind::kProfile, "{}", State::kRunning),
+         StatusCode::kFailedPrecondition, "a profile, is RUNNING"},
+        {none, StatusCode::kNotFound, ""},
+        {Put(jobs::JobKind::kSmoke, "{"), StatusCode::kDataLoss, ""}}) {
+    EXPECT_THAT(Get(id), Fails(code, words)) << id;
   }
+  EXPECT_FALSE(Get(Put(jobs::JobKind::kSmoke,
+                       std::string(limits::kStudyResultBytes + 1, ' ')))
+                   .ok());
 }
 
-TEST_F(StudyCallsTest, AFileThatIsNoResult) {
-  Put("a", jobs::JobKind::kSmoke, jobs::State::kSucceeded);
-  Write("{");
-  EXPECT_EQ(Get("a").status().code(), absl::StatusCode::kDataLoss);
-  Write(std::string(limits::kStudyResultBytes + 1, ' '));
-  EXPECT_FALSE(Get("a").ok());
-  // A link leads nowhere that the worker could not have written itself.
-  const std::filesystem::path result = scratch_ / "result.json";
-  std::filesystem::remove(result);
-  std::filesystem::create_symlink("/dev/zero", result);
-  EXPECT_FALSE(Get("a").ok());
-  const std::string secret = scratch_.string() + ".secret";
-  std::ofstream(secret) << "a secret of this machine";
-  std::filesystem::remove(result);
-  std::filesystem::create_symlink(secret, result);
-  const absl::Status refused = Get("a").status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()),
-              testing::Not(HasSubstr("a secret")));
-  std::filesystem::remove(secret);
+// A link leads nowhere that the worker could not have written itself.
+TEST_F(StudyTest, AResultThatIsALinkIsNotRead) {
+  const std::string id = Put(jobs::JobKind::kSmoke, "");
+  std::filesystem::remove(ResultOf(id));
+  std::filesystem::create_symlink("/dev/zero", ResultOf(id));
+  EXPECT_FALSE(Get(id).ok());
+  const std::filesystem::path secret = daemon_.folder / "secret";
+  InProcessDaemon::Write(secret, "a secret of this machine");
+  std::filesystem::remove(ResultOf(id));
+  std::filesystem::create_symlink(secret, ResultOf(id));
+  EXPECT_THAT(Get(id), Fails(StatusCode::kFailedPrecondition,
+                             Not(HasSubstr("a secret"))));
 }
 
-constexpr char kProbe[] = "01M83D7QP0P8ZPHF2TPZMEST88";
-
-class PlanStreamTest : public testing::Test {
+class PlanTest : public StudyTest {
  protected:
-  PlanStreamTest() { request_.mutable_submission()->set_spec_json("{}"); }
-
-  std::unique_ptr<Source<v1::PlanEvent>> Make(
-      const access::Rights& rights = RightsOf("ada")) {
-    return MakePlanSource(&planner_, manager_, &ledger_, rights, request_,
-                          [this] { ++woken_; });
+  explicit PlanTest(bool private_jobs = false) : StudyTest(private_jobs) {
+    request_.mutable_submission()->set_spec_json("{}");
   }
-  absl::Status Error(const access::Rights& rights = RightsOf("ada")) {
-    return Make(rights)->Next(message_).status();
+  // The stream of a plan that the planner makes at once.
+  testing_support::Streamed<v1::PlanEvent> Plan(const Api& by) {
+    if (planner_.news.empty()) Tell("{}");
+    auto streamed = by.Read(&Runbook::Plan, request_);
+    planner_.news.clear();
+    return streamed;
   }
-  // A study of `owner` that found `result`.
-  void PutProbe(const std::string& owner, const std::string& result,
+  absl::Status Error() { return Plan(ada_).end; }
+  void Tell(const std::string& json, jobs::PlanQueue queue = {}) {
+    planner_.news.push_back(
+        jobs::PlanNews{"", jobs::FinishedPlan{json, std::move(queue)}});
+  }
+  void SetProbe(const std::string& result,
                 jobs::JobKind kind = jobs::JobKind::kProbe) {
-    jobs::Job job =
-        FakeManager::MakeJob(kProbe, jobs::State::kSucceeded, owner);
-    job.kind = kind;
-    job.output_path = scratch_;
-    std::ofstream(scratch_ / "result.json") << result;
-    manager_.Put(job);
-    request_.set_probe_id(kProbe);
-  }
-  static jobs::PlanNews Stage(const std::string& stage) {
-    return {stage, std::nullopt};
-  }
-  static jobs::PlanNews Plan(const std::string& json,
-                             jobs::PlanQueue queue = {}) {
-    return {"", jobs::FinishedPlan{json, std::move(queue)}};
+    request_.set_probe_id(Put(kind, result));
   }
 
-  const std::filesystem::path scratch_ = testing_support::FreshFolder("rpc");
-  FakeManager manager_;
-  FakeLedger ledger_;
-  FakePlanner planner_;
+  fakes::FakePlanner& planner_ = daemon_.planner;
+  const Api ada_ = daemon_.As("ada");
   v1::PlanRequest request_;
-  v1::PlanEvent message_;
-  int woken_ = 0;
 };
 
-TEST_F(PlanStreamTest, TellsStagesAndAtLastThePlan) {
-  v1::SubmitRequest& submission = *request_.mutable_submission();
-  submission.set_priority(3);
-  submission.add_inputs()->set_path("t.jsonl");
-  submission.mutable_inputs(0)->set_sha256(std::string(64, 'a'));
-  (*request_.mutable_thresholds())["memory.share"] = 0.5;
-  const auto source = Make();
-  EXPECT_TRUE(planner_.requests.empty()) << "before the gate let it begin";
-  EXPECT_EQ(*source->Next(message_), Pull::kWait);
-  ASSERT_EQ(planner_.requests.size(), 1u);
+TEST_F(PlanTest, TellsStagesAndAtLastThePlan) {
+  request_ = Parsed<v1::PlanRequest>(R"pb(
+    submission {
+      spec_json: "{}"
+      priority: 3
+      inputs { path: "t.jsonl" }
+      study { smoke {} }
+    }
+    thresholds { key: "memory.share" value: 0.5 })pb");
+  request_.mutable_submission()->mutable_inputs(0)->set_sha256(
+      std::string(64, 'a'));
+  planner_.news.push_back(jobs::PlanNews{"tokenizing", std::nullopt});
+  jobs::PlanQueue queue;
+  queue.jobs_ahead = 2;
+  queue.wait = absl::Seconds(30);
+  queue.not_told = {"how long job A takes"};
+  queue.why = "a new disk";
+  Tell(R"({"verdict": "VERDICT_FAIL", "newer": 1,
+               "steps": {"total_steps": "12"}, "time": {"total_seconds": 5}})",
+       queue);
+  const auto told = Plan(ada_);
+  EXPECT_THAT(told, IsOk());
+  ASSERT_THAT(told.messages, SizeIs(2));
+  EXPECT_EQ(told.messages[0].stage(), "tokenizing");
+  EXPECT_THAT(told.messages[1].plan(), EqualsProto(R"pb(
+                verdict: VERDICT_FAIL
+                steps { total_steps: 12 }
+                time { total_seconds: 5 }
+                queue {
+                  jobs_ahead: 2
+                  wait_seconds: 30
+                  finish_seconds: 35
+                  not_told: "how long job A takes"
+                  why: "a new disk"
+                })pb"));
+  ASSERT_THAT(planner_.requests, SizeIs(1));
   const jobs::PlanRequest& asked = planner_.requests[0];
   EXPECT_EQ(asked.submission.owner, "ada");
   EXPECT_EQ(asked.submission.priority, 3);
@@ -312,141 +258,108 @@ TEST_F(PlanStreamTest, TellsStagesAndAtLastThePlan) {
   EXPECT_EQ(asked.probe_json, "");
   EXPECT_FALSE(asked.may_read) << "nothing is private";
   EXPECT_FALSE(asked.submission.may_use_blob);
-  planner_.wake();
-  EXPECT_EQ(woken_, 1);
-
-  planner_.news.push_back(Stage("tokenizing"));
-  EXPECT_EQ(*source->Next(message_), Pull::kMessage);
-  EXPECT_EQ(message_.stage(), "tokenizing");
-  message_.Clear();
-  jobs::PlanQueue queue;
-  queue.jobs_ahead = 2;
-  queue.wait = absl::Seconds(30);
-  planner_.news.push_back(Plan(R"({"verdict": "VERDICT_FAIL", "newer": 1,
-               "steps": {"total_steps": "12"}, "time": {"total_seconds": 5}})",
-                               queue));
-  EXPECT_EQ(*source->Next(message_), Pull::kMessage);
-  EXPECT_EQ(message_.plan().verdict(), v1::VERDICT_FAIL);
-  EXPECT_EQ(message_.plan().steps().total_steps(), 12);
-  EXPECT_EQ(message_.plan().queue().jobs_ahead(), 2);
-  EXPECT_EQ(message_.plan().queue().wait_seconds(), 30);
-  EXPECT_EQ(message_.plan().queue().finish_seconds(), 35);
-  EXPECT_EQ(*source->Next(message_), Pull::kEnd);
-  EXPECT_EQ(planner_.requests.size(), 1u);
+  // A study is planned as its training.
+  EXPECT_EQ(asked.submission.kind, jobs::JobKind::kTraining);
+  EXPECT_EQ(asked.submission.study_json, "");
 }
 
-TEST_F(PlanStreamTest, AWaitThatNobodyKnowsIsAbsent) {
-  jobs::PlanQueue queue;
-  queue.not_told = {"how long job A takes"};
-  queue.why = "a new disk";
-  planner_.news.push_back(Plan(R"({"time": {"total_seconds": 5}})", queue));
-  EXPECT_EQ(*Make()->Next(message_), Pull::kMessage);
-  const v1::PlanQueue& told = message_.plan().queue();
-  EXPECT_FALSE(told.has_wait_seconds());
-  EXPECT_FALSE(told.has_finish_seconds());
-  EXPECT_THAT(told.not_told(), ElementsAre("how long job A takes"));
-  EXPECT_EQ(told.why(), "a new disk");
+TEST_F(PlanTest, AWaitThatNobodyKnowsIsAbsent) {
+  Tell(R"({"time": {"total_seconds": 5}})");
+  const v1::PlanQueue unknown = Plan(ada_).messages.at(0).plan().queue();
+  EXPECT_FALSE(unknown.has_wait_seconds());
+  EXPECT_FALSE(unknown.has_finish_seconds());
   // A time that nobody knows, too.
-  queue = {};
+  jobs::PlanQueue queue;
   queue.wait = absl::Seconds(1);
-  message_.Clear();
-  planner_.news.push_back(Plan("{}", queue));
-  EXPECT_EQ(*Make()->Next(message_), Pull::kMessage);
-  EXPECT_EQ(message_.plan().queue().wait_seconds(), 1);
-  EXPECT_FALSE(message_.plan().queue().has_finish_seconds());
+  Tell("{}", queue);
+  const v1::PlanQueue wait = Plan(ada_).messages.at(0).plan().queue();
+  EXPECT_EQ(wait.wait_seconds(), 1);
+  EXPECT_FALSE(wait.has_finish_seconds());
 }
 
-TEST_F(PlanStreamTest, EndsAsThePlanEnds) {
-  auto source = Make();
-  EXPECT_EQ(*source->Next(message_), Pull::kWait);
-  EXPECT_EQ(planner_.watches, 1);
-  source.reset();
-  EXPECT_EQ(planner_.watches, 0) << "the end of the stream gives the plan up";
+TEST_F(PlanTest, EndsAsThePlanEnds) {
   planner_.news.push_back(absl::DeadlineExceededError("too long"));
   EXPECT_EQ(Error(), absl::DeadlineExceededError("too long"));
-  planner_.refusal = absl::UnavailableError("2 plans at a time");
-  EXPECT_EQ(Error(), planner_.refusal);
-  EXPECT_TRUE(
-      absl::IsUnimplemented(MakePlanSource(nullptr, manager_, &ledger_,
-                                           RightsOf("ada"), request_, [] {})
-                                ->Next(message_)
-                                .status()));
-}
-
-TEST_F(PlanStreamTest, APlanThatIsNoneIsAnErrorOfTheProcess) {
   for (const char* json :
        {R"({"steps": 7})", R"({"verdict": {}})", "no JSON"}) {
-    planner_.news.push_back(Plan(json));
-    const absl::Status status = Error();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << json;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("made no plan"));
+    Tell(json);
+    EXPECT_THAT(Error(), Fails(StatusCode::kInternal, "made no plan"));
   }
+  planner_.refusal = absl::UnavailableError("2 plans at a time");
+  EXPECT_EQ(Error(), planner_.refusal);
+  planner_.refusal = absl::OkStatus();
+  // A client that goes away gives the plan up.
+  grpc::ClientContext context;
+  ada_.Prepare(context);
+  const auto stream = ada_.Stub<v1::RunbookService>()->Plan(&context, request_);
+  ASSERT_TRUE(daemon_.calls.AwaitOpen("RunbookService.Plan", 1));
+  context.TryCancel();
+  stream->Finish();
+  daemon_.StopServing();
+  EXPECT_EQ(planner_.watches, 0);
 }
 
-TEST_F(PlanStreamTest, ChecksTheRequestFirst) {
-  request_.mutable_submission()->set_spec_json("");
-  EXPECT_THAT(std::string(Error().message()), HasSubstr("spec_json"));
-  request_.mutable_submission()->set_spec_json("{}");
-  request_.mutable_submission()->set_owner("bob");
-  EXPECT_TRUE(absl::IsPermissionDenied(Error()));
-  request_.mutable_submission()->clear_owner();
+TEST_F(PlanTest, ChecksTheRequestFirst) {
+  v1::SubmitRequest& submission = *request_.mutable_submission();
+  submission.set_spec_json("");
+  EXPECT_THAT(Error(), Fails(StatusCode::kInvalidArgument, "spec_json"));
+  submission.set_spec_json("{}");
+  submission.set_owner("bob");
+  EXPECT_THAT(Error(), Fails(StatusCode::kPermissionDenied));
+  submission.clear_owner();
   for (int i = 0; i < limits::kThresholds; ++i) {
     (*request_.mutable_thresholds())[absl::StrCat("t", i)] = i;
   }
-  EXPECT_TRUE(Error().ok());
+  EXPECT_THAT(Error(), IsOk());
   (*request_.mutable_thresholds())["one.more"] = 1;
-  EXPECT_THAT(std::string(Error().message()),
-              HasSubstr("thresholds: has 65 entries, at most 64"));
+  EXPECT_THAT(Error(), Fails(StatusCode::kInvalidArgument,
+                             "thresholds: has 65 entries, at most 64"));
   for (const auto& [name, value] :
        {std::pair{"memory.share", std::nan("")}, std::pair{"\x1b[2J", 1.0}}) {
     request_.mutable_thresholds()->clear();
     (*request_.mutable_thresholds())[name] = value;
-    EXPECT_TRUE(absl::IsInvalidArgument(Error()));
+    EXPECT_THAT(Error(), Fails(StatusCode::kInvalidArgument));
   }
   request_.mutable_thresholds()->clear();
   request_.set_probe_id(std::string(limits::kIdBytes + 1, 'x'));
-  EXPECT_THAT(std::string(Error().message()), HasSubstr("probe_id"));
-  EXPECT_EQ(planner_.requests.size(), 1u) << "one was right";
+  EXPECT_THAT(Error(), Fails(StatusCode::kInvalidArgument, "probe_id"));
+  EXPECT_THAT(planner_.requests, SizeIs(1)) << "one was right";
 }
 
-TEST_F(PlanStreamTest, AStudyIsPlannedAsItsTraining) {
-  request_.mutable_submission()->mutable_study()->mutable_smoke();
-  EXPECT_TRUE(Error().ok());
-  EXPECT_EQ(planner_.requests[0].submission.kind, jobs::JobKind::kTraining);
-  EXPECT_EQ(planner_.requests[0].submission.study_json, "");
-}
-
-TEST_F(PlanStreamTest, TakesAProbesResult) {
-  PutProbe("bob", R"({"probe": {"device": "mps"}})");
-  EXPECT_TRUE(Error().ok());
-  EXPECT_EQ(planner_.requests[0].probe_id, kProbe);
+TEST_F(PlanTest, TakesTheResultOfAProbeAndOfNothingElse) {
+  SetProbe(R"({"probe": {"device": "mps"}})");
+  EXPECT_THAT(Error(), IsOk());
+  ASSERT_THAT(planner_.requests, SizeIs(1));
+  EXPECT_EQ(planner_.requests[0].probe_id, request_.probe_id());
   EXPECT_EQ(nlohmann::json::parse(planner_.requests[0].probe_json).at("device"),
             "mps");
-}
-
-TEST_F(PlanStreamTest, OnlyAProbeIsAProbe) {
-  PutProbe("ada", R"({"smoke": {}})", jobs::JobKind::kSmoke);
-  EXPECT_THAT(std::string(Error().message()),
-              HasSubstr("is a study of another kind"));
-  PutProbe("ada", R"({"probe": {}})", jobs::JobKind::kTraining);
-  EXPECT_TRUE(absl::IsFailedPrecondition(Error()));
+  SetProbe(R"({"smoke": {}})", jobs::JobKind::kSmoke);
+  EXPECT_THAT(Error(), Fails(StatusCode::kInvalidArgument,
+                             "is a study of another kind"));
+  SetProbe(R"({"probe": {}})", jobs::JobKind::kTraining);
+  EXPECT_THAT(Error(), Fails(StatusCode::kFailedPrecondition));
+  SetProbe("garbage");
+  EXPECT_THAT(Error(), Fails(StatusCode::kDataLoss));
   request_.set_probe_id("01M83D7QP0P8ZPHF2TPZMEST99");
-  EXPECT_TRUE(absl::IsNotFound(Error()));
-  PutProbe("ada", "garbage");
-  EXPECT_TRUE(absl::IsDataLoss(Error()));
-  EXPECT_TRUE(planner_.requests.empty());
+  EXPECT_THAT(Error(), Fails(StatusCode::kNotFound));
+  EXPECT_THAT(planner_.requests, SizeIs(1));
 }
 
-TEST_F(PlanStreamTest, WhereJobsArePrivateThoseOfOthersAreNotUsed) {
-  PutProbe("bob", R"({"probe": {"device": "mps"}})");
-  EXPECT_TRUE(absl::IsPermissionDenied(Error(RightsOf("ada", true))));
-  EXPECT_TRUE(Error(RightsOf("bob", true)).ok());
-  EXPECT_TRUE(Error(RightsOf("eve", true, access::Role::kAdmin)).ok());
-  ASSERT_EQ(planner_.requests.size(), 2u);
+class PrivatePlanTest : public PlanTest {
+ protected:
+  PrivatePlanTest() : PlanTest(/*private_jobs=*/true) {}
+};
+
+TEST_F(PrivatePlanTest, JobsOfOthersAreNotUsed) {
+  SetProbe(R"({"probe": {"device": "mps"}})");
+  EXPECT_THAT(Error(), Fails(StatusCode::kPermissionDenied));
+  EXPECT_THAT(Plan(daemon_.As("bob")), IsOk());
+  EXPECT_THAT(Plan(daemon_.As("eve", Role::kAdmin)), IsOk());
+  ASSERT_THAT(planner_.requests, SizeIs(2));
   const jobs::PlanRequest& bobs = planner_.requests[0];
   EXPECT_TRUE(bobs.may_read("bob"));
   EXPECT_FALSE(bobs.may_read("ada"));
-  EXPECT_TRUE(bobs.submission.may_read_job(kProbe));
+  EXPECT_TRUE(bobs.submission.may_read_job(request_.probe_id()));
   EXPECT_FALSE(bobs.submission.may_read_job("another"));
   EXPECT_FALSE(bobs.submission.may_use_blob(std::string(64, 'a')));
   EXPECT_FALSE(planner_.requests[1].may_read) << "an admin reads all";

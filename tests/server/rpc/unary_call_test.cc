@@ -6,123 +6,101 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/synchronization/barrier.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "tests/server/rpc/served.h"
+#include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 // A Submit that is on its way.
 struct Submission {
-  explicit Submission(v1::JobService::Stub& stub) {
-    request.set_spec_json("{}");
-    stub.async()->Submit(&context, &request, &response, [this](auto status) {
-      answer = std::move(status);
-      answered.Notify();
-    });
+  Submission(const Api& api, const std::string& spec_json) {
+    api.Prepare(context);
+    request.set_spec_json(spec_json);
+    api.jobs()->async()->Submit(&context, &request, &response,
+                                [this](const grpc::Status& status) {
+                                  answer = ToStatus(status);
+                                  answered.Notify();
+                                });
   }
-  grpc::Status Await() {
+  absl::Status Await() {
     answered.WaitForNotification();
     return answer;
   }
   grpc::ClientContext context;
   v1::SubmitRequest request;
   v1::SubmitResponse response;
-  grpc::Status answer;
+  absl::Status answer;
   absl::Notification answered;
 };
-using Submissions = std::vector<std::unique_ptr<Submission>>;
 
-class UnaryCallTest : public Served {
+class UnaryCallTest : public testing::Test {
  protected:
-  explicit UnaryCallTest(Options options = Options()) : Served(options) {
-    manager_.Put("a", jobs::State::kQueued);
-  }
+  explicit UnaryCallTest(int submit_threads = 2, int waiting_submits = 64)
+      : daemon_({.rpc = [=, this](Options& options) {
+          options.audit = &audit_;
+          options.submit_threads = submit_threads;
+          options.max_waiting_submits = waiting_submits;
+        }}) {}
   ~UnaryCallTest() override {
     if (!go_on_.HasBeenNotified()) go_on_.Notify();
-    for (auto& submission : submissions_) submission->Await();
+    for (auto& submission : submissions_) submission->Await().IgnoreError();
   }
 
-  // From now on a Submit waits for go_on_, or until nobody wants it.
+  // From now on a Submit waits for go_on_ before it is carried out.
   void BlockSubmits() {
-    manager_.OnSubmit([this](const jobs::SubmitRequest& request) {
-      ++begun_;
-      absl::Status wanted;
-      while (!go_on_.HasBeenNotified() && wanted.ok()) {
-        absl::SleepFor(absl::Milliseconds(1));
-        wanted = request.wanted();
-      }
-      ++ended_;
-      if (!wanted.ok()) return Ends(wanted);
-      return absl::StatusOr<jobs::SubmitResult>(jobs::SubmitResult{
-          FakeManager::MakeJob("a", jobs::State::kQueued), false});
+    audit_.OnEachBegin([this](const access::Request& request) {
+      if (request.method == "JobService.Submit") go_on_.WaitForNotification();
+      return absl::OkStatus();
     });
   }
-  absl::StatusOr<jobs::SubmitResult> Ends(const absl::Status& why) {
-    absl::MutexLock lock(&mutex_);
-    why_ = why;
-    return why;
-  }
-  absl::Status Why() {
-    absl::MutexLock lock(&mutex_);
-    return why_;
-  }
   Submission& Begin() {
-    submissions_.push_back(std::make_unique<Submission>(*jobs_));
+    submissions_.push_back(
+        std::make_unique<Submission>(daemon_.admin(), daemon_.Spec()));
     return *submissions_.back();
   }
-  static void Await(const std::atomic<int>& count, int reached) {
-    while (count < reached) absl::SleepFor(absl::Milliseconds(1));
+  absl::Status Info() {
+    return daemon_.admin().Call(&DaemonApi::Info).status();
   }
-  std::atomic<int> begun_ = 0, ended_ = 0;
+
+  FakeAudit audit_;
+  InProcessDaemon daemon_;
   absl::Notification go_on_;
-  absl::Mutex mutex_;
-  absl::Status why_ ABSL_GUARDED_BY(mutex_);
-  v1::InfoResponse info_;
-  Submissions submissions_;
+  std::vector<std::unique_ptr<Submission>> submissions_;
 };
 
 class OneAtATimeTest : public UnaryCallTest {
  protected:
-  OneAtATimeTest() : UnaryCallTest(OneSubmit()) {}
-  static Options OneSubmit() {
-    Options options;
-    options.submit_threads = options.max_waiting_submits = 1;
-    return options;
-  }
+  OneAtATimeTest() : UnaryCallTest(1, 1) {}
 };
 
 // More of them than there are threads of any kind.
 TEST_F(UnaryCallTest, OthersAreAnsweredWhileSubmitsWait) {
+  const std::string id = daemon_.Submit();
   BlockSubmits();
   for (int i = 0; i < 40; ++i) Begin();
-  Await(begun_, 2);
+  audit_.AwaitBegun(2);
   for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(Get("a").ok());
-    ASSERT_TRUE(Info(info_).ok());
+    EXPECT_THAT(daemon_.admin().Call(&Jobs::Get, ById<v1::GetJobRequest>(id)),
+                IsOk());
+    EXPECT_THAT(Info(), IsOk());
   }
-  EXPECT_EQ(begun_, 2);
+  EXPECT_EQ(audit_.begun(), 2);
   go_on_.Notify();
-  for (auto& submission : submissions_) {
-    EXPECT_TRUE(submission->Await().ok()) << submission->answer.error_message();
-  }
-  EXPECT_EQ(begun_, 40);
+  for (auto& submission : submissions_)
+    EXPECT_THAT(submission->Await(), IsOk());
+  EXPECT_EQ(audit_.begun(), 40);
 }
 
 TEST_F(OneAtATimeTest, WhatFindsNoRoomIsToldSo) {
   BlockSubmits();
   Begin();
-  Await(begun_, 1);
+  audit_.AwaitBegun(1);
   for (int i = 0; i < 4; ++i) Begin();
   // Three are refused while the first runs; one waits.
   int refused = 0;
@@ -135,12 +113,11 @@ TEST_F(OneAtATimeTest, WhatFindsNoRoomIsToldSo) {
   go_on_.Notify();
   int answered = 0;
   for (auto& submission : submissions_) {
-    if (submission->Await().ok()) {
-      ++answered;
-      continue;
+    const absl::Status status = submission->Await();
+    answered += status.ok();
+    if (!status.ok()) {
+      EXPECT_THAT(status, Fails(StatusCode::kUnavailable, "try again"));
     }
-    EXPECT_EQ(submission->answer.error_code(), grpc::StatusCode::UNAVAILABLE);
-    EXPECT_THAT(submission->answer.error_message(), HasSubstr("try again"));
   }
   EXPECT_EQ(answered, 2);
 }
@@ -148,99 +125,75 @@ TEST_F(OneAtATimeTest, WhatFindsNoRoomIsToldSo) {
 TEST_F(OneAtATimeTest, WhoGaveUpWaitingCostsNothing) {
   BlockSubmits();
   Begin();
-  Await(begun_, 1);
+  audit_.AwaitBegun(1);
   Submission& waiting = Begin();
-  ASSERT_TRUE(Info(info_).ok());  // it has come in
+  ASSERT_THAT(Info(), IsOk());  // it has come in
   waiting.context.TryCancel();
-  EXPECT_EQ(waiting.Await().error_code(), grpc::StatusCode::CANCELLED);
-  ASSERT_TRUE(Info(info_).ok());  // and so has its end
+  EXPECT_THAT(waiting.Await(), Fails(StatusCode::kCancelled));
+  ASSERT_THAT(Info(), IsOk());  // and so has its end
   absl::SleepFor(absl::Seconds(2));
   go_on_.Notify();
-  submissions_[0]->Await();
+  EXPECT_THAT(submissions_[0]->Await(), IsOk());
   // Its place is free once the thread that answered the first has seen it.
-  grpc::Status next;
+  absl::Status next;
   do {
-    next = Submit();
-  } while (next.error_code() == grpc::StatusCode::UNAVAILABLE);
-  EXPECT_TRUE(next.ok()) << next.error_message();
-  EXPECT_EQ(begun_, 2);
+    next = Begin().Await();
+  } while (absl::IsUnavailable(next));
+  EXPECT_THAT(next, IsOk());
+  EXPECT_EQ(audit_.begun(), 2);
 }
 
-TEST_F(UnaryCallTest, WorkUnderWayLearnsThatItsClientIsGone) {
+TEST_F(UnaryCallTest, NoJobIsMadeForAClientThatIsGone) {
   BlockSubmits();
-  Submission& submission = Begin();
-  Await(begun_, 1);
-  submission.context.TryCancel();
-  Await(ended_, 1);
-  EXPECT_EQ(submission.Await().error_code(), grpc::StatusCode::CANCELLED);
-  server_->Shutdown(absl::ZeroDuration());
-  EXPECT_EQ(Why().code(), absl::StatusCode::kCancelled);
-}
-
-TEST_F(UnaryCallTest, WorkUnderWayLearnsThatItIsTooLate) {
-  BlockSubmits();
-  // A client that is held up may be too late to send the call at all: it gets
-  // more time then.
-  for (int ms = 100; begun_ == 0 && ms < 60'000; ms *= 4) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::milliseconds(ms));
-    v1::SubmitRequest request;
-    request.set_spec_json("{}");
-    v1::SubmitResponse response;
-    EXPECT_EQ(jobs_->Submit(&context, request, &response).error_code(),
-              grpc::StatusCode::DEADLINE_EXCEEDED);
-    for (int i = 0; i < 1000 && begun_ == 0; ++i) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-  }
-  ASSERT_GT(begun_, 0);
-  Await(ended_, begun_);
-  server_->Shutdown(absl::ZeroDuration());
-  EXPECT_EQ(Why().code(), absl::StatusCode::kCancelled);
+  Submission& gone = Begin();
+  audit_.AwaitBegun(1);
+  gone.context.TryCancel();
+  EXPECT_THAT(gone.Await(), Fails(StatusCode::kCancelled));
+  absl::SleepFor(absl::Seconds(1));  // the server hears of it
+  go_on_.Notify();
+  EXPECT_THAT(audit_.AwaitEnded(1)[0].result, Fails(StatusCode::kCancelled));
+  EXPECT_THAT(*daemon_.job_store->List({}), IsEmpty());
 }
 
 TEST_F(UnaryCallTest, ShutdownWaitsForNoSubmit) {
   BlockSubmits();
   for (int i = 0; i < 10; ++i) Begin();
-  Await(begun_, 2);
-  server_->Shutdown(absl::Hours(1));  // of grace: it must not be needed
+  audit_.AwaitBegun(2);
+  std::thread shutdown([this] {
+    daemon_.server->Shutdown(absl::Hours(1));  // it must not be needed
+  });
+  absl::SleepFor(absl::Milliseconds(500));
+  go_on_.Notify();
+  shutdown.join();
   for (auto& submission : submissions_) {
-    EXPECT_EQ(submission->Await().error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_THAT(submission->Await(), Fails(StatusCode::kUnavailable));
   }
-  EXPECT_THAT(std::string(Why().message()), HasSubstr("stopping"));
+  EXPECT_THAT(audit_.AwaitEnded(2)[0].result,
+              Fails(StatusCode::kUnavailable, "stopping"));
 }
 
 TEST_F(UnaryCallTest, AnExceptionEndsItsCallAlone) {
-  manager_.OnSubmit(
-      [](const jobs::SubmitRequest&) -> absl::StatusOr<jobs::SubmitResult> {
-        throw std::runtime_error("a user's secret");
-      });
-  grpc::Status status = Submit();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
-  EXPECT_THAT(status.error_message(), HasSubstr("JobService.Submit"));
-  EXPECT_TRUE(Info(info_).ok());
-  EXPECT_THAT(Logged(), HasSubstr("JobService.Submit: exception "
-                                  "std::runtime_error"));
-  EXPECT_THAT(Logged(), Not(HasSubstr("secret")));
-}
-
-TEST_F(UnaryCallTest, AnExceptionEndsItsStreamAlone) {
-  manager_.ThrowFromEvents(std::make_exception_ptr(std::bad_alloc()));
-  grpc::ClientContext context;
-  auto watcher = Watch(context);
-  v1::JobEvent event;
-  EXPECT_FALSE(watcher->Read(&event));
-  EXPECT_EQ(watcher->Finish().error_code(), grpc::StatusCode::INTERNAL);
-  EXPECT_THAT(Logged(), HasSubstr("JobService.Watch: exception"));
-
-  blobs_.ThrowFromBegin(std::make_exception_ptr(std::bad_alloc()));
-  grpc::ClientContext upload;
-  v1::UploadResponse response;
-  auto writer = artifacts_->Upload(&upload, &response);
-  ASSERT_TRUE(writer->Write(Header(std::string(64, 'a'), 0)));
-  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::INTERNAL);
-  EXPECT_THAT(Logged(), HasSubstr("ArtifactService.Upload: exception"));
+  audit_.OnEachBegin([](const access::Request& request) -> absl::Status {
+    if (request.method == "JobService.Submit") {
+      throw std::runtime_error("a user's secret");
+    }
+    throw std::bad_alloc();
+  });
+  EXPECT_THAT(Begin().Await(),
+              Fails(StatusCode::kInternal, "JobService.Submit"));
+  EXPECT_THAT(Upload(daemon_.admin(), {Header(std::string(64, 'a'), 0)}),
+              Fails(StatusCode::kInternal));
+  v1::PullModelRequest pull;
+  pull.set_id("org/model");
+  EXPECT_THAT(daemon_.admin().Read(&Models::Pull, pull),
+              Fails(StatusCode::kInternal));
+  EXPECT_THAT(Info(), IsOk());
+  for (const char* line :
+       {"JobService.Submit: exception std::runtime_error",
+        "ArtifactService.Upload: exception", "ModelService.Pull: exception"}) {
+    EXPECT_THAT(daemon_.log(), HasSubstr(line));
+  }
+  EXPECT_THAT(daemon_.log(), Not(HasSubstr("secret")));
 }
 
 class BarrierTest : public testing::Test {

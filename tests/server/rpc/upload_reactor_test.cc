@@ -2,428 +2,274 @@
 #include "server/rpc/uploads.h"
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "absl/strings/escaping.h"
 #include "core/base/sha256.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "tests/server/rpc/fake_ledger.h"
-#include "tests/server/rpc/served.h"
+#include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
 namespace {
 
-using ::testing::HasSubstr;
+const std::string kOfA = base::Sha256Hex("a");
 
-class UploadTest : public Served {
+class UploadTest : public testing::Test {
  protected:
-  // Sends the messages as long as the server takes them.
-  grpc::Status Upload(const std::vector<v1::UploadRequest>& messages) {
-    grpc::ClientContext context;
-    response_.Clear();
-    auto writer = artifacts_->Upload(&context, &response_);
-    for (const v1::UploadRequest& message : messages) {
-      if (!writer->Write(message)) break;
-    }
-    writer->WritesDone();
-    return writer->Finish();
+  explicit UploadTest(InProcessDaemon::Options options = {})
+      : daemon_(std::move(options)) {}
+
+  absl::StatusOr<v1::FindBlobsResponse> Find(
+      const Api& api, const std::vector<std::string>& names) {
+    v1::FindBlobsRequest request;
+    for (const std::string& sha256 : names) request.add_sha256(sha256);
+    return api.Call(&Artifacts::FindBlobs, request);
   }
-  void ExpectInvalid(const grpc::Status& status, const std::string& what) {
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_THAT(status.error_message(), HasSubstr(what));
-    EXPECT_TRUE(blobs_.AwaitNoWriters());
+  std::string BytesOf(const std::string& sha256) const {
+    std::ifstream file(daemon_.blobs->PathOf(sha256), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // Whom the server takes this program for.
-  std::string Caller() {
-    v1::WhoAmIResponse me;
-    EXPECT_TRUE(Ask(access_, &v1::AccessService::Stub::WhoAmI, {}, me).ok());
-    return me.user();
-  }
-
-  v1::UploadResponse response_;
+  InProcessDaemon daemon_;
+  const Api ann_ = daemon_.As("ann");
 };
 
-TEST_F(UploadTest, PiecesBecomeABlob) {
+TEST_F(UploadTest, PiecesBecomeABlobThatIsThereFromThenOn) {
   const std::string piece(1 << 20, 'a');
   const std::string sha256 = base::Sha256Hex(piece + piece + "b");
-  ASSERT_TRUE(Upload({Header(sha256, 2 * (1 << 20) + 1), Data(piece),
-                      Data(piece), Data("b")})
-                  .ok());
-  EXPECT_EQ(response_.sha256(), sha256);
-  EXPECT_FALSE(response_.existed());
-  EXPECT_EQ(blobs_.Bytes(sha256), piece + piece + "b");
-  EXPECT_TRUE(blobs_.AwaitNoWriters());
-  ASSERT_TRUE(Upload({Header(base::Sha256Hex(""), 0)}).ok());
-  EXPECT_TRUE(blobs_.Has(base::Sha256Hex("")));
-}
-
-TEST_F(UploadTest, WhatIsThereIsAnsweredBeforeTheDataCame) {
-  blobs_.Put("a");
-  grpc::ClientContext context;
-  v1::UploadResponse response;
-  auto writer = artifacts_->Upload(&context, &response);
-  ASSERT_TRUE(writer->Write(Header(base::Sha256Hex("a"), 1)));
+  const v1::UploadResponse made =
+      Ok(Upload(ann_, {Header(sha256, 2 * (1 << 20) + 1), Data(piece),
+                       Data(piece), Data("b")}));
+  EXPECT_EQ(made.sha256(), sha256);
+  EXPECT_FALSE(made.existed());
+  EXPECT_EQ(BytesOf(sha256), piece + piece + "b");
+  EXPECT_THAT(Upload(ann_, {Header(base::Sha256Hex(""), 0)}), IsOk());
+  AwaitParts(daemon_, 0);
   // Neither data nor WritesDone: the answer comes all the same.
-  ASSERT_TRUE(writer->Finish().ok());
-  EXPECT_TRUE(response.existed());
-  EXPECT_EQ(response.sha256(), base::Sha256Hex("a"));
+  const auto again = BeginUpload(ann_);
+  ASSERT_TRUE(again->stream->Write(Header(sha256, 2 * (1 << 20) + 1)));
+  ASSERT_THAT(again->Finish(), IsOk());
+  EXPECT_TRUE(again->response.existed());
+  EXPECT_EQ(again->response.sha256(), sha256);
 }
 
-TEST_F(UploadTest, AnotherHashOrSizeIsRefused) {
-  ExpectInvalid(Upload({Header(base::Sha256Hex("a"), 1), Data("b")}), "hash");
-  ExpectInvalid(Upload({Header(base::Sha256Hex("a"), 2), Data("a")}), "size");
-  ExpectInvalid(Upload({Header(base::Sha256Hex("a"), 1), Data("ab")}),
-                "more bytes");
-  EXPECT_FALSE(blobs_.Has(base::Sha256Hex("a")));
-}
-
-TEST_F(UploadTest, TheOrderOfMessagesIsKept) {
-  const v1::UploadRequest header = Header(base::Sha256Hex("a"), 1);
-  ExpectInvalid(Upload({}), "header: is missing");
-  ExpectInvalid(Upload({Data("a")}), "before the header");
-  ExpectInvalid(Upload({header, header}), "only once");
-  ExpectInvalid(Upload({header, v1::UploadRequest()}), "part:");
-}
-
-TEST_F(UploadTest, FieldsAreChecked) {
-  ExpectInvalid(Upload({Header("../../etc/passwd", 1)}), "header.sha256:");
-  ExpectInvalid(Upload({Header(base::Sha256Hex("a"), -1)}),
-                "header.size_bytes:");
+TEST_F(UploadTest, WhatIsNoUploadIsRefused) {
+  const v1::UploadRequest header = Header(kOfA, 1);
   const std::string big((1 << 20) + 1, 'x');
-  ExpectInvalid(Upload({Header(base::Sha256Hex(big), big.size()), Data(big)}),
-                "data:");
-}
-
-TEST_F(UploadTest, AFullDiskIsResourceExhausted) {
-  blobs_.FailBegin(absl::ResourceExhaustedError("no room"));
-  const grpc::Status status = Upload({Header(base::Sha256Hex("a"), 1)});
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(status.error_message(), "no room");
-}
-
-TEST_F(UploadTest, NothingStaysOfAnUploadThatBreaksOff) {
-  const std::string sha256 = base::Sha256Hex("ab");
-  {
-    grpc::ClientContext context;
-    v1::UploadResponse response;
-    auto writer = artifacts_->Upload(&context, &response);
-    ASSERT_TRUE(writer->Write(Header(sha256, 2)));
-    ASSERT_TRUE(writer->Write(Data("a")));
-    ASSERT_TRUE(blobs_.AwaitWriter());
-    context.TryCancel();
-    EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  struct Case {
+    std::vector<v1::UploadRequest> messages;
+    const char* says;
+  };
+  const Case cases[] = {
+      {{}, "header: is missing"},
+      {{Data("a")}, "before the header"},
+      {{header, header}, "only once"},
+      {{header, v1::UploadRequest()}, "part:"},
+      {{Header("../../etc/passwd", 1)}, "header.sha256:"},
+      {{Header(kOfA, -1)}, "header.size_bytes:"},
+      {{Header(kOfA, 6, -1)}, "header.offset_bytes:"},
+      {{Header(kOfA, 6, 7)}, "header.offset_bytes: is 7"},
+      {{Header(base::Sha256Hex(big), static_cast<int64_t>(big.size())),
+        Data(big)},
+       "data:"},
+      {{header, Data("b")}, "SHA-256"},
+      {{header, Data("ab")}, "more came"},
+      {{Header(kOfA, 2), Data("a")}, "announced with 2 bytes; 1 came"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_THAT(Upload(ann_, c.messages),
+                Fails(StatusCode::kInvalidArgument, c.says));
   }
-  EXPECT_TRUE(blobs_.AwaitNoWriters());
-  EXPECT_FALSE(blobs_.Has(sha256));
+  EXPECT_FALSE(daemon_.blobs->Has(kOfA));
+  EXPECT_THAT(Upload(ann_, {Header(kOfA, int64_t{1} << 60)}),
+              Fails(StatusCode::kResourceExhausted));  // more than the disk
 }
 
-TEST_F(UploadTest, GoesOnWhereAnEarlierOneBrokeOff) {
+TEST_F(UploadTest, GoesOnWhereAnEarlierOneOfItsUserBrokeOff) {
   const std::string sha256 = base::Sha256Hex("abcdef");
-  const std::string me = Caller();
-  blobs_.Keep(me, sha256, "abcd");
-  ASSERT_TRUE(Upload({Header(sha256, 6, 4), Data("ef")}).ok());
-  EXPECT_EQ(blobs_.Bytes(sha256), "abcdef");
-  EXPECT_EQ(blobs_.caught_up(), 3) << "before the data is taken";
-  EXPECT_TRUE(blobs_.AwaitNoWriters());
+  EXPECT_FALSE(Upload(ann_, {Header(sha256, 6), Data("abcd")}).ok());
+  EXPECT_FALSE(daemon_.blobs->Has(sha256));
+  const v1::FindBlobsResponse found = Ok(Find(ann_, {kOfA, sha256}));
+  ASSERT_EQ(found.partial_size(), 1);
+  EXPECT_EQ(found.partial(0).sha256(), sha256);
+  EXPECT_EQ(found.partial(0).size_bytes(), 4);
+  // Nobody else's goes on there.
+  const Api bob = daemon_.As("bob");
+  EXPECT_EQ(Ok(Find(bob, {sha256})).partial_size(), 0);
+  EXPECT_THAT(Upload(bob, {Header(sha256, 6, 4), Data("ef")}),
+              Fails(StatusCode::kOutOfRange, "call FindBlobs again"));
+  EXPECT_THAT(Upload(ann_, {Header(sha256, 6, 4), Data("ef")}), IsOk());
+  EXPECT_EQ(BytesOf(sha256), "abcdef");
+  EXPECT_THAT(Ok(Find(ann_, {sha256, kOfA})).present(), ElementsAre(sha256));
 }
 
-TEST_F(UploadTest, CatchingUpEndsWithItsClientAndHoldsNobodyUp) {
-  const std::string sha256 = base::Sha256Hex("abcdef");
-  blobs_.Keep(Caller(), sha256, "abcd");
-  blobs_.CatchUpForever();
-  // More of them than the uploads have threads.
-  grpc::ClientContext contexts[8];
-  v1::UploadResponse responses[8];
-  std::unique_ptr<grpc::ClientWriter<v1::UploadRequest>> writers[8];
+TEST_F(UploadTest, FindBlobsNamesTheBadHashAndTakesAThousand) {
+  std::vector<std::string> names(999, kOfA);
+  names.emplace_back("../../etc/passwd");
+  EXPECT_THAT(Find(ann_, names),
+              Fails(StatusCode::kInvalidArgument, StartsWith("sha256[999]:")));
+  names[999] = kOfA;
+  EXPECT_THAT(Find(ann_, names), IsOk());
+  names.push_back(kOfA);
+  EXPECT_THAT(Find(ann_, names), Fails(StatusCode::kInvalidArgument));
+}
+
+// What is kept of the upload takes minutes to read again: 64 GiB of a hole.
+class CatchingUpTest : public UploadTest {
+ protected:
+  static constexpr int64_t kKept = int64_t{1} << 36;
+  CatchingUpTest()
+      : UploadTest({.prepare = [](const std::filesystem::path& folder) {
+          const auto partial = folder / "blobs" / "partial";
+          const auto part =
+              partial / (kOfA + "." + absl::BytesToHexString("ann"));
+          InProcessDaemon::Write(part, "");
+          std::filesystem::resize_file(part, kKept);
+        }}) {}
+  std::unique_ptr<Uploading> BeginToCatchUp() {
+    auto upload = BeginUpload(ann_);
+    EXPECT_TRUE(upload->stream->Write(Header(kOfA, kKept + 1, kKept)));
+    return upload;
+  }
+};
+
+TEST_F(CatchingUpTest, HoldsNobodyUpAndEndsWithItsClient) {
+  const auto upload = BeginToCatchUp();
+  ASSERT_TRUE(daemon_.calls.AwaitOpen("ArtifactService.Upload", 1));
   for (int i = 0; i < 8; ++i) {
-    writers[i] = artifacts_->Upload(&contexts[i], &responses[i]);
-    ASSERT_TRUE(writers[i]->Write(Header(sha256, 6, 4)));
+    const std::string bytes = std::to_string(i);
+    EXPECT_THAT(Upload(ann_, {Header(base::Sha256Hex(bytes), 1), Data(bytes)}),
+                IsOk());
   }
-  while (blobs_.caught_up() < 100) absl::SleepFor(absl::Milliseconds(1));
-  EXPECT_TRUE(Upload({Header(base::Sha256Hex("x"), 1), Data("x")}).ok());
-  for (auto& context : contexts) context.TryCancel();
-  for (auto& writer : writers) EXPECT_FALSE(writer->Finish().ok());
-  EXPECT_TRUE(blobs_.AwaitNoWriters());
+  upload->context.TryCancel();
+  EXPECT_FALSE(upload->Finish().ok());
+  EXPECT_TRUE(daemon_.calls.AwaitOpen("ArtifactService.Upload", 0));
 }
 
-TEST_F(UploadTest, TheServerEndsWhileOneCatchesUp) {
-  const std::string sha256 = base::Sha256Hex("abcdef");
-  blobs_.Keep(Caller(), sha256, "abcd");
-  blobs_.CatchUpForever();
-  grpc::ClientContext context;
-  auto writer = artifacts_->Upload(&context, &response_);
-  ASSERT_TRUE(writer->Write(Header(sha256, 6, 4)));
-  while (blobs_.caught_up() == 0) absl::SleepFor(absl::Milliseconds(1));
-  server_->Shutdown(absl::Seconds(1));
-  EXPECT_FALSE(writer->Finish().ok());
-  EXPECT_TRUE(blobs_.AwaitNoWriters());
-}
-
-TEST_F(UploadTest, GoesOnNowhereElse) {
-  const std::string sha256 = base::Sha256Hex("abcdef");
-  blobs_.Keep("somebody else", sha256, "abcd");
-  const grpc::Status status = Upload({Header(sha256, 6, 4), Data("ef")});
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::OUT_OF_RANGE);
-  EXPECT_THAT(status.error_message(), HasSubstr("ask FindBlobs again"));
-  ExpectInvalid(Upload({Header(sha256, 6, -1)}), "header.offset_bytes:");
-  ExpectInvalid(Upload({Header(sha256, 6, 7)}), "header.offset_bytes: is 7");
+TEST_F(CatchingUpTest, EndsWithTheServer) {
+  const auto upload = BeginToCatchUp();
+  ASSERT_TRUE(daemon_.calls.AwaitOpen("ArtifactService.Upload", 1));
+  daemon_.server->Shutdown(absl::Seconds(1));
+  EXPECT_FALSE(upload->Finish().ok());
 }
 
 class UploadBatchTest : public UploadTest {
  protected:
-  static void Add(const std::string& bytes, v1::UploadBatchRequest& request) {
-    v1::UploadBatchRequest::Blob& blob = *request.add_blobs();
-    blob.set_sha256(base::Sha256Hex(bytes));
-    blob.set_data(bytes);
+  UploadBatchTest() : UploadTest({.limits = TenBytes()}) {}
+  static jobs::LimitSettings TenBytes() {
+    jobs::LimitSettings limits;
+    limits.users["eve"].upload_bytes = 10;
+    return limits;
   }
-  grpc::Status UploadAll(const std::vector<v1::UploadBatchRequest>& messages) {
+  static v1::UploadBatchRequest Of(const std::vector<std::string>& blobs) {
+    v1::UploadBatchRequest request;
+    for (const std::string& bytes : blobs) {
+      v1::UploadBatchRequest::Blob& blob = *request.add_blobs();
+      blob.set_sha256(base::Sha256Hex(bytes));
+      blob.set_data(bytes);
+    }
+    return request;
+  }
+  // How many blobs were stored.
+  absl::StatusOr<int> UploadAll(
+      const Api& api, const std::vector<v1::UploadBatchRequest>& messages) {
     grpc::ClientContext context;
-    stored_.Clear();
-    auto writer = artifacts_->UploadBatch(&context, &stored_);
+    api.Prepare(context);
+    v1::UploadBatchResponse response;
+    const auto writer = api.artifacts()->UploadBatch(&context, &response);
     for (const v1::UploadBatchRequest& message : messages) {
       if (!writer->Write(message)) break;
     }
     writer->WritesDone();
-    return writer->Finish();
+    if (absl::Status s = ToStatus(writer->Finish()); !s.ok()) return s;
+    return response.stored();
   }
-  v1::UploadBatchResponse stored_;
 };
 
 TEST_F(UploadBatchTest, BlobsOfManyMessages) {
-  blobs_.Put("there");
-  std::vector<v1::UploadBatchRequest> messages(3);
-  Add("a", messages[0]);
-  Add("there", messages[0]);
-  Add("", messages[2]);
-  ASSERT_TRUE(UploadAll(messages).ok());
-  EXPECT_EQ(stored_.stored(), 2);
-  EXPECT_EQ(blobs_.Bytes(base::Sha256Hex("a")), "a");
-  EXPECT_TRUE(blobs_.Has(base::Sha256Hex("")));
-  EXPECT_TRUE(UploadAll({}).ok());
-  EXPECT_EQ(stored_.stored(), 0);
+  daemon_.PutBlob("there");
+  EXPECT_EQ(Ok(UploadAll(ann_, {Of({"a", "there"}), {}, Of({""})})), 2);
+  EXPECT_EQ(BytesOf(kOfA), "a");
+  EXPECT_TRUE(daemon_.blobs->Has(base::Sha256Hex("")));
+  EXPECT_EQ(Ok(UploadAll(ann_, {})), 0);
 }
 
 TEST_F(UploadBatchTest, NothingIsKeptOfOneWithAnError) {
-  v1::UploadBatchRequest good, bad;
-  Add("a", good);
-  Add("b", bad);
-  bad.mutable_blobs(0)->set_data("c");
-  ExpectInvalid(UploadAll({good, bad}), "hash");
-  EXPECT_FALSE(blobs_.Has(base::Sha256Hex("a")));
-  bad.mutable_blobs(0)->set_sha256("../b");
-  ExpectInvalid(UploadAll({good, bad}), "blobs[0].sha256:");
-  const std::string big((1 << 20) + 1, 'x');
-  v1::UploadBatchRequest large;
-  Add(big, large);
-  ExpectInvalid(UploadAll({large}), "blobs[0].data:");
-  v1::UploadBatchRequest many;
-  for (int i = 0; i < 20'001; ++i) Add("x", many);
-  ExpectInvalid(UploadAll({many}), "20000");
+  v1::UploadBatchRequest wrong = Of({"b"}), named = Of({"b"});
+  wrong.mutable_blobs(0)->set_data("c");
+  named.mutable_blobs(0)->set_sha256("../b");
+  const std::pair<v1::UploadBatchRequest, const char*> cases[] = {
+      {wrong, "SHA-256"},
+      {named, "blobs[0].sha256:"},
+      {Of({std::string((1 << 20) + 1, 'x')}), "blobs[0].data:"},
+      {Of(std::vector<std::string>(20'001, "x")), "20000"}};
+  for (const auto& [bad, says] : cases) {
+    EXPECT_THAT(UploadAll(ann_, {Of({"a"}), bad}),
+                Fails(StatusCode::kInvalidArgument, says));
+  }
+  EXPECT_FALSE(daemon_.blobs->Has(kOfA));
 }
 
-TEST_F(UploadBatchTest, NothingIsKeptOfOneThatBreaksOff) {
-  v1::UploadBatchRequest good;
-  Add("a", good);
-  {
-    grpc::ClientContext context;
-    v1::UploadBatchResponse response;
-    auto writer = artifacts_->UploadBatch(&context, &response);
-    ASSERT_TRUE(writer->Write(good));
-    ASSERT_TRUE(blobs_.AwaitWriter());
-    context.TryCancel();
-    EXPECT_FALSE(writer->Finish().ok());
-  }
-  EXPECT_TRUE(blobs_.AwaitNoWriters());
-  EXPECT_FALSE(blobs_.Has(base::Sha256Hex("a")));
+TEST_F(UploadBatchTest, EachNewBlobCountsOnceAndWhatIsTooMuchIsRefused) {
+  daemon_.PutBlob("of somebody else");
+  const Api eve = daemon_.As("eve");
+  EXPECT_THAT(UploadAll(eve, {Of({"12345", "12345", "of somebody else"})}),
+              IsOk());
+  EXPECT_EQ(Ok(daemon_.ledger->BytesOf("eve")).uploads, 5);
+  EXPECT_THAT(UploadAll(eve, {Of({"abc"}), Of({"abcdef"})}),
+              Fails(StatusCode::kResourceExhausted));
+  EXPECT_EQ(Ok(daemon_.ledger->BytesOf("eve")).uploads, 5);
+  // Neither counts what is not stored, nor twice what is kept.
+  EXPECT_FALSE(Upload(eve, {Header(kOfA, 1), Data("b")}).ok());
+  const std::string sha256 = base::Sha256Hex("abcde");
+  EXPECT_FALSE(Upload(eve, {Header(sha256, 5), Data("abcd")}).ok());
+  EXPECT_EQ(Ok(daemon_.ledger->BytesOf("eve")).uploads, 9);
+  EXPECT_THAT(Upload(eve, {Header(sha256, 5, 4), Data("e")}), IsOk());
+  EXPECT_EQ(Ok(daemon_.ledger->BytesOf("eve")).uploads, 10);
 }
 
 // One that keeps silent is ended; one of many that find no room is told so.
-class SilentUploadTest : public Served {
+class SilentUploadTest : public UploadTest {
  protected:
-  static Options Impatient() {
-    Options options;
-    options.upload_idle = absl::Milliseconds(300);
-    options.max_uploads = 4;
-    options.max_uploads_of_user = 3;
-    return options;
-  }
-  SilentUploadTest() : Served(Impatient()) {}
+  SilentUploadTest()
+      : UploadTest({.rpc = [](Options& options) {
+          options.upload_idle = absl::Milliseconds(300);
+          options.max_uploads = 4;
+          options.max_uploads_of_user = 3;
+        }}) {}
 };
 
 TEST_F(SilentUploadTest, IsEnded) {
-  // A client that is held up may be ended before its header has come: there is
-  // another one then.
-  for (int i = 0; i < 20 && blobs_.begun() == 0; ++i) {
-    grpc::ClientContext context;
-    v1::UploadResponse response;
-    auto writer = artifacts_->Upload(&context, &response);
-    writer->Write(Header(std::string(64, 'a'), 2));
-    EXPECT_EQ(writer->Finish().error_code(),
-              grpc::StatusCode::DEADLINE_EXCEEDED);
-  }
-  EXPECT_GT(blobs_.begun(), 0);
-  EXPECT_TRUE(blobs_.AwaitNoWriters());
+  const auto upload = BeginUpload(ann_);
+  upload->stream->Write(Header(std::string(64, 'a'), 2));
+  EXPECT_THAT(upload->Finish(), Fails(StatusCode::kDeadlineExceeded));
 }
 
 TEST_F(SilentUploadTest, SoManyAtATime) {
-  grpc::ClientContext contexts[50];
-  v1::UploadResponse responses[50];
-  std::unique_ptr<grpc::ClientWriter<v1::UploadRequest>> writers[50];
-  for (int i = 0; i < 50; ++i) {
-    writers[i] = artifacts_->Upload(&contexts[i], &responses[i]);
-  }
+  std::vector<std::unique_ptr<Uploading>> uploads;
+  for (int i = 0; i < 50; ++i) uploads.push_back(BeginUpload(ann_));
   int idle = 0, refused = 0;
-  for (auto& writer : writers) {
-    const grpc::Status status = writer->Finish();
-    idle += status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) continue;
-    EXPECT_THAT(status.error_message(), HasSubstr("try again"));
+  for (const auto& upload : uploads) {
+    const absl::Status status = upload->Finish();
+    idle += absl::IsDeadlineExceeded(status);
+    if (!absl::IsUnavailable(status)) continue;
+    EXPECT_THAT(status, testing_support::Says("try again"));
     ++refused;
   }
   EXPECT_EQ(idle + refused, 50);
   EXPECT_GE(idle, 3);
   EXPECT_GE(refused, 1);
   // And there is room again, soon after the last has heard of its end.
-  grpc::Status last;
+  absl::Status last;
   do {
-    grpc::ClientContext context;
-    v1::UploadBatchResponse response;
-    auto batch = artifacts_->UploadBatch(&context, &response);
-    batch->WritesDone();
-    last = batch->Finish();
-  } while (last.error_code() == grpc::StatusCode::UNAVAILABLE);
-  EXPECT_TRUE(last.ok()) << last.error_message();
-}
-
-class ClaimTest : public UploadBatchTest {
- protected:
-  std::unique_ptr<Sink<v1::UploadRequest>> Upload() {
-    return MakeUploadSink(Blobs(), "ann", response_, Claim());
-  }
-  std::unique_ptr<jobs::UploadClaim> Claim() {
-    return ledger_.Begin("ann", [this](int64_t, int64_t more) {
-      if (more > most_) return absl::ResourceExhaustedError("too many bytes");
-      claimed_.push_back(more);
-      return absl::OkStatus();
-    });
-  }
-  // The blobs as an admin sees them.
-  std::unique_ptr<jobs::BlobUploads> Blobs() {
-    return std::make_unique<SeenBlobs>(
-        blobs_, nullptr, RightsOf("", false, access::Role::kAdmin));
-  }
-  bool Counts(const std::string& sha256) {
-    return *ledger_.Holds("ann", sha256);
-  }
-
-  FakeLedger ledger_;
-  int64_t most_ = 1 << 30;  // bytes of a blob
-  std::vector<int64_t> claimed_;
-};
-
-TEST_F(ClaimTest, ABlobCountsOnceItIsStored) {
-  const std::string sha256 = base::Sha256Hex("abc");
-  ledger_.Store(sha256, 3);
-  auto sink = Upload();
-  ASSERT_TRUE(sink->Take(Header(sha256, 3)).ok());
-  EXPECT_THAT(claimed_, testing::ElementsAre(3));
-  ASSERT_TRUE(sink->Take(Data("abc")).ok());
-  EXPECT_FALSE(Counts(sha256));
-  ASSERT_TRUE(sink->End().ok());
-  EXPECT_TRUE(Counts(sha256));
-}
-
-TEST_F(ClaimTest, WhatIsTooMuchIsRefusedBeforeItsBytes) {
-  most_ = 2;
-  EXPECT_TRUE(absl::IsResourceExhausted(
-      Upload()->Take(Header(base::Sha256Hex("abc"), 3)).status()));
-  EXPECT_TRUE(blobs_.AwaitNoWriters());
-}
-
-TEST_F(ClaimTest, WhatIsKeptIsNotCountedTwice) {
-  const std::string sha256 = base::Sha256Hex("abcdef");
-  blobs_.Keep("ann", sha256, "abcd");
-  auto sink = Upload();
-  EXPECT_EQ(*sink->Take(Header(sha256, 6, 4)), Push::kBusy);
-  EXPECT_THAT(claimed_, testing::ElementsAre(2));
-}
-
-TEST_F(ClaimTest, WhatIsNotStoredDoesNotCount) {
-  const std::string sha256 = base::Sha256Hex("abc");
-  ledger_.Store(sha256, 3);
-  auto sink = Upload();
-  ASSERT_TRUE(sink->Take(Header(sha256, 3)).ok());
-  ASSERT_TRUE(sink->Take(Data("xyz")).ok());
-  EXPECT_FALSE(sink->End().ok());
-  EXPECT_FALSE(Counts(sha256));
-}
-
-TEST_F(ClaimTest, WhatIsThereAlreadyCountsWithItsJob) {
-  blobs_.Put("abc");
-  auto sink = Upload();
-  EXPECT_EQ(*sink->Take(Header(base::Sha256Hex("abc"), 3)), Push::kEnd);
-  EXPECT_TRUE(claimed_.empty());
-}
-
-TEST_F(ClaimTest, ABatchIsRefusedAtTheBlobThatIsTooMuch) {
-  blobs_.Put("old");
-  most_ = 3;
-  const std::string sha256 = base::Sha256Hex("abc");
-  ledger_.Store(sha256, 3);
-  v1::UploadBatchResponse response;
-  auto sink = MakeBatchSink(Blobs(), response, Claim());
-  v1::UploadBatchRequest request;
-  for (const char* bytes : {"abc", "abc", "old"}) Add(bytes, request);
-  ASSERT_TRUE(sink->Take(request).ok());
-  EXPECT_EQ(claimed_.size(), 1u) << "each blob that is new counts once";
-  request.clear_blobs();
-  Add("long", request);
-  EXPECT_TRUE(absl::IsResourceExhausted(sink->Take(request).status()));
-  EXPECT_FALSE(Counts(sha256));
-  ASSERT_TRUE(sink->End().ok());
-  EXPECT_TRUE(Counts(sha256));
-}
-
-TEST(FindBlobs, TellsOfBlobsAndOfPartsThatTheCallerSent) {
-  FakeBlobs blobs;
-  const std::string a = base::Sha256Hex("a"), b = base::Sha256Hex("b"),
-                    whole = base::Sha256Hex("whole"), c = base::Sha256Hex("c");
-  blobs.Keep("ann", a, "12345");
-  blobs.Keep("bob", b, "12345");
-  blobs.Keep("ann", whole, "wh");
-  blobs.Put("whole");
-  blobs.Put("c");
-  v1::FindBlobsRequest request;
-  for (const std::string& sha256 : {b, a, whole, c}) request.add_sha256(sha256);
-  v1::FindBlobsResponse response;
-  ASSERT_TRUE(FindBlobs(blobs, "ann", request, response).ok());
-  ASSERT_EQ(response.partial_size(), 1);
-  EXPECT_EQ(response.partial(0).sha256(), a);
-  EXPECT_EQ(response.partial(0).size_bytes(), 5);
-  EXPECT_THAT(response.present(), testing::ElementsAre(whole, c));
-}
-
-TEST(FindBlobs, NamesTheBadHashAndTakesAThousand) {
-  FakeBlobs blobs;
-  v1::FindBlobsRequest request;
-  for (int i = 0; i < 999; ++i) request.add_sha256(base::Sha256Hex("a"));
-  request.add_sha256("../../etc/passwd");
-  v1::FindBlobsResponse response;
-  const absl::Status status = FindBlobs(blobs, "ann", request, response);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              testing::StartsWith("sha256[999]:"));
-  request.set_sha256(999, base::Sha256Hex("a"));
-  EXPECT_TRUE(FindBlobs(blobs, "ann", request, response).ok());
-  request.add_sha256(base::Sha256Hex("a"));
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(FindBlobs(blobs, "ann", request, response)));
+    last = Upload(ann_, {Header(kOfA, 1), Data("a")}).status();
+  } while (absl::IsUnavailable(last));
+  EXPECT_THAT(last, IsOk());
 }
 
 }  // namespace
