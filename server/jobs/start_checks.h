@@ -49,7 +49,7 @@ std::string FullDisk(int64_t floor, JobFiles& files);
 std::string NoRoomFor(const Job& job, int64_t floor, JobFiles& files);
 
 // In a spec `model` and `adapter` may be "job:ID" for the result of a job
-// (core/spec/named_result.h), even before that job has ended.
+// (core/spec/train_spec.h), even before that job has ended.
 
 // Reads a job that a submission names; NotFound for one that the submitter may
 // not read. Empty: there are no jobs.

@@ -36,7 +36,7 @@ ASTRAY = [
     ("core/base/a.cc", '#include "core/spec/s.h"', "does not depend on"),
     ("server/rpc/a.h", '#include "server/store/db.h"', "does not depend on"),
     ("server/rpc/a.cc", "#include <torch/torch.h>", "does not depend on"),
-    ("client/a.cc", '#include "server/jobs/job.h"', "does not depend on"),
+    ("client/a.cc", '#include "server/store/job.h"', "does not depend on"),
     ("core/model/a.cc", "torch::mps::synchronize();", "names a backend"),
     ("server/jobs/a.cc", "if (x.is_cpu()) return;", "asks backend::Traits"),
     ("core/model/a.cc", "try {} catch (const c10::Error& e) {}", "c10::Error"),

@@ -4,7 +4,7 @@
 import fs from "node:fs";
 import vm from "node:vm";
 
-const FOLDER = new URL("../../core/run_page/page/", import.meta.url);
+const FOLDER = new URL("../../core/report/page/", import.meta.url);
 const NAMES = ["numbers.js", "run.js", "curves.js", "compare.js"];
 
 // The scripts' functions and constants, each under its name.

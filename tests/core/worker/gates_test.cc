@@ -16,7 +16,7 @@
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 
-// That the program starts anew is seen in tests/e2e/manners_test.py.
+// That the program starts anew is seen in tests/e2e/pause_test.py.
 
 namespace mpsd::worker {
 namespace {
