@@ -137,7 +137,8 @@ void InProcessDaemon::OpenStores() {
   tokens = Ok(access::TokenBook::Open(*token_store, clock, std::move(book)));
   blobs = Ok(store::BlobStore::Open(*database, folder / "blobs"));
   ledger = std::make_unique<jobs::UserLedger>(
-      *database, folders,
+      *database,
+      [this](const std::string& id) { return folders->BytesOf(id); },
       [this](const std::string& user) { return blobs->KeptBytesOf(user); });
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/fakes/fake_job_files.h"
+#include "tests/fakes/test_store.h"
 
 namespace mpsd::jobs {
 namespace {

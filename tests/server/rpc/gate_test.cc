@@ -204,13 +204,6 @@ TEST_P(GateTest, AStrangerMayNothing) {
       EXPECT_EQ(noted.request.caller.user, "");
     }
   }
-  // A call that the entrances let in, and whose token is gone by then.
-  FakeAudit audit;
-  const Gate gate({{}, GetParam(), &audit}, *daemon_.board);
-  EXPECT_THAT(gate.Enter(absl::UnauthenticatedError("revoked"), {},
-                         {"JobService.Cancel"}),
-              Fails(StatusCode::kUnauthenticated, "revoked"));
-  EXPECT_EQ(audit.AwaitEnded(1)[0].method, "JobService.Cancel");
 }
 
 TEST_P(GateTest, AJobThatIsNotThereIsNotFoundForAll) {
