@@ -85,17 +85,18 @@ std::optional<std::string> MemoryWatch::Observe(const Memory& memory) {
   if (baseline_) summary_.overhead_growth = overhead - *baseline_;
   if (!memory.recommended_max) return std::nullopt;
   const auto most = static_cast<double>(*memory.recommended_max);
-  if (!told_full_ && static_cast<double>(driver) > kNearlyAll * most) {
-    told_full_ = true;
+  if (!reported_full_ && static_cast<double>(driver) > kNearlyAll * most) {
+    reported_full_ = true;
     return absl::StrCat("the device holds ", MiB(driver), " of the ",
                         MiB(*memory.recommended_max),
                         " that the machine recommends: results may be lost; "
                         "lower training.per_device_train_batch_size or "
                         "max_length");
   }
-  if (!told_growth_ && static_cast<double>(summary_.overhead_growth.value_or(
-                           0)) > kMuchGrowth * most) {
-    told_growth_ = true;
+  if (!reported_growth_ &&
+      static_cast<double>(summary_.overhead_growth.value_or(0)) >
+          kMuchGrowth * most) {
+    reported_growth_ = true;
     return absl::StrCat("the driver's memory beyond tensors has grown by ",
                         MiB(*summary_.overhead_growth), " to ", MiB(overhead),
                         " since the first steps");
@@ -105,20 +106,21 @@ std::optional<std::string> MemoryWatch::Observe(const Memory& memory) {
 
 namespace {
 
-// Bounds `told_`: texts that contain numbers might never repeat.
-constexpr size_t kMostTold = 200;
+// Bounds `reported_`: texts that contain numbers might never repeat.
+constexpr size_t kMaxReported = 200;
 
 }  // namespace
 
-WarningCapture::WarningCapture(std::function<void(const std::string&)> tell)
-    : tell_(std::move(tell)), always_(true), guard_(this) {}
+WarningCapture::WarningCapture(std::function<void(const std::string&)> report)
+    : report_(std::move(report)), always_(true), guard_(this) {}
 
 void WarningCapture::process(const c10::Warning& warning) {
   const std::string op = CpuFallbackOp(warning.msg());
   if (!op.empty()) {
     ++fallbacks_[op];
-  } else if (told_.size() < kMostTold && told_.insert(warning.msg()).second) {
-    tell_(warning.msg());
+  } else if (reported_.size() < kMaxReported &&
+             reported_.insert(warning.msg()).second) {
+    report_(warning.msg());
   }
 }
 

@@ -129,21 +129,21 @@ class MemoryWatch {
  private:
   int64_t steps_ = 0;
   std::optional<int64_t> baseline_;  // overhead after the warm-up
-  bool told_full_ = false, told_growth_ = false;
+  bool reported_full_ = false, reported_growth_ = false;
   Summary summary_;
 };
 
 // While it exists, receives torch's warnings of the thread that made it.
 // Warnings that an operator without a Metal kernel ran on the CPU are counted
-// by operator; every other text is passed to `tell` once.
+// by operator; every other text is passed to `report` once.
 //
 // torch issues all these warnings at one place in its code, by default once per
 // process: this class makes torch repeat every warning, process-wide.
 // Autograd's threads pass their warnings to the thread that called backward.
 class WarningCapture final : private c10::WarningHandler {
  public:
-  // `tell` is called on this thread, from inside torch: it must not throw.
-  explicit WarningCapture(std::function<void(const std::string&)> tell);
+  // `report` is called on this thread, from inside torch: it must not throw.
+  explicit WarningCapture(std::function<void(const std::string&)> report);
 
   // "aten::linalg_eig" → runs on the CPU since this object was made.
   const std::map<std::string, int64_t>& cpu_fallback_ops() const {
@@ -153,9 +153,9 @@ class WarningCapture final : private c10::WarningHandler {
  private:
   void process(const c10::Warning& warning) override;
 
-  const std::function<void(const std::string&)> tell_;
+  const std::function<void(const std::string&)> report_;
   std::map<std::string, int64_t> fallbacks_;
-  std::set<std::string> told_;
+  std::set<std::string> reported_;
   const c10::WarningUtils::WarnAlways always_;
   const c10::WarningUtils::WarningHandlerGuard guard_;
 };

@@ -18,8 +18,8 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
 #include "core/base/check.h"
+#include "core/base/file.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::profile {
@@ -533,7 +533,7 @@ class Walk {
       if (event.kind == EventKind::kDevice) events.push_back(&event);
     }
     if (events.empty() || last_ns_ == 0) return;
-    tally_.device_told = true;
+    tally_.device_reports_times = true;
     tally_.device_window_ns += window_ns_;
     std::sort(events.begin(), events.end(), [](const Event* a, const Event* b) {
       return a->start_ns < b->start_ns;

@@ -145,7 +145,7 @@ struct Tally {
   GapCost gaps;
   // Whether any device reported its work; if so, its busy time and the
   // time of the steps.
-  bool device_told = false;
+  bool device_reports_times = false;
   int64_t device_busy_ns = 0, device_window_ns = 0;
 
   // Adds the steps of `capture`.

@@ -314,7 +314,7 @@ class Search {
   }
 
   void AddTimes(const spec::TrainSpec& spec, Alternative& a) const {
-    if (job_.times.source() == TimeSource::kNotTold) return;
+    if (job_.times.source() == TimeSource::kUnknown) return;
     const data::BatchShapes shapes(spec, job_.model, job_.traits, "");
     const Epoch epoch = CountEpoch(
         *job_.rows.train,

@@ -174,7 +174,7 @@ bool Usable(const Rates* rates, bool half) {
 
 const char* NameOf(TimeSource source) {
   switch (source) {
-    case TimeSource::kNotTold:
+    case TimeSource::kUnknown:
       break;
     case TimeSource::kRoofline:
       return "PLAN_SOURCE_ROOFLINE";
@@ -252,12 +252,12 @@ std::optional<double> StepTimes::roofline_seconds() const {
 
 std::optional<double> StepTimes::Seconds(const spec::TrainSpec& spec,
                                          const Epoch& epoch) const {
-  if (source_ == TimeSource::kNotTold) return std::nullopt;
+  if (source_ == TimeSource::kUnknown) return std::nullopt;
   return factor_ * AmountOf(spec, epoch);
 }
 
 std::optional<double> StepTimes::EvaluationSeconds(const Epoch& epoch) const {
-  if (source_ == TimeSource::kNotTold) return std::nullopt;
+  if (source_ == TimeSource::kUnknown) return std::nullopt;
   const StepCosts costs(job_.spec, job_.model, job_.traits);
   const double share = LabelShare(epoch, job_.label_share);
   double amount = 0;

@@ -55,7 +55,7 @@ double RooflineSeconds(const StepCost& cost, const Rates& rates, bool half,
                        const backend::Traits& traits);
 
 // The source of a time, as PlanSource of proto/mpsd/v1/plan.proto.
-enum class TimeSource { kNotTold, kRoofline, kHistory, kProbe };
+enum class TimeSource { kUnknown, kRoofline, kHistory, kProbe };
 
 // "PLAN_SOURCE_ROOFLINE" …, as in the API's JSON.
 const char* NameOf(TimeSource source);
@@ -101,7 +101,7 @@ class StepTimes {
   const Job job_;
   const Rates* const rates_;
   StepCost cost_;
-  TimeSource source_ = TimeSource::kNotTold;
+  TimeSource source_ = TimeSource::kUnknown;
   double factor_ = 1;  // seconds per unit of Amount
 };
 

@@ -19,7 +19,7 @@ namespace mpsd::runbook {
 
 const char* NameOf(Verdict verdict) {
   switch (verdict) {
-    case Verdict::kNotTold:
+    case Verdict::kUnknown:
       break;
     case Verdict::kPass:
       return "VERDICT_PASS";
@@ -43,7 +43,7 @@ nlohmann::json ToJson(const Finding& finding) {
 }
 
 Verdict Worst(const std::vector<Finding>& findings) {
-  Verdict worst = Verdict::kNotTold;
+  Verdict worst = Verdict::kUnknown;
   for (const Finding& finding : findings) {
     worst = std::max(worst, finding.verdict);
   }

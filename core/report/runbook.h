@@ -22,7 +22,7 @@ namespace mpsd::runbook {
 // --- findings ----------------------------------------------------------------
 
 // The severity of a finding, as in proto/mpsd/v1/finding.proto.
-enum class Verdict { kNotTold = 0, kPass = 1, kWarn = 2, kFail = 3 };
+enum class Verdict { kUnknown = 0, kPass = 1, kWarn = 2, kFail = 3 };
 
 // "VERDICT_PASS" …, as in the API's JSON.
 const char* NameOf(Verdict verdict);
@@ -30,7 +30,7 @@ const char* NameOf(Verdict verdict);
 // The result of one check; see Finding in proto/mpsd/v1/finding.proto.
 struct Finding {
   std::string name;
-  Verdict verdict = Verdict::kNotTold;
+  Verdict verdict = Verdict::kUnknown;
   std::string found;
   std::string advice = {};
   std::optional<double> value = {};
@@ -41,7 +41,7 @@ struct Finding {
 // The message's JSON, with the .proto's field names.
 nlohmann::json ToJson(const Finding& finding);
 
-// kNotTold if all findings are.
+// kUnknown if all findings are.
 Verdict Worst(const std::vector<Finding>& findings);
 
 // The most severe first; otherwise the order is kept.

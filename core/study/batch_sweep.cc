@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "core/base/units.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/data/batch_shapes.h"
 #include "core/data/loader.h"
 #include "core/host/machine.h"
@@ -453,7 +453,7 @@ class Sweep {
     if (training.auto_find_batch_size) {
       finding.found = "the job lets the trainer choose its micro-batch";
     } else if (batch > largest && SmallestMiss() == nullptr) {
-      finding.verdict = Verdict::kNotTold;
+      finding.verdict = Verdict::kUnknown;
       finding.found = absl::StrCat("the job's ", batch, " rows were not tried");
     } else if (batch > largest) {
       finding.verdict = Verdict::kFail;

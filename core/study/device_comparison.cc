@@ -88,7 +88,7 @@ Finding SpeedupFinding(const DeviceFigures& baseline,
 
 Finding UtilizationFinding(const DeviceFigures& measured,
                            const DeviceVerdict& verdict, double threshold) {
-  Finding finding{"compare.gpu_utilization", Verdict::kNotTold,
+  Finding finding{"compare.gpu_utilization", Verdict::kUnknown,
                   absl::StrCat(measured.device,
                                " does not report its utilisation: the waits "
                                "for batches are used instead")};
@@ -164,8 +164,8 @@ Finding Compared(const std::string& what, const std::string& dtype,
       "run. Runs that must match have to use a single platform");
 }
 
-Finding NotTold(const std::string& what, const std::string& why) {
-  return {absl::StrCat("compare.", what), Verdict::kNotTold, why};
+Finding Unknown(const std::string& what, const std::string& why) {
+  return {absl::StrCat("compare.", what), Verdict::kUnknown, why};
 }
 
 }  // namespace
@@ -227,7 +227,7 @@ NumbersVerdict CompareNumbers(const DeviceNumbers& baseline,
                              baseline.grad_norms[i], measured.grad_norms[i]});
   }
   if (steps == 0) {
-    verdict.findings = {NotTold("loss", "the devices have no step in common")};
+    verdict.findings = {Unknown("loss", "the devices have no step in common")};
     return verdict;
   }
   const auto worst = std::max_element(
@@ -251,10 +251,10 @@ NumbersVerdict CompareNumbers(const DeviceNumbers& baseline,
       thresholds));
   if (baseline.metric.empty() || baseline.metric != measured.metric) {
     verdict.findings.push_back(
-        NotTold("metric", "the job has no evaluation data (dataset.eval)"));
+        Unknown("metric", "the job has no evaluation data (dataset.eval)"));
   } else if (baseline.losses.size() != measured.losses.size()) {
     verdict.findings.push_back(
-        NotTold("metric", "a pause gave one device further steps"));
+        Unknown("metric", "a pause gave one device further steps"));
   } else {
     verdict.metric_compared = true;
     const double metrics =

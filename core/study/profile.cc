@@ -302,7 +302,7 @@ json Captures(const ProfileFacts& facts) {
 json Operators(const Tally& tally) {
   const PerStep per_step(tally);
   const auto time = [&](const profile::OperatorCost& cost) {
-    return tally.device_told ? cost.device_ns : cost.self_ns;
+    return tally.device_reports_times ? cost.device_ns : cost.self_ns;
   };
   std::vector<std::pair<std::string, profile::OperatorCost>> rows(
       tally.operators.begin(), tally.operators.end());
@@ -318,7 +318,7 @@ json Operators(const Tally& tally) {
                 {"calls", per_step.Calls(cost.calls)},
                 {"self_seconds", per_step.Seconds(cost.self_ns)},
                 {"share", Ratio(static_cast<double>(time(cost)), all)}};
-    if (tally.device_told) {
+    if (tally.device_reports_times) {
       row["device_seconds"] = per_step.Seconds(cost.device_ns);
     }
     operators.push_back(std::move(row));
@@ -347,7 +347,7 @@ json Blocks(const Tally& tally) {
                   {"share", Ratio(static_cast<double>(cost.ns),
                                   static_cast<double>(tally.step_ns))},
                   {"operator_seconds", per_step.Seconds(cost.operator_ns)}};
-    if (tally.device_told) {
+    if (tally.device_reports_times) {
       block["device_seconds"] = per_step.Seconds(cost.device_ns);
     }
     blocks.push_back(std::move(block));
@@ -360,7 +360,7 @@ json Layers(const Tally& tally) {
   json layers = json::array();
   for (const auto& [index, cost] : tally.layers) {
     if (layers.size() == kLayers) break;
-    const int64_t* ns = tally.device_told ? cost.device_ns : cost.ns;
+    const int64_t* ns = tally.device_reports_times ? cost.device_ns : cost.ns;
     // Recomputation is part of the backward.
     layers.push_back({{"index", index},
                       {"forward_seconds", per_step.Seconds(ns[0])},
@@ -379,7 +379,7 @@ json Gaps(const Tally& tally) {
                {"longest_seconds", static_cast<double>(gaps.longest_ns) / 1e9},
                {"longest_before", gaps.longest_before},
                {"longest_block", gaps.longest_block}};
-  if (tally.device_told) {
+  if (tally.device_reports_times) {
     json["device_idle_ratio"] =
         1 - Ratio(static_cast<double>(tally.device_busy_ns),
                   static_cast<double>(tally.device_window_ns));
@@ -441,7 +441,7 @@ json Fallbacks(const report::Counts& counts) {
 json ProfileResult(const ProfileFacts& facts) {
   json result = {{"device", facts.device},
                  {"gradients", facts.gradients},
-                 {"not_told", facts.not_told},
+                 {"not_told", facts.unknown},
                  {"steps", Steps(facts)},
                  {"captures", Captures(facts)},
                  {"operators", Operators(facts.tally)},
@@ -601,7 +601,7 @@ void ProfiledSteps::Finish(const std::filesystem::path& folder,
     }
   }
   if (saved.ok()) return;
-  facts.not_told.push_back(
+  facts.unknown.push_back(
       absl::StrCat("there is no trace: ", std::string(saved.message())));
 }
 
@@ -690,14 +690,14 @@ spec::TrainSpec WithoutEnd(spec::TrainSpec spec) {
   return spec;
 }
 
-void NoteWhatIsNotTold(ProfileFacts& facts) {
-  if (facts.device_is_apart && !facts.tally.device_told) {
-    facts.not_told.emplace_back(
+void NoteUnknown(ProfileFacts& facts) {
+  if (facts.device_is_apart && !facts.tally.device_reports_times) {
+    facts.unknown.emplace_back(
         "the device's own times: all times are the host's, which queues work "
         "and waits for it at the end of a step");
   }
   if (facts.Overhead() > kLargeOverhead) {
-    facts.not_told.push_back(absl::StrFormat(
+    facts.unknown.push_back(absl::StrFormat(
         "operators' times without the profiler: a step takes %.0f %% longer "
         "under the profiler, which makes short operators look long",
         facts.Overhead() * 100));
@@ -738,7 +738,7 @@ absl::StatusOr<Found> Profile(const Study& study) {
                    TimeForward(run, loader.batches, study.observer));
   facts.data_seconds = std::move(loader.seconds);
   facts.forward_seconds = std::move(forward);
-  NoteWhatIsNotTold(facts);
+  NoteUnknown(facts);
   return Found{ProfileResult(facts), FindingsOf(facts, study.thresholds)};
 }
 

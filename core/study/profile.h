@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "core/data/batch.h"
 #include "core/device/profile.h"
-#include "core/report/runbook.h"
 #include "core/report/report.h"
+#include "core/report/runbook.h"
 #include "core/study/study.h"
 #include "core/train/observer.h"
 #include "core/train/stages.h"
@@ -53,7 +53,7 @@ struct ProfileFacts {
   // forward alone.
   std::vector<double> data_seconds, forward_seconds;
   std::optional<ProfileTraceFile> trace;
-  std::vector<std::string> not_told;  // human-readable
+  std::vector<std::string> unknown;  // human-readable
 
   // Seconds of a steady step: its work without the profiler, and its wait for
   // data under the profiler (earlier steps find data made ahead).
@@ -170,7 +170,7 @@ class ProfiledSteps : public train::Observer {
   bool complete() const { return complete_; }
 
   // Moves the steps out; the trace of the last session goes to `folder`, or, if
-  // there is none, the reason to `not_told`.
+  // there is none, the reason to `unknown`.
   void Finish(const std::filesystem::path& folder, ProfileFacts& facts);
 
  private:

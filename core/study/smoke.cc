@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/units.h"
 #include "core/base/status_macros.h"
+#include "core/base/units.h"
 #include "core/host/host.h"
 #include "core/host/machine.h"
 #include "core/report/runbook.h"
@@ -102,7 +102,7 @@ json ToJson(const Epoch& epoch, size_t number) {
 Finding GrowthFinding(const std::vector<double>& bytes, const char* from,
                       double allowed) {
   if (bytes.size() < 2) {
-    return {"smoke.memory_growth", Verdict::kNotTold, "unknown"};
+    return {"smoke.memory_growth", Verdict::kUnknown, "unknown"};
   }
   const double growth = GrowthOf(bytes);
   return Judge(
@@ -123,7 +123,7 @@ Finding GrowthFinding(const std::vector<double>& bytes, const char* from,
 
 Finding SlopeFinding(const std::vector<double>& bytes, double allowed) {
   if (bytes.size() < 2 || bytes.front() <= 0) {
-    return {"smoke.memory_slope", Verdict::kNotTold, "unknown"};
+    return {"smoke.memory_slope", Verdict::kUnknown, "unknown"};
   }
   const double slope = SlopeOf(bytes), part = slope / bytes.front();
   return Judge({.name = "smoke.memory_slope",
@@ -138,7 +138,7 @@ Finding SlopeFinding(const std::vector<double>& bytes, double allowed) {
 
 // What the driver holds beyond live tensors: caches, fragmented heaps.
 Finding OverheadFinding(const std::vector<Epoch>& epochs, double allowed) {
-  Finding finding = {"smoke.driver_overhead", Verdict::kNotTold,
+  Finding finding = {"smoke.driver_overhead", Verdict::kUnknown,
                      "unknown: the device has no such counters"};
   const auto driver =
       ValuesOf(epochs, &report::MemoryCounters::driver_allocated_bytes);
@@ -175,7 +175,7 @@ std::optional<int64_t> SwapGrowth(const std::vector<Epoch>& epochs) {
 
 Finding SwapFinding(const std::vector<Epoch>& epochs, double allowed) {
   const std::optional<int64_t> growth = SwapGrowth(epochs);
-  if (!growth) return {"smoke.swap", Verdict::kNotTold, "unknown"};
+  if (!growth) return {"smoke.swap", Verdict::kUnknown, "unknown"};
   const auto bytes = static_cast<double>(*growth);
   return Judge({.name = "smoke.swap",
                 .found = absl::StrCat("the machine's swap changed by ",
@@ -197,7 +197,7 @@ Finding LevelFinding(const char* name, const char* what,
     const std::optional<Level>& now = epoch.host.*level;
     if (now && (!worst || *now > *worst)) worst = now;
   }
-  if (!worst) return {name, Verdict::kNotTold, "unknown"};
+  if (!worst) return {name, Verdict::kUnknown, "unknown"};
   return Judge({.name = name,
                 .found = absl::StrCat(
                     what, ": ", std::string(host::Name(*worst)), " at worst")},

@@ -20,9 +20,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/report/run_events.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/report/run_events.h"
 #include "core/report/run_page.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
@@ -31,9 +31,9 @@
 #include "server/rpc/daemon_calls.h"
 #include "server/rpc/downloads.h"
 #include "server/rpc/job_calls.h"
+#include "server/rpc/job_streams.h"
 #include "server/rpc/list_calls.h"
 #include "server/rpc/listener.h"
-#include "server/rpc/job_streams.h"
 
 namespace mpsd::web {
 
@@ -163,9 +163,9 @@ void ReadFiles(jobs::JobReader& reader, const v1::DownloadRequest& request,
   run_page::FilePicker picker(run.files);
   const absl::Status status =
       Drain(*source, [&](const v1::DownloadResponse& part) {
-        return part.has_file() ? picker.Begin(part.file().path(),
-                                              part.file().size_bytes())
-                               : picker.Append(part.data());
+        return part.has_file()
+                   ? picker.Begin(part.file().path(), part.file().size_bytes())
+                   : picker.Append(part.data());
       });
   picker.Cut();
   if (!status.ok()) picker.Drop();
@@ -313,11 +313,11 @@ bool IsOwnName(const std::string& host) {
 
 }  // namespace
 
-access::Caller Site::Nobody() {
-  access::Caller nobody;
-  nobody.role = access::Role::kViewer;
-  nobody.way = access::Way::kPage;
-  return nobody;
+access::Caller Site::PageVisitor() {
+  access::Caller visitor;
+  visitor.role = access::Role::kViewer;
+  visitor.way = access::Way::kPage;
+  return visitor;
 }
 
 Response Site::Answer(const http::Request& request) const {

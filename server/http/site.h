@@ -54,13 +54,13 @@ class Site {
   Site(jobs::JobReader& reader, rpc::DaemonFacts facts, bool private_jobs)
       : reader_(reader),
         facts_(std::move(facts)),
-        rights_(Nobody(), private_jobs) {}
+        rights_(PageVisitor(), private_jobs) {}
 
   http::Response Answer(const http::Request& request) const;
 
  private:
   // A visitor of the page: an anonymous viewer.
-  static access::Caller Nobody();
+  static access::Caller PageVisitor();
   http::Response Find(const http::Request& request) const;
 
   jobs::JobReader& reader_;

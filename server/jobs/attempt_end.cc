@@ -210,7 +210,7 @@ BlamedParty BlamedPartyFor(ExitReason reason) {
     case ExitReason::kDone:
     case ExitReason::kCancelled:
     case ExitReason::kPreempted:
-      return BlamedParty::kNobody;
+      return BlamedParty::kNone;
     case ExitReason::kRejected:
     case ExitReason::kOutOfMemory:
     case ExitReason::kNonFinite:
@@ -341,7 +341,7 @@ NextState DecideNext(const RetryPolicy& policy, const Job& job,
     return next;
   }
   switch (BlamedPartyFor(result.reason)) {
-    case BlamedParty::kNobody:
+    case BlamedParty::kNone:
     case BlamedParty::kMachine:
       next.state = State::kQueued;
       break;

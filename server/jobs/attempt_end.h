@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/report/report.h"
-#include "server/store/job.h"
 #include "server/jobs/job_files.h"
+#include "server/store/job.h"
 
 // A worker as the scheduler sees it: how it is launched and what it reports,
 // how long it may be silent, and what its end means for the job and whose fault
@@ -177,7 +177,7 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending);
 // Whose fault the end of an attempt is, and the consequence. No other table
 // decides this.
 //
-//   nobody's        Done, Cancelled, Preempted (the daemon was stopped, or the
+//   none            Done, Cancelled, Preempted (the daemon was stopped, or the
 //                   machine was needed for something else). Nothing counts; a
 //                   job that returns keeps its place.
 //   the job's       Rejected, OutOfMemory, NonFinite, TimeLimit: it would end
@@ -198,10 +198,10 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending);
 //                   FAILED at a separate limit.
 //
 // A new checkpoint, beyond every earlier one, resets both counts to zero.
-enum class BlamedParty { kNobody, kJob, kMachine, kInterruption };
+enum class BlamedParty { kNone, kJob, kMachine, kInterruption };
 // The names are the labels of metrics.
 inline constexpr report::EnumName<BlamedParty> kBlamedParties[] = {
-    {BlamedParty::kNobody, "nobody"},
+    {BlamedParty::kNone, "nobody"},
     {BlamedParty::kJob, "job"},
     {BlamedParty::kMachine, "machine"},
     {BlamedParty::kInterruption, "interruption"}};

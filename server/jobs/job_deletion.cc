@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "server/store/job.h"
 #include "server/jobs/job_files.h"
+#include "server/store/job.h"
 
 namespace mpsd::jobs {
 
@@ -237,7 +237,7 @@ absl::StatusOr<Leftovers> FindLeftovers(const fs::path& jobs_dir,
   for (const fs::path& mark : marks) {
     const std::string id = MarkedFolder(mark).filename().string();
     if (rows.contains(id)) {
-      // The daemon was killed before the row was removed, so no caller was told
+      // The daemon was killed before the row was removed, so no caller knows
       // that the job is deleted.
       UnmarkForDeletion(jobs_dir / id);
       continue;
@@ -393,7 +393,7 @@ absl::Status JobRemover::CheckIsNotNeeded(const Job& job) {
 }
 
 absl::StatusOr<Job> JobRemover::SetPinned(const std::string& id, bool pinned) {
-  // Once a caller was told that a job is pinned, its files exist.
+  // Once a caller knows that a job is pinned, its files exist.
   ASSIGN_OR_RETURN(const FolderClaims::Use use, claims_.Take({id}, nullptr));
   RETURN_IF_ERROR(dependencies_.kept->SetPinned(id, pinned));
   dependencies_.hub.Wake(id);

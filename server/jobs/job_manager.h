@@ -19,11 +19,11 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/host/host.h"
-#include "server/store/job.h"
 #include "server/jobs/job_queue.h"
-#include "server/store/job_store.h"
 #include "server/jobs/pause_gate.h"
 #include "server/jobs/user_limits.h"
+#include "server/store/job.h"
+#include "server/store/job_store.h"
 
 // What the API does with jobs, and what it sees of them: requests and changes
 // (JobManager), news for waiting callers (EventHub), the queue (QueueView),
@@ -445,7 +445,7 @@ struct PlanRequest {
 struct PlanQueue {
   int64_t jobs_ahead = 0;
   std::optional<absl::Duration> wait;  // until the start; absent: unknown
-  std::vector<std::string> not_told;   // why, human-readable
+  std::vector<std::string> unknown;    // reasons, human-readable
   std::string why;  // the queue holds, human-readable; "": it does not
 };
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "core/base/units.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/host/environment.h"
 
 // What the gates of `mpsctl doctor` find in the facts, group by group: texts,
@@ -123,8 +123,8 @@ namespace {
 using runbook::Finding;
 using runbook::Verdict;
 
-Finding NotTold(std::string name, std::string found = "unknown") {
-  return {std::move(name), Verdict::kNotTold, std::move(found)};
+Finding Unknown(std::string name, std::string found = "unknown") {
+  return {std::move(name), Verdict::kUnknown, std::move(found)};
 }
 
 Finding Pass(std::string name, std::string found) {
@@ -200,7 +200,7 @@ Finding ArchitectureGate(const Facts& facts) {
                 "Build mpsd and mpsd-worker for arm64 in a shell that is not "
                 "translated itself (`arch` says arm64).");
   }
-  if (machine.architecture.empty()) return NotTold(kName);
+  if (machine.architecture.empty()) return Unknown(kName);
   if (IsMac(facts) && machine.architecture != "arm64") {
     return Fail(kName, absl::StrCat(machine.architecture, ", an Intel Mac"),
                 "torch's MPS needs an Apple chip: use another Mac.");
@@ -215,7 +215,7 @@ Finding SystemGate(const Facts& facts) {
   constexpr char kName[] = "machine.system";
   constexpr int kOldest = 15;
   const std::string& version = facts.machine.macos_version;
-  if (facts.machine.system.empty()) return NotTold(kName);
+  if (facts.machine.system.empty()) return Unknown(kName);
   int major = 0;
   if (IsMac(facts) &&
       absl::SimpleAtoi(version.substr(0, version.find('.')), &major) &&
@@ -229,7 +229,7 @@ Finding SystemGate(const Facts& facts) {
 }
 
 Finding ChipGate(const Facts& facts) {
-  if (facts.machine.chip.empty()) return NotTold("machine.chip");
+  if (facts.machine.chip.empty()) return Unknown("machine.chip");
   const auto cores = facts.machine.gpu_cores;
   return Pass("machine.chip",
               absl::StrCat(facts.machine.chip,
@@ -239,7 +239,7 @@ Finding ChipGate(const Facts& facts) {
 
 Finding CoresGate(const Facts& facts) {
   const host::Cores& cores = facts.machine.cores;
-  if (cores.all <= 0) return NotTold("machine.cores");
+  if (cores.all <= 0) return Unknown("machine.cores");
   std::string found = absl::StrCat(cores.all);
   if (cores.fast && cores.efficient) {
     absl::StrAppend(&found, ", ", *cores.fast, " fast and ", *cores.efficient,
@@ -249,7 +249,7 @@ Finding CoresGate(const Facts& facts) {
 }
 
 Finding MemoryGate(const Facts& facts) {
-  if (facts.machine.memory_bytes <= 0) return NotTold("machine.memory");
+  if (facts.machine.memory_bytes <= 0) return Unknown("machine.memory");
   return Pass("machine.memory", base::BytesText(facts.machine.memory_bytes));
 }
 
@@ -258,7 +258,7 @@ Finding WiredLimitGate(const Facts& facts,
                        const runbook::Thresholds& thresholds) {
   constexpr char kName[] = "machine.wired_limit";
   const auto limit = facts.host.wired_limit_bytes;
-  if (!limit || facts.machine.memory_bytes <= 0) return NotTold(kName);
+  if (!limit || facts.machine.memory_bytes <= 0) return Unknown(kName);
   if (*limit == 0) return Pass(kName, "the system's own policy");
   const double ratio = static_cast<double>(*limit) /
                        static_cast<double>(facts.machine.memory_bytes);
@@ -284,7 +284,7 @@ void JudgeMachine(const Facts& facts, const runbook::Thresholds& thresholds,
 Finding PowerGate(const Facts& facts) {
   constexpr char kName[] = "power.source";
   const host::Reading& host = facts.host;
-  if (!host.power_source) return NotTold(kName);
+  if (!host.power_source) return Unknown(kName);
   if (*host.power_source == host::PowerSource::kMains) {
     return Pass(kName, "mains");
   }
@@ -299,7 +299,7 @@ Finding PowerGate(const Facts& facts) {
 
 Finding LowPowerGate(const Facts& facts) {
   constexpr char kName[] = "power.low_power_mode";
-  if (!facts.host.low_power_mode) return NotTold(kName);
+  if (!facts.host.low_power_mode) return Unknown(kName);
   if (!*facts.host.low_power_mode) return Pass(kName, "off");
   return Warn(kName, "on",
               "Switch Low Power Mode off (System Settings, Energy): it slows "
@@ -308,7 +308,7 @@ Finding LowPowerGate(const Facts& facts) {
 
 Finding ThermalGate(const Facts& facts) {
   constexpr char kName[] = "power.thermal";
-  if (!facts.host.thermal) return NotTold(kName);
+  if (!facts.host.thermal) return Unknown(kName);
   const host::Thermal level = *facts.host.thermal;
   const std::string found(host::Name(level));
   if (level == host::Thermal::kNominal) return Pass(kName, found);
@@ -321,7 +321,7 @@ Finding ThermalGate(const Facts& facts) {
 
 Finding PressureGate(const Facts& facts) {
   constexpr char kName[] = "memory.pressure";
-  if (!facts.host.memory_pressure) return NotTold(kName);
+  if (!facts.host.memory_pressure) return Unknown(kName);
   const host::MemoryPressure level = *facts.host.memory_pressure;
   const std::string found(host::Name(level));
   if (level == host::MemoryPressure::kNormal) return Pass(kName, found);
@@ -335,7 +335,7 @@ Finding PressureGate(const Facts& facts) {
 Finding SwapGate(const Facts& facts, const runbook::Thresholds& thresholds) {
   constexpr char kName[] = "memory.swap";
   const auto swap = facts.host.swap_used_bytes;
-  if (!swap) return NotTold(kName);
+  if (!swap) return Unknown(kName);
   const std::string found = absl::StrCat(base::BytesText(*swap), " used");
   if (facts.machine.memory_bytes <= 0) return Pass(kName, found);
   const double ratio = static_cast<double>(*swap) /
@@ -361,7 +361,7 @@ Finding ProgramsGate(const Facts& facts,
   constexpr char kName[] = "memory.programs";
   constexpr size_t kNamed = 5;
   if (!facts.processes || facts.machine.memory_bytes <= 0) {
-    return NotTold(kName);
+    return Unknown(kName);
   }
   const double most = thresholds.Get("doctor.process_memory");
   const auto memory = static_cast<double>(facts.machine.memory_bytes);
@@ -395,7 +395,7 @@ Finding GpuGate(const Facts& facts, const runbook::Thresholds& thresholds) {
     }
   }
   const auto busy = facts.host.gpu_utilization_ratio;
-  if (users.empty() && !busy) return NotTold(kName);
+  if (users.empty() && !busy) return Unknown(kName);
   std::string found =
       users.empty() ? "no program is reported" : absl::StrJoin(users, ", ");
   if (!facts.running_job.empty()) {
@@ -441,11 +441,11 @@ Finding WorkerGate(const Facts& facts) {
                 absl::StrCat("mpsd-worker ", worker.worker_version, " starts"));
   }
   if (worker.end == End::kNotRun) {
-    return NotTold(kName, worker.problem.empty() ? "unknown" : worker.problem);
+    return Unknown(kName, worker.problem.empty() ? "unknown" : worker.problem);
   }
   // A second worker next to a job may lack memory: that is no fault.
   if (!facts.running_job.empty()) {
-    return NotTold(kName,
+    return Unknown(kName,
                    absl::StrCat("could not look while job ", facts.running_job,
                                 " has the device: ", worker.problem));
   }
@@ -455,7 +455,7 @@ Finding WorkerGate(const Facts& facts) {
 Finding ProtocolGate(const Facts& facts) {
   constexpr char kName[] = "torch.protocol";
   const WorkerGates& worker = facts.worker;
-  if (worker.protocol_version == 0) return NotTold(kName);
+  if (worker.protocol_version == 0) return Unknown(kName);
   const std::string found = absl::StrCat(
       "mpsd ", facts.mpsd_version, " speaks ", facts.protocol_version,
       ", mpsd-worker ", worker.worker_version, " ", worker.protocol_version);
@@ -492,7 +492,7 @@ Finding VersionGate(const Facts& facts) {
   constexpr char kName[] = "torch.version";
   constexpr int kOldestOfMac = 2014;
   const WorkerGates& worker = facts.worker;
-  if (worker.torch_version.empty()) return NotTold(kName);
+  if (worker.torch_version.empty()) return Unknown(kName);
   const std::string found = absl::StrCat(
       worker.torch_version, ", built against ", worker.built_against);
   if (!worker.built_against.empty() &&
@@ -532,13 +532,13 @@ void JudgeBackends(const Facts& facts, Findings& findings) {
   if (!IsMac(facts) && !facts.machine.nvidia) return;
   const char* name = IsMac(facts) ? "mps" : "cuda";
   const Backend* backend = Find(facts, name);
-  findings.push_back(backend == nullptr ? NotTold(absl::StrCat("device.", name))
+  findings.push_back(backend == nullptr ? Unknown(absl::StrCat("device.", name))
                                         : BackendGate(*backend));
 }
 
 Finding MatmulGate(const Facts& facts) {
   constexpr char kName[] = "torch.matmul";
-  if (!facts.worker.matmul) return NotTold(kName);
+  if (!facts.worker.matmul) return Unknown(kName);
   const Matmul& matmul = *facts.worker.matmul;
   const std::string found = absl::StrFormat(
       "requested on %s, computed on %s, %s, in %.3f s", matmul.asked_device,
@@ -566,10 +566,10 @@ Finding SelftestGate(const Facts& facts,
   using State = Selftest::State;
   constexpr char kName[] = "device.selftest";
   const Selftest& test = facts.selftest;
-  if (test.running) return NotTold(kName, "it runs now");
+  if (test.running) return Unknown(kName, "it runs now");
   switch (test.state) {
-    case State::kNotTold:
-      return NotTold(kName);
+    case State::kUnknown:
+      return Unknown(kName);
     case State::kSkipped:
       return Warn(kName, "off: mpsd runs with --skip-selftest",
                   "Start mpsd without --skip-selftest, or run `mpsd-worker "
@@ -607,7 +607,7 @@ void JudgeTorch(const Facts& facts, const runbook::Thresholds& thresholds,
 Finding FreeGate(const Facts& facts, const runbook::Thresholds& thresholds) {
   constexpr char kName[] = "disk.free";
   const Disk& disk = facts.disk;
-  if (!disk.free_bytes) return NotTold(kName);
+  if (!disk.free_bytes) return Unknown(kName);
   const auto free = static_cast<double>(*disk.free_bytes);
   std::string found = absl::StrCat(base::BytesText(free), " free");
   if (disk.size_bytes) {
@@ -644,8 +644,8 @@ void JudgeSpeed(const Facts& facts, const runbook::Thresholds& thresholds,
     const std::string why = disk.speed_problem.empty()
                                 ? "not measured: `mpsctl doctor --deep` does"
                                 : "not measured: " + disk.speed_problem;
-    findings.push_back(NotTold("disk.write", why));
-    findings.push_back(NotTold("disk.read", why));
+    findings.push_back(Unknown("disk.write", why));
+    findings.push_back(Unknown("disk.read", why));
     return;
   }
   const absl::Duration age = facts.time - disk.speed->time;
@@ -658,7 +658,7 @@ void JudgeSpeed(const Facts& facts, const runbook::Thresholds& thresholds,
 
 Finding MountGate(const FolderMount& folder) {
   const std::string name = absl::StrCat("mount.", folder.what);
-  if (!folder.mount) return NotTold(name);
+  if (!folder.mount) return Unknown(name);
   const host::Mount& mount = *folder.mount;
   const std::string found =
       absl::StrCat(Foreign(folder.folder), " on ", Foreign(mount.type),
@@ -723,7 +723,7 @@ Finding FileGate(const Facts& facts) {
   constexpr char kName[] = "service.file";
   const Service& service = facts.service;
   if (service.file.empty()) {
-    return NotTold(kName, "none found: mpsd was started by hand");
+    return Unknown(kName, "none found: mpsd was started by hand");
   }
   const std::string found =
       absl::StrCat(service.manager, ", ", Foreign(service.file));
@@ -763,7 +763,7 @@ Finding StopGate(const Facts& facts) {
   constexpr char kName[] = "service.stop_time";
   const auto seconds = facts.service.stop_seconds;
   if (!seconds) {
-    return NotTold(kName, "the file sets none: the manager's own");
+    return Unknown(kName, "the file sets none: the manager's own");
   }
   const std::string found =
       absl::StrCat(*seconds, " s from SIGTERM to SIGKILL; a worker gets ",
@@ -791,7 +791,7 @@ Finding DriftGate(const std::vector<Variable>& table, const Facts& facts) {
   }
   const bool worker = facts.worker.end == WorkerGates::End::kDone;
   const bool service = facts.service.runs_mpsd.value_or(false);
-  if (!worker && !service) return NotTold(kName);
+  if (!worker && !service) return Unknown(kName);
   return Pass(kName,
               absl::StrCat(table.size(), " variables, ",
                            service ? "as the service's file has them"

@@ -64,8 +64,8 @@ struct WorkerGates {
 };
 
 struct Selftest {
-  enum class State { kNotTold, kPassed, kFailed, kNothingToTest, kSkipped };
-  State state = State::kNotTold;
+  enum class State { kUnknown, kPassed, kFailed, kNothingToTest, kSkipped };
+  State state = State::kUnknown;
   bool running = false;
   std::string device;
   std::string summary;  // of a test that did not pass

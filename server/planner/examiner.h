@@ -33,7 +33,7 @@ WorkerGates ParseGates(std::string_view output);
 WorkerGates ReadGates(std::string_view output, std::optional<int> status,
                       absl::Duration limit);
 
-// The verdict that the worker wrote and when: kPassed or kFailed; kNotTold if
+// The verdict that the worker wrote and when: kPassed or kFailed; kUnknown if
 // there is no valid file.
 Selftest ReadSelftest(const std::filesystem::path& path);
 

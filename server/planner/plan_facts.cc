@@ -15,9 +15,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
-#include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/pause_gate.h"
 
@@ -219,20 +219,20 @@ jobs::PlanQueue LookAhead(
   jobs::PlanQueue queue;
   queue.jobs_ahead = ahead.jobs;
   queue.why = WhyHeld(reader.Info());
-  queue.not_told = Unknown(ahead, !queue.why.empty());
-  if (queue.not_told.empty()) {
+  queue.unknown = Unknown(ahead, !queue.why.empty());
+  if (queue.unknown.empty()) {
     queue.wait = ahead.known;
   } else if (ahead.known > absl::ZeroDuration()) {
-    queue.not_told.push_back(absl::StrCat("the other jobs ahead take ",
-                                          jobs::RoundTime(ahead.known)));
+    queue.unknown.push_back(absl::StrCat("the other jobs ahead take ",
+                                         jobs::RoundTime(ahead.known)));
   }
   // They do not affect the wait until they are released.
   if (!ahead.asleep.empty()) {
-    queue.not_told.push_back(absl::StrCat("when ", Jobs(ahead.asleep),
-                                          ahead.asleep.size() == 1
-                                              ? " is released, which then goes"
-                                              : " are released, which then go",
-                                          " first"));
+    queue.unknown.push_back(absl::StrCat("when ", Jobs(ahead.asleep),
+                                         ahead.asleep.size() == 1
+                                             ? " is released, which then goes"
+                                             : " are released, which then go",
+                                         " first"));
   }
   return queue;
 }

@@ -38,7 +38,7 @@ std::string_view PathOf(const Metadata& metadata) {
 
 // The kernel says "nobody" for every account of another user namespace, so that
 // several people would be one user.
-bool IsNobody(uid_t uid) {
+bool IsOverflowUser(uid_t uid) {
   return uid == 65534 || uid == static_cast<uid_t>(-2) ||
          uid == static_cast<uid_t>(-1);
 }
@@ -109,7 +109,7 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
                             " accounts of this machine have used mpsd since it "
                             "started, and it distinguishes no more: restart "
                             "mpsd, or use a port with a token")));
-    nobody_ = AddRefusing(
+    overflow_ = AddRefusing(
         builder, absl::UnauthenticatedError(
                      "the kernel does not say whose process this is (its "
                      "account is \"nobody\"); use a port with a token"));
@@ -136,8 +136,8 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
   void Take(const listener::Accepted& accepted) {
     if (!accepted.peer) return HandOver(accepted, port_);
     const uid_t uid = accepted.peer->uid;
-    if (IsNobody(uid) && uid != options_.known.roles.owner) {
-      return HandOver(accepted, nobody_);
+    if (IsOverflowUser(uid) && uid != options_.known.roles.owner) {
+      return HandOver(accepted, overflow_);
     }
     {
       absl::MutexLock lock(&mutex_);
@@ -247,7 +247,7 @@ class Entrances::Core : public std::enable_shared_from_this<Core> {
   const Options options_;
   std::vector<Slot> slots_;
   Entrance full_;
-  Entrance nobody_;
+  Entrance overflow_;
   Entrance port_;  // null: no port is served
   absl::Mutex mutex_;
   std::map<uid_t, size_t> index_ ABSL_GUARDED_BY(mutex_);  // into slots_

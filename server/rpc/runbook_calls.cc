@@ -11,10 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/limits.h"
-#include "core/base/text.h"
 #include "core/base/file.h"
+#include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/report/runbook.h"
 #include "server/planner/doctor.h"
 #include "server/rpc/check.h"
@@ -290,7 +290,7 @@ void FillQueue(const jobs::PlanQueue& queue, v1::Plan& plan) {
   v1::PlanQueue& out = *plan.mutable_queue();
   out.set_jobs_ahead(static_cast<int32_t>(queue.jobs_ahead));
   out.set_why(ValidUtf8(queue.why));
-  for (const std::string& what : queue.not_told) {
+  for (const std::string& what : queue.unknown) {
     out.add_not_told(ValidUtf8(what));
   }
   if (!queue.wait) return;

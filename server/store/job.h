@@ -243,7 +243,7 @@ void EventFields(V& v, auto& e, const StateChanged*) {
 // compare, and appends the rates of the attempt.
 template <typename V>
 void EventFields(V& v, auto& e, const Progress*) {
-  const auto told = [&](const char* name, auto& value) {
+  const auto visit = [&](const char* name, auto& value) {
     const std::string_view field = name;
     if (field == "seconds") return v("step_seconds", value);
     if (field == "padded_tokens") return v("padding_ratio", e.padding_ratio);
@@ -254,7 +254,7 @@ void EventFields(V& v, auto& e, const Progress*) {
     }
     v(name, value);
   };
-  Fields(told, e, static_cast<const report::Progress*>(nullptr));
+  Fields(visit, e, static_cast<const report::Progress*>(nullptr));
 }
 
 // Omits the fields that only the run's own eval.jsonl keeps: the number of
@@ -262,24 +262,24 @@ void EventFields(V& v, auto& e, const Progress*) {
 // best so far. The job's row has the best evaluation.
 template <typename V>
 void EventFields(V& v, auto& e, const Evaluated*) {
-  const auto told = [&](const char* name, auto& value) {
+  const auto visit = [&](const char* name, auto& value) {
     const std::string_view field = name;
     if (field != "label_tokens" && field != "seconds" && field != "best") {
       v(name, value);
     }
   };
-  Fields(told, e, static_cast<const report::Evaluated*>(nullptr));
+  Fields(visit, e, static_cast<const report::Evaluated*>(nullptr));
 }
 
 // Omits the removed paths: each removes the row of another checkpoint.
 template <typename V>
 void EventFields(V& v, auto& e, const Checkpoint*) {
-  const auto told = [&](const char* name, auto& value) {
+  const auto visit = [&](const char* name, auto& value) {
     const std::string_view field = name;
     if (field == "removed_paths") return;
     v(field == "bytes" ? "size_bytes" : name, value);
   };
-  Fields(told, e, static_cast<const report::Checkpointed*>(nullptr));
+  Fields(visit, e, static_cast<const report::Checkpointed*>(nullptr));
   v("create_time_us", e.create_time);
 }
 

@@ -49,12 +49,12 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// A copy of a descriptor, which no child inherits unless it is told to.
+// A copy of a descriptor, which no child inherits by default.
 absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd);
 // Makes reads and writes of a descriptor fail where they would block.
 void Unblock(const UniqueFd& fd);
 
-// A pipe, which no child inherits unless it is told to.
+// A pipe, which no child inherits by default.
 struct Pipe {
   UniqueFd reading, writing;
 };

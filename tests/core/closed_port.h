@@ -12,8 +12,8 @@
 
 namespace mpsd::testing_support {
 
-// A port of 127.0.0.1 on which nobody listens, and that nobody else gets
-// meanwhile.
+// A port of 127.0.0.1 on which no process listens, and that no other process
+// gets meanwhile.
 class ClosedPort {
  public:
   ClosedPort() {

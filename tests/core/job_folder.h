@@ -59,7 +59,7 @@ class JobFolder {
   nlohmann::json job_;
 };
 
-// Keeps what it is told; asks for a stop after `stop_after` steps, or when it
+// Keeps all reports; asks for a stop after `stop_after` steps, or when it
 // was asked `stop_when_asked` times.
 class RecordingObserver : public train::Observer {
  public:

@@ -12,7 +12,7 @@
 namespace mpsd::testing_support {
 
 // This process's own temporary folder, removed when it ends: tests of one
-// program run beside each other.
+// program run at the same time.
 class ScratchRoot {
  public:
   ScratchRoot() {

@@ -53,7 +53,7 @@ MATCHER_P2(Fails, code, message, "") {
                                      result_listener);
 }
 
-// An error of this code, whatever it says.
+// An error of this code, with any message.
 MATCHER_P(Fails, code, "") {
   *result_listener << StatusOf(arg);
   return StatusOf(arg).code() == code;

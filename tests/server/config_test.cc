@@ -82,7 +82,7 @@ TEST_F(ConfigTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(Parse({"--min-free-bytes", "0"}).min_free_bytes, 0);
 }
 
-TEST_F(ConfigTest, NobodyComesIsMindedOrToldUnlessAsked) {
+TEST_F(ConfigTest, AccessPausesAndNoticesAreOffByDefault) {
   const Config config = Parse({"--state-dir", folder_});
   EXPECT_EQ(config.tls_cert, "");
   EXPECT_EQ(config.tls_key, "");
@@ -267,14 +267,14 @@ https_proxy = "http://proxy:3128"
   EXPECT_EQ(flags.environment.at("E"), "");
 }
 
-TEST_F(ConfigTest, RefusesAnEnvironmentThatIsNone) {
+TEST_F(ConfigTest, RefusesAnInvalidEnvironment) {
   ExpectError({"--environment", "HF_HOME"}, "'HF_HOME' expected NAME=VALUE");
   ExpectError({"--environment", "A B=1"}, "'A B' expected a name");
   ExpectError({"--environment", "1A=1"}, "'1A' expected a name");
   ExpectError({"--environment", "=1"}, "'' expected a name");
   ExpectError({"--environment", "MPSD_STATE_DIR=/s"}, "is mpsd's own");
   ExpectFileError("[environment]\nA = 1\nA = 2\n", "'A' is given twice");
-  // What goes behind a table is of the table.
+  // What comes after a table's header is of the table.
   ExpectFileError("[environment]\nA = 1\nmetrics-address = \"off\"\n",
                   "it goes above [environment]");
   ExpectFileError("[environment]\nA = 1\nworker = \"/w\"\n",
@@ -468,7 +468,7 @@ TEST_F(UserLimitsTest, RefusesWhatIsNoLimit) {
   ExpectFileError("[users.ada]\nqueued-jobs = 5\n", "users");
 }
 
-TEST(DefaultPlaces, AreTheHomeFolderAndBesideTheProgram) {
+TEST(DefaultPlaces, AreTheHomeFolderAndNextToTheProgram) {
   const char* home = std::getenv("HOME");
   const std::string before = home != nullptr ? home : "";
   setenv("HOME", "/somewhere", 1);
@@ -581,7 +581,7 @@ class WorkerSurroundingsTest : public testing::Test {
   Config config_;
 };
 
-TEST_F(WorkerSurroundingsTest, JobsReadTheCacheBesideTheRoots) {
+TEST_F(WorkerSurroundingsTest, JobsReadTheCacheInAdditionToTheRoots) {
   config_.model_roots = {"/models"};
   config_.data_roots = {"/data"};
   const auto folders = FoldersJobsRead(config_);

@@ -87,7 +87,7 @@ class DaemonFixture : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return job;
   }
-  // Whatever memory this machine has.
+  // For any memory size of this machine.
   grpc::Status Submit(const std::string& spec_json, v1::Job& job) const {
     v1::SubmitRequest request;
     request.set_spec_json(spec_json);

@@ -66,7 +66,7 @@ class DaemonTest : public DaemonFixture {
     EXPECT_TRUE(Eventually([&] { return Get(id).progress().step() >= step; }))
         << Get(id).DebugString();
   }
-  // Whether mpsd's log says so; the last lines may come behind the daemon's
+  // Whether mpsd's log says so; the last lines may come after the daemon's
   // end, which waits for them for two seconds.
   bool Logs(const std::string& text) const {
     return Eventually([&] {
@@ -370,7 +370,7 @@ TEST_F(HostileInput, NestedBrackets) {
                 deeper);
 }
 
-TEST_F(HostileInput, ModelsThatNobodyHas) {
+TEST_F(HostileInput, ModelsThatDoNotExist) {
   auto daemon = StartHere();
   const auto code = grpc::StatusCode::FAILED_PRECONDITION;
   Configure(limits::kModelLayers + 1);

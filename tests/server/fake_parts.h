@@ -14,8 +14,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/jobs/meters.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/meters.h"
 #include "server/models/model_book.h"
 #include "server/planner/doctor.h"
 
@@ -89,7 +89,7 @@ class FakePuller final : public models::Puller {
     pulling_.insert(id);
   }
   // Also for a watch that begins later.
-  void Tell(absl::StatusOr<models::PullNews> news) {
+  void Report(absl::StatusOr<models::PullNews> news) {
     std::function<void()> wake;
     {
       absl::MutexLock lock(&mutex_);

@@ -79,7 +79,7 @@ TEST(Ticker, StopEndsTicksAndWaiters) {
   EXPECT_EQ(ticks, last);
 }
 
-TEST(Ticker, ATickThatHangsHoldsNobodyForEver) {
+TEST(Ticker, ATickThatHangsBlocksNoCallerForEver) {
   absl::Notification hang;
   std::atomic<bool> done = false;
   Ticker ticker;
@@ -364,7 +364,7 @@ TEST_F(DiskWatchTest, ADeadDiskHoldsUpNeitherAScrapeNorTheEnd) {
   EXPECT_EQ(Log(), "");
 }
 
-TEST_F(DiskWatchTest, ARealDiskTellsItsRoom) {
+TEST_F(DiskWatchTest, ARealDiskReportsItsRoom) {
   const auto room = DiskWatch::MeasureRoom(testing::TempDir());
   ASSERT_TRUE(room.ok()) << room.status();
   EXPECT_GT(room->size_bytes, 0);

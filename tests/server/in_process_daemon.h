@@ -24,9 +24,9 @@
 #include "mpsd/v1/runbook.grpc.pb.h"
 #include "server/access/audit_trail.h"
 #include "server/access/token_book.h"
-#include "server/jobs/job_manager.h"
-#include "server/jobs/job_files.h"
 #include "server/jobs/collector.h"
+#include "server/jobs/job_files.h"
+#include "server/jobs/job_manager.h"
 #include "server/jobs/scheduler.h"
 #include "server/models/model_book.h"
 #include "server/rpc/records.h"
@@ -128,8 +128,8 @@ class Api {
 
 // mpsd in the test's process, composed as server/daemon.cc does it: the real
 // API on a unix socket and a port, queue, stores and files in a fresh folder.
-// Time stands still, no process runs (the test speaks for the worker), and the
-// queue moves when the test ticks.
+// Time does not advance, no process runs (the test speaks for the worker), and
+// the queue moves when the test ticks.
 //
 //   InProcessDaemon daemon;
 //   const std::string id = daemon.Start({.owner = "ann", .name = "moods"});

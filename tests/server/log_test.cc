@@ -48,7 +48,7 @@ class LogTest : public testing::Test {
     return *base::ReadFile(Folder() / "mpsd.log");
   }
   // The end of a log waits for its last lines for two seconds; on a disk that
-  // is slower they come behind it.
+  // is slower they come after it.
   bool EventuallyHas(const std::string& text) const {
     for (int i = 0; i < 6000; ++i) {
       const auto file = base::ReadFile(Folder() / "mpsd.log");
@@ -71,7 +71,7 @@ TEST_F(LogTest, WritesFromTheLevelOn) {
   EXPECT_THAT(text, Not(HasSubstr("quiet")));
 }
 
-TEST_F(LogTest, KeepsOffStderrWhereItIsTold) {
+TEST_F(LogTest, WritesToStderrOnlyIfItIsSet) {
   for (bool on : {true, false}) {
     config_.log_stderr = on;
     auto log = Open();
@@ -102,7 +102,7 @@ TEST_F(LogTest, TheLastLinesAreWrittenAtTheEnd) {
 }
 
 // As of `mpsd 2> >(sleep 1000)`.
-TEST_F(LogTest, AStderrThatNobodyReadsStopsNobody) {
+TEST_F(LogTest, AnUnreadStderrBlocksNoCaller) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const int stderr_before = dup(STDERR_FILENO);
@@ -163,7 +163,7 @@ class QueuedSinkTest : public testing::Test {
   spdlog::logger log_{"mpsd", queued_};
 };
 
-TEST_F(QueuedSinkTest, NobodyWaitsAndTheOldestLinesGo) {
+TEST_F(QueuedSinkTest, NoCallerWaitsAndTheOldestLinesGo) {
   log_.info("first");
   slow_->begun.WaitForNotification();
   for (int i = 0; i < 10; ++i) log_.info("line {}", i);
@@ -246,7 +246,7 @@ TEST(StderrSinkTest, APipeIsWrittenWhileItIsRead) {
   for (int end : ends) close(end);
 }
 
-TEST(StderrSinkTest, APipeNobodyReadsCostsItsLines) {
+TEST(StderrSinkTest, AnUnreadPipeLosesItsLines) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   spdlog::logger log("mpsd", std::make_shared<StderrSink>(ends[1], kShort));
@@ -263,7 +263,7 @@ TEST(StderrSinkTest, APipeNobodyReadsCostsItsLines) {
   for (int end : ends) close(end);
 }
 
-TEST(StderrSinkTest, NobodyAtTheOtherEndIsNoFault) {
+TEST(StderrSinkTest, AMissingReaderIsNoFault) {
   std::signal(SIGPIPE, SIG_IGN);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -274,7 +274,7 @@ TEST(StderrSinkTest, NobodyAtTheOtherEndIsNoFault) {
 }
 
 // As after Ctrl-S.
-TEST(StderrSinkTest, ATerminalThatIsStoppedStopsNobody) {
+TEST(StderrSinkTest, AStoppedTerminalBlocksNoCaller) {
   const int master = posix_openpt(O_RDWR | O_NOCTTY);
   ASSERT_GE(master, 0);
   ASSERT_EQ(grantpt(master), 0);
@@ -290,7 +290,7 @@ TEST(StderrSinkTest, ATerminalThatIsStoppedStopsNobody) {
   for (int i = 0; i < 2000; ++i) log.info("while it is stopped");
   ASSERT_EQ(tcflow(terminal, TCOON), 0);
   // There is room again once the kernel has passed on what waits; a line that
-  // finds none is left out.
+  // finds no room is left out.
   std::string text;
   for (int i = 0; i < 6000 && text.find("after") == std::string::npos; ++i) {
     log.info("after");

@@ -90,7 +90,7 @@ TEST(ProgressFieldsTest, TheEventInTheDatabaseHasThemAll) {
   EXPECT_EQ(jobs::EncodeColumn(*read), text);
 }
 
-// By reflection: a field that nobody fills fails.
+// By reflection: a field that is not filled fails.
 void AddSet(const google::protobuf::Message& message, Names& names) {
   const auto& type = *message.GetDescriptor();
   const auto& get = *message.GetReflection();
@@ -125,9 +125,9 @@ TEST(ProgressFieldsTest, TheApiHasThemAll) {
   EXPECT_EQ(progress.cpu_fallback_ops().at("aten::a"), 2);
 }
 
-// Absent is absent, never 0: nobody takes a device that does not tell for one
-// that rests.
-TEST(ProgressFieldsTest, WhatTheDeviceDoesNotTellIsInNoFrame) {
+// Absent is absent, never 0: a device that reports nothing must not look like
+// one that rests.
+TEST(ProgressFieldsTest, WhatTheDeviceDoesNotReportIsInNoFrame) {
   report::Progress silent = FullReport();
   silent.device_utilization_ratio.reset();
   EXPECT_EQ(wire::Encode(wire::FromWorker(silent)).find("utilization"),

@@ -180,7 +180,7 @@ TEST(SignalsDeathTest, AnIgnoredHangupStaysIgnored) {
       testing::ExitedWithCode(7), "");
 }
 
-TEST(SignalsDeathTest, ABrokenPipeKillsNobody) {
+TEST(SignalsDeathTest, ABrokenPipeDoesNotKill) {
   EXPECT_EXIT(
       {
         BlockSignals();
@@ -354,10 +354,10 @@ TEST_F(StateUsageTest, AMissingStateFolderIsAnError) {
   const std::atomic<bool> stop = false;
   EXPECT_EQ(MeasureState(state_ / "missing", stop).status().code(),
             absl::StatusCode::kNotFound);
-  // It stops when it is told.
+  // It stops on request.
   Write(state_ / "mpsd.db", 1);
-  const std::atomic<bool> told = true;
-  EXPECT_EQ(MeasureState(state_, told).status().code(),
+  const std::atomic<bool> stopped = true;
+  EXPECT_EQ(MeasureState(state_, stopped).status().code(),
             absl::StatusCode::kCancelled);
 }
 

@@ -62,7 +62,7 @@ TEST_F(TlsCommandTest, ASecondInitRenewsNothingAndSaysSo) {
   EXPECT_EQ(Shown(), before);
 }
 
-TEST_F(TlsCommandTest, ForceTellsWhatItCosts) {
+TEST_F(TlsCommandTest, ForceReportsWhatItCosts) {
   Run({"init"});
   const nlohmann::json before = Shown();
   const Outcome forced = Run({"init", "--force"});
@@ -73,7 +73,7 @@ TEST_F(TlsCommandTest, ForceTellsWhatItCosts) {
   EXPECT_NE(Shown()["fingerprint"], before["fingerprint"]);
 }
 
-TEST_F(TlsCommandTest, RenewTellsHowTheDaemonLearnsOfIt) {
+TEST_F(TlsCommandTest, RenewReportsHowTheDaemonLearnsOfIt) {
   Run({"init"});
   const nlohmann::json before = Shown();
   const Outcome renewed = Run({"renew", "--days", "30"});
@@ -84,7 +84,7 @@ TEST_F(TlsCommandTest, RenewTellsHowTheDaemonLearnsOfIt) {
   EXPECT_NE(Shown()["server"]["serial"], before["server"]["serial"]);
 }
 
-TEST_F(TlsCommandTest, ShowIsForPeopleAndPrograms) {
+TEST_F(TlsCommandTest, ShowIsHumanAndMachineReadable) {
   const Outcome none = Run({"show"});
   EXPECT_EQ(none.code, 69);
   EXPECT_THAT(none.err, HasSubstr("`mpsd tls init` makes them"));

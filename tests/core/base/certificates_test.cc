@@ -33,7 +33,7 @@ Certificate Named(const std::vector<std::string>& names) {
   return made;
 }
 
-TEST(CertificateFactsTest, TellsWhatOpensslTells) {
+TEST(CertificateFactsTest, AgreesWithOpenssl) {
   const auto folder = testing_support::FreshFolder("facts");
   const std::string pem =
       SelfSigned(folder,

@@ -80,7 +80,7 @@ TEST(CheckDeathTest, TwoOperandsArePrintedAndALongInvariantIsCut) {
   EXPECT_DEATH(Check(false, longest.c_str()), "xxxx\n$");
 }
 
-TEST(CheckDeathTest, NumbersCompareByValueWhateverTheirSigns) {
+TEST(CheckDeathTest, NumbersOfDifferentSignednessCompareByValue) {
   CheckLess(-1, size_t{0}, "a signed and an unsigned number");
   CheckLess(std::numeric_limits<int64_t>::min(),
             std::numeric_limits<uint64_t>::max(), "the ends of both");
@@ -90,7 +90,7 @@ TEST(CheckDeathTest, NumbersCompareByValueWhateverTheirSigns) {
                "both: -9223372036854775808 == 0\n");
 }
 
-// The pipe is full and has no reader that goes on: the process ends all the
+// The pipe is full and has no active reader: the process ends all the
 // same.
 TEST(CheckDeathTest, AFullStderrDelaysTheEndByASecondAtMost) {
   EXPECT_EXIT(
@@ -104,24 +104,24 @@ TEST(CheckDeathTest, AFullStderrDelaysTheEndByASecondAtMost) {
         fcntl(ends[1], F_SETFL, 0);
         dup2(ends[1], STDERR_FILENO);
         alarm(30);  // SIGALRM would be another signal than the one expected
-        Check(false, "nobody reads this");
+        Check(false, "no one reads this");
       },
       testing::KilledBySignal(SIGABRT), "");
 }
 
-TEST(ErrnoOf, IsWhatTheStatusWasMadeOfWhateverATextSays) {
+TEST(ErrnoOf, IsTheErrnoOfTheStatusNotOfItsText) {
   const absl::Status full = ErrnoStatus(ENOSPC, "/out/weights");
   EXPECT_EQ(ErrnoOf(full), ENOSPC);
   const absl::StatusOr<int> handed_on = full;
   EXPECT_EQ(ErrnoOf(handed_on.status()), ENOSPC);
   EXPECT_EQ(ErrnoOf(absl::OkStatus()), 0);
-  // A cell of somebody's data is quoted in such messages.
+  // A cell of a user's data is quoted in such messages.
   EXPECT_EQ(ErrnoOf(absl::InvalidArgumentError(
                 "train.csv:3: the label 'No space left on device'")),
             0);
 }
 
-TEST(IsMachineFault, TellsTheMachineFromTheJob) {
+TEST(IsMachineFault, SeparatesTheMachineFromTheJob) {
   for (int error : {ENOSPC, EDQUOT, EMFILE, ENFILE, EIO, EROFS}) {
     EXPECT_TRUE(IsMachineFault(error)) << error;
   }
@@ -285,7 +285,7 @@ pid_t Start(const char* script) {
   return pid;
 }
 
-TEST(ChildWait, TellsTheStatusOnceTheChildHasEnded) {
+TEST(ChildWait, ReportsTheStatusOnceTheChildHasEnded) {
   const pid_t pid = Start("exit 7");
   const std::optional<int> status =
       AwaitEnd([&] { return ReapIfEnded(pid); }, absl::Seconds(30));
@@ -322,7 +322,7 @@ TEST(ClockTest, NowIsTheWallClockAndMonotonicNeverGoesBack) {
   }
 }
 
-TEST(AwakeTime, GoesOnButNeverFasterThanTheClockThatCountsSleep) {
+TEST(AwakeTime, AdvancesNoFasterThanTheClockThatCountsSleep) {
   const absl::Duration sleep_too = Clock::Real().Monotonic();
   const absl::Duration before = AwakeTime();
   usleep(2000);

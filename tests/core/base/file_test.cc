@@ -150,8 +150,8 @@ TEST(AtomicFileTest, UncommittedLeavesWhatWasThereAndNothingElse) {
   EXPECT_EQ(EntriesIn(folder), 1u);
 }
 
-TEST(AtomicFileTest, WhatAKilledProcessLeavesIsTold) {
-  const fs::path folder = FreshFolder("told");
+TEST(AtomicFileTest, FilesOfAKilledProcessAreRecognized) {
+  const fs::path folder = FreshFolder("killed");
   auto file = AtomicFile::Create(folder / "f.tokens");
   const fs::path left = fs::directory_iterator(folder)->path();
   EXPECT_TRUE(IsUnfinished(left)) << left;
@@ -187,7 +187,7 @@ TEST_F(SmallFileTest, AtTheLimitAndOnePastIt) {
   ExpectRefused(dir_ / "sparse", "longer than 8 bytes");
 }
 
-TEST_F(SmallFileTest, PipesFoldersAndDevicesHoldNobody) {
+TEST_F(SmallFileTest, PipesFoldersAndDevicesDoNotBlock) {
   ASSERT_EQ(mkfifo((dir_ / "pipe").c_str(), 0600), 0);
   ExpectRefused(dir_ / "pipe", "not a regular file");
   fs::create_symlink(dir_ / "pipe", dir_ / "link");
@@ -292,7 +292,7 @@ TEST_F(ReadRootsTest, OpensWhatLiesBeneath) {
   EXPECT_TRUE(absl::IsNotFound(roots.Open(folder_ / "in/none").status()));
 }
 
-TEST_F(ReadRootsTest, WhatLiesOutsideIsToldInTheSameWordsWhateverIsThere) {
+TEST_F(ReadRootsTest, APathOutsideFailsWithTheSameTextWhetherItExistsOrNot) {
   const ReadRoots roots({folder_ / "in"});
   for (const char* path :
        {"out/secret.txt", "out/none.txt", "out", "none", "in/../out/secret.txt",
@@ -374,7 +374,7 @@ TEST_F(ReadRootsTest, NoLinkSlipsInBetweenTheLookAndTheOpening) {
     }
   });
   int inside = 0;
-  // Where the machine holds the other thread up, it goes on until the folder
+  // If the machine delays the other thread, it continues until the folder
   // was there once.
   const absl::Time end = absl::Now() + absl::Seconds(60);
   for (int i = 0; i < 20000 || (inside == 0 && absl::Now() < end); ++i) {

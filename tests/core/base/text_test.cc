@@ -349,7 +349,7 @@ TEST(ApiTokenTest, EachBitOfTheSecretIsInTheText) {
   EXPECT_EQ(tokens.size(), 257u);
 }
 
-TEST(ApiTokenTest, AMistypedTokenIsNone) {
+TEST(ApiTokenTest, AMistypedTokenIsInvalid) {
   const std::string token = ApiToken("abcdefghijklmnopqrstuvwxyz012345");
   for (size_t i = 0; i < token.size(); ++i) {
     std::string mistyped = token;

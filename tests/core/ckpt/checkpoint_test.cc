@@ -10,8 +10,8 @@
 #include <functional>
 #include <limits>
 
-#include "core/lora/lora.h"
 #include "core/ckpt/safetensors.h"
+#include "core/lora/lora.h"
 #include "tests/core/golden_model.h"
 #include "tests/core/status_matchers.h"
 
@@ -58,7 +58,7 @@ class TinyRun {
   std::unique_ptr<optim::AdamW> optimizer_;
 };
 
-TEST(CheckpointTest, ARestoredRunGoesOnBitForBit) {
+TEST(CheckpointTest, ARestoredRunContinuesBitForBit) {
   const fs::path out = FreshFolder("checkpoint_resume");
   TinyRun run;
   for (int i = 0; i < 3; ++i) run.Step();
@@ -117,7 +117,7 @@ TEST(CheckpointTest, PruneKeepsTheNewestAndTheOneAskedFor) {
   EXPECT_THAT(Prune(out, 2, 4, 1),
               ElementsAre(CheckpointPath(out, 2), CheckpointPath(out, 3)));
   EXPECT_THAT(ListCheckpoints(out), ElementsAre(1, 4));
-  // What was just written stays whatever the limit: a restart goes on there.
+  // What was just written stays at any limit: a restart resumes there.
   EXPECT_THAT(Prune(out, 0, 4, 0), ElementsAre(CheckpointPath(out, 1)));
   EXPECT_THAT(ListCheckpoints(out), ElementsAre(4));
 }
@@ -170,8 +170,8 @@ TEST(CheckpointTest, ADamagedOneIsSetAsideByName) {
   EXPECT_TRUE(absl::IsNotFound(SetAside(out, 9).status()));
 }
 
-// Whatever part is damaged, parameters, moments and generators stay as they
-// were: the run may go on from another checkpoint, or start.
+// If any part is damaged, parameters, moments and generators stay as they
+// were: the run may resume from another checkpoint, or start.
 TEST(CheckpointTest, ADamagedOneChangesNothing) {
   const auto cut = [](const char* part) {
     return [part](const fs::path& at) { fs::resize_file(at / part, 100); };

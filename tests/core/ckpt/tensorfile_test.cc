@@ -122,7 +122,7 @@ TEST(ParseHeaderTest, BadHeadersAreRefusedWithTheirReasons) {
 }
 
 // The same field of two tensors is no twin.
-TEST(ParseHeaderTest, TellsTensorsApart) {
+TEST(ParseHeaderTest, KeepsTensorsSeparate) {
   const auto header =
       *ParseHeader(FileOf("{\"b\":" + Entry("U8", "[1]", "[4,5]") +
                               ",\"a\":" + Entry("F32", "[1]", "[0,4]") + "}",
@@ -144,7 +144,7 @@ TEST(ParseHeaderTest, ADtypeOfAnotherDayIsAnEntryWithoutOne) {
   }
 }
 
-// Whatever the bytes: an answer, and entries that stay within the file.
+// Any bytes give an answer, and entries that stay within the file.
 TEST(ParseHeaderTest, AnyBytesGetAnAnswer) {
   const std::string sound = FileOf(
       R"({"__metadata__":{"k":"v"},"a":)" + Entry("F32", "[2]", "[0,8]") +
@@ -219,7 +219,7 @@ TEST(SafetensorsTest, WhatIsNoSuchFileIsNamedAndNoDtypeOfTheFormat) {
       PathOf("complex"), {{"x", at::zeros({1}, at::kComplexFloat)}})));
 }
 
-// A file of mlx beside tensors that can be read.
+// A file of mlx next to tensors that can be read.
 TEST(SafetensorsTest, ADtypeIsTheFaultOfWhoLoadsIt) {
   const std::string path = PathOf("u32");
   std::ofstream(path, std::ios::binary)

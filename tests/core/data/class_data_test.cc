@@ -15,8 +15,9 @@
 #include "tests/core/data/model_folder.h"
 #include "tests/core/status_matchers.h"
 
-// What a user is told about data that cannot be trained on: every case with its
-// whole message. "@" stands for the file's path, "…" for what a library says.
+// The errors that a user gets for data that cannot be trained on: every case
+// with its whole message. "@" is the file's path, "…" is what a
+// library says.
 
 namespace mpsd::data {
 namespace {
@@ -61,7 +62,7 @@ class ClassLabelsTest : public ::testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST(LabelFromText, TellsNumbersWordsAndListsAndGoesByJsonsTypes) {
+TEST(LabelFromText, DistinguishesNumbersWordsAndListsByJsonsTypes) {
   struct Case {
     const char* text;
     Kind kind;
@@ -629,7 +630,7 @@ std::vector<BadCase> Cases() {
       {"UnclosedQuote", "x.csv", "text,label\n\"x,a\ny,b\n",
        "@:2: a quoted field is not closed; end it with a quote, and write a "
        "quote within it twice"},
-      {"TextBehindAQuote", "x.csv", "text,label\n\"x\" he said,a\n",
+      {"TextAfterAQuote", "x.csv", "text,label\n\"x\" he said,a\n",
        "@:2: text after the closing quote of a field; write a quote within a "
        "quoted field twice, and quote the whole field"},
       {"NulBytes", "x.csv", nul,

@@ -192,7 +192,7 @@ TEST(ReadOrientation, OfExifInEveryOrderAndOneWhereNothingIsSaid) {
 
 // Bytes that are anything but sound: cut, altered, and of random numbers. The
 // memory is exactly as long as the text, for tools that watch its bounds.
-TEST(ReadOrientation, ReadsNothingBehindTheEnd) {
+TEST(ReadOrientation, ReadsNothingAfterTheEnd) {
   std::mt19937 random(7);
   for (const char* name :
        {"turned_exif6", "turned_exif_second", "turned_split", "turned_png_xmp",
@@ -201,7 +201,7 @@ TEST(ReadOrientation, ReadsNothingBehindTheEnd) {
     for (int i = 0; i < 20'000; ++i) {
       std::vector<char> altered(bytes.begin(), bytes.end());
       for (int n = random() % 6; n > 0; --n) {
-        // The first bytes are what this reads; pixels come behind them.
+        // The first bytes are what this reads; pixels come after them.
         const size_t at = random() % std::min<size_t>(altered.size(), 160);
         altered[at] = static_cast<char>(random() % 3 ? random() : 0xff);
       }
@@ -654,7 +654,7 @@ TEST(ImageSet, GivesTargetsOfSeveralLabels) {
   EXPECT_EQ(batch.loss_weight, 4);
 }
 
-TEST(ImageSet, RefusesALabelThatIsNone) {
+TEST(ImageSet, RefusesAnInvalidLabel) {
   const fs::path folder = CatAndDogFolder("set_unknown");
   const std::string path = WriteImage(folder / "horse/1.png");
   auto list = ListImages({folder}, {}).value();
@@ -817,7 +817,7 @@ TEST(ListFolder, SaysWhatIsBad) {
   struct Bad {
     const char* file;
     std::string bytes;
-    std::string message;  // behind the file's or folder's path
+    std::string message;  // after the file's or folder's path
   };
   for (const Bad& bad : {
            Bad{"cat/notes.txt", "hello", "neither PNG nor JPEG"},
@@ -846,7 +846,7 @@ TEST(ListFolder, RefusesEmptyFolders) {
             (folder / "dog").string() + ": a class folder without images");
 }
 
-// Not even the names of files beyond the roots are told.
+// Not even the names of files beyond the roots are reported.
 TEST(ListFolder, FollowsNoLinkOutOfTheRoots) {
   const fs::path folder = FreshFolder("folder_roots");
   WriteImage(folder / "in/cat/1.png");
@@ -984,7 +984,7 @@ TEST(ListRows, SaysWhatIsBad) {
   const std::string missing = (folder / "none.png").string();
   struct Bad {
     const char* row;
-    std::string message;  // behind "<file>:2: "
+    std::string message;  // after "<file>:2: "
   };
   for (const Bad& bad : {
            Bad{"{", "not valid JSON"},

@@ -138,7 +138,7 @@ std::vector<std::string> Scan(std::string_view bytes) {
   }
 }
 
-TEST(RecordScanner, LinesAsTheyStandOrElementsOfAnArray) {
+TEST(RecordScanner, UnchangedLinesOrElementsOfAnArray) {
   EXPECT_THAT(Scan("{1}\n\n \t\r\n{2}\r\n{3}"),
               ElementsAre("1|{1}\n", "4|{2}\r\n", "5|{3}"));
   EXPECT_THAT(Scan("\xEF\xBB\xBF{1}\n"), ElementsAre("1|{1}\n"));
@@ -197,7 +197,7 @@ TEST(RecordScanner, DepthCostsNothing) {
   EXPECT_FALSE(ParseLanguageRow((*record)->text).ok());
 }
 
-// Whatever the bytes are, it comes to an end, and records lie within them.
+// For any bytes, the scan ends, and records lie within them.
 TEST(RecordScanner, SurvivesAnyBytes) {
   std::mt19937 random(3);
   constexpr std::string_view kBytes = "[]{},:\"\\ \n\ra1";
@@ -394,7 +394,7 @@ TEST(ParseLanguageRow, TakesAlpacasColumns) {
       MessagesOf(ParseLanguageRow(line, {.format = "alpaca_chat"}).value()),
       R"([{"role":"user","content":"Add.\n\n1, 2"},)"
       R"({"role":"assistant","content":"3"}])");
-  // Where there is a text too, it is taken as TRL takes it, unless told.
+  // If there is a text too, it is taken as TRL takes it, unless set.
   const std::string both =
       R"({"instruction": "i", "output": "o", "text": "t"})";
   EXPECT_TRUE(std::holds_alternative<PlainTextRow>(Parse(both).content));
@@ -516,7 +516,7 @@ TEST_F(LanguageRowEncoderTest, WhereRenderingIsNotExactItIsAnError) {
 }
 
 TEST_F(LanguageRowEncoderTest,
-       CompletionsOfMessagesBeginBehindTheGenerationPrompt) {
+       CompletionsOfMessagesBeginAfterTheGenerationPrompt) {
   constexpr char kRow[] =
       R"({"prompt": [{"role": "user", "content": "hello"},)"
       R"({"role": "assistant", "content": "the dog"},)"
@@ -619,7 +619,7 @@ const std::string& PromptedThinking() {
   return source;
 }
 
-// In the manner of Phi: the end token behind the whole.
+// In the manner of Phi: the end token after the whole.
 constexpr char kEnded[] =
     "{%- for m in messages %}{%- if m.role in ['user', 'assistant'] %}"
     "{{- '<|' + m.role + '|>' + m.content + '<|end|>' }}{%- endif %}"
@@ -707,7 +707,7 @@ TEST(AssistantSpans, TheUsersTextIsNeverTheAssistants) {
             "[<think>\n\n</think>\n\nmpsdmark0x<|im_end|>\n]");
 }
 
-TEST(AssistantSpans, AnEndTokenBehindTheWhole) {
+TEST(AssistantSpans, AnEndTokenAfterTheWhole) {
   EXPECT_EQ(Shown(kEnded, Conversation({"1", "a", "2", "b"}), "</s>"),
             "<|user|>1<|end|><|assistant|>[a<|end|>]<|user|>2<|end|>"
             "<|assistant|>[b<|end|></s>]");
@@ -717,7 +717,7 @@ TEST(AssistantSpans, AnEndTokenBehindTheWhole) {
                               {"role": "tool", "content": "t"}])",
                   "</s>"),
             "<|user|>1<|end|><|assistant|>[a<|end|>]</s>");
-  // Without knowing the token, a turn is not told from the rest.
+  // Without knowing the token, a turn cannot be separated from the rest.
   EXPECT_EQ(Shown(kEnded, Conversation({"1", "a", "2", "b"})), "inexact");
 }
 

@@ -376,7 +376,7 @@ TEST(GroupByLengthTest, SortsWithinPiecesAndPutsTheLongestFirst) {
   for (size_t i = 1; i < order.size(); ++i) {
     rises += lengths[order[i]] > lengths[order[i - 1]] ? 1 : 0;
   }
-  // One at each seam, and where what stood first was put.
+  // One at each seam, and one where the first batch was moved.
   EXPECT_LE(rises, 5);
   EXPECT_NE(order, random);
   EXPECT_EQ(GroupByLength({0, 1, 2, 3}, {1, 4, 2, 3}, 2),
@@ -422,7 +422,7 @@ TEST(Subset, IsAViewWithPlacesAndAHashOfItsOwn) {
 }
 
 // Samples of 2, 3 and 4 tokens, of which 1, 0 and 3 are labels: the mark of a
-// sample's first token is none.
+// sample's first token is no target.
 TEST(Subset, CountsItsOwnLabels) {
   const std::vector<TokenSample> samples = {
       {{1, 2}, {0, 1}}, {{3, 4, 5}, {1, 0, 0}}, {{6, 7, 8, 9}, {1, 1, 1, 1}}};
@@ -707,7 +707,7 @@ TEST(Loader, PackedSegmentsAreContiguousAndWhole) {
   }
 }
 
-// What a source was asked for, and an error where it is told to.
+// Records what it was asked for; fails when it is set to fail.
 class AskedSource : public Source {
  public:
   int64_t size() const override { return 5; }
@@ -727,7 +727,7 @@ class AskedSource : public Source {
   DatasetStats stats_;
 };
 
-TEST(Loader, TellsTheSourceSeedAndEpochAndHandsOnItsErrors) {
+TEST(Loader, PassesSeedAndEpochToTheSourceAndReturnsItsErrors) {
   const AskedSource source;
   Loader loader(source, {.batch_size = 5, .seed = 7});
   ASSERT_TRUE(loader.NextStep().ok());
@@ -839,9 +839,9 @@ TEST(LoaderTest, RowsSideBySideAreTheSameRowsInFewerCells) {
     const int64_t sorted = PaddedTokens(options);
     options.padding_free = true;
     EXPECT_LT(PaddedTokens(options), sorted);
-    Loader beside(dataset, options);
+    Loader concurrent(dataset, options);
     for (int i = 0; i < 6; ++i) {
-      const auto expected = *plain.NextStep(), batches = *beside.NextStep();
+      const auto expected = *plain.NextStep(), batches = *concurrent.NextStep();
       EXPECT_EQ(TokensOf(batches), TokensOf(expected));
       EXPECT_LE(batches.size(), expected.size());
       int64_t labels = 0, expected_labels = 0, longest = 0;
@@ -861,8 +861,8 @@ TEST(LoaderTest, RowsSideBySideAreTheSameRowsInFewerCells) {
       EXPECT_EQ(labels, expected_labels);
     }
     Loader resumed(dataset, options);
-    resumed.Seek(beside.cursor());
-    EXPECT_TRUE(Equal(*resumed.NextStep(), *beside.NextStep()));
+    resumed.Seek(concurrent.cursor());
+    EXPECT_TRUE(Equal(*resumed.NextStep(), *concurrent.NextStep()));
   }
 }
 
@@ -872,8 +872,8 @@ TEST(LoaderTest, RowsOfOneLengthStayAsTheyAre) {
   LoaderOptions options = Options(/*packing=*/false);
   Loader plain(dataset, options);
   options.padding_free = true;
-  Loader beside(dataset, options);
-  const auto batches = *beside.NextStep();
+  Loader concurrent(dataset, options);
+  const auto batches = *concurrent.NextStep();
   EXPECT_TRUE(Equal(batches, *plain.NextStep()));
   EXPECT_FALSE(batches[0].packed);
 }
@@ -944,7 +944,7 @@ class Watched : public Source {
   mutable std::atomic<int64_t> left_, made_{0};
 };
 
-TEST(PrefetcherTest, MakesTheNextStepWhileNobodyAsksForIt) {
+TEST(PrefetcherTest, MakesTheNextStepBeforeItIsRequested) {
   const Watched source(1000);
   Prefetcher prefetcher(source, PrefetchOptions());
   ASSERT_TRUE(prefetcher.NextStep().ok());  // three batches

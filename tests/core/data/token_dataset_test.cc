@@ -400,7 +400,7 @@ TEST(TokenCacheTest, EveryBrokenByteIsNoticed) {
   }
 }
 
-// What nobody's accident makes, and nothing that is read may leave the file.
+// No accident makes these, and nothing that is read may leave the file.
 TEST(TokenCacheTest, AWrongFileWithARightDigestStaysWithinItself) {
   const TokenCache cache(FreshFolder("forged"), kPlenty);
   ASSERT_TRUE(cache.Put("a", Made()).ok());

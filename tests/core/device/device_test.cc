@@ -78,14 +78,14 @@ TEST(Card, IsTheOneThatOpens) {
             card->memory_bytes >> 30);
 }
 
-TEST(Card, WithoutADriverThereIsNone) {
+TEST(Card, WithoutADriverThereIsNoCard) {
   EXPECT_FALSE(FirstCard("libno-such-driver.so.1"));
   // A library that is no driver.
   EXPECT_FALSE(FirstCard("libc.so.6"));
 }
 
 #ifndef __APPLE__
-TEST(Card, HasTheNameAndMemoryThatTheDriverTells) {
+TEST(Card, HasTheNameAndMemoryThatTheDriverReports) {
   constexpr char kDriver[] = MPSD_TEST_BINARY_DIR "/fake_cuda/libcuda.so.1";
   unsetenv("FAKE_CARD");
   EXPECT_FALSE(FirstCard(kDriver)) << "a driver without a card";
@@ -210,7 +210,7 @@ TEST_F(MemoryWatchTest, GraphsOfTheFirstStepsAreNoGrowth) {
   EXPECT_EQ(watch_.summary().overhead_growth, 0);
 }
 
-TEST_F(MemoryWatchTest, TellsOnceThatTheDriverGrows) {
+TEST_F(MemoryWatchTest, ReportsOnceThatTheDriverGrows) {
   WarmUp();
   EXPECT_FALSE(Step(200, 300).has_value()) << "tensors grew with it";
   EXPECT_FALSE(Step(100, 250).has_value());
@@ -219,7 +219,7 @@ TEST_F(MemoryWatchTest, TellsOnceThatTheDriverGrows) {
   EXPECT_EQ(watch_.summary().overhead_growth, 150 * kMiB);
 }
 
-TEST_F(MemoryWatchTest, TellsOnceThatTheDeviceIsNearlyFull) {
+TEST_F(MemoryWatchTest, ReportsOnceThatTheDeviceIsNearlyFull) {
   EXPECT_FALSE(Step(900, 950).has_value());
   EXPECT_THAT(Step(900, 951).value(), HasSubstr("951 MiB of the 1000 MiB"));
   EXPECT_FALSE(Step(900, 980).has_value());
@@ -233,7 +233,7 @@ TEST(TraitsTest, ADevicesAreThoseOfItsBackend) {
             &backend::TraitsOf(Choice::kCuda));
   EXPECT_EQ(&TraitsOf(at::Device(at::kMPS, 0)),
             &backend::TraitsOf(Choice::kMps));
-  // As whatever else torch has: nothing of the host's is taken for granted.
+  // As any other device of torch: no trait of the host is assumed.
   EXPECT_FALSE(TraitsOf(at::kMeta).is_reference);
   EXPECT_TRUE(TraitsOf(at::kMeta).strided_targets);
 }
@@ -265,36 +265,36 @@ TEST(CpuFallbackOp, IsTheNameBetweenTheQuotes) {
 }
 
 TEST(WarningCapture, CountsEveryFallbackByItsName) {
-  std::vector<std::string> told;
-  WarningCapture capture([&](const auto& text) { told.push_back(text); });
+  std::vector<std::string> reported;
+  WarningCapture capture([&](const auto& text) { reported.push_back(text); });
   for (int i = 0; i < 3; ++i) Fallback("aten::linalg_eig");
   Fallback("aten::col2im");
   EXPECT_THAT(
       capture.cpu_fallback_ops(),
       ElementsAre(Pair("aten::col2im", 1), Pair("aten::linalg_eig", 3)));
-  EXPECT_THAT(told, IsEmpty());
+  EXPECT_THAT(reported, IsEmpty());
 }
 
-TEST(WarningCapture, TellsOtherTextsOnce) {
-  std::vector<std::string> told;
+TEST(WarningCapture, ReportsOtherTextsOnce) {
+  std::vector<std::string> reported;
   {
-    WarningCapture capture([&](const auto& text) { told.push_back(text); });
+    WarningCapture capture([&](const auto& text) { reported.push_back(text); });
     for (int i = 0; i < 3; ++i) TORCH_WARN("a deprecated call");
     TORCH_WARN("another");
     EXPECT_THAT(capture.cpu_fallback_ops(), IsEmpty());
   }
-  EXPECT_THAT(told, ElementsAre("a deprecated call", "another"));
+  EXPECT_THAT(reported, ElementsAre("a deprecated call", "another"));
   EXPECT_FALSE(c10::WarningUtils::get_warnAlways()) << "as it was before";
 }
 
 TEST(WarningCapture, IsThatOfItsThread) {
-  std::vector<std::string> told;
-  WarningCapture capture([&](const auto& text) { told.push_back(text); });
+  std::vector<std::string> reported;
+  WarningCapture capture([&](const auto& text) { reported.push_back(text); });
   testing::internal::CaptureStderr();
   std::thread([] { TORCH_WARN("from elsewhere"); }).join();
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               testing::HasSubstr("from elsewhere"));
-  EXPECT_THAT(told, IsEmpty());
+  EXPECT_THAT(reported, IsEmpty());
 }
 
 struct WarnsInBackward : torch::autograd::Function<WarnsInBackward> {
@@ -318,7 +318,7 @@ TEST(WarningCapture, HearsBackward) {
               ElementsAre(Pair("aten::only_in_backward", 1)));
 }
 
-// The contract of StepScope, whichever system implements it.
+// The contract of StepScope, for every system that implements it.
 TEST(StepScopeTest, ScopesNest) {
   const StepScope outer;
   for (int i = 0; i < 3; ++i) StepScope inner;

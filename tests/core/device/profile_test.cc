@@ -334,7 +334,7 @@ TEST(TallyTest, CallsThatWaitAreCountedButForTheStepsOwn) {
   EXPECT_EQ(wait.blocks.at("mlp"), 1);
 }
 
-TEST(TallyTest, TheCpusAdamwReadsItsStepBesideIt) {
+TEST(TallyTest, TheCpusAdamwReadsItsStepInAddition) {
   CaptureBuilder b;
   b.Mark("step", 0, 100);
   b.Call("_fused_adamw_", 0, 50);
@@ -351,7 +351,7 @@ TEST(TallyTest, TheDevicesTimeIsThatOfTheCallThatQueuedIt) {
   b.Add(EventKind::kDevice, "gemm", 40, 70).call = 7;
   b.Add(EventKind::kDevice, "unknown", 90, 95).call = 8;
   const Tally tally = b.tally();
-  EXPECT_TRUE(tally.device_told);
+  EXPECT_TRUE(tally.device_reports_times);
   EXPECT_EQ(tally.operators.at("aten::mm").device_ns, 70 * kMicro);
   EXPECT_EQ(Block(tally, "layer").device_ns, 70 * kMicro);
   EXPECT_EQ(tally.layers.at(0).device_ns[0], 70 * kMicro);
@@ -374,7 +374,7 @@ TEST(TallyTest, CapturesAddUpAndWhatIsOutsideOfAStepIsLeftOut) {
   EXPECT_EQ(tally.step_ns, 400 * kMicro);
   EXPECT_TRUE(tally.operators.empty());
   EXPECT_EQ(tally.events, 8);
-  EXPECT_FALSE(tally.device_told);
+  EXPECT_FALSE(tally.device_reports_times);
 }
 
 // Clocks of two threads may disagree by a little.
@@ -424,7 +424,7 @@ double ThreadSeconds() {
 }
 
 // A step has some hundred marks and takes milliseconds.
-TEST(BlockMarkTest, CostsNextToNothingWhereNobodyListens) {
+TEST(BlockMarkTest, CostsNextToNothingWithoutAListener) {
   constexpr int kMarks = 100'000;
   double least = 1;
   for (int attempt = 0; attempt < 5; ++attempt) {
@@ -475,7 +475,7 @@ TEST_F(TraceFileTest, PacksAndRemovesTheTextItself) {
 }
 
 // Kineto ends a trace with the path at which it wrote it.
-TEST_F(TraceFileTest, TellsNoPathOfTheMachine) {
+TEST_F(TraceFileTest, HoldsNoPathOfTheMachine) {
   const std::string events =
       "{\"traceEvents\": [{\"name\": \"traceName\"}],\n  ";
   ASSERT_THAT(

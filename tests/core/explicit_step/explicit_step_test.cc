@@ -327,7 +327,7 @@ TEST(RopeTest, AsMatricesIsTheSame) {
     const RopeTable ours = MakeRopeTable(table, 6, options);
     ASSERT_TRUE(ours.rotation.defined());
     ExpectSameRope(table, ours, 3, 64, 5, 8);
-    // Position by position, whatever order x has.
+    // Position by position, in any order of x.
     const at::Tensor x = at::randn({64, 3, 5, 8}).transpose(0, 1);
     const at::Tensor y = RopeForward(x, ours);
     EXPECT_TRUE(y.transpose(0, 1).is_contiguous());
@@ -365,7 +365,7 @@ class HeadTest : public testing::TestWithParam<Choice> {};
 TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
   at::manual_seed(5);
   const model::Linear head = Head(37, 12);
-  // Several pieces, and targets that are none.
+  // Several pieces, and targets that are ignored.
   const int64_t rows = 600;
   const at::Tensor h = at::randn({1, rows, 12}).requires_grad_(true);
   model::LabelSelection labels;
@@ -699,7 +699,8 @@ TEST(ExplicitStepKeepTest, MayBeSetBetweenSteps) {
   });
 }
 
-// What is kept of a shape serves its next micro-batch, whatever came between.
+// What is kept of a shape serves its next micro-batch, after any others between
+// them.
 TEST_P(ExplicitStepTest, ShapesMayAlternate) {
   const Case& c = GetParam();
   ExpectGradientsOfAutograd(Tiny(), OptionsOf(c),

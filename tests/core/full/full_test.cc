@@ -221,7 +221,7 @@ TEST_F(ModelFolderTest, WhatThereIsOfATokenizerIsCopied) {
   EXPECT_FALSE(fs::exists(to_ / "pytorch_model.bin"));
 }
 
-// What is copied is downloaded by whoever named the model.
+// What is copied is downloaded by the user who named the model.
 TEST_F(ModelFolderTest, NothingIsCopiedThroughALinkOutOfTheFolder) {
   std::ofstream(root_ / "secret") << "{\"key\": 1}";
   fs::create_directories(from_ / "additional_chat_templates");

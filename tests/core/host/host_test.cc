@@ -27,7 +27,7 @@
 #include "core/host/traits.h"
 #include "tests/core/scratch_folder.h"
 
-// The contracts of this room, whichever system implements them.
+// The contracts of this room, for every system that implements them.
 
 namespace mpsd::host {
 namespace {
@@ -371,9 +371,9 @@ TEST(ListProcesses, HasThisOneWithItsParentNameAndMemory) {
   EXPECT_GE(ListProcesses().size(), 1u);
 }
 
-TEST(GpuUsers, AreToldOrNot) {
+TEST(GpuUsers, AreReportedOrUnknown) {
   const auto users = ListGpuUsers();
-  if (!users) GTEST_SKIP() << "no GPU here, or not told";
+  if (!users) GTEST_SKIP() << "no GPU here, or its users are unknown";
   EXPECT_THAT(*users, testing::Not(testing::Contains(getpid())));
 }
 
@@ -612,7 +612,7 @@ TEST(GoldenEnvironment, HasWhatMattersAndOfASecretThatItIsSet) {
                            "MY_OMP_THREADS", "SSH_AUTH_SOCK", ""}) {
     EXPECT_FALSE(Matters(name)) << name;
   }
-  const Environment told =
+  const Environment environment =
       ThoseThatMatter({{"HF_TOKEN", "hf_abc"},
                        {"HF_ENDPOINT", "https://ann:pw@hub.example"},
                        {"TORCH_HUB_API_KEY", "k"},
@@ -620,7 +620,7 @@ TEST(GoldenEnvironment, HasWhatMattersAndOfASecretThatItIsSet) {
                        {"OMP_NUM_THREADS", "8"},
                        {"GITHUB_TOKEN", "none of ours"}});
   EXPECT_THAT(
-      told,
+      environment,
       ElementsAre(Pair("HF_ENDPOINT", "set"), Pair("HF_TOKEN", "set"),
                   Pair("LC_PASSWORD", "set"), Pair("OMP_NUM_THREADS", "8"),
                   Pair("TORCH_HUB_API_KEY", "set")));
@@ -646,7 +646,7 @@ TEST(FootprintPeak, RemembersWhatIsGone) {
   EXPECT_LT(peak.bytes(), before + static_cast<int64_t>(kBlock) / 2);
 }
 
-TEST(FootprintWatch, TellsThePeakWhileItLives) {
+TEST(FootprintWatch, ReportsThePeakWhileItLives) {
   EXPECT_EQ(PeakFootprintBytes(), std::nullopt);
   {
     const FootprintWatch watch;

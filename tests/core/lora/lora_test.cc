@@ -121,7 +121,7 @@ TEST(LoraTest, AnUnmatchedTargetListsTheModules) {
   EXPECT_THAT(Adapter::Attach(*model, spec, at::kCPU), Says("score"));
 }
 
-// PEFT cannot load "all-linear" beside a head of several linears.
+// PEFT cannot load "all-linear" in addition to a head of several linears.
 TEST(AdapterTest, AllLinearOfAClassifierIsWrittenByName) {
   const auto folder = testing_support::FreshFolder("lora_written");
   auto model = testing_support::LoadGolden("smollm");

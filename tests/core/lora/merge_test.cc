@@ -192,7 +192,7 @@ TEST(MergeTest, AnAdapterOfAnotherModelIsRefused) {
   EXPECT_FALSE(fs::exists(options.out));
 }
 
-TEST(MergeTest, ABrokenAdapterIsFoundAndNothingIsLeftBehind) {
+TEST(MergeTest, ABrokenAdapterIsFoundAndNoFileIsLeft) {
   MergeOptions options = GoldenMerge("mistral");
   const fs::path adapter = testing_support::FreshFolder("broken_adapter");
   fs::copy(options.adapter, adapter,
@@ -238,7 +238,7 @@ TEST(AdaptedModelTest, TheAdaptersHeadSaysHowManyLabelsThereAre) {
   EXPECT_EQ(Golden("vit")->task(), spec::Task::kImageCls);
 }
 
-TEST(AdaptedModelTest, LabelNamesAreThoseOfTheRunBesideTheAdapter) {
+TEST(AdaptedModelTest, LabelNamesAreThoseOfTheRunNextToTheAdapter) {
   const fs::path run = testing_support::FreshFolder("run");
   fs::copy(GoldenFolder("bert", "adapter"), run / "adapter");
   const auto names = [&] {

@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                                                                  : "_tiled");
     });
 
-TEST(PaddingMaskTest, HidesWhatLiesBehindTheLength) {
+TEST(PaddingMaskTest, HidesPositionsAfterTheLength) {
   const at::Tensor mask =
       PaddingMask(at::tensor({1, 3}, at::kLong), 3, at::kFloat);
   const float none = -std::numeric_limits<float>::infinity();
@@ -288,7 +288,7 @@ void ExpectTheModelsAttention(const TokenLayout& layout,
   const at::Tensor out = AttentionForward({q.detach(), k.detach(), v.detach()},
                                           plan, kShape, tape);
   EXPECT_LE(RelativeError(out, expected), 2e-6);
-  // Flash attention leaves its log-sum-exp behind, and who has blocks uses
+  // Flash attention keeps its log-sum-exp, and blocked attention uses
   // them.
   EXPECT_STREQ(NameOf(plan.forward), tape.lse.empty() ? "blocked" : "flash");
   EXPECT_STREQ(NameOf(plan.backward),

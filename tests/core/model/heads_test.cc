@@ -341,7 +341,7 @@ TEST(FindTiedHeadTest, GoesByWhatTheFileHas) {
   EXPECT_EQ(Find({{"norm", a}}), TiedHead::kEmbedding) << "said by the loader";
 }
 
-// As torch.equal of what was loaded: in bf16 a last bit of fp32 is none.
+// As torch.equal of what was loaded: bf16 does not have the last bits of fp32.
 TEST(FindTiedHeadTest, ComparesInTheDtypeThatIsLoaded) {
   const at::Tensor a = at::ones({5, 3});
   const at::Tensor b = a + 1e-6;

@@ -274,7 +274,7 @@ TEST(LoadVisionClassifier, NamesTheWeightThatIsMissing) {
       Says("vit.encoder.layer.1.output.dense.weight"));
 }
 
-TEST(LoadVisionClassifier, TellsProgressUpToOne) {
+TEST(LoadVisionClassifier, ReportsProgressUpToOne) {
   auto weights = tensorfile::Weights::Open(VitFolder("vit") / "model").value();
   std::vector<double> shares;
   ASSERT_THAT(LoadVisionClassifier({weights.get()}, VitConfig("vit"),

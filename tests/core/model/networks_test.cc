@@ -560,7 +560,7 @@ void ExpectSame(const Tensors& ours, const Tensors& theirs) {
   }
 }
 
-// What Transformers says, the names behind "<run>.".
+// What Transformers says, the names after "<run>.".
 Tensors Theirs(const GoldenVit& golden, const std::string& run) {
   Tensors tensors;
   for (const auto& [name, entry] : golden.file().entries()) {

@@ -25,7 +25,7 @@ Metal& TheMetal() {
 
 // torch finds it by this name.
 struct MPSHooks : at::MPSHooksInterface {
-  // 2.11 hands over arguments, 2.15 none.
+  // 2.11 passes arguments, 2.15 passes no argument.
   template <typename... Args>
   explicit MPSHooks(const Args&...) {}
   void init() const override {}

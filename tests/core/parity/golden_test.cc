@@ -11,11 +11,11 @@
 #include <tuple>
 #include <vector>
 
+#include "core/ckpt/safetensors.h"
 #include "core/model/losses.h"
 #include "core/optim/parameters.h"
 #include "core/optim/schedule.h"
 #include "core/spec/model_config.h"
-#include "core/ckpt/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -78,7 +78,7 @@ Tuned LoadBy(const Way& way, const fs::path& model, const fs::path& adapter) {
   return Load(subject).value();
 }
 
-// `about` lies in `folder` and names model, adapter and tensors beside it.
+// `about` lies in `folder` and names model, adapter and tensors next to it.
 Golden Open(const fs::path& folder, const std::string& about,
             const Way& way = kAutograd) {
   Golden golden;
@@ -91,7 +91,7 @@ Golden Open(const fs::path& folder, const std::string& about,
   return golden;
 }
 
-// Logits where there is a token; those of padding are nobody's.
+// Logits where there is a token; those of padding have no meaning.
 at::Tensor RealLogits(const Tensors& tensors, const Tensors& golden) {
   const at::Tensor& logits = tensors.at("logits");
   auto mask = golden.find("attention_mask");

@@ -146,7 +146,7 @@ TEST(StepCost, AnImageHasTheTokensThatTheModelMakesOfIt) {
   spec.fine_tune_type = spec::FineTuneType::kFull;
   const StepCost cost = TrainOf(spec, vit, {32, 1});
   const double weights = static_cast<double>(spec::ParameterCount(vit));
-  // Behind the last attention the first token goes on alone.
+  // After the last attention only the first token continues.
   EXPECT_NEAR(cost.products / (6 * weights * 32 * 197), 0.94, 0.05);
 }
 
@@ -188,9 +188,9 @@ class StepTimeTest : public testing::Test {
   Facts facts_;
 };
 
-TEST_F(StepTimeTest, NobodyTells) {
+TEST_F(StepTimeTest, AreUnknownWithoutASource) {
   const StepTimes times = Times(nullptr);
-  EXPECT_EQ(times.source(), TimeSource::kNotTold);
+  EXPECT_EQ(times.source(), TimeSource::kUnknown);
   EXPECT_FALSE(times.Seconds(spec_, epoch_).has_value());
   EXPECT_FALSE(times.EvaluationSeconds(epoch_).has_value());
   EXPECT_FALSE(times.roofline_seconds().has_value());
@@ -212,8 +212,8 @@ TEST_F(StepTimeTest, TheRoofline) {
 TEST_F(StepTimeTest, RatesWithoutAFigureAreNone) {
   Rates rates = rates_;
   rates.half_operations = 0;
-  EXPECT_EQ(Times(&rates).source(), TimeSource::kNotTold);
-  EXPECT_STREQ(NameOf(TimeSource::kNotTold), "PLAN_SOURCE_UNSPECIFIED");
+  EXPECT_EQ(Times(&rates).source(), TimeSource::kUnknown);
+  EXPECT_STREQ(NameOf(TimeSource::kUnknown), "PLAN_SOURCE_UNSPECIFIED");
   EXPECT_STREQ(NameOf(TimeSource::kProbe), "PLAN_SOURCE_PROBE");
 }
 
@@ -372,7 +372,7 @@ TEST(Lengths, TheMedianAndTheTail) {
   EXPECT_EQ(Of({1, 2, 9}).median, 2);
 }
 
-// Whatever the lengths, the bins join without a gap, are few and lose no row.
+// For any lengths, the bins join without a gap, are few and lose no row.
 TEST(Lengths, TheBinsHoldEveryRow) {
   for (const int32_t longest :
        {1, 16, 17, 33, 100, 4096, 32768, 2'000'000'000}) {
@@ -466,8 +466,8 @@ TEST_F(EpochTest, ThePatchAsksForTheStrategy) {
     const data::BatchShapes shapes(
         other, model_, backend::TraitsOf(backend::Choice::kCpu), "cpu");
     const Epoch asked = CountEpoch(rows_, shapes.TrainOptions(4));
-    const Epoch told = CountEpoch(rows_, sampling.options);
-    EXPECT_EQ(asked.batches, told.batches) << sampling.name;
+    const Epoch given = CountEpoch(rows_, sampling.options);
+    EXPECT_EQ(asked.batches, given.batches) << sampling.name;
   }
 }
 
@@ -508,7 +508,7 @@ TEST_F(EpochTest, AnEvaluationHasEveryRowOnce) {
   EXPECT_EQ(epoch.tokens, rows_.stats().tokens);
 }
 
-// Ten rows, of which two were cut, beside ten that were dropped.
+// Ten rows, of which two were cut, next to ten that were dropped.
 class Read : public CountedRows {
  public:
   Read() : CountedRows(std::vector<int32_t>(10, 8)) {
@@ -960,7 +960,7 @@ std::string ErrorOf(const std::string& json) {
   return std::string(facts.status().message());
 }
 
-TEST(Facts, NothingOrAllIsTold) {
+TEST(Facts, AreAllAbsentOrAllGiven) {
   const auto none = ParseFacts("{}").value();
   EXPECT_EQ(none.chip, "");
   EXPECT_EQ(none.memory_limit_bytes, 0);
@@ -1034,9 +1034,9 @@ TEST(Chips, EachRowHasASourceAndPossibleFigures) {
   }
 }
 
-// Figures that Apple or others tell: 2.6 TFLOP/s of an M1, 10.4 of an M1 Max,
-// 13.6 of an M2 Max.
-TEST(Chips, TheRatesAreThoseThatAreToldAndMeasured) {
+// Figures that Apple or others published: 2.6 TFLOP/s of an M1, 10.4 of an M1
+// Max, 13.6 of an M2 Max.
+TEST(Chips, TheRatesAreThosePublishedAndMeasured) {
   EXPECT_NEAR(FindChip("Apple M1", 8)->fp32_tera, 2.6, 0.1);
   EXPECT_NEAR(FindChip("Apple M1 Max", 32)->fp32_tera, 10.4, 0.3);
   EXPECT_NEAR(FindChip("Apple M2 Max", 38)->fp32_tera, 13.6, 0.1);
@@ -1054,7 +1054,7 @@ TEST(Chips, TheRatesAreThoseThatAreToldAndMeasured) {
 TEST(Chips, ANameMeansItsOwnTierAndCores) {
   EXPECT_EQ(FindChip("Apple M2", 10)->gpu_cores, 10);
   EXPECT_STREQ(FindChip("Apple M2 Max", 38)->name, "Apple M2 Max");
-  // Not told, or a number that nobody has seen: the fewest.
+  // An unknown count, or one that no such chip has: the fewest.
   EXPECT_EQ(FindChip("Apple M2 Max", 0)->gpu_cores, 30);
   EXPECT_EQ(FindChip("Apple M2 Max", 99)->gpu_cores, 30);
   EXPECT_STREQ(FindChip("NVIDIA H100 80GB HBM3", 0)->name, "NVIDIA H100");

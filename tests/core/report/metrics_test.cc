@@ -102,7 +102,7 @@ TEST(Compute, IgnoresATaskOfAnotherProblem) {
             MetricNames(ProblemType::kSingleLabel, 5, ""));
 }
 
-TEST(Correlations, NotANumberWhereThereIsNone) {
+TEST(Correlations, AreNaNIfUndefined) {
   EXPECT_TRUE(std::isnan(Pearson({1}, {2})));
   EXPECT_TRUE(std::isnan(Spearman({}, {})));
   EXPECT_TRUE(std::isnan(Pearson({1, kNan, 2}, {1, 2, 3})));

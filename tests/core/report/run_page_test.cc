@@ -28,7 +28,7 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-// What stands in the element of the document.
+// The content of the element of the document.
 std::string Embedded(const std::string& page) {
   const std::string begin =
       "<script type=\"application/json\" id=\"run-document\">";
@@ -70,7 +70,7 @@ TEST(RunPageTest, AsksNoNetworkAndHasItsPolicyItsLicencesAndItsHead) {
   EXPECT_EQ(Count(policy, "'sha256-"), 2u);
   EXPECT_THAT(page, HasSubstr(policy));
   EXPECT_EQ(Count(page, "The MIT License (MIT)"), 2u)
-      << "once beside uPlot, once for readers";
+      << "once next to uPlot, once for readers";
   EXPECT_THAT(page, HasSubstr("Leon Sorokin"));
   const std::string begin = "<pre>";
   const size_t at = page.rfind(begin) + begin.size();
@@ -165,7 +165,7 @@ TEST(KeptPointsTest, NoPeakOfAnyCurveIsLost) {
   }
 }
 
-TEST(KeptPointsTest, AValueThatIsNotFiniteIsTold) {
+TEST(KeptPointsTest, AValueThatIsNotFiniteIsReported) {
   std::vector<CurvesPoint> points = Points(10'000, 2);
   points[5000].values[1] = std::numeric_limits<double>::quiet_NaN();
   points[8000].values[0] = std::numeric_limits<double>::infinity();

@@ -29,19 +29,19 @@ TEST(Finding, JsonHasWhatIsThereAloneAndTheWorstDecides) {
                             {"value", 3.0},
                             {"threshold", 5.0},
                             {"unit", "GB"}}));
-  EXPECT_EQ(ToJson({"power", Verdict::kNotTold, "not told"}),
+  EXPECT_EQ(ToJson({"power", Verdict::kUnknown, "unknown"}),
             nlohmann::json({{"name", "power"},
                             {"verdict", "VERDICT_UNSPECIFIED"},
-                            {"found", "not told"}}));
-  EXPECT_EQ(Worst({}), Verdict::kNotTold);
-  EXPECT_EQ(Worst({{"a", Verdict::kNotTold, ""}, {"b", Verdict::kPass, ""}}),
+                            {"found", "unknown"}}));
+  EXPECT_EQ(Worst({}), Verdict::kUnknown);
+  EXPECT_EQ(Worst({{"a", Verdict::kUnknown, ""}, {"b", Verdict::kPass, ""}}),
             Verdict::kPass);
   EXPECT_EQ(Worst({{"a", Verdict::kFail, ""}, {"b", Verdict::kWarn, ""}}),
             Verdict::kFail);
   std::vector<Finding> findings = {{"a", Verdict::kPass, ""},
                                    {"b", Verdict::kFail, ""},
                                    {"c", Verdict::kPass, ""},
-                                   {"d", Verdict::kNotTold, ""},
+                                   {"d", Verdict::kUnknown, ""},
                                    {"e", Verdict::kFail, ""}};
   SortBySeverity(findings);
   std::string order;
@@ -77,9 +77,9 @@ TEST(Options, ZeroAndNothingMeanTheDefaultOthersAreRefusedByName) {
       "\"NaN\"");
   EXPECT_EQ(DeviceNamed("device", "m\x1b[31mps").status().message(),
             "device: must be cpu, cuda or mps, is \"m\\u001b[31mps\"");
-  const std::string told(
+  const std::string message(
       DeviceNamed("device", std::string(5000, 'x')).status().message());
-  EXPECT_LT(told.size(), 200u);
+  EXPECT_LT(message.size(), 200u);
   EXPECT_EQ(*DeviceNamed("device", "mps"), backend::Choice::kMps);
   for (const json& name : {json("auto"), json(""), json(1), json(nullptr)}) {
     EXPECT_TRUE(absl::IsInvalidArgument(DeviceNamed("device", name).status()))

@@ -107,14 +107,14 @@ TEST_F(EventFileTest, AFirstAttemptHasItsValuesAndNoRestart) {
   auto file = Create(0);
   file->Add(1, {{"train/loss", 0.5}});
   EXPECT_THAT(Names(), ElementsAre("events.out.tfevents.1767225600.mpsd"));
-  // Readable while the attempt goes on.
+  // Readable while the attempt runs.
   EXPECT_THAT(
       EventsOf(file->path()),
       ElementsAre(VersionEvent(clock_.Now()),
                   ScalarsEvent(clock_.Now(), 1, {{"train/loss", 0.5}})));
 }
 
-TEST_F(EventFileTest, ALaterAttemptHasAFileBehindAndTakesStepsBack) {
+TEST_F(EventFileTest, ALaterAttemptHasALaterFileAndTakesStepsBack) {
   const fs::path first = Create(0)->path();
   const std::string before = *base::ReadFile(first);
   // Within the same second, and with a clock that was set back.
@@ -144,7 +144,7 @@ TEST_F(EventFileTest, AFolderThatCannotBeMadeIsAnError) {
   EXPECT_FALSE(EventFile::Create(folder_, 0, clock_).ok());
 }
 
-// As on a full disk: a write takes a part of a record, and then none.
+// As on a full disk: a write takes a part of a record, and then no byte.
 TEST_F(EventFileTest, AfterAFullDiskTheFileIsWholeAgain) {
   auto file = Create(0);
   const auto size = static_cast<rlim_t>(fs::file_size(file->path()));

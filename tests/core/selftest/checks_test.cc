@@ -357,7 +357,7 @@ TEST(SelftestTest, AnErrorAboveItsToleranceFails) {
   EXPECT_TRUE(RunChecks(*device, {WithError("good", 0)}).passed());
 }
 
-TEST(SelftestTest, AnExceptionOrANumberThatIsNoneFailsItsCheckAlone) {
+TEST(SelftestTest, AnExceptionOrANaNFailsOnlyItsCheck) {
   const auto device = *device::OpenCpu();
   for (const double error : {std::numeric_limits<double>::infinity(), kNan}) {
     EXPECT_FALSE(RunChecks(*device, {WithError("odd", error)}).passed())
@@ -380,7 +380,7 @@ TEST(SelftestTest, TheTableHasALineACheck) {
   EXPECT_THAT(row, HasSubstr("ok\n"));
   EXPECT_THAT(TableRow(wrong), HasSubstr("WRONG\n"));
   EXPECT_THAT(TableRow(failed), HasSubstr("FAILED: boom\n"));
-  // Columns stand below each other whatever the letters take.
+  // Columns are aligned for letters of any width.
   EXPECT_EQ(row.find("0.001") - 1, TableHeader().find("error"));
   Report report;
   for (const char* kernel : {"k0", "k1", "k2", "k3", "k4"}) {
@@ -407,7 +407,7 @@ TEST(VerdictTest, ComesBackAsItWasWritten) {
   EXPECT_EQ(verdict->summary, "1 of 1 checks failed: mm (2 × 3)");
 }
 
-TEST(VerdictTest, OneThatCannotBeReadIsNone) {
+TEST(VerdictTest, AnUnreadableFileHoldsNoVerdict) {
   const auto folder = testing_support::FreshFolder("verdict_bad");
   EXPECT_FALSE(ReadVerdict(folder / "absent.json").has_value());
   for (const char* text :
@@ -419,7 +419,7 @@ TEST(VerdictTest, OneThatCannotBeReadIsNone) {
 }
 
 // One of a release that checked less.
-TEST(VerdictTest, OneThatDoesNotSayWhatItCheckedIsNone) {
+TEST(VerdictTest, AFileThatDoesNotSayWhatItCheckedHoldsNoVerdict) {
   const auto path = testing_support::FreshFolder("verdict_old") / "v.json";
   ASSERT_TRUE(WriteVerdict(path, AnIdentity(), {}).ok());
   std::string text = *base::ReadFile(path);

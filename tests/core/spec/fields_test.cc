@@ -216,7 +216,7 @@ TEST(JobSchema, TakesWholeJobsThatTheParserTakes) {
   EXPECT_GT(taken, 100);
 }
 
-// The two values that no schema can tell from an integer; see JobSchema.
+// The two values that no schema can distinguish from an integer; see JobSchema.
 TEST(JobSchema, TakesIntegersThatTheParserRefuses) {
   for (const char* value : {"8.0", "9223372036854775808", "1e30"}) {
     const std::string text =
@@ -954,7 +954,7 @@ TEST(ModelWarningsTest, ALengthBeyondThePositionsIsSaid) {
   EXPECT_THAT(ModelWarnings(spec, config),
               ElementsAre(HasSubstr("positions for 62 tokens")));
   spec.training.max_length = TrainingSpec().max_length;
-  EXPECT_THAT(ModelWarnings(spec, config), IsEmpty()) << "nobody asked for it";
+  EXPECT_THAT(ModelWarnings(spec, config), IsEmpty()) << "no one asked for it";
   spec.task = Task::kImageCls;
   spec.training.max_length = 16'384;
   EXPECT_THAT(ModelWarnings(spec, config), IsEmpty());

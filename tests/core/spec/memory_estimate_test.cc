@@ -157,7 +157,7 @@ TEST(EstimateMemory, AStepsInputsCountUpToTheirLimit) {
   EXPECT_EQ(EstimateMemory(spec, Tiny()).inputs_bytes, kStepInputBytes);
   spec.training.max_length = 1 << 20;
   EXPECT_EQ(EstimateMemory(spec, Tiny()).inputs_bytes, 2 * (40 << 20));
-  spec.device = DeviceChoice::kMps;  // the host's copy lies beside it
+  spec.device = DeviceChoice::kMps;  // in addition to the host's copy
   EXPECT_EQ(EstimateMemory(spec, Tiny()).inputs_bytes, 4 * (40 << 20));
 }
 

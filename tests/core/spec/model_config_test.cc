@@ -492,7 +492,7 @@ TEST(EncoderConfig, ReadsBert) {
   EXPECT_EQ(ParameterCount(c), 108'310'272 - (768 * 768 + 768));
 }
 
-TEST(EncoderConfig, RobertaCountsPositionsBehindPadding) {
+TEST(EncoderConfig, RobertaCountsPositionsAfterPadding) {
   const ModelConfig c = Parse(kRobertaBase);
   EXPECT_EQ(c.encoder.first_position, 2);
   EXPECT_FALSE(c.encoder.pooler);

@@ -247,7 +247,7 @@ TEST_F(ModelFilesTest, WhatAModelConsistsOfAndWhatItDoesNot) {
         "additional_chat_templates/tool_use.jinja"}) {
     EXPECT_TRUE(IsModelFile(name)) << name;
   }
-  // Whatever else lies in a folder, or passes for a file of it, is left alone.
+  // All else in a folder, or what passes for a file of it, is left alone.
   for (const std::string& name :
        {std::string(), std::string("README.md"), std::string(".gitattributes"),
         std::string("pytorch_model.bin"), std::string("model.onnx"),
@@ -312,7 +312,7 @@ TEST_F(ModelFilesTest, HostileHeaders) {
   EXPECT_THAT(Problem(), HasSubstr("ends too early"));
 }
 
-TEST_F(ModelFilesTest, AFifoHoldsNobody) {
+TEST_F(ModelFilesTest, AFifoDoesNotBlock) {
   ASSERT_EQ(mkfifo((folder_ / "model.safetensors").c_str(), 0600), 0);
   EXPECT_THAT(Problem(), HasSubstr("not a regular file"));
 }

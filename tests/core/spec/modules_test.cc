@@ -182,7 +182,7 @@ TEST(StoredName, IsThatOfTheFile) {
             "vit.layers.0.mlp.fc1");
 }
 
-TEST(VisionModules, TheHeadIsTrainedWholeBesideLora) {
+TEST(VisionModules, TheHeadIsTrainedWholeInAdditionToLora) {
   const ModelConfig config = VisionModulesTiny();
   auto saved = MatchModulesToSave(EffectiveLora({}, config), config).value();
   ASSERT_EQ(saved.size(), 1);
@@ -207,7 +207,7 @@ TEST(ModuleNames, MeanFullNamesAndTheirEnds) {
   EXPECT_FALSE(names.Mean(""));
 }
 
-TEST(ModuleNames, TellsTheFirstThatWasNotMet) {
+TEST(ModuleNames, ReportsTheFirstThatWasNotMet) {
   const std::vector<std::string> entries = {"a", "b", "a", "x.a"};
   ModuleNames names(entries);
   EXPECT_EQ(*names.Unmet(), "a");
@@ -605,7 +605,7 @@ TEST(MatchTargets, TheFirstPatternThatMatchesCounts) {
 TEST(CheckPatternKeys, AKeyThatMatchesNothingIsRefused) {
   LoraSpec lora = Targeting(NameList{"q_proj", "v_proj"});
   lora.rank_pattern = {{"q_proj", 4}, {"layers.1.self_attn.v_proj", 2}};
-  // Behind another key, and yet of a layer.
+  // After another key, and yet of a layer.
   lora.alpha_pattern = {{"^model.layers.*", 4}, {"q_proj", 8}};
   EXPECT_TRUE(CheckPatternKeys(lora, TinyLlama()).ok());
   lora.rank_pattern["q_porj"] = 2;
@@ -682,7 +682,7 @@ TEST(MatchTargets, PatternsThatTakeTooLongAreRefused) {
     lora.alpha_pattern["name" + std::to_string(i)] = 2;
   }
   EXPECT_EQ(error(lora), "lora.alpha_pattern" + words);
-  // What people write is far from it, whatever the model.
+  // What people write is far from it, for every model.
   EXPECT_TRUE(
       MatchTargets(Targeting(".*self_attn.(q|v)_proj"), TinyLlama()).ok());
   large.num_hidden_layers = 1000;

@@ -174,7 +174,7 @@ TEST(ToJson, ParsesBackToAnEqualSpec) {
 }
 
 struct ErrorCase {
-  std::string fields;  // beside model and dataset
+  std::string fields;  // in addition to model and dataset
   std::string expected;
 };
 

@@ -113,7 +113,7 @@ TEST(BatchSweepTest, BoundsOfTheSearch) {
 }
 
 // A stop in the middle keeps every point: none is measured twice.
-TEST(BatchSweepTest, GoesOnWhereItWasStopped) {
+TEST(BatchSweepTest, ResumesWhereItWasStopped) {
   StudyJob job("sweep_resumed");
   RecordingObserver first;
   first.stop_after = 12;  // within the third of five batches, 5 steps each
@@ -175,12 +175,12 @@ TEST(BatchSearch, DoublesThenBisects) {
   EXPECT_EQ(largest, 11);
   const std::vector<BatchTrial> trials = {{8, true}, {16, false}, {4, true}};
   EXPECT_EQ(NextBatch(trials, 1, 100), 12);
-  // A machine with noise: 12 did not fit, 14 did. What is told is safe.
+  // A machine with noise: 12 did not fit, 14 did. The reported size is safe.
   EXPECT_EQ(LargestBatch({{14, true}, {12, false}, {10, true}}), 10);
   EXPECT_EQ(LargestBatch({}), 0);
 }
 
-// Whatever the machine holds: exactly that is found.
+// Finds exactly what the machine holds.
 TEST(BatchSearch, FindsTheLargestThatFits) {
   for (int64_t first : {1, 3, 8, 200}) {
     for (int64_t most : {1, 7, 64, 100}) {
@@ -235,7 +235,7 @@ class MeasuredRunTest : public testing::Test {
   std::optional<MeasuredRun> run_;
 };
 
-TEST_F(MeasuredRunTest, WarmUpIsToldApart) {
+TEST_F(MeasuredRunTest, WarmUpIsReportedSeparately) {
   job_.training()["eval_steps"] = 1;
   job_.training()["load_best_model_at_end"] = true;
   job_.training()["save_steps"] = 1;
@@ -313,16 +313,16 @@ TEST_F(MeasuredRunTest, ABatchOfItsOwn) {
 }
 
 TEST_F(MeasuredRunTest, EpochsAreWhole) {
-  int64_t told = 0, seen = 0;
+  int64_t reported = 0, seen = 0;
   MeasureOptions options;
   options.epochs = 3;
   options.after_step = [&](const MeasuredStep&) { return ++seen > 0; };
   options.prepared = [&](const train::Prepared& run) {
-    told = run.loader->steps_per_epoch();
+    reported = run.loader->steps_per_epoch();
     return absl::OkStatus();
   };
   auto found = Measure(options).value();
-  EXPECT_EQ(told, 5);
+  EXPECT_EQ(reported, 5);
   ASSERT_EQ(found.steps.size(), 15u);
   EXPECT_EQ(seen, 15) << "the last step, too";
   EXPECT_EQ(found.steps.back().progress.epoch, 3);
@@ -343,7 +343,7 @@ TEST_F(MeasuredRunTest, TheCallerMayHaveEnoughAndOutOfMemoryIsAResult) {
   EXPECT_TRUE(found.out_of_memory);
   EXPECT_THAT(found.out_of_memory_text, HasSubstr("out of memory"));
   EXPECT_EQ(found.steps.size(), 3u);
-  // The study goes on, with the same model.
+  // The study continues, with the same model.
   auto next = Measure({}).value();
   EXPECT_FALSE(next.out_of_memory);
   EXPECT_EQ(next.load_seconds, 0);
@@ -536,7 +536,7 @@ TEST(ProbeTest, MeasuresTheJobsOwnShape) {
   EXPECT_GT(probe["memory_limit_bytes"].get<int64_t>(), 0);
   EXPECT_FALSE(probe.contains("out_of_memory"));
   EXPECT_EQ(job.Finding("probe.memory")["verdict"], "VERDICT_PASS");
-  // Steps are told as those of the study.
+  // Steps are reported as those of the study.
   ASSERT_EQ(observer.steps.size(), 5u);
   EXPECT_EQ(observer.steps[0].total_steps, 5);
 }

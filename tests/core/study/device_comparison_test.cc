@@ -123,7 +123,7 @@ TEST_F(DeviceComparisonTest, AStopEndsIt) {
   EXPECT_FALSE(std::filesystem::exists(job_.context().out_dir / "result.json"));
 }
 
-// A device that computes a step in `compute` behind a loader that needs `load`.
+// A device that computes a step in `compute` after a loader that needs `load`.
 DeviceSide Pretend(const std::string& device, absl::Duration compute,
                    absl::Duration load) {
   const SlowSource source(8, load);
@@ -152,7 +152,7 @@ DeviceSide Pretend(const std::string& device, absl::Duration compute,
 TEST(PlantedLoader, ASlowOneIsToBeFixedAFastOneGoes) {
   const auto slow = absl::Milliseconds(24), fast = absl::ZeroDuration();
   const auto cpu = absl::Milliseconds(20), mps = absl::Milliseconds(5);
-  // A busy machine may stand still within a step of either device: it does so
+  // A busy machine may stop within a step of either device: it does so
   // by chance, and what is planted shows each other time.
   const auto compare = [&](absl::Duration load, const auto& shows) {
     for (int attempt = 1;; ++attempt) {
@@ -190,7 +190,7 @@ TEST(TellDevices, OtherSamplesDecideNothing) {
   EXPECT_EQ(runbook::Worst(found.findings), runbook::Verdict::kFail);
 }
 
-TEST(FiguresOf, TakesWhatIsToldAlone) {
+TEST(FiguresOf, TakesOnlyWhatIsReported) {
   DeviceSide side;
   for (const std::optional<double> busy : {0.2, 0.4}) {
     MeasuredStep step;
@@ -234,11 +234,11 @@ constexpr auto kStay = DeviceDecision::kStay;
 TEST(DeviceVerdict, Decides) {
   const Row rows[] = {
 
-      // A step that is shorter by the threshold goes, whatever else is told.
+      // A step that is shorter by the threshold goes, with any other figures.
       {"twice_as_fast", 1, 0.5, 0, 0, 0.9, kGo, Verdict::kPass},
       {"just_fast_enough", 1, 0.779, 0, 0, 0.9, kGo, Verdict::kPass},
       {"fast_though_idle", 1, 0.5, 0, 0.4, 0.1, kGo, Verdict::kPass},
-      {"fast_and_not_told", 1, 0.5, 0, 0.9, {}, kGo, Verdict::kPass},
+      {"fast_and_unknown", 1, 0.5, 0, 0.9, {}, kGo, Verdict::kPass},
       // The rule of the runbook: too small a gain on an idle device.
       {"idle", 1, 0.79, 0, 0, 0.17, kFix, Verdict::kWarn},
       {"idle_and_slower", 1, 2, 0, 0, 0.05, kFix, Verdict::kWarn},
@@ -246,13 +246,13 @@ TEST(DeviceVerdict, Decides) {
       // A device that works, and gains too little.
       {"busy", 1, 0.79, 0, 0, 0.18, kStay, Verdict::kFail},
       {"busy_and_slower", 1, 3, 0, 0.5, 1.0, kStay, Verdict::kFail},
-      // Not told: would it be fast enough without the waits?
+      // Unknown: would it be fast enough without the waits?
       {"slow_loader", 1, 0.9, 0, 0.5, {}, kFix, Verdict::kWarn},
       {"loader_holds_both", 1, 1, 0.1, 0.8, {}, kFix, Verdict::kWarn},
       {"slow_loader_slow_device", 1, 2, 0, 0.3, {}, kStay, Verdict::kFail},
       {"equal_waits", 1, 1, 0.5, 0.5, {}, kStay, Verdict::kFail},
       {"no_waits", 1, 0.95, 0, 0, {}, kStay, Verdict::kFail},
-      // Steps that took no time the clock could tell.
+      // Steps that took no time that the clock could measure.
       {"no_time", 0, 0, 0, 0, {}, kStay, Verdict::kFail}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -311,10 +311,10 @@ TEST(DeviceVerdict, AdviceFollowsWhatIdles) {
   EXPECT_THAT(verdict.reason, HasSubstr("the data are not the bottleneck"));
 }
 
-TEST(DeviceVerdict, AUtilisationThatIsNotToldIsNotMadeUp) {
+TEST(DeviceVerdict, AnUnknownUtilisationIsNotMadeUp) {
   const DeviceVerdict verdict =
       DecideDevice({"cpu", 1, 0}, {"cuda", 0.5, 0, 0.01}, {});
-  EXPECT_EQ(verdict.findings[1].verdict, Verdict::kNotTold);
+  EXPECT_EQ(verdict.findings[1].verdict, Verdict::kUnknown);
   EXPECT_FALSE(verdict.findings[1].value.has_value());
   EXPECT_THAT(verdict.findings[1].found, HasSubstr("does not report"));
   EXPECT_STREQ(NameOf(kGo), "DEVICE_DECISION_GO");
@@ -367,7 +367,7 @@ TEST(CompareNumbers, ALossBeyondTheToleranceFails) {
             Verdict::kPass);
 }
 
-TEST(CompareNumbers, AWrongGradientAndNumbersThatAreNoneFail) {
+TEST(CompareNumbers, AWrongGradientAndNaNsFail) {
   DeviceNumbers other = AnyNumbers();
   other.grad_norms[0] = 1.0001;
   EXPECT_EQ(VerdictOn(other, "compare.gradient"), Verdict::kPass);
@@ -401,12 +401,12 @@ TEST(CompareNumbers, TheMetricIsComparedAfterTheSameSteps) {
   verdict = CompareNumbers(AnyNumbers(), other, {});
   EXPECT_EQ(verdict.steps.size(), 3u);
   EXPECT_FALSE(verdict.metric_compared);
-  EXPECT_EQ(Find(verdict, "compare.metric").verdict, Verdict::kNotTold);
+  EXPECT_EQ(Find(verdict, "compare.metric").verdict, Verdict::kUnknown);
   DeviceNumbers none = AnyNumbers();
   none.metric = "";
   verdict = CompareNumbers(none, none, {});
   EXPECT_THAT(Find(verdict, "compare.metric").found, HasSubstr("dataset.eval"));
-  EXPECT_EQ(CompareNumbers({}, {}, {}).findings[0].verdict, Verdict::kNotTold);
+  EXPECT_EQ(CompareNumbers({}, {}, {}).findings[0].verdict, Verdict::kUnknown);
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ json Short() {
 
 // Steps on one thread of the CPU. With more, a busy machine slows each operator
 // that waits for the others' threads, and neither a planted loader nor a
-// planted layer would be slow beside them.
+// planted layer would be slow next to them.
 class OneThread {
  public:
   OneThread() { at::set_num_threads(1); }
@@ -155,7 +155,7 @@ class ProfileTest : public testing::Test {
   }
 
   // Profiles until the finding `name` has the verdict, five times at most: a
-  // busy machine may stand still within a layer or a wait for data, and then
+  // busy machine may stop within a layer or a wait for data, and then
   // measures rightly what the job does not have. It does so by chance; what is
   // planted is there each time.
   absl::StatusOr<Found> RunUntil(const std::string& name, Verdict verdict,
@@ -183,7 +183,7 @@ class ProfileTest : public testing::Test {
   const OneThread one_thread_;
 };
 
-TEST_F(ProfileTest, TellsWhereTheTimeOfAStepGoes) {
+TEST_F(ProfileTest, ReportsWhereTheTimeOfAStepGoes) {
   JobFolder folder("profile");
   FaultyObserver observer;
   const auto found = Run(folder, observer).value();
@@ -211,8 +211,8 @@ TEST_F(ProfileTest, TellsWhereTheTimeOfAStepGoes) {
   for (const size_t step : {4, 5, 6, 7, 8, 11, 12}) {
     mean += observer.steps[step].seconds / 7;
   }
-  // The two clocks begin and end a little apart, where a busy machine may stand
-  // still. A sum over all steps would be seven times the mean.
+  // The two clocks begin and end a little apart, and a busy machine may stop
+  // there. A sum over all steps would be seven times the mean.
   EXPECT_GT(seconds, mean / 4);
   EXPECT_LT(seconds, mean * 4);
   for (const char* name : {"attention", "mlp", "norm", "head", "optimizer",
@@ -447,7 +447,7 @@ TEST(ProfiledStepsTest, AStopOfTheObserverEndsItAtOnce) {
   EXPECT_EQ(steps.stop_request(), StopRequest::kCancel);
 }
 
-TEST(ProfiledStepsTest, WhyThereIsNoTraceIsSaidAndWarningsGoOn) {
+TEST(ProfiledStepsTest, AMissingTraceHasAReasonAndWarningsContinue) {
   RecordingObserver observer;
   ProfiledSteps steps({1, 1}, observer);
   steps.Begin();
@@ -457,8 +457,8 @@ TEST(ProfiledStepsTest, WhyThereIsNoTraceIsSaidAndWarningsGoOn) {
   ProfileFacts facts;
   steps.Finish(folder / "file", facts);
   EXPECT_FALSE(facts.trace.has_value());
-  ASSERT_EQ(facts.not_told.size(), 1u);
-  EXPECT_EQ(facts.not_told[0].find("there is no trace: "), 0u);
+  ASSERT_EQ(facts.unknown.size(), 1u);
+  EXPECT_EQ(facts.unknown[0].find("there is no trace: "), 0u);
   steps.OnWarning("hot");
   EXPECT_EQ(observer.warnings(), std::vector<std::string>{"hot"});
 }
@@ -511,7 +511,7 @@ TEST(ProfilePlanTest, ManyEventsMakeShortSessions) {
 
 using runbook::Finding;
 
-TEST(ProfileFactsTest, WhatIsNotToldStaysSo) {
+TEST(ProfileFactsTest, WhatIsUnknownStaysUnknown) {
   EXPECT_EQ(Median({}), 0);
   EXPECT_EQ(Median({3, 1, 2}), 2);
   EXPECT_EQ(Median({4, 1, 2, 3}), 2.5);
@@ -528,7 +528,7 @@ TEST(ProfileFactsTest, WhatIsNotToldStaysSo) {
   EXPECT_EQ(facts.fallbacks().at("aten::x"), 3);
 }
 
-TEST(ProfileFactsTest, ASteadyStepIsPlainWorkAndTheWaitBesideIt) {
+TEST(ProfileFactsTest, ASteadyStepIsPlainWorkPlusTheWait) {
   ProfileFacts facts = SoundFacts();
   EXPECT_NEAR(facts.StepSeconds(), 0.1, 1e-9);
   EXPECT_NEAR(facts.DataWaitSeconds(), 0.001, 1e-9);
@@ -669,9 +669,9 @@ TEST(ProfileResultTest, TimesAreThoseOfAStep) {
   EXPECT_FALSE(result.contains("trace"));
 }
 
-TEST(ProfileResultTest, TheDevicesTimeOrdersOperatorsWhereItIsTold) {
+TEST(ProfileResultTest, TheDevicesTimeOrdersOperatorsIfItIsKnown) {
   ProfileFacts facts = SoundFacts();
-  facts.tally.device_told = true;
+  facts.tally.device_reports_times = true;
   facts.tally.device_busy_ns = 3;
   facts.tally.device_window_ns = 4;
   facts.tally.operators["aten::mul"].device_ns = 20 * 30 * kMilli;
@@ -700,7 +700,7 @@ TEST(ProfileResultTest, ListsHaveBoundsAndNoStepsAreNoReasonToDivideByZero) {
   EXPECT_EQ(text.find("null"), std::string::npos) << text;
 }
 
-TEST(ProfileResultTest, TheStepsOwnReadBackIsToldApart) {
+TEST(ProfileResultTest, TheStepsOwnReadBackIsListedSeparately) {
   ProfileFacts facts = SoundFacts();
   facts.tally.waits["aten::nonzero"] = {
       40, 20 * kMilli, {{"head", 1}, {"mlp", 39}}};
@@ -749,7 +749,7 @@ TEST_F(StepPartsTest, TheFirstEpochsEndIsTheLoaders) {
   // The loader's thread has made the first two.
   EXPECT_EQ(TimeBatches(*run_, 3 * steps, observer_)->seconds.size(),
             static_cast<size_t>(steps - 2));
-  // Where nothing is left that nobody read, and in later epochs.
+  // If no unread batch is left, and in later epochs.
   run_->loader->Seek({0, steps - 2});
   EXPECT_EQ(TimeBatches(*run_, 5, observer_)->seconds.size(), 5u);
   run_->loader->Seek({1, steps - 3});

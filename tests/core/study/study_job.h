@@ -50,7 +50,7 @@ class StudyJob : public testing_support::JobFolder {
     return nlohmann::json::parse(
         base::ReadFile(context_.out_dir / "result.json").value());
   }
-  // The finding of that name; null where there is none.
+  // The finding of that name; null if there is no such finding.
   nlohmann::json Finding(const std::string& name) const {
     const nlohmann::json result = Result();
     for (const nlohmann::json& finding : result["findings"]) {
@@ -64,7 +64,7 @@ class StudyJob : public testing_support::JobFolder {
 };
 
 // Samples of one token, the sample's number, whose batches take a while to make
-// and fail where they are told to.
+// and fail where they are set to.
 class SlowSource : public data::Source {
  public:
   SlowSource(int64_t size, absl::Duration delay) : size_(size), delay_(delay) {}

@@ -48,7 +48,7 @@ TEST(StudyTest, OptionsAreAnObjectWithKnownThresholdsAndTrainingIsNoStudy) {
 
 TEST(StudyTest, AResultIsWholeAndNamesItsKind) {
   const StudyJob job("study_result");
-  fs::remove(job.context().out_dir);  // a job's first attempt has none
+  fs::remove(job.context().out_dir);  // a job's first attempt has no folder
   RecordingObserver observer;
   auto result = *job.Study(JobKind::kProbe, {{"warmup_steps", 1}, {"steps", 2}},
                            observer);

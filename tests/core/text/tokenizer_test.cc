@@ -222,7 +222,8 @@ TEST(TokenizerTest, NamesTheFileThatIsMissingOrBroken) {
               Says(AllOf(HasSubstr("tokenizer.json"), HasSubstr("nowhere"))));
 }
 
-// As tokenizers.json of old have it: the library tells by what is there.
+// As tokenizers.json of old have it: the library infers the kind from what is
+// there.
 TEST(TokenizerTest, ReadsAModelThatDoesNotSayItsKind) {
   for (const char* name : {"bpe", "wordpiece", "unigram"}) {
     const TemporaryFolder folder;
@@ -299,7 +300,7 @@ TEST_F(OverridesTest, AFolderGivesTemplateAndEndToken) {
                    ["<|unused|>"], "chat_template": "x{{ eos_token }}"})");
   EXPECT_EQ(Rendered({.chat_template_path = other_.path()}), "x<|user|>");
   EXPECT_EQ(Rendered({other_.path(), "<|end|>"}), "x<|end|>");
-  // Its tokens that stand in the template must be the model's.
+  // Its tokens in the template must be the model's.
   other_.Write("tokenizer_config.json",
                R"({"eos_token": "<|end|>", "additional_special_tokens":
                    ["<|start|>"], "chat_template": "<|start|>"})");

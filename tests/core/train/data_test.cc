@@ -47,8 +47,8 @@ class SlowPipeline : public LanguageModelling {
                                     Observer& observer) override {
     thread = std::this_thread::get_id();
     observer.OnStage(folder + ", layers", config.num_hidden_layers);
-    told.Notify();
-    go_on.WaitForNotification();
+    started.Notify();
+    resume.WaitForNotification();
     observer.OnStage("tokenizing", 0.25);
     observer.OnStage("tokenizing", 0.5);
     observer.OnWarning("slow");
@@ -59,13 +59,13 @@ class SlowPipeline : public LanguageModelling {
     return std::move(data_);
   }
 
-  // Lets it speak, and end.
-  void GoOn() {
-    go_on.Notify();
+  // Lets it report, and end.
+  void Continue() {
+    resume.Notify();
     end.Notify();
   }
 
-  absl::Notification told, go_on, said_all, end;
+  absl::Notification started, resume, said_all, end;
   bool throws = false;
   std::thread::id thread;
 
@@ -102,20 +102,20 @@ class DataReaderTest : public testing::Test {
   Listener observer_;
 };
 
-TEST_F(DataReaderTest, ReadsBesideTheCallerAndTellsOnItsThread) {
+TEST_F(DataReaderTest, ReadsNextToTheCallerAndReportsOnItsThread) {
   TaskData data;
   data.train = std::make_unique<Batches>(
       std::vector<data::Batch>{MakeBatch({4}, 4), MakeBatch({3}, 4)});
   SlowPipeline pipeline(spec_, std::move(data));
   DataReader reader(pipeline, observer_, "folder", config_);
   EXPECT_FALSE(reader.done());
-  pipeline.told.WaitForNotification();
+  pipeline.started.WaitForNotification();
   EXPECT_TRUE(observer_.stages.empty());
   reader.Tell();
   EXPECT_THAT(observer_.stages, ElementsAre("folder, layers"));
-  // A Get that waits tells what there is from time to time: it comes once all
-  // has been said.
-  pipeline.go_on.Notify();
+  // A Get that waits reports from time to time: it returns once all
+  // has been reported.
+  pipeline.resume.Notify();
   pipeline.said_all.WaitForNotification();
   pipeline.end.Notify();
   auto read = reader.Get().value();
@@ -131,22 +131,22 @@ TEST_F(DataReaderTest, ReadsBesideTheCallerAndTellsOnItsThread) {
 TEST_F(DataReaderTest, GivesErrorsAndWhatWasThrown) {
   {
     SlowPipeline pipeline(spec_, absl::InvalidArgumentError("line 3"));
-    pipeline.GoOn();
+    pipeline.Continue();
     DataReader reader(pipeline, observer_, "folder", config_);
     EXPECT_EQ(reader.Get().status(), absl::InvalidArgumentError("line 3"));
   }
   SlowPipeline pipeline(spec_, TaskData());
   pipeline.throws = true;
-  pipeline.GoOn();
+  pipeline.Continue();
   DataReader reader(pipeline, observer_, "folder", config_);
   for (int i = 0; i < 2; ++i) {
     EXPECT_THROW(reader.Get().IgnoreError(), std::runtime_error);
   }
 }
 
-TEST_F(DataReaderTest, AnswersThatNobodyTakesAreWaitedFor) {
+TEST_F(DataReaderTest, UntakenAnswersAreWaitedFor) {
   SlowPipeline pipeline(spec_, TaskData());
-  pipeline.GoOn();
+  pipeline.Continue();
   { DataReader reader(pipeline, observer_, "folder", config_); }
   EXPECT_NE(pipeline.thread, std::thread::id());
 }
@@ -204,7 +204,7 @@ TEST(TextDataTest, SamplesCanBeLimited) {
   EXPECT_EQ(job.Json("out/run.json")["eval"]["rows"], 4);
 }
 
-TEST(TextDataTest, AWarningIsToldAndKept) {
+TEST(TextDataTest, AWarningIsReportedAndKept) {
   TextJob job("text_data_warning");
   job.Write("train.csv", "text,label\nx,pos\ny,pos\n");
   job.job["dataset"] = {{"train", "train.csv"}};
@@ -300,7 +300,7 @@ TEST(ImageDataTest, AVisionTransformerLearnsFromScratch) {
   const json config = job.Json("out/model/config.json");
   EXPECT_EQ(config["architectures"][0], "ViTForImageClassification");
   EXPECT_EQ(config["id2label"], json({{"0", "0"}, {"1", "1"}}));
-  // From scratch there was none; inference needs it.
+  // From scratch it was absent; inference needs it.
   EXPECT_EQ(job.Json("out/model/preprocessor_config.json")["size"]["height"],
             16);
   auto weights = *tensorfile::SafetensorsFile::Open(
@@ -321,7 +321,7 @@ TEST(ImageDataTest, AugmentationResumesBitForBit) {
             job.Bytes("whole/model/model.safetensors"));
 }
 
-TEST(ImageDataTest, LoraAndHeadGoOnFromAModel) {
+TEST(ImageDataTest, LoraAndHeadStartFromAModel) {
   ImageJob job("image_lora");
   ASSERT_TRUE(job.Train("full").ok());
   job.job["model"] = "full/model";
@@ -459,7 +459,7 @@ TEST(InputsTest, AStepIsOneBuffer) {
   EXPECT_TRUE(LanguageInputs({&batches[2], 1}, Cpu()).host.empty());
 }
 
-TEST(InputsTest, ClassifiersHaveABufferOfFloatsBeside) {
+TEST(InputsTest, ClassifiersHaveAnAdditionalBufferOfFloats) {
   data::Batch batch;
   batch.rows = 2;
   batch.length = 3;
@@ -511,7 +511,7 @@ absl::Status Check(const TrainSpec& before, const TrainSpec& after) {
                           MakeFingerprint(after, Inputs()));
 }
 
-// A new field of the spec must say what it is to a run that goes on.
+// A new field of the spec must say what it is to a run that resumes.
 TEST(FingerprintTest, EveryFieldHasARoleAndIsHeldWhereItIsNotTheDefault) {
   std::vector<std::string> with_role;
   for (const auto& [path, role] : FieldRoles()) with_role.push_back(path);
@@ -686,7 +686,7 @@ TEST(FingerprintTest, ANewerReleasesIsSaidToBeOne) {
 namespace fs = std::filesystem;
 using testing_support::FreshFolder;
 
-const std::atomic<bool> kGoOn{false}, kStop{true};
+const std::atomic<bool> kContinue{false}, kStop{true};
 
 TEST(HashModelTest, DigestsModelFilesAndRemembersThem) {
   const auto model = FreshFolder("hash_model");
@@ -694,7 +694,7 @@ TEST(HashModelTest, DigestsModelFilesAndRemembersThem) {
   std::ofstream(model / "config.json") << "{}";
   std::ofstream(model / "model.safetensors") << "weights";
   std::ofstream(model / "README.md") << "not part of it";
-  auto digests = *HashModel(model, cache, kGoOn);
+  auto digests = *HashModel(model, cache, kContinue);
   EXPECT_EQ(digests.size(), 2u);
   EXPECT_EQ(digests["model.safetensors"], base::Sha256Hex("weights"));
   // A remembered digest is used for as long as the file is untouched…
@@ -703,11 +703,11 @@ TEST(HashModelTest, DigestsModelFilesAndRemembersThem) {
   ASSERT_NE(at, std::string::npos);
   text.replace(at, 64, std::string(64, 'e'));
   std::ofstream(cache) << text;
-  EXPECT_EQ((*HashModel(model, cache, kGoOn))["config.json"],
+  EXPECT_EQ((*HashModel(model, cache, kContinue))["config.json"],
             std::string(64, 'e'));
   // … and no longer.
   std::ofstream(model / "config.json") << "{\"changed\": 1}";
-  EXPECT_EQ((*HashModel(model, cache, kGoOn))["config.json"],
+  EXPECT_EQ((*HashModel(model, cache, kContinue))["config.json"],
             base::Sha256Hex("{\"changed\": 1}"));
 }
 
@@ -716,9 +716,9 @@ TEST(HashModelTest, ABrokenCacheIsAnEmptyOneAndAStopIsHeard) {
   std::ofstream(model / "config.json") << "{}";
   const auto cache = FreshFolder("hash_cache_2") / "digests.json";
   std::ofstream(cache) << "[1,";
-  EXPECT_EQ((*HashModel(model, cache, kGoOn))["config.json"],
+  EXPECT_EQ((*HashModel(model, cache, kContinue))["config.json"],
             base::Sha256Hex("{}"));
-  EXPECT_FALSE(HashModel(model / "none", cache, kGoOn).ok());
+  EXPECT_FALSE(HashModel(model / "none", cache, kContinue).ok());
   const auto unused = FreshFolder("stop_cache") / "digests.json";
   EXPECT_TRUE(absl::IsCancelled(HashModel(model, unused, kStop).status()));
   EXPECT_FALSE(fs::exists(unused));
@@ -743,7 +743,7 @@ TEST(ModelDigestsTest, AreThoseOfTheFolder) {
   EXPECT_FALSE(ModelDigests(model / "none", "").Get().ok());
 }
 
-TEST(ModelDigestsTest, NobodyNeedAskForThem) {
+TEST(ModelDigestsTest, AreOptional) {
   const fs::path model = FreshFolder("unasked");
   std::ofstream(model / "model.safetensors") << std::string(64 << 20, 'w');
   const fs::path cache = FreshFolder("unasked_cache") / "digests.json";

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "core/base/file.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/data/token_dataset.h"
 #include "core/host/machine.h"
 #include "core/train/data_reader.h"
@@ -105,7 +105,7 @@ TEST(FindMicroBatchTest, TheEstimateIsAskedBeforeTheFirstTrialOfAKind) {
   EXPECT_EQ(plan.trials[1].choice, (MicroBatch{1, kSelective}));
 }
 
-// It may be wrong; the least is tried whatever it says.
+// It may be wrong; the least is tried in any case.
 TEST(FindMicroBatchTest, AnEstimateAloneEndsNoJob) {
   FakeDevice device;
   MicroBatchSearch search = Search(1'000);

@@ -184,7 +184,7 @@ TEST(BestModelTest, AnUnknownMetricIsRefusedWithThoseThereAre) {
 using testing_support::RecordingObserver;
 
 // The model, the metrics and the confusion matrix are those of the best
-// evaluation, whatever came after it.
+// evaluation, in spite of all after it.
 TEST(FinishTest, TheBestModelIsWhatIsLeft) {
   TextJob job("finish_best");
   job.job["training"]["eval_steps"] = 2;
@@ -337,7 +337,7 @@ absl::StatusOr<Described> DescribeJob(JobFolder& folder) {
                   observer);
 }
 
-// A device that this machine lacks is none of its business.
+// A device that this machine lacks does not matter.
 TEST(Describe, NeedsNoDevice) {
   JobFolder folder("describe");
   folder.job()["device"] = "mps";
@@ -367,15 +367,17 @@ TEST(Describe, AnAdapterDecidesWhatIsTrainedAndMisfitsAreRefused) {
 }
 
 struct Listening : testing_support::RecordingObserver {
-  void TellWarning(const std::string& text) override { told.push_back(text); }
-  std::vector<std::string> told;
+  void TellWarning(const std::string& text) override {
+    reported.push_back(text);
+  }
+  std::vector<std::string> reported;
 };
 
-TEST(ObserverTest, EachWarningIsToldOnceAndKept) {
+TEST(ObserverTest, EachWarningIsReportedOnceAndKept) {
   Listening observer;
   for (const char* text : {"a", "b", "a"}) observer.OnWarning(text);
-  EXPECT_THAT(observer.told, testing::ElementsAre("a", "b"));
-  EXPECT_EQ(observer.warnings(), observer.told);
+  EXPECT_THAT(observer.reported, testing::ElementsAre("a", "b"));
+  EXPECT_EQ(observer.warnings(), observer.reported);
 }
 
 TEST(ObserverTest, WarningsHaveBoundsAndSaySo) {
@@ -384,11 +386,11 @@ TEST(ObserverTest, WarningsHaveBoundsAndSaySo) {
   observer.OnWarning(longest + "y");
   observer.OnWarning(longest + "z");
   for (int i = 0; i < 1000; ++i) observer.OnWarning(absl::StrCat("text ", i));
-  ASSERT_EQ(observer.told.size(), Observer::kMostWarnings);
-  EXPECT_EQ(observer.told[0], longest);
-  EXPECT_EQ(observer.told[1], "text 0");
-  EXPECT_THAT(observer.told.back(), testing::HasSubstr("further warnings"));
-  EXPECT_EQ(observer.warnings(), observer.told);
+  ASSERT_EQ(observer.reported.size(), Observer::kMostWarnings);
+  EXPECT_EQ(observer.reported[0], longest);
+  EXPECT_EQ(observer.reported[1], "text 0");
+  EXPECT_THAT(observer.reported.back(), testing::HasSubstr("further warnings"));
+  EXPECT_EQ(observer.warnings(), observer.reported);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 #include "tests/core/status_matchers.h"
 #include "tests/core/train/train_jobs.h"
 
-// What a run goes on from, and what it does not.
+// What a run resumes from, and what it does not.
 
 namespace mpsd::train {
 namespace {
@@ -101,7 +101,7 @@ TEST(DamagedCheckpointTest, ARunWithoutAWholeCheckpointStartsOver) {
   }
 }
 
-// Each stop repeats no step of the one before, whatever lies in the folder.
+// Each stop repeats no step of the one before, with any files in the folder.
 TEST(DamagedCheckpointTest, NoSaveRemovesTheCheckpointItHasJustWritten) {
   JobFolder folder("trainer_newest");
   folder.training()["max_steps"] = 30;
@@ -194,7 +194,7 @@ class ResumedJobTest : public testing::Test {
   absl::StatusOr<RunResult> Run(const std::string& out, Observer& observer) {
     return Train(folder_.job(), folder_.path(), out, observer);
   }
-  // What the run says instead of going on.
+  // The error of the run that does not resume.
   std::string Refusal() {
     RecordingObserver observer;
     const absl::Status s = Run("out", observer).status();
@@ -251,7 +251,7 @@ TEST_F(ResumedJobTest, DifferencesAreNamedWithBothValues) {
   EXPECT_THAT(Refusal(), HasSubstr("data.train is sha256 "));
 }
 
-// Weights that lie beside the model's and are not read.
+// Weights next to the model's that are not read.
 TEST_F(ResumedJobTest, StrayFilesOfTheModelAreNothingToIt) {
   Stop();
   std::ofstream(folder_.path() / "model" / "other.safetensors") << "x";
@@ -274,7 +274,7 @@ TEST_F(ResumedJobTest, AnotherStartAdapterIsNamed) {
 
 // The rates are those of tests/golden/resumed_rates.json: the next one is the
 // one that the first length had planned.
-TEST_F(ResumedJobTest, ALongerRunGoesOn) {
+TEST_F(ResumedJobTest, ALongerRunResumes) {
   Stop();
   for (const int64_t steps : {12, 6}) {
     folder_.training()["max_steps"] = steps;
@@ -346,8 +346,8 @@ TEST_F(ResumedJobTest, AFingerprintThatCannotBeReadIsDamage) {
   EXPECT_THAT(rest.warnings()[0], HasSubstr("fingerprint cannot be read"));
 }
 
-// A CPU counts no tensors: the process' memory is all there is to tell.
-TEST(ManifestTest, TellsThePeakOfTheProcess) {
+// A CPU counts no tensors: the process' memory is all that can be reported.
+TEST(ManifestTest, HoldsThePeakOfTheProcess) {
   const auto folder = FreshFolder("manifest_footprint");
   const host::FootprintWatch watch;
   ASSERT_TRUE(WriteManifest(folder, {}).ok());
@@ -550,7 +550,7 @@ TEST(RunFolderTest, CurvesHaveAFileAnAttempt) {
     for (int64_t i = 1; i <= 5; ++i) ASSERT_TRUE(folder->Append(Step(i)).ok());
     ASSERT_TRUE(folder->Append(report::Evaluated{5, 2, 1, 1, {}}).ok());
   }
-  // A run without evaluations, too, goes on behind its checkpoint's step.
+  // A run without evaluations, too, continues after its checkpoint's step.
   auto folder = *RunFolder::Open(path, 3, -1);
   ASSERT_TRUE(folder->Append(Step(4)).ok());
   const auto files = EventFiles(path);
@@ -561,7 +561,7 @@ TEST(RunFolderTest, CurvesHaveAFileAnAttempt) {
   EXPECT_THAT(files[0], HasSubstr("train/loss"));
 }
 
-TEST(RunFolderTest, ARunGoesOnWithoutCurves) {
+TEST(RunFolderTest, ARunResumesWithoutCurves) {
   const auto path = FreshFolder("run_folder_no_curves");
   std::ofstream(path / "runs") << "x";
   auto folder = RunFolder::Open(path, 0, -1).value();

@@ -68,7 +68,7 @@ TEST(RunTest, ARunGivesEverythingItPromises) {
   EXPECT_EQ(AdapterBytes(folder, "out"), bytes);
 }
 
-TEST(RunTest, ARunWhoseCurvesCannotBeWrittenSaysSoAndGoesOn) {
+TEST(RunTest, ARunWhoseCurvesCannotBeWrittenWarnsAndContinues) {
   const JobFolder folder("run_no_curves");
   fs::create_directories(folder.path() / "out");
   std::ofstream(folder.path() / "out" / "runs") << "a file";
@@ -220,10 +220,10 @@ json ConfigOf(const JobFolder& folder, const std::string& out) {
 }
 
 // As PeftModel.from_pretrained(is_trainable=True) keeps it.
-TEST(OpenTest, AStartFromAnAdapterGoesOnAndKeepsItsDropout) {
+TEST(OpenTest, AStartFromAnAdapterContinuesAndKeepsItsDropout) {
   JobFolder folder("open_start_dropout");
   folder.training()["max_steps"] = 4;
-  RecordingObserver observer, as_told, as_it_is, without;
+  RecordingObserver observer, with_set, as_it_is, without;
   ASSERT_TRUE(Train(folder, "one", observer).ok());
   folder.job()["adapter"] = (folder.path() / "one" / "adapter").string();
   folder.job().erase("lora");
@@ -232,8 +232,8 @@ TEST(OpenTest, AStartFromAnAdapterGoesOnAndKeepsItsDropout) {
               1e-6);
   EXPECT_EQ(ConfigOf(folder, "kept")["lora_dropout"], 0.1);
   folder.job()["lora"] = {{"lora_dropout", 0.1}};
-  ASSERT_TRUE(Train(folder, "told", as_told).ok());
-  EXPECT_EQ(AdapterBytes(folder, "kept"), AdapterBytes(folder, "told"));
+  ASSERT_TRUE(Train(folder, "set", with_set).ok());
+  EXPECT_EQ(AdapterBytes(folder, "kept"), AdapterBytes(folder, "set"));
   folder.job()["lora"] = {{"lora_dropout", 0}};
   ASSERT_TRUE(Train(folder, "without", without).ok());
   EXPECT_EQ(ConfigOf(folder, "without")["lora_dropout"], 0.0);
@@ -288,7 +288,7 @@ void ExpectSameSteps(const std::vector<report::Progress>& steps,
   }
 }
 
-TEST_F(AutoBatchTest, WhateverIsChosenTheRunIsTheSame) {
+TEST_F(AutoBatchTest, TheRunIsTheSameForEveryChoice) {
   RecordingObserver as_stated;
   ASSERT_TRUE(Train("stated", as_stated).ok());
   EXPECT_TRUE(Choice("stated").is_null());
@@ -322,14 +322,14 @@ TEST_F(AutoBatchTest, WhateverIsChosenTheRunIsTheSame) {
 
 TEST_F(AutoBatchTest, ShortRowsSideBySideTrainTheSame) {
   folder_.training()["padding_free"] = false;
-  RecordingObserver padded, beside;
+  RecordingObserver padded, separate;
   ASSERT_TRUE(Train("padded", padded).ok());
   folder_.training()["padding_free"] = true;
-  ASSERT_TRUE(Train("beside", beside).ok());
-  ExpectSameSteps(beside.steps, padded.steps);
+  ASSERT_TRUE(Train("separate", separate).ok());
+  ExpectSameSteps(separate.steps, padded.steps);
   int64_t before = 0, after = 0;
   for (const auto& step : padded.steps) before += *step.padded_tokens;
-  for (const auto& step : beside.steps) after += *step.padded_tokens;
+  for (const auto& step : separate.steps) after += *step.padded_tokens;
   EXPECT_LT(after, before);
 }
 
@@ -462,7 +462,7 @@ TEST(LoadTest, BadJobsAreRefusedBeforeTheFirstStep) {
          f.job().erase("lora");
        },
        absl::StatusCode::kInvalidArgument, "has shape"},
-      // The data decide which metrics a job has, whatever the weights are.
+      // The data decide which metrics a job has, the weights do not.
       {[](JobFolder& f) {
          f.job()["model"] = SpoiltModel();
          f.training()["metric_for_best_model"] = "acuracy";
@@ -529,7 +529,7 @@ TEST(LoadTest, WhatIsLoadedIsWhole) {
   EXPECT_EQ(loaded.shapes().step_rows(), 2);
 }
 
-TEST(LoadTest, StagesAreToldInOneOrder) {
+TEST(LoadTest, StagesAreReportedInOneOrder) {
   JobFolder folder("load_stages");
   folder.training()["max_steps"] = 1;
   RecordingObserver observer;
@@ -651,7 +651,7 @@ TEST(LoopTest, ACancelWithinAStepEndsAtOnce) {
   folder.job()["dataset"].erase("eval");
   RecordingObserver observer;
   observer.stop_kind = StopRequest::kCancel;
-  observer.stop_when_asked = 2;  // behind the first micro-batch
+  observer.stop_when_asked = 2;  // after the first micro-batch
   auto stopped = Train(folder, "out", observer).value();
   EXPECT_EQ(stopped.stopped, StopRequest::kCancel);
   EXPECT_EQ(stopped.checkpoint_step, 0);

@@ -136,7 +136,7 @@ TEST_F(SessionTest, AnnouncesItsDeviceAndWhatItSaves) {
   EXPECT_EQ(reports.back(), report::kStageSaving) << "the result";
 }
 
-TEST_F(SessionTest, AFailureIsToldShortAndPrintable) {
+TEST_F(SessionTest, AFailureIsReportedShortAndPrintable) {
   JobFolder folder("session_long");
   folder.job()["model"] =
       "/no/such/\x1b[2J\nmodel/" + std::string(5 << 20, 'x');
@@ -151,7 +151,7 @@ TEST_F(SessionTest, AFailureIsToldShortAndPrintable) {
   EXPECT_EQ(log_.str().find("\nmodel"), std::string::npos) << "is indented";
 }
 
-TEST_F(SessionTest, AnUnknownKindOfJobIsNamedBesideTheKnownOnes) {
+TEST_F(SessionTest, AnUnknownKindOfJobIsReportedWithTheKnownOnes) {
   const char start[] = R"({"type":"start","job_id":"job","spec_path":"/j",)"
                        R"("output_dir":"/o","kind":"sweep"})";
   ASSERT_TRUE(daemon_->Send(start).ok());
@@ -305,7 +305,7 @@ TEST_F(SessionTest, PauseHoldsBetweenStepsUntilResume) {
   EXPECT_EQ(*next, *held_at + 1);
 }
 
-// A step that would go on for long.
+// A step that would last long.
 JobFolder OneLongStep(const std::string& name) {
   JobFolder folder(name);
   folder.WriteRows("train.jsonl", 20'000);
@@ -513,7 +513,7 @@ TEST(RunJobTest, APadTokenBeyondTheTableIsReplaced) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-TEST(FailureOfTest, EveryStatusIsSomebodysFault) {
+TEST(FailureOfTest, EveryStatusHasABlamedParty) {
   EXPECT_EQ(FailureOf(absl::InvalidArgumentError("x")).kind,
             FailureKind::kRejected);
   EXPECT_EQ(FailureOf(absl::NotFoundError("x")).kind, FailureKind::kRejected);
@@ -534,7 +534,7 @@ TEST(FailureOfTest, TheDevicesErrorsHaveAdvice) {
   EXPECT_THAT(missing.message, testing::HasSubstr("allow_cpu_fallback"));
   const wire::Failed reset = FailureOf(
       std::string("(0000000b:kIOGPUCommandBufferCallbackErrorPageFault)"));
-  EXPECT_EQ(reset.kind, FailureKind::kInternal) << "it may go on";
+  EXPECT_EQ(reset.kind, FailureKind::kInternal) << "it may continue";
   EXPECT_THAT(reset.message, testing::HasSubstr("last checkpoint"));
 }
 

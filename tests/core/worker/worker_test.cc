@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "core/base/file.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/data/row_errors.h"
 #include "core/worker/process.h"
 #include "core/worker/session.h"
@@ -114,7 +114,7 @@ struct Answer {
 
 class PlanVerbTest : public testing::Test {
  protected:
-  PlanVerbTest() { Tell({{"rates", Rates()}}); }
+  PlanVerbTest() { SetFacts({{"rates", Rates()}}); }
 
   static json Rates() {
     return {{"fp32_operations", 1e11},
@@ -122,7 +122,7 @@ class PlanVerbTest : public testing::Test {
             {"bytes", 1e10},
             {"source", "a test"}};
   }
-  void Tell(const json& facts) {
+  void SetFacts(const json& facts) {
     std::ofstream(folder_.path() / "facts.json") << facts.dump();
   }
 
@@ -180,17 +180,17 @@ TEST_F(PlanVerbTest, PrintsStagesAndThePlanAndKeepsTheTokens) {
 // The device need not be there, and is not opened.
 TEST_F(PlanVerbTest, PlansForADeviceThatIsNotHere) {
   folder_.job()["device"] = "mps";
-  Tell({{"chip", "Apple M2 Max"}, {"gpu_cores", 38}});
+  SetFacts({{"chip", "Apple M2 Max"}, {"gpu_cores", 38}});
   const json plan = Run().plan();
   EXPECT_EQ(plan["model"]["device"], "mps");
   EXPECT_THAT(plan["time"]["rates"].dump(), HasSubstr("Apple M2 Max"));
   folder_.job()["device"] = "auto";
-  Tell({{"device", "cuda"}, {"chip", "NVIDIA H200"}});
+  SetFacts({{"device", "cuda"}, {"chip", "NVIDIA H200"}});
   EXPECT_EQ(Run().plan()["model"]["device"], "cuda");
 }
 
 TEST_F(PlanVerbTest, OnTheCpuItMeasuresTheCpu) {
-  Tell(json::object());
+  SetFacts(json::object());
   EXPECT_THAT(Run().plan()["time"]["rates"].dump(), HasSubstr("this CPU"));
 }
 
@@ -235,7 +235,7 @@ TEST_F(PlanVerbTest, AFaultIsAnErrorWithItsCodeAndPlace) {
               HasSubstr("none.json"));
 }
 
-// Where the job's weights are is not asked: a plan reads none.
+// Where the job's weights are is not asked: a plan reads no weights.
 TEST_F(PlanVerbTest, NoWeightsAreRead) {
   const fs::path model = folder_.path() / "hollow";
   fs::create_directories(model);
@@ -249,13 +249,13 @@ TEST_F(PlanVerbTest, NoWeightsAreRead) {
 }
 
 TEST_F(PlanVerbTest, NothingBeyondTheRootsIsReadAndWrongFactsAreNamed) {
-  Tell({{"read_roots", {"/no/such/root"}}, {"rates", Rates()}});
+  SetFacts({{"read_roots", {"/no/such/root"}}, {"rates", Rates()}});
   const Answer answer = Run();
   EXPECT_EQ(answer.code, 1);
   EXPECT_THAT(answer.error(), HasSubstr("FAILED_PRECONDITION"));
-  Tell({{"chip", 3}});
+  SetFacts({{"chip", 3}});
   EXPECT_THAT(Run().error(), HasSubstr("facts.chip"));
-  Tell({{"device", "abacus"}});
+  SetFacts({{"device", "abacus"}});
   folder_.job()["device"] = "auto";
   EXPECT_THAT(Run().error(), HasSubstr("facts.device"));
   fs::remove(folder_.path() / "facts.json");
@@ -299,7 +299,7 @@ TEST(PulseTest, BeatsWhileWorkIsDone) {
   EXPECT_GE(beats, 3);
 }
 
-TEST(PulseTest, OneThatStandsStillHasNone) {
+TEST(PulseTest, OneThatStopsHasNone) {
   std::atomic<int> beats{0};
   {
     Pulse pulse(kInterval, [&] { ++beats; });
@@ -388,7 +388,7 @@ class ReaderWatchTest : public testing::Test {
   absl::Notification gone_;
 };
 
-TEST_F(ReaderWatchTest, TellsOnceThatTheReaderIsGone) {
+TEST_F(ReaderWatchTest, ReportsOnceThatTheReaderIsGone) {
   std::atomic<int> calls = 0;
   {
     const ReaderWatch watch(ends_[1], kOften, [&] {
@@ -421,7 +421,7 @@ TEST_F(ReaderWatchTest, AFileHasAReader) {
   close(file);
 }
 
-TEST_F(ReaderWatchTest, EndsAtOnceWhateverItsInterval) {
+TEST_F(ReaderWatchTest, EndsAtOnceWithAnyInterval) {
   const ReaderWatch watch(ends_[1], absl::Hours(1), [&] { gone_.Notify(); });
 }
 
@@ -461,7 +461,7 @@ TEST(TerminalObserverTest, SaysThingsOnceAndStopsByItsFlag) {
   EXPECT_EQ(observer.stop_request(), train::StopRequest::kPreempt);
 }
 
-TEST(RunAloneTest, ExitCodesTellWhoseFaultItWas) {
+TEST(RunAloneTest, ExitCodesNameTheBlamedParty) {
   const JobFolder folder("run_alone");
   std::ostringstream out, err;
   EXPECT_EQ(RunAlone(folder.Write().string(), (folder.path() / "out").string(),

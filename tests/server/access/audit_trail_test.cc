@@ -66,7 +66,7 @@ class AuditTrailTest : public testing::Test {
   std::unique_ptr<AuditTrail> trail_;
 };
 
-TEST_F(AuditTrailTest, ARequestStandsThereBeforeItsResult) {
+TEST_F(AuditTrailTest, ARequestIsRecordedBeforeItsResult) {
   const auto number = trail_->Begin(By("ada"));
   ASSERT_TRUE(number.ok());
   ASSERT_THAT(Entries(), SizeIs(1));

@@ -26,7 +26,7 @@ TEST(CallerTest, NamesOfAccountsMailboxesAndCertificatesAreUsers) {
         std::string(limits::kUserBytes, 'a')}) {
     EXPECT_TRUE(IsUserName(name)) << name;
   }
-  // Those that a terminal, a path or a query would read otherwise are none.
+  // Those that a terminal, a path or a query would misread are invalid.
   for (const char* name : {"", " ada", "ada ", "-rf", ".ada", "@ada", "a/b",
                            "a b", "a\nb", "a\x1b[2J", "ad\xc3\xa4", "a,b"}) {
     EXPECT_FALSE(IsUserName(name)) << name;
@@ -70,7 +70,7 @@ TEST(Rules, EachMethodHasOneRowAndChangesOfJobsAreAuditedAndNoViewers) {
   for (const Rule& rule : kRules) {
     SCOPED_TRACE(rule.method);
     EXPECT_TRUE(methods.insert(rule.method).second);
-    // A role that is none may nothing.
+    // An invalid role may do nothing.
     EXPECT_EQ(CheckRole(rule, Ada(Role{})).code(), kDenied);
     if (rule.concerns != Concerns::kOwnJob) continue;
     EXPECT_TRUE(rule.audited);
@@ -118,7 +118,7 @@ TEST(CheckOwner, HidesWhatIsPrivate) {
   }
 }
 
-TEST(Rights, NobodysJobIsNoJobOfTheNameless) {
+TEST(Rights, AJobWithoutOwnerIsNoJobOfTheNameless) {
   Caller page;
   page.way = Way::kPage;
   EXPECT_FALSE(Rights(page, true).MayRead(""));

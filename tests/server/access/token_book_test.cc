@@ -28,11 +28,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr uid_t kNobodys = 3'999'999'999;  // no account has this number
+constexpr uid_t kUnusedUid = 3'999'999'999;  // no account has this number
 
 TEST(AccountNameTest, IsTheAccountsOrItsNumber) {
   EXPECT_EQ(*AccountName(0), "root");
-  EXPECT_EQ(*AccountName(kNobodys), "uid-3999999999");
+  EXPECT_EQ(*AccountName(kUnusedUid), "uid-3999999999");
   EXPECT_EQ(UserOf(7, "ada"), "ada");
   // A name that no user may have, and another account's.
   for (const char* name :
@@ -117,7 +117,7 @@ TEST_F(TokenBookTest, ATokenIsItsUserInItsRole) {
   EXPECT_EQ(rows[0].created_by, "root");
 }
 
-TEST_F(TokenBookTest, WhatIsNotTheTokenItselfIsNobody) {
+TEST_F(TokenBookTest, WhatIsNotTheTokenItselfIsNoCaller) {
   const std::string secret = Create().secret;
   std::string upper = secret;
   for (char& c : upper) c = static_cast<char>(toupper(c));
@@ -203,7 +203,7 @@ TEST_F(TokenBookTest, StreamsEndWhenTheirTokenExpires) {
   const NewToken made = Create(absl::Seconds(90));
   const NewToken longer = Create(absl::Hours(1));
   secret_ = made.secret;
-  // A minute is as long as nobody has to look.
+  // The book need not be tended again for a minute.
   EXPECT_EQ(book_->Tend(), clock_.Now() + absl::Minutes(1));
   clock_.Advance(absl::Minutes(1));
   EXPECT_EQ(book_->Tend(), clock_.Now() + absl::Seconds(30));
@@ -224,7 +224,7 @@ TEST_F(TokenBookTest, StreamsEndWhenTheirTokenExpires) {
   EXPECT_THAT(TakeEnded(), ElementsAre("token " + IdOf(other)));
 }
 
-// Whoever calls Tend sleeps as long as Tend said, and has to be woken.
+// The caller of Tend sleeps as long as Tend said, and has to be woken.
 TEST_F(TokenBookTest, ANewTokenMayExpireBeforeTendIsCalledNext) {
   EXPECT_EQ(book_->Tend(), clock_.Now() + absl::Minutes(1));
   Create(absl::Seconds(5));
@@ -273,7 +273,7 @@ TEST_F(TokenBookTest, AUseThatIsNotWrittenIsWrittenLater) {
   EXPECT_TRUE(Rows()[0].last_use.has_value());
 }
 
-TEST_F(TokenBookTest, WhoMakesATokenOnAHangingDiskHoldsUpNobody) {
+TEST_F(TokenBookTest, ATokenMadeOnAHangingDiskBlocksNoOtherCall) {
   const NewToken made = Create();
   absl::Notification hangs, go;
   db_.on_commit() = [&] {
@@ -345,7 +345,7 @@ TEST_F(TokenBookTest, AThousandTokensAndNoMore) {
   EXPECT_TRUE(book_->Create({"ann", Role::kUser, "", std::nullopt, ""}).ok());
 }
 
-TEST_F(TokenBookTest, ListsTheNewestFirstWhateverTheClockSays) {
+TEST_F(TokenBookTest, ListsTheNewestFirstWithAnyClock) {
   const NewToken first = Create();
   clock_.SetBack(absl::Hours(5));
   const NewToken second = Create();

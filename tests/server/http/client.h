@@ -75,7 +75,7 @@ class Client {
     }
     return text;
   }
-  // One answer of a connection that goes on.
+  // One answer of a connection that stays open.
   std::string ReadAnswer() {
     std::string text;
     while (text.find("\r\n\r\n") == std::string::npos && ReadPiece(text)) {

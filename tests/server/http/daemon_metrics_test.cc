@@ -17,8 +17,8 @@
 #include "absl/time/clock.h"
 #include "server/http/families.h"
 #include "server/http/job_metrics.h"
-#include "server/store/job.h"
 #include "server/jobs/pause_gate.h"
+#include "server/store/job.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/http/scraped.h"
 #include "tests/server/http/served.h"
@@ -120,7 +120,7 @@ TEST(ProcessFamilies, HaveTheNamesOfEveryClientLibrary) {
             "process_open_fds 7\n"
             "process_max_fds 1024\n"
             "process_start_time_seconds 100.25\n");
-  // What the system does not tell is absent.
+  // What the system does not report is absent.
   EXPECT_EQ(Samples({}), "");
   host::ProcessUsage usage;
   usage.open_descriptors = 3;
@@ -146,7 +146,7 @@ TEST_F(DaemonMetricsTest, ACommitFallsIntoItsBucket) {
            mpsd_database_commit_seconds_bucket{le="30"} 2)");
 }
 
-TEST_F(DaemonMetricsTest, TellsWhenADevicePassedItsTest) {
+TEST_F(DaemonMetricsTest, ReportsWhenADevicePassedItsTest) {
   Lacks("mpsd_selftest_timestamp_seconds{");
   metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'000));
   metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'060));
@@ -163,12 +163,12 @@ TEST_F(DaemonMetricsTest, CountsPulls) {
            mpsd_model_pulled_bytes_total 1000)");
 }
 
-TEST_F(DaemonMetricsTest, ManyTellAndCollectAtOnce) {
+TEST_F(DaemonMetricsTest, ManyReportAndCollectAtOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([this] {
       for (int n = 0; n < 200; ++n) {
-        TellEverythingOf(metrics_);
+        SetEverythingOf(metrics_);
         metrics_.Collect();
       }
     });
@@ -304,7 +304,7 @@ class ScrapeSizeTest : public Scraped {
     jobs_.CheckpointWritten(id, "mps", 1);
     jobs_.WorkerExited(jobs::ExitReason::kDone);
     jobs_.JobEnded(id, jobs::State::kSucceeded);
-    TellEverythingOf(daemon_);
+    SetEverythingOf(daemon_);
   }
 
   fakes::FakeClock clock_;
@@ -342,7 +342,7 @@ TEST_F(ScrapeSizeTest, OfManyJobsThatEndTogetherTheLastLinger) {
   EXPECT_EQ(text.find("\"J899\""), std::string::npos);
 }
 
-// However many jobs end, those that go on keep their series.
+// However many jobs end, those that still run keep their series.
 TEST_F(ScrapeSizeTest, AJobThatHasNotEndedKeepsItsSeries) {
   jobs_.JobStarted({"waits", "night run", "ada", "CAUSAL_LM", "org/tiny", {}});
   for (int i = 0; i < 200; ++i) RunJob(i);
@@ -351,7 +351,7 @@ TEST_F(ScrapeSizeTest, AJobThatHasNotEndedKeepsItsSeries) {
 }
 
 TEST_F(ScrapeSizeTest, WithoutJobsAScrapeIsSmall) {
-  TellEverythingOf(daemon_);
+  SetEverythingOf(daemon_);
   EXPECT_LT(Series(), 200u);
   EXPECT_LT(Text().size(), 64u << 10);
 }
@@ -402,7 +402,7 @@ TEST_F(ExpositionTest, ServesTheMetricsOfEverySource) {
   EXPECT_EQ(Get(address, "/metrics"), "");
 }
 
-TEST_F(ExpositionTest, TellsWhenItsCertificateEnds) {
+TEST_F(ExpositionTest, ReportsWhenItsCertificateEnds) {
   options_.tls =
       http::MakeCertificate(testing_support::FreshFolder("exposition"), 10);
   ASSERT_TRUE(Start().ok());

@@ -69,7 +69,7 @@ class JobMetricsTest : public Scraped {
   }
 
   // Every metric has a series afterwards.
-  void TellEverything() {
+  void SetEverything() {
     jobs::Progress progress = Step();
     progress.cpu_fallback_ops = {{"aten::a", 1}};
     progress.padding_ratio = progress.data_wait_ratio = 0.5;
@@ -132,7 +132,7 @@ TEST_F(JobMetricsTest, CountsEndsReturnsAndNotifications) {
   Shows(R"(mpsd_notifications_total{result="sent"} 2)");
 }
 
-TEST_F(JobMetricsTest, WhatAStepDoesNotTellHasNoSeries) {
+TEST_F(JobMetricsTest, WhatAStepDoesNotReportHasNoSeries) {
   jobs::Progress step = Step();
   step.memory = {};
   metrics_.StepFinished("J1", step);
@@ -220,7 +220,7 @@ TEST_F(JobMetricsTest, MemoryGoesWithItsWorker) {
   EXPECT_THAT(Text(), HasSubstr("current_allocated_bytes{"));
 }
 
-// A worker of an earlier release tells its device with the first step.
+// A worker of an earlier release reports its device with the first step.
 TEST_F(JobMetricsTest, SeriesMoveToTheDeviceOnceItIsKnown) {
   metrics_.JobStarted(Started("J1"));
   metrics_.Evaluated("J1", "", {1, 3, 0, 0, {{"f1", 0.5}}});
@@ -228,13 +228,13 @@ TEST_F(JobMetricsTest, SeriesMoveToTheDeviceOnceItIsKnown) {
   metrics_.StepFinished("J1", Step());
   Shows(R"(mpsd_job_eval_loss{device="mps",job_id="J1"} 3
            mpsd_job_eval_metric{device="mps",job_id="J1",metric="f1"} 0.5)");
-  // The next attempt has not told its device yet.
+  // The next attempt has not reported its device yet.
   metrics_.Evaluated("J1", "", {2, 2, 0, 0, {}});
   Shows(R"(mpsd_job_eval_loss{device="mps",job_id="J1"} 2)");
   Lacks(R"(device="unknown")");
 }
 
-TEST_F(JobMetricsTest, AJobOnAnotherDeviceLeavesNoSeriesBehind) {
+TEST_F(JobMetricsTest, AJobOnAnotherDeviceLeavesNoOldSeries) {
   metrics_.JobStarted(Started("J1"));
   metrics_.StepFinished("J1", Step());
   metrics_.Evaluated("J1", "mps", {1, 3, 0, 0, {{"f1", 0.5}}});
@@ -333,7 +333,7 @@ TEST_F(JobMetricsTest, SaysWhatAJobIsUntilItsSeriesGo) {
   Shows(info);
   metrics_.JobEnded("J1", jobs::State::kFailed);
   clock_.Advance(absl::Minutes(9));
-  // Somebody tries the job again, and its model takes long to load.
+  // A user retries the job, and its model takes long to load.
   metrics_.JobStarted(Started("J1"));
   clock_.Advance(absl::Minutes(9));
   Shows(info);
@@ -342,7 +342,7 @@ TEST_F(JobMetricsTest, SaysWhatAJobIsUntilItsSeriesGo) {
   Lacks("mpsd_job_info{");
 }
 
-// Whoever may read the metrics is no owner.
+// A reader of the metrics need not be an owner.
 TEST_F(JobMetricsTest, PrivateJobsShowNoNameAndNothingOfWhatTheyLearnt) {
   JobMetrics::Options options;
   options.private_jobs = true;
@@ -381,7 +381,7 @@ TEST_F(JobMetricsTest, AJobsTextsAreBounded) {
 
 // What `promtool check metrics` asks for.
 TEST_F(JobMetricsTest, NamesFollowTheConventions) {
-  TellEverything();
+  SetEverything();
   std::set<std::string> names;
   for (const ::prometheus::MetricFamily& family : metrics_.Collect()) {
     const std::string& name = family.name;
@@ -448,9 +448,9 @@ TEST(MetricReference, IsTheTableOfItsPage) {
 }
 
 TEST_F(JobMetricsTest, TheTableOfMetricsIsWhatAScrapeHas) {
-  TellEverything();
+  SetEverything();
   DaemonMetrics daemon_metrics(clock_);
-  TellEverythingOf(daemon_metrics);
+  SetEverythingOf(daemon_metrics);
   std::vector<::prometheus::MetricFamily> families = metrics_.Collect();
   for (::prometheus::MetricFamily& family : daemon_metrics.Collect()) {
     families.push_back(std::move(family));
@@ -526,7 +526,7 @@ TEST_F(JobMetricsTest, AnHourOfPauseAndHoldIsSeenWithinTheHour) {
            mpsd_holds_total{reason="disk"} 1)");
 }
 
-TEST_F(JobMetricsTest, TellsWhatAWorkerSpendsItsTimeOn) {
+TEST_F(JobMetricsTest, ReportsWhatAWorkerSpendsItsTimeOn) {
   metrics_.JobStarted(Started("J1"));
   metrics_.DeviceOpened("J1", "mps");
   clock_.Advance(absl::Seconds(20));
@@ -594,7 +594,7 @@ TEST_F(JobMetricsTest, StepsFromTwentyMillisecondsToThirteenMinutesDiffer) {
            mpsd_step_seconds_bucket{device="mps",le="800"} 2)");
 }
 
-TEST_F(JobMetricsTest, TellsWhenTheLastStepAndCheckpointCame) {
+TEST_F(JobMetricsTest, ReportsWhenTheLastStepAndCheckpointCame) {
   metrics_.CheckpointWritten("J1", "mps", 1);
   clock_.Advance(absl::Seconds(7));
   metrics_.StepFinished("J1", Step());
@@ -631,7 +631,7 @@ TEST_F(QueueMetricsTest, CountsByPriorityAndOwner) {
            mpsd_queue_owner_jobs{owner="ada"} 0)");
 }
 
-TEST_F(QueueMetricsTest, AnEtaWithoutEveryPartIsNone) {
+TEST_F(QueueMetricsTest, AnEtaWithoutEveryPartIsAbsent) {
   jobs::QueueDepth depth;
   depth.time_left = absl::Seconds(30);
   queue_.Set(depth);

@@ -44,7 +44,7 @@ class Scraped : public testing::Test {
 };
 
 // Every metric has a series afterwards.
-inline void TellEverythingOf(DaemonMetrics& metrics) {
+inline void SetEverythingOf(DaemonMetrics& metrics) {
   metrics.rpc().MethodServed({"JobService.Submit", /*is_stream=*/false});
   metrics.rpc().MethodServed({"JobService.Watch", /*is_stream=*/true});
   metrics.disk().SetRoom(10, 20, absl::Minutes(5));

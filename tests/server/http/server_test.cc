@@ -40,7 +40,7 @@ using ServerTest = Served;
 
 const std::string kToken(32, 'a'), kOther(32, 'b');
 
-TEST_F(ServerTest, AnswersNobodyWithoutTheToken) {
+TEST_F(ServerTest, RefusesAClientWithoutTheToken) {
   options_.token_file = WriteToken(kToken + "\n");
   Serve();
   for (const std::string& headers :
@@ -90,7 +90,7 @@ TEST_F(ServerTest, ARenewedCertificateIsShownAtOnce) {
   Client after(address());
   ASSERT_TRUE(after.StartTls());
   EXPECT_GT(after.DaysOfCertificate(), 88);
-  // The connection from before goes on.
+  // The earlier connection stays open.
   ASSERT_TRUE(before.Send("GET /b HTTP/1.1\r\n\r\n"));
   EXPECT_THAT(before.ReadAnswer(), EndsWith("/b"));
   // Half of a renewal changes nothing.
@@ -145,10 +145,10 @@ TEST_F(ServerTest, NamesWhatKeepsItFromServing) {
               HasSubstr("chmod 600 " + options_.tls->key.string()));
 }
 
-TEST_F(ServerTest, FiftyScrapersAreAnsweredBesideClientsThatHang) {
+TEST_F(ServerTest, FiftyScrapersAreAnsweredDespiteClientsThatHang) {
   options_.tls = MakeCertificate(folder_, 1);
   options_.max_connections = 200;
-  // Nobody is answered because those that hang have been given up.
+  // No answer depends on giving up the clients that hang.
   options_.deadlines.handshake = options_.deadlines.request = absl::Hours(1);
   Serve();
   std::deque<Client> hanging;
@@ -183,7 +183,7 @@ TEST_F(ServerTest, AFurtherConnectionTakesThePlaceOfTheIdlest) {
   EXPECT_TRUE(clients[0].IsClosed());
   ASSERT_TRUE(clients[2].Send("GET /old HTTP/1.1\r\n\r\n"));
   EXPECT_THAT(clients[2].ReadAnswer(), EndsWith("/old"));
-  // Nobody who is at work loses the place. (A new server: this one may not know
+  // No active client loses its place. (A new server: this one may not know
   // yet which of its clients have gone.)
   options_.deadlines.request = absl::Minutes(10);
   Serve();
@@ -234,7 +234,7 @@ TEST_F(ServerTest, RequestsWaitInABoundedQueue) {
   begun.WaitForNotification();
   one.Send("GET / HTTP/1.1\r\n\r\n");
   other.Send("GET / HTTP/1.1\r\n\r\n");
-  // Whoever comes last is refused, and nobody else is answered yet.
+  // The last client is refused, and no other is answered yet.
   pollfd answered[] = {{one.fd(), POLLIN, 0}, {other.fd(), POLLIN, 0}};
   ASSERT_EQ(poll(answered, 2, 60'000), 1);
   Client& refused = answered[0].revents != 0 ? one : other;
@@ -306,7 +306,7 @@ TEST_F(ConnectionTest, AHeadIsAGetWithoutItsBody) {
   EXPECT_THAT(answer, EndsWith("\r\n\r\n"));
 }
 
-TEST_F(ConnectionTest, GoesOnAfterAnAnswer) {
+TEST_F(ConnectionTest, StaysOpenAfterAnAnswer) {
   Serve();
   Client client(address());
   for (const char* target : {"/one", "/two", "/three"}) {

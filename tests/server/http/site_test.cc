@@ -134,7 +134,7 @@ TEST_F(SiteTest, HasTheFilesThatThePageNamesAndNoOthers) {
   }
 }
 
-// A site of somebody else may point its name at 127.0.0.1.
+// Another site may point its name at 127.0.0.1.
 TEST_F(SiteTest, AnswersToThisMachinesNamesAlone) {
   for (const char* host :
        {"localhost", "localhost:9465", "LOCALHOST:1", "127.0.0.1",
@@ -168,11 +168,11 @@ TEST_F(SiteTest, ShowsThePublicPartOfPrivateJobs) {
 
 class RunDataTest : public testing::Test {
  protected:
-  static access::Rights Nobody(bool private_jobs = false) {
+  static access::Rights Anonymous(bool private_jobs = false) {
     return access::Rights(access::Caller(), private_jobs);
   }
   run_page::RunData Read() {
-    auto run = ReadRun(reader_, Nobody(), kId);
+    auto run = ReadRun(reader_, Anonymous(), kId);
     EXPECT_TRUE(run.ok()) << run.status();
     return *std::move(run);
   }
@@ -218,21 +218,21 @@ TEST_F(RunDataTest, HasTheEndOfTheLog) {
   EXPECT_EQ(run.left_out.log_bytes + run.log.size(), lines.size());
 }
 
-TEST_F(RunDataTest, AJobThatIsNoneIsAnError) {
-  EXPECT_TRUE(absl::IsNotFound(ReadRun(reader_, Nobody(), kId).status()));
-  EXPECT_FALSE(ReadRun(reader_, Nobody(), "../../etc/passwd").ok());
+TEST_F(RunDataTest, AnUnknownJobIsAnError) {
+  EXPECT_TRUE(absl::IsNotFound(ReadRun(reader_, Anonymous(), kId).status()));
+  EXPECT_FALSE(ReadRun(reader_, Anonymous(), "../../etc/passwd").ok());
 }
 
 TEST_F(RunDataTest, APrivateJobHasNoRunForOthers) {
   PutJob(daemon_, "moods");
   WriteLog("secret\n");
   const absl::Status refused =
-      ReadRun(reader_, Nobody(/*private_jobs=*/true), kId).status();
+      ReadRun(reader_, Anonymous(/*private_jobs=*/true), kId).status();
   EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
-  EXPECT_TRUE(ReadRun(reader_, Nobody(), kId).ok());
+  EXPECT_TRUE(ReadRun(reader_, Anonymous(), kId).ok());
 }
 
-TEST(ParseTarget, ReadsPathAndQueryAndRefusesWhatIsNone) {
+TEST(ParseTarget, ReadsPathAndQueryAndRefusesInvalidTargets) {
   const auto target =
       ParseTarget("/api//jobs/a%2Fb%20c+d?states=X&states=Y&o=a+b%26%3D&flag");
   ASSERT_TRUE(target.ok()) << target.status();

@@ -57,7 +57,7 @@ Outcome Done() {
 
 report::Failure Failed(FailureKind kind) { return {kind, "why"}; }
 
-TEST(DecideExit, TheLogTellsWhoseFaultACrashWas) {
+TEST(DecideExit, TheLogDecidesWhoseFaultACrashWas) {
   const auto aborted = [](const char* log_tail) {
     return Ending({}, SIGABRT, Asked::kNothing, log_tail);
   };
@@ -179,9 +179,9 @@ TEST(DecideExit, PreemptedHoweverItStopped) {
 // The table of attempt_end.h, once more and by hand.
 TEST(BlamedPartyFor, FollowsTheTable) {
   const std::map<ExitReason, BlamedParty> expected = {
-      {ExitReason::kDone, BlamedParty::kNobody},
-      {ExitReason::kCancelled, BlamedParty::kNobody},
-      {ExitReason::kPreempted, BlamedParty::kNobody},
+      {ExitReason::kDone, BlamedParty::kNone},
+      {ExitReason::kCancelled, BlamedParty::kNone},
+      {ExitReason::kPreempted, BlamedParty::kNone},
       {ExitReason::kRejected, BlamedParty::kJob},
       {ExitReason::kOutOfMemory, BlamedParty::kJob},
       {ExitReason::kNonFinite, BlamedParty::kJob},
@@ -198,7 +198,7 @@ TEST(BlamedPartyFor, FollowsTheTable) {
 }
 
 TEST(BlamedParty, HasALabel) {
-  EXPECT_EQ(Name(BlamedParty::kNobody), "nobody");
+  EXPECT_EQ(Name(BlamedParty::kNone), "nobody");
   EXPECT_EQ(Name(BlamedParty::kJob), "job");
   EXPECT_EQ(Name(BlamedParty::kMachine), "machine");
   EXPECT_EQ(Name(BlamedParty::kInterruption), "interruption");
@@ -262,7 +262,7 @@ TEST_F(VerdictTest, TheDiskIsNoExcuseForOtherEnds) {
   }
 }
 
-TEST_F(VerdictTest, AnInterruptionTellsTheMachineFromMpsd) {
+TEST_F(VerdictTest, AnInterruptionDistinguishesTheMachineFromMpsd) {
   EXPECT_THAT(Interruption(job_, "boot 2").message,
               HasSubstr("mpsd or the machine"));
   job_.boot_id = "boot 2";

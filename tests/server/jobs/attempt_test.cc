@@ -58,7 +58,7 @@ class RunningJobTest : public testing::Test {
   RunningJob run_;
 };
 
-TEST_F(RunningJobTest, LoadGoesOnWhereTheStoreEnds) {
+TEST_F(RunningJobTest, LoadResumesWhereTheStoreEnds) {
   Checkpoint checkpoint;
   checkpoint.step = 7;
   checkpoint.path = "/step-7";
@@ -137,7 +137,7 @@ TEST_F(RunningJobTest, AStageIsNotedOnce) {
   EXPECT_EQ(std::get<Note>(Events()[3].body).text, "tokenizing");
 }
 
-TEST_F(RunningJobTest, AWarningIsKeptAndToldOnce) {
+TEST_F(RunningJobTest, AWarningIsKeptAndReportedOnce) {
   run_.Warned("memory grows", kNow);
   run_.Warned("memory grows", kNow);
   EXPECT_TRUE(run_.Flush(store_).ok());

@@ -58,18 +58,18 @@ class PlanTest : public testing::Test {
         terms_);
   }
   // The jobs that go, and those that lose their checkpoints, in order.
-  static std::vector<std::string> Told(const Plan& plan) {
-    std::vector<std::string> told;
+  static std::vector<std::string> Removals(const Plan& plan) {
+    std::vector<std::string> removals;
     for (const Removal& removal : plan.removals) {
       const char* rules[] = {"age", "count", "bytes", "checkpoint age",
                              "budget"};
-      told.push_back(std::to_string(removal.job->number) +
-                     (removal.part == Part::kJob ? " " : " checkpoints ") +
-                     rules[static_cast<int>(removal.rule)]);
+      removals.push_back(std::to_string(removal.job->number) +
+                         (removal.part == Part::kJob ? " " : " checkpoints ") +
+                         rules[static_cast<int>(removal.rule)]);
     }
-    return told;
+    return removals;
   }
-  std::vector<std::string> Told() { return Told(Make()); }
+  std::vector<std::string> Removals() { return Removals(Make()); }
 
   std::vector<KeptOwner> owners_;
   std::map<std::string, KeepRules> rules_;
@@ -78,15 +78,15 @@ class PlanTest : public testing::Test {
 
 TEST_F(PlanTest, WithoutRulesNothingGoes) {
   owners_ = {{"ada", {MakeJob(1, 900, 1 << 30, 1 << 29), MakeJob(2, 1)}}};
-  EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_THAT(Removals(), IsEmpty());
   terms_.used_bytes = int64_t{1} << 60;
-  EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_THAT(Removals(), IsEmpty());
 }
 
 TEST_F(PlanTest, AgeCountsFromTheEnd) {
   owners_ = {{"ada", {MakeJob(1, 31), MakeJob(2, 30.01), MakeJob(3, 29.99)}}};
   rules_["ada"].age = 30 * kDay;
-  EXPECT_THAT(Told(), ElementsAre("1 age", "2 age"));
+  EXPECT_THAT(Removals(), ElementsAre("1 age", "2 age"));
 }
 
 TEST_F(PlanTest, ACheckpointsAgeLeavesTheResult) {
@@ -96,7 +96,8 @@ TEST_F(PlanTest, ACheckpointsAgeLeavesTheResult) {
   rules_["ada"].checkpoint_age = 7 * kDay;
   rules_["ada"].age = 30 * kDay;
   const Plan plan = Make();
-  EXPECT_THAT(Told(plan), ElementsAre("2 checkpoints checkpoint age", "1 age"));
+  EXPECT_THAT(Removals(plan),
+              ElementsAre("2 checkpoints checkpoint age", "1 age"));
   EXPECT_EQ(plan.freed_bytes, 60 + 100);
 }
 
@@ -106,22 +107,22 @@ TEST_F(PlanTest, TheNewestStay) {
       {"bob", {MakeJob(5, 9), MakeJob(6, 8), MakeJob(7, 7)}}};
   rules_["ada"].jobs = 2;
   rules_["bob"].jobs = 0;
-  EXPECT_THAT(Told(), ElementsAre("1 count", "5 count", "2 count", "6 count",
-                                  "7 count"));
+  EXPECT_THAT(Removals(), ElementsAre("1 count", "5 count", "2 count",
+                                      "6 count", "7 count"));
 }
 
-TEST_F(PlanTest, BoundJobsStayBesideThoseThatAreCounted) {
+TEST_F(PlanTest, BoundJobsStayInAdditionToThoseThatAreCounted) {
   owners_ = {{"ada", {MakeJob(1, 9), MakeJob(2, 8), MakeJob(3, 7)}}};
   owners_[0].jobs[0].bound = owners_[0].jobs[2].bound = true;
   rules_["ada"].jobs = 1;
-  EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_THAT(Removals(), IsEmpty());
   rules_["ada"].jobs = 0;
-  EXPECT_THAT(Told(), ElementsAre("2 count"));
+  EXPECT_THAT(Removals(), ElementsAre("2 count"));
   // What they have counts and stays.
   owners_ = {{"ada", {MakeJob(1, 9, 100, 100), MakeJob(2, 8, 100)}}};
   owners_[0].jobs[0].bound = true;
   rules_["ada"] = {.bytes = 150};
-  EXPECT_THAT(Told(), ElementsAre("2 bytes"));
+  EXPECT_THAT(Removals(), ElementsAre("2 bytes"));
 }
 
 TEST_F(PlanTest, CheckpointsGoBeforeResultsAndThoseOfFailuresLast) {
@@ -130,22 +131,23 @@ TEST_F(PlanTest, CheckpointsGoBeforeResultsAndThoseOfFailuresLast) {
        {MakeJob(1, 9, 100, 50, /*succeeded=*/false), MakeJob(2, 8, 100, 40),
         MakeJob(3, 7, 100, 30), MakeJob(4, 6, 100)}}};
   rules_["ada"].bytes = 400;
-  EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_THAT(Removals(), IsEmpty());
   rules_["ada"].bytes = 399;
-  EXPECT_THAT(Told(), ElementsAre("2 checkpoints bytes"));
+  EXPECT_THAT(Removals(), ElementsAre("2 checkpoints bytes"));
   rules_["ada"].bytes = 330;
-  EXPECT_THAT(Told(),
+  EXPECT_THAT(Removals(),
               ElementsAre("2 checkpoints bytes", "3 checkpoints bytes"));
   rules_["ada"].bytes = 329;
-  EXPECT_THAT(Told(), ElementsAre("1 checkpoints bytes", "2 checkpoints bytes",
-                                  "3 checkpoints bytes"));
+  EXPECT_THAT(Removals(),
+              ElementsAre("1 checkpoints bytes", "2 checkpoints bytes",
+                          "3 checkpoints bytes"));
   rules_["ada"].bytes = 279;
   // A job that goes takes its checkpoints with it.
-  EXPECT_THAT(Told(), ElementsAre("2 checkpoints bytes", "3 checkpoints bytes",
-                                  "1 bytes"));
+  EXPECT_THAT(Removals(), ElementsAre("2 checkpoints bytes",
+                                      "3 checkpoints bytes", "1 bytes"));
   rules_["ada"].bytes = 0;
   const Plan plan = Make();
-  EXPECT_THAT(Told(plan),
+  EXPECT_THAT(Removals(plan),
               ElementsAre("1 bytes", "2 bytes", "3 bytes", "4 bytes"));
   EXPECT_EQ(plan.freed_bytes, 400);
 }
@@ -154,13 +156,13 @@ TEST_F(PlanTest, TheBudgetCountsForAll) {
   owners_ = {{"ada", {MakeJob(1, 9, 100), MakeJob(2, 5, 100, 70)}},
              {"bob", {MakeJob(3, 8, 100), MakeJob(4, 4, 100)}}};
   terms_.budget_bytes = 1000;
-  EXPECT_THAT(Told(), IsEmpty()) << "before anything is measured";
+  EXPECT_THAT(Removals(), IsEmpty()) << "before anything is measured";
   terms_.used_bytes = 1000;
-  EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_THAT(Removals(), IsEmpty());
   terms_.used_bytes = 1071;
-  EXPECT_THAT(Told(), ElementsAre("2 checkpoints budget", "1 budget"));
+  EXPECT_THAT(Removals(), ElementsAre("2 checkpoints budget", "1 budget"));
   terms_.used_bytes = 1200;
-  EXPECT_THAT(Told(),
+  EXPECT_THAT(Removals(),
               ElementsAre("2 checkpoints budget", "1 budget", "3 budget"));
 }
 
@@ -169,10 +171,10 @@ TEST_F(PlanTest, WhatARuleFreesIsFreedOnce) {
   rules_["ada"].age = 30 * kDay;
   terms_.budget_bytes = 1000;
   terms_.used_bytes = 1100;
-  EXPECT_THAT(Told(), ElementsAre("1 age"));
+  EXPECT_THAT(Removals(), ElementsAre("1 age"));
 }
 
-TEST_F(PlanTest, ABudgetThatCannotBeKeptIsTold) {
+TEST_F(PlanTest, ABudgetThatCannotBeKeptIsReported) {
   owners_ = {
       {"ada", {MakeJob(1, 9, 100), MakeJob(2, 8, 40), MakeJob(3, 0.01, 7)}}};
   owners_[0].jobs[1].bound = true;
@@ -181,7 +183,7 @@ TEST_F(PlanTest, ABudgetThatCannotBeKeptIsTold) {
   EXPECT_EQ(ShortOf(Make(), terms_), "");
   terms_.used_bytes = 1500;
   const Plan plan = Make();
-  EXPECT_THAT(Told(plan), ElementsAre("1 budget"));
+  EXPECT_THAT(Removals(plan), ElementsAre("1 budget"));
   EXPECT_EQ(plan.over_bytes, 400);
   EXPECT_THAT(ShortOf(plan, terms_),
               testing::AllOf(HasSubstr("stays 400 bytes beyond its budget of"),
@@ -195,9 +197,9 @@ TEST_F(PlanTest, AJobThatJustEndedStays) {
   rules_["ada"] = {absl::ZeroDuration(), 0, 0, absl::ZeroDuration()};
   terms_.budget_bytes = 1;
   terms_.used_bytes = 1 << 20;
-  EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_THAT(Removals(), IsEmpty());
   terms_.fresh = absl::Minutes(10);
-  EXPECT_THAT(Told(), ElementsAre("1 age"));
+  EXPECT_THAT(Removals(), ElementsAre("1 age"));
 }
 
 TEST_F(PlanTest, AWrongClockMakesNothingOld) {
@@ -205,9 +207,9 @@ TEST_F(PlanTest, AWrongClockMakesNothingOld) {
   owners_[0].jobs[0].ended = absl::UnixEpoch() + kDay;
   rules_["ada"].age = kDay / 2;
   rules_["ada"].jobs = 0;
-  EXPECT_THAT(Told(), ElementsAre("2 age"));
+  EXPECT_THAT(Removals(), ElementsAre("2 age"));
   terms_.ages_count = false;
-  EXPECT_THAT(Told(), ElementsAre("2 count"));
+  EXPECT_THAT(Removals(), ElementsAre("2 count"));
 }
 
 TEST_F(PlanTest, WordsNameTheRuleAndItsFigure) {
@@ -231,7 +233,7 @@ TEST_F(PlanTest, WordsNameTheRuleAndItsFigure) {
             "state-budget-bytes is 1.00 MiB (1048576 bytes)");
 }
 
-// Whatever the rules: nothing bound or fresh goes, no job goes twice, what is
+// For any rules: nothing bound or fresh goes, no job goes twice, what is
 // freed is what the jobs had, limits are kept where that was possible, and the
 // same jobs have the same plan.
 TEST_F(PlanTest, WhatHoldsOfEveryPlan) {
@@ -308,7 +310,7 @@ TEST_F(PlanTest, WhatHoldsOfEveryPlan) {
                 std::max<int64_t>(0, *terms_.used_bytes - plan.freed_bytes -
                                          terms_.budget_bytes));
     }
-    ASSERT_EQ(Told(plan), Told());
+    ASSERT_EQ(Removals(plan), Removals());
   }
   EXPECT_GT(gone, 2000);
 }
@@ -387,7 +389,7 @@ class CollectorTest : public testing::Test {
   std::unique_ptr<jobs::Collector> collector_;
 };
 
-TEST_F(CollectorTest, APlanTellsAndRemovesNothing) {
+TEST_F(CollectorTest, APlanReportsAndRemovesNothing) {
   Add(1, 90, 100, 60);
   Add(2, 10, 100, 60);
   rules_.age = 30 * kDay;
@@ -474,7 +476,7 @@ TEST_F(CollectorTest, WhoWaitsNoMoreStopsIt) {
   EXPECT_EQ(result->removed, 4);
 }
 
-TEST_F(CollectorTest, UploadsThatBrokeOffAreToldWithTheirSender) {
+TEST_F(CollectorTest, UploadsThatBrokeOffAreReportedWithTheirSender) {
   const std::string sha256 = base::Sha256Hex("seventy");
   ASSERT_TRUE((*blobs_->Resume("ada", sha256, 70, 0))->Append("seven").ok());
   const auto plan = collector_->Plan();
@@ -681,7 +683,7 @@ TEST(MeasuredFolders, WhatGoesDuringAMeasurementIsTakenFromItsResult) {
   EXPECT_EQ(folders.BytesOf("a"), 0);
   EXPECT_EQ(folders.BytesOf("b"), 30);
   EXPECT_EQ(folders.BytesOf("c"), 0);
-  // The next one is not told again.
+  // The next one is not reported again.
   folders.Begin();
   folders.Set(500, {{"b", 30, 0}});
   EXPECT_EQ(folders.TotalBytes(), 500);

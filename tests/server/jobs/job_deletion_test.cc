@@ -31,7 +31,7 @@ using testing_support::Fails;
 using testing_support::FreshFolder;
 using testing_support::Ok;
 
-TEST(FolderClaims, WhoComesSecondIsToldToTryAgain) {
+TEST(FolderClaims, ASecondClaimFailsWithTheAdviceToTryAgain) {
   FolderClaims claims;
   {
     const auto use = Ok(claims.Take({"a", "b"}, nullptr));
@@ -75,8 +75,8 @@ TEST(FolderClaims, AClaimThatWasMovedEndsOnce) {
   EXPECT_TRUE(claims.Remove("a").ok());
 }
 
-// A job is never both needed and removed, whoever comes when.
-TEST(FolderClaims, NobodyNeedsWhatIsRemoved) {
+// A job is never both needed and removed, in any order of calls.
+TEST(FolderClaims, NoJobNeedsWhatIsRemoved) {
   FolderClaims claims;
   std::atomic<int> uses = 0, removals = 0, both = 0;
   const auto use = [&] {
@@ -97,7 +97,7 @@ TEST(FolderClaims, NobodyNeedsWhatIsRemoved) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      // Who is refused lets the others go on, so that each comes to its turn.
+      // A refused thread lets the others continue, so that each gets its turn.
       for (int claimed = 0; claimed < 2000;) {
         if (t % 2 == 0 ? use() : remove()) {
           ++claimed;
@@ -181,7 +181,7 @@ TEST_F(DeletedFolderTest, AFolderThatIsGoneLosesItsMark) {
 }
 
 TEST_F(DeletedFolderTest, CheckpointsGoAloneAndAllAtOnce) {
-  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 0) << "there are none";
+  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 0) << "there are no checkpoints";
   const fs::path checkpoints = folder_ / "out/checkpoints";
   fs::create_directories(checkpoints / "step-5");
   std::ofstream(checkpoints / "step-5/state") << std::string(300, 's');
@@ -351,7 +351,7 @@ TEST_F(JobDeletionTest, RowAndFolderGo) {
     ASSERT_TRUE(Delete().ok());
     EXPECT_TRUE(absl::IsNotFound(store_.Get(kKept).status()));
     EXPECT_TRUE(fs::exists(DeletionMark(Folder())));
-    // Meanwhile: the mark stays with whom it belongs to.
+    // Meanwhile: the mark stays with its owner.
     EXPECT_TRUE(absl::IsNotFound(Delete()));
     EXPECT_TRUE(fs::exists(DeletionMark(Folder())));
     EXPECT_EQ(files_.FinishDelete(kKept), 1000);

@@ -69,7 +69,7 @@ TEST_F(JobFilesTest, CreatesSpecAndInputs) {
   EXPECT_EQ(*base::ReadFile(files_.InputPath("J", "adapter/x")), "row\n");
 }
 
-TEST_F(JobFilesTest, LeavesNothingOfWhatNobodyWantsAnyMore) {
+TEST_F(JobFilesTest, LeavesNothingOfAJobThatIsNoLongerWanted) {
   std::vector<JobFiles::Link> links;
   for (int i = 0; i < 10; ++i) {
     links.push_back({std::to_string(i), state_ / "blob"});
@@ -205,7 +205,7 @@ TEST_F(ReadFoldersTest, EachUseHasItsFolders) {
   }
 }
 
-TEST_F(ReadFoldersTest, ARefusalDoesNotTellWhatIsThere) {
+TEST_F(ReadFoldersTest, ARefusalDoesNotRevealWhatIsThere) {
   fs::create_symlink(state_ / "private" / "key", state_ / "data" / "link");
   for (Use use : {Use::kModel, Use::kData, Use::kEither}) {
     const std::string there = Refusal(state_ / "private" / "key", use);
@@ -277,7 +277,7 @@ TEST_F(ReadFoldersTest, AnIdIsLookedForInTheCacheAlone) {
   const auto model = Ok(cached.FindModel("org/tiny"));
   EXPECT_EQ(model.folder, snapshot.string());
   EXPECT_TRUE(cached.FindModel(snapshot.string()).ok());
-  // A folder that mpsd happens to stand in is none.
+  // mpsd's working directory is no model folder.
   const fs::path before = fs::current_path();
   fs::current_path(state_ / "private");
   EXPECT_TRUE(absl::IsNotFound(any_.FindModel("model").status()));
@@ -318,7 +318,7 @@ TEST_F(ReadFoldersTest, APushedModelComesBeforeTheCache) {
     EXPECT_EQ(models.leases(), 1) << "kept while the job is being submitted";
   }
   EXPECT_EQ(models.leases(), 0);
-  // By its path nobody holds it.
+  // Its path alone leases nothing.
   EXPECT_TRUE(absl::IsFailedPrecondition(Find(files, pushed)));
 }
 
@@ -326,20 +326,22 @@ TEST_F(ReadFoldersTest, AMissingModelSaysHowToGetIt) {
   setenv("HF_HUB_CACHE", (state_ / "hub").c_str(), 1);
   OneModel models("/nowhere");
   JobFiles files(state_ / "state", {{"/"}, {"/"}}, &models);
-  const auto told = [&](const std::string& model) {
+  const auto error_of = [&](const std::string& model) {
     const absl::Status status = files.FindModel(model).status();
     EXPECT_TRUE(absl::IsNotFound(status)) << status;
     return std::string(status.message());
   };
-  EXPECT_THAT(told("org/none"), HasSubstr("`mpsctl model pull org/none`"));
-  EXPECT_THAT(told("org/none"),
+  EXPECT_THAT(error_of("org/none"), HasSubstr("`mpsctl model pull org/none`"));
+  EXPECT_THAT(error_of("org/none"),
               HasSubstr("`mpsctl model push FOLDER --name org/none`"));
-  EXPECT_THAT(told("org/m"), HasSubstr("but 'Org/m'"));
-  EXPECT_THAT(told("/models/none"), HasSubstr("`mpsctl model push FOLDER`"));
-  EXPECT_THAT(told((state_ / "data").string()), HasSubstr("no config.json"));
+  EXPECT_THAT(error_of("org/m"), HasSubstr("but 'Org/m'"));
+  EXPECT_THAT(error_of("/models/none"),
+              HasSubstr("`mpsctl model push FOLDER`"));
+  EXPECT_THAT(error_of((state_ / "data").string()),
+              HasSubstr("no config.json"));
   // What is no id is no part of a command that people copy.
-  EXPECT_THAT(told("x; rm -rf ~"), HasSubstr("neither"));
-  EXPECT_THAT(told("a\x1b[2J"), testing::Not(HasSubstr("\x1b")));
+  EXPECT_THAT(error_of("x; rm -rf ~"), HasSubstr("neither"));
+  EXPECT_THAT(error_of("a\x1b[2J"), testing::Not(HasSubstr("\x1b")));
 }
 
 TEST_F(ReadFoldersTest, WhatIsOfAJobIsNoModelUnlessNamed) {
@@ -358,7 +360,7 @@ TEST_F(ReadFoldersTest, WhatIsOfAJobIsNoModelUnlessNamed) {
 }
 
 // The database, tokens' hashes, keys and everybody's uploads.
-TEST_F(ReadFoldersTest, TheDaemonsOwnFolderIsNoneThatJobsRead) {
+TEST_F(ReadFoldersTest, JobsDoNotReadTheDaemonsOwnFolder) {
   const fs::path state = state_ / "state";
   fs::create_directories(state / "tls");
   std::ofstream(state / "tls" / "server.key") << "secret\n";
@@ -377,13 +379,13 @@ TEST_F(ReadFoldersTest, TheDaemonsOwnFolderIsNoneThatJobsRead) {
     }
   }
   EXPECT_TRUE(any_.MayRead(state / "jobs/J/out/t.csv", Use::kData).ok());
-  // Unless somebody who starts mpsd says so.
+  // Unless the roots that mpsd is started with name it.
   JobFiles named(state, {{}, {state / "tls"}});
   EXPECT_TRUE(named.MayRead(state / "tls/server.key", Use::kData).ok());
   EXPECT_FALSE(named.MayRead(state / "mpsd.db", Use::kData).ok());
 }
 
-TEST_F(ReadFoldersTest, APathTellsItsJob) {
+TEST_F(ReadFoldersTest, APathIdentifiesItsJob) {
   const fs::path jobs = state_ / "state/jobs";
   fs::create_directories(jobs / "J" / "out");
   fs::create_directory_symlink(jobs / "J", state_ / "data" / "link");
@@ -412,44 +414,44 @@ TEST_F(JobFilesTest, ReplacesASpecWhole) {
   EXPECT_FALSE(files_.ReplaceSpec("gone", "{}").ok());
 }
 
-TEST_F(JobFilesTest, AResultIsAModelThoughItsPathIsNone) {
+TEST_F(JobFilesTest, AResultIsAModelThoughItsPathIsNoModelPath) {
   const fs::path result = state_ / "jobs/J/out/model";
-  const fs::path beside = state_ / "model";
+  const fs::path given = state_ / "model";
   WriteModel(result);
-  WriteModel(beside);
+  WriteModel(given);
   EXPECT_FALSE(files_.FindModel(result).ok());
   const auto model = Ok(files_.ReadResult(result));
   EXPECT_EQ(model.folder, result.string());
   EXPECT_EQ(model.config.hidden_size, 16);
   for (const fs::path& no :
-       {beside, state_ / "jobs/../model", state_ / "jobs/none/out/model"}) {
+       {given, state_ / "jobs/../model", state_ / "jobs/none/out/model"}) {
     EXPECT_FALSE(files_.ReadResult(no).ok()) << no;
   }
   // A file that leads out of the result.
   fs::remove(result / "config.json");
-  fs::create_symlink(beside / "config.json", result / "config.json");
+  fs::create_symlink(given / "config.json", result / "config.json");
   EXPECT_FALSE(files_.ReadResult(result).ok());
 }
 
-TEST_F(JobFilesTest, ARunIsRemovedAndNothingBesideIt) {
+TEST_F(JobFilesTest, ARunIsRemovedAndNothingNextToIt) {
   const fs::path job = state_ / "jobs/J";
-  const fs::path beside = state_ / "beside";
+  const fs::path neighbor = state_ / "neighbor";
   fs::create_directories(job / "out/checkpoints/5");
-  fs::create_directories(beside);
+  fs::create_directories(neighbor);
   std::ofstream(job / "out/checkpoints/5/model") << "weights";
   std::ofstream(job / "log") << "lines";
-  std::ofstream(beside / "kept") << "kept";
-  fs::create_directory_symlink(beside, job / "out/link");
+  std::ofstream(neighbor / "kept") << "kept";
+  fs::create_directory_symlink(neighbor, job / "out/link");
   EXPECT_TRUE(files_.RemoveRun("J").ok());
   EXPECT_FALSE(fs::exists(job / "out"));
   EXPECT_TRUE(fs::exists(job / "log"));
-  EXPECT_TRUE(fs::exists(beside / "kept"));
+  EXPECT_TRUE(fs::exists(neighbor / "kept"));
   EXPECT_TRUE(files_.RemoveRun("J").ok()) << "again";
   // A link in the folder's place leads nowhere.
-  fs::create_directory_symlink(beside, job / "out");
+  fs::create_directory_symlink(neighbor, job / "out");
   EXPECT_TRUE(files_.RemoveRun("J").ok());
   EXPECT_FALSE(fs::exists(fs::symlink_status(job / "out")));
-  EXPECT_TRUE(fs::exists(beside / "kept"));
+  EXPECT_TRUE(fs::exists(neighbor / "kept"));
 }
 
 class RequestFileTest : public testing::Test {
@@ -497,7 +499,7 @@ TEST_F(RequestFileTest, KeepsWhatMakesTheJob) {
   EXPECT_EQ(read.idempotency_key, "");
 }
 
-TEST_F(RequestFileTest, WhatNobodySaidIsNotThere) {
+TEST_F(RequestFileTest, WhatTheRequestOmitsIsAbsent) {
   SubmitRequest request;
   request.spec_json = "{}";
   EXPECT_EQ(Again(request)->round_trip_seconds, std::nullopt);
@@ -560,7 +562,7 @@ TEST_F(InputNamesTest, OthersAsJobJsonSpellsThem) {
             "'/data/t.csv'.");
 }
 
-TEST_F(InputNamesTest, FoldersAndWhatNobodyUploaded) {
+TEST_F(InputNamesTest, FoldersAndFilesThatWereNotUploaded) {
   const InputNames names = Names({{"images/a/1.png", "", "../images/a/1.png"},
                                   {"images/b/2.png", "", "../images/b/2.png"}});
   EXPECT_EQ(names.Respelled(In("images") + ": 2 classes"),

@@ -41,7 +41,7 @@ JobQueue::Entry Entry(const std::string& id) {
   return entry;
 }
 
-TEST(QueueView, TellsTheGravestHold) {
+TEST(QueueView, ReportsTheGravestHold) {
   QueueView view;
   EXPECT_TRUE(view.SetQueueHold(HoldReason::kDevice, "the self-test runs"));
   EXPECT_FALSE(view.SetQueueHold(HoldReason::kDevice, "the self-test runs"));
@@ -198,7 +198,7 @@ TEST(QueueView, AJobIsPushedWithItsHold) {
   EXPECT_TRUE(view.Info().drained);
 }
 
-TEST(QueueView, ListsWhatStandsBeforeANewJobAndChangesNothing) {
+TEST(QueueView, ListsTheJobsAheadOfANewJobAndChangesNothing) {
   QueueView view;
   const absl::Duration now = absl::Hours(1000);
   const absl::Time time = absl::FromUnixSeconds(1'000'000);

@@ -58,7 +58,7 @@ TEST(UsageBook, SharesOrderOwnersAsTheirUseDoes) {
   }
 }
 
-TEST(UsageBook, NobodyIsChargedWithoutAHalfLife) {
+TEST(UsageBook, NoUserIsChargedWithoutAHalfLife) {
   UsageBook book;
   book.Charge("ann", absl::Hours(8), absl::Hours(1));
   EXPECT_EQ(book.Used("ann", absl::Hours(1)), absl::ZeroDuration());
@@ -160,8 +160,8 @@ double FarthestFromFair(const std::vector<Person>& people,
   return farthest;
 }
 
-// Whoever always has work gets an equal share of the device, whatever the
-// number and the length of their jobs, but for the length of a job against the
+// Users that always have work get an equal share of the device, for any
+// number and length of their jobs, but for the length of a job against the
 // half-life: who has just ended a long job is charged with all of it. First
 // come, first served gives the device to who submits most.
 TEST(FairShare, SharesConvergeWhereFifosDoNot) {
@@ -187,8 +187,8 @@ TEST(FairShare, SharesConvergeWhereFifosDoNot) {
   EXPECT_GT(worst_fifo, 1);
 }
 
-// Nobody waits much longer than the others together use in their turns.
-TEST(FairShare, NobodyStarves) {
+// No user waits much longer than the others together use in their turns.
+TEST(FairShare, NoUserStarves) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     const std::vector<Person> people = RandomPeople(seed);
     const Outcome outcome = Simulate(people, kDay, 90, seed);
@@ -201,7 +201,7 @@ TEST(FairShare, NobodyStarves) {
   }
 }
 
-// Whoever had the device alone for a month waits for a newcomer for one
+// A user who had the device alone for a month waits for a newcomer for one
 // half-life, no longer: what was used long ago is forgotten.
 TEST(FairShare, ANewcomerHasTheDeviceAloneForOneHalfLife) {
   UsageBook book(kDay);
@@ -297,8 +297,8 @@ TEST(JobQueue, ADelayedJobKeepsItsPlace) {
 }
 
 // Against a list that is sorted anew for each question: by priority, what was
-// used and age, those behind at the end, each job once.
-TEST(JobQueue, StandsAsASortedListWould) {
+// used and age, the `behind` ones at the end, each job once.
+TEST(JobQueue, HasTheOrderOfASortedList) {
   JobQueue queue;
   std::map<std::string, JobQueue::Entry> all;
   std::map<std::string, double> shares;
@@ -433,7 +433,7 @@ TEST(JobQueueTurns, KnowsThePlacesAtTheEdges) {
   queue.Push(Of("ann", "1"));
   queue.Push(Of("ann", "2"));
   queue.Push(Of("bob", "3"));
-  EXPECT_EQ(queue.PlaceAt(Edge::kTop, "1", false), 0) << "it stands there";
+  EXPECT_EQ(queue.PlaceAt(Edge::kTop, "1", false), 0) << "it is there already";
   EXPECT_EQ(queue.PlaceAt(Edge::kTop, "2", false), -1);
   EXPECT_EQ(queue.PlaceAt(Edge::kBottom, "1", false), 1);
   EXPECT_EQ(queue.PlaceAt(Edge::kBottom, "2", false), 0);
@@ -457,7 +457,7 @@ TEST(JobQueueTurns, KnowsThePlacesAtTheEdges) {
 
 // A kill between the two rows that a start changes leaves the same ticket
 // twice.
-TEST(JobQueueTurns, TheSameTicketTwiceLosesNobody) {
+TEST(JobQueueTurns, TheSameTicketTwiceLosesNoJob) {
   JobQueue queue;
   JobQueue::Entry one = Of("ann", "1"), two = Of("ann", "2"),
                   three = Of("bob", "3");
@@ -475,7 +475,7 @@ TEST(JobQueueTurns, TheSameTicketTwiceLosesNobody) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(JobQueueTurns, WhatWaitsForSomebodyIsNeitherNextNorStuck) {
+TEST(JobQueueTurns, AJobThatWaitsForAUserIsNeitherNextNorStuck) {
   JobQueue queue;
   queue.Push(Entry("1", 5, absl::InfiniteDuration()));
   EXPECT_FALSE(queue.Next(kNow).has_value());
@@ -563,7 +563,7 @@ TEST(JobQueueTurns, DealsTurnsOutAsAListWould) {
   }
 }
 
-// A step of a wholly held queue: everybody looks whether somebody may run.
+// A step of a wholly held queue: each job is examined for whether it may run.
 TEST(JobQueueTurns, AHundredThousandHeldJobsAreLookedAtInMicroseconds) {
   JobQueue queue;
   for (int i = 0; i < 100'000; ++i) {

@@ -12,8 +12,8 @@
 
 #include "core/base/limits.h"
 #include "core/base/text.h"
-#include "server/store/job_store.h"
 #include "server/jobs/pause_gate.h"
+#include "server/store/job_store.h"
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::jobs {
@@ -185,7 +185,7 @@ TEST(JobsNeededBy, ThoseOfItsSpecAndThoseItWaitsForButNotItself) {
   EXPECT_THAT(JobsNeededBy(job), testing::UnorderedElementsAre(kB, "C"));
 }
 
-TEST(JobMentions, WhatIsNoIdIsNone) {
+TEST(JobMentions, WhatIsNoIdIsNotMentioned) {
   for (const char* text : {"/jobs/", "/jobs/short/out", "\"job:", "\"job:ID\"",
                            "/jobs/01kah0000000000000000000aa/out",
                            "/jobs/01KAH00000000000000000000U/out"}) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr absl::Duration At(int seconds) { return absl::Seconds(seconds); }
 
-TEST(DeviceMeter, LeavesOutWhatLiesBetweenStopAndGoOn) {
+TEST(DeviceMeter, LeavesOutTheTimeBetweenStopAndGoOn) {
   DeviceMeter meter(At(100));
   EXPECT_TRUE(meter.is_running());
   EXPECT_EQ(meter.Measured(At(100)), At(0));
@@ -83,7 +83,7 @@ TEST(PhaseClock, AWholeRun) {
                                                   {Phase::kSave, 8}}));
 }
 
-TEST(PhaseClock, WhatGoesOnCountsBeforeItIsReported) {
+TEST(PhaseClock, ARunningPhaseCountsBeforeItIsReported) {
   PhaseClock clock(Second(100));
   EXPECT_EQ(SpentAt(clock, Second(107)), (Seconds{{Phase::kLoad, 7}}));
   clock.Staged(report::kStageTraining, Second(110));
@@ -95,7 +95,7 @@ TEST(PhaseClock, WhatGoesOnCountsBeforeItIsReported) {
                                                    {Phase::kEvaluate, 3600}}));
 }
 
-TEST(PhaseClock, APauseInterruptsThePhaseThatGoesOn) {
+TEST(PhaseClock, APauseInterruptsTheRunningPhase) {
   PhaseClock clock(Second(100));
   clock.Staged(report::kStageEvaluating, Second(100));
   clock.Halted(Second(103));
@@ -205,7 +205,8 @@ TEST(StepRate, LaterStepsWeighATenth) {
   StepRate rate;
   Progress progress = Step(1, 500, 2);
   rate.Apply(progress);
-  EXPECT_DOUBLE_EQ(progress.tokens_per_second, 250) << "the first stands alone";
+  EXPECT_DOUBLE_EQ(progress.tokens_per_second, 250)
+      << "the first is the only one";
   EXPECT_DOUBLE_EQ(progress.eta_seconds, 99 * 2);
   progress = Step(2, 1500, 4);
   rate.Apply(progress);
@@ -225,7 +226,7 @@ TEST(StepRate, NothingIsLeftAtTheEnd) {
   }
 }
 
-// Another attempt goes on from the checkpoint, not from the last step.
+// Another attempt resumes from the checkpoint, not from the last step.
 TEST(TimeLeft, CountsFromTheLastCheckpoint) {
   const auto left = [](const Progress& progress, int64_t durable_step) {
     Job job;
@@ -264,7 +265,7 @@ TEST(StartedJob, HasTheWordsOfTheJob) {
   EXPECT_EQ(job.time_left, std::nullopt);
 }
 
-TEST(StartedJob, TellsTheTimeLeftOfAJobThatRanBefore) {
+TEST(StartedJob, ReportsTheTimeLeftOfAJobThatRanBefore) {
   Job job;
   job.start_time = absl::UnixEpoch();
   job.durable_step = 4;
@@ -276,7 +277,7 @@ TEST(StartedJob, TellsTheTimeLeftOfAJobThatRanBefore) {
             absl::Seconds(40));
 }
 
-// The folder's path says where somebody keeps things, its name what it is.
+// The folder's path says where a user keeps things, its name what it is.
 TEST(StartedJob, NamesTheModelByItsIdOrElseItsFolder) {
   spec::TrainSpec spec;
   EXPECT_EQ(Describe(spec).model, "");

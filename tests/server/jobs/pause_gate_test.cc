@@ -173,7 +173,7 @@ TEST_F(PauseGateTest, QuietHoursBeginAndEndOnTheMinute) {
   EXPECT_THAT(After(absl::Minutes(1)), IsEmpty());
 }
 
-TEST_F(PauseGateTest, OnlyWhileNobodyTouchesTheMachine) {
+TEST_F(PauseGateTest, OnlyWhileTheMachineHasNoUserInput) {
   policy_.idle_only = absl::Minutes(5);
   reading_.user_idle_seconds = 299;
   EXPECT_THAT(Now(), ElementsAre(PauseReason::kUserActive));

@@ -118,7 +118,7 @@ TEST_F(SchedulerTest, CancellingAQueuedJobEndsIt) {
   EXPECT_EQ(History(first).size(), 2);
 }
 
-TEST_F(SchedulerTest, TellsWhoWaitsAndSinceWhen) {
+TEST_F(SchedulerTest, ReportsWhichJobsWaitAndSinceWhen) {
   const absl::Time since = clock_.Now();
   SubmitRequest request = Request();
   request.owner = "ada";
@@ -156,7 +156,7 @@ TEST_F(SchedulerTest, ACancelIsAnsweredOnceItIsStored) {
   EXPECT_EQ(Next(), "");
 }
 
-TEST_F(SchedulerTest, ACancelForNowIsToldAgain) {
+TEST_F(SchedulerTest, ACancelForNowIsSentAgain) {
   const std::string id = Start();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   EXPECT_EQ(launcher_.grace, absl::Minutes(2));
@@ -190,7 +190,7 @@ TEST_F(SchedulerTest, AFailedJobIsTriedAgainFromItsCheckpoints) {
                           State::kSucceeded));
 }
 
-TEST_F(SchedulerTest, ARetryThatIsNotStoredIsNone) {
+TEST_F(SchedulerTest, ARetryThatIsNotStoredDoesNotCount) {
   const std::string id = Submit();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   db_->FillDisk();
@@ -243,7 +243,7 @@ TEST_F(SlowStoreTest, WhatIsAskedIsAnsweredMeanwhile) {
   EXPECT_EQ(StateOf(other), State::kCancelled);
 }
 
-TEST_F(SchedulerTest, ALogThatHangsHoldsNobodyElse) {
+TEST_F(SchedulerTest, ALogThatHangsBlocksNoOtherCall) {
   const std::string id = Submit();
   absl::Notification hangs, go;
   on_log_ = [&] {
@@ -340,8 +340,8 @@ TEST_F(SchedulerTest, AnEndThatIsNotStoredKeepsTheJob) {
   EXPECT_TRUE(scheduler_->Delete(id).ok());
 }
 
-// Whenever nobody wants it any more: no job, no folder, no word of either.
-TEST_F(SchedulerTest, ASubmitThatNobodyWaitsForMakesNoJob) {
+// Whenever its caller gives up: no job, no folder, no message about either.
+TEST_F(SchedulerTest, AnAbandonedSubmitMakesNoJob) {
   absl::StatusOr<SubmitResult> result = absl::UnknownError("");
   int steps = 0;
   for (; steps < 100 && !result.ok(); ++steps) {
@@ -487,7 +487,7 @@ TEST_F(SchedulerTest, CrashesAreTriedAgainAfterAWait) {
               ElementsAre(ExitReason::kCrashed, ExitReason::kCrashed));
 }
 
-// A job that never ran has no time that anybody could know.
+// A job that never ran has no known time.
 TEST_F(SchedulerTest, TheQueuesTimeIsKnownOnceEveryJobRan) {
   const std::string id = Submit();
   EXPECT_EQ(exported_metrics_.queue.time_left, std::nullopt);
@@ -662,7 +662,7 @@ TEST_F(SchedulerTest, AFullDiskDelaysTheEndButLosesNothing) {
   board_->Unsubscribe(token);
 }
 
-TEST_F(SchedulerTest, ACheckpointTheStoreRefusesHoldsNobody) {
+TEST_F(SchedulerTest, ACheckpointTheStoreRefusesBlocksNoJob) {
   const std::string id = Start();
   Worker().OnCheckpoint(At(-1, "/step--1"));
   Worker().OnCheckpoint(At(1, "/step-1"));
@@ -683,7 +683,7 @@ TEST_F(SchedulerTest, AStartThatIsNotStoredIsNoStart) {
   EXPECT_EQ(Stored(id).attempt, 1);
 }
 
-TEST_F(SchedulerTest, TheJobsLogTellsItsStory) {
+TEST_F(SchedulerTest, TheJobsLogHoldsItsHistory) {
   const std::string id = Start();
   Worker().OnHello({42, "0.1.0", "2.11.0"});
   launcher_.Exit(ExitReason::kRejected, "train.jsonl:3");
@@ -720,7 +720,7 @@ TEST_F(SchedulerStartTest, AWorkerThatCannotStartHoldsTheQueue) {
   EXPECT_EQ(board_->Info().hold, "");
 }
 
-TEST_F(SchedulerStartTest, AFullDiskHoldsAQueueAndFailsNobody) {
+TEST_F(SchedulerStartTest, AFullDiskHoldsAQueueAndFailsNoJob) {
   std::vector<std::string> ids;
   for (int i = 0; i < 4; ++i) ids.push_back(Submit());
   scheduler_->Tick();
@@ -775,7 +775,7 @@ TEST_F(SchedulerStartTest, WhatTheWorkerCallsTheMachinesIsNotCounted) {
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(10));
   EXPECT_EQ(Running(), "");
   clock_.Advance(absl::Seconds(10));
-  EXPECT_EQ(Next(), other) << "whether it meets the fault tells whose it is";
+  EXPECT_EQ(Next(), other) << "if it meets the fault, the machine is at fault";
   Worker().OnCheckpoint(At(1, "/step-1"));
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(Next(), id);
@@ -860,7 +860,7 @@ TEST_F(SchedulerStartTest, AClockSetBackLengthensNoWait) {
   EXPECT_EQ(Next(), id);
 }
 
-TEST_F(SchedulerStartTest, AJobBeyondTheMachineIsRefusedUnlessToldAnyway) {
+TEST_F(SchedulerStartTest, AJobBeyondTheMachineIsRefusedUnlessForced) {
   machine_bytes_ = 1000;
   Restart();
   SubmitRequest request = Request();
@@ -926,7 +926,7 @@ TEST_F(SchedulerBlameTest, ANewCheckpointEndsARowOfInterruptions) {
   }
 }
 
-TEST_F(SchedulerBlameTest, ACheckpointNobodyHeardOfCountsToo) {
+TEST_F(SchedulerBlameTest, AnUnreportedCheckpointCountsToo) {
   const std::string id = Submit();
   for (int round = 1; round <= 12; ++round) {
     clock_.Advance(absl::Minutes(1));
@@ -968,7 +968,7 @@ class SchedulerPressureTest : public SchedulerFixture {
   }
 };
 
-TEST_F(SchedulerPressureTest, SelfMadePressureStarvesNobody) {
+TEST_F(SchedulerPressureTest, SelfMadePressureStarvesNoJob) {
   const std::string large = Submit(), small = Submit();
   After(absl::Seconds(5));
   ASSERT_EQ(Running(), large);
@@ -987,7 +987,7 @@ TEST_F(SchedulerPressureTest, SelfMadePressureStarvesNobody) {
   EXPECT_EQ(Stored(large).failures, 0);
 }
 
-TEST_F(SchedulerPressureTest, AJobThatAdvancesGoesOnBehindTheOthers) {
+TEST_F(SchedulerPressureTest, AJobThatAdvancesResumesAfterTheOthers) {
   const std::string large = Submit();
   After(absl::Seconds(5));
   for (int round = 1; round <= 10; ++round) {
@@ -1059,7 +1059,7 @@ TEST_F(SchedulerRetryTest, AJobWhoseLeftoversStayWaitsForThatAlone) {
   EXPECT_EQ(Next(), id);
 }
 
-TEST_F(SchedulerRetryTest, ARunningJobReturnsToTheQueueAndGoesOn) {
+TEST_F(SchedulerRetryTest, ARunningJobReturnsToTheQueueAndResumes) {
   const std::string first = Submit(), second = Submit();
   scheduler_->Tick();
   ASSERT_TRUE(scheduler_->Retry(first, false).ok());
@@ -1202,7 +1202,7 @@ TEST_F(SchedulerPauseTest, LooksAtTheMachineEveryFewSeconds) {
   EXPECT_EQ(board_->Info().host, machine_.reading);
 }
 
-TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
+TEST_F(SchedulerPauseTest, AJobIsHeldAndResumes) {
   const std::string id = Start();
   Unplug();
   EXPECT_EQ(launcher_.paused, 1);
@@ -1237,7 +1237,7 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
 
 // The worker's Held crosses the scheduler's Resume: the worker halted all the
 // same.
-TEST_F(SchedulerPauseTest, AHaltThatIsToldLateIsToldOn) {
+TEST_F(SchedulerPauseTest, AHaltThatIsReportedLateIsPassedOn) {
   Start();
   Unplug();
   PlugIn();
@@ -1338,7 +1338,7 @@ TEST_F(SchedulerPauseTest, TheMachineStaysAwakeWhileAJobTrains) {
   EXPECT_EQ(machine_.awake, 0);
 }
 
-TEST_F(SchedulerPauseTest, SaysOnceWhatTheMachineDoesNotTell) {
+TEST_F(SchedulerPauseTest, LogsOnceWhatTheMachineDoesNotReport) {
   machine_.reading = {};
   machine_.reading.memory_pressure = MemoryPressure::kNormal;
   const std::string id = Start();
@@ -1539,7 +1539,7 @@ TEST_F(JobTimeTest, AJobThatHeldTheDeviceForSoLongHasFailed) {
   EXPECT_THAT(exported_metrics_.exits, ElementsAre(ExitReason::kTimeLimit));
 }
 
-TEST_F(JobTimeTest, TheLimitComesWhileTheClockGoesOn) {
+TEST_F(JobTimeTest, TheLimitComesWhileTheClockRuns) {
   StartFor("ann");
   clock_.Flow(absl::Microseconds(1));
   After(absl::Hours(2));
@@ -1547,7 +1547,7 @@ TEST_F(JobTimeTest, TheLimitComesWhileTheClockGoesOn) {
   EXPECT_GT(scheduler_->Tick(), clock_.Now()) << "no tick follows at once";
 }
 
-TEST_F(JobTimeTest, ARetryGoesOnOnceTheLimitIsRaised) {
+TEST_F(JobTimeTest, ARetryResumesOnceTheLimitIsRaised) {
   const std::string id = StartFor("ann");
   After(absl::Hours(2));
   End(ExitReason::kPreempted);
@@ -1682,7 +1682,7 @@ TEST_F(SchedulerPreemptionTest, TheLeastRunIsLeftToEachAttempt) {
   EXPECT_EQ(launcher_.preempted, 1) << "it still loads";
   Worker().OnProgress(Step(21, 100'000));
   const absl::Time again = scheduler_->Tick();
-  EXPECT_LE(again, clock_.Now() + absl::Seconds(1)) << "somebody waits";
+  EXPECT_LE(again, clock_.Now() + absl::Seconds(1)) << "a job waits";
   EXPECT_EQ(launcher_.preempted, 1);
   After(absl::Minutes(4));
   EXPECT_EQ(launcher_.preempted, 2);
@@ -1728,7 +1728,7 @@ TEST_F(SchedulerPreemptionTest, AJobBeforeItsTimeTakesNothing) {
   EXPECT_EQ(launcher_.preempted, 1);
 }
 
-TEST_F(SchedulerPreemptionTest, NothingIsTakenWhileNobodyMayTrain) {
+TEST_F(SchedulerPreemptionTest, NothingIsTakenWhileNoJobMayTrain) {
   PauseOnBattery();
   LongAtWork();
   SubmitFor("bob", 5);
@@ -1772,7 +1772,7 @@ TEST_F(SchedulerPreemptionTest, ACancelGoesBeforeAPreemption) {
   EXPECT_EQ(Next(), high);
 }
 
-TEST_F(SchedulerPreemptionTest, WhereTheOtherIsGoneTheJobGoesOn) {
+TEST_F(SchedulerPreemptionTest, IfTheOtherIsGoneTheJobContinues) {
   const std::string low = LongAtWork();
   const std::string high = Challenge();
   ASSERT_EQ(launcher_.preempted, 1);

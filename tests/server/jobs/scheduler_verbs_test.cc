@@ -18,7 +18,7 @@
 
 // What people do to queued jobs and to the queue (hold, release, move, drain),
 // what the limits of a user refuse, what is removed and what is kept from that,
-// and jobs that wait for others and go on from their results.
+// and jobs that wait for others and start from their results.
 
 namespace mpsd::jobs {
 namespace {
@@ -155,7 +155,7 @@ TEST_F(SchedulerVerbsTest, NothingIsChangedBeforeTheEndOfAnAttemptIsStored) {
 }
 
 // Time under a hold is no time that the queue was stuck.
-TEST_F(SchedulerVerbsTest, AHeldJobCountsAsNoneThatWaits) {
+TEST_F(SchedulerVerbsTest, AHeldJobDoesNotCountAsWaiting) {
   const std::string id = Submit();
   ASSERT_TRUE(scheduler_->Hold(id, "by ann").ok());
   EXPECT_EQ(exported_metrics_.queue.oldest, std::nullopt);
@@ -165,7 +165,7 @@ TEST_F(SchedulerVerbsTest, AHeldJobCountsAsNoneThatWaits) {
   EXPECT_EQ(exported_metrics_.queue.oldest, clock_.Now());
 }
 
-TEST_F(SchedulerVerbsTest, AHeldJobTakesTheDeviceFromNobody) {
+TEST_F(SchedulerVerbsTest, AHeldJobTakesTheDeviceFromNoJob) {
   Start();
   const std::string high = Submit(5);
   ASSERT_TRUE(scheduler_->Hold(high, "by ann").ok());
@@ -236,13 +236,13 @@ TEST_F(SchedulerVerbsTest, AnAdminsTopAndBottomCountAmongAll) {
   KillAndRestart();
   EXPECT_THAT(Order(), ElementsAre(c1, a1, b1));
   const std::string a2 = SubmitFor("ann");
-  EXPECT_THAT(Order(), ElementsAre(c1, a1, a2, b1)) << "behind all that come";
+  EXPECT_THAT(Order(), ElementsAre(c1, a1, a2, b1)) << "after all later jobs";
   // The owner's own word puts it among the owner's jobs again.
   ASSERT_TRUE(scheduler_->Move(b1, kTop).ok());
   EXPECT_THAT(Order(), ElementsAre(c1, a1, b1, a2));
 }
 
-TEST_F(SchedulerVerbsTest, ANewJobStandsBehindWhatWasAtTheBottom) {
+TEST_F(SchedulerVerbsTest, ANewJobComesAfterTheBottomJob) {
   const std::string a1 = SubmitFor("ann"), a2 = SubmitFor("ann");
   ASSERT_TRUE(scheduler_->Move(a1, kBottom).ok());
   const std::string a3 = SubmitFor("ann");
@@ -263,7 +263,7 @@ TEST_F(SchedulerVerbsTest, APriorityIsBoundByTheLimits) {
   EXPECT_EQ(board_->QueuePosition(second), 0);
 }
 
-TEST_F(SchedulerVerbsTest, MovingAJobToWhereItStandsChangesNothing) {
+TEST_F(SchedulerVerbsTest, MovingAJobToItsPlaceChangesNothing) {
   const std::string first = Submit(), second = Submit();
   ASSERT_TRUE(scheduler_->Move(second, kTop).ok());
   const int updates = commits_;
@@ -286,7 +286,7 @@ TEST_F(SchedulerVerbsTest, ADrainedDaemonStartsNothingUntilItIsUndrained) {
   ASSERT_TRUE(scheduler_->DrainQueue("replaced by the next").ok());
   ASSERT_TRUE(scheduler_->DrainQueue("mpsd is drained by root: a disk").ok());
   const std::string second = Submit();
-  EXPECT_EQ(Running(), first) << "the running job goes on";
+  EXPECT_EQ(Running(), first) << "the running job continues";
   EXPECT_EQ(launcher_.preempted, 0);
   EXPECT_TRUE(board_->Info().drained);
   EXPECT_EQ(board_->Info().hold_reason, "drained");
@@ -310,7 +310,7 @@ TEST_F(SchedulerVerbsTest, ADrainedDaemonStartsNothingUntilItIsUndrained) {
   EXPECT_FALSE(board_->Info().drained);
 }
 
-TEST_F(SchedulerVerbsTest, NobodyTakesTheDeviceOfADrainedDaemon) {
+TEST_F(SchedulerVerbsTest, NoJobTakesTheDeviceOfADrainedDaemon) {
   Start();
   Worker().OnProgress(Step(1));
   ASSERT_TRUE(scheduler_->DrainQueue("by root").ok());
@@ -366,7 +366,7 @@ TEST_F(SchedulerLimitsTest, AUserHasSoManyJobsInTheQueue) {
       SubmitAs("ada", Queued(2)),
       Fails(kResourceExhausted, "ada has 2 jobs in the queue, 2 are allowed"));
   EXPECT_EQ(files_.specs.size(), 2u) << "a refused job leaves no trace";
-  // Others have limits of their own, and admins none.
+  // Others have limits of their own, and admins no limits.
   EXPECT_TRUE(SubmitAs("bob", Queued(1)).ok());
   EXPECT_TRUE(SubmitAs("ada", UserLimits()).ok());
   // A job that runs is in the queue no more.
@@ -446,7 +446,7 @@ TEST_F(SchedulerLimitsTest, NoJobIsQueuedOnceResultsAreTooLarge) {
   EXPECT_TRUE(
       absl::IsResourceExhausted(scheduler_->Retry(id, false, limits).status()));
   EXPECT_EQ(StateOf(id), State::kCancelled);
-  // Nobody adds up results where there is no limit.
+  // Results are not added up if there is no limit.
   measured_ = 0;
   EXPECT_TRUE(SubmitAs("ada", UserLimits()).ok());
   EXPECT_TRUE(scheduler_->Retry(id).ok());
@@ -524,8 +524,9 @@ TEST_F(SchedulerRemovalTest, ARuleRemovesNothingThatIsNeeded) {
   waits.after = {id};
   ASSERT_TRUE(scheduler_->Submit(waits).ok());
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
-  for (const auto& removed : {scheduler_->remover().RemoveJob(id, EndOf(id)),
-                              scheduler_->remover().RemoveCheckpoints(id, EndOf(id))}) {
+  for (const auto& removed :
+       {scheduler_->remover().RemoveJob(id, EndOf(id)),
+        scheduler_->remover().RemoveCheckpoints(id, EndOf(id))}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(removed.status()));
   }
   EXPECT_TRUE(store_.Get(id).ok());
@@ -714,7 +715,7 @@ TEST_F(SchedulerAfterTest, OthersRunMeanwhile) {
   const std::string urgent = scheduler_->Submit(request)->job.id;
   const std::string other = Submit();
   EXPECT_EQ(Next(), a);
-  // Nobody takes the device away from the job that is waited for.
+  // No job takes the device from the job that is waited for.
   EXPECT_EQ(Next(), a);
   End(ExitReason::kDone);
   EXPECT_EQ(Running(), urgent);
@@ -762,7 +763,7 @@ TEST_F(SchedulerAfterTest, AnIdThatIsNoJobsIsRefused) {
 }
 
 // The generator of ids is known here: the next id could be guessed.
-TEST_F(SchedulerAfterTest, NobodyMakesACircle) {
+TEST_F(SchedulerAfterTest, ACircleIsRefused) {
   const std::string a = Submit();
   std::string next = a;
   for (int last = 0; last < 5; ++last) {
@@ -965,7 +966,7 @@ TEST_F(SchedulerAfterTest, AReleasedJobThatNeedsTheResultIsHeldAgain) {
   EXPECT_THAT(Hold(b), HasSubstr("waits for job " + a));
 }
 
-// Whoever holds a job that waits has the last word.
+// A hold of a waiting job takes precedence.
 TEST_F(SchedulerAfterTest, AHeldJobThatWaitedWaitsOnOnceReleased) {
   const std::string a = Submit(), b = SubmitAfter({a});
   ASSERT_TRUE(scheduler_->Hold(b, "not today").ok());

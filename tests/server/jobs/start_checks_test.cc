@@ -78,7 +78,7 @@ TEST_F(StartCheckTest, RoomIsCountedAtTheLimit) {
   EXPECT_THAT(NoRoomFor(job_, kGibibyte, files_), HasSubstr("about 2.00 GiB"));
 }
 
-TEST_F(StartCheckTest, ADiskThatTellsNothingHoldsNothing) {
+TEST_F(StartCheckTest, ADiskThatReportsNothingHoldsNothing) {
   files_.free_bytes.reset();
   job_.checkpoint_bytes = kGibibyte;
   EXPECT_THAT(FullDisk(kGibibyte, files_), IsEmpty());
@@ -107,7 +107,7 @@ TEST(PriorJobs, CountOnlyBeforeTheFirstStart) {
   EXPECT_FALSE(AwaitsPriors(Waiting({})));
 }
 
-// Every state of a prior job, and none.
+// Every state of a prior job, and no prior job.
 TEST(PriorJobs, OnlySuccessLetsAJobStart) {
   for (const State state : kAllStates) {
     const PriorStanding standing = StandingOf(Waiting({kA}), {{kA, state}});
@@ -320,7 +320,7 @@ TEST_F(NamedResultsTest, AModelToBeHasTheShapeOfTheFirst) {
   EXPECT_TRUE(ModelToBe(find_, files_, "job:" + kB).ok());
 }
 
-// Nobody can make one; a damaged database may have one.
+// No call can make one; a damaged database may have one.
 TEST_F(NamedResultsTest, ACircleEndsTheWalk) {
   Put(kA, State::kQueued, OutputKind::kModel).model = "job:" + kB;
   Put(kB, State::kQueued, OutputKind::kModel).model = "job:" + kA;
@@ -328,7 +328,7 @@ TEST_F(NamedResultsTest, ACircleEndsTheWalk) {
               Fails(kFailedPrecondition, "more than 64 jobs"));
 }
 
-TEST_F(NamedResultsTest, AFolderBesideTheJobsIsNoResult) {
+TEST_F(NamedResultsTest, AFolderNextToTheJobsIsNoResult) {
   spec_.model = "/state/jobs/../secret";
   spec_.adapter = "/state/jobsx/a";
   EXPECT_THAT(ResultsReadBy(spec_, files_), IsEmpty());

@@ -45,7 +45,7 @@ UserLimits With(const std::string& key, const std::string& value) {
   return limits;
 }
 
-TEST(UserLimits, NobodyHasLimitsUnlessAsked) {
+TEST(UserLimits, NoUserHasLimitsByDefault) {
   const UserLimits none;
   EXPECT_TRUE(CheckQueued("ada", none, 1'000'000).ok());
   EXPECT_TRUE(CheckPriority("ada", none, -2'147'483'648).ok());
@@ -164,7 +164,7 @@ TEST(UserLimits, HoursOfAJobAreOfTheDevice) {
       "resumes from the last checkpoint");
 }
 
-// What the message says can be put into the file as it stands.
+// What the message says can be put into the file unchanged.
 TEST(UserLimits, ATableIsSpelledAsTomlSpellsIt) {
   const UserLimits limits{0, {}, {}};
   EXPECT_THAT(
@@ -314,8 +314,8 @@ TEST_F(SubmissionTest, ReplacesWhatWasUploaded) {
   EXPECT_THAT(submission.note, HasSubstr("estimated device memory"));
 }
 
-// Results name the id, on whatever machine they are loaded.
-TEST_F(SubmissionTest, TheIdThatWasAskedForIsKeptBesideTheFolder) {
+// Results name the id, on any machine.
+TEST_F(SubmissionTest, TheRequestedIdIsKeptInAdditionToTheFolder) {
   const std::string folder = "/cache/models--org--cached/snapshots/abc123";
   files_.models["org/cached"] = files_.models[folder] =
       JobFiles::Model{folder, fakes::TinyModel()};
@@ -408,7 +408,7 @@ TEST_F(SubmissionTest, AJobBeyondTheMachineIsRefused) {
   EXPECT_TRUE(fits("", {1, "mps", needs}).ok());
   EXPECT_TRUE(fits(R"(, "device": "cpu")", {needs, "mps", 1}).ok());
   EXPECT_TRUE(fits(R"(, "device": "cuda")", {1, "", 0}).ok())
-      << "nobody knows what it has";
+      << "its content is unknown";
   EXPECT_TRUE(absl::IsFailedPrecondition(
       fits(R"(, "device": "cuda")", {needs, "cuda", 1})));
   // The trainer may choose rows one by one, whose layers are computed anew.
@@ -459,7 +459,7 @@ TEST_F(SubmissionTest, FilesOfThisMachineStay) {
   EXPECT_EQ(Checked().adapter, "/adapters/there");
 }
 
-TEST_F(SubmissionTest, RefusesAPathThatNobodyUploaded) {
+TEST_F(SubmissionTest, RefusesAPathThatWasNotUploaded) {
   request_.inputs.clear();
   ExpectError(kInvalidArgument, "dataset.train");
   ExpectError(kInvalidArgument, "absolute");

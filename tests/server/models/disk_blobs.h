@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/sha256.h"
-#include "server/store/blob_store.h"
 #include "server/models/pushed_models.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::models {
 
@@ -41,7 +41,7 @@ class DiskBlobs final : public jobs::BlobStore {
     std::ofstream(PathOf(sha256), std::ios::binary) << bytes;
     return {path, sha256, static_cast<int64_t>(bytes.size())};
   }
-  // A small model whose files tell it from others by `salt`.
+  // A small model whose files differ from others' by `salt`.
   std::vector<ModelFile> PutModel(const std::string& salt) {
     return {Put("config.json", kTinyConfig), Put("tokenizer.json", salt)};
   }

@@ -91,7 +91,7 @@ TEST_F(HubModelsTest, ListsWhatJobsFind) {
   EXPECT_EQ(ListHubModels("", 1).size(), 1u);
   ASSERT_EQ(ListHubModels("org/b", 1).size(), 1u);
   EXPECT_TRUE(ListHubModels("org/none", 1).empty());
-  // Without a cache there are none.
+  // Without a cache there are no models.
   fs::remove_all(cache_.path());
   EXPECT_TRUE(ListHubModels("", 10).empty());
   SweepHubModels();
@@ -211,7 +211,7 @@ TEST_F(ModelBookTest, AReplacedRevisionGoesWithItsLastJob) {
   EXPECT_FALSE(fs::exists(second));
 }
 
-TEST_F(ModelBookTest, APulledModelIsRemovedByAdminsAndWhenNobodyNeedsIt) {
+TEST_F(ModelBookTest, APulledModelIsRemovedByAdminsAndOnlyIfNoJobNeedsIt) {
   const fs::path snapshot = cache_.Put("org/m", "c0ffee", "2");
   const auto refused = book_.Remove("org/m", "ada", false);
   EXPECT_TRUE(absl::IsPermissionDenied(refused.status())) << refused.status();
@@ -221,7 +221,7 @@ TEST_F(ModelBookTest, APulledModelIsRemovedByAdminsAndWhenNobodyNeedsIt) {
       std::string(book_.Remove("org/m", "root", true).status().message()),
       HasSubstr("is being pulled"));
   ModelBook without_hub(*pushed_, uses_, nullptr);
-  // By whatever way the path leads there.
+  // By any path that leads there.
   const fs::path link = cache_.path().string() + "-link";
   fs::create_directory_symlink(cache_.path(), link);
   db_.PutJobOf("org/m", link / "models--org--m" / "snapshots" / "c0ffee");

@@ -198,7 +198,7 @@ TEST(FileList, HasABound) {
   EXPECT_THAT(Problem(files), HasSubstr("at most 1000"));
 }
 
-TEST(FileList, TheRevisionIsThatOfTheFilesWhateverTheirOrder) {
+TEST(FileList, TheRevisionIsThatOfTheFilesInAnyOrder) {
   const ModelFile a = File("config.json"), b = File("vocab.txt");
   EXPECT_EQ(RevisionOfFiles({a, b}), RevisionOfFiles({b, a}));
   EXPECT_NE(RevisionOfFiles({a}), RevisionOfFiles({a, b}));
@@ -244,7 +244,7 @@ class PushedModelsTest : public testing::Test {
   std::string Tokenizer(const std::string& folder) {
     return base::ReadFile(fs::path(folder) / "tokenizer.json").value_or("?");
   }
-  PushedModels::Needed Nobody() {
+  PushedModels::Needed NoUses() {
     return [] { return std::set<std::string>(); };
   }
   PushedModels::Needed Needs(const std::string& folder) {
@@ -293,7 +293,7 @@ TEST_F(PushedModelsTest, OtherFilesUnderTheNameLeaveOldJobsTheirs) {
   EXPECT_THAT(models_->Superseded(), ElementsAre("m"));
   EXPECT_EQ(*models_->Sweep("m", Needs(old)), 0);
   EXPECT_EQ(Tokenizer(old), "1") << "a job has it";
-  EXPECT_EQ(*models_->Sweep("m", Nobody()), 1);
+  EXPECT_EQ(*models_->Sweep("m", NoUses()), 1);
   EXPECT_FALSE(fs::exists(old));
   EXPECT_EQ(Tokenizer(FolderOf("m")), "2");
   EXPECT_THAT(models_->Superseded(), IsEmpty());
@@ -321,17 +321,17 @@ TEST_F(PushedModelsTest, ASubmissionKeepsWhatItFound) {
   ASSERT_TRUE(found);
   EXPECT_THAT(
       std::string(
-          models_->Remove("m", "ada", false, Nobody()).status().message()),
+          models_->Remove("m", "ada", false, NoUses()).status().message()),
       HasSubstr("is being submitted"));
   Push(Request("m", "2"));
-  EXPECT_EQ(*models_->Sweep("m", Nobody()), 0);
+  EXPECT_EQ(*models_->Sweep("m", NoUses()), 0);
   EXPECT_EQ(Tokenizer(found->folder), "1");
   EXPECT_TRUE(absl::IsFailedPrecondition(
-      models_->Remove("m", "ada", false, Nobody()).status()))
+      models_->Remove("m", "ada", false, NoUses()).status()))
       << "of a revision that was replaced, too";
   found.reset();
-  EXPECT_EQ(*models_->Sweep("m", Nobody()), 1);
-  EXPECT_TRUE(models_->Remove("m", "ada", false, Nobody()).ok());
+  EXPECT_EQ(*models_->Sweep("m", NoUses()), 1);
+  EXPECT_TRUE(models_->Remove("m", "ada", false, NoUses()).ok());
 }
 
 TEST_F(PushedModelsTest, NamesDifferByMoreThanCase) {
@@ -350,11 +350,11 @@ TEST_F(PushedModelsTest, ANameIsItsPushersAndAdmins) {
   EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("ada's"));
   EXPECT_TRUE(absl::IsPermissionDenied(
-      models_->Remove("m", "bob", false, Nobody()).status()));
+      models_->Remove("m", "bob", false, NoUses()).status()));
   PushedModels::Request admins = Request("m", "2", "root");
   admins.is_admin = true;
   EXPECT_EQ(Push(admins).model.owner, "ada");
-  EXPECT_TRUE(models_->Remove("m", "root", true, Nobody()).ok());
+  EXPECT_TRUE(models_->Remove("m", "root", true, NoUses()).ok());
 }
 
 TEST_F(PushedModelsTest, WhatIsMissingALieOrNoModelIsRefusedAndLeavesNothing) {
@@ -391,7 +391,7 @@ TEST_F(PushedModelsTest, AFullAccountLeavesTheOldFiles) {
   EXPECT_THAT(models_->Superseded(), IsEmpty());
 }
 
-// A file that may not grow stands for a full disk.
+// A file that may not grow acts as a full disk.
 TEST_F(PushedModelsTest, AFullDiskLeavesTheOldFiles) {
   Push(Request("m", "1"));
   const PushedModels::Request other = Request("m", "2"), first = Request("n");
@@ -413,7 +413,7 @@ TEST_F(PushedModelsTest, AFullDiskLeavesTheOldFiles) {
   EXPECT_EQ(Tokenizer(FolderOf("m")), "2");
 }
 
-TEST_F(PushedModelsTest, APushThatNobodyWaitsForLeavesNothing) {
+TEST_F(PushedModelsTest, AnAbandonedPushLeavesNothing) {
   PushedModels::Request request = Request("m");
   int asked = 0;
   request.wanted = [&] {
@@ -434,7 +434,7 @@ TEST_F(PushedModelsTest, WhatWasCutOffGoesAtTheNextStart) {
   std::ofstream(first / "config.json") << "{}";
   Push(Request("doomed"));
   fs::remove(models_dir_ / "models--doomed" / "model.json");
-  fs::create_directories(models_dir_ / "notes");  // of nobody we know
+  fs::create_directories(models_dir_ / "notes");  // of an unknown owner
   Open();
   EXPECT_FALSE(fs::exists(staged));
   EXPECT_FALSE(fs::exists(models_dir_ / "models--first"));
@@ -470,7 +470,7 @@ TEST_F(PushedModelsTest, WhatCannotBeReadStaysAndIsNamed) {
 TEST_F(PushedModelsTest, ARemovalSaysWhatItFrees) {
   const auto pushed = Push(Request("m"));
   EXPECT_TRUE(absl::IsNotFound(
-      models_->Remove("other", "ada", false, Nobody()).status()));
+      models_->Remove("other", "ada", false, NoUses()).status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(
       models_->Remove("m", "ada", false, Needs(pushed.model.folder)).status()));
   const auto unreadable = models_->Remove("m", "ada", false, [] {
@@ -478,7 +478,7 @@ TEST_F(PushedModelsTest, ARemovalSaysWhatItFrees) {
   });
   EXPECT_TRUE(absl::IsUnavailable(unreadable.status())) << "says nothing";
   EXPECT_EQ(FolderOf("m"), pushed.model.folder);
-  const auto freed = models_->Remove("m", "ada", false, Nobody());
+  const auto freed = models_->Remove("m", "ada", false, NoUses());
   ASSERT_TRUE(freed.ok()) << freed.status();
   EXPECT_EQ(*freed, pushed.model.size_bytes);
   EXPECT_FALSE(models_->Find("m"));
@@ -510,7 +510,7 @@ TEST_F(PushedModelsTest, PushesAtOnceOfOneNameLeaveOneOfThem) {
   done = true;
   reader.join();
   const std::string now = FolderOf("m");
-  EXPECT_TRUE(models_->Sweep("m", Nobody()).ok());
+  EXPECT_TRUE(models_->Sweep("m", NoUses()).ok());
   Open();
   EXPECT_EQ(FolderOf("m"), now);
   EXPECT_NE(Tokenizer(now), "?");

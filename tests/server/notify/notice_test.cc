@@ -40,7 +40,7 @@ jobs::Job TheJob() {
   return job;
 }
 
-TEST(EndNotice, TellsWhichJobHowAndWhy) {
+TEST(EndNotice, NamesTheJobItsEndAndTheReason) {
   const Notice notice =
       EndNotice(kSender, End(jobs::State::kFailed, "loss is NaN"), TheJob());
   EXPECT_EQ(notice.id, "01M826Q168STW4SN2QMA5WKG3V-7");
@@ -101,7 +101,7 @@ TEST(EndNotice, HostileTextsStayText) {
   EXPECT_THAT(notice.body, Not(HasSubstr("\n")));
 }
 
-TEST(HoldNotice, TellsTheReasonAndItsEnd) {
+TEST(HoldNotice, HoldsTheReasonAndItsEnd) {
   const Notice held =
       HoldNotice(kSender, jobs::HoldReason::kDisk, "the disk is full", kTime);
   EXPECT_EQ(held.event, "held");
@@ -117,7 +117,7 @@ TEST(HoldNotice, TellsTheReasonAndItsEnd) {
       held.id);
 }
 
-TEST(DiskNotice, TellsTheBytes) {
+TEST(DiskNotice, HoldsTheBytes) {
   const Notice low =
       DiskNotice(kSender, true, 1'250'000'000, 5'000'000'000, kTime);
   EXPECT_EQ(low.event, "disk_low");

@@ -42,7 +42,7 @@ using Change = SettledCondition::Change;
 
 constexpr absl::Duration kSettle = absl::Seconds(60);
 
-TEST(SettledConditionTest, IsToldOnceItHasLastedAndOnceItIsOver) {
+TEST(SettledConditionTest, IsReportedOnceItHasLastedAndOnceItIsOver) {
   SettledCondition condition;
   EXPECT_EQ(condition.Observe(false, absl::Seconds(0), kSettle), Change::kNone);
   EXPECT_EQ(condition.Observe(true, absl::Seconds(10), kSettle), Change::kNone);
@@ -56,7 +56,7 @@ TEST(SettledConditionTest, IsToldOnceItHasLastedAndOnceItIsOver) {
             Change::kEnded);
 }
 
-TEST(SettledConditionTest, WhatComesAndGoesIsToldNeitherWay) {
+TEST(SettledConditionTest, AShortConditionIsNotReported) {
   SettledCondition condition;
   absl::Duration now;
   for (int i = 0; i < 100; ++i, now += absl::Seconds(30)) {
@@ -74,7 +74,7 @@ TEST(SettledConditionTest, WhatComesAndGoesIsToldNeitherWay) {
   }
 }
 
-TEST(ConditionWatchTest, TellsEachHoldWithItsText) {
+TEST(ConditionWatchTest, ReportsEachHoldWithItsText) {
   ConditionWatch watch;
   const ConditionWatch::Limits limits{0, absl::ZeroDuration()};
   auto changes = watch.Observe(
@@ -93,7 +93,7 @@ TEST(ConditionWatchTest, TellsEachHoldWithItsText) {
   EXPECT_EQ(changes[0].why, "");
 }
 
-TEST(ConditionWatchTest, TellsTheLatestTextOfAHold) {
+TEST(ConditionWatchTest, ReportsTheLatestTextOfAHold) {
   ConditionWatch watch;
   const ConditionWatch::Limits limits{0, kSettle};
   watch.Observe({{{HoldReason::kDisk, "first"}}, {}}, limits, absl::Seconds(0));
@@ -417,7 +417,7 @@ TEST_F(CommandRunnerTest, KillsTheWholeGroupAtTheTimeout) {
     const auto stat = base::ReadFile(absl::StrCat("/proc/", pid, "/stat"));
     if (stat.ok() && stat->find(") Z") != stat->npos) break;
     absl::SleepFor(absl::Milliseconds(10));
-    EXPECT_LT(i, 2999) << "the sleep goes on";
+    EXPECT_LT(i, 2999) << "the sleep continues";
   }
 }
 
@@ -434,7 +434,7 @@ TEST_F(CommandRunnerTest, AnInterruptEndsIt) {
   EXPECT_LT(absl::Now() - start, absl::Minutes(1)) << "by the timeout";
 }
 
-// A program that leaves one behind which keeps the output open.
+// A program that leaves a child, which keeps the output open.
 TEST_F(CommandRunnerTest, WaitsForTheProgramAlone) {
   const absl::Time start = absl::Now();
   const auto end = Run("sleep 300 & echo $! ; exit 0");
@@ -535,7 +535,7 @@ class NotifierTest : public testing::Test {
     }
     return there() == count;
   }
-  bool AwaitTold(size_t count) {
+  bool AwaitNotices(size_t count) {
     return Await([=, this] { return told_.size() >= count; });
   }
   void Change(const std::function<void()>& change) {
@@ -557,15 +557,15 @@ class NotifierTest : public testing::Test {
   std::map<Result, int> results_;
 };
 
-TEST_F(NotifierTest, TellsWhatWasAskedForAndForgetsEveryEnd) {
+TEST_F(NotifierTest, ReportsTheSelectedTopicsAndForgetsEveryEnd) {
   Add(1, State::kSucceeded);
   Add(2, State::kCancelled);
   Add(13, State::kFailed);
   auto notifier = Start();
-  ASSERT_TRUE(AwaitTold(2));
+  ASSERT_TRUE(AwaitNotices(2));
   EXPECT_TRUE(AwaitCount(0));
   Add(14, State::kFailed);
-  ASSERT_TRUE(AwaitTold(3));
+  ASSERT_TRUE(AwaitNotices(3));
   EXPECT_TRUE(AwaitCount(0));
   notifier.reset();
   EXPECT_THAT(told_, ElementsAre("succeeded", "failed", "failed"));
@@ -581,12 +581,12 @@ TEST_F(NotifierTest, WithoutACommandEndsAreForgottenAndNotReportedLater) {
   settings_.command = {"/bin/tell"};
   notifier = Start();
   Add(300, State::kFailed);
-  ASSERT_TRUE(AwaitTold(1));
+  ASSERT_TRUE(AwaitNotices(1));
   EXPECT_THAT(ids_, ElementsAre("J300-300"));
 }
 
 // A restart in the middle of a delivery.
-TEST_F(NotifierTest, AnEndThatWasNotDeliveredIsToldByTheNextNotifier) {
+TEST_F(NotifierTest, AnUndeliveredEndIsReportedByTheNextNotifier) {
   hangs_ = true;
   Add(1, State::kFailed);
   auto notifier = Start();
@@ -597,16 +597,16 @@ TEST_F(NotifierTest, AnEndThatWasNotDeliveredIsToldByTheNextNotifier) {
   EXPECT_TRUE(AwaitCount(1));
   hangs_ = false;
   notifier = Start();
-  ASSERT_TRUE(AwaitTold(1));
+  ASSERT_TRUE(AwaitNotices(1));
   EXPECT_THAT(ids_, ElementsAre("J1-1"));
   EXPECT_TRUE(AwaitCount(0));
 }
 
-TEST_F(NotifierTest, AFullDiskMakesNobodyBeToldTwice) {
+TEST_F(NotifierTest, AFullDiskRepeatsNoNotice) {
   Add(1, State::kFailed);
   db_.FillDisk();
   auto notifier = Start();
-  ASSERT_TRUE(AwaitTold(1));
+  ASSERT_TRUE(AwaitNotices(1));
   absl::SleepFor(absl::Milliseconds(50));
   db_.FreeDisk();
   EXPECT_TRUE(AwaitCount(0));
@@ -614,23 +614,23 @@ TEST_F(NotifierTest, AFullDiskMakesNobodyBeToldTwice) {
   EXPECT_THAT(ids_, ElementsAre("J1-1"));
 }
 
-TEST_F(NotifierTest, TellsOfHoldsAndTheDiskAndTheirEnds) {
+TEST_F(NotifierTest, ReportsHoldsAndTheDiskAndTheirEnds) {
   auto notifier = Start();
   Change(
       [this] { holds_[jobs::HoldReason::kDevice] = "the self-test failed"; });
-  ASSERT_TRUE(AwaitTold(1));
+  ASSERT_TRUE(AwaitNotices(1));
   Change([this] { holds_.clear(); });
-  ASSERT_TRUE(AwaitTold(2));
+  ASSERT_TRUE(AwaitNotices(2));
   Change([this] { free_bytes_ = 1; });
-  ASSERT_TRUE(AwaitTold(3));
+  ASSERT_TRUE(AwaitNotices(3));
   Change([this] { free_bytes_ = int64_t{1} << 40; });
-  ASSERT_TRUE(AwaitTold(4));
+  ASSERT_TRUE(AwaitNotices(4));
   notifier.reset();
   EXPECT_THAT(told_,
               ElementsAre("held", "released", "disk_low", "disk_recovered"));
 }
 
-TEST_F(NotifierTest, TellsOnlyOfTheTopicsAskedFor) {
+TEST_F(NotifierTest, ReportsOnlyTheSelectedTopics) {
   settings_.topics = {Topic::kCancelled};
   auto notifier = Start();
   Change([this] { holds_[jobs::HoldReason::kDevice] = "broken"; });
@@ -638,7 +638,7 @@ TEST_F(NotifierTest, TellsOnlyOfTheTopicsAskedFor) {
   Add(1, State::kFailed);
   absl::SleepFor(absl::Milliseconds(50));
   Add(2, State::kCancelled);
-  ASSERT_TRUE(AwaitTold(1));
+  ASSERT_TRUE(AwaitNotices(1));
   notifier.reset();
   EXPECT_THAT(told_, ElementsAre("cancelled"));
 }

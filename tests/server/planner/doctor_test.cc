@@ -45,16 +45,16 @@ TEST(Judge, AHealthyMachineHasNoWarning) {
 }
 
 // Never a made-up value: a machine that says nothing is neither good nor bad.
-TEST(Judge, AMachineThatTellsNothingIsNotTold) {
+TEST(Judge, AMachineThatReportsNothingIsUnknown) {
   Facts facts;
   facts.mounts = {{"state", "/srv/mpsd", std::nullopt}};
-  std::set<std::string> told;
+  std::set<std::string> passed;
   for (const runbook::Finding& finding : Judge(facts, {})) {
     EXPECT_LE(finding.verdict, Verdict::kPass) << finding.name;
-    if (finding.verdict == Verdict::kPass) told.insert(finding.name);
+    if (finding.verdict == Verdict::kPass) passed.insert(finding.name);
   }
   // Without a limit nothing is limited.
-  EXPECT_EQ(told,
+  EXPECT_EQ(passed,
             (std::set<std::string>{"limits.descriptors", "limits.processes",
                                    "environment.harmful"}));
 }
@@ -149,13 +149,13 @@ TEST(EnvironmentTable, ShowsNoSecret) {
   const Variable token = Find(facts, "HF_TOKEN");
   EXPECT_EQ(token.daemon, "set");
   EXPECT_EQ(token.service, "set");
-  // They are two secrets: that much is told.
+  // They are two secrets: that much is reported.
   EXPECT_NE(token.drift, "");
   EXPECT_EQ(Find(facts, "HF_ENDPOINT").expected, "set");
   EXPECT_EQ(Find(facts, "HF_ENDPOINT").drift, "");
 }
 
-// The worker escapes what it tells: bytes that are no text are no drift.
+// The worker escapes what it reports: bytes that are no text are no drift.
 TEST(EnvironmentTable, AnyBytesAreComparedAndEscaped) {
   Facts facts = HealthyMac();
   const std::string evil = "\x1b]0;x\a\xff";
@@ -247,18 +247,18 @@ TEST(DiskGates, FindEachFault) {
         "/srv/data"}});
 }
 
-TEST(DiskGates, ASpeedThatNobodyMeasuredIsNotTold) {
+TEST(DiskGates, AnUnmeasuredSpeedIsUnknown) {
   Facts facts = HealthyMac();
   facts.disk.speed.reset();
   for (const char* gate : {"disk.write", "disk.read"}) {
-    EXPECT_EQ(FindingOf(facts, gate).verdict, Verdict::kNotTold);
+    EXPECT_EQ(FindingOf(facts, gate).verdict, Verdict::kUnknown);
     EXPECT_THAT(FindingOf(facts, gate).found, HasSubstr("--deep"));
   }
   facts.disk.speed_problem = "the disk is nearly full";
   EXPECT_THAT(FindingOf(facts, "disk.read").found, HasSubstr("nearly full"));
 }
 
-TEST(DiskGates, AnOldMeasurementSaysHowOldAndModelsMayLieWhereNobodyWrites) {
+TEST(DiskGates, AnOldMeasurementSaysHowOldAndModelsMayLieOnAReadOnlyDisk) {
   Facts facts = HealthyMac();
   facts.disk.speed->time = kNow - absl::Hours(5);
   EXPECT_EQ(FindingOf(facts, "disk.read").found,
@@ -289,7 +289,7 @@ TEST(MachineGates, FindEachFault) {
         "machine.wired_limit", kWarn, "98 %"}});
 }
 
-TEST(MachineGates, TellTheMachine) {
+TEST(MachineGates, DescribeTheMachine) {
   Facts facts = HealthyMac();
   EXPECT_EQ(FindingOf(facts, "machine.architecture").found, "arm64, native");
   EXPECT_EQ(FindingOf(facts, "machine.chip").found,
@@ -378,7 +378,7 @@ TEST(LoadGates, NamesFiveOfManyLargePrograms) {
 
 using End = WorkerGates::End;
 
-// A worker that ended badly tells nothing else.
+// A worker that ended badly reports nothing else.
 void Break(Facts& facts, End end, const std::string& problem) {
   facts.worker = {};
   facts.worker.end = end;
@@ -470,18 +470,18 @@ TEST(TorchGates, LinuxWithoutACardTrainsOnTheProcessor) {
   EXPECT_THAT(Wrong(facts), IsEmpty());
 }
 
-// Beside a job a second worker may find no memory.
-TEST(TorchGates, AWorkerThatFailsBesideAJobIsNotTold) {
+// A second worker next to a job may find no memory.
+TEST(TorchGates, AWorkerThatFailsNextToAJobIsUnknown) {
   Facts facts = HealthyMac();
   facts.running_job = "01KAH0000000000000000000AA";
   Break(facts, End::kCrashed, "out of memory");
   EXPECT_THAT(Wrong(facts), testing::IsEmpty());
   const runbook::Finding finding = FindingOf(facts, "torch.worker");
-  EXPECT_EQ(finding.verdict, Verdict::kNotTold);
+  EXPECT_EQ(finding.verdict, Verdict::kUnknown);
   EXPECT_THAT(finding.found, HasSubstr("01KAH0000000000000000000AA"));
   // A test that runs has no verdict yet.
   facts.selftest.running = true;
-  EXPECT_EQ(FindingOf(facts, "device.selftest").verdict, Verdict::kNotTold);
+  EXPECT_EQ(FindingOf(facts, "device.selftest").verdict, Verdict::kUnknown);
 }
 
 TEST(ServiceGates, FindEachFault) {
@@ -491,7 +491,7 @@ TEST(ServiceGates, FindEachFault) {
         "limits.descriptors", kWarn, "256 allowed, 40 open"},
        {"few processes", [](Facts& f) { f.limits.processes = 266; },
         "limits.processes", kWarn, "266"},
-       {"started by hand beside its service",
+       {"started by hand despite its service",
         [](Facts& f) { f.service.runs_mpsd = false; }, "service.file", kWarn,
         "started otherwise"},
        {"no ProcessType", [](Facts& f) { f.service.process_type.clear(); },
@@ -557,7 +557,7 @@ TEST(ServiceGates, StartedByHandWithoutAServiceIsNoFault) {
   facts.service = {};
   facts.daemon_environment["OMP_NUM_THREADS"] = "1";
   EXPECT_THAT(Wrong(facts), testing::IsEmpty());
-  EXPECT_EQ(FindingOf(facts, "service.file").verdict, Verdict::kNotTold);
+  EXPECT_EQ(FindingOf(facts, "service.file").verdict, Verdict::kUnknown);
 }
 
 TEST(ServiceGates, ADriftShowsNoSecret) {

@@ -115,7 +115,7 @@ TEST(ReadGates, SaysHowAndWhereTheWorkerEnded) {
   const WorkerGates crashed = read(std::string(kFacts) + "\n", SIGABRT);
   EXPECT_EQ(crashed.end, End::kCrashed);
   EXPECT_THAT(crashed.problem, HasSubstr("signal 6 in a product"));
-  // What it said before is told all the same.
+  // What it reported before is kept.
   EXPECT_EQ(crashed.torch_version, "2.15.0");
   const WorkerGates failed = read(Whole(), 1 << 8);
   EXPECT_EQ(failed.end, End::kCrashed);
@@ -135,7 +135,7 @@ class SelftestVerdictTest : public testing::Test {
       testing_support::FreshFolder("verdict") / "verdict";
 };
 
-TEST_F(SelftestVerdictTest, TellsVerdictDeviceAndAge) {
+TEST_F(SelftestVerdictTest, HoldsVerdictDeviceAndAge) {
   Read(R"({"passed": true, "summary": "", "identity": {"device": "mps"}})");
   const timespec times[] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
@@ -149,12 +149,12 @@ TEST_F(SelftestVerdictTest, TellsVerdictDeviceAndAge) {
   EXPECT_EQ(failed.summary, "1 of 9: bmm\\x1b[2J");
 }
 
-TEST_F(SelftestVerdictTest, WhatIsNoVerdictTellsNothing) {
-  EXPECT_EQ(ReadSelftest("/nonexistent/verdict").state, State::kNotTold);
+TEST_F(SelftestVerdictTest, WhatIsNoVerdictIsUnknown) {
+  EXPECT_EQ(ReadSelftest("/nonexistent/verdict").state, State::kUnknown);
   for (const std::string& text :
        {std::string(), std::string("[]"), std::string("{\"passed\": 1}"),
         std::string("{\"passed\":"), std::string(100'000, '{')}) {
-    EXPECT_EQ(Read(text).state, State::kNotTold) << text.substr(0, 40);
+    EXPECT_EQ(Read(text).state, State::kUnknown) << text.substr(0, 40);
   }
 }
 
@@ -202,7 +202,7 @@ TEST(ServiceFile, ReadsAUnitAsSystemdDoes) {
       IsEmpty());
 }
 
-TEST(ServiceFile, WhatIsNoFileTellsNothing) {
+TEST(ServiceFile, WhatIsNoFileHoldsNothing) {
   std::string deep;
   for (int i = 0; i < 10'000; ++i) deep += "<a>";
   for (const std::string& text :
@@ -250,12 +250,12 @@ TEST_F(FindServiceTest, TheControlGroupSaysWhoseProcessMpsdIs) {
   EXPECT_EQ(
       FindService(places_, {}, "0::/user.slice/session-2.scope\n").runs_mpsd,
       false);
-  // A container tells nothing.
+  // A container reports nothing.
   EXPECT_EQ(FindService(places_, {}, "0::/\n").runs_mpsd, std::nullopt);
   EXPECT_EQ(FindService(places_, {}, "").runs_mpsd, std::nullopt);
 }
 
-TEST_F(FindServiceTest, LaunchdTellsAProcessItsLabel) {
+TEST_F(FindServiceTest, LaunchdGivesAProcessItsLabel) {
   places_.launchd = true;
   const fs::path plist =
       places_.root / "Library/LaunchDaemons/org.mpsd.daemon.plist";
@@ -317,7 +317,7 @@ class MachineExaminerTest : public testing::Test {
   IdleLauncher idle_;
 };
 
-TEST_F(MachineExaminerTest, TellsOfThisMachineAndAWorkersTorch) {
+TEST_F(MachineExaminerTest, ReportsThisMachineAndAWorkersTorch) {
   options_.folders = {{"cache", "/", std::nullopt}};
   MachineExaminer examiner(options_, clock_);
   const Facts facts = Examine(examiner);
@@ -347,7 +347,7 @@ TEST_F(MachineExaminerTest, FiftyAtOnceStartOneWorker) {
   }
   for (std::thread& asker : askers) asker.join();
   EXPECT_EQ(Looked(), 1u);
-  // An answer that is ten seconds old serves nobody.
+  // An answer that is ten seconds old is not reused.
   clock_.Advance(absl::Seconds(11));
   Examine(examiner);
   EXPECT_EQ(Looked(), 2u);
@@ -375,7 +375,7 @@ TEST_F(MachineExaminerTest, AWorkerThatFailsIsAFinding) {
   EXPECT_THAT(Examine(examiner).worker.problem, HasSubstr("cannot start"));
 }
 
-TEST_F(MachineExaminerTest, NobodyWaitsNobodyIsAnswered) {
+TEST_F(MachineExaminerTest, EndsIfTheCallerIsGone) {
   options_.gates.environment["FAKE_WORKER_GATES"] = "hang";
   MachineExaminer examiner(options_, clock_);
   const auto facts =
@@ -439,7 +439,7 @@ TEST_F(DeepTest, RunsTheSelftestUnlessItsVerdictIsYoungOrAJobRuns) {
               Tested() == 2);
   EXPECT_EQ(Settled(examiner).state, Selftest::State::kPassed);
   EXPECT_EQ(Tested(), 2u);
-  // It runs none beside a job.
+  // It runs no worker next to a job.
   clock_.Advance(absl::Hours(1));
   queue_.running_job_id = "01KAH0000000000000000000AA";
   EXPECT_FALSE(Examine(examiner, /*deep=*/true).selftest.running);

@@ -94,7 +94,7 @@ inline Facts HealthyLinux() {
   return facts;
 }
 
-// The verdicts that are neither "ok" nor "not told", by name.
+// The verdicts that are neither kPass nor kUnknown, by name.
 inline std::map<std::string, runbook::Verdict> Wrong(
     const Facts& facts, const runbook::Thresholds& thresholds = {}) {
   std::map<std::string, runbook::Verdict> wrong;

@@ -55,7 +55,7 @@ TEST_F(QueueOutlookTest, AnEmptyQueueHasNoWait) {
   const jobs::PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 0);
   EXPECT_EQ(queue.wait, absl::ZeroDuration());
-  EXPECT_THAT(queue.not_told, IsEmpty());
+  EXPECT_THAT(queue.unknown, IsEmpty());
   EXPECT_EQ(queue.why, "");
 }
 
@@ -86,7 +86,7 @@ TEST_F(QueueOutlookTest, AsksTheFairShare) {
   EXPECT_EQ(LookAhead(board_, "eve", 0, {}).jobs_ahead, 1) << "as new as bob";
 }
 
-TEST_F(QueueOutlookTest, SaysWhatNobodyKnows) {
+TEST_F(QueueOutlookTest, SaysWhatIsUnknown) {
   Run("R", "bob", std::nullopt);
   Queue("A", "bob", 0, absl::Seconds(120));
   for (const char* id : {"B", "C", "D", "E"}) {
@@ -95,13 +95,13 @@ TEST_F(QueueOutlookTest, SaysWhatNobodyKnows) {
   const jobs::PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 6);
   EXPECT_FALSE(queue.wait.has_value());
-  EXPECT_THAT(queue.not_told,
+  EXPECT_THAT(queue.unknown,
               ElementsAre("how long jobs R, B, C and 2 more take: they have "
                           "not finished a step yet",
                           "the other jobs ahead take 2m"));
 }
 
-TEST_F(QueueOutlookTest, JobsThatWaitForSomebodyHoldNobodyUp) {
+TEST_F(QueueOutlookTest, JobsThatWaitForAUserDelayNoOther) {
   jobs::JobQueue::Entry entry;
   entry.id = "A";
   entry.owner = "bob";
@@ -109,7 +109,7 @@ TEST_F(QueueOutlookTest, JobsThatWaitForSomebodyHoldNobodyUp) {
   const jobs::PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 0);
   EXPECT_EQ(queue.wait, absl::ZeroDuration());
-  EXPECT_THAT(queue.not_told,
+  EXPECT_THAT(queue.unknown,
               ElementsAre("when job A is released, which then goes first"));
 }
 
@@ -118,7 +118,7 @@ TEST_F(QueueOutlookTest, AHeldQueueHasNoTime) {
   const jobs::PlanQueue queue = Look();
   EXPECT_EQ(queue.why, "a new disk");
   EXPECT_FALSE(queue.wait.has_value());
-  EXPECT_THAT(queue.not_told, ElementsAre("how long the queue is held"));
+  EXPECT_THAT(queue.unknown, ElementsAre("how long the queue is held"));
 }
 
 TEST_F(QueueOutlookTest, APausedQueueHasNoTime) {
@@ -136,8 +136,8 @@ TEST_F(QueueOutlookTest, HowLongOthersTakeStaysPrivate) {
   const jobs::PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 2);
   EXPECT_FALSE(queue.wait.has_value());
-  ASSERT_FALSE(queue.not_told.empty());
-  EXPECT_EQ(queue.not_told[0],
+  ASSERT_FALSE(queue.unknown.empty());
+  EXPECT_EQ(queue.unknown[0],
             "how long job R takes: only the owner and admins may know");
 }
 
@@ -148,7 +148,7 @@ TEST_F(QueueOutlookTest, AQueueBeyondItsFirstJobsIsCounted) {
   const jobs::PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 1100);
   EXPECT_FALSE(queue.wait.has_value());
-  EXPECT_THAT(queue.not_told[0], HasSubstr("how long 100 jobs take"));
+  EXPECT_THAT(queue.unknown[0], HasSubstr("how long 100 jobs take"));
 }
 
 std::string Spec(const std::string& more, const std::string& dataset = "") {
@@ -222,7 +222,7 @@ TEST(CheckSameSteps, OtherDataAreAnotherJob) {
   planned = probed;
   planned.inputs.push_back({"t2.jsonl", std::string(64, 'a')});
   EXPECT_TRUE(absl::IsInvalidArgument(CheckSameSteps(probed, planned)));
-  // So is one whose probe nobody can read.
+  // So is one whose probe cannot be read.
   EXPECT_THAT(
       std::string(CheckSameSteps(Request("{\"gone\": 1}"), Request(Spec("")))
                       .message()),
@@ -251,7 +251,7 @@ class PastRunsTest : public PlannerFixture {
   std::function<bool(const std::string&)> may_read_;
 };
 
-TEST_F(PastRunsTest, NobodyKnowsWithoutRuns) {
+TEST_F(PastRunsTest, AreUnknownWithoutRuns) {
   EXPECT_FALSE(Find().has_value());
   Put(Ran("A", 100, 1));
   EXPECT_FALSE(Find("").has_value()) << "no device";
@@ -310,7 +310,7 @@ TEST_F(PastRunsTest, JobsOfOthersStayPrivate) {
   EXPECT_EQ(Find()->tokens_per_second, 100);
 }
 
-TEST(Facts, TellsWhatIsKnownAlone) {
+TEST(Facts, HoldOnlyWhatIsKnown) {
   EXPECT_EQ(Encode(Facts()), "{}");
   Facts facts;
   facts.probe_json = "no JSON";

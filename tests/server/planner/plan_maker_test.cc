@@ -46,7 +46,7 @@ class PlanLinesTest : public testing::Test {
       [this](std::string stage) { stages_.push_back(std::move(stage)); }};
 };
 
-TEST_F(PlanLinesTest, TellsStagesAndThePlanInWhateverPartsTheyCome) {
+TEST_F(PlanLinesTest, ReportsStagesAndThePlanFromAnyPieces) {
   const std::string said =
       "{\"stage\": \"reading\"}\n{\"stage\": \"tokenizing\"}\n"
       "{\"plan\": {\"verdict\": \"VERDICT_PASS\"}}\n";
@@ -132,7 +132,7 @@ TEST_F(PlanLinesTest, WithoutALastLineThereIsNoPlan) {
               HasSubstr("ended without a plan"));
 }
 
-TEST(PlanRun, TellsStagesThenThePlan) {
+TEST(PlanRun, ReportsStagesThenThePlan) {
   std::atomic<int> woken = 0;
   PlanRun run("id", "ada", [&] { ++woken; });
   EXPECT_FALSE(run.Next()->has_value());
@@ -150,7 +150,7 @@ TEST(PlanRun, TellsStagesThenThePlan) {
   EXPECT_FALSE(run.Next()->has_value());
 }
 
-TEST(PlanRun, TheErrorComesBehindTheStages) {
+TEST(PlanRun, TheErrorComesAfterTheStages) {
   PlanRun run("id", "ada", [] {});
   run.Start([](PlanRun& own) -> absl::StatusOr<jobs::FinishedPlan> {
     own.TellStage("one");
@@ -175,7 +175,7 @@ TEST(PlanRun, ASlowWatcherMissesStagesAndNotThePlan) {
   EXPECT_GT(stages, 0);
 }
 
-TEST(PlanRun, HearsThatNobodyWaits) {
+TEST(PlanRun, KnowsThatNoCallerWaits) {
   std::atomic<int> woken = 0;
   PlanRun run("id", "ada", [&] { ++woken; });
   EXPECT_TRUE(run.Wanted().ok());
@@ -191,7 +191,7 @@ TEST(PlanRun, HearsThatNobodyWaits) {
   go.Notify();
   run.Join();
   EXPECT_TRUE(absl::IsCancelled(run.Next().status()));
-  EXPECT_EQ(woken, 0) << "nobody is there to be woken";
+  EXPECT_EQ(woken, 0) << "no caller is there to be woken";
 }
 
 // One blob, that of the fixture.
@@ -228,7 +228,7 @@ class PlanMakerTest : public PlannerFixture {
     request.submission.owner = user;
     return request;
   }
-  // The plan, or why there is none.
+  // The plan, or why there is no plan.
   absl::StatusOr<jobs::FinishedPlan> Plan(const jobs::PlanRequest& request) {
     if (!maker_) Make();
     auto watch = maker_->Plan(request, [] {});
@@ -245,7 +245,7 @@ class PlanMakerTest : public PlannerFixture {
       }
     }
   }
-  // What the fake worker tells of itself under `name`.
+  // What the fake worker reports of itself under `name`.
   static std::string Found(const jobs::FinishedPlan& plan,
                            const std::string& name) {
     const json parsed = json::parse(plan.json);
@@ -304,7 +304,7 @@ TEST_F(PlanMakerTest, MakesAPlanInAFolderOfItsOwn) {
   EXPECT_EQ(facts["thresholds"]["memory.share"], 0.5);
   EXPECT_GT(facts["disk_free_bytes"], 0);
   EXPECT_EQ(facts["read_roots"], json({"/models", own.string()}));
-  EXPECT_FALSE(facts.contains("device")) << "no worker has told yet";
+  EXPECT_FALSE(facts.contains("device")) << "no worker has reported yet";
   EXPECT_FALSE(facts.contains("pace"));
   EXPECT_FALSE(facts.contains("probe"));
   EXPECT_EQ(plan->queue.jobs_ahead, 0);
@@ -412,7 +412,7 @@ TEST_F(PlanMakerTest, AProcessThatGoesWrongIsAnErrorInWordsAndLeavesNothing) {
   for (const std::string& stage : stages_) {
     EXPECT_THAT(stage, Not(HasSubstr("\x1b")));
   }
-  EXPECT_TRUE(Plan(Request("linger")).ok()) << "it has told its plan";
+  EXPECT_TRUE(Plan(Request("linger")).ok()) << "it has reported its plan";
   options_.limit = absl::Milliseconds(300);
   Make();
   for (const char* mode : {"hang", "deaf"}) {
@@ -461,7 +461,7 @@ TEST_F(PlanMakerTest, AUserHasOnePlanAtATimeAndAllHaveTwo) {
   const absl::Status third = Plan(Request("ok", "eve")).status();
   EXPECT_TRUE(absl::IsUnavailable(third));
   EXPECT_THAT(std::string(third.message()), HasSubstr("2 plans at a time"));
-  // Whoever gives a plan up makes room.
+  // A caller that gives a plan up makes room.
   ada->reset();
   absl::StatusOr<jobs::FinishedPlan> plan = third;
   for (int i = 0; i < 6000 && absl::IsUnavailable(plan.status()); ++i) {
@@ -471,7 +471,7 @@ TEST_F(PlanMakerTest, AUserHasOnePlanAtATimeAndAllHaveTwo) {
   EXPECT_TRUE(plan.ok()) << plan.status();
 }
 
-TEST_F(PlanMakerTest, APlanThatNobodyWaitsForLeavesNoProcessAndNoFolder) {
+TEST_F(PlanMakerTest, AnAbandonedPlanLeavesNoProcessAndNoFolder) {
   Make();
   auto watch = maker_->Plan(Request("deaf"), [] {});
   ASSERT_TRUE(watch.ok());

@@ -48,7 +48,7 @@ class AccessCallsTest : public testing::Test {
   InProcessDaemon daemon_;
 };
 
-TEST_F(AccessCallsTest, TheSecretIsToldOnceAndTheRestIsKept) {
+TEST_F(AccessCallsTest, TheSecretIsReturnedOnceAndTheRestIsKept) {
   const v1::CreateTokenResponse made = Ok(Create(absl::StrCat(
       "role: ROLE_VIEWER note: 'laptop' expire_time { seconds: ", kNow + 60,
       " }")));
@@ -70,7 +70,7 @@ TEST_F(AccessCallsTest, TheSecretIsToldOnceAndTheRestIsKept) {
   EXPECT_FALSE(Ok(Create()).token().has_expire_time());
 }
 
-TEST_F(AccessCallsTest, NobodyMakesATokenAboveTheOwnRole) {
+TEST_F(AccessCallsTest, NoCallerMakesATokenAboveTheOwnRole) {
   const access::Caller eve{"eve", Role::kViewer, access::Way::kSocket, "", ""};
   for (const v1::Role role : {v1::ROLE_USER, v1::ROLE_ADMIN}) {
     v1::CreateTokenRequest request;
@@ -155,7 +155,7 @@ TEST_F(AccessCallsTest, AdminsSeeAndRevokeAllTokensAndOthersTheirOwn) {
                                  ", or it is another user's")));
   EXPECT_THAT(Revoke(daemon_.admin(), "0a1b2c3d4e5f"),
               Fails(StatusCode::kNotFound));
-  // The token in use, too: the account that owns the daemon needs none.
+  // The token in use, too: the account that owns the daemon needs no token.
   EXPECT_THAT(Revoke(With(anns_admin), anns_admin.token().id()), IsOk());
   EXPECT_THAT(With(anns_admin).Call(&Access::WhoAmI),
               Fails(StatusCode::kUnauthenticated));
@@ -164,7 +164,7 @@ TEST_F(AccessCallsTest, AdminsSeeAndRevokeAllTokensAndOthersTheirOwn) {
   EXPECT_THAT(daemon_.tokens->List(), IsEmpty());
 }
 
-// Whoever gives the token in the place of its id has not told it to the log.
+// A token that a caller gives in the place of its id is not logged.
 TEST_F(AccessCallsTest, WhatIsNoIdIsNotQuoted) {
   const std::string secret = Ok(Create()).secret();
   for (const std::string& id :
@@ -179,7 +179,7 @@ TEST_F(AccessCallsTest, WhatIsNoIdIsNotQuoted) {
   EXPECT_TRUE(daemon_.tokens->Find(secret).has_value());
 }
 
-TEST_F(AccessCallsTest, TellsWhoCallsAndByWhichToken) {
+TEST_F(AccessCallsTest, ReportsTheCallerAndTheToken) {
   v1::WhoAmIResponse who = Ok(daemon_.admin().Call(&Access::WhoAmI));
   EXPECT_EQ(who.user(), *access::AccountName(geteuid()));
   EXPECT_EQ(who.role(), v1::ROLE_ADMIN);
@@ -203,7 +203,7 @@ TEST_F(AccessCallsTest, TellsWhoCallsAndByWhichToken) {
   EXPECT_FALSE(who.has_token());
 }
 
-TEST(AuditDetail, ASpecIsToldByItsDigest) {
+TEST(AuditDetail, ASpecIsRecordedByItsDigest) {
   v1::SubmitRequest request;
   request.set_spec_json("{}");
   request.set_priority(5);
@@ -273,7 +273,7 @@ TEST(AuditDetail, WhatMayBePrivateIsCountedAndNotQuoted) {
   EXPECT_EQ(AuditDetail(tags), "adds 1 tags, removes 2");
 }
 
-TEST(AuditDetail, ATokenIsToldByWhomItIsForAndHowLongAndByItsId) {
+TEST(AuditDetail, ATokenIsRecordedByItsUserLifetimeAndId) {
   v1::CreateTokenRequest request;
   request.set_user("ada");
   request.set_role(v1::ROLE_ADMIN);
@@ -321,7 +321,7 @@ class ListAuditTest : public testing::Test {
   v1::ListAuditResponse response_;
 };
 
-TEST_F(ListAuditTest, TellsEveryField) {
+TEST_F(ListAuditTest, ReportsEveryField) {
   Append("JobService.Cancel", "01J");
   EXPECT_THAT(daemon_.audit_store->SetResult(
                   number_, absl::PermissionDeniedError("not yours"), ""),
@@ -348,7 +348,7 @@ TEST_F(ListAuditTest, TellsEveryField) {
   EXPECT_EQ(response_.entries(0).role(), v1::ROLE_UNSPECIFIED);
 }
 
-TEST_F(ListAuditTest, GoesOnPageByPageOfOneFilter) {
+TEST_F(ListAuditTest, ContinuesPageByPageOfOneFilter) {
   for (int i = 0; i < 5; ++i) Append("JobService.Cancel");
   EXPECT_THAT(Numbers("page_size: 2"), ElementsAre(5, 4));
   const std::string token = response_.next_page_token();

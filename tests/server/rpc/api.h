@@ -159,8 +159,8 @@ inline sockaddr_un SocketName(const std::string& path) {
 }
 
 // An audit that does with each request what a test wants, on the thread that
-// carries the call: it fails, throws or hangs, as no store does when it is
-// told. Keeps the outcomes. Thread-safe.
+// carries the call: it fails, throws or hangs, as no store does on
+// request. Keeps the outcomes. Thread-safe.
 class FakeAudit final : public access::AuditLog {
  public:
   using OnBegin = std::function<absl::Status(const access::Request&)>;

@@ -245,8 +245,8 @@ TEST(Convert, ASubmitRequestGoesThereAndBack) {
   EXPECT_EQ(out.after, std::vector<std::string>{"a"});
   EXPECT_EQ(out.kind, jobs::JobKind::kProfile);
   EXPECT_EQ(out.study_json, R"({"thresholds":{"a":2}})");
-  // Back again, but for what is the caller's: a clone would tell the way of who
-  // made this job.
+  // Back again, but without the caller's fields: a clone would hold those of
+  // who made this job.
   request.clear_owner();
   request.clear_idempotency_key();
   request.clear_round_trip_seconds();

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/downloads.h"
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "core/base/sha256.h"
+#include "server/rpc/downloads.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/api.h"
 
@@ -139,7 +138,7 @@ TEST_F(DownloadTest, ANestedFolderComesWhole) {
                           {"empty", ""},
                           {"tokenizer/tokenizer.json", "[]"}};
   EXPECT_EQ(Fetch(Of("adapter: true")), expected);
-  EXPECT_EQ(Fetch(Of("output: true")), expected) << "whatever it holds";
+  EXPECT_EQ(Fetch(Of("output: true")), expected) << "with any content";
 }
 
 TEST_F(DownloadTest, ACheckpointIsFoundByItsStep) {
@@ -147,7 +146,7 @@ TEST_F(DownloadTest, ACheckpointIsFoundByItsStep) {
   EXPECT_EQ(Fetch(Of("checkpoint_step: 5")), (Files{{"state.json", "5"}}));
 }
 
-TEST_F(DownloadTest, PredictionsLieBesideTheOutput) {
+TEST_F(DownloadTest, PredictionsLieNextToTheOutput) {
   PutOutput(folder_ / "out/model");
   Write("out/model/predictions.tsv", "of somebody else");
   Write("out/run.json", "{}");
@@ -242,7 +241,7 @@ TEST_F(DownloadTest, ALargeFileIsHashedInSlices) {
 }
 
 // More of them than there are threads, of files that take minutes to hash.
-TEST_F(DownloadTest, LargeDownloadsHoldUpNobody) {
+TEST_F(DownloadTest, LargeDownloadsDelayNoOtherCall) {
   Write("adapter/weights", "w");
   Write("checkpoints/step-5/weights", "");
   fs::resize_file(folder_ / "checkpoints/step-5/weights",
@@ -263,7 +262,7 @@ TEST_F(DownloadTest, LargeDownloadsHoldUpNobody) {
     EXPECT_FALSE(readers[i]->Read(&message));
     EXPECT_THAT(ToStatus(readers[i]->Finish()), Fails(StatusCode::kCancelled));
   }
-  daemon_.server->Shutdown(absl::Hours(1));  // nobody hashes on
+  daemon_.server->Shutdown(absl::Hours(1));  // no thread hashes on
 }
 
 }  // namespace

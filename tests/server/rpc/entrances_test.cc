@@ -24,8 +24,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/limits.h"
-#include "server/rpc/gate.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/server.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/api.h"
@@ -229,7 +229,7 @@ TEST_F(EntrancesTest, EveryCallOfAConnectionIsTheSameUsers) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(EntrancesTest, MetadataMakesNobodyAnybody) {
+TEST_F(EntrancesTest, MetadataDoesNotChangeTheUser) {
   Serve();
   EXPECT_EQ(Who(ConnectAs(504), {{"mpsd-uid", "501"},
                                  {"mpsd-user", "me"},
@@ -241,7 +241,7 @@ TEST_F(EntrancesTest, MetadataMakesNobodyAnybody) {
               HasSubstr("mpsctl login"));
 }
 
-TEST_F(EntrancesTest, SoManyAccountsAreToldApartAndNoMore) {
+TEST_F(EntrancesTest, OnlyThisManyAccountsAreDistinguished) {
   options_.accounts = 3;
   Serve();
   std::vector<std::shared_ptr<grpc::Channel>> channels;
@@ -261,14 +261,14 @@ TEST_F(EntrancesTest, SoManyAccountsAreToldApartAndNoMore) {
 }
 
 // The kernel gives accounts of other user namespaces this number, all of them.
-TEST_F(EntrancesTest, NobodyIsNoUser) {
+TEST_F(EntrancesTest, TheOverflowUserIsNoUser) {
   Serve();
   for (uid_t uid : {uid_t{65534}, static_cast<uid_t>(-2)}) {
     EXPECT_THAT(WhoIs(uid), HasSubstr("use a port with a token"));
   }
 }
 
-TEST_F(EntrancesTest, ANameServiceThatHangsHoldsNobodyElseUp) {
+TEST_F(EntrancesTest, ANameServiceThatHangsDelaysNoOtherUser) {
   const auto answered = std::make_shared<absl::Notification>();
   const auto asked = std::make_shared<std::atomic<bool>>(false);
   options_.name = [answered, asked](uid_t uid) -> absl::StatusOr<std::string> {
@@ -317,7 +317,7 @@ TEST_F(EntrancesTest, SoManyNamesAreLookedUpAtATime) {
   for (int fd : clients) close(fd);
 }
 
-TEST_F(EntrancesTest, ANameServiceThatFailsLetsNobodyIn) {
+TEST_F(EntrancesTest, ANameServiceThatFailsAdmitsNoUser) {
   std::atomic<bool> works = false;
   options_.name = [&](uid_t uid) -> absl::StatusOr<std::string> {
     if (uid != 501 && !works) return absl::UnavailableError("no name service");
@@ -469,7 +469,7 @@ TEST(ConnectionNotesTest, ANoteIsWrittenOnce) {
   NoteAccount(0, "root", connection);
   EXPECT_EQ(CallerOf(connection, {}, known)->user, "bob");
   EXPECT_EQ(connection.size(), 2u);
-  // Where nobody has tokens none is known.
+  // Without any tokens no token is known.
   const absl::Status status =
       CallerOf(FakeConnection(), {{"authorization", "Bearer good"}}, known)
           .status();
@@ -503,7 +503,7 @@ TEST(BearerTokenTest, WhatIsNoTokenIsRefusedAndNotQuoted) {
       BearerToken({{"authorization", grpc::string_ref(long_token.data(),
                                                       long_token.size() - 1)}})
           .ok());
-  // Which of two would count is nobody's to guess.
+  // It is not guessed which of two counts.
   EXPECT_TRUE(
       absl::IsUnauthenticated(BearerToken({{"authorization", "Bearer a"},
                                            {"authorization", "Bearer b"}})

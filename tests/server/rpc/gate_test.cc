@@ -439,7 +439,7 @@ TEST_F(UserAccountsTest, UploadsCountForTheirSender) {
   EXPECT_EQ(Info(ada_, true).you().upload_bytes(), 10);
 }
 
-TEST_F(UserAccountsTest, WhoAsksIsToldWhatTheyHaveAndMayHave) {
+TEST_F(UserAccountsTest, ACallerGetsTheOwnUseAndLimits) {
   daemon_.folders->Set(700, {});
   EXPECT_FALSE(Info(ada_, false).has_you());
   EXPECT_EQ(Info(ada_, false).state_bytes(), 700);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls about jobs and the queue: requests, effects, answers.
+#include "server/rpc/job_calls.h"
+
 #include <sys/utsname.h>
 
 #include <cstdint>
@@ -11,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
-#include "server/rpc/job_calls.h"
 #include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
@@ -204,7 +205,7 @@ TEST_F(JobCallsTest, HoldAndDrainSayWhoAndWhy) {
   }
 }
 
-TEST_F(JobCallsTest, MoveGoesOneWayWithinTheCallersLimits) {
+TEST_F(JobCallsTest, MoveHasOneTargetWithinTheCallersLimits) {
   const std::string bobs = daemon_.Submit({.owner = "bob"}),
                     first = daemon_.Submit({.owner = "ada"}),
                     second = daemon_.Submit({.owner = "ada"});
@@ -338,7 +339,7 @@ class CollectCallsTest : public testing::Test {
   }
 };
 
-TEST_F(CollectCallsTest, APlanIsToldWholeAndCarriedOut) {
+TEST_F(CollectCallsTest, APlanIsReportedInFullAndCarriedOut) {
   InProcessDaemon daemon(Rules(false));
   daemon.Ended({.owner = "ada", .name = "mine"});
   daemon.Ended({.owner = "bob", .name = "theirs"});
@@ -346,14 +347,14 @@ TEST_F(CollectCallsTest, APlanIsToldWholeAndCarriedOut) {
   daemon.folders->Set(100, {});
   const auto plan = Plan(daemon.As("ada", Role::kViewer));
   ASSERT_THAT(plan.items(), SizeIs(3));
-  std::vector<std::string> told;
+  std::vector<std::string> items;
   for (const v1::CollectionItem& item : plan.items()) {
-    told.push_back(absl::StrCat(v1::CollectionItem::Kind_Name(item.kind()), " ",
-                                item.owner(), " ", item.name()));
+    items.push_back(absl::StrCat(v1::CollectionItem::Kind_Name(item.kind()),
+                                 " ", item.owner(), " ", item.name()));
     EXPECT_NE(item.id(), "");
     EXPECT_NE(item.why(), "");
   }
-  EXPECT_THAT(told,
+  EXPECT_THAT(items,
               testing::UnorderedElementsAre(
                   "KIND_JOB ada mine", "KIND_JOB bob theirs", "KIND_BLOB  "));
   EXPECT_EQ(plan.used_bytes(), 100);
@@ -373,7 +374,7 @@ TEST_F(CollectCallsTest, OfPrivateJobsOnlyTheirPublicPart) {
   ASSERT_THAT(hidden.items(), SizeIs(2));
   for (const v1::CollectionItem& item : hidden.items()) {
     EXPECT_EQ(item.name(), "");
-    // A SHA-256 tells what others have.
+    // A SHA-256 reveals what others have.
     EXPECT_EQ(item.id().empty(), item.kind() == v1::CollectionItem::KIND_BLOB);
   }
   for (const v1::CollectionItem& item :
@@ -494,7 +495,7 @@ TEST_F(DeleteJobsTest, AFilterFindsTheCallersOwnOldestFirst) {
   EXPECT_EQ(daemon_.Stored(running).state, State::kRunning);
 }
 
-// A client that calls again while there are more comes to an end, whatever
+// A client that calls again while there are more comes to an end, with any
 // cannot go.
 TEST_F(DeleteJobsTest, CallsComeToAnEndThoughSomeStay) {
   for (int i = 1; i <= 24; ++i) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of jobs: what an attempt was seen to do, and what is kept of it.
-#include "server/rpc/records.h"
-
 #include <sys/stat.h>
 
 #include <cmath>
@@ -14,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/jobs/job_files.h"
+#include "server/rpc/records.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_exported_metrics.h"
@@ -77,7 +76,7 @@ class RunWatchTest : public testing::Test {
   std::unique_ptr<RunWatch> watch_;
 };
 
-TEST_F(RunWatchTest, TellsTheLargestFootprint) {
+TEST_F(RunWatchTest, ReportsTheLargestFootprint) {
   Start();
   Step(1);
   Step(1, 0);  // the worker could not read it
@@ -86,7 +85,7 @@ TEST_F(RunWatchTest, TellsTheLargestFootprint) {
   EXPECT_EQ(Take().peak_footprint_bytes(), 900);
 }
 
-TEST_F(RunWatchTest, TellsHowLongWhatTook) {
+TEST_F(RunWatchTest, ReportsTheTimeOfEachPhase) {
   Start();
   watch_->StageBegan("loading model");
   clock_.Advance(absl::Seconds(8));
@@ -117,7 +116,7 @@ TEST_F(RunWatchTest, TellsHowLongWhatTook) {
             8 + 5 + 19 + 60 + 3 + 2);
 }
 
-TEST_F(RunWatchTest, WhatIsNotToldIsAbsent) {
+TEST_F(RunWatchTest, WhatIsUnknownIsAbsent) {
   Start();
   watch_->HostRead({});
   watch_->WorkerExited(ExitReason::kMachine);
@@ -205,7 +204,7 @@ TEST_F(RunWatchTest, CountsPausesByReason) {
   EXPECT_DOUBLE_EQ(pauses.seconds_by_reason().at("user_active"), 5);
 }
 
-TEST_F(RunWatchTest, ARunThatGoesOnIsGivenOutFromTimeToTime) {
+TEST_F(RunWatchTest, AnActiveRunIsReportedFromTimeToTime) {
   Start();
   EXPECT_THAT(watch_->TakeChanged(), SizeIs(1));
   Step(1);
@@ -309,7 +308,7 @@ class MakeRecordTest : public testing::Test {
   RecordSources sources_;
 };
 
-TEST_F(MakeRecordTest, ARowWithoutFilesTellsWhatTheRowTells) {
+TEST_F(MakeRecordTest, ARowWithoutFilesGivesTheFieldsOfTheRow) {
   const v1::JobRecord record = MakeRecord(sources_);
   EXPECT_EQ(record.id(), sources_.job.id);
   EXPECT_EQ(record.kind(), v1::JOB_KIND_TRAINING);
@@ -323,7 +322,7 @@ TEST_F(MakeRecordTest, ARowWithoutFilesTellsWhatTheRowTells) {
   EXPECT_EQ(record.shape().max_length(), 64);
   EXPECT_DOUBLE_EQ(record.eval_loss(), 1.5);
   EXPECT_DOUBLE_EQ(record.durations().total_seconds(), 70);
-  // Nobody told these.
+  // These are unknown.
   EXPECT_EQ(record.environment().torch_version(), "");
   EXPECT_FALSE(record.memory().has_peak_allocated_bytes());
   EXPECT_FALSE(record.has_conditions());
@@ -331,7 +330,7 @@ TEST_F(MakeRecordTest, ARowWithoutFilesTellsWhatTheRowTells) {
   EXPECT_EQ(record.data().train_sha256(), "");
 }
 
-TEST_F(MakeRecordTest, FilesTellTheRest) {
+TEST_F(MakeRecordTest, FilesGiveTheRest) {
   Write("out/run.json", R"({"torch_version": "2.6", "device": "mps",
     "processor": "Apple M2", "operating_system": "macOS 15",
     "train": {"sha256": ")" +
@@ -364,7 +363,7 @@ TEST_F(MakeRecordTest, FilesTellTheRest) {
   EXPECT_THAT(record.run_json(), HasSubstr(R"("torch_version":"2.6")"));
 }
 
-// The process' memory is told apart from the device's, and the larger of what
+// The process' memory is separate from the device's, and the larger of what
 // the run wrote down and what mpsd saw of its steps counts.
 TEST_F(MakeRecordTest, TheFootprintIsTheProcess) {
   v1::RunAttempt attempt;
@@ -454,13 +453,13 @@ TEST_F(MakeRecordTest, FilesThatMakeNoSenseLeaveOutTheirPart) {
     EXPECT_EQ(record.environment().device(), "");
     EXPECT_DOUBLE_EQ(record.eval_loss(), 1.5);
   }
-  // A pipe in the place of a file holds nobody up.
+  // A pipe in the place of a file does not block.
   fs::remove(folder_ / "out/run.json");
   ASSERT_EQ(mkfifo((folder_ / "out/run.json").c_str(), 0600), 0);
   EXPECT_EQ(MakeRecord(sources_).environment().device(), "");
 }
 
-TEST_F(MakeRecordTest, AStudyTellsItsVerdict) {
+TEST_F(MakeRecordTest, AStudyReportsItsVerdict) {
   sources_.job.kind = jobs::JobKind::kSmoke;
   std::string findings;
   for (int i = 0; i < 60; ++i) {
@@ -474,7 +473,7 @@ TEST_F(MakeRecordTest, AStudyTellsItsVerdict) {
   const v1::JobRecord record = MakeRecord(sources_);
   EXPECT_EQ(record.verdict(), v1::VERDICT_FAIL);
   EXPECT_EQ(record.findings_size(), 50);
-  // One that failed has no result, whatever an earlier attempt left.
+  // One that failed has no result, in spite of what an earlier attempt left.
   sources_.job.state = jobs::State::kFailed;
   EXPECT_EQ(MakeRecord(sources_).verdict(), v1::VERDICT_UNSPECIFIED);
 }
@@ -519,7 +518,7 @@ v1::JobRecord Read(const std::string& text) {
   return record;
 }
 
-TEST(ReadManifest, TellsWhatARunWasDoneWith) {
+TEST(ReadManifest, HoldsTheEnvironmentOfARun) {
   const v1::JobRecord record =
       Read(absl::StrCat(R"({
     "mpsd_version": "0.1.0", "torch_version": "2.6.0",
@@ -628,7 +627,7 @@ TEST(SumAttempts, AddsUp) {
   first.set_peak_footprint_bytes(300);
   second.set_peak_footprint_bytes(200);
   v1::JobRecord record;
-  SumAttempts({}, record);  // no attempt tells nothing
+  SumAttempts({}, record);  // no attempt, no field
   EXPECT_FALSE(record.has_conditions());
   EXPECT_FALSE(record.has_pauses());
   EXPECT_FALSE(record.durations().has_queue_seconds());
@@ -650,7 +649,7 @@ TEST(SumAttempts, AddsUp) {
   EXPECT_EQ(record.environment().torch_version(), "2.6");
   EXPECT_EQ(record.memory().peak_footprint_bytes(), 300);
   ASSERT_EQ(record.attempts_size(), 2);
-  // Nobody saw the end of the first one.
+  // The end of the first one is unknown.
   EXPECT_EQ(record.attempts(0).exit_reason(), "Interrupted");
   EXPECT_EQ(record.attempts(1).exit_reason(), "Done");
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of jobs, of those that were deleted, too, and what is noted of them.
-#include "server/rpc/list_calls.h"
-
 #include <algorithm>
 #include <set>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
+#include "server/rpc/list_calls.h"
 #include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
@@ -299,7 +298,7 @@ TEST_F(PrivateListTest, ShowsThePublicPartOfOthersJobs) {
   }
 }
 
-// The order of private losses tells of the losses, as a page token does, and
+// The order of private losses reveals the losses, as a page token does, and
 // "is there a job with team=nlp?" of a label.
 TEST_F(PrivateListTest, WhatIsPrivateFindsAndSortsOwnJobsAlone) {
   for (const char* by :

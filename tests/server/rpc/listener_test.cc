@@ -174,7 +174,7 @@ TEST_F(ListenerTest, GivesConnectionsAwayAndSaysWhoCame) {
   _exit(was_served ? 0 : 1);
 }
 
-// Whoever connects and becomes another account stays who it was.
+// A process that connects and becomes another account stays who it was.
 TEST_F(ListenerTest, TheAccountIsTheOneThatConnected) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be another account";
   constexpr uid_t kOther = 4711;
@@ -211,7 +211,7 @@ TEST_F(ListenerTest, AGroupMayUseTheSocket) {
   EXPECT_EQ(info.st_gid, group);
 }
 
-TEST_F(ListenerTest, LeavesNoSocketBehind) {
+TEST_F(ListenerTest, LeavesNoSocket) {
   Listen();
   struct stat info;
   ASSERT_EQ(stat(path().c_str(), &info), 0);
@@ -221,7 +221,7 @@ TEST_F(ListenerTest, LeavesNoSocketBehind) {
   EXPECT_NE(stat(path().c_str(), &info), 0);
 }
 
-// A unix socket of `path` on which nobody listens.
+// A unix socket of `path` on which no process listens.
 void LeaveSocket(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   const SocketName name(path);
@@ -310,7 +310,7 @@ TEST_F(ListenerTest, StrangersWhoFillAPortLeaveTheSocketOpen) {
   EXPECT_TRUE(IsKeptForAnother(path()));
 }
 
-TEST_F(ListenerTest, GoesOnWhenDescriptorsRunOut) {
+TEST_F(ListenerTest, ContinuesWhenDescriptorsRunOut) {
   Listen();
   Connect();
   AwaitTaken(1);

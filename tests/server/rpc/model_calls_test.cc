@@ -141,8 +141,8 @@ class PullTest : public ModelCallsTest {
 TEST_F(PullTest, ReportsTheNewsUntilTheModelIsThere) {
   models::HubCache cache;
   cache.Put("org/model", "c0ffee", "x");
-  puller_.Tell(models::PullNews{5, "model.safetensors: 50%"});
-  puller_.Tell(models::PullNews{10, "", /*done=*/true});
+  puller_.Report(models::PullNews{5, "model.safetensors: 50%"});
+  puller_.Report(models::PullNews{10, "", /*done=*/true});
   const Api eve = daemon_.As("eve");
   const auto pulled = eve.Read(&Models::Pull, request_);
   EXPECT_THAT(pulled, IsOk());
@@ -162,7 +162,7 @@ TEST_F(PullTest, ReportsTheNewsUntilTheModelIsThere) {
   EXPECT_EQ(asked.limits.upload_bytes, 10);
 
   request_.set_revision("v1");
-  puller_.Tell(absl::DataLossError("another hash"));
+  puller_.Report(absl::DataLossError("another hash"));
   EXPECT_EQ(ada_.Read(&Models::Pull, request_).end,
             absl::DataLossError("another hash"));
   const std::vector<access::AuditEntry> noted = daemon_.TakeAudit();
@@ -176,7 +176,7 @@ TEST_F(PullTest, NewsThatComeLaterWakeTheStream) {
   std::thread hub([&] {
     while (puller_.requests().empty()) absl::SleepFor(absl::Milliseconds(1));
     absl::SleepFor(absl::Milliseconds(50));
-    puller_.Tell(models::PullNews{2, "", /*done=*/true});
+    puller_.Report(models::PullNews{2, "", /*done=*/true});
   });
   EXPECT_THAT(ada_.Read(&Models::Pull, request_).messages, SizeIs(1));
   hub.join();

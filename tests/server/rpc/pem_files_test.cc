@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/pki.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "core/base/limits.h"
+#include "server/rpc/pki.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/test_pki.h"
 
@@ -46,7 +45,7 @@ TEST_F(PemFilesTest, ReadsACertificateWithItsKey) {
 TEST_F(PemFilesTest, KeepsTheChainAndNothingElse) {
   const std::string leaf = Content(files_.certificate);
   const std::string authority = Content(pki_.authority());
-  std::ofstream(files_.certificate) << "for people: the Mac's\n"
+  std::ofstream(files_.certificate) << "human-readable: the Mac's\n"
                                     << leaf << "and its authority\n"
                                     << authority;
   const auto pem = ReadServerPem(files_);

@@ -28,42 +28,42 @@ class DiagnoseCallTest : public testing::Test {
 };
 
 TEST_F(DiagnoseCallTest, HasTheVerdictTheFindingsAndTheFacts) {
-  const v1::Diagnosis told = Ok(Ask());
-  EXPECT_EQ(told.verdict(), v1::VERDICT_PASS);
-  EXPECT_GE(told.findings_size(), 25);
-  EXPECT_EQ(told.findings(0).name(), "machine.architecture");
-  EXPECT_EQ(told.machine().chip(), "Apple M4 Pro");
-  EXPECT_EQ(told.machine().fast_cores(), 10);
-  EXPECT_EQ(told.host().low_power_mode(), false);
-  EXPECT_EQ(told.worker().end(), v1::WorkerGates::END_DONE);
-  EXPECT_EQ(told.worker().backends(0).name(), "mps");
-  EXPECT_TRUE(told.worker().matmul().right());
-  EXPECT_EQ(told.selftest().state(), v1::SelftestFacts::STATE_PASSED);
-  EXPECT_EQ(told.disk().write_bytes_per_second(), 3e9);
-  EXPECT_EQ(told.mounts(0).type(), "apfs");
-  EXPECT_EQ(told.processes(0).name(), "WindowServer");
-  EXPECT_EQ(told.limits().descriptors(), 8192);
-  EXPECT_TRUE(told.service().runs_mpsd());
-  EXPECT_EQ(told.environment(0).name(), "OMP_WAIT_POLICY");
-  EXPECT_TRUE(told.has_time());
+  const v1::Diagnosis diagnosis = Ok(Ask());
+  EXPECT_EQ(diagnosis.verdict(), v1::VERDICT_PASS);
+  EXPECT_GE(diagnosis.findings_size(), 25);
+  EXPECT_EQ(diagnosis.findings(0).name(), "machine.architecture");
+  EXPECT_EQ(diagnosis.machine().chip(), "Apple M4 Pro");
+  EXPECT_EQ(diagnosis.machine().fast_cores(), 10);
+  EXPECT_EQ(diagnosis.host().low_power_mode(), false);
+  EXPECT_EQ(diagnosis.worker().end(), v1::WorkerGates::END_DONE);
+  EXPECT_EQ(diagnosis.worker().backends(0).name(), "mps");
+  EXPECT_TRUE(diagnosis.worker().matmul().right());
+  EXPECT_EQ(diagnosis.selftest().state(), v1::SelftestFacts::STATE_PASSED);
+  EXPECT_EQ(diagnosis.disk().write_bytes_per_second(), 3e9);
+  EXPECT_EQ(diagnosis.mounts(0).type(), "apfs");
+  EXPECT_EQ(diagnosis.processes(0).name(), "WindowServer");
+  EXPECT_EQ(diagnosis.limits().descriptors(), 8192);
+  EXPECT_TRUE(diagnosis.service().runs_mpsd());
+  EXPECT_EQ(diagnosis.environment(0).name(), "OMP_WAIT_POLICY");
+  EXPECT_TRUE(diagnosis.has_time());
 }
 
-// What the machine does not tell is absent in the message, too.
-TEST_F(DiagnoseCallTest, WhatIsNotToldIsAbsent) {
+// What the machine does not report is absent in the message, too.
+TEST_F(DiagnoseCallTest, WhatIsUnknownIsAbsent) {
   facts_ = doctor::Facts{};
-  const v1::Diagnosis told = Ok(Ask());
-  EXPECT_FALSE(told.machine().has_translated());
-  EXPECT_FALSE(told.host().has_on_battery());
-  EXPECT_FALSE(told.worker().has_matmul());
-  EXPECT_FALSE(told.worker().has_time());
-  EXPECT_FALSE(told.disk().has_free_bytes());
-  EXPECT_FALSE(told.disk().has_write_bytes_per_second());
-  EXPECT_FALSE(told.limits().has_descriptors());
-  EXPECT_FALSE(told.service().has_runs_mpsd());
-  EXPECT_EQ(told.selftest().state(), v1::SelftestFacts::STATE_UNSPECIFIED);
+  const v1::Diagnosis diagnosis = Ok(Ask());
+  EXPECT_FALSE(diagnosis.machine().has_translated());
+  EXPECT_FALSE(diagnosis.host().has_on_battery());
+  EXPECT_FALSE(diagnosis.worker().has_matmul());
+  EXPECT_FALSE(diagnosis.worker().has_time());
+  EXPECT_FALSE(diagnosis.disk().has_free_bytes());
+  EXPECT_FALSE(diagnosis.disk().has_write_bytes_per_second());
+  EXPECT_FALSE(diagnosis.limits().has_descriptors());
+  EXPECT_FALSE(diagnosis.service().has_runs_mpsd());
+  EXPECT_EQ(diagnosis.selftest().state(), v1::SelftestFacts::STATE_UNSPECIFIED);
 }
 
-// Whatever bytes a program calls itself by: the message is UTF-8, and arrives.
+// A program's name may be any bytes: the message is UTF-8, and arrives.
 TEST_F(DiagnoseCallTest, NamesOfAnyBytesMakeAMessage) {
   const std::string evil = "\xff\x1b[2J" + std::string(10'000, 'x');
   facts_.processes->push_back({1, evil, int64_t{40} << 30, true});
@@ -194,13 +194,13 @@ class PlanTest : public StudyTest {
   }
   // The stream of a plan that the planner makes at once.
   testing_support::Streamed<v1::PlanEvent> Plan(const Api& by) {
-    if (planner_.news.empty()) Tell("{}");
+    if (planner_.news.empty()) SetPlan("{}");
     auto streamed = by.Read(&Runbook::Plan, request_);
     planner_.news.clear();
     return streamed;
   }
   absl::Status Error() { return Plan(ada_).end; }
-  void Tell(const std::string& json, jobs::PlanQueue queue = {}) {
+  void SetPlan(const std::string& json, jobs::PlanQueue queue = {}) {
     planner_.news.push_back(
         jobs::PlanNews{"", jobs::FinishedPlan{json, std::move(queue)}});
   }
@@ -214,7 +214,7 @@ class PlanTest : public StudyTest {
   v1::PlanRequest request_;
 };
 
-TEST_F(PlanTest, TellsStagesAndAtLastThePlan) {
+TEST_F(PlanTest, ReportsStagesAndAtLastThePlan) {
   request_ = Parsed<v1::PlanRequest>(R"pb(
     submission {
       spec_json: "{}"
@@ -229,16 +229,16 @@ TEST_F(PlanTest, TellsStagesAndAtLastThePlan) {
   jobs::PlanQueue queue;
   queue.jobs_ahead = 2;
   queue.wait = absl::Seconds(30);
-  queue.not_told = {"how long job A takes"};
+  queue.unknown = {"how long job A takes"};
   queue.why = "a new disk";
-  Tell(R"({"verdict": "VERDICT_FAIL", "newer": 1,
+  SetPlan(R"({"verdict": "VERDICT_FAIL", "newer": 1,
                "steps": {"total_steps": "12"}, "time": {"total_seconds": 5}})",
-       queue);
-  const auto told = Plan(ada_);
-  EXPECT_THAT(told, IsOk());
-  ASSERT_THAT(told.messages, SizeIs(2));
-  EXPECT_EQ(told.messages[0].stage(), "tokenizing");
-  EXPECT_THAT(told.messages[1].plan(), EqualsProto(R"pb(
+          queue);
+  const auto reply = Plan(ada_);
+  EXPECT_THAT(reply, IsOk());
+  ASSERT_THAT(reply.messages, SizeIs(2));
+  EXPECT_EQ(reply.messages[0].stage(), "tokenizing");
+  EXPECT_THAT(reply.messages[1].plan(), EqualsProto(R"pb(
                 verdict: VERDICT_FAIL
                 steps { total_steps: 12 }
                 time { total_seconds: 5 }
@@ -263,15 +263,15 @@ TEST_F(PlanTest, TellsStagesAndAtLastThePlan) {
   EXPECT_EQ(asked.submission.study_json, "");
 }
 
-TEST_F(PlanTest, AWaitThatNobodyKnowsIsAbsent) {
-  Tell(R"({"time": {"total_seconds": 5}})");
+TEST_F(PlanTest, AnUnknownWaitIsAbsent) {
+  SetPlan(R"({"time": {"total_seconds": 5}})");
   const v1::PlanQueue unknown = Plan(ada_).messages.at(0).plan().queue();
   EXPECT_FALSE(unknown.has_wait_seconds());
   EXPECT_FALSE(unknown.has_finish_seconds());
-  // A time that nobody knows, too.
+  // An unknown time, too.
   jobs::PlanQueue queue;
   queue.wait = absl::Seconds(1);
-  Tell("{}", queue);
+  SetPlan("{}", queue);
   const v1::PlanQueue wait = Plan(ada_).messages.at(0).plan().queue();
   EXPECT_EQ(wait.wait_seconds(), 1);
   EXPECT_FALSE(wait.has_finish_seconds());
@@ -282,7 +282,7 @@ TEST_F(PlanTest, EndsAsThePlanEnds) {
   EXPECT_EQ(Error(), absl::DeadlineExceededError("too long"));
   for (const char* json :
        {R"({"steps": 7})", R"({"verdict": {}})", "no JSON"}) {
-    Tell(json);
+    SetPlan(json);
     EXPECT_THAT(Error(), Fails(StatusCode::kInternal, "made no plan"));
   }
   planner_.refusal = absl::UnavailableError("2 plans at a time");

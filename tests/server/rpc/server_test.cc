@@ -35,7 +35,7 @@ class ServerTest : public testing::Test {
                                        *daemon_.board, *daemon_.blobs,
                                        DaemonFacts());
   }
-  // A socket without a server behind it.
+  // A socket that no server serves.
   static int Bound(const std::string& path) {
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     const sockaddr_un name = SocketName(path);
@@ -73,7 +73,7 @@ TEST_F(ServerTest, HealthAndReflectionKnowTheServices) {
   EXPECT_THAT(health("mpsd.v1.Nothing"), Fails(StatusCode::kNotFound));
 }
 
-// Fifty people who look at all jobs keep nobody from looking at one.
+// Fifty clients that list all jobs do not block a client that gets one.
 TEST_F(ServerTest, NoCallWaitsForLists) {
   const std::string id = daemon_.Submit();
   std::vector<std::thread> askers;
@@ -208,7 +208,7 @@ class WatchdogTest : public ServerTest {
   absl::Notification deaf_;
 };
 
-TEST_F(WatchdogTest, ASocketThatNobodyServes) {
+TEST_F(WatchdogTest, ASocketThatNoServerServes) {
   Watchdog watchdog(Impatient(daemon_.socket_address() + ".none"));
   deaf_.WaitForNotification();
   EXPECT_THAT(why_, testing::AllOf(HasSubstr(".none"), HasSubstr("3 times")));
@@ -273,7 +273,7 @@ class ServerTlsTest : public ServerTest {
     ASSERT_THAT(server_->Start(), IsOk());
   }
 
-  // `client`: a certificate to show; without files none.
+  // `client`: a certificate to show; without files: no certificate.
   std::shared_ptr<grpc::Channel> Connect(const tls::ServerFiles& client = {}) {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = tls::Content(pki_.authority());
@@ -316,7 +316,7 @@ TEST_F(ServerTlsTest, ATokenIsServedOverTls) {
   const auto plain = grpc::CreateChannel(server_->addresses().front(),
                                          grpc::InsecureChannelCredentials());
   EXPECT_THAT(Ask(plain, good_), Fails(StatusCode::kUnavailable));
-  // A client's certificate makes it nobody.
+  // A client's certificate gives it no identity.
   EXPECT_THAT(Ask(Connect(pki_.Client("ada", "/CN=ada")), ""),
               Fails(StatusCode::kUnauthenticated));
 }

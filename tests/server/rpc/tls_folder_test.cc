@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpsd's own certificates: the names of the machine, its authority, and the
 // folder with both.
-#include "server/rpc/pki.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,9 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/file.h"
 #include "core/base/certificates.h"
+#include "core/base/file.h"
 #include "core/base/limits.h"
+#include "server/rpc/pki.h"
 #include "tests/core/base/made.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
@@ -307,7 +306,7 @@ class PrivateFilesTest : public testing::TestWithParam<mode_t> {
   const fs::path folder_ = testing_support::FreshFolder("private");
 };
 
-TEST_P(PrivateFilesTest, ANewFileHasItsModeWhateverTheUmask) {
+TEST_P(PrivateFilesTest, ANewFileHasItsModeWithAnyUmask) {
   EXPECT_THAT(WriteNew(folder_ / "key", "secret", kSecretMode), IsOk());
   EXPECT_THAT(WriteNew(folder_ / "crt", "public", kPublicMode), IsOk());
   EXPECT_EQ(ModeOf(folder_ / "key"), 0600);
@@ -315,7 +314,7 @@ TEST_P(PrivateFilesTest, ANewFileHasItsModeWhateverTheUmask) {
   EXPECT_EQ(ReadText(folder_ / "key"), "secret");
 }
 
-TEST_P(PrivateFilesTest, ANewFileTakesNobodysPlace) {
+TEST_P(PrivateFilesTest, ANewFileReplacesNoOther) {
   WriteText(folder_ / "file", "old");
   EXPECT_THAT(WriteNew(folder_ / "file", "new", kSecretMode),
               Fails(StatusCode::kAlreadyExists));
@@ -433,7 +432,7 @@ TEST_F(TlsFolderTest, MakesWhatOpensslTakes) {
   const auto made = Init(state_dir_, Order());
   umask(mask);
   ASSERT_TRUE(made.ok()) << made.status();
-  // Nobody else reads the keys.
+  // No other user reads the keys.
   EXPECT_EQ(ModeOf(files_.folder), 0700);
   EXPECT_EQ(ModeOf(files_.authority_key), 0600);
   EXPECT_EQ(ModeOf(files_.server_key), 0600);
@@ -446,7 +445,7 @@ TEST_F(TlsFolderTest, MakesWhatOpensslTakes) {
   EXPECT_THAT(Verified(files_.server,
                        "-purpose sslserver -verify_hostname studio.local"),
               HasSubstr(": OK"));
-  // Clients that pin the authority find it behind the server's certificate.
+  // Clients that pin the authority find it after the server's certificate.
   const auto chain = ParseCertificates(ReadText(files_.server));
   ASSERT_EQ(chain->size(), 2u);
   EXPECT_EQ(FactsOf(*chain->back())->fingerprint,

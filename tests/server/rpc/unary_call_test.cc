@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/hosts.h"
-
 #include <atomic>
 #include <memory>
 #include <new>
@@ -12,6 +10,7 @@
 #include "absl/synchronization/barrier.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "server/rpc/hosts.h"
 #include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
@@ -97,7 +96,7 @@ TEST_F(UnaryCallTest, OthersAreAnsweredWhileSubmitsWait) {
   EXPECT_EQ(audit_.begun(), 40);
 }
 
-TEST_F(OneAtATimeTest, WhatFindsNoRoomIsToldSo) {
+TEST_F(OneAtATimeTest, WhatFindsNoRoomIsRefused) {
   BlockSubmits();
   Begin();
   audit_.AwaitBegun(1);

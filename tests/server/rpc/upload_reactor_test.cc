@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/uploads.h"
-
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "core/base/sha256.h"
+#include "server/rpc/uploads.h"
 #include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
@@ -90,7 +89,7 @@ TEST_F(UploadTest, WhatIsNoUploadIsRefused) {
               Fails(StatusCode::kResourceExhausted));  // more than the disk
 }
 
-TEST_F(UploadTest, GoesOnWhereAnEarlierOneOfItsUserBrokeOff) {
+TEST_F(UploadTest, ResumesWhereAnEarlierOneOfItsUserBrokeOff) {
   const std::string sha256 = base::Sha256Hex("abcdef");
   EXPECT_FALSE(Upload(ann_, {Header(sha256, 6), Data("abcd")}).ok());
   EXPECT_FALSE(daemon_.blobs->Has(sha256));
@@ -98,7 +97,7 @@ TEST_F(UploadTest, GoesOnWhereAnEarlierOneOfItsUserBrokeOff) {
   ASSERT_EQ(found.partial_size(), 1);
   EXPECT_EQ(found.partial(0).sha256(), sha256);
   EXPECT_EQ(found.partial(0).size_bytes(), 4);
-  // Nobody else's goes on there.
+  // No other user's resumes there.
   const Api bob = daemon_.As("bob");
   EXPECT_EQ(Ok(Find(bob, {sha256})).partial_size(), 0);
   EXPECT_THAT(Upload(bob, {Header(sha256, 6, 4), Data("ef")}),
@@ -138,7 +137,7 @@ class CatchingUpTest : public UploadTest {
   }
 };
 
-TEST_F(CatchingUpTest, HoldsNobodyUpAndEndsWithItsClient) {
+TEST_F(CatchingUpTest, DelaysNoOtherCallAndEndsWithItsClient) {
   const auto upload = BeginToCatchUp();
   ASSERT_TRUE(daemon_.calls.AwaitOpen("ArtifactService.Upload", 1));
   for (int i = 0; i < 8; ++i) {
@@ -233,7 +232,7 @@ TEST_F(UploadBatchTest, EachNewBlobCountsOnceAndWhatIsTooMuchIsRefused) {
   EXPECT_EQ(Ok(daemon_.ledger->BytesOf("eve")).uploads, 10);
 }
 
-// One that keeps silent is ended; one of many that find no room is told so.
+// One that keeps silent is ended; one of many that find no room is refused.
 class SilentUploadTest : public UploadTest {
  protected:
   SilentUploadTest()

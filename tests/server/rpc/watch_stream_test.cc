@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The streams to clients: which may be open, and the events and logs of jobs.
-#include "server/rpc/job_streams.h"
-
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,6 +9,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "server/rpc/hosts.h"
+#include "server/rpc/job_streams.h"
 #include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
@@ -258,7 +257,7 @@ TEST_F(WatchTest, ResumesWhileEventsCome) {
   EXPECT_TRUE(daemon_.calls.AwaitOpen("JobService.Watch", 0));
 }
 
-TEST_F(WatchTest, AClientThatVanishesLeavesNothingBehind) {
+TEST_F(WatchTest, AClientThatVanishesLeavesNothing) {
   const std::string id = daemon_.Start();
   for (int i = 0; i < 20; ++i) {
     const auto watch = Watch(api_, id);
@@ -281,10 +280,10 @@ TEST_F(WatchTest, AClientThatVanishesLeavesNothingBehind) {
   EXPECT_THAT(ToStatus(follower->Finish()), Fails(StatusCode::kCancelled));
   EXPECT_TRUE(daemon_.calls.AwaitOpen("JobService.Watch", 0));
   EXPECT_TRUE(daemon_.calls.AwaitOpen("JobService.Logs", 0));
-  daemon_.Step(1);  // nobody is there to hear it
+  daemon_.Step(1);  // no client receives it
 }
 
-TEST_F(WatchTest, ASlowWatcherHoldsUpNobody) {
+TEST_F(WatchTest, ASlowWatcherDelaysNoOther) {
   // With 64 KiB each far more than any window.
   const std::string id = PutWithEvents(399, 64 << 10);
   const auto slow = Watch(api_, id);
@@ -392,7 +391,7 @@ TEST_F(LogsTest, FollowUntilTheJobEnds) {
   v1::LogChunk chunk;
   ASSERT_TRUE(reader->Read(&chunk));
   EXPECT_EQ(chunk.data(), "one\n");
-  Write("two\n");  // the worker writes; nobody wakes the stream
+  Write("two\n");  // the worker writes; nothing wakes the stream
   ASSERT_TRUE(reader->Read(&chunk));
   EXPECT_EQ(chunk.data(), "two\n");
   EXPECT_EQ(chunk.offset_bytes(), 4);

@@ -206,7 +206,7 @@ TEST_F(PartialBlobsTest, WhatIsUnderWayCountsAsItWasBefore) {
 TEST_F(PartialBlobsTest, OneWriterAtATime) {
   auto first = Take("ann", a_);
   ASSERT_TRUE(Write(*first, "abc").ok());
-  EXPECT_EQ(parts_->KeptBytes("ann", a_), 0) << "nothing to go on with";
+  EXPECT_EQ(parts_->KeptBytes("ann", a_), 0) << "nothing to resume with";
   EXPECT_EQ(Take("ann", a_), nullptr);
   EXPECT_TRUE(absl::IsOutOfRange(parts_->Take("ann", a_, 3).status()));
   EXPECT_NE(Take("bob", a_), nullptr);
@@ -304,7 +304,7 @@ TEST_F(PartialBlobsTest, TheyGoAfterAGrace) {
       << "an upload under way stays";
 }
 
-TEST_F(PartialBlobsTest, TellsWhatIsIdle) {
+TEST_F(PartialBlobsTest, ListsWhatIsIdle) {
   Send("ann", a_, "abc");
   auto held = Take("bob", b_);
   const std::vector<BlobPart> idle = parts_->Idle();
@@ -533,7 +533,8 @@ TEST_F(BlobStoreTest, ABlobThatWasAskedForStays) {
   const std::string path = blobs_->PathOf(base::Sha256Hex("asked"));
   absl::Duration grace = absl::Seconds(1), took;
   int64_t collected = 0;
-  // Whoever is held up for the grace between the two has to try it with more.
+  // A run that is delayed by the grace between the two must retry with a longer
+  // one.
   do {
     ASSERT_TRUE(Put("asked").ok());
     ASSERT_TRUE(Put("forgotten").ok());
@@ -569,7 +570,7 @@ TEST_F(BlobStoreTest, ABlobWithALinkFromAModelOrAFileStays) {
   fs::create_hard_link(blobs_->PathOf(weights),
                        scratch_.path() / "models/mine/model.safetensors");
   absl::SleepFor(absl::Milliseconds(50));
-  // What would go is told, the largest first, and stays.
+  // What would go is listed, the largest first, and stays.
   const auto found =
       Ok(blobs_->FindUnused(jobs_dir_, absl::Milliseconds(1), 1));
   ASSERT_EQ(found.blobs.size(), 1u);
@@ -587,7 +588,7 @@ TEST_F(BlobStoreTest, ABlobWithALinkFromAModelOrAFileStays) {
 }
 
 // A submission: asked for or uploaded, then linked.
-TEST_F(BlobStoreTest, WhoWasToldOfABlobFindsIt) {
+TEST_F(BlobStoreTest, AReportedBlobIsFound) {
   const std::string sha256 = base::Sha256Hex("wanted");
   std::atomic<bool> done{false};
   std::atomic<int> collected{0};
@@ -612,7 +613,7 @@ TEST_F(BlobStoreTest, WhoWasToldOfABlobFindsIt) {
       EXPECT_FALSE(error) << error.message();
     }
     fs::remove(jobs_dir_ / "link");
-    // Every now and then nobody wants it, until it goes.
+    // Every now and then no job uses it, until it goes.
     for (int n = 0; i % 8 == 7 && n < 6000; ++n) {
       if (!fs::exists(blobs_->PathOf(sha256))) break;
       absl::SleepFor(absl::Milliseconds(10));
@@ -624,7 +625,7 @@ TEST_F(BlobStoreTest, WhoWasToldOfABlobFindsIt) {
   EXPECT_GT(uploads, 1);
 }
 
-TEST_F(BlobStoreTest, AnUploadGoesOnWhereItBrokeOff) {
+TEST_F(BlobStoreTest, AnUploadResumesWhereItBrokeOff) {
   const std::string blob(100'000, 'z');
   ASSERT_TRUE(Send(blob, 0, blob.substr(0, 60'000)).ok());
   EXPECT_EQ(Kept(blob), 60'000);
@@ -732,7 +733,7 @@ TEST_F(BlobStoreTest, TwoUploadsOfOneUserAtOnce) {
   EXPECT_EQ(FilesIn("partial") + Incoming(), 0);
 }
 
-TEST_F(BlobStoreTest, PartsGoWithTheUploadsThatNobodyUses) {
+TEST_F(BlobStoreTest, PartsGoWithTheUnusedUploads) {
   ASSERT_TRUE(Send("abcdef", 0, "abcd").ok());
   EXPECT_EQ(blobs_->KeptBytesOf("ann"), 4);
   EXPECT_EQ(blobs_->Parts().size(), 1u);
@@ -822,7 +823,7 @@ TEST_F(BlobStoreTest, BatchesOfTheSameBlobsDoNotDisturbEachOther) {
   EXPECT_EQ(Incoming(), 0);
 }
 
-// A file that may not grow stands for a full disk.
+// A file that may not grow acts as a full disk.
 TEST_F(BlobStoreTest, AFullDiskGetsItsBytesBack) {
   signal(SIGXFSZ, SIG_IGN);
   const std::string blob(100'000, 'b');

@@ -68,7 +68,7 @@ TEST_F(ConnectionTest, OnlyTheLastStatementsAreKept) {
   EXPECT_FALSE(held.Next()) << "it lives as long as its query";
 }
 
-TEST_F(ConnectionTest, TellsHowLongACommitTook) {
+TEST_F(ConnectionTest, ReportsHowLongACommitTook) {
   absl::MutexLock lock(&connection_.mutex());
   {
     Transaction transaction(connection_);
@@ -87,7 +87,7 @@ TEST_F(ConnectionTest, TellsHowLongACommitTook) {
   EXPECT_LT(commits_[0], absl::Minutes(1));
 }
 
-TEST_F(ConnectionTest, ACommitThatFailsIsToldToo) {
+TEST_F(ConnectionTest, ACommitThatFailsIsReportedToo) {
   absl::MutexLock lock(&connection_.mutex());
   connection_.database().exec(
       "PRAGMA foreign_keys=ON; CREATE TABLE p (id INTEGER PRIMARY KEY);"
@@ -215,7 +215,7 @@ absl::Status ExecuteOn(SQLite::Database& database, const char* sql) {
   });
 }
 
-TEST(CatchSqlite, TellsConstraintsApart) {
+TEST(CatchSqlite, DistinguishesConstraints) {
   SQLite::Database database(":memory:", SQLite::OPEN_READWRITE);
   database.exec(
       "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER UNIQUE, "
@@ -557,7 +557,7 @@ TEST(Database, UsesAWriteAheadLogAndForeignKeys) {
   EXPECT_EQ(c.database().execAndGet("PRAGMA synchronous").getInt(), 2);
 }
 
-TEST(Database, EveryStoreTellsOfItsCommits) {
+TEST(Database, EveryStoreReportsItsCommits) {
   Scratch scratch;
   int commits = 0;
   auto database =

@@ -59,7 +59,7 @@ class KeptJobsTest : public StoreFixture {
   std::vector<std::string> Ended() {
     absl::StatusOr<std::vector<KeptOwner>> owners = kept_.Ended();
     EXPECT_TRUE(owners.ok()) << owners.status();
-    std::vector<std::string> told;
+    std::vector<std::string> texts;
     for (const KeptOwner& owner : *owners) {
       std::string text = owner.name + ":";
       for (const KeptJob& job : owner.jobs) {
@@ -67,9 +67,9 @@ class KeptJobsTest : public StoreFixture {
         absl::StrAppend(&text, " ", std::stoi(named->at(0).id.substr(3)),
                         job.bound ? "!" : "");
       }
-      told.push_back(text);
+      texts.push_back(text);
     }
-    return told;
+    return texts;
   }
   absl::Status MayRemove(int number) {
     return kept_.MayRemove(Id(number), EndOf(number));

@@ -115,7 +115,7 @@ TEST(EventBody, AWarningIsANoteThatSaysSo) {
   auto note = DecodeBody(5, text);
   ASSERT_TRUE(note.ok()) << note.status();
   EXPECT_TRUE(std::get<Note>(*note).is_warning);
-  // As before there were warnings, and as what is none is still written.
+  // As written before there were warnings, and as a plain note still is.
   note = DecodeBody(5, R"({"text":"loading"})");
   ASSERT_TRUE(note.ok()) << note.status();
   EXPECT_FALSE(std::get<Note>(*note).is_warning);
@@ -582,7 +582,7 @@ TEST_F(JobListTest, TimesModelsPinsAndHoldsFilter) {
   EXPECT_EQ(*jobs_.CountListed(filter), 5);
   filter.limit = 1;
   filter.after = ListPlace{QueuedJob(11).id, {}};
-  EXPECT_EQ(*jobs_.CountListed(filter), 5) << "whatever the page";
+  EXPECT_EQ(*jobs_.CountListed(filter), 5) << "for any page";
 }
 
 TEST_F(JobListTest, TextIsFoundInEachField) {
@@ -651,7 +651,7 @@ TEST_F(JobListTest, TextFollowsTheRow) {
   EXPECT_EQ(*jobs_.CountListed({}), 0);
 }
 
-// With private jobs nobody learns by looking what a job of another is called.
+// With private jobs no search reveals the name of another user's job.
 TEST_F(JobListTest, OfOthersTextIsFoundInIdAndOwnerAlone) {
   for (int i = 10; i < 13; ++i) {
     Job job = QueuedJob(i);
@@ -673,14 +673,15 @@ TEST_F(JobListTest, OfOthersTextIsFoundInIdAndOwnerAlone) {
   }
   filter.text = "01j";
   EXPECT_THAT(Ids(filter), ElementsAre("12", "11", "10"));
-  filter.text_of_owner = "";  // nobody's jobs are no jobs of a nameless caller
+  filter.text_of_owner =
+      "";  // jobs without owner are no jobs of a nameless caller
   for (const char* text : {"secret", "se"}) {
     filter.text = text;
     EXPECT_THAT(Ids(filter), ElementsAre()) << text;
   }
 }
 
-// job_list and job_texts hold what jobs holds, whatever wrote there.
+// job_list and job_texts hold what jobs holds, after any write.
 TEST_F(JobListTest, TheNarrowTablesEqualTheRows) {
   for (int i = 10; i < 30; ++i) {
     Job job = QueuedJob(i);
@@ -717,7 +718,7 @@ TEST_F(JobListTest, TheNarrowTablesEqualTheRows) {
 using ListInFileTest = StoreFixture;
 
 TEST_F(ListInFileTest, WhoAsksForOneJobWaitsForNoList) {
-  absl::MutexLock lock(&database_->lister().mutex());  // a list goes on
+  absl::MutexLock lock(&database_->lister().mutex());  // a list is in progress
   Insert(QueuedJob(10));
   EXPECT_TRUE(jobs_.Get(QueuedJob(10).id).ok());
 }

@@ -51,10 +51,10 @@ TEST_F(JobStoreTest, PathsAndResultsThatAnUnfinishedJobNames) {
   EXPECT_EQ(*jobs_.UserOf(id), "");
   const Job by_name = put(4, absl::StrCat(R"({"model": "job:)", id, R"("})"));
   EXPECT_EQ(*jobs_.UserOf(id), by_name.id);
-  EXPECT_EQ(*jobs_.UserOf(by_name.id), "") << "nobody is its own user";
+  EXPECT_EQ(*jobs_.UserOf(by_name.id), "") << "no owner is no user";
 }
 
-TEST_F(JobStoreTest, TellsTheStatesOfThoseThatExist) {
+TEST_F(JobStoreTest, ReportsTheStatesOfThoseThatExist) {
   Job a = QueuedJob(1), b = QueuedJob(2);
   b.state = State::kSucceeded;
   Insert(a);
@@ -82,7 +82,7 @@ TEST_F(JobStoreTest, WhoWaitedForADeletedSuccessWaitsNoLonger) {
   EXPECT_THAT(jobs_.Get(waiting.id)->after, ElementsAre(failed.id, other.id));
 }
 
-// A list that somebody spoilt keeps nobody from deleting.
+// A damaged list does not prevent a deletion.
 TEST_F(JobStoreTest, ADamagedListIsLeftAlone) {
   Job done = QueuedJob(1), waiting = QueuedJob(2);
   done.state = State::kSucceeded;
@@ -166,14 +166,14 @@ TEST_F(JobStoreTest, UnknownJobsAreNotFound) {
 }
 
 TEST_F(JobStoreTest, AKeyBelongsToOneJobOfAnOwner) {
-  Job ada = QueuedJob(1), nobody = QueuedJob(2), again = QueuedJob(3);
+  Job ada = QueuedJob(1), unowned = QueuedJob(2), again = QueuedJob(3);
   ada.owner = again.owner = "ada";
-  ada.idempotency_key = nobody.idempotency_key = again.idempotency_key = "key";
+  ada.idempotency_key = unowned.idempotency_key = again.idempotency_key = "key";
   Insert(ada);
-  Insert(nobody);
+  Insert(unowned);
   EXPECT_THAT(jobs_.Insert(again, StateEvent(again, 1)), Fails(kAlreadyExists));
   EXPECT_THAT(jobs_.Get(again.id), Fails(kNotFound));
-  for (const Job& job : {ada, nobody}) {
+  for (const Job& job : {ada, unowned}) {
     auto found = jobs_.FindByIdempotencyKey(job.owner, "key");
     ASSERT_TRUE(found.ok() && found->has_value());
     EXPECT_EQ((*found)->id, job.id);
@@ -452,7 +452,7 @@ TEST_F(JobStoreTest, ReadersAndWritersRunTogether) {
       while (writing > 0 || seen < kUpdates + 1) {
         auto events = Ok(jobs_.Events(id, seen, 7));
         for (const Event& event : events) {
-          ASSERT_EQ(event.sequence, ++seen);  // in order, none missed
+          ASSERT_EQ(event.sequence, ++seen);  // in order, no event missed
         }
         ASSERT_TRUE(jobs_.List({}).ok());
       }
@@ -464,7 +464,7 @@ TEST_F(JobStoreTest, ReadersAndWritersRunTogether) {
   }
 }
 
-// The transaction is undone and the store goes on.
+// The transaction is undone and the store continues.
 TEST_F(JobStoreTest, AFullDiskIsResourceExhausted) {
   const int64_t pages = Number("PRAGMA page_count");
   Number(absl::StrCat("PRAGMA max_page_count=", pages));

@@ -38,7 +38,7 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-// The access bits of a file; 0 where there is none.
+// The access bits of a file; 0 if it does not exist.
 inline mode_t ModeOf(const std::filesystem::path& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;

@@ -228,15 +228,15 @@ TEST_F(AuditStoreTest, FindsByEachCondition) {
   const int64_t bob = Append(entry);
   entry = Entry("", 30);
   entry.result = absl::StatusCode::kUnauthenticated;
-  const int64_t nobody = Append(entry);
+  const int64_t nameless = Append(entry);
 
-  EXPECT_THAT(Find({}), ElementsAre(nobody, bob, ada));
+  EXPECT_THAT(Find({}), ElementsAre(nameless, bob, ada));
   EXPECT_THAT(FindWith([](auto& f) { f.user = "ada"; }), ElementsAre(ada));
   AuditFilter filter;
   filter.job_id = "01J00000000000000000000001";
-  EXPECT_THAT(Find(filter), ElementsAre(nobody, ada));
+  EXPECT_THAT(Find(filter), ElementsAre(nameless, ada));
   filter.method = "Cancel";
-  EXPECT_THAT(Find(filter), ElementsAre(nobody, ada));
+  EXPECT_THAT(Find(filter), ElementsAre(nameless, ada));
   filter.user = "ada";
   EXPECT_THAT(Find(filter), ElementsAre(ada));
   for (const char* method : {"CreateToken", "AccessService.CreateToken"}) {
@@ -245,14 +245,15 @@ TEST_F(AuditStoreTest, FindsByEachCondition) {
   }
   EXPECT_THAT(FindWith([](auto& f) { f.method = "JobService.CreateToken"; }),
               IsEmpty());
-  EXPECT_THAT(FindWith([](auto& f) { f.refused = true; }), ElementsAre(nobody));
+  EXPECT_THAT(FindWith([](auto& f) { f.refused = true; }),
+              ElementsAre(nameless));
   filter = {};
   filter.since = absl::FromUnixSeconds(20);
-  EXPECT_THAT(Find(filter), ElementsAre(nobody, bob));
+  EXPECT_THAT(Find(filter), ElementsAre(nameless, bob));
   filter.until = absl::FromUnixSeconds(30);
   EXPECT_THAT(Find(filter), ElementsAre(bob));
   filter = {};
-  filter.before = nobody;
+  filter.before = nameless;
   filter.limit = 1;
   EXPECT_THAT(Find(filter), ElementsAre(bob));
 }
@@ -273,7 +274,7 @@ TEST_F(AuditStoreTest, EntriesGoByAge) {
   EXPECT_EQ(*store_.Prune(absl::InfinitePast(), 100), 0);
 }
 
-TEST_F(AuditStoreTest, WhoAsksForMuchPushesOutNobodyElse) {
+TEST_F(AuditStoreTest, ACallerWithManyEntriesEvictsNoOther) {
   Append(Entry("ada", 1));
   for (int second = 2; second <= 9; ++second) Append(Entry("eve", second));
   Append(Entry("ada", 10));

@@ -103,7 +103,7 @@ TEST_F(UserLedgerTest, ABlobCountsOnceForEachUserWhoSendsIt) {
   EXPECT_EQ(Uploads("bob"), 10);
 }
 
-TEST_F(UserLedgerTest, AnUploadThatBreaksOffCountsForNobody) {
+TEST_F(UserLedgerTest, AnUploadThatBreaksOffCountsForNoUser) {
   {
     auto claim = ledger_->Begin("ada", Most(10));
     ASSERT_TRUE(claim->Add(base::Sha256Hex("x"), 10).ok());
@@ -125,7 +125,7 @@ TEST_F(UserLedgerTest, WhatIsKeptOfAnUploadCounts) {
   EXPECT_EQ(Uploads("ada"), 4);
   EXPECT_EQ(Uploads("bob"), 0);
   EXPECT_TRUE(absl::IsResourceExhausted(Send("ada", "abcdefg", Most(10))));
-  // The upload goes on, and its bytes count once.
+  // The upload resumes, and its bytes count once.
   auto writer = blobs_->Resume("ada", sha256, 7, 4);
   auto claim = ledger_->Begin("ada", Most(7));
   EXPECT_TRUE(claim->Add(sha256, 3).ok());
@@ -201,7 +201,7 @@ TEST_F(UserLedgerTest, ABlobThatGoesCountsNoMore) {
   EXPECT_EQ(Uploads("ada"), 7);
 }
 
-TEST_F(UserLedgerTest, AFileThatSomebodyRemovedCountsNoMore) {
+TEST_F(UserLedgerTest, ARemovedFileCountsNoMore) {
   ASSERT_TRUE(Send("ada", "1234567").ok());
   fs::remove(blobs_->PathOf(base::Sha256Hex("1234567")));
   Open();

@@ -74,7 +74,7 @@ class FakeListener final : public jobs::WorkerListener {
   }
   bool WaitForStage() { return Wait(&stages_); }
   bool WaitForHold() { return Wait(&holds_); }
-  // True: held, false: went on.
+  // True: held, false: resumed.
   std::vector<bool> holds() const { return Copy(holds_); }
 
   std::vector<jobs::Progress> progress() const { return Copy(progress_); }

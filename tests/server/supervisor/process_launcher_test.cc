@@ -91,7 +91,7 @@ TEST_F(DeviceLockTest, TheWorkerHoldsIt) {
   EXPECT_TRUE(Locks(lock));
 }
 
-TEST_F(DeviceLockTest, AnyUserMayLockItAndNobodyWriteIt) {
+TEST_F(DeviceLockTest, AnyUserMayLockItAndNoneWriteIt) {
   const mode_t before = umask(077);
   DeviceLock lock = Of(path_);
   EXPECT_TRUE(Locks(lock));
@@ -103,7 +103,7 @@ TEST_F(DeviceLockTest, AnyUserMayLockItAndNobodyWriteIt) {
 }
 
 // Another user's doing: nothing is followed, waited for or held.
-TEST_F(DeviceLockTest, WhatIsNoLockFileIsSaidOnceAndHoldsNobody) {
+TEST_F(DeviceLockTest, WhatIsNoLockFileIsLoggedOnceAndHoldsNoJob) {
   const std::string target = folder_ / "target";
   fs::create_symlink(target, folder_ / "link");
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0644), 0);
@@ -333,8 +333,8 @@ class GatesRunTest : public ScriptTest {
   GatesOptions options_;
 };
 
-TEST_F(GatesRunTest, TellsWhatTheWorkerPrintsAndHowItEnds) {
-  Worker("echo \"$@\" $A; echo seen by nobody >&2; exit 3");
+TEST_F(GatesRunTest, ReturnsWhatTheWorkerPrintsAndHowItEnds) {
+  Worker("echo \"$@\" $A; echo seen by no one >&2; exit 3");
   const GatesRun run = Run();
   EXPECT_EQ(run.output, "--gates b\n");
   ASSERT_TRUE(run.status.has_value());
@@ -378,7 +378,7 @@ TEST_F(GatesRunTest, AWorkerThatHangsIsKilledWithItsChildren) {
 }
 
 // What the worker started may outlive it and hold its output open.
-TEST_F(GatesRunTest, AChildThatHoldsTheOutputHoldsNobodyUp) {
+TEST_F(GatesRunTest, AChildThatHoldsTheOutputDelaysNoCaller) {
   Worker("sleep 60 & echo done");
   const absl::Time start = absl::Now();
   const GatesRun run = Run();
@@ -401,7 +401,7 @@ TEST_F(GatesRunTest, AFloodIsCutAndEnded) {
   EXPECT_FALSE(run.status.has_value());
 }
 
-TEST_F(GatesRunTest, NobodyWaitsTheWorkerGoes) {
+TEST_F(GatesRunTest, TheWorkerEndsIfNoCallerWaits) {
   Worker("sleep 60");
   int asked = 0;
   const auto run = RunGates(options_, [&] {
@@ -483,7 +483,7 @@ TEST_F(TestedLauncherTest, TheTestHasAFolderForItsTemporaryFiles) {
 }
 
 // The worker leaves the verdict of an earlier start as it is.
-TEST_F(TestedLauncherTest, TellsWhichDevicePassedAndWhen) {
+TEST_F(TestedLauncherTest, ReportsWhichDevicePassedAndWhen) {
   std::ofstream(options_.verdict_path)
       << R"({"passed": true, "identity": {"device": "mps"}})";
   const timespec times[] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
@@ -601,7 +601,7 @@ TEST_F(TestedLauncherTest, NothingStartsBeforeItHasEnded) {
   // And its end does not wait for the test's.
 }
 
-TEST_F(TestedLauncherTest, ThenTheLauncherBehindItDecides) {
+TEST_F(TestedLauncherTest, ThenTheWrappedLauncherDecides) {
   Worker("exit 0");
   idle_.ready = absl::UnavailableError("an earlier worker");
   EXPECT_EQ(Verdict(), idle_.ready);

@@ -203,7 +203,7 @@ TEST(SpawnedProcess, DoesNotInheritBlockedSignals) {
   EXPECT_TRUE(WIFSIGNALED(status));
 }
 
-TEST(SpawnedProcess, NobodyWaitsForTheLivingAndTerminateEndsThePolite) {
+TEST(SpawnedProcess, PollAndWaitDoNotBlockAndTerminateEndsThePolite) {
   auto process = Start(Shell("exec sleep 60"));
   EXPECT_EQ(process->Poll(), std::nullopt);
   EXPECT_EQ(process->WaitFor(absl::Milliseconds(5)), std::nullopt);

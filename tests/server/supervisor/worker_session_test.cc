@@ -49,7 +49,7 @@ class LogTailTest : public testing::Test {
   const std::string path_ = testing_support::FreshFolder("log_tail") / "log";
 };
 
-TEST_F(LogTailTest, StartsWhereItIsTold) {
+TEST_F(LogTailTest, StartsAtTheGivenOffset) {
   EXPECT_EQ(Tail("one\ntwo\n"), "one\ntwo\n");
   EXPECT_EQ(Tail("one\ntwo\n", 4), "two\n");
   EXPECT_EQ(Tail("one\ntwo\n", 8), "");
@@ -108,7 +108,8 @@ class WorkerSessionTest : public testing::Test {
     return listener_->WaitForExit();
   }
 
-  // A run of minutes: it goes on until the test ends it, however late that is.
+  // A run of minutes: it continues until the test ends it, however late that
+  // is.
   void LaunchLongRun() {
     spec_ = R"({"training": {"max_steps": 1000000}})";
     Launch("ok-slow");
@@ -204,7 +205,7 @@ TEST_F(WorkerSessionTest, EachEndHasItsReasonAndItsWords) {
   }
 }
 
-TEST_F(WorkerSessionTest, AFloodOnStderrStopsNobody) {
+TEST_F(WorkerSessionTest, AFloodOnStderrDoesNotBlock) {
   EXPECT_EQ(Outcome("stderr-flood").reason, ExitReason::kDone);
   EXPECT_GT(fs::file_size(folder_ / "log"), 20000 * 200);
 }
@@ -283,7 +284,7 @@ TEST_F(WorkerSessionTest, TheGraceEndsForTheTalkativeToo) {
   EXPECT_THAT(result.message, HasSubstr("within the grace period"));
 }
 
-TEST_F(WorkerSessionTest, LimitsStandStillWhileTheMachineSleeps) {
+TEST_F(WorkerSessionTest, LimitsDoNotAdvanceWhileTheMachineSleeps) {
   std::atomic<int64_t> awake = 0;  // milliseconds
   awake_time_ = [&] { return absl::Milliseconds(awake.load()); };
   Launch("slow-exit");

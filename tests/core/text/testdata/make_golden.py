@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the golden data beside it with the oracle's Python.
+"""Makes the golden data next to it with the oracle's Python.
 
 usage: make_golden.py            (build/oracle/bin/python, see tests/live)
 
