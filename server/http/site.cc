@@ -27,7 +27,7 @@
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/daemon_calls.h"
 #include "server/rpc/downloads.h"
 #include "server/rpc/job_calls.h"

@@ -10,7 +10,7 @@
 #include "core/report/run_page.h"
 #include "server/access/rules.h"
 #include "server/http/server.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/daemon_calls.h"
 
 namespace mpsd::web {

@@ -21,12 +21,12 @@
 #include "core/base/limits.h"
 #include "core/host/host.h"
 #include "server/jobs/attempt_end.h"
-#include "server/store/job.h"
-#include "server/jobs/job_manager.h"
 #include "server/jobs/job_queue.h"
-#include "server/store/job_store.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/meters.h"
 #include "server/jobs/pause_gate.h"
+#include "server/store/job.h"
+#include "server/store/job_store.h"
 
 // The life of an attempt: its row (RunningJob), its lines in the logs
 // (Journal), its worker and its end (Attempt).

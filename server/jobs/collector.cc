@@ -408,16 +408,16 @@ void Fail(const std::string& what, CollectionResult& result) {
 
 Terms Collector::TermsOf(bool ages_count) const {
   Terms terms;
-  terms.now = dependencies_->clock.Now();
+  terms.now = dependencies_.clock.Now();
   terms.fresh = options_.fresh;
   terms.ages_count = ages_count;
   terms.budget_bytes = budget_;
-  terms.used_bytes = dependencies_->folders.TotalBytes();
+  terms.used_bytes = dependencies_.folders.TotalBytes();
   return terms;
 }
 
 absl::StatusOr<Collector::Made> Collector::Make(bool ages_count) {
-  ASSIGN_OR_RETURN(std::vector<KeptOwner> owners, dependencies_->kept.Ended());
+  ASSIGN_OR_RETURN(std::vector<KeptOwner> owners, dependencies_.kept.Ended());
   Made made{std::move(owners), {}, TermsOf(ages_count)};
   made.plan = retention::MakePlan(made.owners, options_.rules, made.terms);
   return made;
@@ -425,7 +425,7 @@ absl::StatusOr<Collector::Made> Collector::Make(bool ages_count) {
 
 absl::StatusOr<CollectionPlan> Collector::Plan() {
   ASSIGN_OR_RETURN(UnusedBlobs::Found blobs,
-                   dependencies_->blobs.Find(limits::kCollectionItems));
+                   dependencies_.blobs.Find(limits::kCollectionItems));
   ASSIGN_OR_RETURN(Made made, Make(/*ages_count=*/true));
   CollectionPlan plan;
   plan.used_bytes = made.terms.used_bytes.value_or(0);
@@ -445,7 +445,7 @@ absl::StatusOr<CollectionPlan> Collector::Plan() {
   const size_t room = limits::kCollectionItems - plan.items.size();
   const size_t shown = std::min(room, removals.size());
   ASSIGN_OR_RETURN(Names names,
-                   NamesOf(dependencies_->kept, removals, 0, shown));
+                   NamesOf(dependencies_.kept, removals, 0, shown));
   for (size_t i = 0; i < shown; ++i) {
     const Removal& removal = removals[i];
     NamedJob& job = names[removal.job->number];
@@ -462,7 +462,7 @@ absl::StatusOr<CollectionPlan> Collector::Plan() {
 
 absl::StatusOr<CollectionResult> Collector::Collect(const Wanted& wanted) {
   absl::MutexLock lock(&collecting_);
-  ASSIGN_OR_RETURN(UnusedBlobs::Removed blobs, dependencies_->blobs.Remove());
+  ASSIGN_OR_RETURN(UnusedBlobs::Removed blobs, dependencies_.blobs.Remove());
   CountBlobs(blobs);
   ASSIGN_OR_RETURN(Made made, Make(/*ages_count=*/true));
   absl::StatusOr<CollectionResult> result = CollectJobs(made, wanted);
@@ -476,8 +476,8 @@ absl::StatusOr<int64_t> Collector::Remove(const Removal& removal,
                                           const std::string& id) {
   const absl::Time ended = removal.job->ended;
   return removal.part == Part::kJob
-             ? dependencies_->remove_job(id, ended)
-             : dependencies_->remove_checkpoints(id, ended);
+             ? dependencies_.remove_job(id, ended)
+             : dependencies_.remove_checkpoints(id, ended);
 }
 
 absl::StatusOr<CollectionResult> Collector::CollectJobs(const Made& made,
@@ -486,7 +486,7 @@ absl::StatusOr<CollectionResult> Collector::CollectJobs(const Made& made,
   const std::vector<Removal>& removals = made.plan.removals;
   for (size_t begin = 0; begin < removals.size(); begin += kAtOnce) {
     ASSIGN_OR_RETURN(Names names,
-                     NamesOf(dependencies_->kept, removals, begin, kAtOnce));
+                     NamesOf(dependencies_.kept, removals, begin, kAtOnce));
     const size_t end = std::min(begin + kAtOnce, removals.size());
     for (size_t i = begin; i < end; ++i) {
       if (!StillWanted(wanted).ok()) return result;
@@ -507,13 +507,13 @@ absl::StatusOr<CollectionResult> Collector::CollectJobs(const Made& made,
 }
 
 StateBytes Collector::Bytes() const {
-  return {dependencies_->folders.TotalBytes().value_or(0), budget_};
+  return {dependencies_.folders.TotalBytes().value_or(0), budget_};
 }
 
 void Collector::Tend(const Wanted& wanted) {
   StoreMeasured();
-  const bool ages_count = clock_trust_.Look(dependencies_->clock.Now(),
-                                            dependencies_->clock.Monotonic());
+  const bool ages_count = clock_trust_.Look(dependencies_.clock.Now(),
+                                            dependencies_.clock.Monotonic());
   if (budget_ <= 0 && options_.keeps_all()) return;
   absl::MutexLock lock(&collecting_);
   const absl::StatusOr<Made> made = Make(ages_count);
@@ -533,7 +533,7 @@ void Collector::Tend(const Wanted& wanted) {
 
 void Collector::TendBlobs() {
   const absl::StatusOr<UnusedBlobs::Removed> removed =
-      dependencies_->blobs.Remove();
+      dependencies_.blobs.Remove();
   if (!removed.ok()) {
     options_.log(
         absl::StrCat("collecting blobs: ", removed.status().message()));
@@ -555,18 +555,18 @@ void Collector::CountBlobs(const UnusedBlobs::Removed& removed) {
                    removed.part_bytes);
   }
   if (removed.blobs + removed.parts > 0) {
-    dependencies_->folders.OthersRemoved(removed.bytes + removed.part_bytes);
+    dependencies_.folders.OthersRemoved(removed.bytes + removed.part_bytes);
   }
 }
 
 void Collector::StoreMeasured() {
   while (true) {
     const std::vector<FolderBytes> changed =
-        dependencies_->folders.TakeChanged(kAtOnce);
+        dependencies_.folders.TakeChanged(kAtOnce);
     if (changed.empty()) return;
-    const absl::Status stored = dependencies_->kept.SetBytes(changed);
+    const absl::Status stored = dependencies_.kept.SetBytes(changed);
     if (stored.ok()) continue;
-    dependencies_->folders.Return(changed);
+    dependencies_.folders.Return(changed);
     return LogFailures({std::string(stored.message())});
   }
 }

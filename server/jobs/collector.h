@@ -20,8 +20,8 @@
 #include "absl/types/span.h"
 #include "core/base/clock.h"
 #include "core/report/report.h"
+#include "server/jobs/job_reader.h"
 #include "server/store/blob_store.h"
-#include "server/jobs/job_manager.h"
 #include "server/store/ended_jobs.h"
 
 namespace mpsd::jobs {
@@ -196,7 +196,7 @@ namespace mpsd::jobs {
 // when it is carried out (JobRemover), because jobs are pinned, submitted and
 // retried meanwhile, and each is atomic or is completed after a kill; so an
 // interrupted collection has removed a part of its plan, and the next one plans
-// for the rest. Thread-safe. Virtual for tests.
+// for the rest. Thread-safe.
 class Collector {
  public:
   using RemoveEnded = std::function<absl::StatusOr<int64_t>(
@@ -227,14 +227,12 @@ class Collector {
   Collector(Options options, Dependencies dependencies)
       : options_(std::move(options)), dependencies_(std::move(dependencies)) {}
 
-  virtual ~Collector() = default;
-
   // Removes nothing.
-  virtual absl::StatusOr<CollectionPlan> Plan();
+  absl::StatusOr<CollectionPlan> Plan();
   // Removes what a plan made now names. Stops early, and returns what was
   // removed until then, when `wanted` says that no caller waits any more.
-  virtual absl::StatusOr<CollectionResult> Collect(const Wanted& wanted);
-  virtual StateBytes Bytes() const;
+  absl::StatusOr<CollectionResult> Collect(const Wanted& wanted);
+  StateBytes Bytes() const;
 
   // The budget of the state folder, in bytes; 0: none. Call it before the first
   // plan.
@@ -245,9 +243,6 @@ class Collector {
   void Tend(const Wanted& wanted);
   // Removes unused blobs.
   void TendBlobs();
-
- protected:
-  Collector() = default;  // for tests that override Plan, Collect and Bytes
 
  private:
   // A plan with the jobs it points to.
@@ -268,7 +263,7 @@ class Collector {
   void LogFailures(const std::vector<std::string>& failed);
 
   const Options options_;
-  const std::optional<Dependencies> dependencies_;
+  const Dependencies dependencies_;
   int64_t budget_ = 0;
   absl::Mutex collecting_;  // one collection at a time
   // Used by the thread that calls Tend.

@@ -19,9 +19,9 @@
 #include "server/jobs/attempt.h"
 #include "server/jobs/collector.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/job_manager.h"
-#include "server/store/job_store.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/meters.h"
+#include "server/store/job_store.h"
 
 // The deletion of jobs, and of parts of them. A job's row and its folder cannot
 // be removed atomically, so the intent is written down first; a daemon that
@@ -176,9 +176,12 @@ class JobRemover {
 
   FolderClaims& claims() { return claims_; }
 
-  // As JobManager.
+  // Users' changes, with errors as in proto/mpsd/v1/jobs.proto. Returns the
+  // bytes freed.
   absl::StatusOr<int64_t> Delete(const std::string& id);
+  // Why Delete would refuse now; removes nothing.
   absl::Status MayDelete(const std::string& id);
+  // A pinned job is kept from Delete and from every rule.
   absl::StatusOr<Job> SetPinned(const std::string& id, bool pinned);
 
   // Remove what a rule names. `ended`: the end of the job that the rule was

@@ -22,8 +22,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/spec/model_folder.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/job_deletion.h"
@@ -612,7 +612,7 @@ absl::Status Invalid(const InputFile& input, const std::string& what) {
 
 absl::StatusOr<Inputs> Inputs::Create(const std::vector<InputFile>& inputs,
                                       const std::string& job_id,
-                                      JobFiles& files, BlobStore& blobs) {
+                                      JobFiles& files, Blobs& blobs) {
   Inputs result(job_id, files, blobs);
   for (const InputFile& input : inputs) {
     RETURN_IF_ERROR(result.Add(input));

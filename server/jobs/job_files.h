@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/spec/model_config.h"
+#include "server/jobs/job_reader.h"
 #include "server/store/blob_store.h"
-#include "server/jobs/job_manager.h"
 
 namespace mpsd::jobs {
 
@@ -230,7 +230,7 @@ class Inputs {
   //   FAILED_PRECONDITION a missing blob.
   static absl::StatusOr<Inputs> Create(const std::vector<InputFile>& inputs,
                                        const std::string& job_id,
-                                       JobFiles& files, BlobStore& blobs);
+                                       JobFiles& files, Blobs& blobs);
 
   // The path that the worker gets for a file or folder of the spec: below
   // inputs/, or else a path of this machine that jobs may read for `use`.
@@ -252,7 +252,7 @@ class Inputs {
     bool used = false;
   };
 
-  Inputs(const std::string& job_id, JobFiles& files, BlobStore& blobs)
+  Inputs(const std::string& job_id, JobFiles& files, Blobs& blobs)
       : job_id_(&job_id), files_(&files), blobs_(&blobs) {}
 
   absl::Status Add(const InputFile& input);
@@ -268,7 +268,7 @@ class Inputs {
 
   const std::string* job_id_;
   JobFiles* files_;
-  BlobStore* blobs_;
+  Blobs* blobs_;
   std::map<std::string, Input> inputs_;  // by normal path
   std::map<std::string, bool> folders_;  // results of UseBelow
   int levels_up_ = 0;  // the most ".." at the beginning of a path

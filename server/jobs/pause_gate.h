@@ -41,7 +41,7 @@ enum class HoldReason {
   kDisk,     // less is free than mpsd must leave
   kMachine,  // the machine's fault ended the last attempt
   kDevice,   // the self-test failed, or an earlier daemon's worker has it
-  kDrained,  // by an admin: JobManager::DrainQueue
+  kDrained,  // by an admin: Scheduler::DrainQueue
 };
 // The names are the labels of metrics.
 inline constexpr report::EnumName<HoldReason> kHoldReasons[] = {

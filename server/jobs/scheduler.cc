@@ -226,7 +226,7 @@ void Scheduler::ShowAttempt() {
   idle_ = attempt_ == nullptr;
   const bool runs = attempt_ && !attempt_->ended();
   const PauseReasons& reasons = gate_.reasons();
-  view_.Change([&](ManagerInfo& info) { info.pause_reasons = reasons; });
+  view_.Change([&](QueueInfo& info) { info.pause_reasons = reasons; });
   view_.SetRunning(runs ? attempt_->id() : "",
                    runs ? attempt_->ShownPause(reasons)
                         : Pause{reasons, false, std::nullopt});
@@ -238,7 +238,7 @@ void Scheduler::PublishCounts() {
     absl::StatusOr<std::map<State, int64_t>> jobs = store_.CountByState();
     if (!jobs.ok()) return;
     exported_metrics_.JobCounts(*jobs);
-    view_.Change([&](ManagerInfo& info) { info.jobs = *std::move(jobs); });
+    view_.Change([&](QueueInfo& info) { info.jobs = *std::move(jobs); });
   });
 }
 
@@ -262,7 +262,7 @@ absl::Time Scheduler::ReadHostIfDue() {
   if (reading) {
     exported_metrics_.HostRead(*reading);
     Turn turn(*this);
-    view_.Change([&](ManagerInfo& info) { info.host = *reading; });
+    view_.Change([&](QueueInfo& info) { info.host = *reading; });
     const std::string news = host_watch_.NewsOf(gate_.Unobservable(*reading));
     if (!news.empty()) journal_.Add("", news);
     gate_.Observe(*reading, clock_.Now(), host_watch_.read_at());
@@ -493,7 +493,7 @@ Attempt& Scheduler::ReportingAttempt() {
 
 void Scheduler::OnHello(const Identity& identity) {
   Turn turn(*this);
-  view_.Change([&](ManagerInfo& info) {
+  view_.Change([&](QueueInfo& info) {
     info.worker_version = identity.worker_version;
     info.torch_version = identity.torch_version;
   });
@@ -504,7 +504,7 @@ void Scheduler::OnHello(const Identity& identity) {
 
 void Scheduler::OnDevice(const std::string& device) {
   Turn turn(*this);
-  view_.Change([&](ManagerInfo& info) { info.device = device; });
+  view_.Change([&](QueueInfo& info) { info.device = device; });
   ReportingAttempt().DeviceOpened(device);
   exported_metrics_.DeviceOpened(attempt_->id(), device);
 }
@@ -512,7 +512,7 @@ void Scheduler::OnDevice(const std::string& device) {
 void Scheduler::OnProgress(const Progress& progress) {
   Turn turn(*this);
   Attempt& attempt = ReportingAttempt();
-  view_.Change([&](ManagerInfo& info) {
+  view_.Change([&](QueueInfo& info) {
     info.device = progress.device;
     info.memory = progress.memory;
   });

@@ -19,21 +19,29 @@
 #include "core/spec/train_spec.h"
 #include "server/jobs/attempt.h"
 #include "server/jobs/attempt_end.h"
-#include "server/store/blob_store.h"
 #include "server/jobs/collector.h"
-#include "server/store/job.h"
 #include "server/jobs/job_deletion.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/job_manager.h"
 #include "server/jobs/job_queue.h"
-#include "server/store/job_store.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/meters.h"
 #include "server/jobs/pause_gate.h"
 #include "server/jobs/start_checks.h"
 #include "server/jobs/submission.h"
 #include "server/jobs/user_limits.h"
+#include "server/store/blob_store.h"
+#include "server/store/job.h"
+#include "server/store/job_store.h"
 
 namespace mpsd::jobs {
+
+// Where to move a queued job.
+struct MoveTo {
+  enum class Where { kTop, kBottom, kPriority };
+  Where where = Where::kTop;
+  int32_t priority = 0;    // for kPriority
+  bool among_all = false;  // kTop and kBottom among all owners' jobs
+};
 
 // The queue of one device: one job at a time, in the order of JobQueue. The
 // scheduler has no thread and does no I/O of its own: its owner calls Tick(),
@@ -61,7 +69,7 @@ namespace mpsd::jobs {
 // thread may take the worker's, the store's and the view's lock; it takes
 // JobRemover::deletions() before the lock, and calls neither the hub nor
 // on_change with it.
-class Scheduler final : public JobManager, private WorkerListener {
+class Scheduler final : private WorkerListener {
  public:
   struct Options {
     absl::Duration hang_timeout = absl::Minutes(10);
@@ -103,7 +111,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   };
   struct Dependencies {
     JobStore& store;
-    BlobStore& blobs;
+    Blobs& blobs;
     JobFiles& files;
     JobReader& board;  // written only by the Scheduler
     WorkerLauncher& launcher;
@@ -145,28 +153,37 @@ class Scheduler final : public JobManager, private WorkerListener {
   // Never blocks.
   bool Idle() const { return idle_; }
 
-  absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) override;
-  absl::StatusOr<Job> Cancel(const std::string& id, bool now = false) override;
+  // --- The API's changes, but for those of remover(); JobReader has its
+  // queries. Errors as in proto/mpsd/v1/jobs.proto.
+  absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request);
+  // With `now` the worker is killed without a wait. Aborted if the cancel
+  // cannot be stored; the worker is asked to end all the same.
+  absl::StatusOr<Job> Cancel(const std::string& id, bool now = false);
+  // Queues a job that has ended, or makes a running one return to the queue; it
+  // resumes from its last checkpoint. With `from_scratch` its checkpoints and
+  // results are removed, of a running one before the next attempt.
+  // FailedPrecondition for a QUEUED job, and for one that SUCCEEDED, without
+  // `from_scratch`; with it for a pinned job and for one whose files an
+  // unfinished job needs. `limits`: the caller's, as for Submit.
   absl::StatusOr<Job> Retry(const std::string& id, bool from_scratch = false,
-                            const UserLimits& limits = {}) override;
-  absl::StatusOr<int64_t> Delete(const std::string& id) override {
-    return remover_.Delete(id);
-  }
-  absl::Status MayDelete(const std::string& id) override {
-    return remover_.MayDelete(id);
-  }
-  absl::StatusOr<Job> SetPinned(const std::string& id, bool pinned) override {
-    return remover_.SetPinned(id, pinned);
-  }
-  absl::StatusOr<Job> Hold(const std::string& id,
-                           const std::string& why) override;
-  absl::StatusOr<Job> Release(const std::string& id) override;
-  absl::StatusOr<Job> Move(const std::string& id, const MoveTo& to,
-                           const UserLimits& limits = {}) override;
-  absl::Status DrainQueue(const std::string& why) override;
-  absl::Status UndrainQueue() override;
+                            const UserLimits& limits = {});
 
-  // Removes jobs for the rules of retention.
+  // The next three are FailedPrecondition for a job that is not QUEUED, and
+  // Aborted if the end of its last attempt is not stored yet. Keeps the job
+  // from starting; `why`, not empty and human-readable, names the user and the
+  // reason.
+  absl::StatusOr<Job> Hold(const std::string& id, const std::string& why);
+  absl::StatusOr<Job> Release(const std::string& id);
+  // `limits`: the caller's. InvalidArgument for a priority beyond them.
+  absl::StatusOr<Job> Move(const std::string& id, const MoveTo& to,
+                           const UserLimits& limits = {});
+
+  // No further job starts until UndrainQueue, not even after a restart, for the
+  // human-readable reason `why`. The running job continues.
+  absl::Status DrainQueue(const std::string& why);
+  absl::Status UndrainQueue();
+
+  // Deletes and pins jobs, for users and for the rules of retention.
   JobRemover& remover() { return remover_; }
 
  private:

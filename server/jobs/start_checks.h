@@ -17,12 +17,12 @@
 #include "core/spec/train_spec.h"
 #include "server/jobs/attempt.h"
 #include "server/jobs/attempt_end.h"
-#include "server/store/job.h"
 #include "server/jobs/job_deletion.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/job_manager.h"
-#include "server/store/job_store.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/meters.h"
+#include "server/store/job.h"
+#include "server/store/job_store.h"
 
 // What must hold before a queued job starts: the jobs that it waits for have
 // succeeded, the results that it continues from are there, and so are its files

@@ -9,16 +9,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/units.h"
-#include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/host/traits.h"
-#include "core/spec/model_folder.h"
 #include "core/spec/memory_estimate.h"
-#include "core/spec/train_spec.h"
+#include "core/spec/model_folder.h"
 #include "core/spec/targets.h"
+#include "core/spec/train_spec.h"
 #include "server/jobs/job_files.h"
 
 namespace mpsd::jobs {
@@ -113,9 +113,9 @@ class JobFolders {
 };
 
 // The blobs that a submission may use.
-class UsableBlobs final : public BlobStore {
+class UsableBlobs final : public Blobs {
  public:
-  UsableBlobs(const SubmitRequest& request, BlobStore& blobs)
+  UsableBlobs(const SubmitRequest& request, Blobs& blobs)
       : may_use_(request.may_use_blob), blobs_(blobs) {}
 
   bool Has(const std::string& sha256) override {
@@ -127,7 +127,7 @@ class UsableBlobs final : public BlobStore {
 
  private:
   const std::function<bool(const std::string&)>& may_use_;
-  BlobStore& blobs_;
+  Blobs& blobs_;
 };
 
 absl::Status Resolve(Inputs& inputs, const JobFolders& folders,
@@ -247,7 +247,7 @@ absl::StatusOr<JobFiles::Model> FindModelOf(spec::TrainSpec& spec,
 // memory.
 absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
                                          const std::string& job_id,
-                                         JobFiles& files, BlobStore& blobs,
+                                         JobFiles& files, Blobs& blobs,
                                          const MachineMemory& memory,
                                          const FindJob& find_job) {
   ASSIGN_OR_RETURN(spec::TrainSpec spec,
@@ -314,7 +314,7 @@ Job Submission::MakeJob(const SubmitRequest& request) const {
 
 absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
                                            const std::string& job_id,
-                                           JobFiles& files, BlobStore& blobs,
+                                           JobFiles& files, Blobs& blobs,
                                            const MachineMemory& memory,
                                            const FindJob& find_job) {
   if (!report::Numbered(kJobKinds, static_cast<int64_t>(request.kind))) {
@@ -436,7 +436,7 @@ absl::Status Submitter::CheckAccepts(const SubmitRequest& request) {
 }
 
 MachineMemory Submitter::Memory() const {
-  const ManagerInfo info = dependencies_.view.Info();
+  const QueueInfo info = dependencies_.view.Info();
   return {machine_bytes_, info.device,
           info.memory.recommended_max_bytes.value_or(0)};
 }

@@ -16,14 +16,14 @@
 #include "core/base/clock.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
-#include "server/store/blob_store.h"
-#include "server/store/job.h"
 #include "server/jobs/job_deletion.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/job_manager.h"
-#include "server/store/job_store.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/start_checks.h"
 #include "server/jobs/user_limits.h"
+#include "server/store/blob_store.h"
+#include "server/store/job.h"
+#include "server/store/job_store.h"
 
 namespace mpsd::jobs {
 
@@ -73,7 +73,7 @@ struct Submission {
 //                       `find_job` does not have.
 absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
                                            const std::string& job_id,
-                                           JobFiles& files, BlobStore& blobs,
+                                           JobFiles& files, Blobs& blobs,
                                            const MachineMemory& memory = {},
                                            const FindJob& find_job = {});
 
@@ -89,14 +89,14 @@ absl::Status Stopping();
 absl::Status CheckResultBytes(UserLedger* ledger, const std::string& owner,
                               const UserLimits& limits);
 
-// Makes jobs of requests: all of JobManager::Submit except the row. Checks and
+// Makes jobs of requests: all of Scheduler::Submit except the row. Checks and
 // copies files without the scheduler's lock. Thread-safe.
 class Submitter {
  public:
   // All must outlive the submitter.
   struct Dependencies {
     JobStore& store;
-    BlobStore& blobs;
+    Blobs& blobs;
     JobFiles& files;
     const QueueView& view;
     const base::Clock& clock;

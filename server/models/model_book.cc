@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/spec/model_folder.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
@@ -225,7 +225,7 @@ absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
 }
 
 absl::StatusOr<ModelBook::Pushed> ModelBook::Push(
-    const PushedModels::Request& request, jobs::BlobStore& blobs,
+    const PushedModels::Request& request, jobs::Blobs& blobs,
     const jobs::MachineMemory& memory) {
   ASSIGN_OR_RETURN(PushedModels::Pushed pushed, pushed_.Push(request, blobs));
   // What cannot be swept now is removed the next time.

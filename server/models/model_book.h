@@ -132,7 +132,7 @@ class ModelBook {
     bool existed = false;
   };
   absl::StatusOr<Pushed> Push(const PushedModels::Request& request,
-                              jobs::BlobStore& blobs,
+                              jobs::Blobs& blobs,
                               const jobs::MachineMemory& memory);
 
   // The errors of ModelService.RemoveModel. Returns the bytes freed.

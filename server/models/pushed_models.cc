@@ -19,10 +19,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/spec/model_folder.h"
 #include "server/store/blob_store.h"
 
@@ -300,7 +300,7 @@ bool IsWhole(const fs::path& folder, const std::vector<ModelFile>& files) {
 }
 
 absl::Status CheckBlobs(const PushedModels::Request& request,
-                        jobs::BlobStore& blobs) {
+                        jobs::Blobs& blobs) {
   for (const ModelFile& file : request.files) {
     RETURN_IF_ERROR(jobs::StillWanted(request.wanted));
     if (!blobs.Has(file.sha256)) {
@@ -320,7 +320,7 @@ absl::Status CheckBlobs(const PushedModels::Request& request,
 
 // Makes `folder` of links; flushed to the disk, but without its final name.
 absl::Status Link(const fs::path& folder, const PushedModels::Request& request,
-                  jobs::BlobStore& blobs) {
+                  jobs::Blobs& blobs) {
   std::vector<fs::path> made = {folder};
   std::error_code error;
   fs::create_directories(folder, error);
@@ -425,7 +425,7 @@ absl::Status PushedModels::CheckMayPush(const Request& request) const {
 // Makes the revision's folder unless it exists; returns its path.
 absl::StatusOr<std::string> PushedModels::Place(const Request& request,
                                                 const std::string& revision,
-                                                jobs::BlobStore& blobs) {
+                                                jobs::Blobs& blobs) {
   const fs::path folder = spec::PushedFolder(folder_, request.name, revision);
   std::error_code error;
   if (fs::exists(folder, error)) {
@@ -455,8 +455,8 @@ absl::StatusOr<std::string> PushedModels::Place(const Request& request,
   return status;
 }
 
-absl::StatusOr<PushedModels::Pushed> PushedModels::Push(
-    const Request& request, jobs::BlobStore& blobs) {
+absl::StatusOr<PushedModels::Pushed> PushedModels::Push(const Request& request,
+                                                        jobs::Blobs& blobs) {
   absl::MutexLock change(&changes_);
   absl::Status may = CheckMayPush(request);
   if (may.ok()) may = CheckBlobs(request, blobs);

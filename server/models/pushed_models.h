@@ -18,9 +18,9 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/store/blob_store.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::models {
 
@@ -118,7 +118,7 @@ class PushedModels final : public jobs::ModelFinder {
       const std::function<void(const std::string&)>& log);
 
   // Errors as ModelService.Push.
-  absl::StatusOr<Pushed> Push(const Request& request, jobs::BlobStore& blobs);
+  absl::StatusOr<Pushed> Push(const Request& request, jobs::Blobs& blobs);
   // Forgets the name and removes all its revisions; returns the bytes that are
   // not needed otherwise: the blob store frees them once its grace is over.
   // FailedPrecondition if a job needs the model; PermissionDenied for a user
@@ -156,7 +156,7 @@ class PushedModels final : public jobs::ModelFinder {
   absl::Status CheckMayPush(const Request& request) const;
   absl::StatusOr<std::string> Place(const Request& request,
                                     const std::string& revision,
-                                    jobs::BlobStore& blobs);
+                                    jobs::Blobs& blobs);
 
   const std::filesystem::path folder_;
   absl::Mutex changes_;  // one push or removal at a time; before mutex_

@@ -29,8 +29,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/host/environment.h"
 #include "core/host/machine.h"
 #include "server/planner/doctor.h"
@@ -598,7 +598,7 @@ std::vector<OtherProcess> PickOthers(std::vector<host::Process> processes,
 
 absl::StatusOr<Facts> MachineExaminer::Examine(
     bool deep, const std::function<absl::Status()>& wanted) {
-  const jobs::ManagerInfo queue = options_.queue();
+  const jobs::QueueInfo queue = options_.queue();
   Facts facts;
   {
     absl::MutexLock lock(&mutex_);
@@ -671,7 +671,7 @@ void MachineExaminer::MeasureDisk() {
   }
 }
 
-void MachineExaminer::TestAgain(const jobs::ManagerInfo& queue) {
+void MachineExaminer::TestAgain(const jobs::QueueInfo& queue) {
   if (options_.tested == nullptr || !queue.running_job_id.empty() ||
       IsFresh(tested_)) {
     return;

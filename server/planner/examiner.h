@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/host/environment.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/planner/doctor.h"
 #include "server/supervisor/process_launcher.h"
 
@@ -93,7 +93,7 @@ class MachineExaminer final : public Examiner {
     host::Environment configured;          // mpsd.toml's [environment]
     ServicePlaces places;
     // The queue as the API shows it: the running job, the host's reading.
-    std::function<jobs::ManagerInfo()> queue;
+    std::function<jobs::QueueInfo()> queue;
     // Null: mpsd --skip-selftest. Must outlive the examiner.
     supervisor::TestedLauncher* tested = nullptr;
     // A worker's result and a measurement are reused for this long.
@@ -111,7 +111,7 @@ class MachineExaminer final : public Examiner {
       bool deep, const std::function<absl::Status()>& wanted) override;
 
  private:
-  void TestAgain(const jobs::ManagerInfo& queue)
+  void TestAgain(const jobs::QueueInfo& queue)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status LookAtTorch(const std::function<absl::Status()>& wanted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

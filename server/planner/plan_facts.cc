@@ -179,7 +179,7 @@ Ahead Count(jobs::JobReader& reader, const jobs::QueueListing& listing,
 }
 
 // Why no queued job starts, or the running one does not train.
-std::string WhyHeld(const jobs::ManagerInfo& info) {
+std::string WhyHeld(const jobs::QueueInfo& info) {
   if (!info.hold.empty() || info.pause_reasons.empty()) return info.hold;
   return absl::StrCat("no job trains: ", jobs::Describe(info.pause_reasons));
 }
@@ -210,13 +210,13 @@ std::vector<std::string> Unknown(const Ahead& ahead, bool held) {
 
 }  // namespace
 
-jobs::PlanQueue LookAhead(
+PlanQueue LookAhead(
     jobs::JobReader& reader, const std::string& owner, int32_t priority,
     const std::function<bool(const std::string& owner)>& may_read) {
   const Ahead ahead =
       Count(reader, reader.QueueBefore(owner, priority, limits::kQueueEntries),
             may_read);
-  jobs::PlanQueue queue;
+  PlanQueue queue;
   queue.jobs_ahead = ahead.jobs;
   queue.why = WhyHeld(reader.Info());
   queue.unknown = Unknown(ahead, !queue.why.empty());

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/spec/train_spec.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 
 namespace mpsd::planner {
 
@@ -56,10 +56,18 @@ struct Facts {
 // not an object.
 std::string Encode(const Facts& facts);
 
+// The jobs ahead of the job, if it were submitted now.
+struct PlanQueue {
+  int64_t jobs_ahead = 0;
+  std::optional<absl::Duration> wait;  // until the start; absent: unknown
+  std::vector<std::string> not_told;   // why, human-readable
+  std::string why;  // the queue holds, human-readable; "": it does not
+};
+
 // How long a job of `owner` would wait if it were queued now. Estimates the
 // wait only if every job ahead has an ETA that is readable: jobs whose owners
 // `may_read` (empty: everyone's) excludes have none.
-jobs::PlanQueue LookAhead(
+PlanQueue LookAhead(
     jobs::JobReader& reader, const std::string& owner, int32_t priority,
     const std::function<bool(const std::string& owner)>& may_read);
 

@@ -15,11 +15,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
 #include "core/base/clock.h"
-#include "core/base/text.h"
+#include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/host/traits.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/job_files.h"
@@ -130,7 +130,7 @@ absl::StatusOr<std::string> PlanLines::Result() const {
 
 void PlanRun::Start(Make make) {
   thread_ = std::thread([this, make = std::move(make)] {
-    absl::StatusOr<jobs::FinishedPlan> plan = make(*this);
+    absl::StatusOr<FinishedPlan> plan = make(*this);
     {
       absl::MutexLock lock(&mutex_);
       if (plan.ok()) {
@@ -154,13 +154,13 @@ void PlanRun::TellStage(std::string stage) {
   Wake();
 }
 
-absl::StatusOr<std::optional<jobs::PlanNews>> PlanRun::Next() {
+absl::StatusOr<std::optional<PlanNews>> PlanRun::Next() {
   absl::MutexLock lock(&mutex_);
   if (news_.empty()) {
     if (!error_.ok()) return error_;
     return std::nullopt;
   }
-  jobs::PlanNews next = std::move(news_.front());
+  PlanNews next = std::move(news_.front());
   news_.pop_front();
   return next;
 }
@@ -295,13 +295,13 @@ class Making {
  public:
   Making(const PlanMaker::Options& options,
          const PlanMaker::Dependencies& dependencies,
-         const jobs::PlanRequest& request, PlanRun& run)
+         const PlanRequest& request, PlanRun& run)
       : options_(options),
         dependencies_(dependencies),
         request_(request),
         run_(run) {}
 
-  absl::StatusOr<jobs::FinishedPlan> Run() {
+  absl::StatusOr<FinishedPlan> Run() {
     RETURN_IF_ERROR(CheckProbe());
     run_.TellStage("checking the job");
     RETURN_IF_ERROR(Check());
@@ -318,7 +318,7 @@ class Making {
       return absl::Status(json.status().code(),
                           AsSpelled(std::string(json.status().message())));
     }
-    return jobs::FinishedPlan{
+    return FinishedPlan{
         *json, LookAhead(dependencies_.reader, request_.submission.owner,
                          request_.submission.priority, request_.may_read)};
   }
@@ -386,7 +386,7 @@ class Making {
   }
 
   jobs::MachineMemory Memory() const {
-    const jobs::ManagerInfo info = dependencies_.reader.Info();
+    const jobs::QueueInfo info = dependencies_.reader.Info();
     return {options_.machine_bytes, info.device,
             info.memory.recommended_max_bytes.value_or(0)};
   }
@@ -440,7 +440,7 @@ class Making {
 
   const PlanMaker::Options& options_;
   const PlanMaker::Dependencies& dependencies_;
-  const jobs::PlanRequest& request_;
+  const PlanRequest& request_;
   PlanRun& run_;
   jobs::Submission submission_;
   spec::TrainSpec spec_;
@@ -450,11 +450,11 @@ class Making {
 };
 
 // Keeps the run of a watcher, and abandons it with the watcher.
-class Watch final : public jobs::PlanWatch {
+class Watch final : public PlanWatch {
  public:
   explicit Watch(std::shared_ptr<PlanRun> run) : run_(std::move(run)) {}
   ~Watch() override { run_->GiveUp(); }
-  absl::StatusOr<std::optional<jobs::PlanNews>> Next() override {
+  absl::StatusOr<std::optional<PlanNews>> Next() override {
     return run_->Next();
   }
 
@@ -482,14 +482,14 @@ PlanMaker::~PlanMaker() {
   for (const auto& run : runs) run->Join();
 }
 
-absl::StatusOr<std::unique_ptr<jobs::PlanWatch>> PlanMaker::Plan(
-    jobs::PlanRequest request, std::function<void()> wake) {
+absl::StatusOr<std::unique_ptr<PlanWatch>> PlanMaker::Plan(
+    PlanRequest request, std::function<void()> wake) {
   const std::string user = request.submission.owner;
   absl::MutexLock lock(&mutex_);
   Reap();
   RETURN_IF_ERROR(CheckRoom(user));
   auto run = std::make_shared<PlanRun>(ids_.Next(), user, std::move(wake));
-  auto kept = std::make_shared<const jobs::PlanRequest>(std::move(request));
+  auto kept = std::make_shared<const PlanRequest>(std::move(request));
   // The maker joins the thread before it ends itself.
   run->Start([this, kept](PlanRun& own) {
     return Making(options_, dependencies_, *kept, own).Run();

@@ -25,13 +25,61 @@
 #include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/host/environment.h"
-#include "server/store/blob_store.h"
 #include "server/jobs/job_files.h"
-#include "server/store/job.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/submission.h"
+#include "server/planner/plan_facts.h"
+#include "server/store/blob_store.h"
+#include "server/store/job.h"
 
 namespace mpsd::planner {
+
+struct PlanRequest {
+  // As for Scheduler::Submit, but a job which needs more memory than there is
+  // gets its plan. Its functions are called on any thread, as long as the plan
+  // is made.
+  jobs::SubmitRequest submission;
+  std::map<std::string, double> thresholds;
+  // A probe that has SUCCEEDED and that the user may read, and its result
+  // (v1::ProbeResult as JSON); "": none.
+  std::string probe_id, probe_json;
+  // Whether the user may know how fast jobs of `owner` ran, and how much of
+  // them is left. Called likewise. Empty: any owner's.
+  std::function<bool(const std::string& owner)> may_read;
+};
+
+struct FinishedPlan {
+  std::string json;  // v1::Plan, without its queue
+  PlanQueue queue;
+};
+struct PlanNews {
+  std::string stage;                 // human-readable: "tokenizing"
+  std::optional<FinishedPlan> plan;  // with the last news
+};
+
+// Follows the making of a plan. Destroying the watch abandons the plan at once,
+// without waiting for it. One thread at a time.
+class PlanWatch {
+ public:
+  virtual ~PlanWatch() = default;
+  // The next news; nullopt: nothing yet. Nothing comes after a plan. Errors are
+  // those of Scheduler::Submit, and
+  //   DEADLINE_EXCEEDED  the plan took too long.
+  //   INTERNAL           the planning process failed.
+  virtual absl::StatusOr<std::optional<PlanNews>> Next() = 0;
+};
+
+// Estimates a job without queueing it. Thread-safe.
+class Planner {
+ public:
+  virtual ~Planner() = default;
+  // Begins a plan; does not block. `wake` is called (any thread, must not
+  // block) whenever Next may have news, and at times when it has none.
+  // UNAVAILABLE, with a message, while the maximum number of plans is being
+  // made.
+  virtual absl::StatusOr<std::unique_ptr<PlanWatch>> Plan(
+      PlanRequest request, std::function<void()> wake) = 0;
+};
 
 inline constexpr size_t kLineBytes = limits::kStudyResultBytes;
 inline constexpr size_t kOutputBytes = 4 * kLineBytes;  // of one process
@@ -72,7 +120,7 @@ class PlanLines {
 //   made → Start → reports … → ended → Join → destroyed
 class PlanRun {
  public:
-  using Make = std::function<absl::StatusOr<jobs::FinishedPlan>(PlanRun& run)>;
+  using Make = std::function<absl::StatusOr<FinishedPlan>(PlanRun& run)>;
 
   PlanRun(std::string id, std::string user, std::function<void()> wake)
       : id_(std::move(id)), user_(std::move(user)), wake_(std::move(wake)) {}
@@ -89,7 +137,7 @@ class PlanRun {
 
   // The next news; nullopt: nothing yet; the error that ended the run, after
   // the news before it.
-  absl::StatusOr<std::optional<jobs::PlanNews>> Next();
+  absl::StatusOr<std::optional<PlanNews>> Next();
 
   // No client waits for the plan any more: the thread ends soon.
   void GiveUp() { given_up_ = true; }
@@ -109,7 +157,7 @@ class PlanRun {
   std::atomic<bool> ended_ = false;
   absl::Mutex mutex_;
   std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);  // empty: unwatched
-  std::deque<jobs::PlanNews> news_ ABSL_GUARDED_BY(mutex_);
+  std::deque<PlanNews> news_ ABSL_GUARDED_BY(mutex_);
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
@@ -118,7 +166,7 @@ class PlanRun {
 // folder while the plan is made, and has `mpsd-worker --plan` read them. Each
 // plan has a thread and a process; at most limits::kPlans are made at a time,
 // one per user. Never touches the queue or the device. Thread-safe.
-class PlanMaker final : public jobs::Planner {
+class PlanMaker final : public Planner {
  public:
   struct Options {
     std::string worker_path;
@@ -140,7 +188,7 @@ class PlanMaker final : public jobs::Planner {
   struct Dependencies {
     jobs::JobReader& reader;
     jobs::JobFiles& files;
-    jobs::BlobStore& blobs;
+    jobs::Blobs& blobs;
     const base::Clock& clock;
   };
 
@@ -149,8 +197,8 @@ class PlanMaker final : public jobs::Planner {
   // Kills the processes and removes the folders of the plans in progress.
   ~PlanMaker() override;
 
-  absl::StatusOr<std::unique_ptr<jobs::PlanWatch>> Plan(
-      jobs::PlanRequest request, std::function<void()> wake) override;
+  absl::StatusOr<std::unique_ptr<PlanWatch>> Plan(
+      PlanRequest request, std::function<void()> wake) override;
 
   // Removes the folders of plans that are not in progress: those that could not
   // be removed at the plan's end.

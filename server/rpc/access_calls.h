@@ -16,7 +16,7 @@
 #include "server/access/audit_trail.h"
 #include "server/access/rules.h"
 #include "server/access/token_book.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/user_limits.h"
 
 namespace mpsd::rpc {

@@ -11,8 +11,8 @@
 #include "grpcpp/grpcpp.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
+#include "server/jobs/job_reader.h"
 #include "server/store/job.h"
-#include "server/jobs/job_manager.h"
 
 // Conversions between mpsd's types and the API's.
 namespace mpsd::rpc {

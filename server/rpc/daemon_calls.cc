@@ -32,7 +32,7 @@ int64_t FreeBytes(const std::string& folder) {
 
 absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
                         v1::InfoResponse& response) {
-  jobs::ManagerInfo info = reader.Info();
+  jobs::QueueInfo info = reader.Info();
   response.set_version(facts.version);
   response.set_worker_version(info.worker_version);
   response.set_torch_version(info.torch_version);

@@ -10,7 +10,7 @@
 #include "mpsd/v1/daemon.pb.h"
 #include "server/access/rules.h"
 #include "server/jobs/collector.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/gate.h"
 
 namespace mpsd::rpc {

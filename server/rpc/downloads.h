@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/sha256.h"
 #include "mpsd/v1/artifacts.pb.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/streams.h"
 
 namespace mpsd::rpc {

@@ -20,7 +20,7 @@
 #include "server/access/audit_trail.h"
 #include "server/access/rules.h"
 #include "server/access/token_book.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/hosts.h"
 
 namespace mpsd::rpc {

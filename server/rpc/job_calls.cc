@@ -12,8 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/list_calls.h"
@@ -81,14 +81,15 @@ absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
   return submission;
 }
 
-absl::Status Submit(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status Submit(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                     jobs::UserLedger* ledger, const v1::SubmitRequest& request,
                     Call& call, v1::SubmitResponse& response) {
   ASSIGN_OR_RETURN(jobs::SubmitRequest submission,
                    SubmissionOf(reader, ledger, request, call.rights));
   submission.limits = call.limits;
   submission.wanted = call.wanted;
-  ASSIGN_OR_RETURN(const jobs::SubmitResult result, manager.Submit(submission));
+  ASSIGN_OR_RETURN(const jobs::SubmitResult result,
+                   scheduler.Submit(submission));
   call.made_job_id = result.job.id;
   FillJob(reader, call.rights, result.job, *response.mutable_job());
   response.set_existed(result.existed);
@@ -169,59 +170,62 @@ absl::StatusOr<jobs::MoveTo> MoveOf(const v1::MoveRequest& request,
 
 }  // namespace
 
-absl::Status CancelJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status CancelJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                        const v1::CancelRequest& request, const Call& call,
                        v1::Job& response) {
   RETURN_IF_ERROR(CheckId("id", request.id()));
-  return Fill(reader, call, manager.Cancel(request.id(), request.now()),
+  return Fill(reader, call, scheduler.Cancel(request.id(), request.now()),
               response);
 }
 
-absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status RetryJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                       const v1::RetryRequest& request, const Call& call,
                       v1::Job& response) {
   RETURN_IF_ERROR(CheckId("id", request.id()));
-  return Fill(reader, call,
-              manager.Retry(request.id(), request.from_scratch(), call.limits),
-              response);
+  return Fill(
+      reader, call,
+      scheduler.Retry(request.id(), request.from_scratch(), call.limits),
+      response);
 }
 
-absl::Status PinJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status PinJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                     const std::string& id, bool pinned, const Call& call,
                     v1::Job& response) {
   RETURN_IF_ERROR(CheckId("id", id));
-  return Fill(reader, call, manager.SetPinned(id, pinned), response);
+  return Fill(reader, call, scheduler.remover().SetPinned(id, pinned),
+              response);
 }
 
-absl::Status HoldJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status HoldJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                      const v1::HoldRequest& request, const Call& call,
                      v1::Job& response) {
   RETURN_IF_ERROR(CheckId("id", request.id()));
   RETURN_IF_ERROR(CheckText("reason", request.reason(), limits::kReasonBytes));
   return Fill(reader, call,
-              manager.Hold(request.id(), By(call, request.reason())), response);
+              scheduler.Hold(request.id(), By(call, request.reason())),
+              response);
 }
 
-absl::Status ReleaseJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status ReleaseJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                         const v1::ReleaseRequest& request, const Call& call,
                         v1::Job& response) {
   RETURN_IF_ERROR(CheckId("id", request.id()));
-  return Fill(reader, call, manager.Release(request.id()), response);
+  return Fill(reader, call, scheduler.Release(request.id()), response);
 }
 
-absl::Status MoveJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status MoveJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                      const v1::MoveRequest& request, const Call& call,
                      v1::Job& response) {
   RETURN_IF_ERROR(CheckId("id", request.id()));
   ASSIGN_OR_RETURN(const jobs::MoveTo to, MoveOf(request, call.rights));
-  return Fill(reader, call, manager.Move(request.id(), to, call.limits),
+  return Fill(reader, call, scheduler.Move(request.id(), to, call.limits),
               response);
 }
 
-absl::Status DrainQueue(jobs::JobManager& manager,
+absl::Status DrainQueue(jobs::Scheduler& scheduler,
                         const v1::DrainRequest& request, const Call& call) {
   RETURN_IF_ERROR(CheckText("reason", request.reason(), limits::kReasonBytes));
-  return manager.DrainQueue(
+  return scheduler.DrainQueue(
       absl::StrCat("mpsd is drained ", By(call, request.reason())));
 }
 
@@ -230,10 +234,10 @@ namespace {
 // Deletes jobs one by one, or reports what would happen to them.
 class Deletion {
  public:
-  Deletion(const Gate& gate, jobs::JobManager& manager, const Call& call,
+  Deletion(const Gate& gate, jobs::Scheduler& scheduler, const Call& call,
            bool dry_run, v1::DeleteJobsResponse& response)
       : gate_(gate),
-        manager_(manager),
+        scheduler_(scheduler),
         call_(call),
         dry_run_(dry_run),
         response_(response) {}
@@ -260,18 +264,18 @@ class Deletion {
   absl::StatusOr<int64_t> Delete(const std::string& id) {
     const Asked asked{"JobService.Delete", id, "by DeleteJobs"};
     ASSIGN_OR_RETURN(const int64_t entry, gate_.Begin(asked, call_.rights));
-    absl::StatusOr<int64_t> freed = manager_.Delete(id);
+    absl::StatusOr<int64_t> freed = scheduler_.remover().Delete(id);
     gate_.End(entry, freed.status(), "");
     return freed;
   }
   absl::StatusOr<int64_t> Try(const std::string& id, int64_t stored_bytes) {
     RETURN_IF_ERROR(gate_.CheckJob({"JobService.Delete", id}, call_.rights));
-    RETURN_IF_ERROR(manager_.MayDelete(id));
+    RETURN_IF_ERROR(scheduler_.remover().MayDelete(id));
     return stored_bytes;
   }
 
   const Gate& gate_;
-  jobs::JobManager& manager_;
+  jobs::Scheduler& scheduler_;
   const Call& call_;
   const bool dry_run_;
   v1::DeleteJobsResponse& response_;
@@ -334,21 +338,21 @@ absl::Status DeleteFound(jobs::JobReader& reader,
 
 }  // namespace
 
-absl::Status DeleteJob(jobs::JobManager& manager,
+absl::Status DeleteJob(jobs::Scheduler& scheduler,
                        const v1::DeleteRequest& request,
                        v1::DeleteResponse& response) {
   RETURN_IF_ERROR(CheckId("id", request.id()));
-  ASSIGN_OR_RETURN(int64_t freed, manager.Delete(request.id()));
+  ASSIGN_OR_RETURN(int64_t freed, scheduler.remover().Delete(request.id()));
   response.set_freed_bytes(freed);
   return absl::OkStatus();
 }
 
-absl::Status DeleteJobs(const Gate& gate, jobs::JobManager& manager,
+absl::Status DeleteJobs(const Gate& gate, jobs::Scheduler& scheduler,
                         jobs::JobReader& reader,
                         const v1::DeleteJobsRequest& request, const Call& call,
                         v1::DeleteJobsResponse& response) {
   RETURN_IF_ERROR(CheckDeleteJobs(request));
-  Deletion deletion(gate, manager, call, request.dry_run(), response);
+  Deletion deletion(gate, scheduler, call, request.dry_run(), response);
   return request.has_filter()
              ? DeleteFound(reader, request, call, deletion, response)
              : DeleteListed(reader, request, call, deletion);

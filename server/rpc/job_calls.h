@@ -7,7 +7,8 @@
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
+#include "server/jobs/scheduler.h"
 #include "server/jobs/user_limits.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/records.h"
@@ -28,7 +29,7 @@ void FillJob(jobs::JobReader& reader, const access::Rights& rights,
 absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
     jobs::JobReader& reader, jobs::UserLedger* ledger,
     const v1::SubmitRequest& request, const access::Rights& rights);
-absl::Status Submit(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status Submit(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                     jobs::UserLedger* ledger, const v1::SubmitRequest& request,
                     Call& call, v1::SubmitResponse& response);
 absl::Status GetSubmission(jobs::JobReader& reader,
@@ -41,35 +42,35 @@ absl::Status ListCheckpoints(jobs::JobReader& reader,
                              v1::CheckpointsResponse& response);
 
 // Changes of a job; they fill in the job as it then is.
-absl::Status CancelJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status CancelJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                        const v1::CancelRequest& request, const Call& call,
                        v1::Job& response);
-absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status RetryJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                       const v1::RetryRequest& request, const Call& call,
                       v1::Job& response);
-absl::Status PinJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status PinJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                     const std::string& id, bool pinned, const Call& call,
                     v1::Job& response);
-absl::Status HoldJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status HoldJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                      const v1::HoldRequest& request, const Call& call,
                      v1::Job& response);
-absl::Status ReleaseJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status ReleaseJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                         const v1::ReleaseRequest& request, const Call& call,
                         v1::Job& response);
-absl::Status MoveJob(jobs::JobManager& manager, jobs::JobReader& reader,
+absl::Status MoveJob(jobs::Scheduler& scheduler, jobs::JobReader& reader,
                      const v1::MoveRequest& request, const Call& call,
                      v1::Job& response);
 // DaemonService.Drain: whether the queue runs at all.
-absl::Status DrainQueue(jobs::JobManager& manager,
+absl::Status DrainQueue(jobs::Scheduler& scheduler,
                         const v1::DrainRequest& request, const Call& call);
 
-absl::Status DeleteJob(jobs::JobManager& manager,
+absl::Status DeleteJob(jobs::Scheduler& scheduler,
                        const v1::DeleteRequest& request,
                        v1::DeleteResponse& response);
 // The gate checks each job as for a call of Delete, so that the rules, and the
 // audit of each job's outcome, are the same. Ends early, with what was deleted
 // until then, once the client is gone.
-absl::Status DeleteJobs(const Gate& gate, jobs::JobManager& manager,
+absl::Status DeleteJobs(const Gate& gate, jobs::Scheduler& scheduler,
                         jobs::JobReader& reader,
                         const v1::DeleteJobsRequest& request, const Call& call,
                         v1::DeleteJobsResponse& response);

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/streams.h"
 
 namespace mpsd::rpc {

@@ -6,9 +6,9 @@
 #include "absl/status/statusor.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_manager.h"
-#include "server/store/job_store.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/records.h"
+#include "server/store/job_store.h"
 
 namespace mpsd::rpc {
 

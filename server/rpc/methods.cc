@@ -49,12 +49,12 @@ void Row(const Backend& with, MethodTable& table, access::Method method,
       [&with, handle](Call& call, const Request& request, Response& response) {
         call.limits = with.accounts.LimitsOf(call.rights);
         const Options& options = with.options;
-        const std::tuple<jobs::JobManager&, jobs::JobReader&, const Gate&,
+        const std::tuple<jobs::Scheduler&, jobs::JobReader&, const Gate&,
                          jobs::UserLedger*, records::JobRecords*,
                          jobs::Collector*, models::Puller*, doctor::Examiner*,
                          Call&, const Call&, const access::Rights&,
                          const Request&, Response&>
-            given(with.manager, with.reader, with.gate, with.accounts.ledger,
+            given(with.scheduler, with.reader, with.gate, with.accounts.ledger,
                   options.records, options.collector, options.puller,
                   options.examiner, call, call, call.rights, request, response);
         return handle(std::get<Arguments>(given)...);
@@ -86,13 +86,13 @@ void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
   table.Unary<v1::PinRequest, v1::Job>(
       "JobService.Pin", on.changes,
       [&](Call& call, const auto& request, auto& response) {
-        return PinJob(with.manager, with.reader, request.id(), true, call,
+        return PinJob(with.scheduler, with.reader, request.id(), true, call,
                       response);
       });
   table.Unary<v1::UnpinRequest, v1::Job>(
       "JobService.Unpin", on.changes,
       [&](Call& call, const auto& request, auto& response) {
-        return PinJob(with.manager, with.reader, request.id(), false, call,
+        return PinJob(with.scheduler, with.reader, request.id(), false, call,
                       response);
       });
 }
@@ -140,14 +140,13 @@ void AddJobReadingMethods(Hosts& on, const Backend& with, MethodTable& table) {
 
 void AddArtifactMethods(Hosts& on, const Backend& with, MethodTable& table) {
   const auto blobs_of = [&with](const access::Rights& rights) {
-    return std::make_unique<SeenBlobs>(with.blobs, with.accounts.ledger,
-                                       rights);
+    return SeenBlobs(with.blobs, with.accounts.ledger, rights);
   };
   table.Unary<v1::FindBlobsRequest, v1::FindBlobsResponse>(
       "ArtifactService.FindBlobs", on.reads,
       [=](Call& call, const auto& request, auto& response) {
-        return FindBlobs(*blobs_of(call.rights), call.rights.caller().user,
-                         request, response);
+        SeenBlobs blobs = blobs_of(call.rights);
+        return FindBlobs(blobs, call.rights.caller().user, request, response);
       },
       kFindBlobsBytes);
   table.Receives<v1::UploadRequest, v1::UploadResponse>(
@@ -188,7 +187,7 @@ void AddDaemonMethods(Hosts& on, const Backend& with, MethodTable& table) {
                                            on.changes, DrainQueue);
   table.Unary<v1::UndrainRequest, v1::UndrainResponse>(
       "DaemonService.Undrain", on.changes,
-      [&](Call&, const auto&, auto&) { return with.manager.UndrainQueue(); });
+      [&](Call&, const auto&, auto&) { return with.scheduler.UndrainQueue(); });
   Row<v1::PlanCollectionRequest, v1::PlanCollectionResponse>(
       with, table, "DaemonService.PlanCollection", on.reads, PlanCollection);
   Row<v1::CollectRequest, v1::CollectResponse>(

@@ -6,14 +6,15 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "server/store/blob_store.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
+#include "server/jobs/scheduler.h"
 #include "server/rpc/access_calls.h"
 #include "server/rpc/daemon_calls.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/hosts.h"
 #include "server/rpc/method_table.h"
 #include "server/rpc/server.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::rpc {
 
@@ -37,9 +38,9 @@ struct Hosts {
 // What the methods work on. What it refers to must outlive the table.
 struct Backend {
   const Options& options;
-  jobs::JobManager& manager;
+  jobs::Scheduler& scheduler;
   jobs::JobReader& reader;
-  jobs::BlobUploads& blobs;
+  store::BlobStore& blobs;
   const Gate& gate;
   const UserAccounts& accounts;
   DaemonFacts facts;

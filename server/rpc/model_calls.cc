@@ -17,7 +17,7 @@ namespace mpsd::rpc {
 namespace {
 
 jobs::MachineMemory Memory(jobs::JobReader& reader) {
-  const jobs::ManagerInfo info = reader.Info();
+  const jobs::QueueInfo info = reader.Info();
   return {host::PhysicalMemoryBytes(), info.device,
           info.memory.recommended_max_bytes.value_or(0)};
 }
@@ -46,7 +46,7 @@ void Fill(const models::ListedModel& model, const access::Rights& rights,
 }  // namespace
 
 absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
-                       jobs::BlobStore& blobs, const UserAccounts& accounts,
+                       jobs::Blobs& blobs, const UserAccounts& accounts,
                        const v1::PushModelRequest& request, const Call& call,
                        v1::PushModelResponse& response) {
   RETURN_IF_ERROR(models::CheckModelName("name", request.name()));

@@ -9,19 +9,19 @@
 #include "absl/status/status.h"
 #include "mpsd/v1/models.pb.h"
 #include "server/access/rules.h"
-#include "server/store/blob_store.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/models/model_book.h"
 #include "server/rpc/access_calls.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/streams.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::rpc {
 
 // The calls of ModelService; errors as in the proto. `blobs` are those that the
 // caller may use.
 absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
-                       jobs::BlobStore& blobs, const UserAccounts& accounts,
+                       jobs::Blobs& blobs, const UserAccounts& accounts,
                        const v1::PushModelRequest& request, const Call& call,
                        v1::PushModelResponse& response);
 // Hides others' use of a model from callers who may not read their jobs.

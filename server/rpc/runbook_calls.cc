@@ -261,12 +261,12 @@ absl::StatusOr<std::string> ResultOfProbe(jobs::JobReader& reader,
   return json;
 }
 
-absl::StatusOr<jobs::PlanRequest> Checked(jobs::JobReader& reader,
-                                          jobs::UserLedger* ledger,
-                                          const access::Rights& rights,
-                                          const v1::PlanRequest& request) {
+absl::StatusOr<planner::PlanRequest> Checked(jobs::JobReader& reader,
+                                             jobs::UserLedger* ledger,
+                                             const access::Rights& rights,
+                                             const v1::PlanRequest& request) {
   RETURN_IF_ERROR(CheckThresholds(request));
-  jobs::PlanRequest checked;
+  planner::PlanRequest checked;
   ASSIGN_OR_RETURN(checked.submission,
                    SubmissionOf(reader, ledger, request.submission(), rights));
   // A plan is for the training, whatever study the request names.
@@ -286,7 +286,7 @@ absl::StatusOr<jobs::PlanRequest> Checked(jobs::JobReader& reader,
   return checked;
 }
 
-void FillQueue(const jobs::PlanQueue& queue, v1::Plan& plan) {
+void FillQueue(const planner::PlanQueue& queue, v1::Plan& plan) {
   v1::PlanQueue& out = *plan.mutable_queue();
   out.set_jobs_ahead(static_cast<int32_t>(queue.jobs_ahead));
   out.set_why(ValidUtf8(queue.why));
@@ -301,7 +301,7 @@ void FillQueue(const jobs::PlanQueue& queue, v1::Plan& plan) {
   }
 }
 
-absl::Status FillPlan(const jobs::FinishedPlan& made, v1::Plan& plan) {
+absl::Status FillPlan(const planner::FinishedPlan& made, v1::Plan& plan) {
   google::protobuf::util::JsonParseOptions lenient;
   lenient.ignore_unknown_fields = true;  // of a newer worker
   const auto parsed = JsonStringToMessage(made.json, &plan, lenient);
@@ -316,7 +316,7 @@ absl::Status FillPlan(const jobs::FinishedPlan& made, v1::Plan& plan) {
 
 class PlanSource : public Source<v1::PlanEvent> {
  public:
-  PlanSource(jobs::Planner* planner, jobs::JobReader& reader,
+  PlanSource(planner::Planner* planner, jobs::JobReader& reader,
              jobs::UserLedger* ledger, const access::Rights& rights,
              const v1::PlanRequest& request, Wake wake)
       : planner_(planner),
@@ -329,7 +329,7 @@ class PlanSource : public Source<v1::PlanEvent> {
   absl::StatusOr<Pull> Next(v1::PlanEvent& message) override {
     if (done_) return Pull::kEnd;
     RETURN_IF_ERROR(BeginOnce());
-    ASSIGN_OR_RETURN(std::optional<jobs::PlanNews> news, watch_->Next());
+    ASSIGN_OR_RETURN(std::optional<planner::PlanNews> news, watch_->Next());
     if (!news) return Pull::kWait;
     if (!news->plan) {
       message.set_stage(ValidUtf8(news->stage));
@@ -343,7 +343,7 @@ class PlanSource : public Source<v1::PlanEvent> {
  private:
   absl::Status BeginOnce() {
     if (watch_ != nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(jobs::PlanRequest checked,
+    ASSIGN_OR_RETURN(planner::PlanRequest checked,
                      Checked(reader_, ledger_, rights_, request_));
     if (planner_ == nullptr) {
       return absl::UnimplementedError("this mpsd makes no plans");
@@ -352,21 +352,22 @@ class PlanSource : public Source<v1::PlanEvent> {
     return absl::OkStatus();
   }
 
-  jobs::Planner* const planner_;
+  planner::Planner* const planner_;
   jobs::JobReader& reader_;
   jobs::UserLedger* const ledger_;
   const access::Rights rights_;
   const v1::PlanRequest& request_;  // outlives the source
   const Wake wake_;
-  std::unique_ptr<jobs::PlanWatch> watch_;  // null before the first Next
+  std::unique_ptr<planner::PlanWatch> watch_;  // null before the first Next
   bool done_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
-    jobs::Planner* planner, jobs::JobReader& reader, jobs::UserLedger* ledger,
-    const access::Rights& rights, const v1::PlanRequest& request, Wake wake) {
+    planner::Planner* planner, jobs::JobReader& reader,
+    jobs::UserLedger* ledger, const access::Rights& rights,
+    const v1::PlanRequest& request, Wake wake) {
   return std::make_unique<PlanSource>(planner, reader, ledger, rights, request,
                                       std::move(wake));
 }

@@ -9,9 +9,10 @@
 #include "mpsd/v1/plan.pb.h"
 #include "mpsd/v1/runbook.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/user_limits.h"
 #include "server/planner/doctor.h"
+#include "server/planner/plan_maker.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/streams.h"
 
@@ -33,8 +34,9 @@ absl::Status Diagnose(doctor::Examiner* examiner, Call& call,
 // are off. `ledger` knows who sent which blob; null if that is not counted. The
 // dependencies must outlive the planner's threads, `request` the source.
 std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
-    jobs::Planner* planner, jobs::JobReader& reader, jobs::UserLedger* ledger,
-    const access::Rights& rights, const v1::PlanRequest& request, Wake wake);
+    planner::Planner* planner, jobs::JobReader& reader,
+    jobs::UserLedger* ledger, const access::Rights& rights,
+    const v1::PlanRequest& request, Wake wake);
 
 }  // namespace mpsd::rpc
 

@@ -367,8 +367,8 @@ void RefuseOldTls() {
 }
 
 struct RpcServer::Services {
-  Services(const Options& options, jobs::JobManager& manager,
-           jobs::JobReader& reader, jobs::BlobUploads& blobs, DaemonFacts facts)
+  Services(const Options& options, jobs::Scheduler& scheduler,
+           jobs::JobReader& reader, store::BlobStore& blobs, DaemonFacts facts)
       : gate({options.identify ? options.identify
                                : MakeIdentify(options.callers),
               options.private_jobs, options.audit},
@@ -376,7 +376,7 @@ struct RpcServer::Services {
         accounts{options.limits, options.ledger},
         hosts(options),
         backend{options,
-                manager,
+                scheduler,
                 reader,
                 blobs,
                 gate,
@@ -408,11 +408,11 @@ struct RpcServer::Services {
   std::unique_ptr<PeriodicCall> idle;
 };
 
-RpcServer::RpcServer(Options options, jobs::JobManager& manager,
-                     jobs::JobReader& reader, jobs::BlobUploads& blobs,
+RpcServer::RpcServer(Options options, jobs::Scheduler& scheduler,
+                     jobs::JobReader& reader, store::BlobStore& blobs,
                      DaemonFacts facts)
     : options_(std::move(options)),
-      services_(std::make_unique<Services>(options_, manager, reader, blobs,
+      services_(std::make_unique<Services>(options_, scheduler, reader, blobs,
                                            std::move(facts))) {}
 
 RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }

@@ -19,17 +19,19 @@
 #include "grpcpp/grpcpp.h"
 #include "server/access/audit_trail.h"
 #include "server/access/token_book.h"
-#include "server/store/blob_store.h"
 #include "server/jobs/collector.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/meters.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/scheduler.h"
 #include "server/jobs/user_limits.h"
 #include "server/models/model_book.h"
 #include "server/planner/doctor.h"
+#include "server/planner/plan_maker.h"
 #include "server/rpc/daemon_calls.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/pki.h"
 #include "server/rpc/records.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::rpc {
 
@@ -118,7 +120,7 @@ struct Options {
   models::Puller* puller = nullptr;
   // Plans jobs that are not queued; must outlive the server. Null: plans are
   // off.
-  jobs::Planner* planner = nullptr;
+  planner::Planner* planner = nullptr;
   // Examines the machine; must outlive the server. Null: Diagnose is off.
   doctor::Examiner* examiner = nullptr;
   // Gets a line for each fault in mpsd itself; called on any thread.
@@ -138,8 +140,9 @@ struct Options {
 class RpcServer {
  public:
   // The dependencies must outlive the server.
-  RpcServer(Options options, jobs::JobManager& manager, jobs::JobReader& reader,
-            jobs::BlobUploads& blobs, DaemonFacts facts);
+  RpcServer(Options options, jobs::Scheduler& scheduler,
+            jobs::JobReader& reader, store::BlobStore& blobs,
+            DaemonFacts facts);
   ~RpcServer();  // calls Shutdown(zero)
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
@@ -187,9 +190,9 @@ class RpcServer {
 };
 
 // Checks a server's health, each time over a new connection as any client
-// would, and reports when the server no longer answers: to a service manager, a
-// process that does not serve looks alive. A busy disk or queue does not delay
-// the answer, because the server answers health without either.
+// would, and reports when the server no longer answers: to a service scheduler,
+// a process that does not serve looks alive. A busy disk or queue does not
+// delay the answer, because the server answers health without either.
 class Watchdog {
  public:
   struct Options {

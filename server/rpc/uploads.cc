@@ -11,7 +11,7 @@
 
 namespace mpsd::rpc {
 
-absl::Status FindBlobs(jobs::BlobUploads& blobs, const std::string& user,
+absl::Status FindBlobs(SeenBlobs& blobs, const std::string& user,
                        const v1::FindBlobsRequest& request,
                        v1::FindBlobsResponse& response) {
   RETURN_IF_ERROR(
@@ -23,7 +23,7 @@ absl::Status FindBlobs(jobs::BlobUploads& blobs, const std::string& user,
   for (const std::string& sha256 : request.sha256()) {
     if (blobs.Has(sha256)) {
       response.add_present(sha256);
-    } else if (const int64_t kept = blobs.KeptBytes(user, sha256)) {
+    } else if (const int64_t kept = blobs.store().KeptBytes(user, sha256)) {
       v1::FindBlobsResponse::Partial& partial = *response.add_partial();
       partial.set_sha256(sha256);
       partial.set_size_bytes(kept);
@@ -45,8 +45,7 @@ absl::Status CheckData(const std::string& field, const std::string& data) {
 
 class UploadSink : public Sink<v1::UploadRequest> {
  public:
-  UploadSink(std::unique_ptr<jobs::BlobUploads> blobs, std::string user,
-             v1::UploadResponse& response,
+  UploadSink(SeenBlobs blobs, std::string user, v1::UploadResponse& response,
              std::unique_ptr<jobs::UploadClaim> claim)
       : blobs_(std::move(blobs)),
         user_(std::move(user)),
@@ -92,15 +91,16 @@ class UploadSink : public Sink<v1::UploadRequest> {
                        ", beyond the blob's ", header.size_bytes()));
     }
     response_.set_sha256(header.sha256());
-    if (blobs_->Has(header.sha256())) {
+    if (blobs_.Has(header.sha256())) {
       response_.set_existed(true);
       return Push::kEnd;
     }
     // The writer comes first: what it resumes already counts for the user, and
     // what it restarts no longer does.
-    ASSIGN_OR_RETURN(std::unique_ptr<jobs::BlobWriter> writer,
-                     blobs_->Resume(user_, header.sha256(), header.size_bytes(),
-                                    header.offset_bytes()));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<store::BlobWriter> writer,
+        blobs_.store().Resume(user_, header.sha256(), header.size_bytes(),
+                              header.offset_bytes()));
     if (claim_ != nullptr) {
       RETURN_IF_ERROR(claim_->Add(header.sha256(),
                                   header.size_bytes() - header.offset_bytes()));
@@ -118,17 +118,16 @@ class UploadSink : public Sink<v1::UploadRequest> {
     return Push::kMore;
   }
 
-  const std::unique_ptr<jobs::BlobUploads> blobs_;
+  SeenBlobs blobs_;
   const std::string user_;
   v1::UploadResponse& response_;
   const std::unique_ptr<jobs::UploadClaim> claim_;  // null: not counted
-  std::unique_ptr<jobs::BlobWriter> writer_;        // from the header on
+  std::unique_ptr<store::BlobWriter> writer_;       // from the header on
 };
 
 class BatchSink : public Sink<v1::UploadBatchRequest> {
  public:
-  BatchSink(std::unique_ptr<jobs::BlobUploads> blobs,
-            v1::UploadBatchResponse& response,
+  BatchSink(SeenBlobs blobs, v1::UploadBatchResponse& response,
             std::unique_ptr<jobs::UploadClaim> claim)
       : blobs_(std::move(blobs)),
         response_(response),
@@ -163,36 +162,36 @@ class BatchSink : public Sink<v1::UploadBatchRequest> {
           absl::StrCat("blobs: at most ", limits::kBatchBlobs,
                        " are allowed in one stream"));
     }
-    if (blobs_->Has(blob.sha256())) return absl::OkStatus();
+    if (blobs_.Has(blob.sha256())) return absl::OkStatus();
     // The same blob may come twice before it is stored, and counts once.
     if (claim_ != nullptr && claimed_.insert(blob.sha256()).second) {
       RETURN_IF_ERROR(
           claim_->Add(blob.sha256(), static_cast<int64_t>(blob.data().size())));
     }
-    if (batch_ == nullptr) batch_ = blobs_->BeginBatch();
+    if (batch_ == nullptr) batch_ = blobs_.store().BeginBatch();
     ++stored_;
     return batch_->Add(blob.sha256(), blob.data());
   }
 
-  const std::unique_ptr<jobs::BlobUploads> blobs_;
+  SeenBlobs blobs_;
   v1::UploadBatchResponse& response_;
   const std::unique_ptr<jobs::UploadClaim> claim_;  // null: not counted
   std::set<std::string> claimed_;
-  std::unique_ptr<jobs::BlobBatch> batch_;  // from the first new blob on
+  std::unique_ptr<store::BlobBatch> batch_;  // from the first new blob on
   int taken_ = 0, stored_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Sink<v1::UploadRequest>> MakeUploadSink(
-    std::unique_ptr<jobs::BlobUploads> blobs, std::string user,
-    v1::UploadResponse& response, std::unique_ptr<jobs::UploadClaim> claim) {
+    SeenBlobs blobs, std::string user, v1::UploadResponse& response,
+    std::unique_ptr<jobs::UploadClaim> claim) {
   return std::make_unique<UploadSink>(std::move(blobs), std::move(user),
                                       response, std::move(claim));
 }
 
 std::unique_ptr<Sink<v1::UploadBatchRequest>> MakeBatchSink(
-    std::unique_ptr<jobs::BlobUploads> blobs, v1::UploadBatchResponse& response,
+    SeenBlobs blobs, v1::UploadBatchResponse& response,
     std::unique_ptr<jobs::UploadClaim> claim) {
   return std::make_unique<BatchSink>(std::move(blobs), response,
                                      std::move(claim));

@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "mpsd/v1/artifacts.pb.h"
 #include "server/access/rules.h"
-#include "server/store/blob_store.h"
 #include "server/jobs/user_limits.h"
 #include "server/rpc/streams.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::rpc {
 
@@ -23,10 +23,10 @@ namespace mpsd::rpc {
 // caller has not sent counts as missing: otherwise its SHA-256 would reveal
 // whether others have a file, and would let a job read the file. Once the
 // caller sends it, the caller has it. The dependencies must outlive the object.
-class SeenBlobs final : public jobs::BlobUploads {
+class SeenBlobs final : public jobs::Blobs {
  public:
   // `ledger` knows who sent what; null: no sender is known.
-  SeenBlobs(jobs::BlobUploads& blobs, jobs::UserLedger* ledger,
+  SeenBlobs(store::BlobStore& blobs, jobs::UserLedger* ledger,
             access::Rights rights)
       : blobs_(blobs), ledger_(ledger), rights_(std::move(rights)) {}
 
@@ -44,32 +44,18 @@ class SeenBlobs final : public jobs::BlobUploads {
   std::string PathOf(const std::string& sha256) const override {
     return blobs_.PathOf(sha256);
   }
-  absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> Begin(
-      const std::string& sha256, int64_t size_bytes) override {
-    return blobs_.Begin(sha256, size_bytes);
-  }
-  std::unique_ptr<jobs::BlobBatch> BeginBatch() override {
-    return blobs_.BeginBatch();
-  }
-  absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> Resume(
-      const std::string& user, const std::string& sha256, int64_t size_bytes,
-      int64_t offset_bytes) override {
-    return blobs_.Resume(user, sha256, size_bytes, offset_bytes);
-  }
-  int64_t KeptBytes(const std::string& user,
-                    const std::string& sha256) override {
-    return blobs_.KeptBytes(user, sha256);
-  }
+  // Where the caller's uploads go.
+  store::BlobStore& store() const { return blobs_; }
 
  private:
-  jobs::BlobUploads& blobs_;
+  store::BlobStore& blobs_;
   jobs::UserLedger* const ledger_;
   const access::Rights rights_;
 };
 
 // Returns the requested blobs that the store has and those of which `user` sent
 // the beginning, in the order of the request.
-absl::Status FindBlobs(jobs::BlobUploads& blobs, const std::string& user,
+absl::Status FindBlobs(SeenBlobs& blobs, const std::string& user,
                        const v1::FindBlobsRequest& request,
                        v1::FindBlobsResponse& response);
 
@@ -79,14 +65,13 @@ absl::Status FindBlobs(jobs::BlobUploads& blobs, const std::string& user,
 // counts the blob for the user who sends it; null: not counted. The
 // dependencies must outlive the sink.
 std::unique_ptr<Sink<v1::UploadRequest>> MakeUploadSink(
-    std::unique_ptr<jobs::BlobUploads> blobs, std::string user,
-    v1::UploadResponse& response,
+    SeenBlobs blobs, std::string user, v1::UploadResponse& response,
     std::unique_ptr<jobs::UploadClaim> claim = nullptr);
 
 // UploadBatch: writes the blobs of each message, and flushes all of them
 // together at the end of the stream.
 std::unique_ptr<Sink<v1::UploadBatchRequest>> MakeBatchSink(
-    std::unique_ptr<jobs::BlobUploads> blobs, v1::UploadBatchResponse& response,
+    SeenBlobs blobs, v1::UploadBatchResponse& response,
     std::unique_ptr<jobs::UploadClaim> claim = nullptr);
 
 }  // namespace mpsd::rpc

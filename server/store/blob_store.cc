@@ -30,8 +30,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/file.h"
 #include "core/base/check.h"
+#include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
@@ -319,44 +319,6 @@ std::vector<BlobPart> PartialBlobs::Idle() {
   }
   return idle;
 }
-
-// Writes blobs as files in `incoming` and closes each at once. Commit flushes
-// the files together, renames them into the store's folders, flushes the
-// folders together and writes all rows in one transaction. A daemon that dies
-// in between leaves some of the blobs, each complete.
-class BlobBatch final : public jobs::BlobBatch {
- public:
-  // The dependencies must outlive the batch. `names`: the store's lock of that
-  // name.
-  BlobBatch(Database& database, const jobs::BlobStore& store,
-            absl::Mutex& names, DiskRoom& room, std::filesystem::path incoming)
-      : database_(database),
-        store_(store),
-        names_(names),
-        room_(room),
-        incoming_(std::move(incoming)) {}
-  ~BlobBatch() override;
-
-  absl::Status Add(const std::string& sha256, std::string_view bytes) override;
-  absl::Status Commit() override;
-
- private:
-  struct Staged {
-    std::filesystem::path path;
-    int64_t size_bytes = 0;
-  };
-
-  absl::Status Place();
-  absl::Status Record();
-
-  Database& database_;
-  const jobs::BlobStore& store_;
-  absl::Mutex& names_;
-  DiskRoom& room_;
-  const std::filesystem::path incoming_;
-  std::map<std::string, Staged> staged_;  // by hash
-  bool committed_ = false;                // Commit was called
-};
 
 // Moves a flushed file to the blob's final path, or removes the file if the
 // blob exists. Adds the folders whose entries changed to `changed`: the caller
@@ -823,7 +785,7 @@ absl::Status BlobStore::Forget(const std::vector<std::string>& gone) {
   });
 }
 
-std::unique_ptr<jobs::BlobBatch> BlobStore::BeginBatch() {
+std::unique_ptr<BlobBatch> BlobStore::BeginBatch() {
   return std::make_unique<BlobBatch>(database_, *this, names_, room_,
                                      folder_ / "incoming");
 }
@@ -833,13 +795,13 @@ std::string BlobStore::PathOf(const std::string& sha256) const {
   return (folder_ / sha256.substr(0, 2) / sha256).string();
 }
 
-absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Begin(
+absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Begin(
     const std::string& sha256, int64_t size_bytes) {
   RETURN_IF_ERROR(CheckUpload(sha256, size_bytes));
   return Write(sha256, size_bytes, 0, nullptr);
 }
 
-absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Resume(
+absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Resume(
     const std::string& user, const std::string& sha256, int64_t size_bytes,
     int64_t offset_bytes) {
   RETURN_IF_ERROR(CheckUpload(sha256, size_bytes));
@@ -853,7 +815,7 @@ absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Resume(
   return Write(sha256, size_bytes, offset_bytes, std::move(part));
 }
 
-absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Write(
+absl::StatusOr<std::unique_ptr<BlobWriter>> BlobStore::Write(
     const std::string& sha256, int64_t size_bytes, int64_t offset_bytes,
     std::unique_ptr<PartialBlobs::Hold> part) {
   ASSIGN_OR_RETURN(std::unique_ptr<DiskRoom::Reservation> room,

@@ -34,71 +34,17 @@ inline bool IsSha256(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// Content-addressed files, each named by the SHA-256 of its bytes; implemented
-// below. A name that is not a SHA-256 is never present and
-// has the empty path. Thread-safe.
-class BlobStore {
+// The content-addressed files that somebody may use, each named by the SHA-256
+// of its bytes. A name that is not a SHA-256 is never present and has the empty
+// path. Thread-safe.
+class Blobs {
  public:
-  virtual ~BlobStore() = default;
+  virtual ~Blobs() = default;
   // Calling Has for a blob keeps it: the store removes an unused blob only a
   // grace period after its last upload, its last Has, or the deletion of its
   // last job.
   virtual bool Has(const std::string& sha256) = 0;
   virtual std::string PathOf(const std::string& sha256) const = 0;
-};
-
-// One blob during its upload. A writer destroyed before Commit leaves nothing
-// behind, except one of Resume. One thread at a time.
-class BlobWriter {
- public:
-  virtual ~BlobWriter() = default;
-  // Reads again a piece of what an earlier upload left; true if there is
-  // another one to read. Called until false before Append and Commit. Returns
-  // errors of the disk.
-  virtual absl::StatusOr<bool> CatchUp() { return false; }
-  // InvalidArgument if there are more bytes than the client announced;
-  // ResourceExhausted if the disk is full; Aborted once another writer of the
-  // same user continues the blob.
-  virtual absl::Status Append(std::string_view bytes) = 0;
-  // Once Commit returns OK the blob is stored durably. InvalidArgument if the
-  // size or hash differs from the announced one. Called at most once.
-  virtual absl::Status Commit() = 0;
-};
-
-// Many small blobs during their upload, flushed together. A batch destroyed
-// before Commit leaves nothing behind. One thread at a time.
-class BlobBatch {
- public:
-  virtual ~BlobBatch() = default;
-  // InvalidArgument if `bytes` have another hash; ResourceExhausted if the disk
-  // is full. The same blob may be added again.
-  virtual absl::Status Add(const std::string& sha256,
-                           std::string_view bytes) = 0;
-  // Once Commit returns OK the blobs are stored durably. Called at most once.
-  virtual absl::Status Commit() = 0;
-};
-
-// A BlobStore that takes uploads.
-class BlobUploads : public BlobStore {
- public:
-  // InvalidArgument for a name that is not a SHA-256 or a negative size;
-  // ResourceExhausted if the disk has no space for `size_bytes` in addition to
-  // what the other writers announced. Writers of the same blob do not disturb
-  // each other.
-  virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(
-      const std::string& sha256, int64_t size_bytes) = 0;
-  virtual std::unique_ptr<BlobBatch> BeginBatch() = 0;
-  // As Begin, but if the writer is destroyed before Commit, what has arrived is
-  // kept for this user for a time, unless it cannot be the beginning of the
-  // blob. The data begins at `offset_bytes`, 0 to start over. OutOfRange if
-  // that is not KeptBytes. A second concurrent writer of the same blob and user
-  // keeps nothing; one that was silent for long gives way.
-  virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Resume(
-      const std::string& user, const std::string& sha256, int64_t size_bytes,
-      int64_t offset_bytes) = 0;
-  // How much of the blob is kept for the user.
-  virtual int64_t KeptBytes(const std::string& user,
-                            const std::string& sha256) = 0;
 };
 
 struct UnusedBlob {
@@ -300,10 +246,11 @@ class PartialBlobs {
   int64_t holds_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Writes one blob to a new file or to a part that is kept when the upload is
-// interrupted. Commit verifies the whole file, flushes it and moves it to its
-// place.
-class BlobWriter final : public jobs::BlobWriter {
+// One blob during its upload, in a new file or in a part that is kept when the
+// upload is interrupted. Commit verifies the whole file, flushes it and moves
+// it to its place. A writer destroyed before Commit leaves nothing behind,
+// except one of BlobStore::Resume. One thread at a time.
+class BlobWriter {
  public:
   struct Plan {
     std::filesystem::path final_path;  // …/ab/<sha256>
@@ -318,11 +265,21 @@ class BlobWriter final : public jobs::BlobWriter {
   static absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(Database& database,
                                                            absl::Mutex& names,
                                                            Plan plan);
-  ~BlobWriter() override;
+  ~BlobWriter();
+  BlobWriter(const BlobWriter&) = delete;
+  BlobWriter& operator=(const BlobWriter&) = delete;
 
-  absl::StatusOr<bool> CatchUp() override;
-  absl::Status Append(std::string_view bytes) override;
-  absl::Status Commit() override;
+  // Reads again a piece of what an earlier upload left; true if there is
+  // another one to read. Called until false before Append and Commit. Returns
+  // errors of the disk.
+  absl::StatusOr<bool> CatchUp();
+  // InvalidArgument if there are more bytes than the client announced;
+  // ResourceExhausted if the disk is full; Aborted once another writer of the
+  // same user continues the blob.
+  absl::Status Append(std::string_view bytes);
+  // Once Commit returns OK the blob is stored durably. InvalidArgument if the
+  // size or hash differs from the announced one. Called at most once.
+  absl::Status Commit();
 
  private:
   BlobWriter(Database& database, absl::Mutex& names, Plan plan, int fd);
@@ -344,13 +301,58 @@ class BlobWriter final : public jobs::BlobWriter {
   bool committed_ = false;
 };
 
+// Many small blobs during their upload. Writes them as files in `incoming` and
+// closes each at once. Commit flushes the files together, renames them into the
+// store's folders, flushes the folders together and writes all rows in one
+// transaction. A daemon that dies in between leaves some of the blobs, each
+// complete. A batch destroyed before Commit leaves nothing behind. One thread
+// at a time.
+class BlobBatch {
+ public:
+  // The dependencies must outlive the batch. `names`: the store's lock of that
+  // name.
+  BlobBatch(Database& database, const BlobStore& store, absl::Mutex& names,
+            DiskRoom& room, std::filesystem::path incoming)
+      : database_(database),
+        store_(store),
+        names_(names),
+        room_(room),
+        incoming_(std::move(incoming)) {}
+  ~BlobBatch();
+  BlobBatch(const BlobBatch&) = delete;
+  BlobBatch& operator=(const BlobBatch&) = delete;
+
+  // InvalidArgument if `bytes` have another hash; ResourceExhausted if the disk
+  // is full. The same blob may be added again.
+  absl::Status Add(const std::string& sha256, std::string_view bytes);
+  // Once Commit returns OK the blobs are stored durably. Called at most once.
+  absl::Status Commit();
+
+ private:
+  struct Staged {
+    std::filesystem::path path;
+    int64_t size_bytes = 0;
+  };
+
+  absl::Status Place();
+  absl::Status Record();
+
+  Database& database_;
+  const BlobStore& store_;
+  absl::Mutex& names_;
+  DiskRoom& room_;
+  const std::filesystem::path incoming_;
+  std::map<std::string, Staged> staged_;  // by hash
+  bool committed_ = false;                // Commit was called
+};
+
 // Keeps blobs as read-only files FOLDER/ab/<sha256> ("ab" being the first two
 // digits), with a row each in table blobs. The files are authoritative: a blob
 // is written to FOLDER/incoming/ or FOLDER/partial/, verified, fsynced and only
 // then renamed, and Open() makes the rows match the files. A job that uses a
 // blob has a further hard link to the file. The inode's change time (ctime) is
 // when a link was last added or removed, or the blob was last requested.
-class BlobStore : public jobs::BlobUploads {
+class BlobStore final : public jobs::Blobs {
  public:
   // Creates `folder` if needed and removes the remains of interrupted uploads.
   // Only one BlobStore may use a folder at a time. `database` must outlive the
@@ -378,14 +380,24 @@ class BlobStore : public jobs::BlobUploads {
 
   bool Has(const std::string& sha256) override;
   std::string PathOf(const std::string& sha256) const override;
-  absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> Begin(
-      const std::string& sha256, int64_t size_bytes) override;
-  std::unique_ptr<jobs::BlobBatch> BeginBatch() override;
-  absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> Resume(
-      const std::string& user, const std::string& sha256, int64_t size_bytes,
-      int64_t offset_bytes) override;
-  int64_t KeptBytes(const std::string& user,
-                    const std::string& sha256) override {
+  // InvalidArgument for a name that is not a SHA-256 or a negative size;
+  // ResourceExhausted if the disk has no space for `size_bytes` in addition to
+  // what the other writers announced. Writers of the same blob do not disturb
+  // each other.
+  absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(const std::string& sha256,
+                                                    int64_t size_bytes);
+  std::unique_ptr<BlobBatch> BeginBatch();
+  // As Begin, but if the writer is destroyed before Commit, what has arrived is
+  // kept for this user for a time, unless it cannot be the beginning of the
+  // blob. The data begins at `offset_bytes`, 0 to start over. OutOfRange if
+  // that is not KeptBytes. A second concurrent writer of the same blob and user
+  // keeps nothing; one that was silent for long gives way.
+  absl::StatusOr<std::unique_ptr<BlobWriter>> Resume(const std::string& user,
+                                                     const std::string& sha256,
+                                                     int64_t size_bytes,
+                                                     int64_t offset_bytes);
+  // How much of the blob is kept for the user.
+  int64_t KeptBytes(const std::string& user, const std::string& sha256) {
     return parts_->KeptBytes(user, sha256);
   }
 
@@ -396,7 +408,7 @@ class BlobStore : public jobs::BlobUploads {
         folder_(std::move(folder)),
         room_(folder_, min_free_bytes),
         parts_(std::move(parts)) {}
-  absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> Write(
+  absl::StatusOr<std::unique_ptr<BlobWriter>> Write(
       const std::string& sha256, int64_t size_bytes, int64_t offset_bytes,
       std::unique_ptr<PartialBlobs::Hold> part);
   // Makes table blobs match the files in the folder.

@@ -63,7 +63,7 @@ constexpr bool IsStudy(JobKind kind) { return kind != JobKind::kTraining; }
 // QUEUED -> CANCELLED
 // QUEUED -> FAILED       (its row cannot be read, or its time is used up)
 // RUNNING -> QUEUED      (restart, retry, preemption)
-// SUCCEEDED | FAILED | CANCELLED -> QUEUED   (JobManager::Retry)
+// SUCCEEDED | FAILED | CANCELLED -> QUEUED   (Scheduler::Retry)
 // The numbers are stored in the database and never reused.
 enum class State {
   kQueued = 1,

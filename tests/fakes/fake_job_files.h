@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/spec/model_config.h"
-#include "server/store/blob_store.h"
 #include "server/jobs/job_files.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::fakes {
 
@@ -137,7 +137,7 @@ class FakeJobFiles final : public jobs::JobFiles {
   std::map<std::string, absl::StatusOr<Model>> models;
 };
 
-class FakeBlobs final : public jobs::BlobStore {
+class FakeBlobs final : public jobs::Blobs {
  public:
   bool Has(const std::string& sha256) override {
     return present.contains(sha256);

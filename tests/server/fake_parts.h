@@ -14,20 +14,21 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/meters.h"
 #include "server/models/model_book.h"
 #include "server/planner/doctor.h"
+#include "server/planner/plan_maker.h"
 
 // What a daemon in a test's process has instead of processes, the hub, a
 // machine and a metrics port. Thread-safe, unless they say otherwise.
 namespace mpsd::fakes {
 
 // Plans whose news a test writes. One thread at a time.
-class FakePlanner final : public jobs::Planner {
+class FakePlanner final : public planner::Planner {
  public:
-  absl::StatusOr<std::unique_ptr<jobs::PlanWatch>> Plan(
-      jobs::PlanRequest request, std::function<void()> wake) override {
+  absl::StatusOr<std::unique_ptr<planner::PlanWatch>> Plan(
+      planner::PlanRequest request, std::function<void()> wake) override {
     requests.push_back(std::move(request));
     if (!refusal.ok()) return refusal;
     this->wake = std::move(wake);
@@ -35,20 +36,20 @@ class FakePlanner final : public jobs::Planner {
     return std::make_unique<Watch>(*this);
   }
 
-  std::vector<jobs::PlanRequest> requests;
+  std::vector<planner::PlanRequest> requests;
   absl::Status refusal;  // of Plan
-  std::deque<absl::StatusOr<jobs::PlanNews>> news;
+  std::deque<absl::StatusOr<planner::PlanNews>> news;
   std::function<void()> wake;
   int watches = 0;  // alive
 
  private:
-  class Watch final : public jobs::PlanWatch {
+  class Watch final : public planner::PlanWatch {
    public:
     explicit Watch(FakePlanner& fake) : fake_(fake) {}
     ~Watch() override { --fake_.watches; }
-    absl::StatusOr<std::optional<jobs::PlanNews>> Next() override {
+    absl::StatusOr<std::optional<planner::PlanNews>> Next() override {
       if (fake_.news.empty()) return std::nullopt;
-      absl::StatusOr<jobs::PlanNews> next = std::move(fake_.news.front());
+      absl::StatusOr<planner::PlanNews> next = std::move(fake_.news.front());
       fake_.news.pop_front();
       if (!next.ok()) return next.status();
       return *std::move(next);

@@ -178,23 +178,23 @@ void InProcessDaemon::MakeScheduler() {
           &machine, ledger.get(), kept.get(), folders.get(),
           [this](const std::string& id) { return job_records->Keep(id); }});
   unused_blobs = std::make_unique<jobs::UnusedBlobs>(*blobs, folder / "jobs",
-                                                      absl::ZeroDuration());
+                                                     absl::ZeroDuration());
   jobs::Collector::Options rules;
   rules.fresh = absl::ZeroDuration();
   rules.rules = [this](const std::string& owner) {
     return options_.limits.Of(owner).keep;
   };
   collector = std::make_unique<jobs::Collector>(
-      std::move(rules),
-      jobs::Collector::Dependencies{
-          *kept,
-          [this](const std::string& id, absl::Time ended) {
-            return scheduler->remover().RemoveJob(id, ended);
-          },
-          [this](const std::string& id, absl::Time ended) {
-            return scheduler->remover().RemoveCheckpoints(id, ended);
-          },
-          *unused_blobs, *folders, clock});
+      std::move(rules), jobs::Collector::Dependencies{
+                            *kept,
+                            [this](const std::string& id, absl::Time ended) {
+                              return scheduler->remover().RemoveJob(id, ended);
+                            },
+                            [this](const std::string& id, absl::Time ended) {
+                              return scheduler->remover().RemoveCheckpoints(
+                                  id, ended);
+                            },
+                            *unused_blobs, *folders, clock});
   collector->SetBudget(options_.budget_bytes);
 }
 
@@ -315,7 +315,7 @@ void InProcessDaemon::Put(const jobs::Job& job,
 }
 
 void InProcessDaemon::Delete(const std::string& id) {
-  EXPECT_THAT(scheduler->Delete(id), IsOk());
+  EXPECT_THAT(scheduler->remover().Delete(id), IsOk());
 }
 
 void InProcessDaemon::Step(int64_t step, int64_t total_steps) {
@@ -367,7 +367,7 @@ void InProcessDaemon::Write(const fs::path& path, const std::string& text) {
 std::string InProcessDaemon::PutBlob(const std::string& bytes,
                                      const std::string& user) {
   const std::string sha256 = base::Sha256Hex(bytes);
-  const std::unique_ptr<jobs::BlobBatch> batch = blobs->BeginBatch();
+  const std::unique_ptr<store::BlobBatch> batch = blobs->BeginBatch();
   EXPECT_THAT(batch->Add(sha256, bytes), IsOk());
   EXPECT_THAT(batch->Commit(), IsOk());
   EXPECT_THAT(ledger->Use(user, {}, {sha256}), IsOk());

@@ -26,7 +26,7 @@
 #include "server/access/token_book.h"
 #include "server/jobs/collector.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/scheduler.h"
 #include "server/models/model_book.h"
 #include "server/rpc/records.h"

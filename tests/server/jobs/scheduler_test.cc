@@ -313,11 +313,11 @@ TEST_F(SchedulerTest, RecoverMakesRoomOnAFullDiskOrReportsIt) {
 
 TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
   const std::string id = Submit();
-  EXPECT_THAT(scheduler_->Delete(id), Fails(kFailedPrecondition));
+  EXPECT_THAT(scheduler_->remover().Delete(id), Fails(kFailedPrecondition));
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   int woken = 0;
   const int64_t token = board_->Subscribe(id, [&] { ++woken; });
-  const absl::StatusOr<int64_t> freed = scheduler_->Delete(id);
+  const absl::StatusOr<int64_t> freed = scheduler_->remover().Delete(id);
   board_->Unsubscribe(token);
   ASSERT_TRUE(freed.ok()) << freed.status();
   EXPECT_EQ(*freed, 42);
@@ -326,18 +326,18 @@ TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
   EXPECT_EQ(exported_metrics_.counts[State::kCancelled], 0);
   EXPECT_FALSE(files_.specs.contains(id));
   EXPECT_TRUE(absl::IsNotFound(board_->Get(id).status()));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Delete(id).status()));
+  EXPECT_TRUE(absl::IsNotFound(scheduler_->remover().Delete(id).status()));
 }
 
 TEST_F(SchedulerTest, AnEndThatIsNotStoredKeepsTheJob) {
   const std::string id = Start();
-  EXPECT_THAT(scheduler_->Delete(id), Fails(kFailedPrecondition));
+  EXPECT_THAT(scheduler_->remover().Delete(id), Fails(kFailedPrecondition));
   db_->FillDisk();
   launcher_.Exit(ExitReason::kDone);
-  EXPECT_TRUE(absl::IsUnavailable(scheduler_->Delete(id).status()));
+  EXPECT_TRUE(absl::IsUnavailable(scheduler_->remover().Delete(id).status()));
   db_->FreeDisk();
   scheduler_->Tick();
-  EXPECT_TRUE(scheduler_->Delete(id).ok());
+  EXPECT_TRUE(scheduler_->remover().Delete(id).ok());
 }
 
 // Whenever its caller gives up: no job, no folder, no message about either.
@@ -397,7 +397,7 @@ TEST_F(SchedulerTest, RunsAJobFromStartToEnd) {
   Worker().OnHeartbeat("saving", 0);
   Worker().OnEvaluated({0, 2.5, 0, 0, {{"f1", 0.5}}});
   Worker().OnProgress(Step(1));
-  const ManagerInfo info = board_->Info();
+  const QueueInfo info = board_->Info();
   EXPECT_EQ(info.worker_version, "0.1.0");
   EXPECT_EQ(info.torch_version, "2.11.0");
   EXPECT_EQ(info.device, "mps");

@@ -111,7 +111,7 @@ TEST_F(SchedulerVerbsTest, OnlyAQueuedJobIsHeldReleasedOrMoved) {
   for (const auto& unknown :
        {scheduler_->Hold("X", "by ann"), scheduler_->Release("X"),
         scheduler_->Move("X", kTop), scheduler_->Retry("X", false),
-        scheduler_->Cancel("X"), scheduler_->SetPinned("X", true)}) {
+        scheduler_->Cancel("X"), scheduler_->remover().SetPinned("X", true)}) {
     EXPECT_THAT(unknown, Fails(kNotFound));
   }
 }
@@ -534,7 +534,7 @@ TEST_F(SchedulerRemovalTest, ARuleRemovesNothingThatIsNeeded) {
   EXPECT_TRUE(files_.without_checkpoints.empty());
   EXPECT_TRUE(files_.marked.empty());
   // A person is asked for nothing but what Delete always asks.
-  EXPECT_TRUE(scheduler_->Delete(id).ok());
+  EXPECT_TRUE(scheduler_->remover().Delete(id).ok());
 }
 
 TEST_F(SchedulerRemovalTest, AJobThatHasNotEndedStays) {
@@ -549,11 +549,12 @@ TEST_F(SchedulerRemovalTest, AJobThatHasNotEndedStays) {
   launcher_.Exit(ExitReason::kDone);
   EXPECT_TRUE(absl::IsUnavailable(
       scheduler_->remover().RemoveCheckpoints(running, clock_.Now()).status()));
-  EXPECT_TRUE(absl::IsUnavailable(scheduler_->Delete(running).status()));
+  EXPECT_TRUE(
+      absl::IsUnavailable(scheduler_->remover().Delete(running).status()));
   EXPECT_TRUE(files_.without_checkpoints.empty());
   db_->FreeDisk();
   scheduler_->Tick();
-  EXPECT_TRUE(scheduler_->Delete(running).ok());
+  EXPECT_TRUE(scheduler_->remover().Delete(running).ok());
 }
 
 TEST_F(SchedulerRemovalTest, CheckpointsGoAndTheJobStays) {
@@ -576,9 +577,9 @@ TEST_F(SchedulerRemovalTest, WhileCheckpointsGoOnlyOtherJobsAreChanged) {
   std::vector<absl::Status> refused;
   files_.on_remove_checkpoints = [&] {
     refused = {scheduler_->Retry(id).status(),
-               scheduler_->SetPinned(id, true).status(),
-               scheduler_->Delete(id).status()};
-    deleted = scheduler_->Delete(other).status();
+               scheduler_->remover().SetPinned(id, true).status(),
+               scheduler_->remover().Delete(id).status()};
+    deleted = scheduler_->remover().Delete(other).status();
   };
   ASSERT_TRUE(scheduler_->remover().RemoveCheckpoints(id, EndOf(id)).ok());
   for (const absl::Status& status : refused) {
@@ -608,13 +609,13 @@ TEST_F(SchedulerRemovalTest, ASubmissionDoesNotMissWhatARuleRemovesMeanwhile) {
 TEST_F(SchedulerRemovalTest, AJobGoesOnceItsRecordIsWritten) {
   KeepRecords();
   const std::string deleted = Ended(), collected = Ended();
-  ASSERT_TRUE(scheduler_->Delete(deleted).ok());
+  ASSERT_TRUE(scheduler_->remover().Delete(deleted).ok());
   ASSERT_TRUE(
       scheduler_->remover().RemoveJob(collected, EndOf(collected)).ok());
   EXPECT_THAT(written_, testing::ElementsAre(deleted, collected));
   // Nothing is written for a job that stays.
   const std::string stays = Ended();
-  ASSERT_TRUE(scheduler_->SetPinned(stays, true).ok());
+  ASSERT_TRUE(scheduler_->remover().SetPinned(stays, true).ok());
   EXPECT_FALSE(scheduler_->remover().RemoveJob(stays, EndOf(stays)).ok());
   EXPECT_THAT(written_, testing::SizeIs(2));
 }
@@ -624,10 +625,10 @@ TEST_F(SchedulerRemovalTest, AFullDiskKeepsNoJobFromGoing) {
   full_ = 1;
   files_.make_room = [] { return true; };
   const std::string first = Ended(), second = Ended();
-  ASSERT_TRUE(scheduler_->Delete(first).ok());
+  ASSERT_TRUE(scheduler_->remover().Delete(first).ok());
   EXPECT_THAT(written_, testing::ElementsAre(first));
   full_ = 2;
-  ASSERT_TRUE(scheduler_->Delete(second).ok());
+  ASSERT_TRUE(scheduler_->remover().Delete(second).ok());
   EXPECT_THAT(written_, testing::SizeIs(1));
   EXPECT_THAT(log_,
               Contains(HasSubstr("job " + second +
@@ -636,10 +637,11 @@ TEST_F(SchedulerRemovalTest, AFullDiskKeepsNoJobFromGoing) {
 
 TEST_F(SchedulerRemovalTest, APinnedJobIsKeptFromDelete) {
   const std::string id = Ended();
-  ASSERT_TRUE(scheduler_->SetPinned(id, true).ok());
-  EXPECT_THAT(scheduler_->Delete(id), Fails(kFailedPrecondition, "is pinned"));
-  ASSERT_TRUE(scheduler_->SetPinned(id, false).ok());
-  EXPECT_TRUE(scheduler_->Delete(id).ok());
+  ASSERT_TRUE(scheduler_->remover().SetPinned(id, true).ok());
+  EXPECT_THAT(scheduler_->remover().Delete(id),
+              Fails(kFailedPrecondition, "is pinned"));
+  ASSERT_TRUE(scheduler_->remover().SetPinned(id, false).ok());
+  EXPECT_TRUE(scheduler_->remover().Delete(id).ok());
 }
 
 class SchedulerAfterTest : public SchedulerFixture {

@@ -23,7 +23,7 @@ inline constexpr char kTinyConfig[] = R"({
     "hidden_act": "silu"})";
 
 // Blobs as files of a folder, without a database.
-class DiskBlobs final : public jobs::BlobStore {
+class DiskBlobs final : public jobs::Blobs {
  public:
   explicit DiskBlobs(std::filesystem::path folder)
       : folder_(std::move(folder)) {

@@ -312,7 +312,7 @@ class MachineExaminerTest : public testing::Test {
 
   const fs::path folder_ = testing_support::FreshFolder("examiner");
   MachineExaminer::Options options_;
-  jobs::ManagerInfo queue_;
+  jobs::QueueInfo queue_;
   fakes::FakeClock clock_;
   IdleLauncher idle_;
 };

@@ -44,7 +44,7 @@ class QueueOutlookTest : public PlannerFixture {
     board_.view().Start(id);
     board_.view().SetRunning(id, {});
   }
-  jobs::PlanQueue Look(int32_t priority = 0) {
+  PlanQueue Look(int32_t priority = 0) {
     return LookAhead(board_, "ada", priority, may_read_);
   }
 
@@ -52,7 +52,7 @@ class QueueOutlookTest : public PlannerFixture {
 };
 
 TEST_F(QueueOutlookTest, AnEmptyQueueHasNoWait) {
-  const jobs::PlanQueue queue = Look();
+  const PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 0);
   EXPECT_EQ(queue.wait, absl::ZeroDuration());
   EXPECT_THAT(queue.unknown, IsEmpty());
@@ -63,7 +63,7 @@ TEST_F(QueueOutlookTest, AddsUpWhatIsLeftOfTheJobsAhead) {
   Run("R", "bob", 30.0);
   Queue("A", "bob", 0, absl::Seconds(12));
   Queue("B", "bob", -1, absl::Seconds(500));
-  jobs::PlanQueue queue = Look();
+  PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 2) << "B's priority is less";
   EXPECT_EQ(queue.wait, absl::Seconds(42));
   EXPECT_EQ(Look(-5).jobs_ahead, 3);
@@ -92,7 +92,7 @@ TEST_F(QueueOutlookTest, SaysWhatIsUnknown) {
   for (const char* id : {"B", "C", "D", "E"}) {
     Queue(id, "bob", 0, std::nullopt);
   }
-  const jobs::PlanQueue queue = Look();
+  const PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 6);
   EXPECT_FALSE(queue.wait.has_value());
   EXPECT_THAT(queue.unknown,
@@ -106,7 +106,7 @@ TEST_F(QueueOutlookTest, JobsThatWaitForAUserDelayNoOther) {
   entry.id = "A";
   entry.owner = "bob";
   board_.view().Push(entry, "held by bob");
-  const jobs::PlanQueue queue = Look();
+  const PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 0);
   EXPECT_EQ(queue.wait, absl::ZeroDuration());
   EXPECT_THAT(queue.unknown,
@@ -115,14 +115,14 @@ TEST_F(QueueOutlookTest, JobsThatWaitForAUserDelayNoOther) {
 
 TEST_F(QueueOutlookTest, AHeldQueueHasNoTime) {
   board_.view().SetQueueHold(jobs::HoldReason::kDrained, "a new disk");
-  const jobs::PlanQueue queue = Look();
+  const PlanQueue queue = Look();
   EXPECT_EQ(queue.why, "a new disk");
   EXPECT_FALSE(queue.wait.has_value());
   EXPECT_THAT(queue.unknown, ElementsAre("how long the queue is held"));
 }
 
 TEST_F(QueueOutlookTest, APausedQueueHasNoTime) {
-  board_.view().Change([](jobs::ManagerInfo& info) {
+  board_.view().Change([](jobs::QueueInfo& info) {
     info.pause_reasons = {jobs::PauseReason::kBattery};
   });
   EXPECT_THAT(Look().why, HasSubstr("no job trains: on battery"));
@@ -133,7 +133,7 @@ TEST_F(QueueOutlookTest, HowLongOthersTakeStaysPrivate) {
   Run("R", "bob", 30.0);
   Queue("A", "ada", 0, absl::Seconds(12));
   may_read_ = [](const std::string& owner) { return owner == "ada"; };
-  const jobs::PlanQueue queue = Look();
+  const PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 2);
   EXPECT_FALSE(queue.wait.has_value());
   ASSERT_FALSE(queue.unknown.empty());
@@ -145,7 +145,7 @@ TEST_F(QueueOutlookTest, AQueueBeyondItsFirstJobsIsCounted) {
   for (int i = 0; i < 1100; ++i) {
     Queue("Q" + std::to_string(10000 + i), "bob", 0, absl::Seconds(1));
   }
-  const jobs::PlanQueue queue = Look();
+  const PlanQueue queue = Look();
   EXPECT_EQ(queue.jobs_ahead, 1100);
   EXPECT_FALSE(queue.wait.has_value());
   EXPECT_THAT(queue.unknown[0], HasSubstr("how long 100 jobs take"));

@@ -136,10 +136,10 @@ TEST(PlanRun, ReportsStagesThenThePlan) {
   std::atomic<int> woken = 0;
   PlanRun run("id", "ada", [&] { ++woken; });
   EXPECT_FALSE(run.Next()->has_value());
-  run.Start([](PlanRun& own) -> absl::StatusOr<jobs::FinishedPlan> {
+  run.Start([](PlanRun& own) -> absl::StatusOr<FinishedPlan> {
     own.TellStage("one");
     own.TellStage("two");
-    return jobs::FinishedPlan{"{}", {}};
+    return FinishedPlan{"{}", {}};
   });
   run.Join();
   EXPECT_TRUE(run.ended());
@@ -152,7 +152,7 @@ TEST(PlanRun, ReportsStagesThenThePlan) {
 
 TEST(PlanRun, TheErrorComesAfterTheStages) {
   PlanRun run("id", "ada", [] {});
-  run.Start([](PlanRun& own) -> absl::StatusOr<jobs::FinishedPlan> {
+  run.Start([](PlanRun& own) -> absl::StatusOr<FinishedPlan> {
     own.TellStage("one");
     return absl::DataLossError("gone");
   });
@@ -163,9 +163,9 @@ TEST(PlanRun, TheErrorComesAfterTheStages) {
 
 TEST(PlanRun, ASlowWatcherMissesStagesAndNotThePlan) {
   PlanRun run("id", "ada", [] {});
-  run.Start([](PlanRun& own) -> absl::StatusOr<jobs::FinishedPlan> {
+  run.Start([](PlanRun& own) -> absl::StatusOr<FinishedPlan> {
     for (int i = 0; i < 100'000; ++i) own.TellStage(std::to_string(i));
-    return jobs::FinishedPlan{"{}", {}};
+    return FinishedPlan{"{}", {}};
   });
   run.Join();
   int stages = 0;
@@ -180,7 +180,7 @@ TEST(PlanRun, KnowsThatNoCallerWaits) {
   PlanRun run("id", "ada", [&] { ++woken; });
   EXPECT_TRUE(run.Wanted().ok());
   absl::Notification begun, go;
-  run.Start([&](PlanRun& own) -> absl::StatusOr<jobs::FinishedPlan> {
+  run.Start([&](PlanRun& own) -> absl::StatusOr<FinishedPlan> {
     begun.Notify();
     go.WaitForNotification();
     return own.Wanted();
@@ -195,7 +195,7 @@ TEST(PlanRun, KnowsThatNoCallerWaits) {
 }
 
 // One blob, that of the fixture.
-class OneBlob final : public jobs::BlobStore {
+class OneBlob final : public jobs::Blobs {
  public:
   explicit OneBlob(std::string path) : path_(std::move(path)) {}
   bool Has(const std::string& sha256) override {
@@ -219,17 +219,16 @@ class PlanMakerTest : public PlannerFixture {
         options_,
         PlanMaker::Dependencies{board_, files_, blobs_, base::Clock::Real()});
   }
-  jobs::PlanRequest Request(const std::string& mode,
-                            const std::string& user = "ada",
-                            const std::string& more = "") {
-    jobs::PlanRequest request;
+  PlanRequest Request(const std::string& mode, const std::string& user = "ada",
+                      const std::string& more = "") {
+    PlanRequest request;
     request.submission.spec_json = Spec("fake:" + mode, more);
     request.submission.inputs = {{"train.jsonl", std::string(64, 'a')}};
     request.submission.owner = user;
     return request;
   }
   // The plan, or why there is no plan.
-  absl::StatusOr<jobs::FinishedPlan> Plan(const jobs::PlanRequest& request) {
+  absl::StatusOr<FinishedPlan> Plan(const PlanRequest& request) {
     if (!maker_) Make();
     auto watch = maker_->Plan(request, [] {});
     if (!watch.ok()) return watch.status();
@@ -246,7 +245,7 @@ class PlanMakerTest : public PlannerFixture {
     }
   }
   // What the fake worker reports of itself under `name`.
-  static std::string Found(const jobs::FinishedPlan& plan,
+  static std::string Found(const FinishedPlan& plan,
                            const std::string& name) {
     const json parsed = json::parse(plan.json);
     for (const json& finding : parsed["findings"]) {
@@ -283,9 +282,9 @@ TEST_F(PlanMakerTest, MakesAPlanInAFolderOfItsOwn) {
   options_.read_roots = {"/models"};
   options_.chip = "Apple M9";
   options_.cpu_cores = 3;
-  jobs::PlanRequest request = Request("ok");
+  PlanRequest request = Request("ok");
   request.thresholds = {{"memory.share", 0.5}};
-  const absl::StatusOr<jobs::FinishedPlan> plan = Plan(request);
+  const absl::StatusOr<FinishedPlan> plan = Plan(request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_THAT(stages_, testing::ElementsAre("checking the job",
                                             "placing its files", "tokenizing"));
@@ -315,7 +314,7 @@ TEST_F(PlanMakerTest, MakesAPlanInAFolderOfItsOwn) {
 
 TEST_F(PlanMakerTest, AJobThatDoesNotFitIsPlannedToo) {
   options_.machine_bytes = 1;
-  const absl::StatusOr<jobs::FinishedPlan> plan = Plan(Request("ok"));
+  const absl::StatusOr<FinishedPlan> plan = Plan(Request("ok"));
   ASSERT_TRUE(plan.ok()) << plan.status();
   // Where jobs may read everything plans may too.
   EXPECT_FALSE(json::parse(Found(*plan, "fake.facts")).contains("read_roots"));
@@ -323,7 +322,7 @@ TEST_F(PlanMakerTest, AJobThatDoesNotFitIsPlannedToo) {
 
 TEST_F(PlanMakerTest, KnowsTheDeviceAndThePaceOnIt) {
   options_.chip = "Apple M9";
-  board_.view().Change([](jobs::ManagerInfo& info) {
+  board_.view().Change([](jobs::QueueInfo& info) {
     info.device = "mps";
     info.memory.recommended_max_bytes = 5 << 20;
   });
@@ -350,7 +349,7 @@ TEST_F(PlanMakerTest, KnowsTheDeviceAndThePaceOnIt) {
 }
 
 TEST_F(PlanMakerTest, ChecksTheRequestAsSubmitDoes) {
-  jobs::PlanRequest request = Request("ok");
+  PlanRequest request = Request("ok");
   request.submission.inputs[0].sha256 = std::string(64, 'b');
   EXPECT_TRUE(absl::IsFailedPrecondition(Plan(request).status()));
   request = Request("ok");
@@ -434,10 +433,10 @@ TEST_F(PlanMakerTest, AProbeHasToBeOfTheSameJob) {
   ASSERT_TRUE(
       files_.Create(probe.id, "{}", jobs::RequestFile::Encode(probed), {}, {})
           .ok());
-  jobs::PlanRequest request = Request("ok");
+  PlanRequest request = Request("ok");
   request.probe_id = probe.id;
   request.probe_json = R"({"device": "mps"})";
-  const absl::StatusOr<jobs::FinishedPlan> plan = Plan(request);
+  const absl::StatusOr<FinishedPlan> plan = Plan(request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(json::parse(Found(*plan, "fake.facts"))["probe"]["device"], "mps");
   request = Request("ok", "ada", R"(, "training": {"max_length": 9})");
@@ -463,7 +462,7 @@ TEST_F(PlanMakerTest, AUserHasOnePlanAtATimeAndAllHaveTwo) {
   EXPECT_THAT(std::string(third.message()), HasSubstr("2 plans at a time"));
   // A caller that gives a plan up makes room.
   ada->reset();
-  absl::StatusOr<jobs::FinishedPlan> plan = third;
+  absl::StatusOr<FinishedPlan> plan = third;
   for (int i = 0; i < 6000 && absl::IsUnavailable(plan.status()); ++i) {
     absl::SleepFor(absl::Milliseconds(10));
     plan = Plan(Request("ok", "eve"));

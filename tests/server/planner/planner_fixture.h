@@ -7,8 +7,8 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "server/jobs/job_manager.h"
 #include "server/jobs/job_files.h"
+#include "server/jobs/job_reader.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/test_store.h"
 

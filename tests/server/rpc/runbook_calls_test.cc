@@ -200,9 +200,9 @@ class PlanTest : public StudyTest {
     return streamed;
   }
   absl::Status Error() { return Plan(ada_).end; }
-  void SetPlan(const std::string& json, jobs::PlanQueue queue = {}) {
+  void SetPlan(const std::string& json, planner::PlanQueue queue = {}) {
     planner_.news.push_back(
-        jobs::PlanNews{"", jobs::FinishedPlan{json, std::move(queue)}});
+        planner::PlanNews{"", planner::FinishedPlan{json, std::move(queue)}});
   }
   void SetProbe(const std::string& result,
                 jobs::JobKind kind = jobs::JobKind::kProbe) {
@@ -225,8 +225,8 @@ TEST_F(PlanTest, ReportsStagesAndAtLastThePlan) {
     thresholds { key: "memory.share" value: 0.5 })pb");
   request_.mutable_submission()->mutable_inputs(0)->set_sha256(
       std::string(64, 'a'));
-  planner_.news.push_back(jobs::PlanNews{"tokenizing", std::nullopt});
-  jobs::PlanQueue queue;
+  planner_.news.push_back(planner::PlanNews{"tokenizing", std::nullopt});
+  planner::PlanQueue queue;
   queue.jobs_ahead = 2;
   queue.wait = absl::Seconds(30);
   queue.unknown = {"how long job A takes"};
@@ -250,7 +250,7 @@ TEST_F(PlanTest, ReportsStagesAndAtLastThePlan) {
                   why: "a new disk"
                 })pb"));
   ASSERT_THAT(planner_.requests, SizeIs(1));
-  const jobs::PlanRequest& asked = planner_.requests[0];
+  const planner::PlanRequest& asked = planner_.requests[0];
   EXPECT_EQ(asked.submission.owner, "ada");
   EXPECT_EQ(asked.submission.priority, 3);
   EXPECT_EQ(asked.submission.inputs[0].path, "t.jsonl");
@@ -269,7 +269,7 @@ TEST_F(PlanTest, AnUnknownWaitIsAbsent) {
   EXPECT_FALSE(unknown.has_wait_seconds());
   EXPECT_FALSE(unknown.has_finish_seconds());
   // An unknown time, too.
-  jobs::PlanQueue queue;
+  planner::PlanQueue queue;
   queue.wait = absl::Seconds(1);
   SetPlan("{}", queue);
   const v1::PlanQueue wait = Plan(ada_).messages.at(0).plan().queue();
@@ -356,7 +356,7 @@ TEST_F(PrivatePlanTest, JobsOfOthersAreNotUsed) {
   EXPECT_THAT(Plan(daemon_.As("bob")), IsOk());
   EXPECT_THAT(Plan(daemon_.As("eve", Role::kAdmin)), IsOk());
   ASSERT_THAT(planner_.requests, SizeIs(2));
-  const jobs::PlanRequest& bobs = planner_.requests[0];
+  const planner::PlanRequest& bobs = planner_.requests[0];
   EXPECT_TRUE(bobs.may_read("bob"));
   EXPECT_FALSE(bobs.may_read("ada"));
   EXPECT_TRUE(bobs.submission.may_read_job(request_.probe_id()));

@@ -368,7 +368,7 @@ class BlobStoreTest : public testing::Test {
     return rows;
   }
   static std::string Bytes(int i) { return "blob " + std::to_string(i); }
-  std::unique_ptr<jobs::BlobBatch> Batch(int count) {
+  std::unique_ptr<store::BlobBatch> Batch(int count) {
     auto batch = blobs_->BeginBatch();
     for (int i = 0; i < count; ++i) {
       EXPECT_TRUE(batch->Add(base::Sha256Hex(Bytes(i)), Bytes(i)).ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

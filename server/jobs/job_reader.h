@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_JOB_MANAGER_H_
-#define MPSD_SERVER_JOBS_JOB_MANAGER_H_
+#ifndef MPSD_SERVER_JOBS_JOB_READER_H_
+#define MPSD_SERVER_JOBS_JOB_READER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -25,9 +25,9 @@
 #include "server/store/job.h"
 #include "server/store/job_store.h"
 
-// What the API does with jobs, and what it sees of them: requests and changes
-// (JobManager), news for waiting callers (EventHub), the queue (QueueView),
-// queries (JobReader), plans (Planner).
+// What the API sees of jobs: the request that makes one (SubmitRequest), news
+// for waiting callers (EventHub), the queue (QueueView), queries (JobReader).
+// The changes are in scheduler.h.
 namespace mpsd::jobs {
 
 class JobFiles;  // job_files.h, which knows SubmitRequest
@@ -74,58 +74,6 @@ struct SubmitResult {
   bool existed = false;
 };
 
-// Where to move a queued job.
-struct MoveTo {
-  enum class Where { kTop, kBottom, kPriority };
-  Where where = Where::kTop;
-  int32_t priority = 0;    // for kPriority
-  bool among_all = false;  // kTop and kBottom among all owners' jobs
-};
-
-// The API's changes to jobs; JobReader has its queries. server/rpc uses only
-// these two. Thread-safe. Errors as in proto/mpsd/v1/jobs.proto.
-// Implemented by jobs::Scheduler.
-class JobManager {
- public:
-  virtual ~JobManager() = default;
-  virtual absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) = 0;
-  // With `now` the worker is killed without a wait. Aborted if the cancel
-  // cannot be stored; the worker is asked to end all the same.
-  virtual absl::StatusOr<Job> Cancel(const std::string& id,
-                                     bool now = false) = 0;
-  // Queues a job that has ended, or makes a running one return to the queue; it
-  // resumes from its last checkpoint. With `from_scratch` its checkpoints and
-  // results are removed, of a running one before the next attempt.
-  // FailedPrecondition for a QUEUED job, and for one that SUCCEEDED, without
-  // `from_scratch`; with it for a pinned job and for one whose files an
-  // unfinished job needs. `limits`: the caller's, as for Submit.
-  virtual absl::StatusOr<Job> Retry(const std::string& id,
-                                    bool from_scratch = false,
-                                    const UserLimits& limits = {}) = 0;
-  // Returns the bytes freed.
-  virtual absl::StatusOr<int64_t> Delete(const std::string& id) = 0;
-  // Why Delete would refuse now; removes nothing.
-  virtual absl::Status MayDelete(const std::string& id) = 0;
-  // A pinned job is kept from Delete and from every rule.
-  virtual absl::StatusOr<Job> SetPinned(const std::string& id, bool pinned) = 0;
-
-  // The next three are FailedPrecondition for a job that is not QUEUED, and
-  // Aborted if the end of its last attempt is not stored yet. Keeps the job
-  // from starting; `why`, not empty and human-readable, names the user and the
-  // reason.
-  virtual absl::StatusOr<Job> Hold(const std::string& id,
-                                   const std::string& why) = 0;
-  virtual absl::StatusOr<Job> Release(const std::string& id) = 0;
-  // `limits`: the caller's. InvalidArgument for a priority beyond them.
-  virtual absl::StatusOr<Job> Move(const std::string& id, const MoveTo& to,
-                                   const UserLimits& limits = {}) = 0;
-
-  // No further job starts until UndrainQueue, not even after a restart, for the
-  // human-readable reason `why`. The running job continues.
-  virtual absl::Status DrainQueue(const std::string& why) = 0;
-  virtual absl::Status UndrainQueue() = 0;
-};
-
 // Why a job, or every job, does not train at present.
 struct Pause {
   PauseReasons reasons;             // empty: the job may train
@@ -136,7 +84,7 @@ struct Pause {
 };
 
 // A snapshot for DaemonService.Info and the metrics.
-struct ManagerInfo {
+struct QueueInfo {
   std::string worker_version, torch_version, device;
   MemoryCounters memory;
   std::map<State, int64_t> jobs;
@@ -144,7 +92,7 @@ struct ManagerInfo {
   // Why jobs that could run do not start, human-readable and as the reason's
   // name (pause_gate.h); empty if nothing holds them.
   std::string hold, hold_reason;
-  bool drained = false;        // by JobManager::DrainQueue
+  bool drained = false;        // by Scheduler::DrainQueue
   host::Reading host;          // the latest reading of the machine
   Pause pause;                 // the running job's, or else the queue's
   PauseReasons pause_reasons;  // why no job would train now
@@ -298,11 +246,11 @@ class QueueView {
   Pause PauseOf(const std::string& id) const;
 
   // Changes the parts of Info that the calls above do not set.
-  void Change(const std::function<void(ManagerInfo&)>& change) {
+  void Change(const std::function<void(QueueInfo&)>& change) {
     absl::MutexLock lock(&mutex_);
     change(info_);
   }
-  ManagerInfo Info() const;
+  QueueInfo Info() const;
 
  private:
   // The running job, and `queued`.
@@ -319,169 +267,104 @@ class QueueView {
   std::optional<JobQueue::Entry> running_ ABSL_GUARDED_BY(mutex_);
   Holds holds_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> job_holds_ ABSL_GUARDED_BY(mutex_);
-  ManagerInfo info_ ABSL_GUARDED_BY(mutex_);
+  QueueInfo info_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The API's queries about jobs; no call changes a job. Rows and events come
 // from the store, everything else from the view that the Scheduler writes. The
 // reader knows no Scheduler and takes none of its locks, so that a query is
 // answered while a change waits for a disk. Thread-safe. Errors as in
-// proto/mpsd/v1/jobs.proto. Virtual for tests.
+// proto/mpsd/v1/jobs.proto.
 class JobReader {
  public:
   // The dependencies must outlive the reader.
   JobReader(JobStore& store, const JobFiles& files,
             const base::Clock& clock = base::Clock::Real())
-      : store_(&store), files_(&files), clock_(&clock) {}
-  virtual ~JobReader() = default;
+      : store_(store), files_(files), clock_(clock) {}
 
-  virtual absl::StatusOr<Job> Get(const std::string& id) {
-    return store_->Get(id);
-  }
+  absl::StatusOr<Job> Get(const std::string& id) { return store_.Get(id); }
   // The same as JobStore::OwnerOf.
-  virtual absl::StatusOr<std::string> OwnerOf(const std::string& id) {
-    return store_->OwnerOf(id);
+  absl::StatusOr<std::string> OwnerOf(const std::string& id) {
+    return store_.OwnerOf(id);
   }
-  virtual absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) {
-    return store_->List(filter);
+  absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) {
+    return store_.List(filter);
   }
   // The same as JobStore::CountListed.
-  virtual absl::StatusOr<int64_t> CountListed(const ListFilter& filter) {
-    return store_->CountListed(filter);
+  absl::StatusOr<int64_t> CountListed(const ListFilter& filter) {
+    return store_.CountListed(filter);
   }
   // The same as JobStore::FindByIdPart.
-  virtual absl::StatusOr<std::vector<FoundJob>> FindByIdPart(
-      const std::string& part, int limit) {
-    return store_->FindByIdPart(part, limit);
+  absl::StatusOr<std::vector<FoundJob>> FindByIdPart(const std::string& part,
+                                                     int limit) {
+    return store_.FindByIdPart(part, limit);
   }
-  virtual absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
-      const std::string& id);
+  absl::StatusOr<std::vector<Checkpoint>> Checkpoints(const std::string& id);
   // The request that made the job, without owner, limits and idempotency key.
   // FailedPrecondition if an earlier release made the job.
-  virtual absl::StatusOr<SubmitRequest> RequestOf(const std::string& id);
+  absl::StatusOr<SubmitRequest> RequestOf(const std::string& id);
   // The number of jobs that would run before `id`; nullopt unless `id` is
   // QUEUED.
-  virtual std::optional<int32_t> QueuePosition(const std::string& id) {
+  std::optional<int32_t> QueuePosition(const std::string& id) {
     return view_.Position(id);
   }
 
   // The running job and the first `limit` queued jobs.
-  virtual QueueListing Queue(size_t limit) {
-    return view_.Listing(limit, clock_->Now(), clock_->Monotonic());
+  QueueListing Queue(size_t limit) {
+    return view_.Listing(limit, clock_.Now(), clock_.Monotonic());
   }
   // The running job and the first `limit` queued jobs after which a new job of
   // the owner would be queued; `more` only counts such jobs.
-  virtual QueueListing QueueBefore(const std::string& owner, int32_t priority,
-                                   size_t limit) {
-    return view_.ListingBefore(owner, priority, limit, clock_->Now(),
-                               clock_->Monotonic());
+  QueueListing QueueBefore(const std::string& owner, int32_t priority,
+                           size_t limit) {
+    return view_.ListingBefore(owner, priority, limit, clock_.Now(),
+                               clock_.Monotonic());
   }
 
   // At most 1,000 events of the job after sequence `after`, in order; empty
   // when the job has none yet.
-  virtual absl::StatusOr<std::vector<Event>> Events(const std::string& id,
-                                                    int64_t after);
+  absl::StatusOr<std::vector<Event>> Events(const std::string& id,
+                                            int64_t after);
   // Calls `wake` (any thread, possibly at once, must not block) whenever the
   // job may have new events or log lines; until Unsubscribe(token) returns.
-  virtual int64_t Subscribe(const std::string& id, std::function<void()> wake) {
+  int64_t Subscribe(const std::string& id, std::function<void()> wake) {
     return hub_.Subscribe(id, std::move(wake));
   }
-  virtual void Unsubscribe(int64_t token) { hub_.Unsubscribe(token); }
+  void Unsubscribe(int64_t token) { hub_.Unsubscribe(token); }
 
   // Why a QUEUED or RUNNING job does not train.
-  virtual Pause PauseOf(const std::string& id) { return view_.PauseOf(id); }
+  Pause PauseOf(const std::string& id) { return view_.PauseOf(id); }
   // Why the job does not start, or why its end is not stored; "" if nothing is
   // wrong.
-  virtual std::string HoldOf(const std::string& id) { return view_.HoldOf(id); }
+  std::string HoldOf(const std::string& id) { return view_.HoldOf(id); }
 
-  virtual ManagerInfo Info() { return view_.Info(); }
+  QueueInfo Info() { return view_.Info(); }
 
   // The job's log file, its folder, and the subfolder into which a worker
   // writes the run, on this machine; "" if `id` is not a job's id.
-  virtual std::string LogPath(const std::string& id) const;
-  virtual std::string JobFolder(const std::string& id) const;
-  virtual std::string RunFolder(const std::string& id) const;
+  std::string LogPath(const std::string& id) const;
+  std::string JobFolder(const std::string& id) const;
+  std::string RunFolder(const std::string& id) const;
 
   // The number of QUEUED jobs of a user.
-  virtual int64_t QueuedOf(const std::string& owner) {
-    return view_.CountOf(owner);
-  }
+  int64_t QueuedOf(const std::string& owner) { return view_.CountOf(owner); }
   // The sequence of the job's last event; 0 if it has none. NotFound.
-  virtual absl::StatusOr<int64_t> LastSequence(const std::string& id) {
-    return store_->LastSequence(id);
+  absl::StatusOr<int64_t> LastSequence(const std::string& id) {
+    return store_.LastSequence(id);
   }
 
   // The view that the Scheduler writes, and whom it wakes.
   QueueView& view() { return view_; }
   EventHub& hub() { return hub_; }
 
- protected:
-  // For tests that override every query.
-  JobReader() = default;
-
  private:
-  JobStore* const store_ = nullptr;
-  const JobFiles* const files_ = nullptr;
-  const base::Clock* const clock_ = nullptr;
+  JobStore& store_;
+  const JobFiles& files_;
+  const base::Clock& clock_;
   QueueView view_;
   EventHub hub_;
 };
 
-struct PlanRequest {
-  // As for JobManager::Submit, but a job which needs more memory than there is
-  // gets its plan. Its functions are called on any thread, as long as the plan
-  // is made.
-  SubmitRequest submission;
-  std::map<std::string, double> thresholds;
-  // A probe that has SUCCEEDED and that the user may read, and its result
-  // (v1::ProbeResult as JSON); "": none.
-  std::string probe_id, probe_json;
-  // Whether the user may know how fast jobs of `owner` ran, and how much of
-  // them is left. Called likewise. Empty: any owner's.
-  std::function<bool(const std::string& owner)> may_read;
-};
-
-// The jobs ahead of the job, if it were submitted now.
-struct PlanQueue {
-  int64_t jobs_ahead = 0;
-  std::optional<absl::Duration> wait;  // until the start; absent: unknown
-  std::vector<std::string> unknown;    // reasons, human-readable
-  std::string why;  // the queue holds, human-readable; "": it does not
-};
-
-struct FinishedPlan {
-  std::string json;  // v1::Plan, without its queue
-  PlanQueue queue;
-};
-struct PlanNews {
-  std::string stage;                 // human-readable: "tokenizing"
-  std::optional<FinishedPlan> plan;  // with the last news
-};
-
-// Follows the making of a plan. Destroying the watch abandons the plan at once,
-// without waiting for it. One thread at a time.
-class PlanWatch {
- public:
-  virtual ~PlanWatch() = default;
-  // The next news; nullopt: nothing yet. Nothing comes after a plan. Errors are
-  // those of JobManager::Submit, and
-  //   DEADLINE_EXCEEDED  the plan took too long.
-  //   INTERNAL           the planning process failed.
-  virtual absl::StatusOr<std::optional<PlanNews>> Next() = 0;
-};
-
-// Estimates a job without queueing it. Thread-safe.
-class Planner {
- public:
-  virtual ~Planner() = default;
-  // Begins a plan; does not block. `wake` is called (any thread, must not
-  // block) whenever Next may have news, and at times when it has none.
-  // UNAVAILABLE, with a message, while the maximum number of plans is being
-  // made.
-  virtual absl::StatusOr<std::unique_ptr<PlanWatch>> Plan(
-      PlanRequest request, std::function<void()> wake) = 0;
-};
-
 }  // namespace mpsd::jobs
 
-#endif  // MPSD_SERVER_JOBS_JOB_MANAGER_H_
+#endif  // MPSD_SERVER_JOBS_JOB_READER_H_

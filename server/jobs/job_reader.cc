@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 
 #include <algorithm>
 #include <cmath>
@@ -118,9 +118,9 @@ Pause QueueView::PauseOf(const std::string& id) const {
   return {info_.pause_reasons, false, std::nullopt};
 }
 
-ManagerInfo QueueView::Info() const {
+QueueInfo QueueView::Info() const {
   absl::MutexLock lock(&mutex_);
-  ManagerInfo info = info_;
+  QueueInfo info = info_;
   info.hold = Gravest();
   if (!holds_.empty()) info.hold_reason = Name(holds_.begin()->first);
   info.drained = holds_.contains(HoldReason::kDrained);
@@ -229,21 +229,21 @@ std::string QueueView::Gravest() const {
 
 absl::StatusOr<std::vector<Checkpoint>> JobReader::Checkpoints(
     const std::string& id) {
-  ASSIGN_OR_RETURN(Job job, store_->Get(id));
-  return store_->Checkpoints(id);
+  ASSIGN_OR_RETURN(Job job, store_.Get(id));
+  return store_.Checkpoints(id);
 }
 
 absl::StatusOr<SubmitRequest> JobReader::RequestOf(const std::string& id) {
-  ASSIGN_OR_RETURN(Job job, store_->Get(id));
-  return RequestFile::Read(files_->Folder(id));
+  ASSIGN_OR_RETURN(Job job, store_.Get(id));
+  return RequestFile::Read(files_.Folder(id));
 }
 
 absl::StatusOr<std::vector<Event>> JobReader::Events(const std::string& id,
                                                      int64_t after) {
   absl::StatusOr<std::vector<Event>> events =
-      store_->Events(id, after, kMaxEvents);
+      store_.Events(id, after, kMaxEvents);
   if (events.ok() && events->empty()) {
-    if (absl::StatusOr<Job> job = store_->Get(id); !job.ok()) {
+    if (absl::StatusOr<Job> job = store_.Get(id); !job.ok()) {
       return job.status();
     }
   }
@@ -251,15 +251,15 @@ absl::StatusOr<std::vector<Event>> JobReader::Events(const std::string& id,
 }
 
 std::string JobReader::LogPath(const std::string& id) const {
-  return IsJobId(id) ? files_->LogPath(id) : "";
+  return IsJobId(id) ? files_.LogPath(id) : "";
 }
 
 std::string JobReader::JobFolder(const std::string& id) const {
-  return IsJobId(id) ? files_->Folder(id) : "";
+  return IsJobId(id) ? files_.Folder(id) : "";
 }
 
 std::string JobReader::RunFolder(const std::string& id) const {
-  return IsJobId(id) ? files_->OutputDir(id) : "";
+  return IsJobId(id) ? files_.OutputDir(id) : "";
 }
 
 }  // namespace mpsd::jobs
