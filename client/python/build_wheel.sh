@@ -29,7 +29,7 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 cp -R "$root/client/python/mpsd" "$scratch/mpsd"
 cp "$root/client/python/README.md" "$scratch/README.md"
-cp "$root/client/daemons/find_socket.sh" "$root/client/daemons/hold.sh" "$scratch/mpsd/"
+cp "$root"/client/daemons/{find_socket,hold}.sh "$scratch/mpsd/"
 find "$scratch" -name __pycache__ -prune -exec rm -rf {} +
 
 protoc --proto_path="$root/proto" --python_out="$scratch" \

@@ -60,7 +60,7 @@ std::string Encode(const Facts& facts);
 struct PlanQueue {
   int64_t jobs_ahead = 0;
   std::optional<absl::Duration> wait;  // until the start; absent: unknown
-  std::vector<std::string> not_told;   // why, human-readable
+  std::vector<std::string> unknown;    // reasons, human-readable
   std::string why;  // the queue holds, human-readable; "": it does not
 };
 
