@@ -1136,9 +1136,7 @@ TEST_F(SchedulerRetryTest, NothingGoesThatIsPinnedOrNeeded) {
   EXPECT_THAT(scheduler_->Retry(id, true),
               Fails(kFailedPrecondition, user.job.id));
   ASSERT_TRUE(scheduler_->Cancel(user.job.id).ok());
-  Job pinned = Stored(id);
-  pinned.pinned = true;
-  ASSERT_TRUE(store_.Update(pinned, {}).ok());
+  ASSERT_TRUE(scheduler_->remover().SetPinned(id, true).ok());
   EXPECT_THAT(scheduler_->Retry(id, true),
               Fails(kFailedPrecondition, "mpsctl unpin"));
   EXPECT_THAT(files_.removed_runs, IsEmpty());
