@@ -137,8 +137,7 @@ void InProcessDaemon::OpenStores() {
   tokens = Ok(access::TokenBook::Open(*token_store, clock, std::move(book)));
   blobs = Ok(store::BlobStore::Open(*database, folder / "blobs"));
   ledger = std::make_unique<jobs::UserLedger>(
-      *database,
-      [this](const std::string& id) { return folders->BytesOf(id); },
+      *database, [this](const std::string& id) { return folders->BytesOf(id); },
       [this](const std::string& user) { return blobs->KeptBytesOf(user); });
 }
 
@@ -310,6 +309,11 @@ void InProcessDaemon::Put(const jobs::Job& job,
       IsOk());
   if (!events.empty()) {
     EXPECT_THAT(job_store->Update(job, events), IsOk());
+  }
+  for (const jobs::Event& event : events) {
+    if (const auto* made = std::get_if<jobs::Checkpoint>(&event.body)) {
+      EXPECT_THAT(job_store->AddCheckpoint(job.id, *made), IsOk());
+    }
   }
   EXPECT_THAT(kept->SetPinned(job.id, job.pinned), IsOk());
 }

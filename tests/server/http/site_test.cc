@@ -199,8 +199,7 @@ TEST_F(RunDataTest, ManyStepsAreThinnedOut) {
   PutJob(daemon_, "moods", 9000, jobs::State::kSucceeded);
   const run_page::RunData run = Read();
   EXPECT_LE(run.events.size(), 8000u);
-  EXPECT_EQ(run.left_out.steps, 9001 - static_cast<int64_t>(run.events.size()));
-  EXPECT_GT(run.left_out.steps, 0);
+  EXPECT_GT(run.events.size(), 1000u);
 }
 
 TEST_F(RunDataTest, HasTheEndOfTheLog) {

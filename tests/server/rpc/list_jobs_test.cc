@@ -293,7 +293,8 @@ TEST_F(PrivateListTest, ShowsThePublicPartOfOthersJobs) {
   EXPECT_EQ(response_.jobs(1).name(), "mine");
   v1::FindJobsRequest find;
   find.set_id_part(his_.substr(0, 10));
-  for (const auto& job : Ok(ada_.Call(&Jobs::FindJobs, find)).jobs()) {
+  const auto answer = Ok(ada_.Call(&Jobs::FindJobs, find));
+  for (const auto& job : answer.jobs()) {
     EXPECT_EQ(job.name(), job.id() == mine_ ? "mine" : "");
   }
 }

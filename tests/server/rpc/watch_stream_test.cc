@@ -226,6 +226,7 @@ TEST_F(WatchTest, AWatchOfADeletedJobEnds) {
   const auto watch = Watch(api_, PutWithEvents(3000));
   v1::JobEvent event;
   ASSERT_TRUE(watch->stream->Read(&event));
+  daemon_.Execute("UPDATE jobs SET state = 3");  // SUCCEEDED
   ASSERT_THAT(daemon_.job_store->Delete(job_.id), IsOk());
   daemon_.board->hub().Wake(job_.id);
   while (watch->stream->Read(&event)) {
