@@ -163,7 +163,8 @@ TEST_F(DownloadTest, PredictionsLieNextToTheOutput) {
 
 TEST_F(DownloadTest, ManifestAndCurvesComeBeforeTheEnd) {
   constexpr auto kState = StatusCode::kFailedPrecondition;
-  daemon_.Execute("UPDATE jobs SET state = 2, output_path = ''");
+  daemon_.Execute("UPDATE jobs SET state = 1, output_path = ''");
+  daemon_.Execute("UPDATE jobs SET state = 2");
   ExpectError(Of("predictions: true"), kState);
   ExpectError(Of("adapter: true"), kState, "RUNNING");
   ExpectError(Of("manifest: true"), kState, "first step");
