@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -128,8 +129,10 @@ inline absl::StatusOr<v1::UploadResponse> Upload(
   return upload->response;
 }
 
-// Waits until so many uploads have a file of the blob store.
-inline void AwaitParts(const InProcessDaemon& daemon, int parts) {
+// Waits until so many uploads have a file of the blob store; of that user's
+// kept ones, if a user is named.
+inline void AwaitParts(const InProcessDaemon& daemon, int parts,
+                       const std::string& user = "") {
   const auto count = [&] {
     int found = 0;
     for (const char* folder : {"partial", "incoming"}) {
@@ -138,7 +141,10 @@ inline void AwaitParts(const InProcessDaemon& daemon, int parts) {
                daemon.folder / "blobs" / folder, gone);
            !gone && file != std::filesystem::directory_iterator();
            file.increment(gone)) {
-        ++found;
+        const std::string name = file->path().filename().string();
+        if (user.empty() || name.ends_with(absl::BytesToHexString(user))) {
+          ++found;
+        }
       }
     }
     return found;

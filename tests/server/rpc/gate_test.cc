@@ -314,11 +314,11 @@ TEST_F(CredentialTest, StreamsEndWithTheirCredential) {
 // Also one that never waits for its client.
 TEST_F(CredentialTest, AnUploadUnderWayEndsWithItsCredential) {
   for (int i = 0; i < 20; ++i) {
-    const access::NewToken token =
-        daemon_.MakeToken(absl::StrCat("user", i), Role::kUser);
+    const std::string user = absl::StrCat("user", i);
+    const access::NewToken token = daemon_.MakeToken(user, Role::kUser);
     const auto upload = BeginUpload(By(token));
     ASSERT_TRUE(upload->stream->Write(Header(std::string(64, 'a'), 64 << 20)));
-    AwaitParts(daemon_, i + 1);
+    AwaitParts(daemon_, 1, user);
     std::thread client([&] {
       while (upload->stream->Write(Data("x"))) {
       }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -123,10 +122,9 @@ TEST_F(JobCallsTest, GetSaysWhatKeepsAJobFromTrainingAndItsPlace) {
   EXPECT_EQ(paused.pause().reasons(0), v1::PAUSE_REASON_BATTERY);
   EXPECT_FALSE(paused.has_queue_position());
   daemon_.machine.reading.power_source = host::PowerSource::kMains;
-  daemon_.After(absl::Seconds(5));
+  daemon_.After(absl::Minutes(5));
   daemon_.launcher.ready = absl::UnavailableError("the device is taken");
   daemon_.End();
-  daemon_.After(absl::Seconds(5));
   EXPECT_THAT(Ok(Call(ada_, &Jobs::Get, queued)).hold(),
               HasSubstr("the device is taken"));
   const v1::Job over = Ok(Call(ada_, &Jobs::Get, running));
@@ -467,17 +465,19 @@ TEST_F(DeleteJobsTest, OneThatCannotGoKeepsNoOtherAndEachIsNoted) {
   EXPECT_THAT(response.kept(), SizeIs(5));
   EXPECT_FALSE(response.more());
   // What became of each job is in the audit, as if it had been deleted alone.
-  std::set<std::string> noted;
+  std::vector<std::string> noted;
   for (const access::AuditEntry& entry : daemon_.TakeAudit()) {
     if (entry.request.method != "JobService.Delete") continue;
-    noted.insert(entry.request.job_id);
+    noted.push_back(entry.request.job_id);
     EXPECT_EQ(entry.request.detail, "by DeleteJobs");
     const bool went =
         entry.request.job_id == failed || entry.request.job_id == done;
     EXPECT_TRUE(went || entry.result != StatusCode::kOk);
   }
-  EXPECT_THAT(noted,
-              testing::IsSupersetOf({failed, running, bobs, pinned, done}));
+  // Of the job that does not exist, and of the one that is gone by its second
+  // name, there is nothing to note.
+  EXPECT_THAT(noted, testing::UnorderedElementsAre(failed, running, bobs,
+                                                   pinned, done));
 }
 
 TEST_F(DeleteJobsTest, AFilterFindsTheCallersOwnOldestFirst) {
