@@ -2,7 +2,6 @@
 #include "server/http/site.h"
 
 #include <google/protobuf/message.h>
-#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -28,6 +27,7 @@
 #include "mpsd/v1/jobs.pb.h"
 #include "server/access/rules.h"
 #include "server/jobs/job_reader.h"
+#include "server/rpc/convert.h"
 #include "server/rpc/daemon_calls.h"
 #include "server/rpc/downloads.h"
 #include "server/rpc/job_calls.h"
@@ -93,16 +93,9 @@ namespace {
 constexpr size_t kMostSteps = 8000;
 constexpr int64_t kLogBytes = 64 << 10;
 
-// `message` in Protocol Buffers' own JSON with the proto's names: fields that
-// are 0 or empty are omitted, int64 and non-finite numbers are strings.
-std::string ProtoJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  const auto status =
-      google::protobuf::util::MessageToJsonString(message, &text, options);
+std::string Json(const google::protobuf::Message& message) {
   // Only a time beyond the year 9999 has no JSON.
-  return status.ok() ? text : "{}";
+  return rpc::ProtoJson(message).value_or("{}");
 }
 
 // Calls `take` with each message that the source has now, until it returns
@@ -128,7 +121,7 @@ absl::Status ReadEvents(jobs::JobReader& reader, const std::string& id,
     events.Add(event);
     return true;
   });
-  events.Finish(ProtoJson, &run);
+  events.Finish(Json, &run);
   return status;
 }
 
@@ -186,7 +179,7 @@ absl::StatusOr<run_page::RunData> ReadRun(jobs::JobReader& reader,
   }
   if (!status.ok()) return status;
   run_page::RunData run;
-  run.job = ProtoJson(job);
+  run.job = Json(job);
   status = ReadEvents(reader, id, run);
   if (status.ok()) status = ReadLog(reader, id, run);
   if (!status.ok()) return status;
@@ -247,7 +240,7 @@ Response Fault(const absl::Status& status) {
 Response JsonOf(const absl::Status& status,
                 const google::protobuf::Message& message) {
   if (!status.ok()) return Fault(status);
-  return {.content_type = kJson, .body = ProtoJson(message)};
+  return {.content_type = kJson, .body = Json(message)};
 }
 
 absl::StatusOr<v1::ListJobsRequest> ListRequest(const Target& target) {

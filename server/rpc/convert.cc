@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/report/report.h"
 #include "core/report/runbook.h"
 #include "server/rpc/check.h"
@@ -427,16 +427,20 @@ absl::Status CheckStudy(const v1::Study& study) {
       absl::StrCat("study.", name, ".", checked.message()));
 }
 
-std::string EncodeStudy(const v1::Study& study) {
-  const std::optional<jobs::JobKind> kind = KindOfStudy(study);
-  if (!kind) return "";
+std::optional<std::string> ProtoJson(const Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   std::string json;
-  const Message& message =
-      study.GetReflection()->GetMessage(study, MemberOf(study, *kind));
-  if (!MessageToJsonString(message, &json, options).ok()) return "";
+  if (!MessageToJsonString(message, &json, options).ok()) return std::nullopt;
   return json;
+}
+
+std::string EncodeStudy(const v1::Study& study) {
+  const std::optional<jobs::JobKind> kind = KindOfStudy(study);
+  if (!kind) return "";
+  return ProtoJson(
+             study.GetReflection()->GetMessage(study, MemberOf(study, *kind)))
+      .value_or("");
 }
 
 void DecodeStudy(jobs::JobKind kind, const std::string& json,

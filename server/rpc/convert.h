@@ -2,6 +2,8 @@
 #ifndef MPSD_SERVER_RPC_CONVERT_H_
 #define MPSD_SERVER_RPC_CONVERT_H_
 
+#include <google/protobuf/message.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +27,11 @@ grpc::Status ToGrpc(const absl::Status& status);
 // `text` with U+FFFD in place of every byte that is not UTF-8: protobuf refuses
 // to parse a string that contains such bytes.
 std::string ValidUtf8(std::string_view text);
+
+// `message` in Protocol Buffers' own JSON with the proto's names: fields that
+// are 0 or empty are omitted, int64 and non-finite numbers are strings. nullopt
+// for a message that has no JSON.
+std::optional<std::string> ProtoJson(const google::protobuf::Message& message);
 
 // Each function fills an empty message and repairs text that is not UTF-8.
 void ToProto(const jobs::Job& job, v1::Job& out);

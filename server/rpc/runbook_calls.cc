@@ -252,13 +252,9 @@ absl::StatusOr<std::string> ResultOfProbe(jobs::JobReader& reader,
         "probe_id: job ", id,
         " is a study of another kind: name a probe (`mpsctl plan --probe`)"));
   }
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  if (!MessageToJsonString(result.probe(), &json, options).ok()) {
-    return absl::InternalError("the probe's result is not JSON");
-  }
-  return json;
+  std::optional<std::string> json = ProtoJson(result.probe());
+  if (!json) return absl::InternalError("the probe's result is not JSON");
+  return *std::move(json);
 }
 
 absl::StatusOr<planner::PlanRequest> Checked(jobs::JobReader& reader,
