@@ -79,12 +79,4 @@ absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
   return split;
 }
 
-std::vector<int64_t> FirstIndices(const std::vector<int64_t>& indices,
-                                  int64_t count) {
-  base::CheckAtMost(0, count, "samples to be taken");
-  const int64_t end =
-      std::min<int64_t>(count, static_cast<int64_t>(indices.size()));
-  return {indices.begin(), indices.begin() + end};
-}
-
 }  // namespace mpsd::data

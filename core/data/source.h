@@ -101,10 +101,6 @@ struct SplitIndices {
 absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
                                                 uint64_t seed);
 
-// The first `count` samples; all of them if `indices` has fewer.
-std::vector<int64_t> FirstIndices(const std::vector<int64_t>& indices,
-                                  int64_t count);
-
 }  // namespace mpsd::data
 
 #endif  // MPSD_CORE_DATA_SOURCE_H_
