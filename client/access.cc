@@ -27,10 +27,10 @@
 #include "client/text/format.h"
 #include "core/base/api_token.h"
 #include "core/base/certificates.h"
-#include "core/base/sha256.h"
-#include "core/base/limits.h"
-#include "core/base/text.h"
 #include "core/base/file.h"
+#include "core/base/limits.h"
+#include "core/base/sha256.h"
+#include "core/base/text.h"
 #include "core/base/units.h"
 
 namespace mpsd::client {

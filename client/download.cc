@@ -27,8 +27,8 @@
 #include "client/watch.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
-#include "core/report/run_page.h"
 #include "core/report/run_events.h"
+#include "core/report/run_page.h"
 
 namespace mpsd::client {
 

@@ -22,8 +22,8 @@
 #include "client/text/format.h"
 #include "client/watch.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/spec/model_folder.h"
 
 namespace mpsd::client {

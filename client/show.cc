@@ -35,8 +35,8 @@
 #include "client/study.h"
 #include "client/submit.h"
 #include "client/text/format.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/report/metrics.h"
 #include "core/spec/train_spec.h"
 

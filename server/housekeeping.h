@@ -19,9 +19,9 @@
 #include "absl/time/time.h"
 #include "server/http/daemon_metrics.h"
 #include "server/jobs/collector.h"
-#include "server/store/job_store.h"
 #include "server/jobs/user_limits.h"
 #include "server/state_dir.h"
+#include "server/store/job_store.h"
 
 namespace mpsd {
 
@@ -78,8 +78,7 @@ class Housekeeping {
   };
 
   // The dependencies must outlive the Housekeeping.
-  Housekeeping(Options options,
-               jobs::Collector::Dependencies dependencies);
+  Housekeeping(Options options, jobs::Collector::Dependencies dependencies);
   ~Housekeeping() { Stop(); }
 
   // Finds what to remove; call it before the first job is submitted or deleted.

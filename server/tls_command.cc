@@ -10,8 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
 #include "core/base/certificates.h"
+#include "core/base/status_macros.h"
 #include "server/config.h"
 #include "server/rpc/pki.h"
 

@@ -20,9 +20,9 @@
 #include "absl/strings/str_join.h"
 #include "core/base/api_token.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 
 namespace mpsd::client {
 

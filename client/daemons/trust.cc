@@ -28,8 +28,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/certificates.h"
-#include "core/base/text.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 
 namespace mpsd::client {
 

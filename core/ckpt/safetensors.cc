@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
-#include "core/base/status_macros.h"
 #include "core/base/clock.h"
+#include "core/base/status_macros.h"
 #include "core/ckpt/safetensors_writer.h"
 #include "nlohmann/json.hpp"
 

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "core/base/clock.h"
 #include "core/ckpt/safetensors.h"
 #include "nlohmann/json.hpp"
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 
 namespace mpsd::full {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/ckpt/safetensors.h"
 #include "nlohmann/json.hpp"
 

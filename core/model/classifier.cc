@@ -6,8 +6,8 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/device/device.h"
-#include "core/model/layers.h"
 #include "core/model/encoder.h"
+#include "core/model/layers.h"
 #include "core/model/vit.h"
 
 namespace mpsd::model {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/units.h"
 #include "core/base/status_macros.h"
+#include "core/base/units.h"
 #include "core/report/runbook.h"
 #include "core/spec/memory_estimate.h"
 #include "core/study/measured_run.h"

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 
 namespace mpsd::study {
 namespace {

@@ -14,10 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
-#include "core/base/clock.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::train {

@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "core/base/clock.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/report/metrics.h"
 #include "core/report/report.h"

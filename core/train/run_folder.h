@@ -19,8 +19,8 @@
 #include "core/device/device.h"
 #include "core/model/attention.h"
 #include "core/model/weight_reader.h"
-#include "core/report/tensorboard.h"
 #include "core/report/report.h"
+#include "core/report/tensorboard.h"
 #include "core/spec/train_spec.h"
 #include "core/train/micro_batch.h"
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/file.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/data/row_errors.h"
 #include "core/spec/train_spec.h"
 #include "core/worker/run_job.h"

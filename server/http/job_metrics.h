@@ -27,9 +27,9 @@
 #include "core/base/clock.h"
 #include "server/http/families.h"
 #include "server/http/names.h"
+#include "server/jobs/job_queue.h"
 #include "server/jobs/meters.h"
 #include "server/store/job.h"
-#include "server/jobs/job_queue.h"
 
 namespace mpsd::prometheus {
 

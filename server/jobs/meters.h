@@ -13,9 +13,9 @@
 #include "core/host/host.h"
 #include "core/report/report.h"
 #include "core/spec/train_spec.h"
-#include "server/store/job.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/pause_gate.h"
+#include "server/store/job.h"
 
 namespace mpsd::jobs {
 

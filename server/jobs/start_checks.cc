@@ -8,10 +8,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/units.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::jobs {

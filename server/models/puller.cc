@@ -18,8 +18,8 @@
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/spec/model_folder.h"
 #include "server/models/pushed_models.h"
 

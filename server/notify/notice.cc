@@ -9,8 +9,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/units.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 
 namespace mpsd::notify {
 

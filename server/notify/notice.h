@@ -10,10 +10,10 @@
 
 #include "absl/time/time.h"
 #include "core/report/report.h"
+#include "server/jobs/pause_gate.h"
 #include "server/store/ended_jobs.h"
 #include "server/store/job.h"
 #include "server/store/job_store.h"
-#include "server/jobs/pause_gate.h"
 
 namespace mpsd::notify {
 

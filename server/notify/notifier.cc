@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/clock.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "server/supervisor/spawned_process.h"
 
 namespace mpsd::notify {

@@ -22,10 +22,10 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/report/report.h"
-#include "server/store/job.h"
-#include "server/store/job_store.h"
 #include "server/jobs/pause_gate.h"
 #include "server/notify/notice.h"
+#include "server/store/job.h"
+#include "server/store/job_store.h"
 
 namespace mpsd::notify {
 

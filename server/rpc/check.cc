@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
-#include "server/store/blob_store.h"
+#include "core/base/text.h"
 #include "server/rpc/convert.h"
+#include "server/store/blob_store.h"
 
 namespace mpsd::rpc {
 namespace {

@@ -24,11 +24,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/base/certificates.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
-#include "core/base/certificates.h"
-#include "core/base/text.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 
 namespace mpsd::pki {
 namespace fs = std::filesystem;

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/text.h"
-#include "core/base/limits.h"
 #include "core/base/file.h"
+#include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/host/host.h"
 #include "core/spec/train_spec.h"
 #include "mpsd/v1/study.pb.h"

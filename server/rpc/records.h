@@ -21,10 +21,10 @@
 #include "core/base/clock.h"
 #include "core/host/machine.h"
 #include "mpsd/v1/record.pb.h"
+#include "server/jobs/job_files.h"
 #include "server/jobs/meters.h"
 #include "server/store/ended_jobs.h"
 #include "server/store/job.h"
-#include "server/jobs/job_files.h"
 #include "server/store/job_store.h"
 
 // The record of a job, which mpsd keeps after the job is deleted: what is

@@ -15,9 +15,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
-#include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/report/report_json.h"
 #include "server/store/job.h"
 

@@ -18,9 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "server/jobs/job_files.h"
 
 namespace mpsd::supervisor {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/study.h"
-
 #include <array>
 #include <cmath>
 #include <set>
@@ -8,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/study.h"
 #include "core/base/limits.h"
 #include "tests/client/client_fixture.h"
 

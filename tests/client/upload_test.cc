@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/submit.h"
-
 #include <sys/stat.h>
 
 #include <cstdint>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "client/submit.h"
 #include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
 #include "tests/core/scratch_folder.h"

@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
+#include "core/ckpt/safetensors.h"
 #include "core/model/decoder.h"
 #include "core/spec/model_config.h"
-#include "core/ckpt/safetensors.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::testing_support {

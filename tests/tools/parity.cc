@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/ckpt/safetensors.h"
 #include "core/full/full_model.h"
 #include "core/lora/peft_folder.h"
 #include "core/model/losses.h"
 #include "core/optim/adamw.h"
 #include "core/optim/schedule.h"
 #include "core/spec/model_config.h"
-#include "core/ckpt/safetensors.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::parity {

@@ -13,8 +13,8 @@
 
 #include "CLI/CLI.hpp"
 #include "core/base/file.h"
-#include "core/device/device.h"
 #include "core/ckpt/safetensors.h"
+#include "core/device/device.h"
 #include "tests/tools/parity.h"
 
 namespace mpsd::parity {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/daemons/context_store.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "client/daemons/context_store.h"
 #include "core/base/api_token.h"
 #include "tests/core/scratch_folder.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/daemons/tunnel.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,7 +18,6 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "client/daemons/tunnel.h"
 
 // client/daemons/find_socket.sh, which an ssh session runs at the host.
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/text/format.h"
+
 #include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,6 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "client/text/format.h"
 #include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {

@@ -10,10 +10,10 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "core/base/file.h"
+#include "core/ckpt/safetensors.h"
 #include "core/data/decode.h"
 #include "core/data/processor.h"
 #include "core/spec/model_config.h"
-#include "core/ckpt/safetensors.h"
 
 namespace mpsd::image {
 namespace {

@@ -20,9 +20,9 @@
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/store/user_ledger.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/test_store.h"
-#include "server/store/user_ledger.h"
 
 namespace mpsd::hub {
 namespace {

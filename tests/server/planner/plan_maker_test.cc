@@ -245,8 +245,7 @@ class PlanMakerTest : public PlannerFixture {
     }
   }
   // What the fake worker reports of itself under `name`.
-  static std::string Found(const FinishedPlan& plan,
-                           const std::string& name) {
+  static std::string Found(const FinishedPlan& plan, const std::string& name) {
     const json parsed = json::parse(plan.json);
     for (const json& finding : parsed["findings"]) {
       if (finding["name"] == name) return finding["found"];

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How calls are counted, and requests read.
-#include "server/rpc/server.h"
-
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/method_table.h"
+#include "server/rpc/server.h"
 #include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
@@ -67,16 +66,15 @@ TEST_F(CallReportTest, CallsAreReportedWithTheirCodes) {
   EXPECT_THAT(Call("/grpc.health.v1.Health/Check", ""), IsOk());
   EXPECT_FALSE(Call("/mpsd.v1.JobService/Invented", "").ok());
   EXPECT_FALSE(Call("/invented/Submit", "").ok());
-  EXPECT_THAT(
-      calls_.Await(6),
-      // A client has its answer before the report of its call.
-      testing::UnorderedElementsAre(
-          Pair("JobService.Get", StatusCode::kOk),
-          Pair("JobService.Get", StatusCode::kNotFound),
-          Pair("JobService.Get", StatusCode::kInvalidArgument),
-          Pair("Health.Check", StatusCode::kOk),
-          Pair(kUnknownMethod, StatusCode::kUnimplemented),
-          Pair(kUnknownMethod, StatusCode::kUnimplemented)));
+  EXPECT_THAT(calls_.Await(6),
+              // A client has its answer before the report of its call.
+              testing::UnorderedElementsAre(
+                  Pair("JobService.Get", StatusCode::kOk),
+                  Pair("JobService.Get", StatusCode::kNotFound),
+                  Pair("JobService.Get", StatusCode::kInvalidArgument),
+                  Pair("Health.Check", StatusCode::kOk),
+                  Pair(kUnknownMethod, StatusCode::kUnimplemented),
+                  Pair(kUnknownMethod, StatusCode::kUnimplemented)));
   for (absl::Duration duration : calls_.durations()) {
     EXPECT_GT(duration, absl::ZeroDuration());
   }
