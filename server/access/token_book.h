@@ -108,6 +108,8 @@ class TokenBook final : public TokenLookup {
   // refused until mpsd restarts, and Revoke can be called again.
   absl::StatusOr<int> Revoke(const std::string& id);
 
+  // The wall clock by which tokens expire.
+  absl::Time now() const { return clock_.Now(); }
   // The newest first, including expired ones until they are revoked.
   std::vector<Token> List() const;
   // Nullopt for an unknown id.

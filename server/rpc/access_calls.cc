@@ -10,9 +10,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
-#include "core/base/text.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "server/models/pushed_models.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
@@ -171,9 +171,10 @@ absl::Status WhoAmI(const access::TokenBook& book, const access::Caller& caller,
 }
 
 absl::Status CreateToken(access::TokenBook& book, const access::Caller& caller,
-                         const v1::CreateTokenRequest& request, absl::Time now,
+                         const v1::CreateTokenRequest& request,
                          v1::CreateTokenResponse& response) {
-  ASSIGN_OR_RETURN(access::TokenOrder order, OrderOf(request, caller, now));
+  ASSIGN_OR_RETURN(access::TokenOrder order,
+                   OrderOf(request, caller, book.now()));
   ASSIGN_OR_RETURN(access::NewToken made, book.Create(order));
   response.set_secret(std::move(made.secret));
   FillToken(made.token, *response.mutable_token());

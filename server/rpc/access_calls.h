@@ -43,10 +43,9 @@ struct UserAccounts {
 absl::Status WhoAmI(const access::TokenBook& book, const access::Caller& caller,
                     std::optional<absl::Time> certificate_expiry,
                     v1::WhoAmIResponse& response);
-// PermissionDenied for a role above the caller's own. `now`: the token must
-// expire after it.
+// PermissionDenied for a role above the caller's own.
 absl::Status CreateToken(access::TokenBook& book, const access::Caller& caller,
-                         const v1::CreateTokenRequest& request, absl::Time now,
+                         const v1::CreateTokenRequest& request,
                          v1::CreateTokenResponse& response);
 absl::Status ListTokens(const access::TokenBook& book,
                         const access::Caller& caller,

@@ -256,8 +256,7 @@ void AddAccessMethods(Hosts& on, const Backend& with, access::TokenBook& tokens,
   table.Unary<v1::CreateTokenRequest, v1::CreateTokenResponse>(
       "AccessService.CreateToken", on.changes,
       [&](Call& call, const auto& request, auto& response) {
-        return CreateToken(tokens, call.rights.caller(), request,
-                           base::Clock::Real().Now(), response);
+        return CreateToken(tokens, call.rights.caller(), request, response);
       });
   table.Unary<v1::ListTokensRequest, v1::ListTokensResponse>(
       "AccessService.ListTokens", on.reads,

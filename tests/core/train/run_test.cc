@@ -732,10 +732,11 @@ TEST(LoopTest, EarlyStoppingEndsARunThatDoesNotImprove) {
   folder.training()["eval_steps"] = 1;
   folder.training()["save_steps"] = 1;
   folder.training()["max_steps"] = 30;
-  folder.training()["learning_rate"] = 1.0;  // makes it worse
+  folder.training()["learning_rate"] = 1.0;
   folder.training()["max_grad_norm"] = 0;
   folder.training()["load_best_model_at_end"] = true;
   folder.training()["early_stopping_patience"] = 2;
+  folder.training()["early_stopping_threshold"] = 1000;  // none improves
   folder.training()["save_total_limit"] = 2;
   RecordingObserver observer;
   auto result = Train(folder, "out", observer).value();

@@ -15,8 +15,8 @@
 namespace mpsd::rpc {
 namespace {
 
-constexpr int64_t kNow = 1767225600;    // of the fake clock
-constexpr int64_t kLater = 4102444800;  // of every clock: the year 2100
+constexpr int64_t kNow = 1767225600;  // of the fake clock
+constexpr int64_t kLater = kNow + 60;
 
 class AccessCallsTest : public testing::Test {
  protected:
