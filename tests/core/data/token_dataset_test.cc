@@ -118,16 +118,6 @@ TEST_F(LoadTokenDatasetTest, NamesTheLineOfABadRowInAnArray) {
   EXPECT_THAT(Error({Write("b.json", "[]")}), HasSubstr("has no rows"));
 }
 
-TEST_F(LoadTokenDatasetTest, TakesTheColumnsOfTheJob) {
-  TokenizeOptions options = {.max_length = 64};
-  options.rows.prompt_column = "question";
-  options.rows.completion_column = "answer";
-  const auto dataset = *Load(
-      {Write("a.jsonl", R"({"question": "the", "answer": " dog"})")}, options);
-  EXPECT_EQ(*tokenizer_->Decode(dataset.sample(0).input_ids, false),
-            "the dog<|end|>");
-}
-
 TEST_F(LoadTokenDatasetTest, NamesFileLineAndReasonOfFiveBadRows) {
   const std::string path = Write("x.jsonl",
                                  "{\"text\": \"hello\"}\n\n{\"text\": 3}\r\n"

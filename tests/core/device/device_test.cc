@@ -227,17 +227,6 @@ TEST_F(MemoryWatchTest, ReportsOnceThatTheDeviceIsNearlyFull) {
 
 using backend::Choice;
 
-TEST(TraitsTest, ADevicesAreThoseOfItsBackend) {
-  EXPECT_EQ(&TraitsOf(at::kCPU), &backend::TraitsOf(Choice::kCpu));
-  EXPECT_EQ(&TraitsOf(at::Device(at::kCUDA, 1)),
-            &backend::TraitsOf(Choice::kCuda));
-  EXPECT_EQ(&TraitsOf(at::Device(at::kMPS, 0)),
-            &backend::TraitsOf(Choice::kMps));
-  // As any other device of torch: no trait of the host is assumed.
-  EXPECT_FALSE(TraitsOf(at::kMeta).is_reference);
-  EXPECT_TRUE(TraitsOf(at::kMeta).strided_targets);
-}
-
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
@@ -248,20 +237,6 @@ void Fallback(const std::string& op) {
                   "' is not currently supported on the MPS backend and will "
                   "fall back to run on the CPU. This may have performance "
                   "implications.");
-}
-
-TEST(CpuFallbackOp, IsTheNameBetweenTheQuotes) {
-  EXPECT_EQ(CpuFallbackOp("The operator 'aten::linalg_svd.U' is not currently "
-                          "supported on the MPS backend and will fall back to "
-                          "run on the CPU. This may have performance "
-                          "implications. (function operator())"),
-            "aten::linalg_svd.U");
-  for (const char* other :
-       {"", "The operator 'aten::x' is deprecated",
-        "it will fall back to run on the CPU",
-        "The operator 'aten::x will fall back to run on the CPU"}) {
-    EXPECT_EQ(CpuFallbackOp(other), "") << other;
-  }
 }
 
 TEST(WarningCapture, CountsEveryFallbackByItsName) {
@@ -316,12 +291,6 @@ TEST(WarningCapture, HearsBackward) {
   WarnsInBackward::apply(x).sum().backward();
   EXPECT_THAT(capture.cpu_fallback_ops(),
               ElementsAre(Pair("aten::only_in_backward", 1)));
-}
-
-// The contract of StepScope, for every system that implements it.
-TEST(StepScopeTest, ScopesNest) {
-  const StepScope outer;
-  for (int i = 0; i < 3; ++i) StepScope inner;
 }
 
 }  // namespace

@@ -56,7 +56,6 @@ class CaptureBuilder {
   Capture capture_;
 };
 
-using testing_support::Fails;
 using testing_support::IsOk;
 
 // A step with a forward of two blocks and autograd's backward.
@@ -128,19 +127,6 @@ TEST_F(RecorderTest, ABlockingCopyIsSeen) {
   EXPECT_EQ(tally.waits.at("aten::_local_scalar_dense").blocks.at("mlp"), 1);
 }
 
-TEST_F(RecorderTest, WhatRanBeforeAndAfterIsNotRecorded) {
-  Step(weight_);
-  recorder_.Start();
-  Tally tally;
-  tally.Add(recorder_.Stop());
-  EXPECT_EQ(tally.steps, 0);
-  Step(weight_);
-  recorder_.Start();
-  Step(weight_);
-  tally.Add(recorder_.Stop());
-  EXPECT_EQ(tally.steps, 1);
-}
-
 TEST_F(RecorderTest, SavesATraceInChromesFormat) {
   const auto folder = testing_support::FreshFolder("recorder");
   EXPECT_FALSE(recorder_.Save(folder / "trace.json").ok());
@@ -161,30 +147,6 @@ TEST_F(RecorderTest, SavesATraceInChromesFormat) {
                            "mpsd::backward", "aten::mm"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
-}
-
-TEST_F(RecorderTest, APathThatCannotBeWrittenIsSaid) {
-  recorder_.Start();
-  Step(weight_);
-  recorder_.Stop();
-  const auto folder = testing_support::FreshFolder("recorder_file");
-  std::ofstream(folder / "file") << "no folder";
-  const std::filesystem::path path = folder / "file" / "trace.json";
-  EXPECT_THAT(recorder_.Save(path),
-              Fails(absl::StatusCode::kNotFound, path.string()));
-}
-
-TEST(RecorderLifeTest, OneThatRecordsMayEnd) {
-  {
-    Recorder recorder;
-    recorder.Start();
-  }
-  Recorder next;
-  next.Start();
-  Step(at::rand({4, 32}).new_ones({32, 32}).requires_grad_(true));
-  Tally tally;
-  tally.Add(next.Stop());
-  EXPECT_EQ(tally.steps, 1);
 }
 
 constexpr int64_t kMicro = 1000;
@@ -232,20 +194,6 @@ TEST(TallyTest, ABlocksTimeIsWithoutTheBlocksWithinItAndAllAddUp) {
   EXPECT_EQ(Block(tally, "attention").operator_ns, 10 * kMicro);
   EXPECT_EQ(SumOfBlocks(tally), tally.step_ns);
   EXPECT_EQ(tally.layers.at(0).ns[0], 80 * kMicro);
-}
-
-TEST(TallyTest, ABlockWithinAnOperatorIsNotCountedTwice) {
-  CaptureBuilder b;
-  b.Mark("step", 0, 100);
-  b.Call("outer", 0, 100);
-  b.Mark("head", 20, 60);
-  b.Call("inner", 30, 50);
-  const Tally tally = b.tally();
-  EXPECT_EQ(Block(tally, "head").ns, 40 * kMicro);
-  EXPECT_EQ(Block(tally, "head").operator_ns, 20 * kMicro);
-  EXPECT_EQ(Block(tally, "step").operator_ns, 60 * kMicro);
-  EXPECT_EQ(tally.operators.at("aten::outer").self_ns, 80 * kMicro);
-  EXPECT_EQ(SumOfBlocks(tally), tally.step_ns);
 }
 
 TEST(TallyTest, ThePhaseIsTheMarksOrThatOfTheBlockAroundIt) {
@@ -334,14 +282,6 @@ TEST(TallyTest, CallsThatWaitAreCountedButForTheStepsOwn) {
   EXPECT_EQ(wait.blocks.at("mlp"), 1);
 }
 
-TEST(TallyTest, TheCpusAdamwReadsItsStepInAddition) {
-  CaptureBuilder b;
-  b.Mark("step", 0, 100);
-  b.Call("_fused_adamw_", 0, 50);
-  b.Call("_local_scalar_dense", 10, 20);
-  EXPECT_TRUE(b.tally().waits.empty());
-}
-
 TEST(TallyTest, TheDevicesTimeIsThatOfTheCallThatQueuedIt) {
   CaptureBuilder b;
   b.Mark("step", 0, 100);
@@ -375,44 +315,6 @@ TEST(TallyTest, CapturesAddUpAndWhatIsOutsideOfAStepIsLeftOut) {
   EXPECT_TRUE(tally.operators.empty());
   EXPECT_EQ(tally.events, 8);
   EXPECT_FALSE(tally.device_reports_times);
-}
-
-// Clocks of two threads may disagree by a little.
-TEST(TallyTest, WhatEndsAfterItsBlockIsCut) {
-  CaptureBuilder b;
-  b.Mark("step", 0, 100);
-  b.Mark("backward", 10, 90);
-  b.Call("late", 50, 95);
-  const Tally tally = b.tally();
-  EXPECT_EQ(tally.operators.at("aten::late").self_ns, 40 * kMicro);
-  EXPECT_EQ(SumOfBlocks(tally), tally.step_ns);
-}
-
-// The names of the marks that `run` makes on its own thread.
-std::vector<std::string> MarksOf(const std::function<void()>& run) {
-  static thread_local std::vector<std::string> names;
-  names.clear();
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback([](const at::RecordFunction& f)
-                                     -> std::unique_ptr<at::ObserverContext> {
-        names.push_back(f.name());
-        return nullptr;
-      }).scopes({at::RecordScope::USER_SCOPE}));
-  run();
-  at::removeCallback(handle);
-  return names;
-}
-
-TEST(BlockMarkTest, NamesItselfToWhoListens) {
-  EXPECT_EQ(
-      MarksOf([] {
-        const BlockMark layer(11, " backward");
-        const BlockMark block("mpsd::attention");
-      }),
-      (std::vector<std::string>{"mpsd::layer 11 backward", "mpsd::attention"}));
-  EXPECT_TRUE(testing_support::CallsOf([] {
-                const BlockMark block("mpsd::attention");
-              }).empty());
 }
 
 // What this thread has computed: other programs add nothing to it.

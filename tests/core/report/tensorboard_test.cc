@@ -139,11 +139,6 @@ TEST_F(EventFileTest, OtherFilesInTheFolderStay) {
   EXPECT_THAT(EventsOf(path), SizeIs(1));
 }
 
-TEST_F(EventFileTest, AFolderThatCannotBeMadeIsAnError) {
-  std::ofstream(folder_) << "a file";
-  EXPECT_FALSE(EventFile::Create(folder_, 0, clock_).ok());
-}
-
 // As on a full disk: a write takes a part of a record, and then no byte.
 TEST_F(EventFileTest, AfterAFullDiskTheFileIsWholeAgain) {
   auto file = Create(0);

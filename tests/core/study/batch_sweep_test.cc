@@ -291,13 +291,6 @@ TEST_F(MeasuredRunTest, TheLongestRowsAreInEveryStep) {
   }
 }
 
-TEST_F(MeasuredRunTest, PackedRowsAreAsTrained) {
-  job_.training()["packing"] = true;
-  job_.training()["per_device_train_batch_size"] = 1;
-  auto found = Measure({.steps = 2, .rows = Rows::kLongest}).value();
-  EXPECT_EQ(found.Counted().size(), 2u);
-}
-
 TEST_F(MeasuredRunTest, ABatchOfItsOwn) {
   job_.training()["gradient_accumulation_steps"] = 3;
   auto found = Measure({.steps = 4, .batch_rows = 4}).value();
@@ -395,20 +388,6 @@ TEST_F(MeasuredRunTest, AStopEndsItWithoutACheckpoint) {
   }
 }
 
-TEST_F(MeasuredRunTest, ErrorsOfUsersAreTheirs) {
-  job_.job()["model"] = "/nowhere";
-  EXPECT_TRUE(absl::IsNotFound(Measure({}).status()));
-}
-
-TEST_F(MeasuredRunTest, LoadAloneTrainsNothing) {
-  run_.emplace(job_.Spec(), job_.context(), progress_);
-  auto loaded = run_->Load().value();
-  EXPECT_EQ(loaded->data.train->size(), 10);
-  EXPECT_EQ(loaded->data.eval, nullptr);
-  EXPECT_TRUE(observer_.steps.empty());
-  EXPECT_TRUE(Measure({}).ok());
-}
-
 TEST_F(MeasuredRunTest, DropoutCanBeLeftOut) {
   const auto losses = [&](bool dropout) {
     MeasuredRun run(job_.Spec(), job_.context(), progress_,
@@ -444,32 +423,6 @@ TEST_F(MeasuredRunTest, EvaluatesWhatThereIs) {
   job_.training().erase("eval_steps");
   const auto none = evaluate(100).value();
   EXPECT_FALSE(none);
-}
-
-// Row i has lengths_[i] tokens.
-class FakeRows : public data::Source {
- public:
-  int64_t size() const override { return 4; }
-  int64_t length(int64_t index) const override {
-    return lengths_[static_cast<size_t>(index)];
-  }
-  absl::StatusOr<data::Batch> Collate(const std::vector<std::vector<int64_t>>&,
-                                      const data::Collation&) const override {
-    return data::Batch();
-  }
-  std::string hash() const override { return "hash"; }
-  const data::DatasetStats& stats() const override { return stats_; }
-
- private:
-  const std::vector<int64_t> lengths_ = {3, 9, 5, 9};
-  const data::DatasetStats stats_ = {.rows = 4};
-};
-
-TEST(LongestSamples, TheLongestFirstAndAgain) {
-  const FakeRows rows;
-  EXPECT_THAT(LongestSamples(rows, 3), ElementsAre(1, 3, 2));
-  EXPECT_THAT(LongestSamples(rows, 6), ElementsAre(1, 3, 2, 0, 1, 3));
-  EXPECT_TRUE(LongestSamples(rows, 0).empty());
 }
 
 TEST(MemoryLimit, IsAShareOfWhatIsRecommendedAndTheDriverKnowsMost) {

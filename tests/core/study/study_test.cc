@@ -75,25 +75,6 @@ TEST(StudyTest, AStopWritesNothing) {
   }
 }
 
-TEST(StudyProgress, StepsAreTheStudys) {
-  testing_support::RecordingObserver observer;
-  StudyProgress progress(observer, 5);
-  report::Progress step;
-  step.step = 1;
-  step.total_steps = 1000;
-  step.loss = 2;
-  progress.Add(step);
-  progress.Skip(2);
-  progress.Add(step);
-  ASSERT_EQ(observer.steps.size(), 2u);
-  EXPECT_EQ(observer.steps[1].step, 4);
-  EXPECT_EQ(observer.steps[1].total_steps, 5);
-  EXPECT_EQ(observer.steps[1].loss, 2);
-  progress.set_total_steps(1);
-  progress.Add(step);
-  EXPECT_EQ(observer.steps[2].total_steps, 5) << "no fewer than are done";
-}
-
 using nlohmann::json;
 
 class KeptPointsTest : public testing::Test {
@@ -173,13 +154,6 @@ data::LoaderOptions Options() {
 }
 
 bool Always() { return true; }
-
-TEST(TimeLoader, TimesTheLoaderAlone) {
-  const SlowSource source(8, absl::Milliseconds(3));
-  const auto times = TimeLoader(source, Options(), 5, Always).value();
-  ASSERT_EQ(times.seconds.size(), 5u);
-  for (const double seconds : times.seconds) EXPECT_GE(seconds, 0.003);
-}
 
 // The samples are those of training's first steps, an epoch after the other.
 TEST(TimeLoader, SaysWhichSamplesTheFirstStepsHave) {

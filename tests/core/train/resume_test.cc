@@ -442,13 +442,6 @@ TEST(ManifestTest, ListsTheFirstOfTheTensorsThatNothingUsed) {
             nlohmann::json({{"count", 1}, {"names", {"score.weight"}}}));
 }
 
-TEST(ManifestTest, NoManifestMeansNoRestarts) {
-  const auto folder = FreshFolder("manifest_none");
-  EXPECT_TRUE(ReadEarlierAttempts(folder, 4).attention.evaluation.empty());
-  EXPECT_TRUE(ReadEarlierAttempts(folder, 4).cpu_fallback_ops.empty());
-  EXPECT_TRUE(ReadEarlierAttempts(folder, 0).resumed_at_steps.empty());
-}
-
 report::Progress Step(int64_t step) {
   report::Progress report;
   report.step = step;
@@ -559,20 +552,6 @@ TEST(RunFolderTest, CurvesHaveAFileAnAttempt) {
   // The step 4 (field 2) and a session's start (field 7).
   EXPECT_THAT(files[0], HasSubstr("\x10\x04\x3a\x02\x08\x01"));
   EXPECT_THAT(files[0], HasSubstr("train/loss"));
-}
-
-TEST(RunFolderTest, ARunResumesWithoutCurves) {
-  const auto path = FreshFolder("run_folder_no_curves");
-  std::ofstream(path / "runs") << "x";
-  auto folder = RunFolder::Open(path, 0, -1).value();
-  EXPECT_THAT(folder->curves_status(), Says("runs"));
-  EXPECT_TRUE(folder->Append(Step(1)).ok());
-}
-
-TEST(RunFolderTest, AFolderThatCannotBeMadeIsAnError) {
-  const auto path = FreshFolder("run_folder_bad");
-  std::ofstream(path / "file") << "x";
-  EXPECT_FALSE(RunFolder::Open(path / "file", 0, -1).ok());
 }
 
 }  // namespace
