@@ -28,11 +28,11 @@ APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   libcli11-dev libssl-dev libpng-dev libjpeg-dev
   zlib1g-dev"
 APT_TEST_PACKAGES="libgtest-dev libgmock-dev prometheus
-  prometheus-alertmanager zsh fish openssh-client openssh-server rsync"
+  prometheus-alertmanager zsh fish openssh-client openssh-server"
 BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
   sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3
   libpng jpeg-turbo"
-BREW_TEST_PACKAGES="googletest prometheus fish rsync"
+BREW_TEST_PACKAGES="googletest prometheus fish"
 BREW_PYTHON="python@3.13"
 
 say() { printf 'setup: %s\n' "$*"; }
