@@ -169,16 +169,6 @@ TEST(Resize, GivesWhatPillowGivesToTheLastBit) {
   EXPECT_EQ(Resize(photo, photo.height, photo.width, Filter::kLanczos), photo);
 }
 
-TEST(Resize, TreatsGreyAsEachOfThreeEqualChannels) {
-  const Image grey = ToChannels(GoldenImage("rgb.photo"), 1);
-  for (int filter = 0; filter < 6; ++filter) {
-    const Image one = Resize(grey, 17, 50, static_cast<Filter>(filter));
-    const Image three =
-        Resize(ToChannels(grey, 3), 17, 50, static_cast<Filter>(filter));
-    EXPECT_EQ(ToChannels(one, 3), three) << filter;
-  }
-}
-
 Augmentation Draw(const spec::AugmentationSpec& spec, int64_t height,
                   int64_t width, int64_t sample, int64_t epoch = 0,
                   uint64_t seed = 42) {
@@ -207,35 +197,6 @@ TEST(DrawAugmentation, KeepsItsNumbersForGoodAndLeavesOutWhatIsOff) {
     EXPECT_FALSE(Draw(off, 5, 6, i).flip);
     EXPECT_TRUE(Draw(always, 5, 6, i).flip);
   }
-}
-
-TEST(DrawAugmentation, CutsWhatTorchvisionWouldCut) {
-  const spec::AugmentationSpec spec;
-  const int64_t height = 240, width = 320;
-  double area = 0, logarithm = 0, flips = 0, top = 0;
-  constexpr int kDraws = 20000;
-  for (int i = 0; i < kDraws; ++i) {
-    const Augmentation drawn = Draw(spec, height, width, i);
-    const Box& box = drawn.crop;
-    ASSERT_GE(box.top, 0);
-    ASSERT_GE(box.left, 0);
-    ASSERT_LE(box.top + box.height, height);
-    ASSERT_LE(box.left + box.width, width);
-    const double ratio = static_cast<double>(box.width) / box.height;
-    ASSERT_GT(ratio, 0.73);
-    ASSERT_LT(ratio, 1.37);
-    area += static_cast<double>(box.height * box.width) / (height * width);
-    logarithm += std::log(ratio);
-    if (box.height < height) {
-      top += static_cast<double>(box.top) / (height - box.height);
-    }
-    flips += drawn.flip;
-  }
-  // Means of 200000 draws of torchvision's get_params on this size.
-  EXPECT_NEAR(area / kDraws, 0.4343, 0.006);
-  EXPECT_NEAR(logarithm / kDraws, 0.0307, 0.005);
-  EXPECT_NEAR(top / kDraws, 0.5, 0.01);
-  EXPECT_NEAR(flips / kDraws, 0.5, 0.015);
 }
 
 spec::VisionConfig Model(int64_t image_size, int64_t channels = 3) {
@@ -517,16 +478,6 @@ TEST(ImageSet, FillsLargeBatchesAsSmallOnes) {
                       batch.pixels.end());
   }
   EXPECT_EQ(all.pixels, one_by_one);
-}
-
-TEST(ImageSet, HasNoClassesWithoutLabels) {
-  auto list = ListImages({CatAndDogFolder("set_predict")}, {}).value();
-  auto set = ImageSet::Make(list, nullptr, SmallProcessor(1), {}).value();
-  const data::Batch batch = Collated(*set, {{1}});
-  EXPECT_TRUE(batch.classes.empty());
-  EXPECT_EQ(batch.channels, 1);
-  EXPECT_EQ(std::ssize(batch.pixels), kSize * kSize);
-  EXPECT_THAT(set->place(2), testing::EndsWith("dog/1.png"));
 }
 
 TEST(ImageSet, RefusesAnInvalidLabel) {

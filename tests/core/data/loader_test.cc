@@ -277,23 +277,6 @@ TEST(TokenArraysTest, MoreSamplesThanABlockHolds) {
   }
 }
 
-TEST(TokenArraysTest, ATokenCostsFourBytesAndABit) {
-  TokenArrays arrays;
-  const std::vector<int32_t> ids(1000);
-  for (int i = 0; i < 640; ++i) arrays.Add(ids.data(), nullptr, 1000);
-  EXPECT_EQ(arrays.bytes(), 640'000 * 4 + 640'000 / 8 + 640 * 8);
-}
-
-TEST(TokenArraysTest, AnEmptySampleIsOne) {
-  TokenArrays arrays;
-  const int32_t id = 7;
-  arrays.Add(&id, nullptr, 0);
-  arrays.Add(&id, nullptr, 1);
-  EXPECT_EQ(arrays.length(0), 0);
-  EXPECT_EQ(arrays.length(1), 1);
-  EXPECT_EQ(arrays.sample(0), TokenSample());
-}
-
 // Written down once: a run must find its order again in every later version.
 TEST(ShuffledOrder, IsAPermutationThatNeverChanges) {
   EXPECT_THAT(ShuffledOrder(8, 42, 0),
@@ -469,29 +452,6 @@ TEST_F(ShownTest, FaultsKeepTheirPlaces) {
 }
 
 using testing::AllOf;
-
-TEST(TokenFaultTest, TokensTypesAndPaddingAreHeldAgainstTheirTables) {
-  const auto tokenizer = LoadTokenizer();
-  const int32_t hello = *tokenizer->TokenToId("hello");
-  const std::vector<int32_t> ids = {0, hello - 1, hello, hello + 1};
-  EXPECT_EQ(TokenFault(ids, {hello + 2}, *tokenizer), "");
-  EXPECT_EQ(TokenFault(ids, {0}, *tokenizer), "") << "the size is not known";
-  EXPECT_EQ(TokenFault({}, {1}, *tokenizer), "");
-  EXPECT_THAT(TokenFault(ids, {hello}, *tokenizer),
-              AllOf(HasSubstr("token 2 is \"hello\""),
-                    HasSubstr("the id " + std::to_string(hello)),
-                    HasSubstr("rows for " + std::to_string(hello) + " tokens"),
-                    HasSubstr("resize_token_embeddings")));
-  const std::vector<int32_t> types = {0, 0, 1, 1};
-  EXPECT_EQ(TypeFault(types, {10, 2}), "");
-  EXPECT_EQ(TypeFault(types, {10, 0}), "") << "a model without types";
-  EXPECT_THAT(
-      TypeFault(types, {10, 1}),
-      AllOf(HasSubstr("token 2 is of type 1"), HasSubstr("type_vocab_size")));
-  EXPECT_EQ(PaddingWithin(7, {8}), 7);
-  EXPECT_EQ(PaddingWithin(8, {8}), 0);
-  EXPECT_EQ(PaddingWithin(8, {}), 8);
-}
 
 using testing::AnyOf;
 using testing::ElementsAre;

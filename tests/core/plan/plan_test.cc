@@ -70,16 +70,6 @@ const backend::Traits& Mps() {
   return backend::TraitsOf(backend::Choice::kMps);
 }
 
-TEST(StepCost, TheOptimizerReadsAndWritesWhatIsTrained) {
-  spec::TrainSpec spec = LoraJob();
-  spec.fine_tune_type = spec::FineTuneType::kFull;
-  const StepCost cost = StepCosts(spec, HalfBillion(), Mps()).Optimizer();
-  EXPECT_DOUBLE_EQ(
-      cost.other_bytes,
-      44.0 * static_cast<double>(spec::ParameterCount(HalfBillion())));
-  EXPECT_EQ(cost.operations(), 0);
-}
-
 class StepTimeTest : public testing::Test {
  protected:
   StepTimes Times(const Rates* rates) const {
@@ -98,35 +88,6 @@ class StepTimeTest : public testing::Test {
   const Rates rates_ = RatesOf(*FindChip("Apple M2 Max", 38));
   Facts facts_;
 };
-
-TEST_F(StepTimeTest, AreUnknownWithoutASource) {
-  const StepTimes times = Times(nullptr);
-  EXPECT_EQ(times.source(), TimeSource::kUnknown);
-  EXPECT_FALSE(times.Seconds(spec_, epoch_).has_value());
-  EXPECT_FALSE(times.EvaluationSeconds(epoch_).has_value());
-  EXPECT_FALSE(times.roofline_seconds().has_value());
-  EXPECT_GT(times.cost().operations(), 0);
-}
-
-TEST_F(StepTimeTest, TheRoofline) {
-  const StepTimes times = Times(&rates_);
-  EXPECT_EQ(times.source(), TimeSource::kRoofline);
-  EXPECT_DOUBLE_EQ(*times.Seconds(spec_, epoch_),
-                   2 * *times.roofline_seconds());
-  // Not below the products' time at the attained rate, nor far above it.
-  const double least = times.cost().operations() / rates_.half_operations;
-  EXPECT_GT(*times.roofline_seconds(), least);
-  EXPECT_LT(*times.roofline_seconds(), 2 * least);
-  EXPECT_LT(*times.EvaluationSeconds(epoch_), *times.Seconds(spec_, epoch_));
-}
-
-TEST_F(StepTimeTest, RatesWithoutAFigureAreNone) {
-  Rates rates = rates_;
-  rates.half_operations = 0;
-  EXPECT_EQ(Times(&rates).source(), TimeSource::kUnknown);
-  EXPECT_STREQ(NameOf(TimeSource::kUnknown), "PLAN_SOURCE_UNSPECIFIED");
-  EXPECT_STREQ(NameOf(TimeSource::kProbe), "PLAN_SOURCE_PROBE");
-}
 
 TEST_F(StepTimeTest, TheHistoryByTokensThenBySteps) {
   facts_.pace = Pace{3, 7.0, 0};
@@ -871,29 +832,6 @@ TEST(Facts, AFaultNamesItsMember) {
   EXPECT_THAT(ErrorOf(R"({"thresholds": [1]})"), HasSubstr("thresholds"));
   EXPECT_THAT(ErrorOf(R"({"thresholds": {"plan.nothing": 1}})"),
               HasSubstr("plan.nothing"));
-}
-
-TEST(Chips, EachRowHasASourceAndPossibleFigures) {
-  for (const Chip& chip : Chips()) {
-    SCOPED_TRACE(std::string(chip.name) + " " + std::to_string(chip.gpu_cores));
-    EXPECT_GT(std::string(chip.source).size(), 20u);
-    EXPECT_GT(std::string(chip.memory).size(), 0u);
-    EXPECT_GT(chip.fp32_tera, 1);
-    EXPECT_GE(chip.half_tera, chip.fp32_tera);
-    EXPECT_GT(chip.giga_bytes, 60);
-    for (const double share :
-         {chip.fp32_share, chip.half_share, chip.bytes_share}) {
-      EXPECT_GT(share, 0.3);
-      EXPECT_LT(share, 1);
-    }
-  }
-  // Every tier from M1 to M4; Apple has sold no M4 Ultra.
-  for (const char* generation : {"M1", "M2", "M3", "M4"}) {
-    for (const char* tier : {"", " Pro", " Max", " Ultra"}) {
-      const std::string name = std::string("Apple ") + generation + tier;
-      EXPECT_EQ(FindChip(name, 0) != nullptr, name != "Apple M4 Ultra") << name;
-    }
-  }
 }
 
 // Figures that Apple or others published: 2.6 TFLOP/s of an M1, 10.4 of an M1
