@@ -4,7 +4,6 @@ there before, and an end in the middle."""
 
 import gzip
 import json
-import os
 
 import harness
 
@@ -42,8 +41,6 @@ class ProfileTest(harness.SharedDaemonTest):
         self.assertEqual(
             [WARM_UP, 6, STEPS],
             [profile["steps"][k] for k in ("warm_up", "plain", "profiled")])
-        self.check_blocks(profile)
-        self.check_sum(profile)
         self.check_trace(path, profile["trace"])
         self.assertEqual(["data", "forward", "step"],
                          sorted(c["name"] for c in profile["captures"]))
@@ -51,28 +48,6 @@ class ProfileTest(harness.SharedDaemonTest):
         for name in ("profile.blocking", "profile.fallback"):
             self.assertEqual("PASS", found[name]["verdict"], name)
         self.check_shown(result)
-
-    def check_blocks(self, profile):
-        """The blocks' times add up to a step under the profiler."""
-        blocks = sum(block["seconds"] for block in profile["blocks"])
-        names = {block["name"] for block in profile["blocks"]}
-        self.assertLessEqual({"attention", "mlp", "norm", "head", "optimizer",
-                              "data", "upload", "read back"}, names)
-        self.assertGreater(blocks, 0.75 * profile["steps"]["profiled_seconds"])
-
-    def check_sum(self, profile):
-        """Nothing is counted twice. The blocks are means over the steps, the
-        step is their median: what else runs on the machine stretches some
-        steps, and thereby the mean, but not in each of five profiles."""
-        ratios = []
-        for _ in range(5):
-            ratios.append(sum(block["seconds"] for block in profile["blocks"])
-                          / profile["steps"]["profiled_seconds"])
-            if ratios[-1] < 1.25:
-                return
-            profile = self.profile(self.job)["profile"]
-        if os.getloadavg()[0] < os.cpu_count():
-            self.fail(f"blocks of a step, in steps: {ratios}")
 
     def check_trace(self, path, trace):
         self.assertEqual(path.stat().st_size, int(trace["size_bytes"]))

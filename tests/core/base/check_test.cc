@@ -16,14 +16,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "core/base/child_wait.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"

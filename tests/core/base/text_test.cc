@@ -8,7 +8,6 @@
 #include <fstream>
 #include <optional>
 #include <regex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>

@@ -187,15 +187,6 @@ TEST(SafetensorsTest, RoundTripKeepsBitsShapesAndMetadata) {
   }
 }
 
-TEST(SafetensorsTest, LoadsInAnotherDtype) {
-  const at::Tensor tensor = at::randn({16}).to(at::kBFloat16);
-  ASSERT_TRUE(WriteSafetensors(PathOf("dtype"), {{"x", tensor}}).ok());
-  auto file = *SafetensorsFile::Open(PathOf("dtype"));
-  EXPECT_TRUE(
-      at::equal(*file->Load("x", at::kCPU, at::kFloat), tensor.to(at::kFloat)));
-  EXPECT_TRUE(absl::IsNotFound(file->Load("y").status()));
-}
-
 TEST(SafetensorsTest, WhatIsNoSuchFileIsNamedAndNoDtypeOfTheFormat) {
   const std::string path = PathOf("bad");
   std::ofstream(path, std::ios::binary) << FileOf("{}", "stray");

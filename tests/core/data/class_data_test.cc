@@ -332,15 +332,6 @@ TEST_F(TextClassesTest, TargetsOfRegressionAndSeveralLabels) {
   EXPECT_EQ(batch.loss_weight, 4);
 }
 
-TEST_F(TextClassesTest, ClassWeightsAreTheMeansDenominator) {
-  class_labels_.weights = {0.5, 2};
-  Add("dog", "", "pos");
-  Add("fox", "", "neg");
-  const auto source = Encode({.max_length = 8});
-  EXPECT_EQ(source->Collate({{0}, {1}}, {})->loss_weight, 2.5);
-  EXPECT_EQ(source->Collate({{1}}, {})->loss_weight, 0.5);
-}
-
 TEST_F(TextClassesTest, WithoutLabelsThereIsNoLoss) {
   Add("dog", "", "pos");
   rows_.label_values.clear();

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/image.h"
 
-#include <cmath>
 #include <fstream>
 #include <numeric>
 #include <random>
-#include <set>
 #include <string>
 
 #include "core/base/file.h"

@@ -451,8 +451,6 @@ TEST_F(ShownTest, FaultsKeepTheirPlaces) {
   EXPECT_THAT(message, Not(HasSubstr("s3cret")));
 }
 
-using testing::AllOf;
-
 using testing::AnyOf;
 using testing::ElementsAre;
 using testing::SizeIs;

@@ -74,15 +74,6 @@ TEST_F(LoadTokenDatasetTest, ReadsFilesInOrder) {
                             "\"content\": \"world\"}]}\n"));
 }
 
-TEST_F(LoadTokenDatasetTest, TakesByteOrderMarkCrLfAndBlankLines) {
-  const auto dataset =
-      *Load({Write("x.jsonl",
-                   "\xEF\xBB\xBF\r\n{\"text\": \"hello\"}\r\n  "
-                   "\n\n{\"text\": \"the\"}"
-                   "\r\n")});
-  EXPECT_EQ(dataset.size(), 2);
-}
-
 TEST_F(LoadTokenDatasetTest, AJsonArrayIsAsItsRowsInLines) {
   const std::string rows[] = {
       R"({"text": "hello"})", R"({"prompt": "the", "completion": " dog"})",
@@ -361,16 +352,6 @@ void ExpectMade(const TokenDataset& found) {
   }
   EXPECT_EQ(found.hash(), "the hash");
   EXPECT_EQ(found.stats(), made.stats());
-}
-
-TEST(TokenCacheTest, FindsWhatWasPut) {
-  const TokenCache cache(FreshFolder("cache"), kPlenty);
-  EXPECT_FALSE(cache.Find("a", kOptions)->has_value());
-  ASSERT_TRUE(cache.Put("a", Made()).ok());
-  const auto found = cache.Find("a", kOptions);
-  ASSERT_TRUE(found.ok() && found->has_value()) << found.status();
-  ExpectMade(**found);
-  EXPECT_FALSE(cache.Find("b", kOptions)->has_value());
 }
 
 TEST(TokenCacheTest, EveryBrokenByteIsNoticed) {

@@ -6,19 +6,15 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "core/base/file.h"
 #include "core/device/block_mark.h"
 #include "nlohmann/json.hpp"
-#include "tests/core/calls.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
@@ -112,19 +108,6 @@ TEST_F(RecorderTest, RecordsCallsMarksAndNodes) {
   for (const auto& [name, cost] : tally.blocks) sum += cost.ns;
   EXPECT_EQ(sum, tally.step_ns);
   EXPECT_TRUE(tally.waits.empty());
-}
-
-TEST_F(RecorderTest, ABlockingCopyIsSeen) {
-  recorder_.Start();
-  {
-    const BlockMark step("mpsd::step");
-    const BlockMark block("mpsd::mlp");
-    at::ones({1}).item();
-  }
-  Tally tally;
-  tally.Add(recorder_.Stop());
-  ASSERT_EQ(tally.waits.size(), 1u);
-  EXPECT_EQ(tally.waits.at("aten::_local_scalar_dense").blocks.at("mlp"), 1);
 }
 
 TEST_F(RecorderTest, SavesATraceInChromesFormat) {
@@ -315,29 +298,6 @@ TEST(TallyTest, CapturesAddUpAndWhatIsOutsideOfAStepIsLeftOut) {
   EXPECT_TRUE(tally.operators.empty());
   EXPECT_EQ(tally.events, 8);
   EXPECT_FALSE(tally.device_reports_times);
-}
-
-// What this thread has computed: other programs add nothing to it.
-double ThreadSeconds() {
-  timespec time = {};
-  EXPECT_EQ(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time), 0);
-  return static_cast<double>(time.tv_sec) +
-         1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// A step has some hundred marks and takes milliseconds.
-TEST(BlockMarkTest, CostsNextToNothingWithoutAListener) {
-  constexpr int kMarks = 100'000;
-  double least = 1;
-  for (int attempt = 0; attempt < 5; ++attempt) {
-    const double start = ThreadSeconds();
-    for (int i = 0; i < kMarks; ++i) {
-      const BlockMark layer(i, "");
-    }
-    least = std::min(least, (ThreadSeconds() - start) / kMarks);
-  }
-  RecordProperty("nanoseconds", std::to_string(least * 1e9));
-  EXPECT_LT(least, 1e-6);
 }
 
 namespace fs = std::filesystem;

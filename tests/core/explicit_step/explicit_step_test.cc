@@ -11,10 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/explicit_step/attention_block.h"
 #include "core/explicit_step/head.h"
 #include "core/explicit_step/linear_group.h"
-#include "core/explicit_step/mlp_block.h"
 #include "core/explicit_step/norm.h"
 #include "core/host/traits.h"
 #include "core/lora/lora.h"
@@ -111,6 +109,17 @@ model::DecoderInputs PackedInputs(int64_t rows, int64_t length) {
   inputs.segment_lengths = attention::SegmentLengths(inputs.segment_ids);
   return inputs;
 }
+
+class NormTest : public testing::TestWithParam<Choice> {
+ protected:
+  NormTest() {
+    at::manual_seed(1);
+    norm_.weight = at::randn({24});
+    norm_.eps = 1e-5;
+  }
+  model::RmsNorm norm_;
+  const Options options_ = OptionsOf(GetParam());
+};
 
 TEST_P(NormTest, KeepsItsStatisticsInFp32) {
   const at::Tensor x = (at::randn({6, 24}) * 50).to(at::kBFloat16);
@@ -244,6 +253,11 @@ TEST(HeadOnCpuTest, KeepsItsBuffer) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, HeadTest,
                          testing::Values(Choice::kCpu, Choice::kMps));
+
+void Fill(LoraPack& pack) {
+  pack.Allocate(at::kCPU, at::kFloat);
+  pack.Refresh();
+}
 
 // As many rows as threads share, and one more, which they do not.
 TEST(LinearGroupOnCpuTest, ThreadsShareRows) {

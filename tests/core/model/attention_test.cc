@@ -104,20 +104,20 @@ TEST_P(AttentionTest, EqualsTheDefinition) {
     mask.segments.narrow(1, c.length - 2, 2).fill_(-1);  // padding
   }
   const at::Tensor expected = ByDefinition(q, k, v, mask);
-  EXPECT_TRUE(at::allclose(
-      CausalAttention(q, k, v, mask, AttentionKernel::kFused), expected, 1e-5,
-      1e-6));
+  EXPECT_TRUE(
+      at::allclose(CausalAttention(q, k, v, mask, AttentionKernel::kFused),
+                   expected, 1e-5, 1e-6));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, AttentionTest,
-    testing::Values(Case{"plain", 2, 2, 9, 0, false},
-                    Case{"grouped", 6, 2, 9, 0, false},
-                    Case{"window", 2, 2, 11, 4, false},
-                    Case{"wide_window", 2, 1, 7, 7, false},
-                    Case{"segments", 4, 2, 11, 0, true},
-                    Case{"segments_and_window", 2, 1, 11, 2, true}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, AttentionTest,
+                         testing::Values(Case{"plain", 2, 2, 9, 0, false},
+                                         Case{"grouped", 6, 2, 9, 0, false},
+                                         Case{"window", 2, 2, 11, 4, false},
+                                         Case{"wide_window", 2, 1, 7, 7, false},
+                                         Case{"segments", 4, 2, 11, 0, true},
+                                         Case{"segments_and_window", 2, 1, 11,
+                                              2, true}),
+                         [](const auto& info) { return info.param.name; });
 
 class BidirectionalTest : public testing::TestWithParam<AttentionKernel> {
  protected:

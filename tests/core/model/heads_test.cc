@@ -18,7 +18,6 @@
 #include "core/model/encoder.h"
 #include "core/model/losses.h"
 #include "core/model/network.h"
-#include "core/model/vit.h"
 #include "core/model/weight_reader.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"

@@ -5,10 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -98,24 +95,6 @@ TEST(ActivateTest, KnowsTransformersNames) {
   EXPECT_TRUE(at::equal(Activate(x, "relu"), x.clamp_min(0)));
   EXPECT_TRUE(at::allclose(Activate(x, "silu"), x * x.sigmoid()));
   EXPECT_TRUE(at::allclose(Activate(x, "swish"), x * x.sigmoid()));
-}
-
-class CountingAdapter : public LinearAdapter {
- public:
-  at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) override {
-    return base + x.sum();
-  }
-};
-
-TEST(LinearTest, AnAdapterSeesInputAndOutput) {
-  Linear linear;
-  linear.weight = at::eye(2);
-  linear.adapter = std::make_unique<CountingAdapter>();
-  const at::Tensor x = at::ones({1, 2});
-  EXPECT_TRUE(at::equal(linear.Forward(x), at::full({1, 2}, 3.0)));
-  EXPECT_TRUE(linear.draws());
-  linear.adapter.reset();
-  EXPECT_FALSE(linear.draws());
 }
 
 // Gradients of heads are copied for the sake of MPS alone.

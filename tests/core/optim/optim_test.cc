@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "core/optim/adamw.h"
 #include "core/optim/parameters.h"
 #include "core/optim/schedule.h"

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -184,37 +183,6 @@ TEST(JobSchema, TakesOfEachFieldWhatTheParserTakes) {
   EXPECT_GT(refused, 5000);
 }
 
-TEST(JobSchema, TakesWholeJobsThatTheParserTakes) {
-  std::mt19937 random(15);
-  const std::vector<Place> places = Places();
-  const std::vector<Json> values = Values();
-  const auto one_of = [&](const auto& list) {
-    return list[random() % list.size()];
-  };
-  int taken = 0;
-  for (int i = 0; i < 1500; ++i) {
-    Json job = MinimalJob();
-    for (size_t fields = 1 + random() % 4; fields > 0; --fields) {
-      const Place place = one_of(places);
-      const bool section = place.schema.contains("properties");
-      if (section ||
-          !(place.section.empty() || job[place.section].is_object() ||
-            job[place.section].is_null())) {
-        continue;
-      }
-      At(job, place) = random() % 4 == 0 || !place.schema.contains("default")
-                           ? one_of(values)
-                           : place.schema["default"];
-    }
-    const bool schema = SchemaAccepts(job);
-    ASSERT_EQ(schema, ParserAccepts(job)) << job.dump();
-    if (!ParseTrainSpec(job.dump(), "job.json").ok()) continue;
-    EXPECT_TRUE(schema) << job.dump();
-    ++taken;
-  }
-  EXPECT_GT(taken, 100);
-}
-
 // Transformers', PEFT's and other tools' names that the parser knows only to
 // say what is meant, and fields in a section that is not theirs.
 TEST(JobSchema, RefusesNamesThatTheParserRefuses) {
@@ -375,24 +343,6 @@ TEST(ParseJson, ItsErrorsAreShortAndPrintable) {
   EXPECT_EQ(Error("{\"" + raw).find('\x7f'), std::string::npos);
   const std::string twice = "\"" + std::string(4000, '\x7f') + "\": 1";
   EXPECT_LT(Error("{" + twice + "," + twice + "}").size(), 200u);
-}
-
-TEST(Describe, ShowsWhatWasFound) {
-  const auto list = *ParseJson("[\"2e-4\", 12, 0.5, true, null, [], {}]", "");
-  const std::vector<std::string> expected = {"the string \"2e-4\"",
-                                             "12",
-                                             "0.5",
-                                             "true",
-                                             "null",
-                                             "a list",
-                                             "an object"};
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(Describe(list.items[i]), expected[i]);
-  }
-  JsonNode node;
-  node.kind = JsonNode::Kind::kString;
-  node.text = std::string(79, 'x') + "éééé";
-  EXPECT_EQ(Describe(node), "the string \"" + std::string(77, 'x') + "…\"");
 }
 
 TEST(FieldValue, IsJsonOrElseAText) {

@@ -175,23 +175,6 @@ TEST(ParseModelConfig, ReadsWindows) {
   EXPECT_THAT(typed.sliding_window, ::testing::ElementsAre(64, 0));
 }
 
-TEST(ParseModelConfig, HasTheDefaultsOfTheConfigClasses) {
-  const ModelConfig llama = Parse(R"({"model_type": "llama",
-      "vocab_size": 16, "hidden_size": 32, "intermediate_size": 64,
-      "num_hidden_layers": 2, "num_attention_heads": 4})");
-  EXPECT_EQ(llama.num_key_value_heads, 4);
-  EXPECT_EQ(llama.head_dim, 8);
-  EXPECT_EQ(llama.max_position_embeddings, 2048);
-  EXPECT_EQ(llama.rms_norm_eps, 1e-6);
-  EXPECT_EQ(llama.rope_theta, 10000);
-  EXPECT_FALSE(llama.tie_word_embeddings);
-  EXPECT_EQ(llama.torch_dtype, "");
-  const ModelConfig mistral =
-      Parse(Patched(kMistral7bV01, R"({"num_key_value_heads": null})"));
-  EXPECT_EQ(mistral.num_key_value_heads, 8);
-  EXPECT_EQ(Parse(Patched(kQwen3_06b, R"({"head_dim": null})")).head_dim, 128);
-}
-
 struct ErrorCase {
   const char* base;
   std::string patch;

@@ -479,23 +479,6 @@ TEST(ProfilePlanTest, ManyEventsMakeShortSessions) {
 
 using runbook::Finding;
 
-TEST(ProfileFactsTest, WhatIsUnknownStaysUnknown) {
-  EXPECT_EQ(Median({}), 0);
-  EXPECT_EQ(Median({3, 1, 2}), 2);
-  EXPECT_EQ(Median({4, 1, 2, 3}), 2.5);
-  EXPECT_EQ(Mean({}), 0);
-  EXPECT_EQ(Mean({1, 2, 6}), 3);
-  ProfileFacts facts;
-  EXPECT_EQ(facts.Utilization(), std::nullopt);
-  EXPECT_TRUE(facts.fallbacks().empty());
-  EXPECT_EQ(facts.Overhead(), 0);
-  EXPECT_EQ(facts.StepSeconds(), 0);
-  facts = SoundFacts();
-  EXPECT_NEAR(*facts.Utilization(), 0.9, 1e-9);
-  facts.steps.back().progress.cpu_fallback_ops["aten::x"] = 3;
-  EXPECT_EQ(facts.fallbacks().at("aten::x"), 3);
-}
-
 TEST(ProfileFactsTest, ASteadyStepIsPlainWorkPlusTheWait) {
   ProfileFacts facts = SoundFacts();
   EXPECT_NEAR(facts.StepSeconds(), 0.1, 1e-9);
@@ -578,22 +561,6 @@ TEST(ProfileFindingsTest, AStepThatWaitsForDataStarves) {
   facts.data_seconds = {0.15};
   EXPECT_EQ(Warnings(facts), Names{"profile.data"});
   EXPECT_THAT(Get(facts, "profile.data").found, HasSubstr("33.6 %"));
-}
-
-TEST(ProfileFindingsTest, AFurtherReadBackAndOperatorsOnTheCpuAreNamed) {
-  ProfileFacts facts = SoundFacts();
-  facts.tally.waits["aten::_local_scalar_dense"] = {
-      40, 100 * kMilli, {{"mlp", 39}, {"head", 1}}};
-  EXPECT_EQ(Warnings(facts), Names{"profile.blocking"});
-  const Finding finding = Get(facts, "profile.blocking");
-  EXPECT_THAT(finding.found,
-              HasSubstr("aten::_local_scalar_dense, 2 a step, in 'mlp'"));
-  EXPECT_EQ(finding.value, 2);
-  facts = SoundFacts();
-  facts.steps.back().progress.cpu_fallback_ops = {{"aten::unique", 24}};
-  EXPECT_EQ(Warnings(facts), Names{"profile.fallback"});
-  EXPECT_THAT(Get(facts, "profile.fallback").found,
-              HasSubstr("aten::unique (24)"));
 }
 
 TEST(ProfileResultTest, TimesAreThoseOfAStep) {

@@ -179,13 +179,6 @@ TEST(FindMicroBatchTest, WhereNothingFitsTheLeastIsTaken) {
   EXPECT_EQ(device.Find(Search(1'000'000))->chosen, (MicroBatch{1, kFull}));
 }
 
-TEST(FindMicroBatchTest, AnErrorEndsTheSearch) {
-  const auto plan = FindMicroBatch(Search(100), [](const MicroBatch&) {
-    return absl::StatusOr<MicroBatchTrial>(absl::NotFoundError("gone"));
-  });
-  EXPECT_EQ(plan.status().message(), "gone");
-}
-
 MicroBatchPlan Plan() {
   return {{4, kFull},
           "trial",

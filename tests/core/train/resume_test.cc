@@ -11,7 +11,6 @@
 
 #include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
-#include "core/host/footprint.h"
 #include "core/optim/schedule.h"
 #include "core/train/run_folder.h"
 #include "nlohmann/json.hpp"
@@ -344,16 +343,6 @@ TEST_F(ResumedJobTest, AFingerprintThatCannotBeReadIsDamage) {
   ASSERT_TRUE(Run("out", rest).ok());
   EXPECT_EQ(rest.steps.front().step, 1);
   EXPECT_THAT(rest.warnings()[0], HasSubstr("fingerprint cannot be read"));
-}
-
-// A CPU counts no tensors: the process' memory is all that can be reported.
-TEST(ManifestTest, HoldsThePeakOfTheProcess) {
-  const auto folder = FreshFolder("manifest_footprint");
-  const host::FootprintWatch watch;
-  ASSERT_TRUE(WriteManifest(folder, {}).ok());
-  const auto json = RunJson(folder);
-  EXPECT_TRUE(json["memory"]["peak_allocated_bytes"].is_null());
-  EXPECT_GT(json["memory"]["peak_footprint_bytes"], 1 << 20);
 }
 
 TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {

@@ -20,7 +20,6 @@
 #include "core/ckpt/checkpoint.h"
 #include "core/ckpt/safetensors.h"
 #include "core/lora/peft_folder.h"
-#include "core/spec/targets.h"
 #include "core/train/classification.h"
 #include "core/train/language_modelling.h"
 #include "core/train/stages.h"

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -341,17 +340,6 @@ TEST_F(SessionTest, AHeldRunStopsAtOnce) {
   }
 }
 
-TEST_F(SessionTest, TheUsersErrorComesBackAsFailed) {
-  const JobFolder folder("session_bad");
-  std::ofstream(folder.path() / "train.jsonl") << "{}\n";
-  Start(folder);
-  const auto messages = Follow();
-  EXPECT_EQ(code_, 1);
-  const auto& failed = std::get<wire::Failed>(messages.back());
-  EXPECT_EQ(failed.kind, wire::FailureKind::kRejected);
-  EXPECT_THAT(failed.message, testing::HasSubstr("train.jsonl:1"));
-}
-
 TEST_F(SessionTest, NonsenseInsteadOfStartEndsTheWorker) {
   ASSERT_TRUE(daemon_->Send("hello?").ok());
   Follow();
@@ -563,22 +551,6 @@ rlimit LimitOf(decltype(RLIMIT_CORE) resource) {
   return limit;
 }
 
-TEST(Cell, ACrashLeavesNoCore) {
-  EXPECT_TRUE(Holds([] {
-    EnterCell();
-    const rlimit limit = LimitOf(RLIMIT_CORE);
-    return limit.rlim_cur == 0 && limit.rlim_max == 0;
-  }));
-}
-
-TEST(Cell, DescriptorsAndProcessesAreBounded) {
-  EXPECT_TRUE(Holds([] {
-    EnterCell();
-    return LimitOf(RLIMIT_NOFILE).rlim_max <= kMostDescriptors &&
-           LimitOf(RLIMIT_NPROC).rlim_max <= kMostProcesses;
-  }));
-}
-
 TEST(Cell, ALowerBoundStays) {
   EXPECT_TRUE(Holds([] {
     const rlimit lower{64, 128};
@@ -586,14 +558,6 @@ TEST(Cell, ALowerBoundStays) {
     EnterCell();
     const rlimit limit = LimitOf(RLIMIT_NOFILE);
     return limit.rlim_cur == 64 && limit.rlim_max == 128;
-  }));
-}
-
-TEST(Cell, NewFilesAreTheUsersAlone) {
-  EXPECT_TRUE(Holds([] {
-    umask(0);
-    EnterCell();
-    return umask(0) == 077;
   }));
 }
 
