@@ -20,8 +20,7 @@
 #include "tests/core/golden_model.h"
 #include "tests/core/model/golden_models.h"
 
-// Values against formulas written out here; equality with Transformers is
-// tests/core/parity's.
+// Equality with Transformers is tests/core/parity's.
 
 namespace mpsd::model {
 namespace {

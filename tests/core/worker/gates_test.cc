@@ -16,7 +16,7 @@
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 
-// That the program starts anew is seen in tests/e2e/pause_test.py.
+// That the program starts anew is seen in tests/e2e/share_test.py.
 
 namespace mpsd::worker {
 namespace {
