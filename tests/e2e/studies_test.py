@@ -13,8 +13,6 @@ BATCHES = [1, 2, 4, 8, 16, 32, 40]
 STEPS = 40
 STEPS_EACH = STEPS + 2 + 3
 MIDDLE = 2 * STEPS_EACH + 20  # within the third batch
-PREEMPTING = ("--preempt", "--preempt-margin-seconds", "0",
-              "--preempt-min-run-seconds", "0")
 
 
 class StudiesTest(harness.SharedDaemonTest):
@@ -64,17 +62,6 @@ class StudiesTest(harness.SharedDaemonTest):
             watch.until_step(MIDDLE)
             os.kill(self.pause(daemon), signal.SIGKILL)
             self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
-
-    def test_preempted_in_the_middle(self):
-        daemon = self.daemon(*PREEMPTING, *harness.slow_disk(250))
-        job_id = self.sweep(daemon)
-        with daemon.watch(job_id) as watch:
-            watch.until_step(MIDDLE)
-            urgent = harness.write_job(self.folder, "urgent.json", rows=ROWS,
-                                       training={"max_steps": 1})
-            other = daemon.submit(urgent, "--priority", "9")["id"]
-            self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
-            self.assertEqual("SUCCEEDED", daemon.state(other))
 
     def test_cancelled_in_the_middle(self):
         daemon = self.daemon(*harness.slow_disk(250))

@@ -239,29 +239,6 @@ void Fallback(const std::string& op) {
                   "implications.");
 }
 
-TEST(WarningCapture, CountsEveryFallbackByItsName) {
-  std::vector<std::string> reported;
-  WarningCapture capture([&](const auto& text) { reported.push_back(text); });
-  for (int i = 0; i < 3; ++i) Fallback("aten::linalg_eig");
-  Fallback("aten::col2im");
-  EXPECT_THAT(
-      capture.cpu_fallback_ops(),
-      ElementsAre(Pair("aten::col2im", 1), Pair("aten::linalg_eig", 3)));
-  EXPECT_THAT(reported, IsEmpty());
-}
-
-TEST(WarningCapture, ReportsOtherTextsOnce) {
-  std::vector<std::string> reported;
-  {
-    WarningCapture capture([&](const auto& text) { reported.push_back(text); });
-    for (int i = 0; i < 3; ++i) TORCH_WARN("a deprecated call");
-    TORCH_WARN("another");
-    EXPECT_THAT(capture.cpu_fallback_ops(), IsEmpty());
-  }
-  EXPECT_THAT(reported, ElementsAre("a deprecated call", "another"));
-  EXPECT_FALSE(c10::WarningUtils::get_warnAlways()) << "as it was before";
-}
-
 TEST(WarningCapture, IsThatOfItsThread) {
   std::vector<std::string> reported;
   WarningCapture capture([&](const auto& text) { reported.push_back(text); });

@@ -87,37 +87,6 @@ class KeptPointsTest : public testing::Test {
       testing_support::FreshFolder("kept_points") / "points.jsonl";
 };
 
-TEST_F(KeptPointsTest, PointsOutliveTheProcess) {
-  KeptPoints kept = Read();
-  EXPECT_TRUE(kept.points().empty());
-  ASSERT_TRUE(kept.Begin(1).ok());
-  ASSERT_TRUE(kept.Add({{"batch", 1}}).ok());
-  ASSERT_TRUE(kept.Begin(2).ok());
-  ASSERT_TRUE(kept.Add({{"batch", 2}, {"why", "line\nbreak"}}).ok());
-  const KeptPoints again = Read();
-  ASSERT_EQ(again.points().size(), 2u);
-  EXPECT_EQ(again.points()[1]["why"], "line\nbreak");
-  EXPECT_EQ(again.Ends(1), 0);
-  EXPECT_EQ(again.Ends(3), 0);
-}
-
-TEST_F(KeptPointsTest, EndsWithoutAWordAreCounted) {
-  {
-    KeptPoints killed = Read();
-    ASSERT_TRUE(killed.Begin(4).ok());
-  }
-  {
-    KeptPoints killed_again = Read();
-    EXPECT_EQ(killed_again.Ends(4), 1);
-    EXPECT_EQ(killed_again.Ends(8), 0);
-    ASSERT_TRUE(killed_again.Begin(4).ok());
-  }
-  KeptPoints third = Read();
-  EXPECT_EQ(third.Ends(4), 2);
-  ASSERT_TRUE(third.Add({{"batch", 4}}).ok());
-  EXPECT_EQ(Read().Ends(4), 0);
-}
-
 // A preemption is no fault of the point.
 TEST_F(KeptPointsTest, AnAbandonedPointIsNotHeldAgainstIt) {
   {
