@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mpsctl doctor against the real daemon: what it finds, its exit codes, fifty
-who ask at once, and a daemon that is away."""
+"""mpsctl doctor against the real daemon: the real worker, one that is broken and
+one that hangs."""
 
 import json
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `mpsctl list` finds, sorts and pages over, by the real programs: across a
-kill of mpsd, with private jobs, and while jobs come
-and go. What stays of a deleted job, however it ended and mpsd with it: its record,
-notes and tags; and what list, show and diff make of them."""
+kill of mpsd, and while jobs come and go. What stays of a deleted job, however it
+ended and mpsd with it: its record, notes and tags; and what list and show make of
+them."""
 
 import csv
 import io

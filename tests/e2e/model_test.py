@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that a user pushes, killed in the middle of it; and `mpsctl model pull`
-with an `hf` of our own (tests/fakes/fake_hf.py): a pull that is followed, left,
-cancelled, killed with its daemon; what hf refuses; and jobs that train what was
-pulled."""
+with an `hf` of our own (tests/fakes/fake_hf.py): a pull that is killed with its
+daemon; what hf refuses; and jobs that train what was pulled."""
 
 import json
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A team on one daemon, as deploy/README.md sets it up: two users, a viewer and an
 admin over TLS with tokens, the real programs. What users may have: refused at the
-figure, for all who ask at once, with what to do, and changed by a restart."""
+figure, for all who ask at once, with what to do."""
 
 import json
 import os

@@ -128,8 +128,6 @@ TEST(PythonRegex, TakesBoundedTime) {
   EXPECT_TRUE(FullMatch("a*", std::string(PythonRegex::kMaxName, 'a')));
 }
 
-using Kind = RegexNode::Kind;
-
 struct ErrorCase {
   std::string pattern;
   std::string reason;
