@@ -7,7 +7,7 @@
 #                                           real models
 #   tests/run.sh --macos [CTEST ARGUMENT…]  on Linux: everything built, linked
 #                                           and checked for an Apple silicon Mac
-#   tests/run.sh --nightly [CTEST ARGUMENT…]  campaigns and the observed hour
+#   tests/run.sh --nightly [CTEST ARGUMENT…]  campaigns
 #   tests/run.sh --lint [CTEST ARGUMENT…]   formats, and Clang over all sources
 set -euo pipefail
 

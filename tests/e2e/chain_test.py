@@ -115,19 +115,6 @@ class WaitingTest(harness.SharedDaemonTest):
                          compared["spec"])
         self.assertEqual({}, compared["data"])
 
-    def test_a_clone_of_a_job_whose_model_is_gone(self):
-        first = self.mpsd.submit(self.job())["id"]
-        self.mpsd.finish(first)
-        self.model.rename(self.folder / "moved")
-        said = self.mpsd.says("clone", first, code=2)
-        self.assertIn("model", said)
-        self.assertIn(str(self.model), said)
-        clone, = self.mpsd.ctl_json(
-            "clone", first, "--set", f"model={self.folder / 'moved'}",
-            "--detach")
-        self.assertEqual("SUCCEEDED", self.mpsd.finish(clone["id"])["state"])
-
-
 # fake_worker's loss grows with the weight decay: the least decay is the best.
 DECAYS = "training.weight_decay=0.2,0,0.1"
 
@@ -161,24 +148,3 @@ class SweepTest(harness.SharedDaemonTest):
         other = self.mpsd.says(*args[:-1], "training.weight_decay=0.3", code=2)
         self.assertIn("needs another --name", other)
         self.assertEqual(3, len(self.jobs(self.mpsd)))
-
-    def test_held_released_cancelled_and_deleted_by_its_label(self):
-        daemon = self.daemon(worker="fake_worker",
-                             env={"FAKE_WORKER_MODE": "ok-slow"})
-        label = ("--label", "sweep=decays")
-        daemon.says("sweep", self.job("slow", max_steps=2000), "--name",
-                    "decays", "--hold", "--grid", DECAYS)
-        daemon.says("submit", self.job("slow"), "--hold", "--detach")
-        for verb, out in (("release", "is released"), ("hold", "is held"),
-                          ("release", "is released"),
-                          ("cancel", "cancelled")):
-            changed = daemon.ctl(verb, *label)
-            self.assertIn(out, changed.stdout.replace("CANCELLED", "cancelled"),
-                          changed.stderr)
-        daemon.ctl("wait", *(job["id"] for job in self.jobs(daemon)))
-        self.assertEqual(["CANCELLED"] * 3,
-                         [job["state"] for job in self.jobs(daemon)])
-        daemon.says("delete", *label, "--yes")
-        self.assertEqual([], self.jobs(daemon))
-        left = daemon.ctl("list", "-q").stdout.split()
-        self.assertEqual(1, len(left), left)

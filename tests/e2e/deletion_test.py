@@ -51,18 +51,6 @@ class DeletionTest(harness.SharedDaemonTest):
         again = self.finished(self.mpsd, "--idempotency-key", "once")
         self.assertNotEqual(job_id, again)
 
-    def test_a_job_that_has_not_ended_is_kept(self):
-        job = harness.write_job(self.folder, called="fake:hang")
-        running = self.mpsd.submit(job)["id"]
-        queued = self.mpsd.submit(job)["id"]
-        self.eventually(lambda: self.mpsd.state(running) == "RUNNING")
-        for job_id in (running, queued):
-            said = self.mpsd.says("delete", job_id, code=2)
-            self.assertIn(f"mpsctl cancel {job_id}", said)
-        self.assertLessEqual({running, queued}, jobs_dir(self.mpsd))
-        self.mpsd.says("cancel", "--now", queued, running)
-        self.mpsd.finish(running)
-
     def test_killed_in_the_middle_a_job_is_whole_or_gone(self):
         daemon = self.mpsd
         ids = [self.finished(daemon) for _ in range(12)]
@@ -138,15 +126,6 @@ class DeletionTest(harness.SharedDaemonTest):
             self.assertEqual([], list(self.folder.glob("*fetched*")))
         self.assertNotIn(job_id, jobs_dir(self.mpsd))
 
-    def test_uploads_leave_room(self):
-        daemon = self.daemon("--min-free-bytes", str(1 << 60),
-                             worker="fake_worker")
-        said = daemon.says("submit", str(harness.write_job(self.folder)),
-                           "--detach", code=6)
-        self.assertIn("--min-free-bytes", said)
-        self.assertIn("mpsctl delete", said)
-
-
 DAY_US = 24 * 3600 * 10**6
 
 
@@ -209,25 +188,6 @@ class RetentionTest(harness.EndToEndTest):
         self.assertEqual(2, collected["removed"])
         self.assertEqual({young, fresh, hangs, waits}, jobs_dir(daemon))
 
-    def test_checkpoints_go_and_the_result_can_be_fetched(self):
-        daemon = self.daemon("--keep-checkpoints-days", "7",
-                             worker="fake_worker")
-        job_id = self.finished(daemon, checkpoint_bytes=3 << 20)
-        self.aged(daemon, **{job_id: 9})
-
-        def is_planned():
-            return [(item["kind"], item["id"])
-                    for item in self.plan(daemon)["items"]] == [
-                        ("CHECKPOINTS", job_id)]
-        self.eventually(is_planned)  # once it is measured
-        collected, = daemon.ctl_json("gc")
-        self.assertEqual(1, collected["removed"])
-        self.assertGreaterEqual(collected["freed_bytes"], 3 << 20)
-        self.assertFalse((self.out(daemon, job_id) / "checkpoints").exists())
-        self.assertEqual([], daemon.ctl_json("checkpoints", job_id))
-        fetched = self.folder / "fetched"
-        daemon.says("download", job_id, "-o", fetched)
-
     def test_killed_in_the_middle_each_job_is_whole_or_gone(self):
         daemon = self.daemon("--keep-days", "30", worker="fake_worker")
         ids = [self.finished(daemon) for _ in range(10)]
@@ -250,27 +210,3 @@ class RetentionTest(harness.EndToEndTest):
         self.assertIn(kept, rows)
         daemon.ctl_json("gc")
         self.assertEqual({kept}, jobs_dir(daemon))
-
-    def test_the_budget_is_kept_by_itself(self):
-        daemon = self.daemon(worker="fake_worker")
-        first = self.finished(daemon, checkpoint_bytes=16 << 20)
-        second = self.finished(daemon, checkpoint_bytes=16 << 20)
-        self.aged(daemon, **{first: 2, second: 1})
-
-        def used():
-            info, = daemon.ctl_json("info")
-            return info["state_bytes"]
-        self.eventually(lambda: used() > 32 << 20)  # once it is measured
-        budget = used() - (8 << 20)
-        daemon.kill()
-        daemon = self.daemon("--state-budget-bytes", str(budget),
-                             worker="fake_worker")
-        # The older one's checkpoints suffice.
-        self.eventually(lambda: not (
-            self.out(daemon, first) / "checkpoints").exists())
-        self.eventually(lambda: used() <= budget)
-        self.eventually(lambda: jobs_dir(daemon) == {first, second})
-        self.assertTrue((self.out(daemon, second) / "checkpoints").exists())
-        plan = self.plan(daemon)
-        self.assertEqual([], plan["items"])
-        self.assertEqual(budget, plan["budget_bytes"])

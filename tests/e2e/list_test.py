@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `mpsctl list` finds, sorts and pages over, by the real programs: across a
-kill of mpsd, with private jobs, and while jobs come
-and go. What stays of a deleted job, however it ended and mpsd with it: its record,
-notes and tags; and what list, show and diff make of them."""
+kill of mpsd, and while jobs come and go. What stays of a deleted job, however it
+ended and mpsd with it: its record, notes and tags; and what list and show make of
+them."""
 
 import csv
 import io
@@ -86,31 +86,6 @@ class ListTest(harness.EndToEndTest):
         finally:
             ends.set()
             thread.join()
-
-    # Nothing of a private job is learnt by asking for it.
-    def test_private_jobs_are_not_found_by_what_is_private(self):
-        address = f"127.0.0.1:{harness.free_port()}"
-        daemon = self.daemon("--listen", address, "--private-jobs",
-                             "--model-root", str(self.folder),
-                             worker="fake_worker")
-        self.submit(daemon, "secret plan", "--label", "team=nlp")
-        token = daemon.ctl("token", "create", "--user", "eve", "--role",
-                           "user").stdout.strip()
-
-        def eve(*options):
-            return harness.Client(
-                ("--server", address), harness.environment(
-                    MPSD_TOKEN=token)).ctl_json("list", *options)
-
-        self.assertEqual(1, len(eve()))
-        self.assertEqual("", eve()[0]["name"])
-        for options in (("--text", "secret"), ("--text", "nl"),
-                        ("--label", "team=nlp"), ("--sort", "name"),
-                        ("--sort", "eval_loss"), ("--model", "model")):
-            self.assertEqual([], eve(*options), options)
-        self.assertEqual([{"total": 0}], eve("--count", "--text", "secret"))
-        self.assertEqual(1, len(eve("--text", harness.ACCOUNT)))
-
 
 MIGRATIONS = pathlib.Path(__file__).parents[2] / "migrations"
 
@@ -251,28 +226,6 @@ class PastJobsTest(harness.SharedDaemonTest):
             "list", "--past", "--csv", "--columns", "id,past,tags,state"))))
         self.assertEqual([(other, "false"), (job_id, "true")],
                          [(row["id"], row["past"]) for row in rows])
-
-    def test_fifty_writers_of_notes(self):
-        daemon = self.mpsd
-        job_id = self.finished(daemon)
-        harness.at_once(
-            lambda number: daemon.says("note", job_id, f"note {number}"),
-            range(50))
-        notes = daemon.show(job_id)["record"]["notes"]
-        self.assertEqual({f"note {i}" for i in range(50)},
-                         {note["text"] for note in notes})
-
-    def test_two_jobs_side_by_side_deleted_or_not(self):
-        daemon = self.mpsd
-        first = self.finished(daemon)
-        second = daemon.succeed(self.job(lora={"r": 16}))["id"]
-        for gone in (first, second):
-            daemon.says("delete", gone)
-            diff, = daemon.ctl_json("diff", first, second)
-            self.assertEqual({"lora.r": [4, 16]}, diff["spec"])
-            text = daemon.says("diff", first, second)
-            self.assertIn("lora.r", text)
-            self.assertIn("RESULTS", text)
 
     def test_a_database_of_the_last_release_with_records_opens(self):
         daemon = self.daemon(worker="fake_worker")

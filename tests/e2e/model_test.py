@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that a user pushes, killed in the middle of it; and `mpsctl model pull`
-with an `hf` of our own (tests/fakes/fake_hf.py): a pull that is followed, left,
-cancelled, killed with its daemon; what hf refuses; and jobs that train what was
-pulled."""
+with an `hf` of our own (tests/fakes/fake_hf.py): a pull that is killed with its
+daemon; what hf refuses; and jobs that train what was pulled."""
 
 import json
 import os
@@ -99,16 +98,6 @@ class ModelTest(harness.SharedDaemonTest):
         self.eventually(lambda: not list(
             (daemon.state_dir / "blobs").glob("??/*")))
         daemon.says("model", "rm", NAME, code=4)
-
-    def test_pushes_at_once_of_the_same_files_have_them_once(self):
-        daemon = self.daemon(worker="fake_worker")
-        names = [f"m{i}" for i in range(6)] + ["m0"] * 3
-        harness.at_once(lambda name: self.push(daemon, self.model, name), names)
-        listed = daemon.ctl_json("model", "list")
-        self.assertEqual(sorted(set(names)), [m["name"] for m in listed])
-        files = len([f for f in self.model.iterdir() if f.is_file()])
-        blobs = list((daemon.state_dir / "blobs").glob("??/*"))
-        self.assertLessEqual(len(blobs), files)
 
     def test_killed_in_the_middle_a_name_has_old_files_or_new_ones(self):
         daemon = self.mpsd
@@ -236,16 +225,6 @@ class ModelPullTest(harness.EndToEndTest):
 
         daemon.says("submit", job)
 
-    def test_a_revision_is_another_name(self):
-        daemon = self.start_daemon()
-        self.assertIn('"model": "org/tiny@v1"',
-                      daemon.says("model", "pull", "org/tiny@v1"))
-        job = harness.write_job(self.folder, model="org/tiny")
-        refused = daemon.ctl("submit", str(job), "--detach")
-        self.assertNotEqual(refused.returncode, 0, "there is no ref main")
-        job = harness.write_job(self.folder, model="org/tiny@v1")
-        daemon.says("submit", job)
-
     def test_a_kill_of_the_daemon_kills_hf(self):
         daemon = self.start_daemon()
         self.begin_hanging(daemon, "deaf")
@@ -261,15 +240,6 @@ class ModelPullTest(harness.EndToEndTest):
         self.begin_hanging(daemon, "deaf")
         self.assertEqual(0, daemon.terminate())
         self.eventually(lambda: not self.is_alive())
-
-    def test_a_pull_is_cancelled_and_begins_when_asked_again(self):
-        daemon = self.start_daemon()
-        self.begin_hanging(daemon)
-        daemon.says("model", "pull", "--cancel", "org/tiny")
-        self.eventually(lambda: not self.is_alive())
-        daemon.says("model", "pull", "--cancel", "org/tiny", code=4)
-        self.set_mode("ok")
-        daemon.says("model", "pull", "org/tiny")
 
     def test_what_hf_refuses_is_shown(self):
         daemon = self.start_daemon()

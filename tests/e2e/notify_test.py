@@ -132,24 +132,6 @@ class NotifyTest(harness.EndToEndTest):
         self.assertFalse((self.folder / "owned").exists())
         self.assertEqual([], daemon.workers())
 
-    def test_a_low_disk_is_reported(self):
-        self.reporting("--notify-settle-seconds", "0",
-                       "--notify-low-disk-bytes", str(1 << 59))
-        got, = self.await_got(1)
-        self.assertEqual(("disk_low", 1 << 59),
-                         (got["event"], got["disk"]["low_bytes"]))
-
-    def test_a_hold_is_reported(self):
-        toml = self.folder / "mpsd.toml"
-        toml.write_text('notify-on = ["hold"]\nnotify-settle-seconds = 0\n')
-        self.environment["FAKE_WORKER_SELFTEST"] = "1"
-        daemon = self.reporting("--config", str(toml), selftest=True)
-        daemon.submit(harness.write_job(self.folder))
-        got = self.await_got(1)
-        self.assertEqual(("held", "device"),
-                         (got[0]["event"], got[0]["hold"]["reason"]))
-        self.assertIn("self-test", got[0]["text"])
-
     def test_a_test_prints_what_came_of_it(self):
         done = self.check("--notify-command", str(self.program))
         self.assertEqual((0, "sent\n"), (done.returncode, done.stdout),

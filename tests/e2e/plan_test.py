@@ -98,19 +98,6 @@ class PlanTest(harness.SharedDaemonTest):
                             "--probe-of", probe["id"], code=2)
         self.assertIn("training.max_length was 64 and is 32", other)
 
-    def test_what_is_wrong_with_a_job_is_said_as_submit_says_it(self):
-        daemon = self.daemon()
-        for changes, words in (
-                ({"training": {"max_lenght": 3}}, "max_length"),
-                ({"model": "/no/such/model"}, "/no/such/model"),
-                ({"rows": ["{}"]}, "train.jsonl:1")):
-            with self.subTest(words):
-                said = daemon.says("plan", self.job(**changes), code=2)
-                self.assertIn(words, said)
-                self.assertNotIn("/plans/", said)
-                self.job(training={})
-        self.assert_nothing_is_left(daemon)
-
     def test_a_user_has_one_plan_at_a_time_and_a_killed_client_makes_room(self):
         hang = self.job("fake:deaf")
         first = self.begin(self.mpsd, hang)

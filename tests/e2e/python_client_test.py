@@ -177,12 +177,6 @@ class PythonClientTest(harness.SharedDaemonTest):
         self.assertEqual("CANCELLED",
                          job.wait(harness.TIMEOUT, check=False).state)
 
-    def test_the_same_key_is_the_same_job(self):
-        client = self.client()
-        ids = {client.submit(self.spec(), data=self.ROWS,
-                             idempotency_key="nightly").id for _ in range(3)}
-        self.assertEqual(1, len(ids))
-
     def test_watching_continues_after_a_kill(self):
         daemon = self.daemon()
         client = self.client(daemon)

@@ -68,26 +68,6 @@ class RestartTest(harness.SharedDaemonTest):
             self.mpsd.start()
             self.check_end(watch, attempts=2)
 
-    def test_every_checkpoint_damaged(self):
-        job_id = self.submit()
-        checkpoints = self.mpsd.state_dir / f"jobs/{job_id}/out/checkpoints"
-        with self.mpsd.watch(job_id) as watch:
-            watch.until_checkpoint(20)
-            worker = self.pause(self.mpsd)
-            self.mpsd.kill()
-            os.kill(worker, signal.SIGKILL)
-            for folder in checkpoints.glob("step-*"):
-                os.truncate(folder / "optimizer.safetensors", 10)
-            self.mpsd.start()
-            job = watch.finish()
-        self.assertEqual("SUCCEEDED", job["state"], job["message"])
-        self.check_adapter(self.mpsd, job_id)
-        self.assertIn("the run starts over", self.mpsd.says("logs", job_id))
-        self.assertTrue((checkpoints / "step-10.damaged").is_dir())
-        self.assertEqual(
-            {c["step"] for c in self.mpsd.ctl_json("checkpoints", job_id)},
-            {int(p.name[5:]) for p in checkpoints.glob("step-*[0-9]")})
-
     def test_daemon_stopped(self):
         job_id = self.submit()
         with self.mpsd.watch(job_id) as watch:
@@ -120,22 +100,6 @@ class RestartTest(harness.SharedDaemonTest):
             self.assertLess(watch.steps()[-1], STEPS)
         self.assertEqual("CANCELLED",
                          self.mpsd.ctl_json("cancel", job_id)[0]["state"])
-
-    def test_cancel_while_queued(self):
-        first = self.submit()
-        with self.mpsd.watch(first) as watch:
-            watch.until_checkpoint(10)
-            worker = self.pause(self.mpsd)
-            second = self.submit()
-            self.assertEqual(0, self.mpsd.show(second)["queue_position"])
-            answer = self.mpsd.ctl_json("cancel", second)[0]
-            self.assertEqual("CANCELLED", answer["state"])
-            self.mpsd.says("watch", second, code=5)
-            self.mpsd.ctl("cancel", first)
-            os.kill(worker, signal.SIGCONT)
-            watch.finish()
-        self.assertEqual(0, self.mpsd.show(second)["attempt"])
-
 
 HANG = 5.0  # s, longer than a busy machine holds a worker up
 STEP = 8.0  # s, about

@@ -127,19 +127,6 @@ class ScrapeTest(harness.EndToEndTest):
         self.assertEqual((0, "", ""),
                          (found.returncode, found.stdout, found.stderr))
 
-    def test_a_secret_that_others_read_is_refused(self):
-        token = self.folder / "open"
-        token.write_text("a" * 64)
-        token.chmod(0o644)
-        daemon = self.unstarted("--metrics-token-file", str(token),
-                                worker="fake_worker")
-        refused = subprocess.run(daemon.command, env=daemon.env, text=True,
-                                 capture_output=True, timeout=harness.TIMEOUT,
-                                 check=False)
-        self.assertEqual(69, refused.returncode)
-        self.assertIn(f"chmod 600 {token}", refused.stderr)
-        self.assertNotIn("aaaa", refused.stderr)
-
     def test_a_unix_socket(self):
         path = self.folder / "metrics"
         with socket.socket(socket.AF_UNIX) as left:  # by a daemon that died

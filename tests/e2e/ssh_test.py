@@ -94,14 +94,6 @@ class SshTest(harness.SharedDaemonTest):
         harness.Client(("--context", "ssh-studio"), self.env).says("list")
         self.assertEqual(4, len(self.sshd.started()))
 
-    def test_the_environment_names_the_server(self):
-        self.sshd.start()
-        harness.Client(env={**self.env, "MPSD_SERVER": self.url()}).says("list")
-
-    def test_verbs_that_ask_no_daemon_start_no_ssh(self):
-        self.says("schema")
-        self.assertEqual([], self.sshd.started())
-
     def test_sshs_configuration_may_hold_what_tunnels_cannot_bear(self):
         self.sshd.start()
         taken = harness.free_port()

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Studies by the real worker on the CPU: a smoke run, a sweep of batches, a
-probe's neighbours, stopped, killed and resumed in the middle, and what a script
-gets; compare-devices on two devices that every machine has, the CPU and the
-CPU."""
+"""Studies by the real worker on the CPU: a sweep of batches, stopped,
+killed and resumed in the middle, and the exit codes of a script."""
 
-import json
 import os
 import signal
 
@@ -16,24 +13,11 @@ BATCHES = [1, 2, 4, 8, 16, 32, 40]
 STEPS = 40
 STEPS_EACH = STEPS + 2 + 3
 MIDDLE = 2 * STEPS_EACH + 20  # within the third batch
-PREEMPTING = ("--preempt", "--preempt-margin-seconds", "0",
-              "--preempt-min-run-seconds", "0")
-
-
-def finding(result, name):
-    found, = [f for f in result["findings"] if f["name"] == name]
-    return found
 
 
 class StudiesTest(harness.SharedDaemonTest):
     def job(self, name="tiny"):
         return harness.write_job(self.folder, rows=ROWS, called=name)
-
-    def study(self, daemon, *args):
-        """The exit code of a study's verb, and its result."""
-        ran = daemon.ctl("--json", *args)
-        self.assertIn(ran.returncode, (0, 10, 11), ran.stderr)
-        return ran.returncode, json.loads(ran.stdout)
 
     def sweep(self, daemon):
         """Starts the sweep; its job."""
@@ -62,18 +46,6 @@ class StudiesTest(harness.SharedDaemonTest):
         for step in steps_after:
             self.assertGreater(step, 2 * STEPS_EACH)
 
-    def test_a_smoke_run(self):
-        code, result = self.study(self.mpsd, "smoke", self.job())
-        grown = finding(result, "smoke.memory_growth")
-        self.assertEqual("PASS", grown["verdict"], grown)
-        # The machine may be short of memory, which is worth a warning.
-        self.assertIn(code, (0, 11))
-        smoke = result["smoke"]
-        self.assertEqual(list(range(1, 11)),
-                         [e["epoch"] for e in smoke["epochs"]])
-        self.assertEqual("cpu", smoke["device"])
-        self.assertIn("config.json", smoke["environment"]["model_sha256"])
-
     def test_a_sweep_and_its_files(self):
         ran = self.mpsd.ctl("sweep", self.job(), "--batch", "--max-batch", "8",
                             "--csv", str(self.folder / "b.csv"))
@@ -83,14 +55,6 @@ class StudiesTest(harness.SharedDaemonTest):
         self.assertEqual(["1", "2", "4", "8"],
                          [row.split(",")[0] for row in rows[1:]])
 
-    def test_a_sweep_on_a_machine_without_memory(self):
-        code, result = self.study(self.mpsd, "sweep", self.job(), "--batch",
-                                  "--memory-limit", "0.001")
-        self.assertEqual(10, code)
-        self.assertEqual("FAIL",
-                         finding(result, "sweep.largest")["verdict"])
-        self.assertEqual("memory", result["batch_sweep"]["ended_by"])
-
     def test_a_worker_killed_in_the_middle(self):
         daemon = self.daemon(*harness.slow_disk(250))
         job_id = self.sweep(daemon)
@@ -98,17 +62,6 @@ class StudiesTest(harness.SharedDaemonTest):
             watch.until_step(MIDDLE)
             os.kill(self.pause(daemon), signal.SIGKILL)
             self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
-
-    def test_preempted_in_the_middle(self):
-        daemon = self.daemon(*PREEMPTING, *harness.slow_disk(250))
-        job_id = self.sweep(daemon)
-        with daemon.watch(job_id) as watch:
-            watch.until_step(MIDDLE)
-            urgent = harness.write_job(self.folder, "urgent.json", rows=ROWS,
-                                       training={"max_steps": 1})
-            other = daemon.submit(urgent, "--priority", "9")["id"]
-            self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
-            self.assertEqual("SUCCEEDED", daemon.state(other))
 
     def test_cancelled_in_the_middle(self):
         daemon = self.daemon(*harness.slow_disk(250))
@@ -126,45 +79,3 @@ class StudiesTest(harness.SharedDaemonTest):
             self.assertEqual(code, ran.returncode, ran.stdout + ran.stderr)
         lost = daemon.ctl("smoke", self.job(name="fake:study-no-result"))
         self.assertNotIn(lost.returncode, (0, 10, 11), lost.stdout)
-
-
-# client/console.h
-FAILED_JOB, FAIL = 1, 10
-
-
-class CompareTest(harness.SharedDaemonTest):
-    def test_the_cpu_is_compared_with_itself(self):
-        job = harness.write_job(self.folder)
-        # Nothing is shorter than itself by 99 %.
-        ran = self.mpsd.ctl(
-            "--json", "compare-devices", job, "--devices", "cpu,cpu", "--steps",
-            3, "--threshold", "compare.speedup=0.99")
-        self.assertEqual(FAIL, ran.returncode, ran.stdout + ran.stderr)
-        result = json.loads(ran.stdout)
-        comparison = result["device_comparison"]
-        self.assertEqual("STAY_ON_CPU", comparison["decision"])
-        self.assertTrue(comparison["same_batches"])
-        # Two runs of one device compute the same, bit for bit.
-        self.assertGreaterEqual(len(comparison["losses"]), 3)
-        for step in comparison["losses"]:
-            self.assertEqual(step["baseline_loss"], step["loss"])
-            self.assertEqual(0, step["difference_ratio"])
-        self.assertEqual("loss", comparison["metric"])
-        self.assertEqual(comparison["baseline_metric_value"],
-                         comparison["metric_value"])
-        found = {f["name"]: f for f in result["findings"]}
-        for name in "compare.loss", "compare.gradient", "compare.metric":
-            self.assertEqual("PASS", found[name]["verdict"], name)
-        for side in comparison["baseline"], comparison["measured"]:
-            self.assertGreater(side["step_seconds"]["median"], 0)
-            self.assertGreater(side["loader_seconds"]["median"], 0)
-            self.assertIsNone(side["utilization_ratio"])
-        shown = self.mpsd.says("show", result["job_id"])
-        self.assertIn("Decision: stay on cpu", shown)
-
-    def test_what_the_machine_lacks_is_said_at_the_start(self):
-        job = harness.write_job(self.folder, device="auto")
-        result = self.mpsd.ctl("compare-devices", str(job))
-        if result.returncode != FAILED_JOB:
-            self.skipTest("this machine has an accelerator")
-        self.assertIn("neither MPS nor CUDA", result.stdout + result.stderr)

@@ -84,24 +84,6 @@ class TrainingTest(harness.SharedDaemonTest):
                      "process_resident_memory_bytes"):
             self.assertIn(f"# HELP {name} ", text)
 
-    def test_a_result_names_the_id_of_its_model(self):
-        home = self.folder / "hf"
-        repository = home / "hub/models--me--tiny"
-        harness.write_model(repository / "snapshots/abc123")
-        (repository / "refs").mkdir()
-        (repository / "refs/main").write_text("abc123")
-        daemon = self.daemon(env={"HF_HOME": str(home)})
-        job = harness.write_job(self.folder, model="me/tiny")
-        job = daemon.succeed(job)
-        folder = self.download(daemon, job["id"])
-        config = json.loads((folder / "adapter_config.json").read_text())
-        self.assertEqual("me/tiny", config["base_model_name_or_path"])
-        self.assertEqual("abc123", config["revision"])
-        merged = harness.run("mpsctl", "merge", folder, "-o",
-                             self.folder / "merged",
-                             env=harness.environment(HF_HOME=str(home)))
-        self.assertEqual(0, merged.returncode, merged.stderr)
-
     def check_files(self, daemon, job_id):
         steps = [c["step"] for c in daemon.ctl_json("checkpoints", job_id)]
         self.assertEqual([4, 8], steps)
@@ -263,16 +245,6 @@ class ClassificationTest(harness.SharedDaemonTest):
         for line in lines:
             self.assertIn(json.loads(line)["prediction"], ("bad", "good"))
 
-    def test_a_bad_row_is_rejected_with_its_line(self):
-        write_csv(self.folder / "data/train.csv", ("text", "mood"),
-                  [*ROWS, ("no label", "")])
-        job = self.mpsd.finish(self.mpsd.submit(self.job())["id"])
-        self.assertEqual(("FAILED", "Rejected"),
-                         (job["state"], job["exit_reason"]), job["message"])
-        self.assertIn("data/train.csv:10", job["message"])
-        self.assertNotIn(str(self.mpsd.state_dir), job["message"])
-
-
 VIT = {
     "architectures": ["ViTForImageClassification"], "model_type": "vit",
     "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
@@ -342,10 +314,3 @@ class ImagesTest(harness.SharedDaemonTest):
         job = self.mpsd.finish(self.mpsd.submit(self.job())["id"])
         self.assertEqual("Rejected", job["exit_reason"], job["message"])
         self.assertIn("lime/9.png", job["message"])
-
-    def test_a_missing_image_queues_nothing(self):
-        (self.folder / "fruit/lime/0.png").unlink()
-        before = self.mpsd.ctl_json("list")
-        self.assertIn("eval.jsonl:2",
-                      self.mpsd.says("submit", self.job(), code=2))
-        self.assertEqual(before, self.mpsd.ctl_json("list"))

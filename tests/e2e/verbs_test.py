@@ -114,24 +114,6 @@ class VerbsTest(harness.SharedDaemonTest):
         self.assertEqual(5, waiter.returncode, err)
         self.assertIn(f"Job {endless} CANCELLED", out)
 
-    def test_fifty_at_once_leave_one_state(self):
-        self.mpsd.says("drain")
-        ids = [self.fake(self.mpsd, "ok") for _ in range(5)]
-        verbs = [("hold",), ("release",), ("move", "--top"),
-                 ("move", "--bottom"), ("move", "--priority", "3")]
-
-        def change(number):
-            verb = verbs[number % len(verbs)]
-            self.mpsd.says(verb[0], ids[number % 3], *verb[1:])
-
-        harness.at_once(change, range(50))
-        before = self.order(self.mpsd)
-        self.assertEqual(sorted(ids), sorted(before))
-        self.mpsd.restart()
-        self.assertEqual(before, self.order(self.mpsd))
-        self.mpsd.says("cancel", *ids)
-        self.mpsd.says("undrain")
-
     def test_from_scratch_killed_in_the_middle(self):
         """No matter when mpsd is killed, the job either keeps what it had
         or runs from its first step."""

@@ -39,27 +39,6 @@ class WebTest(harness.EndToEndTest):
         return self.running.succeed(
             harness.write_job(self.folder, called=name))["id"]
 
-    def test_private_jobs_show_their_public_part(self):
-        """The socket's account is an admin; the page is no user."""
-        self.served("--private-jobs")
-        job = self.run_job("a secret name")
-        self.assertEqual("a secret name", self.running.show(job)["name"])
-        for path in ("/api/jobs", f"/api/jobs/{job}"):
-            status, _, body = self.ask(path)
-            self.assertEqual(200, status)
-            for shown in (job, harness.ACCOUNT, "JOB_STATE_SUCCEEDED"):
-                self.assertIn(shown, body)
-            for hidden in ("secret", "spec_json", "loss", "output_path"):
-                self.assertNotIn(hidden, body)
-        for path in (f"/api/jobs/{job}/run", f"/jobs/{job}"):
-            status, _, body = self.ask(path)
-            self.assertEqual(403, status)
-            self.assertIn("--private-jobs", body)
-        metrics = self.running.metrics()
-        self.assertIn(f'job_id="{job}"', metrics)
-        for hidden in ("secret", "mpsd_job_loss{", "mpsd_job_eval_loss{"):
-            self.assertNotIn(hidden, metrics)
-
     def test_the_page_reads_and_nothing_more(self):
         self.served()
         job = self.run_job("plain")

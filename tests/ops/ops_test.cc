@@ -81,26 +81,6 @@ TEST_F(FakeMpsTest, SoftmaxBackwardRoundsItsSums) {
   EXPECT_GE(error(100), 0.1);
 }
 
-TEST_F(FakeMpsTest, ViewsShareMemory) {
-  const at::Tensor a = at::zeros({4, 4}, at::device(at::kMPS));
-  a.narrow(0, 1, 2).t().select(0, 3).add_(7);
-  const at::Tensor expected = at::zeros({4, 4});
-  expected.narrow(0, 1, 2).select(1, 3).fill_(7);
-  ExpectEqual(a, expected);
-}
-
-TEST_F(FakeMpsTest, GradientsAreTheCpus) {
-  const auto gradient = [](at::Device device) {
-    at::Tensor w = at::linspace(-1, 1, 12).view({3, 4}).to(device);
-    const at::Tensor x = at::linspace(0, 2, 8).view({2, 4}).to(device);
-    const at::Tensor bias = at::ones({3}).to(device);
-    w = w.detach().requires_grad_(true);
-    at::silu(at::linear(x, w, bias)).sum().backward();
-    return w.grad().cpu();
-  };
-  EXPECT_TRUE(at::allclose(gradient(at::kMPS), gradient(at::kCPU)));
-}
-
 // The dispatch table is MPS's, not the CPU's.
 TEST_F(FakeMpsTest, DispatchesAsOnAMac) {
   Recorder recorder;
@@ -154,13 +134,6 @@ TEST_F(FakeMpsTest, ASpoiltKernelIsWrongUntilItIsMended) {
   ExpectEqual(at::mm(a, a), at::full({2, 2}, 3.0));
   SpoilKernel("aten::mm", nullptr);
   ExpectEqual(at::mm(a, a), at::full({2, 2}, 2.0));
-}
-
-TEST_F(FakeMpsTest, RandomNumbersFollowTheSeed) {
-  at::manual_seed(3);
-  const at::Tensor a = at::rand({4}, at::device(at::kMPS));
-  at::manual_seed(3);
-  ExpectEqual(at::rand({4}, at::device(at::kMPS)), a.cpu());
 }
 
 struct Case {

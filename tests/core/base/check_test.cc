@@ -16,14 +16,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "core/base/child_wait.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -52,17 +50,6 @@ std::string Here(int line) {
   return "check_test.cc:" + std::to_string(line) + ": check failed: ";
 }
 
-TEST(CheckTest, WhatHoldsChangesNothingAndIsEvaluatedOnce) {
-  Check(true, "true");
-  CheckEqual(3, size_t{3}, "sizes");
-  CheckLess(2, size_t{3}, "sizes");
-  CheckAtMost(int64_t{3}, 3, "sizes");
-  CheckIndex(0, size_t{1}, "an index");
-  int calls = 0;
-  CheckLess(++calls, 2, "calls");
-  EXPECT_EQ(1, calls);
-}
-
 TEST(CheckDeathTest, AFailureNamesItsPlaceAndItsInvariant) {
   EXPECT_EXIT(Check(false, "Start is called once"),
               testing::KilledBySignal(SIGABRT),
@@ -78,16 +65,6 @@ TEST(CheckDeathTest, TwoOperandsArePrintedAndALongInvariantIsCut) {
   EXPECT_DEATH(CheckIndex(-1, 3, "the row"), "the row: -1 >= 0\n");
   const std::string longest(2000, 'x');
   EXPECT_DEATH(Check(false, longest.c_str()), "xxxx\n$");
-}
-
-TEST(CheckDeathTest, NumbersOfDifferentSignednessCompareByValue) {
-  CheckLess(-1, size_t{0}, "a signed and an unsigned number");
-  CheckLess(std::numeric_limits<int64_t>::min(),
-            std::numeric_limits<uint64_t>::max(), "the ends of both");
-  EXPECT_DEATH(CheckEqual(std::numeric_limits<uint64_t>::max(), -1, "both"),
-               "both: 18446744073709551615 == -1\n");
-  EXPECT_DEATH(CheckEqual(std::numeric_limits<int64_t>::min(), 0, "both"),
-               "both: -9223372036854775808 == 0\n");
 }
 
 // The pipe is full and has no active reader: the process ends all the
@@ -174,15 +151,6 @@ class LineChannelTest : public testing::Test {
   }
   std::unique_ptr<LineChannel> a_, b_;
 };
-
-TEST_F(LineChannelTest, LinesComeOutAsTheyWentIn) {
-  ASSERT_TRUE(a_->Send("one").ok());
-  ASSERT_TRUE(a_->Send("").ok());
-  ASSERT_TRUE(a_->Send("three").ok());
-  EXPECT_EQ(**b_->Receive(), "one");
-  EXPECT_EQ(**b_->Receive(), "");
-  EXPECT_EQ(**b_->Receive(), "three");
-}
 
 TEST_F(LineChannelTest, ALineOfSeveralMegabytesPasses) {
   const std::string line(5 << 20, 'x');
@@ -307,19 +275,6 @@ TEST(ChildWait, WaitsNoLongerThanItMay) {
   const std::optional<int> status = AwaitEnd(poll, absl::Seconds(30));
   ASSERT_TRUE(status.has_value());
   EXPECT_TRUE(WIFSIGNALED(*status));
-}
-
-TEST(ClockTest, NowIsTheWallClockAndMonotonicNeverGoesBack) {
-  const absl::Time before = absl::Now();
-  const absl::Time now = Clock::Real().Now();
-  EXPECT_LE(before, now);
-  EXPECT_LE(now, absl::Now());
-  absl::Duration last = Clock::Real().Monotonic();
-  for (int i = 0; i < 1000; ++i) {
-    const absl::Duration next = Clock::Real().Monotonic();
-    ASSERT_LE(last, next);
-    last = next;
-  }
 }
 
 TEST(AwakeTime, AdvancesNoFasterThanTheClockThatCountsSleep) {

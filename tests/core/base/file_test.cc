@@ -65,15 +65,6 @@ TEST_F(FileTest, MissingFilesAreNotFoundAndNamed) {
   EXPECT_FALSE(SyncTree(dir_ / "none").ok());
 }
 
-TEST_F(FileTest, DroppedPagesReadTheSameAgain) {
-  const std::string bytes(100'000, 'x');
-  Write(dir_ / "f", bytes);
-  auto file = *MappedFile::Open(dir_ / "f");
-  ASSERT_EQ(file->bytes(), bytes);
-  file->DropPages(5, 60'000);
-  EXPECT_EQ(file->bytes(), bytes);
-}
-
 TEST_F(FileTest, AFailedReplaceLeavesTheOldFileAndNoLitter) {
   ASSERT_TRUE(WriteFileAtomic(dir_ / "f", "old").ok());
   fs::create_directory(dir_ / "folder");
@@ -128,14 +119,6 @@ TEST(AtomicFileTest, AppearsWholeWithCommit) {
   EXPECT_EQ(*ReadFile(folder / "f"), "one, two");
   file.reset();
   EXPECT_EQ(EntriesIn(folder), 1u);
-}
-
-TEST(AtomicFileTest, AppearsUnsyncedToo) {
-  const fs::path folder = FreshFolder("unsynced");
-  auto file = AtomicFile::Create(folder / "f");
-  ASSERT_TRUE((*file)->Append("text").ok());
-  ASSERT_TRUE((*file)->CommitUnsynced().ok());
-  EXPECT_EQ(*ReadFile(folder / "f"), "text");
 }
 
 TEST(AtomicFileTest, UncommittedLeavesWhatWasThereAndNothingElse) {

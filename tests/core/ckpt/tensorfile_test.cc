@@ -20,7 +20,6 @@
 namespace mpsd::tensorfile {
 namespace {
 
-using testing::IsEmpty;
 using testing_support::Fails;
 
 // A file of header text `json` and `data`, length prefix included.
@@ -121,18 +120,6 @@ TEST(ParseHeaderTest, BadHeadersAreRefusedWithTheirReasons) {
   }
 }
 
-// The same field of two tensors is no twin.
-TEST(ParseHeaderTest, KeepsTensorsSeparate) {
-  const auto header =
-      *ParseHeader(FileOf("{\"b\":" + Entry("U8", "[1]", "[4,5]") +
-                              ",\"a\":" + Entry("F32", "[1]", "[0,4]") + "}",
-                          "abcde"));
-  EXPECT_EQ(header.entries.at("a").dtype, at::kFloat);
-  EXPECT_EQ(header.entries.at("a").dtype_name, "F32");
-  EXPECT_EQ(header.entries.at("b").offset, header.entries.at("a").offset + 4);
-  EXPECT_THAT(header.metadata, IsEmpty());
-}
-
 TEST(ParseHeaderTest, ADtypeOfAnotherDayIsAnEntryWithoutOne) {
   for (const char* dtype : {"U32", "F8_E4M3", "F8", "I3"}) {
     const auto header = ParseHeader(FileOfX(dtype, "[1]", "[0,4]", "abcd"));
@@ -198,15 +185,6 @@ TEST(SafetensorsTest, RoundTripKeepsBitsShapesAndMetadata) {
     EXPECT_EQ(read.scalar_type(), tensor.scalar_type()) << name;
     EXPECT_TRUE(at::equal(read, tensor)) << name;
   }
-}
-
-TEST(SafetensorsTest, LoadsInAnotherDtype) {
-  const at::Tensor tensor = at::randn({16}).to(at::kBFloat16);
-  ASSERT_TRUE(WriteSafetensors(PathOf("dtype"), {{"x", tensor}}).ok());
-  auto file = *SafetensorsFile::Open(PathOf("dtype"));
-  EXPECT_TRUE(
-      at::equal(*file->Load("x", at::kCPU, at::kFloat), tensor.to(at::kFloat)));
-  EXPECT_TRUE(absl::IsNotFound(file->Load("y").status()));
 }
 
 TEST(SafetensorsTest, WhatIsNoSuchFileIsNamedAndNoDtypeOfTheFormat) {
@@ -277,20 +255,6 @@ std::filesystem::path NewFile() {
   return testing_support::FreshFolder("writer") / "x.safetensors";
 }
 
-TEST(SafetensorsWriterTest, WritesWhatIsReadBack) {
-  const auto path = NewFile();
-  const at::Tensor a = at::randn({2, 3}), b = at::randn({5}).to(at::kBFloat16);
-  auto writer = *SafetensorsWriter::Create(
-      path, {{"a", at::kFloat, {2, 3}}, {"b", at::kBFloat16, {5}}});
-  ASSERT_TRUE(writer->Append(a).ok());
-  ASSERT_TRUE(writer->Append(b).ok());
-  ASSERT_TRUE(writer->Finish().ok());
-  const auto file = *SafetensorsFile::Open(path);
-  EXPECT_TRUE(at::equal(*file->Load("a"), a));
-  EXPECT_TRUE(at::equal(*file->Load("b"), b));
-  EXPECT_EQ(file->metadata().at("format"), "pt");
-}
-
 TEST(SafetensorsWriterTest, TakesTheTensorsOfThePlanOnly) {
   auto writer =
       *SafetensorsWriter::Create(NewFile(), {{"a", at::kFloat, {2, 3}}});
@@ -359,13 +323,6 @@ TEST(ShardedWriterTest, ShardsAndAnIndexAsSavePretrainedWritesThem) {
                    "b": "model-00001-of-00003.safetensors",
                    "c": "model-00002-of-00003.safetensors",
                    "d": "model-00003-of-00003.safetensors"}})"));
-}
-
-TEST(ShardedWriterTest, AnUnfinishedPlanIsAnError) {
-  auto writer =
-      *ShardedWriter::Create(testing_support::FreshFolder("cut"), kPlan, 1000);
-  ASSERT_TRUE(writer->Append(Value(kPlan[0], 1)).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(writer->Finish()));
 }
 
 TEST(ParseByteSizeTest, SpellsSizesAsTransformersDoes) {

@@ -179,16 +179,6 @@ TEST_F(ClassLabelsTest, AGlueTaskHasItsOwn) {
   EXPECT_EQ(Decide({"1", "5"}).problem, ProblemType::kRegression);
 }
 
-TEST_F(ClassLabelsTest, StopsAtFiveThatDoNotFitTheProblem) {
-  spec_.problem_type = ProblemType::kSingleLabel;
-  EXPECT_THAT(Error({"[1]", "[2]", "[3]", "[4]", "[5]", "[6]"}),
-              HasSubstr("x.csv:6: label: expected a class name or an integer, "
-                        "found a list; for several labels per row set "
-                        "classification.problem_type to "
-                        "\"multi_label_classification\"\n"
-                        "(reading stopped at 5 bad rows)"));
-}
-
 TEST_F(ClassLabelsTest, TheLossIsAMeanOverRowsOrCellsThatWeighsEveryName) {
   const ClassLabels plain = Decide({"a", "b"});
   EXPECT_EQ(LossWeight(plain, ClassTargets{{0, 1}, {}}, {0, 1}), 2);
@@ -342,15 +332,6 @@ TEST_F(TextClassesTest, TargetsOfRegressionAndSeveralLabels) {
   EXPECT_EQ(batch.loss_weight, 4);
 }
 
-TEST_F(TextClassesTest, ClassWeightsAreTheMeansDenominator) {
-  class_labels_.weights = {0.5, 2};
-  Add("dog", "", "pos");
-  Add("fox", "", "neg");
-  const auto source = Encode({.max_length = 8});
-  EXPECT_EQ(source->Collate({{0}, {1}}, {})->loss_weight, 2.5);
-  EXPECT_EQ(source->Collate({{1}}, {})->loss_weight, 0.5);
-}
-
 TEST_F(TextClassesTest, WithoutLabelsThereIsNoLoss) {
   Add("dog", "", "pos");
   rows_.label_values.clear();
@@ -399,35 +380,6 @@ TEST_F(TextClassesTest, HowManyThreadsThereAreChangesNoError) {
     if (threads == 1) one = message;
     EXPECT_EQ(message, one);
   }
-}
-
-TEST_F(TextClassesTest, ReportsProgressUpToOne) {
-  for (int i = 0; i < 30; ++i) Add("dog", "", "pos");
-  std::vector<double> seen;
-  ASSERT_TRUE(EncodeTextClasses(rows_, class_labels_, *tokenizer_, {},
-                                [&](double share) { seen.push_back(share); })
-                  .ok());
-  EXPECT_GT(seen.size(), 10u);
-  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
-  EXPECT_EQ(seen.back(), 1);
-}
-
-TEST_F(TextClassesTest, ALoaderGoesOverEveryRowOfASubsetOnce) {
-  for (int i = 0; i < 7; ++i) Add("dog", "", i % 2 == 0 ? "pos" : "neg");
-  const std::shared_ptr<const Source> all = Encode({.max_length = 8});
-  const Subset odd(all, {1, 3, 5});
-  Loader loader(odd, {.batch_size = 2});
-  ASSERT_EQ(loader.steps_per_epoch(), 2);
-  std::vector<int64_t> samples;
-  for (int step = 0; step < 2; ++step) {
-    const auto batches = loader.NextStep().value();
-    for (const Batch& batch : batches) {
-      for (const int64_t id : batch.classes) EXPECT_EQ(id, 0);
-      samples.insert(samples.end(), batch.samples.begin(), batch.samples.end());
-    }
-  }
-  std::sort(samples.begin(), samples.end());
-  EXPECT_THAT(samples, ElementsAre(0, 1, 2));
 }
 
 class LabelledTableTest : public DataFolder {

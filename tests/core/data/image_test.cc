@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/image.h"
 
-#include <cmath>
 #include <fstream>
 #include <numeric>
 #include <random>
-#include <set>
 #include <string>
 
 #include "core/base/file.h"
@@ -63,14 +61,6 @@ TEST(DecodeImage, GivesWhatPilGivesOfEveryKindOfFile) {
   }
 }
 
-TEST(DecodeImage, NamesTheFileThatIsNoImage) {
-  EXPECT_EQ(DecodeImage("hello", "a/b.png").status(),
-            absl::InvalidArgumentError("a/b.png: neither PNG nor JPEG"));
-  EXPECT_EQ(ReadImageSize("", "c.jpg").status(),
-            absl::InvalidArgumentError(
-                "c.jpg: the file is empty, expected PNG or JPEG"));
-}
-
 // However a file is cut or altered, there is an image or an error.
 TEST(DecodeImage, SurvivesEveryCutAndFlippedByte) {
   for (const char* name :
@@ -89,22 +79,6 @@ TEST(DecodeImage, SurvivesEveryCutAndFlippedByte) {
 }
 
 std::string Jpeg() { return GoldenBytes("file.photo"); }
-
-TEST(DecodeJpeg, KnowsItsMarkerAndSaysWhatIsDamaged) {
-  EXPECT_TRUE(IsJpeg(Jpeg()));
-  EXPECT_FALSE(IsJpeg(Jpeg().substr(1)));
-  const std::string cut = Jpeg().substr(0, Jpeg().size() - 200);
-  EXPECT_EQ(DecodeJpeg(cut, false).error,
-            "a damaged JPEG: the file is cut short");
-  EXPECT_EQ(DecodeJpeg(cut, true).error, "");
-  // As PIL does.
-  EXPECT_EQ(DecodeJpeg(Jpeg().substr(0, Jpeg().size() - 2), false).error,
-            "a damaged JPEG: the file is cut short");
-  EXPECT_THAT(DecodeJpeg(Jpeg().substr(0, 100), false).error,
-              testing::StartsWith("a damaged JPEG: "));
-  EXPECT_EQ(DecodeJpeg("\xff\xd8\xff\xd9", true).error,
-            "a damaged JPEG: JPEG datastream contains no image");
-}
 
 TEST(DecodeJpeg, RefusesABombByItsHeader) {
   std::string jpeg = Jpeg();
@@ -143,24 +117,6 @@ std::string WithSize(std::string png, uint32_t width, uint32_t height) {
 
 std::string Png() { return GoldenBytes("file.rgb8"); }
 
-TEST(DecodePng, KnowsItsSignatureAndSaysWhatIsDamaged) {
-  EXPECT_TRUE(IsPng(Png()));
-  EXPECT_FALSE(IsPng(Png().substr(1)));
-  EXPECT_FALSE(IsPng(Png().substr(0, 7)));
-  for (const size_t length : {size_t{8}, size_t{20}, Png().size() / 2}) {
-    EXPECT_EQ(DecodePng(Png().substr(0, length), false).error,
-              "a damaged PNG: the file is cut short");
-  }
-  std::string png = Png();
-  png[60] ^= 1;
-  EXPECT_THAT(DecodePng(png, false).error,
-              testing::StartsWith("a damaged PNG: IDAT: "));
-  png = Png();
-  png[17] ^= 1;
-  EXPECT_THAT(DecodePng(png, true).error,
-              testing::StartsWith("a damaged PNG: IHDR: "));
-}
-
 TEST(DecodePng, RefusesABombByItsHeader) {
   for (const bool header_only : {true, false}) {
     EXPECT_EQ(DecodePng(WithSize(Png(), 65536, 65536), header_only).error,
@@ -170,24 +126,6 @@ TEST(DecodePng, RefusesABombByItsHeader) {
   EXPECT_EQ(large.error, "");
   EXPECT_EQ(large.image.height, 9000);
   EXPECT_TRUE(large.image.pixels.empty());
-}
-
-// What PIL makes of these files is compared by decode_test.cc.
-TEST(ReadOrientation, OfExifInEveryOrderAndOneWhereNothingIsSaid) {
-  for (int i = 0; i < 10; ++i) {
-    const std::string name = "file.turned_exif" + std::to_string(i);
-    EXPECT_EQ(ReadOrientation(GoldenBytes(name)), i >= 1 && i <= 8 ? i : 1);
-  }
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_exif_motorola")), 5);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_both")), 3);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_xmp6")), 6);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_png6")), 6);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_png_late")), 2);
-  EXPECT_EQ(ReadOrientation(""), 1);
-  EXPECT_EQ(ReadOrientation("\xff\xd8\xff"), 1);
-  EXPECT_EQ(ReadOrientation("Exif"), 1);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.photo")), 1);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.rgb8")), 1);
 }
 
 // Bytes that are anything but sound: cut, altered, and of random numbers. The
@@ -214,22 +152,6 @@ TEST(ReadOrientation, ReadsNothingAfterTheEnd) {
   }
 }
 
-TEST(Upright, TurnsAndMirrors) {
-  // 1 2 3
-  // 4 5 6
-  const Image image{2, 3, 1, {1, 2, 3, 4, 5, 6}};
-  EXPECT_EQ(Upright(image, 0), image);
-  EXPECT_EQ(Upright(image, 1), image);
-  EXPECT_EQ(Upright(image, 9), image);
-  EXPECT_EQ(Upright(image, 2), (Image{2, 3, 1, {3, 2, 1, 6, 5, 4}}));
-  EXPECT_EQ(Upright(image, 3), (Image{2, 3, 1, {6, 5, 4, 3, 2, 1}}));
-  EXPECT_EQ(Upright(image, 4), (Image{2, 3, 1, {4, 5, 6, 1, 2, 3}}));
-  EXPECT_EQ(Upright(image, 5), (Image{3, 2, 1, {1, 4, 2, 5, 3, 6}}));
-  EXPECT_EQ(Upright(image, 6), (Image{3, 2, 1, {4, 1, 5, 2, 6, 3}}));
-  EXPECT_EQ(Upright(image, 7), (Image{3, 2, 1, {6, 3, 5, 2, 4, 1}}));
-  EXPECT_EQ(Upright(image, 8), (Image{3, 2, 1, {3, 6, 2, 5, 1, 4}}));
-}
-
 TEST(Resize, GivesWhatPillowGivesToTheLastBit) {
   const Image photo = GoldenImage("rgb.photo");
   const auto names = GoldenNames("resized.");
@@ -245,36 +167,11 @@ TEST(Resize, GivesWhatPillowGivesToTheLastBit) {
   EXPECT_EQ(Resize(photo, photo.height, photo.width, Filter::kLanczos), photo);
 }
 
-TEST(Resize, TreatsGreyAsEachOfThreeEqualChannels) {
-  const Image grey = ToChannels(GoldenImage("rgb.photo"), 1);
-  for (int filter = 0; filter < 6; ++filter) {
-    const Image one = Resize(grey, 17, 50, static_cast<Filter>(filter));
-    const Image three =
-        Resize(ToChannels(grey, 3), 17, 50, static_cast<Filter>(filter));
-    EXPECT_EQ(ToChannels(one, 3), three) << filter;
-  }
-}
-
 Augmentation Draw(const spec::AugmentationSpec& spec, int64_t height,
                   int64_t width, int64_t sample, int64_t epoch = 0,
                   uint64_t seed = 42) {
   data::Random random = RandomOfSample(seed, epoch, sample);
   return DrawAugmentation(spec, height, width, random);
-}
-
-TEST(DrawAugmentation, IsAFunctionOfSeedEpochAndSample) {
-  const spec::AugmentationSpec spec;
-  std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> boxes;
-  for (uint64_t seed : {1, 2}) {
-    for (int64_t epoch : {0, 1}) {
-      for (int64_t sample : {0, 1, 2}) {
-        const Box box = Draw(spec, 200, 300, sample, epoch, seed).crop;
-        EXPECT_EQ(box, Draw(spec, 200, 300, sample, epoch, seed).crop);
-        boxes.insert({box.top, box.left, box.height, box.width});
-      }
-    }
-  }
-  EXPECT_EQ(boxes.size(), 12u);
 }
 
 // Resuming a run made by another version must not change its images.
@@ -298,35 +195,6 @@ TEST(DrawAugmentation, KeepsItsNumbersForGoodAndLeavesOutWhatIsOff) {
     EXPECT_FALSE(Draw(off, 5, 6, i).flip);
     EXPECT_TRUE(Draw(always, 5, 6, i).flip);
   }
-}
-
-TEST(DrawAugmentation, CutsWhatTorchvisionWouldCut) {
-  const spec::AugmentationSpec spec;
-  const int64_t height = 240, width = 320;
-  double area = 0, logarithm = 0, flips = 0, top = 0;
-  constexpr int kDraws = 20000;
-  for (int i = 0; i < kDraws; ++i) {
-    const Augmentation drawn = Draw(spec, height, width, i);
-    const Box& box = drawn.crop;
-    ASSERT_GE(box.top, 0);
-    ASSERT_GE(box.left, 0);
-    ASSERT_LE(box.top + box.height, height);
-    ASSERT_LE(box.left + box.width, width);
-    const double ratio = static_cast<double>(box.width) / box.height;
-    ASSERT_GT(ratio, 0.73);
-    ASSERT_LT(ratio, 1.37);
-    area += static_cast<double>(box.height * box.width) / (height * width);
-    logarithm += std::log(ratio);
-    if (box.height < height) {
-      top += static_cast<double>(box.top) / (height - box.height);
-    }
-    flips += drawn.flip;
-  }
-  // Means of 200000 draws of torchvision's get_params on this size.
-  EXPECT_NEAR(area / kDraws, 0.4343, 0.006);
-  EXPECT_NEAR(logarithm / kDraws, 0.0307, 0.005);
-  EXPECT_NEAR(top / kDraws, 0.5, 0.01);
-  EXPECT_NEAR(flips / kDraws, 0.5, 0.015);
 }
 
 spec::VisionConfig Model(int64_t image_size, int64_t channels = 3) {
@@ -589,16 +457,6 @@ TEST(ImageSet, GivesTheSameWithoutACacheAndInAnyOrder) {
   }
 }
 
-TEST(ImageSet, MirrorsWholeImagesWithoutCrops) {
-  ImageSetOptions options;
-  options.augmentation.random_resized_crop = false;
-  options.augmentation.horizontal_flip = 1;
-  const auto set = Open(CatAndDogFolder("set_mirror"), options);
-  auto photo = SmallProcessor().Fit(GoldenImage("rgb.photo"), "x");
-  EXPECT_EQ(Collated(*set, {{0}}, {.training = true}).pixels,
-            Normalized(SmallProcessor(), FlipHorizontally(*photo)));
-}
-
 // 64 images of 100x100 are enough work for several threads.
 TEST(ImageSet, FillsLargeBatchesAsSmallOnes) {
   const fs::path folder = FreshFolder("set_large");
@@ -618,40 +476,6 @@ TEST(ImageSet, FillsLargeBatchesAsSmallOnes) {
                       batch.pixels.end());
   }
   EXPECT_EQ(all.pixels, one_by_one);
-}
-
-TEST(ImageSet, HasNoClassesWithoutLabels) {
-  auto list = ListImages({CatAndDogFolder("set_predict")}, {}).value();
-  auto set = ImageSet::Make(list, nullptr, SmallProcessor(1), {}).value();
-  const data::Batch batch = Collated(*set, {{1}});
-  EXPECT_TRUE(batch.classes.empty());
-  EXPECT_EQ(batch.channels, 1);
-  EXPECT_EQ(std::ssize(batch.pixels), kSize * kSize);
-  EXPECT_THAT(set->place(2), testing::EndsWith("dog/1.png"));
-}
-
-TEST(ImageSet, WeighsTheLossByClass) {
-  auto list = ListImages({CatAndDogFolder("set_weights")}, {}).value();
-  data::ClassLabels class_labels = CatsAndDogs();
-  class_labels.weights = {0.25, 2};
-  auto set = ImageSet::Make(list, &class_labels, SmallProcessor(), {}).value();
-  EXPECT_EQ(Collated(*set, {{0}, {2}, {1}}).loss_weight, 2.5);
-}
-
-TEST(ImageSet, GivesTargetsOfSeveralLabels) {
-  const fs::path folder = CatAndDogFolder("set_targets");
-  const std::string rows =
-      WriteFile(folder / "rows.jsonl",
-                "{\"image\": \"cat/1.jpg\", \"label\": [\"dog\", \"cat\"]}\n"
-                "{\"image\": \"cat/1.jpg\", \"label\": [\"dog\"]}\n");
-  auto list = ListImages({rows}, {}).value();
-  data::ClassLabels class_labels = CatsAndDogs();
-  class_labels.problem = spec::ProblemType::kMultiLabel;
-  auto set = ImageSet::Make(list, &class_labels, SmallProcessor(), {}).value();
-  const data::Batch batch = Collated(*set, {{1}, {0}});
-  EXPECT_THAT(batch.targets, ElementsAre(0, 1, 1, 1));
-  EXPECT_TRUE(batch.classes.empty());
-  EXPECT_EQ(batch.loss_weight, 4);
 }
 
 TEST(ImageSet, RefusesAnInvalidLabel) {
@@ -725,33 +549,6 @@ TEST(ListImages, StopsAtFiveFaults) {
   const std::string error = ErrorOf(folder);
   EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 5);
   EXPECT_THAT(error, testing::EndsWith("(reading stopped at 5 bad rows)"));
-}
-
-TEST(ReadImage, DecodesFilesAndCopiesArrays) {
-  const fs::path folder = FreshFolder("read_image");
-  WriteImage(folder / "set/cat/1.jpg", "photo");
-  const std::string arrays = WriteArrays(
-      folder / "a.safetensors", at::arange(24, at::kByte).view({1, 2, 4, 3}),
-      at::zeros({1}, at::kLong));
-  auto list = ListImages({folder / "set", arrays}, {}).value();
-  auto photo = ReadImage(list.entries[0]).value();
-  EXPECT_EQ(photo, GoldenImage("rgb.photo"));
-  auto array = ReadImage(list.entries[1]).value();
-  EXPECT_EQ(array.channels, 3);
-  EXPECT_EQ(array.pixels[23], 23);
-}
-
-TEST(ReadImage, NamesTheFileThatIsDamaged) {
-  const fs::path folder = FreshFolder("read_damaged");
-  const std::string photo = GoldenBytes("file.photo");
-  WriteFile(folder / "1.jpg", photo.substr(0, photo.size() - 100));
-  const std::string rows =
-      WriteFile(folder / "rows.jsonl", R"({"image": "1.jpg", "label": "dog"})");
-  auto list = ListImages({rows}, {}).value();
-  EXPECT_EQ(
-      ReadImage(list.entries[0]).status(),
-      absl::InvalidArgumentError(rows + ":1: " + (folder / "1.jpg").string() +
-                                 ": a damaged JPEG: the file is cut short"));
 }
 
 // "cat 1.png", … of the entries.
@@ -1022,18 +819,6 @@ using Form = ImageCache::Form;
 
 std::shared_ptr<const Image> Of(int64_t bytes) {
   return std::make_shared<const Image>(Blank(1, bytes, 1));
-}
-
-TEST(ImageCache, KeepsOneFormOfAnImage) {
-  ImageCache cache(2, 100);
-  EXPECT_EQ(cache.Find(1, Form::kDecoded), nullptr);
-  const auto image = Of(10);
-  cache.Offer(1, Form::kFitted, image);
-  cache.Offer(1, Form::kDecoded, Of(20));
-  EXPECT_EQ(cache.Find(1, Form::kFitted), image);
-  EXPECT_EQ(cache.Find(1, Form::kDecoded), nullptr);
-  EXPECT_EQ(cache.Find(0, Form::kFitted), nullptr);
-  EXPECT_EQ(cache.bytes(), 10u);
 }
 
 TEST(ImageCache, TakesNoMoreThanItsBytes) {

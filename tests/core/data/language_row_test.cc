@@ -31,17 +31,6 @@ std::vector<std::string> Cells(const Table& table, size_t row) {
   return cells;
 }
 
-TEST(ReadTable, TakesCsvWithItsQuotes) {
-  const Table table = Read(
-      "x.csv", "\xEF\xBB\xBFtext,label\r\n\"a, \"\"b\"\"\nc\",1\r\n\r\nd,2");
-  EXPECT_FALSE(table.json);
-  EXPECT_THAT(table.columns, ElementsAre("text", "label"));
-  ASSERT_EQ(table.rows.size(), 2u);
-  EXPECT_THAT(Cells(table, 0), ElementsAre("a, \"b\"\nc", "1"));
-  EXPECT_EQ(table.rows[0].line, 2);
-  EXPECT_EQ(table.rows[1].line, 5);
-}
-
 TEST(ReadTable, TakesTsvQuotedWhereAFieldBeginsSo) {
   for (const char* name : {"x.tsv", "x.TXT"}) {
     const Table table =
@@ -79,17 +68,6 @@ TEST(ReadTable, ColaHasNoHeaderButInItsTestFile) {
   const Table test = Read("test.tsv", "index\tsentence\n0\tHe ran.\n", "cola");
   EXPECT_THAT(test.columns, ElementsAre("index", "sentence"));
   EXPECT_EQ(test.rows.size(), 1u);
-}
-
-TEST(ReadTable, JsonLinesHaveTheColumnsOfAllTheirRows) {
-  const Table table = Read(
-      "x.jsonl", "{\"text\": \"a\"}\r\n\n{\"label\": [1], \"text\": \"b\"}\n");
-  EXPECT_TRUE(table.json);
-  EXPECT_THAT(table.columns, ElementsAre("text", "label"));
-  ASSERT_EQ(table.rows.size(), 2u);
-  EXPECT_THAT(Cells(table, 0), ElementsAre("a", "null"));
-  EXPECT_THAT(Cells(table, 1), ElementsAre("b", "[1]"));
-  EXPECT_EQ(table.rows[1].line, 3);
 }
 
 TEST(ReadTable, AJsonArrayIsRowsToo) {

@@ -115,17 +115,6 @@ TEST(MakeBatch, CutsSamplesAtMaxLength) {
   EXPECT_EQ(batch.tokens, 6);
 }
 
-TEST(BatchDeathTest, RowsFitTheirLength) {
-  for (const Padding padding :
-       {Padding::kBuckets, Padding::kMultipleOfEight, Padding::kLongest}) {
-    EXPECT_DEATH(PaddedLength(65, 64, padding), "max_length: 65 <= 64");
-  }
-  const TokenArrays samples(CountingSamples({3, 4}));
-  EXPECT_DEATH(MakeBatch(samples, {{0, 1}}, 6, 0, true),
-               "left of its row: 4 <= 3");
-  EXPECT_DEATH(MakeBatch(samples, {{2}}, 6, 0, false), "row: 2 < 2");
-}
-
 // Samples of these lengths, of which a batch keeps the number of rows.
 class SampleLengths : public Source {
  public:
@@ -286,61 +275,6 @@ TEST(TokenArraysTest, MoreSamplesThanABlockHolds) {
     EXPECT_EQ(arrays.id(arrays.begin(i)), i);
     EXPECT_FALSE(arrays.mark(i));
   }
-}
-
-TEST(TokenArraysTest, ATokenCostsFourBytesAndABit) {
-  TokenArrays arrays;
-  const std::vector<int32_t> ids(1000);
-  for (int i = 0; i < 640; ++i) arrays.Add(ids.data(), nullptr, 1000);
-  EXPECT_EQ(arrays.bytes(), 640'000 * 4 + 640'000 / 8 + 640 * 8);
-}
-
-TEST(TokenArraysTest, AnEmptySampleIsOne) {
-  TokenArrays arrays;
-  const int32_t id = 7;
-  arrays.Add(&id, nullptr, 0);
-  arrays.Add(&id, nullptr, 1);
-  EXPECT_EQ(arrays.length(0), 0);
-  EXPECT_EQ(arrays.length(1), 1);
-  EXPECT_EQ(arrays.sample(0), TokenSample());
-}
-
-TEST(BlockArrayTest, PiecesAreTheWholeInOrder) {
-  BlockArray<int32_t> array;
-  std::vector<int32_t> all(700'000);
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
-  array.Append(all.data(), 5);
-  array.Append(all.data() + 5, std::ssize(all) - 5);
-  EXPECT_EQ(array.back(), all.back());
-  const BlockArray<int32_t> view(all.data(), std::ssize(all));
-  for (const bool viewed : {false, true}) {
-    const BlockArray<int32_t>& a = viewed ? view : array;
-    std::vector<int32_t> pieces;
-    a.ForEachPiece([&](const int32_t* values, int64_t count) {
-      pieces.insert(pieces.end(), values, values + count);
-    });
-    EXPECT_EQ(pieces, all);
-    EXPECT_EQ(a[262'144], 262'144);
-  }
-  BlockArray<int32_t>().ForEachPiece(
-      [](const int32_t*, int64_t) { FAIL() << "nothing has no pieces"; });
-}
-
-// The published test vector of SplitMix64 with seed 1234567.
-TEST(Random, IsSplitMix64) {
-  Random random(1234567);
-  EXPECT_EQ(random.Next(), 6457827717110365317u);
-  EXPECT_EQ(random.Next(), 3203168211198807973u);
-  EXPECT_EQ(random.Next(), 9817491932198370423u);
-}
-
-TEST(Random, BelowStaysBelowAndReachesAll) {
-  Random random(1);
-  std::vector<int> counts(5);
-  for (int i = 0; i < 5000; ++i) ++counts.at(random.Below(5));
-  EXPECT_THAT(counts, ::testing::Each(::testing::AllOf(::testing::Gt(900),
-                                                       ::testing::Lt(1100))));
-  EXPECT_EQ(random.Below(1), 0u);
 }
 
 // Written down once: a run must find its order again in every later version.
@@ -517,31 +451,6 @@ TEST_F(ShownTest, FaultsKeepTheirPlaces) {
   EXPECT_THAT(message, Not(HasSubstr("s3cret")));
 }
 
-using testing::AllOf;
-
-TEST(TokenFaultTest, TokensTypesAndPaddingAreHeldAgainstTheirTables) {
-  const auto tokenizer = LoadTokenizer();
-  const int32_t hello = *tokenizer->TokenToId("hello");
-  const std::vector<int32_t> ids = {0, hello - 1, hello, hello + 1};
-  EXPECT_EQ(TokenFault(ids, {hello + 2}, *tokenizer), "");
-  EXPECT_EQ(TokenFault(ids, {0}, *tokenizer), "") << "the size is not known";
-  EXPECT_EQ(TokenFault({}, {1}, *tokenizer), "");
-  EXPECT_THAT(TokenFault(ids, {hello}, *tokenizer),
-              AllOf(HasSubstr("token 2 is \"hello\""),
-                    HasSubstr("the id " + std::to_string(hello)),
-                    HasSubstr("rows for " + std::to_string(hello) + " tokens"),
-                    HasSubstr("resize_token_embeddings")));
-  const std::vector<int32_t> types = {0, 0, 1, 1};
-  EXPECT_EQ(TypeFault(types, {10, 2}), "");
-  EXPECT_EQ(TypeFault(types, {10, 0}), "") << "a model without types";
-  EXPECT_THAT(
-      TypeFault(types, {10, 1}),
-      AllOf(HasSubstr("token 2 is of type 1"), HasSubstr("type_vocab_size")));
-  EXPECT_EQ(PaddingWithin(7, {8}), 7);
-  EXPECT_EQ(PaddingWithin(8, {8}), 0);
-  EXPECT_EQ(PaddingWithin(8, {}), 8);
-}
-
 using testing::AnyOf;
 using testing::ElementsAre;
 using testing::SizeIs;
@@ -670,39 +579,6 @@ TEST(Loader, SeekBeyondTheEpochIsTheNextOne) {
   Loader loader(dataset, {.batch_size = 1, .max_length = 8});
   loader.Seek({2, 3});
   EXPECT_EQ(loader.cursor(), (Cursor{3, 0}));
-}
-
-TEST(Loader, WithoutShuffleKeepsTheOrder) {
-  const TokenDataset dataset = CountingTokenDataset({2, 2, 2}, 2);
-  Loader loader(dataset, {.batch_size = 3, .max_length = 2, .shuffle = false});
-  for (int epoch = 0; epoch < 2; ++epoch) {
-    EXPECT_THAT((*loader.NextStep())[0].input_ids,
-                ElementsAre(1000, 1001, 1002, 1003, 1004, 1005));
-  }
-}
-
-TEST(Loader, PackedSegmentsAreContiguousAndWhole) {
-  const TokenDataset dataset = CountingTokenDataset(Lengths(), 48);
-  Loader loader(dataset, Options(true));
-  EXPECT_LT(loader.steps_per_epoch(),
-            Loader(dataset, Options(false)).steps_per_epoch());
-  for (int64_t step = 0; step < loader.steps_per_epoch(); ++step) {
-    const auto batches = loader.NextStep().value();
-    for (const Batch& batch : batches) {
-      EXPECT_TRUE(batch.packed);
-      EXPECT_LE(batch.length, 48);
-      for (int64_t at = 1; at < batch.rows * batch.length; ++at) {
-        if (at % batch.length == 0 || batch.segment_ids[at] < 0) continue;
-        const bool begins = batch.position_ids[at] == 0;
-        EXPECT_EQ(batch.segment_ids[at],
-                  batch.segment_ids[at - 1] + (begins ? 1 : 0));
-        EXPECT_EQ(batch.labels[at] == base::kIgnoreIndex, begins);
-        if (begins) continue;
-        EXPECT_EQ(batch.position_ids[at], batch.position_ids[at - 1] + 1);
-        EXPECT_EQ(batch.input_ids[at], batch.input_ids[at - 1] + 1);
-      }
-    }
-  }
 }
 
 // Records what it was asked for; fails when it is set to fail.
@@ -864,25 +740,6 @@ TEST(LoaderTest, RowsSideBySideAreTheSameRowsInFewerCells) {
   }
 }
 
-TEST(LoaderTest, RowsOfOneLengthStayAsTheyAre) {
-  const TokenDataset dataset =
-      CountingTokenDataset(std::vector<int64_t>(12, 40), 48);
-  LoaderOptions options = Options(/*packing=*/false);
-  Loader plain(dataset, options);
-  options.padding_free = true;
-  Loader concurrent(dataset, options);
-  const auto batches = *concurrent.NextStep();
-  EXPECT_TRUE(Equal(batches, *plain.NextStep()));
-  EXPECT_FALSE(batches[0].packed);
-}
-
-TEST(EvalLoaderDeathTest, LoadsOnlyWhatThereIs) {
-  const TokenDataset dataset = CountingTokenDataset({4, 4, 4}, 8);
-  const EvalLoader loader(dataset, 2);
-  EXPECT_DEATH(loader.Load(2).IgnoreError(), "evaluation: 2 < 2");
-  EXPECT_DEATH(loader.Load(-1).IgnoreError(), "evaluation: -1 >= 0");
-}
-
 TokenDataset Samples() { return CountingTokenDataset(Lengths(), 48); }
 
 LoaderOptions PrefetchOptions() {
@@ -980,41 +837,6 @@ TEST(InOrderTest, OutputsComeInTheOrderOfInputs) {
   }
 }
 
-TEST(InOrderTest, SaysWhenThereIsEnoughToDo) {
-  InOrder<int, int> pool(3, [](int i) { return i; });
-  int pushed = 0;
-  while (!pool.full()) pool.Push(pushed++);
-  EXPECT_GE(pushed, 3);
-  EXPECT_LE(pushed, 30);
-  ASSERT_EQ(pool.Take(), 0);
-  EXPECT_FALSE(pool.full());
-  EXPECT_FALSE(pool.empty());
-}
-
-TEST(InOrderTest, OneThreadIsTheCallers) {
-  std::set<std::thread::id> seen;
-  InOrder<int, int> pool(1, [&](int i) {
-    seen.insert(std::this_thread::get_id());
-    return i;
-  });
-  for (int i = 0; i < 3; ++i) pool.Push(i);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(pool.Take(), i);
-  EXPECT_EQ(seen, std::set{std::this_thread::get_id()});
-}
-
-TEST(InOrderTest, StartsNoMoreThreadsThanThereIsWork) {
-  std::atomic<int> at_once{0}, most{0};
-  InOrder<int, int> pool(64, [&](int i) {
-    most = std::max(most.load(), ++at_once);
-    absl::SleepFor(absl::Milliseconds(1));
-    --at_once;
-    return i;
-  });
-  for (int i = 0; i < 3; ++i) pool.Push(i);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(pool.Take(), i);
-  EXPECT_LE(most, 3);
-}
-
 TEST(InOrderTest, WhatWorkThrowsIsThrownWhereItIsTaken) {
   for (const int threads : {1, 3}) {
     InOrder<int, int> pool(threads, [](int i) {
@@ -1027,30 +849,6 @@ TEST(InOrderTest, WhatWorkThrowsIsThrownWhereItIsTaken) {
     EXPECT_EQ(pool.Take(), 2);
   }
 }
-
-TEST(InOrderTest, DestroyedWithWorkLeftItDropsIt) {
-  // Where the machine holds this thread up, the others may do all there is
-  // before the pool ends: that says nothing, and is tried again.
-  int least = 100;
-  for (int attempt = 0; attempt < 20 && least > 4; ++attempt) {
-    std::atomic<int> done{0};
-    {
-      InOrder<int, int> pool(2, [&](int i) {
-        absl::SleepFor(absl::Milliseconds(5));
-        ++done;
-        return i;
-      });
-      while (!pool.full()) pool.Push(0);
-    }
-    const int then = done;
-    least = std::min(least, then);
-    absl::SleepFor(absl::Milliseconds(20));
-    EXPECT_EQ(done, then);
-  }
-  EXPECT_LE(least, 4);
-}
-
-TEST(WorkThreadsTest, AreOneAtLeast) { EXPECT_GE(WorkThreads(), 1); }
 
 }  // namespace
 

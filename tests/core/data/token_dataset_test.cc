@@ -74,15 +74,6 @@ TEST_F(LoadTokenDatasetTest, ReadsFilesInOrder) {
                             "\"content\": \"world\"}]}\n"));
 }
 
-TEST_F(LoadTokenDatasetTest, TakesByteOrderMarkCrLfAndBlankLines) {
-  const auto dataset =
-      *Load({Write("x.jsonl",
-                   "\xEF\xBB\xBF\r\n{\"text\": \"hello\"}\r\n  "
-                   "\n\n{\"text\": \"the\"}"
-                   "\r\n")});
-  EXPECT_EQ(dataset.size(), 2);
-}
-
 TEST_F(LoadTokenDatasetTest, AJsonArrayIsAsItsRowsInLines) {
   const std::string rows[] = {
       R"({"text": "hello"})", R"({"prompt": "the", "completion": " dog"})",
@@ -116,16 +107,6 @@ TEST_F(LoadTokenDatasetTest, NamesTheLineOfABadRowInAnArray) {
                 array + ":6: expected an object, found 7\n" + array +
                 ":8: expected \",\" or \"]\" after a row of the array");
   EXPECT_THAT(Error({Write("b.json", "[]")}), HasSubstr("has no rows"));
-}
-
-TEST_F(LoadTokenDatasetTest, TakesTheColumnsOfTheJob) {
-  TokenizeOptions options = {.max_length = 64};
-  options.rows.prompt_column = "question";
-  options.rows.completion_column = "answer";
-  const auto dataset = *Load(
-      {Write("a.jsonl", R"({"question": "the", "answer": " dog"})")}, options);
-  EXPECT_EQ(*tokenizer_->Decode(dataset.sample(0).input_ids, false),
-            "the dog<|end|>");
 }
 
 TEST_F(LoadTokenDatasetTest, NamesFileLineAndReasonOfFiveBadRows) {
@@ -371,16 +352,6 @@ void ExpectMade(const TokenDataset& found) {
   }
   EXPECT_EQ(found.hash(), "the hash");
   EXPECT_EQ(found.stats(), made.stats());
-}
-
-TEST(TokenCacheTest, FindsWhatWasPut) {
-  const TokenCache cache(FreshFolder("cache"), kPlenty);
-  EXPECT_FALSE(cache.Find("a", kOptions)->has_value());
-  ASSERT_TRUE(cache.Put("a", Made()).ok());
-  const auto found = cache.Find("a", kOptions);
-  ASSERT_TRUE(found.ok() && found->has_value()) << found.status();
-  ExpectMade(**found);
-  EXPECT_FALSE(cache.Find("b", kOptions)->has_value());
 }
 
 TEST(TokenCacheTest, EveryBrokenByteIsNoticed) {

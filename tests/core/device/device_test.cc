@@ -227,17 +227,6 @@ TEST_F(MemoryWatchTest, ReportsOnceThatTheDeviceIsNearlyFull) {
 
 using backend::Choice;
 
-TEST(TraitsTest, ADevicesAreThoseOfItsBackend) {
-  EXPECT_EQ(&TraitsOf(at::kCPU), &backend::TraitsOf(Choice::kCpu));
-  EXPECT_EQ(&TraitsOf(at::Device(at::kCUDA, 1)),
-            &backend::TraitsOf(Choice::kCuda));
-  EXPECT_EQ(&TraitsOf(at::Device(at::kMPS, 0)),
-            &backend::TraitsOf(Choice::kMps));
-  // As any other device of torch: no trait of the host is assumed.
-  EXPECT_FALSE(TraitsOf(at::kMeta).is_reference);
-  EXPECT_TRUE(TraitsOf(at::kMeta).strided_targets);
-}
-
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
@@ -248,43 +237,6 @@ void Fallback(const std::string& op) {
                   "' is not currently supported on the MPS backend and will "
                   "fall back to run on the CPU. This may have performance "
                   "implications.");
-}
-
-TEST(CpuFallbackOp, IsTheNameBetweenTheQuotes) {
-  EXPECT_EQ(CpuFallbackOp("The operator 'aten::linalg_svd.U' is not currently "
-                          "supported on the MPS backend and will fall back to "
-                          "run on the CPU. This may have performance "
-                          "implications. (function operator())"),
-            "aten::linalg_svd.U");
-  for (const char* other :
-       {"", "The operator 'aten::x' is deprecated",
-        "it will fall back to run on the CPU",
-        "The operator 'aten::x will fall back to run on the CPU"}) {
-    EXPECT_EQ(CpuFallbackOp(other), "") << other;
-  }
-}
-
-TEST(WarningCapture, CountsEveryFallbackByItsName) {
-  std::vector<std::string> reported;
-  WarningCapture capture([&](const auto& text) { reported.push_back(text); });
-  for (int i = 0; i < 3; ++i) Fallback("aten::linalg_eig");
-  Fallback("aten::col2im");
-  EXPECT_THAT(
-      capture.cpu_fallback_ops(),
-      ElementsAre(Pair("aten::col2im", 1), Pair("aten::linalg_eig", 3)));
-  EXPECT_THAT(reported, IsEmpty());
-}
-
-TEST(WarningCapture, ReportsOtherTextsOnce) {
-  std::vector<std::string> reported;
-  {
-    WarningCapture capture([&](const auto& text) { reported.push_back(text); });
-    for (int i = 0; i < 3; ++i) TORCH_WARN("a deprecated call");
-    TORCH_WARN("another");
-    EXPECT_THAT(capture.cpu_fallback_ops(), IsEmpty());
-  }
-  EXPECT_THAT(reported, ElementsAre("a deprecated call", "another"));
-  EXPECT_FALSE(c10::WarningUtils::get_warnAlways()) << "as it was before";
 }
 
 TEST(WarningCapture, IsThatOfItsThread) {
@@ -316,12 +268,6 @@ TEST(WarningCapture, HearsBackward) {
   WarnsInBackward::apply(x).sum().backward();
   EXPECT_THAT(capture.cpu_fallback_ops(),
               ElementsAre(Pair("aten::only_in_backward", 1)));
-}
-
-// The contract of StepScope, for every system that implements it.
-TEST(StepScopeTest, ScopesNest) {
-  const StepScope outer;
-  for (int i = 0; i < 3; ++i) StepScope inner;
 }
 
 }  // namespace

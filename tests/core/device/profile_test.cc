@@ -6,19 +6,15 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "core/base/file.h"
 #include "core/device/block_mark.h"
 #include "nlohmann/json.hpp"
-#include "tests/core/calls.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
@@ -56,7 +52,6 @@ class CaptureBuilder {
   Capture capture_;
 };
 
-using testing_support::Fails;
 using testing_support::IsOk;
 
 // A step with a forward of two blocks and autograd's backward.
@@ -115,32 +110,6 @@ TEST_F(RecorderTest, RecordsCallsMarksAndNodes) {
   EXPECT_TRUE(tally.waits.empty());
 }
 
-TEST_F(RecorderTest, ABlockingCopyIsSeen) {
-  recorder_.Start();
-  {
-    const BlockMark step("mpsd::step");
-    const BlockMark block("mpsd::mlp");
-    at::ones({1}).item();
-  }
-  Tally tally;
-  tally.Add(recorder_.Stop());
-  ASSERT_EQ(tally.waits.size(), 1u);
-  EXPECT_EQ(tally.waits.at("aten::_local_scalar_dense").blocks.at("mlp"), 1);
-}
-
-TEST_F(RecorderTest, WhatRanBeforeAndAfterIsNotRecorded) {
-  Step(weight_);
-  recorder_.Start();
-  Tally tally;
-  tally.Add(recorder_.Stop());
-  EXPECT_EQ(tally.steps, 0);
-  Step(weight_);
-  recorder_.Start();
-  Step(weight_);
-  tally.Add(recorder_.Stop());
-  EXPECT_EQ(tally.steps, 1);
-}
-
 TEST_F(RecorderTest, SavesATraceInChromesFormat) {
   const auto folder = testing_support::FreshFolder("recorder");
   EXPECT_FALSE(recorder_.Save(folder / "trace.json").ok());
@@ -161,30 +130,6 @@ TEST_F(RecorderTest, SavesATraceInChromesFormat) {
                            "mpsd::backward", "aten::mm"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
-}
-
-TEST_F(RecorderTest, APathThatCannotBeWrittenIsSaid) {
-  recorder_.Start();
-  Step(weight_);
-  recorder_.Stop();
-  const auto folder = testing_support::FreshFolder("recorder_file");
-  std::ofstream(folder / "file") << "no folder";
-  const std::filesystem::path path = folder / "file" / "trace.json";
-  EXPECT_THAT(recorder_.Save(path),
-              Fails(absl::StatusCode::kNotFound, path.string()));
-}
-
-TEST(RecorderLifeTest, OneThatRecordsMayEnd) {
-  {
-    Recorder recorder;
-    recorder.Start();
-  }
-  Recorder next;
-  next.Start();
-  Step(at::rand({4, 32}).new_ones({32, 32}).requires_grad_(true));
-  Tally tally;
-  tally.Add(next.Stop());
-  EXPECT_EQ(tally.steps, 1);
 }
 
 constexpr int64_t kMicro = 1000;
@@ -232,20 +177,6 @@ TEST(TallyTest, ABlocksTimeIsWithoutTheBlocksWithinItAndAllAddUp) {
   EXPECT_EQ(Block(tally, "attention").operator_ns, 10 * kMicro);
   EXPECT_EQ(SumOfBlocks(tally), tally.step_ns);
   EXPECT_EQ(tally.layers.at(0).ns[0], 80 * kMicro);
-}
-
-TEST(TallyTest, ABlockWithinAnOperatorIsNotCountedTwice) {
-  CaptureBuilder b;
-  b.Mark("step", 0, 100);
-  b.Call("outer", 0, 100);
-  b.Mark("head", 20, 60);
-  b.Call("inner", 30, 50);
-  const Tally tally = b.tally();
-  EXPECT_EQ(Block(tally, "head").ns, 40 * kMicro);
-  EXPECT_EQ(Block(tally, "head").operator_ns, 20 * kMicro);
-  EXPECT_EQ(Block(tally, "step").operator_ns, 60 * kMicro);
-  EXPECT_EQ(tally.operators.at("aten::outer").self_ns, 80 * kMicro);
-  EXPECT_EQ(SumOfBlocks(tally), tally.step_ns);
 }
 
 TEST(TallyTest, ThePhaseIsTheMarksOrThatOfTheBlockAroundIt) {
@@ -334,14 +265,6 @@ TEST(TallyTest, CallsThatWaitAreCountedButForTheStepsOwn) {
   EXPECT_EQ(wait.blocks.at("mlp"), 1);
 }
 
-TEST(TallyTest, TheCpusAdamwReadsItsStepInAddition) {
-  CaptureBuilder b;
-  b.Mark("step", 0, 100);
-  b.Call("_fused_adamw_", 0, 50);
-  b.Call("_local_scalar_dense", 10, 20);
-  EXPECT_TRUE(b.tally().waits.empty());
-}
-
 TEST(TallyTest, TheDevicesTimeIsThatOfTheCallThatQueuedIt) {
   CaptureBuilder b;
   b.Mark("step", 0, 100);
@@ -375,67 +298,6 @@ TEST(TallyTest, CapturesAddUpAndWhatIsOutsideOfAStepIsLeftOut) {
   EXPECT_TRUE(tally.operators.empty());
   EXPECT_EQ(tally.events, 8);
   EXPECT_FALSE(tally.device_reports_times);
-}
-
-// Clocks of two threads may disagree by a little.
-TEST(TallyTest, WhatEndsAfterItsBlockIsCut) {
-  CaptureBuilder b;
-  b.Mark("step", 0, 100);
-  b.Mark("backward", 10, 90);
-  b.Call("late", 50, 95);
-  const Tally tally = b.tally();
-  EXPECT_EQ(tally.operators.at("aten::late").self_ns, 40 * kMicro);
-  EXPECT_EQ(SumOfBlocks(tally), tally.step_ns);
-}
-
-// The names of the marks that `run` makes on its own thread.
-std::vector<std::string> MarksOf(const std::function<void()>& run) {
-  static thread_local std::vector<std::string> names;
-  names.clear();
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback([](const at::RecordFunction& f)
-                                     -> std::unique_ptr<at::ObserverContext> {
-        names.push_back(f.name());
-        return nullptr;
-      }).scopes({at::RecordScope::USER_SCOPE}));
-  run();
-  at::removeCallback(handle);
-  return names;
-}
-
-TEST(BlockMarkTest, NamesItselfToWhoListens) {
-  EXPECT_EQ(
-      MarksOf([] {
-        const BlockMark layer(11, " backward");
-        const BlockMark block("mpsd::attention");
-      }),
-      (std::vector<std::string>{"mpsd::layer 11 backward", "mpsd::attention"}));
-  EXPECT_TRUE(testing_support::CallsOf([] {
-                const BlockMark block("mpsd::attention");
-              }).empty());
-}
-
-// What this thread has computed: other programs add nothing to it.
-double ThreadSeconds() {
-  timespec time = {};
-  EXPECT_EQ(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time), 0);
-  return static_cast<double>(time.tv_sec) +
-         1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// A step has some hundred marks and takes milliseconds.
-TEST(BlockMarkTest, CostsNextToNothingWithoutAListener) {
-  constexpr int kMarks = 100'000;
-  double least = 1;
-  for (int attempt = 0; attempt < 5; ++attempt) {
-    const double start = ThreadSeconds();
-    for (int i = 0; i < kMarks; ++i) {
-      const BlockMark layer(i, "");
-    }
-    least = std::min(least, (ThreadSeconds() - start) / kMarks);
-  }
-  RecordProperty("nanoseconds", std::to_string(least * 1e9));
-  EXPECT_LT(least, 1e-6);
 }
 
 namespace fs = std::filesystem;

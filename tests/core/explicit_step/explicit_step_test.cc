@@ -11,10 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/explicit_step/attention_block.h"
 #include "core/explicit_step/head.h"
 #include "core/explicit_step/linear_group.h"
-#include "core/explicit_step/mlp_block.h"
 #include "core/explicit_step/norm.h"
 #include "core/host/traits.h"
 #include "core/lora/lora.h"
@@ -112,124 +110,6 @@ model::DecoderInputs PackedInputs(int64_t rows, int64_t length) {
   return inputs;
 }
 
-class AttentionBlockTest : public testing::TestWithParam<Choice> {};
-
-void Fill(LoraPack& pack, at::ScalarType dtype = at::kFloat) {
-  pack.Allocate(at::kCPU, dtype);
-  pack.Refresh();
-}
-
-// The adapters' gradients, of those that have any.
-int ExpectGradients(const Tiny& tiny, LoraPack& pack,
-                    const std::vector<at::Tensor>& expected, double error) {
-  pack.CollectGradients();
-  const auto ours = tiny.TakeGradients();
-  int compared = 0;
-  for (size_t i = 0; i < ours.size(); ++i) {
-    if (expected[i].abs().max().item<float>() == 0) continue;
-    EXPECT_LE(RelativeError(ours[i], expected[i]), error) << i;
-    ++compared;
-  }
-  return compared;
-}
-
-at::Tensor Reference(const model::DecoderLayer& layer, const at::Tensor& x,
-                     const model::RotaryTable& table, int64_t rows,
-                     int64_t length) {
-  const at::Tensor n = layer.input_norm.Forward(x);
-  const auto heads = [&](const at::Tensor& y) {
-    return y.view({rows, length, -1, 8});
-  };
-  at::Tensor q = heads(layer.q.Forward(n)), k = heads(layer.k.Forward(n));
-  const at::Tensor v = heads(layer.v.Forward(n));
-  if (layer.q_norm) {
-    q = layer.q_norm->Forward(q);
-    k = layer.k_norm->Forward(k);
-  }
-  const at::Tensor out = attention::CausalAttention(
-      model::Rotary::Apply(q.transpose(1, 2), table),
-      model::Rotary::Apply(k.transpose(1, 2), table), v.transpose(1, 2), {},
-      attention::AttentionKernel::kFused);
-  return x + layer.o.Forward(out.transpose(1, 2).reshape({rows * length, -1}));
-}
-
-void ExpectSame(const Tiny& tiny, Choice choice) {
-  const model::DecoderLayer& layer = tiny.layer();
-  const attention::HeadShape shape{4, 2, 8};
-  const Options options = OptionsOf(choice);
-  LoraPack pack;
-  const AttentionBlock block(layer, shape, options, pack);
-  Fill(pack);
-  at::manual_seed(9);
-  const model::DecoderInputs inputs = Inputs(2, 10);
-  const model::RotaryTable table =
-      tiny.decoder->rotary().Table(inputs.position_ids, at::kFloat);
-  const at::Tensor x = at::randn({20, 16}).requires_grad_(true);
-  const at::Tensor dh = at::randn({20, 16});
-  const at::Tensor h = Reference(layer, x, table, 2, 10);
-  h.backward(dh);
-  const auto expected = tiny.TakeGradients();
-
-  const attention::AttentionPlan plan = attention::PlanAttention(
-      inputs.layout(), 0, /*by_position=*/false, shape, options);
-  const RopeTable rope = MakeRopeTable(table, 6, options);
-  AttentionBlockTape tape;
-  const at::Tensor ours = block.Forward(x.detach(), plan, rope, tape);
-  EXPECT_LE(RelativeError(ours, h), 1e-6);
-  tape.KeepAdaptersOnly();
-  EXPECT_TRUE(
-      at::equal(block.ForwardAgain(x.detach(), plan, rope, tape), ours));
-  const at::Tensor dx = block.Backward(dh.clone(), x.detach(), plan, rope, tape,
-                                       /*wants_dx=*/true);
-  EXPECT_LE(RelativeError(dx, x.grad()), 2e-6);
-  ExpectGradients(tiny, pack, expected, 2e-6);
-}
-
-TEST_P(AttentionBlockTest, IsTheModelsAttentionWithItsGradients) {
-  ExpectSame(Tiny(), GetParam());
-}
-
-TEST_P(AttentionBlockTest, NormsOfQueriesAndKeys) {
-  ExpectSame(Tiny("", Tiny::AllLinear(), "qwen3"), GetParam());
-}
-
-INSTANTIATE_TEST_SUITE_P(Kernels, AttentionBlockTest,
-                         testing::Values(Choice::kCpu, Choice::kMps));
-
-// Whether the adapters' part alone is kept.
-class MlpBlockTest : public testing::TestWithParam<bool> {};
-
-TEST_P(MlpBlockTest, IsTheModelsMlpWithItsGradients) {
-  const Tiny tiny;
-  const model::DecoderLayer& layer = tiny.layer();
-  const Options options;
-  LoraPack pack;
-  const MlpBlock block(layer, options, pack);
-  Fill(pack);
-  at::manual_seed(8);
-  const at::Tensor h = at::randn({9, 16}).requires_grad_(true);
-  const at::Tensor dy = at::randn({9, 16});
-  const at::Tensor n = layer.post_attention_norm.Forward(h);
-  const at::Tensor y = h + layer.down.Forward(at::silu(layer.gate.Forward(n)) *
-                                              layer.up.Forward(n));
-  y.backward(dy);
-  const auto expected = tiny.TakeGradients();
-
-  MlpTape tape;
-  EXPECT_LE(RelativeError(block.Forward(h.detach(), tape), y), 1e-6);
-  if (GetParam()) {
-    tape.KeepAdaptersOnly();
-    EXPECT_FALSE(tape.gate.defined());
-    block.ForwardAgain(h.detach(), tape);
-  }
-  const at::Tensor dh =
-      block.Backward(dy.clone(), h.detach(), tape, /*wants_dh=*/true);
-  EXPECT_LE(RelativeError(dh, h.grad()), 2e-6);
-  ExpectGradients(tiny, pack, expected, 2e-6);
-}
-
-INSTANTIATE_TEST_SUITE_P(Keep, MlpBlockTest, testing::Bool());
-
 class NormTest : public testing::TestWithParam<Choice> {
  protected:
   NormTest() {
@@ -240,24 +120,6 @@ class NormTest : public testing::TestWithParam<Choice> {
   model::RmsNorm norm_;
   const Options options_ = OptionsOf(GetParam());
 };
-
-TEST_P(NormTest, IsTheModelsNormWithItsGradient) {
-  const at::Tensor x = at::randn({6, 24}).requires_grad_(true);
-  const at::Tensor dy = at::randn({6, 24});
-  const at::Tensor y = norm_.Forward(x);
-  y.backward(dy);
-  const Normed ours = NormForward(x.detach(), norm_, options_);
-  EXPECT_LE(RelativeError(ours.y, y), 1e-6);
-  EXPECT_LE(RelativeError(NormApply(x.detach(), ours.rstd, norm_, options_), y),
-            1e-6);
-  const at::Tensor dx =
-      NormBackward(dy, x.detach(), ours.rstd, norm_, {}, options_);
-  EXPECT_LE(RelativeError(dx, x.grad()), 1e-6);
-  const at::Tensor residual = at::randn({6, 24});
-  const at::Tensor sum = NormBackward(dy, x.detach(), ours.rstd, norm_,
-                                      residual.clone(), options_);
-  EXPECT_LE(RelativeError(sum, x.grad() + residual), 1e-6);
-}
 
 TEST_P(NormTest, KeepsItsStatisticsInFp32) {
   const at::Tensor x = (at::randn({6, 24}) * 50).to(at::kBFloat16);
@@ -305,19 +167,6 @@ void ExpectSameRope(const model::RotaryTable& table, const RopeTable& ours,
   EXPECT_LE(RelativeError(RopeBackward(dy, ours), x.grad()), 1e-6);
 }
 
-TEST(RopeTest, RotatesAsTheModel) {
-  const Tiny tiny;
-  const model::RotaryTable table = tiny.decoder->rotary().Table(
-      PackedInputs(2, 12).position_ids, at::kFloat);
-  // Both halves in one call for few numbers a row, one by one for many.
-  for (const int64_t heads : {6, 1 << 20}) {
-    const RopeTable ours = MakeRopeTable(table, heads, Options{});
-    EXPECT_FALSE(ours.rotation.defined());
-    EXPECT_EQ(ours.signed_sin.defined(), heads == 6);
-    ExpectSameRope(table, ours, 2, 12, 6, 8);
-  }
-}
-
 TEST(RopeTest, AsMatricesIsTheSame) {
   const Tiny tiny;
   const model::RotaryTable table =
@@ -333,16 +182,6 @@ TEST(RopeTest, AsMatricesIsTheSame) {
     EXPECT_TRUE(y.transpose(0, 1).is_contiguous());
     EXPECT_TRUE(at::equal(RopeForward(x.contiguous(), ours), y));
   }
-}
-
-TEST(RopeTest, RowsOfTheirOwnPositionsHaveNoMatrices) {
-  const Tiny tiny;
-  const model::RotaryTable table = tiny.decoder->rotary().Table(
-      PackedInputs(2, 12).position_ids, at::kFloat);
-  const Options options = OptionsOf(Choice::kMps);
-  const RopeTable ours = MakeRopeTable(table, 6, options);
-  EXPECT_FALSE(ours.rotation.defined());
-  ExpectSameRope(table, ours, 2, 12, 6, 8);
 }
 
 model::Linear Head(int64_t vocab, int64_t width) {
@@ -415,48 +254,9 @@ TEST(HeadOnCpuTest, KeepsItsBuffer) {
 INSTANTIATE_TEST_SUITE_P(Kernels, HeadTest,
                          testing::Values(Choice::kCpu, Choice::kMps));
 
-class LinearGroupTest : public testing::TestWithParam<Choice> {
- protected:
-  const Options options_ = OptionsOf(GetParam());
-};
-
-TEST_P(LinearGroupTest, IsItsLinearsWithTheirGradients) {
-  const Tiny tiny(R"(, "attention_bias": true)");
-  const model::DecoderLayer& layer = tiny.layer();
-  LoraPack pack;
-  const LinearGroup group({{&layer.q, &layer.k}, {&layer.v}}, {}, options_,
-                          pack);
-  Fill(pack);
-  at::manual_seed(6);
-  const at::Tensor x = at::randn({10, 16}).requires_grad_(true);
-  const std::vector<at::Tensor> dy = {at::randn({10, 48}), at::randn({10, 16})};
-  const at::Tensor qk = at::cat({layer.q.Forward(x), layer.k.Forward(x)}, 1);
-  const at::Tensor v = layer.v.Forward(x);
-  ((qk * dy[0]).sum() + (v * dy[1]).sum()).backward();
-  const auto expected = tiny.TakeGradients();
-
-  LoraTape tape;
-  const auto y = group.Forward(x.detach(), {}, tape);
-  EXPECT_LE(RelativeError(y[0], qk), 1e-6);
-  EXPECT_LE(RelativeError(y[1], v), 1e-6);
-  EXPECT_TRUE(at::equal(group.ForwardAgain(x.detach(), {}, tape)[0], y[0]));
-  const at::Tensor dx = group.Backward(dy, {[&] { return x.detach(); }, {}},
-                                       tape, /*wants_dx=*/true);
-  EXPECT_LE(RelativeError(dx, x.grad()), 1e-6);
-  EXPECT_EQ(ExpectGradients(tiny, pack, expected, 1e-6), 6);
-}
-
-TEST_P(LinearGroupTest, AddsAResidual) {
-  const Tiny tiny;
-  LoraPack pack;
-  const LinearGroup group({{&tiny.layer().o}}, {}, options_, pack);
-  Fill(pack);
-  const at::Tensor x = at::randn({5, 32}), residual = at::randn({5, 16});
-  LoraTape tape;
-  const at::NoGradGuard no_grad;
-  EXPECT_LE(RelativeError(group.Forward(x, residual, tape)[0],
-                          tiny.layer().o.Forward(x) + residual),
-            1e-6);
+void Fill(LoraPack& pack) {
+  pack.Allocate(at::kCPU, at::kFloat);
+  pack.Refresh();
 }
 
 // As many rows as threads share, and one more, which they do not.
@@ -478,70 +278,6 @@ TEST(LinearGroupOnCpuTest, ThreadsShareRows) {
         << rows;
   }
   at::set_num_threads(threads);
-}
-
-INSTANTIATE_TEST_SUITE_P(Kernels, LinearGroupTest,
-                         testing::Values(Choice::kCpu, Choice::kMps));
-
-const lora::LoraLinear& LoraOf(const model::Linear& linear) {
-  return dynamic_cast<const lora::LoraLinear&>(*linear.adapter);
-}
-
-TEST(LoraPackTest, HoldsScaledBlocksOfItsAdapters) {
-  const Tiny tiny;
-  const model::DecoderLayer& layer = tiny.layer();
-  LoraPack pack;
-  const LoraGroup& group = *pack.Add({{&layer.q, &layer.k}, {&layer.v}}, {});
-  pack.Allocate(at::kCPU, at::kFloat);
-  EXPECT_EQ(pack.adapters(), 3);
-  pack.Refresh();
-  const at::Tensor a =
-      at::cat({LoraOf(layer.q).a(), LoraOf(layer.k).a(), LoraOf(layer.v).a()})
-          .detach();
-  EXPECT_TRUE(at::equal(group.a, a));
-  const at::Tensor blocks = at::block_diag(
-      {LoraOf(layer.q).b().detach().t(), LoraOf(layer.k).b().detach().t()});
-  EXPECT_TRUE(at::equal(group.parts[0].b, blocks * 2));
-  EXPECT_TRUE(
-      at::equal(group.parts[1].b, LoraOf(layer.v).b().detach().t() * 2));
-}
-
-TEST(LoraPackTest, GivesGradientsBackScaled) {
-  const Tiny tiny;
-  const model::DecoderLayer& layer = tiny.layer();
-  const at::Tensor norm = at::rand({16}) + 0.5;
-  LoraPack pack;
-  const LoraGroup& group = *pack.Add({{&layer.q}}, norm);
-  Fill(pack);
-  group.grad_a.copy_(at::randn({3, 16}));
-  group.parts[0].grad_b.copy_(at::randn({3, 32}));
-  const at::Tensor da = group.grad_a.clone();
-  const at::Tensor db = group.parts[0].grad_b.clone();
-  pack.CollectGradients();
-  EXPECT_TRUE(at::equal(LoraOf(layer.q).a().grad(), da * norm));
-  EXPECT_TRUE(at::equal(LoraOf(layer.q).b().grad(), db.t() * 2));
-  pack.Refresh();
-  EXPECT_EQ(group.grad_a.abs().max().item<float>(), 0);
-}
-
-TEST(LoraPackTest, PacksInTheDtypeOfActivations) {
-  const Tiny tiny;
-  LoraPack pack;
-  const LoraGroup& group = *pack.Add({{&tiny.layer().o}}, {});
-  Fill(pack, at::kBFloat16);
-  EXPECT_EQ(group.a.scalar_type(), at::kBFloat16);
-  EXPECT_EQ(group.grad_a.scalar_type(), at::kFloat);
-  EXPECT_TRUE(at::equal(group.a,
-                        LoraOf(tiny.layer().o).a().detach().to(at::kBFloat16)));
-}
-
-TEST(LoraPackDeathTest, AllocateComesBetweenAddAndRefresh) {
-  const Tiny tiny;
-  LoraPack pack;
-  pack.Add({{&tiny.layer().o}}, {});
-  EXPECT_DEATH(pack.Refresh(), "Allocate comes before Refresh");
-  pack.Allocate(at::kCPU, at::kFloat);
-  EXPECT_DEATH(pack.Add({{&tiny.layer().q}}, {}), "every Add comes before");
 }
 
 model::LabelSelection Labels(const model::DecoderInputs& inputs) {

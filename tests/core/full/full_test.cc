@@ -95,44 +95,12 @@ TEST(FullModelTest, TheResultIsAModelFolder) {
   EXPECT_TRUE(at::equal(Logits(*read), Logits(*model)));
 }
 
-// Gradients of all weights by bf16 activations arrive in fp32 masters.
-TEST(FullModelTest, Bf16ComputesInBf16AndTrainsInFp32) {
-  const std::string folder = Golden("llama2", "model").string();
-  auto weights = *tensorfile::Weights::Open(folder);
-  model::WeightSource source{weights.get(), at::kCPU, at::kBFloat16};
-  auto model = *model::Decoder::Load(source, *spec::ReadModelConfig(folder));
-  auto full = Attach(*model, "llama2");
-  const at::Tensor ids = at::arange(3, 15).view({2, 6});
-  const at::Tensor hidden =
-      model->Hidden({ids, at::arange(6).expand({2, 6}), {}});
-  EXPECT_EQ(hidden.scalar_type(), at::kBFloat16);
-  hidden.to(at::kFloat).square().sum().backward();
-  for (const optim::Parameter& p : full->parameters().parameters()) {
-    EXPECT_EQ(p.value.scalar_type(), at::kFloat) << p.name;
-    if (p.name == "lm_head.weight") continue;  // not in `hidden`
-    EXPECT_GT(p.value.grad().abs().sum().item<double>(), 0) << p.name;
-  }
-}
-
 using nlohmann::json;
 
 spec::ModelConfig OfType(const std::string& type) {
   spec::ModelConfig config;
   config.model_type = type;
   return config;
-}
-
-TEST(ArchitectureTest, IsTheClassThatTransformersLoads) {
-  EXPECT_EQ(Architecture(OfType("bert"), spec::Task::kSeqCls),
-            "BertForSequenceClassification");
-  EXPECT_EQ(Architecture(OfType("distilbert"), spec::Task::kSeqCls),
-            "DistilBertForSequenceClassification");
-  EXPECT_EQ(Architecture(OfType("vit"), spec::Task::kImageCls),
-            "ViTForImageClassification");
-  EXPECT_EQ(Architecture(OfType("qwen2"), spec::Task::kSeqCls),
-            "Qwen2ForSequenceClassification");
-  EXPECT_EQ(Architecture(OfType("llama"), spec::Task::kCausalLm),
-            "LlamaForCausalLM");
 }
 
 class ModelFolderTest : public testing::Test {

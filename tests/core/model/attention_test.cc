@@ -85,11 +85,10 @@ struct Case {
   bool segments;
 };
 
-class AttentionTest
-    : public testing::TestWithParam<std::tuple<Case, AttentionKernel>> {};
+class AttentionTest : public testing::TestWithParam<Case> {};
 
 TEST_P(AttentionTest, EqualsTheDefinition) {
-  const auto& [c, kernel] = GetParam();
+  const Case& c = GetParam();
   at::manual_seed(1);
   const at::Tensor q = at::randn({2, c.heads, c.length, 4});
   const at::Tensor k = at::randn({2, c.kv_heads, c.length, 4});
@@ -105,33 +104,20 @@ TEST_P(AttentionTest, EqualsTheDefinition) {
     mask.segments.narrow(1, c.length - 2, 2).fill_(-1);  // padding
   }
   const at::Tensor expected = ByDefinition(q, k, v, mask);
-  EXPECT_TRUE(at::allclose(CausalAttention(q, k, v, mask, kernel), expected,
-                           1e-5, 1e-6));
+  EXPECT_TRUE(
+      at::allclose(CausalAttention(q, k, v, mask, AttentionKernel::kFused),
+                   expected, 1e-5, 1e-6));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, AttentionTest,
-    testing::Combine(
-        testing::Values(Case{"plain", 2, 2, 9, 0, false},
-                        Case{"grouped", 6, 2, 9, 0, false},
-                        Case{"window", 2, 2, 11, 4, false},
-                        Case{"wide_window", 2, 1, 7, 7, false},
-                        Case{"segments", 4, 2, 11, 0, true},
-                        Case{"segments_and_window", 2, 1, 11, 2, true}),
-        testing::Values(AttentionKernel::kFused, AttentionKernel::kTiled)),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param).name) +
-             (std::get<1>(info.param) == AttentionKernel::kFused ? "_fused"
-                                                                 : "_tiled");
-    });
-
-TEST(PaddingMaskTest, HidesPositionsAfterTheLength) {
-  const at::Tensor mask =
-      PaddingMask(at::tensor({1, 3}, at::kLong), 3, at::kFloat);
-  const float none = -std::numeric_limits<float>::infinity();
-  EXPECT_TRUE(at::equal(
-      mask, at::tensor({0.f, none, none, 0.f, 0.f, 0.f}).view({2, 1, 1, 3})));
-}
+INSTANTIATE_TEST_SUITE_P(All, AttentionTest,
+                         testing::Values(Case{"plain", 2, 2, 9, 0, false},
+                                         Case{"grouped", 6, 2, 9, 0, false},
+                                         Case{"window", 2, 2, 11, 4, false},
+                                         Case{"wide_window", 2, 1, 7, 7, false},
+                                         Case{"segments", 4, 2, 11, 0, true},
+                                         Case{"segments_and_window", 2, 1, 11,
+                                              2, true}),
+                         [](const auto& info) { return info.param.name; });
 
 class BidirectionalTest : public testing::TestWithParam<AttentionKernel> {
  protected:
@@ -254,17 +240,6 @@ TEST(AttentionPlanTest, FlashAttentionOfCudaGetsTheStartsOfSegments) {
   EXPECT_EQ(plan.longest_segment, lengths.max().item<int64_t>());
 }
 
-TEST(AttentionPlanTest, TokensMayLieByPosition) {
-  const AttentionPlan plan = PlanAttention(Rows(2, 3), 0, true, {4, 2, 8}, {});
-  const at::Tensor x = at::arange(2 * 3 * 4 * 8).view({2, 3, 4, 8});
-  const at::Tensor tokens = plan.Tokens(x);
-  EXPECT_TRUE(at::equal(tokens[1], x[1][0].flatten()));
-  EXPECT_TRUE(at::equal(plan.ByRow(tokens, 8), x));
-  const at::Tensor joined = plan.Join(x, x.narrow(2, 0, 1));
-  EXPECT_TRUE(at::equal(joined, at::cat({x, x.narrow(2, 0, 1)}, 2)));
-  EXPECT_TRUE(joined.transpose(0, 1).is_contiguous());
-}
-
 constexpr HeadShape kShape{4, 2, 8};
 
 enum class Order { kRows, kPackedRows, kPositions };
@@ -332,27 +307,6 @@ TEST(PlannedAttentionOnCpuTest, LongRowsAreSeveralBlocks) {
     ASSERT_EQ(plan.blocks.size(), 4u);
     ExpectTheModelsAttention(layout, plan, 0, {});
   }
-}
-
-// So many numbers that on CUDA cuDNN takes them.
-TEST(PlannedAttentionOnCpuTest, ManyNumbersInBf16AreItsOwnKernels) {
-  at::manual_seed(8);
-  const int64_t rows = 384, length = 64;
-  const HeadShape shape{2, 2, 64};
-  const Options options = OptionsOf(Choice::kCpu, at::kBFloat16);
-  const AttentionPlan plan =
-      PlanAttention(Rows(rows, length), 0, false, shape, options);
-  const auto random = [&] {
-    return at::randn({rows, length, 2, 64}, at::kBFloat16);
-  };
-  AttentionTape tape;
-  const at::Tensor out =
-      AttentionForward({random(), random(), random()}, plan, shape, tape);
-  const AttentionInputs grad =
-      AttentionBackward(at::ones_like(out), plan, shape, options, tape);
-  // The probabilities of each query add up to one.
-  EXPECT_TRUE(at::allclose(grad.v.to(at::kFloat).sum(1),
-                           at::full({rows, 2, 64}, 1.0 * length), 0.02, 0));
 }
 
 constexpr HeadShape kMany{128, 64, 2};
@@ -440,43 +394,6 @@ TEST(BlockPlanTest, MasksOfManySegmentedTokensAreNotKept) {
 
 const at::TensorOptions kFloats = at::kFloat;
 
-TEST(BandMaskTest, HidesWhatLiesAfterAQueryOrBeforeItsWindow) {
-  for (const int64_t window : {0, 1, 3, 7}) {
-    const int64_t count = 4, keys = 9;
-    const at::Tensor band = BandMask(count, keys, window, kFloats);
-    ASSERT_EQ(band.sizes(), (std::vector<int64_t>{count, keys}));
-    for (int64_t i = 0; i < count; ++i) {
-      for (int64_t j = 0; j < keys; ++j) {
-        const int64_t before = keys - count + i - j;
-        const bool seen = before >= 0 && (window == 0 || before < window);
-        const float value = band[i][j].item<float>();
-        EXPECT_EQ(value, seen ? 0.0f : -INFINITY)
-            << i << " " << j << ", window " << window;
-      }
-    }
-  }
-}
-
-TEST(BandMaskTest, ABlocksMaskIsACorner) {
-  for (const int64_t window : {0, 3}) {
-    const at::Tensor band = BandMask(6, 20, window, kFloats);
-    for (const auto& [count, keys] :
-         {std::pair<int64_t, int64_t>{6, 20}, {6, 6}, {4, 20}, {3, 5}}) {
-      const at::Tensor corner = CornerOf(band, count, keys);
-      EXPECT_TRUE(at::equal(corner, BandMask(count, keys, window, kFloats)));
-      EXPECT_TRUE(corner.is_alias_of(band));
-    }
-  }
-}
-
-TEST(BandMasksTest, AreMadeOnce) {
-  BandMasks masks;
-  const at::Tensor first = masks.Get(4, 8, 0, kFloats);
-  EXPECT_FALSE(masks.Get(4, 8, 3, kFloats).is_alias_of(first));
-  EXPECT_TRUE(masks.Get(4, 8, 0, kFloats).is_alias_of(first));
-  EXPECT_EQ(masks.bytes(), 2 * 4 * 8 * 4);
-}
-
 TEST(BandMasksTest, AreFewHoweverManyAreAskedFor) {
   BandMasks masks;
   for (int64_t keys = 1 << 15; keys < (1 << 15) + 40; ++keys) {
@@ -489,42 +406,6 @@ TEST(BandMasksTest, AreFewHoweverManyAreAskedFor) {
   EXPECT_TRUE(masks.Get(1 << 10, 1 << 15, 0, kFloats).is_alias_of(large));
 }
 
-constexpr HeadShape kHeadLayoutShape{.heads = 4, .kv_heads = 2, .dim = 3};
-
-// By token, [2, 5, heads, 3]: every number another.
-at::Tensor Tokens(int64_t heads) {
-  return at::arange(2 * 5 * heads * 3, at::kFloat).view({2, 5, heads, 3});
-}
-
-TEST(HeadLayoutTest, ByHeadIsItsOwnReverse) {
-  const at::Tensor x = Tokens(4);
-  EXPECT_TRUE(at::equal(SwapTokensAndHeads(x)[1][2], x.select(2, 2)[1]));
-  EXPECT_TRUE(at::equal(SwapTokensAndHeads(SwapTokensAndHeads(x)), x));
-}
-
-TEST(HeadLayoutTest, QueryHeadsThatShareKeysAreRowsOfOneMatrix) {
-  const at::Tensor x = Tokens(4), blocks = ToBlockedLayout(x, 2);
-  ASSERT_EQ(blocks.sizes(), at::IntArrayRef({2, 2, 5, 2, 3}));
-  EXPECT_TRUE(blocks.is_contiguous());
-  // Row 1, kv head 1, position 4, its first query head: head 2.
-  EXPECT_TRUE(at::equal(blocks[1][1][4][0], x[1][4][2]));
-  EXPECT_TRUE(at::equal(FromBlockedLayout(blocks), x));
-}
-
-TEST(HeadLayoutTest, EachQueryHeadGetsTheKeysItShares) {
-  const at::Tensor keys = Tokens(2), each = ForEachHead(keys, kHeadLayoutShape);
-  ASSERT_EQ(each.size(2), 4);
-  for (int64_t head = 0; head < 4; ++head) {
-    EXPECT_TRUE(at::equal(each.select(2, head), keys.select(2, head / 2)));
-  }
-  EXPECT_TRUE(at::equal(FromEachHead(each, kHeadLayoutShape), 2 * keys));
-  EXPECT_TRUE(ForEachHead(keys, EachWithKeys({2, 1, 3})).is_same(keys));
-}
-
-TEST(HeadLayoutDeathTest, HeadsAreWholeGroups) {
-  EXPECT_DEATH(ToBlockedLayout(Tokens(4), 3), "heads beyond whole groups");
-}
-
 using testing::ElementsAre;
 
 TEST(SegmentLengthsTest, ASegmentEndsWithItsRow) {
@@ -533,16 +414,6 @@ TEST(SegmentLengthsTest, ASegmentEndsWithItsRow) {
                                     at::kLong)
                              .view({2, 4});
   EXPECT_THAT(SegmentLengths(ids), ElementsAre(2, 1, 1, 1, 3));
-}
-
-TEST(SegmentLengthsTest, ReadsAViewByItsOrder) {
-  const at::Tensor ids = at::tensor({0, 5, 0, 5, 1, 5}, at::kLong).view({3, 2});
-  EXPECT_THAT(SegmentLengths(ids.t()), ElementsAre(2, 1, 3));
-}
-
-TEST(SegmentLengthsDeathTest, WantsRows) {
-  EXPECT_DEATH(SegmentLengths(at::zeros({4}, at::kLong)),
-               "dimensions of segment_ids");
 }
 
 // Causal attention of one row of tokens, written out without autograd: q
@@ -824,48 +695,6 @@ TEST(TiledAttentionDtypeTest, Bf16StaysNearFp32) {
             2e-2 * wide.norm().item<double>());
 }
 
-AttentionPlan PlanOf(const TokenLayout& layout) {
-  AttentionPlan plan;
-  plan.forward = plan.backward = PlannedKernel::kFlashCpu;
-  plan.rows = layout.rows;
-  plan.length = layout.length;
-  plan.segments = layout.segment_lengths;
-  return plan;
-}
-
-void ExpectReferenceOf(const AttentionPlan& plan) {
-  ExpectReference(
-      plan, [&](AttentionTape& tape) { return FlashCpuForward(plan, tape); },
-      [&](const at::Tensor& dout, const AttentionTape& tape) {
-        return FlashCpuBackward(dout, plan, tape);
-      });
-}
-
-TEST(FlashCpuTest, RowsAndSegmentsAttendWithinThemselves) {
-  at::manual_seed(1);
-  ExpectReferenceOf(PlanOf(Rows(3, 20)));
-  at::manual_seed(2);
-  ExpectReferenceOf(PlanOf(PackedRows(2, 24)));
-}
-
-TEST(FlashCpuTest, KeepsOneSumASegment) {
-  const AttentionPlan plan = PlanOf(PackedRows(2, 24));
-  const AttentionInputs x = RandomInputs(plan);
-  AttentionTape tape;
-  tape.q = x.q;
-  tape.k = x.k;
-  tape.v = x.v;
-  FlashCpuForward(plan, tape);
-  EXPECT_EQ(tape.lse.size(), plan.segments.size());
-}
-
-TEST(FlashCpuDeathTest, HasNoWindow) {
-  AttentionPlan plan = PlanOf(Rows(1, 8));
-  plan.window = 4;
-  AttentionTape tape;
-  EXPECT_DEATH(FlashCpuForward(plan, tape), "the window of a flash");
-}
-
 using torch::jit::Stack;
 
 // CUDA's kernels need CUDA. Here the CPU has some of the same names that do
@@ -978,13 +807,6 @@ TEST(FlashCudaTest, RowsAndSegmentsAttendWithinThemselvesAndTheirWindows) {
   at::manual_seed(3);
   ExpectReferenceOfFlashCuda(FlashCudaPlanOf(PackedRows(2, 24), 0));
   ExpectReferenceOfFlashCuda(FlashCudaPlanOf(PackedRows(2, 24), 5));
-}
-
-TEST(FlashCudaDeathTest, PackedRowsHaveTheStartsOfTheirSegments) {
-  AttentionPlan plan = FlashCudaPlanOf(PackedRows(1, 12), 0);
-  plan.segment_starts.reset();
-  AttentionTape tape;
-  EXPECT_DEATH(FlashCudaForward(plan, tape), "starts of their segments");
 }
 
 using Forwarded =

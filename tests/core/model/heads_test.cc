@@ -18,7 +18,6 @@
 #include "core/model/encoder.h"
 #include "core/model/losses.h"
 #include "core/model/network.h"
-#include "core/model/vit.h"
 #include "core/model/weight_reader.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
@@ -167,27 +166,6 @@ using spec::ProblemType;
 
 const at::Tensor kNone;
 
-TEST(ClassLossTest, SingleLabelIsTheWeightedSumOfLogProbabilities) {
-  const at::Tensor z = at::randn({3, 4});
-  const at::Tensor targets = at::tensor({2, 0, 2}, at::kLong);
-  const at::Tensor w = at::tensor({0.5f, 1.f, 3.f, 1.f});
-  const at::Tensor log_p = z.log_softmax(-1);
-  const at::Tensor plain = -(log_p[0][2] + log_p[1][0] + log_p[2][2]);
-  const at::Tensor weighted =
-      -(3 * log_p[0][2] + 0.5 * log_p[1][0] + 3 * log_p[2][2]);
-  EXPECT_TRUE(at::allclose(
-      SumClassLoss(ProblemType::kSingleLabel, z, targets, kNone), plain));
-  EXPECT_TRUE(at::allclose(
-      SumClassLoss(ProblemType::kSingleLabel, z, targets, w), weighted));
-}
-
-TEST(ClassLossTest, RegressionIsTheSumOfSquares) {
-  const at::Tensor z = at::tensor({1.f, 2.f}).view({2, 1});
-  const at::Tensor loss =
-      SumClassLoss(ProblemType::kRegression, z, at::tensor({3.f, 1.f}), kNone);
-  EXPECT_FLOAT_EQ(loss.item<float>(), 5);
-}
-
 TEST(ClassLossTest, MultiLabelWeighsThePositives) {
   const at::Tensor z = at::tensor({1.f, -2.f}).view({1, 2});
   const at::Tensor t = at::tensor({1.f, 0.f}).view({1, 2});
@@ -290,28 +268,6 @@ TEST_F(HeadLossTest, AnFp32HeadInABf16ModelComputesInFp32) {
                            1e-5, 1e-6));
 }
 
-TEST_F(HeadLossTest, AnAdaptedHeadIsLeftToAutograd) {
-  class Doubling : public LinearAdapter {
-    at::Tensor Apply(const at::Tensor& base, const at::Tensor&) override {
-      return base * 2;
-    }
-  };
-  const at::Tensor weight = head_.weight;
-  head_.weight = weight * 2;
-  const at::Tensor gradient = GradientOf(Expected());
-  head_.weight = weight;
-  head_.adapter = std::make_unique<Doubling>();
-  const at::Tensor loss = SumCrossEntropy(hidden_, head_, labels_, 2);
-  EXPECT_TRUE(at::allclose(GradientOf(loss), gradient, 1e-5, 1e-7));
-}
-
-TEST_F(HeadLossTest, WithoutGradientsItIsTheSameNumber) {
-  const at::Tensor expected = Expected().detach();
-  at::NoGradGuard no_grad;
-  EXPECT_TRUE(
-      at::allclose(SumCrossEntropy(hidden_, head_, labels_, 3), expected));
-}
-
 TEST_F(HeadLossTest, PaddedTargetsCountNothing) {
   labels_.targets.fill_(base::kIgnoreIndex);
   const at::Tensor loss = SumCrossEntropy(hidden_, head_, labels_);
@@ -330,17 +286,6 @@ TiedHead Find(const tensorfile::NamedTensors& tensors,
   return FindTiedHead(*weights, kRows, dtype).value();
 }
 
-TEST(FindTiedHeadTest, GoesByWhatTheFileHas) {
-  const at::Tensor a = at::randn({5, 3}), b = at::randn({5, 3});
-  EXPECT_EQ(Find({{kRows, a}}), TiedHead::kEmbedding);
-  EXPECT_EQ(Find({{kHeadWeight, a}}), TiedHead::kHead);
-  EXPECT_EQ(Find({{kRows, a}, {kHeadWeight, a}}), TiedHead::kEmbedding);
-  EXPECT_EQ(Find({{kRows, a}, {kHeadWeight, b}}), TiedHead::kBoth);
-  EXPECT_EQ(Find({{kRows, a}, {kHeadWeight, a.narrow(0, 0, 4)}}),
-            TiedHead::kBoth);
-  EXPECT_EQ(Find({{"norm", a}}), TiedHead::kEmbedding) << "said by the loader";
-}
-
 // As torch.equal of what was loaded: bf16 does not have the last bits of fp32.
 TEST(FindTiedHeadTest, ComparesInTheDtypeThatIsLoaded) {
   const at::Tensor a = at::ones({5, 3});
@@ -353,24 +298,6 @@ TEST(FindTiedHeadTest, ComparesInTheDtypeThatIsLoaded) {
   EXPECT_EQ(
       Find({{kRows, at::zeros({5, 3})}, {kHeadWeight, -at::zeros({5, 3})}}),
       TiedHead::kEmbedding);
-}
-
-TEST(ClassifierTest, TheFamilyDecides) {
-  spec::ModelConfig config = EncoderConfigOf("bert");
-  auto encoder = Classifier::Load({}, config).value();
-  EXPECT_NE(dynamic_cast<Encoder*>(encoder.get()), nullptr);
-
-  config.family = spec::Family::kDecoder;
-  config.model_type = "llama";
-  auto decoder = Classifier::Load({}, config).value();
-  EXPECT_NE(dynamic_cast<DecoderClassifier*>(decoder.get()), nullptr);
-
-  config.family = spec::Family::kVision;
-  config.model_type = "vit";
-  config.vision.image_size = 8;
-  config.vision.patch_size = 4;
-  auto vision = Classifier::Load({}, config).value();
-  EXPECT_NE(dynamic_cast<Vit*>(vision.get()), nullptr);
 }
 
 class DecoderClassifierTest : public testing::Test {
@@ -422,26 +349,6 @@ TEST_F(DecoderClassifierTest, DrawsItsHeadAndTakesEachRowsLastToken) {
   EXPECT_TRUE(at::allclose(model_->Logits(inputs_)[1], Row(1, 4), 1e-4, 1e-5));
 }
 
-TEST(RecomputeTest, GradientsOfInputAndCapturedParametersAreThePlainOnes) {
-  at::manual_seed(6);
-  const at::Tensor weight = at::randn({4, 4}).requires_grad_();
-  auto run = [&](const at::Tensor& x) {
-    return at::tanh(at::linear(x, weight));
-  };
-  auto gradients = [&](bool recompute) {
-    at::manual_seed(7);
-    const at::Tensor x = at::randn({3, 4}).requires_grad_();
-    weight.mutable_grad() = at::Tensor();
-    const at::Tensor y =
-        recompute ? Recompute(run, Recompute(run, x)) : run(run(x));
-    y.square().sum().backward();
-    return std::pair(x.grad(), weight.grad().clone());
-  };
-  const auto plain = gradients(false), again = gradients(true);
-  EXPECT_TRUE(at::equal(plain.first, again.first));
-  EXPECT_TRUE(at::allclose(plain.second, again.second));
-}
-
 TEST(RecomputeTest, RunsTwiceAndDrawsTheSameNumbers) {
   int runs = 0;
   std::vector<at::Tensor> drawn;
@@ -471,15 +378,6 @@ TEST(RecomputeTest, WhereNothingIsDrawnTheGeneratorIsLeftAlone) {
   Recompute(run, x, /*draws=*/false).sum().backward();
   ASSERT_EQ(drawn.size(), 2u);
   EXPECT_FALSE(at::equal(drawn[0], drawn[1]));
-}
-
-TEST(RecomputeTest, AnInputWithoutGradientStillReachesTheParameters) {
-  const at::Tensor weight = at::ones({2}).requires_grad_();
-  const at::Tensor x = at::full({2}, 3.0);
-  Recompute([&](const at::Tensor& in) { return in * weight; }, x)
-      .sum()
-      .backward();
-  EXPECT_TRUE(at::equal(weight.grad(), x));
 }
 
 }  // namespace

@@ -50,25 +50,6 @@ TEST(ProductsTest, AreThoseOfMatmul) {
              {2, 3, 6, 4});
 }
 
-TEST(ProductsTest, OneSideMayBeFrozen) {
-  const at::Tensor a = at::ones({2, 3});
-  const at::Tensor b = at::ones({3, 2}).requires_grad_(true);
-  Product(a, b).sum().backward();
-  EXPECT_TRUE(at::equal(b.grad(), at::full({3, 2}, 2.0)));
-}
-
-TEST(ProductsTest, AGradientIsMadeContiguous) {
-  const at::Tensor x = at::ones({2, 3, 4}).requires_grad_(true);
-  bool contiguous = false;
-  const at::Tensor y = x * 2;
-  y.register_hook(
-      [&](const at::Tensor& grad) { contiguous = grad.is_contiguous(); });
-  const at::Tensor weight = at::randn({2, 4, 3});
-  WithContiguousGradient(y).transpose(1, 2).mul(weight).sum().backward();
-  EXPECT_TRUE(contiguous);
-  EXPECT_TRUE(at::allclose(x.grad(), 2 * weight.transpose(1, 2)));
-}
-
 void ExpectProduct(const at::Tensor& x, const at::Tensor& w,
                    const std::optional<at::Tensor>& bias) {
   at::Tensor expected = at::matmul(x.to(at::kDouble), w.to(at::kDouble).t());
@@ -110,13 +91,6 @@ TEST(WideLinearTest, PiecesGiveTheWhole) {
   for (size_t i = 0; i < whole.size(); ++i) {
     EXPECT_TRUE(at::allclose(pieces[i], whole[i], 1e-5, 1e-6)) << i;
   }
-}
-
-TEST(WideLinearTest, NoBiasIsNone) {
-  const at::Tensor x = at::randn({4, 3}), weight = at::randn({9, 3});
-  EXPECT_TRUE(at::allclose(LinearInPieces(x, weight, {}, 4),
-                           at::linear(x, weight), 1e-5, 1e-6));
-  EXPECT_TRUE(at::equal(WideLinear(x, weight), at::linear(x, weight)));
 }
 
 TEST(WideLinearTest, ProductsAddUpInFp32) {

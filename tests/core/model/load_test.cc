@@ -123,23 +123,6 @@ std::unique_ptr<tensorfile::Weights> Stored(
   return *tensorfile::Weights::Open(folder);
 }
 
-TEST(LoadEncoderTest, AFineTunedModelIsReadWhole) {
-  const spec::ModelConfig config = EncoderConfigOf("roberta");
-  const auto weights = Stored(config, [](const auto& name) { return name; });
-  std::vector<double> progress;
-  auto encoder = Encoder::Load({weights.get()}, config, [&](double f) {
-                   progress.push_back(f);
-                 }).value();
-  EXPECT_THAT(encoder->fresh_modules(), IsEmpty());
-  EXPECT_THAT(progress, ElementsAre(0.5, 1.0));
-  for (const NamedWeight& w : encoder->NamedWeights()) {
-    const std::vector<int64_t> shape = w.tensor->sizes().vec();
-    EXPECT_TRUE(at::equal(*w.tensor,
-                          *weights->Load(w.name, shape, at::kCPU, at::kFloat)));
-    EXPECT_FALSE(w.tensor->requires_grad());
-  }
-}
-
 TEST(LoadEncoderTest, WhatAFileLacksIsDrawn) {
   const spec::ModelConfig config = EncoderConfigOf("bert");
   // As sentence-transformers stores MiniLM: BertModel's names, and a pooler.
@@ -263,27 +246,6 @@ TEST(LoadVisionClassifier, DrawsTheHeadThatABaseModelLacks) {
             LoadVit("vit")->NamedWeights().size());
 }
 
-TEST(LoadVisionClassifier, NamesTheWeightThatIsMissing) {
-  EXPECT_THAT(
-      LoadRenamed("vit_missing",
-                  [](const std::string& name) {
-                    return name == "vit.encoder.layer.1.output.dense.weight"
-                               ? std::string()
-                               : name;
-                  }),
-      Says("vit.encoder.layer.1.output.dense.weight"));
-}
-
-TEST(LoadVisionClassifier, ReportsProgressUpToOne) {
-  auto weights = tensorfile::Weights::Open(VitFolder("vit") / "model").value();
-  std::vector<double> shares;
-  ASSERT_THAT(LoadVisionClassifier({weights.get()}, VitConfig("vit"),
-                                   [&](double s) { shares.push_back(s); }),
-              IsOk());
-  ASSERT_EQ(shares.size(), 3u);
-  EXPECT_EQ(shares.back(), 1);
-}
-
 using testing::AllOf;
 using testing::Not;
 
@@ -326,18 +288,6 @@ std::unique_ptr<tensorfile::Weights> WeightReaderStored(
   return *tensorfile::Weights::Open(folder);
 }
 
-TEST(WeightReaderTest, FindsAHeadlessModelsNames) {
-  const auto weights = WeightReaderStored(
-      {{"layer.weight", at::ones({2, 3})}, {"layer.bias", at::ones({2})}});
-  WeightReader reader({weights.get()}, "bert.", 0.02);
-  const Linear linear = reader.MakeLinear("bert.layer", 2, 3, true);
-  ASSERT_TRUE(reader.status().ok()) << reader.status();
-  EXPECT_TRUE(at::equal(linear.weight, at::ones({2, 3})));
-  EXPECT_EQ(linear.name, "bert.layer");
-  EXPECT_TRUE(reader.Contains("bert.layer.weight"));
-  EXPECT_FALSE(reader.Contains("classifier.weight"));
-}
-
 TEST(WeightReaderTest, FindsTheOldNamesOfNorms) {
   const auto weights =
       WeightReaderStored({{"LayerNorm.gamma", at::full({2}, 3.0)},
@@ -347,26 +297,6 @@ TEST(WeightReaderTest, FindsTheOldNamesOfNorms) {
   ASSERT_TRUE(reader.status().ok()) << reader.status();
   EXPECT_TRUE(at::equal(norm.weight, at::full({2}, 3.0)));
   EXPECT_TRUE(at::equal(norm.bias, at::full({2}, 4.0)));
-}
-
-TEST(WeightReaderTest, KeepsTheFirstError) {
-  const auto weights = WeightReaderStored({{"a.weight", at::ones({2, 3})}});
-  WeightReader reader({weights.get()}, "", 0.02);
-  EXPECT_FALSE(reader.Tensor("first", {1}).defined());
-  EXPECT_FALSE(reader.MakeLinear("a", 2, 3, false).weight.defined());
-  EXPECT_THAT(reader, Says("first"));
-}
-
-TEST(WeightReaderTest, DrawsAHeadThatTheFileLacks) {
-  const auto weights = WeightReaderStored({{"a.weight", at::ones({2, 3})}});
-  at::manual_seed(7);
-  WeightReader reader({weights.get()}, "", 0.5);
-  const Linear head = reader.MakeHead("classifier", 2, 64, true);
-  ASSERT_TRUE(reader.status().ok());
-  at::manual_seed(7);
-  EXPECT_TRUE(at::equal(head.weight, at::empty({2, 64}).normal_(0, 0.5)));
-  EXPECT_TRUE(at::equal(head.bias, at::zeros({2})));
-  EXPECT_THAT(reader.fresh_modules(), ElementsAre("classifier"));
 }
 
 TEST(WeightReaderTest, AHeadOfAnotherShapeIsAnErrorUnlessIgnored) {
@@ -385,35 +315,6 @@ TEST(WeightReaderTest, AHeadOfAnotherShapeIsAnErrorUnlessIgnored) {
   EXPECT_TRUE(at::equal(fitting.MakeHead("classifier", 3, 4, true).weight,
                         at::ones({3, 4})));
   EXPECT_THAT(fitting.fresh_modules(), IsEmpty());
-}
-
-TEST(WeightReaderTest, DrawsAWholeNetworkInTheOrderOfTheCalls) {
-  at::manual_seed(3);
-  WeightReader reader({nullptr, at::kCPU, at::kBFloat16}, "", 0.02,
-                      Initial::kTruncatedNormal);
-  const Embedding table = reader.MakeEmbedding("e", 5, 8, 1);
-  const Linear linear = reader.MakeLinear("l", 4, 8, true);
-  const LayerNorm norm = reader.MakeLayerNorm("n", 8, 1e-5);
-  const RmsNorm rms = reader.MakeRmsNorm("r", 8, 1e-5);
-  at::manual_seed(3);
-  at::Tensor expected = at::empty({5, 8}).normal_(0, 0.02);
-  expected.select(0, 1).zero_();
-  EXPECT_TRUE(at::equal(table.weight, expected.to(at::kBFloat16)));
-  EXPECT_EQ(table.padding_row, 1);
-  EXPECT_TRUE(at::equal(linear.weight,
-                        at::empty({4, 8}).normal_(0, 0.02).to(at::kBFloat16)));
-  EXPECT_EQ(linear.bias.abs().sum().item<float>(), 0);
-  EXPECT_EQ(norm.weight.sum().item<float>(), 8);
-  EXPECT_EQ(norm.bias.abs().sum().item<float>(), 0);
-  EXPECT_EQ(rms.weight.sum().item<float>(), 8);
-  EXPECT_THAT(reader.fresh_modules(), IsEmpty());
-}
-
-TEST(WeightReaderTest, ATruncatedNormalStaysWithinItsBounds) {
-  WeightReader reader({}, "", 1.5, Initial::kTruncatedNormal);
-  const at::Tensor t = reader.MakeLinear("l", 100, 100, false).weight;
-  EXPECT_LE(t.abs().max().item<float>(), 2);
-  EXPECT_GT(t.abs().max().item<float>(), 1.9);
 }
 
 TEST(WeightReaderTest, PaddingRowsCountAsPythonsIndices) {
@@ -445,26 +346,6 @@ TEST(WeightReaderTest, QuantisesTheLinearsOfBlocksAsItReadsThem) {
   EXPECT_FALSE(at::equal(dense, weight));
   const at::Tensor x = at::randn({2, 3, 64});
   EXPECT_TRUE(at::equal(linear.Forward(x), at::linear(x, dense, bias)));
-}
-
-TEST(WeightReaderTest, ReadsWhatIsStoredQuantised) {
-  const at::Tensor codes = at::randint(-127, 128, {4, 8}).to(at::kChar);
-  const auto weights =
-      WeightReaderStored({{"model.layers.0.o.weight", codes},
-                          {"model.layers.0.o.SCB", at::full({4}, 127.0)}});
-  WeightReader reader({weights.get()}, "", 0.02);
-  const Linear linear = reader.MakeLinear("model.layers.0.o", 4, 8, false);
-  ASSERT_TRUE(reader.status().ok()) << reader.status();
-  EXPECT_TRUE(at::allclose(linear.Dense(at::kFloat), codes.to(at::kFloat)));
-}
-
-TEST(WeightReaderTest, AMissingWeightIsAnErrorWhereItIsQuantisedToo) {
-  const auto weights = WeightReaderStored({{"another", at::ones({1})}});
-  WeightSource source{weights.get()};
-  source.quantization.load_in_8bit = true;
-  WeightReader reader(source, "", 0.02);
-  reader.MakeLinear("model.layers.0.o", 4, 8, false);
-  EXPECT_THAT(reader, Says("model.layers.0.o.weight"));
 }
 
 }  // namespace

@@ -70,105 +70,6 @@ const backend::Traits& Mps() {
   return backend::TraitsOf(backend::Choice::kMps);
 }
 
-StepCost TrainOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
-                 BatchShape shape = {8, 512}) {
-  return StepCosts(spec, model, Mps()).Train(shape, 1);
-}
-
-// 2 operations a weight and token forward, 2 back, of a frozen base: the
-// figures of tests/ops hold the rest.
-TEST(StepCost, AFrozenBaseTakesFourOperationsAWeightAndTokenAWholeModelSix) {
-  const StepCost cost = TrainOf(LoraJob(), HalfBillion());
-  const double weights =
-      static_cast<double>(spec::ParameterCount(HalfBillion()));
-  EXPECT_NEAR(cost.products / (4 * weights * 8 * 512), 1, 0.05);
-  spec::TrainSpec spec = LoraJob();
-  spec.fine_tune_type = spec::FineTuneType::kFull;
-  EXPECT_NEAR(TrainOf(spec, HalfBillion()).products / (6 * weights * 8 * 512),
-              1, 0.05);
-}
-
-TEST(StepCost, CheckpointingAddsNearlyAForward) {
-  spec::TrainSpec spec = LoraJob();
-  const spec::ModelConfig model = HalfBillion();
-  const double none = TrainOf(spec, model).products;
-  spec.training.set_recompute(spec::Recompute::kSelective);
-  const double selective = TrainOf(spec, model).products;
-  spec.training.set_recompute(spec::Recompute::kFull);
-  const double full = TrainOf(spec, model).products;
-  EXPECT_LT(none, selective);
-  EXPECT_LT(selective, full);
-  EXPECT_LT(full, 1.3 * none);
-}
-
-TEST(StepCost, OnlyLayersAboveAnAdapterGoBack) {
-  spec::TrainSpec spec = LoraJob();
-  const double all = TrainOf(spec, HalfBillion()).products;
-  spec.lora.layers_to_transform = std::vector<int64_t>{23};
-  const double last = TrainOf(spec, HalfBillion()).products;
-  EXPECT_LT(last, 0.8 * all);
-  spec.fine_tune_type = spec::FineTuneType::kHead;
-  EXPECT_LT(TrainOf(spec, HalfBillion()).products, last);
-}
-
-TEST(StepCost, AttentionGrowsWithTheSquareOfTheLengthTheRestDoesNot) {
-  const StepCost one = TrainOf(LoraJob(), HalfBillion(), {2, 4096});
-  const StepCost two = TrainOf(LoraJob(), HalfBillion(), {1, 8192});
-  EXPECT_NEAR(two.attention / one.attention, 2, 0.1);
-  EXPECT_NEAR(two.products / one.products, 1, 0.01);
-}
-
-TEST(StepCost, FewerLabelsCostLessOfTheHeadAndAnEvaluationIsAForward) {
-  const StepCosts costs(LoraJob(), HalfBillion(), Mps());
-  const double head = 4.0 * 8 * 512 * 151936 * 896;
-  EXPECT_NEAR(
-      costs.Train({8, 512}, 1).products - costs.Train({8, 512}, 0.25).products,
-      0.75 * head, 1);
-  const double share =
-      costs.Evaluate({8, 512}, 1).products / costs.Train({8, 512}, 1).products;
-  EXPECT_GT(share, 0.48);
-  EXPECT_LT(share, 0.52);
-}
-
-TEST(StepCost, AnImageHasTheTokensThatTheModelMakesOfIt) {
-  spec::ModelConfig vit;
-  vit.family = spec::Family::kVision;
-  vit.model_type = "vit";
-  vit.hidden_size = 192;
-  vit.intermediate_size = 768;
-  vit.num_hidden_layers = 12;
-  vit.num_attention_heads = vit.num_key_value_heads = 3;
-  vit.head_dim = 64;
-  vit.num_labels = 10;
-  vit.max_position_embeddings = 197;
-  spec::TrainSpec spec;
-  spec.task = spec::Task::kImageCls;
-  spec.fine_tune_type = spec::FineTuneType::kFull;
-  const StepCost cost = TrainOf(spec, vit, {32, 1});
-  const double weights = static_cast<double>(spec::ParameterCount(vit));
-  // After the last attention only the first token continues.
-  EXPECT_NEAR(cost.products / (6 * weights * 32 * 197), 0.94, 0.05);
-}
-
-TEST(StepCost, TheOptimizerReadsAndWritesWhatIsTrained) {
-  spec::TrainSpec spec = LoraJob();
-  spec.fine_tune_type = spec::FineTuneType::kFull;
-  const StepCost cost = StepCosts(spec, HalfBillion(), Mps()).Optimizer();
-  EXPECT_DOUBLE_EQ(
-      cost.other_bytes,
-      44.0 * static_cast<double>(spec::ParameterCount(HalfBillion())));
-  EXPECT_EQ(cost.operations(), 0);
-}
-
-TEST(StepCost, CostsAddUp) {
-  StepCost cost{1, 2, 3, 4, 5};
-  cost += cost * 2;
-  EXPECT_EQ(cost.products, 3);
-  EXPECT_EQ(cost.operations(), 9);
-  EXPECT_EQ(cost.bytes(), 21);
-  EXPECT_EQ(cost.calls, 15);
-}
-
 class StepTimeTest : public testing::Test {
  protected:
   StepTimes Times(const Rates* rates) const {
@@ -187,35 +88,6 @@ class StepTimeTest : public testing::Test {
   const Rates rates_ = RatesOf(*FindChip("Apple M2 Max", 38));
   Facts facts_;
 };
-
-TEST_F(StepTimeTest, AreUnknownWithoutASource) {
-  const StepTimes times = Times(nullptr);
-  EXPECT_EQ(times.source(), TimeSource::kUnknown);
-  EXPECT_FALSE(times.Seconds(spec_, epoch_).has_value());
-  EXPECT_FALSE(times.EvaluationSeconds(epoch_).has_value());
-  EXPECT_FALSE(times.roofline_seconds().has_value());
-  EXPECT_GT(times.cost().operations(), 0);
-}
-
-TEST_F(StepTimeTest, TheRoofline) {
-  const StepTimes times = Times(&rates_);
-  EXPECT_EQ(times.source(), TimeSource::kRoofline);
-  EXPECT_DOUBLE_EQ(*times.Seconds(spec_, epoch_),
-                   2 * *times.roofline_seconds());
-  // Not below the products' time at the attained rate, nor far above it.
-  const double least = times.cost().operations() / rates_.half_operations;
-  EXPECT_GT(*times.roofline_seconds(), least);
-  EXPECT_LT(*times.roofline_seconds(), 2 * least);
-  EXPECT_LT(*times.EvaluationSeconds(epoch_), *times.Seconds(spec_, epoch_));
-}
-
-TEST_F(StepTimeTest, RatesWithoutAFigureAreNone) {
-  Rates rates = rates_;
-  rates.half_operations = 0;
-  EXPECT_EQ(Times(&rates).source(), TimeSource::kUnknown);
-  EXPECT_STREQ(NameOf(TimeSource::kUnknown), "PLAN_SOURCE_UNSPECIFIED");
-  EXPECT_STREQ(NameOf(TimeSource::kProbe), "PLAN_SOURCE_PROBE");
-}
 
 TEST_F(StepTimeTest, TheHistoryByTokensThenBySteps) {
   facts_.pace = Pace{3, 7.0, 0};
@@ -499,15 +371,6 @@ TEST_F(EpochTest, EachTaskHasItsStrategies) {
   EXPECT_THAT(NamesOf(Samplings(spec_, Options())), ElementsAre("random"));
 }
 
-TEST_F(EpochTest, AnEvaluationHasEveryRowOnce) {
-  spec_.training.per_device_eval_batch_size = 8;
-  const Epoch epoch = CountEvaluation(Shapes(), rows_, rows_, 4, 128);
-  int64_t rows = 0;
-  for (const auto& [shape, count] : epoch.batches) rows += shape.rows * count;
-  EXPECT_EQ(rows, 50);
-  EXPECT_EQ(epoch.tokens, rows_.stats().tokens);
-}
-
 // Ten rows, of which two were cut, next to ten that were dropped.
 class Read : public CountedRows {
  public:
@@ -523,27 +386,6 @@ class Read : public CountedRows {
  private:
   data::DatasetStats stats_;
 };
-
-TEST(CountedRows, ABatchHasTheCountsThatTrainingWouldHave) {
-  const CountedRows rows({5, 9, 3});
-  data::Collation collation{.padding = data::Padding::kMultipleOfEight};
-  const auto batch = rows.Collate({{0}, {1}}, collation).value();
-  EXPECT_EQ(batch.rows, 2);
-  EXPECT_EQ(batch.length, 16);
-  EXPECT_EQ(batch.tokens, 14);
-  const auto packed = *rows.Collate(
-      {{0, 2, 1}}, {.packed = true, .padding = data::Padding::kLongest});
-  EXPECT_EQ(packed.length, 17);
-}
-
-TEST(CountedRows, RowsAreCutAtTheLengthThatIsSet) {
-  CountedRows rows({5, 90});
-  rows.set_max_length(20);
-  const auto batch =
-      rows.Collate({{0}, {1}}, {.padding = data::Padding::kBuckets}).value();
-  EXPECT_EQ(batch.length, 20);
-  EXPECT_EQ(batch.tokens, 25);
-}
 
 TEST(CountedRows, CopiesLengthsAndShares) {
   const CountedRows rows(Read(), 6);
@@ -674,18 +516,6 @@ TEST_F(PlanTest, AlmostTooMuchIsAWarning) {
   EXPECT_EQ(Make()["verdict"], "VERDICT_FAIL");
 }
 
-TEST_F(PlanTest, SmallModelsHaveSmallUnits) {
-  model_.hidden_size = model_.intermediate_size = 16;
-  model_.vocab_size = 100;
-  model_.num_hidden_layers = 1;
-  facts_.disk_free_bytes = int64_t{1} << 40;
-  spec_.training.max_length = 16;
-  spec_.training.per_device_train_batch_size = 1;
-  const json plan = Make();
-  EXPECT_THAT(Found(plan, "plan.memory"), HasSubstr(" KiB of 48.00 GiB"));
-  EXPECT_THAT(Found(plan, "plan.disk"), HasSubstr(" KiB of 1.00 TiB free"));
-}
-
 TEST_F(PlanTest, NothingIsMadeUp) {
   facts_ = Facts();
   const json plan = Make();
@@ -782,13 +612,6 @@ TEST(Needs, ShortRowsNeedLessThanMaxLengthUnlessPacked) {
   spec.training.packing = true;
   EXPECT_EQ(MemoryOf(spec, HalfBillion(), Mps(), {.train = &rows}).longest_row,
             1024);
-}
-
-TEST(Needs, LongRowsNeedWhatMaxLengthDoes) {
-  const CountedRows rows = RowsUpTo(1024);
-  const MemoryNeed need =
-      MemoryOf(LoraJob(), HalfBillion(), Mps(), {.train = &rows});
-  EXPECT_EQ(need.parts.total_bytes, need.bytes_at_max_length);
 }
 
 // An evaluation's rows may be the longer ones.
@@ -1009,29 +832,6 @@ TEST(Facts, AFaultNamesItsMember) {
   EXPECT_THAT(ErrorOf(R"({"thresholds": [1]})"), HasSubstr("thresholds"));
   EXPECT_THAT(ErrorOf(R"({"thresholds": {"plan.nothing": 1}})"),
               HasSubstr("plan.nothing"));
-}
-
-TEST(Chips, EachRowHasASourceAndPossibleFigures) {
-  for (const Chip& chip : Chips()) {
-    SCOPED_TRACE(std::string(chip.name) + " " + std::to_string(chip.gpu_cores));
-    EXPECT_GT(std::string(chip.source).size(), 20u);
-    EXPECT_GT(std::string(chip.memory).size(), 0u);
-    EXPECT_GT(chip.fp32_tera, 1);
-    EXPECT_GE(chip.half_tera, chip.fp32_tera);
-    EXPECT_GT(chip.giga_bytes, 60);
-    for (const double share :
-         {chip.fp32_share, chip.half_share, chip.bytes_share}) {
-      EXPECT_GT(share, 0.3);
-      EXPECT_LT(share, 1);
-    }
-  }
-  // Every tier from M1 to M4; Apple has sold no M4 Ultra.
-  for (const char* generation : {"M1", "M2", "M3", "M4"}) {
-    for (const char* tier : {"", " Pro", " Max", " Ultra"}) {
-      const std::string name = std::string("Apple ") + generation + tier;
-      EXPECT_EQ(FindChip(name, 0) != nullptr, name != "Apple M4 Ultra") << name;
-    }
-  }
 }
 
 // Figures that Apple or others published: 2.6 TFLOP/s of an M1, 10.4 of an M1

@@ -89,40 +89,6 @@ TEST(Options, ZeroAndNothingMeanTheDefaultOthersAreRefusedByName) {
 
 using testing::StartsWith;
 
-TEST(StudyOptions, HaveDefaultsAndAreRead) {
-  const json none = json::object();
-  EXPECT_EQ(ProbeOptionsFromJson(none)->warmup_steps, 2);
-  EXPECT_EQ(ProbeOptionsFromJson(none)->steps, 8);
-  EXPECT_EQ(BatchSweepOptionsFromJson(none)->first_batch, 1);
-  EXPECT_EQ(BatchSweepOptionsFromJson(none)->max_batch, 0);
-  EXPECT_EQ(BatchSweepOptionsFromJson(none)->steps, 6);
-  EXPECT_EQ(BatchSweepOptionsFromJson(none)->memory_limit_bytes, 0);
-  EXPECT_EQ(DeviceComparisonOptionsFromJson(none)->steps, 20);
-  EXPECT_EQ(DeviceComparisonOptionsFromJson(none)->warmup_steps, 3);
-  EXPECT_TRUE(DeviceComparisonOptionsFromJson(none)->devices.empty());
-  EXPECT_FALSE(ProfileOptionsFromJson(none)->steps);
-  EXPECT_EQ(ProfileOptionsFromJson(none)->warm_up_steps, 10);
-  EXPECT_EQ(SmokeOptionsFromJson(none)->rows, 0);
-  const auto sweep = *BatchSweepOptionsFromJson({{"first_batch", 4},
-                                                 {"max_batch", 64},
-                                                 {"steps", 3},
-                                                 {"warmup_steps", 5},
-                                                 {"memory_limit_bytes", 2e9}});
-  EXPECT_EQ(sweep.first_batch, 4);
-  EXPECT_EQ(sweep.max_batch, 64);
-  EXPECT_EQ(sweep.steps, 3);
-  EXPECT_EQ(sweep.warmup_steps, 5);
-  EXPECT_EQ(sweep.memory_limit_bytes, 2e9);
-  const auto compared = *DeviceComparisonOptionsFromJson(
-      {{"devices", {"cpu", "mps"}}, {"warmup_steps", 0}});
-  EXPECT_EQ(compared.warmup_steps, 0);  // said, unlike an absent one
-  EXPECT_EQ(compared.devices,
-            (std::vector{backend::Choice::kCpu, backend::Choice::kMps}));
-  EXPECT_EQ(ProfileOptionsFromJson({{"steps", 7}})->steps, 7);
-  const auto smoke = SmokeOptionsFromJson({{"rows", 9}}).value();
-  EXPECT_EQ(smoke.rows, 9);
-}
-
 // Each bound at its value, and one past it.
 TEST(StudyOptions, AreHeldToTheirBounds) {
   struct Case {
@@ -212,12 +178,6 @@ TEST(Thresholds, TheTableHasItsOrderAndASourceForEach) {
   EXPECT_EQ(thresholds.Get("smoke.memory_growth"), 0.26);
 }
 
-TEST(Thresholds, ARequestSetsSomeAndKeepsTheOthers) {
-  const auto thresholds = *Thresholds::FromJson({{"compare.speedup", 0.5}});
-  EXPECT_EQ(thresholds.Get("compare.speedup"), 0.5);
-  EXPECT_EQ(thresholds.Get("smoke.epochs"), 10);
-}
-
 TEST(Thresholds, WhatMakesNoSenseIsRefused) {
   EXPECT_THAT(Thresholds::FromMap({{"compare.sped\x1bup", 1}}),
               Fails(absl::StatusCode::kInvalidArgument,
@@ -251,10 +211,6 @@ TEST(Thresholds, CountsOfStepsHaveBounds) {
   for (const Threshold& threshold : kThresholds) {
     EXPECT_TRUE(may(threshold.name, threshold.value)) << threshold.name;
   }
-}
-
-TEST(ThresholdsDeathTest, ANameThatTheTableLacks) {
-  EXPECT_DEATH(Thresholds().Get("nothing"), "");
 }
 
 }  // namespace

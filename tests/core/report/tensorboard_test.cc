@@ -31,7 +31,7 @@ std::string HexOf(const std::string& bytes) {
 
 // The bytes that TensorBoard 2.21 itself writes: RecordWriter of
 // tensorboard.summary.writer over tensorboard.compat.proto's event_pb2.Event
-// (tests/live/tensorboard/curves.py reads ours by TensorBoard's readers).
+// (tests/live/trackers reads ours by TensorBoard's readers).
 TEST(RecordOf, IsWhatTensorBoardWrites) {
   EXPECT_EQ(HexOf(RecordOf(VersionEvent(kTime))),
             "1800000000000000a37f4b22"
@@ -139,11 +139,6 @@ TEST_F(EventFileTest, OtherFilesInTheFolderStay) {
   EXPECT_THAT(EventsOf(path), SizeIs(1));
 }
 
-TEST_F(EventFileTest, AFolderThatCannotBeMadeIsAnError) {
-  std::ofstream(folder_) << "a file";
-  EXPECT_FALSE(EventFile::Create(folder_, 0, clock_).ok());
-}
-
 // As on a full disk: a write takes a part of a record, and then no byte.
 TEST_F(EventFileTest, AfterAFullDiskTheFileIsWholeAgain) {
   auto file = Create(0);
@@ -217,21 +212,6 @@ TEST(ScalarsOf, WhatAStepLacksHasNoCurveAndAnEvaluationHasItsMetrics) {
   EXPECT_THAT(ScalarsOf(report::Evaluated{4, 2.5, 9, 0.5, {{"f1", 0.75}}}),
               ElementsAre(Pair("eval/loss", 2.5), Pair("eval/seconds", 0.5),
                           Pair("eval/f1", 0.75)));
-}
-
-// RFC 3720, B.4.
-TEST(Crc32c, IsTheOneOfTheRfc) {
-  EXPECT_EQ(Crc32c(""), 0u);
-  EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
-  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8a9136aau);
-  EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62a8ab43u);
-  std::string rising;
-  for (char c = 0; c < 32; ++c) rising.push_back(c);
-  EXPECT_EQ(Crc32c(rising), 0x46dd794eu);
-  // LevelDB's and TensorFlow's mask, of the CRC 0xe3069283.
-  EXPECT_EQ(MaskedCrc32c("123456789"),
-            ((0xe3069283u >> 15) | (0xe3069283u << 17)) + 0xa282ead8u);
-  EXPECT_EQ(MaskedCrc32c(""), 0xa282ead8u);
 }
 
 }  // namespace

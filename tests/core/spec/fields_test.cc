@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using testing::EndsWith;
-using testing_support::Fails;
 using testing_support::Says;
 
 const fs::path kRoot = MPSD_TEST_SOURCE_DIR;
@@ -185,49 +183,6 @@ TEST(JobSchema, TakesOfEachFieldWhatTheParserTakes) {
   EXPECT_GT(refused, 5000);
 }
 
-TEST(JobSchema, TakesWholeJobsThatTheParserTakes) {
-  std::mt19937 random(15);
-  const std::vector<Place> places = Places();
-  const std::vector<Json> values = Values();
-  const auto one_of = [&](const auto& list) {
-    return list[random() % list.size()];
-  };
-  int taken = 0;
-  for (int i = 0; i < 1500; ++i) {
-    Json job = MinimalJob();
-    for (size_t fields = 1 + random() % 4; fields > 0; --fields) {
-      const Place place = one_of(places);
-      const bool section = place.schema.contains("properties");
-      if (section ||
-          !(place.section.empty() || job[place.section].is_object() ||
-            job[place.section].is_null())) {
-        continue;
-      }
-      At(job, place) = random() % 4 == 0 || !place.schema.contains("default")
-                           ? one_of(values)
-                           : place.schema["default"];
-    }
-    const bool schema = SchemaAccepts(job);
-    ASSERT_EQ(schema, ParserAccepts(job)) << job.dump();
-    if (!ParseTrainSpec(job.dump(), "job.json").ok()) continue;
-    EXPECT_TRUE(schema) << job.dump();
-    ++taken;
-  }
-  EXPECT_GT(taken, 100);
-}
-
-// The two values that no schema can distinguish from an integer; see JobSchema.
-TEST(JobSchema, TakesIntegersThatTheParserRefuses) {
-  for (const char* value : {"8.0", "9223372036854775808", "1e30"}) {
-    const std::string text =
-        std::string(R"({"model": "m", "dataset": {"train": "t"},
-                        "lora": {"r": )") +
-        value + "}}";
-    EXPECT_TRUE(SchemaAccepts(Json::parse(text))) << value;
-    EXPECT_FALSE(ParseTrainSpec(text, "job.json").ok()) << value;
-  }
-}
-
 // Transformers', PEFT's and other tools' names that the parser knows only to
 // say what is meant, and fields in a section that is not theirs.
 TEST(JobSchema, RefusesNamesThatTheParserRefuses) {
@@ -329,19 +284,6 @@ TEST(ParseJson, KeepsKindsLinesAndOrder) {
   EXPECT_EQ(root.Find("absent"), nullptr);
 }
 
-TEST(ParseJson, ANumberBeforeANewlineIsOnItsOwnLine) {
-  const auto root = ParseJson("[\n1\n,\n2.5\n]", "x").value();
-  EXPECT_EQ(root.items[0].line, 2);
-  EXPECT_EQ(root.items[1].line, 4);
-}
-
-TEST(ParseJson, NumbersBeyondInt64AreNoIntegers) {
-  const auto root =
-      ParseJson("[9223372036854775807, 9223372036854775808]", "").value();
-  EXPECT_EQ(root.items[0].kind, JsonNode::Kind::kInteger);
-  EXPECT_EQ(root.items[1].kind, JsonNode::Kind::kNumber);
-}
-
 TEST(ParseJson, NamesTheLineOfASyntaxErrorAndOfANameGivenTwice) {
   EXPECT_THAT(Error("{\n\"a\": 1,\n}"),
               StartsWith("job.json:3: not valid JSON: syntax error"));
@@ -403,24 +345,6 @@ TEST(ParseJson, ItsErrorsAreShortAndPrintable) {
   EXPECT_LT(Error("{" + twice + "," + twice + "}").size(), 200u);
 }
 
-TEST(Describe, ShowsWhatWasFound) {
-  const auto list = *ParseJson("[\"2e-4\", 12, 0.5, true, null, [], {}]", "");
-  const std::vector<std::string> expected = {"the string \"2e-4\"",
-                                             "12",
-                                             "0.5",
-                                             "true",
-                                             "null",
-                                             "a list",
-                                             "an object"};
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(Describe(list.items[i]), expected[i]);
-  }
-  JsonNode node;
-  node.kind = JsonNode::Kind::kString;
-  node.text = std::string(79, 'x') + "éééé";
-  EXPECT_EQ(Describe(node), "the string \"" + std::string(77, 'x') + "…\"");
-}
-
 TEST(FieldValue, IsJsonOrElseAText) {
   EXPECT_EQ(FieldValue("1e-4"), Json(1e-4));
   EXPECT_EQ(FieldValue("true"), Json(true));
@@ -467,19 +391,6 @@ TEST(UnsetField, TakesAFieldOut) {
 }
 
 using Known = std::set<std::string, std::less<>>;
-
-TEST(EditDistance, CountsEditsAndSwapsOfNearNames) {
-  EXPECT_EQ(EditDistance("", "abc"), 3);
-  EXPECT_EQ(EditDistance("seed", "seed"), 0);
-  EXPECT_EQ(EditDistance("learning_rat", "learning_rate"), 1);
-  EXPECT_EQ(EditDistance("packign", "packing"), 1);
-  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
-  const std::vector<std::string_view> names = {"cosine", "linear", "r"};
-  EXPECT_EQ(NearestName("cosin", names), "cosine");
-  EXPECT_EQ(NearestName("Linear", names), "linear");
-  EXPECT_EQ(NearestName("step", names), std::nullopt);
-  EXPECT_EQ(NearestName("x", names), std::nullopt);
-}
 
 TEST(UnknownField, NamesTheFieldThatWasMeant) {
   struct Case {
@@ -548,229 +459,11 @@ TEST(NamedResult, ANameIsJobAndAnIdOf26Letters) {
   EXPECT_FALSE(NamesResult("jobs/x"));
 }
 
-using backend::Choice;
-using backend::TraitsOf;
-
-class KeptValues : public testing::Test {
- protected:
-  KeptValues() {
-    model_.family = Family::kEncoder;
-    model_.model_type = "bert";
-    model_.hidden_size = 64;
-    model_.intermediate_size = 256;
-    model_.num_hidden_layers = 2;
-    model_.num_attention_heads = model_.num_key_value_heads = 4;
-    model_.head_dim = 16;
-    model_.vocab_size = 100;
-    model_.max_position_embeddings = 512;
-    model_.num_labels = 2;
-    spec_.task = Task::kSeqCls;
-    spec_.training.max_length = 128;
-    spec_.training.bf16 = false;
-    spec_.fine_tune_type = FineTuneType::kFull;
-  }
-  double All(Choice device) const {
-    constexpr double kTokens = 8 * 128;
-    return static_cast<double>(EstimateMemory(spec_, model_, TraitsOf(device))
-                                   .activations_bytes) /
-           kTokens;
-  }
-
-  TrainSpec spec_;
-  ModelConfig model_;
-};
-
-TEST_F(KeptValues, CudasAttentionKeepsNoMaskOfItsDropout) {
-  const double cuda = All(Choice::kCuda), mps = All(Choice::kMps),
-               cpu = All(Choice::kCpu);
-  model_.encoder.attention_probs_dropout_prob = 0.1;
-  constexpr double kLayers = 2, kHeads = 4, kLength = 128;
-  EXPECT_EQ(All(Choice::kCuda), cuda);
-  EXPECT_EQ(All(Choice::kMps), mps + kLayers * kHeads * kLength * (4 + 4 + 1));
-  // The CPU's masks are the factors themselves.
-  EXPECT_EQ(All(Choice::kCpu), cpu + kLayers * kHeads * kLength * (4 + 4 + 4));
-}
-
-TEST_F(KeptValues, MpsAloneKeepsInputsOfFrozenLinears) {
-  spec_.fine_tune_type = FineTuneType::kLora;
-  spec_.lora.target_modules = std::vector<std::string>{"query", "value"};
-  // The MLP's inputs of the first layer; the last has one token there.
-  constexpr double kUnkept = (64 + 256) * 4;
-  EXPECT_EQ(All(Choice::kCuda), All(Choice::kMps) - kUnkept);
-  spec_.lora.target_modules = std::vector<std::string>{"query", "dense"};
-  EXPECT_EQ(All(Choice::kCuda), All(Choice::kMps));
-}
-
-TEST(Findings, AreOrderedByLine) {
-  EXPECT_TRUE(Findings().empty());
-  EXPECT_TRUE(Findings().ToStatus("job.json").ok());
-  Findings findings;
-  findings.Add(7, "lora.r", "second");
-  findings.Add(2, "model", "first");
-  findings.Add(7, "", "third");
-  EXPECT_THAT(findings.ToStatus("job.json"),
-              Fails(absl::StatusCode::kInvalidArgument,
-                    testing::StrEq(
-                        "job.json:2: model: first\njob.json:7: lora.r: second\n"
-                        "job.json:7: third")));
-}
-
 TEST(Findings, ShowTwentyAtMost) {
   Findings findings;
   for (int i = 0; i < 23; ++i) findings.Add(i, "", "x");
   EXPECT_THAT(findings.ToStatus("f"),
               Says(::testing::EndsWith("f:19: x\n… and 3 more")));
-}
-
-// Reads one field of `json` with `read` and gives the error, "" without one.
-template <typename Read>
-std::string ErrorOf(std::string_view json, Read read) {
-  const JsonNode root = ParseJson(json, "f").value();
-  Findings findings;
-  FieldReader reader(&root, "t", findings);
-  read(reader);
-  reader.Finish();
-  return std::string(findings.ToStatus("f").message());
-}
-
-TEST(Range, SaysWhatItHolds) {
-  EXPECT_EQ(Range().Text(), "");
-  EXPECT_EQ(Range::AtLeast(1).Text(), " >= 1");
-  EXPECT_EQ(Range::Above(0).Text(), " > 0");
-  EXPECT_EQ(Range::Between(0, 1).Text(), " >= 0 and <= 1");
-  EXPECT_EQ(Range::From0Below1().Text(), " >= 0 and < 1");
-  EXPECT_TRUE(Range::From0Below1().Holds(0));
-  EXPECT_FALSE(Range::From0Below1().Holds(1));
-  EXPECT_FALSE(Range::Above(0).Holds(0));
-  EXPECT_TRUE(Range::Between(0, 1).Holds(1));
-}
-
-TEST(FieldReader, ChecksIntegers) {
-  int64_t value = 7;
-  const auto read = [&](FieldReader& f) {
-    f.Integer("n", value, Range::AtLeast(1), "a hint");
-  };
-  EXPECT_EQ(ErrorOf("{\"n\": 3}", read), "");
-  EXPECT_EQ(value, 3);
-  EXPECT_EQ(ErrorOf("{}", read), "");
-  for (const auto& [json, found] :
-       std::vector<std::pair<std::string, std::string>>{
-           {"0", "0"},
-           {"2.0", "2.0"},
-           {"\"8\"", "the string \"8\""},
-           {"true", "true"},
-           {"null", "null"},
-           {"1e30", "1e+30"}}) {
-    EXPECT_EQ(
-        ErrorOf("{\"n\": " + json + "}", read),
-        "f:1: t.n: expected an integer >= 1, found " + found + "; a hint");
-  }
-  EXPECT_EQ(value, 3);
-}
-
-TEST(FieldReader, NullIsAbsentForAnOptional) {
-  std::optional<int64_t> integer;
-  std::optional<bool> boolean;
-  std::optional<double> number;
-  EXPECT_EQ(ErrorOf("{\"i\": null, \"b\": null, \"d\": null}",
-                    [&](FieldReader& f) {
-                      f.Integer("i", integer, Range());
-                      f.Bool("b", boolean);
-                      f.Number("d", number, Range());
-                    }),
-            "");
-  EXPECT_FALSE(integer || boolean || number);
-}
-
-TEST(FieldReader, ChecksBoolsAndNumbers) {
-  bool flag = true;
-  const auto read = [&](FieldReader& f) { f.Bool("b", flag); };
-  EXPECT_EQ(ErrorOf("{\"b\": 1}", read),
-            "f:1: t.b: expected true or false, found 1");
-  EXPECT_EQ(ErrorOf("{\"b\": null}", read),
-            "f:1: t.b: expected true or false, found null");
-  double number = 1;
-  EXPECT_EQ(
-      ErrorOf("{\"d\": \"2e-4\"}",
-              [&](FieldReader& f) { f.Number("d", number, Range::Above(0)); }),
-      "f:1: t.d: expected a number > 0, found the string \"2e-4\"");
-}
-
-TEST(FieldReader, ReadsListsOfTextOrOneText) {
-  std::vector<std::string> files;
-  const auto read = [&](FieldReader& f) {
-    f.Texts("x", files, "a file or a list of them", /*required=*/true);
-  };
-  EXPECT_EQ(ErrorOf("{\"x\": \"a\"}", read), "");
-  EXPECT_EQ(files, std::vector<std::string>{"a"});
-  EXPECT_EQ(ErrorOf("{\"x\": [\"a\", \"b\"]}", read), "");
-  EXPECT_EQ(files.size(), 2u);
-  EXPECT_EQ(ErrorOf("{}", read),
-            "f:1: t.x: missing; expected a file or a list of them");
-  EXPECT_EQ(ErrorOf("{\"x\": []}", read),
-            "f:1: t.x: expected a file or a list of them, at least one, found "
-            "a list");
-  EXPECT_EQ(ErrorOf("{\"x\": [\"a\",\n3, \"\"]}", read),
-            "f:2: t.x[1]: expected a non-empty string, found 3\n"
-            "f:2: t.x[2]: expected a non-empty string, found the string \"\"");
-  EXPECT_EQ(ErrorOf("{\"x\": {}}", read),
-            "f:1: t.x: expected a file or a list of them, found an object");
-}
-
-TEST(FieldReader, ReadsIntegerListsAndPatterns) {
-  std::optional<std::vector<int64_t>> layers;
-  const auto read = [&](FieldReader& f) {
-    f.Integers("l", layers, Range::AtLeast(0));
-  };
-  EXPECT_EQ(ErrorOf("{\"l\": 3}", read), "");
-  EXPECT_EQ(layers, std::vector<int64_t>{3});
-  EXPECT_EQ(ErrorOf("{\"l\": [1, -1]}", read),
-            "f:1: t.l[1]: expected an integer >= 0, found -1");
-  PatternMap<int64_t> ranks;
-  EXPECT_EQ(ErrorOf("{\"p\": {\"z\": 1, \"a.b\": 0, \"c\": 2}}",
-                    [&](FieldReader& f) {
-                      f.Patterns("p", ranks, Range::AtLeast(1));
-                    }),
-            "f:1: t.p[\"a.b\"]: expected an integer >= 1, found 0");
-  EXPECT_EQ(ranks, (PatternMap<int64_t>{{"z", 1}, {"c", 2}}));
-}
-
-TEST(FieldReader, ReadsTargets) {
-  LoraSpec::Targets targets;
-  const auto read = [&](FieldReader& f) { f.Targets("x", targets); };
-  EXPECT_EQ(ErrorOf("{\"x\": \"All-Linear\"}", read), "");
-  EXPECT_TRUE(std::holds_alternative<LoraSpec::AllLinear>(targets));
-  EXPECT_EQ(ErrorOf("{\"x\": \".*q_proj\"}", read), "");
-  EXPECT_EQ(std::get<std::string>(targets), ".*q_proj");
-  EXPECT_EQ(ErrorOf("{\"x\": [\"q_proj\"]}", read), "");
-  EXPECT_EQ(ErrorOf("{\"x\": []}", read),
-            "f:1: t.x: expected a list of one or more non-empty module names, "
-            "found a list");
-  EXPECT_EQ(ErrorOf("{\"x\": 3}", read),
-            "f:1: t.x: expected a list of module names, a regular expression "
-            "over full module names, or \"all-linear\", found 3");
-}
-
-TEST(FieldReader, IgnoresAStringAndReportsSectionsThatAreNoObject) {
-  const auto read = [](FieldReader& f) { f.Ignored("$x"); };
-  for (const char* json :
-       {"{}", R"({"$x": "./a.json"})", R"({"$x": ""})", R"({"$x": null})"}) {
-    EXPECT_EQ(ErrorOf(json, read), "") << json;
-  }
-  EXPECT_EQ(ErrorOf(R"({"$x": 3})", read),
-            "f:1: t.$x: expected a string, found 3");
-  EXPECT_EQ(
-      ErrorOf("{\"s\": 3}", [&](FieldReader& f) { f.Section("s").Finish(); }),
-      "f:1: t.s: expected an object, found 3");
-}
-
-TEST(FieldWriter, WritesAbsentOptionalsAsNull) {
-  FieldWriter::Json json;
-  FieldWriter writer(json);
-  writer.Integer("i", std::optional<int64_t>(), Range());
-  writer.Text("t", "", "");
-  writer.Patterns("p", PatternMap<double>{{"z", 1.5}, {"a", 2}}, Range());
-  EXPECT_EQ(json.dump(), R"({"i":null,"t":null,"p":{"z":1.5,"a":2.0}})");
 }
 
 using nlohmann::json;

@@ -51,43 +51,6 @@ TEST(TrainableParameterCount, CountsAdaptersAndSavedModules) {
   EXPECT_EQ(TrainableParameterCount(spec, Tiny()), 0);
 }
 
-TEST(EstimateMemory, FollowsItsFormulas) {
-  const MemoryEstimate e = EstimateMemory(Spec(), Tiny());
-  const int64_t attention = 8 * 8 + 2 * 8 * 4 + 8 * 8;
-  const int64_t parameters = 800 + 8 + 2 * (attention + 3 * 8 * 12 + 2 * 8);
-  EXPECT_EQ(e.base_weights_bytes, 4 * parameters);
-  EXPECT_EQ(e.trainable_bytes, 16 * kTrainable);
-  const int64_t layer = (2 * 8 + 2 * 8 + 2 * 4 + 2 * 12) * 4 + 4 * 4;
-  const int64_t lora = 4 * 4 * 8;
-  EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * layer + lora));
-  EXPECT_EQ(e.logits_bytes, 32 * 100 * 10);
-  const int64_t scores = 2 * 4 * 16 * 16, masks = (1 + 4 / 2) * 16 * 16;
-  EXPECT_EQ(e.backward_bytes,
-            32 * (3 * 12 + 3 * 8) * 4 + (3 * scores + masks) * 4);
-  EXPECT_EQ(e.evaluation_bytes, 0);
-  EXPECT_EQ(e.inputs_bytes, 2 * 32 * 40);
-  EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.trainable_bytes +
-                               e.inputs_bytes + e.activations_bytes +
-                               std::max(e.logits_bytes, e.backward_bytes));
-}
-
-TEST(EstimateMemory, AttentionByBlocksHasItsScoresAndMasks) {
-  TrainSpec spec = Spec();
-  const int64_t gpu = EstimateMemory(spec, Tiny()).backward_bytes;
-  spec.device = DeviceChoice::kCuda;
-  // In fp32 CUDA attends by blocks too, but its products add no masks.
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).backward_bytes,
-            gpu - 4 / 2 * 16 * 16 * 4);
-  spec.training.bf16 = true;
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).backward_bytes,
-            32 * (3 * 12 + 3 * 8) * 2);
-  spec = Spec();
-  spec.training.packing = true;
-  // A mask a row, where there was one a head of a group.
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).backward_bytes - gpu,
-            (2 - 4 / 2) * 16 * 16 * 4);
-}
-
 // Llama 2 7B.
 ModelConfig SevenBillion() {
   ModelConfig c;
@@ -161,82 +124,6 @@ TEST(EstimateMemory, AStepsInputsCountUpToTheirLimit) {
   EXPECT_EQ(EstimateMemory(spec, Tiny()).inputs_bytes, 4 * (40 << 20));
 }
 
-TEST(EstimateMemory, HalvesTheBaseWithBf16) {
-  TrainSpec spec = Spec();
-  const MemoryEstimate full = EstimateMemory(spec, Tiny());
-  spec.training.bf16 = true;
-  const MemoryEstimate half = EstimateMemory(spec, Tiny());
-  EXPECT_EQ(half.base_weights_bytes * 2, full.base_weights_bytes);
-  EXPECT_EQ(half.trainable_bytes, full.trainable_bytes);
-  EXPECT_EQ(half.logits_bytes, full.logits_bytes);
-  EXPECT_LT(half.activations_bytes, full.activations_bytes);
-}
-
-// The layer that is computed again is there in the backward alone.
-TEST(EstimateMemory, CheckpointingKeepsOneLayer) {
-  TrainSpec spec = Spec();
-  const MemoryEstimate all = EstimateMemory(spec, Tiny());
-  spec.training.gradient_checkpointing = true;
-  const int64_t layer = (2 * 8 + 2 * 8 + 2 * 4 + 2 * 12) * 4 + 4 * 4;
-  const MemoryEstimate e = EstimateMemory(spec, Tiny());
-  EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * 8 * 4 + 4 * 4 * 8));
-  EXPECT_EQ(e.backward_bytes, all.backward_bytes + 32 * layer);
-  // Selective checkpointing keeps the MLP of one layer.
-  spec.training.recompute_granularity = Recompute::kSelective;
-  const MemoryEstimate s = EstimateMemory(spec, Tiny());
-  EXPECT_EQ(s.activations_bytes, all.activations_bytes - 32 * 2 * 2 * 12 * 4);
-  EXPECT_EQ(s.backward_bytes, all.backward_bytes + 32 * 2 * 12 * 4);
-}
-
-// With weights of its own in training, or when asked, autograd keeps more.
-TEST(EstimateMemory, AutogradKeepsMore) {
-  TrainSpec spec = Spec();
-  const int64_t explicit_step = EstimateMemory(spec, Tiny()).activations_bytes;
-  spec.gradients = Gradients::kAutograd;
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes - explicit_step,
-            32 * 2 * (2 * 8 + 2 * 12 + 8) * 4);
-}
-
-// MPS' attention of autograd keeps fp32, as adapters and norms do; a trained
-// head has its gradient.
-TEST(EstimateMemory, AutogradInBf16KeepsFp32) {
-  TrainSpec spec = Spec();
-  spec.gradients = Gradients::kAutograd;
-  spec.training.bf16 = true;
-  const MemoryEstimate e = EstimateMemory(spec, Tiny());
-  const int64_t layer =
-      8 * 2 * (4 + 2) + 4 * 12 * 2 + (2 * 8 + 2 * 4) * 4 + 8 * 2 + 4 * 4;
-  const int64_t adapters = 4 * (4 * 8 + 4 * 8);
-  EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 2 + 2 * layer + adapters));
-  EXPECT_EQ(e.logits_bytes, 32 * 100 * (2 + 4 + 4));
-  spec.fine_tune_type = FineTuneType::kFull;
-  spec.lora = {};
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes,
-            800 * (4 + 2) + 32 * 100 * (2 + 4 + 4));
-}
-
-TEST(EstimateMemory, NothingIsKeptBelowTheLowestAdapter) {
-  TrainSpec spec = Spec();
-  const int64_t both = EstimateMemory(spec, Tiny()).activations_bytes;
-  spec.lora.target_modules = std::vector<std::string>{"q_proj", "v_proj"};
-  spec.lora.layers_to_transform = {{1}};
-  const int64_t layer = (2 * 8 + 2 * 8 + 2 * 4 + 2 * 12) * 4 + 4 * 4;
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes,
-            both - 32 * (layer + 2 * 4 * 8));
-}
-
-TEST(EstimateMemory, NormsOfQueriesAndKeysAndDropoutKeepMore) {
-  ModelConfig qwen3 = Tiny();
-  const int64_t without = EstimateMemory(Spec(), qwen3).activations_bytes;
-  qwen3.qk_norm = true;
-  EXPECT_EQ(EstimateMemory(Spec(), qwen3).activations_bytes - without,
-            32 * 2 * (8 + 4) * 4);
-  TrainSpec spec = Spec();
-  spec.lora.lora_dropout = 0.1;
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes - without,
-            32 * 4 * 8);
-}
-
 TEST(EstimateMemory, ChunksTheLogitsAndSaturates) {
   TrainSpec spec = Spec();
   spec.training.max_length = 100000;
@@ -266,22 +153,6 @@ ModelConfig BertBase() {
   return c;
 }
 
-TEST(EstimateMemory, FullFineTuningHoldsItsWeightsOnce) {
-  TrainSpec spec;
-  spec.task = Task::kSeqCls;
-  spec.fine_tune_type = FineTuneType::kFull;
-  const ModelConfig bert = BertBase();
-  const MemoryEstimate full = EstimateMemory(spec, bert);
-  EXPECT_EQ(full.base_weights_bytes, 0);
-  EXPECT_EQ(full.trainable_bytes, 16 * ParameterCount(bert));
-  spec.training.bf16 = true;  // masters, and casts of the blocks'
-  const int64_t block =
-      4 * (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768 + 4 * 768;
-  EXPECT_EQ(EstimateMemory(spec, bert).base_weights_bytes, 2 * 12 * block);
-  spec.training.gradient_checkpointing = true;
-  EXPECT_EQ(EstimateMemory(spec, bert).base_weights_bytes, 2 * block);
-}
-
 TEST(EstimateMemory, AHeadAloneIsSmallAndLengthEndsAtTheModelsPositions) {
   TrainSpec spec;
   spec.task = Task::kSeqCls;
@@ -296,34 +167,6 @@ TEST(EstimateMemory, AHeadAloneIsSmallAndLengthEndsAtTheModelsPositions) {
   const int64_t at_limit = EstimateMemory(spec, bert).total_bytes;
   spec.training.max_length = 4096;
   EXPECT_EQ(EstimateMemory(spec, bert).total_bytes, at_limit);
-}
-
-TEST(EstimateMemory, DropoutOfAttentionCostsTheSquareOfTheLength) {
-  TrainSpec spec;
-  spec.task = Task::kSeqCls;
-  ModelConfig bert = BertBase();
-  spec.training.max_length = 256;
-  const int64_t without = EstimateMemory(spec, bert).activations_bytes;
-  bert.encoder.attention_probs_dropout_prob = 0.1;
-  const int64_t square = 8LL * 12 * 12 * 256 * 256 * (2 * 4 + 1);
-  EXPECT_EQ(EstimateMemory(spec, bert).activations_bytes - without, square);
-}
-
-TEST(EstimateMemory, SevenBillionWeightsInFourBitsFitIntoFiveGibibytes) {
-  TrainSpec spec;
-  spec.training.bf16 = true;
-  spec.quantization_config.load_in_4bit = true;
-  spec.quantization_config.bnb_4bit_use_double_quant = true;
-  constexpr double kEmbeddingsAndHead = 2.0 * 32000 * 4096;
-  constexpr double kNorms = 65 * 4096;
-  constexpr double kLinears = 32.0 * (4.0 * 4096 * 4096 + 3.0 * 4096 * 11008);
-  constexpr double kBlocks = kLinears / 64;
-  EXPECT_EQ(
-      EstimateMemory(spec, SevenBillion()).base_weights_bytes,
-      static_cast<int64_t>(2 * (kEmbeddingsAndHead + kNorms) + kLinears / 2 +
-                           kBlocks + kBlocks / 64 + 10.0 * 4096 * 11008));
-  EXPECT_LT(EstimateMemory(spec, SevenBillion()).base_weights_bytes,
-            int64_t{5} << 30);
 }
 
 TEST(EstimateMemory, AModelStoredQuantizedNeedsNoSetting) {
@@ -359,13 +202,6 @@ TEST(EstimateMemory, OfTheLargestConfig) {
     }
     EXPECT_GT(TrainableParameterCount(spec, model), 0);
   }
-}
-
-TEST(QueriesPerBlockTest, AShortRowIsOneBlock) {
-  EXPECT_EQ(QueriesPerBlock(1, 9, 512, /*cached=*/false), 512);
-  EXPECT_EQ(QueriesPerBlock(4, 4, 20, /*cached=*/false), 20);
-  EXPECT_EQ(QueriesPerBlock(1, 32, 33, /*cached=*/false), 33);
-  EXPECT_EQ(QueriesPerBlock(1, 2, 70, /*cached=*/true), 64);
 }
 
 // However long the rows and many the heads, but for 32 queries at least.

@@ -115,35 +115,6 @@ TEST(ParseModelConfig, CountsTheParametersOfReleasedModels) {
   }
 }
 
-TEST(ParseModelConfig, ReadsEachFamily) {
-  const ModelConfig llama = Parse(kLlama32_1b);
-  EXPECT_TRUE(llama.tie_word_embeddings);
-  EXPECT_FALSE(llama.qkv_bias || llama.o_bias || llama.mlp_bias ||
-               llama.qk_norm);
-  EXPECT_EQ(llama.torch_dtype, "bfloat16");
-  EXPECT_EQ(llama.num_key_value_heads, 8);
-  EXPECT_EQ(llama.rms_norm_eps, 1e-5);
-  ASSERT_TRUE(llama.rope_scaling);
-  EXPECT_EQ(llama.rope_scaling->factor, 32);
-  EXPECT_EQ(llama.rope_scaling->original_max_position_embeddings, 8192);
-  EXPECT_THAT(llama.sliding_window, Each(0));
-
-  const ModelConfig mistral = Parse(kMistral7bV01);
-  EXPECT_EQ(mistral.sliding_window.size(), 32u);
-  EXPECT_THAT(mistral.sliding_window, Each(4096));
-  EXPECT_FALSE(mistral.rope_scaling);
-
-  const ModelConfig qwen2 = Parse(kQwen25_05b);
-  EXPECT_TRUE(qwen2.qkv_bias);
-  EXPECT_FALSE(qwen2.o_bias);
-  EXPECT_THAT(qwen2.sliding_window, Each(0));
-
-  const ModelConfig qwen3 = Parse(kQwen3_06b);
-  EXPECT_TRUE(qwen3.qk_norm);
-  EXPECT_FALSE(qwen3.qkv_bias);
-  EXPECT_EQ(qwen3.q_size(), 2048);
-}
-
 TEST(ParseModelConfig, ReadsTransformers5Spelling) {
   const ModelConfig config = Parse(Patched(kLlama32_1b, R"({
       "rope_scaling": null, "rope_theta": null, "torch_dtype": null,
@@ -202,33 +173,6 @@ TEST(ParseModelConfig, ReadsWindows) {
       "num_hidden_layers": 2,
       "layer_types": ["sliding_attention", "full_attention"]})"));
   EXPECT_THAT(typed.sliding_window, ::testing::ElementsAre(64, 0));
-}
-
-TEST(ParseModelConfig, ReadsBiases) {
-  const ModelConfig llama = Parse(
-      Patched(kLlama2_7b, R"({"attention_bias": true, "mlp_bias": true})"));
-  EXPECT_TRUE(llama.qkv_bias && llama.o_bias && llama.mlp_bias);
-  const ModelConfig qwen3 =
-      Parse(Patched(kQwen3_06b, R"({"attention_bias": true})"));
-  EXPECT_TRUE(qwen3.qkv_bias && qwen3.o_bias);
-  EXPECT_FALSE(qwen3.mlp_bias);
-}
-
-TEST(ParseModelConfig, HasTheDefaultsOfTheConfigClasses) {
-  const ModelConfig llama = Parse(R"({"model_type": "llama",
-      "vocab_size": 16, "hidden_size": 32, "intermediate_size": 64,
-      "num_hidden_layers": 2, "num_attention_heads": 4})");
-  EXPECT_EQ(llama.num_key_value_heads, 4);
-  EXPECT_EQ(llama.head_dim, 8);
-  EXPECT_EQ(llama.max_position_embeddings, 2048);
-  EXPECT_EQ(llama.rms_norm_eps, 1e-6);
-  EXPECT_EQ(llama.rope_theta, 10000);
-  EXPECT_FALSE(llama.tie_word_embeddings);
-  EXPECT_EQ(llama.torch_dtype, "");
-  const ModelConfig mistral =
-      Parse(Patched(kMistral7bV01, R"({"num_key_value_heads": null})"));
-  EXPECT_EQ(mistral.num_key_value_heads, 8);
-  EXPECT_EQ(Parse(Patched(kQwen3_06b, R"({"head_dim": null})")).head_dim, 128);
 }
 
 struct ErrorCase {

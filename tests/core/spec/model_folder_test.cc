@@ -91,18 +91,6 @@ TEST_F(FindModelFolderTest, TakesTheRevisionThatIsNamedAndNoOther) {
   EXPECT_EQ(*Find("org/gpt"), (root_ / id / "snapshots/new").string());
 }
 
-TEST(RevisionOfTest, IsTheFolderOfThatIdsSnapshots) {
-  const std::string snapshots = "/c/models--owner--name/snapshots/";
-  EXPECT_EQ(RevisionOf("owner/name", snapshots + "abc"), "abc");
-  EXPECT_EQ(RevisionOf("gpt", "/c/models--gpt/snapshots/1"), "1");
-  EXPECT_EQ(RevisionOf("owner/other", snapshots + "abc"), "");
-  EXPECT_EQ(RevisionOf("", snapshots + "abc"), "");
-  EXPECT_EQ(RevisionOf("owner/name", "/c/models--owner--name/abc"), "");
-  EXPECT_EQ(RevisionOf("owner/name", snapshots), "");
-  EXPECT_EQ(RevisionOf("owner/name", ""), "");
-  EXPECT_EQ(RevisionOf(snapshots + "abc", snapshots + "abc"), "");
-}
-
 TEST(BaseModelOfTest, IsTheModelAsItWasAskedFor) {
   const std::string folder = "/c/models--owner--name/snapshots/abc";
   TrainSpec spec;

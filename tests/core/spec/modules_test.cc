@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/spec/modules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -36,28 +34,6 @@ ModelConfig Tiny() {
   return c;
 }
 
-TEST(Modules, AreNamedAndShapedAsInTransformers) {
-  const std::vector<Module> modules = Modules(Tiny());
-  ASSERT_EQ(modules.size(), 1 + 2 * 11 + 2u);
-  EXPECT_EQ(modules.front().name, "model.embed_tokens");
-  EXPECT_EQ(modules.front().parameters(), 80);
-  EXPECT_EQ(modules[1].name, "model.layers.0.self_attn.q_proj");
-  EXPECT_EQ(modules[1].out_features, 24);
-  EXPECT_EQ(modules[1].parameters(), 8 * 24 + 24);
-  EXPECT_EQ(modules[4].name, "model.layers.0.self_attn.o_proj");
-  EXPECT_EQ(modules[4].in_features, 24);
-  EXPECT_EQ(modules[4].parameters(), 24 * 8);
-  EXPECT_EQ(modules[5].name, "model.layers.0.self_attn.q_norm");
-  EXPECT_EQ(modules[5].parameters(), 6);
-  EXPECT_EQ(modules[12].layer, 1);
-  EXPECT_EQ(modules.back().name, "lm_head");
-  EXPECT_EQ(modules.back().layer, -1);
-  // Norms of heads are only where the model has them.
-  ModelConfig config = Tiny();
-  config.qk_norm = false;
-  EXPECT_EQ(Modules(config).size(), 1 + 2 * 9 + 2u);
-}
-
 using testing::ElementsAre;
 
 ModelConfig EncoderModulesTiny(const std::string& type) {
@@ -76,51 +52,6 @@ ModelConfig EncoderModulesTiny(const std::string& type) {
   return c;
 }
 
-std::vector<std::string> Names(const ModelConfig& config) {
-  std::vector<std::string> names;
-  for (const Module& m : Modules(config)) names.push_back(m.name);
-  return names;
-}
-
-std::vector<std::string> Saved(const ModelConfig& config) {
-  std::vector<std::string> names;
-  auto saved = MatchModulesToSave(EffectiveLora({}, config), config).value();
-  for (const Module& m : saved) names.push_back(m.name);
-  return names;
-}
-
-// As named_modules() of BertForSequenceClassification has them.
-TEST(EncoderModules, AreNamedAndTheirHeadsAreSaved) {
-  EXPECT_THAT(Names(EncoderModulesTiny("bert")),
-              ElementsAre("bert.embeddings.word_embeddings",
-                          "bert.embeddings.position_embeddings",
-                          "bert.embeddings.token_type_embeddings",
-                          "bert.embeddings.LayerNorm",
-                          "bert.encoder.layer.0.attention.self.query",
-                          "bert.encoder.layer.0.attention.self.key",
-                          "bert.encoder.layer.0.attention.self.value",
-                          "bert.encoder.layer.0.attention.output.dense",
-                          "bert.encoder.layer.0.attention.output.LayerNorm",
-                          "bert.encoder.layer.0.intermediate.dense",
-                          "bert.encoder.layer.0.output.dense",
-                          "bert.encoder.layer.0.output.LayerNorm",
-                          "bert.pooler.dense", "classifier"));
-  EXPECT_THAT(Saved(EncoderModulesTiny("bert")), ElementsAre("classifier"));
-  EXPECT_THAT(Saved(EncoderModulesTiny("roberta")),
-              ElementsAre("classifier.dense", "classifier.out_proj"));
-  // PEFT compares suffixes: "classifier" takes pre_classifier along.
-  EXPECT_THAT(Saved(EncoderModulesTiny("distilbert")),
-              ElementsAre("pre_classifier", "classifier"));
-}
-
-TEST(EncoderModules, DefaultTargetsAreQueriesAndValues) {
-  for (const char* type : {"bert", "roberta", "distilbert"}) {
-    const ModelConfig config = EncoderModulesTiny(type);
-    auto targets = MatchTargets(EffectiveLora({}, config), config).value();
-    EXPECT_EQ(targets.size(), 2) << type;
-  }
-}
-
 TEST(EncoderModules, AllLinearLeavesTheHeadOutAndErrorsListThisModelsLayers) {
   const ModelConfig config = EncoderModulesTiny("bert");
   LoraSpec lora;
@@ -133,88 +64,6 @@ TEST(EncoderModules, AllLinearLeavesTheHeadOutAndErrorsListThisModelsLayers) {
   EXPECT_THAT(none, Says("attention.self.query"));
   EXPECT_THAT(none, Says("in bert.encoder.layer.0 to bert.encoder.layer.0, and "
                          "bert.pooler.dense, classifier"));
-}
-
-ModelConfig VisionModulesTiny() {
-  ModelConfig c;
-  c.family = Family::kVision;
-  c.model_type = "vit";
-  c.hidden_size = 16;
-  c.intermediate_size = 32;
-  c.num_hidden_layers = 1;
-  c.num_attention_heads = 2;
-  c.vision.image_size = 32;
-  c.vision.patch_size = 16;
-  c.num_labels = 3;
-  return c;
-}
-
-TEST(VisionModules, AreNamedAsTransformers5NamesThem) {
-  std::vector<std::string> names;
-  for (const Module& m : Modules(VisionModulesTiny())) names.push_back(m.name);
-  EXPECT_THAT(
-      names,
-      ElementsAre(
-          "vit.embeddings.cls_token", "vit.embeddings.position_embeddings",
-          "vit.embeddings.patch_embeddings.projection",
-          "vit.layers.0.attention.q_proj", "vit.layers.0.attention.k_proj",
-          "vit.layers.0.attention.v_proj", "vit.layers.0.attention.o_proj",
-          "vit.layers.0.layernorm_before", "vit.layers.0.layernorm_after",
-          "vit.layers.0.mlp.fc1", "vit.layers.0.mlp.fc2", "vit.layernorm",
-          "classifier"));
-}
-
-TEST(StoredName, IsThatOfTheFile) {
-  const ModelConfig vit = VisionModulesTiny();
-  auto stored = [&](const char* name) { return StoredName(vit, name); };
-  EXPECT_EQ(stored("vit.layers.11.attention.q_proj.weight"),
-            "vit.encoder.layer.11.attention.attention.query.weight");
-  EXPECT_EQ(stored("vit.layers.0.attention.o_proj.bias"),
-            "vit.encoder.layer.0.attention.output.dense.bias");
-  EXPECT_EQ(stored("vit.layers.0.mlp.fc1.weight"),
-            "vit.encoder.layer.0.intermediate.dense.weight");
-  EXPECT_EQ(stored("vit.layers.0.mlp.fc2"), "vit.encoder.layer.0.output.dense");
-  EXPECT_EQ(stored("vit.layers.0.layernorm_after.bias"),
-            "vit.encoder.layer.0.layernorm_after.bias");
-  EXPECT_EQ(stored("vit.layernorm.weight"), "vit.layernorm.weight");
-  EXPECT_EQ(stored("classifier.weight"), "classifier.weight");
-  EXPECT_EQ(StoredName(ModelConfig(), "vit.layers.0.mlp.fc1"),
-            "vit.layers.0.mlp.fc1");
-}
-
-TEST(VisionModules, TheHeadIsTrainedWholeInAdditionToLora) {
-  const ModelConfig config = VisionModulesTiny();
-  auto saved = MatchModulesToSave(EffectiveLora({}, config), config).value();
-  ASSERT_EQ(saved.size(), 1);
-  EXPECT_EQ(saved[0].name, "classifier");
-  auto targets = MatchTargets(EffectiveLora({}, config), config).value();
-  EXPECT_EQ(targets[0].name, "vit.layers.0.attention.q_proj");
-}
-
-TEST(ModuleNames, MeanFullNamesAndTheirEnds) {
-  const std::vector<std::string> entries = {"q_proj", "mlp.up_proj",
-                                            "model.layers.0.self_attn.v_proj"};
-  ModuleNames names(entries);
-  EXPECT_TRUE(names.Mean("model.layers.3.self_attn.q_proj"));
-  EXPECT_TRUE(names.Mean("q_proj"));
-  EXPECT_TRUE(names.Mean("model.layers.0.mlp.up_proj"));
-  EXPECT_TRUE(names.Mean("model.layers.0.self_attn.v_proj"));
-  EXPECT_FALSE(names.Mean("model.layers.1.self_attn.v_proj"));
-  EXPECT_FALSE(names.Mean("model.layers.0.xmlp.up_proj"));
-  EXPECT_FALSE(names.Mean("up_proj"));
-  EXPECT_FALSE(names.Mean("eq_proj"));
-  EXPECT_FALSE(names.Mean("q_proj.x"));
-  EXPECT_FALSE(names.Mean(""));
-}
-
-TEST(ModuleNames, ReportsTheFirstThatWasNotMet) {
-  const std::vector<std::string> entries = {"a", "b", "a", "x.a"};
-  ModuleNames names(entries);
-  EXPECT_EQ(*names.Unmet(), "a");
-  EXPECT_TRUE(names.Mean("x.a"));
-  EXPECT_EQ(*names.Unmet(), "b");
-  EXPECT_TRUE(names.Mean("b"));
-  EXPECT_EQ(names.Unmet(), nullptr);
 }
 
 bool FullMatch(std::string_view pattern, std::string_view name) {
@@ -277,67 +126,6 @@ TEST(PythonRegex, TakesBoundedTime) {
   EXPECT_FALSE(FullMatch("((a{0,9999}){0,9999}){0,9999}b", name));
   EXPECT_FALSE(FullMatch("a*", std::string(PythonRegex::kMaxName + 1, 'a')));
   EXPECT_TRUE(FullMatch("a*", std::string(PythonRegex::kMaxName, 'a')));
-}
-
-TEST(PythonRegex, NamesThePatternAndTheReason) {
-  EXPECT_EQ(PythonRegex::Compile("(?i)Q").status().message(),
-            "the regular expression \"(?i)Q\" has the group \"(?i\", which is "
-            "not supported");
-  EXPECT_EQ(PythonRegex::Compile(std::string(2000, 'q')).status().message(),
-            "the regular expression is longer than 1000 bytes");
-}
-
-TEST(PatternKeyRegex, MatchesTheEndOfANameAsPeftDoes) {
-  const auto match = [](std::string_view key, const std::string& name) {
-    return FullMatch(PatternKeyRegex(key), name);
-  };
-  EXPECT_TRUE(match("q_proj", kQ));
-  EXPECT_TRUE(match("q_proj", "q_proj"));
-  EXPECT_FALSE(match("proj", kQ));
-  EXPECT_TRUE(match("^model.layers.12.self_attn.q_proj", kQ));
-  EXPECT_TRUE(match(R"(layers\.\d+\.self_attn\.(q|k)_proj)", kQ));
-}
-
-using Kind = RegexNode::Kind;
-
-void CollectIds(const RegexNode& node, std::multiset<int>& ids) {
-  ids.insert(node.id);
-  for (const RegexNode& child : node.children) CollectIds(child, ids);
-}
-
-TEST(ParseRegex, BuildsATreeOfNumberedNodes) {
-  const auto root = ParseRegex("a(b|c{2,5})*").value();
-  ASSERT_EQ(root->kind, Kind::kSequence);
-  ASSERT_EQ(root->children.size(), 2u);
-  EXPECT_EQ(root->children[0].kind, Kind::kSet);
-  EXPECT_TRUE(root->children[0].set['a']);
-  const RegexNode& star = root->children[1];
-  EXPECT_EQ(star.kind, Kind::kRepeat);
-  EXPECT_EQ(star.min, 0);
-  EXPECT_EQ(star.max, RegexNode::kUnlimited);
-  const RegexNode& choice = star.children[0];
-  ASSERT_EQ(choice.kind, Kind::kChoice);
-  const RegexNode& counted = choice.children[1].children[0];
-  EXPECT_EQ(counted.min, 2);
-  EXPECT_EQ(counted.max, 5);
-  std::multiset<int> ids;
-  CollectIds(*root, ids);
-  EXPECT_EQ(std::set<int>(ids.begin(), ids.end()).size(), ids.size());
-}
-
-TEST(ParseRegex, ReadsClasses) {
-  const auto set = [](std::string_view pattern) {
-    return (*ParseRegex(pattern))->children[0].set;
-  };
-  EXPECT_EQ(set("[a-c]").count(), 3u);
-  EXPECT_EQ(set("[^a-c]").count(), 253u);
-  EXPECT_EQ(set(R"([\d_])").count(), 11u);
-  EXPECT_EQ(set(R"(\D)").count(), 246u);
-  EXPECT_EQ(set(R"(\w)").count(), 63u);
-  EXPECT_EQ(set(R"(\s)").count(), 6u);
-  EXPECT_EQ(set(".").count(), 255u);
-  EXPECT_TRUE(set("[]]")[']']);
-  EXPECT_TRUE(set(R"(\n)")['\n']);
 }
 
 struct ErrorCase {
@@ -461,17 +249,6 @@ TEST(CheckQuantizationTest, IsForDecodersAndLoraAndTakesAStoredModelAsItIs) {
               Says("model.layers.0.mlp.up_proj is quantized and cannot be"));
   job.quantization_config.llm_int8_skip_modules = {"up_proj"};
   EXPECT_TRUE(CheckQuantization(job, Decoder()).ok());
-}
-
-TEST(QuantizedBytesTest, CountsCodesAndScales) {
-  constexpr double kValues = 64 * 256 * 10;
-  QuantizationSpec spec = Four();
-  EXPECT_EQ(QuantizedBytes(spec, kValues, 10), kValues / 2 + 4 * kValues / 64);
-  spec.bnb_4bit_use_double_quant = true;
-  EXPECT_EQ(QuantizedBytes(spec, kValues, 10),
-            kValues / 2 + kValues / 64 + 4 * 10);
-  spec.load_in_8bit = true;
-  EXPECT_EQ(QuantizedBytes(spec, kValues, 10), kValues + 4 * 10);
 }
 
 using ::testing::ElementsAre;

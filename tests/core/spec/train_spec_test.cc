@@ -17,7 +17,6 @@ namespace mpsd::spec {
 
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::Fails;
 
@@ -61,28 +60,6 @@ std::string Error(std::string_view json) {
   const auto spec = ParseTrainSpec(json, "job.json");
   EXPECT_TRUE(absl::IsInvalidArgument(spec.status())) << json;
   return std::string(spec.status().message());
-}
-
-TEST(TrainingSpecTest, TwoFieldsSayOneThingOfRecomputation) {
-  TrainingSpec training;
-  EXPECT_EQ(training.recompute(), Recompute::kNone);
-  training.recompute_granularity = Recompute::kSelective;
-  EXPECT_EQ(training.recompute(), Recompute::kNone);
-  training.gradient_checkpointing = true;
-  EXPECT_EQ(training.recompute(), Recompute::kSelective);
-  for (const Recompute recompute :
-       {Recompute::kFull, Recompute::kSelective, Recompute::kNone}) {
-    training.set_recompute(recompute);
-    EXPECT_EQ(training.recompute(), recompute);
-    EXPECT_NE(training.recompute_granularity, Recompute::kNone);
-  }
-}
-
-TEST(ParseTrainSpec, FillsInEveryDefault) {
-  TrainSpec expected;
-  expected.model = "m";
-  expected.dataset.train = {"train.jsonl"};
-  EXPECT_EQ(Parse(kMinimal), expected);
 }
 
 // The values that TrainingArguments, SFTConfig and LoraConfig have; the
@@ -130,34 +107,6 @@ TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
       R"("greater_is_better":null,"early_stopping_patience":null,)"
       R"("early_stopping_threshold":0.0},)"
       R"("device":"auto","gradients":"auto","allow_cpu_fallback":false})");
-}
-
-TEST(ParseTrainSpec, ReadsEveryField) {
-  const TrainSpec spec = Parse(kFull);
-  EXPECT_EQ(spec.name, "moods");
-  EXPECT_EQ(spec.model, "models/smol");
-  EXPECT_THAT(spec.dataset.train, ElementsAre("a.jsonl", "/data/b.jsonl"));
-  EXPECT_THAT(spec.dataset.eval, ElementsAre("e.jsonl"));
-  EXPECT_EQ(spec.adapter, "old/adapter");
-  EXPECT_EQ(spec.device, DeviceChoice::kCpu);
-  EXPECT_TRUE(spec.training.auto_find_batch_size);
-  EXPECT_EQ(spec.training.train_sampling_strategy, "sequential");
-  EXPECT_TRUE(spec.quantization_config.load_in_4bit);
-  EXPECT_TRUE(spec.quantization_config.bnb_4bit_use_double_quant);
-  EXPECT_EQ(spec.quantization_config.bnb_4bit_compute_dtype, "bfloat16");
-  EXPECT_THAT(spec.quantization_config.llm_int8_skip_modules,
-              ElementsAre("k_proj"));
-  EXPECT_TRUE(spec.allow_cpu_fallback);
-  EXPECT_EQ(spec.lora.r, 16);
-  EXPECT_EQ(spec.lora.lora_alpha, 32);
-  EXPECT_EQ(spec.lora.rank_pattern,
-            (PatternMap<int64_t>{{"v_proj", 4}, {"q_proj", 2}}));
-  EXPECT_EQ(spec.training.learning_rate, 2e-4);
-  EXPECT_EQ(spec.training.max_steps, 100);
-  EXPECT_EQ(spec.training.lr_scheduler_type, "cosine");
-  EXPECT_EQ(spec.training.assistant_only_loss, true);
-  EXPECT_EQ(spec.training.completion_only_loss, false);
-  EXPECT_EQ(spec.training.early_stopping_patience, 3);
 }
 
 TEST(ToJson, ParsesBackToAnEqualSpec) {
@@ -553,35 +502,6 @@ TEST(CheckRules, ListsOfModulesHaveABound) {
             "at most 256 are allowed");
 }
 
-TEST(GlueTask, EveryNameIsFound) {
-  const auto names = GlueTaskNames();
-  EXPECT_EQ(names.size(), 9);
-  for (std::string_view name : names) {
-    const GlueTask* task = FindGlueTask(name);
-    ASSERT_NE(task, nullptr) << name;
-    EXPECT_EQ(task->name, name);
-    EXPECT_FALSE(task->metric_for_best_model.empty()) << name;
-    // A regression has no names, a classification two at least.
-    EXPECT_EQ(task->label_names.empty(),
-              task->problem_type == ProblemType::kRegression)
-        << name;
-  }
-  EXPECT_EQ(FindGlueTask("MRPC"), nullptr);
-  EXPECT_EQ(FindGlueTask(""), nullptr);
-  const GlueTask* mrpc = FindGlueTask("mrpc");
-  ASSERT_NE(mrpc, nullptr);
-  EXPECT_EQ(mrpc->sentence1, "#1 String");
-  EXPECT_EQ(mrpc->sentence2, "#2 String");
-  EXPECT_EQ(mrpc->label, "Quality");
-  EXPECT_EQ(mrpc->label_names[1], "equivalent");
-}
-
-TEST(ProblemType, HasTransformersNames) {
-  EXPECT_EQ(ToString(ProblemType::kSingleLabel), "single_label_classification");
-  EXPECT_EQ(ToString(ProblemType::kRegression), "regression");
-  EXPECT_EQ(ToString(ProblemType::kMultiLabel), "multi_label_classification");
-}
-
 absl::Status Check(Task task, Family family,
                    std::vector<std::string> architectures = {}) {
   TrainSpec spec;
@@ -625,36 +545,6 @@ TEST(CheckTask, DynamicRopeEndsAtTheModelsPositions) {
                     "max_position_embeddings of the model (64)"));
   config.dynamic_rope = false;
   EXPECT_TRUE(CheckTask(spec, config).ok());
-}
-
-ModelConfig Decoder() {
-  ModelConfig config;
-  config.family = Family::kDecoder;
-  return config;
-}
-
-TEST(ChooseGradientsTest, AdaptersOfALanguageModelGetTheExplicitStep) {
-  EXPECT_EQ(ChooseGradients({}, Decoder()), (GradientChoice{true, ""}));
-  TrainSpec full, saved, asked, classes;
-  full.fine_tune_type = FineTuneType::kFull;
-  saved.lora.modules_to_save = {"lm_head"};
-  for (const TrainSpec& spec : {full, saved}) {
-    EXPECT_EQ(
-        ChooseGradients(spec, Decoder()),
-        (GradientChoice{false, "weights of the model itself are trained"}));
-  }
-  // What the job asks for needs no reason.
-  asked.gradients = Gradients::kAutograd;
-  EXPECT_EQ(ChooseGradients(asked, Decoder()), GradientChoice());
-  asked.fine_tune_type = FineTuneType::kFull;
-  EXPECT_EQ(ChooseGradients(asked, Decoder()), GradientChoice());
-  // Classifiers know autograd alone.
-  classes.task = Task::kSeqCls;
-  EXPECT_EQ(ChooseGradients(classes, Decoder()), GradientChoice());
-  ModelConfig encoder;
-  encoder.family = Family::kEncoder;
-  EXPECT_EQ(ChooseGradients(classes, encoder), GradientChoice());
-  EXPECT_EQ(ChooseGradients({}, encoder), GradientChoice());
 }
 
 }  // namespace

@@ -26,18 +26,6 @@ using testing_support::RecordingObserver;
 using train::StopRequest;
 using wire::JobKind;
 
-// A machine that is out of memory once a step has more than `most` rows, all
-// of them the longest.
-struct SmallMachine : RecordingObserver {
-  explicit SmallMachine(int64_t rows) : most(rows) {}
-  void OnStep(const report::Progress& step) override {
-    RecordingObserver::OnStep(step);
-    if (row_tokens == 0) row_tokens = *step.padded_tokens;  // of the first row
-    if (*step.padded_tokens > most * row_tokens) throw std::bad_alloc();
-  }
-  int64_t most, row_tokens = 0;
-};
-
 const json kQuick = {{"steps", 1}, {"warmup_steps", 1}};
 
 std::vector<int64_t> Batches(const json& sweep) {
@@ -64,23 +52,6 @@ TEST(BatchSweepTest, EndsWithTheRowsOfTheData) {
   }
   EXPECT_EQ(job.Finding("sweep.largest")["value"], 10);
   EXPECT_LE(observer.steps.back().step, observer.steps.back().total_steps);
-}
-
-TEST(BatchSweepTest, FindsExactlyWhatFits) {
-  for (const int64_t most : {1, 5, 7}) {
-    StudyJob job("sweep_exact");
-    SmallMachine machine(most);
-    ASSERT_THAT(job.Study(JobKind::kBatchSweep, kQuick, machine), IsOk());
-    const json sweep = job.Result()["batch_sweep"];
-    EXPECT_EQ(sweep["largest_batch"], most);
-    EXPECT_EQ(sweep["ended_by"], "memory");
-    for (const json& point : sweep["points"]) {
-      EXPECT_EQ(point["fits"], point["batch"].get<int64_t>() <= most);
-      EXPECT_EQ(point.value("out_of_memory", false), !point["fits"]);
-    }
-    EXPECT_EQ(job.Finding("sweep.job")["verdict"],
-              most < 2 ? "VERDICT_FAIL" : job.Finding("sweep.job")["verdict"]);
-  }
 }
 
 TEST(BatchSweepTest, NothingFits) {
@@ -291,13 +262,6 @@ TEST_F(MeasuredRunTest, TheLongestRowsAreInEveryStep) {
   }
 }
 
-TEST_F(MeasuredRunTest, PackedRowsAreAsTrained) {
-  job_.training()["packing"] = true;
-  job_.training()["per_device_train_batch_size"] = 1;
-  auto found = Measure({.steps = 2, .rows = Rows::kLongest}).value();
-  EXPECT_EQ(found.Counted().size(), 2u);
-}
-
 TEST_F(MeasuredRunTest, ABatchOfItsOwn) {
   job_.training()["gradient_accumulation_steps"] = 3;
   auto found = Measure({.steps = 4, .batch_rows = 4}).value();
@@ -310,23 +274,6 @@ TEST_F(MeasuredRunTest, ABatchOfItsOwn) {
   }
   auto own = Measure({.steps = 1}).value();
   EXPECT_EQ(own.step_rows, 6);
-}
-
-TEST_F(MeasuredRunTest, EpochsAreWhole) {
-  int64_t reported = 0, seen = 0;
-  MeasureOptions options;
-  options.epochs = 3;
-  options.after_step = [&](const MeasuredStep&) { return ++seen > 0; };
-  options.prepared = [&](const train::Prepared& run) {
-    reported = run.loader->steps_per_epoch();
-    return absl::OkStatus();
-  };
-  auto found = Measure(options).value();
-  EXPECT_EQ(reported, 5);
-  ASSERT_EQ(found.steps.size(), 15u);
-  EXPECT_EQ(seen, 15) << "the last step, too";
-  EXPECT_EQ(found.steps.back().progress.epoch, 3);
-  EXPECT_FALSE(found.steps.front().warmup);
 }
 
 TEST_F(MeasuredRunTest, TheCallerMayHaveEnoughAndOutOfMemoryIsAResult) {
@@ -349,18 +296,6 @@ TEST_F(MeasuredRunTest, TheCallerMayHaveEnoughAndOutOfMemoryIsAResult) {
   EXPECT_EQ(next.load_seconds, 0);
 }
 
-TEST_F(MeasuredRunTest, OtherExceptionsAndErrorsEndIt) {
-  MeasureOptions options;
-  options.prepared = [](const train::Prepared&) -> absl::Status {
-    throw std::runtime_error("INTERNAL ASSERT FAILED");
-  };
-  EXPECT_THROW(Measure(options).IgnoreError(), std::runtime_error);
-  options.prepared = [](const train::Prepared&) {
-    return absl::InvalidArgumentError("a row says: out of memory");
-  };
-  EXPECT_TRUE(absl::IsInvalidArgument(Measure(options).status()));
-}
-
 // The pause lies before the second counted step.
 TEST_F(MeasuredRunTest, StepsThatAPauseHeldAreMadeUpFor) {
   struct Holding : RecordingObserver {
@@ -379,50 +314,6 @@ TEST_F(MeasuredRunTest, StepsThatAPauseHeldAreMadeUpFor) {
   EXPECT_EQ(found.steps.size(), 6u);
   EXPECT_TRUE(found.steps[3].held);
   EXPECT_EQ(found.Counted().size(), 3u);
-}
-
-TEST_F(MeasuredRunTest, AStopEndsItWithoutACheckpoint) {
-  for (const StopRequest kind : {StopRequest::kPreempt, StopRequest::kCancel}) {
-    RecordingObserver observer;
-    observer.stop_after = 3;
-    observer.stop_kind = kind;
-    StudyProgress progress(observer, 10);
-    MeasuredRun run(job_.Spec(), job_.context(), progress);
-    EXPECT_TRUE(absl::IsCancelled(run.Measure({}).status()));
-    EXPECT_EQ(observer.steps.size(), 3u);
-    EXPECT_TRUE(observer.checkpoints.empty());
-    EXPECT_TRUE(std::filesystem::is_empty(job_.context().out_dir));
-  }
-}
-
-TEST_F(MeasuredRunTest, ErrorsOfUsersAreTheirs) {
-  job_.job()["model"] = "/nowhere";
-  EXPECT_TRUE(absl::IsNotFound(Measure({}).status()));
-}
-
-TEST_F(MeasuredRunTest, LoadAloneTrainsNothing) {
-  run_.emplace(job_.Spec(), job_.context(), progress_);
-  auto loaded = run_->Load().value();
-  EXPECT_EQ(loaded->data.train->size(), 10);
-  EXPECT_EQ(loaded->data.eval, nullptr);
-  EXPECT_TRUE(observer_.steps.empty());
-  EXPECT_TRUE(Measure({}).ok());
-}
-
-TEST_F(MeasuredRunTest, DropoutCanBeLeftOut) {
-  const auto losses = [&](bool dropout) {
-    MeasuredRun run(job_.Spec(), job_.context(), progress_,
-                    {.dropout = dropout});
-    const auto found = run.Measure({.warmup_steps = 0, .steps = 3});
-    std::vector<double> losses;
-    for (const MeasuredStep& step : found->steps) {
-      losses.push_back(step.progress.loss);
-    }
-    return losses;
-  };
-  EXPECT_NE(losses(true), losses(false));
-  job_.job()["lora"]["lora_dropout"] = 0;
-  EXPECT_EQ(losses(true), losses(false));
 }
 
 // A bound of the study's own is no field that the user would have set in vain.
@@ -444,32 +335,6 @@ TEST_F(MeasuredRunTest, EvaluatesWhatThereIs) {
   job_.training().erase("eval_steps");
   const auto none = evaluate(100).value();
   EXPECT_FALSE(none);
-}
-
-// Row i has lengths_[i] tokens.
-class FakeRows : public data::Source {
- public:
-  int64_t size() const override { return 4; }
-  int64_t length(int64_t index) const override {
-    return lengths_[static_cast<size_t>(index)];
-  }
-  absl::StatusOr<data::Batch> Collate(const std::vector<std::vector<int64_t>>&,
-                                      const data::Collation&) const override {
-    return data::Batch();
-  }
-  std::string hash() const override { return "hash"; }
-  const data::DatasetStats& stats() const override { return stats_; }
-
- private:
-  const std::vector<int64_t> lengths_ = {3, 9, 5, 9};
-  const data::DatasetStats stats_ = {.rows = 4};
-};
-
-TEST(LongestSamples, TheLongestFirstAndAgain) {
-  const FakeRows rows;
-  EXPECT_THAT(LongestSamples(rows, 3), ElementsAre(1, 3, 2));
-  EXPECT_THAT(LongestSamples(rows, 6), ElementsAre(1, 3, 2, 0, 1, 3));
-  EXPECT_TRUE(LongestSamples(rows, 0).empty());
 }
 
 TEST(MemoryLimit, IsAShareOfWhatIsRecommendedAndTheDriverKnowsMost) {

@@ -266,18 +266,6 @@ TEST(DeviceVerdict, Decides) {
   }
 }
 
-TEST(DeviceVerdict, TakesTheThresholdsOfTheRequest) {
-  const Row row{"", 1, 0.79, 0, 0, 0.3, kStay, Verdict::kFail};
-  EXPECT_EQ(Decide(row).decision, kStay);
-  EXPECT_EQ(
-      Decide(row, *Thresholds::FromMap({{"compare.speedup", 0.2}})).decision,
-      kGo);
-  EXPECT_EQ(
-      Decide(row, *Thresholds::FromMap({{"compare.gpu_utilization", 0.5}}))
-          .decision,
-      kFix);
-}
-
 TEST(DeviceVerdict, SaysHowMuch) {
   const DeviceVerdict verdict =
       Decide({"", 1, 0.9, 0, 0.5, {}, kFix, Verdict::kWarn});
@@ -338,16 +326,6 @@ runbook::Finding Find(const NumbersVerdict& verdict, const std::string& name) {
 Verdict VerdictOn(const DeviceNumbers& other, const std::string& name,
                   const Thresholds& thresholds = {}) {
   return Find(CompareNumbers(AnyNumbers(), other, thresholds), name).verdict;
-}
-
-TEST(CompareNumbers, EqualOnesPass) {
-  const NumbersVerdict verdict = CompareNumbers(AnyNumbers(), AnyNumbers(), {});
-  EXPECT_EQ(runbook::Worst(verdict.findings), Verdict::kPass);
-  ASSERT_EQ(verdict.steps.size(), 3u);
-  EXPECT_EQ(verdict.steps[2].loss, 1.5);
-  EXPECT_EQ(verdict.steps[2].difference, 0);
-  EXPECT_TRUE(verdict.metric_compared);
-  EXPECT_EQ(verdict.dtype, "fp32");
 }
 
 TEST(CompareNumbers, ALossBeyondTheToleranceFails) {

@@ -415,38 +415,6 @@ int64_t Train(ProfiledSteps& steps, int64_t most = 100) {
   return most;
 }
 
-TEST(ProfiledStepsTest, TakesThePlansStepsAndStops) {
-  RecordingObserver observer;
-  ProfiledSteps steps({2, 7}, observer);
-  // Trials of micro-batches come before: no steps.
-  EXPECT_EQ(steps.stop_request(), StopRequest::kNone);
-  steps.Begin();
-  EXPECT_EQ(Train(steps), 2 + 2 + 5 + 2 + 2);
-  EXPECT_TRUE(steps.complete());
-  EXPECT_EQ(steps.stop_request(), StopRequest::kCancel);
-  ProfileFacts facts;
-  const auto folder = testing_support::FreshFolder("profiled_steps");
-  steps.Finish(folder, facts);
-  EXPECT_EQ(facts.steps.size(), 13u);
-  EXPECT_EQ(facts.tally.steps, 7);
-  EXPECT_EQ(facts.tally.operators.at("aten::ones").calls, 7);
-  ASSERT_TRUE(facts.trace.has_value());
-  EXPECT_EQ(facts.trace->steps, 2);
-  EXPECT_TRUE(std::filesystem::exists(folder / facts.trace->name));
-  EXPECT_EQ(observer.steps.front().total_steps, 13);
-}
-
-TEST(ProfiledStepsTest, AStopOfTheObserverEndsItAtOnce) {
-  RecordingObserver observer;
-  observer.stop_after = 6;
-  ProfiledSteps steps({2, 7}, observer);
-  steps.Begin();
-  EXPECT_EQ(Train(steps), 6);
-  EXPECT_FALSE(steps.complete());
-  // For kPreempt the run would save a checkpoint.
-  EXPECT_EQ(steps.stop_request(), StopRequest::kCancel);
-}
-
 TEST(ProfiledStepsTest, AMissingTraceHasAReasonAndWarningsContinue) {
   RecordingObserver observer;
   ProfiledSteps steps({1, 1}, observer);
@@ -510,23 +478,6 @@ TEST(ProfilePlanTest, ManyEventsMakeShortSessions) {
 }
 
 using runbook::Finding;
-
-TEST(ProfileFactsTest, WhatIsUnknownStaysUnknown) {
-  EXPECT_EQ(Median({}), 0);
-  EXPECT_EQ(Median({3, 1, 2}), 2);
-  EXPECT_EQ(Median({4, 1, 2, 3}), 2.5);
-  EXPECT_EQ(Mean({}), 0);
-  EXPECT_EQ(Mean({1, 2, 6}), 3);
-  ProfileFacts facts;
-  EXPECT_EQ(facts.Utilization(), std::nullopt);
-  EXPECT_TRUE(facts.fallbacks().empty());
-  EXPECT_EQ(facts.Overhead(), 0);
-  EXPECT_EQ(facts.StepSeconds(), 0);
-  facts = SoundFacts();
-  EXPECT_NEAR(*facts.Utilization(), 0.9, 1e-9);
-  facts.steps.back().progress.cpu_fallback_ops["aten::x"] = 3;
-  EXPECT_EQ(facts.fallbacks().at("aten::x"), 3);
-}
 
 TEST(ProfileFactsTest, ASteadyStepIsPlainWorkPlusTheWait) {
   ProfileFacts facts = SoundFacts();
@@ -612,29 +563,6 @@ TEST(ProfileFindingsTest, AStepThatWaitsForDataStarves) {
   EXPECT_THAT(Get(facts, "profile.data").found, HasSubstr("33.6 %"));
 }
 
-TEST(ProfileFindingsTest, AFurtherReadBackAndOperatorsOnTheCpuAreNamed) {
-  ProfileFacts facts = SoundFacts();
-  facts.tally.waits["aten::_local_scalar_dense"] = {
-      40, 100 * kMilli, {{"mlp", 39}, {"head", 1}}};
-  EXPECT_EQ(Warnings(facts), Names{"profile.blocking"});
-  const Finding finding = Get(facts, "profile.blocking");
-  EXPECT_THAT(finding.found,
-              HasSubstr("aten::_local_scalar_dense, 2 a step, in 'mlp'"));
-  EXPECT_EQ(finding.value, 2);
-  facts = SoundFacts();
-  facts.steps.back().progress.cpu_fallback_ops = {{"aten::unique", 24}};
-  EXPECT_EQ(Warnings(facts), Names{"profile.fallback"});
-  EXPECT_THAT(Get(facts, "profile.fallback").found,
-              HasSubstr("aten::unique (24)"));
-}
-
-TEST(ProfileFindingsTest, ARequestsThresholdsDecide) {
-  const auto thresholds =
-      runbook::Thresholds::FromMap({{"profile.data_share", 0.001}}).value();
-  EXPECT_EQ(Warnings(SoundFacts(), thresholds), Names{"profile.data"});
-  EXPECT_EQ(FindingsOf(SoundFacts(), thresholds)[0].threshold, 0.001);
-}
-
 TEST(ProfileResultTest, TimesAreThoseOfAStep) {
   const json result = ProfileResult(SoundFacts());
   EXPECT_EQ(result["device"], "mps");
@@ -698,81 +626,6 @@ TEST(ProfileResultTest, ListsHaveBoundsAndNoStepsAreNoReasonToDivideByZero) {
   EXPECT_EQ(result["cpu_fallback_ops"].size(), 100u);
   const std::string text = ProfileResult({}).dump();
   EXPECT_EQ(text.find("null"), std::string::npos) << text;
-}
-
-TEST(ProfileResultTest, TheStepsOwnReadBackIsListedSeparately) {
-  ProfileFacts facts = SoundFacts();
-  facts.tally.waits["aten::nonzero"] = {
-      40, 20 * kMilli, {{"head", 1}, {"mlp", 39}}};
-  const json waits = ProfileResult(facts)["waits"];
-  ASSERT_EQ(waits.size(), 2u);
-  EXPECT_EQ(waits[0]["block"], "mlp");
-  EXPECT_EQ(waits[0]["calls"], 2);
-  EXPECT_FALSE(waits[0].contains("own"));
-  EXPECT_EQ(waits[1]["own"], true);
-}
-
-class StepPartsTest : public testing::Test {
- protected:
-  void SetUp() override {
-    auto spec = spec::ParseTrainSpec(folder_.job().dump(), "job.json").value();
-    context_.out_dir = folder_.path() / "out";
-    context_.cache_dir = folder_.path();
-    auto opened = *train::Open(
-        spec::ResolvePaths(std::move(spec), folder_.path().string()), context_,
-        observer_);
-    run_.emplace(*train::Prepare(*train::Load(std::move(opened))));
-  }
-
-  JobFolder folder_{"step_parts"};
-  RecordingObserver observer_;
-  train::RunContext context_;
-  std::optional<train::Prepared> run_;
-};
-
-TEST_F(StepPartsTest, TimesTheLoaderWithoutMovingTheRun) {
-  ASSERT_THAT(run_->loader->NextStep(), IsOk());
-  const data::Cursor before = run_->loader->cursor();
-  const auto times = TimeBatches(*run_, 2, observer_).value();
-  EXPECT_EQ(times.seconds.size(), 2u);
-  for (const double seconds : times.seconds) EXPECT_GE(seconds, 0);
-  EXPECT_FALSE(times.batches.empty());
-  EXPECT_EQ(run_->loader->cursor(), before);
-  // The batches are those that the run trains next.
-  const auto next = run_->loader->NextStep().value();
-  EXPECT_EQ(times.batches[0][0].tokens, next[0].tokens);
-}
-
-TEST_F(StepPartsTest, TheFirstEpochsEndIsTheLoaders) {
-  const int64_t steps = run_->loader->steps_per_epoch();
-  ASSERT_GT(steps, 4);
-  // The loader's thread has made the first two.
-  EXPECT_EQ(TimeBatches(*run_, 3 * steps, observer_)->seconds.size(),
-            static_cast<size_t>(steps - 2));
-  // If no unread batch is left, and in later epochs.
-  run_->loader->Seek({0, steps - 2});
-  EXPECT_EQ(TimeBatches(*run_, 5, observer_)->seconds.size(), 5u);
-  run_->loader->Seek({1, steps - 3});
-  EXPECT_EQ(TimeBatches(*run_, 5, observer_)->seconds.size(), 5u);
-}
-
-TEST_F(StepPartsTest, TimesTheForwardAndTrainsNothing) {
-  const auto times = TimeBatches(*run_, 4, observer_).value();
-  const auto seconds = TimeForward(*run_, times.batches, observer_).value();
-  // The first step warms up.
-  EXPECT_EQ(seconds.size(), times.batches.size() - 1);
-  for (const double step : seconds) EXPECT_GT(step, 0);
-  EXPECT_TRUE(observer_.steps.empty());
-  EXPECT_TRUE(TimeForward(*run_, {}, observer_)->empty());
-  EXPECT_EQ(TimeForward(*run_, {times.batches[0]}, observer_)->size(), 1u);
-}
-
-TEST_F(StepPartsTest, AStopEndsThem) {
-  const auto times = TimeBatches(*run_, 1, observer_).value();
-  observer_.request = train::StopRequest::kCancel;
-  EXPECT_TRUE(absl::IsCancelled(TimeBatches(*run_, 1, observer_).status()));
-  EXPECT_TRUE(
-      absl::IsCancelled(TimeForward(*run_, times.batches, observer_).status()));
 }
 
 using wire::JobKind;

@@ -75,25 +75,6 @@ TEST(StudyTest, AStopWritesNothing) {
   }
 }
 
-TEST(StudyProgress, StepsAreTheStudys) {
-  testing_support::RecordingObserver observer;
-  StudyProgress progress(observer, 5);
-  report::Progress step;
-  step.step = 1;
-  step.total_steps = 1000;
-  step.loss = 2;
-  progress.Add(step);
-  progress.Skip(2);
-  progress.Add(step);
-  ASSERT_EQ(observer.steps.size(), 2u);
-  EXPECT_EQ(observer.steps[1].step, 4);
-  EXPECT_EQ(observer.steps[1].total_steps, 5);
-  EXPECT_EQ(observer.steps[1].loss, 2);
-  progress.set_total_steps(1);
-  progress.Add(step);
-  EXPECT_EQ(observer.steps[2].total_steps, 5) << "no fewer than are done";
-}
-
 using nlohmann::json;
 
 class KeptPointsTest : public testing::Test {
@@ -105,37 +86,6 @@ class KeptPointsTest : public testing::Test {
   const std::filesystem::path file_ =
       testing_support::FreshFolder("kept_points") / "points.jsonl";
 };
-
-TEST_F(KeptPointsTest, PointsOutliveTheProcess) {
-  KeptPoints kept = Read();
-  EXPECT_TRUE(kept.points().empty());
-  ASSERT_TRUE(kept.Begin(1).ok());
-  ASSERT_TRUE(kept.Add({{"batch", 1}}).ok());
-  ASSERT_TRUE(kept.Begin(2).ok());
-  ASSERT_TRUE(kept.Add({{"batch", 2}, {"why", "line\nbreak"}}).ok());
-  const KeptPoints again = Read();
-  ASSERT_EQ(again.points().size(), 2u);
-  EXPECT_EQ(again.points()[1]["why"], "line\nbreak");
-  EXPECT_EQ(again.Ends(1), 0);
-  EXPECT_EQ(again.Ends(3), 0);
-}
-
-TEST_F(KeptPointsTest, EndsWithoutAWordAreCounted) {
-  {
-    KeptPoints killed = Read();
-    ASSERT_TRUE(killed.Begin(4).ok());
-  }
-  {
-    KeptPoints killed_again = Read();
-    EXPECT_EQ(killed_again.Ends(4), 1);
-    EXPECT_EQ(killed_again.Ends(8), 0);
-    ASSERT_TRUE(killed_again.Begin(4).ok());
-  }
-  KeptPoints third = Read();
-  EXPECT_EQ(third.Ends(4), 2);
-  ASSERT_TRUE(third.Add({{"batch", 4}}).ok());
-  EXPECT_EQ(Read().Ends(4), 0);
-}
 
 // A preemption is no fault of the point.
 TEST_F(KeptPointsTest, AnAbandonedPointIsNotHeldAgainstIt) {
@@ -173,13 +123,6 @@ data::LoaderOptions Options() {
 }
 
 bool Always() { return true; }
-
-TEST(TimeLoader, TimesTheLoaderAlone) {
-  const SlowSource source(8, absl::Milliseconds(3));
-  const auto times = TimeLoader(source, Options(), 5, Always).value();
-  ASSERT_EQ(times.seconds.size(), 5u);
-  for (const double seconds : times.seconds) EXPECT_GE(seconds, 0.003);
-}
 
 // The samples are those of training's first steps, an epoch after the other.
 TEST(TimeLoader, SaysWhichSamplesTheFirstStepsHave) {

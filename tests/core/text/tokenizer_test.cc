@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -161,38 +160,6 @@ TEST(TokenizerTest, KnowsItsSpecialTokensAndThoseThatTokenizerJsonLacks) {
                   ->truncated);
   EXPECT_FALSE(
       tokenizer->EncodeForClassifier("hello", std::nullopt, 1)->truncated);
-}
-
-TEST(TokenizerTest, IgnoresStoredTruncationAndPadding) {
-  const auto encoding =
-      Load("bpe")->Encode("hello hello hello hello hello", true).value();
-  EXPECT_GT(encoding.ids.size(), 4u);
-  EXPECT_LT(encoding.ids.size(), 32u);
-}
-
-TEST(TokenizerTest, OffsetsAreWholeCharactersInBytes) {
-  const std::string text = "a\xf0\x9f\x91\x8d";  // A letter and one emoji.
-  const auto encoding = Load("bpe")->Encode(text, false).value();
-  ASSERT_GT(encoding.offsets.size(), 1u);
-  EXPECT_EQ(encoding.offsets.front(), std::make_pair(size_t{0}, size_t{1}));
-  EXPECT_EQ(encoding.offsets.back(), std::make_pair(size_t{1}, size_t{5}));
-}
-
-TEST(TokenizerTest, ServesManyThreads) {
-  const auto tokenizer = Load("bpe");
-  const auto expected = tokenizer->Encode("the quick brown fox", false).value();
-  std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 200; ++i) {
-        const auto got = tokenizer->Encode("the quick brown fox", false);
-        if (!got.ok() || got->ids != expected.ids) ++wrong;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
 }
 
 TEST(TokenizerTest, RefusesTextThatIsNotUtf8AndNegativeIds) {
@@ -402,14 +369,6 @@ std::vector<std::vector<std::string>> Added(const FolderText& text) {
   return names;
 }
 
-TEST(FolderTest, AnEmptyFolderSaysNothing) {
-  const FolderText text = Read(TemporaryFolder());
-  EXPECT_THAT(text.special_tokens, IsEmpty());
-  EXPECT_THAT(text.chat_templates, IsEmpty());
-  EXPECT_EQ(text.added_tokens_json, "[[],[]]");
-  EXPECT_FALSE(text.split_special_tokens);
-}
-
 TEST(FolderTest, NamedTokensAreStringsOrObjectsOrNull) {
   const TemporaryFolder folder;
   folder.Write("tokenizer_config.json",
@@ -479,15 +438,6 @@ TEST(FolderTest, TemplateFilesWinOverTheConfig) {
   folder.Write("additional_chat_templates/README.md", "no template");
   EXPECT_THAT(Read(folder).chat_templates,
               ElementsAre(Pair("default", "file"), Pair("tool_use", "tools")));
-}
-
-TEST(FolderTest, NamedTemplatesComeAsAList) {
-  const TemporaryFolder folder;
-  folder.Write("tokenizer_config.json",
-               R"({"chat_template": [{"name": "default", "template": "d"},
-                                     {"name": "rag", "template": "r"}]})");
-  EXPECT_THAT(Read(folder).chat_templates,
-              ElementsAre(Pair("default", "d"), Pair("rag", "r")));
 }
 
 TEST(FolderTest, FaultsNameFileAndField) {
@@ -570,18 +520,6 @@ TEST(ChatTemplateTest, EqualsTransformers) {
     EXPECT_EQ(rendered.text, c["text"].get<std::string>());
     EXPECT_EQ(nlohmann::ordered_json(rendered.generation_spans), c["spans"]);
   }
-}
-
-TEST(ChatTemplateTest, TakesTheTemplateAndTokensOfAFolder) {
-  const auto made = ChatTemplate::FromFolder(TestData("bpe")).value();
-  EXPECT_TRUE(made->has_generation_blocks());
-  const auto rendered = *made->Render(
-      "[{\"role\": \"user\", \"content\": \"é\"},"
-      " {\"role\": \"assistant\", \"content\": \"ja\"}]",
-      "", true);
-  EXPECT_EQ(rendered.text,
-            "<|user|>é<|end|><|assistant|>ja<|end|><|assistant|>");
-  EXPECT_THAT(rendered.generation_spans, ElementsAre(Pair(30, 39)));
 }
 
 TEST(ChatTemplateTest, ToolUseIsTakenOnlyWithToolsAndNamesNeedADefault) {
@@ -709,23 +647,6 @@ TEST(AssistantMaskTest, CoversEveryTokenASpanTouchesAsTransformersDoes) {
               ElementsAre(1, 1, 1, 1, 1));
   EXPECT_THAT(AssistantMask(FiveTokens(), {{50, 60}, {2, 4}}),
               ElementsAre(0, 0, 0, 0, 0));
-}
-
-TEST(AssistantMaskTest, MasksARenderedConversation) {
-  const auto tokenizer = Tokenizer::FromFolder(TestData("bpe"));
-  const auto chat = ChatTemplate::FromFolder(TestData("bpe"));
-  ASSERT_TRUE(tokenizer.ok() && chat.ok());
-  const auto rendered = *(*chat)->Render(
-      "[{\"role\": \"user\", \"content\": \"hello\"},"
-      " {\"role\": \"assistant\", \"content\": \"the dog\"}]",
-      "", false);
-  const auto encoding = (*tokenizer)->Encode(rendered.text, false).value();
-  const auto mask = AssistantMask(encoding, rendered.generation_spans);
-  std::vector<int32_t> kept;
-  for (size_t i = 0; i < mask.size(); ++i) {
-    if (mask[i] != 0) kept.push_back(encoding.ids[i]);
-  }
-  EXPECT_EQ(*(*tokenizer)->Decode(kept, false), "the dog<|end|>");
 }
 
 TEST(TrainingTemplate, EachEditMustFitOnceInStockTemplatesAlone) {

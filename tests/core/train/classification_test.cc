@@ -228,17 +228,6 @@ TEST(ClassificationTest, Bf16MastersAreFp32) {
   EXPECT_EQ(dtype("out/model/model.safetensors"), at::kBFloat16);
 }
 
-using LanguageModellingTest = LmParts;
-
-TEST_F(LanguageModellingTest, ABatchWithoutLabelsHasNoLoss) {
-  data::Batch batch = MakeBatch({4}, 4);
-  batch.labels.assign(batch.labels.size(), base::kIgnoreIndex);
-  const std::vector<data::Batch> batches = {batch, MakeBatch({4}, 4)};
-  const StepInputs inputs = pipeline_.Inputs(batches, *device_);
-  EXPECT_FALSE(pipeline_.Loss(inputs.batches[0]).sum.defined());
-  EXPECT_TRUE(pipeline_.Loss(inputs.batches[1]).sum.defined());
-}
-
 // A causal language model by all its weights: from the golden one, and resumed.
 class FullLanguageModelJob : public ClassJob {
  public:
@@ -309,13 +298,6 @@ TEST(FullLanguageModelTest, ResultsHaveTheJobsOwnChatTemplate) {
     // "<|im_start|>", five characters of a token each, and the end token.
     EXPECT_EQ(job.Json("out/run.json")["train"]["tokens"], 7) << kind;
   }
-}
-
-TEST(FullLanguageModelTest, ASplitServesLanguageModelsToo) {
-  FullLanguageModelJob job("full_lm_split");
-  job.job["dataset"] = {{"train", "train.jsonl"}, {"validation_split", 0.25}};
-  ASSERT_TRUE(job.Train("out").ok());
-  EXPECT_EQ(job.Json("out/run.json")["eval"]["rows"], 3);
 }
 
 }  // namespace

@@ -144,13 +144,6 @@ TEST_F(DataReaderTest, GivesErrorsAndWhatWasThrown) {
   }
 }
 
-TEST_F(DataReaderTest, UntakenAnswersAreWaitedFor) {
-  SlowPipeline pipeline(spec_, TaskData());
-  pipeline.Continue();
-  { DataReader reader(pipeline, observer_, "folder", config_); }
-  EXPECT_NE(pipeline.thread, std::thread::id());
-}
-
 using testing::HasSubstr;
 using testing_support::RecordingObserver;
 
@@ -192,16 +185,6 @@ TEST(TextDataTest, TextsAreCutAtTheModelsPositions) {
   ASSERT_THAT(job.Train("out", observer), IsOk());
   EXPECT_THAT(observer.stages,
               testing::Contains(HasSubstr("1 rows cut to 64 tokens")));
-}
-
-TEST(TextDataTest, SamplesCanBeLimited) {
-  TextJob job("text_data_limit");
-  job.job["dataset"]["max_train_samples"] = 8;
-  job.job["dataset"]["max_eval_samples"] = 4;
-  job.job["training"]["max_steps"] = 1;
-  ASSERT_TRUE(job.Train("out").ok());
-  EXPECT_EQ(job.Json("out/run.json")["train"]["rows"], 8);
-  EXPECT_EQ(job.Json("out/run.json")["eval"]["rows"], 4);
 }
 
 TEST(TextDataTest, AWarningIsReportedAndKept) {
@@ -369,16 +352,6 @@ BatchInputs InputsOf(const data::Batch& batch,
   return LanguageInputs({&batch, 1}, device).batches[0];
 }
 
-at::Tensor Longs(std::vector<int64_t> values) { return at::tensor(values); }
-
-TEST(InputsTest, EachLabelIsPredictedByTheTokenBefore) {
-  const BatchInputs inputs = InputsOf(TwoRows());
-  EXPECT_EQ(inputs.labels.count, 3);
-  EXPECT_TRUE(at::equal(inputs.labels.rows.narrow(0, 0, 3), Longs({0, 2, 4})));
-  EXPECT_TRUE(
-      at::equal(inputs.labels.targets.narrow(0, 0, 3), Longs({6, 8, 10})));
-}
-
 // How many rows a selection of so many labels has.
 int64_t SizeFor(int64_t labels, const device::Device& device) {
   data::Batch batch;
@@ -418,68 +391,6 @@ TEST(InputsTest, TheSelectionIsPaddedToFewSizes) {
   const BatchInputs inputs = InputsOf(batch);
   EXPECT_EQ((inputs.labels.targets == base::kIgnoreIndex).sum().item<int64_t>(),
             16 - 3);
-}
-
-TEST(InputsTest, SegmentsAndPositionsAreHandedOverForPackedRowsOnly) {
-  data::Batch batch = TwoRows();
-  EXPECT_FALSE(InputsOf(batch).decoder.segment_ids.defined());
-  EXPECT_FALSE(InputsOf(batch).decoder.position_ids.defined());
-  batch.packed = true;
-  const BatchInputs inputs = InputsOf(batch);
-  EXPECT_EQ(inputs.decoder.segment_ids[1][2].item<int64_t>(), -1);
-  EXPECT_EQ(inputs.decoder.position_ids[0][3].item<int64_t>(), 3);
-  EXPECT_EQ(inputs.decoder.segment_lengths, (std::vector<int64_t>{4, 2, 2}));
-}
-
-// All micro-batches' numbers, each with its own shape, out of one buffer.
-TEST(InputsTest, AStepIsOneBuffer) {
-  std::vector<data::Batch> batches = {TwoRows(), TwoRows(), TwoRows()};
-  batches[1].packed = true;
-  batches[1].input_ids[0] = 77;
-  batches[2].labels.assign(8, kNo);  // is not copied at all
-  const StepInputs inputs = LanguageInputs(batches, Cpu());
-  ASSERT_EQ(inputs.host.size(), 1u);
-  for (const size_t i : {0, 1}) {
-    const BatchInputs& b = inputs.batches[i];
-    std::vector<at::Tensor> all = {b.decoder.input_ids, b.labels.rows,
-                                   b.labels.targets};
-    if (i == 1) {
-      all.push_back(b.decoder.position_ids);
-      all.push_back(b.decoder.segment_ids);
-    }
-    for (const at::Tensor& t : all) {
-      EXPECT_TRUE(t.is_alias_of(inputs.host[0]));
-      EXPECT_TRUE(t.is_contiguous());
-      EXPECT_EQ(t.storage_offset() * t.itemsize() % 256, 0);
-    }
-    EXPECT_TRUE(
-        at::equal(b.decoder.input_ids.flatten(), Longs(batches[i].input_ids)));
-  }
-  EXPECT_FALSE(inputs.batches[2].decoder.input_ids.defined());
-  EXPECT_TRUE(LanguageInputs({&batches[2], 1}, Cpu()).host.empty());
-}
-
-TEST(InputsTest, ClassifiersHaveAnAdditionalBufferOfFloats) {
-  data::Batch batch;
-  batch.rows = 2;
-  batch.length = 3;
-  batch.input_ids = {1, 2, 3, 4, 5, 0};
-  batch.lengths = {3, 2};
-  batch.token_type_ids = {0, 0, 1, 0, 1, 0};
-  batch.targets = {0.5f, 1, 2, 3};
-  data::Batch labelled = batch;
-  labelled.targets.clear();
-  labelled.classes = {1, 0};
-  const std::vector<data::Batch> batches = {batch, labelled};
-  const StepInputs inputs = ClassInputs(batches, 2, Cpu());
-  ASSERT_EQ(inputs.host.size(), 2u);
-  const BatchInputs &a = inputs.batches[0], &b = inputs.batches[1];
-  EXPECT_TRUE(a.classifier.padded);
-  EXPECT_TRUE(at::equal(a.targets, at::tensor(batch.targets).view({2, 2})));
-  EXPECT_TRUE(at::equal(b.targets, Longs({1, 0})));
-  EXPECT_TRUE(at::equal(b.classifier.lengths, Longs({3, 2})));
-  EXPECT_TRUE(at::equal(b.classifier.token_type_ids.flatten(),
-                        Longs(batch.token_type_ids)));
 }
 
 TEST(InputsTest, WhatIsLargeGoesInSeveralUploads) {

@@ -179,13 +179,6 @@ TEST(FindMicroBatchTest, WhereNothingFitsTheLeastIsTaken) {
   EXPECT_EQ(device.Find(Search(1'000'000))->chosen, (MicroBatch{1, kFull}));
 }
 
-TEST(FindMicroBatchTest, AnErrorEndsTheSearch) {
-  const auto plan = FindMicroBatch(Search(100), [](const MicroBatch&) {
-    return absl::StatusOr<MicroBatchTrial>(absl::NotFoundError("gone"));
-  });
-  EXPECT_EQ(plan.status().message(), "gone");
-}
-
 MicroBatchPlan Plan() {
   return {{4, kFull},
           "trial",
@@ -288,13 +281,6 @@ TEST_F(MicroBatchTrialTest, OtherErrorsAreErrors) {
   EXPECT_TRUE(absl::IsDataLoss(trials.Measure({1}, 8).status()));
 }
 
-TEST_F(MicroBatchTrialTest, PackedRowsAreMeasuredToo) {
-  MicroBatchTrials trials(subject(), stepper_, dataset_,
-                          {.max_length = 16, .packing = true},
-                          [](const MicroBatch&) { return int64_t{0}; });
-  EXPECT_TRUE(trials.Measure({1}, 2).ok());
-}
-
 TEST_F(MicroBatchTrialTest, LeavesEverythingAsItWas) {
   const auto snapshot = [this] {
     std::vector<at::Tensor> all;
@@ -395,14 +381,6 @@ TEST_F(StepTest, CheckpointingAndTilesChangeNothing) {
   }
 }
 
-TEST_F(StepTest, StepsBringTheLossDown) {
-  const std::vector<data::Batch> batches = {MakeBatch({12, 7}, 12)};
-  const double first = stepper_->Run(batches, 1e-2)->loss;
-  double last = first;
-  for (int i = 0; i < 20; ++i) last = stepper_->Run(batches, 1e-2)->loss;
-  EXPECT_LT(last, 0.8 * first);
-}
-
 TEST_F(StepTest, IsAskedBetweenMicroBatchesAndChangesNothingWhenStopped) {
   const std::vector<data::Batch> batches = {
       MakeBatch({12}, 12), MakeBatch({7}, 7), MakeBatch({9}, 9)};
@@ -446,17 +424,6 @@ class GradientTest : public LmParts {
     return adapter_->parameters().groups()[0].gradients.clone();
   }
 };
-
-TEST_F(GradientTest, TheExplicitPathIsThatOfAutograd) {
-  const auto autograd = MakeAutogradPath(pipeline_, *adapter_);
-  const double expected_loss = Run(*autograd);
-  const at::Tensor expected = Gradients();
-  const auto path = pipeline_.MakeGradientPath(*adapter_, *device_);
-  EXPECT_EQ(path->name(), "explicit");
-  EXPECT_NEAR(Run(*path), expected_loss, 1e-5 * expected_loss);
-  EXPECT_LE((Gradients() - expected).norm().item<double>(),
-            1e-5 * expected.norm().item<double>());
-}
 
 TEST_F(GradientTest, ABatchWithoutATargetAddsNothing) {
   for (const bool explicit_path : {false, true}) {
@@ -512,23 +479,6 @@ TEST(SplitAndLimitTest, LimitsComeAfterTheSplit) {
   EXPECT_EQ(data.train->size(), 3);
   EXPECT_EQ(data.eval->size(), 5);
   EXPECT_EQ(data.predict->size(), 1);
-}
-
-TEST(SplitAndLimitTest, WithoutAnyNothingChanges) {
-  TaskData data;
-  data.train = Some(3);
-  const data::Source* train = data.train.get();
-  ASSERT_TRUE(SplitAndLimit(spec::TrainSpec(), data).ok());
-  EXPECT_EQ(data.train.get(), train);
-  EXPECT_EQ(data.eval, nullptr);
-}
-
-TEST(SplitAndLimitTest, OneSampleCannotBeSplit) {
-  TaskData data;
-  data.train = Some(1);
-  EXPECT_THAT(
-      SplitAndLimit(Splitting(0.5), data),
-      Fails(absl::StatusCode::kInvalidArgument, "dataset.validation_split"));
 }
 
 // Computes while it is waited for, `micro_batch` for each that was queued.

@@ -373,13 +373,6 @@ struct Listening : testing_support::RecordingObserver {
   std::vector<std::string> reported;
 };
 
-TEST(ObserverTest, EachWarningIsReportedOnceAndKept) {
-  Listening observer;
-  for (const char* text : {"a", "b", "a"}) observer.OnWarning(text);
-  EXPECT_THAT(observer.reported, testing::ElementsAre("a", "b"));
-  EXPECT_EQ(observer.warnings(), observer.reported);
-}
-
 TEST(ObserverTest, WarningsHaveBoundsAndSaySo) {
   Listening observer;
   const std::string longest(Observer::kLongestWarning, 'x');

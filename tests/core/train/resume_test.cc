@@ -11,7 +11,6 @@
 
 #include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
-#include "core/host/footprint.h"
 #include "core/optim/schedule.h"
 #include "core/train/run_folder.h"
 #include "nlohmann/json.hpp"
@@ -346,16 +345,6 @@ TEST_F(ResumedJobTest, AFingerprintThatCannotBeReadIsDamage) {
   EXPECT_THAT(rest.warnings()[0], HasSubstr("fingerprint cannot be read"));
 }
 
-// A CPU counts no tensors: the process' memory is all that can be reported.
-TEST(ManifestTest, HoldsThePeakOfTheProcess) {
-  const auto folder = FreshFolder("manifest_footprint");
-  const host::FootprintWatch watch;
-  ASSERT_TRUE(WriteManifest(folder, {}).ok());
-  const auto json = RunJson(folder);
-  EXPECT_TRUE(json["memory"]["peak_allocated_bytes"].is_null());
-  EXPECT_GT(json["memory"]["peak_footprint_bytes"], 1 << 20);
-}
-
 TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   const auto folder = FreshFolder("manifest");
   Manifest manifest;
@@ -440,13 +429,6 @@ TEST(ManifestTest, ListsTheFirstOfTheTensorsThatNothingUsed) {
   EXPECT_EQ(json["unused_tensors"]["names"][99], "tensor99");
   EXPECT_EQ(json["missing_tensors"],
             nlohmann::json({{"count", 1}, {"names", {"score.weight"}}}));
-}
-
-TEST(ManifestTest, NoManifestMeansNoRestarts) {
-  const auto folder = FreshFolder("manifest_none");
-  EXPECT_TRUE(ReadEarlierAttempts(folder, 4).attention.evaluation.empty());
-  EXPECT_TRUE(ReadEarlierAttempts(folder, 4).cpu_fallback_ops.empty());
-  EXPECT_TRUE(ReadEarlierAttempts(folder, 0).resumed_at_steps.empty());
 }
 
 report::Progress Step(int64_t step) {
@@ -559,20 +541,6 @@ TEST(RunFolderTest, CurvesHaveAFileAnAttempt) {
   // The step 4 (field 2) and a session's start (field 7).
   EXPECT_THAT(files[0], HasSubstr("\x10\x04\x3a\x02\x08\x01"));
   EXPECT_THAT(files[0], HasSubstr("train/loss"));
-}
-
-TEST(RunFolderTest, ARunResumesWithoutCurves) {
-  const auto path = FreshFolder("run_folder_no_curves");
-  std::ofstream(path / "runs") << "x";
-  auto folder = RunFolder::Open(path, 0, -1).value();
-  EXPECT_THAT(folder->curves_status(), Says("runs"));
-  EXPECT_TRUE(folder->Append(Step(1)).ok());
-}
-
-TEST(RunFolderTest, AFolderThatCannotBeMadeIsAnError) {
-  const auto path = FreshFolder("run_folder_bad");
-  std::ofstream(path / "file") << "x";
-  EXPECT_FALSE(RunFolder::Open(path / "file", 0, -1).ok());
 }
 
 }  // namespace

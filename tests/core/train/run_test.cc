@@ -20,7 +20,6 @@
 #include "core/ckpt/checkpoint.h"
 #include "core/ckpt/safetensors.h"
 #include "core/lora/peft_folder.h"
-#include "core/spec/targets.h"
 #include "core/train/classification.h"
 #include "core/train/language_modelling.h"
 #include "core/train/stages.h"
@@ -134,31 +133,6 @@ TEST(RunTest, Bf16TrainsWithFp32Adapters) {
 }
 
 using nlohmann::json;
-
-absl::StatusOr<Opened> OpenJob(JobFolder& folder, const RunContext& context,
-                               Observer& observer) {
-  auto spec = *spec::ParseTrainSpec(folder.job().dump(), "job.json");
-  return Open(spec::ResolvePaths(std::move(spec), folder.path().string()),
-              context, observer);
-}
-
-TEST(OpenTest, TheSpecIsFilledIn) {
-  JobFolder folder("open_spec");
-  RecordingObserver observer;
-  const RunContext context = {folder.path() / "out", folder.path(), "", "", {}};
-  auto opened = OpenJob(folder, context, observer).value();
-  EXPECT_EQ(opened.device->name(), "cpu");
-  EXPECT_EQ(observer.devices, std::vector<std::string>{"cpu"});
-  EXPECT_EQ(opened.spec->lora,
-            spec::EffectiveLora(opened.spec->lora, opened.config));
-  folder.job()["adapter"] =
-      testing_support::Golden("smollm", "adapter").string();
-  folder.job().erase("lora");
-  auto started = OpenJob(folder, context, observer).value();
-  const auto adapter = lora::ReadPeftConfig(started.spec->adapter).value();
-  EXPECT_EQ(started.spec->lora.r, adapter.r);
-  EXPECT_TRUE(observer.stages.empty());
-}
 
 struct Case {
   std::function<void(JobFolder&)> spoil;
@@ -349,14 +323,6 @@ TEST_F(AutoBatchTest, AResumedRunKeepsToWhatItBeganWith) {
   EXPECT_EQ(AdapterBytes(folder_, "parts"), AdapterBytes(folder_, "whole"));
 }
 
-TEST_F(AutoBatchTest, CheckpointingThatTheJobStatesIsKept) {
-  folder_.training()["auto_find_batch_size"] = true;
-  folder_.training()["gradient_checkpointing"] = true;
-  RecordingObserver observer;
-  ASSERT_TRUE(Train("kept", observer).ok());
-  EXPECT_EQ(Choice("kept")["gradient_checkpointing"], true);
-}
-
 TEST(PrepareTest, EpochsSetTheLengthWhenMaxStepsDoesNot) {
   JobFolder folder("prepare_epochs");
   folder.training().erase("max_steps");
@@ -511,40 +477,6 @@ TEST(LoadTest, FaultsOfDataAreSaidBeforeThoseOfWeights) {
     EXPECT_THAT(Train(folder, "out", observer),
                 Fails(absl::StatusCode::kInvalidArgument, "train.jsonl:"));
   }
-}
-
-TEST(LoadTest, WhatIsLoadedIsWhole) {
-  JobFolder folder("load_whole");
-  RecordingObserver observer;
-  const RunContext context = {folder.path() / "out", folder.path(), "", "", {}};
-  auto opened = OpenJob(folder, context, observer).value();
-  const spec::TrainSpec* const stated = opened.spec.get();
-  auto loaded = Load(std::move(opened)).value();
-  EXPECT_EQ(loaded.spec.get(), stated);  // the one that the task refers to
-  EXPECT_EQ(loaded.data.train->size(), 10);
-  EXPECT_EQ(loaded.data.eval->size(), 3);
-  EXPECT_THAT(loaded.weight_files, testing::ElementsAre("model.safetensors"));
-  EXPECT_GT(loaded.trainable->parameters().element_count(), 0);
-  EXPECT_EQ(&loaded.subject().network, loaded.network.get());
-  EXPECT_EQ(loaded.shapes().step_rows(), 2);
-}
-
-TEST(LoadTest, StagesAreReportedInOneOrder) {
-  JobFolder folder("load_stages");
-  folder.training()["max_steps"] = 1;
-  RecordingObserver observer;
-  ASSERT_TRUE(Train(folder, "out", observer).ok());
-  std::vector<std::string> stages;
-  for (const std::string& stage : observer.stages) {
-    if (stages.empty() || stage != stages.back()) stages.push_back(stage);
-  }
-  const auto at = [&](const char* stage) {
-    return std::find(stages.begin(), stages.end(), stage) - stages.begin();
-  };
-  EXPECT_EQ(at("reading training data"), 0);
-  EXPECT_EQ(at("reading evaluation data"), 2);
-  EXPECT_EQ(at("loading model"), 4);
-  EXPECT_EQ(at("training"), 5);
 }
 
 TEST(LoadTest, TensorsThatNothingUsedAreSaidAndKept) {
@@ -751,19 +683,6 @@ TEST(LoopTest, EarlyStoppingEndsARunThatDoesNotImprove) {
       *base::ReadFile(ckpt::CheckpointPath(folder.path() / "out", best->step) /
                       "adapter_model.safetensors"));
   EXPECT_LE(ckpt::ListCheckpoints(folder.path() / "out").size(), 2u);
-}
-
-TEST(TaskPipelineTest, IsThatOfTheSpec) {
-  spec::TrainSpec spec;
-  auto lm = TaskPipeline::Make(spec);
-  EXPECT_NE(dynamic_cast<LanguageModelling*>(lm.get()), nullptr);
-  EXPECT_EQ(lm->class_labels(), nullptr);
-  for (const spec::Task task : {spec::Task::kSeqCls, spec::Task::kImageCls}) {
-    spec.task = task;
-    auto classes = TaskPipeline::Make(spec);
-    EXPECT_NE(dynamic_cast<Classification*>(classes.get()), nullptr);
-    EXPECT_NE(classes->class_labels(), nullptr);
-  }
 }
 
 }  // namespace

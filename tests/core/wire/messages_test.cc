@@ -192,35 +192,6 @@ TEST(Line, OfAProgressIsAsInTheFirstRelease) {
             R"("cpu_fallback_ops":{"aten::a":2}})");
 }
 
-TEST(Line, OfEveryOtherReportIsAsInTheFirstRelease) {
-  EXPECT_EQ(
-      Encode(FromWorker(Evaluated{5, 2.5, 9, 1.5, {{"f1", 0.5}, {"a", 1}}})),
-      R"({"type":"evaluated","step":5,"eval_loss":2.5,"label_tokens":9,)"
-      R"("seconds":1.5,"metrics":{"f1":0.5,"a":1.0}})");
-  EXPECT_EQ(Encode(FromWorker(Checkpointed{5, "/o/5", 9, 0.5, {"/o/1"}})),
-            R"({"type":"checkpointed","step":5,"path":"/o/5","bytes":9,)"
-            R"("seconds":0.5,"removed_paths":["/o/1"]})");
-  EXPECT_EQ(Encode(FromWorker(Failed{FailureKind::kOutOfMemory, "why", 12})),
-            R"({"type":"failed","kind":"out_of_memory","message":"why",)"
-            R"("error":12})");
-  EXPECT_EQ(Encode(FromWorker(Stopped{StopReason::kCancel, 3})),
-            R"({"type":"stopped","reason":"cancel","step":3})");
-  EXPECT_EQ(
-      Encode(FromWorker(Done{20,
-                             "/o/model",
-                             OutputKind::kModel,
-                             1.5,
-                             2.5,
-                             1.25,
-                             30,
-                             {{"accuracy", 0.75}},
-                             "{}"})),
-      R"({"type":"done","steps":20,"output_path":"/o/model",)"
-      R"("output_kind":"model","train_loss":1.5,"eval_loss_before":2.5,)"
-      R"("eval_loss_after":1.25,"seconds":30.0,"metrics":{"accuracy":0.75},)"
-      R"("confusion_matrix":"{}"})");
-}
-
 TEST(Decode, WhatAWorkerMayReadIsLeftOutWhereItMayReadAll) {
   Start start{"01J", "/s/job.json", "/s/out", {"/models", "/s"}};
   const std::string line = Encode(ToWorker(start));
@@ -395,32 +366,6 @@ TEST(Garbage, EveryPrefixOfALineIsRefused) {
   for (size_t n = 0; n < line.size(); ++n) {
     EXPECT_FALSE(DecodeFromWorker(line.substr(0, n)).ok()) << n;
   }
-}
-
-TEST(Garbage, RandomBytesAreRefused) {
-  std::mt19937 random(2);
-  for (int i = 0; i < 2000; ++i) {
-    std::string line(random() % 200, '\0');
-    for (char& c : line) c = static_cast<char>(random());
-    EXPECT_FALSE(DecodeFromWorker(line).ok());
-    EXPECT_FALSE(DecodeToWorker(line).ok());
-  }
-}
-
-TEST(Garbage, AFlippedByteIsRefusedOrStillAMessage) {
-  const std::string line = Encode(FromWorker(SomeProgress()));
-  std::mt19937 random(3);
-  int refused = 0;
-  for (int i = 0; i < 5000; ++i) {
-    std::string bad = line;
-    bad[random() % bad.size()] = static_cast<char>(random());
-    auto decoded = DecodeFromWorker(bad);
-    if (!decoded.ok()) {
-      EXPECT_TRUE(absl::IsInvalidArgument(decoded.status()));
-      ++refused;
-    }
-  }
-  EXPECT_GT(refused, 1000);
 }
 
 TEST(Garbage, DeepNestingDoesNotOverflowTheStack) {

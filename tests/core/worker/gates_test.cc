@@ -16,7 +16,7 @@
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 
-// That the program starts anew is seen in tests/e2e/pause_test.py.
+// That the program starts anew is seen in tests/e2e/share_test.py.
 
 namespace mpsd::worker {
 namespace {
@@ -169,18 +169,6 @@ TEST(WorkerSelftestTest, SizesAreThoseOfTheJob) {
   EXPECT_EQ(sizes.kv_heads, 8);
 }
 
-// Of any machine that tests run on, however busy.
-TEST(CpuRates, ArePossible) {
-  const plan::Rates rates = MeasureCpu();
-  EXPECT_GT(rates.fp32_operations, 1e8);
-  EXPECT_LT(rates.fp32_operations, 1e14);
-  EXPECT_GT(rates.half_operations, 1e7);
-  EXPECT_GT(rates.bytes, 1e7);
-  EXPECT_LT(rates.bytes, 1e13);
-  EXPECT_GT(rates.call_seconds, 0);
-  EXPECT_THAT(rates.source, HasSubstr("this CPU"));
-}
-
 TEST(NeededEnvironment, IsThatOfAWorkerAndHeedsTheJob) {
   const host::Environment needed = NeededEnvironment({{"A", "b"}}, "");
   EXPECT_EQ(needed.at("A"), "b");
@@ -194,23 +182,6 @@ TEST(NeededEnvironment, IsThatOfAWorkerAndHeedsTheJob) {
   EXPECT_EQ(fallback(), "0");
   folder.job()["allow_cpu_fallback"] = true;
   EXPECT_EQ(fallback(), "1");
-}
-
-TEST(NotedEnvironment, IsWhatResultsMayDependOn) {
-  setenv("PYTORCH_MPSD_TEST", "1", 1);
-  setenv("MPSD_SECRET", "1", 1);
-  const auto noted = NotedEnvironment();
-  EXPECT_EQ(noted.at("PYTORCH_MPSD_TEST"), "1");
-  EXPECT_FALSE(noted.contains("MPSD_SECRET"));
-  EXPECT_FALSE(noted.contains("PATH"));
-}
-
-TEST(EnsureEnvironment, ReturnsWhereNothingIsMissing) {
-  for (const auto& [name, value] : host::WorkerEnvironment({})) {
-    setenv(name.c_str(), value.c_str(), 1);
-  }
-  EnsureEnvironment(nullptr, "");
-  SUCCEED() << "it would have failed with no arguments";
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,19 +150,6 @@ TEST_F(SessionTest, AFailureIsReportedShortAndPrintable) {
   EXPECT_EQ(log_.str().find("\nmodel"), std::string::npos) << "is indented";
 }
 
-TEST_F(SessionTest, AnUnknownKindOfJobIsReportedWithTheKnownOnes) {
-  const char start[] = R"({"type":"start","job_id":"job","spec_path":"/j",)"
-                       R"("output_dir":"/o","kind":"sweep"})";
-  ASSERT_TRUE(daemon_->Send(start).ok());
-  Follow();
-  EXPECT_EQ(code_, 2);
-  EXPECT_THAT(log_.str(), testing::HasSubstr("expected Start on fd "));
-  EXPECT_THAT(log_.str(),
-              testing::AllOf(testing::HasSubstr(
-                                 "field 'kind' must be one of training, probe"),
-                             testing::HasSubstr("not 'sweep'")));
-}
-
 TEST_F(SessionTest, ReadsNothingOutsideOfWhatItMay) {
   const JobFolder folder("session_roots");
   const std::filesystem::path model =
@@ -187,18 +173,6 @@ TEST_F(SessionTest, ReadsNothingOutsideOfWhatItMay) {
   EXPECT_THAT(failed.message,
               testing::HasSubstr((model / "model.safetensors").string() +
                                  ": is outside the folders"));
-}
-
-TEST_F(SessionTest, WhatItMayReadIsEnough) {
-  const JobFolder folder("session_enough");
-  Send(wire::Start{"job",
-                   folder.Write().string(),
-                   (folder.path() / "out").string(),
-                   {folder.path().string(),
-                    testing_support::Golden("smollm", "model").string()}});
-  const auto messages = Follow();
-  EXPECT_TRUE(std::holds_alternative<wire::Done>(messages.back()))
-      << log_.str();
 }
 
 TEST_F(SessionTest, DataThatWereNotUploadedAreNotQuoted) {
@@ -366,33 +340,6 @@ TEST_F(SessionTest, AHeldRunStopsAtOnce) {
   }
 }
 
-TEST_F(SessionTest, CancelWritesNoCheckpoint) {
-  JobFolder folder("session_cancel");
-  folder.training()["max_steps"] = 100'000;
-  folder.training()["save_steps"] = 0;
-  Start(folder);
-  bool asked = false;
-  const auto messages = Follow([&](const wire::FromWorker& message) {
-    if (!std::holds_alternative<wire::Progress>(message) || asked) return;
-    asked = true;
-    Send(wire::Stop{wire::StopReason::kCancel});
-  });
-  EXPECT_EQ(std::get<wire::Stopped>(messages.back()).reason,
-            wire::StopReason::kCancel);
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "out" / "checkpoints"));
-}
-
-TEST_F(SessionTest, TheUsersErrorComesBackAsFailed) {
-  const JobFolder folder("session_bad");
-  std::ofstream(folder.path() / "train.jsonl") << "{}\n";
-  Start(folder);
-  const auto messages = Follow();
-  EXPECT_EQ(code_, 1);
-  const auto& failed = std::get<wire::Failed>(messages.back());
-  EXPECT_EQ(failed.kind, wire::FailureKind::kRejected);
-  EXPECT_THAT(failed.message, testing::HasSubstr("train.jsonl:1"));
-}
-
 TEST_F(SessionTest, NonsenseInsteadOfStartEndsTheWorker) {
   ASSERT_TRUE(daemon_->Send("hello?").ok());
   Follow();
@@ -401,27 +348,6 @@ TEST_F(SessionTest, NonsenseInsteadOfStartEndsTheWorker) {
 
 using testing_support::RecordingObserver;
 using wire::FailureKind;
-
-TEST(RunJobTest, PathsAreRelativeToTheJobFile) {
-  const JobFolder folder("run_job");
-  RecordingObserver observer;
-  const Outcome outcome =
-      RunJob(folder.Write(), folder.path() / "out", observer);
-  ASSERT_TRUE(std::holds_alternative<train::RunResult>(outcome))
-      << std::get<wire::Failed>(outcome).message;
-  EXPECT_EQ(std::get<train::RunResult>(outcome).steps, 8);
-}
-
-TEST(RunJobTest, TheUsersErrorsAreRejected) {
-  const JobFolder folder("run_job_bad");
-  std::ofstream(folder.path() / "job.json") << "{\n \"modle\": \"x\"\n}";
-  RecordingObserver observer;
-  const Outcome outcome =
-      RunJob(folder.path() / "job.json", folder.path() / "out", observer);
-  const auto& failed = std::get<wire::Failed>(outcome);
-  EXPECT_EQ(failed.kind, FailureKind::kRejected);
-  EXPECT_THAT(failed.message, testing::HasSubstr("modle"));
-}
 
 TEST(RunJobTest, AnExceptionOfTorchIsAFailureAndNoAbort) {
   struct Throwing : RecordingObserver {
@@ -577,28 +503,6 @@ TEST(FailureOfTest, KeepsTheErrnoThatItCameOf) {
   EXPECT_FALSE(FailureOf(absl::InvalidArgumentError("row 3")).error);
 }
 
-TEST(FailureOfTest, OutOfMemoryIsKnownByItsText) {
-  for (const char* text :
-       {"MPS backend out of memory (MPS allocated: 1 GiB, other allocations: "
-        "1 GiB, max allowed: 2 GiB). Tried to allocate 1 GiB on private pool.",
-        "Invalid buffer size: 12.00 GiB",
-        "CUDA out of memory. Tried to allocate 2.00 GiB",
-        "DefaultCPUAllocator: can't allocate memory: you tried to allocate "
-        "99 bytes."}) {
-    const wire::Failed failed = FailureOf(std::string(text));
-    EXPECT_EQ(failed.kind, FailureKind::kOutOfMemory) << text;
-    EXPECT_THAT(failed.message, testing::HasSubstr("max_length"));
-  }
-  EXPECT_EQ(FailureOf(std::string("shape mismatch")).kind,
-            FailureKind::kInternal);
-}
-
-TEST(AttemptTest, WhatRunsThroughIsOk) {
-  bool ran = false;
-  EXPECT_TRUE(Attempt([&ran] { ran = true; }).ok());
-  EXPECT_TRUE(ran);
-}
-
 // MPS' allocator throws plain errors, CUDA's a type of its own, the CPU's a
 // plain one again, and the host's standard library another.
 TEST(AttemptTest, EveryWayOfRunningOutOfMemoryIsAStatus) {
@@ -647,22 +551,6 @@ rlimit LimitOf(decltype(RLIMIT_CORE) resource) {
   return limit;
 }
 
-TEST(Cell, ACrashLeavesNoCore) {
-  EXPECT_TRUE(Holds([] {
-    EnterCell();
-    const rlimit limit = LimitOf(RLIMIT_CORE);
-    return limit.rlim_cur == 0 && limit.rlim_max == 0;
-  }));
-}
-
-TEST(Cell, DescriptorsAndProcessesAreBounded) {
-  EXPECT_TRUE(Holds([] {
-    EnterCell();
-    return LimitOf(RLIMIT_NOFILE).rlim_max <= kMostDescriptors &&
-           LimitOf(RLIMIT_NPROC).rlim_max <= kMostProcesses;
-  }));
-}
-
 TEST(Cell, ALowerBoundStays) {
   EXPECT_TRUE(Holds([] {
     const rlimit lower{64, 128};
@@ -670,14 +558,6 @@ TEST(Cell, ALowerBoundStays) {
     EnterCell();
     const rlimit limit = LimitOf(RLIMIT_NOFILE);
     return limit.rlim_cur == 64 && limit.rlim_max == 128;
-  }));
-}
-
-TEST(Cell, NewFilesAreTheUsersAlone) {
-  EXPECT_TRUE(Holds([] {
-    umask(0);
-    EnterCell();
-    return umask(0) == 077;
   }));
 }
 

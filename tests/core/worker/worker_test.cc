@@ -308,15 +308,6 @@ TEST(PulseTest, OneThatStopsHasNone) {
   EXPECT_EQ(beats, 0);
 }
 
-TEST(PulseTest, EndsWithTheObject) {
-  std::atomic<int> beats{0};
-  {
-    Pulse pulse(kLong, [&] { ++beats; });
-  }  // at once, not after kLong
-  base::CountWork();
-  EXPECT_EQ(beats, 0);
-}
-
 class ReadLimitsTest : public testing::Test {
  protected:
   ReadLimitsTest() {
@@ -348,13 +339,6 @@ TEST_F(ReadLimitsTest, ContentsOfUploadsAloneAreShown) {
   EXPECT_FALSE(ShownWith(upload, folder_ / "secret"));
   EXPECT_FALSE(ShownWith(upload, job_ / "inputs/../../secret"));
   EXPECT_FALSE(ShownWith(upload, job_ / "inputs.csv"));
-}
-
-TEST_F(ReadLimitsTest, WithoutRootsEveryFileIsOpened) {
-  LimitToStart({"J", job_ / "job.json", job_ / "out"});
-  EXPECT_TRUE(base::ReadFile(folder_ / "secret").ok());
-  LimitToStart({"J", job_ / "job.json", job_ / "out", {job_.string()}});
-  EXPECT_FALSE(base::ReadFile(folder_ / "secret").ok());
 }
 
 // A job that may read any file reads files alone: this test would hang.
@@ -409,20 +393,6 @@ TEST_F(ReaderWatchTest, AReaderThatIsThereMayBeSlow) {
   }
   const ReaderWatch watch(ends_[1], kOften, [&] { gone_.Notify(); });
   EXPECT_FALSE(gone_.WaitForNotificationWithTimeout(20 * kOften));
-}
-
-TEST_F(ReaderWatchTest, AFileHasAReader) {
-  const int file = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  ASSERT_GE(file, 0);
-  {
-    const ReaderWatch watch(file, kOften, [&] { gone_.Notify(); });
-    EXPECT_FALSE(gone_.WaitForNotificationWithTimeout(20 * kOften));
-  }
-  close(file);
-}
-
-TEST_F(ReaderWatchTest, EndsAtOnceWithAnyInterval) {
-  const ReaderWatch watch(ends_[1], absl::Hours(1), [&] { gone_.Notify(); });
 }
 
 report::Progress Step(int64_t step) {

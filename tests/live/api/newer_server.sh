@@ -20,7 +20,7 @@ SID_PACKAGES="build-essential cmake ninja-build ccache pkg-config git python3
   libabsl-dev libsqlite3-dev libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev
   nlohmann-json3-dev libcli11-dev libssl-dev libpng-dev
   libjpeg-dev zlib1g-dev
-  libgtest-dev libgmock-dev libbenchmark-dev cargo rustc"
+  libgtest-dev libgmock-dev cargo rustc"
 EXPERIMENTAL_PACKAGES="libgrpc++-dev libprotobuf-dev protobuf-compiler
   protobuf-compiler-grpc"
 TARGETS="mpsd mpsctl fake_worker slow_sync api_load idle_uploads server_rpc_test

@@ -5,9 +5,12 @@
     curve.py BIN MODEL DATA OUT [--steps N] [--device cpu|cuda] [--plot FILE]
              [--bf16 [--fp32 CURVES]]
 
-As chat.py, but both begin with the same adapter and take the rows in order, so
-that the losses can be held against each other: no dropout, fp32. Passes when
-no loss differs by more than 1 % and the mean difference is below 0.1 %.
+BIN holds mpsd-worker; MODEL and DATA are what deploy/demo.sh leaves in
+build/demo: SmolLM2-135M-Instruct and data/ with train.jsonl. Loss on what the
+assistant says alone. Both begin with the same adapter and take the rows in
+order, so that the losses can be held against each other: no dropout, fp32.
+Passes when no loss differs by more than 1 % and the mean difference is below
+0.1 %.
 
 With --bf16 the frozen weights and the activations of both are bf16, whose
 rounding alone parts any two runs. How far it may part them is what it does to

@@ -280,7 +280,7 @@ TEST_F(RpcMetricsTest, EveryCodeHasItsNameInSnakeCase) {
 }
 
 // What decides how long a scrape takes, counted: the series of a daemon that
-// ran a thousand jobs. The time itself is tests/bench/scrape.py's.
+// ran a thousand jobs.
 constexpr absl::Duration kLinger = absl::Minutes(10);
 
 class ScrapeSizeTest : public Scraped {
