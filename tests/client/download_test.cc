@@ -401,7 +401,7 @@ TEST_F(CheckpointsTest, OldestFirst) {
             "\n");
   Add(10, "/state/step-10");
   EXPECT_EQ(Out({"checkpoints", kId}),
-            "STEP  CREATED              SIZE    PATH\n"
+            "STEP  CREATED              SIZE     PATH\n"
             "5     2026-01-02 03:04:05  1.4 MiB  /state/step-5\n"
             "10    2026-01-02 03:04:05  1.4 MiB  /state/step-10\n");
 }

@@ -600,8 +600,8 @@ TEST_F(DeleteManyTest, AsksFirstAndDeletesWhatWasShown) {
   const std::string out = Out({"delete", "--state", "failed", "--older-than",
                                "30d", "--label", "team=a"});
   EXPECT_EQ(asked_,
-            "Delete 1,234 jobs with logs, checkpoints and results, about 5.0 "
-            "GB? (yes/no) \n");
+            "Delete 1,234 jobs with logs, checkpoints and results, about "
+            "4.66 GiB? (yes/no) \n");
   EXPECT_EQ(out, "134 jobs are deleted, 1.4 MiB freed.\n");
   ASSERT_EQ(data().deleted.size(), 3u);
   EXPECT_TRUE(data().deleted[0].dry_run());
@@ -705,7 +705,7 @@ TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
   EXPECT_THAT(
       RunVerb({"gc", "--dry-run"}),
       Prints(
-          "WHAT    ID                          SIZE    OWNER  NAME          "
+          "WHAT    ID                          SIZE     OWNER  NAME          "
           "WHY\n"
           "upload  aaaaaaaaaaaa…               4.8 MiB  -      -             "
           "an "

@@ -223,7 +223,7 @@ TEST_F(ModelListTest, ATable) {
   EXPECT_THAT(
       RunVerb({"model", "list"}),
       Prints(
-          "NAME     SIZE      FAMILY  PARAMETERS   TASKS      MEMORY  FITS  "
+          "NAME     SIZE       FAMILY  PARAMETERS   TASKS      MEMORY    FITS  "
           "USED       FROM\n"
           "tiny     257.5 MiB  llama   134,515,008  CAUSAL_LM  1.12 GiB  yes   "
           "3m00s ago  ann\n"
