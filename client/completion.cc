@@ -19,6 +19,7 @@
 #include "client/show.h"
 #include "client/text/format.h"
 #include "core/base/check.h"
+#include "core/base/units.h"
 #include "core/spec/job_schema.h"
 
 namespace mpsd::client {
@@ -204,8 +205,9 @@ Words Models(const CompletePlace& place) {
   v1::ListModelsResponse response;
   AskDaemon(place, &ModelStub::ListModels, v1::ListModelsRequest(), &response);
   for (const v1::Model& model : response.models()) {
-    words.push_back({model.name(), absl::StrCat(model.family(), "  ",
-                                                Bytes(model.size_bytes()))});
+    words.push_back(
+        {model.name(), absl::StrCat(model.family(), "  ",
+                                    base::BytesText(model.size_bytes()))});
   }
   return words;
 }

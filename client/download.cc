@@ -27,6 +27,7 @@
 #include "client/watch.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/units.h"
 #include "core/report/run_events.h"
 #include "core/report/run_page.h"
 
@@ -191,7 +192,7 @@ void PrintTable(const Console& console,
   for (const v1::Checkpoint& checkpoint : response.checkpoints()) {
     table.Add({absl::StrCat(checkpoint.step()),
                DateTime(checkpoint.create_time(), console.terminal.zone),
-               Bytes(checkpoint.size_bytes()), checkpoint.path()});
+               base::BytesText(checkpoint.size_bytes()), checkpoint.path()});
   }
   table.Print(console.out, 0);
 }
@@ -341,7 +342,7 @@ void PrintReceived(const Console& console, const std::string& id,
   int64_t bytes = 0;
   for (const File& file : files) bytes += file.size_bytes();
   console.out << files.size() << (files.size() == 1 ? " file, " : " files, ")
-              << Bytes(bytes) << " in " << to.path.string() << '\n';
+              << base::BytesText(bytes) << " in " << to.path.string() << '\n';
 }
 
 // AlreadyExists unless nothing exists there, or an empty folder for all files.
@@ -616,8 +617,8 @@ class Reporting {
                                  {"size_bytes", bytes}});
     }
     console_.out << ids.size() << (ids.size() == 1 ? " run, " : " runs, ")
-                 << Bytes(static_cast<int64_t>(bytes)) << " in "
-                 << output_.string() << '\n';
+                 << base::BytesText(bytes) << " in " << output_.string()
+                 << '\n';
   }
 
   const Console& console_;

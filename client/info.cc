@@ -13,6 +13,7 @@
 #include "client/connection.h"
 #include "client/study.h"
 #include "client/text/format.h"
+#include "core/base/units.h"
 
 namespace mpsd::client {
 
@@ -28,11 +29,13 @@ std::string DeviceText(const v1::InfoResponse& info) {
   std::string text = info.device();
   const v1::DeviceMemory& memory = info.memory();
   if (memory.has_current_allocated_bytes()) {
-    absl::StrAppend(&text, ", ", Bytes(memory.current_allocated_bytes()),
+    absl::StrAppend(&text, ", ",
+                    base::BytesText(memory.current_allocated_bytes()),
                     " allocated");
   }
   if (memory.has_recommended_max_bytes()) {
-    absl::StrAppend(&text, ", ", Bytes(memory.recommended_max_bytes()),
+    absl::StrAppend(&text, ", ",
+                    base::BytesText(memory.recommended_max_bytes()),
                     " recommended at most");
   }
   return text;
@@ -67,11 +70,14 @@ std::string UsageText(const v1::UserUsage& you) {
       PartText(
           "queued", absl::StrCat(you.queued_jobs()),
           you.has_max_queued_jobs() ? absl::StrCat(you.max_queued_jobs()) : ""),
-      PartText("uploads", Bytes(you.upload_bytes()),
-               you.has_max_upload_bytes() ? Bytes(you.max_upload_bytes()) : ""),
-      PartText(
-          "results", Bytes(you.result_bytes()),
-          you.has_max_result_bytes() ? Bytes(you.max_result_bytes()) : "")};
+      PartText("uploads", base::BytesText(you.upload_bytes()),
+               you.has_max_upload_bytes()
+                   ? base::BytesText(you.max_upload_bytes())
+                   : ""),
+      PartText("results", base::BytesText(you.result_bytes()),
+               you.has_max_result_bytes()
+                   ? base::BytesText(you.max_result_bytes())
+                   : "")};
   if (you.has_min_priority() || you.has_max_priority()) {
     parts.push_back(PriorityText(you));
   }
@@ -88,10 +94,10 @@ std::string PageText(const std::string& address) {
 std::string StateText(const v1::InfoResponse& info) {
   if (info.state_bytes() == 0) return "";
   if (info.state_budget_bytes() == 0) {
-    return absl::StrCat(Bytes(info.state_bytes()), ", ");
+    return absl::StrCat(base::BytesText(info.state_bytes()), ", ");
   }
-  return absl::StrCat(Bytes(info.state_bytes()), " of a budget of ",
-                      Bytes(info.state_budget_bytes()), ", ");
+  return absl::StrCat(base::BytesText(info.state_bytes()), " of a budget of ",
+                      base::BytesText(info.state_budget_bytes()), ", ");
 }
 
 std::string MetricsText(const v1::InfoResponse& info) {
@@ -141,7 +147,7 @@ void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse& who,
   }
   Field(out, "state folder",
         absl::StrCat(info.state_dir(), ", ", StateText(info),
-                     Bytes(info.disk_free_bytes()), " free"));
+                     base::BytesText(info.disk_free_bytes()), " free"));
   Field(out, "metrics", MetricsText(info));
   if (!info.page_address().empty()) {
     Field(out, "web page", PageText(info.page_address()));

@@ -20,6 +20,7 @@
 #include "client/show.h"
 #include "client/text/format.h"
 #include "core/base/status_macros.h"
+#include "core/base/units.h"
 #include "mpsd/v1/access.grpc.pb.h"
 
 namespace mpsd::client {
@@ -486,7 +487,7 @@ ExitCode DeleteOne(const std::string& id, const Console& console) {
         Json{{"job_id", id}, {"freed_bytes", response.freed_bytes()}});
   } else {
     console.out << "Job " << id << " is deleted, "
-                << Bytes(response.freed_bytes()) << " freed.\n"
+                << base::BytesText(response.freed_bytes()) << " freed.\n"
                 << std::flush;
   }
   return ExitCode::kOk;
@@ -562,7 +563,7 @@ ExitCode PrintDryRun(const v1::DeleteJobsResponse& response,
   }
   PrintKept(response, console);
   console.out << CountOfJobs(response.matched()) << " would be deleted, about "
-              << Bytes(response.freed_bytes()) << " freed.\n";
+              << base::BytesText(response.freed_bytes()) << " freed.\n";
   return ExitCode::kOk;
 }
 
@@ -571,7 +572,7 @@ ExitCode Ask(const v1::DeleteJobsResponse& would, const Console& console) {
   const absl::StatusOr<std::string> answer = console.terminal.ask(
       absl::StrCat("Delete ", CountOfJobs(would.matched()),
                    " with logs, checkpoints and results, about ",
-                   Bytes(would.freed_bytes()), "? (yes/no) "),
+                   base::BytesText(would.freed_bytes()), "? (yes/no) "),
       Echo::kOn);
   if (!answer.ok()) {
     return console.BadInput(
@@ -609,7 +610,7 @@ ExitCode DeleteAll(v1::DeleteJobsRequest request, const Console& console) {
     PrintKept(all, console);
     console.out << CountOfJobs(all.matched())
                 << (all.matched() == 1 ? " is" : " are") << " deleted, "
-                << Bytes(all.freed_bytes()) << " freed.\n";
+                << base::BytesText(all.freed_bytes()) << " freed.\n";
   }
   if (!interrupted) return ExitCode::kOk;
   return console.Fail(ExitCode::kDetached,
@@ -716,11 +717,12 @@ void PrintUse(const v1::PlanCollectionResponse& plan, const Console& console) {
   if (plan.used_bytes() == 0) {
     console.out << "The state folder has not been measured yet.\n";
   } else if (plan.budget_bytes() == 0) {
-    console.out << "The state folder has " << Bytes(plan.used_bytes())
+    console.out << "The state folder has " << base::BytesText(plan.used_bytes())
                 << ", and no budget.\n";
   } else {
-    console.out << "The state folder has " << Bytes(plan.used_bytes())
-                << " of a budget of " << Bytes(plan.budget_bytes()) << ".\n";
+    console.out << "The state folder has " << base::BytesText(plan.used_bytes())
+                << " of a budget of " << base::BytesText(plan.budget_bytes())
+                << ".\n";
   }
   if (!plan.short_of().empty()) {
     console.out << "Short of space: " << Printable(plan.short_of()) << ".\n";
@@ -734,16 +736,17 @@ void PrintPlan(const v1::PlanCollectionResponse& plan, const Console& console) {
   }
   Table table({"WHAT", "ID", "SIZE", "OWNER", "NAME", "WHY"});
   for (const v1::CollectionItem& item : plan.items()) {
-    table.Add({KindName(item.kind()), ShortId(item), Bytes(item.size_bytes()),
-               OrDash(item.owner()), OrDash(item.name()), item.why()});
+    table.Add({KindName(item.kind()), ShortId(item),
+               base::BytesText(item.size_bytes()), OrDash(item.owner()),
+               OrDash(item.name()), item.why()});
   }
   console.Print(table);
   if (plan.more() > 0) {
     console.out << "… and " << Count(plan.more()) << " more\n";
   }
   console.out << Count(plan.items_size() + plan.more())
-              << " would be removed, about " << Bytes(plan.freed_bytes())
-              << " freed.\n";
+              << " would be removed, about "
+              << base::BytesText(plan.freed_bytes()) << " freed.\n";
   PrintUse(plan, console);
 }
 
@@ -762,7 +765,7 @@ ExitCode Collect(const Console& console) {
       console.out << "Stays: " << Printable(failed) << '\n';
     }
     console.out << Count(collected.removed()) << " removed, "
-                << Bytes(collected.freed_bytes()) << " freed.\n";
+                << base::BytesText(collected.freed_bytes()) << " freed.\n";
   });
 }
 

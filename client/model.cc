@@ -24,6 +24,7 @@
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/spec/model_folder.h"
 
 namespace mpsd::client {
@@ -128,7 +129,7 @@ absl::StatusOr<LocalModel> ReadLocalModel(const fs::path& folder) {
 }
 
 std::string ModelText(const v1::Model& model) {
-  std::vector<std::string> parts = {Bytes(model.size_bytes())};
+  std::vector<std::string> parts = {base::BytesText(model.size_bytes())};
   if (!model.family().empty()) parts.push_back(Printable(model.family()));
   if (model.parameters() > 0) {
     parts.push_back(absl::StrCat(Count(static_cast<double>(model.parameters())),
@@ -143,8 +144,9 @@ std::string ModelText(const v1::Model& model) {
 
 std::string FitText(const v1::Model& model) {
   if (model.least_memory_bytes() <= 0) return "";
-  std::string text = absl::StrCat(
-      "LoRA takes ", Bytes(model.least_memory_bytes()), " of memory at least");
+  std::string text =
+      absl::StrCat("LoRA takes ", base::BytesText(model.least_memory_bytes()),
+                   " of memory at least");
   if (model.has_fits()) {
     absl::StrAppend(&text, model.fits() ? ", and mpsd's machine has it"
                                         : ", and mpsd's machine has less");
@@ -180,11 +182,11 @@ void Print(const v1::ListModelsResponse& listed, const Console& console) {
   Table table({"NAME", "SIZE", "FAMILY", "PARAMETERS", "TASKS", "MEMORY",
                "FITS", "USED", "FROM"});
   for (const v1::Model& model : listed.models()) {
-    table.Add({model.name(), Bytes(model.size_bytes()), OrDash(model.family()),
-               Parameters(model),
+    table.Add({model.name(), base::BytesText(model.size_bytes()),
+               OrDash(model.family()), Parameters(model),
                model.tasks().empty() ? "-" : absl::StrJoin(model.tasks(), ","),
                model.least_memory_bytes() > 0
-                   ? Bytes(model.least_memory_bytes())
+                   ? base::BytesText(model.least_memory_bytes())
                    : "-",
                Fits(model), LastUse(model, console),
                model.pulled() ? "the hub" : model.owner()});
@@ -442,7 +444,7 @@ class Puller {
     const std::string note = Printable(news.note());
     if (note.empty() || news.has_model()) return;
     const std::string line =
-        absl::StrCat(Bytes(news.received_bytes()), "  ", note);
+        absl::StrCat(base::BytesText(news.received_bytes()), "  ", note);
     if (console_.terminal.is_tty) {
       return line_.Draw(PercentIn(note), 100, line);
     }
@@ -548,7 +550,7 @@ ExitCode RemoveOne(const std::string& name, const Console& console) {
     return ExitCode::kOk;
   }
   console.out << "Model " << Printable(name) << " is removed, "
-              << Bytes(response.freed_bytes())
+              << base::BytesText(response.freed_bytes())
               << (pulled ? " freed.\n"
                          : " will be freed once uploads that nothing needs "
                            "expire (mpsd --blob-grace-seconds).\n")

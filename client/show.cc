@@ -37,6 +37,7 @@
 #include "client/text/format.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/report/metrics.h"
 #include "core/spec/train_spec.h"
 
@@ -123,7 +124,7 @@ Json ValueAt(const Json& object, const std::string& path) {
 
 std::string NumberText(const std::string& name, double value) {
   if (absl::EndsWith(name, "_bytes")) {
-    return Bytes(static_cast<int64_t>(value));
+    return base::BytesText(value);
   }
   if (absl::EndsWith(name, "_seconds")) return Seconds(value);
   if (absl::StrContains(name, "loss")) return Loss(value);
@@ -175,8 +176,9 @@ std::string FieldText(const std::string& field, const Json& value,
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_number_float()) return NumberText(field, value.get<double>());
   if (value.is_number()) {
-    return absl::EndsWith(field, "_bytes") ? Bytes(value.get<int64_t>())
-                                           : value.dump();
+    return absl::EndsWith(field, "_bytes")
+               ? base::BytesText(value.get<int64_t>())
+               : value.dump();
   }
   if (value.is_array()) return ListText(value);
   if (value.is_object()) return ObjectText(value);
@@ -1062,7 +1064,8 @@ std::string MemoryText(const v1::DeviceMemory& memory) {
   std::string text;
   const auto add = [&text](const char* name, bool has, int64_t bytes) {
     if (!has) return;
-    absl::StrAppend(&text, text.empty() ? "" : ", ", Bytes(bytes), " ", name);
+    absl::StrAppend(&text, text.empty() ? "" : ", ", base::BytesText(bytes),
+                    " ", name);
   };
   add("allocated", memory.has_current_allocated_bytes(),
       memory.current_allocated_bytes());

@@ -250,7 +250,7 @@ namespace {
 constexpr int kMostRows = 1'000'000;
 
 std::string BytesOr(bool known, int64_t bytes) {
-  return known ? Bytes(bytes) : "-";
+  return known ? base::BytesText(bytes) : "-";
 }
 
 // A table of the epochs, above the findings; nothing for another study.
@@ -315,10 +315,10 @@ void PrintProbe(const v1::StudyResult& result, const Console& console) {
         probe.step_seconds().p90(), Count(probe.tokens_per_second()),
         probe.steps());
   }
-  out << "Memory     " << Bytes(probe.peak_bytes()) << " by the "
+  out << "Memory     " << base::BytesText(probe.peak_bytes()) << " by the "
       << Printable(probe.peak_from()) << ", estimated "
-      << Bytes(probe.estimate().total_bytes()) << ", "
-      << Bytes(probe.memory_limit_bytes()) << " may be held\n";
+      << base::BytesText(probe.estimate().total_bytes()) << ", "
+      << base::BytesText(probe.memory_limit_bytes()) << " may be held\n";
 }
 
 // Times of steps: thousandths of a second matter.
@@ -328,15 +328,15 @@ std::string Time(double seconds) {
 }
 
 void AddRow(const v1::DeviceTimes& times, Table& table) {
-  table.Add({times.device(), Time(times.step_seconds().median()),
-             Time(times.step_seconds().p10()), Time(times.step_seconds().p90()),
-             Percent(times.data_wait_ratio()),
-             Time(times.loader_seconds().median()),
-             times.has_utilization_ratio() ? Percent(times.utilization_ratio())
-                                           : "unknown",
-             Count(times.tokens_per_second()), Percent(times.padding_ratio()),
-             times.has_peak_bytes() ? Bytes(times.peak_bytes()) : "unknown",
-             times.description()});
+  table.Add(
+      {times.device(), Time(times.step_seconds().median()),
+       Time(times.step_seconds().p10()), Time(times.step_seconds().p90()),
+       Percent(times.data_wait_ratio()), Time(times.loader_seconds().median()),
+       times.has_utilization_ratio() ? Percent(times.utilization_ratio())
+                                     : "unknown",
+       Count(times.tokens_per_second()), Percent(times.padding_ratio()),
+       times.has_peak_bytes() ? base::BytesText(times.peak_bytes()) : "unknown",
+       times.description()});
 }
 
 std::string DecisionName(v1::DeviceDecision decision,
@@ -502,7 +502,8 @@ void PrintWaits(const v1::ProfileResult& profile, std::ostream& out) {
 void PrintMemory(const v1::ProfileMemory& memory, std::ostream& out) {
   std::string text;
   const auto add = [&text](const char* what, int64_t bytes) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", what, " ", Bytes(bytes));
+    absl::StrAppend(&text, text.empty() ? "" : ", ", what, " ",
+                    base::BytesText(bytes));
   };
   if (memory.has_peak_allocated_bytes()) {
     add("tensors", memory.peak_allocated_bytes());
@@ -537,7 +538,7 @@ void PrintProfile(const v1::StudyResult& result, const Console& console) {
   }
   if (profile.has_trace()) {
     out << "Trace: " << Printable(profile.trace().file()) << ", "
-        << Bytes(profile.trace().size_bytes()) << ", the last "
+        << base::BytesText(profile.trace().size_bytes()) << ", the last "
         << profile.trace().steps() << " steps, for Perfetto: `mpsctl download "
         << result.job_id() << " --output DIR`\n";
   }
@@ -1524,7 +1525,8 @@ std::string BatchNote(const v1::BatchSweepResult& sweep,
 // The memory that it used, with "~" before an estimate.
 std::string BatchMemory(const v1::BatchPoint& point) {
   if (point.peak_bytes() == 0) return "-";
-  return absl::StrCat(point.predicted() ? "~" : "", Bytes(point.peak_bytes()));
+  return absl::StrCat(point.predicted() ? "~" : "",
+                      base::BytesText(point.peak_bytes()));
 }
 
 void DeclareBatchSweep(Command& verb, BatchSweepArguments* arguments) {
@@ -1601,7 +1603,8 @@ void PrintBatchSweep(const v1::StudyResult& result, const Console& console) {
   table.Print(console.out, 0);
   console.out << "Memory by the " << Printable(sweep.peak_from())
               << " on the longest rows, times on rows as trained; "
-              << Bytes(sweep.memory_limit_bytes()) << " may be held\n";
+              << base::BytesText(sweep.memory_limit_bytes())
+              << " may be held\n";
 }
 
 namespace {

@@ -53,6 +53,7 @@
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/spec/fields.h"
 #include "core/spec/idle_fields.h"
 #include "core/spec/train_spec.h"
@@ -366,9 +367,9 @@ HashOptions Hashing(const Console& console, bool rehash) {
   auto line = std::make_shared<ProgressLine>(console);
   return {HashCachePath(), rehash, [line](int64_t done, int64_t total) {
             if (done >= total) return line->Clear();
-            line->Draw(
-                done, total,
-                absl::StrCat("reading  ", Bytes(done), "/", Bytes(total)));
+            line->Draw(done, total,
+                       absl::StrCat("reading  ", base::BytesText(done), "/",
+                                    base::BytesText(total)));
           }};
 }
 
@@ -507,9 +508,10 @@ class Progress {
   void Sent(int64_t bytes, const std::string& path) {
     absl::MutexLock lock(&mutex_);
     sent_ += bytes;
-    line_.Draw(sent_, total_,
-               absl::StrCat("uploading ", Printable(path), "  ", Bytes(sent_),
-                            "/", Bytes(total_)));
+    line_.Draw(
+        sent_, total_,
+        absl::StrCat("uploading ", Printable(path), "  ",
+                     base::BytesText(sent_), "/", base::BytesText(total_)));
   }
 
  private:

@@ -24,6 +24,7 @@
 #include "client/text/format.h"
 #include "client/text/watch_screen.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 
 namespace mpsd::client {
 
@@ -48,7 +49,7 @@ std::string EvalText(const v1::Evaluated& evaluated) {
 
 std::string CheckpointText(const v1::Checkpoint& checkpoint) {
   return absl::StrCat("checkpoint of step ", checkpoint.step(), " (",
-                      Bytes(checkpoint.size_bytes()), ")");
+                      base::BytesText(checkpoint.size_bytes()), ")");
 }
 
 constexpr size_t kLongestSparkline = 20;

@@ -28,6 +28,7 @@
 #include "core/base/certificates.h"
 #include "core/base/check.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 
 namespace mpsd::client {
 
@@ -99,18 +100,6 @@ std::string Seconds(double seconds) {
 
 std::string Seconds(absl::Duration time) {
   return Seconds(absl::ToDoubleSeconds(time));
-}
-
-std::string Bytes(int64_t bytes) {
-  if (bytes < 1000) return absl::StrFormat("%d B", bytes);
-  double value = static_cast<double>(bytes);
-  const char* unit = "";
-  for (const char* larger : {"kB", "MB", "GB", "TB"}) {
-    if (value < 999.95) break;
-    value /= 1000;
-    unit = larger;
-  }
-  return absl::StrFormat("%.1f %s", value, unit);
 }
 
 std::string Count(double value) {
@@ -553,7 +542,7 @@ std::string HostText(const v1::HostReading& host) {
                   Level(v1::MemoryPressure_Name(host.memory_pressure())));
   }
   if (host.has_swap_used_bytes()) {
-    Add(text, Bytes(host.swap_used_bytes()) + " swap");
+    Add(text, base::BytesText(host.swap_used_bytes()) + " swap");
   }
   if (host.has_gpu_utilization_ratio()) {
     Add(text, "GPU busy " + Percent(host.gpu_utilization_ratio(), 0, "%"));
@@ -562,7 +551,7 @@ std::string HostText(const v1::HostReading& host) {
     Add(text, absl::StrCat(host.gpu_resets(), " GPU resets"));
   }
   if (host.wired_limit_bytes() > 0) {
-    Add(text, "GPU may wire " + Bytes(host.wired_limit_bytes()));
+    Add(text, "GPU may wire " + base::BytesText(host.wired_limit_bytes()));
   }
   if (absl::Seconds(host.user_idle_seconds()) >= kIdle) {
     Add(text, "idle for " + Seconds(host.user_idle_seconds()));

@@ -36,8 +36,7 @@ bool IsStudy(v1::JobKind kind);
 // times.
 std::string Seconds(double seconds);
 std::string Seconds(absl::Duration time);
-std::string Bytes(int64_t bytes);  // "512 B", "12.3 MB"; powers of 1,000
-std::string Count(double value);   // "1,234"
+std::string Count(double value);  // "1,234"
 // "12.3 %"
 std::string Percent(double ratio, int decimals = 1, const char* unit = " %");
 std::string OrDash(const std::string& text);  // "-" for an empty text

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/text/format.h"
+#include "core/base/units.h"
 
 namespace mpsd::client {
 
@@ -45,16 +46,17 @@ std::string MemoryText(const v1::Progress& progress) {
   const v1::DeviceMemory& memory = progress.memory();
   std::string text;
   if (memory.has_current_allocated_bytes()) {
-    text = Bytes(memory.current_allocated_bytes());
+    text = base::BytesText(memory.current_allocated_bytes());
   }
   if (memory.recommended_max_bytes() > 0) {
-    absl::StrAppend(&text, " of ", Bytes(memory.recommended_max_bytes()));
+    absl::StrAppend(&text, " of ",
+                    base::BytesText(memory.recommended_max_bytes()));
   }
   if (memory.has_peak_allocated_bytes()) {
-    Add(text, "peak " + Bytes(memory.peak_allocated_bytes()));
+    Add(text, "peak " + base::BytesText(memory.peak_allocated_bytes()));
   }
   if (memory.has_footprint_bytes()) {
-    Add(text, "footprint " + Bytes(memory.footprint_bytes()));
+    Add(text, "footprint " + base::BytesText(memory.footprint_bytes()));
   }
   if (progress.has_device_utilization_ratio()) {
     Add(text, absl::StrFormat("%s busy %.0f%%", progress.device(),
@@ -151,7 +153,7 @@ std::vector<std::string> WatchScreen(const Watched& watched,
   if (roomy) {
     std::string machine = HostText(info.host());
     absl::StrAppend(&machine, machine.empty() ? "" : ", ",
-                    Bytes(info.disk_free_bytes()), " of disk free");
+                    base::BytesText(info.disk_free_bytes()), " of disk free");
     lines.push_back(machine);
   }
   AddLine(lines, "jobs wait: ", info.hold());

@@ -309,8 +309,8 @@ TEST_F(CompleteWordsTest, ModelsThatNoShellRuns) {
   models().listed[0].set_family("llama");
   models().listed[0].set_size_bytes(2'000'000);
   models().listed[1].set_name("$(touch ran)");
-  EXPECT_EQ(Ask({"model", "rm", ""}), "words\ntiny\tllama  2.0 MB\n");
-  EXPECT_EQ(Ask({"list", "--model", "t"}), "words\ntiny\tllama  2.0 MB\n");
+  EXPECT_EQ(Ask({"model", "rm", ""}), "words\ntiny\tllama  1.9 MiB\n");
+  EXPECT_EQ(Ask({"list", "--model", "t"}), "words\ntiny\tllama  1.9 MiB\n");
 }
 
 TEST_F(CompleteWordsTest, FieldsAndTheirValues) {

@@ -57,7 +57,7 @@ class DownloadTest : public ClientTest {
 
 TEST_F(DownloadTest, TheAdapter) {
   EXPECT_THAT(Download(),
-              Prints("2 files, 1.5 MB in " + output_.string() + "\n"));
+              Prints("2 files, 1.4 MiB in " + output_.string() + "\n"));
   EXPECT_EQ(Read(output_ / "adapter_config.json"), "{}");
   EXPECT_EQ(Read(output_ / "nested/weights"), std::string(1'500'000, 'w'));
   EXPECT_TRUE(data().downloaded[0].output());
@@ -401,9 +401,9 @@ TEST_F(CheckpointsTest, OldestFirst) {
             "\n");
   Add(10, "/state/step-10");
   EXPECT_EQ(Out({"checkpoints", kId}),
-            "STEP  CREATED              SIZE    PATH\n"
-            "5     2026-01-02 03:04:05  1.5 MB  /state/step-5\n"
-            "10    2026-01-02 03:04:05  1.5 MB  /state/step-10\n");
+            "STEP  CREATED              SIZE     PATH\n"
+            "5     2026-01-02 03:04:05  1.4 MiB  /state/step-5\n"
+            "10    2026-01-02 03:04:05  1.4 MiB  /state/step-10\n");
 }
 
 using nlohmann::json;

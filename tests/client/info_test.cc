@@ -31,7 +31,7 @@ TEST_F(InfoTest, BeforeAWorkerRan) {
                      "device         unknown until a worker has run\n"
                      "platform       -\n"
                      "jobs           0 running, 0 queued\n"
-                     "state folder   /state, 2.0 GB free\n"
+                     "state folder   /state, 1.86 GiB free\n"
                      "metrics        off\n"
                      "schema         1\n"
                      "protocol       1\n"));
@@ -55,7 +55,8 @@ TEST_F(InfoTest, WhileAJobRuns) {
   info_.set_hold_reason("device");
   const std::string out = RunVerb({"info"}).out;
   for (const char* line :
-       {"device         mps, 3.0 GB allocated, 48.0 GB recommended at most\n",
+       {"device         mps, 2.79 GiB allocated, 44.70 GiB recommended at "
+        "most\n",
         "machine        battery\n",
         "paused         on battery or in Low Power Mode\n",
         "jobs wait      device: the self-test of the device failed\n",
@@ -89,7 +90,7 @@ TEST_F(InfoTest, WhereThingsAre) {
   EXPECT_THAT(Out({"info"}),
               AllOf(HasSubstr("  https://mac:9464/metrics\n"),
                     HasSubstr("web page       http://127.0.0.1:9465/\n"),
-                    HasSubstr("/state, 18.2 MB, 2.0 GB free\n")));
+                    HasSubstr("/state, 17.4 MiB, 1.86 GiB free\n")));
   info_.set_metrics_address("unix:/run/m");
   info_.set_page_address("unix:/run/p");
   info_.set_state_budget_bytes(1'100'000'000'000);
@@ -97,7 +98,8 @@ TEST_F(InfoTest, WhereThingsAre) {
       Out({"info"}),
       AllOf(HasSubstr("metrics        unix:/run/m\n"),
             HasSubstr("web page       unix:/run/p\n"),
-            HasSubstr("/state, 18.2 MB of a budget of 1.1 TB, 2.0 GB free\n")));
+            HasSubstr(
+                "/state, 17.4 MiB of a budget of 1.00 TiB, 1.86 GiB free\n")));
 }
 
 class DoctorTest : public ClientTest {

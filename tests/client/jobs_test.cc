@@ -553,8 +553,8 @@ class DeleteTest : public ClientTest {
 TEST_F(DeleteTest, SeveralJobs) {
   EXPECT_THAT(
       RunVerb({"delete", kId, "0000BB"}),
-      Prints("Job 01KAH0000000000000000000AA is deleted, 1.5 MB freed.\nJob "
-             "01KAH0000000000000000000BB is deleted, 1.5 MB freed.\n"));
+      Prints("Job 01KAH0000000000000000000AA is deleted, 1.4 MiB freed.\nJob "
+             "01KAH0000000000000000000BB is deleted, 1.4 MiB freed.\n"));
   EXPECT_TRUE(data().jobs.empty());
 }
 
@@ -600,9 +600,9 @@ TEST_F(DeleteManyTest, AsksFirstAndDeletesWhatWasShown) {
   const std::string out = Out({"delete", "--state", "failed", "--older-than",
                                "30d", "--label", "team=a"});
   EXPECT_EQ(asked_,
-            "Delete 1,234 jobs with logs, checkpoints and results, about 5.0 "
-            "GB? (yes/no) \n");
-  EXPECT_EQ(out, "134 jobs are deleted, 1.5 MB freed.\n");
+            "Delete 1,234 jobs with logs, checkpoints and results, about "
+            "4.66 GiB? (yes/no) \n");
+  EXPECT_EQ(out, "134 jobs are deleted, 1.4 MiB freed.\n");
   ASSERT_EQ(data().deleted.size(), 3u);
   EXPECT_TRUE(data().deleted[0].dry_run());
   EXPECT_FALSE(data().deleted[1].dry_run());
@@ -653,7 +653,7 @@ TEST_F(DeleteManyTest, ADryRunTellsAndDeletesNothing) {
                            HasSubstr("… and 5 more\n"),
                            HasSubstr("Job X stays: it is pinned\\x1b[2J\n"),
                            EndsWith("25 jobs would be deleted, about "
-                                    "7.0 MB freed.\n"))));
+                                    "6.7 MiB freed.\n"))));
   const Result json = RunVerb({"delete", kId, "--dry-run", "--json"});
   const auto object = ParseJson(json.out);
   EXPECT_EQ(object["matched"], 25);
@@ -705,15 +705,16 @@ TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
   EXPECT_THAT(
       RunVerb({"gc", "--dry-run"}),
       Prints(
-          "WHAT    ID                          SIZE    OWNER  NAME          "
+          "WHAT    ID                          SIZE     OWNER  NAME          "
           "WHY\n"
-          "upload  aaaaaaaaaaaa…               5.0 MB  -      -             an "
+          "upload  aaaaaaaaaaaa…               4.8 MiB  -      -             "
+          "an "
           "upload that no job needs\n"
-          "job     01KAH0000000000000000000AA  7.0 MB  ann    moods\\x1b[2J  "
+          "job     01KAH0000000000000000000AA  6.7 MiB  ann    moods\\x1b[2J  "
           "it ended 45 days ago, keep-days is 30\n"
           "… and 1,200 more\n"
-          "1,202 would be removed, about 3.0 GB freed.\n"
-          "The state folder has 90.0 GB of a budget of 80.0 GB.\n"
+          "1,202 would be removed, about 2.79 GiB freed.\n"
+          "The state folder has 83.82 GiB of a budget of 74.51 GiB.\n"
           "Short of space: pinned jobs have 5 bytes.\n"));
   EXPECT_EQ(data().collections, 0);
 }
@@ -724,15 +725,16 @@ TEST_F(GcTest, NothingIsAPlanToo) {
             "yet.\n");
   data().plan.set_used_bytes(5'000'000);
   EXPECT_THAT(RunVerb({"gc", "--dry-run"}).out,
-              HasSubstr("has 5.0 MB, and no budget"));
+              HasSubstr("has 4.8 MiB, and no budget"));
 }
 
 TEST_F(GcTest, RemovesAndSaysWhatStays) {
   data().collected.set_removed(3);
   data().collected.set_freed_bytes(2'000'000);
   data().collected.add_failed("job X: it is pinned");
-  EXPECT_THAT(RunVerb({"gc"}),
-              Prints("Stays: job X: it is pinned\n3 removed, 2.0 MB freed.\n"));
+  EXPECT_THAT(
+      RunVerb({"gc"}),
+      Prints("Stays: job X: it is pinned\n3 removed, 1.9 MiB freed.\n"));
   EXPECT_EQ(data().collections, 1);
   data().plan.set_freed_bytes(7);
   EXPECT_THAT(RunVerb({"gc", "--dry-run", "--json"}).out,

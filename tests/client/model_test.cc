@@ -57,17 +57,17 @@ TEST_F(ModelTest, NeedsAVerb) {
 TEST_F(ModelTest, InWords) {
   v1::Model model;
   model.set_size_bytes(1000);
-  EXPECT_EQ(ModelText(model), "1.0 kB");
+  EXPECT_EQ(ModelText(model), "1000 B");
   EXPECT_EQ(FitText(model), "");
   model.set_family("bert");
   model.set_parameters(1234);
   model.add_tasks("SEQ_CLS");
-  EXPECT_EQ(ModelText(model), "1.0 kB, bert, 1,234 parameters, for SEQ_CLS");
+  EXPECT_EQ(ModelText(model), "1000 B, bert, 1,234 parameters, for SEQ_CLS");
   model.set_least_memory_bytes(5'000'000);
-  EXPECT_EQ(FitText(model), "LoRA takes 5.0 MB of memory at least");
+  EXPECT_EQ(FitText(model), "LoRA takes 4.8 MiB of memory at least");
   model.set_fits(false);
   EXPECT_EQ(FitText(model),
-            "LoRA takes 5.0 MB of memory at least, and mpsd's machine has "
+            "LoRA takes 4.8 MiB of memory at least, and mpsd's machine has "
             "less");
 }
 
@@ -222,12 +222,13 @@ TEST_F(ModelListTest, ATable) {
   pulled.set_unfinished_jobs(2);
   EXPECT_THAT(
       RunVerb({"model", "list"}),
-      Prints("NAME     SIZE      FAMILY  PARAMETERS   TASKS      MEMORY  FITS  "
-             "USED       FROM\n"
-             "tiny     270.0 MB  llama   134,515,008  CAUSAL_LM  1.2 GB  yes   "
-             "3m00s ago  ann\n"
-             "org/big  270.0 MB  llama   134,515,008  CAUSAL_LM  1.2 GB  no    "
-             "2 jobs     the hub\n"));
+      Prints(
+          "NAME     SIZE       FAMILY  PARAMETERS   TASKS      MEMORY    FITS  "
+          "USED       FROM\n"
+          "tiny     257.5 MiB  llama   134,515,008  CAUSAL_LM  1.12 GiB  yes   "
+          "3m00s ago  ann\n"
+          "org/big  257.5 MiB  llama   134,515,008  CAUSAL_LM  1.12 GiB  no    "
+          "2 jobs     the hub\n"));
 }
 
 TEST_F(ModelListTest, WhatIsNotKnownAndWhatIsWrong) {
@@ -445,8 +446,8 @@ TEST_F(ModelRemoveTest, RemovesEachAndSaysWhatComesBack) {
   const std::string out = Out({"model", "rm", "a", "org/b"});
   EXPECT_THAT(models().removed, ElementsAre("a", "org/b"));
   EXPECT_THAT(
-      out, HasSubstr("Model a is removed, 2.0 MB will be freed once uploads"));
-  EXPECT_THAT(out, HasSubstr("Model org/b is removed, 2.0 MB freed.\n"));
+      out, HasSubstr("Model a is removed, 1.9 MiB will be freed once uploads"));
+  EXPECT_THAT(out, HasSubstr("Model org/b is removed, 1.9 MiB freed.\n"));
 }
 
 TEST_F(ModelRemoveTest, GoesOnAfterOneThatIsNotThere) {

@@ -374,8 +374,8 @@ TEST(ListColumn, ShowsPeopleEachKindOfValue) {
   EXPECT_EQ(Cell("progress.step", job), "3");
   EXPECT_EQ(Cell("loss", job), "0.2500");
   EXPECT_EQ(Cell("eval_loss", job), "-");
-  EXPECT_EQ(Cell("stored_bytes", job), "3.5 MB");
-  EXPECT_EQ(Cell("progress.memory.footprint_bytes", job), "2.0 MB");
+  EXPECT_EQ(Cell("stored_bytes", job), "3.3 MiB");
+  EXPECT_EQ(Cell("progress.memory.footprint_bytes", job), "1.9 MiB");
   EXPECT_EQ(Cell("device_seconds", job), "1m15s");
   EXPECT_EQ(Cell("pinned", job), "yes");
   EXPECT_EQ(Cell("after", job), "01A, 01B");
@@ -480,7 +480,7 @@ TEST_F(ShowTest, Running) {
              "  grad norm     1.25\n"
              "  speed         0.5s a step, 1,234 tokens/s, device 93% busy, "
              "ETA 1m20s\n"
-             "  memory        3.0 GB allocated, 4.0 GB worker footprint\n"
+             "  memory        2.79 GiB allocated, 3.73 GiB worker footprint\n"
              "  eval loss     2.7500 before, 2.2500 latest\n"
              "  last exit     Crashed\n"
              "  message       worker crashed with signal 9\n"
@@ -499,7 +499,7 @@ TEST_F(ShowTest, PausedAndOnTheCpu) {
   const std::string out = RunVerb({"show", kId}).out;
   for (const char* line :
        {"  paused        held for 2m00s: on battery or in Low Power Mode\n",
-        "  memory        5.0 GB at most\n",
+        "  memory        4.66 GiB at most\n",
         "  on the CPU    aten::linalg_eig 3 times\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;
   }
@@ -759,7 +759,7 @@ TEST(Record, HasEveryFieldWithItsUnit) {
            {"ENVIRONMENT/torch version", "2.6.0"},
            {"ENVIRONMENT/variables OMP_NUM_THREADS", "8"},
            {"ENVIRONMENT/file systems data", "nfs4"},
-           {"MEMORY/peak allocated", "4.0 GB"},
+           {"MEMORY/peak allocated", "3.73 GiB"},
            {"FALLBACKS/allowed", "yes"},
            {"FALLBACKS/ops aten::svd", "3"},
            {"DATA/inputs t.jsonl", std::string(64, 'a')},
@@ -794,7 +794,7 @@ TEST(Record, WhatIsNotKnownHasNoMadeUpValue) {
     EXPECT_EQ(rows[name], "-") << name;
   }
   // A run on the CPU has its process' memory, which is not the device's.
-  EXPECT_EQ(rows["MEMORY/peak footprint"], "70.0 MB");
+  EXPECT_EQ(rows["MEMORY/peak footprint"], "66.8 MiB");
 }
 
 class ShowRecordTest : public ClientTest {
@@ -830,7 +830,7 @@ TEST_F(ShowRecordTest, ADeletedJob) {
   // By a part of its id, too.
   const std::string out = Out({"show", std::string(kOtherId).substr(20)});
   for (const char* text :
-       {"It was deleted", "baseline", "torch version", "2.6.0", "4.0 GB",
+       {"It was deleted", "baseline", "torch version", "2.6.0", "3.73 GiB",
         "nominal, heavy", "ATTEMPT", "Crashed", "memory.growth", "NOTES",
         "eve\n  too\n", "\\x1b"}) {
     EXPECT_THAT(out, HasSubstr(text)) << text;

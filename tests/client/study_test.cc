@@ -227,7 +227,7 @@ TEST_F(SmokeTest, ATableOfTheEpochs) {
   EXPECT_THAT(
       RunVerb({"smoke", job_, "--rows", "8", "--threshold", "smoke.epochs=2"}),
       Prints(AllOf(HasSubstr("EPOCH  LIVE  DRIVER  FOOTPRINT"),
-                   HasSubstr("2.0 GB"),
+                   HasSubstr("1.86 GiB"),
                    HasSubstr("by the footprint: +1.5 %"))));
   const v1::SmokeOptions& sent = Only(data().submitted).study().smoke();
   EXPECT_EQ(sent.rows(), 8);
@@ -259,7 +259,7 @@ TEST_F(ProbeTest, ShowsRowsStepAndMemory) {
   EXPECT_THAT(RunVerb({"show", kId}),
               Prints(AllOf(HasSubstr("16 a step, 4 at a time"),
                            HasSubstr("0.25 s"), HasSubstr("12,345 tokens/s"),
-                           HasSubstr("3.0 GB by the allocated"),
+                           HasSubstr("2.79 GiB by the allocated"),
                            Not(HasSubstr("\x1b")))));
   runbook().study_result.mutable_probe()->set_steps(0);
   EXPECT_THAT(RunVerb({"show", kId}).out, Not(HasSubstr("tokens/s")));
@@ -322,7 +322,7 @@ TEST_F(CompareDevicesTest, ShowsBothAndTheDecision) {
   EXPECT_THAT(
       RunVerb({"compare-devices", job_}).out,
       AllOf(HasSubstr("cpu     2.5 s"), HasSubstr("mps     30.5 ms"),
-            HasSubstr("12.5 %"), HasSubstr("unknown"), HasSubstr("3.0 GB"),
+            HasSubstr("12.5 %"), HasSubstr("unknown"), HasSubstr("2.79 GiB"),
             HasSubstr("20 steps each after 3 of warm-up, of the same "
                       "samples\nDecision: fix the data and the batch first "
                       "(a step is 10.0 % shorter\\x1b[2J)\n"),
@@ -455,9 +455,9 @@ TEST_F(ProfileTextTest, TellsStepsBlocksOperatorsAndWaits) {
         "'mlp'\n",
         "The host waits in read back: 1 a step, 20 ms; the one that ends a "
         "step\n",
-        "Memory at its peak: driver 12.0 MB, process 34.0 MB\n",
+        "Memory at its peak: driver 11.4 MiB, process 32.4 MiB\n",
         "Unknown: the device's own times\n",
-        "Trace: trace.json.gz, 1.2 MB, the last 5 steps"}) {
+        "Trace: trace.json.gz, 1.1 MiB, the last 5 steps"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   // What is next to nothing is left out, and no name moves the cursor.

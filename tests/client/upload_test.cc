@@ -62,8 +62,9 @@ TEST_F(UploadTest, GoesOnWithWhatTheDaemonKept) {
   EXPECT_EQ(data().blobs[file.sha256], bytes);
   EXPECT_THAT(data().offsets, ElementsAre(2'000'000));
   // The bar counts what is there, and ends at the whole.
-  EXPECT_NE(out_.str().find("2.5 MB/3.0 MB"), std::string::npos) << out_.str();
-  EXPECT_NE(out_.str().find("3.0 MB/3.0 MB"), std::string::npos);
+  EXPECT_NE(out_.str().find("2.4 MiB/2.9 MiB"), std::string::npos)
+      << out_.str();
+  EXPECT_NE(out_.str().find("2.9 MiB/2.9 MiB"), std::string::npos);
 }
 
 TEST_F(UploadTest, ABrokenConnectionIsMadeAgain) {

@@ -503,7 +503,7 @@ TEST_F(EventPrinterTest, ALineForEachKind) {
             "03:04:05  eval loss 2.2500 before training\n"
             "03:04:05  step 1/4  loss 2.5000  1,234 tok/s  ETA 1m20s"
             "  lr 5e-05  grad norm 1.25\n"
-            "03:04:05  checkpoint of step 1 (12.3 MB)\n"
+            "03:04:05  checkpoint of step 1 (11.7 MiB)\n"
             "03:04:05  eval loss 2.0000 at step 1\n");
 }
 

@@ -41,7 +41,7 @@ class WatchTest(harness.EndToEndTest):
         step = screen.until(r"step (\d+)/20000  ETA ").group(1)
         screen.until(rf"step (?!{step}/)\d+/20000")
         screen.until(r"^loss \d\.\d+ [▁-█]{2}")
-        screen.until(r"^memory 1\.0 MB")
+        screen.until(r"^memory 1\.0 MiB")
         screen.until(rf"^  1  {second[-8:]}  ")
         # It follows a new size, a daemon that comes back, and the next job.
         screen.resize(40, 10)

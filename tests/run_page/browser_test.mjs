@@ -274,7 +274,7 @@ const tests = {
     const page = await open("thinned", [thinned]);
     const text = await page.evaluate(() => document.body.innerText);
     for (const part of ["120 of the 1,000,000 steps", "no peak is lost",
-      "3 of the oldest notes", "without the 5 MB"]) {
+      "3 of the oldest notes", "without the 4.77 MiB"]) {
       assert.ok(text.includes(part), `the page does not say ${part}`);
     }
     return page;

@@ -29,8 +29,8 @@ test("texts of counts, bytes, shares", () => {
   assert.equal(page.countText(7), "7");
   assert.equal(page.bytesText(0), "0 B");
   assert.equal(page.bytesText(999), "999 B");
-  assert.equal(page.bytesText(1500), "1.5 kB");
-  assert.equal(page.bytesText(25276502016), "25.3 GB");
+  assert.equal(page.bytesText(1500), "1.46 KiB");
+  assert.equal(page.bytesText(25276502016), "23.5 GiB");
   assert.equal(page.shareText(0.25), "25 %");
 });
 

@@ -37,20 +37,18 @@ function countText(value) {
   return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
-function scaledText(value, units, base) {
+// 1.46 KiB, 23.5 GiB; powers of 1,024, as base::BytesText
+function bytesText(value) {
   if (!Number.isFinite(value)) return String(value);
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let scaled = value;
   let unit = 0;
-  while (Math.abs(scaled) >= base && unit + 1 < units.length) {
-    scaled /= base;
+  while (Math.abs(scaled) >= 1024 && unit + 1 < units.length) {
+    scaled /= 1024;
     unit += 1;
   }
   return `${trimmed(scaled.toPrecision(Math.abs(scaled) >= 100 ? 4 : 3))} ` +
     units[unit];
-}
-
-function bytesText(value) {
-  return scaledText(value, ["B", "kB", "MB", "GB", "TB", "PB"], 1000);
 }
 
 // 850 ms, 3.2 s, 4 min 10 s, 3 h 5 min, 2 d 4 h

@@ -97,7 +97,7 @@ class WatchScreenTest : public testing::Test {
 
 TEST_F(WatchScreenTest, NoJob) {
   EXPECT_EQ(Screen(80, 24), R"(03:04:05  0 running, 0 queued  mpsd 0.1.0 on mps
-mains, memory pressure normal, 57.7 GB of disk free
+mains, memory pressure normal, 53.74 GiB of disk free
 
 No job runs.
 )");
@@ -112,13 +112,13 @@ TEST_F(WatchScreenTest, OneRunsAndOthersWait) {
   AddRunning();
   AddQueue(2);
   EXPECT_EQ(Screen(80, 24), R"(03:04:05  1 running, 2 queued  mpsd 0.1.0 on mps
-mains, memory pressure normal, 57.7 GB of disk free
+mains, memory pressure normal, 53.74 GiB of disk free
 
 Job 01KAH0000000000000000000AA  moods  ann  attempt 2
  42% ━━━━━━━━━━━━────────────────── step 42/100  ETA 1m20s (03:05)  epoch 1.25
 loss 1.5000 █▇▆▅▄▃▂▂▁▁  eval loss 2.5000
 1,234 tok/s  lr 5e-05  grad norm 1.25
-memory 4.0 GB of 48.0 GB  peak 5.1 GB  footprint 6.0 GB  mps busy 97%
+memory 3.73 GiB of 44.70 GiB  peak 4.75 GiB  footprint 5.59 GiB  mps busy 97%
 
   1  00000B10  bob  digits  next
   2  00000B11  bob  digits  after 01KAH0
@@ -128,7 +128,7 @@ Job 01KAH0000000000000000000AA  moods  …
  42% step 42/100  ETA 1m20s (03:05)  ep…
 loss 1.5000 █▇▆▅▄▃▂▂▁▁  eval loss 2.5000
 1,234 tok/s  lr 5e-05  grad norm 1.25
-memory 4.0 GB of 48.0 GB  peak 5.1 GB  …
+memory 3.73 GiB of 44.70 GiB  peak 4.75…
   1  00000B10  bob  digits  next
   2  00000B11  bob  digits  after 01KAH0
 )");
@@ -142,13 +142,13 @@ TEST_F(WatchScreenTest, Paused) {
   pause.mutable_since()->set_seconds(absl::ToUnixSeconds(kNow) - 125);
   *watched_.info.mutable_pause() = pause;
   EXPECT_EQ(Screen(80, 24), R"(03:04:05  1 running, 0 queued  mpsd 0.1.0 on mps
-mains, memory pressure normal, 57.7 GB of disk free
+mains, memory pressure normal, 53.74 GiB of disk free
 
 Job 01KAH0000000000000000000AA  moods  ann  attempt 2
  42% ━━━━━━━━━━━━────────────────── step 42/100  ETA 1m20s (03:05)  epoch 1.25
 loss 1.5000 █▇▆▅▄▃▂▂▁▁  eval loss 2.5000
 1,234 tok/s  lr 5e-05  grad norm 1.25
-memory 4.0 GB of 48.0 GB  peak 5.1 GB  footprint 6.0 GB  mps busy 97%
+memory 3.73 GiB of 44.70 GiB  peak 4.75 GiB  footprint 5.59 GiB  mps busy 97%
 paused: held for 2m05s: too hot
 )");
   EXPECT_EQ(Screen(40, 10), R"(03:04:05  1 running, 0 queued  mpsd 0.1…
@@ -156,7 +156,7 @@ Job 01KAH0000000000000000000AA  moods  …
  42% step 42/100  ETA 1m20s (03:05)  ep…
 loss 1.5000 █▇▆▅▄▃▂▂▁▁  eval loss 2.5000
 1,234 tok/s  lr 5e-05  grad norm 1.25
-memory 4.0 GB of 48.0 GB  peak 5.1 GB  …
+memory 3.73 GiB of 44.70 GiB  peak 4.75…
 paused: held for 2m05s: too hot
 )");
   // Between two jobs the daemon says why it waits.
