@@ -11,7 +11,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/ckpt/safetensors.h"
 #include "nlohmann/json.hpp"
@@ -37,6 +39,20 @@ std::optional<double> Take(const json& object, const char* name) {
 double Number(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN()
                          : value.get<double>();
+}
+
+constexpr char kDigests[] = "sha256";
+
+std::vector<fs::path> TensorFiles(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".safetensors") {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 TrainerState FromJson(const json& j) {
@@ -85,6 +101,10 @@ absl::Status WriteTrainerState(const fs::path& folder, const TrainerState& s) {
   j["eval_metrics"] = json::array();  // a list keeps the task's order
   for (const auto& [name, value] : s.eval_metrics) {
     j["eval_metrics"].push_back({name, value});
+  }
+  json& digests = j[kDigests] = json::object();
+  for (const fs::path& file : TensorFiles(folder)) {
+    ASSIGN_OR_RETURN(digests[file.filename().string()], base::Sha256File(file));
   }
   return base::WriteFileAtomic(folder / kTrainerStateFile, j.dump(2) + "\n");
 }
@@ -254,9 +274,39 @@ absl::StatusOr<Saved> SaveCheckpoint(const fs::path& out_dir,
   return Saved{path, CheckpointBytes(path)};
 }
 
+absl::Status CheckTensors(const fs::path& folder) {
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(folder / kTrainerStateFile));
+  const json state = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json digests =
+      state.is_object() ? state.value(kDigests, json()) : json();
+  for (const fs::path& path : TensorFiles(folder)) {
+    const std::string name = path.filename().string();
+    if (digests.is_object() && digests.contains(name)) {
+      ASSIGN_OR_RETURN(auto digest, base::Sha256File(path));
+      if (digests[name] != digest) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path.string(), ": has the SHA-256 ", digest, ", not ",
+                         digests[name].dump(), " as when it was written"));
+      }
+    }
+    ASSIGN_OR_RETURN(auto file, tensorfile::SafetensorsFile::Open(path));
+    for (const auto& [tensor, entry] : file->entries()) {
+      if (!at::isFloatingType(entry.dtype)) continue;
+      ASSIGN_OR_RETURN(auto values, file->Load(tensor));
+      base::CountWork();
+      if (!at::isfinite(values).all().item<bool>()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path.string(), ": ", tensor, " is not finite"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TrainerState> LoadCheckpoint(const fs::path& folder,
                                             const LiveState& live) {
   ASSIGN_OR_RETURN(auto state, ReadTrainerState(folder));
+  RETURN_IF_ERROR(CheckTensors(folder));
   RETURN_IF_ERROR(live.trainable.CheckCheckpoint(folder));
   ASSIGN_OR_RETURN(auto optimizer,
                    OpenOptimizer(folder / kOptimizer, live.optimizer));

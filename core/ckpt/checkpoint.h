@@ -21,7 +21,8 @@
 //   config.json
 //   optimizer.safetensors     Adam moments and step counts, by decay group
 //   rng.safetensors           generator states, CPU and device
-//   trainer_state.json        TrainerState
+//   trainer_state.json        TrainerState, and "sha256": the digest of each
+//                             .safetensors file above
 // checkpoints/ may also have step-N.damaged, a checkpoint that could not be
 // read, and hidden .step-N…: being written or removed, or left by a kill.
 namespace mpsd::ckpt {
@@ -52,6 +53,7 @@ struct TrainerState {
   bool operator==(const TrainerState&) const = default;
 };
 
+// Written last: it has the digests of the tensor files that `folder` has.
 absl::Status WriteTrainerState(const std::filesystem::path& folder,
                                const TrainerState& state);
 
@@ -78,9 +80,15 @@ absl::StatusOr<Saved> SaveCheckpoint(const std::filesystem::path& out_dir,
                                      const TrainerState& state,
                                      const LiveState& live);
 
+// InvalidArgument if a tensor file of the checkpoint differs from its digest
+// (earlier releases wrote none) or has a number that is not finite. Reads all
+// of them.
+absl::Status CheckTensors(const std::filesystem::path& folder);
+
 // Restores `live` from a checkpoint folder, bit for bit on the CPU.
-// InvalidArgument or NotFound if a part is missing, truncated or does not fit:
-// the checkpoint is damaged, and `live` is unchanged. After another error (the
+// InvalidArgument or NotFound if a part is missing, truncated or does not fit,
+// and with CheckTensors' errors: the checkpoint is damaged, and `live` is
+// unchanged. After another error (the
 // disk fails within a complete file) `live` is undefined.
 absl::StatusOr<TrainerState> LoadCheckpoint(const std::filesystem::path& folder,
                                             const LiveState& live);
