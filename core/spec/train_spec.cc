@@ -381,6 +381,21 @@ absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
   return spec;
 }
 
+absl::StatusOr<LoraSpec> ParseLora(std::string_view json,
+                                   std::string_view origin) {
+  ASSIGN_OR_RETURN(JsonNode root, ParseJson(json, origin));
+  LoraSpec lora;
+  FieldWriter::Json known;
+  VisitLora(FieldWriter(known), lora);
+  std::erase_if(root.members, [&](const JsonNode& member) {
+    return member.kind == JsonNode::Kind::kNull || !known.contains(member.name);
+  });
+  Findings findings;
+  VisitLora(FieldReader(&root, "", findings), lora);
+  if (!findings.empty()) return findings.ToStatus(origin);
+  return lora;
+}
+
 std::string ToJson(const TrainSpec& spec) {
   TrainSpec copy = spec;
   FieldWriter::Json root;

@@ -296,6 +296,11 @@ struct TrainSpec {
 absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
                                          std::string_view origin);
 
+// Reads the fields of job.json's "lora" from `json`, an object of which every
+// other member, and every null, is ignored. Errors as ParseTrainSpec's.
+absl::StatusOr<LoraSpec> ParseLora(std::string_view json,
+                                   std::string_view origin);
+
 // The spec as one line of JSON with all defaults written out and absent
 // optionals as null, always in the same order; parses back to an equal spec.
 std::string ToJson(const TrainSpec& spec);

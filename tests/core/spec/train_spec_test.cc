@@ -191,8 +191,12 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
       {R"("training": {"eval_strategy": "epoch"})",
        "training.eval_strategy: not supported: eval_steps says "
        "when; 0 is the end of every epoch"},
-      {R"("lora": {"r": 0})", "lora.r: expected an integer >= 1, found 0"},
-      {R"("lora": {"r": 8.5})", "lora.r: expected an integer >= 1, found 8.5"},
+      {R"("lora": {"r": 0})",
+       "lora.r: expected an integer >= 1 and <= 65536, found 0"},
+      {R"("lora": {"r": 8.5})",
+       "lora.r: expected an integer >= 1 and <= 65536, found 8.5"},
+      {R"("lora": {"r": 1000000000})",
+       "lora.r: expected an integer >= 1 and <= 65536, found 1000000000"},
       {R"("lora": {"lora_dropout": 1})",
        "lora.lora_dropout: expected a number >= 0 and < 1, found "
        "1"},
