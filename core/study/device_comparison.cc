@@ -28,8 +28,18 @@ std::string Percent(double ratio) {
   return absl::StrFormat("%.1f %%", 100 * ratio);
 }
 
+double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
 double PartShorter(double from, double to) {
   return from > 0 ? 1 - to / from : 0;
+}
+
+// The standard error of the median of `count` values, if they are normally
+// distributed: p10 and p90 are 2.56 standard deviations apart.
+double ErrorOfMedian(const Spread& spread, size_t count) {
+  if (count == 0) return 0;
+  const double deviation = (spread.p90 - spread.p10) / 2.56;
+  return 1.25 * deviation / std::sqrt(static_cast<double>(count));
 }
 
 double WithoutWait(const DeviceFigures& figures) {
@@ -73,7 +83,10 @@ Finding SpeedupFinding(const DeviceFigures& baseline,
   finding.value = verdict.speedup;
   finding.threshold = threshold;
   finding.unit = "ratio";
-  if (verdict.decision == DeviceDecision::kFixData) {
+  if (verdict.decision == DeviceDecision::kUnknown) {
+    finding.verdict = Verdict::kUnknown;
+    finding.advice = "measure more steps (--steps), with nothing else running";
+  } else if (verdict.decision == DeviceDecision::kFixData) {
     finding.verdict = Verdict::kWarn;
     finding.advice = FixAdvice(measured);
   } else if (verdict.decision == DeviceDecision::kStay) {
@@ -126,6 +139,10 @@ std::string ReasonFor(const DeviceFigures& baseline,
   const std::string shorter =
       absl::StrCat("a step is ", Shorter(verdict.speedup, baseline.device));
   switch (verdict.decision) {
+    case DeviceDecision::kUnknown:
+      return absl::StrCat(shorter, ", give or take ",
+                          Percent(2 * verdict.speedup_error),
+                          ": too few steps, or too uneven ones");
     case DeviceDecision::kGo:
       return shorter;
     case DeviceDecision::kFixData:
@@ -172,6 +189,8 @@ Finding Unknown(const std::string& what, const std::string& why) {
 
 const char* NameOf(DeviceDecision decision) {
   switch (decision) {
+    case DeviceDecision::kUnknown:
+      return "DEVICE_DECISION_UNSPECIFIED";
     case DeviceDecision::kGo:
       return "DEVICE_DECISION_GO";
     case DeviceDecision::kFixData:
@@ -194,7 +213,13 @@ DeviceVerdict DecideDevice(const DeviceFigures& baseline,
   const bool data_at_fault = measured.utilization_ratio
                                  ? *measured.utilization_ratio < least_use
                                  : verdict.compute_speedup >= least_speedup;
-  if (verdict.speedup >= least_speedup) {
+  verdict.speedup_error =
+      (1 - verdict.speedup) *
+      std::hypot(Share(baseline.step_error, baseline.step_seconds),
+                 Share(measured.step_error, measured.step_seconds));
+  if (std::abs(verdict.speedup - least_speedup) < 2 * verdict.speedup_error) {
+    verdict.decision = DeviceDecision::kUnknown;
+  } else if (verdict.speedup >= least_speedup) {
     verdict.decision = DeviceDecision::kGo;
   } else {
     verdict.decision =
@@ -490,7 +515,10 @@ nlohmann::json ToJson(const DeviceSide& side) {
 DeviceFigures FiguresOf(const DeviceSide& side) {
   DeviceFigures figures;
   figures.device = side.steps.device;
-  figures.step_seconds = side.steps.Seconds().median;
+  const Spread seconds_of_step = side.steps.Seconds();
+  figures.step_seconds = seconds_of_step.median;
+  figures.step_error =
+      ErrorOfMedian(seconds_of_step, side.steps.Counted().size());
   double waits = 0, seconds = 0;
   for (const MeasuredStep* step : side.steps.Counted()) {
     waits += step->progress.data_wait_seconds.value_or(0);

@@ -21,13 +21,14 @@ namespace mpsd::study {
 struct DeviceFigures {
   std::string device;          // "cpu", "cuda", "mps"
   double step_seconds = 0;     // the median
+  double step_error = 0;       // its standard error
   double data_wait_ratio = 0;  // the part of it spent waiting for batches
   double loader_seconds = 0;   // making a step's batches alone, the median
   std::optional<double> utilization_ratio = {};
 };
 
 // DeviceDecision of proto/mpsd/v1/device_comparison.proto.
-enum class DeviceDecision { kGo, kFixData, kStay };
+enum class DeviceDecision { kUnknown, kGo, kFixData, kStay };
 const char* NameOf(DeviceDecision decision);  // "DEVICE_DECISION_GO" …
 
 struct DeviceVerdict {
@@ -35,12 +36,15 @@ struct DeviceVerdict {
   // The parts by which a step of `measured` is shorter: as measured, and
   // without the waits for batches on both sides.
   double speedup = 0, compute_speedup = 0;
-  std::string reason;  // human-readable
+  double speedup_error = 0;  // the standard error of `speedup`
+  std::string reason;        // human-readable
   std::vector<runbook::Finding> findings;
 };
 
 // Whether a job should run on `measured` rather than on `baseline`.
 //
+//   unknown    the step times vary so much that two standard errors reach from
+//              the speedup to compare.speedup.
 //   go         the step is shorter by compare.speedup or more.
 //   fix data   it is not, and the device is busy for less than
 //              compare.gpu_utilization of the time. If the utilisation is
