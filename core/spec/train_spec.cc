@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/train_spec.h"
 
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -51,6 +52,7 @@ class Rules {
     CheckNamedResult("adapter", spec_.adapter);
     CheckEvaluation();
     CheckLossMasks();
+    CheckWarmup();
     CheckFineTuning();
     CheckTaskFields();
     CheckRowColumns();
@@ -112,6 +114,15 @@ class Rules {
                     t.early_stopping_patience.has_value())}) {
       if (set) Fault("training", name, kNeedsEval);
     }
+  }
+
+  void CheckWarmup() {
+    const double steps = spec_.training.warmup_steps;
+    if (steps < 1 || steps == std::floor(steps)) return;
+    Fault("training", "warmup_steps",
+          base::Cat("expected an integer, or a share of all steps below 1, "
+                    "found ",
+                    steps));
   }
 
   // Sections are compared with their defaults: ToJson writes all of them.

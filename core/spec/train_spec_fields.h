@@ -254,10 +254,10 @@ void VisitOptimizer(Fields& f, TrainingSpec& t) {
        "schedule of this name with its defaults.")
       .Word("lr_scheduler_type", t.lr_scheduler_type, kSchedulerWords);
   f.About(
-       "The optimizer steps in which the learning rate rises from 0; 0: "
-       "`warmup_ratio` decides.")
-      .Integer("warmup_steps", t.warmup_steps, Range::AtLeast(0),
-               "a share of all steps goes into \"warmup_ratio\"");
+       "The optimizer steps in which the learning rate rises from 0; below 1 "
+       "their share of all steps, as in Transformers 5; 0: `warmup_ratio` "
+       "decides.")
+      .Number("warmup_steps", t.warmup_steps, Range::AtLeast(0));
   f.About(
        "The share of all optimizer steps in which the learning rate rises from "
        "0, if `warmup_steps` is 0.")
