@@ -296,6 +296,16 @@ int64_t Product(const Values& flat) {
   return product;
 }
 
+// A value as it is compared: "eval_loss", "loss" and none are one metric.
+json Canonical(const std::string& name, const json& value) {
+  if (name != "training.metric_for_best_model" || !value.is_string()) {
+    return value;
+  }
+  std::string metric = value.get<std::string>();
+  if (metric.starts_with("eval_")) metric = metric.substr(5);
+  return metric == "loss" ? json() : json(metric);
+}
+
 // The fields of a spec that are compared. An absent dropout counts as 0, since
 // both train alike.
 Values Compared(const Values& flat) {
@@ -418,7 +428,8 @@ absl::Status CheckFingerprint(std::string_view saved, std::string_view now) {
   for (const std::string& name : names) {
     const auto value_in = [&](const Values& values) {
       const auto value = values.find(name);
-      return value == values.end() ? DefaultOf(name) : value->second;
+      return Canonical(name,
+                       value == values.end() ? DefaultOf(name) : value->second);
     };
     const json before = value_in(there->values), after = value_in(here->values);
     if (before != after) {

@@ -586,6 +586,18 @@ TEST(FingerprintTest, WhatMayChangeMayChange) {
   }
 }
 
+TEST(FingerprintTest, NamesOfOneMetricAreOneJob) {
+  TrainSpec spec;
+  const auto with = [&](const char* metric) {
+    spec.training.metric_for_best_model = metric;
+    return MakeFingerprint(spec, {});
+  };
+  EXPECT_TRUE(CheckFingerprint(with("eval_loss"), with("")).ok());
+  EXPECT_TRUE(CheckFingerprint(with(""), with("loss")).ok());
+  EXPECT_TRUE(CheckFingerprint(with("f1"), with("eval_f1")).ok());
+  EXPECT_FALSE(CheckFingerprint(with("f1"), with("")).ok());
+}
+
 TEST(FingerprintTest, WhatChangesTheMathematicsIsRefusedByName) {
   struct Change {
     std::function<void(TrainSpec&)> make;

@@ -171,6 +171,7 @@ TEST(BestModelTest, AGainExceedsTheThresholdAndIsANumber) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_FALSE(Best("f1").IsBetter(nan, std::nullopt));
   EXPECT_FALSE(Best("f1").Gains(nan, 0.5));
+  EXPECT_TRUE(Best("f1").Gains(nan, std::nullopt));
 }
 
 TEST(BestModelTest, AnUnknownMetricIsRefusedWithThoseThereAre) {
