@@ -328,6 +328,19 @@ std::vector<int64_t> ListIncomplete(const fs::path& out_dir) {
   return ListSteps(out_dir, /*complete=*/false);
 }
 
+bool Remove(const fs::path& out_dir, int64_t step) {
+  const fs::path path = CheckpointPath(out_dir, step);
+  const fs::path hidden =
+      path.parent_path() / absl::StrCat(".", kPrefix, step, ".removed");
+  // `hidden` is in the way if an earlier removal was cut short.
+  std::error_code error;
+  fs::remove_all(hidden, error);
+  fs::rename(path, hidden, error);
+  if (error) return false;
+  fs::remove_all(hidden, error);  // otherwise the next sweep does
+  return true;
+}
+
 std::vector<fs::path> Prune(const fs::path& out_dir, int64_t limit,
                             int64_t written, int64_t best) {
   const std::vector<int64_t> steps = ListCheckpoints(out_dir);
@@ -336,18 +349,8 @@ std::vector<fs::path> Prune(const fs::path& out_dir, int64_t limit,
   for (const int64_t step : steps) {
     if (excess <= 0) break;
     if (step == written || step == best) continue;
-    const fs::path path = CheckpointPath(out_dir, step);
-    const fs::path hidden =
-        path.parent_path() / absl::StrCat(".", kPrefix, step, ".removed");
-    // Renamed before it is emptied: a crash in between leaves no folder step-N
-    // that lacks files. `hidden` is in the way if an earlier removal was cut
-    // short.
-    std::error_code error;
-    fs::remove_all(hidden, error);
-    fs::rename(path, hidden, error);
-    if (error) continue;
-    removed.push_back(path);
-    fs::remove_all(hidden, error);  // otherwise the next sweep does
+    if (!Remove(out_dir, step)) continue;
+    removed.push_back(CheckpointPath(out_dir, step));
     --excess;
   }
   return removed;

@@ -106,10 +106,13 @@ std::filesystem::path CheckpointPath(const std::filesystem::path& out_dir,
 // The bytes of the files in a checkpoint's folder.
 int64_t CheckpointBytes(const std::filesystem::path& folder);
 
+// Removes the checkpoint of `step`, renamed to a hidden name before, so that a
+// kill leaves no partial checkpoint under the checkpoint's name. Whether there
+// was one that could be renamed.
+bool Remove(const std::filesystem::path& out_dir, int64_t step);
+
 // Removes the oldest checkpoints beyond `limit`, but never those of the steps
-// `written` (just saved) and `best` (0: none). Renames each to a hidden name
-// before removing it, so that a kill leaves no partial checkpoint under the
-// checkpoint's name. Returns the folders removed.
+// `written` (just saved) and `best` (0: none). Returns the folders removed.
 std::vector<std::filesystem::path> Prune(const std::filesystem::path& out_dir,
                                          int64_t limit, int64_t written,
                                          int64_t best);

@@ -195,6 +195,7 @@ absl::StatusOr<Prepared> Prepare(Loaded loaded) {
                     std::move(schedule),
                     std::move(start.state),
                     step,
+                    /*superseded_best=*/0,
                     std::move(start.gone),
                     std::move(folder),
                     std::move(manifest),
