@@ -30,8 +30,11 @@
 // schedule, max_length, packing, sampling, loss masks, bf16, seed, gradients
 // (in bf16 the two paths round differently), and metric_for_best_model, without
 // which the best metric so far means nothing; also the columns and limits that
-// select data. By content: "model/FILE" and "adapter/FILE", "data.train",
-// "data.eval". "device" is the one that "auto" selected: its generator draws
+// select data. By content: "model/FILE" and "adapter/FILE"; the tokens and
+// labels of texts, "tokens.train" and "tokens.eval", whatever files they were
+// made of; those files ("data.train", "data.eval", the tokenizer's below
+// "model/") count only for images, and for a checkpoint of a release that knew
+// no tokens. "device" is the one that "auto" selected: its generator draws
 // other numbers.
 //
 // May change, as in Transformers:
@@ -90,14 +93,14 @@ class ModelDigests {
   const std::shared_future<absl::StatusOr<Digests>> digests_;
 };
 
-// SHA-256 of the files that the run reads; "" or absent for those it does not
-// read.
+// SHA-256 of what the run reads; "" or absent for what it does not read.
 struct RunInputs {
   std::map<std::string, std::string> model;  // file name → digest
   // The adapter that training starts from.
   std::map<std::string, std::string> adapter;
   std::string train, eval;
-  std::string device;  // "cpu", "cuda", "mps"
+  std::string train_tokens, eval_tokens;  // Source::TokenDigest
+  std::string device;                     // "cpu", "cuda", "mps"
 };
 
 enum class FieldRole {

@@ -113,6 +113,7 @@ Manifest ManifestOf(const Loaded& loaded, const Stepper& stepper,
                     const StartingPoint& start) {
   const RunContext& context = loaded.context;
   Manifest m;
+  m.started_at = loaded.pipeline->started_at();
   m.mpsd_version = context.mpsd_version;
   m.torch_version = context.torch_version;
   m.device = loaded.device->name();
