@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPiece = 8 << 20;
 // Bytes of the weights to read ahead: after them the disk stays ahead of the
 // loading thread without help.
 constexpr int64_t kReadAhead = int64_t{1} << 30;
@@ -58,21 +57,6 @@ bool IsModelFile(const fs::path& path) {
   return name == "config.json" || name == "tokenizer.json" ||
          name == "tokenizer_config.json" || name == "chat_template.jinja" ||
          name == "preprocessor_config.json" || IsWeightFile(path);
-}
-
-absl::StatusOr<std::string> HashFile(const fs::path& path,
-                                     const std::atomic<bool>& stop) {
-  ASSIGN_OR_RETURN(auto file, base::MappedFile::Open(path));
-  const std::string_view bytes = file->bytes();
-  base::Sha256 hash;
-  for (size_t at = 0; at < bytes.size(); at += kPiece) {
-    if (stop) return absl::CancelledError("the model is hashed no further");
-    const std::string_view piece = bytes.substr(at, kPiece);
-    hash.Update(piece);
-    file->DropPages(at, piece.size());
-    base::CountWork();
-  }
-  return hash.FinishHex();
 }
 
 // Asks the system to read the file's beginning into memory. A hint: failures do
@@ -123,7 +107,7 @@ absl::StatusOr<Digests> HashModel(const fs::path& model_folder,
       digests[name] = known[key].get<std::string>();
       continue;
     }
-    ASSIGN_OR_RETURN(auto digest, HashFile(entry.path(), stop));
+    ASSIGN_OR_RETURN(auto digest, base::Sha256File(entry.path(), &stop));
     digests[name] = digest;
     known[key] = digest;
     changed = true;
@@ -171,98 +155,44 @@ constexpr std::string_view kSections[] = {"dataset",      "classification",
                                           "augmentation", "quantization_config",
                                           "lora",         "training"};
 
-constexpr FieldRole kCompared = FieldRole::kCompared;
-constexpr FieldRole kDerived = FieldRole::kDerived;
-constexpr FieldRole kFree = FieldRole::kFree;
-
-constexpr std::pair<const char*, FieldRole> kRoles[] = {
-    {"name", kFree},
-    {"model", kDerived},
-    {"model_id", kFree},
-    {"task", kCompared},
-    {"fine_tune_type", kCompared},
-    {"from_scratch", kCompared},
-    {"dataset.train", kDerived},
-    {"dataset.eval", kDerived},
-    {"dataset.predict", kFree},
-    {"dataset.validation_split", kCompared},
-    {"dataset.task_name", kCompared},
-    {"dataset.text_columns", kCompared},
-    {"dataset.messages_column", kCompared},
-    {"dataset.prompt_column", kCompared},
-    {"dataset.completion_column", kCompared},
-    {"dataset.format", kCompared},
-    {"dataset.label_column", kCompared},
-    {"dataset.image_column", kCompared},
-    {"dataset.max_train_samples", kCompared},
-    {"dataset.max_eval_samples", kCompared},
-    {"dataset.max_predict_samples", kFree},
-    {"classification.problem_type", kCompared},
-    {"classification.label_names", kCompared},
-    {"classification.class_weights", kCompared},
-    {"classification.ignore_mismatched_sizes", kCompared},
-    {"augmentation.random_resized_crop", kCompared},
-    {"augmentation.crop_scale_min", kCompared},
-    {"augmentation.crop_scale_max", kCompared},
-    {"augmentation.crop_ratio_min", kCompared},
-    {"augmentation.crop_ratio_max", kCompared},
-    {"augmentation.horizontal_flip", kCompared},
-    {"quantization_config.load_in_4bit", kCompared},
-    {"quantization_config.load_in_8bit", kCompared},
-    {"quantization_config.bnb_4bit_quant_type", kCompared},
-    {"quantization_config.bnb_4bit_use_double_quant", kCompared},
-    {"quantization_config.bnb_4bit_compute_dtype", kFree},  // follows from bf16
-    {"quantization_config.llm_int8_skip_modules", kCompared},
-    {"adapter", kDerived},
-    {"lora.r", kCompared},
-    {"lora.lora_alpha", kCompared},
-    {"lora.lora_dropout", kCompared},
-    {"lora.target_modules", kCompared},
-    {"lora.use_rslora", kCompared},
-    {"lora.layers_to_transform", kCompared},
-    {"lora.rank_pattern", kCompared},
-    {"lora.alpha_pattern", kCompared},
-    {"lora.modules_to_save", kCompared},
-    {"training.num_train_epochs", kFree},
-    {"training.max_steps", kFree},
-    {"training.per_device_train_batch_size", kDerived},
-    {"training.per_device_eval_batch_size", kFree},
-    {"training.gradient_accumulation_steps", kDerived},
-    {"training.learning_rate", kCompared},
-    {"training.lr_scheduler_type", kCompared},
-    {"training.warmup_steps", kCompared},
-    {"training.warmup_ratio", kCompared},
-    {"training.weight_decay", kCompared},
-    {"training.adam_beta1", kCompared},
-    {"training.adam_beta2", kCompared},
-    {"training.adam_epsilon", kCompared},
-    {"training.max_grad_norm", kCompared},
-    {"training.max_length", kCompared},
-    {"training.packing", kCompared},
-    {"training.padding_free", kFree},
-    {"training.train_sampling_strategy", kCompared},
-    {"training.auto_find_batch_size", kFree},
-    {"training.assistant_only_loss", kCompared},
-    {"training.completion_only_loss", kCompared},
-    {"training.chat_template_path", kDerived},
-    {"training.eos_token", kCompared},
-    {"training.gradient_checkpointing", kFree},
-    {"training.recompute_granularity", kFree},
-    {"training.bf16", kCompared},
-    {"training.seed", kCompared},
-    {"training.eval_steps", kFree},
-    {"training.save_steps", kFree},
-    {"training.save_total_limit", kFree},
-    {"training.logging_steps", kFree},
-    {"training.load_best_model_at_end", kFree},
-    {"training.metric_for_best_model", kCompared},
-    {"training.greater_is_better", kCompared},
-    {"training.early_stopping_patience", kFree},
-    {"training.early_stopping_threshold", kFree},
-    {"device", kDerived},
-    {"gradients", kCompared},
-    {"allow_cpu_fallback", kFree},
+// Not compared by value. The first are compared by what they refer to: files by
+// content, "device" as the one that was found, a batch by its product. The
+// others may change.
+constexpr std::string_view kUncompared[] = {
+    "model",
+    "dataset.train",
+    "dataset.eval",
+    "adapter",
+    "training.per_device_train_batch_size",
+    "training.gradient_accumulation_steps",
+    "training.chat_template_path",
+    "device",
+    "name",
+    "model_id",
+    "dataset.predict",
+    "dataset.max_predict_samples",
+    "quantization_config.bnb_4bit_compute_dtype",  // follows from bf16
+    "training.num_train_epochs",
+    "training.max_steps",
+    "training.per_device_eval_batch_size",
+    "training.padding_free",
+    "training.auto_find_batch_size",
+    "training.gradient_checkpointing",
+    "training.recompute_granularity",
+    "training.eval_steps",
+    "training.save_steps",
+    "training.save_total_limit",
+    "training.logging_steps",
+    "training.load_best_model_at_end",
+    "training.early_stopping_patience",
+    "training.early_stopping_threshold",
+    "allow_cpu_fallback",
 };
+
+bool IsCompared(const std::string& path) {
+  return std::find(std::begin(kUncompared), std::end(kUncompared), path) ==
+         std::end(kUncompared);
+}
 
 // The fields of a spec by path, from the text that ToJson wrote.
 Values FlatOf(const spec::TrainSpec& spec) {
@@ -279,11 +209,6 @@ Values FlatOf(const spec::TrainSpec& spec) {
     }
   }
   return flat;
-}
-
-FieldRole RoleOf(const std::string& path) {
-  const auto role = FieldRoles().find(path);
-  return role == FieldRoles().end() ? kCompared : role->second;
 }
 
 int64_t Product(const Values& flat) {
@@ -313,7 +238,7 @@ json Canonical(const std::string& name, const json& value) {
 Values Compared(const Values& flat) {
   Values values;
   for (const auto& [path, value] : flat) {
-    if (RoleOf(path) == kCompared) values[path] = value;
+    if (IsCompared(path)) values[path] = value;
   }
   if (json& dropout = values["lora.lora_dropout"]; dropout.is_null()) {
     dropout = 0.0;
@@ -400,20 +325,6 @@ std::string Difference(const std::string& name, const json& saved,
 }
 
 }  // namespace
-
-const std::map<std::string, FieldRole, std::less<>>& FieldRoles() {
-  static const auto& roles = *new std::map<std::string, FieldRole, std::less<>>(
-      std::begin(kRoles), std::end(kRoles));
-  return roles;
-}
-
-std::vector<std::string> FieldPaths() {
-  std::vector<std::string> paths;
-  for (const auto& [path, value] : FlatOf(spec::TrainSpec())) {
-    paths.push_back(path);
-  }
-  return paths;
-}
 
 std::string MakeFingerprint(const spec::TrainSpec& spec,
                             const RunInputs& inputs) {

@@ -239,21 +239,6 @@ absl::Status AppendLine(std::FILE* file, const std::string& line,
   return absl::OkStatus();
 }
 
-// Moves the member `name`, if there is one, right after the member `other`; to
-// the front if there is no `other`.
-Json Moved(const Json& object, const std::string& name,
-           const std::string& other) {
-  const auto member = object.find(name);
-  if (member == object.end()) return object;
-  Json moved = Json::object();
-  if (!object.contains(other)) moved[name] = *member;
-  for (const auto& [key, value] : object.items()) {
-    if (key != name) moved[key] = value;
-    if (key == other) moved[name] = *member;
-  }
-  return moved;
-}
-
 // With the names of Transformers' own log.
 class EvalWriter : public report::JsonWriter {
  public:
@@ -273,9 +258,7 @@ std::string ToJsonLine(const report::Progress& progress) {
   Json line = Json::object();
   report::JsonWriter writer(line);
   Fields(writer, progress, &progress);
-  line["memory"] =
-      Moved(line["memory"], "peak_allocated_bytes", "current_allocated_bytes");
-  return report::Dump(Moved(line, "padded_tokens", "tokens"));
+  return report::Dump(line);
 }
 
 std::string ToJsonLine(const report::Evaluated& evaluated) {

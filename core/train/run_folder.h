@@ -130,9 +130,8 @@ class RunFolder {
   absl::Status curves_status_;
 };
 
-// A report as one JSON line, without newline. A step's members come in the
-// order of this file; an evaluation's metrics appear as "eval_NAME" next to its
-// other members.
+// A report as one JSON line, without newline. An evaluation's metrics appear as
+// "eval_NAME" next to its other members.
 std::string ToJsonLine(const report::Progress& progress);
 std::string ToJsonLine(const report::Evaluated& evaluated);
 
