@@ -275,7 +275,8 @@ class Planner {
               {"logits_bytes", e.logits_bytes},
               {"backward_bytes", e.backward_bytes},
               {"evaluation_bytes", e.evaluation_bytes},
-              {"inputs_bytes", e.inputs_bytes}};
+              {"inputs_bytes", e.inputs_bytes},
+              {"heap_bytes", e.heap_bytes}};
     const int64_t limit = job_.facts.memory_limit_bytes;
     if (limit > 0) memory["limit_bytes"] = limit;
     JudgeMemory(peak, limit);

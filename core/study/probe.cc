@@ -46,6 +46,7 @@ nlohmann::json ToJson(const spec::MemoryEstimate& estimate) {
           {"logits_bytes", estimate.logits_bytes},
           {"backward_bytes", estimate.backward_bytes},
           {"inputs_bytes", estimate.inputs_bytes},
+          {"heap_bytes", estimate.heap_bytes},
           {"total_bytes", estimate.total_bytes}};
 }
 
