@@ -143,7 +143,7 @@ DeviceSide Pretend(const std::string& device, absl::Duration compute,
     step.warmup = i < 2;
     side.steps.steps.push_back(step);
   }
-  side.loader = *TimeLoader(source, options, 4, [] { return true; });
+  side.loader_seconds = *TimeLoader(source, options, 4, [] { return true; });
   return side;
 }
 
@@ -182,8 +182,8 @@ TEST(PlantedLoader, ASlowOneIsToBeFixedAFastOneGoes) {
 
 TEST(TellDevices, OtherSamplesDecideNothing) {
   DeviceSide cpu, mps;
-  cpu.loader.samples = {"a", "b"};
-  mps.loader.samples = {"a", "c"};
+  cpu.data = "a";
+  mps.data = "b";
   const Found found = TellDevices(cpu, mps, 0, {});
   EXPECT_EQ(found.result["decision"], "DEVICE_DECISION_UNSPECIFIED");
   EXPECT_EQ(found.result["same_batches"], false);
