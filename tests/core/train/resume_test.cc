@@ -271,8 +271,7 @@ TEST_F(ResumedJobTest, ATemplatesTimeIsThatOfTheFirstAttempt) {
   for (const char* name : {"train.jsonl", "eval.jsonl"}) {
     std::ofstream rows(folder_.path() / name);
     for (int i = 0; i < 6; ++i) {
-      rows << json{{"messages",
-                    {{{"role", "assistant"}, {"content", "a few words"}}}}}
+      rows << R"({"messages": [{"role": "assistant", "content": "words"}]})"
            << "\n";
     }
   }
