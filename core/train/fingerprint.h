@@ -84,8 +84,8 @@ struct RunInputs {
   // The adapter that training starts from.
   std::map<std::string, std::string> adapter;
   std::string train, eval;
-  std::string device;  // "cpu", "cuda", "mps"
   std::string train_tokens, eval_tokens;  // Source::TokenDigest
+  std::string device;                     // "cpu", "cuda", "mps"
 };
 
 // The fingerprint, a JSON document. `spec` is the run's own spec, including the

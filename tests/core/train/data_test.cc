@@ -503,6 +503,8 @@ RunInputs Inputs() {
           {{"adapter_model.safetensors", "a0"}},
           "t0",
           "e0",
+          "",
+          "",
           "cpu"};
 }
 
