@@ -846,7 +846,8 @@ void PrintMemory(const v1::Plan& plan, std::ostream& out) {
       {"logits", memory.logits_bytes()},
       {"backward", memory.backward_bytes()},
       {"evaluation", memory.evaluation_bytes()},
-      {"inputs", memory.inputs_bytes()}};
+      {"inputs", memory.inputs_bytes()},
+      {"heap", memory.heap_bytes()}};
   std::vector<std::string> texts;
   for (const auto& [name, bytes] : parts) {
     if (bytes > 0) texts.push_back(absl::StrCat(name, " ", BytesText(bytes)));

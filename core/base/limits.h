@@ -39,6 +39,7 @@ inline constexpr size_t kDeletedJobs = 1000;  // per DeleteJobs call
 
 // Names in lora.modules_to_save, in quantization_config.llm_int8_skip_modules.
 inline constexpr size_t kModuleNames = 256;
+inline constexpr int kLoraRank = 1 << 16;
 // Steps that the regex matcher may take to match lora.target_modules,
 // rank_pattern or alpha_pattern against a model's modules: a simple pattern
 // takes a few hundred per module.

@@ -46,12 +46,16 @@ std::string Sha256Hex(std::string_view bytes) {
   return hash.FinishHex();
 }
 
-absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path) {
+absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path,
+                                       const std::atomic<bool>* stop) {
   ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));
   constexpr size_t kPiece = 8 << 20;
   std::string_view bytes = file->bytes();
   Sha256 hash;
   for (size_t at = 0; at < bytes.size(); at += kPiece) {
+    if (stop != nullptr && *stop) {
+      return absl::CancelledError(path.string() + ": is hashed no further");
+    }
     hash.Update(bytes.substr(at, kPiece));
     file->DropPages(at, std::min(kPiece, bytes.size() - at));
     CountWork();

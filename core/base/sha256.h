@@ -2,6 +2,7 @@
 #ifndef MPSD_CORE_BASE_SHA256_H_
 #define MPSD_CORE_BASE_SHA256_H_
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -30,8 +31,10 @@ class Sha256 {
 
 std::string Sha256Hex(std::string_view bytes);
 
-// The digest of a file's bytes, read in pieces. NotFound …, naming the path.
-absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path);
+// The digest of a file's bytes, read in pieces. NotFound …, naming the path;
+// Cancelled once another thread has set `stop`.
+absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path,
+                                       const std::atomic<bool>* stop = nullptr);
 
 // The fingerprint of a certificate from its DER bytes: "SHA256:" and the digest
 // as 32 colon-separated pairs of upper-case hexadecimal digits, as `openssl

@@ -11,7 +11,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/ckpt/safetensors.h"
 #include "nlohmann/json.hpp"
@@ -37,6 +39,20 @@ std::optional<double> Take(const json& object, const char* name) {
 double Number(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN()
                          : value.get<double>();
+}
+
+constexpr char kDigests[] = "sha256";
+
+std::vector<fs::path> TensorFiles(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".safetensors") {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 TrainerState FromJson(const json& j) {
@@ -85,6 +101,10 @@ absl::Status WriteTrainerState(const fs::path& folder, const TrainerState& s) {
   j["eval_metrics"] = json::array();  // a list keeps the task's order
   for (const auto& [name, value] : s.eval_metrics) {
     j["eval_metrics"].push_back({name, value});
+  }
+  json& digests = j[kDigests] = json::object();
+  for (const fs::path& file : TensorFiles(folder)) {
+    ASSIGN_OR_RETURN(digests[file.filename().string()], base::Sha256File(file));
   }
   return base::WriteFileAtomic(folder / kTrainerStateFile, j.dump(2) + "\n");
 }
@@ -254,9 +274,39 @@ absl::StatusOr<Saved> SaveCheckpoint(const fs::path& out_dir,
   return Saved{path, CheckpointBytes(path)};
 }
 
+absl::Status CheckTensors(const fs::path& folder) {
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(folder / kTrainerStateFile));
+  const json state = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json digests =
+      state.is_object() ? state.value(kDigests, json()) : json();
+  for (const fs::path& path : TensorFiles(folder)) {
+    const std::string name = path.filename().string();
+    if (digests.is_object() && digests.contains(name)) {
+      ASSIGN_OR_RETURN(auto digest, base::Sha256File(path));
+      if (digests[name] != digest) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path.string(), ": has the SHA-256 ", digest, ", not ",
+                         digests[name].dump(), " as when it was written"));
+      }
+    }
+    ASSIGN_OR_RETURN(auto file, tensorfile::SafetensorsFile::Open(path));
+    for (const auto& [tensor, entry] : file->entries()) {
+      if (!at::isFloatingType(entry.dtype)) continue;
+      ASSIGN_OR_RETURN(auto values, file->Load(tensor));
+      base::CountWork();
+      if (!at::isfinite(values).all().item<bool>()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path.string(), ": ", tensor, " is not finite"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TrainerState> LoadCheckpoint(const fs::path& folder,
                                             const LiveState& live) {
   ASSIGN_OR_RETURN(auto state, ReadTrainerState(folder));
+  RETURN_IF_ERROR(CheckTensors(folder));
   RETURN_IF_ERROR(live.trainable.CheckCheckpoint(folder));
   ASSIGN_OR_RETURN(auto optimizer,
                    OpenOptimizer(folder / kOptimizer, live.optimizer));
@@ -278,6 +328,19 @@ std::vector<int64_t> ListIncomplete(const fs::path& out_dir) {
   return ListSteps(out_dir, /*complete=*/false);
 }
 
+bool Remove(const fs::path& out_dir, int64_t step) {
+  const fs::path path = CheckpointPath(out_dir, step);
+  const fs::path hidden =
+      path.parent_path() / absl::StrCat(".", kPrefix, step, ".removed");
+  // `hidden` is in the way if an earlier removal was cut short.
+  std::error_code error;
+  fs::remove_all(hidden, error);
+  fs::rename(path, hidden, error);
+  if (error) return false;
+  fs::remove_all(hidden, error);  // otherwise the next sweep does
+  return true;
+}
+
 std::vector<fs::path> Prune(const fs::path& out_dir, int64_t limit,
                             int64_t written, int64_t best) {
   const std::vector<int64_t> steps = ListCheckpoints(out_dir);
@@ -286,18 +349,8 @@ std::vector<fs::path> Prune(const fs::path& out_dir, int64_t limit,
   for (const int64_t step : steps) {
     if (excess <= 0) break;
     if (step == written || step == best) continue;
-    const fs::path path = CheckpointPath(out_dir, step);
-    const fs::path hidden =
-        path.parent_path() / absl::StrCat(".", kPrefix, step, ".removed");
-    // Renamed before it is emptied: a crash in between leaves no folder step-N
-    // that lacks files. `hidden` is in the way if an earlier removal was cut
-    // short.
-    std::error_code error;
-    fs::remove_all(hidden, error);
-    fs::rename(path, hidden, error);
-    if (error) continue;
-    removed.push_back(path);
-    fs::remove_all(hidden, error);  // otherwise the next sweep does
+    if (!Remove(out_dir, step)) continue;
+    removed.push_back(CheckpointPath(out_dir, step));
     --excess;
   }
   return removed;

@@ -21,7 +21,8 @@
 //   config.json
 //   optimizer.safetensors     Adam moments and step counts, by decay group
 //   rng.safetensors           generator states, CPU and device
-//   trainer_state.json        TrainerState
+//   trainer_state.json        TrainerState, and "sha256": the digest of each
+//                             .safetensors file above
 // checkpoints/ may also have step-N.damaged, a checkpoint that could not be
 // read, and hidden .step-N…: being written or removed, or left by a kill.
 namespace mpsd::ckpt {
@@ -52,6 +53,7 @@ struct TrainerState {
   bool operator==(const TrainerState&) const = default;
 };
 
+// Written last: it has the digests of the tensor files that `folder` has.
 absl::Status WriteTrainerState(const std::filesystem::path& folder,
                                const TrainerState& state);
 
@@ -78,9 +80,15 @@ absl::StatusOr<Saved> SaveCheckpoint(const std::filesystem::path& out_dir,
                                      const TrainerState& state,
                                      const LiveState& live);
 
+// InvalidArgument if a tensor file of the checkpoint differs from its digest
+// (earlier releases wrote none) or has a number that is not finite. Reads all
+// of them.
+absl::Status CheckTensors(const std::filesystem::path& folder);
+
 // Restores `live` from a checkpoint folder, bit for bit on the CPU.
-// InvalidArgument or NotFound if a part is missing, truncated or does not fit:
-// the checkpoint is damaged, and `live` is unchanged. After another error (the
+// InvalidArgument or NotFound if a part is missing, truncated or does not fit,
+// and with CheckTensors' errors: the checkpoint is damaged, and `live` is
+// unchanged. After another error (the
 // disk fails within a complete file) `live` is undefined.
 absl::StatusOr<TrainerState> LoadCheckpoint(const std::filesystem::path& folder,
                                             const LiveState& live);
@@ -98,10 +106,13 @@ std::filesystem::path CheckpointPath(const std::filesystem::path& out_dir,
 // The bytes of the files in a checkpoint's folder.
 int64_t CheckpointBytes(const std::filesystem::path& folder);
 
+// Removes the checkpoint of `step`, renamed to a hidden name before, so that a
+// kill leaves no partial checkpoint under the checkpoint's name. Whether there
+// was one that could be renamed.
+bool Remove(const std::filesystem::path& out_dir, int64_t step);
+
 // Removes the oldest checkpoints beyond `limit`, but never those of the steps
-// `written` (just saved) and `best` (0: none). Renames each to a hidden name
-// before removing it, so that a kill leaves no partial checkpoint under the
-// checkpoint's name. Returns the folders removed.
+// `written` (just saved) and `best` (0: none). Returns the folders removed.
 std::vector<std::filesystem::path> Prune(const std::filesystem::path& out_dir,
                                          int64_t limit, int64_t written,
                                          int64_t best);

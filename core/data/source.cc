@@ -49,11 +49,16 @@ absl::StatusOr<Batch> Subset::Collate(
   return batch;
 }
 
-std::string Subset::hash() const {
+std::string Subset::TokenDigest() const {
+  const std::string all = base_->TokenDigest();
+  return all.empty() ? all : OfThese(all);
+}
+
+std::string Subset::OfThese(const std::string& digest_of_base) const {
   // Another choice of samples is another data set: a checkpoint of one must not
   // resume on the other.
   base::Sha256 hash;
-  hash.Update(base_->hash());
+  hash.Update(digest_of_base);
   for (const int64_t index : indices_) hash.Update(base::Cat(" ", index));
   return hash.FinishHex();
 }

@@ -49,8 +49,12 @@ class Source {
   virtual absl::StatusOr<Batch> Collate(
       const std::vector<std::vector<int64_t>>& rows,
       const Collation& collation) const = 0;
-  // SHA-256 over the data read, in hexadecimal.
+  // SHA-256 over the files read, in hexadecimal.
   virtual std::string hash() const = 0;
+  // SHA-256 over the tokens and labels that training sees, by which a resumed
+  // run knows its data; "" for images, which hash() and the processor's config
+  // determine.
+  virtual std::string TokenDigest() const { return ""; }
   virtual const DatasetStats& stats() const = 0;
   // Labels among a sample's tokens; 0 except for language modelling.
   virtual int64_t label_tokens(int64_t /*index*/) const { return 0; }
@@ -71,8 +75,9 @@ class Subset : public Source {
   }
   absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
                                 const Collation& collation) const override;
-  // SHA-256 over the base's hash and the indices.
-  std::string hash() const override;
+  // SHA-256 over the base's digest and the indices.
+  std::string hash() const override { return OfThese(base_->hash()); }
+  std::string TokenDigest() const override;
   // Rows, tokens and labels are those of the subset; truncated rows, dropped
   // rows and prompts those of the whole base.
   const DatasetStats& stats() const override { return stats_; }
@@ -85,6 +90,8 @@ class Subset : public Source {
   int64_t base_index(int64_t index) const { return indices_[index]; }
 
  private:
+  std::string OfThese(const std::string& digest_of_base) const;
+
   const std::shared_ptr<const Source> base_;
   const std::vector<int64_t> indices_;
   DatasetStats stats_;

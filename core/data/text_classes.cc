@@ -224,6 +224,18 @@ absl::StatusOr<LabelledTable> ReadLabelledTable(
   return TextRowReader(dataset, use, train).Read(files);
 }
 
+std::string TextClasses::TokenDigest() const {
+  base::Sha256 hash;
+  hash.Update(samples_.Digest());
+  const auto add = [&hash](const auto& values) {
+    hash.Update({reinterpret_cast<const char*>(values.data()),
+                 values.size() * sizeof values[0]});
+  };
+  add(targets_.classes);
+  add(targets_.targets);
+  return hash.FinishHex();
+}
+
 absl::StatusOr<Batch> TextClasses::Collate(
     const std::vector<std::vector<int64_t>>& rows,
     const Collation& collation) const {

@@ -83,6 +83,7 @@ class TextClasses : public Source {
   absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
                                 const Collation& collation) const override;
   std::string hash() const override { return hash_; }
+  std::string TokenDigest() const override;
   const DatasetStats& stats() const override { return stats_; }
 
   bool has_class_labels() const { return has_class_labels_; }

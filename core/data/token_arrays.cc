@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/clock.h"
+#include "core/base/sha256.h"
 
 namespace mpsd::data {
 
@@ -52,6 +54,21 @@ int64_t TokenArrays::marks(int64_t index) const {
     count += mark(place) ? 1 : 0;
   }
   return count;
+}
+
+std::string TokenArrays::Digest() const {
+  base::Sha256 hash;
+  const auto add = [&hash](const auto& array) {
+    array.ForEachPiece([&hash](const auto* values, int64_t count) {
+      hash.Update({reinterpret_cast<const char*>(values),
+                   static_cast<size_t>(count) * sizeof *values});
+      base::CountWork();
+    });
+  };
+  add(ends_);
+  add(ids_);
+  add(bits_);
+  return hash.FinishHex();
 }
 
 TokenSample TokenArrays::sample(int64_t index) const {

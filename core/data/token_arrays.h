@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -136,6 +137,9 @@ class TokenArrays {
   int64_t marks(int64_t index) const;
   // A copy of sample `index`.
   TokenSample sample(int64_t index) const;
+
+  // SHA-256 over the samples' lengths, ids and bits.
+  std::string Digest() const;
 
   // The arrays' size in memory or in the file.
   int64_t bytes() const {

@@ -63,6 +63,7 @@ class TokenDataset : public Source {
   }
   // SHA-256 over the files' bytes, one file after the other.
   std::string hash() const override { return hash_; }
+  std::string TokenDigest() const override { return samples_.Digest(); }
 
   const TokenArrays& samples() const { return samples_; }
   int32_t pad_id() const { return pad_id_; }

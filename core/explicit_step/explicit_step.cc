@@ -4,8 +4,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include <algorithm>
-#include <iterator>
 #include <optional>
 
 #include "core/base/check.h"
@@ -69,51 +67,19 @@ void ExplicitStep::End() {
   pack_.CollectGradients();
 }
 
-int64_t ExplicitStep::Context::bytes() const {
-  std::map<const void*, size_t> storages;
-  const auto add = [&storages](const at::Tensor& t) {
-    if (t.defined()) storages[t.storage().data()] = t.storage().nbytes();
-  };
-  for (const at::Tensor& t :
-       {rope.cos, rope.sin, rope.rotation, rope.signed_sin, places}) {
-    add(t);
-  }
-  for (const auto& [window, plan] : plans) {
-    add(plan.band);
-    for (const attention::QueryBlock& block : plan.blocks) add(block.mask);
-  }
-  int64_t sum = 0;
-  for (const auto& [data, size] : storages) sum += static_cast<int64_t>(size);
-  return sum;
-}
-
-std::shared_ptr<const ExplicitStep::Context> ExplicitStep::ContextOf(
+const ExplicitStep::Context& ExplicitStep::ContextOf(
     const model::DecoderInputs& inputs) {
-  // A packed micro-batch has its own segments, and so its own positions and
-  // masks: nothing to keep.
-  if (inputs.segment_ids.defined()) {
-    return std::make_shared<Context>(MakeContext(inputs));
+  const ContextKey key =
+      inputs.segment_ids.defined()
+          ? ContextKey()
+          : ContextKey{inputs.input_ids.size(0), inputs.input_ids.size(1),
+                       pack_.draws()};
+  if (key == ContextKey() || key != context_key_ || !context_) {
+    context_.reset();  // before the next one is made: not both in memory
+    context_ = MakeContext(inputs);
+    context_key_ = key;
   }
-  const int64_t rows = inputs.input_ids.size(0);
-  const int64_t length = inputs.input_ids.size(1);
-  const auto known = std::find_if(
-      contexts_.begin(), contexts_.end(), [&](const KeptContext& kept) {
-        return kept.rows == rows && kept.length == length &&
-               kept.draws == pack_.draws();
-      });
-  if (known != contexts_.end()) {
-    contexts_.splice(contexts_.begin(), contexts_, known);
-    return contexts_.front().context;
-  }
-  // Starting with the latest; drops what no longer fits.
-  int64_t bytes = 0;
-  for (auto it = contexts_.begin(); it != contexts_.end();) {
-    bytes += it->context->bytes();
-    it = bytes > kKeptBytes ? contexts_.erase(it) : std::next(it);
-  }
-  contexts_.push_front({rows, length, pack_.draws(),
-                        std::make_shared<Context>(MakeContext(inputs))});
-  return contexts_.front().context;
+  return *context_;
 }
 
 ExplicitStep::Context ExplicitStep::MakeContext(
@@ -150,7 +116,7 @@ ExplicitStep::Context ExplicitStep::MakeContext(
   for (const auto& layer : layers_) {
     if (context.plans.contains(layer->window)) continue;
     context.plans[layer->window] = attention::PlanAttention(
-        inputs.layout(), layer->window, by_position, shape_, options_, &bands_);
+        inputs.layout(), layer->window, by_position, shape_, options_);
   }
   return context;
 }
@@ -228,8 +194,7 @@ at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   base::Check(begun_, "Begin comes before Add");
   std::optional<profile::BlockMark> embedding("mpsd::embedding");
-  const std::shared_ptr<const Context> shared = ContextOf(inputs);
-  const Context& context = *shared;
+  const Context& context = ContextOf(inputs);
   NoteKernels(context);
   const at::Tensor ids = context.places.defined()
                              ? inputs.input_ids.t().contiguous()

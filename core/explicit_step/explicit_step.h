@@ -6,9 +6,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,9 +32,8 @@ namespace mpsd::explicit_step {
 //   step.Begin();  for each micro-batch: step.Add(…);  step.End();
 //
 // One layer is AttentionBlock, then MlpBlock, whose headers have the formulas;
-// head.h has the loss. Rotations and masks depend only on the rows' shape and
-// are kept from step to step: those of the latest shape always, those of
-// earlier shapes while they take kKeptBytes together or less.
+// head.h has the loss. Rotations and masks depend only on the rows' shape:
+// those of the latest are kept from step to step.
 class ExplicitStep {
  public:
   // FailedPrecondition, with the reason, if `trained` has weights of the model
@@ -44,8 +43,6 @@ class ExplicitStep {
   static absl::StatusOr<std::unique_ptr<ExplicitStep>> Create(
       const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
       const Options& options);
-
-  static constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
   // What the backward recomputes, from the next Add on. Starts as
   // options.recompute.
@@ -86,16 +83,18 @@ class ExplicitStep {
     // is the row of the activations for this token. Undefined: row by row.
     at::Tensor places;
     std::map<int64_t, attention::AttentionPlan> plans;  // by window
-    int64_t bytes() const;
   };
-  struct KeptContext {
-    int64_t rows, length;
-    bool draws;
-    std::shared_ptr<const Context> context;
+  // What a context depends on; the default for packed rows, whose segments are
+  // their own.
+  struct ContextKey {
+    int64_t rows = 0, length = 0;
+    bool draws = false;
+    bool operator==(const ContextKey&) const = default;
   };
 
   ExplicitStep(const model::Decoder& decoder, const Options& options);
-  std::shared_ptr<const Context> ContextOf(const model::DecoderInputs& inputs);
+  // The context is valid until the next call.
+  const Context& ContextOf(const model::DecoderInputs& inputs);
   Context MakeContext(const model::DecoderInputs& inputs);
   void NoteKernels(const Context& context);
   at::Tensor Forward(const Layer& layer, const at::Tensor& x,
@@ -120,8 +119,8 @@ class ExplicitStep {
   bool begun_ = false;  // from Begin to End
   spec::Recompute recompute_;
   std::function<void()> commit_;
-  attention::BandMasks bands_;
-  std::list<KeptContext> contexts_;  // most recently used first
+  ContextKey context_key_;  // of the latest context
+  std::optional<Context> context_;
   attention::AttentionRan attention_;
 };
 

@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/ckpt/safetensors.h"
+#include "core/ckpt/safetensors_writer.h"
 #include "core/full/model_folder.h"
 #include "core/spec/modules.h"
 
@@ -124,12 +125,21 @@ absl::Status FullModel::LoadCheckpoint(const fs::path& folder) {
 
 absl::Status FullModel::SaveResult(const fs::path& folder) const {
   const spec::ModelConfig& config = network_.config();
-  tensorfile::NamedTensors tensors;
-  for (const auto& group : BySharedTensor(network_.NamedWeights())) {
-    tensors.emplace_back(spec::StoredName(config, group[0].name),
-                         group[0].tensor->detach().to(network_.dtype()));
+  const Shared groups = BySharedTensor(network_.NamedWeights());
+  std::vector<tensorfile::PlannedTensor> plan;
+  for (const auto& group : groups) {
+    plan.push_back({spec::StoredName(config, group[0].name), network_.dtype(),
+                    group[0].tensor->sizes().vec()});
   }
-  RETURN_IF_ERROR(tensorfile::WriteSafetensors(folder / kWeights, tensors));
+  ASSIGN_OR_RETURN(auto writer, tensorfile::SafetensorsWriter::Create(
+                                    folder / kWeights, std::move(plan)));
+  // The cast of one weight at a time: all of them would take half as much
+  // memory again as the masters.
+  for (const auto& group : groups) {
+    RETURN_IF_ERROR(
+        writer->Append(group[0].tensor->detach().to(network_.dtype())));
+  }
+  RETURN_IF_ERROR(writer->Finish());
   RETURN_IF_ERROR(WriteConfig(options_.model_folder, folder,
                               {config, options_.task, options_.label_names,
                                options_.problem_type, network_.dtype()}));

@@ -68,6 +68,10 @@ std::string NameOfB(const std::string& module) {
   return absl::StrCat(kPeftPrefix, module, ".lora_B.weight");
 }
 
+std::string NameOfBaseLayer(const std::string& module) {
+  return absl::StrCat(kPeftPrefix, module, ".base_layer.weight");
+}
+
 at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
   // fp32 for all dtypes of the base, as in PEFT (autocast_adapter_dtype): the
   // adapter's term is small compared with the base's, and is rounded only once,
@@ -119,6 +123,16 @@ void Adapter::Hang() {
   }
 }
 
+std::map<std::string, at::Tensor> Adapter::Frozen() const {
+  std::map<std::string, at::Tensor> weights;
+  for (const model::Linear* l : model_.Linears()) {
+    if (l->adapter != nullptr && l->weight.defined()) {
+      weights[l->name] = l->weight;
+    }
+  }
+  return weights;
+}
+
 absl::Status Adapter::SaveCheckpoint(
     const std::filesystem::path& folder) const {
   return SavePeftFolder(folder, spec_, identity_, *parameters_);
@@ -126,11 +140,11 @@ absl::Status Adapter::SaveCheckpoint(
 
 absl::Status Adapter::CheckCheckpoint(
     const std::filesystem::path& folder) const {
-  return CheckPeftWeights(folder, *parameters_);
+  return CheckPeftWeights(folder, *parameters_, Frozen());
 }
 
 absl::Status Adapter::LoadCheckpoint(const std::filesystem::path& folder) {
-  return LoadPeftWeights(folder, *parameters_);
+  return LoadPeftWeights(folder, *parameters_, Frozen());
 }
 
 // The linears' adapters refer to training_, which ends here, while the model

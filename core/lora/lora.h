@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -102,6 +103,8 @@ class Adapter : public optim::Trainable {
         identity_(std::move(identity)),
         targets_(std::move(targets)) {}
   void Hang();
+  // The adapted linears' own weights, by module.
+  std::map<std::string, at::Tensor> Frozen() const;
 
   model::Network& model_;
   const spec::LoraSpec spec_;

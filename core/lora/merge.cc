@@ -127,6 +127,14 @@ absl::Status AdaptedModel::CheckComplete() const {
   for (const auto& target : targets_) {
     unknown.erase(NameOfA(target.name));
     unknown.erase(NameOfB(target.name));
+    const std::string weight = target.name + ".weight";
+    const auto* own = weights_->Find(weight);
+    if (own == nullptr) continue;
+    if (unknown.erase(lora::NameOfBaseLayer(target.name)) == 0) continue;
+    ASSIGN_OR_RETURN(auto loaded,
+                     weights_->Load(weight, own->shape, at::kCPU, own->dtype));
+    RETURN_IF_ERROR(
+        lora::CheckBaseLayer(*file_, adapter_.string(), target.name, loaded));
   }
   ASSIGN_OR_RETURN(auto saved, spec::MatchModulesToSave(lora_, config_));
   for (const spec::Module& m : saved) {

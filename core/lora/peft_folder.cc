@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
@@ -41,41 +42,6 @@ json Number(double value) {
   return value;
 }
 
-// Reads fields strictly; keeps the first error.
-class ConfigReader {
- public:
-  ConfigReader(const json& config, std::string origin)
-      : config_(config), origin_(std::move(origin)) {}
-
-  template <typename T>
-  void Read(const char* name, T& field) {
-    const json value = config_.value(name, json());
-    if (value.is_null()) return;
-    try {
-      value.get_to(field);
-    } catch (const json::exception&) {
-      if (status_.ok()) {
-        status_ = absl::InvalidArgumentError(absl::StrCat(
-            origin_, ": ", name, " has the wrong type: ", value.dump()));
-      }
-    }
-  }
-  template <typename V>
-  void ReadPattern(const char* name, spec::PatternMap<V>& pattern) {
-    json object = json::object();
-    Read(name, object);
-    for (const auto& [key, value] : object.items()) {
-      if (value.is_number()) pattern[key] = value.template get<V>();
-    }
-  }
-  const absl::Status& status() const { return status_; }
-
- private:
-  const json& config_;
-  const std::string origin_;
-  absl::Status status_;
-};
-
 // PEFT initialises an adapter before it reads the weights, and some values of
 // init_lora_weights then change the base model's weights (tuners/lora/layer.py,
 // update_layer).
@@ -105,6 +71,13 @@ absl::Status CheckInitialisation(const json& config,
 }
 
 absl::Status CheckSupported(const json& config, const std::string& origin) {
+  if (config.contains("lora_parameters")) {
+    return absl::UnimplementedError(absl::StrCat(
+        origin,
+        ": is an adapter of MLX (lora_parameters), mpsd reads those of "
+        "PEFT; merge it into its model with mlx_lm.fuse, and start "
+        "from that"));
+  }
   if (config.value("peft_type", json()) != "LORA") {
     return absl::UnimplementedError(absl::StrCat(
         origin, ": peft_type is ", config.value("peft_type", json()).dump(),
@@ -117,7 +90,22 @@ absl::Status CheckSupported(const json& config, const std::string& origin) {
     }
     return absl::UnimplementedError(absl::StrCat(
         origin, ": ", field.name, " is ", config[field.name].dump(),
-        "; mpsd has no such setting, remove it or retrain"));
+        std::string_view(field.name) == "exclude_modules"
+            ? "; name the modules that remain in target_modules instead"
+            : "; mpsd has no such setting, remove it or retrain"));
+  }
+  for (const auto& [name, value] : config.items()) {
+    const auto is_name = [&name = name](const PeftField& field) {
+      return field.name == name;
+    };
+    if (std::any_of(PeftFields().begin(), PeftFields().end(), is_name) ||
+        IsOff(value)) {
+      continue;
+    }
+    return absl::UnimplementedError(absl::StrCat(
+        origin, ": ", name, " is ", value.dump(),
+        "; LoraConfig of PEFT 0.21 has no such field: remove it if the adapter "
+        "computes the same without it, or retrain"));
   }
   return CheckInitialisation(config, origin);
 }
@@ -183,40 +171,8 @@ absl::StatusOr<spec::LoraSpec> ReadPeftConfig(const fs::path& folder) {
         absl::StrCat(origin, ": expected a JSON object"));
   }
   RETURN_IF_ERROR(CheckSupported(config, origin));
-  spec::LoraSpec spec;
-  ConfigReader reader(config, origin);
-  reader.Read("r", spec.r);
-  reader.Read("lora_alpha", spec.lora_alpha);
-  reader.Read("lora_dropout", spec.lora_dropout.emplace(0));
-  reader.Read("use_rslora", spec.use_rslora);
-  reader.ReadPattern("rank_pattern", spec.rank_pattern);
-  reader.ReadPattern("alpha_pattern", spec.alpha_pattern);
-  reader.Read("modules_to_save", spec.modules_to_save);
-  std::vector<int64_t> layers;
-  if (config.value("layers_to_transform", json()).is_number_integer()) {
-    layers = {config["layers_to_transform"].get<int64_t>()};
-  } else {
-    reader.Read("layers_to_transform", layers);
-  }
-  if (!layers.empty()) spec.layers_to_transform = layers;
-  if (config.value("target_modules", json()).is_string()) {
-    const std::string target = config["target_modules"];
-    if (target == "all-linear") {
-      spec.target_modules = spec::LoraSpec::AllLinear{};
-    } else {
-      spec.target_modules = target;
-    }
-  } else {
-    std::vector<std::string> names;
-    reader.Read("target_modules", names);
-    if (!names.empty()) spec.target_modules = names;
-  }
-  if (!reader.status().ok()) return reader.status();
-  if (!(*spec.lora_dropout >= 0 && *spec.lora_dropout < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(origin, ": lora_dropout is ", *spec.lora_dropout,
-                     ", expected a number >= 0 and < 1"));
-  }
+  ASSIGN_OR_RETURN(auto spec, spec::ParseLora(text, origin));
+  if (!spec.lora_dropout) spec.lora_dropout = 0;
   return spec;
 }
 
@@ -224,14 +180,24 @@ namespace {
 
 absl::Status CheckEntries(const tensorfile::SafetensorsFile& file,
                           const std::string& origin,
-                          const optim::ParameterSet& parameters) {
+                          const optim::ParameterSet& parameters,
+                          const FrozenWeights& frozen) {
   std::set<std::string> unknown;
   for (const auto& [name, entry] : file.entries()) unknown.insert(name);
+  for (const auto& [module, weight] : frozen) {
+    RETURN_IF_ERROR(CheckBaseLayer(file, origin, module, weight));
+    unknown.erase(NameOfBaseLayer(module));
+  }
   for (const optim::Parameter& p : parameters.parameters()) {
     const auto entry = file.entries().find(p.name);
     if (entry == file.entries().end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(origin, ": has no tensor ", p.name));
+      return absl::InvalidArgumentError(absl::StrCat(
+          origin, ": has no tensor ", p.name,
+          absl::StrContains(p.name, ".lora_")
+              ? ""
+              : "; it was saved without this module, which the job trains "
+                "whole: save it again with the module in modules_to_save "
+                "(PEFT adds a classifier's head if task_type is SEQ_CLS)"));
     }
     const std::vector<int64_t>& shape = entry->second.shape;
     if (p.value.sizes() != at::IntArrayRef(shape)) {
@@ -253,20 +219,43 @@ absl::Status CheckEntries(const tensorfile::SafetensorsFile& file,
 
 }  // namespace
 
+absl::Status CheckBaseLayer(const tensorfile::SafetensorsFile& file,
+                            const std::string& origin,
+                            const std::string& module,
+                            const at::Tensor& weight) {
+  const std::string name = NameOfBaseLayer(module);
+  if (!file.entries().contains(name)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(auto saved, file.Load(name));
+  const at::Tensor own = weight.to(at::kCPU);
+  // PEFT may have loaded the model in another dtype.
+  if (own.sizes() == saved.sizes() &&
+      (at::equal(saved.to(own.scalar_type()), own) ||
+       at::equal(own.to(saved.scalar_type()), saved))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(origin, ": ", name,
+                   " differs from the model's own weight: the adapter was "
+                   "trained on another model, or on one whose vocabulary was "
+                   "resized; save that model, and start from it"));
+}
+
 absl::Status CheckPeftWeights(const fs::path& folder,
-                              const optim::ParameterSet& parameters) {
+                              const optim::ParameterSet& parameters,
+                              const FrozenWeights& frozen) {
   const fs::path path = folder / kWeightsName;
   ASSIGN_OR_RETURN(auto file, tensorfile::SafetensorsFile::Open(path));
-  return CheckEntries(*file, path.string(), parameters);
+  return CheckEntries(*file, path.string(), parameters, frozen);
 }
 
 absl::Status LoadPeftWeights(const fs::path& folder,
-                             optim::ParameterSet& parameters) {
+                             optim::ParameterSet& parameters,
+                             const FrozenWeights& frozen) {
   const fs::path path = folder / kWeightsName;
   ASSIGN_OR_RETURN(auto file, tensorfile::SafetensorsFile::Open(path));
   // All names and shapes are checked before the first value is written: an
   // adapter of another model leaves the parameters unchanged.
-  RETURN_IF_ERROR(CheckEntries(*file, path.string(), parameters));
+  RETURN_IF_ERROR(CheckEntries(*file, path.string(), parameters, frozen));
   for (const optim::Parameter& p : parameters.parameters()) {
     ASSIGN_OR_RETURN(auto tensor, file->Load(p.name, at::kCPU, at::kFloat));
     // Into the parameter's own memory, which the optimizer's group holds;

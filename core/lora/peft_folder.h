@@ -3,10 +3,13 @@
 #define MPSD_CORE_LORA_PEFT_FOLDER_H_
 
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/ckpt/safetensors.h"
 #include "core/lora/lora.h"
 #include "core/optim/parameters.h"
 #include "core/spec/train_spec.h"
@@ -35,19 +38,36 @@ const std::vector<PeftField>& PeftFields();
 
 // The LoRA part of adapter_config.json. Unimplemented for a setting that mpsd
 // does not support (another peft_type, DoRA, bias, an initialisation with which
-// PEFT changes the base model), naming it; InvalidArgument for a broken file.
+// PEFT changes the base model, a field that PeftFields lacks), naming it;
+// InvalidArgument for a broken file or a value that job.json rejects.
 absl::StatusOr<spec::LoraSpec> ReadPeftConfig(
     const std::filesystem::path& folder);
 
+// A module's frozen weight, which PEFT saves next to A and B if the module is
+// an adapted lm_head (save_pretrained's save_embedding_layers "auto").
+std::string NameOfBaseLayer(const std::string& module);
+
+// InvalidArgument if `file` has the frozen weight of `module` and it is not the
+// model's own, `weight`, up to the rounding of one of their dtypes.
+absl::Status CheckBaseLayer(const tensorfile::SafetensorsFile& file,
+                            const std::string& origin,
+                            const std::string& module,
+                            const at::Tensor& weight);
+
+// The frozen weights of adapted modules, by module.
+using FrozenWeights = std::map<std::string, at::Tensor>;
+
 // Whether the folder's tensors match `parameters`: InvalidArgument names a
-// tensor that is missing, unknown or of another shape.
+// tensor that is missing, unknown or of another shape, or CheckBaseLayer's.
 absl::Status CheckPeftWeights(const std::filesystem::path& folder,
-                              const optim::ParameterSet& parameters);
+                              const optim::ParameterSet& parameters,
+                              const FrozenWeights& frozen = {});
 
 // Copies the folder's tensors into `parameters`, if CheckPeftWeights accepts
 // them.
 absl::Status LoadPeftWeights(const std::filesystem::path& folder,
-                             optim::ParameterSet& parameters);
+                             optim::ParameterSet& parameters,
+                             const FrozenWeights& frozen = {});
 
 // Writes both files into `folder`, which must exist.
 absl::Status SavePeftFolder(const std::filesystem::path& folder,

@@ -75,31 +75,6 @@ at::Tensor CornerOf(const at::Tensor& band, int64_t count, int64_t keys) {
   return before > 0 ? rows.narrow(1, before, keys) : rows;
 }
 
-at::Tensor BandMasks::Get(int64_t count, int64_t keys, int64_t window,
-                          const at::TensorOptions& options) {
-  const auto known =
-      std::find_if(bands_.begin(), bands_.end(), [&](const Band& b) {
-        return b.count == count && b.keys == keys && b.window == window;
-      });
-  if (known != bands_.end()) {
-    bands_.splice(bands_.begin(), bands_, known);
-    return bands_.front().mask;
-  }
-  // Evicts before the new mask is made, so that the bound always holds.
-  const auto coming =
-      count * keys * static_cast<int64_t>(options.dtype().itemsize());
-  while (!bands_.empty() && bytes() + coming > kKept) bands_.pop_back();
-  bands_.push_front(
-      {count, keys, window, BandMask(count, keys, window, options)});
-  return bands_.front().mask;
-}
-
-int64_t BandMasks::bytes() const {
-  int64_t sum = 0;
-  for (const Band& b : bands_) sum += static_cast<int64_t>(b.mask.nbytes());
-  return sum;
-}
-
 namespace {
 
 using backend::FusedAttention;
@@ -199,7 +174,7 @@ at::Tensor AttentionPlan::Join(const at::Tensor& q, const at::Tensor& k) const {
 
 AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
                             bool by_position, const HeadShape& shape,
-                            const Options& options, BandMasks* bands) {
+                            const Options& options) {
   base::CheckLess(0, layout.length, "tokens of a row");
   AttentionPlan plan;
   plan.rows = layout.rows;
@@ -214,9 +189,9 @@ AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
   }
   ChooseKernels(shape, options, plan);
   if (plan.forward == PlannedKernel::kBlocked) {
-    PlanBlocks(layout, shape, options, bands, plan);
+    PlanBlocks(layout, shape, options, plan);
   } else if (plan.backward == PlannedKernel::kBlocked) {
-    PlanBlocks(layout, EachWithKeys(shape), options, bands, plan);
+    PlanBlocks(layout, EachWithKeys(shape), options, plan);
   }
   if (plan.forward == PlannedKernel::kFlashCuda && !plan.segments.empty()) {
     plan.segment_starts = StartsOf(plan.segments, layout.device);
@@ -241,8 +216,7 @@ int64_t FirstKey(const AttentionPlan& plan, int64_t begin, int64_t step) {
   return first / step * step;
 }
 
-// An upper bound of the keys of any block of these rows, so that one band
-// serves all plans.
+// An upper bound of the keys of any block of these rows: one band serves all.
 int64_t WidestKeys(const AttentionPlan& plan, int64_t count) {
   if (plan.window == 0) return plan.length;
   return std::min(plan.length, plan.window + 2 * count);
@@ -287,7 +261,7 @@ at::Tensor MaskOf(const AttentionPlan& plan, const QueryBlock& block) {
 }
 
 void PlanBlocks(const TokenLayout& layout, const HeadShape& shape,
-                const Options& options, BandMasks* bands, AttentionPlan& plan) {
+                const Options& options, AttentionPlan& plan) {
   const int64_t count = spec::QueriesPerBlock(
       plan.rows, shape.heads, plan.length, options.traits.cached_pieces);
   base::CheckLess(0, count, "queries of a block");
@@ -295,10 +269,8 @@ void PlanBlocks(const TokenLayout& layout, const HeadShape& shape,
   const int64_t group = shape.heads / shape.kv_heads;
   const at::TensorOptions numbers =
       at::device(layout.device).dtype(options.dtype);
-  BandMasks none;
   plan.zero = at::zeros({}, numbers);
-  plan.band = (bands == nullptr ? none : *bands)
-                  .Get(count, WidestKeys(plan, count), plan.window, numbers);
+  plan.band = BandMask(count, WidestKeys(plan, count), plan.window, numbers);
   plan.segment_ids = layout.segment_ids;
   int64_t cells = 0;
   for (int64_t begin = 0; begin < plan.length; begin += count) {

@@ -6,7 +6,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <list>
 #include <vector>
 
 #include "core/device/device.h"
@@ -73,26 +72,6 @@ at::Tensor BandMask(int64_t count, int64_t keys, int64_t window,
 // The lower right corner [count, keys] of a BandMask; a view.
 at::Tensor CornerOf(const at::Tensor& band, int64_t count, int64_t keys);
 
-// Keeps requested BandMasks from micro-batch to micro-batch and from step to
-// step: always the latest, and earlier ones while all together take kKept bytes
-// or less. All calls give the same dtype and device.
-class BandMasks {
- public:
-  static constexpr int64_t kKept = int64_t{64} << 20;
-
-  at::Tensor Get(int64_t count, int64_t keys, int64_t window,
-                 const at::TensorOptions& options);
-
-  int64_t bytes() const;
-
- private:
-  struct Band {
-    int64_t count, keys, window;
-    at::Tensor mask;
-  };
-  std::list<Band> bands_;  // most recently used first
-};
-
 // What computes a planned attention, forward or backward
 // (core/model/planned_attention.h).
 enum class PlannedKernel { kBlocked, kFlashCpu, kFlashCuda, kCudnn };
@@ -153,21 +132,19 @@ struct AttentionPlan {
 //
 // The backend is Traits::fused_attention (kNone, kByRow, kByToken); the CPU's
 // fp32 backward depends on Traits::slow_attention_backward, and its blocks are
-// those of EachWithKeys(shape). `window` is that of AttentionMask. `bands`
-// keeps masks for later plans; null: masks are not kept.
+// those of EachWithKeys(shape). `window` is that of AttentionMask.
 AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
                             bool by_position, const HeadShape& shape,
-                            const Options& options, BandMasks* bands = nullptr);
+                            const Options& options);
 
 // Fills in the plan's blocks, band, zero and segment_ids, for
-// BlockedForward. Without segments one band masks all blocks: it comes from
-// `bands`, or is made anew if `bands` is null. Two cases need a mask per
-// block: segments, and GEMMs that add the mask (MPS). Such masks are kept while
-// all together stay within spec::kMostKeptMasks. Beyond that bound a segment's
-// mask is made at each use, and a GEMM's mask is replaced by a view of the band
-// that a separate pass adds.
+// BlockedForward. Without segments one band masks all blocks. Two cases need a
+// mask per block: segments, and GEMMs that add the mask (MPS). Such masks are
+// kept while all together stay within spec::kMostKeptMasks. Beyond that bound a
+// segment's mask is made at each use, and a GEMM's mask is replaced by a view
+// of the band that a separate pass adds.
 void PlanBlocks(const TokenLayout& layout, const HeadShape& shape,
-                const Options& options, BandMasks* bands, AttentionPlan& plan);
+                const Options& options, AttentionPlan& plan);
 
 // The mask of a block of the plan, kept or made now, in the shape given at
 // QueryBlock::mask.

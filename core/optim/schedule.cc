@@ -36,10 +36,12 @@ absl::StatusOr<Schedule> Schedule::Create(const spec::TrainingSpec& spec,
   for (const TypeName& t : kTypes) {
     if (spec.lr_scheduler_type == t.name) {
       // TrainingArguments.get_warmup_steps
-      const int64_t warmup = spec.warmup_steps > 0
-                                 ? spec.warmup_steps
-                                 : static_cast<int64_t>(std::ceil(
-                                       total_steps * spec.warmup_ratio));
+      const double steps =
+          spec.warmup_steps > 0 ? spec.warmup_steps : spec.warmup_ratio;
+      const bool is_share = spec.warmup_steps < 1;
+      const auto warmup = static_cast<int64_t>(
+          is_share ? std::ceil(static_cast<double>(total_steps) * steps)
+                   : steps);
       return Schedule(t.type, spec.learning_rate, warmup, total_steps);
     }
     absl::StrAppend(&known, known.empty() ? "" : ", ", t.name);

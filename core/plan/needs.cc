@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -77,18 +78,35 @@ spec::TrainSpec WithMicroBatch(spec::TrainSpec spec,
   return spec;
 }
 
+CheckpointCount CountCheckpoints(const spec::TrainingSpec& training,
+                                 int64_t total_steps, int64_t eval_steps) {
+  // The steps before the last that are multiples.
+  const auto before_end = [&](int64_t every) {
+    return every > 0 ? (total_steps - 1) / every : 0;
+  };
+  const int64_t every = training.save_steps;
+  CheckpointCount count{.saved = before_end(every) + 1};
+  if (training.load_best_model_at_end && eval_steps > 0) {
+    count.bests = before_end(eval_steps) -
+                  (every > 0 ? before_end(std::lcm(every, eval_steps)) : 0);
+  }
+  return count;
+}
+
 DiskNeed DiskOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
-                int64_t checkpoints) {
+                const CheckpointCount& checkpoints) {
   constexpr int64_t kFloat = 4;
   constexpr int64_t kCopies = 3;  // the value and both moments of AdamW
   const int64_t trained = spec::TrainableParameterCount(spec, model);
   DiskNeed need;
   need.checkpoint_bytes = trained * kFloat * kCopies;
-  need.checkpoints_kept = checkpoints;
+  // A new best is complete before the best so far goes.
+  need.checkpoints_kept =
+      checkpoints.saved + std::min<int64_t>(checkpoints.bests, 1);
   if (const auto limit = spec.training.save_total_limit) {
     // A new checkpoint is complete before an old one goes; the best stays too.
     const int64_t best = spec.training.load_best_model_at_end ? 1 : 0;
-    need.checkpoints_kept = std::min(checkpoints, *limit + 1 + best);
+    need.checkpoints_kept = std::min(need.checkpoints_kept, *limit + 1 + best);
   }
   // An adapter is saved in fp32, a model in the dtype of its frozen weights.
   const bool whole = spec.fine_tune_type != spec::FineTuneType::kLora;

@@ -56,9 +56,17 @@ struct DiskNeed {
   }
 };
 
-// `checkpoints` is the number written over the whole run.
+// The checkpoints that a run writes.
+struct CheckpointCount {
+  int64_t saved = 0;  // by save_steps, and at the end
+  // Others, at most: one for each evaluation that may be the best.
+  int64_t bests = 0;
+};
+CheckpointCount CountCheckpoints(const spec::TrainingSpec& training,
+                                 int64_t total_steps, int64_t eval_steps);
+
 DiskNeed DiskOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
-                int64_t checkpoints);
+                const CheckpointCount& checkpoints);
 
 // The most alternatives of a plan.
 inline constexpr size_t kMostAlternatives = 10;

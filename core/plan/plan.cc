@@ -95,16 +95,13 @@ class Planner {
     const spec::TrainingSpec& t = spec_.training;
     total_steps_ = shapes_.TotalSteps(epoch_.steps);
     epochs_ = Share(total_steps_, epoch_.steps);
+    int64_t every = 0;  // no evaluation
     if (job_.rows.eval != nullptr) {
-      const int64_t every = t.eval_steps > 0 ? t.eval_steps : epoch_.steps;
+      every = t.eval_steps > 0 ? t.eval_steps : epoch_.steps;
       // Including those before the first and after the last step.
       evaluations_ = 1 + total_steps_ / every + (total_steps_ % every != 0);
     }
-    checkpoints_ = 1;
-    if (t.save_steps > 0) {
-      checkpoints_ =
-          total_steps_ / t.save_steps + (total_steps_ % t.save_steps != 0);
-    }
+    checkpoints_ = CountCheckpoints(t, total_steps_, every);
     const double scale = images() ? static_cast<double>(image_tokens()) : 1;
     plan_["steps"] = {
         {"batch_rows", shapes_.step_rows()},
@@ -115,7 +112,7 @@ class Planner {
         {"total_steps", total_steps_},
         {"warmup_steps", job_.warmup_steps(total_steps_)},
         {"evaluations", evaluations_},
-        {"checkpoints", checkpoints_},
+        {"checkpoints", checkpoints_.saved + checkpoints_.bests},
         {"tokens_per_step", scale * Share(epoch_.tokens, epoch_.steps)},
         {"padded_tokens_per_step",
          scale * Share(epoch_.padded_tokens, epoch_.steps)}};
@@ -278,7 +275,8 @@ class Planner {
               {"logits_bytes", e.logits_bytes},
               {"backward_bytes", e.backward_bytes},
               {"evaluation_bytes", e.evaluation_bytes},
-              {"inputs_bytes", e.inputs_bytes}};
+              {"inputs_bytes", e.inputs_bytes},
+              {"heap_bytes", e.heap_bytes}};
     const int64_t limit = job_.facts.memory_limit_bytes;
     if (limit > 0) memory["limit_bytes"] = limit;
     JudgeMemory(peak, limit);
@@ -452,7 +450,8 @@ class Planner {
   const Epoch epoch_;
   const std::optional<Rates> rates_;
   const StepTimes times_;
-  int64_t total_steps_ = 0, evaluations_ = 0, checkpoints_ = 0;
+  int64_t total_steps_ = 0, evaluations_ = 0;
+  CheckpointCount checkpoints_;
   double epochs_ = 0;
   bool unfit_ = false;
   json plan_;

@@ -94,7 +94,7 @@ struct Progress {
   double learning_rate = 0;  // used by this step
   double grad_norm = 0;      // before clipping
   int64_t tokens = 0;        // non-padding, of this step
-  int64_t label_tokens = 0;  // counted in the loss, of this step
+  int64_t label_tokens = 0;  // in the loss, of this step; rows, if per row
   double seconds = 0;        // wall time of this step
   std::optional<int64_t> padded_tokens;  // padding included, of this step
   // The part of `seconds` spent waiting for the step's batches.

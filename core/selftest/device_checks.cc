@@ -193,7 +193,7 @@ double Dropout(Device& device) {
 Tensors AdamWSteps(at::Device device) {
   optim::ParameterSet parameters({{"a.weight", Normal({37, 53}, 51)},
                                   {"a.bias", Normal({53}, 52)},
-                                  {"b.weight", Normal({1000}, 53)}},
+                                  {"b.weight", Normal({1 << 22}, 53)}},
                                  device);
   spec::TrainingSpec training;
   training.weight_decay = 0.1;
@@ -263,7 +263,7 @@ std::vector<Check> DeviceChecks(const Sizes&) {
       {"random numbers, moments in deviations", "262144", kDeviations, Moments},
       {"random numbers repeat", "1000", 0, Repeats},
       {"dropout, share in deviations", "262144", kDeviations, Dropout},
-      {"clipping and AdamW, 3 steps", "1961 + 53 + 1000", kFloatTolerance,
+      {"clipping and AdamW, 3 steps", "1961 + 53 + 4194304", kFloatTolerance,
        AdamW},
       {"no work is lost", "24 products of 384 × 384", 0, LostWork},
   };

@@ -58,8 +58,9 @@ std::string Padded(const std::string& text, size_t width) {
 std::string Row(const std::string& kernel, const std::string& shape,
                 const std::string& error, const std::string& tolerance,
                 const std::string& verdict) {
-  return absl::StrCat(Padded(kernel, 42), Padded(shape, 44), Padded(error, 11),
-                      Padded(tolerance, 11), verdict, "\n");
+  return absl::StrCat(Padded(kernel, 52), " ", Padded(shape, 43), " ",
+                      Padded(error, 10), " ", Padded(tolerance, 10), " ",
+                      verdict, "\n");
 }
 
 }  // namespace

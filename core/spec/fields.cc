@@ -496,10 +496,9 @@ std::string FieldReader::PathOf(std::string_view name) const {
 }
 
 void FieldReader::Expected(std::string_view path, const JsonNode& node,
-                           std::string_view expected, std::string_view hint) {
+                           std::string_view expected) {
   findings_.Add(node.line, path,
-                base::Cat("expected ", expected, ", found ", Describe(node),
-                          hint.empty() ? "" : "; ", hint));
+                base::Cat("expected ", expected, ", found ", Describe(node)));
 }
 
 int FieldReader::LineOf(std::string_view name) const {
@@ -537,13 +536,12 @@ void FieldReader::Text(std::string_view name, std::string& value,
 }
 
 bool FieldReader::IntegerValue(std::string_view path, const JsonNode& node,
-                               Range range, int64_t& value,
-                               std::string_view hint) {
+                               Range range, int64_t& value) {
   if (node.kind == Kind::kInteger && range.Holds(node.number)) {
     value = node.integer;
     return true;
   }
-  Expected(path, node, base::Cat("an integer", range.Text()), hint);
+  Expected(path, node, base::Cat("an integer", range.Text()));
   return false;
 }
 
@@ -558,10 +556,9 @@ bool FieldReader::NumberValue(std::string_view path, const JsonNode& node,
   return false;
 }
 
-void FieldReader::Integer(std::string_view name, int64_t& value, Range range,
-                          std::string_view hint) {
+void FieldReader::Integer(std::string_view name, int64_t& value, Range range) {
   const JsonNode* node = Take(name);
-  if (node != nullptr) IntegerValue(PathOf(name), *node, range, value, hint);
+  if (node != nullptr) IntegerValue(PathOf(name), *node, range, value);
 }
 
 void FieldReader::Integer(std::string_view name, std::optional<int64_t>& value,

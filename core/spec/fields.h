@@ -70,9 +70,7 @@ class FieldReader {
   void Ignored(std::string_view name);
   void Text(std::string_view name, std::string& value,
             std::string_view expected, bool required = false);
-  // `hint` is appended to the error.
-  void Integer(std::string_view name, int64_t& value, Range range,
-               std::string_view hint = "");
+  void Integer(std::string_view name, int64_t& value, Range range);
   void Integer(std::string_view name, std::optional<int64_t>& value,
                Range range);
   void StepLimit(std::string_view name, int64_t& value);  // > 0, or -1
@@ -114,9 +112,9 @@ class FieldReader {
   const JsonNode* Take(std::string_view name);
   std::string PathOf(std::string_view name) const;
   void Expected(std::string_view path, const JsonNode& node,
-                std::string_view expected, std::string_view hint = "");
+                std::string_view expected);
   bool IntegerValue(std::string_view path, const JsonNode& node, Range range,
-                    int64_t& value, std::string_view hint = "");
+                    int64_t& value);
   bool NumberValue(std::string_view path, const JsonNode& node, Range range,
                    double& value);
   bool CheckWord(std::string_view name, const JsonNode& node,
@@ -144,8 +142,7 @@ class FieldWriter {
   void Text(std::string_view name, const std::string& value, std::string_view,
             bool required = false);
   template <typename T>
-  void Integer(std::string_view name, const T& value, Range,
-               std::string_view = "") {
+  void Integer(std::string_view name, const T& value, Range) {
     Put(name, value);
   }
   void StepLimit(std::string_view name, int64_t value) { Put(name, value); }

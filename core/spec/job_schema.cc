@@ -73,8 +73,7 @@ class FieldSchema {
     if (!value.empty()) field["default"] = value;
   }
   template <typename T>
-  void Integer(std::string_view name, const T& value, Range range,
-               std::string_view = "") {
+  void Integer(std::string_view name, const T& value, Range range) {
     AddBounds(AddTyped(name, "integer", value), range);
   }
   void StepLimit(std::string_view name, int64_t value) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/train_spec.h"
 
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -51,6 +52,7 @@ class Rules {
     CheckNamedResult("adapter", spec_.adapter);
     CheckEvaluation();
     CheckLossMasks();
+    CheckWarmup();
     CheckFineTuning();
     CheckTaskFields();
     CheckRowColumns();
@@ -112,6 +114,15 @@ class Rules {
                     t.early_stopping_patience.has_value())}) {
       if (set) Fault("training", name, kNeedsEval);
     }
+  }
+
+  void CheckWarmup() {
+    const double steps = spec_.training.warmup_steps;
+    if (steps < 1 || steps == std::floor(steps)) return;
+    Fault("training", "warmup_steps",
+          base::Cat("expected an integer, or a share of all steps below 1, "
+                    "found ",
+                    steps));
   }
 
   // Sections are compared with their defaults: ToJson writes all of them.
@@ -379,6 +390,21 @@ absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
   if (findings.empty()) Rules(spec, root, findings).Run();
   if (!findings.empty()) return findings.ToStatus(origin);
   return spec;
+}
+
+absl::StatusOr<LoraSpec> ParseLora(std::string_view json,
+                                   std::string_view origin) {
+  ASSIGN_OR_RETURN(JsonNode root, ParseJson(json, origin));
+  LoraSpec lora;
+  FieldWriter::Json known;
+  VisitLora(FieldWriter(known), lora);
+  std::erase_if(root.members, [&](const JsonNode& member) {
+    return member.kind == JsonNode::Kind::kNull || !known.contains(member.name);
+  });
+  Findings findings;
+  VisitLora(FieldReader(&root, "", findings), lora);
+  if (!findings.empty()) return findings.ToStatus(origin);
+  return lora;
 }
 
 std::string ToJson(const TrainSpec& spec) {

@@ -133,7 +133,8 @@ struct TrainingSpec {
   int64_t gradient_accumulation_steps = 1;
   double learning_rate = 5e-5;
   std::string lr_scheduler_type = "linear";
-  int64_t warmup_steps = 0;
+  // Below 1 a share of all steps, as in Transformers 5; else an integer.
+  double warmup_steps = 0;
   double warmup_ratio = 0;  // used when warmup_steps is 0
   double weight_decay = 0;
   double adam_beta1 = 0.9;
@@ -295,6 +296,11 @@ struct TrainSpec {
 // Paths are kept as written.
 absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
                                          std::string_view origin);
+
+// Reads the fields of job.json's "lora" from `json`, an object of which every
+// other member, and every null, is ignored. Errors as ParseTrainSpec's.
+absl::StatusOr<LoraSpec> ParseLora(std::string_view json,
+                                   std::string_view origin);
 
 // The spec as one line of JSON with all defaults written out and absent
 // optionals as null, always in the same order; parses back to an equal spec.

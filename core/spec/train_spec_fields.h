@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/limits.h"
 #include "core/host/traits.h"
 #include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
@@ -192,7 +193,7 @@ void VisitQuantization(Fields&& f, QuantizationSpec& q) {
 template <typename Fields>
 void VisitLora(Fields&& f, LoraSpec& lora) {
   f.About("The rank of the adapter's matrices.")
-      .Integer("r", lora.r, Range::AtLeast(1));
+      .Integer("r", lora.r, Range::Between(1, limits::kLoraRank));
   f.About("The adapter's output is multiplied by `lora_alpha` / `r`.")
       .Number("lora_alpha", lora.lora_alpha, Range::Above(0));
   f.About(
@@ -214,7 +215,8 @@ void VisitLora(Fields&& f, LoraSpec& lora) {
   f.About(
        "Other values of `r`: an object of regular expressions over module "
        "names; the first match counts.")
-      .Patterns("rank_pattern", lora.rank_pattern, Range::AtLeast(1));
+      .Patterns("rank_pattern", lora.rank_pattern,
+                Range::Between(1, limits::kLoraRank));
   f.About(
        "Other values of `lora_alpha`: an object of regular expressions over "
        "module names; the first match counts.")
@@ -252,10 +254,10 @@ void VisitOptimizer(Fields& f, TrainingSpec& t) {
        "schedule of this name with its defaults.")
       .Word("lr_scheduler_type", t.lr_scheduler_type, kSchedulerWords);
   f.About(
-       "The optimizer steps in which the learning rate rises from 0; 0: "
-       "`warmup_ratio` decides.")
-      .Integer("warmup_steps", t.warmup_steps, Range::AtLeast(0),
-               "a share of all steps goes into \"warmup_ratio\"");
+       "The optimizer steps in which the learning rate rises from 0; below 1 "
+       "their share of all steps, as in Transformers 5; 0: `warmup_ratio` "
+       "decides.")
+      .Number("warmup_steps", t.warmup_steps, Range::AtLeast(0));
   f.About(
        "The share of all optimizer steps in which the learning rate rises from "
        "0, if `warmup_steps` is 0.")

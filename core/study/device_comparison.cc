@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/clock.h"
-#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/device/device.h"
 #include "core/report/runbook.h"
@@ -28,8 +27,18 @@ std::string Percent(double ratio) {
   return absl::StrFormat("%.1f %%", 100 * ratio);
 }
 
+double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
 double PartShorter(double from, double to) {
   return from > 0 ? 1 - to / from : 0;
+}
+
+// The standard error of the median of `count` values, if they are normally
+// distributed: p10 and p90 are 2.56 standard deviations apart.
+double ErrorOfMedian(const Spread& spread, size_t count) {
+  if (count == 0) return 0;
+  const double deviation = (spread.p90 - spread.p10) / 2.56;
+  return 1.25 * deviation / std::sqrt(static_cast<double>(count));
 }
 
 double WithoutWait(const DeviceFigures& figures) {
@@ -73,7 +82,10 @@ Finding SpeedupFinding(const DeviceFigures& baseline,
   finding.value = verdict.speedup;
   finding.threshold = threshold;
   finding.unit = "ratio";
-  if (verdict.decision == DeviceDecision::kFixData) {
+  if (verdict.decision == DeviceDecision::kUnknown) {
+    finding.verdict = Verdict::kUnknown;
+    finding.advice = "measure more steps (--steps), with nothing else running";
+  } else if (verdict.decision == DeviceDecision::kFixData) {
     finding.verdict = Verdict::kWarn;
     finding.advice = FixAdvice(measured);
   } else if (verdict.decision == DeviceDecision::kStay) {
@@ -126,6 +138,10 @@ std::string ReasonFor(const DeviceFigures& baseline,
   const std::string shorter =
       absl::StrCat("a step is ", Shorter(verdict.speedup, baseline.device));
   switch (verdict.decision) {
+    case DeviceDecision::kUnknown:
+      return absl::StrCat(shorter, ", give or take ",
+                          Percent(2 * verdict.speedup_error),
+                          ": too few steps, or too uneven ones");
     case DeviceDecision::kGo:
       return shorter;
     case DeviceDecision::kFixData:
@@ -172,6 +188,8 @@ Finding Unknown(const std::string& what, const std::string& why) {
 
 const char* NameOf(DeviceDecision decision) {
   switch (decision) {
+    case DeviceDecision::kUnknown:
+      return "DEVICE_DECISION_UNSPECIFIED";
     case DeviceDecision::kGo:
       return "DEVICE_DECISION_GO";
     case DeviceDecision::kFixData:
@@ -194,7 +212,13 @@ DeviceVerdict DecideDevice(const DeviceFigures& baseline,
   const bool data_at_fault = measured.utilization_ratio
                                  ? *measured.utilization_ratio < least_use
                                  : verdict.compute_speedup >= least_speedup;
-  if (verdict.speedup >= least_speedup) {
+  verdict.speedup_error =
+      (1 - verdict.speedup) *
+      std::hypot(Share(baseline.step_error, baseline.step_seconds),
+                 Share(measured.step_error, measured.step_seconds));
+  if (std::abs(verdict.speedup - least_speedup) < 2 * verdict.speedup_error) {
+    verdict.decision = DeviceDecision::kUnknown;
+  } else if (verdict.speedup >= least_speedup) {
     verdict.decision = DeviceDecision::kGo;
   } else {
     verdict.decision =
@@ -270,100 +294,22 @@ NumbersVerdict CompareNumbers(const DeviceNumbers& baseline,
   return verdict;
 }
 
-namespace {
-
-constexpr size_t kDigestDigits = 16;
-
-template <typename T>
-void Append(const std::vector<T>& values, size_t begin, size_t count,
-            std::string& out) {
-  if (values.size() < begin + count) return;  // the task has none
-  out.append(reinterpret_cast<const char*>(values.data() + begin),
-             count * sizeof(T));
-}
-
-// Language modelling: a sample is a segment of a row; padding has none.
-void AddSegments(const data::Batch& batch, std::vector<std::string>& samples) {
-  const auto length = static_cast<size_t>(batch.length);
-  for (size_t row = 0; row < static_cast<size_t>(batch.rows); ++row) {
-    const size_t end = (row + 1) * length;
-    for (size_t at = row * length; at < end;) {
-      const int64_t segment = batch.segment_ids[at];
-      size_t next = at;
-      while (next < end && batch.segment_ids[next] == segment) ++next;
-      if (segment >= 0) {
-        std::string& sample = samples.emplace_back();
-        Append(batch.input_ids, at, next - at, sample);
-        Append(batch.labels, at, next - at, sample);
-      }
-      at = next;
-    }
-  }
-}
-
-// Classification: a sample is a row.
-void AddRows(const data::Batch& batch, std::vector<std::string>& samples) {
-  const auto rows = static_cast<size_t>(batch.rows);
-  const auto length = static_cast<size_t>(batch.length);
-  const size_t outputs = rows == 0 ? 0 : batch.targets.size() / rows;
-  const size_t pixels = rows == 0 ? 0 : batch.pixels.size() / rows;
-  for (size_t row = 0; row < rows; ++row) {
-    std::string& sample = samples.emplace_back();
-    if (!batch.lengths.empty()) {
-      const auto tokens = static_cast<size_t>(batch.lengths[row]);
-      Append(batch.input_ids, row * length, tokens, sample);
-      Append(batch.token_type_ids, row * length, tokens, sample);
-    }
-    Append(batch.classes, row, 1, sample);
-    Append(batch.targets, row * outputs, outputs, sample);
-    Append(batch.pixels, row * pixels, pixels, sample);
-  }
-}
-
-}  // namespace
-
-absl::StatusOr<LoaderTimes> TimeLoader(const data::Source& source,
-                                       const data::LoaderOptions& options,
-                                       int64_t steps,
-                                       const std::function<bool()>& go_on) {
+absl::StatusOr<std::vector<double>> TimeLoader(
+    const data::Source& source, const data::LoaderOptions& options,
+    int64_t steps, const std::function<bool()>& go_on) {
   data::Loader loader(source, options);
   const int64_t per_epoch = loader.steps_per_epoch();
   loader.Seek({steps / per_epoch, steps % per_epoch});
-  LoaderTimes times;
-  for (int64_t i = 0; i < 2 * steps; ++i) {
-    if (i == steps) loader.Seek({0, 0});
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < steps; ++i) {
     if (!go_on()) return absl::CancelledError("stopped");
     const absl::Duration start = base::Clock::Real().Monotonic();
-    ASSIGN_OR_RETURN(const auto batches, loader.NextStep());
-    if (i < steps) {
-      times.seconds.push_back(
-          absl::ToDoubleSeconds(base::Clock::Real().Monotonic() - start));
-    } else {
-      times.samples.push_back(DigestOfSamples(batches));
-    }
+    RETURN_IF_ERROR(loader.NextStep().status());
+    seconds.push_back(
+        absl::ToDoubleSeconds(base::Clock::Real().Monotonic() - start));
     base::CountWork();
   }
-  return times;
-}
-
-std::string DigestOfSamples(const std::vector<data::Batch>& step) {
-  std::vector<std::string> samples;
-  for (const data::Batch& batch : step) {
-    if (batch.segment_ids.empty()) {
-      AddRows(batch, samples);
-    } else {
-      AddSegments(batch, samples);
-    }
-  }
-  std::vector<std::string> digests;
-  digests.reserve(samples.size());
-  for (const std::string& sample : samples) {
-    digests.push_back(base::Sha256Hex(sample));
-  }
-  std::sort(digests.begin(), digests.end());
-  base::Sha256 whole;
-  for (const std::string& digest : digests) whole.Update(digest);
-  return whole.FinishHex().substr(0, kDigestDigits);
+  return seconds;
 }
 
 namespace {
@@ -449,7 +395,9 @@ absl::StatusOr<DeviceSide> RunOn(spec::DeviceChoice device, const Study& study,
                    return progress.observer().stop_request() ==
                           train::StopRequest::kNone;
                  }));
-  side.loader = std::move(loader);
+  side.loader_seconds = std::move(loader);
+  side.data = loaded->data.train->TokenDigest();
+  if (side.data.empty()) side.data = loaded->data.train->hash();
   return side;
 }
 
@@ -474,7 +422,7 @@ nlohmann::json ToJson(const DeviceSide& side) {
       {"data_wait_ratio", figures.data_wait_ratio},
       {"tokens_per_second", side.steps.TokensPerSecond()},
       {"padding_ratio", side.steps.PaddingShare().value_or(0)},
-      {"loader_seconds", ToJson(SpreadOf(side.loader.seconds))},
+      {"loader_seconds", ToJson(SpreadOf(side.loader_seconds))},
       {"gradients", side.gradients}};
   if (figures.utilization_ratio) {
     json["utilization_ratio"] = *figures.utilization_ratio;
@@ -490,14 +438,17 @@ nlohmann::json ToJson(const DeviceSide& side) {
 DeviceFigures FiguresOf(const DeviceSide& side) {
   DeviceFigures figures;
   figures.device = side.steps.device;
-  figures.step_seconds = side.steps.Seconds().median;
+  const Spread seconds_of_step = side.steps.Seconds();
+  figures.step_seconds = seconds_of_step.median;
+  figures.step_error =
+      ErrorOfMedian(seconds_of_step, side.steps.Counted().size());
   double waits = 0, seconds = 0;
   for (const MeasuredStep* step : side.steps.Counted()) {
     waits += step->progress.data_wait_seconds.value_or(0);
     seconds += step->progress.seconds;
   }
   figures.data_wait_ratio = seconds > 0 ? waits / seconds : 0;
-  figures.loader_seconds = SpreadOf(side.loader.seconds).median;
+  figures.loader_seconds = SpreadOf(side.loader_seconds).median;
   figures.utilization_ratio = Utilization(side.steps);
   return figures;
 }
@@ -510,7 +461,7 @@ Found TellDevices(const DeviceSide& baseline, const DeviceSide& measured,
       CompareNumbers(baseline.numbers, measured.numbers, thresholds);
   verdict.findings.insert(verdict.findings.end(), numbers.findings.begin(),
                           numbers.findings.end());
-  const bool same_batches = baseline.loader.samples == measured.loader.samples;
+  const bool same_batches = baseline.data == measured.data;
   Found found;
   found.findings = std::move(verdict.findings);
   if (!same_batches) {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/data/batch.h"
 #include "core/data/loader.h"
 #include "core/report/runbook.h"
 #include "core/study/measured_run.h"
@@ -21,13 +20,14 @@ namespace mpsd::study {
 struct DeviceFigures {
   std::string device;          // "cpu", "cuda", "mps"
   double step_seconds = 0;     // the median
+  double step_error = 0;       // its standard error
   double data_wait_ratio = 0;  // the part of it spent waiting for batches
   double loader_seconds = 0;   // making a step's batches alone, the median
   std::optional<double> utilization_ratio = {};
 };
 
 // DeviceDecision of proto/mpsd/v1/device_comparison.proto.
-enum class DeviceDecision { kGo, kFixData, kStay };
+enum class DeviceDecision { kUnknown, kGo, kFixData, kStay };
 const char* NameOf(DeviceDecision decision);  // "DEVICE_DECISION_GO" …
 
 struct DeviceVerdict {
@@ -35,12 +35,15 @@ struct DeviceVerdict {
   // The parts by which a step of `measured` is shorter: as measured, and
   // without the waits for batches on both sides.
   double speedup = 0, compute_speedup = 0;
-  std::string reason;  // human-readable
+  double speedup_error = 0;  // the standard error of `speedup`
+  std::string reason;        // human-readable
   std::vector<runbook::Finding> findings;
 };
 
 // Whether a job should run on `measured` rather than on `baseline`.
 //
+//   unknown    the step times vary so much that two standard errors reach from
+//              the speedup to compare.speedup.
 //   go         the step is shorter by compare.speedup or more.
 //   fix data   it is not, and the device is busy for less than
 //              compare.gpu_utilization of the time. If the utilisation is
@@ -82,30 +85,19 @@ NumbersVerdict CompareNumbers(const DeviceNumbers& baseline,
 // Relative to the larger; 0 for two zeros, 1 if either is not finite.
 double RelativeDifference(double a, double b);
 
-// A training's data without its steps.
-struct LoaderTimes {
-  std::vector<double> seconds;       // to make the batches of a step
-  std::vector<std::string> samples;  // DigestOfSamples of each step, in order
-};
-
-// Times the second `steps` steps of the data, since images of the first may be
-// decoded and cached already; then makes the first for `samples`. Calls `go_on`
-// before each step; false: Cancelled. Other errors are the source's.
-absl::StatusOr<LoaderTimes> TimeLoader(const data::Source& source,
-                                       const data::LoaderOptions& options,
-                                       int64_t steps,
-                                       const std::function<bool()>& go_on);
-
-// The first digits of a SHA-256 over the samples of one optimizer step: their
-// tokens, labels, classes, targets and pixels. Their arrangement in rows,
-// padding and order within the step do not matter: the gradient is the same.
-std::string DigestOfSamples(const std::vector<data::Batch>& step);
+// The seconds that a training's data take without its steps, each of the second
+// `steps` steps: images of the first may be decoded and cached already. Calls
+// `go_on` before each step; false: Cancelled. Other errors are the source's.
+absl::StatusOr<std::vector<double>> TimeLoader(
+    const data::Source& source, const data::LoaderOptions& options,
+    int64_t steps, const std::function<bool()>& go_on);
 
 // The measurements of one device.
 struct DeviceSide {
   Measurement steps;
-  LoaderTimes loader;
-  std::string gradients;  // "explicit", "autograd …"
+  std::vector<double> loader_seconds;  // TimeLoader's
+  std::string data;                    // the digest of what both train on
+  std::string gradients;               // "explicit", "autograd …"
   DeviceNumbers numbers;
 };
 DeviceFigures FiguresOf(const DeviceSide& side);

@@ -46,6 +46,7 @@ nlohmann::json ToJson(const spec::MemoryEstimate& estimate) {
           {"logits_bytes", estimate.logits_bytes},
           {"backward_bytes", estimate.backward_bytes},
           {"inputs_bytes", estimate.inputs_bytes},
+          {"heap_bytes", estimate.heap_bytes},
           {"total_bytes", estimate.total_bytes}};
 }
 
@@ -87,15 +88,17 @@ Finding MemoryFinding(const Measurement& found, double limit) {
 }
 
 Finding EstimateFinding(double measured, double estimate, double allowed) {
+  const double difference = std::abs(measured - estimate) / estimate;
+  // The verdict follows from value and threshold.
+  const double threshold = std::max(allowed, kSmallBytes / estimate);
   return Judge(
       {.name = "probe.estimate",
        .found = absl::StrCat("measured ", base::BytesText(measured),
                              ", estimated ", base::BytesText(estimate)),
-       .value = measured / estimate,
-       .threshold = allowed,
+       .value = difference,
+       .threshold = threshold,
        .unit = "ratio"},
-      std::abs(measured - estimate) > std::max(allowed * estimate, kSmallBytes),
-      Verdict::kWarn,
+      difference > threshold, Verdict::kWarn,
       "jobs are checked against the estimate when queued: trust the measured "
       "figure, and queue with --anyway if only the estimate is too large");
 }

@@ -158,6 +158,8 @@ int mpsd_text_decode(const struct mpsd_text_tokenizer* tokenizer,
                      struct mpsd_text_bytes* out,
                      struct mpsd_text_bytes* error);
 
+// The time that strftime_now shows from here on, in microseconds since 1970.
+void mpsd_text_set_now(uint64_t microseconds);
 // `sources`: a JSON object of the templates by name ("default", "tool_use").
 // `globals`: a JSON object of variables, or empty.
 int mpsd_text_template_new(struct mpsd_text_view sources,

@@ -174,6 +174,10 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromSource(
       new ChatTemplate(compiled.rust, compiled.has_generation_blocks));
 }
 
+void SetTemplateTime(int64_t unix_microseconds) {
+  mpsd_text_set_now(static_cast<uint64_t>(unix_microseconds));
+}
+
 ChatTemplate::~ChatTemplate() { mpsd_text_template_free(rust_); }
 
 absl::StatusOr<Rendered> ChatTemplate::Render(

@@ -90,6 +90,10 @@ class ChatTemplate {
   const bool has_generation_blocks_;
 };
 
+// The time that strftime_now shows in every template from here on. Without a
+// call it is the time of the first rendering that asks for it.
+void SetTemplateTime(int64_t unix_microseconds);
+
 // Per token 1 if a span covers it, else 0: the `assistant_masks` that
 // Transformers returns for return_assistant_tokens_mask. A span reaches from
 // the first token that contains the span's first byte to the first token that

@@ -16,6 +16,11 @@
 #include "core/device/block_mark.h"
 
 namespace mpsd::train {
+
+int64_t LabelsOf(const data::Batch& batch) {
+  return batch.labels.empty() ? batch.rows : batch.label_tokens;
+}
+
 namespace {
 
 // Collects losses and logits. Losses are summed in double on the host: MPS has
@@ -37,7 +42,7 @@ class Collector {
     base::CheckEqual(inputs.batches.size(), 1, "inputs of a batch");
     const BatchLoss loss = subject_.pipeline.Loss(inputs.batches[0]);
     weight_ += batch.loss_weight;
-    label_tokens_ += batch.label_tokens;
+    label_tokens_ += LabelsOf(batch);
     pending_.push_back({with_loss_ ? loss.sum : at::Tensor(), loss.logits,
                         std::move(inputs.host)});
     auto& p = predictions_;
@@ -172,7 +177,8 @@ double BestModel::ValueOf(const EvalResult& result) const {
 }
 
 // A metric may be NaN (a correlation of constants). NaN is never better: no
-// comparison could replace it as the best.
+// comparison could replace it as the best. While there is no best, patience is
+// not used up: EarlyStoppingCallback's counter stays 0.
 bool BestModel::IsBetter(double value,
                          const std::optional<double>& best) const {
   if (std::isnan(value)) return false;
@@ -181,8 +187,8 @@ bool BestModel::IsBetter(double value,
 }
 
 bool BestModel::Gains(double value, const std::optional<double>& best) const {
-  return IsBetter(value, best) &&
-         (!best || std::abs(value - *best) > threshold_);
+  return !best ||
+         (IsBetter(value, best) && std::abs(value - *best) > threshold_);
 }
 
 }  // namespace mpsd::train

@@ -30,10 +30,13 @@ struct TrainingSubject {
 
 struct EvalResult {
   double loss = 0;           // mean over the targets, weighted as in training
-  int64_t label_tokens = 0;  // 0 for classifiers
+  int64_t label_tokens = 0;  // for classifiers: rows
   metrics::Values metrics;
   metrics::Predictions predictions;  // without rows for language models
 };
+
+// The labels of a batch that count in the loss; a classifier's are its rows.
+int64_t LabelsOf(const data::Batch& batch);
 
 // Computes the loss and the metrics of a data set, without dropout and
 // gradients. Calls `go_on` before each batch with the share done so far; false
@@ -63,7 +66,8 @@ class BestModel {
   double ValueOf(const EvalResult& result) const;
   // Whether `value` is better than `best`; any number is better than none.
   bool IsBetter(double value, const std::optional<double>& best) const;
-  // Whether `value` is better by more than early_stopping_threshold.
+  // Whether `value` is better by more than early_stopping_threshold, or there
+  // is no best so far.
   bool Gains(double value, const std::optional<double>& best) const;
 
  private:

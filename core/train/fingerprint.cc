@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPiece = 8 << 20;
 // Bytes of the weights to read ahead: after them the disk stays ahead of the
 // loading thread without help.
 constexpr int64_t kReadAhead = int64_t{1} << 30;
@@ -58,21 +57,6 @@ bool IsModelFile(const fs::path& path) {
   return name == "config.json" || name == "tokenizer.json" ||
          name == "tokenizer_config.json" || name == "chat_template.jinja" ||
          name == "preprocessor_config.json" || IsWeightFile(path);
-}
-
-absl::StatusOr<std::string> HashFile(const fs::path& path,
-                                     const std::atomic<bool>& stop) {
-  ASSIGN_OR_RETURN(auto file, base::MappedFile::Open(path));
-  const std::string_view bytes = file->bytes();
-  base::Sha256 hash;
-  for (size_t at = 0; at < bytes.size(); at += kPiece) {
-    if (stop) return absl::CancelledError("the model is hashed no further");
-    const std::string_view piece = bytes.substr(at, kPiece);
-    hash.Update(piece);
-    file->DropPages(at, piece.size());
-    base::CountWork();
-  }
-  return hash.FinishHex();
 }
 
 // Asks the system to read the file's beginning into memory. A hint: failures do
@@ -123,7 +107,7 @@ absl::StatusOr<Digests> HashModel(const fs::path& model_folder,
       digests[name] = known[key].get<std::string>();
       continue;
     }
-    ASSIGN_OR_RETURN(auto digest, HashFile(entry.path(), stop));
+    ASSIGN_OR_RETURN(auto digest, base::Sha256File(entry.path(), &stop));
     digests[name] = digest;
     known[key] = digest;
     changed = true;
@@ -165,102 +149,50 @@ constexpr char kBatch[] =
     "training.per_device_train_batch_size * "
     "training.gradient_accumulation_steps";
 
+constexpr char kTrainTokens[] = "tokens.train";
+
 constexpr std::string_view kSections[] = {"dataset",      "classification",
                                           "augmentation", "quantization_config",
                                           "lora",         "training"};
 
-constexpr FieldRole kCompared = FieldRole::kCompared;
-constexpr FieldRole kDerived = FieldRole::kDerived;
-constexpr FieldRole kFree = FieldRole::kFree;
-
-constexpr std::pair<const char*, FieldRole> kRoles[] = {
-    {"name", kFree},
-    {"model", kDerived},
-    {"model_id", kFree},
-    {"task", kCompared},
-    {"fine_tune_type", kCompared},
-    {"from_scratch", kCompared},
-    {"dataset.train", kDerived},
-    {"dataset.eval", kDerived},
-    {"dataset.predict", kFree},
-    {"dataset.validation_split", kCompared},
-    {"dataset.task_name", kCompared},
-    {"dataset.text_columns", kCompared},
-    {"dataset.messages_column", kCompared},
-    {"dataset.prompt_column", kCompared},
-    {"dataset.completion_column", kCompared},
-    {"dataset.format", kCompared},
-    {"dataset.label_column", kCompared},
-    {"dataset.image_column", kCompared},
-    {"dataset.max_train_samples", kCompared},
-    {"dataset.max_eval_samples", kCompared},
-    {"dataset.max_predict_samples", kFree},
-    {"classification.problem_type", kCompared},
-    {"classification.label_names", kCompared},
-    {"classification.class_weights", kCompared},
-    {"classification.ignore_mismatched_sizes", kCompared},
-    {"augmentation.random_resized_crop", kCompared},
-    {"augmentation.crop_scale_min", kCompared},
-    {"augmentation.crop_scale_max", kCompared},
-    {"augmentation.crop_ratio_min", kCompared},
-    {"augmentation.crop_ratio_max", kCompared},
-    {"augmentation.horizontal_flip", kCompared},
-    {"quantization_config.load_in_4bit", kCompared},
-    {"quantization_config.load_in_8bit", kCompared},
-    {"quantization_config.bnb_4bit_quant_type", kCompared},
-    {"quantization_config.bnb_4bit_use_double_quant", kCompared},
-    {"quantization_config.bnb_4bit_compute_dtype", kFree},  // follows from bf16
-    {"quantization_config.llm_int8_skip_modules", kCompared},
-    {"adapter", kDerived},
-    {"lora.r", kCompared},
-    {"lora.lora_alpha", kCompared},
-    {"lora.lora_dropout", kCompared},
-    {"lora.target_modules", kCompared},
-    {"lora.use_rslora", kCompared},
-    {"lora.layers_to_transform", kCompared},
-    {"lora.rank_pattern", kCompared},
-    {"lora.alpha_pattern", kCompared},
-    {"lora.modules_to_save", kCompared},
-    {"training.num_train_epochs", kFree},
-    {"training.max_steps", kFree},
-    {"training.per_device_train_batch_size", kDerived},
-    {"training.per_device_eval_batch_size", kFree},
-    {"training.gradient_accumulation_steps", kDerived},
-    {"training.learning_rate", kCompared},
-    {"training.lr_scheduler_type", kCompared},
-    {"training.warmup_steps", kCompared},
-    {"training.warmup_ratio", kCompared},
-    {"training.weight_decay", kCompared},
-    {"training.adam_beta1", kCompared},
-    {"training.adam_beta2", kCompared},
-    {"training.adam_epsilon", kCompared},
-    {"training.max_grad_norm", kCompared},
-    {"training.max_length", kCompared},
-    {"training.packing", kCompared},
-    {"training.padding_free", kFree},
-    {"training.train_sampling_strategy", kCompared},
-    {"training.auto_find_batch_size", kFree},
-    {"training.assistant_only_loss", kCompared},
-    {"training.completion_only_loss", kCompared},
-    {"training.chat_template_path", kDerived},
-    {"training.eos_token", kCompared},
-    {"training.gradient_checkpointing", kFree},
-    {"training.recompute_granularity", kFree},
-    {"training.bf16", kCompared},
-    {"training.seed", kCompared},
-    {"training.eval_steps", kFree},
-    {"training.save_steps", kFree},
-    {"training.save_total_limit", kFree},
-    {"training.logging_steps", kFree},
-    {"training.load_best_model_at_end", kFree},
-    {"training.metric_for_best_model", kCompared},
-    {"training.greater_is_better", kCompared},
-    {"training.early_stopping_patience", kFree},
-    {"training.early_stopping_threshold", kFree},
-    {"device", kDerived},
-    {"gradients", kCompared},
-    {"allow_cpu_fallback", kFree},
+// Not compared by value. The first are compared by what they refer to: files by
+// content, "device" as the one that was found, a batch by its product. The
+// others may change.
+constexpr std::string_view kUncompared[] = {
+    "model",
+    "dataset.train",
+    "dataset.eval",
+    "adapter",
+    "training.per_device_train_batch_size",
+    "training.gradient_accumulation_steps",
+    "training.chat_template_path",
+    "device",
+    "name",
+    "model_id",
+    "dataset.predict",
+    "dataset.max_predict_samples",
+    "quantization_config.bnb_4bit_compute_dtype",  // follows from bf16
+    "training.num_train_epochs",
+    "training.max_steps",
+    "training.per_device_eval_batch_size",
+    "training.padding_free",
+    "training.auto_find_batch_size",
+    "training.gradient_checkpointing",
+    "training.recompute_granularity",
+    "training.eval_steps",
+    "training.save_steps",
+    "training.save_total_limit",
+    "training.logging_steps",
+    "training.load_best_model_at_end",
+    "training.early_stopping_patience",
+    "training.early_stopping_threshold",
+    "allow_cpu_fallback",
 };
+
+bool IsCompared(const std::string& path) {
+  return std::find(std::begin(kUncompared), std::end(kUncompared), path) ==
+         std::end(kUncompared);
+}
 
 // The fields of a spec by path, from the text that ToJson wrote.
 Values FlatOf(const spec::TrainSpec& spec) {
@@ -279,11 +211,6 @@ Values FlatOf(const spec::TrainSpec& spec) {
   return flat;
 }
 
-FieldRole RoleOf(const std::string& path) {
-  const auto role = FieldRoles().find(path);
-  return role == FieldRoles().end() ? kCompared : role->second;
-}
-
 int64_t Product(const Values& flat) {
   int64_t product = 1;
   for (const char* name : {"training.per_device_train_batch_size",
@@ -296,12 +223,22 @@ int64_t Product(const Values& flat) {
   return product;
 }
 
+// A value as it is compared: "eval_loss", "loss" and none are one metric.
+json Canonical(const std::string& name, const json& value) {
+  if (name != "training.metric_for_best_model" || !value.is_string()) {
+    return value;
+  }
+  std::string metric = value.get<std::string>();
+  if (metric.starts_with("eval_")) metric = metric.substr(5);
+  return metric == "loss" ? json() : json(metric);
+}
+
 // The fields of a spec that are compared. An absent dropout counts as 0, since
 // both train alike.
 Values Compared(const Values& flat) {
   Values values;
   for (const auto& [path, value] : flat) {
-    if (RoleOf(path) == kCompared) values[path] = value;
+    if (IsCompared(path)) values[path] = value;
   }
   if (json& dropout = values["lora.lora_dropout"]; dropout.is_null()) {
     dropout = 0.0;
@@ -330,6 +267,8 @@ void PutInputs(const RunInputs& inputs, Values& values) {
   }
   values["data.train"] = inputs.train;
   if (!inputs.eval.empty()) values["data.eval"] = inputs.eval;
+  if (!inputs.train_tokens.empty()) values[kTrainTokens] = inputs.train_tokens;
+  if (!inputs.eval_tokens.empty()) values["tokens.eval"] = inputs.eval_tokens;
   values["device"] = inputs.device;
 }
 
@@ -363,7 +302,14 @@ std::optional<Parsed> Parse(std::string_view text) {
 
 bool IsDigest(const std::string& name) {
   return name.starts_with("model/") || name.starts_with("adapter/") ||
-         name.starts_with("data.");
+         name.starts_with("data.") || name.starts_with("tokens.");
+}
+
+// Whether the value identifies files of which tokens and labels are made.
+bool MakesTokens(const std::string& name) {
+  if (name.starts_with("data.")) return true;
+  return name.starts_with("model/") && !name.ends_with(".safetensors") &&
+         name != "model/config.json";
 }
 
 // "training.seed is 7, the checkpoint's is 42"
@@ -379,20 +325,6 @@ std::string Difference(const std::string& name, const json& saved,
 }
 
 }  // namespace
-
-const std::map<std::string, FieldRole, std::less<>>& FieldRoles() {
-  static const auto& roles = *new std::map<std::string, FieldRole, std::less<>>(
-      std::begin(kRoles), std::end(kRoles));
-  return roles;
-}
-
-std::vector<std::string> FieldPaths() {
-  std::vector<std::string> paths;
-  for (const auto& [path, value] : FlatOf(spec::TrainSpec())) {
-    paths.push_back(path);
-  }
-  return paths;
-}
 
 std::string MakeFingerprint(const spec::TrainSpec& spec,
                             const RunInputs& inputs) {
@@ -414,11 +346,15 @@ absl::Status CheckFingerprint(std::string_view saved, std::string_view now) {
   std::set<std::string> names;
   for (const auto& [name, value] : there->values) names.insert(name);
   for (const auto& [name, value] : here->values) names.insert(name);
+  const bool by_tokens = there->values.contains(kTrainTokens) &&
+                         here->values.contains(kTrainTokens);
   std::vector<std::string> differences;
   for (const std::string& name : names) {
+    if (by_tokens ? MakesTokens(name) : name.starts_with("tokens.")) continue;
     const auto value_in = [&](const Values& values) {
       const auto value = values.find(name);
-      return value == values.end() ? DefaultOf(name) : value->second;
+      return Canonical(name,
+                       value == values.end() ? DefaultOf(name) : value->second);
     };
     const json before = value_in(there->values), after = value_in(here->values);
     if (before != after) {

@@ -24,34 +24,22 @@
 // default: a release that adds a field can resume from checkpoints of the one
 // before. The version is incremented when the meaning of a name changes.
 //
-// By value, under the names of job.json: the task, fine_tune_type,
-// from_scratch, labels and their weights, augmentation, quantisation, LoRA (as
-// used by the run, with defaults and an adapter's settings), optimizer,
-// schedule, max_length, packing, sampling, loss masks, bf16, seed, gradients
-// (in bf16 the two paths round differently), and metric_for_best_model, without
-// which the best metric so far means nothing; also the columns and limits that
-// select data. By content: "model/FILE" and "adapter/FILE", "data.train",
-// "data.eval". "device" is the one that "auto" selected: its generator draws
-// other numbers.
+// By value, under the names of job.json: every field except those listed in
+// fingerprint.cc; LoRA as used by the run, with defaults and an adapter's
+// settings. By content: "model/FILE" and "adapter/FILE"; the tokens and labels
+// of texts, "tokens.train" and "tokens.eval", whatever files they were made of;
+// those files ("data.train", "data.eval", the tokenizer's below "model/") count
+// only for images, and for a checkpoint of a release that knew no tokens.
+// "device" is the one that "auto" selected: its generator draws other numbers.
 //
 // May change, as in Transformers:
-//   num_train_epochs, max_steps      longer, or shorter: the rates from the
-//                                    next step but one are those of the new
-//                                    length; the next step takes the rate that
-//                                    the old one planned, as Transformers'
-//                                    scheduler does when it is loaded
-//   per_device_train_batch_size,     with an equal product (which is compared),
-//   gradient_accumulation_steps      and auto_find_batch_size, padding_free,
-//                                    gradient_checkpointing and
-//                                    recompute_granularity: how a step's rows
-//                                    are computed, to the same gradient but
-//                                    for its rounding and dropout's masks
-//   evaluation, logging, saving      eval_steps, per_device_eval_batch_size,
-//                                    logging_steps, save_steps,
-//                                    save_total_limit, load_best_model_at_end,
-//                                    early stopping, what is predicted
-//   name, model, model_id, paths     locations of files
-//   allow_cpu_fallback               where an operator runs
+//   the length    the rates from the next step but one are those of the new
+//                 length; the next step takes the rate that the old one
+//                 planned, as Transformers' scheduler does when it is loaded
+//   how a step's rows are computed (micro-batches of an equal product,
+//                 padding_free, recomputation), to the same gradient but for
+//                 its rounding and dropout's masks
+//   evaluation, logging, saving, names, locations of files
 namespace mpsd::train {
 
 // File name → SHA-256.
@@ -90,29 +78,15 @@ class ModelDigests {
   const std::shared_future<absl::StatusOr<Digests>> digests_;
 };
 
-// SHA-256 of the files that the run reads; "" or absent for those it does not
-// read.
+// SHA-256 of what the run reads; "" or absent for what it does not read.
 struct RunInputs {
   std::map<std::string, std::string> model;  // file name → digest
   // The adapter that training starts from.
   std::map<std::string, std::string> adapter;
   std::string train, eval;
-  std::string device;  // "cpu", "cuda", "mps"
+  std::string train_tokens, eval_tokens;  // Source::TokenDigest
+  std::string device;                     // "cpu", "cuda", "mps"
 };
-
-enum class FieldRole {
-  kCompared,  // compared by value
-  // Compared by what it refers to: content, a product, a found device.
-  kDerived,
-  kFree,  // may change when a run resumes
-};
-
-// The role of each field of the spec when a run resumes, by path: field "seed"
-// of section "training" has the path "training.seed". Every field has a role.
-const std::map<std::string, FieldRole, std::less<>>& FieldRoles();
-
-// The paths of all fields of a spec.
-std::vector<std::string> FieldPaths();
 
 // The fingerprint, a JSON document. `spec` is the run's own spec, including the
 // adapter's settings.

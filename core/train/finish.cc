@@ -138,8 +138,10 @@ absl::StatusOr<bool> GoBackToBest(Prepared& run) {
       state.best_step == 0 || state.best_step == state.step) {
     return false;
   }
-  const absl::Status s = run.loaded.trainable->LoadCheckpoint(
-      ckpt::CheckpointPath(run.loaded.context.out_dir, state.best_step));
+  const std::filesystem::path best =
+      ckpt::CheckpointPath(run.loaded.context.out_dir, state.best_step);
+  absl::Status s = ckpt::CheckTensors(best);
+  if (s.ok()) s = run.loaded.trainable->LoadCheckpoint(best);
   if (absl::IsInvalidArgument(s) || absl::IsNotFound(s)) {
     run.loaded.observer.OnWarning(absl::StrCat(
         "the best checkpoint, step ", state.best_step, ", cannot be read (",

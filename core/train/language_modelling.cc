@@ -5,7 +5,9 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/data/token_cache.h"
@@ -14,6 +16,7 @@
 #include "core/model/losses.h"
 #include "core/spec/job_layers.h"
 #include "core/text/chat_template.h"
+#include "core/text/folder.h"
 #include "core/text/tokenizer.h"
 #include "core/train/data_reader.h"
 
@@ -132,14 +135,31 @@ class RowLoader {
   Text text_;
 };
 
+// OverridesId of the job, and the day if one of its templates shows the time: a
+// set of tokens is then for this day alone.
+absl::StatusOr<std::string> TextId(const std::string& folder,
+                                   const text::TextOverrides& overrides,
+                                   absl::Time started_at) {
+  ASSIGN_OR_RETURN(auto id, text::OverridesId(folder, overrides));
+  ASSIGN_OR_RETURN(const auto text, text::ReadFolderText(folder, overrides));
+  for (const auto& [name, source] : text.chat_templates) {
+    if (!absl::StrContains(source, "strftime_now")) continue;
+    absl::StrAppend(&id, absl::FormatTime(" of %Y-%m-%d", started_at,
+                                          absl::LocalTimeZone()));
+    break;
+  }
+  return id;
+}
+
 }  // namespace
 
 absl::StatusOr<TaskData> LanguageModelling::LoadData(
     const std::string& model_folder, spec::ModelConfig& config,
     Observer& observer) {
+  text::SetTemplateTime(absl::ToUnixMicros(started_at_));
   ASSIGN_OR_RETURN(
       auto text_id,
-      text::OverridesId(model_folder, OverridesOf(spec_.training)));
+      TextId(model_folder, OverridesOf(spec_.training), started_at_));
   RowLoader loader(spec_, model_folder, std::move(text_id), config.vocab_size,
                    cache_folder_, observer);
   const spec::DatasetSpec& d = spec_.dataset;

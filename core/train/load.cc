@@ -169,6 +169,8 @@ absl::StatusOr<Loaded> Load(Opened opened) {
   if (!opened.context.cache_dir.empty()) {
     pipeline->set_cache_folder(opened.context.cache_dir / "tokens");
   }
+  pipeline->set_started_at(
+      StartOfRun(opened.context.out_dir).value_or(pipeline->started_at()));
   DataAndModel read;
   RETURN_IF_ERROR(pipeline->data_change_model()
                       ? LoadDataThenModel(opened, *pipeline, read)

@@ -90,7 +90,7 @@ absl::Status TrainStep(Prepared& run) {
   for (const data::Batch& batch : batches) {
     report.tokens += batch.tokens;
     padded_tokens += batch.rows * batch.length;
-    report.label_tokens += batch.label_tokens;
+    report.label_tokens += LabelsOf(batch);
   }
   report.padded_tokens = padded_tokens;
   base::CheckLess(state.step, state.total_steps, "the step, and all");
@@ -147,6 +147,7 @@ absl::Status EvaluateNow(Prepared& run, std::optional<EvalResult>& last_eval) {
                                          : state.evaluations_without_gain + 1;
     is_best = best.IsBetter(value, state.best_metric);
     if (is_best) {
+      run.superseded_best = state.best_step;
       state.best_metric = value;
       state.best_step = state.step;
     }
@@ -177,6 +178,15 @@ absl::Status SaveNow(Prepared& run) {
     // A checkpoint set aside earlier whose step has now been saved again is not
     // gone.
     if (path != saved.path) report.removed_paths.push_back(path.string());
+  }
+  // A best that save_steps did not ask for goes once there is a better one.
+  const int64_t before = std::exchange(run.superseded_best, 0);
+  const bool asked_for =
+      training.save_steps > 0 && before % training.save_steps == 0;
+  if (training.load_best_model_at_end && before > 0 && !asked_for &&
+      ckpt::Remove(out_dir, before)) {
+    report.removed_paths.push_back(
+        ckpt::CheckpointPath(out_dir, before).string());
   }
   if (const auto& limit = training.save_total_limit) {
     const int64_t best = training.load_best_model_at_end ? state.best_step : 0;

@@ -69,28 +69,6 @@ std::optional<MicroBatch> ChoiceOf(const json& j) {
   return choice;
 }
 
-std::optional<MicroBatchPlan> PlanOf(const json& j, int64_t batch) {
-  const auto chosen = ChoiceOf(j);
-  if (!chosen || chosen->rows < 1 || batch % chosen->rows != 0) {
-    return std::nullopt;
-  }
-  MicroBatchPlan plan{*chosen, "job", {}};
-  if (j.value("from", json()).is_string()) plan.from = j["from"];
-  for (const json& t : j.value("trials", json::array())) {
-    const auto choice = ChoiceOf(t);
-    if (!choice || !t.value("step_seconds", json()).is_number() ||
-        !t.value("peak_bytes", json()).is_number_integer() ||
-        !t.value("tried", json()).is_boolean()) {
-      continue;
-    }
-    plan.trials.push_back({*choice, t["step_seconds"].get<double>(),
-                           t["peak_bytes"].get<int64_t>(),
-                           t["tried"].get<bool>(),
-                           t.value("out_of_memory", json()) == true});
-  }
-  return plan;
-}
-
 json ReadObject(const fs::path& file) {
   auto text = base::ReadFile(file);
   if (!text.ok()) return json::object();
@@ -229,10 +207,14 @@ std::string ToJson(const MicroBatchPlan& plan, int64_t batch) {
   return PlanJson(plan, batch).dump();
 }
 
-std::optional<MicroBatchPlan> ReadPlanOfRun(const fs::path& folder,
-                                            int64_t batch) {
-  return PlanOf(ReadObject(folder / "run.json").value("micro_batch", json()),
-                batch);
+std::optional<MicroBatch> ReadChoiceOfRun(const fs::path& folder,
+                                          int64_t batch) {
+  const auto choice =
+      ChoiceOf(ReadObject(folder / "run.json").value("micro_batch", json()));
+  if (!choice || choice->rows < 1 || batch % choice->rows != 0) {
+    return std::nullopt;
+  }
+  return choice;
 }
 
 namespace {

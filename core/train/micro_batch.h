@@ -91,9 +91,9 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
 // recompute_granularity if that is true, from, and the trials.
 std::string ToJson(const MicroBatchPlan& plan, int64_t batch);
 
-// The plan in the run.json in `folder`, if it has one for `batch`.
-std::optional<MicroBatchPlan> ReadPlanOfRun(const std::filesystem::path& folder,
-                                            int64_t batch);
+// The choice in the run.json in `folder`, if it has one for `batch`.
+std::optional<MicroBatch> ReadChoiceOfRun(const std::filesystem::path& folder,
+                                          int64_t batch);
 
 // Measures what micro-batches of the data's longest rows cost, by forward and
 // backward passes without an update. The run itself stays unchanged: parameters

@@ -78,15 +78,14 @@ absl::StatusOr<MicroBatchPlan> TryMicroBatches(const Loaded& loaded,
   });
 }
 
-// A resumed run keeps its first attempt's plan: another split would round its
+// A resumed run keeps its first attempt's choice: another split would round its
 // sums differently.
 absl::StatusOr<MicroBatchPlan> FindPlan(const Loaded& loaded, Stepper& stepper,
                                         int64_t rows) {
   const RunContext& context = loaded.context;
   if (!ckpt::ListCheckpoints(context.out_dir).empty()) {
-    if (auto plan = ReadPlanOfRun(context.out_dir, rows)) {
-      plan->from = "resumed";
-      return *std::move(plan);
+    if (const auto choice = ReadChoiceOfRun(context.out_dir, rows)) {
+      return MicroBatchPlan{*choice, "resumed", {}};
     }
   }
   return TryMicroBatches(loaded, stepper);
@@ -113,6 +112,7 @@ Manifest ManifestOf(const Loaded& loaded, const Stepper& stepper,
                     const StartingPoint& start) {
   const RunContext& context = loaded.context;
   Manifest m;
+  m.started_at = loaded.pipeline->started_at();
   m.mpsd_version = context.mpsd_version;
   m.torch_version = context.torch_version;
   m.device = loaded.device->name();
@@ -195,6 +195,7 @@ absl::StatusOr<Prepared> Prepare(Loaded loaded) {
                     std::move(schedule),
                     std::move(start.state),
                     step,
+                    /*superseded_best=*/0,
                     std::move(start.gone),
                     std::move(folder),
                     std::move(manifest),

@@ -88,7 +88,11 @@ absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded) {
     }
   }
   inputs.train = loaded.data.train->hash();
-  if (loaded.data.eval != nullptr) inputs.eval = loaded.data.eval->hash();
+  inputs.train_tokens = loaded.data.train->TokenDigest();
+  if (loaded.data.eval != nullptr) {
+    inputs.eval = loaded.data.eval->hash();
+    inputs.eval_tokens = loaded.data.eval->TokenDigest();
+  }
   inputs.device = loaded.device->name();
   return JobIdentity{std::move(digests), MakeFingerprint(spec, inputs)};
 }

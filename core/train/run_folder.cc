@@ -29,6 +29,7 @@ constexpr char kFile[] = "run.json";
 constexpr char kFallbacks[] = "cpu_fallback_ops";
 constexpr char kAttention[] = "attention";
 constexpr char kResumed[] = "resumed_at_steps";
+constexpr char kStarted[] = "started_at";
 constexpr size_t kNames = 100;  // longest list of names
 
 json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
@@ -98,6 +99,8 @@ json ResultJson(const ckpt::TrainerState& state, int64_t result_step) {
 absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   json j;
   j["state"] = m.state;
+  j[kStarted] =
+      absl::FormatTime(absl::RFC3339_full, m.started_at, absl::UTCTimeZone());
   j["mpsd_version"] = m.mpsd_version;
   j["torch_version"] = m.torch_version;
   j["operating_system"] = host::OperatingSystem();
@@ -156,11 +159,30 @@ void AttentionNames::Add(const AttentionNames& other) {
   evaluation.insert(other.evaluation.begin(), other.evaluation.end());
 }
 
-EarlierAttempts ReadEarlierAttempts(const fs::path& folder, int64_t step) {
-  EarlierAttempts earlier;
+namespace {
+
+json ReadRun(const fs::path& folder) {
   auto text = base::ReadFile(folder / kFile);
   json run = text.ok() ? json::parse(*text, nullptr, false) : json();
-  if (!run.is_object()) run = json::object();
+  return run.is_object() ? run : json::object();
+}
+
+}  // namespace
+
+std::optional<absl::Time> StartOfRun(const fs::path& folder) {
+  const json started = ReadRun(folder).value(kStarted, json());
+  absl::Time time;
+  if (ckpt::ListCheckpoints(folder).empty() || !started.is_string() ||
+      !absl::ParseTime(absl::RFC3339_full, started.get<std::string>(), &time,
+                       nullptr)) {
+    return std::nullopt;
+  }
+  return time;
+}
+
+EarlierAttempts ReadEarlierAttempts(const fs::path& folder, int64_t step) {
+  EarlierAttempts earlier;
+  const json run = ReadRun(folder);
   for (const json& at : run.value(kResumed, json::array())) {
     if (at.is_number_integer()) {
       earlier.resumed_at_steps.push_back(at.get<int64_t>());
@@ -217,21 +239,6 @@ absl::Status AppendLine(std::FILE* file, const std::string& line,
   return absl::OkStatus();
 }
 
-// Moves the member `name`, if there is one, right after the member `other`; to
-// the front if there is no `other`.
-Json Moved(const Json& object, const std::string& name,
-           const std::string& other) {
-  const auto member = object.find(name);
-  if (member == object.end()) return object;
-  Json moved = Json::object();
-  if (!object.contains(other)) moved[name] = *member;
-  for (const auto& [key, value] : object.items()) {
-    if (key != name) moved[key] = value;
-    if (key == other) moved[name] = *member;
-  }
-  return moved;
-}
-
 // With the names of Transformers' own log.
 class EvalWriter : public report::JsonWriter {
  public:
@@ -251,9 +258,7 @@ std::string ToJsonLine(const report::Progress& progress) {
   Json line = Json::object();
   report::JsonWriter writer(line);
   Fields(writer, progress, &progress);
-  line["memory"] =
-      Moved(line["memory"], "peak_allocated_bytes", "current_allocated_bytes");
-  return report::Dump(Moved(line, "padded_tokens", "tokens"));
+  return report::Dump(line);
 }
 
 std::string ToJsonLine(const report::Evaluated& evaluated) {

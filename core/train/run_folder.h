@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/data/source.h"
 #include "core/device/device.h"
@@ -39,6 +40,7 @@ struct AttentionNames {
 // The contents of run.json: the data needed to repeat a run, and its results.
 struct Manifest {
   std::string mpsd_version, torch_version;
+  absl::Time started_at;  // the first attempt; see TaskPipeline::started_at
   std::string device, device_description;
   // Variables that results may depend on.
   std::map<std::string, std::string> environment;
@@ -86,6 +88,10 @@ struct EarlierAttempts {
 EarlierAttempts ReadEarlierAttempts(const std::filesystem::path& folder,
                                     int64_t step);
 
+// When the first attempt began whose checkpoints are in `folder`; nullopt
+// without a checkpoint, or if run.json does not say.
+std::optional<absl::Time> StartOfRun(const std::filesystem::path& folder);
+
 // A run's output folder:
 //   metrics.jsonl     one object per optimizer step
 //   eval.jsonl        one object per evaluation
@@ -124,9 +130,8 @@ class RunFolder {
   absl::Status curves_status_;
 };
 
-// A report as one JSON line, without newline. A step's members come in the
-// order of this file; an evaluation's metrics appear as "eval_NAME" next to its
-// other members.
+// A report as one JSON line, without newline. An evaluation's metrics appear as
+// "eval_NAME" next to its other members.
 std::string ToJsonLine(const report::Progress& progress);
 std::string ToJsonLine(const report::Evaluated& evaluated);
 

@@ -111,6 +111,8 @@ struct Prepared {
   // ended, as is manifest.model_sha256.
   ckpt::TrainerState state;
   int64_t saved_step;  // step of the last checkpoint; 0: none
+  // The step of the best before the best of `state`, until that is saved.
+  int64_t superseded_best = 0;
   // Checkpoints that were set aside, to be reported with the next one saved.
   std::vector<std::filesystem::path> gone;
   std::unique_ptr<RunFolder> folder;

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
 #include "core/data/batch.h"
 #include "core/data/class_labels.h"
 #include "core/data/source.h"
@@ -135,6 +137,11 @@ class TaskPipeline {
     cache_folder_ = std::move(folder);
   }
 
+  // The time that chat templates show: when the job's first attempt began, so
+  // that a resumed run trains the same tokens on another day.
+  void set_started_at(absl::Time time) { started_at_ = time; }
+  absl::Time started_at() const { return started_at_; }
+
   // Whether LoadData may change the model's config, so that it runs before
   // LoadModel. If not, LoadData calls nothing of torch and may run on another
   // thread concurrently with LoadModel.
@@ -192,6 +199,7 @@ class TaskPipeline {
 
  protected:
   std::filesystem::path cache_folder_;
+  absl::Time started_at_ = base::Clock::Real().Now();
 };
 
 }  // namespace mpsd::train

@@ -10,8 +10,10 @@
 #include <functional>
 #include <limits>
 
+#include "core/base/file.h"
 #include "core/ckpt/safetensors.h"
 #include "core/lora/lora.h"
+#include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/status_matchers.h"
 
@@ -170,6 +172,34 @@ TEST(CheckpointTest, ADamagedOneIsSetAsideByName) {
   EXPECT_TRUE(absl::IsNotFound(SetAside(out, 9).status()));
 }
 
+// As the release before digests wrote trainer_state.json.
+void DropDigests(const fs::path& at) {
+  const fs::path file = at / "trainer_state.json";
+  auto state = nlohmann::ordered_json::parse(*base::ReadFile(file));
+  ASSERT_GT(state.erase("sha256"), 0u);
+  std::ofstream(file) << state;
+}
+
+TEST(CheckpointTest, ANumberThatChangedOnDiskIsDamage) {
+  for (const char* part : {"adapter_model.safetensors", "optimizer.safetensors",
+                           "rng.safetensors"}) {
+    const fs::path out = FreshFolder("checkpoint_flipped");
+    TinyRun run;
+    ASSERT_TRUE(run.Save(out, 1).ok());
+    const fs::path folder = CheckpointPath(out, 1);
+    std::fstream file(folder / part,
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('\x07');
+    file.close();
+    EXPECT_THAT(LoadCheckpoint(folder, run.LiveObjects()),
+                Fails(absl::StatusCode::kInvalidArgument, part));
+    // Nothing but the digest shows it.
+    DropDigests(folder);
+    EXPECT_TRUE(LoadCheckpoint(folder, run.LiveObjects()).ok()) << part;
+  }
+}
+
 // If any part is damaged, parameters, moments and generators stay as they
 // were: the run may resume from another checkpoint, or start.
 TEST(CheckpointTest, ADamagedOneChangesNothing) {
@@ -193,6 +223,18 @@ TEST(CheckpointTest, ADamagedOneChangesNothing) {
                                          {{"exp_avg.0", at::zeros({12})}})
                 .ok());
       },
+      [](const fs::path& at) {  // moments of its own shapes, but no numbers
+        auto file =
+            tensorfile::SafetensorsFile::Open(at / "optimizer.safetensors");
+        tensorfile::NamedTensors tensors;
+        for (const auto& [name, entry] : (*file)->entries()) {
+          tensors.emplace_back(name, *(*file)->Load(name));
+        }
+        tensors[0].second.fill_(std::numeric_limits<float>::quiet_NaN());
+        ASSERT_TRUE(
+            tensorfile::WriteSafetensors(at / "optimizer.safetensors", tensors)
+                .ok());
+      },
       [](const fs::path& at) {
         std::ofstream(at / "trainer_state.json") << R"({"step": "two"})";
       }};
@@ -201,6 +243,7 @@ TEST(CheckpointTest, ADamagedOneChangesNothing) {
     TinyRun saved;
     saved.Step();
     ASSERT_TRUE(saved.Save(out, 1).ok());
+    DropDigests(CheckpointPath(out, 1));
     damage(CheckpointPath(out, 1));
     TinyRun run;
     run.Step();

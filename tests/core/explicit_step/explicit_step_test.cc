@@ -435,8 +435,7 @@ TEST(ExplicitStepKeepTest, MayBeSetBetweenSteps) {
   });
 }
 
-// What is kept of a shape serves its next micro-batch, after any others between
-// them.
+// What was kept of one shape never serves another.
 TEST_P(ExplicitStepTest, ShapesMayAlternate) {
   const Case& c = GetParam();
   ExpectGradientsOfAutograd(Tiny(), OptionsOf(c),

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "core/base/file.h"
@@ -93,6 +96,47 @@ TEST(FullModelTest, TheResultIsAModelFolder) {
   auto read = *model::Decoder::Load({weights.get()},
                                     *spec::ReadModelConfig(folder.string()));
   EXPECT_TRUE(at::equal(Logits(*read), Logits(*model)));
+}
+
+// Counts the bytes that tensors on the CPU occupy.
+class HeldBytes : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t,
+                         c10::Device) override {
+    held_ += bytes;
+    most = std::max(most, held_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  int64_t most = 0;
+
+ private:
+  int64_t held_ = 0;
+};
+
+TEST(FullModelTest, ABf16ResultIsCastOneWeightAtATime) {
+  const std::string folder = Golden("llama2", "model").string();
+  auto weights = *tensorfile::Weights::Open(folder);
+  model::WeightSource source{weights.get(), at::kCPU, at::kBFloat16};
+  auto model = *model::Decoder::Load(source, *spec::ReadModelConfig(folder));
+  auto full = Attach(*model, "llama2");
+  int64_t largest = 0;
+  for (const auto& weight : model->NamedWeights()) {
+    largest = std::max(largest, weight.tensor->numel());
+  }
+  const fs::path result = testing_support::FreshFolder("full_bf16");
+  const auto held = std::make_shared<HeldBytes>();
+  {
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, held);
+    ASSERT_THAT(full->SaveResult(result), IsOk());
+  }
+  EXPECT_GT(held->most, 0);
+  EXPECT_LT(held->most, 2 * 2 * largest);
+  auto read = *tensorfile::Weights::Open(result);
+  const auto& head = model->head().weight;
+  EXPECT_TRUE(at::equal(
+      *read->Load("lm_head.weight", head.sizes(), at::kCPU, at::kBFloat16),
+      head.to(at::kBFloat16)));
 }
 
 using nlohmann::json;

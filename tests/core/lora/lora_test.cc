@@ -10,6 +10,7 @@
 
 #include "core/base/file.h"
 #include "core/ckpt/safetensors.h"
+#include "core/lora/merge.h"
 #include "core/lora/peft_folder.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
@@ -135,15 +136,26 @@ struct BadConfig {
 TEST(PeftFolderTest, BadConfigsAreRefusedWithTheirReasons) {
   const BadConfig cases[] = {
       {"{", absl::StatusCode::kInvalidArgument, "expected a JSON object"},
+      {R"({"fine_tune_type": "lora", "lora_parameters": {"rank": 8}})",
+       absl::StatusCode::kUnimplemented, "mlx_lm.fuse"},
       {R"({"peft_type": "IA3"})", absl::StatusCode::kUnimplemented, "IA3"},
       {R"({"peft_type": "LORA", "use_dora": true})",
        absl::StatusCode::kUnimplemented, "use_dora"},
       {R"({"peft_type": "LORA", "bias": "all"})",
        absl::StatusCode::kUnimplemented, "bias"},
       {R"({"peft_type": "LORA", "r": "eight"})",
-       absl::StatusCode::kInvalidArgument, "r has the wrong type"},
+       absl::StatusCode::kInvalidArgument, ":1: r: expected an integer"},
+      {R"({"peft_type": "LORA", "r": -4})", absl::StatusCode::kInvalidArgument,
+       "r: expected an integer >= 1 and <= 65536, found -4"},
+      {R"({"peft_type": "LORA", "rank_pattern": {"q_proj": "8"}})",
+       absl::StatusCode::kInvalidArgument,
+       "rank_pattern[\"q_proj\"]: expected"},
       {R"({"peft_type": "LORA", "lora_dropout": 1.5})",
-       absl::StatusCode::kInvalidArgument, "lora_dropout is 1.5"}};
+       absl::StatusCode::kInvalidArgument, "lora_dropout: expected"},
+      {R"({"peft_type": "LORA", "field_of_tomorrow": 3})",
+       absl::StatusCode::kUnimplemented, "field_of_tomorrow is 3"},
+      {R"({"peft_type": "LORA", "exclude_modules": ["up_proj"]})",
+       absl::StatusCode::kUnimplemented, "in target_modules instead"}};
   for (const BadConfig& c : cases) {
     const auto folder = FreshFolder("peft_bad");
     std::ofstream(folder / "adapter_config.json") << c.json;
@@ -213,6 +225,48 @@ TEST(PeftFieldsTest, AnInitialisationThatChangesTheBaseIsRefused) {
   EXPECT_FALSE(ReadWith("init_lora_weights", "of_tomorrow").ok());
   EXPECT_FALSE(ReadWith("init_lora_weights", 3).ok());
   EXPECT_TRUE(ReadWith("init_lora_weights", "Gaussian").ok());
+}
+
+// PEFT saves the frozen weight of an adapted lm_head next to A and B.
+TEST(PeftFolderTest, TheBaseLayerOfAnAdaptedHeadIsTheModelsOwn) {
+  const auto model = LoadGolden("llama2");
+  spec::LoraSpec spec;
+  spec.target_modules = std::vector<std::string>{"lm_head"};
+  const auto adapter = *Adapter::Attach(*model, spec, at::kCPU);
+  const auto folder = FreshFolder("peft_base_layer");
+  ASSERT_THAT(adapter->SaveCheckpoint(folder), IsOk());
+  tensorfile::NamedTensors tensors;
+  for (const auto& p : adapter->parameters().parameters()) {
+    tensors.emplace_back(p.name, p.value);
+  }
+  const at::Tensor& own = model->head().weight;
+  tensors.emplace_back(NameOfBaseLayer("lm_head"), own.to(at::kBFloat16));
+  const auto write = [&] {
+    return tensorfile::WriteSafetensors(folder / "adapter_model.safetensors",
+                                        tensors);
+  };
+  ASSERT_THAT(write(), IsOk());
+  EXPECT_THAT(adapter->LoadCheckpoint(folder), IsOk());
+  const std::filesystem::path base = Golden("llama2", "model");
+  EXPECT_THAT(merge::AdaptedModel::Open(base, folder).status(), IsOk());
+  tensors.back().second = own + 1;
+  ASSERT_THAT(write(), IsOk());
+  EXPECT_THAT(adapter->LoadCheckpoint(folder),
+              Fails(absl::StatusCode::kInvalidArgument, "vocabulary"));
+  EXPECT_FALSE(merge::AdaptedModel::Open(base, folder).ok());
+}
+
+TEST(PeftFolderTest, AMissingModuleIsNamedWithTheWayToSaveIt) {
+  const auto folder = FreshFolder("peft_no_head");
+  const auto model = LoadGolden("llama2");
+  spec::LoraSpec spec;
+  spec.target_modules = std::vector<std::string>{"q_proj"};
+  ASSERT_THAT(
+      (*Adapter::Attach(*model, spec, at::kCPU))->SaveCheckpoint(folder),
+      IsOk());
+  spec.modules_to_save = {"lm_head"};
+  const auto with_head = *Adapter::Attach(*model, spec, at::kCPU);
+  EXPECT_THAT(with_head->LoadCheckpoint(folder), Says("in modules_to_save"));
 }
 
 TEST(PeftFolderTest, AnotherModelsAdapterIsRefused) {

@@ -346,10 +346,9 @@ TEST(BlockPlanTest, FewMasksGoIntoProducts) {
   const TokenLayout layout = Rows(2, 600);
   for (const int64_t window : {0, 200}) {
     for (const int64_t group : {1, 2}) {
-      BandMasks bands;
       const HeadShape shape{64, 64 / group, 4};
-      const AttentionPlan plan = PlanAttention(layout, window, false, shape,
-                                               OptionsOf(Choice::kMps), &bands);
+      const AttentionPlan plan =
+          PlanAttention(layout, window, false, shape, OptionsOf(Choice::kMps));
       ASSERT_GT(plan.blocks.size(), 1u);
       ASSERT_NE(plan.blocks.back().count, plan.blocks.front().count);
       for (const QueryBlock& b : plan.blocks) {
@@ -358,22 +357,19 @@ TEST(BlockPlanTest, FewMasksGoIntoProducts) {
         EXPECT_TRUE(at::equal(
             b.mask, HiddenOf(layout, b, window).repeat_interleave(group, 1)));
       }
-      EXPECT_EQ(bands.bytes(), plan.band.nbytes());
     }
   }
 }
 
 // A head of 16,384 tokens has more of them than are kept.
 TEST(BlockPlanTest, ManyMasksAreViewsOfOneBand) {
-  BandMasks bands;
   const AttentionPlan plan = PlanAttention(Rows(1, 16384), 0, false, {2, 1, 4},
-                                           OptionsOf(Choice::kMps), &bands);
+                                           OptionsOf(Choice::kMps));
   ASSERT_GT(plan.blocks.size(), 1u);
   for (const QueryBlock& b : plan.blocks) {
     EXPECT_EQ(b.mask.dim(), 5);
     EXPECT_TRUE(b.mask.is_alias_of(plan.band));
   }
-  EXPECT_EQ(bands.bytes(), plan.band.nbytes());
 }
 
 // Segments' masks are kept while they are few, and else made from the same.
@@ -390,20 +386,6 @@ TEST(BlockPlanTest, MasksOfManySegmentedTokensAreNotKept) {
           at::equal(b.mask.squeeze(3).squeeze(1), HiddenOf(layout, b, 0)));
     }
   }
-}
-
-const at::TensorOptions kFloats = at::kFloat;
-
-TEST(BandMasksTest, AreFewHoweverManyAreAskedFor) {
-  BandMasks masks;
-  for (int64_t keys = 1 << 15; keys < (1 << 15) + 40; ++keys) {
-    masks.Get(64, keys, 0, kFloats);
-    EXPECT_LE(masks.bytes(), BandMasks::kKept);
-  }
-  // The latest is kept however large it is.
-  const at::Tensor large = masks.Get(1 << 10, 1 << 15, 0, kFloats);
-  EXPECT_EQ(masks.bytes(), int64_t{1} << 27);
-  EXPECT_TRUE(masks.Get(1 << 10, 1 << 15, 0, kFloats).is_alias_of(large));
 }
 
 using testing::ElementsAre;
@@ -582,7 +564,7 @@ TEST(BlockedAttentionTest, CentredValuesSurviveBf16) {
     AttentionPlan plan;
     plan.rows = 1;
     plan.length = length;
-    PlanBlocks(Rows(1, length), shape, options, nullptr, plan);
+    PlanBlocks(Rows(1, length), shape, options, plan);
     AttentionTape cast;
     cast.q = tape.q.to(dtype);
     cast.k = tape.k.to(dtype);

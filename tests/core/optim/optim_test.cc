@@ -114,6 +114,8 @@ TEST(ScheduleTest, WarmupStepsOverrideTheRatioWhichRoundsUp) {
   EXPECT_EQ(Schedule::Create(spec, 10)->warmup_steps(), 2);
   spec.warmup_steps = 5;
   EXPECT_EQ(Schedule::Create(spec, 10)->warmup_steps(), 5);
+  spec.warmup_steps = 0.21;  // ceil(10 · 0.21), as TrainingArguments' of 5
+  EXPECT_EQ(Schedule::Create(spec, 10)->warmup_steps(), 3);
 }
 
 TEST(ScheduleTest, AnUnknownTypeIsNamedWithTheKnownOnes) {

@@ -480,8 +480,14 @@ TEST_F(PlanTest, EvaluationsAndCheckpointsAreThoseOfTheLoop) {
   EXPECT_EQ(plan["steps"]["checkpoints"], 2);  // 8 16
   EXPECT_GT(plan["time"]["evaluation_seconds"].get<double>(), 0);
   EXPECT_EQ(plan["data"]["eval"]["rows"], 20);
+  spec_.training.load_best_model_at_end = true;
+  const json with_bests = Make();
+  EXPECT_EQ(with_bests["steps"]["checkpoints"], 5);  // 5 8 10 15 16
+  // 8, and 15 while 10 is there; or 8, 16 and the best.
+  EXPECT_EQ(with_bests["disk"]["checkpoints_kept"], 3);
   spec_.training.eval_steps = 0;
   EXPECT_EQ(Make()["steps"]["evaluations"], 3);  // 0 8 16
+  EXPECT_EQ(Make()["disk"]["checkpoints_kept"], 2);
 }
 
 TEST_F(PlanTest, AJobThatDoesNotFitGetsAlternatives) {
@@ -667,22 +673,22 @@ TEST(Needs, TheTrainersMicroBatchStaysWithinTheDevicesSums) {
 
 TEST(Needs, CheckpointsHoldValuesAndMomentsAndAreKept) {
   spec::TrainSpec spec = LoraJob();
-  const DiskNeed need = DiskOf(spec, HalfBillion(), 7);
+  const DiskNeed need = DiskOf(spec, HalfBillion(), {7});
   const int64_t trained = spec::TrainableParameterCount(spec, HalfBillion());
   EXPECT_EQ(need.checkpoint_bytes, 12 * trained);
   EXPECT_EQ(need.checkpoints_kept, 7);
   EXPECT_EQ(need.result_bytes, 4 * trained);
   EXPECT_EQ(need.total_bytes(), 88 * trained);
   spec.training.save_total_limit = 2;
-  EXPECT_EQ(DiskOf(spec, HalfBillion(), 7).checkpoints_kept, 3);
-  EXPECT_EQ(DiskOf(spec, HalfBillion(), 1).checkpoints_kept, 1);
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), {7}).checkpoints_kept, 3);
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), {1}).checkpoints_kept, 1);
   spec.training.load_best_model_at_end = true;
-  EXPECT_EQ(DiskOf(spec, HalfBillion(), 7).checkpoints_kept, 4);
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), {7}).checkpoints_kept, 4);
   spec.fine_tune_type = spec::FineTuneType::kFull;
   const int64_t all = spec::ParameterCount(HalfBillion());
-  EXPECT_EQ(DiskOf(spec, HalfBillion(), 1).result_bytes, 2 * all);
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), {1}).result_bytes, 2 * all);
   spec.training.bf16 = false;
-  EXPECT_EQ(DiskOf(spec, HalfBillion(), 1).result_bytes, 4 * all);
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), {1}).result_bytes, 4 * all);
 }
 
 using testing::Contains;

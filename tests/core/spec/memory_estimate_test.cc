@@ -104,7 +104,19 @@ TEST(EstimateMemory, TheLargerOfTrainingAndEvaluationCounts) {
   EXPECT_EQ(e.logits_bytes, 32 * 100 * 4);
   EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.trainable_bytes +
                                e.inputs_bytes + e.evaluation_bytes +
-                               e.logits_bytes);
+                               e.logits_bytes + e.heap_bytes);
+  // Of all that is freed between steps and evaluations.
+  const auto share = [](const MemoryEstimate& estimate) {
+    return static_cast<double>(estimate.heap_bytes) /
+           static_cast<double>(estimate.evaluation_bytes +
+                               estimate.logits_bytes);
+  };
+  EXPECT_NEAR(share(e), e.heap_share, 1e-4);
+  EXPECT_EQ(on_mps.heap_bytes, 0);
+  // Autograd frees in another order than it allocates.
+  spec.gradients = Gradients::kAutograd;
+  EXPECT_GT(EstimateMemory(spec, Tiny()).heap_share, e.heap_share);
+  EXPECT_GT(e.heap_share, 0.1);
   EXPECT_GT(e.total_bytes, without);
 }
 

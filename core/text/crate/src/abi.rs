@@ -134,6 +134,11 @@ pub unsafe extern "C" fn mpsd_text_parse_rows(
 }
 
 #[no_mangle]
+pub extern "C" fn mpsd_text_set_now(microseconds: u64) {
+    crate::environment::set_now(microseconds);
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn mpsd_text_tokenizer_new(
     json: View,
     added: View,

@@ -4,7 +4,7 @@
 //! Jinja2's own behaviour where the engine's differs.
 
 use std::ffi::{c_char, CString};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use minijinja::syntax::SyntaxConfig;
@@ -105,16 +105,23 @@ extern "C" {
     ) -> usize;
 }
 
-/// The time of the first call, kept for the process: a row is rendered several
-/// times to find its labels, and these renderings must not differ because
-/// midnight passed.
+/// Microseconds since 1970; 0: not set.
+static NOW: AtomicU64 = AtomicU64::new(0);
+
+pub fn set_now(microseconds: u64) {
+    NOW.store(microseconds, Ordering::Relaxed);
+}
+
+/// The time that was set, else that of the first call, kept for the process: a
+/// row is rendered several times to find its labels, and these renderings must
+/// not differ because midnight passed.
 fn now() -> Duration {
-    static NOW: OnceLock<Duration> = OnceLock::new();
-    *NOW.get_or_init(|| {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-    })
+    let clock = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_micros() as u64;
+    let kept = NOW.compare_exchange(0, clock, Ordering::Relaxed, Ordering::Relaxed);
+    Duration::from_micros(kept.err().unwrap_or(clock))
 }
 
 /// `datetime.now().strftime(format)`: local time, C's conversions and %f. One
