@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "core/data/class_labels.h"
+#include "core/data/source.h"
 #include "core/report/metrics.h"
 
 // What a classifier writes in addition to its weights.
@@ -26,13 +27,16 @@ std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
 // Writes `folder`/predictions.jsonl and predictions.tsv, one line per row of
 // the data, in the data's order:
 //   {"index": 0, "prediction": "positive", "scores": {"negative": 0.1, …}}
+//   with "image": "cats/1.png" after the index of a file
 //   index<TAB>prediction
 // The prediction is a label's name; for a regression a number; for several
 // labels a list (in TSV separated by commas). Scores are the softmax or, for
-// several labels, the sigmoid of the logits.
+// several labels, the sigmoid of the logits. `source` has the rows. DataLoss
+// names a row whose logits are not finite: it has no label.
 absl::Status WritePredictions(const std::filesystem::path& folder,
                               const metrics::Predictions& predictions,
-                              const data::ClassLabels& class_labels);
+                              const data::ClassLabels& class_labels,
+                              const data::Source& source);
 
 }  // namespace mpsd::train
 

@@ -65,17 +65,39 @@ TEST(DecodeImage, GivesWhatPilGivesOfEveryKindOfFile) {
 
 TEST(DecodeImage, NamesTheFileThatIsNoImage) {
   EXPECT_EQ(DecodeImage("hello", "a/b.png").status(),
-            absl::InvalidArgumentError("a/b.png: neither PNG nor JPEG"));
+            absl::InvalidArgumentError("a/b.png: neither PNG, JPEG nor WebP"));
+  for (const auto& [bytes, format] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"GIF89a", "GIF"},
+           {"BM1234", "BMP"},
+           {std::string("II*\0\10", 5), "TIFF"},
+           {std::string("\0\0\0\x18"
+                        "ftypheic\0",
+                        13),
+            "HEIC"},
+           {std::string("\0\0\0\x1c"
+                        "ftypavif\0",
+                        13),
+            "AVIF"}}) {
+    EXPECT_THAT(DecodeImage(bytes, "a.jpg").status().message(),
+                testing::StartsWith("a.jpg: a " + format +
+                                    " image; expected PNG, JPEG or WebP: "
+                                    "convert it, "));
+  }
+  std::string animated = GoldenBytes("file.turned_webp");
+  animated[20] |= 2;  // VP8X's flag
+  EXPECT_THAT(ReadImageSize(animated, "a.webp").status().message(),
+              testing::HasSubstr("an animated WebP; save one of its frames"));
   EXPECT_EQ(ReadImageSize("", "c.jpg").status(),
             absl::InvalidArgumentError(
-                "c.jpg: the file is empty, expected PNG or JPEG"));
+                "c.jpg: the file is empty, expected PNG, JPEG or WebP"));
 }
 
 // However a file is cut or altered, there is an image or an error.
 TEST(DecodeImage, SurvivesEveryCutAndFlippedByte) {
   for (const char* name :
        {"interlaced", "palette4", "progressive", "jpeg_cmyk", "restarts",
-        "grey16", "turned_both", "turned_png_xmp"}) {
+        "grey16", "turned_both", "turned_webp", "webp_lossless_clear"}) {
     const std::string bytes = GoldenBytes(std::string("file.") + name);
     for (size_t i = 0; i < bytes.size(); ++i) {
       (void)DecodeImage(bytes.substr(0, i), name);
@@ -180,7 +202,6 @@ TEST(ReadOrientation, OfExifInEveryOrderAndOneWhereNothingIsSaid) {
   }
   EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_exif_motorola")), 5);
   EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_both")), 3);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_xmp6")), 6);
   EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_png6")), 6);
   EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_png_late")), 2);
   EXPECT_EQ(ReadOrientation(""), 1);
@@ -194,9 +215,8 @@ TEST(ReadOrientation, OfExifInEveryOrderAndOneWhereNothingIsSaid) {
 // memory is exactly as long as the text, for tools that watch its bounds.
 TEST(ReadOrientation, ReadsNothingAfterTheEnd) {
   std::mt19937 random(7);
-  for (const char* name :
-       {"turned_exif6", "turned_exif_second", "turned_split", "turned_png_xmp",
-        "turned_png_profile", "turned_xmp_element", "turned_png_late"}) {
+  for (const char* name : {"turned_exif6", "turned_exif_second", "turned_split",
+                           "turned_webp", "turned_png_late"}) {
     const std::string bytes = GoldenBytes(std::string("file.") + name);
     for (int i = 0; i < 20'000; ++i) {
       std::vector<char> altered(bytes.begin(), bytes.end());
@@ -768,18 +788,34 @@ std::vector<std::string> Labelled(const fs::path& folder,
 TEST(ListFolder, TakesAFolderForEachClass) {
   const fs::path folder = FreshFolder("folder_classes");
   for (const char* name : {"dog/b.png", "dog/a.png", "dog/deep/c.png",
-                           "cat/1.jpg", "1.5/x.png", "7/y.png"}) {
+                           "cafe\u0301/1.webp", "1.5/x.png", "007/y.png"}) {
     WriteImage(folder / name);
   }
+  WriteFile(folder / "dog/Thumbs.db", "x");
+  WriteFile(folder / "__MACOSX/dog/._a.png", "x");
   WriteFile(folder / "dog/.DS_Store", "x");
   WriteFile(folder / ".git/config", "x");
   WriteFile(folder / "LICENSE.txt", "x");
   EXPECT_THAT(Labelled(folder),
-              ElementsAre("1.5 x.png", "7 y.png", "cat 1.jpg", "dog a.png",
-                          "dog b.png", "dog c.png"));
+              ElementsAre("007 y.png", "1.5 x.png", "caf\u00e9 1.webp",
+                          "dog a.png", "dog b.png", "dog c.png"));
   auto list = ListImages({folder}, {});
   EXPECT_EQ(list->entries[0].label.kind, data::LabelValue::Kind::kWord);
-  EXPECT_EQ(list->entries[1].label.kind, data::LabelValue::Kind::kInteger);
+  EXPECT_EQ(list->entries[0].name, "007/y.png");
+}
+
+TEST(ListFolder, RefusesPartsOfADataSetAsClasses) {
+  const fs::path folder = FreshFolder("folder_parts");
+  WriteImage(folder / "train/cat/1.png");
+  WriteImage(folder / "Val/cat/1.png");
+  EXPECT_THAT(ErrorOf(folder),
+              testing::EndsWith("is a part of a data set, not a class; set "
+                                "dataset.train to its folder of training "
+                                "images, " +
+                                (folder / "train").string() +
+                                ", and dataset.eval to the other part's"));
+  WriteImage(folder / "car/1.png");
+  EXPECT_EQ(Labelled(folder).size(), 3u);
 }
 
 TEST(ListFolder, TakesTheFirstOfEachClassInTurn) {
@@ -820,9 +856,9 @@ TEST(ListFolder, SaysWhatIsBad) {
     std::string message;  // after the file's or folder's path
   };
   for (const Bad& bad : {
-           Bad{"cat/notes.txt", "hello", "neither PNG nor JPEG"},
-           Bad{"cat/empty.png", "", "the file is empty, expected PNG or JPEG"},
-           Bad{"cat/1.gif", "GIF89a", "neither PNG nor JPEG"},
+           Bad{"cat/notes.txt", "hello", "neither PNG, JPEG nor WebP"},
+           Bad{"cat/empty.png", "",
+               "the file is empty, expected PNG, JPEG or WebP"},
            Bad{"cat/1.png", png.substr(0, 20),
                "a damaged PNG: the file is cut short"},
            Bad{"cat/1.jpg", jpeg.substr(0, 30),
@@ -996,7 +1032,7 @@ TEST(ListRows, SaysWhatIsBad) {
            Bad{R"({"image": "a.png"})", "label: missing"},
            Bad{R"({"image": "a.png", "label": null})", "label: missing"},
            Bad{R"({"image": "a.txt", "label": 1})",
-               text + ": neither PNG nor JPEG"},
+               text + ": neither PNG, JPEG nor WebP"},
        }) {
     const std::string rows = WriteFile(
         folder / "rows.jsonl",

@@ -48,12 +48,32 @@ data::ClassLabels Named(ProblemType problem, std::vector<std::string> names) {
   return class_labels;
 }
 
+// A source of files whose second one has a name.
+class Files : public data::Source {
+ public:
+  int64_t size() const override { return 2; }
+  int64_t length(int64_t) const override { return 1; }
+  absl::StatusOr<data::Batch> Collate(const std::vector<std::vector<int64_t>>&,
+                                      const data::Collation&) const override {
+    return data::Batch();
+  }
+  std::string hash() const override { return ""; }
+  const data::DatasetStats& stats() const override { return stats_; }
+  std::string name(int64_t index) const override {
+    return index == 1 ? "cats/1.png" : "";
+  }
+
+ private:
+  const data::DatasetStats stats_;
+};
+
 // The lines of predictions.jsonl; `tsv` gets the other file.
 std::vector<json> Written(const metrics::Predictions& predictions,
                           const data::ClassLabels& class_labels,
                           std::string* tsv) {
   const auto folder = testing_support::FreshFolder("results");
-  EXPECT_THAT(WritePredictions(folder, predictions, class_labels), IsOk());
+  EXPECT_THAT(WritePredictions(folder, predictions, class_labels, Files()),
+              IsOk());
   std::istringstream lines(*base::ReadFile(folder / "predictions.jsonl"));
   std::vector<json> rows;
   for (std::string line; std::getline(lines, line);) {
@@ -70,6 +90,8 @@ TEST(WritePredictionsTest, ASingleLabelIsNamedWithItsSoftmax) {
               Named(ProblemType::kSingleLabel, {"no", "yes"}), &tsv);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0]["index"], 0);
+  EXPECT_FALSE(rows[0].contains("image"));
+  EXPECT_EQ(rows[1]["image"], "cats/1.png");
   EXPECT_EQ(rows[0]["prediction"], "no");  // the first of equals
   EXPECT_DOUBLE_EQ(rows[0]["scores"]["yes"], 0.5);
   EXPECT_EQ(rows[1]["prediction"], "no");
@@ -88,6 +110,16 @@ TEST(WritePredictionsTest, ARegressionIsItsNumber) {
   EXPECT_EQ(rows[0]["prediction"], 2.5);
   EXPECT_FALSE(rows[0].contains("scores"));
   EXPECT_EQ(tsv, "index\tprediction\n0\t2.5\n1\t-1.0\n");
+}
+
+TEST(WritePredictionsTest, ARowWithoutNumbersHasNoLabel) {
+  const float nan = std::nanf("");
+  EXPECT_THAT(WritePredictions(
+                  testing_support::FreshFolder("results_nan"),
+                  Predicted(ProblemType::kSingleLabel, 2, {0, 1, nan, 0}),
+                  Named(ProblemType::kSingleLabel, {"no", "yes"}), Files()),
+              Fails(absl::StatusCode::kDataLoss,
+                    "outputs for row 1 (from 0), cats/1.png are not finite"));
 }
 
 TEST(WritePredictionsTest, SeveralLabelsAreThoseAboveAHalf) {
