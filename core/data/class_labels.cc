@@ -97,19 +97,20 @@ std::string Compared(const std::string& name, bool any_case) {
   return any_case ? absl::AsciiStrToLower(text) : text;
 }
 
-// Whether these are vectors of a 0 or 1 for each label, as the loss of
-// Transformers takes them, and not lists of labels: a list names a label once,
-// and two labels that every row has would distinguish nothing.
-bool AreMultiHot(const std::vector<LabelValue>& values, size_t labels) {
-  bool twice = false, pairs = labels <= 2;
-  for (const LabelValue& value : values) {
-    const int64_t zeros = absl::c_count(value.list, "0");
-    const int64_t ones = absl::c_count(value.list, "1");
-    const bool only = zeros + ones == std::ssize(value.list);
-    twice |= only && (zeros > 1 || ones > 1);
-    pairs &= only && value.list.size() == 2;
+// The first of lists that are vectors of a 0 or 1 for each label, as the loss
+// of Transformers takes them, and not lists of labels: those name a label once,
+// and two labels that every row has would distinguish nothing. -1 without one.
+int64_t FirstMultiHot(const std::vector<LabelValue>& values, size_t labels) {
+  bool pairs = labels <= 2;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto& list = values[i].list;
+    const int64_t zeros = absl::c_count(list, "0");
+    const int64_t ones = absl::c_count(list, "1");
+    const bool only = zeros + ones == std::ssize(list);
+    if (only && (zeros > 1 || ones > 1)) return static_cast<int64_t>(i);
+    pairs &= only && list.size() == 2;
   }
-  return twice || (pairs && !values.empty());
+  return pairs && !values.empty() ? 0 : -1;
 }
 
 // Refuses labels that mean something else than a label. `names` are the labels
@@ -119,12 +120,14 @@ absl::Status CheckMeaning(const std::vector<LabelValue>& values,
                           const Names& names) {
   if (problem == ProblemType::kRegression) return absl::OkStatus();
   RowErrors errors;
-  if (problem == ProblemType::kMultiLabel &&
-      AreMultiHot(values, names.size())) {
-    errors.Add(place(0),
-               "label: the lists have a 0 or 1 for each label; expected a list "
-               "of the labels that apply, by name or id: write [\"a\", \"c\"], "
-               "or [0, 2], for [1, 0, 1]");
+  const int64_t vector = problem == ProblemType::kMultiLabel
+                             ? FirstMultiHot(values, names.size())
+                             : -1;
+  if (vector >= 0) {
+    errors.Add(place(vector),
+               "label: a list of a 0 or 1 for each label; expected a list of "
+               "the labels that apply, by name or id: write [\"a\", \"c\"], or "
+               "[0, 2], for [1, 0, 1]");
     return errors.status();
   }
   int64_t count = 0, first = 0;
@@ -303,19 +306,12 @@ class Decision {
   void NameByTask() {
     const std::vector<std::string> own(glue_task_->label_names.begin(),
                                        glue_task_->label_names.end());
-    std::vector<std::string> lower;
-    lower.reserve(head_.label_names.size());
-    for (const std::string& name : head_.label_names) {
-      lower.push_back(absl::AsciiStrToLower(name));
-    }
-    const bool same =
-        std::is_permutation(lower.begin(), lower.end(), own.begin(), own.end());
+    const bool same = own.size() == head_.label_names.size() &&
+                      FitsConfig({own.begin(), own.end()});
     class_labels_.names = same ? head_.label_names : own;
+    Ids& ids = class_labels_.ids;
     for (size_t i = 0; i < own.size(); ++i) {
-      const auto at = std::find(lower.begin(), lower.end(), own[i]);
-      const int64_t id = same ? at - lower.begin() : static_cast<int64_t>(i);
-      class_labels_.ids[Cat(i)] = id;
-      if (class_labels_.names[id] != own[i]) class_labels_.ids[own[i]] = id;
+      ids[Cat(i)] = ids[own[i]] = same ? ids.at(own[i]) : i;
     }
   }
 

@@ -263,15 +263,12 @@ class ContentReader {
     if (json_[name][0].contains("from") && messages[0]["role"] != "system") {
       ASSIGN_OR_RETURN(const std::string system, Part("system"));
       if (!system.empty()) {
-        messages.insert(messages.begin(), Message("system", system));
+        messages.insert(messages.begin(),
+                        {{"role", "system"}, {"content", system}});
       }
     }
     row_.content = ChatRow{std::move(messages)};
     return absl::OkStatus();
-  }
-
-  static RowJson Message(const char* role, const std::string& content) {
-    return {{"role", role}, {"content", content}};
   }
 
   // A column with a text; "" without it.
@@ -298,33 +295,24 @@ class ContentReader {
     ASSIGN_OR_RETURN(const std::string instruction, Part("instruction"));
     ASSIGN_OR_RETURN(const std::string input, Part("input"));
     ASSIGN_OR_RETURN(const std::string output, Part("output"));
-    ASSIGN_OR_RETURN(const std::string system, Part("system"));
-    const RowJson history =
-        Has(json_, "history") ? json_["history"] : RowJson::array();
+    // LLaMA-Factory's further columns.
+    for (const char* name : {"system", "history"}) {
+      if (!Has(json_, name) || json_[name].empty() || json_[name] == "")
+        continue;
+      return absl::InvalidArgumentError(
+          Cat(name,
+              ": Alpaca's prompt has no place for it; write the row as "
+              "\"messages\", or remove the column"));
+    }
     if (format_.format != "alpaca_chat") {
-      if (!system.empty() || !history.empty()) {
-        return absl::InvalidArgumentError(
-            Cat(system.empty() ? "history" : "system",
-                ": Alpaca's prompt has no place for it; set dataset.format to "
-                "\"alpaca_chat\", or remove the column"));
-      }
       row_.content = CompletionRow{AlpacaPrompt(instruction, input), output};
       return absl::OkStatus();
     }
-    RowJson messages = RowJson::array();
-    if (!system.empty()) messages.push_back(Message("system", system));
-    for (const RowJson& turns : history) {
-      if (!turns.is_array() || turns.size() != 2 || !turns[0].is_string() ||
-          !turns[1].is_string()) {
-        return Expected("history", "lists of a prompt and its answer", turns);
-      }
-      messages.push_back(Message("user", turns[0]));
-      messages.push_back(Message("assistant", turns[1]));
-    }
-    messages.push_back(Message(
-        "user", input.empty() ? instruction : Cat(instruction, "\n\n", input)));
-    messages.push_back(Message("assistant", output));
-    row_.content = ChatRow{std::move(messages)};
+    const std::string asked =
+        input.empty() ? instruction : Cat(instruction, "\n\n", input);
+    row_.content =
+        ChatRow{RowJson::array({{{"role", "user"}, {"content", asked}},
+                                {{"role", "assistant"}, {"content", output}}})};
     return absl::OkStatus();
   }
 

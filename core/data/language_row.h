@@ -67,8 +67,7 @@ std::string DescribeJson(const RowJson& value);
 // "content", as with TRL's maybe_convert_to_chatml; in "from", "human" and
 // "gpt" mean "user" and "assistant", and a column "system" is the first message
 // (LLaMA-Factory's). A call's "arguments" may be a string of JSON. Alpaca's
-// prompt is stanford_alpaca's with a line break after the last colon; as chat,
-// LLaMA-Factory's "system" and "history" come first.
+// prompt is stanford_alpaca's with a line break after the last colon.
 //
 // InvalidArgument names the fault and what was expected, but neither file nor
 // line.

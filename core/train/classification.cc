@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/data/image_list.h"
@@ -254,20 +255,15 @@ lora::AdapterLabels LabelsOf(const data::ClassLabels& class_labels) {
 
 // Refuses labels in another order than that of the head that is trained on.
 absl::Status CheckLabels(const lora::AdapterLabels& before,
-                         const lora::AdapterLabels& now) {
-  if (now == before) return absl::OkStatus();
-  const auto text = [](const lora::AdapterLabels& labels) {
-    return absl::StrCat(
-        labels.problem_type, " of ",
-        nlohmann::json(labels.names)
-            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  };
+                         const data::ClassLabels& now) {
+  if (LabelsOf(now) == before) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "adapter: its head was trained for ", text(before),
-      " in this order (labels.json); this job's labels ",
-      data::ContentsShown() ? absl::StrCat("are ", text(now)) : "differ",
-      ": give classification.label_names and problem_type as the adapter's, "
-      "and data with these labels, or leave adapter out"));
+      "adapter: its head was trained for ", before.problem_type, " of ",
+      absl::StrJoin(before.names, ", "),
+      " in this order (labels.json), and this job has other labels",
+      data::ContentsShown() ? ": " + absl::StrJoin(now.names, ", ") : "",
+      "; give classification.label_names and problem_type as the adapter's and "
+      "data with these labels, or leave adapter out"));
 }
 
 }  // namespace
@@ -279,15 +275,24 @@ absl::StatusOr<TaskData> Classification::LoadData(
   if (!spec_.adapter.empty()) {
     ASSIGN_OR_RETURN(before, lora::ReadLabels(spec_.adapter));
   }
-  // The adapter's head replaces the model's.
-  if (before) config.head.label_names = before->names;
-  ASSIGN_OR_RETURN(
-      auto data, spec_.task == spec::Task::kImageCls
-                     ? LoadImages(spec_, model_folder, config, observer)
-                     : LoadTextClasses(spec_, model_folder, config, observer));
+  spec::TrainSpec spec = spec_;
+  if (before) {
+    // The adapter's head replaces the model's.
+    config.head.label_names = before->names;
+    using enum spec::ProblemType;
+    for (const auto problem : {kSingleLabel, kMultiLabel, kRegression}) {
+      if (spec_.classification.problem_type) break;
+      if (spec::ToString(problem) != before->problem_type) continue;
+      spec.classification.problem_type = problem;
+    }
+  }
+  ASSIGN_OR_RETURN(auto data,
+                   spec.task == spec::Task::kImageCls
+                       ? LoadImages(spec, model_folder, config, observer)
+                       : LoadTextClasses(spec, model_folder, config, observer));
   class_labels_ = std::move(data.class_labels);
   files_ = std::move(data.files);
-  if (before) RETURN_IF_ERROR(CheckLabels(*before, LabelsOf(class_labels_)));
+  if (before) RETURN_IF_ERROR(CheckLabels(*before, class_labels_));
   config.num_labels = class_labels_.outputs();
   RETURN_IF_ERROR(SplitAndLimit(spec_, data.sets));
   return std::move(data.sets);

@@ -106,12 +106,12 @@ std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
 absl::Status WritePredictions(const std::filesystem::path& folder,
                               const metrics::Predictions& predictions,
                               const data::ClassLabels& class_labels,
-                              const data::Source& source) {
+                              const data::LabelPlace& name_of) {
   base::CheckEqual(predictions.outputs, class_labels.outputs(),
                    "outputs of the model and of its labels");
   std::string jsonl, tsv = "index\tprediction\n";
   for (int64_t i = 0; i < predictions.rows(); ++i) {
-    const std::string name = source.name(i);
+    const std::string name = name_of(i);
     const float* logits = &predictions.logits[i * predictions.outputs];
     if (!std::all_of(logits, logits + predictions.outputs,
                      [](float logit) { return std::isfinite(logit); })) {
@@ -201,7 +201,8 @@ absl::Status WritePredictionFiles(const Prepared& run,
         return loaded.observer.stop_request() == StopRequest::kNone;
       }));
   return WritePredictions(run.folder->path(), predictions,
-                          *loaded.pipeline->class_labels(), *source);
+                          *loaded.pipeline->class_labels(),
+                          [source](int64_t row) { return source->name(row); });
 }
 
 absl::Status Export(const Prepared& run) {

@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "core/data/class_labels.h"
-#include "core/data/source.h"
 #include "core/report/metrics.h"
 
 // What a classifier writes in addition to its weights.
@@ -31,12 +30,12 @@ std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
 //   index<TAB>prediction
 // The prediction is a label's name; for a regression a number; for several
 // labels a list (in TSV separated by commas). Scores are the softmax or, for
-// several labels, the sigmoid of the logits. `source` has the rows. DataLoss
-// names a row whose logits are not finite: it has no label.
+// several labels, the sigmoid of the logits. `name` gives a row's image or
+// "". DataLoss names a row whose logits are not finite: it has no label.
 absl::Status WritePredictions(const std::filesystem::path& folder,
                               const metrics::Predictions& predictions,
                               const data::ClassLabels& class_labels,
-                              const data::Source& source);
+                              const data::LabelPlace& name);
 
 }  // namespace mpsd::train
 

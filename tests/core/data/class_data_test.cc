@@ -612,9 +612,9 @@ constexpr char kGood[] = "text,label\nx,a\ny,b\n";
 std::vector<BadCase> Cases() {
   const std::string nul("text,label\nx\0,a\n", 16);
   const std::string multi_hot =
-      "label: the lists have a 0 or 1 for each label; expected a list of the "
-      "labels that apply, by name or id: write [\"a\", \"c\"], or [0, 2], for "
-      "[1, 0, 1]";
+      "label: a list of a 0 or 1 for each label; expected a list of the labels "
+      "that apply, by name or id: write [\"a\", \"c\"], or [0, 2], for [1, 0, "
+      "1]";
   const std::string no_label =
       "rows have -1 or -100, which mean \"no label\"; remove these rows, or "
       "list all names in classification.label_names if it is the name of a "

@@ -194,23 +194,6 @@ TEST(DecodePng, RefusesABombByItsHeader) {
   EXPECT_TRUE(large.image.pixels.empty());
 }
 
-// What PIL makes of these files is compared by decode_test.cc.
-TEST(ReadOrientation, OfExifInEveryOrderAndOneWhereNothingIsSaid) {
-  for (int i = 0; i < 10; ++i) {
-    const std::string name = "file.turned_exif" + std::to_string(i);
-    EXPECT_EQ(ReadOrientation(GoldenBytes(name)), i >= 1 && i <= 8 ? i : 1);
-  }
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_exif_motorola")), 5);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_both")), 3);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_png6")), 6);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.turned_png_late")), 2);
-  EXPECT_EQ(ReadOrientation(""), 1);
-  EXPECT_EQ(ReadOrientation("\xff\xd8\xff"), 1);
-  EXPECT_EQ(ReadOrientation("Exif"), 1);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.photo")), 1);
-  EXPECT_EQ(ReadOrientation(GoldenBytes("file.rgb8")), 1);
-}
-
 // Bytes that are anything but sound: cut, altered, and of random numbers. The
 // memory is exactly as long as the text, for tools that watch its bounds.
 TEST(ReadOrientation, ReadsNothingAfterTheEnd) {

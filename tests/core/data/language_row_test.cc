@@ -342,8 +342,8 @@ TEST(ParseLanguageRow, SaysWhatWasExpected) {
        "conversations[0]: the role \"function_call\" is known to no chat "
        "template; write a call as \"tool_calls\""},
       {R"({"instruction": "i", "output": "o", "history": [["q", "a"]]})",
-       "history: Alpaca's prompt has no place for it; set dataset.format to "
-       "\"alpaca_chat\""},
+       "history: Alpaca's prompt has no place for it; write the row as "
+       "\"messages\""},
       {R"({"messages": [{"role": "a", "tool_calls": [{"arguments": "x"}]}]})",
        "messages[0].tool_calls: arguments: expected an object, or its JSON in "
        "a string, found a string"},
@@ -421,16 +421,6 @@ TEST(ParseLanguageRow, TakesAlpacasColumns) {
       MessagesOf(ParseLanguageRow(line, {.format = "alpaca_chat"}).value()),
       R"([{"role":"user","content":"Add.\n\n1, 2"},)"
       R"({"role":"assistant","content":"3"}])");
-  EXPECT_EQ(
-      MessagesOf(ParseLanguageRow(R"({"instruction": "i", "output": "o",)"
-                                  R"( "system": "s", "history": [["q", "a"]]})",
-                                  {.format = "alpaca_chat"})
-                     .value()),
-      R"([{"role":"system","content":"s"},)"
-      R"({"role":"user","content":"q"},)"
-      R"({"role":"assistant","content":"a"},)"
-      R"({"role":"user","content":"i"},)"
-      R"({"role":"assistant","content":"o"}])");
   // If there is a text too, it is taken as TRL takes it, unless set.
   const std::string both =
       R"({"instruction": "i", "output": "o", "text": "t"})";

@@ -119,7 +119,7 @@ TEST(ClassificationTest, AnAdapterKeepsTheOrderOfItsLabels) {
               testing_support::Fails(
                   absl::StatusCode::kInvalidArgument,
                   "adapter: its head was trained for "
-                  "single_label_classification of [\"pos\",\"neg\"]"));
+                  "single_label_classification of pos, neg in this order"));
 }
 
 TEST(ClassificationTest, AHeadAloneLeavesTheRestAsItWas) {

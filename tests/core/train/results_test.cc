@@ -48,31 +48,14 @@ data::ClassLabels Named(ProblemType problem, std::vector<std::string> names) {
   return class_labels;
 }
 
-// A source of files whose second one has a name.
-class Files : public data::Source {
- public:
-  int64_t size() const override { return 2; }
-  int64_t length(int64_t) const override { return 1; }
-  absl::StatusOr<data::Batch> Collate(const std::vector<std::vector<int64_t>>&,
-                                      const data::Collation&) const override {
-    return data::Batch();
-  }
-  std::string hash() const override { return ""; }
-  const data::DatasetStats& stats() const override { return stats_; }
-  std::string name(int64_t index) const override {
-    return index == 1 ? "cats/1.png" : "";
-  }
-
- private:
-  const data::DatasetStats stats_;
-};
+std::string Name(int64_t row) { return row == 1 ? "cats/1.png" : ""; }
 
 // The lines of predictions.jsonl; `tsv` gets the other file.
 std::vector<json> Written(const metrics::Predictions& predictions,
                           const data::ClassLabels& class_labels,
                           std::string* tsv) {
   const auto folder = testing_support::FreshFolder("results");
-  EXPECT_THAT(WritePredictions(folder, predictions, class_labels, Files()),
+  EXPECT_THAT(WritePredictions(folder, predictions, class_labels, Name),
               IsOk());
   std::istringstream lines(*base::ReadFile(folder / "predictions.jsonl"));
   std::vector<json> rows;
@@ -114,12 +97,12 @@ TEST(WritePredictionsTest, ARegressionIsItsNumber) {
 
 TEST(WritePredictionsTest, ARowWithoutNumbersHasNoLabel) {
   const float nan = std::nanf("");
-  EXPECT_THAT(WritePredictions(
-                  testing_support::FreshFolder("results_nan"),
-                  Predicted(ProblemType::kSingleLabel, 2, {0, 1, nan, 0}),
-                  Named(ProblemType::kSingleLabel, {"no", "yes"}), Files()),
-              Fails(absl::StatusCode::kDataLoss,
-                    "outputs for row 1 (from 0), cats/1.png are not finite"));
+  EXPECT_THAT(
+      WritePredictions(testing_support::FreshFolder("results_nan"),
+                       Predicted(ProblemType::kSingleLabel, 2, {0, 1, nan, 0}),
+                       Named(ProblemType::kSingleLabel, {"no", "yes"}), Name),
+      Fails(absl::StatusCode::kDataLoss,
+            "outputs for row 1 (from 0), cats/1.png are not finite"));
 }
 
 TEST(WritePredictionsTest, SeveralLabelsAreThoseAboveAHalf) {
