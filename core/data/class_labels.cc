@@ -239,9 +239,7 @@ class Decision {
     bool lists = false, numbers = true, fractions = false;
     for (const LabelValue& value : values_) {
       lists |= value.kind == Kind::kList;
-      // A JSON integer beyond 64 bits is read as a number without a fraction.
-      fractions |= value.kind == Kind::kFraction &&
-                   std::abs(Number(value.text).value_or(0)) < 0x1p63;
+      fractions |= value.kind == Kind::kFraction;
       if (value.kind != Kind::kAbsent) numbers &= IsNumber(value);
     }
     if (lists) return ProblemType::kMultiLabel;
@@ -310,7 +308,7 @@ class Decision {
                       FitsConfig({own.begin(), own.end()});
     class_labels_.names = same ? head_.label_names : own;
     Ids& ids = class_labels_.ids;
-    for (size_t i = 0; i < own.size(); ++i) {
+    for (int64_t i = 0; i < std::ssize(own); ++i) {
       ids[Cat(i)] = ids[own[i]] = same ? ids.at(own[i]) : i;
     }
   }

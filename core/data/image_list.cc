@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -22,6 +21,7 @@
 #include "core/base/text.h"
 #include "core/ckpt/safetensors.h"
 #include "core/data/decode.h"
+#include "core/data/language_row.h"
 #include "core/data/row_errors.h"
 #include "core/text/delimited.h"
 
@@ -199,8 +199,6 @@ absl::Status ListArrays(const fs::path& path, ListBuilder& builder) {
   return absl::OkStatus();
 }
 
-using Json = nlohmann::ordered_json;
-
 class RowReader {
  public:
   RowReader(const fs::path& file, ListBuilder& builder)
@@ -225,11 +223,11 @@ class RowReader {
   void ReadLine(std::string_view line, const std::string& place) {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
     ++rows_;
-    const Json row = base::ParseTree<Json>(line);
-    if (!row.is_object()) {
-      return builder_.Fault(
-          place, row.is_discarded() ? "not valid JSON" : "expected an object");
+    const auto parsed = data::ParseRowObject(line);
+    if (!parsed.ok()) {
+      return builder_.Fault(place, std::string(parsed.status().message()));
     }
+    const data::RowJson& row = *parsed;
     const std::string& column =
         options_.image_column.empty() ? "image" : options_.image_column;
     const auto image = row.find(column);
@@ -245,7 +243,7 @@ class RowReader {
                      std::move(*label));
   }
 
-  std::optional<data::LabelValue> Label(const Json& row,
+  std::optional<data::LabelValue> Label(const data::RowJson& row,
                                         const std::string& place) {
     const std::string& column =
         options_.label_column.empty() ? "label" : options_.label_column;

@@ -15,13 +15,40 @@ using base::Cat;
 
 constexpr int kMaxDepth = 100;
 
+// Whether a number is read as a float that may have been an integer beyond 64
+// bits.
+bool HasLargeNumber(const RowJson& value) {
+  if (value.is_number_float()) return std::abs(value.get<double>()) >= 0x1p63;
+  return value.is_structured() &&
+         std::any_of(value.begin(), value.end(), HasLargeNumber);
+}
+
+// Whether `json` has a number of 19 or more digits and nothing else.
+bool HasLongInteger(std::string_view json) {
+  constexpr std::string_view kDigits = "0123456789";
+  for (size_t at = 0; (at = json.find_first_of(kDigits, at)) != json.npos;) {
+    const size_t end =
+        std::min(json.find_first_not_of("0123456789.eE+-", at), json.size());
+    const std::string_view number = json.substr(at, end - at);
+    if (number.size() >= 19 &&
+        number.find_first_not_of(kDigits) == number.npos) {
+      return true;
+    }
+    at = end;
+  }
+  return false;
+}
+
 absl::StatusOr<RowJson> ParseJson(std::string_view text) {
   if (base::NestsTooDeep(text, kMaxDepth)) {
     return absl::InvalidArgumentError(
         Cat("not valid JSON: nested deeper than ", kMaxDepth, " levels"));
   }
   try {
-    return RowJson::parse(text.begin(), text.end());
+    RowJson json = RowJson::parse(text.begin(), text.end());
+    if (!HasLargeNumber(json) || !HasLongInteger(text)) return json;
+    return absl::InvalidArgumentError(
+        "an integer beyond 64 bits would lose digits; write it as a string");
   } catch (const RowJson::exception& error) {
     const std::string what = error.what();
     const size_t from = what.find("syntax error");
@@ -263,8 +290,8 @@ class ContentReader {
     if (json_[name][0].contains("from") && messages[0]["role"] != "system") {
       ASSIGN_OR_RETURN(const std::string system, Part("system"));
       if (!system.empty()) {
-        messages.insert(messages.begin(),
-                        {{"role", "system"}, {"content", system}});
+        const RowJson first = {{"role", "system"}, {"content", system}};
+        messages.insert(messages.begin(), first);
       }
     }
     row_.content = ChatRow{std::move(messages)};
@@ -321,30 +348,6 @@ class ContentReader {
   LanguageRow& row_;
 };
 
-// Whether a number is read as a float that may have been an integer beyond 64
-// bits.
-bool HasLargeNumber(const RowJson& value) {
-  if (value.is_number_float()) return std::abs(value.get<double>()) >= 0x1p63;
-  return value.is_structured() &&
-         std::any_of(value.begin(), value.end(), HasLargeNumber);
-}
-
-// Whether `json` has a number of 19 or more digits and nothing else.
-bool HasLongInteger(std::string_view json) {
-  constexpr std::string_view kDigits = "0123456789";
-  for (size_t at = 0; (at = json.find_first_of(kDigits, at)) != json.npos;) {
-    const size_t end =
-        std::min(json.find_first_not_of("0123456789.eE+-", at), json.size());
-    const std::string_view number = json.substr(at, end - at);
-    if (number.size() >= 19 &&
-        number.find_first_not_of(kDigits) == number.npos) {
-      return true;
-    }
-    at = end;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::string DescribeJson(const RowJson& value) {
@@ -377,10 +380,6 @@ absl::StatusOr<RowJson> ParseRowObject(std::string_view line) {
 absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
                                              const LanguageRowFormat& format) {
   ASSIGN_OR_RETURN(RowJson json, ParseRowObject(line));
-  if (HasLargeNumber(json) && HasLongInteger(line)) {
-    return absl::InvalidArgumentError(
-        "an integer beyond 64 bits would lose digits; write it as a string");
-  }
   LanguageRow row;
   RETURN_IF_ERROR(ContentReader(json, format, row).Read());
   ASSIGN_OR_RETURN(std::string tools, Tools(json));

@@ -1006,8 +1006,7 @@ TEST(ListRows, SaysWhatIsBad) {
     std::string message;  // after "<file>:2: "
   };
   for (const Bad& bad : {
-           Bad{"{", "not valid JSON"},
-           Bad{"[1]", "expected an object"},
+           Bad{"[1]", "expected an object, found a list"},
            Bad{R"({"label": 1})",
                "image: expected the path of an image, found nothing"},
            Bad{R"({"image": 7, "label": 1})",
