@@ -191,8 +191,8 @@ TEST_F(LoadTokenDatasetTest, RefusesEmptyFiles) {
                   "\"text\"");
   }
   for (const auto& [name, advice] :
-       {std::pair{"a.csv", "pandas.read_csv("},
-        {"a.parquet", "pandas.read_parquet("},
+       {std::pair{"a.csv", "write them in Python with pandas.read_csv("},
+        {"a.parquet", "write them in Python with pandas.read_parquet("},
         {"a.txt", "write each text as a line {"}}) {
     EXPECT_THAT(Error({Write(name, "text\nx\n"), full}),
                 HasSubstr(base::Cat(name, ": expected JSON Lines: ", advice)));
