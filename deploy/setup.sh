@@ -26,12 +26,12 @@ APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   protobuf-compiler protobuf-compiler-grpc libabsl-dev libsqlite3-dev
   libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev nlohmann-json3-dev
   libcli11-dev libssl-dev libpng-dev libjpeg-dev
-  zlib1g-dev"
+  libwebp-dev zlib1g-dev"
 APT_TEST_PACKAGES="libgtest-dev libgmock-dev prometheus
   prometheus-alertmanager zsh fish openssh-client openssh-server"
 BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
   sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3
-  libpng jpeg-turbo"
+  libpng jpeg-turbo webp"
 BREW_TEST_PACKAGES="googletest prometheus fish"
 BREW_PYTHON="python@3.13"
 

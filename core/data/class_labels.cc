@@ -7,12 +7,14 @@
 #include <optional>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/data/row_errors.h"
+#include "core/text/delimited.h"
 
 namespace mpsd::data {
 namespace {
@@ -24,7 +26,19 @@ using Kind = LabelValue::Kind;
 
 constexpr size_t kMaxShown = 20;
 
+using Names = std::vector<std::string>;
+using Ids = std::map<std::string, int64_t, std::less<>>;
+
+// Digits of any number, perhaps with a sign.
+bool IsInteger(std::string_view text) {
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// nullopt beyond int64 too.
 std::optional<int64_t> Integer(std::string_view text) {
+  if (!IsInteger(text)) return std::nullopt;
   if (text.starts_with('+')) text.remove_prefix(1);
   int64_t number = 0;
   const char* const begin = text.data();
@@ -77,16 +91,63 @@ bool IsNumber(const LabelValue& value) {
   return value.kind == Kind::kInteger || value.kind == Kind::kFraction;
 }
 
-// Integers by value before words by bytes (Python's order of characters).
-struct NameOrder {
-  bool operator()(const std::string& a, const std::string& b) const {
-    const auto x = Integer(a), y = Integer(b);
-    if (x && y && *x != *y) return *x < *y;
-    if (x.has_value() != y.has_value()) return x.has_value();
-    return a < b;
+// A name as it is compared with others.
+std::string Compared(const std::string& name, bool any_case) {
+  std::string text = text::Nfc(name);
+  return any_case ? absl::AsciiStrToLower(text) : text;
+}
+
+// The first of lists that are vectors of a 0 or 1 for each label, as the loss
+// of Transformers takes them, and not lists of labels: those name a label once,
+// and two labels that every row has would distinguish nothing. -1 without one.
+int64_t FirstMultiHot(const std::vector<LabelValue>& values, size_t labels) {
+  bool pairs = labels <= 2;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto& list = values[i].list;
+    const int64_t zeros = absl::c_count(list, "0");
+    const int64_t ones = absl::c_count(list, "1");
+    const bool only = zeros + ones == std::ssize(list);
+    if (only && (zeros > 1 || ones > 1)) return static_cast<int64_t>(i);
+    pairs &= only && list.size() == 2;
   }
-};
-using NameSet = std::set<std::string, NameOrder>;
+  return pairs && !values.empty() ? 0 : -1;
+}
+
+// Refuses labels that mean something else than a label. `names` are the labels
+// that are known already.
+absl::Status CheckMeaning(const std::vector<LabelValue>& values,
+                          const LabelPlace& place, ProblemType problem,
+                          const Names& names) {
+  if (problem == ProblemType::kRegression) return absl::OkStatus();
+  RowErrors errors;
+  const int64_t vector = problem == ProblemType::kMultiLabel
+                             ? FirstMultiHot(values, names.size())
+                             : -1;
+  if (vector >= 0) {
+    errors.Add(place(vector),
+               "label: a list of a 0 or 1 for each label; expected a list of "
+               "the labels that apply, by name or id: write [\"a\", \"c\"], or "
+               "[0, 2], for [1, 0, 1]");
+    return errors.status();
+  }
+  int64_t count = 0, first = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const LabelValue& value = values[i];
+    const auto marked = [&](const char* mark) {
+      return (value.text == mark || absl::c_linear_search(value.list, mark)) &&
+             !absl::c_linear_search(names, mark);
+    };
+    if (!marked("-1") && !marked("-100")) continue;
+    if (++count == 1) first = static_cast<int64_t>(i);
+  }
+  if (count == 0) return absl::OkStatus();
+  errors.Add(place(first),
+             Cat("label: ", count, " of ", values.size(),
+                 " rows have -1 or -100, which mean \"no label\"; remove these "
+                 "rows, or list all names in classification.label_names if it "
+                 "is the name of a class"));
+  return errors.status();
+}
 
 // The reason why a label does not fit the problem, or "".
 std::string KindFault(const LabelValue& value, ProblemType problem) {
@@ -146,15 +207,19 @@ class Decision {
 
   absl::StatusOr<ClassLabels> Make() {
     class_labels_.problem = Problem();
-    absl::Status status = CheckKinds();
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(CheckKinds());
+    RETURN_IF_ERROR(CheckMeaning(
+        values_, place_, class_labels_.problem,
+        spec_.label_names.empty() ? head_.label_names : spec_.label_names));
     if (class_labels_.problem == ProblemType::kRegression) {
       class_labels_.names = {"LABEL_0"};
     } else {
       NameClasses();
     }
-    for (size_t id = 0; id < class_labels_.names.size(); ++id) {
-      if (!class_labels_.ids.emplace(class_labels_.names[id], id).second) {
+    for (int64_t id = 0; id < class_labels_.outputs(); ++id) {
+      const auto [at, _] = class_labels_.ids.emplace(
+          Compared(class_labels_.names[id], false), id);
+      if (at->second != id) {
         return absl::InvalidArgumentError(
             Cat("classification.label_names: \"",
                 base::Quotable(class_labels_.names[id]),
@@ -162,7 +227,7 @@ class Decision {
       }
     }
     if (class_labels_.problem != ProblemType::kRegression) AddIntegers();
-    if (status = SetClassWeights(); !status.ok()) return status;
+    RETURN_IF_ERROR(SetClassWeights());
     Warn();
     return std::move(class_labels_);
   }
@@ -192,8 +257,9 @@ class Decision {
     return errors.status();
   }
 
-  NameSet NamesOfData() const {
-    NameSet names;
+  // By bytes, which is Python's order of strings.
+  std::set<std::string> NamesOfData() const {
+    std::set<std::string> names;
     for (const LabelValue& value : values_) {
       if (value.kind == Kind::kList) {
         names.insert(value.list.begin(), value.list.end());
@@ -205,7 +271,7 @@ class Decision {
   }
 
   void NameClasses() {
-    const NameSet found = NamesOfData();
+    const std::set<std::string> found = NamesOfData();
     if (!spec_.label_names.empty()) {
       class_labels_.names = spec_.label_names;
     } else if (glue_task_ != nullptr && !glue_task_->label_names.empty()) {
@@ -214,6 +280,22 @@ class Decision {
       class_labels_.names = head_.label_names;
     } else {
       class_labels_.names.assign(found.begin(), found.end());
+      SortIntegers();
+    }
+  }
+
+  // A column of numbers is sorted by value (run_glue.py); strings that look
+  // like numbers, lists and folders' names are not (run_classification.py,
+  // `datasets`).
+  void SortIntegers() {
+    Names& names = class_labels_.names;
+    if (absl::c_all_of(names, [](const auto& n) { return !!Integer(n); }) &&
+        absl::c_all_of(values_, [](const LabelValue& value) {
+          return value.kind == Kind::kInteger;
+        })) {
+      absl::c_stable_sort(names, [](const auto& a, const auto& b) {
+        return *Integer(a) < *Integer(b);
+      });
     }
   }
 
@@ -222,39 +304,43 @@ class Decision {
   void NameByTask() {
     const std::vector<std::string> own(glue_task_->label_names.begin(),
                                        glue_task_->label_names.end());
-    std::vector<std::string> lower;
-    lower.reserve(head_.label_names.size());
-    for (const std::string& name : head_.label_names) {
-      lower.push_back(absl::AsciiStrToLower(name));
-    }
-    const bool same =
-        std::is_permutation(lower.begin(), lower.end(), own.begin(), own.end());
+    const bool same = own.size() == head_.label_names.size() &&
+                      FitsConfig({own.begin(), own.end()});
     class_labels_.names = same ? head_.label_names : own;
-    for (size_t i = 0; i < own.size(); ++i) {
-      const auto at = std::find(lower.begin(), lower.end(), own[i]);
-      const int64_t id = same ? at - lower.begin() : static_cast<int64_t>(i);
-      class_labels_.ids[Cat(i)] = id;
-      if (class_labels_.names[id] != own[i]) class_labels_.ids[own[i]] = id;
+    Ids& ids = class_labels_.ids;
+    for (int64_t i = 0; i < std::ssize(own); ++i) {
+      ids[Cat(i)] = ids[own[i]] = same ? ids.at(own[i]) : i;
     }
   }
 
-  bool FitsConfig(const NameSet& found) const {
-    const std::vector<std::string>& names = head_.label_names;
+  // Whether the config's names cover `found`, exactly or in another case, or
+  // `found` are the config's ids. Spellings of the data become names of ids.
+  bool FitsConfig(const std::set<std::string>& found) {
+    const Names& names = head_.label_names;
     if (names.empty()) return false;
-    const NameSet known(names.begin(), names.end());
-    if (std::includes(known.begin(), known.end(), found.begin(), found.end(),
-                      NameOrder())) {
+    for (const bool any_case : {false, true}) {
+      Ids ids, spelled;
+      std::set<int64_t> used;
+      for (size_t id = 0; id < names.size(); ++id) {
+        ids.emplace(Compared(names[id], any_case), id);
+      }
+      for (const std::string& name : found) {
+        const auto it = ids.find(Compared(name, any_case));
+        if (it == ids.end() || !used.insert(it->second).second) break;
+        spelled[name] = it->second;
+      }
+      if (ids.size() != names.size() || spelled.size() != found.size())
+        continue;
+      class_labels_.ids = std::move(spelled);
       return true;
     }
-    return found.size() == names.size() && Integer(*found.begin()) == 0 &&
-           Integer(*found.rbegin()) == static_cast<int64_t>(names.size()) - 1;
+    size_t id = 0;
+    while (id < names.size() && found.contains(Cat(id))) ++id;
+    return id == names.size() && found.size() == id;
   }
 
   void AddIntegers() {
-    const bool named_so = std::any_of(
-        class_labels_.names.begin(), class_labels_.names.end(),
-        [](const std::string& n) { return Integer(n).has_value(); });
-    if (named_so) return;
+    if (absl::c_any_of(class_labels_.names, IsInteger)) return;
     for (size_t id = 0; id < class_labels_.names.size(); ++id) {
       class_labels_.ids.emplace(Cat(id), id);
     }
@@ -281,13 +367,33 @@ class Decision {
         class_labels_.problem == ProblemType::kRegression) {
       return;
     }
-    const NameSet found = NamesOfData();
+    WarnOfOrder();
+    const std::set<std::string> found = NamesOfData();
     if (class_labels_.problem == ProblemType::kSingleLabel &&
         found.size() == 1) {
       warnings_->push_back(Cat("every row has the label ",
                                Quoted({*found.begin()}),
                                ": there is nothing to distinguish"));
     }
+  }
+
+  // The trained head's row for an id would get another label. With another
+  // number of labels the head is refused or made anew.
+  void WarnOfOrder() {
+    const Names& names = class_labels_.names;
+    const Names& trained = head_.label_names;
+    if (trained.size() != names.size() ||
+        absl::c_equal(names, trained, [](const auto& a, const auto& b) {
+          return Compared(a, true) == Compared(b, true);
+        })) {
+      return;
+    }
+    warnings_->push_back(
+        Cat("the model's config.json names its labels ", Quoted(trained),
+            ", and this job ", Quoted(names),
+            ", in this order: the trained head's rows get these names; list "
+            "names in classification.label_names in the config's order if they "
+            "mean the same"));
   }
 
   const std::vector<LabelValue>& values_;
@@ -347,15 +453,13 @@ LabelValue Listed(const Json& value) {
 LabelValue LabelFromText(std::string_view text) {
   if (text.empty()) return {};
   const std::string word(text);
-  if (const auto number = Integer(text)) {
-    return {Kind::kInteger, Cat(*number)};
-  }
+  if (IsInteger(text)) return {Kind::kInteger, word};
   if (Number(word)) return {Kind::kFraction, word};
   if (text.front() == '[') {
     const Json list = base::ParseTree<Json>(word);
     if (list.is_array()) return Listed(list);
   }
-  return {Kind::kWord, word};
+  return {Kind::kWord, text::Nfc(text)};
 }
 
 LabelValue LabelFromJson(const Json& value) {
@@ -367,10 +471,7 @@ LabelValue LabelFromJson(const Json& value) {
   if (!value.is_string()) return {Kind::kOther, "an object"};
   const std::string text = value.get<std::string>();
   if (text.empty()) return {};
-  if (const auto number = Integer(text)) {
-    return {Kind::kInteger, Cat(*number)};
-  }
-  return {Kind::kWord, text};
+  return {Kind::kWord, text::Nfc(text)};
 }
 
 absl::StatusOr<ClassLabels> DecideClassLabels(
@@ -384,6 +485,8 @@ absl::StatusOr<ClassTargets> EncodeClassLabels(
     const std::vector<LabelValue>& values, const LabelPlace& place,
     const ClassLabels& class_labels) {
   ClassTargets all;
+  RETURN_IF_ERROR(
+      CheckMeaning(values, place, class_labels.problem, class_labels.names));
   RowErrors errors;
   for (size_t i = 0; i < values.size() && !errors.full(); ++i) {
     std::string fault = KindFault(values[i], class_labels.problem);

@@ -23,21 +23,20 @@ struct LabelValue {
   enum class Kind {
     kAbsent,    // an empty cell, null, no such column
     kWord,      // a class name
-    kInteger,   // a class name or an id
+    kInteger,   // "7", "+07": a class name, or an id as "7"
     kFraction,  // "2.5", "1e3", "3.0", "nan"
     kList,      // several names
     kOther,     // an object, a nested list …
   };
   Kind kind = Kind::kAbsent;
-  std::string text;                    // as written; kInteger: no "+", no zeros
+  std::string text;                    // as written, in Unicode's form C
   std::vector<std::string> list = {};  // kList's names
 };
 
-// The label of an image folder's name or a table's cell: a number if the whole
-// text is one; a list if the text is a JSON list.
+// The label of a table's cell: a number if the whole text is one; a list if the
+// text is a JSON list.
 LabelValue LabelFromText(std::string_view text);
-// The label of a row of JSON Lines. A string is a word, even "2.5" or "[1]",
-// unless it is an integer.
+// The label of a row of JSON Lines. A string is a word, even "2.5" or "[1]".
 LabelValue LabelFromJson(const nlohmann::ordered_json& value);
 
 // The labels of a classification job, decided from the spec, the model's config
@@ -62,14 +61,16 @@ using LabelPlace = std::function<std::string(int64_t index)>;
 //    regression;
 //  - the names: the spec's; else those of `glue_task`, in the order of the
 //    model's config if the config has the same names (ignoring case:
-//    run_glue.py); else the config's, if they cover every label, or if the
-//    labels are the integers 0 … n-1 for the config's n names; else the data's
-//    labels, sorted, integers as numbers;
-//  - integers are ids if no name is an integer and every integer is below the
-//    number of names.
-// `glue_task` may be null. Warnings are appended to `warnings`, which may be
-// null. InvalidArgument names the locations (at most five, one per line) or the
-// field of the job.
+//    run_glue.py); else the config's, if they cover every label, perhaps in
+//    another case, or if the labels are the integers 0 … n-1 for the config's n
+//    names; else the data's labels, sorted, a column of integers by value;
+//  - integers without sign and leading zeros are ids if no name is an integer
+//    and every integer is below the number of names;
+//  - -1 and -100 are no labels unless the job or the config names them so.
+// Names are equal if they are in Unicode's form C. `glue_task` may be null.
+// Warnings are appended to `warnings`, which may be null; an order of names
+// that differs from the trained head's is one. InvalidArgument names the
+// locations (at most five, one per line) or the field of the job.
 absl::StatusOr<ClassLabels> DecideClassLabels(
     const std::vector<LabelValue>& values, const LabelPlace& place,
     const spec::ClassificationSpec& spec, const spec::GlueTask* glue_task,

@@ -2,6 +2,7 @@
 #include "core/data/decode.h"
 
 #include <png.h>
+#include <webp/decode.h>
 
 #include <algorithm>
 #include <csetjmp>
@@ -19,7 +20,6 @@
 #include <jerror.h>
 // clang-format on
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 
@@ -231,6 +231,36 @@ Decoded DecodeJpeg(std::string_view bytes, bool header_only) {
   return decoded;
 }
 
+bool IsWebp(std::string_view bytes) {
+  return bytes.size() >= 12 && bytes.starts_with("RIFF") &&
+         bytes.substr(8, 4) == "WEBP";
+}
+
+Decoded DecodeWebp(std::string_view bytes, bool header_only) {
+  constexpr char kDamaged[] =
+      "a damaged WebP: the file is cut short or altered";
+  Decoded decoded;
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  WebPBitstreamFeatures found;
+  if (WebPGetFeatures(data, bytes.size(), &found) != VP8_STATUS_OK) {
+    decoded.error = kDamaged;
+    return decoded;
+  }
+  Image& image = decoded.image;
+  image.height = found.height;
+  image.width = found.width;
+  decoded.error = found.has_animation
+                      ? "an animated WebP; save one of its frames as PNG"
+                      : SizeError(image.height, image.width);
+  if (!decoded.error.empty() || header_only) return decoded;
+  image.pixels.resize(image.height * image.width * 3);
+  if (WebPDecodeRGBInto(data, bytes.size(), image.pixels.data(),
+                        image.pixels.size(), found.width * 3) == nullptr) {
+    decoded.error = kDamaged;
+  }
+  return decoded;
+}
+
 namespace {
 
 using namespace std::string_view_literals;
@@ -261,96 +291,34 @@ class Numbers {
   const bool big_endian_;
 };
 
-// Bytes of a value of a TIFF type; 0 for a type that Pillow does not know.
-uint64_t SizeOfType(uint64_t type) {
-  constexpr uint8_t kSizes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2,
-                                4, 8, 4, 8, 4, 0, 0, 8};
-  return type < std::size(kSizes) ? kSizes[type] : 0;
-}
-
-bool IsInteger(uint64_t type) {
-  constexpr uint64_t kInteger[] = {3, 4, 6, 8, 9, 13};
-  return std::find(std::begin(kInteger), std::end(kInteger), type) !=
-         std::end(kInteger);
-}
-
-// The orientation in a TIFF file's first directory: 0 without the tag, 1 for an
-// invalid value. The search ends at the same faults at which Pillow gives up.
-int OfTiff(std::string_view tiff) {
-  const bool big_endian = tiff.starts_with("MM");
-  if (!big_endian && !tiff.starts_with("II")) return 0;
-  const Numbers numbers(tiff, big_endian);
-  if (numbers.At(2, 2) != 42) return 0;
-  const uint64_t directory = numbers.At(4, 4).value_or(tiff.size());
-  const uint64_t entries = numbers.At(directory, 2).value_or(0);
-  uint64_t claimed = 0;  // bytes of values outside the directory
-  for (uint64_t i = 0; i < entries; ++i) {
-    const uint64_t entry = directory + 2 + 12 * i;
-    if (!numbers.At(entry, 8) || !numbers.At(entry + 8, 4)) return 0;
-    const uint64_t tag = *numbers.At(entry, 2),
-                   type = *numbers.At(entry + 2, 2);
-    const uint64_t count = *numbers.At(entry + 4, 4);
-    const uint64_t unit = SizeOfType(type), size = unit * count;
-    if (size == 0) continue;
-    uint64_t at = entry + 8;
-    if (size > 4) {
-      claimed += size;
-      if (claimed > tiff.size()) continue;
-      at = *numbers.At(at, 4);
-      if (at > tiff.size() || tiff.size() - at < size) return 0;
-    }
-    if (tag != kOrientationTag) continue;
-    const uint64_t value = *numbers.At(at, static_cast<int>(unit));
-    return IsInteger(type) && value >= 1 && value <= 8 ? value : 1;
-  }
-  return 0;
-}
-
+// The orientation in the first directory of EXIF's TIFF file; 1 without one.
+// Its type is SHORT, or LONG in files of some programs.
 int OfExif(std::string_view exif) {
   for (int i = 0; i < 2 && exif.starts_with(kExifName); ++i) {
     exif.remove_prefix(kExifName.size());
   }
-  return OfTiff(exif);
+  const bool big_endian = exif.starts_with("MM");
+  if (!big_endian && !exif.starts_with("II")) return 1;
+  const Numbers numbers(exif, big_endian);
+  if (numbers.At(2, 2) != 42) return 1;
+  const uint64_t directory = numbers.At(4, 4).value_or(exif.size());
+  const uint64_t entries = numbers.At(directory, 2).value_or(0);
+  for (uint64_t i = 0; i < entries; ++i) {
+    const uint64_t entry = directory + 2 + 12 * i;
+    if (!numbers.At(entry + 8, 4)) return 1;
+    const uint64_t type = *numbers.At(entry + 2, 2);
+    if (numbers.At(entry, 2) != kOrientationTag || (type != 3 && type != 4)) {
+      continue;
+    }
+    const uint64_t value = *numbers.At(entry + 8, type == 3 ? 2 : 4);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+  }
+  return 1;
 }
 
-int OfXmp(std::string_view xmp) {
-  constexpr std::string_view kName = "tiff:Orientation";
-  for (size_t at = xmp.find(kName); at != std::string_view::npos;
-       at = xmp.find(kName, at)) {
-    at += kName.size();
-    std::string_view rest = xmp.substr(at);
-    const size_t opening = rest.starts_with("=\"") ? 2
-                           : rest.starts_with(">") ? 1
-                                                   : 0;
-    if (opening == 0 || rest.size() <= opening) continue;
-    const char digit = rest[opening];
-    if (digit >= '0' && digit <= '9') return digit - '0';
-  }
-  return 0;
-}
-
-// The metadata of one file.
-struct FoundOrientation {
-  std::string exif, xmp;
-
-  int Orientation() const {
-    const int exif_says = OfExif(exif);
-    return exif_says != 0 ? exif_says : OfXmp(xmp);
-  }
-};
-
-void TakeApp1(std::string_view segment, FoundOrientation& found) {
-  constexpr std::string_view kXmp = "http://ns.adobe.com/xap/1.0/\0"sv;
-  if (segment.starts_with(kExifName)) {
-    found.exif += segment.substr(kExifName.size());
-  } else if (segment.starts_with(kXmp)) {
-    found.xmp = segment.substr(kXmp.size());
-  }
-}
-
-// Reads the segments before the first scan.
-FoundOrientation OfJpeg(std::string_view bytes) {
-  FoundOrientation found;
+// The EXIF of the segments before the first scan.
+std::string ExifOfJpeg(std::string_view bytes) {
+  std::string exif;
   const Numbers numbers(bytes, /*big_endian=*/true);
   for (size_t at = 2; at + 1 < bytes.size();) {
     const auto marker = static_cast<uint8_t>(bytes[at + 1]);
@@ -364,83 +332,33 @@ FoundOrientation OfJpeg(std::string_view bytes) {
     if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) continue;
     const uint64_t length = numbers.At(at, 2).value_or(0);
     if (length < 2 || length > bytes.size() - at) break;
-    if (marker == 0xe1) TakeApp1(bytes.substr(at + 2, length - 2), found);
+    const std::string_view segment = bytes.substr(at + 2, length - 2);
+    if (marker == 0xe1 && segment.starts_with(kExifName)) {
+      exif += segment.substr(kExifName.size());
+    }
     at += length;
   }
-  return found;
+  return exif;
 }
 
-// Decodes an ImageMagick profile: three lines of heading, then lines of
-// hexadecimal digits.
-std::string OfRawProfile(std::string_view text) {
-  for (int line = 0; line < 3; ++line) {
-    const size_t end = text.find('\n');
-    if (end == std::string_view::npos) return "";
-    text.remove_prefix(end + 1);
-  }
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string bytes;
-  int high = -1;  // a byte's first digit; -1 before it
-  for (const char c : text) {
-    if (absl::ascii_isspace(static_cast<unsigned char>(c))) continue;
-    const size_t digit =
-        kDigits.find(absl::ascii_tolower(static_cast<unsigned char>(c)));
-    if (digit == std::string_view::npos) return "";
-    if (high >= 0) bytes += static_cast<char>(high * 16 + digit);
-    high = high >= 0 ? -1 : static_cast<int>(digit);
-  }
-  return high >= 0 ? "" : bytes;
-}
-
-// Cuts `text` at its first NUL byte and returns the part before it; all of
-// `text` if it has none.
-std::string_view TakeWord(std::string_view& text) {
-  const size_t end = std::min(text.find('\0'), text.size());
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return word;
-}
-
-// The text in a chunk whose name was already removed; empty for a compressed
-// chunk.
-std::string TextOf(std::string_view kind, std::string_view chunk) {
-  if (kind == "tEXt") return std::string(chunk);
-  if (chunk.size() < 2 || chunk[0] != 0) return "";
-  chunk.remove_prefix(2);
-  TakeWord(chunk);  // the language tag
-  TakeWord(chunk);  // the translated keyword
-  return std::string(chunk);
-}
-
-FoundOrientation OfPng(std::string_view bytes) {
-  FoundOrientation found;
-  std::string profile;
-  const Numbers numbers(bytes, /*big_endian=*/true);
-  for (uint64_t at = 8; numbers.At(at, 8);) {
-    const uint64_t length = *numbers.At(at, 4);
-    const std::string_view kind = bytes.substr(at + 4, 4);
+// The EXIF of a PNG's or else a WebP's chunk.
+std::string_view ExifOfChunks(std::string_view bytes, bool png) {
+  const Numbers numbers(bytes, /*big_endian=*/png);
+  for (uint64_t at = png ? 8 : 12; numbers.At(at, 8);) {
+    const uint64_t length = *numbers.At(png ? at : at + 4, 4);
+    const std::string_view kind = bytes.substr(png ? at + 4 : at, 4);
     if (kind == "IEND" || length > bytes.size() - at - 8) break;
-    std::string_view chunk = bytes.substr(at + 8, length);
-    if (kind == "eXIf") {
-      found.exif = chunk;
-    } else if (kind == "tEXt" || kind == "iTXt") {
-      const std::string_view name = TakeWord(chunk);
-      if (name == "Raw profile type exif") profile = TextOf(kind, chunk);
-      if (name == "XML:com.adobe.xmp") found.xmp = TextOf(kind, chunk);
-    }
-    at += 12 + length;  // length, kind, content and CRC
+    if (kind == (png ? "eXIf" : "EXIF")) return bytes.substr(at + 8, length);
+    at += 8 + length + (png ? 4 : length % 2);  // CRC; padding
   }
-  if (found.exif.empty()) found.exif = OfRawProfile(profile);
-  return found;
+  return "";
 }
 
 }  // namespace
 
 int ReadOrientation(std::string_view bytes) {
-  int orientation = 0;
-  if (IsJpeg(bytes)) orientation = OfJpeg(bytes).Orientation();
-  if (IsPng(bytes)) orientation = OfPng(bytes).Orientation();
-  return orientation >= 1 && orientation <= 8 ? orientation : 1;
+  if (IsJpeg(bytes)) return OfExif(ExifOfJpeg(bytes));
+  return OfExif(ExifOfChunks(bytes, IsPng(bytes)));
 }
 
 Image Upright(Image image, int orientation) {
@@ -467,6 +385,27 @@ Image Upright(Image image, int orientation) {
 
 namespace {
 
+// Why bytes are no image; formats that phones and scanners write are named.
+std::string FormatFault(std::string_view bytes) {
+  if (bytes.empty()) return "the file is empty, expected PNG, JPEG or WebP";
+  constexpr std::pair<std::string_view, const char*> kOthers[] = {
+      {"GIF8", "GIF"},          {"BM", "BMP"},
+      {"II*\0"sv, "TIFF"},      {"MM\0*"sv, "TIFF"},
+      {"....ftyphe", "HEIC"},   {"....ftypmif1", "HEIC"},
+      {"....ftypmsf1", "HEIC"}, {"....ftypavif", "AVIF"}};
+  for (const auto& [begin, name] : kOthers) {
+    const size_t skipped = begin.starts_with('.') ? 4 : 0;  // a size
+    if (bytes.size() > begin.size() &&
+        bytes.substr(skipped).starts_with(begin.substr(skipped))) {
+      return absl::StrCat("a ", name,
+                          " image; expected PNG, JPEG or WebP: convert it, for "
+                          "example with ImageMagick's \"magick FILE FILE.png\" "
+                          "or a Mac's Preview");
+    }
+  }
+  return "neither PNG, JPEG nor WebP";
+}
+
 absl::StatusOr<Image> Decode(std::string_view bytes, const std::string& name,
                              bool header_only) {
   Decoded decoded;
@@ -474,9 +413,10 @@ absl::StatusOr<Image> Decode(std::string_view bytes, const std::string& name,
     decoded = DecodePng(bytes, header_only);
   } else if (IsJpeg(bytes)) {
     decoded = DecodeJpeg(bytes, header_only);
+  } else if (IsWebp(bytes)) {
+    decoded = DecodeWebp(bytes, header_only);
   } else {
-    decoded.error = bytes.empty() ? "the file is empty, expected PNG or JPEG"
-                                  : "neither PNG nor JPEG";
+    decoded.error = FormatFault(bytes);
   }
   if (!decoded.error.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", decoded.error));

@@ -15,14 +15,15 @@ namespace mpsd::image {
 // decompression bomb at this size (Image.MAX_IMAGE_PIXELS).
 inline constexpr int64_t kMaxPixels = 89'478'485;
 
-// Decodes a PNG's or JPEG's bytes to RGB as Transformers' load_image does, that
-// is PIL's ImageOps.exif_transpose(Image.open(…)).convert("RGB"): the image is
-// rotated upright by its EXIF orientation, transparency is dropped without
-// blending, 16-bit grey is clipped at 255. The bytes determine the encoding,
-// not the name.
+// Decodes a PNG's, JPEG's or WebP's bytes to RGB as Transformers' load_image
+// does, that is PIL's ImageOps.exif_transpose(Image.open(…)).convert("RGB"):
+// the image is rotated upright by its EXIF orientation, transparency is dropped
+// without blending, 16-bit grey is clipped at 255. The bytes determine the
+// encoding, not the name.
 //
-// InvalidArgument "<name>: …" for other files, for damaged and truncated ones
-// and for more than kMaxPixels.
+// InvalidArgument "<name>: …" for other files, which names GIF, BMP, TIFF, HEIC
+// and AVIF, for animations, for damaged and truncated files and for more than
+// kMaxPixels.
 absl::StatusOr<Image> DecodeImage(std::string_view bytes,
                                   const std::string& name);
 
@@ -52,6 +53,9 @@ Decoded DecodePng(std::string_view bytes, bool header_only);
 bool IsJpeg(std::string_view bytes);
 Decoded DecodeJpeg(std::string_view bytes, bool header_only);
 
+bool IsWebp(std::string_view bytes);
+Decoded DecodeWebp(std::string_view bytes, bool header_only);
+
 // The reason why an image of this size may not be decoded, or "".
 std::string SizeError(int64_t height, int64_t width);
 
@@ -60,12 +64,11 @@ std::string SizeError(int64_t height, int64_t width);
 // The camera's orientation, by EXIF's numbers: 1 upright, 2 to 8 mirrored,
 // rotated or both; images of 5 to 8 are on their side.
 //
-// Reads the orientation from a PNG's or JPEG's bytes where Pillow's
-// ImageOps.exif_transpose looks (Image.getexif): tag 0x0112 in the first
-// directory of a JPEG's APP1 segments, or of a PNG's eXIf chunk or "Raw profile
-// type exif"; without this tag, tiff:Orientation in the file's XMP. A PNG's
-// compressed texts (zTXt) are not searched. 1 for files without an orientation,
-// damaged files and other files.
+// Reads the orientation from tag 0x0112 of EXIF's first directory, in a JPEG's
+// APP1 segments, a PNG's eXIf chunk or a WebP's EXIF chunk. 1 without it and
+// for damaged and other files. Pillow's ImageOps.exif_transpose also looks into
+// XMP, ImageMagick's text chunks and tags of other types: those images stay as
+// they are.
 int ReadOrientation(std::string_view bytes);
 
 // The image rotated upright. Unknown orientations change nothing.

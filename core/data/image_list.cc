@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -21,7 +21,9 @@
 #include "core/base/text.h"
 #include "core/ckpt/safetensors.h"
 #include "core/data/decode.h"
+#include "core/data/language_row.h"
 #include "core/data/row_errors.h"
+#include "core/text/delimited.h"
 
 namespace mpsd::image {
 namespace fs = std::filesystem;
@@ -53,11 +55,11 @@ class ListBuilder {
 
   const ListOptions& options() const { return options_; }
 
-  // Adds a PNG or JPEG, decoding only its header; `hashed_name` is added to the
+  // Adds an image, decoding only its header; `name` is added to the
   // hash with the file's bytes. A fault names `place`, and the file if its name
   // differs.
   void AddFile(const std::string& place, const fs::path& file,
-               const std::string& hashed_name, data::LabelValue label) {
+               const std::string& name, data::LabelValue label) {
     auto bytes = base::ReadFile(file);
     if (!bytes.ok()) return Fault(place, std::string(bytes.status().message()));
     auto size = ReadImageSize(*bytes, place);
@@ -65,8 +67,9 @@ class ListBuilder {
       std::string fault = FaultIn(size.status(), place);
       return Fault(NameOf(place, file), fault);
     }
-    Hash(base::Cat(hashed_name, "\n", base::Sha256Hex(*bytes), "\n"));
-    entries_.push_back({.place = place,
+    Hash(base::Cat(name, "\n", base::Sha256Hex(*bytes), "\n"));
+    entries_.push_back({.name = name,
+                        .place = place,
                         .file = file,
                         .array = {},
                         .height = size->height,
@@ -76,7 +79,8 @@ class ListBuilder {
   void AddArray(const std::string& place, at::Tensor array,
                 data::LabelValue label) {
     const int64_t height = array.size(0), width = array.size(1);
-    entries_.push_back({.place = place,
+    entries_.push_back({.name = "",
+                        .place = place,
                         .file = {},
                         .array = std::move(array),
                         .height = height,
@@ -195,8 +199,6 @@ absl::Status ListArrays(const fs::path& path, ListBuilder& builder) {
   return absl::OkStatus();
 }
 
-using Json = nlohmann::ordered_json;
-
 class RowReader {
  public:
   RowReader(const fs::path& file, ListBuilder& builder)
@@ -221,11 +223,11 @@ class RowReader {
   void ReadLine(std::string_view line, const std::string& place) {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
     ++rows_;
-    const Json row = base::ParseTree<Json>(line);
-    if (!row.is_object()) {
-      return builder_.Fault(
-          place, row.is_discarded() ? "not valid JSON" : "expected an object");
+    const auto parsed = data::ParseRowObject(line);
+    if (!parsed.ok()) {
+      return builder_.Fault(place, std::string(parsed.status().message()));
     }
+    const data::RowJson& row = *parsed;
     const std::string& column =
         options_.image_column.empty() ? "image" : options_.image_column;
     const auto image = row.find(column);
@@ -241,7 +243,7 @@ class RowReader {
                      std::move(*label));
   }
 
-  std::optional<data::LabelValue> Label(const Json& row,
+  std::optional<data::LabelValue> Label(const data::RowJson& row,
                                         const std::string& place) {
     const std::string& column =
         options_.label_column.empty() ? "label" : options_.label_column;
@@ -272,8 +274,12 @@ absl::Status ListRows(const fs::path& file, ListBuilder& builder) {
           "{\"image\": \"a/b.png\", \"label\": \"cat\"}"));
 }
 
+// Whether a file is nothing of the user's: hidden, Windows' thumbnails, or what
+// a Mac's archives add.
 bool Hidden(const fs::path& path) {
-  return path.filename().string().starts_with(".");
+  const std::string name = path.filename().string();
+  return name.starts_with(".") || name == "Thumbs.db" ||
+         name == "desktop.ini" || name == "__MACOSX";
 }
 
 absl::Status FolderError(const fs::path& folder, const std::error_code& error) {
@@ -318,19 +324,21 @@ absl::Status AppendFiles(const fs::path& folder, int depth,
   return absl::OkStatus();
 }
 
-// A folder's name is a class name, even if it looks like a number or a list;
-// only an integer may be an id.
-data::LabelValue ClassName(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  data::LabelValue label = data::LabelFromText(name);
-  if (label.kind == data::LabelValue::Kind::kInteger) return label;
-  return {data::LabelValue::Kind::kWord, name};
+// The parts of a data set, as Hugging Face's `datasets` knows them.
+bool IsSplit(const data::LabelValue& name) {
+  constexpr const char* kSplits[] = {"train", "training",   "val",
+                                     "valid", "validation", "dev",
+                                     "test",  "testing",    "eval"};
+  const std::string lower = absl::AsciiStrToLower(name.text);
+  return std::find(std::begin(kSplits), std::end(kSplits), lower) !=
+         std::end(kSplits);
 }
 
 bool IsImage(const fs::path& file) {
   auto mapped = base::MappedFile::Open(file);
   return mapped.ok() &&
-         (IsPng((*mapped)->bytes()) || IsJpeg((*mapped)->bytes()));
+         (IsPng((*mapped)->bytes()) || IsJpeg((*mapped)->bytes()) ||
+          IsWebp((*mapped)->bytes()));
 }
 
 struct FolderImages {
@@ -354,7 +362,17 @@ absl::StatusOr<FolderImages> Find(const fs::path& folder,
     if (!status.ok()) return status;
     if (files.empty()) builder.Fault(path, "a class folder without images");
     found.by_class.push_back(std::move(files));
-    found.names.push_back(ClassName(path));
+    // A name, even if it looks like a number or a list.
+    found.names.push_back(
+        {data::LabelValue::Kind::kWord, text::Nfc(path.filename().string())});
+  }
+  if (builder.options().labels_needed && !found.names.empty() &&
+      std::all_of(found.names.begin(), found.names.end(), IsSplit)) {
+    return absl::InvalidArgumentError(Cat(
+        folder.string(), ": ", found.names[0].text,
+        " is a part of a data set, not a class; set dataset.train to its "
+        "folder of training images, ",
+        (folder / "train").string(), ", and dataset.eval to the other part's"));
   }
   return found;
 }

@@ -18,8 +18,9 @@ namespace mpsd::image {
 
 // A readable image and its label as written.
 struct Entry {
+  std::string name;            // in results: "cats/1.png"; empty for an array
   std::string place;           // in errors: "cats/1.png", "rows.jsonl:3"
-  std::filesystem::path file;  // PNG or JPEG; empty for an array
+  std::filesystem::path file;  // empty for an array
   at::Tensor array;            // uint8 [height, width, channels] on the CPU
   int64_t height = 0, width = 0;
   data::LabelValue label;
@@ -40,11 +41,12 @@ struct ListOptions {
 
 // Each path is one of
 // - a folder with a folder per class, whose name is the label. Images are in it
-//   or below it and are taken in the order of their paths. Hidden files are
-//   ignored; any other file that is neither PNG nor JPEG is an error, and so is
-//   a class without images. Files next to the class folders are ignored unless
-//   they are images, which have no label. max_samples takes one image of every
-//   class in turn.
+//   or below it and are taken in the order of their paths. Hidden files,
+//   Thumbs.db, desktop.ini and __MACOSX are ignored; any other file that is
+//   neither PNG, JPEG nor WebP is an error, and so is a class without images,
+//   and folders that are all splits of a data set (train, val …). Files next to
+//   the class folders are ignored unless they are images, which have no label.
+//   max_samples takes one image of every class in turn.
 // - a file of JSON Lines, {"image": "a/b.png", "label": …}: the path is
 //   relative to that file's folder. Other names are ignored.
 // - a .safetensors file with `images`, uint8 [N, H, W], [N, H, W, C] or

@@ -103,6 +103,9 @@ class ImageSet : public data::Source {
   std::string hash() const override { return list_.hash; }
   const data::DatasetStats& stats() const override { return stats_; }
 
+  std::string name(int64_t index) const override {
+    return list_.entries[index].name;
+  }
   // The source of an image: its file, "rows.jsonl:3" or "arrays.st[7]".
   const std::string& place(int64_t index) const {
     return list_.entries[index].place;

@@ -2,6 +2,7 @@
 #include "core/data/language_row.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "core/base/status_macros.h"
@@ -14,13 +15,40 @@ using base::Cat;
 
 constexpr int kMaxDepth = 100;
 
+// Whether a number is read as a float that may have been an integer beyond 64
+// bits.
+bool HasLargeNumber(const RowJson& value) {
+  if (value.is_number_float()) return std::abs(value.get<double>()) >= 0x1p63;
+  return value.is_structured() &&
+         std::any_of(value.begin(), value.end(), HasLargeNumber);
+}
+
+// Whether `json` has a number of 19 or more digits and nothing else.
+bool HasLongInteger(std::string_view json) {
+  constexpr std::string_view kDigits = "0123456789";
+  for (size_t at = 0; (at = json.find_first_of(kDigits, at)) != json.npos;) {
+    const size_t end =
+        std::min(json.find_first_not_of("0123456789.eE+-", at), json.size());
+    const std::string_view number = json.substr(at, end - at);
+    if (number.size() >= 19 &&
+        number.find_first_not_of(kDigits) == number.npos) {
+      return true;
+    }
+    at = end;
+  }
+  return false;
+}
+
 absl::StatusOr<RowJson> ParseJson(std::string_view text) {
   if (base::NestsTooDeep(text, kMaxDepth)) {
     return absl::InvalidArgumentError(
         Cat("not valid JSON: nested deeper than ", kMaxDepth, " levels"));
   }
   try {
-    return RowJson::parse(text.begin(), text.end());
+    RowJson json = RowJson::parse(text.begin(), text.end());
+    if (!HasLargeNumber(json) || !HasLongInteger(text)) return json;
+    return absl::InvalidArgumentError(
+        "an integer beyond 64 bits would lose digits; write it as a string");
   } catch (const RowJson::exception& error) {
     const std::string what = error.what();
     const size_t from = what.find("syntax error");
@@ -60,6 +88,45 @@ void RenameShareGpt(RowJson& message) {
   if (message["role"] == "gpt") message["role"] = "assistant";
 }
 
+// OpenAI, Mistral ("weight") and axolotl ("train", "training") take a turn out
+// of the loss by these.
+absl::Status CheckInLoss(const RowJson& message, const std::string& path) {
+  for (const char* name : {"weight", "train", "training"}) {
+    if (!Has(message, name) || message[name] == 1 || message[name] == true) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        Cat(path, ".", name, ": expected 1 or true, found ",
+            DescribeJson(message[name]),
+            ": mpsd cannot take single turns out of the loss; put the turns "
+            "before the answer into \"prompt\" and the answer into "
+            "\"completion\", or remove the turn"));
+  }
+  return absl::OkStatus();
+}
+
+// Replaces a call's arguments in the API's form, a string of JSON, by the
+// object that templates print.
+absl::Status ParseArguments(RowJson& message, const std::string& path) {
+  if (!Has(message, "tool_calls") || !message["tool_calls"].is_array()) {
+    return absl::OkStatus();
+  }
+  for (RowJson& call : message["tool_calls"]) {
+    if (!call.is_object()) continue;
+    const bool nested = Has(call, "function") && call["function"].is_object();
+    RowJson& function = nested ? call["function"] : call;
+    const auto at = function.find("arguments");
+    if (at == function.end() || !at->is_string()) continue;
+    auto parsed = ParseJson(at->get_ref<const std::string&>());
+    if (!parsed.ok() || !parsed->is_object()) {
+      return Expected(path + ".tool_calls: arguments",
+                      "an object, or its JSON in a string", *at);
+    }
+    *at = *std::move(parsed);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckMessage(const RowJson& message, const std::string& path) {
   if (!message.is_object()) {
     return Expected(path, "an object with \"role\" and \"content\"", message);
@@ -68,6 +135,13 @@ absl::Status CheckMessage(const RowJson& message, const std::string& path) {
     return absl::InvalidArgumentError(
         Cat(path, ": expected \"role\" with a string"));
   }
+  if (message["role"] == "function_call" || message["role"] == "observation") {
+    return absl::InvalidArgumentError(
+        Cat(path, ": the role ", message["role"].dump(),
+            " is known to no chat template; write a call as \"tool_calls\" of "
+            "an assistant's message, and its result with the role \"tool\""));
+  }
+  RETURN_IF_ERROR(CheckInLoss(message, path));
   if (Has(message, "content")) {
     const RowJson& content = message["content"];
     if (content.is_string() || content.is_array()) return absl::OkStatus();
@@ -87,7 +161,9 @@ absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name) {
   }
   for (size_t i = 0; i < messages.size(); ++i) {
     RenameShareGpt(messages[i]);
-    RETURN_IF_ERROR(CheckMessage(messages[i], Cat(name, "[", i, "]")));
+    const std::string path = Cat(name, "[", i, "]");
+    RETURN_IF_ERROR(CheckMessage(messages[i], path));
+    RETURN_IF_ERROR(ParseArguments(messages[i], path));
   }
   return messages;
 }
@@ -210,8 +286,24 @@ class ContentReader {
   absl::Status Chat(const std::string& name) {
     if (!Has(json_, name)) return Missing(InQuotes(name));
     ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name));
+    // LLaMA-Factory's column beside ShareGPT's turns.
+    if (json_[name][0].contains("from") && messages[0]["role"] != "system") {
+      ASSIGN_OR_RETURN(const std::string system, Part("system"));
+      if (!system.empty()) {
+        const RowJson first = {{"role", "system"}, {"content", system}};
+        messages.insert(messages.begin(), first);
+      }
+    }
     row_.content = ChatRow{std::move(messages)};
     return absl::OkStatus();
+  }
+
+  // A column with a text; "" without it.
+  absl::StatusOr<std::string> Part(const char* name) const {
+    if (!Has(json_, name)) return "";
+    if (!json_[name].is_string())
+      return Expected(name, "a string", json_[name]);
+    return json_[name].get<std::string>();
   }
 
   absl::Status Text() {
@@ -227,15 +319,18 @@ class ContentReader {
     if (!Has(json_, "instruction") || !Has(json_, "output")) {
       return Missing("\"instruction\", \"output\" and optionally \"input\"");
     }
-    std::string parts[3];
-    const char* const names[] = {"instruction", "input", "output"};
-    for (int i = 0; i < 3; ++i) {
-      if (!Has(json_, names[i])) continue;
-      const RowJson& part = json_[names[i]];
-      if (!part.is_string()) return Expected(names[i], "a string", part);
-      parts[i] = part.get<std::string>();
+    ASSIGN_OR_RETURN(const std::string instruction, Part("instruction"));
+    ASSIGN_OR_RETURN(const std::string input, Part("input"));
+    ASSIGN_OR_RETURN(const std::string output, Part("output"));
+    // LLaMA-Factory's further columns.
+    for (const char* name : {"system", "history"}) {
+      if (!Has(json_, name) || json_[name].empty() || json_[name] == "")
+        continue;
+      return absl::InvalidArgumentError(
+          Cat(name,
+              ": Alpaca's prompt has no place for it; write the row as "
+              "\"messages\", or remove the column"));
     }
-    const auto& [instruction, input, output] = parts;
     if (format_.format != "alpaca_chat") {
       row_.content = CompletionRow{AlpacaPrompt(instruction, input), output};
       return absl::OkStatus();

@@ -65,8 +65,9 @@ std::string DescribeJson(const RowJson& value);
 //
 // A message may have ShareGPT's "from" and "value" instead of "role" and
 // "content", as with TRL's maybe_convert_to_chatml; in "from", "human" and
-// "gpt" mean "user" and "assistant". Alpaca's prompt is stanford_alpaca's with
-// a line break after the last colon.
+// "gpt" mean "user" and "assistant", and a column "system" is the first message
+// (LLaMA-Factory's). A call's "arguments" may be a string of JSON. Alpaca's
+// prompt is stanford_alpaca's with a line break after the last colon.
 //
 // InvalidArgument names the fault and what was expected, but neither file nor
 // line.

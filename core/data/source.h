@@ -56,6 +56,8 @@ class Source {
   // determine.
   virtual std::string TokenDigest() const { return ""; }
   virtual const DatasetStats& stats() const = 0;
+  // What results call a sample besides its index: "cats/1.png", or "".
+  virtual std::string name(int64_t /*index*/) const { return ""; }
   // Labels among a sample's tokens; 0 except for language modelling.
   virtual int64_t label_tokens(int64_t /*index*/) const { return 0; }
 };
@@ -81,6 +83,9 @@ class Subset : public Source {
   // Rows, tokens and labels are those of the subset; truncated rows, dropped
   // rows and prompts those of the whole base.
   const DatasetStats& stats() const override { return stats_; }
+  std::string name(int64_t index) const override {
+    return base_->name(indices_[index]);
+  }
   int64_t label_tokens(int64_t index) const override {
     return base_->label_tokens(indices_[index]);
   }

@@ -193,7 +193,28 @@ class DelimitedReader {
                      glue_task_->sentence1) != first.fields.end();
   }
 
+  // Excel writes a first line "sep=," and, in many countries, semicolons.
+  std::string DelimiterFault(const DelimitedRow& header) const {
+    const std::string& first = header.fields[0];
+    if (first.starts_with("sep=")) {
+      return "a line for Excel, not the names of the columns; remove it, and "
+             "separate the columns by commas";
+    }
+    const size_t other =
+        first.find_first_of(delimiter_ == ',' ? ";\t|" : ";,|");
+    if (header.fields.size() > 1 || other == std::string::npos) return "";
+    return Cat(
+        "the columns seem to be separated by ",
+        first[other] == '\t' ? "tabs" : Cat("\"", first.substr(other, 1), "\""),
+        "; expected ", delimiter_ == ',' ? "commas" : "tabs",
+        ": save the file as .csv with commas or as .tsv with tabs");
+  }
+
   absl::Status TakeHeader(const DelimitedRow& header) {
+    if (const std::string fault = DelimiterFault(header); !fault.empty()) {
+      return absl::InvalidArgumentError(
+          Cat(name_, ":", header.line, ": ", fault));
+    }
     std::set<std::string> seen;
     for (const std::string& column : header.fields) {
       if (column.empty() || seen.insert(column).second) continue;

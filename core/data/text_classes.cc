@@ -186,15 +186,15 @@ class TextRowReader {
     return glue_task_ != nullptr || !cell.get_ref<const std::string&>().empty();
   }
 
-  // GLUE's test files have -1 instead of labels. One unknown label makes all of
-  // them useless for metrics.
+  // Test files have -1 (GLUE's) or -100 instead of labels. One unknown label
+  // makes all of them useless for metrics.
   void DropUnknown() {
-    const bool unknown = std::any_of(
-        result_.label_values.begin(), result_.label_values.end(),
-        [](const LabelValue& l) {
-          return l.kind == LabelValue::Kind::kAbsent ||
-                 (l.kind == LabelValue::Kind::kInteger && l.text == "-1");
-        });
+    const bool unknown =
+        std::any_of(result_.label_values.begin(), result_.label_values.end(),
+                    [](const LabelValue& l) {
+                      return l.kind == LabelValue::Kind::kAbsent ||
+                             l.text == "-1" || l.text == "-100";
+                    });
     if (unknown) result_.label_values.clear();
   }
 

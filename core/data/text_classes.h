@@ -49,7 +49,8 @@ enum class LabelUse {
 // text_columns, else the columns of its task_name in GLUE's own files or
 // Hugging Face's `glue` data set, else "sentence1" and "sentence2", "sentence",
 // or "text". The label is in label_column, else in the task's column, else in
-// "label". A label of -1 in a file to predict means no label.
+// "label". A label of -1 or -100 in a file to predict means no
+// label.
 //
 // InvalidArgument names file and line, or the file and its columns; texts must
 // not be empty except in GLUE's tasks. NotFound and the like for files. `train`

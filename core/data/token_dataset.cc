@@ -2,10 +2,12 @@
 #include "core/data/token_dataset.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
@@ -110,6 +112,29 @@ PieceRows ReadPiece(const Piece& piece, const LanguageRowEncoder& encoder,
   return rows;
 }
 
+// Refuses the forms that data sets often have elsewhere.
+absl::Status CheckIsJson(const std::string& name, std::string_view bytes) {
+  const std::string extension =
+      absl::AsciiStrToLower(std::filesystem::path(name).extension().string());
+  const bool parquet = extension == ".parquet" || bytes.starts_with("PAR1");
+  const bool table = extension == ".csv" || extension == ".tsv";
+  const size_t first = bytes.find_first_not_of("\xEF\xBB\xBF \t\r\n");
+  const bool json =
+      first != bytes.npos && (bytes[first] == '{' || bytes[first] == '[');
+  if (json || (!parquet && !table && extension != ".txt")) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      Cat(name, ": expected JSON Lines: ",
+          parquet || table
+              ? Cat("write them in Python with pandas.read_",
+                    parquet ? "parquet" : "csv",
+                    "(file).to_json(\"train.jsonl\", orient=\"records\", "
+                    "lines=True)")
+              : "write each text as a line {\"text\": \"…\"} of a file named "
+                ".jsonl"));
+}
+
 class DatasetReader {
  public:
   DatasetReader(const TokenizeOptions& options,
@@ -148,6 +173,7 @@ class DatasetReader {
     const int64_t rows_before = rows_;
     file_bytes_ = dropped_bytes_ = 0;
     const std::string_view bytes = file.bytes();
+    RETURN_IF_ERROR(CheckIsJson(name, bytes));
     RecordScanner records(bytes);
     // Why there are no more rows: OK at the end of the file, else the scanner's
     // error.

@@ -23,7 +23,6 @@
 #include "core/model/decoder.h"
 #include "core/model/weight_reader.h"
 #include "core/spec/modules.h"
-#include "nlohmann/json.hpp"
 
 namespace mpsd::merge {
 namespace {
@@ -32,16 +31,6 @@ namespace fs = std::filesystem;
 using lora::kPeftPrefix;
 using lora::NameOfA;
 using lora::NameOfB;
-using nlohmann::json;
-
-// The labels in the run.json of the training run that made the adapter.
-json RunClassLabels(const fs::path& adapter) {
-  auto text = base::ReadFile(adapter.parent_path() / "run.json");
-  if (!text.ok()) return json::object();
-  const json run = base::ParseTree<json>(*text);
-  if (!run.is_object() || !run.contains("labels")) return json::object();
-  return run["labels"].is_object() ? run["labels"] : json::object();
-}
 
 }  // namespace
 
@@ -55,7 +44,7 @@ absl::StatusOr<AdaptedModel> AdaptedModel::Open(const fs::path& model,
   ASSIGN_OR_RETURN(adapted.weights_, tensorfile::Weights::Open(model));
   ASSIGN_OR_RETURN(adapted.file_, tensorfile::SafetensorsFile::Open(
                                       adapter / "adapter_model.safetensors"));
-  adapted.FindClassLabels();
+  RETURN_IF_ERROR(adapted.FindClassLabels());
   RETURN_IF_ERROR(adapted.FindHead());
   adapted.lora_ =
       spec::EffectiveLora(std::move(adapted.lora_), adapted.config_);
@@ -68,7 +57,7 @@ absl::StatusOr<AdaptedModel> AdaptedModel::Open(const fs::path& model,
 
 // The task: decided by a head that the adapter saved, else by the model's
 // architecture.
-void AdaptedModel::FindClassLabels() {
+absl::Status AdaptedModel::FindClassLabels() {
   for (const char* head : {"score", "classifier", "classifier.out_proj"}) {
     const auto* saved = FindSaved(absl::StrCat(head, ".weight"));
     if (saved != nullptr) config_.num_labels = saved->shape[0];
@@ -82,6 +71,18 @@ void AdaptedModel::FindClassLabels() {
   } else if (config_.num_labels > 0) {
     task_ = spec::Task::kSeqCls;
   }
+  ASSIGN_OR_RETURN(auto labels, lora::ReadLabels(adapter_));
+  if (!labels) return absl::OkStatus();
+  const int64_t count = std::ssize(labels->names);
+  if (count != config_.num_labels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(adapter_.string(), ": labels.json names ", count,
+                     " labels and the head has ", config_.num_labels,
+                     "; copy both files from the run that made the adapter"));
+  }
+  config_.head.label_names = std::move(labels->names);
+  config_.head.problem_type = std::move(labels->problem_type);
+  return absl::OkStatus();
 }
 
 // Decides as the loading of the network does: the file's tensors say what is
@@ -181,27 +182,16 @@ absl::StatusOr<at::Tensor> AdaptedModel::LoadSaved(const std::string& weight,
 }
 
 std::vector<std::string> AdaptedModel::LabelNames() const {
-  std::vector<std::string> names;
-  const json class_labels = RunClassLabels(adapter_);
-  if (class_labels.contains("names") && class_labels["names"].is_array()) {
-    for (const json& name : class_labels["names"]) {
-      if (name.is_string()) names.push_back(name.get<std::string>());
-    }
-  }
   const auto count = static_cast<size_t>(config_.num_labels);
-  if (names.size() == count) return names;
   if (config_.head.label_names.size() == count) {
     return config_.head.label_names;
   }
-  names.clear();
+  std::vector<std::string> names;
   for (size_t i = 0; i < count; ++i) names.push_back(absl::StrCat("LABEL_", i));
   return names;
 }
 
 std::string AdaptedModel::ProblemType() const {
-  const json class_labels = RunClassLabels(adapter_);
-  const json problem = class_labels.value("problem_type", json());
-  if (problem.is_string()) return problem.get<std::string>();
   if (!config_.head.problem_type.empty()) return config_.head.problem_type;
   return config_.num_labels == 1 ? "regression" : "single_label_classification";
 }

@@ -55,14 +55,14 @@ class AdaptedModel {
   absl::StatusOr<at::Tensor> LoadSaved(const std::string& weight,
                                        at::ScalarType dtype) const;
 
-  // The labels' names, from the model's config or from the run that made the
-  // adapter; Transformers' default names if neither has any.
+  // The labels' names, from the adapter's folder or the model's config;
+  // Transformers' default names if neither has any.
   std::vector<std::string> LabelNames() const;
   std::string ProblemType() const;
 
  private:
   AdaptedModel() = default;
-  void FindClassLabels();
+  absl::Status FindClassLabels();
   absl::Status FindHead();
   absl::Status CheckTied() const;
   absl::Status CheckComplete() const;

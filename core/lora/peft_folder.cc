@@ -28,6 +28,7 @@ using json = nlohmann::ordered_json;
 
 constexpr char kConfigName[] = "adapter_config.json";
 constexpr char kWeightsName[] = "adapter_model.safetensors";
+constexpr char kLabelsName[] = "labels.json";
 
 bool IsOff(const json& value) {
   return value.is_null() || value == false || value == "none" ||
@@ -333,6 +334,31 @@ absl::Status SavePeftFolder(const fs::path& folder, const spec::LoraSpec& spec,
   RETURN_IF_ERROR(tensorfile::WriteSafetensors(folder / kWeightsName, tensors));
   return base::WriteFileAtomic(folder / kConfigName,
                                ConfigOf(spec, identity).dump(2) + "\n");
+}
+
+absl::Status SaveLabels(const fs::path& folder, const AdapterLabels& labels) {
+  const json file = {{"problem_type", labels.problem_type},
+                     {"names", labels.names}};
+  return base::WriteFileAtomic(
+      folder / kLabelsName,
+      file.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+absl::StatusOr<std::optional<AdapterLabels>> ReadLabels(
+    const fs::path& folder) {
+  const std::string origin = (folder / kLabelsName).string();
+  auto text = base::ReadFile(origin);
+  if (absl::IsNotFound(text.status())) return std::nullopt;
+  if (!text.ok()) return text.status();
+  const json file = base::ParseTree<json>(*text);
+  try {
+    return AdapterLabels{file.at("problem_type"), file.at("names")};
+  } catch (const json::exception&) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        origin,
+        ": expected {\"problem_type\": \"…\", \"names\": [\"…\"]}, as "
+        "written with the adapter; copy the file again"));
+  }
 }
 
 }  // namespace mpsd::lora

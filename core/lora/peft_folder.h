@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,19 @@ absl::Status CheckPeftWeights(const std::filesystem::path& folder,
 absl::Status LoadPeftWeights(const std::filesystem::path& folder,
                              optim::ParameterSet& parameters,
                              const FrozenWeights& frozen = {});
+
+// What the rows of an adapter's head mean. PEFT does not keep it; labels.json
+// does, beside the adapter's weights.
+struct AdapterLabels {
+  std::string problem_type;        // as in Transformers
+  std::vector<std::string> names;  // by id
+  bool operator==(const AdapterLabels&) const = default;
+};
+absl::Status SaveLabels(const std::filesystem::path& folder,
+                        const AdapterLabels& labels);
+// Absent without the file. InvalidArgument names a broken one.
+absl::StatusOr<std::optional<AdapterLabels>> ReadLabels(
+    const std::filesystem::path& folder);
 
 // Writes both files into `folder`, which must exist.
 absl::Status SavePeftFolder(const std::filesystem::path& folder,

@@ -130,8 +130,9 @@ void VisitClassification(Fields&& f, ClassificationSpec& c) {
       .OptionalWord("problem_type", c.problem_type, kProblemWords);
   f.About(
        "The names of the labels in the order of their ids. Empty: those of the "
-       "model's config.json if they cover the data, else those of the data, "
-       "sorted.")
+       "model's config.json or of the adapter if they cover the data, perhaps "
+       "in another case, else those of the data, sorted as Transformers' "
+       "examples do.")
       .Texts("label_names", c.label_names, "a list of label names");
   f.About(
        "The weight of each label in the loss, in the order of their ids. "

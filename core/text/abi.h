@@ -122,6 +122,10 @@ int mpsd_text_parse_rows(struct mpsd_text_view input, char delimiter,
                          struct mpsd_text_rows* rows,
                          struct mpsd_text_bytes* error);
 
+// `text` in Unicode's normalisation form C.
+int mpsd_text_nfc(struct mpsd_text_view text, struct mpsd_text_bytes* out,
+                  struct mpsd_text_bytes* error);
+
 // `json`: a tokenizer.json. `added`: a JSON array of two arrays of tokens, in
 // the form of tokenizer.json's "added_tokens" without id: tokens of the first
 // replace those of `json`; tokens of the second are added if neither `json` nor

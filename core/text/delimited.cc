@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/text/delimited.h"
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "core/base/status_macros.h"
 #include "core/text/handover.h"
 
@@ -29,6 +31,16 @@ absl::StatusOr<std::vector<DelimitedRow>> ParseDelimited(std::string_view bytes,
     }
   }
   return rows;
+}
+
+std::string Nfc(std::string_view text) {
+  const bool ascii = absl::c_all_of(text, absl::ascii_isascii);
+  ReceivedBytes normal, error;
+  if (ascii ||
+      mpsd_text_nfc(View(text), normal.out(), error.out()) != MPSD_TEXT_OK) {
+    return std::string(text);
+  }
+  return {normal->data, normal->size};
 }
 
 }  // namespace mpsd::text

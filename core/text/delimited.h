@@ -31,6 +31,10 @@ absl::StatusOr<std::vector<DelimitedRow>> ParseDelimited(std::string_view bytes,
                                                          char delimiter,
                                                          bool quoting);
 
+// `text` in Unicode's normalisation form C, in which most text is; macOS may
+// return names of files in form D. Unchanged if it is not UTF-8.
+std::string Nfc(std::string_view text);
+
 }  // namespace mpsd::text
 
 #endif  // MPSD_CORE_TEXT_DELIMITED_H_

@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/data/image_list.h"
 #include "core/data/image_set.h"
 #include "core/data/processor.h"
+#include "core/data/row_errors.h"
 #include "core/data/text_classes.h"
+#include "core/lora/peft_folder.h"
 #include "core/model/losses.h"
 #include "core/text/tokenizer.h"
 #include "core/train/data_reader.h"
@@ -243,15 +246,53 @@ absl::StatusOr<ClassData> LoadImages(const spec::TrainSpec& spec,
   return ImageLoader(spec, config, std::move(processor), observer).Load();
 }
 
+namespace {
+
+lora::AdapterLabels LabelsOf(const data::ClassLabels& class_labels) {
+  return {std::string(spec::ToString(class_labels.problem)),
+          class_labels.names};
+}
+
+// Refuses labels in another order than that of the head that is trained on.
+absl::Status CheckLabels(const lora::AdapterLabels& before,
+                         const data::ClassLabels& now) {
+  if (LabelsOf(now) == before) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "adapter: its head was trained for ", before.problem_type, " of ",
+      absl::StrJoin(before.names, ", "),
+      " in this order (labels.json), and this job has other labels",
+      data::ContentsShown() ? ": " + absl::StrJoin(now.names, ", ") : "",
+      "; give classification.label_names and problem_type as the adapter's and "
+      "data with these labels, or leave adapter out"));
+}
+
+}  // namespace
+
 absl::StatusOr<TaskData> Classification::LoadData(
     const std::string& model_folder, spec::ModelConfig& config,
     Observer& observer) {
-  ASSIGN_OR_RETURN(
-      auto data, spec_.task == spec::Task::kImageCls
-                     ? LoadImages(spec_, model_folder, config, observer)
-                     : LoadTextClasses(spec_, model_folder, config, observer));
+  std::optional<lora::AdapterLabels> before;
+  if (!spec_.adapter.empty()) {
+    ASSIGN_OR_RETURN(before, lora::ReadLabels(spec_.adapter));
+  }
+  spec::TrainSpec spec = spec_;
+  if (before) {
+    // The adapter's head replaces the model's.
+    config.head.label_names = before->names;
+    using enum spec::ProblemType;
+    for (const auto problem : {kSingleLabel, kMultiLabel, kRegression}) {
+      if (spec_.classification.problem_type) break;
+      if (spec::ToString(problem) != before->problem_type) continue;
+      spec.classification.problem_type = problem;
+    }
+  }
+  ASSIGN_OR_RETURN(auto data,
+                   spec.task == spec::Task::kImageCls
+                       ? LoadImages(spec, model_folder, config, observer)
+                       : LoadTextClasses(spec, model_folder, config, observer));
   class_labels_ = std::move(data.class_labels);
   files_ = std::move(data.files);
+  if (before) RETURN_IF_ERROR(CheckLabels(*before, class_labels_));
   config.num_labels = class_labels_.outputs();
   RETURN_IF_ERROR(SplitAndLimit(spec_, data.sets));
   return std::move(data.sets);
@@ -269,6 +310,14 @@ absl::StatusOr<std::unique_ptr<model::Network>> Classification::LoadModel(
                          .to(source.device);
   }
   return std::unique_ptr<model::Network>(std::move(loaded));
+}
+
+absl::Status Classification::CompleteResult(
+    const std::string&, const std::filesystem::path& folder) const {
+  if (spec_.fine_tune_type != spec::FineTuneType::kLora) {
+    return absl::OkStatus();
+  }
+  return lora::SaveLabels(folder, LabelsOf(class_labels_));
 }
 
 StepInputs Classification::Inputs(std::span<const data::Batch> batches,

@@ -63,6 +63,10 @@ class Classification : public TaskPipeline {
   const data::ClassLabels* class_labels() const override {
     return &class_labels_;
   }
+  // An adapter's labels: a whole model's are in its config.json.
+  absl::Status CompleteResult(
+      const std::string& model_folder,
+      const std::filesystem::path& folder) const override;
   std::map<std::string, std::string> ResultFiles() const override {
     return files_;
   }

@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/report/metrics.h"
 #include "core/report/report.h"
@@ -104,14 +105,25 @@ std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
 
 absl::Status WritePredictions(const std::filesystem::path& folder,
                               const metrics::Predictions& predictions,
-                              const data::ClassLabels& class_labels) {
+                              const data::ClassLabels& class_labels,
+                              const data::LabelPlace& name_of) {
   base::CheckEqual(predictions.outputs, class_labels.outputs(),
                    "outputs of the model and of its labels");
   std::string jsonl, tsv = "index\tprediction\n";
   for (int64_t i = 0; i < predictions.rows(); ++i) {
+    const std::string name = name_of(i);
+    const float* logits = &predictions.logits[i * predictions.outputs];
+    if (!std::all_of(logits, logits + predictions.outputs,
+                     [](float logit) { return std::isfinite(logit); })) {
+      return absl::DataLossError(absl::StrCat(
+          "predict: the model's outputs for row ", i, " (from 0)",
+          name.empty() ? "" : ", " + base::Quotable(name),
+          " are not finite, so it has no label; remove the row, or train with "
+          "a smaller learning_rate or without bf16"));
+    }
     Json row = {{"index", i}};
-    row.update(
-        RowOf(&predictions.logits[i * predictions.outputs], class_labels));
+    if (!name.empty()) row["image"] = name;
+    row.update(RowOf(logits, class_labels));
     jsonl += row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     absl::StrAppend(&tsv, i, "\t", Cell(row["prediction"]), "\n");
   }
@@ -191,7 +203,8 @@ absl::Status WritePredictionFiles(const Prepared& run,
         return loaded.observer.stop_request() == StopRequest::kNone;
       }));
   return WritePredictions(run.folder->path(), predictions,
-                          *loaded.pipeline->class_labels());
+                          *loaded.pipeline->class_labels(),
+                          [source](int64_t row) { return source->name(row); });
 }
 
 absl::Status Export(const Prepared& run) {

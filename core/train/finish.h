@@ -26,13 +26,16 @@ std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
 // Writes `folder`/predictions.jsonl and predictions.tsv, one line per row of
 // the data, in the data's order:
 //   {"index": 0, "prediction": "positive", "scores": {"negative": 0.1, …}}
+//   with "image": "cats/1.png" after the index of a file
 //   index<TAB>prediction
 // The prediction is a label's name; for a regression a number; for several
 // labels a list (in TSV separated by commas). Scores are the softmax or, for
-// several labels, the sigmoid of the logits.
+// several labels, the sigmoid of the logits. `name` gives a row's image or
+// "". DataLoss names a row whose logits are not finite: it has no label.
 absl::Status WritePredictions(const std::filesystem::path& folder,
                               const metrics::Predictions& predictions,
-                              const data::ClassLabels& class_labels);
+                              const data::ClassLabels& class_labels,
+                              const data::LabelPlace& name);
 
 }  // namespace mpsd::train
 

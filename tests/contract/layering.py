@@ -25,6 +25,7 @@ LIBRARIES = [
     (r"openssl/", {"OpenSSL::Crypto"}),
     (r"png\.h", {"PNG::PNG"}),
     (r"jpeglib\.h|jerror\.h", {"JPEG::JPEG"}),
+    (r"webp/", {"WebP::webp"}),
 ]
 
 # Code that one place alone may hold: what, where to look, who may, the reason.

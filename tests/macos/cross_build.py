@@ -61,7 +61,7 @@ DYLIBS = {
     "platform": SYSTEM | FRAMEWORKS | {"/usr/lib/libobjc.A.dylib"}
     | installed("absl", "crypto"),
     "mpsd-worker": SYSTEM | FRAMEWORKS | TORCH | {"/usr/lib/libobjc.A.dylib"}
-    | installed("absl", "crypto", "png", "jpeg", "z"),
+    | installed("absl", "crypto", "png", "jpeg", "webp", "z"),
     "mpsd": SYSTEM | FRAMEWORKS
     | installed("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
                 "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
@@ -92,7 +92,7 @@ def lay_out_headers(folder):
     usr = pathlib.Path("/usr/include")
     local = [p for p in usr.glob("*-linux-gnu")]
     for name in ("absl", "nlohmann", "CLI", "grpc", "grpcpp", "google",
-                 "spdlog", "fmt", "prometheus", "SQLiteCpp", "sqlite3.h",
+                 "spdlog", "fmt", "prometheus", "webp", "SQLiteCpp", "sqlite3.h",
                  "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
                  "jmorecfg.h", "jerror.h", "jconfig.h", "zlib.h", "zconf.h"):
         found = [p / name for p in (usr, *local) if (p / name).exists()]

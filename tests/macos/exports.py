@@ -24,6 +24,7 @@ PACKAGES = {
     "z": ("/usr/lib/libz.1.dylib", ["libz.so"]),  # the system's own
     "png": ("libpng/lib/libpng16.16.dylib", ["libpng.so"]),
     "jpeg": ("jpeg-turbo/lib/libjpeg.8.dylib", ["libjpeg.so"]),
+    "webp": ("webp/lib/libwebp.7.dylib", ["libwebp.so"]),
     "grpc++": ("grpc/lib/libgrpc++.dylib",
                ["libgrpc++.so", "libgrpc.so", "libgpr.so"]),
     "grpc++_reflection": ("grpc/lib/libgrpc++_reflection.dylib",

@@ -68,18 +68,21 @@ TEST(LabelFromText, DistinguishesNumbersWordsAndListsByJsonsTypes) {
     Kind kind;
     const char* read;
   };
-  for (const Case& c : std::vector<Case>{{"", Kind::kAbsent, ""},
-                                         {"pos", Kind::kWord, "pos"},
-                                         {"7", Kind::kInteger, "7"},
-                                         {"+07", Kind::kInteger, "7"},
-                                         {"-1", Kind::kInteger, "-1"},
-                                         {"2.50", Kind::kFraction, "2.50"},
-                                         {"1e3", Kind::kFraction, "1e3"},
-                                         {"nan", Kind::kFraction, "nan"},
-                                         {"0x10", Kind::kWord, "0x10"},
-                                         {" 3", Kind::kWord, " 3"},
-                                         {"[oops", Kind::kWord, "[oops"},
-                                         {"e", Kind::kWord, "e"}}) {
+  for (const Case& c : std::vector<Case>{
+           {"", Kind::kAbsent, ""},
+           {"pos", Kind::kWord, "pos"},
+           {"7", Kind::kInteger, "7"},
+           {"+07", Kind::kInteger, "+07"},
+           {"99999999999999999999", Kind::kInteger, "99999999999999999999"},
+           {"cafe\u0301", Kind::kWord, "caf\u00e9"},
+           {"-1", Kind::kInteger, "-1"},
+           {"2.50", Kind::kFraction, "2.50"},
+           {"1e3", Kind::kFraction, "1e3"},
+           {"nan", Kind::kFraction, "nan"},
+           {"0x10", Kind::kWord, "0x10"},
+           {" 3", Kind::kWord, " 3"},
+           {"[oops", Kind::kWord, "[oops"},
+           {"e", Kind::kWord, "e"}}) {
     const LabelValue value = LabelFromText(c.text);
     EXPECT_EQ(value.kind, c.kind) << c.text;
     EXPECT_EQ(value.text, c.read) << c.text;
@@ -91,7 +94,8 @@ TEST(LabelFromText, DistinguishesNumbersWordsAndListsByJsonsTypes) {
   EXPECT_EQ(read("null").kind, Kind::kAbsent);
   EXPECT_EQ(read("\"\"").kind, Kind::kAbsent);
   EXPECT_EQ(read("\"1.5\"").kind, Kind::kWord);
-  EXPECT_EQ(read("\"3\"").kind, Kind::kInteger);
+  EXPECT_EQ(read("\"3\"").kind, Kind::kWord);
+  EXPECT_EQ(read("\"cafe\\u0301\"").text, "caf\u00e9");
   EXPECT_EQ(read("3").text, "3");
   EXPECT_EQ(read("3.0").kind, Kind::kFraction);
   EXPECT_EQ(read("true").text, "true");
@@ -115,6 +119,33 @@ TEST_F(ClassLabelsTest, OfTheDataAreSortedAndOneAloneIsWorthAWarning) {
       warnings_,
       ElementsAre(
           "every row has the label \"a\": there is nothing to distinguish"));
+}
+
+// The order is that of run_glue.py for a column of integers and of
+// run_classification.py for strings; spellings are never changed.
+TEST_F(ClassLabelsTest, SpellingsAreNamesInTransformersOrder) {
+  const auto names = [&](const char* json) {
+    std::vector<LabelValue> values;
+    for (const auto& value : nlohmann::ordered_json::parse(json)) {
+      values.push_back(LabelFromJson(value));
+    }
+    return DecideClassLabels(values, Place, spec_, nullptr, head_, nullptr)
+        ->names;
+  };
+  EXPECT_THAT(names("[10, 9, 2]"), ElementsAre("2", "9", "10"));
+  EXPECT_THAT(names(R"(["10", "9", "2"])"), ElementsAre("10", "2", "9"));
+  EXPECT_THAT(names(R"([10, 9, "a"])"), ElementsAre("10", "9", "a"));
+  EXPECT_THAT(names("[true, false]"), ElementsAre("false", "true"));
+  EXPECT_THAT(names(R"([["10", "9"], []])"), ElementsAre("10", "9"));
+  EXPECT_THAT(Decide({"10", "01", "02"}).names, ElementsAre("01", "02", "10"));
+  EXPECT_THAT(Decide({"7", "007"}).names, ElementsAre("007", "7"));
+  spec_.label_names = {"+1", "-1"};
+  EXPECT_THAT(Classes({"-1", "+1"}, Decide({"+1"})), ElementsAre(1, 0));
+  spec_.label_names = {"no", "caf\u00e9"};
+  const ClassLabels words = Decide({"cafe\u0301"});
+  EXPECT_THAT(Classes({"caf\u00e9", "1", "0"}, words), ElementsAre(1, 1, 0));
+  EXPECT_THAT(EncodeClassLabels(FromTexts({"01"}), Place, words),
+              Says("\"01\" is not one of the labels"));
 }
 
 TEST_F(ClassLabelsTest, FractionsAreARegressionAndListsSeveralLabels) {
@@ -154,8 +185,18 @@ TEST_F(ClassLabelsTest, TheConfigNamesThemWhereAllAreItsOwn) {
   head_.label_names = {"positive", "negative", "neutral"};
   EXPECT_THAT(Decide({"negative", "positive"}).names,
               ElementsAre("positive", "negative", "neutral"));
-  EXPECT_THAT(Decide({"negative", "odd"}).names,
-              ElementsAre("negative", "odd"));
+  // In another case the ids are the config's too.
+  const ClassLabels cased = Decide({"Negative", "Neutral", "Positive"});
+  EXPECT_EQ(cased.names, head_.label_names);
+  EXPECT_THAT(Classes({"Neutral", "neutral", "Positive"}, cased),
+              ElementsAre(2, 2, 0));
+  EXPECT_THAT(warnings_, IsEmpty());
+  EXPECT_THAT(Decide({"negative", "odd", "positive"}).names,
+              ElementsAre("negative", "odd", "positive"));
+  EXPECT_THAT(warnings_,
+              ElementsAre(HasSubstr("names its labels \"positive\", "
+                                    "\"negative\", \"neutral\", and this job "
+                                    "\"negative\", \"odd\", \"positive\"")));
   EXPECT_THAT(Classes({"2", "0"}, Decide({"0", "2", "1"})), ElementsAre(2, 0));
   EXPECT_THAT(Decide({"0", "2", "1"}).names,
               ElementsAre("positive", "negative", "neutral"));
@@ -522,6 +563,14 @@ constexpr char kGood[] = "text,label\nx,a\ny,b\n";
 
 std::vector<BadCase> Cases() {
   const std::string nul("text,label\nx\0,a\n", 16);
+  const std::string multi_hot =
+      "label: a list of a 0 or 1 for each label; expected a list of the labels "
+      "that apply, by name or id: write [\"a\", \"c\"], or [0, 2], for [1, 0, "
+      "1]";
+  const std::string no_label =
+      "rows have -1 or -100, which mean \"no label\"; remove these rows, or "
+      "list all names in classification.label_names if it is the name of a "
+      "class";
   const auto kSingle = ProblemType::kSingleLabel;
   const auto kRegression = ProblemType::kRegression;
   return {
@@ -556,9 +605,33 @@ std::vector<BadCase> Cases() {
        "the columns are \"sentence\", \"label\": set dataset.text_columns",
        {.task = "mrpc"}},
       {"SemicolonsForCommas", "x.csv", "text;label\nx;a\n",
-       "@: expected the text in \"sentence1\" and \"sentence2\", or "
-       "\"sentence\", or \"text\"; the columns are \"text;label\": set "
-       "dataset.text_columns"},
+       "@:1: the columns seem to be separated by \";\"; expected commas: save "
+       "the file as .csv with commas or as .tsv with tabs"},
+      {"ALineForExcel", "x.csv", "sep=,\ntext,label\nx,a\n",
+       "@:1: a line for Excel, not the names of the columns; remove it, and "
+       "separate the columns by commas"},
+      {"MultiHot", "x.jsonl", R"({"text": "x", "label": [1, 0, 1]})",
+       "@:1: " + multi_hot},
+      {"MultiHotOfTwo", "x.csv", "text,label\nx,\"[1, 0]\"\ny,\"[0, 1]\"\n",
+       "@:2: " + multi_hot},
+      {"MultiHotToEvaluate",
+       "x.jsonl",
+       R"({"text": "x", "label": [0, 0, 1]})",
+       "@:1: " + multi_hot,
+       {.problem = ProblemType::kMultiLabel, .label_names = {"a", "b", "c"}},
+       "text,label\nx,\"[\"\"a\"\"]\"\n"},
+      {"NoLabels", "x.csv", "text,label\nx,0\ny,-1\nz,1\nz,-100\n",
+       "@:3: label: 2 of 4 " + no_label},
+      {"NoLabelToEvaluate",
+       "x.csv",
+       "text,label\nx,-1\n",
+       "@:2: label: 1 of 1 " + no_label,
+       {},
+       kGood},
+      {"IntegerBeyond64Bits", "x.jsonl",
+       R"({"text": "x", "label": 18446744073709551616})",
+       "@:1: an integer beyond 64 bits would lose digits; write it as a "
+       "string"},
       {"MissingLabelColumn", "x.csv", "text,class\nx,a\n",
        "@: expected the label in \"label\"; the columns are \"text\", "
        "\"class\": set dataset.label_column"},

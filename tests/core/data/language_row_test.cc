@@ -253,6 +253,14 @@ TEST(ParseLanguageRow, KeepsTheOrderOfKeysAndTakesTools) {
       R"("tools": [{"z": 1, "a": 2}], "chat_template_kwargs": {"b": 1}})");
   EXPECT_EQ(row.tools_json, R"([{"z":1,"a":2}])");
   EXPECT_EQ(row.kwargs_json, R"({"b":1})");
+  // The API's form of a call, and a large number that is no integer.
+  const LanguageRow call = Parse(
+      R"({"messages": [{"role": "a", "tool_calls": [{"function":)"
+      R"( {"name": "f", "arguments": "{\"z\": 1e30, \"a\": \"9\"}"}}]}]})");
+  EXPECT_EQ(std::get<ChatRow>(call.content)
+                .messages[0]["tool_calls"][0]["function"]["arguments"]
+                .dump(),
+            R"({"z":1e+30,"a":"9"})");
   const std::string messages = R"("messages": [{"role": "u", "content": "c"}])";
   EXPECT_EQ(Parse("{" + messages + R"(, "tools": "[{\"z\": 1}]"})").tools_json,
             R"([{"z":1}])");
@@ -304,6 +312,21 @@ TEST(ParseLanguageRow, SaysWhatWasExpected) {
        "of messages, found a string and a list"},
       {R"({"prompt": [], "completion": []})",
        "prompt: expected a non-empty list of messages, found an empty list"},
+      {R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})",
+       "messages[0].weight: expected 1 or true, found 0: mpsd cannot take "
+       "single turns out of the loss; put the turns before the answer into "
+       "\"prompt\""},
+      {R"({"conversations": [{"from": "function_call", "value": "f"}]})",
+       "conversations[0]: the role \"function_call\" is known to no chat "
+       "template; write a call as \"tool_calls\""},
+      {R"({"instruction": "i", "output": "o", "history": [["q", "a"]]})",
+       "history: Alpaca's prompt has no place for it; write the row as "
+       "\"messages\""},
+      {R"({"messages": [{"role": "a", "tool_calls": [{"arguments": "x"}]}]})",
+       "messages[0].tool_calls: arguments: expected an object, or its JSON in "
+       "a string, found a string"},
+      {R"({"text": "t", "n": 18446744073709551616})",
+       "an integer beyond 64 bits would lose digits; write it as a string"},
       {R"({"text": 5})", "text: expected a string, found 5"},
       {R"({"text": []})", "text: expected a string, found an empty list"},
       {R"({"text": "x", "tools": "[1"})", "tools: not valid JSON: "},
@@ -338,6 +361,10 @@ TEST(ParseLanguageRow, TakesShareGptAsTrlDoes) {
       R"({"weight":1,"role":"user","content":"q"},)"
       R"({"role":"assistant","content":"a"},{"role":"tool","content":"t"},)"
       R"({"role":"user","content":"r"},{"role":"assistant","content":""}])");
+  EXPECT_EQ(MessagesOf(Parse(R"({"system": "s", "conversations": )"
+                             R"([{"from": "human", "value": "q"}]})")),
+            R"([{"role":"system","content":"s"},)"
+            R"({"role":"user","content":"q"}])");
   EXPECT_EQ(MessagesOf(Parse(R"({"conversations": [{"role": "human",)"
                              R"( "content": "q"}]})")),
             R"([{"role":"human","content":"q"}])");

@@ -15,6 +15,7 @@
 
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/text.h"
 #include "core/data/token_cache.h"
 #include "tests/core/data/model_folder.h"
 #include "tests/core/scratch_folder.h"
@@ -169,6 +170,13 @@ TEST_F(LoadTokenDatasetTest, RefusesEmptyFiles) {
                   ": the file has no rows; expected JSON lines with "
                   "\"messages\", \"prompt\" and \"completion\", or "
                   "\"text\"");
+  }
+  for (const auto& [name, advice] :
+       {std::pair{"a.csv", "write them in Python with pandas.read_csv("},
+        {"a.parquet", "write them in Python with pandas.read_parquet("},
+        {"a.txt", "write each text as a line {"}}) {
+    EXPECT_THAT(Error({Write(name, "text\nx\n"), full}),
+                HasSubstr(base::Cat(name, ": expected JSON Lines: ", advice)));
   }
   EXPECT_EQ(Error({}), "dataset: expected at least one file");
   EXPECT_TRUE(absl::IsNotFound(Load({Path("absent.jsonl")}).status()));

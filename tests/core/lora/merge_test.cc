@@ -13,6 +13,7 @@
 
 #include "core/base/file.h"
 #include "core/ckpt/safetensors.h"
+#include "core/lora/peft_folder.h"
 #include "core/model/decoder.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
@@ -238,20 +239,24 @@ TEST(AdaptedModelTest, TheAdaptersHeadSaysHowManyLabelsThereAre) {
   EXPECT_EQ(Golden("vit")->task(), spec::Task::kImageCls);
 }
 
-TEST(AdaptedModelTest, LabelNamesAreThoseOfTheRunNextToTheAdapter) {
-  const fs::path run = testing_support::FreshFolder("run");
-  fs::copy(GoldenFolder("bert", "adapter"), run / "adapter");
-  const auto names = [&] {
-    return AdaptedModel::Open(GoldenFolder("bert", "model"), run / "adapter")
-        ->LabelNames();
+TEST(AdaptedModelTest, LabelsAreThoseBesideTheAdaptersWeights) {
+  const fs::path adapter = testing_support::FreshFolder("adapter");
+  fs::copy(GoldenFolder("bert", "adapter"), adapter);
+  const auto open = [&] {
+    return AdaptedModel::Open(GoldenFolder("bert", "model"), adapter);
   };
-  const auto before = names();
-  EXPECT_EQ(before.size(), 3u);
+  EXPECT_EQ(open()->LabelNames().size(), 3u);
+  constexpr char kProblem[] = "multi_label_classification";
   ASSERT_TRUE(
-      base::WriteFileAtomic(run / "run.json",
-                            R"({"labels": {"names": ["bad", "fair", "good"]}})")
-          .ok());
-  EXPECT_THAT(names(), ElementsAre("bad", "fair", "good"));
+      lora::SaveLabels(adapter, {kProblem, {"bad", "fair", "good"}}).ok());
+  EXPECT_THAT(open()->LabelNames(), ElementsAre("bad", "fair", "good"));
+  EXPECT_EQ(open()->ProblemType(), kProblem);
+  ASSERT_TRUE(lora::SaveLabels(adapter, {kProblem, {"bad", "good"}}).ok());
+  EXPECT_THAT(open(), Fails(absl::StatusCode::kInvalidArgument,
+                            "labels.json names 2 labels and the head has 3"));
+  ASSERT_TRUE(base::WriteFileAtomic(adapter / "labels.json", "{}").ok());
+  EXPECT_THAT(open(), Fails(absl::StatusCode::kInvalidArgument,
+                            "labels.json: expected {\"problem_type\""));
 }
 
 TEST(AdaptedModelTest, AChangedHalfOfATieAndATensorWithoutAPlaceAreRefused) {

@@ -99,6 +99,32 @@ TEST(ClassificationTest, AnAdapterKeepsItsHeadAsPeftDoes) {
   EXPECT_NEAR(observer.evals.front().eval_loss, *result.eval_loss_after, 1e-6);
 }
 
+TEST(ClassificationTest, AnAdapterKeepsTheOrderOfItsLabels) {
+  TextJob job("class_lora_labels");
+  job.Pretrain();
+  job.job["fine_tune_type"] = "lora";
+  job.job["lora"] = {{"r", 4}};
+  job.job["classification"] = {{"label_names", {"pos", "neg"}}};
+  const auto result = job.Train("out").value();
+  EXPECT_EQ(job.Json("out/adapter/labels.json")["names"], json({"pos", "neg"}));
+  // Wherever the folder is.
+  fs::rename(job.path() / "out/adapter", job.path() / "copied");
+  job.job["adapter"] = "copied";
+  job.job.erase("lora");
+  job.job.erase("classification");
+  RecordingObserver observer;
+  ASSERT_THAT(job.Train("again", observer), IsOk());
+  EXPECT_NEAR(observer.evals.front().eval_loss, *result.eval_loss_after, 1e-6);
+  EXPECT_EQ(job.Json("again/run.json")["labels"]["names"],
+            json({"pos", "neg"}));
+  job.job["classification"] = {{"label_names", {"neg", "pos"}}};
+  EXPECT_THAT(job.Train("turned"),
+              testing_support::Fails(
+                  absl::StatusCode::kInvalidArgument,
+                  "adapter: its head was trained for "
+                  "single_label_classification of pos, neg in this order"));
+}
+
 TEST(ClassificationTest, AHeadAloneLeavesTheRestAsItWas) {
   TextJob job("class_head");
   job.Pretrain();

@@ -48,12 +48,15 @@ data::ClassLabels Named(ProblemType problem, std::vector<std::string> names) {
   return class_labels;
 }
 
+std::string Name(int64_t row) { return row == 1 ? "cats/1.png" : ""; }
+
 // The lines of predictions.jsonl; `tsv` gets the other file.
 std::vector<json> Written(const metrics::Predictions& predictions,
                           const data::ClassLabels& class_labels,
                           std::string* tsv) {
   const auto folder = testing_support::FreshFolder("results");
-  EXPECT_THAT(WritePredictions(folder, predictions, class_labels), IsOk());
+  EXPECT_THAT(WritePredictions(folder, predictions, class_labels, Name),
+              IsOk());
   std::istringstream lines(*base::ReadFile(folder / "predictions.jsonl"));
   std::vector<json> rows;
   for (std::string line; std::getline(lines, line);) {
@@ -70,6 +73,8 @@ TEST(WritePredictionsTest, ASingleLabelIsNamedWithItsSoftmax) {
               Named(ProblemType::kSingleLabel, {"no", "yes"}), &tsv);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0]["index"], 0);
+  EXPECT_FALSE(rows[0].contains("image"));
+  EXPECT_EQ(rows[1]["image"], "cats/1.png");
   EXPECT_EQ(rows[0]["prediction"], "no");  // the first of equals
   EXPECT_DOUBLE_EQ(rows[0]["scores"]["yes"], 0.5);
   EXPECT_EQ(rows[1]["prediction"], "no");
@@ -88,6 +93,16 @@ TEST(WritePredictionsTest, ARegressionIsItsNumber) {
   EXPECT_EQ(rows[0]["prediction"], 2.5);
   EXPECT_FALSE(rows[0].contains("scores"));
   EXPECT_EQ(tsv, "index\tprediction\n0\t2.5\n1\t-1.0\n");
+}
+
+TEST(WritePredictionsTest, ARowWithoutNumbersHasNoLabel) {
+  const float nan = std::nanf("");
+  EXPECT_THAT(
+      WritePredictions(testing_support::FreshFolder("results_nan"),
+                       Predicted(ProblemType::kSingleLabel, 2, {0, 1, nan, 0}),
+                       Named(ProblemType::kSingleLabel, {"no", "yes"}), Name),
+      Fails(absl::StatusCode::kDataLoss,
+            "outputs for row 1 (from 0), cats/1.png are not finite"));
 }
 
 TEST(WritePredictionsTest, SeveralLabelsAreThoseAboveAHalf) {

@@ -19,7 +19,7 @@ worker="$root/build/release/bin/mpsd-worker"
 SID_PACKAGES="build-essential cmake ninja-build ccache pkg-config git python3
   libabsl-dev libsqlite3-dev libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev
   nlohmann-json3-dev libcli11-dev libssl-dev libpng-dev
-  libjpeg-dev zlib1g-dev
+  libjpeg-dev libwebp-dev zlib1g-dev
   libgtest-dev libgmock-dev cargo rustc"
 EXPERIMENTAL_PACKAGES="libgrpc++-dev libprotobuf-dev protobuf-compiler
   protobuf-compiler-grpc"

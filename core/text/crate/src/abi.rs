@@ -139,6 +139,20 @@ pub extern "C" fn mpsd_text_set_now(microseconds: u64) {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn mpsd_text_nfc(
+    text: View,
+    out: *mut Parts<u8>,
+    error: *mut Parts<u8>,
+) -> i32 {
+    guarded(error, || {
+        let mut normal = tokenizers::NormalizedString::from(text.text("text")?);
+        normal.nfc();
+        out.write(Parts::from_vec(normal.get().as_bytes().to_vec()));
+        Ok(())
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn mpsd_text_tokenizer_new(
     json: View,
     added: View,
