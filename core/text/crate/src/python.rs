@@ -6,6 +6,8 @@ use std::fmt::Write;
 use minijinja::value::ValueKind;
 use minijinja::Value;
 
+use crate::environment::Group;
+
 /// `str(value)`.
 pub fn str(value: &Value) -> String {
     match value.kind() {
@@ -71,7 +73,8 @@ fn list(value: &Value) -> String {
         .map(|i| i.map(|v| repr(&v)).collect())
         .unwrap_or_default();
     let inside = items.join(", ");
-    match (value.is_tuple(), items.len()) {
+    let tuple = value.is_tuple() || value.downcast_object_ref::<Group>().is_some();
+    match (tuple, items.len()) {
         (true, 1) => format!("({inside},)"),
         (true, _) => format!("({inside})"),
         _ => format!("[{inside}]"),
