@@ -100,13 +100,13 @@ constexpr char kClasses[] = R"({
 "CodeLlamaTokenizer": {
   "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
   "more": ["▁<PRE>", "▁<MID>", "▁<SUF>", "▁<EOT>", "<FILL_ME>"],
-  "model": {"type": "BPE", "byte_fallback": true, "unk_token": ""},
+  "model": {"type": "BPE", "byte_fallback": true, "unk_token": "unk_token"},
   "pre_tokenizer": {"type": "Metaspace", "replacement": "▁",
                     "prepend_scheme": "$FIRST", "split": false}},
 "GemmaTokenizer": {
   "tokens": {"unk_token": "<unk>", "bos_token": "<bos>", "eos_token": "<eos>",
              "pad_token": "<pad>", "mask_token": "<mask>"},
-  "model": {"type": "BPE", "byte_fallback": true, "unk_token": ""},
+  "model": {"type": "BPE", "byte_fallback": true, "unk_token": "unk_token"},
   "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
   "pre_tokenizer": {"type": "Split", "pattern": {"String": " "},
                     "behavior": "MergedWithPrevious", "invert": false}},
@@ -152,7 +152,7 @@ constexpr char kClasses[] = R"({
 "BertTokenizer": {
   "tokens": {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]",
              "cls_token": "[CLS]", "mask_token": "[MASK]"},
-  "model": {"type": "WordPiece", "unk_token": ""},
+  "model": {"type": "WordPiece", "unk_token": "unk_token"},
   "normalizer": {"type": "BertNormalizer", "clean_text": true,
                  "handle_chinese_chars": $CHINESE, "strip_accents": $ACCENTS,
                  "lowercase": $LOWER},
@@ -167,37 +167,32 @@ constexpr char kQwen2Words[] =
 // The class of a tokenizer.json that is used as it is.
 constexpr absl::string_view kBackend = "TokenizersBackend";
 
-// What a class sets with these settings; an empty object for kBackend and its
-// other names, nullopt for an unknown class.
-std::optional<Json> FindClass(absl::string_view name, const Json& config) {
+// What a class sets with these settings; null for an unknown class.
+Json FindClass(std::string name, const Json& config) {
   const auto flag = [&](const char* field, bool fallback) {
     const Json value = config.value(field, Json());
     return value.is_null() ? fallback : value.get<bool>();
   };
   const auto word = [](bool value) { return value ? "true" : "false"; };
-  if (name.empty() || name == kBackend || name == "PreTrainedTokenizer" ||
-      name == "BloomTokenizer") {
-    return Json::object();
-  }
   if (name == "DistilBertTokenizer" || name == "ElectraTokenizer") {
     name = "BertTokenizer";
   }
   const bool prefix = flag("add_prefix_space", true);
-  const Json classes = Json::parse(absl::StrReplaceAll(
-      kClasses, {{"$QWEN2", kQwen2Words},
-                 {"$LLAMA", !prefix                 ? "never"
-                            : flag("legacy", false) ? "always"
-                                                    : "first"},
-                 {"$FIRST", prefix ? "first" : "never"},
-                 {"$ALWAYS", prefix ? "always" : "never"},
-                 {"$PREFIX", word(flag("add_prefix_space", false))},
-                 {"$TRIM", word(flag("trim_offsets", true))},
-                 {"$CHINESE", word(flag("tokenize_chinese_chars", true))},
-                 {"$ACCENTS", config.value("strip_accents", Json()).dump()},
-                 {"$LOWER", word(flag("do_lower_case", true))}}));
-  const auto it = classes.find(std::string(name));
-  if (it == classes.end()) return std::nullopt;
-  return *it;
+  return Json::parse(
+             absl::StrReplaceAll(
+                 kClasses,
+                 {{"$QWEN2", kQwen2Words},
+                  {"$LLAMA", !prefix                 ? "never"
+                             : flag("legacy", false) ? "always"
+                                                     : "first"},
+                  {"$FIRST", prefix ? "first" : "never"},
+                  {"$ALWAYS", prefix ? "always" : "never"},
+                  {"$PREFIX", word(flag("add_prefix_space", false))},
+                  {"$TRIM", word(flag("trim_offsets", true))},
+                  {"$CHINESE", word(flag("tokenize_chinese_chars", true))},
+                  {"$ACCENTS", config.value("strip_accents", Json()).dump()},
+                  {"$LOWER", word(flag("do_lower_case", true))}}))
+      .value(name, Json());
 }
 
 class Reader {
@@ -208,7 +203,6 @@ class Reader {
 
  private:
   absl::Status ReadConfig();
-  absl::Status ChooseClass();
   absl::StatusOr<std::string> ClassName() const;
   absl::Status CompleteClass();
   absl::Status MergeLegacyFiles();
@@ -224,8 +218,7 @@ class Reader {
   const fs::path dir_;
   fs::path config_file_;
   Json config_;
-  Json class_ =
-      Json::object();  // empty for a tokenizer.json that is used as it is
+  Json class_;                      // null: tokenizer.json is used as it is
   Json declared_ = Json::object();  // tokens by id
   std::vector<Json> named_;
   std::set<std::string> known_;
@@ -238,12 +231,22 @@ absl::Status Reader::ReadConfig() {
   config_ = std::move(config);
   const bool declares = config_.contains("added_tokens_decoder");
   if (!declares) RETURN_IF_ERROR(MergeLegacyFiles());
-  RETURN_IF_ERROR(ChooseClass());
-  if (!class_.empty()) class_["file_tokens"] = !declares;
+  ASSIGN_OR_RETURN(const std::string name, ClassName());
+  if (name.empty()) return absl::OkStatus();
+  class_ = FindClass(name, config_);
+  if (!class_.is_null()) {
+    class_["file_tokens"] = !declares;
+    return absl::OkStatus();
+  }
+  result_.class_fault = absl::StrCat(
+      config_file_.string(), ": tokenizer_class \"", name,
+      "\": how it makes tokens is unknown here; expected the class of a Llama, "
+      "Gemma, GPT-2, Qwen2, BERT, RoBERTa or XLM-RoBERTa; if tokenizer.json "
+      "alone says it, write \"PreTrainedTokenizerFast\" instead");
   return absl::OkStatus();
 }
 
-// AutoTokenizer.from_pretrained.
+// As AutoTokenizer.from_pretrained chooses it; "" for tokenizer.json as it is.
 absl::StatusOr<std::string> Reader::ClassName() const {
   ASSIGN_OR_RETURN(const Json model, ReadObject(dir_ / "config.json"));
   const auto text = [](const Json& json, const char* name) {
@@ -255,15 +258,18 @@ absl::StatusOr<std::string> Reader::ClassName() const {
   if (name.empty()) name = text(model, "tokenizer_class");
   name = std::string(absl::StripSuffix(name, "Fast"));
   const Json code = config_.value("auto_map", Json());
-  const bool has_code = code.is_array() || code.contains("AutoTokenizer");
-  if (type == "mistral" && !has_code) return std::string(kBackend);
-  if (type == "qwen2" && !has_code) return "Qwen2Tokenizer";
-  if (name == "LlamaTokenizer" && !has_code) {
-    // Such a file is Llama 3's.
-    const auto file = base::ReadFile(dir_ / "tokenizer.json");
-    if (file.ok() && absl::StrContains(*file, "\"ByteLevel\"")) {
-      return std::string(kBackend);
+  if (!code.is_array() && !code.contains("AutoTokenizer")) {
+    if (type == "mistral") return "";
+    if (type == "qwen2") return "Qwen2Tokenizer";
+    if (name == "LlamaTokenizer") {
+      const auto file = base::ReadFile(dir_ / "tokenizer.json");
+      // Llama 3's.
+      if (file.ok() && absl::StrContains(*file, "\"ByteLevel\"")) return "";
     }
+  }
+  if (name == "TokenizersBackend" || name == "PreTrainedTokenizer" ||
+      name == "BloomTokenizer") {
+    return "";
   }
   if (!name.empty()) return name;
   if (type == "bert" || type == "distilbert") return "BertTokenizer";
@@ -271,37 +277,18 @@ absl::StatusOr<std::string> Reader::ClassName() const {
   return type == "qwen2" || type == "qwen3" ? "Qwen2Tokenizer" : "";
 }
 
-absl::Status Reader::ChooseClass() {
-  ASSIGN_OR_RETURN(const std::string name, ClassName());
-  std::optional<Json> found = FindClass(name, config_);
-  if (found.has_value()) {
-    class_ = *std::move(found);
-    return absl::OkStatus();
-  }
-  result_.class_fault = absl::StrCat(
-      config_file_.string(), ": tokenizer_class \"", name,
-      "\": how it makes tokens is unknown here; expected the class of a Llama, "
-      "Gemma, GPT-2, Qwen2, BERT, RoBERTa or XLM-RoBERTa; if tokenizer.json "
-      "says "
-      "it all, write \"PreTrainedTokenizerFast\" instead");
-  return absl::OkStatus();
-}
-
-// With the special tokens, which are known now.
+// Puts the special tokens, which are known now, into the class.
 absl::Status Reader::CompleteClass() {
-  if (class_.contains("post_processor")) {
-    for (const char* side : {"cls", "sep"}) {
-      Json& token = class_["post_processor"][side];
-      const auto it = result_.special_tokens.find(token.get<std::string>());
-      token = it == result_.special_tokens.end() ? Json() : Json(it->second);
-    }
-  }
-  if (!class_.empty() && class_["model"].contains("unk_token")) {
-    const auto it = result_.special_tokens.find("unk_token");
-    class_["model"]["unk_token"] =
-        it == result_.special_tokens.end() ? Json() : Json(it->second);
-  }
-  result_.class_json = class_.empty() ? "null" : class_.dump();
+  const auto put = [&](const char* part, const char* field) {
+    if (!class_.contains(part) || !class_[part].contains(field)) return;
+    Json& token = class_[part][field];
+    const auto it = result_.special_tokens.find(token.get<std::string>());
+    token = it == result_.special_tokens.end() ? Json() : Json(it->second);
+  };
+  put("model", "unk_token");
+  put("post_processor", "cls");
+  put("post_processor", "sep");
+  result_.class_json = class_.dump();
   return absl::OkStatus();
 }
 
@@ -333,7 +320,6 @@ absl::Status Reader::CollectDeclared() {
   if (!decoder.is_object()) {
     return Invalid(config_file_, "added_tokens_decoder: an object expected");
   }
-  std::map<uint64_t, Json> by_id;
   for (const auto& [id, token] : decoder.items()) {
     uint64_t number = 0;
     if (!absl::SimpleAtoi(id, &number) || !Content(token).has_value()) {
@@ -341,11 +327,8 @@ absl::Status Reader::CollectDeclared() {
                      absl::StrCat("added_tokens_decoder.", id,
                                   ": an id and a token expected"));
     }
-    by_id[number] = AddedToken(token, false);
-  }
-  for (auto& [id, token] : by_id) {
-    known_.insert(token["content"].get<std::string>());
-    declared_[absl::StrCat(id)] = std::move(token);
+    known_.insert(*Content(token));
+    declared_[absl::StrCat(number)] = AddedToken(token, false);
   }
   return absl::OkStatus();
 }
@@ -386,9 +369,10 @@ absl::Status Reader::CollectExtra(const Json& tokens) {
 }
 
 absl::Status Reader::CollectSpecial() {
-  const Json of_class = class_.value("tokens", Json());
-  for (const auto& [name, token] : of_class.items()) {
-    if (!config_.contains(name)) config_[name] = token;
+  if (!class_.is_null()) {
+    Json tokens = class_["tokens"];
+    tokens.update(config_);
+    config_ = std::move(tokens);
   }
   for (absl::string_view name : kStandardTokens) {
     const auto it = config_.find(std::string(name));
@@ -407,7 +391,8 @@ absl::Status Reader::CollectSpecial() {
   const bool old_name = extra.empty();
   RETURN_IF_ERROR(CollectExtra(
       old_name ? config_.value("additional_special_tokens", Json()) : extra));
-  return CollectExtra(class_.value("more", Json()));
+  return class_.contains("more") ? CollectExtra(class_["more"])
+                                 : absl::OkStatus();
 }
 
 absl::StatusOr<bool> Reader::CollectTemplateFiles() {

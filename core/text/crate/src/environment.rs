@@ -4,11 +4,11 @@
 //! Jinja2's own behaviour where the engine's differs.
 
 use std::ffi::{c_char, CString};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, StringInput, ValueKind};
+use minijinja::value::{Kwargs, Rest, StringInput, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 use minijinja_contrib::globals;
 
@@ -50,10 +50,12 @@ pub fn new() -> Environment<'static> {
 }
 
 fn add_filters(env: &mut Environment<'static>) {
+    // The engine's give other results than Jinja2's: a group that is printed, an
+    // attribute of a dict.
+    env.remove_filter("groupby");
+    env.remove_filter("attr");
     env.add_filter("tojson", tojson::filter);
     env.add_filter("string", |value: &Value| python::str(value));
-    env.add_filter("attr", attr);
-    env.add_filter("groupby", groupby);
     env.add_filter("length", length);
     env.add_filter("count", length);
     env.add_filter("trim", |text: StringInput<'_>, chars: Option<&str>| {
@@ -66,48 +68,6 @@ fn length(value: &Value) -> Result<usize, Error> {
         true => Ok(0),
         false => minijinja::filters::length(value),
     }
-}
-
-/// Python's attributes: the members of a dict are none.
-fn attr(value: &Value, name: &str) -> Result<Value, Error> {
-    let object = value.as_object();
-    match object.is_some_and(|o| o.type_name().contains("Map<")) {
-        true => Ok(Value::UNDEFINED),
-        false => value.get_attr(name),
-    }
-}
-
-/// An item of `groupby`, which Python prints as a tuple.
-#[derive(Debug)]
-pub struct Group(Value, Value);
-
-impl Object for Group {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Seq
-    }
-
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        match (key.as_usize(), key.as_str()) {
-            (Some(0), _) | (_, Some("grouper")) => Some(self.0.clone()),
-            (Some(1), _) | (_, Some("list")) => Some(self.1.clone()),
-            _ => None,
-        }
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Seq(2)
-    }
-}
-
-fn groupby(value: Value, attribute: Option<&str>, kwargs: Kwargs) -> Result<Value, Error> {
-    let groups = minijinja::filters::groupby(value, attribute, kwargs)?;
-    let group = |item: Value| -> Result<Value, Error> {
-        let list: Vec<Value> = item.get_item_by_index(1)?.try_iter()?.collect();
-        let grouper = item.get_item_by_index(0)?;
-        Ok(Value::from_object(Group(grouper, Value::from(list))))
-    };
-    let groups: Result<Vec<Value>, Error> = groups.try_iter()?.map(group).collect();
-    Ok(Value::from(groups?))
 }
 
 fn add_tests(env: &mut Environment<'static>) {

@@ -6,8 +6,6 @@ use std::fmt::Write;
 use minijinja::value::ValueKind;
 use minijinja::Value;
 
-use crate::environment::Group;
-
 /// `str(value)`.
 pub fn str(value: &Value) -> String {
     match value.kind() {
@@ -73,8 +71,7 @@ fn list(value: &Value) -> String {
         .map(|i| i.map(|v| repr(&v)).collect())
         .unwrap_or_default();
     let inside = items.join(", ");
-    let tuple = value.is_tuple() || value.downcast_object_ref::<Group>().is_some();
-    match (tuple, items.len()) {
+    match (value.is_tuple(), items.len()) {
         (true, 1) => format!("({inside},)"),
         (true, _) => format!("({inside})"),
         _ => format!("[{inside}]"),

@@ -295,13 +295,6 @@ TEMPLATES = [
      "{{ messages[2].reasoning }}{{ messages[2].keys() | list }}", {}),
     ("null members are dropped", "{{ messages | tojson }}",
      {"messages": [{"role": "user", "content": None, "x": {"y": None}}]}),
-    ("groupby", "{% set g = messages | groupby('role') %}{{ g[0] }}{{ g[0].grouper }}"
-     "{{ g[0].list | length }}{% for role, all in g %}{{ role }}{{ all }}{% endfor %}",
-     {"messages": [{"role": "user", "content": "a"},
-                   {"role": "assistant", "content": "b"}]}),
-    ("attr", "{% set ns = namespace(x=1) %}[{{ messages[0] | attr('role') }}]"
-     "{{ ns | attr('x') }}[{{ {'a': 1} | attr('a') }}]"
-     "{% autoescape false %}<{% endautoescape %}", {}),
     ("cycler and joiner", "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}"
      "{{ c.next() }}{% set j = joiner('-') %}{{ j() }}1{{ j() }}2", {}),
 ]
