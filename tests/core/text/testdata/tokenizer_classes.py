@@ -10,6 +10,8 @@ tokenizer_config.json, members of tokenizer.json that change, other files.
 import json
 import pathlib
 
+from tokenizers import AddedToken, Tokenizer, models, normalizers, processors
+
 HERE = pathlib.Path(__file__).parent
 TEXTS = ["Hello the world", "  the  Naïve\n2 HELLO 日本語", "<s>the</s> hello<x>",
          "[CLS] can't 123 the[MASK]", "\n", "<|end|>the <|end|> e\u0301té"]
@@ -18,37 +20,28 @@ LLAMA = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 
 def token(content, special=True, **flags):
-    return {"content": content, "single_word": False, "lstrip": False,
-            "rstrip": False, "normalized": not special, "special": special,
-            **flags}
+    return AddedToken(content, special=special, **flags).__getstate__()
 
 
 def metaspace():
     """As Llama 2's tokenizer.json, of a few words and bytes."""
-    pieces = [*LLAMA.values()]
-    pieces += [f"<0x{b:02X}>" for b in "\n<x>ï".encode()]
-    vocab, merges = {p: i for i, p in enumerate(pieces)}, []
+    pieces = dict.fromkeys(["<unk>", "<s>", "</s>"] + [
+        f"<0x{byte:02X}>" for byte in "\n<x>ï".encode()])
+    merges = []
     for word in ("▁Hello", "▁the", "▁world", "▁hello", "▁▁"):
-        for end in range(1, len(word) + 1):
-            vocab.setdefault(word[end - 1], len(vocab))
-            vocab.setdefault(word[:end], len(vocab))
-            if end > 1 and [word[:end - 1], word[end - 1]] not in merges:
-                merges.append([word[:end - 1], word[end - 1]])
-    first = {"SpecialToken": {"id": "<s>", "type_id": 0}}
-    a, b = ({"Sequence": {"id": x, "type_id": t}} for x, t in (("A", 0), ("B", 1)))
-    return {"version": "1.0", "truncation": None, "padding": None,
-            "added_tokens": [{"id": vocab[t], **token(t)} for t in LLAMA.values()],
-            "normalizer": {"type": "Sequence", "normalizers": [
-                {"type": "Prepend", "prepend": "▁"},
-                {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
-            "pre_tokenizer": None, "decoder": None, "post_processor": {
-                "type": "TemplateProcessing", "single": [first, a],
-                "pair": [first, a, b], "special_tokens": {"<s>": {
-                    "id": "<s>", "ids": [vocab["<s>"]], "tokens": ["<s>"]}}},
-            "model": {"type": "BPE", "dropout": None, "unk_token": "<unk>",
-                      "continuing_subword_prefix": None,
-                      "end_of_word_suffix": None, "fuse_unk": True,
-                      "byte_fallback": True, "vocab": vocab, "merges": merges}}
+        pieces.update(dict.fromkeys(word))
+        for end in range(2, len(word) + 1):
+            pieces[word[:end]] = None
+            merges.append((word[:end - 1], word[end - 1]))
+    t = Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)},
+                             list(dict.fromkeys(merges)), unk_token="<unk>",
+                             fuse_unk=True, byte_fallback=True))
+    t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"),
+                                         normalizers.Replace(" ", "▁")])
+    t.post_processor = processors.TemplateProcessing(
+        "<s> $A", "<s> $A $B:1", [("<s>", 1)])
+    t.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return json.loads(t.to_str())
 
 
 def rows():
