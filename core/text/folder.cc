@@ -88,21 +88,15 @@ Json AddedToken(const Json& token, bool special) {
 
 // The classes of Transformers that build their tokenizer anew, with the
 // vocabulary, the merges and, unless they have one, the post-processor of
-// tokenizer.json: what they set for the crate (ClassParts), the tokens that
-// they have unless the files name others or null, and more tokens. $-words
-// stand for what tokenizer_config.json says.
+// tokenizer.json: what they set for the crate (ClassParts), and the tokens that
+// they have unless the files name others or null. $-words stand for what
+// tokenizer_config.json says.
 constexpr char kClasses[] = R"({
 "LlamaTokenizer": {
   "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
   "model": {"type": "BPE", "byte_fallback": true},
   "pre_tokenizer": {"type": "Metaspace", "replacement": "▁",
                     "prepend_scheme": "$LLAMA", "split": false}},
-"CodeLlamaTokenizer": {
-  "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
-  "more": ["▁<PRE>", "▁<MID>", "▁<SUF>", "▁<EOT>", "<FILL_ME>"],
-  "model": {"type": "BPE", "byte_fallback": true, "unk_token": "unk_token"},
-  "pre_tokenizer": {"type": "Metaspace", "replacement": "▁",
-                    "prepend_scheme": "$FIRST", "split": false}},
 "GemmaTokenizer": {
   "tokens": {"unk_token": "<unk>", "bos_token": "<bos>", "eos_token": "<eos>",
              "pad_token": "<pad>", "mask_token": "<mask>"},
@@ -185,7 +179,6 @@ Json FindClass(std::string name, const Json& config) {
                   {"$LLAMA", !prefix                 ? "never"
                              : flag("legacy", false) ? "always"
                                                      : "first"},
-                  {"$FIRST", prefix ? "first" : "never"},
                   {"$ALWAYS", prefix ? "always" : "never"},
                   {"$PREFIX", word(flag("add_prefix_space", false))},
                   {"$TRIM", word(flag("trim_offsets", true))},
@@ -389,10 +382,8 @@ absl::Status Reader::CollectSpecial() {
                           ? config_["extra_special_tokens"]
                           : Json();
   const bool old_name = extra.empty();
-  RETURN_IF_ERROR(CollectExtra(
-      old_name ? config_.value("additional_special_tokens", Json()) : extra));
-  return class_.contains("more") ? CollectExtra(class_["more"])
-                                 : absl::OkStatus();
+  return CollectExtra(
+      old_name ? config_.value("additional_special_tokens", Json()) : extra);
 }
 
 absl::StatusOr<bool> Reader::CollectTemplateFiles() {

@@ -56,7 +56,7 @@ def rows():
         yield row("metaspace", "llama", "LlamaTokenizer", {**LLAMA, **more})
         yield row("metaspace", "mistral", "LlamaTokenizerFast", {**LLAMA, **more})
     for name in ("LlamaTokenizerFast", "PreTrainedTokenizerFast", None,
-                 "TokenizersBackend", "CodeLlamaTokenizer"):
+                 "TokenizersBackend"):
         yield row("metaspace", "llama", name, {**LLAMA, "legacy": False})
     yield row("metaspace", "llama", "LlamaTokenizer")
     yield row("metaspace", "llama", "LlamaTokenizer", {"bos_token": None},
