@@ -340,6 +340,10 @@ absl::Status Reader::CollectNamed(const std::string& name, const Json& token) {
     return Invalid(config_file_, absl::StrCat(name, ": a token expected"));
   }
   result_.special_tokens[name] = *content;
+  for (Json& declared : declared_) {
+    if (class_.is_null() || declared["content"] != *content) continue;
+    declared["special"] = true;
+  }
   AddIfMissing(token);
   return absl::OkStatus();
 }

@@ -72,7 +72,7 @@ class Tokenizer {
   // token by token from the longer of the two texts (longest_first), at the end
   // or, if tokenizer_config.json says truncation_side "left", at the beginning.
   // Equals Transformers' fast tokenizer([text], [pair], truncation=True,
-  // max_length=max_length). Calls with the last call's max_length are cheap.
+  // max_length=max_length), tokenizers 0.23.3.
   // InvalidArgument: not UTF-8, or max_length has no room for text.
   absl::StatusOr<ClassifierEncoding> EncodeForClassifier(
       std::string_view text, std::optional<std::string_view> pair,

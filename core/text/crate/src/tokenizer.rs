@@ -2,13 +2,14 @@
 //! A tokenizer.json, and what its folder and its class change in it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::{json, Value};
-use tokenizers::utils::truncation::{TruncationDirection, TruncationParams, TruncationStrategy};
+use tokenizers::utils::truncation::{
+    truncate_encodings, TruncationDirection, TruncationParams, TruncationStrategy,
+};
 use tokenizers::{
-    AddedToken, AddedVocabulary, DecoderWrapper, EncodeInput, NormalizerWrapper, PostProcessor,
+    AddedToken, AddedVocabulary, DecoderWrapper, NormalizerWrapper, PostProcessor,
     PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl,
 };
 
@@ -97,14 +98,10 @@ impl ClassParts {
     }
 }
 
-/// A truncating tokenizer, with its length and its side (left or not).
-type Cutting = (usize, bool, Arc<Tokenizer>);
-
 pub struct TextTokenizer {
     tokenizer: Tokenizer,
     /// The side of the truncation in tokenizer.json.
     cuts_left: bool,
-    cutting: Mutex<Option<Cutting>>,
 }
 
 impl TextTokenizer {
@@ -145,7 +142,6 @@ impl TextTokenizer {
         Ok(TextTokenizer {
             tokenizer,
             cuts_left,
-            cutting: Mutex::new(None),
         })
     }
 
@@ -196,22 +192,36 @@ impl TextTokenizer {
                 "max_length {max_length} leaves no room besides {added} special tokens"
             ));
         }
-        let input = || match pair {
-            Some(pair) => EncodeInput::from((text, pair)),
-            None => EncodeInput::from(text),
+        let encode = |text: &str| {
+            let encoding = self.tokenizer.encode(text, false);
+            encoding.map_err(|e| e.to_string())
         };
-        let cutting = self.cutting(max_length, truncate_left.unwrap_or(self.cuts_left))?;
-        // encode_fast would lose the token types if no post-processor sets
-        // them.
-        let encoding = cutting.encode(input(), true).map_err(|e| e.to_string())?;
-        // The tokenizer stops reading at max_length tokens and truncates
-        // afterwards: with exactly max_length tokens it does not report whether
-        // unread text was left, so the whole text is encoded to find out.
-        let mut cut = !encoding.get_overflowing().is_empty();
-        if !cut && added == 0 && encoding.len() == max_length {
-            let whole = self.tokenizer.encode(input(), true);
-            cut = whole.map_err(|e| e.to_string())?.len() > max_length;
+        let first = encode(text)?;
+        let mut second = pair.map(encode).transpose()?;
+        if let Some(second) = &mut second {
+            second.set_type_ids(vec![1; second.len()]);
         }
+        let length = first.len() + second.as_ref().map_or(0, |e| e.len());
+        let cut = length + added > max_length;
+        let params = TruncationParams {
+            direction: match truncate_left.unwrap_or(self.cuts_left) {
+                true => TruncationDirection::Left,
+                false => TruncationDirection::Right,
+            },
+            max_length: max_length - added,
+            strategy: TruncationStrategy::LongestFirst,
+            stride: 0,
+        };
+        // The library's own truncation stops reading at max_length tokens, and so
+        // cuts other pairs than its releases from 0.23.3 on.
+        let (mut first, mut second) =
+            truncate_encodings(first, second, &params).map_err(|e| e.to_string())?;
+        first.take_overflowing();
+        if let Some(second) = &mut second {
+            second.take_overflowing();
+        }
+        let encoding = self.tokenizer.post_process(first, second, true);
+        let encoding = encoding.map_err(|e| e.to_string())?;
         let tokens = encoding.get_ids().iter().zip(encoding.get_type_ids());
         Ok((
             tokens
@@ -219,35 +229,6 @@ impl TextTokenizer {
                 .collect(),
             cut,
         ))
-    }
-
-    /// A copy of the tokenizer that truncates, as set up by Transformers. Which
-    /// of two long texts loses the odd token depends on where the tokenizer
-    /// stops reading, so truncating a finished encoding could give another
-    /// result.
-    fn cutting(&self, max_length: usize, left: bool) -> Result<Arc<Tokenizer>, String> {
-        let mut cached = self.cutting.lock().map_err(|e| e.to_string())?;
-        if let Some((length, is_left, tokenizer)) = &*cached {
-            if (*length, *is_left) == (max_length, left) {
-                return Ok(tokenizer.clone());
-            }
-        }
-        let mut tokenizer = self.tokenizer.clone();
-        let params = TruncationParams {
-            direction: match left {
-                true => TruncationDirection::Left,
-                false => TruncationDirection::Right,
-            },
-            max_length,
-            strategy: TruncationStrategy::LongestFirst,
-            stride: 0,
-        };
-        tokenizer
-            .with_truncation(Some(params))
-            .map_err(|e| e.to_string())?;
-        let tokenizer = Arc::new(tokenizer);
-        *cached = Some((max_length, left, tokenizer.clone()));
-        Ok(tokenizer)
     }
 
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, String> {
