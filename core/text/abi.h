@@ -126,14 +126,15 @@ int mpsd_text_parse_rows(struct mpsd_text_view input, char delimiter,
 int mpsd_text_nfc(struct mpsd_text_view text, struct mpsd_text_bytes* out,
                   struct mpsd_text_bytes* error);
 
-// `json`: a tokenizer.json. `added`: a JSON array of two arrays of tokens, in
-// the form of tokenizer.json's "added_tokens" without id: tokens of the first
-// replace those of `json`; tokens of the second are added if neither `json` nor
-// the first array has them. `split_special`: special tokens in a text are split
-// like any other text.
+// `json`: a tokenizer.json. `added`: a JSON array of tokens by id, which
+// replace those of `json` in the order of the ids, and of an array of tokens
+// that are added if neither has them; tokens have the form of tokenizer.json's
+// "added_tokens". `tokenizer_class`: ClassParts of the crate, or null.
+// `split_special`: special tokens in a text are split like any other text.
 int mpsd_text_tokenizer_new(struct mpsd_text_view json,
-                            struct mpsd_text_view added, int split_special,
-                            struct mpsd_text_tokenizer** out,
+                            struct mpsd_text_view added,
+                            struct mpsd_text_view tokenizer_class,
+                            int split_special, struct mpsd_text_tokenizer** out,
                             struct mpsd_text_bytes* error);
 void mpsd_text_tokenizer_free(struct mpsd_text_tokenizer* tokenizer);
 size_t mpsd_text_vocab_size(const struct mpsd_text_tokenizer* tokenizer);
@@ -150,7 +151,7 @@ int mpsd_text_encode_ids(const struct mpsd_text_tokenizer* tokenizer,
                          struct mpsd_text_view text, int add_special_tokens,
                          struct mpsd_text_ids* out,
                          struct mpsd_text_bytes* error);
-// `pair` may be null.
+// `pair` may be null. `truncate_left`: -1 for the side that `json` names.
 int mpsd_text_encode_classifier(const struct mpsd_text_tokenizer* tokenizer,
                                 struct mpsd_text_view text,
                                 const struct mpsd_text_view* pair,

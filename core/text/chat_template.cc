@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/sha256.h"
@@ -22,12 +24,22 @@ struct Stock {
   std::vector<TemplateEdit> edits;
 };
 
-// Both templates end an assistant's turn with these lines.
+// Qwen's templates end an assistant's turn with these lines.
 constexpr TemplateEdit kEndOfTurn = {
     R"({{- '<|im_end|>\n' }}
     {%- elif message.role == "tool" %})",
     R"({{- '<|im_end|>\n' }}{%- endgeneration %}
     {%- elif message.role == "tool" %})"};
+
+// What DeepSeek's templates have in common.
+constexpr TemplateEdit kToolOutputs = {
+    "{%- if ns.is_tool %}{{", "{%- if ns.is_tool %}{%- generation %}{{"};
+constexpr TemplateEdit kAnswer = {
+    "is_tool = false -%}{%- else %}",
+    "is_tool = false -%}{%- endgeneration %}{%- else %}{%- generation %}"};
+constexpr TemplateEdit kEndOfAnswer = {
+    "' + content + '<｜end▁of▁sentence｜>'}}",
+    "' + content + '<｜end▁of▁sentence｜>'}}{%- endgeneration %}"};
 
 const std::vector<Stock>& KnownTemplates() {
   static const auto& known = *new std::vector<Stock>{
@@ -51,7 +63,34 @@ const std::vector<Stock>& KnownTemplates() {
          "{%- if true %}"},
         {R"({{- '<|im_start|>' + message.role + '\n<think>\n')",
          R"({{- '<think>\n')"},
-        kEndOfTurn}}};
+        kEndOfTurn}},
+      // DeepSeek-R1-Distill: the reasoning of every turn is rendered.
+      {"56a1447ad31926fdc21fb07e56e5642bd9c850c4f52d8c8af7bbe5f079a84f5f",
+       {{"{%- for tool in", "{%- generation %}{%- for tool in"},
+        {"{%- endif %}{%- if message['role'] == 'assistant' and "
+         "message['content'] is not",
+         "{%- endgeneration %}{%- endif %}{%- if message['role'] == "
+         "'assistant' and message['content'] is not"},
+        {"{% if '</think>' in content %}{% set content = "
+         "content.split('</think>')[-1] %}{% endif %}",
+         ""},
+        kToolOutputs,
+        kAnswer,
+        kEndOfAnswer}},
+      // DeepSeek-V3: the arguments of a call are an object.
+      {"563b1ce7d61d50a9b4c7439a912a1116f095b712df5b5e4d3e1116049874eb64",
+       {{"{%- for tool in message['tool_calls'] %}",
+         "{%- generation %}{%- for tool in message['tool_calls'] %}"
+         "{%- set tool = {'type': tool.type, 'function': {'name': "
+         "tool.function.name, 'arguments': tool.function.arguments | tojson}} "
+         "%}"},
+        {"{%- endif %}{%- if message['role'] == 'assistant' and 'tool_calls' "
+         "not",
+         "{%- endgeneration %}{%- endif %}{%- if message['role'] == "
+         "'assistant' and 'tool_calls' not"},
+        kToolOutputs,
+        kAnswer,
+        kEndOfAnswer}}};
   return known;
 }
 
@@ -78,31 +117,16 @@ std::optional<std::string> TrainingTemplate(const std::string& source) {
   return std::nullopt;
 }
 
-namespace {
-
-std::optional<size_t> TokenAt(const Encoding& encoding, size_t byte) {
-  const auto it = std::find_if(
-      encoding.offsets.begin(), encoding.offsets.end(),
-      [byte](const auto& o) { return o.first <= byte && byte < o.second; });
-  if (it == encoding.offsets.end()) return std::nullopt;
-  return it - encoding.offsets.begin();
-}
-
-}  // namespace
-
 std::vector<uint8_t> AssistantMask(
     const Encoding& encoding,
     absl::Span<const std::pair<size_t, size_t>> spans) {
   std::vector<uint8_t> mask(encoding.ids.size(), 0);
-  for (const auto& [begin, end] : spans) {
-    const std::optional<size_t> first = TokenAt(encoding, begin);
-    if (!first.has_value()) break;
-    // Transformers tests the token's index for truth, so index 0 counts as no
-    // token; the masks must be equal.
-    std::optional<size_t> last;
-    if (end > 0) last = TokenAt(encoding, end - 1);
-    const size_t stop = last.value_or(0) > 0 ? *last + 1 : mask.size();
-    for (size_t i = *first; i < stop; ++i) mask[i] = 1;
+  size_t span = 0;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    const auto [begin, end] = encoding.offsets[i];
+    while (span < spans.size() && begin >= spans[span].second) ++span;
+    if (span == spans.size()) break;
+    mask[i] = end > spans[span].first;
   }
   return mask;
 }
@@ -198,6 +222,18 @@ absl::StatusOr<Rendered> ChatTemplate::Render(
                                            generation->data[i].end);
   }
   return rendered;
+}
+
+bool ChatTemplate::LabelsEndOfTurn() const {
+  const auto chat = Render(
+      R"([{"role": "user", "content": "question"},
+          {"role": "assistant", "content": "answer"}])",
+      "", false);
+  if (!chat.ok() || chat->generation_spans.empty()) return true;
+  const auto [begin, end] = chat->generation_spans.back();
+  return !absl::EndsWith(
+      absl::StripTrailingAsciiWhitespace(chat->text.substr(begin, end - begin)),
+      "answer");
 }
 
 }  // namespace mpsd::text

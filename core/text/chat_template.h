@@ -82,6 +82,10 @@ class ChatTemplate {
   // is, marks the assistant's text.
   bool has_generation_blocks() const { return has_generation_blocks_; }
 
+  // False if an answer's {% generation %} block ends with the answer's own
+  // text: no label then teaches a model to end its turn.
+  bool LabelsEndOfTurn() const;
+
  private:
   ChatTemplate(mpsd_text_template* rust, bool has_generation_blocks)
       : rust_(rust), has_generation_blocks_(has_generation_blocks) {}
@@ -94,12 +98,9 @@ class ChatTemplate {
 // call it is the time of the first rendering that asks for it.
 void SetTemplateTime(int64_t unix_microseconds);
 
-// Per token 1 if a span covers it, else 0: the `assistant_masks` that
-// Transformers returns for return_assistant_tokens_mask. A span reaches from
-// the first token that contains the span's first byte to the first token that
-// contains its last byte, or to the text's end if no token does. If no token
-// contains the first byte, this span and all later ones are ignored. `spans`
-// are byte ranges of the text that was encoded.
+// Per token 1 if it overlaps a span, else 0: the `assistant_masks` that
+// Transformers 5.24 returns for return_assistant_tokens_mask. `spans` are byte
+// ranges of the text that was encoded, in ascending order.
 std::vector<uint8_t> AssistantMask(
     const Encoding& encoding,
     absl::Span<const std::pair<size_t, size_t>> spans);
@@ -119,9 +120,10 @@ std::optional<std::string> EditTemplate(std::string source,
 // stock one (trl 1.16, get_training_chat_template): the same tokens, the same
 // {% generation %} blocks. Known are only stock templates whose labels
 // FindAssistantSpans cannot get from their own rendering: Qwen2.5's, because
-// TRL has the line break after "assistant" in the loss, and Qwen3's, because
-// TRL renders the thinking of every turn. nullopt for every other template,
-// even if one byte differs.
+// TRL has the line break after "assistant" in the loss, those of Qwen3 and
+// DeepSeek-R1-Distill, because TRL renders the thinking of every turn, and
+// DeepSeek-V3's, because TRL has "<｜Assistant｜>" in the loss. nullopt for
+// every other template, even if one byte differs.
 std::optional<std::string> TrainingTemplate(const std::string& source);
 
 }  // namespace mpsd::text

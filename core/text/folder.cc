@@ -14,7 +14,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
@@ -84,6 +86,108 @@ Json AddedToken(const Json& token, bool special) {
           {"special", special}};
 }
 
+// The classes of Transformers that build their tokenizer anew, with the
+// vocabulary, the merges and, unless they have one, the post-processor of
+// tokenizer.json: what they set for the crate (ClassParts), and the tokens that
+// they have unless the files name others or null. $-words stand for what
+// tokenizer_config.json says.
+constexpr char kClasses[] = R"({
+"LlamaTokenizer": {
+  "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
+  "model": {"type": "BPE", "byte_fallback": true},
+  "pre_tokenizer": {"type": "Metaspace", "replacement": "▁",
+                    "prepend_scheme": "$LLAMA", "split": false}},
+"GemmaTokenizer": {
+  "tokens": {"unk_token": "<unk>", "bos_token": "<bos>", "eos_token": "<eos>",
+             "pad_token": "<pad>", "mask_token": "<mask>"},
+  "model": {"type": "BPE", "byte_fallback": true, "unk_token": "unk_token"},
+  "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+  "pre_tokenizer": {"type": "Split", "pattern": {"String": " "},
+                    "behavior": "MergedWithPrevious", "invert": false}},
+"GPT2Tokenizer": {
+  "tokens": {"unk_token": "<|endoftext|>", "bos_token": "<|endoftext|>",
+             "eos_token": "<|endoftext|>"},
+  "model": {"type": "BPE"},
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": $PREFIX,
+                    "trim_offsets": true, "use_regex": true}},
+"Qwen2Tokenizer": {
+  "tokens": {"unk_token": "<|endoftext|>", "eos_token": "<|endoftext|>",
+             "pad_token": "<|endoftext|>"},
+  "model": {"type": "BPE"},
+  "normalizer": {"type": "NFC"},
+  "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "behavior": "Isolated", "invert": false,
+     "pattern": {"Regex": "$QWEN2"}},
+    {"type": "ByteLevel", "add_prefix_space": $PREFIX, "trim_offsets": true,
+     "use_regex": false}]}},
+"RobertaTokenizer": {
+  "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>",
+             "sep_token": "</s>", "cls_token": "<s>", "pad_token": "<pad>",
+             "mask_token": "<mask>"},
+  "model": {"type": "BPE"},
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": $PREFIX,
+                    "trim_offsets": true, "use_regex": true},
+  "post_processor": {"type": "RobertaProcessing", "trim_offsets": $TRIM,
+                     "add_prefix_space": $PREFIX,
+                     "cls": "cls_token", "sep": "sep_token"}},
+"XLMRobertaTokenizer": {
+  "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>",
+             "sep_token": "</s>", "cls_token": "<s>", "pad_token": "<pad>",
+             "mask_token": "<mask>"},
+  "model": {"type": "Unigram"},
+  "normalizer": "Precompiled",
+  "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+    {"type": "WhitespaceSplit"},
+    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "$ALWAYS",
+     "split": true}]},
+  "post_processor": {"type": "RobertaProcessing", "trim_offsets": false,
+                     "add_prefix_space": false,
+                     "cls": "bos_token", "sep": "eos_token"}},
+"BertTokenizer": {
+  "tokens": {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]",
+             "cls_token": "[CLS]", "mask_token": "[MASK]"},
+  "model": {"type": "WordPiece", "unk_token": "unk_token"},
+  "normalizer": {"type": "BertNormalizer", "clean_text": true,
+                 "handle_chinese_chars": $CHINESE, "strip_accents": $ACCENTS,
+                 "lowercase": $LOWER},
+  "pre_tokenizer": {"type": "BertPreTokenizer"},
+  "post_processor": {"type": "BertProcessing",
+                     "cls": "cls_token", "sep": "sep_token"}}
+})";
+// As part of a JSON string.
+constexpr char kQwen2Words[] =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|)"
+    R"( ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)";
+// The class of a tokenizer.json that is used as it is.
+constexpr absl::string_view kBackend = "TokenizersBackend";
+
+// What a class sets with these settings; null for an unknown class.
+Json FindClass(std::string name, const Json& config) {
+  const auto flag = [&](const char* field, bool fallback) {
+    const Json value = config.value(field, Json());
+    return value.is_null() ? fallback : value.get<bool>();
+  };
+  const auto word = [](bool value) { return value ? "true" : "false"; };
+  if (name == "DistilBertTokenizer" || name == "ElectraTokenizer") {
+    name = "BertTokenizer";
+  }
+  const bool prefix = flag("add_prefix_space", true);
+  return Json::parse(
+             absl::StrReplaceAll(
+                 kClasses,
+                 {{"$QWEN2", kQwen2Words},
+                  {"$LLAMA", !prefix                 ? "never"
+                             : flag("legacy", false) ? "always"
+                                                     : "first"},
+                  {"$ALWAYS", prefix ? "always" : "never"},
+                  {"$PREFIX", word(flag("add_prefix_space", false))},
+                  {"$TRIM", word(flag("trim_offsets", true))},
+                  {"$CHINESE", word(flag("tokenize_chinese_chars", true))},
+                  {"$ACCENTS", config.value("strip_accents", Json()).dump()},
+                  {"$LOWER", word(flag("do_lower_case", true))}}))
+      .value(name, Json());
+}
+
 class Reader {
  public:
   explicit Reader(const std::string& dir) : dir_(dir) {}
@@ -92,6 +196,8 @@ class Reader {
 
  private:
   absl::Status ReadConfig();
+  absl::StatusOr<std::string> ClassName() const;
+  absl::Status CompleteClass();
   absl::Status MergeLegacyFiles();
   absl::Status CollectDeclared();
   absl::Status CollectSpecial();
@@ -105,7 +211,8 @@ class Reader {
   const fs::path dir_;
   fs::path config_file_;
   Json config_;
-  std::vector<Json> declared_;
+  Json class_;                      // null: tokenizer.json is used as it is
+  Json declared_ = Json::object();  // tokens by id
   std::vector<Json> named_;
   std::set<std::string> known_;
   FolderText result_;
@@ -115,8 +222,67 @@ absl::Status Reader::ReadConfig() {
   config_file_ = dir_ / "tokenizer_config.json";
   ASSIGN_OR_RETURN(Json config, ReadObject(config_file_));
   config_ = std::move(config);
-  if (config_.contains("added_tokens_decoder")) return absl::OkStatus();
-  return MergeLegacyFiles();
+  const bool declares = config_.contains("added_tokens_decoder");
+  if (!declares) RETURN_IF_ERROR(MergeLegacyFiles());
+  ASSIGN_OR_RETURN(const std::string name, ClassName());
+  if (name.empty()) return absl::OkStatus();
+  class_ = FindClass(name, config_);
+  if (!class_.is_null()) {
+    class_["file_tokens"] = !declares;
+    return absl::OkStatus();
+  }
+  result_.class_fault = absl::StrCat(
+      config_file_.string(), ": tokenizer_class \"", name,
+      "\": how it makes tokens is unknown here; expected the class of a Llama, "
+      "Gemma, GPT-2, Qwen2, BERT, RoBERTa or XLM-RoBERTa; if tokenizer.json "
+      "alone says it, write \"PreTrainedTokenizerFast\" instead");
+  return absl::OkStatus();
+}
+
+// As AutoTokenizer.from_pretrained chooses it; "" for tokenizer.json as it is.
+absl::StatusOr<std::string> Reader::ClassName() const {
+  ASSIGN_OR_RETURN(const Json model, ReadObject(dir_ / "config.json"));
+  const auto text = [](const Json& json, const char* name) {
+    const Json value = json.value(name, Json());
+    return value.is_string() ? value.get<std::string>() : std::string();
+  };
+  const std::string type = text(model, "model_type");
+  std::string name = text(config_, "tokenizer_class");
+  if (name.empty()) name = text(model, "tokenizer_class");
+  name = std::string(absl::StripSuffix(name, "Fast"));
+  const Json code = config_.value("auto_map", Json());
+  if (!code.is_array() && !code.contains("AutoTokenizer")) {
+    if (type == "mistral") return "";
+    if (type == "qwen2") return "Qwen2Tokenizer";
+    if (name == "LlamaTokenizer") {
+      const auto file = base::ReadFile(dir_ / "tokenizer.json");
+      // Llama 3's.
+      if (file.ok() && absl::StrContains(*file, "\"ByteLevel\"")) return "";
+    }
+  }
+  if (name == "TokenizersBackend" || name == "PreTrainedTokenizer" ||
+      name == "BloomTokenizer") {
+    return "";
+  }
+  if (!name.empty()) return name;
+  if (type == "bert" || type == "distilbert") return "BertTokenizer";
+  if (type == "roberta") return "RobertaTokenizer";
+  return type == "qwen2" || type == "qwen3" ? "Qwen2Tokenizer" : "";
+}
+
+// Puts the special tokens, which are known now, into the class.
+absl::Status Reader::CompleteClass() {
+  const auto put = [&](const char* part, const char* field) {
+    if (!class_.contains(part) || !class_[part].contains(field)) return;
+    Json& token = class_[part][field];
+    const auto it = result_.special_tokens.find(token.get<std::string>());
+    token = it == result_.special_tokens.end() ? Json() : Json(it->second);
+  };
+  put("model", "unk_token");
+  put("post_processor", "cls");
+  put("post_processor", "sep");
+  result_.class_json = class_.dump();
+  return absl::OkStatus();
 }
 
 absl::Status Reader::MergeLegacyFiles() {
@@ -147,7 +313,6 @@ absl::Status Reader::CollectDeclared() {
   if (!decoder.is_object()) {
     return Invalid(config_file_, "added_tokens_decoder: an object expected");
   }
-  std::map<uint64_t, Json> by_id;
   for (const auto& [id, token] : decoder.items()) {
     uint64_t number = 0;
     if (!absl::SimpleAtoi(id, &number) || !Content(token).has_value()) {
@@ -155,11 +320,8 @@ absl::Status Reader::CollectDeclared() {
                      absl::StrCat("added_tokens_decoder.", id,
                                   ": an id and a token expected"));
     }
-    by_id[number] = AddedToken(token, false);
-  }
-  for (auto& [id, token] : by_id) {
-    known_.insert(token["content"].get<std::string>());
-    declared_.push_back(std::move(token));
+    known_.insert(*Content(token));
+    declared_[absl::StrCat(number)] = AddedToken(token, false);
   }
   return absl::OkStatus();
 }
@@ -178,6 +340,10 @@ absl::Status Reader::CollectNamed(const std::string& name, const Json& token) {
     return Invalid(config_file_, absl::StrCat(name, ": a token expected"));
   }
   result_.special_tokens[name] = *content;
+  for (Json& declared : declared_) {
+    if (class_.is_null() || declared["content"] != *content) continue;
+    declared["special"] = true;
+  }
   AddIfMissing(token);
   return absl::OkStatus();
 }
@@ -200,6 +366,11 @@ absl::Status Reader::CollectExtra(const Json& tokens) {
 }
 
 absl::Status Reader::CollectSpecial() {
+  if (!class_.is_null()) {
+    Json tokens = class_["tokens"];
+    tokens.update(config_);
+    config_ = std::move(tokens);
+  }
   for (absl::string_view name : kStandardTokens) {
     const auto it = config_.find(std::string(name));
     if (it == config_.end()) continue;
@@ -271,12 +442,14 @@ absl::StatusOr<FolderText> Reader::Read() {
   using Step = absl::Status (Reader::*)();
   try {
     for (Step step : {&Reader::ReadConfig, &Reader::CollectDeclared,
-                      &Reader::CollectSpecial, &Reader::CollectTemplates}) {
+                      &Reader::CollectSpecial, &Reader::CompleteClass,
+                      &Reader::CollectTemplates}) {
       RETURN_IF_ERROR((this->*step)());
     }
     result_.split_special_tokens = config_.value("split_special_tokens", false);
-    result_.truncate_left =
-        config_.value("truncation_side", std::string("right")) == "left";
+    if (config_.contains("truncation_side")) {
+      result_.truncate_left = config_["truncation_side"] == "left";
+    }
     result_.added_tokens_json = Json::array({declared_, named_}).dump();
   } catch (const Json::exception& e) {
     return Invalid(config_file_, e.what());

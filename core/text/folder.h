@@ -14,21 +14,26 @@
 namespace mpsd::text {
 
 // A model folder's text settings other than tokenizer.json, gathered from
-// tokenizer_config.json, special_tokens_map.json, added_tokens.json and the
-// template files with the precedence of Transformers 5
-// (PreTrainedTokenizerBase._from_pretrained). Defaults that exist only in
-// Transformers' tokenizer classes are unknown here: a folder without a
-// "bos_token" has no such token.
+// tokenizer_config.json, special_tokens_map.json, added_tokens.json,
+// config.json and the template files as Transformers 5.24 gathers them
+// (AutoTokenizer.from_pretrained, PreTrainedTokenizerBase._from_pretrained):
+// the tokenizer's class, which model_type may override, gives the tokens that
+// the files leave out, and may replace parts of tokenizer.json.
 struct FolderText {
   // The named special tokens by attribute: "bos_token", "eos_token", … and the
   // model's own ("image_token"). The variables of its chat templates.
   std::map<std::string, std::string> special_tokens;
-  // JSON for mpsd_text_tokenizer_new: the tokens to add to tokenizer.json's.
+  // JSON for mpsd_text_tokenizer_new: the tokens to add to tokenizer.json's,
+  // and what the class replaces in it (null for nothing).
   std::string added_tokens_json;
+  std::string class_json = "null";
+  // Why the folder's tokenizer is refused: its class is unknown here.
+  std::string class_fault;
   // Special tokens in a text are encoded like any other text.
   bool split_special_tokens = false;
-  // Texts are truncated at the beginning: truncation_side "left".
-  bool truncate_left = false;
+  // Texts are truncated at the beginning: truncation_side "left". Absent: as
+  // tokenizer.json says.
+  std::optional<bool> truncate_left;
   // Sources by name: "default", "tool_use", ….
   std::map<std::string, std::string> chat_templates;
   // Tokens that overrides require of the tokenizer, with the override's name.

@@ -21,19 +21,42 @@ std::optional<int32_t> Find(const mpsd_text_tokenizer* rust,
   return static_cast<int32_t>(id);
 }
 
+absl::Status NoTokenizerJson(const std::string& dir) {
+  std::string found;
+  std::error_code error;
+  for (const char* other : {"vocab.txt", "vocab.json", "tokenizer.model",
+                            "spiece.model", "tekken.json"}) {
+    if (!std::filesystem::exists(std::filesystem::path(dir) / other, error)) {
+      continue;
+    }
+    absl::StrAppend(&found, found.empty() ? "; it has " : ", ", other);
+  }
+  if (!found.empty()) {
+    absl::StrAppend(&found, ", of which Transformers makes one in Python: ",
+                    "AutoTokenizer.from_pretrained(\"", dir,
+                    "\").save_pretrained(\"", dir, "\")");
+  }
+  return absl::NotFoundError(absl::StrCat(dir, ": no tokenizer.json", found));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
     const std::string& dir, const TextOverrides& overrides) {
   const std::string file =
       (std::filesystem::path(dir) / "tokenizer.json").string();
-  ASSIGN_OR_RETURN(std::string json, base::ReadFile(file));
+  absl::StatusOr<std::string> json = base::ReadFile(file);
+  if (absl::IsNotFound(json.status())) return NoTokenizerJson(dir);
+  RETURN_IF_ERROR(json.status());
   ASSIGN_OR_RETURN(FolderText folder, ReadFolderText(dir, overrides));
+  if (!folder.class_fault.empty()) {
+    return absl::InvalidArgumentError(folder.class_fault);
+  }
   mpsd_text_tokenizer* rust = nullptr;
   ReceivedBytes error;
-  const int code =
-      mpsd_text_tokenizer_new(View(json), View(folder.added_tokens_json),
-                              folder.split_special_tokens, &rust, error.out());
+  const int code = mpsd_text_tokenizer_new(
+      View(*json), View(folder.added_tokens_json), View(folder.class_json),
+      folder.split_special_tokens, &rust, error.out());
   RETURN_IF_ERROR(ToStatus(code, error, file));
   std::map<std::string, int32_t> special;
   for (const auto& [name, token] : folder.special_tokens) {
@@ -53,8 +76,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
 }
 
 Tokenizer::Tokenizer(mpsd_text_tokenizer* rust,
-                     std::map<std::string, int32_t> special, bool truncate_left,
-                     bool has_chat_template)
+                     std::map<std::string, int32_t> special,
+                     std::optional<bool> truncate_left, bool has_chat_template)
     : rust_(rust),
       special_(std::move(special)),
       vocab_size_(static_cast<int32_t>(mpsd_text_vocab_size(rust))),
@@ -102,8 +125,9 @@ absl::StatusOr<ClassifierEncoding> Tokenizer::EncodeForClassifier(
   int truncated = 0;
   const int code = mpsd_text_encode_classifier(
       rust_, View(text), pair ? &second : nullptr,
-      static_cast<size_t>(std::max<int64_t>(0, max_length)), truncate_left_,
-      tokens.out(), &truncated, error.out());
+      static_cast<size_t>(std::max<int64_t>(0, max_length)),
+      truncate_left_ ? *truncate_left_ : -1, tokens.out(), &truncated,
+      error.out());
   RETURN_IF_ERROR(ToStatus(code, error, "tokenizer"));
   base::CountWork();
   ClassifierEncoding encoding;

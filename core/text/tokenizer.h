@@ -38,17 +38,17 @@ struct ClassifierEncoding {
   bool truncated = false;
 };
 
-// The tokenizer of a Hugging Face model folder: its tokenizer.json, run by the
-// library that Transformers uses. Truncation and padding stored in that file
-// are ignored; the caller truncates. Immutable; several threads may use one at
-// the same time.
+// The tokenizer of a Hugging Face model folder, with the ids that Transformers'
+// AutoTokenizer gives: its tokenizer.json, changed by its class (see
+// FolderText) and run by the library that Transformers uses. Truncation and
+// padding stored in that file are ignored but for the side; the caller
+// truncates. Immutable; several threads may use one at the same time.
 class Tokenizer {
  public:
-  // Reads tokenizer.json (required) and, if present, tokenizer_config.json,
-  // special_tokens_map.json and added_tokens.json, from which it takes what
-  // Transformers takes: the special tokens, which are added to the vocabulary
-  // if tokenizer.json lacks them. Only tokenizer.json decides whether bos and
-  // eos are added to a text (add_bos_token is ignored, as in Transformers 5).
+  // Reads tokenizer.json (required) and what ReadFolderText reads. Special
+  // tokens are added to the vocabulary if tokenizer.json lacks them. Only that
+  // file and the class decide whether bos and eos are added to a text
+  // (add_bos_token is ignored, as in Transformers 5 with a tokenizer.json).
   // NotFound: no tokenizer.json. InvalidArgument names the file and the fault,
   // or a token that the overrides require and the vocabulary lacks.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromFolder(
@@ -72,7 +72,7 @@ class Tokenizer {
   // token by token from the longer of the two texts (longest_first), at the end
   // or, if tokenizer_config.json says truncation_side "left", at the beginning.
   // Equals Transformers' fast tokenizer([text], [pair], truncation=True,
-  // max_length=max_length). Calls with the last call's max_length are cheap.
+  // max_length=max_length), tokenizers 0.23.3.
   // InvalidArgument: not UTF-8, or max_length has no room for text.
   absl::StatusOr<ClassifierEncoding> EncodeForClassifier(
       std::string_view text, std::optional<std::string_view> pair,
@@ -100,13 +100,13 @@ class Tokenizer {
 
  private:
   Tokenizer(mpsd_text_tokenizer* rust, std::map<std::string, int32_t> special,
-            bool truncate_left, bool has_chat_template);
+            std::optional<bool> truncate_left, bool has_chat_template);
   std::optional<int32_t> SpecialId(const std::string& name) const;
 
   mpsd_text_tokenizer* const rust_;  // Owned, never null.
   const std::map<std::string, int32_t> special_;
   const int32_t vocab_size_;
-  const bool truncate_left_;
+  const std::optional<bool> truncate_left_;
   const bool has_chat_template_;
 };
 

@@ -169,6 +169,17 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
   if (!d.eval.empty()) {
     ASSIGN_OR_RETURN(data.eval, loader.Load(d.eval, "reading evaluation data"));
   }
+  if (spec_.training.assistant_only_loss.value_or(false)) {
+    const auto chat = text::ChatTemplate::FromFolder(
+        model_folder, text::TemplateUse::kAssistantLoss,
+        OverridesOf(spec_.training));
+    if (chat.ok() && !(*chat)->LabelsEndOfTurn()) {
+      observer.OnWarning(
+          "training.assistant_only_loss: the chat template's {% generation %} "
+          "block ends before the end of the turn, so that no label teaches the "
+          "model to stop; move what ends a turn ({{ eos_token }}) into it");
+    }
+  }
   int64_t prompts = data.train->stats().prompt_rows;
   if (data.eval != nullptr) prompts += data.eval->stats().prompt_rows;
   if (spec_.training.completion_only_loss.has_value() && prompts == 0) {

@@ -122,6 +122,67 @@ TEST(TokenizerGolden, TextsAndPairsOfClassifiers) {
   EXPECT_EQ(cases, 420);
 }
 
+// classes.json holds what AutoTokenizer made of folders whose class, files and
+// settings agree or not.
+TEST(TokenizerGolden, ClassesChangeTokenizerJsonAsAutoTokenizerDoes) {
+  using Json = nlohmann::ordered_json;
+  const Json cases = ReadJson(TestData("classes.json"));
+  const Json& shared = cases[0];
+  const auto pair = shared["two"].get<std::vector<std::string>>();
+  const std::string second = shared["texts"][1];
+  for (size_t i = 1; i < cases.size(); ++i) {
+    const Json& c = cases[i];
+    const std::string base = c["base"];
+    SCOPED_TRACE(base + c["config"].dump() + c["files"].dump());
+    const TemporaryFolder folder;
+    Json json = base == "metaspace"
+                    ? shared["metaspace"]
+                    : ReadJson(TestData(base + "/tokenizer.json"));
+    json.update(c["change"]);
+    folder.Write("tokenizer.json", json.dump());
+    folder.Write("tokenizer_config.json", c["config"].dump());
+    for (const auto& [name, file] : c["files"].items()) {
+      folder.Write(name, file.dump());
+    }
+    const auto made = Tokenizer::FromFolder(folder.path());
+    ASSERT_TRUE(made.ok()) << made.status();
+    const Tokenizer& tokenizer = **made;
+    EXPECT_EQ(tokenizer.vocab_size(), c["size"]);
+    Json ids;
+    for (const std::string text : shared["texts"]) {
+      ids.push_back(*tokenizer.EncodeIds(text, true));
+    }
+    EXPECT_EQ(ids, c["ids"]);
+    EXPECT_EQ(Json(*tokenizer.EncodeIds("Hello the world", false)), c["plain"]);
+    const auto both = *tokenizer.EncodeForClassifier(pair[0], pair[1], 512);
+    EXPECT_EQ(Json({both.ids, both.type_ids}), c["pair"]);
+    const auto cut = *tokenizer.EncodeForClassifier(second, std::nullopt, 6);
+    EXPECT_EQ(Json(cut.ids), c["cut"]);
+  }
+  EXPECT_EQ(cases.size(), 71u);
+}
+
+TEST(TokenizerTest, RefusesAClassThatItDoesNotKnow) {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer.json",
+               *base::ReadFile(TestData("bpe/tokenizer.json")));
+  folder.Write("tokenizer_config.json",
+               R"({"tokenizer_class": "BertJapaneseTokenizer"})");
+  EXPECT_THAT(
+      Tokenizer::FromFolder(folder.path()),
+      Says(AllOf(HasSubstr("tokenizer_class \"BertJapaneseTokenizer\""),
+                 HasSubstr("write \"PreTrainedTokenizerFast\" instead"))));
+  folder.Write("tokenizer_config.json",
+               R"({"tokenizer_class": "BertTokenizer"})");
+  EXPECT_THAT(Tokenizer::FromFolder(folder.path()),
+              Says("the tokenizer's class needs a WordPiece model"));
+  folder.Write(
+      "tokenizer_config.json",
+      R"({"tokenizer_class": "BertTokenizer", "do_lower_case": "yes"})");
+  EXPECT_THAT(Tokenizer::FromFolder(folder.path()),
+              Says("tokenizer_config.json"));
+}
+
 TEST(TokenizerTest, PairsHaveTypesWithoutAPostProcessorToo) {
   TemporaryFolder folder;
   auto json = ReadJson(TestData("bpe/tokenizer.json"));
@@ -178,6 +239,10 @@ TEST(TokenizerTest, NamesTheFileThatIsMissingOrBroken) {
   const TemporaryFolder folder;
   EXPECT_THAT(Tokenizer::FromFolder(folder.path()),
               Fails(absl::StatusCode::kNotFound, "tokenizer.json"));
+  folder.Write("vocab.txt", "a\n");
+  EXPECT_THAT(
+      Tokenizer::FromFolder(folder.path()),
+      Says(AllOf(HasSubstr("it has vocab.txt"), HasSubstr("save_pretrained"))));
   folder.Write("tokenizer.json", "{\"model\": ");
   EXPECT_THAT(Tokenizer::FromFolder(folder.path()),
               Fails(absl::StatusCode::kInvalidArgument,
@@ -369,6 +434,7 @@ std::vector<std::vector<std::string>> Added(const FolderText& text) {
   return names;
 }
 
+
 TEST(FolderTest, NamedTokensAreStringsOrObjectsOrNull) {
   const TemporaryFolder folder;
   folder.Write("tokenizer_config.json",
@@ -393,18 +459,6 @@ TEST(FolderTest, NamedTokensAreStringsOrObjectsOrNull) {
                             {"special", true}}));
 }
 
-TEST(FolderTest, DeclaredTokensComeInTheOrderOfTheirIds) {
-  const TemporaryFolder folder;
-  folder.Write("tokenizer_config.json",
-               R"({"added_tokens_decoder": {
-                     "10": {"content": "b", "special": false},
-                     "9": {"content": "a", "special": true}},
-                   "eos_token": "a",
-                   "additional_special_tokens": ["b", "c"]})");
-  EXPECT_THAT(Added(Read(folder)),
-              ElementsAre(ElementsAre("a", "b"), ElementsAre("c")));
-}
-
 TEST(FolderTest, LegacyFilesCountWhereNoTokensAreDeclared) {
   const TemporaryFolder folder;
   folder.Write("tokenizer_config.json",
@@ -417,8 +471,8 @@ TEST(FolderTest, LegacyFilesCountWhereNoTokensAreDeclared) {
   EXPECT_THAT(Added(text),
               ElementsAre(ElementsAre("word", "new"), ElementsAre("e")));
   const auto declared = nlohmann::json::parse(text.added_tokens_json)[0];
-  EXPECT_EQ(declared[0]["special"], false);
-  EXPECT_EQ(declared[1]["special"], true);
+  EXPECT_EQ(declared["6"]["special"], false);
+  EXPECT_EQ(declared["7"]["special"], true);
 
   folder.Write("tokenizer_config.json",
                "{\"bos_token\": \"old\", \"added_tokens_decoder\": {}}");
@@ -577,6 +631,12 @@ TEST(ChatTemplateTest, ErrorsNameTheirLine) {
   EXPECT_THAT(RenderFault("\n\n{{ nothing.at.all }}"), HasSubstr("line 3: "));
   EXPECT_THAT(RenderFault("{{ 'a' + 1 }}"), HasSubstr("line 1: "));
   EXPECT_THAT(RenderFault("{{ 'a'.nope() }}"), HasSubstr("nope"));
+  EXPECT_THAT(RenderFault("{% autoescape true %}{{ 1 }}{% endautoescape %}"),
+              HasSubstr("autoescape"));
+  EXPECT_THAT(RenderFault("{{ messages | groupby('role') }}"),
+              HasSubstr("groupby"));
+  EXPECT_THAT(RenderFault("{{ messages[0] | attr('role') }}"),
+              HasSubstr("attr"));
   EXPECT_THAT(RenderFault("{{ nothing | tojson }}"), HasSubstr("tojson"));
   EXPECT_THAT(RenderFault("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
               HasSubstr("recursion"));
@@ -627,27 +687,36 @@ Encoding FiveTokens() {
   return {{1, 2, 3, 4, 5}, {{0, 2}, {2, 4}, {4, 8}, {4, 8}, {8, 9}}};
 }
 
-TEST(AssistantMaskTest, CoversEveryTokenASpanTouchesAsTransformersDoes) {
+TEST(AssistantMaskTest, CoversEveryTokenThatASpanOverlaps) {
   EXPECT_THAT(AssistantMask(FiveTokens(), {}), ElementsAre(0, 0, 0, 0, 0));
-  EXPECT_THAT(AssistantMask(FiveTokens(), {{2, 4}}),
-              ElementsAre(0, 1, 0, 0, 0));
   EXPECT_THAT(AssistantMask(FiveTokens(), {{1, 3}}),
               ElementsAre(1, 1, 0, 0, 0));
   EXPECT_THAT(AssistantMask(FiveTokens(), {{2, 4}, {8, 9}}),
               ElementsAre(0, 1, 0, 0, 1));
-  // As char_to_token of the tokenizers library does.
+  // All tokens of a last character; the first token alone.
   EXPECT_THAT(AssistantMask(FiveTokens(), {{2, 8}}),
-              ElementsAre(0, 1, 1, 0, 0));
-  EXPECT_THAT(AssistantMask(FiveTokens(), {{4, 9}}),
-              ElementsAre(0, 0, 1, 1, 1));
+              ElementsAre(0, 1, 1, 1, 0));
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{0, 2}, {8, 9}}),
+              ElementsAre(1, 0, 0, 0, 1));
   EXPECT_THAT(AssistantMask(FiveTokens(), {{4, 100}}),
               ElementsAre(0, 0, 1, 1, 1));
-  // `end_token + 1 if end_token else len(ids)` in Transformers.
-  EXPECT_THAT(AssistantMask(FiveTokens(), {{0, 2}}),
-              ElementsAre(1, 1, 1, 1, 1));
-  EXPECT_THAT(AssistantMask(FiveTokens(), {{50, 60}, {2, 4}}),
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{50, 60}}),
               ElementsAre(0, 0, 0, 0, 0));
 }
+
+TEST(ChatTemplateTest, KnowsWhetherTheEndOfATurnIsALabel) {
+  const std::string before =
+      "{% for m in messages %}{% generation %}{{ m.content }}";
+  const std::string after = "{% endgeneration %}";
+  EXPECT_FALSE(Make(before + after + "<end>{% endfor %}")->LabelsEndOfTurn());
+  EXPECT_TRUE(
+      Make(before + "<end>" + after + "{% endfor %}")->LabelsEndOfTurn());
+  EXPECT_TRUE(Make("{{ messages[0].content }}")->LabelsEndOfTurn());
+  EXPECT_TRUE(
+      Make("{{ raise_exception('x') }}" + before + after + "{% endfor %}")
+          ->LabelsEndOfTurn());
+}
+
 
 TEST(TrainingTemplate, EachEditMustFitOnceInStockTemplatesAlone) {
   EXPECT_EQ(TrainingTemplate(""), std::nullopt);

@@ -19,11 +19,11 @@ import transformers
 
 from conversations import CONVERSATIONS, LABELLED, PAIRS, TEXTS, TOOLS
 from probe import Probe
-from trl_source import Trl
+from trl_source import TEMPLATES, Trl
 
 # TRL has a training template for these.
 KNOWN = ("qwen2_5", "qwen3", "qwen3_instruct_2507", "llama3", "gemma", "gemma3",
-         "phi3", "phi3_5")
+         "phi3", "phi3_5", "deepseek_r1_distill", "deepseekv3")
 CHATML = ("{% for message in messages %}{% if loop.first and messages[0]['role'] "
           "!= 'system' %}{{ '<|im_start|>system\nYou are a helpful AI assistant "
           "named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}"
@@ -163,11 +163,10 @@ def main():
     program, fetched, demo = sys.argv[1:]
     fetched, demo = pathlib.Path(fetched), pathlib.Path(demo)
     transformers.logging.set_verbosity_error()
-    trl = Trl(fetched / "trl")
+    trl = Trl()
     probe = Probe(program)
     comparison = Comparison(probe, trl)
-    templates = fetched / "templates"
-    stock = {n: (templates / f"{n}.jinja").read_text("utf-8") for n in KNOWN}
+    stock = {n: (TEMPLATES / f"{n}.jinja").read_text("utf-8") for n in KNOWN}
     names = ["llama3_1", "qwen3", "gemma3"]
     folders = [fetched / "tokenizers" / n for n in names]
     folders += [demo] if demo.is_dir() else []
@@ -178,7 +177,7 @@ def main():
             # Llama 3's own wants a bos_token, TRL's does without.
             if name != "llama3" or auto.bos_token is not None:
                 comparison.template(name, auto, source)
-        for name, source, training in by_hand(templates):
+        for name, source, training in by_hand(TEMPLATES):
             comparison.template(name, auto, source, training)
         for row in TEXTS:
             comparison.row("text", auto, row)

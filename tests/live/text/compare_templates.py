@@ -19,6 +19,7 @@ from transformers.utils import chat_template_utils
 
 from conversations import CONVERSATIONS, KWARGS, TOOLS
 from probe import Probe
+from trl_source import TEMPLATES
 
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>",
           "pad_token": "<pad>", "image_token": "<image>"}
@@ -132,7 +133,7 @@ def main():
     transformers.logging.set_verbosity_error()
     probe = Probe(program)
     comparison = Comparison(probe)
-    files = sorted((fetched / "templates").glob("*.jinja"))
+    files = sorted(TEMPLATES.glob("*.jinja"))
     for file in files:
         comparison.source(file.stem, file.read_text(encoding="utf-8"))
     print(f"{len(files)} templates, {comparison.renders} renders "
@@ -141,7 +142,7 @@ def main():
     for folder in folders:
         comparison.folder(folder)
         for name in ("qwen3_training", "llama3_training", "gemma3_training"):
-            source = (fetched / "templates" / f"{name}.jinja").read_text("utf-8")
+            source = (TEMPLATES / f"{name}.jinja").read_text("utf-8")
             comparison.masks(folder, source)
     print(f"{comparison.renders} renders in all, {comparison.bad} mismatches")
     probe.close()

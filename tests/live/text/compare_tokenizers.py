@@ -3,35 +3,31 @@
 
 usage: compare_tokenizers.py TEXT_PROBE FETCHED_FOLDER DEMO_MODEL
 
-For each folder and each text: ids and offsets equal the `tokenizers` library's
-on tokenizer.json, ids equal Transformers' AutoTokenizer, both decodings equal,
-special ids equal; and of texts and pairs ids and token types equal
-AutoTokenizer's with truncation=True. Exits 1 on the first folder with a mismatch.
+For each folder and each text: ids, offsets and both decodings equal those of
+AutoTokenizer's backend, ids equal AutoTokenizer's, special ids equal; and of
+texts and pairs ids and token types equal AutoTokenizer's with truncation=True.
+Then the small folders of tokenizer_classes.py. Exits 1 on a mismatch.
 """
 
+import copy
 import itertools
 import pathlib
 import random
 import sys
+import tempfile
 
-import tokenizers
 import transformers
 
 import corpus
 from probe import Probe
 
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "core/text/testdata"))
+import tokenizer_classes  # noqa: E402
+
 
 def byte_offsets(text, offsets):
     starts = [0, *itertools.accumulate(len(c.encode()) for c in text)]
     return [[starts[begin], starts[end]] for begin, end in offsets]
-
-
-def load(folder):
-    """tokenizer.json as it is, without the cutting and padding stored in it."""
-    raw = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    raw.no_truncation()
-    raw.no_padding()
-    return raw
 
 
 def expect(failures, what, ours, theirs):
@@ -97,8 +93,10 @@ def compare(probe, folder):
     loaded = probe.ask("load", dir=str(folder))
     if "error" in loaded:
         return 0, [loaded["error"]]
-    raw, failures = load(folder), []
-    auto = transformers.AutoTokenizer.from_pretrained(str(folder))
+    auto, failures = transformers.AutoTokenizer.from_pretrained(str(folder)), []
+    raw = copy.deepcopy(auto.backend_tokenizer)
+    raw.no_truncation()
+    raw.no_padding()
     compare_facts(probe, auto, failures)
     special = [t.content for t in raw.get_added_tokens_decoder().values()][:40]
     texts = corpus.texts(special)
@@ -106,6 +104,28 @@ def compare(probe, folder):
         compare_text(probe, raw, auto, text, failures)
     compare_pairs(probe, auto, texts, failures)
     return len(texts), failures
+
+
+def compare_classes(probe):
+    """The number of folders, and the mismatches."""
+    failures, count = [], 0
+    for row in tokenizer_classes.rows():
+        with tempfile.TemporaryDirectory() as folder:
+            tokenizer_classes.write(row, folder)
+            auto = transformers.AutoTokenizer.from_pretrained(folder)
+            loaded = probe.ask("load", dir=folder)
+        texts, count = tokenizer_classes.TEXTS, count + 1
+        first, second = tokenizer_classes.PAIR
+        pair = probe.ask("classifier", text=first, pair=second, length=512)
+        cut = probe.ask("classifier", text=texts[1], pair=None, length=6)
+        ours = loaded if "error" in loaded else {
+            "ids": [probe.ask("encode", text=text, special=True)["ids"]
+                    for text in texts],
+            "plain": probe.ask("encode", text=texts[0], special=False)["ids"],
+            "pair": [pair["ids"], pair["types"]], "cut": cut["ids"],
+            "size": probe.ask("facts")["size"]}
+        expect(failures, row, ours, tokenizer_classes.answers(auto))
+    return count, failures
 
 
 def main():
@@ -120,6 +140,9 @@ def main():
         print(f"{folder.name}: {count} texts, {len(failures)} mismatches",
               flush=True)
         bad += len(failures) + (count < 4000)
+    count, failures = compare_classes(probe)
+    print(f"{count} classes and settings, {len(failures)} mismatches")
+    bad += len(failures) + (count < 50)
     probe.close()
     sys.exit(1 if bad or len(folders) < 4 else 0)
 

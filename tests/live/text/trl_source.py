@@ -6,10 +6,15 @@ they are compiled out of its source as they stand.
 """
 
 import ast
+import importlib.util
 import json
 import logging
+import pathlib
 import sys
 from unittest import mock
+
+PACKAGE = pathlib.Path(importlib.util.find_spec("trl").origin).parent
+TEMPLATES = PACKAGE / "chat_templates"
 
 
 class Warnings:
@@ -35,18 +40,16 @@ def functions_of(source, names):
 
 
 class Trl:
-    def __init__(self, folder):
-        """`folder` holds the package trl/."""
+    def __init__(self):
         for absent in ("pyarrow", "pyarrow.compute", "pyarrow.types", "datasets"):
             sys.modules.setdefault(absent, mock.MagicMock())
-        sys.path.insert(0, str(folder))
         import trl.chat_template_utils
         import trl.data_utils
         logging.getLogger("trl").setLevel(logging.ERROR)
         self.templates = trl.chat_template_utils
         self.data = trl.data_utils
         self.warnings = Warnings()
-        trainer = (folder / "trl" / "trainer" / "sft_trainer.py").read_text("utf-8")
+        trainer = (PACKAGE / "trainer" / "sft_trainer.py").read_text("utf-8")
         scope = {"json": json, "logger": self.warnings,
                  "_tokenize": self.data._tokenize,
                  "is_conversational": self.data.is_conversational,

@@ -156,12 +156,14 @@ pub unsafe extern "C" fn mpsd_text_nfc(
 pub unsafe extern "C" fn mpsd_text_tokenizer_new(
     json: View,
     added: View,
+    class: View,
     split_special: i32,
     out: *mut *mut TextTokenizer,
     error: *mut Parts<u8>,
 ) -> i32 {
     guarded(error, || {
-        let tokenizer = TextTokenizer::new(json.bytes(), added.bytes(), split_special != 0)?;
+        let (json, added, class) = (json.bytes(), added.bytes(), class.bytes());
+        let tokenizer = TextTokenizer::new(json, added, class, split_special != 0)?;
         out.write(Box::into_raw(Box::new(tokenizer)));
         Ok(())
     })
@@ -238,8 +240,8 @@ pub unsafe extern "C" fn mpsd_text_encode_classifier(
     guarded(error, || {
         let text = text.text("text")?;
         let pair = pair.as_ref().map(|p| p.text("second text")).transpose()?;
-        let (tokens, cut) =
-            (*tokenizer).encode_classifier(text, pair, max_length, truncate_left != 0)?;
+        let left = (truncate_left >= 0).then_some(truncate_left != 0);
+        let (tokens, cut) = (*tokenizer).encode_classifier(text, pair, max_length, left)?;
         out.write(Parts::from_vec(tokens));
         truncated.write(i32::from(cut));
         Ok(())

@@ -26,9 +26,15 @@ pub fn new() -> Environment<'static> {
         .expect("the default delimiters are valid");
     env.set_syntax(syntax);
     env.set_auto_escape_callback(|_| AutoEscape::None);
-    env.set_formatter(|out, _, value| match value.as_str() {
-        Some(text) => Ok(out.write_str(text)?),
-        None => Ok(out.write_str(&python::str(value))?),
+    env.set_formatter(|out, state, value| {
+        if !matches!(state.auto_escape(), AutoEscape::None) {
+            let detail = "{% autoescape %} is not supported; remove it from the template";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        match value.as_str() {
+            Some(text) => Ok(out.write_str(text)?),
+            None => Ok(out.write_str(&python::str(value))?),
+        }
     });
     env.set_unknown_method_callback(methods::unknown_method);
     add_filters(&mut env);
@@ -44,6 +50,10 @@ pub fn new() -> Environment<'static> {
 }
 
 fn add_filters(env: &mut Environment<'static>) {
+    // The engine's give other results than Jinja2's: a group that is printed, an
+    // attribute of a dict.
+    env.remove_filter("groupby");
+    env.remove_filter("attr");
     env.add_filter("tojson", tojson::filter);
     env.add_filter("string", |value: &Value| python::str(value));
     env.add_filter("length", length);

@@ -9,6 +9,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tokenizers::models::bpe::BPE;
+use tokenizers::models::unigram::Unigram;
 use tokenizers::models::TrainerWrapper;
 use tokenizers::{Model, ModelWrapper, Result, Token};
 
@@ -18,6 +19,45 @@ const REMEMBERED_WORDS: usize = 4096;
 
 #[derive(Clone)]
 pub struct FileModel(ModelWrapper);
+
+/// What a tokenizer class sets of its model, whatever the file says.
+#[derive(Deserialize)]
+pub struct ModelSettings {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    unk_token: Option<String>,
+    /// Of BPE: unknown characters as bytes, and one token for several of them.
+    #[serde(default)]
+    byte_fallback: bool,
+}
+
+impl FileModel {
+    pub fn set(&mut self, settings: &ModelSettings) -> std::result::Result<(), String> {
+        match (&mut self.0, settings.kind.as_str()) {
+            (ModelWrapper::BPE(model), "BPE") => {
+                model.dropout = None;
+                model.unk_token = settings.unk_token.clone();
+                model.continuing_subword_prefix = None;
+                model.end_of_word_suffix = None;
+                model.fuse_unk = settings.byte_fallback;
+                model.byte_fallback = settings.byte_fallback;
+                model.ignore_merges = false;
+            }
+            (ModelWrapper::WordPiece(model), "WordPiece") => {
+                model.unk_token = settings.unk_token.clone().unwrap_or_default();
+                model.continuing_subword_prefix = "##".to_string();
+                model.max_input_chars_per_word = 100;
+            }
+            (ModelWrapper::Unigram(model), "Unigram") => {
+                let vocab = model.iter().cloned().collect();
+                *model = Unigram::from(vocab, Some(3), false).map_err(|e| e.to_string())?;
+            }
+            (_, kind) => return Err(format!("the tokenizer's class needs a {kind} model")),
+        }
+        Ok(())
+    }
+}
 
 /// The fields of a model's JSON that are read; all others are ignored.
 #[derive(Deserialize)]

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A tokenizer.json and the tokens that its folder adds to it.
+//! A tokenizer.json, and what its folder and its class change in it.
 
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
 
-use tokenizers::utils::truncation::{TruncationDirection, TruncationParams, TruncationStrategy};
+use serde::Deserialize;
+use serde_json::{json, Value};
+use tokenizers::utils::truncation::{
+    truncate_encodings, TruncationDirection, TruncationParams, TruncationStrategy,
+};
 use tokenizers::{
-    AddedToken, DecoderWrapper, EncodeInput, NormalizerWrapper, PostProcessor,
+    AddedToken, AddedVocabulary, DecoderWrapper, NormalizerWrapper, PostProcessor,
     PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl,
 };
 
-use crate::model::FileModel;
+use crate::model::{FileModel, ModelSettings};
 use crate::range::Range;
 
 type Tokenizer = TokenizerImpl<
@@ -33,35 +37,111 @@ pub struct ClassifierToken {
     type_id: u32,
 }
 
-/// A truncating tokenizer, with its length and its side (left or not).
-type Cutting = (usize, bool, Arc<Tokenizer>);
+/// What a tokenizer class sets, whatever tokenizer.json says.
+#[derive(Deserialize)]
+struct ClassParts {
+    model: ModelSettings,
+    /// The type alone: the file's normalizer of this type, if it has one.
+    #[serde(default)]
+    normalizer: Value,
+    pre_tokenizer: PreTokenizerWrapper,
+    /// Without the ids of "cls" and "sep"; null: the file's.
+    #[serde(default)]
+    post_processor: Value,
+    /// Whether the file's added tokens count as declared.
+    file_tokens: bool,
+}
+
+type Declared = BTreeMap<u32, AddedToken>;
+
+impl ClassParts {
+    fn apply(&mut self, tokenizer: &mut Tokenizer, declared: &mut Declared) -> Result<(), String> {
+        if self.file_tokens {
+            declared.extend(tokenizer.get_added_tokens_decoder());
+        }
+        tokenizer.with_added_vocabulary(AddedVocabulary::new());
+        let mut model = tokenizer.get_model().clone();
+        model.set(&self.model)?;
+        tokenizer.with_model(model);
+        if let Some(kind) = self.normalizer.as_str() {
+            let of_file = json!(tokenizer.get_normalizer());
+            let all = of_file["normalizers"].as_array();
+            let mut all = all
+                .map_or(std::slice::from_ref(&of_file), |n| n.as_slice())
+                .iter();
+            self.normalizer = all.find(|n| n["type"] == kind).cloned().unwrap_or_default();
+        }
+        let normalizer: Option<NormalizerWrapper> =
+            serde_json::from_value(self.normalizer.take()).map_err(|e| e.to_string())?;
+        tokenizer
+            .with_normalizer(normalizer)
+            .map_err(|e| e.to_string())?;
+        tokenizer.with_pre_tokenizer(Some(self.pre_tokenizer.clone()));
+        Ok(())
+    }
+
+    /// After the tokens are added.
+    fn finish(mut self, tokenizer: &mut Tokenizer) -> Result<(), String> {
+        if self.post_processor.is_null() {
+            return Ok(());
+        }
+        for name in ["cls", "sep"] {
+            let token = self.post_processor[name].take();
+            let id = token.as_str().and_then(|t| tokenizer.token_to_id(t));
+            let id = id.ok_or_else(|| format!("the tokenizer's class needs a {name}_token"))?;
+            self.post_processor[name] = json!([token, id]);
+        }
+        let processor: PostProcessorWrapper =
+            serde_json::from_value(self.post_processor).map_err(|e| e.to_string())?;
+        tokenizer.with_post_processor(Some(processor));
+        Ok(())
+    }
+}
 
 pub struct TextTokenizer {
     tokenizer: Tokenizer,
-    cutting: Mutex<Option<Cutting>>,
+    /// The side of the truncation in tokenizer.json.
+    cuts_left: bool,
 }
 
 impl TextTokenizer {
-    /// `added`: a JSON array of two arrays of tokens. Tokens of the first
-    /// replace those of tokenizer.json; tokens of the second are added if
-    /// neither tokenizer.json nor the first has them.
-    pub fn new(json: &[u8], added: &[u8], split_special: bool) -> Result<Self, String> {
+    /// `added`: a JSON array of tokens by id, which replace those of
+    /// tokenizer.json in this order, and of an array of tokens that are added if
+    /// neither has them. `class`: `ClassParts`, or null.
+    pub fn new(
+        json: &[u8],
+        added: &[u8],
+        class: &[u8],
+        split_special: bool,
+    ) -> Result<Self, String> {
         let mut tokenizer: Tokenizer = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+        let (mut declared, named): (Declared, Vec<AddedToken>) =
+            serde_json::from_slice(added).map_err(|e| e.to_string())?;
+        let mut class: Option<ClassParts> =
+            serde_json::from_slice(class).map_err(|e| e.to_string())?;
+        if let Some(class) = &mut class {
+            class.apply(&mut tokenizer, &mut declared)?;
+        }
+        let truncation = tokenizer.get_truncation();
+        let cuts_left = truncation.is_some_and(|t| t.direction == TruncationDirection::Left);
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
-        let (declared, named): (Vec<AddedToken>, Vec<AddedToken>) =
-            serde_json::from_slice(added).map_err(|e| e.to_string())?;
-        tokenizer.add_tokens(declared).map_err(|e| e.to_string())?;
+        tokenizer
+            .add_tokens(declared.into_values())
+            .map_err(|e| e.to_string())?;
         let known = tokenizer.get_added_vocabulary().get_vocab();
         let missing: Vec<AddedToken> = named
             .into_iter()
             .filter(|t| !known.contains_key(&t.content))
             .collect();
         tokenizer.add_tokens(missing).map_err(|e| e.to_string())?;
+        if let Some(class) = class {
+            class.finish(&mut tokenizer)?;
+        }
         tokenizer.set_encode_special_tokens(split_special);
         Ok(TextTokenizer {
             tokenizer,
-            cutting: Mutex::new(None),
+            cuts_left,
         })
     }
 
@@ -103,7 +183,7 @@ impl TextTokenizer {
         text: &str,
         pair: Option<&str>,
         max_length: usize,
-        truncate_left: bool,
+        truncate_left: Option<bool>,
     ) -> Result<(Vec<ClassifierToken>, bool), String> {
         let processor = self.tokenizer.get_post_processor();
         let added = processor.map_or(0, |p| p.added_tokens(pair.is_some()));
@@ -112,22 +192,36 @@ impl TextTokenizer {
                 "max_length {max_length} leaves no room besides {added} special tokens"
             ));
         }
-        let input = || match pair {
-            Some(pair) => EncodeInput::from((text, pair)),
-            None => EncodeInput::from(text),
+        let encode = |text: &str| {
+            let encoding = self.tokenizer.encode(text, false);
+            encoding.map_err(|e| e.to_string())
         };
-        let cutting = self.cutting(max_length, truncate_left)?;
-        // encode_fast would lose the token types if no post-processor sets
-        // them.
-        let encoding = cutting.encode(input(), true).map_err(|e| e.to_string())?;
-        // The tokenizer stops reading at max_length tokens and truncates
-        // afterwards: with exactly max_length tokens it does not report whether
-        // unread text was left, so the whole text is encoded to find out.
-        let mut cut = !encoding.get_overflowing().is_empty();
-        if !cut && added == 0 && encoding.len() == max_length {
-            let whole = self.tokenizer.encode(input(), true);
-            cut = whole.map_err(|e| e.to_string())?.len() > max_length;
+        let first = encode(text)?;
+        let mut second = pair.map(encode).transpose()?;
+        if let Some(second) = &mut second {
+            second.set_type_ids(vec![1; second.len()]);
         }
+        let length = first.len() + second.as_ref().map_or(0, |e| e.len());
+        let cut = length + added > max_length;
+        let params = TruncationParams {
+            direction: match truncate_left.unwrap_or(self.cuts_left) {
+                true => TruncationDirection::Left,
+                false => TruncationDirection::Right,
+            },
+            max_length: max_length - added,
+            strategy: TruncationStrategy::LongestFirst,
+            stride: 0,
+        };
+        // The library's own truncation stops reading at max_length tokens, and so
+        // cuts other pairs than its releases from 0.23.3 on.
+        let (mut first, mut second) =
+            truncate_encodings(first, second, &params).map_err(|e| e.to_string())?;
+        first.take_overflowing();
+        if let Some(second) = &mut second {
+            second.take_overflowing();
+        }
+        let encoding = self.tokenizer.post_process(first, second, true);
+        let encoding = encoding.map_err(|e| e.to_string())?;
         let tokens = encoding.get_ids().iter().zip(encoding.get_type_ids());
         Ok((
             tokens
@@ -135,35 +229,6 @@ impl TextTokenizer {
                 .collect(),
             cut,
         ))
-    }
-
-    /// A copy of the tokenizer that truncates, as set up by Transformers. Which
-    /// of two long texts loses the odd token depends on where the tokenizer
-    /// stops reading, so truncating a finished encoding could give another
-    /// result.
-    fn cutting(&self, max_length: usize, left: bool) -> Result<Arc<Tokenizer>, String> {
-        let mut cached = self.cutting.lock().map_err(|e| e.to_string())?;
-        if let Some((length, is_left, tokenizer)) = &*cached {
-            if (*length, *is_left) == (max_length, left) {
-                return Ok(tokenizer.clone());
-            }
-        }
-        let mut tokenizer = self.tokenizer.clone();
-        let params = TruncationParams {
-            direction: match left {
-                true => TruncationDirection::Left,
-                false => TruncationDirection::Right,
-            },
-            max_length,
-            strategy: TruncationStrategy::LongestFirst,
-            stride: 0,
-        };
-        tokenizer
-            .with_truncation(Some(params))
-            .map_err(|e| e.to_string())?;
-        let tokenizer = Arc::new(tokenizer);
-        *cached = Some((max_length, left, tokenizer.clone()));
-        Ok(tokenizer)
     }
 
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, String> {

@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the golden data next to it with the oracle's Python.
+"""Makes the golden data next to it with the pinned oracle's Python.
 
-usage: make_golden.py            (build/oracle/bin/python, see tests/live)
+usage: make_golden.py            (build/pinned/bin/python, see tests/live)
 
 bpe/, wordpiece/, unigram/, roberta/: small model folders, trained on the text
 below. The trainers do not repeat themselves: a folder is made only when it is
 not there. encodings.json: what `tokenizers` makes of texts. classifier.json:
 what Transformers' tokenizer(text, pair, truncation=True) makes of texts and
-pairs. templates.json: what Transformers renders. Offsets and spans are in bytes.
+pairs. classes.json: see tokenizer_classes.py. templates.json: what Transformers
+renders. Offsets and spans are in bytes.
 """
 
 import itertools
 import json
 import pathlib
+import tempfile
 
 import tokenizers
 from tokenizers import (AddedToken, decoders, models, normalizers,
                         pre_tokenizers, processors, trainers)
 from transformers import AutoTokenizer
 from transformers.utils import chat_template_utils
+
+import tokenizer_classes
 
 HERE = pathlib.Path(__file__).parent
 TEXT = """the quick brown fox jumps over the lazy dog. the dog sleeps.
@@ -168,6 +172,17 @@ def make_classifier_inputs():
         for case in classifier_inputs(make.__name__, side)])
 
 
+def make_classes():
+    cases = [{"metaspace": tokenizer_classes.metaspace(),
+              "texts": tokenizer_classes.TEXTS, "two": tokenizer_classes.PAIR}]
+    for row in tokenizer_classes.rows():
+        with tempfile.TemporaryDirectory() as folder:
+            tokenizer_classes.write(row, folder)
+            auto = AutoTokenizer.from_pretrained(folder)
+        cases.append({**row, **tokenizer_classes.answers(auto)})
+    write_cases(HERE / "classes.json", cases)
+
+
 def make_folder(make):
     folder = HERE / make.__name__
     if not folder.is_dir():
@@ -306,4 +321,5 @@ def make_templates():
 if __name__ == "__main__":
     make_tokenizers()
     make_classifier_inputs()
+    make_classes()
     make_templates()
