@@ -62,29 +62,11 @@ std::vector<HubModel> ListHubModels(const std::string& name, size_t limit) {
     model.name = id;
     model.folder = *snapshot;
     model.revision = model.folder.filename().string();
-    model.repository = repository;
     model.size_bytes = FolderBytes(repository);
     model.create_time = ModificationTime(model.folder);
     models.push_back(std::move(model));
   }
   return models;
-}
-
-absl::StatusOr<int64_t> RemoveHubModel(const HubModel& model) {
-  const fs::path doomed = base::TemporaryBeside(model.repository);
-  std::error_code error;
-  fs::rename(model.repository, doomed, error);
-  if (error) {
-    return base::ErrnoStatus(error.value(), model.repository.string());
-  }
-  fs::remove_all(doomed, error);
-  // The cache's own tools keep their locks next to it.
-  std::error_code ignored;
-  fs::remove_all(
-      model.repository.parent_path() / ".locks" / model.repository.filename(),
-      ignored);
-  if (error) return base::ErrnoStatus(error.value(), doomed.string());
-  return model.size_bytes;
 }
 
 void SweepHubModels() {
@@ -106,18 +88,28 @@ void SetUse(const Uses& uses, ListedModel& model) {
   if (use != uses.end()) model.use = use->second;
 }
 
+// The first step removes the model's name, so that an interrupted removal
+// leaves what SweepHubModels removes.
+absl::Status RemoveRepository(const fs::path& repository) {
+  const fs::path doomed = base::TemporaryBeside(repository);
+  std::error_code error;
+  fs::rename(repository, doomed, error);
+  if (error) return base::ErrnoStatus(error.value(), repository.string());
+  fs::remove_all(doomed, error);
+  // The cache's own tools keep their locks next to it.
+  std::error_code ignored;
+  fs::remove_all(repository.parent_path() / ".locks" / repository.filename(),
+                 ignored);
+  return error ? base::ErrnoStatus(error.value(), doomed.string())
+               : absl::OkStatus();
+}
+
 // The user whose pulls wrote most of a model; "" if there was none.
 std::string OwnerOf(const PullLedger::Bytes& bytes) {
   const auto most = std::max_element(
       bytes.begin(), bytes.end(),
       [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == bytes.end() ? "" : most->first;
-}
-
-absl::Status NoSuchModel(const std::string& name) {
-  return absl::NotFoundError(
-      absl::StrCat("name: mpsd has no model ", name,
-                   ": `mpsctl model list` shows those it has"));
 }
 
 }  // namespace
@@ -224,18 +216,21 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
                                                 const std::string& user,
                                                 bool is_admin) {
   // Also what a pull left that ended before its config.json came.
-  HubModel model;
-  model.repository =
+  const fs::path repository =
       fs::path(spec::HubCacheFolder()) / spec::RepositoryName(name);
   std::error_code error;
-  if (!fs::is_directory(model.repository, error)) return NoSuchModel(name);
-  model.size_bytes = FolderBytes(model.repository);
+  if (!fs::is_directory(repository, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("name: mpsd has no model ", name,
+                     ": `mpsctl model list` shows those it has"));
+  }
+  const int64_t bytes = FolderBytes(repository);
   int64_t written = 0;  // by the user's pulls
   if (pulls_ != nullptr) {
-    ASSIGN_OR_RETURN(auto all, pulls_->All());
-    written = all[name][user];
+    ASSIGN_OR_RETURN(auto pulled, pulls_->All());
+    written = pulled[name][user];
   }
-  if (!is_admin && (written == 0 || written < model.size_bytes)) {
+  if (!is_admin && (written == 0 || written < bytes)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "the model ", name,
         " is in the Hugging Face cache, and not only your pulls wrote it: "
@@ -250,20 +245,21 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
   }
   ASSIGN_OR_RETURN(const std::set<std::string> folders,
                    uses_.UnfinishedFolders());
-  const base::ReadRoots repository({model.repository});
-  const bool needed = std::any_of(
-      folders.begin(), folders.end(),
-      [&](const auto& folder) { return repository.Contain(folder); });
+  const base::ReadRoots all({repository});
+  const bool needed =
+      std::any_of(folders.begin(), folders.end(),
+                  [&](const auto& folder) { return all.Contain(folder); });
   if (needed) {
     return absl::FailedPreconditionError(
         absl::StrCat("a job that has not ended needs the model ", name,
                      ": `mpsctl list --model ", name,
                      "` shows which; cancel it, or wait for its end"));
   }
-  const absl::StatusOr<int64_t> freed = RemoveHubModel(model);
-  if (!freed.ok() || pulls_ == nullptr) return freed;
-  RETURN_IF_ERROR(pulls_->Remove(name));
-  return freed;
+  RETURN_IF_ERROR(RemoveRepository(repository));
+  if (pulls_ != nullptr) {
+    RETURN_IF_ERROR(pulls_->Remove(name));
+  }
+  return bytes;
 }
 
 absl::StatusOr<int> ModelBook::SweepOne(const std::string& name) {

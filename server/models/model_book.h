@@ -73,8 +73,7 @@ class Puller {
 // A model in a Hugging Face cache: its id, the commit of a snapshot and when
 // that was made, the bytes of all snapshots.
 struct HubModel : Manifest {
-  std::filesystem::path folder;      // of the snapshot
-  std::filesystem::path repository;  // the folder of all snapshots
+  std::filesystem::path folder;  // of the snapshot
   bool is_main = true;  // the snapshot is the one that jobs get by the name
 };
 
@@ -83,11 +82,6 @@ struct HubModel : Manifest {
 // snapshot of its ref main, else any that has a config.json; models without one
 // are omitted, as jobs do not find them.
 std::vector<HubModel> ListHubModels(const std::string& name, size_t limit);
-
-// Removes all snapshots of the model; returns the bytes freed. The first step
-// removes the model's name, so that an interrupted removal leaves what
-// SweepHubModels removes.
-absl::StatusOr<int64_t> RemoveHubModel(const HubModel& model);
 
 // Removes what an interrupted removal left.
 void SweepHubModels();

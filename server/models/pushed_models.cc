@@ -169,6 +169,9 @@ ModelFacts FactsOf(const absl::StatusOr<spec::ModelFolder>& model) {
   return facts;
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelFacts, family, parameters, tasks,
+                                   problem, least_memory_bytes)
+
 namespace {
 
 using nlohmann::json;
@@ -191,28 +194,12 @@ int64_t Number(const json& tree, const char* name) {
 
 // Another release may find other facts in the same files.
 std::optional<ModelFacts> FactsIn(const json& tree) {
-  const auto found = tree.find("facts");
-  if (found == tree.end() || !found->is_object() ||
-      Text(*found, "version") != MPSD_VERSION) {
+  if (Text(tree, "facts_of") != MPSD_VERSION) return std::nullopt;
+  try {
+    return tree.at("facts").get<ModelFacts>();
+  } catch (const json::exception&) {
     return std::nullopt;
   }
-  ModelFacts facts{.family = Text(*found, "family"),
-                   .parameters = Number(*found, "parameters"),
-                   .problem = Text(*found, "problem"),
-                   .least_memory_bytes = Number(*found, "least_memory_bytes")};
-  for (const json& task : found->value("tasks", json::array())) {
-    if (task.is_string()) facts.tasks.push_back(task.get<std::string>());
-  }
-  return facts;
-}
-
-json TreeOf(const ModelFacts& facts) {
-  return {{"version", MPSD_VERSION},
-          {"family", facts.family},
-          {"parameters", facts.parameters},
-          {"tasks", facts.tasks},
-          {"problem", facts.problem},
-          {"least_memory_bytes", facts.least_memory_bytes}};
 }
 
 }  // namespace
@@ -248,7 +235,10 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& manifest) {
                {"revision", manifest.revision},
                {"size_bytes", manifest.size_bytes},
                {"create_time_us", absl::ToUnixMicros(manifest.create_time)}};
-  if (manifest.facts) tree["facts"] = TreeOf(*manifest.facts);
+  if (manifest.facts) {
+    tree["facts"] = *manifest.facts;
+    tree["facts_of"] = MPSD_VERSION;
+  }
   return base::WriteFileAtomic(folder / kFile, tree.dump(1) + "\n");
 }
 

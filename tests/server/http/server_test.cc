@@ -169,22 +169,6 @@ TEST_F(ServerTest, FiftyScrapersAreAnsweredDespiteClientsThatHang) {
   EXPECT_EQ(answered, 50);
 }
 
-TEST_F(ServerTest, AFurtherConnectionTakesThePlaceOfTheIdlest) {
-  options_.max_connections = 3;
-  Serve();
-  std::deque<Client> clients;
-  for (int i = 0; i < 3; ++i) {
-    clients.emplace_back(address());
-    ASSERT_TRUE(clients.back().Send("GET / HTTP/1.1\r\n\r\n"));
-    ASSERT_THAT(clients.back().ReadAnswer(), EndsWith("for /"));
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  EXPECT_THAT(Get(address(), "/new"), EndsWith("/new"));
-  EXPECT_TRUE(clients[0].IsClosed());
-  ASSERT_TRUE(clients[2].Send("GET /old HTTP/1.1\r\n\r\n"));
-  EXPECT_THAT(clients[2].ReadAnswer(), EndsWith("/old"));
-}
-
 TEST_F(ServerTest, StrangersThatSendHalfARequestKeepNoOneOut) {
   options_.token_file = WriteToken(kToken);
   options_.max_connections = 3;
