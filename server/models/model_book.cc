@@ -12,12 +12,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
-#include "core/base/text.h"
 #include "core/spec/model_folder.h"
-#include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
 #include "server/models/pushed_models.h"
 
@@ -245,10 +244,10 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
   }
   ASSIGN_OR_RETURN(const std::set<std::string> folders,
                    uses_.UnfinishedFolders());
-  const base::ReadRoots all({repository});
+  const base::ReadRoots within({repository});
   const bool needed =
       std::any_of(folders.begin(), folders.end(),
-                  [&](const auto& folder) { return all.Contain(folder); });
+                  [&](const auto& folder) { return within.Contain(folder); });
   if (needed) {
     return absl::FailedPreconditionError(
         absl::StrCat("a job that has not ended needs the model ", name,

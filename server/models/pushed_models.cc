@@ -239,7 +239,9 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& manifest) {
     tree["facts"] = *manifest.facts;
     tree["facts_of"] = MPSD_VERSION;
   }
-  return base::WriteFileAtomic(folder / kFile, tree.dump(1) + "\n");
+  return base::WriteFileAtomic(
+      folder / kFile,
+      tree.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 absl::Status RemoveManifest(const fs::path& folder) {
