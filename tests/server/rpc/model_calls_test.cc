@@ -119,7 +119,8 @@ TEST_F(ModelCallsTest, AJobSaysThatItsModelHasOtherFilesThanTheLast) {
         Ok(daemon_.job_store->Events(daemon_.Enqueue(job), 0, 1));
     return std::get<jobs::StateChanged>(events.at(0).body).message;
   };
-  models::HubCache cache;
+  // Where jobs may read.
+  models::HubCache cache(daemon_.data().parent_path() / "hub");
   cache.Put("org/m", "c0ffee", "x");
   note("ada");
   EXPECT_THAT(note("ada"), Not(HasSubstr("last job")));
