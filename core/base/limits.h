@@ -66,6 +66,7 @@ inline constexpr int kBatchBlobs = 20'000;       // blobs per UploadBatch
 inline constexpr size_t kModelIdBytes = 128;   // a name, a revision
 inline constexpr size_t kFilesOfModel = 1000;  // per Push
 inline constexpr size_t kListedModels = 1000;
+inline constexpr size_t kModelsOfUser = 100;      // pushed
 inline constexpr int kPulls = 4;                  // running at a time
 inline constexpr size_t kCollectionItems = 1000;  // per response
 

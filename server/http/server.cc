@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/http/server.h"
 
+#include <netinet/in.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -347,6 +348,25 @@ std::string Serialize(const Response& response, const Parsed& asked) {
   return text;
 }
 
+// Whose connection it is, as Options::max_of_client counts; empty for a unix
+// socket.
+std::string ClientOf(int fd) {
+  sockaddr_storage peer{};
+  socklen_t length = sizeof(peer);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) {
+    return "";
+  }
+  if (peer.ss_family == AF_INET) {
+    const auto& ip = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+    return {reinterpret_cast<const char*>(&ip), sizeof(ip)};
+  }
+  if (peer.ss_family != AF_INET6) return "";
+  const auto& ip = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  const char* bytes = reinterpret_cast<const char*>(&ip);
+  return IN6_IS_ADDR_V4MAPPED(&ip) ? std::string(bytes + 12, 4)
+                                   : std::string(bytes, 8);
+}
+
 }  // namespace
 
 class Server::Core {
@@ -396,8 +416,9 @@ class Server::Core {
  private:
   struct Connection {
     int fd = -1;
-    // Since when no request is in progress; nullopt before the first one, too.
-    std::optional<absl::Duration> idle_since;
+    std::string client;
+    // Since when the server waits for the client; nullopt while it answers.
+    std::optional<absl::Duration> waits_since;
     bool is_cut = false;  // ends, and is not counted any more
     bool is_done = false;
     std::thread thread;
@@ -410,16 +431,18 @@ class Server::Core {
       if (connection.is_done) connection.thread.join();
       return connection.is_done;
     });
-    if (open_ >= options_.max_connections) CutIdlest();
-    if (open_ >= options_.max_connections) {
+    const std::string client = ClientOf(fd);
+    if (!MakeRoom(options_.max_of_client, client) ||
+        !MakeRoom(options_.max_connections, "")) {
       close(fd);
       return;
     }
     Connection& connection = connections_.emplace_back();
     connection.fd = fd;
+    connection.client = client;
+    connection.waits_since = Now();
     try {
       connection.thread = std::thread([this, &connection] { Run(connection); });
-      ++open_;
     } catch (const std::system_error& error) {
       options_.log(absl::StrCat(options_.address, ": ", error.what()));
       close(fd);
@@ -427,16 +450,25 @@ class Server::Core {
     }
   }
 
-  // Makes room by closing the connection that is needed least.
-  void CutIdlest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    Connection* idlest = nullptr;
+  // Whether there are fewer than `most` connections of the client, of any if
+  // `client` is empty; may close the one that is needed least for it.
+  bool MakeRoom(size_t most, const std::string& client)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    size_t count = 0;
+    Connection* oldest = nullptr;
     for (Connection& connection : connections_) {
-      if (!connection.is_cut && connection.idle_since &&
-          (idlest == nullptr || *connection.idle_since < *idlest->idle_since)) {
-        idlest = &connection;
+      const bool counts = client.empty() || connection.client == client;
+      if (!counts || connection.is_cut || connection.is_done) continue;
+      ++count;
+      if (connection.waits_since &&
+          (oldest == nullptr ||
+           *connection.waits_since < *oldest->waits_since)) {
+        oldest = &connection;
       }
     }
-    if (idlest != nullptr) Cut(*idlest);
+    if (count < most) return true;
+    if (oldest != nullptr) Cut(*oldest);
+    return oldest != nullptr;
   }
 
   // Ends the waits of the connection's thread.
@@ -444,7 +476,6 @@ class Server::Core {
     if (connection.is_done || connection.is_cut) return;
     shutdown(connection.fd, SHUT_RDWR);
     connection.is_cut = true;
-    --open_;
   }
 
   void Run(Connection& connection) {
@@ -455,45 +486,45 @@ class Server::Core {
     }
     absl::MutexLock lock(&mutex_);
     close(connection.fd);
-    if (!connection.is_cut) --open_;
     connection.is_done = true;
   }
 
   // Whether the client can read the last response.
   bool Converse(Connection& connection, Stream& stream) {
     const Deadlines& deadlines = options_.deadlines;
-    if (!stream.Handshake(Now() + deadlines.handshake)) return false;
+    absl::Duration deadline = Now() + deadlines.request;
+    if (!stream.Handshake(deadline)) return false;
     std::string text;
     while (true) {
-      const absl::Duration deadline = Now() + deadlines.request;
       while (text.find("\r\n\r\n") == text.npos && !IsTooLong(text)) {
         if (!stream.Read(text, deadline)) return false;
       }
-      const Parsed asked =
-          IsTooLong(text) ? Refused(431, "the request's header is too long\n")
-                          : Parse(text.substr(0, text.find("\r\n\r\n")));
+      Parsed asked = IsTooLong(text)
+                         ? Refused(431, "the request's header is too long\n")
+                         : Parse(text.substr(0, text.find("\r\n\r\n")));
+      SetWaitsSince(connection, std::nullopt);
       const Response response =
           asked.refusal ? *asked.refusal : Answer(asked.request);
+      SetWaitsSince(connection, Now());
+      // A stranger keeps no connection.
+      if (response.status == 401) asked.keep = false;
       if (!stream.Write(Serialize(response, asked),
                         Now() + deadlines.response)) {
         return false;
       }
       if (!asked.keep) return true;
       text.erase(0, text.find("\r\n\r\n") + 4);
-      if (text.empty() && !AwaitRequest(connection, stream, text)) return false;
+      if (text.empty() && !stream.Read(text, Now() + deadlines.idle)) {
+        return false;
+      }
+      deadline = Now() + deadlines.request;
     }
   }
 
-  bool AwaitRequest(Connection& connection, Stream& stream, std::string& text) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (connection.is_cut) return false;
-      connection.idle_since = Now();
-    }
-    const bool more = stream.Read(text, Now() + options_.deadlines.idle);
+  void SetWaitsSince(Connection& connection,
+                     std::optional<absl::Duration> since) {
     absl::MutexLock lock(&mutex_);
-    connection.idle_since.reset();
-    return more && !connection.is_cut;
+    connection.waits_since = since;
   }
 
   Response Answer(const Request& request) {
@@ -545,7 +576,6 @@ class Server::Core {
   Credentials credentials_ ABSL_GUARDED_BY(mutex_);
   // Only Take and the destructor add or remove one; a thread uses its own.
   std::list<Connection> connections_;
-  size_t open_ ABSL_GUARDED_BY(mutex_) = 0;
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -51,8 +51,7 @@ using Handler = std::function<Response(const Request&)>;
 // A client's time limits. Each applies to the whole of its step, however often
 // a byte is transferred.
 struct Deadlines {
-  absl::Duration handshake = absl::Seconds(10);
-  absl::Duration request = absl::Seconds(10);
+  absl::Duration request = absl::Seconds(10);  // the first: with the handshake
   absl::Duration response = absl::Seconds(30);
   absl::Duration idle = absl::Minutes(5);  // between two requests
 };
@@ -76,9 +75,12 @@ class Server {
     // A file with the token that every request must carry; empty: none.
     std::filesystem::path token_file = {};
     Deadlines deadlines = {};
-    // A further connection replaces the one that has been idle for longest; if
-    // none is idle, it is closed.
+    // A further connection replaces the one whose client has been waited for
+    // longest: for a request, or to read its response. It is closed if every
+    // request is being answered.
     size_t max_connections = limits::kHttpConnections;
+    // Likewise of one IPv4 address, or of the /64 network of an IPv6 address.
+    size_t max_of_client = limits::kHttpConnections / 2;
     int handlers = 2;  // that run at a time
     // The requests that run or wait for a handler; further ones get a 503.
     int max_waiting = 64;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/submission.h"
 
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -273,7 +274,10 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   RETURN_IF_ERROR(CheckTargets(spec, model.config));
   // Keep the requested id: results name the id, not a folder of this machine.
   const std::string id = spec::ParseHubName(spec.model).id;
-  if (spec::Names(id, model.folder)) spec.model_id = id;
+  if (spec::Names(id, model.folder)) {
+    if (spec.model == id) submission.model_folder = model.folder;
+    spec.model_id = id;
+  }
   spec.model = model.folder;
   submission.model_lease = std::move(model.lease);
   submission.memory_bytes = LeastMemory(spec, model.config);
@@ -407,6 +411,31 @@ absl::StatusOr<SubmitResult> Submitter::Submit(const SubmitRequest& request,
   return status;
 }
 
+namespace {
+
+// The files that a name means: a PushedFolder or a snapshot.
+std::string FilesOf(const std::filesystem::path& folder) {
+  const bool pulled = folder.parent_path().filename() == "snapshots";
+  return absl::StrCat(pulled ? "the Hugging Face cache's " : "the pushed ",
+                      folder.filename().string().substr(0, 12));
+}
+
+}  // namespace
+
+// Others may push or pull under a name that the owner has used.
+absl::Status Submitter::NoteNewFiles(const Job& job, Submission& checked) {
+  if (checked.model_folder.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string before,
+                   dependencies_.store.LastModelFolder(job.owner, job.model));
+  const std::string now = FilesOf(checked.model_folder);
+  if (spec::Names(job.model, before) && FilesOf(before) != now) {
+    absl::StrAppend(&checked.note, "; the files of ", job.model,
+                    " are not those of your last job with it: ", now,
+                    ", before ", FilesOf(before));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Submitter::NewJob> Submitter::MakeJob(
     const SubmitRequest& request, const std::string& hash) {
   const std::string id = ids_.Next();
@@ -421,6 +450,7 @@ absl::StatusOr<Submitter::NewJob> Submitter::MakeJob(
   made.job.request_hash = hash;
   made.job.create_time = dependencies_.clock.Now();
   made.job.after = std::move(after);
+  RETURN_IF_ERROR(NoteNewFiles(made.job, made.checked));
   if (request.held) {
     made.job.held = true;
     made.job.hold_reason = "since its submission";

@@ -50,6 +50,8 @@ struct Submission {
   std::vector<std::string> named_jobs;
   std::vector<JobFiles::Link> links;
   std::string note;  // human-readable: estimated device memory
+  // The folder that `model` means now; empty if it names one, or a revision.
+  std::string model_folder;
   // Estimates in bytes: the least device memory (where the trainer may choose
   // the layout), and a checkpoint.
   int64_t memory_bytes = 0;
@@ -139,6 +141,8 @@ class Submitter {
   // job's id. Makes no folder and no row.
   absl::StatusOr<NewJob> MakeJob(const SubmitRequest& request,
                                  const std::string& hash);
+  // Notes that the model's name means other files than in the owner's last job.
+  absl::Status NoteNewFiles(const Job& job, Submission& checked);
   MachineMemory Memory() const;
   // Reads the jobs that the submitter may read. `request` must outlive the
   // result.

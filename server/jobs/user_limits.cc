@@ -188,7 +188,8 @@ absl::Status CheckUploads(const std::string& user, const UserLimits& limits,
       BytesInWords(more), " would be added, ",
       BytesInWords(*limits.upload_bytes),
       " are allowed: delete jobs whose data is not needed (`mpsctl delete`; "
-      "their uploads are removed mpsd's --blob-grace-seconds later)",
+      "their uploads are removed mpsd's --blob-grace-seconds later), or models "
+      "that you pulled (`mpsctl model rm`)",
       WhoRaises(user, "upload-bytes")));
 }
 

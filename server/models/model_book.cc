@@ -12,69 +12,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
-#include "core/base/text.h"
 #include "core/spec/model_folder.h"
-#include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
 #include "server/models/pushed_models.h"
 
 namespace mpsd::models {
-
-namespace {
-
-constexpr std::pair<spec::Task, const char*> kTasks[] = {
-    {spec::Task::kCausalLm, "CAUSAL_LM"},
-    {spec::Task::kSeqCls, "SEQ_CLS"},
-    {spec::Task::kImageCls, "IMAGE_CLS"},
-};
-// Outputs of a head whose labels are not known yet.
-constexpr int64_t kFewLabels = 2;
-
-// LoRA with the defaults of job.json, at the layout that the trainer chooses.
-spec::TrainSpec DefaultJob(spec::Task task) {
-  spec::TrainSpec spec;
-  spec.task = task;
-  spec.training.auto_find_batch_size = true;
-  return spec;
-}
-
-}  // namespace
-
-ModelFacts FactsOf(const std::filesystem::path& folder,
-                   const jobs::MachineMemory& memory) {
-  ModelFacts facts;
-  absl::StatusOr<spec::ModelFolder> model = spec::ReadModelFolder(folder);
-  if (!model.ok()) {
-    facts.problem = base::Printable(std::string(model.status().message()));
-    return facts;
-  }
-  facts.family = model->config.model_type;
-  facts.parameters = spec::ParameterCount(model->config);
-  for (const auto& [task, name] : kTasks) {
-    const spec::TrainSpec spec = DefaultJob(task);
-    if (absl::Status s = spec::CheckTask(spec, model->config); !s.ok()) {
-      if (facts.problem.empty() && !absl::IsInvalidArgument(s)) {
-        facts.problem = base::Printable(std::string(s.message()));
-      }
-      continue;
-    }
-    spec::ModelConfig config = model->config;
-    if (task != spec::Task::kCausalLm) config.num_labels = kFewLabels;
-    facts.tasks.emplace_back(name);
-    if (facts.least_memory_bytes > 0) continue;
-    facts.least_memory_bytes = jobs::LeastMemory(spec, config);
-    const int64_t limit = jobs::MemoryFor(memory, spec.device);
-    if (limit > 0) facts.fits = facts.least_memory_bytes <= limit;
-  }
-  if (model->weights.empty()) {
-    facts.problem =
-        "it has no weights in safetensors: jobs need from_scratch for it";
-  }
-  return facts;
-}
 
 namespace fs = std::filesystem;
 namespace {
@@ -96,7 +42,7 @@ absl::StatusOr<std::string> AnySnapshot(const std::string& id,
 absl::Time ModificationTime(const fs::path& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return absl::UnixEpoch();
-  return absl::FromTimeT(info.st_mtime);
+  return absl::TimeFromTimespec(base::ModificationTime(info));
 }
 
 }  // namespace
@@ -115,29 +61,11 @@ std::vector<HubModel> ListHubModels(const std::string& name, size_t limit) {
     model.name = id;
     model.folder = *snapshot;
     model.revision = model.folder.filename().string();
-    model.repository = repository;
     model.size_bytes = FolderBytes(repository);
     model.create_time = ModificationTime(model.folder);
     models.push_back(std::move(model));
   }
   return models;
-}
-
-absl::StatusOr<int64_t> RemoveHubModel(const HubModel& model) {
-  const fs::path doomed = base::TemporaryBeside(model.repository);
-  std::error_code error;
-  fs::rename(model.repository, doomed, error);
-  if (error) {
-    return base::ErrnoStatus(error.value(), model.repository.string());
-  }
-  fs::remove_all(doomed, error);
-  // The cache's own tools keep their locks next to it.
-  std::error_code ignored;
-  fs::remove_all(
-      model.repository.parent_path() / ".locks" / model.repository.filename(),
-      ignored);
-  if (error) return base::ErrnoStatus(error.value(), doomed.string());
-  return model.size_bytes;
 }
 
 void SweepHubModels() {
@@ -159,12 +87,20 @@ void SetUse(const Uses& uses, ListedModel& model) {
   if (use != uses.end()) model.use = use->second;
 }
 
-ListedModel Listed(const Manifest& manifest, const fs::path& folder,
-                   const jobs::MachineMemory& memory) {
-  ListedModel model;
-  static_cast<Manifest&>(model) = manifest;
-  model.facts = FactsOf(folder, memory);
-  return model;
+// The first step removes the model's name, so that an interrupted removal
+// leaves what SweepHubModels removes.
+absl::Status RemoveRepository(const fs::path& repository) {
+  const fs::path doomed = base::TemporaryBeside(repository);
+  std::error_code error;
+  fs::rename(repository, doomed, error);
+  if (error) return base::ErrnoStatus(error.value(), repository.string());
+  fs::remove_all(doomed, error);
+  // The cache's own tools keep their locks next to it.
+  std::error_code ignored;
+  fs::remove_all(repository.parent_path() / ".locks" / repository.filename(),
+                 ignored);
+  return error ? base::ErrnoStatus(error.value(), doomed.string())
+               : absl::OkStatus();
 }
 
 // The user whose pulls wrote most of a model; "" if there was none.
@@ -175,13 +111,35 @@ std::string OwnerOf(const PullLedger::Bytes& bytes) {
   return most == bytes.end() ? "" : most->first;
 }
 
-absl::Status NoSuchModel(const std::string& name) {
-  return absl::NotFoundError(
-      absl::StrCat("name: mpsd has no model ", name,
-                   ": `mpsctl model list` shows those it has"));
+}  // namespace
+
+ModelFacts ModelBook::FactsAt(const fs::path& folder) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time changed = ModificationTime(folder);
+  const auto found = read_.find(folder);
+  if (found != read_.end() && found->second.changed == changed) {
+    return found->second.facts;
+  }
+  ModelFacts facts = FactsOf(spec::ReadModelFolder(folder));
+  if (read_.size() >= limits::kListedModels) read_.clear();
+  // A file that comes within the clock's resolution would not be seen.
+  if (absl::Now() - changed > absl::Seconds(2)) {
+    read_[folder] = {changed, facts};
+  }
+  return facts;
 }
 
-}  // namespace
+ListedModel ModelBook::Listed(const Manifest& manifest, const fs::path& folder,
+                              const jobs::MachineMemory& memory) {
+  ListedModel model;
+  static_cast<Manifest&>(model) = manifest;
+  if (!model.facts) model.facts = FactsAt(folder);
+  const int64_t limit = jobs::MemoryFor(memory, spec::TrainSpec().device);
+  if (model.facts->least_memory_bytes > 0 && limit > 0) {
+    model.fits = model.facts->least_memory_bytes <= limit;
+  }
+  return model;
+}
 
 absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
     const std::string& name, const jobs::MachineMemory& memory) {
@@ -206,15 +164,15 @@ absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
     models.back().pulled = true;
     models.back().owner = OwnerOf(pulls[pulled.name]);
     if (!pulled.is_main) {
-      models.back().facts.problem = absl::StrCat(
+      models.back().facts->problem = absl::StrCat(
           "no ref main: name it ", pulled.name, "@", pulled.revision);
     }
     if (!pushed_names.contains(pulled.name)) {
       SetUse(uses, models.back());
       continue;
     }
-    models.back().facts.tasks.clear();
-    models.back().facts.problem =
+    models.back().facts->tasks.clear();
+    models.back().facts->problem =
         "jobs get the pushed model of this name instead";
   }
   std::stable_sort(models.begin(), models.end(),
@@ -222,6 +180,16 @@ absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
                      return a.name < b.name;
                    });
   return models;
+}
+
+absl::Status ModelBook::CheckMayPull(const std::string& name) {
+  if (!pushed_.Find(name)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "id: jobs get the model ", name,
+      " that was pushed to this mpsd, not the hub's: name the hub's by its "
+      "revision (`mpsctl model pull ",
+      name, "@main`), or remove the pushed one (`mpsctl model rm ", name,
+      "`)"));
 }
 
 absl::StatusOr<ModelBook::Pushed> ModelBook::Push(
@@ -246,14 +214,22 @@ absl::StatusOr<int64_t> ModelBook::Remove(const std::string& name,
 absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
                                                 const std::string& user,
                                                 bool is_admin) {
-  const std::vector<HubModel> found = ListHubModels(name, 1);
-  if (found.empty()) return NoSuchModel(name);
+  // Also what a pull left that ended before its config.json came.
+  const fs::path repository =
+      fs::path(spec::HubCacheFolder()) / spec::RepositoryName(name);
+  std::error_code error;
+  if (!fs::is_directory(repository, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("name: mpsd has no model ", name,
+                     ": `mpsctl model list` shows those it has"));
+  }
+  const int64_t bytes = FolderBytes(repository);
   int64_t written = 0;  // by the user's pulls
   if (pulls_ != nullptr) {
-    ASSIGN_OR_RETURN(auto all, pulls_->All());
-    written = all[name][user];
+    ASSIGN_OR_RETURN(auto pulled, pulls_->All());
+    written = pulled[name][user];
   }
-  if (!is_admin && (written == 0 || written < found.front().size_bytes)) {
+  if (!is_admin && (written == 0 || written < bytes)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "the model ", name,
         " is in the Hugging Face cache, and not only your pulls wrote it: "
@@ -268,20 +244,21 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
   }
   ASSIGN_OR_RETURN(const std::set<std::string> folders,
                    uses_.UnfinishedFolders());
-  const base::ReadRoots repository({found.front().repository});
-  const bool needed = std::any_of(
-      folders.begin(), folders.end(),
-      [&](const auto& folder) { return repository.Contain(folder); });
+  const base::ReadRoots within({repository});
+  const bool needed =
+      std::any_of(folders.begin(), folders.end(),
+                  [&](const auto& folder) { return within.Contain(folder); });
   if (needed) {
     return absl::FailedPreconditionError(
         absl::StrCat("a job that has not ended needs the model ", name,
                      ": `mpsctl list --model ", name,
                      "` shows which; cancel it, or wait for its end"));
   }
-  const absl::StatusOr<int64_t> freed = RemoveHubModel(found.front());
-  if (!freed.ok() || pulls_ == nullptr) return freed;
-  RETURN_IF_ERROR(pulls_->Remove(name));
-  return freed;
+  RETURN_IF_ERROR(RemoveRepository(repository));
+  if (pulls_ != nullptr) {
+    RETURN_IF_ERROR(pulls_->Remove(name));
+  }
+  return bytes;
 }
 
 absl::StatusOr<int> ModelBook::SweepOne(const std::string& name) {

@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/jobs/submission.h"
 #include "server/jobs/user_limits.h"
@@ -21,21 +23,6 @@
 #include "server/store/user_ledger.h"
 
 namespace mpsd::models {
-
-// What mpsd can do with a model's folder.
-struct ModelFacts {
-  std::string family;              // config.json's model_type; "": unknown
-  int64_t parameters = 0;          // 0: unknown
-  std::vector<std::string> tasks;  // of job.json; empty: see `problem`
-  std::string problem;             // why not all jobs can use it
-  // The least device memory in bytes that LoRA takes with job.json's defaults
-  // and auto_find_batch_size; 0: unknown.
-  int64_t least_memory_bytes = 0;
-  std::optional<bool> fits;  // into this machine; nullopt: unknown
-};
-
-ModelFacts FactsOf(const std::filesystem::path& folder,
-                   const jobs::MachineMemory& memory);
 
 // A model, and the user who requests it.
 struct PullRequest {
@@ -86,8 +73,7 @@ class Puller {
 // A model in a Hugging Face cache: its id, the commit of a snapshot and when
 // that was made, the bytes of all snapshots.
 struct HubModel : Manifest {
-  std::filesystem::path folder;      // of the snapshot
-  std::filesystem::path repository;  // the folder of all snapshots
+  std::filesystem::path folder;  // of the snapshot
   bool is_main = true;  // the snapshot is the one that jobs get by the name
 };
 
@@ -97,19 +83,14 @@ struct HubModel : Manifest {
 // are omitted, as jobs do not find them.
 std::vector<HubModel> ListHubModels(const std::string& name, size_t limit);
 
-// Removes all snapshots of the model; returns the bytes freed. The first step
-// removes the model's name, so that an interrupted removal leaves what
-// SweepHubModels removes.
-absl::StatusOr<int64_t> RemoveHubModel(const HubModel& model);
-
 // Removes what an interrupted removal left.
 void SweepHubModels();
 
 // A model that jobs can name; of the Hugging Face cache if it was pulled. Its
-// owner pushed it, or is the one whose pulls wrote most of it.
+// owner pushed it, or is the one whose pulls wrote most of it. Has its facts.
 struct ListedModel : Manifest {
   bool pulled = false;
-  ModelFacts facts;
+  std::optional<bool> fits;  // into this machine; nullopt: unknown
   ModelUses::Use use;
 };
 
@@ -125,6 +106,10 @@ class ModelBook {
   // By name, at most limits::kListedModels; only `name` if that is not empty.
   absl::StatusOr<std::vector<ListedModel>> List(
       const std::string& name, const jobs::MachineMemory& memory);
+
+  // FailedPrecondition if jobs get a pushed model by this name, so that a pull
+  // of it would change nothing.
+  absl::Status CheckMayPull(const std::string& name);
 
   // PushedModels::Push; then removes revisions that no job uses any more.
   struct Pushed {
@@ -147,11 +132,23 @@ class ModelBook {
   absl::StatusOr<int64_t> RemovePulled(const std::string& name,
                                        const std::string& user, bool is_admin);
   absl::StatusOr<int> SweepOne(const std::string& name);
+  ListedModel Listed(const Manifest& manifest,
+                     const std::filesystem::path& folder,
+                     const jobs::MachineMemory& memory);
+  // Those of a folder without a manifest that has them, read once.
+  ModelFacts FactsAt(const std::filesystem::path& folder);
 
   PushedModels& pushed_;
   ModelUses& uses_;
   Puller* const puller_;
   PullLedger* const pulls_;
+
+  struct Read {
+    absl::Time changed;  // the folder
+    ModelFacts facts;
+  };
+  absl::Mutex mutex_;
+  std::map<std::string, Read> read_ ABSL_GUARDED_BY(mutex_);  // by folder
 };
 
 }  // namespace mpsd::models

@@ -82,7 +82,6 @@ class HfDownload {
   std::vector<std::string> last_lines_;  // without states of progress bars
 };
 
-class HfDownload;
 class WatchedPull;
 
 // How a pull ended, for the metrics.

@@ -24,6 +24,9 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/spec/model_folder.h"
+#include "core/spec/targets.h"
+#include "core/spec/train_spec.h"
+#include "server/jobs/submission.h"
 #include "server/store/blob_store.h"
 
 namespace mpsd::models {
@@ -119,6 +122,58 @@ int64_t FolderBytes(const fs::path& folder, uint64_t most_links) {
 
 namespace {
 
+constexpr std::pair<spec::Task, const char*> kTasks[] = {
+    {spec::Task::kCausalLm, "CAUSAL_LM"},
+    {spec::Task::kSeqCls, "SEQ_CLS"},
+    {spec::Task::kImageCls, "IMAGE_CLS"},
+};
+// Outputs of a head whose labels are not known yet.
+constexpr int64_t kFewLabels = 2;
+
+// LoRA with the defaults of job.json, at the layout that the trainer chooses.
+spec::TrainSpec DefaultJob(spec::Task task) {
+  spec::TrainSpec spec;
+  spec.task = task;
+  spec.training.auto_find_batch_size = true;
+  return spec;
+}
+
+}  // namespace
+
+ModelFacts FactsOf(const absl::StatusOr<spec::ModelFolder>& model) {
+  ModelFacts facts;
+  if (!model.ok()) {
+    facts.problem = base::Printable(std::string(model.status().message()));
+    return facts;
+  }
+  facts.family = model->config.model_type;
+  facts.parameters = spec::ParameterCount(model->config);
+  for (const auto& [task, name] : kTasks) {
+    const spec::TrainSpec spec = DefaultJob(task);
+    if (absl::Status s = spec::CheckTask(spec, model->config); !s.ok()) {
+      if (facts.problem.empty() && !absl::IsInvalidArgument(s)) {
+        facts.problem = base::Printable(std::string(s.message()));
+      }
+      continue;
+    }
+    spec::ModelConfig config = model->config;
+    if (task != spec::Task::kCausalLm) config.num_labels = kFewLabels;
+    facts.tasks.emplace_back(name);
+    if (facts.least_memory_bytes > 0) continue;
+    facts.least_memory_bytes = jobs::LeastMemory(spec, config);
+  }
+  if (model->weights.empty()) {
+    facts.problem =
+        "it has no weights in safetensors: jobs need from_scratch for it";
+  }
+  return facts;
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelFacts, family, parameters, tasks,
+                                   problem, least_memory_bytes)
+
+namespace {
+
 using nlohmann::json;
 
 constexpr char kFile[] = "model.json";
@@ -137,6 +192,16 @@ int64_t Number(const json& tree, const char* name) {
              : 0;
 }
 
+// Another release may find other facts in the same files.
+std::optional<ModelFacts> FactsIn(const json& tree) {
+  if (Text(tree, "facts_of") != MPSD_VERSION) return std::nullopt;
+  try {
+    return tree.at("facts").get<ModelFacts>();
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Manifest> ReadManifest(const fs::path& folder) {
@@ -151,6 +216,7 @@ absl::StatusOr<Manifest> ReadManifest(const fs::path& folder) {
     manifest.revision = Text(tree, "revision");
     manifest.size_bytes = Number(tree, "size_bytes");
     manifest.create_time = absl::FromUnixMicros(Number(tree, "create_time_us"));
+    manifest.facts = FactsIn(tree);
   }
   // Names and revisions become paths.
   if (CheckModelName("name", manifest.name).ok() &&
@@ -164,13 +230,18 @@ absl::StatusOr<Manifest> ReadManifest(const fs::path& folder) {
 }
 
 absl::Status WriteManifest(const fs::path& folder, const Manifest& manifest) {
-  const json tree = {
-      {"name", manifest.name},
-      {"owner", manifest.owner},
-      {"revision", manifest.revision},
-      {"size_bytes", manifest.size_bytes},
-      {"create_time_us", absl::ToUnixMicros(manifest.create_time)}};
-  return base::WriteFileAtomic(folder / kFile, tree.dump(1) + "\n");
+  json tree = {{"name", manifest.name},
+               {"owner", manifest.owner},
+               {"revision", manifest.revision},
+               {"size_bytes", manifest.size_bytes},
+               {"create_time_us", absl::ToUnixMicros(manifest.create_time)}};
+  if (manifest.facts) {
+    tree["facts"] = *manifest.facts;
+    tree["facts_of"] = MPSD_VERSION;
+  }
+  return base::WriteFileAtomic(
+      folder / kFile,
+      tree.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 absl::Status RemoveManifest(const fs::path& folder) {
@@ -338,9 +409,9 @@ absl::Status Link(const fs::path& folder, const PushedModels::Request& request,
   return base::SyncAll(made);
 }
 
-absl::Status CheckModel(const fs::path& folder) {
+absl::StatusOr<ModelFacts> CheckModel(const fs::path& folder) {
   const absl::StatusOr<spec::ModelFolder> model = spec::ReadModelFolder(folder);
-  if (model.ok()) return absl::OkStatus();
+  if (model.ok()) return FactsOf(model);
   return absl::InvalidArgumentError(absl::StrCat(
       "files: mpsd cannot train this model: ", model.status().message()));
 }
@@ -404,7 +475,9 @@ void PushedModels::ReadAll(const std::function<void(const std::string&)>& log) {
 absl::Status PushedModels::CheckMayPush(const Request& request) const {
   absl::MutexLock lock(&mutex_);
   const std::string folded = FoldedName(request.name);
+  size_t own = 0;
   for (const auto& [name, entry] : models_) {
+    if (entry.model.owner == request.user) ++own;
     if (FoldedName(name) != folded) continue;
     if (name != request.name) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -419,27 +492,47 @@ absl::Status PushedModels::CheckMayPush(const Request& request) const {
           entry.model.owner, " or someone with the role admin"));
     }
   }
-  return absl::OkStatus();
+  if (models_.contains(request.name)) return absl::OkStatus();
+  if (own >= limits::kModelsOfUser) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("name: ", request.user, " has pushed ", own,
+                     " models, at most ", limits::kModelsOfUser,
+                     " are allowed: remove one (mpsctl model rm NAME)"));
+  }
+  // Jobs would get the pushed one from now on.
+  std::error_code error;
+  const fs::path pulled =
+      fs::path(spec::HubCacheFolder()) / spec::RepositoryName(request.name);
+  if (request.is_admin || !fs::exists(pulled, error)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "name: ", request.name,
+      " is a model in the Hugging Face cache, which only the role admin may "
+      "replace: choose another name (mpsctl model push --name)"));
 }
 
-// Makes the revision's folder unless it exists; returns its path.
-absl::StatusOr<std::string> PushedModels::Place(const Request& request,
-                                                const std::string& revision,
-                                                jobs::Blobs& blobs) {
+// Makes the revision's folder unless it exists; sets the model's folder, and
+// its facts if it read them.
+absl::Status PushedModels::Place(const Request& request,
+                                 const std::string& revision,
+                                 jobs::Blobs& blobs, Model& placed) {
   const fs::path folder = spec::PushedFolder(folder_, request.name, revision);
+  placed.folder = folder;
   std::error_code error;
   if (fs::exists(folder, error)) {
     // An earlier push of these files made it.
     if (IsWhole(folder, request.files)) {
-      RETURN_IF_ERROR(request.count ? request.count() : absl::OkStatus());
-      return folder.string();
+      return request.count ? request.count() : absl::OkStatus();
     }
     fs::remove_all(folder, error);
     if (error) return FsError(error, folder);
   }
   const fs::path staging = base::TemporaryBeside(folder);
   absl::Status status = Link(staging, request, blobs);
-  if (status.ok()) status = CheckModel(staging);
+  if (status.ok()) {
+    absl::StatusOr<ModelFacts> facts = CheckModel(staging);
+    status = facts.status();
+    if (facts.ok()) placed.facts = *std::move(facts);
+  }
   if (status.ok() && request.count) status = request.count();
   if (status.ok()) {
     fs::rename(staging, folder, error);
@@ -450,8 +543,7 @@ absl::StatusOr<std::string> PushedModels::Place(const Request& request,
     status = base::SyncAll(
         {folder.parent_path(), folder.parent_path().parent_path(), folder_});
   }
-  if (status.ok()) return folder.string();
-  fs::remove_all(staging, error);
+  if (!status.ok()) fs::remove_all(staging, error);
   return status;
 }
 
@@ -465,10 +557,10 @@ absl::StatusOr<PushedModels::Pushed> PushedModels::Push(const Request& request,
   const std::string revision = RevisionOfFiles(request.files);
   std::error_code error;
   const bool is_new = !fs::exists(folder, error);
-  absl::StatusOr<std::string> placed = Place(request, revision, blobs);
-  if (!placed.ok()) {
+  Model placed;
+  if (absl::Status s = Place(request, revision, blobs, placed); !s.ok()) {
     if (is_new) fs::remove_all(folder, error);
-    return placed.status();
+    return s;
   }
   Pushed pushed;
   Model& model = pushed.model;
@@ -490,7 +582,9 @@ absl::StatusOr<PushedModels::Pushed> PushedModels::Push(const Request& request,
   for (const ModelFile& file : request.files) {
     model.size_bytes += file.size_bytes;
   }
-  model.folder = *std::move(placed);
+  model.folder = placed.folder;
+  model.facts = placed.facts ? std::move(placed.facts)
+                             : FactsOf(spec::ReadModelFolder(model.folder));
   if (absl::Status s = WriteManifest(folder, model); !s.ok()) {
     if (is_new) fs::remove_all(folder, error);
     return s;

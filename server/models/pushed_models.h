@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/spec/model_folder.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_reader.h"
 #include "server/store/blob_store.h"
@@ -37,11 +38,26 @@ absl::Status CheckRevision(const std::string& field,
 // The common form of two names that are equal if case is ignored.
 std::string FoldedName(const std::string& name);
 
+// What mpsd can do with a model's folder.
+struct ModelFacts {
+  std::string family;              // config.json's model_type; "": unknown
+  int64_t parameters = 0;          // 0: unknown
+  std::vector<std::string> tasks;  // of job.json; empty: see `problem`
+  std::string problem;             // why not all jobs can use it
+  // The least device memory in bytes that LoRA takes with job.json's defaults
+  // and auto_find_batch_size; 0: unknown.
+  int64_t least_memory_bytes = 0;
+};
+
+// Of what ReadModelFolder returned, which may take a second.
+ModelFacts FactsOf(const absl::StatusOr<spec::ModelFolder>& model);
+
 // The model.json of a pushed model: which revision its name has.
 struct Manifest {
   std::string name, owner, revision;
   int64_t size_bytes = 0;
-  absl::Time create_time;  // of this revision's push
+  absl::Time create_time;           // of this revision's push
+  std::optional<ModelFacts> facts;  // nullopt: not those of this release
 };
 
 // NotFound without the file; DataLoss, naming it, if it is invalid.
@@ -154,9 +170,8 @@ class PushedModels final : public jobs::ModelFinder {
   std::filesystem::path FolderOf(const std::string& name) const;
   void ReadAll(const std::function<void(const std::string&)>& log);
   absl::Status CheckMayPush(const Request& request) const;
-  absl::StatusOr<std::string> Place(const Request& request,
-                                    const std::string& revision,
-                                    jobs::Blobs& blobs);
+  absl::Status Place(const Request& request, const std::string& revision,
+                     jobs::Blobs& blobs, Model& placed);
 
   const std::filesystem::path folder_;
   absl::Mutex changes_;  // one push or removal at a time; before mutex_

@@ -22,6 +22,9 @@ constexpr int kStreamThreads = 2;
 // One thread removes the folders of deleted jobs, one after the other, however
 // long a large folder takes.
 constexpr int kDeletionThreads = 1;
+// One push or removal of a model waits for the other anyway, and neither for a
+// job that is submitted or deleted.
+constexpr int kModelThreads = 1;
 // One, for lists have one connection to the database: no one who asks for one
 // job waits until fifty people have looked at all of them.
 constexpr int kListThreads = 1;
@@ -213,7 +216,7 @@ void AddModelMethods(Hosts& on, const Backend& with, models::ModelBook& book,
                      MethodTable& table) {
   models::Puller* const puller = with.options.puller;
   table.Unary<v1::PushModelRequest, v1::PushModelResponse>(
-      "ModelService.Push", on.submits,
+      "ModelService.Push", on.models,
       [&](Call& call, const auto& request, auto& response) {
         SeenBlobs usable(with.blobs, with.accounts.ledger, call.rights);
         return PushModel(book, with.reader, usable, with.accounts, request,
@@ -224,22 +227,19 @@ void AddModelMethods(Hosts& on, const Backend& with, models::ModelBook& book,
       "ModelService.Pull", on.streams,
       [&, puller](const access::Rights& rights, const auto& request,
                   Wake wake) {
-        const auto describe = [&, rights](const std::string& id,
-                                          v1::Model& model) {
-          FillModel(book, with.reader, rights, id, model);
-        };
-        return MakePullSource(puller, rights, with.accounts.LimitsOf(rights),
-                              request, describe, std::move(wake));
+        return MakePullSource(book, with.reader, puller, rights,
+                              with.accounts.LimitsOf(rights), request,
+                              std::move(wake));
       });
   Row<v1::CancelPullRequest, v1::CancelPullResponse>(
       with, table, "ModelService.CancelPull", on.changes, CancelPull);
   table.Unary<v1::ListModelsRequest, v1::ListModelsResponse>(
-      "ModelService.ListModels", on.reads,
+      "ModelService.ListModels", on.lists,
       [&](Call& call, const auto& request, auto& response) {
         return ListModels(book, with.reader, call.rights, request, response);
       });
   table.Unary<v1::RemoveModelRequest, v1::RemoveModelResponse>(
-      "ModelService.RemoveModel", on.deletions,
+      "ModelService.RemoveModel", on.models,
       [&](Call& call, const auto& request, auto& response) {
         return RemoveModel(book, call.rights, request, response);
       });
@@ -284,6 +284,7 @@ Hosts::Hosts(const Options& options)
       changes(options.change_threads, options.max_waiting_reads, barrier),
       submits(options.submit_threads, options.max_waiting_submits, barrier),
       deletions(kDeletionThreads, options.max_waiting_submits, barrier),
+      models(kModelThreads, options.max_waiting_submits, barrier),
       collections(kDeletionThreads, options.max_waiting_submits, barrier),
       diagnoses(kDiagnosisThreads, options.max_waiting_submits, barrier),
       streams(kStreamThreads, {.of_a_user = options.max_streams_of_user},

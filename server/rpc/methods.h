@@ -24,10 +24,11 @@ struct Hosts {
 
   Barrier barrier;       // of all of them
   CallHost reads;        // calls that have no host below
-  CallHost lists;        // List, which may look at every job
+  CallHost lists;        // List and ListModels, which may look at everything
   CallHost changes;      // Cancel, Hold …, which wait for the store
-  CallHost submits;      // Submit and Push, which work on the disk
-  CallHost deletions;    // Delete …, Retry and RemoveModel, likewise
+  CallHost submits;      // Submit, which works on the disk
+  CallHost deletions;    // Delete … and Retry, likewise
+  CallHost models;       // Push and RemoveModel, likewise
   CallHost collections;  // Collect
   CallHost diagnoses;    // Diagnose, which takes seconds
   StreamHost streams;

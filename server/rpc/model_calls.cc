@@ -29,12 +29,12 @@ void Fill(const models::ListedModel& model, const access::Rights& rights,
   out.set_pulled(model.pulled);
   out.set_owner(ValidUtf8(model.owner));
   out.set_size_bytes(model.size_bytes);
-  out.set_family(ValidUtf8(model.facts.family));
-  out.set_parameters(model.facts.parameters);
-  for (const std::string& task : model.facts.tasks) out.add_tasks(task);
-  out.set_problem(ValidUtf8(model.facts.problem));
-  out.set_least_memory_bytes(model.facts.least_memory_bytes);
-  if (model.facts.fits) out.set_fits(*model.facts.fits);
+  out.set_family(ValidUtf8(model.facts->family));
+  out.set_parameters(model.facts->parameters);
+  for (const std::string& task : model.facts->tasks) out.add_tasks(task);
+  out.set_problem(ValidUtf8(model.facts->problem));
+  out.set_least_memory_bytes(model.facts->least_memory_bytes);
+  if (model.fits) out.set_fits(*model.fits);
   ToProto(model.create_time, *out.mutable_create_time());
   if (rights.sees_own_alone()) return;
   if (model.use.last_start) {
@@ -102,14 +102,6 @@ absl::Status RemoveModel(models::ModelBook& book, const access::Rights& rights,
   return absl::OkStatus();
 }
 
-void FillModel(models::ModelBook& book, jobs::JobReader& reader,
-               const access::Rights& rights, const std::string& name,
-               v1::Model& out) {
-  const absl::StatusOr<std::vector<models::ListedModel>> listed =
-      book.List(name, Memory(reader));
-  if (listed.ok() && !listed->empty()) Fill(listed->front(), rights, out);
-}
-
 namespace {
 
 // The default revision of the hub's own tools.
@@ -136,15 +128,16 @@ absl::StatusOr<models::PullRequest> Checked(const access::Rights& rights,
 
 class PullSource : public Source<v1::PullModelProgress> {
  public:
-  PullSource(models::Puller* puller, const access::Rights& rights,
+  PullSource(models::ModelBook& book, jobs::JobReader& reader,
+             models::Puller* puller, const access::Rights& rights,
              const jobs::UserLimits& limits,
-             const v1::PullModelRequest& request, DescribeModel describe,
-             Wake wake)
-      : puller_(puller),
+             const v1::PullModelRequest& request, Wake wake)
+      : book_(book),
+        reader_(reader),
+        puller_(puller),
         rights_(rights),
         limits_(limits),
         request_(request),
-        describe_(std::move(describe)),
         wake_(std::move(wake)) {}
 
   absl::StatusOr<Pull> Next(v1::PullModelProgress& message) override {
@@ -155,7 +148,11 @@ class PullSource : public Source<v1::PullModelProgress> {
     message.set_received_bytes(news->received_bytes);
     message.set_note(news->note);
     done_ = news->done;
-    if (done_) describe_(request_.id(), *message.mutable_model());
+    if (!done_) return Pull::kMessage;
+    const auto listed = book_.List(request_.id(), Memory(reader_));
+    if (listed.ok() && !listed->empty()) {
+      Fill(listed->front(), rights_, *message.mutable_model());
+    }
     return Pull::kMessage;
   }
 
@@ -164,16 +161,20 @@ class PullSource : public Source<v1::PullModelProgress> {
     if (watch_ != nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(models::PullRequest checked, Checked(rights_, request_));
     if (puller_ == nullptr) return PullsAreOff();
+    if (request_.revision().empty()) {
+      RETURN_IF_ERROR(book_.CheckMayPull(checked.id));
+    }
     checked.limits = limits_;
     ASSIGN_OR_RETURN(watch_, puller_->Pull(checked, wake_));
     return absl::OkStatus();
   }
 
+  models::ModelBook& book_;
+  jobs::JobReader& reader_;
   models::Puller* const puller_;
   const access::Rights rights_;
   const jobs::UserLimits limits_;
   const v1::PullModelRequest& request_;  // outlives the source
-  const DescribeModel describe_;
   const Wake wake_;
   std::unique_ptr<models::PullWatch> watch_;  // null before the first Next
   bool done_ = false;
@@ -182,11 +183,11 @@ class PullSource : public Source<v1::PullModelProgress> {
 }  // namespace
 
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
-    models::Puller* puller, const access::Rights& rights,
-    const jobs::UserLimits& limits, const v1::PullModelRequest& request,
-    DescribeModel describe, Wake wake) {
-  return std::make_unique<PullSource>(puller, rights, limits, request,
-                                      std::move(describe), std::move(wake));
+    models::ModelBook& book, jobs::JobReader& reader, models::Puller* puller,
+    const access::Rights& rights, const jobs::UserLimits& limits,
+    const v1::PullModelRequest& request, Wake wake) {
+  return std::make_unique<PullSource>(book, reader, puller, rights, limits,
+                                      request, std::move(wake));
 }
 
 absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,

@@ -2,7 +2,6 @@
 #ifndef MPSD_SERVER_RPC_MODEL_CALLS_H_
 #define MPSD_SERVER_RPC_MODEL_CALLS_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -33,21 +32,14 @@ absl::Status RemoveModel(models::ModelBook& book, const access::Rights& rights,
                          const v1::RemoveModelRequest& request,
                          v1::RemoveModelResponse& response);
 
-// Fills in the model that jobs get under this name; does not change `out` if
-// there is none.
-void FillModel(models::ModelBook& book, jobs::JobReader& reader,
-               const access::Rights& rights, const std::string& name,
-               v1::Model& out);
-
 // Pull: begins or joins the pull at the first call of Next, and reports its
-// progress. A null `puller`: pulls are off. `limits`: the caller's. `describe`
-// fills in the model of an id for the last message. `request` must outlive the
+// progress, at last with the model that jobs get under the name. A null
+// `puller`: pulls are off. `limits`: the caller's. `request` must outlive the
 // source.
-using DescribeModel = std::function<void(const std::string& id, v1::Model&)>;
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
-    models::Puller* puller, const access::Rights& rights,
-    const jobs::UserLimits& limits, const v1::PullModelRequest& request,
-    DescribeModel describe, Wake wake);
+    models::ModelBook& book, jobs::JobReader& reader, models::Puller* puller,
+    const access::Rights& rights, const jobs::UserLimits& limits,
+    const v1::PullModelRequest& request, Wake wake);
 absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,
                         const v1::CancelPullRequest& request);
 

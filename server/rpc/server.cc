@@ -510,6 +510,7 @@ void RpcServer::Shutdown(absl::Duration grace) {
   services_->hosts.changes.Close();
   services_->hosts.submits.Close();
   services_->hosts.deletions.Close();
+  services_->hosts.models.Close();
   services_->hosts.collections.Close();
   services_->hosts.diagnoses.Close();
   services_->server->Shutdown(std::chrono::system_clock::now() +

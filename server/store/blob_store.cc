@@ -56,16 +56,25 @@ int64_t FreeBytes(const std::filesystem::path& folder) {
 
 void DiskRoom::Reservation::Used(int64_t bytes) {
   base::CheckAtMost(0, bytes, "bytes that were written");
-  bytes = std::min(bytes, left_);
+  bytes = std::min(bytes, ahead_);
   left_ -= bytes;
+  ahead_ -= bytes;
   absl::MutexLock lock(&room_.mutex_);
   room_.reserved_ -= bytes;
   base::CheckAtMost(0, room_.reserved_, "bytes of all reservations");
 }
 
-absl::StatusOr<std::unique_ptr<DiskRoom::Reservation>> DiskRoom::Reserve(
-    int64_t bytes) {
-  absl::MutexLock lock(&mutex_);
+absl::Status DiskRoom::Reservation::Prepare(int64_t bytes) {
+  if (bytes <= ahead_) return absl::OkStatus();
+  const int64_t more = std::max(std::min(left_, kAheadBytes), bytes) - ahead_;
+  absl::MutexLock lock(&room_.mutex_);
+  RETURN_IF_ERROR(room_.CheckFree(more));
+  room_.reserved_ += more;
+  ahead_ += more;
+  return absl::OkStatus();
+}
+
+absl::Status DiskRoom::CheckFree(int64_t bytes) const {
   // The lock comes first: an upload's bytes leave reserved_ only after their
   // write, so a race may count bytes twice but never forgets them.
   const int64_t free = FreeBytes(folder_);
@@ -77,8 +86,17 @@ absl::StatusOr<std::unique_ptr<DiskRoom::Reservation>> DiskRoom::Reserve(
         " are kept free (mpsd --min-free-bytes); `mpsctl delete` removes jobs "
         "that have ended"));
   }
-  reserved_ += bytes;
-  return std::make_unique<Reservation>(*this, bytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DiskRoom::Reservation>> DiskRoom::Reserve(
+    int64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CheckFree(bytes));
+  auto reservation = std::make_unique<Reservation>(*this, bytes);
+  reservation->ahead_ = std::min(bytes, kAheadBytes);
+  reserved_ += reservation->ahead_;
+  return reservation;
 }
 
 namespace {
@@ -400,13 +418,15 @@ absl::Status BlobWriter::Append(std::string_view bytes) {
         absl::StrCat("the blob was announced with ", plan_.size_bytes,
                      " bytes; more came")));
   }
+  // On a full disk, frees what came: others need it more.
+  absl::Status room = plan_.room->Prepare(static_cast<int64_t>(bytes.size()));
+  if (!room.ok()) return Drop(std::move(room));
   if (plan_.part != nullptr) {
     RETURN_IF_ERROR(plan_.part->BeginWrite());
   }
   int64_t written = 0;
   const absl::Status status = Write(bytes, written);
   if (plan_.part != nullptr) plan_.part->EndWrite(written);
-  // On a full disk, frees the bytes: others need them more.
   return status.ok() ? status : Drop(status);
 }
 

@@ -87,12 +87,15 @@ class UnusedBlobs {
 
 namespace mpsd::store {
 
-// Shares the free bytes of a disk among the uploads in progress. Each upload
-// reserves its announced size or is refused at its beginning; `min_free_bytes`
-// stay free for the database, logs and checkpoints. Thread-safe. The room must
-// outlive its reservations.
+// Shares the free bytes of a disk among the uploads in progress. An upload
+// whose announced size does not fit is refused at its beginning, but reserves
+// only the next kAheadBytes: an announcement alone takes no room from others.
+// `min_free_bytes` stay free for the database, logs and checkpoints.
+// Thread-safe. The room must outlive its reservations.
 class DiskRoom {
  public:
+  static constexpr int64_t kAheadBytes = 64 << 20;
+
   DiskRoom(std::filesystem::path folder, int64_t min_free_bytes)
       : folder_(std::move(folder)), min_free_bytes_(min_free_bytes) {}
 
@@ -100,21 +103,29 @@ class DiskRoom {
   class Reservation {
    public:
     Reservation(DiskRoom& room, int64_t bytes) : room_(room), left_(bytes) {}
-    ~Reservation() { Used(left_); }
+    ~Reservation() { Used(ahead_); }
     Reservation(const Reservation&) = delete;
     Reservation& operator=(const Reservation&) = delete;
+    // Called before `bytes` are written, which are among the announced ones.
+    // ResourceExhausted if they would take the room of others.
+    absl::Status Prepare(int64_t bytes);
     // Reports that `bytes` more of the reservation are on the disk.
     void Used(int64_t bytes);
 
    private:
+    friend class DiskRoom;
     DiskRoom& room_;
-    int64_t left_;
+    int64_t left_;       // announced, and not written yet
+    int64_t ahead_ = 0;  // of these, reserved
   };
 
   // ResourceExhausted if the disk has no space for the bytes.
   absl::StatusOr<std::unique_ptr<Reservation>> Reserve(int64_t bytes);
 
  private:
+  absl::Status CheckFree(int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const std::filesystem::path folder_;
   const int64_t min_free_bytes_;
   absl::Mutex mutex_;
@@ -382,8 +393,8 @@ class BlobStore final : public jobs::Blobs {
   std::string PathOf(const std::string& sha256) const override;
   // InvalidArgument for a name that is not a SHA-256 or a negative size;
   // ResourceExhausted if the disk has no space for `size_bytes` in addition to
-  // what the other writers announced. Writers of the same blob do not disturb
-  // each other.
+  // what the other writers have reserved (DiskRoom). Writers of the same blob
+  // do not disturb each other.
   absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(const std::string& sha256,
                                                     int64_t size_bytes);
   std::unique_ptr<BlobBatch> BeginBatch();

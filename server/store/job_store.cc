@@ -392,6 +392,23 @@ absl::StatusOr<std::optional<Job>> JobStore::FindByIdempotencyKey(
   });
 }
 
+absl::StatusOr<std::string> JobStore::LastModelFolder(
+    const std::string& owner, const std::string& model) {
+  Connection& c = database_.reader();
+  return CatchSqlite(
+      "reading a job's model", [&]() -> absl::StatusOr<std::string> {
+        absl::MutexLock lock(&c.mutex());
+        Query query(
+            c,
+            "SELECT coalesce(json_extract(spec_json, '$.model'), '') FROM "
+            "jobs WHERE json_valid(spec_json) AND number = (SELECT "
+            "max(number) FROM jobs INDEXED BY jobs_by_model WHERE model = ? "
+            "AND owner = ?)",
+            model, owner);
+        return query.Next() ? query.Text() : "";
+      });
+}
+
 absl::StatusOr<std::vector<Job>> JobStore::List(const ListFilter& filter) {
   Connection& c = database_.lister();
   using Result = absl::StatusOr<std::vector<Job>>;

@@ -152,6 +152,10 @@ class JobStore {
       absl::Span<const std::string> ids);
   absl::StatusOr<std::optional<Job>> FindByIdempotencyKey(
       const std::string& owner, const std::string& key);
+  // The spec's `model`, a folder, of the owner's last job with that Job::model;
+  // "" if there is none.
+  absl::StatusOr<std::string> LastModelFolder(const std::string& owner,
+                                              const std::string& model);
   absl::StatusOr<std::vector<Job>> List(const ListFilter& filter);
   // The number of jobs that match, whatever the filter's `limit` and `after`.
   absl::StatusOr<int64_t> CountListed(const ListFilter& filter);

@@ -20,19 +20,19 @@ namespace mpsd::http {
 // minute.
 class Client {
  public:
-  // "127.0.0.1:PORT" or "unix:/path".
-  explicit Client(const std::string& address) {
+  // "127.0.0.1:PORT" or "unix:/path"; from an address of 127.0.0.0/8.
+  explicit Client(const std::string& address, uint32_t from = INADDR_LOOPBACK) {
     if (address.starts_with("unix:")) {
       sockaddr_un name{};
       name.sun_family = AF_UNIX;
       address.copy(name.sun_path, sizeof(name.sun_path) - 1, 5);
-      Connect(reinterpret_cast<sockaddr*>(&name), sizeof(name), AF_UNIX);
+      Connect(reinterpret_cast<sockaddr*>(&name), sizeof(name), AF_UNIX, 0);
     } else {
       sockaddr_in name{};
       name.sin_family = AF_INET;
       name.sin_port = htons(std::stoi(address.substr(address.rfind(':') + 1)));
       name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      Connect(reinterpret_cast<sockaddr*>(&name), sizeof(name), AF_INET);
+      Connect(reinterpret_cast<sockaddr*>(&name), sizeof(name), AF_INET, from);
     }
   }
   ~Client() {
@@ -96,12 +96,19 @@ class Client {
   }
 
  private:
-  void Connect(const sockaddr* name, socklen_t length, int family) {
+  void Connect(const sockaddr* name, socklen_t length, int family,
+               uint32_t from) {
     fd_ = socket(family, SOCK_STREAM, 0);
     const timeval patience{60, 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (connect(fd_, name, length) == 0) return;
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(from);
+    const bool bound =
+        family != AF_INET ||
+        bind(fd_, reinterpret_cast<sockaddr*>(&own), sizeof(own)) == 0;
+    if (bound && connect(fd_, name, length) == 0) return;
     close(fd_);
     fd_ = -1;
   }

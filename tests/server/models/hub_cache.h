@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "core/spec/model_folder.h"
 #include "tests/core/scratch_folder.h"
@@ -16,7 +17,11 @@ namespace mpsd::models {
 // A Hugging Face cache that this process reads while the object lives.
 class HubCache {
  public:
-  HubCache() { setenv("HF_HUB_CACHE", path_.c_str(), 1); }
+  explicit HubCache(
+      std::filesystem::path path = testing_support::FreshFolder("hub"))
+      : path_(std::move(path)) {
+    setenv("HF_HUB_CACHE", path_.c_str(), 1);
+  }
   ~HubCache() { unsetenv("HF_HUB_CACHE"); }
   HubCache(const HubCache&) = delete;
   HubCache& operator=(const HubCache&) = delete;
@@ -42,7 +47,7 @@ class HubCache {
   }
 
  private:
-  const std::filesystem::path path_ = testing_support::FreshFolder("hub");
+  const std::filesystem::path path_;
 };
 
 }  // namespace mpsd::models

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/models/model_book.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -28,21 +29,17 @@ class ModelFactsTest : public testing::Test {
   void Configure(const std::string& config) const {
     std::ofstream(folder_ / "config.json") << config;
   }
+  ModelFacts Facts() const { return FactsOf(spec::ReadModelFolder(folder_)); }
   const fs::path folder_ = testing_support::FreshFolder("facts");
 };
 
 TEST_F(ModelFactsTest, ADecoder) {
-  const ModelFacts facts = FactsOf(folder_, {});
+  const ModelFacts facts = Facts();
   EXPECT_EQ(facts.family, "llama");
   EXPECT_GT(facts.parameters, 1000);
   EXPECT_THAT(facts.tasks, ElementsAre("CAUSAL_LM", "SEQ_CLS"));
   EXPECT_GT(facts.least_memory_bytes, 0);
-  EXPECT_FALSE(facts.fits.has_value()) << "the machine's memory is not known";
   EXPECT_THAT(facts.problem, HasSubstr("from_scratch"));
-  const int64_t least = facts.least_memory_bytes;
-  EXPECT_EQ(FactsOf(folder_, {least, "", 0}).fits, true);
-  EXPECT_EQ(FactsOf(folder_, {least - 1, "", 0}).fits, false);
-  EXPECT_EQ(FactsOf(folder_, {least, "mps", 1}).fits, false);
 }
 
 TEST_F(ModelFactsTest, AnEncoderClassifies) {
@@ -51,20 +48,20 @@ TEST_F(ModelFactsTest, AnEncoderClassifies) {
       "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
       "num_attention_heads": 2, "max_position_embeddings": 64,
       "type_vocab_size": 2, "hidden_act": "gelu"})");
-  EXPECT_THAT(FactsOf(folder_, {}).tasks, ElementsAre("SEQ_CLS"));
+  EXPECT_THAT(Facts().tasks, ElementsAre("SEQ_CLS"));
 }
 
 TEST_F(ModelFactsTest, WhatMpsdCannotTrainSaysWhy) {
   Configure(R"({"architectures": ["T5Model"], "model_type": "t5\u001b[2J"})");
-  ModelFacts facts = FactsOf(folder_, {});
+  ModelFacts facts = Facts();
   EXPECT_THAT(facts.tasks, IsEmpty());
   EXPECT_THAT(facts.problem, HasSubstr("t5"));
   EXPECT_EQ(facts.problem.find('\x1b'), std::string::npos);
   fs::remove(folder_ / "config.json");
-  EXPECT_THAT(FactsOf(folder_, {}).problem, HasSubstr("no config.json"));
+  EXPECT_THAT(Facts().problem, HasSubstr("no config.json"));
   Configure(kTinyConfig);
   std::ofstream(folder_ / "model.safetensors") << "broken";
-  facts = FactsOf(folder_, {});
+  facts = Facts();
   EXPECT_THAT(facts.tasks, IsEmpty());
   EXPECT_THAT(facts.problem, HasSubstr("model.safetensors"));
 }
@@ -95,19 +92,6 @@ TEST_F(HubModelsTest, ListsWhatJobsFind) {
   fs::remove_all(cache_.path());
   EXPECT_TRUE(ListHubModels("", 10).empty());
   SweepHubModels();
-}
-
-TEST_F(HubModelsTest, ARemovedModelIsGone) {
-  cache_.Put("org/b", "c0ffee", "12345");
-  fs::create_directories(cache_.path() / ".locks" / "models--org--b");
-  const auto models = ListHubModels("", 10);
-  ASSERT_EQ(models.size(), 1u);
-  const auto freed = RemoveHubModel(models[0]);
-  ASSERT_TRUE(freed.ok()) << freed.status();
-  EXPECT_EQ(*freed, models[0].size_bytes);
-  EXPECT_TRUE(ListHubModels("", 10).empty());
-  EXPECT_FALSE(fs::exists(cache_.path() / ".locks" / "models--org--b"));
-  EXPECT_TRUE(absl::IsNotFound(RemoveHubModel(models[0]).status()));
 }
 
 TEST_F(HubModelsTest, ARemovalThatWasCutOffEndsAtTheNextStart) {
@@ -167,7 +151,7 @@ TEST_F(ModelBookTest, ListsPushedAndPulledByName) {
   EXPECT_EQ(pulled.use.unfinished, 1);
   const ListedModel& pushed = (*listed)[1];
   EXPECT_EQ(pushed.owner, "ada");
-  EXPECT_EQ(pushed.facts.family, "llama");
+  EXPECT_EQ(pushed.facts->family, "llama");
   EXPECT_EQ(pushed.use.unfinished, 3);
   EXPECT_EQ(pushed.use.last_start, absl::FromUnixSeconds(5));
   listed = book_.List("a/pulled", {});
@@ -175,9 +159,49 @@ TEST_F(ModelBookTest, ListsPushedAndPulledByName) {
   EXPECT_THAT(*book_.List("none", {}), IsEmpty());
 }
 
+TEST_F(ModelBookTest, AModelFitsIntoAMachineThatHasItsMemory) {
+  const ListedModel model = Push("m", "1").model;
+  EXPECT_FALSE(model.fits.has_value()) << "the machine's memory is not known";
+  const int64_t least = model.facts->least_memory_bytes;
+  EXPECT_EQ((*book_.List("m", {least, "", 0}))[0].fits, true);
+  EXPECT_EQ((*book_.List("m", {least - 1, "", 0}))[0].fits, false);
+  EXPECT_EQ((*book_.List("m", {least, "mps", 1}))[0].fits, false);
+}
+
+// An index may have 16 MiB: a list that read it would be an attack.
+TEST_F(ModelBookTest, TheFactsOfAModelAreReadOnce) {
+  const fs::path snapshot = cache_.Put("org/m", "c0ffee", "2");
+  const auto spoil = [](const fs::path& config) {  // in place
+    std::ofstream(config) << R"({"model_type": "other"})";
+  };
+  const auto family = [&](const std::string& name) {
+    return (*book_.List(name, {}))[0].facts->family;
+  };
+  // The folder that a pull changes is read again.
+  fs::last_write_time(snapshot,
+                      fs::file_time_type::clock::now() - std::chrono::hours(2));
+  EXPECT_EQ(family("org/m"), "llama");
+  spoil(snapshot / "config.json");
+  EXPECT_EQ(family("org/m"), "llama");
+  fs::last_write_time(snapshot,
+                      fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(family("org/m"), "");
+  // Those of a pushed model are in its manifest.
+  Push("pushed", "1");
+  spoil(fs::path(FolderOf("pushed")) / "config.json");
+  pushed_ = *PushedModels::Open(state_ / "models", [](const auto&) {});
+  ModelBook restarted(*pushed_, uses_, &puller_, &pulls_);
+  const ListedModel listed = (*restarted.List("pushed", {}))[0];
+  EXPECT_EQ(listed.facts->family, "llama");
+  EXPECT_THAT(listed.facts->tasks, ElementsAre("CAUSAL_LM", "SEQ_CLS"));
+  EXPECT_THAT(listed.facts->problem, HasSubstr("from_scratch"));
+  EXPECT_GT(listed.facts->parameters, 1000);
+  EXPECT_GT(listed.facts->least_memory_bytes, 0);
+}
+
 TEST_F(ModelBookTest, ANameThatBothHaveMeansThePushedOne) {
-  cache_.Put("m", "c0ffee", "2");
   Push("m", "1");
+  cache_.Put("m", "c0ffee", "2");
   for (int i = 0; i < 3; ++i) db_.PutJobOf("m", "");
   const auto listed = *book_.List("m", {});
   ASSERT_EQ(listed.size(), 2u);
@@ -185,7 +209,7 @@ TEST_F(ModelBookTest, ANameThatBothHaveMeansThePushedOne) {
   EXPECT_EQ(listed[0].use.unfinished, 3);
   EXPECT_TRUE(listed[1].pulled);
   EXPECT_EQ(listed[1].use.unfinished, 0);
-  EXPECT_THAT(listed[1].facts.problem, HasSubstr("pushed model"));
+  EXPECT_THAT(listed[1].facts->problem, HasSubstr("pushed model"));
   RemoveJobs();
   ASSERT_TRUE(book_.Remove("m", "ada", true).ok());
   EXPECT_TRUE((*book_.List("m", {}))[0].pulled);
@@ -235,6 +259,8 @@ TEST_F(ModelBookTest, APulledModelIsRemovedByAdminsAndOnlyIfNoJobNeedsIt) {
 
 TEST_F(ModelBookTest, APulledModelIsRemovedByWhoAlonePulledIt) {
   const fs::path snapshot = cache_.Put("org/m", "c0ffee", "2");
+  const fs::path locks = cache_.path() / ".locks" / "models--org--m";
+  fs::create_directories(locks);
   const int64_t size = (*book_.List("org/m", {}))[0].size_bytes;
   ASSERT_TRUE(pulls_.Add("org/m", "ada", size - 1).ok());
   ASSERT_TRUE(pulls_.Add("org/m", "bob", 1).ok());
@@ -249,6 +275,18 @@ TEST_F(ModelBookTest, APulledModelIsRemovedByWhoAlonePulledIt) {
       absl::IsPermissionDenied(book_.Remove("org/m", "eve", false).status()));
   EXPECT_EQ(*book_.Remove("org/m", "ada", false), size);
   EXPECT_FALSE(fs::exists(snapshot));
+  EXPECT_FALSE(fs::exists(locks));
+  EXPECT_THAT(*pulls_.All(), IsEmpty());
+}
+
+TEST_F(ModelBookTest, WhoPulledRemovesWhatHasNoConfigYet) {
+  const fs::path blobs = cache_.path() / "models--org--m" / "blobs";
+  fs::create_directories(blobs);
+  std::ofstream(blobs / "1.incomplete") << "12345";
+  ASSERT_TRUE(pulls_.Add("org/m", "ada", 5).ok());
+  EXPECT_TRUE(
+      absl::IsPermissionDenied(book_.Remove("org/m", "eve", false).status()));
+  EXPECT_EQ(*book_.Remove("org/m", "ada", false), 5);
   EXPECT_THAT(*pulls_.All(), IsEmpty());
 }
 
@@ -257,7 +295,7 @@ TEST_F(ModelBookTest, AModelWithoutTheRefMainIsNamedByItsRevision) {
   fs::remove(cache_.path() / "models--org--m/refs/main");
   const auto listed = book_.List("org/m", {});
   ASSERT_EQ(listed->size(), 1u);
-  EXPECT_EQ((*listed)[0].facts.problem, "no ref main: name it org/m@c0ffee");
+  EXPECT_EQ((*listed)[0].facts->problem, "no ref main: name it org/m@c0ffee");
 }
 
 TEST_F(ModelBookTest, APushedModelThatAJobNeedsStays) {

@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/models/disk_blobs.h"
+#include "tests/server/models/hub_cache.h"
 
 namespace mpsd::models {
 namespace {
@@ -110,8 +111,9 @@ class ManifestTest : public testing::Test {
 
 TEST_F(ManifestTest, ReadsWhatItWrote) {
   EXPECT_TRUE(absl::IsNotFound(ReadManifest(folder_).status()));
-  const Manifest written{"org/m", "ada", revision_, 7,
-                         absl::FromUnixMicros(1'700'000'000'123'456)};
+  const Manifest written{
+      "org/m", "ada", revision_, 7, absl::FromUnixMicros(1'700'000'000'123'456),
+      {}};
   ASSERT_TRUE(WriteManifest(folder_, written).ok());
   const auto read = ReadManifest(folder_);
   ASSERT_TRUE(read.ok()) << read.status();
@@ -380,6 +382,34 @@ TEST_F(PushedModelsTest, WhatIsMissingALieOrNoModelIsRefusedAndLeavesNothing) {
   EXPECT_THAT(std::string(Refused(request).message()),
               HasSubstr("model.safetensors: "));
   EXPECT_TRUE(fs::is_empty(models_dir_));
+}
+
+TEST_F(PushedModelsTest, AUserHasABoundedNumberOfNames) {
+  for (size_t i = 0; i < limits::kModelsOfUser; ++i) {
+    Push(Request(absl::StrCat("m", i)));
+  }
+  const absl::Status refused = Refused(Request("more"));
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("mpsctl model rm"));
+  Push(Request("m0", "2"));
+  Push(Request("more", "1", "bob"));
+  ASSERT_TRUE(models_->Remove("m0", "ada", false, NoUses()).ok());
+  Push(Request("m0"));
+}
+
+// Everyone's jobs would get other weights by a name that they trust.
+TEST_F(PushedModelsTest, AModelOfTheCacheIsAnAdminsToReplace) {
+  HubCache cache;
+  cache.Put("good/model", "c0ffee", "2");
+  PushedModels::Request request = Request("good/model");
+  EXPECT_TRUE(absl::IsPermissionDenied(Refused(request)));
+  EXPECT_FALSE(models_->Find("good/model"));
+  request.is_admin = true;
+  Push(request);
+  // What was pushed before somebody pulled it is its owner's.
+  Push(Request("mine"));
+  cache.Put("mine", "c0ffee", "2");
+  Push(Request("mine", "2"));
 }
 
 TEST_F(PushedModelsTest, AFullAccountLeavesTheOldFiles) {

@@ -109,6 +109,35 @@ TEST_F(ModelCallsTest, WhatCannotBePushedListedOrRemovedIsRefused) {
   EXPECT_THAT(Remove(ada_, ""), Fails(StatusCode::kInvalidArgument));
 }
 
+TEST_F(ModelCallsTest, AJobSaysThatItsModelHasOtherFilesThanTheLast) {
+  const auto note = [&](const std::string& owner) {
+    jobs::SubmitRequest job;
+    job.owner = owner;
+    job.spec_json = absl::StrCat(R"({"model": "org/m", "dataset": {"train": ")",
+                                 daemon_.data().string(), "\"}}");
+    const auto events =
+        Ok(daemon_.job_store->Events(daemon_.Enqueue(job), 0, 1));
+    return std::get<jobs::StateChanged>(events.at(0).body).message;
+  };
+  // Where jobs may read.
+  models::HubCache cache(daemon_.data().parent_path() / "hub");
+  cache.Put("org/m", "c0ffee", "x");
+  note("ada");
+  EXPECT_THAT(note("ada"), Not(HasSubstr("last job")));
+  EXPECT_THAT(bob_.Call(&Models::Push, Request("org/m")),
+              Fails(StatusCode::kPermissionDenied, "role admin"));
+  const auto pushed = Ok(root_.Call(&Models::Push, Request("org/m"))).model();
+  const std::string revision = pushed.revision().substr(0, 12);
+  // Other users' jobs do not make it known to her.
+  EXPECT_THAT(note("bob"), Not(HasSubstr("last job")));
+  EXPECT_THAT(note("ada"),
+              HasSubstr(absl::StrCat(
+                  "; the files of org/m are not those of your last job with "
+                  "it: the pushed ",
+                  revision, ", before the Hugging Face cache's c0ffee")));
+  EXPECT_THAT(note("ada"), Not(HasSubstr("last job")));
+}
+
 class PrivateModelsTest : public ModelCallsTest {
  protected:
   PrivateModelsTest() : ModelCallsTest(/*private_jobs=*/true) {}
@@ -170,6 +199,16 @@ TEST_F(PullTest, ReportsTheNewsUntilTheModelIsThere) {
   EXPECT_EQ(noted[1].request.method, "ModelService.Pull");
   EXPECT_EQ(noted[1].request.detail, "org/model@v1");
   EXPECT_EQ(noted[1].result, StatusCode::kDataLoss) << "to its end";
+}
+
+TEST_F(PullTest, APullThatAPushedModelWouldHideIsRefused) {
+  EXPECT_THAT(bob_.Call(&Models::Push, Request("org/model")), IsOk());
+  EXPECT_THAT(ada_.Read(&Models::Pull, request_),
+              Fails(StatusCode::kFailedPrecondition, "org/model@main"));
+  EXPECT_THAT(puller_.requests(), IsEmpty());
+  request_.set_revision("main");
+  puller_.Report(models::PullNews{2, "", /*done=*/true});
+  EXPECT_THAT(ada_.Read(&Models::Pull, request_), IsOk());
 }
 
 TEST_F(PullTest, NewsThatComeLaterWakeTheStream) {

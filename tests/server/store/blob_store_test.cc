@@ -45,12 +45,23 @@ class DiskRoomTest : public testing::Test {
 TEST_F(DiskRoomTest, BytesThatAreWrittenAreNotCountedTwice) {
   DiskRoom room(scratch_.path(), 0);
   auto first = Ok(room.Reserve(free_ / 4 * 3));
+  ASSERT_TRUE(first->Prepare(free_ / 4 * 3).ok());
+  EXPECT_FALSE(room.Reserve(free_ / 2).ok());
   first->Used(free_ / 2);
   EXPECT_TRUE(room.Reserve(free_ / 2).ok());
   first->Used(free_);  // more than was left of it
   first.reset();
   EXPECT_TRUE(room.Reserve(free_ / 4 * 3).ok());
   EXPECT_FALSE(room.Reserve(free_ * 2).ok());
+}
+
+TEST_F(DiskRoomTest, AnAnnouncementAloneTakesNoRoomFromOthers) {
+  DiskRoom room(scratch_.path(), 0);
+  auto silent = Ok(room.Reserve(free_ / 4 * 3));
+  auto sender = Ok(room.Reserve(free_ / 4 * 3));
+  ASSERT_TRUE(sender->Prepare(free_ / 4 * 3).ok());
+  EXPECT_THAT(silent->Prepare(free_ / 4 * 3),
+              Fails(kResourceExhausted, "--min-free-bytes"));
 }
 
 TEST_F(DiskRoomTest, AFloorIsKeptFree) {
@@ -71,8 +82,8 @@ TEST_F(DiskRoomTest, OfManyAtOnceOnlyThoseThatFitGetIn) {
   std::vector<std::thread> uploads;
   for (auto& mine : held) {
     uploads.emplace_back([&] {
-      auto got = room.Reserve(free_ / 10 * 3);
-      if (got.ok()) mine = *std::move(got);
+      auto got = Ok(room.Reserve(free_ / 10 * 3));
+      if (got->Prepare(free_ / 10 * 3).ok()) mine = std::move(got);
     });
   }
   for (std::thread& upload : uploads) upload.join();
@@ -843,6 +854,18 @@ TEST_F(BlobStoreTest, AFullDiskGetsItsBytesBack) {
   // What it had reserved is free again.
   const auto free = static_cast<int64_t>(fs::space(folder_).available);
   EXPECT_TRUE(blobs_->Begin(base::Sha256Hex("a"), free / 2).ok());
+}
+
+TEST_F(BlobStoreTest, BytesThatFindNoRoomAreNotWritten) {
+  DiskRoom full(scratch_.path(), std::numeric_limits<int64_t>::max());
+  absl::Mutex names;
+  BlobWriter::Plan plan;
+  plan.size_bytes = 6;
+  plan.room = std::make_unique<DiskRoom::Reservation>(full, 6);
+  plan.temporary = scratch_.path() / "temporary";
+  auto writer = *BlobWriter::Begin(*database_, names, std::move(plan));
+  EXPECT_THAT(writer->Append("abc"), Fails(kResourceExhausted));
+  EXPECT_EQ(fs::file_size(scratch_.path() / "temporary"), 0u);
 }
 
 TEST_F(BlobStoreTest, WhoLostThePartCommitsNothing) {
