@@ -385,11 +385,7 @@ absl::Status JobRemover::CheckIsNotNeeded(const Job& job) {
                      "`mpsctl unpin ",
                      job.id, "` releases them"));
   }
-  ASSIGN_OR_RETURN(const std::string user, dependencies_.store.UserOf(job.id));
-  if (user.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", user, ", which has not ended, uses files of job ",
-                   job.id, ": wait for it or cancel it first"));
+  return dependencies_.store.CheckUnused(job.id);
 }
 
 absl::StatusOr<Job> JobRemover::SetPinned(const std::string& id, bool pinned) {
