@@ -196,7 +196,8 @@ bool IsUntouched(const fs::path& folder) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name != "job.json" && name != "inputs" && name != InputNames::kFile) {
+    if (name != "job.json" && name != RequestFile::kFile && name != "inputs" &&
+        name != InputNames::kFile) {
       return false;
     }
   }
