@@ -86,18 +86,10 @@ jobs::JobFiles::ReadFolders FoldersJobsRead(const Config& config) {
   return folders;
 }
 
-// An input is a symbolic link to its blob where the file system has no hard
-// links, so a worker has to read the blob store too; and pushed models.
 std::vector<std::string> FoldersWorkersRead(const Config& config) {
   const jobs::JobFiles::ReadFolders folders = FoldersJobsRead(config);
-  std::vector<std::string> roots = {config.state_dir / "blobs",
-                                    config.state_dir / "models"};
-  for (const auto& some : {folders.models, folders.data}) {
-    for (const fs::path& folder : some) {
-      if (folder == "/") return {};
-      roots.push_back(folder);
-    }
-  }
+  std::vector<std::string> roots(folders.models.begin(), folders.models.end());
+  roots.insert(roots.end(), folders.data.begin(), folders.data.end());
   return roots;
 }
 

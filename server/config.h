@@ -139,7 +139,8 @@ std::filesystem::path DefaultWorker();
 // The folders below which jobs may name models and data: those of the
 // configuration, and the Hugging Face cache.
 jobs::JobFiles::ReadFolders FoldersJobsRead(const Config& config);
-// The folders that a worker may read besides its job's; empty: any folder.
+// The same in one list: what a worker may read, except that it reads nothing in
+// the state folder but its own job's inputs.
 std::vector<std::string> FoldersWorkersRead(const Config& config);
 // This process' environment without secrets, plus the table [environment].
 host::Environment WorkersEnvironment(const Config& config);

@@ -108,33 +108,16 @@ constexpr int kPass = O_SEARCH;
 constexpr int kPass = O_RDONLY;
 #endif
 
+// As many as the kernel follows.
+constexpr int kMostLinks = 40;
+
 std::atomic<const ReadRoots*> limit{nullptr};
 
-// `path` with every link resolved; the part that does not exist is appended as
-// written. nullopt if the target is unknown: a dangling link, a folder that may
-// not be searched.
-std::optional<fs::path> Resolve(const fs::path& path) {
-  if (path.native().find('\0') != std::string::npos) return std::nullopt;
-  std::error_code error;
-  const fs::path absolute = fs::absolute(path, error);
-  if (error) return std::nullopt;
-  fs::path there = absolute, rest;
-  while (true) {
-    fs::path resolved = fs::canonical(there, error);
-    if (!error) {
-      return rest.empty() ? resolved : (resolved / rest).lexically_normal();
-    }
-    if (error != std::errc::no_such_file_or_directory &&
-        error != std::errc::not_a_directory) {
-      return std::nullopt;
-    }
-    std::error_code ignored;
-    if (fs::is_symlink(fs::symlink_status(there, ignored))) {
-      return std::nullopt;
-    }
-    rest = rest.empty() ? there.filename() : there.filename() / rest;
-    there = there.parent_path();
-  }
+// What identifies a folder, whatever path leads to it.
+std::optional<std::pair<dev_t, ino_t>> IdentityOf(const fs::path& folder) {
+  struct stat info;
+  if (stat(folder.c_str(), &info) != 0) return std::nullopt;
+  return std::pair(info.st_dev, info.st_ino);
 }
 
 absl::Status Outside(const fs::path& path) {
@@ -170,32 +153,69 @@ int OpenStepwise(const fs::path& resolved) {
 
 }  // namespace
 
-ReadRoots::ReadRoots(const std::vector<fs::path>& folders) {
-  for (const fs::path& folder : folders) {
-    if (std::optional<fs::path> resolved = Resolve(folder)) {
-      // Drops the empty name after a trailing slash.
-      resolved_.push_back(resolved->has_filename() ? *resolved
-                                                   : resolved->parent_path());
+std::optional<fs::path> ResolveLinks(const fs::path& path) {
+  if (path.native().find('\0') != std::string::npos) return std::nullopt;
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (error) return std::nullopt;
+  fs::path there = absolute, rest;
+  for (int links = 0; links < kMostLinks;) {
+    fs::path resolved = fs::canonical(there, error);
+    if (!error) {
+      return rest.empty() ? resolved : (resolved / rest).lexically_normal();
     }
+    if (error != std::errc::no_such_file_or_directory &&
+        error != std::errc::not_a_directory) {
+      return std::nullopt;
+    }
+    if (const fs::path target = fs::read_symlink(there, error); !error) {
+      there = there.parent_path() / target;
+      ++links;
+      continue;
+    }
+    rest = rest.empty() ? there.filename() : there.filename() / rest;
+    there = there.parent_path();
   }
+  return std::nullopt;
+}
+
+ReadRoots::ReadRoots(const std::vector<fs::path>& folders,
+                     const std::vector<fs::path>& closed) {
+  const auto put = [this](const fs::path& folder, bool open) {
+    const std::optional<fs::path> resolved = ResolveLinks(folder);
+    if (!resolved) return;
+    // Drops the empty name after a trailing slash.
+    folders_[resolved->has_filename() ? *resolved : resolved->parent_path()] =
+        open;
+  };
+  for (const fs::path& folder : closed) {
+    put(folder, false);
+    if (const auto id = IdentityOf(folder)) closed_.insert(*id);
+  }
+  for (const fs::path& folder : folders) put(folder, true);
 }
 
 bool ReadRoots::Lies(const fs::path& resolved) const {
-  return std::any_of(
-      resolved_.begin(), resolved_.end(), [&](const fs::path& root) {
-        const auto [at, _] = std::mismatch(root.begin(), root.end(),
-                                           resolved.begin(), resolved.end());
-        return at == root.end();
-      });
+  for (fs::path at = resolved;; at = at.parent_path()) {
+    if (const auto known = folders_.find(at); known != folders_.end()) {
+      return known->second;
+    }
+    // A firmlink of macOS and a bind mount are second names of a folder.
+    if (!closed_.empty()) {
+      const auto id = IdentityOf(at);
+      if (id && closed_.contains(*id)) return false;
+    }
+    if (!at.has_relative_path()) return false;
+  }
 }
 
 bool ReadRoots::Contain(const fs::path& path) const {
-  const std::optional<fs::path> resolved = Resolve(path);
+  const std::optional<fs::path> resolved = ResolveLinks(path);
   return resolved && Lies(*resolved);
 }
 
 absl::StatusOr<int> ReadRoots::Open(const fs::path& path) const {
-  const std::optional<fs::path> resolved = Resolve(path);
+  const std::optional<fs::path> resolved = ResolveLinks(path);
   if (!resolved || !Lies(*resolved)) return Outside(path);
   if (!resolved->has_relative_path()) {
     return NotRegular(path);

@@ -8,9 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,6 +46,12 @@ bool IsMachineFault(int error);
 
 // --- reading -----------------------------------------------------------------
 
+// `path` with every link resolved, a dangling one too; the part that does not
+// exist is appended as written. nullopt if the target is unknown: a folder that
+// may not be searched.
+std::optional<std::filesystem::path> ResolveLinks(
+    const std::filesystem::path& path);
+
 // Folders whose files may be read. Symbolic links are resolved, in the folders'
 // paths and in a file's path, before they are compared: a link that leads out
 // of the folders is outside, and a folder may be given as a link. A path that
@@ -49,8 +59,11 @@ bool IsMachineFault(int error);
 // whether a file outside exists. Thread-safe.
 class ReadRoots {
  public:
-  // A folder that does not exist is compared by its name.
-  explicit ReadRoots(const std::vector<std::filesystem::path>& folders);
+  // A folder that does not exist is compared by its name. Nothing below
+  // `closed` may be read, except what is below one of `folders` that is itself
+  // below `closed`, or equal to it.
+  explicit ReadRoots(const std::vector<std::filesystem::path>& folders,
+                     const std::vector<std::filesystem::path>& closed = {});
 
   // Whether `path` is one of the folders or is below one.
   bool Contain(const std::filesystem::path& path) const;
@@ -65,7 +78,9 @@ class ReadRoots {
  private:
   bool Lies(const std::filesystem::path& resolved) const;
 
-  std::vector<std::filesystem::path> resolved_;
+  // By resolved path: whether what is below may be read. The deepest decides.
+  std::map<std::filesystem::path, bool> folders_;
+  std::set<std::pair<dev_t, ino_t>> closed_;
 };
 
 // From now on ReadFile and MappedFile open no file outside `roots` in this

@@ -138,6 +138,7 @@ absl::StatusOr<Facts> ParseFacts(std::string_view text) {
   Facts facts;
   Members members(parsed, "facts");
   members.Read("read_roots", &facts.read_roots);
+  members.Read("closed_roots", &facts.closed_roots);
   members.Read("device", &facts.device);
   members.Read("chip", &facts.chip);
   members.Read("gpu_cores", &facts.gpu_cores);

@@ -41,6 +41,7 @@ struct ProbeFigures {
 struct Facts {
   // Folders below which files may be read; empty: all.
   std::vector<std::string> read_roots;
+  std::vector<std::string> closed_roots;  // as of wire::Start
   std::string device;  // meant by "auto": "cpu", "cuda", "mps"
   std::string chip;    // "Apple M2 Max", "NVIDIA H200"
   int64_t gpu_cores = 0;

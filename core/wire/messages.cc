@@ -44,6 +44,7 @@ void Fields(V& v, auto& m, const Start*) {
   v.Optional("read_roots", m.read_roots);
   v.Optional("kind", m.kind);
   v.Optional("study", m.study);
+  v.Optional("closed_roots", m.closed_roots);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Stop*) {

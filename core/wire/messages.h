@@ -71,6 +71,8 @@ struct Start {
   // A study's options: JSON of the message <Kind>Options of proto/mpsd/v1, with
   // the .proto's field names. Empty for training.
   std::string study = {};
+  // Folders in which the run may read nothing but read_roots that lie in them.
+  std::vector<std::string> closed_roots = {};
   bool operator==(const Start&) const = default;
 };
 

@@ -188,7 +188,8 @@ absl::StatusOr<json> Plan(const PlanArguments& arguments,
   LimitToStart({.job_id = "",
                 .spec_path = fs::absolute(arguments.job).string(),
                 .output_dir = "",
-                .read_roots = facts.read_roots});
+                .read_roots = facts.read_roots,
+                .closed_roots = facts.closed_roots});
   ASSIGN_OR_RETURN(auto job, ReadJob(arguments.job, observer));
   const spec::TrainSpec& spec = *job.described.spec;
   ASSIGN_OR_RETURN(auto device, DeviceOf(spec, facts));

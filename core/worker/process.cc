@@ -156,7 +156,20 @@ void LimitToStart(const wire::Start& start) {
     roots.assign(start.read_roots.begin(), start.read_roots.end());
     roots.push_back(CacheFolder());
   }
-  base::LimitReads(base::ReadRoots(roots));
+  if (!start.closed_roots.empty()) {
+    // mpsd links an upload to its blob where no hard link can be made.
+    std::error_code error;
+    for (fs::recursive_directory_iterator
+             it(fs::path(start.spec_path).parent_path() / "inputs", error),
+         end;
+         !error && it != end; it.increment(error)) {
+      std::error_code unreadable;
+      if (!it->is_symlink(unreadable)) continue;
+      roots.push_back(fs::read_symlink(it->path(), unreadable));
+    }
+  }
+  base::LimitReads(base::ReadRoots(
+      roots, {start.closed_roots.begin(), start.closed_roots.end()}));
   data::ShowContents(UploadedWhole(start.spec_path));
 }
 

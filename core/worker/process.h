@@ -59,8 +59,9 @@ class Pulse {
 
 // Restricts this process to the daemon's limits for its job. If
 // `start`.read_roots has roots, the process opens no file outside them and its
-// own cache. If data of the job are outside the job's own inputs/, no message
-// shows their contents. Call once, before the job is read.
+// own cache; in `start`.closed_roots it opens only what they name there, and
+// the job's uploads. If data of the job are outside the job's own inputs/, no
+// message shows their contents. Call once, before the job is read.
 void LimitToStart(const wire::Start& start);
 
 // Calls `gone` once, on its own thread, when `pipe` no longer has a reader:

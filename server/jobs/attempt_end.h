@@ -80,7 +80,7 @@ struct LaunchRequest {
   absl::Duration hang_timeout;  // a worker silent for this long is killed: Hung
   absl::Duration slowest_step;  // in earlier attempts, see HangLimit
   bool allow_cpu_fallback = false;  // as job.json says
-  // Folders of other jobs that the worker reads, besides the usual ones.
+  // What the worker reads in STATE (ReadInState) besides its job's folder.
   std::vector<std::string> results_read = {};
   std::string study = {};  // see wire::Start
 };

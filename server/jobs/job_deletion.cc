@@ -196,7 +196,8 @@ bool IsUntouched(const fs::path& folder) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name != "job.json" && name != "inputs" && name != InputNames::kFile) {
+    if (name != "job.json" && name != RequestFile::kFile && name != "inputs" &&
+        name != InputNames::kFile) {
       return false;
     }
   }
@@ -385,11 +386,7 @@ absl::Status JobRemover::CheckIsNotNeeded(const Job& job) {
                      "`mpsctl unpin ",
                      job.id, "` releases them"));
   }
-  ASSIGN_OR_RETURN(const std::string user, dependencies_.store.UserOf(job.id));
-  if (user.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", user, ", which has not ended, uses files of job ",
-                   job.id, ": wait for it or cancel it first"));
+  return dependencies_.store.CheckUnused(job.id);
 }
 
 absl::StatusOr<Job> JobRemover::SetPinned(const std::string& id, bool pinned) {

@@ -2,6 +2,7 @@
 #include "server/jobs/job_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/spec/model_folder.h"
@@ -212,28 +214,57 @@ void JobFiles::AppendLog(const std::string& job_id, const std::string& line) {
 
 bool JobFiles::Exists(const std::string& path) {
   std::error_code ignored;
-  return fs::exists(path, ignored);
+  return fs::exists(path, ignored) || (!path.starts_with(state_dir_.string()) &&
+                                       !PlaceInState(path).empty());
 }
 
 bool JobFiles::IsOurs(const fs::path& place,
                       const std::vector<fs::path>& allowed,
                       const std::string& path) {
-  const base::ReadRoots ours({place});
-  if (!ours.Contain(path)) return false;
-  std::vector<fs::path> named;
-  for (const fs::path& folder : allowed) {
-    if (ours.Contain(folder)) named.push_back(folder);
-  }
-  return !base::ReadRoots(named).Contain(path);
+  std::vector<fs::path> open = allowed;
+  open.push_back("/");
+  return base::ReadRoots({"/"}).Contain(path) &&
+         !base::ReadRoots(open, {place}).Contain(path);
+}
+
+std::string JobFiles::PlaceInState(const std::string& path) {
+  const auto real = base::ResolveLinks(path);
+  const auto state = base::ResolveLinks(state_dir_);
+  if (!real || !state) return "";
+  const fs::path place = real->lexically_relative(*state);
+  return place.empty() || *place.begin() == ".." ? "" : place.string();
 }
 
 std::string JobFiles::JobAt(const std::string& path) {
-  if (!base::ReadRoots({jobs_dir_}).Contain(path)) return "";
+  const fs::path place = PlaceInState(path);
+  auto part = place.begin();
+  if (part == place.end() || *part != "jobs") return "";
+  return ++part == place.end() ? "." : part->string();
+}
+
+std::string JobFiles::StampOf(const std::string& path) {
+  if (path.starts_with(absl::StrCat(state_dir_.string(), "/"))) return "";
   std::error_code error;
-  const fs::path real = fs::weakly_canonical(path, error);
-  const fs::path jobs = fs::weakly_canonical(jobs_dir_, error);
-  const fs::path within = real.lexically_relative(jobs);
-  return within.empty() ? "" : within.begin()->string();
+  std::vector<fs::path> files = {path};
+  if (fs::is_directory(path, error)) {
+    files.clear();
+    for (fs::directory_iterator it(path, error), end; !error && it != end;
+         it.increment(error)) {
+      if (spec::IsModelFile(it->path().filename().string())) {
+        files.push_back(it->path());
+      }
+    }
+    std::sort(files.begin(), files.end());
+  }
+  base::Sha256 stamp;
+  for (const fs::path& file : files) {
+    struct stat info;
+    if (stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    const timespec time = base::ModificationTime(info);
+    stamp.Update(absl::StrCat(file.string(), "|", info.st_size, "|",
+                              time.tv_sec, ".", time.tv_nsec, "\n"));
+  }
+  return stamp.FinishHex();
 }
 
 std::vector<fs::path> JobFiles::FoldersFor(Use use) const {
@@ -248,7 +279,8 @@ std::vector<fs::path> JobFiles::FoldersFor(Use use) const {
 
 absl::Status JobFiles::MayRead(const std::string& path, Use use) {
   const std::vector<fs::path> folders = FoldersFor(use);
-  const bool of_a_job = base::ReadRoots({jobs_dir_}).Contain(path);
+  const std::string job = JobAt(path);
+  const bool of_a_job = !job.empty() && job != ".";
   const bool secret = !of_a_job && IsOurs(state_dir_, folders, path);
   const bool inside = !secret && base::ReadRoots(folders).Contain(path);
   const bool no_model =
@@ -334,7 +366,7 @@ absl::StatusOr<JobFiles::Model> JobFiles::FindModel(const std::string& model) {
   // config.json may be a link that leaves the folder.
   RETURN_IF_ERROR(MayRead(*folder + "/config.json", Use::kModel));
   // The link may change after the check: what is opened is checked again.
-  const base::ReadRoots within(FoldersFor(Use::kModel));
+  const base::ReadRoots within(FoldersFor(Use::kModel), {state_dir_});
   ASSIGN_OR_RETURN(spec::ModelConfig config,
                    spec::ReadModelConfig(*folder, &within));
   return Model{fs::absolute(*folder).lexically_normal(), std::move(config)};

@@ -119,7 +119,8 @@ class JobFiles {
   virtual bool MakeRoom();
   // Appends "<time> mpsd: <line>" to the job's log.
   virtual void AppendLog(const std::string& job_id, const std::string& line);
-  // Whether this machine has a file or folder at `path`.
+  // Whether this machine has a file or folder at `path`. True for every link
+  // into STATE, which no worker follows: a link must not reveal what STATE has.
   virtual bool Exists(const std::string& path);
   // FailedPrecondition if jobs may not name `path` for `use`, with the same
   // message whether `path` exists or not.
@@ -134,10 +135,17 @@ class JobFiles {
   // The model in `folder`, the result of a job, though MayRead allows no path
   // in STATE/jobs as a model.
   virtual absl::StatusOr<Model> ReadResult(const std::string& folder);
-  // The id of the job whose folder contains `path`, links followed; of a path
-  // that does not exist, by its name; "" for a path in no job's folder.
-  virtual std::string JobAt(const std::string& path);
+  // Where `path` is in STATE, links followed, such as "jobs/ID/out"; of a path
+  // that does not exist, by its name; "" for a path elsewhere.
+  virtual std::string PlaceInState(const std::string& path);
+  // The id of the job whose folder contains `path`; "" if none does, "." for
+  // STATE/jobs itself.
+  std::string JobAt(const std::string& path);
+  // Changes with the file at `path`, or with the files of the model or adapter
+  // in the folder there. "" for a path in STATE, whose files never change.
+  virtual std::string StampOf(const std::string& path);
 
+  const std::filesystem::path& state_dir() const { return state_dir_; }
   const std::filesystem::path& jobs_dir() const { return jobs_dir_; }
   std::string Folder(const std::string& job_id) const {
     return jobs_dir_ / job_id;

@@ -408,6 +408,8 @@ Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
   }
   LaunchRequest request;
   if (ready) {
+    std::vector<std::string> read = ReadInState(job->uses, spec, files_);
+    const std::string changed = ChangedInputs(*job, spec, files_);
     Turn turn(*this);
     // Drain, Cancel or Hold may have come while files were checked without the
     // lock.
@@ -416,10 +418,11 @@ Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
     }
     const std::optional<JobQueue::Entry> now = view_.Find(entry.id);
     if (!now || now->WaitsForSomebody()) return StartResult::kPassedOver;
-    ready = Start(entry, spec, spec_json, job->fresh).ok();
+    ready = Start(entry, spec, spec_json, job->fresh, changed).ok();
     if (ready) {
       request =
           LaunchRequestOf(attempt_->job(), spec, options_.hang_timeout, files_);
+      request.results_read = std::move(read);
     }
   }
   journal_.Write();
@@ -432,7 +435,8 @@ Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
 
 absl::Status Scheduler::Start(const JobQueue::Entry& entry,
                               const spec::TrainSpec& spec,
-                              const std::string& spec_json, bool cleared) {
+                              const std::string& spec_json, bool cleared,
+                              const std::string& changed) {
   // Reads the row again, now with the lock: a Cancel and a Retry may have
   // changed the row since TryStart read it.
   ASSIGN_OR_RETURN(Job job, store_.Get(entry.id));
@@ -442,6 +446,7 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry,
   TakeTurn(entry.id, job);
   ASSIGN_OR_RETURN(RunningJob run, RunningJob::Load(store_, std::move(job)));
   if (!spec_json.empty()) run.Respecified(spec_json);
+  if (!changed.empty()) run.Warned(changed, clock_.Now());
   absl::StatusOr<std::unique_ptr<Attempt>> attempt = Attempt::Start(
       std::move(run),
       {options_.boot_id, options_.stop_grace, options_.awake_time},

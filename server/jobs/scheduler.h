@@ -274,9 +274,10 @@ class Scheduler final : private WorkerListener {
   // been queued again.
   bool StillAwaitsPriors(const Job& job);
   // `spec_json`: the row's new spec; empty: unchanged. `cleared`: whether an
-  // earlier attempt's leftovers were removed.
+  // earlier attempt's leftovers were removed. `changed`: a warning, or empty.
   absl::Status Start(const JobQueue::Entry& entry, const spec::TrainSpec& spec,
-                     const std::string& spec_json, bool cleared)
+                     const std::string& spec_json, bool cleared,
+                     const std::string& changed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes the job from the queue, keeping the turn that it had there.
   void TakeTurn(const std::string& id, Job& job)

@@ -3,6 +3,7 @@
 // again, and the whole queue's hold.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -56,8 +57,10 @@ absl::Status Scheduler::Insert(Submitter::NewJob& made,
                                const FolderClaims::Watch& watch) {
   Job& job = made.job;
   // Until the row exists, which shows it from then on.
+  std::set<std::string> needed = job.uses;
+  needed.insert(job.after.begin(), job.after.end());
   ASSIGN_OR_RETURN(const FolderClaims::Use use,
-                   remover_.claims().Take(JobsNeededBy(job), &watch));
+                   remover_.claims().Take(std::move(needed), &watch));
   const Event first{job.id, 1, job.create_time,
                     StateChanged{State::kQueued, made.checked.note}};
   Turn turn(*this);

@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/base/limits.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
@@ -168,18 +173,57 @@ absl::StatusOr<JobFiles::Model> ModelToBe(const FindJob& find, JobFiles& files,
                    " jobs that have not ended: wait for some of them"));
 }
 
-std::vector<std::string> ResultsReadBy(const spec::TrainSpec& spec,
-                                       const JobFiles& files) {
-  std::vector<std::string> folders;
-  const std::string jobs = absl::StrCat(files.jobs_dir().string(), "/");
-  for (const std::string& path : {spec.model, spec.adapter}) {
-    const std::filesystem::path normal =
-        std::filesystem::path(path).lexically_normal();
-    if (absl::StartsWith(normal.string(), jobs)) {
-      folders.push_back(normal.string());
+std::vector<std::string> ReadInState(const std::set<std::string>& uses,
+                                     const spec::TrainSpec& spec,
+                                     JobFiles& files) {
+  std::vector<std::string> read;
+  spec::VisitPaths(spec, [&](const char*, const std::string& path) {
+    if (path.empty() || spec::NamesResult(path)) return;
+    const std::string place = files.PlaceInState(path);
+    const std::vector<std::string> parts = absl::StrSplit(place, '/');
+    const bool used =
+        parts[0] == "jobs" && parts.size() > 1 && uses.contains(parts[1]);
+    if (used || (parts[0] == "models" && &path == &spec.model)) {
+      read.push_back(files.state_dir() / place);
     }
+  });
+  return read;
+}
+
+namespace {
+
+std::map<std::string, std::string> StampsOf(const spec::TrainSpec& spec,
+                                            JobFiles& files) {
+  std::map<std::string, std::string> stamps;
+  spec::VisitPaths(spec, [&](const char* field, const std::string& path) {
+    if (!path.starts_with('/')) return;
+    const std::string stamp = files.StampOf(path);
+    if (!stamp.empty()) stamps[field] = base::Sha256Hex(stamps[field] + stamp);
+  });
+  return stamps;
+}
+
+}  // namespace
+
+std::string InputStamps(const spec::TrainSpec& spec, JobFiles& files) {
+  return nlohmann::json(StampsOf(spec, files)).dump();
+}
+
+std::string ChangedInputs(const Job& job, const spec::TrainSpec& spec,
+                          JobFiles& files) {
+  // Older jobs have none.
+  auto before = base::ParseTree<nlohmann::json>(job.input_stamps);
+  if (!before.is_object()) return "";
+  std::vector<std::string> changed;
+  for (const auto& [field, stamp] : StampsOf(spec, files)) {
+    const auto known = before.find(field);
+    if (known != before.end() && *known != stamp) changed.push_back(field);
   }
-  return folders;
+  if (changed.empty()) return "";
+  return absl::StrCat(
+      absl::StrJoin(changed, ", "),
+      ": files changed after the job was submitted, and the job reads them as "
+      "they are now; run.json has the SHA-256 of the model and of the data");
 }
 
 namespace {
@@ -199,11 +243,9 @@ std::string Describe(std::optional<State> state) {
                : " no longer exists";
 }
 
-// As the submitted spec spells it; the path of a result that replaced it never
-// names a job that has not succeeded.
 bool NamesResultOf(const Job& job, const std::string& id) {
-  return absl::StrContains(job.spec_json,
-                           absl::StrCat("\"", spec::kNamedResult, id, "\""));
+  const std::vector<std::string> named = JobsNamedBy(SpecOf(job));
+  return std::find(named.begin(), named.end(), id) != named.end();
 }
 
 std::string WhyHeld(const Job& job, const std::string& prior,
@@ -493,7 +535,6 @@ LaunchRequest LaunchRequestOf(const Job& job, const spec::TrainSpec& spec,
     request.slowest_step = absl::Seconds(job.progress->seconds);
   }
   request.allow_cpu_fallback = spec.allow_cpu_fallback;
-  request.results_read = ResultsReadBy(spec, files);
   return request;
 }
 

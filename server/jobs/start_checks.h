@@ -72,10 +72,19 @@ absl::Status PlaceResults(const FindJob& find, JobFiles& files,
 absl::StatusOr<JobFiles::Model> ModelToBe(const FindJob& find, JobFiles& files,
                                           const std::string& name);
 
-// The folders of other jobs that `spec` names as its model and its adapter: a
-// worker may read these too. Accesses no file.
-std::vector<std::string> ResultsReadBy(const spec::TrainSpec& spec,
-                                       const JobFiles& files);
+// What a worker of `spec` may read in STATE besides its own job's folder: paths
+// that lead into the folders of the jobs `uses`, and a pushed model. Links are
+// resolved now: a path that leads elsewhere than at Submit is not among them.
+std::vector<std::string> ReadInState(const std::set<std::string>& uses,
+                                     const spec::TrainSpec& spec,
+                                     JobFiles& files);
+
+// Job::input_stamps: a stamp of the files of each field of `spec`.
+std::string InputStamps(const spec::TrainSpec& spec, JobFiles& files);
+// A warning that names the fields whose files differ from job.input_stamps; ""
+// if none does.
+std::string ChangedInputs(const Job& job, const spec::TrainSpec& spec,
+                          JobFiles& files);
 
 // The prior jobs of a job are those of Job::after: they must succeed before the
 // job starts for the first time.

@@ -88,24 +88,29 @@ absl::StatusOr<JobFiles::Model> FindModel(JobFiles& files,
   return Prefixed(absl::StatusCode::kFailedPrecondition, found.status());
 }
 
-// Decides which jobs' folders a submission may name files in.
+// Decides which jobs' folders a submission may name files in, and collects
+// them.
 class JobFolders {
  public:
   JobFolders(const SubmitRequest& request, const std::string& own_id,
              JobFiles& files)
       : may_read_(request.may_read_job), own_id_(own_id), files_(files) {}
 
-  // PermissionDenied, with the same message whether the path exists or not, if
-  // `path` lies in the folder of a job that is private to others.
-  absl::Status Check(const std::string& field, const std::string& path) const {
-    if (!may_read_) return absl::OkStatus();
-    const std::string id = files_.JobAt(path);
-    if (id.empty() || id == own_id_ || may_read_(id)) return absl::OkStatus();
+  // The id of the job in whose folder `path` lies, or "". PermissionDenied,
+  // with the same message whether the path exists or not, if the job is private
+  // to others.
+  absl::StatusOr<std::string> JobOf(const std::string& field,
+                                    const std::string& path) const {
+    std::string id = path.starts_with('/') ? files_.JobAt(path) : "";
+    if (id == own_id_) id.clear();
+    if (id.empty() || !may_read_ || may_read_(id)) return id;
     return absl::PermissionDeniedError(absl::StrCat(
         field, ": '", base::Quotable(path),
         "' lies in the folder of a job that is not yours, and this daemon "
         "hides jobs of others (--private-jobs): name a file of yours"));
   }
+
+  std::set<std::string> uses;
 
  private:
   const std::function<bool(const std::string&)>& may_read_;
@@ -131,13 +136,14 @@ class UsableBlobs final : public Blobs {
   Blobs& blobs_;
 };
 
-absl::Status Resolve(Inputs& inputs, const JobFolders& folders,
+absl::Status Resolve(Inputs& inputs, JobFolders& folders,
                      const std::string& field, std::string& path,
                      JobFiles::Use use) {
   // Before Resolve, which reveals whether the path exists.
-  const bool absolute = path.starts_with('/');
-  RETURN_IF_ERROR(absolute ? folders.Check(field, path) : absl::OkStatus());
+  ASSIGN_OR_RETURN(const std::string job, folders.JobOf(field, path));
   ASSIGN_OR_RETURN(std::string resolved, inputs.Resolve(field, path, use));
+  const bool is_upload = resolved != path;
+  if (!job.empty() && !is_upload) folders.uses.insert(job);
   path = std::move(resolved);
   return absl::OkStatus();
 }
@@ -148,7 +154,7 @@ bool RowsNameFiles(const spec::TrainSpec& spec) {
   return spec.task == spec::Task::kImageCls;
 }
 
-absl::Status PlaceInputs(Inputs& inputs, const JobFolders& folders,
+absl::Status PlaceInputs(Inputs& inputs, JobFolders& folders,
                          spec::TrainSpec& spec) {
   spec::DatasetSpec& dataset = spec.dataset;
   const size_t files =
@@ -227,15 +233,15 @@ std::string DescribeEstimate(const spec::TrainSpec& spec,
 
 // The model with which to check the job; replaces names by the results' paths.
 absl::StatusOr<JobFiles::Model> FindModelOf(spec::TrainSpec& spec,
-                                            const JobFolders& folders,
+                                            JobFolders& folders,
                                             const FindJob& find_job,
                                             JobFiles& files) {
   const bool is_result = spec::NamesResult(spec.model);
   // Before the names are replaced: the folder of another user's job that is
   // named by its path remains refused.
-  absl::Status may = folders.Check("model", spec.model);
-  if (may.ok()) may = PlaceResults(find_job, files, spec);
-  if (!may.ok()) return may;
+  ASSIGN_OR_RETURN(const std::string job, folders.JobOf("model", spec.model));
+  if (!job.empty()) folders.uses.insert(job);
+  RETURN_IF_ERROR(PlaceResults(find_job, files, spec));
   if (!is_result) return FindModel(files, spec.model);
   absl::StatusOr<JobFiles::Model> model =
       spec::NamesResult(spec.model) ? ModelToBe(find_job, files, spec.model)
@@ -262,7 +268,9 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   submission.name = spec.name;
   submission.model = spec::ParseHubName(spec.model).id;
   submission.named_jobs = JobsNamedBy(spec);
-  const JobFolders folders(request, job_id, files);
+  JobFolders folders(request, job_id, files);
+  folders.uses.insert(submission.named_jobs.begin(),
+                      submission.named_jobs.end());
   RETURN_IF_ERROR(PlaceInputs(inputs, folders, spec));
 
   ASSIGN_OR_RETURN(JobFiles::Model model,
@@ -292,6 +300,8 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   submission.checkpoint_bytes =
       spec::EstimateMemory(spec, model.config).trainable_bytes / 4 * 3;
   submission.spec_json = spec::ToJson(spec);
+  submission.uses = std::move(folders.uses);
+  submission.input_stamps = InputStamps(spec, files);
   RETURN_IF_ERROR(CheckStored(submission.spec_json));
   submission.links = inputs.Links();
   submission.note = DescribeEstimate(spec, model.config);
@@ -307,6 +317,8 @@ Job Submission::MakeJob(const SubmitRequest& request) const {
   job.name = name;
   job.model = model;
   job.spec_json = spec_json;
+  job.uses = uses;
+  job.input_stamps = input_stamps;
   job.priority = request.priority;
   job.owner = request.owner;
   job.labels = request.labels;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,8 @@ struct Submission {
   std::string spec_json;    // with every default; paths as the worker gets them
   // The jobs whose results the spec names (start_checks.h).
   std::vector<std::string> named_jobs;
+  std::set<std::string> uses;  // as in Job, likewise input_stamps
+  std::string input_stamps;
   std::vector<JobFiles::Link> links;
   std::string note;  // human-readable: estimated device memory
   // The folder that `model` means now; empty if it names one, or a revision.

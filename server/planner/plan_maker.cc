@@ -411,14 +411,13 @@ class Making {
     facts.pace = PaceOfPastRuns(dependencies_.reader, submission_.model, spec_,
                                 facts.device, request_.may_read);
     facts.probe_json = request_.probe_json;
-    if (!options_.read_roots.empty()) {
-      facts.read_roots = options_.read_roots;
-      facts.read_roots.push_back(folder_->path());
-      for (std::string& read :
-           jobs::ResultsReadBy(spec_, dependencies_.files)) {
-        facts.read_roots.push_back(std::move(read));
-      }
+    facts.read_roots = options_.read_roots;
+    facts.read_roots.push_back(folder_->path());
+    for (std::string& read :
+         jobs::ReadInState(submission_.uses, spec_, dependencies_.files)) {
+      facts.read_roots.push_back(std::move(read));
     }
+    facts.closed_roots = options_.closed_roots;
     return facts;
   }
 

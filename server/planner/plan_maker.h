@@ -176,7 +176,7 @@ class PlanMaker final : public Planner {
     // when constructed.
     std::filesystem::path plans_dir;
     // As of supervisor::ProcessLauncher.
-    std::vector<std::string> read_roots;
+    std::vector<std::string> read_roots, closed_roots;
     std::string chip;  // the machine's; "": unknown
     int gpu_cores = 0, cpu_cores = 0;
     int64_t machine_bytes = 0;  // of memory

@@ -69,12 +69,11 @@ namespace {
 constexpr int kReadAtOnce = 5000;
 constexpr size_t kWrittenAtOnce = 500;
 
-// The condition of the index jobs_naming_others, which SQLite must match.
-constexpr char kNamingOthers[] =
-    "SELECT id, after_jobs, spec_json FROM jobs INDEXED BY jobs_naming_others "
-    "WHERE state IN (1, 2) AND (after_jobs <> '[]' "
-    "OR instr(replace(spec_json, '/jobs/' || id || '/', ''), '/jobs/') > 0 "
-    "OR instr(spec_json, '\"job:') > 0)";
+// The jobs that have not ended and wait for the end of others: few rows of an
+// index, whose condition SQLite must match.
+constexpr char kWaiting[] =
+    "SELECT id, after_jobs FROM jobs INDEXED BY jobs_waiting_for_others "
+    "WHERE state IN (1, 2) AND after_jobs <> '[]'";
 
 // One owner's jobs at a time, so that SQLite compares no names.
 constexpr char kNextOwner[] =
@@ -92,39 +91,37 @@ constexpr char kEnded[] =
     "AND (end_time_us, number) > (?, ?) "
     "ORDER BY end_time_us, number LIMIT ?";
 
-// A job that has not ended and needs others.
-struct Needing {
+// A job that has not ended, and the ids of those that it waits for.
+struct Waiting {
   std::string id;
-  std::set<std::string> files_of, ends_of;
+  std::vector<std::string> after;
 };
 
-std::vector<Needing> ReadNeeding(Connection& c)
+std::vector<Waiting> ReadWaiting(Connection& c)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  std::vector<Needing> found;
-  Query query(c, kNamingOthers);
+  std::vector<Waiting> found;
+  Query query(c, kWaiting);
   while (query.Next()) {
-    Needing& job = found.emplace_back();
+    Waiting& job = found.emplace_back();
     job.id = query.Text();
-    const absl::StatusOr<std::vector<std::string>> after =
-        DecodeColumn<std::vector<std::string>>(query.Text());
-    if (after.ok()) job.ends_of.insert(after->begin(), after->end());
-    job.files_of = JobMentions(query.Text());
-    job.files_of.erase(job.id);
+    job.after = DecodeColumn<std::vector<std::string>>(query.Text())
+                    .value_or(std::vector<std::string>());
   }
   return found;
 }
 
 std::set<int64_t> NeededNumbers(Connection& c)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  std::set<std::string> ids;
-  for (Needing& job : ReadNeeding(c)) {
-    ids.merge(std::move(job.files_of));
-    ids.merge(std::move(job.ends_of));
-  }
   std::set<int64_t> numbers;
-  for (const std::string& id : ids) {
-    Query query(c, "SELECT number FROM jobs WHERE id = ?", id);
-    if (query.Next()) numbers.insert(query.Int());
+  Query uses(c,
+             "SELECT used FROM jobs INDEXED BY jobs_by_state "
+             "JOIN job_uses ON job = number WHERE state IN (1, 2)");
+  while (uses.Next()) numbers.insert(uses.Int());
+  for (const Waiting& job : ReadWaiting(c)) {
+    for (const std::string& id : job.after) {
+      Query query(c, "SELECT number FROM jobs WHERE id = ?", id);
+      if (query.Next()) numbers.insert(query.Int());
+    }
   }
   return numbers;
 }
@@ -180,13 +177,14 @@ absl::Status CheckRemoval(Connection& c, const std::string& id,
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", id, " is pinned: unpin it first (`mpsctl unpin ", id, "`)"));
   }
-  for (const Needing& job : ReadNeeding(c)) {
-    const bool files = job.files_of.contains(id);
-    if (!files && !(ended && job.ends_of.contains(id))) continue;
+  RETURN_IF_ERROR(CheckUnused(c, id));
+  if (!ended) return absl::OkStatus();
+  for (const Waiting& job : ReadWaiting(c)) {
+    const auto& after = job.after;
+    if (std::find(after.begin(), after.end(), id) == after.end()) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat("job ", job.id, ", which has not ended, ",
-                     files ? "uses files of job " : "waits for job ", id,
-                     ": wait for it or cancel it first"));
+        absl::StrCat("job ", job.id, ", which has not ended, waits for job ",
+                     id, ": wait for it or cancel it first"));
   }
   return absl::OkStatus();
 }

@@ -2,12 +2,10 @@
 #include "server/store/job.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
 #include <random>
 #include <utility>
 
-#include "core/base/limits.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::jobs {
@@ -80,25 +78,5 @@ std::string JobIdGenerator::Next() {
 }
 
 bool IsJobId(std::string_view text) { return spec::IsJobId(text); }
-
-std::set<std::string> JobMentions(std::string_view spec_json) {
-  std::set<std::string> ids;
-  for (const std::string_view before : {"/jobs/", "\"job:"}) {
-    for (size_t at = spec_json.find(before); at != spec_json.npos;
-         at = spec_json.find(before, at + 1)) {
-      const std::string id(
-          spec_json.substr(at + before.size(), limits::kWholeId));
-      if (IsJobId(id)) ids.insert(id);
-    }
-  }
-  return ids;
-}
-
-std::set<std::string> JobsNeededBy(const Job& job) {
-  std::set<std::string> ids = JobMentions(job.spec_json);
-  ids.insert(job.after.begin(), job.after.end());
-  ids.erase(job.id);
-  return ids;
-}
 
 }  // namespace mpsd::jobs

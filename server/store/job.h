@@ -183,6 +183,11 @@ struct Job {
   bool fresh = false;
   // Ids of the jobs that must succeed before this one starts.
   std::vector<std::string> after;
+  // Ids of the jobs in whose folders the spec's paths lie, or whose results it
+  // names, as Submit resolved them. Stored by Insert; read by Get alone.
+  std::set<std::string> uses;
+  // What the spec's paths had at Submit (start_checks.h); "" for older jobs.
+  std::string input_stamps;
   // Kept from Delete and retention. With stored_bytes, those of the job's
   // folder as last measured, the only columns that Update does not change.
   bool pinned = false;
@@ -314,14 +319,6 @@ class JobIdGenerator {
 
 // Whether `text` is 26 characters of the alphabet, hence safe as a file name.
 bool IsJobId(std::string_view text);
-
-// The ids of the jobs that a spec mentions: those whose folders contain its
-// paths (".../jobs/ID/..."), and those of "job:ID". A path in the folder of
-// another daemon's job counts too: an extra id only keeps a job from removal.
-std::set<std::string> JobMentions(std::string_view spec_json);
-
-// The jobs whose folders or ends the job needs.
-std::set<std::string> JobsNeededBy(const Job& job);
 
 }  // namespace mpsd::jobs
 

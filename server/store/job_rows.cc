@@ -202,6 +202,7 @@ void FixedColumns(V& v, auto& job) {
   v("kind", job.kind);
   v("model", job.model, Beginning(limits::kPathBytes));
   v("study_json", job.study_json, Nothing("''"));
+  v("input_stamps", job.input_stamps, Nothing("''"));
 }
 template <typename V>
 void ChangingColumns(V& v, auto& job) {
@@ -458,6 +459,18 @@ void ReadLabels(Connection& c, JobRow& row) {
     row.job.labels[std::move(key)] = query.Text();
   }
   row.job.tags = ReadTags(c, row.job.id);
+}
+
+absl::Status CheckUnused(Connection& c, const std::string& id) {
+  Query query(c,
+              "SELECT id FROM job_uses JOIN jobs ON number = job "
+              "WHERE used = (SELECT number FROM jobs WHERE id = ?) "
+              "AND state IN (1, 2) LIMIT 1",
+              id);
+  if (!query.Next()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "job ", query.Text(), ", which has not ended, uses files of ", "job ", id,
+      ": wait for it or cancel it first"));
 }
 
 std::vector<std::string> ReadTags(Connection& c, const std::string& job_id) {

@@ -63,6 +63,10 @@ absl::StatusOr<JobRow> ReadJobRow(store::Query& query);
 void ReadLabels(store::Connection& c, JobRow& row)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
 
+// FailedPrecondition, naming it, if a job that has not ended uses job `id`.
+absl::Status CheckUnused(store::Connection& c, const std::string& id)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
+
 // The tags of a job, deleted or not; sorted.
 std::vector<std::string> ReadTags(store::Connection& c,
                                   const std::string& job_id)

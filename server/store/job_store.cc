@@ -130,6 +130,13 @@ void InsertRow(Connection& c, const Job& job, const Event& first)
           key, value)
         .Run();
   }
+  for (const std::string& used : job.uses) {
+    Query(c,
+          "INSERT INTO job_uses (job, used) "
+          "SELECT ?, number FROM jobs WHERE id = ?",
+          number, used)
+        .Run();
+  }
   AppendEvent(c, number, first);
 }
 
@@ -165,6 +172,11 @@ absl::StatusOr<std::optional<Job>> SelectOne(Connection& c,
   // The row's query is still open, so the labels come from the same snapshot of
   // the database.
   ReadLabels(c, row);
+  Query uses(c,
+             "SELECT id FROM job_uses JOIN jobs ON number = used "
+             "WHERE job = ?",
+             row.number);
+  while (uses.Next()) row.job.uses.insert(uses.Text());
   return std::optional<Job>(std::move(row.job));
 }
 
@@ -181,20 +193,6 @@ absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
   });
 }
 
-// The id of a job that has not ended and whose spec names the result of job
-// `id`, or a path in that job's folder; or "".
-std::string UserIn(Connection& c, const std::string& id)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  Query query(
-      c,
-      "SELECT id FROM jobs WHERE state IN (?, ?) AND id <> ? "
-      "AND (instr(spec_json, ?) > 0 OR instr(spec_json, ?) > 0) "
-      "LIMIT 1",
-      static_cast<int>(State::kQueued), static_cast<int>(State::kRunning), id,
-      absl::StrCat("/jobs/", id, "/"), absl::StrCat("\"job:", id, "\""));
-  return query.Next() ? query.Text() : "";
-}
-
 // Removes the id of a job that succeeded and is about to be deleted from
 // Job::after of the queued jobs, which no longer wait for it.
 void ForgetSuccess(Connection& c, const std::string& id)
@@ -202,10 +200,12 @@ void ForgetSuccess(Connection& c, const std::string& id)
   // A damaged list, which is not JSON, keeps no job from deletion.
   Query(c,
         "UPDATE jobs SET after_jobs = (SELECT json_group_array(value) "
-        "FROM json_each(after_jobs) WHERE value <> ?) "
-        "WHERE state = ? AND instr(after_jobs, ?) > 0 "
+        "FROM json_each(after_jobs) WHERE value <> ?1) WHERE number IN "
+        "(SELECT number FROM jobs INDEXED BY jobs_waiting_for_others "
+        "WHERE state IN (1, 2) AND after_jobs <> '[]' "
+        "AND instr(after_jobs, ?1) > 0) AND state = 1 "
         "AND json_valid(after_jobs)",
-        id, static_cast<int>(State::kQueued), id)
+        id)
       .Run();
 }
 
@@ -324,11 +324,7 @@ absl::Status JobStore::Delete(const std::string& id) {
     }
     c.SetDurability(Connection::Durability::kPowerCut);
     Transaction transaction(c);
-    if (const std::string user = UserIn(c, id); !user.empty()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "job ", user, ", which has not ended, uses files of job ", id,
-          ": wait for it or cancel it first"));
-    }
+    RETURN_IF_ERROR(jobs::CheckUnused(c, id));
     if (stored->state == State::kSucceeded) ForgetSuccess(c, id);
     // The foreign keys delete labels, events and checkpoints with the row.
     if (Query(c, "DELETE FROM jobs WHERE number = ? AND pinned = 0",
@@ -602,14 +598,12 @@ absl::Status JobStore::ForgetUses(absl::Span<const std::string> owners) {
   });
 }
 
-absl::StatusOr<std::string> JobStore::UserOf(const std::string& id) {
+absl::Status JobStore::CheckUnused(const std::string& id) {
   Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::string>;
-  return CatchSqlite(absl::StrCat("looking who needs the files of job ", id),
-                     [&]() -> Result {
-                       absl::MutexLock lock(&c.mutex());
-                       return UserIn(c, id);
-                     });
+  return CatchSqlite(absl::StrCat("looking who uses job ", id), [&] {
+    absl::MutexLock lock(&c.mutex());
+    return jobs::CheckUnused(c, id);
+  });
 }
 
 absl::Status JobStore::ForgetCheckpoints(const std::string& job_id) {

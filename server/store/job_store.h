@@ -132,12 +132,12 @@ class JobStore {
                              const Checkpoint& checkpoint);
 
   // Removes the row with its events, labels and checkpoints. NotFound;
-  // FailedPrecondition if the job has not ended, or if the spec of a job that
-  // has not ended names a path in its folder.
+  // FailedPrecondition if the job has not ended, or if a job that has not ended
+  // uses it (Job::uses).
   absl::Status Delete(const std::string& id);
 
-  // The id of a job that has not ended and needs the files of job `id`, or "".
-  absl::StatusOr<std::string> UserOf(const std::string& id);
+  // FailedPrecondition if a job that has not ended uses job `id`.
+  absl::Status CheckUnused(const std::string& id);
   // Removes the rows of the job's checkpoints.
   absl::Status ForgetCheckpoints(const std::string& job_id);
 

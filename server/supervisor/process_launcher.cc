@@ -212,13 +212,12 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   WorkerSession::Options session;
   session.start = {request.job_id,         request.spec_path,
                    request.output_dir,     options_.read_roots,
-                   WireKind(request.kind), request.study};
-  if (!options_.read_roots.empty()) {
-    std::vector<std::string>& roots = session.start.read_roots;
-    roots.push_back(FolderOf(request.spec_path));
-    roots.insert(roots.end(), request.results_read.begin(),
-                 request.results_read.end());
-  }
+                   WireKind(request.kind), request.study,
+                   options_.closed_roots};
+  std::vector<std::string>& roots = session.start.read_roots;
+  roots.push_back(FolderOf(request.spec_path));
+  roots.insert(roots.end(), request.results_read.begin(),
+               request.results_read.end());
   session.hang_timeout = request.hang_timeout;
   session.slowest_step = request.slowest_step;
   session.exit_grace = options_.exit_grace;

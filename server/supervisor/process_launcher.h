@@ -97,8 +97,8 @@ class ProcessLauncher final : public jobs::WorkerLauncher {
     std::string lease_path;
     std::string device_lock;  // see DeviceLock
     // Folders below which a worker may read files, in addition to its job's
-    // own; empty: any folder.
-    std::vector<std::string> read_roots;
+    // own, and those in which it may read nothing else: see wire::Start.
+    std::vector<std::string> read_roots, closed_roots;
     // How long a worker of an earlier daemon may take to write its last
     // checkpoint.
     absl::Duration orphan_patience = absl::Minutes(2);

@@ -196,6 +196,39 @@ class PathsTest(harness.EndToEndTest):
         os.link(self.model / "model.safetensors", weights)
         daemon.succeed(harness.write_job(self.folder, model=str(linked)))
 
+    def test_a_link_made_after_submit_leads_to_no_upload(self):
+        daemon = self.open_daemon("--model-root", str(self.roots),
+                                  "--data-root", str(self.roots))
+        model = harness.write_model(self.roots / "tiny")
+        first = daemon.submit(harness.write_job(
+            self.folder, model=str(model),
+            training={"max_steps": 1, "save_steps": 0}), "--hold")["id"]
+        blob = next((daemon.state_dir / "blobs").glob("??/*"))
+        data = self.roots / "rows.jsonl"
+
+        def run(make):
+            data.unlink(missing_ok=True)
+            data.write_text(harness.row("Sky?", "blue") + "\n")
+            job, = daemon.ctl_json("clone", first, "--hold", "--detach", "--set",
+                                   f'dataset.train=["{data}"]')
+            data.unlink()
+            make()
+            daemon.says("release", job["id"])
+            return daemon.finish(job["id"])
+
+        said = set()
+        for target in (blob, blob.with_name("0" * 64), blob.parent):
+            job = run(lambda target=target: data.symlink_to(target))
+            self.assertEqual("FAILED", job["state"])
+            said.add(job["message"])
+        self.assertEqual(1, len(said), said)
+        self.assertIn("outside the folders that jobs may read", said.pop())
+        # Other rows of the folder are read, and the job says so.
+        job = run(lambda: data.write_text(harness.row("Grass?", "green")))
+        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+        self.assertIn("dataset.train: files changed", daemon.says(
+            "show", job["id"]))
+
     def test_no_secret_is_copied_into_a_result(self):
         daemon = self.daemon()
         secret = self.folder / "id_secret"

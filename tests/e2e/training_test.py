@@ -4,6 +4,7 @@ that PEFT could load, of a classifier of texts from a CSV to its predictions, an
 of a classifier of images that lie in a folder for each class or that rows name."""
 
 import csv
+import hashlib
 import json
 import math
 import shutil
@@ -314,3 +315,21 @@ class ImagesTest(harness.SharedDaemonTest):
         job = self.mpsd.finish(self.mpsd.submit(self.job())["id"])
         self.assertEqual("Rejected", job["exit_reason"], job["message"])
         self.assertIn("lime/9.png", job["message"])
+
+    def test_rows_name_no_file_of_the_state_folder(self):
+        held = self.mpsd.submit(self.job(), "--hold")  # uploads the images
+        self.mpsd.says("cancel", held["id"])
+        sha256 = hashlib.sha256(
+            (self.folder / "fruit/apple/0.png").read_bytes()).hexdigest()
+        said = set()
+        for name in (sha256, sha256[:2] + "0" * 62):
+            path = self.mpsd.state_dir / "blobs" / name[:2] / name
+            self.assertEqual(name == sha256, path.exists())
+            (self.folder / "jobs/rows/train.jsonl").write_text(
+                json.dumps({"image": str(path), "label": "apple"}) + "\n")
+            job = self.mpsd.finish(self.mpsd.submit(
+                self.job(train="rows/train.jsonl"))["id"])
+            self.assertEqual("Rejected", job["exit_reason"], job["message"])
+            said.add(job["message"].replace(name, "SHA256"))
+        self.assertEqual(1, len(said), said)
+        self.assertIn("outside the folders that jobs may read", said.pop())

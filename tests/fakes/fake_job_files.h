@@ -3,6 +3,7 @@
 #define MPSD_TESTS_FAKES_FAKE_JOB_FILES_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -101,12 +102,16 @@ class FakeJobFiles final : public jobs::JobFiles {
                ? absl::FailedPreconditionError("'" + path + "' is closed")
                : absl::OkStatus();
   }
-  // Every path below /state/jobs/ID is the job's.
-  std::string JobAt(const std::string& path) override {
-    constexpr std::string_view kJobs = "/state/jobs/";
-    if (!path.starts_with(kJobs)) return "";
-    const std::string within = path.substr(kJobs.size());
-    return within.substr(0, within.find('/'));
+  std::string PlaceInState(const std::string& path) override {
+    const auto found = links_to.find(path);
+    const std::string real =
+        std::filesystem::path(found == links_to.end() ? path : found->second)
+            .lexically_normal();
+    return real.starts_with("/state/") ? real.substr(7) : "";
+  }
+  std::string StampOf(const std::string& path) override {
+    const auto found = stamps.find(path);
+    return found == stamps.end() ? "" : found->second;
   }
   absl::StatusOr<Model> FindModel(const std::string& model) override {
     auto found = models.find(model);
@@ -131,6 +136,7 @@ class FakeJobFiles final : public jobs::JobFiles {
   std::map<std::string, std::vector<Link>> links;
   std::map<std::string, std::vector<std::string>> logs;
   std::set<std::string> paths;
+  std::map<std::string, std::string> links_to, stamps;
   std::set<std::string> closed;     // to MayRead
   std::map<std::string, Use> uses;  // that it was asked for
   std::optional<int64_t> free_bytes = int64_t{1} << 40;

@@ -564,6 +564,9 @@ const std::map<std::string, Mode>& Modes() {
          for (const std::string& root : w.start.read_roots) {
            std::fprintf(stderr, "may read %s\n", root.c_str());
          }
+         for (const std::string& root : w.start.closed_roots) {
+           std::fprintf(stderr, "no other in %s\n", root.c_str());
+         }
          SayDone(w);
        }},
       {"crash-segv",

@@ -588,11 +588,7 @@ TEST_F(WorkerSurroundingsTest, JobsReadTheCacheInAdditionToTheRoots) {
   EXPECT_THAT(folders.models, ElementsAre("/models", "/cache"));
   EXPECT_THAT(folders.data, ElementsAre("/data"));
   EXPECT_THAT(FoldersWorkersRead(config_),
-              ElementsAre("/state/blobs", "/state/models", "/models", "/cache",
-                          "/data"));
-  // A root of everything is any folder.
-  config_.data_roots = {"/"};
-  EXPECT_THAT(FoldersWorkersRead(config_), IsEmpty());
+              ElementsAre("/models", "/cache", "/data"));
 }
 
 TEST_F(WorkerSurroundingsTest, WorkersHaveWhatTheTableNames) {

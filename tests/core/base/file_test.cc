@@ -308,6 +308,28 @@ TEST_F(ReadRootsTest, LinksCountByWhereTheyLead) {
   EXPECT_EQ(Read(ReadRoots({folder_ / "root/"}), folder_ / "in/a.txt"),
             "inside");
   EXPECT_EQ(Read(roots, folder_ / "root/a.txt"), "inside");
+  // A link to a file that is to come.
+  fs::create_symlink("none", folder_ / "in/later");
+  EXPECT_TRUE(absl::IsNotFound(roots.Open(folder_ / "in/later").status()));
+}
+
+TEST_F(ReadRootsTest, AClosedFolderIsReadWhereARootInItAllows) {
+  fs::create_directories(folder_ / "out/mine");
+  std::ofstream(folder_ / "out/mine/b.txt") << "mine";
+  fs::create_symlink("../out/secret.txt", folder_ / "in/link");
+  const ReadRoots roots({"/", folder_ / "out/mine"}, {folder_ / "out"});
+  EXPECT_EQ(Read(roots, folder_ / "in/a.txt"), "inside");
+  EXPECT_EQ(Read(roots, folder_ / "out/mine/b.txt"), "mine");
+  for (const char* path : {"out", "out/secret.txt", "out/none", "in/link",
+                           "out/mine/../secret.txt"}) {
+    EXPECT_EQ(Read(roots, folder_ / path), Outside(folder_ / path));
+  }
+  EXPECT_EQ(Read(ReadRoots({folder_ / "out"}, {folder_ / "out"}),
+                 folder_ / "out/secret.txt"),
+            "secret");
+  // By another name it is the same folder.
+  fs::rename(folder_ / "out", folder_ / "renamed");
+  EXPECT_FALSE(roots.Contain(folder_ / "renamed/secret.txt"));
 }
 
 TEST_F(ReadRootsTest, NoRootIsNoFile) {

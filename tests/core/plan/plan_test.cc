@@ -796,7 +796,7 @@ TEST(Facts, AreAllAbsentOrAllGiven) {
   EXPECT_FALSE(none.rates || none.pace || none.probe);
   EXPECT_EQ(none.thresholds.Get("plan.memory"), 0.9);
   const auto facts = *ParseFacts(R"({
-    "read_roots": ["/data"], "device": "mps", "chip": "Apple M2 Max",
+    "read_roots": ["/data"], "closed_roots": ["/s"], "device": "mps", "chip": "Apple M2 Max",
     "gpu_cores": 38, "cpu_cores": 12, "memory_bytes": 68719476736,
     "memory_limit_bytes": "51539607552", "disk_free_bytes": 7,
     "thresholds": {"plan.memory": 0.5}, "later": [1],
@@ -806,6 +806,7 @@ TEST(Facts, AreAllAbsentOrAllGiven) {
     "probe": {"step_seconds": {"median": 2.5, "p10": 2}, "peak_bytes": "12",
               "out_of_memory": true}})");
   EXPECT_THAT(facts.read_roots, ElementsAre("/data"));
+  EXPECT_THAT(facts.closed_roots, ElementsAre("/s"));
   EXPECT_EQ(facts.gpu_cores, 38);
   // Protocol Buffers write 64-bit integers as texts.
   EXPECT_EQ(facts.memory_limit_bytes, int64_t{48} << 30);

@@ -194,6 +194,7 @@ TEST(Line, OfAProgressIsAsInTheFirstRelease) {
 
 TEST(Decode, WhatAWorkerMayReadIsLeftOutWhereItMayReadAll) {
   Start start{"01J", "/s/job.json", "/s/out", {"/models", "/s"}};
+  start.closed_roots = {"/state"};
   const std::string line = Encode(ToWorker(start));
   EXPECT_THAT(line, HasSubstr(R"("read_roots":["/models","/s"])"));
   EXPECT_EQ(std::get<Start>(DecodeToWorker(line).value()), start);

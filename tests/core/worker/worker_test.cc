@@ -341,6 +341,23 @@ TEST_F(ReadLimitsTest, ContentsOfUploadsAloneAreShown) {
   EXPECT_FALSE(ShownWith(upload, job_ / "inputs.csv"));
 }
 
+// An upload may be a link to its blob.
+TEST_F(ReadLimitsTest, OfAClosedFolderOnlyTheJobsOwnFilesAreOpened) {
+  std::ofstream(folder_ / "blob") << "row";
+  fs::create_symlink(folder_ / "blob", job_ / "inputs/t.jsonl");
+  std::ofstream(job_ / "job.json") << "{}";
+  const fs::path link = testing_support::FreshFolder("read_links") / "secret";
+  fs::create_symlink(folder_ / "secret", link);
+  wire::Start start{"J", job_ / "job.json", job_ / "out", {"/", job_}};
+  start.closed_roots = {folder_};
+  LimitToStart(start);
+  EXPECT_TRUE(base::ReadFile(job_ / "job.json").ok());
+  EXPECT_TRUE(base::ReadFile(job_ / "inputs/t.jsonl").ok());
+  EXPECT_FALSE(base::ReadFile(folder_ / "secret").ok());
+  EXPECT_FALSE(base::ReadFile(link).ok());
+}
+
+
 // A job that may read any file reads files alone: this test would hang.
 TEST_F(ReadLimitsTest, WhatIsNoFileIsNotRead) {
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);

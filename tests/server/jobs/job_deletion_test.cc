@@ -262,8 +262,10 @@ TEST_F(JobSweepTest, StagedFoldersGo) {
 }
 
 TEST_F(JobSweepTest, ASubmissionThatWasCutOffGoesAfterItsGrace) {
-  Make(kGone, "job.json");
-  Make(kGone, "inputs/train.jsonl");
+  for (const char* file : {"job.json", RequestFile::kFile, InputNames::kFile,
+                           "inputs/train.jsonl"}) {
+    Make(kGone, file);
+  }
   EXPECT_THAT(Sweep(absl::Hours(1)).garbage, IsEmpty());
   EXPECT_THAT(Sweep().garbage, ElementsAre(jobs_ / kGone));
   EXPECT_THAT(Names(), ElementsAre(kKept));

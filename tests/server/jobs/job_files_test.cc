@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -373,12 +375,24 @@ TEST_F(ReadFoldersTest, JobsDoNotReadTheDaemonsOwnFolder) {
   };
   for (Use use : {Use::kModel, Use::kData, Use::kEither}) {
     for (const char* path :
-         {"state", "state/mpsd.db", "state/tls/server.key", "state/blobs/ab",
-          "data/link/server.key", "state/jobs/../tls/none"}) {
+         {"state", "state/jobs", "state/mpsd.db", "state/tls/server.key",
+          "state/blobs/ab", "data/link/server.key", "state/jobs/../tls/none"}) {
       EXPECT_THAT(refusal(state_ / path, use), HasSubstr("mpsd's own folder"));
     }
   }
   EXPECT_TRUE(any_.MayRead(state / "jobs/J/out/t.csv", Use::kData).ok());
+  // Nor does a link reveal what is there, to Submit or to a start.
+  std::ofstream(state / "blobs/ab/there") << "a\n";
+  const fs::path link = state_ / "data" / "blob";
+  std::set<std::string> said;
+  for (const char* name : {"there", "none"}) {
+    fs::remove(link);
+    fs::create_symlink(state / "blobs/ab" / name, link);
+    said.insert(Refusal(link, Use::kData));
+    said.insert(refusal(link, Use::kData));
+    EXPECT_TRUE(any_.Exists(link));
+  }
+  EXPECT_EQ(said.size(), 2u);  // by each of the two
   // Unless the roots that mpsd is started with name it.
   JobFiles named(state, {{}, {state / "tls"}});
   EXPECT_TRUE(named.MayRead(state / "tls/server.key", Use::kData).ok());
@@ -397,6 +411,24 @@ TEST_F(ReadFoldersTest, APathIdentifiesItsJob) {
   EXPECT_EQ(any_.JobAt(jobs), ".");
   EXPECT_EQ(any_.JobAt(state_ / "data/t.csv"), "");
   EXPECT_EQ(any_.JobAt(state_ / "state/mpsd.db"), "");
+}
+
+TEST_F(ReadFoldersTest, AStampChangesWithTheFilesThatAreRead) {
+  const fs::path model = state_ / "models/tiny";
+  const std::string before = any_.StampOf(model);
+  std::ofstream(model / "README.md") << "for people";
+  EXPECT_EQ(any_.StampOf(model), before);
+  std::ofstream(model / "model.safetensors") << "weights";
+  const std::string after = any_.StampOf(model);
+  EXPECT_NE(after, before);
+  fs::last_write_time(model / "model.safetensors",
+                      fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_NE(any_.StampOf(model), after);
+  const fs::path data = state_ / "data/t.csv";
+  const std::string rows = any_.StampOf(data);
+  std::ofstream(data, std::ios::app) << "b\n";
+  EXPECT_NE(any_.StampOf(data), rows);
+  EXPECT_EQ(any_.StampOf(state_ / "state/jobs/J/inputs/t"), "");
 }
 
 TEST_F(ReadFoldersTest, AFolderThatComesLaterCounts) {

@@ -1124,6 +1124,20 @@ TEST_F(SchedulerRetryTest, ACancelledJobIsNotRetriedBeforeItsEnd) {
   EXPECT_EQ(StateOf(id), State::kCancelled) << "the later word counts";
 }
 
+TEST_F(SchedulerRetryTest, FilesThatChangedSinceSubmitAreWarnedOf) {
+  files_.stamps["/data/train.jsonl"] = "a";
+  files_.stamps["/models/tiny"] = "m";
+  const std::string id = Submit();
+  RunToEnd(id, ExitReason::kDone);
+  EXPECT_THAT(store_.Get(id)->warnings, IsEmpty());
+  const std::string changed = Submit();
+  files_.stamps["/models/tiny"] = "n";
+  RunToEnd(changed, ExitReason::kDone);
+  EXPECT_THAT(store_.Get(changed)->warnings,
+              ElementsAre(HasSubstr("model: files changed after the job was "
+                                    "submitted")));
+}
+
 TEST_F(SchedulerRetryTest, NothingGoesThatIsPinnedOrNeeded) {
   const std::string id = Submit();
   RunToEnd(id, ExitReason::kDone);

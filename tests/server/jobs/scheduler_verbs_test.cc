@@ -537,6 +537,19 @@ TEST_F(SchedulerRemovalTest, ARuleRemovesNothingThatIsNeeded) {
   EXPECT_TRUE(scheduler_->remover().Delete(id).ok());
 }
 
+TEST_F(SchedulerRemovalTest, ATextThatNamesAJobKeepsItFromNothing) {
+  const std::string id = Ended();
+  SubmitRequest request = Request();
+  request.held = true;
+  request.spec_json =
+      R"({"model": "org/tiny", "dataset": {"train": "/data/train.jsonl"},
+          "name": "/jobs/)" +
+      id + R"(/ job:)" + id + "\"}";
+  ASSERT_TRUE(scheduler_->Submit(request).ok());
+  EXPECT_TRUE(scheduler_->remover().MayDelete(id).ok());
+  EXPECT_TRUE(scheduler_->remover().RemoveJob(id, EndOf(id)).ok());
+}
+
 TEST_F(SchedulerRemovalTest, AJobThatHasNotEndedStays) {
   const std::string running = Start();
   const std::string queued = Submit();

@@ -144,7 +144,8 @@ TEST(PriorJobs, AHoldSaysWhatToDo) {
                 "`, then release; released, it no longer "
                 "waits for it");
   Job named = Waiting({kA});
-  named.spec_json = R"({"adapter":"job:)" + kA + "\"}";
+  named.spec_json =
+      R"({"model":"m","dataset":{"train":"t"},"adapter":"job:)" + kA + "\"}";
   EXPECT_EQ(StandingOf(named, failed).failed,
             "job " + kA +
                 " is FAILED, and this job starts from its result; "
@@ -160,7 +161,7 @@ TEST(PriorJobs, AHoldSaysWhatToDo) {
 
 TEST(PriorJobs, AReleaseForgetsWhatFailedButNoResult) {
   Job job = Waiting({kA, kB, kC, "gone"});
-  job.spec_json = R"({"model":"job:)" + kC + "\"}";
+  job.spec_json = R"({"dataset":{"train":"t"},"model":"job:)" + kC + "\"}";
   const PriorStates states = {
       {kA, State::kCancelled}, {kB, State::kQueued}, {kC, State::kFailed}};
   EXPECT_THAT(WithoutFailed(job, states), ElementsAre(kB, kC));
@@ -247,8 +248,6 @@ TEST_F(NamedResultsTest, TheResultTakesItsNamesPlace) {
   EXPECT_EQ(spec_.model, "/state/jobs/" + kB + "/out/model");
   EXPECT_EQ(spec_.adapter, "/state/jobs/" + kA + "/out/adapter");
   EXPECT_THAT(JobsNamedBy(spec_), IsEmpty());
-  EXPECT_THAT(ResultsReadBy(spec_, files_),
-              ElementsAre(spec_.model, spec_.adapter));
 }
 
 TEST_F(NamedResultsTest, WhatHasNotSucceededKeepsItsName) {
@@ -259,7 +258,6 @@ TEST_F(NamedResultsTest, WhatHasNotSucceededKeepsItsName) {
     ASSERT_TRUE(Place("job:" + kB, "job:" + kA).ok());
     EXPECT_EQ(spec_.model, "job:" + kB);
     EXPECT_THAT(JobsNamedBy(spec_), ElementsAre(kB, kA));
-    EXPECT_THAT(ResultsReadBy(spec_, files_), IsEmpty());
   }
   ASSERT_TRUE(Place("org/tiny", "/adapters/x").ok());
   EXPECT_EQ(spec_.model, "org/tiny");
@@ -328,10 +326,22 @@ TEST_F(NamedResultsTest, ACircleEndsTheWalk) {
               Fails(kFailedPrecondition, "more than 64 jobs"));
 }
 
-TEST_F(NamedResultsTest, AFolderNextToTheJobsIsNoResult) {
-  spec_.model = "/state/jobs/../secret";
-  spec_.adapter = "/state/jobsx/a";
-  EXPECT_THAT(ResultsReadBy(spec_, files_), IsEmpty());
+TEST_F(NamedResultsTest, AWorkerReadsTheJobsThatSubmitFound) {
+  spec_.model = "/state/models/models--m/pushed/1";
+  spec_.adapter = "/state/jobs/" + kA + "/out/adapter";
+  spec_.dataset.train = {"/data/link", "/data/t", "/data/other",
+                         "/state/jobs/" + kB + "/inputs/t"};
+  spec_.dataset.eval = {"/state/jobs/../secret", "/state/jobsx/a"};
+  files_.links_to = {{"/data/link", "/state/jobs/" + kA + "/out/t.csv"},
+                     {"/data/t", "/state/blobs/aa/aa"},
+                     {"/data/other", "/state/models/m"}};
+  const auto read = ReadInState({kA}, spec_, files_);
+  EXPECT_THAT(read, ElementsAre(spec_.model, "/state/jobs/" + kA + "/out/t.csv",
+                                spec_.adapter));
+  // Once the link leads to another job.
+  files_.links_to["/data/link"] = "/state/jobs/" + kB + "/out/t.csv";
+  EXPECT_THAT(ReadInState({kA}, spec_, files_),
+              ElementsAre(spec_.model, spec_.adapter));
 }
 
 }  // namespace

@@ -575,6 +575,7 @@ TEST_F(SubmissionTest, NamesNoFileOfAPrivateJob) {
   request_.spec_json =
       Spec(train, R"(, "adapter": "/state/jobs/MINE/out/adapter")");
   EXPECT_EQ(Checked().adapter, "/state/jobs/MINE/out/adapter");
+  EXPECT_THAT(Check()->uses, testing::ElementsAre("MINE"));
   request_.may_read_job = {};  // jobs are not private
   request_.spec_json =
       Spec(train, R"(, "adapter": "/state/jobs/HERS/out/adapter")");

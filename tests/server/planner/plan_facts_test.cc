@@ -316,6 +316,7 @@ TEST(Facts, HoldOnlyWhatIsKnown) {
   facts.probe_json = "no JSON";
   EXPECT_EQ(Encode(facts), "{}");
   facts.read_roots = {"/a", "/b"};
+  facts.closed_roots = {"/c"};
   facts.device = "mps";
   facts.chip = "Apple M2 Max";
   facts.gpu_cores = 38;
@@ -327,6 +328,7 @@ TEST(Facts, HoldOnlyWhatIsKnown) {
   facts.pace = Pace{3, 1000, 0.25, absl::FromUnixSeconds(1'700'000'000)};
   facts.probe_json = R"({"device": "mps"})";
   const nlohmann::json expected = {{"read_roots", {"/a", "/b"}},
+                                   {"closed_roots", {"/c"}},
                                    {"device", "mps"},
                                    {"chip", "Apple M2 Max"},
                                    {"gpu_cores", 38},

@@ -30,7 +30,9 @@ namespace {
 
 using enum absl::StatusCode;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing_support::Fails;
 using testing_support::Ok;
 
@@ -394,6 +396,40 @@ TEST(Migrate, ParitiesBecomeDeviceComparisons) {
     EXPECT_EQ(change.state, jobs::State::kCancelled);
     EXPECT_EQ(change.message, job.message);
   }
+}
+
+TEST(Migrate, PathsAndNamesInSpecsBecomeUses) {
+  Scratch scratch;
+  const std::string a = "01J0000000000000000000000A", b = a.substr(1) + "B",
+                    c = a.substr(1) + "C", d = a.substr(1) + "D";
+  {
+    SQLite::Database old = OpenRaw(scratch.file());
+    ASSERT_TRUE(Migrate(old, Before("0028_job_uses")).ok());
+    const std::pair<std::string, std::string> jobs[] = {
+        {a, "no JSON"},
+        {b, R"({"model":"job:)" + a + R"(","adapter":"/s/jobs/)" + b +
+                R"(/inputs/x"})"},
+        // Beginnings and texts are no paths in a job's folder.
+        {c, R"({"name":"/jobs/)" + a + R"(/","adapter":"/jobs/)" + b +
+                R"(X/y","dataset":{"train":["/t","/jobs/jobs/)" + b +
+                R"("],"eval":[]}})"},
+        {d, R"({"dataset":{"predict":"/s/jobs/)" + c +
+                R"(/jobs/none/x"},"training":{"chat_template_path":"/jobs/)" +
+                a + R"(/t"}})"}};
+    for (const auto& [id, spec] : jobs) {
+      old.exec(
+          "INSERT INTO jobs (id, name, state, cancel_requested, owner, "
+          "priority, create_time_us, attempt, failures, message, "
+          "output_path, spec_json, request_hash) VALUES ('" +
+          id + "', 'n', 1, 0, 'ada', 0, 1, 0, 0, '', '', '" + spec + "', '')");
+    }
+  }
+  std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  jobs::JobStore store(*database);
+  EXPECT_THAT(Ok(store.Get(a)).uses, IsEmpty());
+  EXPECT_THAT(Ok(store.Get(b)).uses, ElementsAre(a));
+  EXPECT_THAT(Ok(store.Get(c)).uses, ElementsAre(b));
+  EXPECT_THAT(Ok(store.Get(d)).uses, testing::UnorderedElementsAre(a, c));
 }
 
 // 1f12907 was the last whose mpsd kept sweeps.

@@ -41,12 +41,12 @@ std::string Id(int number) { return QueuedJob(number).id; }
 class KeptJobsTest : public StoreFixture {
  protected:
   Job Add(int number, const std::string& owner, State state,
-          const std::string& spec = "{}",
+          const std::set<std::string>& uses = {},
           const std::vector<std::string>& after = {}) {
     Job job = QueuedJob(number);
     job.owner = owner;
     job.state = state;
-    job.spec_json = spec;
+    job.uses = uses;
     job.after = after;
     job.create_time = kEnd - absl::Hours(1);
     if (IsFinal(state)) job.end_time = EndOf(number);
@@ -107,14 +107,11 @@ TEST_F(KeptJobsTest, NamesInOrderWithoutThoseThatAreGone) {
 
 TEST_F(KeptJobsTest, WhatOthersNeedIsBound) {
   for (int i = 1; i <= 7; ++i) Add(i, "ada", State::kSucceeded);
-  const std::string inside = "/jobs/" + Id(1) + "/out/adapter";
-  Add(20, "ada", State::kQueued, R"({"adapter": "/state)" + inside + "\"}");
-  Add(21, "bob", State::kRunning, R"({"model": "job:)" + Id(2) + "\"}");
-  Add(22, "bob", State::kQueued, "{}", {Id(3), Id(999)});
-  // Those that have ended need nothing, and uploads are in the own folder.
-  Add(23, "bob", State::kFailed, R"({"model": "job:)" + Id(4) + "\"}", {Id(5)});
-  Add(24, "ada", State::kQueued,
-      R"({"train": "/state/jobs/)" + Id(24) + "/inputs/x\"}");
+  Add(20, "ada", State::kQueued, {Id(1)});
+  Add(21, "bob", State::kRunning, {Id(2)});
+  Add(22, "bob", State::kQueued, {}, {Id(3), Id(999)});
+  // Those that have ended need nothing.
+  Add(23, "bob", State::kFailed, {Id(4)}, {Id(5)});
   ASSERT_TRUE(kept_.SetPinned(Id(6), true).ok());
   EXPECT_THAT(Ended(), ElementsAre("ada: 1! 2! 3! 4 5 6! 7", "bob: 23"));
   const struct {

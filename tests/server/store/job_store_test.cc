@@ -31,27 +31,33 @@ using testing_support::Ok;
 
 using JobStoreTest = StoreFixture;
 
-TEST_F(JobStoreTest, PathsAndResultsThatAnUnfinishedJobNames) {
-  const auto put = [this](int number, const std::string& spec) {
-    Job job = QueuedJob(number);
-    job.spec_json = spec;
-    return Insert(job);
-  };
-  const std::string id = put(1, "{}").id, other = put(2, "{}").id;
-  EXPECT_EQ(*jobs_.UserOf(id), "");
-  Job by_path =
-      put(3, absl::StrCat(R"({"adapter": "/s/jobs/)", id, R"(/out/a"})"));
-  EXPECT_EQ(*jobs_.UserOf(id), by_path.id);
-  EXPECT_EQ(*jobs_.UserOf(other), "");
-  by_path.state = State::kCancelled;
-  Update(by_path);
-  // The beginning of an id is not the id.
-  put(5,
-      absl::StrCat(R"({"a": "/jobs/)", id, R"(X/", "b": "job:)", id, R"(X"})"));
-  EXPECT_EQ(*jobs_.UserOf(id), "");
-  const Job by_name = put(4, absl::StrCat(R"({"model": "job:)", id, R"("})"));
-  EXPECT_EQ(*jobs_.UserOf(id), by_name.id);
-  EXPECT_EQ(*jobs_.UserOf(by_name.id), "") << "no owner is no user";
+TEST_F(JobStoreTest, AJobIsUsedByThoseThatHaveNotEnded) {
+  Job done = QueuedJob(1);
+  done.state = State::kSucceeded;
+  const std::string id = Insert(done).id;
+  // What a text says is no use.
+  Job texts = QueuedJob(2);
+  texts.name = absl::StrCat("x/jobs/", id, "/y");
+  texts.spec_json = absl::StrCat(R"({"name": "/jobs/)", id,
+                                 R"(/", "model": "job:)", id, R"("})");
+  Insert(texts);
+  EXPECT_TRUE(jobs_.CheckUnused(id).ok());
+  Job user = QueuedJob(3);
+  user.uses = {id, "no such job"};
+  Insert(user);
+  EXPECT_THAT(Ok(jobs_.Get(user.id)).uses, ElementsAre(id));
+  EXPECT_TRUE(jobs_.CheckUnused(texts.id).ok());
+  for (int time : {1, 2}) {
+    EXPECT_THAT(jobs_.CheckUnused(id), Fails(kFailedPrecondition, user.id));
+    EXPECT_THAT(jobs_.Delete(id), Fails(kFailedPrecondition, user.id));
+    user.state = State::kCancelled;
+    Update(user);
+    EXPECT_TRUE(jobs_.CheckUnused(id).ok());
+    if (time == 2) break;
+    user.state = State::kQueued;  // tried again
+    Update(user);
+  }
+  EXPECT_TRUE(jobs_.Delete(id).ok());
 }
 
 TEST_F(JobStoreTest, ReportsTheStatesOfThoseThatExist) {
@@ -324,20 +330,6 @@ TEST_F(JobStoreTest, ADeletedJobLeavesNothing) {
   Job again = QueuedJob(3);
   again.idempotency_key = "once";
   Insert(again);
-}
-
-TEST_F(JobStoreTest, AJobWhoseFilesAnotherNeedsStays) {
-  Job done = QueuedJob(1);
-  done.state = State::kSucceeded;
-  Insert(done);
-  Job next = QueuedJob(2);
-  next.spec_json =
-      R"({"adapter": "/state/jobs/)" + done.id + R"(/out/adapter"})";
-  Insert(next);
-  EXPECT_THAT(jobs_.Delete(done.id), Fails(kFailedPrecondition, next.id));
-  next.state = State::kCancelled;
-  Update(next, {StateEvent(next, 2)});
-  EXPECT_TRUE(jobs_.Delete(done.id).ok());
 }
 
 TEST_F(JobStoreTest, EventsArePagedInOrder) {

@@ -293,11 +293,12 @@ TEST_F(ProcessLauncherTest, AnotherDaemonsWorkerHoldsTheGpu) {
 
 TEST_F(ProcessLauncherTest, TheWorkerHearsWhatItMayRead) {
   request_.results_read = {"/jobs/A/out/model"};
-  EXPECT_THAT(LogOf("read-roots"), testing::Not(HasSubstr("may read")));
   options_.read_roots = {"/models", "/data"};
+  options_.closed_roots = {"/state"};
   EXPECT_THAT(LogOf("read-roots"),
               HasSubstr("may read /models\nmay read /data\nmay read " +
-                        folder_.string() + "\nmay read /jobs/A/out/model\n"));
+                        folder_.string() +
+                        "\nmay read /jobs/A/out/model\nno other in /state\n"));
 }
 
 TEST_F(ProcessLauncherTest, AppendsToTheJobsLog) {
