@@ -12,16 +12,22 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <system_error>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
@@ -282,7 +288,171 @@ absl::StatusOr<int> ListenTcp(const std::string& address,
   return ntohs(port);
 }
 
+// A client of a port.
+struct Client {
+  std::string name;  // its address and port
+  // What counts as one address: a machine may have any number of IPv6 addresses
+  // in its network, except those of a link, which its neighbours share.
+  std::string network;
+};
+
+std::string NameOf(std::string_view host, std::string_view port) {
+  // Without the scope, for which there are several spellings.
+  return absl::StrCat(std::string(host.substr(0, host.find('%'))), " ",
+                      std::string(port));
+}
+
+Client ClientOf(int fd) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof(storage);
+  getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length);
+  auto& address = reinterpret_cast<sockaddr&>(storage);
+  const void* bytes = &reinterpret_cast<sockaddr_in&>(address).sin_addr;
+  int family = AF_INET;
+  std::string network;
+  if (storage.ss_family == AF_INET6) {
+    const in6_addr& v6 = reinterpret_cast<sockaddr_in6&>(address).sin6_addr;
+    const bool is_v4 = IN6_IS_ADDR_V4MAPPED(&v6);
+    bytes = is_v4 ? &v6.s6_addr[12] : &v6.s6_addr[0];
+    family = is_v4 ? AF_INET : AF_INET6;
+    if (!is_v4 && !IN6_IS_ADDR_LINKLOCAL(&v6)) {
+      network.assign(reinterpret_cast<const char*>(&v6), 8);
+    }
+  }
+  char host[INET6_ADDRSTRLEN] = "";
+  inet_ntop(family, bytes, host, sizeof(host));
+  return {NameOf(host, absl::StrCat(ntohs(*PortOf(address)))),
+          network.empty() ? host : network};
+}
+
 }  // namespace
+
+// The open connections to ports. Has a second descriptor of each: who takes a
+// connection closes it without notice. Thread-safe.
+class Listener::Connections {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Connections(absl::Duration stranger_age, int max_descriptor)
+      : stranger_age_(absl::ToChronoMilliseconds(stranger_age)),
+        max_descriptor_(max_descriptor),
+        of_a_network_(std::clamp(max_descriptor / 16, 8, 256)) {}
+  ~Connections() {
+    for (const auto& [name, open] : open_) close(open.fd);
+  }
+
+  // Returns why there is no room for the connection, or "".
+  std::string Add(int fd) {
+    const Client client = ClientOf(fd);
+    absl::MutexLock lock(&mutex_);
+    if (IsFull(client.network)) TendLocked();
+    if (IsFull(client.network) && !EndOldestLocked(client.network)) {
+      return absl::StrCat(client.name.substr(0, client.name.find(' ')), " has ",
+                          of_a_network_,
+                          " open, as many as one address may have");
+    }
+    const int second = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (second < 0 || second >= max_descriptor_) {
+      if (second >= 0) close(second);
+      return "no descriptor is left for it";
+    }
+    open_.insert_or_assign(
+        client.name, Connection{second, client.network, Clock::now(), false});
+    return "";
+  }
+
+  void Known(const std::string& name) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = open_.find(name);
+    if (found != open_.end()) found->second.known = true;
+  }
+
+  // Ends the oldest connection that is not known; false if there is none.
+  bool EndOldest() {
+    absl::MutexLock lock(&mutex_);
+    return EndOldestLocked("");
+  }
+
+  // Forgets what was closed and ends strangers. Returns in how many
+  // milliseconds to do so again; -1: there is no connection.
+  int Tend() {
+    absl::MutexLock lock(&mutex_);
+    TendLocked();
+    constexpr int64_t kTendMs = 1000;
+    const int64_t age = stranger_age_.count();
+    return open_.empty() ? -1 : static_cast<int>(std::min(age, kTendMs));
+  }
+
+ private:
+  struct Connection {
+    int fd;
+    std::string network;
+    Clock::time_point since;
+    bool known;
+  };
+  using Open = std::map<std::string, Connection>;  // by the client's name
+
+  bool IsFull(const std::string& network) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return std::count_if(open_.begin(), open_.end(), [&](const auto& open) {
+             return open.second.network == network;
+           }) >= of_a_network_;
+  }
+
+  // Of the network; "": of all.
+  bool EndOldestLocked(const std::string& network)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    auto oldest = open_.end();
+    for (auto open = open_.begin(); open != open_.end(); ++open) {
+      if (open->second.known ||
+          (!network.empty() && open->second.network != network)) {
+        continue;
+      }
+      if (oldest == open_.end() || open->second.since < oldest->second.since) {
+        oldest = open;
+      }
+    }
+    if (oldest == open_.end()) return false;
+    End(oldest);
+    return true;
+  }
+
+  void TendLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const Clock::time_point before = Clock::now() - stranger_age_;
+    for (auto open = open_.begin(); open != open_.end();) {
+      pollfd state{open->second.fd, POLLIN, 0};
+      const bool gone = poll(&state, 1, 0) > 0 &&
+                        (state.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+      const bool late = !open->second.known && open->second.since < before;
+      open = gone || late ? End(open) : std::next(open);
+    }
+  }
+
+  // Whoever has the first descriptor sees the end of the connection.
+  Open::iterator End(Open::iterator open)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    shutdown(open->second.fd, SHUT_RDWR);
+    close(open->second.fd);
+    return open_.erase(open);
+  }
+
+  const std::chrono::milliseconds stranger_age_;
+  const int max_descriptor_;
+  const int of_a_network_;
+  absl::Mutex mutex_;
+  Open open_ ABSL_GUARDED_BY(mutex_);
+};
+
+Listener::Listener(Options options)
+    : options_(std::move(options)),
+      connections_(options_.stranger_age == absl::InfiniteDuration()
+                       ? nullptr
+                       : std::make_unique<Connections>(
+                             options_.stranger_age, options_.max_descriptor)) {}
+
+void Listener::Known(std::string_view host, std::string_view port) {
+  if (connections_ != nullptr) connections_->Known(NameOf(host, port));
+}
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(Options options) {
   auto listener = absl::WrapUnique(new Listener(std::move(options)));
@@ -354,7 +524,8 @@ void Listener::Run() {
   std::vector<pollfd> polled = {{wake_[0], POLLIN, 0}};
   for (int fd : sockets_) polled.push_back({fd, POLLIN, 0});
   while (true) {
-    if (poll(polled.data(), polled.size(), -1) < 0) continue;
+    const int wait = connections_ == nullptr ? -1 : connections_->Tend();
+    if (poll(polled.data(), polled.size(), wait) < 0) continue;
     if (polled[0].revents != 0) return;
     bool accepted = true;
     for (size_t i = 1; i < polled.size(); ++i) {
@@ -372,18 +543,10 @@ bool Listener::AcceptAll(int socket) {
     // must not block this thread.
     const int fd = accept(socket, nullptr, nullptr);
     const std::optional<Peer> peer = fd >= 0 ? PeerOf(fd) : std::nullopt;
-    const int limit =
-        peer ? options_.max_descriptor : options_.max_descriptor / 4 * 3;
-    // The watchdog's connections are this process's own: if one were refused
-    // while descriptors are short, the watchdog would think that the daemon
-    // hangs and end it.
-    const bool is_own = peer && peer->pid == getpid();
-    if (fd >= limit && !is_own) {
+    const std::string refusal = fd >= 0 ? Refusal(fd, peer) : "";
+    if (!refusal.empty()) {
       close(fd);
-      Complain(absl::StrCat(
-          "a connection was refused: the daemon has ", limit,
-          " files and connections open; close some, or raise its limit of "
-          "open files"));
+      Complain(absl::StrCat("a connection was refused: ", refusal));
     } else if (fd >= 0) {
       SetUp(fd);
       take_({socket, fd, peer});
@@ -395,6 +558,26 @@ bool Listener::AcceptAll(int socket) {
       return false;
     }
   }
+}
+
+std::string Listener::Refusal(int fd, const std::optional<Peer>& peer) {
+  // The watchdog's connections are this process's own: if one were refused
+  // while descriptors are short, the watchdog would think that the daemon
+  // hangs and end it.
+  if (peer && peer->pid == getpid()) return "";
+  const int limit =
+      peer ? options_.max_descriptor : options_.max_descriptor / 4 * 3;
+  const bool counts = !peer && connections_ != nullptr;
+  // The numbers above the limit serve until a stranger's connection is closed.
+  const bool has_room = counts && fd >= limit && fd < options_.max_descriptor &&
+                        connections_->EndOldest();
+  if (fd >= limit && !has_room) {
+    return absl::StrCat(
+        "the daemon has ", limit,
+        " files and connections open; close some, or raise its limit of open "
+        "files");
+  }
+  return counts ? connections_->Add(fd) : "";
 }
 
 void Listener::Complain(const std::string& line) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/limits.h"
 #include "server/rpc/downloads.h"
 #include "server/rpc/job_calls.h"
 #include "server/rpc/job_streams.h"
@@ -18,7 +19,7 @@
 namespace mpsd::rpc {
 namespace {
 
-constexpr int kStreamThreads = 2;
+constexpr int kStreamThreads = 3;
 // One thread removes the folders of deleted jobs, one after the other, however
 // long a large folder takes.
 constexpr int kDeletionThreads = 1;
@@ -28,11 +29,18 @@ constexpr int kListThreads = 1;
 // One, so that of fifty who ask for the doctor one starts a worker, and the
 // others get what that one found.
 constexpr int kDiagnosisThreads = 1;
-constexpr int kDownloadThreads = 2;
+constexpr int kDownloadThreads = 3;
 // Most of the upload threads wait for the drive.
 constexpr int kUploadThreads = 4;
-// FindBlobs has up to limits::kBlobNames digests of 64 digits.
-constexpr size_t kFindBlobsBytes = 128 << 10;
+// The greatest requests of the methods that take more than kRequestBytes, in
+// bytes: digests and paths, with some for numbers and the like.
+constexpr size_t kFindBlobsBytes = 2 * 64 * limits::kBlobNames;
+constexpr size_t kPushBytes =
+    limits::kFilesOfModel * (limits::kPathBytes + 128);
+// Up to Options::max_receive_bytes: limits::kInputs of limits::kPathsBytes.
+constexpr size_t kSubmissionBytes = 32 << 20;
+constexpr size_t kUploadBytes = limits::kChunkBytes + kRequestBytes;
+constexpr size_t kBatchBytes = 4 * limits::kChunkBytes;
 
 absl::Status NoRecords() {
   return absl::UnimplementedError("this mpsd keeps no records of jobs");
@@ -63,8 +71,8 @@ void Row(const Backend& with, MethodTable& table, access::Method method,
 }
 
 void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
-  Row<v1::SubmitRequest, v1::SubmitResponse>(with, table, "JobService.Submit",
-                                             on.submits, Submit, kAnyBytes);
+  Row<v1::SubmitRequest, v1::SubmitResponse>(
+      with, table, "JobService.Submit", on.submits, Submit, kSubmissionBytes);
   Row<v1::GetSubmissionRequest, v1::SubmitRequest>(
       with, table, "JobService.GetSubmission", on.reads, GetSubmission);
   Row<v1::RetryRequest, v1::Job>(with, table, "JobService.Retry", on.deletions,
@@ -150,13 +158,13 @@ void AddArtifactMethods(Hosts& on, const Backend& with, MethodTable& table) {
       },
       kFindBlobsBytes);
   table.Receives<v1::UploadRequest, v1::UploadResponse>(
-      "ArtifactService.Upload", on.uploads,
+      "ArtifactService.Upload", on.uploads, kUploadBytes,
       [=, &with](const access::Rights& rights, auto& response) {
         return MakeUploadSink(blobs_of(rights), rights.caller().user, response,
                               with.accounts.BeginUpload(rights));
       });
   table.Receives<v1::UploadBatchRequest, v1::UploadBatchResponse>(
-      "ArtifactService.UploadBatch", on.uploads,
+      "ArtifactService.UploadBatch", on.uploads, kBatchBytes,
       [=, &with](const access::Rights& rights, auto& response) {
         return MakeBatchSink(blobs_of(rights), response,
                              with.accounts.BeginUpload(rights));
@@ -197,12 +205,12 @@ void AddDaemonMethods(Hosts& on, const Backend& with, MethodTable& table) {
 void AddRunbookMethods(Hosts& on, const Backend& with, MethodTable& table) {
   table.Sends<v1::PlanRequest, v1::PlanEvent>(
       "RunbookService.Plan", on.streams,
-      [&](const access::Rights& rights, const auto& request, Wake wake) {
+      [&](const access::Rights& rights, auto& request, Wake wake) {
         return MakePlanSource(with.options.planner, with.reader,
-                              with.accounts.ledger, rights, request,
+                              with.accounts.ledger, rights, std::move(request),
                               std::move(wake));
       },
-      kAnyBytes);
+      kSubmissionBytes);
   Row<v1::DiagnoseRequest, v1::Diagnosis>(
       with, table, "RunbookService.Diagnose", on.diagnoses, Diagnose);
   Row<v1::GetStudyResultRequest, v1::StudyResult>(
@@ -219,7 +227,7 @@ void AddModelMethods(Hosts& on, const Backend& with, models::ModelBook& book,
         return PushModel(book, with.reader, usable, with.accounts, request,
                          call, response);
       },
-      kAnyBytes);
+      kPushBytes);
   table.Sends<v1::PullModelRequest, v1::PullModelProgress>(
       "ModelService.Pull", on.streams,
       [&, puller](const access::Rights& rights, const auto& request,

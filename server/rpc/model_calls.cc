@@ -172,7 +172,7 @@ class PullSource : public Source<v1::PullModelProgress> {
   models::Puller* const puller_;
   const access::Rights rights_;
   const jobs::UserLimits limits_;
-  const v1::PullModelRequest& request_;  // outlives the source
+  const v1::PullModelRequest request_;
   const DescribeModel describe_;
   const Wake wake_;
   std::unique_ptr<models::PullWatch> watch_;  // null before the first Next

@@ -41,8 +41,7 @@ void FillModel(models::ModelBook& book, jobs::JobReader& reader,
 
 // Pull: begins or joins the pull at the first call of Next, and reports its
 // progress. A null `puller`: pulls are off. `limits`: the caller's. `describe`
-// fills in the model of an id for the last message. `request` must outlive the
-// source.
+// fills in the model of an id for the last message.
 using DescribeModel = std::function<void(const std::string& id, v1::Model&)>;
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
     models::Puller* puller, const access::Rights& rights,

@@ -314,12 +314,12 @@ class PlanSource : public Source<v1::PlanEvent> {
  public:
   PlanSource(planner::Planner* planner, jobs::JobReader& reader,
              jobs::UserLedger* ledger, const access::Rights& rights,
-             const v1::PlanRequest& request, Wake wake)
+             v1::PlanRequest request, Wake wake)
       : planner_(planner),
         reader_(reader),
         ledger_(ledger),
         rights_(rights),
-        request_(request),
+        request_(std::move(request)),
         wake_(std::move(wake)) {}
 
   absl::StatusOr<Pull> Next(v1::PlanEvent& message) override {
@@ -344,6 +344,7 @@ class PlanSource : public Source<v1::PlanEvent> {
     if (planner_ == nullptr) {
       return absl::UnimplementedError("this mpsd makes no plans");
     }
+    request_ = v1::PlanRequest();  // up to 32 MiB, which the plan does not need
     ASSIGN_OR_RETURN(watch_, planner_->Plan(std::move(checked), wake_));
     return absl::OkStatus();
   }
@@ -352,7 +353,7 @@ class PlanSource : public Source<v1::PlanEvent> {
   jobs::JobReader& reader_;
   jobs::UserLedger* const ledger_;
   const access::Rights rights_;
-  const v1::PlanRequest& request_;  // outlives the source
+  v1::PlanRequest request_;
   const Wake wake_;
   std::unique_ptr<planner::PlanWatch> watch_;  // null before the first Next
   bool done_ = false;
@@ -363,9 +364,9 @@ class PlanSource : public Source<v1::PlanEvent> {
 std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
     planner::Planner* planner, jobs::JobReader& reader,
     jobs::UserLedger* ledger, const access::Rights& rights,
-    const v1::PlanRequest& request, Wake wake) {
-  return std::make_unique<PlanSource>(planner, reader, ledger, rights, request,
-                                      std::move(wake));
+    v1::PlanRequest request, Wake wake) {
+  return std::make_unique<PlanSource>(planner, reader, ledger, rights,
+                                      std::move(request), std::move(wake));
 }
 
 }  // namespace mpsd::rpc

@@ -32,11 +32,11 @@ absl::Status Diagnose(doctor::Examiner* examiner, Call& call,
 // Plan: begins the plan at the first call of Next, sends its stages and at last
 // the plan. Destroying the source abandons the plan. A null `planner`: plans
 // are off. `ledger` knows who sent which blob; null if that is not counted. The
-// dependencies must outlive the planner's threads, `request` the source.
+// dependencies must outlive the planner's threads.
 std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
     planner::Planner* planner, jobs::JobReader& reader,
     jobs::UserLedger* ledger, const access::Rights& rights,
-    const v1::PlanRequest& request, Wake wake);
+    v1::PlanRequest request, Wake wake);
 
 }  // namespace mpsd::rpc
 

@@ -66,9 +66,10 @@ struct Options {
   // Threads for Submit, for Cancel and the like (which wait for a store that
   // hangs), and for the calls that only read; and how many calls of each kind
   // may wait for a thread, where Cancel and the like share the number of the
-  // reading calls. Further calls get UNAVAILABLE.
-  int submit_threads = 2;
-  int change_threads = 2;
+  // reading calls. Further calls get UNAVAILABLE. One user gets all threads but
+  // one, and three quarters of what may wait.
+  int submit_threads = 3;
+  int change_threads = 3;
   int read_threads = 4;
   int max_waiting_submits = 64;
   int max_waiting_reads = 256;
@@ -87,6 +88,9 @@ struct Options {
   // that speaks no HTTP/2 is closed sooner.
   absl::Duration connection_idle = absl::Minutes(10);
   absl::Duration handshake = absl::Seconds(10);
+  // After this time it closes a connection to a port on which no call came with
+  // a token that it knows; see listener::Listener.
+  absl::Duration stranger_age = absl::Seconds(10);
   // The first descriptor number that no connection gets; see
   // listener::Listener.
   int max_descriptor = 1 << 30;
