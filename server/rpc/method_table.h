@@ -125,7 +125,7 @@ class MethodTable {
   static Ask AskFor(const grpc::ByteBuffer& bytes, size_t most_bytes,
                     std::shared_ptr<Request> request) {
     auto* const taken = const_cast<grpc::ByteBuffer*>(&bytes);
-    return {bytes.Length(), [=](Asked& asked) {
+    return {bytes.Length(), [=](Asked& asked) -> absl::Status {
               RETURN_IF_ERROR(ParseRequest(*taken, most_bytes, *request));
               Describe(*request, asked);
               return absl::OkStatus();

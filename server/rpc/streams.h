@@ -125,13 +125,12 @@ class SourceStream final
       public AdmittedStream,
       public std::enable_shared_from_this<SourceStream<Message>> {
  public:
-  using MakeSource =
-      std::function<absl::StatusOr<std::unique_ptr<Source<Message>>>(
-          const access::Rights&, Wake)>;
+  using MakeSource = std::function<std::unique_ptr<Source<Message>>(
+      const access::Rights&, Wake)>;
 
   // Returns the reactor for gRPC, which lives until its call is done. If the
   // gate admits the caller, the host's threads call `ask` and, if the gate lets
-  // the call begin, `make`, which returns the source or an error. Neither is
+  // the call begin, `make`. Neither is
   // kept any longer, and so the request is not. The source is destroyed with
   // the call.
   static grpc::ServerWriteReactor<Message>* Start(
@@ -180,9 +179,9 @@ class SourceStream final
     const absl::Status read = ask_.read(asked_);
     RETURN_IF_ERROR(BeginOnce());
     RETURN_IF_ERROR(read);
-    ASSIGN_OR_RETURN(source_, make_(rights(), [weak = this->weak_from_this()] {
-                       if (auto alive = weak.lock()) alive->OnWake();
-                     }));
+    source_ = make_(rights(), [weak = this->weak_from_this()] {
+      if (auto alive = weak.lock()) alive->OnWake();
+    });
     ask_ = {};
     make_ = nullptr;
     return absl::OkStatus();

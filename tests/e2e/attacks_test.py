@@ -231,7 +231,7 @@ class AttacksTest(harness.EndToEndTest):
                              steady.code("DaemonService/Info", b""))
             descriptors = len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
             self.assertLess(descriptors, 300)
-            # Those that made no room for others go by themselves.
+            # Those that made no room for others are closed in time.
             since = time.monotonic()
             with concurrent.futures.ThreadPoolExecutor(32) as pool:
                 list(pool.map(self.read_to_end, silent))

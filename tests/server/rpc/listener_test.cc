@@ -300,7 +300,7 @@ class StrangersTest : public ListenerTest {
   }
 };
 
-TEST_F(StrangersTest, WhoStaysUnknownGoes) {
+TEST_F(StrangersTest, WhoStaysUnknownIsClosed) {
   Listen(1 << 30, std::nullopt, absl::Milliseconds(300));
   ConnectTcp();
   AwaitTaken(1);
