@@ -27,6 +27,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
@@ -288,55 +289,53 @@ absl::StatusOr<int> ListenTcp(const std::string& address,
   return ntohs(port);
 }
 
-// A client of a port.
-struct Client {
-  std::string name;  // its address and port
-  // What counts as one address: a machine may have any number of IPv6 addresses
-  // in its network, except those of a link, which its neighbours share.
-  std::string network;
-};
-
+// Without the scope, for which there are several spellings.
 std::string NameOf(std::string_view host, std::string_view port) {
-  // Without the scope, for which there are several spellings.
   return absl::StrCat(std::string(host.substr(0, host.find('%'))), " ",
                       std::string(port));
 }
 
+// A client of a port.
+struct Client {
+  std::string name;  // its address and port
+  // What counts as one address: an IPv6 network, in which a machine has any
+  // number of addresses, except for a link's, which neighbours share.
+  std::string network;
+};
+
 Client ClientOf(int fd) {
   sockaddr_storage storage{};
   socklen_t length = sizeof(storage);
-  getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length);
-  auto& address = reinterpret_cast<sockaddr&>(storage);
-  const void* bytes = &reinterpret_cast<sockaddr_in&>(address).sin_addr;
-  int family = AF_INET;
-  std::string network;
+  auto* const address = reinterpret_cast<sockaddr*>(&storage);
+  getpeername(fd, address, &length);
+  char text[INET6_ADDRSTRLEN] = "";
+  std::string host, network;
   if (storage.ss_family == AF_INET6) {
-    const in6_addr& v6 = reinterpret_cast<sockaddr_in6&>(address).sin6_addr;
-    const bool is_v4 = IN6_IS_ADDR_V4MAPPED(&v6);
-    bytes = is_v4 ? &v6.s6_addr[12] : &v6.s6_addr[0];
-    family = is_v4 ? AF_INET : AF_INET6;
-    if (!is_v4 && !IN6_IS_ADDR_LINKLOCAL(&v6)) {
+    const in6_addr& v6 = reinterpret_cast<sockaddr_in6*>(address)->sin6_addr;
+    host = std::string(absl::StripPrefix(
+        inet_ntop(AF_INET6, &v6, text, sizeof(text)), "::ffff:"));
+    if (!IN6_IS_ADDR_V4MAPPED(&v6) && !IN6_IS_ADDR_LINKLOCAL(&v6)) {
       network.assign(reinterpret_cast<const char*>(&v6), 8);
     }
+  } else {
+    host =
+        inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(address)->sin_addr,
+                  text, sizeof(text));
   }
-  char host[INET6_ADDRSTRLEN] = "";
-  inet_ntop(family, bytes, host, sizeof(host));
-  return {NameOf(host, absl::StrCat(ntohs(*PortOf(address)))),
+  return {NameOf(host, absl::StrCat(ntohs(*PortOf(*address)))),
           network.empty() ? host : network};
 }
 
 }  // namespace
 
-// The open connections to ports. Has a second descriptor of each: who takes a
-// connection closes it without notice. Thread-safe.
+// The open connections to ports. Has a second descriptor of each, since who
+// takes a connection closes it without notice. Thread-safe.
 class Listener::Connections {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  Connections(absl::Duration stranger_age, int max_descriptor)
-      : stranger_age_(absl::ToChronoMilliseconds(stranger_age)),
-        max_descriptor_(max_descriptor),
-        of_a_network_(std::clamp(max_descriptor / 16, 8, 256)) {}
+  explicit Connections(const Options& options)
+      : stranger_age_(absl::ToChronoMilliseconds(options.stranger_age)),
+        max_descriptor_(options.max_descriptor),
+        of_an_address_(std::clamp(max_descriptor_ / 16, 8, 256)) {}
   ~Connections() {
     for (const auto& [name, open] : open_) close(open.fd);
   }
@@ -345,20 +344,19 @@ class Listener::Connections {
   std::string Add(int fd) {
     const Client client = ClientOf(fd);
     absl::MutexLock lock(&mutex_);
-    if (IsFull(client.network)) TendLocked();
-    if (IsFull(client.network) && !EndOldestLocked(client.network)) {
+    if (IsFull(client.network) && !EndOldestOf(client.network)) EndLate();
+    if (IsFull(client.network)) {
       return absl::StrCat(client.name.substr(0, client.name.find(' ')), " has ",
-                          of_a_network_,
+                          of_an_address_,
                           " open, as many as one address may have");
     }
     const int second = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (second < 0 || second >= max_descriptor_) {
-      if (second >= 0) close(second);
-      return "no descriptor is left for it";
-    }
-    open_.insert_or_assign(
-        client.name, Connection{second, client.network, Clock::now(), false});
-    return "";
+    Connection& open = open_[client.name];
+    if (open.fd >= 0) close(open.fd);  // an earlier one, which is gone
+    open = {second, client.network, Clock::now()};
+    if (second >= 0 && second < max_descriptor_) return "";
+    End(open_.find(client.name));
+    return "no descriptor is left for it";
   }
 
   void Known(const std::string& name) {
@@ -370,25 +368,26 @@ class Listener::Connections {
   // Ends the oldest connection that is not known; false if there is none.
   bool EndOldest() {
     absl::MutexLock lock(&mutex_);
-    return EndOldestLocked("");
+    return EndOldestOf("");
   }
 
   // Forgets what was closed and ends strangers. Returns in how many
   // milliseconds to do so again; -1: there is no connection.
   int Tend() {
     absl::MutexLock lock(&mutex_);
-    TendLocked();
-    constexpr int64_t kTendMs = 1000;
-    const int64_t age = stranger_age_.count();
-    return open_.empty() ? -1 : static_cast<int>(std::min(age, kTendMs));
+    EndLate();
+    constexpr int64_t kOften = 1000;
+    return open_.empty() ? -1
+                         : std::min<int64_t>(stranger_age_.count(), kOften);
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Connection {
-    int fd;
+    int fd = -1;
     std::string network;
     Clock::time_point since;
-    bool known;
+    bool known = false;
   };
   using Open = std::map<std::string, Connection>;  // by the client's name
 
@@ -396,28 +395,22 @@ class Listener::Connections {
       ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return std::count_if(open_.begin(), open_.end(), [&](const auto& open) {
              return open.second.network == network;
-           }) >= of_a_network_;
+           }) >= of_an_address_;
   }
 
-  // Of the network; "": of all.
-  bool EndOldestLocked(const std::string& network)
+  bool EndOldestOf(const std::string& network)  // "": of all
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto oldest = open_.end();
     for (auto open = open_.begin(); open != open_.end(); ++open) {
-      if (open->second.known ||
-          (!network.empty() && open->second.network != network)) {
-        continue;
-      }
-      if (oldest == open_.end() || open->second.since < oldest->second.since) {
-        oldest = open;
-      }
+      const auto& [fd, of_network, since, known] = open->second;
+      if (known || (!network.empty() && of_network != network)) continue;
+      if (oldest == open_.end() || since < oldest->second.since) oldest = open;
     }
-    if (oldest == open_.end()) return false;
-    End(oldest);
-    return true;
+    if (oldest != open_.end()) End(oldest);
+    return oldest != open_.end();
   }
 
-  void TendLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void EndLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const Clock::time_point before = Clock::now() - stranger_age_;
     for (auto open = open_.begin(); open != open_.end();) {
       pollfd state{open->second.fd, POLLIN, 0};
@@ -438,7 +431,7 @@ class Listener::Connections {
 
   const std::chrono::milliseconds stranger_age_;
   const int max_descriptor_;
-  const int of_a_network_;
+  const int of_an_address_;
   absl::Mutex mutex_;
   Open open_ ABSL_GUARDED_BY(mutex_);
 };
@@ -447,8 +440,7 @@ Listener::Listener(Options options)
     : options_(std::move(options)),
       connections_(options_.stranger_age == absl::InfiniteDuration()
                        ? nullptr
-                       : std::make_unique<Connections>(
-                             options_.stranger_age, options_.max_descriptor)) {}
+                       : std::make_unique<Connections>(options_)) {}
 
 void Listener::Known(std::string_view host, std::string_view port) {
   if (connections_ != nullptr) connections_->Known(NameOf(host, port));
