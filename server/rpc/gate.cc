@@ -174,7 +174,7 @@ absl::Status Gate::CheckJob(const Asked& asked,
 absl::StatusOr<int64_t> Gate::Begin(const Asked& asked,
                                     const access::Rights& rights) const {
   RETURN_IF_ERROR(CheckJob(asked, rights));
-  if (options_.audit == nullptr || !asked.method.rule().audited) return 0;
+  if (!asked.method.rule().audited) return 0;
   const access::Request note = ToNote(rights.caller(), asked);
   absl::StatusOr<int64_t> entry = options_.audit->Begin(note);
   if (entry.ok() || !asked.method.rule().needs_no_room) return entry;
@@ -192,7 +192,7 @@ void Gate::End(int64_t entry, const absl::Status& result,
 
 absl::Status Gate::Refuse(const access::Caller& caller, const Asked& asked,
                           absl::Status why) const {
-  if (options_.audit != nullptr && asked.method.rule().audited) {
+  if (asked.method.rule().audited) {
     options_.audit->Refused(ToNote(caller, asked), why);
   }
   return why;

@@ -107,7 +107,7 @@ class Gate {
   struct Options {
     Identify identify;
     bool private_jobs = false;
-    access::AuditLog* audit = nullptr;  // null: nothing is recorded
+    access::AuditLog* audit;
   };
   // `jobs` and the audit must outlive the gate.
   Gate(Options options, jobs::JobReader& jobs)

@@ -64,7 +64,6 @@ absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
   }
   RETURN_IF_ERROR(models::CheckFileList(push.files));
   push.count = [&] {
-    if (accounts.ledger == nullptr) return absl::OkStatus();
     return accounts.ledger->Use(
         push.user,
         jobs::UploadCheckOf(push.user, accounts.LimitsOf(call.rights)), hashes);
@@ -115,11 +114,6 @@ namespace {
 // The default revision of the hub's own tools.
 constexpr char kDefaultRevision[] = "main";
 
-absl::Status PullsAreOff() {
-  return absl::FailedPreconditionError(
-      "this mpsd pulls no models: push the model's folder (mpsctl model push)");
-}
-
 template <typename Request>
 absl::StatusOr<models::PullRequest> Checked(const access::Rights& rights,
                                             const Request& request) {
@@ -136,7 +130,7 @@ absl::StatusOr<models::PullRequest> Checked(const access::Rights& rights,
 
 class PullSource : public Source<v1::PullModelProgress> {
  public:
-  PullSource(models::Puller* puller, const access::Rights& rights,
+  PullSource(models::Puller& puller, const access::Rights& rights,
              const jobs::UserLimits& limits,
              const v1::PullModelRequest& request, DescribeModel describe,
              Wake wake)
@@ -163,13 +157,12 @@ class PullSource : public Source<v1::PullModelProgress> {
   absl::Status BeginOnce() {
     if (watch_ != nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(models::PullRequest checked, Checked(rights_, request_));
-    if (puller_ == nullptr) return PullsAreOff();
     checked.limits = limits_;
-    ASSIGN_OR_RETURN(watch_, puller_->Pull(checked, wake_));
+    ASSIGN_OR_RETURN(watch_, puller_.Pull(checked, wake_));
     return absl::OkStatus();
   }
 
-  models::Puller* const puller_;
+  models::Puller& puller_;
   const access::Rights rights_;
   const jobs::UserLimits limits_;
   const v1::PullModelRequest request_;
@@ -182,17 +175,17 @@ class PullSource : public Source<v1::PullModelProgress> {
 }  // namespace
 
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
-    models::Puller* puller, const access::Rights& rights,
+    models::Puller& puller, const access::Rights& rights,
     const jobs::UserLimits& limits, const v1::PullModelRequest& request,
     DescribeModel describe, Wake wake) {
   return std::make_unique<PullSource>(puller, rights, limits, request,
                                       std::move(describe), std::move(wake));
 }
 
-absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,
+absl::Status CancelPull(models::Puller& puller, const access::Rights& rights,
                         const v1::CancelPullRequest& request) {
   ASSIGN_OR_RETURN(models::PullRequest checked, Checked(rights, request));
-  return puller == nullptr ? PullsAreOff() : puller->Cancel(checked);
+  return puller.Cancel(checked);
 }
 
 }  // namespace mpsd::rpc

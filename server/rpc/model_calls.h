@@ -40,14 +40,14 @@ void FillModel(models::ModelBook& book, jobs::JobReader& reader,
                v1::Model& out);
 
 // Pull: begins or joins the pull at the first call of Next, and reports its
-// progress. A null `puller`: pulls are off. `limits`: the caller's. `describe`
+// progress. `limits`: the caller's. `describe`
 // fills in the model of an id for the last message.
 using DescribeModel = std::function<void(const std::string& id, v1::Model&)>;
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
-    models::Puller* puller, const access::Rights& rights,
+    models::Puller& puller, const access::Rights& rights,
     const jobs::UserLimits& limits, const v1::PullModelRequest& request,
     DescribeModel describe, Wake wake);
-absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,
+absl::Status CancelPull(models::Puller& puller, const access::Rights& rights,
                         const v1::CancelPullRequest& request);
 
 }  // namespace mpsd::rpc

@@ -317,11 +317,9 @@ std::function<void(std::string_view, const absl::Status&)> Refusals(
         found != methods.end()
             ? found->second
             : jobs::CallMethod{kUnknownMethod, /*is_stream=*/true};
-    if (calls != nullptr) {
-      calls->CallStarted(method);
-      calls->CallEnded(method, why.code(), absl::ZeroDuration());
-    }
-    if (audit != nullptr && IsAudited(method.name)) {
+    calls->CallStarted(method);
+    calls->CallEnded(method, why.code(), absl::ZeroDuration());
+    if (IsAudited(method.name)) {
       access::Request request;
       request.caller.way = access::Way::kToken;
       request.method = method.name;
@@ -370,9 +368,7 @@ void RefuseOldTls() {
 struct RpcServer::Services {
   Services(const Options& options, jobs::Scheduler& scheduler,
            jobs::JobReader& reader, store::BlobStore& blobs, DaemonFacts facts)
-      : gate({[this, identify = options.identify
-                                    ? options.identify
-                                    : MakeIdentify(options.callers)](
+      : gate({[this, identify = MakeIdentify(options.callers)](
                   const grpc::CallbackServerContext& context) {
                 absl::StatusOr<access::Caller> caller = identify(context);
                 if (caller.ok()) NoteKnown(context.peer());
@@ -439,7 +435,7 @@ absl::Status RpcServer::Start() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(options_, builder);
-  if (options_.calls != nullptr) ReportCalls(*options_.calls, builder);
+  ReportCalls(*options_.calls, builder);
   ASSIGN_OR_RETURN(
       std::unique_ptr<listener::Listener> opened,
       listener::Listener::Open({options_.addresses, options_.max_descriptor,

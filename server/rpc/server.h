@@ -94,44 +94,25 @@ struct Options {
   // The first descriptor number that no connection gets; see
   // listener::Listener.
   int max_descriptor = 1 << 30;
-  // Authenticates calls; for tests. Empty: MakeIdentify(callers).
-  Identify identify = {};
   // Hides the spec, log, results … of a job from all but the job's owner and
   // admins (access::Rights::MayRead).
   bool private_jobs = false;
-  // Counts what each user sends, and so knows who sent which blob; must outlive
-  // the server. Null: nothing is counted, and with private_jobs no user can
-  // submit uploaded files.
+  // What the API works on; each must outlive the server.
   jobs::UserLedger* ledger = nullptr;
-  // Plans and performs removals; must outlive the server. Null: nothing is
-  // collected.
   jobs::Collector* collector = nullptr;
-  // The limits of users; must outlive the server. Null: there are none.
   const jobs::LimitSettings* limits = nullptr;
-  // Records who requested which change; must outlive the server. Null: nothing
-  // is recorded.
   access::AuditLog* audit = nullptr;
-  // The tokens and the audit's entries that AccessService shows; must outlive
-  // the server. Null: there is no AccessService.
   access::TokenBook* tokens = nullptr;
   access::AuditStore* audit_entries = nullptr;
-  // The models that jobs can name; must outlive the server. Null: there is no
-  // ModelService.
   models::ModelBook* models = nullptr;
-  // The records of jobs; must outlive the server. Null: none are kept.
   records::JobRecords* records = nullptr;
-  // Fetches models from the hub; must outlive the server. Null: pulls are off.
   models::Puller* puller = nullptr;
-  // Plans jobs that are not queued; must outlive the server. Null: plans are
-  // off.
   planner::Planner* planner = nullptr;
-  // Examines the machine; must outlive the server. Null: Diagnose is off.
   doctor::Examiner* examiner = nullptr;
+  // Gets every call, those of methods that do not exist as kUnknownMethod.
+  jobs::ExportedCalls* calls = nullptr;
   // Gets a line for each fault in mpsd itself; called on any thread.
   std::function<void(const std::string&)> log = {};
-  // Gets every call, those of methods that do not exist as kUnknownMethod; must
-  // outlive the server. Null: calls are not counted.
-  jobs::ExportedCalls* calls = nullptr;
   // How often the server polls a log that a client follows, if nothing else
   // wakes the stream.
   absl::Duration log_poll_interval = absl::Milliseconds(500);
