@@ -20,13 +20,12 @@
 namespace mpsd::rpc {
 
 jobs::UserLimits UserAccounts::LimitsOf(const access::Rights& rights) const {
-  if (limits == nullptr || rights.is_admin()) return {};
+  if (rights.is_admin()) return {};
   return limits->Of(rights.caller().user);
 }
 
 std::unique_ptr<jobs::UploadClaim> UserAccounts::BeginUpload(
     const access::Rights& rights) const {
-  if (ledger == nullptr) return nullptr;
   const std::string& user = rights.caller().user;
   return ledger->Begin(user, jobs::UploadCheckOf(user, LimitsOf(rights)));
 }
@@ -48,7 +47,6 @@ absl::Status UserAccounts::Describe(const access::Rights& rights,
   if (most.highest_priority != none.highest_priority) {
     out.set_max_priority(most.highest_priority);
   }
-  if (ledger == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const jobs::UserBytes bytes, ledger->BytesOf(user));
   out.set_upload_bytes(bytes.uploads);
   out.set_result_bytes(bytes.results);

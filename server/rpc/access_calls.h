@@ -21,8 +21,7 @@
 
 namespace mpsd::rpc {
 
-// The limits and the usage of the API's callers. Both pointers may be null:
-// then there are no limits, or nothing is counted. Their objects must outlive
+// The limits and the usage of the API's callers. What it points to must outlive
 // the calls. Thread-safe.
 struct UserAccounts {
   const jobs::LimitSettings* limits = nullptr;
@@ -30,7 +29,6 @@ struct UserAccounts {
 
   // No limits for an admin.
   jobs::UserLimits LimitsOf(const access::Rights& rights) const;
-  // Null if nothing is counted.
   std::unique_ptr<jobs::UploadClaim> BeginUpload(
       const access::Rights& rights) const;
   // Fills in the caller's usage and limits.

@@ -10,7 +10,12 @@
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/gate.h"
 #include "server/store/blob_store.h"
 
 namespace mpsd::rpc {
@@ -143,7 +148,69 @@ absl::Status CheckKind(const v1::SubmitRequest& request) {
       "names another one: leave `kind` out");
 }
 
+// Of a whole request: those of the largest submission, and some more.
+constexpr int kFields = 4 * limits::kInputs;
+
+// Whether a message has at most `left` fields, of which it takes away its own:
+// a field of one byte takes fifty as an empty message or string. A message that
+// is cut off has too many.
+bool HasFewFields(const google::protobuf::Descriptor& type,
+                  google::protobuf::io::CodedInputStream& in, int& left) {
+  using google::protobuf::internal::WireFormatLite;
+  while (const uint32_t tag = in.ReadTag()) {
+    if (--left < 0) return false;
+    const auto wire_type = WireFormatLite::GetTagWireType(tag);
+    // The fields of a group are counted as if they were the message's own.
+    if (wire_type == WireFormatLite::WIRETYPE_START_GROUP ||
+        wire_type == WireFormatLite::WIRETYPE_END_GROUP) {
+      continue;
+    }
+    const auto* field =
+        type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    if (wire_type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED ||
+        field == nullptr || field->message_type() == nullptr) {
+      if (!WireFormatLite::SkipField(&in, tag)) return false;
+      continue;
+    }
+    int size = 0;
+    if (!in.ReadVarintSizeAsInt(&size)) return false;
+    const auto [limit, depth] = in.IncrementRecursionDepthAndPushLimit(size);
+    if (depth < 0 || !HasFewFields(*field->message_type(), in, left) ||
+        !in.DecrementRecursionDepthAndPopLimit(limit)) {
+      return false;
+    }
+  }
+  return in.ConsumedEntireMessage();
+}
+
 }  // namespace
+
+absl::Status ParseRequest(grpc::ByteBuffer& bytes, size_t most_bytes,
+                          google::protobuf::Message& message) {
+  const std::string name(message.GetDescriptor()->full_name());
+  grpc::ByteBuffer taken;
+  taken.Swap(&bytes);
+  if (taken.Length() > most_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("request: has ", taken.Length(), " bytes, at most ",
+                     most_bytes, " are allowed"));
+  }
+  if (taken.Length() > kRequestBytes) {
+    grpc::ProtoBufferReader reader(&taken);
+    google::protobuf::io::CodedInputStream in(&reader);
+    int left = kFields;
+    if (!HasFewFields(*message.GetDescriptor(), in, left)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "request: is not a ", name, " of at most ", kFields, " fields"));
+    }
+  }
+  grpc::ProtoBufferReader reader(&taken);
+  if (!reader.status().ok() || !message.ParseFromZeroCopyStream(&reader)) {
+    return absl::InvalidArgumentError(absl::StrCat("request: is not a ", name));
+  }
+  message.DiscardUnknownFields();
+  return absl::OkStatus();
+}
 
 absl::Status CheckLength(const std::string& field, const std::string& value,
                          size_t max) {

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::rpc {
@@ -14,6 +16,12 @@ namespace mpsd::rpc {
 // Checks a request against the bounds of core/base/limits.h, as stated in
 // proto/mpsd/v1. Every error is InvalidArgument and begins with the field's
 // name.
+
+// Parses a message of at most `most_bytes`, and empties `bytes`. Drops fields
+// that this version does not know: they would live as long as the message, and
+// take many times their bytes.
+absl::Status ParseRequest(grpc::ByteBuffer& bytes, size_t most_bytes,
+                          google::protobuf::Message& message);
 
 // A displayed text of a job or a token: at most `max` bytes, and without
 // control characters that a terminal obeys.

@@ -64,10 +64,6 @@ absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
 
 namespace {
 
-absl::Status NoCollector() {
-  return absl::UnimplementedError("this daemon collects nothing");
-}
-
 int32_t Bounded(int64_t count) {
   return static_cast<int32_t>(
       std::min<int64_t>(count, std::numeric_limits<int32_t>::max()));
@@ -87,11 +83,10 @@ bool IsHidden(const jobs::CollectionItem& item, const access::Rights& rights) {
 
 }  // namespace
 
-absl::Status PlanCollection(jobs::Collector* collector,
+absl::Status PlanCollection(jobs::Collector& collector,
                             const access::Rights& rights,
                             v1::PlanCollectionResponse& response) {
-  if (collector == nullptr) return NoCollector();
-  ASSIGN_OR_RETURN(const jobs::CollectionPlan plan, collector->Plan());
+  ASSIGN_OR_RETURN(const jobs::CollectionPlan plan, collector.Plan());
   for (const jobs::CollectionItem& item : plan.items) {
     v1::CollectionItem& out = *response.add_items();
     out.set_kind(static_cast<v1::CollectionItem::Kind>(item.kind));
@@ -110,11 +105,10 @@ absl::Status PlanCollection(jobs::Collector* collector,
   return absl::OkStatus();
 }
 
-absl::Status Collect(jobs::Collector* collector, const Call& call,
+absl::Status Collect(jobs::Collector& collector, const Call& call,
                      v1::CollectResponse& response) {
-  if (collector == nullptr) return NoCollector();
   ASSIGN_OR_RETURN(const jobs::CollectionResult result,
-                   collector->Collect(call.wanted));
+                   collector.Collect(call.wanted));
   response.set_removed(Bounded(result.removed));
   response.set_freed_bytes(result.freed_bytes);
   for (const std::string& failed : result.failed) {

@@ -28,14 +28,13 @@ struct DaemonFacts {
   int32_t protocol_version = 0;  // wire::kProtocolVersion
 };
 
-// The calls of DaemonService; errors as in the proto. A null `collector`:
-// Unimplemented.
+// The calls of DaemonService; errors as in the proto.
 absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
                         v1::InfoResponse& response);
-absl::Status PlanCollection(jobs::Collector* collector,
+absl::Status PlanCollection(jobs::Collector& collector,
                             const access::Rights& rights,
                             v1::PlanCollectionResponse& response);
-absl::Status Collect(jobs::Collector* collector, const Call& call,
+absl::Status Collect(jobs::Collector& collector, const Call& call,
                      v1::CollectResponse& response);
 
 }  // namespace mpsd::rpc

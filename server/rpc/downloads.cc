@@ -160,8 +160,8 @@ absl::StatusOr<fs::path> CheckpointFolder(jobs::JobReader& reader,
 
 class DownloadSource : public Source<v1::DownloadResponse> {
  public:
-  DownloadSource(jobs::JobReader& reader, const v1::DownloadRequest& request)
-      : jobs_(reader), request_(request) {}
+  DownloadSource(jobs::JobReader& reader, v1::DownloadRequest request)
+      : jobs_(reader), request_(std::move(request)) {}
 
   absl::StatusOr<Pull> Next(v1::DownloadResponse& message) override {
     if (folder_.empty()) {
@@ -264,8 +264,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   }
 
   jobs::JobReader& jobs_;
-  const v1::DownloadRequest& request_;  // outlives the source
-  fs::path folder_;                     // empty before FindFiles
+  const v1::DownloadRequest request_;
+  fs::path folder_;  // empty before FindFiles
   std::vector<fs::path> files_;
   size_t next_ = 0;
   std::unique_ptr<FileReader> reader_;  // reads files_[next_ - 1]
@@ -275,8 +275,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
 }  // namespace
 
 std::unique_ptr<Source<v1::DownloadResponse>> MakeDownloadSource(
-    jobs::JobReader& reader, const v1::DownloadRequest& request) {
-  return std::make_unique<DownloadSource>(reader, request);
+    jobs::JobReader& reader, v1::DownloadRequest request) {
+  return std::make_unique<DownloadSource>(reader, std::move(request));
 }
 
 }  // namespace mpsd::rpc

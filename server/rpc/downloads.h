@@ -20,10 +20,9 @@ namespace mpsd::rpc {
 // ArtifactService.Download: sends the requested regular files, sorted by name,
 // each as a header with the SHA-256 and then its bytes in chunks of 1 MiB.
 // Reads only folders inside the job's own and follows no symbolic link. A file
-// that disappears or changes meanwhile ends the stream with ABORTED. `request`
-// must outlive the source.
+// that disappears or changes meanwhile ends the stream with ABORTED.
 std::unique_ptr<Source<v1::DownloadResponse>> MakeDownloadSource(
-    jobs::JobReader& reader, const v1::DownloadRequest& request);
+    jobs::JobReader& reader, v1::DownloadRequest request);
 
 // An open regular file, read from its start to the size that it had when it was
 // opened.

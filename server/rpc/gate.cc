@@ -132,18 +132,24 @@ Identify MakeIdentify(KnownCallers known) {
 }
 
 absl::StatusOr<access::Rights> Gate::Enter(
-    const grpc::CallbackServerContext& context, const Asked& asked) const {
+    const grpc::CallbackServerContext& context, access::Method method,
+    const Ask& ask) const {
+  Asked asked{method};
   absl::StatusOr<access::Caller> caller = options_.identify(context);
   if (!caller.ok()) return Refuse(Stranger(context), asked, caller.status());
-  absl::Status may = access::CheckRole(asked.method.rule(), *caller);
-  if (!may.ok()) return Refuse(*caller, asked, std::move(may));
-  return access::Rights(*std::move(caller), options_.private_jobs);
+  absl::Status may = access::CheckRole(method.rule(), *caller);
+  if (may.ok())
+    return access::Rights(*std::move(caller), options_.private_jobs);
+  if (method.rule().audited && ask.read && ask.bytes <= kRequestBytes) {
+    ask.read(asked).IgnoreError();
+  }
+  return Refuse(*caller, asked, std::move(may));
 }
 
 absl::StatusOr<access::Rights> Gate::EnterStream(
-    const grpc::CallbackServerContext& context, const Asked& asked,
-    StreamHost& host, ClosableStream& stream) const {
-  ASSIGN_OR_RETURN(access::Rights rights, Enter(context, asked));
+    const grpc::CallbackServerContext& context, access::Method method,
+    const Ask& ask, StreamHost& host, ClosableStream& stream) const {
+  ASSIGN_OR_RETURN(access::Rights rights, Enter(context, method, ask));
   RETURN_IF_ERROR(host.Add(stream, rights.caller()));
   RETURN_IF_ERROR(options_.identify(context).status());
   return rights;
@@ -152,12 +158,15 @@ absl::StatusOr<access::Rights> Gate::EnterStream(
 absl::Status Gate::CheckJob(const Asked& asked,
                             const access::Rights& rights) const {
   const access::Rule& rule = asked.method.rule();
+  // The request may ask for more than its method's rule allows.
+  absl::Status may = access::CheckRole(rule, rights.caller());
+  if (!may.ok()) return Refuse(rights.caller(), asked, std::move(may));
   const bool of_a_job = rule.concerns == access::Concerns::kReadableJob ||
                         rule.concerns == access::Concerns::kOwnJob;
   // Text that is not a job's id names no job: the handler reports the error.
   if (!of_a_job || !jobs::IsJobId(asked.job_id)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string owner, jobs_.OwnerOf(asked.job_id));
-  absl::Status may = access::CheckOwner(rule, rights, asked.job_id, owner);
+  may = access::CheckOwner(rule, rights, asked.job_id, owner);
   if (may.ok()) return may;
   return Refuse(rights.caller(), asked, std::move(may));
 }
@@ -165,7 +174,7 @@ absl::Status Gate::CheckJob(const Asked& asked,
 absl::StatusOr<int64_t> Gate::Begin(const Asked& asked,
                                     const access::Rights& rights) const {
   RETURN_IF_ERROR(CheckJob(asked, rights));
-  if (options_.audit == nullptr || !asked.method.rule().audited) return 0;
+  if (!asked.method.rule().audited) return 0;
   const access::Request note = ToNote(rights.caller(), asked);
   absl::StatusOr<int64_t> entry = options_.audit->Begin(note);
   if (entry.ok() || !asked.method.rule().needs_no_room) return entry;
@@ -183,7 +192,7 @@ void Gate::End(int64_t entry, const absl::Status& result,
 
 absl::Status Gate::Refuse(const access::Caller& caller, const Asked& asked,
                           absl::Status why) const {
-  if (options_.audit != nullptr && asked.method.rule().audited) {
+  if (asked.method.rule().audited) {
     options_.audit->Refused(ToNote(caller, asked), why);
   }
   return why;

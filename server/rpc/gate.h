@@ -78,6 +78,17 @@ struct Asked {
   std::string detail = {};  // for the audit: access::Request::detail
 };
 
+// The greatest request of a method that names no other, in bytes.
+inline constexpr size_t kRequestBytes = 64 << 10;
+
+// How a call's request is read. Until the gate has admitted the caller it is
+// bytes: a parser makes up to twenty times as many of them.
+struct Ask {
+  size_t bytes = 0;  // of the request
+  // Parses the request and fills in what it asks for. Null: there is none.
+  std::function<absl::Status(Asked&)> read = nullptr;
+};
+
 // What a handler knows of a call besides its messages.
 struct Call {
   access::Rights rights;    // the caller, and what the caller may see
@@ -89,32 +100,35 @@ struct Call {
 
 // Admits the calls that the rules of server/access/rules.h allow, and has the
 // audited ones recorded, including refused ones. Every unary call and every
-// stream goes through Enter and then through CheckJob or Begin. Thread-safe.
+// stream goes through Enter and then, with its request, through CheckJob or
+// Begin. Thread-safe.
 class Gate {
  public:
   struct Options {
     Identify identify;
     bool private_jobs = false;
-    access::AuditLog* audit = nullptr;  // null: nothing is recorded
+    access::AuditLog* audit;
   };
   // `jobs` and the audit must outlive the gate.
   Gate(Options options, jobs::JobReader& jobs)
       : options_(std::move(options)), jobs_(jobs) {}
 
   // The caller. Unauthenticated for an unknown caller; PermissionDenied for one
-  // with an insufficient role. Called on gRPC's own threads: never blocks.
+  // with an insufficient role: a request of up to kRequestBytes is then read
+  // for the audit. Called on gRPC's own threads: never blocks.
   absl::StatusOr<access::Rights> Enter(
-      const grpc::CallbackServerContext& context, const Asked& asked) const;
+      const grpc::CallbackServerContext& context, access::Method method,
+      const Ask& ask) const;
 
   // Enter for a stream, which is added to `host`. Authenticates again once
   // RpcServer::EndStreams can find the stream, so that it does not survive a
   // token that was revoked meanwhile.
   absl::StatusOr<access::Rights> EnterStream(
-      const grpc::CallbackServerContext& context, const Asked& asked,
-      StreamHost& host, ClosableStream& stream) const;
+      const grpc::CallbackServerContext& context, access::Method method,
+      const Ask& ask, StreamHost& host, ClosableStream& stream) const;
 
-  // Whether the caller may access the job as requested. Reads the store.
-  // Another error if the owner cannot be read: then nothing may be done.
+  // Whether the caller may do what is asked, and access the job. Reads the
+  // store. Another error if the owner cannot be read: then nothing may be done.
   absl::Status CheckJob(const Asked& asked, const access::Rights& rights) const;
 
   // CheckJob; then records an audited call. Returns the number for End, 0 for a

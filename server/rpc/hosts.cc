@@ -3,6 +3,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -41,7 +42,7 @@ absl::Status Barrier::ReportException(const char* rpc, const char* type) const
   return absl::Status(absl::StatusCode::kInternal, "");
 }
 
-Executor::Executor(int threads) {
+Executor::Executor(int threads) : threads_of_user_(std::max(1, threads - 1)) {
   base::CheckLess(0, threads, "threads");
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
 }
@@ -54,36 +55,72 @@ Executor::~Executor() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Executor::Post(std::function<void()> task) {
+void Executor::Post(const std::string& user, std::function<void()> task) {
   base::Check(task != nullptr, "there is something to run");
   // absl::Mutex itself wakes a thread of Loop: on release it checks whether
   // Ready() holds.
   absl::MutexLock lock(&mutex_);
-  tasks_.push_back(std::move(task));
+  Add(user, {std::move(task), 0});
 }
 
-bool Executor::TryPost(std::function<void()> task, size_t max_waiting) {
+bool Executor::TryPost(const std::string& user, std::function<void()> task,
+                       size_t bytes, const Room& room) {
   base::Check(task != nullptr, "there is something to run");
   absl::MutexLock lock(&mutex_);
-  if (tasks_.size() >= max_waiting) return false;
-  tasks_.push_back(std::move(task));
+  if (waiting_ >= room.tasks) return false;
+  const auto found = users_.find(user);
+  if (found != users_.end() && !found->second.waiting.empty() &&
+      (found->second.waiting.size() >= room.tasks_of_user ||
+       found->second.bytes + bytes > room.bytes_of_user ||
+       bytes_ + bytes > room.bytes)) {
+    return false;
+  }
+  Add(user, {std::move(task), bytes});
   return true;
+}
+
+void Executor::Add(const std::string& user, Task task) {
+  const auto at = users_.try_emplace(user).first;
+  ++waiting_;
+  bytes_ += task.bytes;
+  at->second.bytes += task.bytes;
+  at->second.waiting.push_back(std::move(task));
+  if (at->second.waiting.size() == 1) turns_.push_back(at);
+}
+
+Executor::Turns::const_iterator Executor::Next() const {
+  return std::find_if(turns_.begin(), turns_.end(), [this](const auto& user) {
+    return user->second.running < threads_of_user_;
+  });
 }
 
 void Executor::Loop() {
   while (true) {
-    std::function<void()> task;
+    Task task;
+    Turns::value_type user;
     {
       absl::MutexLock lock(&mutex_, absl::Condition(this, &Executor::Ready));
       // A thread leaves only when no task waits: a call whose task never ran
       // would never be finished.
-      if (tasks_.empty()) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      if (turns_.empty()) return;
+      const auto next = Next();
+      user = *next;
+      turns_.erase(next);
+      task = std::move(user->second.waiting.front());
+      user->second.waiting.pop_front();
+      user->second.bytes -= task.bytes;
+      bytes_ -= task.bytes;
+      --waiting_;
+      ++user->second.running;
+      if (!user->second.waiting.empty()) turns_.push_back(user);
     }
     // The task runs and is destroyed without the lock: a task may post the next
     // one, or hold the last pointer to a stream.
-    task();
+    task.run();
+    task.run = nullptr;
+    absl::MutexLock lock(&mutex_);
+    const bool idle = --user->second.running == 0;
+    if (idle && user->second.waiting.empty()) users_.erase(user);
   }
 }
 

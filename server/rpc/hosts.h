@@ -44,12 +44,21 @@ class Barrier {
   std::function<void(const std::string&)> log_;
 };
 
-// A fixed number of threads that run tasks in the order in which they were
-// posted. Calls and streams read files and the queue on these threads, so that
-// neither gRPC's own threads nor the thread that reports progress wait for a
-// disk. Tasks do not throw. Thread-safe.
+// A fixed number of threads that run posted tasks. Users take turns: the tasks
+// of one run in the order in which they were posted, on all threads but one, so
+// that no user's tasks, however many or slow, hold up another's. Calls and
+// streams read files and the queue on these threads, so that neither gRPC's own
+// threads nor the thread that reports progress wait for a disk. Tasks do not
+// throw. Thread-safe.
 class Executor {
  public:
+  // What may wait for a thread: of all users, and of one. A user who has
+  // nothing waiting may post a task of any size.
+  struct Room {
+    size_t tasks, tasks_of_user;
+    size_t bytes, bytes_of_user;
+  };
+
   explicit Executor(int threads);
   // Runs the posted tasks, then joins the threads. A task may post further
   // tasks until then.
@@ -57,29 +66,53 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  void Post(std::function<void()> task);
-  // False, without posting, if `max_waiting` tasks wait for a thread.
-  bool TryPost(std::function<void()> task, size_t max_waiting);
+  void Post(const std::string& user, std::function<void()> task);
+  // `bytes`: the memory that the task holds. False, without posting, if there
+  // is no room.
+  bool TryPost(const std::string& user, std::function<void()> task,
+               size_t bytes, const Room& room);
 
  private:
+  struct Task {
+    std::function<void()> run;
+    size_t bytes;
+  };
+  // One who has tasks that wait or run.
+  struct User {
+    std::deque<Task> waiting;
+    size_t bytes = 0;  // of those that wait
+    int running = 0;
+  };
+  using Turns = std::deque<std::map<std::string, User>::iterator>;
+
   void Loop();
+  void Add(const std::string& user, Task task)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first user in turns_ who has a thread left.
+  Turns::const_iterator Next() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool Ready() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !tasks_.empty();
+    return turns_.empty() ? stopping_ : Next() != turns_.end();
   }
 
+  const int threads_of_user_;
   absl::Mutex mutex_;
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, User> users_ ABSL_GUARDED_BY(mutex_);
+  Turns turns_ ABSL_GUARDED_BY(mutex_);  // users with tasks that wait
+  size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 
 // The threads on which unary calls of one kind run, and how many calls may wait
-// for a thread. Slow kinds of calls have their own host, so that other calls
-// never queue after them. Thread-safe. The host must outlive its calls.
+// for a thread, of which one user gets three quarters. Slow kinds of calls have
+// their own host, so that other calls never queue after them. Thread-safe. The
+// host must outlive its calls.
 class CallHost {
  public:
   CallHost(int threads, size_t max_waiting, Barrier barrier)
-      : max_waiting_(max_waiting),
+      : room_{max_waiting, max_waiting - max_waiting / 4, kWaitingBytes,
+              kWaitingBytes / 2},
         barrier_(std::move(barrier)),
         executor_(threads) {}
 
@@ -89,13 +122,16 @@ class CallHost {
 
   bool closed() const { return closed_; }
   // False, without posting, if too many calls wait already.
-  bool Post(std::function<void()> task) {
-    return executor_.TryPost(std::move(task), max_waiting_);
+  bool Post(const std::string& user, size_t bytes, std::function<void()> task) {
+    return executor_.TryPost(user, std::move(task), bytes, room_);
   }
   const Barrier& barrier() const { return barrier_; }
 
  private:
-  const size_t max_waiting_;
+  // The requests that wait for a thread.
+  static constexpr size_t kWaitingBytes = 64 << 20;
+
+  const Executor::Room room_;
   const Barrier barrier_;
   std::atomic<bool> closed_ = false;
   Executor executor_;  // last: its tasks use the members above

@@ -24,8 +24,8 @@ void FillJob(jobs::JobReader& reader, const access::Rights& rights,
              const jobs::Job& job, v1::Job& out);
 
 // The submission of `request` by this caller, checked against its bounds, but
-// without the caller's limits. `ledger` knows who sent which blob; null if that
-// is not counted. `reader` and `ledger` must outlive its functions.
+// without the caller's limits. `ledger` knows who sent which blob. `reader` and
+// `ledger` must outlive its functions.
 absl::StatusOr<jobs::SubmitRequest> SubmissionOf(
     jobs::JobReader& reader, jobs::UserLedger* ledger,
     const v1::SubmitRequest& request, const access::Rights& rights);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -89,6 +90,11 @@ constexpr size_t kChunkBytes = 64 << 10;
 // the file.
 absl::StatusOr<std::string> ReadFrom(const std::string& path, int64_t offset,
                                      size_t max) {
+  // The system adds the two.
+  if (offset >
+      std::numeric_limits<int64_t>::max() - static_cast<int64_t>(max)) {
+    return std::string();
+  }
   // Each chunk opens the file again, so that a waiting follower holds no
   // descriptor.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);

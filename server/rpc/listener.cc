@@ -12,16 +12,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <system_error>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
@@ -282,7 +289,162 @@ absl::StatusOr<int> ListenTcp(const std::string& address,
   return ntohs(port);
 }
 
+// Without the scope, for which there are several spellings.
+std::string NameOf(std::string_view host, std::string_view port) {
+  return absl::StrCat(std::string(host.substr(0, host.find('%'))), " ",
+                      std::string(port));
+}
+
+// A client of a port.
+struct Client {
+  std::string name;  // its address and port
+  // What counts as one address: an IPv6 network, in which a machine has any
+  // number of addresses, except for a link's, which neighbours share.
+  std::string network;
+};
+
+Client ClientOf(int fd) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof(storage);
+  auto* const address = reinterpret_cast<sockaddr*>(&storage);
+  getpeername(fd, address, &length);
+  char text[INET6_ADDRSTRLEN] = "";
+  std::string host, network;
+  if (storage.ss_family == AF_INET6) {
+    const in6_addr& v6 = reinterpret_cast<sockaddr_in6*>(address)->sin6_addr;
+    host = std::string(absl::StripPrefix(
+        inet_ntop(AF_INET6, &v6, text, sizeof(text)), "::ffff:"));
+    if (!IN6_IS_ADDR_V4MAPPED(&v6) && !IN6_IS_ADDR_LINKLOCAL(&v6)) {
+      network.assign(reinterpret_cast<const char*>(&v6), 8);
+    }
+  } else {
+    host =
+        inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(address)->sin_addr,
+                  text, sizeof(text));
+  }
+  return {NameOf(host, absl::StrCat(ntohs(*PortOf(*address)))),
+          network.empty() ? host : network};
+}
+
 }  // namespace
+
+// The open connections to ports. Has a second descriptor of each, since who
+// takes a connection closes it without notice. Thread-safe.
+class Listener::Connections {
+ public:
+  explicit Connections(const Options& options)
+      : stranger_age_(absl::ToChronoMilliseconds(options.stranger_age)),
+        max_descriptor_(options.max_descriptor),
+        of_an_address_(std::clamp(max_descriptor_ / 16, 8, 256)) {}
+  ~Connections() {
+    for (const auto& [name, open] : open_) close(open.fd);
+  }
+
+  // Returns why there is no room for the connection, or "".
+  std::string Add(int fd) {
+    const Client client = ClientOf(fd);
+    absl::MutexLock lock(&mutex_);
+    if (IsFull(client.network) && !EndOldestOf(client.network)) EndLate();
+    if (IsFull(client.network)) {
+      return absl::StrCat(client.name.substr(0, client.name.find(' ')), " has ",
+                          of_an_address_,
+                          " open, as many as one address may have");
+    }
+    const int second = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    Connection& open = open_[client.name];
+    if (open.fd >= 0) close(open.fd);  // an earlier one, which is gone
+    open = {second, client.network, Clock::now()};
+    if (second >= 0 && second < max_descriptor_) return "";
+    End(open_.find(client.name));
+    return "no descriptor is left for it";
+  }
+
+  void Known(const std::string& name) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = open_.find(name);
+    if (found != open_.end()) found->second.known = true;
+  }
+
+  // Ends the oldest connection that is not known; false if there is none.
+  bool EndOldest() {
+    absl::MutexLock lock(&mutex_);
+    return EndOldestOf("");
+  }
+
+  // Forgets what was closed and ends strangers. Returns in how many
+  // milliseconds to do so again; -1: there is no connection.
+  int Tend() {
+    absl::MutexLock lock(&mutex_);
+    EndLate();
+    constexpr int64_t kOften = 1000;
+    return open_.empty() ? -1
+                         : std::min<int64_t>(stranger_age_.count(), kOften);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Connection {
+    int fd = -1;
+    std::string network;
+    Clock::time_point since;
+    bool known = false;
+  };
+  using Open = std::map<std::string, Connection>;  // by the client's name
+
+  bool IsFull(const std::string& network) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return std::count_if(open_.begin(), open_.end(), [&](const auto& open) {
+             return open.second.network == network;
+           }) >= of_an_address_;
+  }
+
+  bool EndOldestOf(const std::string& network)  // "": of all
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    auto oldest = open_.end();
+    for (auto open = open_.begin(); open != open_.end(); ++open) {
+      const auto& [fd, of_network, since, known] = open->second;
+      if (known || (!network.empty() && of_network != network)) continue;
+      if (oldest == open_.end() || since < oldest->second.since) oldest = open;
+    }
+    if (oldest != open_.end()) End(oldest);
+    return oldest != open_.end();
+  }
+
+  void EndLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const Clock::time_point before = Clock::now() - stranger_age_;
+    for (auto open = open_.begin(); open != open_.end();) {
+      pollfd state{open->second.fd, POLLIN, 0};
+      const bool gone = poll(&state, 1, 0) > 0 &&
+                        (state.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+      const bool late = !open->second.known && open->second.since < before;
+      open = gone || late ? End(open) : std::next(open);
+    }
+  }
+
+  // Whoever has the first descriptor sees the end of the connection.
+  Open::iterator End(Open::iterator open)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    shutdown(open->second.fd, SHUT_RDWR);
+    close(open->second.fd);
+    return open_.erase(open);
+  }
+
+  const std::chrono::milliseconds stranger_age_;
+  const int max_descriptor_;
+  const int of_an_address_;
+  absl::Mutex mutex_;
+  Open open_ ABSL_GUARDED_BY(mutex_);
+};
+
+Listener::Listener(Options options)
+    : options_(std::move(options)),
+      connections_(options_.stranger_age == absl::InfiniteDuration()
+                       ? nullptr
+                       : std::make_unique<Connections>(options_)) {}
+
+void Listener::Known(std::string_view host, std::string_view port) {
+  if (connections_ != nullptr) connections_->Known(NameOf(host, port));
+}
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(Options options) {
   auto listener = absl::WrapUnique(new Listener(std::move(options)));
@@ -354,7 +516,8 @@ void Listener::Run() {
   std::vector<pollfd> polled = {{wake_[0], POLLIN, 0}};
   for (int fd : sockets_) polled.push_back({fd, POLLIN, 0});
   while (true) {
-    if (poll(polled.data(), polled.size(), -1) < 0) continue;
+    const int wait = connections_ == nullptr ? -1 : connections_->Tend();
+    if (poll(polled.data(), polled.size(), wait) < 0) continue;
     if (polled[0].revents != 0) return;
     bool accepted = true;
     for (size_t i = 1; i < polled.size(); ++i) {
@@ -372,18 +535,10 @@ bool Listener::AcceptAll(int socket) {
     // must not block this thread.
     const int fd = accept(socket, nullptr, nullptr);
     const std::optional<Peer> peer = fd >= 0 ? PeerOf(fd) : std::nullopt;
-    const int limit =
-        peer ? options_.max_descriptor : options_.max_descriptor / 4 * 3;
-    // The watchdog's connections are this process's own: if one were refused
-    // while descriptors are short, the watchdog would think that the daemon
-    // hangs and end it.
-    const bool is_own = peer && peer->pid == getpid();
-    if (fd >= limit && !is_own) {
+    const std::string refusal = fd >= 0 ? Refusal(fd, peer) : "";
+    if (!refusal.empty()) {
       close(fd);
-      Complain(absl::StrCat(
-          "a connection was refused: the daemon has ", limit,
-          " files and connections open; close some, or raise its limit of "
-          "open files"));
+      Complain(absl::StrCat("a connection was refused: ", refusal));
     } else if (fd >= 0) {
       SetUp(fd);
       take_({socket, fd, peer});
@@ -395,6 +550,26 @@ bool Listener::AcceptAll(int socket) {
       return false;
     }
   }
+}
+
+std::string Listener::Refusal(int fd, const std::optional<Peer>& peer) {
+  // The watchdog's connections are this process's own: if one were refused
+  // while descriptors are short, the watchdog would think that the daemon
+  // hangs and end it.
+  if (peer && peer->pid == getpid()) return "";
+  const int limit =
+      peer ? options_.max_descriptor : options_.max_descriptor / 4 * 3;
+  const bool counts = !peer && connections_ != nullptr;
+  // The numbers above the limit serve until a stranger's connection is closed.
+  const bool has_room = counts && fd >= limit && fd < options_.max_descriptor &&
+                        connections_->EndOldest();
+  if (fd >= limit && !has_room) {
+    return absl::StrCat(
+        "the daemon has ", limit,
+        " files and connections open; close some, or raise its limit of open "
+        "files");
+  }
+  return counts ? connections_->Add(fd) : "";
 }
 
 void Listener::Complain(const std::string& line) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -77,6 +78,11 @@ class Listener {
     // The group whose members may use the unix sockets, too (0660); nullopt:
     // only their owner (0600).
     std::optional<gid_t> socket_group = {};
+    // A connection to a port ends after this time unless Known was called for
+    // it. One address then has at most a sixteenth of max_descriptor, and at
+    // most 256 connections, and the oldest one that is not known makes room for
+    // a new one. Infinite: none of this.
+    absl::Duration stranger_age = absl::InfiniteDuration();
   };
 
   // Binds and listens, but does not accept yet. Replaces a socket at the path
@@ -94,12 +100,16 @@ class Listener {
   // Gets every connection on the listener's thread, and owns its descriptor.
   using Take = std::function<void(const Accepted&)>;
   void Start(Take take);
+  // The client at this address and port has proved who it is. On any thread.
+  void Known(std::string_view host, std::string_view port);
   // Stops accepting and removes the sockets that it made, but no socket that
   // has replaced one of them. May be repeated.
   void Stop();
 
  private:
-  explicit Listener(Options options) : options_(std::move(options)) {}
+  class Connections;
+
+  explicit Listener(Options options);
   // A unix socket's file, with its identity.
   struct SocketFile {
     std::string path;
@@ -111,9 +121,12 @@ class Listener {
   void Run();
   // False if accept must wait for descriptors or memory.
   bool AcceptAll(int socket);
+  // Why the accepted connection must be closed, or "".
+  std::string Refusal(int fd, const std::optional<Peer>& peer);
   void Complain(const std::string& line);
 
   const Options options_;
+  const std::unique_ptr<Connections> connections_;  // null: not counted
   std::vector<std::string> bound_;
   std::vector<SocketFile> files_;
   std::vector<int> sockets_;

@@ -3,6 +3,7 @@
 
 #include <deque>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "server/rpc/convert.h"
@@ -32,29 +33,36 @@ absl::Status Busy(const char* rpc) {
 }  // namespace
 
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 const Gate& gate, CallHost& host, Asked asked,
+                                 const Gate& gate, CallHost& host,
+                                 access::Method method, Ask ask,
                                  std::function<absl::Status(Call&)> work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const char* const rpc = asked.method.rule().method;
+  const char* const rpc = method.rule().method;
   // This is a gRPC thread, which authenticates the caller, and makes and posts
   // the task. The barrier guards it too, because making a task takes memory.
   const absl::Status posted = host.barrier().Run(rpc, [&] {
-    ASSIGN_OR_RETURN(access::Rights rights, gate.Enter(*context, asked));
-    const auto task = [=, &gate, &host, rights = std::move(rights),
-                       asked = std::move(asked), work = std::move(work)] {
+    ASSIGN_OR_RETURN(access::Rights rights, gate.Enter(*context, method, ask));
+    const std::string user = rights.caller().user;
+    const size_t bytes = ask.bytes;
+    auto task = [=, &gate, &host, rights = std::move(rights),
+                 ask = std::move(ask), work = std::move(work)] {
       // Finish is the last step: gRPC may free context, request and response
       // before Finish returns.
       reactor->Finish(ToGrpc(host.barrier().Run(rpc, [&] {
         Call call{rights, [=, &host] { return IsWanted(*context, host); }, ""};
         RETURN_IF_ERROR(call.wanted());
+        Asked asked{method};
+        const absl::Status read = ask.read(asked);
         ASSIGN_OR_RETURN(const int64_t entry, gate.Begin(asked, call.rights));
         const absl::Status done =
-            host.barrier().Run(rpc, [&] { return work(call); });
+            read.ok() ? host.barrier().Run(rpc, [&] { return work(call); })
+                      : read;
         gate.End(entry, done, call.made_job_id);
         return done;
       })));
     };
-    return host.Post(task) ? absl::OkStatus() : Busy(rpc);
+    return host.Post(user, bytes, std::move(task)) ? absl::OkStatus()
+                                                   : Busy(rpc);
   });
   if (!posted.ok()) reactor->Finish(ToGrpc(posted));
   return reactor;

@@ -4,42 +4,40 @@
 
 #include <cstddef>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/grpcpp.h"
 #include "mpsd/v1/jobs.grpc.pb.h"  // and what generated code includes
 #include "server/access/rules.h"
 #include "server/rpc/access_calls.h"
+#include "server/rpc/check.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/streams.h"
 
 namespace mpsd::rpc {
 
-// The greatest request of a method that names no other, in bytes.
-inline constexpr size_t kRequestBytes = 64 << 10;
-// No bound but Options::max_receive_bytes.
-inline constexpr size_t kAnyBytes = std::numeric_limits<size_t>::max();
-
-// Runs `work` on a thread of the host and answers the call with the status, so
-// that a handler is one line. `work` does not run if the gate refuses the call,
-// or if the client is gone or the deadline has passed before its turn.
-// UNAVAILABLE if the host has no room. Work of several steps checks between
-// them whether the client still waits.
+// Runs `work` on a thread of the host, in the turn of the call's user, and
+// answers the call with the status, so that a handler is one line. Before that
+// the thread reads the request. `work` does not run if the request cannot be
+// read, if the gate refuses the call, or if the client is gone or the deadline
+// has passed before its turn. UNAVAILABLE if the host has no room. Work of
+// several steps checks between them whether the client still waits.
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 const Gate& gate, CallHost& host, Asked asked,
+                                 const Gate& gate, CallHost& host,
+                                 access::Method method, Ask ask,
                                  std::function<absl::Status(Call&)> work);
 
 // The methods that mpsd serves, a row each. A row registers the method with
-// gRPC as generated code does, but takes the request as bytes: a request over
-// the row's bound is refused before it is parsed. The job and the words of the
-// audit are read from the request (`id`, `job_id`, AuditDetail).
+// gRPC as generated code does, but takes messages as bytes: they are parsed on
+// the host's threads, once the caller's role is known to suffice, and not if
+// they are over the row's bound. The job and the words of the audit are read
+// from the request (`id`, `job_id`, AuditDetail).
 // The gate and the hosts must outlive the table, and the table the server.
 class MethodTable {
  public:
@@ -56,13 +54,10 @@ class MethodTable {
     auto answer = [=, this, &host, handle = std::move(handle)](
                       grpc::CallbackServerContext* context,
                       const grpc::ByteBuffer* bytes, Response* response) {
-      const Read<Request> read =
-          ReadRequest<Request>(method, host.barrier(), *bytes, most_bytes);
-      return Answer(context, gate_, host, AskedOf(method, *read.request),
-                    [=](Call& call) {
-                      if (!read.status.ok()) return read.status;
-                      return handle(call, *read.request, *response);
-                    });
+      const auto request = std::make_shared<Request>();
+      return Answer(
+          context, gate_, host, method, AskFor(*bytes, most_bytes, request),
+          [=](Call& call) { return handle(call, *request, *response); });
     };
     Add(method, grpc::internal::RpcMethod::NORMAL_RPC, Request::descriptor(),
         Response::descriptor(),
@@ -70,27 +65,22 @@ class MethodTable {
             std::move(answer)));
   }
 
-  // One request, a stream of messages.
+  // One request, a stream of messages. `make` may take what it needs of the
+  // request, which does not outlive it.
   template <typename Request, typename Message>
   void Sends(access::Method method, StreamHost& host,
              std::function<std::unique_ptr<Source<Message>>(
-                 const access::Rights&, const Request&, Wake)>
+                 const access::Rights&, Request&, Wake)>
                  make,
              size_t most_bytes = kRequestBytes) {
     auto start = [=, this, &host, make = std::move(make)](
                      grpc::CallbackServerContext* context,
                      const grpc::ByteBuffer* bytes) {
-      const Read<Request> read =
-          ReadRequest<Request>(method, host.barrier(), *bytes, most_bytes);
+      const auto request = std::make_shared<Request>();
       return SourceStream<Message>::Start(
-          *context, gate_, host, AskedOf(method, *read.request),
-          [&](const access::Rights& rights, Wake wake) {
-            auto source = std::make_unique<SourceOf<Request, Message>>();
-            source->read = read;
-            if (read.status.ok()) {
-              source->made = make(rights, *read.request, std::move(wake));
-            }
-            return source;
+          *context, gate_, host, method, AskFor(*bytes, most_bytes, request),
+          [=](const access::Rights& rights, Wake wake) {
+            return make(rights, *request, std::move(wake));
           });
     };
     Add(method, grpc::internal::RpcMethod::SERVER_STREAMING,
@@ -100,23 +90,24 @@ class MethodTable {
             std::move(start)));
   }
 
-  // A stream of messages, each of at most Options::max_receive_bytes, and one
-  // answer.
+  // A stream of messages, each of at most `most_bytes`, and one answer.
   template <typename Message, typename Response>
-  void Receives(access::Method method, StreamHost& host,
+  void Receives(access::Method method, StreamHost& host, size_t most_bytes,
                 std::function<std::unique_ptr<Sink<Message>>(
                     const access::Rights&, Response&)>
                     make) {
     auto start = [=, this, &host, make = std::move(make)](
                      grpc::CallbackServerContext* context, Response* response) {
-      return SinkStream<Message>::Start(*context, gate_, host, {method},
+      return SinkStream<Message>::Start(*context, gate_, host, method,
+                                        most_bytes,
                                         [&](const access::Rights& rights) {
                                           return make(rights, *response);
                                         });
     };
     Add(method, grpc::internal::RpcMethod::CLIENT_STREAMING,
         Message::descriptor(), Response::descriptor(),
-        new grpc::internal::CallbackClientStreamingHandler<Message, Response>(
+        new grpc::internal::CallbackClientStreamingHandler<grpc::ByteBuffer,
+                                                           Response>(
             std::move(start)));
   }
 
@@ -128,55 +119,21 @@ class MethodTable {
   // The methods of one service.
   class Service;
 
+  // Reads `request` from the bytes, which live as long as the call: gRPC made
+  // them for it, and `read` empties them.
   template <typename Request>
-  struct Read {
-    absl::Status status;
-    std::shared_ptr<const Request> request;  // empty where status is not OK
-  };
-
-  // Keeps the request as long as the source that was made of it; ends the
-  // stream where the request cannot be read.
-  template <typename Request, typename Message>
-  struct SourceOf final : public Source<Message> {
-    absl::StatusOr<Pull> Next(Message& message) override {
-      if (!read.status.ok()) return read.status;
-      return made->Next(message);
-    }
-    Read<Request> read;
-    std::unique_ptr<Source<Message>> made;
-  };
-
-  template <typename Request>
-  static Read<Request> ReadRequest(access::Method method,
-                                   const Barrier& barrier,
-                                   const grpc::ByteBuffer& bytes,
-                                   size_t most_bytes) {
-    static const auto* const kNothing =
-        new std::shared_ptr<const Request>(std::make_shared<Request>());
-    Read<Request> read{absl::OkStatus(), *kNothing};
-    read.status = barrier.Run(method.rule().method, [&] {
-      if (bytes.Length() > most_bytes) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("request: has ", bytes.Length(), " bytes, at most ",
-                         most_bytes, " are allowed"));
-      }
-      auto request = std::make_shared<Request>();
-      grpc::ByteBuffer shared(bytes);  // the parser takes the bytes it is given
-      if (!grpc::SerializationTraits<Request>::Deserialize(&shared,
-                                                           request.get())
-               .ok()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "request: is not a ", Request::descriptor()->full_name()));
-      }
-      read.request = std::move(request);
-      return absl::OkStatus();
-    });
-    return read;
+  static Ask AskFor(const grpc::ByteBuffer& bytes, size_t most_bytes,
+                    std::shared_ptr<Request> request) {
+    auto* const taken = const_cast<grpc::ByteBuffer*>(&bytes);
+    return {bytes.Length(), [=](Asked& asked) -> absl::Status {
+              RETURN_IF_ERROR(ParseRequest(*taken, most_bytes, *request));
+              Describe(*request, asked);
+              return absl::OkStatus();
+            }};
   }
 
   template <typename Request>
-  static Asked AskedOf(access::Method method, const Request& request) {
-    Asked asked{method};
+  static void Describe(const Request& request, Asked& asked) {
     if constexpr (requires { request.id(); }) asked.job_id = request.id();
     if constexpr (requires { request.job_id(); }) {
       asked.job_id = request.job_id();
@@ -188,7 +145,6 @@ class MethodTable {
     if constexpr (requires { request.deep(); }) {
       if (request.deep()) asked.method = "RunbookService.Diagnose (deep)";
     }
-    return asked;
   }
 
   void Add(access::Method method, grpc::internal::RpcMethod::RpcType type,

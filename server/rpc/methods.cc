@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/limits.h"
 #include "server/rpc/downloads.h"
 #include "server/rpc/job_calls.h"
 #include "server/rpc/job_streams.h"
@@ -18,7 +19,7 @@
 namespace mpsd::rpc {
 namespace {
 
-constexpr int kStreamThreads = 2;
+constexpr int kStreamThreads = 3;
 // One thread removes the folders of deleted jobs, one after the other, however
 // long a large folder takes.
 constexpr int kDeletionThreads = 1;
@@ -31,15 +32,18 @@ constexpr int kListThreads = 1;
 // One, so that of fifty who ask for the doctor one starts a worker, and the
 // others get what that one found.
 constexpr int kDiagnosisThreads = 1;
-constexpr int kDownloadThreads = 2;
+constexpr int kDownloadThreads = 3;
 // Most of the upload threads wait for the drive.
 constexpr int kUploadThreads = 4;
-// FindBlobs has up to limits::kBlobNames digests of 64 digits.
-constexpr size_t kFindBlobsBytes = 128 << 10;
-
-absl::Status NoRecords() {
-  return absl::UnimplementedError("this mpsd keeps no records of jobs");
-}
+// The greatest requests of the methods that take more than kRequestBytes, in
+// bytes: digests and paths, with some for numbers and the like.
+constexpr size_t kFindBlobsBytes = 2 * 64 * limits::kBlobNames;
+constexpr size_t kPushBytes =
+    limits::kFilesOfModel * (limits::kPathBytes + 128);
+// Up to Options::max_receive_bytes: limits::kInputs of limits::kPathsBytes.
+constexpr size_t kSubmissionBytes = 32 << 20;
+constexpr size_t kUploadBytes = limits::kChunkBytes + kRequestBytes;
+constexpr size_t kBatchBytes = 4 * limits::kChunkBytes;
 
 // Adds the row of a handler that is a function, whose arguments are chosen by
 // their types.
@@ -52,22 +56,27 @@ void Row(const Backend& with, MethodTable& table, access::Method method,
       [&with, handle](Call& call, const Request& request, Response& response) {
         call.limits = with.accounts.LimitsOf(call.rights);
         const Options& options = with.options;
-        const std::tuple<jobs::Scheduler&, jobs::JobReader&, const Gate&,
-                         jobs::UserLedger*, records::JobRecords*,
-                         jobs::Collector*, models::Puller*, doctor::Examiner*,
-                         Call&, const Call&, const access::Rights&,
-                         const Request&, Response&>
+        const std::tuple<
+            jobs::Scheduler&, jobs::JobReader&, const Gate&, jobs::UserLedger*,
+            records::JobRecords*, records::JobRecords&, jobs::Collector&,
+            models::Puller&, models::ModelBook&, doctor::Examiner&,
+            access::TokenBook&, const access::TokenBook&, access::AuditStore&,
+            Call&, const Call&, const access::Rights&, const access::Caller&,
+            const Request&, Response&>
             given(with.scheduler, with.reader, with.gate, with.accounts.ledger,
-                  options.records, options.collector, options.puller,
-                  options.examiner, call, call, call.rights, request, response);
+                  options.records, *options.records, *options.collector,
+                  *options.puller, *options.models, *options.examiner,
+                  *options.tokens, *options.tokens, *options.audit_entries,
+                  call, call, call.rights, call.rights.caller(), request,
+                  response);
         return handle(std::get<Arguments>(given)...);
       },
       most_bytes);
 }
 
 void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
-  Row<v1::SubmitRequest, v1::SubmitResponse>(with, table, "JobService.Submit",
-                                             on.submits, Submit, kAnyBytes);
+  Row<v1::SubmitRequest, v1::SubmitResponse>(
+      with, table, "JobService.Submit", on.submits, Submit, kSubmissionBytes);
   Row<v1::GetSubmissionRequest, v1::SubmitRequest>(
       with, table, "JobService.GetSubmission", on.reads, GetSubmission);
   Row<v1::RetryRequest, v1::Job>(with, table, "JobService.Retry", on.deletions,
@@ -101,7 +110,6 @@ void AddJobMethods(Hosts& on, const Backend& with, MethodTable& table) {
 }
 
 void AddJobReadingMethods(Hosts& on, const Backend& with, MethodTable& table) {
-  records::JobRecords* const records = with.options.records;
   Row<v1::GetJobRequest, v1::Job>(with, table, "JobService.Get", on.reads,
                                   GetJob);
   Row<v1::ListJobsRequest, v1::ListJobsResponse>(with, table, "JobService.List",
@@ -121,24 +129,12 @@ void AddJobReadingMethods(Hosts& on, const Backend& with, MethodTable& table) {
         return MakeLogSource(with.reader, request,
                              with.options.log_poll_interval, std::move(wake));
       });
-  table.Unary<v1::GetRecordRequest, v1::GetRecordResponse>(
-      "JobService.GetRecord", on.reads,
-      [&, records](Call& call, const auto& request, auto& response) {
-        if (records == nullptr) return NoRecords();
-        return GetRecord(*records, with.reader, call.rights, request, response);
-      });
-  table.Unary<v1::AddNoteRequest, v1::GetRecordResponse>(
-      "JobService.AddNote", on.changes,
-      [&, records](Call& call, const auto& request, auto& response) {
-        if (records == nullptr) return NoRecords();
-        return AddNote(*records, with.reader, call.rights, request, response);
-      });
-  table.Unary<v1::TagRequest, v1::GetRecordResponse>(
-      "JobService.Tag", on.changes,
-      [&, records](Call& call, const auto& request, auto& response) {
-        if (records == nullptr) return NoRecords();
-        return TagJob(*records, with.reader, call.rights, request, response);
-      });
+  Row<v1::GetRecordRequest, v1::GetRecordResponse>(
+      with, table, "JobService.GetRecord", on.reads, GetRecord);
+  Row<v1::AddNoteRequest, v1::GetRecordResponse>(
+      with, table, "JobService.AddNote", on.changes, AddNote);
+  Row<v1::TagRequest, v1::GetRecordResponse>(with, table, "JobService.Tag",
+                                             on.changes, TagJob);
 }
 
 void AddArtifactMethods(Hosts& on, const Backend& with, MethodTable& table) {
@@ -153,13 +149,13 @@ void AddArtifactMethods(Hosts& on, const Backend& with, MethodTable& table) {
       },
       kFindBlobsBytes);
   table.Receives<v1::UploadRequest, v1::UploadResponse>(
-      "ArtifactService.Upload", on.uploads,
+      "ArtifactService.Upload", on.uploads, kUploadBytes,
       [=, &with](const access::Rights& rights, auto& response) {
         return MakeUploadSink(blobs_of(rights), rights.caller().user, response,
                               with.accounts.BeginUpload(rights));
       });
   table.Receives<v1::UploadBatchRequest, v1::UploadBatchResponse>(
-      "ArtifactService.UploadBatch", on.uploads,
+      "ArtifactService.UploadBatch", on.uploads, kBatchBytes,
       [=, &with](const access::Rights& rights, auto& response) {
         return MakeBatchSink(blobs_of(rights), response,
                              with.accounts.BeginUpload(rights));
@@ -172,16 +168,13 @@ void AddArtifactMethods(Hosts& on, const Backend& with, MethodTable& table) {
 }
 
 void AddDaemonMethods(Hosts& on, const Backend& with, MethodTable& table) {
-  jobs::Collector* const collector = with.options.collector;
   table.Unary<v1::InfoRequest, v1::InfoResponse>(
       "DaemonService.Info", on.reads,
-      [&, collector](Call& call, const auto& request, auto& response) {
+      [&](Call& call, const auto& request, auto& response) {
         absl::Status filled = DaemonInfo(with.reader, with.facts, response);
-        if (collector != nullptr) {
-          const jobs::StateBytes bytes = collector->Bytes();
-          response.set_state_bytes(bytes.used);
-          response.set_state_budget_bytes(bytes.budget);
-        }
+        const jobs::StateBytes bytes = with.options.collector->Bytes();
+        response.set_state_bytes(bytes.used);
+        response.set_state_budget_bytes(bytes.budget);
         if (!filled.ok() || !request.you()) return filled;
         return with.accounts.Describe(call.rights, with.reader,
                                       *response.mutable_you());
@@ -200,21 +193,20 @@ void AddDaemonMethods(Hosts& on, const Backend& with, MethodTable& table) {
 void AddRunbookMethods(Hosts& on, const Backend& with, MethodTable& table) {
   table.Sends<v1::PlanRequest, v1::PlanEvent>(
       "RunbookService.Plan", on.streams,
-      [&](const access::Rights& rights, const auto& request, Wake wake) {
-        return MakePlanSource(with.options.planner, with.reader,
-                              with.accounts.ledger, rights, request,
+      [&](const access::Rights& rights, auto& request, Wake wake) {
+        return MakePlanSource(*with.options.planner, with.reader,
+                              with.accounts.ledger, rights, std::move(request),
                               std::move(wake));
       },
-      kAnyBytes);
+      kSubmissionBytes);
   Row<v1::DiagnoseRequest, v1::Diagnosis>(
       with, table, "RunbookService.Diagnose", on.diagnoses, Diagnose);
   Row<v1::GetStudyResultRequest, v1::StudyResult>(
       with, table, "RunbookService.GetStudyResult", on.reads, GetStudyResult);
 }
 
-void AddModelMethods(Hosts& on, const Backend& with, models::ModelBook& book,
-                     MethodTable& table) {
-  models::Puller* const puller = with.options.puller;
+void AddModelMethods(Hosts& on, const Backend& with, MethodTable& table) {
+  models::ModelBook& book = *with.options.models;
   table.Unary<v1::PushModelRequest, v1::PushModelResponse>(
       "ModelService.Push", on.models,
       [&](Call& call, const auto& request, auto& response) {
@@ -222,57 +214,37 @@ void AddModelMethods(Hosts& on, const Backend& with, models::ModelBook& book,
         return PushModel(book, with.reader, usable, with.accounts, request,
                          call, response);
       },
-      kAnyBytes);
+      kPushBytes);
   table.Sends<v1::PullModelRequest, v1::PullModelProgress>(
       "ModelService.Pull", on.streams,
-      [&, puller](const access::Rights& rights, const auto& request,
-                  Wake wake) {
-        return MakePullSource(book, with.reader, puller, rights,
+      [&](const access::Rights& rights, const auto& request, Wake wake) {
+        return MakePullSource(book, with.reader, *with.options.puller, rights,
                               with.accounts.LimitsOf(rights), request,
                               std::move(wake));
       });
   Row<v1::CancelPullRequest, v1::CancelPullResponse>(
       with, table, "ModelService.CancelPull", on.changes, CancelPull);
-  table.Unary<v1::ListModelsRequest, v1::ListModelsResponse>(
-      "ModelService.ListModels", on.lists,
-      [&](Call& call, const auto& request, auto& response) {
-        return ListModels(book, with.reader, call.rights, request, response);
-      });
-  table.Unary<v1::RemoveModelRequest, v1::RemoveModelResponse>(
-      "ModelService.RemoveModel", on.models,
-      [&](Call& call, const auto& request, auto& response) {
-        return RemoveModel(book, call.rights, request, response);
-      });
+  Row<v1::ListModelsRequest, v1::ListModelsResponse>(
+      with, table, "ModelService.ListModels", on.lists, ListModels);
+  Row<v1::RemoveModelRequest, v1::RemoveModelResponse>(
+      with, table, "ModelService.RemoveModel", on.models, RemoveModel);
 }
 
-void AddAccessMethods(Hosts& on, const Backend& with, access::TokenBook& tokens,
-                      access::AuditStore& audit, MethodTable& table) {
+void AddAccessMethods(Hosts& on, const Backend& with, MethodTable& table) {
   table.Unary<v1::WhoAmIRequest, v1::WhoAmIResponse>(
       "AccessService.WhoAmI", on.reads,
       [&](Call& call, const auto&, auto& response) {
-        return WhoAmI(tokens, call.rights.caller(), with.certificate_expiry(),
-                      response);
+        return WhoAmI(*with.options.tokens, call.rights.caller(),
+                      with.certificate_expiry(), response);
       });
-  table.Unary<v1::CreateTokenRequest, v1::CreateTokenResponse>(
-      "AccessService.CreateToken", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        return CreateToken(tokens, call.rights.caller(), request, response);
-      });
-  table.Unary<v1::ListTokensRequest, v1::ListTokensResponse>(
-      "AccessService.ListTokens", on.reads,
-      [&](Call& call, const auto&, auto& response) {
-        return ListTokens(tokens, call.rights.caller(), response);
-      });
-  table.Unary<v1::RevokeTokenRequest, v1::RevokeTokenResponse>(
-      "AccessService.RevokeToken", on.changes,
-      [&](Call& call, const auto& request, auto& response) {
-        return RevokeToken(tokens, call.rights.caller(), request, response);
-      });
-  table.Unary<v1::ListAuditRequest, v1::ListAuditResponse>(
-      "AccessService.ListAudit", on.reads,
-      [&](Call& call, const auto& request, auto& response) {
-        return ListAudit(audit, call.rights.caller(), request, response);
-      });
+  Row<v1::CreateTokenRequest, v1::CreateTokenResponse>(
+      with, table, "AccessService.CreateToken", on.changes, CreateToken);
+  Row<v1::ListTokensRequest, v1::ListTokensResponse>(
+      with, table, "AccessService.ListTokens", on.reads, ListTokens);
+  Row<v1::RevokeTokenRequest, v1::RevokeTokenResponse>(
+      with, table, "AccessService.RevokeToken", on.changes, RevokeToken);
+  Row<v1::ListAuditRequest, v1::ListAuditResponse>(
+      with, table, "AccessService.ListAudit", on.reads, ListAudit);
 }
 
 }  // namespace
@@ -304,13 +276,8 @@ void AddMethods(Hosts& on, const Backend& with, MethodTable& table) {
   AddArtifactMethods(on, with, table);
   AddDaemonMethods(on, with, table);
   AddRunbookMethods(on, with, table);
-  const Options& options = with.options;
-  if (options.models != nullptr) {
-    AddModelMethods(on, with, *options.models, table);
-  }
-  if (options.tokens != nullptr && options.audit_entries != nullptr) {
-    AddAccessMethods(on, with, *options.tokens, *options.audit_entries, table);
-  }
+  AddModelMethods(on, with, table);
+  AddAccessMethods(on, with, table);
 }
 
 }  // namespace mpsd::rpc

@@ -50,9 +50,8 @@ struct Backend {
   std::function<std::optional<absl::Time>()> certificate_expiry;
 };
 
-// Adds a row for each method of mpsd.v1; those of ModelService where there are
-// models, those of AccessService where there are tokens. `on` and `with` must
-// outlive the table.
+// Adds a row for each method of mpsd.v1. `on` and `with` must outlive the
+// table.
 void AddMethods(Hosts& on, const Backend& with, MethodTable& table);
 
 }  // namespace mpsd::rpc

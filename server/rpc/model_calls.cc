@@ -64,7 +64,6 @@ absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
   }
   RETURN_IF_ERROR(models::CheckFileList(push.files));
   push.count = [&] {
-    if (accounts.ledger == nullptr) return absl::OkStatus();
     return accounts.ledger->Use(
         push.user,
         jobs::UploadCheckOf(push.user, accounts.LimitsOf(call.rights)), hashes);
@@ -107,11 +106,6 @@ namespace {
 // The default revision of the hub's own tools.
 constexpr char kDefaultRevision[] = "main";
 
-absl::Status PullsAreOff() {
-  return absl::FailedPreconditionError(
-      "this mpsd pulls no models: push the model's folder (mpsctl model push)");
-}
-
 template <typename Request>
 absl::StatusOr<models::PullRequest> Checked(const access::Rights& rights,
                                             const Request& request) {
@@ -129,7 +123,7 @@ absl::StatusOr<models::PullRequest> Checked(const access::Rights& rights,
 class PullSource : public Source<v1::PullModelProgress> {
  public:
   PullSource(models::ModelBook& book, jobs::JobReader& reader,
-             models::Puller* puller, const access::Rights& rights,
+             models::Puller& puller, const access::Rights& rights,
              const jobs::UserLimits& limits,
              const v1::PullModelRequest& request, Wake wake)
       : book_(book),
@@ -160,21 +154,20 @@ class PullSource : public Source<v1::PullModelProgress> {
   absl::Status BeginOnce() {
     if (watch_ != nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(models::PullRequest checked, Checked(rights_, request_));
-    if (puller_ == nullptr) return PullsAreOff();
     if (request_.revision().empty()) {
       RETURN_IF_ERROR(book_.CheckMayPull(checked.id));
     }
     checked.limits = limits_;
-    ASSIGN_OR_RETURN(watch_, puller_->Pull(checked, wake_));
+    ASSIGN_OR_RETURN(watch_, puller_.Pull(checked, wake_));
     return absl::OkStatus();
   }
 
   models::ModelBook& book_;
   jobs::JobReader& reader_;
-  models::Puller* const puller_;
+  models::Puller& puller_;
   const access::Rights rights_;
   const jobs::UserLimits limits_;
-  const v1::PullModelRequest& request_;  // outlives the source
+  const v1::PullModelRequest request_;
   const Wake wake_;
   std::unique_ptr<models::PullWatch> watch_;  // null before the first Next
   bool done_ = false;
@@ -183,17 +176,17 @@ class PullSource : public Source<v1::PullModelProgress> {
 }  // namespace
 
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
-    models::ModelBook& book, jobs::JobReader& reader, models::Puller* puller,
+    models::ModelBook& book, jobs::JobReader& reader, models::Puller& puller,
     const access::Rights& rights, const jobs::UserLimits& limits,
     const v1::PullModelRequest& request, Wake wake) {
   return std::make_unique<PullSource>(book, reader, puller, rights, limits,
                                       request, std::move(wake));
 }
 
-absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,
+absl::Status CancelPull(models::Puller& puller, const access::Rights& rights,
                         const v1::CancelPullRequest& request) {
   ASSIGN_OR_RETURN(models::PullRequest checked, Checked(rights, request));
-  return puller == nullptr ? PullsAreOff() : puller->Cancel(checked);
+  return puller.Cancel(checked);
 }
 
 }  // namespace mpsd::rpc

@@ -33,14 +33,13 @@ absl::Status RemoveModel(models::ModelBook& book, const access::Rights& rights,
                          v1::RemoveModelResponse& response);
 
 // Pull: begins or joins the pull at the first call of Next, and reports its
-// progress, at last with the model that jobs get under the name. A null
-// `puller`: pulls are off. `limits`: the caller's. `request` must outlive the
-// source.
+// progress, at last with the model that jobs get under the name. `limits`: the
+// caller's.
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
-    models::ModelBook& book, jobs::JobReader& reader, models::Puller* puller,
+    models::ModelBook& book, jobs::JobReader& reader, models::Puller& puller,
     const access::Rights& rights, const jobs::UserLimits& limits,
     const v1::PullModelRequest& request, Wake wake);
-absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,
+absl::Status CancelPull(models::Puller& puller, const access::Rights& rights,
                         const v1::CancelPullRequest& request);
 
 }  // namespace mpsd::rpc

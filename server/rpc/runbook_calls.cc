@@ -195,17 +195,14 @@ void Fill(const doctor::Facts& facts, v1::Diagnosis& out) {
 
 }  // namespace
 
-absl::Status Diagnose(doctor::Examiner* examiner, Call& call,
+absl::Status Diagnose(doctor::Examiner& examiner, Call& call,
                       const v1::DiagnoseRequest& request,
                       v1::Diagnosis& response) {
-  if (examiner == nullptr) {
-    return absl::UnimplementedError("this mpsd looks at no machine");
-  }
   ASSIGN_OR_RETURN(const runbook::Thresholds thresholds,
                    runbook::Thresholds::FromMap({request.thresholds().begin(),
                                                  request.thresholds().end()}));
   ASSIGN_OR_RETURN(const doctor::Facts facts,
-                   examiner->Examine(request.deep(), call.wanted));
+                   examiner.Examine(request.deep(), call.wanted));
   const doctor::Findings findings = doctor::Judge(facts, thresholds);
   response.set_verdict(static_cast<v1::Verdict>(runbook::Worst(findings)));
   for (const runbook::Finding& finding : findings) {
@@ -312,14 +309,14 @@ absl::Status FillPlan(const planner::FinishedPlan& made, v1::Plan& plan) {
 
 class PlanSource : public Source<v1::PlanEvent> {
  public:
-  PlanSource(planner::Planner* planner, jobs::JobReader& reader,
+  PlanSource(planner::Planner& planner, jobs::JobReader& reader,
              jobs::UserLedger* ledger, const access::Rights& rights,
-             const v1::PlanRequest& request, Wake wake)
+             v1::PlanRequest request, Wake wake)
       : planner_(planner),
         reader_(reader),
         ledger_(ledger),
         rights_(rights),
-        request_(request),
+        request_(std::move(request)),
         wake_(std::move(wake)) {}
 
   absl::StatusOr<Pull> Next(v1::PlanEvent& message) override {
@@ -341,18 +338,16 @@ class PlanSource : public Source<v1::PlanEvent> {
     if (watch_ != nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(planner::PlanRequest checked,
                      Checked(reader_, ledger_, rights_, request_));
-    if (planner_ == nullptr) {
-      return absl::UnimplementedError("this mpsd makes no plans");
-    }
-    ASSIGN_OR_RETURN(watch_, planner_->Plan(std::move(checked), wake_));
+    request_ = v1::PlanRequest();  // up to 32 MiB, which the plan does not need
+    ASSIGN_OR_RETURN(watch_, planner_.Plan(std::move(checked), wake_));
     return absl::OkStatus();
   }
 
-  planner::Planner* const planner_;
+  planner::Planner& planner_;
   jobs::JobReader& reader_;
   jobs::UserLedger* const ledger_;
   const access::Rights rights_;
-  const v1::PlanRequest& request_;  // outlives the source
+  v1::PlanRequest request_;
   const Wake wake_;
   std::unique_ptr<planner::PlanWatch> watch_;  // null before the first Next
   bool done_ = false;
@@ -361,11 +356,11 @@ class PlanSource : public Source<v1::PlanEvent> {
 }  // namespace
 
 std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
-    planner::Planner* planner, jobs::JobReader& reader,
+    planner::Planner& planner, jobs::JobReader& reader,
     jobs::UserLedger* ledger, const access::Rights& rights,
-    const v1::PlanRequest& request, Wake wake) {
-  return std::make_unique<PlanSource>(planner, reader, ledger, rights, request,
-                                      std::move(wake));
+    v1::PlanRequest request, Wake wake) {
+  return std::make_unique<PlanSource>(planner, reader, ledger, rights,
+                                      std::move(request), std::move(wake));
 }
 
 }  // namespace mpsd::rpc

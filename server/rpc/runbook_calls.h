@@ -24,19 +24,17 @@ absl::Status GetStudyResult(jobs::JobReader& reader,
                             const v1::GetStudyResultRequest& request,
                             v1::StudyResult& response);
 
-// Unimplemented if `examiner` is null.
-absl::Status Diagnose(doctor::Examiner* examiner, Call& call,
+absl::Status Diagnose(doctor::Examiner& examiner, Call& call,
                       const v1::DiagnoseRequest& request,
                       v1::Diagnosis& response);
 
 // Plan: begins the plan at the first call of Next, sends its stages and at last
-// the plan. Destroying the source abandons the plan. A null `planner`: plans
-// are off. `ledger` knows who sent which blob; null if that is not counted. The
-// dependencies must outlive the planner's threads, `request` the source.
+// the plan. Destroying the source abandons the plan. `ledger` knows who
+// sent which blob. The dependencies must outlive the planner's threads.
 std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
-    planner::Planner* planner, jobs::JobReader& reader,
+    planner::Planner& planner, jobs::JobReader& reader,
     jobs::UserLedger* ledger, const access::Rights& rights,
-    const v1::PlanRequest& request, Wake wake);
+    v1::PlanRequest request, Wake wake);
 
 }  // namespace mpsd::rpc
 

@@ -242,8 +242,9 @@ class ServerTls {
 // The maximum number of concurrent calls per connection; gRPC's clients queue
 // the others.
 constexpr int kStreamsOfConnection = 256;
-// The memory for messages that are being received or sent.
-constexpr size_t kBufferBytes = 512 << 20;
+// The memory for messages that are being received or sent. Beyond it gRPC ends
+// calls.
+constexpr size_t kBufferBytes = 128 << 20;
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
@@ -316,11 +317,9 @@ std::function<void(std::string_view, const absl::Status&)> Refusals(
         found != methods.end()
             ? found->second
             : jobs::CallMethod{kUnknownMethod, /*is_stream=*/true};
-    if (calls != nullptr) {
-      calls->CallStarted(method);
-      calls->CallEnded(method, why.code(), absl::ZeroDuration());
-    }
-    if (audit != nullptr && IsAudited(method.name)) {
+    calls->CallStarted(method);
+    calls->CallEnded(method, why.code(), absl::ZeroDuration());
+    if (IsAudited(method.name)) {
       access::Request request;
       request.caller.way = access::Way::kToken;
       request.method = method.name;
@@ -369,8 +368,12 @@ void RefuseOldTls() {
 struct RpcServer::Services {
   Services(const Options& options, jobs::Scheduler& scheduler,
            jobs::JobReader& reader, store::BlobStore& blobs, DaemonFacts facts)
-      : gate({options.identify ? options.identify
-                               : MakeIdentify(options.callers),
+      : gate({[this, identify = MakeIdentify(options.callers)](
+                  const grpc::CallbackServerContext& context) {
+                absl::StatusOr<access::Caller> caller = identify(context);
+                if (caller.ok()) NoteKnown(context.peer());
+                return caller;
+              },
               options.private_jobs, options.audit},
              reader),
         accounts{options.limits, options.ledger},
@@ -385,6 +388,12 @@ struct RpcServer::Services {
                 [this] { return CertificateExpiry(); }},
         methods(gate) {
     AddMethods(hosts, backend, methods);
+  }
+
+  // The peer as gRPC names it: "ipv4:10.0.0.1:50123".
+  void NoteKnown(const std::string& peer) {
+    if (!peer.starts_with("ip")) return;
+    listener->Known(Origin(peer), peer.substr(peer.rfind(':') + 1));
   }
 
   std::optional<absl::Time> CertificateExpiry() const {
@@ -426,11 +435,12 @@ absl::Status RpcServer::Start() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(options_, builder);
-  if (options_.calls != nullptr) ReportCalls(*options_.calls, builder);
+  ReportCalls(*options_.calls, builder);
   ASSIGN_OR_RETURN(
       std::unique_ptr<listener::Listener> opened,
       listener::Listener::Open({options_.addresses, options_.max_descriptor,
-                                options_.log, options_.socket_group}));
+                                options_.log, options_.socket_group,
+                                options_.stranger_age}));
   services_->listener = std::move(opened);
   RETURN_IF_ERROR(OpenEntrances(builder));
   services_->methods.Register(builder);

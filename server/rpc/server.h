@@ -66,9 +66,10 @@ struct Options {
   // Threads for Submit, for Cancel and the like (which wait for a store that
   // hangs), and for the calls that only read; and how many calls of each kind
   // may wait for a thread, where Cancel and the like share the number of the
-  // reading calls. Further calls get UNAVAILABLE.
-  int submit_threads = 2;
-  int change_threads = 2;
+  // reading calls. Further calls get UNAVAILABLE. One user gets all threads but
+  // one, and three quarters of what may wait.
+  int submit_threads = 3;
+  int change_threads = 3;
   int read_threads = 4;
   int max_waiting_submits = 64;
   int max_waiting_reads = 256;
@@ -87,47 +88,31 @@ struct Options {
   // that speaks no HTTP/2 is closed sooner.
   absl::Duration connection_idle = absl::Minutes(10);
   absl::Duration handshake = absl::Seconds(10);
+  // After this time it closes a connection to a port on which no call came with
+  // a token that it knows; see listener::Listener.
+  absl::Duration stranger_age = absl::Seconds(10);
   // The first descriptor number that no connection gets; see
   // listener::Listener.
   int max_descriptor = 1 << 30;
-  // Authenticates calls; for tests. Empty: MakeIdentify(callers).
-  Identify identify = {};
   // Hides the spec, log, results … of a job from all but the job's owner and
   // admins (access::Rights::MayRead).
   bool private_jobs = false;
-  // Counts what each user sends, and so knows who sent which blob; must outlive
-  // the server. Null: nothing is counted, and with private_jobs no user can
-  // submit uploaded files.
+  // What the API works on; each must outlive the server.
   jobs::UserLedger* ledger = nullptr;
-  // Plans and performs removals; must outlive the server. Null: nothing is
-  // collected.
   jobs::Collector* collector = nullptr;
-  // The limits of users; must outlive the server. Null: there are none.
   const jobs::LimitSettings* limits = nullptr;
-  // Records who requested which change; must outlive the server. Null: nothing
-  // is recorded.
   access::AuditLog* audit = nullptr;
-  // The tokens and the audit's entries that AccessService shows; must outlive
-  // the server. Null: there is no AccessService.
   access::TokenBook* tokens = nullptr;
   access::AuditStore* audit_entries = nullptr;
-  // The models that jobs can name; must outlive the server. Null: there is no
-  // ModelService.
   models::ModelBook* models = nullptr;
-  // The records of jobs; must outlive the server. Null: none are kept.
   records::JobRecords* records = nullptr;
-  // Fetches models from the hub; must outlive the server. Null: pulls are off.
   models::Puller* puller = nullptr;
-  // Plans jobs that are not queued; must outlive the server. Null: plans are
-  // off.
   planner::Planner* planner = nullptr;
-  // Examines the machine; must outlive the server. Null: Diagnose is off.
   doctor::Examiner* examiner = nullptr;
+  // Gets every call, those of methods that do not exist as kUnknownMethod.
+  jobs::ExportedCalls* calls = nullptr;
   // Gets a line for each fault in mpsd itself; called on any thread.
   std::function<void(const std::string&)> log = {};
-  // Gets every call, those of methods that do not exist as kUnknownMethod; must
-  // outlive the server. Null: calls are not counted.
-  jobs::ExportedCalls* calls = nullptr;
   // How often the server polls a log that a client follows, if nothing else
   // wakes the stream.
   absl::Duration log_poll_interval = absl::Milliseconds(500);

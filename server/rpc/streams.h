@@ -17,6 +17,7 @@
 #include "core/base/status_macros.h"
 #include "grpcpp/grpcpp.h"
 #include "server/access/rules.h"
+#include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/hosts.h"
@@ -29,22 +30,26 @@ namespace mpsd::rpc {
 class AdmittedStream : public ClosableStream {
  public:
   AdmittedStream(grpc::CallbackServerContext& context, const Gate& gate,
-                 StreamHost& host, Asked asked)
+                 StreamHost& host, access::Method method)
       : context_(context),
         host_(host),
-        rpc_(asked.method.rule().method),
-        gate_(gate),
-        asked_(std::move(asked)) {}
+        rpc_(method.rule().method),
+        asked_{method},
+        gate_(gate) {}
 
  protected:
   ~AdmittedStream() = default;
 
-  // The caller, if the gate admits the stream; it is then in the host.
-  absl::StatusOr<access::Rights> Enter() {
-    ASSIGN_OR_RETURN(access::Rights rights,
-                     gate_.EnterStream(context_, asked_, host_, *this));
-    rights_ = rights;
-    return rights;
+  // If the gate admits the stream, it is in the host, and its caller known.
+  absl::Status Enter(const Ask& ask) {
+    ASSIGN_OR_RETURN(
+        rights_, gate_.EnterStream(context_, asked_.method, ask, host_, *this));
+    return absl::OkStatus();
+  }
+  const access::Rights& rights() const { return *rights_; }
+  // Runs the task on the host's threads, in its user's turn.
+  void Post(std::function<void()> task) {
+    host_.executor().Post(rights_->caller().user, std::move(task));
   }
   // Calls the gate's Begin on its first call, after Enter; one thread at a time
   // calls it. The stream continues if this is OK.
@@ -63,7 +68,7 @@ class AdmittedStream : public ClosableStream {
       // The lock also orders OnDone after the end for ThreadSanitizer.
       absl::MutexLock lock(&mutex_);
       if (entry_ != 0) {
-        host_.executor().Post([&gate = gate_, entry = entry_, ended = ended_] {
+        Post([&gate = gate_, entry = entry_, ended = ended_] {
           gate.End(entry, ended, "");
         });
       }
@@ -74,13 +79,13 @@ class AdmittedStream : public ClosableStream {
   grpc::CallbackServerContext& context_;
   StreamHost& host_;
   const char* const rpc_;
+  Asked asked_;
   absl::Mutex mutex_;
   absl::Status closing_ ABSL_GUARDED_BY(mutex_);  // why the stream must end
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);    // the client's status
 
  private:
   const Gate& gate_;
-  const Asked asked_;
   std::optional<access::Rights> rights_;  // from Enter on
   bool begun_ = false;
   int64_t entry_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -123,21 +128,25 @@ class SourceStream final
   using MakeSource = std::function<std::unique_ptr<Source<Message>>(
       const access::Rights&, Wake)>;
 
-  // Returns the reactor for gRPC, which lives until its call is done. The
-  // source is destroyed with the call. It is made if the gate admits the
-  // caller, and used if the gate lets the call begin.
+  // Returns the reactor for gRPC, which lives until its call is done. If the
+  // gate admits the caller, the host's threads call `ask` and, if the gate lets
+  // the call begin, `make`. Neither is
+  // kept any longer, and so the request is not. The source is destroyed with
+  // the call.
   static grpc::ServerWriteReactor<Message>* Start(
       grpc::CallbackServerContext& context, const Gate& gate, StreamHost& host,
-      Asked asked, const MakeSource& make) {
+      access::Method method, Ask ask, MakeSource make) {
     std::shared_ptr<SourceStream> stream(
-        new SourceStream(context, gate, host, std::move(asked)));
+        new SourceStream(context, gate, host, method));
     stream->self_ = stream;
-    const absl::Status made =
-        host.barrier().Run(stream->rpc_, [&] { return stream->Make(make); });
-    if (made.ok()) {
+    stream->make_ = std::move(make);
+    const absl::Status entered =
+        host.barrier().Run(stream->rpc_, [&] { return stream->Enter(ask); });
+    stream->ask_ = std::move(ask);
+    if (entered.ok()) {
       stream->Resume();
     } else {
-      stream->End(made);
+      stream->End(entered);
     }
     return stream.get();
   }
@@ -166,11 +175,15 @@ class SourceStream final
 
   using AdmittedStream::AdmittedStream;
 
-  absl::Status Make(const MakeSource& make) {
-    ASSIGN_OR_RETURN(const access::Rights rights, Enter());
-    source_ = make(rights, [weak = this->weak_from_this()] {
+  absl::Status Make() {
+    const absl::Status read = ask_.read(asked_);
+    RETURN_IF_ERROR(BeginOnce());
+    RETURN_IF_ERROR(read);
+    source_ = make_(rights(), [weak = this->weak_from_this()] {
       if (auto alive = weak.lock()) alive->OnWake();
     });
+    ask_ = {};
+    make_ = nullptr;
     return absl::OkStatus();
   }
 
@@ -214,8 +227,7 @@ class SourceStream final
   }
 
   void PostPull() {
-    host_.executor().Post(
-        [alive = this->shared_from_this()] { alive->PullUntilWaiting(); });
+    Post([alive = this->shared_from_this()] { alive->PullUntilWaiting(); });
   }
 
   void PullUntilWaiting() {
@@ -241,7 +253,9 @@ class SourceStream final
   absl::StatusOr<Pull> NextMessage() {
     absl::StatusOr<Pull> pulled;
     RETURN_IF_ERROR(host_.barrier().Run(rpc_, [&] {
-      RETURN_IF_ERROR(BeginOnce());
+      if (source_ == nullptr) {
+        RETURN_IF_ERROR(Make());
+      }
       message_.Clear();
       pulled = source_->Next(message_);
       return pulled.status();
@@ -280,6 +294,8 @@ class SourceStream final
   }
 
   std::shared_ptr<SourceStream> self_;  // keeps the stream alive until OnDone
+  Ask ask_;
+  MakeSource make_;
   std::unique_ptr<Source<Message>> source_;
   Message message_;
 
@@ -310,26 +326,27 @@ class Sink {
   virtual absl::Status End() = 0;
 };
 
-// Runs a client stream: reads one message, gives it to the sink on the host's
-// threads, then reads the next. So a client sends no faster than the disk
-// writes, and one message per stream is in memory. Deletes itself when the call
-// is done.
+// Runs a client stream: reads one message's bytes, parses them and gives the
+// message to the sink on the host's threads, then reads the next. So a client
+// sends no faster than the disk writes, and one message per stream is in
+// memory. Deletes itself when the call is done.
 //
 //   reading ⇄ taking
 //   reading, taking → ended
 template <typename Message>
-class SinkStream final : public grpc::ServerReadReactor<Message>,
+class SinkStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
                          public AdmittedStream {
  public:
   using MakeSink =
       std::function<std::unique_ptr<Sink<Message>>(const access::Rights&)>;
 
   // Returns the reactor for gRPC. The sink is made if the gate admits the
-  // caller.
-  static grpc::ServerReadReactor<Message>* Start(
+  // caller. A message has at most `most_bytes`.
+  static grpc::ServerReadReactor<grpc::ByteBuffer>* Start(
       grpc::CallbackServerContext& context, const Gate& gate, StreamHost& host,
-      Asked asked, const MakeSink& make) {
-    auto* stream = new SinkStream(context, gate, host, std::move(asked));
+      access::Method method, size_t most_bytes, const MakeSink& make) {
+    auto* stream = new SinkStream(context, gate, host, method);
+    stream->most_bytes_ = most_bytes;
     const absl::Status made =
         host.barrier().Run(stream->rpc_, [&] { return stream->Make(make); });
     if (made.ok()) {
@@ -358,8 +375,8 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   using AdmittedStream::AdmittedStream;
 
   absl::Status Make(const MakeSink& make) {
-    ASSIGN_OR_RETURN(const access::Rights rights, Enter());
-    sink_ = make(rights);
+    RETURN_IF_ERROR(Enter({}));
+    sink_ = make(rights());
     return absl::OkStatus();
   }
 
@@ -369,7 +386,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
       if (state_ == State::kEnded) return;
       state_ = State::kTaking;
     }
-    host_.executor().Post([this, ok] { ok ? Take() : TakeEnd(); });
+    Post([this, ok] { ok ? Take() : TakeEnd(); });
   }
   void OnDone() override {
     Leave();
@@ -381,6 +398,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   void Take() {
     Work([this]() -> absl::StatusOr<Push> {
       RETURN_IF_ERROR(BeginOnce());
+      RETURN_IF_ERROR(ParseRequest(bytes_, most_bytes_, message_));
       return sink_->Take(message_);
     });
   }
@@ -405,7 +423,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
     });
     if (!done.ok() || push == Push::kEnd) return End(done);
     if (push == Push::kMore) return Read();
-    host_.executor().Post([this] { GoOn(); });
+    Post([this] { GoOn(); });
   }
   void TakeEnd() {
     End(context_.IsCancelled()
@@ -424,7 +442,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
         reading_since_ = Clock::now();
         // Under the lock: Close ends the call of a stream that reads, after
         // which no read may start. gRPC calls OnReadDone on another thread.
-        this->StartRead(&message_);
+        this->StartRead(&bytes_);
       }
     }
     if (!closing.ok()) End(closing);
@@ -452,7 +470,9 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
     this->Finish(ToGrpc(status));
   }
 
+  size_t most_bytes_ = 0;
   std::unique_ptr<Sink<Message>> sink_;
+  grpc::ByteBuffer bytes_;
   Message message_;
 
   State state_ ABSL_GUARDED_BY(mutex_) = State::kTaking;

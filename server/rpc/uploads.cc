@@ -73,7 +73,7 @@ class UploadSink : public Sink<v1::UploadRequest> {
       return absl::InvalidArgumentError("header: is missing");
     }
     RETURN_IF_ERROR(writer_->Commit());
-    return claim_ == nullptr ? absl::OkStatus() : claim_->Commit();
+    return claim_->Commit();
   }
 
  private:
@@ -101,10 +101,8 @@ class UploadSink : public Sink<v1::UploadRequest> {
         std::unique_ptr<store::BlobWriter> writer,
         blobs_.store().Resume(user_, header.sha256(), header.size_bytes(),
                               header.offset_bytes()));
-    if (claim_ != nullptr) {
-      RETURN_IF_ERROR(claim_->Add(header.sha256(),
-                                  header.size_bytes() - header.offset_bytes()));
-    }
+    RETURN_IF_ERROR(claim_->Add(header.sha256(),
+                                header.size_bytes() - header.offset_bytes()));
     writer_ = std::move(writer);
     return header.offset_bytes() > 0 ? Push::kBusy : Push::kMore;
   }
@@ -121,8 +119,8 @@ class UploadSink : public Sink<v1::UploadRequest> {
   SeenBlobs blobs_;
   const std::string user_;
   v1::UploadResponse& response_;
-  const std::unique_ptr<jobs::UploadClaim> claim_;  // null: not counted
-  std::unique_ptr<store::BlobWriter> writer_;       // from the header on
+  const std::unique_ptr<jobs::UploadClaim> claim_;
+  std::unique_ptr<store::BlobWriter> writer_;  // from the header on
 };
 
 class BatchSink : public Sink<v1::UploadBatchRequest> {
@@ -145,9 +143,7 @@ class BatchSink : public Sink<v1::UploadBatchRequest> {
     if (batch_ != nullptr) {
       RETURN_IF_ERROR(batch_->Commit());
     }
-    if (claim_ != nullptr) {
-      RETURN_IF_ERROR(claim_->Commit());
-    }
+    RETURN_IF_ERROR(claim_->Commit());
     response_.set_stored(stored_);
     return absl::OkStatus();
   }
@@ -164,7 +160,7 @@ class BatchSink : public Sink<v1::UploadBatchRequest> {
     }
     if (blobs_.Has(blob.sha256())) return absl::OkStatus();
     // The same blob may come twice before it is stored, and counts once.
-    if (claim_ != nullptr && claimed_.insert(blob.sha256()).second) {
+    if (claimed_.insert(blob.sha256()).second) {
       RETURN_IF_ERROR(
           claim_->Add(blob.sha256(), static_cast<int64_t>(blob.data().size())));
     }
@@ -175,7 +171,7 @@ class BatchSink : public Sink<v1::UploadBatchRequest> {
 
   SeenBlobs blobs_;
   v1::UploadBatchResponse& response_;
-  const std::unique_ptr<jobs::UploadClaim> claim_;  // null: not counted
+  const std::unique_ptr<jobs::UploadClaim> claim_;
   std::set<std::string> claimed_;
   std::unique_ptr<store::BlobBatch> batch_;  // from the first new blob on
   int taken_ = 0, stored_ = 0;

@@ -25,7 +25,7 @@ namespace mpsd::rpc {
 // caller sends it, the caller has it. The dependencies must outlive the object.
 class SeenBlobs final : public jobs::Blobs {
  public:
-  // `ledger` knows who sent what; null: no sender is known.
+  // `ledger` knows who sent what.
   SeenBlobs(store::BlobStore& blobs, jobs::UserLedger* ledger,
             access::Rights rights)
       : blobs_(blobs), ledger_(ledger), rights_(std::move(rights)) {}
@@ -33,8 +33,7 @@ class SeenBlobs final : public jobs::Blobs {
   static bool MayUse(jobs::UserLedger* ledger, const access::Rights& rights,
                      const std::string& sha256) {
     if (!rights.sees_own_alone()) return true;
-    return ledger != nullptr &&
-           ledger->Holds(rights.caller().user, sha256).value_or(false);
+    return ledger->Holds(rights.caller().user, sha256).value_or(false);
   }
 
   // Asks the ledger first: the store keeps a requested blob longer.
@@ -62,17 +61,17 @@ absl::Status FindBlobs(SeenBlobs& blobs, const std::string& user,
 // Upload: writes each message to the blob's file. The store keeps the received
 // part of an interrupted stream, for `user`. For a blob that the store already
 // has, it answers at once and leaves the rest of the stream unread. `claim`
-// counts the blob for the user who sends it; null: not counted. The
+// counts the blob for the user who sends it. The
 // dependencies must outlive the sink.
 std::unique_ptr<Sink<v1::UploadRequest>> MakeUploadSink(
     SeenBlobs blobs, std::string user, v1::UploadResponse& response,
-    std::unique_ptr<jobs::UploadClaim> claim = nullptr);
+    std::unique_ptr<jobs::UploadClaim> claim);
 
 // UploadBatch: writes the blobs of each message, and flushes all of them
 // together at the end of the stream.
 std::unique_ptr<Sink<v1::UploadBatchRequest>> MakeBatchSink(
     SeenBlobs blobs, v1::UploadBatchResponse& response,
-    std::unique_ptr<jobs::UploadClaim> claim = nullptr);
+    std::unique_ptr<jobs::UploadClaim> claim);
 
 }  // namespace mpsd::rpc
 

@@ -682,12 +682,15 @@ absl::Status PastJobs::AddNote(const std::string& id, const JobNote& note) {
     Transaction transaction(c);
     if (!Query(c, kIsThere, id).Next()) return NoRecordOf(id);
     {
-      Query count(c, "SELECT count(*) FROM job_notes WHERE job_id = ?", id);
+      Query count(c,
+                  "SELECT count(*) FROM job_notes WHERE job_id = ? AND "
+                  "author = ?",
+                  id, note.author);
       count.Next();
       if (count.Int() >= limits::kJobNotes) {
         return absl::ResourceExhaustedError(
             absl::StrCat("the job has ", limits::kJobNotes,
-                         " notes, as many as one may have"));
+                         " notes of yours, as many as one user may add"));
       }
     }
     Query(c,

@@ -174,7 +174,7 @@ class PastJobs {
   absl::StatusOr<std::vector<JobNote>> NotesOf(const std::string& id);
   absl::StatusOr<std::vector<std::string>> TagsOf(const std::string& id);
   // NotFound if there neither is nor was such a job; ResourceExhausted if it
-  // has limits::kJobNotes notes.
+  // has limits::kJobNotes notes of that author.
   absl::Status AddNote(const std::string& id, const JobNote& note);
   // Removes first. NotFound likewise; ResourceExhausted, without a change, if
   // the job would have more than limits::kJobTags tags.

@@ -32,6 +32,7 @@ struct Load {
   int submits = 8;     // at a time
   int images = 2000;   // of each
   double seconds = 3;  // each submits once at least
+  bool until_end_of_input = false;
 
   std::vector<std::string> blobs;
   Clock::time_point end;
@@ -136,6 +137,14 @@ void Run(Load& load) {
   for (int i = 0; i < load.submits; ++i) {
     threads.emplace_back([&] { Submit(load); });
   }
+  if (load.until_end_of_input) {
+    ++load.submitting;
+    threads.emplace_back([&] {
+      while (std::cin.get() != EOF) {
+      }
+      --load.submitting;
+    });
+  }
   std::vector<double> gets, infos;
   threads.emplace_back([&] {
     auto stub = v1::JobService::NewStub(Connect(load));
@@ -173,6 +182,8 @@ int main(int argc, char** argv) {
   app.add_option("--submits", load.submits);
   app.add_option("--images", load.images);
   app.add_option("--seconds", load.seconds);
+  app.add_flag("--until-end-of-input", load.until_end_of_input,
+               "Times calls so long");
   CLI11_PARSE(app, argc, argv);
   std::ifstream file(job_file);
   load.spec_json = {std::istreambuf_iterator<char>(file), {}};

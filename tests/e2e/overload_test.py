@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More connections and uploads than the daemon has descriptors for, and a
-daemon that no client can reach any more."""
+"""More connections than the daemon has descriptors for, and a daemon that no
+client can reach any more."""
 
 import contextlib
 import os
-import pathlib
 import resource
 import signal
 import socket
-import subprocess
 import time
 
 import harness
@@ -67,22 +65,6 @@ class OverloadTest(harness.EndToEndTest):
         with contextlib.ExitStack() as stack:
             self.connect(daemon, stack, 300)
             self.answers(daemon)
-
-    def test_idle_uploads(self):
-        daemon = self.limited_daemon(1024, 1024)
-        with subprocess.Popen(
-                [harness.BIN / "idle_uploads",
-                 f"unix:{daemon.state_dir}/mpsd.sock", "1000"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                text=True) as idle:
-            self.assertEqual("begun", idle.stdout.readline().strip())
-            self.answers(daemon)
-            incoming = pathlib.Path(daemon.state_dir, "blobs/incoming")
-            self.assertLessEqual(len(list(incoming.iterdir())), 64)
-            idle.stdin.close()
-            idle.wait(harness.TIMEOUT)
-        daemon.succeed(harness.write_job(self.folder))
-        self.eventually(lambda: not list(incoming.iterdir()))
 
     def test_a_deaf_daemon_ends_and_is_started_again(self):
         daemon = self.daemon("--watchdog-seconds", "8", worker="fake_worker")

@@ -94,18 +94,21 @@ class PortsTest(harness.SharedDaemonTest):
     def test_a_renewed_certificate_is_served(self):
         daemon = self.mpsd
         self.assertAlmostEqual(397, self.exported_expiry(daemon), delta=2)
-        # A call needs no token to ask for the health.
-        health = raw_http2.request(b"/grpc.health.v1.Health/Check")
+        token = daemon.says("token", "create", "--user", "ann", "--role",
+                            "viewer").strip()
+        # Ten seconds are given to a connection without one.
+        call = raw_http2.request(b"/mpsd.v1.AccessService/WhoAmI",
+                                 (b"authorization", b"Bearer " + token.encode()))
         context = raw_http2.client_context(self.state / "tls" / "ca.crt")
         with raw_http2.Connection(self.port, context) as before:
-            self.assertEqual(0, before.call(health)[0])
+            self.assertEqual(0, before.call(call)[0])
             harness.run("mpsd", "tls", "renew", "--days", "20", "--state-dir",
                         self.state)
             os.kill(daemon.process.pid, signal.SIGHUP)
             self.eventually(lambda: 18 < self.days_left() < 21)
             self.assertAlmostEqual(20, self.exported_expiry(daemon), delta=2)
             # The connection that was open lives on.
-            self.assertEqual(0, before.call(health)[0])
+            self.assertEqual(0, before.call(call)[0])
 
     def test_a_broken_renewal_changes_nothing(self):
         daemon = self.mpsd

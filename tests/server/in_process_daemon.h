@@ -166,6 +166,8 @@ class InProcessDaemon {
   // Ends the server, and starts it again at the same addresses.
   void StopServing();
   void Serve();
+  // What the server is started with.
+  rpc::Options ServerOptions();
 
   // --- Jobs.
   struct Order {
@@ -276,7 +278,6 @@ class InProcessDaemon {
   void OpenStores();
   void OpenModels();
   void MakeScheduler();
-  rpc::Options ServerOptions();
   void Log(const std::string& line);
 
   Options options_;

@@ -176,6 +176,26 @@ TEST_F(CallReportTest, ARequestOverItsMethodsBoundIsRefusedUnread) {
               Fails(StatusCode::kResourceExhausted));
 }
 
+TEST_F(CallReportTest, ARequestIsReadOnceTheRoleSuffices) {
+  const std::string submit = "/mpsd.v1.JobService/Submit";
+  for (const std::string& bytes : {std::string("\xff\xff"), OfSize(1 << 20)}) {
+    EXPECT_THAT(CallBytes(daemon_.As("eve", Role::kViewer), submit, bytes),
+                Fails(StatusCode::kPermissionDenied));
+    EXPECT_THAT(Call(submit, bytes), Fails(StatusCode::kInvalidArgument));
+  }
+  // The audit has what the request asked for.
+  daemon_.TakeAudit();
+  EXPECT_THAT(daemon_.As("eve", Role::kViewer)
+                  .Call(&Jobs::Cancel, ById<v1::CancelRequest>(job_)),
+              Fails(StatusCode::kPermissionDenied));
+  EXPECT_EQ(daemon_.TakeAudit()[0].request.job_id, job_);
+}
+
+TEST_F(CallReportTest, AMessageOfAnUploadHasItsBoundToo) {
+  EXPECT_THAT(Upload(daemon_.admin(), {Data(std::string(3 << 20, 'x'))}),
+              Fails(StatusCode::kInvalidArgument, "request: has"));
+}
+
 TEST_F(CallReportTest, BytesThatAreNoRequestAreRefused) {
   EXPECT_THAT(
       Call("/mpsd.v1.JobService/Get", "\xff\xff"),

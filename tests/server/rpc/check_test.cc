@@ -238,6 +238,52 @@ TEST(CheckSubmit, RefusesWhatATerminalObeys) {
   }
 }
 
+absl::Status Parse(const std::string& bytes, v1::PlanRequest& request) {
+  const grpc::Slice slice(bytes);
+  grpc::ByteBuffer buffer(&slice, 1);
+  return ParseRequest(buffer, 32 << 20, request);
+}
+
+TEST(ParseRequest, DropsFieldsOfANewerVersion) {
+  v1::PlanRequest request, parsed;
+  *request.mutable_submission() = GoodRequest();
+  const std::string known = request.SerializeAsString();
+  for (google::protobuf::Message* holder :
+       {static_cast<google::protobuf::Message*>(&request),
+        static_cast<google::protobuf::Message*>(
+            request.mutable_submission()->mutable_inputs(0))}) {
+    holder->GetReflection()->MutableUnknownFields(holder)->AddVarint(2047, 1);
+  }
+  ASSERT_TRUE(Parse(request.SerializeAsString(), parsed).ok());
+  EXPECT_EQ(parsed.ByteSizeLong(), known.size());
+}
+
+// An empty input, as two bytes, takes fifty once it is parsed; so does a field
+// that is not known.
+TEST(ParseRequest, AFewBytesMakeNoLargeMessage) {
+  const auto plan_of = [](const std::string& field, int count) {
+    v1::SubmitRequest submission = GoodRequest();
+    std::string fields;
+    for (int i = 0; i < count; ++i) fields += field;
+    std::string out("\x0a", 1);  // PlanRequest.submission
+    fields += submission.SerializeAsString();
+    for (size_t left = fields.size();; left >>= 7) {
+      out += static_cast<char>(left < 128 ? left : left % 128 + 128);
+      if (left < 128) return out + fields;
+    }
+  };
+  v1::PlanRequest parsed;
+  const std::string input("\x12\x00", 2), unknown("\xfa\x7f\x00", 3);
+  EXPECT_TRUE(Parse(plan_of(input, 4 * limits::kInputs - 100), parsed).ok());
+  EXPECT_GT(parsed.submission().inputs_size(), 100'000);
+  for (const std::string& field : {input, unknown}) {
+    EXPECT_THAT(
+        std::string(
+            Parse(plan_of(field, 4 * limits::kInputs), parsed).message()),
+        testing::HasSubstr("of at most 480000 fields"));
+  }
+}
+
 TEST(Check, FieldsOfOtherRequests) {
   EXPECT_TRUE(CheckId("id", "01J").ok());
   EXPECT_THAT(std::string(CheckId("id", "").message()), StartsWith("id:"));

@@ -384,34 +384,6 @@ TEST_F(CollectCallsTest, OfPrivateJobsOnlyTheirPublicPart) {
   }
 }
 
-TEST(NoCollectorTest, IsUnimplemented) {
-  InProcessDaemon daemon({.rpc = [](Options& options) {
-    options.collector = nullptr;
-    options.examiner = nullptr;
-    options.puller = nullptr;
-    options.planner = nullptr;
-  }});
-  const Api& admin = daemon.admin();
-  EXPECT_THAT(admin.Call(&DaemonApi::PlanCollection),
-              Fails(StatusCode::kUnimplemented));
-  EXPECT_THAT(admin.Call(&DaemonApi::Collect),
-              Fails(StatusCode::kUnimplemented));
-  EXPECT_THAT(admin.Call(&Runbook::Diagnose),
-              Fails(StatusCode::kUnimplemented));
-  v1::PlanRequest plan;
-  plan.mutable_submission()->set_spec_json("{}");
-  EXPECT_THAT(admin.Read(&Runbook::Plan, plan),
-              Fails(StatusCode::kUnimplemented));
-  v1::PullModelRequest pull;
-  pull.set_id("org/model");
-  EXPECT_THAT(admin.Read(&Models::Pull, pull),
-              Fails(StatusCode::kFailedPrecondition, "mpsctl model push"));
-  v1::CancelPullRequest cancel;
-  cancel.set_id("org/model");
-  EXPECT_THAT(admin.Call(&Models::CancelPull, cancel),
-              Fails(StatusCode::kFailedPrecondition));
-}
-
 class DeleteJobsTest : public testing::Test {
  protected:
   // A row of a job of ada's with that number in its id.

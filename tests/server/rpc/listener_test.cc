@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -61,8 +62,10 @@ class ListenerTest : public testing::Test {
 
   std::string path() const { return (folder_ / "socket").string(); }
   void Listen(int max_descriptor = 1 << 30,
-              std::optional<gid_t> socket_group = std::nullopt) {
+              std::optional<gid_t> socket_group = std::nullopt,
+              absl::Duration stranger_age = absl::InfiniteDuration()) {
     Listener::Options options;
+    options.stranger_age = stranger_age;
     options.socket_group = socket_group;
     options.addresses = {"unix:" + path(), "127.0.0.1:0"};
     options.max_descriptor = max_descriptor;
@@ -280,6 +283,61 @@ TEST_F(ListenerTest, KeepsDescriptorsForOthers) {
   CloseTaken();
   ConnectTcp();
   AwaitTaken(1);
+}
+
+class StrangersTest : public ListenerTest {
+ protected:
+  // The client has proved who it is.
+  void MakeKnown(int client) {
+    sockaddr_in name{};
+    socklen_t length = sizeof(name);
+    getsockname(client, reinterpret_cast<sockaddr*>(&name), &length);
+    listener_->Known("127.0.0.1", std::to_string(ntohs(name.sin_port)));
+  }
+  static bool IsOpen(int client) {
+    char byte;
+    return recv(client, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  }
+};
+
+TEST_F(StrangersTest, WhoStaysUnknownIsClosed) {
+  Listen(1 << 30, std::nullopt, absl::Milliseconds(300));
+  ConnectTcp();
+  AwaitTaken(1);
+  MakeKnown(clients_[0]);
+  ConnectTcp();
+  Connect();
+  AwaitTaken(3);
+  EXPECT_TRUE(IsClosed(clients_[1]));
+  absl::SleepFor(absl::Seconds(1));
+  EXPECT_TRUE(IsOpen(clients_[0]));
+  EXPECT_TRUE(IsOpen(clients_[2])) << "a unix socket's";
+}
+
+TEST_F(StrangersTest, AnAddressHasItsShareAndItsOldestStrangerMakesRoom) {
+  constexpr int kDescriptors = 256, kShare = kDescriptors / 16;
+  Listen(kDescriptors, std::nullopt, absl::Hours(1));
+  for (int i = 0; i < kShare; ++i) {
+    ConnectTcp();
+    AwaitTaken(i + 1);
+  }
+  MakeKnown(clients_[0]);
+  ConnectTcp();
+  AwaitTaken(kShare + 1);
+  EXPECT_TRUE(IsClosed(clients_[1]));
+  for (int i : {0, 2, kShare}) EXPECT_TRUE(IsOpen(clients_[i])) << i;
+  for (int client : clients_) MakeKnown(client);
+  ConnectTcp();
+  EXPECT_TRUE(IsClosed(clients_.back()));
+  EXPECT_THAT(Logged().at(0), HasSubstr("127.0.0.1 has 16 open, as many as"));
+  // One whose client and taker are gone is not counted.
+  shutdown(clients_[2], SHUT_RDWR);
+  {
+    absl::MutexLock lock(&mutex_);
+    shutdown(taken_[2], SHUT_RDWR);
+  }
+  ConnectTcp();
+  AwaitTaken(kShare + 2);
 }
 
 // Connects as another process, so that the connection has no place of its own;

@@ -35,6 +35,11 @@ class ServerTest : public testing::Test {
                                        *daemon_.board, *daemon_.blobs,
                                        DaemonFacts());
   }
+  Options At(const std::string& address) {
+    Options options = daemon_.ServerOptions();
+    options.addresses = {address};
+    return options;
+  }
   // A socket that no server serves.
   static int Bound(const std::string& path) {
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -140,10 +145,10 @@ TEST_F(ServerTest, ACallOfAStrangerIsCountedAndNoted) {
 
 TEST_F(ServerTest, AnAddressThatCannotBeServedIsNamed) {
   const std::string taken = daemon_.port_address();
-  EXPECT_THAT(Another({{taken}})->Start(),
+  EXPECT_THAT(Another(At(taken))->Start(),
               Fails(StatusCode::kUnavailable, taken));
   for (const char* address : {"0.0.0.0:0", "[::]:0", "mac.local:0"}) {
-    EXPECT_THAT(Another({{address}})->Start(),
+    EXPECT_THAT(Another(At(address))->Start(),
                 Fails(StatusCode::kInvalidArgument, "without a certificate"));
   }
 }
@@ -261,11 +266,7 @@ TEST_F(WatchdogTest, ASlowDaemonIsNotDeaf) {
 // A port over TLS.
 class ServerTlsTest : public ServerTest {
  protected:
-  ServerTlsTest() {
-    options_.addresses = {"127.0.0.1:0"};
-    options_.callers.tokens = daemon_.tokens.get();
-    options_.tls = {pki_.Server(), daemon_.folder / "served"};
-  }
+  ServerTlsTest() { options_.tls = {pki_.Server(), daemon_.folder / "served"}; }
   ~ServerTlsTest() override { server_.reset(); }
 
   void Start() {
@@ -298,7 +299,7 @@ class ServerTlsTest : public ServerTest {
 
   const tls::TestPki pki_{daemon_.folder / "pki"};
   const std::string good_ = daemon_.MakeToken("eve", Role::kUser).secret;
-  Options options_;
+  Options options_ = At("127.0.0.1:0");
   std::unique_ptr<RpcServer> server_;
 };
 

@@ -40,7 +40,7 @@ struct Submission {
 
 class UnaryCallTest : public testing::Test {
  protected:
-  explicit UnaryCallTest(int submit_threads = 2, int waiting_submits = 64)
+  explicit UnaryCallTest(int submit_threads = 3, int waiting_submits = 64)
       : daemon_({.rpc = [=, this](Options& options) {
           options.audit = &audit_;
           options.submit_threads = submit_threads;
@@ -240,7 +240,7 @@ TEST(Executor, OneThreadRunsTasksInOrder) {
   {
     Executor executor(1);
     for (int i = 0; i < 100; ++i) {
-      executor.Post([&order, i] { order.push_back(i); });
+      executor.Post("ada", [&order, i] { order.push_back(i); });
     }
   }
   ASSERT_EQ(order.size(), 100u);
@@ -253,8 +253,8 @@ TEST(Executor, ThreadsRunAtTheSameTime) {
   const auto meet = [barrier] {
     if (barrier->Block()) delete barrier;
   };
-  executor.Post(meet);
-  executor.Post(meet);
+  executor.Post("ada", meet);
+  executor.Post("bob", meet);
   meet();  // returns only once both tasks run
 }
 
@@ -263,32 +263,61 @@ TEST(Executor, ItsEndRunsWhatWasPostedAlsoByTasks) {
   {
     Executor executor(2);
     for (int i = 0; i < 10; ++i) {
-      executor.Post([&] {
+      executor.Post("ada", [&] {
         ++ran;
-        executor.Post([&] { ++ran; });
+        executor.Post("bob", [&] { ++ran; });
       });
     }
   }
   EXPECT_EQ(ran, 20);
 }
 
-TEST(Executor, TakesNoMoreThanMayWait) {
+TEST(Executor, OnlySoMuchMayWait) {
   Executor executor(1);
-  absl::Notification begun, go_on;
-  executor.Post([&] {
+  absl::Notification begun, go_on, last;
+  executor.Post("ada", [&] {
     begun.Notify();
     go_on.WaitForNotification();
   });
   begun.WaitForNotification();
+  const Executor::Room room{
+      .tasks = 4, .tasks_of_user = 2, .bytes = 9, .bytes_of_user = 7};
   std::atomic<int> ran{0};
-  EXPECT_TRUE(executor.TryPost([&] { ++ran; }, 2));
-  EXPECT_TRUE(executor.TryPost([&] { ++ran; }, 2));
-  EXPECT_FALSE(executor.TryPost([&] { ++ran; }, 2));
-  absl::Notification last;
-  executor.Post([&] { last.Notify(); });
+  const auto takes = [&](const std::string& user, size_t bytes) {
+    return executor.TryPost(
+        user, [&] { ++ran; }, bytes, room);
+  };
+  EXPECT_TRUE(takes("ada", 5));
+  EXPECT_FALSE(takes("ada", 3)) << "bytes of hers";
+  EXPECT_TRUE(takes("ada", 2));
+  EXPECT_FALSE(takes("ada", 0)) << "tasks of hers";
+  EXPECT_TRUE(takes("bob", 100)) << "his only one";
+  EXPECT_FALSE(takes("bob", 0)) << "bytes of all";
+  EXPECT_TRUE(takes("eve", 0));
+  EXPECT_FALSE(takes("guest", 0)) << "tasks of all";
+  executor.Post("ada", [&] { last.Notify(); });
   go_on.Notify();
   last.WaitForNotification();
-  EXPECT_EQ(ran, 2);
+  EXPECT_EQ(ran, 4);
+}
+
+// Of one who posts more than there are threads others have a thread left, and
+// on it they come before the rest of hers.
+TEST(Executor, UsersTakeTurns) {
+  absl::Notification go_on, bobs, eves;
+  std::atomic<int> adas{0};
+  {
+    Executor executor(2);
+    executor.Post("ada", [&] { go_on.WaitForNotification(); });
+    for (int i = 0; i < 100; ++i) executor.Post("ada", [&] { ++adas; });
+    executor.Post("bob", [&] { bobs.Notify(); });
+    bobs.WaitForNotification();
+    executor.Post("eve", [&] { eves.Notify(); });
+    eves.WaitForNotification();
+    EXPECT_EQ(adas, 0);
+    go_on.Notify();
+  }
+  EXPECT_EQ(adas, 100);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // The streams to clients: which may be open, and the events and logs of jobs.
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -382,6 +383,7 @@ TEST_F(LogsTest, WithoutFollowTheyEndWithTheFile) {
   EXPECT_EQ(Logs(200'007), "789");
   EXPECT_EQ(Logs(200'010), "");
   EXPECT_EQ(Logs(300'000), "");
+  EXPECT_EQ(Logs(std::numeric_limits<int64_t>::max()), "");
 }
 
 TEST_F(LogsTest, FollowUntilTheJobEnds) {

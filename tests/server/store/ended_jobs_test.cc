@@ -346,7 +346,8 @@ TEST_F(PastJobsTest, NotesAndTagsHaveBounds) {
   }
   EXPECT_TRUE(
       absl::IsResourceExhausted(past_.AddNote(Id(1), {kNow, "bob", "more"})));
-  EXPECT_THAT(*past_.NotesOf(Id(1)), SizeIs(limits::kJobNotes));
+  EXPECT_TRUE(past_.AddNote(Id(1), {kNow, "ann", "her own"}).ok());
+  EXPECT_THAT(*past_.NotesOf(Id(1)), SizeIs(limits::kJobNotes + 1));
   std::vector<std::string> tags;
   for (int i = 0; i < limits::kJobTags; ++i) {
     tags.push_back(absl::StrCat("t", i));

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attacker against the daemon, by a port, while others call: the memory
+that the daemon takes, and how long Info does. The figures are printed; what is
+asserted of the time leaves room for a busy machine."""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import grpc
+import harness
+
+MOST_BYTES = 200 << 20
+P99_MS = 1000  # 50 on a machine that does nothing else
+LARGEST = 32_000_000  # bytes of a request
+# Empty fields: one that no request has, and the first or second of bytes.
+UNKNOWN, FIRST, SECOND = b"\x7a\x00", b"\x0a\x00", b"\x12\x00"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+
+
+def field(number, data):
+    return bytes((number << 3 | 2, len(data))) + data
+
+
+class Caller:
+    """Calls of raw bytes over a connection of its own."""
+
+    def __init__(self, port, token):
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=[
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_send_message_length", -1)])
+        self.metadata = [("authorization", "Bearer " + token)]
+
+    def stream(self, method, request):
+        return self.channel.unary_stream("/mpsd.v1." + method)(
+            request, metadata=self.metadata)
+
+    def code(self, method, request=b""):
+        """The status code of a call, or of a stream that sends nothing."""
+        try:
+            list(self.stream(method, request))
+        except grpc.RpcError as error:
+            return error.code().name
+        return "OK"
+
+
+def attack(port, token, method, piece, until, codes):
+    """In a process of its own: as many calls as it can make."""
+    request, caller = piece * (LARGEST // len(piece)), Caller(port, token)
+    seen = []
+    while time.monotonic() < until:
+        seen.append(caller.code(method, request))
+    codes.put(seen)
+
+
+@unittest.skipIf(sys.platform == "darwin", "the memory is read from /proc")
+class AttacksTest(harness.EndToEndTest):
+    def attacked(self, *options):
+        self.port = harness.free_port()
+        daemon = self.unstarted("--listen", f"127.0.0.1:{self.port}", *options,
+                                worker="fake_worker")
+        daemon.command = ["/bin/sh", "-c", "ulimit -n 1024; exec \"$@\"", "sh",
+                          *daemon.command]
+        daemon.start()
+        self.held = daemon.submit(harness.write_job(self.folder), "--hold")["id"]
+        return daemon
+
+    def token(self, daemon, role, user="eve"):
+        return daemon.says("token", "create", "--user", user, "--role",
+                           role).strip()
+
+    def caller(self, token):
+        caller = Caller(self.port, token)
+        self.addCleanup(caller.channel.close)
+        return caller
+
+    @contextlib.contextmanager
+    def measured(self, daemon):
+        """Times Info over the socket meanwhile."""
+        with subprocess.Popen(
+                [str(harness.BIN / "api_load"), "--get", self.held, "--address",
+                 f"unix:{daemon.state_dir}/mpsd.sock", "--submits", "0",
+                 "--job", str(self.folder / "job.json"), "--until-end-of-input"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as load:
+            try:
+                yield
+            finally:
+                out, _ = load.communicate(timeout=harness.TIMEOUT)
+        self.assertIsNone(daemon.process.poll(), daemon.said())
+        info = json.loads(out)["info"]
+        status = pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text()
+        peak = int(status.split("VmHWM:")[1].split()[0]) << 10
+        print(f"{self.id()}: at most {peak >> 20} MB, Info {info}",
+              file=sys.stderr)
+        self.assertLess(peak, MOST_BYTES)
+        self.assertLess(info["p99_ms"], P99_MS)
+
+    def test_requests_of_a_viewer_that_a_stream_would_keep(self):
+        daemon = self.attacked()
+        viewer = self.caller(self.token(daemon, "viewer"))
+        job = field(1, self.held.encode())
+        with self.measured(daemon):
+            for method in ("JobService/Watch", "JobService/Logs") * 8:
+                self.assertEqual("INVALID_ARGUMENT", viewer.code(
+                    method, job + UNKNOWN * (LARGEST // 2)))
+            # The largest that are taken, as many as a user may have open.
+            streams = [viewer.stream("JobService/Watch",
+                                     job + UNKNOWN * ((64 << 10) // 2 - 20))
+                       for _ in range(250)]
+            for stream in streams:
+                next(stream)
+
+    def test_senders_of_large_requests(self):
+        daemon = self.attacked("--watchdog-seconds", "30")
+        viewer, user = (self.token(daemon, "viewer"),
+                        self.token(daemon, "user", "bob"))
+        spawn = multiprocessing.get_context("spawn")
+        until, codes = time.monotonic() + 40, spawn.Queue()
+        with self.measured(daemon):
+            senders = [spawn.Process(
+                target=attack, args=(self.port, token, method, piece, until, codes))
+                for token, method, piece in [
+                    (viewer, "ArtifactService/FindBlobs", FIRST),
+                    (viewer, "RunbookService/Plan", UNKNOWN),
+                    (viewer, "JobService/Get", UNKNOWN),
+                    (user, "JobService/Submit", SECOND)] * 2]
+            for sender in senders:
+                sender.start()
+            seen = sum((codes.get() for _ in senders), [])
+            for sender in senders:
+                sender.join()
+        print({code: seen.count(code) for code in seen}, file=sys.stderr)
+        # What has no room meanwhile is sent in vain.
+        self.assertLessEqual({"PERMISSION_DENIED", "INVALID_ARGUMENT"}, set(seen))
+        self.assertLessEqual(set(seen), {"PERMISSION_DENIED", "INVALID_ARGUMENT",
+                                         "UNAVAILABLE", "RESOURCE_EXHAUSTED"})
+
+    def test_silent_strangers_leave_the_port_open(self):
+        daemon = self.attacked()
+        token = self.token(daemon, "user")
+        known = self.caller(token)
+        self.assertEqual("OK", known.code("DaemonService/Info"))
+        with contextlib.ExitStack() as stack, self.measured(daemon):
+            silent = []
+            for _ in range(600):
+                silent.append(stack.enter_context(
+                    socket.create_connection(("127.0.0.1", self.port))))
+                silent[-1].settimeout(harness.TIMEOUT)
+                silent[-1].sendall(PREFACE)
+            since = time.monotonic()
+            for _ in range(50):  # each on a new connection
+                self.assertEqual("OK",
+                                 self.caller(token).code("DaemonService/Info"))
+            took = (time.monotonic() - since) / 50
+            descriptors = len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
+            print(f"{took * 1000:.0f} ms for a connection and a call, "
+                  f"{descriptors} descriptors", file=sys.stderr)
+            self.assertLess(took, 1)
+            self.assertLess(descriptors, 300)
+            # Those that made no room for others are closed in time.
+            for connection in silent:
+                with contextlib.suppress(ConnectionError):
+                    while connection.recv(1 << 16):
+                        pass
+            self.assertLess(time.monotonic() - since, 30)
+        self.assertEqual("OK", known.code("DaemonService/Info"))
+
+    def test_uploads_that_send_nothing_more(self):
+        daemon, end = self.attacked(), threading.Event()
+        user = self.caller(self.token(daemon, "user"))
+
+        def header(number):
+            yield field(1, field(1, b"%064d" % number) + b"\x10\x01")
+            end.wait()
+
+        uploads = [user.channel.stream_unary(
+            "/mpsd.v1.ArtifactService/Upload").future(
+                header(i), metadata=user.metadata) for i in range(100)]
+        self.addCleanup(end.set)
+        self.eventually(lambda: 68 == sum(
+            upload.done() and upload.code() is grpc.StatusCode.UNAVAILABLE
+            for upload in uploads))
+        daemon.succeed(harness.write_job(self.folder))  # others have room
+        for upload in uploads:
+            upload.cancel()
+        incoming = daemon.state_dir / "blobs/incoming"
+        self.eventually(lambda: not list(incoming.iterdir()))
