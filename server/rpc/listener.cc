@@ -22,8 +22,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/base/check.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 
@@ -398,8 +398,9 @@ bool Listener::AcceptAll(int socket) {
 }
 
 void Listener::Complain(const std::string& line) {
-  if (!options_.log || absl::Now() < complained_ + kComplainEvery) return;
-  complained_ = absl::Now();
+  const absl::Duration now = base::Clock::Real().Monotonic();
+  if (!options_.log || now < complained_ + kComplainEvery) return;
+  complained_ = now;
   options_.log(line);
 }
 

@@ -17,6 +17,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
@@ -337,23 +338,6 @@ void SetHealth(grpc::Server& server, bool serving) {
   }
 }
 
-// Calls `tick` at a fixed interval until it is destroyed.
-class PeriodicCall {
- public:
-  PeriodicCall(absl::Duration interval, std::function<void()> tick)
-      : thread_([this, interval, tick = std::move(tick)] {
-          while (!stopping_.WaitForNotificationWithTimeout(interval)) tick();
-        }) {}
-  ~PeriodicCall() {
-    stopping_.Notify();
-    thread_.join();
-  }
-
- private:
-  absl::Notification stopping_;
-  std::thread thread_;
-};
-
 }  // namespace
 
 void RefuseOldTls() {
@@ -405,7 +389,7 @@ struct RpcServer::Services {
   std::unique_ptr<ServerTls> tls;  // null: no port, or in plain text
   std::unique_ptr<Entrances> entrances;
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<PeriodicCall> idle;
+  std::unique_ptr<base::PeriodicCall> idle;
 };
 
 RpcServer::RpcServer(Options options, jobs::Scheduler& scheduler,
@@ -447,12 +431,13 @@ absl::Status RpcServer::Start() {
   services_->listener->Start([this](const listener::Accepted& accepted) {
     services_->entrances->Take(accepted);
   });
-  services_->idle = std::make_unique<PeriodicCall>(
+  services_->idle = std::make_unique<base::PeriodicCall>(
       std::min(options_.upload_idle, options_.download_idle) / 4, [this] {
         const auto now = ClosableStream::Clock::now();
         services_->hosts.streams.EndIdle(now);
         services_->hosts.uploads.EndIdle(now);
         services_->hosts.downloads.EndIdle(now);
+        return true;
       });
   return absl::OkStatus();
 }
@@ -558,7 +543,7 @@ Watchdog::Watchdog(Options options)
 
 Watchdog::~Watchdog() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     stopping_ = true;
     if (asking_ != nullptr) asking_->TryCancel();
   }
@@ -585,23 +570,24 @@ void Watchdog::Run() {
 absl::Status Watchdog::Ask() {
   grpc::ClientContext context;
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     asking_ = &context;
     // A destructor that came before this lock found no check to cancel.
     if (stopping_) context.TryCancel();
   }
   const absl::Status health =
       AskHealth(options_.address, options_.patience, context);
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   asking_ = nullptr;
   // The watchdog's own end cancelled the check.
   return stopping_ ? absl::OkStatus() : health;
 }
 
 bool Watchdog::Sleep() {
-  absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.interval);
-  return !stopping_;
+  base::MonitorLock lock(&mutex_);
+  return !mutex_.AwaitFor(
+      options_.interval,
+      [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_; });
 }
 
 }  // namespace mpsd::rpc

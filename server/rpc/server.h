@@ -12,9 +12,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/check.h"
+#include "core/base/monitor.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/grpcpp.h"
 #include "server/access/audit_trail.h"
@@ -217,7 +217,7 @@ class Watchdog {
   absl::Status Ask();
 
   const Options options_;
-  absl::Mutex mutex_;
+  base::Monitor mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* asking_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
