@@ -150,9 +150,24 @@ void Housekeeping::SweepModels() {
   }
 }
 
+void Housekeeping::TendBallast() {
+  const std::filesystem::path path = jobs::BallastPath(options_.jobs_dir);
+  const absl::StatusOr<DiskWatch::Room> room =
+      DiskWatch::MeasureRoom(path.parent_path());
+  if (!room.ok()) return;
+  const bool has = jobs::KeepBallast(path, room->free_bytes) > 0;
+  if (!has && has_ballast_) {
+    options_.log(absl::StrCat(
+        path.parent_path().string(), ": ", room->free_bytes,
+        " bytes are free, too few to reserve some in ", path.string(),
+        ": on a full disk no job can be cancelled or deleted; free space"));
+  }
+  has_ballast_ = has;
+}
+
 absl::Time Housekeeping::Tidy() {
   jobs::RemoveLeftovers(std::exchange(garbage_, {}));
-  jobs::KeepBallast(jobs::BallastPath(options_.jobs_dir));
+  TendBallast();
   const absl::Duration between = std::clamp(
       options_.blob_grace / 4, absl::Milliseconds(250), absl::Hours(1));
   const absl::Duration now = base::Clock::Real().Monotonic();

@@ -94,6 +94,7 @@ class Housekeeping {
 
  private:
   absl::Time Tidy();
+  void TendBallast();
   void SweepModels();
 
   const Options options_;
@@ -102,6 +103,7 @@ class Housekeeping {
   // Once started, used only by the ticker's thread.
   std::vector<std::filesystem::path> garbage_;
   absl::Duration next_blobs_;  // monotonic
+  bool has_ballast_ = true;
   Ticker ticker_;
 };
 

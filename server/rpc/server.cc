@@ -401,21 +401,26 @@ RpcServer::RpcServer(Options options, jobs::Scheduler& scheduler,
 
 RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }
 
-absl::Status RpcServer::Start() {
-  base::Check(services_->server == nullptr, "Start is called once");
-  for (const std::string& address : options_.addresses) {
-    RETURN_IF_ERROR(CheckAddress(address, options_.tls.has_value()));
+absl::StatusOr<std::unique_ptr<listener::Listener>> RpcServer::Listen(
+    const Options& options) {
+  for (const std::string& address : options.addresses) {
+    RETURN_IF_ERROR(CheckAddress(address, options.tls.has_value()));
   }
+  return listener::Listener::Open({options.addresses, options.max_descriptor,
+                                   options.log, options.socket_group});
+}
+
+absl::Status RpcServer::Start(std::unique_ptr<listener::Listener> listener) {
+  base::Check(services_->server == nullptr, "Start is called once");
+  if (listener == nullptr) {
+    ASSIGN_OR_RETURN(listener, Listen(options_));
+  }
+  services_->listener = std::move(listener);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(options_, builder);
   if (options_.calls != nullptr) ReportCalls(*options_.calls, builder);
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<listener::Listener> opened,
-      listener::Listener::Open({options_.addresses, options_.max_descriptor,
-                                options_.log, options_.socket_group}));
-  services_->listener = std::move(opened);
   RETURN_IF_ERROR(OpenEntrances(builder));
   services_->methods.Register(builder);
   services_->server = builder.BuildAndStart();
@@ -561,9 +566,13 @@ void Watchdog::Run() {
     // machine slept: the watchdog itself slept through the answer.
     if (health.ok() || took > 2 * options_.patience) continue;
     if (++unanswered < options_.tries) continue;
-    return options_.deaf(absl::StrCat("mpsd does not answer at ",
-                                      options_.address, ", tried ", unanswered,
-                                      " times in a row: ", health.message()));
+    const std::string path = listener::SocketPath(options_.address);
+    std::error_code ignored;
+    const bool gone = !path.empty() && !std::filesystem::exists(path, ignored);
+    return options_.deaf(absl::StrCat(
+        "mpsd does not answer at ", options_.address, ", tried ", unanswered,
+        " times in a row: ",
+        gone ? "the file of its socket was removed" : health.message()));
   }
 }
 
