@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
@@ -58,16 +59,6 @@ fs::path ProgramPath() {
 }
 
 }  // namespace
-
-fs::path DefaultStateDir() {
-  const std::string home = Environment("HOME");
-  if (home.empty()) return {};
-#ifdef __APPLE__
-  return fs::path(home) / "Library" / "Application Support" / "mpsd";
-#else
-  return fs::path(home) / ".local" / "state" / "mpsd";
-#endif
-}
 
 fs::path DefaultDeviceLock() {
 #ifdef __APPLE__
@@ -345,14 +336,10 @@ constexpr int64_t kMostBytes = int64_t{1} << 60;
 void DeclarePlaces(CLI::App& app, Options& o, Config& c) {
   o.Path("--state-dir", c.state_dir,
          "Folder of the database, the jobs, the socket and the log [" +
-             DefaultStateDir().string() + "]");
+             base::DefaultStateDir().string() + "]");
   o.Then([&c] {
     if (c.state_dir.empty()) c.state_dir = Environment("MPSD_STATE_DIR");
-    if (c.state_dir.empty()) c.state_dir = DefaultStateDir();
-    if (c.state_dir.empty()) {
-      return Invalid("--state-dir",
-                     "neither it nor HOME is set; name a folder");
-    }
+    if (c.state_dir.empty()) c.state_dir = base::DefaultStateDir();
     c.state_dir = fs::absolute(c.state_dir).lexically_normal();
     c.worker = DefaultWorker();
     c.device_lock = DefaultDeviceLock();
