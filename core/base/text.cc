@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/text.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 
 namespace mpsd::base {
 
@@ -56,6 +58,20 @@ bool IsKept(const Character& c, Breaks breaks) {
   return !IsHarmful(c.code);
 }
 
+bool IsInvisible(uint32_t code) {
+  constexpr uint32_t kOthers[] = {0xA0,   0xAD,   0x34F,  0x115F, 0x1160,
+                                  0x1680, 0x17B4, 0x17B5, 0x2800, 0x3000,
+                                  0x3164, 0xFEFF, 0xFFA0};
+  return (code >= 9 && code <= 13) || code == ' ' ||
+         (code >= 0x180B && code <= 0x180F) ||
+         (code >= 0x2000 && code <= 0x200F) ||
+         (code >= 0x2028 && code <= 0x202F) ||
+         (code >= 0x205F && code <= 0x206F) ||
+         (code >= 0xFE00 && code <= 0xFE0F) || (code >> 12) == 0xE0 ||
+         std::find(std::begin(kOthers), std::end(kOthers), code) !=
+             std::end(kOthers);
+}
+
 std::string Escape(const Character& c, char byte) {
   if (c.code == '\n') return "\\n";
   if (c.code == '\r') return "\\r";
@@ -91,6 +107,15 @@ bool IsPrintable(std::string_view text, Breaks breaks) {
   while (!text.empty()) {
     const Character c = First(text);
     if (!IsKept(c, breaks)) return false;
+    text.remove_prefix(c.length);
+  }
+  return true;
+}
+
+bool IsBlank(std::string_view text) {
+  while (!text.empty()) {
+    const Character c = First(text);
+    if (c.length == 0 || !IsInvisible(c.code)) return false;
     text.remove_prefix(c.length);
   }
   return true;
