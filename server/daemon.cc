@@ -37,7 +37,7 @@ constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
 constexpr absl::Duration kCertificateWarning = absl::Hours(14 * 24);
 constexpr int kExitDeaf = 70;  // sysexits.h: EX_SOFTWARE
 // gRPC aborts without the few that it needs.
-constexpr int kLeastDescriptors = 128;
+constexpr int kLeastDescriptors = 64;
 // The time in addition to the stop grace to kill a worker and write the row.
 constexpr absl::Duration kDrainMargin = absl::Seconds(5);
 

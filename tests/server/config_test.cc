@@ -466,6 +466,9 @@ TEST_F(UserLimitsTest, RefusesWhatIsNoLimit) {
               "twice");
   ExpectFileError("[user.ada]\nqueued = 5\n", "'queued' is not a user limit");
   ExpectFileError("[user.ada]\nqueued-jobs = -5\n", "ada:queued-jobs");
+  // Quotes in comments and within other quotes open nothing.
+  ExpectFileError("# it's\nadmin = [\"o'hara\"]  # it's\nviewer = \"eve\n",
+                  "line 3: a quote is not closed: viewer = \"eve");
   ExpectFileError("[user.ada]\nlisten = \"unix:/x\"\n", "'listen'");
   ExpectFileError("[user]\nqueued-jobs = 5\n", "user");
   ExpectFileError("[users.ada]\nqueued-jobs = 5\n", "users");
