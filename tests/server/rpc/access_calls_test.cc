@@ -79,8 +79,7 @@ TEST_F(AccessCallsTest, NoCallerMakesATokenAboveTheOwnRole) {
     request.set_user("eve");
     request.set_role(role);
     v1::CreateTokenResponse response;
-    EXPECT_THAT(CreateToken(*daemon_.tokens, eve, request, daemon_.clock.Now(),
-                            response),
+    EXPECT_THAT(CreateToken(*daemon_.tokens, eve, request, response),
                 Fails(StatusCode::kPermissionDenied, "yours is viewer"));
   }
   EXPECT_THAT(daemon_.tokens->List(), IsEmpty());
