@@ -19,14 +19,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "client/text/format.h"
 #include "core/base/certificates.h"
-#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
 
@@ -516,15 +514,6 @@ std::string HowToReach(const Address& address) {
     return absl::StrCat("The socket's path has ", path.size(),
                         " characters, the system allows ", kLongestSocketPath,
                         ": choose a shorter --state-dir.");
-  }
-  const auto lock = base::ReadSmallFile(dir + "/lock", 64);
-  std::error_code error;
-  pid_t pid = 0;
-  if (lock.ok() && absl::SimpleAtoi(*lock, &pid) && pid > 0 &&
-      kill(pid, 0) == 0 && !std::filesystem::exists(path, error)) {
-    return absl::StrCat("mpsd runs (pid ", pid, ", from ", dir,
-                        "/lock), but the file of its socket was removed: "
-                        "restart it.");
   }
   return absl::StrCat("Start it with `mpsd --state-dir ", dir,
                       "`, or name another with --server ADDRESS, MPSD_SERVER "

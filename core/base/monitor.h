@@ -21,10 +21,6 @@ namespace mpsd::base {
 // that setting the clock back by an hour lengthens them by an hour.
 class ABSL_LOCKABLE Monitor {
  public:
-  Monitor() = default;
-  Monitor(const Monitor&) = delete;
-  Monitor& operator=(const Monitor&) = delete;
-
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   // Notifies before it unlocks: after that, a waiting thread may destroy this.
   void Unlock() ABSL_UNLOCK_FUNCTION() {

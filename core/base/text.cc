@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/text.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <iterator>
+#include <utility>
 
 namespace mpsd::base {
 
@@ -58,18 +57,18 @@ bool IsKept(const Character& c, Breaks breaks) {
   return !IsHarmful(c.code);
 }
 
+// Unicode's spaces, marks without a width, selectors, and blank letters.
 bool IsInvisible(uint32_t code) {
-  constexpr uint32_t kOthers[] = {0xA0,   0xAD,   0x34F,  0x115F, 0x1160,
-                                  0x1680, 0x17B4, 0x17B5, 0x2800, 0x3000,
-                                  0x3164, 0xFEFF, 0xFFA0};
-  return (code >= 9 && code <= 13) || code == ' ' ||
-         (code >= 0x180B && code <= 0x180F) ||
-         (code >= 0x2000 && code <= 0x200F) ||
-         (code >= 0x2028 && code <= 0x202F) ||
-         (code >= 0x205F && code <= 0x206F) ||
-         (code >= 0xFE00 && code <= 0xFE0F) || (code >> 12) == 0xE0 ||
-         std::find(std::begin(kOthers), std::end(kOthers), code) !=
-             std::end(kOthers);
+  constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
+      {9, 13},          {' ', ' '},       {0xA0, 0xA0},      {0xAD, 0xAD},
+      {0x34F, 0x34F},   {0x115F, 0x1160}, {0x1680, 0x1680},  {0x17B4, 0x17B5},
+      {0x180B, 0x180F}, {0x2000, 0x200F}, {0x2028, 0x202F},  {0x205F, 0x206F},
+      {0x2800, 0x2800}, {0x3000, 0x3000}, {0x3164, 0x3164},  {0xFE00, 0xFE0F},
+      {0xFEFF, 0xFEFF}, {0xFFA0, 0xFFA0}, {0xE0000, 0xE0FFF}};
+  for (const auto& [first, last] : kRanges) {
+    if (code >= first && code <= last) return true;
+  }
+  return false;
 }
 
 std::string Escape(const Character& c, char byte) {

@@ -4,17 +4,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <termios.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/client/port_fixture.h"
-#include "tests/core/scratch_folder.h"
 
 namespace mpsd::client {
 namespace {
@@ -83,15 +79,6 @@ TEST_F(ConsoleTest, AFailureSaysWhatToDo) {
   }
   EXPECT_EQ(Failure(StatusCode::ABORTED, here, ""),
             "mpsctl: the call failed with gRPC status 10\n");
-}
-
-TEST_F(ConsoleTest, ADaemonWhoseSocketWasRemovedNeedsARestart) {
-  const std::filesystem::path state = testing_support::FreshFolder("held");
-  std::ofstream(state / "lock") << getpid() << "\n";
-  const std::string path = state / "mpsd.sock";
-  EXPECT_THAT(Failure(StatusCode::UNAVAILABLE, {"unix:" + path, path}),
-              HasSubstr("(pid " + std::to_string(getpid()) + ", from " +
-                        state.string() + "/lock), but the file"));
 }
 
 TEST_F(ConsoleTest, ATunnelThatDidNotOpenIsTheReason) {
