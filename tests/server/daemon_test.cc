@@ -126,8 +126,9 @@ TEST_F(DaemonTest, NoSecondDaemonTouchesTheRowsOfARunningOne) {
 
   config_.state_dir = folder_ / "other";
   fs::create_directories(config_.state_dir);
-  const auto taken = listener::Listener::Open(
-      {.addresses = {"unix:" + config_.SocketPath().string()}});
+  listener::Listener::Options options;
+  options.addresses = {"unix:" + config_.SocketPath().string()};
+  const auto taken = listener::Listener::Open(options);
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_TRUE(absl::IsUnavailable(Daemon::Start(config_).status()));
   EXPECT_FALSE(fs::exists(config_.state_dir / "mpsd.db"));
