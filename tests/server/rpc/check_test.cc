@@ -218,7 +218,7 @@ TEST(CheckSubmit, AllowsTheLimitAndNotOnePastIt) {
   }
 }
 
-TEST(CheckSubmit, RefusesALabelThatNobodySees) {
+TEST(CheckSubmit, RefusesAnInvisibleLabel) {
   Request request = GoodRequest();
   (*request.mutable_labels())["\u200b "] = "";
   EXPECT_THAT(std::string(CheckSubmit(request).message()),
