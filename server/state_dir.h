@@ -20,9 +20,9 @@
 namespace mpsd {
 
 // The locked state folder: no second mpsd uses the folder while this object
-// exists. The locks are on the folder itself, which remains locked when
-// somebody removes files from it, and on STATE/lock, which contains the pid of
-// the holder; the system releases both however the process ends.
+// exists. The locks are on the folder itself, which remains locked if its files
+// are removed, and on STATE/lock, which contains the pid of the holder; the
+// system releases both however the process ends.
 class StateDir {
  public:
   // Creates the folder (0700) if it is missing. Unavailable, naming the other

@@ -149,9 +149,7 @@ class BackupTest(harness.EndToEndTest):
         self.assertEqual({done["id"], running["id"]},
                          {j["id"] for j in daemon.ctl_json("list")})
         self.download(daemon, done["id"])
-        with daemon.watch(running["id"]) as watch:
-            watch.until_step(3)
-        self.assertEqual(2, daemon.show(running["id"])["attempt"])
+        self.eventually(lambda: daemon.show(running["id"])["attempt"] == 2)
 
 
 class SelftestTest(harness.EndToEndTest):

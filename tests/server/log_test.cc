@@ -104,7 +104,7 @@ TEST_F(LogTest, AFileThatWasRenamedIsOpenedAgain) {
   EXPECT_THAT(Text(*log), testing::MatchesRegex("20[^ ]* warning after\n"));
   EXPECT_THAT(*base::ReadFile(Folder() / "mpsd.log.1"),
               Not(HasSubstr("after")));
-  // Without a folder the open file serves on.
+  // Without a folder the open file is still written.
   fs::rename(Folder(), config_.state_dir / "moved");
   std::ofstream(Folder()) << "in the way";
   EXPECT_TRUE(absl::IsUnavailable(ReopenLog(*log, config_)));
