@@ -20,6 +20,7 @@
 #include "client/console.h"
 #include "client/daemons/trust.h"
 #include "client/text/format.h"
+#include "core/base/file.h"
 #include "core/base/status_macros.h"
 
 namespace mpsd::client {
@@ -61,15 +62,6 @@ bool IsBehindSsh(const std::string& server) {
   return absl::StartsWith(server, "ssh://");
 }
 
-std::string DefaultStateDir() {
-  const fs::path home = Environment("HOME");
-#ifdef __APPLE__
-  return (home / "Library" / "Application Support" / "mpsd").string();
-#else
-  return (home / ".local" / "state" / "mpsd").string();
-#endif
-}
-
 Address FindAddress(const std::string& server, const std::string& state_dir) {
   if (!server.empty()) return OfServer(server);
   if (!state_dir.empty()) return OfStateDir(state_dir);
@@ -79,7 +71,7 @@ Address FindAddress(const std::string& server, const std::string& state_dir) {
   if (std::string s = Environment("MPSD_STATE_DIR"); !s.empty()) {
     return OfStateDir(s);
   }
-  return OfStateDir(DefaultStateDir());
+  return OfStateDir(base::DefaultStateDir().string());
 }
 
 namespace {
@@ -231,7 +223,8 @@ absl::StatusOr<Address> BehindSsh(const std::string& url,
 
 absl::StatusOr<Address> InContext(const std::string& name,
                                   const ContextStore& contexts) {
-  if (name == kLocalContext) return FindAddress("", DefaultStateDir());
+  if (name == kLocalContext)
+    return FindAddress("", base::DefaultStateDir().string());
   ASSIGN_OR_RETURN(const Context context, contexts.Find(name));
   if (IsBehindSsh(context.server)) return BehindSsh(context.server, contexts);
   return AddressOf(context);

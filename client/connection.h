@@ -74,9 +74,6 @@ Address FindAddress(const std::string& server, const std::string& state_dir);
 // Whether `server` is meant to be ssh://[USER@]HOST[:PORT][/PATH].
 bool IsBehindSsh(const std::string& server);
 
-// ~/.local/state/mpsd on Linux, ~/Library/Application Support/mpsd on a Mac.
-std::string DefaultStateDir();
-
 // The findings of `mpsctl doctor` about the way to the daemon. `why`: empty if
 // the daemon answered.
 v1::Finding ReachableGate(const std::string& target, const std::string& why);

@@ -113,27 +113,26 @@ void DeclareJob(Command& verb, std::string& id) {
 }
 
 void AddNamedJobs(Command* verb, NamedJobs* named) {
-  Option* label =
-      verb->add_list("--label NAME=VALUE", named->job_labels,
-                     "The jobs with this label; repeatable, all must match");
-  verb->add_option(kJobIdName, named->texts, "The jobs")->excludes(label);
+  verb->add_option(kJobIdName, named->texts, "The jobs");
+  AddJobFilter(verb, &named->filter);
 }
 
 std::optional<std::vector<std::string>> ResolveNamed(
     const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
     ExitCode* code, FewestIdCharacters fewest) {
-  if (named.job_labels.empty()) {
-    if (!named.texts.empty()) {
-      return ResolveJobIds(console, named.texts, code, fewest);
-    }
-    *code = console.BadInput("name the jobs: their ids, or --label NAME=VALUE",
-                             "List the jobs with `mpsctl list`.");
+  const bool has_filter = named.filter != JobFilter();
+  if (named.texts.empty() == !has_filter) {
+    *code = console.BadInput(
+        has_filter ? "name ids or a filter, not both"
+                   : "name the jobs: their ids, or --label, --state …",
+        "List the jobs with `mpsctl list`.");
     return std::nullopt;
   }
-  const absl::Status added =
-      AddJobLabels(named.job_labels, filter.mutable_labels());
-  if (!added.ok()) {
-    *code = console.BadInput(added);
+  if (!has_filter) return ResolveJobIds(console, named.texts, code, fewest);
+  if (!named.filter.states.empty()) filter.clear_states();
+  if (absl::Status filled = FillFilter(named.filter, console.terminal, filter);
+      !filled.ok()) {
+    *code = console.BadInput(filled);
     return std::nullopt;
   }
   filter.set_ascending(true);
@@ -151,8 +150,8 @@ std::optional<std::vector<std::string>> ResolveNamed(
     filter.set_page_token(response.next_page_token());
   } while (!filter.page_token().empty());
   if (!ids.empty()) return ids;
-  *code = console.Fail(ExitCode::kNotFound, "no such job has the label",
-                       "List the jobs with `mpsctl list --label NAME=VALUE`.");
+  *code = console.Fail(ExitCode::kNotFound, "the filter finds no such job",
+                       "`mpsctl list` takes the same filter.");
   return std::nullopt;
 }
 
@@ -201,16 +200,16 @@ namespace {
 
 // Calls `change` for each of the jobs in turn, even after one fails; returns
 // the first code that is not kOk. Changes nothing if one text has no job.
-// Labels match only the caller's own jobs.
+// A filter without an owner matches only the caller's own jobs.
 ExitCode ForEachJob(
-    const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
+    const Console& console, NamedJobs named, v1::ListJobsRequest filter,
     const std::function<ExitCode(const std::string& id)>& change) {
-  if (!named.job_labels.empty()) {
+  if (named.filter != JobFilter() && named.filter.owner.empty()) {
     v1::WhoAmIResponse who;
     const grpc::Status status =
         console.daemon.Call(&AccessStub::WhoAmI, {}, &who);
     if (!status.ok()) return console.Fail(status);
-    filter.set_owner(who.user());
+    named.filter.owner = who.user();
   }
   ExitCode code = ExitCode::kOk;
   const auto ids = ResolveNamed(console, named, std::move(filter), &code,

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "client/command_line.h"
 #include "client/console.h"
+#include "client/show.h"
 #include "mpsd/v1/jobs.pb.h"
 
 // Which jobs a command line names, and the verbs that change them.
@@ -48,18 +49,18 @@ std::optional<std::vector<std::string>> ResolveJobIds(
 // Adds the positional ID of a verb whose only option it is.
 void DeclareJob(Command& verb, std::string& id);
 
-// The jobs that a command line names: by their ids, or by labels.
+// The jobs that a command line names: by their ids, or by a filter.
 struct NamedJobs {
   std::vector<std::string> texts;
-  std::vector<std::string> job_labels;
+  JobFilter filter;
 };
 
-// Adds the positional ID and --label to `verb`.
+// Adds the positional ID and the filter's options to `verb`.
 void AddNamedJobs(Command* verb, NamedJobs* named);
 
-// The ids of these jobs: as ResolveJobIds, or those that have all the labels
-// and match `filter`, in order of submission. Also returns nullopt if there is
-// no such job.
+// The ids of these jobs: as ResolveJobIds, or those that match both filters, in
+// order of submission; states of the command line replace those of `filter`.
+// Also returns nullopt if there is no such job.
 std::optional<std::vector<std::string>> ResolveNamed(const Console& console,
                                                      const NamedJobs& named,
                                                      v1::ListJobsRequest filter,

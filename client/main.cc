@@ -59,6 +59,9 @@ void KeepStandardDescriptors() {
 
 int main(int argc, char** argv) {
   KeepStandardDescriptors();
+  // `mpsctl list | head -1` ends like any filter, even if the program that
+  // started it ignores the signal.
+  ::signal(SIGPIPE, SIG_DFL);
   // gRPC would print its own messages about a connection as well.
   setenv("GRPC_VERBOSITY", "NONE", 0);
   // Static, because the thread that waits for signals outlives main.

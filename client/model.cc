@@ -14,13 +14,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/command_line.h"
 #include "client/console.h"
 #include "client/submit.h"
 #include "client/text/format.h"
 #include "client/watch.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
@@ -448,8 +448,9 @@ class Puller {
     if (console_.terminal.is_tty) {
       return line_.Draw(PercentIn(note), 100, line);
     }
-    if (absl::Now() - printed_ < kLineInterval) return;
-    printed_ = absl::Now();
+    const absl::Duration now = base::Clock::Real().Monotonic();
+    if (now - printed_ < kLineInterval) return;
+    printed_ = now;
     line_.PrintAbove(line);
   }
 
@@ -497,7 +498,7 @@ class Puller {
   v1::PullModelProgress last_;
   bool interrupted_ = false;
   bool detached_ = false;
-  absl::Time printed_ = absl::InfinitePast();
+  absl::Duration printed_ = -absl::InfiniteDuration();  // monotonic
   ProgressLine line_;
   Reconnect reconnect_;
 };

@@ -441,6 +441,9 @@ constexpr char kTableColumns[] = "id,state,step,loss,eval_loss,owner,age,name";
 constexpr char kCsvColumns[] =
     "id,name,state,owner,priority,model,create_time,start_time,end_time,step,"
     "loss,eval_loss,device_seconds,stored_bytes";
+// On a terminal with fewer columns the list shows only the ends of ids, by
+// which each verb finds its job.
+constexpr int kNarrow = 60;
 constexpr int64_t kPageSize = 500;  // the most that the daemon sends at once
 
 struct ListOptions {
@@ -639,8 +642,12 @@ class Printer {
       PrintObject(ListRow(job, now));
     } else {
       const ListRow row(job, now);
+      const Terminal& terminal = console_.terminal;
+      const bool narrow = terminal.is_tty && terminal.columns() < kNarrow;
       table_.Add(OfEach([&](const ListColumn& column) {
-        return column.Cell(row, console_.terminal.zone);
+        std::string cell = column.Cell(row, terminal.zone);
+        if (narrow && column.name() == "id") cell.erase(0, cell.size() - 8);
+        return cell;
       }));
     }
   }

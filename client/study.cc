@@ -1479,7 +1479,7 @@ absl::StatusOr<std::vector<SweepJob>> MakeSweepJobs(
         limits::kNameBytes);
     job.spec_json = Dump(spec, 2);
     if (status.ok()) {
-      status = spec::ParseTrainSpec(job.spec_json, "job.json").status();
+      status = spec::ParseTrainSpec(job.spec_json, "its spec").status();
     }
     if (!status.ok()) {
       return absl::InvalidArgumentError(

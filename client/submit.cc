@@ -36,7 +36,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "client/app.h"
 #include "client/command_line.h"
@@ -50,6 +49,7 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
+#include "core/base/monitor.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
@@ -1123,14 +1123,14 @@ class SureSubmit {
     grpc::ClientContext context;
     SetAttempt(&context);
     grpc::Status status;
-    absl::Notification done;
+    base::Event done;
     console_.daemon.jobs().async()->Submit(&context, &request_, response,
                                            [&](grpc::Status ended) {
                                              status = std::move(ended);
-                                             done.Notify();
+                                             done.Set();
                                            });
-    if (!done.WaitForNotificationWithTimeout(kSoon)) RemarkUpon();
-    done.WaitForNotification();
+    if (!done.AwaitFor(kSoon)) RemarkUpon();
+    done.AwaitFor(absl::InfiniteDuration());
     SetAttempt(nullptr);
     return status;
   }

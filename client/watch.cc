@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -675,9 +676,20 @@ namespace {
 struct WaitOptions {
   std::vector<std::string> texts;
   bool any = false;
-  std::optional<double> timeout_seconds;
+  std::string timeout;
   int64_t patience_seconds = 120;
 };
+
+// Seconds as "2.5", or a span as "30m"; infinite for "", nullopt for other
+// text.
+std::optional<absl::Duration> ParseTimeout(const std::string& text) {
+  double seconds = 0;
+  if (text.empty()) return absl::InfiniteDuration();
+  if (absl::SimpleAtod(text, &seconds) && seconds >= 0) {
+    return absl::Seconds(seconds);
+  }
+  return base::ParseSpan(text, "smhdw");
+}
 
 // Polls one job after the other until all, or any, have ended. A pause of ten
 // times a round's duration follows each round, so that waiting for hundreds of
@@ -689,6 +701,7 @@ class Waiter {
       : console_(console),
         options_(options),
         waiting_(std::move(ids)),
+        timeout_(*ParseTimeout(options.timeout)),
         start_(Now()),
         reconnect_(console, absl::Seconds(options.patience_seconds)) {}
 
@@ -758,15 +771,10 @@ class Waiter {
 
   // False if the time is up. `round`: how long the last round took.
   bool Pause(absl::Duration round) {
-    absl::Duration pause =
-        std::clamp(round * 10, absl::Seconds(1), absl::Seconds(30));
-    if (options_.timeout_seconds) {
-      const absl::Duration left =
-          start_ + absl::Seconds(*options_.timeout_seconds) - Now();
-      if (left <= absl::ZeroDuration()) return false;
-      pause = std::min(pause, left);
-    }
-    console_.terminal.sleep(pause);
+    const absl::Duration left = start_ + timeout_ - Now();
+    if (left <= absl::ZeroDuration()) return false;
+    console_.terminal.sleep(std::min(
+        left, std::clamp(round * 10, absl::Seconds(1), absl::Seconds(30))));
     return true;
   }
 
@@ -774,7 +782,7 @@ class Waiter {
     return console_.Fail(
         ExitCode::kTryAgain,
         absl::StrCat(
-            "after ", Seconds(*options_.timeout_seconds), " ", waiting_.size(),
+            "after ", Seconds(timeout_), " ", waiting_.size(),
             " of the jobs had not ended: ", absl::StrJoin(waiting_, " ")),
         "");
   }
@@ -782,7 +790,8 @@ class Waiter {
   const Console& console_;
   const WaitOptions& options_;
   std::vector<std::string> waiting_;  // ids of jobs that have not ended
-  const absl::Duration start_;        // monotonic
+  const absl::Duration timeout_;
+  const absl::Duration start_;  // monotonic
   Reconnect reconnect_;
   int ended_ = 0;
   bool warned_ = false;
@@ -801,9 +810,12 @@ void DeclareWait(Command& verb, WaitOptions& options) {
   verb.add_argument(kJobIdName, options.texts, "The jobs");
   verb.add_flag("--any", options.any,
                 "Return when the first has ended, with its code");
-  verb.add_option("--timeout SECONDS", options.timeout_seconds,
-                  "Give up after this long, with code 7")
-      ->check(Range(0.0, 1e9));
+  verb.add_option("--timeout TIME", options.timeout,
+                  "Give up after this long, with code 7: seconds, or 30m, 12h")
+      ->check([](const std::string& text) -> std::string {
+        if (!text.empty() && ParseTimeout(text)) return "";
+        return "expected seconds, as 90, or a span, as 90s, 30m or 12h";
+      });
   AddPatience(verb, options.patience_seconds);
 }
 

@@ -17,6 +17,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <sstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
@@ -58,16 +61,6 @@ fs::path ProgramPath() {
 }
 
 }  // namespace
-
-fs::path DefaultStateDir() {
-  const std::string home = Environment("HOME");
-  if (home.empty()) return {};
-#ifdef __APPLE__
-  return fs::path(home) / "Library" / "Application Support" / "mpsd";
-#else
-  return fs::path(home) / ".local" / "state" / "mpsd";
-#endif
-}
 
 fs::path DefaultDeviceLock() {
 #ifdef __APPLE__
@@ -188,16 +181,48 @@ survives: it resumes from the checkpoint that it writes.
 mpsd tls --help: the certificates of ports that are served over TLS.
 )";
 
+// Whether a quote that opens a key or a value is not closed on its line.
+bool HasOpenQuote(const std::string& line) {
+  char quote = 0, before = '=';
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != 0) {
+      if (c == '\\' && quote == '"') ++i;
+      if (c == quote) quote = 0;
+    } else if (c == '#') {
+      return false;
+    } else if ((c == '"' || c == '\'') &&
+               std::string_view("=,[.").find(before) !=
+                   std::string_view::npos) {
+      quote = c;
+    }
+    if (!absl::ascii_isspace(c)) before = c;
+  }
+  return quote != 0;
+}
+
 // The TOML file that --config names. Reads the table [environment] as the
 // option of that name, one NAME=VALUE per key, and the tables [user.NAME] as
 // --user-limit.
 class ConfigFile : public CLI::ConfigTOML {
  public:
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::stringstream text;
+    int number = 1;
+    for (std::string line; std::getline(input, line); ++number) {
+      // CLI11 would report another option, or none.
+      if (HasOpenQuote(line)) {
+        throw CLI::ParseError(
+            absl::StrCat("the --config file: line ", number,
+                         ": a quote is not closed: ", base::Quotable(line)),
+            CLI::ExitCodes::ConfigError);
+      }
+      text << line << '\n';
+    }
     std::vector<CLI::ConfigItem> items;
     CLI::ConfigItem environment{{}, "environment", {}};
     CLI::ConfigItem users{{}, "user-limit", {}};
-    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(input)) {
+    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(text)) {
       // The marks of a section's beginning and end.
       const bool is_mark = item.name == "++" || item.name == "--";
       if (item.parents == std::vector<std::string>{"environment"}) {
@@ -337,14 +362,10 @@ constexpr int64_t kMostBytes = int64_t{1} << 60;
 void DeclarePlaces(CLI::App& app, Options& o, Config& c) {
   o.Path("--state-dir", c.state_dir,
          "Folder of the database, the jobs, the socket and the log [" +
-             DefaultStateDir().string() + "]");
+             base::DefaultStateDir().string() + "]");
   o.Then([&c] {
     if (c.state_dir.empty()) c.state_dir = Environment("MPSD_STATE_DIR");
-    if (c.state_dir.empty()) c.state_dir = DefaultStateDir();
-    if (c.state_dir.empty()) {
-      return Invalid("--state-dir",
-                     "neither it nor HOME is set; name a folder");
-    }
+    if (c.state_dir.empty()) c.state_dir = base::DefaultStateDir();
     c.state_dir = fs::absolute(c.state_dir).lexically_normal();
     c.worker = DefaultWorker();
     c.device_lock = DefaultDeviceLock();

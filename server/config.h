@@ -127,9 +127,6 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
 //                      change nothing.
 absl::Status CheckAddresses(const Config& config);
 
-// ~/.local/state/mpsd; on macOS ~/Library/Application Support/mpsd. Empty if
-// HOME is not set.
-std::filesystem::path DefaultStateDir();
 // A file that every user may lock: on a Mac /Users/Shared/mpsd-gpu.lock, on
 // Linux with a CUDA device /var/tmp/mpsd-gpu.lock. Empty without a GPU.
 std::filesystem::path DefaultDeviceLock();

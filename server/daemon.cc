@@ -36,6 +36,8 @@ constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
 // The log warns of a certificate that expires within this time.
 constexpr absl::Duration kCertificateWarning = absl::Hours(14 * 24);
 constexpr int kExitDeaf = 70;  // sysexits.h: EX_SOFTWARE
+// gRPC aborts without the few that it needs.
+constexpr int kLeastDescriptors = 64;
 // The time in addition to the stop grace to kill a worker and write the row.
 constexpr absl::Duration kDrainMargin = absl::Seconds(5);
 
@@ -93,6 +95,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
 absl::Status Daemon::StartParts() {
   RETURN_IF_ERROR(OpenState());
   RETURN_IF_ERROR(CheckWorker());
+  // Before the rows: a daemon that cannot serve must not change those of one
+  // that does.
+  ASSIGN_OR_RETURN(listener_, rpc::RpcServer::Listen(ServerOptions()));
   RETURN_IF_ERROR(OpenStores());
   RETURN_IF_ERROR(StartMetrics());
   MakeRecords();
@@ -108,7 +113,13 @@ absl::Status Daemon::StartParts() {
   RETURN_IF_ERROR(StartServer());
   // The ticker starts last, so that a daemon that cannot serve starts no
   // worker.
-  ticker_.Start([this] { return scheduler_->Tick(); });
+  ticker_.Start([this] {
+    if (!state_dir_->IsInPlace()) {
+      GiveUp(absl::StrCat("the state folder ", config_.state_dir.string(),
+                          " was moved or replaced"));
+    }
+    return scheduler_->Tick();
+  });
   token_ticker_.Start([this] { return tokens_->Tend(); });
   record_ticker_.Start([this] { return records_->Tend(); });
   StartWatchdog();
@@ -141,7 +152,18 @@ Daemon::~Daemon() {
   if (log_) log_->info("mpsd ends");
 }
 
+void Daemon::GiveUp(const std::string& why) const {
+  log_->error("{}; mpsd ends, its worker writes a checkpoint", why);
+  FlushLog(*log_, absl::Seconds(2));
+  _exit(kExitDeaf);
+}
+
 absl::Status Daemon::OpenState() {
+  if (const int limit = RaiseDescriptorLimit(); limit < kLeastDescriptors) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the limit of open files is ", limit, ", mpsd needs ",
+                     kLeastDescriptors, ": raise it with ulimit -n 1024"));
+  }
   ASSIGN_OR_RETURN(state_dir_, StateDir::Open(config_.state_dir));
   RETURN_IF_ERROR(OpenToGroup());
   ASSIGN_OR_RETURN(log_, OpenLog(config_));
@@ -352,6 +374,7 @@ void Daemon::MakeScheduler() {
   options.pause = config_.pause;
   options.host_interval = config_.host_interval;
   options.on_change = [this] { ticker_.WakeUp(); };
+  options.give_up = [this](const std::string& why) { GiveUp(why); };
   options.log = LineTo(log_);
   options.half_life = config_.fair_share_half_life;
   options.preemption = config_.preemption;
@@ -492,26 +515,31 @@ rpc::DaemonFacts Daemon::Facts() const {
   return facts;
 }
 
-absl::Status Daemon::StartServer() {
+rpc::Options Daemon::ServerOptions() const {
   rpc::Options options;
   options.addresses = {absl::StrCat("unix:", config_.SocketPath().string())};
   options.addresses.insert(options.addresses.end(), config_.listen.begin(),
                            config_.listen.end());
   options.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
   options.log = LineTo(log_, spdlog::level::err);
+  options.socket_group = socket_group_;
+  if (!config_.tls_cert.empty()) {
+    options.tls = {{config_.tls_cert, config_.tls_key},
+                   config_.state_dir / "served"};
+  }
+  return options;
+}
+
+absl::Status Daemon::StartServer() {
+  rpc::Options options = ServerOptions();
   options.calls = &daemon_metrics_->rpc();
   options.audit = audit_.get();
   options.private_jobs = config_.private_jobs;
   options.audit_entries = audit_store_.get();
   options.tokens = tokens_.get();
-  options.socket_group = socket_group_;
   options.callers.tokens = tokens_.get();
   options.callers.roles.admins = config_.admins;
   options.callers.roles.viewers = config_.viewers;
-  if (!config_.tls_cert.empty()) {
-    options.tls = {{config_.tls_cert, config_.tls_key},
-                   config_.state_dir / "served"};
-  }
   options.models = model_book_.get();
   options.ledger = ledger_.get();
   options.puller = puller_.get();
@@ -522,7 +550,7 @@ absl::Status Daemon::StartServer() {
   options.examiner = examiner_.get();
   server_ = std::make_unique<rpc::RpcServer>(std::move(options), *scheduler_,
                                              *board_, *blob_store_, Facts());
-  RETURN_IF_ERROR(server_->Start());
+  RETURN_IF_ERROR(server_->Start(std::move(listener_)));
   TellCertificate();
   return absl::OkStatus();
 }
@@ -544,11 +572,7 @@ void Daemon::StartWatchdog() {
   rpc::Watchdog::Options options;
   options.address = server_->addresses().front();
   options.interval = options.patience = config_.watchdog / (2 * options.tries);
-  options.deaf = [log = log_](const std::string& why) {
-    log->error("{}; mpsd ends, its worker writes a checkpoint", why);
-    FlushLog(*log, absl::Seconds(2));
-    _exit(kExitDeaf);
-  };
+  options.deaf = [this](const std::string& why) { GiveUp(why); };
   watchdog_ = std::make_unique<rpc::Watchdog>(std::move(options));
 }
 
@@ -570,7 +594,10 @@ bool Daemon::Drain() {
                        config_.stop_grace + kDrainMargin);
 }
 
-void Daemon::RenewCredentials() {
+void Daemon::Reload() {
+  if (const absl::Status opened = ReopenLog(*log_, config_); !opened.ok()) {
+    log_->error("SIGHUP: {}", std::string(opened.message()));
+  }
   if (const absl::Status read = server_->RenewTls(); !read.ok()) {
     log_->error("SIGHUP: the API keeps its certificate: {}",
                 std::string(read.message()));
@@ -582,7 +609,9 @@ void Daemon::RenewCredentials() {
                   std::string(read.message()));
     }
   }
-  log_->info("SIGHUP: certificates and tokens were read again");
+  log_->info(
+      "SIGHUP: certificates and tokens were read again, the log was opened "
+      "again");
 }
 
 std::string Daemon::metrics_address() const {

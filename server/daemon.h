@@ -46,8 +46,8 @@ namespace mpsd {
 
 // Creates and connects every part of mpsd; no other class sees every room.
 //
-//   state folder locked -> database, blobs -> jobs recovered -> metrics, API
-//   served -> the queue runs -> Drain() -> destroyed
+//   state folder locked -> addresses taken -> database, blobs -> metrics ->
+//   jobs recovered -> API served -> the queue runs -> Drain() -> destroyed
 class Daemon {
  public:
   // Returns once the API is served. Unavailable if another mpsd uses the state
@@ -64,10 +64,11 @@ class Daemon {
   // row.
   bool Drain();
 
-  // Reloads the certificates and keys of the API and of the metrics, and the
-  // metrics' token. If one of the API's cannot be read, the API keeps its old
-  // ones, and likewise the metrics; the log says so. One thread at a time.
-  void RenewCredentials();
+  // Opens the log file again, and reloads the certificates and keys of the API
+  // and of the metrics, and the metrics' token. If one of the API's cannot be
+  // read, the API keeps its old ones, and likewise the metrics; the log says
+  // so. One thread at a time.
+  void Reload();
 
   // The addresses that serve the API and the metrics, with the real port for
   // port 0.
@@ -100,9 +101,12 @@ class Daemon {
   http::Server::Options HttpOptions(const std::string& address) const;
   rpc::DaemonFacts Facts() const;
   void StartNotifier();
+  rpc::Options ServerOptions() const;  // of the addresses
   absl::Status StartServer();
   // Exports when the ports' certificate expires, and warns if that is soon.
   void TellCertificate();
+  // Ends the process at once, so that the service starts another.
+  void GiveUp(const std::string& why) const;
   void StartWatchdog();
   void StartDiskWatch();
 
@@ -112,6 +116,7 @@ class Daemon {
   // Members are created in this order; each may use those above it.
   std::unique_ptr<StateDir> state_dir_;
   std::shared_ptr<spdlog::logger> log_;
+  std::unique_ptr<listener::Listener> listener_;  // until the server has it
   std::shared_ptr<prometheus::DaemonMetrics> daemon_metrics_;
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<jobs::JobStore> job_store_;

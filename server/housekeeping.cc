@@ -10,7 +10,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
 #include "core/base/clock.h"
@@ -37,19 +36,19 @@ void Ticker::Run() {
   while (true) {
     const absl::Time next = tick_();
     const absl::Duration nap = std::min(next - absl::Now(), kLongestNap);
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     ++ticks_;
     const auto roused = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return woken_ || stopped_;
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&roused), nap);
+    mutex_.AwaitFor(nap, roused);
     if (stopped_) return;
     woken_ = false;
   }
 }
 
 void Ticker::WakeUp() {
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   woken_ = true;
 }
 
@@ -59,12 +58,12 @@ bool Ticker::Await(const std::function<bool()>& done, absl::Duration timeout) {
   int64_t seen = -1;
   while (true) {
     {
-      absl::MutexLock lock(&mutex_);
+      base::MonitorLock lock(&mutex_);
       const auto ticked = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
         return ticks_ != seen || stopped_;
       };
-      const bool in_time = mutex_.AwaitWithTimeout(
-          absl::Condition(&ticked), deadline - clock.Monotonic());
+      const bool in_time =
+          mutex_.AwaitFor(deadline - clock.Monotonic(), ticked);
       if (stopped_ || !in_time) return false;
       seen = ticks_;
     }
@@ -74,7 +73,7 @@ bool Ticker::Await(const std::function<bool()>& done, absl::Duration timeout) {
 
 void Ticker::Stop() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     stopped_ = true;
   }
   if (thread_.joinable()) thread_.join();
@@ -151,9 +150,24 @@ void Housekeeping::SweepModels() {
   }
 }
 
+void Housekeeping::TendBallast() {
+  const std::filesystem::path path = jobs::BallastPath(options_.jobs_dir);
+  const absl::StatusOr<DiskWatch::Room> room =
+      DiskWatch::MeasureRoom(path.parent_path());
+  if (!room.ok()) return;
+  const bool has = jobs::KeepBallast(path, room->free_bytes) > 0;
+  if (!has && has_ballast_) {
+    options_.log(absl::StrCat(
+        path.parent_path().string(), ": ", room->free_bytes,
+        " bytes are free, too few to reserve some in ", path.string(),
+        ": on a full disk no job can be cancelled or deleted; free space"));
+  }
+  has_ballast_ = has;
+}
+
 absl::Time Housekeeping::Tidy() {
   jobs::RemoveLeftovers(std::exchange(garbage_, {}));
-  jobs::KeepBallast(jobs::BallastPath(options_.jobs_dir));
+  TendBallast();
   const absl::Duration between = std::clamp(
       options_.blob_grace / 4, absl::Milliseconds(250), absl::Hours(1));
   const absl::Duration now = base::Clock::Real().Monotonic();
@@ -259,12 +273,12 @@ DiskWatch::DiskWatch(Options options,
 DiskWatch::~DiskWatch() {
   measurements_->Stop();
   // A detached thread joins the ticker's, which may hang.
-  auto ended = std::make_shared<absl::Notification>();
+  auto ended = std::make_shared<base::Event>();
   std::thread([ticker = std::move(ticker_), ended] {
     ticker->Stop();
-    ended->Notify();
+    ended->Set();
   }).detach();
-  ended->WaitForNotificationWithTimeout(kEndPatience);
+  ended->AwaitFor(kEndPatience);
 }
 
 absl::StatusOr<DiskWatch::Room> DiskWatch::MeasureRoom(

@@ -15,8 +15,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/monitor.h"
 #include "server/http/daemon_metrics.h"
 #include "server/jobs/collector.h"
 #include "server/jobs/user_limits.h"
@@ -46,7 +46,7 @@ class Ticker {
   void Run();
 
   std::function<absl::Time()> tick_;
-  absl::Mutex mutex_;
+  base::Monitor mutex_;
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t ticks_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -94,6 +94,7 @@ class Housekeeping {
 
  private:
   absl::Time Tidy();
+  void TendBallast();
   void SweepModels();
 
   const Options options_;
@@ -102,6 +103,7 @@ class Housekeeping {
   // Once started, used only by the ticker's thread.
   std::vector<std::filesystem::path> garbage_;
   absl::Duration next_blobs_;  // monotonic
+  bool has_ballast_ = true;
   Ticker ticker_;
 };
 

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
+#include "core/base/status_macros.h"
 #include "core/base/text.h"
 
 namespace mpsd {
@@ -118,6 +119,10 @@ class QueuedSink::Writer final : public spdlog::sinks::sink {
       : inner_(std::move(inner)), pool_(pool) {}
 
   void log(const spdlog::details::log_msg& message) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (next_ != nullptr) inner_ = std::exchange(next_, nullptr);
+    }
     const uint64_t dropped = Dropped();
     if (dropped != said_) {
       const std::string text =
@@ -142,13 +147,20 @@ class QueuedSink::Writer final : public spdlog::sinks::sink {
     inner_->set_formatter(std::move(formatter));
   }
 
+  // Does not wait for a write in progress.
+  void Replace(spdlog::sink_ptr next) {
+    absl::MutexLock lock(&mutex_);
+    next_ = std::move(next);
+  }
   void CountFailure() { ++written_; }
   uint64_t Done() const { return written_ + Dropped(); }
 
  private:
   uint64_t Dropped() const { return pool_.overrun_counter(); }
 
-  const spdlog::sink_ptr inner_;
+  spdlog::sink_ptr inner_;  // replaced only by the thread
+  absl::Mutex mutex_;
+  spdlog::sink_ptr next_ ABSL_GUARDED_BY(mutex_);
   spdlog::details::thread_pool& pool_;
   std::atomic<uint64_t> written_{0};
   uint64_t said_ = 0;  // used only by the thread
@@ -185,6 +197,10 @@ void QueuedSink::set_formatter(std::unique_ptr<spdlog::formatter> formatter) {
   writer_->set_formatter(std::move(formatter));
 }
 
+void QueuedSink::Replace(spdlog::sink_ptr next) {
+  writer_->Replace(std::move(next));
+}
+
 bool QueuedSink::Drain(absl::Duration timeout) const {
   const uint64_t wanted = queued_;
   const base::Clock& clock = base::Clock::Real();
@@ -202,27 +218,41 @@ namespace {
 constexpr size_t kQueuedLines = 4096;
 constexpr absl::Duration kStderrPatience = absl::Milliseconds(200);
 
-}  // namespace
+constexpr char kPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v";
 
-absl::StatusOr<std::shared_ptr<spdlog::logger>> OpenLog(const Config& config) {
+absl::StatusOr<spdlog::sink_ptr> OpenFile(const Config& config) {
   const std::string path = config.state_dir / "log" / "mpsd.log";
   try {
-    auto file = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
+    return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
         path, config.log_max_bytes, config.log_files);
-    auto logger = std::make_shared<spdlog::logger>(
-        "mpsd", std::make_shared<QueuedSink>(file, kQueuedLines));
-    if (config.log_stderr) {
-      logger->sinks().push_back(std::make_shared<QueuedSink>(
-          std::make_shared<StderrSink>(STDERR_FILENO, kStderrPatience),
-          kQueuedLines));
-    }
-    logger->set_level(spdlog::level::from_str(config.log_level));
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
-    return logger;
   } catch (const spdlog::spdlog_ex& e) {
     return absl::UnavailableError(
         absl::StrCat("cannot write the log ", path, ": ", e.what()));
   }
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<spdlog::logger>> OpenLog(const Config& config) {
+  ASSIGN_OR_RETURN(spdlog::sink_ptr file, OpenFile(config));
+  auto logger = std::make_shared<spdlog::logger>(
+      "mpsd", std::make_shared<QueuedSink>(std::move(file), kQueuedLines));
+  if (config.log_stderr) {
+    logger->sinks().push_back(std::make_shared<QueuedSink>(
+        std::make_shared<StderrSink>(STDERR_FILENO, kStderrPatience),
+        kQueuedLines));
+  }
+  logger->set_level(spdlog::level::from_str(config.log_level));
+  logger->set_pattern(kPattern);
+  return logger;
+}
+
+absl::Status ReopenLog(const spdlog::logger& log, const Config& config) {
+  ASSIGN_OR_RETURN(spdlog::sink_ptr file, OpenFile(config));
+  file->set_pattern(kPattern);
+  auto& first = dynamic_cast<QueuedSink&>(*log.sinks().front());
+  first.Replace(std::move(file));
+  return absl::OkStatus();
 }
 
 bool FlushLog(const spdlog::logger& log, absl::Duration timeout) {

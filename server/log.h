@@ -70,6 +70,9 @@ class QueuedSink final : public spdlog::sinks::sink {
   // `timeout`.
   bool Drain(absl::Duration timeout) const;
 
+  // Writes further lines to `next` instead.
+  void Replace(spdlog::sink_ptr next);
+
  private:
   class Writer;
 
@@ -85,6 +88,10 @@ class QueuedSink final : public spdlog::sinks::sink {
 // writes the queued lines and reports how many lines were dropped. Destroying
 // the logger writes the last lines, within some seconds. Thread-safe.
 absl::StatusOr<std::shared_ptr<spdlog::logger>> OpenLog(const Config& config);
+
+// Opens STATE/log/mpsd.log again: a program that rotates logs has renamed the
+// file that `log`, of OpenLog, writes. If it cannot be opened nothing changes.
+absl::Status ReopenLog(const spdlog::logger& log, const Config& config);
 
 // Waits until every earlier line is written, for at most `timeout`; false if
 // some line is not.

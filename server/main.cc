@@ -68,8 +68,7 @@ int Serve(const mpsd::Config& config) {
   absl::StatusOr<std::unique_ptr<mpsd::Daemon>> daemon =
       mpsd::Daemon::Start(config);
   if (!daemon.ok()) return Complain(daemon.status(), kExitUnavailable);
-  const int number =
-      mpsd::AwaitShutdownSignal([&] { (*daemon)->RenewCredentials(); });
+  const int number = mpsd::AwaitShutdownSignal([&] { (*daemon)->Reload(); });
   (*daemon)->log().info("signal {}; a second one ends mpsd at once", number);
   if (!(*daemon)->Drain()) {
     // A disk that hangs may hang the log as well, so another thread logs.

@@ -20,6 +20,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "server/store/job.h"
@@ -45,19 +46,39 @@ absl::Status InUse(const fs::path& path) {
   const absl::StatusOr<std::string> pid = base::ReadFile(path / "lock");
   return absl::UnavailableError(absl::StrCat(
       "another mpsd (pid ",
-      pid.ok() ? std::string(absl::StripAsciiWhitespace(*pid)) : "unknown",
+      pid.ok() && !pid->empty() ? std::string(absl::StripAsciiWhitespace(*pid))
+                                : "unknown",
       ") uses ", path.string(),
       ": stop it, or choose another folder with --state-dir"));
+}
+
+// Whoever may write the folder may replace the database in it.
+absl::Status CheckIsPrivate(const fs::path& path, int folder) {
+  struct stat info;
+  if (fstat(folder, &info) != 0) return base::ErrnoStatus(errno, path.string());
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      path.string(), ": other accounts may write the state folder (mode ",
+      absl::StrFormat("%04o", info.st_mode & 07777),
+      "): chmod go-w it, or choose another folder with --state-dir"));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const fs::path& path) {
   RETURN_IF_ERROR(MakePrivate(path));
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return base::ErrnoStatus(errno, path.string());
+  std::unique_ptr<StateDir> dir(new StateDir(path, folder));
+  RETURN_IF_ERROR(CheckIsPrivate(path, folder));
+  // Some file systems lock no folders; STATE/lock is locked on all.
+  if (flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return InUse(path);
+  }
   const std::string file = path / "lock";
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return base::ErrnoStatus(errno, file);
-  std::unique_ptr<StateDir> dir(new StateDir(path, fd));
+  dir->file_ = fd;
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return InUse(path);
     return base::ErrnoStatus(errno, file);
@@ -70,7 +91,17 @@ absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const fs::path& path) {
   return dir;
 }
 
-StateDir::~StateDir() { close(fd_); }
+StateDir::~StateDir() {
+  close(folder_);
+  close(file_);
+}
+
+bool StateDir::IsInPlace() const {
+  struct stat locked, there;
+  if (fstat(folder_, &locked) != 0) return true;  // the disk's error
+  if (stat(path_.c_str(), &there) != 0) return errno != ENOENT;
+  return locked.st_dev == there.st_dev && locked.st_ino == there.st_ino;
+}
 
 namespace {
 

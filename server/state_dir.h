@@ -20,12 +20,14 @@
 namespace mpsd {
 
 // The locked state folder: no second mpsd uses the folder while this object
-// exists. The lock is on STATE/lock, which contains the pid of the holder; the
-// system releases the lock however the process ends.
+// exists. The locks are on the folder itself, which remains locked if its files
+// are removed, and on STATE/lock, which contains the pid of the holder; the
+// system releases both however the process ends.
 class StateDir {
  public:
   // Creates the folder (0700) if it is missing. Unavailable, naming the other
-  // mpsd, if the folder is locked.
+  // mpsd, if the folder is locked; FailedPrecondition if other accounts may
+  // write the folder.
   static absl::StatusOr<std::unique_ptr<StateDir>> Open(
       const std::filesystem::path& path);
   ~StateDir();
@@ -33,12 +35,16 @@ class StateDir {
   StateDir& operator=(const StateDir&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  // Whether the folder at path() is still the locked one, not another that was
+  // moved to its place.
+  bool IsInPlace() const;
 
  private:
-  StateDir(std::filesystem::path path, int fd)
-      : path_(std::move(path)), fd_(fd) {}
+  StateDir(std::filesystem::path path, int folder)
+      : path_(std::move(path)), folder_(folder) {}
   const std::filesystem::path path_;
-  const int fd_;
+  const int folder_;
+  int file_ = -1;
 };
 
 // The disk space of the files in a state folder, in bytes, by kind:

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -338,24 +337,18 @@ fs::path Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Never relative: others may own the current folder.
-fs::path Home() {
-  if (fs::path home = Environment("HOME"); home.is_absolute()) return home;
-  const passwd* account = getpwuid(geteuid());
-  return account == nullptr ? "/" : account->pw_dir;
-}
-
 }  // namespace
 
 ContextStore::ContextStore(fs::path folder) : folder_(std::move(folder)) {}
 
 fs::path ContextStore::DefaultFolder() {
 #ifdef __APPLE__
-  return Home() / "Library" / "Application Support" / "mpsctl" / "contexts";
+  return base::HomeFolder() / "Library" / "Application Support" / "mpsctl" /
+         "contexts";
 #else
   const fs::path config = Environment("XDG_CONFIG_HOME");
-  return (config.is_absolute() ? config : Home() / ".config") / "mpsd" /
-         "contexts";
+  return (config.is_absolute() ? config : base::HomeFolder() / ".config") /
+         "mpsd" / "contexts";
 #endif
 }
 

@@ -26,8 +26,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/base/certificates.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 
@@ -271,10 +271,10 @@ class NoBrokenPipe {
   bool was_pending_;
 };
 
-// Whether the socket is ready before `deadline`.
-bool Await(int fd, short events, absl::Time deadline) {
+// Whether the socket is ready before `deadline`, a monotonic time.
+bool Await(int fd, short events, absl::Duration deadline) {
   while (true) {
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - base::Clock::Real().Monotonic();
     if (left <= absl::ZeroDuration()) return false;
     pollfd one = {fd, events, 0};
     const int n =
@@ -285,7 +285,8 @@ bool Await(int fd, short events, absl::Time deadline) {
 }
 
 // Connects to one address; returns 0 or the errno of the failure.
-int ConnectTo(const addrinfo& address, absl::Time deadline, Socket* connected) {
+int ConnectTo(const addrinfo& address, absl::Duration deadline,
+              Socket* connected) {
   Socket socket(::socket(address.ai_family, address.ai_socktype, 0));
   if (socket.fd() < 0) return errno;
   fcntl(socket.fd(), F_SETFD, FD_CLOEXEC);
@@ -303,7 +304,7 @@ int ConnectTo(const addrinfo& address, absl::Time deadline, Socket* connected) {
 }
 
 // A connected socket; or none, with the reason in *probe.
-Socket Connect(const HostPort& place, absl::Time deadline, Probe* probe) {
+Socket Connect(const HostPort& place, absl::Duration deadline, Probe* probe) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -321,8 +322,8 @@ Socket Connect(const HostPort& place, absl::Time deadline, Probe* probe) {
   int error = EHOSTUNREACH;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     // An address that drops packets leaves time for the others.
-    const absl::Time now = absl::Now();
-    const absl::Time until = now + (deadline - now) / left--;
+    const absl::Duration now = base::Clock::Real().Monotonic();
+    const absl::Duration until = now + (deadline - now) / left--;
     error = ConnectTo(*one, until, &socket);
     if (error == 0) return socket;
   }
@@ -353,7 +354,7 @@ Context MakeContext() {
 
 // Repeats an OpenSSL operation until it ends; false once time is up.
 template <typename Operation>
-bool Finish(SSL* session, absl::Time deadline, int* result,
+bool Finish(SSL* session, absl::Duration deadline, int* result,
             Operation operation) {
   while (true) {
     ERR_clear_error();
@@ -376,7 +377,7 @@ void CopyChain(SSL* session, Probe* probe) {
   }
 }
 
-void ShakeHands(SSL* session, const HostPort& place, absl::Time deadline,
+void ShakeHands(SSL* session, const HostPort& place, absl::Duration deadline,
                 Probe* probe) {
   if (!IsIpAddress(place.host)) {
     SSL_set_tlsext_host_name(session, place.host.c_str());
@@ -401,7 +402,7 @@ void ShakeHands(SSL* session, const HostPort& place, absl::Time deadline,
 
 Probe ProbeServer(const HostPort& place, absl::Duration patience) {
   const NoBrokenPipe no_broken_pipe;
-  const absl::Time deadline = absl::Now() + patience;
+  const absl::Duration deadline = base::Clock::Real().Monotonic() + patience;
   Probe probe;
   const Socket socket = Connect(place, deadline, &probe);
   if (socket.fd() < 0) return probe;

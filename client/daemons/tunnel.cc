@@ -22,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 
@@ -158,8 +159,10 @@ absl::Status Tunnel::Forward() {
   if (end < 0) return Complaint();
   // gRPC's server speaks first. A silent one is there, but busy.
   pollfd wanted = {end, POLLIN, 0};
-  const absl::Time deadline = absl::Now() + absl::Seconds(15);
-  while (!broken_ && absl::Now() < deadline && poll(&wanted, 1, 50) <= 0) {
+  const base::Clock& clock = base::Clock::Real();
+  const absl::Duration deadline = clock.Monotonic() + absl::Seconds(15);
+  while (!broken_ && clock.Monotonic() < deadline &&
+         poll(&wanted, 1, 50) <= 0) {
   }
   char byte;
   const bool closed = wanted.revents != 0 && read(end, &byte, 1) <= 0;

@@ -2,6 +2,7 @@
 #include "core/base/file.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -26,6 +28,25 @@
 
 namespace mpsd::base {
 namespace fs = std::filesystem;
+
+fs::path HomeFolder() {
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return home;
+  // As of a program that init starts without an environment.
+  passwd entry{};
+  passwd* account = nullptr;
+  std::string buffer(16 << 10, '\0');
+  getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &account);
+  return account == nullptr ? "/" : account->pw_dir;
+}
+
+fs::path DefaultStateDir() {
+#ifdef __APPLE__
+  return HomeFolder() / "Library" / "Application Support" / "mpsd";
+#else
+  return HomeFolder() / ".local" / "state" / "mpsd";
+#endif
+}
 
 namespace {
 

@@ -25,6 +25,15 @@
 // flushes to the drive.
 namespace mpsd::base {
 
+// --- folders of the account --------------------------------------------------
+
+// HOME if it is an absolute path, else the home folder of the account; never
+// relative, because others may own the current folder.
+std::filesystem::path HomeFolder();
+// ~/.local/state/mpsd; on macOS ~/Library/Application Support/mpsd. mpsctl
+// finds an mpsd without --state-dir there.
+std::filesystem::path DefaultStateDir();
+
 // --- errors ------------------------------------------------------------------
 
 // An absl::Status for errno `error`: its code, with "<what>: <strerror>".

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <utility>
 
 namespace mpsd::base {
 
@@ -56,6 +57,20 @@ bool IsKept(const Character& c, Breaks breaks) {
   return !IsHarmful(c.code);
 }
 
+// Unicode's spaces, marks without a width, selectors, and blank letters.
+bool IsInvisible(uint32_t code) {
+  constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
+      {9, 13},          {' ', ' '},       {0xA0, 0xA0},      {0xAD, 0xAD},
+      {0x34F, 0x34F},   {0x115F, 0x1160}, {0x1680, 0x1680},  {0x17B4, 0x17B5},
+      {0x180B, 0x180F}, {0x2000, 0x200F}, {0x2028, 0x202F},  {0x205F, 0x206F},
+      {0x2800, 0x2800}, {0x3000, 0x3000}, {0x3164, 0x3164},  {0xFE00, 0xFE0F},
+      {0xFEFF, 0xFEFF}, {0xFFA0, 0xFFA0}, {0xE0000, 0xE0FFF}};
+  for (const auto& [first, last] : kRanges) {
+    if (code >= first && code <= last) return true;
+  }
+  return false;
+}
+
 std::string Escape(const Character& c, char byte) {
   if (c.code == '\n') return "\\n";
   if (c.code == '\r') return "\\r";
@@ -91,6 +106,15 @@ bool IsPrintable(std::string_view text, Breaks breaks) {
   while (!text.empty()) {
     const Character c = First(text);
     if (!IsKept(c, breaks)) return false;
+    text.remove_prefix(c.length);
+  }
+  return true;
+}
+
+bool IsBlank(std::string_view text) {
+  while (!text.empty()) {
+    const Character c = First(text);
+    if (c.length == 0 || !IsInvisible(c.code)) return false;
     text.remove_prefix(c.length);
   }
   return true;

@@ -53,6 +53,10 @@ std::string Printable(std::string_view text, Breaks breaks = Breaks::kEscape);
 // Whether Printable(text, breaks) equals `text`.
 bool IsPrintable(std::string_view text, Breaks breaks = Breaks::kEscape);
 
+// Whether nothing of `text` can be seen: it is empty, or has only spaces, tabs,
+// line breaks and characters without a width or an ink (as U+200B, U+2800).
+bool IsBlank(std::string_view text);
+
 // `text` if it has at most `max_bytes`, else its beginning, cut between
 // characters, and "…", together at most `max_bytes`, which must be at least 3.
 std::string Shortened(std::string_view text, size_t max_bytes);

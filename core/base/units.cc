@@ -34,6 +34,8 @@ constexpr size_t kSpanDigits = 6;
 
 absl::Duration SpanUnit(char letter) {
   switch (letter) {
+    case 's':
+      return absl::Seconds(1);
     case 'm':
       return absl::Minutes(1);
     case 'h':

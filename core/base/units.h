@@ -20,9 +20,9 @@ std::string BytesText(double bytes);
 // of 1,000, negative numbers and more than 2^60.
 std::optional<int64_t> ParseBytes(const std::string& text);
 
-// A span, such as "12h", in one of the `units`, of which 'm' is minutes, 'h'
-// hours, 'd' days and 'w' weeks; infinite if it is too long for absl::Duration;
-// nullopt for other text.
+// A span, such as "12h", in one of the `units`, of which 's' is seconds, 'm'
+// minutes, 'h' hours, 'd' days and 'w' weeks; infinite if it is too long for
+// absl::Duration; nullopt for other text.
 std::optional<absl::Duration> ParseSpan(const std::string& text,
                                         const std::string& units = "mhdw");
 

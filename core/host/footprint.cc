@@ -11,16 +11,11 @@
 namespace mpsd::host {
 
 FootprintPeak::FootprintPeak(absl::Duration between)
-    : thread_([this, between] { Run(between); }) {
+    : call_(between, [this] {
+        Look();
+        return true;
+      }) {
   Look();
-}
-
-FootprintPeak::~FootprintPeak() {
-  {
-    absl::MutexLock lock(&mutex_);
-    ends_ = true;
-  }
-  thread_.join();
 }
 
 int64_t FootprintPeak::bytes() {
@@ -37,16 +32,6 @@ void FootprintPeak::Look() {
   const int64_t now = ProcessFootprintBytes();
   int64_t before = peak_;
   while (now > before && !peak_.compare_exchange_weak(before, now)) {
-  }
-}
-
-void FootprintPeak::Run(absl::Duration between) {
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&ends_), between)) return;
-    }
-    Look();
   }
 }
 

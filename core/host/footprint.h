@@ -5,11 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
-#include <thread>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/monitor.h"
 
 namespace mpsd::host {
 
@@ -19,9 +17,6 @@ namespace mpsd::host {
 class FootprintPeak {
  public:
   explicit FootprintPeak(absl::Duration between = absl::Milliseconds(5));
-  ~FootprintPeak();
-  FootprintPeak(const FootprintPeak&) = delete;
-  FootprintPeak& operator=(const FootprintPeak&) = delete;
 
   // Bytes, since construction or the last Reset.
   int64_t bytes();
@@ -29,12 +24,9 @@ class FootprintPeak {
 
  private:
   void Look();
-  void Run(absl::Duration between);
 
   std::atomic<int64_t> peak_{0};
-  absl::Mutex mutex_;
-  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  base::PeriodicCall call_;
 };
 
 // Tracks this process's peak memory for as long as it exists. At most one may

@@ -13,8 +13,8 @@ namespace mpsd::spec {
 // It accepts everything that ParseTrainSpec accepts, and rejects a field
 // exactly where ParseTrainSpec does, with two exceptions that a schema cannot
 // express: 8.0 and integers beyond 64 bits are integers to JSON Schema but not
-// to ParseTrainSpec. The schema also accepts combinations of fields that
-// ParseTrainSpec rejects.
+// to ParseTrainSpec. The schema also accepts combinations of fields, and
+// names, that ParseTrainSpec rejects.
 nlohmann::ordered_json JobSchema();
 
 }  // namespace mpsd::spec

@@ -47,6 +47,7 @@ class Rules {
       : spec_(spec), root_(root), findings_(findings) {}
 
   void Run() {
+    CheckName();
     CheckModelId();
     CheckNamedResult("model", spec_.model);
     CheckNamedResult("adapter", spec_.adapter);
@@ -75,6 +76,24 @@ class Rules {
                      : node != nullptr ? node->line
                                        : root_.line;
     findings_.Add(line, base::Cat(section, ".", name), message);
+  }
+
+  void CheckName() {
+    const std::string& name = spec_.name;
+    if (name.size() > limits::kNameBytes) {
+      FaultAt("name", base::Cat("has ", name.size(), " bytes, at most ",
+                                limits::kNameBytes, " are allowed"));
+    } else if (!base::IsPrintable(name)) {
+      FaultAt("name",
+              base::Cat("'", base::Quotable(name),
+                        "' has a line break, another control character or a "
+                        "mark that turns the direction of writing; leave it "
+                        "out"));
+    } else if (!name.empty() && base::IsBlank(name)) {
+      FaultAt("name",
+              "has only spaces or invisible characters; choose another, or "
+              "leave the field out");
+    }
   }
 
   void CheckModelId() {

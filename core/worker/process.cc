@@ -103,19 +103,13 @@ std::map<std::string, std::string> NotedEnvironment() {
 }
 
 Pulse::Pulse(absl::Duration interval, std::function<void()> beat)
-    : thread_([this, interval, beat = std::move(beat)] {
-        int64_t seen = base::WorkCount();
-        while (!stop_.WaitForNotificationWithTimeout(interval)) {
-          const int64_t count = base::WorkCount();
-          if (count != seen) beat();
-          seen = count;
-        }
-      }) {}
-
-Pulse::~Pulse() {
-  stop_.Notify();
-  thread_.join();
-}
+    : call_(interval,
+            [beat = std::move(beat), seen = base::WorkCount()]() mutable {
+              const int64_t count = base::WorkCount();
+              if (count != seen) beat();
+              seen = count;
+              return true;
+            }) {}
 
 namespace {
 
@@ -185,17 +179,10 @@ bool HasReader(int pipe) {
 
 ReaderWatch::ReaderWatch(int pipe, absl::Duration interval,
                          std::function<void()> gone)
-    : thread_([this, pipe, interval, gone = std::move(gone)] {
-        while (!stop_.WaitForNotificationWithTimeout(interval)) {
-          if (HasReader(pipe)) continue;
-          gone();
-          return;
-        }
+    : call_(interval, [pipe, gone = std::move(gone)] {
+        if (HasReader(pipe)) return true;
+        gone();
+        return false;
       }) {}
-
-ReaderWatch::~ReaderWatch() {
-  stop_.Notify();
-  thread_.join();
-}
 
 }  // namespace mpsd::worker

@@ -5,10 +5,9 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <thread>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "core/base/monitor.h"
 #include "core/host/environment.h"
 #include "core/wire/messages.h"
 
@@ -48,13 +47,9 @@ std::map<std::string, std::string> NotedEnvironment();
 class Pulse {
  public:
   Pulse(absl::Duration interval, std::function<void()> beat);
-  ~Pulse();
-  Pulse(const Pulse&) = delete;
-  Pulse& operator=(const Pulse&) = delete;
 
  private:
-  absl::Notification stop_;
-  std::thread thread_;
+  base::PeriodicCall call_;
 };
 
 // Restricts this process to the daemon's limits for its job. If
@@ -70,13 +65,9 @@ void LimitToStart(const wire::Start& start);
 class ReaderWatch {
  public:
   ReaderWatch(int pipe, absl::Duration interval, std::function<void()> gone);
-  ~ReaderWatch();
-  ReaderWatch(const ReaderWatch&) = delete;
-  ReaderWatch& operator=(const ReaderWatch&) = delete;
 
  private:
-  absl::Notification stop_;
-  std::thread thread_;
+  base::PeriodicCall call_;
 };
 
 }  // namespace mpsd::worker

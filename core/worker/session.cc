@@ -10,11 +10,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/line_channel.h"
+#include "core/base/monitor.h"
 #include "core/base/text.h"
 #include "core/host/host.h"
 #include "core/report/metrics.h"
@@ -82,15 +82,15 @@ class SessionObserver : public train::Observer {
   }
 
   StopRequest stop() const {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     return stop_;
   }
   void RequestStop(StopRequest request) {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     stop_ = request;
   }
   void SetPaused(bool paused) {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     paused_ = paused;
   }
 
@@ -108,18 +108,18 @@ class SessionObserver : public train::Observer {
   // Waits until the run may resume or has to stop; false if a pause outlasts
   // `timeout`.
   bool Wait(absl::Duration timeout) {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     const auto free = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return !paused_ || stop_ != StopRequest::kNone;
     };
-    return mutex_.AwaitWithTimeout(absl::Condition(&free), timeout);
+    return mutex_.AwaitFor(timeout, free);
   }
 
   base::LineChannel& channel_;
   const std::atomic<bool> never_{false};
   TerminalObserver terminal_;
   int64_t step_ = 0;  // the last finished step
-  mutable absl::Mutex mutex_;
+  mutable base::Monitor mutex_;
   StopRequest stop_ ABSL_GUARDED_BY(mutex_) = StopRequest::kNone;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   std::string last_stage_;  // empty once something else was reported

@@ -42,7 +42,7 @@ AuditTrail::AuditTrail(Options options, AuditStore& store,
 
 AuditTrail::~AuditTrail() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     stopped_ = true;
   }
   thread_.join();
@@ -75,7 +75,7 @@ void AuditTrail::Refused(const Request& request, const absl::Status& why) {
   AuditEntry entry = EntryOf(request);
   entry.result = why.code();
   entry.message = Text(std::string(why.message()));
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   std::string user = entry.request.caller.user;
   if (minutes_.size() >= kUsers && !minutes_.contains(user)) user.clear();
   Minute& minute = minutes_[user];
@@ -96,7 +96,7 @@ void AuditTrail::Refused(const Request& request, const absl::Status& why) {
 
 std::deque<AuditEntry> AuditTrail::TakeWaiting() {
   const absl::Time now = clock_.Now();
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   std::deque<AuditEntry> taken = std::exchange(waiting_, {});
   for (auto it = minutes_.begin(); it != minutes_.end();) {
     Minute& minute = it->second;
@@ -137,7 +137,7 @@ void AuditTrail::Prune() {
   absl::StatusOr<int64_t> removed = 1;
   while (removed.ok() && *removed > 0) {
     removed = store_.Prune(oldest, options_.most_entries);
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     if (stopped_) return;
   }
   if (!removed.ok()) Complain(removed.status());
@@ -154,15 +154,15 @@ void AuditTrail::Run() {
     const auto roused = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return stopped_ || !waiting_.empty();
     };
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&roused), kNap);
+    base::MonitorLock lock(&mutex_);
+    mutex_.AwaitFor(kNap, roused);
     if (stopped_) return;
   }
 }
 
 void AuditTrail::Complain(const absl::Status& status) {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     const absl::Time now = clock_.Now();
     if (now < complained_ + kMinute && now >= complained_) return;
     complained_ = now;

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/monitor.h"
 #include "server/access/rules.h"
 #include "server/store/token_store.h"
 
@@ -91,7 +92,7 @@ class AuditTrail final : public AuditLog {
   const Options options_;
   AuditStore& store_;
   const base::Clock& clock_;
-  absl::Mutex mutex_;
+  base::Monitor mutex_;
   std::deque<AuditEntry> waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Minute> minutes_ ABSL_GUARDED_BY(mutex_);  // by user
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -83,14 +84,17 @@ fs::path BallastPath(const fs::path& jobs_dir) {
   return jobs_dir.parent_path() / "ballast";
 }
 
-void KeepBallast(const fs::path& path) {
+int64_t KeepBallast(const fs::path& path, int64_t free_bytes) {
   std::error_code error;
-  if (fs::exists(path, error)) return;
-  const fs::space_info space = fs::space(path.parent_path(), error);
-  if (error || space.available < 8 * uint64_t{kBallastBytes}) return;
+  const uintmax_t found = fs::file_size(path, error);
+  const int64_t kept = error ? 0 : static_cast<int64_t>(found);
+  const int64_t wanted = std::min(kBallastBytes, free_bytes / 8);
+  // A small one grows once the disk has room for its double.
+  if (wanted < std::max(2 * kept, kLeastBallastBytes)) return kept;
   // Non-zero bytes, so that no file system leaves a hole. A file that a full
   // disk cut short still reserves its part.
-  std::ofstream(path, std::ios::binary) << std::string(kBallastBytes, 'b');
+  std::ofstream(path, std::ios::binary) << std::string(wanted, 'b');
+  return std::max<int64_t>(fs::file_size(path, error), 0);
 }
 
 bool ThrowOffBallast(const fs::path& path) {

@@ -88,13 +88,14 @@ class FolderClaims {
 // The ballast is a file that reserves space on the state folder's disk and is
 // removed when the disk is full: to delete a job its row must go first, and
 // deleting a row takes space.
-inline constexpr int64_t kBallastBytes = 8 << 20;
+inline constexpr int64_t kBallastBytes = 8 << 20, kLeastBallastBytes = 64 << 10;
 
 // STATE/ballast.
 std::filesystem::path BallastPath(const std::filesystem::path& jobs_dir);
 
-// Makes the file if it is missing and the disk has eight times its size free.
-void KeepBallast(const std::filesystem::path& path);
+// Makes the file, or a larger one, of at most kBallastBytes and an eighth of
+// `free_bytes`. Returns its size; 0 if the disk has no room for one.
+int64_t KeepBallast(const std::filesystem::path& path, int64_t free_bytes);
 
 // Returns whether the file existed.
 bool ThrowOffBallast(const std::filesystem::path& path);

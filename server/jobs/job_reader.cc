@@ -22,6 +22,12 @@ constexpr int kMaxEvents = 1000;
 
 }  // namespace
 
+std::optional<absl::Time> WallTime(const JobQueue::Entry& entry,
+                                   absl::Time time, absl::Duration now) {
+  if (entry.not_before <= now || entry.WaitsForSomebody()) return std::nullopt;
+  return time + (entry.not_before - now);
+}
+
 int64_t EventHub::Subscribe(const std::string& job_id,
                             std::function<void()> wake) {
   base::Check(wake != nullptr, "there is somebody to wake");
@@ -202,9 +208,7 @@ QueueListing QueueView::List(const std::vector<JobQueue::Entry>& queued,
             ? "has the device"
             : WhyThere(entry, book_.Used(entry.owner, now), listing.half_life);
     place.hold = HoldOfLocked(entry.id);
-    if (entry.not_before > now && !entry.WaitsForSomebody()) {
-      place.not_before = time + (entry.not_before - now);
-    }
+    place.not_before = WallTime(entry, time, now);
     place.time_left = entry.time_left;
     place.waits_for_somebody = entry.WaitsForSomebody();
     owners.insert(entry.owner);

@@ -112,6 +112,10 @@ struct QueuePlace {
   std::optional<absl::Duration> time_left;
   bool waits_for_somebody = false;  // however long that takes
 };
+// When `entry` may start; nullopt if it may now, or waits for somebody.
+std::optional<absl::Time> WallTime(const JobQueue::Entry& entry,
+                                   absl::Time time, absl::Duration now);
+
 struct QueueListing {
   std::vector<QueuePlace> places;  // the running job, then the queue in order
   int64_t more = 0;                // queued jobs beyond these
@@ -307,6 +311,14 @@ class JobReader {
   // QUEUED.
   std::optional<int32_t> QueuePosition(const std::string& id) {
     return view_.Position(id);
+  }
+
+  // The time until which a QUEUED job waits, as Queue reports it: a clock that
+  // was set meanwhile does not lengthen the wait. nullopt if it is over.
+  std::optional<absl::Time> NotBefore(const std::string& id) {
+    const std::optional<JobQueue::Entry> entry = view_.Find(id);
+    if (!entry) return std::nullopt;
+    return WallTime(*entry, clock_.Now(), clock_.Monotonic());
   }
 
   // The running job and the first `limit` queued jobs.

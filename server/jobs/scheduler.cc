@@ -54,7 +54,7 @@ Scheduler::Scheduler(Options options, const Dependencies& dependencies)
         if (!id.empty()) files_.AppendLog(id, line);
         options_.log(id.empty() ? line : absl::StrCat("job ", id, ": ", line));
       }),
-      blockers_(view_, exported_metrics_, journal_),
+      blockers_(view_, exported_metrics_, journal_, options_.give_up),
       priors_({store_, view_, blockers_, journal_, clock_}),
       remover_({store_, files_, hub_, journal_, exported_metrics_,
                 dependencies.kept, dependencies.folders,

@@ -106,6 +106,10 @@ class Scheduler final : private WorkerListener {
     // Called when Tick() has something to do. Called on any thread, so it must
     // not block.
     std::function<void()> on_change = [] {};
+    // Ends the process, because the queue in memory is not that of the
+    // database.
+    std::function<void(const std::string& why)> give_up =
+        [](const std::string&) {};
     // The daemon's own log; gets one line per call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };

@@ -352,6 +352,12 @@ void StartBlockers::Set(HoldReason reason, const std::string& why) {
 }
 
 bool StartBlockers::Stored(const absl::Status& status) {
+  // A row that is already there is another program's: this one's memory and the
+  // database differ, and only a restart reads the rows again.
+  if (absl::IsAlreadyExists(status)) {
+    give_up_(absl::StrCat("another program wrote the queue: ",
+                          std::string(status.message())));
+  }
   if (status.ok()) {
     Set(HoldReason::kStorage, "");
   } else if (!Has(HoldReason::kStorage)) {

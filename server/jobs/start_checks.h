@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -142,9 +143,14 @@ class WaitingJobs {
 // the view, exported, and logged. Thread-safe.
 class StartBlockers {
  public:
+  // `give_up` is called for a failed write that no later one can mend.
   StartBlockers(QueueView& view, ExportedMetrics& exported_metrics,
-                Journal& journal)
-      : view_(view), exported_metrics_(exported_metrics), journal_(journal) {}
+                Journal& journal,
+                std::function<void(const std::string&)> give_up)
+      : view_(view),
+        exported_metrics_(exported_metrics),
+        journal_(journal),
+        give_up_(std::move(give_up)) {}
 
   bool Has(HoldReason reason) const { return view_.holds().contains(reason); }
   // Sets why no queued job starts; "" ends that reason.
@@ -157,6 +163,7 @@ class StartBlockers {
   QueueView& view_;
   ExportedMetrics& exported_metrics_;
   Journal& journal_;
+  const std::function<void(const std::string&)> give_up_;
 };
 
 // Keeps queued jobs from starting until their prior jobs have succeeded. The

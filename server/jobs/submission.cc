@@ -44,19 +44,6 @@ int64_t MemoryFor(const MachineMemory& memory, spec::DeviceChoice device) {
 
 namespace {
 
-absl::Status CheckName(const std::string& name) {
-  if (name.size() > limits::kNameBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("job.json: name: has ", name.size(), " bytes, at most ",
-                     limits::kNameBytes, " are allowed"));
-  }
-  if (base::IsPrintable(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("job.json: name: '", base::Quotable(name),
-                   "' has a line break, another control character or a mark "
-                   "that turns the direction of writing; leave it out"));
-}
-
 absl::Status CheckStored(const std::string& spec_json) {
   if (spec_json.size() <= limits::kStoredSpecBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -259,7 +246,6 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
                                          const FindJob& find_job) {
   ASSIGN_OR_RETURN(spec::TrainSpec spec,
                    spec::ParseTrainSpec(request.spec_json, "job.json"));
-  RETURN_IF_ERROR(CheckName(spec.name));
 
   UsableBlobs usable(request, blobs);
   ASSIGN_OR_RETURN(Inputs inputs,

@@ -324,7 +324,7 @@ class WatchedPull : public std::enable_shared_from_this<WatchedPull> {
 
 Puller::~Puller() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     closing_ = true;
     for (auto& [id, active] : active_) {
       active.stopped = absl::UnavailableError(
@@ -338,7 +338,7 @@ Puller::~Puller() {
 }
 
 std::vector<std::thread> Puller::Ended() {
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   return std::exchange(ended_, {});
 }
 
@@ -382,7 +382,7 @@ absl::StatusOr<std::unique_ptr<models::PullWatch>> Puller::Pull(
     const models::PullRequest& request, std::function<void()> wake) {
   for (std::thread& thread : Ended()) thread.join();
   RETURN_IF_ERROR(CheckHubId(request.id));
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   const auto it = active_.find(request.id);
   if (it != active_.end() && it->second.request.revision == request.revision) {
     if (it->second.stopped.ok()) {
@@ -466,7 +466,7 @@ absl::Status Puller::Run(const models::PullRequest& request,
 }
 
 absl::Status Puller::StopOf(const std::string& id) const {
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   return active_.at(id).stopped;
 }
 
@@ -476,7 +476,7 @@ void Puller::End(const std::string& id, absl::Status status) {
                                              : PullEnd::kFailed);
   std::shared_ptr<WatchedPull> watched;
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     auto it = active_.find(id);
     options_.log(
         absl::StrCat("the pull of ", Named(it->second.request),
@@ -490,7 +490,7 @@ void Puller::End(const std::string& id, absl::Status status) {
 }
 
 absl::Status Puller::Cancel(const models::PullRequest& request) {
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   const auto it = active_.find(request.id);
   if (it == active_.end() || it->second.request.revision != request.revision) {
     return absl::NotFoundError(
@@ -508,13 +508,12 @@ absl::Status Puller::Cancel(const models::PullRequest& request) {
   const auto gone = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return !active_.contains(request.id);
   };
-  mutex_.AwaitWithTimeout(absl::Condition(&gone),
-                          options_.stop_grace + absl::Seconds(5));
+  mutex_.AwaitFor(options_.stop_grace + absl::Seconds(5), gone);
   return absl::OkStatus();
 }
 
 bool Puller::IsPulling(const std::string& id) {
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   return std::any_of(active_.begin(), active_.end(), [&](const auto& entry) {
     return models::FoldedName(entry.first) == models::FoldedName(id);
   });

@@ -18,8 +18,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/monitor.h"
 #include "core/host/environment.h"
 #include "core/report/report.h"
 #include "server/jobs/user_limits.h"
@@ -146,7 +146,7 @@ class Puller final : public models::Puller {
   models::PullLedger& pulls_;
   jobs::UserLedger* const users_;
 
-  mutable absl::Mutex mutex_;
+  mutable base::Monitor mutex_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, Active> active_ ABSL_GUARDED_BY(mutex_);  // by id
   std::vector<std::thread> ended_ ABSL_GUARDED_BY(mutex_);

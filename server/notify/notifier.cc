@@ -163,7 +163,7 @@ NoticeQueue::NoticeQueue(Options options, Command::Options command,
 
 void NoticeQueue::Put(Entry entry) {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     if (waiting_.size() < options_.most_waiting) {
       waiting_.push_back(std::move(entry));
       changed_ = true;
@@ -177,17 +177,17 @@ void NoticeQueue::Put(Entry entry) {
 
 std::list<NoticeQueue::Entry> NoticeQueue::Stop() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     stopped_ = true;
   }
   command_.Interrupt();
   if (thread_.joinable()) thread_.join();
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   return std::exchange(waiting_, {});
 }
 
 std::optional<NoticeQueue::Entry> NoticeQueue::Next() {
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   while (!stopped_) {
     changed_ = false;
     const auto next = std::min_element(
@@ -206,7 +206,7 @@ std::optional<NoticeQueue::Entry> NoticeQueue::Next() {
     const auto roused = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return changed_ || stopped_;
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&roused), nap);
+    mutex_.AwaitFor(nap, roused);
   }
   return std::nullopt;
 }
@@ -219,7 +219,7 @@ void NoticeQueue::Run() {
       continue;
     }
     {
-      absl::MutexLock lock(&mutex_);
+      base::MonitorLock lock(&mutex_);
       if (stopped_) {
         waiting_.push_front(*std::move(entry));
         return;
@@ -242,7 +242,7 @@ void NoticeQueue::Run() {
       continue;
     }
     entry->next_try = clock_.Monotonic() + wait;
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     waiting_.push_back(*std::move(entry));
   }
 }
@@ -294,7 +294,7 @@ Notifier::Notifier(Options options, Settings settings, jobs::EndedJobs& ends,
 
 Notifier::~Notifier() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     stopped_ = true;
   }
   thread_.join();
@@ -304,11 +304,12 @@ Notifier::~Notifier() {
 void Notifier::Run() {
   for (bool stopped = false; !stopped;) {
     Look();
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(
-        absl::Condition(&stopped_),
-        queue_ != nullptr ? options_.interval : options_.idle_interval);
-    stopped = stopped_;
+    base::MonitorLock lock(&mutex_);
+    const auto stops = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return stopped_;
+    };
+    stopped = mutex_.AwaitFor(
+        queue_ != nullptr ? options_.interval : options_.idle_interval, stops);
   }
 }
 
@@ -317,14 +318,14 @@ void Notifier::Look() {
   if (queue_ != nullptr) WatchConditions();
   std::set<int64_t> announced;
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     announced = announced_;
   }
   for (int64_t number : announced) {
     // The store keeps the end if it cannot be written: the next check tries
     // again.
     if (!ends_.Forget(number).ok()) return;
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     announced_.erase(number);
   }
 }
@@ -342,7 +343,7 @@ void Notifier::TakeEnds() {
 void Notifier::TakeEnd(const jobs::EndedJob& end) {
   last_end_ = end.number;
   const auto done = [this, number = end.number] {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     announced_.insert(number);
   };
   if (queue_ != nullptr && settings_.topics.contains(TopicOf(end.state))) {

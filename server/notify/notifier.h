@@ -18,9 +18,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/monitor.h"
 #include "core/report/report.h"
 #include "server/jobs/pause_gate.h"
 #include "server/notify/notice.h"
@@ -199,7 +199,7 @@ class NoticeQueue {
   const Options options_;
   Command command_;
   const base::Clock& clock_;
-  absl::Mutex mutex_;
+  base::Monitor mutex_;
   std::list<Entry> waiting_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool changed_ ABSL_GUARDED_BY(mutex_) = false;
@@ -250,7 +250,7 @@ class Notifier {
   jobs::EndedJobs& ends_;
   const base::Clock& clock_;
 
-  absl::Mutex mutex_;
+  base::Monitor mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   // Ends with which the queue is done, and that the store still has.
   std::set<int64_t> announced_ ABSL_GUARDED_BY(mutex_);

@@ -222,6 +222,10 @@ absl::Status CheckLength(const std::string& field, const std::string& value,
 absl::Status CheckText(const std::string& field, const std::string& value,
                        size_t max) {
   RETURN_IF_ERROR(CheckLength(field, value, max));
+  if (!value.empty() && base::IsBlank(value)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": has only spaces or invisible characters"));
+  }
   if (base::IsPrintable(value)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": '", base::Quotable(value),

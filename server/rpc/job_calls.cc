@@ -33,6 +33,9 @@ void FillWholeJob(jobs::JobReader& reader, const jobs::Job& job, v1::Job& out) {
   // position.
   const std::optional<int32_t> position = reader.QueuePosition(job.id);
   if (position.has_value()) out.set_queue_position(*position);
+  out.clear_not_before();
+  const std::optional<absl::Time> not_before = reader.NotBefore(job.id);
+  if (not_before) ToProto(*not_before, *out.mutable_not_before());
 }
 
 // `why` the row cannot be read; it may quote the row.

@@ -29,8 +29,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "core/base/check.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 
@@ -573,8 +573,9 @@ std::string Listener::Refusal(int fd, const std::optional<Peer>& peer) {
 }
 
 void Listener::Complain(const std::string& line) {
-  if (!options_.log || absl::Now() < complained_ + kComplainEvery) return;
-  complained_ = absl::Now();
+  const absl::Duration now = base::Clock::Real().Monotonic();
+  if (!options_.log || now < complained_ + kComplainEvery) return;
+  complained_ = now;
   options_.log(line);
 }
 

@@ -132,7 +132,7 @@ class Listener {
   std::vector<int> sockets_;
   int wake_[2] = {-1, -1};  // a pipe; Stop() closes the writing end
   Take take_;
-  absl::Time complained_ = absl::InfinitePast();
+  absl::Duration complained_ = -absl::InfiniteDuration();  // monotonic
   std::thread thread_;
 };
 

@@ -17,6 +17,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
@@ -336,23 +337,6 @@ void SetHealth(grpc::Server& server, bool serving) {
   }
 }
 
-// Calls `tick` at a fixed interval until it is destroyed.
-class PeriodicCall {
- public:
-  PeriodicCall(absl::Duration interval, std::function<void()> tick)
-      : thread_([this, interval, tick = std::move(tick)] {
-          while (!stopping_.WaitForNotificationWithTimeout(interval)) tick();
-        }) {}
-  ~PeriodicCall() {
-    stopping_.Notify();
-    thread_.join();
-  }
-
- private:
-  absl::Notification stopping_;
-  std::thread thread_;
-};
-
 }  // namespace
 
 void RefuseOldTls() {
@@ -414,7 +398,7 @@ struct RpcServer::Services {
   std::unique_ptr<ServerTls> tls;  // null: no port, or in plain text
   std::unique_ptr<Entrances> entrances;
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<PeriodicCall> idle;
+  std::unique_ptr<base::PeriodicCall> idle;
 };
 
 RpcServer::RpcServer(Options options, jobs::Scheduler& scheduler,
@@ -426,22 +410,27 @@ RpcServer::RpcServer(Options options, jobs::Scheduler& scheduler,
 
 RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }
 
-absl::Status RpcServer::Start() {
-  base::Check(services_->server == nullptr, "Start is called once");
-  for (const std::string& address : options_.addresses) {
-    RETURN_IF_ERROR(CheckAddress(address, options_.tls.has_value()));
+absl::StatusOr<std::unique_ptr<listener::Listener>> RpcServer::Listen(
+    const Options& options) {
+  for (const std::string& address : options.addresses) {
+    RETURN_IF_ERROR(CheckAddress(address, options.tls.has_value()));
   }
+  return listener::Listener::Open({options.addresses, options.max_descriptor,
+                                   options.log, options.socket_group,
+                                   options.stranger_age});
+}
+
+absl::Status RpcServer::Start(std::unique_ptr<listener::Listener> listener) {
+  base::Check(services_->server == nullptr, "Start is called once");
+  if (listener == nullptr) {
+    ASSIGN_OR_RETURN(listener, Listen(options_));
+  }
+  services_->listener = std::move(listener);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(options_, builder);
   ReportCalls(*options_.calls, builder);
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<listener::Listener> opened,
-      listener::Listener::Open({options_.addresses, options_.max_descriptor,
-                                options_.log, options_.socket_group,
-                                options_.stranger_age}));
-  services_->listener = std::move(opened);
   RETURN_IF_ERROR(OpenEntrances(builder));
   services_->methods.Register(builder);
   services_->server = builder.BuildAndStart();
@@ -457,12 +446,13 @@ absl::Status RpcServer::Start() {
   services_->listener->Start([this](const listener::Accepted& accepted) {
     services_->entrances->Take(accepted);
   });
-  services_->idle = std::make_unique<PeriodicCall>(
+  services_->idle = std::make_unique<base::PeriodicCall>(
       std::min(options_.upload_idle, options_.download_idle) / 4, [this] {
         const auto now = ClosableStream::Clock::now();
         services_->hosts.streams.EndIdle(now);
         services_->hosts.uploads.EndIdle(now);
         services_->hosts.downloads.EndIdle(now);
+        return true;
       });
   return absl::OkStatus();
 }
@@ -569,7 +559,7 @@ Watchdog::Watchdog(Options options)
 
 Watchdog::~Watchdog() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     stopping_ = true;
     if (asking_ != nullptr) asking_->TryCancel();
   }
@@ -587,32 +577,37 @@ void Watchdog::Run() {
     // machine slept: the watchdog itself slept through the answer.
     if (health.ok() || took > 2 * options_.patience) continue;
     if (++unanswered < options_.tries) continue;
-    return options_.deaf(absl::StrCat("mpsd does not answer at ",
-                                      options_.address, ", tried ", unanswered,
-                                      " times in a row: ", health.message()));
+    const std::string path = listener::SocketPath(options_.address);
+    std::error_code ignored;
+    const bool gone = !path.empty() && !std::filesystem::exists(path, ignored);
+    return options_.deaf(absl::StrCat(
+        "mpsd does not answer at ", options_.address, ", tried ", unanswered,
+        " times in a row: ",
+        gone ? "the file of its socket was removed" : health.message()));
   }
 }
 
 absl::Status Watchdog::Ask() {
   grpc::ClientContext context;
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     asking_ = &context;
     // A destructor that came before this lock found no check to cancel.
     if (stopping_) context.TryCancel();
   }
   const absl::Status health =
       AskHealth(options_.address, options_.patience, context);
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   asking_ = nullptr;
   // The watchdog's own end cancelled the check.
   return stopping_ ? absl::OkStatus() : health;
 }
 
 bool Watchdog::Sleep() {
-  absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.interval);
-  return !stopping_;
+  base::MonitorLock lock(&mutex_);
+  return !mutex_.AwaitFor(
+      options_.interval,
+      [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_; });
 }
 
 }  // namespace mpsd::rpc

@@ -12,9 +12,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/check.h"
+#include "core/base/monitor.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/grpcpp.h"
 #include "server/access/audit_trail.h"
@@ -29,6 +30,7 @@
 #include "server/planner/plan_maker.h"
 #include "server/rpc/daemon_calls.h"
 #include "server/rpc/gate.h"
+#include "server/rpc/listener.h"
 #include "server/rpc/pki.h"
 #include "server/rpc/records.h"
 #include "server/store/blob_store.h"
@@ -132,12 +134,18 @@ class RpcServer {
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
-  // Listens and serves. Called once. Its errors name the address:
+  // Takes the addresses of `options`, of which it reads only what a listener
+  // needs; clients wait until Start. Its errors name the address:
   // InvalidArgument for an address that cannot work (a socket path too long for
   // the system, a port beyond loopback without certificates), Unavailable for
-  // an address that is taken; the errors of tls::ReadServerPem; those of
+  // an address that is taken.
+  static absl::StatusOr<std::unique_ptr<listener::Listener>> Listen(
+      const Options& options);
+
+  // Serves on `listener`, or on that of Listen if it is null. Called once. The
+  // errors of Listen; those of tls::ReadServerPem; those of
   // base::WriteFileAtomic for TlsOptions::served.
-  absl::Status Start();
+  absl::Status Start(std::unique_ptr<listener::Listener> listener = nullptr);
 
   // The addresses for clients, with the real ports. After Start.
   const std::vector<std::string>& addresses() const {
@@ -202,7 +210,7 @@ class Watchdog {
   absl::Status Ask();
 
   const Options options_;
-  absl::Mutex mutex_;
+  base::Monitor mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* asking_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;

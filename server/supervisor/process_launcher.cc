@@ -22,7 +22,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
@@ -263,7 +262,8 @@ absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
     spawn.environment["TMPDIR"] = temporary->path();
   }
   GatesRun run;
-  const absl::Time end = absl::Now() + options.limit;
+  const base::Clock& clock = base::Clock::Real();
+  const absl::Duration end = clock.Monotonic() + options.limit;
   bool late = false;
   Exchange exchange;
   // Bounded for a worker that never stops; excess output is dropped.
@@ -273,7 +273,7 @@ absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
   };
   exchange.error = [](std::string_view) {};
   exchange.wanted = [&] {
-    late = absl::Now() >= end;
+    late = clock.Monotonic() >= end;
     return late ? absl::DeadlineExceededError("") : wanted();
   };
   const absl::StatusOr<int> status = RunToEnd(std::move(spawn), exchange);
@@ -323,7 +323,7 @@ TestedLauncher::TestedLauncher(jobs::WorkerLauncher& inner, Options options)
 
 TestedLauncher::~TestedLauncher() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     stopping_ = true;
     if (process_) process_->Signal(SIGKILL);
   }
@@ -332,20 +332,20 @@ TestedLauncher::~TestedLauncher() {
 
 absl::Status TestedLauncher::Ready() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     if (!verdict_.ok()) return verdict_;
   }
   return inner_.Ready();
 }
 
 TestedLauncher::State TestedLauncher::state() const {
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   return {verdict_, testing_ || asked_};
 }
 
 bool TestedLauncher::TestAgain() {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     if (testing_ || asked_) return false;
     asked_ = true;
     verdict_ = Running();
@@ -360,27 +360,26 @@ void TestedLauncher::Run() {
     const absl::Status verdict = Test(force);
     Conclude(verdict);
     if (!AwaitNext(verdict.ok())) return;
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     force = std::exchange(asked_, false);
     testing_ = true;
   }
 }
 
 bool TestedLauncher::AwaitNext(bool passed) {
-  absl::MutexLock lock(&mutex_);
+  base::MonitorLock lock(&mutex_);
   const auto due = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return stopping_ || asked_;
   };
-  mutex_.AwaitWithTimeout(absl::Condition(&due), passed
-                                                     ? absl::InfiniteDuration()
-                                                     : options_.retry_interval);
+  mutex_.AwaitFor(passed ? absl::InfiniteDuration() : options_.retry_interval,
+                  due);
   return !stopping_;
 }
 
 absl::Status TestedLauncher::Test(bool force) {
   SpawnedProcess* process = nullptr;
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     if (stopping_) return absl::CancelledError("mpsd stops");
     auto spawned = Spawn(force);
     if (!spawned.ok()) {
@@ -394,7 +393,7 @@ absl::Status TestedLauncher::Test(bool force) {
   const std::optional<int> status = process->WaitFor(options_.limit);
   if (!status) process->Kill();
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     temporary_.reset();
   }
   if (status) return VerdictOf(*status);
@@ -416,7 +415,7 @@ std::string TestedLauncher::Advice() const {
 
 void TestedLauncher::Conclude(const absl::Status& verdict) {
   {
-    absl::MutexLock lock(&mutex_);
+    base::MonitorLock lock(&mutex_);
     testing_ = false;
     if (stopping_) return;
     // A caller may have requested another test meanwhile.

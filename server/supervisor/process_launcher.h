@@ -20,9 +20,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/monitor.h"
 #include "core/host/environment.h"
 #include "core/report/report.h"
 #include "server/jobs/attempt_end.h"
@@ -234,7 +234,7 @@ class TestedLauncher final : public jobs::WorkerLauncher {
 
   jobs::WorkerLauncher& inner_;
   const Options options_;
-  mutable absl::Mutex mutex_;
+  mutable base::Monitor mutex_;
   absl::Status verdict_ ABSL_GUARDED_BY(mutex_);
   // Declared before the process: destroyed after it.
   std::unique_ptr<TemporaryFolder> temporary_ ABSL_GUARDED_BY(mutex_);

@@ -150,6 +150,7 @@ std::string ReadLogTail(const std::string& path, int64_t start) {
 namespace {
 
 constexpr absl::Duration kTerminateGrace = absl::Seconds(1);
+constexpr absl::Duration kLongestPoll = absl::Seconds(1);
 
 constexpr char kMatrixLeftOut[] =
     "the confusion matrix is too large to be shown; confusion_matrix.json next "
@@ -188,7 +189,8 @@ WorkerSession::WorkerSession(Options options,
       channel_(channel_fd.release()),
       wake_(std::move(wake)),
       listener_(listener),
-      hang_limit_(options_.hang_timeout, options_.slowest_step, Now()) {
+      looked_at_(options_.awake_time()),
+      hang_limit_(options_.hang_timeout, options_.slowest_step, watched_) {
   base::Check(process_ != nullptr, "a session has a process");
 }
 
@@ -198,7 +200,7 @@ WorkerSession::~WorkerSession() {
     // The daemon ends, so the end that follows counts as a preemption, not as a
     // crash of the worker.
     if (asked_ == jobs::Asked::kNothing) asked_ = jobs::Asked::kPreempt;
-    kill_at_ = Now();
+    grace_ = absl::ZeroDuration();
   }
   Wake();
   process_->Signal(SIGKILL);
@@ -211,8 +213,7 @@ void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
     const bool first = asked_ == jobs::Asked::kNothing;
     if (asked_ != jobs::Asked::kCancel) asked_ = asked;
     // Before Start the worker has nothing to save, so it gets no grace.
-    kill_at_ =
-        std::min(kill_at_, Now() + (started_ ? grace : absl::ZeroDuration()));
+    grace_ = std::min(grace_, started_ ? grace : absl::ZeroDuration());
     // The protocol allows one Stop.
     if (first && started_) {
       base::Check(!std::exchange(stop_sent_, true), "Stop is sent once");
@@ -238,6 +239,22 @@ void WorkerSession::Wake() {
   // A write to a full pipe fails, but a full pipe wakes the thread just as
   // well.
   [[maybe_unused]] ssize_t n = write(wake_.writing.get(), "", 1);
+}
+
+// While this process was stopped, the worker may have been stopped as well;
+// once both run again, the worker gets the rest of its time.
+absl::Duration WorkerSession::Now() {
+  const absl::Duration awake = options_.awake_time();
+  const absl::Duration since = awake - std::exchange(looked_at_, awake);
+  if (since <= 2 * kLongestPoll) watched_ += since;
+  return watched_;
+}
+
+absl::Duration WorkerSession::KillTime() {
+  absl::MutexLock lock(&mutex_);
+  kill_at_ = std::min(kill_at_,
+                      Now() + std::exchange(grace_, absl::InfiniteDuration()));
+  return kill_at_;
 }
 
 void WorkerSession::Run() {
@@ -286,12 +303,9 @@ void WorkerSession::Converse() {
 
 absl::StatusOr<std::optional<std::string>> WorkerSession::NextLine() {
   while (true) {
-    {
-      // Checked before each line: a worker that sends many lines must not
-      // outlast its grace.
-      absl::MutexLock lock(&mutex_);
-      if (Now() >= kill_at_) return absl::DeadlineExceededError("grace");
-    }
+    // Checked before each line: a worker that sends many lines must not outlast
+    // its grace.
+    if (KillTime() <= Now()) return absl::DeadlineExceededError("grace");
     absl::StatusOr<std::optional<std::string>> line =
         channel_.Receive(absl::ZeroDuration());
     if (!absl::IsDeadlineExceeded(line.status())) return line;
@@ -304,7 +318,7 @@ absl::StatusOr<std::optional<std::string>> WorkerSession::NextLine() {
 
 absl::Status WorkerSession::WaitForNews(absl::Duration deadline) {
   const absl::Duration left =
-      std::clamp(deadline - Now(), absl::ZeroDuration(), absl::Hours(1));
+      std::clamp(deadline - Now(), absl::ZeroDuration(), kLongestPoll);
   pollfd entries[] = {{channel_.fd(), POLLIN, 0},
                       {wake_.reading.get(), POLLIN, 0}};
   const int n = poll(entries, 2,
@@ -323,12 +337,10 @@ absl::Duration WorkerSession::Deadline() {
   const absl::Duration limit =
       finished ? hang_limit_.heard_at() + options_.exit_grace
                : hang_limit_.deadline();
-  absl::MutexLock lock(&mutex_);
   return std::min(limit, kill_at_);
 }
 
 void WorkerSession::Overdue() {
-  absl::MutexLock lock(&mutex_);
   if (Now() >= kill_at_) {
     ending_.killed_after_grace = true;
   } else {

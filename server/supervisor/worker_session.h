@@ -59,8 +59,10 @@ std::string ReadLogTail(const std::string& path, int64_t start);
 //
 // At any point a protocol violation, silence beyond the hang limit or the end
 // of a grace makes the session kill the process group, which leads to reaped.
-// Time limits pause while the machine sleeps. Destroying the session kills a
-// worker that still runs and joins the thread.
+// Time limits pause while the machine sleeps, and while the thread does not
+// look at the worker: a stopped mpsd, or one that waits for its disk, blames no
+// worker. Destroying the session kills a worker that still runs and joins the
+// thread.
 class WorkerSession final : public jobs::Worker {
  public:
   struct Options {
@@ -101,10 +103,12 @@ class WorkerSession final : public jobs::Worker {
   void Ask(jobs::Asked asked, absl::Duration grace);
   void SetPaused(bool paused);
   void Wake();
-  absl::Duration Now() const { return options_.awake_time(); }
 
   // Run() and the methods below it run on the session's thread.
   void Run();
+  // The awake time during which the thread looked at the worker.
+  absl::Duration Now();
+  absl::Duration KillTime();
   void Converse();
   // Like LineChannel::Receive; DeadlineExceeded when a time limit has passed.
   absl::StatusOr<std::optional<std::string>> NextLine();
@@ -121,12 +125,14 @@ class WorkerSession final : public jobs::Worker {
   const Options options_;
   const std::unique_ptr<SpawnedProcess> process_;
   base::LineChannel channel_;
-  const Pipe wake_;  // wakes poll() to check kill_at_
+  const Pipe wake_;  // wakes poll() to check grace_
   jobs::WorkerListener& listener_;
 
   // Accessed only from the session's thread.
   bool greeted_ = false;
   bool at_end_of_stream_ = false;
+  absl::Duration looked_at_, watched_;  // the last Now(): awake time, result
+  absl::Duration kill_at_ = absl::InfiniteDuration();
   jobs::HangLimit hang_limit_;
   jobs::WorkerEnding ending_;  // complete but for `asked`
 
@@ -135,7 +141,8 @@ class WorkerSession final : public jobs::Worker {
   bool stop_sent_ ABSL_GUARDED_BY(mutex_) = false;  // Stop was sent
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;     // the last request
   jobs::Asked asked_ ABSL_GUARDED_BY(mutex_) = jobs::Asked::kNothing;
-  absl::Duration kill_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  // From the thread's next look on.
+  absl::Duration grace_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
 
   std::thread thread_;
 };

@@ -13,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/api_token.h"
+#include "core/base/file.h"
 #include "tests/client/certificates.h"
 #include "tests/client/client_fixture.h"
 #include "tests/core/scratch_folder.h"
@@ -435,7 +436,8 @@ TEST_F(ChooseDaemonTest, LocalIsThisMachinesOwnDaemon) {
   ASSERT_TRUE(contexts().Use("studio").ok());
   const auto address = Choose({"", "local", ""});
   ASSERT_TRUE(address.ok());
-  EXPECT_EQ(address->target, "unix:" + DefaultStateDir() + "/mpsd.sock");
+  EXPECT_EQ(address->target,
+            "unix:" + base::DefaultStateDir().string() + "/mpsd.sock");
   EXPECT_EQ(address->credentials.token, "");
 }
 

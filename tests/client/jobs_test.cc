@@ -232,6 +232,25 @@ TEST_F(QueueVerbsTest, ALabelMeansQueuedJobsAndThoseThatAreHeld) {
   EXPECT_EQ(data().listed[1].owner(), "ann");
 }
 
+TEST_F(QueueVerbsTest, TheFilterOfListAndDeleteMeansYourJobs) {
+  data().who.set_user("ann");
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunVerb({"cancel", "--model", "tiny", "--tag", "old"}).code, 0);
+  EXPECT_EQ(RunVerb({"cancel", "--state", "queued", "--owner", "bob"}).code, 0);
+  const auto& mine = data().listed[0];
+  EXPECT_EQ(mine.owner(), "ann");
+  EXPECT_EQ(mine.model(), "tiny");
+  EXPECT_THAT(mine.tags(), ElementsAre("old"));
+  EXPECT_THAT(mine.states(),
+              ElementsAre(v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING));
+  EXPECT_EQ(data().listed[1].owner(), "bob");
+  EXPECT_THAT(data().listed[1].states(), ElementsAre(v1::JOB_STATE_QUEUED));
+  for (std::vector<std::string> args :
+       {std::vector<std::string>{"cancel"}, {"cancel", kId, "--held"}}) {
+    EXPECT_EQ(RunVerb(args).code, 2);
+  }
+}
+
 TEST_F(QueueVerbsTest, DrainAndUndrain) {
   EXPECT_EQ(Out({"drain", "--reason", "a new disk"}),
             "mpsd starts no further job until `mpsctl undrain`, not even after "

@@ -47,11 +47,11 @@ TEST_F(ListTest, Table) {
             "01KAH0000000000000000000AA  RUNNING (cancelling)  3/10  2.5000  "
             "2.2500  ann    3m00s  moods\n");
   terminal_.is_tty = true;
-  terminal_.columns = [] { return 20; };
+  terminal_.columns = [] { return 40; };
   EXPECT_EQ(RunVerb({"list"}).out,
-            "ID                 …\n"
-            "01KAH00000000000000…\n"
-            "01KAH00000000000000…\n");
+            "ID        STATE                 STEP  L…\n"
+            "000000BB  QUEUED                -     -…\n"
+            "000000AA  RUNNING (cancelling)  3/10  2…\n");
 }
 
 TEST_F(ListTest, SaysWhatIsHeld) {

@@ -856,7 +856,12 @@ TEST_F(WaitTest, TheTimeIsUp) {
   EXPECT_EQ(moved_.now, absl::Seconds(2.5));
   EXPECT_EQ(RunVerb({"wait", kId, "--timeout", "0"}).code, 7);
   EXPECT_EQ(RunVerb({"wait", kOtherId, "--timeout", "0"}).code, 0);
-  EXPECT_EQ(RunVerb({"wait", kOtherId, "--timeout", "-1"}).code, 2);
+  EXPECT_EQ(RunVerb({"wait", kId, "--timeout", "3m"}).code, 7);
+  EXPECT_EQ(moved_.now, absl::Seconds(182.5));
+  for (const char* wrong : {"-1", "nan", "3 m", ""}) {
+    EXPECT_THAT(RunVerb({"wait", kOtherId, "--timeout", wrong}),
+                Fails(2, HasSubstr("30m")));
+  }
   EXPECT_EQ(RunVerb({"wait"}).code, 2);
 }
 

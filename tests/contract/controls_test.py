@@ -43,6 +43,8 @@ ASTRAY = [
     ("server/rpc/a.cc", "grpc::Status(code, text);", "server/rpc/convert.cc"),
     ("core/spec/a.cc", "std::ifstream file(path);", "opened by core/base"),
     ("server/jobs/a.cc", "pid = fork();", "never fork"),
+    ("core/model/a.cc", "mutex_.AwaitWithTimeout(done, limit);",
+     "base::Monitor"),
     ("server/rpc/a.cc", "#include <sqlite3.h>", "knows the database"),
     ("server/CMakeLists.txt", "mpsd_room(server rpc DEPS mpsd_core_model)",
      "must not reach mpsd_torch"),

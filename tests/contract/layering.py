@@ -56,6 +56,11 @@ RESERVED = [
      "what a job reads is opened by core/base, which holds it to its folders"),
     (r"\b(?:fork|vfork)\s*\(\s*\)", r"(core|server|client)/", r"(?!)",
      "a child is started with posix_spawn, never fork"),
+    (r"\b\w*(?:Await|Wait|LockWhen|Notification)With(?:Timeout|Deadline)\b"
+     r"|\bstd::condition_variable\b|\bsigtimedwait\b|\bsem_timedwait\b",
+     r"(core|server|client)/", r"core/base/monitor\.h$",
+     "a wait with a limit is base::Monitor's: a clock set back must not "
+     "lengthen it"),
 ]
 
 # Libraries that must not be reachable at all from targets of a kind.

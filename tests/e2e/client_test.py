@@ -122,15 +122,18 @@ class ClientTest(harness.SharedDaemonTest):
     def test_a_reader_that_is_gone_ends_it_as_a_filter_ends(self):
         daemon = self.mpsd
         daemon.submit(harness.write_job(self.folder))
-        reader, writer = os.pipe()
-        os.close(reader)
-        with os.fdopen(writer, "wb") as pipe:
-            result = subprocess.run(self.command(daemon, "list"), stdout=pipe,
-                                    stderr=subprocess.PIPE, check=False,
-                                    env=harness.environment(),
-                                    timeout=harness.TIMEOUT)
-        self.assertEqual(-signal.SIGPIPE, result.returncode)
-        self.assertEqual(b"", result.stderr)
+        for action in (signal.SIG_DFL, signal.SIG_IGN):  # its parent's
+            reader, writer = os.pipe()
+            os.close(reader)
+            with os.fdopen(writer, "wb") as pipe:
+                result = subprocess.run(
+                    self.command(daemon, "list"), stdout=pipe,
+                    stderr=subprocess.PIPE, check=False,
+                    env=harness.environment(), timeout=harness.TIMEOUT,
+                    preexec_fn=lambda a=action: signal.signal(
+                        signal.SIGPIPE, a))
+            self.assertEqual(-signal.SIGPIPE, result.returncode)
+            self.assertEqual(b"", result.stderr)
 
     def test_a_submit_whose_answer_is_lost_is_one_job(self):
         daemon = self.daemon(worker="fake_worker")

@@ -98,6 +98,15 @@ class DaemonTest(harness.EndToEndTest):
         self.assertNotIn("SIGHUP", (daemon.state_dir
                                     / "log/mpsd.log").read_text())
 
+    def test_few_descriptors_are_refused_in_words(self):
+        daemon = self.unstarted(worker="fake_worker")
+        ended = subprocess.run(
+            ["bash", "-c", 'ulimit -n 20; exec "$@"', "bash", *daemon.command],
+            capture_output=True, text=True, env=daemon.env, check=False,
+            timeout=harness.TIMEOUT)
+        self.assertEqual(69, ended.returncode, ended.stderr)
+        self.assertIn("the limit of open files is 20, mpsd needs", ended.stderr)
+
     def test_jobs_outlive_the_daemon(self):
         daemon = self.daemon(worker="fake_worker")
         job = daemon.succeed(harness.write_job(self.folder))
@@ -110,6 +119,37 @@ class DaemonTest(harness.EndToEndTest):
         for verb in ("show", "watch", "logs", "cancel", "checkpoints"):
             for job_id in ("0" * 26, "nothing"):
                 self.assertIn("mpsctl list", daemon.says(verb, job_id, code=4))
+
+
+class BackupTest(harness.EndToEndTest):
+    def test_what_the_page_says_saves_and_restores_jobs(self):
+        page = (harness.ROOT / "deploy/README.md").read_text()
+        part = page.partition("\n## Backup and restore\n")[2]
+        _, backup, _, restore, _ = part.split("```", 4)
+        daemon = self.daemon(worker="fake_worker")
+        done = daemon.succeed(harness.write_job(self.folder))
+        running = daemon.submit(harness.write_job(
+            self.folder, called="fake:ok-slow",
+            training={"max_steps": 1000000}))
+        with daemon.watch(running["id"]) as watch:
+            watch.until_step(2)
+
+        def run(commands):
+            subprocess.run(["bash", "-euc", commands], check=True,
+                           timeout=harness.TIMEOUT, env={
+                               **os.environ, "STATE": str(daemon.state_dir),
+                               "BACKUP": str(self.folder / "backup")})
+
+        run(backup)
+        daemon.submit(harness.write_job(self.folder))
+        daemon.kill()
+        daemon.state_dir.rename(self.folder / "lost")
+        run(restore)
+        daemon.start()
+        self.assertEqual({done["id"], running["id"]},
+                         {j["id"] for j in daemon.ctl_json("list")})
+        self.download(daemon, done["id"])
+        self.eventually(lambda: daemon.show(running["id"])["attempt"] == 2)
 
 
 class SelftestTest(harness.EndToEndTest):

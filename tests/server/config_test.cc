@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd {
@@ -62,7 +65,7 @@ class ConfigTest : public testing::Test {
 
 TEST_F(ConfigTest, DefaultsAreThoseOfTheHeader) {
   const Config config = Parse({}), expected;
-  EXPECT_EQ(config.state_dir, DefaultStateDir());
+  EXPECT_EQ(config.state_dir, base::DefaultStateDir());
   EXPECT_EQ(config.worker, DefaultWorker());
   EXPECT_EQ(config.metrics_address, "127.0.0.1:9464");
   EXPECT_TRUE(config.listen.empty());
@@ -463,6 +466,9 @@ TEST_F(UserLimitsTest, RefusesWhatIsNoLimit) {
               "twice");
   ExpectFileError("[user.ada]\nqueued = 5\n", "'queued' is not a user limit");
   ExpectFileError("[user.ada]\nqueued-jobs = -5\n", "ada:queued-jobs");
+  // Quotes in comments and within other quotes open nothing.
+  ExpectFileError("# it's\nadmin = [\"o'hara\"]  # it's\nviewer = \"eve\n",
+                  "line 3: a quote is not closed: viewer = \"eve");
   ExpectFileError("[user.ada]\nlisten = \"unix:/x\"\n", "'listen'");
   ExpectFileError("[user]\nqueued-jobs = 5\n", "user");
   ExpectFileError("[users.ada]\nqueued-jobs = 5\n", "users");
@@ -473,12 +479,19 @@ TEST(DefaultPlaces, AreTheHomeFolderAndNextToTheProgram) {
   const std::string before = home != nullptr ? home : "";
   setenv("HOME", "/somewhere", 1);
 #ifdef __APPLE__
-  EXPECT_EQ(DefaultStateDir(), "/somewhere/Library/Application Support/mpsd");
+  EXPECT_EQ(base::DefaultStateDir(),
+            "/somewhere/Library/Application Support/mpsd");
 #else
-  EXPECT_EQ(DefaultStateDir(), "/somewhere/.local/state/mpsd");
+  EXPECT_EQ(base::DefaultStateDir(), "/somewhere/.local/state/mpsd");
 #endif
+  // Without HOME, or with one that depends on the current folder, the
+  // account's.
+  for (const char* none : {"", "somewhere"}) {
+    setenv("HOME", none, 1);
+    EXPECT_EQ(base::HomeFolder(), getpwuid(geteuid())->pw_dir);
+    EXPECT_TRUE(base::DefaultStateDir().is_absolute());
+  }
   unsetenv("HOME");
-  EXPECT_EQ(DefaultStateDir(), "");
   if (home != nullptr) setenv("HOME", before.c_str(), 1);
   EXPECT_EQ(DefaultWorker(),
             fs::canonical(MPSD_TEST_BINARY_DIR) / "mpsd-worker");

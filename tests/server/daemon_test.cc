@@ -20,6 +20,7 @@
 #include "core/base/limits.h"
 #include "core/base/text.h"
 #include "mpsd/v1/runbook.grpc.pb.h"
+#include "server/rpc/listener.h"
 #include "server/store/database.h"
 #include "server/store/job_store.h"
 #include "server/supervisor/spawned_process.h"
@@ -110,6 +111,27 @@ TEST_F(DaemonTest, DrainingReturnsTheJobToTheQueueForTheNextDaemon) {
   const int64_t step = Get(id).progress().step();
   AwaitStep(id, step + 1);
   EXPECT_EQ(Get(id).attempt(), 2);
+}
+
+// A start that fails leaves a running daemon's rows alone.
+TEST_F(DaemonTest, NoSecondDaemonTouchesTheRowsOfARunningOne) {
+  auto daemon = StartHere();
+  const std::string id = SubmitMode("ok-slow", 1000000);
+  AwaitStep(id, 2);
+  fs::remove(config_.state_dir / "lock");
+  EXPECT_TRUE(absl::IsUnavailable(Daemon::Start(config_).status()));
+  AwaitStep(id, Get(id).progress().step() + 1);
+  EXPECT_EQ(Get(id).attempt(), 1);
+  daemon.reset();
+
+  config_.state_dir = folder_ / "other";
+  fs::create_directories(config_.state_dir);
+  listener::Listener::Options options;
+  options.addresses = {"unix:" + config_.SocketPath().string()};
+  const auto taken = listener::Listener::Open(options);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_TRUE(absl::IsUnavailable(Daemon::Start(config_).status()));
+  EXPECT_FALSE(fs::exists(config_.state_dir / "mpsd.db"));
 }
 
 TEST_F(DaemonTest, LinksOfFilesThatEarlierVersionsNamedGo) {
@@ -225,7 +247,7 @@ TEST_F(DaemonTest, ABrokenTokenChangesNothingAndIsLogged) {
                   fs::perms::owner_read | fs::perms::owner_write);
   auto daemon = StartHere();
   std::ofstream(config_.metrics_token_file) << "short";
-  daemon->RenewCredentials();
+  daemon->Reload();
   EXPECT_THAT(http::Get(daemon->metrics_address(), "/metrics",
                         "Authorization: Bearer " + token + "\r\n"),
               testing::StartsWith("HTTP/1.1 200 "));

@@ -93,6 +93,27 @@ TEST_F(LogTest, RotatesAndKeepsSoMany) {
   EXPECT_FALSE(fs::exists(Folder() / "mpsd.3.log"));
 }
 
+// As logrotate does, and then SIGHUP.
+TEST_F(LogTest, AFileThatWasRenamedIsOpenedAgain) {
+  auto log = Open();
+  log->info("before");
+  EXPECT_THAT(Text(*log), HasSubstr("before\n"));
+  fs::rename(Folder() / "mpsd.log", Folder() / "mpsd.log.1");
+  ASSERT_TRUE(ReopenLog(*log, config_).ok());
+  log->warn("after");
+  EXPECT_THAT(Text(*log), testing::MatchesRegex("20[^ ]* warning after\n"));
+  EXPECT_THAT(*base::ReadFile(Folder() / "mpsd.log.1"),
+              Not(HasSubstr("after")));
+  // Without a folder the open file is still written.
+  fs::rename(Folder(), config_.state_dir / "moved");
+  std::ofstream(Folder()) << "in the way";
+  EXPECT_TRUE(absl::IsUnavailable(ReopenLog(*log, config_)));
+  log->info("late");
+  EXPECT_TRUE(FlushLog(*log, absl::Seconds(30)));
+  EXPECT_THAT(*base::ReadFile(config_.state_dir / "moved" / "mpsd.log"),
+              HasSubstr("late"));
+}
+
 TEST_F(LogTest, TheLastLinesAreWrittenAtTheEnd) {
   config_.log_stderr = false;
   auto log = Open();

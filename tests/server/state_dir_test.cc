@@ -58,6 +58,34 @@ TEST_F(StateDirTest, ASecondHolderIsRefusedByName) {
   EXPECT_TRUE(StateDir::Open(base_).ok());
 }
 
+// rm STATE/lock; mpsd
+TEST_F(StateDirTest, ARemovedLockFileUnlocksNothing) {
+  const auto first = StateDir::Open(base_);
+  ASSERT_TRUE(first.ok()) << first.status();
+  fs::remove(base_ / "lock");
+  const absl::Status second = StateDir::Open(base_).status();
+  EXPECT_TRUE(absl::IsUnavailable(second)) << second;
+  EXPECT_THAT(std::string(second.message()), HasSubstr("(pid unknown)"));
+  EXPECT_TRUE((*first)->IsInPlace());
+  fs::rename(base_, base_.parent_path() / "moved");
+  EXPECT_FALSE((*first)->IsInPlace());
+  EXPECT_TRUE(StateDir::Open(base_).ok());
+  EXPECT_FALSE((*first)->IsInPlace());
+}
+
+TEST_F(StateDirTest, AFolderThatOthersMayWriteIsRefused) {
+  fs::create_directories(base_);
+  for (mode_t mode : {0770, 0702}) {
+    ASSERT_EQ(chmod(base_.c_str(), mode), 0);
+    const absl::Status refused = StateDir::Open(base_).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("chmod go-w"));
+    EXPECT_TRUE(fs::is_empty(base_));
+  }
+  ASSERT_EQ(chmod(base_.c_str(), 0755), 0);
+  EXPECT_TRUE(StateDir::Open(base_).ok());
+}
+
 TEST_F(StateDirTest, AFileInItsPlaceIsAnError) {
   std::ofstream{base_} << "x";
   auto dir = StateDir::Open(base_);

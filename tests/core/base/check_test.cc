@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/check.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,10 +27,27 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/line_channel.h"
+#include "core/base/monitor.h"
 #include "core/base/sha256.h"
 #include "tests/core/scratch_folder.h"
 
 extern char** environ;
+
+#ifdef __linux__
+namespace {
+std::atomic<int> g_waited_by = -1;
+}
+
+// Replaces the C library's, by which std::condition_variable waits.
+extern "C" int pthread_cond_clockwait(pthread_cond_t* condition,
+                                      pthread_mutex_t* mutex, clockid_t clock,
+                                      const timespec* end) {
+  g_waited_by = clock;
+  static const auto real = reinterpret_cast<decltype(&pthread_cond_clockwait)>(
+      dlsym(RTLD_NEXT, "pthread_cond_clockwait"));
+  return real(condition, mutex, clock, end);
+}
+#endif
 
 namespace mpsd::base {
 
@@ -276,6 +294,40 @@ TEST(ChildWait, WaitsNoLongerThanItMay) {
   ASSERT_TRUE(status.has_value());
   EXPECT_TRUE(WIFSIGNALED(*status));
 }
+
+TEST(MonitorTest, AWaitEndsByTheSteadyClockOrWithAChange) {
+  Event event;
+  EXPECT_FALSE(event.AwaitFor(absl::Milliseconds(1)));
+#ifdef __linux__
+  EXPECT_EQ(g_waited_by, CLOCK_MONOTONIC);
+#endif
+  std::atomic<bool> set = false;
+  PeriodicCall call(absl::Milliseconds(20), [&] {
+    set = true;
+    event.Set();
+    return false;
+  });
+  EXPECT_TRUE(event.AwaitFor(absl::InfiniteDuration()));
+  EXPECT_TRUE(set);
+}
+
+// As the ticker's: a thread changes what another waits for, and waits itself.
+TEST(MonitorTest, AWaitShowsOthersTheChangesBeforeIt) {
+  Monitor monitor;
+  int turn = 0;
+  std::thread other([&] {
+    MonitorLock lock(&monitor);
+    EXPECT_TRUE(monitor.AwaitFor(absl::Minutes(1), [&] { return turn == 1; }));
+    turn = 2;
+  });
+  {
+    MonitorLock lock(&monitor);
+    turn = 1;
+    EXPECT_TRUE(monitor.AwaitFor(absl::Minutes(1), [&] { return turn == 2; }));
+  }
+  other.join();
+}
+
 
 TEST(AwakeTime, AdvancesNoFasterThanTheClockThatCountsSleep) {
   const absl::Duration sleep_too = Clock::Real().Monotonic();

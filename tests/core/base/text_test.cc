@@ -49,6 +49,17 @@ TEST(Printable, WritesOutWhatATerminalObeys) {
   }
 }
 
+TEST(IsBlank, IsTextOfWhichNothingIsSeen) {
+  for (const char* blank :
+       {"", " \t\n", "\u00a0\u3000", "\u200b\u200d", "\ufeff", "\u2800",
+        "\u3164 \u2060", "\U000e0020"}) {
+    EXPECT_TRUE(IsBlank(blank)) << Printable(blank);
+  }
+  for (const char* seen : {"a", " .", "\u00e4", "\u200b1", "\xff"}) {
+    EXPECT_FALSE(IsBlank(seen)) << seen;
+  }
+}
+
 TEST(Printable, WritesOutBytesThatAreNoUtf8) {
   EXPECT_EQ(Printable("a\xff"
                       "b"),

@@ -198,6 +198,14 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
        "\"single_label_classification\", \"regression\", "
        "\"multi_label_classification\", found the string "
        "\"regresion\"; did you mean \"regression\"?"},
+      {R"("name": " \u200b\u2800")",
+       "name: has only spaces or invisible characters; choose another, or "
+       "leave the field out"},
+      {R"("name": "a\u001b[2J")",
+       "name: 'a\\x1b[2J' has a line break, another control character or a "
+       "mark that turns the direction of writing; leave it out"},
+      {"\"name\": \"" + std::string(limits::kNameBytes + 1, 'n') + "\"",
+       "name: has 257 bytes, at most 256 are allowed"},
       {R"("adapter": "")",
        "adapter: expected the path of a PEFT adapter folder, found "
        "the string \"\""}};

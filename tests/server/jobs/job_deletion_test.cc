@@ -111,23 +111,31 @@ TEST(FolderClaims, NoJobNeedsWhatIsRemoved) {
   EXPECT_EQ(both, 0);
 }
 
+constexpr int64_t kPlenty = int64_t{1} << 40;
+
 TEST(Ballast, TakesItsRoomUntilItIsThrownOff) {
   const fs::path state = FreshFolder("ballast");
   const fs::path path = BallastPath(state / "jobs");
   EXPECT_EQ(path, state / "ballast");
   EXPECT_FALSE(ThrowOffBallast(path));
-  KeepBallast(path);
+  // An eighth of a disk with little room, and none of a full one.
+  EXPECT_EQ(KeepBallast(path, 8 * kLeastBallastBytes - 1), 0);
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_EQ(KeepBallast(path, 8 << 20), 1 << 20);
+  EXPECT_EQ(fs::file_size(path), uintmax_t{1 << 20});
+  EXPECT_EQ(KeepBallast(path, 0), 1 << 20);
+  EXPECT_EQ(KeepBallast(path, kPlenty), kBallastBytes);
   struct stat first, second;
   ASSERT_EQ(stat(path.c_str(), &first), 0);
   EXPECT_EQ(first.st_size, kBallastBytes);
-  KeepBallast(path);
+  EXPECT_EQ(KeepBallast(path, kPlenty), kBallastBytes);
   ASSERT_EQ(stat(path.c_str(), &second), 0);
   EXPECT_EQ(first.st_ino, second.st_ino);  // it is kept, not made anew
   EXPECT_TRUE(ThrowOffBallast(path));
   EXPECT_TRUE(fs::is_empty(state));
   EXPECT_FALSE(ThrowOffBallast(path));
   fs::remove_all(state);
-  KeepBallast(path);  // where it cannot be, it is not
+  EXPECT_EQ(KeepBallast(path, kPlenty), 0);  // where it cannot be, it is not
   EXPECT_FALSE(fs::exists(path));
 }
 
@@ -399,7 +407,7 @@ TEST_F(JobDeletionTest, AFullDiskIsGivenRoomOnce) {
 
 TEST_F(JobDeletionTest, RoomIsMadeByTheBallast) {
   EXPECT_FALSE(files_.MakeRoom());
-  KeepBallast(BallastPath(state_ / "jobs"));
+  KeepBallast(BallastPath(state_ / "jobs"), kPlenty);
   EXPECT_TRUE(files_.MakeRoom());
   EXPECT_FALSE(files_.MakeRoom());
 }

@@ -47,6 +47,7 @@ class SchedulerFixture : public testing::Test {
     options.boot_id = boot_id_;
     options.random = [] { return uint64_t{7}; };
     options.on_change = [this] { ++changes_; };
+    options.give_up = [this](const std::string& why) { gave_up_ = why; };
     options.log = [this](const std::string& line) {
       if (on_log_) on_log_();
       log_.push_back(line);
@@ -200,6 +201,7 @@ class SchedulerFixture : public testing::Test {
   fakes::FakeExportedMetrics exported_metrics_;
   std::atomic<int> changes_{0};  // counted on any thread
   std::vector<std::string> log_;
+  std::string gave_up_;           // why
   std::function<void()> on_log_;  // before each line
   int64_t machine_bytes_ = 0;
   std::string boot_id_ = "boot 1";

@@ -79,6 +79,18 @@ TEST_F(SchedulerTest, WhatIsNotStoredIsNotSubmitted) {
   EXPECT_THAT(launcher_.requests, IsEmpty());
 }
 
+// As of a second daemon, or of a hand in the database.
+TEST_F(SchedulerTest, ARowOfAnotherProgramEndsTheDaemon) {
+  Start();
+  Worker().OnWarning("memory grows");
+  EXPECT_EQ(gave_up_, "");
+  db_->Execute(
+      "INSERT INTO events SELECT job, max(sequence) + 1, time_us, kind, body "
+      "FROM events");
+  Worker().OnWarning("memory grows");
+  EXPECT_THAT(gave_up_, HasSubstr("another program wrote the queue"));
+}
+
 TEST_F(SchedulerTest, AKeyIsItsOwnersAndOfOneRequest) {
   SubmitRequest request = Request();
   request.owner = "ada";

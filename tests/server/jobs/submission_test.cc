@@ -253,21 +253,6 @@ TEST_F(SubmissionTest, AStudyKeepsItsOptions) {
   EXPECT_EQ(job.study_json, request_.study_json);
 }
 
-TEST_F(SubmissionTest, TheNameIsShortAndPrintable) {
-  const auto named = [this](const std::string& name) {
-    request_.spec_json =
-        Spec(R"("train.jsonl")", ", \"name\": \"" + name + "\"");
-  };
-  named(std::string(limits::kNameBytes, 'n'));
-  EXPECT_EQ(Checked().name, std::string(limits::kNameBytes, 'n'));
-  named(std::string(limits::kNameBytes + 1, 'n'));
-  ExpectError(kInvalidArgument, "name: has 257 bytes, at most 256 are allowed");
-  for (const std::string bad : {"a\\u001b[2J", "a\\nb", "\\u202e"}) {
-    named(bad);
-    ExpectError(kInvalidArgument, "job.json: name: '");
-  }
-}
-
 TEST_F(SubmissionTest, FilesOfADataSetHaveABound) {
   const auto files = [](size_t count) {
     std::string list = "[\"train.jsonl\"";

@@ -218,6 +218,13 @@ TEST(CheckSubmit, AllowsTheLimitAndNotOnePastIt) {
   }
 }
 
+TEST(CheckSubmit, RefusesAnInvisibleLabel) {
+  Request request = GoodRequest();
+  (*request.mutable_labels())["\u200b "] = "";
+  EXPECT_THAT(std::string(CheckSubmit(request).message()),
+              StartsWith("labels: key: has only spaces"));
+}
+
 TEST(CheckSubmit, RefusesWhatATerminalObeys) {
   for (const std::string bad :
        {"a\nb", "a\x1b[2J", "\xc2\x9b", "\xe2\x80\xae"}) {

@@ -297,6 +297,20 @@ TEST_F(WorkerSessionTest, LimitsDoNotAdvanceWhileTheMachineSleeps) {
   worker_.reset();  // it asks for the time
 }
 
+// As after SIGSTOP and SIGCONT of both programs.
+TEST_F(WorkerSessionTest, TimeInWhichMpsdItselfStoodStillCountsForNoWorker) {
+  std::atomic<int64_t> awake = 0;  // milliseconds
+  awake_time_ = [&] { return absl::Milliseconds(awake.load()); };
+  Launch("hang", absl::Seconds(1));
+  ASSERT_TRUE(listener_->WaitForProgress());
+  awake += 3'600'000;
+  absl::SleepFor(absl::Seconds(2));
+  EXPECT_THAT(listener_->exits(), IsEmpty());
+  awake += 1'500;
+  EXPECT_EQ(listener_->WaitForExit().reason, ExitReason::kHung);
+  worker_.reset();  // it asks for the time
+}
+
 TEST_F(WorkerSessionTest, ASecondCancelMayShortenTheGrace) {
   Launch("slow-exit");
   ASSERT_TRUE(listener_->WaitForStage());
