@@ -328,7 +328,6 @@ TEST(MonitorTest, AWaitShowsOthersTheChangesBeforeIt) {
   other.join();
 }
 
-
 TEST(AwakeTime, AdvancesNoFasterThanTheClockThatCountsSleep) {
   const absl::Duration sleep_too = Clock::Real().Monotonic();
   const absl::Duration before = AwakeTime();

@@ -434,7 +434,6 @@ std::vector<std::vector<std::string>> Added(const FolderText& text) {
   return names;
 }
 
-
 TEST(FolderTest, NamedTokensAreStringsOrObjectsOrNull) {
   const TemporaryFolder folder;
   folder.Write("tokenizer_config.json",
@@ -716,7 +715,6 @@ TEST(ChatTemplateTest, KnowsWhetherTheEndOfATurnIsALabel) {
       Make("{{ raise_exception('x') }}" + before + after + "{% endfor %}")
           ->LabelsEndOfTurn());
 }
-
 
 TEST(TrainingTemplate, EachEditMustFitOnceInStockTemplatesAlone) {
   EXPECT_EQ(TrainingTemplate(""), std::nullopt);

@@ -357,7 +357,6 @@ TEST_F(ReadLimitsTest, OfAClosedFolderOnlyTheJobsOwnFilesAreOpened) {
   EXPECT_FALSE(base::ReadFile(link).ok());
 }
 
-
 // A job that may read any file reads files alone: this test would hang.
 TEST_F(ReadLimitsTest, WhatIsNoFileIsNotRead) {
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
