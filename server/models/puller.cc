@@ -330,9 +330,10 @@ Puller::~Puller() {
       active.stopped = absl::UnavailableError(
           "mpsd stops: pull again, what arrived is in the cache");
     }
-    mutex_.Await(absl::Condition(
-        +[](std::map<std::string, Active>* active) { return active->empty(); },
-        &active_));
+    const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return active_.empty();
+    };
+    mutex_.AwaitFor(absl::InfiniteDuration(), none);
   }
   for (std::thread& thread : Ended()) thread.join();
 }
