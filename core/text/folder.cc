@@ -341,7 +341,7 @@ absl::Status Reader::CollectNamed(const std::string& name, const Json& token) {
   }
   result_.special_tokens[name] = *content;
   for (Json& declared : declared_) {
-    if (class_.is_null() || declared["content"] != *content) continue;
+    if (class_.is_null() || Content(declared) != content) continue;
     declared["special"] = true;
   }
   AddIfMissing(token);
