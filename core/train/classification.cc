@@ -248,7 +248,7 @@ absl::StatusOr<ClassData> LoadImages(const spec::TrainSpec& spec,
 
 namespace {
 
-lora::AdapterLabels LabelsOf(const data::ClassLabels& class_labels) {
+lora::AdapterLabels AdapterLabelsOf(const data::ClassLabels& class_labels) {
   return {std::string(spec::ToString(class_labels.problem)),
           class_labels.names};
 }
@@ -256,7 +256,7 @@ lora::AdapterLabels LabelsOf(const data::ClassLabels& class_labels) {
 // Refuses labels in another order than that of the head that is trained on.
 absl::Status CheckLabels(const lora::AdapterLabels& before,
                          const data::ClassLabels& now) {
-  if (LabelsOf(now) == before) return absl::OkStatus();
+  if (AdapterLabelsOf(now) == before) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "adapter: its head was trained for ", before.problem_type, " of ",
       absl::StrJoin(before.names, ", "),
@@ -317,7 +317,7 @@ absl::Status Classification::CompleteResult(
   if (spec_.fine_tune_type != spec::FineTuneType::kLora) {
     return absl::OkStatus();
   }
-  return lora::SaveLabels(folder, LabelsOf(class_labels_));
+  return lora::SaveLabels(folder, AdapterLabelsOf(class_labels_));
 }
 
 StepInputs Classification::Inputs(std::span<const data::Batch> batches,
