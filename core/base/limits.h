@@ -108,7 +108,7 @@ inline constexpr int kThresholds = 64;                // per request
 inline constexpr int kFindings = 200;                 // per response
 inline constexpr int kPlans = 2;                      // computed at a time
 inline constexpr size_t kJobNoteBytes = 4096;
-inline constexpr int kJobNotes = 200;  // per job
+inline constexpr int kJobNotes = 200;  // of a user, per job
 inline constexpr int kJobTags = 64;
 inline constexpr size_t kJobTagBytes = 64;
 

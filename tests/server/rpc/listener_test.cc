@@ -329,6 +329,7 @@ TEST_F(StrangersTest, AnAddressHasItsShareAndItsOldestStrangerMakesRoom) {
   for (int client : clients_) MakeKnown(client);
   ConnectTcp();
   EXPECT_TRUE(IsClosed(clients_.back()));
+  while (Logged().empty()) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_THAT(Logged().at(0), HasSubstr("127.0.0.1 has 16 open, as many as"));
   // One whose client and taker are gone is not counted.
   shutdown(clients_[2], SHUT_RDWR);
