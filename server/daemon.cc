@@ -334,7 +334,7 @@ void Daemon::MakeLauncher() {
   launch.orphan_patience = config_.stop_grace;
   launch.device_lock = config_.device_lock;
   launch.read_roots = FoldersWorkersRead(config_);
-  launch.closed_roots = {fs::absolute(config_.state_dir)};
+  launch.closed_roots = {std::filesystem::absolute(config_.state_dir).string()};
   launch.log = LineTo(log_, spdlog::level::warn);
   launcher_ = std::make_unique<supervisor::ProcessLauncher>(
       std::move(launch), base::Clock::Real());
@@ -398,7 +398,8 @@ void Daemon::MakePlanner() {
   options.environment = TestEnvironment(config_);
   options.plans_dir = config_.state_dir / "plans";
   options.read_roots = FoldersWorkersRead(config_);
-  options.closed_roots = {fs::absolute(config_.state_dir)};
+  options.closed_roots = {
+      std::filesystem::absolute(config_.state_dir).string()};
   options.chip = host::ProcessorName();
   options.gpu_cores = static_cast<int>(host::GpuCores().value_or(0));
   options.cpu_cores = static_cast<int>(host::CountCores().all);

@@ -349,7 +349,7 @@ TEST_F(ReadLimitsTest, OfAClosedFolderOnlyTheJobsOwnFilesAreOpened) {
   const fs::path link = testing_support::FreshFolder("read_links") / "secret";
   fs::create_symlink(folder_ / "secret", link);
   wire::Start start{"J", job_ / "job.json", job_ / "out", {"/", job_}};
-  start.closed_roots = {folder_};
+  start.closed_roots = {folder_.string()};
   LimitToStart(start);
   EXPECT_TRUE(base::ReadFile(job_ / "job.json").ok());
   EXPECT_TRUE(base::ReadFile(job_ / "inputs/t.jsonl").ok());

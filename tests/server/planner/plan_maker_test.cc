@@ -303,7 +303,7 @@ TEST_F(PlanMakerTest, MakesAPlanInAFolderOfItsOwn) {
   EXPECT_EQ(facts["thresholds"]["memory.share"], 0.5);
   EXPECT_GT(facts["disk_free_bytes"], 0);
   EXPECT_EQ(facts["read_roots"], json({"/models", own.string()}));
-  EXPECT_EQ(facts["closed_roots"], json({"/state"}));
+  EXPECT_EQ(facts["closed_roots"], json::array({"/state"}));
   EXPECT_FALSE(facts.contains("device")) << "no worker has reported yet";
   EXPECT_FALSE(facts.contains("pace"));
   EXPECT_FALSE(facts.contains("probe"));
