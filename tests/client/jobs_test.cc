@@ -245,10 +245,8 @@ TEST_F(QueueVerbsTest, TheFilterOfListAndDeleteMeansYourJobs) {
               ElementsAre(v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING));
   EXPECT_EQ(data().listed[1].owner(), "bob");
   EXPECT_THAT(data().listed[1].states(), ElementsAre(v1::JOB_STATE_QUEUED));
-  for (std::vector<std::string> args :
-       {std::vector<std::string>{"cancel"}, {"cancel", kId, "--held"}}) {
-    EXPECT_EQ(RunVerb(args).code, 2);
-  }
+  EXPECT_EQ(RunVerb({"cancel"}).code, 2);
+  EXPECT_EQ(RunVerb({"cancel", kId, "--held"}).code, 2);
 }
 
 TEST_F(QueueVerbsTest, DrainAndUndrain) {
