@@ -31,19 +31,6 @@ class ConnectionTest : public ClientTest {
   }
 };
 
-TEST_F(ConnectionTest, ReachesAllServices) {
-  Connection connection({"unix:" + socket_.string(), socket_.string()});
-  EXPECT_TRUE(Info(connection).ok());
-  grpc::ClientContext context;
-  SetDeadline(context);
-  EXPECT_GT(context.deadline(), std::chrono::system_clock::now());
-  v1::FindBlobsResponse blobs;
-  EXPECT_TRUE(connection.artifacts().FindBlobs(&context, {}, &blobs).ok());
-  grpc::ClientContext other;
-  v1::ListJobsResponse jobs;
-  EXPECT_TRUE(connection.jobs().List(&other, {}, &jobs).ok());
-}
-
 TEST_F(ConnectionTest, ResetForgetsTheBackOff) {
   daemon_->Stop();
   Connection connection({"unix:" + socket_.string(), socket_.string()});
@@ -292,35 +279,7 @@ TEST_F(AddressTest, SocketsByPath) {
   EXPECT_EQ(FindAddress("studio:50051", "").socket_path, "");
 }
 
-TEST_F(AddressTest, BehindSshThereIsATunnel) {
-  const Address address = FindAddress("ssh://ann@studio", "");
-  EXPECT_EQ(address.target, "ssh://ann@studio");
-  EXPECT_EQ(address.socket_path, "");
-  EXPECT_NE(address.tunnel, nullptr);
-  setenv("MPSD_SERVER", "ssh://studio", 1);
-  EXPECT_NE(FindAddress("", "").tunnel, nullptr);
-  EXPECT_EQ(FindAddress("", "/state").tunnel, nullptr);
-  EXPECT_EQ(FindAddress("studio:50051", "").tunnel, nullptr);
-}
-
 const runbook::Thresholds kOwn;
-
-TEST(OwnGates, Reachable) {
-  EXPECT_EQ(ReachableGate("unix:/x", "").verdict(), v1::VERDICT_PASS);
-  const v1::Finding away = ReachableGate("unix:/x", "no such socket");
-  EXPECT_EQ(away.verdict(), v1::VERDICT_FAIL);
-  EXPECT_THAT(away.found(), HasSubstr("unix:/x: no such socket"));
-  EXPECT_NE(away.advice(), "");
-}
-
-TEST(OwnGates, Version) {
-  v1::InfoResponse info;
-  info.set_version("0.2.0");
-  EXPECT_EQ(VersionGate("0.2.0", info).verdict(), v1::VERDICT_PASS);
-  const v1::Finding skew = VersionGate("0.1.0", info);
-  EXPECT_EQ(skew.verdict(), v1::VERDICT_WARN);
-  EXPECT_EQ(skew.found(), "mpsctl 0.1.0, mpsd 0.2.0");
-}
 
 TEST(OwnGates, RoundTripIsTheMedian) {
   std::vector<absl::Duration> times(5, absl::Milliseconds(2));

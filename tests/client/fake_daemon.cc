@@ -85,20 +85,6 @@ class FakeDaemon::Jobs final : public Part<v1::JobService::Service> {
     absl::MutexLock lock(&d_.mutex_);
     return d_.Record("GetRecord", request->id(), response);
   }
-  Status AddNote(Context*, const v1::AddNoteRequest* request,
-                 v1::GetRecordResponse* response) override {
-    absl::MutexLock lock(&d_.mutex_);
-    d_.data_.records[request->id()].add_notes()->set_text(request->text());
-    return d_.Record("AddNote", request->id(), response);
-  }
-  Status Tag(Context*, const v1::TagRequest* request,
-             v1::GetRecordResponse* response) override {
-    absl::MutexLock lock(&d_.mutex_);
-    d_.data_.tagged.push_back(*request);
-    d_.data_.records[request->id()].mutable_tags()->Add(request->add().begin(),
-                                                        request->add().end());
-    return d_.Record("Tag", request->id(), response);
-  }
   Status Cancel(Context*, const v1::CancelRequest* request,
                 v1::Job* job) override {
     absl::MutexLock lock(&d_.mutex_);

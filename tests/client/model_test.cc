@@ -45,15 +45,6 @@ void WriteModelFolder(const fs::path& folder) {
 
 using ModelTest = ClientTest;
 
-TEST_F(ModelTest, NeedsAVerb) {
-  EXPECT_EQ(RunVerb({"model"}).code, 2);
-  EXPECT_EQ(RunVerb({"model", "lend"}).code, 2);
-  const Result help = RunBare({"model", "--help"});
-  for (const char* verb : {"push", "list", "rm"}) {
-    EXPECT_THAT(help.out, HasSubstr(verb));
-  }
-}
-
 TEST_F(ModelTest, InWords) {
   v1::Model model;
   model.set_size_bytes(1000);
