@@ -81,16 +81,6 @@ TEST_F(ConsoleTest, AFailureSaysWhatToDo) {
             "mpsctl: the call failed with gRPC status 10\n");
 }
 
-TEST_F(ConsoleTest, ATunnelThatDidNotOpenIsTheReason) {
-  const Address address = FindAddress("ssh://-oProxyCommand=x", "");
-  EXPECT_FALSE(address.tunnel->Open().ok());
-  EXPECT_THAT(
-      Failure(StatusCode::UNAVAILABLE, address),
-      AllOf(HasSubstr("mpsctl: cannot reach mpsd at ssh://-oProxyCommand=x: "),
-            HasSubstr("expected ssh://[USER@]HOST")));
-  EXPECT_EQ(code_, ExitCode::kBadInput);
-}
-
 TEST_F(ConsoleTest, ASocketThatDoesNotAnswer) {
   daemon_->Kill();
   EXPECT_THAT(Failure(StatusCode::UNAVAILABLE, SocketAddress()),
@@ -279,29 +269,6 @@ TEST_F(PromptTest, WithoutATerminal) {
     EXPECT_EQ(Ask("?", Echo::kOn, device).status().code(),
               absl::StatusCode::kFailedPrecondition);
   }
-}
-
-TEST(StepTextTest, ASparklineWhereTheWidthAllows) {
-  v1::Progress progress;
-  progress.set_step(20);
-  progress.set_total_steps(20);
-  progress.set_loss(1);
-  const std::vector<double> losses = {7, 6, 5, 4, 3, 2, 1, 0};
-  Terminal terminal;
-  // The text has 23 columns, the percentage and the shortest bar 13.
-  for (const auto& [columns, text] :
-       {std::pair{80, "step 20/20  loss 1.0000 █▇▆▅▄▃▂▁"},
-        std::pair{41, "step 20/20  loss 1.0000 █▆▃▁"},
-        std::pair{40, "step 20/20  loss 1.0000"},
-        std::pair{1, "step 20/20  loss 1.0000"}}) {
-    terminal.columns = [columns = columns] { return columns; };
-    EXPECT_EQ(StepText(progress, losses, terminal), text) << columns;
-  }
-  terminal.utf8 = false;
-  terminal.columns = [] { return 80; };
-  EXPECT_EQ(StepText(progress, losses, terminal),
-            "step 20/20  loss 1.0000 #*+=-:._");
-  EXPECT_EQ(StepText(progress, {3, 2, 1}, terminal), "step 20/20  loss 1.0000");
 }
 
 TEST(ExitCodeTest, OfAStatus) {

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -247,14 +246,6 @@ TEST_F(OutputFileTest, WhatArrivesBrokenIsNotKept) {
   data().download[2].mutable_file()->set_size_bytes(15);
   EXPECT_EQ(Fetch(), ExitCode::kOther);
   ExpectNothingWritten();
-}
-
-TEST_F(OutputFileTest, APlaceThatCannotBeWrittenAsksNobody) {
-  EXPECT_EQ(FetchOutputFile(TestConsole(), kId, "zebra",
-                            folder_ / "none" / "zebra", ""),
-            ExitCode::kBadInput);
-  daemon_->Sync();
-  EXPECT_TRUE(data().downloaded.empty());
 }
 
 TEST_F(OutputFileTest, APlaceIsLookedAtBeforehand) {
@@ -565,23 +556,6 @@ TEST_F(KeptEventsTest, EverythingOfAShortRunInItsOrder) {
   // Only the latest step has the counts of the whole job.
   EXPECT_FALSE(events[1]["progress"].contains("cpu_fallback_ops"));
   EXPECT_TRUE(events[3]["progress"].contains("cpu_fallback_ops"));
-}
-
-TEST_F(KeptEventsTest, AMillionStepsMakeNoLargeDocument) {
-  for (int64_t step = 1; step <= 1'000'000; ++step) {
-    Step(step, step == 654'321 ? 99 : 1 + std::sin(step));
-  }
-  const auto events = Finish();
-  EXPECT_LE(events.size(), 500u);
-  EXPECT_EQ(run_.left_out.steps,
-            1'000'000 - static_cast<int64_t>(events.size()));
-  double most = 0;
-  for (const json& event : events) {
-    most = std::max(most, event["progress"]["loss"].get<double>());
-  }
-  EXPECT_EQ(most, 99) << "the peak is gone";
-  EXPECT_EQ(events.front()["progress"]["step"], "1");
-  EXPECT_EQ(events.back()["progress"]["step"], "1000000");
 }
 
 TEST_F(KeptEventsTest, EvaluationsOfManyMetricsAreBounded) {

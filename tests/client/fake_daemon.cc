@@ -298,16 +298,13 @@ class FakeDaemon::Daemon final : public Part<v1::DaemonService::Service> {
     *response = d_.data_.info;
     return d_.Failure("Info");
   }
-  Status Drain(Context*, const v1::DrainRequest* request,
-               v1::DrainResponse*) override {
+  Status Drain(Context*, const v1::DrainRequest*, v1::DrainResponse*) override {
     absl::MutexLock lock(&d_.mutex_);
-    d_.data_.drained.push_back(*request);
     return d_.Failure("Drain");
   }
   Status Undrain(Context*, const v1::UndrainRequest*,
                  v1::UndrainResponse*) override {
     absl::MutexLock lock(&d_.mutex_);
-    ++d_.data_.undrained;
     return d_.Failure("Undrain");
   }
   Status PlanCollection(Context*, const v1::PlanCollectionRequest*,

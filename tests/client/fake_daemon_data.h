@@ -128,8 +128,6 @@ struct FakeDaemonData : FakeUploads {
   std::vector<v1::HoldRequest> held;
   std::vector<std::string> released;
   std::vector<v1::MoveRequest> moved;
-  std::vector<v1::DrainRequest> drained;
-  int undrained = 0;
   std::vector<v1::DeleteJobsRequest> deleted;
   std::vector<v1::DeleteJobsResponse> delete_answers;  // the last one stays
   v1::PlanCollectionResponse plan;

@@ -625,15 +625,6 @@ TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
   EXPECT_EQ(data().collections, 0);
 }
 
-TEST_F(GcTest, NothingIsAPlanToo) {
-  EXPECT_EQ(RunVerb({"gc", "--dry-run"}).out,
-            "Nothing would be removed.\nThe state folder has not been measured "
-            "yet.\n");
-  data().plan.set_used_bytes(5'000'000);
-  EXPECT_THAT(RunVerb({"gc", "--dry-run"}).out,
-              HasSubstr("has 4.8 MiB, and no budget"));
-}
-
 TEST_F(GcTest, RemovesAndSaysWhatStays) {
   data().collected.set_removed(3);
   data().collected.set_freed_bytes(2'000'000);

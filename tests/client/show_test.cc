@@ -463,22 +463,6 @@ TEST_F(ShowTest, QueuedHeldAndTriedBefore) {
   }
 }
 
-TEST_F(ShowTest, Succeeded) {
-  v1::Job& job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  SetTime(job.mutable_start_time(), absl::Seconds(90));
-  SetTime(job.mutable_end_time(), absl::Seconds(10));
-  job.set_train_loss(1.75);
-  job.set_output_path("/state/adapter");
-  job.set_output_kind(v1::OUTPUT_KIND_ADAPTER);
-  const std::string out = RunVerb({"show", kId}).out;
-  for (const char* line :
-       {"  ended         2026-01-02 03:03:55, after 1m20s\n",
-        "  train loss    1.7500 mean\n", "  adapter       /state/adapter\n",
-        "Fetch the adapter with `mpsctl download "}) {
-    EXPECT_NE(out.find(line), std::string::npos) << out;
-  }
-}
-
 TEST_F(ShowTest, AClassifier) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
   (*job.mutable_metrics())["accuracy"] = 0.75;

@@ -261,15 +261,6 @@ std::string Numbers(const std::string& field, int count) {
   return absl::StrCat(field, "=", absl::StrJoin(numbers, ","));
 }
 
-// The first numbers of SplitMix64 with the seed 1234567, as its authors'
-// program prints them.
-TEST(RandomDraw, IsSplitMix64) {
-  RandomDraw draw(1234567);
-  EXPECT_EQ(draw.Bits(), 6457827717110365317u);
-  EXPECT_EQ(draw.Bits(), 3203168211198807973u);
-  EXPECT_EQ(draw.Bits(), 9817491932198370423u);
-}
-
 TEST(ParseSweepField, CommasOfJsonAreJsons) {
   EXPECT_THAT(ChoicesOf(R"(a=["q","v"],"all-linear",{"x": [1,2]})"),
               ElementsAre(R"(["q","v"])", R"("all-linear")", R"({"x":[1,2]})"));

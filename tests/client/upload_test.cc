@@ -484,21 +484,6 @@ TEST_F(HashCacheTest, BeyondTheBoundsTheOldestGo) {
       << "a longer file is not read";
 }
 
-TEST_F(HashCacheTest, WithoutAnythingNewItIsNotWritten) {
-  Fill({"/a"});
-  fs::permissions(file_.parent_path(), fs::perms::owner_all);
-  const fs::file_time_type before = fs::last_write_time(file_);
-  HashCache cache = HashCache::Load(file_);
-  EXPECT_TRUE(cache.Find("/a", Mark(5000), kNow).has_value());
-  ASSERT_TRUE(cache.Save().ok());
-  EXPECT_EQ(fs::last_write_time(file_), before);
-  // A use after a day counts.
-  cache.Find("/a", Mark(5000), kNow + absl::Hours(25));
-  const std::string old = Text();
-  ASSERT_TRUE(cache.Save().ok());
-  EXPECT_NE(Text(), old);
-}
-
 TEST_F(HashCacheTest, WhatKilledProcessesLeftGoes) {
   Fill({"/a"});
   const fs::path left = file_.parent_path() / ".hashes.1.2.tmp";

@@ -53,19 +53,6 @@ TEST_F(WatchTest, AfterASequence) {
   EXPECT_EQ(RunVerb({"watch", kId, "--after", "5"}).code, 0);
 }
 
-TEST_F(WatchTest, JsonIsAnEventALineAndTheJob) {
-  AddRun(v1::JOB_STATE_SUCCEEDED);
-  std::istringstream lines(RunVerb({"watch", kId, "--json"}).out);
-  std::vector<nlohmann::json> objects;
-  for (std::string line; std::getline(lines, line);) {
-    objects.push_back(ParseJson(line));
-  }
-  ASSERT_EQ(objects.size(), 6u);
-  EXPECT_EQ(objects[2]["progress"]["step"], 1);
-  EXPECT_EQ(objects[4]["state"]["state"], "SUCCEEDED");
-  EXPECT_EQ(objects[5]["state"], "SUCCEEDED");
-}
-
 TEST_F(WatchTest, ResumesAfterTheLastEventSeen) {
   AddRun(v1::JOB_STATE_SUCCEEDED);
   data().break_watch_at = 4;
@@ -575,15 +562,6 @@ TEST_F(ReconnectTest, TheLimitStartsAnewWhenSomethingComes) {
     EXPECT_TRUE(reconnect_.ShouldRetry(kGone));
   }
   EXPECT_EQ(slept_, absl::Seconds(4));
-}
-
-TEST_F(ReconnectTest, ATunnelThatIsRefusedIsNotTriedAgain) {
-  Connection connection(FindAddress("ssh://-oX", ""));
-  EXPECT_FALSE(connection.Connect().ok());
-  const Console console{out_, err_, terminal_, connection, false};
-  Reconnect reconnect(console, absl::Seconds(10));
-  reconnect.Received();
-  EXPECT_FALSE(reconnect.ShouldRetry(kGone));
 }
 
 TEST_F(ReconnectTest, SomeErrorsWouldComeAgain) {

@@ -419,12 +419,6 @@ TEST_F(FindSocketTest, ALivingSocketComesBeforeADeadOne) {
   unsetenv("MPSD_STATE_DIR");
 }
 
-TEST_F(FindSocketTest, NowhereTellsEveryPlace) {
-  const FoundSocket found = Run("");
-  EXPECT_EQ(found.code, 69);
-  EXPECT_THAT(found.said, HasSubstr((home_ / default_).string()));
-}
-
 TEST_F(FindSocketTest, ThePathThatIsGivenWins) {
   MakeSocket(home_ / default_);
   const std::string socket = MakeSocket(folder_ / "a b" / "mpsd.sock");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/text/format.h"
 
-#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -192,21 +192,6 @@ TEST(JsonTest, OfAOneofTheOneThatIsSet) {
                                   R"("metrics":{}}})");
 }
 
-TEST(JsonTest, ListsOfMessages) {
-  v1::CheckpointsResponse response;
-  response.add_checkpoints()->set_step(5);
-  const auto json = ToJson(response);
-  ASSERT_EQ(json["checkpoints"].size(), 1u);
-  EXPECT_EQ(json["checkpoints"][0]["step"], 5);
-  google::protobuf::FileDescriptorSet files;
-  google::protobuf::FileDescriptorProto& file = *files.add_file();
-  file.add_public_dependency(4);
-  file.add_public_dependency(1 << 30);
-  EXPECT_EQ(ToJson(file)["public_dependency"].dump(), "[4,1073741824]");
-  file.add_dependency("\"linear\"");
-  EXPECT_EQ(ToJson(files)["file"][0]["dependency"].dump(), R"(["\"linear\""])");
-}
-
 TEST(JsonTest, NonFiniteNumbersAreNull) {
   v1::Evaluated evaluated;
   evaluated.set_eval_loss(std::nan(""));
@@ -239,32 +224,6 @@ TEST(HostText, SaysWhatTheMachineSays) {
       "battery 62%, Low Power Mode, heat heavy, memory pressure warn, "
       "1.12 GiB swap, GPU busy 50%, 2 GPU resets, GPU may wire 27.94 GiB, "
       "idle for 2m05s");
-}
-
-TEST(HostText, LeavesOutWhatNeedsNoWords) {
-  v1::HostReading host;
-  host.set_on_battery(false);
-  host.set_low_power_mode(false);
-  host.set_gpu_resets(0);
-  host.set_wired_limit_bytes(0);
-  host.set_user_idle_seconds(3);
-  EXPECT_EQ(HostText(host), "mains");
-}
-
-TEST(PauseText, NamesTheReasons) {
-  v1::Pause pause;
-  const absl::Time now = absl::FromUnixSeconds(1000);
-  EXPECT_EQ(PauseText(pause, now), "");
-  EXPECT_EQ(PauseReasonText(pause), "");
-  pause.add_reasons(v1::PAUSE_REASON_THERMAL);
-  pause.add_reasons(v1::PAUSE_REASON_QUIET_HOURS);
-  EXPECT_EQ(PauseText(pause, now), "too hot, quiet hours");
-  pause.mutable_since()->set_seconds(875);
-  EXPECT_EQ(PauseText(pause, now),
-            "about to be held for 2m05s: too hot, quiet hours");
-  pause.set_held(true);
-  EXPECT_EQ(PauseText(pause, now), "held for 2m05s: too hot, quiet hours");
-  EXPECT_EQ(PauseReasonText(pause), "too hot, quiet hours");
 }
 
 TEST(PauseText, HasWordsForEveryReason) {
