@@ -13,7 +13,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/api_token.h"
-#include "core/base/file.h"
 #include "tests/client/certificates.h"
 #include "tests/client/client_fixture.h"
 #include "tests/core/scratch_folder.h"
@@ -388,16 +387,6 @@ TEST_F(ChooseDaemonTest, EachSourceGivesWayToTheOneBefore) {
   EXPECT_EQ(Target({"", "", "/given"}), "unix:/given/mpsd.sock");
   EXPECT_EQ(Target({"", "named", "/given"}), "named:1");
   EXPECT_EQ(Target({"first:1", "named", "/given"}), "first:1");
-}
-
-TEST_F(ChooseDaemonTest, LocalIsThisMachinesOwnDaemon) {
-  Login("studio", "studio:1", Token('a'));
-  ASSERT_TRUE(contexts().Use("studio").ok());
-  const auto address = Choose({"", "local", ""});
-  ASSERT_TRUE(address.ok());
-  EXPECT_EQ(address->target,
-            "unix:" + base::DefaultStateDir().string() + "/mpsd.sock");
-  EXPECT_EQ(address->credentials.token, "");
 }
 
 TEST_F(ChooseDaemonTest, AContextBringsItsCredentials) {

@@ -518,14 +518,6 @@ TEST_F(ShowTest, AStudyIsShownWithoutAResultThatCannotBeRead) {
   EXPECT_NE(shown.err, "");
 }
 
-TEST_F(ShowTest, WhatToDoNextDependsOnTheState) {
-  AddJob(kId, v1::JOB_STATE_FAILED);
-  EXPECT_THAT(Out({"show", kId}),
-              AllOf(HasSubstr("mpsctl logs"), HasSubstr("mpsctl retry")));
-  data().jobs[0].set_state(v1::JOB_STATE_CANCELLED);
-  EXPECT_THAT(RunVerb({"show", kId}).out, HasSubstr("mpsctl checkpoints"));
-}
-
 TEST_F(ShowTest, JsonIsOneObject) {
   AddJob(kId, v1::JOB_STATE_FAILED).set_spec_json(R"({"model": "m"})");
   const std::string out = RunVerb({"show", kId, "--json"}).out;

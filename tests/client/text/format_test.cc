@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -133,22 +132,6 @@ TEST(CsvLine, NoNameIsAFormulaOrSteersATerminal) {
   EXPECT_EQ(CsvLine({"=1+1", "+1", "-1", "@x", "\tx", "a=b", -1}),
             "'=1+1,'+1,'-1,'@x,'\tx,a=b,-1\r\n");
   EXPECT_EQ(CsvLine({"\x1b[2J", "a\rb", "\xff"}), "\\x1b[2J,a\\rb,\\xff\r\n");
-}
-
-std::string Printed(const Table& table, int columns) {
-  std::ostringstream out;
-  table.Print(out, columns);
-  return out.str();
-}
-
-TEST(TableTest, ColumnsFitTheirWidestCell) {
-  Table table({"ID", "STATE", "NAME"});
-  table.Add({"1", "RUNNING", "naïve"});
-  table.Add({"22", "-", "x"});
-  EXPECT_EQ(Printed(table, 0),
-            "ID  STATE    NAME\n"
-            "1   RUNNING  naïve\n"
-            "22  -        x\n");
 }
 
 TEST(JsonTest, EveryFieldOfAJobIsThere) {
