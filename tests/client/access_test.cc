@@ -355,20 +355,6 @@ TEST_F(TokenTextTest, TheSecretAloneIsTheOutput) {
             "  mpsctl token revoke 0a1b2c3d4e5f\n");
 }
 
-TEST_F(TokenTextTest, AsJsonTheOutputIsOneObject) {
-  v1::CreateTokenResponse made;
-  made.set_secret("mpsd_secret");
-  *made.mutable_token() = Token("0a1b2c3d4e5f");
-  PrintCreated(TestConsole(/*json=*/true), made);
-  const auto json = ParseJson(out_.str());
-  EXPECT_EQ(json["secret"], "mpsd_secret");
-  EXPECT_EQ(json["token"]["id"], "0a1b2c3d4e5f");
-  EXPECT_EQ(json["token"]["role"], "USER");
-  EXPECT_EQ(json["token"]["expire_time"], nullptr);
-  EXPECT_THAT(err_.str(), HasSubstr("It never expires."));
-  EXPECT_THAT(err_.str(), Not(HasSubstr("mpsd_secret")));
-}
-
 TEST_F(TokenTextTest, TheListTellsWhoseUntilWhenAndTheLastUse) {
   v1::ListTokensResponse list;
   *list.add_tokens() = Token("000000000001");
@@ -397,27 +383,6 @@ TEST_F(TokenTextTest, TheListTellsWhoseUntilWhenAndTheLastUse) {
   EXPECT_EQ(err_.str(), "");
 }
 
-TEST_F(TokenTextTest, TheListAsJsonIsALineAToken) {
-  v1::ListTokensResponse list;
-  *list.add_tokens() = Token("000000000001");
-  *list.add_tokens() = Token("000000000002");
-  PrintTokens(TestConsole(/*json=*/true), list);
-  std::istringstream lines(out_.str());
-  std::string line;
-  ASSERT_TRUE(std::getline(lines, line));
-  EXPECT_EQ(ParseJson(line)["id"], "000000000001");
-  ASSERT_TRUE(std::getline(lines, line));
-  EXPECT_EQ(ParseJson(line)["last_use_time"], nullptr);
-  EXPECT_FALSE(std::getline(lines, line));
-}
-
-TEST_F(TokenTextTest, WithoutTokensItSaysHowToMakeOne) {
-  PrintTokens(TestConsole(), {});
-  EXPECT_THAT(out_.str(), HasSubstr("mpsctl token create --user NAME"));
-  PrintTokens(TestConsole(/*json=*/true), {});
-  EXPECT_EQ(out_.str(), "");
-}
-
 // A daemon may be of another version, or no mpsd at all.
 TEST_F(TokenTextTest, WhatADaemonSaysCannotSteerTheTerminal) {
   v1::CreateTokenResponse made;
@@ -435,19 +400,6 @@ TEST_F(TokenTextTest, WhatADaemonSaysCannotSteerTheTerminal) {
   PrintRevoked(console, "0a1b2c3d4e5f", {});
   EXPECT_THAT(out_.str() + err_.str(), Not(HasSubstr("\x1b")));
   EXPECT_THAT(out_.str() + err_.str(), Not(HasSubstr("\x07")));
-}
-
-TEST_F(TokenTextTest, ARevokedTokenTellsOfItsStreams) {
-  v1::RevokeTokenResponse revoked;
-  PrintRevoked(TestConsole(), "0a1b2c3d4e5f", revoked);
-  EXPECT_EQ(out_.str(), "Token 0a1b2c3d4e5f is revoked.\n");
-  revoked.set_ended_streams(1);
-  PrintRevoked(TestConsole(), "0a1b2c3d4e5f", revoked);
-  EXPECT_EQ(out_.str(),
-            "Token 0a1b2c3d4e5f is revoked; 1 open stream of it ended.\n");
-  revoked.set_ended_streams(2);
-  PrintRevoked(TestConsole(/*json=*/true), "0a1b2c3d4e5f", revoked);
-  EXPECT_EQ(out_.str(), "{\"id\":\"0a1b2c3d4e5f\",\"ended_streams\":2}\n");
 }
 
 absl::StatusOr<std::optional<absl::Time>> Parse(

@@ -55,22 +55,6 @@ TEST_F(AppTest, GlobalOptionsBeforeAndAfterTheVerb) {
               Fails(3, HasSubstr("unix:/nowhere/mpsd.sock")));
 }
 
-// Takes nothing, as a full disk.
-class Full : public std::streambuf {};
-
-TEST_F(AppTest, OutputThatCannotBeWrittenIsAnError) {
-  for (const Args& args : {Args{"info"}, {"--help"}, {"list", "--json"}}) {
-    std::vector<std::string> full = {"--state-dir", folder_.string()};
-    full.insert(full.end(), args.begin(), args.end());
-    Full nowhere;
-    std::ostream out(&nowhere);
-    std::ostringstream err;
-    AddJob(kId, v1::JOB_STATE_QUEUED);
-    EXPECT_EQ(client::Run(full, out, err, terminal_), 6) << args[0];
-    EXPECT_THAT(err.str(), HasSubstr("cannot write all of the output"));
-  }
-}
-
 TEST_F(AppTest, AWrongUrlOfSshIsToldOnceAndOnlyToVerbsThatAsk) {
   for (const std::string verb : {"list", "info", "watch"}) {
     Args args = {"--server", "ssh://-oX", verb};

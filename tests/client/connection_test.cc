@@ -13,7 +13,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/api_token.h"
-#include "core/base/file.h"
 #include "tests/client/certificates.h"
 #include "tests/client/client_fixture.h"
 #include "tests/core/scratch_folder.h"
@@ -30,19 +29,6 @@ class ConnectionTest : public ClientTest {
     return connection.stub<DaemonStub>().Info(&context, {}, &response);
   }
 };
-
-TEST_F(ConnectionTest, ReachesAllServices) {
-  Connection connection({"unix:" + socket_.string(), socket_.string()});
-  EXPECT_TRUE(Info(connection).ok());
-  grpc::ClientContext context;
-  SetDeadline(context);
-  EXPECT_GT(context.deadline(), std::chrono::system_clock::now());
-  v1::FindBlobsResponse blobs;
-  EXPECT_TRUE(connection.artifacts().FindBlobs(&context, {}, &blobs).ok());
-  grpc::ClientContext other;
-  v1::ListJobsResponse jobs;
-  EXPECT_TRUE(connection.jobs().List(&other, {}, &jobs).ok());
-}
 
 TEST_F(ConnectionTest, ResetForgetsTheBackOff) {
   daemon_->Stop();
@@ -292,35 +278,7 @@ TEST_F(AddressTest, SocketsByPath) {
   EXPECT_EQ(FindAddress("studio:50051", "").socket_path, "");
 }
 
-TEST_F(AddressTest, BehindSshThereIsATunnel) {
-  const Address address = FindAddress("ssh://ann@studio", "");
-  EXPECT_EQ(address.target, "ssh://ann@studio");
-  EXPECT_EQ(address.socket_path, "");
-  EXPECT_NE(address.tunnel, nullptr);
-  setenv("MPSD_SERVER", "ssh://studio", 1);
-  EXPECT_NE(FindAddress("", "").tunnel, nullptr);
-  EXPECT_EQ(FindAddress("", "/state").tunnel, nullptr);
-  EXPECT_EQ(FindAddress("studio:50051", "").tunnel, nullptr);
-}
-
 const runbook::Thresholds kOwn;
-
-TEST(OwnGates, Reachable) {
-  EXPECT_EQ(ReachableGate("unix:/x", "").verdict(), v1::VERDICT_PASS);
-  const v1::Finding away = ReachableGate("unix:/x", "no such socket");
-  EXPECT_EQ(away.verdict(), v1::VERDICT_FAIL);
-  EXPECT_THAT(away.found(), HasSubstr("unix:/x: no such socket"));
-  EXPECT_NE(away.advice(), "");
-}
-
-TEST(OwnGates, Version) {
-  v1::InfoResponse info;
-  info.set_version("0.2.0");
-  EXPECT_EQ(VersionGate("0.2.0", info).verdict(), v1::VERDICT_PASS);
-  const v1::Finding skew = VersionGate("0.1.0", info);
-  EXPECT_EQ(skew.verdict(), v1::VERDICT_WARN);
-  EXPECT_EQ(skew.found(), "mpsctl 0.1.0, mpsd 0.2.0");
-}
 
 TEST(OwnGates, RoundTripIsTheMedian) {
   std::vector<absl::Duration> times(5, absl::Milliseconds(2));
@@ -429,16 +387,6 @@ TEST_F(ChooseDaemonTest, EachSourceGivesWayToTheOneBefore) {
   EXPECT_EQ(Target({"", "", "/given"}), "unix:/given/mpsd.sock");
   EXPECT_EQ(Target({"", "named", "/given"}), "named:1");
   EXPECT_EQ(Target({"first:1", "named", "/given"}), "first:1");
-}
-
-TEST_F(ChooseDaemonTest, LocalIsThisMachinesOwnDaemon) {
-  Login("studio", "studio:1", Token('a'));
-  ASSERT_TRUE(contexts().Use("studio").ok());
-  const auto address = Choose({"", "local", ""});
-  ASSERT_TRUE(address.ok());
-  EXPECT_EQ(address->target,
-            "unix:" + base::DefaultStateDir().string() + "/mpsd.sock");
-  EXPECT_EQ(address->credentials.token, "");
 }
 
 TEST_F(ChooseDaemonTest, AContextBringsItsCredentials) {

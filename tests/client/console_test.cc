@@ -81,16 +81,6 @@ TEST_F(ConsoleTest, AFailureSaysWhatToDo) {
             "mpsctl: the call failed with gRPC status 10\n");
 }
 
-TEST_F(ConsoleTest, ATunnelThatDidNotOpenIsTheReason) {
-  const Address address = FindAddress("ssh://-oProxyCommand=x", "");
-  EXPECT_FALSE(address.tunnel->Open().ok());
-  EXPECT_THAT(
-      Failure(StatusCode::UNAVAILABLE, address),
-      AllOf(HasSubstr("mpsctl: cannot reach mpsd at ssh://-oProxyCommand=x: "),
-            HasSubstr("expected ssh://[USER@]HOST")));
-  EXPECT_EQ(code_, ExitCode::kBadInput);
-}
-
 TEST_F(ConsoleTest, ASocketThatDoesNotAnswer) {
   daemon_->Kill();
   EXPECT_THAT(Failure(StatusCode::UNAVAILABLE, SocketAddress()),
@@ -125,13 +115,6 @@ TEST_F(ConsoleTest, OnlyAFullDiskNeedsRoom) {
             "files in the job.\n");
 }
 
-TEST_F(ConsoleTest, OneObjectALine) {
-  v1::StateChanged state;
-  state.set_message("naïve");
-  TestConsole(/*json=*/true).PrintJson(state);
-  EXPECT_EQ(out_.str(), "{\"state\":null,\"message\":\"naïve\"}\n");
-}
-
 TEST(IsUtf8LocaleTest, BySpelling) {
   for (const char* name : {"en_US.UTF-8", "C.utf8", "UTF-8", "de_DE.utf-8@x"}) {
     EXPECT_TRUE(IsUtf8Locale(nullptr, nullptr, name)) << name;
@@ -147,14 +130,6 @@ TEST(IsUtf8LocaleTest, BySpelling) {
   EXPECT_FALSE(IsUtf8Locale("", "", ""));
 }
 
-TEST(InterruptTest, WithoutListenerNobodyIsThere) {
-  Interrupt interrupt;
-  EXPECT_FALSE(interrupt.Raise());
-  EXPECT_FALSE(interrupt.raised());
-  Interrupt::Listener listener(nullptr, [] { FAIL(); });
-  EXPECT_FALSE(listener.raised());
-}
-
 TEST(InterruptTest, WakesTheListenerOnce) {
   Interrupt interrupt;
   int woken = 0;
@@ -164,16 +139,6 @@ TEST(InterruptTest, WakesTheListenerOnce) {
   EXPECT_TRUE(listener.raised());
   EXPECT_FALSE(interrupt.Raise()) << "a second Ctrl-C ends the process";
   EXPECT_EQ(woken, 1);
-}
-
-TEST(InterruptTest, AListenerThatIsGoneIsNotWoken) {
-  Interrupt interrupt;
-  int woken = 0;
-  {
-    Interrupt::Listener listener(&interrupt, [&] { ++woken; });
-  }
-  EXPECT_FALSE(interrupt.Raise());
-  EXPECT_EQ(woken, 0);
 }
 
 TEST(InterruptTest, OfTwoTheInnerIsWokenAndThenTheOuterAgain) {
@@ -306,79 +271,6 @@ TEST_F(PromptTest, WithoutATerminal) {
   }
 }
 
-TEST(StepTextTest, WhatIsKnown) {
-  v1::Progress progress;
-  progress.set_step(1);
-  progress.set_total_steps(20);
-  progress.set_loss(1.23456);
-  progress.set_eta_seconds(80);
-  EXPECT_EQ(StepText(progress), "step 1/20  loss 1.2346  ETA 1m20s");
-  progress.set_tokens_per_second(1234.4);
-  EXPECT_EQ(StepText(progress),
-            "step 1/20  loss 1.2346  1,234 tok/s  ETA 1m20s");
-  progress.set_step(20);
-  EXPECT_EQ(StepText(progress), "step 20/20  loss 1.2346  1,234 tok/s");
-}
-
-TEST(StepTextTest, ASparklineWhereTheWidthAllows) {
-  v1::Progress progress;
-  progress.set_step(20);
-  progress.set_total_steps(20);
-  progress.set_loss(1);
-  const std::vector<double> losses = {7, 6, 5, 4, 3, 2, 1, 0};
-  Terminal terminal;
-  // The text has 23 columns, the percentage and the shortest bar 13.
-  for (const auto& [columns, text] :
-       {std::pair{80, "step 20/20  loss 1.0000 █▇▆▅▄▃▂▁"},
-        std::pair{41, "step 20/20  loss 1.0000 █▆▃▁"},
-        std::pair{40, "step 20/20  loss 1.0000"},
-        std::pair{1, "step 20/20  loss 1.0000"}}) {
-    terminal.columns = [columns = columns] { return columns; };
-    EXPECT_EQ(StepText(progress, losses, terminal), text) << columns;
-  }
-  terminal.utf8 = false;
-  terminal.columns = [] { return 80; };
-  EXPECT_EQ(StepText(progress, losses, terminal),
-            "step 20/20  loss 1.0000 #*+=-:._");
-  EXPECT_EQ(StepText(progress, {3, 2, 1}, terminal), "step 20/20  loss 1.0000");
-}
-
-class ProgressLineTest : public testing::Test {
- protected:
-  std::string Draw(bool is_tty, bool json) {
-    std::ostringstream out;
-    Terminal terminal;
-    terminal.is_tty = is_tty;
-    terminal.columns = [] { return 18; };
-    Connection nowhere({"unix:/nowhere", "/nowhere"});
-    const Console console{out, out, terminal, nowhere, json};
-    {
-      ProgressLine line(console);
-      line.Draw(1, 4, "x");
-    }
-    return out.str();
-  }
-};
-
-TEST_F(ProgressLineTest, RedrawsInPlaceAndLeavesNothing) {
-  EXPECT_EQ(Draw(true, false),
-            "\r 25% ━━──────── x\x1b[K"
-            "\r\x1b[K");
-  EXPECT_EQ(Draw(false, false), "");
-  EXPECT_EQ(Draw(true, true), "");
-}
-
-TEST_F(ProgressLineTest, ALineAboveIsALineWithoutABar) {
-  std::ostringstream out;
-  Terminal terminal;
-  Connection nowhere({"unix:/nowhere", "/nowhere"});
-  const Console console{out, out, terminal, nowhere, false};
-  ProgressLine line(console);
-  line.Draw(1, 4, "x");
-  line.PrintAbove("text");
-  EXPECT_EQ(out.str(), "text\n");
-}
-
 TEST(ExitCodeTest, OfAStatus) {
   const std::pair<StatusCode, ExitCode> table[] = {
       {StatusCode::OK, ExitCode::kOk},
@@ -408,17 +300,6 @@ TEST(ExitCodeTest, OfATunnel) {
               ForStatus(grpc::Status(code, "")))
         << "refused is refused, whoever does it";
   }
-}
-
-TEST(ExitCodeTest, OfAJobAndOfAVerdict) {
-  EXPECT_EQ(ForJobState(v1::JOB_STATE_SUCCEEDED), ExitCode::kOk);
-  EXPECT_EQ(ForJobState(v1::JOB_STATE_FAILED), ExitCode::kJobFailed);
-  EXPECT_EQ(ForJobState(v1::JOB_STATE_CANCELLED), ExitCode::kJobCancelled);
-  EXPECT_EQ(ForJobState(v1::JOB_STATE_QUEUED), ExitCode::kOk);
-  EXPECT_EQ(ForVerdict(v1::VERDICT_PASS), ExitCode::kOk);
-  EXPECT_EQ(ForVerdict(v1::VERDICT_WARN), ExitCode::kVerdictWarn);
-  EXPECT_EQ(ForVerdict(v1::VERDICT_FAIL), ExitCode::kVerdictFail);
-  EXPECT_EQ(ForVerdict(v1::VERDICT_UNSPECIFIED), ExitCode::kOk);
 }
 
 TEST(ExitCodeTest, HelpNamesEachNumber) {

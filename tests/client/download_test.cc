@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -67,28 +66,6 @@ TEST_F(DownloadTest, ACheckpoint) {
   EXPECT_EQ(Download({"--checkpoint", "40"}).code, 0);
   EXPECT_EQ(data().downloaded[0].checkpoint_step(), 40);
   EXPECT_EQ(Download({"--predictions", "--checkpoint", "4"}).code, 2);
-}
-
-TEST_F(DownloadTest, Predictions) {
-  data().download.clear();
-  AddFile("confusion_matrix.json", "{}");
-  AddFile("predictions.jsonl", "1");
-  AddFile("predictions.tsv", "22");
-  EXPECT_EQ(Download({"--predictions"}).code, 0);
-  EXPECT_TRUE(data().downloaded[0].predictions());
-  EXPECT_EQ(Read(output_ / "predictions.jsonl"), "1");
-  EXPECT_EQ(Read(output_ / "confusion_matrix.json"), "{}");
-}
-
-TEST_F(DownloadTest, Curves) {
-  data().download.clear();
-  AddFile("metrics.jsonl", "{}");
-  AddFile("runs/events.out.tfevents.1.mpsd", "1");
-  EXPECT_EQ(Download({"--curves"}).code, 0);
-  EXPECT_TRUE(data().downloaded[0].curves());
-  EXPECT_EQ(Read(output_ / "runs/events.out.tfevents.1.mpsd"), "1");
-  EXPECT_EQ(Download({"--curves", "--predictions"}).code, 2);
-  EXPECT_EQ(Download({"--curves", "--checkpoint", "4"}).code, 2);
 }
 
 TEST_F(DownloadTest, OneFileOfThePredictions) {
@@ -260,23 +237,6 @@ class OutputFileTest : public DownloadTest {
   const fs::path path_ = folder_ / "here.json.gz";
 };
 
-TEST_F(OutputFileTest, TakesTheOneFile) {
-  EXPECT_EQ(Fetch(), ExitCode::kOk) << err_.str();
-  EXPECT_EQ(*base::ReadFile(path_), "first and more");
-  EXPECT_EQ(Only(data().downloaded).job_id(), kId);
-  EXPECT_TRUE(data().downloaded[0].output());
-}
-
-TEST_F(OutputFileTest, AFileThatIsNotThereIsSaid) {
-  EXPECT_EQ(Fetch("none"), ExitCode::kNotFound);
-  EXPECT_THAT(err_.str(), HasSubstr("has no none"));
-  EXPECT_THAT(err_.str(), HasSubstr("Look elsewhere."));
-  ExpectNothingWritten();
-  Fail("Download", StatusCode::NOT_FOUND, "no such job");
-  EXPECT_EQ(Fetch(), ExitCode::kNotFound);
-  ExpectNothingWritten();
-}
-
 TEST_F(OutputFileTest, WhatArrivesBrokenIsNotKept) {
   data().download[2].mutable_file()->set_sha256(std::string(64, 'a'));
   EXPECT_EQ(Fetch(), ExitCode::kOther);
@@ -286,14 +246,6 @@ TEST_F(OutputFileTest, WhatArrivesBrokenIsNotKept) {
   data().download[2].mutable_file()->set_size_bytes(15);
   EXPECT_EQ(Fetch(), ExitCode::kOther);
   ExpectNothingWritten();
-}
-
-TEST_F(OutputFileTest, APlaceThatCannotBeWrittenAsksNobody) {
-  EXPECT_EQ(FetchOutputFile(TestConsole(), kId, "zebra",
-                            folder_ / "none" / "zebra", ""),
-            ExitCode::kBadInput);
-  daemon_->Sync();
-  EXPECT_TRUE(data().downloaded.empty());
 }
 
 TEST_F(OutputFileTest, APlaceIsLookedAtBeforehand) {
@@ -606,23 +558,6 @@ TEST_F(KeptEventsTest, EverythingOfAShortRunInItsOrder) {
   EXPECT_TRUE(events[3]["progress"].contains("cpu_fallback_ops"));
 }
 
-TEST_F(KeptEventsTest, AMillionStepsMakeNoLargeDocument) {
-  for (int64_t step = 1; step <= 1'000'000; ++step) {
-    Step(step, step == 654'321 ? 99 : 1 + std::sin(step));
-  }
-  const auto events = Finish();
-  EXPECT_LE(events.size(), 500u);
-  EXPECT_EQ(run_.left_out.steps,
-            1'000'000 - static_cast<int64_t>(events.size()));
-  double most = 0;
-  for (const json& event : events) {
-    most = std::max(most, event["progress"]["loss"].get<double>());
-  }
-  EXPECT_EQ(most, 99) << "the peak is gone";
-  EXPECT_EQ(events.front()["progress"]["step"], "1");
-  EXPECT_EQ(events.back()["progress"]["step"], "1000000");
-}
-
 TEST_F(KeptEventsTest, EvaluationsOfManyMetricsAreBounded) {
   for (int64_t step = 0; step < 20'000; ++step) {
     v1::Evaluated& evaluated = *Next().mutable_evaluated();
@@ -649,45 +584,6 @@ TEST_F(KeptEventsTest, TheLatestOfOtherEventsStay) {
               testing::StartsWith("note 99999"));
   EXPECT_EQ(run_.left_out.events,
             100'000 - static_cast<int64_t>(events.size()));
-}
-
-class FilePickerTest : public testing::Test {
- protected:
-  std::map<std::string, std::string> files_;
-  run_page::FilePicker picker_{files_};
-};
-
-TEST_F(FilePickerTest, KeepsTheFilesOfAPage) {
-  EXPECT_TRUE(picker_.Begin("confusion_matrix.json", 4));
-  EXPECT_TRUE(picker_.Append("[1"));
-  EXPECT_TRUE(picker_.Append("]\n"));
-  EXPECT_TRUE(picker_.Begin("run.json", 2));
-  EXPECT_TRUE(picker_.Append("{}"));
-  EXPECT_FALSE(picker_.Begin("secret.json", 2));
-  EXPECT_FALSE(picker_.Append("xx"));
-  EXPECT_THAT(files_, ElementsAre(Pair("confusion_matrix.json", "[1]\n"),
-                                  Pair("run.json", "{}")));
-  files_.clear();
-  EXPECT_FALSE(picker_.Begin("run.json", (1 << 20) + 1));
-  EXPECT_THAT(files_, IsEmpty());
-}
-
-TEST(ProtoJsonTest, HasTheProtosNamesAndNoZeros) {
-  v1::JobEvent event;
-  event.mutable_time()->set_seconds(1767323045);
-  event.mutable_progress()->set_step(int64_t{1} << 60);
-  event.mutable_progress()->set_learning_rate(0.25);
-  EXPECT_EQ(
-      json::parse(ProtoJson(event)),
-      json({{"time", "2026-01-02T03:04:05Z"},
-            {"progress",
-             {{"step", "1152921504606846976"}, {"learning_rate", 0.25}}}}));
-  v1::Evaluated evaluated;
-  evaluated.set_eval_loss(std::numeric_limits<double>::quiet_NaN());
-  (*evaluated.mutable_metrics())["a"] =
-      -std::numeric_limits<double>::infinity();
-  EXPECT_EQ(json::parse(ProtoJson(evaluated)),
-            json({{"eval_loss", "NaN"}, {"metrics", {{"a", "-Infinity"}}}}));
 }
 
 TEST(ProtoJsonTest, ATimeWithoutJsonLosesItsMessageAlone) {

@@ -85,20 +85,6 @@ class FakeDaemon::Jobs final : public Part<v1::JobService::Service> {
     absl::MutexLock lock(&d_.mutex_);
     return d_.Record("GetRecord", request->id(), response);
   }
-  Status AddNote(Context*, const v1::AddNoteRequest* request,
-                 v1::GetRecordResponse* response) override {
-    absl::MutexLock lock(&d_.mutex_);
-    d_.data_.records[request->id()].add_notes()->set_text(request->text());
-    return d_.Record("AddNote", request->id(), response);
-  }
-  Status Tag(Context*, const v1::TagRequest* request,
-             v1::GetRecordResponse* response) override {
-    absl::MutexLock lock(&d_.mutex_);
-    d_.data_.tagged.push_back(*request);
-    d_.data_.records[request->id()].mutable_tags()->Add(request->add().begin(),
-                                                        request->add().end());
-    return d_.Record("Tag", request->id(), response);
-  }
   Status Cancel(Context*, const v1::CancelRequest* request,
                 v1::Job* job) override {
     absl::MutexLock lock(&d_.mutex_);
@@ -312,16 +298,13 @@ class FakeDaemon::Daemon final : public Part<v1::DaemonService::Service> {
     *response = d_.data_.info;
     return d_.Failure("Info");
   }
-  Status Drain(Context*, const v1::DrainRequest* request,
-               v1::DrainResponse*) override {
+  Status Drain(Context*, const v1::DrainRequest*, v1::DrainResponse*) override {
     absl::MutexLock lock(&d_.mutex_);
-    d_.data_.drained.push_back(*request);
     return d_.Failure("Drain");
   }
   Status Undrain(Context*, const v1::UndrainRequest*,
                  v1::UndrainResponse*) override {
     absl::MutexLock lock(&d_.mutex_);
-    ++d_.data_.undrained;
     return d_.Failure("Undrain");
   }
   Status PlanCollection(Context*, const v1::PlanCollectionRequest*,

@@ -101,10 +101,9 @@ struct FakeUploads {
 
 // What a FakeDaemon answers with, and what it was asked.
 struct FakeDaemonData : FakeUploads {
-  std::vector<v1::Job> jobs;                     // newest first
-  std::vector<v1::Job> past;                     // likewise
-  std::map<std::string, v1::JobRecord> records;  // by job
-  std::vector<v1::TagRequest> tagged;
+  std::vector<v1::Job> jobs;                                // newest first
+  std::vector<v1::Job> past;                                // likewise
+  std::map<std::string, v1::JobRecord> records;             // by job
   std::map<std::string, std::vector<v1::JobEvent>> events;  // by job
   std::map<std::string, std::string> logs;
   std::map<std::string, std::vector<v1::Checkpoint>> checkpoints;
@@ -129,8 +128,6 @@ struct FakeDaemonData : FakeUploads {
   std::vector<v1::HoldRequest> held;
   std::vector<std::string> released;
   std::vector<v1::MoveRequest> moved;
-  std::vector<v1::DrainRequest> drained;
-  int undrained = 0;
   std::vector<v1::DeleteJobsRequest> deleted;
   std::vector<v1::DeleteJobsResponse> delete_answers;  // the last one stays
   v1::PlanCollectionResponse plan;

@@ -81,27 +81,6 @@ TEST_F(InfoTest, WhoYouAreAndHowLongTheCertificateLasts) {
                 "`mpsd tls renew` SOON\n"));
 }
 
-TEST_F(InfoTest, WhereThingsAre) {
-  EXPECT_THAT(Out({"info"}), Not(HasSubstr("web page")));
-  info_.set_metrics_address("mac:9464");
-  info_.set_metrics_tls(true);
-  info_.set_page_address("127.0.0.1:9465");
-  info_.set_state_bytes(18'200'000);
-  EXPECT_THAT(Out({"info"}),
-              AllOf(HasSubstr("  https://mac:9464/metrics\n"),
-                    HasSubstr("web page       http://127.0.0.1:9465/\n"),
-                    HasSubstr("/state, 17.4 MiB, 1.86 GiB free\n")));
-  info_.set_metrics_address("unix:/run/m");
-  info_.set_page_address("unix:/run/p");
-  info_.set_state_budget_bytes(1'100'000'000'000);
-  EXPECT_THAT(
-      Out({"info"}),
-      AllOf(HasSubstr("metrics        unix:/run/m\n"),
-            HasSubstr("web page       unix:/run/p\n"),
-            HasSubstr(
-                "/state, 17.4 MiB of a budget of 1.00 TiB, 1.86 GiB free\n")));
-}
-
 class DoctorTest : public ClientTest {
  protected:
   DoctorTest() {
@@ -167,17 +146,6 @@ TEST_F(DoctorTest, TheClientsOwnFindingsCount) {
               Ends(2, AllOf(HasSubstr("warn     client.version"),
                             HasSubstr("fail     daemon.certificate"),
                             HasSubstr("warn     client.clock"))));
-}
-
-TEST_F(DoctorTest, Json) {
-  Add(First(), "power.source", v1::VERDICT_WARN, "battery", "Plug it in.");
-  const Result result = RunVerb({"doctor", "--json"});
-  EXPECT_EQ(result.code, 1);
-  const auto json = ParseJson(result.out);
-  EXPECT_EQ(json["verdict"], "WARN");
-  EXPECT_EQ(json["findings"][0]["name"], "daemon.reachable");
-  EXPECT_EQ(json["findings"].back()["verdict"], "WARN");
-  EXPECT_EQ(json["findings"].back()["advice"], "Plug it in.");
 }
 
 TEST_F(DoctorTest, DeepWaitsForTheSelftest) {

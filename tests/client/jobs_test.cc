@@ -89,13 +89,6 @@ TEST_F(JobIdTest, NoMatch) {
 
 using JobLabels = google::protobuf::Map<std::string, std::string>;
 
-TEST(JobLabelsTest, Parsed) {
-  JobLabels job_labels;
-  EXPECT_EQ(JobLabelsText(job_labels), "");
-  ASSERT_TRUE(AddJobLabels({"b=2", "a=x=y", "c=", "b=2"}, &job_labels).ok());
-  EXPECT_EQ(JobLabelsText(job_labels), "a=x=y, b=2, c=");
-}
-
 TEST(JobLabelsTest, ErrorsNameTheLabel) {
   JobLabels job_labels;
   EXPECT_EQ(AddJobLabels({"team"}, &job_labels).message(),
@@ -158,15 +151,6 @@ TEST_F(QueueTest, NoNameSteersTheTerminal) {
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 2) << out;
   AddJob(kId, v1::JOB_STATE_QUEUED).set_hold("by e\x1b[2J");
   EXPECT_THAT(Out({"hold", kId}), Not(HasSubstr("\x1b")));
-}
-
-TEST_F(QueueTest, Json) {
-  Add(kId, v1::JOB_STATE_QUEUED, "ann", "priority 0");
-  data().queue.set_half_life_seconds(3600);
-  const nlohmann::json json = ParseJson(RunVerb({"queue", "--json"}).out);
-  EXPECT_EQ(json["entries"][0]["id"], kId);
-  EXPECT_EQ(json["entries"][0]["state"], "QUEUED");
-  EXPECT_EQ(json["half_life_seconds"], 3600);
 }
 
 // The verbs that change jobs, or whether jobs start.
@@ -249,69 +233,7 @@ TEST_F(QueueVerbsTest, TheFilterOfListAndDeleteMeansYourJobs) {
   EXPECT_EQ(RunVerb({"cancel", kId, "--held"}).code, 2);
 }
 
-TEST_F(QueueVerbsTest, DrainAndUndrain) {
-  EXPECT_EQ(Out({"drain", "--reason", "a new disk"}),
-            "mpsd starts no further job until `mpsctl undrain`, not even after "
-            "a restart. A running job continues.\n");
-  EXPECT_EQ(Only(data().drained).reason(), "a new disk");
-  EXPECT_EQ(Out({"undrain"}), "mpsd starts jobs again.\n");
-  EXPECT_EQ(data().undrained, 1);
-}
-
-using HoldTest = ClientTest;
-
-TEST_F(HoldTest, SeveralJobsForOneReason) {
-  AddJob(kId, v1::JOB_STATE_QUEUED).set_hold("by ann: the data is late");
-  AddJob(kOtherId, v1::JOB_STATE_QUEUED);
-  EXPECT_THAT(
-      RunVerb({"hold", kId, kOtherId, "--reason", "the data is late"}),
-      Prints("Job 01KAH0000000000000000000AA is held by ann: the data is late. "
-             "It starts after `mpsctl release 01KAH0000000000000000000AA`.\n"
-             "Job 01KAH0000000000000000000BB is held. "
-             "It starts after `mpsctl release 01KAH0000000000000000000BB`.\n"));
-  ASSERT_EQ(data().held.size(), 2u);
-  EXPECT_EQ(data().held[0].reason(), "the data is late");
-  EXPECT_EQ(data().held[1].id(), kOtherId);
-}
-
-TEST_F(HoldTest, AShortIdIsTooShortToChangeAJob) {
-  AddJob(kId, v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(RunVerb({"hold", "00AA"}).code, 2);
-  EXPECT_TRUE(data().held.empty());
-}
-
-using ReleaseTest = ClientTest;
-
-TEST_F(ReleaseTest, SaysHowManyAreAhead) {
-  AddJob(kId, v1::JOB_STATE_QUEUED).set_queue_position(2);
-  EXPECT_THAT(RunVerb({"release", kId}),
-              Prints("Job 01KAH0000000000000000000AA is released, 2 ahead of "
-                     "it.\n"));
-  EXPECT_THAT(data().released, ElementsAre(kId));
-}
-
 using MoveTest = ClientTest;
-
-TEST_F(MoveTest, ToTheTop) {
-  AddJob(kId, v1::JOB_STATE_QUEUED).set_queue_position(0);
-  EXPECT_THAT(
-      RunVerb({"move", kId, "--top"}),
-      Prints("Job 01KAH0000000000000000000AA has priority 0, first in the "
-             "queue.\n"));
-  EXPECT_TRUE(Only(data().moved).top());
-}
-
-TEST_F(MoveTest, TheFirstNamedIsTheFirstAtTheTopAndTheLastNamedAtTheBottom) {
-  AddJob(kId, v1::JOB_STATE_QUEUED);
-  AddJob(kOtherId, v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(RunVerb({"move", kId, kOtherId, "--top"}).code, 0);
-  EXPECT_EQ(RunVerb({"move", kId, kOtherId, "--bottom"}).code, 0);
-  ASSERT_EQ(data().moved.size(), 4u);
-  EXPECT_EQ(data().moved[0].id(), kOtherId);
-  EXPECT_EQ(data().moved[1].id(), kId);
-  EXPECT_EQ(data().moved[2].id(), kId);
-  EXPECT_TRUE(data().moved[2].bottom());
-}
 
 TEST_F(MoveTest, ToAPriority) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
@@ -429,41 +351,6 @@ TEST_F(RetryTest, ARunningJobTakesItsTime) {
       "Job 01KAH0000000000000000000AA returns to the queue once its worker has "
       "stopped; it runs from scratch, without its earlier results.\n");
   EXPECT_TRUE(data().retried[0].from_scratch());
-}
-
-TEST_F(RetryTest, JsonIsAJobALine) {
-  AddJob(kId, v1::JOB_STATE_QUEUED);
-  AddJob(kOtherId, v1::JOB_STATE_QUEUED);
-  const Result result = RunVerb({"--json", "retry", kId, kOtherId});
-  EXPECT_THAT(result.out, HasSubstr("\"state\":\"QUEUED\""));
-  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2);
-}
-
-using NoteTest = ClientTest;
-
-TEST_F(NoteTest, OfAJobAndOfADeletedOne) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  data().past.push_back(PastJob(kOtherId));
-  EXPECT_EQ(RunVerb({"note", kId, "too hot"}).out,
-            std::string(kId) + ": notes 1\n");
-  EXPECT_EQ(data().records[kId].notes(0).text(), "too hot");
-  EXPECT_EQ(RunVerb({"note", std::string(kOtherId).substr(20), "x"}).out,
-            std::string(kOtherId) + ": notes 1\n");
-  EXPECT_EQ(RunVerb({"note", kId}).code, 2);
-  EXPECT_EQ(RunVerb({"note", "01KAH0000000000000000000ZZ", "x"}).code, 4);
-}
-
-TEST_F(NoteTest, TagsComeAndGo) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  EXPECT_EQ(RunVerb({"tag", kId, "baseline", "x/y"}).out,
-            std::string(kId) + ": baseline, x/y\n");
-  EXPECT_THAT(data().tagged.back().add(), ElementsAre("baseline", "x/y"));
-  EXPECT_EQ(RunVerb({"tag", kId, "old", "--remove"}).code, 0);
-  EXPECT_THAT(data().tagged.back().remove(), ElementsAre("old"));
-  EXPECT_TRUE(data().tagged.back().add().empty());
-  EXPECT_EQ(RunVerb({"tag", kId}).code, 2);
-  Fail("Tag", StatusCode::PERMISSION_DENIED, "ann's");
-  EXPECT_THAT(RunVerb({"tag", kId, "mine"}), Fails(8, HasSubstr("ann's")));
 }
 
 class AuditTest : public ClientTest {
@@ -734,15 +621,6 @@ TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
           "The state folder has 83.82 GiB of a budget of 74.51 GiB.\n"
           "Short of space: pinned jobs have 5 bytes.\n"));
   EXPECT_EQ(data().collections, 0);
-}
-
-TEST_F(GcTest, NothingIsAPlanToo) {
-  EXPECT_EQ(RunVerb({"gc", "--dry-run"}).out,
-            "Nothing would be removed.\nThe state folder has not been measured "
-            "yet.\n");
-  data().plan.set_used_bytes(5'000'000);
-  EXPECT_THAT(RunVerb({"gc", "--dry-run"}).out,
-              HasSubstr("has 4.8 MiB, and no budget"));
 }
 
 TEST_F(GcTest, RemovesAndSaysWhatStays) {

@@ -43,34 +43,6 @@ void WriteModelFolder(const fs::path& folder) {
   WriteText(folder / "README.md", "for people");
 }
 
-using ModelTest = ClientTest;
-
-TEST_F(ModelTest, NeedsAVerb) {
-  EXPECT_EQ(RunVerb({"model"}).code, 2);
-  EXPECT_EQ(RunVerb({"model", "lend"}).code, 2);
-  const Result help = RunBare({"model", "--help"});
-  for (const char* verb : {"push", "list", "rm"}) {
-    EXPECT_THAT(help.out, HasSubstr(verb));
-  }
-}
-
-TEST_F(ModelTest, InWords) {
-  v1::Model model;
-  model.set_size_bytes(1000);
-  EXPECT_EQ(ModelText(model), "1000 B");
-  EXPECT_EQ(FitText(model), "");
-  model.set_family("bert");
-  model.set_parameters(1234);
-  model.add_tasks("SEQ_CLS");
-  EXPECT_EQ(ModelText(model), "1000 B, bert, 1,234 parameters, for SEQ_CLS");
-  model.set_least_memory_bytes(5'000'000);
-  EXPECT_EQ(FitText(model), "LoRA takes 4.8 MiB of memory at least");
-  model.set_fits(false);
-  EXPECT_EQ(FitText(model),
-            "LoRA takes 4.8 MiB of memory at least, and mpsd's machine has "
-            "less");
-}
-
 class LocalModelTest : public testing::Test {
  protected:
   LocalModelTest() { WriteModelFolder(folder_); }
@@ -174,17 +146,6 @@ TEST_F(ModelAdviceTest, OtherErrorsAndModelsGetNone) {
   EXPECT_EQ(ModelAdvice(Spec(folder), grpc::Status(StatusCode::INVALID_ARGUMENT,
                                                    "model: of type t5")),
             "");
-}
-
-TEST_F(ModelAdviceTest, SubmitPrintsIt) {
-  WriteModelFolder(folder_ / "tiny");
-  WriteText(folder_ / "t.jsonl", "{\"text\": \"a\"}\n");
-  WriteText(folder_ / "job.json",
-            R"({"model": "tiny", "dataset": {"train": "t.jsonl"}})");
-  data().fail["Submit"] = NoModel();
-  EXPECT_THAT(RunVerb({"submit", (folder_ / "job.json").string()}),
-              Fails(2, HasSubstr("mpsctl model push " +
-                                 (folder_ / "tiny").string() + "`")));
 }
 
 TEST_F(ModelAdviceTest, TheNameOfAFolder) {

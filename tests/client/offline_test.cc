@@ -223,12 +223,6 @@ TEST_F(ImportTest, Errors) {
   EXPECT_EQ(RunBare({"import", "/absent.args"}).code, 2);
 }
 
-TEST_F(ImportTest, JsonIsOneLine) {
-  const Result result = RunBare({"import", Write("a", kGlue), "--json"});
-  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1);
-  EXPECT_EQ(Json::parse(result.out)["model"], "m");
-}
-
 class MergeTest : public ClientTest {
  protected:
   // A program that writes its arguments to a file and then does `end`.
@@ -297,45 +291,6 @@ TEST_F(SchemaTest, AJobMayNameIt) {
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->files.size(), 1u);
   EXPECT_TRUE(job->warnings.empty());
-}
-
-std::string Type(const char* schema) {
-  return TypeText(nlohmann::ordered_json::parse(schema));
-}
-
-TEST(TypeText, IsInWords) {
-  EXPECT_EQ(Type(R"({"type": "boolean"})"), "boolean");
-  EXPECT_EQ(Type(R"({"type": ["string", "null"], "minLength": 1})"), "string");
-  EXPECT_EQ(Type(R"({"type": "integer", "minimum": 1})"), "integer >= 1");
-  EXPECT_EQ(Type(R"({"type": "number", "minimum": 0, "exclusiveMaximum": 1})"),
-            "number >= 0 and < 1");
-  EXPECT_EQ(
-      Type(R"({"type": "number", "exclusiveMinimum": 0, "maximum": 2.5})"),
-      "number > 0 and <= 2.5");
-  EXPECT_EQ(Type(R"({"type": "integer", "minimum": -1, "not": {"const": 0}})"),
-            "integer >= -1 and not 0");
-  EXPECT_EQ(Type(R"({"type": ["integer", "array", "null"], "minimum": 0,
-                     "items": {"type": "integer", "minimum": 0}})"),
-            "integer >= 0 or list of integers >= 0");
-  EXPECT_EQ(Type(R"({"type": ["string", "null"], "enum": ["a", "b", null]})"),
-            "`\"a\"`, `\"b\"`");
-  EXPECT_EQ(Type(R"({"type": ["object", "null"],
-                     "additionalProperties": {"type": "number"}})"),
-            "object of numbers");
-  EXPECT_EQ(Type(R"({"type": "object", "additionalProperties": false})"),
-            "object");
-}
-
-TEST(JobReference, HasARowForEachField) {
-  const std::string text = JobReference();
-  EXPECT_THAT(text, HasSubstr("\n| `r` | integer >= 1 | `8` | The rank of "));
-  EXPECT_THAT(text, HasSubstr("\n| `model` | string | required | The base "));
-  EXPECT_THAT(text, HasSubstr("\n| [`lora`](#lora) | object |  | The adapter"));
-  EXPECT_THAT(text, HasSubstr("\n### lora\n\nThe adapter"));
-  EXPECT_THAT(text,
-              HasSubstr("\n| `save_total_limit` | integer >= 1 | absent "));
-  EXPECT_THAT(text, HasSubstr("\n| `device` | `\"auto\"`, `\"mps\"`, "
-                              "`\"cuda\"`, `\"cpu\"` | `\"auto\"` | "));
 }
 
 // MPSD_WRITE_REFERENCE=1 writes it there instead.

@@ -54,11 +54,6 @@ TEST_F(ListTest, Table) {
             "000000AA  RUNNING (cancelling)  3/10  2…\n");
 }
 
-TEST_F(ListTest, SaysWhatIsHeld) {
-  AddJob(kId, v1::JOB_STATE_QUEUED).set_hold("the disk is full");
-  EXPECT_NE(RunVerb({"list"}).out.find("QUEUED (held)"), std::string::npos);
-}
-
 TEST_F(ListTest, FiltersAreTheServers) {
   RunVerb({"list", "--state", "queued", "--state", "RUNNING", "--owner", "bo",
            "--label", "a=1", "--label", "b=2", "--limit", "7"});
@@ -69,26 +64,6 @@ TEST_F(ListTest, FiltersAreTheServers) {
   EXPECT_EQ(request.labels().at("a"), "1");
   EXPECT_EQ(request.labels().at("b"), "2");
   EXPECT_EQ(request.page_size(), 7);
-}
-
-TEST_F(ListTest, AsManyPagesAsItTakes) {
-  AddBoth();
-  data().page_size = 1;
-  EXPECT_EQ(RunVerb({"list", "-q"}).out,
-            "01KAH0000000000000000000BB\n"
-            "01KAH0000000000000000000AA\n");
-  EXPECT_EQ(RunVerb({"list", "-q", "--limit", "1"}).out,
-            "01KAH0000000000000000000BB\n");
-}
-
-TEST_F(ListTest, JsonIsAJobALine) {
-  AddBoth();
-  std::istringstream lines(RunVerb({"list", "--json"}).out);
-  std::vector<std::string> states;
-  for (std::string line; std::getline(lines, line);) {
-    states.push_back(ParseJson(line)["state"]);
-  }
-  EXPECT_THAT(states, ElementsAre("QUEUED", "RUNNING"));
 }
 
 TEST_F(ListTest, EachFilterReachesTheServer) {
@@ -258,33 +233,6 @@ TEST_F(ListTest, WhatMakesNoSenseIsNamed) {
   }
 }
 
-TEST(ParseSort, ReadsWordsAndTheirWay) {
-  const auto keys = ParseSort("name, -eval_loss,STATE");
-  ASSERT_TRUE(keys.ok()) << keys.status();
-  EXPECT_THAT(*keys, ElementsAre(SortKey{v1::JOB_ORDER_NAME, true},
-                                 SortKey{v1::JOB_ORDER_EVAL_LOSS, false},
-                                 SortKey{v1::JOB_ORDER_STATE, true}));
-  EXPECT_THAT(
-      SortNames(),
-      testing::IsSupersetOf({"create_time", "end_time", "name", "owner",
-                             "state", "priority", "eval_loss", "device_seconds",
-                             "stored_bytes", "train_loss", "accuracy"}));
-  for (const std::string& name : SortNames()) {
-    EXPECT_TRUE(ParseSort("-" + name).ok()) << name;
-  }
-}
-
-TEST(ParseSort, AMetricHasItsOwnDirection) {
-  const auto keys = ParseSort("accuracy,-accuracy,mse,metrics.my_f1,name");
-  ASSERT_TRUE(keys.ok()) << keys.status();
-  const auto none = v1::JOB_ORDER_UNSPECIFIED;
-  EXPECT_THAT(*keys, ElementsAre(SortKey{none, false, "accuracy"},
-                                 SortKey{none, true, "accuracy"},
-                                 SortKey{none, true, "mse"},
-                                 SortKey{none, false, "my_f1"},
-                                 SortKey{v1::JOB_ORDER_NAME, true}));
-}
-
 TEST(ParseSort, NamesWhatIsNoKey) {
   for (const char* bad : {"", "-", "metrics.", "colour", "name,", "--name",
                           "unspecified", "x\x1b"}) {
@@ -394,21 +342,6 @@ TEST(ListColumn, AStudyIsNamedByItsKind) {
   EXPECT_EQ(Cell("name", job), "(smoke)");
 }
 
-TEST(ListColumn, GivesProgramsTheValues) {
-  const v1::Job job = Example();
-  const ListRow row(job, kNow);
-  const auto value = [&row](const std::string& name) {
-    return ListColumn::Parse(name)->Value(row).dump();
-  };
-  EXPECT_EQ(value("age"), "90");
-  EXPECT_EQ(value("step"), "3");
-  EXPECT_EQ(value("eval_loss"), "null");
-  EXPECT_EQ(value("stored_bytes"), "3500000");
-  EXPECT_EQ(value("create_time"), "\"2026-01-02T03:02:35Z\"");
-  EXPECT_EQ(value("labels.a.b"), "\"x\"");
-  EXPECT_EQ(value("best_evaluation.step"), "null");
-}
-
 TEST(ListColumn, KnowsItsNames) {
   const std::vector<std::string> names = ListColumn::Names();
   EXPECT_THAT(names, AllOf(Contains("id"), Contains("age"),
@@ -429,15 +362,6 @@ TEST(ListColumn, KnowsItsNames) {
     EXPECT_THAT(std::string(column.status().message()),
                 AllOf(HasSubstr("is not a column"), Not(HasSubstr("\x1b"))));
   }
-}
-
-TEST(ParseColumns, DividesAtCommas) {
-  const auto columns = ParseColumns("id, labels.a b,age");
-  ASSERT_TRUE(columns.ok()) << columns.status();
-  ASSERT_EQ(columns->size(), 3u);
-  EXPECT_EQ((*columns)[1].name(), "labels.a b");
-  EXPECT_EQ((*columns)[1].heading(), "LABELS.A B");
-  EXPECT_FALSE(ParseColumns("id,").ok());
 }
 
 using ShowTest = ClientTest;
@@ -539,22 +463,6 @@ TEST_F(ShowTest, QueuedHeldAndTriedBefore) {
   }
 }
 
-TEST_F(ShowTest, Succeeded) {
-  v1::Job& job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  SetTime(job.mutable_start_time(), absl::Seconds(90));
-  SetTime(job.mutable_end_time(), absl::Seconds(10));
-  job.set_train_loss(1.75);
-  job.set_output_path("/state/adapter");
-  job.set_output_kind(v1::OUTPUT_KIND_ADAPTER);
-  const std::string out = RunVerb({"show", kId}).out;
-  for (const char* line :
-       {"  ended         2026-01-02 03:03:55, after 1m20s\n",
-        "  train loss    1.7500 mean\n", "  adapter       /state/adapter\n",
-        "Fetch the adapter with `mpsctl download "}) {
-    EXPECT_NE(out.find(line), std::string::npos) << out;
-  }
-}
-
 TEST_F(ShowTest, AClassifier) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
   (*job.mutable_metrics())["accuracy"] = 0.75;
@@ -608,14 +516,6 @@ TEST_F(ShowTest, AStudyIsShownWithoutAResultThatCannotBeRead) {
   const Result shown = RunVerb({"show", kId, "--json"});
   EXPECT_FALSE(ParseJson(shown.out).contains("result"));
   EXPECT_NE(shown.err, "");
-}
-
-TEST_F(ShowTest, WhatToDoNextDependsOnTheState) {
-  AddJob(kId, v1::JOB_STATE_FAILED);
-  EXPECT_THAT(Out({"show", kId}),
-              AllOf(HasSubstr("mpsctl logs"), HasSubstr("mpsctl retry")));
-  data().jobs[0].set_state(v1::JOB_STATE_CANCELLED);
-  EXPECT_THAT(RunVerb({"show", kId}).out, HasSubstr("mpsctl checkpoints"));
 }
 
 TEST_F(ShowTest, JsonIsOneObject) {

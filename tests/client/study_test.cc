@@ -96,12 +96,6 @@ TEST_F(StudyTest, WhatTheDaemonRefuses) {
   EXPECT_THAT(err_.str(), HasSubstr("result.json is broken"));
 }
 
-TEST_F(StudyTest, WithoutAJobFileNothingIsSubmitted) {
-  arguments_.job_file += ".none";
-  EXPECT_EQ(RunIt(), ExitCode::kBadInput);
-  EXPECT_TRUE(data().submitted.empty());
-}
-
 class ThresholdsTest : public ClientTest {
  protected:
   absl::Status Add() { return AddThresholds(arguments_, &out_); }
@@ -174,28 +168,6 @@ TEST_F(ThresholdsTest, TooMany) {
   for (int i = 0; i < 65; ++i) text += "a" + std::to_string(i) + " = 1\n";
   File(text);
   EXPECT_THAT(std::string(Add().message()), HasSubstr("at most 64"));
-}
-
-TEST(VerdictName, IsShort) {
-  EXPECT_EQ(VerdictName(v1::VERDICT_PASS), "ok");
-  EXPECT_EQ(VerdictName(v1::VERDICT_UNSPECIFIED), "-");
-}
-
-class StudyPrintersTest : public ClientTest {
- protected:
-  std::string Printed(const v1::StudyResult& result) {
-    PrintAnyStudy(result, TestConsole());
-    return out_.str();
-  }
-};
-
-TEST_F(StudyPrintersTest, EachKindHasItsOwn) {
-  v1::StudyResult result;
-  EXPECT_EQ(Printed(result), "") << "one of a newer daemon";
-  result.mutable_device_comparison()->set_decision(v1::DEVICE_DECISION_GO);
-  EXPECT_THAT(Printed(result), HasSubstr("Decision: go"));
-  result.mutable_smoke()->set_device("mps");
-  EXPECT_THAT(Printed(result), HasSubstr("on mps"));
 }
 
 class SmokeTest : public ClientTest {
@@ -310,14 +282,6 @@ TEST_F(CompareDevicesTest, AsksForWhatWasSaid) {
   EXPECT_EQ(options.thresholds().at("compare.speedup"), 0.3);
 }
 
-TEST_F(CompareDevicesTest, LeavesTheDefaultsToTheDaemon) {
-  RunVerb({"compare-devices", job_});
-  const auto& options = Only(data().submitted).study().device_comparison();
-  EXPECT_EQ(options.devices_size(), 0);
-  EXPECT_EQ(options.steps(), 0);
-  EXPECT_FALSE(options.has_warmup_steps());
-}
-
 TEST_F(CompareDevicesTest, ShowsBothAndTheDecision) {
   EXPECT_THAT(
       RunVerb({"compare-devices", job_}).out,
@@ -331,13 +295,6 @@ TEST_F(CompareDevicesTest, ShowsBothAndTheDecision) {
       v1::DEVICE_DECISION_STAY_ON_CPU);
   data().jobs[0].set_kind(v1::JOB_KIND_DEVICE_COMPARISON);
   EXPECT_THAT(RunVerb({"show", kId}).out, HasSubstr("Decision: stay on cpu"));
-}
-
-TEST_F(CompareDevicesTest, ForAScript) {
-  const Result result = RunVerb({"compare-devices", job_, "--json"});
-  EXPECT_EQ(result.code, 11);
-  const auto json = ParseJson(result.out);
-  EXPECT_EQ(json["device_comparison"]["decision"], "FIX_DATA");
 }
 
 TEST_F(CompareDevicesTest, RefusesWhatCannotBe) {
@@ -554,31 +511,6 @@ TEST_F(ProfileVerbTest, APlaceForTheTraceIsLookedAtFirst) {
   }
   EXPECT_EQ(*base::ReadFile(folder_ / "there.json.gz"), "mine");
   EXPECT_TRUE(data().submitted.empty());
-}
-
-TEST_F(ProfileVerbTest, WithJsonTheResultAloneGoesToStdout) {
-  AddFile("trace.json.gz", "packed");
-  const Result result = Profile(
-      {kOtherId, "--json", "--trace", (folder_ / "t.json.gz").string()});
-  EXPECT_EQ(result.code, 11);
-  const auto json = ParseJson(result.out);
-  EXPECT_EQ(json["profile"]["device"], "mps");
-  EXPECT_EQ(json["profile"]["steps"]["plain"], 20);
-  EXPECT_THAT(result.err, HasSubstr(" submitted: "));
-}
-
-TEST_F(ProfileVerbTest, WithDetachNothingIsFollowed) {
-  EXPECT_THAT(Profile({kOtherId, "--detach"}),
-              Prints(HasSubstr("mpsctl watch")));
-  const Result json = Profile({kOtherId, "--detach", "--json"});
-  EXPECT_EQ(ParseJson(json.out)["id"], kId);
-}
-
-TEST_F(ProfileVerbTest, AProfileThatWasCancelledHasNoVerdict) {
-  data().jobs[0].set_state(v1::JOB_STATE_CANCELLED);
-  data().events[kId].clear();
-  AddState(kId, v1::JOB_STATE_CANCELLED);
-  EXPECT_THAT(Profile({kOtherId}), Ends(5, Not(HasSubstr("Verdict"))));
 }
 
 TEST_F(ProfileVerbTest, WhatCannotBeIsRefused) {

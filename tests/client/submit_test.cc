@@ -44,14 +44,6 @@ TEST_F(SubmitTest, Detached) {
   EXPECT_EQ(data().blobs.count(request.inputs(0).sha256()), 1u);
 }
 
-TEST_F(SubmitTest, JsonIsOneObject) {
-  const std::string out = RunVerb({"submit", job_, "--detach", "--json"}).out;
-  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1);
-  const auto json = ParseJson(out);
-  EXPECT_EQ(json["id"], kId);
-  EXPECT_EQ(json["state"], "QUEUED");
-}
-
 TEST_F(SubmitTest, AHashThatIsKnownIsBelievedUnlessItShallNot) {
   const std::string data = (folder_ / "t.jsonl").string();
   struct stat info;
@@ -239,23 +231,6 @@ TEST_F(SureSubmitTest, AnAnswerThatIsLostIsAskedForAgain) {
   }
 }
 
-TEST_F(SureSubmitTest, AConnectionThatBreaksIsMadeAnew) {
-  data().lost = {grpc::Status::OK};
-  std::thread restarts;
-  data().on_idle = [&] {
-    restarts = std::thread([&] {
-      daemon_->Kill();
-      daemon_->Start();
-    });
-  };
-  terminal_.sleep = absl::SleepFor;
-  const Result result = Submit();
-  restarts.join();
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(data().submitted.size(), 2u);
-  EXPECT_EQ(data().made, 1);
-}
-
 TEST_F(SureSubmitTest, WhatIsRefusedIsNotSentAgain) {
   Fail("Submit", StatusCode::INVALID_ARGUMENT, "no");
   EXPECT_EQ(Submit().code, 2);
@@ -272,15 +247,6 @@ TEST_F(SureSubmitTest, AnInputThatHasGoneIsSentAgainOnce) {
   Fail("Submit", StatusCode::FAILED_PRECONDITION, "model: there is none");
   EXPECT_EQ(Submit().code, 2);
   EXPECT_EQ(data().submit_deadlines.size(), 1u);
-}
-
-TEST_F(SureSubmitTest, WithoutADaemonNothingWasSubmitted) {
-  const std::string job = Write("bare.json", R"({"model": "org/id",
-      "dataset": {"train": ["/data/of/the/daemon.jsonl"]}})");
-  daemon_->Stop();
-  EXPECT_THAT(RunVerb({"submit", job, "--detach"}),
-              Fails(3, HasSubstr("cannot reach mpsd")));
-  EXPECT_EQ(sleeps_, 0);
 }
 
 TEST_F(SureSubmitTest, ItEndsAfterTenMinutesAndSaysHowToLook) {
@@ -404,13 +370,6 @@ TEST_F(InputsTest, AChatTemplateIsSentToo) {
               HasSubstr("training.chat_template_path"));
   EXPECT_THAT(Error(job("bare")),
               HasSubstr("has neither chat_template.jinja nor"));
-}
-
-TEST_F(InputsTest, TheTextIsSentAsItIs) {
-  Write("t.jsonl", "row");
-  const std::string path =
-      Job(R"( "model" : "org/id", "dataset": {"train": ["t.jsonl"]})");
-  EXPECT_EQ(PrepareJob(path)->spec_json, Read(path));
 }
 
 TEST_F(InputsTest, AModelFolderHereBecomesAbsolute) {
@@ -569,12 +528,6 @@ TEST_F(CloneTest, WhyItWillNotStartIsSaid) {
   data().jobs[0].set_hold("job X is FAILED");
   EXPECT_THAT(Clone({"--detach"}).out,
               HasSubstr("It is held: job X is FAILED\n"));
-}
-
-TEST_F(CloneTest, DataThatAreNamedNoLongerStayBehind) {
-  EXPECT_EQ(Clone({"--unset", "dataset.eval", "--detach"}).code, 0);
-  ASSERT_EQ(data().submitted.at(0).inputs_size(), 1);
-  EXPECT_EQ(data().submitted[0].inputs(0).path(), "t.jsonl");
 }
 
 TEST_F(CloneTest, AWrongFieldIsFoundHere) {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <cmath>
 #include <set>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/study.h"
@@ -148,17 +145,6 @@ TEST_F(SweepTest, WhatItIsRankedByIsTheJobs) {
               HasSubstr("--sort metrics.accuracy`"));
 }
 
-TEST_F(SweepTest, JsonIsAJobALine) {
-  const std::string out =
-      Out({"--json", "sweep", job_, "--grid", "lora.r=1,2"});
-  std::istringstream lines(out);
-  int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
-    EXPECT_EQ(ParseJson(line)["id"], kId);
-  }
-  EXPECT_EQ(count, 2);
-}
-
 class SweepBatchTest : public ClientTest {
  protected:
   SweepBatchTest() {
@@ -275,39 +261,6 @@ std::string Numbers(const std::string& field, int count) {
   return absl::StrCat(field, "=", absl::StrJoin(numbers, ","));
 }
 
-// The first numbers of SplitMix64 with the seed 1234567, as its authors'
-// program prints them.
-TEST(RandomDraw, IsSplitMix64) {
-  RandomDraw draw(1234567);
-  EXPECT_EQ(draw.Bits(), 6457827717110365317u);
-  EXPECT_EQ(draw.Bits(), 3203168211198807973u);
-  EXPECT_EQ(draw.Bits(), 9817491932198370423u);
-}
-
-TEST(RandomDraw, SharesAndNumbersStayWithinTheirBounds) {
-  RandomDraw draw(-1);
-  std::array<int, 3> seen = {};
-  for (int i = 0; i < 3000; ++i) {
-    const double share = draw.Share();
-    EXPECT_GE(share, 0);
-    EXPECT_LT(share, 1);
-    ++seen.at(draw.Below(3));
-  }
-  for (const int count : seen) EXPECT_NEAR(count, 1000, 120);
-  EXPECT_EQ(draw.Below(1), 0);
-}
-
-TEST(ParseSweepField, ValuesBetweenCommas) {
-  EXPECT_EQ(Read("training.learning_rate=1e-4,3e-4").field,
-            "training.learning_rate");
-  EXPECT_THAT(ChoicesOf("training.learning_rate=1e-4,3e-4"),
-              ElementsAre("0.0001", "0.0003"));
-  // What is no JSON is a text.
-  EXPECT_THAT(ChoicesOf("a=linear,\"5\",[1]"),
-              ElementsAre("\"linear\"", "\"5\"", "[1]"));
-  EXPECT_THAT(ChoicesOf("a=x=y,z"), ElementsAre("\"x=y\"", "\"z\""));
-}
-
 TEST(ParseSweepField, CommasOfJsonAreJsons) {
   EXPECT_THAT(ChoicesOf(R"(a=["q","v"],"all-linear",{"x": [1,2]})"),
               ElementsAre(R"(["q","v"])", R"("all-linear")", R"({"x":[1,2]})"));
@@ -354,14 +307,6 @@ TEST(ParseSweepField, SaysWhatWasExpected) {
   EXPECT_THAT(Error("a\x1b[2J"), HasSubstr("a\\x1b[2J"));
 }
 
-TEST(ExpandGrid, EveryCombinationTheLastFieldFastest) {
-  EXPECT_THAT(
-      Grid({"training.learning_rate=1e-4,3e-4", "lora.r=8,16,true"}),
-      ElementsAre(ElementsAre("0.0001", "8"), ElementsAre("0.0001", "16"),
-                  ElementsAre("0.0001", "true"), ElementsAre("0.0003", "8"),
-                  ElementsAre("0.0003", "16"), ElementsAre("0.0003", "true")));
-}
-
 TEST(ExpandGrid, IsBounded) {
   EXPECT_EQ(Grid({Numbers("a", 500)}).size(), 500);
   EXPECT_THAT(Error(Numbers("a", 501)), HasSubstr("more than 500 values"));
@@ -402,30 +347,6 @@ TEST(DrawValues, TheSameSeedIsTheSameOnEveryMachine) {
                           {"8.033e-05", "8", "0.0468", "83"}}));
 }
 
-TEST(DrawValues, LieInTheirRangesAndAreShort) {
-  const Combinations all =
-      Drawn(500, {"a=log(1e-5,1e-3)", "b=uniform(-1,0.1)", "c=int(-2,2)"});
-  ASSERT_EQ(all.size(), 500);
-  int small = 0;
-  std::set<std::string> integers;
-  for (const std::vector<std::string>& one : all) {
-    double a = 0, b = 0;
-    ASSERT_TRUE(absl::SimpleAtod(one[0], &a) && absl::SimpleAtod(one[1], &b));
-    EXPECT_GE(a, 1e-5);
-    EXPECT_LE(a, 1e-3);
-    EXPECT_GE(b, -1);
-    EXPECT_LE(b, 0.1);
-    EXPECT_LT(one[0].size(), 11) << one[0];
-    small += a < 1e-4 ? 1 : 0;
-    integers.insert(one[2]);
-  }
-  // Half of a range in the logarithm is half of the draws.
-  EXPECT_GT(small, 200);
-  EXPECT_LT(small, 300);
-  EXPECT_THAT(integers,
-              testing::UnorderedElementsAre("-2", "-1", "0", "1", "2"));
-}
-
 TEST(DrawValues, NoTwoAreAlike) {
   const std::vector<std::string> fields = {Numbers("a", 5), Numbers("b", 4)};
   const Combinations all = Drawn(20, fields);
@@ -450,42 +371,9 @@ absl::StatusOr<std::vector<SweepJob>> Make(
   return MakeSweepJobs(spec.dump(), "ranks", Fields(texts), Grid(texts));
 }
 
-TEST(MakeSweepJobs, EachIsNamedAndLabelledAfterItsValues) {
-  const auto jobs =
-      Make(Spec(), {"training.learning_rate=1e-4,3e-4", "lora.r=8",
-                    "training.lr_scheduler_type=cosine"});
-  ASSERT_TRUE(jobs.ok()) << jobs.status();
-  ASSERT_EQ(jobs->size(), 2);
-  const json spec = json::parse((*jobs)[1].spec_json);
-  EXPECT_EQ(spec["name"],
-            "tiny learning_rate=0.0003 r=8 lr_scheduler_type=cosine");
-  EXPECT_EQ(spec["training"]["learning_rate"], 3e-4);
-  EXPECT_EQ(spec["training"]["max_steps"], 40);
-  EXPECT_EQ(spec["lora"]["r"], 8);
-  EXPECT_THAT((*jobs)[1].labels,
-              ElementsAre(std::pair("lora.r", "8"), std::pair("sweep", "ranks"),
-                          std::pair("training.learning_rate", "0.0003"),
-                          std::pair("training.lr_scheduler_type", "cosine")));
-  json nameless = Spec();
-  nameless.erase("name");
-  EXPECT_EQ(
-      json::parse(Make(nameless, {"lora.r=4"})->front().spec_json)["name"],
-      "r=4");
-}
-
 TEST(MakeSweepJobs, FieldsOfOneNameKeepTheirPaths) {
   const auto jobs = Make(Spec(), {"lora.r=4", "training.seed=1", "seed=1"});
   EXPECT_THAT(ErrorOf(jobs), HasSubstr("(r=4 training.seed=1 seed=1): "));
-}
-
-TEST(MakeSweepJobs, NamesTheFirstThatNoDaemonWouldTake) {
-  EXPECT_THAT(ErrorOf(Make(Spec(), {"lora.r=4,-1,-2"})),
-              HasSubstr("job 2 (r=-1): "));
-  EXPECT_THAT(ErrorOf(Make(Spec(), {"lora.rank=4"})), HasSubstr("lora.rank"));
-  EXPECT_THAT(ErrorOf(Make(Spec(), {"model.x=1"})),
-              HasSubstr("'model' is not an object"));
-  EXPECT_THAT(ErrorOf(Make(json{{"modle", 1}}, {"lora.r=1"})),
-              HasSubstr("modle"));
 }
 
 TEST(MakeSweepJobs, HostileValuesStayTextsOfBoundedLength) {

@@ -147,12 +147,6 @@ TEST_F(UploadTest, NoFilesNoCall) {
   EXPECT_TRUE(Send({}).ok());
 }
 
-TEST_F(UploadTest, ShowsProgressOnATerminal) {
-  terminal_.is_tty = true;
-  ASSERT_TRUE(Send({File("a", "12345")}).ok());
-  EXPECT_NE(out_.str().find("uploading a  5 B/5 B"), std::string::npos);
-}
-
 TEST_F(UploadTest, TheDaemonsErrorComesBack) {
   data().fail["Upload"] = data().fail["UploadBatch"] =
       grpc::Status(StatusCode::RESOURCE_EXHAUSTED, "disk full");
@@ -352,21 +346,6 @@ TEST_F(HashFilesTest, TheFirstThatCannotBeReadIsNamed) {
   EXPECT_FALSE(HashFiles(files, options_).ok());
 }
 
-TEST_F(HashFilesTest, VerbsShowABarOnATerminal) {
-  terminal_.is_tty = true;
-  Connection connection({"unix:" + socket_.string(), socket_.string()});
-  std::ostringstream out;
-  const Console console{out, out, terminal_, connection, false};
-  const HashOptions options = Hashing(console, true);
-  EXPECT_TRUE(options.rehash);
-  EXPECT_EQ(options.cache, folder_ / ".cache/mpsctl/hashes");
-  options.progress(1, 2);
-  EXPECT_NE(out.str().find("reading  1 B/2 B"), std::string::npos);
-  out.str("");
-  options.progress(2, 2);
-  EXPECT_EQ(out.str(), "\r\x1b[K");
-}
-
 namespace fs = std::filesystem;
 
 const std::string kHash = base::Sha256Hex("x");
@@ -505,34 +484,12 @@ TEST_F(HashCacheTest, BeyondTheBoundsTheOldestGo) {
       << "a longer file is not read";
 }
 
-TEST_F(HashCacheTest, WithoutAnythingNewItIsNotWritten) {
-  Fill({"/a"});
-  fs::permissions(file_.parent_path(), fs::perms::owner_all);
-  const fs::file_time_type before = fs::last_write_time(file_);
-  HashCache cache = HashCache::Load(file_);
-  EXPECT_TRUE(cache.Find("/a", Mark(5000), kNow).has_value());
-  ASSERT_TRUE(cache.Save().ok());
-  EXPECT_EQ(fs::last_write_time(file_), before);
-  // A use after a day counts.
-  cache.Find("/a", Mark(5000), kNow + absl::Hours(25));
-  const std::string old = Text();
-  ASSERT_TRUE(cache.Save().ok());
-  EXPECT_NE(Text(), old);
-}
-
 TEST_F(HashCacheTest, WhatKilledProcessesLeftGoes) {
   Fill({"/a"});
   const fs::path left = file_.parent_path() / ".hashes.1.2.tmp";
   std::ofstream(left) << "half";
   Fill({"/b"});
   EXPECT_FALSE(fs::exists(left));
-}
-
-TEST_F(HashCacheTest, WithoutAPlaceNothingIsKept) {
-  HashCache cache = HashCache::Load("");
-  cache.Keep("/a", Mark(5000), kHash, kNow);
-  EXPECT_TRUE(cache.Save().ok());
-  EXPECT_FALSE(cache.Find("/a", Mark(5000), kNow).has_value());
 }
 
 TEST(HashCachePath, IsBelowTheUsersCaches) {

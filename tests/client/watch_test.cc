@@ -53,19 +53,6 @@ TEST_F(WatchTest, AfterASequence) {
   EXPECT_EQ(RunVerb({"watch", kId, "--after", "5"}).code, 0);
 }
 
-TEST_F(WatchTest, JsonIsAnEventALineAndTheJob) {
-  AddRun(v1::JOB_STATE_SUCCEEDED);
-  std::istringstream lines(RunVerb({"watch", kId, "--json"}).out);
-  std::vector<nlohmann::json> objects;
-  for (std::string line; std::getline(lines, line);) {
-    objects.push_back(ParseJson(line));
-  }
-  ASSERT_EQ(objects.size(), 6u);
-  EXPECT_EQ(objects[2]["progress"]["step"], 1);
-  EXPECT_EQ(objects[4]["state"]["state"], "SUCCEEDED");
-  EXPECT_EQ(objects[5]["state"], "SUCCEEDED");
-}
-
 TEST_F(WatchTest, ResumesAfterTheLastEventSeen) {
   AddRun(v1::JOB_STATE_SUCCEEDED);
   data().break_watch_at = 4;
@@ -78,17 +65,6 @@ TEST_F(WatchTest, ResumesAfterTheLastEventSeen) {
   EXPECT_NE(result.out.find("step 2/2"), std::string::npos);
   EXPECT_EQ(result.err,
             "mpsctl: lost the connection to mpsd; trying again for 2m00s\n");
-}
-
-TEST_F(WatchTest, ComesThroughARestartOfTheDaemon) {
-  AddRun(v1::JOB_STATE_SUCCEEDED);
-  data().break_watch_at = 3;
-  terminal_.sleep = [this](absl::Duration) {
-    if (++sleeps_ == 1) daemon_->Stop();
-    if (sleeps_ == 4) daemon_->Start();
-  };
-  EXPECT_EQ(RunVerb({"watch", kId}).code, 0);
-  EXPECT_EQ(sleeps_, 4);
 }
 
 TEST_F(WatchTest, GivesUpOnADaemonThatStaysAway) {
@@ -221,45 +197,6 @@ TEST_F(FollowTest, OneScreenThatChangesNoMode) {
   EXPECT_TRUE(data().cancelled.empty());
 }
 
-TEST_F(FollowTest, TheScreenGoesOnToTheNextJob) {
-  AddRun(kId, v1::JOB_STATE_RUNNING);
-  AddRun(kOtherId, v1::JOB_STATE_QUEUED);
-  data().on_idle = [] {};
-  terminal_.is_tty = true;
-  terminal_.sleep = [this](absl::Duration) {
-    if (++sleeps_ == 1) {
-      JobOf(kId).set_state(v1::JOB_STATE_SUCCEEDED);
-      JobOf(kOtherId).set_state(v1::JOB_STATE_RUNNING);
-      daemon_->Sync();
-    }
-    if (sleeps_ == 11) JobOf(kOtherId).set_state(v1::JOB_STATE_FAILED);
-    if (sleeps_ == 21) interrupt_.Raise();
-  };
-  const std::string out = RunVerb({"watch"}).out;
-  const size_t first = out.find(std::string("Job ") + kId);
-  const size_t second = out.find(std::string("Job ") + kOtherId);
-  EXPECT_LT(first, second) << out;
-  EXPECT_LT(second, out.find("No job runs.")) << out;
-}
-
-TEST_F(FollowTest, TheScreenComesThroughARestartOfTheDaemon) {
-  AddRun(kId, v1::JOB_STATE_RUNNING);
-  data().on_idle = [] {};
-  terminal_.is_tty = true;
-  terminal_.sleep = [this](absl::Duration) {
-    ++sleeps_;
-    if (sleeps_ == 1) daemon_->Kill();
-    if (sleeps_ == 15) daemon_->Start();
-    if (sleeps_ == 60) interrupt_.Raise();
-  };
-  const Result result = RunVerb({"watch"});
-  EXPECT_EQ(result.code, 130);
-  EXPECT_EQ(result.err, "mpsctl: stopped watching; jobs keep running.\n");
-  const size_t lost = result.out.rfind("NO ANSWER for 0.0s, trying again: ");
-  EXPECT_NE(lost, std::string::npos) << result.out;
-  EXPECT_LT(lost, result.out.rfind("\x1b[H03:04:05")) << result.out;
-}
-
 TEST_F(FollowTest, ADaemonThatStaysAway) {
   AddRun(kId, v1::JOB_STATE_RUNNING);
   data().on_idle = [] {};
@@ -360,13 +297,6 @@ steps 1 to 200 of 200, SUCCEEDED
       << result.out;
 }
 
-TEST_F(PlotTest, ARunningJobUpToNow) {
-  AddRun(v1::JOB_STATE_RUNNING, 40);
-  data().on_idle = [] {};  // the stream stays open
-  EXPECT_THAT(RunVerb({"plot", kId}),
-              Prints(EndsWith("steps 1 to 40 of 200, RUNNING\n")));
-}
-
 TEST_F(PlotTest, FillsTheTerminal) {
   AddRun(v1::JOB_STATE_SUCCEEDED, 40);
   EXPECT_EQ(Lines(RunVerb({"plot", kId}).out), 23);  // of 24
@@ -422,14 +352,6 @@ TEST_F(PlotTest, CountsWhatItLeavesOut) {
   EXPECT_TRUE(out.ends_with("; 2 left out: NaN or infinite\n")) << out;
 }
 
-TEST_F(PlotTest, OnlyEvaluations) {
-  AddJob(kId, v1::JOB_STATE_FAILED);
-  AddEvaluation(0, 2.5);
-  const std::string out = RunVerb({"plot", kId}).out;
-  EXPECT_NE(out.find("◆"), std::string::npos) << out;
-  EXPECT_TRUE(out.ends_with("\nsteps 0 to 0, FAILED\n")) << out;
-}
-
 TEST_F(PlotTest, WhatFailsDrawsNothing) {
   AddRun(v1::JOB_STATE_SUCCEEDED, 3);
   EXPECT_THAT(RunVerb({"plot", kId, "--json"}), Ends(2, ""));
@@ -461,14 +383,6 @@ TEST_F(PlotTest, InterruptEndsIt) {
   data().jobs[0].mutable_progress()->set_step(4);  // its event does not come
   data().on_idle = [this] { EXPECT_TRUE(interrupt_.Raise()); };
   EXPECT_EQ(RunVerb({"plot", kId}).code, 130);
-}
-
-TEST_F(PlotTest, TheNameDoesNotSteerTheTerminal) {
-  AddRun(v1::JOB_STATE_SUCCEEDED, 3);
-  data().jobs[0].set_name("x\x1b[2J\ny");
-  EXPECT_THAT(
-      RunVerb({"plot", kId}).out,
-      StartsWith("loss by step, job 01KAH0000000000000000000AA x\\x1b[2J y\n"));
 }
 
 class EventPrinterTest : public ClientTest {
@@ -530,33 +444,6 @@ TEST_F(EventPrinterTest, OnATerminalABarUnderTheLines) {
             "\r\x1b[K");
 }
 
-TEST_F(EventPrinterTest, OnATerminalTheLastTwentyLosses) {
-  terminal_.is_tty = true;
-  for (int step = 1; step <= 24; ++step) {
-    AddProgress(kId, step, 24);
-    data().events[kId].back().mutable_progress()->set_loss(step > 4 ? 1 : 9);
-  }
-  terminal_.columns = [] { return 120; };
-  std::string blocks;
-  for (int i = 0; i < 20; ++i) blocks += "▅";
-  EXPECT_THAT(Printed(), EndsWith("step 24/24  loss 1.0000 " + blocks +
-                                  "  1,234 tok/s\x1b[K\r\x1b[K"));
-}
-
-TEST_F(EventPrinterTest, JsonIsOneObjectALine) {
-  AddState(kId, v1::JOB_STATE_QUEUED);
-  AddEvent(kId).set_note("n");
-  AddEvent(kId).set_warning("w");
-  EXPECT_EQ(Printed(true),
-            R"({"sequence":1,"time":"2026-01-02T03:04:05Z",)"
-            R"("state":{"state":"QUEUED","message":""}})"
-            "\n"
-            R"({"sequence":2,"time":"2026-01-02T03:04:05Z","note":"n"})"
-            "\n"
-            R"({"sequence":3,"time":"2026-01-02T03:04:05Z","warning":"w"})"
-            "\n");
-}
-
 class OutcomeTest : public EventPrinterTest {
  protected:
   std::string Outcome(const v1::Job& job) {
@@ -590,16 +477,6 @@ TEST_F(OutcomeTest, AStudy) {
             "  result    /state/out\n"
             "See what it found with `mpsctl show "
             "01KAH0000000000000000000AA`.\n");
-}
-
-TEST_F(OutcomeTest, AModelAndItsMetrics) {
-  v1::Job job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  (*job.mutable_metrics())["f1"] = 0.75;
-  (*job.mutable_metrics())["accuracy"] = 0.875;
-  job.set_output_path("/state/model");
-  job.set_output_kind(v1::OUTPUT_KIND_MODEL);
-  EXPECT_THAT(Outcome(job), HasSubstr("  metrics   accuracy 0.8750, f1 0.7500\n"
-                                      "  model     /state/model\n"));
 }
 
 TEST_F(OutcomeTest, Failed) {
@@ -650,93 +527,6 @@ TEST(RowReachedTest, WithItsEvaluationToo) {
   EXPECT_TRUE(RowReached(v1::Job()).Add({}));
 }
 
-class EventReaderTest : public ClientTest {
- protected:
-  struct Outcome {
-    grpc::Status status;
-    bool interrupted = false;
-    std::vector<int64_t> sequences;
-  };
-
-  Outcome ReadAll() {
-    Outcome outcome;
-    outcome.status = ReadEvents(
-        TestConsole(), data().jobs[0],
-        [&](const v1::JobEvent& event) {
-          outcome.sequences.push_back(event.sequence());
-        },
-        &outcome.interrupted);
-    daemon_->Sync();
-    return outcome;
-  }
-};
-
-TEST_F(EventReaderTest, AllOfAJobThatHasEnded) {
-  AddJob(kId, v1::JOB_STATE_FAILED);
-  AddState(kId, v1::JOB_STATE_RUNNING);
-  AddProgress(kId, 1, 2);
-  AddState(kId, v1::JOB_STATE_FAILED);
-  const Outcome outcome = ReadAll();
-  EXPECT_TRUE(outcome.status.ok());
-  EXPECT_EQ(outcome.sequences, (std::vector<int64_t>{1, 2, 3}));
-}
-
-TEST_F(EventReaderTest, ARunningJobUpToItsRow) {
-  AddJob(kId, v1::JOB_STATE_RUNNING);
-  AddState(kId, v1::JOB_STATE_RUNNING);
-  AddProgress(kId, 1, 9);
-  *data().jobs[0].mutable_progress() = data().events[kId].back().progress();
-  AddProgress(kId, 2, 9);
-  data().on_idle = [] {};  // the stream stays open
-  const Outcome outcome = ReadAll();
-  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
-  EXPECT_EQ(outcome.sequences, (std::vector<int64_t>{1, 2}));
-}
-
-TEST_F(EventReaderTest, AJobWithoutProgressForASecond) {
-  AddJob(kId, v1::JOB_STATE_RUNNING);
-  AddState(kId, v1::JOB_STATE_RUNNING);
-  AddEvent(kId).set_note("loading model");
-  data().on_idle = [] {};
-  const Outcome outcome = ReadAll();
-  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
-  EXPECT_EQ(outcome.sequences, (std::vector<int64_t>{1, 2}));
-}
-
-TEST_F(EventReaderTest, AFailureIsToldAndCtrlCEndsIt) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  Fail("Watch", StatusCode::DATA_LOSS, "broken");
-  EXPECT_EQ(ReadAll().status.error_code(), StatusCode::DATA_LOSS);
-  AddState(kId, v1::JOB_STATE_RUNNING);
-  data().on_idle = [this] { interrupt_.Raise(); };
-  EXPECT_TRUE(ReadAll().interrupted);
-}
-
-class RetryPauseTest : public ClientTest {
- protected:
-  RetryPauseTest() {
-    terminal_.sleep = [this](absl::Duration d) {
-      slept_.push_back(absl::ToDoubleSeconds(d));
-    };
-  }
-
-  std::vector<double> slept_;
-  const Console console_ = TestConsole();
-  RetryPause pause_{console_};
-};
-
-TEST_F(RetryPauseTest, DoublesUpToTwoSeconds) {
-  for (int i = 0; i < 6; ++i) pause_.Wait();
-  EXPECT_THAT(slept_, ElementsAre(0.2, 0.4, 0.8, 1.6, 2, 2));
-}
-
-TEST_F(RetryPauseTest, RestartsFromTheShortest) {
-  pause_.Wait();
-  EXPECT_EQ(pause_.Wait(), absl::Milliseconds(400));
-  pause_.Restart();
-  EXPECT_EQ(pause_.Wait(), absl::Milliseconds(200));
-}
-
 const grpc::Status kGone(StatusCode::UNAVAILABLE, "gone");
 
 class ReconnectTest : public ClientTest {
@@ -772,15 +562,6 @@ TEST_F(ReconnectTest, TheLimitStartsAnewWhenSomethingComes) {
     EXPECT_TRUE(reconnect_.ShouldRetry(kGone));
   }
   EXPECT_EQ(slept_, absl::Seconds(4));
-}
-
-TEST_F(ReconnectTest, ATunnelThatIsRefusedIsNotTriedAgain) {
-  Connection connection(FindAddress("ssh://-oX", ""));
-  EXPECT_FALSE(connection.Connect().ok());
-  const Console console{out_, err_, terminal_, connection, false};
-  Reconnect reconnect(console, absl::Seconds(10));
-  reconnect.Received();
-  EXPECT_FALSE(reconnect.ShouldRetry(kGone));
 }
 
 TEST_F(ReconnectTest, SomeErrorsWouldComeAgain) {
@@ -905,14 +686,6 @@ TEST_F(WaitTest, AJobThatIsDeletedMeanwhileIsNotFound) {
   EXPECT_EQ(RunVerb({"wait", kId}).code, 4);
 }
 
-TEST_F(WaitTest, JsonIsAJobALine) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  AddJob(kOtherId, v1::JOB_STATE_SUCCEEDED);
-  const Result result = RunVerb({"wait", kId, kOtherId, "--json"});
-  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2);
-  EXPECT_THAT(result.out, HasSubstr("\"state\":\"SUCCEEDED\""));
-}
-
 constexpr char kLog[] = "loading the model\nstep 1\nstep 2, still runn";
 
 class LogsTest : public ClientTest {
@@ -987,14 +760,6 @@ class LogTailTest : public ClientTest {
     return tail;
   }
 };
-
-TEST_F(LogTailTest, AShortLogIsWhole) {
-  EXPECT_EQ(Read().text, "");
-  data().logs[kId] = "one\ntwo\n";
-  const LogTail tail = Read();
-  EXPECT_EQ(tail.text, "one\ntwo\n");
-  EXPECT_EQ(tail.before_bytes, 0);
-}
 
 TEST_F(LogTailTest, OfALongOneTheLastLines) {
   std::string log;

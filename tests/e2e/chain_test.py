@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that wait for others, start from their results, are cloned and compared,
-the real programs killed in between; and sweeps: ordinary jobs with one label, whose
-command may be repeated."""
-
+"""Jobs that wait for others and start from their results, the real programs killed
+in between."""
 
 import harness
 
@@ -89,62 +87,3 @@ class WaitingTest(harness.SharedDaemonTest):
         self.assertIn(f"job {first} is FAILED", queue["entries"][0]["hold"])
         said = self.mpsd.says("submit", good, "--after", second, "--detach")
         self.assertIn(f"It waits for job {second}, which is QUEUED", said)
-
-    def test_a_clone_differs_in_what_was_asked_for(self):
-        path = self.job()
-        first = self.mpsd.submit(path, "--label", "team=nlp")["id"]
-        self.mpsd.finish(first)
-        # Neither job.json nor the data are needed any more.
-        for file in ("job.json", "train.jsonl", "eval.jsonl"):
-            (self.folder / file).unlink()
-        said = self.mpsd.says("clone", first, "--set",
-                              "training.learning_rate=1e-4", "--name",
-                              "slower", "--detach")
-        self.assertRegex(said, r"training.learning_rate +0\.01 +0\.0001\n")
-        second = self.mpsd.ctl_json("list")[0]
-        self.assertEqual("slower", second["name"])
-        self.assertEqual({"team": "nlp"}, second["labels"])
-        second = self.mpsd.finish(second["id"])
-        self.assertEqual("SUCCEEDED", second["state"])
-        self.assertEqual(1e-4, second["spec"]["training"]["learning_rate"])
-        self.assertEqual(0.01, self.mpsd.show(first)["spec"]["training"][
-            "learning_rate"])
-        compared, = self.mpsd.ctl_json("diff", first, second["id"])
-        self.assertEqual({"name": ["tiny", "slower"],
-                          "training.learning_rate": [0.01, 0.0001]},
-                         compared["spec"])
-        self.assertEqual({}, compared["data"])
-
-# fake_worker's loss grows with the weight decay: the least decay is the best.
-DECAYS = "training.weight_decay=0.2,0,0.1"
-
-
-class SweepTest(harness.SharedDaemonTest):
-    WORKER = "fake_worker"
-
-    def job(self, name="fake:ok", **training):
-        return harness.write_job(self.folder, called=name, training=training)
-
-    def jobs(self, daemon, *args):
-        return daemon.ctl_json("list", "--label", "sweep=decays", *args)
-
-    def test_a_grid_is_queued_ranked_and_reported(self):
-        args = ("sweep", self.job(max_steps=8), "--name", "decays", "--grid",
-                DECAYS)
-        self.assertIn("Sweep decays: 3 jobs\n", self.mpsd.says(*args))
-        self.mpsd.ctl("wait", *(job["id"] for job in self.jobs(self.mpsd)))
-        ranked = self.jobs(self.mpsd, "--sort", "eval_loss")
-        self.assertEqual(["SUCCEEDED"] * 3, [job["state"] for job in ranked])
-        self.assertEqual(
-            ["0", "0.1", "0.2"],
-            [job["labels"]["training.weight_decay"] for job in ranked])
-        self.assertEqual("fake:ok weight_decay=0", ranked[0]["name"])
-        page = self.folder / "sweep.html"
-        self.assertIn("3 runs", self.mpsd.says(
-            "report", "--label", "sweep=decays", "-o", page))
-        # The same command makes no other jobs; other values need a name.
-        again = self.mpsd.ctl(*args)
-        self.assertIn("3 jobs, 3 of them from before", again.stdout)
-        other = self.mpsd.says(*args[:-1], "training.weight_decay=0.3", code=2)
-        self.assertIn("needs another --name", other)
-        self.assertEqual(3, len(self.jobs(self.mpsd)))

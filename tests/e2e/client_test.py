@@ -28,7 +28,6 @@ class Line:
         self.lose_answer = lose_answer
         self.sent = self.submits = 0
         self.hold_at = None   # bytes after which nothing gets through
-        self.break_at = None  # bytes after which the connection breaks, once
         self.held = threading.Event()
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(str(path))
@@ -61,9 +60,6 @@ class Line:
                     self.held.set()
                     while self.hold_at is not None:
                         time.sleep(0.01)
-                if self.break_at is not None and self.sent >= self.break_at:
-                    self.break_at = None
-                    break
                 if b"JobService/Submit" in data:
                     self.submits += 1
                     if self.lose_answer and self.submits == 1:
@@ -256,12 +252,6 @@ class UploadTest(harness.SharedDaemonTest):
         self.expect_stored(self.submit(again))
         self.assertLess(again.sent, SIZE - kept + (4 << 20))
 
-    def test_a_broken_connection_is_made_again(self):
-        self.line.break_at = SIZE // 2
-        errors = self.expect_stored(self.submit(self.line))
-        self.assertIn("lost the connection", errors)
-        self.assertLess(self.line.sent, SIZE * 3 // 2)
-
     def test_a_killed_daemon_resumes(self):
         self.line.hold_at = SIZE // 2
         process = self.submit(self.line)
@@ -286,15 +276,3 @@ class UploadTest(harness.SharedDaemonTest):
         self.line.hold_at = None
         self.mpsd.start()
         self.expect_stored(process)
-
-    def test_what_is_there_is_not_read_again(self):
-        later = time.time() - 60
-        os.utime(self.data, (later, later))
-        time.sleep(2.5)  # until each change changes the file's time
-        self.expect_stored(self.submit(self.line))
-        cache = self.folder / ".cache/mpsctl/hashes"
-        self.assertEqual(0o600, cache.stat().st_mode & 0o777)
-        self.assertIn(str(self.data), cache.read_text())
-        before = self.line.sent
-        self.expect_stored(self.submit(self.line))
-        self.assertLess(self.line.sent - before, 1 << 20)

@@ -107,19 +107,6 @@ class DaemonTest(harness.EndToEndTest):
         self.assertEqual(69, ended.returncode, ended.stderr)
         self.assertIn("the limit of open files is 20, mpsd needs", ended.stderr)
 
-    def test_jobs_outlive_the_daemon(self):
-        daemon = self.daemon(worker="fake_worker")
-        job = daemon.succeed(harness.write_job(self.folder))
-        daemon.restart()
-        self.assertEqual("SUCCEEDED", daemon.state(job["id"]))
-        self.assertEqual([job["id"]],
-                         [j["id"] for j in daemon.ctl_json("list")])
-        # A short id works, too; an unknown one does not.
-        self.assertEqual(job["id"], daemon.show(job["id"][-6:].lower())["id"])
-        for verb in ("show", "watch", "logs", "cancel", "checkpoints"):
-            for job_id in ("0" * 26, "nothing"):
-                self.assertIn("mpsctl list", daemon.says(verb, job_id, code=4))
-
 
 class BackupTest(harness.EndToEndTest):
     def test_what_the_page_says_saves_and_restores_jobs(self):
@@ -170,10 +157,3 @@ class SelftestTest(harness.EndToEndTest):
         daemon.command.append("--skip-selftest")
         daemon.start()
         self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
-
-    def test_the_real_worker_is_asked_and_trains(self):
-        daemon = self.daemon(selftest=True)
-        daemon.succeed(self.job())
-        self.assertNotIn("jobs wait", daemon.says("info"))
-        log = (daemon.state_dir / "log/selftest.log").read_text()
-        self.assertIn("self-test", log)

@@ -2,8 +2,6 @@
 """Everything a worker can do wrong, through the whole daemon: each mode of
 tests/fakes/fake_worker.cc, and what becomes of its job."""
 
-import signal
-
 import harness
 
 # mode: state, exit reason, times a worker was started, part of the message.
@@ -114,15 +112,6 @@ class FakeWorkerTest(harness.SharedDaemonTest):
         self.assertEqual(0, self.mpsd.terminate(), self.mpsd.said())
         self.mpsd.start()
         self.assertIn(self.mpsd.state(job_id), ("QUEUED", "RUNNING"))
-
-    def test_interrupt_leaves_the_job_running(self):
-        job_id = self.hold_device()
-        with self.mpsd.watch(job_id) as watch:
-            watch.until_note("ignoring")
-            watch.process.send_signal(signal.SIGINT)
-            self.assertEqual(130, watch.process.wait(harness.TIMEOUT))
-            self.assertIn(f"job {job_id} keeps running", watch.said())
-        self.assertEqual("RUNNING", self.mpsd.state(job_id))
 
     def test_a_log_holds_what_the_worker_said(self):
         job_id = self.submit(self.mpsd, "crash-abort")

@@ -6,7 +6,6 @@ daemon; what hf refuses; and jobs that train what was pulled."""
 import concurrent.futures
 import json
 import os
-import pathlib
 import random
 import shutil
 import time
@@ -62,19 +61,6 @@ class ModelTest(harness.SharedDaemonTest):
         self.assertEqual(["CAUSAL_LM", "SEQ_CLS"], model["tasks"])
         self.assertTrue(model["fits"])
         self.assertIn("last_use_time", model)
-
-    def test_a_missing_model_says_how_it_gets_there(self):
-        closed = self.folder / "closed"
-        closed.mkdir()
-        daemon = self.daemon("--model-root", str(closed), worker="fake_worker")
-        said = daemon.says("submit", self.job("org/none"), code=2)
-        self.assertIn("`mpsctl model pull org/none`", said)
-        self.assertIn("`mpsctl model push FOLDER --name org/none`", said)
-        said = daemon.says("submit", self.job("model"), code=2)
-        self.assertIn(f"`mpsctl model push {self.model}`", said)
-        self.push(daemon, self.model, "org/None")
-        said = daemon.says("submit", self.job("org/none"), code=2)
-        self.assertIn("but 'org/None'", said)
 
     def test_a_queued_job_keeps_the_files_it_was_submitted_with(self):
         daemon = self.daemon("--blob-grace-seconds", "1")
@@ -137,18 +123,6 @@ class ModelTest(harness.SharedDaemonTest):
             listed = daemon.ctl_json("model", "list")
             self.eventually(lambda: len(listed) == len(list(
                 (daemon.state_dir / "models").iterdir())))
-
-    def test_a_folder_of_links_is_sent_as_files(self):
-        daemon = self.daemon(worker="fake_worker")
-        snapshot = (self.folder / "hub/models--org--linked/snapshots/c0ffee")
-        snapshot.mkdir(parents=True)
-        for file in self.model.iterdir():
-            (snapshot / file.name).symlink_to(file)
-        daemon.says("model", "push", snapshot)
-        model, = daemon.ctl_json("model", "list")
-        self.assertEqual("org/linked", model["name"])
-        for file in pathlib.Path(daemon.state_dir, "models").rglob("*"):
-            self.assertFalse(file.is_symlink(), file)
 
 
 class ManyNamesTest(harness.EndToEndTest):

@@ -128,28 +128,6 @@ class PlanTest(harness.SharedDaemonTest):
         self.assertEqual([], self.plans(self.mpsd))
         self.mpsd.start()
 
-    def test_plans_while_a_job_runs_and_says_what_is_left_of_it(self):
-        job = self.mpsd.submit(self.job("fake:ok-slow",
-                                        training={"max_steps": 2000}))
-        self.eventually(
-            lambda: self.mpsd.show(job["id"]).get("progress") is not None)
-        path = self.job()
-        plan, = self.mpsd.ctl_json("plan", path)
-        self.assertEqual(1, plan["queue"]["jobs_ahead"])
-        self.assertGreater(plan["queue"]["wait_seconds"], 1)
-        self.assertGreater(plan["queue"]["finish_seconds"],
-                           plan["queue"]["wait_seconds"])
-        self.assertEqual("RUNNING", self.mpsd.state(job["id"]))
-        # How long a job takes that never ran is unknown.
-        queued = self.mpsd.submit(path)
-        plan, = self.mpsd.ctl_json("plan", path)
-        self.assertEqual(2, plan["queue"]["jobs_ahead"])
-        self.assertIsNone(plan["queue"]["wait_seconds"])
-        self.assertIn("has not finished a step yet",
-                      plan["queue"]["not_told"][0])
-        self.mpsd.says("cancel", "--now", queued["id"], job["id"])
-        self.mpsd.finish(job["id"])
-
 
 class PlansOfATeam(team_test.Team):
     def test_over_tls_and_where_jobs_are_private(self):

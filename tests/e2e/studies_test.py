@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Studies by the real worker on the CPU: a sweep of batches, stopped,
-killed and resumed in the middle, and the exit codes of a script."""
+"""A study by the real worker on the CPU: a sweep of batches, killed and resumed in
+the middle, and the exit codes of a script."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ STEPS_EACH = STEPS + 2 + 3
 MIDDLE = 2 * STEPS_EACH + 20  # within the third batch
 
 
-class StudiesTest(harness.SharedDaemonTest):
+class StudiesTest(harness.EndToEndTest):
     def job(self, name="tiny"):
         return harness.write_job(self.folder, rows=ROWS, called=name)
 
@@ -46,15 +46,6 @@ class StudiesTest(harness.SharedDaemonTest):
         for step in steps_after:
             self.assertGreater(step, 2 * STEPS_EACH)
 
-    def test_a_sweep_and_its_files(self):
-        ran = self.mpsd.ctl("sweep", self.job(), "--batch", "--max-batch", "8",
-                            "--csv", str(self.folder / "b.csv"))
-        self.assertIn(ran.returncode, (0, 11), ran.stderr)
-        self.assertIn("knee", ran.stdout)
-        rows = (self.folder / "b.csv").read_text().splitlines()
-        self.assertEqual(["1", "2", "4", "8"],
-                         [row.split(",")[0] for row in rows[1:]])
-
     def test_a_worker_killed_in_the_middle(self):
         daemon = self.daemon(*harness.slow_disk(250))
         job_id = self.sweep(daemon)
@@ -62,15 +53,6 @@ class StudiesTest(harness.SharedDaemonTest):
             watch.until_step(MIDDLE)
             os.kill(self.pause(daemon), signal.SIGKILL)
             self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
-
-    def test_cancelled_in_the_middle(self):
-        daemon = self.daemon(*harness.slow_disk(250))
-        job_id = self.sweep(daemon)
-        with daemon.watch(job_id) as watch:
-            watch.until_step(MIDDLE)
-            daemon.says("cancel", job_id)
-            self.assertEqual("CANCELLED", watch.finish()["state"])
-        self.assertNotIn("result", daemon.show(job_id))
 
     def test_exit_codes_by_verdict(self):
         daemon = self.daemon(worker="fake_worker")

@@ -105,19 +105,6 @@ class TrainingTest(harness.SharedDaemonTest):
         self.assertIn(b"brain.Event:2", events.read_bytes())
         self.assertEqual(8, events.read_bytes().count(b"train/loss"))
 
-    def test_bad_spec_queues_nothing(self):
-        before = self.mpsd.ctl_json("list")
-        job = harness.write_job(self.folder)
-        job.write_text(job.read_text().replace("learning_rate",
-                                               "learning_rat"))
-        line = next(n for n, text in enumerate(job.read_text().splitlines(), 1)
-                    if "learning_rat" in text)
-        said = self.mpsd.says("submit", job, code=2)
-        for part in (f"job.json:{line}", "training.learning_rat",
-                     "learning_rate"):
-            self.assertIn(part, said)
-        self.assertEqual(before, self.mpsd.ctl_json("list"))
-
     def test_bad_row_is_rejected(self):
         rows = [harness.row("a", "b"), harness.row("c", "d"),
                 '{"mesages": []}']

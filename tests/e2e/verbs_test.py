@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users do to jobs in the queue, and to the queue: hold, release, move,
-retry, drain and wait, by the real programs, killed in the middle of it."""
+retry and drain, by the real programs, killed in the middle of it."""
 
 import os
 import random
@@ -90,29 +90,6 @@ class VerbsTest(harness.SharedDaemonTest):
         audit = self.mpsd.says("audit")
         self.assertIn("Drain", audit)
         self.assertIn("Undrain", audit)
-
-    def test_wait_reports_how_they_ended(self):
-        daemon = self.daemon("--max-failures", "1", worker="fake_worker")
-        good = self.fake(daemon, "ok")
-        bad = self.fake(daemon, "rejected")
-        endless = self.fake(daemon, "ok-slow", max_steps=100000)
-        daemon.says("wait", good)
-        daemon.says("wait", good, bad, code=1)
-        first = daemon.ctl("wait", "--any", endless, bad)
-        self.assertEqual(1, first.returncode)
-        self.assertIn(f"Job {bad} FAILED", first.stdout)
-        daemon.says("wait", "01ARZ3NDEKTSV4RRFFQ69G5FAV", code=4)
-        gets = 'mpsd_rpc_requests_total{code="ok",method="JobService.Get"}'
-        before = daemon.metric(gets)
-        waiter = daemon.begin("wait", endless)
-        self.addCleanup(waiter.kill)
-        # The second time it asks it has had an answer.
-        self.eventually(lambda: daemon.metric(gets) >= before + 2)
-        daemon.restart()
-        daemon.says("cancel", endless)
-        out, err = waiter.communicate(timeout=harness.TIMEOUT)
-        self.assertEqual(5, waiter.returncode, err)
-        self.assertIn(f"Job {endless} CANCELLED", out)
 
     def test_from_scratch_killed_in_the_middle(self):
         """No matter when mpsd is killed, the job either keeps what it had

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web page of a real daemon: who is answered, and in headless Chromium the
-queue, a job's report and hostile names. Real runs as pages: what `mpsctl report`
-embeds is what the run left."""
+"""The web page of a real daemon in headless Chromium: the queue, a job's report and
+hostile names. A real run as a page: what `mpsctl report` embeds is what the run
+left."""
 
 import glob
-import http.client
 import json
 import os
 import pathlib
@@ -12,7 +11,6 @@ import signal
 import subprocess
 
 import harness
-import training_test
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTILE = "</script><img src=x onerror=\"window.hit = 1\">"
@@ -26,34 +24,9 @@ class WebTest(harness.EndToEndTest):
         info, = self.running.ctl_json("info")
         self.address = info["page_address"]
 
-    def ask(self, path, method="GET", **headers):
-        """(status, headers, body) of an answer."""
-        client = http.client.HTTPConnection(self.address, timeout=30)
-        client.request(method, path, headers=headers)
-        answer = client.getresponse()
-        body = answer.read().decode()
-        client.close()
-        return answer.status, dict(answer.getheaders()), body
-
     def run_job(self, name):
         return self.running.succeed(
             harness.write_job(self.folder, called=name))["id"]
-
-    def test_the_page_reads_and_nothing_more(self):
-        self.served()
-        job = self.run_job("plain")
-        self.assertIn(f"http://{self.address}/",
-                      self.running.ctl("info").stdout)
-        status, headers, body = self.ask("/api/jobs")
-        self.assertEqual((200, "application/json"),
-                         (status, headers["Content-Type"]))
-        self.assertEqual(job, json.loads(body)["jobs"][0]["id"])
-        run, = json.loads(self.ask(f"/api/jobs/{job}/run")[2])["runs"]
-        self.assertTrue(any("progress" in event for event in run["events"]))
-        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-            self.assertEqual(405, self.ask(f"/api/jobs/{job}", method)[0])
-        self.assertEqual(403, self.ask("/", Host="evil.example")[0])
-        self.assertEqual(0, self.running.terminate())
 
     def test_in_a_browser(self):
         packages = f"{ROOT}/build/venv/lib/python3*/site-packages"
@@ -126,30 +99,3 @@ class ReportTest(harness.EndToEndTest):
         self.assertEqual("SUCCEEDED", manifest["state"])
         self.assertEqual(64, len(manifest["train"]["sha256"]))
         self.assertTrue(manifest["resumed_at_steps"])
-
-    def test_a_classifier_next_to_a_queued_job(self):
-        training_test.write_bert(self.folder / "bert")
-        (self.folder / "data").mkdir()
-        training_test.write_csv(
-            self.folder / "data/train.csv", ("text", "mood"),
-            training_test.ROWS)
-        spec = {
-            "model": "bert", "task": "SEQ_CLS", "fine_tune_type": "full",
-            "from_scratch": True, "device": "cpu",
-            "dataset": {"train": "data/train.csv", "eval": "data/train.csv",
-                        "predict": "data/train.csv", "text_columns": "text",
-                        "label_column": "mood"},
-            "training": {"max_steps": 4, "max_length": 32}}
-        path = self.folder / "classifier.json"
-        path.write_text(json.dumps(spec))
-        daemon = self.daemon()
-        job = daemon.succeed(path)
-        classifier, again = self.report(daemon, job["id"],
-                                        daemon.submit(path)["id"])
-        matrix = json.loads(classifier["job"]["confusion_matrix_json"])
-        self.assertEqual(["bad", "good"], matrix["labels"])
-        predictions = classifier["files"]["predictions.jsonl"].splitlines()
-        self.assertEqual(len(training_test.ROWS), len(predictions))
-        self.assertIn(json.loads(predictions[0])["prediction"],
-                      ("bad", "good"))
-        self.assertNotEqual(classifier["job"]["id"], again["job"]["id"])

@@ -105,7 +105,6 @@ TEST(ContextText, BrokenTextsSayWhatWasExpected) {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 class ContextStoreTest : public testing::Test {
  protected:
@@ -128,62 +127,12 @@ class ContextStoreTest : public testing::Test {
   ContextStore store() const { return ContextStore(folder_); }
 };
 
-TEST_F(ContextStoreTest, NothingBeforeTheFirstLogin) {
-  EXPECT_THAT(store().Names().value(), IsEmpty());
-  EXPECT_EQ(store().Current().value(), "");
-  const absl::Status status = store().Find("studio").status();
-  EXPECT_TRUE(absl::IsNotFound(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("mpsctl login"));
-  EXPECT_TRUE(absl::IsNotFound(store().Use("studio")));
-  EXPECT_TRUE(store().Use("local").ok());
-  EXPECT_TRUE(absl::IsNotFound(store().Remove("studio")));
-  EXPECT_FALSE(fs::exists(folder_));
-}
-
-TEST_F(ContextStoreTest, SavedFoundUsedAndRemoved) {
-  ASSERT_TRUE(store().Save(Studio()).ok());
-  Context other = Studio();
-  other.name = "attic";
-  ASSERT_TRUE(store().Save(other).ok());
-  EXPECT_THAT(store().Names().value(), ElementsAre("attic", "studio"));
-  EXPECT_EQ(store().Find("studio").value(), Studio());
-  EXPECT_EQ(store().Current().value(), "");
-  ASSERT_TRUE(store().Use("studio").ok());
-  EXPECT_EQ(store().Current().value(), "studio");
-  ASSERT_TRUE(store().Remove("studio").ok());
-  EXPECT_EQ(store().Current().value(), "");
-  EXPECT_THAT(store().Names().value(), ElementsAre("attic"));
-  EXPECT_THAT(std::string(store().Find("studio").status().message()),
-              HasSubstr("the contexts are local, attic"));
-  Context local = Studio();
-  local.name = "local";
-  EXPECT_FALSE(store().Save(local).ok());
-  ASSERT_TRUE(store().Save(Studio()).ok());
-  ASSERT_TRUE(store().Use("studio").ok());
-  ASSERT_TRUE(store().Use("local").ok());
-  EXPECT_EQ(store().Current().value(), "");
-}
-
 TEST_F(ContextStoreTest, ATokenLiesInAFileThatIsPrivate) {
   ASSERT_TRUE(store().Save(Studio()).ok());
   EXPECT_THAT(TextOf("studio.json"), HasSubstr(kToken));
   EXPECT_EQ(fs::status(folder_ / "studio.json").permissions(), fs::perms(0600));
   EXPECT_EQ(fs::status(folder_).permissions(), fs::perms(0700));
   ASSERT_TRUE(store().Remove("studio").ok());
-}
-
-TEST_F(ContextStoreTest, ABrokenFileIsNamedAndCanBeRemoved) {
-  ASSERT_TRUE(store().Save(Studio()).ok());
-  std::ofstream(folder_ / "studio.json") << "{\"format\": 1,";
-  const absl::Status status = store().Find("studio").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr((folder_ / "studio.json").string()));
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("`mpsctl logout studio` removes it"));
-  EXPECT_THAT(store().Names().value(), ElementsAre("studio"));
-  EXPECT_TRUE(store().Remove("studio").ok());
-  EXPECT_THAT(store().Names().value(), IsEmpty());
 }
 
 TEST_F(ContextStoreTest, ABrokenNameOfTheCurrentOne) {

@@ -167,17 +167,6 @@ TEST_F(TunnelTest, LeadsToTheSocketThroughOneSsh) {
   EXPECT_FALSE(fs::exists(inner));
 }
 
-TEST_F(TunnelTest, ABrokenOneIsReplaced) {
-  Server server(folder_ / "m.sock");
-  Tunnel tunnel(Url());
-  ASSERT_TRUE(tunnel.Open().ok());
-  const fs::path code = FolderOf(tunnel) / "code";
-  kill(Pids()[0], SIGKILL);
-  while (!fs::exists(code)) absl::SleepFor(absl::Milliseconds(5));
-  ASSERT_TRUE(tunnel.Open().ok()) << tunnel.status();
-  EXPECT_EQ(Pids().size(), 2u);
-}
-
 TEST_F(TunnelTest, ManyThreadsShareIt) {
   Server server(folder_ / "m.sock");
   Tunnel tunnel(Url());
@@ -428,12 +417,6 @@ TEST_F(FindSocketTest, ALivingSocketComesBeforeADeadOne) {
   close(living);
   EXPECT_EQ(Run("").socket, other);
   unsetenv("MPSD_STATE_DIR");
-}
-
-TEST_F(FindSocketTest, NowhereTellsEveryPlace) {
-  const FoundSocket found = Run("");
-  EXPECT_EQ(found.code, 69);
-  EXPECT_THAT(found.said, HasSubstr((home_ / default_).string()));
 }
 
 TEST_F(FindSocketTest, ThePathThatIsGivenWins) {

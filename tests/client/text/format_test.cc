@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/text/format.h"
 
-#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -53,15 +52,6 @@ TEST(FormatTest, CountsWithCommas) {
   EXPECT_EQ(Count(INFINITY), "-");
 }
 
-TEST(FormatTest, Times) {
-  google::protobuf::Timestamp stamp;
-  stamp.set_seconds(1767323045);
-  stamp.set_nanos(500'000'000);
-  EXPECT_EQ(DateTime(ToTime(stamp), absl::UTCTimeZone()),
-            "2026-01-02 03:04:05");
-  EXPECT_EQ(absl::ToUnixMillis(ToTime(stamp)), 1767323045500);
-}
-
 TEST(FormatTest, CutsBetweenCharacters) {
   EXPECT_EQ(Width("naïve"), 5);
   EXPECT_EQ(Cut("naïve", 5), "naïve");
@@ -73,14 +63,6 @@ TEST(FormatTest, CutsBetweenCharacters) {
   EXPECT_EQ(Cut("気分🚀x", 6), "気分…");
   EXPECT_EQ(Cut("気分🚀x", 2), "…");
   EXPECT_EQ(Width("שלום ━█⠿◆"), 9);
-}
-
-TEST(FormatTest, FittedToAScreen) {
-  EXPECT_EQ(Fitted("naïve\x1b[2J\n\u202e", 40, true), "naïve\\x1b[2J \\u202e");
-  EXPECT_EQ(Fitted("naïve", 4, true), "naï…");
-  EXPECT_EQ(Fitted("naïve気\x07", 40, false), "na?ve?\\x07");
-  EXPECT_EQ(Fitted("naïve", 4, false), "na?v");
-  EXPECT_EQ(Fitted("naïve", 0, false), "");
 }
 
 TEST(FormatTest, NothingSteersTheTerminal) {
@@ -152,37 +134,6 @@ TEST(CsvLine, NoNameIsAFormulaOrSteersATerminal) {
   EXPECT_EQ(CsvLine({"\x1b[2J", "a\rb", "\xff"}), "\\x1b[2J,a\\rb,\\xff\r\n");
 }
 
-std::string Printed(const Table& table, int columns) {
-  std::ostringstream out;
-  table.Print(out, columns);
-  return out.str();
-}
-
-TEST(TableTest, ColumnsFitTheirWidestCell) {
-  Table table({"ID", "STATE", "NAME"});
-  table.Add({"1", "RUNNING", "naïve"});
-  table.Add({"22", "-", "x"});
-  EXPECT_EQ(Printed(table, 0),
-            "ID  STATE    NAME\n"
-            "1   RUNNING  naïve\n"
-            "22  -        x\n");
-}
-
-TEST(TableTest, LongLinesAreCut) {
-  Table table({"ID", "NAME"});
-  table.Add({"1", "a long name"});
-  EXPECT_EQ(Printed(table, 8),
-            "ID  NAME\n"
-            "1   a l…\n");
-}
-
-TEST(TableTest, WidthCountsCharactersNotBytes) {
-  Table table({"A", "B"});
-  table.Add({"ïïï", "1"});
-  table.Add({"abc", "2"});
-  EXPECT_EQ(Printed(table, 0), "A    B\nïïï  1\nabc  2\n");
-}
-
 TEST(JsonTest, EveryFieldOfAJobIsThere) {
   v1::Job job;
   const auto json = ToJson(job);
@@ -193,16 +144,6 @@ TEST(JsonTest, EveryFieldOfAJobIsThere) {
   EXPECT_TRUE(json["progress"].is_null());
   EXPECT_TRUE(json["eval_loss_before"].is_null());
   EXPECT_EQ(json["priority"], 0);
-}
-
-TEST(JsonTest, EveryFieldOfAStepIsThere) {
-  v1::Job job;
-  job.mutable_progress()->mutable_memory();
-  const auto json = ToJson(job)["progress"];
-  EXPECT_EQ(static_cast<int>(json.size()),
-            v1::Progress::descriptor()->field_count());
-  EXPECT_EQ(static_cast<int>(json["memory"].size()),
-            v1::DeviceMemory::descriptor()->field_count());
 }
 
 TEST(JsonTest, Values) {
@@ -232,38 +173,6 @@ TEST(JsonTest, OfAOneofTheOneThatIsSet) {
   EXPECT_EQ(ToJson(event).dump(), R"({"sequence":7,"time":null,)"
                                   R"("evaluated":{"step":0,"eval_loss":0.5,)"
                                   R"("metrics":{}}})");
-}
-
-TEST(JsonTest, WhatAJobReached) {
-  v1::Job job;
-  for (const char* name : {"f1", "accuracy", "z", "b"}) {
-    (*job.mutable_metrics())[name] = 0.5;
-  }
-  job.mutable_best_evaluation()->set_step(4);
-  job.set_output_kind(v1::OUTPUT_KIND_MODEL);
-  job.set_confusion_matrix_json(R"({"labels": ["a"], "matrix": [[3]]})");
-  const auto json = ToJson(job);
-  EXPECT_EQ(json["metrics"].dump(),
-            R"({"accuracy":0.5,"b":0.5,"f1":0.5,"z":0.5})");
-  EXPECT_EQ(json["best_evaluation"]["step"], 4);
-  EXPECT_EQ(json["output_kind"], "MODEL");
-  EXPECT_EQ(json["confusion_matrix"]["matrix"][0][0], 3);
-  EXPECT_TRUE(ToJson(v1::Job())["confusion_matrix"].is_null());
-}
-
-TEST(JsonTest, ListsOfMessages) {
-  v1::CheckpointsResponse response;
-  response.add_checkpoints()->set_step(5);
-  const auto json = ToJson(response);
-  ASSERT_EQ(json["checkpoints"].size(), 1u);
-  EXPECT_EQ(json["checkpoints"][0]["step"], 5);
-  google::protobuf::FileDescriptorSet files;
-  google::protobuf::FileDescriptorProto& file = *files.add_file();
-  file.add_public_dependency(4);
-  file.add_public_dependency(1 << 30);
-  EXPECT_EQ(ToJson(file)["public_dependency"].dump(), "[4,1073741824]");
-  file.add_dependency("\"linear\"");
-  EXPECT_EQ(ToJson(files)["file"][0]["dependency"].dump(), R"(["\"linear\""])");
 }
 
 TEST(JsonTest, NonFiniteNumbersAreNull) {
@@ -300,32 +209,6 @@ TEST(HostText, SaysWhatTheMachineSays) {
       "idle for 2m05s");
 }
 
-TEST(HostText, LeavesOutWhatNeedsNoWords) {
-  v1::HostReading host;
-  host.set_on_battery(false);
-  host.set_low_power_mode(false);
-  host.set_gpu_resets(0);
-  host.set_wired_limit_bytes(0);
-  host.set_user_idle_seconds(3);
-  EXPECT_EQ(HostText(host), "mains");
-}
-
-TEST(PauseText, NamesTheReasons) {
-  v1::Pause pause;
-  const absl::Time now = absl::FromUnixSeconds(1000);
-  EXPECT_EQ(PauseText(pause, now), "");
-  EXPECT_EQ(PauseReasonText(pause), "");
-  pause.add_reasons(v1::PAUSE_REASON_THERMAL);
-  pause.add_reasons(v1::PAUSE_REASON_QUIET_HOURS);
-  EXPECT_EQ(PauseText(pause, now), "too hot, quiet hours");
-  pause.mutable_since()->set_seconds(875);
-  EXPECT_EQ(PauseText(pause, now),
-            "about to be held for 2m05s: too hot, quiet hours");
-  pause.set_held(true);
-  EXPECT_EQ(PauseText(pause, now), "held for 2m05s: too hot, quiet hours");
-  EXPECT_EQ(PauseReasonText(pause), "too hot, quiet hours");
-}
-
 TEST(PauseText, HasWordsForEveryReason) {
   std::set<std::string> texts;
   for (int i = v1::PauseReason_MIN + 1; i <= v1::PauseReason_MAX; ++i) {
@@ -339,33 +222,8 @@ TEST(PauseText, HasWordsForEveryReason) {
   }
 }
 
-TEST(FallbackText, SortsTheOperators) {
-  v1::Progress progress;
-  EXPECT_EQ(FallbackText(progress), "");
-  (*progress.mutable_cpu_fallback_ops())["aten::b"] = 1;
-  (*progress.mutable_cpu_fallback_ops())["aten::a"] = 12;
-  EXPECT_EQ(FallbackText(progress), "aten::a 12 times, aten::b 1 time");
-}
-
 // 2026-01-02 03:04:05 UTC.
 const absl::Time kToday = absl::FromUnixSeconds(1767323045);
-
-TEST(IdentityText, EachWay) {
-  v1::WhoAmIResponse who;
-  who.set_user("ann");
-  who.set_role(v1::ROLE_ADMIN);
-  who.set_way(v1::WAY_SOCKET);
-  EXPECT_EQ(IdentityText(who, kToday), "ann, admin, by the socket");
-  who.set_role(v1::ROLE_USER);
-  who.set_way(v1::WAY_TOKEN);
-  who.mutable_token()->set_id("0a1b2c3d4e5f");
-  EXPECT_EQ(IdentityText(who, kToday),
-            "ann, user, by token 0a1b2c3d4e5f, which never expires");
-  who.mutable_token()->mutable_expire_time()->set_seconds(
-      absl::ToUnixSeconds(kToday + absl::Hours(24 * 89 + 1)));
-  EXPECT_EQ(IdentityText(who, kToday),
-            "ann, user, by token 0a1b2c3d4e5f until 2026-04-01 (89 days)");
-}
 
 TEST(IdentityText, OfAnyServer) {
   v1::WhoAmIResponse who;
