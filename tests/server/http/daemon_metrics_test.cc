@@ -14,10 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "server/http/families.h"
 #include "server/http/job_metrics.h"
-#include "server/jobs/pause_gate.h"
 #include "server/store/job.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/http/scraped.h"
@@ -33,56 +31,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr Metric kGauge{"mpsd_a", MetricKind::kGauge, "", "A."};
-
-TEST(Families, AreMadeOnce) {
-  ::prometheus::Registry registry;
-  Gauges(registry, kGauge).Add({}).Set(3);
-  EXPECT_EQ(Gauges(registry, kGauge).Add({}).Value(), 3);
-  const auto families = registry.Collect();
-  ASSERT_EQ(families.size(), 1u);
-  EXPECT_EQ(families[0].name, "mpsd_a");
-  EXPECT_EQ(families[0].help, "A.");
-  EXPECT_EQ(families[0].type, ::prometheus::MetricType::Gauge);
-}
-
-TEST(Families, MayHaveASingleValue) {
-  const auto gauge = SingleValue(kGauge, 3);
-  EXPECT_EQ(gauge.name, "mpsd_a");
-  EXPECT_EQ(gauge.type, ::prometheus::MetricType::Gauge);
-  ASSERT_EQ(gauge.metric.size(), 1u);
-  EXPECT_EQ(gauge.metric[0].gauge.value, 3);
-  const auto counter =
-      SingleValue({"mpsd_a_total", MetricKind::kCounter, "", "A."}, 4);
-  EXPECT_EQ(counter.type, ::prometheus::MetricType::Counter);
-  EXPECT_EQ(counter.metric[0].counter.value, 4);
-}
-
-TEST(FamiliesDeathTest, AGaugeIsNoCounter) {
-  ::prometheus::Registry registry;
-  EXPECT_DEATH(Counters(registry, kGauge), "a counter is made");
-  EXPECT_DEATH(Histograms(registry, kGauge), "a histogram is made");
-}
-
-TEST(SnakeCase, HoldsForEveryNameThatIsALabel) {
-  EXPECT_EQ(SnakeCase("OutOfMemory"), "out_of_memory");
-  EXPECT_EQ(SnakeCase("out_of_memory"), "out_of_memory");
-  EXPECT_EQ(SnakeCase("QUEUED"), "queued");
-  EXPECT_EQ(SnakeCase(""), "");
-  const auto check = [](std::string_view name) {
-    const std::string text = SnakeCase(name);
-    EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"),
-              std::string::npos)
-        << text;
-    EXPECT_EQ(text.find("__"), std::string::npos) << text;
-    EXPECT_FALSE(text.starts_with('_')) << text;
-  };
-  for (jobs::ExitReason reason : jobs::kAllExitReasons) check(Name(reason));
-  for (jobs::PauseReason reason : jobs::kAllPauseReasons) check(Name(reason));
-  for (jobs::HoldReason reason : jobs::kAllHoldReasons) check(Name(reason));
-  for (jobs::State state : jobs::kAllStates) check(Name(state));
-}
-
 TEST(BoundedLabel, IsShortAndPrintable) {
   EXPECT_EQ(BoundedLabel("night run"), "night run");
   EXPECT_EQ(BoundedLabel(std::string(kLabelBytes, 'x')),
@@ -91,15 +39,6 @@ TEST(BoundedLabel, IsShortAndPrintable) {
             kLabelBytes);
   EXPECT_TRUE(BoundedLabel(std::string(kLabelBytes + 1, 'x')).ends_with("…"));
   EXPECT_EQ(BoundedLabel("a\nb\xff"), "a\\nb\\xff");
-}
-
-TEST(LabelCap, TheFirstKeepTheirNames) {
-  LabelCap cap(2);
-  EXPECT_EQ(cap.Of("a"), "a");
-  EXPECT_EQ(cap.Of("b"), "b");
-  EXPECT_EQ(cap.Of("c"), "other");
-  EXPECT_EQ(cap.Of("a"), "a");
-  EXPECT_EQ(cap.Of("b"), "b");
 }
 
 // The lines of a scrape but for comments.
@@ -135,16 +74,6 @@ class DaemonMetricsTest : public Scraped {
   fakes::FakeClock clock_;
   DaemonMetrics metrics_{clock_};
 };
-
-TEST_F(DaemonMetricsTest, ACommitFallsIntoItsBucket) {
-  Shows("mpsd_database_commit_seconds_count 0");
-  metrics_.Committed(absl::Microseconds(200));
-  metrics_.Committed(absl::Seconds(20));
-  Shows(R"(mpsd_database_commit_seconds_bucket{le="0.0001"} 0
-           mpsd_database_commit_seconds_bucket{le="0.00025"} 1
-           mpsd_database_commit_seconds_bucket{le="10"} 1
-           mpsd_database_commit_seconds_bucket{le="30"} 2)");
-}
 
 TEST_F(DaemonMetricsTest, ReportsWhenADevicePassedItsTest) {
   Lacks("mpsd_selftest_timestamp_seconds{");
@@ -350,12 +279,6 @@ TEST_F(ScrapeSizeTest, AJobThatHasNotEndedKeepsItsSeries) {
   EXPECT_NE(Text().find("\"waits\""), std::string::npos);
 }
 
-TEST_F(ScrapeSizeTest, WithoutJobsAScrapeIsSmall) {
-  SetEverythingOf(daemon_);
-  EXPECT_LT(Series(), 200u);
-  EXPECT_LT(Text().size(), 64u << 10);
-}
-
 class ExpositionTest : public testing::Test {
  protected:
   ExpositionTest() {
@@ -373,10 +296,6 @@ class ExpositionTest : public testing::Test {
     exposition_ = *std::move(exposition);
     return absl::OkStatus();
   }
-  std::string Scrape(const std::string& headers = "") const {
-    return Get(exposition_->address(), "/metrics", headers,
-               options_.tls.has_value());
-  }
 
   ::prometheus::Registry registry_, more_;
   http::Server::Options options_;
@@ -386,12 +305,12 @@ class ExpositionTest : public testing::Test {
 TEST_F(ExpositionTest, ServesTheMetricsOfEverySource) {
   ::prometheus::BuildGauge().Name("more").Register(more_).Add({}).Set(7);
   ASSERT_TRUE(Start().ok());
-  const std::string text = Scrape();
+  const std::string address = exposition_->address();
+  const std::string text = Get(address, "/metrics");
   EXPECT_THAT(text, HasSubstr("Content-Type: text/plain; version=0.0.4"));
   EXPECT_THAT(text, HasSubstr("\nanswer 42\n"));
   EXPECT_THAT(text, HasSubstr("\nmore 7\n"));
   EXPECT_THAT(text, Not(HasSubstr("certificate")));
-  const std::string address = exposition_->address();
   EXPECT_THAT(Get(address, "/metrics?x=y"), HasSubstr("\nanswer 42\n"));
   EXPECT_THAT(Get(address, "/healthz"), EndsWith("\r\n\r\nok\n"));
   for (const char* target :
@@ -400,31 +319,6 @@ TEST_F(ExpositionTest, ServesTheMetricsOfEverySource) {
   }
   exposition_.reset();
   EXPECT_EQ(Get(address, "/metrics"), "");
-}
-
-TEST_F(ExpositionTest, ReportsWhenItsCertificateEnds) {
-  options_.tls =
-      http::MakeCertificate(testing_support::FreshFolder("exposition"), 10);
-  ASSERT_TRUE(Start().ok());
-  const std::string text = Scrape();
-  const std::string name =
-      "\nmpsd_metrics_certificate_expiry_timestamp_seconds ";
-  ASSERT_THAT(text, HasSubstr(name));
-  EXPECT_NEAR(std::stod(text.substr(text.find(name) + name.size())),
-              absl::ToUnixSeconds(absl::Now() + absl::Hours(240)), 3600);
-}
-
-TEST_F(ExpositionTest, AFaultNamesTheOption) {
-  ASSERT_TRUE(Start().ok());
-  options_.address = exposition_->address();
-  const absl::Status taken = Start();
-  EXPECT_TRUE(absl::IsUnavailable(taken)) << taken;
-  EXPECT_THAT(std::string(taken.message()), HasSubstr(options_.address));
-  EXPECT_THAT(std::string(taken.message()), HasSubstr("--metrics-address"));
-  options_.address = "9464";
-  const absl::Status none = Start();
-  EXPECT_TRUE(absl::IsInvalidArgument(none)) << none;
-  EXPECT_THAT(std::string(none.message()), HasSubstr("--metrics-address"));
 }
 
 }  // namespace

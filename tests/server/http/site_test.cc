@@ -184,17 +184,6 @@ class RunDataTest : public testing::Test {
   jobs::JobReader& reader_ = *daemon_.board;
 };
 
-// A stream that waits for further events would never end.
-TEST_F(RunDataTest, HasTheEventsUpToNow) {
-  PutJob(daemon_, "moods", 3);
-  const run_page::RunData run = Read();
-  EXPECT_EQ(json::parse(run.job)["state"], "JOB_STATE_RUNNING");
-  ASSERT_EQ(run.events.size(), 4u);
-  EXPECT_EQ(json::parse(run.events[3])["progress"]["step"], "3");
-  EXPECT_EQ(run.log, "");
-  EXPECT_THAT(run.files, IsEmpty());
-}
-
 TEST_F(RunDataTest, ManyStepsAreThinnedOut) {
   // The store itself keeps every tenth of older steps.
   PutJob(daemon_, "moods", 90'000, jobs::State::kSucceeded);
@@ -219,20 +208,6 @@ TEST_F(RunDataTest, HasTheEndOfTheLog) {
   EXPECT_THAT(run.log, StartsWith("line "));
   EXPECT_THAT(run.log, EndsWith("line 19999\n"));
   EXPECT_EQ(run.left_out.log_bytes + run.log.size(), lines.size());
-}
-
-TEST_F(RunDataTest, AnUnknownJobIsAnError) {
-  EXPECT_TRUE(absl::IsNotFound(ReadRun(reader_, Anonymous(), kId).status()));
-  EXPECT_FALSE(ReadRun(reader_, Anonymous(), "../../etc/passwd").ok());
-}
-
-TEST_F(RunDataTest, APrivateJobHasNoRunForOthers) {
-  PutJob(daemon_, "moods");
-  WriteLog("secret\n");
-  const absl::Status refused =
-      ReadRun(reader_, Anonymous(/*private_jobs=*/true), kId).status();
-  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
-  EXPECT_TRUE(ReadRun(reader_, Anonymous(), kId).ok());
 }
 
 TEST(ParseTarget, ReadsPathAndQueryAndRefusesInvalidTargets) {
