@@ -291,20 +291,5 @@ TEST(ParseRequest, AFewBytesMakeNoLargeMessage) {
   }
 }
 
-TEST(Check, FieldsOfOtherRequests) {
-  EXPECT_TRUE(CheckId("id", "01J").ok());
-  EXPECT_THAT(std::string(CheckId("id", "").message()), StartsWith("id:"));
-  EXPECT_FALSE(CheckId("id", std::string(65, 'x')).ok());
-  EXPECT_TRUE(CheckSha256("f", kSha).ok());
-  for (const std::string& bad :
-       {std::string(), std::string(63, 'a'), std::string(65, 'a'),
-        std::string(64, 'A'), std::string(64, 'g')}) {
-    EXPECT_THAT(std::string(CheckSha256("f", bad).message()), StartsWith("f:"));
-  }
-  EXPECT_TRUE(CheckNotNegative("n", 0).ok());
-  EXPECT_THAT(std::string(CheckNotNegative("n", -1).message()),
-              StartsWith("n:"));
-}
-
 }  // namespace
 }  // namespace mpsd::rpc

@@ -132,22 +132,6 @@ TEST_F(JobCallsTest, GetSaysWhatKeepsAJobFromTrainingAndItsPlace) {
   EXPECT_FALSE(over.has_pause());
 }
 
-TEST_F(JobCallsTest, GetAndQueueNameTheSameTimeOfARetry) {
-  const std::string id = daemon_.Start();
-  daemon_.End(jobs::ExitReason::kCrashed);
-  daemon_.clock.SetBack(absl::Hours(2));
-  const v1::Job job = Ok(Call(ada_, &Jobs::Get, id));
-  ASSERT_TRUE(job.has_not_before());
-  EXPECT_LT(job.not_before().seconds(),
-            absl::ToUnixSeconds(daemon_.clock.Now() + absl::Hours(1)));
-  EXPECT_EQ(ada_.Call(&Jobs::Queue)->entries(0).not_before().seconds(),
-            job.not_before().seconds());
-  // Once it is over both name none.
-  daemon_.launcher.ready = absl::UnavailableError("the device is taken");
-  daemon_.After(absl::Hours(1));
-  EXPECT_FALSE(Ok(Call(ada_, &Jobs::Get, id)).has_not_before());
-}
-
 TEST_F(JobCallsTest, VerbsAnswerWithTheJob) {
   const std::string running = daemon_.Start({.owner = "ada"});
   daemon_.Step(5);

@@ -116,23 +116,6 @@ TEST_F(RunWatchTest, ReportsTheTimeOfEachPhase) {
             8 + 5 + 19 + 60 + 3 + 2);
 }
 
-TEST_F(RunWatchTest, WhatIsUnknownIsAbsent) {
-  Start();
-  watch_->HostRead({});
-  watch_->WorkerExited(ExitReason::kMachine);
-  const v1::RunAttempt attempt = Take();
-  EXPECT_EQ(attempt.conditions().readings(), 1);
-  EXPECT_THAT(attempt.conditions().power_sources(), IsEmpty());
-  EXPECT_FALSE(attempt.conditions().has_low_power_mode());
-  EXPECT_FALSE(attempt.conditions().has_most_swap_bytes());
-  EXPECT_FALSE(attempt.conditions().has_user_active_seconds());
-  EXPECT_FALSE(attempt.conditions().has_gpu_utilization_ratio());
-  EXPECT_FALSE(attempt.durations().has_load_seconds());
-  EXPECT_FALSE(attempt.durations().has_first_step_seconds());
-  EXPECT_FALSE(attempt.durations().has_steady_step_seconds());
-  EXPECT_FALSE(attempt.has_pauses());
-}
-
 TEST_F(RunWatchTest, SeesTheMachine) {
   host::Reading reading;
   reading.power_source = host::PowerSource::kMains;
@@ -231,40 +214,6 @@ TEST_F(RunWatchTest, WhatCouldNotBeStoredComesAgain) {
   EXPECT_EQ(rows[0].sum.exit_reason(), "Done");
   watch_->Return(std::move(rows));
   EXPECT_THAT(watch_->TakeChanged(), SizeIs(1));
-}
-
-TEST_F(RunWatchTest, HandsOnEveryReport) {
-  watch_->JobCounts({{jobs::State::kQueued, 3}});
-  watch_->QueueChanged({});
-  Start();
-  watch_->DeviceOpened("A", "mps");
-  watch_->StageBegan("loading");
-  watch_->WorkerHalts(true);
-  Step(1);
-  watch_->Evaluated("A", "mps", {});
-  watch_->CheckpointWritten("A", "mps", 1);
-  watch_->WorkerExited(ExitReason::kDone);
-  watch_->JobReturned(ExitReason::kPreempted);
-  watch_->HostRead({});
-  watch_->Paused({PauseReason::kBattery});
-  watch_->Held({});
-  watch_->JobEnded("A", jobs::State::kSucceeded);
-  watch_->JobDeleted("A");
-  EXPECT_EQ(next_.counts.at(jobs::State::kQueued), 3);
-  EXPECT_THAT(next_.started, SizeIs(1));
-  EXPECT_THAT(next_.devices, ElementsAre("mps"));
-  EXPECT_THAT(next_.stages, ElementsAre("loading"));
-  EXPECT_THAT(next_.halting, ElementsAre(true));
-  EXPECT_EQ(next_.steps, 1);
-  EXPECT_THAT(next_.eval_devices, SizeIs(1));
-  EXPECT_THAT(next_.checkpoint_jobs, SizeIs(1));
-  EXPECT_THAT(next_.exits, SizeIs(1));
-  EXPECT_THAT(next_.returned, SizeIs(1));
-  EXPECT_THAT(next_.readings, SizeIs(1));
-  EXPECT_THAT(next_.paused, SizeIs(1));
-  EXPECT_THAT(next_.ended, SizeIs(1));
-  EXPECT_THAT(next_.deleted, SizeIs(1));
-  EXPECT_EQ(ends_, 1);
 }
 
 const absl::Time kNow = absl::FromUnixSeconds(1'767'225'600);
@@ -405,16 +354,6 @@ TEST_F(MakeRecordTest, FileSystemsOfWhatTheRunReads) {
   EXPECT_EQ(record.environment().daemon_commit(), "abc");
 }
 
-TEST_F(MakeRecordTest, AJobThatRunsHasNoInterruptedAttempt) {
-  sources_.attempts = {v1::RunAttempt().SerializeAsString(),
-                       v1::RunAttempt().SerializeAsString()};
-  sources_.job.state = jobs::State::kRunning;
-  const v1::JobRecord record = MakeRecord(sources_);
-  ASSERT_EQ(record.attempts_size(), 2);
-  EXPECT_EQ(record.attempts(0).exit_reason(), "Interrupted");
-  EXPECT_EQ(record.attempts(1).exit_reason(), "");
-}
-
 TEST_F(MakeRecordTest, ADeletedJobIsListedByItsRecord) {
   jobs::Progress progress;
   progress.step = 8;
@@ -476,24 +415,6 @@ TEST_F(MakeRecordTest, AStudyReportsItsVerdict) {
   // One that failed has no result, in spite of what an earlier attempt left.
   sources_.job.state = jobs::State::kFailed;
   EXPECT_EQ(MakeRecord(sources_).verdict(), v1::VERDICT_UNSPECIFIED);
-}
-
-TEST_F(MakeRecordTest, EveryEndHasARecord) {
-  for (const jobs::State state : {jobs::State::kSucceeded, jobs::State::kFailed,
-                                  jobs::State::kCancelled}) {
-    sources_.job.state = state;
-    const v1::JobRecord record = MakeRecord(sources_);
-    EXPECT_EQ(static_cast<int>(record.state()), static_cast<int>(state));
-  }
-  // A job that never started, whose row says little.
-  sources_.job = jobs::Job();
-  sources_.job.id = "A";
-  sources_.job.state = jobs::State::kCancelled;
-  sources_.job.create_time = kNow;
-  const v1::JobRecord record = MakeRecord(sources_);
-  EXPECT_EQ(record.attempt_count(), 0);
-  EXPECT_FALSE(record.has_end_time());
-  EXPECT_FALSE(record.has_start_time());
 }
 
 TEST_F(MakeRecordTest, HostileTextsAreHarmlessAndBounded) {

@@ -53,18 +53,6 @@ TEST_F(PemFilesTest, KeepsTheChainAndNothingElse) {
   EXPECT_EQ(pem->chain, leaf + authority);
 }
 
-TEST_F(PemFilesTest, AKeyThatOthersReadIsRefused) {
-  fs::permissions(files_.key, fs::perms::others_read, fs::perm_options::add);
-  EXPECT_THAT(Fault(), HasSubstr("chmod 600 " + files_.key.string()));
-}
-
-TEST_F(PemFilesTest, AForeignKeyIsRefused) {
-  fs::copy_file(pki_.Server("other").key, files_.key,
-                fs::copy_options::overwrite_existing);
-  EXPECT_THAT(Fault(), HasSubstr("the key is not the one of " +
-                                 files_.certificate.string()));
-}
-
 TEST_F(PemFilesTest, AKeyWithAPassphraseIsRefusedWithoutAsking) {
   pki_.Run("ec -in server.key -aes256 -passout pass:secret -out server.key");
   EXPECT_THAT(Fault(), HasSubstr("without a passphrase"));
@@ -98,13 +86,6 @@ TEST_F(PemFilesTest, AKeyThatOpensslHoldsForTooWeakIsRefused) {
       "req -x509 -newkey rsa:512 -nodes -subj /CN=localhost -keyout server.key "
       "-out server.crt");
   EXPECT_THAT(Fault(), HasSubstr("too small"));
-}
-
-TEST_F(PemFilesTest, ACertificateThatHasEndedIsRead) {
-  pki_.Run("x509 -in server.crt -signkey server.key -days -1 -out server.crt");
-  const auto pem = ReadServerPem(files_);
-  ASSERT_TRUE(pem.ok()) << pem.status();
-  EXPECT_LT(pem->expiry, absl::Now());
 }
 
 }  // namespace
