@@ -14,7 +14,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
-#include "core/base/sha256.h"
 #include "server/store/blob_store.h"
 #include "server/store/database.h"
 #include "server/store/job_store.h"
@@ -28,30 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-TEST(Ticker, TicksAtTheStartAndWhenPoked) {
-  std::atomic<int> ticks = 0;
-  Ticker ticker;
-  ticker.Start([&] {
-    ++ticks;
-    return absl::InfiniteFuture();
-  });
-  ticker.Await([&] { return ticks == 1; });
-  ticker.WakeUp();
-  ticker.Await([&] { return ticks == 2; });
-  EXPECT_EQ(ticks, 2);
-}
-
-TEST(Ticker, TicksAgainWhenTheTimeHasCome) {
-  std::atomic<int> ticks = 0;
-  Ticker ticker;
-  ticker.Start([&] {
-    ++ticks;
-    return absl::Now() + absl::Milliseconds(1);
-  });
-  ticker.Await([&] { return ticks >= 3; });
-  EXPECT_GE(ticks, 3);
-}
 
 TEST(Ticker, APokeDuringATickIsNotLost) {
   std::atomic<int> ticks = 0;
@@ -177,24 +152,6 @@ TEST_F(HousekeepingTest, LeftoversGoAndUnknownResultsAreNamed) {
   EXPECT_TRUE(fs::exists(unknown / "out"));
 }
 
-TEST_F(HousekeepingTest, BlobsGoAfterTheirGrace) {
-  const std::string sha256 = base::Sha256Hex("unused");
-  auto writer = blobs_->Begin(sha256, 6);
-  ASSERT_TRUE(writer.ok()) << writer.status();
-  ASSERT_TRUE((*writer)->Append("unused").ok());
-  const absl::Time before = absl::Now();
-  ASSERT_TRUE((*writer)->Commit().ok());
-  const std::string path = blobs_->PathOf(sha256);
-  EXPECT_TRUE(fs::exists(path));
-  auto tidies = Start(absl::Milliseconds(300));
-  EXPECT_TRUE(Eventually([&] { return !fs::exists(path); }));
-  // A file's time may be some milliseconds old.
-  EXPECT_GT(absl::Now() - before, absl::Milliseconds(250));
-  EXPECT_TRUE(Eventually([&] { return Said("no job uses: 6 bytes"); }))
-      << said();
-  tidies->Stop();
-}
-
 // By the rules of their owner, and for the budget once the folder is measured.
 TEST_F(HousekeepingTest, JobsGoByTheRulesOfTheirOwners) {
   const absl::Time end = absl::Now() - absl::Hours(9);
@@ -280,30 +237,6 @@ TEST_F(DiskWatchTest, MeasuresAgainAndAgain) {
   EXPECT_EQ(options_.folders->TotalBytes(), 3);
 }
 
-TEST_F(DiskWatchTest, WalksLessOftenThanItAsksForTheRoom) {
-  options_.usage_interval = absl::Hours(1);
-  const DiskWatch watch(options_, metrics_);
-  EXPECT_TRUE(Eventually([&] { return rooms_ > 5; }));
-  EXPECT_EQ(usages_, 1);
-}
-
-// A walk that takes long is not begun again at once.
-TEST_F(DiskWatchTest, ASlowWalkIsRare) {
-  options_.measure_usage = [this](const std::filesystem::path&,
-                                  const std::atomic<bool>&) {
-    ++usages_;
-    absl::SleepFor(absl::Milliseconds(500));
-    return absl::StatusOr<StateUsage>(StateUsage{});
-  };
-  const absl::Time start = absl::Now();
-  const DiskWatch watch(options_, metrics_);
-  EXPECT_TRUE(Eventually([&] { return rooms_ > 10; }));
-  const int walks = usages_;
-  // The pause is ten seconds at least, and a busy machine may need as many.
-  EXPECT_GE(walks, 1);
-  EXPECT_LE(walks, 1 + (absl::Now() - start) / absl::Seconds(10));
-}
-
 TEST_F(DiskWatchTest, AFailureKeepsTheLastMeasurementUntilItIsTooOld) {
   std::atomic<bool> fails = false;
   options_.measure_room = [&](const std::filesystem::path&) {
@@ -362,15 +295,6 @@ TEST_F(DiskWatchTest, ADeadDiskHoldsUpNeitherAScrapeNorTheEnd) {
   revives->Notify();
   EXPECT_TRUE(left->WaitForNotificationWithTimeout(absl::Minutes(1)));
   EXPECT_EQ(Log(), "");
-}
-
-TEST_F(DiskWatchTest, ARealDiskReportsItsRoom) {
-  const auto room = DiskWatch::MeasureRoom(testing::TempDir());
-  ASSERT_TRUE(room.ok()) << room.status();
-  EXPECT_GT(room->size_bytes, 0);
-  EXPECT_GE(room->size_bytes, room->free_bytes);
-  EXPECT_EQ(DiskWatch::MeasureRoom("/missing/folder").status().code(),
-            absl::StatusCode::kNotFound);
 }
 
 }  // namespace

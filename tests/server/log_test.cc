@@ -11,7 +11,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -61,27 +60,6 @@ class LogTest : public testing::Test {
   Config config_;
 };
 
-TEST_F(LogTest, WritesFromTheLevelOn) {
-  config_.log_level = "warn";
-  auto log = Open();
-  log->info("quiet");
-  log->warn("loud {}", 42);
-  const std::string text = Text(*log);
-  EXPECT_THAT(text, HasSubstr("loud 42\n"));
-  EXPECT_THAT(text, Not(HasSubstr("quiet")));
-}
-
-TEST_F(LogTest, WritesToStderrOnlyIfItIsSet) {
-  for (bool on : {true, false}) {
-    config_.log_stderr = on;
-    auto log = Open();
-    testing::internal::CaptureStderr();
-    log->info("a line");
-    EXPECT_TRUE(FlushLog(*log, absl::Seconds(30)));
-    EXPECT_EQ(testing::internal::GetCapturedStderr().empty(), !on);
-  }
-}
-
 TEST_F(LogTest, RotatesAndKeepsSoMany) {
   config_.log_max_bytes = 1024;
   config_.log_files = 2;
@@ -122,34 +100,12 @@ TEST_F(LogTest, TheLastLinesAreWrittenAtTheEnd) {
   EXPECT_TRUE(EventuallyHas("line 999\n"));
 }
 
-// As of `mpsd 2> >(sleep 1000)`.
-TEST_F(LogTest, AnUnreadStderrBlocksNoCaller) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const int stderr_before = dup(STDERR_FILENO);
-  dup2(ends[1], STDERR_FILENO);
-  auto log = Open();
-  const std::string line(1000, 'x');
-  for (int i = 0; i < 2000; ++i) log->info(line);
-  log->error("the end");
-  log.reset();
-  dup2(stderr_before, STDERR_FILENO);
-  EXPECT_TRUE(EventuallyHas("the end\n"));
-  for (int fd : {stderr_before, ends[0], ends[1]}) close(fd);
-}
-
 TEST_F(LogTest, ALineOfAJobIsOneLineAndNoFormat) {
   auto log = Open();
   LineTo(log, spdlog::level::err)("a job's\n[forged] line\x1b[2J");
   log->info(std::string("a spec: {\"model\": {}}"));
   EXPECT_THAT(Text(*log), HasSubstr("a spec: {\"model\": {}}"));
   EXPECT_THAT(Text(*log), HasSubstr("a job's\\n[forged] line\\x1b[2J\n"));
-}
-
-TEST_F(LogTest, AFolderThatCannotBeIsAnError) {
-  std::ofstream(Folder()) << "in the way";
-  auto log = OpenLog(config_);
-  EXPECT_TRUE(absl::IsUnavailable(log.status())) << log.status();
 }
 
 // Keeps lines; the first waits until it is let go, "bad" throws.
@@ -282,16 +238,6 @@ TEST(StderrSinkTest, AnUnreadPipeLosesItsLines) {
   log.info("and on");
   EXPECT_EQ(ReadAll(ends[0]), "and on\n");
   for (int end : ends) close(end);
-}
-
-TEST(StderrSinkTest, AMissingReaderIsNoFault) {
-  std::signal(SIGPIPE, SIG_IGN);
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  close(ends[0]);
-  spdlog::logger log("mpsd", std::make_shared<StderrSink>(ends[1], kShort));
-  for (int i = 0; i < 10; ++i) log.info("a line");
-  close(ends[1]);
 }
 
 // As after Ctrl-S.

@@ -62,17 +62,6 @@ TEST_F(TlsCommandTest, ASecondInitRenewsNothingAndSaysSo) {
   EXPECT_EQ(Shown(), before);
 }
 
-TEST_F(TlsCommandTest, ForceReportsWhatItCosts) {
-  Run({"init"});
-  const nlohmann::json before = Shown();
-  const Outcome forced = Run({"init", "--force"});
-  EXPECT_EQ(forced.code, 0) << forced.err;
-  EXPECT_THAT(forced.out, AllOf(HasSubstr("tls-until-"),
-                                HasSubstr("Every client has to log in again"),
-                                HasSubstr("SIGHUP")));
-  EXPECT_NE(Shown()["fingerprint"], before["fingerprint"]);
-}
-
 TEST_F(TlsCommandTest, RenewReportsHowTheDaemonLearnsOfIt) {
   Run({"init"});
   const nlohmann::json before = Shown();
@@ -118,22 +107,6 @@ TEST_F(TlsCommandTest, WhatIsTypedWrongIsAUsageError) {
   }
   EXPECT_EQ(Typed({}).code, 64);
   EXPECT_FALSE(fs::exists(state_dir_ / "tls"));
-}
-
-TEST_F(TlsCommandTest, OutputThatIsLostIsAnError) {
-  Run({"init"});
-  std::ostringstream out, err;
-  out.setstate(std::ios::badbit);
-  EXPECT_EQ(TlsCommand({"show", "--state-dir", state_dir_.string()}, out, err),
-            69);
-  EXPECT_THAT(err.str(), HasSubstr("could not be written"));
-}
-
-TEST_F(TlsCommandTest, HelpListsTheVerbsAndTheirOptions) {
-  const Outcome help = Typed({"--help"});
-  EXPECT_EQ(help.code, 0);
-  EXPECT_THAT(help.out,
-              AllOf(HasSubstr("init"), HasSubstr("renew"), HasSubstr("show")));
 }
 
 }  // namespace
