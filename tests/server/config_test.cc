@@ -148,18 +148,6 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(config.preemption.least_run, absl::ZeroDuration());
 }
 
-TEST_F(ConfigTest, APortBeyondTheMachineWantsACertificate) {
-  ExpectError({"--state-dir", "/s", "--listen", "h:1"},
-              "--listen h:1: without a certificate");
-  EXPECT_THAT(Parse({"--listen", "127.0.0.1:1"}).listen,
-              ElementsAre("127.0.0.1:1"));
-  ExpectFileError("listen = [\"h:1\"]\n", "mpsd tls init");
-  EXPECT_EQ(
-      ParseFile("listen = [\"h:1\"]\ntls-cert = \"c\"\ntls-key = \"/k\"\n")
-          .tls_cert,
-      fs::current_path() / "c");
-}
-
 TEST_F(ConfigTest, TheOwnersJobsReadAllAndThoseOfOthersWhatIsNamed) {
   const Config config = Parse({"--listen", "unix:/x"});
   EXPECT_THAT(config.model_roots, ElementsAre("/"));
@@ -332,34 +320,6 @@ TEST_F(UserLimitsTest, TheCommandLineNamesAUserToo) {
               "ada:upload-bytes=4"});
   EXPECT_EQ(settings.Of("ada").queued_jobs, 3);
   EXPECT_EQ(settings.Of("ada").upload_bytes, 4);
-}
-
-TEST_F(UserLimitsTest, RulesOfRetentionAreOfUsersToo) {
-  const jobs::LimitSettings settings =
-      Limits({"--keep-checkpoints-days", "0.5"}, R"(
-keep-days = 30
-keep-jobs = 100
-[user.ada]
-keep-days = "none"
-keep-bytes = "20GiB"
-)");
-  EXPECT_FALSE(settings.KeepsAll());
-  const jobs::KeepRules bob = settings.Of("bob").keep;
-  EXPECT_EQ(bob.age, absl::Hours(30 * 24));
-  EXPECT_EQ(bob.jobs, 100);
-  EXPECT_EQ(bob.bytes, std::nullopt);
-  EXPECT_EQ(bob.checkpoint_age, absl::Hours(12));
-  const jobs::KeepRules ada = settings.Of("ada").keep;
-  EXPECT_EQ(ada.age, std::nullopt);
-  EXPECT_EQ(ada.jobs, 100);
-  EXPECT_EQ(ada.bytes, int64_t{20} << 30);
-  EXPECT_FALSE(Limits({"--user-limit", "ada:keep-jobs=0"}).KeepsAll());
-  for (const char* option :
-       {"--keep-days=-1", "--keep-days=nan", "--keep-jobs=1.5",
-        "--keep-bytes=5GB", "--keep-checkpoints-days=1w"}) {
-    const std::string text = option;
-    ExpectError({text}, text.substr(0, text.find('=')) + ": expected");
-  }
 }
 
 TEST_F(UserLimitsTest, RefusesWhatIsNoLimit) {

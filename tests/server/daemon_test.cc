@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -208,38 +207,6 @@ TEST_F(DaemonTest, AJobWaitsForAnotherDaemonsGpu) {
   first.reset();
   AwaitState(waiting, v1::JOB_STATE_SUCCEEDED);
   EXPECT_EQ(Get(waiting).attempt(), 1);
-}
-
-TEST_F(DaemonTest, TheDoctorLooksAtTheFoldersTheWorkerAndTheEnvironment) {
-  fs::create_directories(folder_ / "models");
-  config_.model_roots = {"/", folder_ / "models"};
-  config_.environment = {{"OMP_NUM_THREADS", "3"}};
-  config_.skip_selftest = true;
-  const auto daemon = StartHere();
-  grpc::ClientContext context;
-  v1::Diagnosis diagnosis;
-  ASSERT_TRUE(
-      Api<v1::RunbookService>()->Diagnose(&context, {}, &diagnosis).ok());
-  EXPECT_EQ(diagnosis.worker().end(), v1::WorkerGates::END_DONE);
-  EXPECT_EQ(diagnosis.selftest().state(), v1::SelftestFacts::STATE_SKIPPED);
-  EXPECT_EQ(diagnosis.disk().folder(), config_.state_dir.string());
-  std::set<std::string> folders;
-  for (const v1::MountFacts& mount : diagnosis.mounts()) {
-    folders.insert(mount.what() + " " + mount.folder());
-  }
-  EXPECT_TRUE(folders.contains("state " + config_.state_dir.string()));
-  EXPECT_TRUE(folders.contains("models " + (folder_ / "models").string()));
-  EXPECT_FALSE(folders.contains("models /"));
-  bool found = false;
-  for (const v1::EnvironmentVariable& variable : diagnosis.environment()) {
-    if (variable.name() != "OMP_NUM_THREADS") continue;
-    found = true;
-    // [environment] of mpsd.toml is for workers.
-    EXPECT_EQ(variable.expected(), "3");
-    EXPECT_EQ(variable.worker(), "3");
-    EXPECT_FALSE(variable.differs());
-  }
-  EXPECT_TRUE(found);
 }
 
 class HostileInput : public DaemonFixture {

@@ -81,7 +81,6 @@ class HousekeepingTest : public testing::Test {
     options.fresh = absl::ZeroDuration();
     options.limits = &limits_;
     options.metrics = &metrics_;
-    options.sweep_models = [this] { return sweeps_++ == 0 ? 2 : 0; };
     options.log = [this](const std::string& line) {
       absl::MutexLock lock(&mutex_);
       said_ += line + "\n";
@@ -125,7 +124,6 @@ class HousekeepingTest : public testing::Test {
   fakes::TestStore db_{state_ / "mpsd.db"};
   std::unique_ptr<store::BlobStore> blobs_ =
       *store::BlobStore::Open(db_.database(), state_ / "blobs");
-  int sweeps_ = 0;
   std::unique_ptr<jobs::UnusedBlobs> unused_;
   jobs::MeasuredFolders folders_;
   jobs::LimitSettings limits_;
@@ -134,23 +132,6 @@ class HousekeepingTest : public testing::Test {
   std::string said_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> removed_ ABSL_GUARDED_BY(mutex_);
 };
-
-TEST_F(HousekeepingTest, LeftoversGoAndUnknownResultsAreNamed) {
-  const fs::path staged =
-      state_ / "jobs" / ".01KAH0000000000000000000AA.7.1.tmp";
-  const fs::path unknown = state_ / "jobs" / "01KAH0000000000000000000BB";
-  fs::create_directories(staged / "inputs");
-  fs::create_directories(unknown / "out");
-  auto tidies = Start(absl::Hours(1));
-  EXPECT_TRUE(Eventually([&] { return !fs::exists(staged); }));
-  EXPECT_TRUE(Eventually([&] { return Said("removing 1 leftovers"); }));
-  EXPECT_TRUE(
-      Eventually([&] { return Said(unknown.string() + " holds results"); }));
-  // Revisions of models are swept, too.
-  EXPECT_TRUE(Eventually([&] { return Said("that no job has: 2"); }));
-  tidies->Stop();
-  EXPECT_TRUE(fs::exists(unknown / "out"));
-}
 
 // By the rules of their owner, and for the budget once the folder is measured.
 TEST_F(HousekeepingTest, JobsGoByTheRulesOfTheirOwners) {

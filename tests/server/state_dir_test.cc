@@ -106,18 +106,6 @@ TEST(SocketGroupTest, MembersPassAFolderAndListNothing) {
 // Each in a process of its own: the signals stay blocked for its life.
 void Nothing() {}
 
-TEST(SignalsDeathTest, TheFirstIsReturned) {
-  for (int number : {SIGTERM, SIGINT}) {
-    EXPECT_EXIT(
-        {
-          BlockSignals();
-          kill(getpid(), number);
-          _exit(AwaitShutdownSignal(Nothing) == number ? 7 : 8);
-        },
-        testing::ExitedWithCode(7), "");
-  }
-}
-
 TEST(SignalsDeathTest, TheSecondEndsTheProcess) {
   EXPECT_EXIT(
       {
@@ -180,13 +168,6 @@ MATCHER_P(IsAbout, bytes, "") {
 MATCHER_P2(HasBytes, bytes, checkpoint_bytes, "") {
   return testing::Matches(IsAbout(bytes))(arg.bytes) &&
          testing::Matches(IsAbout(checkpoint_bytes))(arg.checkpoint_bytes);
-}
-
-TEST_F(StateUsageTest, AnEmptyFolderHasEveryKindAtZero) {
-  EXPECT_THAT(
-      Measure(),
-      ElementsAre(Pair("checkpoints", 0), Pair("database", 0), Pair("logs", 0),
-                  Pair("other", 0), Pair("results", 0), Pair("uploads", 0)));
 }
 
 TEST_F(StateUsageTest, EachFileCountsForItsKind) {
@@ -289,16 +270,6 @@ TEST_F(StateUsageTest, FilesMayGoMeanwhile) {
   });
   while (!done) Measure();
   other.join();
-}
-
-TEST_F(StateUsageTest, AFolderThatAJobClosedIsLeftOut) {
-  Write(job_ / "out/open", kUnit);
-  Write(job_ / "out/closed/file", 2 * kUnit);
-  fs::permissions(job_ / "out/closed", fs::perms::none);
-  const auto usage = Measure();
-  // Root may read every folder.
-  EXPECT_THAT(usage.at("results"), IsAbout(geteuid() == 0 ? 3 * kUnit : kUnit));
-  fs::permissions(job_ / "out/closed", fs::perms::owner_all);
 }
 
 TEST_F(StateUsageTest, AMissingStateFolderIsAnError) {

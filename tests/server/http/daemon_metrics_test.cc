@@ -9,7 +9,6 @@
 
 #include <iterator>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,31 +40,6 @@ TEST(BoundedLabel, IsShortAndPrintable) {
   EXPECT_EQ(BoundedLabel("a\nb\xff"), "a\\nb\\xff");
 }
 
-// The lines of a scrape but for comments.
-std::string Samples(const host::ProcessUsage& usage) {
-  std::istringstream text(
-      ::prometheus::TextSerializer().Serialize(ProcessFamilies(usage)));
-  std::string samples;
-  for (std::string line; std::getline(text, line);) {
-    if (line[0] != '#') samples += line + "\n";
-  }
-  return samples;
-}
-
-TEST(ProcessFamilies, HaveTheNamesOfEveryClientLibrary) {
-  EXPECT_EQ(Samples({4096, 1.5, 7, 1024, 100.25}),
-            "process_cpu_seconds_total 1.5\n"
-            "process_resident_memory_bytes 4096\n"
-            "process_open_fds 7\n"
-            "process_max_fds 1024\n"
-            "process_start_time_seconds 100.25\n");
-  // What the system does not report is absent.
-  EXPECT_EQ(Samples({}), "");
-  host::ProcessUsage usage;
-  usage.open_descriptors = 3;
-  EXPECT_EQ(Samples(usage), "process_open_fds 3\n");
-}
-
 class DaemonMetricsTest : public Scraped {
  protected:
   std::vector<::prometheus::MetricFamily> Collect() const override {
@@ -74,23 +48,6 @@ class DaemonMetricsTest : public Scraped {
   fakes::FakeClock clock_;
   DaemonMetrics metrics_{clock_};
 };
-
-TEST_F(DaemonMetricsTest, ReportsWhenADevicePassedItsTest) {
-  Lacks("mpsd_selftest_timestamp_seconds{");
-  metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'000));
-  metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'060));
-  Shows(R"(mpsd_selftest_timestamp_seconds{device="mps"} 1700000060)");
-}
-
-TEST_F(DaemonMetricsTest, CountsPulls) {
-  Shows(R"(mpsd_model_pulls_total{result="failed"} 0)");
-  metrics_.PullsRun(2);
-  metrics_.PullEnded("failed");
-  metrics_.PullReceived(1000);
-  Shows(R"(mpsd_model_pulls_total{result="failed"} 1
-           mpsd_model_pulls_running 2
-           mpsd_model_pulled_bytes_total 1000)");
-}
 
 TEST_F(DaemonMetricsTest, ManyReportAndCollectAtOnce) {
   std::vector<std::thread> threads;
@@ -114,17 +71,6 @@ class DiskMetricsTest : public Scraped {
   fakes::FakeClock clock_;
   DiskMetrics metrics_{clock_};
 };
-
-TEST_F(DiskMetricsTest, TheLastMeasurementIsShown) {
-  EXPECT_EQ(Text(), "") << "before anything is measured";
-  metrics_.SetRoom(10, 20, absl::Minutes(5));
-  metrics_.SetRoom(11, 20, absl::Minutes(5));
-  metrics_.SetBytes({{"logs", 1}, {"results", 2}}, absl::Minutes(5));
-  Shows(R"(mpsd_state_disk_free_bytes 11
-           mpsd_state_disk_size_bytes 20
-           mpsd_state_bytes{kind="logs"} 1
-           mpsd_state_bytes{kind="results"} 2)");
-}
 
 TEST_F(DiskMetricsTest, AMeasurementWhoseTimeIsOverHasNoSeries) {
   metrics_.SetRoom(10, 20, absl::Minutes(5));

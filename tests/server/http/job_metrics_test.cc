@@ -515,14 +515,6 @@ TEST_F(JobMetricsTest, TheQueuesEtaIsOfAllJobsOrNone) {
   Lacks("mpsd_queue_eta_seconds ");
 }
 
-TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
-  metrics_.JobStarted(Started("J1", absl::Seconds(3)));
-  metrics_.CheckpointWritten("J1", "cpu", 0.3);
-  Shows(R"(mpsd_job_queue_wait_seconds_sum 3
-           mpsd_job_queue_wait_seconds_bucket{le="5"} 1
-           mpsd_checkpoint_seconds_sum{device="cpu"} 0.3)");
-}
-
 TEST_F(JobMetricsTest, ReportsWhenTheLastStepAndCheckpointCame) {
   metrics_.CheckpointWritten("J1", "mps", 1);
   clock_.Advance(absl::Seconds(7));
@@ -579,12 +571,6 @@ TEST_F(QueueMetricsTest, ManyOwnersAndPrioritiesShareASeries) {
       HasSubstr(absl::StrCat("first ", QueueMetrics::kMostPriorities, " ")));
   EXPECT_THAT(Named("mpsd_queue_owner_jobs")->help,
               HasSubstr(absl::StrCat("first ", QueueMetrics::kMostOwners)));
-}
-
-TEST_F(QueueMetricsTest, OwnersWhoLookAlikeAreCountedTogether) {
-  const std::string name(2 * kLabelBytes, 'x');
-  queue_.Set({{}, {{name + "a", 1}, {name + "b", 1}}, std::nullopt});
-  EXPECT_THAT(Text(), HasSubstr("x…\"} 2\n"));
 }
 
 // The phases of workers; times are seconds since the test began.

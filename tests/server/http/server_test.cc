@@ -6,7 +6,6 @@
 #include <poll.h>
 
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -94,16 +93,6 @@ TEST_F(ServerTest, ARenewedCertificateIsShownAtOnce) {
   std::filesystem::remove(options_.tls->key);
   EXPECT_TRUE(absl::IsNotFound(server_->Reload()));
   EXPECT_THAT(Get(address(), "/c", "", /*tls=*/true), EndsWith("/c"));
-}
-
-TEST_F(ServerTest, ACertificateThatHasEndedIsLogged) {
-  options_.tls = MakeCertificate(folder_, 1);
-  Serve();
-  EXPECT_EQ(log(), "");
-  tls::TestPki(folder_).Run(
-      "x509 -in server.crt -signkey server.key -days -1 -out server.crt");
-  ASSERT_TRUE(server_->Reload().ok());
-  EXPECT_THAT(log(), HasSubstr("server.crt: the certificate ended on 20"));
 }
 
 TEST_F(ServerTest, NamesWhatKeepsItFromServing) {

@@ -121,11 +121,6 @@ TEST_F(DownloadTest, ANestedFolderComesWhole) {
   EXPECT_EQ(Fetch(Of("output: true")), expected) << "with any content";
 }
 
-TEST_F(DownloadTest, ACheckpointIsFoundByItsStep) {
-  Write("checkpoints/step-5/state.json", "5");
-  EXPECT_EQ(Fetch(Of("checkpoint_step: 5")), (Files{{"state.json", "5"}}));
-}
-
 TEST_F(DownloadTest, PredictionsLieNextToTheOutput) {
   PutOutput(folder_ / "out/model");
   Write("out/model/predictions.tsv", "of somebody else");

@@ -5,8 +5,6 @@
 #include <sys/utsname.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>

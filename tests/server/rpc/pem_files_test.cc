@@ -6,7 +6,6 @@
 #include <fstream>
 #include <string>
 
-#include "absl/time/clock.h"
 #include "core/base/limits.h"
 #include "server/rpc/pki.h"
 #include "tests/core/scratch_folder.h"
@@ -18,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
-using testing::StartsWith;
 
 class PemFilesTest : public testing::Test {
  protected:
@@ -32,15 +30,6 @@ class PemFilesTest : public testing::Test {
   const TestPki pki_{folder_};
   const ServerFiles files_ = pki_.Server();
 };
-
-TEST_F(PemFilesTest, ReadsACertificateWithItsKey) {
-  const auto pem = ReadServerPem(files_);
-  ASSERT_TRUE(pem.ok()) << pem.status();
-  EXPECT_NEAR(absl::ToDoubleHours(pem->expiry - absl::Now()), 30 * 24, 1);
-  EXPECT_EQ(pem->chain, Content(files_.certificate));
-  EXPECT_THAT(pem->key, StartsWith("-----BEGIN "
-                                   "PRIVATE KEY-----"));
-}
 
 TEST_F(PemFilesTest, KeepsTheChainAndNothingElse) {
   const std::string leaf = Content(files_.certificate);
