@@ -63,34 +63,6 @@ TEST_F(DaemonMetricsTest, ManyReportAndCollectAtOnce) {
   Shows("mpsd_database_commit_seconds_count 800");
 }
 
-class DiskMetricsTest : public Scraped {
- protected:
-  std::vector<::prometheus::MetricFamily> Collect() const override {
-    return metrics_.Collect();
-  }
-  fakes::FakeClock clock_;
-  DiskMetrics metrics_{clock_};
-};
-
-TEST_F(DiskMetricsTest, AMeasurementWhoseTimeIsOverHasNoSeries) {
-  metrics_.SetRoom(10, 20, absl::Minutes(5));
-  metrics_.SetBytes({{"logs", 1}}, absl::Minutes(7));
-  // A wall clock that jumps makes no measurement older.
-  for (absl::Duration jump : {absl::Hours(5), -absl::Hours(50)}) {
-    clock_.SetBack(jump);
-    Shows("mpsd_state_disk_free_bytes 10");
-  }
-  clock_.Advance(absl::Minutes(5) - absl::Nanoseconds(1));
-  Shows("mpsd_state_disk_free_bytes 10");
-  clock_.Advance(absl::Nanoseconds(1));
-  Lacks("mpsd_state_disk_");
-  Shows(R"(mpsd_state_bytes{kind="logs"} 1)");
-  clock_.Advance(absl::Minutes(2));
-  EXPECT_EQ(Text(), "");
-  metrics_.SetRoom(12, 20, absl::Minutes(5));
-  Shows("mpsd_state_disk_free_bytes 12");
-}
-
 class RpcMetricsTest : public Scraped {
  protected:
   RpcMetricsTest() {

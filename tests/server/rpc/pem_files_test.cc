@@ -60,15 +60,6 @@ TEST_F(PemFilesTest, WhatIsNoPemIsRefused) {
   EXPECT_THAT(Fault(), Not(HasSubstr(key.substr(40, 16))));
 }
 
-// What a copy that was cut off leaves.
-TEST_F(PemFilesTest, HalfAFileIsRefused) {
-  const std::string leaf = Content(files_.certificate);
-  const std::string authority = Content(pki_.authority());
-  std::ofstream(files_.certificate)
-      << leaf << authority.substr(0, authority.size() / 2);
-  EXPECT_THAT(Fault(), HasSubstr("expected certificates in PEM format"));
-}
-
 // gRPC would take such a key, and refuse every connection.
 TEST_F(PemFilesTest, AKeyThatOpensslHoldsForTooWeakIsRefused) {
   pki_.Run(

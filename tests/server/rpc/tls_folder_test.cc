@@ -428,14 +428,6 @@ TEST_F(TlsFolderTest, ARefusedInitLeavesNothingAndTheRemainsOfAKilledOneGo) {
   EXPECT_FALSE(fs::exists(remains));
 }
 
-TEST_F(TlsFolderTest, OneProcessAtATimeWorks) {
-  Make();
-  const auto lock = FolderLock::Take(state_dir_);
-  ASSERT_TRUE(lock.ok());
-  EXPECT_THAT(Init(state_dir_, Order()), Fails(StatusCode::kUnavailable));
-  EXPECT_THAT(Renew(state_dir_, Order()), Fails(StatusCode::kUnavailable));
-}
-
 TEST_F(TlsFolderTest, RenewalKeepsAuthorityKeyAndNames) {
   ServerOrder order = Order();
   order.names = {"gpu.example.com"};

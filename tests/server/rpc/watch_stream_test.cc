@@ -60,35 +60,6 @@ class WatchTest : public testing::Test {
   const Api& api_ = daemon_.admin();
 };
 
-TEST_F(WatchTest, StoredEventsThenThoseToCome) {
-  const std::string id = daemon_.Start();
-  daemon_.Step(1);
-  const auto watch = Watch(api_, id);
-  v1::JobEvent event;
-  int64_t sequence = 0;
-  const auto next = [&] {
-    ASSERT_TRUE(watch->stream->Read(&event));
-    EXPECT_EQ(event.sequence(), ++sequence);
-  };
-  const auto read_step = [&](int64_t step) {
-    do {
-      next();
-    } while (!event.has_progress());
-    EXPECT_EQ(event.progress().step(), step);
-  };
-  read_step(1);
-  daemon_.Step(2);
-  read_step(2);
-  daemon_.End();
-  do {
-    next();
-  } while (!event.has_state() ||
-           event.state().state() != v1::JOB_STATE_SUCCEEDED);
-  while (watch->stream->Read(&event)) EXPECT_EQ(event.sequence(), ++sequence);
-  EXPECT_THAT(ToStatus(watch->stream->Finish()), IsOk());
-  EXPECT_EQ(Sequences(id, sequence), std::vector<int64_t>());
-}
-
 TEST_F(WatchTest, ResumesAfterASequence) {
   const std::string id = PutWithEvents(2499);
   Succeed(2500);
