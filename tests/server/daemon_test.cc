@@ -16,7 +16,6 @@
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/text.h"
-#include "mpsd/v1/runbook.grpc.pb.h"
 #include "server/rpc/listener.h"
 #include "tests/server/daemon_fixture.h"
 #include "tests/server/http/client.h"

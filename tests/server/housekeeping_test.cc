@@ -28,6 +28,15 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
+// False when that does not come within a minute.
+template <typename Condition>
+bool Eventually(const Condition& holds) {
+  for (int i = 0; i < 6000 && !holds(); ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return holds();
+}
+
 TEST(Ticker, APokeDuringATickIsNotLost) {
   std::atomic<int> ticks = 0;
   Ticker ticker;
@@ -100,13 +109,6 @@ class HousekeepingTest : public testing::Test {
             folders_, base::Clock::Real()});
     tidies->Start(db_.rows);
     return tidies;
-  }
-  // False when that does not come within a minute.
-  static bool Eventually(const std::function<bool()>& holds) {
-    for (int i = 0; i < 6000 && !holds(); ++i) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return holds();
   }
   std::string said() {
     absl::MutexLock lock(&mutex_);
@@ -187,14 +189,6 @@ class DiskWatchTest : public testing::Test {
   std::string Log() {
     absl::MutexLock lock(&mutex_);
     return log_;
-  }
-  // False when that does not come within a minute.
-  template <typename Condition>
-  static bool Eventually(const Condition& holds) {
-    for (int i = 0; i < 6000 && !holds(); ++i) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return holds();
   }
 
   // The clock of the metrics; the watch itself follows the real one.
