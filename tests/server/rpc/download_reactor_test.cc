@@ -35,6 +35,14 @@ TEST_F(FileReaderTest, AFileThatShrinksIsAborted) {
   EXPECT_THAT(reader->HashNext(10), Fails(StatusCode::kAborted));
 }
 
+TEST_F(FileReaderTest, OnlyRegularFilesAreOpened) {
+  fs::create_symlink(Write("f", "x"), scratch_ / "link");
+  for (const char* name : {"absent", "", "link"}) {
+    EXPECT_THAT(FileReader::Open(scratch_ / name), Fails(StatusCode::kAborted))
+        << name;
+  }
+}
+
 TEST_F(FileReaderTest, IsInsideResolvesLinksAndDots) {
   const fs::path top = scratch_;
   fs::create_directories(top / "in/deep");

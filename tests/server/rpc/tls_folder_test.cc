@@ -303,6 +303,19 @@ TEST_P(PrivateFilesTest, WhatCannotBeWrittenLeavesTheOldFile) {
   EXPECT_EQ(Entries(folder_), 1u);
 }
 
+TEST_P(PrivateFilesTest, OnlyTheRemainsOfOneNameAreRemoved) {
+  const fs::path remains = base::TemporaryBeside(folder_ / "tls-new");
+  fs::create_directory(remains);
+  WriteText(remains / "ca.key", "secret");
+  const fs::path foreign = base::TemporaryBeside(folder_ / "tls-new-ones");
+  WriteText(foreign, "");
+  WriteText(folder_ / "tls-new", "");
+  RemoveUnfinished(folder_, "tls-new");
+  EXPECT_FALSE(fs::exists(remains));
+  EXPECT_TRUE(fs::exists(foreign));
+  EXPECT_TRUE(fs::exists(folder_ / "tls-new"));
+}
+
 TEST_P(PrivateFilesTest, RootActsAsTheFoldersOwner) {
   if (geteuid() != 0) GTEST_SKIP() << "only root acts as others";
   constexpr uid_t kOther = 12345;

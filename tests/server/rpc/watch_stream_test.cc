@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streams to clients: the events and logs of jobs.
+// The streams to clients: which may be open, and the events and logs of jobs.
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -7,11 +7,59 @@
 #include <thread>
 #include <vector>
 
+#include "server/rpc/hosts.h"
 #include "server/rpc/job_streams.h"
 #include "tests/server/rpc/api.h"
 
 namespace mpsd::rpc {
 namespace {
+
+class CountingStream final : public ClosableStream {
+ public:
+  void Close(const absl::Status&) override { ++closed; }
+  void EndIfIdle(Clock::time_point) override {}
+  int closed = 0;
+};
+
+access::Caller User(const std::string& user,
+                    const std::string& credential = "") {
+  access::Caller caller;
+  caller.user = user;
+  caller.credential = credential;
+  return caller;
+}
+
+TEST(StreamHost, ClosesTheStreamsThatLive) {
+  StreamHost host(1);
+  CountingStream stays, leaves;
+  ASSERT_THAT(host.Add(stays, User("ada")), IsOk());
+  ASSERT_THAT(host.Add(leaves, User("ada")), IsOk());
+  EXPECT_EQ(host.live(), 2);
+  host.Remove(leaves);
+  host.CloseAll();
+  EXPECT_EQ(stays.closed, 1);
+  EXPECT_EQ(leaves.closed, 0);
+  EXPECT_EQ(host.live(), 1);
+  CountingStream late;
+  ASSERT_THAT(host.Add(late, User("ada")), IsOk());
+  EXPECT_EQ(late.closed, 1) << "at once";
+}
+
+TEST(StreamHost, TakesSoManyAndSoManyOfAUser) {
+  StreamHost host(1, {.streams = 3, .of_a_user = 2}, Barrier());
+  CountingStream streams[5];
+  ASSERT_THAT(host.Add(streams[0], User("ada", "token 1")), IsOk());
+  ASSERT_THAT(host.Add(streams[1], User("ada", "uid 1")), IsOk());
+  EXPECT_THAT(host.Add(streams[2], User("ada")),
+              Fails(StatusCode::kUnavailable, "of yours"));
+  ASSERT_THAT(host.Add(streams[3], User("bob")), IsOk());
+  EXPECT_THAT(host.Add(streams[4], User("eve")),
+              Fails(StatusCode::kUnavailable, "3 such streams"));
+  host.Remove(streams[2]);  // was not added
+  EXPECT_EQ(host.live(), 3);
+  host.Remove(streams[0]);
+  EXPECT_TRUE(host.Add(streams[2], User("ada")).ok());
+}
 
 class WatchTest : public testing::Test {
  protected:
