@@ -71,10 +71,6 @@ class BuildCommitTest : public testing::Test {
   bool missing_ = false;
 };
 
-TEST_F(BuildCommitTest, OutsideACheckoutItIsUnknown) {
-  EXPECT_THAT(Commit(), HasSubstr("\"unknown\""));
-}
-
 TEST_F(BuildCommitTest, NamesTheCommitAndWhetherFilesDiffer) {
   MakeCheckout();
   const std::string commit = Commit();
@@ -91,19 +87,6 @@ TEST_F(BuildCommitTest, AFolderInAnothersCheckoutHasNoCommit) {
   MakeCheckout();
   fs::create_directory(folder_ / "inner");
   EXPECT_THAT(Commit("inner"), HasSubstr("\"unknown\""));
-}
-
-TEST_F(BuildCommitTest, TheFileIsWrittenOnlyWhenItChanges) {
-  MakeCheckout();
-  Commit();
-  const auto past =
-      fs::last_write_time(folder_ / "commit.inc") - std::chrono::hours(1);
-  fs::last_write_time(folder_ / "commit.inc", past);
-  Commit();
-  EXPECT_EQ(fs::last_write_time(folder_ / "commit.inc"), past);
-  std::ofstream(folder_ / "file") << "two";
-  Commit();
-  EXPECT_NE(fs::last_write_time(folder_ / "commit.inc"), past);
 }
 
 }  // namespace

@@ -26,7 +26,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 class ConfigTest : public testing::Test {
  protected:
@@ -62,58 +61,6 @@ class ConfigTest : public testing::Test {
   const fs::path folder_ = testing_support::FreshFolder("config");
   const std::string file_ = folder_ / "mpsd.toml";
 };
-
-TEST_F(ConfigTest, DefaultsAreThoseOfTheHeader) {
-  const Config config = Parse({}), expected;
-  EXPECT_EQ(config.state_dir, base::DefaultStateDir());
-  EXPECT_EQ(config.worker, DefaultWorker());
-  EXPECT_EQ(config.metrics_address, "127.0.0.1:9464");
-  EXPECT_TRUE(config.listen.empty());
-  EXPECT_TRUE(config.log_stderr);
-  EXPECT_FALSE(config.skip_selftest);
-  EXPECT_TRUE(Parse({"--skip-selftest"}).skip_selftest);
-  EXPECT_FALSE(config.private_jobs);
-  EXPECT_TRUE(Parse({"--private-jobs"}).private_jobs);
-  EXPECT_EQ(config.hang_timeout, expected.hang_timeout);
-  EXPECT_EQ(config.stop_grace, expected.stop_grace);
-  EXPECT_EQ(config.retry_backoff, expected.retry_backoff);
-  EXPECT_EQ(config.retry_backoff_max, expected.retry_backoff_max);
-  EXPECT_EQ(config.metrics_linger, expected.metrics_linger);
-  EXPECT_EQ(config.max_interruptions, 5);
-  EXPECT_EQ(config.min_free_bytes, int64_t{1} << 30);
-  EXPECT_EQ(Parse({"--max-interruptions", "7"}).max_interruptions, 7);
-  EXPECT_EQ(Parse({"--min-free-bytes", "0"}).min_free_bytes, 0);
-}
-
-TEST_F(ConfigTest, AccessPausesAndNoticesAreOffByDefault) {
-  const Config config = Parse({"--state-dir", folder_});
-  EXPECT_EQ(config.tls_cert, "");
-  EXPECT_EQ(config.tls_key, "");
-  EXPECT_EQ(config.socket_group, "");
-  EXPECT_TRUE(config.admins.empty());
-  EXPECT_TRUE(config.viewers.empty());
-  EXPECT_FALSE(config.pause.on_battery);
-  EXPECT_FALSE(config.pause.thermal.has_value());
-  EXPECT_FALSE(config.pause.memory_pressure.has_value());
-  EXPECT_FALSE(config.pause.quiet_hours.has_value());
-  EXPECT_EQ(config.pause.idle_only, absl::ZeroDuration());
-  EXPECT_EQ(config.pause.settle, jobs::PausePolicy().settle);
-  EXPECT_EQ(config.pause.hold_limit, absl::Minutes(10));
-  EXPECT_EQ(config.host_interval, absl::Seconds(5));
-  EXPECT_TRUE(config.host_file.empty());
-  EXPECT_EQ(config.blob_grace, absl::Hours(24));
-  EXPECT_EQ(config.state_budget, 0);
-  EXPECT_EQ(config.fair_share_half_life, absl::Hours(24));
-  EXPECT_FALSE(config.preemption.enabled);
-  EXPECT_EQ(config.preemption.margin, absl::Minutes(5));
-  EXPECT_EQ(config.preemption.least_run, absl::Minutes(5));
-  EXPECT_EQ(config.user_limits, jobs::LimitSettings());
-  EXPECT_TRUE(config.user_limits.KeepsAll());
-  EXPECT_EQ(config.notify, notify::Settings());
-  EXPECT_THAT(config.notify.command, IsEmpty());
-  EXPECT_FALSE(config.check_notify);
-  EXPECT_TRUE(Parse({"--check-notify"}).check_notify);
-}
 
 TEST_F(ConfigTest, ReadsTheMannersOfASharedMachine) {
   const Config config =
@@ -201,18 +148,6 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(config.preemption.least_run, absl::ZeroDuration());
 }
 
-TEST_F(ConfigTest, APortBeyondTheMachineWantsACertificate) {
-  ExpectError({"--state-dir", "/s", "--listen", "h:1"},
-              "--listen h:1: without a certificate");
-  EXPECT_THAT(Parse({"--listen", "127.0.0.1:1"}).listen,
-              ElementsAre("127.0.0.1:1"));
-  ExpectFileError("listen = [\"h:1\"]\n", "mpsd tls init");
-  EXPECT_EQ(
-      ParseFile("listen = [\"h:1\"]\ntls-cert = \"c\"\ntls-key = \"/k\"\n")
-          .tls_cert,
-      fs::current_path() / "c");
-}
-
 TEST_F(ConfigTest, TheOwnersJobsReadAllAndThoseOfOthersWhatIsNamed) {
   const Config config = Parse({"--listen", "unix:/x"});
   EXPECT_THAT(config.model_roots, ElementsAre("/"));
@@ -236,19 +171,6 @@ TEST_F(ConfigTest, OneNamedRootClosesTheRest) {
   const Config file = ParseFile("data-root = [\"/d\", \"/e\"]\n");
   EXPECT_THAT(file.data_roots, ElementsAre("/d", "/e"));
   EXPECT_TRUE(file.model_roots.empty());
-}
-
-TEST_F(ConfigTest, ReadsATomlFile) {
-  const Config config = ParseFile(R"(# a comment
-state-dir = "/from/file"
-listen = ["127.0.0.1:1", "127.0.0.1:2"]
-metrics-address = "off"
-hang-timeout-seconds = 90
-)");
-  EXPECT_EQ(config.state_dir, "/from/file");
-  EXPECT_THAT(config.listen, ElementsAre("127.0.0.1:1", "127.0.0.1:2"));
-  EXPECT_EQ(config.metrics_address, "");
-  EXPECT_EQ(config.hang_timeout, absl::Seconds(90));
 }
 
 TEST_F(ConfigTest, ReadsTheEnvironmentOfWorkers) {
@@ -328,12 +250,6 @@ TEST_F(ConfigTest, TheGpusLockIsTheMachinesOrOff) {
             fs::current_path() / "l");
 }
 
-TEST_F(ConfigTest, RelativePathsBecomeAbsolute) {
-  const Config config = Parse({"--state-dir", "a/../s", "--worker", "w"});
-  EXPECT_EQ(config.state_dir, fs::current_path() / "s");
-  EXPECT_EQ(config.worker, fs::current_path() / "w");
-}
-
 TEST_F(ConfigTest, ReadsWhoMayCome) {
   const Config config =
       Parse({"--listen", "0.0.0.0:1", "--tls-cert", "/c", "--tls-key", "k",
@@ -367,16 +283,6 @@ TEST_F(ConfigTest, WhatMpsdTlsInitMadeIsTheDefaultOfBothOrNone) {
               "give --tls-key too");
 }
 
-TEST_F(ConfigTest, HelpAndVersionArePrinted) {
-  auto help = ParseConfig({"--help"});
-  ASSERT_TRUE(help.ok());
-  EXPECT_THAT(std::get<PrintAndExit>(*help).text,
-              HasSubstr("--metrics-address"));
-  auto version = ParseConfig({"--version"});
-  ASSERT_TRUE(version.ok());
-  EXPECT_EQ(std::get<PrintAndExit>(*version).text, "mpsd " MPSD_VERSION "\n");
-}
-
 class UserLimitsTest : public ConfigTest {
  protected:
   jobs::LimitSettings Limits(const std::vector<std::string>& args,
@@ -384,18 +290,6 @@ class UserLimitsTest : public ConfigTest {
     return (text.empty() ? Parse(args) : ParseFile(text, args)).user_limits;
   }
 };
-
-TEST_F(UserLimitsTest, ReadsTheLimitsOfEveryUser) {
-  const jobs::LimitSettings settings =
-      Limits({"--limit-queued-jobs", "5", "--limit-upload-bytes", "20GiB",
-              "--limit-result-bytes=100", "--limit-priority=-10:0"});
-  EXPECT_EQ(settings.others.queued_jobs, 5);
-  EXPECT_EQ(settings.others.upload_bytes, int64_t{20} << 30);
-  EXPECT_EQ(settings.others.result_bytes, 100);
-  EXPECT_EQ(settings.others.lowest_priority, -10);
-  EXPECT_EQ(settings.others.highest_priority, 0);
-  EXPECT_TRUE(settings.users.empty());
-}
 
 TEST_F(UserLimitsTest, ATableOfAUserReplacesWhatItNames) {
   const jobs::LimitSettings settings = Limits({}, R"(
@@ -426,34 +320,6 @@ TEST_F(UserLimitsTest, TheCommandLineNamesAUserToo) {
               "ada:upload-bytes=4"});
   EXPECT_EQ(settings.Of("ada").queued_jobs, 3);
   EXPECT_EQ(settings.Of("ada").upload_bytes, 4);
-}
-
-TEST_F(UserLimitsTest, RulesOfRetentionAreOfUsersToo) {
-  const jobs::LimitSettings settings =
-      Limits({"--keep-checkpoints-days", "0.5"}, R"(
-keep-days = 30
-keep-jobs = 100
-[user.ada]
-keep-days = "none"
-keep-bytes = "20GiB"
-)");
-  EXPECT_FALSE(settings.KeepsAll());
-  const jobs::KeepRules bob = settings.Of("bob").keep;
-  EXPECT_EQ(bob.age, absl::Hours(30 * 24));
-  EXPECT_EQ(bob.jobs, 100);
-  EXPECT_EQ(bob.bytes, std::nullopt);
-  EXPECT_EQ(bob.checkpoint_age, absl::Hours(12));
-  const jobs::KeepRules ada = settings.Of("ada").keep;
-  EXPECT_EQ(ada.age, std::nullopt);
-  EXPECT_EQ(ada.jobs, 100);
-  EXPECT_EQ(ada.bytes, int64_t{20} << 30);
-  EXPECT_FALSE(Limits({"--user-limit", "ada:keep-jobs=0"}).KeepsAll());
-  for (const char* option :
-       {"--keep-days=-1", "--keep-days=nan", "--keep-jobs=1.5",
-        "--keep-bytes=5GB", "--keep-checkpoints-days=1w"}) {
-    const std::string text = option;
-    ExpectError({text}, text.substr(0, text.find('=')) + ": expected");
-  }
 }
 
 TEST_F(UserLimitsTest, RefusesWhatIsNoLimit) {

@@ -4,13 +4,10 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,11 +16,7 @@
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/text.h"
-#include "mpsd/v1/runbook.grpc.pb.h"
 #include "server/rpc/listener.h"
-#include "server/store/database.h"
-#include "server/store/job_store.h"
-#include "server/supervisor/spawned_process.h"
 #include "tests/server/daemon_fixture.h"
 #include "tests/server/http/client.h"
 
@@ -37,7 +30,6 @@ namespace mpsd {
 namespace {
 
 namespace fs = std::filesystem;
-using supervisor::SpawnedProcess;
 using testing::HasSubstr;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
@@ -84,34 +76,6 @@ class DaemonTest : public DaemonFixture {
     return true;
   }
 };
-
-TEST_F(DaemonTest, RunsASubmittedJob) {
-  auto daemon = StartHere();
-  const v1::Job job = AwaitState(SubmitMode("ok"), v1::JOB_STATE_SUCCEEDED);
-  EXPECT_EQ(job.exit_reason(), "Done");
-  EXPECT_EQ(job.attempt(), 1);
-  EXPECT_EQ(job.progress().step(), 5);
-  EXPECT_EQ(job.eval_loss_before(), 2);
-  EXPECT_EQ(job.eval_loss_after(), 0.5);
-  EXPECT_TRUE(fs::exists(fs::path(job.adapter_path()) / "adapter_config.json"));
-}
-
-TEST_F(DaemonTest, DrainingReturnsTheJobToTheQueueForTheNextDaemon) {
-  std::string id;
-  {
-    auto daemon = StartHere();
-    id = SubmitMode("ok-slow", 1000000);
-    AwaitStep(id, 2);
-    daemon->Drain();
-    const v1::Job job = Get(id);
-    EXPECT_EQ(job.state(), v1::JOB_STATE_QUEUED);
-    EXPECT_EQ(job.exit_reason(), "Preempted");
-  }
-  auto daemon = StartHere();
-  const int64_t step = Get(id).progress().step();
-  AwaitStep(id, step + 1);
-  EXPECT_EQ(Get(id).attempt(), 2);
-}
 
 // A start that fails leaves a running daemon's rows alone.
 TEST_F(DaemonTest, NoSecondDaemonTouchesTheRowsOfARunningOne) {
@@ -189,15 +153,6 @@ TEST_F(DaemonTest, AJobReadsNothingOutsideOfItsFolders) {
   }
 }
 
-TEST_F(DaemonTest, ListensOnMoreOnlyWhenAsked) {
-  config_.listen = {"127.0.0.1:0"};
-  config_.metrics_address = "127.0.0.1:0";
-  auto daemon = StartHere();
-  ASSERT_EQ(daemon->addresses().size(), 2);
-  EXPECT_THAT(daemon->addresses()[1], HasSubstr("127.0.0.1:"));
-  EXPECT_THAT(daemon->metrics_address(), HasSubstr("127.0.0.1:"));
-}
-
 TEST_F(DaemonTest, ATakenMetricsPortIsAWarning) {
   config_.log_level = "warn";
   config_.metrics_address = "127.0.0.1:0";
@@ -235,26 +190,6 @@ TEST_F(DaemonTest, ServesThePageAndRunsWithoutIt) {
   EXPECT_TRUE(absl::IsInvalidArgument(Daemon::Start(config_).status()));
 }
 
-TEST_F(DaemonTest, ABrokenTokenChangesNothingAndIsLogged) {
-  config_.metrics_address = "127.0.0.1:0";
-  config_.metrics_token_file = folder_ / "token";
-  const absl::Status none = Daemon::Start(config_).status();
-  EXPECT_TRUE(absl::IsNotFound(none)) << none;
-  EXPECT_THAT(std::string(none.message()), HasSubstr("--metrics-token-file"));
-  const std::string token(32, 'a');
-  std::ofstream(config_.metrics_token_file) << token;
-  fs::permissions(config_.metrics_token_file,
-                  fs::perms::owner_read | fs::perms::owner_write);
-  auto daemon = StartHere();
-  std::ofstream(config_.metrics_token_file) << "short";
-  daemon->Reload();
-  EXPECT_THAT(http::Get(daemon->metrics_address(), "/metrics",
-                        "Authorization: Bearer " + token + "\r\n"),
-              testing::StartsWith("HTTP/1.1 200 "));
-  daemon.reset();
-  EXPECT_TRUE(Logs("the metrics keep their certificate and token"));
-}
-
 // Two people's daemons on one machine.
 TEST_F(DaemonTest, AJobWaitsForAnotherDaemonsGpu) {
   config_.device_lock = folder_ / "gpu.lock";
@@ -271,72 +206,6 @@ TEST_F(DaemonTest, AJobWaitsForAnotherDaemonsGpu) {
   first.reset();
   AwaitState(waiting, v1::JOB_STATE_SUCCEEDED);
   EXPECT_EQ(Get(waiting).attempt(), 1);
-}
-
-TEST_F(DaemonTest, ASecondProcessIsRefusedWithThePidOfTheFirst) {
-  const auto daemon = StartHere();
-  SpawnedProcess::Options options;
-  options.program = std::string(MPSD_TEST_BINARY_DIR) + "/mpsd";
-  options.args = {"--state-dir",  config_.state_dir,   "--worker",
-                  config_.worker, "--metrics-address", "off"};
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  supervisor::UniqueFd read_end(ends[0]);
-  options.fds[2] = supervisor::UniqueFd(ends[1]);
-  auto second = SpawnedProcess::Spawn(std::move(options));
-  ASSERT_TRUE(second.ok());
-  EXPECT_EQ(WEXITSTATUS((*second)->Wait()), 69);
-  char text[512] = {};
-  ASSERT_GT(read(read_end.get(), text, sizeof text - 1), 0);
-  EXPECT_THAT(std::string(text), HasSubstr("pid " + std::to_string(getpid())));
-}
-
-TEST_F(DaemonTest, APlanKnowsTheMachine) {
-  const auto daemon = StartHere();
-  v1::PlanRequest request;
-  request.mutable_submission()->set_spec_json(Spec("fake:ok"));
-  grpc::ClientContext context;
-  const auto stub = Api<v1::RunbookService>();
-  const auto stream = stub->Plan(&context, request);
-  v1::Plan plan;
-  for (v1::PlanEvent event; stream->Read(&event);) plan = event.plan();
-  const grpc::Status status = stream->Finish();
-  ASSERT_TRUE(status.ok()) << status.error_message();
-  ASSERT_GT(plan.findings_size(), 0);
-  EXPECT_THAT(plan.findings(0).found(), HasSubstr("\"memory_bytes\":"));
-  EXPECT_THAT(plan.findings(0).found(), HasSubstr("\"cpu_cores\":"));
-}
-
-TEST_F(DaemonTest, TheDoctorLooksAtTheFoldersTheWorkerAndTheEnvironment) {
-  fs::create_directories(folder_ / "models");
-  config_.model_roots = {"/", folder_ / "models"};
-  config_.environment = {{"OMP_NUM_THREADS", "3"}};
-  config_.skip_selftest = true;
-  const auto daemon = StartHere();
-  grpc::ClientContext context;
-  v1::Diagnosis diagnosis;
-  ASSERT_TRUE(
-      Api<v1::RunbookService>()->Diagnose(&context, {}, &diagnosis).ok());
-  EXPECT_EQ(diagnosis.worker().end(), v1::WorkerGates::END_DONE);
-  EXPECT_EQ(diagnosis.selftest().state(), v1::SelftestFacts::STATE_SKIPPED);
-  EXPECT_EQ(diagnosis.disk().folder(), config_.state_dir.string());
-  std::set<std::string> folders;
-  for (const v1::MountFacts& mount : diagnosis.mounts()) {
-    folders.insert(mount.what() + " " + mount.folder());
-  }
-  EXPECT_TRUE(folders.contains("state " + config_.state_dir.string()));
-  EXPECT_TRUE(folders.contains("models " + (folder_ / "models").string()));
-  EXPECT_FALSE(folders.contains("models /"));
-  bool found = false;
-  for (const v1::EnvironmentVariable& variable : diagnosis.environment()) {
-    if (variable.name() != "OMP_NUM_THREADS") continue;
-    found = true;
-    // [environment] of mpsd.toml is for workers.
-    EXPECT_EQ(variable.expected(), "3");
-    EXPECT_EQ(variable.worker(), "3");
-    EXPECT_FALSE(variable.differs());
-  }
-  EXPECT_TRUE(found);
 }
 
 class HostileInput : public DaemonFixture {
@@ -408,46 +277,6 @@ TEST_F(HostileInput, ModelsThatDoNotExist) {
   Configure(limits::kModelLayers);
   v1::Job job;
   EXPECT_TRUE(Submit(Spec("n"), job).ok());
-}
-
-// Rows of a daemon that had no bounds.
-TEST_F(HostileInput, LongNamesOfOldJobsAreListed) {
-  constexpr int kJobs = 75;
-  fs::create_directories(config_.state_dir);
-  {
-    auto database = store::Database::Open(config_.state_dir / "mpsd.db");
-    ASSERT_TRUE(database.ok()) << database.status();
-    jobs::JobStore store(**database);
-    for (int i = 0; i < kJobs; ++i) {
-      jobs::Job job;
-      job.id = "01J00000000000000000000" + std::to_string(100 + i);
-      job.state = jobs::State::kFailed;
-      job.name.assign(1 << 20, 'n');
-      job.message.assign(1 << 20, 'm');
-      job.spec_json = "{}";
-      const jobs::Event first{job.id, 1, absl::Now(),
-                              jobs::StateChanged{job.state, ""}};
-      ASSERT_TRUE(store.Insert(job, first).ok());
-    }
-  }
-  auto daemon = StartHere();
-  std::set<std::string> ids;
-  const auto stub = Jobs();
-  v1::ListJobsRequest request;
-  request.set_page_size(limits::kPageSize);
-  do {
-    grpc::ClientContext context;  // takes messages of 4 MiB
-    v1::ListJobsResponse response;
-    const grpc::Status status = stub->List(&context, request, &response);
-    ASSERT_TRUE(status.ok()) << status.error_message();
-    ASSERT_GT(response.jobs_size(), 0);
-    for (const v1::Job& job : response.jobs()) {
-      ids.insert(job.id());
-      EXPECT_LE(job.name().size(), limits::kNameBytes);
-    }
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty());
-  EXPECT_EQ(ids.size(), static_cast<size_t>(kJobs));
 }
 
 TEST_F(HostileInput, WhatAWorkerRepeatsIsShortAndPrintable) {

@@ -150,10 +150,7 @@ class FakeExaminer final : public doctor::Examiner {
 // Keeps what the server reports of its calls.
 class FakeCalls final : public jobs::ExportedCalls {
  public:
-  void MethodServed(const jobs::CallMethod& method) override {
-    absl::MutexLock lock(&mutex_);
-    served_[method.name] = method.is_stream;
-  }
+  void MethodServed(const jobs::CallMethod&) override {}
   void CallStarted(const jobs::CallMethod& method) override {
     absl::MutexLock lock(&mutex_);
     ++open_[method.name];
@@ -166,10 +163,6 @@ class FakeCalls final : public jobs::ExportedCalls {
     durations_.push_back(duration);
   }
 
-  std::map<std::string, bool> served() {
-    absl::MutexLock lock(&mutex_);
-    return served_;
-  }
   // Waits for the end of `calls` calls; the codes and methods of all so far.
   std::vector<std::pair<std::string, absl::StatusCode>> Await(
       size_t calls, absl::Duration patience = absl::Minutes(1)) {
@@ -196,7 +189,6 @@ class FakeCalls final : public jobs::ExportedCalls {
 
  private:
   absl::Mutex mutex_;
-  std::map<std::string, bool> served_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int> open_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::pair<std::string, absl::StatusCode>> ended_
       ABSL_GUARDED_BY(mutex_);

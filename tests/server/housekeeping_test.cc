@@ -14,7 +14,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
-#include "core/base/sha256.h"
 #include "server/store/blob_store.h"
 #include "server/store/database.h"
 #include "server/store/job_store.h"
@@ -29,28 +28,13 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-TEST(Ticker, TicksAtTheStartAndWhenPoked) {
-  std::atomic<int> ticks = 0;
-  Ticker ticker;
-  ticker.Start([&] {
-    ++ticks;
-    return absl::InfiniteFuture();
-  });
-  ticker.Await([&] { return ticks == 1; });
-  ticker.WakeUp();
-  ticker.Await([&] { return ticks == 2; });
-  EXPECT_EQ(ticks, 2);
-}
-
-TEST(Ticker, TicksAgainWhenTheTimeHasCome) {
-  std::atomic<int> ticks = 0;
-  Ticker ticker;
-  ticker.Start([&] {
-    ++ticks;
-    return absl::Now() + absl::Milliseconds(1);
-  });
-  ticker.Await([&] { return ticks >= 3; });
-  EXPECT_GE(ticks, 3);
+// False when that does not come within a minute.
+template <typename Condition>
+bool Eventually(const Condition& holds) {
+  for (int i = 0; i < 6000 && !holds(); ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return holds();
 }
 
 TEST(Ticker, APokeDuringATickIsNotLost) {
@@ -106,7 +90,6 @@ class HousekeepingTest : public testing::Test {
     options.fresh = absl::ZeroDuration();
     options.limits = &limits_;
     options.metrics = &metrics_;
-    options.sweep_models = [this] { return sweeps_++ == 0 ? 2 : 0; };
     options.log = [this](const std::string& line) {
       absl::MutexLock lock(&mutex_);
       said_ += line + "\n";
@@ -127,13 +110,6 @@ class HousekeepingTest : public testing::Test {
     tidies->Start(db_.rows);
     return tidies;
   }
-  // False when that does not come within a minute.
-  static bool Eventually(const std::function<bool()>& holds) {
-    for (int i = 0; i < 6000 && !holds(); ++i) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return holds();
-  }
   std::string said() {
     absl::MutexLock lock(&mutex_);
     return said_;
@@ -150,7 +126,6 @@ class HousekeepingTest : public testing::Test {
   fakes::TestStore db_{state_ / "mpsd.db"};
   std::unique_ptr<store::BlobStore> blobs_ =
       *store::BlobStore::Open(db_.database(), state_ / "blobs");
-  int sweeps_ = 0;
   std::unique_ptr<jobs::UnusedBlobs> unused_;
   jobs::MeasuredFolders folders_;
   jobs::LimitSettings limits_;
@@ -159,41 +134,6 @@ class HousekeepingTest : public testing::Test {
   std::string said_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> removed_ ABSL_GUARDED_BY(mutex_);
 };
-
-TEST_F(HousekeepingTest, LeftoversGoAndUnknownResultsAreNamed) {
-  const fs::path staged =
-      state_ / "jobs" / ".01KAH0000000000000000000AA.7.1.tmp";
-  const fs::path unknown = state_ / "jobs" / "01KAH0000000000000000000BB";
-  fs::create_directories(staged / "inputs");
-  fs::create_directories(unknown / "out");
-  auto tidies = Start(absl::Hours(1));
-  EXPECT_TRUE(Eventually([&] { return !fs::exists(staged); }));
-  EXPECT_TRUE(Eventually([&] { return Said("removing 1 leftovers"); }));
-  EXPECT_TRUE(
-      Eventually([&] { return Said(unknown.string() + " holds results"); }));
-  // Revisions of models are swept, too.
-  EXPECT_TRUE(Eventually([&] { return Said("that no job has: 2"); }));
-  tidies->Stop();
-  EXPECT_TRUE(fs::exists(unknown / "out"));
-}
-
-TEST_F(HousekeepingTest, BlobsGoAfterTheirGrace) {
-  const std::string sha256 = base::Sha256Hex("unused");
-  auto writer = blobs_->Begin(sha256, 6);
-  ASSERT_TRUE(writer.ok()) << writer.status();
-  ASSERT_TRUE((*writer)->Append("unused").ok());
-  const absl::Time before = absl::Now();
-  ASSERT_TRUE((*writer)->Commit().ok());
-  const std::string path = blobs_->PathOf(sha256);
-  EXPECT_TRUE(fs::exists(path));
-  auto tidies = Start(absl::Milliseconds(300));
-  EXPECT_TRUE(Eventually([&] { return !fs::exists(path); }));
-  // A file's time may be some milliseconds old.
-  EXPECT_GT(absl::Now() - before, absl::Milliseconds(250));
-  EXPECT_TRUE(Eventually([&] { return Said("no job uses: 6 bytes"); }))
-      << said();
-  tidies->Stop();
-}
 
 // By the rules of their owner, and for the budget once the folder is measured.
 TEST_F(HousekeepingTest, JobsGoByTheRulesOfTheirOwners) {
@@ -250,14 +190,6 @@ class DiskWatchTest : public testing::Test {
     absl::MutexLock lock(&mutex_);
     return log_;
   }
-  // False when that does not come within a minute.
-  template <typename Condition>
-  static bool Eventually(const Condition& holds) {
-    for (int i = 0; i < 6000 && !holds(); ++i) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return holds();
-  }
 
   // The clock of the metrics; the watch itself follows the real one.
   fakes::FakeClock clock_;
@@ -278,30 +210,6 @@ TEST_F(DiskWatchTest, MeasuresAgainAndAgain) {
   EXPECT_EQ(options_.folders->BytesOf("01J"), 7);
   EXPECT_EQ(options_.folders->BytesOf("01K"), 0);
   EXPECT_EQ(options_.folders->TotalBytes(), 3);
-}
-
-TEST_F(DiskWatchTest, WalksLessOftenThanItAsksForTheRoom) {
-  options_.usage_interval = absl::Hours(1);
-  const DiskWatch watch(options_, metrics_);
-  EXPECT_TRUE(Eventually([&] { return rooms_ > 5; }));
-  EXPECT_EQ(usages_, 1);
-}
-
-// A walk that takes long is not begun again at once.
-TEST_F(DiskWatchTest, ASlowWalkIsRare) {
-  options_.measure_usage = [this](const std::filesystem::path&,
-                                  const std::atomic<bool>&) {
-    ++usages_;
-    absl::SleepFor(absl::Milliseconds(500));
-    return absl::StatusOr<StateUsage>(StateUsage{});
-  };
-  const absl::Time start = absl::Now();
-  const DiskWatch watch(options_, metrics_);
-  EXPECT_TRUE(Eventually([&] { return rooms_ > 10; }));
-  const int walks = usages_;
-  // The pause is ten seconds at least, and a busy machine may need as many.
-  EXPECT_GE(walks, 1);
-  EXPECT_LE(walks, 1 + (absl::Now() - start) / absl::Seconds(10));
 }
 
 TEST_F(DiskWatchTest, AFailureKeepsTheLastMeasurementUntilItIsTooOld) {
@@ -362,15 +270,6 @@ TEST_F(DiskWatchTest, ADeadDiskHoldsUpNeitherAScrapeNorTheEnd) {
   revives->Notify();
   EXPECT_TRUE(left->WaitForNotificationWithTimeout(absl::Minutes(1)));
   EXPECT_EQ(Log(), "");
-}
-
-TEST_F(DiskWatchTest, ARealDiskReportsItsRoom) {
-  const auto room = DiskWatch::MeasureRoom(testing::TempDir());
-  ASSERT_TRUE(room.ok()) << room.status();
-  EXPECT_GT(room->size_bytes, 0);
-  EXPECT_GE(room->size_bytes, room->free_bytes);
-  EXPECT_EQ(DiskWatch::MeasureRoom("/missing/folder").status().code(),
-            absl::StatusCode::kNotFound);
 }
 
 }  // namespace

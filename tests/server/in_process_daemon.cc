@@ -341,13 +341,6 @@ void InProcessDaemon::Checkpoint(int64_t step) {
   worker().OnCheckpoint({step, path.string(), 7, 0.25, {}});
 }
 
-void InProcessDaemon::Evaluate(int64_t step, double loss) {
-  jobs::Evaluated evaluated;
-  evaluated.step = step;
-  evaluated.eval_loss = loss;
-  worker().OnEvaluated(evaluated);
-}
-
 void InProcessDaemon::End(jobs::ExitReason reason, const std::string& message) {
   jobs::WorkerListener::Result result;
   result.reason = reason;

@@ -210,7 +210,6 @@ class InProcessDaemon {
   jobs::WorkerListener& worker() { return *launcher.listener; }
   void Step(int64_t step, int64_t total_steps = 100);
   void Checkpoint(int64_t step);
-  void Evaluate(int64_t step, double loss);
   // The running job ends. A success has an adapter and a log.
   void End(jobs::ExitReason reason = jobs::ExitReason::kDone,
            const std::string& message = "");

@@ -11,7 +11,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -20,7 +19,6 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
 
@@ -47,40 +45,9 @@ class LogTest : public testing::Test {
     EXPECT_TRUE(FlushLog(log, absl::Seconds(30)));
     return *base::ReadFile(Folder() / "mpsd.log");
   }
-  // The end of a log waits for its last lines for two seconds; on a disk that
-  // is slower they come after it.
-  bool EventuallyHas(const std::string& text) const {
-    for (int i = 0; i < 6000; ++i) {
-      const auto file = base::ReadFile(Folder() / "mpsd.log");
-      if (file.ok() && file->find(text) != std::string::npos) return true;
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return false;
-  }
 
   Config config_;
 };
-
-TEST_F(LogTest, WritesFromTheLevelOn) {
-  config_.log_level = "warn";
-  auto log = Open();
-  log->info("quiet");
-  log->warn("loud {}", 42);
-  const std::string text = Text(*log);
-  EXPECT_THAT(text, HasSubstr("loud 42\n"));
-  EXPECT_THAT(text, Not(HasSubstr("quiet")));
-}
-
-TEST_F(LogTest, WritesToStderrOnlyIfItIsSet) {
-  for (bool on : {true, false}) {
-    config_.log_stderr = on;
-    auto log = Open();
-    testing::internal::CaptureStderr();
-    log->info("a line");
-    EXPECT_TRUE(FlushLog(*log, absl::Seconds(30)));
-    EXPECT_EQ(testing::internal::GetCapturedStderr().empty(), !on);
-  }
-}
 
 TEST_F(LogTest, RotatesAndKeepsSoMany) {
   config_.log_max_bytes = 1024;
@@ -114,30 +81,6 @@ TEST_F(LogTest, AFileThatWasRenamedIsOpenedAgain) {
               HasSubstr("late"));
 }
 
-TEST_F(LogTest, TheLastLinesAreWrittenAtTheEnd) {
-  config_.log_stderr = false;
-  auto log = Open();
-  for (int i = 0; i < 1000; ++i) log->info("line {}", i);
-  log.reset();
-  EXPECT_TRUE(EventuallyHas("line 999\n"));
-}
-
-// As of `mpsd 2> >(sleep 1000)`.
-TEST_F(LogTest, AnUnreadStderrBlocksNoCaller) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const int stderr_before = dup(STDERR_FILENO);
-  dup2(ends[1], STDERR_FILENO);
-  auto log = Open();
-  const std::string line(1000, 'x');
-  for (int i = 0; i < 2000; ++i) log->info(line);
-  log->error("the end");
-  log.reset();
-  dup2(stderr_before, STDERR_FILENO);
-  EXPECT_TRUE(EventuallyHas("the end\n"));
-  for (int fd : {stderr_before, ends[0], ends[1]}) close(fd);
-}
-
 TEST_F(LogTest, ALineOfAJobIsOneLineAndNoFormat) {
   auto log = Open();
   LineTo(log, spdlog::level::err)("a job's\n[forged] line\x1b[2J");
@@ -146,23 +89,11 @@ TEST_F(LogTest, ALineOfAJobIsOneLineAndNoFormat) {
   EXPECT_THAT(Text(*log), HasSubstr("a job's\\n[forged] line\\x1b[2J\n"));
 }
 
-TEST_F(LogTest, AFolderThatCannotBeIsAnError) {
-  std::ofstream(Folder()) << "in the way";
-  auto log = OpenLog(config_);
-  EXPECT_TRUE(absl::IsUnavailable(log.status())) << log.status();
-}
-
 // Keeps lines; the first waits until it is let go, "bad" throws.
 class SlowSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   std::vector<std::string> lines;
   absl::Notification begun, go;
-
-  // The lines so far, while the thread may write more.
-  std::vector<std::string> Copy() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return lines;
-  }
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -209,23 +140,6 @@ TEST_F(QueuedSinkTest, ASinkThatThrowsIsGoneOnFrom) {
   log_.info("two");
   EXPECT_TRUE(queued_->Drain(absl::Seconds(30)));
   EXPECT_THAT(slow_->lines, ElementsAre("one", "two"));
-}
-
-TEST_F(QueuedSinkTest, DroppedLinesAreCountedRightBeyondTheEndOfTheSink) {
-  log_.info("first");
-  slow_->begun.WaitForNotification();
-  for (int i = 0; i < 10; ++i) log_.info("line {}", i);
-  log_.sinks().clear();
-  queued_.reset();  // a sink that is stuck does not hold the end
-  EXPECT_TRUE(slow_->lines.empty());
-  slow_->go.Notify();
-  const absl::Time most = absl::Now() + absl::Seconds(30);
-  while (slow_->Copy().size() < 5 && absl::Now() < most) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  EXPECT_THAT(slow_->Copy(),
-              ElementsAre("first", StartsWith("7 lines were dropped"), "line 7",
-                          "line 8", "line 9"));
 }
 
 constexpr absl::Duration kShort = absl::Milliseconds(5);
@@ -282,16 +196,6 @@ TEST(StderrSinkTest, AnUnreadPipeLosesItsLines) {
   log.info("and on");
   EXPECT_EQ(ReadAll(ends[0]), "and on\n");
   for (int end : ends) close(end);
-}
-
-TEST(StderrSinkTest, AMissingReaderIsNoFault) {
-  std::signal(SIGPIPE, SIG_IGN);
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  close(ends[0]);
-  spdlog::logger log("mpsd", std::make_shared<StderrSink>(ends[1], kShort));
-  for (int i = 0; i < 10; ++i) log.info("a line");
-  close(ends[1]);
 }
 
 // As after Ctrl-S.

@@ -5,11 +5,9 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -28,21 +26,12 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Pair;
 
 class StateDirTest : public testing::Test {
  protected:
   const fs::path base_ = testing_support::FreshFolder("state") / "dir";
 };
-
-TEST_F(StateDirTest, IsMadeForItsOwnerAlone) {
-  auto dir = StateDir::Open(base_ / "a" / "state");
-  ASSERT_TRUE(dir.ok()) << dir.status();
-  struct stat info;
-  ASSERT_EQ(stat((*dir)->path().c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0700);
-}
 
 TEST_F(StateDirTest, ASecondHolderIsRefusedByName) {
   // The number of a daemon that is gone is replaced.
@@ -86,44 +75,6 @@ TEST_F(StateDirTest, AFolderThatOthersMayWriteIsRefused) {
   EXPECT_TRUE(StateDir::Open(base_).ok());
 }
 
-TEST_F(StateDirTest, AFileInItsPlaceIsAnError) {
-  std::ofstream{base_} << "x";
-  auto dir = StateDir::Open(base_);
-  EXPECT_FALSE(dir.ok());
-  EXPECT_THAT(std::string(dir.status().message()), HasSubstr(base_.string()));
-}
-
-class DescriptorLimitTest : public testing::Test {
- protected:
-  DescriptorLimitTest() { getrlimit(RLIMIT_NOFILE, &before_); }
-  ~DescriptorLimitTest() override { setrlimit(RLIMIT_NOFILE, &before_); }
-  static rlim_t Soft() {
-    rlimit limit;
-    getrlimit(RLIMIT_NOFILE, &limit);
-    return limit.rlim_cur;
-  }
-  rlimit before_;
-};
-
-TEST_F(DescriptorLimitTest, TheSoftLimitIsRaised) {
-  const rlimit few = {128, before_.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const int limit = RaiseDescriptorLimit();
-  EXPECT_GT(limit, 128);
-  EXPECT_EQ(Soft(), static_cast<rlim_t>(limit));
-}
-
-TEST_F(DescriptorLimitTest, AHigherOneStays) {
-  const int limit = RaiseDescriptorLimit();
-  EXPECT_GE(static_cast<rlim_t>(limit),
-            std::min<rlim_t>(before_.rlim_cur, 1 << 30));
-  EXPECT_EQ(RaiseDescriptorLimit(), limit);
-  // Some are reserved.
-  EXPECT_EQ(FirstReservedDescriptor(256), 192);
-  EXPECT_EQ(FirstReservedDescriptor(1024), 768);
-  EXPECT_EQ(FirstReservedDescriptor(65'536), 4096);
-}
-
 TEST(SocketGroupTest, AGroupHasANameAndANumber) {
   const group* own = getgrgid(0);
   ASSERT_NE(own, nullptr);
@@ -155,18 +106,6 @@ TEST(SocketGroupTest, MembersPassAFolderAndListNothing) {
 // Each in a process of its own: the signals stay blocked for its life.
 void Nothing() {}
 
-TEST(SignalsDeathTest, TheFirstIsReturned) {
-  for (int number : {SIGTERM, SIGINT}) {
-    EXPECT_EXIT(
-        {
-          BlockSignals();
-          kill(getpid(), number);
-          _exit(AwaitShutdownSignal(Nothing) == number ? 7 : 8);
-        },
-        testing::ExitedWithCode(7), "");
-  }
-}
-
 TEST(SignalsDeathTest, TheSecondEndsTheProcess) {
   EXPECT_EXIT(
       {
@@ -178,34 +117,6 @@ TEST(SignalsDeathTest, TheSecondEndsTheProcess) {
         sleep(60);
       },
       testing::ExitedWithCode(128 + SIGINT), "");
-}
-
-TEST(SignalsDeathTest, AHangupReloadsAndNeverKills) {
-  EXPECT_EXIT(
-      {
-        BlockSignals();
-        int reloads = 0;
-        kill(getpid(), SIGHUP);
-        const int number = AwaitShutdownSignal(
-            [&] { kill(getpid(), ++reloads < 3 ? SIGHUP : SIGTERM); });
-        _exit(number == SIGTERM && reloads == 3 ? 7 : 8);
-      },
-      testing::ExitedWithCode(7), "");
-}
-
-// nohup mpsd
-TEST(SignalsDeathTest, AnIgnoredHangupStaysIgnored) {
-  EXPECT_EXIT(
-      {
-        std::signal(SIGHUP, SIG_IGN);
-        BlockSignals();
-        int reloads = 0;
-        kill(getpid(), SIGHUP);
-        kill(getpid(), SIGTERM);
-        const int number = AwaitShutdownSignal([&] { ++reloads; });
-        _exit(number == SIGTERM && reloads == 0 ? 7 : 8);
-      },
-      testing::ExitedWithCode(7), "");
 }
 
 TEST(SignalsDeathTest, ABrokenPipeDoesNotKill) {
@@ -257,13 +168,6 @@ MATCHER_P(IsAbout, bytes, "") {
 MATCHER_P2(HasBytes, bytes, checkpoint_bytes, "") {
   return testing::Matches(IsAbout(bytes))(arg.bytes) &&
          testing::Matches(IsAbout(checkpoint_bytes))(arg.checkpoint_bytes);
-}
-
-TEST_F(StateUsageTest, AnEmptyFolderHasEveryKindAtZero) {
-  EXPECT_THAT(
-      Measure(),
-      ElementsAre(Pair("checkpoints", 0), Pair("database", 0), Pair("logs", 0),
-                  Pair("other", 0), Pair("results", 0), Pair("uploads", 0)));
 }
 
 TEST_F(StateUsageTest, EachFileCountsForItsKind) {
@@ -366,16 +270,6 @@ TEST_F(StateUsageTest, FilesMayGoMeanwhile) {
   });
   while (!done) Measure();
   other.join();
-}
-
-TEST_F(StateUsageTest, AFolderThatAJobClosedIsLeftOut) {
-  Write(job_ / "out/open", kUnit);
-  Write(job_ / "out/closed/file", 2 * kUnit);
-  fs::permissions(job_ / "out/closed", fs::perms::none);
-  const auto usage = Measure();
-  // Root may read every folder.
-  EXPECT_THAT(usage.at("results"), IsAbout(geteuid() == 0 ? 3 * kUnit : kUnit));
-  fs::permissions(job_ / "out/closed", fs::perms::owner_all);
 }
 
 TEST_F(StateUsageTest, AMissingStateFolderIsAnError) {

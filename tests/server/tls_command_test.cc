@@ -52,54 +52,6 @@ TEST_F(TlsCommandTest, InitSaysWhatToDoNext) {
                     HasSubstr("--fingerprint " + fingerprint)));
 }
 
-TEST_F(TlsCommandTest, ASecondInitRenewsNothingAndSaysSo) {
-  Run({"init"});
-  const nlohmann::json before = Shown();
-  const Outcome again = Run({"init", "--name", "gpu.example.com"});
-  EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_THAT(again.out, AllOf(HasSubstr("nothing was changed"),
-                               HasSubstr("mpsd tls renew")));
-  EXPECT_EQ(Shown(), before);
-}
-
-TEST_F(TlsCommandTest, ForceReportsWhatItCosts) {
-  Run({"init"});
-  const nlohmann::json before = Shown();
-  const Outcome forced = Run({"init", "--force"});
-  EXPECT_EQ(forced.code, 0) << forced.err;
-  EXPECT_THAT(forced.out, AllOf(HasSubstr("tls-until-"),
-                                HasSubstr("Every client has to log in again"),
-                                HasSubstr("SIGHUP")));
-  EXPECT_NE(Shown()["fingerprint"], before["fingerprint"]);
-}
-
-TEST_F(TlsCommandTest, RenewReportsHowTheDaemonLearnsOfIt) {
-  Run({"init"});
-  const nlohmann::json before = Shown();
-  const Outcome renewed = Run({"renew", "--days", "30"});
-  EXPECT_EQ(renewed.code, 0) << renewed.err;
-  EXPECT_THAT(renewed.out,
-              AllOf(HasSubstr("(30 days)"), HasSubstr("kill -HUP")));
-  EXPECT_EQ(Shown()["fingerprint"], before["fingerprint"]);
-  EXPECT_NE(Shown()["server"]["serial"], before["server"]["serial"]);
-}
-
-TEST_F(TlsCommandTest, ShowIsHumanAndMachineReadable) {
-  const Outcome none = Run({"show"});
-  EXPECT_EQ(none.code, 69);
-  EXPECT_THAT(none.err, HasSubstr("`mpsd tls init` makes them"));
-  Run({"init"});
-  fs::permissions(state_dir_ / "tls" / "server.key", fs::perms::all);
-  const nlohmann::json shown = Shown();
-  EXPECT_EQ(shown["server"]["days_left"], 397);
-  EXPECT_EQ(shown["authority"]["fingerprint"], shown["fingerprint"]);
-  EXPECT_EQ(shown["problems"].size(), 1u);
-  const Outcome text = Run({"show"});
-  EXPECT_EQ(text.code, 0);
-  EXPECT_THAT(text.out, AllOf(HasSubstr(std::string(shown["fingerprint"])),
-                              HasSubstr("to fix       ")));
-}
-
 TEST_F(TlsCommandTest, WhatIsTypedWrongIsAUsageError) {
   const std::vector<std::string> cases[] = {{"frob"},
                                             {"init", "--frob"},
@@ -118,22 +70,6 @@ TEST_F(TlsCommandTest, WhatIsTypedWrongIsAUsageError) {
   }
   EXPECT_EQ(Typed({}).code, 64);
   EXPECT_FALSE(fs::exists(state_dir_ / "tls"));
-}
-
-TEST_F(TlsCommandTest, OutputThatIsLostIsAnError) {
-  Run({"init"});
-  std::ostringstream out, err;
-  out.setstate(std::ios::badbit);
-  EXPECT_EQ(TlsCommand({"show", "--state-dir", state_dir_.string()}, out, err),
-            69);
-  EXPECT_THAT(err.str(), HasSubstr("could not be written"));
-}
-
-TEST_F(TlsCommandTest, HelpListsTheVerbsAndTheirOptions) {
-  const Outcome help = Typed({"--help"});
-  EXPECT_EQ(help.code, 0);
-  EXPECT_THAT(help.out,
-              AllOf(HasSubstr("init"), HasSubstr("renew"), HasSubstr("show")));
 }
 
 }  // namespace

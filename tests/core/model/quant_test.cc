@@ -36,11 +36,6 @@ const std::vector<std::string>& GoldenWeights() {
 
 using testing_support::Fails;
 
-at::Tensor Dense(const std::string& source, const Options& options) {
-  const at::Tensor weight = Golden(source);
-  return Quantize(weight, options, at::kCPU)->Dense(at::kFloat);
-}
-
 // Counts how often the matrix is made.
 class Counted : public QuantizedWeight {
  public:

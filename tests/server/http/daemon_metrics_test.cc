@@ -9,15 +9,12 @@
 
 #include <iterator>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "server/http/families.h"
 #include "server/http/job_metrics.h"
-#include "server/jobs/pause_gate.h"
 #include "server/store/job.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/http/scraped.h"
@@ -33,56 +30,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr Metric kGauge{"mpsd_a", MetricKind::kGauge, "", "A."};
-
-TEST(Families, AreMadeOnce) {
-  ::prometheus::Registry registry;
-  Gauges(registry, kGauge).Add({}).Set(3);
-  EXPECT_EQ(Gauges(registry, kGauge).Add({}).Value(), 3);
-  const auto families = registry.Collect();
-  ASSERT_EQ(families.size(), 1u);
-  EXPECT_EQ(families[0].name, "mpsd_a");
-  EXPECT_EQ(families[0].help, "A.");
-  EXPECT_EQ(families[0].type, ::prometheus::MetricType::Gauge);
-}
-
-TEST(Families, MayHaveASingleValue) {
-  const auto gauge = SingleValue(kGauge, 3);
-  EXPECT_EQ(gauge.name, "mpsd_a");
-  EXPECT_EQ(gauge.type, ::prometheus::MetricType::Gauge);
-  ASSERT_EQ(gauge.metric.size(), 1u);
-  EXPECT_EQ(gauge.metric[0].gauge.value, 3);
-  const auto counter =
-      SingleValue({"mpsd_a_total", MetricKind::kCounter, "", "A."}, 4);
-  EXPECT_EQ(counter.type, ::prometheus::MetricType::Counter);
-  EXPECT_EQ(counter.metric[0].counter.value, 4);
-}
-
-TEST(FamiliesDeathTest, AGaugeIsNoCounter) {
-  ::prometheus::Registry registry;
-  EXPECT_DEATH(Counters(registry, kGauge), "a counter is made");
-  EXPECT_DEATH(Histograms(registry, kGauge), "a histogram is made");
-}
-
-TEST(SnakeCase, HoldsForEveryNameThatIsALabel) {
-  EXPECT_EQ(SnakeCase("OutOfMemory"), "out_of_memory");
-  EXPECT_EQ(SnakeCase("out_of_memory"), "out_of_memory");
-  EXPECT_EQ(SnakeCase("QUEUED"), "queued");
-  EXPECT_EQ(SnakeCase(""), "");
-  const auto check = [](std::string_view name) {
-    const std::string text = SnakeCase(name);
-    EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"),
-              std::string::npos)
-        << text;
-    EXPECT_EQ(text.find("__"), std::string::npos) << text;
-    EXPECT_FALSE(text.starts_with('_')) << text;
-  };
-  for (jobs::ExitReason reason : jobs::kAllExitReasons) check(Name(reason));
-  for (jobs::PauseReason reason : jobs::kAllPauseReasons) check(Name(reason));
-  for (jobs::HoldReason reason : jobs::kAllHoldReasons) check(Name(reason));
-  for (jobs::State state : jobs::kAllStates) check(Name(state));
-}
-
 TEST(BoundedLabel, IsShortAndPrintable) {
   EXPECT_EQ(BoundedLabel("night run"), "night run");
   EXPECT_EQ(BoundedLabel(std::string(kLabelBytes, 'x')),
@@ -93,40 +40,6 @@ TEST(BoundedLabel, IsShortAndPrintable) {
   EXPECT_EQ(BoundedLabel("a\nb\xff"), "a\\nb\\xff");
 }
 
-TEST(LabelCap, TheFirstKeepTheirNames) {
-  LabelCap cap(2);
-  EXPECT_EQ(cap.Of("a"), "a");
-  EXPECT_EQ(cap.Of("b"), "b");
-  EXPECT_EQ(cap.Of("c"), "other");
-  EXPECT_EQ(cap.Of("a"), "a");
-  EXPECT_EQ(cap.Of("b"), "b");
-}
-
-// The lines of a scrape but for comments.
-std::string Samples(const host::ProcessUsage& usage) {
-  std::istringstream text(
-      ::prometheus::TextSerializer().Serialize(ProcessFamilies(usage)));
-  std::string samples;
-  for (std::string line; std::getline(text, line);) {
-    if (line[0] != '#') samples += line + "\n";
-  }
-  return samples;
-}
-
-TEST(ProcessFamilies, HaveTheNamesOfEveryClientLibrary) {
-  EXPECT_EQ(Samples({4096, 1.5, 7, 1024, 100.25}),
-            "process_cpu_seconds_total 1.5\n"
-            "process_resident_memory_bytes 4096\n"
-            "process_open_fds 7\n"
-            "process_max_fds 1024\n"
-            "process_start_time_seconds 100.25\n");
-  // What the system does not report is absent.
-  EXPECT_EQ(Samples({}), "");
-  host::ProcessUsage usage;
-  usage.open_descriptors = 3;
-  EXPECT_EQ(Samples(usage), "process_open_fds 3\n");
-}
-
 class DaemonMetricsTest : public Scraped {
  protected:
   std::vector<::prometheus::MetricFamily> Collect() const override {
@@ -135,33 +48,6 @@ class DaemonMetricsTest : public Scraped {
   fakes::FakeClock clock_;
   DaemonMetrics metrics_{clock_};
 };
-
-TEST_F(DaemonMetricsTest, ACommitFallsIntoItsBucket) {
-  Shows("mpsd_database_commit_seconds_count 0");
-  metrics_.Committed(absl::Microseconds(200));
-  metrics_.Committed(absl::Seconds(20));
-  Shows(R"(mpsd_database_commit_seconds_bucket{le="0.0001"} 0
-           mpsd_database_commit_seconds_bucket{le="0.00025"} 1
-           mpsd_database_commit_seconds_bucket{le="10"} 1
-           mpsd_database_commit_seconds_bucket{le="30"} 2)");
-}
-
-TEST_F(DaemonMetricsTest, ReportsWhenADevicePassedItsTest) {
-  Lacks("mpsd_selftest_timestamp_seconds{");
-  metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'000));
-  metrics_.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'060));
-  Shows(R"(mpsd_selftest_timestamp_seconds{device="mps"} 1700000060)");
-}
-
-TEST_F(DaemonMetricsTest, CountsPulls) {
-  Shows(R"(mpsd_model_pulls_total{result="failed"} 0)");
-  metrics_.PullsRun(2);
-  metrics_.PullEnded("failed");
-  metrics_.PullReceived(1000);
-  Shows(R"(mpsd_model_pulls_total{result="failed"} 1
-           mpsd_model_pulls_running 2
-           mpsd_model_pulled_bytes_total 1000)");
-}
 
 TEST_F(DaemonMetricsTest, ManyReportAndCollectAtOnce) {
   std::vector<std::thread> threads;
@@ -175,45 +61,6 @@ TEST_F(DaemonMetricsTest, ManyReportAndCollectAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   Shows("mpsd_database_commit_seconds_count 800");
-}
-
-class DiskMetricsTest : public Scraped {
- protected:
-  std::vector<::prometheus::MetricFamily> Collect() const override {
-    return metrics_.Collect();
-  }
-  fakes::FakeClock clock_;
-  DiskMetrics metrics_{clock_};
-};
-
-TEST_F(DiskMetricsTest, TheLastMeasurementIsShown) {
-  EXPECT_EQ(Text(), "") << "before anything is measured";
-  metrics_.SetRoom(10, 20, absl::Minutes(5));
-  metrics_.SetRoom(11, 20, absl::Minutes(5));
-  metrics_.SetBytes({{"logs", 1}, {"results", 2}}, absl::Minutes(5));
-  Shows(R"(mpsd_state_disk_free_bytes 11
-           mpsd_state_disk_size_bytes 20
-           mpsd_state_bytes{kind="logs"} 1
-           mpsd_state_bytes{kind="results"} 2)");
-}
-
-TEST_F(DiskMetricsTest, AMeasurementWhoseTimeIsOverHasNoSeries) {
-  metrics_.SetRoom(10, 20, absl::Minutes(5));
-  metrics_.SetBytes({{"logs", 1}}, absl::Minutes(7));
-  // A wall clock that jumps makes no measurement older.
-  for (absl::Duration jump : {absl::Hours(5), -absl::Hours(50)}) {
-    clock_.SetBack(jump);
-    Shows("mpsd_state_disk_free_bytes 10");
-  }
-  clock_.Advance(absl::Minutes(5) - absl::Nanoseconds(1));
-  Shows("mpsd_state_disk_free_bytes 10");
-  clock_.Advance(absl::Nanoseconds(1));
-  Lacks("mpsd_state_disk_");
-  Shows(R"(mpsd_state_bytes{kind="logs"} 1)");
-  clock_.Advance(absl::Minutes(2));
-  EXPECT_EQ(Text(), "");
-  metrics_.SetRoom(12, 20, absl::Minutes(5));
-  Shows("mpsd_state_disk_free_bytes 12");
 }
 
 class RpcMetricsTest : public Scraped {
@@ -350,12 +197,6 @@ TEST_F(ScrapeSizeTest, AJobThatHasNotEndedKeepsItsSeries) {
   EXPECT_NE(Text().find("\"waits\""), std::string::npos);
 }
 
-TEST_F(ScrapeSizeTest, WithoutJobsAScrapeIsSmall) {
-  SetEverythingOf(daemon_);
-  EXPECT_LT(Series(), 200u);
-  EXPECT_LT(Text().size(), 64u << 10);
-}
-
 class ExpositionTest : public testing::Test {
  protected:
   ExpositionTest() {
@@ -373,10 +214,6 @@ class ExpositionTest : public testing::Test {
     exposition_ = *std::move(exposition);
     return absl::OkStatus();
   }
-  std::string Scrape(const std::string& headers = "") const {
-    return Get(exposition_->address(), "/metrics", headers,
-               options_.tls.has_value());
-  }
 
   ::prometheus::Registry registry_, more_;
   http::Server::Options options_;
@@ -386,12 +223,12 @@ class ExpositionTest : public testing::Test {
 TEST_F(ExpositionTest, ServesTheMetricsOfEverySource) {
   ::prometheus::BuildGauge().Name("more").Register(more_).Add({}).Set(7);
   ASSERT_TRUE(Start().ok());
-  const std::string text = Scrape();
+  const std::string address = exposition_->address();
+  const std::string text = Get(address, "/metrics");
   EXPECT_THAT(text, HasSubstr("Content-Type: text/plain; version=0.0.4"));
   EXPECT_THAT(text, HasSubstr("\nanswer 42\n"));
   EXPECT_THAT(text, HasSubstr("\nmore 7\n"));
   EXPECT_THAT(text, Not(HasSubstr("certificate")));
-  const std::string address = exposition_->address();
   EXPECT_THAT(Get(address, "/metrics?x=y"), HasSubstr("\nanswer 42\n"));
   EXPECT_THAT(Get(address, "/healthz"), EndsWith("\r\n\r\nok\n"));
   for (const char* target :
@@ -400,31 +237,6 @@ TEST_F(ExpositionTest, ServesTheMetricsOfEverySource) {
   }
   exposition_.reset();
   EXPECT_EQ(Get(address, "/metrics"), "");
-}
-
-TEST_F(ExpositionTest, ReportsWhenItsCertificateEnds) {
-  options_.tls =
-      http::MakeCertificate(testing_support::FreshFolder("exposition"), 10);
-  ASSERT_TRUE(Start().ok());
-  const std::string text = Scrape();
-  const std::string name =
-      "\nmpsd_metrics_certificate_expiry_timestamp_seconds ";
-  ASSERT_THAT(text, HasSubstr(name));
-  EXPECT_NEAR(std::stod(text.substr(text.find(name) + name.size())),
-              absl::ToUnixSeconds(absl::Now() + absl::Hours(240)), 3600);
-}
-
-TEST_F(ExpositionTest, AFaultNamesTheOption) {
-  ASSERT_TRUE(Start().ok());
-  options_.address = exposition_->address();
-  const absl::Status taken = Start();
-  EXPECT_TRUE(absl::IsUnavailable(taken)) << taken;
-  EXPECT_THAT(std::string(taken.message()), HasSubstr(options_.address));
-  EXPECT_THAT(std::string(taken.message()), HasSubstr("--metrics-address"));
-  options_.address = "9464";
-  const absl::Status none = Start();
-  EXPECT_TRUE(absl::IsInvalidArgument(none)) << none;
-  EXPECT_THAT(std::string(none.message()), HasSubstr("--metrics-address"));
 }
 
 }  // namespace

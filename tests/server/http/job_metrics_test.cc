@@ -265,20 +265,6 @@ TEST_F(JobMetricsTest, ManyDevicesShareALabel) {
   Lacks("tpu8");
 }
 
-TEST_F(JobMetricsTest, EveryMetricOfATaskHasASeries) {
-  metrics_.Evaluated("J1", "", {0, 3, 0, 0, {{"accuracy", 0.25}}});
-  metrics_.StepFinished("J1", Step());
-  Shows(
-      R"(mpsd_job_eval_metric{device="mps",job_id="J1",metric="accuracy"} 0.25)");
-  metrics_.Evaluated("J1", "mps",
-                     {1, 2, 0, 0, {{"accuracy", 0.5}, {"f1", 0.75}}});
-  Shows(R"(mpsd_job_eval_metric{device="mps",job_id="J1",metric="accuracy"} 0.5
-           mpsd_job_eval_metric{device="mps",job_id="J1",metric="f1"} 0.75)");
-  metrics_.JobEnded("J1", jobs::State::kFailed);
-  clock_.Advance(absl::Minutes(10));
-  Lacks("mpsd_job_eval_metric{");
-}
-
 TEST_F(JobMetricsTest, AnEndedJobsSeriesLingerAndGo) {
   metrics_.StepFinished("J1", Step());
   metrics_.StepFinished("J2", Step());
@@ -300,30 +286,6 @@ TEST_F(JobMetricsTest, ADeletedJobsSeriesGoAtOnce) {
   metrics_.JobDeleted("J3");
   Lacks(R"(job_id="J1")");
   EXPECT_THAT(Text(), HasSubstr("job_id=\"J2\""));
-}
-
-TEST_F(JobMetricsTest, SeriesOfEndedJobsGoWithoutACollector) {
-  for (int i = 0; i < 100; ++i) {
-    const std::string id = "J" + std::to_string(i);
-    metrics_.StepFinished(id, Step());
-    metrics_.JobEnded(id, jobs::State::kSucceeded);
-    clock_.Advance(absl::Minutes(5));
-    EXPECT_LE(metrics_.job_series(), 3u);
-  }
-  // A step is enough, and so is an end.
-  metrics_.StepFinished("J", Step());
-  clock_.Advance(absl::Minutes(10));
-  metrics_.StepFinished("J", Step());
-  EXPECT_EQ(metrics_.job_series(), 1u);
-}
-
-TEST_F(JobMetricsTest, AJobThatIsTriedAgainKeepsItsSeries) {
-  metrics_.StepFinished("J1", Step());
-  metrics_.JobEnded("J1", jobs::State::kFailed);
-  clock_.Advance(absl::Minutes(9));
-  metrics_.StepFinished("J1", Step());
-  clock_.Advance(absl::Minutes(9));
-  EXPECT_THAT(Text(), HasSubstr("job_id=\"J1\""));
 }
 
 TEST_F(JobMetricsTest, SaysWhatAJobIsUntilItsSeriesGo) {
@@ -377,27 +339,6 @@ TEST_F(JobMetricsTest, AJobsTextsAreBounded) {
   job.owner = job.model = job.name;
   metrics_.JobStarted(job);
   EXPECT_LT(Text().size(), 100'000u);
-}
-
-// What `promtool check metrics` asks for.
-TEST_F(JobMetricsTest, NamesFollowTheConventions) {
-  SetEverything();
-  std::set<std::string> names;
-  for (const ::prometheus::MetricFamily& family : metrics_.Collect()) {
-    const std::string& name = family.name;
-    EXPECT_TRUE(names.insert(name).second) << name;
-    EXPECT_TRUE(name.starts_with("mpsd_") || name.starts_with("process_"));
-    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"),
-              std::string::npos);
-    EXPECT_TRUE(family.help.ends_with('.')) << name << " lacks its help";
-    EXPECT_FALSE(family.metric.empty()) << name;
-    EXPECT_EQ(name.ends_with("_total"),
-              family.type == ::prometheus::MetricType::Counter)
-        << name;
-    EXPECT_TRUE(family.type != ::prometheus::MetricType::Histogram ||
-                name.ends_with("_seconds"))
-        << name;
-  }
 }
 
 const char* KindName(MetricKind kind) {
@@ -574,26 +515,6 @@ TEST_F(JobMetricsTest, TheQueuesEtaIsOfAllJobsOrNone) {
   Lacks("mpsd_queue_eta_seconds ");
 }
 
-TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
-  metrics_.JobStarted(Started("J1", absl::Seconds(3)));
-  metrics_.CheckpointWritten("J1", "cpu", 0.3);
-  Shows(R"(mpsd_job_queue_wait_seconds_sum 3
-           mpsd_job_queue_wait_seconds_bucket{le="5"} 1
-           mpsd_checkpoint_seconds_sum{device="cpu"} 0.3)");
-}
-
-TEST_F(JobMetricsTest, StepsFromTwentyMillisecondsToThirteenMinutesDiffer) {
-  jobs::Progress fast = Step(), slow = Step();
-  fast.seconds = 0.015;
-  slow.seconds = 13 * 60;
-  metrics_.StepFinished("J1", fast);
-  metrics_.StepFinished("J1", slow);
-  Shows(R"(mpsd_step_seconds_bucket{device="mps",le="0.01"} 0
-           mpsd_step_seconds_bucket{device="mps",le="0.02"} 1
-           mpsd_step_seconds_bucket{device="mps",le="400"} 1
-           mpsd_step_seconds_bucket{device="mps",le="800"} 2)");
-}
-
 TEST_F(JobMetricsTest, ReportsWhenTheLastStepAndCheckpointCame) {
   metrics_.CheckpointWritten("J1", "mps", 1);
   clock_.Advance(absl::Seconds(7));
@@ -631,22 +552,6 @@ TEST_F(QueueMetricsTest, CountsByPriorityAndOwner) {
            mpsd_queue_owner_jobs{owner="ada"} 0)");
 }
 
-TEST_F(QueueMetricsTest, AnEtaWithoutEveryPartIsAbsent) {
-  jobs::QueueDepth depth;
-  depth.time_left = absl::Seconds(30);
-  queue_.Set(depth);
-  queue_.SetEta(absl::Seconds(12));
-  Shows("mpsd_queue_eta_seconds 42");
-  queue_.SetEta(std::nullopt);
-  Lacks("mpsd_queue_eta_seconds ");
-  queue_.SetEta(absl::ZeroDuration());
-  Shows("mpsd_queue_eta_seconds 30");
-  depth.time_left.reset();
-  queue_.Set(depth);
-  queue_.SetEta(absl::ZeroDuration());
-  Lacks("mpsd_queue_eta_seconds ");
-}
-
 TEST_F(QueueMetricsTest, ManyOwnersAndPrioritiesShareASeries) {
   jobs::QueueDepth depth;
   const int owners = QueueMetrics::kMostOwners + 3;
@@ -666,64 +571,6 @@ TEST_F(QueueMetricsTest, ManyOwnersAndPrioritiesShareASeries) {
       HasSubstr(absl::StrCat("first ", QueueMetrics::kMostPriorities, " ")));
   EXPECT_THAT(Named("mpsd_queue_owner_jobs")->help,
               HasSubstr(absl::StrCat("first ", QueueMetrics::kMostOwners)));
-}
-
-TEST_F(QueueMetricsTest, OwnersWhoLookAlikeAreCountedTogether) {
-  const std::string name(2 * kLabelBytes, 'x');
-  queue_.Set({{}, {{name + "a", 1}, {name + "b", 1}}, std::nullopt});
-  EXPECT_THAT(Text(), HasSubstr("x…\"} 2\n"));
-}
-
-TEST_F(QueueMetricsTest, TheOldestJobGrowsOlder) {
-  const absl::Time since = absl::UnixEpoch();
-  queue_.SetAge(since);
-  Shows("mpsd_queue_oldest_age_seconds 0");
-  queue_.Set({{{0, 1}}, {{"ada", 1}}, since});
-  queue_.SetAge(since + absl::Seconds(90));
-  Shows("mpsd_queue_oldest_age_seconds 90");
-  queue_.SetAge(since - absl::Seconds(5));
-  Shows("mpsd_queue_oldest_age_seconds 0");
-}
-
-class ReasonMetricsTest : public QueueMetricsTest {
- protected:
-  void Expect(const std::string& reason, int holds, int times, int seconds) {
-    const std::string label = "{reason=\"" + reason + "\"} ";
-    Shows(absl::StrCat("mpsd_held", label, holds, "\nmpsd_holds_total", label,
-                       times, "\nmpsd_held_seconds_total", label, seconds));
-  }
-  ReasonMetrics reasons_{registry_,
-                         {Named("mpsd_held"), Named("mpsd_holds_total"),
-                          Named("mpsd_held_seconds_total")},
-                         {"disk", "storage"}};
-};
-
-TEST_F(ReasonMetricsTest, CountsEachReasonFromItsBeginningToItsEnd) {
-  Expect("disk", 0, 0, 0);
-  Expect("storage", 0, 0, 0);
-  reasons_.Set({"disk"}, absl::Seconds(10));
-  Expect("disk", 1, 1, 0);
-  reasons_.Set({"disk", "storage"}, absl::Seconds(15));
-  Expect("disk", 1, 1, 5);
-  reasons_.Set({"storage"}, absl::Seconds(17));
-  Expect("disk", 0, 1, 7);
-  Expect("storage", 1, 1, 2);
-  reasons_.Set({"disk"}, absl::Seconds(20));
-  Expect("disk", 1, 2, 7);
-  Expect("storage", 0, 1, 5);
-}
-
-TEST_F(ReasonMetricsTest, AdvancesWhileAReasonHolds) {
-  reasons_.Set({"disk"}, absl::Seconds(10));
-  reasons_.Advance(absl::Seconds(3610));
-  reasons_.Advance(absl::Seconds(3610));
-  Expect("disk", 1, 1, 3600);
-  Expect("storage", 0, 0, 0);
-}
-
-TEST_F(ReasonMetricsTest, AReasonThatIsNotKnownHasNoSeries) {
-  reasons_.Set({"weather"}, absl::Seconds(10));
-  Lacks("weather");
 }
 
 // The phases of workers; times are seconds since the test began.
@@ -756,31 +603,6 @@ class WorkerTest : public JobMetricsTest {
   }
 };
 
-TEST_F(WorkerTest, EveryPhaseHasASeriesOnceTheDeviceIsOpen) {
-  StartAt(10);
-  AdvanceTo(12);
-  Lacks("mpsd_phase_seconds_total{");
-  metrics_.DeviceOpened("J1", "mps");
-  AdvanceTo(15);
-  ShowsPhase("load", 5);
-  for (const char* phase :
-       {"train", "data_wait", "evaluate", "save", "paused"}) {
-    ShowsPhase(phase, 0);
-  }
-}
-
-TEST_F(WorkerTest, WorkersAddUp) {
-  for (double start : {0.0, 100.0}) {
-    StartAt(start);
-    metrics_.DeviceOpened("J1", "mps");
-    StepAt(start + 30, 10);
-    ExitAt(start + 40);
-  }
-  AdvanceTo(1000);
-  ShowsPhase("load", 40);
-  ShowsPhase("train", 40);
-}
-
 // A scrape came while a worker of an earlier release wrote a checkpoint
 // unannounced: what the scrape has shown as training stays shown.
 TEST_F(WorkerTest, ACounterWaitsInsteadOfFalling) {
@@ -807,18 +629,6 @@ TEST_F(WorkerTest, AnAttemptsStartGoesWithItsWorker) {
   ShowsPhase("load", 2, "unknown");
 }
 
-TEST_F(WorkerTest, AStartLastsUntilTheFirstStep) {
-  StartAt(0);
-  StepAt(25, 1);
-  StepAt(26, 1);
-  Shows(R"(mpsd_job_start_seconds_count{device="mps"} 1
-           mpsd_job_start_seconds_bucket{device="mps",le="30"} 1
-           mpsd_job_start_seconds_bucket{device="mps",le="20"} 0)");
-  StartAt(100);
-  StepAt(101, 1);
-  Shows(R"(mpsd_job_start_seconds_count{device="mps"} 2)");
-}
-
 TEST_F(WorkerTest, TheQueuesEtaHasTheTimeLeft) {
   jobs::QueueDepth depth;
   depth.time_left = absl::ZeroDuration();
@@ -836,20 +646,6 @@ TEST_F(WorkerTest, TheQueuesEtaHasTheTimeLeft) {
   again.time_left = absl::Seconds(33);
   metrics_.JobStarted(again);
   Shows("mpsd_queue_eta_seconds 33");
-}
-
-TEST_F(WorkerTest, ReportsWithoutAWorkerHaveNoPhase) {
-  metrics_.DeviceOpened("J1", "mps");
-  metrics_.StageBegan("training");
-  metrics_.WorkerHalts(true);
-  metrics_.WorkerHalts(false);
-  StepAt(2, 1);
-  metrics_.Evaluated("J1", "mps", {1, 1, 1, 0, {}});
-  metrics_.CheckpointWritten("J1", "mps", 1);
-  ExitAt(5);
-  AdvanceTo(6);
-  Lacks("mpsd_phase_seconds_total{");
-  Lacks("mpsd_job_start_seconds_count{");
 }
 
 }  // namespace

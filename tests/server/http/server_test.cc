@@ -4,10 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/stat.h>
 
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -28,12 +26,10 @@ namespace mpsd::http {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-using testing::Pair;
 using testing::StartsWith;
 
 using ServerTest = Served;
@@ -97,27 +93,6 @@ TEST_F(ServerTest, ARenewedCertificateIsShownAtOnce) {
   std::filesystem::remove(options_.tls->key);
   EXPECT_TRUE(absl::IsNotFound(server_->Reload()));
   EXPECT_THAT(Get(address(), "/c", "", /*tls=*/true), EndsWith("/c"));
-}
-
-TEST_F(ServerTest, ACertificateThatHasEndedIsLogged) {
-  options_.tls = MakeCertificate(folder_, 1);
-  Serve();
-  EXPECT_EQ(log(), "");
-  tls::TestPki(folder_).Run(
-      "x509 -in server.crt -signkey server.key -days -1 -out server.crt");
-  ASSERT_TRUE(server_->Reload().ok());
-  EXPECT_THAT(log(), HasSubstr("server.crt: the certificate ended on 20"));
-}
-
-TEST_F(ServerTest, ServesOnAUnixSocketOfItsOwner) {
-  options_.address = "unix:" + (folder_ / "socket").string();
-  Serve();
-  struct stat info;
-  ASSERT_EQ(stat((folder_ / "socket").c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
-  EXPECT_THAT(Get(address(), "/u"), EndsWith("asked for /u"));
-  server_.reset();
-  EXPECT_NE(stat((folder_ / "socket").c_str(), &info), 0);
 }
 
 TEST_F(ServerTest, NamesWhatKeepsItFromServing) {
@@ -336,13 +311,6 @@ TEST_F(ConnectionTest, StaysOpenAfterAnAnswer) {
   const std::string both = client.ReadAll();
   EXPECT_THAT(both, HasSubstr("you asked for /a"));
   EXPECT_THAT(both, EndsWith("you asked for /b"));
-}
-
-TEST_F(ConnectionTest, AnswersOldClients) {
-  Serve();
-  const std::string answer = Answer(address(), "GET /old HTTP/1.0\r\n\r\n");
-  EXPECT_THAT(answer, StartsWith("HTTP/1.0 200 OK\r\n"));
-  EXPECT_THAT(answer, EndsWith("/old"));
 }
 
 TEST_F(ConnectionTest, RefusesEveryOtherMethod) {

@@ -66,18 +66,6 @@ class SiteTest : public testing::Test {
   bool private_jobs_ = false;
 };
 
-TEST_F(SiteTest, ShowsTheApisMessages) {
-  EXPECT_EQ(Json("/api/info")["version"], "0.1.0");
-  const json list = Json("/api/jobs?page_size=5&states=JOB_STATE_RUNNING");
-  EXPECT_EQ(list["jobs"][0]["id"], kId);
-  EXPECT_TRUE(
-      Json("/api/jobs?states=JOB_STATE_FAILED").value("jobs", json()).empty());
-  EXPECT_EQ(Json("/api" + kJob)["name"], kHostile);
-  const json run = Json("/api" + kJob + "/run")["runs"][0];
-  EXPECT_EQ(run["job"]["id"], kId);
-  EXPECT_EQ(run["events"][7]["progress"]["step"], "7");
-}
-
 TEST_F(SiteTest, FaultsAreTheApisToo) {
   EXPECT_THAT(Json("/api/jobs?page_size=x", 400)["error"],
               HasSubstr("page_size"));
@@ -116,21 +104,6 @@ TEST_F(SiteTest, ThePagesRunNothingButTheirOwn) {
                 Contains(Pair("Cross-Origin-Resource-Policy", "same-origin")));
     EXPECT_THAT(page.headers,
                 Not(Contains(Pair(HasSubstr("Access-Control"), testing::_))));
-  }
-}
-
-TEST_F(SiteTest, HasTheFilesThatThePageNamesAndNoOthers) {
-  const std::string page = Get("/").body;
-  EXPECT_EQ(Get("/index.html").body, page);
-  for (const std::string name : {"queue.js", "queue.css"}) {
-    EXPECT_THAT(page, HasSubstr("\"/" + name + "\""));
-    EXPECT_EQ(Get("/" + name).status, 200);
-    EXPECT_GT(Get("/" + name).body.size(), 1000u);
-  }
-  EXPECT_EQ(Get("/queue.js").content_type, "text/javascript; charset=utf-8");
-  for (const char* name :
-       {"/index", "/../index.html", "/queue.js%20", "/a.map"}) {
-    EXPECT_EQ(Get(name).status, 404) << name;
   }
 }
 
@@ -184,28 +157,6 @@ class RunDataTest : public testing::Test {
   jobs::JobReader& reader_ = *daemon_.board;
 };
 
-// A stream that waits for further events would never end.
-TEST_F(RunDataTest, HasTheEventsUpToNow) {
-  PutJob(daemon_, "moods", 3);
-  const run_page::RunData run = Read();
-  EXPECT_EQ(json::parse(run.job)["state"], "JOB_STATE_RUNNING");
-  ASSERT_EQ(run.events.size(), 4u);
-  EXPECT_EQ(json::parse(run.events[3])["progress"]["step"], "3");
-  EXPECT_EQ(run.log, "");
-  EXPECT_THAT(run.files, IsEmpty());
-}
-
-TEST_F(RunDataTest, ManyStepsAreThinnedOut) {
-  // The store itself keeps every tenth of older steps.
-  PutJob(daemon_, "moods", 90'000, jobs::State::kSucceeded);
-  const auto stored = daemon_.job_store->Events(kId, 0, 90'000);
-  ASSERT_TRUE(stored.ok()) << stored.status();
-  const run_page::RunData run = Read();
-  EXPECT_LE(run.events.size(), 8000u);
-  EXPECT_EQ(run.left_out.steps, std::ssize(*stored) - std::ssize(run.events));
-  EXPECT_GT(run.left_out.steps, 0);
-}
-
 TEST_F(RunDataTest, HasTheEndOfTheLog) {
   PutJob(daemon_, "moods", 0, jobs::State::kSucceeded);
   WriteLog("one\ntwo\n");
@@ -219,20 +170,6 @@ TEST_F(RunDataTest, HasTheEndOfTheLog) {
   EXPECT_THAT(run.log, StartsWith("line "));
   EXPECT_THAT(run.log, EndsWith("line 19999\n"));
   EXPECT_EQ(run.left_out.log_bytes + run.log.size(), lines.size());
-}
-
-TEST_F(RunDataTest, AnUnknownJobIsAnError) {
-  EXPECT_TRUE(absl::IsNotFound(ReadRun(reader_, Anonymous(), kId).status()));
-  EXPECT_FALSE(ReadRun(reader_, Anonymous(), "../../etc/passwd").ok());
-}
-
-TEST_F(RunDataTest, APrivateJobHasNoRunForOthers) {
-  PutJob(daemon_, "moods");
-  WriteLog("secret\n");
-  const absl::Status refused =
-      ReadRun(reader_, Anonymous(/*private_jobs=*/true), kId).status();
-  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
-  EXPECT_TRUE(ReadRun(reader_, Anonymous(), kId).ok());
 }
 
 TEST(ParseTarget, ReadsPathAndQueryAndRefusesInvalidTargets) {

@@ -229,32 +229,6 @@ TEST(AuditDetail, ASpecIsRecordedByItsDigest) {
   EXPECT_THAT(AuditDetail(request), HasSubstr("too long"));
 }
 
-TEST(AuditDetail, WhatVerbsOfTheQueueAskFor) {
-  v1::CancelRequest cancel;
-  EXPECT_EQ(AuditDetail(cancel), "");
-  cancel.set_now(true);
-  EXPECT_EQ(AuditDetail(cancel), "now");
-  v1::MoveRequest move;
-  EXPECT_EQ(AuditDetail(move), "nowhere");
-  move.set_top(true);
-  EXPECT_EQ(AuditDetail(move), "to the top");
-  move.set_bottom(true);
-  EXPECT_EQ(AuditDetail(move), "to the bottom");
-  move.set_priority(-4);
-  EXPECT_EQ(AuditDetail(move), "to priority -4");
-  v1::RetryRequest retry;
-  EXPECT_EQ(AuditDetail(retry), "");
-  retry.set_from_scratch(true);
-  EXPECT_EQ(AuditDetail(retry), "from scratch");
-  v1::DrainRequest drain;
-  drain.set_reason(std::string(1 << 20, 'x') + "\x1b");
-  EXPECT_LT(AuditDetail(drain).size(), 1000u);
-  v1::DiagnoseRequest deep;
-  EXPECT_EQ(AuditDetail(deep), "");
-  deep.set_deep(true);
-  EXPECT_EQ(AuditDetail(deep), "measures the disk, runs the self-test");
-}
-
 TEST(AuditDetail, WhatMayBePrivateIsCountedAndNotQuoted) {
   v1::DeleteJobsRequest request;
   request.add_ids("canary");

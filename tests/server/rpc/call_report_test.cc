@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How calls are counted, and requests read.
-#include <algorithm>
 #include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/method_table.h"
@@ -14,7 +10,6 @@
 namespace mpsd::rpc {
 namespace {
 
-using testing::Contains;
 using testing::Pair;
 
 class CallReportTest : public testing::Test {
@@ -32,30 +27,6 @@ class CallReportTest : public testing::Test {
   fakes::FakeCalls& calls_ = daemon_.calls;
   const std::string job_ = daemon_.Start();
 };
-
-TEST_F(CallReportTest, EveryMethodOfEveryServiceIsServed) {
-  const auto served = calls_.served();
-  for (const google::protobuf::FileDescriptor* file :
-       {v1::Job::descriptor()->file(), v1::UploadRequest::descriptor()->file(),
-        v1::InfoRequest::descriptor()->file()}) {
-    for (int i = 0; i < file->service_count(); ++i) {
-      const auto& service = *file->service(i);
-      for (int m = 0; m < service.method_count(); ++m) {
-        const std::string method =
-            absl::StrCat(service.name(), ".", service.method(m)->name());
-        EXPECT_THAT(served, Contains(Pair(method, testing::_)));
-      }
-    }
-  }
-  for (const auto& [method, is_stream] :
-       {std::pair{"JobService.Submit", false},
-        std::pair{"JobService.Watch", true},
-        std::pair{"ArtifactService.Upload", true},
-        std::pair{"Health.Check", false},
-        std::pair{"ServerReflection.ServerReflectionInfo", true}}) {
-    EXPECT_THAT(served, Contains(Pair(method, is_stream)));
-  }
-}
 
 TEST_F(CallReportTest, CallsAreReportedWithTheirCodes) {
   EXPECT_THAT(Get(job_), IsOk());
@@ -79,69 +50,6 @@ TEST_F(CallReportTest, CallsAreReportedWithTheirCodes) {
     EXPECT_GT(duration, absl::ZeroDuration());
   }
   EXPECT_TRUE(calls_.AwaitOpen("JobService.Get", 0));
-}
-
-TEST_F(CallReportTest, StreamsThatBreakOff) {
-  const auto watch = Watch(daemon_.admin(), job_);
-  EXPECT_TRUE(calls_.AwaitOpen("JobService.Watch", 1));
-  watch->context.TryCancel();
-  watch->stream->Finish();
-  const auto upload = BeginUpload(daemon_.admin());
-  ASSERT_TRUE(upload->stream->Write(Header(std::string(64, 'a'), 5)));
-  AwaitParts(daemon_, 1);
-  upload->context.TryCancel();
-  upload->stream->Finish();
-  EXPECT_THAT(calls_.Await(2),
-              testing::UnorderedElementsAre(
-                  Pair("JobService.Watch", StatusCode::kCancelled),
-                  Pair("ArtifactService.Upload", StatusCode::kCancelled)));
-  EXPECT_TRUE(calls_.AwaitOpen("JobService.Watch", 0));
-}
-
-TEST_F(CallReportTest, AWatchWhoseDeadlinePasses) {
-  const std::pair<std::string, StatusCode> expected = {
-      "JobService.Watch", StatusCode::kDeadlineExceeded};
-  std::vector<std::pair<std::string, StatusCode>> ended;
-  // On a busy machine a client may be too late to send the call at all, or its
-  // reset may arrive before the server's own clock says so: it gets more time.
-  for (int ms = 100; ms < 60'000 && std::ranges::count(ended, expected) == 0;
-       ms *= 4) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::milliseconds(ms));
-    const auto stream =
-        daemon_.admin().jobs()->Watch(&context, ById<v1::WatchRequest>(job_));
-    v1::JobEvent event;
-    while (stream->Read(&event)) {
-    }
-    EXPECT_THAT(ToStatus(stream->Finish()),
-                Fails(StatusCode::kDeadlineExceeded));
-    ended = calls_.Await(ended.size() + 1, absl::Seconds(2));
-  }
-  EXPECT_THAT(ended, Contains(expected));
-}
-
-TEST_F(CallReportTest, ManyAtOnceAreAllReported) {
-  std::vector<std::thread> clients;
-  for (int i = 0; i < 8; ++i) {
-    clients.emplace_back([this] {
-      for (int n = 0; n < 50; ++n) Get(job_).IgnoreError();
-    });
-  }
-  for (std::thread& client : clients) client.join();
-  EXPECT_THAT(
-      calls_.Await(400),
-      testing::AllOf(SizeIs(400),
-                     testing::Each(Pair("JobService.Get", StatusCode::kOk))));
-}
-
-TEST_F(CallReportTest, AfterShutdownEveryCallHasEnded) {
-  const auto watch = Watch(daemon_.admin(), job_);
-  EXPECT_TRUE(calls_.AwaitOpen("JobService.Watch", 1));
-  daemon_.StopServing();
-  watch->stream->Finish();
-  EXPECT_THAT(calls_.Await(1),
-              ElementsAre(Pair("JobService.Watch", testing::_)));
 }
 
 // A request of `size` bytes, of which all but the id is an unknown field.

@@ -33,13 +33,6 @@ v1::SubmitRequest GoodRequest() {
   return request;
 }
 
-TEST(CheckSubmit, AcceptsWhatTheProtoAllows) {
-  EXPECT_TRUE(CheckSubmit(GoodRequest()).ok());
-  v1::SubmitRequest far = GoodRequest();
-  far.set_round_trip_seconds(600);
-  EXPECT_TRUE(CheckSubmit(far).ok());
-}
-
 using Request = v1::SubmitRequest;
 
 // Requests that are spoilt in one field, which the error begins with.
@@ -289,21 +282,6 @@ TEST(ParseRequest, AFewBytesMakeNoLargeMessage) {
             Parse(plan_of(field, 4 * limits::kInputs), parsed).message()),
         testing::HasSubstr("of at most 480000 fields"));
   }
-}
-
-TEST(Check, FieldsOfOtherRequests) {
-  EXPECT_TRUE(CheckId("id", "01J").ok());
-  EXPECT_THAT(std::string(CheckId("id", "").message()), StartsWith("id:"));
-  EXPECT_FALSE(CheckId("id", std::string(65, 'x')).ok());
-  EXPECT_TRUE(CheckSha256("f", kSha).ok());
-  for (const std::string& bad :
-       {std::string(), std::string(63, 'a'), std::string(65, 'a'),
-        std::string(64, 'A'), std::string(64, 'g')}) {
-    EXPECT_THAT(std::string(CheckSha256("f", bad).message()), StartsWith("f:"));
-  }
-  EXPECT_TRUE(CheckNotNegative("n", 0).ok());
-  EXPECT_THAT(std::string(CheckNotNegative("n", -1).message()),
-              StartsWith("n:"));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/convert.h"
 
-#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -164,12 +163,6 @@ TEST(Convert, WhatAJobHasNotIsUnset) {
               )pb"));
 }
 
-TEST(Convert, TimesBeforeTheEpochAreNormalised) {
-  EXPECT_THAT(
-      Converted<google::protobuf::Timestamp>(absl::FromUnixMillis(-1500)),
-      EqualsProto("seconds: -2 nanos: 500000000"));
-}
-
 TEST(Convert, StatesGoBothWays) {
   for (jobs::State state : jobs::kAllStates) {
     EXPECT_EQ(FromProto(ToProto(state)), state);
@@ -298,30 +291,11 @@ TEST(PauseState, NamesEveryReason) {
   EXPECT_EQ(out.since().seconds(), 7);
 }
 
-// google/rpc/code.proto gives both their numbers.
-TEST(ToGrpc, EveryCodeHasItsTwin) {
-  EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
-  for (int code = 1; code <= 16; ++code) {
-    const grpc::Status status =
-        ToGrpc(absl::Status(static_cast<absl::StatusCode>(code), "why"));
-    EXPECT_EQ(static_cast<int>(status.error_code()), code);
-    EXPECT_EQ(status.error_message(), "why");
-  }
-}
-
 TEST(ToGrpc, ALongMessageIsCut) {
   const grpc::Status status =
       ToGrpc(absl::InternalError(std::string(100'000, 'x')));
   EXPECT_LT(status.error_message().size(), 6200u);
   EXPECT_EQ(status.error_message().substr(0, 3), "xxx");
-}
-
-TEST(ValidUtf8, KeepsWhatIsValid) {
-  for (const char* text :
-       {"", "plain", "\u00e9", "\u20ac", "\U0001f600", "a\u0301\uffff",
-        "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
-    EXPECT_EQ(ValidUtf8(text), text);
-  }
 }
 
 TEST(ValidUtf8, ReplacesWhatIsNot) {
@@ -401,23 +375,6 @@ TEST(KeepPublicPart, ClearsAllButThese) {
               UnorderedElementsAre("step", "total_steps", "eta_seconds"));
 }
 
-TEST(KeepPublicPart, AddsNothing) {
-  v1::Job job;
-  job.set_id("a");
-  job.set_name("secret");
-  KeepPublicPart(job);
-  EXPECT_THAT(SetFields(job), UnorderedElementsAre("id"));
-}
-
-TEST(StudyCodec, TheKindIsThatOfTheStudy) {
-  v1::SubmitRequest request;
-  EXPECT_EQ(KindOf(request), jobs::JobKind::kTraining);
-  request.mutable_study()->mutable_smoke();
-  EXPECT_EQ(KindOf(request), jobs::JobKind::kSmoke);
-  request.set_kind(v1::JOB_KIND_SMOKE);
-  EXPECT_EQ(KindOf(request), jobs::JobKind::kSmoke);
-}
-
 TEST(StudyCodec, AContradictionHasNoKind) {
   v1::SubmitRequest request;
   request.mutable_study()->mutable_smoke();
@@ -457,53 +414,6 @@ TEST(StudyCodec, EveryKindGoesThereAndBack) {
   }
 }
 
-// What the worker would refuse once the job has its turn.
-TEST(StudyCodec, OptionsOutOfTheirBoundsAreRefused) {
-  const auto message = [](const v1::Study& study) {
-    const absl::Status status = CheckStudy(study);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    return std::string(status.message());
-  };
-  EXPECT_TRUE(CheckStudy({}).ok());
-  v1::Study study;
-  study.mutable_probe()->set_steps(-3);
-  EXPECT_EQ(message(study),
-            "study.probe.steps: must be a whole number from 1 to 1000, or 0 "
-            "for mpsd's own choice, is -3");
-  study.mutable_batch_sweep()->set_memory_limit_bytes(
-      std::numeric_limits<double>::quiet_NaN());
-  EXPECT_THAT(message(study), HasSubstr("memory_limit_bytes: must be"));
-  study.mutable_device_comparison()->add_devices("cpu");
-  EXPECT_EQ(message(study),
-            "study.device_comparison.devices: must be none, or two of cpu, "
-            "cuda and mps, is [\"cpu\"]");
-  study.mutable_profile()->set_steps(0);
-  EXPECT_EQ(message(study),
-            "study.profile.steps: must be a whole number from 1 to 1000, is 0");
-  (*study.mutable_smoke()->mutable_thresholds())["smoke.epochs"] =
-      std::numeric_limits<double>::infinity();
-  EXPECT_EQ(message(study),
-            "study.smoke.thresholds: smoke.epochs: must be a number, is "
-            "\"Infinity\"");
-  study.mutable_device_comparison()->add_devices("\x1b[31m");
-  study.mutable_device_comparison()->add_devices("cpu");
-  EXPECT_THAT(message(study),
-              HasSubstr("must be cpu, cuda or mps, is \"\\u001b[31m\""));
-}
-
-// Options that mpsctl sends today, and those that say nothing.
-TEST(StudyCodec, OptionsWithinTheirBoundsAreTaken) {
-  for (const jobs::JobKind kind : jobs::kAllJobKinds) {
-    if (!jobs::IsStudy(kind)) continue;
-    v1::Study study;
-    DecodeStudy(kind, "{}", study);
-    EXPECT_TRUE(CheckStudy(study).ok()) << CheckStudy(study);
-  }
-  v1::Study study;
-  study.mutable_device_comparison()->set_warmup_steps(0);
-  EXPECT_TRUE(CheckStudy(study).ok()) << CheckStudy(study);
-}
-
 TEST(StudyCodec, WhatMakesNoSenseIsNoResult) {
   v1::StudyResult result;
   for (const char* json :
@@ -516,13 +426,6 @@ TEST(StudyCodec, WhatMakesNoSenseIsNoResult) {
   EXPECT_TRUE(DecodeStudyResult(jobs::JobKind::kProfile,
                                 R"({"profile":{},"of_tomorrow":[1]})", result)
                   .ok());
-}
-
-TEST(StudyCodec, WithoutAStudyThereAreNoOptions) {
-  EXPECT_EQ(EncodeStudy({}), "");
-  v1::Study study;
-  DecodeStudy(jobs::JobKind::kTraining, "{}", study);
-  EXPECT_EQ(study.study_case(), v1::Study::STUDY_NOT_SET);
 }
 
 }  // namespace

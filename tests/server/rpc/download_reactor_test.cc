@@ -43,18 +43,6 @@ TEST_F(FileReaderTest, OnlyRegularFilesAreOpened) {
   }
 }
 
-TEST_F(FileReaderTest, FilesBelowAreSortedAndWithoutLinks) {
-  Write("d/b", "1");
-  Write("d/a/z", "2");
-  Write("d/a/y/x", "3");
-  Write("outside/secret", "4");
-  fs::create_directories(scratch_ / "d" / "empty");
-  fs::create_symlink(scratch_ / "outside", scratch_ / "d/link");
-  fs::create_symlink(scratch_ / "outside/secret", scratch_ / "d/file_link");
-  EXPECT_THAT(Ok(FilesBelow(scratch_ / "d")), ElementsAre("a/y/x", "a/z", "b"));
-  EXPECT_THAT(FilesBelow(scratch_ / "absent"), Fails(StatusCode::kAborted));
-}
-
 TEST_F(FileReaderTest, IsInsideResolvesLinksAndDots) {
   const fs::path top = scratch_;
   fs::create_directories(top / "in/deep");
@@ -141,11 +129,6 @@ TEST_F(DownloadTest, ANestedFolderComesWhole) {
   EXPECT_EQ(Fetch(Of("output: true")), expected) << "with any content";
 }
 
-TEST_F(DownloadTest, ACheckpointIsFoundByItsStep) {
-  Write("checkpoints/step-5/state.json", "5");
-  EXPECT_EQ(Fetch(Of("checkpoint_step: 5")), (Files{{"state.json", "5"}}));
-}
-
 TEST_F(DownloadTest, PredictionsLieNextToTheOutput) {
   PutOutput(folder_ / "out/model");
   Write("out/model/predictions.tsv", "of somebody else");
@@ -227,18 +210,6 @@ TEST_F(DownloadTest, AFolderRemovedMeanwhileIsAborted) {
   fs::remove_all(folder_ / "checkpoints");
   ASSERT_EQ(*source->Next(message), Pull::kMessage);  // a's bytes, still open
   EXPECT_THAT(source->Next(message), Fails(StatusCode::kAborted));
-}
-
-TEST_F(DownloadTest, ALargeFileIsHashedInSlices) {
-  const std::string bytes(20'000'000, 'w');
-  Write("adapter/model", bytes);
-  const v1::DownloadRequest request = Of("adapter: true");
-  auto source = MakeDownloadSource(*daemon_.board, request);
-  v1::DownloadResponse message;
-  int slices = 1;
-  while (*source->Next(message) == Pull::kMore) ++slices;
-  EXPECT_EQ(slices, 3);
-  EXPECT_EQ(message.file().sha256(), base::Sha256Hex(bytes));
 }
 
 // More of them than there are threads, of files that take minutes to hash.

@@ -477,16 +477,6 @@ TEST(ConnectionNotesTest, ANoteIsWrittenOnce) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("is not known"));
 }
 
-TEST(BearerTokenTest, ReadsTheOneToken) {
-  const auto token =
-      BearerToken({{":path", "/x"}, {"authorization", "Bearer mpsd_abc"}});
-  ASSERT_TRUE(token.ok()) << token.status();
-  EXPECT_EQ(*token, "mpsd_abc");
-  EXPECT_EQ(*BearerToken({{"authorization", "bearer a"}}), "a");
-  EXPECT_EQ(*BearerToken({}), std::nullopt);
-  EXPECT_EQ(*BearerToken({{"authorization-bin", "Bearer a"}}), std::nullopt);
-}
-
 TEST(BearerTokenTest, WhatIsNoTokenIsRefusedAndNotQuoted) {
   const std::string long_token =
       "Bearer " + std::string(limits::kTokenBytes + 1, 'a');

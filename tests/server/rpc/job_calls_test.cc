@@ -5,8 +5,6 @@
 #include <sys/utsname.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -130,22 +128,6 @@ TEST_F(JobCallsTest, GetSaysWhatKeepsAJobFromTrainingAndItsPlace) {
   const v1::Job over = Ok(Call(ada_, &Jobs::Get, running));
   EXPECT_EQ(over.hold(), "");
   EXPECT_FALSE(over.has_pause());
-}
-
-TEST_F(JobCallsTest, GetAndQueueNameTheSameTimeOfARetry) {
-  const std::string id = daemon_.Start();
-  daemon_.End(jobs::ExitReason::kCrashed);
-  daemon_.clock.SetBack(absl::Hours(2));
-  const v1::Job job = Ok(Call(ada_, &Jobs::Get, id));
-  ASSERT_TRUE(job.has_not_before());
-  EXPECT_LT(job.not_before().seconds(),
-            absl::ToUnixSeconds(daemon_.clock.Now() + absl::Hours(1)));
-  EXPECT_EQ(ada_.Call(&Jobs::Queue)->entries(0).not_before().seconds(),
-            job.not_before().seconds());
-  // Once it is over both name none.
-  daemon_.launcher.ready = absl::UnavailableError("the device is taken");
-  daemon_.After(absl::Hours(1));
-  EXPECT_FALSE(Ok(Call(ada_, &Jobs::Get, id)).has_not_before());
 }
 
 TEST_F(JobCallsTest, VerbsAnswerWithTheJob) {

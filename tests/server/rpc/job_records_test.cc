@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +26,6 @@ using jobs::PauseReason;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Pair;
 using testing::SizeIs;
 using testing_support::Fails;
 using testing_support::InProcessDaemon;
@@ -40,7 +38,6 @@ class RunWatchTest : public testing::Test {
     RunWatch::Options options;
     options.torch_version = "2.6";
     options.version = "0.1.0";
-    options.on_end = [this] { ++ends_; };
     watch_ = std::make_unique<RunWatch>(std::move(options), next_, clock_);
   }
   void Start(const std::string& id = "A") {
@@ -49,14 +46,13 @@ class RunWatchTest : public testing::Test {
     job.queue_wait = absl::Seconds(4);
     watch_->JobStarted(job);
   }
-  void Step(double seconds, std::optional<int64_t> footprint = std::nullopt) {
+  void Step(double seconds) {
     clock_.Advance(absl::Seconds(seconds));
     jobs::Progress progress;
     progress.step = ++step_;
     progress.total_steps = 100;
     progress.seconds = seconds;
     progress.device = "mps";
-    progress.memory.footprint_bytes = footprint;
     watch_->StepFinished("A", progress);
   }
   v1::RunAttempt Take() {
@@ -72,18 +68,9 @@ class RunWatchTest : public testing::Test {
 
   fakes::FakeClock clock_;
   fakes::FakeExportedMetrics next_;
-  int ends_ = 0, step_ = 0;
+  int step_ = 0;
   std::unique_ptr<RunWatch> watch_;
 };
-
-TEST_F(RunWatchTest, ReportsTheLargestFootprint) {
-  Start();
-  Step(1);
-  Step(1, 0);  // the worker could not read it
-  EXPECT_FALSE(Take().has_peak_footprint_bytes());
-  for (const int64_t bytes : {500, 900, 700}) Step(1, bytes);
-  EXPECT_EQ(Take().peak_footprint_bytes(), 900);
-}
 
 TEST_F(RunWatchTest, ReportsTheTimeOfEachPhase) {
   Start();
@@ -114,23 +101,6 @@ TEST_F(RunWatchTest, ReportsTheTimeOfEachPhase) {
   EXPECT_DOUBLE_EQ(took.save_seconds(), 2);
   EXPECT_EQ(attempt.end_time().seconds() - attempt.start_time().seconds(),
             8 + 5 + 19 + 60 + 3 + 2);
-}
-
-TEST_F(RunWatchTest, WhatIsUnknownIsAbsent) {
-  Start();
-  watch_->HostRead({});
-  watch_->WorkerExited(ExitReason::kMachine);
-  const v1::RunAttempt attempt = Take();
-  EXPECT_EQ(attempt.conditions().readings(), 1);
-  EXPECT_THAT(attempt.conditions().power_sources(), IsEmpty());
-  EXPECT_FALSE(attempt.conditions().has_low_power_mode());
-  EXPECT_FALSE(attempt.conditions().has_most_swap_bytes());
-  EXPECT_FALSE(attempt.conditions().has_user_active_seconds());
-  EXPECT_FALSE(attempt.conditions().has_gpu_utilization_ratio());
-  EXPECT_FALSE(attempt.durations().has_load_seconds());
-  EXPECT_FALSE(attempt.durations().has_first_step_seconds());
-  EXPECT_FALSE(attempt.durations().has_steady_step_seconds());
-  EXPECT_FALSE(attempt.has_pauses());
 }
 
 TEST_F(RunWatchTest, SeesTheMachine) {
@@ -233,40 +203,6 @@ TEST_F(RunWatchTest, WhatCouldNotBeStoredComesAgain) {
   EXPECT_THAT(watch_->TakeChanged(), SizeIs(1));
 }
 
-TEST_F(RunWatchTest, HandsOnEveryReport) {
-  watch_->JobCounts({{jobs::State::kQueued, 3}});
-  watch_->QueueChanged({});
-  Start();
-  watch_->DeviceOpened("A", "mps");
-  watch_->StageBegan("loading");
-  watch_->WorkerHalts(true);
-  Step(1);
-  watch_->Evaluated("A", "mps", {});
-  watch_->CheckpointWritten("A", "mps", 1);
-  watch_->WorkerExited(ExitReason::kDone);
-  watch_->JobReturned(ExitReason::kPreempted);
-  watch_->HostRead({});
-  watch_->Paused({PauseReason::kBattery});
-  watch_->Held({});
-  watch_->JobEnded("A", jobs::State::kSucceeded);
-  watch_->JobDeleted("A");
-  EXPECT_EQ(next_.counts.at(jobs::State::kQueued), 3);
-  EXPECT_THAT(next_.started, SizeIs(1));
-  EXPECT_THAT(next_.devices, ElementsAre("mps"));
-  EXPECT_THAT(next_.stages, ElementsAre("loading"));
-  EXPECT_THAT(next_.halting, ElementsAre(true));
-  EXPECT_EQ(next_.steps, 1);
-  EXPECT_THAT(next_.eval_devices, SizeIs(1));
-  EXPECT_THAT(next_.checkpoint_jobs, SizeIs(1));
-  EXPECT_THAT(next_.exits, SizeIs(1));
-  EXPECT_THAT(next_.returned, SizeIs(1));
-  EXPECT_THAT(next_.readings, SizeIs(1));
-  EXPECT_THAT(next_.paused, SizeIs(1));
-  EXPECT_THAT(next_.ended, SizeIs(1));
-  EXPECT_THAT(next_.deleted, SizeIs(1));
-  EXPECT_EQ(ends_, 1);
-}
-
 const absl::Time kNow = absl::FromUnixSeconds(1'767'225'600);
 
 class MakeRecordTest : public testing::Test {
@@ -307,28 +243,6 @@ class MakeRecordTest : public testing::Test {
   const fs::path folder_ = testing_support::FreshFolder("record");
   RecordSources sources_;
 };
-
-TEST_F(MakeRecordTest, ARowWithoutFilesGivesTheFieldsOfTheRow) {
-  const v1::JobRecord record = MakeRecord(sources_);
-  EXPECT_EQ(record.id(), sources_.job.id);
-  EXPECT_EQ(record.kind(), v1::JOB_KIND_TRAINING);
-  EXPECT_EQ(record.state(), v1::JOB_STATE_SUCCEEDED);
-  EXPECT_EQ(record.exit_reason(), "Done");
-  EXPECT_EQ(record.owner(), "ada");
-  EXPECT_EQ(record.labels().at("team"), "nlp");
-  EXPECT_EQ(record.request_hash(), std::string(64, 'e'));
-  EXPECT_EQ(record.shape().task(), "CAUSAL_LM");
-  EXPECT_EQ(record.shape().batch_size(), 4);
-  EXPECT_EQ(record.shape().max_length(), 64);
-  EXPECT_DOUBLE_EQ(record.eval_loss(), 1.5);
-  EXPECT_DOUBLE_EQ(record.durations().total_seconds(), 70);
-  // These are unknown.
-  EXPECT_EQ(record.environment().torch_version(), "");
-  EXPECT_FALSE(record.memory().has_peak_allocated_bytes());
-  EXPECT_FALSE(record.has_conditions());
-  EXPECT_FALSE(record.durations().has_round_trip_seconds());
-  EXPECT_EQ(record.data().train_sha256(), "");
-}
 
 TEST_F(MakeRecordTest, FilesGiveTheRest) {
   Write("out/run.json", R"({"torch_version": "2.6", "device": "mps",
@@ -379,40 +293,6 @@ TEST_F(MakeRecordTest, TheFootprintIsTheProcess) {
   Write("out/run.json", R"({"memory": {"peak_footprint_bytes": 5000}})");
   record = MakeRecord(sources_);
   EXPECT_EQ(record.memory().peak_footprint_bytes(), 8000);
-}
-
-TEST_F(MakeRecordTest, FileSystemsOfWhatTheRunReads) {
-  const std::vector<host::Mount> mounts = {{"/", "ext4", "/dev/sda1"},
-                                           {"/nfs", "nfs4", "server:/x", true}};
-  sources_.job.spec_json = R"({"model": "/models/m",
-                               "dataset": {"train": ["/nfs/t.jsonl"]}})";
-  EXPECT_THAT(FileSystemsOf(sources_.job, folder_, mounts),
-              ElementsAre(Pair("data", "nfs4"), Pair("model", "ext4"),
-                          Pair("state", "ext4")));
-  // A model of the hub has no path here.
-  sources_.job.spec_json =
-      R"({"model": "org/m", "dataset": {"train": ["/nfs/t.jsonl"]}})";
-  EXPECT_FALSE(FileSystemsOf(sources_.job, folder_, mounts).contains("model"));
-  // The last attempt's are those of the record.
-  v1::RunAttempt attempt;
-  (*attempt.mutable_file_systems())["data"] = "nfs4";
-  attempt.set_daemon_version("0.1.0");
-  attempt.set_daemon_commit("abc");
-  sources_.attempts = {attempt.SerializeAsString()};
-  const v1::JobRecord record = MakeRecord(sources_);
-  EXPECT_EQ(record.environment().file_systems().at("data"), "nfs4");
-  EXPECT_EQ(record.environment().daemon_version(), "0.1.0");
-  EXPECT_EQ(record.environment().daemon_commit(), "abc");
-}
-
-TEST_F(MakeRecordTest, AJobThatRunsHasNoInterruptedAttempt) {
-  sources_.attempts = {v1::RunAttempt().SerializeAsString(),
-                       v1::RunAttempt().SerializeAsString()};
-  sources_.job.state = jobs::State::kRunning;
-  const v1::JobRecord record = MakeRecord(sources_);
-  ASSERT_EQ(record.attempts_size(), 2);
-  EXPECT_EQ(record.attempts(0).exit_reason(), "Interrupted");
-  EXPECT_EQ(record.attempts(1).exit_reason(), "");
 }
 
 TEST_F(MakeRecordTest, ADeletedJobIsListedByItsRecord) {
@@ -476,24 +356,6 @@ TEST_F(MakeRecordTest, AStudyReportsItsVerdict) {
   // One that failed has no result, in spite of what an earlier attempt left.
   sources_.job.state = jobs::State::kFailed;
   EXPECT_EQ(MakeRecord(sources_).verdict(), v1::VERDICT_UNSPECIFIED);
-}
-
-TEST_F(MakeRecordTest, EveryEndHasARecord) {
-  for (const jobs::State state : {jobs::State::kSucceeded, jobs::State::kFailed,
-                                  jobs::State::kCancelled}) {
-    sources_.job.state = state;
-    const v1::JobRecord record = MakeRecord(sources_);
-    EXPECT_EQ(static_cast<int>(record.state()), static_cast<int>(state));
-  }
-  // A job that never started, whose row says little.
-  sources_.job = jobs::Job();
-  sources_.job.id = "A";
-  sources_.job.state = jobs::State::kCancelled;
-  sources_.job.create_time = kNow;
-  const v1::JobRecord record = MakeRecord(sources_);
-  EXPECT_EQ(record.attempt_count(), 0);
-  EXPECT_FALSE(record.has_end_time());
-  EXPECT_FALSE(record.has_start_time());
 }
 
 TEST_F(MakeRecordTest, HostileTextsAreHarmlessAndBounded) {
@@ -714,31 +576,6 @@ TEST_F(JobRecordsTest, AJobThatRunsHasARecordWhoseFileSystemsAreLookedAtOnce) {
   }
   EXPECT_EQ(looks_, 1);
   EXPECT_THAT(*daemon_.past->Attempts(id), SizeIs(1));
-}
-
-TEST_F(JobRecordsTest, WhatIsKeptIsTheRecordOfTheDeletedJob) {
-  const std::string id = Failed();
-  ASSERT_THAT(daemon_.past->Tag(id, {"baseline"}, {}), IsOk());
-  ASSERT_THAT(daemon_.past->AddNote(id, {daemon_.clock.Now(), "eve", "a\nb"}),
-              IsOk());
-  ASSERT_THAT(records_->Keep(id), IsOk());
-  ASSERT_THAT(daemon_.job_store->Delete(id), IsOk());
-  const v1::JobRecord record = Ok(records_->Get(id));
-  EXPECT_EQ(record.owner(), "ada");
-  EXPECT_EQ(record.state(), v1::JOB_STATE_FAILED);
-  EXPECT_DOUBLE_EQ(record.durations().queue_seconds(), 3);
-  ASSERT_THAT(record.attempts(), SizeIs(1));
-  EXPECT_EQ(record.attempts(0).exit_reason(), "Rejected");
-  EXPECT_THAT(record.tags(), ElementsAre("baseline"));
-  ASSERT_THAT(record.notes(), SizeIs(1));
-  EXPECT_EQ(record.notes(0).text(), "a\nb");
-  EXPECT_EQ(record.notes(0).author(), "eve");
-  jobs::ListFilter filter;
-  filter.text = "MOODS";
-  EXPECT_EQ(*daemon_.past->Count(filter), 1);
-  EXPECT_THAT(
-      records_->Get(InProcessDaemon::MakeJob(2, jobs::State::kFailed).id),
-      Fails(absl::StatusCode::kNotFound));
 }
 
 TEST_F(JobRecordsTest, ARowThatCannotBeReadLeavesItsOwnerAndTheFault) {

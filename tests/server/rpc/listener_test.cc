@@ -400,16 +400,6 @@ TEST_F(ListenerTest, ATcpAddressGetsItsPort) {
   }
 }
 
-TEST(ListenAddress, HasItsPathOrPort) {
-  EXPECT_EQ(SocketPath("unix:/run/m.sock"), "/run/m.sock");
-  EXPECT_EQ(SocketPath("unix:///run/m.sock"), "/run/m.sock");
-  EXPECT_EQ(SocketPath("unix:m.sock"), "m.sock");
-  EXPECT_EQ(SocketPath("127.0.0.1:1"), "");
-  EXPECT_EQ(BoundAddress("127.0.0.1:0", 4711), "127.0.0.1:4711");
-  EXPECT_EQ(BoundAddress("[::1]:0", 4711), "[::1]:4711");
-  EXPECT_EQ(BoundAddress("unix:/a", 1), "unix:/a");
-}
-
 TEST(ListenAddress, LoopbackIsOfThisMachineAlone) {
   for (const char* address : {"localhost:1", "LocalHost:1", "127.0.0.1:1",
                               "127.9.9.9:1", "[::1]:1"}) {

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <string>
 
-#include "absl/time/clock.h"
 #include "core/base/limits.h"
 #include "server/rpc/pki.h"
 #include "tests/core/scratch_folder.h"
@@ -18,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
-using testing::StartsWith;
 
 class PemFilesTest : public testing::Test {
  protected:
@@ -33,15 +31,6 @@ class PemFilesTest : public testing::Test {
   const ServerFiles files_ = pki_.Server();
 };
 
-TEST_F(PemFilesTest, ReadsACertificateWithItsKey) {
-  const auto pem = ReadServerPem(files_);
-  ASSERT_TRUE(pem.ok()) << pem.status();
-  EXPECT_NEAR(absl::ToDoubleHours(pem->expiry - absl::Now()), 30 * 24, 1);
-  EXPECT_EQ(pem->chain, Content(files_.certificate));
-  EXPECT_THAT(pem->key, StartsWith("-----BEGIN "
-                                   "PRIVATE KEY-----"));
-}
-
 TEST_F(PemFilesTest, KeepsTheChainAndNothingElse) {
   const std::string leaf = Content(files_.certificate);
   const std::string authority = Content(pki_.authority());
@@ -51,18 +40,6 @@ TEST_F(PemFilesTest, KeepsTheChainAndNothingElse) {
   const auto pem = ReadServerPem(files_);
   ASSERT_TRUE(pem.ok()) << pem.status();
   EXPECT_EQ(pem->chain, leaf + authority);
-}
-
-TEST_F(PemFilesTest, AKeyThatOthersReadIsRefused) {
-  fs::permissions(files_.key, fs::perms::others_read, fs::perm_options::add);
-  EXPECT_THAT(Fault(), HasSubstr("chmod 600 " + files_.key.string()));
-}
-
-TEST_F(PemFilesTest, AForeignKeyIsRefused) {
-  fs::copy_file(pki_.Server("other").key, files_.key,
-                fs::copy_options::overwrite_existing);
-  EXPECT_THAT(Fault(), HasSubstr("the key is not the one of " +
-                                 files_.certificate.string()));
 }
 
 TEST_F(PemFilesTest, AKeyWithAPassphraseIsRefusedWithoutAsking) {
@@ -83,28 +60,12 @@ TEST_F(PemFilesTest, WhatIsNoPemIsRefused) {
   EXPECT_THAT(Fault(), Not(HasSubstr(key.substr(40, 16))));
 }
 
-// What a copy that was cut off leaves.
-TEST_F(PemFilesTest, HalfAFileIsRefused) {
-  const std::string leaf = Content(files_.certificate);
-  const std::string authority = Content(pki_.authority());
-  std::ofstream(files_.certificate)
-      << leaf << authority.substr(0, authority.size() / 2);
-  EXPECT_THAT(Fault(), HasSubstr("expected certificates in PEM format"));
-}
-
 // gRPC would take such a key, and refuse every connection.
 TEST_F(PemFilesTest, AKeyThatOpensslHoldsForTooWeakIsRefused) {
   pki_.Run(
       "req -x509 -newkey rsa:512 -nodes -subj /CN=localhost -keyout server.key "
       "-out server.crt");
   EXPECT_THAT(Fault(), HasSubstr("too small"));
-}
-
-TEST_F(PemFilesTest, ACertificateThatHasEndedIsRead) {
-  pki_.Run("x509 -in server.crt -signkey server.key -days -1 -out server.crt");
-  const auto pem = ReadServerPem(files_);
-  ASSERT_TRUE(pem.ok()) << pem.status();
-  EXPECT_LT(pem->expiry, absl::Now());
 }
 
 }  // namespace

@@ -141,18 +141,6 @@ class StudyTest : public testing::Test {
   InProcessDaemon daemon_;
 };
 
-TEST_F(StudyTest, TheResultIsWhatTheWorkerWrote) {
-  const std::string id =
-      Put(jobs::JobKind::kSmoke,
-          R"({"verdict": "VERDICT_FAIL", "smoke": {"device": "mps"},
-            "findings": [{"name": "memory.growth", "value": 0.5}]})");
-  EXPECT_THAT(Ok(Get(id)),
-              EqualsProto(absl::StrCat(
-                  "verdict: VERDICT_FAIL smoke { device: 'mps' } findings { "
-                  "name: 'memory.growth' value: 0.5 } job_id: '",
-                  id, "'")));
-}
-
 TEST_F(StudyTest, WhoHasNoResultSaysWhy) {
   const std::string none = Put(jobs::JobKind::kSmoke, "");
   std::filesystem::remove(ResultOf(none));

@@ -113,16 +113,6 @@ TEST(HostNamesTest, WhatIsNoNameIsRefusedAndSaysWhy) {
   }
 }
 
-TEST(HostNamesTest, AServerHasItsNamesThenItsAddresses) {
-  const auto names =
-      Ok(ServerNames({"Studio.example.com", {"192.168.1.20", "2001:db8::20"}},
-                     {"gpu.example.com", "192.168.1.20"}));
-  EXPECT_THAT(names,
-              ElementsAre("gpu.example.com", "192.168.1.20",
-                          "studio.example.com", "studio", "studio.local",
-                          "localhost", "127.0.0.1", "::1", "2001:db8::20"));
-}
-
 TEST(HostNamesTest, AHostNameThatCannotBeOneIsLeftOut) {
   for (const char* name : {"", "my host", "10.0.0.1", "localhost"}) {
     const auto names = ServerNames({name, {}}, {});
@@ -151,16 +141,6 @@ TEST(HostNamesTest, AsManyNamesAsACertificateHolds) {
   const absl::Status status = ServerNames({"studio", {}}, given).status();
   EXPECT_THAT(status, Fails(StatusCode::kInvalidArgument));
   EXPECT_THAT(std::string(status.message()), HasSubstr("at most 64"));
-}
-
-TEST(HostNamesTest, ThisMachineHasANameAndAddressesThatCertificatesHold) {
-  const Machine machine = ThisMachine();
-  EXPECT_FALSE(machine.host_name.empty());
-  for (const std::string& address : machine.addresses) {
-    EXPECT_TRUE(IsAddress(address)) << address;
-    EXPECT_THAT(address, testing::Not(testing::StartsWith("fe80:")));
-    EXPECT_NE(address, "127.0.0.1");
-  }
 }
 
 class AuthorityTest : public testing::Test {
@@ -226,26 +206,12 @@ TEST_F(AuthorityTest, AServersCertificateServesItsNamesAlone) {
   EXPECT_THAT(Text(*made), HasSubstr("CA:FALSE"));
 }
 
-TEST_F(AuthorityTest, OthersCertificatesAreNotItsOwn) {
-  const Authority other = MadeAuthority(Noon());
-  const auto made = other.IssueServer(*key_, {"studio.local"}, 1, Noon());
-  EXPECT_THAT(Verified(**made, ""), HasSubstr("error"));
-}
-
 TEST_F(AuthorityTest, NamesOfAnyLengthFitASubject) {
   const std::string name = std::string(63, 'a') + "." + std::string(63, 'b');
   const auto made = Ok(authority_.IssueServer(*key_, {name}, 1, Noon()));
   EXPECT_THAT(Verified(*made, "-verify_hostname " + name), HasSubstr(": OK"));
   const auto authority = Ok(Authority::Make(name, Noon()));
   EXPECT_EQ(FactsOf(authority.certificate())->subject.size(), 64u);
-}
-
-TEST_F(AuthorityTest, ComesBackFromItsFiles) {
-  const auto pem = KeyPem(authority_.key());
-  const auto loaded =
-      Ok(Authority::Load(PemOf(authority_.certificate()), *pem));
-  const auto made = loaded.IssueServer(*key_, {"studio"}, 1, Noon());
-  EXPECT_THAT(Verified(**made, "-purpose sslserver"), HasSubstr(": OK"));
 }
 
 TEST_F(AuthorityTest, AnothersKeyIsRefused) {
@@ -306,14 +272,6 @@ class PrivateFilesTest : public testing::TestWithParam<mode_t> {
   const fs::path folder_ = testing_support::FreshFolder("private");
 };
 
-TEST_P(PrivateFilesTest, ANewFileHasItsModeWithAnyUmask) {
-  EXPECT_THAT(WriteNew(folder_ / "key", "secret", kSecretMode), IsOk());
-  EXPECT_THAT(WriteNew(folder_ / "crt", "public", kPublicMode), IsOk());
-  EXPECT_EQ(ModeOf(folder_ / "key"), 0600);
-  EXPECT_EQ(ModeOf(folder_ / "crt"), 0644);
-  EXPECT_EQ(ReadText(folder_ / "key"), "secret");
-}
-
 TEST_P(PrivateFilesTest, ANewFileReplacesNoOther) {
   WriteText(folder_ / "file", "old");
   EXPECT_THAT(WriteNew(folder_ / "file", "new", kSecretMode),
@@ -345,15 +303,6 @@ TEST_P(PrivateFilesTest, WhatCannotBeWrittenLeavesTheOldFile) {
   EXPECT_EQ(Entries(folder_), 1u);
 }
 
-TEST_P(PrivateFilesTest, FoldersAreTheirOwnersAlone) {
-  EXPECT_THAT(MakePrivateFolder(folder_ / "a" / "b"), IsOk());
-  EXPECT_EQ(ModeOf(folder_ / "a" / "b"), 0700);
-  EXPECT_EQ(ModeOf(folder_ / "a"), 0700);
-  EXPECT_THAT(MakePrivateFolder(folder_ / "a" / "b"), IsOk());
-  WriteText(folder_ / "file", "");
-  EXPECT_FALSE(MakePrivateFolder(folder_ / "file" / "c").ok());
-}
-
 TEST_P(PrivateFilesTest, OnlyTheRemainsOfOneNameAreRemoved) {
   const fs::path remains = base::TemporaryBeside(folder_ / "tls-new");
   fs::create_directory(remains);
@@ -365,15 +314,6 @@ TEST_P(PrivateFilesTest, OnlyTheRemainsOfOneNameAreRemoved) {
   EXPECT_FALSE(fs::exists(remains));
   EXPECT_TRUE(fs::exists(foreign));
   EXPECT_TRUE(fs::exists(folder_ / "tls-new"));
-}
-
-TEST_P(PrivateFilesTest, OneAtATimeHoldsAFolder) {
-  auto first = FolderLock::Take(folder_);
-  ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_THAT(FolderLock::Take(folder_), Fails(StatusCode::kUnavailable));
-  first->reset();
-  EXPECT_THAT(FolderLock::Take(folder_), IsOk());
-  EXPECT_THAT(FolderLock::Take(folder_ / "none"), Fails(StatusCode::kNotFound));
 }
 
 TEST_P(PrivateFilesTest, RootActsAsTheFoldersOwner) {
@@ -499,14 +439,6 @@ TEST_F(TlsFolderTest, ARefusedInitLeavesNothingAndTheRemainsOfAKilledOneGo) {
   WriteText(remains / "ca.key", "secret");
   Make();
   EXPECT_FALSE(fs::exists(remains));
-}
-
-TEST_F(TlsFolderTest, OneProcessAtATimeWorks) {
-  Make();
-  const auto lock = FolderLock::Take(state_dir_);
-  ASSERT_TRUE(lock.ok());
-  EXPECT_THAT(Init(state_dir_, Order()), Fails(StatusCode::kUnavailable));
-  EXPECT_THAT(Renew(state_dir_, Order()), Fails(StatusCode::kUnavailable));
 }
 
 TEST_F(TlsFolderTest, RenewalKeepsAuthorityKeyAndNames) {

@@ -4,10 +4,8 @@
 #include <new>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/synchronization/barrier.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/rpc/hosts.h"
@@ -154,23 +152,6 @@ TEST_F(UnaryCallTest, NoJobIsMadeForAClientThatIsGone) {
   EXPECT_THAT(*daemon_.job_store->List({}), IsEmpty());
 }
 
-TEST_F(UnaryCallTest, ShutdownWaitsForNoSubmit) {
-  BlockSubmits();
-  for (int i = 0; i < 10; ++i) Begin();
-  audit_.AwaitBegun(2);
-  std::thread shutdown([this] {
-    daemon_.server->Shutdown(absl::Hours(1));  // it must not be needed
-  });
-  absl::SleepFor(absl::Milliseconds(500));
-  go_on_.Notify();
-  shutdown.join();
-  for (auto& submission : submissions_) {
-    EXPECT_THAT(submission->Await(), Fails(StatusCode::kUnavailable));
-  }
-  EXPECT_THAT(audit_.AwaitEnded(2)[0].result,
-              Fails(StatusCode::kUnavailable, "stopping"));
-}
-
 TEST_F(UnaryCallTest, AnExceptionEndsItsCallAlone) {
   audit_.OnEachBegin([](const access::Request& request) -> absl::Status {
     if (request.method == "JobService.Submit") {
@@ -195,81 +176,12 @@ TEST_F(UnaryCallTest, AnExceptionEndsItsCallAlone) {
   EXPECT_THAT(daemon_.log(), Not(HasSubstr("secret")));
 }
 
-class BarrierTest : public testing::Test {
- protected:
-  template <typename Exception>
-  absl::Status Throw(const Exception& exception) {
-    return barrier_.Run("JobService.Get",
-                        [&]() -> absl::Status { throw exception; });
-  }
-  std::vector<std::string> log_;
-  Barrier barrier_{[this](const std::string& line) { log_.push_back(line); }};
-};
-
-TEST_F(BarrierTest, PassesAStatusOn) {
-  EXPECT_TRUE(barrier_.Run("R", [] { return absl::OkStatus(); }).ok());
-  const absl::Status error = absl::NotFoundError("none");
-  EXPECT_EQ(barrier_.Run("R", [&] { return error; }), error);
-  EXPECT_THAT(log_, testing::IsEmpty());
-}
-
-TEST_F(BarrierTest, AnExceptionIsInternalAndLoggedByItsTypeAlone) {
-  const absl::Status status = Throw(std::out_of_range("a password"));
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("JobService.Get"));
-  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("password")));
-  ASSERT_EQ(log_.size(), 1u);
-  EXPECT_EQ(log_[0], "JobService.Get: exception std::out_of_range");
-  // Memory that ran out, and what is no exception.
-  EXPECT_EQ(Throw(std::bad_alloc()).code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(Throw(42).code(), absl::StatusCode::kInternal);
-  ASSERT_EQ(log_.size(), 3u);
-  EXPECT_THAT(log_[1], HasSubstr("std::bad_alloc"));
-}
-
-TEST_F(BarrierTest, ALogThatFailsTooEndsNothingElse) {
+TEST(Barrier, ALogThatFailsTooEndsNothingElse) {
   const Barrier silent;
   const Barrier broken([](const std::string&) { throw std::bad_alloc(); });
   const auto fail = []() -> absl::Status { throw std::bad_alloc(); };
   EXPECT_EQ(silent.Run("R", fail).code(), absl::StatusCode::kInternal);
   EXPECT_EQ(broken.Run("R", fail).code(), absl::StatusCode::kInternal);
-}
-
-TEST(Executor, OneThreadRunsTasksInOrder) {
-  std::vector<int> order;
-  {
-    Executor executor(1);
-    for (int i = 0; i < 100; ++i) {
-      executor.Post("ada", [&order, i] { order.push_back(i); });
-    }
-  }
-  ASSERT_EQ(order.size(), 100u);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
-}
-
-TEST(Executor, ThreadsRunAtTheSameTime) {
-  auto* barrier = new absl::Barrier(3);
-  Executor executor(2);
-  const auto meet = [barrier] {
-    if (barrier->Block()) delete barrier;
-  };
-  executor.Post("ada", meet);
-  executor.Post("bob", meet);
-  meet();  // returns only once both tasks run
-}
-
-TEST(Executor, ItsEndRunsWhatWasPostedAlsoByTasks) {
-  std::atomic<int> ran{0};
-  {
-    Executor executor(2);
-    for (int i = 0; i < 10; ++i) {
-      executor.Post("ada", [&] {
-        ++ran;
-        executor.Post("bob", [&] { ++ran; });
-      });
-    }
-  }
-  EXPECT_EQ(ran, 20);
 }
 
 TEST(Executor, OnlySoMuchMayWait) {

@@ -190,14 +190,6 @@ class UploadBatchTest : public UploadTest {
   }
 };
 
-TEST_F(UploadBatchTest, BlobsOfManyMessages) {
-  daemon_.PutBlob("there");
-  EXPECT_EQ(Ok(UploadAll(ann_, {Of({"a", "there"}), {}, Of({""})})), 2);
-  EXPECT_EQ(BytesOf(kOfA), "a");
-  EXPECT_TRUE(daemon_.blobs->Has(base::Sha256Hex("")));
-  EXPECT_EQ(Ok(UploadAll(ann_, {})), 0);
-}
-
 TEST_F(UploadBatchTest, NothingIsKeptOfOneWithAnError) {
   v1::UploadBatchRequest wrong = Of({"b"}), named = Of({"b"});
   wrong.mutable_blobs(0)->set_data("c");

@@ -3,12 +3,10 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/blocking_counter.h"
 #include "server/rpc/hosts.h"
 #include "server/rpc/job_streams.h"
 #include "tests/server/rpc/api.h"
@@ -16,18 +14,11 @@
 namespace mpsd::rpc {
 namespace {
 
-using Clock = ClosableStream::Clock;
-
 class CountingStream final : public ClosableStream {
  public:
-  void Close(const absl::Status& status) override {
-    ++closed;
-    why = status;
-  }
-  void EndIfIdle(Clock::time_point since) override { idle_since = since; }
+  void Close(const absl::Status&) override { ++closed; }
+  void EndIfIdle(Clock::time_point) override {}
   int closed = 0;
-  absl::Status why;
-  Clock::time_point idle_since;
 };
 
 access::Caller User(const std::string& user,
@@ -68,31 +59,6 @@ TEST(StreamHost, TakesSoManyAndSoManyOfAUser) {
   EXPECT_EQ(host.live(), 3);
   host.Remove(streams[0]);
   EXPECT_TRUE(host.Add(streams[2], User("ada")).ok());
-}
-
-TEST(StreamHost, EndsWhatIsIdle) {
-  const Clock::time_point now = Clock::now();
-  CountingStream stream, patient;
-  StreamHost host(1, {.idle = absl::Seconds(10)}, Barrier());
-  ASSERT_THAT(host.Add(stream, User("ada")), IsOk());
-  host.EndIdle(now);
-  EXPECT_EQ(stream.idle_since, now - std::chrono::seconds(10));
-  StreamHost unlimited(1);
-  ASSERT_THAT(unlimited.Add(patient, User("ada")), IsOk());
-  unlimited.EndIdle(now);
-  EXPECT_EQ(patient.idle_since, Clock::time_point::min());
-}
-
-TEST(StreamHost, ClosesThoseOfACredential) {
-  StreamHost host(1);
-  CountingStream revoked[2], stays;
-  ASSERT_THAT(host.Add(revoked[0], User("ada", "token 1")), IsOk());
-  ASSERT_THAT(host.Add(revoked[1], User("ada", "token 1")), IsOk());
-  ASSERT_THAT(host.Add(stays, User("ada", "token 2")), IsOk());
-  EXPECT_EQ(host.CloseOf("token 1"), 2);
-  EXPECT_EQ(host.CloseOf("token"), 0);
-  EXPECT_EQ(revoked[1].why.code(), absl::StatusCode::kUnauthenticated);
-  EXPECT_EQ(stays.closed, 0);
 }
 
 class WatchTest : public testing::Test {
@@ -141,35 +107,6 @@ class WatchTest : public testing::Test {
   InProcessDaemon daemon_;
   const Api& api_ = daemon_.admin();
 };
-
-TEST_F(WatchTest, StoredEventsThenThoseToCome) {
-  const std::string id = daemon_.Start();
-  daemon_.Step(1);
-  const auto watch = Watch(api_, id);
-  v1::JobEvent event;
-  int64_t sequence = 0;
-  const auto next = [&] {
-    ASSERT_TRUE(watch->stream->Read(&event));
-    EXPECT_EQ(event.sequence(), ++sequence);
-  };
-  const auto read_step = [&](int64_t step) {
-    do {
-      next();
-    } while (!event.has_progress());
-    EXPECT_EQ(event.progress().step(), step);
-  };
-  read_step(1);
-  daemon_.Step(2);
-  read_step(2);
-  daemon_.End();
-  do {
-    next();
-  } while (!event.has_state() ||
-           event.state().state() != v1::JOB_STATE_SUCCEEDED);
-  while (watch->stream->Read(&event)) EXPECT_EQ(event.sequence(), ++sequence);
-  EXPECT_THAT(ToStatus(watch->stream->Finish()), IsOk());
-  EXPECT_EQ(Sequences(id, sequence), std::vector<int64_t>());
-}
 
 TEST_F(WatchTest, ResumesAfterASequence) {
   const std::string id = PutWithEvents(2499);
@@ -297,55 +234,6 @@ TEST_F(WatchTest, ASlowWatcherDelaysNoOther) {
   while (slow->stream->Read(&event)) EXPECT_EQ(event.sequence(), ++sequence);
   EXPECT_EQ(sequence, 400);
   EXPECT_THAT(ToStatus(slow->stream->Finish()), IsOk());
-}
-
-// One of many watchers on the callback API: no thread of its own either.
-class Watcher : public grpc::ClientReadReactor<v1::JobEvent> {
- public:
-  Watcher(Jobs& stub, const std::string& id, absl::BlockingCounter& done)
-      : request_(ById<v1::WatchRequest>(id)), done_(done) {
-    stub.async()->Watch(&context_, &request_, this);
-    StartRead(&event_);
-    StartCall();
-  }
-  void OnReadDone(bool ok) override {
-    if (!ok) return;
-    in_order_ = in_order_ && event_.sequence() == ++count_;
-    StartRead(&event_);
-  }
-  void OnDone(const grpc::Status& status) override {
-    status_ = status;
-    done_.DecrementCount();
-  }
-  bool SawAll(int64_t count) const {
-    return status_.ok() && in_order_ && count_ == count;
-  }
-
- private:
-  const v1::WatchRequest request_;
-  absl::BlockingCounter& done_;
-  grpc::ClientContext context_;
-  v1::JobEvent event_;
-  grpc::Status status_;
-  int64_t count_ = 0;
-  bool in_order_ = true;
-};
-
-TEST_F(WatchTest, TwoHundredWatchersSeeEverything) {
-  constexpr int kWatchers = 200;
-  const std::string id = daemon_.Start();
-  absl::BlockingCounter done(kWatchers);
-  const std::unique_ptr<Jobs> stub = api_.jobs();
-  std::vector<std::unique_ptr<Watcher>> watchers;
-  for (int i = 0; i < kWatchers; ++i) {
-    watchers.push_back(std::make_unique<Watcher>(*stub, id, done));
-  }
-  ASSERT_TRUE(daemon_.calls.AwaitOpen("JobService.Watch", kWatchers));
-  for (int i = 1; i < 100; ++i) daemon_.Step(i, 1000);
-  daemon_.End();
-  done.Wait();
-  const int64_t events = Ok(daemon_.board->LastSequence(id));
-  for (const auto& watcher : watchers) EXPECT_TRUE(watcher->SawAll(events));
 }
 
 class LogsTest : public WatchTest {
