@@ -95,29 +95,6 @@ TEST(DecideExit, TheLastWordCountsBeforeTheStatus) {
   ExpectExit(Ending(report::Stopped{}, 0), ExitReason::kProtocolError);
 }
 
-TEST(DecideExit, DoneCarriesItsResult) {
-  const auto result = DecideExit(Ending(Done(), 0));
-  EXPECT_EQ(result.reason, ExitReason::kDone);
-  EXPECT_EQ(result.message, "");
-  EXPECT_EQ(result.outcome.output_path, "/adapter");
-  EXPECT_EQ(result.outcome.train_loss, 1);
-  EXPECT_EQ(result.outcome.eval_loss_before, 2);
-  EXPECT_EQ(result.outcome.eval_loss_after, 3);
-  EXPECT_EQ(result.outcome.metrics, (Metrics{{"f1", 0.5}}));
-}
-
-TEST(DecideExit, ReportedFailuresAreNotDressedUp) {
-  const std::pair<FailureKind, ExitReason> cases[] = {
-      {FailureKind::kRejected, ExitReason::kRejected},
-      {FailureKind::kOutOfMemory, ExitReason::kOutOfMemory},
-      {FailureKind::kNonFinite, ExitReason::kNonFinite}};
-  for (const auto& [kind, reason] : cases) {
-    const auto result = DecideExit(Ending(Failed(kind), kExit1));
-    EXPECT_EQ(result.reason, reason);
-    EXPECT_EQ(result.message, "why");
-  }
-}
-
 TEST(DecideExit, AFaultOfTheMachineIsKnownByItsErrno) {
   report::Failure failure{FailureKind::kRejected, "/out: read-only", EROFS};
   WorkerEnding ending = Ending(failure, kExit1);
@@ -195,13 +172,6 @@ TEST(BlamedPartyFor, FollowsTheTable) {
     ASSERT_TRUE(expected.contains(reason)) << Name(reason);
     EXPECT_EQ(BlamedPartyFor(reason), expected.at(reason)) << Name(reason);
   }
-}
-
-TEST(BlamedParty, HasALabel) {
-  EXPECT_EQ(Name(BlamedParty::kNone), "nobody");
-  EXPECT_EQ(Name(BlamedParty::kJob), "job");
-  EXPECT_EQ(Name(BlamedParty::kMachine), "machine");
-  EXPECT_EQ(Name(BlamedParty::kInterruption), "interruption");
 }
 
 class VerdictTest : public testing::Test {
@@ -408,14 +378,6 @@ TEST(DecideNext, AJobThatWasAskedForAnewReturnsHoweverItEnded) {
   }
   job.cancel_requested = true;
   EXPECT_EQ(Next(ExitReason::kCrashed, job).state, State::kCancelled);
-}
-
-TEST(Backoff, DoublesUpToTheCap) {
-  EXPECT_EQ(Backoff(kPolicy, 1), absl::Seconds(10));
-  EXPECT_EQ(Backoff(kPolicy, 2), absl::Seconds(20));
-  EXPECT_EQ(Backoff(kPolicy, 3), absl::Seconds(40));
-  EXPECT_EQ(Backoff(kPolicy, 4), absl::Seconds(60));
-  EXPECT_EQ(Backoff(kPolicy, 1000000), absl::Seconds(60));
 }
 
 constexpr absl::Duration kConfigured = absl::Minutes(10);

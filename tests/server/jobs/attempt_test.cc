@@ -58,30 +58,6 @@ class RunningJobTest : public testing::Test {
   RunningJob run_;
 };
 
-TEST_F(RunningJobTest, LoadResumesWhereTheStoreEnds) {
-  Checkpoint checkpoint;
-  checkpoint.step = 7;
-  checkpoint.path = "/step-7";
-  ASSERT_TRUE(store_.AddCheckpoint("J", checkpoint).ok());
-  absl::StatusOr<RunningJob> run = RunningJob::Load(store_, Stored());
-  ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->job().durable_step, 7);
-  run->Noted("more", kNow);
-  EXPECT_TRUE(run->Flush(store_).ok()) << "its sequence follows the stored one";
-  EXPECT_EQ(Events().back().sequence, 3);
-}
-
-TEST_F(RunningJobTest, StartingIsTheNextAttempt) {
-  EXPECT_EQ(Stored().state, State::kRunning);
-  EXPECT_EQ(Stored().attempt, 1);
-  EXPECT_EQ(Stored().boot_id, "boot");
-  EXPECT_EQ(Stored().start_time, kNow);
-  EXPECT_EQ(Stored().not_before, std::nullopt);
-  EXPECT_EQ(Stored().message, "");
-  ASSERT_EQ(Events().size(), 2);
-  EXPECT_EQ(std::get<StateChanged>(Events()[1].body).state, State::kRunning);
-}
-
 TEST_F(RunningJobTest, OnlyTheLatestProgressBetweenFlushesIsAnEvent) {
   run_.Progressed(Step(1), kNow);
   run_.Progressed(Step(2), kNow);
@@ -181,132 +157,6 @@ TEST_F(RunningJobTest, KeepsTheLatestMetricsAndTheBestEvaluation) {
   EXPECT_EQ(run.job().best_evaluation->metrics, (Metrics{{"f1", 0.75}}));
 }
 
-TEST_F(RunningJobTest, DoneFillsTheRow) {
-  WorkerListener::Result result;
-  result.reason = ExitReason::kDone;
-  result.outcome.output_path = "/adapter";
-  result.outcome.train_loss = 1;
-  result.outcome.eval_loss_after = 3;
-  result.outcome.output_kind = OutputKind::kModel;
-  result.outcome.metrics = {{"accuracy", 0.5}};
-  result.outcome.confusion_matrix = "{}";
-  run_.Evaluated({0, 4, 0, 0, {}}, kNow);
-  NextState next;
-  next.state = State::kSucceeded;
-  run_.Ended(result, next, kNow + absl::Seconds(9));
-  EXPECT_TRUE(run_.Flush(store_).ok());
-  EXPECT_EQ(Stored().state, State::kSucceeded);
-  EXPECT_EQ(Stored().exit_reason, ExitReason::kDone);
-  EXPECT_EQ(Stored().output_path, "/adapter");
-  EXPECT_EQ(Stored().train_loss, 1);
-  EXPECT_EQ(Stored().eval_loss_before, 4);
-  EXPECT_EQ(Stored().eval_loss_after, 3);
-  EXPECT_EQ(Stored().output_kind, OutputKind::kModel);
-  EXPECT_EQ(Stored().metrics, (Metrics{{"accuracy", 0.5}}));
-  EXPECT_EQ(Stored().confusion_matrix, "{}");
-  EXPECT_EQ(Stored().end_time, kNow + absl::Seconds(9));
-}
-
-TEST_F(RunningJobTest, ARetryKeepsNoEndTime) {
-  run_.CancelRequested(kNow);
-  EXPECT_TRUE(run_.job().cancel_requested);
-  NextState next;
-  next.state = State::kQueued;
-  next.failures = 3;
-  next.interruptions = 2;
-  next.behind = true;
-  next.not_before = kNow + absl::Seconds(5);
-  next.message = "again";
-  run_.Ended({}, next, kNow);
-  EXPECT_EQ(run_.job().end_time, std::nullopt);
-  EXPECT_EQ(run_.job().not_before, kNow + absl::Seconds(5));
-  EXPECT_EQ(run_.job().failures, 3);
-  EXPECT_EQ(run_.job().interruptions, 2);
-  EXPECT_TRUE(run_.job().behind);
-  EXPECT_EQ(run_.job().message, "again");
-  EXPECT_FALSE(run_.job().cancel_requested);
-}
-
-TEST_F(RunningJobTest, ChargesAreStoredWithTheRow) {
-  run_.Charged(absl::Seconds(5), OwnerUse{"ann", 5, kNow});
-  EXPECT_TRUE(run_.dirty());
-  run_.Charged(absl::Seconds(2), OwnerUse{"ann", 7, kNow});
-  run_.Charged(absl::Seconds(1), std::nullopt);
-  db_.FillDisk();
-  EXPECT_FALSE(run_.Flush(store_).ok());
-  db_.FreeDisk();
-  EXPECT_TRUE(run_.Flush(store_).ok());
-  EXPECT_EQ(Stored().device_time, absl::Seconds(8));
-  const std::vector<OwnerUse> uses = *store_.OwnerUses();
-  ASSERT_EQ(uses.size(), 1u);
-  EXPECT_EQ(uses[0].seconds, 7);
-}
-
-TEST_F(RunningJobTest, WhatPeopleDoToAQueuedJobIsAnEvent) {
-  run_.Moved(State::kQueued, "", kNow);
-  run_.Held("by ann", kNow);
-  run_.MovedTo(-3, true, 5, "moved", kNow);
-  run_.Respecified("{\"model\":\"/m\"}");
-  ASSERT_TRUE(run_.Flush(store_).ok());
-  EXPECT_EQ(Stored().place, -3);
-  EXPECT_TRUE(Stored().among_all);
-  EXPECT_EQ(Stored().priority, 5);
-  EXPECT_EQ(Stored().spec_json, "{\"model\":\"/m\"}");
-  EXPECT_TRUE(Stored().held);
-  EXPECT_EQ(Stored().hold_reason, "by ann");
-  run_.Released({"A"}, kNow);
-  ASSERT_TRUE(run_.Flush(store_).ok());
-  EXPECT_FALSE(Stored().held);
-  EXPECT_EQ(Stored().hold_reason, "");
-  EXPECT_THAT(Stored().after, testing::ElementsAre("A"));
-  std::vector<std::string> notes;
-  for (const Event& event : Events()) {
-    const auto* note = std::get_if<Note>(&event.body);
-    if (note != nullptr) notes.push_back(note->text);
-  }
-  EXPECT_THAT(notes, testing::ElementsAre("held: by ann", "moved", "released"));
-}
-
-TEST_F(RunningJobTest, FromScratchForgetsWhatTheRunReached) {
-  run_.Progressed(Step(7), kNow);
-  run_.CheckpointWritten({{5, "/c"}, kNow});
-  run_.Warned("amiss", kNow);
-  WorkerListener::Result done;
-  done.reason = ExitReason::kDone;
-  done.outcome.output_path = "/out";
-  done.outcome.train_loss = 1;
-  NextState next;
-  next.state = State::kSucceeded;
-  run_.Ended(done, next, kNow);
-  run_.Renewed(kNow);
-  ASSERT_TRUE(run_.Flush(store_).ok());
-  const Job job = Stored();
-  EXPECT_EQ(job.state, State::kQueued);
-  EXPECT_TRUE(job.fresh);
-  EXPECT_EQ(job.progress, std::nullopt);
-  EXPECT_EQ(job.train_loss, std::nullopt);
-  EXPECT_EQ(job.durable_step, 0);
-  EXPECT_EQ(job.output_path, "");
-  EXPECT_TRUE(job.warnings.empty());
-  EXPECT_EQ(job.end_time, std::nullopt);
-  EXPECT_EQ(job.attempt, 1) << "that it ran is not forgotten";
-  run_.Start("boot", kNow);
-  EXPECT_FALSE(run_.job().fresh);
-}
-
-TEST_F(RunningJobTest, ARunningJobForgetsOnceItIsQueued) {
-  run_.Progressed(Step(7), kNow);
-  run_.RenewLater();
-  ASSERT_TRUE(run_.Flush(store_).ok());
-  EXPECT_TRUE(Stored().fresh);
-  EXPECT_TRUE(Stored().progress.has_value());
-  NextState next;
-  next.state = State::kQueued;
-  run_.Ended({}, next, kNow);
-  EXPECT_EQ(run_.job().progress, std::nullopt);
-  EXPECT_TRUE(run_.job().fresh);
-}
-
 // Writes down what it is asked.
 class NotingWorker final : public Worker {
  public:
@@ -399,41 +249,6 @@ TEST_F(AttemptTest, ADrainLeavesAnAttemptThatHasEndedAlone) {
   const std::unique_ptr<Attempt> ended = Ended();
   ended->PreemptForDrain();
   EXPECT_THAT(asked_, IsEmpty());
-}
-
-using AttemptDeathTest = AttemptTest;
-
-TEST_F(AttemptDeathTest, ReportsNothingAfterItsEnd) {
-  const std::unique_ptr<Attempt> ended = Ended();
-  EXPECT_DEATH(ended->Progressed(Progress()), "Progressed comes before End");
-  EXPECT_DEATH(ended->Evaluated(Evaluated()), "Evaluated comes before End");
-  EXPECT_DEATH(ended->CheckpointWritten({}), "CheckpointWritten comes");
-  EXPECT_DEATH(ended->DeviceOpened("cpu"), "DeviceOpened comes before End");
-  EXPECT_DEATH(ended->Staged("late"), "Staged comes before End");
-  EXPECT_DEATH(ended->Warned("late"), "Warned comes before End");
-  EXPECT_DEATH(ended->Resumed(), "Resumed comes before End");
-  EXPECT_DEATH(ended->Cancel(true).IgnoreError(), "Cancel comes before End");
-}
-
-TEST_F(AttemptDeathTest, EndsOnce) {
-  const std::unique_ptr<Attempt> ended = Ended();
-  EXPECT_DEATH(EndFor(*ended, ExitReason::kDone), "DecideEnding comes");
-  EXPECT_DEATH(ended->End({}), "End is called once");
-}
-
-TEST_F(AttemptDeathTest, HasOneWorker) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  const auto attach = [&] {
-    attempt->AttachWorker(std::make_unique<NotingWorker>(asked_));
-  };
-  EXPECT_DEATH(attach(), "AttachWorker is called once");
-  attempt->TakeWorker().reset();
-  EXPECT_DEATH(attach(), "AttachWorker is called once");
-}
-
-TEST_F(AttemptDeathTest, HoldsOnlyWhenItWasAsked) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  EXPECT_DEATH(attempt->Held(), "Held comes while");
 }
 
 TEST(Journal, WritesInOrderWhatWasAdded) {

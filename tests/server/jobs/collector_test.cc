@@ -76,13 +76,6 @@ class PlanTest : public testing::Test {
   Terms terms_;
 };
 
-TEST_F(PlanTest, WithoutRulesNothingGoes) {
-  owners_ = {{"ada", {MakeJob(1, 900, 1 << 30, 1 << 29), MakeJob(2, 1)}}};
-  EXPECT_THAT(Removals(), IsEmpty());
-  terms_.used_bytes = int64_t{1} << 60;
-  EXPECT_THAT(Removals(), IsEmpty());
-}
-
 TEST_F(PlanTest, AgeCountsFromTheEnd) {
   owners_ = {{"ada", {MakeJob(1, 31), MakeJob(2, 30.01), MakeJob(3, 29.99)}}};
   rules_["ada"].age = 30 * kDay;
@@ -164,14 +157,6 @@ TEST_F(PlanTest, TheBudgetCountsForAll) {
   terms_.used_bytes = 1200;
   EXPECT_THAT(Removals(),
               ElementsAre("2 checkpoints budget", "1 budget", "3 budget"));
-}
-
-TEST_F(PlanTest, WhatARuleFreesIsFreedOnce) {
-  owners_ = {{"ada", {MakeJob(1, 90, 100), MakeJob(2, 5, 100)}}};
-  rules_["ada"].age = 30 * kDay;
-  terms_.budget_bytes = 1000;
-  terms_.used_bytes = 1100;
-  EXPECT_THAT(Removals(), ElementsAre("1 age"));
 }
 
 TEST_F(PlanTest, ABudgetThatCannotBeKeptIsReported) {
@@ -516,19 +501,6 @@ TEST_F(CollectorTest, ByItselfOtherRulesCountAtOnce) {
   EXPECT_THAT(remover_.removed, ElementsAre("id-1"));
 }
 
-TEST_F(CollectorTest, WithoutRulesNothingIsRead) {
-  Add(1, 9);
-  Measure(100);
-  {
-    // A reader would wait for ever.
-    absl::MutexLock lock(&db_.database().reader().mutex());
-    collector_->Tend({});
-  }
-  collector_->SetBudget(5);
-  collector_->Tend({});
-  EXPECT_THAT(remover_.removed, ElementsAre("id-1"));
-}
-
 TEST_F(CollectorTest, WhatWasMeasuredIsStoredAndTriedAgain) {
   Add(1, 1, 0);
   Add(2, 1, 0);
@@ -566,7 +538,7 @@ TEST_F(CollectorTest, BlobsGoByThemselves) {
   EXPECT_EQ(log_.size(), 1u);
 }
 
-// The rules alone; tests/server/store has the time that reading takes.
+// The rules alone.
 TEST(RetentionPlan, AHundredThousandJobsArePlannedQuickly) {
   Terms terms;
   terms.now = absl::FromUnixSeconds(1'800'000'000);
@@ -635,35 +607,6 @@ TEST_F(ClockTrustTest, ManySmallStepsAreAJump) {
     believed = After(absl::Seconds(1), absl::Seconds(40)) && believed;
   }
   EXPECT_FALSE(believed);
-}
-
-TEST(MeasuredFolders, NothingIsKnownBeforeTheFirstMeasurement) {
-  jobs::MeasuredFolders folders;
-  EXPECT_EQ(folders.TotalBytes(), std::nullopt);
-  EXPECT_EQ(folders.BytesOf("a"), 0);
-  folders.JobRemoved("a");
-  folders.OthersRemoved(5);
-  EXPECT_EQ(folders.TotalBytes(), std::nullopt);
-  EXPECT_THAT(folders.TakeChanged(10), IsEmpty());
-}
-
-TEST(MeasuredFolders, WhatIsRemovedCountsNoMore) {
-  jobs::MeasuredFolders folders;
-  folders.Begin();
-  folders.Set(1000, {{"a", 100, 60}, {"b", 50, 0}});
-  EXPECT_EQ(folders.TotalBytes(), 1000);
-  EXPECT_EQ(folders.BytesOf("a"), 100);
-  folders.CheckpointsRemoved("a");
-  EXPECT_EQ(folders.BytesOf("a"), 40);
-  EXPECT_EQ(folders.TotalBytes(), 940);
-  folders.CheckpointsRemoved("a");
-  EXPECT_EQ(folders.TotalBytes(), 940);
-  folders.JobRemoved("a");
-  folders.OthersRemoved(300);
-  EXPECT_EQ(folders.TotalBytes(), 600);
-  EXPECT_EQ(folders.BytesOf("a"), 0);
-  folders.OthersRemoved(10'000);
-  EXPECT_EQ(folders.TotalBytes(), 0);
 }
 
 // Else retention would remove further jobs for bytes that are gone.

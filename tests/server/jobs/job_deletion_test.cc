@@ -8,7 +8,6 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -60,19 +59,6 @@ TEST(FolderClaims, ASubmissionLearnsWhatWentWhileItLooked) {
   // One that begins now sees the truth of the disk.
   const FolderClaims::Watch next = claims.Begin();
   EXPECT_TRUE(claims.Take({"late"}, &next).ok());
-}
-
-TEST(FolderClaims, AClaimThatWasMovedEndsOnce) {
-  FolderClaims claims;
-  {
-    std::optional<FolderClaims::Use> kept;
-    {
-      absl::StatusOr<FolderClaims::Use> use = claims.Take({"a"}, nullptr);
-      kept.emplace(*std::move(use));
-    }
-    EXPECT_FALSE(claims.Remove("a").ok());
-  }
-  EXPECT_TRUE(claims.Remove("a").ok());
 }
 
 // A job is never both needed and removed, in any order of calls.
@@ -154,16 +140,6 @@ class DeletedFolderTest : public testing::Test {
   const fs::path folder_ = jobs_ / "01KAH0000000000000000000AA";
 };
 
-TEST_F(DeletedFolderTest, AMarkIsThatOfItsFolder) {
-  EXPECT_EQ(DeletionMark(folder_),
-            jobs_ / ".01KAH0000000000000000000AA.delete");
-  EXPECT_EQ(MarkedFolder(DeletionMark(folder_)), folder_);
-  for (const char* other :
-       {".delete", "x.delete", ".x.tmp", "x", ".x.deleted"}) {
-    EXPECT_EQ(MarkedFolder(jobs_ / other), "") << other;
-  }
-}
-
 TEST_F(DeletedFolderTest, MarkedRemovedAndCounted) {
   ASSERT_TRUE(MarkForDeletion(folder_).ok());
   EXPECT_TRUE(fs::exists(DeletionMark(folder_)));
@@ -172,20 +148,6 @@ TEST_F(DeletedFolderTest, MarkedRemovedAndCounted) {
   EXPECT_EQ(fs::file_size(jobs_ / "blob"), 500u);
   fs::remove(jobs_ / "blob");
   EXPECT_TRUE(fs::is_empty(jobs_));
-}
-
-TEST_F(DeletedFolderTest, UnmarkedItStays) {
-  ASSERT_TRUE(MarkForDeletion(folder_).ok());
-  UnmarkForDeletion(folder_);
-  EXPECT_FALSE(fs::exists(DeletionMark(folder_)));
-  EXPECT_TRUE(fs::exists(folder_ / "out/model"));
-}
-
-TEST_F(DeletedFolderTest, AFolderThatIsGoneLosesItsMark) {
-  fs::remove_all(folder_);
-  ASSERT_TRUE(MarkForDeletion(folder_).ok());
-  EXPECT_EQ(RemoveMarkedFolder(folder_), 0);
-  EXPECT_FALSE(fs::exists(DeletionMark(folder_)));
 }
 
 TEST_F(DeletedFolderTest, CheckpointsGoAloneAndAllAtOnce) {
@@ -254,13 +216,6 @@ class JobSweepTest : public testing::Test {
   fakes::TestStore db_;
   JobStore& store_ = db_.rows;
 };
-
-TEST_F(JobSweepTest, WithoutAFolderThereIsNothing) {
-  absl::StatusOr<Leftovers> found =
-      FindLeftovers(jobs_ / "none", store_, absl::ZeroDuration());
-  ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_THAT(found->garbage, IsEmpty());
-}
 
 TEST_F(JobSweepTest, StagedFoldersGo) {
   const fs::path staged = base::TemporaryBeside(jobs_ / kGone);

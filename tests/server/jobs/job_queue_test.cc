@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/job_queue.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,60 +19,7 @@
 namespace mpsd::jobs {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-
 constexpr absl::Duration kDay = absl::Hours(24);
-
-TEST(UsageBook, ForgetsHalfInAHalfLife) {
-  UsageBook book(kDay);
-  book.Charge("ann", absl::Hours(8), absl::Hours(100));
-  EXPECT_EQ(book.Used("ann", absl::Hours(100)), absl::Hours(8));
-  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", absl::Hours(124))), 4, 1e-9);
-  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", absl::Hours(148))), 2, 1e-9);
-  book.Charge("ann", absl::Hours(1), absl::Hours(124));
-  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", absl::Hours(124))), 5, 1e-9);
-  EXPECT_EQ(book.Used("bob", absl::Hours(124)), absl::ZeroDuration());
-}
-
-TEST(UsageBook, SharesOrderOwnersAsTheirUseDoes) {
-  UsageBook book(kDay);
-  EXPECT_EQ(book.Share("ann"), UsageBook::kNoShare);
-  std::mt19937 random(3);
-  for (int hour = 0; hour < 2000; ++hour) {
-    const absl::Duration now = absl::Hours(hour);
-    for (const char* owner : {"ann", "bob", "cid"}) {
-      if (random() % 5 == 0) {
-        book.Charge(owner, absl::Minutes(1 + random() % 300), now);
-      }
-    }
-    for (const char* a : {"ann", "bob", "cid"}) {
-      for (const char* b : {"ann", "bob", "cid"}) {
-        const absl::Duration later = now + absl::Hours(random() % 50);
-        const absl::Duration more = book.Used(a, later) - book.Used(b, later);
-        if (absl::AbsDuration(more) < absl::Milliseconds(1)) continue;
-        EXPECT_EQ(book.Share(a) > book.Share(b), more > absl::ZeroDuration());
-      }
-    }
-  }
-}
-
-TEST(UsageBook, NoUserIsChargedWithoutAHalfLife) {
-  UsageBook book;
-  book.Charge("ann", absl::Hours(8), absl::Hours(1));
-  EXPECT_EQ(book.Used("ann", absl::Hours(1)), absl::ZeroDuration());
-  EXPECT_EQ(book.Share("ann"), UsageBook::kNoShare);
-}
-
-TEST(UsageBook, ForgetsOwnersOfWhomNothingIsLeft) {
-  UsageBook book(kDay);
-  book.Charge("ann", absl::Hours(1), absl::ZeroDuration());
-  book.Charge("bob", absl::Hours(1), 10 * kDay);
-  EXPECT_THAT(book.Forget(11 * kDay), IsEmpty());
-  EXPECT_THAT(book.Forget(12 * kDay), ElementsAre("ann")) << "3600 s / 2^12";
-  EXPECT_GT(book.Share("bob"), UsageBook::kNoShare);
-  EXPECT_EQ(book.Share("ann"), UsageBook::kNoShare);
-}
 
 constexpr double kLongestHours = 3;
 
@@ -284,86 +230,11 @@ TEST(JobQueue, OthersOvertakeAJobThatWaits) {
   EXPECT_EQ(queue.Next(kNow + absl::Seconds(10))->id, "1");
 }
 
-TEST(JobQueue, ADelayedJobKeepsItsPlace) {
-  JobQueue queue;
-  queue.Push(Entry("1"));
-  queue.Push(Entry("2"));
-  queue.Delay("1", kNow + absl::Seconds(5));
-  queue.Delay("3", kNow);
-  EXPECT_EQ(queue.Next(kNow)->id, "2");
-  EXPECT_EQ(queue.Position("1"), 0);
-  EXPECT_EQ(queue.Position("3"), std::nullopt);
-  EXPECT_EQ(queue.Next(kNow + absl::Seconds(5))->id, "1");
-}
-
-// Against a list that is sorted anew for each question: by priority, what was
-// used and age, the `behind` ones at the end, each job once.
-TEST(JobQueue, HasTheOrderOfASortedList) {
-  JobQueue queue;
-  std::map<std::string, JobQueue::Entry> all;
-  std::map<std::string, double> shares;
-  std::mt19937 random(7);
-  const auto random_owner = [&] { return std::string(1, 'a' + random() % 6); };
-  for (int i = 0; i < 3000; ++i) {
-    const std::string id = std::to_string(100 + random() % 60);
-    if (random() % 4 == 0) {
-      EXPECT_EQ(queue.Remove(id), all.erase(id) == 1);
-    } else if (random() % 3 == 0) {
-      // Few values, so that owners often have the same.
-      const std::string owner = random_owner();
-      shares[owner] = random() % 3 == 0 ? UsageBook::kNoShare
-                                        : static_cast<double>(random() % 4);
-      queue.SetShare(owner, shares[owner]);
-    } else {
-      JobQueue::Entry entry = Entry(id, static_cast<int>(random() % 3) - 1);
-      entry.behind = random() % 4 == 0;
-      entry.owner = random_owner();
-      queue.Push(entry);
-      all[id] = entry;
-    }
-    std::vector<std::tuple<bool, int32_t, double, std::string>> sorted;
-    for (const auto& [key, e] : all) {
-      const auto share = shares.find(e.owner);
-      sorted.emplace_back(
-          e.behind, -e.priority,
-          share == shares.end() ? UsageBook::kNoShare : share->second, key);
-    }
-    std::sort(sorted.begin(), sorted.end());
-    ASSERT_EQ(queue.size(), sorted.size());
-    const std::vector<JobQueue::Entry> first = queue.First(sorted.size());
-    for (size_t at = 0; at < sorted.size(); ++at) {
-      const std::string& expected = std::get<3>(sorted[at]);
-      ASSERT_EQ(queue.Position(expected), static_cast<int32_t>(at));
-      ASSERT_EQ(first[at].id, expected);
-      ASSERT_EQ(queue.Find(expected)->owner, all[expected].owner);
-    }
-    const auto next = queue.Next(kNow);
-    ASSERT_EQ(next.has_value(), !sorted.empty());
-    if (next) {
-      ASSERT_EQ(next->id, std::get<3>(sorted[0]));
-    }
-  }
-}
-
 JobQueue::Entry Of(const std::string& owner, const std::string& id,
                    int32_t priority = 0) {
   JobQueue::Entry entry = Entry(id, priority);
   entry.owner = owner;
   return entry;
-}
-
-TEST(JobQueue, KnowsWhenAHigherPriorityMayRun) {
-  JobQueue queue;
-  EXPECT_EQ(queue.NextTimeAbove(0), absl::InfiniteDuration());
-  queue.Push(Entry("1", 0));
-  queue.Push(Entry("2", 2, kNow + absl::Seconds(9)));
-  queue.Push(Entry("3", 1, kNow + absl::Seconds(5)));
-  JobQueue::Entry behind = Entry("4", 9, kNow);
-  behind.behind = true;
-  queue.Push(behind);
-  EXPECT_EQ(queue.NextTimeAbove(0), kNow + absl::Seconds(5));
-  EXPECT_EQ(queue.NextTimeAbove(1), kNow + absl::Seconds(9));
-  EXPECT_EQ(queue.NextTimeAbove(2), absl::InfiniteDuration());
 }
 
 // What a daemon with a long queue does: it takes over the jobs, charges the
@@ -620,12 +491,6 @@ TEST(WhyThere, NamesPriorityUseAndWhoMovedIt) {
   for (const auto& [entry, used, half_life, why] : cases) {
     EXPECT_EQ(WhyThere(entry, used, half_life), why);
   }
-}
-
-TEST(RoundTime, KeepsWhatAPersonWants) {
-  EXPECT_EQ(RoundTime(absl::Milliseconds(65'900)), "1m5s");
-  EXPECT_EQ(RoundTime(absl::Seconds(7384)), "2h3m");
-  EXPECT_EQ(RoundTime(absl::Hours(100)), "100h");
 }
 
 TEST(MayTake, AHigherPriorityFromOneThatRanAndIsNotAboutToEnd) {

@@ -12,33 +12,9 @@
 
 #include "core/report/report.h"
 #include "server/jobs/attempt_end.h"
-#include "tests/fakes/fake_clock.h"
 
 namespace mpsd::jobs {
 namespace {
-
-constexpr absl::Duration At(int seconds) { return absl::Seconds(seconds); }
-
-TEST(DeviceMeter, LeavesOutTheTimeBetweenStopAndGoOn) {
-  DeviceMeter meter(At(100));
-  EXPECT_TRUE(meter.is_running());
-  EXPECT_EQ(meter.Measured(At(100)), At(0));
-  meter.GoOn(At(105));  // it runs
-  EXPECT_EQ(meter.Measured(At(110)), At(10));
-  meter.Stop(At(110));
-  meter.Stop(At(120));
-  EXPECT_FALSE(meter.is_running());
-  EXPECT_EQ(meter.Measured(At(1000)), At(10));
-  meter.GoOn(At(1000));
-  EXPECT_EQ(meter.Measured(At(1005)), At(15));
-}
-
-TEST(DeviceMeter, NeverRunsBackwards) {
-  DeviceMeter meter(At(100));
-  EXPECT_EQ(meter.Measured(At(90)), At(0));
-  meter.Stop(At(90));
-  EXPECT_EQ(meter.Measured(At(200)), At(0));
-}
 
 absl::Duration Second(double seconds) { return absl::Seconds(seconds); }
 
@@ -133,13 +109,6 @@ TEST(PhaseClock, ReportsAloneAreEnough) {
                                                   {Phase::kDataWait, 1},
                                                   {Phase::kEvaluate, 2},
                                                   {Phase::kSave, 4}}));
-}
-
-TEST(PhaseClock, NoStageLoadsOnceTheTrainingHasBegun) {
-  PhaseClock clock(Second(100));
-  clock.Staged(report::kStageTraining, Second(100));
-  clock.Staged("counting sheep", Second(101));
-  EXPECT_EQ(SpentAt(clock, Second(110)), (Seconds{{Phase::kTrain, 10}}));
 }
 
 // Reports wait in the socket while the store is slow.
@@ -251,18 +220,6 @@ StartedJob Describe(const spec::TrainSpec& spec) {
   job.owner = "ada";
   job.start_time = absl::UnixEpoch() + absl::Seconds(5);
   return DescribeStart(job, spec, absl::UnixEpoch());
-}
-
-TEST(StartedJob, HasTheWordsOfTheJob) {
-  spec::TrainSpec spec;
-  spec.task = spec::Task::kSeqCls;
-  const StartedJob job = Describe(spec);
-  EXPECT_EQ(job.id, "J1");
-  EXPECT_EQ(job.name, "night run");
-  EXPECT_EQ(job.owner, "ada");
-  EXPECT_EQ(job.task, "SEQ_CLS");
-  EXPECT_EQ(job.queue_wait, absl::Seconds(5));
-  EXPECT_EQ(job.time_left, std::nullopt);
 }
 
 TEST(StartedJob, ReportsTheTimeLeftOfAJobThatRanBefore) {
