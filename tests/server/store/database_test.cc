@@ -12,11 +12,9 @@
 
 #include "SQLiteCpp/Database.h"
 #include "SQLiteCpp/Exception.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
@@ -39,22 +37,12 @@ using testing_support::Ok;
 class ConnectionTest : public testing::Test {
  protected:
   ConnectionTest()
-      : connection_(SQLite::Database(":memory:", SQLite::OPEN_READWRITE),
-                    [this](absl::Duration took) { commits_.push_back(took); }) {
+      : connection_(SQLite::Database(":memory:", SQLite::OPEN_READWRITE)) {
     absl::MutexLock lock(&connection_.mutex());
     connection_.database().exec("CREATE TABLE t (a, b)");
   }
-  std::vector<absl::Duration> commits_;
   Connection connection_;
 };
-
-TEST_F(ConnectionTest, AStatementIsPreparedOnce) {
-  absl::MutexLock lock(&connection_.mutex());
-  const auto first = connection_.Prepared("SELECT 1");
-  EXPECT_NE(connection_.Prepared("SELECT 2"), first);
-  EXPECT_EQ(connection_.Prepared("SELECT 1"), first);
-  EXPECT_EQ(connection_.kept_statements(), 2u);
-}
 
 TEST_F(ConnectionTest, OnlyTheLastStatementsAreKept) {
   absl::MutexLock lock(&connection_.mutex());
@@ -68,36 +56,6 @@ TEST_F(ConnectionTest, OnlyTheLastStatementsAreKept) {
   }
   EXPECT_EQ(connection_.kept_statements(), Connection::kKeptStatements);
   EXPECT_FALSE(held.Next()) << "it lives as long as its query";
-}
-
-TEST_F(ConnectionTest, ReportsHowLongACommitTook) {
-  absl::MutexLock lock(&connection_.mutex());
-  {
-    Transaction transaction(connection_);
-    Query(connection_, "INSERT INTO t VALUES (1, 2)").Run();
-  }
-  EXPECT_TRUE(commits_.empty()) << "nothing was committed";
-  EXPECT_FALSE(Query(connection_, "SELECT a FROM t").Next());
-  {
-    Transaction transaction(connection_);
-    Query(connection_, "INSERT INTO t VALUES (1, 2)").Run();
-    EXPECT_TRUE(commits_.empty());
-    transaction.Commit();
-  }
-  ASSERT_EQ(commits_.size(), 1u);
-  EXPECT_GE(commits_[0], absl::ZeroDuration());
-  EXPECT_LT(commits_[0], absl::Minutes(1));
-}
-
-TEST_F(ConnectionTest, ACommitThatFailsIsReportedToo) {
-  absl::MutexLock lock(&connection_.mutex());
-  connection_.database().exec(
-      "PRAGMA foreign_keys=ON; CREATE TABLE p (id INTEGER PRIMARY KEY);"
-      "CREATE TABLE c (p REFERENCES p DEFERRABLE INITIALLY DEFERRED)");
-  Transaction transaction(connection_);
-  Query(connection_, "INSERT INTO c VALUES (7)").Run();
-  EXPECT_THROW(transaction.Commit(), SQLite::Exception);
-  EXPECT_EQ(commits_.size(), 1u);
 }
 
 TEST_F(ConnectionTest, ValuesOfEveryTypeComeBack) {
@@ -150,49 +108,6 @@ TEST_F(ConnectionTest, AFailedRunLeavesTheStatementUsable) {
   EXPECT_EQ(Query(connection_, insert, 2).Run(), 1);
 }
 
-TEST_F(ConnectionTest, DurabilityIsThePragma) {
-  absl::MutexLock lock(&connection_.mutex());
-  const auto synchronous = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return connection_.database().execAndGet("PRAGMA synchronous").getInt();
-  };
-  connection_.SetDurability(Connection::Durability::kProcess);
-  EXPECT_EQ(synchronous(), 1);
-  connection_.SetDurability(Connection::Durability::kPowerCut);
-  EXPECT_EQ(synchronous(), 2);
-}
-
-constexpr char kForever[] =
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-    "SELECT count(*) FROM n";
-constexpr char kShort[] =
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT "
-    "200000) SELECT count(*) FROM n";
-
-absl::Status Execute(Connection& c, const char* sql)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  return CatchSqlite("counting", [&] {
-    Query query(c, sql);
-    query.Next();
-    return absl::OkStatus();
-  });
-}
-
-TEST(TimeLimit, EndsWhatRunsTooLongAndNothingElse) {
-  Connection c(SQLite::Database(":memory:", SQLite::OPEN_READWRITE));
-  absl::MutexLock lock(&c.mutex());
-  const absl::Time start = absl::Now();
-  {
-    const TimeLimit limit(c, absl::Milliseconds(50));
-    EXPECT_TRUE(absl::IsDeadlineExceeded(Execute(c, kForever)));
-    EXPECT_GE(absl::Now() - start, absl::Milliseconds(50));
-    EXPECT_TRUE(absl::IsDeadlineExceeded(Execute(c, kForever)))
-        << "once for all";
-  }
-  EXPECT_TRUE(Execute(c, kShort).ok()) << "the connection is as it was";
-  const TimeLimit limit(c, absl::Minutes(1));
-  EXPECT_TRUE(Execute(c, kShort).ok());
-}
-
 TEST(StatusOf, TranslatesTheCodesOfSqlite) {
   for (const auto& [code, expected] :
        {std::pair(SQLITE_FULL, kResourceExhausted),
@@ -233,16 +148,6 @@ TEST(CatchSqlite, DistinguishesConstraints) {
   EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 0)"),
               Fails(kInternal));
   EXPECT_TRUE(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 2)").ok());
-}
-
-TEST(CatchSqlite, PassesResultsThrough) {
-  const absl::StatusOr<int> seven =
-      CatchSqlite("x", []() -> absl::StatusOr<int> { return 7; });
-  ASSERT_TRUE(seven.ok());
-  EXPECT_EQ(*seven, 7);
-  const absl::StatusOr<int> failed = CatchSqlite(
-      "x", []() -> absl::StatusOr<int> { return absl::AbortedError("no"); });
-  EXPECT_EQ(failed.status(), absl::AbortedError("no"));
 }
 
 SQLite::Database OpenRaw(const std::string& path) {
@@ -631,13 +536,6 @@ TEST(Database, TheReaderSeesCommitsAndCannotWrite) {
     EXPECT_EQ(query.Int(), 1);
   }
   EXPECT_THROW(Query(reader, "DELETE FROM blobs").Run(), SQLite::Exception);
-}
-
-TEST(Database, ReopensWithItsVersion) {
-  Scratch scratch;
-  OpenOrDie(scratch.file());
-  EXPECT_EQ(OpenOrDie(scratch.file())->schema_version(),
-            static_cast<int64_t>(AllMigrations().size()));
 }
 
 TEST(Database, AFolderThatIsMissingIsNamed) {

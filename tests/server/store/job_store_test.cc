@@ -60,17 +60,6 @@ TEST_F(JobStoreTest, AJobIsUsedByThoseThatHaveNotEnded) {
   EXPECT_TRUE(jobs_.Delete(id).ok());
 }
 
-TEST_F(JobStoreTest, ReportsTheStatesOfThoseThatExist) {
-  Job a = QueuedJob(1), b = QueuedJob(2);
-  b.state = State::kSucceeded;
-  Insert(a);
-  Insert(b);
-  const std::vector<std::string> ids = {a.id, "none", b.id, a.id, ""};
-  const auto states = Ok(jobs_.StatesOf(ids));
-  EXPECT_EQ(states, (std::map<std::string, State>{{a.id, State::kQueued},
-                                                  {b.id, State::kSucceeded}}));
-}
-
 TEST_F(JobStoreTest, WhoWaitedForADeletedSuccessWaitsNoLonger) {
   Job done = QueuedJob(1), failed = QueuedJob(2), other = QueuedJob(3);
   done.state = State::kSucceeded;
@@ -332,16 +321,6 @@ TEST_F(JobStoreTest, ADeletedJobLeavesNothing) {
   Insert(again);
 }
 
-TEST_F(JobStoreTest, EventsArePagedInOrder) {
-  Job job = QueuedJob(1);
-  Insert(job);
-  for (int64_t i = 2; i <= 6; ++i) Update(job, {ProgressEvent(job, i)});
-  EXPECT_THAT(Sequences(jobs_, job.id, 0, 2), ElementsAre(1, 2));
-  EXPECT_THAT(Sequences(jobs_, job.id, 2, 3), ElementsAre(3, 4, 5));
-  EXPECT_THAT(Sequences(jobs_, job.id, 6, 3), ElementsAre());
-  EXPECT_EQ(*jobs_.LastSequence(job.id), 6);
-}
-
 TEST_F(JobStoreTest, OldProgressIsThinnedAndNothingElse) {
   Job job = QueuedJob(1);
   Insert(job);
@@ -480,17 +459,6 @@ TEST_F(JobStoreTest, ADrainIsKeptUntilItEnds) {
   EXPECT_EQ(*jobs.Drain(), std::nullopt);
   ASSERT_TRUE(jobs.SetDrain("").ok()) << "a reason may be empty";
   EXPECT_EQ(*jobs.Drain(), "");
-}
-
-TEST_F(JobStoreTest, TheCheckpointsOfOneJobAreForgotten) {
-  const Job one = Insert(QueuedJob(1)), two = Insert(QueuedJob(2));
-  for (const Job& job : {one, two}) {
-    ASSERT_TRUE(jobs_.AddCheckpoint(job.id, {{5, "/c/" + job.id}, {}}).ok());
-  }
-  ASSERT_TRUE(jobs_.ForgetCheckpoints(one.id).ok());
-  ASSERT_TRUE(jobs_.ForgetCheckpoints("no job").ok());
-  EXPECT_TRUE(jobs_.Checkpoints(one.id)->empty());
-  EXPECT_EQ(jobs_.Checkpoints(two.id)->size(), 1u);
 }
 
 TEST_F(JobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/file.h"
@@ -84,25 +83,6 @@ TEST_F(TokenStoreTest, AnIdIsTakenOnce) {
   same_id.sha256[63] = same_id.sha256[63] == '0' ? '1' : '0';
   EXPECT_TRUE(absl::IsAlreadyExists(store_.Insert(same_id)));
   EXPECT_EQ(All().size(), 1u);
-}
-
-TEST_F(TokenStoreTest, ATokenThatIsRemovedIsGone) {
-  ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
-  ASSERT_TRUE(store_.Insert(SomeToken(2)).ok());
-  EXPECT_TRUE(store_.Remove(TokenId(SomeToken(1).sha256)).ok());
-  EXPECT_TRUE(store_.Remove(TokenId(SomeToken(1).sha256)).ok());
-  EXPECT_THAT(All(), ElementsAre(SomeToken(2)));
-}
-
-TEST_F(TokenStoreTest, NotesUsesAndLeavesOutWhatIsGone) {
-  ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
-  ASSERT_TRUE(store_.Insert(SomeToken(2)).ok());
-  const absl::Time use = absl::FromUnixSeconds(1'750'000'020);
-  const std::vector<std::pair<std::string, absl::Time>> uses = {
-      {TokenId(SomeToken(2).sha256), use}, {"000000000000", use}};
-  ASSERT_TRUE(store_.SetLastUses(uses).ok());
-  EXPECT_EQ(All()[0].last_use, std::nullopt);
-  EXPECT_EQ(All()[1].last_use, use);
 }
 
 TEST_F(TokenStoreTest, ARoleOfANewerMpsdIsNotGuessed) {
@@ -209,17 +189,6 @@ TEST_F(AuditStoreTest, KeepsEveryFieldAcrossARestart) {
   EXPECT_EQ(read.message, "no such job");
 }
 
-TEST_F(AuditStoreTest, AnEntryHasNoResultUntilItIsSet) {
-  AuditEntry entry = Entry("ada", 1);
-  entry.request.job_id.clear();
-  const int64_t number = Append(entry);
-  EXPECT_EQ(List({})[0].result, std::nullopt);
-  EXPECT_TRUE(store_.SetResult(number, absl::OkStatus(), "01JMADE").ok());
-  EXPECT_EQ(List({})[0].result, absl::StatusCode::kOk);
-  EXPECT_EQ(List({})[0].request.job_id, "01JMADE");
-  EXPECT_TRUE(store_.SetResult(number + 5, absl::OkStatus(), "").ok());
-}
-
 TEST_F(AuditStoreTest, FindsByEachCondition) {
   const int64_t ada = Append(Entry("ada", 10));
   AuditEntry entry = Entry("bob", 20);
@@ -264,14 +233,6 @@ TEST_F(AuditStoreTest, QuotesAndLettersOfSqlAreText) {
   Append(entry);
   EXPECT_THAT(FindWith([](auto& f) { f.user = "' OR 1=1 --"; }), IsEmpty());
   EXPECT_EQ(List({})[0].request.detail, "'; DROP TABLE audit; --");
-}
-
-TEST_F(AuditStoreTest, EntriesGoByAge) {
-  for (int second : {1, 2, 3}) Append(Entry("ada", second));
-  auto removed = Ok(store_.Prune(absl::FromUnixSeconds(3), 100));
-  EXPECT_EQ(removed, 2);
-  EXPECT_THAT(Find({}), ElementsAre(3));
-  EXPECT_EQ(*store_.Prune(absl::InfinitePast(), 100), 0);
 }
 
 TEST_F(AuditStoreTest, ACallerWithManyEntriesEvictsNoOther) {
