@@ -33,15 +33,6 @@ class ModelFactsTest : public testing::Test {
   const fs::path folder_ = testing_support::FreshFolder("facts");
 };
 
-TEST_F(ModelFactsTest, ADecoder) {
-  const ModelFacts facts = Facts();
-  EXPECT_EQ(facts.family, "llama");
-  EXPECT_GT(facts.parameters, 1000);
-  EXPECT_THAT(facts.tasks, ElementsAre("CAUSAL_LM", "SEQ_CLS"));
-  EXPECT_GT(facts.least_memory_bytes, 0);
-  EXPECT_THAT(facts.problem, HasSubstr("from_scratch"));
-}
-
 TEST_F(ModelFactsTest, AnEncoderClassifies) {
   Configure(R"({
       "architectures": ["BertModel"], "model_type": "bert", "vocab_size": 32,
