@@ -251,12 +251,6 @@ class PastRunsTest : public PlannerFixture {
   std::function<bool(const std::string&)> may_read_;
 };
 
-TEST_F(PastRunsTest, AreUnknownWithoutRuns) {
-  EXPECT_FALSE(Find().has_value());
-  Put(Ran("A", 100, 1));
-  EXPECT_FALSE(Find("").has_value()) << "no device";
-}
-
 TEST_F(PastRunsTest, TakesTheMedianOfRunsOfTheShapeOnTheDevice) {
   Put(Ran("A", 100, 1));
   Put(Ran("B", 300, 3));
@@ -308,42 +302,6 @@ TEST_F(PastRunsTest, JobsOfOthersStayPrivate) {
   may_read_ = [](const std::string& owner) { return owner == "ada"; };
   EXPECT_EQ(Find()->runs, 1);
   EXPECT_EQ(Find()->tokens_per_second, 100);
-}
-
-TEST(Facts, HoldOnlyWhatIsKnown) {
-  EXPECT_EQ(Encode(Facts()), "{}");
-  Facts facts;
-  facts.probe_json = "no JSON";
-  EXPECT_EQ(Encode(facts), "{}");
-  facts.read_roots = {"/a", "/b"};
-  facts.closed_roots = {"/c"};
-  facts.device = "mps";
-  facts.chip = "Apple M2 Max";
-  facts.gpu_cores = 38;
-  facts.cpu_cores = 12;
-  facts.memory_bytes = int64_t{64} << 30;
-  facts.memory_limit_bytes = int64_t{48} << 30;
-  facts.disk_free_bytes = 0;
-  facts.thresholds = {{"memory.share", 0.5}};
-  facts.pace = Pace{3, 1000, 0.25, absl::FromUnixSeconds(1'700'000'000)};
-  facts.probe_json = R"({"device": "mps"})";
-  const nlohmann::json expected = {{"read_roots", {"/a", "/b"}},
-                                   {"closed_roots", {"/c"}},
-                                   {"device", "mps"},
-                                   {"chip", "Apple M2 Max"},
-                                   {"gpu_cores", 38},
-                                   {"cpu_cores", 12},
-                                   {"memory_bytes", int64_t{64} << 30},
-                                   {"memory_limit_bytes", int64_t{48} << 30},
-                                   {"disk_free_bytes", 0},
-                                   {"thresholds", {{"memory.share", 0.5}}},
-                                   {"pace",
-                                    {{"runs", 3},
-                                     {"step_seconds", 0.25},
-                                     {"tokens_per_second", 1000.0},
-                                     {"newest", "2023-11-14T22:13:20Z"}}},
-                                   {"probe", {{"device", "mps"}}}};
-  EXPECT_EQ(nlohmann::json::parse(Encode(facts)), expected);
 }
 
 }  // namespace
