@@ -143,12 +143,5 @@ TEST(Notices, NoTitleAndNoTextBeginsWithADash) {
   }
 }
 
-TEST(TestNotice, SaysThatItIsATest) {
-  const json body = json::parse(TestNotice(ThisSender(), kTime).body);
-  EXPECT_EQ(body["event"], "test");
-  EXPECT_EQ(body["version"], MPSD_VERSION);
-  EXPECT_NE(body["host"], "");
-}
-
 }  // namespace
 }  // namespace mpsd::notify

@@ -74,25 +74,6 @@ TEST(SettledConditionTest, AShortConditionIsNotReported) {
   }
 }
 
-TEST(ConditionWatchTest, ReportsEachHoldWithItsText) {
-  ConditionWatch watch;
-  const ConditionWatch::Limits limits{0, absl::ZeroDuration()};
-  auto changes = watch.Observe(
-      {{{HoldReason::kDisk, "full"}, {HoldReason::kDevice, "broken"}}, {}},
-      limits, absl::Seconds(1));
-  ASSERT_THAT(changes, SizeIs(2));
-  EXPECT_EQ(changes[0].hold, HoldReason::kDisk);
-  EXPECT_TRUE(changes[0].began);
-  EXPECT_EQ(changes[0].why, "full");
-  EXPECT_EQ(changes[1].why, "broken");
-  changes = watch.Observe({{{HoldReason::kDevice, "still broken"}}, {}}, limits,
-                          absl::Seconds(2));
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].hold, HoldReason::kDisk);
-  EXPECT_FALSE(changes[0].began);
-  EXPECT_EQ(changes[0].why, "");
-}
-
 TEST(ConditionWatchTest, ReportsTheLatestTextOfAHold) {
   ConditionWatch watch;
   const ConditionWatch::Limits limits{0, kSettle};
@@ -186,13 +167,6 @@ TEST_F(CommandTest, TheEndSaysWhetherItWasSent) {
   EXPECT_EQ(Run().why, "exit status 1: no\\x1b[2J\\nroom");
 }
 
-TEST_F(CommandTest, NothingRunsOnceItIsInterrupted) {
-  Command command({{"/bin/tell"}, {}}, Runner());
-  command.Interrupt();
-  EXPECT_EQ(command.Deliver(notice_).outcome, Outcome::kLater);
-  EXPECT_THAT(calls_, IsEmpty());
-}
-
 class NoticeQueueTest : public testing::Test {
  protected:
   NoticeQueueTest() {
@@ -261,18 +235,6 @@ class NoticeQueueTest : public testing::Test {
   int done_ = 0;
   bool hangs_ = false;  // until the command is interrupted
 };
-
-TEST_F(NoticeQueueTest, SendsInOrder) {
-  auto queue = Open();
-  queue->Put(EntryOf("a"));
-  queue->Put(EntryOf("b"));
-  ASSERT_TRUE(AwaitDone(2));
-  EXPECT_THAT(tried_, ElementsAre("a", "b"));
-  EXPECT_THAT(results_, ElementsAre(Result::kSent, Result::kSent));
-  EXPECT_THAT(lines_, IsEmpty());
-  EXPECT_THAT(queue->Stop(), IsEmpty());
-  EXPECT_THAT(queue->Stop(), IsEmpty());
-}
 
 TEST_F(NoticeQueueTest, TriesAgainUntilItIsSentAndLogsOnce) {
   exits_.assign(9, 75);
