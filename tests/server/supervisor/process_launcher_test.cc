@@ -223,16 +223,6 @@ TEST_F(ProcessLauncherTest, TheWorkerHoldsTheDeviceUntilItIsGone) {
   EXPECT_TRUE(launcher.Ready().ok());
 }
 
-TEST_F(ProcessLauncherTest, AMissingWorkerIsNamed) {
-  options_.worker_path = "/no/such/mpsd-worker";
-  ProcessLauncher launcher(options_, base::Clock::Real());
-  auto worker = launcher.Launch(request_, listener_);
-  EXPECT_TRUE(absl::IsNotFound(worker.status()));
-  EXPECT_THAT(std::string(worker.status().message()),
-              HasSubstr("/no/such/mpsd-worker"));
-  EXPECT_TRUE(launcher.Ready().ok());
-}
-
 TEST_F(ProcessLauncherTest, GivesTheWorkerNoOtherDescriptors) {
   UniqueFd leaky(fcntl(0, F_DUPFD, 40));
   ASSERT_TRUE(leaky.valid());
@@ -301,12 +291,6 @@ TEST_F(ProcessLauncherTest, TheWorkerHearsWhatItMayRead) {
                         "\nmay read /jobs/A/out/model\nno other in /state\n"));
 }
 
-TEST_F(ProcessLauncherTest, AppendsToTheJobsLog) {
-  std::ofstream(request_.log_path) << "before\n";
-  EXPECT_THAT(LogOf("ok"),
-              testing::StartsWith("before\nfake worker starts at step 0\n"));
-}
-
 absl::Status Wanted() { return absl::OkStatus(); }
 
 // The worker is a script.
@@ -341,14 +325,6 @@ TEST_F(GatesRunTest, ReturnsWhatTheWorkerPrintsAndHowItEnds) {
   ASSERT_TRUE(run.status.has_value());
   EXPECT_TRUE(WIFEXITED(*run.status));
   EXPECT_EQ(WEXITSTATUS(*run.status), 3);
-}
-
-TEST_F(GatesRunTest, ACrashLeavesWhatWasPrinted) {
-  Worker("echo first; kill -ABRT $$");
-  const GatesRun run = Run();
-  EXPECT_EQ(run.output, "first\n");
-  ASSERT_TRUE(run.status.has_value());
-  EXPECT_TRUE(WIFSIGNALED(*run.status));
 }
 
 TEST_F(GatesRunTest, AWorkerThatHangsIsKilledWithItsChildren) {
@@ -400,21 +376,6 @@ TEST_F(GatesRunTest, AFloodIsCutAndEnded) {
   }
   EXPECT_EQ(run.output.size(), 256u << 10);
   EXPECT_FALSE(run.status.has_value());
-}
-
-TEST_F(GatesRunTest, TheWorkerEndsIfNoCallerWaits) {
-  Worker("sleep 60");
-  int asked = 0;
-  const auto run = RunGates(options_, [&] {
-    return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("gone");
-  });
-  EXPECT_TRUE(absl::IsCancelled(run.status())) << run.status();
-}
-
-TEST_F(GatesRunTest, AProgramThatIsNotThereIsNamed) {
-  options_.worker_path = folder_ / "none";
-  EXPECT_THAT(std::string(RunGates(options_, Wanted).status().message()),
-              HasSubstr("none"));
 }
 
 TEST_F(GatesRunTest, HasAFolderForItsTemporaryFiles) {

@@ -33,7 +33,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using jobs::ExitReason;
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -48,16 +47,6 @@ class LogTailTest : public testing::Test {
   }
   const std::string path_ = testing_support::FreshFolder("log_tail") / "log";
 };
-
-TEST_F(LogTailTest, StartsAtTheGivenOffset) {
-  EXPECT_EQ(Tail("one\ntwo\n"), "one\ntwo\n");
-  EXPECT_EQ(Tail("one\ntwo\n", 4), "two\n");
-  EXPECT_EQ(Tail("one\ntwo\n", 8), "");
-  EXPECT_EQ(Tail("one\ntwo\n", 99), "");
-  EXPECT_EQ(ReadLogTail("/no/such/log", 0), "");
-  // Bytes become text.
-  EXPECT_EQ(Tail("\xff\t\x1b[2J\n"), "\\xff\t\\x1b[2J\n");
-}
 
 TEST_F(LogTailTest, ALongLogIsCutAtALineAndAnEndlessLineAnywhere) {
   std::string text;
@@ -342,31 +331,6 @@ Report Cleaned(Report report) {
   return report;
 }
 
-TEST(CleanReport, NumbersAndPathsStayAsTheyAre) {
-  report::Progress progress;
-  progress.step = 1;
-  progress.loss = 3;
-  progress.padded_tokens = 8;
-  progress.device = "mps";
-  progress.memory = {8, 9, 10, 11, 12};
-  const report::Progress clean = Cleaned(progress);
-  EXPECT_EQ(clean.step, 1);
-  EXPECT_EQ(clean.loss, 3);
-  EXPECT_EQ(clean.padded_tokens, 8);
-  EXPECT_EQ(clean.device, "mps");
-  EXPECT_EQ(clean.memory.peak_allocated_bytes, 12);
-  const std::string path(2 * limits::kVersionBytes, '\n');
-  EXPECT_EQ(Cleaned(report::Checkpointed{4, path, 100, 2.5, {path}}).path,
-            path);
-  EXPECT_EQ(
-      Cleaned(report::Checkpointed{4, "", 100, 2.5, {path}}).removed_paths,
-      std::vector<std::string>{path});
-  report::Outcome outcome;
-  outcome.output_path = path;
-  EXPECT_TRUE(Clean(outcome));
-  EXPECT_EQ(outcome.output_path, path);
-}
-
 TEST(CleanReport, TextsAreCutAtTheirLimits) {
   struct Text {
     size_t limit;
@@ -414,16 +378,6 @@ TEST(CleanReport, TextsAreCutAtTheirLimits) {
     EXPECT_TRUE(base::IsPrintable(hostile)) << i;
     EXPECT_EQ(of("\xe2\x80\xae\xc2\x9b\xff"), "\\u202e\\u009b\\xff") << i;
   }
-}
-
-TEST(CleanReport, OnlyAMessageHasLines) {
-  const std::string two = "a\nb";
-  EXPECT_EQ(CleanText(two), two);
-  EXPECT_EQ(
-      Cleaned(report::Failure{report::FailureKind::kInternal, two}).message,
-      two);
-  EXPECT_EQ(CleanWarning(two), "a\\nb");
-  EXPECT_EQ(CleanStage(two), "a\\nb");
 }
 
 TEST(CleanReport, ListsEndAtTheirLimits) {
