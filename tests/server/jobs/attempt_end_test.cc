@@ -202,18 +202,6 @@ TEST_F(VerdictTest, AnErrorThatTheDiskDoesNotExplainStays) {
   EXPECT_THAT(verdict.disk_lacks, IsEmpty());
 }
 
-TEST_F(VerdictTest, AFileThatIsAwayIsTheMachinesFault) {
-  files_.paths.erase("/data/t.jsonl");
-  for (ExitReason reason :
-       {ExitReason::kCrashed, ExitReason::kRejected, ExitReason::kMachine}) {
-    const Verdict verdict = Judge(reason);
-    EXPECT_EQ(verdict.result.reason, ExitReason::kMachine);
-    EXPECT_THAT(verdict.result.message, HasSubstr("'/data/t.jsonl'"));
-    EXPECT_THAT(verdict.result.message, HasSubstr("; why"));
-    EXPECT_THAT(verdict.job_lacks, HasSubstr("dataset.train"));
-  }
-}
-
 TEST_F(VerdictTest, AFullDiskExplainsACrashAndNoRejection) {
   files_.free_bytes = 999;
   EXPECT_EQ(Judge(ExitReason::kCrashed).result.reason, ExitReason::kMachine);

@@ -189,16 +189,6 @@ class AttemptTest : public testing::Test {
                            {"boot", absl::Minutes(2)},
                            {store_, journal_, clock_, &machine_});
   }
-  std::unique_ptr<Attempt> Working() {
-    std::unique_ptr<Attempt> attempt = Starting();
-    attempt->AttachWorker(std::make_unique<NotingWorker>(asked_));
-    return attempt;
-  }
-  std::unique_ptr<Attempt> Ended() {
-    std::unique_ptr<Attempt> attempt = Working();
-    EndFor(*attempt, ExitReason::kDone);
-    return attempt;
-  }
   static void EndFor(Attempt& attempt, ExitReason reason) {
     WorkerListener::Result result;
     result.reason = reason;
@@ -233,36 +223,6 @@ TEST_F(AttemptTest, AWorkerThatEndedBeforeItWasAttachedIsAskedForNothing) {
   EXPECT_TRUE(attempt->has_worker());
   EXPECT_THAT(asked_, IsEmpty());
   EXPECT_EQ(machine_.awake, 0);
-}
-
-TEST_F(AttemptTest, IsPreemptedForADrainOnceUnlessItIsCancelled) {
-  const std::unique_ptr<Attempt> attempt = Working();
-  attempt->PreemptForDrain();
-  attempt->PreemptForDrain();
-  EXPECT_THAT(asked_, ElementsAre("preempt"));
-  EXPECT_TRUE(attempt->Cancel(/*now=*/false).ok());
-  attempt->PreemptForDrain();
-  EXPECT_THAT(asked_, ElementsAre("preempt", "cancel"));
-}
-
-TEST_F(AttemptTest, ADrainLeavesAnAttemptThatHasEndedAlone) {
-  const std::unique_ptr<Attempt> ended = Ended();
-  ended->PreemptForDrain();
-  EXPECT_THAT(asked_, IsEmpty());
-}
-
-TEST(Journal, WritesInOrderWhatWasAdded) {
-  std::vector<std::string> written;
-  Journal journal([&](const std::string& id, const std::string& line) {
-    written.push_back(absl::StrCat(id, "/", line));
-  });
-  journal.Add("a", "1");
-  journal.Add("", "2");
-  EXPECT_THAT(written, SizeIs(0));
-  journal.Write();
-  EXPECT_THAT(written, ElementsAre("a/1", "/2"));
-  journal.Write();
-  EXPECT_THAT(written, SizeIs(2));
 }
 
 TEST(Journal, ALogThatHangsHoldsOneThreadAndLosesTheLastLines) {

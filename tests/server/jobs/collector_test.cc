@@ -76,12 +76,6 @@ class PlanTest : public testing::Test {
   Terms terms_;
 };
 
-TEST_F(PlanTest, AgeCountsFromTheEnd) {
-  owners_ = {{"ada", {MakeJob(1, 31), MakeJob(2, 30.01), MakeJob(3, 29.99)}}};
-  rules_["ada"].age = 30 * kDay;
-  EXPECT_THAT(Removals(), ElementsAre("1 age", "2 age"));
-}
-
 TEST_F(PlanTest, ACheckpointsAgeLeavesTheResult) {
   owners_ = {{"ada",
               {MakeJob(1, 40, 100, 60), MakeJob(2, 8, 100, 60),
@@ -195,27 +189,6 @@ TEST_F(PlanTest, AWrongClockMakesNothingOld) {
   EXPECT_THAT(Removals(), ElementsAre("2 age"));
   terms_.ages_count = false;
   EXPECT_THAT(Removals(), ElementsAre("2 count"));
-}
-
-TEST_F(PlanTest, WordsNameTheRuleAndItsFigure) {
-  owners_ = {{"ada", {MakeJob(1, 45.2, 3 << 20, 1 << 20), MakeJob(2, 2)}}};
-  const auto why = [&](const KeepRules& rules) {
-    rules_["ada"] = rules;
-    const Plan plan = Make();
-    return Why(plan.removals.at(0), rules, terms_);
-  };
-  EXPECT_EQ(why({.age = 30 * kDay}), "it ended 45 days ago, keep-days is 30");
-  EXPECT_EQ(why({.jobs = 1}), "newer jobs of ada have ended, keep-jobs is 1");
-  EXPECT_EQ(why({.bytes = 1 << 21}),
-            "the jobs of ada have more bytes, keep-bytes is 2.00 MiB (2097152 "
-            "bytes)");
-  EXPECT_EQ(why({.checkpoint_age = kDay / 2}),
-            "it ended 45 days ago, keep-checkpoints-days is 0.5");
-  terms_.budget_bytes = 1 << 20;
-  terms_.used_bytes = 2 << 20;
-  EXPECT_EQ(why({}),
-            "the state folder has 2.00 MiB (2097152 bytes), "
-            "state-budget-bytes is 1.00 MiB (1048576 bytes)");
 }
 
 // For any rules: nothing bound or fresh goes, no job goes twice, what is
@@ -630,29 +603,6 @@ TEST(MeasuredFolders, WhatGoesDuringAMeasurementIsTakenFromItsResult) {
   folders.Begin();
   folders.Set(500, {{"b", 30, 0}});
   EXPECT_EQ(folders.TotalBytes(), 500);
-}
-
-TEST(MeasuredFolders, ChangedFiguresAreTakenOnce) {
-  jobs::MeasuredFolders folders;
-  folders.Begin();
-  folders.Set(1000, {{"a", 1, 0}, {"b", 2, 1}, {"c", 3, 0}});
-  EXPECT_THAT(
-      folders.TakeChanged(2),
-      ElementsAre(jobs::FolderBytes{"a", 1, 0}, jobs::FolderBytes{"b", 2, 1}));
-  folders.Return({{"b", 2, 1}});
-  EXPECT_THAT(
-      folders.TakeChanged(9),
-      ElementsAre(jobs::FolderBytes{"b", 2, 1}, jobs::FolderBytes{"c", 3, 0}));
-  EXPECT_THAT(folders.TakeChanged(9), IsEmpty());
-  folders.Begin();
-  folders.Set(1000, {{"a", 1, 0}, {"b", 2, 2}, {"c", 3, 0}});
-  EXPECT_THAT(folders.TakeChanged(9),
-              ElementsAre(jobs::FolderBytes{"b", 2, 2}));
-  // One that goes before it is taken is not.
-  folders.Begin();
-  folders.Set(1000, {{"a", 5, 0}});
-  folders.JobRemoved("a");
-  EXPECT_THAT(folders.TakeChanged(9), IsEmpty());
 }
 
 }  // namespace

@@ -49,18 +49,6 @@ TEST(FolderClaims, ASecondClaimFailsWithTheAdviceToTryAgain) {
   EXPECT_TRUE(claims.Take({"a", "b"}, nullptr).ok());
 }
 
-TEST(FolderClaims, ASubmissionLearnsWhatWentWhileItLooked) {
-  FolderClaims claims;
-  { ASSERT_TRUE(claims.Remove("early").ok()); }
-  const FolderClaims::Watch watch = claims.Begin();
-  { ASSERT_TRUE(claims.Remove("late").ok()); }
-  EXPECT_TRUE(claims.Take({"early"}, &watch).ok());
-  EXPECT_TRUE(absl::IsAborted(claims.Take({"late"}, &watch).status()));
-  // One that begins now sees the truth of the disk.
-  const FolderClaims::Watch next = claims.Begin();
-  EXPECT_TRUE(claims.Take({"late"}, &next).ok());
-}
-
 // A job is never both needed and removed, in any order of calls.
 TEST(FolderClaims, NoJobNeedsWhatIsRemoved) {
   FolderClaims claims;

@@ -528,16 +528,6 @@ TEST_F(InputNamesTest, OthersAsJobJsonSpellsThem) {
             "'/data/t.csv'.");
 }
 
-TEST_F(InputNamesTest, FoldersAndFilesThatWereNotUploaded) {
-  const InputNames names = Names({{"images/a/1.png", "", "../images/a/1.png"},
-                                  {"images/b/2.png", "", "../images/b/2.png"}});
-  EXPECT_EQ(names.Respelled(In("images") + ": 2 classes"),
-            "../images: 2 classes");
-  EXPECT_EQ(names.Respelled(In("images/a") + " and " + In("images/b/")),
-            "../images/a and ../images/b/");
-  EXPECT_EQ(names.Respelled(In("images/c/3.png")), "images/c/3.png");
-}
-
 TEST_F(InputNamesTest, OtherJobsAndBrokenListsAreLeftAlone) {
   std::ofstream(folder_ / InputNames::kFile) << "{\"a\": 1, \"b\": \"/b\"";
   const InputNames names(folder_);

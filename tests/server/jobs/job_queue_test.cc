@@ -217,19 +217,6 @@ TEST(JobQueue, CountsWhoWaitsAndForHowLong) {
   EXPECT_EQ(queue.Depth().oldest, std::nullopt);
 }
 
-TEST(JobQueue, OthersOvertakeAJobThatWaits) {
-  JobQueue queue;
-  EXPECT_EQ(queue.NextTime(), absl::InfiniteDuration());
-  queue.Push(Entry("1", 9, kNow + absl::Seconds(10)));
-  EXPECT_FALSE(queue.Next(kNow).has_value());
-  queue.Push(Entry("2", 0, kNow + absl::Seconds(5)));
-  EXPECT_EQ(queue.NextTime(), kNow + absl::Seconds(5));
-  queue.Push(Entry("3"));
-  EXPECT_LE(queue.NextTime(), kNow);
-  EXPECT_EQ(queue.Next(kNow)->id, "3");
-  EXPECT_EQ(queue.Next(kNow + absl::Seconds(10))->id, "1");
-}
-
 JobQueue::Entry Of(const std::string& owner, const std::string& id,
                    int32_t priority = 0) {
   JobQueue::Entry entry = Entry(id, priority);
@@ -274,28 +261,6 @@ std::vector<std::string> Order(const JobQueue& queue) {
     ids.push_back(entry.id);
   }
   return ids;
-}
-
-TEST(JobQueueTurns, WhoMovesAJobTakesNoTurnOfOthers) {
-  JobQueue queue;
-  for (const auto& entry : {Of("ann", "1"), Of("bob", "2"), Of("ann", "3"),
-                            Moved(Of("ann", "4"), -1)}) {
-    queue.Push(entry);
-  }
-  EXPECT_EQ(Order(queue), (std::vector<std::string>{"4", "2", "1", "3"}));
-  EXPECT_EQ(queue.Next(kNow)->id, "4");
-  EXPECT_EQ(queue.Position("1"), 2);
-  // It leaves with the turn of 1, which has its turn from now on.
-  const auto heir = queue.TakeTurn("4");
-  ASSERT_TRUE(heir.has_value());
-  EXPECT_EQ(heir->id, "1");
-  EXPECT_EQ(heir->ticket, "4");
-  EXPECT_EQ(queue.Find("4")->ticket, "1");
-  EXPECT_EQ(queue.TakeTurn("4").has_value(), false);
-  queue.Remove("4");
-  EXPECT_EQ(Order(queue), (std::vector<std::string>{"2", "1", "3"}));
-  EXPECT_EQ(queue.TakeTurn("2").has_value(), false);
-  EXPECT_EQ(queue.TakeTurn("none").has_value(), false);
 }
 
 TEST(JobQueueTurns, KnowsThePlacesAtTheEdges) {
@@ -432,30 +397,6 @@ TEST(JobQueueTurns, DealsTurnsOutAsAListWould) {
       ASSERT_EQ(queue.Position(expected[at]), static_cast<int32_t>(at)) << i;
     }
   }
-}
-
-// A step of a wholly held queue: each job is examined for whether it may run.
-TEST(JobQueueTurns, AHundredThousandHeldJobsAreLookedAtInMicroseconds) {
-  JobQueue queue;
-  for (int i = 0; i < 100'000; ++i) {
-    queue.Push(
-        Moved(Entry(absl::StrFormat("%08d", i), 0, absl::InfiniteDuration()),
-              i % 3 - 1));
-  }
-  const absl::Time start = absl::Now();
-  for (int i = 0; i < 1000; ++i) {
-    ASSERT_FALSE(queue.Next(kNow).has_value());
-    ASSERT_EQ(queue.NextTime(), absl::InfiniteDuration());
-  }
-  const absl::Duration held = absl::Now() - start;
-  queue.Push(Of("zoe", "99999999"));
-  const absl::Time walk = absl::Now();
-  for (int i = 0; i < 10; ++i) ASSERT_EQ(queue.Next(kNow)->id, "99999999");
-  const absl::Duration walked = absl::Now() - walk;
-  RecordProperty("held_us", absl::ToDoubleMicroseconds(held) / 1e3);
-  RecordProperty("walked_us", absl::ToDoubleMicroseconds(walked) / 10);
-  EXPECT_LT(held, absl::Seconds(2));
-  EXPECT_LT(walked, absl::Seconds(2));
 }
 
 TEST(WhyThere, NamesPriorityUseAndWhoMovedIt) {

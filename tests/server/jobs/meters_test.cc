@@ -59,18 +59,6 @@ TEST(PhaseClock, AWholeRun) {
                                                   {Phase::kSave, 8}}));
 }
 
-TEST(PhaseClock, ARunningPhaseCountsBeforeItIsReported) {
-  PhaseClock clock(Second(100));
-  EXPECT_EQ(SpentAt(clock, Second(107)), (Seconds{{Phase::kLoad, 7}}));
-  clock.Staged(report::kStageTraining, Second(110));
-  EXPECT_EQ(SpentAt(clock, Second(700)),
-            (Seconds{{Phase::kLoad, 10}, {Phase::kTrain, 590}}));
-  clock.Staged(report::kStageEvaluating, Second(700));
-  EXPECT_EQ(SpentAt(clock, Second(4300)), (Seconds{{Phase::kLoad, 10},
-                                                   {Phase::kTrain, 590},
-                                                   {Phase::kEvaluate, 3600}}));
-}
-
 TEST(PhaseClock, APauseInterruptsTheRunningPhase) {
   PhaseClock clock(Second(100));
   clock.Staged(report::kStageEvaluating, Second(100));
@@ -184,15 +172,6 @@ TEST(StepRate, LaterStepsWeighATenth) {
   progress = Step(1, 500, 0);
   StepRate().Apply(progress);
   EXPECT_EQ(progress.tokens_per_second, 0) << "without time there is no rate";
-}
-
-TEST(StepRate, NothingIsLeftAtTheEnd) {
-  StepRate rate;
-  for (const int64_t step : {100, 101}) {
-    Progress progress = Step(step, 500, 2);
-    rate.Apply(progress);
-    EXPECT_EQ(progress.eta_seconds, 0);
-  }
 }
 
 // Another attempt resumes from the checkpoint, not from the last step.

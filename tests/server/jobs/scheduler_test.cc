@@ -1039,18 +1039,6 @@ class SchedulerPauseTest : public SchedulerFixture {
   }
 };
 
-TEST_F(SchedulerPauseTest, LooksAtTheMachineEveryFewSeconds) {
-  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(5));
-  EXPECT_EQ(machine_.reads, 1);
-  clock_.Advance(absl::Seconds(2));
-  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(3));
-  EXPECT_EQ(machine_.reads, 1);
-  After(absl::Seconds(3));
-  EXPECT_EQ(machine_.reads, 2);
-  EXPECT_THAT(exported_metrics_.readings, SizeIs(2));
-  EXPECT_EQ(board_->Info().host, machine_.reading);
-}
-
 TEST_F(SchedulerPauseTest, AJobIsHeldAndResumes) {
   const std::string id = Start();
   Unplug();
@@ -1497,16 +1485,6 @@ TEST_F(SchedulerPreemptionTest, TheLeastRunIsLeftToEachAttempt) {
   EXPECT_EQ(launcher_.preempted, 2);
   launcher_.Exit(ExitReason::kPreempted);
   EXPECT_EQ(Next(), next);
-}
-
-TEST_F(SchedulerPreemptionTest, NothingIsTakenFromAJobThatLoadsOrIsAboutToEnd) {
-  StartFor("ann");
-  SubmitFor("bob", 5);
-  After(absl::Hours(1));
-  EXPECT_EQ(launcher_.preempted, 0);
-  Worker().OnProgress(Step(99'990, 100'000));
-  After(absl::Minutes(6));
-  EXPECT_EQ(launcher_.preempted, 0);
 }
 
 TEST_F(SchedulerPreemptionTest, AJobThatIsHeldBackTakesNothing) {

@@ -20,7 +20,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing_support::Fails;
-using testing_support::Ok;
 
 constexpr int64_t kGibibyte = int64_t{1} << 30;
 
@@ -212,23 +211,6 @@ TEST_F(NamedResultsTest, AKindInTheWrongFieldIsSaid) {
                     "name it as `model`, \"job:" +
                     kB + "\"");
   }
-}
-
-TEST_F(NamedResultsTest, AModelToBeHasTheShapeOfTheFirst) {
-  files_.models["org/tiny"] =
-      JobFiles::Model{"/models/tiny", fakes::TinyModel()};
-  Put(kA, State::kQueued, OutputKind::kModel);
-  Put(kB, State::kQueued, OutputKind::kModel).model = "job:" + kA;
-  const auto model = Ok(ModelToBe(find_, files_, "job:" + kB));
-  EXPECT_EQ(model.folder, "job:" + kB);
-  EXPECT_EQ(model.config.hidden_size, fakes::TinyModel().hidden_size);
-  files_.models.clear();
-  EXPECT_FALSE(ModelToBe(find_, files_, "job:" + kB).ok());
-  // A is done meanwhile.
-  const Job& done = Put(kA, State::kSucceeded, OutputKind::kModel);
-  files_.models[done.output_path] =
-      JobFiles::Model{done.output_path, fakes::TinyModel()};
-  EXPECT_TRUE(ModelToBe(find_, files_, "job:" + kB).ok());
 }
 
 // No call can make one; a damaged database may have one.
