@@ -233,23 +233,6 @@ TEST_F(PartialBlobsTest, OneThatWaitsForTheDiskDoesNotGiveWay) {
   EXPECT_EQ(Take("ann", a_), nullptr) << "it has just been heard of";
 }
 
-TEST_F(PartialBlobsTest, WhatIsDroppedOrPlacedIsNotKept) {
-  auto dropped = Take("ann", a_);
-  ASSERT_TRUE(Write(*dropped, "abc").ok());
-  dropped->Drop();
-  EXPECT_FALSE(fs::exists(dropped->path()));
-  dropped.reset();
-  auto placed = Take("ann", b_);
-  ASSERT_TRUE(Write(*placed, "abc").ok());
-  fs::rename(placed->path(), scratch_.path() / "blob");
-  placed->Placed();
-  placed.reset();
-  EXPECT_EQ(parts_->BytesOf("ann"), 0);
-  EXPECT_EQ(Files(), 0);
-  Take("ann", a_).reset();
-  EXPECT_EQ(Files(), 0) << "nothing came";
-}
-
 TEST_F(PartialBlobsTest, SoManyOfAUser) {
   for (int i = 0; i < 10; ++i) {
     clock_.Advance(absl::Seconds(1));

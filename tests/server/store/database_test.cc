@@ -3,7 +3,6 @@
 
 #include <sqlite3.h>
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,24 +57,6 @@ TEST_F(ConnectionTest, OnlyTheLastStatementsAreKept) {
   EXPECT_FALSE(held.Next()) << "it lives as long as its query";
 }
 
-TEST_F(ConnectionTest, ValuesOfEveryTypeComeBack) {
-  absl::MutexLock lock(&connection_.mutex());
-  const int64_t big = std::numeric_limits<int64_t>::min();
-  const std::string text("a\0b\xff", 4);
-  Query query(connection_, "SELECT ?, ?, ?, ?, ?, ?, ?", text, big, 0.1,
-              std::optional<std::string>(), std::optional<int64_t>(7),
-              std::optional<double>(), 12);
-  ASSERT_TRUE(query.Next());
-  EXPECT_EQ(query.Text(), text);
-  EXPECT_EQ(query.Int(), big);
-  EXPECT_EQ(query.Real(), 0.1);
-  EXPECT_EQ(query.OptionalText(), std::nullopt);
-  EXPECT_EQ(query.OptionalInt(), 7);
-  EXPECT_EQ(query.OptionalReal(), std::nullopt);
-  EXPECT_EQ(query.Int(), 12);
-  EXPECT_FALSE(query.Next());
-}
-
 TEST_F(ConnectionTest, AQueryStartsAfreshWithoutOldParameters) {
   absl::MutexLock lock(&connection_.mutex());
   {
@@ -97,15 +78,6 @@ TEST_F(ConnectionTest, AnUnfinishedSelectEndsWithItsQuery) {
   }
   // A statement still running would hold the table.
   EXPECT_NO_THROW(connection_.database().exec("DROP TABLE t"));
-}
-
-TEST_F(ConnectionTest, AFailedRunLeavesTheStatementUsable) {
-  absl::MutexLock lock(&connection_.mutex());
-  connection_.database().exec("CREATE TABLE u (a INTEGER PRIMARY KEY)");
-  const std::string insert = "INSERT INTO u VALUES (?)";
-  Query(connection_, insert, 1).Run();
-  EXPECT_THROW(Query(connection_, insert, 1).Run(), SQLite::Exception);
-  EXPECT_EQ(Query(connection_, insert, 2).Run(), 1);
 }
 
 TEST(StatusOf, TranslatesTheCodesOfSqlite) {
