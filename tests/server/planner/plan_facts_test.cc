@@ -17,7 +17,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 class QueueOutlookTest : public PlannerFixture {
  protected:
@@ -50,14 +49,6 @@ class QueueOutlookTest : public PlannerFixture {
 
   std::function<bool(const std::string&)> may_read_;
 };
-
-TEST_F(QueueOutlookTest, AnEmptyQueueHasNoWait) {
-  const PlanQueue queue = Look();
-  EXPECT_EQ(queue.jobs_ahead, 0);
-  EXPECT_EQ(queue.wait, absl::ZeroDuration());
-  EXPECT_THAT(queue.unknown, IsEmpty());
-  EXPECT_EQ(queue.why, "");
-}
 
 TEST_F(QueueOutlookTest, AddsUpWhatIsLeftOfTheJobsAhead) {
   Run("R", "bob", 30.0);
@@ -196,21 +187,6 @@ TEST(CheckSameSteps, RatesNamesAndTheLengthOfTheRunDoNotCount) {
   jobs::SubmitRequest evaluated = Request(Spec("", R"(, "eval": "e.jsonl")"));
   evaluated.inputs.push_back({"e.jsonl", std::string(64, 'b')});
   EXPECT_EQ(CheckSameSteps(probed, evaluated), absl::OkStatus());
-}
-
-TEST(CheckSameSteps, NamesTheFieldThatIsAnother) {
-  const jobs::SubmitRequest probed = Request(Spec(""));
-  const absl::Status length = CheckSameSteps(
-      probed, Request(Spec(R"(, "training": {"max_length": 77})")));
-  EXPECT_TRUE(absl::IsInvalidArgument(length));
-  EXPECT_THAT(std::string(length.message()),
-              HasSubstr("training.max_length was 1024 and is 77"));
-  EXPECT_THAT(
-      std::string(CheckSameSteps(
-                      probed, Request(Spec(R"(, "lora": {"layers_to_transform":
-                           [1], "target_modules": ["q_proj"]})")))
-                      .message()),
-      HasSubstr("lora."));
 }
 
 TEST(CheckSameSteps, OtherDataAreAnotherJob) {
