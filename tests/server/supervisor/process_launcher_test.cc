@@ -428,14 +428,6 @@ class TestedLauncherTest : public ScriptTest {
   std::vector<std::pair<std::string, absl::Time>> passed_;
 };
 
-TEST_F(TestedLauncherTest, ADeviceThatPassesIsReady) {
-  Worker("echo \"$@\"; exit 0");
-  EXPECT_TRUE(Verdict().ok());
-  EXPECT_EQ(line_, "self-test of the device: passed");
-  EXPECT_EQ(Log(), "--selftest --verdict " + options_.verdict_path + "\n");
-  EXPECT_TRUE(passed_.empty()) << "there was no device to test";
-}
-
 TEST_F(TestedLauncherTest, TheTestHasAFolderForItsTemporaryFiles) {
   options_.temporary_dir = folder_ / "tmp";
   Worker("touch \"$TMPDIR/left\" && echo \"$TMPDIR\"");
