@@ -188,7 +188,6 @@ const std::map<std::string, Mode>& Modes() {
          SayPlan(job, "{}");
          Stay();
        }},
-      {"no-plan", [](const fs::path&) { Say(R"({"plan": {"steps": 7}})"); }},
       {"rejected",
        [](const fs::path& job) {
          SayError("INVALID_ARGUMENT", (job.parent_path() / "inputs").string() +
