@@ -466,14 +466,6 @@ TEST_F(CollectorTest, ByItselfAgesCountOnceTheClockIsBelieved) {
   EXPECT_THAT(log_, ElementsAre(HasSubstr("retention removed 1 jobs")));
 }
 
-TEST_F(CollectorTest, ByItselfOtherRulesCountAtOnce) {
-  Add(1, 9);
-  Add(2, 8);
-  rules_.jobs = 1;
-  collector_->Tend({});
-  EXPECT_THAT(remover_.removed, ElementsAre("id-1"));
-}
-
 TEST_F(CollectorTest, WhatWasMeasuredIsStoredAndTriedAgain) {
   Add(1, 1, 0);
   Add(2, 1, 0);
@@ -552,13 +544,6 @@ class ClockTrustTest : public testing::Test {
   absl::Duration monotonic_ = absl::Hours(5);
   ClockTrust trust_;
 };
-
-TEST_F(ClockTrustTest, AClockIsBelievedOnceItKeptStepForAnHour) {
-  EXPECT_FALSE(After(absl::ZeroDuration()));
-  EXPECT_FALSE(After(absl::Minutes(59)));
-  EXPECT_TRUE(After(absl::Minutes(1)));
-  EXPECT_TRUE(After(absl::Hours(100), absl::Seconds(30)));
-}
 
 TEST_F(ClockTrustTest, AJumpBeginsAnew) {
   After(absl::ZeroDuration());

@@ -101,14 +101,6 @@ TEST_F(JobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
   EXPECT_TRUE(fs::is_empty(state_ / "jobs")) << "nothing is left";
 }
 
-TEST_F(JobFilesTest, LogLinesAreStampedAndAppended) {
-  ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
-  files_.AppendLog("J", "one");
-  files_.AppendLog("J", "two");
-  const std::string log = *base::ReadFile(files_.LogPath("J"));
-  EXPECT_THAT(log, testing::ContainsRegex("Z mpsd: one\n.*Z mpsd: two\n$"));
-}
-
 // models/ and data/ are open, the rest of the machine is not.
 class ReadFoldersTest : public JobFilesTest {
  protected:

@@ -399,41 +399,6 @@ TEST(JobQueueTurns, DealsTurnsOutAsAListWould) {
   }
 }
 
-TEST(WhyThere, NamesPriorityUseAndWhoMovedIt) {
-  constexpr absl::Duration kNone = absl::ZeroDuration();
-  constexpr absl::Duration kUsed = absl::Minutes(130);
-  JobQueue::Entry behind = Of("ann", "1", 9);
-  behind.behind = true;
-  const struct {
-    JobQueue::Entry entry;
-    absl::Duration used, half_life;
-    const char* why;
-  } cases[] = {
-      {Of("ann", "1", 5), kUsed, kDay,
-       "priority 5, ann has used the device 2h10m lately"},
-      {Of("bob", "1"), kNone, kDay,
-       "priority 0, bob has not used the device lately"},
-      {Of("", "1"), kNone, kDay,
-       "priority 0, its owner, who has no name, has not used the device "
-       "lately"},
-      {Of("ann", "1", -1), kNone, kNone,
-       "priority -1, first come, first served"},
-      {behind, kUsed, kDay,
-       "after all others once: its last attempt ended early without a new "
-       "checkpoint"},
-      {Moved(Of("ann", "1"), -1), kNone, kNone,
-       "priority 0, moved up, first come, first served"},
-      {Moved(Of("ann", "1"), 2), kUsed, kDay,
-       "priority 0, moved down, ann has used the device 2h10m lately"},
-      {Moved(Of("ann", "1"), 2, true), kUsed, kDay,
-       "priority 0, moved after all others of it by an admin"},
-      {Moved(Of("ann", "1"), -2, true), kUsed, kDay,
-       "priority 0, moved before all others of it by an admin"}};
-  for (const auto& [entry, used, half_life, why] : cases) {
-    EXPECT_EQ(WhyThere(entry, used, half_life), why);
-  }
-}
-
 TEST(MayTake, AHigherPriorityFromOneThatRanAndIsNotAboutToEnd) {
   const Holder at_work{0, true, absl::Hours(1), absl::Hours(1)};
   PreemptionPolicy on;

@@ -347,22 +347,6 @@ TEST_F(SubmissionTest, AChatTemplateIsAnInput) {
   EXPECT_EQ(Checked().training.chat_template_path, "/state/jobs/J/inputs/my");
 }
 
-TEST_F(SubmissionTest, FilesOfThisMachineStay) {
-  request_.spec_json =
-      Spec(R"("/data/there.jsonl")", R"(, "adapter": "/adapters/there")");
-  request_.inputs.clear();
-  EXPECT_EQ(Checked().dataset.train[0], "/data/there.jsonl");
-  EXPECT_EQ(Checked().adapter, "/adapters/there");
-}
-
-TEST_F(SubmissionTest, RefusesAPathThatWasNotUploaded) {
-  request_.inputs.clear();
-  ExpectError(kInvalidArgument, "dataset.train");
-  ExpectError(kInvalidArgument, "absolute");
-  request_.spec_json = Spec(R"("/data/missing.jsonl")");
-  ExpectError(kFailedPrecondition, "/data/missing.jsonl");
-}
-
 TEST_F(SubmissionTest, RefusesInputsThatMakeNoSense) {
   request_.inputs[0].sha256 = "beef";
   ExpectError(kInvalidArgument, "64");
