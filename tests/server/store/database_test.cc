@@ -97,31 +97,6 @@ TEST(StatusOf, TranslatesTheCodesOfSqlite) {
   }
 }
 
-absl::Status ExecuteOn(SQLite::Database& database, const char* sql) {
-  return CatchSqlite("x", [&] {
-    database.exec(sql);
-    return absl::OkStatus();
-  });
-}
-
-TEST(CatchSqlite, DistinguishesConstraints) {
-  SQLite::Database database(":memory:", SQLite::OPEN_READWRITE);
-  database.exec(
-      "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER UNIQUE, "
-      "c INTEGER CHECK (c > 0)) STRICT; INSERT INTO t VALUES (1, 1, 1);"
-      "CREATE TRIGGER f BEFORE UPDATE OF c ON t "
-      "BEGIN SELECT RAISE(ABORT, 'never'); END");
-  EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (1, 2, 1)"),
-              Fails(kAlreadyExists));
-  EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (2, 1, 1)"),
-              Fails(kAlreadyExists));
-  EXPECT_THAT(ExecuteOn(database, "UPDATE t SET c = 2"),
-              Fails(kFailedPrecondition));
-  EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 0)"),
-              Fails(kInternal));
-  EXPECT_TRUE(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 2)").ok());
-}
-
 SQLite::Database OpenRaw(const std::string& path) {
   return SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
 }
@@ -373,17 +348,6 @@ TEST(Migrate, JobsOfSweepsStayWithTheirNamesAsLabels) {
   filter.held = true;
   auto held = Ok(store.List(filter));
   EXPECT_EQ(held.size(), 2u);
-}
-
-TEST(Migrate, NextMigrationRunsOnTheOldSnapshotAlone) {
-  SQLite::Database database = OpenRaw(":memory:");
-  database.exec(SnapshotV1());
-  const Migration list[] = {
-      {"0001_initial", "this is not run again"},
-      {"0002_next", "ALTER TABLE jobs ADD COLUMN colour TEXT"}};
-  Ok(Migrate(database, list));
-  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), 2);
-  EXPECT_EQ(IntOf(database, "SELECT count(colour IS NULL) FROM jobs"), 2);
 }
 
 TEST(Migrate, AFailedMigrationLeavesTheVersionBeforeIt) {

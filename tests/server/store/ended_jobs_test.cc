@@ -614,19 +614,6 @@ TEST_F(EndedJobsTest, ARowThatCannotBeReadEndsToo) {
   EXPECT_EQ(ends[0].message, "no sense");
 }
 
-TEST_F(EndedJobsTest, ComesInPiecesAndForgets) {
-  for (int i = 1; i <= 5; ++i) {
-    Job job = Insert(QueuedJob(i));
-    Move(job, State::kCancelled);
-  }
-  const auto first = After(0, 2);
-  ASSERT_THAT(first, SizeIs(2));
-  EXPECT_THAT(After(first[1].number), SizeIs(3));
-  EXPECT_TRUE(ends_.Forget(first[0].number).ok());
-  EXPECT_TRUE(ends_.Forget(first[0].number).ok());
-  EXPECT_THAT(After(0), SizeIs(4));
-}
-
 TEST_F(EndedJobsTest, NumbersAreNotUsedTwiceAfterARestart) {
   Job job = Insert(QueuedJob(1));
   Move(job, State::kCancelled);

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -445,20 +444,6 @@ TEST_F(JobStoreTest, AFullDiskIsResourceExhausted) {
   EXPECT_THAT(jobs_.Get(job.id), Fails(kNotFound));
   job.spec_json = "{}";
   Insert(job);
-}
-
-TEST_F(JobStoreTest, ADrainIsKeptUntilItEnds) {
-  EXPECT_EQ(*jobs_.Drain(), std::nullopt);
-  ASSERT_TRUE(jobs_.SetDrain("one").ok());
-  ASSERT_TRUE(jobs_.SetDrain(std::string("t'w\0o", 5)).ok());
-  file_.reset();
-  file_ = OpenOrDie(scratch_.file());
-  JobStore jobs(*file_);
-  EXPECT_EQ(*jobs.Drain(), std::string("t'w\0o", 5));
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(jobs.SetDrain(std::nullopt).ok());
-  EXPECT_EQ(*jobs.Drain(), std::nullopt);
-  ASSERT_TRUE(jobs.SetDrain("").ok()) << "a reason may be empty";
-  EXPECT_EQ(*jobs.Drain(), "");
 }
 
 TEST_F(JobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {

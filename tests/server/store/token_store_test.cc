@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/base/file.h"
-#include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -49,20 +48,6 @@ class TokenStoreTest : public jobs::StoreFixture {
   Tokens store_{*database_};
 };
 
-TEST_F(TokenStoreTest, HasTokensAsTheyWereInTheirOrder) {
-  Token first = SomeToken(1);
-  Token second = SomeToken(2);
-  second.role = Role::kViewer;
-  second.expire_time = absl::FromUnixMicros(1'800'000'000'000'001);
-  second.last_use = absl::FromUnixSeconds(1'700'000'040);
-  second.note = std::string(limits::kTokenNoteBytes, 'n');
-  second.user = std::string(limits::kUserBytes, 'u');
-  EXPECT_THAT(All(), IsEmpty());
-  ASSERT_TRUE(store_.Insert(first).ok());
-  ASSERT_TRUE(store_.Insert(second).ok());
-  EXPECT_THAT(All(), ElementsAre(first, second));
-}
-
 // The statements bind what they get: a name that is SQL changes nothing.
 TEST_F(TokenStoreTest, ANameIsNeverAStatement) {
   Token token = SomeToken(1);
@@ -74,15 +59,6 @@ TEST_F(TokenStoreTest, ANameIsNeverAStatement) {
   ASSERT_TRUE(store_.Remove("%").ok());
   ASSERT_TRUE(store_.Remove("").ok());
   EXPECT_THAT(All(), ElementsAre(token));
-}
-
-TEST_F(TokenStoreTest, AnIdIsTakenOnce) {
-  ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
-  EXPECT_TRUE(absl::IsAlreadyExists(store_.Insert(SomeToken(1))));
-  Token same_id = SomeToken(1);
-  same_id.sha256[63] = same_id.sha256[63] == '0' ? '1' : '0';
-  EXPECT_TRUE(absl::IsAlreadyExists(store_.Insert(same_id)));
-  EXPECT_EQ(All().size(), 1u);
 }
 
 TEST_F(TokenStoreTest, ARoleOfANewerMpsdIsNotGuessed) {
