@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 
-#include "absl/time/clock.h"
 #include "core/base/text.h"
 #include "server/planner/examiner.h"
 #include "tests/core/scratch_folder.h"
@@ -166,15 +165,6 @@ class DiskSpeedTest : public testing::Test {
   DiskProbe probe_{.folder = testing_support::FreshFolder("probe"),
                    .bytes = 4 << 20};
 };
-
-TEST_F(DiskSpeedTest, IsMeasuredAndLeavesNothing) {
-  const auto speed = MeasureDisk(probe_);
-  ASSERT_TRUE(speed.ok()) << speed.status();
-  EXPECT_GT(speed->write_bytes_per_second, 1e4);
-  EXPECT_GT(speed->read_bytes_per_second, 1e4);
-  EXPECT_LT(absl::Now() - speed->time, absl::Minutes(1));
-  EXPECT_TRUE(fs::is_empty(probe_.folder));
-}
 
 // However slow the disk: one piece is written, and counts.
 TEST_F(DiskSpeedTest, ASlowDiskIsMeasuredByLess) {
