@@ -82,15 +82,6 @@ TEST_F(DeviceLockTest, OneAtATime) {
   EXPECT_THAT(log_, IsEmpty());
 }
 
-// The daemon that started it may be gone.
-TEST_F(DeviceLockTest, TheWorkerHoldsIt) {
-  DeviceLock lock = Of(path_);
-  auto worker = Holder(5, *lock.Acquire());
-  EXPECT_TRUE(absl::IsUnavailable(lock.Acquire().status()));
-  worker->Kill();
-  EXPECT_TRUE(Locks(lock));
-}
-
 TEST_F(DeviceLockTest, AnyUserMayLockItAndNoneWriteIt) {
   const mode_t before = umask(077);
   DeviceLock lock = Of(path_);
@@ -141,16 +132,6 @@ TEST_F(WorkerLeaseTest, IsFreeAgainWhenTheDescriptorIsClosed) {
   EXPECT_TRUE(lease_.Acquire().ok());
   WorkerLease lease("/no/such/folder/lease", absl::Seconds(1), clock_);
   EXPECT_TRUE(absl::IsNotFound(lease.Acquire().status()));
-}
-
-TEST_F(WorkerLeaseTest, BelongsToTheWorkerThatInheritedIt) {
-  auto holder = HolderOfLease();
-  auto refused = lease_.Acquire();
-  EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
-  EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr(std::to_string(holder->pid())));
-  holder->Kill();
-  EXPECT_TRUE(lease_.Acquire().ok());
 }
 
 TEST_F(WorkerLeaseTest, PatienceEnds) {
@@ -325,33 +306,6 @@ TEST_F(GatesRunTest, ReturnsWhatTheWorkerPrintsAndHowItEnds) {
   ASSERT_TRUE(run.status.has_value());
   EXPECT_TRUE(WIFEXITED(*run.status));
   EXPECT_EQ(WEXITSTATUS(*run.status), 3);
-}
-
-TEST_F(GatesRunTest, AWorkerThatHangsIsKilledWithItsChildren) {
-  Worker("sleep 600 & echo $!; wait");
-  options_.limit = absl::Milliseconds(500);
-  const absl::Time start = absl::Now();
-  GatesRun run = Run();
-  // A shell on a busy machine may need longer than that for its first words.
-  while (run.output.empty() && options_.limit < absl::Minutes(1)) {
-    options_.limit *= 4;
-    run = Run();
-  }
-  EXPECT_LT(absl::Now() - start, absl::Minutes(5));
-  EXPECT_FALSE(run.status.has_value());
-  ASSERT_FALSE(run.output.empty());
-  const pid_t child = std::stoi(run.output);
-  // Gone, or a zombie whose new parent is slow.
-  const auto is_gone = [child] {
-    if (kill(child, 0) != 0) return true;
-    const auto text =
-        base::ReadFile("/proc/" + std::to_string(child) + "/status");
-    return text.ok() && text->find("State:\tZ") != std::string::npos;
-  };
-  for (int i = 0; i < 6000 && !is_gone(); ++i) {
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  EXPECT_TRUE(is_gone());
 }
 
 // What the worker started may outlive it and hold its output open.

@@ -38,28 +38,6 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-class LogTailTest : public testing::Test {
- protected:
-  // The tail of a log of `text`.
-  std::string Tail(const std::string& text, int64_t from = 0) {
-    std::ofstream(path_) << text;
-    return ReadLogTail(path_, from);
-  }
-  const std::string path_ = testing_support::FreshFolder("log_tail") / "log";
-};
-
-TEST_F(LogTailTest, ALongLogIsCutAtALineAndAnEndlessLineAnywhere) {
-  std::string text;
-  while (text.size() < 3 * kLogTailBytes) text += "0123456789abcde\n";
-  const std::string tail = Tail(text + "end\n");
-  EXPECT_LE(tail.size(), kLogTailBytes);
-  EXPECT_GT(tail.size(), kLogTailBytes - 20);
-  EXPECT_EQ(tail.substr(0, 16), "0123456789abcde\n");
-  EXPECT_EQ(tail.substr(tail.size() - 4), "end\n");
-  EXPECT_EQ(Tail(std::string(2 * kLogTailBytes, 'x')),
-            std::string(kLogTailBytes, 'x'));
-}
-
 constexpr absl::Duration kLong = absl::Seconds(60);
 constexpr absl::Duration kShort = absl::Milliseconds(150);
 
@@ -136,13 +114,6 @@ TEST_F(WorkerSessionTest, ReportsAWholeRunInOrder) {
   EXPECT_EQ(listener_->progress()[0].memory.current_allocated_bytes, 1 << 20);
   EXPECT_THAT(listener_->evaluated(), SizeIs(2));
   EXPECT_THAT(listener_->checkpoints(), SizeIs(1));
-}
-
-TEST_F(WorkerSessionTest, WarningsAreHandedOn) {
-  EXPECT_EQ(Outcome("warn").reason, ExitReason::kDone);
-  EXPECT_THAT(listener_->warnings(),
-              testing::ElementsAre("torch is not\\namused\\x1b[31m",
-                                   "memory grows", "memory grows"));
 }
 
 TEST_F(WorkerSessionTest, EachEndHasItsReasonAndItsWords) {
@@ -246,13 +217,6 @@ TEST_F(WorkerSessionTest, APauseBeforeStartIsSaidAfterIt) {
   worker_->Preempt(kLong);
   EXPECT_EQ(listener_->WaitForExit().reason, ExitReason::kPreempted);
   worker_->Pause();  // nothing hears it
-}
-
-TEST_F(WorkerSessionTest, CancelNeedsNoCheckpoint) {
-  LaunchLongRun();
-  ASSERT_TRUE(listener_->WaitForProgress());
-  worker_->Cancel(kLong);
-  EXPECT_EQ(listener_->WaitForExit().reason, ExitReason::kCancelled);
 }
 
 TEST_F(WorkerSessionTest, CancelAfterPreemptWins) {
