@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,15 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "core/report/report.h"
-#include "tests/fakes/fake_clock.h"
-#include "tests/fakes/fake_host.h"
 #include "tests/fakes/test_store.h"
 
 namespace mpsd::jobs {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
 using testing::SizeIs;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000);
@@ -155,74 +150,6 @@ TEST_F(RunningJobTest, KeepsTheLatestMetricsAndTheBestEvaluation) {
   ASSERT_TRUE(run.job().best_evaluation.has_value());
   EXPECT_EQ(run.job().best_evaluation->step, 8);
   EXPECT_EQ(run.job().best_evaluation->metrics, (Metrics{{"f1", 0.75}}));
-}
-
-// Writes down what it is asked.
-class NotingWorker final : public Worker {
- public:
-  explicit NotingWorker(std::vector<std::string>& asked) : asked_(asked) {}
-  void Preempt(absl::Duration) override { asked_.push_back("preempt"); }
-  void Cancel(absl::Duration) override { asked_.push_back("cancel"); }
-  void Pause() override { asked_.push_back("pause"); }
-  void Resume() override { asked_.push_back("resume"); }
-
- private:
-  std::vector<std::string>& asked_;
-};
-
-class AttemptTest : public testing::Test {
- protected:
-  AttemptTest() {
-    EXPECT_TRUE(store_
-                    .Insert(QueuedJob(), {"J", 1, clock_.Now(),
-                                          StateChanged{State::kQueued, ""}})
-                    .ok());
-  }
-
-  static Job QueuedJob() {
-    Job job;
-    job.id = "J";
-    return job;
-  }
-  std::unique_ptr<Attempt> Starting() {
-    return *Attempt::Start(RunningJob(QueuedJob(), 1, 0),
-                           {"boot", absl::Minutes(2)},
-                           {store_, journal_, clock_, &machine_});
-  }
-  static void EndFor(Attempt& attempt, ExitReason reason) {
-    WorkerListener::Result result;
-    result.reason = reason;
-    attempt.End(attempt.DecideEnding(result, RetryPolicy()));
-  }
-  Job Stored() { return *store_.Get("J"); }
-
-  fakes::FakeClock clock_;
-  fakes::TestStore db_;
-  JobStore& store_ = db_.rows;
-  fakes::FakeHost machine_;
-  Journal journal_{[](const std::string&, const std::string&) {}};
-  std::vector<std::string> asked_;  // of the worker
-};
-
-TEST_F(AttemptTest, AWorkerHearsOfACancelThatCameBeforeIt) {
-  std::unique_ptr<Attempt> attempt = Starting();
-  EXPECT_TRUE(attempt->Cancel(/*now=*/false).ok());
-  EXPECT_TRUE(Stored().cancel_requested);
-  EXPECT_EQ(attempt->phase(), Attempt::Phase::kStarting);
-  attempt->AttachWorker(std::make_unique<NotingWorker>(asked_));
-  EXPECT_EQ(attempt->phase(), Attempt::Phase::kWorking);
-  EXPECT_THAT(asked_, ElementsAre("cancel"));
-}
-
-TEST_F(AttemptTest, AWorkerThatEndedBeforeItWasAttachedIsAskedForNothing) {
-  std::unique_ptr<Attempt> attempt = Starting();
-  EXPECT_TRUE(attempt->Cancel(/*now=*/false).ok());
-  EndFor(*attempt, ExitReason::kCancelled);
-  attempt->AttachWorker(std::make_unique<NotingWorker>(asked_));
-  EXPECT_TRUE(attempt->ended());
-  EXPECT_TRUE(attempt->has_worker());
-  EXPECT_THAT(asked_, IsEmpty());
-  EXPECT_EQ(machine_.awake, 0);
 }
 
 TEST(Journal, ALogThatHangsHoldsOneThreadAndLosesTheLastLines) {

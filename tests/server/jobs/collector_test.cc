@@ -139,20 +139,6 @@ TEST_F(PlanTest, CheckpointsGoBeforeResultsAndThoseOfFailuresLast) {
   EXPECT_EQ(plan.freed_bytes, 400);
 }
 
-TEST_F(PlanTest, TheBudgetCountsForAll) {
-  owners_ = {{"ada", {MakeJob(1, 9, 100), MakeJob(2, 5, 100, 70)}},
-             {"bob", {MakeJob(3, 8, 100), MakeJob(4, 4, 100)}}};
-  terms_.budget_bytes = 1000;
-  EXPECT_THAT(Removals(), IsEmpty()) << "before anything is measured";
-  terms_.used_bytes = 1000;
-  EXPECT_THAT(Removals(), IsEmpty());
-  terms_.used_bytes = 1071;
-  EXPECT_THAT(Removals(), ElementsAre("2 checkpoints budget", "1 budget"));
-  terms_.used_bytes = 1200;
-  EXPECT_THAT(Removals(),
-              ElementsAre("2 checkpoints budget", "1 budget", "3 budget"));
-}
-
 TEST_F(PlanTest, ABudgetThatCannotBeKeptIsReported) {
   owners_ = {
       {"ada", {MakeJob(1, 9, 100), MakeJob(2, 8, 40), MakeJob(3, 0.01, 7)}}};

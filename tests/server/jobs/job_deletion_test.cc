@@ -28,26 +28,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing_support::Fails;
 using testing_support::FreshFolder;
-using testing_support::Ok;
-
-TEST(FolderClaims, ASecondClaimFailsWithTheAdviceToTryAgain) {
-  FolderClaims claims;
-  {
-    const auto use = Ok(claims.Take({"a", "b"}, nullptr));
-    EXPECT_TRUE(claims.Take({"b"}, nullptr).ok()) << "many may need a job";
-    EXPECT_THAT(claims.Remove("b"), Fails(kAborted, "job b is needed"));
-    EXPECT_TRUE(claims.Remove("c").ok());
-  }
-  {
-    const auto removal = Ok(claims.Remove("b"));
-    EXPECT_TRUE(absl::IsAborted(claims.Remove("b").status()));
-    EXPECT_THAT(claims.Take({"a", "b"}, nullptr),
-                Fails(kAborted, "files of job b are being removed"));
-    // A refused Take keeps nothing.
-    EXPECT_TRUE(claims.Remove("a").ok());
-  }
-  EXPECT_TRUE(claims.Take({"a", "b"}, nullptr).ok());
-}
 
 // A job is never both needed and removed, in any order of calls.
 TEST(FolderClaims, NoJobNeedsWhatIsRemoved) {

@@ -201,18 +201,6 @@ StartedJob Describe(const spec::TrainSpec& spec) {
   return DescribeStart(job, spec, absl::UnixEpoch());
 }
 
-TEST(StartedJob, ReportsTheTimeLeftOfAJobThatRanBefore) {
-  Job job;
-  job.start_time = absl::UnixEpoch();
-  job.durable_step = 4;
-  job.progress.emplace();
-  job.progress->step = 6;
-  job.progress->total_steps = 8;
-  job.progress->eta_seconds = 20;
-  EXPECT_EQ(DescribeStart(job, {}, absl::UnixEpoch()).time_left,
-            absl::Seconds(40));
-}
-
 // The folder's path says where a user keeps things, its name what it is.
 TEST(StartedJob, NamesTheModelByItsIdOrElseItsFolder) {
   spec::TrainSpec spec;

@@ -150,6 +150,13 @@ TEST_F(SchedulerTest, ACancelForNowIsSentAgain) {
   EXPECT_EQ(launcher_.grace, absl::ZeroDuration());
 }
 
+TEST_F(SchedulerTest, ACancelThatComesDuringTheLaunchIsHeard) {
+  const std::string id = Submit();
+  launcher_.within_launch = [&] { EXPECT_TRUE(scheduler_->Cancel(id).ok()); };
+  scheduler_->Tick();
+  EXPECT_EQ(launcher_.cancelled, 1);
+}
+
 TEST_F(SchedulerTest, AFailedJobIsTriedAgainFromItsCheckpoints) {
   const std::string first = Submit(), second = Submit();
   for (int wait : {10, 20, 0}) {
