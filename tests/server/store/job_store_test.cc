@@ -125,30 +125,6 @@ std::vector<int64_t> Sequences(JobStore& store, const std::string& id,
   return sequences;
 }
 
-TEST_F(JobStoreTest, WhatWasStoredIsThereAfterReopening) {
-  Job job = QueuedJob(1);
-  job.labels = {{"team", "nlp"}};
-  Insert(job);
-  job.state = State::kRunning;
-  job.attempt = 1;
-  Update(job, {StateEvent(job, 2), ProgressEvent(job, 3)});
-  ASSERT_TRUE(jobs_
-                  .AddCheckpoint(
-                      job.id, {{5, "/c/5", 10, 0.5}, absl::FromUnixMicros(99)})
-                  .ok());
-  file_.reset();
-  const std::unique_ptr<Database> again = OpenOrDie(scratch_.file());
-  JobStore reopened(*again);
-  auto read = Ok(reopened.Get(job.id));
-  EXPECT_EQ(read.state, State::kRunning);
-  EXPECT_EQ(read.labels, job.labels);
-  EXPECT_THAT(Sequences(reopened, job.id, 0, 10), ElementsAre(1, 2, 3));
-  auto checkpoints = Ok(reopened.Checkpoints(job.id));
-  ASSERT_EQ(checkpoints.size(), 1u);
-  EXPECT_EQ(checkpoints[0].path, "/c/5");
-  EXPECT_EQ(checkpoints[0].create_time, absl::FromUnixMicros(99));
-}
-
 TEST_F(JobStoreTest, UnknownJobsAreNotFound) {
   EXPECT_THAT(jobs_.Get("x"), Fails(kNotFound));
   EXPECT_THAT(jobs_.OwnerOf("x"), Fails(kNotFound));
@@ -226,42 +202,6 @@ TEST_F(JobStoreTest, AnUpdateIsAllOrNothing) {
               Fails(kAlreadyExists));
   EXPECT_EQ(jobs_.Get(job.id)->state, State::kQueued);
   EXPECT_THAT(Sequences(jobs_, job.id, 0, 10), ElementsAre(1));
-}
-
-TEST_F(JobStoreTest, CountsFollowTheRows) {
-  const auto counted = [this] {
-    std::map<State, int64_t> counts;
-    Connection& c = database_->reader();
-    absl::MutexLock lock(&c.mutex());
-    Query query(c, "SELECT state, count(*) FROM jobs GROUP BY state");
-    while (query.Next()) {
-      const auto state = static_cast<State>(query.Int());
-      counts[state] = query.Int();
-    }
-    return counts;
-  };
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  for (int i = 0; i < 4; ++i) Insert(QueuedJob(i));
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  const Job twice = QueuedJob(1);
-  EXPECT_THAT(jobs_.Insert(twice, StateEvent(twice, 1)), Fails(kAlreadyExists));
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  Job job = QueuedJob(2);
-  for (const State state : {State::kRunning, State::kRunning, State::kQueued,
-                            State::kRunning, State::kSucceeded}) {
-    job.state = state;
-    Update(job);
-    EXPECT_EQ(*jobs_.CountByState(), counted());
-  }
-  job.state = State::kRunning;
-  EXPECT_FALSE(jobs_.Update(job, {}).ok()) << "from an end";
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  ASSERT_TRUE(jobs_.Delete(job.id).ok());
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  const auto last = counted();
-  file_.reset();
-  const std::unique_ptr<Database> again = OpenOrDie(scratch_.file());
-  EXPECT_EQ(*JobStore(*again).CountByState(), last);
 }
 
 TEST_F(JobStoreTest, AnIdIsFoundByItsBeginningOrItsEnd) {
