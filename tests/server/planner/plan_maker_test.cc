@@ -44,22 +44,6 @@ class PlanLinesTest : public testing::Test {
       [this](std::string stage) { stages_.push_back(std::move(stage)); }};
 };
 
-TEST_F(PlanLinesTest, AnErrorKeepsItsCodeIfAPlanMayFailByIt) {
-  ASSERT_TRUE(lines_
-                  .Take("{\"error\": {\"code\": \"INVALID_ARGUMENT\", "
-                        "\"message\": \"train.jsonl:3: no text\"}}\n")
-                  .ok());
-  EXPECT_TRUE(lines_.done());
-  EXPECT_EQ(lines_.Result().status(),
-            absl::InvalidArgumentError("train.jsonl:3: no text"));
-  PlanLines other([](const std::string&) {});
-  ASSERT_TRUE(other
-                  .Take("{\"error\": {\"code\": \"UNAUTHENTICATED\", "
-                        "\"message\": \"log in\"}}\n")
-                  .ok());
-  EXPECT_EQ(other.Result().status().code(), absl::StatusCode::kInternal);
-}
-
 TEST_F(PlanLinesTest, BelievesNothingElse) {
   for (const std::string& bytes :
        {std::string("\xff\xfe\n"), std::string("[]\n"), std::string("\n"),
