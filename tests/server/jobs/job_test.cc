@@ -62,13 +62,6 @@ TEST(State, ChangesAlongTheArrows) {
   }
 }
 
-TEST(State, FinalIsWhatNoJobLeavesByItself) {
-  for (const State state : kAllStates) {
-    EXPECT_EQ(IsFinal(state),
-              state != State::kQueued && state != State::kRunning);
-  }
-}
-
 TEST(State, NumbersAndNamesAreStored) {
   const std::pair<int, const char*> stored[] = {{1, "QUEUED"},
                                                 {2, "RUNNING"},
