@@ -15,10 +15,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/file.h"
-#include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/blob_store.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
@@ -432,27 +430,6 @@ TEST(Database, UsesAWriteAheadLogAndForeignKeys) {
   EXPECT_EQ(c.database().execAndGet("PRAGMA journal_mode").getString(), "wal");
   EXPECT_EQ(c.database().execAndGet("PRAGMA foreign_keys").getInt(), 1);
   EXPECT_EQ(c.database().execAndGet("PRAGMA synchronous").getInt(), 2);
-}
-
-TEST(Database, EveryStoreReportsItsCommits) {
-  Scratch scratch;
-  int commits = 0;
-  auto database =
-      Database::Open(scratch.file(), [&](absl::Duration) { ++commits; });
-  ASSERT_TRUE(database.ok()) << database.status();
-  jobs::JobStore jobs(**database);
-  const jobs::Job job = jobs::QueuedJob(1);
-  ASSERT_TRUE(jobs.Insert(job, jobs::StateEvent(job, 1)).ok());
-  EXPECT_EQ(commits, 1);
-  ASSERT_TRUE(jobs.Get(job.id).ok());
-  EXPECT_EQ(commits, 1) << "reading is no commit";
-  auto blobs = Ok(BlobStore::Open(**database, scratch.path() / "blobs"));
-  commits = 0;
-  const std::string bytes = "bytes";
-  auto writer = blobs->Begin(base::Sha256Hex(bytes), bytes.size());
-  ASSERT_TRUE(writer.ok() && (*writer)->Append(bytes).ok() &&
-              (*writer)->Commit().ok());
-  EXPECT_EQ(commits, 1);
 }
 
 TEST(Database, TheReaderSeesCommitsAndCannotWrite) {

@@ -6,17 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
@@ -384,40 +380,6 @@ TEST_F(JobStoreTest, AFullDiskIsResourceExhausted) {
   EXPECT_THAT(jobs_.Get(job.id), Fails(kNotFound));
   job.spec_json = "{}";
   Insert(job);
-}
-
-TEST_F(JobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {
-  std::vector<std::string> ids;
-  for (int number : {1, 2, 3}) {
-    Job job = QueuedJob(number);
-    job.owner = "ada";
-    job.held = number == 1;
-    ids.push_back(Insert(job).id);
-    job.state = State::kRunning;
-    if (number == 2) Update(job);
-  }
-  Execute(
-      "UPDATE jobs SET exit_reason = 'Bored', progress = 'x', "
-      "metrics = '[]', best_evaluation = '7', warnings = '{}', kind = 99 "
-      "WHERE number < 3");
-  EXPECT_EQ(*jobs_.Unfinished(), ids);
-  for (const std::string& id : {ids[0], ids[1]}) {
-    EXPECT_THAT(jobs_.Get(id), Fails(kDataLoss));
-    EXPECT_EQ(jobs_.OwnerOf(id).value_or("?"), "ada");
-    const absl::Status marked =
-        jobs_.MarkUnreadable(id, "unreadable row", absl::FromUnixSeconds(9));
-    ASSERT_TRUE(marked.ok()) << marked;
-    const auto job = Ok(jobs_.Get(id));
-    EXPECT_EQ(job.state, State::kFailed);
-    EXPECT_FALSE(job.held);
-    EXPECT_EQ(job.message, "unreadable row");
-    EXPECT_EQ(job.end_time, absl::FromUnixSeconds(9));
-    const Event last = jobs_.Events(id, 0, 10)->back();
-    EXPECT_EQ(std::get<StateChanged>(last.body).state, State::kFailed);
-  }
-  EXPECT_EQ(*jobs_.Unfinished(), std::vector<std::string>{ids[2]});
-  EXPECT_THAT(jobs_.MarkUnreadable("X", "", absl::UnixEpoch()),
-              Fails(kNotFound));
 }
 
 }  // namespace
