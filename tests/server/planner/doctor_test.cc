@@ -230,15 +230,6 @@ TEST(DiskGates, AnUnmeasuredSpeedIsUnknown) {
   EXPECT_THAT(FindingOf(facts, "disk.read").found, HasSubstr("nearly full"));
 }
 
-TEST(DiskGates, AnOldMeasurementSaysHowOldAndModelsMayLieOnAReadOnlyDisk) {
-  Facts facts = HealthyMac();
-  facts.disk.speed->time = kNow - absl::Hours(5);
-  EXPECT_EQ(FindingOf(facts, "disk.read").found,
-            "3.73 GiB/s, measured 5 h ago");
-  facts.mounts[2].mount->read_only = true;
-  EXPECT_THAT(Wrong(facts), testing::IsEmpty());
-}
-
 TEST(MachineGates, FindEachFault) {
   ExpectEachFound(
       HealthyMac(),
