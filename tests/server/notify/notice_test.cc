@@ -62,15 +62,6 @@ TEST(EndNotice, NamesTheJobItsEndAndTheReason) {
               "start_time": "2025-12-31T23:00:00.250Z"}})"));
 }
 
-TEST(EndNotice, ASuccessHasItsEvaluationAndNoError) {
-  const Notice notice =
-      EndNotice(kSender, End(jobs::State::kSucceeded, "finished"), TheJob());
-  EXPECT_EQ(notice.text,
-            "Job night run succeeded at step 40 of 100, loss 1.25, evaluation "
-            "loss 0.5");
-  EXPECT_FALSE(json::parse(notice.body)["job"].contains("error"));
-}
-
 // A row that cannot be read, or whose job was tried again meanwhile.
 TEST(EndNotice, StateAndErrorAreThoseOfTheEnd) {
   jobs::Job job;

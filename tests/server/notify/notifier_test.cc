@@ -24,7 +24,6 @@ namespace mpsd::notify {
 
 namespace {
 
-using jobs::HoldReason;
 using jobs::State;
 using testing::ElementsAre;
 using testing::HasSubstr;
