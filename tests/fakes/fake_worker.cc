@@ -198,15 +198,6 @@ const std::map<std::string, Mode>& Modes() {
          SayStage("\x1b]0;PWNED\a\x1b[2J\nforged");
          SayError("UNAUTHENTICATED", "\x1b[2J" + std::string(1 << 20, 'x'));
        }},
-      // Each stage a moment after the one before it.
-      {"slow",
-       [](const fs::path& job) {
-         for (int i = 0; i < 20; ++i) {
-           SayStage("row " + std::to_string(i));
-           usleep(100'000);
-         }
-         SayPlan(job, "{}");
-       }},
   };
   return *modes;
 }
