@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "server/jobs/job_files.h"
 #include "tests/server/planner/planner_fixture.h"
