@@ -13,17 +13,13 @@ namespace mpsd::fakes {
 // A machine that is as the test says. One thread at a time.
 class FakeHost final : public host::Host {
  public:
-  host::Reading Read() override {
-    ++reads;
-    return reading;
-  }
+  host::Reading Read() override { return reading; }
   std::unique_ptr<host::Awake> KeepAwake(const std::string& why) override {
     reasons.push_back(why);
     return std::make_unique<Assertion>(awake);
   }
 
   host::Reading reading;
-  int reads = 0;
   int awake = 0;                     // assertions held now
   std::vector<std::string> reasons;  // of every assertion
 

@@ -188,7 +188,6 @@ const std::map<std::string, Mode>& Modes() {
          SayPlan(job, "{}");
          Stay();
        }},
-      {"no-plan", [](const fs::path&) { Say(R"({"plan": {"steps": 7}})"); }},
       {"rejected",
        [](const fs::path& job) {
          SayError("INVALID_ARGUMENT", (job.parent_path() / "inputs").string() +
@@ -198,15 +197,6 @@ const std::map<std::string, Mode>& Modes() {
        [](const fs::path&) {
          SayStage("\x1b]0;PWNED\a\x1b[2J\nforged");
          SayError("UNAUTHENTICATED", "\x1b[2J" + std::string(1 << 20, 'x'));
-       }},
-      // Each stage a moment after the one before it.
-      {"slow",
-       [](const fs::path& job) {
-         for (int i = 0; i < 20; ++i) {
-           SayStage("row " + std::to_string(i));
-           usleep(100'000);
-         }
-         SayPlan(job, "{}");
        }},
   };
   return *modes;
@@ -544,14 +534,6 @@ const std::map<std::string, Mode>& Modes() {
          fs::remove(w.Folder() / "result.json");
        }},
       {"mac", TrainOnMac},
-      {"warn",
-       [](Worker& w) {
-         w.Say(wire::Warning{"torch is not\namused\x1b[31m"});
-         Step(w);
-         w.Say(wire::Warning{"memory grows"});
-         w.Say(wire::Warning{"memory grows"});
-         TrainWhole(w, absl::ZeroDuration(), 0);
-       }},
       {"environment",
        [](Worker& w) {
          for (char** v = environ; *v != nullptr; ++v) {

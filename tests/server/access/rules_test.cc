@@ -34,13 +34,6 @@ TEST(CallerTest, NamesOfAccountsMailboxesAndCertificatesAreUsers) {
   EXPECT_FALSE(IsUserName(std::string(limits::kUserBytes + 1, 'a')));
 }
 
-TEST(CallerTest, RolesHaveNamesAndAnOrder) {
-  EXPECT_EQ(Name(Role::kViewer), "viewer");
-  EXPECT_EQ(Name(Role::kAdmin), "admin");
-  EXPECT_LT(Role::kViewer, Role::kUser);
-  EXPECT_LT(Role::kUser, Role::kAdmin);
-}
-
 const RolePolicy kPolicy{501, {"ada", "ops@example.org"}, {"guest", "root"}};
 
 TEST(RolePolicyTest, TheDaemonsAccountAndRootAreAdminsOthersAsTheListsSay) {

@@ -345,14 +345,6 @@ TEST_F(TokenBookTest, AThousandTokensAndNoMore) {
   EXPECT_TRUE(book_->Create({"ann", Role::kUser, "", std::nullopt, ""}).ok());
 }
 
-TEST_F(TokenBookTest, ListsTheNewestFirstWithAnyClock) {
-  const NewToken first = Create();
-  clock_.SetBack(absl::Hours(5));
-  const NewToken second = Create();
-  Reopen();
-  EXPECT_THAT(book_->List(), ElementsAre(second.token, first.token));
-}
-
 TEST_F(TokenBookTest, ManyMakeTokensAtOnce) {
   std::vector<std::thread> threads;
   std::atomic<int> known = 0;

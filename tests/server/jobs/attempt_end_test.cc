@@ -95,29 +95,6 @@ TEST(DecideExit, TheLastWordCountsBeforeTheStatus) {
   ExpectExit(Ending(report::Stopped{}, 0), ExitReason::kProtocolError);
 }
 
-TEST(DecideExit, DoneCarriesItsResult) {
-  const auto result = DecideExit(Ending(Done(), 0));
-  EXPECT_EQ(result.reason, ExitReason::kDone);
-  EXPECT_EQ(result.message, "");
-  EXPECT_EQ(result.outcome.output_path, "/adapter");
-  EXPECT_EQ(result.outcome.train_loss, 1);
-  EXPECT_EQ(result.outcome.eval_loss_before, 2);
-  EXPECT_EQ(result.outcome.eval_loss_after, 3);
-  EXPECT_EQ(result.outcome.metrics, (Metrics{{"f1", 0.5}}));
-}
-
-TEST(DecideExit, ReportedFailuresAreNotDressedUp) {
-  const std::pair<FailureKind, ExitReason> cases[] = {
-      {FailureKind::kRejected, ExitReason::kRejected},
-      {FailureKind::kOutOfMemory, ExitReason::kOutOfMemory},
-      {FailureKind::kNonFinite, ExitReason::kNonFinite}};
-  for (const auto& [kind, reason] : cases) {
-    const auto result = DecideExit(Ending(Failed(kind), kExit1));
-    EXPECT_EQ(result.reason, reason);
-    EXPECT_EQ(result.message, "why");
-  }
-}
-
 TEST(DecideExit, AFaultOfTheMachineIsKnownByItsErrno) {
   report::Failure failure{FailureKind::kRejected, "/out: read-only", EROFS};
   WorkerEnding ending = Ending(failure, kExit1);
@@ -197,13 +174,6 @@ TEST(BlamedPartyFor, FollowsTheTable) {
   }
 }
 
-TEST(BlamedParty, HasALabel) {
-  EXPECT_EQ(Name(BlamedParty::kNone), "nobody");
-  EXPECT_EQ(Name(BlamedParty::kJob), "job");
-  EXPECT_EQ(Name(BlamedParty::kMachine), "machine");
-  EXPECT_EQ(Name(BlamedParty::kInterruption), "interruption");
-}
-
 class VerdictTest : public testing::Test {
  protected:
   VerdictTest() {
@@ -230,18 +200,6 @@ TEST_F(VerdictTest, AnErrorThatTheDiskDoesNotExplainStays) {
   EXPECT_EQ(verdict.result.message, "why");
   EXPECT_THAT(verdict.job_lacks, IsEmpty());
   EXPECT_THAT(verdict.disk_lacks, IsEmpty());
-}
-
-TEST_F(VerdictTest, AFileThatIsAwayIsTheMachinesFault) {
-  files_.paths.erase("/data/t.jsonl");
-  for (ExitReason reason :
-       {ExitReason::kCrashed, ExitReason::kRejected, ExitReason::kMachine}) {
-    const Verdict verdict = Judge(reason);
-    EXPECT_EQ(verdict.result.reason, ExitReason::kMachine);
-    EXPECT_THAT(verdict.result.message, HasSubstr("'/data/t.jsonl'"));
-    EXPECT_THAT(verdict.result.message, HasSubstr("; why"));
-    EXPECT_THAT(verdict.job_lacks, HasSubstr("dataset.train"));
-  }
 }
 
 TEST_F(VerdictTest, AFullDiskExplainsACrashAndNoRejection) {
@@ -408,14 +366,6 @@ TEST(DecideNext, AJobThatWasAskedForAnewReturnsHoweverItEnded) {
   }
   job.cancel_requested = true;
   EXPECT_EQ(Next(ExitReason::kCrashed, job).state, State::kCancelled);
-}
-
-TEST(Backoff, DoublesUpToTheCap) {
-  EXPECT_EQ(Backoff(kPolicy, 1), absl::Seconds(10));
-  EXPECT_EQ(Backoff(kPolicy, 2), absl::Seconds(20));
-  EXPECT_EQ(Backoff(kPolicy, 3), absl::Seconds(40));
-  EXPECT_EQ(Backoff(kPolicy, 4), absl::Seconds(60));
-  EXPECT_EQ(Backoff(kPolicy, 1000000), absl::Seconds(60));
 }
 
 constexpr absl::Duration kConfigured = absl::Minutes(10);

@@ -76,19 +76,6 @@ class PlanTest : public testing::Test {
   Terms terms_;
 };
 
-TEST_F(PlanTest, WithoutRulesNothingGoes) {
-  owners_ = {{"ada", {MakeJob(1, 900, 1 << 30, 1 << 29), MakeJob(2, 1)}}};
-  EXPECT_THAT(Removals(), IsEmpty());
-  terms_.used_bytes = int64_t{1} << 60;
-  EXPECT_THAT(Removals(), IsEmpty());
-}
-
-TEST_F(PlanTest, AgeCountsFromTheEnd) {
-  owners_ = {{"ada", {MakeJob(1, 31), MakeJob(2, 30.01), MakeJob(3, 29.99)}}};
-  rules_["ada"].age = 30 * kDay;
-  EXPECT_THAT(Removals(), ElementsAre("1 age", "2 age"));
-}
-
 TEST_F(PlanTest, ACheckpointsAgeLeavesTheResult) {
   owners_ = {{"ada",
               {MakeJob(1, 40, 100, 60), MakeJob(2, 8, 100, 60),
@@ -152,28 +139,6 @@ TEST_F(PlanTest, CheckpointsGoBeforeResultsAndThoseOfFailuresLast) {
   EXPECT_EQ(plan.freed_bytes, 400);
 }
 
-TEST_F(PlanTest, TheBudgetCountsForAll) {
-  owners_ = {{"ada", {MakeJob(1, 9, 100), MakeJob(2, 5, 100, 70)}},
-             {"bob", {MakeJob(3, 8, 100), MakeJob(4, 4, 100)}}};
-  terms_.budget_bytes = 1000;
-  EXPECT_THAT(Removals(), IsEmpty()) << "before anything is measured";
-  terms_.used_bytes = 1000;
-  EXPECT_THAT(Removals(), IsEmpty());
-  terms_.used_bytes = 1071;
-  EXPECT_THAT(Removals(), ElementsAre("2 checkpoints budget", "1 budget"));
-  terms_.used_bytes = 1200;
-  EXPECT_THAT(Removals(),
-              ElementsAre("2 checkpoints budget", "1 budget", "3 budget"));
-}
-
-TEST_F(PlanTest, WhatARuleFreesIsFreedOnce) {
-  owners_ = {{"ada", {MakeJob(1, 90, 100), MakeJob(2, 5, 100)}}};
-  rules_["ada"].age = 30 * kDay;
-  terms_.budget_bytes = 1000;
-  terms_.used_bytes = 1100;
-  EXPECT_THAT(Removals(), ElementsAre("1 age"));
-}
-
 TEST_F(PlanTest, ABudgetThatCannotBeKeptIsReported) {
   owners_ = {
       {"ada", {MakeJob(1, 9, 100), MakeJob(2, 8, 40), MakeJob(3, 0.01, 7)}}};
@@ -210,27 +175,6 @@ TEST_F(PlanTest, AWrongClockMakesNothingOld) {
   EXPECT_THAT(Removals(), ElementsAre("2 age"));
   terms_.ages_count = false;
   EXPECT_THAT(Removals(), ElementsAre("2 count"));
-}
-
-TEST_F(PlanTest, WordsNameTheRuleAndItsFigure) {
-  owners_ = {{"ada", {MakeJob(1, 45.2, 3 << 20, 1 << 20), MakeJob(2, 2)}}};
-  const auto why = [&](const KeepRules& rules) {
-    rules_["ada"] = rules;
-    const Plan plan = Make();
-    return Why(plan.removals.at(0), rules, terms_);
-  };
-  EXPECT_EQ(why({.age = 30 * kDay}), "it ended 45 days ago, keep-days is 30");
-  EXPECT_EQ(why({.jobs = 1}), "newer jobs of ada have ended, keep-jobs is 1");
-  EXPECT_EQ(why({.bytes = 1 << 21}),
-            "the jobs of ada have more bytes, keep-bytes is 2.00 MiB (2097152 "
-            "bytes)");
-  EXPECT_EQ(why({.checkpoint_age = kDay / 2}),
-            "it ended 45 days ago, keep-checkpoints-days is 0.5");
-  terms_.budget_bytes = 1 << 20;
-  terms_.used_bytes = 2 << 20;
-  EXPECT_EQ(why({}),
-            "the state folder has 2.00 MiB (2097152 bytes), "
-            "state-budget-bytes is 1.00 MiB (1048576 bytes)");
 }
 
 // For any rules: nothing bound or fresh goes, no job goes twice, what is
@@ -508,27 +452,6 @@ TEST_F(CollectorTest, ByItselfAgesCountOnceTheClockIsBelieved) {
   EXPECT_THAT(log_, ElementsAre(HasSubstr("retention removed 1 jobs")));
 }
 
-TEST_F(CollectorTest, ByItselfOtherRulesCountAtOnce) {
-  Add(1, 9);
-  Add(2, 8);
-  rules_.jobs = 1;
-  collector_->Tend({});
-  EXPECT_THAT(remover_.removed, ElementsAre("id-1"));
-}
-
-TEST_F(CollectorTest, WithoutRulesNothingIsRead) {
-  Add(1, 9);
-  Measure(100);
-  {
-    // A reader would wait for ever.
-    absl::MutexLock lock(&db_.database().reader().mutex());
-    collector_->Tend({});
-  }
-  collector_->SetBudget(5);
-  collector_->Tend({});
-  EXPECT_THAT(remover_.removed, ElementsAre("id-1"));
-}
-
 TEST_F(CollectorTest, WhatWasMeasuredIsStoredAndTriedAgain) {
   Add(1, 1, 0);
   Add(2, 1, 0);
@@ -566,7 +489,7 @@ TEST_F(CollectorTest, BlobsGoByThemselves) {
   EXPECT_EQ(log_.size(), 1u);
 }
 
-// The rules alone; tests/server/store has the time that reading takes.
+// The rules alone.
 TEST(RetentionPlan, AHundredThousandJobsArePlannedQuickly) {
   Terms terms;
   terms.now = absl::FromUnixSeconds(1'800'000'000);
@@ -608,13 +531,6 @@ class ClockTrustTest : public testing::Test {
   ClockTrust trust_;
 };
 
-TEST_F(ClockTrustTest, AClockIsBelievedOnceItKeptStepForAnHour) {
-  EXPECT_FALSE(After(absl::ZeroDuration()));
-  EXPECT_FALSE(After(absl::Minutes(59)));
-  EXPECT_TRUE(After(absl::Minutes(1)));
-  EXPECT_TRUE(After(absl::Hours(100), absl::Seconds(30)));
-}
-
 TEST_F(ClockTrustTest, AJumpBeginsAnew) {
   After(absl::ZeroDuration());
   ASSERT_TRUE(After(absl::Hours(2)));
@@ -635,35 +551,6 @@ TEST_F(ClockTrustTest, ManySmallStepsAreAJump) {
     believed = After(absl::Seconds(1), absl::Seconds(40)) && believed;
   }
   EXPECT_FALSE(believed);
-}
-
-TEST(MeasuredFolders, NothingIsKnownBeforeTheFirstMeasurement) {
-  jobs::MeasuredFolders folders;
-  EXPECT_EQ(folders.TotalBytes(), std::nullopt);
-  EXPECT_EQ(folders.BytesOf("a"), 0);
-  folders.JobRemoved("a");
-  folders.OthersRemoved(5);
-  EXPECT_EQ(folders.TotalBytes(), std::nullopt);
-  EXPECT_THAT(folders.TakeChanged(10), IsEmpty());
-}
-
-TEST(MeasuredFolders, WhatIsRemovedCountsNoMore) {
-  jobs::MeasuredFolders folders;
-  folders.Begin();
-  folders.Set(1000, {{"a", 100, 60}, {"b", 50, 0}});
-  EXPECT_EQ(folders.TotalBytes(), 1000);
-  EXPECT_EQ(folders.BytesOf("a"), 100);
-  folders.CheckpointsRemoved("a");
-  EXPECT_EQ(folders.BytesOf("a"), 40);
-  EXPECT_EQ(folders.TotalBytes(), 940);
-  folders.CheckpointsRemoved("a");
-  EXPECT_EQ(folders.TotalBytes(), 940);
-  folders.JobRemoved("a");
-  folders.OthersRemoved(300);
-  EXPECT_EQ(folders.TotalBytes(), 600);
-  EXPECT_EQ(folders.BytesOf("a"), 0);
-  folders.OthersRemoved(10'000);
-  EXPECT_EQ(folders.TotalBytes(), 0);
 }
 
 // Else retention would remove further jobs for bytes that are gone.
@@ -687,29 +574,6 @@ TEST(MeasuredFolders, WhatGoesDuringAMeasurementIsTakenFromItsResult) {
   folders.Begin();
   folders.Set(500, {{"b", 30, 0}});
   EXPECT_EQ(folders.TotalBytes(), 500);
-}
-
-TEST(MeasuredFolders, ChangedFiguresAreTakenOnce) {
-  jobs::MeasuredFolders folders;
-  folders.Begin();
-  folders.Set(1000, {{"a", 1, 0}, {"b", 2, 1}, {"c", 3, 0}});
-  EXPECT_THAT(
-      folders.TakeChanged(2),
-      ElementsAre(jobs::FolderBytes{"a", 1, 0}, jobs::FolderBytes{"b", 2, 1}));
-  folders.Return({{"b", 2, 1}});
-  EXPECT_THAT(
-      folders.TakeChanged(9),
-      ElementsAre(jobs::FolderBytes{"b", 2, 1}, jobs::FolderBytes{"c", 3, 0}));
-  EXPECT_THAT(folders.TakeChanged(9), IsEmpty());
-  folders.Begin();
-  folders.Set(1000, {{"a", 1, 0}, {"b", 2, 2}, {"c", 3, 0}});
-  EXPECT_THAT(folders.TakeChanged(9),
-              ElementsAre(jobs::FolderBytes{"b", 2, 2}));
-  // One that goes before it is taken is not.
-  folders.Begin();
-  folders.Set(1000, {{"a", 5, 0}});
-  folders.JobRemoved("a");
-  EXPECT_THAT(folders.TakeChanged(9), IsEmpty());
 }
 
 }  // namespace

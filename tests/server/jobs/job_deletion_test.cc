@@ -8,7 +8,6 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -29,51 +28,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing_support::Fails;
 using testing_support::FreshFolder;
-using testing_support::Ok;
-
-TEST(FolderClaims, ASecondClaimFailsWithTheAdviceToTryAgain) {
-  FolderClaims claims;
-  {
-    const auto use = Ok(claims.Take({"a", "b"}, nullptr));
-    EXPECT_TRUE(claims.Take({"b"}, nullptr).ok()) << "many may need a job";
-    EXPECT_THAT(claims.Remove("b"), Fails(kAborted, "job b is needed"));
-    EXPECT_TRUE(claims.Remove("c").ok());
-  }
-  {
-    const auto removal = Ok(claims.Remove("b"));
-    EXPECT_TRUE(absl::IsAborted(claims.Remove("b").status()));
-    EXPECT_THAT(claims.Take({"a", "b"}, nullptr),
-                Fails(kAborted, "files of job b are being removed"));
-    // A refused Take keeps nothing.
-    EXPECT_TRUE(claims.Remove("a").ok());
-  }
-  EXPECT_TRUE(claims.Take({"a", "b"}, nullptr).ok());
-}
-
-TEST(FolderClaims, ASubmissionLearnsWhatWentWhileItLooked) {
-  FolderClaims claims;
-  { ASSERT_TRUE(claims.Remove("early").ok()); }
-  const FolderClaims::Watch watch = claims.Begin();
-  { ASSERT_TRUE(claims.Remove("late").ok()); }
-  EXPECT_TRUE(claims.Take({"early"}, &watch).ok());
-  EXPECT_TRUE(absl::IsAborted(claims.Take({"late"}, &watch).status()));
-  // One that begins now sees the truth of the disk.
-  const FolderClaims::Watch next = claims.Begin();
-  EXPECT_TRUE(claims.Take({"late"}, &next).ok());
-}
-
-TEST(FolderClaims, AClaimThatWasMovedEndsOnce) {
-  FolderClaims claims;
-  {
-    std::optional<FolderClaims::Use> kept;
-    {
-      absl::StatusOr<FolderClaims::Use> use = claims.Take({"a"}, nullptr);
-      kept.emplace(*std::move(use));
-    }
-    EXPECT_FALSE(claims.Remove("a").ok());
-  }
-  EXPECT_TRUE(claims.Remove("a").ok());
-}
 
 // A job is never both needed and removed, in any order of calls.
 TEST(FolderClaims, NoJobNeedsWhatIsRemoved) {
@@ -154,16 +108,6 @@ class DeletedFolderTest : public testing::Test {
   const fs::path folder_ = jobs_ / "01KAH0000000000000000000AA";
 };
 
-TEST_F(DeletedFolderTest, AMarkIsThatOfItsFolder) {
-  EXPECT_EQ(DeletionMark(folder_),
-            jobs_ / ".01KAH0000000000000000000AA.delete");
-  EXPECT_EQ(MarkedFolder(DeletionMark(folder_)), folder_);
-  for (const char* other :
-       {".delete", "x.delete", ".x.tmp", "x", ".x.deleted"}) {
-    EXPECT_EQ(MarkedFolder(jobs_ / other), "") << other;
-  }
-}
-
 TEST_F(DeletedFolderTest, MarkedRemovedAndCounted) {
   ASSERT_TRUE(MarkForDeletion(folder_).ok());
   EXPECT_TRUE(fs::exists(DeletionMark(folder_)));
@@ -172,20 +116,6 @@ TEST_F(DeletedFolderTest, MarkedRemovedAndCounted) {
   EXPECT_EQ(fs::file_size(jobs_ / "blob"), 500u);
   fs::remove(jobs_ / "blob");
   EXPECT_TRUE(fs::is_empty(jobs_));
-}
-
-TEST_F(DeletedFolderTest, UnmarkedItStays) {
-  ASSERT_TRUE(MarkForDeletion(folder_).ok());
-  UnmarkForDeletion(folder_);
-  EXPECT_FALSE(fs::exists(DeletionMark(folder_)));
-  EXPECT_TRUE(fs::exists(folder_ / "out/model"));
-}
-
-TEST_F(DeletedFolderTest, AFolderThatIsGoneLosesItsMark) {
-  fs::remove_all(folder_);
-  ASSERT_TRUE(MarkForDeletion(folder_).ok());
-  EXPECT_EQ(RemoveMarkedFolder(folder_), 0);
-  EXPECT_FALSE(fs::exists(DeletionMark(folder_)));
 }
 
 TEST_F(DeletedFolderTest, CheckpointsGoAloneAndAllAtOnce) {
@@ -254,13 +184,6 @@ class JobSweepTest : public testing::Test {
   fakes::TestStore db_;
   JobStore& store_ = db_.rows;
 };
-
-TEST_F(JobSweepTest, WithoutAFolderThereIsNothing) {
-  absl::StatusOr<Leftovers> found =
-      FindLeftovers(jobs_ / "none", store_, absl::ZeroDuration());
-  ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_THAT(found->garbage, IsEmpty());
-}
 
 TEST_F(JobSweepTest, StagedFoldersGo) {
   const fs::path staged = base::TemporaryBeside(jobs_ / kGone);

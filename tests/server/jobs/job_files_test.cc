@@ -49,15 +49,6 @@ class JobFilesTest : public testing::Test {
   JobFiles files_{state_};
 };
 
-TEST_F(JobFilesTest, LaysTheFolderOut) {
-  EXPECT_EQ(files_.Folder("J"), (state_ / "jobs/J").string());
-  EXPECT_EQ(files_.SpecPath("J"), (state_ / "jobs/J/job.json").string());
-  EXPECT_EQ(files_.InputPath("J", "a/b"),
-            (state_ / "jobs/J/inputs/a/b").string());
-  EXPECT_EQ(files_.OutputDir("J"), (state_ / "jobs/J/out").string());
-  EXPECT_EQ(files_.LogPath("J"), (state_ / "jobs/J/log").string());
-}
-
 TEST_F(JobFilesTest, CreatesSpecAndInputs) {
   const std::string blob = state_ / "blob";
   ASSERT_TRUE(files_
@@ -99,16 +90,6 @@ TEST_F(JobFilesTest, ABlobThatIsGoneIsAnErrorAndNoLink) {
   EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
 }
 
-TEST_F(JobFilesTest, ADeletionInItsSteps) {
-  ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
-  ASSERT_TRUE(files_.BeginDelete("J").ok());
-  files_.AbandonDelete("J");
-  EXPECT_TRUE(files_.Exists(files_.SpecPath("J")));
-  ASSERT_TRUE(files_.BeginDelete("J").ok());
-  EXPECT_EQ(files_.FinishDelete("J"), 5);  // job.json, request.json
-  EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
-}
-
 // On a file system that knows no case the second link finds the first.
 TEST_F(JobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
   const std::string blob = state_ / "blob";
@@ -118,44 +99,6 @@ TEST_F(JobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
       Fails(absl::StatusCode::kInvalidArgument,
             "'d/same' and 'd/same' are one name"));
   EXPECT_TRUE(fs::is_empty(state_ / "jobs")) << "nothing is left";
-}
-
-TEST_F(JobFilesTest, KnowsWhatIsFree) {
-  ASSERT_TRUE(files_.FreeBytes().has_value());
-  EXPECT_GT(*files_.FreeBytes(), 0);
-  JobFiles nowhere("/no/such/folder");
-  EXPECT_EQ(nowhere.FreeBytes(), std::nullopt);
-}
-
-TEST_F(JobFilesTest, RemovesTheFolder) {
-  ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
-  EXPECT_TRUE(files_.Exists(files_.Folder("J")));
-  files_.Remove("J");
-  EXPECT_FALSE(files_.Exists(files_.Folder("J")));
-}
-
-TEST_F(JobFilesTest, LogLinesAreStampedAndAppended) {
-  ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
-  files_.AppendLog("J", "one");
-  files_.AppendLog("J", "two");
-  const std::string log = *base::ReadFile(files_.LogPath("J"));
-  EXPECT_THAT(log, testing::ContainsRegex("Z mpsd: one\n.*Z mpsd: two\n$"));
-}
-
-TEST_F(JobFilesTest, FindsAModelOrSaysWhyNot) {
-  JobFiles files(state_ / "state");
-  EXPECT_TRUE(
-      absl::IsNotFound(files.FindModel((state_ / "none").string()).status()));
-  const fs::path folder = state_ / "model";
-  fs::create_directories(folder);
-  std::ofstream(folder / "config.json")
-      << R"({"architectures": ["T5Model"], "model_type": "t5"})";
-  auto unknown = files.FindModel(folder.string());
-  EXPECT_TRUE(absl::IsUnimplemented(unknown.status())) << unknown.status();
-  WriteModel(folder);
-  auto model = Ok(files.FindModel(folder.string()));
-  EXPECT_EQ(model.folder, folder.string());
-  EXPECT_EQ(model.config.hidden_size, 16);
 }
 
 // models/ and data/ are open, the rest of the machine is not.
@@ -531,14 +474,6 @@ TEST_F(RequestFileTest, KeepsWhatMakesTheJob) {
   EXPECT_EQ(read.idempotency_key, "");
 }
 
-TEST_F(RequestFileTest, WhatTheRequestOmitsIsAbsent) {
-  SubmitRequest request;
-  request.spec_json = "{}";
-  EXPECT_EQ(Again(request)->round_trip_seconds, std::nullopt);
-  Write(R"({"spec_json": "{}", "round_trip_seconds": "long"})");
-  EXPECT_EQ(RequestFile::Read(folder_)->round_trip_seconds, std::nullopt);
-}
-
 TEST_F(RequestFileTest, AJobOfAnEarlierReleaseHasNone) {
   EXPECT_THAT(
       RequestFile::Read(folder_),
@@ -573,15 +508,6 @@ class InputNamesTest : public testing::Test {
   const fs::path folder_ = testing_support::FreshFolder("names");
 };
 
-TEST_F(InputNamesTest, AFileThatLiesAsItIsSpelledNeedsNoList) {
-  EXPECT_EQ(InputNames::Encode({{"train.jsonl", "", "train.jsonl"}}), "");
-  const InputNames names = Names({{"train.jsonl", "", "train.jsonl"}});
-  EXPECT_EQ(names.Respelled(In("e2.csv") + ":2: the label is empty"),
-            "e2.csv:2: the label is empty");
-  EXPECT_EQ(names.Respelled("nothing of it"), "nothing of it");
-  EXPECT_EQ(names.Respelled(""), "");
-}
-
 TEST_F(InputNamesTest, OthersAsJobJsonSpellsThem) {
   const InputNames names = Names({{"up/e2.csv", "", "./e2.csv"},
                                   {"images/1.png", "", "../images/1.png"},
@@ -592,16 +518,6 @@ TEST_F(InputNamesTest, OthersAsJobJsonSpellsThem) {
                             " and '" + In("root/data/t.csv") + "'."),
             "bad: ./e2.csv:2, ../images/1.png, ../images/1 and "
             "'/data/t.csv'.");
-}
-
-TEST_F(InputNamesTest, FoldersAndFilesThatWereNotUploaded) {
-  const InputNames names = Names({{"images/a/1.png", "", "../images/a/1.png"},
-                                  {"images/b/2.png", "", "../images/b/2.png"}});
-  EXPECT_EQ(names.Respelled(In("images") + ": 2 classes"),
-            "../images: 2 classes");
-  EXPECT_EQ(names.Respelled(In("images/a") + " and " + In("images/b/")),
-            "../images/a and ../images/b/");
-  EXPECT_EQ(names.Respelled(In("images/c/3.png")), "images/c/3.png");
 }
 
 TEST_F(InputNamesTest, OtherJobsAndBrokenListsAreLeftAlone) {
@@ -680,15 +596,6 @@ TEST_F(InputsTest, SpellingsOfAPathAreOne) {
       Inputs::Create({{"t", kSha}, {"./t", kSha}}, kJob, files_, blobs_).ok());
   EXPECT_THAT(Error({{"t", kSha}, {"./t", kOther}}), HasSubstr("twice"));
   EXPECT_THAT(Error({{"t", kSha}, {"t", kSha}}), HasSubstr("twice"));
-}
-
-TEST_F(InputsTest, AFolderIsWhatLiesBelow) {
-  Inputs inputs = Of({"pets/cat/1.png", "pets/dog/2.png", "petshop"});
-  EXPECT_EQ(*inputs.Resolve("f", "pets/"), kBelow + "pets");
-  EXPECT_THAT(std::string(inputs.CheckAllUsed().message()),
-              HasSubstr("input 'petshop' is not named by the spec"));
-  Inputs above = Of({"../pets/1.png"});
-  EXPECT_EQ(*above.Resolve("f", "../pets"), kBelow + "pets");
 }
 
 TEST_F(InputsTest, AFolderNeedsAName) {
@@ -805,13 +712,6 @@ TEST_F(InputsTest, AsManyPathsAsThereMayBe) {
   EXPECT_TRUE(inputs.Resolve("f", longest).ok());
   EXPECT_TRUE(inputs.CheckAllUsed().ok());
   EXPECT_EQ(inputs.Links().size(), files.size());
-}
-
-TEST_F(InputsTest, LinksPointAtTheirBlobs) {
-  const auto links = Of({"t"}).Links();
-  ASSERT_EQ(links.size(), 1u);
-  EXPECT_EQ(links[0].target, "/state/blobs/" + kSha);
-  EXPECT_EQ(Of({"../t"}).Links()[0].spelled, "../t");
 }
 
 }  // namespace

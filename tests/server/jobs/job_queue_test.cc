@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/job_queue.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <random>
@@ -20,21 +18,7 @@
 namespace mpsd::jobs {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-
 constexpr absl::Duration kDay = absl::Hours(24);
-
-TEST(UsageBook, ForgetsHalfInAHalfLife) {
-  UsageBook book(kDay);
-  book.Charge("ann", absl::Hours(8), absl::Hours(100));
-  EXPECT_EQ(book.Used("ann", absl::Hours(100)), absl::Hours(8));
-  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", absl::Hours(124))), 4, 1e-9);
-  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", absl::Hours(148))), 2, 1e-9);
-  book.Charge("ann", absl::Hours(1), absl::Hours(124));
-  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", absl::Hours(124))), 5, 1e-9);
-  EXPECT_EQ(book.Used("bob", absl::Hours(124)), absl::ZeroDuration());
-}
 
 TEST(UsageBook, SharesOrderOwnersAsTheirUseDoes) {
   UsageBook book(kDay);
@@ -54,149 +38,6 @@ TEST(UsageBook, SharesOrderOwnersAsTheirUseDoes) {
         if (absl::AbsDuration(more) < absl::Milliseconds(1)) continue;
         EXPECT_EQ(book.Share(a) > book.Share(b), more > absl::ZeroDuration());
       }
-    }
-  }
-}
-
-TEST(UsageBook, NoUserIsChargedWithoutAHalfLife) {
-  UsageBook book;
-  book.Charge("ann", absl::Hours(8), absl::Hours(1));
-  EXPECT_EQ(book.Used("ann", absl::Hours(1)), absl::ZeroDuration());
-  EXPECT_EQ(book.Share("ann"), UsageBook::kNoShare);
-}
-
-TEST(UsageBook, ForgetsOwnersOfWhomNothingIsLeft) {
-  UsageBook book(kDay);
-  book.Charge("ann", absl::Hours(1), absl::ZeroDuration());
-  book.Charge("bob", absl::Hours(1), 10 * kDay);
-  EXPECT_THAT(book.Forget(11 * kDay), IsEmpty());
-  EXPECT_THAT(book.Forget(12 * kDay), ElementsAre("ann")) << "3600 s / 2^12";
-  EXPECT_GT(book.Share("bob"), UsageBook::kNoShare);
-  EXPECT_EQ(book.Share("ann"), UsageBook::kNoShare);
-}
-
-constexpr double kLongestHours = 3;
-
-struct Person {
-  std::string name;
-  int jobs_waiting;  // at any time
-  double mean_hours;
-};
-
-struct Outcome {
-  std::map<std::string, double> hours;         // of the device
-  std::map<std::string, double> longest_wait;  // hours without the device
-};
-
-// `days` of one device. Jobs have random lengths about their owner's mean, and
-// a job that starts is replaced by a new one of the same owner.
-Outcome Simulate(const std::vector<Person>& people, absl::Duration half_life,
-                 int days, uint32_t seed) {
-  std::mt19937 random(seed);
-  UsageBook book(half_life);
-  JobQueue queue;
-  std::map<std::string, Person> known;
-  int64_t number = 0;
-  const auto submit = [&](const Person& person) {
-    JobQueue::Entry entry;
-    entry.id = absl::StrFormat("%012d", ++number);
-    entry.owner = person.name;
-    queue.Push(entry);
-  };
-  for (const Person& person : people) {
-    known[person.name] = person;
-    for (int i = 0; i < person.jobs_waiting; ++i) submit(person);
-  }
-  Outcome outcome;
-  std::map<std::string, double> last_end;
-  double now = 0;  // hours
-  while (now < 24.0 * days) {
-    const JobQueue::Entry job = *queue.Next(absl::Hours(now));
-    queue.Remove(job.id);
-    submit(known.at(job.owner));
-    double& waited = outcome.longest_wait[job.owner];
-    waited = std::max(waited, now - last_end[job.owner]);
-    std::exponential_distribution<double> length(
-        1 / known.at(job.owner).mean_hours);
-    const double hours = std::min(length(random), kLongestHours);
-    now += hours;
-    last_end[job.owner] = now;
-    outcome.hours[job.owner] += hours;
-    book.Charge(job.owner, absl::Hours(hours), absl::Hours(now));
-    queue.SetShare(job.owner, book.Share(job.owner));
-  }
-  for (const auto& [name, end] : last_end) {
-    double& waited = outcome.longest_wait[name];
-    waited = std::max(waited, now - end);
-  }
-  return outcome;
-}
-
-std::vector<Person> RandomPeople(uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<Person> people;
-  const int count = 2 + static_cast<int>(random() % 9);
-  for (int i = 0; i < count; ++i) {
-    people.push_back({absl::StrFormat("p%d", i),
-                      1 + static_cast<int>(random() % 40),
-                      0.1 + static_cast<double>(random() % 140) / 100});
-  }
-  return people;
-}
-
-// How far the share of the owner who is farthest from an equal share lies from
-// it, as a part of an equal share.
-double FarthestFromFair(const std::vector<Person>& people,
-                        absl::Duration half_life, uint32_t seed) {
-  const Outcome outcome = Simulate(people, half_life, 90, seed);
-  double total = 0, farthest = 0;
-  for (const auto& [name, hours] : outcome.hours) total += hours;
-  const double fair = total / static_cast<double>(people.size());
-  for (const Person& person : people) {
-    const auto hours = outcome.hours.find(person.name);
-    const double got = hours == outcome.hours.end() ? 0 : hours->second;
-    farthest = std::max(farthest, std::abs(got - fair) / fair);
-  }
-  return farthest;
-}
-
-// Users that always have work get an equal share of the device, for any
-// number and length of their jobs, but for the length of a job against the
-// half-life: who has just ended a long job is charged with all of it. First
-// come, first served gives the device to who submits most.
-TEST(FairShare, SharesConvergeWhereFifosDoNot) {
-  double worst = 0, worst_week = 0, worst_fifo = 0;
-  for (uint32_t seed = 1; seed <= 20; ++seed) {
-    const std::vector<Person> people = RandomPeople(seed);
-    const double bound = static_cast<double>(people.size()) * std::log(2.0) *
-                         absl::FDivDuration(absl::Hours(kLongestHours), kDay);
-    const double far = FarthestFromFair(people, kDay, seed);
-    EXPECT_LT(far, bound) << "seed " << seed << ", " << people.size();
-    const double far_week = FarthestFromFair(people, 7 * kDay, seed);
-    EXPECT_LT(far_week, bound / 7) << "seed " << seed << ", " << people.size();
-    worst = std::max(worst, far);
-    worst_week = std::max(worst_week, far_week);
-    worst_fifo = std::max(worst_fifo,
-                          FarthestFromFair(people, absl::ZeroDuration(), seed));
-  }
-  RecordProperty("farthest_day", absl::StrFormat("%.4f", worst));
-  RecordProperty("farthest_week", absl::StrFormat("%.4f", worst_week));
-  RecordProperty("farthest_fifo", absl::StrFormat("%.2f", worst_fifo));
-  EXPECT_LT(worst, 0.2);
-  EXPECT_LT(worst_week, 0.05);
-  EXPECT_GT(worst_fifo, 1);
-}
-
-// No user waits much longer than the others together use in their turns.
-TEST(FairShare, NoUserStarves) {
-  for (uint32_t seed = 1; seed <= 20; ++seed) {
-    const std::vector<Person> people = RandomPeople(seed);
-    const Outcome outcome = Simulate(people, kDay, 90, seed);
-    for (const Person& person : people) {
-      const auto wait = outcome.longest_wait.find(person.name);
-      ASSERT_NE(wait, outcome.longest_wait.end()) << person.name;
-      EXPECT_LT(wait->second, 24.0 * static_cast<double>(people.size()))
-          << "seed " << seed << ", " << person.name;
     }
   }
 }
@@ -271,99 +112,11 @@ TEST(JobQueue, CountsWhoWaitsAndForHowLong) {
   EXPECT_EQ(queue.Depth().oldest, std::nullopt);
 }
 
-TEST(JobQueue, OthersOvertakeAJobThatWaits) {
-  JobQueue queue;
-  EXPECT_EQ(queue.NextTime(), absl::InfiniteDuration());
-  queue.Push(Entry("1", 9, kNow + absl::Seconds(10)));
-  EXPECT_FALSE(queue.Next(kNow).has_value());
-  queue.Push(Entry("2", 0, kNow + absl::Seconds(5)));
-  EXPECT_EQ(queue.NextTime(), kNow + absl::Seconds(5));
-  queue.Push(Entry("3"));
-  EXPECT_LE(queue.NextTime(), kNow);
-  EXPECT_EQ(queue.Next(kNow)->id, "3");
-  EXPECT_EQ(queue.Next(kNow + absl::Seconds(10))->id, "1");
-}
-
-TEST(JobQueue, ADelayedJobKeepsItsPlace) {
-  JobQueue queue;
-  queue.Push(Entry("1"));
-  queue.Push(Entry("2"));
-  queue.Delay("1", kNow + absl::Seconds(5));
-  queue.Delay("3", kNow);
-  EXPECT_EQ(queue.Next(kNow)->id, "2");
-  EXPECT_EQ(queue.Position("1"), 0);
-  EXPECT_EQ(queue.Position("3"), std::nullopt);
-  EXPECT_EQ(queue.Next(kNow + absl::Seconds(5))->id, "1");
-}
-
-// Against a list that is sorted anew for each question: by priority, what was
-// used and age, the `behind` ones at the end, each job once.
-TEST(JobQueue, HasTheOrderOfASortedList) {
-  JobQueue queue;
-  std::map<std::string, JobQueue::Entry> all;
-  std::map<std::string, double> shares;
-  std::mt19937 random(7);
-  const auto random_owner = [&] { return std::string(1, 'a' + random() % 6); };
-  for (int i = 0; i < 3000; ++i) {
-    const std::string id = std::to_string(100 + random() % 60);
-    if (random() % 4 == 0) {
-      EXPECT_EQ(queue.Remove(id), all.erase(id) == 1);
-    } else if (random() % 3 == 0) {
-      // Few values, so that owners often have the same.
-      const std::string owner = random_owner();
-      shares[owner] = random() % 3 == 0 ? UsageBook::kNoShare
-                                        : static_cast<double>(random() % 4);
-      queue.SetShare(owner, shares[owner]);
-    } else {
-      JobQueue::Entry entry = Entry(id, static_cast<int>(random() % 3) - 1);
-      entry.behind = random() % 4 == 0;
-      entry.owner = random_owner();
-      queue.Push(entry);
-      all[id] = entry;
-    }
-    std::vector<std::tuple<bool, int32_t, double, std::string>> sorted;
-    for (const auto& [key, e] : all) {
-      const auto share = shares.find(e.owner);
-      sorted.emplace_back(
-          e.behind, -e.priority,
-          share == shares.end() ? UsageBook::kNoShare : share->second, key);
-    }
-    std::sort(sorted.begin(), sorted.end());
-    ASSERT_EQ(queue.size(), sorted.size());
-    const std::vector<JobQueue::Entry> first = queue.First(sorted.size());
-    for (size_t at = 0; at < sorted.size(); ++at) {
-      const std::string& expected = std::get<3>(sorted[at]);
-      ASSERT_EQ(queue.Position(expected), static_cast<int32_t>(at));
-      ASSERT_EQ(first[at].id, expected);
-      ASSERT_EQ(queue.Find(expected)->owner, all[expected].owner);
-    }
-    const auto next = queue.Next(kNow);
-    ASSERT_EQ(next.has_value(), !sorted.empty());
-    if (next) {
-      ASSERT_EQ(next->id, std::get<3>(sorted[0]));
-    }
-  }
-}
-
 JobQueue::Entry Of(const std::string& owner, const std::string& id,
                    int32_t priority = 0) {
   JobQueue::Entry entry = Entry(id, priority);
   entry.owner = owner;
   return entry;
-}
-
-TEST(JobQueue, KnowsWhenAHigherPriorityMayRun) {
-  JobQueue queue;
-  EXPECT_EQ(queue.NextTimeAbove(0), absl::InfiniteDuration());
-  queue.Push(Entry("1", 0));
-  queue.Push(Entry("2", 2, kNow + absl::Seconds(9)));
-  queue.Push(Entry("3", 1, kNow + absl::Seconds(5)));
-  JobQueue::Entry behind = Entry("4", 9, kNow);
-  behind.behind = true;
-  queue.Push(behind);
-  EXPECT_EQ(queue.NextTimeAbove(0), kNow + absl::Seconds(5));
-  EXPECT_EQ(queue.NextTimeAbove(1), kNow + absl::Seconds(9));
-  EXPECT_EQ(queue.NextTimeAbove(2), absl::InfiniteDuration());
 }
 
 // What a daemon with a long queue does: it takes over the jobs, charges the
@@ -403,28 +156,6 @@ std::vector<std::string> Order(const JobQueue& queue) {
     ids.push_back(entry.id);
   }
   return ids;
-}
-
-TEST(JobQueueTurns, WhoMovesAJobTakesNoTurnOfOthers) {
-  JobQueue queue;
-  for (const auto& entry : {Of("ann", "1"), Of("bob", "2"), Of("ann", "3"),
-                            Moved(Of("ann", "4"), -1)}) {
-    queue.Push(entry);
-  }
-  EXPECT_EQ(Order(queue), (std::vector<std::string>{"4", "2", "1", "3"}));
-  EXPECT_EQ(queue.Next(kNow)->id, "4");
-  EXPECT_EQ(queue.Position("1"), 2);
-  // It leaves with the turn of 1, which has its turn from now on.
-  const auto heir = queue.TakeTurn("4");
-  ASSERT_TRUE(heir.has_value());
-  EXPECT_EQ(heir->id, "1");
-  EXPECT_EQ(heir->ticket, "4");
-  EXPECT_EQ(queue.Find("4")->ticket, "1");
-  EXPECT_EQ(queue.TakeTurn("4").has_value(), false);
-  queue.Remove("4");
-  EXPECT_EQ(Order(queue), (std::vector<std::string>{"2", "1", "3"}));
-  EXPECT_EQ(queue.TakeTurn("2").has_value(), false);
-  EXPECT_EQ(queue.TakeTurn("none").has_value(), false);
 }
 
 TEST(JobQueueTurns, KnowsThePlacesAtTheEdges) {
@@ -561,71 +292,6 @@ TEST(JobQueueTurns, DealsTurnsOutAsAListWould) {
       ASSERT_EQ(queue.Position(expected[at]), static_cast<int32_t>(at)) << i;
     }
   }
-}
-
-// A step of a wholly held queue: each job is examined for whether it may run.
-TEST(JobQueueTurns, AHundredThousandHeldJobsAreLookedAtInMicroseconds) {
-  JobQueue queue;
-  for (int i = 0; i < 100'000; ++i) {
-    queue.Push(
-        Moved(Entry(absl::StrFormat("%08d", i), 0, absl::InfiniteDuration()),
-              i % 3 - 1));
-  }
-  const absl::Time start = absl::Now();
-  for (int i = 0; i < 1000; ++i) {
-    ASSERT_FALSE(queue.Next(kNow).has_value());
-    ASSERT_EQ(queue.NextTime(), absl::InfiniteDuration());
-  }
-  const absl::Duration held = absl::Now() - start;
-  queue.Push(Of("zoe", "99999999"));
-  const absl::Time walk = absl::Now();
-  for (int i = 0; i < 10; ++i) ASSERT_EQ(queue.Next(kNow)->id, "99999999");
-  const absl::Duration walked = absl::Now() - walk;
-  RecordProperty("held_us", absl::ToDoubleMicroseconds(held) / 1e3);
-  RecordProperty("walked_us", absl::ToDoubleMicroseconds(walked) / 10);
-  EXPECT_LT(held, absl::Seconds(2));
-  EXPECT_LT(walked, absl::Seconds(2));
-}
-
-TEST(WhyThere, NamesPriorityUseAndWhoMovedIt) {
-  constexpr absl::Duration kNone = absl::ZeroDuration();
-  constexpr absl::Duration kUsed = absl::Minutes(130);
-  JobQueue::Entry behind = Of("ann", "1", 9);
-  behind.behind = true;
-  const struct {
-    JobQueue::Entry entry;
-    absl::Duration used, half_life;
-    const char* why;
-  } cases[] = {
-      {Of("ann", "1", 5), kUsed, kDay,
-       "priority 5, ann has used the device 2h10m lately"},
-      {Of("bob", "1"), kNone, kDay,
-       "priority 0, bob has not used the device lately"},
-      {Of("", "1"), kNone, kDay,
-       "priority 0, its owner, who has no name, has not used the device "
-       "lately"},
-      {Of("ann", "1", -1), kNone, kNone,
-       "priority -1, first come, first served"},
-      {behind, kUsed, kDay,
-       "after all others once: its last attempt ended early without a new "
-       "checkpoint"},
-      {Moved(Of("ann", "1"), -1), kNone, kNone,
-       "priority 0, moved up, first come, first served"},
-      {Moved(Of("ann", "1"), 2), kUsed, kDay,
-       "priority 0, moved down, ann has used the device 2h10m lately"},
-      {Moved(Of("ann", "1"), 2, true), kUsed, kDay,
-       "priority 0, moved after all others of it by an admin"},
-      {Moved(Of("ann", "1"), -2, true), kUsed, kDay,
-       "priority 0, moved before all others of it by an admin"}};
-  for (const auto& [entry, used, half_life, why] : cases) {
-    EXPECT_EQ(WhyThere(entry, used, half_life), why);
-  }
-}
-
-TEST(RoundTime, KeepsWhatAPersonWants) {
-  EXPECT_EQ(RoundTime(absl::Milliseconds(65'900)), "1m5s");
-  EXPECT_EQ(RoundTime(absl::Seconds(7384)), "2h3m");
-  EXPECT_EQ(RoundTime(absl::Hours(100)), "100h");
 }
 
 TEST(MayTake, AHigherPriorityFromOneThatRanAndIsNotAboutToEnd) {

@@ -15,7 +15,6 @@ namespace mpsd::jobs {
 namespace {
 
 using testing::IsEmpty;
-using testing::SizeIs;
 
 TEST(EventHub, WakesThoseWhoWaitForTheJobUntilTheyLeave) {
   EventHub hub;
@@ -131,102 +130,6 @@ TEST(QueueView, TakesOverWhatWasStoredByItsAge) {
               testing::ElementsAre("ann"));
 }
 
-TEST(QueueView, AJobsOwnReasonGoesWithIt) {
-  QueueView view;
-  view.Push(Entry("a"));
-  view.Push(Entry("b"));
-  view.HoldJob("a", "its model is away", absl::Seconds(5));
-  view.HoldJob("c", "nobody", absl::Seconds(5));
-  EXPECT_EQ(view.HoldOf("a"), "its model is away");
-  EXPECT_THAT(view.HoldOf("b"), IsEmpty());
-  EXPECT_THAT(view.HoldOf("c"), IsEmpty());
-  EXPECT_EQ(view.Next(absl::Seconds(1))->id, "b");
-  EXPECT_EQ(view.Position("a"), 0);
-  EXPECT_TRUE(view.Remove("a"));
-  view.Push(Entry("a"));
-  EXPECT_THAT(view.HoldOf("a"), IsEmpty());
-}
-
-TEST(QueueView, TheQueuesReasonIsEveryWaitingJobs) {
-  QueueView view;
-  view.Push(Entry("a"));
-  view.SetRunning("r", Pause());
-  view.SetQueueHold(HoldReason::kDisk, "the disk is full");
-  EXPECT_EQ(view.HoldOf("a"), "the disk is full");
-  EXPECT_THAT(view.HoldOf("r"), IsEmpty());
-  EXPECT_EQ(view.Info().running_job_id, "r");
-}
-
-TEST(QueueView, AJobThatWaitsForOthersHasNoTime) {
-  QueueView view;
-  view.Push(Entry("a"));
-  view.HoldJob("a", "waits for b", absl::InfiniteDuration());
-  EXPECT_EQ(view.Next(absl::Hours(1)), std::nullopt);
-  EXPECT_EQ(view.NextTime(), absl::InfiniteDuration());
-  const QueueListing listing =
-      view.Listing(10, absl::UnixEpoch(), absl::ZeroDuration());
-  ASSERT_EQ(listing.places.size(), 1u);
-  EXPECT_EQ(listing.places[0].hold, "waits for b");
-  EXPECT_EQ(listing.places[0].not_before, std::nullopt);
-  // The time under a hold is no time in which the queue was stuck.
-  view.Unhold("a", absl::UnixEpoch() + absl::Hours(9));
-  EXPECT_EQ(view.Depth().oldest, absl::UnixEpoch() + absl::Hours(9));
-  EXPECT_EQ(view.HoldOf("a"), "");
-  EXPECT_EQ(view.Next(absl::ZeroDuration())->id, "a");
-  // A back-off is no hold.
-  JobQueue::Entry later = Entry("b");
-  later.not_before = absl::Seconds(5);
-  view.Push(later);
-  view.Unhold("b", absl::UnixEpoch());
-  view.Remove("a");
-  EXPECT_EQ(view.NextTime(), absl::Seconds(5));
-}
-
-TEST(QueueView, AJobIsPushedWithItsHold) {
-  QueueView view;
-  view.Push(Entry("a"), "by ann");
-  EXPECT_EQ(view.Next(absl::Hours(1)), std::nullopt);
-  EXPECT_EQ(view.HoldOf("a"), "by ann");
-  view.Push(Entry("a"));
-  EXPECT_EQ(view.HoldOf("a"), "");
-  EXPECT_EQ(view.Next(absl::ZeroDuration())->id, "a");
-  view.SetQueueHold(HoldReason::kDrained, "mpsd is drained by root");
-  EXPECT_TRUE(view.Info().drained);
-  EXPECT_EQ(view.HoldOf("a"), "mpsd is drained by root");
-  view.SetQueueHold(HoldReason::kDisk, "full");
-  EXPECT_EQ(view.Info().hold_reason, "disk") << "which is graver";
-  EXPECT_TRUE(view.Info().drained);
-}
-
-TEST(QueueView, ListsTheJobsAheadOfANewJobAndChangesNothing) {
-  QueueView view;
-  const absl::Duration now = absl::Hours(1000);
-  const absl::Time time = absl::FromUnixSeconds(1'000'000);
-  for (const char* id : {"a", "b", "c", "d"}) {
-    JobQueue::Entry entry = Entry(id);
-    entry.owner = "ann";
-    entry.priority = id[0] == 'd' ? -1 : 0;
-    entry.time_left = absl::Seconds(7);
-    view.Push(entry, id[0] == 'c' ? "held by ann" : "");
-  }
-  view.Start("a");
-  view.SetRunning("a", Pause());
-  const QueueListing before = view.ListingBefore("bob", 0, 9, time, now);
-  ASSERT_EQ(before.places.size(), 3u) << "d has less priority";
-  EXPECT_EQ(before.places[0].state, State::kRunning);
-  EXPECT_EQ(before.places[1].id, "b");
-  EXPECT_EQ(before.places[1].time_left, absl::Seconds(7));
-  EXPECT_FALSE(before.places[1].waits_for_somebody);
-  EXPECT_TRUE(before.places[2].waits_for_somebody);
-  EXPECT_EQ(before.more, 0);
-  EXPECT_EQ(view.ListingBefore("bob", 0, 1, time, now).more, 1);
-  EXPECT_EQ(view.ListingBefore("bob", 1, 9, time, now).places.size(), 1u);
-  EXPECT_EQ(view.ListingBefore("bob", -1, 9, time, now).places.size(), 4u);
-  EXPECT_EQ(view.Listing(9, time, now).places.size(), 4u);
-  EXPECT_EQ(view.CountOf("bob"), 0);
-  EXPECT_EQ(view.Depth().by_priority.size(), 2u);
-}
-
 constexpr char kId[] = "01KAH0AAAAAAAAAAAAAAAAAAAA";
 
 class JobReaderTest : public testing::Test {
@@ -243,38 +146,6 @@ class JobReaderTest : public testing::Test {
   fakes::FakeJobFiles files_;
   JobReader board_{store_, files_};
 };
-
-TEST_F(JobReaderTest, ShowsWhatTheStoreHas) {
-  Put(kId);
-  ASSERT_TRUE(store_.AddCheckpoint(kId, {{1, "/c", 5, 0.5}, {}}).ok());
-  EXPECT_EQ(board_.Get(kId)->id, kId);
-  EXPECT_THAT(*board_.List({}), SizeIs(1));
-  EXPECT_THAT(*board_.FindByIdPart("01KA", 5), SizeIs(1));
-  EXPECT_THAT(*board_.Checkpoints(kId), SizeIs(1));
-  EXPECT_THAT(*board_.Events(kId, 0), SizeIs(1));
-  EXPECT_THAT(*board_.Events(kId, 1), IsEmpty());
-  EXPECT_EQ(*board_.LastSequence(kId), 1);
-}
-
-TEST_F(JobReaderTest, WhatIsNotThereIsNotFound) {
-  EXPECT_TRUE(absl::IsNotFound(board_.Get(kId).status()));
-  EXPECT_TRUE(absl::IsNotFound(board_.Events(kId, 0).status()));
-  EXPECT_TRUE(absl::IsNotFound(board_.Checkpoints(kId).status()));
-}
-
-TEST_F(JobReaderTest, ShowsWhatTheSchedulerPutUp) {
-  board_.view().Push({"a", 0, absl::UnixEpoch()});
-  board_.view().Push({"b", 0, absl::UnixEpoch()});
-  board_.view().SetQueueHold(HoldReason::kDisk, "full");
-  board_.view().SetRunning("r", {{PauseReason::kBattery}, true, {}});
-  EXPECT_EQ(board_.QueuePosition("b"), 1);
-  EXPECT_EQ(board_.Queue(1).places.back().id, "a");
-  EXPECT_EQ(board_.Queue(1).more, 1);
-  EXPECT_EQ(board_.HoldOf("b"), "full");
-  EXPECT_TRUE(board_.PauseOf("r").held);
-  EXPECT_EQ(board_.Info().running_job_id, "r");
-  EXPECT_EQ(board_.Info().hold_reason, "disk");
-}
 
 TEST_F(JobReaderTest, PathsAreThoseOfJobsAlone) {
   EXPECT_EQ(board_.LogPath(kId), std::string("/state/jobs/") + kId + "/log");

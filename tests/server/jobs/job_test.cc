@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/job.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <iterator>
-#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -65,13 +62,6 @@ TEST(State, ChangesAlongTheArrows) {
   }
 }
 
-TEST(State, FinalIsWhatNoJobLeavesByItself) {
-  for (const State state : kAllStates) {
-    EXPECT_EQ(IsFinal(state),
-              state != State::kQueued && state != State::kRunning);
-  }
-}
-
 TEST(State, NumbersAndNamesAreStored) {
   const std::pair<int, const char*> stored[] = {{1, "QUEUED"},
                                                 {2, "RUNNING"},
@@ -81,23 +71,6 @@ TEST(State, NumbersAndNamesAreStored) {
   for (const auto& [number, name] : stored) {
     EXPECT_EQ(Name(static_cast<State>(number)), name);
   }
-}
-
-TEST(ExitReason, NamesDiffer) {
-  std::set<std::string_view> names;
-  for (ExitReason reason : kAllExitReasons) {
-    names.insert(Name(reason));
-  }
-  EXPECT_EQ(names.size(), std::size(kAllExitReasons));
-  EXPECT_TRUE(names.contains("OutOfMemory"));
-  EXPECT_TRUE(names.contains("ProtocolError"));
-  EXPECT_FALSE(names.contains("unknown"));
-}
-
-TEST(HoldReason, NamesDiffer) {
-  std::set<std::string_view> names;
-  for (HoldReason reason : kAllHoldReasons) names.insert(Name(reason));
-  EXPECT_EQ(names.size(), std::size(kAllHoldReasons));
 }
 
 class JobIdTest : public testing::Test {
@@ -145,12 +118,6 @@ TEST_F(JobIdTest, GrowsWhenTheClockStepsBack) {
   EXPECT_LT(first, ids_.Next());
 }
 
-TEST_F(JobIdTest, RealOnesDiffer) {
-  JobIdGenerator a(clock_, JobIdGenerator::SystemRandom());
-  JobIdGenerator b(clock_, JobIdGenerator::SystemRandom());
-  EXPECT_NE(a.Next(), b.Next());
-}
-
 TEST_F(JobIdTest, KnowsItsOwn) {
   EXPECT_TRUE(IsJobId(ids_.Next()));
   EXPECT_FALSE(IsJobId(""));
@@ -158,45 +125,6 @@ TEST_F(JobIdTest, KnowsItsOwn) {
   EXPECT_FALSE(IsJobId("01kdvdna000000000000000000"));
   EXPECT_FALSE(IsJobId("01KDVDNA0000000000000000000"));
   EXPECT_FALSE(IsJobId("01KDVDNA00000000000000000U"));
-}
-
-Job Example() {
-  Job job;
-  job.id = "01J";
-  job.name = "moods";
-  job.owner = "ann";
-  job.state = State::kFailed;
-  job.priority = -3;
-  job.end_time = absl::FromUnixMicros(77);
-  job.eval_loss_after = 0.25;
-  job.device_time = absl::Seconds(2);
-  job.stored_bytes = 9;
-  return job;
-}
-
-TEST(PlaceOf, IsTheValueOfTheOrder) {
-  const Job job = Example();
-  EXPECT_EQ(PlaceOf(job, ListOrder::kCreated), (ListPlace{"01J", {}}));
-  EXPECT_EQ(PlaceOf(job, ListOrder::kEndTime), (ListPlace{"01J", int64_t{77}}));
-  EXPECT_EQ(PlaceOf(job, ListOrder::kName), (ListPlace{"01J", "moods"}));
-  EXPECT_EQ(PlaceOf(job, ListOrder::kOwner), (ListPlace{"01J", "ann"}));
-  EXPECT_EQ(PlaceOf(job, ListOrder::kState), (ListPlace{"01J", int64_t{4}}));
-  EXPECT_EQ(PlaceOf(job, ListOrder::kPriority),
-            (ListPlace{"01J", int64_t{-3}}));
-  EXPECT_EQ(PlaceOf(job, ListOrder::kEvalLoss), (ListPlace{"01J", 0.25}));
-  EXPECT_EQ(PlaceOf(job, ListOrder::kDeviceTime),
-            (ListPlace{"01J", int64_t{2'000'000}}));
-  EXPECT_EQ(PlaceOf(job, ListOrder::kStoredBytes),
-            (ListPlace{"01J", int64_t{9}}));
-  EXPECT_EQ(std::size(kAllListOrders), 9u);
-}
-
-TEST(PlaceOf, AJobWithoutAValueSaysSo) {
-  Job job;
-  EXPECT_EQ(PlaceOf(job, ListOrder::kEndTime).value.index(), 0u);
-  EXPECT_EQ(PlaceOf(job, ListOrder::kEvalLoss).value.index(), 0u);
-  job.eval_loss_after = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(PlaceOf(job, ListOrder::kEvalLoss).value.index(), 0u);
 }
 
 // A summary's name may be cut; its place is that of the whole name.

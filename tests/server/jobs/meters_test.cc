@@ -12,33 +12,9 @@
 
 #include "core/report/report.h"
 #include "server/jobs/attempt_end.h"
-#include "tests/fakes/fake_clock.h"
 
 namespace mpsd::jobs {
 namespace {
-
-constexpr absl::Duration At(int seconds) { return absl::Seconds(seconds); }
-
-TEST(DeviceMeter, LeavesOutTheTimeBetweenStopAndGoOn) {
-  DeviceMeter meter(At(100));
-  EXPECT_TRUE(meter.is_running());
-  EXPECT_EQ(meter.Measured(At(100)), At(0));
-  meter.GoOn(At(105));  // it runs
-  EXPECT_EQ(meter.Measured(At(110)), At(10));
-  meter.Stop(At(110));
-  meter.Stop(At(120));
-  EXPECT_FALSE(meter.is_running());
-  EXPECT_EQ(meter.Measured(At(1000)), At(10));
-  meter.GoOn(At(1000));
-  EXPECT_EQ(meter.Measured(At(1005)), At(15));
-}
-
-TEST(DeviceMeter, NeverRunsBackwards) {
-  DeviceMeter meter(At(100));
-  EXPECT_EQ(meter.Measured(At(90)), At(0));
-  meter.Stop(At(90));
-  EXPECT_EQ(meter.Measured(At(200)), At(0));
-}
 
 absl::Duration Second(double seconds) { return absl::Seconds(seconds); }
 
@@ -83,18 +59,6 @@ TEST(PhaseClock, AWholeRun) {
                                                   {Phase::kSave, 8}}));
 }
 
-TEST(PhaseClock, ARunningPhaseCountsBeforeItIsReported) {
-  PhaseClock clock(Second(100));
-  EXPECT_EQ(SpentAt(clock, Second(107)), (Seconds{{Phase::kLoad, 7}}));
-  clock.Staged(report::kStageTraining, Second(110));
-  EXPECT_EQ(SpentAt(clock, Second(700)),
-            (Seconds{{Phase::kLoad, 10}, {Phase::kTrain, 590}}));
-  clock.Staged(report::kStageEvaluating, Second(700));
-  EXPECT_EQ(SpentAt(clock, Second(4300)), (Seconds{{Phase::kLoad, 10},
-                                                   {Phase::kTrain, 590},
-                                                   {Phase::kEvaluate, 3600}}));
-}
-
 TEST(PhaseClock, APauseInterruptsTheRunningPhase) {
   PhaseClock clock(Second(100));
   clock.Staged(report::kStageEvaluating, Second(100));
@@ -133,13 +97,6 @@ TEST(PhaseClock, ReportsAloneAreEnough) {
                                                   {Phase::kDataWait, 1},
                                                   {Phase::kEvaluate, 2},
                                                   {Phase::kSave, 4}}));
-}
-
-TEST(PhaseClock, NoStageLoadsOnceTheTrainingHasBegun) {
-  PhaseClock clock(Second(100));
-  clock.Staged(report::kStageTraining, Second(100));
-  clock.Staged("counting sheep", Second(101));
-  EXPECT_EQ(SpentAt(clock, Second(110)), (Seconds{{Phase::kTrain, 10}}));
 }
 
 // Reports wait in the socket while the store is slow.
@@ -217,15 +174,6 @@ TEST(StepRate, LaterStepsWeighATenth) {
   EXPECT_EQ(progress.tokens_per_second, 0) << "without time there is no rate";
 }
 
-TEST(StepRate, NothingIsLeftAtTheEnd) {
-  StepRate rate;
-  for (const int64_t step : {100, 101}) {
-    Progress progress = Step(step, 500, 2);
-    rate.Apply(progress);
-    EXPECT_EQ(progress.eta_seconds, 0);
-  }
-}
-
 // Another attempt resumes from the checkpoint, not from the last step.
 TEST(TimeLeft, CountsFromTheLastCheckpoint) {
   const auto left = [](const Progress& progress, int64_t durable_step) {
@@ -251,30 +199,6 @@ StartedJob Describe(const spec::TrainSpec& spec) {
   job.owner = "ada";
   job.start_time = absl::UnixEpoch() + absl::Seconds(5);
   return DescribeStart(job, spec, absl::UnixEpoch());
-}
-
-TEST(StartedJob, HasTheWordsOfTheJob) {
-  spec::TrainSpec spec;
-  spec.task = spec::Task::kSeqCls;
-  const StartedJob job = Describe(spec);
-  EXPECT_EQ(job.id, "J1");
-  EXPECT_EQ(job.name, "night run");
-  EXPECT_EQ(job.owner, "ada");
-  EXPECT_EQ(job.task, "SEQ_CLS");
-  EXPECT_EQ(job.queue_wait, absl::Seconds(5));
-  EXPECT_EQ(job.time_left, std::nullopt);
-}
-
-TEST(StartedJob, ReportsTheTimeLeftOfAJobThatRanBefore) {
-  Job job;
-  job.start_time = absl::UnixEpoch();
-  job.durable_step = 4;
-  job.progress.emplace();
-  job.progress->step = 6;
-  job.progress->total_steps = 8;
-  job.progress->eta_seconds = 20;
-  EXPECT_EQ(DescribeStart(job, {}, absl::UnixEpoch()).time_left,
-            absl::Seconds(40));
 }
 
 // The folder's path says where a user keeps things, its name what it is.

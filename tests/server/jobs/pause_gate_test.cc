@@ -74,21 +74,6 @@ class PauseGateTest : public testing::Test {
   std::optional<PauseGate> gate_;
 };
 
-TEST_F(PauseGateTest, WithoutAPolicyNothingPauses) {
-  reading_.power_source = PowerSource::kBattery;
-  reading_.battery_ratio = 0.01;
-  reading_.low_power_mode = true;
-  reading_.thermal = Thermal::kTrapping;
-  reading_.memory_pressure = MemoryPressure::kCritical;
-  reading_.swap_used_bytes = 1;
-  reading_.gpu_utilization_ratio = 1;
-  reading_.gpu_resets = 9;
-  reading_.wired_limit_bytes = 0;
-  reading_.user_idle_seconds = 0;
-  EXPECT_THAT(Now(), IsEmpty());
-  EXPECT_THAT(gate_->Unobservable(host::Reading()), IsEmpty());
-}
-
 TEST_F(PauseGateTest, WhatIsUntoldIsNoReason) {
   policy_.on_battery = true;
   policy_.thermal = Thermal::kNominal;
@@ -193,15 +178,6 @@ TEST(HoldLimit, IsShortWhereMemoryIsWhatIsLacking) {
   policy.hold_limit = absl::Seconds(5);
   EXPECT_EQ(HoldLimit(policy, {PauseReason::kMemoryPressure}),
             absl::Seconds(5));
-}
-
-TEST(PauseReasonNames, DoNotRepeat) {
-  std::set<std::string> names;
-  for (PauseReason reason : kAllPauseReasons) {
-    names.insert(std::string(Name(reason)));
-    EXPECT_NE(Describe({reason}), "");
-  }
-  EXPECT_EQ(names.size(), std::size(kAllPauseReasons));
 }
 
 }  // namespace

@@ -58,14 +58,6 @@ TEST_F(SchedulerTest, SubmitAnswersWithADurableJob) {
   EXPECT_THAT(History(job.id), ElementsAre(State::kQueued));
 }
 
-TEST_F(SchedulerTest, ABadRequestLeavesNoTrace) {
-  SubmitRequest request = Request();
-  request.spec_json = "{}";
-  EXPECT_TRUE(absl::IsInvalidArgument(scheduler_->Submit(request).status()));
-  EXPECT_THAT(files_.specs, IsEmpty());
-  EXPECT_EQ(changes_, 0);
-}
-
 TEST_F(SchedulerTest, WhatIsNotStoredIsNotSubmitted) {
   db_->FillDisk();
   EXPECT_TRUE(
@@ -130,25 +122,6 @@ TEST_F(SchedulerTest, CancellingAQueuedJobEndsIt) {
   EXPECT_EQ(History(first).size(), 2);
 }
 
-TEST_F(SchedulerTest, ReportsWhichJobsWaitAndSinceWhen) {
-  const absl::Time since = clock_.Now();
-  SubmitRequest request = Request();
-  request.owner = "ada";
-  const std::string first = scheduler_->Submit(request)->job.id;
-  clock_.Advance(absl::Seconds(1));
-  Submit(/*priority=*/5);
-  const QueueDepth& queue = exported_metrics_.queue;
-  EXPECT_EQ(queue.by_priority, (std::map<int32_t, int64_t>{{0, 1}, {5, 1}}));
-  EXPECT_EQ(queue.by_owner,
-            (std::map<std::string, int64_t>{{"", 1}, {"ada", 1}}));
-  EXPECT_EQ(queue.oldest, since);
-  ASSERT_TRUE(scheduler_->Cancel(first).ok());
-  EXPECT_EQ(queue.oldest, since + absl::Seconds(1));
-  scheduler_->Tick();
-  EXPECT_TRUE(queue.by_owner.empty());
-  EXPECT_EQ(queue.oldest, std::nullopt);
-}
-
 TEST_F(SchedulerTest, ACancelIsAnsweredOnceItIsStored) {
   const std::string id = Start();
   db_->FillDisk();
@@ -175,6 +148,13 @@ TEST_F(SchedulerTest, ACancelForNowIsSentAgain) {
   ASSERT_TRUE(scheduler_->Cancel(id, /*now=*/true).ok());
   EXPECT_EQ(launcher_.cancelled, 2);
   EXPECT_EQ(launcher_.grace, absl::ZeroDuration());
+}
+
+TEST_F(SchedulerTest, ACancelThatComesDuringTheLaunchIsHeard) {
+  const std::string id = Submit();
+  launcher_.within_launch = [&] { EXPECT_TRUE(scheduler_->Cancel(id).ok()); };
+  scheduler_->Tick();
+  EXPECT_EQ(launcher_.cancelled, 1);
 }
 
 TEST_F(SchedulerTest, AFailedJobIsTriedAgainFromItsCheckpoints) {
@@ -341,17 +321,6 @@ TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
   EXPECT_TRUE(absl::IsNotFound(scheduler_->remover().Delete(id).status()));
 }
 
-TEST_F(SchedulerTest, AnEndThatIsNotStoredKeepsTheJob) {
-  const std::string id = Start();
-  EXPECT_THAT(scheduler_->remover().Delete(id), Fails(kFailedPrecondition));
-  db_->FillDisk();
-  launcher_.Exit(ExitReason::kDone);
-  EXPECT_TRUE(absl::IsUnavailable(scheduler_->remover().Delete(id).status()));
-  db_->FreeDisk();
-  scheduler_->Tick();
-  EXPECT_TRUE(scheduler_->remover().Delete(id).ok());
-}
-
 // Whenever its caller gives up: no job, no folder, no message about either.
 TEST_F(SchedulerTest, AnAbandonedSubmitMakesNoJob) {
   absl::StatusOr<SubmitResult> result = absl::UnknownError("");
@@ -476,81 +445,6 @@ TEST_F(SchedulerTest, TheNextAttemptKnowsHowSlowAStepIs) {
   EXPECT_EQ(launcher_.requests[1].slowest_step, absl::Minutes(15));
 }
 
-TEST_F(SchedulerTest, CrashesAreTriedAgainAfterAWait) {
-  const std::string id = Submit();
-  for (absl::Duration wait : {absl::Seconds(10), absl::Seconds(20)}) {
-    ASSERT_EQ(Next(), id);
-    launcher_.Exit(ExitReason::kCrashed, "SIGSEGV");
-    EXPECT_EQ(StateOf(id), State::kQueued);
-    EXPECT_EQ(scheduler_->Tick(), clock_.Now() + wait);
-    EXPECT_EQ(Running(), "");
-    clock_.Advance(wait);
-  }
-  scheduler_->Tick();
-  launcher_.Exit(ExitReason::kHung, "silent");
-  EXPECT_EQ(StateOf(id), State::kFailed);
-  EXPECT_EQ(Stored(id).attempt, 3);
-  EXPECT_EQ(Stored(id).exit_reason, ExitReason::kHung);
-  EXPECT_THAT(Stored(id).message, HasSubstr("3 failures in a row"));
-  EXPECT_THAT(exported_metrics_.ended, ElementsAre(id));
-  EXPECT_THAT(exported_metrics_.end_states, ElementsAre(StateOf(id)));
-  EXPECT_THAT(exported_metrics_.exits, SizeIs(3));
-  EXPECT_THAT(exported_metrics_.returned,
-              ElementsAre(ExitReason::kCrashed, ExitReason::kCrashed));
-}
-
-// A job that never ran has no known time.
-TEST_F(SchedulerTest, TheQueuesTimeIsKnownOnceEveryJobRan) {
-  const std::string id = Submit();
-  EXPECT_EQ(exported_metrics_.queue.time_left, std::nullopt);
-  scheduler_->Tick();
-  EXPECT_EQ(exported_metrics_.queue.time_left, absl::ZeroDuration());
-  EXPECT_EQ(exported_metrics_.started.back().time_left, std::nullopt);
-  Worker().OnProgress(Step(11));
-  Worker().OnCheckpoint(At(11, "/step-11"));
-  Worker().OnProgress(Step(20));
-  launcher_.Exit(ExitReason::kCrashed);
-  EXPECT_EQ(exported_metrics_.queue.time_left, 89 * absl::Seconds(0.5));
-  After(absl::Minutes(1));
-  scheduler_->Tick();
-  EXPECT_EQ(exported_metrics_.started.back().time_left,
-            89 * absl::Seconds(0.5));
-}
-
-TEST_F(SchedulerTest, AnotherAttemptHasNoDeviceOfTheLast) {
-  Start();
-  Worker().OnProgress(Step(1));
-  launcher_.Exit(ExitReason::kCrashed);
-  After(absl::Minutes(1));
-  scheduler_->Tick();
-  Worker().OnEvaluated({1, 2.5, 0, 0, {}});
-  EXPECT_THAT(exported_metrics_.eval_devices, ElementsAre(""));
-}
-
-TEST_F(SchedulerTest, CancellingARunningJobWaitsForItsWorker) {
-  const std::string id = Start();
-  auto job = Ok(scheduler_->Cancel(id));
-  EXPECT_EQ(job.state, State::kRunning);
-  EXPECT_TRUE(job.cancel_requested);
-  EXPECT_TRUE(Stored(id).cancel_requested);
-  ASSERT_TRUE(scheduler_->Cancel(id).ok());
-  EXPECT_EQ(launcher_.cancelled, 1);
-  launcher_.Exit(ExitReason::kCancelled);
-  EXPECT_EQ(StateOf(id), State::kCancelled);
-  EXPECT_FALSE(Stored(id).cancel_requested);
-  scheduler_->Tick();
-  EXPECT_TRUE(scheduler_->Idle());
-}
-
-TEST_F(SchedulerTest, ACancelAfterACrashFindsTheQueuedJob) {
-  const std::string id = Start();
-  launcher_.Exit(ExitReason::kCrashed);
-  EXPECT_EQ(scheduler_->Cancel(id)->state, State::kCancelled);
-  scheduler_->Tick();
-  clock_.Advance(absl::Hours(1));
-  EXPECT_EQ(Next(), "");
-}
-
 TEST_F(SchedulerTest, DrainBringsTheRunningJobBack) {
   const std::string running = Submit(), waiting = Submit();
   scheduler_->Tick();
@@ -606,42 +500,6 @@ TEST_F(SchedulerTest, AStepHeldBackIsWrittenByTick) {
   EXPECT_EQ(Stored(id).progress->step, 1);
   EXPECT_EQ(woken, 1);
   board_->Unsubscribe(token);  // the board outlives `woken`
-}
-
-TEST_F(SchedulerTest, CheckpointsAreListedAndTheRemovedOnesGo) {
-  const std::string id = Start();
-  Worker().OnProgress(Step(1));
-  Worker().OnCheckpoint(At(1, "/step-1"));
-  Worker().OnCheckpoint(At(2, "/step-2"));
-  Worker().OnCheckpoint(At(3, "/step-3", {"/step-1", "/step-2"}));
-  auto checkpoints = board_->Checkpoints(id);
-  ASSERT_TRUE(checkpoints.ok());
-  ASSERT_THAT(*checkpoints, SizeIs(1));
-  EXPECT_EQ(checkpoints->front().path, "/step-3");
-  EXPECT_EQ(checkpoints->front().create_time, clock_.Now());
-  EXPECT_THAT(exported_metrics_.checkpoint_seconds,
-              ElementsAre(0.25, 0.25, 0.25));
-  EXPECT_THAT(exported_metrics_.checkpoint_jobs, ElementsAre(id, id, id));
-}
-
-TEST_F(SchedulerTest, WatchersAreWoken) {
-  const std::string id = Submit();
-  int woken = 0;
-  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
-  scheduler_->Tick();
-  EXPECT_EQ(woken, 1);
-  clock_.Advance(absl::Seconds(1));
-  Worker().OnProgress(Step(1));
-  Worker().OnHeartbeat("evaluating", 0);
-  EXPECT_EQ(woken, 3);
-  Worker().OnWarning("memory grows");
-  EXPECT_EQ(woken, 4);
-  EXPECT_THAT(Stored(id).warnings, ElementsAre("memory grows"));
-  launcher_.Exit(ExitReason::kCrashed);
-  EXPECT_EQ(woken, 5);
-  board_->Unsubscribe(token);
-  ASSERT_TRUE(scheduler_->Cancel(id).ok());
-  EXPECT_EQ(woken, 5);
 }
 
 TEST_F(SchedulerTest, AFullDiskDelaysTheEndButLosesNothing) {
@@ -999,21 +857,6 @@ TEST_F(SchedulerPressureTest, SelfMadePressureStarvesNoJob) {
   EXPECT_EQ(Stored(large).failures, 0);
 }
 
-TEST_F(SchedulerPressureTest, AJobThatAdvancesResumesAfterTheOthers) {
-  const std::string large = Submit();
-  After(absl::Seconds(5));
-  for (int round = 1; round <= 10; ++round) {
-    ASSERT_EQ(Running(), large);
-    Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)));
-    const std::string small = Submit();
-    Press();
-    ASSERT_EQ(Stored(large).interruptions, 0);
-    ASSERT_EQ(Running(), small);
-    launcher_.Exit(ExitReason::kDone);
-    After(absl::Seconds(5));
-  }
-}
-
 using SchedulerRetryTest = SchedulerShareFixture;
 
 TEST_F(SchedulerRetryTest, ASucceededJobRunsAgainFromScratchAlone) {
@@ -1168,17 +1011,6 @@ TEST_F(SchedulerRetryTest, NothingGoesThatIsPinnedOrNeeded) {
   EXPECT_THAT(files_.removed_runs, IsEmpty());
 }
 
-TEST_F(SchedulerRetryTest, ARetryKeepsToTheLimits) {
-  const std::string id = Submit();
-  RunToEnd(id, ExitReason::kDone);
-  UserLimits limits;
-  limits.queued_jobs = 0;
-  EXPECT_TRUE(
-      absl::IsResourceExhausted(scheduler_->Retry(id, true, limits).status()));
-  EXPECT_EQ(StateOf(id), State::kSucceeded);
-  EXPECT_THAT(files_.removed_runs, IsEmpty());
-}
-
 // The job enters the queue while its files go: it starts only once they have
 // gone, and starts once.
 TEST_F(SchedulerRetryTest, NothingIsRemovedOfAnAttempt) {
@@ -1213,18 +1045,6 @@ class SchedulerPauseTest : public SchedulerFixture {
     PauseOnBattery();
   }
 };
-
-TEST_F(SchedulerPauseTest, LooksAtTheMachineEveryFewSeconds) {
-  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(5));
-  EXPECT_EQ(machine_.reads, 1);
-  clock_.Advance(absl::Seconds(2));
-  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(3));
-  EXPECT_EQ(machine_.reads, 1);
-  After(absl::Seconds(3));
-  EXPECT_EQ(machine_.reads, 2);
-  EXPECT_THAT(exported_metrics_.readings, SizeIs(2));
-  EXPECT_EQ(board_->Info().host, machine_.reading);
-}
 
 TEST_F(SchedulerPauseTest, AJobIsHeldAndResumes) {
   const std::string id = Start();
@@ -1298,15 +1118,6 @@ TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
   EXPECT_EQ(launcher_.paused, 1);
 }
 
-TEST_F(SchedulerPauseTest, UnderMemoryPressureTheMemoryIsGivenBackSoon) {
-  Start();
-  machine_.reading.memory_pressure = MemoryPressure::kCritical;
-  After(absl::Seconds(5));
-  EXPECT_EQ(launcher_.paused, 1);
-  After(absl::Minutes(1));
-  EXPECT_EQ(launcher_.preempted, 1);
-}
-
 TEST_F(SchedulerPauseTest, NothingStartsDuringAPause) {
   machine_.reading.power_source = PowerSource::kBattery;
   const std::string id = Submit();
@@ -1360,15 +1171,6 @@ TEST_F(SchedulerPauseTest, TheMachineStaysAwakeWhileAJobTrains) {
   EXPECT_EQ(machine_.awake, 1);
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(machine_.awake, 0);
-}
-
-TEST_F(SchedulerPauseTest, LogsOnceWhatTheMachineDoesNotReport) {
-  machine_.reading = {};
-  machine_.reading.memory_pressure = MemoryPressure::kNormal;
-  const std::string id = Start();
-  After(absl::Seconds(5));
-  EXPECT_EQ(LinesWith("does not report: on battery"), 1);
-  EXPECT_EQ(Running(), id);
 }
 
 TEST_F(SchedulerPauseTest, AnOperatorOnTheCpuIsAnEventOnce) {
@@ -1429,19 +1231,6 @@ TEST_F(SchedulerShareTest, TheRunningJobsUseCountsAsItRuns) {
   EXPECT_EQ(board_->QueuePosition(second), 1);
 }
 
-TEST_F(SchedulerShareTest, TheDeviceGoesToWhoUsedItLeast) {
-  const std::string a1 = SubmitFor("ann"), a2 = SubmitFor("ann"),
-                    a3 = SubmitFor("ann"), b1 = SubmitFor("bob"),
-                    b2 = SubmitFor("bob");
-  scheduler_->Tick();
-  std::vector<std::string> order;
-  for (int i = 0; i < 5; ++i) {
-    order.push_back(Running());
-    RunFor(absl::Minutes(Running() == a1 ? 30 : 20));
-  }
-  EXPECT_THAT(order, ElementsAre(a1, b1, b2, a2, a3));
-}
-
 TEST_F(SchedulerShareTest, WithoutAHalfLifeItIsFirstComeFirstServed) {
   half_life_ = absl::ZeroDuration();
   Restart();
@@ -1495,15 +1284,6 @@ TEST_F(SchedulerShareTest, NoJumpOfTheWallClockChargesOrForgets) {
   EXPECT_NEAR(Used("ann"), 34 * 60, 6);
   KillAndRestart();
   EXPECT_NEAR(Used("ann"), 34 * 60, 6);
-}
-
-TEST_F(SchedulerShareTest, WhoUsedNothingForLongIsForgotten) {
-  StartFor("ann");
-  RunFor(absl::Hours(1));
-  EXPECT_THAT(*store_.OwnerUses(), SizeIs(1));
-  clock_.Advance(absl::Hours(24 * 20));
-  StartFor("bob");
-  EXPECT_THAT(*store_.OwnerUses(), IsEmpty());
 }
 
 TEST_F(SchedulerShareTest, APauseIsNotCharged) {
@@ -1712,16 +1492,6 @@ TEST_F(SchedulerPreemptionTest, TheLeastRunIsLeftToEachAttempt) {
   EXPECT_EQ(launcher_.preempted, 2);
   launcher_.Exit(ExitReason::kPreempted);
   EXPECT_EQ(Next(), next);
-}
-
-TEST_F(SchedulerPreemptionTest, NothingIsTakenFromAJobThatLoadsOrIsAboutToEnd) {
-  StartFor("ann");
-  SubmitFor("bob", 5);
-  After(absl::Hours(1));
-  EXPECT_EQ(launcher_.preempted, 0);
-  Worker().OnProgress(Step(99'990, 100'000));
-  After(absl::Minutes(6));
-  EXPECT_EQ(launcher_.preempted, 0);
 }
 
 TEST_F(SchedulerPreemptionTest, AJobThatIsHeldBackTakesNothing) {

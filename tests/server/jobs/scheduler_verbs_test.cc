@@ -74,20 +74,6 @@ TEST_F(SchedulerVerbsTest, AHoldOutlivesTheDaemon) {
   EXPECT_EQ(Next(), id);
 }
 
-TEST_F(SchedulerVerbsTest, HoldingAgainReplacesTheReasonAndOtherwiseNothing) {
-  const std::string id = Submit();
-  ASSERT_TRUE(scheduler_->Hold(id, "by ann").ok());
-  const int updates = commits_;
-  ASSERT_TRUE(scheduler_->Hold(id, "by ann").ok());
-  EXPECT_EQ(commits_, updates);
-  ASSERT_TRUE(scheduler_->Hold(id, "by bob: no").ok());
-  EXPECT_EQ(board_->HoldOf(id), "by bob: no");
-  ASSERT_TRUE(scheduler_->Release(id).ok());
-  const int after = commits_;
-  ASSERT_TRUE(scheduler_->Release(id).ok());
-  EXPECT_EQ(commits_, after);
-}
-
 TEST_F(SchedulerVerbsTest, ASubmissionMayBeHeld) {
   SubmitRequest request = Request();
   request.held = true;
@@ -165,15 +151,6 @@ TEST_F(SchedulerVerbsTest, AHeldJobDoesNotCountAsWaiting) {
   EXPECT_EQ(exported_metrics_.queue.oldest, clock_.Now());
 }
 
-TEST_F(SchedulerVerbsTest, AHeldJobTakesTheDeviceFromNoJob) {
-  Start();
-  const std::string high = Submit(5);
-  ASSERT_TRUE(scheduler_->Hold(high, "by ann").ok());
-  Worker().OnProgress(Step(1));
-  After(absl::Hours(1));
-  EXPECT_EQ(launcher_.preempted, 0);
-}
-
 TEST_F(SchedulerVerbsTest, AMovedJobTakesNoTurnOfOthers) {
   const std::string a1 = SubmitFor("ann"), b1 = SubmitFor("bob"),
                     a2 = SubmitFor("ann"), b2 = SubmitFor("bob"),
@@ -242,13 +219,6 @@ TEST_F(SchedulerVerbsTest, AnAdminsTopAndBottomCountAmongAll) {
   EXPECT_THAT(Order(), ElementsAre(c1, a1, b1, a2));
 }
 
-TEST_F(SchedulerVerbsTest, ANewJobComesAfterTheBottomJob) {
-  const std::string a1 = SubmitFor("ann"), a2 = SubmitFor("ann");
-  ASSERT_TRUE(scheduler_->Move(a1, kBottom).ok());
-  const std::string a3 = SubmitFor("ann");
-  EXPECT_THAT(Order(), ElementsAre(a2, a1, a3));
-}
-
 TEST_F(SchedulerVerbsTest, APriorityIsBoundByTheLimits) {
   const std::string first = Submit(), second = Submit();
   UserLimits limits;
@@ -261,24 +231,6 @@ TEST_F(SchedulerVerbsTest, APriorityIsBoundByTheLimits) {
   EXPECT_THAT(Notes(second), ElementsAre("moved from priority 0 to 3"));
   KillAndRestart();
   EXPECT_EQ(board_->QueuePosition(second), 0);
-}
-
-TEST_F(SchedulerVerbsTest, MovingAJobToItsPlaceChangesNothing) {
-  const std::string first = Submit(), second = Submit();
-  ASSERT_TRUE(scheduler_->Move(second, kTop).ok());
-  const int updates = commits_;
-  EXPECT_TRUE(scheduler_->Move(second, kTop).ok());
-  EXPECT_TRUE(scheduler_->Move(second, ToPriority(0)).ok());
-  EXPECT_EQ(commits_, updates);
-}
-
-TEST_F(SchedulerVerbsTest, AHeldJobIsMovedAndStaysHeld) {
-  const std::string first = Submit(), second = Submit();
-  ASSERT_TRUE(scheduler_->Hold(second, "by ann").ok());
-  ASSERT_TRUE(scheduler_->Move(second, kTop).ok());
-  EXPECT_EQ(board_->QueuePosition(second), 0);
-  EXPECT_EQ(board_->HoldOf(second), "by ann");
-  EXPECT_EQ(Next(), first);
 }
 
 TEST_F(SchedulerVerbsTest, ADrainedDaemonStartsNothingUntilItIsUndrained) {
@@ -317,16 +269,6 @@ TEST_F(SchedulerVerbsTest, NoJobTakesTheDeviceOfADrainedDaemon) {
   Submit(9);
   After(absl::Hours(1));
   EXPECT_EQ(launcher_.preempted, 0);
-}
-
-TEST_F(SchedulerVerbsTest, ADrainShowsNoReasonOfAnEarlierTry) {
-  launcher_.ready = absl::UnavailableError("the self-test failed");
-  Submit();
-  scheduler_->Tick();
-  EXPECT_EQ(board_->Info().hold_reason, "device");
-  ASSERT_TRUE(scheduler_->DrainQueue("by root").ok());
-  scheduler_->Tick();
-  EXPECT_EQ(board_->Info().hold, "by root");
 }
 
 class SchedulerLimitsTest : public SchedulerFixture {
@@ -537,19 +479,6 @@ TEST_F(SchedulerRemovalTest, ARuleRemovesNothingThatIsNeeded) {
   EXPECT_TRUE(scheduler_->remover().Delete(id).ok());
 }
 
-TEST_F(SchedulerRemovalTest, ATextThatNamesAJobKeepsItFromNothing) {
-  const std::string id = Ended();
-  SubmitRequest request = Request();
-  request.held = true;
-  request.spec_json =
-      R"({"model": "org/tiny", "dataset": {"train": "/data/train.jsonl"},
-          "name": "/jobs/)" +
-      id + R"(/ job:)" + id + "\"}";
-  ASSERT_TRUE(scheduler_->Submit(request).ok());
-  EXPECT_TRUE(scheduler_->remover().MayDelete(id).ok());
-  EXPECT_TRUE(scheduler_->remover().RemoveJob(id, EndOf(id)).ok());
-}
-
 TEST_F(SchedulerRemovalTest, AJobThatHasNotEndedStays) {
   const std::string running = Start();
   const std::string queued = Submit();
@@ -646,15 +575,6 @@ TEST_F(SchedulerRemovalTest, AFullDiskKeepsNoJobFromGoing) {
   EXPECT_THAT(log_,
               Contains(HasSubstr("job " + second +
                                  " is removed without a record: the disk")));
-}
-
-TEST_F(SchedulerRemovalTest, APinnedJobIsKeptFromDelete) {
-  const std::string id = Ended();
-  ASSERT_TRUE(scheduler_->remover().SetPinned(id, true).ok());
-  EXPECT_THAT(scheduler_->remover().Delete(id),
-              Fails(kFailedPrecondition, "is pinned"));
-  ASSERT_TRUE(scheduler_->remover().SetPinned(id, false).ok());
-  EXPECT_TRUE(scheduler_->remover().Delete(id).ok());
 }
 
 class SchedulerAfterTest : public SchedulerFixture {
@@ -775,17 +695,6 @@ TEST_F(SchedulerAfterTest, AnIdThatIsNoJobsIsRefused) {
                                        "after: there is no job '" + id + "'"));
   }
   EXPECT_THAT(files_.specs, IsEmpty());
-}
-
-// The generator of ids is known here: the next id could be guessed.
-TEST_F(SchedulerAfterTest, ACircleIsRefused) {
-  const std::string a = Submit();
-  std::string next = a;
-  for (int last = 0; last < 5; ++last) {
-    ++next.back();
-    EXPECT_FALSE(TrySubmit({a, next}).ok());
-    EXPECT_FALSE(TrySubmit({}, Adapter(next)).ok());
-  }
 }
 
 TEST_F(SchedulerAfterTest, JobsOfOthersThatAreHiddenDoNotExist) {

@@ -20,7 +20,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing_support::Fails;
-using testing_support::Ok;
 
 constexpr int64_t kGibibyte = int64_t{1} << 30;
 
@@ -78,15 +77,7 @@ TEST_F(StartCheckTest, RoomIsCountedAtTheLimit) {
   EXPECT_THAT(NoRoomFor(job_, kGibibyte, files_), HasSubstr("about 2.00 GiB"));
 }
 
-TEST_F(StartCheckTest, ADiskThatReportsNothingHoldsNothing) {
-  files_.free_bytes.reset();
-  job_.checkpoint_bytes = kGibibyte;
-  EXPECT_THAT(FullDisk(kGibibyte, files_), IsEmpty());
-  EXPECT_THAT(NoRoomFor(job_, kGibibyte, files_), IsEmpty());
-}
-
-const std::string kA(limits::kWholeId, 'A'), kB(limits::kWholeId, 'B'),
-    kC(limits::kWholeId, 'C');
+const std::string kA(limits::kWholeId, 'A'), kB(limits::kWholeId, 'B');
 
 Job Waiting(std::vector<std::string> after) {
   Job job;
@@ -125,15 +116,6 @@ TEST(PriorJobs, OnlySuccessLetsAJobStart) {
               HasSubstr("no longer exists"));
 }
 
-TEST(PriorJobs, TheFirstOfManyIsNamed) {
-  const PriorStates states = {
-      {kA, State::kSucceeded}, {kB, State::kQueued}, {kC, State::kRunning}};
-  EXPECT_EQ(StandingOf(Waiting({kA, kB, kC}), states).waits,
-            "waits for job " + kB +
-                ", which is QUEUED, to succeed, and for 1 "
-                "more");
-}
-
 TEST(PriorJobs, AHoldSaysWhatToDo) {
   const PriorStates failed = {{kA, State::kFailed}};
   EXPECT_EQ(StandingOf(Waiting({kA}), failed).failed,
@@ -157,48 +139,6 @@ TEST(PriorJobs, AHoldSaysWhatToDo) {
                 limits::kReasonBytes);
     }
   }
-}
-
-TEST(PriorJobs, AReleaseForgetsWhatFailedButNoResult) {
-  Job job = Waiting({kA, kB, kC, "gone"});
-  job.spec_json = R"({"dataset":{"train":"t"},"model":"job:)" + kC + "\"}";
-  const PriorStates states = {
-      {kA, State::kCancelled}, {kB, State::kQueued}, {kC, State::kFailed}};
-  EXPECT_THAT(WithoutFailed(job, states), ElementsAre(kB, kC));
-}
-
-TEST(WaitingJobs, AChangeHasThoseLookedAtThatWait) {
-  WaitingJobs jobs;
-  jobs.Await("x", {kA, kB});
-  jobs.Await("y", {kB});
-  EXPECT_EQ(jobs.Take(), std::nullopt);
-  jobs.Changed(kC);
-  EXPECT_EQ(jobs.Take(), std::nullopt);
-  jobs.Changed(kA);
-  EXPECT_EQ(jobs.Take(), "x");
-  EXPECT_EQ(jobs.Take(), std::nullopt);
-  jobs.Changed(kB);
-  jobs.Changed(kA);  // x is looked at once
-  EXPECT_EQ(jobs.Take(), "x");
-  EXPECT_EQ(jobs.Take(), "y");
-  EXPECT_EQ(jobs.Take(), std::nullopt);
-}
-
-TEST(WaitingJobs, WhatIsForgottenIsNotLookedAt) {
-  WaitingJobs jobs;
-  jobs.Await("x", {kA});
-  jobs.Changed(kA);
-  jobs.Forget("x");
-  EXPECT_EQ(jobs.Take(), std::nullopt);
-  jobs.Changed(kA);
-  jobs.LookAt("x");  // it waits no more
-  EXPECT_EQ(jobs.Take(), std::nullopt);
-  jobs.Await("x", {kA});
-  jobs.Await("x", {kB});
-  jobs.Changed(kA);
-  EXPECT_EQ(jobs.Take(), std::nullopt);
-  jobs.LookAt("x");
-  EXPECT_EQ(jobs.Take(), "x");
 }
 
 class NamedResultsTest : public testing::Test {
@@ -241,15 +181,6 @@ class NamedResultsTest : public testing::Test {
   };
 };
 
-TEST_F(NamedResultsTest, TheResultTakesItsNamesPlace) {
-  Put(kA, State::kSucceeded, OutputKind::kAdapter);
-  Put(kB, State::kSucceeded, OutputKind::kModel);
-  ASSERT_TRUE(Place("job:" + kB, "job:" + kA).ok());
-  EXPECT_EQ(spec_.model, "/state/jobs/" + kB + "/out/model");
-  EXPECT_EQ(spec_.adapter, "/state/jobs/" + kA + "/out/adapter");
-  EXPECT_THAT(JobsNamedBy(spec_), IsEmpty());
-}
-
 TEST_F(NamedResultsTest, WhatHasNotSucceededKeepsItsName) {
   for (const State state : kAllStates) {
     if (state == State::kSucceeded) continue;
@@ -280,42 +211,6 @@ TEST_F(NamedResultsTest, AKindInTheWrongFieldIsSaid) {
                     "name it as `model`, \"job:" +
                     kB + "\"");
   }
-}
-
-TEST_F(NamedResultsTest, AJobThatIsNotThereIsSaid) {
-  ExpectError("job:" + kA, "", kFailedPrecondition,
-              "model: there is no job " + kA);
-  ExpectError("m", "job:" + kA, kFailedPrecondition,
-              "adapter: there is no job " + kA);
-  spec_.model = "job:" + kA;
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(PlaceResults(FindJob(), files_, spec_)));
-}
-
-TEST_F(NamedResultsTest, AResultThatIsGoneIsSaid) {
-  Job& job = Put(kA, State::kSucceeded, OutputKind::kAdapter);
-  files_.paths.clear();
-  ExpectError("m", "job:" + kA, kFailedPrecondition,
-              job.output_path + ", is not on the daemon's disk");
-  job.output_path.clear();
-  ExpectError("m", "job:" + kA, kFailedPrecondition, "which it did not report");
-}
-
-TEST_F(NamedResultsTest, AModelToBeHasTheShapeOfTheFirst) {
-  files_.models["org/tiny"] =
-      JobFiles::Model{"/models/tiny", fakes::TinyModel()};
-  Put(kA, State::kQueued, OutputKind::kModel);
-  Put(kB, State::kQueued, OutputKind::kModel).model = "job:" + kA;
-  const auto model = Ok(ModelToBe(find_, files_, "job:" + kB));
-  EXPECT_EQ(model.folder, "job:" + kB);
-  EXPECT_EQ(model.config.hidden_size, fakes::TinyModel().hidden_size);
-  files_.models.clear();
-  EXPECT_FALSE(ModelToBe(find_, files_, "job:" + kB).ok());
-  // A is done meanwhile.
-  const Job& done = Put(kA, State::kSucceeded, OutputKind::kModel);
-  files_.models[done.output_path] =
-      JobFiles::Model{done.output_path, fakes::TinyModel()};
-  EXPECT_TRUE(ModelToBe(find_, files_, "job:" + kB).ok());
 }
 
 // No call can make one; a damaged database may have one.

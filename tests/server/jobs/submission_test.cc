@@ -17,42 +17,15 @@ namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using spec::DeviceChoice;
-using testing::AllOf;
 using testing::HasSubstr;
 using testing_support::Fails;
 using testing_support::Ok;
-
-TEST(MemoryFit, WhereTheTrainerMayChooseTheLeastCounts) {
-  spec::TrainSpec spec;
-  const int64_t as_asked = LeastMemory(spec, fakes::TinyModel());
-  spec.training.auto_find_batch_size = true;
-  EXPECT_LT(LeastMemory(spec, fakes::TinyModel()), as_asked);
-}
-
-TEST(MemoryFit, TheDevicesMemoryCountsWhereItIsKnown) {
-  EXPECT_EQ(MemoryFor({100, "mps", 60}, DeviceChoice::kAuto), 60);
-  EXPECT_EQ(MemoryFor({100, "mps", 60}, DeviceChoice::kCpu), 100);
-  EXPECT_EQ(MemoryFor({100, "", 0}, DeviceChoice::kMps), 100);
-  EXPECT_EQ(MemoryFor({100, "cpu", 0}, DeviceChoice::kCuda), 0)
-      << "its own memory is not known";
-}
 
 UserLimits With(const std::string& key, const std::string& value) {
   UserLimits limits;
   const absl::Status set = SetLimit(limits, key, value);
   EXPECT_TRUE(set.ok()) << key << ": " << set;
   return limits;
-}
-
-TEST(UserLimits, NoUserHasLimitsByDefault) {
-  const UserLimits none;
-  EXPECT_TRUE(CheckQueued("ada", none, 1'000'000).ok());
-  EXPECT_TRUE(CheckPriority("ada", none, -2'147'483'648).ok());
-  EXPECT_TRUE(CheckPriority("ada", none, 2'147'483'647).ok());
-  EXPECT_TRUE(
-      CheckUploads("ada", none, int64_t{1} << 60, int64_t{1} << 60).ok());
-  EXPECT_TRUE(CheckResults("ada", none, int64_t{1} << 62).ok());
 }
 
 TEST(UserLimits, ReadsCountsBytesAndRanges) {
@@ -83,11 +56,6 @@ TEST(UserLimits, ReadsTheRulesOfRetention) {
     EXPECT_TRUE(absl::IsInvalidArgument(SetLimit(limits, key, "-3"))) << key;
     EXPECT_TRUE(absl::IsInvalidArgument(SetLimit(limits, key, "nan"))) << key;
   }
-}
-
-TEST(UserLimits, BytesInWords) {
-  EXPECT_EQ(BytesInWords(512), "512 bytes");
-  EXPECT_EQ(BytesInWords(3 << 19), "1.50 MiB (1572864 bytes)");
 }
 
 TEST(UserLimits, RefusesWhatIsNoLimit) {
@@ -126,42 +94,6 @@ TEST(UserLimits, EachLimitHoldsAtItsFigureAndNotPastIt) {
   EXPECT_FALSE(CheckUploads("ada", limits, int64_t{1} << 62, 0).ok());
   EXPECT_TRUE(CheckResults("ada", limits, 49).ok());
   EXPECT_FALSE(CheckResults("ada", limits, 50).ok());
-}
-
-TEST(UserLimits, ARefusalHasTheFigureTheLimitAndWhoRaisesIt) {
-  const UserLimits limits{2, 1 << 20, 50, -1, 1};
-  EXPECT_THAT(
-      CheckQueued("ada", limits, 3),
-      Fails(kResourceExhausted,
-            AllOf(HasSubstr("ada has 3 jobs"), HasSubstr("2 are allowed"),
-                  HasSubstr("mpsctl cancel"),
-                  HasSubstr("[user.ada] queued-jobs"))));
-  EXPECT_THAT(CheckUploads("ada", limits, 1 << 19, 1 << 20),
-              Fails(kResourceExhausted,
-                    AllOf(HasSubstr("512.00 KiB (524288 bytes)"),
-                          HasSubstr("1.00 MiB (1048576 bytes) are allowed"),
-                          HasSubstr("[user.ada] upload-bytes"))));
-  EXPECT_THAT(
-      CheckResults("ada", limits, 60),
-      Fails(kResourceExhausted,
-            AllOf(HasSubstr("60 bytes"), HasSubstr("50 bytes are allowed"),
-                  HasSubstr("mpsctl delete"),
-                  HasSubstr("[user.ada] result-bytes"))));
-  EXPECT_THAT(CheckPriority("ada", limits, 5),
-              Fails(kInvalidArgument,
-                    AllOf(HasSubstr("priority: is 5, -1 to 1 are allowed"),
-                          HasSubstr("[user.ada] priority"))));
-}
-
-TEST(UserLimits, HoursOfAJobAreOfTheDevice) {
-  EXPECT_EQ(With("job-hours", "1.5").job_time, absl::Minutes(90));
-  EXPECT_EQ(With("job-hours", "0").job_time, std::nullopt);
-  EXPECT_EQ(With("job-hours", "none").job_time, std::nullopt);
-  EXPECT_EQ(
-      DescribeTimeLimit("ada", "01ABC", absl::Seconds(7205), absl::Hours(2)),
-      "the job held the device for 2h, each job of ada may for 2h; an admin "
-      "raises it in mpsd.toml, [user.ada] job-hours, then `mpsctl retry 01ABC` "
-      "resumes from the last checkpoint");
 }
 
 // What the message says can be put into the file unchanged.
@@ -242,15 +174,6 @@ TEST_F(SubmissionTest, RefusesSpecsThatNestTooDeep) {
 TEST_F(SubmissionTest, AKindThatThisMpsdDoesNotHaveIsAnError) {
   request_.kind = static_cast<JobKind>(99);
   ExpectError(kInvalidArgument, "kind: ");
-}
-
-TEST_F(SubmissionTest, AStudyKeepsItsOptions) {
-  request_.kind = JobKind::kSmoke;
-  request_.study_json = R"({"thresholds":{"smoke.epochs":3}})";
-  const auto submission = Ok(Check());
-  const Job job = submission.MakeJob(request_);
-  EXPECT_EQ(job.kind, JobKind::kSmoke);
-  EXPECT_EQ(job.study_json, request_.study_json);
 }
 
 TEST_F(SubmissionTest, FilesOfADataSetHaveABound) {
@@ -346,13 +269,6 @@ TEST_F(SubmissionTest, ImagesOfAFolderAndOfRowsArePlaced) {
   EXPECT_EQ(Check()->links.size(), 4u);
 }
 
-TEST_F(SubmissionTest, TargetsAreLoraAlone) {
-  request_.spec_json = Spec(R"("train.jsonl")",
-                            R"(, "task": "SEQ_CLS", "fine_tune_type": "full")");
-  auto submission = Ok(Check());
-  EXPECT_THAT(submission.note, HasSubstr("trainable parameters"));
-}
-
 TEST_F(SubmissionTest, TheEstimateKnowsTheHead) {
   const auto note = [&](const std::string& more) {
     request_.spec_json =
@@ -404,11 +320,6 @@ TEST_F(SubmissionTest, AJobBeyondTheMachineIsRefused) {
   EXPECT_TRUE(fits("", {1, "", 0}).ok());
 }
 
-TEST_F(SubmissionTest, OneFileMayServeTwice) {
-  request_.spec_json = Spec(R"("train.jsonl", "eval": "train.jsonl")");
-  EXPECT_EQ(Checked().dataset.eval, Checked().dataset.train);
-}
-
 TEST_F(SubmissionTest, AnAdapterIsAFolderOfInputs) {
   request_.spec_json =
       Spec(R"("train.jsonl")", R"(, "adapter": "../out/adapter/")");
@@ -434,22 +345,6 @@ TEST_F(SubmissionTest, AChatTemplateIsAnInput) {
             "/state/jobs/J/inputs/my/chat.jinja");
   request_.spec_json = spec("my");
   EXPECT_EQ(Checked().training.chat_template_path, "/state/jobs/J/inputs/my");
-}
-
-TEST_F(SubmissionTest, FilesOfThisMachineStay) {
-  request_.spec_json =
-      Spec(R"("/data/there.jsonl")", R"(, "adapter": "/adapters/there")");
-  request_.inputs.clear();
-  EXPECT_EQ(Checked().dataset.train[0], "/data/there.jsonl");
-  EXPECT_EQ(Checked().adapter, "/adapters/there");
-}
-
-TEST_F(SubmissionTest, RefusesAPathThatWasNotUploaded) {
-  request_.inputs.clear();
-  ExpectError(kInvalidArgument, "dataset.train");
-  ExpectError(kInvalidArgument, "absolute");
-  request_.spec_json = Spec(R"("/data/missing.jsonl")");
-  ExpectError(kFailedPrecondition, "/data/missing.jsonl");
 }
 
 TEST_F(SubmissionTest, RefusesInputsThatMakeNoSense) {

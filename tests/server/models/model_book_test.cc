@@ -33,24 +33,6 @@ class ModelFactsTest : public testing::Test {
   const fs::path folder_ = testing_support::FreshFolder("facts");
 };
 
-TEST_F(ModelFactsTest, ADecoder) {
-  const ModelFacts facts = Facts();
-  EXPECT_EQ(facts.family, "llama");
-  EXPECT_GT(facts.parameters, 1000);
-  EXPECT_THAT(facts.tasks, ElementsAre("CAUSAL_LM", "SEQ_CLS"));
-  EXPECT_GT(facts.least_memory_bytes, 0);
-  EXPECT_THAT(facts.problem, HasSubstr("from_scratch"));
-}
-
-TEST_F(ModelFactsTest, AnEncoderClassifies) {
-  Configure(R"({
-      "architectures": ["BertModel"], "model_type": "bert", "vocab_size": 32,
-      "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
-      "num_attention_heads": 2, "max_position_embeddings": 64,
-      "type_vocab_size": 2, "hidden_act": "gelu"})");
-  EXPECT_THAT(Facts().tasks, ElementsAre("SEQ_CLS"));
-}
-
 TEST_F(ModelFactsTest, WhatMpsdCannotTrainSaysWhy) {
   Configure(R"({"architectures": ["T5Model"], "model_type": "t5\u001b[2J"})");
   ModelFacts facts = Facts();

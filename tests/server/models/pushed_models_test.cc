@@ -98,34 +98,11 @@ TEST(ModelName, Revisions) {
   }
 }
 
-TEST(ModelName, FoldedNamesAreEqualBeyondCase) {
-  EXPECT_EQ(FoldedName("Org/Model"), FoldedName("oRG/mODEL"));
-  EXPECT_NE(FoldedName("a.b"), FoldedName("a-b"));
-}
-
 class ManifestTest : public testing::Test {
  protected:
   const fs::path folder_ = testing_support::FreshFolder("manifest");
   const std::string revision_ = std::string(64, 'a');
 };
-
-TEST_F(ManifestTest, ReadsWhatItWrote) {
-  EXPECT_TRUE(absl::IsNotFound(ReadManifest(folder_).status()));
-  const Manifest written{
-      "org/m", "ada", revision_, 7, absl::FromUnixMicros(1'700'000'000'123'456),
-      {}};
-  ASSERT_TRUE(WriteManifest(folder_, written).ok());
-  const auto read = ReadManifest(folder_);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->name, "org/m");
-  EXPECT_EQ(read->owner, "ada");
-  EXPECT_EQ(read->revision, revision_);
-  EXPECT_EQ(read->size_bytes, 7);
-  EXPECT_EQ(read->create_time, written.create_time);
-  ASSERT_TRUE(RemoveManifest(folder_).ok());
-  EXPECT_TRUE(RemoveManifest(folder_).ok()) << "again";
-  EXPECT_TRUE(absl::IsNotFound(ReadManifest(folder_).status()));
-}
 
 // Names and revisions in it become paths.
 TEST_F(ManifestTest, WhatIsNoManifest) {
@@ -198,16 +175,6 @@ TEST(FileList, HasABound) {
   EXPECT_TRUE(CheckFileList(files).ok());
   files.push_back(File("model-x.safetensors"));
   EXPECT_THAT(Problem(files), HasSubstr("at most 1000"));
-}
-
-TEST(FileList, TheRevisionIsThatOfTheFilesInAnyOrder) {
-  const ModelFile a = File("config.json"), b = File("vocab.txt");
-  EXPECT_EQ(RevisionOfFiles({a, b}), RevisionOfFiles({b, a}));
-  EXPECT_NE(RevisionOfFiles({a}), RevisionOfFiles({a, b}));
-  ModelFile other = b;
-  other.sha256 = std::string(64, 'b');
-  EXPECT_NE(RevisionOfFiles({a, b}), RevisionOfFiles({a, other}));
-  EXPECT_EQ(RevisionOfFiles({a}).size(), 64u);
 }
 
 class PushedModelsTest : public testing::Test {

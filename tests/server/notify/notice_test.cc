@@ -62,15 +62,6 @@ TEST(EndNotice, NamesTheJobItsEndAndTheReason) {
               "start_time": "2025-12-31T23:00:00.250Z"}})"));
 }
 
-TEST(EndNotice, ASuccessHasItsEvaluationAndNoError) {
-  const Notice notice =
-      EndNotice(kSender, End(jobs::State::kSucceeded, "finished"), TheJob());
-  EXPECT_EQ(notice.text,
-            "Job night run succeeded at step 40 of 100, loss 1.25, evaluation "
-            "loss 0.5");
-  EXPECT_FALSE(json::parse(notice.body)["job"].contains("error"));
-}
-
 // A row that cannot be read, or whose job was tried again meanwhile.
 TEST(EndNotice, StateAndErrorAreThoseOfTheEnd) {
   jobs::Job job;
@@ -141,13 +132,6 @@ TEST(Notices, NoTitleAndNoTextBeginsWithADash) {
     EXPECT_TRUE(notice.title.starts_with("mpsd: ")) << notice.title;
     EXPECT_FALSE(notice.text.starts_with("-")) << notice.text;
   }
-}
-
-TEST(TestNotice, SaysThatItIsATest) {
-  const json body = json::parse(TestNotice(ThisSender(), kTime).body);
-  EXPECT_EQ(body["event"], "test");
-  EXPECT_EQ(body["version"], MPSD_VERSION);
-  EXPECT_NE(body["host"], "");
 }
 
 }  // namespace

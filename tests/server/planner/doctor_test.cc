@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 
-#include "absl/time/clock.h"
 #include "core/base/text.h"
 #include "server/planner/examiner.h"
 #include "tests/core/scratch_folder.h"
@@ -24,15 +23,6 @@ namespace fs = std::filesystem;
 using runbook::Verdict;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-TEST(Texts, OfOthersAreCutAndEscaped) {
-  EXPECT_EQ(Foreign("WindowServer"), "WindowServer");
-  EXPECT_EQ(Foreign("a\x1b[2Jb\n"), "a\\x1b[2Jb\\n");
-  EXPECT_EQ(Foreign("\xff"), "\\xff");
-  const std::string cut = Foreign(std::string(1 << 20, '\x1b'));
-  EXPECT_LE(cut.size(), 256u);
-  EXPECT_TRUE(base::IsPrintable(cut));
-}
 
 TEST(Judge, AHealthyMachineHasNoWarning) {
   EXPECT_THAT(Wrong(HealthyMac()), IsEmpty());
@@ -66,15 +56,6 @@ TEST(Judge, ARequestsThresholdsCount) {
   EXPECT_EQ(Wrong(HealthyMac(), *strict),
             (std::map<std::string, Verdict>{{"disk.free", kWarn},
                                             {"gpu.programs", kWarn}}));
-}
-
-TEST(Judge, AFigureComesWithWhatItWasComparedWithAndItsUnit) {
-  for (const Facts& facts : {HealthyMac(), HealthyLinux()}) {
-    for (const runbook::Finding& finding : Judge(facts, {})) {
-      EXPECT_EQ(finding.value.has_value(), finding.threshold.has_value());
-      EXPECT_EQ(finding.value.has_value(), finding.unit != "") << finding.name;
-    }
-  }
 }
 
 // Names of programs, files and variables are what their authors chose.
@@ -185,15 +166,6 @@ class DiskSpeedTest : public testing::Test {
                    .bytes = 4 << 20};
 };
 
-TEST_F(DiskSpeedTest, IsMeasuredAndLeavesNothing) {
-  const auto speed = MeasureDisk(probe_);
-  ASSERT_TRUE(speed.ok()) << speed.status();
-  EXPECT_GT(speed->write_bytes_per_second, 1e4);
-  EXPECT_GT(speed->read_bytes_per_second, 1e4);
-  EXPECT_LT(absl::Now() - speed->time, absl::Minutes(1));
-  EXPECT_TRUE(fs::is_empty(probe_.folder));
-}
-
 // However slow the disk: one piece is written, and counts.
 TEST_F(DiskSpeedTest, ASlowDiskIsMeasuredByLess) {
   probe_.patience = absl::ZeroDuration();
@@ -258,15 +230,6 @@ TEST(DiskGates, AnUnmeasuredSpeedIsUnknown) {
   EXPECT_THAT(FindingOf(facts, "disk.read").found, HasSubstr("nearly full"));
 }
 
-TEST(DiskGates, AnOldMeasurementSaysHowOldAndModelsMayLieOnAReadOnlyDisk) {
-  Facts facts = HealthyMac();
-  facts.disk.speed->time = kNow - absl::Hours(5);
-  EXPECT_EQ(FindingOf(facts, "disk.read").found,
-            "3.73 GiB/s, measured 5 h ago");
-  facts.mounts[2].mount->read_only = true;
-  EXPECT_THAT(Wrong(facts), testing::IsEmpty());
-}
-
 TEST(MachineGates, FindEachFault) {
   ExpectEachFound(
       HealthyMac(),
@@ -287,36 +250,6 @@ TEST(MachineGates, FindEachFault) {
        {"the GPU may wire everything",
         [](Facts& f) { f.host.wired_limit_bytes = int64_t{47} << 30; },
         "machine.wired_limit", kWarn, "98 %"}});
-}
-
-TEST(MachineGates, DescribeTheMachine) {
-  Facts facts = HealthyMac();
-  EXPECT_EQ(FindingOf(facts, "machine.architecture").found, "arm64, native");
-  EXPECT_EQ(FindingOf(facts, "machine.chip").found,
-            "Apple M4 Pro, GPU of 20 cores");
-  EXPECT_EQ(FindingOf(facts, "machine.cores").found,
-            "14, 10 fast and 4 efficient");
-  EXPECT_EQ(FindingOf(facts, "machine.memory").found, "48.00 GiB");
-  EXPECT_EQ(FindingOf(HealthyLinux(), "machine.architecture").found, "x86_64");
-  // A wired limit below the most is no fault.
-  facts.host.wired_limit_bytes = int64_t{40} << 30;
-  EXPECT_EQ(FindingOf(facts, "machine.wired_limit").verdict, Verdict::kPass);
-}
-
-TEST(TorchGates, SayHowOldTheSelftestIs) {
-  Facts facts = HealthyMac();
-  const std::pair<absl::Duration, const char*> ages[] = {
-      {absl::Seconds(42), "42 s"},
-      {absl::Minutes(3), "3 min"},
-      {absl::Hours(5), "5 h"},
-      {absl::Hours(24 * 12), "12 days"},
-      // The clock was set back.
-      {-absl::Hours(5), "0 s"}};
-  for (const auto& [age, text] : ages) {
-    facts.selftest.time = kNow - age;
-    EXPECT_EQ(FindingOf(facts, "device.selftest").found,
-              std::string("passed on mps, ") + text + " ago");
-  }
 }
 
 TEST(LoadGates, FindEachFault) {
@@ -365,15 +298,6 @@ TEST(LoadGates, AJobMayUseTheGpu) {
   EXPECT_THAT(Wrong(facts), testing::IsEmpty());
   EXPECT_THAT(FindingOf(facts, "gpu.programs").found,
               HasSubstr("a job of mpsd has the device"));
-}
-
-TEST(LoadGates, NamesFiveOfManyLargePrograms) {
-  Facts facts = HealthyMac();
-  for (int i = 0; i < 9; ++i) {
-    facts.processes->push_back({i, "big", int64_t{6} << 30, false});
-  }
-  const std::string found = FindingOf(facts, "memory.programs").found;
-  EXPECT_EQ(std::count(found.begin(), found.end(), '('), 5) << found;
 }
 
 using End = WorkerGates::End;

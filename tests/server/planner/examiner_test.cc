@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -102,25 +101,6 @@ TEST(ParseGates, TextsAreEscapedAndListsBounded) {
   EXPECT_TRUE(base::IsPrintable(gates.backends[0].name));
   EXPECT_LE(gates.backends[0].device.size(), 256u);
   EXPECT_LE(gates.environment.size(), 100u);
-}
-
-TEST(ReadGates, SaysHowAndWhereTheWorkerEnded) {
-  const auto read = [](const std::string& output, std::optional<int> status) {
-    return ReadGates(output, status, absl::Seconds(20));
-  };
-  EXPECT_EQ(read(Whole(), 0).end, End::kDone);
-  const WorkerGates slow = read("", std::nullopt);
-  EXPECT_EQ(slow.end, End::kTooSlow);
-  EXPECT_THAT(slow.problem, HasSubstr("after 20s while it looked for"));
-  const WorkerGates crashed = read(std::string(kFacts) + "\n", SIGABRT);
-  EXPECT_EQ(crashed.end, End::kCrashed);
-  EXPECT_THAT(crashed.problem, HasSubstr("signal 6 in a product"));
-  // What it reported before is kept.
-  EXPECT_EQ(crashed.torch_version, "2.15.0");
-  const WorkerGates failed = read(Whole(), 1 << 8);
-  EXPECT_EQ(failed.end, End::kCrashed);
-  EXPECT_THAT(failed.problem, HasSubstr("exit status 1 at its end"));
-  EXPECT_EQ(read("", 0).end, End::kNoSense);
 }
 
 using State = Selftest::State;

@@ -17,7 +17,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 class QueueOutlookTest : public PlannerFixture {
  protected:
@@ -50,14 +49,6 @@ class QueueOutlookTest : public PlannerFixture {
 
   std::function<bool(const std::string&)> may_read_;
 };
-
-TEST_F(QueueOutlookTest, AnEmptyQueueHasNoWait) {
-  const PlanQueue queue = Look();
-  EXPECT_EQ(queue.jobs_ahead, 0);
-  EXPECT_EQ(queue.wait, absl::ZeroDuration());
-  EXPECT_THAT(queue.unknown, IsEmpty());
-  EXPECT_EQ(queue.why, "");
-}
 
 TEST_F(QueueOutlookTest, AddsUpWhatIsLeftOfTheJobsAhead) {
   Run("R", "bob", 30.0);
@@ -198,21 +189,6 @@ TEST(CheckSameSteps, RatesNamesAndTheLengthOfTheRunDoNotCount) {
   EXPECT_EQ(CheckSameSteps(probed, evaluated), absl::OkStatus());
 }
 
-TEST(CheckSameSteps, NamesTheFieldThatIsAnother) {
-  const jobs::SubmitRequest probed = Request(Spec(""));
-  const absl::Status length = CheckSameSteps(
-      probed, Request(Spec(R"(, "training": {"max_length": 77})")));
-  EXPECT_TRUE(absl::IsInvalidArgument(length));
-  EXPECT_THAT(std::string(length.message()),
-              HasSubstr("training.max_length was 1024 and is 77"));
-  EXPECT_THAT(
-      std::string(CheckSameSteps(
-                      probed, Request(Spec(R"(, "lora": {"layers_to_transform":
-                           [1], "target_modules": ["q_proj"]})")))
-                      .message()),
-      HasSubstr("lora."));
-}
-
 TEST(CheckSameSteps, OtherDataAreAnotherJob) {
   const jobs::SubmitRequest probed = Request(Spec(""));
   jobs::SubmitRequest planned = probed;
@@ -250,12 +226,6 @@ class PastRunsTest : public PlannerFixture {
 
   std::function<bool(const std::string&)> may_read_;
 };
-
-TEST_F(PastRunsTest, AreUnknownWithoutRuns) {
-  EXPECT_FALSE(Find().has_value());
-  Put(Ran("A", 100, 1));
-  EXPECT_FALSE(Find("").has_value()) << "no device";
-}
 
 TEST_F(PastRunsTest, TakesTheMedianOfRunsOfTheShapeOnTheDevice) {
   Put(Ran("A", 100, 1));
@@ -308,42 +278,6 @@ TEST_F(PastRunsTest, JobsOfOthersStayPrivate) {
   may_read_ = [](const std::string& owner) { return owner == "ada"; };
   EXPECT_EQ(Find()->runs, 1);
   EXPECT_EQ(Find()->tokens_per_second, 100);
-}
-
-TEST(Facts, HoldOnlyWhatIsKnown) {
-  EXPECT_EQ(Encode(Facts()), "{}");
-  Facts facts;
-  facts.probe_json = "no JSON";
-  EXPECT_EQ(Encode(facts), "{}");
-  facts.read_roots = {"/a", "/b"};
-  facts.closed_roots = {"/c"};
-  facts.device = "mps";
-  facts.chip = "Apple M2 Max";
-  facts.gpu_cores = 38;
-  facts.cpu_cores = 12;
-  facts.memory_bytes = int64_t{64} << 30;
-  facts.memory_limit_bytes = int64_t{48} << 30;
-  facts.disk_free_bytes = 0;
-  facts.thresholds = {{"memory.share", 0.5}};
-  facts.pace = Pace{3, 1000, 0.25, absl::FromUnixSeconds(1'700'000'000)};
-  facts.probe_json = R"({"device": "mps"})";
-  const nlohmann::json expected = {{"read_roots", {"/a", "/b"}},
-                                   {"closed_roots", {"/c"}},
-                                   {"device", "mps"},
-                                   {"chip", "Apple M2 Max"},
-                                   {"gpu_cores", 38},
-                                   {"cpu_cores", 12},
-                                   {"memory_bytes", int64_t{64} << 30},
-                                   {"memory_limit_bytes", int64_t{48} << 30},
-                                   {"disk_free_bytes", 0},
-                                   {"thresholds", {{"memory.share", 0.5}}},
-                                   {"pace",
-                                    {{"runs", 3},
-                                     {"step_seconds", 0.25},
-                                     {"tokens_per_second", 1000.0},
-                                     {"newest", "2023-11-14T22:13:20Z"}}},
-                                   {"probe", {{"device", "mps"}}}};
-  EXPECT_EQ(nlohmann::json::parse(Encode(facts)), expected);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "server/jobs/job_files.h"
 #include "tests/server/planner/planner_fixture.h"
@@ -25,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -45,54 +43,6 @@ class PlanLinesTest : public testing::Test {
   PlanLines lines_{
       [this](std::string stage) { stages_.push_back(std::move(stage)); }};
 };
-
-TEST_F(PlanLinesTest, ReportsStagesAndThePlanFromAnyPieces) {
-  const std::string said =
-      "{\"stage\": \"reading\"}\n{\"stage\": \"tokenizing\"}\n"
-      "{\"plan\": {\"verdict\": \"VERDICT_PASS\"}}\n";
-  for (const char c : said) {
-    EXPECT_FALSE(lines_.done());
-    ASSERT_TRUE(lines_.Take(std::string(1, c)).ok());
-  }
-  EXPECT_TRUE(lines_.done());
-  EXPECT_THAT(stages_, ElementsAre("reading", "tokenizing"));
-  EXPECT_EQ(*lines_.Result(), R"({"verdict":"VERDICT_PASS"})");
-}
-
-TEST_F(PlanLinesTest, AnErrorKeepsItsCodeIfAPlanMayFailByIt) {
-  ASSERT_TRUE(lines_
-                  .Take("{\"error\": {\"code\": \"INVALID_ARGUMENT\", "
-                        "\"message\": \"train.jsonl:3: no text\"}}\n")
-                  .ok());
-  EXPECT_TRUE(lines_.done());
-  EXPECT_EQ(lines_.Result().status(),
-            absl::InvalidArgumentError("train.jsonl:3: no text"));
-  PlanLines other([](const std::string&) {});
-  ASSERT_TRUE(other
-                  .Take("{\"error\": {\"code\": \"UNAUTHENTICATED\", "
-                        "\"message\": \"log in\"}}\n")
-                  .ok());
-  EXPECT_EQ(other.Result().status().code(), absl::StatusCode::kInternal);
-}
-
-TEST_F(PlanLinesTest, WhatIsSaidIsPrintableAndShort) {
-  ASSERT_TRUE(lines_
-                  .Take("{\"stage\": \"\\u001b[2J" + std::string(5000, 'x') +
-                        "\\nforged\"}\n")
-                  .ok());
-  ASSERT_EQ(stages_.size(), 1u);
-  EXPECT_LE(stages_[0].size(), 4 * limits::kStageBytes);
-  EXPECT_THAT(stages_[0], Not(HasSubstr("\x1b")));
-  EXPECT_THAT(stages_[0], Not(HasSubstr("\n")));
-  ASSERT_TRUE(lines_
-                  .Take("{\"error\": {\"code\": \"NOT_FOUND\", \"message\": "
-                        "\"\\u001b]0;x\\u0007" +
-                        std::string(100'000, 'x') + "\"}}\n")
-                  .ok());
-  const std::string message(lines_.Result().status().message());
-  EXPECT_THAT(message, Not(HasSubstr("\x1b")));
-  EXPECT_LE(message.size(), 2 * limits::kMessageBytes);
-}
 
 TEST_F(PlanLinesTest, BelievesNothingElse) {
   for (const std::string& bytes :
@@ -132,35 +82,6 @@ TEST_F(PlanLinesTest, WithoutALastLineThereIsNoPlan) {
               HasSubstr("ended without a plan"));
 }
 
-TEST(PlanRun, ReportsStagesThenThePlan) {
-  std::atomic<int> woken = 0;
-  PlanRun run("id", "ada", [&] { ++woken; });
-  EXPECT_FALSE(run.Next()->has_value());
-  run.Start([](PlanRun& own) -> absl::StatusOr<FinishedPlan> {
-    own.TellStage("one");
-    own.TellStage("two");
-    return FinishedPlan{"{}", {}};
-  });
-  run.Join();
-  EXPECT_TRUE(run.ended());
-  EXPECT_EQ(woken, 3);
-  EXPECT_EQ((*run.Next())->stage, "one");
-  EXPECT_EQ((*run.Next())->stage, "two");
-  EXPECT_EQ((*run.Next())->plan->json, "{}");
-  EXPECT_FALSE(run.Next()->has_value());
-}
-
-TEST(PlanRun, TheErrorComesAfterTheStages) {
-  PlanRun run("id", "ada", [] {});
-  run.Start([](PlanRun& own) -> absl::StatusOr<FinishedPlan> {
-    own.TellStage("one");
-    return absl::DataLossError("gone");
-  });
-  run.Join();
-  EXPECT_EQ((*run.Next())->stage, "one");
-  EXPECT_EQ(run.Next().status(), absl::DataLossError("gone"));
-}
-
 TEST(PlanRun, ASlowWatcherMissesStagesAndNotThePlan) {
   PlanRun run("id", "ada", [] {});
   run.Start([](PlanRun& own) -> absl::StatusOr<FinishedPlan> {
@@ -173,25 +94,6 @@ TEST(PlanRun, ASlowWatcherMissesStagesAndNotThePlan) {
   }
   EXPECT_LE(stages, 32);
   EXPECT_GT(stages, 0);
-}
-
-TEST(PlanRun, KnowsThatNoCallerWaits) {
-  std::atomic<int> woken = 0;
-  PlanRun run("id", "ada", [&] { ++woken; });
-  EXPECT_TRUE(run.Wanted().ok());
-  absl::Notification begun, go;
-  run.Start([&](PlanRun& own) -> absl::StatusOr<FinishedPlan> {
-    begun.Notify();
-    go.WaitForNotification();
-    return own.Wanted();
-  });
-  begun.WaitForNotification();
-  EXPECT_FALSE(run.ended());
-  run.GiveUp();
-  go.Notify();
-  run.Join();
-  EXPECT_TRUE(absl::IsCancelled(run.Next().status()));
-  EXPECT_EQ(woken, 0) << "no caller is there to be woken";
 }
 
 // One blob, that of the fixture.

@@ -138,17 +138,6 @@ class PartialBlobsTest : public testing::Test {
   const std::string a_ = base::Sha256Hex("a"), b_ = base::Sha256Hex("b");
 };
 
-TEST_F(PartialBlobsTest, WhatCameIsKept) {
-  Send("ann", a_, "abc");
-  EXPECT_EQ(parts_->KeptBytes("ann", a_), 3);
-  Send("ann", a_, "def", 3);
-  EXPECT_EQ(parts_->KeptBytes("ann", a_), 6);
-  EXPECT_EQ(parts_->BytesOf("ann"), 6);
-  EXPECT_EQ(parts_->KeptBytes("ann", b_), 0);
-  EXPECT_EQ(parts_->KeptBytes("bob", a_), 0) << "another's";
-  EXPECT_EQ(parts_->BytesOf("bob"), 0);
-}
-
 TEST_F(PartialBlobsTest, ADaemonThatWasKilledFindsIt) {
   Send("ann smith/../é", a_, "abc");
   Send("", b_, "x");
@@ -192,17 +181,6 @@ TEST_F(PartialBlobsTest, AnOffsetThatDoesNotFitIsOutOfRange) {
   EXPECT_TRUE(absl::IsOutOfRange(parts_->Take("ann", b_, 3).status()));
   EXPECT_TRUE(absl::IsOutOfRange(parts_->Take("bob", a_, 3).status()));
   EXPECT_EQ(parts_->KeptBytes("ann", a_), 3);
-}
-
-TEST_F(PartialBlobsTest, AnewEmptiesIt) {
-  Send("ann", a_, "abc");
-  auto hold = Take("ann", a_);
-  ASSERT_NE(hold, nullptr);
-  EXPECT_EQ(fs::file_size(hold->path()), 0u);
-  EXPECT_EQ(parts_->BytesOf("ann"), 0);
-  ASSERT_TRUE(Write(*hold, "z").ok());
-  hold.reset();
-  EXPECT_EQ(parts_->KeptBytes("ann", a_), 1);
 }
 
 TEST_F(PartialBlobsTest, WhatIsUnderWayCountsAsItWasBefore) {
@@ -255,23 +233,6 @@ TEST_F(PartialBlobsTest, OneThatWaitsForTheDiskDoesNotGiveWay) {
   EXPECT_EQ(Take("ann", a_), nullptr) << "it has just been heard of";
 }
 
-TEST_F(PartialBlobsTest, WhatIsDroppedOrPlacedIsNotKept) {
-  auto dropped = Take("ann", a_);
-  ASSERT_TRUE(Write(*dropped, "abc").ok());
-  dropped->Drop();
-  EXPECT_FALSE(fs::exists(dropped->path()));
-  dropped.reset();
-  auto placed = Take("ann", b_);
-  ASSERT_TRUE(Write(*placed, "abc").ok());
-  fs::rename(placed->path(), scratch_.path() / "blob");
-  placed->Placed();
-  placed.reset();
-  EXPECT_EQ(parts_->BytesOf("ann"), 0);
-  EXPECT_EQ(Files(), 0);
-  Take("ann", a_).reset();
-  EXPECT_EQ(Files(), 0) << "nothing came";
-}
-
 TEST_F(PartialBlobsTest, SoManyOfAUser) {
   for (int i = 0; i < 10; ++i) {
     clock_.Advance(absl::Seconds(1));
@@ -313,17 +274,6 @@ TEST_F(PartialBlobsTest, TheyGoAfterAGrace) {
   clock_.Advance(absl::Hours(1000));
   EXPECT_EQ(parts_->Collect(absl::Hours(1), NothingIsWhole).bytes, 0)
       << "an upload under way stays";
-}
-
-TEST_F(PartialBlobsTest, ListsWhatIsIdle) {
-  Send("ann", a_, "abc");
-  auto held = Take("bob", b_);
-  const std::vector<BlobPart> idle = parts_->Idle();
-  ASSERT_EQ(idle.size(), 1u);
-  EXPECT_EQ(idle[0].user, "ann");
-  EXPECT_EQ(idle[0].sha256, a_);
-  EXPECT_EQ(idle[0].size_bytes, 3);
-  EXPECT_EQ(idle[0].last_write, clock_.Now());
 }
 
 TEST_F(PartialBlobsTest, ManyThreadsWriteEachByteOnce) {
@@ -433,16 +383,6 @@ TEST_F(BlobStoreTest, ABlobIsAFileUnderItsHash) {
   EXPECT_EQ(Incoming(), 0);
 }
 
-TEST_F(BlobStoreTest, PiecesMakeOneBlob) {
-  const std::string bytes(100'000, 'z');
-  auto writer = Ok(blobs_->Begin(base::Sha256Hex(bytes), bytes.size()));
-  for (size_t at = 0; at < bytes.size(); at += 33'333) {
-    ASSERT_TRUE(writer->Append(bytes.substr(at, 33'333)).ok());
-  }
-  ASSERT_TRUE(writer->Commit().ok());
-  EXPECT_EQ(fs::file_size(blobs_->PathOf(base::Sha256Hex(bytes))), 100'000u);
-}
-
 TEST_F(BlobStoreTest, TwiceIsOnce) {
   ASSERT_TRUE(Put("a").ok());
   ASSERT_TRUE(Put("a").ok());
@@ -539,30 +479,6 @@ TEST_F(BlobStoreTest, BlobsThatNoJobUsesGo) {
   EXPECT_TRUE(Put("used").ok());
 }
 
-TEST_F(BlobStoreTest, ABlobThatWasAskedForStays) {
-  struct stat before, after;
-  const std::string path = blobs_->PathOf(base::Sha256Hex("asked"));
-  absl::Duration grace = absl::Seconds(1), took;
-  int64_t collected = 0;
-  // A run that is delayed by the grace between the two must retry with a longer
-  // one.
-  do {
-    ASSERT_TRUE(Put("asked").ok());
-    ASSERT_TRUE(Put("forgotten").ok());
-    ASSERT_EQ(stat(path.c_str(), &before), 0);
-    absl::SleepFor(1.5 * grace);
-    const absl::Time start = absl::Now();
-    ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
-    collected = blobs_->Collect(jobs_dir_, grace)->bytes;
-    took = absl::Now() - start;
-    grace *= 4;
-  } while (took > grace / 8 && grace < absl::Minutes(1));
-  EXPECT_EQ(collected, 9);
-  ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
-  ASSERT_EQ(stat(path.c_str(), &after), 0);
-  EXPECT_EQ(before.st_mtime, after.st_mtime);
-}
-
 TEST_F(BlobStoreTest, WithoutHardLinksNothingIsCollected) {
   ASSERT_TRUE(Put("unused").ok());
   absl::SleepFor(absl::Milliseconds(50));
@@ -653,24 +569,6 @@ TEST_F(BlobStoreTest, AnUploadResumesWhereItBrokeOff) {
   EXPECT_EQ(ModeOf(blobs_->PathOf(sha256)), 0400u);
   EXPECT_EQ(FilesIn("partial"), 0);
   EXPECT_EQ(Rows().size(), 1u);
-}
-
-TEST_F(BlobStoreTest, ManyPiecesAreCaughtUpWith) {
-  std::string blob(40 << 20, 'a');
-  for (size_t i = 0; i < blob.size(); i += 1000) blob[i] = static_cast<char>(i);
-  const size_t most = blob.size() - 1;
-  ASSERT_TRUE(Send(blob, 0, blob.substr(0, most)).ok());
-  auto writer = Ok(blobs_->Resume("ann", base::Sha256Hex(blob),
-                                  static_cast<int64_t>(blob.size()),
-                                  static_cast<int64_t>(most)));
-  int pieces = 1;
-  for (auto more = writer->CatchUp(); *more; more = writer->CatchUp()) {
-    ASSERT_TRUE(more.ok()) << more.status();
-    ++pieces;
-  }
-  EXPECT_EQ(pieces, 3);
-  ASSERT_TRUE(writer->Append(blob.substr(most)).ok());
-  EXPECT_TRUE(writer->Commit().ok());
 }
 
 // kill -9 after the last byte, before the rename.
@@ -789,20 +687,6 @@ TEST_F(BlobStoreTest, ManyBlobsOfABatchBecomeFilesAndRows) {
     EXPECT_EQ(ModeOf(path), 0400u);
   }
   EXPECT_EQ(Rows().size(), 500u);
-  EXPECT_EQ(Incoming(), 0);
-}
-
-TEST_F(BlobStoreTest, BatchesOfAFewAndNoneAndTheSameAgain) {
-  EXPECT_TRUE(blobs_->BeginBatch()->Commit().ok());
-  for (int round = 0; round < 2; ++round) {
-    auto batch = blobs_->BeginBatch();
-    for (const char* bytes : {"", "a", "a"}) {
-      ASSERT_TRUE(batch->Add(base::Sha256Hex(bytes), bytes).ok());
-    }
-    ASSERT_TRUE(batch->Commit().ok());
-  }
-  EXPECT_TRUE(blobs_->Has(base::Sha256Hex("")));
-  EXPECT_EQ(Rows().size(), 2u);
   EXPECT_EQ(Incoming(), 0);
 }
 

@@ -3,7 +3,6 @@
 
 #include <sqlite3.h>
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,16 +11,12 @@
 
 #include "SQLiteCpp/Database.h"
 #include "SQLiteCpp/Exception.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/blob_store.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
@@ -39,22 +34,12 @@ using testing_support::Ok;
 class ConnectionTest : public testing::Test {
  protected:
   ConnectionTest()
-      : connection_(SQLite::Database(":memory:", SQLite::OPEN_READWRITE),
-                    [this](absl::Duration took) { commits_.push_back(took); }) {
+      : connection_(SQLite::Database(":memory:", SQLite::OPEN_READWRITE)) {
     absl::MutexLock lock(&connection_.mutex());
     connection_.database().exec("CREATE TABLE t (a, b)");
   }
-  std::vector<absl::Duration> commits_;
   Connection connection_;
 };
-
-TEST_F(ConnectionTest, AStatementIsPreparedOnce) {
-  absl::MutexLock lock(&connection_.mutex());
-  const auto first = connection_.Prepared("SELECT 1");
-  EXPECT_NE(connection_.Prepared("SELECT 2"), first);
-  EXPECT_EQ(connection_.Prepared("SELECT 1"), first);
-  EXPECT_EQ(connection_.kept_statements(), 2u);
-}
 
 TEST_F(ConnectionTest, OnlyTheLastStatementsAreKept) {
   absl::MutexLock lock(&connection_.mutex());
@@ -68,54 +53,6 @@ TEST_F(ConnectionTest, OnlyTheLastStatementsAreKept) {
   }
   EXPECT_EQ(connection_.kept_statements(), Connection::kKeptStatements);
   EXPECT_FALSE(held.Next()) << "it lives as long as its query";
-}
-
-TEST_F(ConnectionTest, ReportsHowLongACommitTook) {
-  absl::MutexLock lock(&connection_.mutex());
-  {
-    Transaction transaction(connection_);
-    Query(connection_, "INSERT INTO t VALUES (1, 2)").Run();
-  }
-  EXPECT_TRUE(commits_.empty()) << "nothing was committed";
-  EXPECT_FALSE(Query(connection_, "SELECT a FROM t").Next());
-  {
-    Transaction transaction(connection_);
-    Query(connection_, "INSERT INTO t VALUES (1, 2)").Run();
-    EXPECT_TRUE(commits_.empty());
-    transaction.Commit();
-  }
-  ASSERT_EQ(commits_.size(), 1u);
-  EXPECT_GE(commits_[0], absl::ZeroDuration());
-  EXPECT_LT(commits_[0], absl::Minutes(1));
-}
-
-TEST_F(ConnectionTest, ACommitThatFailsIsReportedToo) {
-  absl::MutexLock lock(&connection_.mutex());
-  connection_.database().exec(
-      "PRAGMA foreign_keys=ON; CREATE TABLE p (id INTEGER PRIMARY KEY);"
-      "CREATE TABLE c (p REFERENCES p DEFERRABLE INITIALLY DEFERRED)");
-  Transaction transaction(connection_);
-  Query(connection_, "INSERT INTO c VALUES (7)").Run();
-  EXPECT_THROW(transaction.Commit(), SQLite::Exception);
-  EXPECT_EQ(commits_.size(), 1u);
-}
-
-TEST_F(ConnectionTest, ValuesOfEveryTypeComeBack) {
-  absl::MutexLock lock(&connection_.mutex());
-  const int64_t big = std::numeric_limits<int64_t>::min();
-  const std::string text("a\0b\xff", 4);
-  Query query(connection_, "SELECT ?, ?, ?, ?, ?, ?, ?", text, big, 0.1,
-              std::optional<std::string>(), std::optional<int64_t>(7),
-              std::optional<double>(), 12);
-  ASSERT_TRUE(query.Next());
-  EXPECT_EQ(query.Text(), text);
-  EXPECT_EQ(query.Int(), big);
-  EXPECT_EQ(query.Real(), 0.1);
-  EXPECT_EQ(query.OptionalText(), std::nullopt);
-  EXPECT_EQ(query.OptionalInt(), 7);
-  EXPECT_EQ(query.OptionalReal(), std::nullopt);
-  EXPECT_EQ(query.Int(), 12);
-  EXPECT_FALSE(query.Next());
 }
 
 TEST_F(ConnectionTest, AQueryStartsAfreshWithoutOldParameters) {
@@ -141,58 +78,6 @@ TEST_F(ConnectionTest, AnUnfinishedSelectEndsWithItsQuery) {
   EXPECT_NO_THROW(connection_.database().exec("DROP TABLE t"));
 }
 
-TEST_F(ConnectionTest, AFailedRunLeavesTheStatementUsable) {
-  absl::MutexLock lock(&connection_.mutex());
-  connection_.database().exec("CREATE TABLE u (a INTEGER PRIMARY KEY)");
-  const std::string insert = "INSERT INTO u VALUES (?)";
-  Query(connection_, insert, 1).Run();
-  EXPECT_THROW(Query(connection_, insert, 1).Run(), SQLite::Exception);
-  EXPECT_EQ(Query(connection_, insert, 2).Run(), 1);
-}
-
-TEST_F(ConnectionTest, DurabilityIsThePragma) {
-  absl::MutexLock lock(&connection_.mutex());
-  const auto synchronous = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return connection_.database().execAndGet("PRAGMA synchronous").getInt();
-  };
-  connection_.SetDurability(Connection::Durability::kProcess);
-  EXPECT_EQ(synchronous(), 1);
-  connection_.SetDurability(Connection::Durability::kPowerCut);
-  EXPECT_EQ(synchronous(), 2);
-}
-
-constexpr char kForever[] =
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-    "SELECT count(*) FROM n";
-constexpr char kShort[] =
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT "
-    "200000) SELECT count(*) FROM n";
-
-absl::Status Execute(Connection& c, const char* sql)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  return CatchSqlite("counting", [&] {
-    Query query(c, sql);
-    query.Next();
-    return absl::OkStatus();
-  });
-}
-
-TEST(TimeLimit, EndsWhatRunsTooLongAndNothingElse) {
-  Connection c(SQLite::Database(":memory:", SQLite::OPEN_READWRITE));
-  absl::MutexLock lock(&c.mutex());
-  const absl::Time start = absl::Now();
-  {
-    const TimeLimit limit(c, absl::Milliseconds(50));
-    EXPECT_TRUE(absl::IsDeadlineExceeded(Execute(c, kForever)));
-    EXPECT_GE(absl::Now() - start, absl::Milliseconds(50));
-    EXPECT_TRUE(absl::IsDeadlineExceeded(Execute(c, kForever)))
-        << "once for all";
-  }
-  EXPECT_TRUE(Execute(c, kShort).ok()) << "the connection is as it was";
-  const TimeLimit limit(c, absl::Minutes(1));
-  EXPECT_TRUE(Execute(c, kShort).ok());
-}
-
 TEST(StatusOf, TranslatesTheCodesOfSqlite) {
   for (const auto& [code, expected] :
        {std::pair(SQLITE_FULL, kResourceExhausted),
@@ -208,41 +93,6 @@ TEST(StatusOf, TranslatesTheCodesOfSqlite) {
     EXPECT_THAT(StatusOf(SQLite::Exception("words", code), "saving x"),
                 Fails(expected, "saving x: words"));
   }
-}
-
-absl::Status ExecuteOn(SQLite::Database& database, const char* sql) {
-  return CatchSqlite("x", [&] {
-    database.exec(sql);
-    return absl::OkStatus();
-  });
-}
-
-TEST(CatchSqlite, DistinguishesConstraints) {
-  SQLite::Database database(":memory:", SQLite::OPEN_READWRITE);
-  database.exec(
-      "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER UNIQUE, "
-      "c INTEGER CHECK (c > 0)) STRICT; INSERT INTO t VALUES (1, 1, 1);"
-      "CREATE TRIGGER f BEFORE UPDATE OF c ON t "
-      "BEGIN SELECT RAISE(ABORT, 'never'); END");
-  EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (1, 2, 1)"),
-              Fails(kAlreadyExists));
-  EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (2, 1, 1)"),
-              Fails(kAlreadyExists));
-  EXPECT_THAT(ExecuteOn(database, "UPDATE t SET c = 2"),
-              Fails(kFailedPrecondition));
-  EXPECT_THAT(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 0)"),
-              Fails(kInternal));
-  EXPECT_TRUE(ExecuteOn(database, "INSERT INTO t VALUES (2, 2, 2)").ok());
-}
-
-TEST(CatchSqlite, PassesResultsThrough) {
-  const absl::StatusOr<int> seven =
-      CatchSqlite("x", []() -> absl::StatusOr<int> { return 7; });
-  ASSERT_TRUE(seven.ok());
-  EXPECT_EQ(*seven, 7);
-  const absl::StatusOr<int> failed = CatchSqlite(
-      "x", []() -> absl::StatusOr<int> { return absl::AbortedError("no"); });
-  EXPECT_EQ(failed.status(), absl::AbortedError("no"));
 }
 
 SQLite::Database OpenRaw(const std::string& path) {
@@ -498,17 +348,6 @@ TEST(Migrate, JobsOfSweepsStayWithTheirNamesAsLabels) {
   EXPECT_EQ(held.size(), 2u);
 }
 
-TEST(Migrate, NextMigrationRunsOnTheOldSnapshotAlone) {
-  SQLite::Database database = OpenRaw(":memory:");
-  database.exec(SnapshotV1());
-  const Migration list[] = {
-      {"0001_initial", "this is not run again"},
-      {"0002_next", "ALTER TABLE jobs ADD COLUMN colour TEXT"}};
-  Ok(Migrate(database, list));
-  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), 2);
-  EXPECT_EQ(IntOf(database, "SELECT count(colour IS NULL) FROM jobs"), 2);
-}
-
 TEST(Migrate, AFailedMigrationLeavesTheVersionBeforeIt) {
   SQLite::Database database = OpenRaw(":memory:");
   database.exec(SnapshotV1());
@@ -593,27 +432,6 @@ TEST(Database, UsesAWriteAheadLogAndForeignKeys) {
   EXPECT_EQ(c.database().execAndGet("PRAGMA synchronous").getInt(), 2);
 }
 
-TEST(Database, EveryStoreReportsItsCommits) {
-  Scratch scratch;
-  int commits = 0;
-  auto database =
-      Database::Open(scratch.file(), [&](absl::Duration) { ++commits; });
-  ASSERT_TRUE(database.ok()) << database.status();
-  jobs::JobStore jobs(**database);
-  const jobs::Job job = jobs::QueuedJob(1);
-  ASSERT_TRUE(jobs.Insert(job, jobs::StateEvent(job, 1)).ok());
-  EXPECT_EQ(commits, 1);
-  ASSERT_TRUE(jobs.Get(job.id).ok());
-  EXPECT_EQ(commits, 1) << "reading is no commit";
-  auto blobs = Ok(BlobStore::Open(**database, scratch.path() / "blobs"));
-  commits = 0;
-  const std::string bytes = "bytes";
-  auto writer = blobs->Begin(base::Sha256Hex(bytes), bytes.size());
-  ASSERT_TRUE(writer.ok() && (*writer)->Append(bytes).ok() &&
-              (*writer)->Commit().ok());
-  EXPECT_EQ(commits, 1);
-}
-
 TEST(Database, TheReaderSeesCommitsAndCannotWrite) {
   Scratch scratch;
   std::unique_ptr<Database> database = OpenOrDie(scratch.file());
@@ -631,13 +449,6 @@ TEST(Database, TheReaderSeesCommitsAndCannotWrite) {
     EXPECT_EQ(query.Int(), 1);
   }
   EXPECT_THROW(Query(reader, "DELETE FROM blobs").Run(), SQLite::Exception);
-}
-
-TEST(Database, ReopensWithItsVersion) {
-  Scratch scratch;
-  OpenOrDie(scratch.file());
-  EXPECT_EQ(OpenOrDie(scratch.file())->schema_version(),
-            static_cast<int64_t>(AllMigrations().size()));
 }
 
 TEST(Database, AFolderThatIsMissingIsNamed) {

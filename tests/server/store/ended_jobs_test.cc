@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/ended_jobs.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <set>
@@ -15,7 +13,6 @@
 #include "SQLiteCpp/Database.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -90,19 +87,6 @@ TEST_F(KeptJobsTest, TheJobsThatHaveEndedByOwnerAndEnd) {
   EXPECT_EQ(owners[1].jobs[0].ended, EndOf(2));
   EXPECT_FALSE(owners[1].jobs[1].succeeded);
   EXPECT_TRUE(owners[2].jobs[0].succeeded);
-}
-
-TEST_F(KeptJobsTest, NamesInOrderWithoutThoseThatAreGone) {
-  Add(1, "ada", State::kSucceeded);
-  Add(2, "ada", State::kSucceeded);
-  const auto owners = *kept_.Ended();
-  const int64_t first = owners[0].jobs[0].number;
-  const int64_t second = owners[0].jobs[1].number;
-  const auto named = *kept_.Names({second, 77, first});
-  ASSERT_EQ(named.size(), 2u);
-  EXPECT_EQ(named[0].id, Id(2));
-  EXPECT_EQ(named[0].name, "job 2");
-  EXPECT_EQ(named[1].id, Id(1));
 }
 
 TEST_F(KeptJobsTest, WhatOthersNeedIsBound) {
@@ -191,48 +175,6 @@ TEST_F(KeptJobsTest, BytesAreStoredAndCheckpointsForgotten) {
   EXPECT_EQ(kept.checkpoint_bytes, 0);
   EXPECT_THAT(*jobs_.Checkpoints(Id(1)), IsEmpty());
   EXPECT_EQ(jobs_.Get(Id(1))->durable_step, 0);
-}
-
-// 100,000 jobs that have ended, with specs as long as real ones, and 10,000
-// that have not; read by a plan with the rows' indexes alone.
-TEST_F(KeptJobsTest, AHundredThousandJobsAreReadWithoutTheirRows) {
-  {
-    Connection& c = database_->writer();
-    absl::MutexLock lock(&c.mutex());
-    c.SetDurability(Connection::Durability::kProcess);
-    Transaction transaction(c);
-    Query(c,
-          "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
-          "WHERE i < 110000) INSERT INTO jobs (id, name, state, "
-          "cancel_requested, owner, priority, create_time_us, end_time_us, "
-          "attempt, failures, message, output_path, spec_json, request_hash, "
-          "stored_bytes, stored_checkpoint_bytes) SELECT "
-          "'01KAH' || printf('%021d', i), 'name', "
-          "CASE WHEN i > 100000 THEN 1 ELSE 3 + i % 3 END, 0, "
-          "'user' || (i % 20), 0, i, CASE WHEN i <= 100000 THEN "
-          "1800000000000000 + i END, 1, 0, '', '', "
-          "'{\"train\": \"/state/jobs/01KAH' || printf('%021d', i) || "
-          "'/inputs/train.jsonl\", \"x\": \"' || hex(zeroblob(1000)) || "
-          "'\"}', '', 1000 + i, 500 FROM n")
-        .Run();
-    transaction.Commit();
-  }
-  const base::Clock& clock = base::Clock::Real();
-  absl::Duration best = absl::InfiniteDuration();
-  for (int i = 0; i < 5; ++i) {
-    const absl::Duration start = clock.Monotonic();
-    const auto owners = kept_.Ended();
-    best = std::min(best, clock.Monotonic() - start);
-    ASSERT_TRUE(owners.ok()) << owners.status();
-    EXPECT_EQ(owners->size(), 20u);
-    size_t count = 0;
-    for (const KeptOwner& owner : *owners) count += owner.jobs.size();
-    EXPECT_EQ(count, 100'000u);
-  }
-  std::printf("read 100,000 jobs that have ended in %.1f ms\n",
-              absl::ToDoubleMilliseconds(best));
-  // What grew with the square of the jobs would take minutes.
-  EXPECT_LT(best, absl::Seconds(5));
 }
 
 const absl::Time kNow = absl::FromUnixSeconds(1'767'225'600);
@@ -670,19 +612,6 @@ TEST_F(EndedJobsTest, ARowThatCannotBeReadEndsToo) {
   ASSERT_THAT(ends, SizeIs(1));
   EXPECT_EQ(ends[0].state, State::kFailed);
   EXPECT_EQ(ends[0].message, "no sense");
-}
-
-TEST_F(EndedJobsTest, ComesInPiecesAndForgets) {
-  for (int i = 1; i <= 5; ++i) {
-    Job job = Insert(QueuedJob(i));
-    Move(job, State::kCancelled);
-  }
-  const auto first = After(0, 2);
-  ASSERT_THAT(first, SizeIs(2));
-  EXPECT_THAT(After(first[1].number), SizeIs(3));
-  EXPECT_TRUE(ends_.Forget(first[0].number).ok());
-  EXPECT_TRUE(ends_.Forget(first[0].number).ok());
-  EXPECT_THAT(After(0), SizeIs(4));
 }
 
 TEST_F(EndedJobsTest, NumbersAreNotUsedTwiceAfterARestart) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <string>
@@ -28,8 +27,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::Fails;
 using testing_support::Ok;
-
-using Warnings = std::vector<std::string>;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -75,18 +72,6 @@ TEST(EventBody, EveryKindComesBackAsWritten) {
   EXPECT_EQ(KindOf(bodies[1]), kProgressKind);
 }
 
-TEST(EventBody, ProgressKeepsItsMembers) {
-  auto progress = Ok(DecodeColumn<Progress>(EncodeColumn(SomeProgress())));
-  EXPECT_EQ(progress.step, 3);
-  EXPECT_EQ(progress.loss, 1.0 / 3.0);
-  EXPECT_EQ(progress.device, "mps");
-  EXPECT_EQ(progress.padding_ratio, 0.125);
-  EXPECT_EQ(progress.data_wait_ratio, 0.5);
-  EXPECT_EQ(progress.memory.footprint_bytes, 1LL << 40);
-  EXPECT_EQ(progress.memory.peak_allocated_bytes, 5);
-  EXPECT_EQ(progress.cpu_fallback_ops, SomeProgress().cpu_fallback_ops);
-}
-
 // To the byte, as the rows of every release.
 TEST(EventBody, BodiesAreThoseOfTheFirstRelease) {
   EXPECT_EQ(
@@ -120,31 +105,6 @@ TEST(EventBody, AWarningIsANoteThatSaysSo) {
   ASSERT_TRUE(note.ok()) << note.status();
   EXPECT_FALSE(std::get<Note>(*note).is_warning);
   EXPECT_EQ(EncodeBody(*note), R"({"text":"loading"})");
-}
-
-TEST(EventBody, WarningsAreAList) {
-  const std::vector<std::string> warnings = {"a \"b\"", "cut \xc3"};
-  auto decoded = Ok(DecodeColumn<Warnings>(EncodeColumn(warnings)));
-  EXPECT_EQ(decoded, (std::vector<std::string>{"a \"b\"", "cut \uFFFD"}));
-  EXPECT_TRUE(DecodeColumn<Warnings>(EncodeColumn(Warnings{}))->empty());
-  for (const char* text : {"", "{}", "[1]", "[\"a\""}) {
-    EXPECT_THAT(DecodeColumn<Warnings>(text), Fails(kDataLoss));
-  }
-}
-
-TEST(EventBody, MetricsKeepTheirOrder) {
-  const Metrics metrics = {{"spearmanr", 0.5}, {"pearson", kNan}};
-  EXPECT_EQ(EncodeColumn(metrics), R"({"spearmanr":0.5,"pearson":null})");
-  auto decoded = Ok(DecodeColumn<Metrics>(EncodeColumn(metrics)));
-  ASSERT_EQ(decoded.size(), 2u);
-  EXPECT_EQ(decoded[0], metrics[0]);
-  EXPECT_TRUE(std::isnan(decoded[1].second));
-  auto evaluated =
-      Ok(DecodeColumn<Evaluated>(R"({"step": 3, "eval_loss": 2})"));
-  EXPECT_TRUE(evaluated.metrics.empty());
-  for (const char* text : {"", "[]", R"({"f1": "good"})"}) {
-    EXPECT_THAT(DecodeColumn<Metrics>(text), Fails(kDataLoss));
-  }
 }
 
 TEST(EventBody, ANonFiniteLossIsNan) {
@@ -317,20 +277,6 @@ class JobListTest : public MemoryFixture {
     return ids;
   }
 };
-
-TEST_F(JobListTest, ListIsNewestFirstAndPaged) {
-  for (int i = 10; i < 15; ++i) Insert(QueuedJob(i));
-  EXPECT_THAT(Ids({}), ElementsAre("14", "13", "12", "11", "10"));
-  ListFilter page;
-  page.limit = 2;
-  EXPECT_THAT(Ids(page), ElementsAre("14", "13"));
-  page.after = ListPlace{QueuedJob(13).id, {}};
-  EXPECT_THAT(Ids(page), ElementsAre("12", "11"));
-  page.after->id = QueuedJob(11).id;
-  EXPECT_THAT(Ids(page), ElementsAre("10"));
-  page.after->id = QueuedJob(10).id;
-  EXPECT_THAT(Ids(page), ElementsAre());
-}
 
 TEST_F(JobListTest, ListFilters) {
   for (int i = 10; i < 16; ++i) {
@@ -615,42 +561,6 @@ TEST_F(JobListTest, TextIsFoundInEachField) {
   }
 }
 
-TEST_F(JobListTest, TextFollowsTheRow) {
-  Job job = QueuedJob(10);
-  job.owner = "ann";
-  job.labels["team"] = "nlp";
-  Insert(job);
-  ListFilter filter;
-  filter.text = "signal 9";
-  EXPECT_THAT(Ids(filter), ElementsAre());
-  job.state = State::kRunning;
-  Update(job);
-  job.state = State::kFailed;
-  job.message = "killed by signal 9";
-  Update(job);
-  EXPECT_THAT(Ids(filter), ElementsAre("10"));
-  filter.states = {State::kFailed};
-  EXPECT_THAT(Ids(filter), ElementsAre("10"));
-  filter.text = "nlp";
-  EXPECT_THAT(Ids(filter), ElementsAre("10")) << "labels stay";
-  job.state = State::kQueued;
-  job.message = "";
-  Update(job);
-  EXPECT_THAT(Ids(filter), ElementsAre());
-  filter.states.clear();
-  filter.text = "signal";
-  EXPECT_THAT(Ids(filter), ElementsAre());
-  ASSERT_TRUE(
-      jobs_.MarkUnreadable(job.id, "its row is torn", absl::Now()).ok());
-  filter.text = "torn";
-  EXPECT_THAT(Ids(filter), ElementsAre("10"));
-  ASSERT_TRUE(jobs_.Delete(job.id).ok());
-  EXPECT_THAT(Ids(filter), ElementsAre());
-  filter.text = "to";
-  EXPECT_THAT(Ids(filter), ElementsAre());
-  EXPECT_EQ(*jobs_.CountListed({}), 0);
-}
-
 // With private jobs no search reveals the name of another user's job.
 TEST_F(JobListTest, OfOthersTextIsFoundInIdAndOwnerAlone) {
   for (int i = 10; i < 13; ++i) {
@@ -721,30 +631,6 @@ TEST_F(ListInFileTest, WhoAsksForOneJobWaitsForNoList) {
   absl::MutexLock lock(&database_->lister().mutex());  // a list is in progress
   Insert(QueuedJob(10));
   EXPECT_TRUE(jobs_.Get(QueuedJob(10).id).ok());
-}
-
-TEST_F(JobListTest, FiltersOfAnyShapeKeepFewStatements) {
-  Insert(QueuedJob(1));
-  constexpr size_t kStates = std::size(kAllStates);
-  int shapes = 0;
-  for (int more = 0; more < 8; ++more) {
-    ListFilter filter;
-    filter.summaries = (more & 1) != 0;
-    if ((more & 2) != 0) filter.owner = "ana";
-    if ((more & 4) != 0) filter.after = {QueuedJob(2).id, {}};
-    for (int labels = 0; labels <= limits::kFilterLabels; ++labels) {
-      if (labels > 0) filter.labels[std::to_string(labels)] = "v";
-      filter.states.clear();
-      for (size_t states = 0; states <= kStates; ++states, ++shapes) {
-        if (states > 0) filter.states.push_back(kAllStates[states - 1]);
-        EXPECT_TRUE(jobs_.List(filter).ok());
-      }
-    }
-  }
-  EXPECT_GT(shapes, 800);
-  Connection& c = database_->lister();
-  absl::MutexLock lock(&c.mutex());
-  EXPECT_LE(c.kept_statements(), Connection::kKeptStatements);
 }
 
 }  // namespace

@@ -6,18 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 
@@ -58,17 +53,6 @@ TEST_F(JobStoreTest, AJobIsUsedByThoseThatHaveNotEnded) {
     Update(user);
   }
   EXPECT_TRUE(jobs_.Delete(id).ok());
-}
-
-TEST_F(JobStoreTest, ReportsTheStatesOfThoseThatExist) {
-  Job a = QueuedJob(1), b = QueuedJob(2);
-  b.state = State::kSucceeded;
-  Insert(a);
-  Insert(b);
-  const std::vector<std::string> ids = {a.id, "none", b.id, a.id, ""};
-  const auto states = Ok(jobs_.StatesOf(ids));
-  EXPECT_EQ(states, (std::map<std::string, State>{{a.id, State::kQueued},
-                                                  {b.id, State::kSucceeded}}));
 }
 
 TEST_F(JobStoreTest, WhoWaitedForADeletedSuccessWaitsNoLonger) {
@@ -135,30 +119,6 @@ std::vector<int64_t> Sequences(JobStore& store, const std::string& id,
     sequences.push_back(event.sequence);
   }
   return sequences;
-}
-
-TEST_F(JobStoreTest, WhatWasStoredIsThereAfterReopening) {
-  Job job = QueuedJob(1);
-  job.labels = {{"team", "nlp"}};
-  Insert(job);
-  job.state = State::kRunning;
-  job.attempt = 1;
-  Update(job, {StateEvent(job, 2), ProgressEvent(job, 3)});
-  ASSERT_TRUE(jobs_
-                  .AddCheckpoint(
-                      job.id, {{5, "/c/5", 10, 0.5}, absl::FromUnixMicros(99)})
-                  .ok());
-  file_.reset();
-  const std::unique_ptr<Database> again = OpenOrDie(scratch_.file());
-  JobStore reopened(*again);
-  auto read = Ok(reopened.Get(job.id));
-  EXPECT_EQ(read.state, State::kRunning);
-  EXPECT_EQ(read.labels, job.labels);
-  EXPECT_THAT(Sequences(reopened, job.id, 0, 10), ElementsAre(1, 2, 3));
-  auto checkpoints = Ok(reopened.Checkpoints(job.id));
-  ASSERT_EQ(checkpoints.size(), 1u);
-  EXPECT_EQ(checkpoints[0].path, "/c/5");
-  EXPECT_EQ(checkpoints[0].create_time, absl::FromUnixMicros(99));
 }
 
 TEST_F(JobStoreTest, UnknownJobsAreNotFound) {
@@ -240,42 +200,6 @@ TEST_F(JobStoreTest, AnUpdateIsAllOrNothing) {
   EXPECT_THAT(Sequences(jobs_, job.id, 0, 10), ElementsAre(1));
 }
 
-TEST_F(JobStoreTest, CountsFollowTheRows) {
-  const auto counted = [this] {
-    std::map<State, int64_t> counts;
-    Connection& c = database_->reader();
-    absl::MutexLock lock(&c.mutex());
-    Query query(c, "SELECT state, count(*) FROM jobs GROUP BY state");
-    while (query.Next()) {
-      const auto state = static_cast<State>(query.Int());
-      counts[state] = query.Int();
-    }
-    return counts;
-  };
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  for (int i = 0; i < 4; ++i) Insert(QueuedJob(i));
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  const Job twice = QueuedJob(1);
-  EXPECT_THAT(jobs_.Insert(twice, StateEvent(twice, 1)), Fails(kAlreadyExists));
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  Job job = QueuedJob(2);
-  for (const State state : {State::kRunning, State::kRunning, State::kQueued,
-                            State::kRunning, State::kSucceeded}) {
-    job.state = state;
-    Update(job);
-    EXPECT_EQ(*jobs_.CountByState(), counted());
-  }
-  job.state = State::kRunning;
-  EXPECT_FALSE(jobs_.Update(job, {}).ok()) << "from an end";
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  ASSERT_TRUE(jobs_.Delete(job.id).ok());
-  EXPECT_EQ(*jobs_.CountByState(), counted());
-  const auto last = counted();
-  file_.reset();
-  const std::unique_ptr<Database> again = OpenOrDie(scratch_.file());
-  EXPECT_EQ(*JobStore(*again).CountByState(), last);
-}
-
 TEST_F(JobStoreTest, AnIdIsFoundByItsBeginningOrItsEnd) {
   const auto found = [this](const std::string& part, int limit = 9) {
     auto jobs = jobs_.FindByIdPart(part, limit);
@@ -330,16 +254,6 @@ TEST_F(JobStoreTest, ADeletedJobLeavesNothing) {
   Job again = QueuedJob(3);
   again.idempotency_key = "once";
   Insert(again);
-}
-
-TEST_F(JobStoreTest, EventsArePagedInOrder) {
-  Job job = QueuedJob(1);
-  Insert(job);
-  for (int64_t i = 2; i <= 6; ++i) Update(job, {ProgressEvent(job, i)});
-  EXPECT_THAT(Sequences(jobs_, job.id, 0, 2), ElementsAre(1, 2));
-  EXPECT_THAT(Sequences(jobs_, job.id, 2, 3), ElementsAre(3, 4, 5));
-  EXPECT_THAT(Sequences(jobs_, job.id, 6, 3), ElementsAre());
-  EXPECT_EQ(*jobs_.LastSequence(job.id), 6);
 }
 
 TEST_F(JobStoreTest, OldProgressIsThinnedAndNothingElse) {
@@ -466,65 +380,6 @@ TEST_F(JobStoreTest, AFullDiskIsResourceExhausted) {
   EXPECT_THAT(jobs_.Get(job.id), Fails(kNotFound));
   job.spec_json = "{}";
   Insert(job);
-}
-
-TEST_F(JobStoreTest, ADrainIsKeptUntilItEnds) {
-  EXPECT_EQ(*jobs_.Drain(), std::nullopt);
-  ASSERT_TRUE(jobs_.SetDrain("one").ok());
-  ASSERT_TRUE(jobs_.SetDrain(std::string("t'w\0o", 5)).ok());
-  file_.reset();
-  file_ = OpenOrDie(scratch_.file());
-  JobStore jobs(*file_);
-  EXPECT_EQ(*jobs.Drain(), std::string("t'w\0o", 5));
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(jobs.SetDrain(std::nullopt).ok());
-  EXPECT_EQ(*jobs.Drain(), std::nullopt);
-  ASSERT_TRUE(jobs.SetDrain("").ok()) << "a reason may be empty";
-  EXPECT_EQ(*jobs.Drain(), "");
-}
-
-TEST_F(JobStoreTest, TheCheckpointsOfOneJobAreForgotten) {
-  const Job one = Insert(QueuedJob(1)), two = Insert(QueuedJob(2));
-  for (const Job& job : {one, two}) {
-    ASSERT_TRUE(jobs_.AddCheckpoint(job.id, {{5, "/c/" + job.id}, {}}).ok());
-  }
-  ASSERT_TRUE(jobs_.ForgetCheckpoints(one.id).ok());
-  ASSERT_TRUE(jobs_.ForgetCheckpoints("no job").ok());
-  EXPECT_TRUE(jobs_.Checkpoints(one.id)->empty());
-  EXPECT_EQ(jobs_.Checkpoints(two.id)->size(), 1u);
-}
-
-TEST_F(JobStoreTest, AnUnreadableRowIsFoundAndCanBeGivenUp) {
-  std::vector<std::string> ids;
-  for (int number : {1, 2, 3}) {
-    Job job = QueuedJob(number);
-    job.owner = "ada";
-    job.held = number == 1;
-    ids.push_back(Insert(job).id);
-    job.state = State::kRunning;
-    if (number == 2) Update(job);
-  }
-  Execute(
-      "UPDATE jobs SET exit_reason = 'Bored', progress = 'x', "
-      "metrics = '[]', best_evaluation = '7', warnings = '{}', kind = 99 "
-      "WHERE number < 3");
-  EXPECT_EQ(*jobs_.Unfinished(), ids);
-  for (const std::string& id : {ids[0], ids[1]}) {
-    EXPECT_THAT(jobs_.Get(id), Fails(kDataLoss));
-    EXPECT_EQ(jobs_.OwnerOf(id).value_or("?"), "ada");
-    const absl::Status marked =
-        jobs_.MarkUnreadable(id, "unreadable row", absl::FromUnixSeconds(9));
-    ASSERT_TRUE(marked.ok()) << marked;
-    const auto job = Ok(jobs_.Get(id));
-    EXPECT_EQ(job.state, State::kFailed);
-    EXPECT_FALSE(job.held);
-    EXPECT_EQ(job.message, "unreadable row");
-    EXPECT_EQ(job.end_time, absl::FromUnixSeconds(9));
-    const Event last = jobs_.Events(id, 0, 10)->back();
-    EXPECT_EQ(std::get<StateChanged>(last.body).state, State::kFailed);
-  }
-  EXPECT_EQ(*jobs_.Unfinished(), std::vector<std::string>{ids[2]});
-  EXPECT_THAT(jobs_.MarkUnreadable("X", "", absl::UnixEpoch()),
-              Fails(kNotFound));
 }
 
 }  // namespace

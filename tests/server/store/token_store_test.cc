@@ -5,11 +5,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/file.h"
-#include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -50,20 +48,6 @@ class TokenStoreTest : public jobs::StoreFixture {
   Tokens store_{*database_};
 };
 
-TEST_F(TokenStoreTest, HasTokensAsTheyWereInTheirOrder) {
-  Token first = SomeToken(1);
-  Token second = SomeToken(2);
-  second.role = Role::kViewer;
-  second.expire_time = absl::FromUnixMicros(1'800'000'000'000'001);
-  second.last_use = absl::FromUnixSeconds(1'700'000'040);
-  second.note = std::string(limits::kTokenNoteBytes, 'n');
-  second.user = std::string(limits::kUserBytes, 'u');
-  EXPECT_THAT(All(), IsEmpty());
-  ASSERT_TRUE(store_.Insert(first).ok());
-  ASSERT_TRUE(store_.Insert(second).ok());
-  EXPECT_THAT(All(), ElementsAre(first, second));
-}
-
 // The statements bind what they get: a name that is SQL changes nothing.
 TEST_F(TokenStoreTest, ANameIsNeverAStatement) {
   Token token = SomeToken(1);
@@ -75,34 +59,6 @@ TEST_F(TokenStoreTest, ANameIsNeverAStatement) {
   ASSERT_TRUE(store_.Remove("%").ok());
   ASSERT_TRUE(store_.Remove("").ok());
   EXPECT_THAT(All(), ElementsAre(token));
-}
-
-TEST_F(TokenStoreTest, AnIdIsTakenOnce) {
-  ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
-  EXPECT_TRUE(absl::IsAlreadyExists(store_.Insert(SomeToken(1))));
-  Token same_id = SomeToken(1);
-  same_id.sha256[63] = same_id.sha256[63] == '0' ? '1' : '0';
-  EXPECT_TRUE(absl::IsAlreadyExists(store_.Insert(same_id)));
-  EXPECT_EQ(All().size(), 1u);
-}
-
-TEST_F(TokenStoreTest, ATokenThatIsRemovedIsGone) {
-  ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
-  ASSERT_TRUE(store_.Insert(SomeToken(2)).ok());
-  EXPECT_TRUE(store_.Remove(TokenId(SomeToken(1).sha256)).ok());
-  EXPECT_TRUE(store_.Remove(TokenId(SomeToken(1).sha256)).ok());
-  EXPECT_THAT(All(), ElementsAre(SomeToken(2)));
-}
-
-TEST_F(TokenStoreTest, NotesUsesAndLeavesOutWhatIsGone) {
-  ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
-  ASSERT_TRUE(store_.Insert(SomeToken(2)).ok());
-  const absl::Time use = absl::FromUnixSeconds(1'750'000'020);
-  const std::vector<std::pair<std::string, absl::Time>> uses = {
-      {TokenId(SomeToken(2).sha256), use}, {"000000000000", use}};
-  ASSERT_TRUE(store_.SetLastUses(uses).ok());
-  EXPECT_EQ(All()[0].last_use, std::nullopt);
-  EXPECT_EQ(All()[1].last_use, use);
 }
 
 TEST_F(TokenStoreTest, ARoleOfANewerMpsdIsNotGuessed) {
@@ -209,17 +165,6 @@ TEST_F(AuditStoreTest, KeepsEveryFieldAcrossARestart) {
   EXPECT_EQ(read.message, "no such job");
 }
 
-TEST_F(AuditStoreTest, AnEntryHasNoResultUntilItIsSet) {
-  AuditEntry entry = Entry("ada", 1);
-  entry.request.job_id.clear();
-  const int64_t number = Append(entry);
-  EXPECT_EQ(List({})[0].result, std::nullopt);
-  EXPECT_TRUE(store_.SetResult(number, absl::OkStatus(), "01JMADE").ok());
-  EXPECT_EQ(List({})[0].result, absl::StatusCode::kOk);
-  EXPECT_EQ(List({})[0].request.job_id, "01JMADE");
-  EXPECT_TRUE(store_.SetResult(number + 5, absl::OkStatus(), "").ok());
-}
-
 TEST_F(AuditStoreTest, FindsByEachCondition) {
   const int64_t ada = Append(Entry("ada", 10));
   AuditEntry entry = Entry("bob", 20);
@@ -264,14 +209,6 @@ TEST_F(AuditStoreTest, QuotesAndLettersOfSqlAreText) {
   Append(entry);
   EXPECT_THAT(FindWith([](auto& f) { f.user = "' OR 1=1 --"; }), IsEmpty());
   EXPECT_EQ(List({})[0].request.detail, "'; DROP TABLE audit; --");
-}
-
-TEST_F(AuditStoreTest, EntriesGoByAge) {
-  for (int second : {1, 2, 3}) Append(Entry("ada", second));
-  auto removed = Ok(store_.Prune(absl::FromUnixSeconds(3), 100));
-  EXPECT_EQ(removed, 2);
-  EXPECT_THAT(Find({}), ElementsAre(3));
-  EXPECT_EQ(*store_.Prune(absl::InfinitePast(), 100), 0);
 }
 
 TEST_F(AuditStoreTest, ACallerWithManyEntriesEvictsNoOther) {

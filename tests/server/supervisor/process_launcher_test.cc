@@ -82,15 +82,6 @@ TEST_F(DeviceLockTest, OneAtATime) {
   EXPECT_THAT(log_, IsEmpty());
 }
 
-// The daemon that started it may be gone.
-TEST_F(DeviceLockTest, TheWorkerHoldsIt) {
-  DeviceLock lock = Of(path_);
-  auto worker = Holder(5, *lock.Acquire());
-  EXPECT_TRUE(absl::IsUnavailable(lock.Acquire().status()));
-  worker->Kill();
-  EXPECT_TRUE(Locks(lock));
-}
-
 TEST_F(DeviceLockTest, AnyUserMayLockItAndNoneWriteIt) {
   const mode_t before = umask(077);
   DeviceLock lock = Of(path_);
@@ -141,16 +132,6 @@ TEST_F(WorkerLeaseTest, IsFreeAgainWhenTheDescriptorIsClosed) {
   EXPECT_TRUE(lease_.Acquire().ok());
   WorkerLease lease("/no/such/folder/lease", absl::Seconds(1), clock_);
   EXPECT_TRUE(absl::IsNotFound(lease.Acquire().status()));
-}
-
-TEST_F(WorkerLeaseTest, BelongsToTheWorkerThatInheritedIt) {
-  auto holder = HolderOfLease();
-  auto refused = lease_.Acquire();
-  EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
-  EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr(std::to_string(holder->pid())));
-  holder->Kill();
-  EXPECT_TRUE(lease_.Acquire().ok());
 }
 
 TEST_F(WorkerLeaseTest, PatienceEnds) {
@@ -223,16 +204,6 @@ TEST_F(ProcessLauncherTest, TheWorkerHoldsTheDeviceUntilItIsGone) {
   EXPECT_TRUE(launcher.Ready().ok());
 }
 
-TEST_F(ProcessLauncherTest, AMissingWorkerIsNamed) {
-  options_.worker_path = "/no/such/mpsd-worker";
-  ProcessLauncher launcher(options_, base::Clock::Real());
-  auto worker = launcher.Launch(request_, listener_);
-  EXPECT_TRUE(absl::IsNotFound(worker.status()));
-  EXPECT_THAT(std::string(worker.status().message()),
-              HasSubstr("/no/such/mpsd-worker"));
-  EXPECT_TRUE(launcher.Ready().ok());
-}
-
 TEST_F(ProcessLauncherTest, GivesTheWorkerNoOtherDescriptors) {
   UniqueFd leaky(fcntl(0, F_DUPFD, 40));
   ASSERT_TRUE(leaky.valid());
@@ -301,12 +272,6 @@ TEST_F(ProcessLauncherTest, TheWorkerHearsWhatItMayRead) {
                         "\nmay read /jobs/A/out/model\nno other in /state\n"));
 }
 
-TEST_F(ProcessLauncherTest, AppendsToTheJobsLog) {
-  std::ofstream(request_.log_path) << "before\n";
-  EXPECT_THAT(LogOf("ok"),
-              testing::StartsWith("before\nfake worker starts at step 0\n"));
-}
-
 absl::Status Wanted() { return absl::OkStatus(); }
 
 // The worker is a script.
@@ -343,41 +308,6 @@ TEST_F(GatesRunTest, ReturnsWhatTheWorkerPrintsAndHowItEnds) {
   EXPECT_EQ(WEXITSTATUS(*run.status), 3);
 }
 
-TEST_F(GatesRunTest, ACrashLeavesWhatWasPrinted) {
-  Worker("echo first; kill -ABRT $$");
-  const GatesRun run = Run();
-  EXPECT_EQ(run.output, "first\n");
-  ASSERT_TRUE(run.status.has_value());
-  EXPECT_TRUE(WIFSIGNALED(*run.status));
-}
-
-TEST_F(GatesRunTest, AWorkerThatHangsIsKilledWithItsChildren) {
-  Worker("sleep 600 & echo $!; wait");
-  options_.limit = absl::Milliseconds(500);
-  const absl::Time start = absl::Now();
-  GatesRun run = Run();
-  // A shell on a busy machine may need longer than that for its first words.
-  while (run.output.empty() && options_.limit < absl::Minutes(1)) {
-    options_.limit *= 4;
-    run = Run();
-  }
-  EXPECT_LT(absl::Now() - start, absl::Minutes(5));
-  EXPECT_FALSE(run.status.has_value());
-  ASSERT_FALSE(run.output.empty());
-  const pid_t child = std::stoi(run.output);
-  // Gone, or a zombie whose new parent is slow.
-  const auto is_gone = [child] {
-    if (kill(child, 0) != 0) return true;
-    const auto text =
-        base::ReadFile("/proc/" + std::to_string(child) + "/status");
-    return text.ok() && text->find("State:\tZ") != std::string::npos;
-  };
-  for (int i = 0; i < 6000 && !is_gone(); ++i) {
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  EXPECT_TRUE(is_gone());
-}
-
 // What the worker started may outlive it and hold its output open.
 TEST_F(GatesRunTest, AChildThatHoldsTheOutputDelaysNoCaller) {
   Worker("sleep 60 & echo done");
@@ -400,21 +330,6 @@ TEST_F(GatesRunTest, AFloodIsCutAndEnded) {
   }
   EXPECT_EQ(run.output.size(), 256u << 10);
   EXPECT_FALSE(run.status.has_value());
-}
-
-TEST_F(GatesRunTest, TheWorkerEndsIfNoCallerWaits) {
-  Worker("sleep 60");
-  int asked = 0;
-  const auto run = RunGates(options_, [&] {
-    return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("gone");
-  });
-  EXPECT_TRUE(absl::IsCancelled(run.status())) << run.status();
-}
-
-TEST_F(GatesRunTest, AProgramThatIsNotThereIsNamed) {
-  options_.worker_path = folder_ / "none";
-  EXPECT_THAT(std::string(RunGates(options_, Wanted).status().message()),
-              HasSubstr("none"));
 }
 
 TEST_F(GatesRunTest, HasAFolderForItsTemporaryFiles) {
@@ -466,14 +381,6 @@ class TestedLauncherTest : public ScriptTest {
   std::string line_;
   std::vector<std::pair<std::string, absl::Time>> passed_;
 };
-
-TEST_F(TestedLauncherTest, ADeviceThatPassesIsReady) {
-  Worker("echo \"$@\"; exit 0");
-  EXPECT_TRUE(Verdict().ok());
-  EXPECT_EQ(line_, "self-test of the device: passed");
-  EXPECT_EQ(Log(), "--selftest --verdict " + options_.verdict_path + "\n");
-  EXPECT_TRUE(passed_.empty()) << "there was no device to test";
-}
 
 TEST_F(TestedLauncherTest, TheTestHasAFolderForItsTemporaryFiles) {
   options_.temporary_dir = folder_ / "tmp";

@@ -34,27 +34,6 @@ class TemporaryFolderTest : public testing::Test {
   const fs::path parent_ = base_ / "tmp";
 };
 
-TEST_F(TemporaryFolderTest, IsTheUsersAloneAndGoes) {
-  TemporaryFolder::RemoveAll(parent_);  // nothing is there yet
-  const mode_t before = umask(0);
-  auto folder = TemporaryFolder::Create(parent_, "J");
-  umask(before);
-  ASSERT_TRUE(folder.ok()) << folder.status();
-  EXPECT_EQ((*folder)->path(), parent_ / "J");
-  EXPECT_EQ(ModeOf(parent_), 0700u);
-  EXPECT_EQ(ModeOf(parent_ / "J"), 0700u);
-  fs::create_directories(parent_ / "J/deep/er");
-  std::ofstream(parent_ / "J/deep/er/file") << "x";
-  folder->reset();
-  EXPECT_FALSE(fs::exists(parent_ / "J"));
-  EXPECT_TRUE(fs::exists(parent_));
-  // Everything goes at the start of a daemon.
-  fs::create_directories(parent_ / "J1/x");
-  std::ofstream(parent_ / "file") << "x";
-  TemporaryFolder::RemoveAll(parent_);
-  EXPECT_TRUE(fs::is_empty(parent_));
-}
-
 TEST_F(TemporaryFolderTest, WhatAnEarlierWorkerLeftIsGone) {
   fs::create_directories(parent_ / "J");
   fs::permissions(parent_, fs::perms::all);
@@ -162,15 +141,6 @@ TEST(SpawnedProcess, HasExactlyTheGivenEnvironment) {
   options.program = "/usr/bin/env";
   options.environment = {{"B", "two words"}, {"A", ""}};
   EXPECT_EQ(OutputOf(std::move(options)), "A=\nB=two words\n");
-}
-
-TEST(SpawnedProcess, InheritsOnlyTheGivenDescriptors) {
-  // Without close-on-exec, as libraries open them; above what the shell uses.
-  UniqueFd leaky(fcntl(0, F_DUPFD, 40));
-  ASSERT_TRUE(leaky.valid());
-  auto options = Shell("if (: >&" + std::to_string(leaky.get()) +
-                       ") 2>/dev/null; then echo leaked; else echo clean; fi");
-  EXPECT_EQ(OutputOf(std::move(options)), "clean\n");
 }
 
 TEST(SpawnedProcess, TakesDescriptorsWhoseNumbersCross) {

@@ -33,43 +33,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using jobs::ExitReason;
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
-
-class LogTailTest : public testing::Test {
- protected:
-  // The tail of a log of `text`.
-  std::string Tail(const std::string& text, int64_t from = 0) {
-    std::ofstream(path_) << text;
-    return ReadLogTail(path_, from);
-  }
-  const std::string path_ = testing_support::FreshFolder("log_tail") / "log";
-};
-
-TEST_F(LogTailTest, StartsAtTheGivenOffset) {
-  EXPECT_EQ(Tail("one\ntwo\n"), "one\ntwo\n");
-  EXPECT_EQ(Tail("one\ntwo\n", 4), "two\n");
-  EXPECT_EQ(Tail("one\ntwo\n", 8), "");
-  EXPECT_EQ(Tail("one\ntwo\n", 99), "");
-  EXPECT_EQ(ReadLogTail("/no/such/log", 0), "");
-  // Bytes become text.
-  EXPECT_EQ(Tail("\xff\t\x1b[2J\n"), "\\xff\t\\x1b[2J\n");
-}
-
-TEST_F(LogTailTest, ALongLogIsCutAtALineAndAnEndlessLineAnywhere) {
-  std::string text;
-  while (text.size() < 3 * kLogTailBytes) text += "0123456789abcde\n";
-  const std::string tail = Tail(text + "end\n");
-  EXPECT_LE(tail.size(), kLogTailBytes);
-  EXPECT_GT(tail.size(), kLogTailBytes - 20);
-  EXPECT_EQ(tail.substr(0, 16), "0123456789abcde\n");
-  EXPECT_EQ(tail.substr(tail.size() - 4), "end\n");
-  EXPECT_EQ(Tail(std::string(2 * kLogTailBytes, 'x')),
-            std::string(kLogTailBytes, 'x'));
-}
 
 constexpr absl::Duration kLong = absl::Seconds(60);
 constexpr absl::Duration kShort = absl::Milliseconds(150);
@@ -147,13 +114,6 @@ TEST_F(WorkerSessionTest, ReportsAWholeRunInOrder) {
   EXPECT_EQ(listener_->progress()[0].memory.current_allocated_bytes, 1 << 20);
   EXPECT_THAT(listener_->evaluated(), SizeIs(2));
   EXPECT_THAT(listener_->checkpoints(), SizeIs(1));
-}
-
-TEST_F(WorkerSessionTest, WarningsAreHandedOn) {
-  EXPECT_EQ(Outcome("warn").reason, ExitReason::kDone);
-  EXPECT_THAT(listener_->warnings(),
-              testing::ElementsAre("torch is not\\namused\\x1b[31m",
-                                   "memory grows", "memory grows"));
 }
 
 TEST_F(WorkerSessionTest, EachEndHasItsReasonAndItsWords) {
@@ -259,13 +219,6 @@ TEST_F(WorkerSessionTest, APauseBeforeStartIsSaidAfterIt) {
   worker_->Pause();  // nothing hears it
 }
 
-TEST_F(WorkerSessionTest, CancelNeedsNoCheckpoint) {
-  LaunchLongRun();
-  ASSERT_TRUE(listener_->WaitForProgress());
-  worker_->Cancel(kLong);
-  EXPECT_EQ(listener_->WaitForExit().reason, ExitReason::kCancelled);
-}
-
 TEST_F(WorkerSessionTest, CancelAfterPreemptWins) {
   Launch("slow-exit");
   ASSERT_TRUE(listener_->WaitForStage());
@@ -342,31 +295,6 @@ Report Cleaned(Report report) {
   return report;
 }
 
-TEST(CleanReport, NumbersAndPathsStayAsTheyAre) {
-  report::Progress progress;
-  progress.step = 1;
-  progress.loss = 3;
-  progress.padded_tokens = 8;
-  progress.device = "mps";
-  progress.memory = {8, 9, 10, 11, 12};
-  const report::Progress clean = Cleaned(progress);
-  EXPECT_EQ(clean.step, 1);
-  EXPECT_EQ(clean.loss, 3);
-  EXPECT_EQ(clean.padded_tokens, 8);
-  EXPECT_EQ(clean.device, "mps");
-  EXPECT_EQ(clean.memory.peak_allocated_bytes, 12);
-  const std::string path(2 * limits::kVersionBytes, '\n');
-  EXPECT_EQ(Cleaned(report::Checkpointed{4, path, 100, 2.5, {path}}).path,
-            path);
-  EXPECT_EQ(
-      Cleaned(report::Checkpointed{4, "", 100, 2.5, {path}}).removed_paths,
-      std::vector<std::string>{path});
-  report::Outcome outcome;
-  outcome.output_path = path;
-  EXPECT_TRUE(Clean(outcome));
-  EXPECT_EQ(outcome.output_path, path);
-}
-
 TEST(CleanReport, TextsAreCutAtTheirLimits) {
   struct Text {
     size_t limit;
@@ -414,16 +342,6 @@ TEST(CleanReport, TextsAreCutAtTheirLimits) {
     EXPECT_TRUE(base::IsPrintable(hostile)) << i;
     EXPECT_EQ(of("\xe2\x80\xae\xc2\x9b\xff"), "\\u202e\\u009b\\xff") << i;
   }
-}
-
-TEST(CleanReport, OnlyAMessageHasLines) {
-  const std::string two = "a\nb";
-  EXPECT_EQ(CleanText(two), two);
-  EXPECT_EQ(
-      Cleaned(report::Failure{report::FailureKind::kInternal, two}).message,
-      two);
-  EXPECT_EQ(CleanWarning(two), "a\\nb");
-  EXPECT_EQ(CleanStage(two), "a\\nb");
 }
 
 TEST(CleanReport, ListsEndAtTheirLimits) {
