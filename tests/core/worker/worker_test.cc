@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
