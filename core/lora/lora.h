@@ -55,11 +55,21 @@ class LoraLinear : public model::LinearAdapter {
   const bool* const training_;
 };
 
-// The fields of adapter_config.json other than the LoRA settings.
+// What the rows of an adapter's head mean. PEFT does not keep it; labels.json
+// does, beside the adapter's weights.
+struct AdapterLabels {
+  std::string problem_type;        // as in Transformers
+  std::vector<std::string> names;  // by id
+  bool operator==(const AdapterLabels&) const = default;
+};
+
+// The fields of adapter_config.json other than the LoRA settings, and the
+// labels of a classifier.
 struct PeftIdentity {
   std::string base_model;               // base_model_name_or_path
   std::string task_type = "CAUSAL_LM";  // PEFT's TaskType; "": null
   std::string revision = {};            // base_model's revision; "": null
+  std::optional<AdapterLabels> labels = {};
 };
 
 // Everything that a run trains: adapters attached to a model's linears, and

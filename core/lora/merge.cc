@@ -72,7 +72,7 @@ absl::Status AdaptedModel::FindClassLabels() {
     task_ = spec::Task::kSeqCls;
   }
   ASSIGN_OR_RETURN(auto labels, lora::ReadLabels(adapter_));
-  if (!labels) return absl::OkStatus();
+  if (!labels || config_.num_labels == 0) return absl::OkStatus();
   const int64_t count = std::ssize(labels->names);
   if (count != config_.num_labels) {
     return absl::InvalidArgumentError(

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -332,6 +333,7 @@ absl::Status SavePeftFolder(const fs::path& folder, const spec::LoraSpec& spec,
             [](const auto& a, const auto& b) { return a.first < b.first; });
   // The config comes last: a folder with a config has complete weights.
   RETURN_IF_ERROR(tensorfile::WriteSafetensors(folder / kWeightsName, tensors));
+  if (identity.labels) RETURN_IF_ERROR(SaveLabels(folder, *identity.labels));
   return base::WriteFileAtomic(folder / kConfigName,
                                ConfigOf(spec, identity).dump(2) + "\n");
 }
@@ -344,15 +346,39 @@ absl::Status SaveLabels(const fs::path& folder, const AdapterLabels& labels) {
       file.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
+namespace {
+
+// Throws json::exception for another form.
+AdapterLabels LabelsIn(const json& object) {
+  return {object.at("problem_type"), object.at("names")};
+}
+
+// Not an error: run.json is not part of the adapter.
+std::optional<AdapterLabels> LabelsOfRun(const fs::path& adapter) {
+  std::error_code error;
+  fs::path run = fs::canonical(adapter, error).parent_path();
+  if (error) return std::nullopt;
+  if (run.filename() == "checkpoints") run = run.parent_path();
+  const auto text = base::ReadFile(run / "run.json");
+  if (!text.ok()) return std::nullopt;
+  try {
+    return LabelsIn(base::ParseTree<json>(*text).at("labels"));
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<std::optional<AdapterLabels>> ReadLabels(
     const fs::path& folder) {
   const std::string origin = (folder / kLabelsName).string();
   auto text = base::ReadFile(origin);
-  if (absl::IsNotFound(text.status())) return std::nullopt;
+  if (absl::IsNotFound(text.status())) return LabelsOfRun(folder);
   if (!text.ok()) return text.status();
   const json file = base::ParseTree<json>(*text);
   try {
-    return AdapterLabels{file.at("problem_type"), file.at("names")};
+    return LabelsIn(file);
   } catch (const json::exception&) {
     return absl::InvalidArgumentError(absl::StrCat(
         origin,

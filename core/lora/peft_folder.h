@@ -70,20 +70,17 @@ absl::Status LoadPeftWeights(const std::filesystem::path& folder,
                              optim::ParameterSet& parameters,
                              const FrozenWeights& frozen = {});
 
-// What the rows of an adapter's head mean. PEFT does not keep it; labels.json
-// does, beside the adapter's weights.
-struct AdapterLabels {
-  std::string problem_type;        // as in Transformers
-  std::vector<std::string> names;  // by id
-  bool operator==(const AdapterLabels&) const = default;
-};
+// Writes labels.json.
 absl::Status SaveLabels(const std::filesystem::path& folder,
                         const AdapterLabels& labels);
-// Absent without the file. InvalidArgument names a broken one.
+// Without the file the labels in run.json of the run that the folder is a
+// result or a checkpoint of, since earlier releases wrote no labels.json;
+// absent without both. InvalidArgument names a broken labels.json.
 absl::StatusOr<std::optional<AdapterLabels>> ReadLabels(
     const std::filesystem::path& folder);
 
-// Writes both files into `folder`, which must exist.
+// Writes both files, and labels.json if `identity` has labels, into `folder`,
+// which must exist.
 absl::Status SavePeftFolder(const std::filesystem::path& folder,
                             const spec::LoraSpec& spec,
                             const PeftIdentity& identity,

@@ -246,12 +246,12 @@ absl::StatusOr<ClassData> LoadImages(const spec::TrainSpec& spec,
   return ImageLoader(spec, config, std::move(processor), observer).Load();
 }
 
-namespace {
-
 lora::AdapterLabels AdapterLabelsOf(const data::ClassLabels& class_labels) {
   return {std::string(spec::ToString(class_labels.problem)),
           class_labels.names};
 }
+
+namespace {
 
 // Refuses labels in another order than that of the head that is trained on.
 absl::Status CheckLabels(const lora::AdapterLabels& before,
@@ -310,14 +310,6 @@ absl::StatusOr<std::unique_ptr<model::Network>> Classification::LoadModel(
                          .to(source.device);
   }
   return std::unique_ptr<model::Network>(std::move(loaded));
-}
-
-absl::Status Classification::CompleteResult(
-    const std::string&, const std::filesystem::path& folder) const {
-  if (spec_.fine_tune_type != spec::FineTuneType::kLora) {
-    return absl::OkStatus();
-  }
-  return lora::SaveLabels(folder, AdapterLabelsOf(class_labels_));
 }
 
 StepInputs Classification::Inputs(std::span<const data::Batch> batches,

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/data/class_labels.h"
+#include "core/lora/lora.h"
 #include "core/model/classifier.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
@@ -41,6 +42,9 @@ absl::StatusOr<ClassData> LoadImages(const spec::TrainSpec& spec,
                                      const spec::ModelConfig& config,
                                      Observer& observer);
 
+// The labels as an adapter's folder keeps them.
+lora::AdapterLabels AdapterLabelsOf(const data::ClassLabels& class_labels);
+
 // SEQ_CLS and IMAGE_CLS: predicts one or several labels, or a number, for a
 // text, a pair of texts or an image.
 class Classification : public TaskPipeline {
@@ -63,10 +67,6 @@ class Classification : public TaskPipeline {
   const data::ClassLabels* class_labels() const override {
     return &class_labels_;
   }
-  // An adapter's labels: a whole model's are in its config.json.
-  absl::Status CompleteResult(
-      const std::string& model_folder,
-      const std::filesystem::path& folder) const override;
   std::map<std::string, std::string> ResultFiles() const override {
     return files_;
   }

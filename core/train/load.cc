@@ -13,6 +13,7 @@
 #include "core/lora/lora.h"
 #include "core/optim/schedule.h"
 #include "core/spec/targets.h"
+#include "core/train/classification.h"
 #include "core/train/data_reader.h"
 #include "core/train/stages.h"
 
@@ -117,7 +118,7 @@ absl::Status LoadBoth(const Opened& opened, TaskPipeline& pipeline,
 
 // Completes spec.lora.
 absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter(
-    Opened& opened, model::Network& network) {
+    Opened& opened, const TaskPipeline& pipeline, model::Network& network) {
   spec::TrainSpec& spec = *opened.spec;
   ASSIGN_OR_RETURN(auto saved,
                    spec::MatchModulesToSave(spec.lora, opened.config));
@@ -133,10 +134,14 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter(
                           : spec.task == spec::Task::kSeqCls ? "SEQ_CLS"
                                                              : "";
   const spec::BaseModel base = spec::BaseModelOf(spec, opened.model_folder);
+  lora::PeftIdentity identity{base.name, task_type, base.revision};
+  if (pipeline.class_labels() != nullptr) {
+    identity.labels = AdapterLabelsOf(*pipeline.class_labels());
+  }
   ASSIGN_OR_RETURN(
       auto adapter,
       lora::Adapter::Attach(network, spec.lora, opened.device->torch_device(),
-                            {base.name, task_type, base.revision}));
+                            std::move(identity)));
   if (!spec.adapter.empty()) {
     RETURN_IF_ERROR(adapter->LoadCheckpoint(spec.adapter));
   }
@@ -178,7 +183,7 @@ absl::StatusOr<Loaded> Load(Opened opened) {
   opened.observer.OnWarnings(model::Warnings(read.network->load_report()));
   ASSIGN_OR_RETURN(auto trainable,
                    opened.spec->fine_tune_type == spec::FineTuneType::kLora
-                       ? AttachAdapter(opened, *read.network)
+                       ? AttachAdapter(opened, *pipeline, *read.network)
                        : AttachWeights(opened, *pipeline, *read.network));
   return Loaded{opened.context,
                 opened.observer,

@@ -259,6 +259,22 @@ TEST(AdaptedModelTest, LabelsAreThoseBesideTheAdaptersWeights) {
                             "labels.json: expected {\"problem_type\""));
 }
 
+// Releases before labels.json.
+TEST(AdaptedModelTest, AnOldAdaptersLabelsAreThoseOfItsRun) {
+  const fs::path run = testing_support::FreshFolder("old_run");
+  constexpr char kLabels[] = R"({"labels": {"problem_type":
+      "multi_label_classification", "names": ["good", "fair", "bad"]}})";
+  ASSERT_TRUE(base::WriteFileAtomic(run / "run.json", kLabels).ok());
+  for (const char* folder : {"adapter", "checkpoints/step-2"}) {
+    fs::create_directories((run / folder).parent_path());
+    fs::copy(GoldenFolder("bert", "adapter"), run / folder);
+    const auto adapted =
+        AdaptedModel::Open(GoldenFolder("bert", "model"), run / folder).value();
+    EXPECT_THAT(adapted.LabelNames(), ElementsAre("good", "fair", "bad"));
+    EXPECT_EQ(adapted.ProblemType(), "multi_label_classification");
+  }
+}
+
 TEST(AdaptedModelTest, AChangedHalfOfATieAndATensorWithoutAPlaceAreRefused) {
   EXPECT_THAT(AdaptedModel::Open(GoldenFolder("llama3", "model"),
                                  GoldenFolder("llama2", "adapter")),

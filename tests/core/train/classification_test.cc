@@ -106,7 +106,11 @@ TEST(ClassificationTest, AnAdapterKeepsTheOrderOfItsLabels) {
   job.job["lora"] = {{"r", 4}};
   job.job["classification"] = {{"label_names", {"pos", "neg"}}};
   const auto result = job.Train("out").value();
-  EXPECT_EQ(job.Json("out/adapter/labels.json")["names"], json({"pos", "neg"}));
+  const std::string step =
+      "out/checkpoints/step-" + std::to_string(result.checkpoint_step);
+  for (const std::string& folder : {std::string("out/adapter"), step}) {
+    EXPECT_EQ(job.Json(folder + "/labels.json")["names"], json({"pos", "neg"}));
+  }
   // Wherever the folder is.
   fs::rename(job.path() / "out/adapter", job.path() / "copied");
   job.job["adapter"] = "copied";
