@@ -150,6 +150,7 @@ constexpr char kBatch[] =
     "training.gradient_accumulation_steps";
 
 constexpr char kTrainTokens[] = "tokens.train";
+constexpr char kLabels[] = "labels";
 
 constexpr std::string_view kSections[] = {"dataset",      "classification",
                                           "augmentation", "quantization_config",
@@ -269,6 +270,10 @@ void PutInputs(const RunInputs& inputs, Values& values) {
   if (!inputs.eval.empty()) values["data.eval"] = inputs.eval;
   if (!inputs.train_tokens.empty()) values[kTrainTokens] = inputs.train_tokens;
   if (!inputs.eval_tokens.empty()) values["tokens.eval"] = inputs.eval_tokens;
+  if (!inputs.label_names.empty()) {
+    values[kLabels] = {{"problem_type", inputs.problem_type},
+                       {"names", inputs.label_names}};
+  }
   values["device"] = inputs.device;
 }
 
@@ -312,9 +317,21 @@ bool MakesTokens(const std::string& name) {
          name != "model/config.json";
 }
 
+// Whether the value decides labels, and nothing else.
+bool MakesLabels(const std::string& name) {
+  return name == "classification.label_names" ||
+         name == "classification.problem_type";
+}
+
 // "training.seed is 7, the checkpoint's is 42"
 std::string Difference(const std::string& name, const json& saved,
                        const json& now) {
+  if (name == kLabels) {
+    return absl::StrCat(
+        "the labels differ, if only in their order: set "
+        "classification.label_names and problem_type to ",
+        saved.dump());
+  }
   const auto show = [&](const json& value) -> std::string {
     if (!IsDigest(name)) return value.dump();
     if (!value.is_string()) return "not there";
@@ -333,8 +350,15 @@ std::string MakeFingerprint(const spec::TrainSpec& spec,
   return Document(values);
 }
 
-absl::Status CheckFingerprint(std::string_view saved, std::string_view now) {
-  const std::optional<Parsed> there = Parse(saved), here = Parse(now);
+bool HasTokens(std::string_view fingerprint) {
+  const std::optional<Parsed> parsed = Parse(fingerprint);
+  return parsed && parsed->values.contains(kTrainTokens);
+}
+
+absl::Status CheckFingerprint(std::string_view saved, std::string_view now,
+                              std::string_view labels) {
+  std::optional<Parsed> there = Parse(saved);
+  const std::optional<Parsed> here = Parse(now);
   if (!there || !here) {
     return absl::InvalidArgumentError("its fingerprint cannot be read");
   }
@@ -343,14 +367,19 @@ absl::Status CheckFingerprint(std::string_view saved, std::string_view now) {
         absl::StrCat("checkpoints of a newer mpsd (fingerprint version ",
                      there->version, ", here ", kVersion, ")"));
   }
+  const json of_run = json::parse(labels, nullptr, false);
+  if (of_run.is_object()) there->values.try_emplace(kLabels, of_run);
   std::set<std::string> names;
   for (const auto& [name, value] : there->values) names.insert(name);
   for (const auto& [name, value] : here->values) names.insert(name);
   const bool by_tokens = there->values.contains(kTrainTokens) &&
                          here->values.contains(kTrainTokens);
+  const bool by_labels =
+      there->values.contains(kLabels) && here->values.contains(kLabels);
   std::vector<std::string> differences;
   for (const std::string& name : names) {
     if (by_tokens ? MakesTokens(name) : name.starts_with("tokens.")) continue;
+    if (by_labels ? MakesLabels(name) : name == kLabels) continue;
     const auto value_in = [&](const Values& values) {
       const auto value = values.find(name);
       return Canonical(name,

@@ -30,7 +30,9 @@
 // of texts, "tokens.train" and "tokens.eval", whatever files they were made of;
 // those files ("data.train", "data.eval", the tokenizer's below "model/") count
 // only for images, and for a checkpoint of a release that knew no tokens.
-// "device" is the one that "auto" selected: its generator draws other numbers.
+// "labels" are the names and the type that job and data decided: whether the
+// job gives them does not matter then. "device" is the one that "auto"
+// selected: its generator draws other numbers.
 //
 // May change, as in Transformers:
 //   the length    the rates from the next step but one are those of the new
@@ -78,7 +80,7 @@ class ModelDigests {
   const std::shared_future<absl::StatusOr<Digests>> digests_;
 };
 
-// SHA-256 of what the run reads; "" or absent for what it does not read.
+// What the run reads, by SHA-256; "" or absent for what it does not read.
 struct RunInputs {
   std::map<std::string, std::string> model;  // file name → digest
   // The adapter that training starts from.
@@ -86,6 +88,9 @@ struct RunInputs {
   std::string train, eval;
   std::string train_tokens, eval_tokens;  // Source::TokenDigest
   std::string device;                     // "cpu", "cuda", "mps"
+  // As decided, by id; empty for language models.
+  std::vector<std::string> label_names = {};
+  std::string problem_type = {};
 };
 
 // The fingerprint, a JSON document. `spec` is the run's own spec, including the
@@ -94,10 +99,16 @@ std::string MakeFingerprint(const spec::TrainSpec& spec,
                             const RunInputs& inputs);
 
 // Whether a run with the fingerprint `now` may continue from a checkpoint with
-// the fingerprint `saved`. FailedPrecondition names each value that differs, or
-// says that a newer release wrote `saved`. InvalidArgument: `saved` is not a
-// fingerprint.
-absl::Status CheckFingerprint(std::string_view saved, std::string_view now);
+// the fingerprint `saved`; `labels` are those of run.json (LabelsOfRun), for a
+// checkpoint of a release that did not keep them. FailedPrecondition names each
+// value that differs, or says that a newer release wrote `saved`.
+// InvalidArgument: `saved` is not a fingerprint.
+absl::Status CheckFingerprint(std::string_view saved, std::string_view now,
+                              std::string_view labels = "");
+
+// Whether the fingerprint has the training data's tokens: that of an earlier
+// release has none.
+bool HasTokens(std::string_view fingerprint);
 
 }  // namespace mpsd::train
 

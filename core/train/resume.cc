@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
 #include "core/text/folder.h"
+#include "core/train/run_folder.h"
 
 namespace mpsd::train {
 namespace {
@@ -29,7 +30,8 @@ void SetAside(const Loaded& loaded, int64_t step, absl::string_view why,
 absl::Status CheckSameJob(const ckpt::TrainerState& saved,
                           const std::string& fingerprint,
                           const std::filesystem::path& out_dir) {
-  const absl::Status s = CheckFingerprint(saved.fingerprint, fingerprint);
+  const absl::Status s =
+      CheckFingerprint(saved.fingerprint, fingerprint, LabelsOfRun(out_dir));
   if (!absl::IsFailedPrecondition(s)) return s;
   return absl::FailedPreconditionError(
       absl::StrCat(out_dir.string(), " holds ", s.message(),
@@ -49,6 +51,12 @@ absl::StatusOr<ckpt::TrainerState> RestoreStep(int64_t step,
         absl::StrCat("its trainer_state.json is of step ", saved.step));
   }
   RETURN_IF_ERROR(CheckSameJob(saved, fingerprint, loaded.context.out_dir));
+  if (HasTokens(fingerprint) && !HasTokens(saved.fingerprint)) {
+    loaded.observer.OnWarning(
+        absl::StrCat(path.string(),
+                     " is a checkpoint of an earlier release: its tokens "
+                     "cannot be compared"));
+  }
   return ckpt::LoadCheckpoint(path,
                               {*loaded.trainable, optimizer, *loaded.device});
 }
@@ -94,6 +102,11 @@ absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded) {
     inputs.eval_tokens = loaded.data.eval->TokenDigest();
   }
   inputs.device = loaded.device->name();
+  if (const data::ClassLabels* class_labels = loaded.pipeline->class_labels();
+      class_labels != nullptr) {
+    inputs.label_names = class_labels->names;
+    inputs.problem_type = std::string(spec::ToString(class_labels->problem));
+  }
   return JobIdentity{std::move(digests), MakeFingerprint(spec, inputs)};
 }
 

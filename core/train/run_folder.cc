@@ -180,6 +180,11 @@ std::optional<absl::Time> StartOfRun(const fs::path& folder) {
   return time;
 }
 
+std::string LabelsOfRun(const fs::path& folder) {
+  const json labels = ReadRun(folder).value("labels", json());
+  return labels.is_object() ? labels.dump() : "";
+}
+
 EarlierAttempts ReadEarlierAttempts(const fs::path& folder, int64_t step) {
   EarlierAttempts earlier;
   const json run = ReadRun(folder);

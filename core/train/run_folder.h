@@ -92,6 +92,9 @@ EarlierAttempts ReadEarlierAttempts(const std::filesystem::path& folder,
 // without a checkpoint, or if run.json does not say.
 std::optional<absl::Time> StartOfRun(const std::filesystem::path& folder);
 
+// `labels` of the run.json in `folder`, as JSON; "" if there are none.
+std::string LabelsOfRun(const std::filesystem::path& folder);
+
 // A run's output folder:
 //   metrics.jsonl     one object per optimizer step
 //   eval.jsonl        one object per evaluation

@@ -74,6 +74,33 @@ TEST(ClassificationTest, AFullRunResumesBitForBit) {
             job.Bytes("whole/confusion_matrix.json"));
 }
 
+// That release knew neither tokens nor labels, and sorted some labels in
+// another order.
+TEST(ClassificationTest, AnOldCheckpointResumesWithItsOwnLabels) {
+  TextJob job("class_old");
+  RecordingObserver stopped;
+  stopped.stop_after = 5;
+  ASSERT_THAT(job.Train("out", stopped), IsOk());
+  const std::string state_file = "out/checkpoints/step-5/trainer_state.json";
+  auto state = nlohmann::ordered_json::parse(job.Bytes(state_file));
+  for (const char* value : {"tokens.train", "tokens.eval", "labels"}) {
+    EXPECT_EQ(state["fingerprint"]["values"].erase(std::string(value)), 1u)
+        << value;
+  }
+  job.Write(state_file, state.dump());
+  auto run = nlohmann::ordered_json::parse(job.Bytes("out/run.json"));
+  run["labels"]["names"] = {"pos", "neg"};
+  job.Write("out/run.json", run.dump());
+  EXPECT_THAT(job.Train("out"),
+              testing_support::Says(R"("names":["pos","neg"]})"));
+  job.job["classification"] = {{"label_names", {"pos", "neg"}}};
+  RecordingObserver rest;
+  ASSERT_THAT(job.Train("out", rest), IsOk());
+  EXPECT_EQ(rest.steps.front().step, 6);
+  EXPECT_THAT(rest.warnings(),
+              testing::Contains(HasSubstr("of an earlier release")));
+}
+
 TEST(ClassificationTest, AnAdapterKeepsItsHeadAsPeftDoes) {
   TextJob job("class_lora");
   job.Pretrain();

@@ -511,6 +511,31 @@ TEST(FingerprintTest, TokensDecideWhereBothHaveThem) {
               Says("tokens.train is sha256 k1, the checkpoint's is sha256 k0"));
 }
 
+TEST(FingerprintTest, DecidedLabelsCountHoweverTheyWereGiven) {
+  RunInputs inputs = Inputs();
+  inputs.problem_type = "single_label_classification";
+  inputs.label_names = {"2", "10"};
+  TrainSpec spec;
+  spec.classification.label_names = inputs.label_names;
+  const std::string now = MakeFingerprint(spec, inputs);
+  EXPECT_TRUE(CheckFingerprint(MakeFingerprint({}, inputs), now).ok());
+  // An earlier release's labels are in run.json.
+  const std::string before = MakeFingerprint({}, Inputs());
+  constexpr char kOfRun[] = R"({"problem_type":"single_label_classification",)"
+                            R"("names":["2","10"]})";
+  EXPECT_TRUE(CheckFingerprint(before, now, kOfRun).ok());
+  EXPECT_THAT(CheckFingerprint(before, now),
+              Says("classification.label_names is"));
+  inputs.label_names = {"10", "2"};
+  const std::string turned = MakeFingerprint({}, inputs);
+  for (const std::string& saved : {before, now}) {
+    EXPECT_THAT(CheckFingerprint(saved, turned, kOfRun),
+                Fails(absl::StatusCode::kFailedPrecondition,
+                      "set classification.label_names and problem_type to " +
+                          std::string(kOfRun)));
+  }
+}
+
 TEST(FingerprintTest, NamesOfOneMetricAreOneJob) {
   TrainSpec spec;
   const auto with = [&](const char* metric) {
