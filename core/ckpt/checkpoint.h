@@ -17,8 +17,8 @@
 
 // A checkpoint is a folder checkpoints/step-N that appears complete:
 //   the files of optim::Trainable::SaveCheckpoint: those of a PEFT folder
-//   (adapter_config.json, adapter_model.safetensors), or model.safetensors and
-//   config.json
+//   (adapter_config.json, adapter_model.safetensors, a classifier's
+//   labels.json), or model.safetensors and config.json
 //   optimizer.safetensors     Adam moments and step counts, by decay group
 //   rng.safetensors           generator states, CPU and device
 //   trainer_state.json        TrainerState, and "sha256": the digest of each
@@ -82,8 +82,9 @@ absl::StatusOr<Saved> SaveCheckpoint(const std::filesystem::path& out_dir,
 
 // InvalidArgument if a tensor file of the checkpoint differs from its digest
 // (earlier releases wrote none) or has a number that is not finite. Reads all
-// of them.
-absl::Status CheckTensors(const std::filesystem::path& folder);
+// of them, or all but the optimizer's.
+absl::Status CheckTensors(const std::filesystem::path& folder,
+                          bool with_optimizer = true);
 
 // Restores `live` from a checkpoint folder, bit for bit on the CPU.
 // InvalidArgument or NotFound if a part is missing, truncated or does not fit,

@@ -152,7 +152,7 @@ absl::StatusOr<bool> GoBackToBest(Prepared& run) {
   }
   const std::filesystem::path best =
       ckpt::CheckpointPath(run.loaded.context.out_dir, state.best_step);
-  absl::Status s = ckpt::CheckTensors(best);
+  absl::Status s = ckpt::CheckTensors(best, /*with_optimizer=*/false);
   if (s.ok()) s = run.loaded.trainable->LoadCheckpoint(best);
   if (absl::IsInvalidArgument(s) || absl::IsNotFound(s)) {
     run.loaded.observer.OnWarning(absl::StrCat(

@@ -194,10 +194,29 @@ TEST(CheckpointTest, ANumberThatChangedOnDiskIsDamage) {
     file.close();
     EXPECT_THAT(LoadCheckpoint(folder, run.LiveObjects()),
                 Fails(absl::StatusCode::kInvalidArgument, part));
+    EXPECT_EQ(CheckTensors(folder, /*with_optimizer=*/false).ok(),
+              part == std::string("optimizer.safetensors"));
     // Nothing but the digest shows it.
     DropDigests(folder);
     EXPECT_TRUE(LoadCheckpoint(folder, run.LiveObjects()).ok()) << part;
   }
+}
+
+// More numbers than are looked at together.
+TEST(CheckpointTest, TheLastOfManyNumbersIsCheckedToo) {
+  const fs::path folder = FreshFolder("checkpoint_large");
+  std::ofstream(folder / "trainer_state.json") << "{}";
+  at::Tensor numbers = at::zeros({(int64_t{1} << 24) + 1}, at::kHalf);
+  const auto write = [&] {
+    return tensorfile::WriteSafetensors(folder / "model.safetensors",
+                                        {{"w", numbers}});
+  };
+  ASSERT_TRUE(write().ok());
+  EXPECT_TRUE(CheckTensors(folder).ok());
+  numbers[-1] = INFINITY;
+  ASSERT_TRUE(write().ok());
+  EXPECT_THAT(CheckTensors(folder),
+              Fails(absl::StatusCode::kInvalidArgument, "w is not finite"));
 }
 
 // If any part is damaged, parameters, moments and generators stay as they
