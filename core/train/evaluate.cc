@@ -177,8 +177,7 @@ double BestModel::ValueOf(const EvalResult& result) const {
 }
 
 // A metric may be NaN (a correlation of constants). NaN is never better: no
-// comparison could replace it as the best. While there is no best, patience is
-// not used up: EarlyStoppingCallback's counter stays 0.
+// comparison could replace it as the best.
 bool BestModel::IsBetter(double value,
                          const std::optional<double>& best) const {
   if (std::isnan(value)) return false;
@@ -186,9 +185,12 @@ bool BestModel::IsBetter(double value,
   return greater_is_better_ ? value > *best : value < *best;
 }
 
-bool BestModel::Gains(double value, const std::optional<double>& best) const {
-  return !best ||
-         (IsBetter(value, best) && std::abs(value - *best) > threshold_);
+// The first evaluation uses up no patience, even if it is NaN; the Trainer then
+// has ±∞ as its best, which a later NaN does not exceed.
+bool BestModel::Gains(double value, const std::optional<double>& best,
+                      bool first) const {
+  return first || (IsBetter(value, best) &&
+                   (!best || std::abs(value - *best) > threshold_));
 }
 
 }  // namespace mpsd::train

@@ -66,9 +66,9 @@ class BestModel {
   double ValueOf(const EvalResult& result) const;
   // Whether `value` is better than `best`; any number is better than none.
   bool IsBetter(double value, const std::optional<double>& best) const;
-  // Whether `value` is better by more than early_stopping_threshold, or there
-  // is no best so far.
-  bool Gains(double value, const std::optional<double>& best) const;
+  // Whether `value` is better by more than early_stopping_threshold, or is that
+  // of the `first` evaluation since training began.
+  bool Gains(double value, const std::optional<double>& best, bool first) const;
 
  private:
   std::string metric_;  // "loss", or one of the task's metrics

@@ -133,6 +133,7 @@ absl::Status EvaluateNow(Prepared& run, std::optional<EvalResult>& last_eval) {
   ckpt::TrainerState& state = run.state;
   const absl::Duration start = base::Clock::Real().Monotonic();
   ASSIGN_OR_RETURN(auto result, run.EvaluateWeights());
+  const bool first = state.eval_step <= 0;  // since training began
   state.eval_step = state.step;
   state.eval_loss = result.loss;
   state.eval_metrics = result.metrics;
@@ -142,7 +143,7 @@ absl::Status EvaluateNow(Prepared& run, std::optional<EvalResult>& last_eval) {
   } else {
     const BestModel& best = run.loaded.best;
     const double value = best.ValueOf(result);
-    state.evaluations_without_gain = best.Gains(value, state.best_metric)
+    state.evaluations_without_gain = best.Gains(value, state.best_metric, first)
                                          ? 0
                                          : state.evaluations_without_gain + 1;
     is_best = best.IsBetter(value, state.best_metric);

@@ -180,13 +180,14 @@ TEST(BestModelTest, AMetricRisesAndMayHaveEvalBeforeItsName) {
 TEST(BestModelTest, AGainExceedsTheThresholdAndIsANumber) {
   const BestModel best = Best("accuracy", std::nullopt, 0.1);
   EXPECT_TRUE(best.IsBetter(0.55, 0.5));
-  EXPECT_FALSE(best.Gains(0.55, 0.5));
-  EXPECT_TRUE(best.Gains(0.65, 0.5));
-  EXPECT_TRUE(best.Gains(0.1, std::nullopt));
+  EXPECT_FALSE(best.Gains(0.55, 0.5, false));
+  EXPECT_TRUE(best.Gains(0.65, 0.5, false));
+  EXPECT_TRUE(best.Gains(0.05, std::nullopt, false));
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_FALSE(Best("f1").IsBetter(nan, std::nullopt));
-  EXPECT_FALSE(Best("f1").Gains(nan, 0.5));
-  EXPECT_TRUE(Best("f1").Gains(nan, std::nullopt));
+  EXPECT_FALSE(Best("f1").Gains(nan, 0.5, false));
+  EXPECT_TRUE(Best("f1").Gains(nan, std::nullopt, true));
+  EXPECT_FALSE(Best("f1").Gains(nan, std::nullopt, false));
 }
 
 TEST(BestModelTest, AnUnknownMetricIsRefusedWithThoseThereAre) {
