@@ -31,8 +31,12 @@ constexpr double kOverwrittenLogitsCopies = 2;
 // copy.
 constexpr double kBytesOfMaking = 2 + 4 + 4;
 
-// Measured with glibc's malloc, which serves tensors up to 32 MiB from a heap.
-constexpr double kExplicitHeap = 0.3, kAutogradHeap = 0.6;
+// Measured with glibc's malloc, which serves tensors up to kHeapTensor from a
+// heap and gives larger ones back at once. kMostHeap is a bound for jobs larger
+// than those measured.
+constexpr double kExplicitHeap = 0.3, kAutogradHeap = 0.6, kFullHeap = 0.12;
+constexpr double kHeapTensor = int64_t{32} << 20;
+constexpr double kMostHeap = int64_t{2} << 30;
 
 int64_t Bytes(double value) {
   constexpr auto kMax = std::numeric_limits<int64_t>::max();
@@ -400,9 +404,16 @@ class Estimator {
 
   // --- the allocator ---------------------------------------------------------
 
+  // From the size on at which tensors leave the heap the share falls, so that
+  // its bytes no longer grow. They do not drop to 0 there: a micro-batch with
+  // more rows must not appear to need less.
   double HeapShare() const {
     if (traits_.memory != MemoryPlace::kHost) return 0;
-    return explicit_ ? kExplicitHeap : kAutogradHeap;
+    const bool full = spec_.fine_tune_type == FineTuneType::kFull;
+    const double share = explicit_ ? kExplicitHeap
+                         : full    ? kFullHeap
+                                   : kAutogradHeap;
+    return share * std::min(1.0, kHeapTensor / (tokens_ * m_.hidden_size * b_));
   }
 
   // --- evaluations and inputs ------------------------------------------------
@@ -483,7 +494,11 @@ void MemoryEstimate::Add() {
                       std::max(logits, kept + backward);
   const double held =
       std::max(step, static_cast<double>(evaluation_bytes) + kept);
-  heap_bytes = Bytes(heap_share * held);
+  // Without the logits, which are large tensors.
+  const double pieces =
+      std::max(static_cast<double>(activations_bytes) + backward,
+               static_cast<double>(evaluation_bytes));
+  heap_bytes = Bytes(std::min(heap_share * pieces, kMostHeap));
   total_bytes = Bytes(static_cast<double>(base_weights_bytes) +
                       static_cast<double>(trainable_bytes) +
                       static_cast<double>(inputs_bytes) + held +

@@ -42,9 +42,9 @@ struct MemoryEstimate {
   int64_t evaluation_bytes = 0;   // of a micro-batch, without weights
   int64_t inputs_bytes = 0;       // of a step
   bool keeps_logits = false;      // in addition to backward and evaluations
-  // Of what a step or an evaluation frees, the part that the CPU's allocator
-  // keeps in pieces too small for the next request; 0 on a GPU, whose caching
-  // allocator hands blocks out again.
+  // Of what a step, without its logits, or an evaluation frees, the part that
+  // the CPU's allocator keeps in pieces too small for the next request; 0 on a
+  // GPU, whose caching allocator hands blocks out again.
   double heap_share = 0;
   int64_t heap_bytes = 0;
   int64_t total_bytes = 0;

@@ -105,19 +105,36 @@ TEST(EstimateMemory, TheLargerOfTrainingAndEvaluationCounts) {
   EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.trainable_bytes +
                                e.inputs_bytes + e.evaluation_bytes +
                                e.logits_bytes + e.heap_bytes);
-  // Of all that is freed between steps and evaluations.
-  const auto share = [](const MemoryEstimate& estimate) {
-    return static_cast<double>(estimate.heap_bytes) /
-           static_cast<double>(estimate.evaluation_bytes +
-                               estimate.logits_bytes);
-  };
-  EXPECT_NEAR(share(e), e.heap_share, 1e-4);
+  // Of all that is freed between steps and evaluations, except the logits.
+  EXPECT_NEAR(static_cast<double>(e.heap_bytes) /
+                  static_cast<double>(e.evaluation_bytes),
+              e.heap_share, 1e-4);
   EXPECT_EQ(on_mps.heap_bytes, 0);
   // Autograd frees in another order than it allocates.
   spec.gradients = Gradients::kAutograd;
   EXPECT_GT(EstimateMemory(spec, Tiny()).heap_share, e.heap_share);
   EXPECT_GT(e.heap_share, 0.1);
   EXPECT_GT(e.total_bytes, without);
+}
+
+// Tensors of more than 32 MiB do not come from the heap.
+TEST(EstimateMemory, TheHeapOfLargeTensorsIsBounded) {
+  TrainSpec spec;
+  spec.device = DeviceChoice::kCpu;
+  spec.training.per_device_train_batch_size = 1;
+  const auto of = [&](int64_t length) {
+    spec.training.max_length = length;
+    return EstimateMemory(spec, SevenBillion());
+  };
+  // 4096 numbers of 4 bytes a token: 32 MiB at 2048 tokens.
+  EXPECT_EQ(of(256).heap_share, of(2048).heap_share);
+  EXPECT_LT(of(256).heap_bytes, of(512).heap_bytes);
+  EXPECT_NEAR(of(8192).heap_share, of(2048).heap_share / 4, 1e-9);
+  EXPECT_LE(of(8192).heap_bytes, int64_t{2} << 30);
+  spec.gradients = Gradients::kAutograd;
+  const double adapters = of(256).heap_share;
+  spec.fine_tune_type = FineTuneType::kFull;
+  EXPECT_LT(of(256).heap_share, adapters / 4);
 }
 
 // All micro-batches of a step go to the device together, up to a limit; a
