@@ -279,6 +279,15 @@ TEST(AdaptedModelTest, AChangedHalfOfATieAndATensorWithoutAPlaceAreRefused) {
   EXPECT_THAT(AdaptedModel::Open(GoldenFolder("llama3", "model"),
                                  GoldenFolder("llama2", "adapter")),
               Fails(absl::StatusCode::kUnimplemented, "tie_word_embeddings"));
+  // Not "belongs to no adapted module": PEFT saves its base_layer.
+  const fs::path head = testing_support::FreshFolder("tied_head");
+  fs::copy(GoldenFolder("llama3", "adapter"), head);
+  auto config =
+      nlohmann::json::parse(*base::ReadFile(head / "adapter_config.json"));
+  config["target_modules"] = "lm_head";
+  std::ofstream(head / "adapter_config.json") << config;
+  EXPECT_THAT(AdaptedModel::Open(GoldenFolder("llama3", "model"), head),
+              Fails(absl::StatusCode::kUnimplemented, "tie_word_embeddings"));
   const auto adapted = AdaptedModel::Open(GoldenFolder("llama2", "model"),
                                           GoldenFolder("bert", "adapter"));
   EXPECT_FALSE(adapted.ok());
