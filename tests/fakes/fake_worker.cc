@@ -534,6 +534,14 @@ const std::map<std::string, Mode>& Modes() {
          fs::remove(w.Folder() / "result.json");
        }},
       {"mac", TrainOnMac},
+      {"warn",
+       [](Worker& w) {
+         w.Say(wire::Warning{"torch is not\namused\x1b[31m"});
+         Step(w);
+         w.Say(wire::Warning{"memory grows"});
+         w.Say(wire::Warning{"memory grows"});
+         TrainWhole(w, absl::ZeroDuration(), 0);
+       }},
       {"environment",
        [](Worker& w) {
          for (char** v = environ; *v != nullptr; ++v) {
