@@ -244,8 +244,9 @@ class ServerTls {
 // the others.
 constexpr int kStreamsOfConnection = 256;
 // The memory for messages that are being received or sent. Beyond it gRPC ends
-// calls.
-constexpr size_t kBufferBytes = 128 << 20;
+// any call, so it exceeds what the limits admit: Options::max_uploads messages
+// of an upload, and several of Options::max_receive_bytes.
+constexpr size_t kBufferBytes = 512 << 20;
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
