@@ -1017,7 +1017,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file,
                                        const HashOptions& hashing) {
   ASSIGN_OR_RETURN(std::string text, ReadSpec(job_file));
   ASSIGN_OR_RETURN(spec::TrainSpec spec,
-                   spec::ParseTrainSpec(text, job_file.string()));
+                   spec::ParseNewSpec(text, job_file.string()));
   PreparedJob job;
   job.spec_json = std::move(text);
   job.warnings = spec::IdleWarnings(spec);

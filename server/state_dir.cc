@@ -52,11 +52,17 @@ absl::Status InUse(const fs::path& path) {
       ": stop it, or choose another folder with --state-dir"));
 }
 
-// Whoever may write the folder may replace the database in it.
+// Whoever may write the folder may replace the database in it. Takes that right
+// from others if the folder is mpsd's own: whoever made it may have left it.
 absl::Status CheckIsPrivate(const fs::path& path, int folder) {
   struct stat info;
   if (fstat(folder, &info) != 0) return base::ErrnoStatus(errno, path.string());
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
+  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+  if ((info.st_mode & kOthersWrite) == 0 ||
+      (info.st_uid == geteuid() &&
+       fchmod(folder, info.st_mode & 07777 & ~kOthersWrite) == 0)) {
+    return absl::OkStatus();
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       path.string(), ": other accounts may write the state folder (mode ",
       absl::StrFormat("%04o", info.st_mode & 07777),

@@ -89,10 +89,6 @@ class Rules {
                         "' has a line break, another control character or a "
                         "mark that turns the direction of writing; leave it "
                         "out"));
-    } else if (!name.empty() && base::IsBlank(name)) {
-      FaultAt("name",
-              "has only spaces or invisible characters; choose another, or "
-              "leave the field out");
     }
   }
 
@@ -409,6 +405,18 @@ absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
   if (findings.empty()) Rules(spec, root, findings).Run();
   if (!findings.empty()) return findings.ToStatus(origin);
   return spec;
+}
+
+absl::StatusOr<TrainSpec> ParseNewSpec(std::string_view json,
+                                       std::string_view origin) {
+  ASSIGN_OR_RETURN(TrainSpec spec, ParseTrainSpec(json, origin));
+  if (spec.name.empty() || !base::IsBlank(spec.name)) return spec;
+  ASSIGN_OR_RETURN(const JsonNode root, ParseJson(json, origin));
+  Findings findings;
+  findings.Add(root.Find("name")->line, "name",
+               "has only spaces or invisible characters; choose another, or "
+               "leave the field out");
+  return findings.ToStatus(origin);
 }
 
 absl::StatusOr<LoraSpec> ParseLora(std::string_view json,

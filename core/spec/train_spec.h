@@ -297,6 +297,11 @@ struct TrainSpec {
 absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
                                          std::string_view origin);
 
+// For a job to be submitted: ParseTrainSpec, with what the specs of earlier
+// jobs may lack: a name that is there can be seen.
+absl::StatusOr<TrainSpec> ParseNewSpec(std::string_view json,
+                                       std::string_view origin);
+
 // Reads the fields of job.json's "lora" from `json`, an object of which every
 // other member, and every null, is ignored. Errors as ParseTrainSpec's.
 absl::StatusOr<LoraSpec> ParseLora(std::string_view json,

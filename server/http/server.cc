@@ -363,8 +363,8 @@ std::string ClientOf(int fd) {
   if (peer.ss_family != AF_INET6) return "";
   const auto& ip = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
   const char* bytes = reinterpret_cast<const char*>(&ip);
-  return IN6_IS_ADDR_V4MAPPED(&ip) ? std::string(bytes + 12, 4)
-                                   : std::string(bytes, 8);
+  if (IN6_IS_ADDR_V4MAPPED(&ip)) return {bytes + 12, 4};
+  return {bytes, IN6_IS_ADDR_LINKLOCAL(&ip) ? sizeof(ip) : size_t{8}};
 }
 
 }  // namespace
@@ -432,7 +432,7 @@ class Server::Core {
       return connection.is_done;
     });
     const std::string client = ClientOf(fd);
-    if (!MakeRoom(options_.max_of_client, client) ||
+    if ((!client.empty() && !MakeRoom(options_.max_of_client, client)) ||
         !MakeRoom(options_.max_connections, "")) {
       close(fd);
       return;

@@ -79,7 +79,9 @@ class Server {
     // longest: for a request, or to read its response. It is closed if every
     // request is being answered.
     size_t max_connections = limits::kHttpConnections;
-    // Likewise of one IPv4 address, or of the /64 network of an IPv6 address.
+    // Likewise of one IPv4 address, or of the /64 network of an IPv6 address; a
+    // link's neighbours share theirs and count by address. A unix socket's
+    // clients only count as connections.
     size_t max_of_client = limits::kHttpConnections / 2;
     int handlers = 2;  // that run at a time
     // The requests that run or wait for a handler; further ones get a 503.

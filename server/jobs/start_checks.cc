@@ -176,18 +176,20 @@ absl::StatusOr<JobFiles::Model> ModelToBe(const FindJob& find, JobFiles& files,
 std::vector<std::string> ReadInState(const std::set<std::string>& uses,
                                      const spec::TrainSpec& spec,
                                      JobFiles& files) {
-  std::vector<std::string> read;
+  std::set<std::string> roots;
   spec::VisitPaths(spec, [&](const char*, const std::string& path) {
     if (path.empty() || spec::NamesResult(path)) return;
     const std::string place = files.PlaceInState(path);
     const std::vector<std::string> parts = absl::StrSplit(place, '/');
     const bool used =
         parts[0] == "jobs" && parts.size() > 1 && uses.contains(parts[1]);
-    if (used || (parts[0] == "models" && &path == &spec.model)) {
-      read.push_back(files.state_dir() / place);
+    if (used) {
+      roots.insert((files.state_dir() / "jobs" / parts[1]).string());
+    } else if (parts[0] == "models" && &path == &spec.model) {
+      roots.insert((files.state_dir() / place).string());
     }
   });
-  return read;
+  return {roots.begin(), roots.end()};
 }
 
 namespace {

@@ -73,9 +73,10 @@ absl::Status PlaceResults(const FindJob& find, JobFiles& files,
 absl::StatusOr<JobFiles::Model> ModelToBe(const FindJob& find, JobFiles& files,
                                           const std::string& name);
 
-// What a worker of `spec` may read in STATE besides its own job's folder: paths
-// that lead into the folders of the jobs `uses`, and a pushed model. Links are
-// resolved now: a path that leads elsewhere than at Submit is not among them.
+// What a worker of `spec` may read in STATE besides its own job's folder: a
+// pushed model, and those folders of the jobs `uses` into which paths lead, as
+// a data file's rows name files next to it. Links are resolved now: what a path
+// leads to that led elsewhere at Submit is not among them.
 std::vector<std::string> ReadInState(const std::set<std::string>& uses,
                                      const spec::TrainSpec& spec,
                                      JobFiles& files);

@@ -245,7 +245,7 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
                                          const MachineMemory& memory,
                                          const FindJob& find_job) {
   ASSIGN_OR_RETURN(spec::TrainSpec spec,
-                   spec::ParseTrainSpec(request.spec_json, "job.json"));
+                   spec::ParseNewSpec(request.spec_json, "job.json"));
 
   UsableBlobs usable(request, blobs);
   ASSIGN_OR_RETURN(Inputs inputs,

@@ -114,18 +114,20 @@ std::string OwnerOf(const PullLedger::Bytes& bytes) {
 }  // namespace
 
 ModelFacts ModelBook::FactsAt(const fs::path& folder) {
-  absl::MutexLock lock(&mutex_);
   const absl::Time changed = ModificationTime(folder);
-  const auto found = read_.find(folder);
-  if (found != read_.end() && found->second.changed == changed) {
-    return found->second.facts;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = read_.find(folder);
+    if (found != read_.end() && found->second.changed == changed) {
+      return found->second.facts;
+    }
   }
   ModelFacts facts = FactsOf(spec::ReadModelFolder(folder));
-  if (read_.size() >= limits::kListedModels) read_.clear();
   // A file that comes within the clock's resolution would not be seen.
-  if (absl::Now() - changed > absl::Seconds(2)) {
-    read_[folder] = {changed, facts};
-  }
+  if (absl::Now() - changed <= absl::Seconds(2)) return facts;
+  absl::MutexLock lock(&mutex_);
+  if (read_.size() >= limits::kListedModels) read_.erase(read_.begin());
+  read_[folder] = {changed, facts};
   return facts;
 }
 

@@ -27,6 +27,7 @@
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/submission.h"
+#include "server/models/model_book.h"
 #include "server/store/blob_store.h"
 
 namespace mpsd::models {
@@ -500,10 +501,9 @@ absl::Status PushedModels::CheckMayPush(const Request& request) const {
                      " are allowed: remove one (mpsctl model rm NAME)"));
   }
   // Jobs would get the pushed one from now on.
-  std::error_code error;
-  const fs::path pulled =
-      fs::path(spec::HubCacheFolder()) / spec::RepositoryName(request.name);
-  if (request.is_admin || !fs::exists(pulled, error)) return absl::OkStatus();
+  if (request.is_admin || ListHubModels(request.name, 1).empty()) {
+    return absl::OkStatus();
+  }
   return absl::PermissionDeniedError(absl::StrCat(
       "name: ", request.name,
       " is a model in the Hugging Face cache, which only the role admin may "

@@ -344,12 +344,8 @@ class Listener::Connections {
   std::string Add(int fd) {
     const Client client = ClientOf(fd);
     absl::MutexLock lock(&mutex_);
-    if (IsFull(client.network) && !EndOldestOf(client.network)) EndLate();
-    if (IsFull(client.network)) {
-      return absl::StrCat(client.name.substr(0, client.name.find(' ')), " has ",
-                          of_an_address_,
-                          " open, as many as one address may have");
-    }
+    if (IsFull(client.network)) EndLate();
+    if (IsFull(client.network)) EndOldestOf(client.network);
     const int second = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     Connection& open = open_[client.name];
     if (open.fd >= 0) close(open.fd);  // an earlier one, which is gone
@@ -391,10 +387,12 @@ class Listener::Connections {
   };
   using Open = std::map<std::string, Connection>;  // by the client's name
 
+  // Of those who are not known: neighbours behind one address share it, and one
+  // who is known must not take their places.
   bool IsFull(const std::string& network) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return std::count_if(open_.begin(), open_.end(), [&](const auto& open) {
-             return open.second.network == network;
+             return !open.second.known && open.second.network == network;
            }) >= of_an_address_;
   }
 

@@ -79,9 +79,9 @@ class Listener {
     // only their owner (0600).
     std::optional<gid_t> socket_group = {};
     // A connection to a port ends after this time unless Known was called for
-    // it. One address then has at most a sixteenth of max_descriptor, and at
-    // most 256 connections, and the oldest one that is not known makes room for
-    // a new one. Infinite: none of this.
+    // it. Of those for which it was not, one address has at most a sixteenth of
+    // max_descriptor, and at most 256; the oldest makes room for a new one.
+    // Infinite: none of this.
     absl::Duration stranger_age = absl::InfiniteDuration();
   };
 

@@ -24,7 +24,8 @@ constexpr int kStreamThreads = 3;
 // long a large folder takes.
 constexpr int kDeletionThreads = 1;
 // One push or removal of a model waits for the other anyway, and neither for a
-// job that is submitted or deleted.
+// job that is submitted or deleted. Lists of models have a thread, too, for one
+// may read the files of all of them.
 constexpr int kModelThreads = 1;
 // One, for lists have one connection to the database: no one who asks for one
 // job waits until fifty people have looked at all of them.
@@ -225,7 +226,7 @@ void AddModelMethods(Hosts& on, const Backend& with, MethodTable& table) {
   Row<v1::CancelPullRequest, v1::CancelPullResponse>(
       with, table, "ModelService.CancelPull", on.changes, CancelPull);
   Row<v1::ListModelsRequest, v1::ListModelsResponse>(
-      with, table, "ModelService.ListModels", on.lists, ListModels);
+      with, table, "ModelService.ListModels", on.model_lists, ListModels);
   Row<v1::RemoveModelRequest, v1::RemoveModelResponse>(
       with, table, "ModelService.RemoveModel", on.models, RemoveModel);
 }
@@ -253,6 +254,7 @@ Hosts::Hosts(const Options& options)
     : barrier(options.log),
       reads(options.read_threads, options.max_waiting_reads, barrier),
       lists(kListThreads, options.max_waiting_reads, barrier),
+      model_lists(kModelThreads, options.max_waiting_reads, barrier),
       changes(options.change_threads, options.max_waiting_reads, barrier),
       submits(options.submit_threads, options.max_waiting_submits, barrier),
       deletions(kDeletionThreads, options.max_waiting_submits, barrier),

@@ -24,7 +24,8 @@ struct Hosts {
 
   Barrier barrier;       // of all of them
   CallHost reads;        // calls that have no host below
-  CallHost lists;        // List and ListModels, which may look at everything
+  CallHost lists;        // List, which may look at everything
+  CallHost model_lists;  // ListModels, which may read every model's files
   CallHost changes;      // Cancel, Hold …, which wait for the store
   CallHost submits;      // Submit, which works on the disk
   CallHost deletions;    // Delete … and Retry, likewise

@@ -69,14 +69,19 @@ void AddMethodsOf(const ServiceDescriptor& service, Methods& methods) {
   }
 }
 
+// Gets each call before its handler does.
+using CallBegins = std::function<void(const grpc::ServerContextBase&)>;
+
 // gRPC may call Intercept on two threads at once, and orders its calls and the
 // destructor in ways that ThreadSanitizer cannot see; hence the atomics.
 class ReportedCall final : public grpc::experimental::Interceptor {
  public:
   ReportedCall(const jobs::CallMethod& method, jobs::ExportedCalls& calls,
-               grpc::ServerContextBase* context)
+               const CallBegins& begins, grpc::ServerContextBase* context)
       : method_(method),
         calls_(calls),
+        begins_(begins),
+        any_context_(*context),
         // A synchronous method's context cannot report whether the client waits
         // before the handler has ended.
         context_(dynamic_cast<grpc::CallbackServerContext*>(context)) {
@@ -89,6 +94,11 @@ class ReportedCall final : public grpc::experimental::Interceptor {
   }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
+    // The first batch; only now has the context of a synchronous call its peer.
+    if (batch->QueryInterceptionHookPoint(
+            InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+      begins_(any_context_);
+    }
     if (batch->QueryInterceptionHookPoint(
             InterceptionHookPoints::PRE_SEND_STATUS)) {
       answered_ =
@@ -109,6 +119,8 @@ class ReportedCall final : public grpc::experimental::Interceptor {
  private:
   const jobs::CallMethod& method_;
   jobs::ExportedCalls& calls_;
+  const CallBegins& begins_;
+  const grpc::ServerContextBase& any_context_;
   grpc::CallbackServerContext* const context_;  // null: synchronous
   const Clock::time_point started_ = Clock::now();
   // The handler's status; a call that ends without one was cancelled.
@@ -145,8 +157,9 @@ Methods ServedMethods() {
 class CallReport final
     : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  // `calls` must outlive the server.
-  explicit CallReport(jobs::ExportedCalls& calls) : calls_(calls) {
+  // `calls` and what `begins` works on must outlive the server.
+  CallReport(jobs::ExportedCalls& calls, CallBegins begins)
+      : calls_(calls), begins_(std::move(begins)) {
     for (const auto& [path, method] : methods_) calls_.MethodServed(method);
     calls_.MethodServed(unknown_);
   }
@@ -156,13 +169,14 @@ class CallReport final
       grpc::experimental::ServerRpcInfo* info) override {
     const auto found = methods_.find(info->method());
     return new ReportedCall(found == methods_.end() ? unknown_ : found->second,
-                            calls_, info->server_context());
+                            calls_, begins_, info->server_context());
   }
 
  private:
   const Methods methods_ = ServedMethods();
   const jobs::CallMethod unknown_{kUnknownMethod, /*is_stream=*/true};
   jobs::ExportedCalls& calls_;
+  const CallBegins begins_;
 };
 
 // --- certificates
@@ -244,8 +258,9 @@ class ServerTls {
 // the others.
 constexpr int kStreamsOfConnection = 256;
 // The memory for messages that are being received or sent. Beyond it gRPC ends
-// calls.
-constexpr size_t kBufferBytes = 128 << 20;
+// any call, so it exceeds what the limits admit: Options::max_uploads messages
+// of an upload, and several of Options::max_receive_bytes.
+constexpr size_t kBufferBytes = 512 << 20;
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
@@ -276,11 +291,13 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
 }
 
-void ReportCalls(jobs::ExportedCalls& calls, grpc::ServerBuilder& builder) {
+void ReportCalls(jobs::ExportedCalls& calls, CallBegins begins,
+                 grpc::ServerBuilder& builder) {
   std::vector<
       std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
       interceptors;
-  interceptors.push_back(std::make_unique<CallReport>(calls));
+  interceptors.push_back(
+      std::make_unique<CallReport>(calls, std::move(begins)));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
 }
 
@@ -352,13 +369,8 @@ void RefuseOldTls() {
 struct RpcServer::Services {
   Services(const Options& options, jobs::Scheduler& scheduler,
            jobs::JobReader& reader, store::BlobStore& blobs, DaemonFacts facts)
-      : gate({[this, identify = MakeIdentify(options.callers)](
-                  const grpc::CallbackServerContext& context) {
-                absl::StatusOr<access::Caller> caller = identify(context);
-                if (caller.ok()) NoteKnown(context.peer());
-                return caller;
-              },
-              options.private_jobs, options.audit},
+      : gate({MakeIdentify(options.callers), options.private_jobs,
+              options.audit},
              reader),
         accounts{options.limits, options.ledger},
         hosts(options),
@@ -374,9 +386,16 @@ struct RpcServer::Services {
     AddMethods(hosts, backend, methods);
   }
 
-  // The peer as gRPC names it: "ipv4:10.0.0.1:50123".
-  void NoteKnown(const std::string& peer) {
-    if (!peer.starts_with("ip")) return;
+  // Tells the listener if the call came over a port with a known token.
+  void NoteKnown(const grpc::ServerContextBase& context) {
+    // The peer as gRPC names it: "ipv4:10.0.0.1:50123".
+    const std::string peer = context.peer();
+    if (!peer.starts_with("ip") ||
+        !CallerOf(*context.auth_context(), context.client_metadata(),
+                  backend.options.callers)
+             .ok()) {
+      return;
+    }
     listener->Known(Origin(peer), peer.substr(peer.rfind(':') + 1));
   }
 
@@ -430,7 +449,12 @@ absl::Status RpcServer::Start(std::unique_ptr<listener::Listener> listener) {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(options_, builder);
-  ReportCalls(*options_.calls, builder);
+  ReportCalls(
+      *options_.calls,
+      [services = services_.get()](const grpc::ServerContextBase& context) {
+        services->NoteKnown(context);
+      },
+      builder);
   RETURN_IF_ERROR(OpenEntrances(builder));
   services_->methods.Register(builder);
   services_->server = builder.BuildAndStart();

@@ -418,9 +418,8 @@ absl::Status BlobWriter::Append(std::string_view bytes) {
         absl::StrCat("the blob was announced with ", plan_.size_bytes,
                      " bytes; more came")));
   }
-  // On a full disk, frees what came: others need it more.
-  absl::Status room = plan_.room->Prepare(static_cast<int64_t>(bytes.size()));
-  if (!room.ok()) return Drop(std::move(room));
+  // Keeps the part: the upload continues once there is room again.
+  RETURN_IF_ERROR(plan_.room->Prepare(static_cast<int64_t>(bytes.size())));
   if (plan_.part != nullptr) {
     RETURN_IF_ERROR(plan_.part->BeginWrite());
   }

@@ -394,6 +394,8 @@ TEST_F(InputsTest, MissingFilesAreNamed) {
   EXPECT_THAT(Error(data + R"(, "model": "./absent")"), StartsWith("model"));
   EXPECT_THAT(Error(data + R"(, "model": "org/id", "adapter": "./absent")"),
               StartsWith("adapter"));
+  EXPECT_THAT(Error(data + R"(, "model": "org/id", "name": " ")"),
+              HasSubstr("name: has only spaces or invisible"));
   // A folder is no data.
   EXPECT_NE(Error(R"("model": "org/id", "dataset": {"train": ["data"]})"), "");
   EXPECT_THAT(

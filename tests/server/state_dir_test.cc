@@ -62,8 +62,21 @@ TEST_F(StateDirTest, ARemovedLockFileUnlocksNothing) {
   EXPECT_FALSE((*first)->IsInPlace());
 }
 
-TEST_F(StateDirTest, AFolderThatOthersMayWriteIsRefused) {
+TEST_F(StateDirTest, OthersMayNoLongerWriteItsOwnFolder) {
   fs::create_directories(base_);
+  for (mode_t mode : {0775, 0702, 0750}) {
+    ASSERT_EQ(chmod(base_.c_str(), mode), 0);
+    EXPECT_TRUE(StateDir::Open(base_).ok());
+    struct stat info;
+    ASSERT_EQ(stat(base_.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, mode & 0755);
+  }
+}
+
+TEST_F(StateDirTest, AFolderThatOthersMayWriteIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  fs::create_directories(base_);
+  ASSERT_EQ(chown(base_.c_str(), 4711, 4711), 0);
   for (mode_t mode : {0770, 0702}) {
     ASSERT_EQ(chmod(base_.c_str(), mode), 0);
     const absl::Status refused = StateDir::Open(base_).status();

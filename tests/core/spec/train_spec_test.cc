@@ -198,9 +198,6 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
        "\"single_label_classification\", \"regression\", "
        "\"multi_label_classification\", found the string "
        "\"regresion\"; did you mean \"regression\"?"},
-      {R"("name": " \u200b\u2800")",
-       "name: has only spaces or invisible characters; choose another, or "
-       "leave the field out"},
       {R"("name": "a\u001b[2J")",
        "name: 'a\\x1b[2J' has a line break, another control character or a "
        "mark that turns the direction of writing; leave it out"},
@@ -214,6 +211,21 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
         "{\"model\": \"m\", \"dataset\": {\"train\": \"t\"},\n" + c.fields +
         "}";
     EXPECT_EQ(Error(json), "job.json:2: " + c.expected);
+  }
+}
+
+TEST(ParseNewSpec, ANameOfANewJobCanBeSeen) {
+  const std::string begin =
+      "{\"model\": \"m\", \"dataset\": {\"train\": \"t\"},\n";
+  const std::string blank = begin + R"("name": " \u200b\u2800"})";
+  EXPECT_EQ(std::string(ParseNewSpec(blank, "job.json").status().message()),
+            "job.json:2: name: has only spaces or invisible characters; choose "
+            "another, or leave the field out");
+  // The stored spec of an earlier job.
+  EXPECT_FALSE(Parse(blank).name.empty());
+  for (const char* name : {"", "n"}) {
+    EXPECT_TRUE(
+        ParseNewSpec(begin + "\"name\": \"" + name + "\"}", "job.json").ok());
   }
 }
 

@@ -190,6 +190,17 @@ TEST_F(ServerTest, OneAddressTakesNoPlacesOfOthers) {
   EXPECT_THAT(other.ReadAnswer(), EndsWith("/other"));
 }
 
+TEST_F(ServerTest, ASocketsClientsAreNotOneAddress) {
+  options_.address = "unix:" + (folder_ / "socket").string();
+  options_.max_of_client = 1;
+  Serve();
+  Client first(address()), second(address());
+  for (Client* client : {&second, &first}) {
+    ASSERT_TRUE(client->Send("GET /here HTTP/1.1\r\n\r\n"));
+    EXPECT_THAT(client->ReadAnswer(), EndsWith("/here"));
+  }
+}
+
 TEST_F(ServerTest, EndsAtOnceWhileClientsHang) {
   options_.tls = MakeCertificate(folder_, 1);
   // An end that waited for any of them would wait for an hour.

@@ -792,7 +792,8 @@ TEST_F(SchedulerAfterTest, AResultThatIsToBeIsPlacedAtTheStart) {
   EXPECT_EQ(SpecOnDisk(b).adapter, output);
   EXPECT_EQ(Stored(b).spec_json, files_.specs.at(b));
   EXPECT_EQ(Stored(b).model, "org/tiny");
-  EXPECT_THAT(launcher_.requests.back().results_read, ElementsAre(output));
+  EXPECT_THAT(launcher_.requests.back().results_read,
+              ElementsAre("/state/jobs/" + a));
 }
 
 TEST_F(SchedulerAfterTest, AResultThatIsThereIsPlacedAtOnce) {
@@ -802,7 +803,8 @@ TEST_F(SchedulerAfterTest, AResultThatIsThereIsPlacedAtOnce) {
   EXPECT_EQ(SpecOnDisk(b).adapter, Output(a));
   EXPECT_THAT(Stored(b).after, ElementsAre(a));
   EXPECT_EQ(Next(), b);
-  EXPECT_THAT(launcher_.requests.back().results_read, ElementsAre(Output(a)));
+  EXPECT_THAT(launcher_.requests.back().results_read,
+              ElementsAre("/state/jobs/" + a));
 }
 
 TEST_F(SchedulerAfterTest, AModelThatIsToBeIsPlacedToo) {

@@ -206,6 +206,7 @@ TEST_F(SubmissionTest, RefusesFieldsThatDoNotFit) {
         {R"(, "lora": {"modules_to_save": ["score"]})", "lora.modules_to_save"},
         {R"(, "model_id": "me/mine")", "model_id: \"me/mine\""},
         {R"(, "task": "IMAGE_CLS")", "task: "},
+        {R"(, "name": "\u200b")", "name: has only spaces or invisible"},
         {R"(, "datset": {})", "dataset"}}) {
     request_.spec_json = Spec(R"("train.jsonl")", more);
     ExpectError(kInvalidArgument, text);

@@ -377,6 +377,9 @@ TEST_F(PushedModelsTest, AModelOfTheCacheIsAnAdminsToReplace) {
   Push(Request("mine"));
   cache.Put("mine", "c0ffee", "2");
   Push(Request("mine", "2"));
+  // No job finds what a pull left that broke off.
+  fs::create_directories(cache.path() / spec::RepositoryName("left") / "blobs");
+  Push(Request("left"));
 }
 
 TEST_F(PushedModelsTest, AFullAccountLeavesTheOldFiles) {

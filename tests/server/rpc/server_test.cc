@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -93,6 +94,42 @@ TEST_F(ServerTest, ACallOfAStrangerIsCountedAndNoted) {
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_EQ(entries[0].request.method, "JobService.Cancel");
   EXPECT_EQ(entries[0].request.caller.user, "");
+}
+
+// No handler of ours sees the call.
+TEST_F(ServerTest, AWatchOfTheHealthWithATokenIsNoStrangers) {
+  Options options = At("127.0.0.1:0");
+  options.stranger_age = absl::Seconds(1);
+  const auto server = Another(options);
+  ASSERT_THAT(server->Start(), IsOk());
+  const Api eve(grpc::CreateChannel(server->addresses().front(),
+                                    grpc::InsecureChannelCredentials()),
+                daemon_.MakeToken("eve", Role::kUser).secret);
+  grpc::GenericStub stub(eve.channel());
+  grpc::ClientContext context;
+  eve.Prepare(context);
+  grpc::CompletionQueue queue;
+  const auto call =
+      stub.PrepareCall(&context, "/grpc.health.v1.Health/Watch", &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  const auto await = [&] { return queue.Next(&tag, &ok) && ok; };
+  call->StartCall(nullptr);
+  ASSERT_TRUE(await());
+  call->WriteLast(grpc::ByteBuffer(nullptr, 0), grpc::WriteOptions(), nullptr);
+  ASSERT_TRUE(await());
+  grpc::ByteBuffer health;
+  call->Read(&health, nullptr);
+  ASSERT_TRUE(await());
+  call->Read(&health, nullptr);
+  EXPECT_EQ(queue.AsyncNext(
+                &tag, &ok,
+                std::chrono::system_clock::now() + std::chrono::seconds(4)),
+            grpc::CompletionQueue::TIMEOUT);
+  context.TryCancel();
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
 }
 
 TEST_F(ServerTest, AnAddressThatCannotBeServedIsNamed) {

@@ -752,6 +752,29 @@ TEST_F(BlobStoreTest, BytesThatFindNoRoomAreNotWritten) {
   EXPECT_EQ(fs::file_size(scratch_.path() / "temporary"), 0u);
 }
 
+TEST_F(BlobStoreTest, APartForWhichThereIsNoRoomStays) {
+  const auto parts = *PartialBlobs::Open(scratch_.path() / "parts", {});
+  DiskRoom full(scratch_.path(), std::numeric_limits<int64_t>::max());
+  absl::Mutex names;
+  const std::string sha256 = base::Sha256Hex("abcdef");
+  const auto append = [&](const std::string& bytes, DiskRoom& room) {
+    BlobWriter::Plan plan;
+    plan.offset_bytes = parts->KeptBytes("ann", sha256);
+    plan.size_bytes = 6;
+    plan.room =
+        std::make_unique<DiskRoom::Reservation>(room, 6 - plan.offset_bytes);
+    plan.part = *parts->Take("ann", sha256, plan.offset_bytes);
+    auto writer = *BlobWriter::Begin(*database_, names, std::move(plan));
+    while (*writer->CatchUp()) {
+    }
+    return writer->Append(bytes);
+  };
+  DiskRoom room(scratch_.path(), 0);
+  EXPECT_TRUE(append("abc", room).ok());
+  EXPECT_THAT(append("def", full), Fails(kResourceExhausted));
+  EXPECT_EQ(parts->KeptBytes("ann", sha256), 3);
+}
+
 TEST_F(BlobStoreTest, WhoLostThePartCommitsNothing) {
   PartialBlobs::Options options;
   options.silence = absl::ZeroDuration();
