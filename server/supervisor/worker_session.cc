@@ -189,8 +189,7 @@ WorkerSession::WorkerSession(Options options,
       channel_(channel_fd.release()),
       wake_(std::move(wake)),
       listener_(listener),
-      looked_at_(options_.awake_time()),
-      hang_limit_(options_.hang_timeout, options_.slowest_step, watched_) {
+      hang_limit_(options_.hang_timeout, options_.slowest_step, Now()) {
   base::Check(process_ != nullptr, "a session has a process");
 }
 
@@ -241,13 +240,8 @@ void WorkerSession::Wake() {
   [[maybe_unused]] ssize_t n = write(wake_.writing.get(), "", 1);
 }
 
-// While this process was stopped, the worker may have been stopped as well;
-// once both run again, the worker gets the rest of its time.
-absl::Duration WorkerSession::Now() {
-  const absl::Duration awake = options_.awake_time();
-  const absl::Duration since = awake - std::exchange(looked_at_, awake);
-  if (since <= 2 * kLongestPoll) watched_ += since;
-  return watched_;
+absl::Duration WorkerSession::Now() const {
+  return options_.awake_time() - frozen_;
 }
 
 absl::Duration WorkerSession::KillTime() {
@@ -317,14 +311,19 @@ absl::StatusOr<std::optional<std::string>> WorkerSession::NextLine() {
 }
 
 absl::Status WorkerSession::WaitForNews(absl::Duration deadline) {
+  const absl::Duration begin = Now();
   const absl::Duration left =
-      std::clamp(deadline - Now(), absl::ZeroDuration(), kLongestPoll);
+      std::clamp(deadline - begin, absl::ZeroDuration(), kLongestPoll);
   pollfd entries[] = {{channel_.fd(), POLLIN, 0},
                       {wake_.reading.get(), POLLIN, 0}};
   const int n = poll(entries, 2,
                      static_cast<int>(absl::ToInt64Milliseconds(
                          absl::Ceil(left, absl::Milliseconds(1)))));
   if (n < 0 && errno != EINTR) return base::ErrnoStatus(errno, "poll");
+  // A poll of many seconds: this process was stopped, and the worker may have
+  // been stopped as well. Once both run again, it gets the rest of its time.
+  const absl::Duration late = Now() - begin - left;
+  if (late > kLongestPoll) frozen_ += late;
   char bytes[16];
   while (read(wake_.reading.get(), bytes, sizeof bytes) > 0) {
   }

@@ -106,8 +106,8 @@ class WorkerSession final : public jobs::Worker {
 
   // Run() and the methods below it run on the session's thread.
   void Run();
-  // The awake time during which the thread looked at the worker.
-  absl::Duration Now();
+  // The awake time, without that in which this process was stopped.
+  absl::Duration Now() const;
   absl::Duration KillTime();
   void Converse();
   // Like LineChannel::Receive; DeadlineExceeded when a time limit has passed.
@@ -131,7 +131,7 @@ class WorkerSession final : public jobs::Worker {
   // Accessed only from the session's thread.
   bool greeted_ = false;
   bool at_end_of_stream_ = false;
-  absl::Duration looked_at_, watched_;  // the last Now(): awake time, result
+  absl::Duration frozen_;
   absl::Duration kill_at_ = absl::InfiniteDuration();
   jobs::HangLimit hang_limit_;
   jobs::WorkerEnding ending_;  // complete but for `asked`
