@@ -219,21 +219,17 @@ TEST_P(JobOnMps, AnEvaluationReadsBackRarely) {
   }
 }
 
-// What lives between steps is there after the third, except what is kept of a
-// shape that came later. The last two of the six steps are of the run's
-// continuation, in which shapes are new again.
+// What lives between steps is there after the third, but for the rotations and
+// masks of the latest shape. The last two of the six steps are of the run's
+// continuation.
 TEST_P(JobOnMps, NothingGrowsFromStepToStep) {
   const std::vector<const RecordedPart*> steps = recording().named("step");
   ASSERT_GE(steps.size(), 6u);
-  std::set<int64_t> shapes;
+  constexpr int64_t kLatestShape = 32 << 10;
   int64_t most = 0;
-  for (size_t i = 0; i < 6; ++i) {
-    const size_t known = shapes.size();
-    shapes.insert(steps[i]->picked.begin(), steps[i]->picked.end());
-    if (i > 2 && shapes.size() == known) {
-      EXPECT_LE(steps[i]->live, most) << "after step " << i + 1;
-    }
-    most = std::max(most, steps[i]->live);
+  for (size_t i = 0; i < 3; ++i) most = std::max(most, steps[i]->live);
+  for (size_t i = 3; i < 6; ++i) {
+    EXPECT_LE(steps[i]->live, most + kLatestShape) << "after step " << i + 1;
   }
 }
 

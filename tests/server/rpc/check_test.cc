@@ -220,7 +220,7 @@ TEST(CheckSubmit, RefusesAnInvisibleLabel) {
 
 TEST(CheckSubmit, RefusesWhatATerminalObeys) {
   for (const std::string bad :
-       {"a\nb", "a\x1b[2J", "\xc2\x9b", "\xe2\x80\xae"}) {
+       {"a\nb", "a\x1b[2J", "a\xc2\x9b", "a\xe2\x80\xae"}) {
     std::vector<std::pair<Request, const char*>> requests(
         4, {GoodRequest(), "owner: '"});
     requests[0].first.set_owner(bad);

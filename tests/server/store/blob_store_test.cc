@@ -82,8 +82,10 @@ TEST_F(DiskRoomTest, OfManyAtOnceOnlyThoseThatFitGetIn) {
   std::vector<std::thread> uploads;
   for (auto& mine : held) {
     uploads.emplace_back([&] {
-      auto got = Ok(room.Reserve(free_ / 10 * 3));
-      if (got->Prepare(free_ / 10 * 3).ok()) mine = std::move(got);
+      auto got = room.Reserve(free_ / 10 * 3);
+      if (got.ok() && (*got)->Prepare(free_ / 10 * 3).ok()) {
+        mine = *std::move(got);
+      }
     });
   }
   for (std::thread& upload : uploads) upload.join();
