@@ -147,10 +147,11 @@ TEST_F(DaemonTest, AJobReadsNothingOutsideOfItsFolders) {
   const std::string text =
       *base::ReadFile(config_.state_dir / "jobs" / id / "log");
   for (const fs::path& root :
-       {folder_ / "model", folder_ / "data", config_.state_dir / "jobs" / id,
-        config_.state_dir / "blobs"}) {
+       {folder_ / "model", folder_ / "data", config_.state_dir / "jobs" / id}) {
     EXPECT_THAT(text, HasSubstr("may read " + root.string() + "\n"));
   }
+  EXPECT_THAT(text, HasSubstr("no other in " + config_.state_dir.string()));
+  EXPECT_THAT(text, testing::Not(HasSubstr("blobs")));
 }
 
 TEST_F(DaemonTest, ATakenMetricsPortIsAWarning) {
