@@ -105,12 +105,8 @@ absl::Status CheckInLoss(const RowJson& message, const std::string& path) {
   return absl::OkStatus();
 }
 
-// Replaces a call's arguments in the API's form, a string of JSON, by the
-// object that templates print.
-absl::Status ParseArguments(RowJson& message, const std::string& path) {
-  if (!Has(message, "tool_calls") || !message["tool_calls"].is_array()) {
-    return absl::OkStatus();
-  }
+void ParseCalls(RowJson& message) {
+  if (!Has(message, "tool_calls") || !message["tool_calls"].is_array()) return;
   for (RowJson& call : message["tool_calls"]) {
     if (!call.is_object()) continue;
     const bool nested = Has(call, "function") && call["function"].is_object();
@@ -118,13 +114,8 @@ absl::Status ParseArguments(RowJson& message, const std::string& path) {
     const auto at = function.find("arguments");
     if (at == function.end() || !at->is_string()) continue;
     auto parsed = ParseJson(at->get_ref<const std::string&>());
-    if (!parsed.ok() || !parsed->is_object()) {
-      return Expected(path + ".tool_calls: arguments",
-                      "an object, or its JSON in a string", *at);
-    }
-    *at = *std::move(parsed);
+    if (parsed.ok() && parsed->is_object()) *at = *std::move(parsed);
   }
-  return absl::OkStatus();
 }
 
 absl::Status CheckMessage(const RowJson& message, const std::string& path) {
@@ -163,7 +154,6 @@ absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name) {
     RenameShareGpt(messages[i]);
     const std::string path = Cat(name, "[", i, "]");
     RETURN_IF_ERROR(CheckMessage(messages[i], path));
-    RETURN_IF_ERROR(ParseArguments(messages[i], path));
   }
   return messages;
 }
@@ -387,6 +377,17 @@ absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
   ASSIGN_OR_RETURN(std::string kwargs, Kwargs(json));
   row.kwargs_json = std::move(kwargs);
   return row;
+}
+
+void ParseArguments(LanguageRow& row) {
+  const auto parse = [](RowJson& messages) {
+    for (RowJson& message : messages) ParseCalls(message);
+  };
+  if (auto* chat = std::get_if<ChatRow>(&row.content)) parse(chat->messages);
+  if (auto* both = std::get_if<ChatCompletionRow>(&row.content)) {
+    parse(both->prompt);
+    parse(both->completion);
+  }
 }
 
 }  // namespace mpsd::data

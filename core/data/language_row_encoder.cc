@@ -232,6 +232,8 @@ LanguageRowEncoder::LanguageRowEncoder(const text::Tokenizer& tokenizer,
                                        int64_t max_length)
     : tokenizer_(tokenizer),
       chat_template_(chat_template),
+      parses_arguments_(chat_template != nullptr &&
+                        chat_template->NeedsParsedArguments()),
       options_(options),
       tables_(tables),
       max_length_(max_length) {
@@ -241,8 +243,8 @@ LanguageRowEncoder::LanguageRowEncoder(const text::Tokenizer& tokenizer,
   end_ = tokenizer.Decode(ids, /*skip_special_tokens=*/false).value_or("");
 }
 
-absl::StatusOr<EncodedRow> LanguageRowEncoder::Encode(
-    const LanguageRow& row) const {
+absl::StatusOr<EncodedRow> LanguageRowEncoder::Encode(LanguageRow row) const {
+  if (parses_arguments_) ParseArguments(row);
   absl::StatusOr<EncodedRow> encoded = EncodeRow(row);
   if (!encoded.ok()) return encoded;
   const absl::Span<const int32_t> ids = encoded->sample.input_ids;

@@ -253,14 +253,6 @@ TEST(ParseLanguageRow, KeepsTheOrderOfKeysAndTakesTools) {
       R"("tools": [{"z": 1, "a": 2}], "chat_template_kwargs": {"b": 1}})");
   EXPECT_EQ(row.tools_json, R"([{"z":1,"a":2}])");
   EXPECT_EQ(row.kwargs_json, R"({"b":1})");
-  // The API's form of a call, and a large number that is no integer.
-  const LanguageRow call = Parse(
-      R"({"messages": [{"role": "a", "tool_calls": [{"function":)"
-      R"( {"name": "f", "arguments": "{\"z\": 1e30, \"a\": \"9\"}"}}]}]})");
-  EXPECT_EQ(std::get<ChatRow>(call.content)
-                .messages[0]["tool_calls"][0]["function"]["arguments"]
-                .dump(),
-            R"({"z":1e+30,"a":"9"})");
   const std::string messages = R"("messages": [{"role": "u", "content": "c"}])";
   EXPECT_EQ(Parse("{" + messages + R"(, "tools": "[{\"z\": 1}]"})").tools_json,
             R"([{"z":1}])");
@@ -322,9 +314,6 @@ TEST(ParseLanguageRow, SaysWhatWasExpected) {
       {R"({"instruction": "i", "output": "o", "history": [["q", "a"]]})",
        "history: Alpaca's prompt has no place for it; write the row as "
        "\"messages\""},
-      {R"({"messages": [{"role": "a", "tool_calls": [{"arguments": "x"}]}]})",
-       "messages[0].tool_calls: arguments: expected an object, or its JSON in "
-       "a string, found a string"},
       {R"({"text": "t", "n": 18446744073709551616})",
        "an integer beyond 64 bits would lose digits; write it as a string"},
       {R"({"text": 5})", "text: expected a string, found 5"},
@@ -578,6 +567,42 @@ TEST_F(LanguageRowEncoderTest, ChatTemplateArgumentsReachTheTemplate) {
                   R"({"style": "x"}})",
                   {}, *chat_template),
             "[2xuser]");
+}
+
+// A string of JSON is parsed only for templates that would quote it once more.
+TEST_F(LanguageRowEncoderTest, ArgumentsAreParsedIfTheTemplateNeedsIt) {
+  const auto shown = [&](const std::string& printed, const std::string& value) {
+    const auto chat = MakeTemplate(
+        "{%- for m in messages %}{%- for c in m.tool_calls or [] %}"
+        "{%- set it = c.function or c %}" +
+        printed + "{%- endfor %}{%- endfor %}");
+    return Shown(R"({"messages": [{"role": "assistant", "content": "",)"
+                 R"( "tool_calls": [{"function": {"arguments": )" +
+                     value + "}}]}]}",
+                 {}, *chat);
+  };
+  const std::string quoting = "{{ it.arguments | tojson }}";
+  const std::string sparing =
+      "{{ it.arguments if it.arguments is string else it.arguments | tojson }}";
+  const std::string joining = "{{ 'json ' + it.arguments }}";
+  const std::string listing =
+      "{%- if it.arguments is string %}{{ raise_exception('a string') }}"
+      "{%- endif %}{%- for key in it.arguments %}{{ key }},{%- endfor %}";
+  const std::string object = R"({"z":1e30, "a": "\u00f6"})";
+  const std::string string = RowJson(object).dump();
+  EXPECT_EQ(shown(quoting, object), "[{\"z\": 1e+30, \"a\": \"ö\"}]");
+  EXPECT_EQ(shown(quoting, string), shown(quoting, object));
+  EXPECT_EQ(shown(sparing, object), shown(quoting, object));
+  EXPECT_EQ(shown(sparing, string), "[" + object + "]");
+  EXPECT_EQ(shown(joining, string), "[json " + object + "]");
+  EXPECT_EQ(shown(listing, object), "[z,a,]");
+  EXPECT_EQ(shown(listing, string), "[z,a,]");
+  // No JSON, no object, and digits that would be lost.
+  for (const std::string text : {"a", "3", "{\"n\": 18446744073709551616}"}) {
+    EXPECT_EQ(shown(sparing, RowJson(text).dump()), "[" + text + "]");
+    EXPECT_EQ(shown(quoting, RowJson(text).dump()),
+              "[" + RowJson(text).dump() + "]");
+  }
 }
 
 TEST_F(LanguageRowEncoderTest, OptionsAndTemplateMustGoWithTheRows) {
