@@ -23,10 +23,17 @@ bool HasLargeNumber(const RowJson& value) {
          std::any_of(value.begin(), value.end(), HasLargeNumber);
 }
 
-// Whether `json` has a number of 19 or more digits and nothing else.
+// Whether `json` has, outside its texts, a number of 19 or more digits and
+// nothing else.
 bool HasLongInteger(std::string_view json) {
   constexpr std::string_view kDigits = "0123456789";
-  for (size_t at = 0; (at = json.find_first_of(kDigits, at)) != json.npos;) {
+  for (size_t at = 0;
+       (at = json.find_first_of("\"0123456789", at)) != json.npos;) {
+    if (json[at] == '"') {
+      while (++at < json.size() && json[at] != '"') at += json[at] == '\\';
+      ++at;
+      continue;
+    }
     const size_t end =
         std::min(json.find_first_not_of("0123456789.eE+-", at), json.size());
     const std::string_view number = json.substr(at, end - at);
@@ -39,6 +46,13 @@ bool HasLongInteger(std::string_view json) {
   return false;
 }
 
+// Of a value that templates print, read from `json`.
+absl::Status CheckIntegers(const RowJson& value, std::string_view json) {
+  if (!HasLargeNumber(value) || !HasLongInteger(json)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "an integer beyond 64 bits would lose digits; write it as a string");
+}
+
 absl::StatusOr<RowJson> ParseJson(std::string_view text) {
   if (base::NestsTooDeep(text, kMaxDepth)) {
     return absl::InvalidArgumentError(
@@ -46,9 +60,7 @@ absl::StatusOr<RowJson> ParseJson(std::string_view text) {
   }
   try {
     RowJson json = RowJson::parse(text.begin(), text.end());
-    if (!HasLargeNumber(json) || !HasLongInteger(text)) return json;
-    return absl::InvalidArgumentError(
-        "an integer beyond 64 bits would lose digits; write it as a string");
+    return json;
   } catch (const RowJson::exception& error) {
     const std::string what = error.what();
     const size_t from = what.find("syntax error");
@@ -113,8 +125,10 @@ void ParseCalls(RowJson& message) {
     RowJson& function = nested ? call["function"] : call;
     const auto at = function.find("arguments");
     if (at == function.end() || !at->is_string()) continue;
-    auto parsed = ParseJson(at->get_ref<const std::string&>());
-    if (parsed.ok() && parsed->is_object()) *at = *std::move(parsed);
+    const std::string text = at->get<std::string>();
+    auto parsed = ParseJson(text);
+    if (!parsed.ok() || !parsed->is_object()) continue;
+    if (CheckIntegers(*parsed, text).ok()) *at = *std::move(parsed);
   }
 }
 
@@ -145,11 +159,13 @@ absl::Status CheckMessage(const RowJson& message, const std::string& path) {
       Cat(path, ": expected \"content\" or \"tool_calls\""));
 }
 
-absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name) {
+absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name,
+                                 std::string_view line) {
   RowJson messages = json[name];
   if (!messages.is_array() || messages.empty()) {
     return Expected(name, "a non-empty list of messages", messages);
   }
+  RETURN_IF_ERROR(CheckIntegers(messages, line));
   for (size_t i = 0; i < messages.size(); ++i) {
     RenameShareGpt(messages[i]);
     const std::string path = Cat(name, "[", i, "]");
@@ -158,9 +174,10 @@ absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name) {
   return messages;
 }
 
-absl::StatusOr<std::string> Tools(const RowJson& row) {
+absl::StatusOr<std::string> Tools(const RowJson& row, std::string_view line) {
   if (!Has(row, "tools")) return std::string();
   RowJson tools = row["tools"];
+  RETURN_IF_ERROR(CheckIntegers(tools, line));
   if (tools.is_string()) {
     const std::string text = tools.get<std::string>();
     absl::StatusOr<RowJson> parsed = ParseJson(text);
@@ -168,6 +185,7 @@ absl::StatusOr<std::string> Tools(const RowJson& row) {
       return absl::InvalidArgumentError("tools: " +
                                         std::string(parsed.status().message()));
     }
+    RETURN_IF_ERROR(CheckIntegers(*parsed, text));
     if (parsed->is_null()) return std::string();
     tools = *std::move(parsed);
   }
@@ -177,10 +195,11 @@ absl::StatusOr<std::string> Tools(const RowJson& row) {
   return tools.empty() ? std::string() : tools.dump();
 }
 
-absl::StatusOr<std::string> Kwargs(const RowJson& row) {
+absl::StatusOr<std::string> Kwargs(const RowJson& row, std::string_view line) {
   constexpr char kName[] = "chat_template_kwargs";
   if (!Has(row, kName)) return std::string();
   if (!row[kName].is_object()) return Expected(kName, "an object", row[kName]);
+  RETURN_IF_ERROR(CheckIntegers(row[kName], line));
   return row[kName].dump();
 }
 
@@ -206,9 +225,9 @@ std::string AlpacaPrompt(const std::string& instruction,
 // Reads one row object.
 class ContentReader {
  public:
-  ContentReader(const RowJson& json, const LanguageRowFormat& format,
-                LanguageRow& row)
-      : json_(json), format_(format), row_(row) {}
+  ContentReader(const RowJson& json, std::string_view line,
+                const LanguageRowFormat& format, LanguageRow& row)
+      : json_(json), line_(line), format_(format), row_(row) {}
 
   absl::Status Read() {
     const LanguageRowFormat& f = format_;
@@ -267,15 +286,15 @@ class ContentReader {
               " to be two strings or two lists of messages, found ",
               DescribeJson(prompt), " and ", DescribeJson(completion)));
     }
-    ASSIGN_OR_RETURN(RowJson asked, Messages(json_, prompt_name));
-    ASSIGN_OR_RETURN(RowJson answered, Messages(json_, completion_name));
+    ASSIGN_OR_RETURN(RowJson asked, Messages(json_, prompt_name, line_));
+    ASSIGN_OR_RETURN(RowJson answered, Messages(json_, completion_name, line_));
     row_.content = ChatCompletionRow{std::move(asked), std::move(answered)};
     return absl::OkStatus();
   }
 
   absl::Status Chat(const std::string& name) {
     if (!Has(json_, name)) return Missing(InQuotes(name));
-    ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name));
+    ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name, line_));
     // LLaMA-Factory's column beside ShareGPT's turns.
     if (json_[name][0].contains("from") && messages[0]["role"] != "system") {
       ASSIGN_OR_RETURN(const std::string system, Part("system"));
@@ -334,6 +353,7 @@ class ContentReader {
   }
 
   const RowJson& json_;
+  const std::string_view line_;
   const LanguageRowFormat& format_;
   LanguageRow& row_;
 };
@@ -371,10 +391,10 @@ absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
                                              const LanguageRowFormat& format) {
   ASSIGN_OR_RETURN(RowJson json, ParseRowObject(line));
   LanguageRow row;
-  RETURN_IF_ERROR(ContentReader(json, format, row).Read());
-  ASSIGN_OR_RETURN(std::string tools, Tools(json));
+  RETURN_IF_ERROR(ContentReader(json, line, format, row).Read());
+  ASSIGN_OR_RETURN(std::string tools, Tools(json, line));
   row.tools_json = std::move(tools);
-  ASSIGN_OR_RETURN(std::string kwargs, Kwargs(json));
+  ASSIGN_OR_RETURN(std::string kwargs, Kwargs(json, line));
   row.kwargs_json = std::move(kwargs);
   return row;
 }

@@ -231,6 +231,12 @@ TEST(ParseLanguageRow, ReadsEachKind) {
   Parse(R"({"messages": [{"role": "assistant", "content": null}]})");
   Parse(R"({"messages": [{"role": "assistant", "tool_calls": [{}]}]})");
   Parse(R"({"messages": [{"role": "user", "content": [{"type": "text"}]}]})");
+  // Integers beyond 64 bits that no template prints, or within a text.
+  Parse(R"({"text": "t", "id": 340282366920938463463374607431768211456})");
+  Parse(R"({"messages": [{"role": "u", "content": "c"}],)"
+        R"( "id": 340282366920938463463374607431768211456})");
+  Parse(R"({"messages": [{"role": "u", "n": 1e30,)"
+        R"( "content": "\"18446744073709551616"}]})");
   EXPECT_TRUE(
       ParseLanguageRow("{\"text\": \"\\\"" + std::string(500, '[') + "\"}")
           .ok());
@@ -314,7 +320,10 @@ TEST(ParseLanguageRow, SaysWhatWasExpected) {
       {R"({"instruction": "i", "output": "o", "history": [["q", "a"]]})",
        "history: Alpaca's prompt has no place for it; write the row as "
        "\"messages\""},
-      {R"({"text": "t", "n": 18446744073709551616})",
+      {R"({"messages": [{"role": "u", "content": "c",)"
+       R"( "n": 18446744073709551616}]})",
+       "an integer beyond 64 bits would lose digits; write it as a string"},
+      {R"({"text": "x", "tools": "[18446744073709551616]"})",
        "an integer beyond 64 bits would lose digits; write it as a string"},
       {R"({"text": 5})", "text: expected a string, found 5"},
       {R"({"text": []})", "text: expected a string, found an empty list"},
