@@ -100,23 +100,6 @@ void RenameShareGpt(RowJson& message) {
   if (message["role"] == "gpt") message["role"] = "assistant";
 }
 
-// OpenAI, Mistral ("weight") and axolotl ("train", "training") take a turn out
-// of the loss by these.
-absl::Status CheckInLoss(const RowJson& message, const std::string& path) {
-  for (const char* name : {"weight", "train", "training"}) {
-    if (!Has(message, name) || message[name] == 1 || message[name] == true) {
-      continue;
-    }
-    return absl::InvalidArgumentError(
-        Cat(path, ".", name, ": expected 1 or true, found ",
-            DescribeJson(message[name]),
-            ": mpsd cannot take single turns out of the loss; put the turns "
-            "before the answer into \"prompt\" and the answer into "
-            "\"completion\", or remove the turn"));
-  }
-  return absl::OkStatus();
-}
-
 void ParseCalls(RowJson& message) {
   if (!Has(message, "tool_calls") || !message["tool_calls"].is_array()) return;
   for (RowJson& call : message["tool_calls"]) {
@@ -146,7 +129,6 @@ absl::Status CheckMessage(const RowJson& message, const std::string& path) {
             " is known to no chat template; write a call as \"tool_calls\" of "
             "an assistant's message, and its result with the role \"tool\""));
   }
-  RETURN_IF_ERROR(CheckInLoss(message, path));
   if (Has(message, "content")) {
     const RowJson& content = message["content"];
     if (content.is_string() || content.is_array()) return absl::OkStatus();

@@ -310,10 +310,6 @@ TEST(ParseLanguageRow, SaysWhatWasExpected) {
        "of messages, found a string and a list"},
       {R"({"prompt": [], "completion": []})",
        "prompt: expected a non-empty list of messages, found an empty list"},
-      {R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})",
-       "messages[0].weight: expected 1 or true, found 0: mpsd cannot take "
-       "single turns out of the loss; put the turns before the answer into "
-       "\"prompt\""},
       {R"({"conversations": [{"from": "function_call", "value": "f"}]})",
        "conversations[0]: the role \"function_call\" is known to no chat "
        "template; write a call as \"tool_calls\""},
@@ -576,6 +572,37 @@ TEST_F(LanguageRowEncoderTest, ChatTemplateArgumentsReachTheTemplate) {
                   R"({"style": "x"}})",
                   {}, *chat_template),
             "[2xuser]");
+}
+
+TEST_F(LanguageRowEncoderTest, ATurnTakenOutOfTheLossIsRefusedIfItIsInIt) {
+  const std::string asked =
+      R"([{"role": "user", "content": "hello", "train": false}])";
+  const std::string answered =
+      R"([{"role": "assistant", "content": "a fox", "weight": 0}])";
+  const auto encode = [&](const std::string& line, LossOptions options) {
+    const auto encoded = Encode(line, options, template_.get());
+    return encoded.ok() ? "" : std::string(encoded.status().message());
+  };
+  const std::string asks = "{\"messages\": " + asked + "}";
+  EXPECT_THAT(encode(asks, {}),
+              StartsWith("a message's \"train\": expected 1 or true, found "
+                         "false: mpsd cannot take single turns"));
+  EXPECT_EQ(encode(asks, {.assistant_only_loss = true}), "");
+  EXPECT_THAT(
+      encode("{\"messages\": " + answered + "}", {.assistant_only_loss = true}),
+      StartsWith("a message's \"weight\": expected 1 or true, found "
+                 "0: "));
+  const auto pair = [](const std::string& prompt, const char* completion) {
+    return "{\"prompt\": " + prompt + ", \"completion\": " + completion + "}";
+  };
+  constexpr char kAnswer[] = R"([{"role": "assistant", "content": "a fox"}])";
+  for (const std::string& prompt : {asked, answered}) {
+    const std::string line = pair(prompt, kAnswer);
+    EXPECT_EQ(encode(line, {}), "");
+    EXPECT_EQ(encode(line, {.assistant_only_loss = true}), "");
+    EXPECT_NE(encode(line, {.completion_only_loss = false}), "");
+  }
+  EXPECT_NE(encode(pair(asked, answered.c_str()), {}), "");
 }
 
 // A string of JSON is parsed only for templates that would quote it once more.
