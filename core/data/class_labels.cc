@@ -239,7 +239,9 @@ class Decision {
     bool lists = false, numbers = true, fractions = false;
     for (const LabelValue& value : values_) {
       lists |= value.kind == Kind::kList;
-      fractions |= value.kind == Kind::kFraction;
+      // JSON's integers beyond 64 bits are fractions too, but no targets.
+      fractions |= value.kind == Kind::kFraction &&
+                   !(std::abs(*Number(value.text)) >= 0x1p63);
       if (value.kind != Kind::kAbsent) numbers &= IsNumber(value);
     }
     if (lists) return ProblemType::kMultiLabel;

@@ -23,10 +23,17 @@ bool HasLargeNumber(const RowJson& value) {
          std::any_of(value.begin(), value.end(), HasLargeNumber);
 }
 
-// Whether `json` has a number of 19 or more digits and nothing else.
+// Whether `json` has, outside its texts, a number of 19 or more digits and
+// nothing else.
 bool HasLongInteger(std::string_view json) {
   constexpr std::string_view kDigits = "0123456789";
-  for (size_t at = 0; (at = json.find_first_of(kDigits, at)) != json.npos;) {
+  for (size_t at = 0;
+       (at = json.find_first_of("\"0123456789", at)) != json.npos;) {
+    if (json[at] == '"') {
+      while (++at < json.size() && json[at] != '"') at += json[at] == '\\';
+      ++at;
+      continue;
+    }
     const size_t end =
         std::min(json.find_first_not_of("0123456789.eE+-", at), json.size());
     const std::string_view number = json.substr(at, end - at);
@@ -39,6 +46,13 @@ bool HasLongInteger(std::string_view json) {
   return false;
 }
 
+// Of a value that templates print, read from `json`.
+absl::Status CheckIntegers(const RowJson& value, std::string_view json) {
+  if (!HasLargeNumber(value) || !HasLongInteger(json)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "an integer beyond 64 bits would lose digits; write it as a string");
+}
+
 absl::StatusOr<RowJson> ParseJson(std::string_view text) {
   if (base::NestsTooDeep(text, kMaxDepth)) {
     return absl::InvalidArgumentError(
@@ -46,9 +60,7 @@ absl::StatusOr<RowJson> ParseJson(std::string_view text) {
   }
   try {
     RowJson json = RowJson::parse(text.begin(), text.end());
-    if (!HasLargeNumber(json) || !HasLongInteger(text)) return json;
-    return absl::InvalidArgumentError(
-        "an integer beyond 64 bits would lose digits; write it as a string");
+    return json;
   } catch (const RowJson::exception& error) {
     const std::string what = error.what();
     const size_t from = what.find("syntax error");
@@ -88,43 +100,19 @@ void RenameShareGpt(RowJson& message) {
   if (message["role"] == "gpt") message["role"] = "assistant";
 }
 
-// OpenAI, Mistral ("weight") and axolotl ("train", "training") take a turn out
-// of the loss by these.
-absl::Status CheckInLoss(const RowJson& message, const std::string& path) {
-  for (const char* name : {"weight", "train", "training"}) {
-    if (!Has(message, name) || message[name] == 1 || message[name] == true) {
-      continue;
-    }
-    return absl::InvalidArgumentError(
-        Cat(path, ".", name, ": expected 1 or true, found ",
-            DescribeJson(message[name]),
-            ": mpsd cannot take single turns out of the loss; put the turns "
-            "before the answer into \"prompt\" and the answer into "
-            "\"completion\", or remove the turn"));
-  }
-  return absl::OkStatus();
-}
-
-// Replaces a call's arguments in the API's form, a string of JSON, by the
-// object that templates print.
-absl::Status ParseArguments(RowJson& message, const std::string& path) {
-  if (!Has(message, "tool_calls") || !message["tool_calls"].is_array()) {
-    return absl::OkStatus();
-  }
+void ParseCalls(RowJson& message) {
+  if (!Has(message, "tool_calls") || !message["tool_calls"].is_array()) return;
   for (RowJson& call : message["tool_calls"]) {
     if (!call.is_object()) continue;
     const bool nested = Has(call, "function") && call["function"].is_object();
     RowJson& function = nested ? call["function"] : call;
     const auto at = function.find("arguments");
     if (at == function.end() || !at->is_string()) continue;
-    auto parsed = ParseJson(at->get_ref<const std::string&>());
-    if (!parsed.ok() || !parsed->is_object()) {
-      return Expected(path + ".tool_calls: arguments",
-                      "an object, or its JSON in a string", *at);
-    }
-    *at = *std::move(parsed);
+    const std::string text = at->get<std::string>();
+    auto parsed = ParseJson(text);
+    if (!parsed.ok() || !parsed->is_object()) continue;
+    if (CheckIntegers(*parsed, text).ok()) *at = *std::move(parsed);
   }
-  return absl::OkStatus();
 }
 
 absl::Status CheckMessage(const RowJson& message, const std::string& path) {
@@ -141,7 +129,6 @@ absl::Status CheckMessage(const RowJson& message, const std::string& path) {
             " is known to no chat template; write a call as \"tool_calls\" of "
             "an assistant's message, and its result with the role \"tool\""));
   }
-  RETURN_IF_ERROR(CheckInLoss(message, path));
   if (Has(message, "content")) {
     const RowJson& content = message["content"];
     if (content.is_string() || content.is_array()) return absl::OkStatus();
@@ -154,23 +141,25 @@ absl::Status CheckMessage(const RowJson& message, const std::string& path) {
       Cat(path, ": expected \"content\" or \"tool_calls\""));
 }
 
-absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name) {
+absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name,
+                                 std::string_view line) {
   RowJson messages = json[name];
   if (!messages.is_array() || messages.empty()) {
     return Expected(name, "a non-empty list of messages", messages);
   }
+  RETURN_IF_ERROR(CheckIntegers(messages, line));
   for (size_t i = 0; i < messages.size(); ++i) {
     RenameShareGpt(messages[i]);
     const std::string path = Cat(name, "[", i, "]");
     RETURN_IF_ERROR(CheckMessage(messages[i], path));
-    RETURN_IF_ERROR(ParseArguments(messages[i], path));
   }
   return messages;
 }
 
-absl::StatusOr<std::string> Tools(const RowJson& row) {
+absl::StatusOr<std::string> Tools(const RowJson& row, std::string_view line) {
   if (!Has(row, "tools")) return std::string();
   RowJson tools = row["tools"];
+  RETURN_IF_ERROR(CheckIntegers(tools, line));
   if (tools.is_string()) {
     const std::string text = tools.get<std::string>();
     absl::StatusOr<RowJson> parsed = ParseJson(text);
@@ -178,6 +167,7 @@ absl::StatusOr<std::string> Tools(const RowJson& row) {
       return absl::InvalidArgumentError("tools: " +
                                         std::string(parsed.status().message()));
     }
+    RETURN_IF_ERROR(CheckIntegers(*parsed, text));
     if (parsed->is_null()) return std::string();
     tools = *std::move(parsed);
   }
@@ -187,10 +177,11 @@ absl::StatusOr<std::string> Tools(const RowJson& row) {
   return tools.empty() ? std::string() : tools.dump();
 }
 
-absl::StatusOr<std::string> Kwargs(const RowJson& row) {
+absl::StatusOr<std::string> Kwargs(const RowJson& row, std::string_view line) {
   constexpr char kName[] = "chat_template_kwargs";
   if (!Has(row, kName)) return std::string();
   if (!row[kName].is_object()) return Expected(kName, "an object", row[kName]);
+  RETURN_IF_ERROR(CheckIntegers(row[kName], line));
   return row[kName].dump();
 }
 
@@ -216,9 +207,9 @@ std::string AlpacaPrompt(const std::string& instruction,
 // Reads one row object.
 class ContentReader {
  public:
-  ContentReader(const RowJson& json, const LanguageRowFormat& format,
-                LanguageRow& row)
-      : json_(json), format_(format), row_(row) {}
+  ContentReader(const RowJson& json, std::string_view line,
+                const LanguageRowFormat& format, LanguageRow& row)
+      : json_(json), line_(line), format_(format), row_(row) {}
 
   absl::Status Read() {
     const LanguageRowFormat& f = format_;
@@ -277,15 +268,15 @@ class ContentReader {
               " to be two strings or two lists of messages, found ",
               DescribeJson(prompt), " and ", DescribeJson(completion)));
     }
-    ASSIGN_OR_RETURN(RowJson asked, Messages(json_, prompt_name));
-    ASSIGN_OR_RETURN(RowJson answered, Messages(json_, completion_name));
+    ASSIGN_OR_RETURN(RowJson asked, Messages(json_, prompt_name, line_));
+    ASSIGN_OR_RETURN(RowJson answered, Messages(json_, completion_name, line_));
     row_.content = ChatCompletionRow{std::move(asked), std::move(answered)};
     return absl::OkStatus();
   }
 
   absl::Status Chat(const std::string& name) {
     if (!Has(json_, name)) return Missing(InQuotes(name));
-    ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name));
+    ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name, line_));
     // LLaMA-Factory's column beside ShareGPT's turns.
     if (json_[name][0].contains("from") && messages[0]["role"] != "system") {
       ASSIGN_OR_RETURN(const std::string system, Part("system"));
@@ -344,6 +335,7 @@ class ContentReader {
   }
 
   const RowJson& json_;
+  const std::string_view line_;
   const LanguageRowFormat& format_;
   LanguageRow& row_;
 };
@@ -381,12 +373,23 @@ absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
                                              const LanguageRowFormat& format) {
   ASSIGN_OR_RETURN(RowJson json, ParseRowObject(line));
   LanguageRow row;
-  RETURN_IF_ERROR(ContentReader(json, format, row).Read());
-  ASSIGN_OR_RETURN(std::string tools, Tools(json));
+  RETURN_IF_ERROR(ContentReader(json, line, format, row).Read());
+  ASSIGN_OR_RETURN(std::string tools, Tools(json, line));
   row.tools_json = std::move(tools);
-  ASSIGN_OR_RETURN(std::string kwargs, Kwargs(json));
+  ASSIGN_OR_RETURN(std::string kwargs, Kwargs(json, line));
   row.kwargs_json = std::move(kwargs);
   return row;
+}
+
+void ParseArguments(LanguageRow& row) {
+  const auto parse = [](RowJson& messages) {
+    for (RowJson& message : messages) ParseCalls(message);
+  };
+  if (auto* chat = std::get_if<ChatRow>(&row.content)) parse(chat->messages);
+  if (auto* both = std::get_if<ChatCompletionRow>(&row.content)) {
+    parse(both->prompt);
+    parse(both->completion);
+  }
 }
 
 }  // namespace mpsd::data

@@ -66,13 +66,17 @@ std::string DescribeJson(const RowJson& value);
 // A message may have ShareGPT's "from" and "value" instead of "role" and
 // "content", as with TRL's maybe_convert_to_chatml; in "from", "human" and
 // "gpt" mean "user" and "assistant", and a column "system" is the first message
-// (LLaMA-Factory's). A call's "arguments" may be a string of JSON. Alpaca's
-// prompt is stanford_alpaca's with a line break after the last colon.
+// (LLaMA-Factory's). Alpaca's prompt is stanford_alpaca's with a line break
+// after the last colon.
 //
 // InvalidArgument names the fault and what was expected, but neither file nor
 // line.
 absl::StatusOr<LanguageRow> ParseLanguageRow(
     std::string_view line, const LanguageRowFormat& format = {});
+
+// Replaces the "arguments" of calls that are in the API's form, a string with
+// an object's JSON, by the object; other strings are left.
+void ParseArguments(LanguageRow& row);
 
 }  // namespace mpsd::data
 

@@ -216,6 +216,27 @@ bool MaskPrompt(const Ids& prompt, bool mask, TokenSample& whole) {
   return parting.first == prompt.end();
 }
 
+// OpenAI, Mistral ("weight") and axolotl ("train", "training") take a turn out
+// of the loss by these.
+absl::Status CheckInLoss(const RowJson& messages, bool assistant_only) {
+  for (const RowJson& message : messages) {
+    if (assistant_only && message.value("role", "") != "assistant") continue;
+    for (const char* name : {"weight", "train", "training"}) {
+      const auto at = message.find(name);
+      if (at == message.end() || at->is_null() || *at == 1 || *at == true) {
+        continue;
+      }
+      return absl::InvalidArgumentError(base::Cat(
+          "a message's \"", name, "\": expected 1 or true, found ",
+          DescribeJson(*at),
+          ": mpsd cannot take single turns out of the loss; put the turns "
+          "before the answer into \"prompt\" and the answer into "
+          "\"completion\", or remove the turn"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NotExact() {
   return absl::InvalidArgumentError(
       "assistant_only_loss needs a chat template with {% generation %} blocks: "
@@ -232,6 +253,8 @@ LanguageRowEncoder::LanguageRowEncoder(const text::Tokenizer& tokenizer,
                                        int64_t max_length)
     : tokenizer_(tokenizer),
       chat_template_(chat_template),
+      parses_arguments_(chat_template != nullptr &&
+                        chat_template->NeedsParsedArguments()),
       options_(options),
       tables_(tables),
       max_length_(max_length) {
@@ -241,8 +264,8 @@ LanguageRowEncoder::LanguageRowEncoder(const text::Tokenizer& tokenizer,
   end_ = tokenizer.Decode(ids, /*skip_special_tokens=*/false).value_or("");
 }
 
-absl::StatusOr<EncodedRow> LanguageRowEncoder::Encode(
-    const LanguageRow& row) const {
+absl::StatusOr<EncodedRow> LanguageRowEncoder::Encode(LanguageRow row) const {
+  if (parses_arguments_) ParseArguments(row);
   absl::StatusOr<EncodedRow> encoded = EncodeRow(row);
   if (!encoded.ok()) return encoded;
   const absl::Span<const int32_t> ids = encoded->sample.input_ids;
@@ -274,12 +297,18 @@ absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeRow(
 
 absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeChat(
     const LanguageRow& row, const ChatRow& chat) const {
+  RETURN_IF_ERROR(CheckInLoss(chat.messages, assistant_only()));
   ASSIGN_OR_RETURN(TokenSample sample, EncodeMessages(row, chat.messages));
   return EncodedRow{std::move(sample)};
 }
 
 absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeChatCompletion(
     const LanguageRow& row, const ChatCompletionRow& chat) const {
+  const bool completion_only = options_.completion_only_loss.value_or(true);
+  if (!completion_only) {
+    RETURN_IF_ERROR(CheckInLoss(chat.prompt, assistant_only()));
+  }
+  RETURN_IF_ERROR(CheckInLoss(chat.completion, assistant_only()));
   ASSIGN_OR_RETURN(text::Rendered prompt, Render(row, chat.prompt, true));
   ASSIGN_OR_RETURN(
       Ids prompt_tokens,
@@ -288,8 +317,7 @@ absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeChatCompletion(
   messages.insert(messages.end(), chat.completion.begin(),
                   chat.completion.end());
   ASSIGN_OR_RETURN(TokenSample whole, EncodeMessages(row, messages));
-  const bool is_prefix = MaskPrompt(
-      prompt_tokens, options_.completion_only_loss.value_or(true), whole);
+  const bool is_prefix = MaskPrompt(prompt_tokens, completion_only, whole);
   return EncodedRow{std::move(whole), is_prefix, /*has_prompt=*/true};
 }
 

@@ -92,7 +92,7 @@ class LanguageRowEncoder {
 
   // InvalidArgument: the row does not fit the options or the template, the
   // template rejects it, or a token has no row in the model's table.
-  absl::StatusOr<EncodedRow> Encode(const LanguageRow& row) const;
+  absl::StatusOr<EncodedRow> Encode(LanguageRow row) const;
 
  private:
   absl::StatusOr<EncodedRow> EncodeRow(const LanguageRow& row) const;
@@ -117,6 +117,7 @@ class LanguageRowEncoder {
 
   const text::Tokenizer& tokenizer_;
   const text::ChatTemplate* const chat_template_;
+  const bool parses_arguments_;
   const LossOptions options_;
   const IdTables tables_;
   const int64_t max_length_;

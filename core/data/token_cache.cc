@@ -25,7 +25,7 @@ using base::Cat;
 using nlohmann::json;
 
 // Incremented when a program change gives the same row other tokens or labels.
-constexpr int kEncoding = 3;
+constexpr int kEncoding = 4;
 // Incremented with the layout of a file, see Layout.
 constexpr int kFormat = 3;
 constexpr std::string_view kMagic = "mpsdtok3";

@@ -88,7 +88,7 @@ void ReadRow(const Record& record, const LanguageRowEncoder& encoder,
   ++rows.rows;
   absl::StatusOr<LanguageRow> row = ParseLanguageRow(record.text, options.rows);
   absl::StatusOr<EncodedRow> encoded =
-      row.ok() ? encoder.Encode(*row) : row.status();
+      row.ok() ? encoder.Encode(*std::move(row)) : row.status();
   if (!encoded.ok()) {
     rows.errors.push_back(
         {record.line, std::string(encoded.status().message())});

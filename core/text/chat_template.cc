@@ -236,4 +236,21 @@ bool ChatTemplate::LabelsEndOfTurn() const {
       "answer");
 }
 
+bool ChatTemplate::NeedsParsedArguments() const {
+  const auto call = [this](absl::string_view arguments) {
+    return Render(
+        absl::StrCat(R"([{"role": "user", "content": "question"},
+            {"role": "assistant", "content": "", "tool_calls": [
+              {"id": "call00000", "type": "function", "function":
+                {"name": "call", "arguments": )",
+                     arguments, "}}]}]"),
+        R"([{"type": "function", "function": {"name": "call", "description": "",
+             "parameters": {"type": "object", "properties": {}}}}])",
+        false);
+  };
+  const auto string = call(R"("{\"key\": 1}")");
+  return string.ok() ? absl::StrContains(string->text, R"(\"key\")")
+                     : call(R"({"key": 1})").ok();
+}
+
 }  // namespace mpsd::text

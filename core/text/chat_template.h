@@ -86,6 +86,10 @@ class ChatTemplate {
   // text: no label then teaches a model to end its turn.
   bool LabelsEndOfTurn() const;
 
+  // Whether a call's "arguments" have to be an object: if they are a string of
+  // JSON, the template quotes it once more, or fails.
+  bool NeedsParsedArguments() const;
+
  private:
   ChatTemplate(mpsd_text_template* rust, bool has_generation_blocks)
       : rust_(rust), has_generation_blocks_(has_generation_blocks) {}

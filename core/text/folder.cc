@@ -88,15 +88,22 @@ Json AddedToken(const Json& token, bool special) {
 
 // The classes of Transformers that build their tokenizer anew, with the
 // vocabulary, the merges and, unless they have one, the post-processor of
-// tokenizer.json: what they set for the crate (ClassParts), and the tokens that
-// they have unless the files name others or null. $-words stand for what
-// tokenizer_config.json says.
+// tokenizer.json: what they set for the crate (ClassParts), the tokens that
+// they have unless the files name others or null, and more tokens. $-words
+// stand for what tokenizer_config.json says.
 constexpr char kClasses[] = R"({
 "LlamaTokenizer": {
   "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
   "model": {"type": "BPE", "byte_fallback": true},
   "pre_tokenizer": {"type": "Metaspace", "replacement": "▁",
                     "prepend_scheme": "$LLAMA", "split": false}},
+"CodeLlamaTokenizer": {
+  "single_texts": true,
+  "tokens": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
+  "more": ["▁<PRE>", "▁<MID>", "▁<SUF>", "▁<EOT>", "<FILL_ME>"],
+  "model": {"type": "BPE", "byte_fallback": true, "unk_token": "unk_token"},
+  "pre_tokenizer": {"type": "Metaspace", "replacement": "▁",
+                    "prepend_scheme": "$FIRST", "split": false}},
 "GemmaTokenizer": {
   "tokens": {"unk_token": "<unk>", "bos_token": "<bos>", "eos_token": "<eos>",
              "pad_token": "<pad>", "mask_token": "<mask>"},
@@ -110,6 +117,17 @@ constexpr char kClasses[] = R"({
   "model": {"type": "BPE"},
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": $PREFIX,
                     "trim_offsets": true, "use_regex": true}},
+"GPTNeoXTokenizer": {
+  "tokens": {"unk_token": "<|endoftext|>", "bos_token": "<|endoftext|>",
+             "eos_token": "<|endoftext|>", "pad_token": "<|padding|>"},
+  "model": {"type": "BPE"},
+  "normalizer": {"type": "NFC"},
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": $PREFIX,
+                    "trim_offsets": true, "use_regex": true},
+  "post_processor": {"type": "TemplateProcessing", "special_tokens": {},
+                     "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+                     "pair": [{"Sequence": {"id": "A", "type_id": 0}},
+                              {"Sequence": {"id": "B", "type_id": 1}}]}},
 "Qwen2Tokenizer": {
   "tokens": {"unk_token": "<|endoftext|>", "eos_token": "<|endoftext|>",
              "pad_token": "<|endoftext|>"},
@@ -168,8 +186,12 @@ Json FindClass(std::string name, const Json& config) {
     return value.is_null() ? fallback : value.get<bool>();
   };
   const auto word = [](bool value) { return value ? "true" : "false"; };
-  if (name == "DistilBertTokenizer" || name == "ElectraTokenizer") {
-    name = "BertTokenizer";
+  for (const char* bert :
+       {"DistilBert", "Electra", "MobileBert", "SqueezeBert", "LayoutLM"}) {
+    if (name == absl::StrCat(bert, "Tokenizer")) name = "BertTokenizer";
+  }
+  if (name == "BartTokenizer" || name == "LongformerTokenizer") {
+    name = "RobertaTokenizer";
   }
   const bool prefix = flag("add_prefix_space", true);
   return Json::parse(
@@ -179,6 +201,7 @@ Json FindClass(std::string name, const Json& config) {
                   {"$LLAMA", !prefix                 ? "never"
                              : flag("legacy", false) ? "always"
                                                      : "first"},
+                  {"$FIRST", prefix ? "first" : "never"},
                   {"$ALWAYS", prefix ? "always" : "never"},
                   {"$PREFIX", word(flag("add_prefix_space", false))},
                   {"$TRIM", word(flag("trim_offsets", true))},
@@ -281,6 +304,7 @@ absl::Status Reader::CompleteClass() {
   put("model", "unk_token");
   put("post_processor", "cls");
   put("post_processor", "sep");
+  result_.single_texts = class_.contains("single_texts");
   result_.class_json = class_.dump();
   return absl::OkStatus();
 }
@@ -386,8 +410,10 @@ absl::Status Reader::CollectSpecial() {
                           ? config_["extra_special_tokens"]
                           : Json();
   const bool old_name = extra.empty();
-  return CollectExtra(
-      old_name ? config_.value("additional_special_tokens", Json()) : extra);
+  RETURN_IF_ERROR(CollectExtra(
+      old_name ? config_.value("additional_special_tokens", Json()) : extra));
+  return class_.contains("more") ? CollectExtra(class_["more"])
+                                 : absl::OkStatus();
 }
 
 absl::StatusOr<bool> Reader::CollectTemplateFiles() {

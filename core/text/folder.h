@@ -29,6 +29,8 @@ struct FolderText {
   std::string class_json = "null";
   // Why the folder's tokenizer is refused: its class is unknown here.
   std::string class_fault;
+  // Its class gives pairs of texts tokens that are unknown here.
+  bool single_texts = false;
   // Special tokens in a text are encoded like any other text.
   bool split_special_tokens = false;
   // Texts are truncated at the beginning: truncation_side "left". Absent: as

@@ -62,9 +62,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
   for (const auto& [name, token] : folder.special_tokens) {
     if (const auto id = Find(rust, token)) special[name] = *id;
   }
-  auto tokenizer = absl::WrapUnique(
-      new Tokenizer(rust, std::move(special), folder.truncate_left,
-                    !folder.chat_templates.empty()));
+  auto tokenizer =
+      absl::WrapUnique(new Tokenizer(rust, std::move(special), folder));
   for (const auto& [token, who] : folder.asked_tokens) {
     if (tokenizer->TokenToId(token)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -77,12 +76,13 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
 
 Tokenizer::Tokenizer(mpsd_text_tokenizer* rust,
                      std::map<std::string, int32_t> special,
-                     std::optional<bool> truncate_left, bool has_chat_template)
+                     const FolderText& folder)
     : rust_(rust),
       special_(std::move(special)),
       vocab_size_(static_cast<int32_t>(mpsd_text_vocab_size(rust))),
-      truncate_left_(truncate_left),
-      has_chat_template_(has_chat_template) {}
+      truncate_left_(folder.truncate_left),
+      has_chat_template_(!folder.chat_templates.empty()),
+      single_texts_(folder.single_texts) {}
 
 Tokenizer::~Tokenizer() { mpsd_text_tokenizer_free(rust_); }
 
@@ -119,6 +119,11 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::EncodeIds(
 absl::StatusOr<ClassifierEncoding> Tokenizer::EncodeForClassifier(
     std::string_view text, std::optional<std::string_view> pair,
     int64_t max_length) const {
+  if (pair && single_texts_) {
+    return absl::InvalidArgumentError(
+        "how this model's tokenizer class encodes pairs of texts is unknown "
+        "here; use one text column");
+  }
   const mpsd_text_view second = View(pair.value_or(std::string_view()));
   ReceivedClassifierTokens tokens;
   ReceivedBytes error;

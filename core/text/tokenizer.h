@@ -73,7 +73,8 @@ class Tokenizer {
   // or, if tokenizer_config.json says truncation_side "left", at the beginning.
   // Equals Transformers' fast tokenizer([text], [pair], truncation=True,
   // max_length=max_length), tokenizers 0.23.3.
-  // InvalidArgument: not UTF-8, or max_length has no room for text.
+  // InvalidArgument: not UTF-8, max_length has no room for text, or a pair for
+  // CodeLlama's class.
   absl::StatusOr<ClassifierEncoding> EncodeForClassifier(
       std::string_view text, std::optional<std::string_view> pair,
       int64_t max_length) const;
@@ -100,7 +101,7 @@ class Tokenizer {
 
  private:
   Tokenizer(mpsd_text_tokenizer* rust, std::map<std::string, int32_t> special,
-            std::optional<bool> truncate_left, bool has_chat_template);
+            const FolderText& folder);
   std::optional<int32_t> SpecialId(const std::string& name) const;
 
   mpsd_text_tokenizer* const rust_;  // Owned, never null.
@@ -108,6 +109,7 @@ class Tokenizer {
   const int32_t vocab_size_;
   const std::optional<bool> truncate_left_;
   const bool has_chat_template_;
+  const bool single_texts_;
 };
 
 }  // namespace mpsd::text

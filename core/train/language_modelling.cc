@@ -5,8 +5,11 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
@@ -135,8 +138,28 @@ class RowLoader {
   Text text_;
 };
 
-// OverridesId of the job, and the day if one of its templates shows the time: a
-// set of tokens is then for this day alone.
+// Whether a template may show more of the time than the day.
+bool ShowsTimeOfDay(absl::string_view source) {
+  const std::vector<absl::string_view> calls =
+      absl::StrSplit(source, "strftime_now(");
+  for (size_t i = 1; i < calls.size(); ++i) {
+    const absl::string_view call = absl::StripLeadingAsciiWhitespace(calls[i]);
+    const char quote = call.empty() ? '\0' : call[0];
+    if (quote != '"' && quote != '\'') return true;
+    const absl::string_view format = call.substr(1, call.find(quote, 1) - 1);
+    for (size_t at = 0; (at = format.find('%', at)) != format.npos; at += 2) {
+      if (at + 1 < format.size() && format[at + 1] == '-') ++at;
+      if (at + 1 == format.size() ||
+          !absl::StrContains("aAbBCdDeFgGhjmuUVwWxyY%", format[at + 1])) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// OverridesId of the job, and the day or the time if one of its templates shows
+// it: a set of tokens is then for it alone.
 absl::StatusOr<std::string> TextId(const std::string& folder,
                                    const text::TextOverrides& overrides,
                                    absl::Time started_at) {
@@ -144,9 +167,10 @@ absl::StatusOr<std::string> TextId(const std::string& folder,
   ASSIGN_OR_RETURN(const auto text, text::ReadFolderText(folder, overrides));
   for (const auto& [name, source] : text.chat_templates) {
     if (!absl::StrContains(source, "strftime_now")) continue;
-    absl::StrAppend(&id, absl::FormatTime(" of %Y-%m-%d", started_at,
-                                          absl::LocalTimeZone()));
-    break;
+    absl::StrAppend(&id, " of ",
+                    absl::FormatTime(ShowsTimeOfDay(source) ? absl::RFC3339_full
+                                                            : "%Y-%m-%d",
+                                     started_at, absl::LocalTimeZone()));
   }
   return id;
 }

@@ -169,7 +169,7 @@ class Probe {
     if (!row.ok()) return row.status();
     auto encoded =
         data::LanguageRowEncoder(*tokenizer_, template_.get(), options)
-            .Encode(*row);
+            .Encode(*std::move(row));
     if (!encoded.ok()) return encoded.status();
     return Json{{"ids", encoded->sample.input_ids},
                 {"labels", encoded->sample.in_loss},

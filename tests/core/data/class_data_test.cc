@@ -630,8 +630,9 @@ std::vector<BadCase> Cases() {
        kGood},
       {"IntegerBeyond64Bits", "x.jsonl",
        R"({"text": "x", "label": 18446744073709551616})",
-       "@:1: an integer beyond 64 bits would lose digits; write it as a "
-       "string"},
+       "@:1: label: expected a class name or an integer, found "
+       "1.8446744073709552e+19; for numbers set classification.problem_type "
+       "to \"regression\""},
       {"MissingLabelColumn", "x.csv", "text,class\nx,a\n",
        "@: expected the label in \"label\"; the columns are \"text\", "
        "\"class\": set dataset.label_column"},
@@ -727,8 +728,11 @@ std::vector<BadCase> Cases() {
       {"NanInARegression", "x.csv", "text,label\nx,1.5\ny,nan\nz,-inf\n",
        "@:3: label: expected a finite number, found nan\n"
        "@:4: label: expected a finite number, found -inf"},
-      {"NumberBeyondFloat", "x.jsonl", R"({"text": "x", "label": 1e39})",
-       "@:1: label: expected a finite number, found 1e+39"},
+      {"NumberBeyondFloat",
+       "x.jsonl",
+       R"({"text": "x", "label": 1e39})",
+       "@:1: label: expected a finite number, found 1e+39",
+       {.problem = kRegression}},
       {"ListForAClass",
        "x.jsonl",
        R"({"text": "x", "label": ["a", "b"]})",

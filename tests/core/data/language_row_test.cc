@@ -231,6 +231,12 @@ TEST(ParseLanguageRow, ReadsEachKind) {
   Parse(R"({"messages": [{"role": "assistant", "content": null}]})");
   Parse(R"({"messages": [{"role": "assistant", "tool_calls": [{}]}]})");
   Parse(R"({"messages": [{"role": "user", "content": [{"type": "text"}]}]})");
+  // Integers beyond 64 bits that no template prints, or within a text.
+  Parse(R"({"text": "t", "id": 340282366920938463463374607431768211456})");
+  Parse(R"({"messages": [{"role": "u", "content": "c"}],)"
+        R"( "id": 340282366920938463463374607431768211456})");
+  Parse(R"({"messages": [{"role": "u", "n": 1e30,)"
+        R"( "content": "\"18446744073709551616"}]})");
   EXPECT_TRUE(
       ParseLanguageRow("{\"text\": \"\\\"" + std::string(500, '[') + "\"}")
           .ok());
@@ -253,14 +259,6 @@ TEST(ParseLanguageRow, KeepsTheOrderOfKeysAndTakesTools) {
       R"("tools": [{"z": 1, "a": 2}], "chat_template_kwargs": {"b": 1}})");
   EXPECT_EQ(row.tools_json, R"([{"z":1,"a":2}])");
   EXPECT_EQ(row.kwargs_json, R"({"b":1})");
-  // The API's form of a call, and a large number that is no integer.
-  const LanguageRow call = Parse(
-      R"({"messages": [{"role": "a", "tool_calls": [{"function":)"
-      R"( {"name": "f", "arguments": "{\"z\": 1e30, \"a\": \"9\"}"}}]}]})");
-  EXPECT_EQ(std::get<ChatRow>(call.content)
-                .messages[0]["tool_calls"][0]["function"]["arguments"]
-                .dump(),
-            R"({"z":1e+30,"a":"9"})");
   const std::string messages = R"("messages": [{"role": "u", "content": "c"}])";
   EXPECT_EQ(Parse("{" + messages + R"(, "tools": "[{\"z\": 1}]"})").tools_json,
             R"([{"z":1}])");
@@ -312,20 +310,16 @@ TEST(ParseLanguageRow, SaysWhatWasExpected) {
        "of messages, found a string and a list"},
       {R"({"prompt": [], "completion": []})",
        "prompt: expected a non-empty list of messages, found an empty list"},
-      {R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})",
-       "messages[0].weight: expected 1 or true, found 0: mpsd cannot take "
-       "single turns out of the loss; put the turns before the answer into "
-       "\"prompt\""},
       {R"({"conversations": [{"from": "function_call", "value": "f"}]})",
        "conversations[0]: the role \"function_call\" is known to no chat "
        "template; write a call as \"tool_calls\""},
       {R"({"instruction": "i", "output": "o", "history": [["q", "a"]]})",
        "history: Alpaca's prompt has no place for it; write the row as "
        "\"messages\""},
-      {R"({"messages": [{"role": "a", "tool_calls": [{"arguments": "x"}]}]})",
-       "messages[0].tool_calls: arguments: expected an object, or its JSON in "
-       "a string, found a string"},
-      {R"({"text": "t", "n": 18446744073709551616})",
+      {R"({"messages": [{"role": "u", "content": "c",)"
+       R"( "n": 18446744073709551616}]})",
+       "an integer beyond 64 bits would lose digits; write it as a string"},
+      {R"({"text": "x", "tools": "[18446744073709551616]"})",
        "an integer beyond 64 bits would lose digits; write it as a string"},
       {R"({"text": 5})", "text: expected a string, found 5"},
       {R"({"text": []})", "text: expected a string, found an empty list"},
@@ -578,6 +572,73 @@ TEST_F(LanguageRowEncoderTest, ChatTemplateArgumentsReachTheTemplate) {
                   R"({"style": "x"}})",
                   {}, *chat_template),
             "[2xuser]");
+}
+
+TEST_F(LanguageRowEncoderTest, ATurnTakenOutOfTheLossIsRefusedIfItIsInIt) {
+  const std::string asked =
+      R"([{"role": "user", "content": "hello", "train": false}])";
+  const std::string answered =
+      R"([{"role": "assistant", "content": "a fox", "weight": 0}])";
+  const auto encode = [&](const std::string& line, LossOptions options) {
+    const auto encoded = Encode(line, options, template_.get());
+    return encoded.ok() ? "" : std::string(encoded.status().message());
+  };
+  const std::string asks = "{\"messages\": " + asked + "}";
+  EXPECT_THAT(encode(asks, {}),
+              StartsWith("a message's \"train\": expected 1 or true, found "
+                         "false: mpsd cannot take single turns"));
+  EXPECT_EQ(encode(asks, {.assistant_only_loss = true}), "");
+  EXPECT_THAT(
+      encode("{\"messages\": " + answered + "}", {.assistant_only_loss = true}),
+      StartsWith("a message's \"weight\": expected 1 or true, found "
+                 "0: "));
+  const auto pair = [](const std::string& prompt, const char* completion) {
+    return "{\"prompt\": " + prompt + ", \"completion\": " + completion + "}";
+  };
+  constexpr char kAnswer[] = R"([{"role": "assistant", "content": "a fox"}])";
+  for (const std::string& prompt : {asked, answered}) {
+    const std::string line = pair(prompt, kAnswer);
+    EXPECT_EQ(encode(line, {}), "");
+    EXPECT_EQ(encode(line, {.assistant_only_loss = true}), "");
+    EXPECT_NE(encode(line, {.completion_only_loss = false}), "");
+  }
+  EXPECT_NE(encode(pair(asked, answered.c_str()), {}), "");
+}
+
+// A string of JSON is parsed only for templates that would quote it once more.
+TEST_F(LanguageRowEncoderTest, ArgumentsAreParsedIfTheTemplateNeedsIt) {
+  const auto shown = [&](const std::string& printed, const std::string& value) {
+    const auto chat = MakeTemplate(
+        "{%- for m in messages %}{%- for c in m.tool_calls or [] %}"
+        "{%- set it = c.function or c %}" +
+        printed + "{%- endfor %}{%- endfor %}");
+    return Shown(R"({"messages": [{"role": "assistant", "content": "",)"
+                 R"( "tool_calls": [{"function": {"arguments": )" +
+                     value + "}}]}]}",
+                 {}, *chat);
+  };
+  const std::string quoting = "{{ it.arguments | tojson }}";
+  const std::string sparing =
+      "{{ it.arguments if it.arguments is string else it.arguments | tojson }}";
+  const std::string joining = "{{ 'json ' + it.arguments }}";
+  const std::string listing =
+      "{%- if it.arguments is string %}{{ raise_exception('a string') }}"
+      "{%- endif %}{%- for key in it.arguments %}{{ key }},{%- endfor %}";
+  const std::string object = R"({"z":1e30, "a": "\u00f6"})";
+  const std::string string = RowJson(object).dump();
+  EXPECT_EQ(shown(quoting, object), "[{\"z\": 1e+30, \"a\": \"ö\"}]");
+  EXPECT_EQ(shown(quoting, string), shown(quoting, object));
+  EXPECT_EQ(shown(sparing, object), shown(quoting, object));
+  EXPECT_EQ(shown(sparing, string), "[" + object + "]");
+  EXPECT_EQ(shown(joining, string), "[json " + object + "]");
+  EXPECT_EQ(shown(listing, object), "[z,a,]");
+  EXPECT_EQ(shown(listing, string), "[z,a,]");
+  // No JSON, no object, and digits that would be lost.
+  for (const std::string text : {"a", "3", "{\"n\": 18446744073709551616}"}) {
+    EXPECT_EQ(shown(sparing, RowJson(text).dump()), "[" + text + "]");
+    EXPECT_EQ(shown(quoting, RowJson(text).dump()),
+              "[" + RowJson(text).dump() + "]");
+  }
 }
 
 TEST_F(LanguageRowEncoderTest, OptionsAndTemplateMustGoWithTheRows) {

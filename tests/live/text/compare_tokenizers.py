@@ -122,7 +122,8 @@ def compare_classes(probe):
             "ids": [probe.ask("encode", text=text, special=True)["ids"]
                     for text in texts],
             "plain": probe.ask("encode", text=texts[0], special=False)["ids"],
-            "pair": [pair["ids"], pair["types"]], "cut": cut["ids"],
+            "pair": None if "error" in pair else [pair["ids"], pair["types"]],
+            "cut": cut["ids"],
             "size": probe.ask("facts")["size"]}
         expect(failures, row, ours, tokenizer_classes.answers(auto))
     return count, failures

@@ -45,7 +45,7 @@ struct ClassParts {
     #[serde(default)]
     normalizer: Value,
     pre_tokenizer: PreTokenizerWrapper,
-    /// Without the ids of "cls" and "sep"; null: the file's.
+    /// Without the ids of "cls" and "sep", if it has them; null: the file's.
     #[serde(default)]
     post_processor: Value,
     /// Whether the file's added tokens count as declared.
@@ -86,7 +86,9 @@ impl ClassParts {
             return Ok(());
         }
         for name in ["cls", "sep"] {
-            let token = self.post_processor[name].take();
+            let Some(token) = self.post_processor.get_mut(name).map(Value::take) else {
+                continue;
+            };
             let id = token.as_str().and_then(|t| tokenizer.token_to_id(t));
             let id = id.ok_or_else(|| format!("the tokenizer's class needs a {name}_token"))?;
             self.post_processor[name] = json!([token, id]);
