@@ -322,8 +322,8 @@ absl::Status WorkerSession::WaitForNews(absl::Duration deadline) {
   if (n < 0 && errno != EINTR) return base::ErrnoStatus(errno, "poll");
   // A poll of many seconds: this process was stopped, and the worker may have
   // been stopped as well. Once both run again, it gets the rest of its time.
-  const absl::Duration late = Now() - begin - left;
-  if (late > kLongestPoll) frozen_ += late;
+  const absl::Duration took = Now() - begin;
+  if (took > left + kLongestPoll) frozen_ += took;
   char bytes[16];
   while (read(wake_.reading.get(), bytes, sizeof bytes) > 0) {
   }

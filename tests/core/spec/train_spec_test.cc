@@ -223,10 +223,7 @@ TEST(ParseNewSpec, ANameOfANewJobCanBeSeen) {
             "another, or leave the field out");
   // The stored spec of an earlier job.
   EXPECT_FALSE(Parse(blank).name.empty());
-  for (const char* name : {"", "n"}) {
-    EXPECT_TRUE(
-        ParseNewSpec(begin + "\"name\": \"" + name + "\"}", "job.json").ok());
-  }
+  EXPECT_TRUE(ParseNewSpec(begin + R"("name": "n"})", "job.json").ok());
 }
 
 TEST(ParseTrainSpec, ReportsEveryFaultAtOnce) {

@@ -516,12 +516,12 @@ TEST_F(DeleteJobsTest, WhoIsGoneStopsIt) {
       [&] { return ++asked > 3 ? absl::CancelledError("") : absl::OkStatus(); },
       ""};
   v1::DeleteJobsResponse response;
-  EXPECT_THAT(
-      DeleteJobs(
-          Gate({}, *daemon_.board), *daemon_.scheduler, *daemon_.board,
-          Parsed<v1::DeleteJobsRequest>("filter { states: JOB_STATE_FAILED }"),
-          call, response),
-      IsOk());
+  EXPECT_THAT(DeleteJobs(Gate({.audit = daemon_.audit.get()}, *daemon_.board),
+                         *daemon_.scheduler, *daemon_.board,
+                         Parsed<v1::DeleteJobsRequest>(
+                             "filter { states: JOB_STATE_FAILED }"),
+                         call, response),
+              IsOk());
   EXPECT_EQ(response.matched(), 3);
 }
 
