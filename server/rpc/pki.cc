@@ -435,8 +435,10 @@ AsOwnerOf::~AsOwnerOf() {
 
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(
     const fs::path& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return Failed(folder);
+  // A running daemon holds the lock of the folder itself.
+  const fs::path file = folder / "tls.lock";
+  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return Failed(file);
   auto lock = absl::WrapUnique(new FolderLock(fd));
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
   if (errno != EWOULDBLOCK) return Failed(folder);

@@ -129,8 +129,8 @@ class AsOwnerOf {
   bool changed_ = false;
 };
 
-// The folder, locked against other processes that lock it, until this object is
-// destroyed or the process ends.
+// Keeps other `mpsd tls` from a state folder until this object is destroyed or
+// the process ends.
 class FolderLock {
  public:
   // Unavailable if another process holds the lock.

@@ -516,7 +516,7 @@ TEST_F(DeleteJobsTest, WhoIsGoneStopsIt) {
       [&] { return ++asked > 3 ? absl::CancelledError("") : absl::OkStatus(); },
       ""};
   v1::DeleteJobsResponse response;
-  EXPECT_THAT(DeleteJobs(Gate({.audit = daemon_.audit.get()}, *daemon_.board),
+  EXPECT_THAT(DeleteJobs(Gate({{}, false, daemon_.audit.get()}, *daemon_.board),
                          *daemon_.scheduler, *daemon_.board,
                          Parsed<v1::DeleteJobsRequest>(
                              "filter { states: JOB_STATE_FAILED }"),
