@@ -256,6 +256,7 @@ TEST_F(WorkerSessionTest, TimeInWhichMpsdItselfStoodStillCountsForNoWorker) {
   awake_time_ = [&] { return absl::Milliseconds(awake.load()); };
   Launch("hang", absl::Seconds(1));
   ASSERT_TRUE(listener_->WaitForProgress());
+  absl::SleepFor(absl::Milliseconds(300));  // until the session polls
   awake += 3'600'000;
   absl::SleepFor(absl::Seconds(2));
   EXPECT_THAT(listener_->exits(), IsEmpty());
