@@ -65,7 +65,9 @@ def attack(port, token, method, piece, until, codes):
 class AttacksTest(harness.EndToEndTest):
     def attacked(self, *options):
         self.port = harness.free_port()
-        daemon = self.unstarted("--listen", f"127.0.0.1:{self.port}", *options,
+        daemon = self.unstarted("--listen", f"127.0.0.1:{self.port}",
+                                "--model-root", str(self.folder),
+                                "--data-root", str(self.folder), *options,
                                 worker="fake_worker")
         daemon.command = ["/bin/sh", "-c", "ulimit -n 1024; exec \"$@\"", "sh",
                           *daemon.command]
