@@ -93,7 +93,7 @@ struct Options {
   // After this time it closes a connection to a port on which no call came with
   // a token that it knows; see listener::Listener. The first call of a slow
   // link may be a large Submit, which counts once it is whole.
-  absl::Duration stranger_age = absl::Seconds(30);
+  absl::Duration stranger_age = absl::Seconds(10);
   // The first descriptor number that no connection gets; see
   // listener::Listener.
   int max_descriptor = 1 << 30;
