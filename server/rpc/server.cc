@@ -257,11 +257,10 @@ class ServerTls {
 // The maximum number of concurrent calls per connection; gRPC's clients queue
 // the others.
 constexpr int kStreamsOfConnection = 256;
-// The memory for messages that are being received or sent, so that mpsd stays
-// below 200 MB whoever sends. It holds what mpsctl sends in
-// Options::max_uploads uploads at once (2 MiB each), or four requests of
-// Options::max_receive_bytes; beyond it gRPC ends calls as RESOURCE_EXHAUSTED.
-constexpr size_t kBufferBytes = 128 << 20;
+// The memory for messages that are being received or sent. Beyond it gRPC ends
+// any call, so it exceeds what the limits admit: Options::max_uploads messages
+// of an upload, and several of Options::max_receive_bytes.
+constexpr size_t kBufferBytes = 512 << 20;
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));

@@ -19,6 +19,9 @@ import grpc
 import harness
 
 MOST_BYTES = 200 << 20
+# gRPC holds whole messages before their method is looked at: kBufferBytes of
+# server/rpc/server.cc. With less it ends others' calls.
+MOST_OF_SENDERS = 600 << 20
 P99_MS = 1000  # 50 on a machine that does nothing else
 LARGEST = 32_000_000  # bytes of a request
 # Empty fields: one that no request has, and the first or second of bytes.
@@ -85,7 +88,7 @@ class AttacksTest(harness.EndToEndTest):
         return caller
 
     @contextlib.contextmanager
-    def measured(self, daemon):
+    def measured(self, daemon, most_bytes=MOST_BYTES):
         """Times Info over the socket meanwhile."""
         with subprocess.Popen(
                 [str(harness.BIN / "api_load"), "--get", self.held, "--address",
@@ -102,7 +105,7 @@ class AttacksTest(harness.EndToEndTest):
         peak = int(status.split("VmHWM:")[1].split()[0]) << 10
         print(f"{self.id()}: at most {peak >> 20} MB, Info {info}",
               file=sys.stderr)
-        self.assertLess(peak, MOST_BYTES)
+        self.assertLess(peak, most_bytes)
         self.assertLess(info["p99_ms"], P99_MS)
 
     def test_requests_of_a_viewer_that_a_stream_would_keep(self):
@@ -126,7 +129,7 @@ class AttacksTest(harness.EndToEndTest):
                         self.token(daemon, "user", "bob"))
         spawn = multiprocessing.get_context("spawn")
         until, codes = time.monotonic() + 40, spawn.Queue()
-        with self.measured(daemon):
+        with self.measured(daemon, MOST_OF_SENDERS):
             senders = [spawn.Process(
                 target=attack, args=(self.port, token, method, piece, until, codes))
                 for token, method, piece in [
