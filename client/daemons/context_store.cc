@@ -332,7 +332,7 @@ absl::Status Broken(const absl::Status& status, const fs::path& file,
                    name, "` removes it, and `mpsctl login` creates it again"));
 }
 
-fs::path Environment(const char* name) {
+[[maybe_unused]] fs::path Environment(const char* name) {  // not on a Mac
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }

@@ -176,8 +176,6 @@ constexpr char kClasses[] = R"({
 constexpr char kQwen2Words[] =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|)"
     R"( ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)";
-// The class of a tokenizer.json that is used as it is.
-constexpr absl::string_view kBackend = "TokenizersBackend";
 
 // What a class sets with these settings; null for an unknown class.
 Json FindClass(std::string name, const Json& config) {
