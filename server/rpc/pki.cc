@@ -400,7 +400,11 @@ absl::Status MakePrivateFolder(const fs::path& path) {
   if (above != path) {
     RETURN_IF_ERROR(MakePrivateFolder(above));
   }
-  if (mkdir(path.c_str(), 0700) != 0) return Failed(path);
+  // Another `mpsd tls` may have made it meanwhile.
+  if (mkdir(path.c_str(), 0700) != 0 &&
+      (errno != EEXIST || !fs::is_directory(path, error))) {
+    return Failed(path);
+  }
   return absl::OkStatus();
 }
 
