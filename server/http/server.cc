@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/http/server.h"
 
-#include <netinet/in.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -348,25 +347,6 @@ std::string Serialize(const Response& response, const Parsed& asked) {
   return text;
 }
 
-// Whose connection it is, as Options::max_of_client counts; empty for a unix
-// socket.
-std::string ClientOf(int fd) {
-  sockaddr_storage peer{};
-  socklen_t length = sizeof(peer);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) {
-    return "";
-  }
-  if (peer.ss_family == AF_INET) {
-    const auto& ip = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
-    return {reinterpret_cast<const char*>(&ip), sizeof(ip)};
-  }
-  if (peer.ss_family != AF_INET6) return "";
-  const auto& ip = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-  const char* bytes = reinterpret_cast<const char*>(&ip);
-  if (IN6_IS_ADDR_V4MAPPED(&ip)) return {bytes + 12, 4};
-  return {bytes, IN6_IS_ADDR_LINKLOCAL(&ip) ? sizeof(ip) : size_t{8}};
-}
-
 }  // namespace
 
 class Server::Core {
@@ -431,7 +411,7 @@ class Server::Core {
       if (connection.is_done) connection.thread.join();
       return connection.is_done;
     });
-    const std::string client = ClientOf(fd);
+    const std::string client = listener::NetworkOf(fd);
     if ((!client.empty() && !MakeRoom(options_.max_of_client, client)) ||
         !MakeRoom(options_.max_connections, "")) {
       close(fd);

@@ -295,38 +295,44 @@ std::string NameOf(std::string_view host, std::string_view port) {
                       std::string(port));
 }
 
-// A client of a port.
-struct Client {
-  std::string name;  // its address and port
-  // What counts as one address: an IPv6 network, in which a machine has any
-  // number of addresses, except for a link's, which neighbours share.
-  std::string network;
-};
-
-Client ClientOf(int fd) {
+// The name of a port's client.
+std::string ClientOf(int fd) {
   sockaddr_storage storage{};
   socklen_t length = sizeof(storage);
   auto* const address = reinterpret_cast<sockaddr*>(&storage);
   getpeername(fd, address, &length);
   char text[INET6_ADDRSTRLEN] = "";
-  std::string host, network;
+  std::string host;
   if (storage.ss_family == AF_INET6) {
     const in6_addr& v6 = reinterpret_cast<sockaddr_in6*>(address)->sin6_addr;
     host = std::string(absl::StripPrefix(
         inet_ntop(AF_INET6, &v6, text, sizeof(text)), "::ffff:"));
-    if (!IN6_IS_ADDR_V4MAPPED(&v6) && !IN6_IS_ADDR_LINKLOCAL(&v6)) {
-      network.assign(reinterpret_cast<const char*>(&v6), 8);
-    }
   } else {
     host =
         inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(address)->sin_addr,
                   text, sizeof(text));
   }
-  return {NameOf(host, absl::StrCat(ntohs(*PortOf(*address)))),
-          network.empty() ? host : network};
+  return NameOf(host, absl::StrCat(ntohs(*PortOf(*address))));
 }
 
 }  // namespace
+
+std::string NetworkOf(int fd) {
+  sockaddr_storage peer{};
+  socklen_t length = sizeof(peer);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) {
+    return "";
+  }
+  if (peer.ss_family == AF_INET) {
+    const auto& ip = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+    return {reinterpret_cast<const char*>(&ip), sizeof(ip)};
+  }
+  if (peer.ss_family != AF_INET6) return "";
+  const auto& ip = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  const char* bytes = reinterpret_cast<const char*>(&ip);
+  if (IN6_IS_ADDR_V4MAPPED(&ip)) return {bytes + 12, 4};
+  return {bytes, IN6_IS_ADDR_LINKLOCAL(&ip) ? sizeof(ip) : size_t{8}};
+}
 
 // The open connections to ports. Has a second descriptor of each, since who
 // takes a connection closes it without notice. Thread-safe.
@@ -342,16 +348,16 @@ class Listener::Connections {
 
   // Returns why there is no room for the connection, or "".
   std::string Add(int fd) {
-    const Client client = ClientOf(fd);
+    const std::string name = ClientOf(fd), network = NetworkOf(fd);
     absl::MutexLock lock(&mutex_);
-    if (IsFull(client.network)) EndLate();
-    if (IsFull(client.network)) EndOldestOf(client.network);
+    if (IsFull(network)) EndLate();
+    if (IsFull(network)) EndOldestOf(network);
     const int second = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    Connection& open = open_[client.name];
+    Connection& open = open_[name];
     if (open.fd >= 0) close(open.fd);  // an earlier one, which is gone
-    open = {second, client.network, Clock::now()};
+    open = {second, network, Clock::now()};
     if (second >= 0 && second < max_descriptor_) return "";
-    End(open_.find(client.name));
+    End(open_.find(name));
     return "no descriptor is left for it";
   }
 

@@ -58,6 +58,11 @@ struct Accepted {
   std::optional<Peer> peer;
 };
 
+// Whose connection it is, as bounds for each client count: an IPv4 address, or
+// an IPv6 network, in which a machine has any number of addresses, but on a
+// link, which neighbours share, one address. Empty for a unix socket.
+std::string NetworkOf(int fd);
+
 // The listening sockets and the thread that accepts connections. The thread
 // continues after any error of accept; if descriptors or memory run out, it
 // waits and tries again. Start and Stop are called by one thread.
