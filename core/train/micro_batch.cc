@@ -9,10 +9,10 @@
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
-#include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/device/device.h"
 #include "core/host/machine.h"
+#include "core/train/run_folder.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::train {
@@ -67,13 +67,6 @@ std::optional<MicroBatch> ChoiceOf(const json& j) {
                            : Recompute::kFull;
   }
   return choice;
-}
-
-json ReadObject(const fs::path& file) {
-  auto text = base::ReadFile(file);
-  if (!text.ok()) return json::object();
-  json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  return object.is_object() ? object : json::object();
 }
 
 // One pass over the candidates, all with the same recomputation.
@@ -209,8 +202,7 @@ std::string ToJson(const MicroBatchPlan& plan, int64_t batch) {
 
 std::optional<MicroBatch> ReadChoiceOfRun(const fs::path& folder,
                                           int64_t batch) {
-  const auto choice =
-      ChoiceOf(ReadObject(folder / "run.json").value("micro_batch", json()));
+  const auto choice = ChoiceOf(ReadRun(folder).value("micro_batch", json()));
   if (!choice || choice->rows < 1 || batch % choice->rows != 0) {
     return std::nullopt;
   }

@@ -159,15 +159,11 @@ void AttentionNames::Add(const AttentionNames& other) {
   evaluation.insert(other.evaluation.begin(), other.evaluation.end());
 }
 
-namespace {
-
 json ReadRun(const fs::path& folder) {
   auto text = base::ReadFile(folder / kFile);
   json run = text.ok() ? json::parse(*text, nullptr, false) : json();
   return run.is_object() ? run : json::object();
 }
-
-}  // namespace
 
 std::optional<absl::Time> StartOfRun(const fs::path& folder) {
   const json started = ReadRun(folder).value(kStarted, json());

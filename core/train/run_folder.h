@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -74,6 +75,9 @@ struct Manifest {
 // Replaces folder/run.json atomically.
 absl::Status WriteManifest(const std::filesystem::path& folder,
                            const Manifest& manifest);
+
+// The object in the run.json in `folder`; empty if there is none.
+nlohmann::ordered_json ReadRun(const std::filesystem::path& folder);
 
 // What earlier attempts of a job left in its run.json.
 struct EarlierAttempts {
