@@ -19,12 +19,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "client/text/format.h"
 #include "core/base/certificates.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
 
@@ -499,6 +501,14 @@ namespace {
 constexpr char kSeeLog[] = "See log/mpsd.log in the daemon's state folder.";
 constexpr size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
+// The process, if it lives, that locked the state folder last, or 0.
+int HolderOf(const std::string& dir) {
+  const absl::StatusOr<std::string> pid = base::ReadFile(dir + "/lock");
+  int holder = 0;
+  if (!pid.ok() || !absl::SimpleAtoi(*pid, &holder) || holder <= 0) return 0;
+  return kill(holder, 0) == 0 || errno == EPERM ? holder : 0;
+}
+
 std::string HowToReach(const Address& address) {
   const std::string& path = address.socket_path;
   if (address.tunnel != nullptr) {
@@ -515,7 +525,13 @@ std::string HowToReach(const Address& address) {
                         " characters, the system allows ", kLongestSocketPath,
                         ": choose a shorter --state-dir.");
   }
-  return absl::StrCat("Start it with `mpsd --state-dir ", dir,
+  const int holder = HolderOf(dir);
+  return absl::StrCat(holder > 0
+                          ? absl::StrCat("If process ", holder,
+                                         " is mpsd, the file of its socket was "
+                                         "removed: restart it. Else start it")
+                          : "Start it",
+                      " with `mpsd --state-dir ", dir,
                       "`, or name another with --server ADDRESS, MPSD_SERVER "
                       "or --state-dir DIR.");
 }

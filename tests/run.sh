@@ -33,7 +33,7 @@ else
   "$root/deploy/build.sh" --tests
 fi
 cd "$root/build/release"
-# Tests run beside each other: OpenMP's threads must not spin while they wait.
+# Tests run at the same time: OpenMP's threads must not spin while they wait.
 export OMP_WAIT_POLICY=PASSIVE
 case "$kind" in
   live) exec ctest --output-on-failure -L live -LE nightly "$@" ;;

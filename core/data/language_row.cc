@@ -277,7 +277,7 @@ class ContentReader {
   absl::Status Chat(const std::string& name) {
     if (!Has(json_, name)) return Missing(InQuotes(name));
     ASSIGN_OR_RETURN(RowJson messages, Messages(json_, name, line_));
-    // LLaMA-Factory's column beside ShareGPT's turns.
+    // LLaMA-Factory's column next to ShareGPT's turns.
     if (json_[name][0].contains("from") && messages[0]["role"] != "system") {
       ASSIGN_OR_RETURN(const std::string system, Part("system"));
       if (!system.empty()) {

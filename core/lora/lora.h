@@ -56,7 +56,7 @@ class LoraLinear : public model::LinearAdapter {
 };
 
 // What the rows of an adapter's head mean. PEFT does not keep it; labels.json
-// does, beside the adapter's weights.
+// does, with the adapter's weights.
 struct AdapterLabels {
   std::string problem_type;        // as in Transformers
   std::vector<std::string> names;  // by id

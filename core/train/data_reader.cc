@@ -52,7 +52,7 @@ absl::Status SplitAndLimit(const spec::TrainSpec& spec, TaskData& data) {
 namespace {
 
 // How often a waiting Get forwards the reader's progress.
-constexpr std::chrono::milliseconds kTellEvery(100);
+constexpr std::chrono::milliseconds kReportEvery(100);
 
 }  // namespace
 
@@ -81,7 +81,7 @@ void DataReader::TellWarning(const std::string& text) {
   waiting_.push_back({true, text, 0});
 }
 
-void DataReader::Tell() {
+void DataReader::Report() {
   // The observer is called without the lock: it may block, and the other thread
   // must not wait for it.
   std::deque<RelayedCall> all;
@@ -103,8 +103,8 @@ bool DataReader::done() const {
 }
 
 absl::StatusOr<TaskData> DataReader::Get() {
-  while (read_.wait_for(kTellEvery) != std::future_status::ready) Tell();
-  Tell();
+  while (read_.wait_for(kReportEvery) != std::future_status::ready) Report();
+  Report();
   read_.get();
   base::Check(data_.has_value(), "Get is called once");
   return *std::exchange(data_, std::nullopt);

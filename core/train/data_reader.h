@@ -29,7 +29,7 @@ absl::Status SplitAndLimit(const spec::TrainSpec& spec, TaskData& data);
 // not change the model's config (TaskPipeline::data_change_model).
 //
 // Observers expect calls only from the run's thread: LoadData's reports are
-// queued until the run's thread calls Tell or Get.
+// queued until the run's thread calls Report or Get.
 class DataReader final : private Observer {
  public:
   // Starts the thread. `pipeline` and `observer` must outlive this object.
@@ -41,7 +41,7 @@ class DataReader final : private Observer {
 
   // Forwards everything queued, in the order of the calls; of one stage's
   // progress only the latest.
-  void Tell();
+  void Report();
 
   // Whether Get would return without waiting.
   bool done() const;

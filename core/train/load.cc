@@ -94,7 +94,7 @@ absl::Status LoadBoth(const Opened& opened, TaskPipeline& pipeline,
                     opened.config);
   std::optional<absl::Status> data;
   const auto on_progress = [&](double part) {
-    reader.Tell();
+    reader.Report();
     if (!data && reader.done()) {
       data = TakeData(opened, pipeline, reader.Get(), read);
     }

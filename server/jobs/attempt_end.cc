@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <optional>
+#include <string_view>
+#include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/host/device_error.h"
 #include "server/jobs/start_checks.h"
@@ -42,6 +46,8 @@ absl::Duration HangLimit::limit() const {
 }
 
 namespace {
+
+constexpr ptrdiff_t kLogLines = 5;
 
 std::string DescribeSilence(absl::Duration silence) {
   return absl::StrCat(
@@ -85,10 +91,14 @@ std::string DescribeWaitStatus(int wait_status) {
   return absl::StrCat("exited with status ", WEXITSTATUS(wait_status));
 }
 
+// With the last lines of the log; `mpsctl logs` shows the others.
 std::string WithTail(std::string message, const std::string& log_tail) {
-  const std::string tail(absl::StripAsciiWhitespace(log_tail));
-  if (tail.empty()) return message;
-  return absl::StrCat(message, "; its log ends:\n", tail);
+  const std::vector<std::string_view> lines =
+      absl::StrSplit(log_tail, '\n', absl::SkipWhitespace());
+  if (lines.empty()) return message;
+  const auto last = lines.end() - std::min(std::ssize(lines), kLogLines);
+  return absl::StrCat(message, "; its log ends:\n",
+                      absl::StrJoin(last, lines.end(), "\n"));
 }
 
 WorkerListener::Result Ended(ExitReason reason, std::string message) {

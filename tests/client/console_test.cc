@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <termios.h>
 
+#include <fstream>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -86,6 +87,11 @@ TEST_F(ConsoleTest, ASocketThatDoesNotAnswer) {
   EXPECT_THAT(Failure(StatusCode::UNAVAILABLE, SocketAddress()),
               HasSubstr("cannot reach mpsd"));
   EXPECT_EQ(code_, ExitCode::kUnreachable);
+  // The file of a running daemon's socket was removed.
+  std::ofstream(folder_ / "lock") << getpid() << "\n";
+  const std::string removed = folder_ / "removed.sock";
+  EXPECT_THAT(Failure(StatusCode::UNAVAILABLE, {"unix:" + removed, removed}),
+              HasSubstr(absl::StrCat("If process ", getpid(), " is mpsd")));
   const std::string path = "/" + std::string(120, 'x') + "/mpsd.sock";
   EXPECT_THAT(Failure(StatusCode::UNAVAILABLE, {"unix:" + path, path}),
               HasSubstr("choose a shorter --state-dir"));

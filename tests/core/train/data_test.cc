@@ -111,7 +111,7 @@ TEST_F(DataReaderTest, ReadsNextToTheCallerAndReportsOnItsThread) {
   EXPECT_FALSE(reader.done());
   pipeline.started.WaitForNotification();
   EXPECT_TRUE(observer_.stages.empty());
-  reader.Tell();
+  reader.Report();
   EXPECT_THAT(observer_.stages, ElementsAre("folder, layers"));
   // A Get that waits reports from time to time: it returns once all
   // has been reported.

@@ -19,6 +19,7 @@ namespace mpsd::jobs {
 namespace {
 
 using report::FailureKind;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -76,6 +77,9 @@ TEST(DecideExit, TheLogDecidesWhoseFaultACrashWas) {
               "srcSelectDimSize` failed.\nCUDA error: device-side assert "
               "triggered\n"),
       ExitReason::kRejected, {"vocab_size"});
+  // The message has five lines of the log; `mpsctl logs` prints all.
+  EXPECT_THAT(DecideExit(aborted("1\n2\n\n3\n4\n5\n6\n")).message,
+              EndsWith("its log ends:\n2\n3\n4\n5\n6"));
   // Numbers that Metal lost are not the user's.
   WorkerEnding ending = Ending(Failed(FailureKind::kNonFinite), kExit1);
   ending.log_tail = "Error: command buffer exited with error status.";
