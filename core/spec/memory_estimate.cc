@@ -31,10 +31,10 @@ constexpr double kOverwrittenLogitsCopies = 2;
 // copy.
 constexpr double kBytesOfMaking = 2 + 4 + 4;
 
-// Measured with glibc's malloc, which serves tensors up to kHeapTensor from a
-// heap and gives larger ones back at once. kMostHeap is a bound for jobs larger
-// than those measured.
-constexpr double kExplicitHeap = 0.3, kAutogradHeap = 0.6, kFullHeap = 0.12;
+// Measured with glibc's malloc (tests/live/memory), which serves tensors up to
+// kHeapTensor from a heap and gives larger ones back at once. kMostHeap is a
+// bound for jobs larger than those measured.
+constexpr double kExplicitHeap = 0.6, kAutogradHeap = 0.7, kFullHeap = 0.4;
 constexpr double kHeapTensor = int64_t{32} << 20;
 constexpr double kMostHeap = int64_t{2} << 30;
 
@@ -413,7 +413,12 @@ class Estimator {
     const double share = explicit_ ? kExplicitHeap
                          : full    ? kFullHeap
                                    : kAutogradHeap;
-    return share * std::min(1.0, kHeapTensor / (tokens_ * m_.hidden_size * b_));
+    // Tensors of two lives: a step's and a recomputed layer's, masks.
+    const bool mixed =
+        decoder_ && (spec_.training.recompute() == Recompute::kFull ||
+                     (explicit_ && spec_.lora.lora_dropout.value_or(0) > 0));
+    return (mixed ? 2 : 1) * share *
+           std::min(1.0, kHeapTensor / (tokens_ * m_.hidden_size * b_));
   }
 
   // --- evaluations and inputs ------------------------------------------------
@@ -495,9 +500,10 @@ void MemoryEstimate::Add() {
   const double held =
       std::max(step, static_cast<double>(evaluation_bytes) + kept);
   // Without the logits, which are large tensors.
-  const double pieces =
-      std::max(static_cast<double>(activations_bytes) + backward,
-               static_cast<double>(evaluation_bytes));
+  const double of_step = static_cast<double>(activations_bytes) + backward;
+  // An evaluation that is larger finds only the pieces of the step before it.
+  const auto evaluated = static_cast<double>(evaluation_bytes);
+  const double pieces = evaluated > of_step ? 2 * evaluated : of_step;
   heap_bytes = Bytes(std::min(heap_share * pieces, kMostHeap));
   total_bytes = Bytes(static_cast<double>(base_weights_bytes) +
                       static_cast<double>(trainable_bytes) +

@@ -3,9 +3,9 @@
 
 The figure is the most that the process held in memory (the kernel's ru_maxrss,
 which misses no peak), less that of a job of the same task whose tensors are
-below a megabyte: the program, its libraries, thread pools and tokenizer. Freed
-memory goes back to the system at once (tests/fakes/plain_heap.cc): what the
-allocator keeps for the next step is none of the estimate's.
+below a megabyte: the program, its libraries, thread pools and tokenizer. Each
+job runs twice: with a heap from which freed memory goes back to the system at
+once (tests/fakes/plain_heap.cc), and with the system's own.
 """
 
 import json
@@ -21,6 +21,8 @@ import big_jobs  # noqa: E402
 import harness  # noqa: E402
 
 TOLERANCE = 0.10
+# With the system's own heap, whose pieces depend on the threads' order.
+HEAP_TOLERANCE = 0.25
 LLAMA = big_jobs.decoder("llama", 512, 1536, 4, 8, 4, 8192)
 QWEN2 = big_jobs.decoder("qwen2", 448, 2432, 4, 14, 2, 4096)
 QWEN3 = big_jobs.decoder("qwen3", 512, 1536, 4, 8, 4, 4096, head_dim=128)
@@ -83,9 +85,10 @@ CASES = [
 class Peaks(unittest.TestCase):
     """One baseline a task."""
 
-    baselines = {}
+    tolerance = TOLERANCE
 
     def setUp(self):
+        self.baselines = {}
         folder = tempfile.TemporaryDirectory(prefix="mpsd")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
@@ -103,8 +106,8 @@ class Peaks(unittest.TestCase):
             capture_output=True, text=True, check=False)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         memory = json.loads(done.stdout.splitlines()[-1])["plan"]["memory"]
-        # This heap keeps nothing in pieces.
-        memory["estimated_bytes"] -= memory.pop("heap_bytes")
+        if "LD_PRELOAD" in self.env:  # that heap keeps nothing in pieces
+            memory["estimated_bytes"] -= memory.pop("heap_bytes")
         return memory
 
     def peak(self, job):
@@ -135,6 +138,13 @@ class Peaks(unittest.TestCase):
                 self.estimate(job)["estimated_bytes"]
         return self.baselines[kind]
 
+    def test_a_plans_memory_has_what_the_heap_keeps(self):
+        for name in [name for name in self.env if name.startswith("MALLOC_")]:
+            del self.env[name]
+        del self.env["LD_PRELOAD"]
+        self.tolerance = HEAP_TOLERANCE
+        self.test_a_plans_memory_is_what_a_worker_holds()
+
     def test_a_plans_memory_is_what_a_worker_holds(self):
         wanted = os.environ.get("MPSD_PEAKS", "")
         for name, config, rows, length, changes, eval_rows in CASES:
@@ -152,4 +162,5 @@ class Peaks(unittest.TestCase):
                 print(f"{name}: measured {measured >> 20} MiB above "
                       f"{base >> 20}, estimate {estimate / measured:.3f} of "
                       f"it ({parts})", flush=True)
-                self.assertAlmostEqual(1, estimate / measured, delta=TOLERANCE)
+                self.assertAlmostEqual(1, estimate / measured,
+                                       delta=self.tolerance)
