@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -124,7 +125,12 @@ absl::Status Daemon::StartParts() {
   record_ticker_.Start([this] { return records_->Tend(); });
   StartWatchdog();
   StartDiskWatch();
-  log_->info("mpsd {} serves {}", MPSD_VERSION, addresses().front());
+  Config served = config_;
+  served.listen.assign(addresses().begin() + 1, addresses().end());
+  served.metrics_address = metrics_address();
+  served.http_listen = page_ ? page_->address() : "";
+  log_->info("mpsd {} serves the {}", MPSD_VERSION,
+             absl::StrJoin(AddressLines(served), "; the "));
   return absl::OkStatus();
 }
 
@@ -507,12 +513,21 @@ rpc::DaemonFacts Daemon::Facts() const {
   rpc::DaemonFacts facts;
   facts.version = MPSD_VERSION;
   facts.state_dir = config_.state_dir;
+  if (listener_) facts.api_addresses = listener_->addresses();
+  facts.api_tls = !config_.tls_cert.empty();
   facts.metrics_address = metrics_address();
   facts.page_address = page_ ? page_->address() : "";
   facts.metrics_tls = exposition_ && !config_.metrics_tls_cert.empty();
   facts.start_time = start_time_;
   facts.schema_version = database_->schema_version();
   facts.protocol_version = wire::kProtocolVersion;
+  facts.tested_device = [this]() -> std::string {
+    if (!tested_ || !tested_->state().verdict.ok()) return "";
+    const auto verdict =
+        supervisor::ReadVerdict(config_.state_dir / "selftest.json");
+    // A worker without an accelerator passes and writes no verdict.
+    return verdict && verdict->passed.value_or(false) ? verdict->device : "cpu";
+  };
   return facts;
 }
 
