@@ -227,7 +227,11 @@ absl::Status Daemon::OpenStores() {
                                     config_.min_free_bytes));
   RETURN_IF_ERROR(OpenModels());
   job_files_ = std::make_unique<jobs::JobFiles>(
-      config_.state_dir, FoldersJobsRead(config_), pushed_models_.get());
+      config_.state_dir, FoldersJobsRead(config_), pushed_models_.get(),
+      [this](const std::string& name) {
+        return hub::CheckHubId(name).ok() &&
+               hub::FindHf(config_.hf_command, host::CurrentEnvironment()).ok();
+      });
   ledger_ = std::make_unique<jobs::UserLedger>(
       *database_,
       [folders = folders_](const std::string& id) {
