@@ -407,6 +407,7 @@ void Daemon::MakePlanner() {
   options.worker_path = config_.worker;
   options.environment = TestEnvironment(config_);
   options.plans_dir = config_.state_dir / "plans";
+  options.merges_dir = config_.state_dir / "merges";
   options.read_roots = FoldersWorkersRead(config_);
   options.closed_roots = {
       std::filesystem::absolute(config_.state_dir).string()};
