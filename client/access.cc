@@ -591,11 +591,10 @@ void PrintCreated(const Console& console,
   console.err
       << "Made token " << id << " of " << user << ", with the role "
       << RoleName(token.role()) << ". " << Life(token, console)
-      << "\nIt cannot be shown again: mpsd keeps only its SHA-256. Give it to "
+      << "\nIt cannot be shown again: mpsd keeps only its SHA-256. Send it to "
       << user
-      << " in a way\nthat others cannot read, such as a password manager; it "
-         "is typed or piped into\n  mpsctl login HOST:PORT\nRevoke a token "
-         "that others may have seen:\n  mpsctl token revoke "
+      << " securely;\nit is typed or piped into\n  mpsctl login HOST:PORT\n"
+         "Revoke a token that others may have seen:\n  mpsctl token revoke "
       << id << "\n";
 }
 
@@ -788,7 +787,7 @@ std::vector<std::string> Row(const v1::AuditEntry& entry,
 void PrintTable(const Console& console,
                 const std::vector<v1::AuditEntry>& entries) {
   if (entries.empty()) {
-    console.out << "There were no requests.\n";
+    console.out << "No audit entries.\n";
     return;
   }
   Table table({"TIME", "USER", "BY", "FROM", "WHAT", "JOB", "RESULT", ""});

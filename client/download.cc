@@ -216,6 +216,7 @@ struct DownloadOptions {
   std::optional<int64_t> checkpoint;
   bool predictions = false;
   bool curves = false;
+  bool merged = false;
   std::string output;
 };
 
@@ -427,7 +428,8 @@ ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
     return console.Fail(ExitCode::kDetached, "interrupted", next);
   }
   if (written.ok() && !status.ok()) {
-    return FailedCall(console, request.job_id(), status);
+    return request.merged() ? console.Fail(status)
+                            : FailedCall(console, request.job_id(), status);
   }
   if (written.ok()) written = receiver.Finish();
   if (written.ok()) {
@@ -465,6 +467,13 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
     request.set_predictions(true);
   } else if (options.curves) {
     request.set_curves(true);
+  } else if (options.merged) {
+    request.set_merged(true);
+    if (console.terminal.is_tty) {
+      console.err << "mpsd merges the adapter into its model; that takes "
+                     "minutes for a large one.\n"
+                  << std::flush;
+    }
   } else {
     request.set_output(true);
   }
@@ -481,11 +490,17 @@ void DeclareDownload(Command& verb, DownloadOptions& options) {
                     "The predictions for dataset.predict and the confusion\n"
                     "matrix; to a .jsonl or .tsv, only the predictions")
           ->excludes(checkpoint);
+  Option* merged =
+      verb.add_flag("--merged", options.merged,
+                    "The model with the adapter merged into it by mpsd")
+          ->excludes(checkpoint)
+          ->excludes(predictions);
   verb.add_flag("--curves", options.curves,
                 "metrics.jsonl, eval.jsonl, run.json and TensorBoard's runs/;\n"
                 "also while the job runs")
       ->excludes(checkpoint)
-      ->excludes(predictions);
+      ->excludes(predictions)
+      ->excludes(merged);
   verb.add_argument("-o,--output DIR", options.output,
                     "The folder to create, or an empty one");
 }

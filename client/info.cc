@@ -148,6 +148,10 @@ void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse& who,
   Field(out, "state folder",
         absl::StrCat(info.state_dir(), ", ", StateText(info),
                      base::BytesText(info.disk_free_bytes()), " free"));
+  for (const std::string& address : info.api_addresses()) {
+    const bool tls = info.api_tls() && !absl::StartsWith(address, "unix:");
+    Field(out, "API", absl::StrCat(address, tls ? ", with TLS" : ""));
+  }
   Field(out, "metrics", MetricsText(info));
   if (!info.page_address().empty()) {
     Field(out, "web page", PageText(info.page_address()));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/spec/fields.h"
 #include "core/spec/model_folder.h"
 
 namespace mpsd::client {
@@ -97,6 +99,14 @@ absl::StatusOr<LocalModel> ReadLocalModel(const fs::path& folder) {
     return absl::Status(
         read.status().code(),
         absl::StrCat(folder.string(), ": ", read.status().message()));
+  }
+  if (read->config.family != spec::Family::kVision &&
+      !names.contains("tokenizer.json")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder.string(),
+        ": has no tokenizer.json, and a job could not read its texts: copy it "
+        "from the model that this one was made from, or save it with "
+        "AutoTokenizer.from_pretrained(MODEL).save_pretrained(FOLDER)"));
   }
   if (names.contains(kTemplates)) {
     ASSIGN_OR_RETURN(std::set<std::string> templates,
@@ -208,9 +218,18 @@ grpc::Status ListModels(const Console& console, const std::string& name,
 }
 
 ExitCode FailWithoutModel(const Console& console, const std::string& name) {
-  return console.Fail(ExitCode::kNotFound,
-                      absl::StrCat("mpsd has no model ", Printable(name)),
-                      "See those it has with `mpsctl model list`.");
+  v1::ListModelsResponse all;
+  std::vector<std::string_view> names;
+  if (ListModels(console, "", &all).ok()) {
+    for (const v1::Model& model : all.models()) names.push_back(model.name());
+  }
+  const auto nearest = spec::NearestName(name, names);
+  return console.Fail(
+      ExitCode::kNotFound,
+      absl::StrCat("mpsd has no model ", Printable(name),
+                   nearest ? "; did you mean " : "",
+                   nearest ? Printable(std::string(*nearest)) + "?" : ""),
+      "See those it has with `mpsctl model list`.");
 }
 
 ExitCode List(const std::string& name, const Console& console) {

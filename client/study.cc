@@ -533,7 +533,7 @@ void PrintProfile(const v1::StudyResult& result, const Console& console) {
   out << '\n';
   PrintWaits(profile, out);
   PrintMemory(profile.memory(), out);
-  for (const std::string& text : profile.not_told()) {
+  for (const std::string& text : profile.unknown()) {
     out << "Unknown: " << Printable(text) << '\n';
   }
   if (profile.has_trace()) {
@@ -931,7 +931,7 @@ void PrintQueue(const v1::Plan& plan, const Console& console) {
          absl::StrCat(DateTime(end, console.terminal.zone), ", in ",
                       Seconds(queue.finish_seconds())));
   }
-  for (const std::string& what : queue.not_told()) {
+  for (const std::string& what : queue.unknown()) {
     Line(out, "unknown", what);
   }
 }

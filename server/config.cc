@@ -26,10 +26,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/spec/fields.h"
 #include "core/spec/model_folder.h"
 #include "server/access/rules.h"
 #include "server/rpc/listener.h"
@@ -158,6 +160,28 @@ absl::Status CheckAddresses(const Config& config) {
                    "metrics on 127.0.0.1"));
 }
 
+std::vector<std::string> AddressLines(const Config& config) {
+  std::vector<std::string> lines = {
+      absl::StrCat("API on unix:", config.SocketPath().string())};
+  const bool has_tls = !config.tls_cert.empty();
+  for (const std::string& address : config.listen) {
+    lines.push_back(absl::StrCat(
+        "API on ", address, IsPort(address) && has_tls ? ", with TLS" : ""));
+  }
+  const auto add = [&](const char* what, const std::string& address, bool tls,
+                       const char* path) {
+    if (address.empty()) return;
+    lines.push_back(IsPort(address)
+                        ? absl::StrCat(what, " on http", tls ? "s" : "", "://",
+                                       address, path)
+                        : absl::StrCat(what, " on ", address));
+  };
+  add("metrics", config.metrics_address, !config.metrics_tls_cert.empty(),
+      "/metrics");
+  add("web page", config.http_listen, false, "/");
+  return lines;
+}
+
 namespace {
 
 constexpr char kFooter[] = R"(
@@ -206,6 +230,9 @@ bool HasOpenQuote(const std::string& line) {
 // --user-limit.
 class ConfigFile : public CLI::ConfigTOML {
  public:
+  // `lines` gets those of the file.
+  explicit ConfigFile(std::vector<std::string>& lines) : lines_(lines) {}
+
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
     std::stringstream text;
     int number = 1;
@@ -218,6 +245,7 @@ class ConfigFile : public CLI::ConfigTOML {
             CLI::ExitCodes::ConfigError);
       }
       text << line << '\n';
+      lines_.push_back(line);
     }
     std::vector<CLI::ConfigItem> items;
     CLI::ConfigItem environment{{}, "environment", {}};
@@ -254,6 +282,8 @@ class ConfigFile : public CLI::ConfigTOML {
     CLI::detail::remove_quotes(name);
     return name;
   }
+
+  std::vector<std::string>& lines_;
 };
 
 // Declares options. What CLI11 cannot put into a member of the Config itself, a
@@ -757,9 +787,46 @@ void DeclareNotify(CLI::App& app, Options& o, Config& c) {
   });
 }
 
+// Where the file sets `key`, or begins the table "[key]": "line 3: "; "" if
+// that cannot be found.
+std::string PlaceIn(const std::vector<std::string>& lines,
+                    const std::string& key) {
+  const bool is_table = key.starts_with('[');
+  const std::string name =
+      is_table ? key.substr(0, key.size() - 1) : key.substr(key.rfind('.') + 1);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    absl::string_view rest = absl::StripLeadingAsciiWhitespace(lines[i]);
+    if (!absl::ConsumePrefix(&rest, name)) continue;
+    rest = absl::StripLeadingAsciiWhitespace(rest);
+    const char next = rest.empty() ? ' ' : rest.front();
+    if (is_table ? next == ']' || next == '.' : next == '=') {
+      return absl::StrCat("line ", i + 1, ": ");
+    }
+  }
+  return "";
+}
+
+// Whether --help shows the option and the file may have it.
+bool IsShownKey(const CLI::Option* option) {
+  return option->get_configurable() && !option->get_group().empty();
+}
+
+// "; did you mean 'listen'?", an option near the file's `key`; "" if none is.
+std::string DidYouMean(const CLI::App& app, const std::string& key) {
+  std::vector<std::string> names = {"[user]", "[environment]"};
+  for (const CLI::Option* option : app.get_options(IsShownKey)) {
+    names.push_back(option->get_lnames().front());
+  }
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto nearest = spec::NearestName(key, candidates);
+  if (!nearest) return "";
+  return absl::StrCat("; did you mean '", std::string(*nearest), "'?");
+}
+
 // CLI11 reports "INI was not able to parse KEY", "KEY.++" for a section, and
 // "KEY: This option is not allowed in a configuration file".
-absl::Status UnknownKey(const CLI::ConfigError& error) {
+absl::Status UnknownKey(const CLI::App& app, const CLI::ConfigError& error,
+                        const std::vector<std::string>& lines) {
   std::string key = error.what();
   const size_t colon = key.find(": ");
   key =
@@ -767,10 +834,11 @@ absl::Status UnknownKey(const CLI::ConfigError& error) {
   if (const size_t section = key.find(".++"); section != key.npos) {
     key = absl::StrCat("[", key.substr(0, section), "]");
   }
-  return Invalid("the --config file",
-                 absl::StrCat("'", key,
-                              "' is not an option that mpsd's file may hold; "
-                              "mpsd --help lists them"));
+  return Invalid(
+      "the --config file",
+      absl::StrCat(PlaceIn(lines, key), "'", key,
+                   "' is not an option that mpsd's file may hold",
+                   DidYouMean(app, key), "; mpsd --help lists them"));
 }
 
 // No CLI11 range excludes NaN.
@@ -786,6 +854,27 @@ absl::Status CheckNumbers(const CLI::App& app) {
   return absl::OkStatus();
 }
 
+// What --check-config prints.
+std::string EffectiveText(const CLI::App& app, const Config& config) {
+  const std::string text =
+      absl::StrCat("state folder ", config.state_dir.string(), "\n",
+                   absl::StrJoin(AddressLines(config), "\n"), "\n");
+  std::string options;
+  for (const CLI::Option* option : app.get_options(IsShownKey)) {
+    const std::string& name = option->get_lnames().front();
+    for (std::string value : option->results()) {
+      // A variable's value may be a secret.
+      if (name == "environment") value = value.substr(0, value.find('='));
+      if (value == option->get_default_str()) continue;
+      absl::StrAppend(&options, "  ", name, " = ", base::Quotable(value), "\n");
+    }
+  }
+  return absl::StrCat(text,
+                      options.empty() ? "all options have defaults\n"
+                                      : "differs from the defaults:\n",
+                      options);
+}
+
 }  // namespace
 
 absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
@@ -796,9 +885,15 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
       "mpsd");
   app.set_version_flag("--version", std::string("mpsd ") + MPSD_VERSION);
   app.set_config("--config", "", "A TOML file with these options");
-  app.config_formatter(std::make_shared<ConfigFile>());
+  std::vector<std::string> lines;
+  app.config_formatter(std::make_shared<ConfigFile>(lines));
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.footer(kFooter);
+  bool check = false;
+  app.add_flag("--check-config", check,
+               "Check the options and the file, print the addresses and what "
+               "differs from the defaults, and exit; starts nothing")
+      ->configurable(false);
   Config config;
   Options options(app);
   DeclarePlaces(app, options, config);
@@ -825,13 +920,14 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
   } catch (const CLI::CallForVersion&) {
     return PrintAndExit{app.version() + "\n"};
   } catch (const CLI::ConfigError& e) {
-    return UnknownKey(e);
+    return UnknownKey(app, e, lines);
   } catch (const CLI::ParseError& e) {
     return absl::InvalidArgumentError(
         absl::StrCat(e.what(), "; mpsd --help lists the options"));
   }
   RETURN_IF_ERROR(CheckNumbers(app));
   RETURN_IF_ERROR(options.Store());
+  if (check) return PrintAndExit{EffectiveText(app, config)};
   return config;
 }
 

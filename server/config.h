@@ -104,7 +104,7 @@ struct Config {
   std::filesystem::path SocketPath() const { return state_dir / "mpsd.sock"; }
 };
 
-// --help and --version: mpsd prints the text and exits.
+// --help, --version, --check-config: mpsd prints the text and exits.
 struct PrintAndExit {
   std::string text;
 };
@@ -126,6 +126,10 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
 //                      allowed there: they show names and numbers of jobs and
 //                      change nothing.
 absl::Status CheckAddresses(const Config& config);
+
+// Where mpsd listens, human-readable, a line per address: "API on
+// unix:/srv/mpsd/mpsd.sock", "metrics on http://127.0.0.1:9464/metrics".
+std::vector<std::string> AddressLines(const Config& config);
 
 // A file that every user may lock: on a Mac /Users/Shared/mpsd-gpu.lock, on
 // Linux with a CUDA device /var/tmp/mpsd-gpu.lock. Empty without a GPU.

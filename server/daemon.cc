@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -124,7 +125,12 @@ absl::Status Daemon::StartParts() {
   record_ticker_.Start([this] { return records_->Tend(); });
   StartWatchdog();
   StartDiskWatch();
-  log_->info("mpsd {} serves {}", MPSD_VERSION, addresses().front());
+  Config served = config_;
+  served.listen.assign(addresses().begin() + 1, addresses().end());
+  served.metrics_address = metrics_address();
+  served.http_listen = page_ ? page_->address() : "";
+  log_->info("mpsd {} serves the {}", MPSD_VERSION,
+             absl::StrJoin(AddressLines(served), "; the "));
   return absl::OkStatus();
 }
 
@@ -221,7 +227,11 @@ absl::Status Daemon::OpenStores() {
                                     config_.min_free_bytes));
   RETURN_IF_ERROR(OpenModels());
   job_files_ = std::make_unique<jobs::JobFiles>(
-      config_.state_dir, FoldersJobsRead(config_), pushed_models_.get());
+      config_.state_dir, FoldersJobsRead(config_), pushed_models_.get(),
+      [this](const std::string& name) {
+        return hub::CheckHubId(name).ok() &&
+               hub::FindHf(config_.hf_command, host::CurrentEnvironment()).ok();
+      });
   ledger_ = std::make_unique<jobs::UserLedger>(
       *database_,
       [folders = folders_](const std::string& id) {
@@ -397,6 +407,7 @@ void Daemon::MakePlanner() {
   options.worker_path = config_.worker;
   options.environment = TestEnvironment(config_);
   options.plans_dir = config_.state_dir / "plans";
+  options.merges_dir = config_.state_dir / "merges";
   options.read_roots = FoldersWorkersRead(config_);
   options.closed_roots = {
       std::filesystem::absolute(config_.state_dir).string()};
@@ -507,12 +518,21 @@ rpc::DaemonFacts Daemon::Facts() const {
   rpc::DaemonFacts facts;
   facts.version = MPSD_VERSION;
   facts.state_dir = config_.state_dir;
+  if (listener_) facts.api_addresses = listener_->addresses();
+  facts.api_tls = !config_.tls_cert.empty();
   facts.metrics_address = metrics_address();
   facts.page_address = page_ ? page_->address() : "";
   facts.metrics_tls = exposition_ && !config_.metrics_tls_cert.empty();
   facts.start_time = start_time_;
   facts.schema_version = database_->schema_version();
   facts.protocol_version = wire::kProtocolVersion;
+  facts.tested_device = [this]() -> std::string {
+    if (!tested_ || !tested_->state().verdict.ok()) return "";
+    const auto verdict =
+        supervisor::ReadVerdict(config_.state_dir / "selftest.json");
+    // A worker without an accelerator passes and writes no verdict.
+    return verdict && verdict->passed.value_or(false) ? verdict->device : "cpu";
+  };
   return facts;
 }
 

@@ -37,7 +37,7 @@ Anyone who has ca.key or server.key can impersonate this machine.
 )";
 
 struct Options {
-  std::string state_dir;
+  std::string state_dir, config;
   std::vector<std::string> names;
   int server_days = pki::kServerDays;
   bool force = false;
@@ -99,15 +99,29 @@ std::string ServerAddress(const certificates::CertificateFacts& server) {
   return absl::StrCat(best, ":", kPort);
 }
 
+// The given options by which another command of mpsd finds the same folder.
+std::string GivenOptions(const Options& o) {
+  const auto given = [](const char* name, const std::string& path) {
+    return path.empty() ? "" : absl::StrCat(name, fs::absolute(path).string());
+  };
+  return absl::StrCat(given(" --config ", o.config),
+                      given(" --state-dir ", o.state_dir));
+}
+
 void PrintNextSteps(const Command& command, const pki::TlsState& state) {
+  const std::string& file = command.options.config;
+  const std::string given = GivenOptions(command.options);
   command.out << "\nNext:\n"
-                 "  1. let mpsd listen: mpsd --listen 0.0.0.0:"
-              << kPort
-              << ", or in mpsd.toml\n       listen = [\"0.0.0.0:" << kPort
+                 "  1. let mpsd listen: mpsd"
+              << given << " --listen 0.0.0.0:" << kPort << ", or in "
+              << (file.empty() ? "mpsd.toml" : file)
+              << "\n       listen = [\"0.0.0.0:" << kPort
               << "\"]\n"
                  "     and restart it\n"
-                 "  2. for each person: mpsctl token create --user NAME --role "
-                 "user --expires 90d\n"
+                 "  2. for each person: mpsctl"
+              << (given.empty() ? ""
+                                : " --state-dir " + command.state_dir.string())
+              << " token create --user NAME --role user --expires 90d\n"
                  "  3. on the person's machine, with the token at hand:\n"
                  "       mpsctl login "
               << ServerAddress(state.server) << " \\\n         --fingerprint "
@@ -132,9 +146,13 @@ absl::Status Init(const Command& command) {
     }
     command.out << "These certificates exist; nothing was changed.\n";
     PrintFacts(command, *state);
-    command.out << "\n`mpsd tls renew` makes the next certificate, with other "
-                   "names too (--name);\n`mpsd tls init --force` another "
-                   "authority, which every client has to log in to again.\n";
+    const std::string given = GivenOptions(command.options);
+    command.out << "\n`mpsd tls renew" << given
+                << "` makes the next certificate, with other names too "
+                   "(--name);\n`mpsd tls init --force"
+                << given
+                << "` another authority, which every client has to log in to "
+                   "again.\n";
     return absl::OkStatus();
   }
   if (!made.ok()) return made.status();
@@ -193,11 +211,16 @@ absl::Status Show(const Command& command) {
   return absl::OkStatus();
 }
 
-// The folder as the daemon finds it: by the option, MPSD_STATE_DIR, or the
-// default.
+// The folder as the daemon finds it: by the option, the file, MPSD_STATE_DIR,
+// or the default.
 absl::StatusOr<fs::path> StateDirOf(const Options& options) {
   std::vector<std::string> args;
   if (!options.state_dir.empty()) args = {"--state-dir", options.state_dir};
+  if (!options.config.empty()) {
+    // Without certificates the file's own ports would be refused.
+    args.insert(args.end(),
+                {"--config", options.config, "--listen", "unix:/dev/null"});
+  }
   ASSIGN_OR_RETURN(const auto parsed, ParseConfig(args));
   return std::get<Config>(parsed).state_dir;
 }
@@ -212,6 +235,8 @@ void Declare(CLI::App& app, Options& o, Action& action) {
     CLI::App* sub = app.add_subcommand(name, what);
     sub->callback([&action, run] { action = run; });
     sub->add_option("--state-dir", o.state_dir, "mpsd's state folder");
+    sub->add_option("--config", o.config,
+                    "mpsd's TOML file, which may name the state folder");
     return sub;
   };
   const auto server = [&](CLI::App* sub, const char* names) {

@@ -441,7 +441,7 @@ json Fallbacks(const report::Counts& counts) {
 json ProfileResult(const ProfileFacts& facts) {
   json result = {{"device", facts.device},
                  {"gradients", facts.gradients},
-                 {"not_told", facts.unknown},
+                 {"unknown", facts.unknown},
                  {"steps", Steps(facts)},
                  {"captures", Captures(facts)},
                  {"operators", Operators(facts.tally)},

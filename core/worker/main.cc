@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -79,22 +80,26 @@ CLI::Option* DeclarePlan(CLI::App& app, mpsd::worker::PlanArguments& plan) {
       "opening the device; 0: a plan, 1: none");
   flag->type_name("JOB");
   app.add_option("--facts", plan.facts,
-                 "of --plan: a JSON file of what is known of the machine and "
-                 "of earlier runs")
-      ->needs(flag);
+                 "of --plan and --merge: a JSON file of what mpsd knows of the "
+                 "machine, of earlier runs, and of what may be read");
   return flag;
 }
 
 // Ends this process soon after its parent, if that is killed.
-mpsd::worker::ReaderWatch EndWithReader() {
-  return {STDOUT_FILENO, absl::Milliseconds(200), [] { _exit(1); }};
+std::unique_ptr<mpsd::worker::ReaderWatch> EndWithReader() {
+  return std::make_unique<mpsd::worker::ReaderWatch>(
+      STDOUT_FILENO, absl::Milliseconds(200), [] { _exit(1); });
+}
+
+// For what mpsd starts while a job may be training.
+std::unique_ptr<mpsd::worker::ReaderWatch> StepAside() {
+  mpsd::worker::EnterCell();
+  if (nice(10) < 0) std::cerr << "running at full priority\n";
+  return EndWithReader();
 }
 
 int Plan(const mpsd::worker::PlanArguments& plan) {
-  mpsd::worker::EnterCell();
-  const auto watch = EndWithReader();
-  // A job may be training concurrently with the plan.
-  if (nice(10) < 0) std::cerr << "mpsd-worker: planning at full priority\n";
+  const auto watch = StepAside();
   return mpsd::worker::RunPlan(plan, std::cout, std::cerr);
 }
 
@@ -116,6 +121,7 @@ int Merge(const mpsd::worker::MergeArguments& merge) {
     std::cerr << "mpsd-worker: --merge needs --adapter and --out\n";
     return 2;
   }
+  const auto watch = merge.facts.empty() ? nullptr : StepAside();
   return mpsd::worker::RunMerge(merge, std::cout, std::cerr);
 }
 
@@ -158,6 +164,7 @@ int main(int argc, char** argv) {
   if (gates_flag->count() > 0) return Gates();
   if (merge_flag->count() > 0) {
     merge.out = out_dir;
+    merge.facts = plan.facts;
     return Merge(merge);
   }
   if (job.empty() != out_dir.empty()) {

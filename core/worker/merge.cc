@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/ckpt/safetensors_writer.h"
 #include "core/spec/train_spec.h"
+#include "core/worker/process.h"
 #include "core/worker/run_job.h"
 #include "core/worker/verbs.h"
 #include "nlohmann/json.hpp"
@@ -52,6 +53,15 @@ absl::StatusOr<merge::MergeOptions> OptionsOf(const MergeArguments& a) {
   merge::MergeOptions options;
   options.adapter = a.adapter;
   options.out = fs::absolute(a.out).lexically_normal();
+  if (!a.facts.empty()) {
+    ASSIGN_OR_RETURN(const plan::Facts facts, ReadFacts(a.facts));
+    LimitToStart({.job_id = "",
+                  .spec_path = fs::absolute(a.facts).string(),
+                  .output_dir = "",
+                  .read_roots = facts.read_roots,
+                  .closed_roots = facts.closed_roots});
+    options.max_compared_bytes = int64_t{1} << 30;
+  }
   ASSIGN_OR_RETURN(auto base, a.model.empty() ? ModelOfAdapter(a.adapter)
                                               : spec::BaseModel{a.model, ""});
   ASSIGN_OR_RETURN(options.model, spec::FindBaseModel(base));

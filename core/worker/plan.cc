@@ -157,11 +157,15 @@ absl::StatusOr<CountedJob> ReadJob(const fs::path& path,
   return job;
 }
 
+}  // namespace
+
 absl::StatusOr<plan::Facts> ReadFacts(const std::string& path) {
   if (path.empty()) return plan::Facts();
   ASSIGN_OR_RETURN(auto text, base::ReadSmallFile(path, kFactsBytes));
   return plan::ParseFacts(text);
 }
+
+namespace {
 
 absl::StatusOr<backend::Choice> DeviceOf(const spec::TrainSpec& spec,
                                          const plan::Facts& facts) {

@@ -74,6 +74,9 @@ struct PlanArguments {
   std::string facts;  // file of plan::ParseFacts; empty: no facts
 };
 
+// The facts in a file of plan::ParseFacts; those of no file are unknown.
+absl::StatusOr<plan::Facts> ReadFacts(const std::string& path);
+
 // Runs mpsd-worker --plan: reads the job's data and its model's files but no
 // weights, opens no device, and computes what the job would need. For a job on
 // a CUDA card, the card's name and memory reported by the driver override the
@@ -92,6 +95,9 @@ struct MergeArguments {
   std::string out;
   std::string dtype;  // "float32", "bfloat16", "float16"; empty: the model's
   std::string max_shard_size = "5GB";
+  // As of PlanArguments, from mpsd, whose jobs need the memory: less of the
+  // model is compared, and no file is read outside the facts' roots.
+  std::string facts;
 };
 
 // Runs mpsd-worker --merge (core/lora). Returns the exit code: 0 done, 1

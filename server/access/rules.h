@@ -66,7 +66,7 @@ inline constexpr Rule kRules[] = {
     {"ArtifactService.Download", Role::kViewer, Concerns::kReadableJob, false},
     {"ArtifactService.FindBlobs", Role::kUser, Concerns::kNoJob, false},
     {"ArtifactService.Upload", Role::kUser, Concerns::kNoJob, true},
-    {"ArtifactService.UploadBatch", Role::kUser, Concerns::kNoJob, true},
+    {"ArtifactService.UploadBatch", Role::kUser, Concerns::kNoJob, false},
     {"DaemonService.Collect", Role::kAdmin, Concerns::kNoJob, true,
      /*needs_no_room=*/true},
     {"DaemonService.Drain", Role::kAdmin, Concerns::kNoJob, true,

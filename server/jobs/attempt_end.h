@@ -83,6 +83,8 @@ struct LaunchRequest {
   // What the worker reads in STATE (ReadInState) besides its job's folder.
   std::vector<std::string> results_read = {};
   std::string study = {};  // see wire::Start
+  // The model's folder, and what job.json calls the model.
+  std::string model_folder = {}, model_name = {};
 };
 
 // Starts workers. Implemented by server/supervisor over posix_spawn and by a

@@ -334,16 +334,16 @@ absl::Status JobFiles::NoModel(const std::string& model) {
                      "machine nor the name of a model (`mpsctl model list`)"));
   }
   const std::string alike = pushed_ == nullptr ? "" : pushed_->Alike(model);
-  if (!alike.empty()) {
-    return absl::NotFoundError(absl::StrCat("mpsd has no model '", shown,
-                                            "', but '", alike,
-                                            "': upper and lower case count"));
-  }
+  const std::string pull =
+      can_pull_ && can_pull_(id)
+          ? absl::StrCat("fetch it from the hub with `mpsctl model pull ",
+                         shown, "`, or ")
+          : "";
   return absl::NotFoundError(absl::StrCat(
-      "mpsd has no model '", shown, "': fetch it from the hub with `mpsctl ",
-      "model pull ", shown,
-      "`, or send a folder of yours with `mpsctl model "
-      "push FOLDER --name ",
+      "mpsd has no model '", shown, "'",
+      alike.empty() ? ": "
+                    : absl::StrCat("; did you mean '", alike, "'? Else "),
+      pull, "send a folder of yours with `mpsctl model push FOLDER --name ",
       shown, "`"));
 }
 
@@ -662,9 +662,9 @@ absl::Status Inputs::Add(const InputFile& input) {
   // Has also restarts the blob's grace period: Collect must not remove the blob
   // before the job's folder has a link to the file.
   if (!blobs_->Has(input.sha256)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "input '", input.path, "' (", input.sha256,
-        ") has not been uploaded: send it with ArtifactService.Upload"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("input '", input.path, "' (", input.sha256,
+                     ") has not been uploaded: upload it, then submit again"));
   }
   auto [known, added] = inputs_.emplace(
       Normal(input.path), Input{input.path, input.sha256, "", false});

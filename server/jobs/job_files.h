@@ -35,8 +35,8 @@ class ModelFinder {
   virtual ~ModelFinder() = default;
   // nullopt where no model has this name.
   virtual std::optional<Found> Find(const std::string& name) = 0;
-  // A name that differs from `name` only in case, human-readable; "" if there
-  // is none.
+  // The model, pushed or in the Hugging Face cache, that a `name` which no
+  // model has was most likely meant to be; "" if none is near.
   virtual std::string Alike(const std::string& name) = 0;
 };
 
@@ -79,14 +79,17 @@ class JobFiles {
   // folders are resolved again at each call, because their volume may appear
   // and disappear.
   // `pushed`, which must outlive the object, finds the models that users
-  // pushed; null: pushing is off.
-  explicit JobFiles(const std::filesystem::path& state_dir,
-                    ReadFolders folders = {{"/"}, {"/"}},
-                    ModelFinder* pushed = nullptr)
+  // pushed; null: pushing is off. `can_pull`: whether a model of this name can
+  // be fetched from the hub; null: none can.
+  explicit JobFiles(
+      const std::filesystem::path& state_dir,
+      ReadFolders folders = {{"/"}, {"/"}}, ModelFinder* pushed = nullptr,
+      std::function<bool(const std::string& name)> can_pull = nullptr)
       : state_dir_(std::filesystem::absolute(state_dir)),
         jobs_dir_(state_dir_ / "jobs"),
         folders_(std::move(folders)),
-        pushed_(pushed) {}
+        pushed_(pushed),
+        can_pull_(std::move(can_pull)) {}
   virtual ~JobFiles() = default;
 
   // Makes the folder with job.json, request.json and inputs/. Once Create
@@ -178,6 +181,7 @@ class JobFiles {
   const std::filesystem::path jobs_dir_;
   const ReadFolders folders_;
   ModelFinder* const pushed_;
+  const std::function<bool(const std::string& name)> can_pull_;
 };
 
 // The request that made a job, as JSON in the job's folder, so that a similar

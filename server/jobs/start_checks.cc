@@ -543,6 +543,8 @@ LaunchRequest LaunchRequestOf(const Job& job, const spec::TrainSpec& spec,
     request.slowest_step = absl::Seconds(job.progress->seconds);
   }
   request.allow_cpu_fallback = spec.allow_cpu_fallback;
+  request.model_folder = spec.model;
+  request.model_name = job.model;
   return request;
 }
 

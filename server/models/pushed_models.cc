@@ -23,6 +23,7 @@
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/spec/fields.h"
 #include "core/spec/model_folder.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
@@ -704,12 +705,16 @@ std::optional<jobs::ModelFinder::Found> PushedModels::Find(
 }
 
 std::string PushedModels::Alike(const std::string& name) {
-  absl::MutexLock lock(&mutex_);
-  const std::string folded = FoldedName(name);
-  for (const auto& [other, entry] : models_) {
-    if (other != name && FoldedName(other) == folded) return other;
+  std::vector<std::string> names;
+  for (const fs::path& entry : EntriesOf(spec::HubCacheFolder())) {
+    const std::string id = spec::IdOfRepository(entry.filename().string());
+    if (!id.empty() && spec::FindInHubCache(id).ok()) names.push_back(id);
   }
-  return "";
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [other, entry] : models_) names.push_back(other);
+  std::erase(names, name);
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  return std::string(spec::NearestName(name, candidates).value_or(""));
 }
 
 }  // namespace mpsd::models

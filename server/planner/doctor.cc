@@ -377,8 +377,8 @@ Finding ProgramsGate(const Facts& facts,
   }
   return Compared(kName, AtMost(largest, most, "ratio"),
                   large.empty()
-                      ? absl::StrCat("no program holds ", PercentText(most),
-                                     " of the memory")
+                      ? absl::StrCat("no other process uses more than ",
+                                     PercentText(most), " of memory")
                       : absl::StrJoin(large, ", "),
                   "Close them before a job that needs their memory.");
 }
@@ -541,8 +541,11 @@ Finding MatmulGate(const Facts& facts) {
   if (!facts.worker.matmul) return Unknown(kName);
   const Matmul& matmul = *facts.worker.matmul;
   const std::string found = absl::StrFormat(
-      "requested on %s, computed on %s, %s, in %.3f s", matmul.asked_device,
-      matmul.result_device, matmul.right ? "right" : "WRONG", matmul.seconds);
+      "matmul %s on %s (%.0f ms)%s", matmul.right ? "correct" : "WRONG",
+      matmul.result_device, 1000 * matmul.seconds,
+      matmul.asked_device == matmul.result_device
+          ? ""
+          : absl::StrCat(", requested on ", matmul.asked_device));
   if (!matmul.right) {
     return Fail(kName, found,
                 "The device multiplies wrongly: run `mpsd-worker --selftest`, "

@@ -15,11 +15,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/host/traits.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/job_files.h"
@@ -193,6 +195,11 @@ constexpr size_t kLastWords = 4096;  // of its stderr, that an error quotes
 // After its last line, a process has this long to end.
 constexpr absl::Duration kExitGrace = absl::Seconds(2);
 
+void KeepEnd(std::string& words, std::string_view bytes) {
+  words.append(bytes);
+  if (words.size() > kLastWords) words.erase(0, words.size() - kLastWords);
+}
+
 absl::Status HowItEnded(int status, const std::string& last_words) {
   std::string text = "the process that plans (mpsd-worker --plan) ";
   if (WIFSIGNALED(status)) {
@@ -240,12 +247,7 @@ absl::StatusOr<std::string> RunPlanProcess(
   bool lingers = false;  // after its last line
   supervisor::Exchange exchange;
   exchange.out = [&](std::string_view bytes) { return lines.Take(bytes); };
-  exchange.error = [&](std::string_view bytes) {
-    last_words.append(bytes);
-    if (last_words.size() > kLastWords) {
-      last_words.erase(0, last_words.size() - kLastWords);
-    }
-  };
+  exchange.error = [&](std::string_view bytes) { KeepEnd(last_words, bytes); };
   exchange.wanted = [&]() -> absl::Status {
     RETURN_IF_ERROR(wanted());
     const absl::Duration now = base::AwakeTime();
@@ -448,6 +450,80 @@ class Making {
   std::unique_ptr<TemporaryFolder> folder_;
 };
 
+constexpr char kMergeElsewhere[] =
+    "download the adapter, and merge it with `mpsctl merge` where the model is";
+
+absl::Status CheckMerge(const jobs::Job& job, const std::string& model) {
+  if (job.output_kind != jobs::OutputKind::kAdapter) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id,
+                     " made no adapter: download its result without --merged"));
+  }
+  std::error_code error;
+  if (fs::exists(fs::path(model) / "config.json", error)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the model ", job.model, " that job ", job.id,
+      " trained is no longer on mpsd's machine: ", kMergeElsewhere));
+}
+
+absl::StatusOr<FinishedPlan> MakeMerge(const PlanMaker::Options& options,
+                                       jobs::JobFiles& files,
+                                       const jobs::Job& job, PlanRun& run) {
+  ASSIGN_OR_RETURN(const spec::TrainSpec spec,
+                   spec::ParseTrainSpec(job.spec_json, "job.json"));
+  RETURN_IF_ERROR(CheckMerge(job, spec.model));
+  FinishedPlan made;
+  ASSIGN_OR_RETURN(made.merged,
+                   TemporaryFolder::Create(options.merges_dir, run.id()));
+  const fs::path folder = made.merged->path();
+  Facts facts;
+  facts.read_roots = options.read_roots;
+  facts.closed_roots = options.closed_roots;
+  for (const std::string& read : jobs::ReadInState(job.uses, spec, files)) {
+    facts.read_roots.push_back(read);
+  }
+  facts.read_roots.push_back(files.Folder(job.id));
+  facts.read_roots.push_back(folder);
+  RETURN_IF_ERROR(WriteFile(folder / "facts.json", Encode(facts)));
+  SpawnedProcess::Options spawn;
+  spawn.program = options.worker_path;
+  spawn.args = {"--merge",        "--adapter", job.output_path,
+                "--model",        spec.model,  "--out",
+                folder / "model", "--facts",   folder / "facts.json"};
+  spawn.environment = options.environment;
+  spawn.environment["TMPDIR"] = folder;
+  std::string words;
+  supervisor::Exchange exchange;
+  exchange.out = [&](std::string_view bytes) {
+    KeepEnd(words, bytes);
+    return absl::OkStatus();
+  };
+  exchange.wanted = [&] {
+    const std::optional<int64_t> free = files.FreeBytes();
+    if (!free || *free >= options.min_free_bytes) return run.Wanted();
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no room for the merged model: mpsd's disk has ",
+        base::BytesText(*free), " free, and --min-free-bytes keeps ",
+        base::BytesText(options.min_free_bytes), "; ", kMergeElsewhere));
+  };
+  ASSIGN_OR_RETURN(const int status,
+                   supervisor::RunToEnd(std::move(spawn), exchange));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return made;
+  constexpr std::string_view kError = "mpsd-worker: ";
+  const size_t error = words.rfind(kError);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the adapter cannot be merged: ",
+      WIFSIGNALED(status)
+          ? absl::StrCat("mpsd-worker died of signal ", WTERMSIG(status))
+          : absl::StrReplaceAll(
+                base::Printable(words.substr(
+                    error == words.npos ? 0 : error + kError.size())),
+                {{spec.model, job.model},
+                 {job.output_path, "the adapter of job " + job.id}})));
+}
+
 // Keeps the run of a watcher, and abandons it with the watcher.
 class Watch final : public PlanWatch {
  public:
@@ -468,6 +544,7 @@ PlanMaker::PlanMaker(Options options, Dependencies dependencies)
       dependencies_(dependencies),
       ids_(dependencies.clock, jobs::JobIdGenerator::SystemRandom()) {
   TemporaryFolder::RemoveAll(options_.plans_dir);
+  TemporaryFolder::RemoveAll(options_.merges_dir);
 }
 
 PlanMaker::~PlanMaker() {
@@ -484,35 +561,47 @@ PlanMaker::~PlanMaker() {
 absl::StatusOr<std::unique_ptr<PlanWatch>> PlanMaker::Plan(
     PlanRequest request, std::function<void()> wake) {
   const std::string user = request.submission.owner;
+  auto kept = std::make_shared<const PlanRequest>(std::move(request));
+  return Begin(user, std::move(wake), [this, kept](PlanRun& own) {
+    return Making(options_, dependencies_, *kept, own).Run();
+  });
+}
+
+absl::StatusOr<std::unique_ptr<PlanWatch>> PlanMaker::Merge(
+    const jobs::Job& job, const std::string& user, std::function<void()> wake) {
+  return Begin(user, std::move(wake), [this, job](PlanRun& own) {
+    return MakeMerge(options_, dependencies_.files, job, own);
+  });
+}
+
+absl::StatusOr<std::unique_ptr<PlanWatch>> PlanMaker::Begin(
+    const std::string& user, std::function<void()> wake, PlanRun::Make make) {
   absl::MutexLock lock(&mutex_);
   Reap();
   RETURN_IF_ERROR(CheckRoom(user));
   auto run = std::make_shared<PlanRun>(ids_.Next(), user, std::move(wake));
-  auto kept = std::make_shared<const PlanRequest>(std::move(request));
   // The maker joins the thread before it ends itself.
-  run->Start([this, kept](PlanRun& own) {
-    return Making(options_, dependencies_, *kept, own).Run();
-  });
+  run->Start(std::move(make));
   runs_.push_back(run);
   return std::make_unique<Watch>(std::move(run));
 }
 
 absl::Status PlanMaker::CheckRoom(const std::string& user) {
   if (stopping_) {
-    return absl::UnavailableError("mpsd is stopping: plan again later");
+    return absl::UnavailableError("mpsd is stopping: try again later");
   }
   if (runs_.size() >= limits::kPlans) {
     return absl::UnavailableError(
         absl::StrCat("mpsd makes ", limits::kPlans,
-                     " plans at a time, and as many are under way: plan again "
-                     "in a minute"));
+                     " plans or merges at a time, and as many are under way: "
+                     "try again in a minute"));
   }
   const bool has_one = std::any_of(
       runs_.begin(), runs_.end(),
       [&](const auto& run) { return run->user() == user && !run->given_up(); });
   if (!has_one) return absl::OkStatus();
   return absl::UnavailableError(
-      absl::StrCat("a plan of ", user,
+      absl::StrCat("a plan or merge of ", user,
                    " is under way, and each user has one at a time: wait for "
                    "it, or end it with Ctrl-C"));
 }

@@ -31,6 +31,7 @@
 #include "server/planner/plan_facts.h"
 #include "server/store/blob_store.h"
 #include "server/store/job.h"
+#include "server/supervisor/spawned_process.h"
 
 namespace mpsd::planner {
 
@@ -51,6 +52,9 @@ struct PlanRequest {
 struct FinishedPlan {
   std::string json;  // v1::Plan, without its queue
   PlanQueue queue;
+  // Of a merge alone: the folder with the merged model in model/, which is
+  // removed with its last owner.
+  std::shared_ptr<supervisor::TemporaryFolder> merged = nullptr;
 };
 struct PlanNews {
   std::string stage;                 // human-readable: "tokenizing"
@@ -79,6 +83,15 @@ class Planner {
   // made.
   virtual absl::StatusOr<std::unique_ptr<PlanWatch>> Plan(
       PlanRequest request, std::function<void()> wake) = 0;
+
+  // Begins to merge the adapter that `job` made into its model, on the CPU, as
+  // if that were a plan of `user`.
+  //   FAILED_PRECONDITION  the result is no adapter, its model is gone, or they
+  //                        do not fit.
+  //   RESOURCE_EXHAUSTED   the disk has no room for the model.
+  virtual absl::StatusOr<std::unique_ptr<PlanWatch>> Merge(
+      const jobs::Job& job, const std::string& user,
+      std::function<void()> wake) = 0;
 };
 
 inline constexpr size_t kLineBytes = limits::kStudyResultBytes;
@@ -172,9 +185,9 @@ class PlanMaker final : public Planner {
     std::string worker_path;
     // The process' whole environment, except TMPDIR.
     host::Environment environment;
-    // In which each plan gets its folder. For the maker alone, which empties it
-    // when constructed.
-    std::filesystem::path plans_dir;
+    // In which each plan gets its folder, and each merge. For the maker alone,
+    // which empties them when constructed.
+    std::filesystem::path plans_dir, merges_dir;
     // As of supervisor::ProcessLauncher.
     std::vector<std::string> read_roots, closed_roots;
     std::string chip;  // the machine's; "": unknown
@@ -199,12 +212,18 @@ class PlanMaker final : public Planner {
 
   absl::StatusOr<std::unique_ptr<PlanWatch>> Plan(
       PlanRequest request, std::function<void()> wake) override;
+  absl::StatusOr<std::unique_ptr<PlanWatch>> Merge(
+      const jobs::Job& job, const std::string& user,
+      std::function<void()> wake) override;
 
   // Removes the folders of plans that are not in progress: those that could not
   // be removed at the plan's end.
   void Sweep();
 
  private:
+  absl::StatusOr<std::unique_ptr<PlanWatch>> Begin(const std::string& user,
+                                                   std::function<void()> wake,
+                                                   PlanRun::Make make);
   // Unavailable if `user` has a plan in progress, or too many are.
   absl::Status CheckRoom(const std::string& user)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

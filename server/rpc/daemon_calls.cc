@@ -36,10 +36,16 @@ absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
   response.set_version(facts.version);
   response.set_worker_version(info.worker_version);
   response.set_torch_version(info.torch_version);
-  response.set_device(info.device);
+  response.set_device(info.device.empty() && facts.tested_device
+                          ? facts.tested_device()
+                          : info.device);
   response.set_platform(Platform());
   ToProto(facts.start_time, *response.mutable_start_time());
   response.set_state_dir(facts.state_dir);
+  for (const std::string& address : facts.api_addresses) {
+    response.add_api_addresses(address);
+  }
+  response.set_api_tls(facts.api_tls);
   response.set_metrics_address(facts.metrics_address);
   response.set_metrics_tls(facts.metrics_tls);
   response.set_page_address(facts.page_address);

@@ -3,7 +3,9 @@
 #define MPSD_SERVER_RPC_DAEMON_CALLS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -20,12 +22,16 @@ namespace mpsd::rpc {
 struct DaemonFacts {
   std::string version;  // mpsd's version
   std::string state_dir;
+  std::vector<std::string> api_addresses;
+  bool api_tls = false;         // on ports
   std::string metrics_address;  // empty: off
   bool metrics_tls = false;
   std::string page_address;  // empty: off
   absl::Time start_time;
   int64_t schema_version = 0;    // Database::schema_version()
   int32_t protocol_version = 0;  // wire::kProtocolVersion
+  // The device that passed the self-test; "" before that. Null: unknown.
+  std::function<std::string()> tested_device = nullptr;
 };
 
 // The calls of DaemonService; errors as in the proto.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -160,10 +161,19 @@ absl::StatusOr<fs::path> CheckpointFolder(jobs::JobReader& reader,
 
 class DownloadSource : public Source<v1::DownloadResponse> {
  public:
-  DownloadSource(jobs::JobReader& reader, v1::DownloadRequest request)
-      : jobs_(reader), request_(std::move(request)) {}
+  DownloadSource(jobs::JobReader& reader, v1::DownloadRequest request,
+                 planner::Planner* planner, std::string user, Wake wake)
+      : jobs_(reader),
+        request_(std::move(request)),
+        planner_(planner),
+        user_(std::move(user)),
+        wake_(std::move(wake)) {}
 
   absl::StatusOr<Pull> Next(v1::DownloadResponse& message) override {
+    if (folder_.empty() && request_.merged()) {
+      RETURN_IF_ERROR(AwaitMerge());
+      if (folder_.empty()) return Pull::kWait;
+    }
     if (folder_.empty()) {
       RETURN_IF_ERROR(FindFiles());
     }
@@ -193,8 +203,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     if (request_.curves()) return RunSelection(IsCurve);
     if (!request_.adapter() && !request_.output() && !request_.predictions()) {
       return absl::InvalidArgumentError(
-          "what: set output, predictions, manifest or curves to true, or "
-          "checkpoint_step");
+          "what: set output, merged, predictions, manifest or curves to true, "
+          "or checkpoint_step");
     }
     ASSIGN_OR_RETURN(fs::path output, OutputFolder(job));
     if (!request_.predictions()) return Selection{std::move(output)};
@@ -238,6 +248,22 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     return absl::OkStatus();
   }
 
+  // Begins the merge at the first call; finds the files once it is done.
+  absl::Status AwaitMerge() {
+    if (merge_ == nullptr) {
+      RETURN_IF_ERROR(CheckId("job_id", request_.job_id()));
+      ASSIGN_OR_RETURN(const jobs::Job job, jobs_.Get(request_.job_id()));
+      RETURN_IF_ERROR(OutputFolder(job).status());
+      ASSIGN_OR_RETURN(merge_, planner_->Merge(job, user_, wake_));
+    }
+    ASSIGN_OR_RETURN(const auto news, merge_->Next());
+    if (!news || !news->plan) return absl::OkStatus();
+    merged_ = news->plan->merged;
+    ASSIGN_OR_RETURN(files_, FilesBelow(merged_->path() / "model"));
+    folder_ = merged_->path() / "model";
+    return absl::OkStatus();
+  }
+
   absl::Status NothingThere() const {
     if (request_.manifest() || request_.curves()) {
       return absl::NotFoundError(absl::StrCat(
@@ -270,13 +296,21 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   size_t next_ = 0;
   std::unique_ptr<FileReader> reader_;  // reads files_[next_ - 1]
   bool announced_ = false;              // the file's header was sent
+
+  planner::Planner* const planner_;
+  const std::string user_;
+  const Wake wake_;
+  std::unique_ptr<planner::PlanWatch> merge_;
+  std::shared_ptr<supervisor::TemporaryFolder> merged_;
 };
 
 }  // namespace
 
 std::unique_ptr<Source<v1::DownloadResponse>> MakeDownloadSource(
-    jobs::JobReader& reader, v1::DownloadRequest request) {
-  return std::make_unique<DownloadSource>(reader, std::move(request));
+    jobs::JobReader& reader, v1::DownloadRequest request,
+    planner::Planner* planner, std::string user, Wake wake) {
+  return std::make_unique<DownloadSource>(reader, std::move(request), planner,
+                                          std::move(user), std::move(wake));
 }
 
 }  // namespace mpsd::rpc

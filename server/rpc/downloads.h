@@ -13,6 +13,7 @@
 #include "core/base/sha256.h"
 #include "mpsd/v1/artifacts.pb.h"
 #include "server/jobs/job_reader.h"
+#include "server/planner/plan_maker.h"
 #include "server/rpc/streams.h"
 
 namespace mpsd::rpc {
@@ -21,8 +22,12 @@ namespace mpsd::rpc {
 // each as a header with the SHA-256 and then its bytes in chunks of 1 MiB.
 // Reads only folders inside the job's own and follows no symbolic link. A file
 // that disappears or changes meanwhile ends the stream with ABORTED.
+// `planner` makes the merged model for `user`, and must outlive the source;
+// `wake` is the stream's.
 std::unique_ptr<Source<v1::DownloadResponse>> MakeDownloadSource(
-    jobs::JobReader& reader, v1::DownloadRequest request);
+    jobs::JobReader& reader, v1::DownloadRequest request,
+    planner::Planner* planner = nullptr, std::string user = "",
+    Wake wake = nullptr);
 
 // An open regular file, read from its start to the size that it had when it was
 // opened.

@@ -163,8 +163,9 @@ void AddArtifactMethods(Hosts& on, const Backend& with, MethodTable& table) {
       });
   table.Sends<v1::DownloadRequest, v1::DownloadResponse>(
       "ArtifactService.Download", on.downloads,
-      [&](const access::Rights&, const auto& request, const Wake&) {
-        return MakeDownloadSource(with.reader, request);
+      [&](const access::Rights& rights, const auto& request, Wake wake) {
+        return MakeDownloadSource(with.reader, request, with.options.planner,
+                                  rights.caller().user, std::move(wake));
       });
 }
 

@@ -284,7 +284,7 @@ void FillQueue(const planner::PlanQueue& queue, v1::Plan& plan) {
   out.set_jobs_ahead(static_cast<int32_t>(queue.jobs_ahead));
   out.set_why(ValidUtf8(queue.why));
   for (const std::string& what : queue.unknown) {
-    out.add_not_told(ValidUtf8(what));
+    out.add_unknown(ValidUtf8(what));
   }
   if (!queue.wait) return;
   const double wait = absl::ToDoubleSeconds(*queue.wait);

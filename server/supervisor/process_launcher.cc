@@ -222,6 +222,8 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   session.exit_grace = options_.exit_grace;
   session.awake_time = options_.awake_time;
   session.log_path = request.log_path;
+  session.model_folder = request.model_folder;
+  session.model_name = request.model_name;
   session.temporary_folder = std::move(temporary);
   session.log_start = lseek(out.get(), 0, SEEK_END);
 

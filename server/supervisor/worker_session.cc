@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
@@ -266,7 +267,10 @@ void WorkerSession::Run() {
   listener_.OnExit(result);
 }
 
-std::string WorkerSession::Respelled(const std::string& text) const {
+std::string WorkerSession::Respelled(std::string text) const {
+  if (!options_.model_folder.empty() && !options_.model_name.empty()) {
+    absl::StrReplaceAll({{options_.model_folder, options_.model_name}}, &text);
+  }
   const std::filesystem::path spec = options_.start.spec_path;
   const std::filesystem::path folder = spec.parent_path();
   // Rarely true; reading the names costs a file.

@@ -76,6 +76,8 @@ class WorkerSession final : public jobs::Worker {
     std::shared_ptr<TemporaryFolder> temporary_folder;
     std::string log_path;
     int64_t log_start = 0;  // the log's size before this worker
+    // What messages show as model_name, as users know it.
+    std::string model_folder, model_name;
     // The clock for every limit: a worker makes no progress while the machine
     // sleeps.
     std::function<absl::Duration()> awake_time = base::AwakeTime;
@@ -119,8 +121,8 @@ class WorkerSession final : public jobs::Worker {
   absl::Status Handle(const wire::Hello& hello);
   absl::Status Report(wire::FromWorker message);
   int Reap();
-  // `text` with the job's files in the user's spelling.
-  std::string Respelled(const std::string& text) const;
+  // `text` with the job's files and model in the user's spelling.
+  std::string Respelled(std::string text) const;
 
   const Options options_;
   const std::unique_ptr<SpawnedProcess> process_;

@@ -346,10 +346,9 @@ TEST_F(TokenTextTest, TheSecretAloneIsTheOutput) {
   EXPECT_EQ(err_.str(),
             "Made token 0a1b2c3d4e5f of ann, with the role user. It expires on "
             "2026-04-02 03:04, in 90 days.\n"
-            "It cannot be shown again: mpsd keeps only its SHA-256. Give it to "
-            "ann in a way\n"
-            "that others cannot read, such as a password manager; it is typed "
-            "or piped into\n"
+            "It cannot be shown again: mpsd keeps only its SHA-256. Send it to "
+            "ann securely;\n"
+            "it is typed or piped into\n"
             "  mpsctl login HOST:PORT\n"
             "Revoke a token that others may have seen:\n"
             "  mpsctl token revoke 0a1b2c3d4e5f\n");

@@ -68,6 +68,18 @@ TEST_F(DownloadTest, ACheckpoint) {
   EXPECT_EQ(Download({"--predictions", "--checkpoint", "4"}).code, 2);
 }
 
+TEST_F(DownloadTest, AMergedModel) {
+  EXPECT_EQ(Download({"--merged"}).code, 0);
+  EXPECT_TRUE(data().downloaded[0].merged());
+  EXPECT_EQ(Download({"--merged", "--curves"}).code, 2);
+  // No watch would help.
+  fs::remove_all(output_);
+  Fail("Download", StatusCode::FAILED_PRECONDITION, "the model m is gone");
+  EXPECT_THAT(Download({"--merged"}),
+              Fails(2, AllOf(HasSubstr("the model m is gone"),
+                             Not(HasSubstr("mpsctl watch")))));
+}
+
 TEST_F(DownloadTest, OneFileOfThePredictions) {
   data().download.clear();
   AddFile("predictions.jsonl", "1");

@@ -49,6 +49,9 @@ TEST_F(InfoTest, WhileAJobRuns) {
   info_.set_queued_jobs(2);
   info_.set_running_job_id(kId);
   info_.set_metrics_address("127.0.0.1:9464");
+  info_.add_api_addresses("unix:/s/mpsd.sock");
+  info_.add_api_addresses("0.0.0.0:7433");
+  info_.set_api_tls(true);
   info_.mutable_host()->set_on_battery(true);
   info_.mutable_pause()->add_reasons(v1::PAUSE_REASON_BATTERY);
   info_.set_hold("the self-test of the device failed");
@@ -61,6 +64,8 @@ TEST_F(InfoTest, WhileAJobRuns) {
         "paused         on battery or in Low Power Mode\n",
         "jobs wait      device: the self-test of the device failed\n",
         "jobs           1 running, 2 queued; now 01KAH0000000000000000000AA\n",
+        "API            unix:/s/mpsd.sock\n"
+        "API            0.0.0.0:7433, with TLS\n"
         "metrics        http://127.0.0.1:9464/metrics\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;
   }

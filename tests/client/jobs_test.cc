@@ -372,7 +372,7 @@ class AuditTest : public ClientTest {
 };
 
 TEST_F(AuditTest, NewestFirstWithWhoHowWhenceWhatAndTheResult) {
-  EXPECT_EQ(Out({"audit"}), "There were no requests.\n");
+  EXPECT_EQ(Out({"audit"}), "No audit entries.\n");
   Add("ada", "JobService.Submit").set_job_id(kId);
   data().audit[0].set_detail("inputs: 1");
   Add("bob", "JobService.Cancel").set_job_id(kId);

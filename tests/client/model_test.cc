@@ -105,6 +105,10 @@ TEST_F(LocalModelTest, WhatMpsdWouldRefuseIsSaidHere) {
   EXPECT_THAT(std::string(cut.status().message()),
               HasSubstr("model.safetensors: "));
   EXPECT_THAT(std::string(cut.status().message()), HasSubstr(folder_.string()));
+  WriteText(folder_ / "model.safetensors", Weights(100));
+  fs::rename(folder_ / "tokenizer.json", folder_ / "vocab.txt");
+  EXPECT_THAT(std::string(ReadLocalModel(folder_).status().message()),
+              HasSubstr("has no tokenizer.json"));
   fs::remove(folder_ / "config.json");
   EXPECT_TRUE(absl::IsNotFound(ReadLocalModel(folder_).status()));
   EXPECT_TRUE(absl::IsNotFound(ReadLocalModel(folder_ / "none").status()));
@@ -208,7 +212,9 @@ TEST_F(ModelListTest, OneOrNone) {
   Add("other");
   EXPECT_THAT(RunVerb({"model", "list", "tiny"}).out, Not(HasSubstr("other")));
   EXPECT_THAT(RunVerb({"model", "list", "none"}),
-              Fails(4, HasSubstr("mpsd has no model none")));
+              Fails(4, HasSubstr("mpsd has no model none\n")));
+  EXPECT_THAT(RunVerb({"model", "list", "tiyn"}),
+              Fails(4, HasSubstr("no model tiyn; did you mean tiny?\n")));
   EXPECT_EQ(ParseJson(Out({"model", "list", "tiny", "--json"}))["size_bytes"],
             270000000);
   Fail("ListModels", StatusCode::UNIMPLEMENTED, "");

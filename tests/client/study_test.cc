@@ -325,7 +325,7 @@ v1::StudyResult ProfileSample() {
   v1::ProfileResult& profile = *result.mutable_profile();
   profile.set_device("mps");
   profile.set_gradients("explicit");
-  profile.add_not_told("the device's own times");
+  profile.add_unknown("the device's own times");
   v1::ProfileSteps& steps = *profile.mutable_steps();
   steps.set_warm_up(10);
   steps.set_plain(20);
@@ -729,7 +729,7 @@ TEST_F(PlanTextTest, TheQueueSaysWhenTheJobWouldEnd) {
   queue.clear_wait_seconds();
   queue.clear_finish_seconds();
   queue.set_why("a new disk");
-  queue.add_not_told("how long the queue is held");
+  queue.add_unknown("how long the queue is held");
   const std::string text = Printed();
   EXPECT_THAT(text, HasSubstr("  held          a new disk\n"));
   EXPECT_THAT(text, HasSubstr("  unknown       how long the queue is held\n"));
@@ -743,7 +743,7 @@ TEST_F(PlanTextTest, NothingSteersTheTerminal) {
   plan_.mutable_model()->set_gradients(bad);
   plan_.mutable_time()->set_rates(bad);
   plan_.mutable_queue()->set_why(bad);
-  plan_.mutable_queue()->add_not_told(bad);
+  plan_.mutable_queue()->add_unknown(bad);
   plan_.mutable_data()->add_samplings()->set_name(bad);
   plan_.add_alternatives()->add_changes(bad);
   plan_.add_findings()->set_found(bad);

@@ -141,7 +141,7 @@ class PlansOfATeam(team_test.Team):
         self.assertEqual(1, plan["queue"]["jobs_ahead"])
         self.assertIsNone(plan["queue"]["wait_seconds"])
         self.assertIn("only the owner and admins may know",
-                      plan["queue"]["not_told"][0])
+                      plan["queue"]["unknown"][0])
         self.refused(team["vera"].ctl("plan", self.job("fake:ok")), "role")
         self.refused(bob.ctl("plan", self.job("fake:ok"), "--probe-of",
                              job["id"]), "ada")

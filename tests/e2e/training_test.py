@@ -27,6 +27,7 @@ class TrainingTest(harness.SharedDaemonTest):
         self.check_tensors(adapter)
         self.check_metrics(daemon)
         self.check_files(daemon, shown["id"])
+        self.check_merged(daemon, shown["id"], adapter)
         second = daemon.succeed(harness.write_job(
             self.folder, adapter=adapter.name))
         self.assertAlmostEqual(shown["eval_loss_after"],
@@ -53,6 +54,17 @@ class TrainingTest(harness.SharedDaemonTest):
         for name, values in tensors.items():
             self.assertTrue(all(map(math.isfinite, values)), name)
             self.assertTrue(any(values), f"{name} has learnt nothing")
+
+    def check_merged(self, daemon, job_id, adapter):
+        """mpsd merges as `mpsctl merge` does where model and adapter are."""
+        merged = self.download(daemon, job_id, "--merged")
+        here = self.folder / "merged-here"
+        daemon.says("merge", adapter, "--model", self.model, "--output", here)
+        self.assertEqual(
+            {file.name: file.read_bytes() for file in here.iterdir()},
+            {file.name: file.read_bytes() for file in merged.iterdir()})
+        self.eventually(lambda: not list(
+            (daemon.state_dir / "merges").iterdir()))
 
     def check_metrics(self, daemon):
         self.assertEqual("cpu", daemon.ctl_json("info")[0]["device"])

@@ -219,9 +219,45 @@ TEST_F(ConfigTest, FlagsWinOverTheFileOverTheEnvironment) {
 TEST_F(ConfigTest, UnknownKeysAndFlagsAreErrors) {
   ExpectError({"--colour", "red"}, "--colour");
   ExpectError({"extra"}, "extra");
-  ExpectFileError("state-dri = \"/s\"\n", "'state-dri' is not an option");
+  // With its line, and the nearest name if one is near.
+  ExpectFileError("# a\n\n  state-dri = \"/s\"\n",
+                  "line 3: 'state-dri' is not an option that mpsd's file may "
+                  "hold; did you mean 'state-dir'?");
   ExpectFileError("[scheduler]\nmax-failures = 1\n",
-                  "'[scheduler]' is not an option");
+                  "line 1: '[scheduler]' is not an option that mpsd's file may "
+                  "hold; mpsd --help");
+  ExpectFileError("admin = [\"a\"]\n[users.ann]\nqueued-jobs = 1\n",
+                  "line 2: '[users]' is not an option that mpsd's file may "
+                  "hold; did you mean '[user]'?");
+}
+
+TEST_F(ConfigTest, CheckConfigPrintsAddressesAndWhatDiffersFromTheDefaults) {
+  WriteFile(
+      "state-dir = \"/s\"\nhttp-listen = \"127.0.0.1:9465\"\n"
+      "limit-queued-jobs = 20\nmax-failures = 3\n"
+      "[environment]\nHF_TOKEN = \"secret\"\n");
+  const auto printed = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), "--check-config");
+    const auto parsed = ParseConfig(args);
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    return parsed.ok() ? std::get<PrintAndExit>(*parsed).text : "";
+  };
+  EXPECT_EQ(printed({"--config", file_, "--listen", "127.0.0.1:7433"}),
+            "state folder /s\n"
+            "API on unix:/s/mpsd.sock\n"
+            "API on 127.0.0.1:7433\n"
+            "metrics on http://127.0.0.1:9464/metrics\n"
+            "web page on http://127.0.0.1:9465/\n"
+            "differs from the defaults:\n"
+            "  state-dir = /s\n"
+            "  http-listen = 127.0.0.1:9465\n"
+            "  listen = 127.0.0.1:7433\n"
+            "  environment = HF_TOKEN\n"
+            "  limit-queued-jobs = 20\n");
+  EXPECT_THAT(printed({"--metrics-address", "off"}),
+              testing::Not(HasSubstr("metrics on")));
+  EXPECT_THAT(printed({}), HasSubstr("all options have defaults\n"));
+  ExpectError({"--check-config", "--listen", "0.0.0.0:7433"}, "--listen");
 }
 
 TEST_F(ConfigTest, ValuesAreChecked) {

@@ -154,6 +154,21 @@ TEST_F(DaemonTest, AJobReadsNothingOutsideOfItsFolders) {
   EXPECT_THAT(text, testing::Not(HasSubstr("blobs")));
 }
 
+TEST_F(DaemonTest, NamesWhereItListens) {
+  config_.log_level = "info";
+  config_.listen = {"127.0.0.1:0"};
+  config_.metrics_address = config_.http_listen = "127.0.0.1:0";
+  auto daemon = StartHere();
+  const v1::InfoResponse info = Info();
+  ASSERT_EQ(info.api_addresses_size(), 2);
+  EXPECT_EQ(info.api_addresses(0), "unix:" + config_.SocketPath().string());
+  EXPECT_TRUE(Logs("serves the API on " + info.api_addresses(0) +
+                   "; the API on " + info.api_addresses(1) +
+                   "; the metrics on http://" + info.metrics_address() +
+                   "/metrics; the web page on http://" + info.page_address() +
+                   "/"));
+}
+
 TEST_F(DaemonTest, ATakenMetricsPortIsAWarning) {
   config_.log_level = "warn";
   config_.metrics_address = "127.0.0.1:0";

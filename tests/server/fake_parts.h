@@ -36,6 +36,11 @@ class FakePlanner final : public planner::Planner {
     return std::make_unique<Watch>(*this);
   }
 
+  absl::StatusOr<std::unique_ptr<planner::PlanWatch>> Merge(
+      const jobs::Job&, const std::string&, std::function<void()>) override {
+    return absl::UnimplementedError("no merges");
+  }
+
   std::vector<planner::PlanRequest> requests;
   absl::Status refusal;  // of Plan
   std::deque<absl::StatusOr<planner::PlanNews>> news;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -46,10 +47,27 @@ TEST_F(TlsCommandTest, InitSaysWhatToDoNext) {
   const std::string fingerprint = Shown()["fingerprint"];
   EXPECT_THAT(made.out,
               AllOf(HasSubstr("(397 days)"), HasSubstr("gpu.example.com, "),
-                    HasSubstr("mpsd --listen 0.0.0.0:7433"),
-                    HasSubstr("mpsctl token create --user NAME"),
+                    HasSubstr("mpsd --state-dir " + state_dir_.string() +
+                              " --listen 0.0.0.0:7433"),
+                    HasSubstr("mpsctl --state-dir " + state_dir_.string() +
+                              " token create --user NAME"),
                     HasSubstr("mpsctl login gpu.example.com:7433"),
                     HasSubstr("--fingerprint " + fingerprint)));
+}
+
+TEST_F(TlsCommandTest, TheFileMayNameTheFolder) {
+  const fs::path file = testing_support::FreshFolder("tls_config") / "m.toml";
+  std::ofstream(file) << "state-dir = \"" << state_dir_.string()
+                      << "\"\nlisten = [\"0.0.0.0:7433\"]\n";
+  const Outcome made = Typed({"init", "--config", file.string()});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_TRUE(fs::exists(state_dir_ / "tls" / "server.crt"));
+  EXPECT_THAT(made.out,
+              AllOf(HasSubstr("mpsd --config " + file.string() + " --listen"),
+                    HasSubstr("or in " + file.string()),
+                    HasSubstr("mpsctl --state-dir " + state_dir_.string())));
+  EXPECT_THAT(Typed({"init", "--config", file.string()}).out,
+              HasSubstr("mpsd tls renew --config " + file.string()));
 }
 
 TEST_F(TlsCommandTest, WhatIsTypedWrongIsAUsageError) {

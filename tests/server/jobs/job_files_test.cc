@@ -270,7 +270,9 @@ TEST_F(ReadFoldersTest, APushedModelComesBeforeTheCache) {
 TEST_F(ReadFoldersTest, AMissingModelSaysHowToGetIt) {
   setenv("HF_HUB_CACHE", (state_ / "hub").c_str(), 1);
   OneModel models("/nowhere");
-  JobFiles files(state_ / "state", {{"/"}, {"/"}}, &models);
+  bool has_hub = true;
+  JobFiles files(state_ / "state", {{"/"}, {"/"}}, &models,
+                 [&](const std::string&) { return has_hub; });
   const auto error_of = [&](const std::string& model) {
     const absl::Status status = files.FindModel(model).status();
     EXPECT_TRUE(absl::IsNotFound(status)) << status;
@@ -279,7 +281,11 @@ TEST_F(ReadFoldersTest, AMissingModelSaysHowToGetIt) {
   EXPECT_THAT(error_of("org/none"), HasSubstr("`mpsctl model pull org/none`"));
   EXPECT_THAT(error_of("org/none"),
               HasSubstr("`mpsctl model push FOLDER --name org/none`"));
-  EXPECT_THAT(error_of("org/m"), HasSubstr("but 'Org/m'"));
+  EXPECT_THAT(error_of("org/m"), HasSubstr("did you mean 'Org/m'? Else fetch"));
+  has_hub = false;
+  EXPECT_THAT(
+      error_of("org/none"),
+      HasSubstr("mpsd has no model 'org/none': send a folder of yours"));
   EXPECT_THAT(error_of("/models/none"),
               HasSubstr("`mpsctl model push FOLDER`"));
   EXPECT_THAT(error_of((state_ / "data").string()),

@@ -310,6 +310,8 @@ TEST_F(PushedModelsTest, NamesDifferByMoreThanCase) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("'Org/Model'"));
   EXPECT_EQ(models_->Alike("org/MODEL"), "Org/Model");
   EXPECT_EQ(models_->Alike("Org/Model"), "");
+  EXPECT_EQ(models_->Alike("Org/Modle"), "Org/Model");
+  EXPECT_EQ(models_->Alike("other"), "");
   EXPECT_FALSE(models_->Find("org/model"));
 }
 

@@ -349,7 +349,7 @@ TEST(TorchGates, FindEachFault) {
         "torch.matmul", kFail, "WRONG"},
        {"a product of the processor",
         [](Facts& f) { f.worker.matmul->result_device = "cpu"; },
-        "torch.matmul", kFail, "computed on cpu"},
+        "torch.matmul", kFail, "requested on mps"},
        {"a self-test that failed",
         [](Facts& f) {
           f.selftest.state = Selftest::State::kFailed;

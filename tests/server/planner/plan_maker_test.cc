@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +17,7 @@
 
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "server/jobs/job_files.h"
 #include "tests/server/planner/planner_fixture.h"
 
@@ -132,7 +134,10 @@ class PlanMakerTest : public PlannerFixture {
   // The plan, or why there is no plan.
   absl::StatusOr<FinishedPlan> Plan(const PlanRequest& request) {
     if (!maker_) Make();
-    auto watch = maker_->Plan(request, [] {});
+    return Await(maker_->Plan(request, [] {}));
+  }
+  absl::StatusOr<FinishedPlan> Await(
+      absl::StatusOr<std::unique_ptr<PlanWatch>> watch) {
     if (!watch.ok()) return watch.status();
     while (true) {
       auto news = (*watch)->Next();
@@ -355,12 +360,14 @@ TEST_F(PlanMakerTest, AUserHasOnePlanAtATimeAndAllHaveTwo) {
   ASSERT_TRUE(ada.ok());
   const absl::Status again = Plan(Request("ok", "ada")).status();
   EXPECT_TRUE(absl::IsUnavailable(again));
-  EXPECT_THAT(std::string(again.message()), HasSubstr("a plan of ada"));
+  EXPECT_THAT(std::string(again.message()),
+              HasSubstr("a plan or merge of ada"));
   auto bob = maker_->Plan(Request("hang", "bob"), [] {});
   ASSERT_TRUE(bob.ok());
   const absl::Status third = Plan(Request("ok", "eve")).status();
   EXPECT_TRUE(absl::IsUnavailable(third));
-  EXPECT_THAT(std::string(third.message()), HasSubstr("2 plans at a time"));
+  EXPECT_THAT(std::string(third.message()),
+              HasSubstr("makes 2 plans or merges at a time"));
   // A caller that gives a plan up makes room.
   ada->reset();
   absl::StatusOr<FinishedPlan> plan = third;
@@ -369,6 +376,71 @@ TEST_F(PlanMakerTest, AUserHasOnePlanAtATimeAndAllHaveTwo) {
     plan = Plan(Request("ok", "eve"));
   }
   EXPECT_TRUE(plan.ok()) << plan.status();
+}
+
+// With a shell script for mpsd-worker: $3 is the adapter, $5 the model, $7 the
+// output, $9 the facts.
+class MergeTest : public PlanMakerTest {
+ protected:
+  MergeTest() {
+    job_.model = "org/tiny";
+    job_.output_path = files_.Folder(job_.id) + "/out/adapter";
+    options_.worker_path = folder_ / "worker";
+    options_.merges_dir = state_ / "merges";
+    options_.closed_roots = {state_};
+  }
+  absl::StatusOr<FinishedPlan> Merge(const std::string& script) {
+    std::ofstream(options_.worker_path) << "#!/bin/sh\n" << script;
+    fs::permissions(options_.worker_path, fs::perms::owner_all);
+    maker_.reset();
+    Make();
+    return Await(maker_->Merge(job_, "ada", [] {}));
+  }
+  void ExpectNone(absl::StatusCode code, const std::string& why,
+                  const std::string& script = "") {
+    const absl::Status status = Merge(script).status();
+    EXPECT_EQ(status.code(), code);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    EXPECT_TRUE(!fs::exists(options_.merges_dir) ||
+                fs::is_empty(options_.merges_dir));
+  }
+
+  jobs::Job job_ = Job("01KAH0000000000000000000AA", jobs::State::kSucceeded);
+};
+
+TEST_F(MergeTest, TheModelStaysAsLongAsItIsWanted) {
+  auto made = Merge(
+      "/bin/mkdir \"$7\" && echo \"$3 $5\" >\"$7/args\" && "
+      "/bin/cat \"$9\" >\"$7/facts\"");
+  ASSERT_TRUE(made.ok()) << made.status();
+  const fs::path model_folder = made->merged->path() / "model";
+  EXPECT_EQ(*base::ReadFile(model_folder / "args"),
+            job_.output_path + " " + model().string() + "\n");
+  EXPECT_THAT(*base::ReadFile(model_folder / "facts"),
+              testing::AllOf(HasSubstr(files_.Folder(job_.id) + "\""),
+                             HasSubstr("closed_roots")));
+  maker_->Sweep();
+  EXPECT_TRUE(fs::exists(model_folder));
+  made->merged.reset();
+  EXPECT_TRUE(fs::is_empty(options_.merges_dir));
+}
+
+TEST_F(MergeTest, AnErrorNamesWhatTheUserKnows) {
+  constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
+  ExpectNone(kPrecondition,
+             "the adapter cannot be merged: org/tiny: no weight for the "
+             "adapter of job " +
+                 job_.id,
+             "echo reading; echo \"mpsd-worker: $5: no weight for $3\" >&2\n"
+             "exit 2");
+  ExpectNone(kPrecondition, "died of signal 9", "kill -9 $$");
+  options_.min_free_bytes = std::numeric_limits<int64_t>::max();
+  ExpectNone(absl::StatusCode::kResourceExhausted, "--min-free-bytes",
+             "exec /bin/sleep 60");
+  fs::remove_all(model());
+  ExpectNone(kPrecondition, "the model org/tiny that job " + job_.id);
+  job_.output_kind = jobs::OutputKind::kModel;
+  ExpectNone(kPrecondition, "made no adapter");
 }
 
 TEST_F(PlanMakerTest, AnAbandonedPlanLeavesNoProcessAndNoFolder) {

@@ -234,7 +234,7 @@ TEST_F(PlanTest, ReportsStagesAndAtLastThePlan) {
                   jobs_ahead: 2
                   wait_seconds: 30
                   finish_seconds: 35
-                  not_told: "how long job A takes"
+                  unknown: "how long job A takes"
                   why: "a new disk"
                 })pb"));
   ASSERT_THAT(planner_.requests, SizeIs(1));

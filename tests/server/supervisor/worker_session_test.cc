@@ -63,6 +63,8 @@ class WorkerSessionTest : public testing::Test {
     request.output_dir = folder_ / "out";
     request.log_path = folder_ / "log";
     request.hang_timeout = hang_timeout;
+    request.model_folder = model_folder_;
+    request.model_name = "org/tiny";
     auto worker = launcher.Launch(request, *listener_);
     ASSERT_TRUE(worker.ok()) << worker.status();
     worker_ = *std::move(worker);
@@ -83,7 +85,7 @@ class WorkerSessionTest : public testing::Test {
   }
 
   const fs::path folder_ = testing_support::FreshFolder("session");
-  std::string spec_ = "{}";
+  std::string spec_ = "{}", model_folder_;
   std::string worker_path_ = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
   std::function<absl::Duration()> awake_time_ = base::AwakeTime;
   std::optional<FakeListener> listener_;  // of the last worker
@@ -97,6 +99,11 @@ TEST_F(WorkerSessionTest, FilesAreNamedAsTheUserSpellsThem) {
   EXPECT_EQ(result.message, "./e2.csv:2: no label");
   EXPECT_THAT(listener_->warnings(),
               testing::ElementsAre("train.jsonl is short"));
+}
+
+TEST_F(WorkerSessionTest, TheModelHasItsName) {
+  model_folder_ = folder_ / "inputs/up";
+  EXPECT_EQ(Outcome("rejected-input").message, "org/tiny/e2.csv:2: no label");
 }
 
 TEST_F(WorkerSessionTest, ReportsAWholeRunInOrder) {
