@@ -227,7 +227,7 @@ class MannersTest(harness.EndToEndTest):
             self.assertEqual(held["progress"]["step"],
                              later["progress"]["step"])
             self.machine_is(MAINS)
-            watch.until_note("goes on")
+            watch.until_note("resumed after")
             self.check_end(daemon, watch, attempts=1)
         self.assertIn('mpsd_paused{reason="battery"} 0\n', daemon.metrics())
 
