@@ -27,10 +27,11 @@ test("only fields that differ are shown, with a value for each run", () => {
 
 test("hyperparameters are those that a spec has and its method reads", () => {
   const lora = {r: 16, target_modules: ["q_proj"]};
-  const training = {learning_rate: 2e-4, max_steps: -1, seed: null};
-  assert.deepEqual(page.hyperparameters({lora, training}).flat(), ["lora.r",
-    "16", "lora.target_modules", '["q_proj"]', "training.learning_rate",
-    "0.0002", "training.max_steps", "-1"]);
+  const training = {learning_rate: 2e-4, packing: false, seed: null};
+  const dataset = {train: "t.jsonl"};
+  assert.deepEqual(page.hyperparameters({dataset, lora, training}).flat(),
+    ["lora.r", "16", "lora.target_modules", '["q_proj"]',
+      "training.learning_rate", "0.0002"]);
   assert.deepEqual(page.hyperparameters({fine_tune_type: "head", lora}).flat(),
     ["fine_tune_type", "head"]);
   assert.deepEqual(page.hyperparameters(null), []);

@@ -18,23 +18,15 @@ function flattened(value, prefix = "", result = new Map()) {
   return result;
 }
 
-// The fields of job.json that decide a result beyond its model and data.
-const HYPERPARAMETERS = ["task", "fine_tune_type", "lora.r", "lora.lora_alpha",
-  "lora.lora_dropout", "lora.target_modules", "lora.use_rslora",
-  "quantization_config.load_in_4bit", "quantization_config.load_in_8bit",
-  ...["learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio",
-    "weight_decay", "max_grad_norm", "num_train_epochs", "max_steps",
-    "per_device_train_batch_size", "gradient_accumulation_steps", "max_length",
-    "packing", "bf16", "seed"].map((name) => `training.${name}`)];
-
-// Rows [field, value] of a spec: those of LoRA only of a LoRA job, and without
-// what is absent.
+// Rows [field, value] of the fields of a spec that decide a result besides its
+// model and data, without those that are absent or of another method.
 function hyperparameters(spec) {
-  const flat = flattened(spec ?? {});
-  const isLora = (flat.get("fine_tune_type") ?? "lora") === "lora";
-  return HYPERPARAMETERS.filter((field) => (flat.get(field) ?? null) !== null &&
-    (isLora || !field.startsWith("lora.")))
-    .map((field) => [field, valueText(flat.get(field))]);
+  const isLora = (spec?.fine_tune_type ?? "lora") === "lora";
+  return [...flattened(spec ?? {})].filter(([field, value]) =>
+    /^(task|fine_tune_type|lora|quantization_config|training)\b/.test(field) &&
+    (isLora || !field.startsWith("lora.")) &&
+    !["null", "false", '""', "[]", "{}"].includes(JSON.stringify(value)))
+    .map(([field, value]) => [field, valueText(value)]);
 }
 
 // How a table shows a value of the spec.

@@ -75,18 +75,11 @@ function pointsOf(steps, value) {
   return points;
 }
 
-// The mean of the curve of tok/s, where a point counts for the missing steps
-// before it, too; null without a point.
+// The mean of the points of the curve of tok/s; null without a point.
 function meanSpeed(run) {
-  let sum = 0;
-  let steps = 0;
-  let before = 0;
-  for (const {step, value} of pointsOf(run.steps, speedOf)) {
-    sum += value * (step - before);
-    steps += step - before;
-    before = step;
-  }
-  return steps > 0 ? sum / steps : null;
+  const points = pointsOf(run.steps, speedOf);
+  const sum = points.reduce((before, {value}) => before + value, 0);
+  return points.length > 0 ? sum / points.length : null;
 }
 
 // The curves of one chart of one run:

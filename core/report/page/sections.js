@@ -264,8 +264,9 @@ function logSection(run) {
 
 // All that is shown of a run other than its charts and its overview.
 function detailSections(run) {
-  const parts = [hyperparameterTable, interruptions, evaluationTable, confusionTable, sampleTable,
-    environment, specSection, checkpointTable, logSection];
+  const parts = [hyperparameterTable, interruptions, evaluationTable,
+    confusionTable, sampleTable, environment, specSection, checkpointTable,
+    logSection];
   return parts.map((part) => partOrNote(part, run))
     .filter((made) => made !== null);
 }
@@ -282,7 +283,8 @@ function partOrNote(part, shown) {
 function comparisonTable(runs) {
   const names = [];
   const columns = runs.map((run) => {
-    const pairs = [["state", stateText(run)], ...keyNumbers(run), ...whatItIs(run)];
+    const pairs = [["state", stateText(run)], ...keyNumbers(run),
+      ...whatItIs(run)];
     for (const [name, value] of pairs) {
       if (value !== "" && !names.includes(name)) names.push(name);
     }

@@ -71,9 +71,7 @@ function messageText(job) {
     texts.push(job.queue_position === 0 ? "next"
       : `${job.queue_position} ahead of it`);
   }
-  if (job.pause && !job.pause.held) {
-    texts.push(`paused: ${reasonsText(job.pause)}`);
-  }
+  if (job.pause) texts.push(`paused: ${reasonsText(job.pause)}`);
   if (job.hold) texts.push(job.hold);
   if (job.cancel_requested && stateText(job.state) === "RUNNING") {
     texts.push("cancelling");
@@ -120,8 +118,8 @@ function jobRow(job) {
   const cell = (name, ...parts) => element("td", {class: "number",
     "data-name": name}, ...parts);
   return element("tr", {}, element("td", {}, link),
-    element("td", {class: state}, isPaused
-      ? `PAUSED: ${reasonsText(job.pause)}` : state), cell("step", steps, bar),
+    element("td", {class: state}, isPaused ? "PAUSED" : state),
+    cell("step", steps, bar),
     cell("loss", numberText(progress.loss)),
     cell("eval", numberText(job.eval_loss_after)), cell("ETA", eta),
     cell("owner", job.owner ?? ""),
