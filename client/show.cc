@@ -1164,7 +1164,7 @@ void PrintJob(const v1::GetRecordResponse& shown, const Console& console) {
   for (const std::string& warning : job.warnings()) {
     Field(out, "warning", Printable(warning));
   }
-  Field(out, OutputName(job).c_str(), job.output_path());
+  Field(out, "output", job.output_path());
   PrintMetrics(job, out);
   PrintConfusionMatrix(job.confusion_matrix_json(), out);
 }

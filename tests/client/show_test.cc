@@ -520,7 +520,7 @@ TEST_F(ShowTest, AClassifier) {
   EXPECT_THAT(
       Out({"show", kId}),
       EndsWith(
-          "  model         /state/model\n"
+          "  output        /state/model\n"
           "  metric     final\n"
           "  accuracy  0.7500\n"
           "  true \\ predicted  no\n"
@@ -542,7 +542,7 @@ TEST_F(ShowTest, AStudySaysItsKindAndWhatItFound) {
   result.add_findings()->set_name("memory.growth");
   const std::string out = Out({"show", kId});
   for (const char* line :
-       {"  kind          device comparison\n", "  result        /state/out\n",
+       {"  kind          device comparison\n", "  output        /state/out\n",
         "Decision: stay on ", "memory.growth", "Verdict: fail\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;
   }
