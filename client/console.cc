@@ -234,10 +234,15 @@ std::string StepText(const v1::Progress& progress,
 }
 
 void ProgressLine::Draw(int64_t done, int64_t total, const std::string& text) {
-  if (!console_.terminal.is_tty || console_.json) return;
   // Leaves one column free: a full line would wrap on some terminals.
-  drawn_ = Bar(done, total, text, console_.terminal.columns() - 1,
-               console_.terminal.utf8);
+  Draw(Bar(done, total, text, console_.terminal.columns() - 1,
+           console_.terminal.utf8));
+}
+
+void ProgressLine::Draw(const std::string& text) {
+  if (!console_.terminal.is_tty || console_.json) return;
+  drawn_ =
+      Fitted(text, console_.terminal.columns() - 1, console_.terminal.utf8);
   console_.out << "\r" << drawn_ << "\x1b[K" << std::flush;
 }
 

@@ -272,6 +272,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void Draw(int64_t done, int64_t total, const std::string& text);
+  void Draw(const std::string& text);  // without a bar
   // Prints a whole line, above the bar if there is one.
   void PrintAbove(const std::string& line);
   void Clear();

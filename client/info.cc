@@ -90,7 +90,7 @@ std::string PageText(const std::string& address) {
              : absl::StrCat("http://", address, "/");
 }
 
-// "18.2 MB of a budget of 1.1 TB, "; empty until it was measured.
+// "18.2 MiB of a budget of 1.1 TiB, "; empty until it was measured.
 std::string StateText(const v1::InfoResponse& info) {
   if (info.state_bytes() == 0) return "";
   if (info.state_budget_bytes() == 0) {
@@ -142,8 +142,7 @@ void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse& who,
               : absl::StrCat(info.hold_reason(), ": ", info.hold()));
   }
   if (info.has_pause()) {
-    Field(out, "paused",
-          PauseText(info.pause(), console.terminal.clock->Now()));
+    Field(out, "paused", PauseReasonText(info.pause()));
   }
   Field(out, "state folder",
         absl::StrCat(info.state_dir(), ", ", StateText(info),

@@ -162,6 +162,18 @@ grpc::Status GetJob(const Console& console, const std::string& id,
   return console.daemon.Call(&JobStub::Get, request, job);
 }
 
+std::string RunningEta(const Console& console, const v1::Job& job) {
+  if (!job.has_queue_position()) return "";
+  v1::ListJobsRequest request;
+  request.add_states(v1::JOB_STATE_RUNNING);
+  request.set_page_size(1);
+  v1::ListJobsResponse response;
+  const bool known =
+      console.daemon.Call(&JobStub::List, request, &response).ok() &&
+      !response.jobs().empty() && response.jobs(0).progress().eta_seconds() > 0;
+  return known ? Seconds(response.jobs(0).progress().eta_seconds()) : "";
+}
+
 absl::Status AddJobLabels(
     const std::vector<std::string>& texts,
     google::protobuf::Map<std::string, std::string>* job_labels) {
@@ -182,16 +194,6 @@ absl::Status AddJobLabels(
     (*job_labels)[name] = value;
   }
   return absl::OkStatus();
-}
-
-std::string JobLabelsText(
-    const google::protobuf::Map<std::string, std::string>& job_labels) {
-  std::string text;
-  for (const auto& [name, value] : std::map<std::string, std::string>(
-           job_labels.begin(), job_labels.end())) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", name, "=", value);
-  }
-  return text;
 }
 
 namespace {

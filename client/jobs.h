@@ -70,16 +70,16 @@ std::optional<std::vector<std::string>> ResolveNamed(const Console& console,
 grpc::Status GetJob(const Console& console, const std::string& id,
                     v1::Job* job);
 
+// How long the running job takes yet, by the pace of its last step; "" if `job`
+// does not wait for it, or if it is unknown.
+std::string RunningEta(const Console& console, const v1::Job& job);
+
 // Adds each "NAME=VALUE" to `job_labels`. InvalidArgument, naming the text, for
 // a text of another form, an empty name, or a name given twice with different
 // values.
 absl::Status AddJobLabels(
     const std::vector<std::string>& texts,
     google::protobuf::Map<std::string, std::string>* job_labels);
-
-// "a=1, b=2", sorted by name.
-std::string JobLabelsText(
-    const google::protobuf::Map<std::string, std::string>& job_labels);
 
 }  // namespace mpsd::client
 

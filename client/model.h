@@ -27,9 +27,9 @@ std::string ModelAdvice(const std::string& spec_json,
 // cache, else the folder's name.
 std::string ModelNameOf(const std::filesystem::path& folder);
 
-// "270.1 MB, llama, 134,515,008 parameters, for CAUSAL_LM and SEQ_CLS".
+// "257.6 MiB, llama, 134,515,008 parameters, for CAUSAL_LM and SEQ_CLS".
 std::string ModelText(const v1::Model& model);
-// "LoRA takes 1.2 GB at least, and this machine has it"; "" if unknown.
+// "LoRA takes 1.2 GiB at least, and this machine has it"; "" if unknown.
 std::string FitText(const v1::Model& model);
 
 // A model's folder on this machine that can be sent.

@@ -126,9 +126,14 @@ std::string NumberText(const std::string& name, double value) {
   if (absl::EndsWith(name, "_bytes")) {
     return base::BytesText(value);
   }
-  if (absl::EndsWith(name, "_seconds")) return Seconds(value);
+  if (absl::EndsWith(name, "_seconds")) {
+    const bool brief = value >= 0 && value < 10;
+    return brief ? absl::StrFormat("%.3gs", value) : Seconds(value);
+  }
+  if (absl::EndsWith(name, "_ratio")) return Percent(value, 0);
+  if (absl::EndsWith(name, "_per_second")) return Count(value);
   if (absl::StrContains(name, "loss")) return Loss(value);
-  return absl::StrCat(value);
+  return absl::StrFormat("%.*g", absl::EndsWith(name, "epoch") ? 3 : 6, value);
 }
 
 std::string TimeText(const std::string& text, absl::TimeZone zone) {
@@ -138,19 +143,13 @@ std::string TimeText(const std::string& text, absl::TimeZone zone) {
   return DateTime(time, zone);
 }
 
+// "a, b" of a list, "a=1, b=2" of an object.
 std::string ListText(const Json& list) {
   std::vector<std::string> texts;
-  for (const Json& one : list) {
-    texts.push_back(one.is_string() ? one.get<std::string>() : one.dump());
-  }
-  return absl::StrJoin(texts, ", ");
-}
-
-std::string ObjectText(const Json& object) {
-  std::vector<std::string> texts;
-  for (const auto& [key, value] : object.items()) {
+  for (const auto& [key, value] : list.items()) {
     texts.push_back(absl::StrCat(
-        key, "=", value.is_string() ? value.get<std::string>() : value.dump()));
+        list.is_object() ? key + "=" : "",
+        value.is_string() ? value.get<std::string>() : value.dump()));
   }
   return absl::StrJoin(texts, ", ");
 }
@@ -174,14 +173,11 @@ std::string FieldText(const std::string& field, const Json& value,
                       absl::TimeZone zone) {
   if (value.is_null()) return "";
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (value.is_number_float()) return NumberText(field, value.get<double>());
-  if (value.is_number()) {
-    return absl::EndsWith(field, "_bytes")
-               ? base::BytesText(value.get<int64_t>())
-               : value.dump();
+  if (value.is_number_float() || absl::EndsWith(field, "_bytes")) {
+    return NumberText(field, value.get<double>());
   }
-  if (value.is_array()) return ListText(value);
-  if (value.is_object()) return ObjectText(value);
+  if (value.is_number()) return value.dump();
+  if (value.is_structured()) return ListText(value);
   const std::string text = value.get<std::string>();
   return absl::EndsWith(field, "_time") ? TimeText(text, zone) : text;
 }
@@ -804,32 +800,8 @@ void DeclareList(Command& verb, ListOptions& options) {
 
 constexpr int kLabelColumns = 24;  // a longer label is cut
 
-using Row = std::vector<std::string>;
-
 std::map<std::string, double> ByName(const MetricMap& metrics) {
   return {metrics.begin(), metrics.end()};
-}
-
-std::string Padded(const std::string& text, int width, bool left) {
-  const std::string gap(std::max(0, width - Width(text)), ' ');
-  return left ? text + gap : gap + text;
-}
-
-// Prints rows indented by two, the first column left-aligned and the others
-// right-aligned.
-void PrintRows(const std::vector<Row>& rows, std::ostream& out) {
-  std::vector<int> widths(rows[0].size());
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], Width(row[i]));
-    }
-  }
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      out << "  " << Padded(row[i], widths[i], i == 0);
-    }
-    out << '\n';
-  }
 }
 
 struct Matrix {
@@ -869,35 +841,36 @@ std::string MetricsText(const MetricMap& metrics) {
 void PrintMetrics(const v1::Job& job, std::ostream& out) {
   if (job.metrics().empty()) return;
   const bool final = job.state() == v1::JOB_STATE_SUCCEEDED;
-  std::vector<Row> rows = {{"metric", final ? "final" : "latest"}};
   const v1::Evaluated& best = job.best_evaluation();
   const bool with_best = !best.metrics().empty();
-  if (with_best) {
-    rows[0].push_back(absl::StrCat("best, at step ", best.step()));
-  }
+  std::vector<std::string> header = {"metric", final ? "final" : "latest"};
+  if (with_best) header.push_back(absl::StrCat("best, at step ", best.step()));
+  Table table(header);
   for (const auto& [name, value] : ByName(job.metrics())) {
-    rows.push_back({Printable(name), Loss(value)});
-    if (!with_best) continue;
     const auto found = best.metrics().find(name);
-    rows.back().push_back(found == best.metrics().end() ? "-"
-                                                        : Loss(found->second));
+    std::vector<std::string> row = {
+        name, Loss(value),
+        found == best.metrics().end() ? "-" : Loss(found->second)};
+    row.resize(header.size());
+    table.Add(std::move(row));
   }
-  PrintRows(rows, out);
+  table.PrintNumbers(out);
 }
 
 void PrintConfusionMatrix(const std::string& json, std::ostream& out) {
   const std::optional<Matrix> matrix = ParseMatrix(json);
   if (!matrix) return;
-  std::vector<Row> rows = {{"true \\ predicted"}};
-  for (size_t i = 0; i < matrix->labels.size(); ++i) {
-    const std::string label = Cut(Printable(matrix->labels[i]), kLabelColumns);
-    rows[0].push_back(label);
-    rows.push_back({label});
-    for (int64_t count : matrix->counts[i]) {
-      rows.back().push_back(absl::StrCat(count));
-    }
+  std::vector<std::string> header = {"true \\ predicted"};
+  for (const std::string& label : matrix->labels) {
+    header.push_back(Cut(Printable(label), kLabelColumns));
   }
-  PrintRows(rows, out);
+  Table table(header);
+  for (size_t i = 0; i < matrix->labels.size(); ++i) {
+    std::vector<std::string> row = {header[i + 1]};
+    for (int64_t count : matrix->counts[i]) row.push_back(absl::StrCat(count));
+    table.Add(std::move(row));
+  }
+  table.PrintNumbers(out);
 }
 
 namespace {
@@ -909,20 +882,6 @@ constexpr const char* kResults[] = {
     "state",     "exit_reason", "verdict",
     "steps",     "train_loss",  "eval_loss_before",
     "eval_loss", "metrics",     "best_evaluation"};
-
-std::string ValueText(const std::string& field, const Json& value,
-                      absl::TimeZone zone) {
-  constexpr double kExact = 10;  // seconds
-  if (value.is_number() && absl::EndsWith(field, "_ratio")) {
-    return absl::StrFormat("%.0f %%", 100 * value.get<double>());
-  }
-  if (value.is_number() && absl::EndsWith(field, "_seconds") &&
-      value.get<double>() < kExact) {
-    return absl::StrFormat("%.3gs", value.get<double>());
-  }
-  const std::string text = FieldText(field, value, zone);
-  return text.empty() ? "-" : Printable(text);
-}
 
 // "user active" for user_active_seconds, whose value says the unit.
 std::string Title(const std::string& field) {
@@ -949,7 +908,8 @@ void AddRows(const std::string& name, const std::string& field,
           Printable(file.value("sha256", "")));
     }
   } else {
-    section.rows.emplace_back(Printable(name), ValueText(field, value, zone));
+    section.rows.emplace_back(Printable(name),
+                              OrDash(Printable(FieldText(field, value, zone))));
   }
 }
 
@@ -1035,117 +995,116 @@ void Field(std::ostream& out, const char* name, const std::string& value) {
       << '\n';
 }
 
-std::string StateText(const v1::Job& job, const Console& console) {
-  std::string text = StateName(job.state());
-  if (job.cancel_requested() && !IsFinal(job.state())) text += ", cancelling";
-  if (job.has_queue_position()) {
-    absl::StrAppend(&text, ", ", job.queue_position(), " ahead of it");
+// The lines of `show`: titles, and texts in which {FIELD} stands for a field of
+// Shown. Of a text's parts, which '|' separates, those whose field is absent, 0
+// or false are left out; a field that is true is the text around it.
+constexpr std::pair<const char*, const char*> kLines[] = {
+    {"name", "{name}"},
+    {"kind", "{kind}"},
+    {"model", "{model}"},
+    {"data",
+     "{dataset.train}|{record.data.rows} rows|SHA-256 {sha256}|evaluated on "
+     "{dataset.eval}|{dataset.validation_split} of them held out"},
+    {"task", "{task}"},
+    {"method",
+     "{fine_tune_type}|rank {lora.r}|alpha {lora.lora_alpha}|base in 4 bits"
+     "{quantization_config.load_in_4bit}|base in 8 bits"
+     "{quantization_config.load_in_8bit}"},
+    {"learning rate", "{training.learning_rate}|{training.lr_scheduler_type}"},
+    {"batch",
+     "{training.per_device_train_batch_size} rows|gradient accumulation "
+     "{training.gradient_accumulation_steps}"},
+    {"length", "{epochs} epochs|{steps} steps|at most {tokens} tokens"},
+    {"dtype", "{dtype}"},
+    {"seed", "{training.seed}"},
+    {"owner", "{owner}"},
+    {"labels", "{labels}"},
+    {"tags", "{tags}"},
+    {"priority", "{priority}"},
+    {"state", "{state}"},
+    {"step", "{step}|epoch {progress.epoch}|ETA {eta}"},
+    {"loss",
+     "{progress.loss}|grad norm {progress.grad_norm}|learning rate "
+     "{progress.learning_rate}"},
+    {"speed",
+     "{progress.step_seconds} a step|{progress.tokens_per_second} tok/s|device "
+     "{progress.device_utilization_ratio} busy"},
+    {"memory", "{memory}"},
+    {"on the CPU", "{fallbacks}"},
+    {"train loss", "{train_loss} mean"},
+    {"eval loss", "{eval_loss_before} before|{eval_loss_after} latest"},
+    {"created", "{create_time}"},
+    {"started", "{start_time}|attempt {attempt}"},
+    {"ended", "{end_time}"},
+    {"took", "{took}|{device_seconds} on the device"},
+    {"last exit",
+     "{exit_reason}|{failures} failures in a row|{interruptions} interruptions "
+     "in a row"},
+};
+
+// A text of kLines with the values of `json`.
+std::string Filled(std::string_view text, const Json& json,
+                   absl::TimeZone zone) {
+  std::vector<std::string> parts;
+  for (std::string_view part : absl::StrSplit(text, '|')) {
+    const size_t begin = part.find('{'), end = part.find('}');
+    const std::string field(part.substr(begin + 1, end - begin - 1));
+    const Json value = ValueAt(json, field);
+    const bool counts =
+        absl::StrContains(field, "loss") || absl::EndsWith(field, "seed");
+    if (value == false || (value == 0 && !counts)) continue;
+    const std::string shown = FieldText(field, value, zone);
+    if (shown.empty()) continue;
+    parts.push_back(absl::StrCat(part.substr(0, begin),
+                                 value == true ? "" : shown,
+                                 part.substr(end + 1)));
   }
-  if (job.state() == v1::JOB_STATE_QUEUED && job.has_not_before()) {
-    absl::StrAppend(&text, ", not before ",
-                    DateTime(job.not_before(), console.terminal.zone));
-  }
-  return text;
+  return absl::StrJoin(parts, ", ");
 }
 
-void Times(const v1::Job& job, const Console& console) {
-  const absl::TimeZone zone = console.terminal.zone;
-  Field(console.out, "created", DateTime(job.create_time(), zone));
-  if (job.has_start_time()) {
-    Field(console.out, "started",
-          absl::StrCat(DateTime(job.start_time(), zone), ", attempt ",
-                       job.attempt()));
-  }
-  if (job.has_end_time()) {
-    std::string text = DateTime(job.end_time(), zone);
-    if (job.has_start_time()) {
-      const absl::Duration took =
-          ToTime(job.end_time()) - ToTime(job.start_time());
-      absl::StrAppend(&text, ", after ", Seconds(took));
-    }
-    Field(console.out, "ended", text);
-  }
+// The spec as it was submitted, with every default.
+std::string SpecOf(const v1::GetRecordResponse& shown) {
+  const std::string& submitted = shown.record().spec_json();
+  return WithDefaults(submitted.empty() ? shown.job().spec_json() : submitted);
 }
 
-std::string MemoryText(const v1::DeviceMemory& memory) {
-  std::string text;
-  const auto add = [&text](const char* name, bool has, int64_t bytes) {
-    if (!has) return;
-    absl::StrAppend(&text, text.empty() ? "" : ", ", base::BytesText(bytes),
-                    " ", name);
-  };
-  add("allocated", memory.has_current_allocated_bytes(),
-      memory.current_allocated_bytes());
-  add("at most", memory.has_peak_allocated_bytes(),
-      memory.peak_allocated_bytes());
-  add("by the driver", memory.has_driver_allocated_bytes(),
-      memory.driver_allocated_bytes());
-  add("recommended at most", memory.has_recommended_max_bytes(),
-      memory.recommended_max_bytes());
-  add("worker footprint", memory.has_footprint_bytes(),
-      memory.footprint_bytes());
-  return text;
-}
-
-void ProgressFields(const v1::Job& job, std::ostream& out) {
-  if (!job.has_progress()) return;
+// The job and its spec as --json has them, its record, and what follows from
+// these.
+Json Shown(const v1::GetRecordResponse& response, const Console& console) {
+  const v1::Job& job = response.job();
   const v1::Progress& p = job.progress();
-  const int64_t percent =
-      p.total_steps() > 0 ? 100 * p.step() / p.total_steps() : 0;
-  Field(out, "step",
-        absl::StrFormat("%d/%d (%d%%), epoch %.2f", p.step(), p.total_steps(),
-                        percent, p.epoch()));
-  Field(out, "loss", Loss(p.loss()));
-  Field(out, "learning rate", absl::StrFormat("%.4g", p.learning_rate()));
-  Field(out, "grad norm", absl::StrFormat("%.4g", p.grad_norm()));
-  std::string speed = absl::StrCat(Seconds(p.step_seconds()), " a step");
-  if (p.tokens_per_second() > 0) {
-    absl::StrAppend(&speed, ", ", Count(p.tokens_per_second()), " tokens/s");
+  Json json = base::ParseTree<Json>(SpecOf(response));
+  if (!json.is_object()) json = Json::object();
+  Json of_job = ToJson(job);
+  if (job.model().empty()) of_job.erase("model");
+  json.update(of_job);
+  json["record"] = ToJson(response.record());
+  json["sha256"] = response.record().data().train_sha256().substr(0, 12);
+  if (ValueAt(json, "fine_tune_type") != "lora") json["lora"] = nullptr;
+  if (ValueAt(json, "task") != "IMAGE_CLS") {
+    json["tokens"] = ValueAt(json, "training.max_length");
   }
-  if (p.has_device_utilization_ratio()) {
-    absl::StrAppendFormat(&speed, ", device %.0f%% busy",
-                          100 * p.device_utilization_ratio());
+  const Json steps = ValueAt(json, "training.max_steps");
+  const bool bounded = steps.is_number() && steps > 0;
+  json[bounded ? "steps" : "epochs"] =
+      bounded ? steps : ValueAt(json, "training.num_train_epochs");
+  const Json bf16 = ValueAt(json, "training.bf16");
+  if (bf16.is_boolean()) json["dtype"] = bf16 == true ? "bf16" : "fp32";
+  json["kind"] = IsStudy(job.kind()) ? KindName(job.kind()) : "";
+  json["state"] = StatusText(job, console.terminal.clock->Now(),
+                             console.terminal.zone, RunningEta(console, job));
+  json["took"] = TookText(job);
+  json["memory"] = MemoryText(p.memory());
+  json["fallbacks"] = FallbackText(p);
+  if (job.has_progress()) {
+    json["step"] =
+        absl::StrFormat("%d/%d (%d%%)", p.step(), p.total_steps(),
+                        100 * p.step() / std::max<int64_t>(p.total_steps(), 1));
   }
   if (job.state() == v1::JOB_STATE_RUNNING) {
-    absl::StrAppend(&speed, ", ETA ", Seconds(p.eta_seconds()));
+    json["eta"] = Seconds(p.eta_seconds());
   }
-  Field(out, "speed", speed);
-  Field(out, "memory", MemoryText(p.memory()));
-  Field(out, "on the CPU", FallbackText(p));
-}
-
-void LossFields(const v1::Job& job, std::ostream& out) {
-  if (job.has_train_loss()) {
-    Field(out, "train loss", absl::StrCat(Loss(job.train_loss()), " mean"));
-  }
-  std::string eval;
-  if (job.has_eval_loss_before()) {
-    eval = absl::StrCat(Loss(job.eval_loss_before()), " before");
-  }
-  if (job.has_eval_loss_after()) {
-    absl::StrAppend(&eval, eval.empty() ? "" : ", ",
-                    Loss(job.eval_loss_after()),
-                    IsFinal(job.state()) ? " after" : " latest");
-  }
-  Field(out, "eval loss", eval);
-}
-
-// How the last attempt ended, and how many in a row ended this way.
-std::string ExitText(const v1::Job& job) {
-  std::string text = job.exit_reason();
-  if (job.failures() > 0) {
-    absl::StrAppend(&text, ", ", job.failures(), " failures in a row");
-  }
-  if (job.interruptions() > 0) {
-    absl::StrAppend(&text, ", ", job.interruptions(),
-                    " interruptions in a row");
-  }
-  return text;
-}
-
-std::string OutputName(const v1::Job& job) {
-  if (IsStudy(job.kind())) return "result";
-  return job.output_kind() == v1::OUTPUT_KIND_MODEL ? "model" : "adapter";
+  return json;
 }
 
 std::string HowToFetch(const v1::Job& job) {
@@ -1160,15 +1119,29 @@ std::string HowToFetch(const v1::Job& job) {
   return text + ".";
 }
 
+}  // namespace
+
+std::string OutputName(const v1::Job& job) {
+  if (IsStudy(job.kind())) return "result";
+  return job.output_kind() == v1::OUTPUT_KIND_MODEL ? "model" : "adapter";
+}
+
 std::string NextStep(const v1::Job& job) {
   if (job.past()) return "It was deleted: this is its record.";
   switch (job.state()) {
     case v1::JOB_STATE_SUCCEEDED:
-      return HowToFetch(job);
+      return IsStudy(job.kind())
+                 ? absl::StrCat("See what it found with `mpsctl show ",
+                                job.id(), "`.")
+                 : HowToFetch(job);
     case v1::JOB_STATE_FAILED:
-      return absl::StrCat("Read its log with `mpsctl logs ", job.id(),
-                          "`, queue it again with `mpsctl retry ", job.id(),
-                          "`.");
+      // A job that was refused would be refused again.
+      return absl::StrCat(
+          "Read its log with `mpsctl logs ", job.id(),
+          job.exit_reason() == "Rejected"
+              ? ""
+              : "`, queue it again with `mpsctl retry " + job.id(),
+          "`.");
     case v1::JOB_STATE_CANCELLED:
       return absl::StrCat("See what it saved with `mpsctl checkpoints ",
                           job.id(), "`.");
@@ -1177,30 +1150,21 @@ std::string NextStep(const v1::Job& job) {
   }
 }
 
-void PrintJob(const v1::Job& job, const Console& console) {
+namespace {
+
+void PrintJob(const v1::GetRecordResponse& shown, const Console& console) {
+  const v1::Job& job = shown.job();
   std::ostream& out = console.out;
   out << "Job " << job.id() << '\n';
-  Field(out, "name", Printable(job.name()));
-  if (IsStudy(job.kind())) Field(out, "kind", KindName(job.kind()));
-  Field(out, "state", StateText(job, console));
-  Field(out, job.held() ? "held" : "waits for", Printable(job.hold()));
-  Field(out, "paused", PauseText(job.pause(), console.terminal.clock->Now()));
-  Field(out, "owner", Printable(job.owner()));
-  Field(out, "labels", Printable(JobLabelsText(job.labels())));
-  Field(out, "tags", Printable(absl::StrJoin(job.tags(), ", ")));
-  if (!job.past()) Field(out, "priority", absl::StrCat(job.priority()));
-  Times(job, console);
-  ProgressFields(job, out);
-  LossFields(job, out);
-  if (job.device_seconds() > 0) {
-    Field(out, "device time", Seconds(job.device_seconds()));
+  const Json json = Shown(shown, console);
+  for (const auto& [title, text] : kLines) {
+    Field(out, title, Printable(Filled(text, json, console.terminal.zone)));
   }
-  Field(out, "last exit", ExitText(job));
   Field(out, "message", job.message());
   for (const std::string& warning : job.warnings()) {
     Field(out, "warning", Printable(warning));
   }
-  Field(out, OutputName(job).c_str(), job.output_path());
+  Field(out, "output", job.output_path());
   PrintMetrics(job, out);
   PrintConfusionMatrix(job.confusion_matrix_json(), out);
 }
@@ -1219,7 +1183,7 @@ void PrintShown(const v1::GetRecordResponse& shown, const Console& console) {
     if (has_result && found.ok()) json["result"] = ToJson(result);
     console.PrintJson(json);
   } else {
-    PrintJob(job, console);
+    PrintJob(shown, console);
     if (has_result && found.ok()) ShowStudy(console, result, PrintAnyStudy);
     if (!has_result) console.out << NextStep(job) << '\n';
     if (shown.has_record()) PrintRecord(console, shown);
@@ -1242,11 +1206,13 @@ ExitCode Show(const ShowOptions& options, const Console& console) {
   v1::GetRecordResponse shown;
   const grpc::Status status = FetchRecord(console, *id, &shown);
   if (!status.ok()) return console.Fail(status);
-  const v1::Job& job = shown.job();
   if (options.spec) {
+    std::string spec = SpecOf(shown);
+    const Json json = base::ParseTree<Json>(spec);
+    if (!json.is_discarded()) spec = json.dump(2);
     console.out << (console.terminal.is_tty
-                        ? base::Printable(job.spec_json(), base::Breaks::kKeep)
-                        : job.spec_json())
+                        ? base::Printable(spec, base::Breaks::kKeep)
+                        : spec)
                 << '\n';
   } else {
     PrintShown(shown, console);
@@ -1257,7 +1223,7 @@ ExitCode Show(const ShowOptions& options, const Console& console) {
 void DeclareShow(Command& verb, ShowOptions& options) {
   verb.add_argument(kJobIdName, options.id, "The job");
   verb.add_flag("--spec", options.spec,
-                "Only its job.json, with every default filled in");
+                "Only its job.json, indented, with every default");
 }
 
 // --- Queue -------------------------------------------------------------------
@@ -1327,12 +1293,6 @@ struct Part {
   std::string title;
   std::vector<std::pair<std::string, Pair>> rows;
 };
-
-// The spec as it was submitted, with every default.
-std::string SpecOf(const v1::GetRecordResponse& side) {
-  const std::string& submitted = side.record().spec_json();
-  return WithDefaults(submitted.empty() ? side.job().spec_json() : submitted);
-}
 
 // All results; of everything else only the differences.
 std::vector<Part> Compare(const Sides& sides, absl::TimeZone zone) {

@@ -110,6 +110,11 @@ void AddJobFilter(Command* verb, JobFilter* filter);
 absl::Status FillFilter(const JobFilter& filter, const Terminal& terminal,
                         v1::ListJobsRequest& request);
 
+std::string OutputName(const v1::Job& job);  // "adapter", "model", "result"
+
+// What to do with the job next, as a sentence with the verb.
+std::string NextStep(const v1::Job& job);
+
 using MetricMap = google::protobuf::Map<std::string, double>;
 
 // "accuracy 0.8750, f1 0.8333", by name.

@@ -310,7 +310,7 @@ void PrintProbe(const v1::StudyResult& result, const Console& console) {
       << probe.longest_row_tokens() << " tokens\n";
   if (probe.steps() > 0) {
     out << absl::StrFormat(
-        "Step       %.3g s (%.3g to %.3g s), %s tokens/s, over %d steps\n",
+        "Step       %.3g s (%.3g to %.3g s), %s tok/s, over %d steps\n",
         probe.step_seconds().median(), probe.step_seconds().p10(),
         probe.step_seconds().p90(), Count(probe.tokens_per_second()),
         probe.steps());
@@ -359,7 +359,7 @@ void PrintDeviceComparison(const v1::StudyResult& result,
                            const Console& console) {
   const v1::DeviceComparisonResult& comparison = result.device_comparison();
   Table table({"DEVICE", "STEP", "P10", "P90", "WAITS", "LOADER", "BUSY",
-               "TOKENS/S", "PADDING", "MEMORY", "WHAT"});
+               "TOK/S", "PADDING", "MEMORY", "WHAT"});
   AddRow(comparison.baseline(), table);
   AddRow(comparison.measured(), table);
   table.Print(console.out, 0);
@@ -880,7 +880,7 @@ void PrintTime(const v1::Plan& plan, std::ostream& out) {
            absl::StrFormat("%.3g s", time.seconds_per_step()),
            time.has_tokens_per_second()
                ? absl::StrCat(", ", Count(std::round(time.tokens_per_second())),
-                              " tokens a second")
+                              " tok/s")
                : "",
            ", ", source));
   if (time.has_roofline_seconds_per_step() &&
@@ -1496,7 +1496,7 @@ namespace {
 struct BatchSweepArguments {
   bool batch = false;  // this sweep is requested
   int32_t first_batch = 0, max_batch = 0, steps = 0, warmup_steps = 0;
-  double memory_limit_gb = 0;
+  double memory_limit_gib = 0;
   std::string csv;  // a file to write; "": none
 };
 
@@ -1549,7 +1549,7 @@ void DeclareBatchSweep(Command& verb, BatchSweepArguments* arguments) {
          "Steps measured for each batch; 6 by default");
   number("--warmup-steps", &arguments->warmup_steps, kMostSteps,
          "Steps before those; 2 by default");
-  verb.add_option("--memory-limit GB", arguments->memory_limit_gb,
+  verb.add_option("--memory-limit GIB", arguments->memory_limit_gib,
                   "What a batch may hold; by default a share of what the "
                   "device recommends")
       ->check(Range(1e-3, 1e6))
@@ -1590,7 +1590,7 @@ void PrintBatchSweep(const v1::StudyResult& result, const Console& console) {
   if (!result.has_batch_sweep()) return;
   const v1::BatchSweepResult& sweep = result.batch_sweep();
   Table table(
-      {"BATCH", "TOKENS/S", "ROWS/S", "STEP", "PADDING", "MEMORY", "NOTE"});
+      {"BATCH", "TOK/S", "ROWS/S", "STEP", "PADDING", "MEMORY", "NOTE"});
   for (const v1::BatchPoint& point : sweep.points()) {
     const bool timed = point.has_step_seconds();
     table.Add(
@@ -1618,7 +1618,7 @@ ExitCode RunBatchSweep(const Console& console, const StudyArguments& study,
   options.set_max_batch(arguments.max_batch);
   options.set_steps(arguments.steps);
   options.set_warmup_steps(arguments.warmup_steps);
-  options.set_memory_limit_bytes(arguments.memory_limit_gb * 1e9);
+  options.set_memory_limit_bytes(arguments.memory_limit_gib * (1 << 30));
   absl::Status s =
       AddThresholds(study.thresholds, options.mutable_thresholds());
   if (!s.ok()) return console.BadInput(s);

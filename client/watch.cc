@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "client/app.h"
 #include "client/connection.h"
 #include "client/jobs.h"
@@ -96,7 +97,8 @@ void EventPrinter::Print(const v1::JobEvent& event) {
     case v1::JobEvent::kCheckpoint:
       return Line(event, CheckpointText(event.checkpoint()));
     case v1::JobEvent::kNote:
-      return Line(event, Printable(event.note()));
+      return Line(event, absl::StrReplaceAll(Printable(event.note()),
+                                             {{"paused: ", "PAUSED: "}}));
     case v1::JobEvent::kWarning:
       return Line(event, absl::StrCat("warning: ", Printable(event.warning())));
     case v1::JobEvent::EVENT_NOT_SET:
@@ -104,14 +106,20 @@ void EventPrinter::Print(const v1::JobEvent& event) {
   }
 }
 
+void EventPrinter::PrintWaiting(const std::string& text) {
+  if (console_.terminal.is_tty) return line_.Draw(text);
+  if (text == std::exchange(waiting_, text)) return;
+  console_.out << absl::FormatTime("%H:%M:%S", console_.terminal.clock->Now(),
+                                   console_.terminal.zone)
+               << "  " << Printable(text) << '\n'
+               << std::flush;
+}
+
 void PrintOutcome(const Console& console, const v1::Job& job) {
   std::ostream& out = console.out;
   out << "Job " << job.id() << " " << StateName(job.state());
-  if (job.has_start_time() && job.has_end_time()) {
-    const absl::Duration took =
-        ToTime(job.end_time()) - ToTime(job.start_time());
-    out << " after " << Seconds(took);
-  }
+  const std::string took = TookText(job);
+  if (!took.empty()) out << " after " << took;
   if (job.state() != v1::JOB_STATE_SUCCEEDED && !job.message().empty()) {
     out << ": " << PrintableLines(job.message());
   }
@@ -124,20 +132,10 @@ void PrintOutcome(const Console& console, const v1::Job& job) {
     out << "  metrics   " << MetricsText(job.metrics()) << '\n';
   }
   if (!job.output_path().empty()) {
-    const bool model = job.output_kind() == v1::OUTPUT_KIND_MODEL;
-    out << (IsStudy(job.kind()) ? "  result    "
-            : model             ? "  model     "
-                                : "  adapter   ")
+    out << absl::StrFormat("  %-10s", OutputName(job))
         << Printable(job.output_path()) << '\n';
   }
-  if (job.state() == v1::JOB_STATE_SUCCEEDED && IsStudy(job.kind())) {
-    out << "See what it found with `mpsctl show " << job.id() << "`.\n";
-  } else if (job.state() == v1::JOB_STATE_SUCCEEDED) {
-    out << "Fetch it with `mpsctl download " << job.id() << " --output DIR`.\n";
-  } else if (job.state() == v1::JOB_STATE_FAILED) {
-    out << "Read its log with `mpsctl logs " << job.id() << "`.\n";
-  }
-  out << std::flush;
+  out << NextStep(job) << '\n' << std::flush;
 }
 
 namespace {
@@ -246,12 +244,19 @@ bool Reconnect::ShouldRetry(const grpc::Status& status) {
 
 namespace {
 
+// How long a stream is read before the place of a job that waits is read again:
+// at first, until the stored events are there, and then.
+constexpr absl::Duration kFirstLook = absl::Milliseconds(500);
+constexpr absl::Duration kLook = absl::Seconds(2);
+
 class Watcher {
  public:
   Watcher(const Console& console, const WatchOptions& options)
       : console_(console),
         options_(options),
         last_(options.after_sequence),
+        looks_(options.last_sequence == nullptr && !console.json),
+        waits_(looks_),
         printer_(console),
         reconnect_(console, options.patience) {}
 
@@ -259,6 +264,12 @@ class Watcher {
     while (true) {
       bool interrupted = false;
       grpc::Status status = Stream(&interrupted);
+      const bool late =
+          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+      if (!interrupted && (late || std::exchange(requeued_, false))) {
+        status = Look();
+        if (status.ok()) continue;
+      }
       v1::Job job;
       if (status.ok()) status = Get(&job);
       printer_.Clear();
@@ -277,14 +288,41 @@ class Watcher {
     v1::WatchRequest request;
     request.set_id(options_.id);
     request.set_after_sequence(last_);
-    return console_.daemon.Read(&JobStub::Watch, request, interrupted,
-                                [this](const v1::JobEvent& event) {
-                                  reconnect_.Received();
-                                  last_ = event.sequence();
-                                  printer_.Print(event);
-                                  return options_.last_sequence == nullptr ||
-                                         !WaitsAgain(event);
-                                });
+    return console_.daemon.Read(
+        &JobStub::Watch, request, interrupted,
+        [this](const v1::JobEvent& event) {
+          reconnect_.Received();
+          last_ = event.sequence();
+          if (looks_ && event.has_state()) {
+            const bool waited = std::exchange(
+                waits_, event.state().state() == v1::JOB_STATE_QUEUED);
+            requeued_ = waits_ && !waited;
+            printer_.Clear();
+          }
+          printer_.Print(event);
+          return !requeued_ &&
+                 (options_.last_sequence == nullptr || !WaitsAgain(event));
+        },
+        waits_ ? std::exchange(look_, kLook) : absl::InfiniteDuration());
+  }
+
+  // Shows what the job waits for. OK too if the daemon is busy.
+  grpc::Status Look() {
+    v1::Job job;
+    grpc::Status status = Get(&job);
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      return grpc::Status::OK;
+    }
+    if (!status.ok()) return status;
+    reconnect_.Received();
+    waits_ = job.state() == v1::JOB_STATE_QUEUED;
+    if (waits_) {
+      const Terminal& terminal = console_.terminal;
+      printer_.PrintWaiting(
+          StatusText(job, terminal.clock->Now(), terminal.zone,
+                     terminal.is_tty ? RunningEta(console_, job) : ""));
+    }
+    return status;
   }
 
   // Whether `event` returned the job to the queue, and it is still there.
@@ -307,8 +345,8 @@ class Watcher {
   }
 
   ExitCode Detached() {
-    console_.err << "mpsctl: stopped watching; job " << options_.id
-                 << " keeps running.\n"
+    console_.err << "Detached; job " << options_.id << " is still "
+                 << (waits_ ? "queued" : "running") << ".\n"
                  << "Watch it again with `" << WatchAgain()
                  << "`, stop it with `mpsctl cancel " << options_.id << "`.\n";
     return ExitCode::kDetached;
@@ -336,6 +374,10 @@ class Watcher {
   const WatchOptions options_;
   int64_t last_;
   bool waits_again_ = false;
+  const bool looks_;  // shows what a job that is queued waits for
+  bool waits_;        // it is queued, as far as known
+  bool requeued_ = false;
+  absl::Duration look_ = kFirstLook;
   EventPrinter printer_;
   Reconnect reconnect_;
 };
@@ -474,7 +516,7 @@ class Follower {
   }
 
   ExitCode Stopped() const {
-    console_.err << "mpsctl: stopped watching; jobs keep running.\n";
+    console_.err << "Detached; jobs are still running.\n";
     return ExitCode::kDetached;
   }
 

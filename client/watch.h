@@ -28,6 +28,9 @@ class EventPrinter {
       : console_(console), line_(console) {}
 
   void Print(const v1::JobEvent& event);
+  // What the job waits for: on a terminal in the last line, elsewhere as a line
+  // when it changes.
+  void PrintWaiting(const std::string& text);
   // Removes the bar, so that other code can print.
   void Clear() { line_.Clear(); }
 
@@ -39,6 +42,7 @@ class EventPrinter {
   ProgressLine line_;
   std::vector<double> losses_;  // the last ones
   int64_t last_percent_ = -1;
+  std::string waiting_;  // printed last
 };
 
 // Prints the end of a job in a few lines: state and duration, eval losses,

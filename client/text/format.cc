@@ -279,13 +279,29 @@ void Table::Add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-void Table::Print(std::ostream& out, int columns) const {
+std::vector<int> Table::Widths() const {
   std::vector<int> widths(rows_[0].size());
   for (const auto& row : rows_) {
     for (size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], Width(row[i]));
     }
   }
+  return widths;
+}
+
+void Table::PrintNumbers(std::ostream& out) const {
+  const std::vector<int> widths = Widths();
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string gap(widths[i] - Width(row[i]), ' ');
+      out << "  " << (i == 0 ? row[i] + gap : gap + row[i]);
+    }
+    out << '\n';
+  }
+}
+
+void Table::Print(std::ostream& out, int columns) const {
+  const std::vector<int> widths = Widths();
   for (const auto& row : rows_) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
@@ -567,11 +583,64 @@ std::string PauseReasonText(const v1::Pause& pause) {
 
 std::string PauseText(const v1::Pause& pause, absl::Time now) {
   if (pause.reasons().empty()) return "";
-  std::string reasons = PauseReasonText(pause);
-  if (!pause.has_since()) return reasons;
-  const absl::Duration since = now - ToTime(pause.since());
-  return absl::StrCat(pause.held() ? "held" : "about to be held", " for ",
-                      Seconds(since), ": ", reasons);
+  const std::string reasons = PauseReasonText(pause);
+  if (!pause.has_since()) return "paused: " + reasons;
+  if (!pause.held()) return "pausing: " + reasons;
+  return absl::StrCat("PAUSED for ", Seconds(now - ToTime(pause.since())), ": ",
+                      reasons);
+}
+
+std::string StatusText(const v1::Job& job, absl::Time now, absl::TimeZone zone,
+                       const std::string& running_eta) {
+  const bool runs = job.state() == v1::JOB_STATE_RUNNING;
+  const int place = job.queue_position();
+  std::string text = runs ? PauseText(job.pause(), now) : "";
+  if (text.empty()) text = StateName(job.state());
+  if (job.cancel_requested() && !IsFinal(job.state())) Add(text, "cancelling");
+  if (job.has_queue_position()) {
+    Add(text, place == 0 ? "next" : absl::StrCat(place, " ahead of it"));
+  }
+  if (job.state() == v1::JOB_STATE_QUEUED && job.has_not_before()) {
+    Add(text, "not before " + DateTime(job.not_before(), zone));
+  }
+  if (!runs && job.has_pause()) {
+    Add(text, "paused: " + PauseReasonText(job.pause()));
+  }
+  if (job.held() || !job.hold().empty()) {
+    Add(text, absl::StrCat(job.held() ? "held" : "waits for",
+                           job.hold().empty() ? "" : ": ", job.hold()));
+  } else if (job.has_queue_position() && !running_eta.empty()) {
+    Add(text,
+        (place == 0 ? "starts in about " : "the running job ends in about ") +
+            running_eta);
+  }
+  return text;
+}
+
+std::string TookText(const v1::Job& job) {
+  if (!job.has_end_time()) return "";
+  const absl::Time end = ToTime(job.end_time());
+  std::string text = Seconds(end - ToTime(job.create_time())) + " in total";
+  if (job.attempt() > 1) {
+    Add(text, absl::StrCat(Seconds(end - ToTime(job.start_time())),
+                           " in the last of ", job.attempt(), " attempts"));
+  }
+  return text;
+}
+
+std::string MemoryText(const v1::DeviceMemory& memory) {
+  std::string text;
+  const Json json = ToJson(memory);
+  for (const auto& [field, bytes] : json.items()) {
+    if (bytes.is_null()) continue;
+    Add(text,
+        absl::StrCat(base::BytesText(bytes.get<int64_t>()), " ",
+                     absl::StrReplaceAll(field, {{"recommended_max", "limit"},
+                                                 {"_allocated", ""},
+                                                 {"_bytes", ""},
+                                                 {"_", " "}})));
+  }
+  return text;
 }
 
 std::string FallbackText(const v1::Progress& progress) {

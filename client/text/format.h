@@ -91,7 +91,12 @@ class Table {
   // Cuts lines longer than `columns`; 0 means no bound.
   void Print(std::ostream& out, int columns) const;
 
+  // Indented by two, with all columns but the first aligned to the right.
+  void PrintNumbers(std::ostream& out) const;
+
  private:
+  std::vector<int> Widths() const;
+
   std::vector<std::vector<std::string>> rows_;
 };
 
@@ -115,16 +120,30 @@ std::string IdentityText(const v1::WhoAmIResponse& who, absl::Time now);
 // expired.
 std::string CertificateText(absl::Time expiry, absl::Time now);
 
-// "battery 62%, heat nominal, memory pressure normal, 1.2 GB swap …"; empty for
-// a machine that reports nothing.
+// "battery 62%, heat nominal, memory pressure normal, 1.2 GiB swap …"; empty
+// for a machine that reports nothing.
 std::string HostText(const v1::HostReading& host);
 
-// "held for 2m05s: on battery"; empty if nothing keeps the job from training.
+// "PAUSED for 2m05s: on battery", "pausing: on battery" until the worker is
+// halted, "paused: on battery" without a time; empty if nothing keeps the job
+// from training.
 std::string PauseText(const v1::Pause& pause, absl::Time now);
 
 // "on battery or in Low Power Mode, too hot"; empty if nothing keeps the job
 // from training.
 std::string PauseReasonText(const v1::Pause& pause);
+
+// "QUEUED, 2 ahead of it, the running job ends in about 1m20s", "PAUSED for
+// 2m05s: quiet hours". `running_eta`: of the job that runs; empty: unknown.
+std::string StatusText(const v1::Job& job, absl::Time now, absl::TimeZone zone,
+                       const std::string& running_eta);
+
+// "1h02m in total, 34s in the last of 4 attempts"; empty before the end.
+std::string TookText(const v1::Job& job);
+
+// "1.25 GiB current, 44.70 GiB limit, 1.75 GiB peak"; empty if nothing is
+// known.
+std::string MemoryText(const v1::DeviceMemory& memory);
 
 // "aten::a 12 times, aten::b 1 time"; empty if no operator ran on the CPU.
 std::string FallbackText(const v1::Progress& progress);

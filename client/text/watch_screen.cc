@@ -42,29 +42,6 @@ std::string Head(const Watched& watched, const Viewer& viewer) {
                       info.device().empty() ? "" : " on ", info.device());
 }
 
-std::string MemoryText(const v1::Progress& progress) {
-  const v1::DeviceMemory& memory = progress.memory();
-  std::string text;
-  if (memory.has_current_allocated_bytes()) {
-    text = base::BytesText(memory.current_allocated_bytes());
-  }
-  if (memory.recommended_max_bytes() > 0) {
-    absl::StrAppend(&text, " of ",
-                    base::BytesText(memory.recommended_max_bytes()));
-  }
-  if (memory.has_peak_allocated_bytes()) {
-    Add(text, "peak " + base::BytesText(memory.peak_allocated_bytes()));
-  }
-  if (memory.has_footprint_bytes()) {
-    Add(text, "footprint " + base::BytesText(memory.footprint_bytes()));
-  }
-  if (progress.has_device_utilization_ratio()) {
-    Add(text, absl::StrFormat("%s busy %.0f%%", progress.device(),
-                              100 * progress.device_utilization_ratio()));
-  }
-  return text;
-}
-
 std::string ProgressText(const v1::Progress& progress, const Viewer& viewer) {
   std::string text =
       absl::StrCat("step ", progress.step(), "/", progress.total_steps());
@@ -106,16 +83,23 @@ void AddJob(const Watched& watched, const Viewer& viewer, Lines& lines) {
         Sparkline(watched.losses, viewer.columns - Width(loss) - Width(eval),
                   viewer.utf8),
         eval));
-    lines.push_back(absl::StrFormat("%s tok/s  lr %.3g  grad norm %.3g",
-                                    Count(progress.tokens_per_second()),
-                                    progress.learning_rate(),
-                                    progress.grad_norm()));
-    AddLine(lines, "memory ", MemoryText(progress));
+    std::string speed =
+        absl::StrFormat("%s tok/s  lr %.3g  grad norm %.3g",
+                        Count(progress.tokens_per_second()),
+                        progress.learning_rate(), progress.grad_norm());
+    if (progress.has_device_utilization_ratio()) {
+      Add(speed, absl::StrFormat("%s busy %.0f%%", progress.device(),
+                                 100 * progress.device_utilization_ratio()));
+    }
+    lines.push_back(speed);
+    v1::DeviceMemory memory = progress.memory();
+    memory.clear_driver_allocated_bytes();  // the line is short
+    AddLine(lines, "memory ", MemoryText(memory));
     AddLine(lines, "on the CPU: ", FallbackText(progress));
   }
-  AddLine(lines, "paused: ", PauseText(job.pause(), viewer.now));
+  AddLine(lines, "", PauseText(job.pause(), viewer.now));
   AddLine(lines, "held: ", job.hold());
-  if (job.cancel_requested()) lines.push_back("is being cancelled");
+  if (job.cancel_requested()) lines.push_back("cancelling");
   if (!job.warnings().empty()) {
     AddLine(lines, "warning: ", *job.warnings().rbegin());
   }
@@ -158,7 +142,7 @@ std::vector<std::string> WatchScreen(const Watched& watched,
   }
   AddLine(lines, "jobs wait: ", info.hold());
   if (!watched.job.has_pause()) {
-    AddLine(lines, "paused: ", PauseText(info.pause(), viewer.now));
+    AddLine(lines, "", PauseText(info.pause(), viewer.now));
   }
   if (roomy) lines.push_back("");
   AddJob(watched, viewer, lines);

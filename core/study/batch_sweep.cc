@@ -424,7 +424,7 @@ class Sweep {
     }
     Finding finding = {
         "sweep.knee", Verdict::kPass,
-        absl::StrFormat("%d rows reach %.0f tokens/s, the best is %.0f; more "
+        absl::StrFormat("%d rows reach %.0f tok/s, the best is %.0f; more "
                         "rows cost memory and gain little",
                         knee, there, best)};
     finding.value = static_cast<double>(knee);

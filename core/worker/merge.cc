@@ -12,6 +12,7 @@
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 #include "core/ckpt/safetensors_writer.h"
 #include "core/spec/train_spec.h"
 #include "core/worker/process.h"
@@ -82,9 +83,9 @@ absl::StatusOr<merge::MergeReport> Merge(const MergeArguments& arguments,
   if (!report.ok()) return report;
   out << absl::StrFormat(
       "%d weights merged, %d replaced; logits within %.1e of base and adapter "
-      "(%d layers)\n%.2f GB in %d file%s: %s\n",
+      "(%d layers)\n%s in %d file%s: %s\n",
       report->merged_weights, report->replaced_weights, report->logit_error,
-      report->compared_layers, report->bytes / 1e9, report->shards,
+      report->compared_layers, base::BytesText(report->bytes), report->shards,
       report->shards == 1 ? "" : "s", options.out.string());
   return report;
 }

@@ -89,7 +89,8 @@ inline constexpr Metric kMetrics[] = {
      "Time left at the last step, without evaluations and checkpoints.",
      "eta_seconds"},
     {"mpsd_job_tokens_per_second", MetricKind::kGauge, "device, job_id",
-     "Non-padding tokens trained on a second, mean of the last steps.",
+     "Non-padding tokens trained on per second (tok/s), mean of the last "
+     "steps.",
      "tokens_per_second"},
     {"mpsd_job_loss", MetricKind::kGauge, "device, job_id",
      "Loss of the last step, mean over its labels.", "loss"},

@@ -458,7 +458,7 @@ void Attempt::AskToGoOn() {
   pause_.reset();
   worker_->Resume();
   KeepAwake();
-  Note(absl::StrCat("goes on after a pause of ", absl::FormatDuration(length)));
+  Note(absl::StrCat("resumed after ", absl::FormatDuration(length)));
 }
 
 void Attempt::AskForMemory(const PauseReasons& reasons) {

@@ -388,27 +388,46 @@ TEST_F(ShowTest, Running) {
   progress.mutable_memory()->set_footprint_bytes(4'000'000'000);
   job.set_eval_loss_before(2.75);
   job.set_eval_loss_after(2.25);
+  // As submitted, and where mpsd has it.
+  v1::JobRecord& record = data().records[kId];
+  record.set_spec_json(R"({"model": "org/tiny", "dataset":
+      {"train": "train.jsonl", "eval": "eval.jsonl"},
+      "quantization_config": {"load_in_4bit": true},
+      "lora": {"r": 16, "lora_alpha": 32},
+      "training": {"learning_rate": 2e-4, "lr_scheduler_type": "cosine",
+        "per_device_train_batch_size": 4, "gradient_accumulation_steps": 8,
+        "max_length": 512, "bf16": true, "seed": 0}})");
+  record.mutable_data()->set_rows(7473);
+  record.mutable_data()->set_train_sha256(std::string(64, 'a'));
+  job.set_spec_json(R"({"model": "/state/tiny"})");
   EXPECT_THAT(
       RunVerb({"show", kId}),
-      Prints("Job 01KAH0000000000000000000AA\n"
-             "  name          moods\n"
-             "  state         RUNNING\n"
-             "  owner         ann\n"
-             "  labels        team=nlp\n"
-             "  priority      0\n"
-             "  created       2026-01-02 03:01:05\n"
-             "  started       2026-01-02 03:02:05, attempt 2\n"
-             "  step          5/20 (25%), epoch 0.25\n"
-             "  loss          2.5000\n"
-             "  learning rate 5e-05\n"
-             "  grad norm     1.25\n"
-             "  speed         0.5s a step, 1,234 tokens/s, device 93% busy, "
-             "ETA 1m20s\n"
-             "  memory        2.79 GiB allocated, 3.73 GiB worker footprint\n"
-             "  eval loss     2.7500 before, 2.2500 latest\n"
-             "  last exit     Crashed\n"
-             "  message       worker crashed with signal 9\n"
-             "Follow it with `mpsctl watch 01KAH0000000000000000000AA`.\n"));
+      Prints(StartsWith(
+          "Job 01KAH0000000000000000000AA\n"
+          "  name          moods\n"
+          "  model         org/tiny\n"
+          "  data          train.jsonl, 7473 rows, SHA-256 aaaaaaaaaaaa, "
+          "evaluated on eval.jsonl\n"
+          "  task          CAUSAL_LM\n"
+          "  method        lora, rank 16, alpha 32, base in 4 bits\n"
+          "  learning rate 0.0002, cosine\n"
+          "  batch         4 rows, gradient accumulation 8\n"
+          "  length        3 epochs, at most 512 tokens\n"
+          "  dtype         bf16\n"
+          "  seed          0\n"
+          "  owner         ann\n"
+          "  labels        team=nlp\n"
+          "  state         RUNNING\n"
+          "  step          5/20 (25%), epoch 0.25, ETA 1m20s\n"
+          "  loss          2.5000, grad norm 1.25, learning rate 5e-05\n"
+          "  speed         0.5s a step, 1,234 tok/s, device 93 % busy\n"
+          "  memory        2.79 GiB current, 3.73 GiB footprint\n"
+          "  eval loss     2.7500 before, 2.2500 latest\n"
+          "  created       2026-01-02 03:01:05\n"
+          "  started       2026-01-02 03:02:05, attempt 2\n"
+          "  last exit     Crashed\n"
+          "  message       worker crashed with signal 9\n"
+          "Follow it with `mpsctl watch 01KAH0000000000000000000AA`.\n")));
 }
 
 TEST_F(ShowTest, PausedAndOnTheCpu) {
@@ -422,8 +441,8 @@ TEST_F(ShowTest, PausedAndOnTheCpu) {
   SetTime(job.mutable_pause()->mutable_since(), absl::Minutes(2));
   const std::string out = RunVerb({"show", kId}).out;
   for (const char* line :
-       {"  paused        held for 2m00s: on battery or in Low Power Mode\n",
-        "  memory        4.66 GiB at most\n",
+       {"  state         PAUSED for 2m00s: on battery or in Low Power Mode\n",
+        "  memory        4.66 GiB peak\n",
         "  on the CPU    aten::linalg_eig 3 times\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;
   }
@@ -444,23 +463,50 @@ TEST_F(ShowTest, WarningsAreListed) {
 }
 
 TEST_F(ShowTest, QueuedHeldAndTriedBefore) {
-  v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
-  job.set_queue_position(2);
-  SetTime(job.mutable_not_before(), -absl::Seconds(10));
+  v1::Job& waiting = AddJob(kId, v1::JOB_STATE_QUEUED);
+  waiting.set_queue_position(2);
+  SetTime(waiting.mutable_not_before(), -absl::Seconds(10));
+  data().filters_states = true;
   EXPECT_THAT(Out({"show", kId}),
               HasSubstr("  state         QUEUED, 2 ahead of it, not before "
                         "2026-01-02 03:04:15\n"));
+  v1::Job& running = AddJob(kOtherId, v1::JOB_STATE_RUNNING);
+  running.mutable_progress()->set_eta_seconds(80);
+  v1::Job& job = JobOf(kId);
+  EXPECT_THAT(Out({"show", kId}),
+              HasSubstr(", the running job ends in about 1m20s\n"));
+  job.set_queue_position(0);
+  EXPECT_THAT(Out({"show", kId}), HasSubstr("  state         QUEUED, next, "));
+  EXPECT_THAT(Out({"show", kId}), HasSubstr(", starts in about 1m20s\n"));
+  job.mutable_pause()->add_reasons(v1::PAUSE_REASON_QUIET_HOURS);
+  EXPECT_THAT(Out({"show", kId}), HasSubstr(", paused: quiet hours"));
   job.set_hold("model: '/volumes/m' is away");
   job.set_exit_reason("Interrupted");
   job.set_failures(1);
   job.set_interruptions(2);
   const std::string out = RunVerb({"show", kId}).out;
   for (const char* line :
-       {"  waits for     model: '/volumes/m' is away\n",
+       {", waits for: model: '/volumes/m' is away\n",
         "  last exit     Interrupted, 1 failures in a row, 2 interruptions in "
         "a row\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;
   }
+}
+
+TEST_F(ShowTest, NamesTheTimeOfAllAttemptsAndOfTheLast) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_FAILED);
+  SetTime(job.mutable_start_time(), absl::Seconds(100));
+  SetTime(job.mutable_end_time(), absl::Seconds(20));
+  job.set_device_seconds(95);
+  EXPECT_THAT(Out({"show", kId}),
+              HasSubstr("  took          2m40s in total, 1m35s on the "
+                        "device\n"));
+  job.set_attempt(4);
+  EXPECT_THAT(Out({"show", kId}),
+              AllOf(HasSubstr(" in total, 1m20s in the last of 4 attempts, "),
+                    HasSubstr("mpsctl retry")));
+  job.set_exit_reason("Rejected");
+  EXPECT_THAT(Out({"show", kId}), Not(HasSubstr("mpsctl retry")));
 }
 
 TEST_F(ShowTest, AClassifier) {
@@ -474,7 +520,7 @@ TEST_F(ShowTest, AClassifier) {
   EXPECT_THAT(
       Out({"show", kId}),
       EndsWith(
-          "  model         /state/model\n"
+          "  output        /state/model\n"
           "  metric     final\n"
           "  accuracy  0.7500\n"
           "  true \\ predicted  no\n"
@@ -496,7 +542,7 @@ TEST_F(ShowTest, AStudySaysItsKindAndWhatItFound) {
   result.add_findings()->set_name("memory.growth");
   const std::string out = Out({"show", kId});
   for (const char* line :
-       {"  kind          device comparison\n", "  result        /state/out\n",
+       {"  kind          device comparison\n", "  output        /state/out\n",
         "Decision: stay on ", "memory.growth", "Verdict: fail\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;
   }
@@ -528,6 +574,9 @@ TEST_F(ShowTest, JsonIsOneObject) {
   EXPECT_EQ(json["spec"]["model"], "m");
   data().jobs[0].set_spec_json("{\n  \"model\": \"m\"\n}");
   EXPECT_EQ(RunVerb({"show", kId, "--spec"}).out, "{\n  \"model\": \"m\"\n}\n");
+  data().jobs[0].set_spec_json(R"({"model":"m","dataset":{"train":"t"}})");
+  EXPECT_THAT(RunVerb({"show", kId, "--spec"}).out,
+              AllOf(StartsWith("{\n"), HasSubstr("\n    \"seed\": 42")));
 }
 
 // What users and workers wrote comes out as text, whoever looks.

@@ -176,14 +176,14 @@ TEST_F(SweepBatchTest, ATableAndTheFilesThatWereAskedFor) {
   EXPECT_THAT(RunVerb({"sweep", job_, "--batch", "--max-batch", "8",
                        "--sweep-steps", "3", "--memory-limit", "1.5", "--csv",
                        (folder_ / "b.csv").string()}),
-              Ends(11, AllOf(HasSubstr("BATCH  TOKENS/S"), HasSubstr("knee"),
+              Ends(11, AllOf(HasSubstr("BATCH  TOK/S"), HasSubstr("knee"),
                              HasSubstr("largest"), Not(HasSubstr("\x1b")))));
   EXPECT_THAT(Read(folder_ / "b.csv"), HasSubstr("\n2,true,2000000000,0.5,"));
   const v1::BatchSweepOptions& sent =
       Only(data().submitted).study().batch_sweep();
   EXPECT_EQ(sent.max_batch(), 8);
   EXPECT_EQ(sent.steps(), 3);
-  EXPECT_EQ(sent.memory_limit_bytes(), 1.5e9);
+  EXPECT_EQ(sent.memory_limit_bytes(), 1.5 * (1 << 30));
 }
 
 TEST_F(SweepBatchTest, ForAScript) {

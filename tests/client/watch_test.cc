@@ -24,19 +24,20 @@ class WatchTest : public ClientTest {
 
 TEST_F(WatchTest, UntilItSucceeds) {
   AddRun(v1::JOB_STATE_SUCCEEDED);
-  EXPECT_THAT(RunVerb({"watch", kId}),
-              Ends(0,
-                   "03:04:05  QUEUED\n"
-                   "03:04:05  RUNNING\n"
-                   "03:04:05  step 1/2  loss 2.5000  1,234 tok/s  ETA 1m20s  "
-                   "lr 5e-05  grad norm 1.25\n"
-                   "03:04:05  step 2/2  loss 2.5000  1,234 tok/s  "
-                   "lr 5e-05  grad norm 1.25\n"
-                   "03:04:05  SUCCEEDED\n"
-                   "Job 01KAH0000000000000000000AA SUCCEEDED\n"
-                   "Fetch it with `mpsctl download 01KAH0000000000000000000AA "
-                   "--output DIR`.\n",
-                   ""));
+  EXPECT_THAT(
+      RunVerb({"watch", kId}),
+      Ends(0,
+           "03:04:05  QUEUED\n"
+           "03:04:05  RUNNING\n"
+           "03:04:05  step 1/2  loss 2.5000  1,234 tok/s  ETA 1m20s  "
+           "lr 5e-05  grad norm 1.25\n"
+           "03:04:05  step 2/2  loss 2.5000  1,234 tok/s  "
+           "lr 5e-05  grad norm 1.25\n"
+           "03:04:05  SUCCEEDED\n"
+           "Job 01KAH0000000000000000000AA SUCCEEDED\n"
+           "Fetch the adapter with `mpsctl download 01KAH0000000000000000000AA "
+           "--output DIR`.\n",
+           ""));
 }
 
 TEST_F(WatchTest, ExitCodeOfTheJob) {
@@ -101,11 +102,59 @@ TEST_F(WatchTest, InterruptDetachesAndOtherErrorsEndIt) {
   Fail("Watch", StatusCode::INTERNAL, "broken");
   EXPECT_EQ(RunVerb({"watch", kId}).code, 6);
   data().on_idle = [this] { EXPECT_TRUE(interrupt_.Raise()); };
-  EXPECT_THAT(
-      RunVerb({"watch", kId}),
-      Fails(130, AllOf(HasSubstr("stopped watching; job "
-                                 "01KAH0000000000000000000AA keeps running.\n"),
-                       HasSubstr("mpsctl cancel"))));
+  EXPECT_THAT(RunVerb({"watch", kId}),
+              Fails(130, AllOf(HasSubstr("Detached; job "
+                                         "01KAH0000000000000000000AA is still "
+                                         "queued.\n"),
+                               HasSubstr("mpsctl cancel"))));
+}
+
+// Place and reason are read every two seconds, and printed when they change.
+TEST_F(WatchTest, AWaitingJobShowsItsPlaceUntilItStarts) {
+  data().filters_states = true;
+  AddRun(v1::JOB_STATE_SUCCEEDED);
+  std::vector<v1::JobEvent>& events = data().events[kId];
+  const std::vector<v1::JobEvent> rest(events.begin() + 1, events.end());
+  events.resize(1);
+  AddJob(kOtherId, v1::JOB_STATE_RUNNING)
+      .mutable_progress()
+      ->set_eta_seconds(80);
+  JobOf(kId).set_state(v1::JOB_STATE_QUEUED);
+  JobOf(kId).set_queue_position(1);
+  int idle = 0;
+  data().on_idle = [&] {
+    if (++idle == 2) JobOf(kId).set_hold("quiet");
+    if (idle < 3) return;
+    JobOf(kId).set_state(v1::JOB_STATE_SUCCEEDED);
+    events.insert(events.end(), rest.begin(), rest.end());
+    data().on_idle = nullptr;
+  };
+  const auto begins = [](const std::string& waits) {
+    return StartsWith("03:04:05  QUEUED\n" + waits + "03:04:05  RUNNING\n");
+  };
+  EXPECT_THAT(RunVerb({"watch", kId}),
+              Prints(begins("03:04:05  QUEUED, 1 ahead of it\n"
+                            "03:04:05  QUEUED, 1 ahead of it, waits for: "
+                            "quiet\n")));
+  EXPECT_EQ(data().watched.back().after_sequence(), 1);
+}
+
+TEST_F(WatchTest, OnATerminalTheWaitingLineIsRedrawnWithAnEta) {
+  data().filters_states = true;
+  AddState(kId, v1::JOB_STATE_QUEUED);
+  AddJob(kId, v1::JOB_STATE_QUEUED).set_queue_position(0);
+  AddJob(kOtherId, v1::JOB_STATE_RUNNING)
+      .mutable_progress()
+      ->set_eta_seconds(80);
+  terminal_.is_tty = true;
+  int idle = 0;
+  data().on_idle = [&] {
+    if (++idle == 2) interrupt_.Raise();
+  };
+  EXPECT_EQ(RunVerb({"watch", kId}).out,
+            "03:04:05  QUEUED\n"
+            "\rQUEUED, next, starts in about 1m20s\x1b[K"
+            "\r\x1b[K");
 }
 
 class FollowTest : public ClientTest {
@@ -156,9 +205,8 @@ TEST_F(FollowTest, LinesOfOneJobAndThenOfTheNext) {
                 HasSubstr(std::string("Job ") + id + " SUCCEEDED\n"));
   }
   EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
-  EXPECT_THAT(result.err,
-              EndsWith("No job runs; waiting for one.\n"
-                       "mpsctl: stopped watching; jobs keep running.\n"));
+  EXPECT_THAT(result.err, EndsWith("No job runs; waiting for one.\n"
+                                   "Detached; jobs are still running.\n"));
   EXPECT_TRUE(data().cancelled.empty());
 }
 
@@ -183,7 +231,7 @@ TEST_F(FollowTest, OneScreenThatChangesNoMode) {
   };
   const Result result = RunVerb({"watch"});
   EXPECT_EQ(result.code, 130);
-  EXPECT_EQ(result.err, "mpsctl: stopped watching; jobs keep running.\n");
+  EXPECT_EQ(result.err, "Detached; jobs are still running.\n");
   EXPECT_THAT(result.out,
               StartsWith(std::string(24, '\n') + "\x1b[?7l\x1b[H03:04:05  "));
   EXPECT_THAT(result.out, EndsWith("\x1b[J\x1b[?7h"));
@@ -400,6 +448,7 @@ TEST_F(EventPrinterTest, ALineForEachKind) {
   AddState(kId, v1::JOB_STATE_RUNNING);
   data().events[kId].back().mutable_state()->set_message("attempt 2");
   AddEvent(kId).set_note("loading\x1b model");
+  AddEvent(kId).set_note("paused: on battery");
   AddEvent(kId).set_warning("memory\x1b grows\nand grows");
   AddEvent(kId).mutable_evaluated()->set_eval_loss(2.25);
   AddProgress(kId, 1, 4);
@@ -413,6 +462,7 @@ TEST_F(EventPrinterTest, ALineForEachKind) {
   EXPECT_EQ(Printed(),
             "03:04:05  RUNNING  attempt 2\n"
             "03:04:05  loading\\x1b model\n"
+            "03:04:05  PAUSED: on battery\n"
             "03:04:05  warning: memory\\x1b grows and grows\n"
             "03:04:05  eval loss 2.2500 before training\n"
             "03:04:05  step 1/4  loss 2.5000  1,234 tok/s  ETA 1m20s"
@@ -461,11 +511,11 @@ TEST_F(OutcomeTest, Succeeded) {
   job.set_output_path("/state/adapter");
   job.set_output_kind(v1::OUTPUT_KIND_ADAPTER);
   EXPECT_EQ(Outcome(job),
-            "Job 01KAH0000000000000000000AA SUCCEEDED after 1m20s\n"
+            "Job 01KAH0000000000000000000AA SUCCEEDED after 2m40s in total\n"
             "  eval loss 2.5000 before, 1.5000 after\n"
             "  adapter   /state/adapter\n"
-            "Fetch it with `mpsctl download 01KAH0000000000000000000AA "
-            "--output DIR`.\n");
+            "Fetch the adapter with `mpsctl download "
+            "01KAH0000000000000000000AA --output DIR`.\n");
 }
 
 TEST_F(OutcomeTest, AStudy) {
@@ -485,7 +535,8 @@ TEST_F(OutcomeTest, Failed) {
   EXPECT_EQ(Outcome(job),
             "Job 01KAH0000000000000000000AA FAILED: train.jsonl:3: no "
             "messages\n"
-            "Read its log with `mpsctl logs 01KAH0000000000000000000AA`.\n");
+            "Read its log with `mpsctl logs 01KAH0000000000000000000AA`, queue "
+            "it again with `mpsctl retry 01KAH0000000000000000000AA`.\n");
 }
 
 v1::JobEvent Step(int64_t step, double loss) {

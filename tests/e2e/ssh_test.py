@@ -218,7 +218,7 @@ class SshTest(harness.SharedDaemonTest):
         watch.until(r"step \d+/")
         watch.type(b"\x03")
         self.assertEqual(130, watch.wait())
-        self.assertIn("keeps running", watch.text)
+        self.assertIn("Detached; job ", watch.text)
         self.assertEqual(1, len(self.sshd.sessions()), watch.text)
         self.assert_ended(self.sshd.sessions())
         self.assertEqual([], list(self.runtime.iterdir()))

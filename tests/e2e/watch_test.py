@@ -61,4 +61,4 @@ class WatchTest(harness.EndToEndTest):
         self.assertEqual({"\x1b[?7l", "\x1b[?7h"},
                          set(re.findall(r"\x1b\[\?\w+", text)))
         self.assertLess(text.rindex("\x1b[?7l"), text.rindex("\x1b[?7h"))
-        self.assertIn("stopped watching; jobs keep running.", text)
+        self.assertIn("Detached; jobs are still running.", text)

@@ -25,6 +25,18 @@ test("only fields that differ are shown, with a value for each run", () => {
   assert.deepEqual(page.specDifferences([runs[0], runs[0]]), []);
 });
 
+test("hyperparameters are those that a spec has and its method reads", () => {
+  const lora = {r: 16, target_modules: ["q_proj"]};
+  const training = {learning_rate: 2e-4, packing: false, seed: null};
+  const dataset = {train: "t.jsonl"};
+  assert.deepEqual(page.hyperparameters({dataset, lora, training}).flat(),
+    ["lora.r", "16", "lora.target_modules", '["q_proj"]',
+      "training.learning_rate", "0.0002"]);
+  assert.deepEqual(page.hyperparameters({fine_tune_type: "head", lora}).flat(),
+    ["fine_tune_type", "head"]);
+  assert.deepEqual(page.hyperparameters(null), []);
+});
+
 test("the folder of a job makes no difference", () => {
   const of = (id, file) => ({id, spec: {dataset: {train:
     [`/state/jobs/${id}/inputs/data/${file}`]}}});

@@ -30,6 +30,14 @@ test("a run has a chart of each quantity that it reported", () => {
     ["process"], "what the device did not report has no curve");
 });
 
+// The tile's mean lies among the points of its curve.
+test("the mean of tok/s is that of its curve", () => {
+  assert.equal(page.meanSpeed(run(0)), null);
+  const events = [[1, 0], [2, 100], [3, 200], [7, 600]].map(([step, speed]) =>
+    stepEvent(step, step, {step_seconds: 60, tokens_per_second: speed}));
+  assert.equal(page.meanSpeed(page.readRun({events})), 300);
+});
+
 test("long noisy curves have a smoothed one next to them", () => {
   const charts = page.chartsOf([run(80)]);
   assert.deepEqual(chart(charts, "loss").curves.map((curve) => curve.kind),

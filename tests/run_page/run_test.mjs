@@ -38,18 +38,22 @@ test("pauses begin and end with their notes, or with the attempt", () => {
   const run = page.readRun({events: [
     stateEvent(0, "RUNNING"), stepEvent(1, 1),
     {time: time(2), note: "paused: on battery"},
-    {time: time(9), note: "goes on after a pause of 7s"}, stepEvent(10, 2),
-    {time: time(11), note: "paused: too hot"}, stateEvent(15, "QUEUED", "p")]});
+    {time: time(9), note: "resumed after 7s"}, stepEvent(10, 2),
+    {time: time(11), note: "paused: too hot"},
+    {time: time(12), note: "goes on after a pause of 1s"},
+    {time: time(13), note: "paused: too hot"}, stateEvent(15, "QUEUED", "p")]});
   assert.deepEqual(run.marks.map((mark) => [mark.kind, mark.step, mark.seconds,
     mark.endSeconds, mark.text]),
-  [["pause", 1, 2, 9, "on battery"], ["pause", 2, 11, 15, "too hot"]]);
+  [["pause", 1, 2, 9, "on battery"], ["pause", 2, 11, 12, "too hot"],
+    ["pause", 2, 13, 15, "too hot"]]);
 });
 
 test("a job that is paused now has a pause without end", () => {
-  const run = page.readRun({job: {pause: {held: true, since: time(5),
-    reasons: ["PAUSE_REASON_USER_ACTIVE"]}},
+  const run = page.readRun({job: {state: "JOB_STATE_RUNNING",
+    pause: {held: true, since: time(5), reasons: ["PAUSE_REASON_USER_ACTIVE"]}},
   events: [stateEvent(0, "RUNNING"), stepEvent(1, 1)]});
   assert.equal(run.marks[0].text, "user active");
+  assert.equal(page.stateText(run), "PAUSED: user active");
   assert.equal(run.marks[0].seconds, 5);
   assert.equal(run.marks[0].endSeconds, undefined);
 });

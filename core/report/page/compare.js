@@ -18,6 +18,17 @@ function flattened(value, prefix = "", result = new Map()) {
   return result;
 }
 
+// Rows [field, value] of the fields of a spec that decide a result besides its
+// model and data, without those that are absent or of another method.
+function hyperparameters(spec) {
+  const isLora = (spec?.fine_tune_type ?? "lora") === "lora";
+  return [...flattened(spec ?? {})].filter(([field, value]) =>
+    /^(task|fine_tune_type|lora|quantization_config|training)\b/.test(field) &&
+    (isLora || !field.startsWith("lora.")) &&
+    !["null", "false", '""', "[]", "{}"].includes(JSON.stringify(value)))
+    .map(([field, value]) => [field, valueText(value)]);
+}
+
 // How a table shows a value of the spec.
 function valueText(value) {
   if (value === undefined || value === null) return "–";

@@ -10,6 +10,11 @@ const AXES = {
   time: {title: "time", place: (point) => point.seconds, text: durationText},
 };
 
+// tok/s at a step, as its curve shows it; null before it is known.
+function speedOf(step) {
+  return step.tokens_per_second || null;
+}
+
 // Charts of steps. A curve's `value` returns null if the step has none.
 const STEP_CHARTS = [
   {key: "loss", title: "Loss", text: numberText, log: true, noisy: true,
@@ -20,8 +25,8 @@ const STEP_CHARTS = [
     noisy: true, curves: [["gradient norm", (step) => step.grad_norm]]},
   {key: "step_seconds", title: "Step time", text: durationText, log: true,
     noisy: true, curves: [["step time", (step) => step.step_seconds]]},
-  {key: "tokens_per_second", title: "Tokens per second", text: numberText,
-    curves: [["tokens per second", (step) => step.tokens_per_second || null]]},
+  {key: "tokens_per_second", title: "Throughput (tok/s)", text: numberText,
+    curves: [["tok/s", speedOf]]},
   {key: "memory", title: "Memory", text: bytesText, curves: [
     ["process", (step) => step.footprint_bytes],
     ["allocated", (step) => step.current_allocated_bytes],
@@ -68,6 +73,13 @@ function pointsOf(steps, value) {
       value: here});
   }
   return points;
+}
+
+// The mean of the points of the curve of tok/s; null without a point.
+function meanSpeed(run) {
+  const points = pointsOf(run.steps, speedOf);
+  const sum = points.reduce((before, {value}) => before + value, 0);
+  return points.length > 0 ? sum / points.length : null;
 }
 
 // The curves of one chart of one run:

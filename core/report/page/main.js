@@ -52,11 +52,11 @@ class ChartPart {
   }
 }
 
-// Light or dark, as the system's until the reader chooses.
+// The theme is the system's until the reader chooses.
 function themeButton(onChange) {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const button = element("button", {type: "button"}, "Light or dark");
+  const button = element("button", {type: "button"}, "Theme");
   button.addEventListener("click", () => {
     const now = root.dataset.theme ?? (dark.matches ? "dark" : "light");
     root.dataset.theme = now === "dark" ? "light" : "dark";

@@ -6,7 +6,8 @@
 // Beginnings of the notes by which mpsd reports pauses
 // (server/jobs/attempt.cc).
 const PAUSE_BEGINS = "paused: ";
-const PAUSE_ENDS = "goes on after a pause";
+const PAUSE_ENDS = "resumed after";
+const PAUSE_ENDED = "goes on after a pause";  // in notes of earlier releases
 
 // The object in `text`, or null.
 function parsedObject(text) {
@@ -20,6 +21,19 @@ function parsedObject(text) {
 
 function plainName(name, prefix) {
   return typeof name === "string" ? name.replace(prefix, "") : "";
+}
+
+// "quiet hours, user active"
+function pauseReasons(pause) {
+  return (pause.reasons ?? []).map((reason) =>
+    plainName(reason, "PAUSE_REASON_").toLowerCase().replaceAll("_", " "))
+    .join(", ");
+}
+
+// The state in words: "RUNNING", "PAUSED: quiet hours".
+function stateText(run) {
+  return run.state === "RUNNING" && run.job.pause?.held
+    ? `PAUSED: ${pauseReasons(run.job.pause)}` : run.state || "unknown";
 }
 
 // The report of one optimizer step, with the step's position in the run.
@@ -110,7 +124,9 @@ class EventWalk {
   }
 
   addNote(note, time) {
-    if (note.startsWith(PAUSE_ENDS)) this.endPause(time);
+    if (note.startsWith(PAUSE_ENDS) || note.startsWith(PAUSE_ENDED)) {
+      this.endPause(time);
+    }
     if (!note.startsWith(PAUSE_BEGINS)) return;
     this.endPause(time);
     const {step, tokens} = this.last();
@@ -123,9 +139,8 @@ class EventWalk {
   // read.
   addPauseOf(job) {
     if (!job.pause?.held || this.pause) return;
-    const reasons = (job.pause.reasons ?? []).map((reason) =>
-      plainName(reason, "PAUSE_REASON_").toLowerCase().replaceAll("_", " "));
-    this.addNote(PAUSE_BEGINS + reasons.join(", "), toSeconds(job.pause.since));
+    this.addNote(PAUSE_BEGINS + pauseReasons(job.pause),
+      toSeconds(job.pause.since));
   }
 
   endPause(time) {

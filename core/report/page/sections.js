@@ -9,7 +9,7 @@ const MOST_TABLE_ROWS = 500;
 
 function stateBadge(run) {
   return element("span", {class: "state", "data-state": run.state},
-    run.state || "unknown");
+    stateText(run));
 }
 
 function lossText(run) {
@@ -20,11 +20,10 @@ function lossText(run) {
   return texts.join(" → ");
 }
 
-function lengthText(run) {
-  const begin = toSeconds(run.job.start_time);
-  const end = toSeconds(run.job.end_time);
-  if (!Number.isNaN(end - begin)) return durationText(end - begin);
-  return run.steps.length > 0 ? durationText(run.steps.at(-1).seconds) : "";
+// From one of the job's times to its end; "" while either is unknown.
+function lengthText(run, begin) {
+  const length = toSeconds(run.job.end_time) - toSeconds(run.job[begin]);
+  return Number.isNaN(length) ? "" : durationText(length);
 }
 
 function largest(steps, name) {
@@ -44,19 +43,6 @@ function memoryText(run) {
   return "";
 }
 
-function meanSpeed(run) {
-  if (run.steps.length === 0) return "";
-  let tokens = 0;
-  let seconds = 0;
-  let before = 0;
-  for (const step of run.steps) {
-    tokens = step.tokens;
-    seconds += step.step_seconds * (step.step - before);
-    before = step.step;
-  }
-  return seconds > 0 && tokens > 0 ? numberText(tokens / seconds) : "";
-}
-
 // The most important [name, text] pairs.
 function keyNumbers(run) {
   const last = run.steps.at(-1);
@@ -64,8 +50,13 @@ function keyNumbers(run) {
   const total = toNumber(progress.total_steps);
   const step = toNumber(progress.step);
   const best = run.job.best_evaluation;
+  const speed = meanSpeed(run);
   return [
     ["step", total > 0 ? `${countText(step)} of ${countText(total)}` : ""],
+    ["ETA", run.state === "RUNNING" && run.job.progress
+      ? durationText(toNumber(progress.eta_seconds)) : ""],
+    ["elapsed", run.state === "RUNNING" && last ? durationText(last.seconds)
+      : ""],
     ["loss", last ? numberText(last.loss) : ""],
     ["mean loss", run.job.train_loss === undefined ? ""
       : numberText(toNumber(run.job.train_loss))],
@@ -74,9 +65,10 @@ function keyNumbers(run) {
       `at step ${countText(toNumber(best.step))}` : ""],
     ...Object.entries(run.job.metrics ?? {}).sort().slice(0, 8).map(
       ([name, value]) => [name, numberText(toNumber(value))]),
-    ["last attempt took", lengthText(run)],
-    ["tokens per second, mean", meanSpeed(run)],
-    ["memory, at most", memoryText(run)],
+    ["total time", lengthText(run, "create_time")],
+    ["last attempt took", lengthText(run, "start_time")],
+    ["tok/s, mean", speed === null ? "" : numberText(speed)],
+    ["memory, peak", memoryText(run)],
   ];
 }
 
@@ -243,6 +235,12 @@ function environment(run) {
     preformatted(JSON.stringify(manifest, null, 2))));
 }
 
+function hyperparameterTable(run) {
+  const rows = hyperparameters(run.spec);
+  return rows.length === 0 ? null
+    : section("Hyperparameters", table([], rows));
+}
+
 function specSection(run) {
   if (!run.spec) return null;
   return section("Job", folded("job.json with every default",
@@ -266,8 +264,9 @@ function logSection(run) {
 
 // All that is shown of a run other than its charts and its overview.
 function detailSections(run) {
-  const parts = [interruptions, evaluationTable, confusionTable, sampleTable,
-    environment, specSection, checkpointTable, logSection];
+  const parts = [hyperparameterTable, interruptions, evaluationTable,
+    confusionTable, sampleTable, environment, specSection, checkpointTable,
+    logSection];
   return parts.map((part) => partOrNote(part, run))
     .filter((made) => made !== null);
 }
@@ -284,7 +283,8 @@ function partOrNote(part, shown) {
 function comparisonTable(runs) {
   const names = [];
   const columns = runs.map((run) => {
-    const pairs = [["state", run.state], ...keyNumbers(run), ...whatItIs(run)];
+    const pairs = [["state", stateText(run)], ...keyNumbers(run),
+      ...whatItIs(run)];
     for (const [name, value] of pairs) {
       if (value !== "" && !names.includes(name)) names.push(name);
     }

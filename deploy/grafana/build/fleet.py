@@ -24,16 +24,16 @@ def free_share():
 
 def now():
     return [
-        stat("Macs that answer", (f"sum({of_mac('up')})", ""), width=4),
-        stat("Macs that do not answer", (f"sum(1 - {of_mac('up')})", ""), width=4,
+        stat("Machines up", (f"sum({of_mac('up')})", ""), width=4),
+        stat("Machines down", (f"sum(1 - {of_mac('up')})", ""), width=4,
              steps=looks.BAD_ABOVE_ZERO),
         stat("Running",
              (f"sum({of_mac('mpsd_jobs', RUNNING)})", ""), width=4),
         stat("Queued",
              (f"sum({of_mac('mpsd_jobs', QUEUED)})", ""), width=4),
-        stat("Macs that pause", (f"sum({each('mpsd_paused')})", ""), width=4,
+        stat("Machines paused", (f"sum({each('mpsd_paused')})", ""), width=4,
              steps=((None, "green"), (1, "orange"))),
-        stat("Macs that hold", (f"sum({each('mpsd_held')})", ""), width=4,
+        stat("Machines on hold", (f"sum({each('mpsd_held')})", ""), width=4,
              steps=looks.BAD_ABOVE_ZERO),
     ]
 
@@ -45,8 +45,9 @@ def macs():
         Column("Version", label="version", width=90),
         Column("Running", each("mpsd_jobs", RUNNING), width=80),
         Column("Queued", each("mpsd_jobs", QUEUED), width=80),
-        Column("Done in", each("mpsd_queue_eta_seconds"), unit="s", width=100),
-        Column("Tokens a second", rate("mpsd_tokens_total", "instance"),
+        Column("Queue empty in", each("mpsd_queue_eta_seconds"), unit="s",
+               width=130),
+        Column("tok/s", rate("mpsd_tokens_total", "instance"),
                width=130),
         Column("GPU in use", each("mpsd_host_gpu_utilization_ratio"),
                unit="percentunit", most=1, width=140),
@@ -68,8 +69,8 @@ def macs():
 
 def courses():
     return [
-        areas("Tokens a second", (rate("mpsd_tokens_total", "instance"), MAC)),
-        areas("Jobs that wait", (of_mac("mpsd_jobs", QUEUED), MAC)),
+        areas("tok/s", (rate("mpsd_tokens_total", "instance"), MAC)),
+        areas("Queued jobs", (of_mac("mpsd_jobs", QUEUED), MAC)),
         states("mpsd answers", (of_mac("up"), MAC), mapping=looks.UP,
                height=7),
         states("Training is paused", (each("mpsd_paused"), MAC),
@@ -91,7 +92,7 @@ def courses():
               unit="percentunit", most=1, width=8),
         lines("Oldest queued job", (of_mac("mpsd_queue_oldest_age_seconds"),
                                     MAC), unit="s", width=8),
-        lines("All done in", (of_mac("mpsd_queue_eta_seconds"), MAC),
+        lines("Queue empty in", (of_mac("mpsd_queue_eta_seconds"), MAC),
               unit="s", width=8),
     ]
 

@@ -22,9 +22,9 @@ def make(mac_shown=False):
         Column("Step", by_job("mpsd_job_step"), width=80),
         Column("Loss", by_job("mpsd_job_loss"), width=90),
         Column("Eval loss", by_job("mpsd_job_eval_loss"), width=90),
-        Column("Tokens a second", by_job("mpsd_job_tokens_per_second"),
+        Column("tok/s", by_job("mpsd_job_tokens_per_second"),
                width=140),
-        Column("Left", by_job("mpsd_job_eta_seconds"), unit="s", width=100),
+        Column("ETA", by_job("mpsd_job_eta_seconds"), unit="s", width=100),
     ]
     if mac_shown:
         columns.insert(0, Column("Mac", label="instance"))

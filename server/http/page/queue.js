@@ -43,10 +43,10 @@ function numberText(value) {
 }
 
 function bytesText(bytes) {
-  const units = ["B", "kB", "MB", "GB", "TB"];
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let value = Number(bytes);
   let unit = 0;
-  for (; value >= 1000 && unit < units.length - 1; unit += 1) value /= 1000;
+  for (; value >= 1024 && unit < units.length - 1; unit += 1) value /= 1024;
   return `${Number(value.toPrecision(3))} ${units[unit]}`;
 }
 
@@ -65,7 +65,7 @@ function reasonsText(pause) {
 }
 
 // Why a job waits, or how it ended.
-function saysText(job) {
+function messageText(job) {
   const texts = [];
   if (job.queue_position !== undefined) {
     texts.push(job.queue_position === 0 ? "next"
@@ -74,7 +74,7 @@ function saysText(job) {
   if (job.pause) texts.push(`paused: ${reasonsText(job.pause)}`);
   if (job.hold) texts.push(job.hold);
   if (job.cancel_requested && stateText(job.state) === "RUNNING") {
-    texts.push("is being cancelled");
+    texts.push("cancelling");
   }
   if (job.message) texts.push(job.message);
   return texts.join("; ");
@@ -91,7 +91,7 @@ function drawFacts(info) {
     ["up", info.start_time && durationText(secondsSince(info.start_time))],
     ["device", info.device],
     ["jobs", counts],
-    ["jobs wait", info.hold],
+    ["on hold", info.hold],
     ["paused", info.pause && reasonsText(info.pause)],
     ["worker's memory", memory && bytesText(memory)],
     ["disk free", info.disk_free_bytes && bytesText(info.disk_free_bytes)],
@@ -104,26 +104,37 @@ function drawFacts(info) {
 
 function jobRow(job) {
   const state = stateText(job.state);
+  const isPaused = state === "RUNNING" && job.pause?.held;
   const progress = job.progress ?? {};
   const steps = progress.step === undefined ? ""
     : `${progress.step}/${progress.total_steps ?? "?"}`;
   const running = state === "RUNNING";
+  const bar = running && progress.total_steps ? element("progress",
+    {value: progress.step ?? 0, max: progress.total_steps}) : "";
   const eta = running && progress.eta_seconds !== undefined
     ? durationText(Number(progress.eta_seconds)) : "";
   const link = element("a", {href: `/jobs/${encodeURIComponent(job.id)}`,
     title: job.id}, job.name || job.id);
-  const number = (text) => element("td", {class: "number"}, text);
+  const cell = (name, ...parts) => element("td", {class: "number",
+    "data-name": name}, ...parts);
   return element("tr", {}, element("td", {}, link),
-    element("td", {class: state}, state), number(steps),
-    number(numberText(progress.loss)), number(numberText(job.eval_loss_after)),
-    number(eta), element("td", {}, job.owner ?? ""),
-    number(job.create_time ? durationText(secondsSince(job.create_time)) : ""),
-    element("td", {}, saysText(job)));
+    element("td", {class: state}, isPaused ? "PAUSED" : state),
+    cell("step", steps, bar),
+    cell("loss", numberText(progress.loss)),
+    cell("eval", numberText(job.eval_loss_after)), cell("ETA", eta),
+    cell("owner", job.owner ?? ""),
+    cell("age", job.create_time ? durationText(secondsSince(job.create_time))
+      : ""),
+    element("td", {}, messageText(job)));
 }
 
-function drawJobs(list, pageToken) {
+// `running`: the jobs that run, which come first on the first page.
+function drawJobs(running, list, pageToken) {
+  const first = pageToken === null ? running : [];
+  const rest = (list.jobs ?? []).filter((job) =>
+    !first.some((one) => one.id === job.id));
   document.getElementById("jobs").replaceChildren(
-    ...(list.jobs ?? []).map(jobRow));
+    ...[...first, ...rest].map(jobRow));
   const older = document.getElementById("older");
   older.hidden = !list.next_page_token;
   older.href = `/?${new URLSearchParams({page_token:
@@ -142,10 +153,10 @@ async function refresh() {
   const query = new URLSearchParams({page_size: PAGE_SIZE});
   if (pageToken !== null) query.set("page_token", pageToken);
   try {
-    const [info, list] = await Promise.all([ask("/api/info"),
-      ask(`/api/jobs?${query}`)]);
+    const [info, running, list] = await Promise.all([ask("/api/info"),
+      ask("/api/jobs?states=JOB_STATE_RUNNING"), ask(`/api/jobs?${query}`)]);
     drawFacts(info);
-    drawJobs(list, pageToken);
+    drawJobs(running.jobs ?? [], list, pageToken);
     say(`as of ${new Date().toLocaleTimeString()}`, false);
   } catch (error) {
     say(`mpsd does not answer: ${error.message}`, true);

@@ -117,8 +117,8 @@ mains, memory pressure normal, 53.74 GiB of disk free
 Job 01KAH0000000000000000000AA  moods  ann  attempt 2
  42% ━━━━━━━━━━━━────────────────── step 42/100  ETA 1m20s (03:05)  epoch 1.25
 loss 1.5000 █▇▆▅▄▃▂▂▁▁  eval loss 2.5000
-1,234 tok/s  lr 5e-05  grad norm 1.25
-memory 3.73 GiB of 44.70 GiB  peak 4.75 GiB  footprint 5.59 GiB  mps busy 97%
+1,234 tok/s  lr 5e-05  grad norm 1.25  mps busy 97%
+memory 3.73 GiB current, 44.70 GiB limit, 5.59 GiB footprint, 4.75 GiB peak
 
   1  00000B10  bob  digits  next
   2  00000B11  bob  digits  after 01KAH0
@@ -127,8 +127,8 @@ memory 3.73 GiB of 44.70 GiB  peak 4.75 GiB  footprint 5.59 GiB  mps busy 97%
 Job 01KAH0000000000000000000AA  moods  …
  42% step 42/100  ETA 1m20s (03:05)  ep…
 loss 1.5000 █▇▆▅▄▃▂▂▁▁  eval loss 2.5000
-1,234 tok/s  lr 5e-05  grad norm 1.25
-memory 3.73 GiB of 44.70 GiB  peak 4.75…
+1,234 tok/s  lr 5e-05  grad norm 1.25  …
+memory 3.73 GiB current, 44.70 GiB limi…
   1  00000B10  bob  digits  next
   2  00000B11  bob  digits  after 01KAH0
 )");
@@ -143,12 +143,12 @@ TEST_F(WatchScreenTest, Paused) {
   *watched_.info.mutable_pause() = pause;
   for (const auto& [columns, rows] : {std::pair{80, 24}, std::pair{40, 10}}) {
     EXPECT_TRUE(
-        Screen(columns, rows).ends_with("\npaused: held for 2m05s: too hot\n"))
+        Screen(columns, rows).ends_with("\nPAUSED for 2m05s: too hot\n"))
         << Screen(columns, rows);
   }
   // Between two jobs the daemon says why it waits.
   watched_.job.Clear();
-  EXPECT_NE(Screen(80, 24).find("\npaused: held for 2m05s: too hot\n"),
+  EXPECT_NE(Screen(80, 24).find("\nPAUSED for 2m05s: too hot\n"),
             std::string::npos);
 }
 
@@ -172,7 +172,7 @@ TEST_F(WatchScreenTest, AJobWithoutAStepAndWithAReason) {
   watched_.job.add_warnings("padding takes half of the time");
   EXPECT_NE(Screen(80, 24).find("\nno step yet\n"
                                 "held: its end cannot be stored\n"
-                                "is being cancelled\n"
+                                "cancelling\n"
                                 "warning: padding takes half of the time\n"),
             std::string::npos)
       << Screen(80, 24);

@@ -1074,7 +1074,7 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndResumes) {
   EXPECT_THAT(exported_metrics_.halting, ElementsAre(true, false));
   EXPECT_THAT(exported_metrics_.paused, IsEmpty());
   EXPECT_THAT(Notes(id), ElementsAre("paused: on battery or in Low Power Mode",
-                                     "goes on after a pause of 1m35s"));
+                                     "resumed after 1m35s"));
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(StateOf(id), State::kSucceeded);
 }
