@@ -207,7 +207,7 @@ absl::Status CheckFits(const spec::TrainSpec& spec, int64_t needed,
                    "training.max_length, set training.gradient_checkpointing, "
                    "or quantize the base model (quantization_config); `mpsctl "
                    "plan` names what would fit, and `mpsctl submit --anyway` "
-                   "(SubmitRequest.anyway) queues it all the same"));
+                   "queues it all the same"));
 }
 
 std::string DescribeEstimate(const spec::TrainSpec& spec,
