@@ -55,6 +55,23 @@ std::string Trimmed(const std::string& text) {
   return std::string(absl::StripAsciiWhitespace(text));
 }
 
+// Warns of a variable that decides, before the current context, which daemon
+// verbs call. Returns whether there is one and it leads elsewhere.
+bool WarnOfVariable(const Console& console, const std::string& context,
+                    const std::string& server) {
+  for (const char* name : {"MPSD_SERVER", "MPSD_CONTEXT", "MPSD_STATE_DIR"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == 0) continue;
+    if (value == context || value == server) return false;
+    console.err << "warning: " << name << "=" << Printable(value)
+                << " is set in your environment and has precedence over the "
+                   "context: until you `unset "
+                << name << "`, give --context " << context << ".\n";
+    return true;
+  }
+  return false;
+}
+
 absl::StatusOr<std::string> ReadStandardInput() {
   std::string text;
   char piece[512];
@@ -287,6 +304,8 @@ class Login {
     absl::Status status = contexts_.Save(context_);
     if (status.ok()) status = contexts_.Use(context_.name);
     if (!status.ok()) return console_.Fail(ExitCode::kOther, status);
+    const bool elsewhere =
+        WarnOfVariable(console_, context_.name, context_.server);
     if (console_.json) {
       console_.PrintJson(who_);
       return std::nullopt;
@@ -294,12 +313,14 @@ class Login {
     const std::string token =
         context_.token.empty() ? "-" : contexts_.FileOf(context_.name).string();
     const absl::Time now = console_.terminal.clock->Now();
+    console_.out << "Logged in at " << context_.server << ".\n"
+                 << "  you          " << IdentityText(who_, now)
+                 << "\n  certificate  " << CertificateDays(now)
+                 << "\n  context      " << context_.name
+                 << ", the current one\n  token        " << token << '\n';
+    if (elsewhere) return std::nullopt;
     console_.out
-        << "Logged in at " << context_.server << ".\n"
-        << "  you          " << IdentityText(who_, now) << "\n  certificate  "
-        << CertificateDays(now) << "\n  context      " << context_.name
-        << ", the current one\n  token        " << token
-        << "\n`mpsctl submit job.json` now goes there; `mpsctl context use "
+        << "`mpsctl submit job.json` now goes there; `mpsctl context use "
            "local` switches back to this machine's own daemon.\n";
     return std::nullopt;
   }
@@ -420,10 +441,11 @@ ExitCode Use(const std::string& name, const Console& console) {
   if (const absl::Status s = contexts.Use(name); !s.ok()) {
     return Failed(console, s);
   }
-  console.out << "mpsctl goes to "
-              << (name == kLocalContext ? "this machine's own daemon"
-                                        : contexts.Find(name)->server)
-              << " now.\n";
+  const std::string place = name == kLocalContext ? "this machine's own daemon"
+                                                  : contexts.Find(name)->server;
+  if (!WarnOfVariable(console, name, place)) {
+    console.out << "mpsctl goes to " << place << " now.\n";
+  }
   return ExitCode::kOk;
 }
 

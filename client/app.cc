@@ -37,7 +37,8 @@ void AddGlobalOptions(Command& app, GlobalOptions* options) {
 }
 
 // In the order of the help.
-constexpr const char* kOrder[] = {"submit",
+constexpr const char* kOrder[] = {"init",
+                                  "submit",
                                   "clone",
                                   "diff",
                                   "list",
@@ -96,8 +97,9 @@ void Add(const Verb& row, Command& above, Action* action) {
 std::map<std::string, Verb> AllVerbs() {
   std::map<std::string, Verb> rows;
   for (VerbTable* table : {AccessVerbs, CompletionVerbs, DownloadVerbs,
-                           InfoVerbs, JobsVerbs, ModelVerbs, OfflineVerbs,
-                           ShowVerbs, StudyVerbs, SubmitVerbs, WatchVerbs}) {
+                           InfoVerbs, InitVerbs, JobsVerbs, ModelVerbs,
+                           OfflineVerbs, ShowVerbs, StudyVerbs, SubmitVerbs,
+                           WatchVerbs}) {
     for (Verb& row : table()) rows.emplace(row.name, std::move(row));
   }
   return rows;

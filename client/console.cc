@@ -541,16 +541,22 @@ std::string HowToReach(const Address& address) {
                       "or --state-dir DIR.");
 }
 
-std::string WhatUnreachable(const Connection& daemon,
-                            const grpc::Status& status) {
+}  // namespace
+
+std::string WhyNoAnswer(const Connection& daemon, const grpc::Status& status) {
   const std::string& path = daemon.address().socket_path;
   std::error_code error;
-  const std::string why = !path.empty() && !std::filesystem::exists(path, error)
-                              ? "there is no such socket"
-                              : status.error_message();
-  return absl::StrCat("cannot reach mpsd at ", daemon.address().target, ": ",
-                      why);
+  if (!path.empty() && !std::filesystem::exists(path, error)) {
+    return "there is no such socket";
+  }
+  // gRPC's words.
+  if (absl::StrContains(status.error_message(), "failed to connect")) {
+    return "nothing accepts connections there";
+  }
+  return status.error_message();
 }
+
+namespace {
 
 // Whether a daemon answers now, however the failed call ended.
 bool Answers(Connection& daemon) {
@@ -669,7 +675,9 @@ ExitCode Console::Fail(const grpc::Status& status) const {
     if (const auto refusal = WhyUnreachable(daemon.address(), absl::Now())) {
       return Fail(refusal->code, refusal->what, refusal->next);
     }
-    return Fail(code, WhatUnreachable(daemon, status),
+    return Fail(code,
+                absl::StrCat("cannot reach mpsd at ", daemon.address().target,
+                             ": ", WhyNoAnswer(daemon, status)),
                 HowToReach(daemon.address()));
   }
   if (code == ExitCode::kNotLetIn) {

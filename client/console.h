@@ -193,6 +193,9 @@ std::optional<Refusal> WhyNoTrust(const HostPort& place, const Chain& chain,
 // host's name.
 std::optional<Refusal> WhyUnreachable(const Address& address, absl::Time now);
 
+// Why a call failed with UNAVAILABLE, in words of users.
+std::string WhyNoAnswer(const Connection& daemon, const grpc::Status& status);
+
 // What to do about UNAUTHENTICATED or PERMISSION_DENIED at `address`.
 std::string HowToBeLetIn(const Address& address, grpc::StatusCode code);
 

@@ -206,7 +206,7 @@ std::string WhyNot(const Console& console, const grpc::Status& status) {
     return "mpsd did not answer in time";
   }
   return status.error_message().empty() ? "the call failed"
-                                        : status.error_message();
+                                        : WhyNoAnswer(console.daemon, status);
 }
 
 // The median time of several calls of Info.

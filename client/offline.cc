@@ -378,7 +378,8 @@ class Importer {
       return absl::InvalidArgumentError("--model_name_or_path is missing");
     }
     const std::string optim = Text("optim");
-    if (!optim.empty() && !optim.starts_with("adamw_torch")) {
+    if (!optim.empty() && optim != "adamw_hf" &&
+        !optim.starts_with("adamw_torch")) {
       return Refuse("--optim: a job uses AdamW only (adamw_torch)", text_);
     }
     if (!IsOn("use_peft")) job_["lora"] = Json::object();

@@ -111,7 +111,7 @@ absl::Status AddFile(const std::string& path, Thresholds* out) {
 ExitCode Submit(const Console& console, const StudyArguments& arguments,
                 const v1::Study& study, std::string* job_id) {
   absl::StatusOr<PreparedJob> job =
-      PrepareJob(arguments.job_file, Hashing(console, arguments.rehash));
+      PrepareJob(arguments.job, Hashing(console, arguments.job.rehash));
   if (!job.ok()) {
     return console.BadInput(job.status(), "Nothing was submitted.");
   }
@@ -154,7 +154,7 @@ absl::Status AddThresholds(const ThresholdArguments& arguments,
 }
 
 void DeclareStudy(Command& verb, StudyArguments* arguments) {
-  verb.add_argument("JOB", arguments->job_file, "The job.json")->check(Given);
+  DeclareJobFile(verb, arguments->job);
   verb.add_flag("--detach", arguments->detach,
                 "Do not watch: exit once queued");
   verb.add_option("--priority N", arguments->priority,
@@ -164,8 +164,6 @@ void DeclareStudy(Command& verb, StudyArguments* arguments) {
                 "To find the job by; repeatable");
   verb.add_flag("--anyway", arguments->anyway,
                 "Queue it even if it needs more memory than the machine has");
-  verb.add_flag("--rehash", arguments->rehash,
-                "Read every file again, also those that have not changed");
   DeclareThresholds(verb, &arguments->thresholds);
 }
 
@@ -557,11 +555,13 @@ struct ProfileArguments {
   std::string trace;  // FILE; empty: the trace stays with the job
 };
 
-// Whether `text` names a file; otherwise it is a job's id.
-bool NamesFile(const std::string& text) {
+// Whether `job` is a job.json; otherwise its path is a job's id, which cannot
+// be changed.
+bool NamesFile(const JobFile& job) {
   std::error_code error;
-  return fs::exists(text, error) ||
-         text.find_first_of("./") != std::string::npos;
+  return fs::exists(job.path, error) || job.path == "-" ||
+         job.path.find_first_of("./") != std::string::npos ||
+         !job.set.empty() || !job.unset.empty() || !job.model.empty();
 }
 
 absl::StatusOr<v1::Study> StudyOf(const ProfileArguments& arguments) {
@@ -649,9 +649,9 @@ ExitCode Profile(const ProfileArguments& arguments, const Console& console) {
                        console.err, console.terminal, console.daemon,
                        console.json && detach};
   v1::StudyResult result;
-  const ExitCode found = NamesFile(arguments.study.job_file)
+  const ExitCode found = NamesFile(arguments.study.job)
                              ? FindOut(course, arguments.study, *study, &result)
-                             : FindOutOf(course, arguments.study.job_file,
+                             : FindOutOf(course, arguments.study.job.path,
                                          arguments.study, *study, &result);
   if (found != ExitCode::kOk || detach) return found;
   const ExitCode verdict = ShowStudy(console, result, PrintProfile);
@@ -990,11 +990,10 @@ constexpr absl::Duration kPatience = absl::Minutes(10);
 constexpr absl::Duration kPause = absl::Seconds(2);
 
 struct PlanOptions {
-  std::string job_file;
+  JobFile job;
   std::string probe_id;
   int32_t priority = 0;
   bool probe = false;
-  bool rehash = false;
   ThresholdArguments thresholds;
 };
 
@@ -1093,10 +1092,10 @@ ExitCode MakePlan(const Console& console, v1::SubmitRequest request,
 
 ExitCode Plan(const PlanOptions& options, const Console& console) {
   absl::StatusOr<PreparedJob> job =
-      PrepareJob(options.job_file, Hashing(console, options.rehash));
+      PrepareJob(options.job, Hashing(console, options.job.rehash));
   if (!job.ok()) return console.BadInput(job.status(), "Nothing was planned.");
   for (const std::string& warning : job->warnings) {
-    console.err << "warning: " << options.job_file << ": " << Printable(warning)
+    console.err << "warning: " << options.job.path << ": " << Printable(warning)
                 << '\n';
   }
   std::string probe_id;
@@ -1128,7 +1127,7 @@ ExitCode Plan(const PlanOptions& options, const Console& console) {
 }
 
 void DeclarePlan(Command& verb, PlanOptions& options) {
-  verb.add_argument("JOB", options.job_file, "The job.json")->check(Given);
+  DeclareJobFile(verb, options.job);
   Option* probe =
       verb.add_flag("--probe", options.probe,
                     "Measure memory and time first: queue a few steps at the\n"
@@ -1139,12 +1138,16 @@ void DeclarePlan(Command& verb, PlanOptions& options) {
   verb.add_option("--priority N", options.priority,
                   "The job's, which decides how long it would wait")
       ->capture_default_str();
-  verb.add_flag("--rehash", options.rehash,
-                "Read every file again, also those that have not changed");
   DeclareThresholds(verb, &options.thresholds);
 }
 
 }  // namespace
+
+ExitCode PlanJob(const JobFile& job, const Console& console) {
+  PlanOptions options;
+  options.job = job;
+  return Plan(options, console);
+}
 
 // A study whose kind has no printer shows only its findings.
 void PrintAnyStudy(const v1::StudyResult& result, const Console& console) {
@@ -1785,12 +1788,12 @@ ExitCode RunGrid(const Console& console, const StudyArguments& job,
     return console.BadInput(status, "Nothing was submitted.");
   };
   const absl::StatusOr<PreparedJob> prepared =
-      PrepareJob(job.job_file, Hashing(console, job.rehash));
+      PrepareJob(job.job, Hashing(console, job.job.rehash));
   if (!prepared.ok()) return fail(prepared.status());
-  const auto spec = spec::ParseTrainSpec(prepared->spec_json, job.job_file);
+  const auto spec = spec::ParseTrainSpec(prepared->spec_json, job.job.path);
   if (!spec.ok()) return fail(spec.status());
   std::string name = arguments.name.empty() ? spec->name : arguments.name;
-  if (name.empty()) name = std::filesystem::path(job.job_file).stem().string();
+  if (name.empty()) name = std::filesystem::path(job.job.path).stem().string();
   const absl::StatusOr<std::vector<SweepJob>> jobs =
       MakeJobs(arguments, prepared->spec_json, name);
   if (!jobs.ok()) return fail(jobs.status());

@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "client/command_line.h"
 #include "client/console.h"
+#include "client/submit.h"
 #include "mpsd/v1/plan.pb.h"
 #include "mpsd/v1/study.pb.h"
 
@@ -40,12 +41,11 @@ struct ThresholdArguments {
 };
 
 struct StudyArguments {
-  std::string job_file;
+  JobFile job;
   int32_t priority = 0;
   std::vector<std::string> job_labels;
   bool detach = false;
   bool anyway = false;
-  bool rehash = false;
   ThresholdArguments thresholds;
 };
 
@@ -99,6 +99,9 @@ std::string VerdictName(v1::Verdict verdict);  // "ok", "warn", "fail", "-"
 
 // Where the time of a step goes: parts, blocks, the costliest operators, waits.
 void PrintProfile(const v1::StudyResult& result, const Console& console);
+
+// Plans the job and prints the plan, as `mpsctl plan`.
+ExitCode PlanJob(const JobFile& job, const Console& console);
 
 // Prints the plan as readable tables: data, steps, memory, time, disk, the
 // queue, the verdict and, if the job does not fit, the nearest plans.

@@ -31,10 +31,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/app.h"
@@ -44,6 +46,7 @@
 #include "client/jobs.h"
 #include "client/model.h"
 #include "client/show.h"
+#include "client/study.h"
 #include "client/text/format.h"
 #include "client/watch.h"
 #include "core/base/check.h"
@@ -56,6 +59,7 @@
 #include "core/base/units.h"
 #include "core/spec/fields.h"
 #include "core/spec/idle_fields.h"
+#include "core/spec/json_node.h"
 #include "core/spec/train_spec.h"
 #include "nlohmann/json.hpp"
 
@@ -831,6 +835,52 @@ absl::StatusOr<std::vector<fs::path>> FilesBelow(const fs::path& folder) {
   return relatives;
 }
 
+}  // namespace
+
+std::string DataKind(const fs::path& file) {
+  const std::string end = absl::AsciiStrToLower(file.extension().string());
+  if (end == ".csv") return "CSV";
+  if (end == ".tsv") return "TSV";
+  return end == ".jsonl" || end == ".json" ? "JSON" : "";
+}
+
+absl::Status NotData(const fs::path& place, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      place.string(), ": ", what, "; expected .csv, .tsv, .jsonl or .json",
+      absl::StrContains(absl::StrCat(place.string(), what), ".parquet")
+          ? ". Parquet is converted by python -c \"import pandas; "
+            "pandas.read_parquet('x.parquet').to_json('x.jsonl', "
+            "orient='records', lines=True)\""
+          : ""));
+}
+
+absl::StatusOr<std::vector<std::string>> FindDataFiles(
+    const fs::path& folder, const std::string& except) {
+  std::set<std::string> names, kinds, others;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const fs::path name = it->path().filename();
+    if (Hidden(name) || name == except) continue;
+    const std::string kind = DataKind(name);
+    (kind.empty() ? others : names).insert(name.string());
+    if (!kind.empty()) kinds.insert(kind);
+  }
+  if (error) return base::ErrnoStatus(error.value(), folder.string());
+  if (kinds.size() == 1) return std::vector(names.begin(), names.end());
+  constexpr size_t kNamed = 8;
+  const bool none = kinds.empty();
+  std::vector<std::string> named;
+  for (const std::string& name : none ? others : names) {
+    if (named.size() < kNamed) named.push_back(name);
+  }
+  return NotData(folder, absl::StrCat(none ? "has no data file"
+                                           : "has several kinds of data",
+                                      ": ", absl::StrJoin(named, ", ")));
+}
+
+namespace {
+
 // Collects the files that a spec names, each once.
 class Collector {
  public:
@@ -891,6 +941,14 @@ class Collector {
     }
     if (fs::path(path).is_absolute() && !fs::exists(local, error)) {
       return absl::OkStatus();
+    }
+    if (!images() && fs::is_directory(local, error)) {
+      const auto names = FindDataFiles(local);
+      return absl::InvalidArgumentError(
+          names.ok() ? absl::StrCat(field, " names the folder '", path,
+                                    "'; name the files in it: ",
+                                    absl::StrJoin(*names, ", "))
+                     : absl::StrCat(field, ": ", names.status().message()));
     }
     return Missing(field, path, local, images() ? "file or folder" : "file");
   }
@@ -990,14 +1048,56 @@ absl::Status PlaceModel(const std::string& model, const fs::path& base,
   return absl::OkStatus();
 }
 
+constexpr char kStandardInput[] = "-";
+
 // A weight file given by mistake as job.json is not read. A pipe, such as a
 // shell's <(…), has no size.
-absl::StatusOr<std::string> ReadSpec(const fs::path& job_file) {
+absl::StatusOr<std::string> ReadSpec(const std::string& path) {
+  if (path == kStandardInput) return base::ReadFile("/dev/stdin");
   std::error_code error;
-  if (fs::is_regular_file(job_file, error)) {
-    return base::ReadSmallFile(job_file, limits::kSpecBytes);
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    return absl::NotFoundError(
+        absl::StrCat(base::ErrnoStatus(ENOENT, path).message(),
+                     "; `mpsctl init DATA` writes a job.json for your data"));
   }
-  return base::ReadFile(job_file);
+  const std::string end = fs::path(path).extension().string();
+  if (fs::is_directory(status) || end == ".parquet" ||
+      (end != ".json" && !DataKind(path).empty())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a job.json, not the data; `mpsctl init ",
+                     path, "` writes a job.json for them"));
+  }
+  if (fs::is_regular_file(status)) {
+    return base::ReadSmallFile(path, limits::kSpecBytes);
+  }
+  return base::ReadFile(path);
+}
+
+// `set` with the fields that have an option of their own.
+std::vector<std::string> WithOptions(std::vector<std::string> set,
+                                     const std::string& name,
+                                     const std::string& model) {
+  const std::pair<const char*, std::string> fields[] = {{"name=", name},
+                                                        {"model=", model}};
+  for (const auto& [field, value] : fields) {
+    if (value.empty()) continue;
+    set.push_back(absl::StrCat(
+        field, nlohmann::json(value).dump(
+                   -1, ' ', false, nlohmann::json::error_handler_t::replace)));
+  }
+  return set;
+}
+
+// The text of job.json, changed; *origin is what errors call it.
+absl::StatusOr<std::string> ReadJob(const JobFile& job, std::string* origin) {
+  ASSIGN_OR_RETURN(std::string text, ReadSpec(job.path));
+  *origin = job.path == kStandardInput ? "standard input" : job.path;
+  const auto set = WithOptions(job.set, job.name, job.model);
+  if (set.empty() && job.unset.empty()) return text;
+  RETURN_IF_ERROR(spec::ParseJson(text, *origin).status());
+  *origin += ", as changed by the command line,";
+  return EditSpec(text, set, job.unset);
 }
 
 }  // namespace
@@ -1013,15 +1113,15 @@ v1::SubmitRequest RequestOf(const PreparedJob& job) {
   return request;
 }
 
-absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file,
+absl::StatusOr<PreparedJob> PrepareJob(const JobFile& file,
                                        const HashOptions& hashing) {
-  ASSIGN_OR_RETURN(std::string text, ReadSpec(job_file));
-  ASSIGN_OR_RETURN(spec::TrainSpec spec,
-                   spec::ParseNewSpec(text, job_file.string()));
   PreparedJob job;
-  job.spec_json = std::move(text);
+  std::string origin;
+  ASSIGN_OR_RETURN(job.spec_json, ReadJob(file, &origin));
+  ASSIGN_OR_RETURN(spec::TrainSpec spec,
+                   spec::ParseNewSpec(job.spec_json, origin));
   job.warnings = spec::IdleWarnings(spec);
-  const fs::path base = job_file.parent_path();
+  const fs::path base = fs::path(file.path).parent_path();
   absl::Status status = Collector(spec, base, job).Run();
   if (status.ok()) status = PlaceModel(spec.model, base, job);
   if (status.ok()) status = HashFiles(job.files, hashing);
@@ -1260,13 +1360,12 @@ ExitCode SendJob(const Console& console, v1::SubmitRequest request,
 namespace {
 
 struct SubmitOptions {
-  std::string job_file;
+  JobFile job;
   bool detach = false;
   std::string idempotency_key;
   int32_t priority = 0;
   std::vector<std::string> job_labels, after;
   bool anyway = false;
-  bool rehash = false;
   bool hold = false;
 };
 
@@ -1282,12 +1381,12 @@ v1::SubmitRequest MakeRequest(const SubmitOptions& options,
 
 ExitCode Submit(const SubmitOptions& options, const Console& console) {
   absl::StatusOr<PreparedJob> job =
-      PrepareJob(options.job_file, Hashing(console, options.rehash));
+      PrepareJob(options.job, Hashing(console, options.job.rehash));
   if (!job.ok()) {
     return console.BadInput(job.status(), "Nothing was submitted.");
   }
   for (const std::string& warning : job->warnings) {
-    console.err << "warning: " << options.job_file << ": " << Printable(warning)
+    console.err << "warning: " << options.job.path << ": " << Printable(warning)
                 << '\n';
   }
   v1::SubmitRequest request = MakeRequest(options, *job);
@@ -1307,7 +1406,8 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
 }
 
 void DeclareSubmit(Command& verb, SubmitOptions& options) {
-  verb.add_argument("JOB", options.job_file, "The job.json");
+  DeclareJobFile(verb, options.job);
+  verb.add_option("--name NAME", options.job.name, "The job's name");
   verb.add_flag("--detach", options.detach, "Do not watch: exit once queued");
   verb.add_option("--idempotency-key KEY", options.idempotency_key,
                   "The same key and job return the existing job;\n"
@@ -1319,9 +1419,6 @@ void DeclareSubmit(Command& verb, SubmitOptions& options) {
                 "Start once this job has succeeded; repeatable");
   verb.add_flag("--anyway", options.anyway,
                 "Queue it even if it needs more memory than the machine has");
-  verb.add_flag("--rehash", options.rehash,
-                "Read every file again, also those that have not changed\n"
-                "since mpsctl read them last");
   verb.add_flag("--hold", options.hold,
                 "Queue it held: it starts after `mpsctl release`");
   verb.add_list("--label NAME=VALUE", options.job_labels,
@@ -1395,7 +1492,26 @@ bool IsNamed(const std::set<std::string>& named, const std::string& path) {
   return false;
 }
 
+void DeclareEdits(Command& verb, std::vector<std::string>& set,
+                  std::vector<std::string>& unset) {
+  verb.add_list("--set FIELD=VALUE", set,
+                "Change a field: training.learning_rate=1e-4;\n"
+                "VALUE is JSON or plain text; repeatable");
+  verb.add_list("--unset FIELD", unset,
+                "Reset a field to its default; repeatable");
+}
+
 }  // namespace
+
+void DeclareJobFile(Command& verb, JobFile& job) {
+  verb.add_argument("JOB", job.path, "The job.json; -: standard input")
+      ->check(Given);
+  DeclareEdits(verb, job.set, job.unset);
+  verb.add_option("--model MODEL", job.model, "The model, as in job.json");
+  verb.add_flag("--rehash", job.rehash,
+                "Read every file again, also those that have not changed\n"
+                "since mpsctl read them last");
+}
 
 absl::StatusOr<std::string> EditSpec(const std::string& spec_json,
                                      const std::vector<std::string>& set,
@@ -1482,12 +1598,10 @@ void PrintChanges(const Console& console, const std::string& id,
 
 // Changes `request`, which is a job's, to the clone's.
 absl::Status Change(const CloneOptions& options, v1::SubmitRequest& request) {
-  std::vector<std::string> set = options.set;
-  if (!options.name.empty()) {
-    set.push_back(absl::StrCat("name=", nlohmann::json(options.name).dump()));
-  }
-  ASSIGN_OR_RETURN(std::string spec,
-                   EditSpec(request.spec_json(), set, options.unset));
+  ASSIGN_OR_RETURN(
+      std::string spec,
+      EditSpec(request.spec_json(), WithOptions(options.set, options.name, ""),
+               options.unset));
   ASSIGN_OR_RETURN(const auto parsed,
                    spec::ParseTrainSpec(spec, "the clone's job.json"));
   request.set_spec_json(std::move(spec));
@@ -1538,11 +1652,7 @@ ExitCode Clone(const CloneOptions& options, const Console& console) {
 
 void DeclareClone(Command& verb, CloneOptions& options) {
   verb.add_argument(kJobIdName, options.id, "The job");
-  verb.add_list("--set FIELD=VALUE", options.set,
-                "Change a field: training.learning_rate=1e-4;\n"
-                "VALUE is JSON or plain text; repeatable");
-  verb.add_list("--unset FIELD", options.unset,
-                "Reset a field to its default; repeatable");
+  DeclareEdits(verb, options.set, options.unset);
   verb.add_option("--name NAME", options.name, "The clone's name");
   verb.add_list("--after ID", options.after,
                 "Start once this job has succeeded; repeatable");

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/command_line.h"
 #include "client/console.h"
 #include "core/base/clock.h"
 #include "mpsd/v1/jobs.pb.h"
@@ -136,6 +137,29 @@ grpc::Status Upload(const Console& console,
 // Whether a call ended so because the daemon lacks a file that it names.
 bool LacksUpload(const grpc::Status& status);
 
+// How a command line names a job: a job.json, and what to change in it.
+struct JobFile {
+  std::string path;  // "-": standard input, with paths of the current folder
+  std::vector<std::string> set = {}, unset = {};  // as for EditSpec
+  // Fields that have an option of their own; empty: as in job.json.
+  std::string name = {}, model = {};
+  bool rehash = false;
+};
+
+// Adds the positional JOB and the options of a JobFile, except --name.
+void DeclareJobFile(Command& verb, JobFile& job);
+
+// "CSV", "TSV" or "JSON" by the file's extension; "" for other files.
+std::string DataKind(const std::filesystem::path& file);
+// The error for a file or folder that is no data; `what` is its fault. Says how
+// to convert Parquet.
+absl::Status NotData(const std::filesystem::path& place,
+                     const std::string& what);
+// The names of a folder's data files, which must be of one kind, except one.
+absl::StatusOr<std::vector<std::string>> FindDataFiles(
+    const std::filesystem::path& folder,
+    const std::string& except = "job.json");
+
 // A job.json that is ready to be sent.
 struct PreparedJob {
   std::string spec_json;
@@ -146,16 +170,17 @@ struct PreparedJob {
 // The request that submits the job, without the caller's options.
 v1::SubmitRequest RequestOf(const PreparedJob& job);
 
-// Reads and validates job.json and hashes the files that it names, relative to
-// its own folder: data files, the files of the adapter's folder and, for an
-// image job, those below a data folder and those that its JSON Lines name. A
-// relative `model` that is a folder here is made absolute in spec_json. An
-// absolute path that does not exist on this machine is taken as a path of the
-// daemon's machine, and so is every absolute path in a row.
+// Reads, changes and validates job.json and hashes the files that it names,
+// relative to its own folder: data files, the files of the adapter's folder
+// and, for an image job, those below a data folder and those that its JSON
+// Lines name. A relative `model` that is a folder here is made absolute in
+// spec_json. An absolute path that does not exist on this machine is taken as a
+// path of the daemon's machine, and so is every absolute path in a row.
 //
 // InvalidArgument, or NotFound for a missing file, names the line or field, and
-// what was expected.
-absl::StatusOr<PreparedJob> PrepareJob(const std::filesystem::path& job_file,
+// what was expected; for a missing job.json or for data in its place, `mpsctl
+// init`.
+absl::StatusOr<PreparedJob> PrepareJob(const JobFile& job,
                                        const HashOptions& hashing = {});
 
 // "mpsctl-" and 32 random hexadecimal digits.

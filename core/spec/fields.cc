@@ -122,7 +122,6 @@ const Table& UnsupportedTraining() {
       {"loss_type", "the loss is the negative log-likelihood"},
       {"lr_scheduler_kwargs", "schedules have Transformers' defaults"},
       {"no_cuda", "write \"device\": \"cpu\" at the top level"},
-      {"optim", "the optimizer is AdamW (adamw_torch)"},
       {"output_dir",
        "where results go is not part of a job; see mpsd-worker --out and "
        "mpsctl download --output"},
@@ -435,6 +434,18 @@ std::string ShowNumber(double value) {
       .dump();
 }
 
+// A string that contains a number stands for it: YAML reads 2e-4 as a string,
+// which Transformers' parser accepts, too.
+JsonNode AsNumber(const JsonNode& node) {
+  if (node.kind != Kind::kString) return node;
+  absl::StatusOr<JsonNode> number = ParseJson(node.text, "");
+  if (!number.ok() ||
+      (number->kind != Kind::kInteger && number->kind != Kind::kNumber)) {
+    return node;
+  }
+  return *std::move(number);
+}
+
 std::vector<std::string> Strings(std::span<const std::string_view> views) {
   return {views.begin(), views.end()};
 }
@@ -515,10 +526,15 @@ void FieldReader::Fault(std::string_view name, std::string_view message) {
   findings_.Add(LineOf(name), PathOf(name), message);
 }
 
-void FieldReader::Ignored(std::string_view name) {
+void FieldReader::Ignored(std::string_view name,
+                          std::span<const std::string_view> words) {
   const JsonNode* node = Take(name);
   if (node == nullptr || node->kind == Kind::kNull) return;
-  if (node->kind != Kind::kString) Expected(PathOf(name), *node, "a string");
+  if (!words.empty()) {
+    CheckWord(name, *node, words);
+  } else if (node->kind != Kind::kString) {
+    Expected(PathOf(name), *node, "a string");
+  }
 }
 
 void FieldReader::Text(std::string_view name, std::string& value,
@@ -537,8 +553,9 @@ void FieldReader::Text(std::string_view name, std::string& value,
 
 bool FieldReader::IntegerValue(std::string_view path, const JsonNode& node,
                                Range range, int64_t& value) {
-  if (node.kind == Kind::kInteger && range.Holds(node.number)) {
-    value = node.integer;
+  const JsonNode number = AsNumber(node);
+  if (number.kind == Kind::kInteger && range.Holds(number.number)) {
+    value = number.integer;
     return true;
   }
   Expected(path, node, base::Cat("an integer", range.Text()));
@@ -547,9 +564,10 @@ bool FieldReader::IntegerValue(std::string_view path, const JsonNode& node,
 
 bool FieldReader::NumberValue(std::string_view path, const JsonNode& node,
                               Range range, double& value) {
-  const bool number = node.kind == Kind::kNumber || node.kind == Kind::kInteger;
-  if (number && range.Holds(node.number)) {
-    value = node.number;
+  const JsonNode number = AsNumber(node);
+  if ((number.kind == Kind::kNumber || number.kind == Kind::kInteger) &&
+      range.Holds(number.number)) {
+    value = number.number;
     return true;
   }
   Expected(path, node, base::Cat("a number", range.Text()));
@@ -572,11 +590,12 @@ void FieldReader::Integer(std::string_view name, std::optional<int64_t>& value,
 void FieldReader::StepLimit(std::string_view name, int64_t& value) {
   const JsonNode* node = Take(name);
   if (node == nullptr) return;
-  if (node->kind != Kind::kInteger ||
-      (node->integer < 1 && node->integer != -1)) {
+  const JsonNode number = AsNumber(*node);
+  if (number.kind != Kind::kInteger ||
+      (number.integer < 1 && number.integer != -1)) {
     return Expected(PathOf(name), *node, "an integer > 0, or -1 for no limit");
   }
-  value = node->integer;
+  value = number.integer;
 }
 
 void FieldReader::Number(std::string_view name, double& value, Range range) {
@@ -606,7 +625,11 @@ void FieldReader::Bool(std::string_view name, std::optional<bool>& value) {
   const JsonNode* node = Take(name);
   if (node == nullptr || node->kind == Kind::kNull) return;
   if (node->kind != Kind::kBool) {
-    return Expected(PathOf(name), *node, "true or false");
+    const bool automatic = node->kind == Kind::kString && node->text == "auto";
+    return Expected(PathOf(name), *node,
+                    automatic ? "true or false (mpsd does not choose one; "
+                                "leave the field out for its default)"
+                              : "true or false");
   }
   value = node->boolean;
 }

@@ -66,8 +66,10 @@ class FieldReader {
   // The section's reader; the caller must also call its Finish().
   FieldReader Section(std::string_view name);
 
-  // Accepts and discards a string or null.
-  void Ignored(std::string_view name);
+  // Accepts and discards null or a string, which must be one of `words` if
+  // there are any.
+  void Ignored(std::string_view name,
+               std::span<const std::string_view> words = {});
   void Text(std::string_view name, std::string& value,
             std::string_view expected, bool required = false);
   void Integer(std::string_view name, int64_t& value, Range range);
@@ -138,7 +140,7 @@ class FieldWriter {
 
   FieldWriter& About(std::string_view) { return *this; }
   FieldWriter Section(std::string_view name);
-  void Ignored(std::string_view) {}
+  void Ignored(std::string_view, std::span<const std::string_view> = {}) {}
   void Text(std::string_view name, const std::string& value, std::string_view,
             bool required = false);
   template <typename T>

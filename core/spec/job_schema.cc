@@ -61,7 +61,9 @@ class FieldSchema {
     return *this;
   }
   FieldSchema Section(std::string_view name) { return FieldSchema(Add(name)); }
-  void Ignored(std::string_view name) {
+  void Ignored(std::string_view name,
+               std::span<const std::string_view> words = {}) {
+    if (!words.empty()) return OptionalWord(name, "", words);
     Add(name)["type"] = Json::array({"string", "null"});
   }
 

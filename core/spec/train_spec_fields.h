@@ -50,6 +50,9 @@ inline constexpr std::string_view kSchedulerWords[] = {
 // Transformers' train_sampling_strategy, without those for several devices.
 inline constexpr std::string_view kSamplingWords[] = {"random", "sequential",
                                                       "group_by_length"};
+// The names of AdamW in Transformers' OptimizerNames.
+inline constexpr std::string_view kOptimWords[] = {
+    "adamw_torch", "adamw_torch_fused", "adamw_hf"};
 inline constexpr std::string_view kFormatWords[] = {"alpaca", "alpaca_chat"};
 inline constexpr std::string_view kQuantTypeWords[] = {"nf4"};
 inline constexpr std::string_view kComputeDtypeWords[] = {"float32",
@@ -263,6 +266,8 @@ void VisitOptimizer(Fields& f, TrainingSpec& t) {
        "The share of all optimizer steps in which the learning rate rises from "
        "0, if `warmup_steps` is 0.")
       .Number("warmup_ratio", t.warmup_ratio, Range::Between(0, 1));
+  f.About("A name of AdamW, the only optimizer; it has no effect on the job.")
+      .Ignored("optim", kOptimWords);
   f.About("AdamW's weight decay. Biases and the weights of norms have none.")
       .Number("weight_decay", t.weight_decay, Range::AtLeast(0));
   f.About("AdamW's beta1, the decay of the gradient's mean.")

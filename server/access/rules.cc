@@ -85,8 +85,10 @@ const char* InWords(Concerns concerns) {
 absl::Status CheckRole(const Rule& rule, const Caller& caller) {
   if (caller.role >= rule.least) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
-      rule.method, " needs the role ", std::string(Name(rule.least)), ", and ",
-      WhoYouAre(caller), ": ask an admin"));
+      "this needs the role ", std::string(Name(rule.least)), ", and ",
+      WhoYouAre(caller),
+      caller.role == Role::kViewer ? ", who may only read" : "",
+      ": ask an admin for the role ", std::string(Name(rule.least))));
 }
 
 absl::Status CheckOwner(const Rule& rule, const Rights& rights,
@@ -99,14 +101,13 @@ absl::Status CheckOwner(const Rule& rule, const Rights& rights,
       if (rights.MayRead(owner)) return absl::OkStatus();
       return absl::PermissionDeniedError(absl::StrCat(
           WhoseJob(job_id, owner), ", and this daemon hides jobs of others (",
-          "--private-jobs): ", rule.method, " needs the job's owner or the ",
-          "role admin, and ", WhoYouAre(rights.caller()), "; ",
-          WhomToAsk(owner)));
+          "--private-jobs): this needs the job's owner or the role admin, and ",
+          WhoYouAre(rights.caller()), "; ", WhomToAsk(owner)));
     case Concerns::kOwnJob:
       if (rights.MayChange(owner)) return absl::OkStatus();
       return absl::PermissionDeniedError(
-          absl::StrCat(WhoseJob(job_id, owner), ": ", rule.method,
-                       " needs the job's owner or the role admin, and ",
+          absl::StrCat(WhoseJob(job_id, owner),
+                       ": this needs the job's owner or the role admin, and ",
                        WhoYouAre(rights.caller()), "; ", WhomToAsk(owner)));
   }
   return absl::PermissionDeniedError("a rule that this mpsd does not know");

@@ -207,7 +207,7 @@ absl::Status CheckFits(const spec::TrainSpec& spec, int64_t needed,
                    "training.max_length, set training.gradient_checkpointing, "
                    "or quantize the base model (quantization_config); `mpsctl "
                    "plan` names what would fit, and `mpsctl submit --anyway` "
-                   "(SubmitRequest.anyway) queues it all the same"));
+                   "queues it all the same"));
 }
 
 std::string DescribeEstimate(const spec::TrainSpec& spec,
@@ -237,6 +237,21 @@ absl::StatusOr<JobFiles::Model> FindModelOf(spec::TrainSpec& spec,
   return Prefixed(absl::StatusCode::kFailedPrecondition, model.status());
 }
 
+// A job without a name is called after its model and data. Only its row gets
+// the name: the spec, by which a run resumes, stays as sent.
+std::string NameFrom(const std::string& model,
+                     const spec::DatasetSpec& dataset) {
+  const auto last = [](const std::string& path) {
+    const std::filesystem::path normal =
+        std::filesystem::path(path).lexically_normal();
+    return normal.has_filename() ? normal : normal.parent_path();
+  };
+  return base::Shortened(
+      base::Printable(absl::StrCat(last(model).filename().string(), "-",
+                                   last(dataset.train[0]).stem().string())),
+      limits::kNameBytes);
+}
+
 // Checks a job.json for training: the spec, its inputs, its model and its
 // memory.
 absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
@@ -251,8 +266,9 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   ASSIGN_OR_RETURN(Inputs inputs,
                    Inputs::Create(request.inputs, job_id, files, usable));
   Submission submission;
-  submission.name = spec.name;
   submission.model = spec::ParseHubName(spec.model).id;
+  submission.name =
+      spec.name.empty() ? NameFrom(submission.model, spec.dataset) : spec.name;
   submission.named_jobs = JobsNamedBy(spec);
   JobFolders folders(request, job_id, files);
   folders.uses.insert(submission.named_jobs.begin(),

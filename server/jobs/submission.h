@@ -45,8 +45,9 @@ int64_t MemoryFor(const MachineMemory& memory, spec::DeviceChoice device);
 
 // A request that passed every check that is possible before a worker starts.
 struct Submission {
-  std::string name, model;  // as the spec has them
-  std::string spec_json;    // with every default; paths as the worker gets them
+  std::string name;       // the spec's, else made of its model and data
+  std::string model;      // as the spec has it
+  std::string spec_json;  // with every default; paths as the worker gets them
   // The jobs whose results the spec names (start_checks.h).
   std::vector<std::string> named_jobs;
   std::set<std::string> uses;  // as in Job, likewise input_stamps

@@ -235,7 +235,7 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
     return absl::PermissionDeniedError(absl::StrCat(
         "the model ", name,
         " is in the Hugging Face cache, and not only your pulls wrote it: "
-        "ModelService.RemoveModel needs the role admin for it; ask an admin"));
+        "only an admin may remove it"));
   }
   if (puller_ != nullptr && puller_->IsPulling(name)) {
     return absl::FailedPreconditionError(

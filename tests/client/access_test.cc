@@ -44,6 +44,21 @@ TEST_F(LoginTest, APersonAtATerminal) {
               Prints(HasSubstr("you            ann, user, by token")));
 }
 
+TEST_F(LoginTest, NamesAVariableThatDecidesBeforeTheContext) {
+  answers_ = {"yes", Token()};
+  setenv("MPSD_STATE_DIR", "/srv/x", 1);
+  EXPECT_THAT(RunBare({"login", Server()}),
+              Ends(0, Not(HasSubstr("now goes there")),
+                   HasSubstr("warning: MPSD_STATE_DIR=/srv/x is set")));
+  EXPECT_THAT(RunBare({"context", "use", "local"}),
+              Ends(0, IsEmpty(), HasSubstr("--context local")));
+  setenv("MPSD_SERVER", Server().c_str(), 1);  // leads there, too
+  EXPECT_THAT(RunBare({"context", "use", "127.0.0.1"}),
+              Ends(0, HasSubstr("goes to"), IsEmpty()));
+  unsetenv("MPSD_SERVER");
+  unsetenv("MPSD_STATE_DIR");
+}
+
 TEST_F(LoginTest, AScriptGivesFingerprintAndToken) {
   setenv("MPSD_TOKEN", (Token() + "\n").c_str(), 1);
   const std::string fingerprint = FingerprintOf(authority_.pem());

@@ -26,7 +26,7 @@ TEST_F(AppTest, WrongUse) {
   EXPECT_THAT(
       RunBare({"--json", "sumbit", "job.json"}),
       Fails(2, testing::MatchesRegex("mpsctl: there is no verb 'sumbit'; the "
-                                     "verbs are submit, [a-z, -]*, completion\n"
+                                     "verbs are init, [a-z, -]*, completion\n"
                                      "See `mpsctl --help`.\n")));
   EXPECT_THAT(RunBare({}),
               Fails(2, "mpsctl: no verb given\nSee `mpsctl --help`.\n"));

@@ -286,8 +286,8 @@ TEST_F(SchemaTest, IsPrintedWithoutADaemon) {
 
 TEST_F(SchemaTest, AJobMayNameIt) {
   Write("t.jsonl", "row");
-  const auto job = PrepareJob(Write("job.json", R"({"$schema": "./s.json",
-      "model": "org/id", "dataset": {"train": "t.jsonl"}})"));
+  const auto job = PrepareJob({Write("job.json", R"({"$schema": "./s.json",
+      "model": "org/id", "dataset": {"train": "t.jsonl"}})")});
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->files.size(), 1u);
   EXPECT_TRUE(job->warnings.empty());

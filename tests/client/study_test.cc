@@ -13,7 +13,7 @@ namespace {
 class StudyTest : public ClientTest {
  protected:
   StudyTest() {
-    arguments_.job_file = WriteJob();
+    arguments_.job.path = WriteJob();
     study_.mutable_smoke();
     v1::StudyResult& result = runbook().study_result;
     result.set_verdict(v1::VERDICT_WARN);
@@ -77,7 +77,7 @@ TEST_F(StudyTest, DetachedThereIsNoResultToFetch) {
 
 // "$FILE" of a script that has not set it is no option that was left out.
 TEST_F(StudyTest, AnEmptyValueIsRefused) {
-  const std::string& job = arguments_.job_file;
+  const std::string& job = arguments_.job.path;
   for (const Args& args : {Args{"smoke", job, "--thresholds", ""},
                            {"smoke", ""},
                            {"profile", job, "--trace", ""},

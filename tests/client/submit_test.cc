@@ -302,7 +302,7 @@ class InputsTest : public ClientTest {
     return Write("job.json", "{" + body + "}");
   }
   absl::StatusOr<PreparedJob> Prepare(const std::string& body) {
-    return PrepareJob(Job(body));
+    return PrepareJob({Job(body)});
   }
   // The files that a job sends.
   std::vector<std::string> Sent(const std::string& body) {
@@ -399,7 +399,7 @@ TEST_F(InputsTest, MissingFilesAreNamed) {
   // A folder is no data.
   EXPECT_NE(Error(R"("model": "org/id", "dataset": {"train": ["data"]})"), "");
   EXPECT_THAT(
-      std::string(PrepareJob(folder_ / "absent.json").status().message()),
+      std::string(PrepareJob({folder_ / "absent.json"}).status().message()),
       HasSubstr("absent.json"));
 }
 
@@ -439,7 +439,7 @@ TEST_F(InputsTest, AMissingImageIsNamedWithItsRow) {
 TEST_F(InputsTest, AFileOfTwoGigabytesIsNotRead) {
   const fs::path job = Job("");
   fs::resize_file(job, 2LL << 30);
-  const absl::Status status = PrepareJob(job).status();
+  const absl::Status status = PrepareJob({job}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   // Its size is named, not what its text is no JSON for.
   EXPECT_THAT(std::string(status.message()), HasSubstr("longer than"));
@@ -451,7 +451,7 @@ TEST_F(InputsTest, APipeIsAJobFileToo) {
   std::thread writer([&] {
     std::ofstream(pipe) << R"({"model": "m", "dataset": {"train": "/t.txt"}})";
   });
-  const auto job = PrepareJob(pipe);
+  const auto job = PrepareJob({pipe});
   writer.join();
   EXPECT_TRUE(job.ok()) << job.status();
 }

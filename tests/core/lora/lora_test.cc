@@ -147,7 +147,7 @@ TEST(PeftFolderTest, BadConfigsAreRefusedWithTheirReasons) {
        absl::StatusCode::kInvalidArgument, ":1: r: expected an integer"},
       {R"({"peft_type": "LORA", "r": -4})", absl::StatusCode::kInvalidArgument,
        "r: expected an integer >= 1 and <= 65536, found -4"},
-      {R"({"peft_type": "LORA", "rank_pattern": {"q_proj": "8"}})",
+      {R"({"peft_type": "LORA", "rank_pattern": {"q_proj": "x"}})",
        absl::StatusCode::kInvalidArgument,
        "rank_pattern[\"q_proj\"]: expected"},
       {R"({"peft_type": "LORA", "lora_dropout": 1.5})",

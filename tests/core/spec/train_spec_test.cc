@@ -152,9 +152,16 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
       {R"("lora": {"lora_alpha": 0})",
        "lora.lora_alpha: expected a number > 0, found 0"},
       {R"("lora": [8])", "lora: expected an object, found a list"},
-      {R"("training": {"learning_rate": "2e-4"})",
+      {R"("training": {"learning_rate": "-2e-4"})",
        "training.learning_rate: expected a number > 0, found the "
-       "string \"2e-4\""},
+       "string \"-2e-4\""},
+      {R"("lora": {"r": "8x"})",
+       "lora.r: expected an integer >= 1 and <= 65536, found the string "
+       "\"8x\""},
+      {R"("training": {"optim": "adafactor"})",
+       "training.optim: expected one of \"adamw_torch\", "
+       "\"adamw_torch_fused\", \"adamw_hf\", found the string "
+       "\"adafactor\""},
       {R"("training": {"learning_rate": 0})",
        "training.learning_rate: expected a number > 0, found 0"},
       {R"("training": {"adam_beta2": 1.0})",
@@ -172,6 +179,9 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
       {R"("training": {"bf16": "yes"})",
        "training.bf16: expected true or false, found the string "
        "\"yes\""},
+      {R"("training": {"bf16": "auto"})",
+       "training.bf16: expected true or false (mpsd does not choose one; "
+       "leave the field out for its default), found the string \"auto\""},
       {R"("training": {"max_length": 1})",
        "training.max_length: expected an integer >= 2, found 1"},
       {R"("training": {"lr_scheduler_type": "cosin"})",
@@ -214,6 +224,18 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
   }
 }
 
+TEST(ParseTrainSpec, TakesNumbersInQuotesAndTheNamesOfAdamW) {
+  const TrainSpec spec = Parse(R"({"model": "m", "dataset": {"train": "t"},
+      "lora": {"r": "16", "rank_pattern": {"q_proj": "4"}},
+      "training": {"learning_rate": "2e-4", "max_steps": "10",
+                   "optim": "adamw_torch_fused"}})");
+  EXPECT_EQ(spec.lora.r, 16);
+  EXPECT_EQ(spec.lora.rank_pattern.begin()->second, 4);
+  EXPECT_EQ(spec.training.learning_rate, 2e-4);
+  EXPECT_EQ(spec.training.max_steps, 10);
+  EXPECT_EQ(ToJson(spec).find("optim"), std::string::npos);
+}
+
 TEST(ParseNewSpec, ANameOfANewJobCanBeSeen) {
   const std::string begin =
       "{\"model\": \"m\", \"dataset\": {\"train\": \"t\"},\n";
@@ -227,7 +249,7 @@ TEST(ParseNewSpec, ANameOfANewJobCanBeSeen) {
 }
 
 TEST(ParseTrainSpec, ReportsEveryFaultAtOnce) {
-  EXPECT_EQ(Error("{\n\"dataset\": {\"eval\": 3},\n\"lora\": {\"r\": \"8\"},\n"
+  EXPECT_EQ(Error("{\n\"dataset\": {\"eval\": 3},\n\"lora\": {\"r\": \"x\"},\n"
                   "\"training\": {\"seed\": -1,\n\"sead\": 1}\n}"),
             "job.json:1: model: missing; expected a model folder or the id of "
             "a model in the local Hugging Face cache\n"
@@ -237,7 +259,7 @@ TEST(ParseTrainSpec, ReportsEveryFaultAtOnce) {
             "them, found 3\n"
             "job.json:3: lora.r: expected an integer >= 1 and <= 65536, found "
             "the string "
-            "\"8\"\n"
+            "\"x\"\n"
             "job.json:4: training.seed: expected an integer >= 0, found -1\n"
             "job.json:5: training.sead: unknown field; did you mean "
             "\"seed\"?");

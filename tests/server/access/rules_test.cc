@@ -77,9 +77,10 @@ TEST(CheckRole, NamesTheRoleThatIsNeeded) {
   EXPECT_TRUE(CheckRole(submit, Ada(Role::kAdmin)).ok());
   const absl::Status refused = CheckRole(submit, Ada(Role::kViewer));
   EXPECT_EQ(refused.code(), kDenied);
-  EXPECT_EQ(refused.message(),
-            "JobService.Submit needs the role user, and you (ada) are a "
-            "viewer: ask an admin");
+  EXPECT_EQ(
+      refused.message(),
+      "this needs the role user, and you (ada) are a viewer, who may only "
+      "read: ask an admin for the role user");
   EXPECT_EQ(
       CheckRole(RuleOf("AccessService.CreateToken"), Ada(Role::kUser)).code(),
       kDenied);
@@ -94,8 +95,8 @@ TEST(CheckOwner, NamesTheOwner) {
   const absl::Status refused = CheckOwner(cancel, ada, "J", "bob");
   EXPECT_EQ(refused.code(), kDenied);
   EXPECT_EQ(refused.message(),
-            "job J is bob's: JobService.Cancel needs the job's owner or the "
-            "role admin, and you (ada) are a user; ask bob or an admin");
+            "job J is bob's: this needs the job's owner or the role admin, and "
+            "you (ada) are a user; ask bob or an admin");
 }
 
 TEST(CheckOwner, HidesWhatIsPrivate) {
@@ -122,8 +123,8 @@ TEST(Rights, AJobWithoutOwnerIsNoJobOfTheNameless) {
       CheckOwner(RuleOf("JobService.Delete"), Rights(page, false), "J", "");
   EXPECT_EQ(refused.code(), kDenied);
   EXPECT_EQ(refused.message(),
-            "job J has no owner: JobService.Delete needs the job's owner or "
-            "the role admin, and you are a viewer; ask an admin");
+            "job J has no owner: this needs the job's owner or the role admin, "
+            "and you are a viewer; ask an admin");
 }
 
 TEST(RulesTable, IsTheOneOfTheReadme) {

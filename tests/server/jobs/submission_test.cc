@@ -246,6 +246,13 @@ TEST_F(SubmissionTest, TheRequestedIdIsKeptInAdditionToTheFolder) {
   EXPECT_EQ(Checked().model, folder);
 }
 
+TEST_F(SubmissionTest, AJobWithoutANameIsCalledAfterItsModelAndData) {
+  EXPECT_EQ(Ok(Check()).name, "tiny-train");
+  EXPECT_EQ(Checked().name, "");  // a run resumes by its spec
+  request_.spec_json = Spec(R"("train.jsonl")", R"(, "name": "mine")");
+  EXPECT_EQ(Ok(Check()).name, "mine");
+}
+
 TEST_F(SubmissionTest, EveryPartOfTheDataIsPlaced) {
   request_.spec_json = Spec(R"("a/d.csv", "eval": "b/d.csv",
       "predict": "b/p.csv")",

@@ -108,8 +108,9 @@ TEST_F(DiagnoseCallTest, ADeepOneIsNotedAndNoViewers) {
       EXPECT_EQ(noted[0].result, status.code());
       if (may) continue;
       EXPECT_EQ(status, absl::PermissionDeniedError(
-                            "RunbookService.Diagnose (deep) needs the role "
-                            "user, and you (ada) are a viewer: ask an admin"));
+                            "this needs the role user, and you (ada) are a "
+                            "viewer, who may only read: ask an admin for the "
+                            "role user"));
     }
   }
 }

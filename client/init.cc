@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/app.h"
+#include "client/command_line.h"
+#include "client/console.h"
+#include "client/model.h"
+#include "client/study.h"
+#include "client/submit.h"
+#include "client/text/format.h"
+#include "core/base/file.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/spec/fields.h"
+
+// `mpsctl init`: writes a first job.json for data, by the names of their
+// columns and a look at the rows. The daemon's plan checks every row.
+
+namespace mpsd::client {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Counts = std::map<std::string, int64_t>;
+
+constexpr size_t kMostBytes = 64 << 20;  // read of a file
+constexpr size_t kMostValues = 1000;     // counted of a column
+constexpr char kLanguage[] = "CAUSAL_LM", kTexts[] = "SEQ_CLS",
+               kImages[] = "IMAGE_CLS";
+
+struct Column {
+  std::string name;
+  int64_t filled = 0, characters = 0, longest = 0;  // rows, of all, of one
+  Counts values = {};
+
+  void Add(const Json& value) {
+    if (value.is_null() || value == "") return;
+    const std::string text =
+        value.is_string()
+            ? value.get<std::string>()
+            : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const int64_t length = std::count_if(
+        text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+    ++filled;
+    characters += length;
+    longest = std::max(longest, length);
+    if (values.size() < kMostValues || values.contains(text)) ++values[text];
+  }
+  // Whether the values look like labels, each of several rows.
+  bool IsFew() const {
+    return values.size() > 1 &&
+           static_cast<int64_t>(values.size()) * 5 <= filled;
+  }
+};
+using Columns = std::vector<const Column*>;
+
+// Calls take(fields) for each row of separated values, quoted as in RFC 4180.
+template <typename Take>
+void SplitRows(std::string_view text, char separator, const Take& take) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : '\n';
+    std::string& field = fields.back();
+    if (quoted && i < text.size()) {
+      const bool twice = c == '"' && text.substr(i + 1, 1) == "\"";
+      quoted = c != '"' || twice;
+      if (quoted) field += c;
+      i += twice ? 1 : 0;
+    } else if (c == '"' && field.empty()) {
+      quoted = true;
+    } else if (c == separator) {
+      fields.emplace_back();
+    } else if (c != '\n') {
+      field += c;
+    } else {
+      if (absl::EndsWith(field, "\r")) field.pop_back();
+      if (fields.size() > 1 || !field.empty()) take(fields);
+      fields.assign(1, "");
+    }
+  }
+}
+
+// The rows of data files, or the beginning of them.
+struct Sample {
+  std::vector<Column> columns;
+  int64_t rows = 0;
+  bool cut = false;
+
+  absl::Status Read(const fs::path& file) {
+    ASSIGN_OR_RETURN(const auto mapped, base::MappedFile::Open(file));
+    std::string_view text = mapped->bytes();
+    if (text.size() > kMostBytes) {
+      cut = true;
+      text = text.substr(0, text.rfind('\n', kMostBytes) + 1);
+    }
+    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+    std::vector<std::string> header;
+    const std::string kind = DataKind(file);
+    if (kind == "JSON") {
+      ReadJson(text);
+    } else {
+      SplitRows(text, kind == "TSV" ? '\t' : ',', [&](const auto& fields) {
+        if (header.empty()) return header.assign(fields.begin(), fields.end());
+        ++rows;
+        for (size_t i = 0; i < std::min(header.size(), fields.size()); ++i) {
+          Find(header[i]).Add(fields[i]);
+        }
+      });
+    }
+    if (rows > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(file.string() + ": has no rows");
+  }
+
+  // A list of rows, or one a line.
+  void ReadJson(std::string_view text) {
+    const auto add = [this](const Json& row) {
+      if (!row.is_object()) return;
+      ++rows;
+      for (const auto& [name, value] : row.items()) Find(name).Add(value);
+    };
+    const Json list = base::ParseTree<Json>(text);
+    if (list.is_array()) {
+      for (const Json& row : list) add(row);
+      return;
+    }
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      add(base::ParseTree<Json>(text.substr(at, end - at)));
+      at = end + 1;
+    }
+  }
+
+  Column& Find(const std::string& name) {
+    for (Column& column : columns) {
+      if (column.name == name) return column;
+    }
+    return columns.emplace_back(Column{.name = name});
+  }
+};
+
+struct InitOptions {
+  std::string data = ".", model, task, output = "job.json";
+  bool force = false;
+};
+
+// Columns by whose names rows are known, and the fields of `dataset` that name
+// them; the first shape that fits counts.
+struct Shape {
+  const char *task, *columns, *fields;
+};
+constexpr char kPair[] = "prompt_column completion_column";
+constexpr Shape kShapes[] = {{kLanguage, "messages", "messages_column"},
+                             {kLanguage, "conversations", "messages_column"},
+                             {kLanguage, "prompt completion", kPair},
+                             {kLanguage, "question answer", kPair},
+                             {kLanguage, "instruction output", "format"},
+                             {kLanguage, "instruction response", kPair},
+                             {kLanguage, "prompt response", kPair},
+                             {kLanguage, "input output", kPair},
+                             {kLanguage, "text", "text_columns"},
+                             {kTexts, "sentence1 sentence2", "text_columns"},
+                             {kTexts, "premise hypothesis", "text_columns"},
+                             {kTexts, "question1 question2", "text_columns"},
+                             {kTexts, "sentence", "text_columns"},
+                             {kTexts, "text", "text_columns"}};
+
+// Whether `name` is, in any case, one of `names`, "|a|b|".
+bool IsOneOf(const std::string& name, const char* names) {
+  return absl::StrContains(names,
+                           absl::StrCat("|", absl::AsciiStrToLower(name), "|"));
+}
+constexpr char kLabelNames[] =
+    "|label|labels|class|category|intent|topic|sentiment|target|score|";
+constexpr char kEvaluations[] = "|eval|validation|valid|val|dev|test|";
+constexpr char kImageKinds[] = "|.png|.jpg|.jpeg|.webp|";
+
+std::string NamesOf(const Columns& columns) {
+  return absl::StrJoin(columns, ", ", [](std::string* out, const Column* one) {
+    absl::StrAppend(out, Printable(one->name));
+  });
+}
+
+std::string LabelsText(const Counts& labels) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> texts;
+  for (const auto& [label, count] : labels) {
+    if (texts.size() == kShown) break;
+    texts.push_back(absl::StrCat(Printable(label), " (", count, ")"));
+  }
+  return absl::StrCat(labels.size(), " labels: ", absl::StrJoin(texts, ", "),
+                      labels.size() > kShown ? " …" : "");
+}
+
+// From data to the fields of a job.
+class FirstJob {
+ public:
+  // A field by its path, and the reason for its value.
+  struct Field {
+    std::string name;
+    Json value;
+    std::string why;
+  };
+  std::string task;
+  std::vector<Field> fields;
+
+  explicit FirstJob(const InitOptions& options)
+      : task(options.task), options_(options) {}
+
+  absl::Status Run() {
+    const fs::path data = options_.data;
+    std::error_code error;
+    std::vector<fs::path> train, eval;
+    if (fs::is_directory(data, error)) {
+      const auto names =
+          FindDataFiles(data, fs::path(options_.output).filename().string());
+      if (!names.ok()) return FindImages(names.status());
+      for (const std::string& name : *names) {
+        const std::vector<std::string> words =
+            absl::StrSplit(name, absl::ByAnyChar("-_. "));
+        const bool evaluates = std::any_of(
+            words.begin(), words.end(),
+            [](const auto& word) { return IsOneOf(word, kEvaluations); });
+        (evaluates ? eval : train).push_back(data / name);
+      }
+      if (train.empty()) train.swap(eval);
+    } else if (fs::exists(data, error) && DataKind(data).empty()) {
+      return NotData(data, "is of a kind that is not read");
+    } else {
+      train.push_back(data);
+    }
+    for (const fs::path& file : train) {
+      RETURN_IF_ERROR(sample_.Read(file));
+    }
+    AddData(
+        train, eval,
+        absl::StrCat(sample_.cut ? "more than " : "", sample_.rows, " rows"));
+    return ChooseColumns();
+  }
+
+ private:
+  void Add(const std::string& name, Json value, const std::string& why = "") {
+    fields.push_back({name, std::move(value), why});
+  }
+
+  // Paths are relative to job.json if that is in the current folder.
+  void AddData(const std::vector<fs::path>& train,
+               const std::vector<fs::path>& eval, const std::string& rows) {
+    const bool here = !fs::path(options_.output).has_parent_path();
+    const auto paths = [&](const std::vector<fs::path>& files) {
+      Json list = Json::array();
+      for (const fs::path& file : files) {
+        list.push_back(
+            (here ? file : fs::absolute(file)).lexically_normal().string());
+      }
+      return list;
+    };
+    Add("dataset.train", paths(train), rows);
+    if (eval.empty()) {
+      Add("dataset.validation_split", 0.1, "a tenth for evaluations");
+    } else {
+      Add("dataset.eval", paths(eval), "for evaluations, by the name");
+    }
+  }
+
+  absl::Status FindImages(const absl::Status& none) {
+    Counts classes;
+    std::error_code error;
+    for (fs::recursive_directory_iterator it(options_.data, error), end;
+         !error && it != end; it.increment(error)) {
+      if (it.depth() == 1) it.disable_recursion_pending();
+      if (it.depth() == 1 &&
+          IsOneOf(it->path().extension().string(), kImageKinds)) {
+        ++classes[it->path().parent_path().filename().string()];
+      }
+    }
+    if (classes.size() < 2) return none;
+    task = kImages;
+    Add("task", task, "a folder of images for each label");
+    AddData({options_.data}, {}, LabelsText(classes));
+    return absl::OkStatus();
+  }
+
+  // By its name, else the only column with few values.
+  const Column* Label() const {
+    Columns few;
+    for (const Column& column : sample_.columns) {
+      const bool may_be =
+          column.IsFew() || column.filled < 20 || task == kTexts;
+      if (may_be && IsOneOf(column.name, kLabelNames)) return &column;
+      if (column.IsFew()) few.push_back(&column);
+    }
+    return few.size() == 1 ? few[0] : nullptr;
+  }
+
+  // The columns of the first shape of the task that the rows have.
+  Columns Find(std::string_view of, const Column* label, Shape* shape) const {
+    for (const Shape& one : kShapes) {
+      Columns found;
+      const std::vector<std::string> names = absl::StrSplit(one.columns, ' ');
+      for (const std::string& name : names) {
+        for (const Column& column : sample_.columns) {
+          const bool is = absl::EqualsIgnoreCase(column.name, name);
+          if (is && &column != label) found.push_back(&column);
+        }
+      }
+      *shape = one;
+      if (one.task == of && found.size() == names.size()) return found;
+    }
+    return {};
+  }
+
+  absl::Status ChooseColumns() {
+    const Column* label = Label();
+    Shape language = {}, classes = {};
+    const Columns parts = Find(kLanguage, nullptr, &language);
+    Columns texts, all;
+    for (const Column& column : sample_.columns) all.push_back(&column);
+    if (label != nullptr) {
+      texts = Find(kTexts, label, &classes);
+      if (texts.empty() && all.size() == 2 && parts.size() != 1) {
+        texts = {all[0] == label ? all[1] : all[0]};
+      }
+    }
+    if (task.empty() && !parts.empty() && !texts.empty() &&
+        (texts != parts || !IsOneOf(label->name, kLabelNames))) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          options_.data, ": a language model may learn ", NamesOf(parts),
+          ", or a classifier ", Printable(label->name), " (",
+          label->values.size(), " values in ", label->filled,
+          " rows): choose with --task CAUSAL_LM or --task SEQ_CLS"));
+    }
+    if (task.empty()) task = texts.empty() ? kLanguage : kTexts;
+    if ((task == kTexts ? texts : parts).empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          options_.data, ": the columns ", NamesOf(all), " are not known for ",
+          task,
+          "; expected messages, prompt and completion, or text for a language "
+          "model; text, or sentence1 and sentence2, and label for a "
+          "classifier"));
+    }
+    if (task == kLanguage) {
+      AddColumns("for a language model", parts, language.fields, 1024);
+    } else {
+      AddColumns("texts with labels", texts, classes.fields, 512);
+      Add("dataset.label_column", label->name, LabelsText(label->values));
+    }
+    return absl::OkStatus();
+  }
+
+  void AddColumns(const char* why, const Columns& columns, const char* names,
+                  int64_t most_tokens) {
+    fields.insert(fields.begin(), {"task", task, why});
+    Json values = Json::array();
+    std::vector<std::string> lengths;
+    int64_t longest = 0, tokens = 64;
+    for (const Column* column : columns) {
+      values.push_back(column->name);
+      longest += column->longest;
+      lengths.push_back(absl::StrCat(
+          Printable(column->name), ": ",
+          column->characters / std::max<int64_t>(column->filled, 1),
+          " characters on average, ", column->longest, " at most"));
+    }
+    const std::vector<std::string> parts = absl::StrSplit(names, ' ');
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Json value = values[i];
+      if (parts[i] == "text_columns") value = values;
+      if (parts[i] == "format") value = "alpaca";
+      Add("dataset." + parts[i], value);
+    }
+    // A token has about four characters of English, fewer of other languages.
+    while (tokens < most_tokens && tokens * 2 < longest) tokens *= 2;
+    Add("training.max_length", tokens, absl::StrJoin(lengths, "; "));
+  }
+
+  const InitOptions& options_;
+  Sample sample_;
+};
+
+// The model that fits: an encoder before a decoder for labels of texts, then
+// the largest; null without one.
+const v1::Model* BestModel(const v1::ListModelsResponse& listed,
+                           const std::string& task) {
+  const v1::Model* best = nullptr;
+  const auto rank = [](const v1::Model& model) {
+    return std::pair(-model.tasks_size(), model.parameters());
+  };
+  for (const v1::Model& model : listed.models()) {
+    const auto& tasks = model.tasks();
+    const bool serves =
+        std::find(tasks.begin(), tasks.end(), task) != tasks.end() &&
+        (!model.has_fits() || model.fits());
+    if (serves && (best == nullptr || rank(model) > rank(*best))) best = &model;
+  }
+  return best;
+}
+
+// Adds the model; otherwise prints why there is none.
+ExitCode AddModel(const Console& console, const std::string& chosen,
+                  const grpc::Status& status,
+                  const v1::ListModelsResponse& listed, FirstJob* job) {
+  FirstJob::Field field{"model", chosen, "by --model"};
+  if (chosen.empty() && !status.ok()) {
+    const ExitCode code = console.Fail(status);
+    console.err << "With --model MODEL, init needs no daemon.\n";
+    return code;
+  }
+  if (chosen.empty()) {
+    const v1::Model* best = BestModel(listed, job->task);
+    if (best == nullptr) {
+      return console.Fail(
+          ExitCode::kNotFound,
+          absl::StrCat("mpsd has no model for ", job->task,
+                       " that fits its machine"),
+          "Send one with `mpsctl model push FOLDER`, let mpsd fetch one with "
+          "`mpsctl model pull ORG/NAME`, or name one with --model.");
+    }
+    field.value = best->name();
+    const std::string fit = FitText(*best);
+    field.why =
+        absl::StrCat("the largest that fits", fit.empty() ? "" : "; ", fit);
+  }
+  job->fields.insert(job->fields.begin(), field);
+  const FirstJob::Field adapter[] = {
+      {"lora.r", 16, "the adapter's rank"},
+      {"lora.lora_alpha", 32, "twice the rank"},
+      {"lora.target_modules", "all-linear", "every linear layer"},
+      {"training.num_train_epochs", 3, "passes over the data"},
+      {"training.learning_rate", 2e-4, "usual for adapters"}};
+  job->fields.insert(job->fields.end(), std::begin(adapter), std::end(adapter));
+  return ExitCode::kOk;
+}
+
+// Writes the fields to `file` and explains them.
+absl::Status Write(const Console& console, const std::string& file,
+                   const std::vector<FirstJob::Field>& fields) {
+  const auto text = [](const Json& value, int indent) {
+    return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+  };
+  Json json = Json::object();
+  Table table({"FIELD", "VALUE", "WHY"});
+  for (const FirstJob::Field& field : fields) {
+    RETURN_IF_ERROR(spec::SetField(json, field.name, field.value));
+    table.Add({field.name, text(field.value, -1), field.why});
+  }
+  RETURN_IF_ERROR(base::WriteFileAtomic(file, text(json, 2) + "\n"));
+  if (console.json) {
+    console.PrintJson(json);
+  } else {
+    console.Print(table);
+    console.out << "Wrote " << Printable(file) << ".\n" << std::flush;
+  }
+  return absl::OkStatus();
+}
+
+ExitCode Init(const InitOptions& options, const Console& console) {
+  std::error_code error;
+  if (!options.force && fs::exists(options.output, error)) {
+    return console.BadInput(
+        absl::StrCat(options.output, " exists"),
+        "--force replaces it, --output FILE names another.");
+  }
+  FirstJob job(options);
+  if (absl::Status s = job.Run(); !s.ok()) {
+    return console.BadInput(s, "Nothing was written.");
+  }
+  v1::ListModelsResponse listed;
+  const grpc::Status status =
+      console.daemon.Call(&ModelStub::ListModels, {}, &listed);
+  ExitCode code = AddModel(console, options.model, status, listed, &job);
+  if (code != ExitCode::kOk) return code;
+  if (absl::Status s = Write(console, options.output, job.fields); !s.ok()) {
+    return console.BadInput(s);
+  }
+  if (console.json) return code;
+  if (status.ok()) {
+    code = PlanJob({.path = options.output}, console);
+  } else {
+    console.out << "No daemon answers, so there is no plan.\n";
+  }
+  if (code != ExitCode::kOk) return code;
+  console.out << "Next: `mpsctl submit " << Printable(options.output) << "`\n";
+  return code;
+}
+
+void DeclareInit(Command& verb, InitOptions& options) {
+  verb.add_option("DATA", options.data,
+                  "A file of rows (CSV, TSV, JSON Lines, JSON), a folder of\n"
+                  "such files, or one with a folder of images for each label")
+      ->capture_default_str();
+  verb.add_option("--model MODEL", options.model,
+                  "As in job.json; default: the largest model of mpsd that\n"
+                  "fits task and machine");
+  verb.add_option("--task TASK", options.task, "Default: by the columns")
+      ->check(IsMember({kLanguage, kTexts}));
+  verb.add_option("-o,--output FILE", options.output, "The job.json to write")
+      ->capture_default_str();
+  verb.add_flag("--force", options.force, "Replace an existing file");
+}
+
+}  // namespace
+
+std::vector<Verb> InitVerbs() {
+  return {{"init", "Write a first job.json for your data, and plan it",
+           Takes(DeclareInit, Init)}};
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "client/submit.h"
+#include "core/base/file.h"
+#include "tests/client/client_fixture.h"
+
+namespace mpsd::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Data and job.json are in the current folder.
+class InitTest : public ClientTest {
+ protected:
+  InitTest() : before_(fs::current_path()) {
+    fs::current_path(folder_);
+    runbook().plan_events.emplace_back().mutable_plan()->set_verdict(
+        v1::VERDICT_PASS);
+  }
+  ~InitTest() override { fs::current_path(before_); }
+
+  v1::Model& AddModel(const std::string& name, int64_t parameters,
+                      const std::vector<std::string>& tasks) {
+    v1::Model& model = models().listed.emplace_back();
+    model.set_name(name);
+    model.set_parameters(parameters);
+    model.mutable_tasks()->Assign(tasks.begin(), tasks.end());
+    model.set_fits(true);
+    return model;
+  }
+  Result Init(Args args) {
+    args.insert(args.begin(), {"init", "--force", "--model", "org/m"});
+    return RunVerb(args);
+  }
+  nlohmann::json Job() { return ParseJson(*base::ReadFile("job.json")); }
+
+  const fs::path before_;
+};
+
+std::string Rows(const std::string& header, const std::string& row, int count) {
+  std::string text = header;
+  for (int i = 0; i < count; ++i) {
+    text += std::to_string(i) + row;
+  }
+  return text;
+}
+
+TEST_F(InitTest, TheColumnsDecideTaskAndFields) {
+  const std::string two =
+      "a" + Rows("", ",joy\n", 10) + Rows("", ",fear\n", 10);
+  const struct {
+    const char* file;
+    std::string text;
+    const char *task, *dataset;
+    int max_length;
+  } cases[] = {
+      {"faq.csv",
+       "\xEF\xBB\xBFQuestion,answer\r\n\"a, \"\"b\"\"\n\",c\r\nd,e\n",
+       "CAUSAL_LM",
+       R"({"train": ["faq.csv"], "validation_split": 0.1,
+           "prompt_column": "Question", "completion_column": "answer"})",
+       64},
+      {"chat.jsonl",
+       R"({"messages": [{"role": "user", "content": ")" +
+           std::string(700, 'x') + "\"}]}\n",
+       "CAUSAL_LM", R"({"train": ["chat.jsonl"], "validation_split": 0.1,
+           "messages_column": "messages"})",
+       512},
+      {"alpaca.json",
+       R"([{"instruction": "i", "input": "", "output": "o", "text": "t"}])",
+       "CAUSAL_LM", R"({"train": ["alpaca.json"], "validation_split": 0.1,
+           "format": "alpaca"})",
+       64},
+      {"pairs.tsv", "id\tsentence1\tsentence2\tlabel\n1\ta\tb\t1\n2\tc\td\t0\n",
+       "SEQ_CLS", R"({"train": ["pairs.tsv"], "validation_split": 0.1,
+           "text_columns": ["sentence1", "sentence2"],
+           "label_column": "label"})",
+       64},
+      {"moods.csv", "tweet,mood\n" + two, "SEQ_CLS",
+       R"({"train": ["moods.csv"], "validation_split": 0.1,
+           "text_columns": ["tweet"], "label_column": "mood"})",
+       64},
+      {"texts.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\"}", "CAUSAL_LM",
+       R"({"train": ["texts.jsonl"], "validation_split": 0.1,
+           "text_columns": ["text"]})",
+       64},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.file);
+    Write(c.file, c.text);
+    EXPECT_THAT(Init({c.file}), Prints(HasSubstr("Next: `mpsctl submit")));
+    EXPECT_EQ(Job()["task"], c.task);
+    EXPECT_EQ(Job()["dataset"], ParseJson(c.dataset)) << Job();
+    EXPECT_EQ(Job()["training"]["max_length"], c.max_length);
+    EXPECT_EQ(Job()["lora"]["target_modules"], "all-linear");
+  }
+}
+
+TEST_F(InitTest, WhatIsNotClearIsAsked) {
+  Write("yes.csv",
+        Rows("question,answer\n", ",yes\n", 10) + Rows("", ",no\n", 10));
+  EXPECT_THAT(Init({"yes.csv"}),
+              Fails(2, HasSubstr("a language model may learn question, answer, "
+                                 "or a classifier answer (2 values in 20 "
+                                 "rows): choose with --task")));
+  EXPECT_EQ(Init({"yes.csv", "--task", "SEQ_CLS"}).code, 0);
+  EXPECT_EQ(Job()["dataset"]["label_column"], "answer");
+  EXPECT_EQ(Init({"yes.csv", "--task", "CAUSAL_LM"}).code, 0);
+  EXPECT_EQ(Job()["dataset"]["completion_column"], "answer");
+  const std::pair<const char*, const char*> errors[] = {
+      {"a.csv", "the columns x, y, z are not known"},
+      {"b.csv", "b.csv: has no rows"},
+      {"c.parquet", "pandas.read_parquet"},
+      {"none.csv", "No such file"},
+      {"many", "several kinds of data: a.csv, b.jsonl"},
+      {"other", "has no data file: c.parquet"}};
+  Write("a.csv", "x,y,z\n1,2,3\n");
+  for (const char* name : {"b.csv", "c.parquet", "many/a.csv", "many/b.jsonl",
+                           "other/c.parquet"}) {
+    Write(name, "");
+  }
+  for (const auto& [data, error] : errors) {
+    EXPECT_THAT(Init({data}), Fails(2, AllOf(HasSubstr(error),
+                                             HasSubstr("Nothing was written"))))
+        << data;
+  }
+}
+
+TEST_F(InitTest, FoldersOfFilesAndOfImages) {
+  Write("set/train-0.csv", "prompt,completion\na,b\n");
+  Write("set/train-1.csv", "prompt,completion\nc,d\n");
+  Write("set/dev.csv", "prompt,completion\ne,f\n");
+  Write("set/notes.txt", "");
+  EXPECT_THAT(Init({"set"}), Prints(HasSubstr("2 rows")));
+  EXPECT_EQ(Job()["dataset"]["train"],
+            ParseJson(R"(["set/train-0.csv", "set/train-1.csv"])"));
+  EXPECT_EQ(Job()["dataset"]["eval"], ParseJson(R"(["set/dev.csv"])"));
+  for (const char* name : {"cat/1.PNG", "cat/2.png", "dog/1.jpeg"}) {
+    Write(std::string("pets/") + name, "x");
+  }
+  EXPECT_THAT(Init({"pets/"}), Prints(HasSubstr("2 labels: cat (2), dog (1)")));
+  EXPECT_EQ(Job()["task"], "IMAGE_CLS");
+  EXPECT_EQ(Job()["dataset"]["train"], ParseJson(R"(["pets/"])"));
+  // A job.json elsewhere names its data by their whole paths.
+  Init({"set", "-o", Write("far/j.json", "")});
+  EXPECT_EQ(ParseJson(*base::ReadFile("far/j.json"))["dataset"]["eval"][0],
+            (fs::current_path() / "set/dev.csv").string());
+}
+
+TEST_F(InitTest, TheLargestModelThatFitsIsPlannedAndNothingIsQueued) {
+  Write("faq.csv", "prompt,completion\na,b\n");
+  AddModel("small", 100, {"CAUSAL_LM", "SEQ_CLS"});
+  AddModel("huge", 900, {"CAUSAL_LM", "SEQ_CLS"}).set_fits(false);
+  AddModel("large", 300, {"CAUSAL_LM", "SEQ_CLS"});
+  AddModel("bert", 50, {"SEQ_CLS"});
+  EXPECT_THAT(
+      RunVerb({"init", "faq.csv"}),
+      Prints(AllOf(
+          testing::ContainsRegex("model +\"large\" +the largest that fits"),
+          HasSubstr("Wrote job.json.\n"), HasSubstr("Verdict: fits"),
+          EndsWith("Next: `mpsctl submit job.json`\n"))));
+  EXPECT_EQ(runbook().plan_requests.size(), 1u);
+  EXPECT_THAT(data().submitted, IsEmpty());
+  EXPECT_THAT(RunVerb({"init", "faq.csv"}),
+              Fails(2, HasSubstr("job.json exists\n--force replaces it")));
+  Write("c.csv", "text,label\na,x\nb,y\n");
+  EXPECT_EQ(RunVerb({"init", "c.csv", "--force"}).code, 0);
+  EXPECT_EQ(Job()["model"], "bert");
+  models().listed.clear();
+  EXPECT_THAT(RunVerb({"init", "c.csv", "--force"}),
+              Fails(4, AllOf(HasSubstr("no model for SEQ_CLS"),
+                             HasSubstr("`mpsctl model push FOLDER`"))));
+  daemon_->Stop();
+  EXPECT_THAT(RunVerb({"init", "c.csv", "--force"}),
+              Fails(3, HasSubstr("With --model MODEL, init needs no daemon")));
+  EXPECT_THAT(Init({"c.csv"}), Prints(HasSubstr("there is no plan")));
+}
+
+// --- a job.json and the command line -----------------------------------------
+
+class JobFileTest : public ClientTest {
+ protected:
+  JobFileTest() { AddJob(kId, v1::JOB_STATE_QUEUED); }
+  nlohmann::json Sent() {
+    return ParseJson(data().submitted.back().spec_json());
+  }
+  const std::string job_ = WriteJob();
+};
+
+TEST_F(JobFileTest, OptionsChangeFields) {
+  EXPECT_EQ(RunVerb({"submit", job_, "--detach", "--set", "training.seed=7",
+                     "--set", "lora.r=4", "--unset", "lora.r", "--name", "5",
+                     "--model", "org/other"})
+                .code,
+            0);
+  EXPECT_EQ(Sent(), ParseJson(R"({"model": "org/other", "name": "5",
+      "dataset": {"train": "t.jsonl"}, "lora": {}, "training": {"seed": 7}})"));
+  EXPECT_EQ(RunVerb({"sweep", job_, "--grid", "lora.r=4", "--model", "org/x",
+                     "--set", "training.seed=7"})
+                .code,
+            0);
+  EXPECT_EQ(Sent()["model"], "org/x");
+  // Lines are those of the file only if nothing is changed.
+  EXPECT_THAT(RunVerb({"submit", job_, "--set", "training.sed=7"}),
+              Fails(2, HasSubstr("did you mean \"seed\"")));
+  EXPECT_THAT(RunVerb({"submit", Write("bad.json", "{\n]"), "--name", "n"}),
+              Fails(2, HasSubstr("bad.json:2: not valid JSON")));
+}
+
+TEST_F(JobFileTest, StandardInputNamesFilesOfTheCurrentFolder) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  const int input = dup(STDIN_FILENO);
+  const int file = open(job_.c_str(), O_RDONLY);
+  dup2(file, STDIN_FILENO);
+  const Result result = RunVerb({"submit", "-", "--detach"});
+  dup2(input, STDIN_FILENO);
+  close(input);
+  close(file);
+  fs::current_path(before);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Only(data().submitted).inputs(0).path(), "t.jsonl");
+}
+
+TEST_F(JobFileTest, DataInsteadOfAJobLeadToInit) {
+  Write("data/a.csv", "");
+  for (const char* name : {"none.json", "data", "data/a.csv"}) {
+    EXPECT_THAT(RunVerb({"submit", (folder_ / name).string()}),
+                Fails(2, HasSubstr("`mpsctl init ")))
+        << name;
+  }
+  EXPECT_THAT(
+      RunVerb({"submit", job_, "--set", "dataset.train=data"}),
+      Fails(2, HasSubstr("dataset.train names the folder 'data'; name the "
+                         "files in it: a.csv")));
+}
+
+}  // namespace
+}  // namespace mpsd::client
