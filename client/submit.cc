@@ -1332,10 +1332,37 @@ void PrintSubmitted(const Console& console, const v1::SubmitResponse& response,
     console.out << (job.held() ? "It is held: " : "It ")
                 << Printable(job.hold()) << '\n';
   }
+  // Watch prints the warnings, too.
+  for (const std::string& warning : job.warnings()) {
+    if (detach) console.err << "warning: " << Printable(warning) << '\n';
+  }
+  if (job.data_check_pending()) {
+    console.out << "Its data are still being checked: if they have a fault, it "
+                   "ends before its turn.\n";
+  }
   if (detach) {
     console.out << "Follow it with `mpsctl watch " << job.id() << "`.\n";
   }
   console.out << std::flush;
+}
+
+// Waits some seconds for the daemon's check of a new job's data; returns the
+// job after it. Ctrl-C ends the wait.
+v1::Job AwaitDataCheck(const Console& console, v1::Job job) {
+  constexpr absl::Duration kPoll = absl::Milliseconds(100);
+  constexpr int kPolls = 50;
+  const Interrupt::Listener listener(console.terminal.interrupt, [] {});
+  for (int i = 0; i < kPolls && job.data_check_pending(); ++i) {
+    console.terminal.sleep(kPoll);
+    if (listener.raised() || !GetJob(console, job.id(), &job).ok()) break;
+  }
+  return job;
+}
+
+// Whether the daemon refused the job's data before the job ran.
+bool IsRefused(const v1::Job& job) {
+  return job.state() == v1::JOB_STATE_FAILED && job.attempt() == 0 &&
+         job.exit_reason() == "Rejected";
 }
 
 }  // namespace
@@ -1352,6 +1379,16 @@ ExitCode SendJob(const Console& console, v1::SubmitRequest request,
   // With a generated key, an existing job comes from an earlier attempt of this
   // call.
   if (own_key) response.set_existed(false);
+  const v1::Job checked = AwaitDataCheck(console, response.job());
+  if (IsRefused(checked)) {
+    return console.BadInput(
+        absl::StrCat("job ", checked.id(), " was refused: ", checked.message()),
+        "Correct the data or job.json, and submit it again.");
+  }
+  // Otherwise the job is printed as it was queued.
+  v1::Job& job = *response.mutable_job();
+  job.set_data_check_pending(checked.data_check_pending());
+  *job.mutable_warnings() = checked.warnings();
   PrintSubmitted(console, response, detach);
   if (detach) return ExitCode::kOk;
   return Watch(console, {.id = response.job().id()});

@@ -205,10 +205,11 @@ ExitCode SubmitSurely(const Console& console, v1::SubmitRequest* request,
                       const std::function<grpc::Status()>& upload,
                       v1::SubmitResponse* response);
 
-// Queues the job of `request`, prints the outcome and, unless `detach`, follows
-// the job to its end. A request without an idempotency key gets a unique one.
-// `upload` as for SubmitSurely. Stores the job's id in *job_id, unless null,
-// once the job is queued.
+// Queues the job of `request`, waits some seconds for the daemon's check of its
+// data (kBadInput if they are refused), prints the outcome and, unless
+// `detach`, follows the job to its end. A request without an idempotency key
+// gets a unique one. `upload` as for SubmitSurely. Stores the job's id in
+// *job_id, unless null, once the job is queued.
 ExitCode SendJob(const Console& console, v1::SubmitRequest request,
                  const std::function<grpc::Status()>& upload, bool detach,
                  std::string* job_id = nullptr);

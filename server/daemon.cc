@@ -42,6 +42,10 @@ constexpr int kLeastDescriptors = 64;
 // The time in addition to the stop grace to kill a worker and write the row.
 constexpr absl::Duration kDrainMargin = absl::Seconds(5);
 
+// A new job waits for the check of its data at most this long: a check of large
+// data takes longer, and is abandoned if the device is free before its end.
+constexpr absl::Duration kCheckPatience = absl::Seconds(10);
+
 constexpr char kUnknown[] = "unknown";  // BuildInfo's word
 
 // The environment of a worker that trains no job.
@@ -123,6 +127,7 @@ absl::Status Daemon::StartParts() {
   });
   token_ticker_.Start([this] { return tokens_->Tend(); });
   record_ticker_.Start([this] { return records_->Tend(); });
+  check_ticker_.Start([this] { return CheckData(); });
   StartWatchdog();
   StartDiskWatch();
   Config served = config_;
@@ -144,6 +149,8 @@ Daemon::~Daemon() {
   if (server_) server_->Shutdown(kShutdownGrace);
   ticker_.Stop();
   token_ticker_.Stop();
+  ending_ = true;
+  check_ticker_.Stop();
   // The server and the housekeeping call the scheduler, and a worker's thread
   // pokes the ticker: destroy them in this order, while the ticker still is.
   page_.reset();
@@ -383,7 +390,11 @@ void Daemon::MakeScheduler() {
   options.boot_id = host::BootId();
   options.pause = config_.pause;
   options.host_interval = config_.host_interval;
-  options.on_change = [this] { ticker_.WakeUp(); };
+  options.check_patience = kCheckPatience;
+  options.on_change = [this] {
+    ticker_.WakeUp();
+    check_ticker_.WakeUp();
+  };
   options.give_up = [this](const std::string& why) { GiveUp(why); };
   options.log = LineTo(log_);
   options.half_life = config_.fair_share_half_life;
@@ -420,6 +431,18 @@ void Daemon::MakePlanner() {
       std::move(options),
       planner::PlanMaker::Dependencies{*board_, *job_files_, *blob_store_,
                                        base::Clock::Real()});
+}
+
+absl::Time Daemon::CheckData() {
+  jobs::QueueView& view = board_->view();
+  const std::optional<std::string> id = view.NextToCheck();
+  if (!id || ending_) return absl::InfiniteFuture();
+  scheduler_->DataChecked(*id, planner_->Check(*id, [&] {
+    return ending_ || !view.AwaitsCheck(*id)
+               ? absl::CancelledError("the job has started or ended")
+               : absl::OkStatus();
+  }));
+  return absl::InfinitePast();
 }
 
 void Daemon::MakeHousekeeping() {

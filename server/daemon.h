@@ -4,6 +4,7 @@
 
 #include <spdlog/logger.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -95,6 +96,8 @@ class Daemon {
   void MakeLauncher();
   void MakeScheduler();
   void MakePlanner();
+  // Checks the data of one queued job; returns when to look for the next.
+  absl::Time CheckData();
   void MakeHousekeeping();
   void MakeExaminer();
   absl::Status StartPage();
@@ -145,6 +148,8 @@ class Daemon {
   Ticker ticker_;
   Ticker token_ticker_;
   Ticker record_ticker_;
+  Ticker check_ticker_;
+  std::atomic<bool> ending_ = false;  // ends a check in progress
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
   std::unique_ptr<jobs::JobReader> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;

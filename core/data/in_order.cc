@@ -6,10 +6,19 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 
 namespace mpsd::data {
+namespace {
+
+std::atomic<int> set_threads{0};
+
+}  // namespace
+
+void SetWorkThreads(int threads) { set_threads = threads; }
 
 int WorkThreads() {
+  if (const int threads = set_threads; threads > 0) return threads;
 #ifdef __APPLE__
   // On a Mac only the performance cores (perflevel0).
   int cores = 0;

@@ -19,8 +19,9 @@
 namespace mpsd::data {
 
 // The best number of threads on this machine: its cores, on a Mac its
-// performance cores.
+// performance cores; or, once this process has set it, that of SetWorkThreads.
 int WorkThreads();
+void SetWorkThreads(int threads);
 
 // How many times the progress of tokenizing a data set is reported.
 inline constexpr int64_t kProgressSteps = 200;

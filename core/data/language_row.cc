@@ -215,19 +215,28 @@ class ContentReader {
     const LanguageRowFormat& f = format_;
     if (!f.format.empty()) return Alpaca();
     if (!f.prompt_column.empty() || !f.completion_column.empty()) {
-      return Completion();
+      return Completion(Name(f.prompt_column, "prompt"),
+                        Name(f.completion_column, "completion"));
     }
     if (!f.messages_column.empty()) return Chat(f.messages_column);
     if (!f.text_column.empty()) return Text();
-    if (Has(json_, "prompt") && Has(json_, "completion")) return Completion();
+    if (Has(json_, "prompt") && Has(json_, "completion")) {
+      return Completion("prompt", "completion");
+    }
     if (Has(json_, "messages")) return Chat("messages");
     if (Has(json_, "conversations")) return Chat("conversations");
     if (Has(json_, "text")) return Text();
     if (Has(json_, "instruction") && Has(json_, "output")) return Alpaca();
-    return Missing("\"messages\", \"prompt\" and \"completion\", or \"text\"",
-                   "; name other columns in dataset.messages_column, "
-                   "dataset.prompt_column and dataset.completion_column, or "
-                   "dataset.text_columns");
+    if (Has(json_, "question") && Has(json_, "answer")) {
+      return Completion("question", "answer");
+    }
+    return Missing(
+        "\"prompt\" and \"completion\", \"messages\", \"text\", "
+        "\"instruction\" and \"output\", or \"question\" and "
+        "\"answer\"",
+        "; name other columns in dataset.messages_column, "
+        "dataset.prompt_column and dataset.completion_column, or "
+        "dataset.text_columns");
   }
 
  private:
@@ -247,10 +256,8 @@ class ContentReader {
         Cat("expected ", expected, ", found ", found, advice));
   }
 
-  absl::Status Completion() {
-    const std::string prompt_name = Name(format_.prompt_column, "prompt");
-    const std::string completion_name =
-        Name(format_.completion_column, "completion");
+  absl::Status Completion(const std::string& prompt_name,
+                          const std::string& completion_name) {
     const std::string both =
         Cat(InQuotes(prompt_name), " and ", InQuotes(completion_name));
     if (!Has(json_, prompt_name) || !Has(json_, completion_name)) {
@@ -369,9 +376,9 @@ absl::StatusOr<RowJson> ParseRowObject(std::string_view line) {
   return json;
 }
 
-absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
-                                             const LanguageRowFormat& format) {
-  ASSIGN_OR_RETURN(RowJson json, ParseRowObject(line));
+absl::StatusOr<LanguageRow> ReadLanguageRow(const RowJson& json,
+                                            std::string_view line,
+                                            const LanguageRowFormat& format) {
   LanguageRow row;
   RETURN_IF_ERROR(ContentReader(json, line, format, row).Read());
   ASSIGN_OR_RETURN(std::string tools, Tools(json, line));
@@ -379,6 +386,12 @@ absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
   ASSIGN_OR_RETURN(std::string kwargs, Kwargs(json, line));
   row.kwargs_json = std::move(kwargs);
   return row;
+}
+
+absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
+                                             const LanguageRowFormat& format) {
+  ASSIGN_OR_RETURN(const RowJson json, ParseRowObject(line));
+  return ReadLanguageRow(json, line, format);
 }
 
 void ParseArguments(LanguageRow& row) {

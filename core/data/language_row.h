@@ -59,9 +59,10 @@ std::string DescribeJson(const RowJson& value);
 
 // Parses a row, a JSON object. It is read as the first kind whose names it has,
 // in TRL's order: "prompt" and "completion"; "messages" or "conversations";
-// "text"; Alpaca's "instruction" and "output". Other names are ignored, and
-// null counts as absent. If `format` names a column or a format, rows are read
-// as that kind. "tools" may be a list or a string that contains one.
+// "text"; Alpaca's "instruction" and "output"; "question" and "answer", which
+// are a prompt and its completion. Other names are ignored, and null counts as
+// absent. If `format` names a column or a format, rows are read as that kind.
+// "tools" may be a list or a string that contains one.
 //
 // A message may have ShareGPT's "from" and "value" instead of "role" and
 // "content", as with TRL's maybe_convert_to_chatml; in "from", "human" and
@@ -73,6 +74,12 @@ std::string DescribeJson(const RowJson& value);
 // line.
 absl::StatusOr<LanguageRow> ParseLanguageRow(
     std::string_view line, const LanguageRowFormat& format = {});
+
+// The same for a row that is parsed already. `line`: its JSON, or "" for a row
+// of a table, whose values are strings.
+absl::StatusOr<LanguageRow> ReadLanguageRow(const RowJson& json,
+                                            std::string_view line,
+                                            const LanguageRowFormat& format);
 
 // Replaces the "arguments" of calls that are in the API's form, a string with
 // an object's JSON, by the object; other strings are left.

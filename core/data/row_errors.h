@@ -26,7 +26,8 @@ void ShowContents(bool shown);
 inline constexpr char kNotShown[] =
     "not shown, since the data were not uploaded with the job";
 
-// The first few faults of a file's rows; only their locations if contents are
+// The first few faults of a file's rows, a text that is repeated as "the same";
+// only their locations if contents are
 // not shown.
 class RowErrors {
  public:
@@ -34,7 +35,12 @@ class RowErrors {
 
   void Add(const std::string& place, const std::string& fault) {
     if (full()) return;
-    errors_.push_back(base::Cat(place, ": ", ContentsShown() ? fault : Bad()));
+    const bool again = ContentsShown() && !empty() && fault == last_fault_;
+    errors_.push_back(base::Cat(place, ": ",
+                                !ContentsShown() ? Bad()
+                                : again          ? "the same"
+                                                 : fault));
+    last_fault_ = fault;
   }
   // Adds a fault whose text begins with its line.
   void AddAt(const std::string& file, const std::string& line_and_fault) {
@@ -64,6 +70,7 @@ class RowErrors {
   }
 
   std::vector<std::string> errors_;
+  std::string last_fault_;
 };
 
 // Sizes of the tables in which a model looks up tokens. An id beyond a table is

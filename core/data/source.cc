@@ -13,6 +13,20 @@
 
 namespace mpsd::data {
 
+std::vector<std::string> LostRows(const DatasetStats& stats,
+                                  const std::string& what, const char* why,
+                                  int64_t max_length) {
+  const int64_t all = stats.rows + stats.dropped_rows;
+  std::vector<std::string> lost;
+  const auto add = [&](int64_t rows, const auto&... how) {
+    if (rows * 100 <= all) return;
+    lost.push_back(base::Cat(what, ": ", rows, " of ", all, " rows ", how...));
+  };
+  add(stats.dropped_rows, "dropped: ", why);
+  add(stats.truncated_rows, "cut to max_length ", max_length);
+  return lost;
+}
+
 Subset::Subset(std::shared_ptr<const Source> base, std::vector<int64_t> indices)
     : base_(std::move(base)),
       indices_(std::move(indices)),

@@ -35,6 +35,12 @@ struct DatasetStats {
   bool operator==(const DatasetStats&) const = default;
 };
 
+// Warnings of rows of the set `what` that training loses, if they are more than
+// 1 % of it: dropped for the reason `why`, or cut to `max_length` tokens.
+std::vector<std::string> LostRows(const DatasetStats& stats,
+                                  const std::string& what, const char* why,
+                                  int64_t max_length);
+
 // The samples of a data set, in order, from which a Loader makes micro-batches.
 // Texts are in memory as tokens; images may be read when a batch needs them.
 class Source {

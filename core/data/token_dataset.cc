@@ -34,9 +34,11 @@ constexpr size_t kPieces = 256;
 // size.
 constexpr size_t kRead = 256 << 10;
 
-// Consecutive rows of a file that one thread tokenizes.
+// Consecutive rows of a file that one thread tokenizes: of JSON, or of a table.
 struct Piece {
   std::vector<Record> records;
+  std::vector<TableRow> rows;
+  std::shared_ptr<const std::vector<std::string>> columns;  // of `rows`
   size_t bytes = 0;  // the bytes of the file that contain them
 };
 
@@ -83,20 +85,29 @@ void Keep(TokenSample sample, int64_t max_length, PieceRows& rows) {
   rows.stats.label_tokens += labels;
 }
 
-void ReadRow(const Record& record, const LanguageRowEncoder& encoder,
-             const TokenizeOptions& options, PieceRows& rows) {
+void TakeRow(int64_t line, absl::StatusOr<LanguageRow> row,
+             const LanguageRowEncoder& encoder, const TokenizeOptions& options,
+             PieceRows& rows) {
   ++rows.rows;
-  absl::StatusOr<LanguageRow> row = ParseLanguageRow(record.text, options.rows);
   absl::StatusOr<EncodedRow> encoded =
       row.ok() ? encoder.Encode(*std::move(row)) : row.status();
   if (!encoded.ok()) {
-    rows.errors.push_back(
-        {record.line, std::string(encoded.status().message())});
+    rows.errors.push_back({line, std::string(encoded.status().message())});
     return;
   }
   if (!encoded->prompt_is_prefix) ++rows.stats.prompt_mismatch_rows;
   if (encoded->has_prompt) ++rows.stats.prompt_rows;
   Keep(std::move(encoded->sample), options.max_length, rows);
+}
+
+// An empty cell counts as absent.
+RowJson ObjectOf(const TableRow& row, const std::vector<std::string>& columns) {
+  RowJson object = RowJson::object();
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const RowJson& cell = row.cells[i];
+    if (!cell.get_ref<const std::string&>().empty()) object[columns[i]] = cell;
+  }
+  return object;
 }
 
 PieceRows ReadPiece(const Piece& piece, const LanguageRowEncoder& encoder,
@@ -107,32 +118,35 @@ PieceRows ReadPiece(const Piece& piece, const LanguageRowEncoder& encoder,
   rows.labels.reserve(piece.bytes / 2);
   for (const Record& record : piece.records) {
     if (rows.errors.size() >= RowErrors::kMax) break;
-    ReadRow(record, encoder, options, rows);
+    TakeRow(record.line, ParseLanguageRow(record.text, options.rows), encoder,
+            options, rows);
+  }
+  for (const TableRow& row : piece.rows) {
+    if (rows.errors.size() >= RowErrors::kMax) break;
+    TakeRow(row.line,
+            ReadLanguageRow(ObjectOf(row, *piece.columns), "", options.rows),
+            encoder, options, rows);
   }
   return rows;
 }
 
-// Refuses the forms that data sets often have elsewhere.
-absl::Status CheckIsJson(const std::string& name, std::string_view bytes) {
+// Whether the file is a table by its name, and not JSON all the same. Refuses
+// the kinds that are not read.
+absl::StatusOr<bool> IsTable(const std::string& name, std::string_view bytes) {
+  const size_t first = bytes.find_first_not_of("\xEF\xBB\xBF \t\r\n");
+  if (first != bytes.npos && (bytes[first] == '{' || bytes[first] == '[')) {
+    return false;
+  }
+  RETURN_IF_ERROR(CheckKindIsRead(name, bytes));
   const std::string extension =
       absl::AsciiStrToLower(std::filesystem::path(name).extension().string());
-  const bool parquet = extension == ".parquet" || bytes.starts_with("PAR1");
-  const bool table = extension == ".csv" || extension == ".tsv";
-  const size_t first = bytes.find_first_not_of("\xEF\xBB\xBF \t\r\n");
-  const bool json =
-      first != bytes.npos && (bytes[first] == '{' || bytes[first] == '[');
-  if (json || (!parquet && !table && extension != ".txt")) {
-    return absl::OkStatus();
+  if (extension == ".txt") {
+    return absl::InvalidArgumentError(
+        Cat(name,
+            " is plain text, which mpsd does not read: write each text as a "
+            "line {\"text\": \"…\"} of a file named .jsonl"));
   }
-  return absl::InvalidArgumentError(
-      Cat(name, ": expected JSON Lines: ",
-          parquet || table
-              ? Cat("write them in Python with pandas.read_",
-                    parquet ? "parquet" : "csv",
-                    "(file).to_json(\"train.jsonl\", orient=\"records\", "
-                    "lines=True)")
-              : "write each text as a line {\"text\": \"…\"} of a file named "
-                ".jsonl"));
+  return extension == ".csv" || extension == ".tsv";
 }
 
 class DatasetReader {
@@ -170,27 +184,27 @@ class DatasetReader {
 
  private:
   absl::Status ReadFile(const std::string& name, const base::MappedFile& file) {
-    const int64_t rows_before = rows_;
     file_bytes_ = dropped_bytes_ = 0;
+    ASSIGN_OR_RETURN(const bool table, IsTable(name, file.bytes()));
+    return table ? ReadSeparated(name, file) : ReadJson(name, file);
+  }
+
+  absl::Status ReadJson(const std::string& name, const base::MappedFile& file) {
+    const int64_t rows_before = rows_;
     const std::string_view bytes = file.bytes();
-    RETURN_IF_ERROR(CheckIsJson(name, bytes));
     RecordScanner records(bytes);
     // Why there are no more rows: OK at the end of the file, else the scanner's
     // error.
     std::optional<absl::Status> end;
     size_t at = 0;
-    while (!end || !pool_.empty()) {
-      if (end || pool_.full()) {
-        TakeRows(name, file);
-        if (errors_.full()) return errors_.status();
-        continue;
-      }
+    RETURN_IF_ERROR(ReadPieces(name, file, [&]() -> std::optional<Piece> {
+      if (end) return std::nullopt;
       Piece piece = NextPiece(records, end);
       piece.bytes = (end ? bytes.size() : records.position()) - at;
       hash_.Update(bytes.substr(at, piece.bytes));
       at += piece.bytes;
-      pool_.Push(std::move(piece));
-    }
+      return piece;
+    }));
     if (!end->ok()) {
       errors_.AddAt(name, std::string(end->message()));
       return errors_.status();
@@ -200,6 +214,46 @@ class DatasetReader {
           Cat(name,
               ": the file has no rows; expected JSON lines with "
               "\"messages\", \"prompt\" and \"completion\", or \"text\""));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadSeparated(const std::string& name,
+                             const base::MappedFile& file) {
+    const size_t bytes = file.bytes().size();
+    ASSIGN_OR_RETURN(Table table,
+                     ReadTable(name, file.bytes(), /*glue_task=*/nullptr));
+    hash_.Update(file.bytes());
+    const auto columns =
+        std::make_shared<const std::vector<std::string>>(table.columns);
+    const size_t rows = table.rows.size();
+    const size_t stride = std::max<size_t>(
+        1, rows * std::min(kPiece, bytes / kPieces + 1) / bytes);
+    size_t at = 0;
+    return ReadPieces(name, file, [&]() -> std::optional<Piece> {
+      if (at == rows) return std::nullopt;
+      const size_t end = std::min(at + stride, rows);
+      Piece piece;
+      piece.columns = columns;
+      piece.bytes = bytes * end / rows - bytes * at / rows;
+      for (; at < end; ++at) piece.rows.push_back(std::move(table.rows[at]));
+      return piece;
+    });
+  }
+
+  // Tokenizes the pieces that `next` returns until it has no more.
+  absl::Status ReadPieces(const std::string& name, const base::MappedFile& file,
+                          const std::function<std::optional<Piece>()>& next) {
+    bool more = true;
+    while (more || !pool_.empty()) {
+      if (!more || pool_.full()) {
+        TakeRows(name, file);
+        if (errors_.full()) return errors_.status();
+        continue;
+      }
+      std::optional<Piece> piece = next();
+      more = piece.has_value();
+      if (more) pool_.Push(*std::move(piece));
     }
     return absl::OkStatus();
   }

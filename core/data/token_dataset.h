@@ -79,10 +79,11 @@ class TokenDataset : public Source {
 
 // Reads JSON Lines, or a file that is one JSON array: rows {"messages": […],
 // "tools": […]?}, {"prompt": …, "completion": …} (strings or lists of
-// messages), {"text": …} and the other forms that ParseLanguageRow reads. A
-// byte order mark, CRLF and blank lines are accepted. Rows without a label are
-// dropped and counted. Neither the result nor the errors depend on the number
-// of threads.
+// messages), {"text": …} and the other forms that ParseLanguageRow reads; or
+// CSV (.csv) and TSV (.tsv), as ReadTable does, whose columns are the names and
+// whose empty cells are absent. A byte order mark, CRLF and blank lines are
+// accepted. Rows without a label are dropped and counted. Neither the result
+// nor the errors depend on the number of threads.
 //
 // InvalidArgument "<file>:<line>: <reason>, <what was expected>" for bad rows,
 // at most five, one per line; for a file without rows; and, with the reason, if

@@ -137,6 +137,7 @@ absl::StatusOr<Facts> ParseFacts(std::string_view text) {
   }
   Facts facts;
   Members members(parsed, "facts");
+  members.Read("check", &facts.check);
   members.Read("read_roots", &facts.read_roots);
   members.Read("closed_roots", &facts.closed_roots);
   members.Read("device", &facts.device);

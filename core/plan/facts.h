@@ -39,6 +39,8 @@ struct ProbeFigures {
 // What a plan needs to know in addition to the job and its files. A field that
 // is absent from the file is unknown: 0, empty or nullopt.
 struct Facts {
+  // Only the job's data are checked, next to a job that may be training.
+  bool check = false;
   // Folders below which files may be read; empty: all.
   std::vector<std::string> read_roots;
   std::vector<std::string> closed_roots;  // as of wire::Start

@@ -227,10 +227,9 @@ struct DatasetSpec {
   // dataset_text_field).
   std::vector<std::string> text_columns;
   // Language models: the columns that contain the parts of a row. Defaults are
-  // "messages" (or "conversations"), "prompt" and "completion"; a row that has
-  // several of these or "text" is read as the first in the order
-  // prompt/completion, messages, text. Naming a column decides what the rows
-  // are.
+  // "messages" (or "conversations"), "prompt" and "completion" (or "question"
+  // and "answer"); data::ParseLanguageRow has the order in which a row is read
+  // that has several of these. Naming a column decides what the rows are.
   std::string messages_column, prompt_column, completion_column;
   // How to read rows with Alpaca's "instruction", "input" and "output", which
   // are recognised by these names if there is no other column: "alpaca", the

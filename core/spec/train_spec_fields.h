@@ -71,9 +71,13 @@ void VisitRowColumns(Fields& f, DatasetSpec& dataset) {
        "CAUSAL_LM: the column of the conversation. Absent: `messages` or "
        "`conversations`.")
       .Text("messages_column", dataset.messages_column, kColumn);
-  f.About("CAUSAL_LM: the column of the prompt. Absent: `prompt`.")
+  f.About(
+       "CAUSAL_LM: the column of the prompt. Absent: `prompt`, or `question` "
+       "next to `answer`.")
       .Text("prompt_column", dataset.prompt_column, kColumn);
-  f.About("CAUSAL_LM: the column of the completion. Absent: `completion`.")
+  f.About(
+       "CAUSAL_LM: the column of the completion. Absent: `completion`, or "
+       "`answer` next to `question`.")
       .Text("completion_column", dataset.completion_column, kColumn);
   f.About(
        "CAUSAL_LM: how rows with Alpaca's columns are read: as Alpaca's own "

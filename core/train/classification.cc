@@ -41,8 +41,7 @@ class TextLoader {
     ASSIGN_OR_RETURN(auto train, Read(d.train, data::LabelUse::kRequired,
                                       "training data", nullptr));
     RETURN_IF_ERROR(Decide(train));
-    ASSIGN_OR_RETURN(result_.sets.train,
-                     Encode(train, "tokenizing training data"));
+    ASSIGN_OR_RETURN(result_.sets.train, Encode(train, "training data"));
     RETURN_IF_ERROR(Add(d.eval, data::LabelUse::kRequired, "evaluation data",
                         train, result_.sets.eval));
     RETURN_IF_ERROR(Add(d.predict, data::LabelUse::kOptional, "data to predict",
@@ -78,7 +77,8 @@ class TextLoader {
   }
 
   absl::StatusOr<SourcePtr> Encode(const data::LabelledTable& rows,
-                                   const std::string& stage) {
+                                   const std::string& what) {
+    const std::string stage = absl::StrCat("tokenizing ", what);
     data::TextClassesOptions options;
     options.max_length = MaxLength();
     // RoBERTa's tokenizers pass no types to the model, even if their template
@@ -100,6 +100,8 @@ class TextLoader {
                      stats.truncated_rows, " rows cut to ", options.max_length,
                      " tokens"),
         1);
+    observer_.OnWarnings(
+        data::LostRows(stats, what, "a column is missing", options.max_length));
     return SourcePtr(std::move(encoded));
   }
 
@@ -107,7 +109,7 @@ class TextLoader {
                    const data::LabelledTable& train, SourcePtr& source) {
     if (files.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(auto rows, Read(files, use, what, &train));
-    ASSIGN_OR_RETURN(source, Encode(rows, absl::StrCat("tokenizing ", what)));
+    ASSIGN_OR_RETURN(source, Encode(rows, what));
     return absl::OkStatus();
   }
 

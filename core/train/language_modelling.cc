@@ -28,15 +28,17 @@ namespace {
 
 using SourcePtr = std::unique_ptr<data::Source>;
 
-// Reports the counts of a data set. Warns of prompts that are tokenized
-// differently alone than before their completion.
-void Report(const data::DatasetStats& stats, Observer& observer) {
+// Reports the counts of a data set. Warns of many dropped or cut rows, and of
+// prompts that are tokenized differently alone than before their completion.
+void Report(const data::DatasetStats& stats, const std::string& what,
+            int64_t max_length, Observer& observer) {
   observer.OnStage(
       absl::StrCat(stats.rows, " rows, ", stats.tokens, " tokens, ",
                    stats.label_tokens, " of them labels; ",
                    stats.truncated_rows, " rows cut to max_length, ",
                    stats.dropped_rows, " dropped for having no label"),
       1);
+  observer.OnWarnings(data::LostRows(stats, what, "no label", max_length));
   if (stats.prompt_mismatch_rows > 0) {
     observer.OnWarning(absl::StrCat(
         "in ", stats.prompt_mismatch_rows,
@@ -102,21 +104,22 @@ class RowLoader {
   }
 
   absl::StatusOr<SourcePtr> Load(const std::vector<std::string>& files,
-                                 const char* stage) {
+                                 const std::string& what) {
+    const std::string stage = absl::StrCat("reading ", what);
     observer_.OnStage(stage, 0);
     ASSIGN_OR_RETURN(auto loaded, data::LoadCachedTokens(
                                       files, options_, folder_, cache_,
                                       [&] { return Tokenize(files, stage); },
-                                      [&](const std::string& what) {
-                                        observer_.OnWarning(what);
+                                      [&](const std::string& text) {
+                                        observer_.OnWarning(text);
                                       }));
-    Report(loaded.stats(), observer_);
+    Report(loaded.stats(), what, options_.max_length, observer_);
     return std::make_unique<data::TokenDataset>(std::move(loaded));
   }
 
  private:
   absl::StatusOr<data::TokenDataset> Tokenize(
-      const std::vector<std::string>& files, const char* stage) {
+      const std::vector<std::string>& files, const std::string& stage) {
     if (!text_.tokenizer) {
       ASSIGN_OR_RETURN(text_, ReadText(folder_, training_));
     }
@@ -188,10 +191,10 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
                    cache_folder_, observer);
   const spec::DatasetSpec& d = spec_.dataset;
   TaskData data;
-  ASSIGN_OR_RETURN(auto train, loader.Load(d.train, "reading training data"));
+  ASSIGN_OR_RETURN(auto train, loader.Load(d.train, "training data"));
   data.train = std::move(train);
   if (!d.eval.empty()) {
-    ASSIGN_OR_RETURN(data.eval, loader.Load(d.eval, "reading evaluation data"));
+    ASSIGN_OR_RETURN(data.eval, loader.Load(d.eval, "evaluation data"));
   }
   if (spec_.training.assistant_only_loss.value_or(false)) {
     const auto chat = text::ChatTemplate::FromFolder(

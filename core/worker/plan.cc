@@ -22,6 +22,7 @@
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"
+#include "core/data/in_order.h"
 #include "core/device/backends.h"
 #include "core/host/traits.h"
 #include "core/optim/schedule.h"
@@ -194,7 +195,9 @@ absl::StatusOr<json> Plan(const PlanArguments& arguments,
                 .output_dir = "",
                 .read_roots = facts.read_roots,
                 .closed_roots = facts.closed_roots});
+  if (facts.check) data::SetWorkThreads(1);
   ASSIGN_OR_RETURN(auto job, ReadJob(arguments.job, observer));
+  if (facts.check) return json{{"warnings", observer.warnings()}};
   const spec::TrainSpec& spec = *job.described.spec;
   ASSIGN_OR_RETURN(auto device, DeviceOf(spec, facts));
   AddCard(device, facts);

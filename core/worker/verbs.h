@@ -81,7 +81,8 @@ absl::StatusOr<plan::Facts> ReadFacts(const std::string& path);
 // weights, opens no device, and computes what the job would need. For a job on
 // a CUDA card, the card's name and memory reported by the driver override the
 // facts. Prints JSON lines on `out`: PlanEvents of proto/mpsd/v1/plan.proto, a
-// "stage" each and finally a "plan"; or, if there is no plan, {"error":
+// "stage" each and finally a "plan", which only has the "warnings" if the facts
+// ask for a check of the data; or, if there is no plan, {"error":
 // {"code": "INVALID_ARGUMENT", "message": …}}. Human-readable text goes to
 // `err`. Keeps tokenized data in the cache, where a run finds them. Returns the
 // exit code: 0 for a plan, whether the job fits or not; 1 for none.

@@ -61,6 +61,7 @@ void QueueView::Push(JobQueue::Entry entry, const std::string& hold) {
 bool QueueView::Remove(const std::string& id) {
   absl::MutexLock lock(&mutex_);
   job_holds_.erase(id);
+  unchecked_.erase(id);
   return queue_.Remove(id);
 }
 
@@ -82,6 +83,40 @@ void QueueView::Unhold(const std::string& id, absl::Time since) {
   entry->not_before = -absl::InfiniteDuration();
   entry->since = since;
   queue_.Push(*std::move(entry));
+}
+
+void QueueView::AwaitCheck(const std::string& id) {
+  absl::MutexLock lock(&mutex_);
+  const std::optional<JobQueue::Entry> entry = queue_.Find(id);
+  if (!entry) return;
+  unchecked_.insert(id);
+  if (!entry->WaitsForSomebody()) job_holds_[id] = kCheckHold;
+}
+
+void QueueView::EndCheck(const std::string& id) {
+  absl::MutexLock lock(&mutex_);
+  unchecked_.erase(id);
+  const auto hold = job_holds_.find(id);
+  if (hold == job_holds_.end() || hold->second != kCheckHold) return;
+  job_holds_.erase(hold);
+  queue_.Delay(id, -absl::InfiniteDuration());
+}
+
+std::optional<std::string> QueueView::NextToCheck() {
+  absl::MutexLock lock(&mutex_);
+  using Place = std::pair<int32_t, std::string>;  // and the job
+  std::map<std::string, Place> firsts;            // by owner
+  for (const std::string& id : unchecked_) {
+    const Place place(queue_.Position(id).value_or(0), id);
+    const std::string owner = queue_.Find(id).value_or(JobQueue::Entry()).owner;
+    const auto [first, is_new] = firsts.emplace(owner, place);
+    if (!is_new) first->second = std::min(first->second, place);
+  }
+  if (firsts.empty()) return std::nullopt;
+  auto next = firsts.upper_bound(checked_owner_);
+  if (next == firsts.end()) next = firsts.begin();
+  checked_owner_ = next->first;
+  return next->second.second;
 }
 
 bool QueueView::SetQueueHold(HoldReason reason, const std::string& why) {
@@ -108,6 +143,7 @@ void QueueView::Start(const std::string& id) {
   absl::MutexLock lock(&mutex_);
   running_ = queue_.Find(id);
   job_holds_.erase(id);
+  unchecked_.erase(id);
   queue_.Remove(id);
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -145,6 +146,8 @@ class EventHub {
   std::map<int64_t, Subscriber> subscribers_ ABSL_GUARDED_BY(mutex_);
 };
 
+inline constexpr char kCheckHold[] = "its data are being checked";
+
 // The queue, and everything that the API reports without the store. The view's
 // lock is held for no I/O and while no other lock is taken, so that Info, Get
 // and List are answered while a disk hangs. Thread-safe.
@@ -160,6 +163,21 @@ class QueueView {
                absl::Duration not_before);
   // Ends HoldJob: the job may start at once, and counts as queued since then.
   void Unhold(const std::string& id, absl::Time since);
+
+  // --- Jobs whose data are to be checked before they start. A job that starts
+  // or leaves the queue is not one any more.
+  // Shows kCheckHold as the hold of a job that waits for nothing else.
+  void AwaitCheck(const std::string& id);
+  bool AwaitsCheck(const std::string& id) const {
+    absl::MutexLock lock(&mutex_);
+    return unchecked_.contains(id);
+  }
+  // Ends AwaitCheck: the job may start at once.
+  void EndCheck(const std::string& id);
+  // The job to check next: the owners take turns, each with its jobs in the
+  // queue's order.
+  std::optional<std::string> NextToCheck();
+
   std::optional<JobQueue::Entry> Next(absl::Duration now) const {
     absl::MutexLock lock(&mutex_);
     return queue_.Next(now);
@@ -271,6 +289,10 @@ class QueueView {
   std::optional<JobQueue::Entry> running_ ABSL_GUARDED_BY(mutex_);
   Holds holds_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> job_holds_ ABSL_GUARDED_BY(mutex_);
+  // All in the queue.
+  std::set<std::string> unchecked_ ABSL_GUARDED_BY(mutex_);
+  // Whose job was checked last.
+  std::string checked_owner_ ABSL_GUARDED_BY(mutex_);
   QueueInfo info_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -190,7 +190,13 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
                                         absl::ZeroDuration(),
                                         options_.retry.max_backoff);
   }
+  // Before the push, after which a Tick may start the job.
+  const bool check = options_.check_patience > absl::ZeroDuration() &&
+                     job.kind == JobKind::kTraining && job.attempt == 0 &&
+                     !job.fresh && !view_.Position(job.id);
+  if (check) entry.not_before = clock_.Monotonic() + options_.check_patience;
   view_.Push(std::move(entry), job.held ? job.hold_reason : "");
+  if (check) view_.AwaitCheck(job.id);
   priors_.Await(job);
 }
 
@@ -767,9 +773,15 @@ bool Scheduler::FailForTime(const std::string& id) {
   result.reason = ExitReason::kTimeLimit;
   result.message =
       DescribeTimeLimit(job->owner, id, job->device_time, TimeLimitOf(*job));
+  turn.Wake(id);
+  return FailQueued(*std::move(job), result);
+}
+
+bool Scheduler::FailQueued(Job job, const WorkerListener::Result& result) {
+  const std::string id = job.id;
   const absl::Time now = clock_.Now();
-  const NextState next = DecideNext(options_.retry, *job, result, now);
-  absl::StatusOr<RunningJob> run = RunningJob::Load(store_, *std::move(job));
+  const NextState next = DecideNext(options_.retry, job, result, now);
+  absl::StatusOr<RunningJob> run = RunningJob::Load(store_, std::move(job));
   if (!run.ok()) return blockers_.Stored(run.status());
   run->Ended(result, next, now);
   if (!blockers_.Stored(run->Flush(store_))) return false;
@@ -778,8 +790,48 @@ bool Scheduler::FailForTime(const std::string& id) {
   priors_.Ended(id);
   counts_.Ask();
   journal_.Add(id, result.message);
-  turn.Wake(id);
   return true;
+}
+
+void Scheduler::DataChecked(const std::string& id,
+                            const absl::StatusOr<DataCheck>& check) {
+  absl::StatusOr<DataCheck> judged = check;
+  if (check.ok() && !check->fault.empty()) {
+    // A path that is away is no fault of the data: the start waits for it.
+    const absl::StatusOr<Job> job = store_.Get(id);
+    const std::string missing =
+        job.ok() ? MissingPath(*job, SpecOf(*job), files_) : "";
+    if (!missing.empty()) judged = absl::UnavailableError(missing);
+  }
+  Turn turn(*this);
+  turn.Wake(id);
+  turn.AskForTick();
+  if (view_.AwaitsCheck(id)) StoreCheck(id, judged);
+  view_.EndCheck(id);
+}
+
+void Scheduler::StoreCheck(const std::string& id,
+                           const absl::StatusOr<DataCheck>& check) {
+  absl::StatusOr<Job> job = store_.Get(id);
+  if (!job.ok() || job->state != State::kQueued) return;
+  if (!check.ok()) {
+    return journal_.Add(id, absl::StrCat("its data are read at its start: ",
+                                         check.status().message()));
+  }
+  if (!check->fault.empty()) {
+    WorkerListener::Result result;
+    result.reason = ExitReason::kRejected;
+    result.message = check->fault;
+    FailQueued(*std::move(job), result);
+    return;
+  }
+  if (check->warnings.empty()) return;
+  absl::StatusOr<RunningJob> run = RunningJob::Load(store_, *std::move(job));
+  if (!run.ok()) return;
+  for (const std::string& text : check->warnings) {
+    run->Warned(text, clock_.Now());
+  }
+  blockers_.Stored(run->Flush(store_));
 }
 
 }  // namespace mpsd::jobs

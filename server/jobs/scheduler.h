@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -41,6 +42,12 @@ struct MoveTo {
   Where where = Where::kTop;
   int32_t priority = 0;    // for kPriority
   bool among_all = false;  // kTop and kBottom among all owners' jobs
+};
+
+// What was found in the data of a queued job.
+struct DataCheck {
+  std::string fault;  // for which its run would be rejected; "": for none
+  std::vector<std::string> warnings;
 };
 
 // The queue of one device: one job at a time, in the order of JobQueue. The
@@ -84,6 +91,10 @@ class Scheduler final : private WorkerListener {
     int64_t min_free_bytes = 0;
     // The memory of this machine in bytes; 0 if unknown.
     int64_t machine_bytes = 0;
+    // A training job that never ran waits this long for the check of its data
+    // (DataChecked), and starts unchecked after that; zero: no data are
+    // checked.
+    absl::Duration check_patience;
     std::string boot_id;  // host::BootId()
     RetryPolicy retry;
     PausePolicy pause;
@@ -187,6 +198,13 @@ class Scheduler final : private WorkerListener {
   absl::Status DrainQueue(const std::string& why);
   absl::Status UndrainQueue();
 
+  // Takes the result of the check for which the job waits in the view
+  // (QueueView::NextToCheck), or why there is none. Makes a job with a fault
+  // FAILED, Rejected, and stores the warnings of others; does nothing if the
+  // job has started or left the queue.
+  void DataChecked(const std::string& id,
+                   const absl::StatusOr<DataCheck>& check);
+
   // Deletes and pins jobs, for users and for the rules of retention.
   JobRemover& remover() { return remover_; }
 
@@ -260,6 +278,11 @@ class Scheduler final : private WorkerListener {
   // Makes a queued job without device time left FAILED. False, and the queue is
   // held, if the store does not accept that.
   bool FailForTime(const std::string& id);
+  // Ends a queued job without an attempt. False as of FailForTime.
+  bool FailQueued(Job job, const WorkerListener::Result& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StoreCheck(const std::string& id, const absl::StatusOr<DataCheck>& check)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Charges job and owner with the device time since the last call.
   void ChargeAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // When the running attempt is to be charged though nothing is reported.

@@ -104,6 +104,7 @@ Json PaceJson(const Pace& pace) {
 
 std::string Encode(const Facts& facts) {
   Json json = Json::object();
+  if (facts.check) json["check"] = true;
   if (!facts.read_roots.empty()) json["read_roots"] = facts.read_roots;
   if (!facts.closed_roots.empty()) json["closed_roots"] = facts.closed_roots;
   Put(json, "device", facts.device);

@@ -40,6 +40,7 @@ std::optional<Pace> PaceOfPastRuns(
 // What `mpsd-worker --plan` cannot find out by itself; absent values are
 // unknown (core/plan/facts.h reads it).
 struct Facts {
+  bool check = false;  // only the job's data are checked
   std::vector<std::string> read_roots, closed_roots;  // as of wire::Start
   std::string device;  // "mps"; "": not reported by a worker yet
   std::string chip;    // "Apple M2 Max"

@@ -232,10 +232,12 @@ struct PlanCommand {
 //   DEADLINE_EXCEEDED  the command took longer than its limit.
 //   INTERNAL           the command broke the protocol, crashed or made no plan.
 //   other codes        the error that the command reported, or it cannot start.
+//
+// `answered`, unless null, gets whether the result is the process' own.
 absl::StatusOr<std::string> RunPlanProcess(
     const PlanCommand& command,
     const std::function<void(std::string)>& on_stage,
-    const std::function<absl::Status()>& wanted) {
+    const std::function<absl::Status()>& wanted, bool* answered = nullptr) {
   SpawnedProcess::Options spawn;
   spawn.program = command.program;
   spawn.args = command.args;
@@ -265,6 +267,7 @@ absl::StatusOr<std::string> RunPlanProcess(
     return HowItEnded(*status,
                       base::Printable(last_words, base::Breaks::kKeep));
   }
+  if (answered != nullptr) *answered = true;
   return lines.Result();
 }
 
@@ -537,7 +540,67 @@ class Watch final : public PlanWatch {
   const std::shared_ptr<PlanRun> run_;
 };
 
+constexpr char kCheckFolder[] = "check";  // in plans_dir
+
+// `text` with the files and the model of the job as its job.json spells them.
+std::string AsSpelled(const jobs::Job& job, const spec::TrainSpec& spec,
+                      const std::string& folder, const std::string& text) {
+  std::string spelled = jobs::InputNames(folder).Respelled(text);
+  if (job.model.empty() || spec.model.empty()) return spelled;
+  return absl::StrReplaceAll(spelled, {{spec.model, job.model}});
+}
+
 }  // namespace
+
+absl::StatusOr<jobs::DataCheck> PlanMaker::Check(const std::string& id,
+                                                 const jobs::Wanted& wanted) {
+  jobs::JobFiles& files = dependencies_.files;
+  ASSIGN_OR_RETURN(const jobs::Job job, dependencies_.reader.Get(id));
+  const spec::TrainSpec spec = jobs::SpecOf(job);
+  if (!jobs::JobsNamedBy(spec).empty()) {
+    return absl::UnavailableError("the job that it continues has not ended");
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder,
+                   TemporaryFolder::Create(options_.plans_dir, kCheckFolder));
+  Facts facts;
+  facts.check = true;
+  facts.read_roots = options_.read_roots;
+  facts.read_roots.push_back(folder->path());
+  facts.read_roots.push_back(files.Folder(id));
+  for (std::string& read : jobs::ReadInState(job.uses, spec, files)) {
+    facts.read_roots.push_back(std::move(read));
+  }
+  facts.closed_roots = options_.closed_roots;
+  const std::string path = folder->path() / "facts.json";
+  RETURN_IF_ERROR(WriteFile(path, Encode(facts)));
+  PlanCommand command{options_.worker_path,
+                      {"--plan", files.SpecPath(id), "--facts", path},
+                      options_.environment,
+                      options_.limit};
+  command.environment["TMPDIR"] = folder->path();
+  bool answered = false;
+  const absl::StatusOr<std::string> json = RunPlanProcess(
+      command, [](const std::string&) {}, wanted, &answered);
+  const auto spell = [&](const std::string& text) {
+    return AsSpelled(job, spec, files.Folder(id), text);
+  };
+  // Of kCodes, only the want of memory may pass.
+  jobs::DataCheck check;
+  if (answered && !json.ok() && !absl::IsInternal(json.status()) &&
+      !absl::IsResourceExhausted(json.status())) {
+    check.fault = spell(std::string(json.status().message()));
+    return check;
+  }
+  RETURN_IF_ERROR(json.status());
+  const Json found = base::ParseTree<Json>(*json);
+  if (!found.contains("warnings")) return check;
+  for (const Json& warning : found["warnings"]) {
+    if (!warning.is_string()) continue;
+    check.warnings.push_back(base::Printable(base::Shortened(
+        spell(warning.get<std::string>()), limits::kWarningBytes)));
+  }
+  return check;
+}
 
 PlanMaker::PlanMaker(Options options, Dependencies dependencies)
     : options_(std::move(options)),
@@ -630,6 +693,7 @@ void PlanMaker::Sweep() {
     for (const auto& run : runs_) live.insert(run->id());
   }
   for (const fs::path& folder : folders) {
+    if (folder.filename() == kCheckFolder) continue;
     if (!live.contains(folder.filename())) TemporaryFolder::RemoveLeft(folder);
   }
 }

@@ -27,6 +27,7 @@
 #include "core/host/environment.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_reader.h"
+#include "server/jobs/scheduler.h"
 #include "server/jobs/submission.h"
 #include "server/planner/plan_facts.h"
 #include "server/store/blob_store.h"
@@ -215,6 +216,14 @@ class PlanMaker final : public Planner {
   absl::StatusOr<std::unique_ptr<PlanWatch>> Merge(
       const jobs::Job& job, const std::string& user,
       std::function<void()> wake) override;
+
+  // Has `mpsd-worker --plan` read the data of a queued job as its run will,
+  // with one thread, at low priority and for at most Options::limit; the run
+  // finds their tokens in the worker's cache. An error says why nothing is
+  // known of the data. Blocks; one call at a time. `wanted` is called several
+  // times a second.
+  absl::StatusOr<jobs::DataCheck> Check(const std::string& id,
+                                        const jobs::Wanted& wanted);
 
   // Removes the folders of plans that are not in progress: those that could not
   // be removed at the plan's end.

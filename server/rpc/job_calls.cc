@@ -29,6 +29,7 @@ void FillWholeJob(jobs::JobReader& reader, const jobs::Job& job, v1::Job& out) {
   if (!pause.reasons.empty()) ToProto(pause, *out.mutable_pause());
   out.set_hold(ValidUtf8(reader.HoldOf(job.id)));
   if (job.state != jobs::State::kQueued) return;
+  out.set_data_check_pending(reader.view().AwaitsCheck(job.id));
   // The job may have left the queue since its row was read; it then has no
   // position.
   const std::optional<int32_t> position = reader.QueuePosition(job.id);

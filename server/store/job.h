@@ -61,7 +61,8 @@ constexpr bool IsStudy(JobKind kind) { return kind != JobKind::kTraining; }
 
 // QUEUED -> RUNNING -> SUCCEEDED | FAILED | CANCELLED
 // QUEUED -> CANCELLED
-// QUEUED -> FAILED       (its row cannot be read, or its time is used up)
+// QUEUED -> FAILED       (its row cannot be read, its time is used up, or its
+//                        data are refused)
 // RUNNING -> QUEUED      (restart, retry, preemption)
 // SUCCEEDED | FAILED | CANCELLED -> QUEUED   (Scheduler::Retry)
 // The numbers are stored in the database and never reused.

@@ -64,6 +64,35 @@ TEST_F(SubmitTest, WatchesUntilTheEnd) {
   EXPECT_NE(result.out.find("03:04:05  FAILED\n"), std::string::npos);
 }
 
+TEST_F(SubmitTest, WaitsForTheCheckOfTheData) {
+  v1::Job& job = data().jobs[0];
+  const auto submit = [&](const std::function<void()>& checked) {
+    job.set_data_check_pending(true);
+    sleeps_ = 0;
+    terminal_.sleep = [this, &job, checked](absl::Duration) {
+      if (++sleeps_ != 3 || !checked) return;
+      job.set_data_check_pending(false);
+      checked();
+    };
+    return Submit();
+  };
+  EXPECT_THAT(submit(nullptr),
+              Prints(HasSubstr("QUEUED\nIts data are still being checked")));
+  EXPECT_EQ(sleeps_, 50);
+  EXPECT_THAT(submit([&] { job.add_warnings("45 of 60 rows dropped"); }),
+              Ends(0, HasSubstr("submitted: QUEUED\nFollow it"),
+                   HasSubstr("warning: 45 of 60 rows dropped\n")));
+  EXPECT_EQ(sleeps_, 3);
+  const Result refused = submit([&] {
+    job.set_state(v1::JOB_STATE_FAILED);
+    job.set_exit_reason("Rejected");
+    job.set_attempt(0);
+    job.set_message("t.jsonl:3: a bad row");
+  });
+  EXPECT_THAT(refused,
+              Ends(2, "", HasSubstr("was refused: t.jsonl:3: a bad row\n")));
+}
+
 TEST_F(SubmitTest, TheSameKeyAgain) {
   RunVerb({"submit", job_, "--detach", "--idempotency-key", "k"});
   const Result result =

@@ -121,11 +121,11 @@ class TrainingTest(harness.SharedDaemonTest):
         rows = [harness.row("a", "b"), harness.row("c", "d"),
                 '{"mesages": []}']
         job = harness.write_job(self.folder, rows=rows)
-        self.mpsd.says("submit", job, code=1)
+        self.mpsd.says("submit", job, code=2)
         job = self.mpsd.show(self.mpsd.ctl_json("list")[0]["id"])
         self.assertEqual("FAILED", job["state"])
         self.assertEqual("Rejected", job["exit_reason"])
-        self.assertEqual(1, job["attempt"], "a user's error is not retried")
+        self.assertEqual(0, job["attempt"], "its data are read before")
         self.assertIn("train.jsonl:3", job["message"])
         self.assertNotIn(str(self.mpsd.state_dir), job["message"])
 

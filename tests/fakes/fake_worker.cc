@@ -109,6 +109,11 @@ void SayError(const std::string& code, const std::string& message) {
   _exit(1);
 }
 
+std::string Read(const char* path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
 // A plan that fits, with the facts and the number of inputs that lie next to
 // job.json as findings.
 std::string PlanOf(const fs::path& job, const std::string& facts) {
@@ -188,6 +193,25 @@ const std::map<std::string, Mode>& Modes() {
          SayPlan(job, "{}");
          Stay();
        }},
+      // The check of a queued job's data.
+      {"bad-data",
+       [](const fs::path& job) {
+         const Json spec = Json::parse(Read(job.c_str()));
+         SayError("INVALID_ARGUMENT", (job.parent_path() / "inputs").string() +
+                                          "/up/e2.csv:2: no label; " +
+                                          spec["model"].get<std::string>());
+       }},
+      {"lost-data",
+       [](const fs::path&) {
+         Say(R"({"plan": {"warnings": ["45 of 60 rows dropped"]}})");
+       }},
+      {"slow-data", [](const fs::path&) { Stay(); }},
+      {"late-data",
+       [](const fs::path&) {
+         sleep(7);
+         SayError("INVALID_ARGUMENT", "train.jsonl:9: late");
+       }},
+      {"crash-data", [](const fs::path&) { std::raise(SIGABRT); }},
       {"rejected",
        [](const fs::path& job) {
          SayError("INVALID_ARGUMENT", (job.parent_path() / "inputs").string() +
@@ -202,18 +226,18 @@ const std::map<std::string, Mode>& Modes() {
   return *modes;
 }
 
-std::string Read(const char* path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 int FakePlan(int argc, char** argv) {
   if (argc != 5 || std::string(argv[3]) != "--facts") return 2;
   const Json spec = Json::parse(Read(argv[2]), nullptr, false);
   const std::string name = spec.is_object() ? spec.value("name", "") : "";
   SayStage("tokenizing");
+  const bool check =
+      Json::parse(Read(argv[4]), nullptr, false).contains("check");
+  // The other modes of a plan's are also modes of a run's.
   const auto mode =
-      Modes().find(name.starts_with("fake:") ? name.substr(5) : "");
+      Modes().find(name.starts_with("fake:") && check == name.ends_with("-data")
+                       ? name.substr(5)
+                       : "");
   if (mode != Modes().end()) {
     mode->second(argv[2]);
   } else {

@@ -574,7 +574,11 @@ std::vector<BadCase> Cases() {
   const auto kSingle = ProblemType::kSingleLabel;
   const auto kRegression = ProblemType::kRegression;
   return {
-      {"WrongExtension", "x.xlsx", kGood,
+      {"AnotherKind", "x.xlsx", kGood,
+       "@ is an Excel file, which mpsd does not read: convert it to JSON "
+       "Lines, e.g. with pandas: pandas.read_excel(\"x.xlsx\").to_json("
+       "\"x.jsonl\", orient=\"records\", lines=True)"},
+      {"WrongExtension", "x.data", kGood,
        "@: expected a file named .csv, .tsv, .txt (tabs) or .jsonl"},
       {"EmptyCsv", "x.csv", "",
        "@: the file is empty; expected a line with the names of the columns, "
@@ -749,10 +753,10 @@ std::vector<BadCase> Cases() {
        "@:1: label: expected a class name or an integer, found an object"},
       {"ManyBadRows", "x.csv", "text,label\n,a\n,a\n,a\n,a\n,a\n,a\n",
        "@:2: text: expected a text, found an empty string\n"
-       "@:3: text: expected a text, found an empty string\n"
-       "@:4: text: expected a text, found an empty string\n"
-       "@:5: text: expected a text, found an empty string\n"
-       "@:6: text: expected a text, found an empty string\n"
+       "@:3: the same\n"
+       "@:4: the same\n"
+       "@:5: the same\n"
+       "@:6: the same\n"
        "(reading stopped at 5 bad rows)"},
   };
 }

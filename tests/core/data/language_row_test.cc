@@ -251,6 +251,10 @@ TEST(ParseLanguageRow, TakesPromptsBeforeMessagesBeforeText) {
   EXPECT_TRUE(std::holds_alternative<ChatRow>(
       Parse("{" + messages + R"(, "prompt": "an id", "completion": null})")
           .content));
+  EXPECT_TRUE(std::holds_alternative<PlainTextRow>(
+      Parse(R"({"question": "q", "answer": "a", "text": "t"})").content));
+  const LanguageRow asked = Parse(R"({"question": "q", "answer": "a"})");
+  EXPECT_EQ(std::get<CompletionRow>(asked.content).completion, "a");
 }
 
 TEST(ParseLanguageRow, KeepsTheOrderOfKeysAndTakesTools) {
@@ -267,19 +271,17 @@ TEST(ParseLanguageRow, KeepsTheOrderOfKeysAndTakesTools) {
 }
 
 TEST(ParseLanguageRow, SaysWhatWasExpected) {
+  const std::string kNames =
+      "expected \"prompt\" and \"completion\", \"messages\", \"text\", "
+      "\"instruction\" and \"output\", or \"question\" and \"answer\"";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"[1]", "expected an object, found a list"},
-      {R"({"prompt": "p", "id": 3})",
-       "expected \"messages\", \"prompt\" and \"completion\", or \"text\", "
-       "found \"prompt\", \"id\""},
-      {"{}",
-       "expected \"messages\", \"prompt\" and \"completion\", or "
-       "\"text\", found an empty object"},
-      {R"({"question": "q", "answer": "a"})",
-       "expected \"messages\", \"prompt\" and \"completion\", or \"text\", "
-       "found \"question\", \"answer\"; name other columns in "
-       "dataset.messages_column, dataset.prompt_column and "
-       "dataset.completion_column, or dataset.text_columns"},
+      {R"({"prompt": "p", "id": 3})", kNames + ", found \"prompt\", \"id\""},
+      {"{}", kNames + ", found an empty object"},
+      {R"({"q": "q", "a": "a"})",
+       kNames + ", found \"q\", \"a\"; name other columns in "
+                "dataset.messages_column, dataset.prompt_column and "
+                "dataset.completion_column, or dataset.text_columns"},
       {R"({"conversations": []})",
        "conversations: expected a non-empty list of messages, found an empty "
        "list"},

@@ -440,6 +440,21 @@ TEST_F(ShownTest, ClassLabels) {
   }
 }
 
+TEST(LostRows, WarnsBeyondOnePercent) {
+  const auto warnings = [](int64_t rows, int64_t dropped, int64_t cut) {
+    DatasetStats stats;
+    stats.rows = rows;
+    stats.dropped_rows = dropped;
+    stats.truncated_rows = cut;
+    return LostRows(stats, "training data", "no label", 32);
+  };
+  EXPECT_THAT(warnings(99, 1, 1), testing::IsEmpty());
+  EXPECT_THAT(warnings(15, 45, 60),
+              testing::ElementsAre(
+                  "training data: 45 of 60 rows dropped: no label",
+                  "training data: 60 of 60 rows cut to max_length 32"));
+}
+
 TEST_F(ShownTest, FaultsKeepTheirPlaces) {
   ShowContents(false);
   RowErrors errors;

@@ -101,8 +101,9 @@ TEST_F(LoadTokenDatasetTest, NamesTheLineOfABadRowInAnArray) {
             "  7,\n  {\"text\": 2}\n  {}\n]");
   EXPECT_EQ(Error({array}),
             array +
-                ":3: expected \"messages\", \"prompt\" and \"completion\", or "
-                "\"text\", found \"tex\"; name other columns in "
+                ":3: expected \"prompt\" and \"completion\", \"messages\", "
+                "\"text\", \"instruction\" and \"output\", or \"question\" "
+                "and \"answer\", found \"tex\"; name other columns in "
                 "dataset.messages_column, dataset.prompt_column and "
                 "dataset.completion_column, or dataset.text_columns\n" +
                 array + ":6: expected an object, found 7\n" + array +
@@ -121,7 +122,8 @@ TEST_F(LoadTokenDatasetTest, NamesFileLineAndReasonOfFiveBadRows) {
   std::string rows;
   for (int i = 0; i < 9; ++i) rows += "{}\n";
   const std::string error = Error({Write("x.jsonl", rows)});
-  EXPECT_THAT(error, HasSubstr("x.jsonl:5: expected"));
+  EXPECT_THAT(error, HasSubstr("x.jsonl:1: expected"));
+  EXPECT_THAT(error, HasSubstr("x.jsonl:5: the same\n"));
   EXPECT_THAT(error, ::testing::Not(HasSubstr("x.jsonl:6:")));
   EXPECT_THAT(error, HasSubstr("\n(reading stopped at 5 bad rows)"));
 }
@@ -171,15 +173,75 @@ TEST_F(LoadTokenDatasetTest, RefusesEmptyFiles) {
                   "\"messages\", \"prompt\" and \"completion\", or "
                   "\"text\"");
   }
-  for (const auto& [name, advice] :
-       {std::pair{"a.csv", "write them in Python with pandas.read_csv("},
-        {"a.parquet", "write them in Python with pandas.read_parquet("},
-        {"a.txt", "write each text as a line {"}}) {
-    EXPECT_THAT(Error({Write(name, "text\nx\n"), full}),
-                HasSubstr(base::Cat(name, ": expected JSON Lines: ", advice)));
-  }
   EXPECT_EQ(Error({}), "dataset: expected at least one file");
   EXPECT_TRUE(absl::IsNotFound(Load({Path("absent.jsonl")}).status()));
+}
+
+TEST_F(LoadTokenDatasetTest, NamesKindsThatAreNotRead) {
+  for (const auto& [name, bytes, says] :
+       {std::tuple{"a.parquet", "x",
+                   "a.parquet is Parquet, which mpsd does not "
+                   "read: convert it to JSON Lines, e.g. with pandas: "
+                   "pandas.read_parquet(\"a.parquet\").to_json(\"a.jsonl\", "
+                   "orient=\"records\", lines=True)"},
+        {"part-0", "PAR1", "part-0 is Parquet, "},
+        {"a.arrow", "x", "pandas.read_feather("},
+        {"a.xlsx", "PK\x03\x04", "pandas.read_excel("},
+        {"a.csv", "\x1F\x8B", "a.csv is compressed by gzip, "},
+        {"a.zip", "x", "a ZIP archive, which mpsd does not read: unpack it"},
+        {"a.txt", "text\nx\n", "write each text as a line {"}}) {
+    EXPECT_THAT(Error({Write(name, bytes)}), HasSubstr(says));
+  }
+}
+
+// What each table would be as JSON.
+TEST_F(LoadTokenDatasetTest, ReadsTablesAsTheSameRowsOfJson) {
+  struct Case {
+    const char *name, *table, *json;
+    LanguageRowFormat rows = {};
+  };
+  std::string many = "text\n", many_rows;
+  for (int i = 0; i < 5000; ++i) {
+    many += base::Cat("hello ", i, "\n");
+    many_rows += base::Cat("{\"text\": \"hello ", i, "\"}\n");
+  }
+  const Case cases[] = {
+      {"a.csv",
+       "id,prompt,completion\n1,hello,world\n2,\"a, b\",\"c\n\"\"d\"\n",
+       R"([{"prompt": "hello", "completion": "world"},
+           {"prompt": "a, b", "completion": "c\n\"d"}])"},
+      {"a.tsv", "\xEF\xBB\xBFquestion\tanswer\r\nhello\tworld, all\r\n",
+       R"({"question": "hello", "answer": "world, all"})"},
+      {"A.CSV", "instruction,input,output\nhello,,world\na,b,c\n",
+       R"([{"instruction": "hello", "output": "world"},
+           {"instruction": "a", "input": "b", "output": "c"}])"},
+      {"a.csv",
+       "q,a\nhello,world\n",
+       R"({"prompt": "hello", "completion": "world"})",
+       {.prompt_column = "q", .completion_column = "a"}},
+      {"a.csv", many.c_str(), many_rows.c_str()}};
+  for (const Case& c : cases) {
+    const std::string path = Write(c.name, c.table);
+    const auto table =
+        Load({path}, {.max_length = 512, .threads = 3, .rows = c.rows});
+    const auto json = Load({Write("x.jsonl", c.json)}, {.max_length = 512});
+    ASSERT_TRUE(table.ok()) << table.status();
+    ASSERT_TRUE(json.ok()) << json.status();
+    EXPECT_EQ(table->TokenDigest(), json->TokenDigest()) << c.table;
+    EXPECT_EQ(table->hash(), *base::Sha256File(path));
+  }
+}
+
+TEST_F(LoadTokenDatasetTest, NamesTheLineOfATablesFault) {
+  for (const auto& [table, says] :
+       {std::pair{"q,a\nx,y\nz,w\n", ":2: expected \"prompt\" and "},
+        {"q,a\nx,y\nz,w\n", "a.csv:3: the same"},
+        {"prompt,completion\nhello,world\n\nx,\n",
+         ":4: expected \"prompt\" and \"completion\", "},
+        {"prompt,completion\nx\n", ":2: expected 2 columns as in the header"},
+        {"prompt,completion\n", ": the file has a header line and no rows"}}) {
+    EXPECT_THAT(Error({Write("a.csv", table)}), HasSubstr(says));
+  }
 }
 
 TEST_F(LoadTokenDatasetTest, CutsAtTheRightAndDropsRowsWithoutLabels) {

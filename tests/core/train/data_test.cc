@@ -185,6 +185,9 @@ TEST(TextDataTest, TextsAreCutAtTheModelsPositions) {
   ASSERT_THAT(job.Train("out", observer), IsOk());
   EXPECT_THAT(observer.stages,
               testing::Contains(HasSubstr("1 rows cut to 64 tokens")));
+  EXPECT_THAT(
+      observer.warnings(),
+      testing::Contains("training data: 1 of 2 rows cut to max_length 64"));
 }
 
 TEST(TextDataTest, AWarningIsReportedAndKept) {

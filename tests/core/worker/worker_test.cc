@@ -157,6 +157,16 @@ class PlanVerbTest : public testing::Test {
   JobFolder folder_{"plan_verb"};
 };
 
+TEST_F(PlanVerbTest, ACheckReadsTheDataAlone) {
+  SetFacts({{"check", true}});
+  EXPECT_EQ(Run().plan(), json({{"warnings", json::array()}}));
+  folder_.training()["max_length"] = 4;
+  EXPECT_EQ(Run().plan(),
+            json({{"warnings",
+                   {"training data: 10 of 10 rows cut to max_length 4",
+                    "evaluation data: 3 of 3 rows cut to max_length 4"}}}));
+}
+
 TEST_F(PlanVerbTest, PrintsStagesAndThePlanAndKeepsTheTokens) {
   const Answer answer = Run();
   ASSERT_EQ(answer.code, 0) << answer.error();

@@ -44,6 +44,7 @@ class SchedulerFixture : public testing::Test {
     options.retry = {3, 5, absl::Seconds(10), absl::Seconds(60)};
     options.min_free_bytes = 1000;
     options.machine_bytes = machine_bytes_;
+    options.check_patience = check_patience_;
     options.boot_id = boot_id_;
     options.random = [] { return uint64_t{7}; };
     options.on_change = [this] { ++changes_; };
@@ -204,6 +205,7 @@ class SchedulerFixture : public testing::Test {
   std::string gave_up_;           // why
   std::function<void()> on_log_;  // before each line
   int64_t machine_bytes_ = 0;
+  absl::Duration check_patience_;
   std::string boot_id_ = "boot 1";
   PausePolicy pause_;
   absl::Duration half_life_;

@@ -938,6 +938,110 @@ TEST_F(SchedulerAfterTest, TheRequestIsKept) {
   EXPECT_THAT(files_.requests.at(b), HasSubstr("\"after\":[\"" + a + "\"]"));
 }
 
+// Jobs wait 10 seconds for the check of their data.
+class SchedulerCheckTest : public SchedulerFixture {
+ protected:
+  SchedulerCheckTest() {
+    check_patience_ = absl::Seconds(10);
+    Restart();
+  }
+  std::string NextToCheck() {
+    return board_->view().NextToCheck().value_or("none");
+  }
+  // The next job's data turn out to be like that.
+  std::string Check(const absl::StatusOr<DataCheck>& check) {
+    const std::string id = NextToCheck();
+    scheduler_->DataChecked(id, check);
+    return id;
+  }
+  const DataCheck kFault{"train.jsonl:3: a bad row", {}};
+  const DataCheck kLoss{"", {"45 of 60 rows dropped: no label"}};
+};
+
+TEST_F(SchedulerCheckTest, AJobWithBadDataNeverStarts) {
+  const std::string id = Submit(), waits = [&] {
+    SubmitRequest request = Request();
+    request.after = {id};
+    return scheduler_->Submit(request)->job.id;
+  }();
+  EXPECT_EQ(Next(), "");
+  EXPECT_EQ(board_->HoldOf(id), kCheckHold);
+  EXPECT_TRUE(board_->view().AwaitsCheck(id));
+  EXPECT_EQ(Check(kFault), id);
+  EXPECT_EQ(Next(), "");
+  const Job job = Stored(id);
+  EXPECT_EQ(job.state, State::kFailed);
+  EXPECT_EQ(job.exit_reason, ExitReason::kRejected);
+  EXPECT_EQ(job.message, kFault.fault);
+  EXPECT_EQ(job.attempt, 0);
+  EXPECT_THAT(History(id), ElementsAre(State::kQueued, State::kFailed));
+  EXPECT_THAT(launcher_.requests, IsEmpty());
+  EXPECT_TRUE(Stored(waits).held) << "its prior failed";
+  // Its next turn begins with a check, too.
+  ASSERT_TRUE(scheduler_->Retry(id).ok());
+  EXPECT_TRUE(board_->view().AwaitsCheck(id));
+}
+
+TEST_F(SchedulerCheckTest, AJobStartsOnceItsDataAreChecked) {
+  const std::string id = Submit();
+  changes_ = 0;
+  EXPECT_EQ(Check(kLoss), id);
+  EXPECT_GT(changes_, 0);
+  EXPECT_EQ(board_->HoldOf(id), "");
+  EXPECT_EQ(NextToCheck(), "none");
+  EXPECT_EQ(Next(), id);
+  EXPECT_THAT(Stored(id).warnings, ElementsAre(kLoss.warnings[0]));
+  // What cannot be checked runs, and so does what waits for a path.
+  const std::string other = Submit();
+  EXPECT_EQ(Check(absl::DeadlineExceededError("too slow")), other);
+  EXPECT_EQ(StateOf(other), State::kQueued);
+  const std::string away = Submit();
+  files_.paths.clear();
+  EXPECT_EQ(Check(kFault), away);
+  EXPECT_EQ(StateOf(away), State::kQueued);
+  EXPECT_EQ(LinesWith("its data are read at its start: "), 2);
+}
+
+TEST_F(SchedulerCheckTest, ASlowCheckKeepsNoJobWaitingAndALateOneChangesNone) {
+  const std::string id = Submit();
+  EXPECT_EQ(NextToCheck(), id);
+  After(absl::Seconds(9));
+  EXPECT_EQ(Running(), "");
+  After(absl::Seconds(1));
+  EXPECT_EQ(Running(), id);
+  EXPECT_FALSE(board_->view().AwaitsCheck(id));
+  scheduler_->DataChecked(id, kFault);
+  EXPECT_EQ(StateOf(id), State::kRunning);
+  const std::string cancelled = Submit();
+  EXPECT_EQ(NextToCheck(), cancelled);
+  ASSERT_TRUE(scheduler_->Cancel(cancelled).ok());
+  scheduler_->DataChecked(cancelled, kFault);
+  EXPECT_EQ(StateOf(cancelled), State::kCancelled);
+  EXPECT_EQ(NextToCheck(), "none");
+}
+
+TEST_F(SchedulerCheckTest, ARestartChecksAgain) {
+  const std::string id = Submit(), held = Submit();
+  EXPECT_EQ(Check(DataCheck()), id);
+  EXPECT_EQ(Next(), id);
+  ASSERT_TRUE(scheduler_->Hold(held, "by ann").ok());
+  EXPECT_EQ(Check(kLoss), held);
+  KillAndRestart();
+  EXPECT_FALSE(board_->view().AwaitsCheck(id)) << "it has run";
+  EXPECT_EQ(Check(kLoss), held);
+  EXPECT_EQ(board_->HoldOf(held), "by ann");
+  EXPECT_THAT(Stored(held).warnings, ElementsAre(kLoss.warnings[0]));
+}
+
+TEST_F(SchedulerCheckTest, ManyJobsOfOneUserDoNotDelayAnothers) {
+  const std::string a1 = SubmitFor("ann"), a2 = SubmitFor("ann"),
+                    b1 = SubmitFor("bob"), a3 = SubmitFor("ann", 5);
+  EXPECT_EQ(Check(DataCheck()), a3);
+  EXPECT_EQ(Check(DataCheck()), b1);
+  EXPECT_EQ(Check(DataCheck()), a1);
+  EXPECT_EQ(Check(DataCheck()), a2);
+}
+
 }  // namespace
 
 }  // namespace mpsd::jobs

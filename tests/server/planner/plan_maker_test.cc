@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -290,6 +291,36 @@ TEST_F(PlanMakerTest, NamesFilesAsJobJsonDoes) {
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("plans")));
   EXPECT_THAT(std::string(status.message()), HasSubstr("e2.csv:2: no label"));
+}
+
+TEST_F(PlanMakerTest, ChecksTheDataOfAQueuedJobInItsOwnFolder) {
+  const struct {
+    const char *mode, *fault, *warning;
+    absl::StatusCode code = absl::StatusCode::kOk;
+  } cases[] = {{"ok", "", ""},
+               {"lost-data", "", "45 of 60 rows dropped"},
+               {"bad-data", "../e2.csv:2: no label; org/tiny", ""},
+               {"crash-data", "", "", absl::StatusCode::kInternal},
+               {"slow-data", "", "", absl::StatusCode::kDeadlineExceeded}};
+  jobs::JobIdGenerator ids(base::Clock::Real(), [] { return uint64_t{7}; });
+  for (const auto& c : cases) {
+    options_.limit = absl::Seconds(c.mode == std::string("slow-data") ? 1 : 60);
+    Make();
+    jobs::Job job = Job(ids.Next(), jobs::State::kQueued);
+    job.model = "org/tiny";
+    job.spec_json = Spec(std::string("fake:") + c.mode);
+    Put(job);
+    ASSERT_TRUE(files_
+                    .Create(job.id, job.spec_json, "{}",
+                            {{"up/e2.csv", blob(), "../e2.csv"}}, {})
+                    .ok());
+    const auto check = maker_->Check(job.id, [] { return absl::OkStatus(); });
+    EXPECT_EQ(check.status().code(), c.code) << check.status();
+    if (!check.ok()) continue;
+    EXPECT_EQ(check->fault, c.fault);
+    EXPECT_EQ(absl::StrJoin(check->warnings, ""), c.warning);
+  }
+  EXPECT_EQ(Folders(), 0);
 }
 
 TEST_F(PlanMakerTest, AProcessThatGoesWrongIsAnErrorInWordsAndLeavesNothing) {
