@@ -725,7 +725,7 @@ class Turns {
 
   grpc::Status Run() {
     grpc::Status status = Turn();
-    while (!status.ok() && ShallGoOn(status)) status = Turn();
+    while (!status.ok() && ShouldResume(status)) status = Turn();
     return status;
   }
 
@@ -751,7 +751,7 @@ class Turns {
         .Run();
   }
 
-  bool ShallGoOn(const grpc::Status& status) {
+  bool ShouldResume(const grpc::Status& status) {
     if (IsBusy(status)) {
       if (busy_ == kTries) return false;
       console_.terminal.sleep(kFirstWait * (1 << busy_++));

@@ -72,7 +72,7 @@ void RunningJob::Start(const std::string& boot_id, absl::Time now) {
   job_.start_time = now;
   job_.not_before.reset();
   job_.message.clear();
-  job_.behind = false;
+  job_.runs_last = false;
   job_.boot_id = boot_id;
   job_.advanced = false;
   job_.fresh = false;
@@ -152,7 +152,7 @@ void RunningJob::Ended(const WorkerListener::Result& result,
   job_.exit_reason = result.reason;
   job_.failures = next.failures;
   job_.interruptions = next.interruptions;
-  job_.behind = next.behind;
+  job_.runs_last = next.runs_last;
   job_.not_before = next.not_before;
   if (result.reason == ExitReason::kDone) {
     Reached(result.outcome);
@@ -163,7 +163,7 @@ void RunningJob::Ended(const WorkerListener::Result& result,
 
 void RunningJob::Retried(absl::Time now) {
   job_.failures = job_.interruptions = 0;
-  job_.behind = false;
+  job_.runs_last = false;
   job_.not_before.reset();
   job_.end_time.reset();
   Moved(State::kQueued, "queued again", now);
@@ -313,7 +313,7 @@ void Attempt::Progressed(const Progress& progress) {
   base::Check(!ended(), "Progressed comes before End");
   device_ = progress.device;
   // A worker that trains does not hold, even if it did not report so.
-  meter_.GoOn(options_.awake_time());
+  meter_.Resume(options_.awake_time());
   run_.Progressed(progress, dependencies_.clock.Now());
 }
 
@@ -348,7 +348,7 @@ void Attempt::Held() {
 void Attempt::Resumed() {
   base::Check(!ended(), "Resumed comes before End");
   if (pause_) pause_->held = false;
-  meter_.GoOn(options_.awake_time());
+  meter_.Resume(options_.awake_time());
 }
 
 absl::Status Attempt::Cancel(bool now) {
@@ -435,7 +435,7 @@ bool Attempt::ApplyPauseReasons(const PauseGate& gate) {
     if (reasons.empty()) return false;
     AskToHold(reasons);
   } else if (reasons.empty()) {
-    AskToGoOn();
+    AskToResume();
   } else if (dependencies_.clock.Monotonic() - pause_->since >=
              HoldLimit(gate.policy(), reasons)) {
     AskForMemory(reasons);
@@ -452,7 +452,7 @@ void Attempt::AskToHold(const PauseReasons& reasons) {
   Note(absl::StrCat("paused: ", Describe(reasons)));
 }
 
-void Attempt::AskToGoOn() {
+void Attempt::AskToResume() {
   const absl::Duration length = absl::Floor(
       dependencies_.clock.Monotonic() - pause_->since, absl::Seconds(1));
   pause_.reset();
@@ -515,7 +515,7 @@ Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
       absl::StrCat("paused (", Describe(returned_for_),
                    "), resumes by itself: ", ending.next.message);
   // Another job may need less memory than this one.
-  if (for_memory) ending.next.behind = true;
+  if (for_memory) ending.next.runs_last = true;
   return ending;
 }
 

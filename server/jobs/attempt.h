@@ -321,7 +321,7 @@ class Attempt {
   // Like Flush, but does not reset flush_age().
   absl::Status Store();
   void AskToHold(const PauseReasons& reasons);
-  void AskToGoOn();
+  void AskToResume();
   void AskForMemory(const PauseReasons& reasons);
   // How long the worker may take to the end of its step and the checkpoint.
   absl::Duration StepGrace() const;

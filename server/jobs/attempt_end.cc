@@ -298,7 +298,7 @@ void AfterInterruption(const RetryPolicy& policy, bool advanced, absl::Time now,
     return;
   }
   if (++next.interruptions < policy.max_interruptions) {
-    next.behind = true;
+    next.runs_last = true;
     return Wait(policy, "interruption", next.interruptions,
                 policy.max_interruptions, now, next);
   }

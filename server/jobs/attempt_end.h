@@ -201,7 +201,7 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending);
 enum class BlamedParty { kNone, kJob, kMachine, kInterruption };
 // The names are the labels of metrics.
 inline constexpr report::EnumName<BlamedParty> kBlamedParties[] = {
-    {BlamedParty::kNone, "nobody"},
+    {BlamedParty::kNone, "none"},
     {BlamedParty::kJob, "job"},
     {BlamedParty::kMachine, "machine"},
     {BlamedParty::kInterruption, "interruption"}};
@@ -249,7 +249,7 @@ struct NextState {
   State state = State::kFailed;
   int32_t failures = 0;
   int32_t interruptions = 0;
-  bool behind = false;                   // only with kQueued
+  bool runs_last = false;                // only with kQueued
   std::optional<absl::Time> not_before;  // only with kQueued
   std::string message;
 };

@@ -312,7 +312,7 @@ TEST(DecideNext, TheMachinesFaultIsNotCounted) {
   EXPECT_EQ(next.state, State::kQueued);
   EXPECT_EQ(next.failures, 2);
   EXPECT_EQ(next.interruptions, 4);
-  EXPECT_FALSE(next.behind);
+  EXPECT_FALSE(next.runs_last);
   EXPECT_EQ(next.message, "why");
 }
 
@@ -325,7 +325,7 @@ TEST(DecideNext, InterruptionsHaveALimitOfTheirOwn) {
     ASSERT_EQ(next.state, State::kQueued) << count;
     EXPECT_EQ(next.interruptions, count);
     EXPECT_EQ(next.failures, 2);
-    EXPECT_TRUE(next.behind);
+    EXPECT_TRUE(next.runs_last);
     EXPECT_EQ(next.not_before, kNow + wait);
     job.interruptions = next.interruptions;
     wait = std::min(2 * wait, absl::Seconds(60));
@@ -343,7 +343,7 @@ TEST(DecideNext, AnInterruptedAttemptThatAdvancedIsNotCounted) {
   const NextState next = Next(ExitReason::kInterrupted, job);
   EXPECT_EQ(next.state, State::kQueued);
   EXPECT_EQ(next.interruptions, 0);
-  EXPECT_FALSE(next.behind);
+  EXPECT_FALSE(next.runs_last);
   EXPECT_EQ(next.not_before, std::nullopt);
   EXPECT_EQ(next.message, "why; it resumes from its last checkpoint");
 }

@@ -456,7 +456,7 @@ TEST_F(SchedulerTest, DrainBringsTheRunningJobBack) {
   EXPECT_EQ(StateOf(running), State::kQueued);
   EXPECT_EQ(Stored(running).failures, 0);
   EXPECT_EQ(Stored(running).interruptions, 0);
-  EXPECT_FALSE(Stored(running).behind);
+  EXPECT_FALSE(Stored(running).runs_last);
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
   EXPECT_TRUE(scheduler_->Idle());
   EXPECT_EQ(StateOf(waiting), State::kQueued);
@@ -1105,7 +1105,7 @@ TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
   After(absl::Seconds(5));
   EXPECT_EQ(StateOf(id), State::kQueued);
   EXPECT_EQ(Stored(id).failures, 0);
-  EXPECT_FALSE(Stored(id).behind);
+  EXPECT_FALSE(Stored(id).runs_last);
   EXPECT_EQ(Stored(id).message,
             "paused (on battery or in Low Power Mode), resumes by itself: "
             "stopped at a checkpoint");
@@ -1464,7 +1464,7 @@ TEST_F(SchedulerPreemptionTest, AHigherPriorityTakesTheDevice) {
   EXPECT_EQ(Stored(low).exit_reason, ExitReason::kPreempted);
   EXPECT_EQ(Stored(low).failures, 0);
   EXPECT_EQ(Stored(low).interruptions, 0);
-  EXPECT_FALSE(Stored(low).behind);
+  EXPECT_FALSE(Stored(low).runs_last);
   EXPECT_EQ(Stored(low).message,
             "gives way to job " + high +
                 " of priority 5, resumes by itself: stopped at a checkpoint");
