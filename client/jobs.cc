@@ -713,6 +713,12 @@ std::string ShortId(const v1::CollectionItem& item) {
 }
 
 void PrintUse(const v1::PlanCollectionResponse& plan, const Console& console) {
+  if (plan.fresh() > 0) {
+    console.out << CountOfJobs(plan.fresh())
+                << " beyond the rules ended too recently; the first may be "
+                   "removed at "
+                << DateTime(plan.fresh_until(), console.terminal.zone) << ".\n";
+  }
   if (plan.used_bytes() == 0) {
     console.out << "The state folder has not been measured yet.\n";
   } else if (plan.budget_bytes() == 0) {

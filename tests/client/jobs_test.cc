@@ -621,6 +621,13 @@ TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
           "The state folder has 83.82 GiB of a budget of 74.51 GiB.\n"
           "Short of space: pinned jobs have 5 bytes.\n"));
   EXPECT_EQ(data().collections, 0);
+  data().plan.Clear();
+  data().plan.set_fresh(5);
+  SetTime(data().plan.mutable_fresh_until(), -absl::Minutes(42));
+  EXPECT_THAT(Out({"gc", "--dry-run"}),
+              StartsWith("Nothing would be removed.\n5 jobs beyond the rules "
+                         "ended too recently; the first may be removed at "
+                         "2026-01-02 03:46:05.\n"));
 }
 
 TEST_F(GcTest, RemovesAndSaysWhatStays) {
