@@ -111,6 +111,10 @@ void PrintOutcome(const Console& console, const v1::Job& job) {
     const absl::Duration took =
         ToTime(job.end_time()) - ToTime(job.start_time());
     out << " after " << Seconds(took);
+    if (job.attempt() > 1) {
+      out << " in attempt " << job.attempt() << ", "
+          << Seconds(job.device_seconds()) << " on the device in all attempts";
+    }
   }
   if (job.state() != v1::JOB_STATE_SUCCEEDED && !job.message().empty()) {
     out << ": " << PrintableLines(job.message());
@@ -135,7 +139,8 @@ void PrintOutcome(const Console& console, const v1::Job& job) {
   } else if (job.state() == v1::JOB_STATE_SUCCEEDED) {
     out << "Fetch it with `mpsctl download " << job.id() << " --output DIR`.\n";
   } else if (job.state() == v1::JOB_STATE_FAILED) {
-    out << "Read its log with `mpsctl logs " << job.id() << "`.\n";
+    out << "Read its log with `mpsctl logs " << job.id() << "`. "
+        << AdviceAfterFailure(job) << '\n';
   }
   out << std::flush;
 }

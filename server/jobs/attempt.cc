@@ -80,12 +80,6 @@ void RunningJob::Start(const std::string& boot_id, absl::Time now) {
   Moved(State::kRunning, "", now);
 }
 
-void RunningJob::CancelRequested(absl::Time now) {
-  if (job_.cancel_requested) return;
-  job_.cancel_requested = true;
-  Add(Note{"cancel requested"}, now);
-}
-
 void RunningJob::Progressed(Progress progress, absl::Time now) {
   rate_.Apply(progress);
   if (!std::exchange(began_, true)) {
@@ -190,6 +184,18 @@ void RunningJob::ForgetRun() {
   job_.warnings.clear();
 }
 
+void RunningJob::CountFromCheckpoint() {
+  if (!job_.progress || IsStudy(job_.kind)) return;
+  const std::optional<absl::Duration> left = TimeLeft(job_);
+  Progress& last = *job_.progress;
+  if (last.step > 0) {
+    last.epoch *=
+        static_cast<double>(job_.durable_step) / static_cast<double>(last.step);
+  }
+  last.step = job_.durable_step;
+  if (left) last.eta_seconds = absl::ToDoubleSeconds(*left);
+}
+
 void RunningJob::Held(const std::string& why, absl::Time now) {
   job_.held = true;
   job_.hold_reason = why;
@@ -240,6 +246,7 @@ void RunningJob::Moved(State state, const std::string& message,
   // A request that outlived its attempt would cancel the next one after a
   // Retry.
   if (state != State::kRunning) job_.cancel_requested = false;
+  if (state == State::kQueued) CountFromCheckpoint();
   if (IsFinal(state)) {
     job_.end_time = now;
     job_.held = false;
@@ -354,15 +361,17 @@ void Attempt::Resumed() {
 absl::Status Attempt::Cancel(bool now) {
   base::Check(!ended(), "Cancel comes before End");
   const bool first = !job().cancel_requested;
-  if (first) {
-    run_.CancelRequested(dependencies_.clock.Now());
-    dependencies_.journal.Add(id(), "cancel requested");
+  if (first) run_.CancelRequested();
+  if (first || now) {
+    Note(now                   ? "cancelling at once"
+         : IsStudy(job().kind) ? "cancelling"
+                               : "cancelling; saving a checkpoint");
   }
   // Store the cancel first: a daemon killed between these two lines would
   // otherwise run a job again whose worker was asked to stop.
   const absl::Status stored = Store();
   if (has_worker() && (first || now)) {
-    worker_->Cancel(now ? absl::ZeroDuration() : options_.stop_grace);
+    worker_->Cancel(now ? absl::ZeroDuration() : StepGrace());
   }
   return stored;
 }
@@ -374,9 +383,9 @@ absl::Status Attempt::RunAgain(bool from_scratch) {
   const bool first = !std::exchange(runs_again_, true);
   if (from_scratch && !job().fresh) {
     run_.RenewLater();
-    Note("is to run again from scratch: asked to stop");
+    Note("requeue from scratch requested; stopping");
   } else if (first) {
-    Note("is to run again: asked for a checkpoint");
+    Note("requeue requested; saving a checkpoint");
   }
   const absl::Status stored = Store();
   if (has_worker() && !was_ending) worker_->Preempt(StepGrace());
@@ -384,9 +393,9 @@ absl::Status Attempt::RunAgain(bool from_scratch) {
 }
 
 void Attempt::PreemptForDrain() {
-  if (!has_worker() || ended() || drained_ || job().cancel_requested) return;
+  if (!has_worker() || ended() || drained_) return;
   drained_ = true;
-  dependencies_.journal.Add(id(), "mpsd stops: asked for a checkpoint");
+  dependencies_.journal.Add(id(), "mpsd stops; saving a checkpoint");
   worker_->Preempt(options_.stop_grace);
 }
 
@@ -405,7 +414,7 @@ void Attempt::GiveWay(const std::string& id, int32_t priority) {
   gives_way_to_ =
       absl::StrCat("gives way to job ", id, " of priority ", priority);
   worker_->Preempt(StepGrace());
-  Note(absl::StrCat(gives_way_to_, ": asked for a checkpoint"));
+  Note(absl::StrCat(gives_way_to_, "; saving a checkpoint"));
 }
 
 void Attempt::StopForTime(absl::Duration limit) {
@@ -413,7 +422,7 @@ void Attempt::StopForTime(absl::Duration limit) {
   time_limit_ = limit;
   worker_->Preempt(StepGrace());
   Note(absl::StrCat("held the device for ", RoundTime(limit),
-                    ", as long as it may: asked for a checkpoint"));
+                    ", as long as it may; saving a checkpoint"));
 }
 
 absl::Duration Attempt::StepGrace() const {
@@ -458,13 +467,13 @@ void Attempt::AskToResume() {
   pause_.reset();
   worker_->Resume();
   KeepAwake();
-  Note(absl::StrCat("goes on after a pause of ", absl::FormatDuration(length)));
+  Note(absl::StrCat("resumed after ", absl::FormatDuration(length)));
 }
 
 void Attempt::AskForMemory(const PauseReasons& reasons) {
   returned_for_ = reasons;
   worker_->Preempt(options_.stop_grace);
-  Note("a long pause: asked for a checkpoint, to free the memory");
+  Note("long pause; saving a checkpoint to free the memory");
 }
 
 void Attempt::Note(const std::string& text) {

@@ -62,8 +62,9 @@ class Worker {
   // Requests a checkpoint and an exit; kills the worker after `grace` of time
   // in which the machine is awake.
   virtual void Preempt(absl::Duration grace) = 0;
-  // Requests an exit without a result; kills the worker after `grace`. A second
-  // call may shorten the grace.
+  // Requests a checkpoint and an exit, after which the job is over; kills the
+  // worker after `grace`, which a second call may shorten. A grace of zero
+  // saves no checkpoint.
   virtual void Cancel(absl::Duration grace) = 0;
   // Requests a hold between two micro-batches with everything in memory.
   // Preempt and Cancel end the hold; Pause and Resume do nothing after either.

@@ -466,6 +466,11 @@ TEST_F(OutcomeTest, Succeeded) {
             "  adapter   /state/adapter\n"
             "Fetch it with `mpsctl download 01KAH0000000000000000000AA "
             "--output DIR`.\n");
+  job.set_attempt(4);
+  job.set_device_seconds(250);
+  out_.str("");
+  EXPECT_THAT(Outcome(job), HasSubstr(" after 1m20s in attempt 4, 4m10s on the "
+                                      "device in all attempts\n"));
 }
 
 TEST_F(OutcomeTest, AStudy) {
@@ -482,10 +487,13 @@ TEST_F(OutcomeTest, AStudy) {
 TEST_F(OutcomeTest, Failed) {
   v1::Job job = AddJob(kId, v1::JOB_STATE_FAILED);
   job.set_message("train.jsonl:3: no messages");
+  job.set_exit_reason("Rejected");
   EXPECT_EQ(Outcome(job),
             "Job 01KAH0000000000000000000AA FAILED: train.jsonl:3: no "
             "messages\n"
-            "Read its log with `mpsctl logs 01KAH0000000000000000000AA`.\n");
+            "Read its log with `mpsctl logs 01KAH0000000000000000000AA`. Mend "
+            "the data or job.json and submit it again; `mpsctl clone "
+            "01KAH0000000000000000000AA --set FIELD=VALUE` changes a field.\n");
 }
 
 v1::JobEvent Step(int64_t step, double loss) {

@@ -38,11 +38,14 @@ test("pauses begin and end with their notes, or with the attempt", () => {
   const run = page.readRun({events: [
     stateEvent(0, "RUNNING"), stepEvent(1, 1),
     {time: time(2), note: "paused: on battery"},
-    {time: time(9), note: "goes on after a pause of 7s"}, stepEvent(10, 2),
-    {time: time(11), note: "paused: too hot"}, stateEvent(15, "QUEUED", "p")]});
+    {time: time(9), note: "resumed after 7s"}, stepEvent(10, 2),
+    {time: time(11), note: "paused: too hot"}, stateEvent(15, "QUEUED", "p"),
+    {time: time(20), note: "paused: quiet hours"},
+    {time: time(24), note: "goes on after a pause of 4s"}]});
   assert.deepEqual(run.marks.map((mark) => [mark.kind, mark.step, mark.seconds,
     mark.endSeconds, mark.text]),
-  [["pause", 1, 2, 9, "on battery"], ["pause", 2, 11, 15, "too hot"]]);
+  [["pause", 1, 2, 9, "on battery"], ["pause", 2, 11, 15, "too hot"],
+    ["pause", 2, 20, 24, "quiet hours"]]);
 });
 
 test("a job that is paused now has a pause without end", () => {

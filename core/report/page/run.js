@@ -6,7 +6,8 @@
 // Beginnings of the notes by which mpsd reports pauses
 // (server/jobs/attempt.cc).
 const PAUSE_BEGINS = "paused: ";
-const PAUSE_ENDS = "goes on after a pause";
+const PAUSE_ENDS = "resumed after";
+const OLD_PAUSE_ENDS = "goes on after a pause";  // of earlier releases
 
 // The object in `text`, or null.
 function parsedObject(text) {
@@ -110,7 +111,9 @@ class EventWalk {
   }
 
   addNote(note, time) {
-    if (note.startsWith(PAUSE_ENDS)) this.endPause(time);
+    if (note.startsWith(PAUSE_ENDS) || note.startsWith(OLD_PAUSE_ENDS)) {
+      this.endPause(time);
+    }
     if (!note.startsWith(PAUSE_BEGINS)) return;
     this.endPause(time);
     const {step, tokens} = this.last();

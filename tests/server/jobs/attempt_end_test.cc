@@ -142,6 +142,12 @@ TEST(DecideExit, ACancelledWorkerIsCancelledHoweverItEnds) {
       ExpectExit(Ending(word, status, Asked::kCancel), ExitReason::kCancelled);
     }
   }
+  ExpectExit(Ending(report::Stopped{report::StopReason::kPreempt, 12}, 0,
+                    Asked::kCancel),
+             ExitReason::kCancelled,
+             {"cancelled; it has a checkpoint of step 12"});
+  ExpectExit(Ending(Failed(FailureKind::kInternal), 0, Asked::kCancel),
+             ExitReason::kCancelled, {"cancelled; why"});
 }
 
 TEST(DecideExit, PreemptedHoweverItStopped) {
