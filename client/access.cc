@@ -525,22 +525,13 @@ absl::Duration Left(const v1::Token& token, const Console& console) {
   return ToTime(token.expire_time()) - console.terminal.clock->Now();
 }
 
-// "89 days", or "5h12m" of the last day. A minute that has begun counts, so
-// that a new token of 90 days has 90.
-std::string InWords(absl::Duration left) {
-  left = absl::Ceil(left, absl::Minutes(1));
-  const int64_t days = left / absl::Hours(24);
-  if (days == 0) return Seconds(left);
-  return absl::StrCat(days, days == 1 ? " day" : " days");
-}
-
 std::string Expiry(const v1::Token& token, const Console& console) {
   if (!token.has_expire_time()) return "never";
   const absl::Duration left = Left(token, console);
   return absl::StrCat(Minute(token.expire_time(), console),
                       left <= absl::ZeroDuration()
                           ? " EXPIRED"
-                          : absl::StrCat(" (", InWords(left), ")"));
+                          : absl::StrCat(" (", DaysText(left), ")"));
 }
 
 std::vector<std::string> Row(const v1::Token& token, const Console& console) {
@@ -558,7 +549,7 @@ std::vector<std::string> Row(const v1::Token& token, const Console& console) {
 std::string Life(const v1::Token& token, const Console& console) {
   if (!token.has_expire_time()) return "It never expires.";
   return absl::StrCat("It expires on ", Minute(token.expire_time(), console),
-                      ", in ", InWords(Left(token, console)), ".");
+                      ", in ", DaysText(Left(token, console)), ".");
 }
 
 // A longer span is a typing error; "never" is the way to say it.

@@ -318,10 +318,13 @@ ExitCode FailedCall(const Console& console, const std::string& id,
   if (status.error_code() != grpc::StatusCode::FAILED_PRECONDITION) {
     return console.Fail(status);
   }
+  v1::Job job;
+  const bool ended = GetJob(console, id, &job).ok() && IsFinal(job.state());
   return console.Fail(
       ExitCode::kNotFound, status.error_message(),
-      absl::StrCat("Wait for it with `mpsctl watch ", id,
-                   "`, or take a checkpoint: `mpsctl checkpoints ", id, "`."));
+      absl::StrCat(ended ? "Take" : "Wait for it with `mpsctl watch ",
+                   ended ? "" : id + "`, or take",
+                   " a checkpoint: ", "`mpsctl checkpoints ", id, "`."));
 }
 
 void PrintReceived(const Console& console, const std::string& id,

@@ -331,26 +331,31 @@ ExitCode Unpin(const ChangeOptions& options, const Console& console) {
 void DeclareCancel(Command& verb, ChangeOptions& options) {
   DeclareNamedJobs(verb, options);
   verb.add_flag("--now", options.now,
-                "Kill their workers at once, whatever they are doing");
+                "End them at once, without a further checkpoint");
+}
+
+std::string CancelText(const v1::Job& job, const std::string& how) {
+  if (job.state() == v1::JOB_STATE_CANCELLED) return " is CANCELLED.";
+  if (!IsFinal(job.state())) return how;
+  return absl::StrCat(" had ended before: ", StateName(job.state()), ".");
 }
 
 ExitCode Cancel(const ChangeOptions& options, const Console& console) {
   v1::CancelRequest request;
   request.set_now(options.now);
+  const auto now = [](const v1::Job& job) {
+    return CancelText(job, " is ended at once.");
+  };
+  const auto saving = [](const v1::Job& job) {
+    return CancelText(
+        job, absl::StrCat(": cancelling",
+                          IsStudy(job.kind()) ? "" : "; saving a checkpoint",
+                          ". `mpsctl cancel --now ", job.id(),
+                          "` ends it at once."));
+  };
   return Change(console, options.named,
                 InStates({v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING}),
-                &JobStub::Cancel, request,
-                [](const v1::Job& job) -> std::string {
-                  if (job.state() == v1::JOB_STATE_CANCELLED)
-                    return " is CANCELLED.";
-                  if (IsFinal(job.state())) {
-                    return absl::StrCat(
-                        " had ended before: ", StateName(job.state()), ".");
-                  }
-                  return absl::StrCat(
-                      " is being cancelled; see it end with `mpsctl watch ",
-                      job.id(), "`.");
-                });
+                &JobStub::Cancel, request, options.now ? +now : +saving);
 }
 
 void DeclareRetry(Command& verb, ChangeOptions& options) {
@@ -360,22 +365,24 @@ void DeclareRetry(Command& verb, ChangeOptions& options) {
                 "SUCCEEDED ones");
 }
 
-std::string RetryText(const v1::Job& job, const char* how) {
+// `how`: the next attempt; `saving`: what a running job's worker does before.
+std::string RetryText(const v1::Job& job, const std::string& how,
+                      const char* saving) {
   return job.state() == v1::JOB_STATE_RUNNING
-             ? absl::StrCat(
-                   " returns to the queue once its worker has stopped; ", how)
+             ? absl::StrCat(": requeue requested; ", saving, ".")
              : absl::StrCat(" is ", StateName(job.state()), " again",
-                            AheadText(job), "; ", how);
+                            AheadText(job), "; ", how, ".");
 }
 
 ExitCode Retry(const ChangeOptions& options, const Console& console) {
   v1::RetryRequest request;
   request.set_from_scratch(options.from_scratch);
   const auto from_scratch = [](const v1::Job& job) {
-    return RetryText(job, "it runs from scratch, without its earlier results.");
+    constexpr char kHow[] = "starts from step 0, without its earlier results";
+    return RetryText(job, kHow, kHow);
   };
   const auto resumed = [](const v1::Job& job) {
-    return RetryText(job, "it resumes from its last checkpoint.");
+    return RetryText(job, ResumeText(job), "saving a checkpoint");
   };
   return Change(console, options.named, {}, &JobStub::Retry, request,
                 options.from_scratch ? +from_scratch : +resumed);
@@ -391,15 +398,14 @@ ExitCode Drain(const std::string& reason, const Console& console) {
   v1::DrainRequest request;
   request.set_reason(reason);
   return console.Ask(&DaemonStub::Drain, request, [&](const auto&) {
-    console.out << "mpsd starts no further job until `mpsctl undrain`, not "
-                   "even after a restart. A running job continues.\n";
+    console.out << "Queue paused, also across restarts. The running job "
+                   "continues.\n";
   });
 }
 
 ExitCode Undrain(const Console& console) {
-  return console.Ask(&DaemonStub::Undrain, {}, [&](const auto&) {
-    console.out << "mpsd starts jobs again.\n";
-  });
+  return console.Ask(&DaemonStub::Undrain, {},
+                     [&](const auto&) { console.out << "Queue resumed.\n"; });
 }
 
 struct RecordOptions {
@@ -487,8 +493,8 @@ ExitCode DeleteOne(const std::string& id, const Console& console) {
     console.PrintJson(
         Json{{"job_id", id}, {"freed_bytes", response.freed_bytes()}});
   } else {
-    console.out << "Job " << id << " is deleted, "
-                << base::BytesText(response.freed_bytes()) << " freed.\n"
+    console.out << "Deleted job " << id << ", freed "
+                << base::BytesText(response.freed_bytes()) << ".\n"
                 << std::flush;
   }
   return ExitCode::kOk;
@@ -609,9 +615,8 @@ ExitCode DeleteAll(v1::DeleteJobsRequest request, const Console& console) {
     PrintJson(all, /*dry_run=*/false, console);
   } else {
     PrintKept(all, console);
-    console.out << CountOfJobs(all.matched())
-                << (all.matched() == 1 ? " is" : " are") << " deleted, "
-                << base::BytesText(all.freed_bytes()) << " freed.\n";
+    console.out << "Deleted " << CountOfJobs(all.matched()) << ", freed "
+                << base::BytesText(all.freed_bytes()) << ".\n";
   }
   if (!interrupted) return ExitCode::kOk;
   return console.Fail(ExitCode::kDetached,
@@ -715,6 +720,12 @@ std::string ShortId(const v1::CollectionItem& item) {
 }
 
 void PrintUse(const v1::PlanCollectionResponse& plan, const Console& console) {
+  if (plan.fresh() > 0) {
+    console.out << CountOfJobs(plan.fresh())
+                << " beyond the rules ended too recently; the first may be "
+                   "removed at "
+                << DateTime(plan.fresh_until(), console.terminal.zone) << ".\n";
+  }
   if (plan.used_bytes() == 0) {
     console.out << "The state folder has not been measured yet.\n";
   } else if (plan.budget_bytes() == 0) {

@@ -161,10 +161,11 @@ double Age(const ListRow& row) {
 
 std::string StateText(const v1::Job& job) {
   const bool cancels = job.cancel_requested() && !IsFinal(job.state());
-  return absl::StrCat(StateName(job.state()),
-                      cancels                             ? " (cancelling)"
-                      : job.held() || !job.hold().empty() ? " (held)"
-                                                          : "");
+  const std::string state = ShownState(job);
+  if (cancels) return state + " (cancelling)";
+  if (job.held() || !job.hold().empty()) return state + " (held)";
+  if (state == StateName(job.state())) return state;
+  return absl::StrCat(state, " (", PauseReasonText(job.pause()), ")");
 }
 
 // A human-readable form of a value of ToJson, by the name of its field; "" for
@@ -1135,16 +1136,11 @@ std::string NextStep(const v1::Job& job) {
                                 job.id(), "`.")
                  : HowToFetch(job);
     case v1::JOB_STATE_FAILED:
-      // A job that was refused would be refused again.
-      return absl::StrCat(
-          "Read its log with `mpsctl logs ", job.id(),
-          job.exit_reason() == "Rejected"
-              ? ""
-              : "`, queue it again with `mpsctl retry " + job.id(),
-          "`.");
+      return absl::StrCat("Read its log with `mpsctl logs ", job.id(), "`. ",
+                          AdviceAfterFailure(job));
     case v1::JOB_STATE_CANCELLED:
-      return absl::StrCat("See what it saved with `mpsctl checkpoints ",
-                          job.id(), "`.");
+      return absl::StrCat("`mpsctl retry ", job.id(), "` ", ResumeText(job),
+                          ".");
     default:
       return absl::StrCat("Follow it with `mpsctl watch ", job.id(), "`.");
   }
@@ -1230,32 +1226,63 @@ void DeclareShow(Command& verb, ShowOptions& options) {
 
 using Entry = v1::QueueResponse::Entry;
 
-std::string Why(const Entry& entry, const Console& console) {
-  std::string why = entry.why();
-  if (!entry.hold().empty()) absl::StrAppend(&why, "; held: ", entry.hold());
-  if (entry.has_not_before()) {
-    absl::StrAppend(&why, "; not before ",
-                    DateTime(entry.not_before(), console.terminal.zone));
+// Why all of several waiting jobs have their places; "" if they differ.
+std::string CommonWhy(const v1::QueueResponse& queue) {
+  int waiting = 0;
+  std::string common;
+  for (const Entry& entry : queue.entries()) {
+    if (entry.state() == v1::JOB_STATE_RUNNING) continue;
+    if (waiting++ == 0) common = entry.why();
+    if (entry.why() != common) return "";
   }
-  return Printable(why);
+  return waiting > 1 ? common : "";
+}
+
+// `common`: what is said of all waiting jobs.
+std::string Why(const Entry& entry, const std::string& common,
+                const v1::Pause& pause, const Console& console) {
+  std::vector<std::string> why;
+  const bool pauses =
+      entry.state() == v1::JOB_STATE_RUNNING && !pause.reasons().empty();
+  if (pauses) {
+    why.push_back(PauseReasonText(pause));
+  } else if (entry.why() != common) {
+    why.push_back(entry.why());
+  }
+  if (!entry.hold().empty()) why.push_back("held: " + entry.hold());
+  if (entry.has_not_before()) {
+    why.push_back("not before " +
+                  DateTime(entry.not_before(), console.terminal.zone));
+  }
+  return Printable(absl::StrJoin(why, "; "));
 }
 
 void PrintPlaces(const v1::QueueResponse& queue, const Console& console) {
   Table table({"PLACE", "ID", "OWNER", "PRIORITY", "WAITS", "NAME", "WHY"});
+  const std::string common = CommonWhy(queue);
+  const bool pauses = !queue.pause().reasons().empty();
   int place = 0;
   for (const Entry& entry : queue.entries()) {
     const bool runs = entry.state() == v1::JOB_STATE_RUNNING;
     const absl::Duration waits =
         console.terminal.clock->Now() - ToTime(entry.queue_time());
     table.Add(
-        {runs ? "runs" : absl::StrCat(++place), entry.id(),
-         OrDash(entry.owner()), absl::StrCat(entry.priority()),
+        {!runs    ? absl::StrCat(++place)
+         : pauses ? "PAUSED"
+                  : "runs",
+         entry.id(), OrDash(entry.owner()), absl::StrCat(entry.priority()),
          runs ? "-" : Seconds(std::max(0.0, absl::ToDoubleSeconds(waits))),
-         Printable(entry.name()), Why(entry, console)});
+         Printable(entry.name()), Why(entry, common, queue.pause(), console)});
   }
   console.Print(table);
   if (queue.more() > 0) {
     console.out << "and " << Count(queue.more()) << " more\n";
+  }
+  if (!common.empty()) {
+    console.out << "All that wait: " << Printable(common) << '\n';
+  }
+  if (pauses && queue.entries(0).state() != v1::JOB_STATE_RUNNING) {
+    console.out << "Paused: " << PauseReasonText(queue.pause()) << '\n';
   }
 }
 

@@ -39,6 +39,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/report/metrics.h"
 #include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
 
@@ -1700,13 +1701,20 @@ absl::StatusOr<std::vector<SweepJob>> MakeJobs(const GridArguments& arguments,
   return MakeSweepJobs(spec_json, name, fields, combinations);
 }
 
-// The key of --sort that ranks the jobs.
+// The key of --sort that ranks the jobs, the best first.
 std::string RankedBy(const spec::TrainSpec& spec) {
-  if (spec.dataset.eval.empty()) return kTrainLoss;
-  absl::string_view metric = spec.training.metric_for_best_model;
-  absl::ConsumePrefix(&metric, "eval_");
-  if (metric.empty() || metric == "loss") return "eval_loss";
-  return absl::StrCat("metrics.", metric);
+  if (spec.dataset.eval.empty() && spec.dataset.validation_split == 0) {
+    return kTrainLoss;
+  }
+  absl::string_view name = spec.training.metric_for_best_model;
+  absl::ConsumePrefix(&name, "eval_");
+  const std::string metric(name.empty() ? "loss" : name);
+  // --sort has each metric's own direction; job.json may have the other one.
+  const bool greater = metrics::GreaterIsBetter(metric);
+  const bool reversed =
+      spec.training.greater_is_better.value_or(greater) != greater;
+  return absl::StrCat(reversed ? "-" : "",
+                      metric == "loss" ? "eval_" : "metrics.", metric);
 }
 
 // Queues the jobs one by one, each under its own key, and reports the result.

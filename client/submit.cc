@@ -729,7 +729,7 @@ class Turns {
 
   grpc::Status Run() {
     grpc::Status status = Turn();
-    while (!status.ok() && ShallGoOn(status)) status = Turn();
+    while (!status.ok() && ShouldResume(status)) status = Turn();
     return status;
   }
 
@@ -755,7 +755,7 @@ class Turns {
         .Run();
   }
 
-  bool ShallGoOn(const grpc::Status& status) {
+  bool ShouldResume(const grpc::Status& status) {
     if (IsBusy(status)) {
       if (busy_ == kTries) return false;
       console_.terminal.sleep(kFirstWait * (1 << busy_++));

@@ -632,7 +632,7 @@ constexpr const char* kLimitHelp[] = {
     "Bytes of uploads that a user may have, such as 20GiB [none]",
     "No job of a user is queued while the folders of the user's jobs have this "
     "many bytes [none]",
-    "LOW:HIGH, the priorities that a user may give [none]",
+    "LOW:HIGH, the priorities that a user may give; none: any [up to 0]",
     "Hours for which each job may hold the device, all its attempts together; "
     "then it writes a checkpoint and has FAILED. Counts for admins too; 0: "
     "none "

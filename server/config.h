@@ -92,7 +92,8 @@ struct Config {
 
   // The Hugging Face client that pulls models; empty: `hf`, looked up.
   std::string hf_command;
-  jobs::LimitSettings user_limits;  // what users may have
+  // What users may have; a priority above 0 only if the settings say so.
+  jobs::LimitSettings user_limits = {{.highest_priority = 0}, {}};
 
   notify::Settings notify;  // what to report to which program
   // Send a test to the program of `notify`, and exit. Not a key of the file.

@@ -70,6 +70,12 @@ std::string StateName(v1::JobState state) {
   return name.size() > kPrefix ? name.substr(kPrefix) : "?";
 }
 
+std::string ShownState(const v1::Job& job) {
+  const bool pauses =
+      job.state() == v1::JOB_STATE_RUNNING && !job.pause().reasons().empty();
+  return pauses ? "PAUSED" : StateName(job.state());
+}
+
 bool IsFinal(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED ||
          state == v1::JOB_STATE_CANCELLED;
@@ -269,6 +275,41 @@ std::string CsvLine(const std::vector<nlohmann::ordered_json>& values) {
   return line + "\r\n";
 }
 
+std::string ResumeText(const v1::Job& job) {
+  // An older daemon's job.
+  if (!job.has_checkpoint_step()) return "resumes from its last checkpoint";
+  if (job.checkpoint_step() == 0) {
+    return "starts from step 0: it has no checkpoint";
+  }
+  std::string text = absl::StrCat("resumes from step ", job.checkpoint_step());
+  if (job.progress().total_steps() > 0) {
+    absl::StrAppend(&text, " of ", job.progress().total_steps());
+  }
+  return text;
+}
+
+std::string AdviceAfterFailure(const v1::Job& job) {
+  const std::string& reason = job.exit_reason();
+  const std::string clone = absl::StrCat("`mpsctl clone ", job.id(), " --set ");
+  if (reason == "Rejected") {
+    return absl::StrCat("Mend the data or job.json and submit it again; ",
+                        clone, "FIELD=VALUE` changes a field.");
+  }
+  if (reason == "OutOfMemory") {
+    return absl::StrCat("Submit it with less memory: ", clone,
+                        "training.per_device_train_batch_size=N`.");
+  }
+  if (reason == "NonFinite") {
+    return absl::StrCat("Submit it with a lower rate: ", clone,
+                        "training.learning_rate=RATE`.");
+  }
+  const std::string retry =
+      absl::StrCat("`mpsctl retry ", job.id(), "` ", ResumeText(job), ".");
+  return reason == "TimeLimit"
+             ? "Once an admin has raised the limit of its hours, " + retry
+             : retry;
+}
+
 Table::Table(std::vector<std::string> header) {
   rows_.push_back(std::move(header));
 }
@@ -454,10 +495,9 @@ namespace {
 constexpr int64_t kFewDays = 14;
 
 std::string Until(absl::Time expiry, absl::Time now) {
-  const int64_t days = certificates::DaysLeft(expiry, now);
   return absl::StrCat("until ",
                       absl::FormatTime("%Y-%m-%d", expiry, absl::UTCTimeZone()),
-                      " (", days, days == 1 ? " day)" : " days)");
+                      " (", DaysText(expiry - now), ")");
 }
 
 std::string WayText(const v1::WhoAmIResponse& who, absl::Time now) {
@@ -479,6 +519,15 @@ std::string WayText(const v1::WhoAmIResponse& who, absl::Time now) {
 }
 
 }  // namespace
+
+std::string DaysText(absl::Duration left) {
+  left = absl::Ceil(left, absl::Minutes(1));
+  if (left >= absl::Hours(48)) {
+    return absl::StrCat(left / absl::Hours(24), " days");
+  }
+  const int64_t minutes = left / absl::Minutes(1);
+  return absl::StrFormat("%dh%02dm", minutes / 60, minutes % 60);
+}
 
 std::string RoleName(v1::Role role) {
   const std::string name = v1::Role_Name(role);

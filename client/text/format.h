@@ -24,6 +24,8 @@
 namespace mpsd::client {
 
 std::string StateName(v1::JobState state);  // "QUEUED"
+// As users read the state: "PAUSED" for a RUNNING job that is asked to halt.
+std::string ShownState(const v1::Job& job);
 bool IsFinal(v1::JobState state);
 // The short names of an enum's values, "QUEUED" …, without the unspecified one.
 std::vector<std::string> ValueNames(
@@ -79,6 +81,12 @@ std::string Sparkline(const std::vector<double>& values, int columns,
 // is prefixed by an apostrophe: other users choose the names of jobs.
 std::string CsvLine(const std::vector<nlohmann::ordered_json>& values);
 
+// "resumes from step 12 of 20", "starts from step 0: it has no checkpoint".
+std::string ResumeText(const v1::Job& job);
+
+// What may help after a job has FAILED: the advice of its fault class.
+std::string AdviceAfterFailure(const v1::Job& job);
+
 // Rows under a header. Each column is as wide as its widest cell, with two
 // spaces between columns; the last column is neither padded nor bounded.
 class Table {
@@ -112,6 +120,10 @@ std::string ProtoJson(const google::protobuf::Message& message);
 nlohmann::ordered_json ToJson(const google::protobuf::Message& message);
 
 std::string RoleName(v1::Role role);  // "admin"
+
+// "90 days", or "47h05m" below two days. A minute that has begun counts, so
+// that a new token of 90 days has 90.
+std::string DaysText(absl::Duration left);
 
 // "ann, user, by token 0a1b2c3d4e5f until 2026-12-01 (89 days)".
 std::string IdentityText(const v1::WhoAmIResponse& who, absl::Time now);

@@ -154,7 +154,7 @@ inline constexpr Metric kMetrics[] = {
      "Time during which this kept queued jobs from starting."},
     // --- The ends of attempts. `class`: the fault (server/jobs/attempt_end.h).
     {"mpsd_worker_exits_total", MetricKind::kCounter, "class, reason",
-     "Workers that ended, by reason and fault class: nobody, job, machine, "
+     "Workers that ended, by reason and fault class: none, job, machine, "
      "interruption."},
     {"mpsd_job_retries_total", MetricKind::kCounter, "class, reason",
      "Times a job went back to the queue after an attempt, by the attempt's "

@@ -72,18 +72,12 @@ void RunningJob::Start(const std::string& boot_id, absl::Time now) {
   job_.start_time = now;
   job_.not_before.reset();
   job_.message.clear();
-  job_.behind = false;
+  job_.runs_last = false;
   job_.boot_id = boot_id;
   job_.advanced = false;
   job_.fresh = false;
   began_ = false;
   Moved(State::kRunning, "", now);
-}
-
-void RunningJob::CancelRequested(absl::Time now) {
-  if (job_.cancel_requested) return;
-  job_.cancel_requested = true;
-  Add(Note{"cancel requested"}, now);
 }
 
 void RunningJob::Progressed(Progress progress, absl::Time now) {
@@ -152,7 +146,7 @@ void RunningJob::Ended(const WorkerListener::Result& result,
   job_.exit_reason = result.reason;
   job_.failures = next.failures;
   job_.interruptions = next.interruptions;
-  job_.behind = next.behind;
+  job_.runs_last = next.runs_last;
   job_.not_before = next.not_before;
   if (result.reason == ExitReason::kDone) {
     Reached(result.outcome);
@@ -163,7 +157,7 @@ void RunningJob::Ended(const WorkerListener::Result& result,
 
 void RunningJob::Retried(absl::Time now) {
   job_.failures = job_.interruptions = 0;
-  job_.behind = false;
+  job_.runs_last = false;
   job_.not_before.reset();
   job_.end_time.reset();
   Moved(State::kQueued, "queued again", now);
@@ -188,6 +182,18 @@ void RunningJob::ForgetRun() {
   job_.output_kind = OutputKind::kAdapter;
   job_.confusion_matrix.clear();
   job_.warnings.clear();
+}
+
+void RunningJob::CountFromCheckpoint() {
+  if (!job_.progress || IsStudy(job_.kind)) return;
+  const std::optional<absl::Duration> left = TimeLeft(job_);
+  Progress& last = *job_.progress;
+  if (last.step > 0) {
+    last.epoch *=
+        static_cast<double>(job_.durable_step) / static_cast<double>(last.step);
+  }
+  last.step = job_.durable_step;
+  if (left) last.eta_seconds = absl::ToDoubleSeconds(*left);
 }
 
 void RunningJob::Held(const std::string& why, absl::Time now) {
@@ -240,6 +246,7 @@ void RunningJob::Moved(State state, const std::string& message,
   // A request that outlived its attempt would cancel the next one after a
   // Retry.
   if (state != State::kRunning) job_.cancel_requested = false;
+  if (state == State::kQueued) CountFromCheckpoint();
   if (IsFinal(state)) {
     job_.end_time = now;
     job_.held = false;
@@ -313,7 +320,7 @@ void Attempt::Progressed(const Progress& progress) {
   base::Check(!ended(), "Progressed comes before End");
   device_ = progress.device;
   // A worker that trains does not hold, even if it did not report so.
-  meter_.GoOn(options_.awake_time());
+  meter_.Resume(options_.awake_time());
   run_.Progressed(progress, dependencies_.clock.Now());
 }
 
@@ -348,21 +355,23 @@ void Attempt::Held() {
 void Attempt::Resumed() {
   base::Check(!ended(), "Resumed comes before End");
   if (pause_) pause_->held = false;
-  meter_.GoOn(options_.awake_time());
+  meter_.Resume(options_.awake_time());
 }
 
 absl::Status Attempt::Cancel(bool now) {
   base::Check(!ended(), "Cancel comes before End");
   const bool first = !job().cancel_requested;
-  if (first) {
-    run_.CancelRequested(dependencies_.clock.Now());
-    dependencies_.journal.Add(id(), "cancel requested");
+  if (first) run_.CancelRequested();
+  if (first || now) {
+    Note(now                   ? "cancelling at once"
+         : IsStudy(job().kind) ? "cancelling"
+                               : "cancelling; saving a checkpoint");
   }
   // Store the cancel first: a daemon killed between these two lines would
   // otherwise run a job again whose worker was asked to stop.
   const absl::Status stored = Store();
   if (has_worker() && (first || now)) {
-    worker_->Cancel(now ? absl::ZeroDuration() : options_.stop_grace);
+    worker_->Cancel(now ? absl::ZeroDuration() : StepGrace());
   }
   return stored;
 }
@@ -374,9 +383,9 @@ absl::Status Attempt::RunAgain(bool from_scratch) {
   const bool first = !std::exchange(runs_again_, true);
   if (from_scratch && !job().fresh) {
     run_.RenewLater();
-    Note("is to run again from scratch: asked to stop");
+    Note("requeue from scratch requested; stopping");
   } else if (first) {
-    Note("is to run again: asked for a checkpoint");
+    Note("requeue requested; saving a checkpoint");
   }
   const absl::Status stored = Store();
   if (has_worker() && !was_ending) worker_->Preempt(StepGrace());
@@ -384,9 +393,9 @@ absl::Status Attempt::RunAgain(bool from_scratch) {
 }
 
 void Attempt::PreemptForDrain() {
-  if (!has_worker() || ended() || drained_ || job().cancel_requested) return;
+  if (!has_worker() || ended() || drained_) return;
   drained_ = true;
-  dependencies_.journal.Add(id(), "mpsd stops: asked for a checkpoint");
+  dependencies_.journal.Add(id(), "mpsd stops; saving a checkpoint");
   worker_->Preempt(options_.stop_grace);
 }
 
@@ -405,7 +414,7 @@ void Attempt::GiveWay(const std::string& id, int32_t priority) {
   gives_way_to_ =
       absl::StrCat("gives way to job ", id, " of priority ", priority);
   worker_->Preempt(StepGrace());
-  Note(absl::StrCat(gives_way_to_, ": asked for a checkpoint"));
+  Note(absl::StrCat(gives_way_to_, "; saving a checkpoint"));
 }
 
 void Attempt::StopForTime(absl::Duration limit) {
@@ -413,7 +422,7 @@ void Attempt::StopForTime(absl::Duration limit) {
   time_limit_ = limit;
   worker_->Preempt(StepGrace());
   Note(absl::StrCat("held the device for ", RoundTime(limit),
-                    ", as long as it may: asked for a checkpoint"));
+                    ", as long as it may; saving a checkpoint"));
 }
 
 absl::Duration Attempt::StepGrace() const {
@@ -435,7 +444,7 @@ bool Attempt::ApplyPauseReasons(const PauseGate& gate) {
     if (reasons.empty()) return false;
     AskToHold(reasons);
   } else if (reasons.empty()) {
-    AskToGoOn();
+    AskToResume();
   } else if (dependencies_.clock.Monotonic() - pause_->since >=
              HoldLimit(gate.policy(), reasons)) {
     AskForMemory(reasons);
@@ -452,7 +461,7 @@ void Attempt::AskToHold(const PauseReasons& reasons) {
   Note(absl::StrCat("paused: ", Describe(reasons)));
 }
 
-void Attempt::AskToGoOn() {
+void Attempt::AskToResume() {
   const absl::Duration length = absl::Floor(
       dependencies_.clock.Monotonic() - pause_->since, absl::Seconds(1));
   pause_.reset();
@@ -464,7 +473,7 @@ void Attempt::AskToGoOn() {
 void Attempt::AskForMemory(const PauseReasons& reasons) {
   returned_for_ = reasons;
   worker_->Preempt(options_.stop_grace);
-  Note("a long pause: asked for a checkpoint, to free the memory");
+  Note("long pause; saving a checkpoint to free the memory");
 }
 
 void Attempt::Note(const std::string& text) {
@@ -515,7 +524,7 @@ Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
       absl::StrCat("paused (", Describe(returned_for_),
                    "), resumes by itself: ", ending.next.message);
   // Another job may need less memory than this one.
-  if (for_memory) ending.next.behind = true;
+  if (for_memory) ending.next.runs_last = true;
   return ending;
 }
 

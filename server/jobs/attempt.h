@@ -112,7 +112,10 @@ class RunningJob {
 
   // Begins the next attempt; `boot_id` identifies the machine's boot.
   void Start(const std::string& boot_id, absl::Time now);
-  void CancelRequested(absl::Time now);
+  void CancelRequested() {
+    job_.cancel_requested = true;
+    dirty_ = true;
+  }
   // Records a step, with tokens per second and ETA. If an attempt's first step
   // is beyond every known checkpoint, an earlier worker wrote a newer
   // checkpoint while no daemon ran. Between two flushes only the latest
@@ -172,6 +175,8 @@ class RunningJob {
 
   void Reached(const Outcome& outcome);
   void ForgetRun();
+  // Makes the progress that of the checkpoint from which the job resumes.
+  void CountFromCheckpoint();
   void Saved(int64_t step);
 
   Job job_;
@@ -257,10 +262,10 @@ class Attempt {
 
   // --- Requests to the worker; not after End, except PreemptForDrain, which
   // does nothing then. Stores the cancel, then asks the worker: on the first
-  // call, and again on a call with `now`, which kills the worker. Returns the
-  // store's status.
+  // call for a checkpoint and its end, and again on a call with `now`, which
+  // kills the worker. Returns the store's status.
   absl::Status Cancel(bool now);
-  // Called once, and only for a job that is not being cancelled.
+  // Also bounds the time that a cancelled job has. Repeating it does nothing.
   void PreemptForDrain();
   // Stores that the job is to run again, then asks the worker for a checkpoint
   // and the device. Repeating it changes nothing, except that `from_scratch`
@@ -321,7 +326,7 @@ class Attempt {
   // Like Flush, but does not reset flush_age().
   absl::Status Store();
   void AskToHold(const PauseReasons& reasons);
-  void AskToGoOn();
+  void AskToResume();
   void AskForMemory(const PauseReasons& reasons);
   // How long the worker may take to the end of its step and the checkpoint.
   absl::Duration StepGrace() const;

@@ -172,6 +172,17 @@ std::string DescribePreemption(const WorkerEnding& ending) {
                       DescribeWaitStatus(ending.wait_status));
 }
 
+std::string DescribeCancel(const LastWord& word) {
+  if (const auto* stopped = std::get_if<report::Stopped>(&word);
+      stopped != nullptr && stopped->step > 0) {
+    return absl::StrCat("cancelled; it has a checkpoint of step ",
+                        stopped->step);
+  }
+  const auto* failed = std::get_if<report::Failure>(&word);
+  return absl::StrCat("cancelled", failed == nullptr ? "" : "; ",
+                      failed == nullptr ? "" : failed->message);
+}
+
 // Whether the same attempt would end the same way again.
 bool IsForGood(ExitReason reason) {
   return reason == ExitReason::kRejected ||
@@ -192,7 +203,9 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending) {
   if (const auto* done = std::get_if<report::Outcome>(&ending.last_word)) {
     return FromDone(*done, ending.wait_status);
   }
-  if (cancelled) return Ended(ExitReason::kCancelled, "cancelled");
+  if (cancelled) {
+    return Ended(ExitReason::kCancelled, DescribeCancel(ending.last_word));
+  }
   if (ending.hung) {
     return Ended(ExitReason::kHung,
                  WithTail(DescribeSilence(ending.silence), ending.log_tail));
@@ -308,7 +321,7 @@ void AfterInterruption(const RetryPolicy& policy, bool advanced, absl::Time now,
     return;
   }
   if (++next.interruptions < policy.max_interruptions) {
-    next.behind = true;
+    next.runs_last = true;
     return Wait(policy, "interruption", next.interruptions,
                 policy.max_interruptions, now, next);
   }

@@ -62,8 +62,9 @@ class Worker {
   // Requests a checkpoint and an exit; kills the worker after `grace` of time
   // in which the machine is awake.
   virtual void Preempt(absl::Duration grace) = 0;
-  // Requests an exit without a result; kills the worker after `grace`. A second
-  // call may shorten the grace.
+  // Requests a checkpoint and an exit, after which the job is over; kills the
+  // worker after `grace`, which a second call may shorten. A grace of zero
+  // saves no checkpoint.
   virtual void Cancel(absl::Duration grace) = 0;
   // Requests a hold between two micro-batches with everything in memory.
   // Preempt and Cancel end the hold; Pause and Resume do nothing after either.
@@ -203,7 +204,7 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending);
 enum class BlamedParty { kNone, kJob, kMachine, kInterruption };
 // The names are the labels of metrics.
 inline constexpr report::EnumName<BlamedParty> kBlamedParties[] = {
-    {BlamedParty::kNone, "nobody"},
+    {BlamedParty::kNone, "none"},
     {BlamedParty::kJob, "job"},
     {BlamedParty::kMachine, "machine"},
     {BlamedParty::kInterruption, "interruption"}};
@@ -251,7 +252,7 @@ struct NextState {
   State state = State::kFailed;
   int32_t failures = 0;
   int32_t interruptions = 0;
-  bool behind = false;                   // only with kQueued
+  bool runs_last = false;                // only with kQueued
   std::optional<absl::Time> not_before;  // only with kQueued
   std::string message;
 };

@@ -423,6 +423,19 @@ absl::StatusOr<Collector::Made> Collector::Make(bool ages_count) {
   return made;
 }
 
+void Collector::CountFresh(const Made& made, CollectionPlan& plan) const {
+  Terms terms = made.terms;
+  terms.fresh = absl::ZeroDuration();
+  const retention::Plan all =
+      retention::MakePlan(made.owners, options_.rules, terms);
+  for (const Removal& removal : all.removals) {
+    const absl::Time until = removal.job->ended + made.terms.fresh;
+    if (until <= terms.now) continue;
+    ++plan.fresh;
+    plan.fresh_until = std::min(plan.fresh_until, until);
+  }
+}
+
 absl::StatusOr<CollectionPlan> Collector::Plan() {
   ASSIGN_OR_RETURN(UnusedBlobs::Found blobs,
                    dependencies_.blobs.Find(limits::kCollectionItems));
@@ -431,6 +444,7 @@ absl::StatusOr<CollectionPlan> Collector::Plan() {
   plan.used_bytes = made.terms.used_bytes.value_or(0);
   plan.budget_bytes = made.terms.budget_bytes;
   plan.short_of = retention::ShortOf(made.plan, made.terms);
+  CountFresh(made, plan);
   plan.freed_bytes = made.plan.freed_bytes + blobs.more_bytes;
   for (UnusedBlob& blob : blobs.blobs) {
     plan.freed_bytes += blob.size_bytes;

@@ -99,6 +99,10 @@ struct CollectionPlan {
   int64_t used_bytes = 0;    // by the state folder; 0 where not measured yet
   int64_t budget_bytes = 0;  // 0: none
   std::string short_of;      // why the budget cannot be kept, human-readable
+  // Jobs beyond the rules that ended too recently to be removed, and when the
+  // first of them may be.
+  int64_t fresh = 0;
+  absl::Time fresh_until = absl::InfiniteFuture();
 };
 
 struct CollectionResult {
@@ -253,6 +257,8 @@ class Collector {
   };
   // `ages_count` as retention::Terms has it.
   absl::StatusOr<Made> Make(bool ages_count);
+  // What a plan without the protection of fresh jobs would remove of them.
+  void CountFresh(const Made& made, CollectionPlan& plan) const;
   retention::Terms TermsOf(bool ages_count) const;
   absl::StatusOr<CollectionResult> CollectJobs(const Made& made,
                                                const Wanted& wanted);

@@ -78,14 +78,14 @@ auto FindIn(auto& jobs, const JobQueue::Entry& entry) {
 int64_t Before(int64_t place) {
   return std::max(place, std::numeric_limits<int64_t>::min() + 1) - 1;
 }
-int64_t Behind(int64_t place) {
+int64_t After(int64_t place) {
   return std::min(place, std::numeric_limits<int64_t>::max() - 1) + 1;
 }
 
 }  // namespace
 
 bool JobQueue::Level::operator<(const Level& other) const {
-  if (behind != other.behind) return other.behind;
+  if (runs_last != other.runs_last) return other.runs_last;
   if (priority != other.priority) return priority > other.priority;
   return side < other.side;
 }
@@ -96,7 +96,7 @@ bool JobQueue::LineKey::operator<(const LineKey& other) const {
 
 JobQueue::Level JobQueue::LevelOf(const Entry& entry) {
   const int side = entry.place < 0 ? -1 : entry.place > 0 ? 1 : 0;
-  return {entry.behind, entry.priority, entry.among_all ? side : 0};
+  return {entry.runs_last, entry.priority, entry.among_all ? side : 0};
 }
 
 std::string JobQueue::LaneName(const Level& level, const std::string& owner) {
@@ -142,14 +142,14 @@ void JobQueue::CountIn(const Entry& entry) {
   if (entry.WaitsForSomebody()) return;
   times_.insert(entry.since);
   time_left_ += entry.time_left.value_or(absl::ZeroDuration());
-  if (!entry.time_left) ++untold_;
+  if (!entry.time_left) ++unknown_times_;
 }
 
 void JobQueue::CountOut(const Entry& entry) {
   if (entry.WaitsForSomebody()) return;
   times_.erase(times_.find(entry.since));
   time_left_ -= entry.time_left.value_or(absl::ZeroDuration());
-  if (!entry.time_left) --untold_;
+  if (!entry.time_left) --unknown_times_;
 }
 
 void JobQueue::Push(Entry pushed) {
@@ -313,7 +313,7 @@ int64_t JobQueue::PlaceAt(Edge edge, const std::string& id,
   if (lane == nullptr) return level.side;
   const Entry& last = *(top ? lane->jobs.front() : lane->jobs.back());
   if (last.id == id) return last.place;
-  return top ? Before(last.place) : Behind(last.place);
+  return top ? Before(last.place) : After(last.place);
 }
 
 int64_t JobQueue::LastPlace(const std::string& owner, int32_t priority) const {
@@ -389,7 +389,7 @@ absl::Duration JobQueue::NextTime() const {
 absl::Duration JobQueue::NextTimeAbove(int32_t priority) const {
   absl::Duration time = absl::InfiniteDuration();
   Walk(true, [&](const Entry& entry) {
-    if (entry.behind || entry.priority <= priority) return false;
+    if (entry.runs_last || entry.priority <= priority) return false;
     time = std::min(time, entry.not_before);
     return true;
   });
@@ -405,7 +405,7 @@ QueueDepth JobQueue::Depth() const {
   QueueDepth depth = depth_;
   if (!times_.empty()) depth.oldest = *times_.begin();
   depth.time_left.reset();
-  if (untold_ == 0) depth.time_left = time_left_;
+  if (unknown_times_ == 0) depth.time_left = time_left_;
   return depth;
 }
 
@@ -444,7 +444,7 @@ std::string OwnerOf(const JobQueue::Entry& entry) {
 
 std::string WhyThere(const JobQueue::Entry& entry, absl::Duration used,
                      absl::Duration half_life) {
-  if (entry.behind) {
+  if (entry.runs_last) {
     return "after all others once: its last attempt ended early without a new "
            "checkpoint";
   }
@@ -474,7 +474,7 @@ std::string RoundTime(absl::Duration time) {
 
 bool MayTake(const PreemptionPolicy& policy, const JobQueue::Entry& challenger,
              const Holder& holder) {
-  return policy.enabled && !challenger.behind &&
+  return policy.enabled && !challenger.runs_last &&
          challenger.priority > holder.priority && holder.has_stepped &&
          holder.run >= policy.least_run &&
          (!holder.left || *holder.left >= policy.margin);

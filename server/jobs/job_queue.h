@@ -69,11 +69,11 @@ struct QueueDepth {
   std::optional<absl::Duration> time_left = absl::ZeroDuration();
 };
 
-// The QUEUED jobs in the order in which they run: jobs without `behind` first,
-// then higher priority, then jobs that an admin moved before all others, then
-// the owner with the lesser share of the device, then the older turn, and last
-// the jobs that an admin moved after all others. Owners of equal share, such as
-// those without use, share one line.
+// The QUEUED jobs in the order in which they run: jobs without `runs_last`
+// first, then higher priority, then jobs that an admin moved before all others,
+// then the owner with the lesser share of the device, then the older turn, and
+// last the jobs that an admin moved after all others. Owners of equal share,
+// such as those without use, share one line.
 //
 // A turn is a job's id: each queued job brings one, its ticket. An owner's
 // turns go to the owner's jobs by place and then by id, so moving a job among
@@ -89,7 +89,7 @@ class JobQueue {
     int32_t priority = 0;
     absl::Time since;  // when the job was queued
     absl::Duration not_before = -absl::InfiniteDuration();  // monotonic
-    bool behind = false;
+    bool runs_last = false;
     std::string owner = "";
     std::optional<absl::Duration> time_left = {};  // TimeLeft()
     std::string name = "";
@@ -165,7 +165,7 @@ class JobQueue {
  private:
   // The values that decide the place before share and turn do.
   struct Level {
-    bool behind = false;
+    bool runs_last = false;
     int32_t priority = 0;
     // -1 and 1: an admin moved the jobs before or after all others, and shares
     // do not count among them.
@@ -236,7 +236,7 @@ class JobQueue {
   mutable bool counted_ = true;          // Line::before is right
   QueueDepth depth_;                     // except `oldest` and `time_left`
   absl::Duration time_left_;             // of the entries that report theirs
-  size_t untold_ = 0;                    // entries that do not
+  size_t unknown_times_ = 0;             // entries that do not
   std::multiset<absl::Time> times_;      // when the entries were queued
 };
 

@@ -17,7 +17,7 @@ void DeviceMeter::Stop(absl::Duration now) {
   since_.reset();
 }
 
-void DeviceMeter::GoOn(absl::Duration now) {
+void DeviceMeter::Resume(absl::Duration now) {
   if (!since_) since_ = now;
 }
 

@@ -29,7 +29,7 @@ class DeviceMeter {
   explicit DeviceMeter(absl::Duration now) : since_(now) {}
 
   void Stop(absl::Duration now);
-  void GoOn(absl::Duration now);
+  void Resume(absl::Duration now);
   // The time measured until `now`.
   absl::Duration Measured(absl::Duration now) const;
   bool is_running() const { return since_.has_value(); }

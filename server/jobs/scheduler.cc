@@ -176,7 +176,7 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
   entry.id = job.id;
   entry.priority = job.priority;
   entry.since = since;
-  entry.behind = job.behind;
+  entry.runs_last = job.runs_last;
   entry.owner = job.owner;
   entry.name = job.name;
   entry.time_left = TimeLeft(job);
@@ -649,7 +649,7 @@ void Scheduler::BlameMachine(const Verdict& verdict, const std::string& text,
                    absl::FormatDuration(wait), ": ", text);
   // If nothing explains the fault, let other jobs run first: if they meet it
   // too, the machine is at fault, not this job.
-  next.behind = verdict.disk_lacks.empty() && verdict.launched;
+  next.runs_last = verdict.disk_lacks.empty() && verdict.launched;
   blockers_.Set(HoldReason::kMachine,
                 absl::StrCat("job ", attempt_->id(), " met ", text));
 }
@@ -725,7 +725,7 @@ std::optional<JobQueue::Entry> Scheduler::FindChallenger(absl::Time& again) {
   }
   const Holder holder = attempt_->holder();
   std::optional<JobQueue::Entry> next = view_.Next(now);
-  if (!next || next->behind || next->priority <= holder.priority) {
+  if (!next || next->runs_last || next->priority <= holder.priority) {
     again = WallTime(view_.NextTimeAbove(holder.priority));
     return std::nullopt;
   }

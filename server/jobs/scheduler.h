@@ -171,8 +171,9 @@ class Scheduler final : private WorkerListener {
   // --- The API's changes, but for those of remover(); JobReader has its
   // queries. Errors as in proto/mpsd/v1/jobs.proto.
   absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request);
-  // With `now` the worker is killed without a wait. Aborted if the cancel
-  // cannot be stored; the worker is asked to end all the same.
+  // A running job's worker saves a checkpoint first; with `now` it is killed
+  // without a wait. Aborted if the cancel cannot be stored; the worker is asked
+  // to end all the same.
   absl::StatusOr<Job> Cancel(const std::string& id, bool now = false);
   // Queues a job that has ended, or makes a running one return to the queue; it
   // resumes from its last checkpoint. With `from_scratch` its checkpoints and

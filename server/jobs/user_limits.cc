@@ -172,9 +172,11 @@ absl::Status CheckPriority(const std::string& user, const UserLimits& limits,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("priority: is ", priority, ", ", limits.lowest_priority,
-                   " to ", limits.highest_priority, " are allowed for ", user,
-                   WhoRaises(user, "priority")));
+      absl::StrCat("priority: is ", priority, ", allowed for ", user, " are ",
+                   limits.lowest_priority == UserLimits().lowest_priority
+                       ? "those up to "
+                       : absl::StrCat(limits.lowest_priority, " to "),
+                   limits.highest_priority, WhoRaises(user, "priority")));
 }
 
 absl::Status CheckUploads(const std::string& user, const UserLimits& limits,

@@ -255,6 +255,7 @@ void ToProto(const jobs::Job& job, v1::Job& out) {
   out.set_pinned(job.pinned);
   out.set_stored_bytes(job.stored_bytes);
   out.set_model(ValidUtf8(job.model));
+  out.set_checkpoint_step(job.fresh ? 0 : job.durable_step);
   out.set_spec_json(ValidUtf8(job.spec_json));
   FillOutcome(job, out);
 }

@@ -108,6 +108,10 @@ absl::Status PlanCollection(jobs::Collector& collector,
   response.set_used_bytes(plan.used_bytes);
   response.set_budget_bytes(plan.budget_bytes);
   response.set_short_of(ValidUtf8(plan.short_of));
+  response.set_fresh(Bounded(plan.fresh));
+  if (plan.fresh > 0) {
+    ToProto(plan.fresh_until, *response.mutable_fresh_until());
+  }
   return absl::OkStatus();
 }
 

@@ -127,8 +127,11 @@ absl::StatusOr<fs::path> OutputFolder(const jobs::Job& job) {
   if (!job.output_path.empty()) return job.output_path;
   return absl::FailedPreconditionError(
       absl::StrCat("job ", job.id, " is ", std::string(jobs::Name(job.state)),
-                   " and has no final output; it exists once the job has "
-                   "SUCCEEDED, checkpoints before"));
+                   " and has no final output",
+                   jobs::IsFinal(job.state)
+                       ? ""
+                       : "; it exists once the job has SUCCEEDED, checkpoints "
+                         "before"));
 }
 
 bool IsManifest(const fs::path& relative) { return relative == "run.json"; }
@@ -199,8 +202,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
                        CheckpointFolder(jobs_, id, request_.checkpoint_step()));
       return Selection{std::move(folder)};
     }
-    if (request_.manifest()) return RunSelection(IsManifest);
-    if (request_.curves()) return RunSelection(IsCurve);
+    if (request_.manifest()) return RunSelection(job, IsManifest);
+    if (request_.curves()) return RunSelection(job, IsCurve);
     if (!request_.adapter() && !request_.output() && !request_.predictions()) {
       return absl::InvalidArgumentError(
           "what: set output, merged, predictions, manifest or curves to true, "
@@ -217,15 +220,16 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   }
 
   absl::StatusOr<Selection> RunSelection(
-      bool (*wanted)(const fs::path& relative)) const {
+      const jobs::Job& job, bool (*wanted)(const fs::path& relative)) const {
     const fs::path folder = jobs_.RunFolder(request_.job_id());
     std::error_code error;
     if (fs::exists(folder / "run.json", error)) {
       return Selection{folder, wanted};
     }
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", request_.job_id(), " has no ", RunFilesName(),
-                     " yet: wait for its first step"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", request_.job_id(), " has no ", RunFilesName(),
+        jobs::IsFinal(job.state) ? ": it ended before its first step"
+                                 : " yet: wait for its first step"));
   }
 
   absl::Status FindFiles() {

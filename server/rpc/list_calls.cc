@@ -343,6 +343,9 @@ absl::Status FindJobs(jobs::JobReader& reader, records::JobRecords* records,
 absl::Status ShowQueue(jobs::JobReader& reader, const access::Rights& rights,
                        const v1::QueueRequest&, v1::QueueResponse& response) {
   const jobs::QueueListing listing = reader.Queue(limits::kQueueEntries);
+  const jobs::Pause pause =
+      reader.PauseOf(listing.places.empty() ? "" : listing.places.front().id);
+  if (!pause.reasons.empty()) ToProto(pause, *response.mutable_pause());
   for (const jobs::QueuePlace& place : listing.places) {
     v1::QueueResponse::Entry& out = *response.add_entries();
     out.set_id(place.id);

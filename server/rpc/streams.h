@@ -308,7 +308,7 @@ class SourceStream final
 enum class Push {
   kMore,  // read the next message
   kEnd,   // the result is known: leave the rest unread
-  kBusy,  // call GoOn before the next message
+  kBusy,  // call Resume before the next message
 };
 
 // Takes a client's stream, one message per call, and fills in the response. One
@@ -321,7 +321,7 @@ class Sink {
   virtual absl::StatusOr<Push> Take(const Message& message) = 0;
   // Work that a message left, of some milliseconds: other streams get the
   // thread between two pieces.
-  virtual absl::StatusOr<Push> GoOn() { return Push::kMore; }
+  virtual absl::StatusOr<Push> Resume() { return Push::kMore; }
   // Called once the client has sent everything.
   virtual absl::Status End() = 0;
 };
@@ -393,8 +393,8 @@ class SinkStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     delete this;
   }
 
-  // Take, GoOn and TakeEnd end the call or request the next message; after that
-  // the stream may be gone.
+  // Take, Resume and TakeEnd end the call or request the next message; after
+  // that the stream may be gone.
   void Take() {
     Work([this]() -> absl::StatusOr<Push> {
       RETURN_IF_ERROR(BeginOnce());
@@ -402,7 +402,7 @@ class SinkStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       return sink_->Take(message_);
     });
   }
-  void GoOn() {
+  void Resume() {
     Work([this]() -> absl::StatusOr<Push> {
       if (context_.IsCancelled()) {
         return absl::CancelledError("the stream was interrupted");
@@ -411,7 +411,7 @@ class SinkStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
         absl::MutexLock lock(&mutex_);
         if (!closing_.ok()) return closing_;
       }
-      return sink_->GoOn();
+      return sink_->Resume();
     });
   }
   void Work(const std::function<absl::StatusOr<Push>()>& work) {
@@ -423,7 +423,7 @@ class SinkStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     });
     if (!done.ok() || push == Push::kEnd) return End(done);
     if (push == Push::kMore) return Read();
-    Post([this] { GoOn(); });
+    Post([this] { Resume(); });
   }
   void TakeEnd() {
     End(context_.IsCancelled()

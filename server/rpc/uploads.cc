@@ -63,7 +63,7 @@ class UploadSink : public Sink<v1::UploadRequest> {
     }
   }
 
-  absl::StatusOr<Push> GoOn() override {
+  absl::StatusOr<Push> Resume() override {
     ASSIGN_OR_RETURN(const bool more, writer_->CatchUp());
     return more ? Push::kBusy : Push::kMore;
   }

@@ -168,7 +168,7 @@ struct Job {
   // (attempt_end.h).
   int32_t failures = 0;
   int32_t interruptions = 0;
-  bool behind = false;  // every other job that may run starts first
+  bool runs_last = false;  // every other job that may run starts first
   // Does not start until it is released; hold_reason is human-readable.
   bool held = false;
   std::string hold_reason;

@@ -230,7 +230,7 @@ void ChangingColumns(V& v, auto& job) {
   v("confusion_matrix", job.confusion_matrix, Nothing("''"));
   v("warnings", job.warnings, Nothing("'[]'"));
   v("interruptions", job.interruptions);
-  v("behind", job.behind);
+  v("behind", job.runs_last);
   v("boot_id", job.boot_id);
   v("durable_step", job.durable_step);
   v("advanced", job.advanced);
@@ -710,15 +710,15 @@ void AddPlace(Connection& c, const ListFilter& filter, Rows& rows)
   const ListPlace& place = *filter.after;
   const int64_t number = NumberOf(c, place.id, filter.ascending);
   const char* column = ColumnOf(filter.order);
-  const char* behind = filter.ascending ? " > ?" : " < ?";
-  const std::string number_behind = absl::StrCat(rows.number, behind);
-  if (column == nullptr) return rows.Add(number_behind, number);
+  const char* beyond = filter.ascending ? " > ?" : " < ?";
+  const std::string number_beyond = absl::StrCat(rows.number, beyond);
+  if (column == nullptr) return rows.Add(number_beyond, number);
   if (std::holds_alternative<std::monostate>(place.value)) {
-    return rows.Add(absl::StrCat(column, " IS NULL AND ", number_behind),
+    return rows.Add(absl::StrCat(column, " IS NULL AND ", number_beyond),
                     number);
   }
-  rows.where.push_back(absl::StrCat("(", column, behind, " OR ", column,
-                                    " = ? AND ", number_behind, " OR ", column,
+  rows.where.push_back(absl::StrCat("(", column, beyond, " OR ", column,
+                                    " = ? AND ", number_beyond, " OR ", column,
                                     " IS NULL)"));
   std::visit(
       [&rows](const auto& value) {

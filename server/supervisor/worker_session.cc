@@ -161,9 +161,10 @@ absl::Status ProtocolViolation(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
-wire::Stop StopFor(jobs::Asked asked) {
-  return {asked == jobs::Asked::kCancel ? wire::StopReason::kCancel
-                                        : wire::StopReason::kPreempt};
+// A worker that gets time saves a checkpoint, also for a job that is cancelled.
+wire::Stop StopWithin(absl::Duration grace) {
+  return {grace > absl::ZeroDuration() ? wire::StopReason::kPreempt
+                                       : wire::StopReason::kCancel};
 }
 
 }  // namespace
@@ -219,7 +220,8 @@ void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
       base::Check(!std::exchange(stop_sent_, true), "Stop is sent once");
       // A failed send means that the stream is closed, which the reading thread
       // notices.
-      channel_.Send(wire::Encode(wire::ToWorker(StopFor(asked)))).IgnoreError();
+      channel_.Send(wire::Encode(wire::ToWorker(StopWithin(grace))))
+          .IgnoreError();
     }
   }
   Wake();

@@ -27,7 +27,7 @@ TEST_F(LoginTest, APersonAtATerminal) {
            AllOf(HasSubstr("Logged in at " + Server()),
                  HasSubstr("you          ann, user, by token 0a1b2c3d4e5f, "
                            "which never expires"),
-                 HasSubstr("(29 days)")),
+                 HasSubstr("(30 days)")),
            AllOf(HasSubstr("fingerprint  " + FingerprintOf(authority_.pem())),
                  HasSubstr("names        127.0.0.1, localhost"))));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr(Token())));

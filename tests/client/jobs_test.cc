@@ -144,6 +144,25 @@ TEST_F(QueueTest, ShowsTheOrderAndWhy) {
       "ann    2h05m\n");
 }
 
+TEST_F(QueueTest, WhatAllSayIsSaidOnceAndAPauseIsShown) {
+  const std::string common = "priority 0, ann has used the device 4m lately";
+  Add(kOtherId, v1::JOB_STATE_QUEUED, "ann", common);
+  Add("01KAH0000000000000000000CC", v1::JOB_STATE_QUEUED, "ann", common)
+      .set_hold("by ann");
+  data().queue.mutable_pause()->add_reasons(v1::PAUSE_REASON_QUIET_HOURS);
+  EXPECT_THAT(RunVerb({"queue"}).out,
+              AllOf(HasSubstr("2m05s  moods  \n"),
+                    HasSubstr("2m05s  moods  held: by ann\n"),
+                    EndsWith("\nAll that wait: " + common +
+                             "\nPaused: quiet hours\n")));
+  Add(kId, v1::JOB_STATE_RUNNING, "ann", "has the device");
+  data().queue.mutable_entries()->SwapElements(0, 2);
+  EXPECT_THAT(RunVerb({"queue"}).out,
+              AllOf(HasSubstr("\nPAUSED  01KAH0000000000000000000AA"),
+                    HasSubstr("moods  quiet hours\n"),
+                    EndsWith("All that wait: " + common + "\n")));
+}
+
 TEST_F(QueueTest, NoNameSteersTheTerminal) {
   Add(kId, v1::JOB_STATE_QUEUED, "ev\x1b[2Je", "x\ny").set_name("a\x1b]0;b");
   const std::string out = RunVerb({"queue"}).out;
@@ -283,8 +302,11 @@ TEST_F(CancelTest, SeveralJobsEachOnce) {
 TEST_F(CancelTest, RunningJobTakesItsTime) {
   AddJob(kId, v1::JOB_STATE_RUNNING).set_cancel_requested(true);
   EXPECT_EQ(RunVerb({"cancel", kId}).out,
-            "Job 01KAH0000000000000000000AA is being cancelled; see it end "
-            "with `mpsctl watch 01KAH0000000000000000000AA`.\n");
+            "Job 01KAH0000000000000000000AA: cancelling; saving a checkpoint. "
+            "`mpsctl cancel --now 01KAH0000000000000000000AA` ends it at "
+            "once.\n");
+  EXPECT_EQ(RunVerb({"cancel", "--now", kId}).out,
+            "Job 01KAH0000000000000000000AA is ended at once.\n");
   data().jobs[0].set_state(v1::JOB_STATE_SUCCEEDED);
   EXPECT_EQ(RunVerb({"cancel", kId}).out,
             "Job 01KAH0000000000000000000AA had ended before: SUCCEEDED.\n");
@@ -333,24 +355,33 @@ TEST_F(CancelTest, ALabelMeansTheCallersOwnJobsThatHaveNotEnded) {
 
 using RetryTest = ClientTest;
 
-TEST_F(RetryTest, SaysThatTheJobIsQueuedAgain) {
-  AddJob(kId, v1::JOB_STATE_QUEUED).set_queue_position(2);
-  EXPECT_THAT(
-      RunVerb({"retry", kId}),
-      Prints(
-          "Job 01KAH0000000000000000000AA is QUEUED again, 2 ahead of it; it "
-          "resumes from its last checkpoint.\n"));
+TEST_F(RetryTest, SaysWhereTheJobStarts) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
+  job.set_queue_position(2);
+  const std::string again =
+      "Job 01KAH0000000000000000000AA is QUEUED again, 2 ahead of it; ";
+  EXPECT_THAT(RunVerb({"retry", kId}),
+              Prints(again + "resumes from its last checkpoint.\n"));
   EXPECT_EQ(Only(data().retried).id(), kId);
   EXPECT_FALSE(data().retried[0].from_scratch());
+  job.set_checkpoint_step(0);
+  EXPECT_EQ(RunVerb({"retry", kId}).out,
+            again + "starts from step 0: it has no checkpoint.\n");
+  job.set_checkpoint_step(12);
+  job.mutable_progress()->set_total_steps(20);
+  EXPECT_EQ(RunVerb({"retry", kId}).out,
+            again + "resumes from step 12 of 20.\n");
 }
 
 TEST_F(RetryTest, ARunningJobTakesItsTime) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
-  EXPECT_EQ(
-      RunVerb({"retry", "--from-scratch", kId}).out,
-      "Job 01KAH0000000000000000000AA returns to the queue once its worker has "
-      "stopped; it runs from scratch, without its earlier results.\n");
+  EXPECT_EQ(RunVerb({"retry", "--from-scratch", kId}).out,
+            "Job 01KAH0000000000000000000AA: requeue requested; starts from "
+            "step 0, without its earlier results.\n");
   EXPECT_TRUE(data().retried[0].from_scratch());
+  EXPECT_EQ(RunVerb({"retry", kId}).out,
+            "Job 01KAH0000000000000000000AA: requeue requested; saving a "
+            "checkpoint.\n");
 }
 
 class AuditTest : public ClientTest {
@@ -457,8 +488,8 @@ class DeleteTest : public ClientTest {
 TEST_F(DeleteTest, SeveralJobs) {
   EXPECT_THAT(
       RunVerb({"delete", kId, "0000BB"}),
-      Prints("Job 01KAH0000000000000000000AA is deleted, 1.4 MiB freed.\nJob "
-             "01KAH0000000000000000000BB is deleted, 1.4 MiB freed.\n"));
+      Prints("Deleted job 01KAH0000000000000000000AA, freed 1.4 MiB.\n"
+             "Deleted job 01KAH0000000000000000000BB, freed 1.4 MiB.\n"));
   EXPECT_TRUE(data().jobs.empty());
 }
 
@@ -506,7 +537,7 @@ TEST_F(DeleteManyTest, AsksFirstAndDeletesWhatWasShown) {
   EXPECT_EQ(asked_,
             "Delete 1,234 jobs with logs, checkpoints and results, about "
             "4.66 GiB? (yes/no) \n");
-  EXPECT_EQ(out, "134 jobs are deleted, 1.4 MiB freed.\n");
+  EXPECT_EQ(out, "Deleted 134 jobs, freed 1.4 MiB.\n");
   ASSERT_EQ(data().deleted.size(), 3u);
   EXPECT_TRUE(data().deleted[0].dry_run());
   EXPECT_FALSE(data().deleted[1].dry_run());
@@ -537,7 +568,7 @@ TEST_F(DeleteManyTest, ANoDeletesNothing) {
 TEST_F(DeleteManyTest, AllMeansThoseThatHaveEndedByNow) {
   data().delete_answers = {Answer(1, 5)};
   EXPECT_THAT(RunVerb({"delete", "--all", "--yes"}),
-              Prints("1 job is deleted, 5 B freed.\n"));
+              Prints("Deleted 1 job, freed 5 B.\n"));
   EXPECT_EQ(asked_, "");
   const v1::ListJobsRequest& filter = Only(data().deleted).filter();
   EXPECT_EQ(filter.states_size(), 3);
@@ -621,6 +652,13 @@ TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
           "The state folder has 83.82 GiB of a budget of 74.51 GiB.\n"
           "Short of space: pinned jobs have 5 bytes.\n"));
   EXPECT_EQ(data().collections, 0);
+  data().plan.Clear();
+  data().plan.set_fresh(5);
+  SetTime(data().plan.mutable_fresh_until(), -absl::Minutes(42));
+  EXPECT_THAT(Out({"gc", "--dry-run"}),
+              StartsWith("Nothing would be removed.\n5 jobs beyond the rules "
+                         "ended too recently; the first may be removed at "
+                         "2026-01-02 03:46:05.\n"));
 }
 
 TEST_F(GcTest, RemovesAndSaysWhatStays) {

@@ -54,6 +54,14 @@ TEST_F(ListTest, Table) {
             "000000AA  RUNNING (cancelling)  3/10  2…\n");
 }
 
+TEST_F(ListTest, APausedJobSaysWhy) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_RUNNING);
+  job.mutable_pause()->add_reasons(v1::PAUSE_REASON_QUIET_HOURS);
+  EXPECT_THAT(RunVerb({"list"}).out, HasSubstr("PAUSED (quiet hours)  "));
+  job.set_state(v1::JOB_STATE_QUEUED);
+  EXPECT_THAT(RunVerb({"list"}).out, HasSubstr("QUEUED  "));
+}
+
 TEST_F(ListTest, FiltersAreTheServers) {
   RunVerb({"list", "--state", "queued", "--state", "RUNNING", "--owner", "bo",
            "--label", "a=1", "--label", "b=2", "--limit", "7"});

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -75,6 +76,30 @@ TEST_F(SweepTest, AGridIsOrdinaryJobsWithOneLabel) {
   EXPECT_EQ(Spec(1)["lora"]["r"], 16);
   EXPECT_EQ(Spec(1)["training"]["learning_rate"], 1e-4);
   EXPECT_EQ(Spec(1)["name"], "j learning_rate=0.0001 r=16");
+}
+
+TEST_F(SweepTest, RanksByTheMetricsOwnDirectionOrTheJobs) {
+  for (
+      const auto& [dataset, training, key] :
+      std::vector<std::array<std::string, 3>>{
+          {R"("eval": "/data/e.csv")", "", "eval_loss"},
+          {R"("validation_split": 0.1)", "", "eval_loss"},
+          {R"("eval": "/data/e.csv")",
+           R"("metric_for_best_model": "eval_accuracy",)", "metrics.accuracy"},
+          {R"("eval": "/data/e.csv")",
+           R"("metric_for_best_model": "accuracy", "greater_is_better": true,)",
+           "metrics.accuracy"},
+          {R"("eval": "/data/e.csv")",
+           R"("metric_for_best_model": "f1", "greater_is_better": false,)",
+           "-metrics.f1"}}) {
+    Write("job.json",
+          absl::StrCat(
+              R"({"model": "org/tiny", "task": "SEQ_CLS", "dataset": )",
+              R"({"train": "/data/t.csv", )", dataset, R"(}, "training": {)",
+              training, R"("load_best_model_at_end": true}})"));
+    EXPECT_THAT(Sweep({"--grid", "lora.r=1"}),
+                Prints(HasSubstr(" --sort " + key + "`\n")));
+  }
 }
 
 TEST_F(SweepTest, TheSameSeedIsTheSameJobs) {

@@ -532,11 +532,13 @@ TEST_F(OutcomeTest, AStudy) {
 TEST_F(OutcomeTest, Failed) {
   v1::Job job = AddJob(kId, v1::JOB_STATE_FAILED);
   job.set_message("train.jsonl:3: no messages");
+  job.set_exit_reason("Rejected");
   EXPECT_EQ(Outcome(job),
             "Job 01KAH0000000000000000000AA FAILED: train.jsonl:3: no "
             "messages\n"
-            "Read its log with `mpsctl logs 01KAH0000000000000000000AA`, queue "
-            "it again with `mpsctl retry 01KAH0000000000000000000AA`.\n");
+            "Read its log with `mpsctl logs 01KAH0000000000000000000AA`. Mend "
+            "the data or job.json and submit it again; `mpsctl clone "
+            "01KAH0000000000000000000AA --set FIELD=VALUE` changes a field.\n");
 }
 
 v1::JobEvent Step(int64_t step, double loss) {

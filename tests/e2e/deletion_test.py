@@ -38,7 +38,7 @@ class DeletionTest(harness.SharedDaemonTest):
     def test_nothing_of_a_deleted_job_is_left(self):
         other = self.finished(self.mpsd)
         job_id = self.finished(self.mpsd, "--idempotency-key", "once")
-        self.assertIn(f"Job {job_id} is deleted",
+        self.assertIn(f"Deleted job {job_id}",
                       self.mpsd.says("delete", job_id))
         listed = {job["id"] for job in self.mpsd.ctl_json("list", "--all")}
         for left in (jobs_dir(self.mpsd), listed):

@@ -100,6 +100,14 @@ class RestartTest(harness.SharedDaemonTest):
             self.assertLess(watch.steps()[-1], STEPS)
         self.assertEqual("CANCELLED",
                          self.mpsd.ctl_json("cancel", job_id)[0]["state"])
+        saved = int(job["progress"]["step"])
+        self.assertEqual(saved, job["checkpoint_step"])
+        self.assertIn(f"; resumes from step {saved} of {STEPS}.\n",
+                      self.mpsd.says("retry", job_id))
+        with self.mpsd.watch(job_id) as watch:
+            self.check_end(watch, attempts=2)
+            self.assertEqual(sorted(set(watch.steps())), watch.steps(),
+                             "steps were repeated")
 
 HANG = 5.0  # s, longer than a busy machine holds a worker up
 STEP = 8.0  # s, about

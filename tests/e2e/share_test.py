@@ -217,6 +217,10 @@ class MannersTest(harness.EndToEndTest):
             # An undisturbed run would be over by the time all this is asked.
             text = daemon.ctl("show", job["id"]).stdout
             self.assertIn("state         PAUSED for ", text)
+            reason = "on battery or in Low Power Mode"
+            self.assertIn(f" PAUSED ({reason}) ", daemon.says("list"))
+            self.assertRegex(daemon.says("queue"),
+                             rf"\nPAUSED .* {reason}\n")
             info = daemon.ctl("info").stdout
             self.assertIn("machine        battery 50%\n", info)
             self.assertIn("on battery or in Low Power Mode\n", info)

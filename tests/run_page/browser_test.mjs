@@ -47,7 +47,7 @@ function run(id, {steps = 120, rate = 0.001, name = "moods"} = {}) {
         memory: {footprint_bytes: String(1e9 * scale + step)}}));
     if (step === 60) {
       events.push({time: time(62), note: "paused: on battery"},
-        {time: time(90), note: "goes on after a pause of 28s"});
+        {time: time(90), note: "resumed after 28s"});
     }
     if (step === 90) events.push(stateEvent(121, "QUEUED", "the worker died"),
       stateEvent(121.5, "RUNNING"));

@@ -348,6 +348,8 @@ HF_HOME = "/srv"
   EXPECT_EQ(bob.queued_jobs, 5);
   EXPECT_EQ(bob.upload_bytes, std::nullopt);
   EXPECT_EQ(settings.Of("eve").queued_jobs, 5);
+  EXPECT_EQ(settings.Of("eve").highest_priority, 0);
+  EXPECT_GT(Limits({"--limit-priority", "none"}).Of("eve").highest_priority, 9);
 }
 
 TEST_F(UserLimitsTest, TheCommandLineNamesAUserToo) {

@@ -69,7 +69,7 @@ class Job:
         return self
 
     def cancel(self, now: bool = False) -> "Job":
-        """Asks the job to end; with `now` its worker is killed at once."""
+        """Asks the job to save a checkpoint and end; `now`: to end at once."""
         with _errors.translated():
             self.message = self._client._jobs.Cancel(
                 jobs_pb2.CancelRequest(id=self.id, now=now),

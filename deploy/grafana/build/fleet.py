@@ -86,7 +86,7 @@ def courses():
               "{{instance}}: {{state}}"), width=8),
         bars("Failed attempts by fault",
              (some(count("mpsd_worker_exits_total", "instance", "class",
-                         matchers=('class!="nobody"',))),
+                         matchers=('class!="none"',))),
               "{{instance}}: {{class}}"), width=8),
         lines("Free share of the state folder's disk", (free_share(), MAC),
               unit="percentunit", most=1, width=8),

@@ -239,6 +239,29 @@ TEST(IdentityText, OfAnyServer) {
   EXPECT_EQ(text.find('\n'), std::string::npos);
 }
 
+TEST(DaysText, RoundsANewTokenUpAndHasHoursBelowTwoDays) {
+  EXPECT_EQ(DaysText(absl::Hours(90 * 24) - absl::Seconds(3)), "90 days");
+  EXPECT_EQ(DaysText(absl::Hours(48)), "2 days");
+  EXPECT_EQ(DaysText(absl::Hours(47) + absl::Minutes(5)), "47h05m");
+  EXPECT_EQ(DaysText(absl::Hours(1) - absl::Seconds(3)), "1h00m");
+}
+
+TEST(AdviceAfterFailure, RetryIsForWhatMayEndOtherwise) {
+  v1::Job job;
+  job.set_id("X");
+  job.set_checkpoint_step(12);
+  for (const auto& [reason, advice] :
+       {std::pair("Rejected", "`mpsctl clone X --set FIELD=VALUE`"),
+        {"OutOfMemory", "--set training.per_device_train_batch_size=N`"},
+        {"NonFinite", "--set training.learning_rate=RATE`"},
+        {"TimeLimit", "raised the limit of its hours, `mpsctl retry X`"},
+        {"Crashed", "`mpsctl retry X` resumes from step 12."},
+        {"Machine", "`mpsctl retry X` resumes from step 12."}}) {
+    job.set_exit_reason(reason);
+    EXPECT_THAT(AdviceAfterFailure(job), testing::HasSubstr(advice));
+  }
+}
+
 TEST(CertificateText, WarnsUnderFourteenDays) {
   const auto in = [](int days) {
     return CertificateText(kToday + absl::Hours(24 * days + 1), kToday);
@@ -249,7 +272,7 @@ TEST(CertificateText, WarnsUnderFourteenDays) {
             "until 2026-01-15 (13 days): have its admin run `mpsd tls renew` "
             "SOON");
   EXPECT_EQ(in(1),
-            "until 2026-01-03 (1 day): have its admin run `mpsd tls renew` "
+            "until 2026-01-03 (25h00m): have its admin run `mpsd tls renew` "
             "SOON");
   EXPECT_EQ(in(-2),
             "EXPIRED on 2025-12-31: its admin renews it with `mpsd tls renew`");

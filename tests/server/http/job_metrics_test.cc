@@ -103,7 +103,7 @@ TEST_F(JobMetricsTest, KnownSeriesStartAtZero) {
            mpsd_holds_total{reason="disk"} 0
            mpsd_job_queue_wait_seconds_count 0
            mpsd_jobs_ended_total{state="failed"} 0)");
-  Lacks(R"(mpsd_job_retries_total{class="nobody",reason="done"})");
+  Lacks(R"(mpsd_job_retries_total{class="none",reason="done"})");
   Lacks(R"(mpsd_jobs_ended_total{state="queued"})");
 }
 

@@ -146,6 +146,12 @@ TEST(DecideExit, ACancelledWorkerIsCancelledHoweverItEnds) {
       ExpectExit(Ending(word, status, Asked::kCancel), ExitReason::kCancelled);
     }
   }
+  ExpectExit(Ending(report::Stopped{report::StopReason::kPreempt, 12}, 0,
+                    Asked::kCancel),
+             ExitReason::kCancelled,
+             {"cancelled; it has a checkpoint of step 12"});
+  ExpectExit(Ending(Failed(FailureKind::kInternal), 0, Asked::kCancel),
+             ExitReason::kCancelled, {"cancelled; why"});
 }
 
 TEST(DecideExit, PreemptedHoweverItStopped) {
@@ -316,7 +322,7 @@ TEST(DecideNext, TheMachinesFaultIsNotCounted) {
   EXPECT_EQ(next.state, State::kQueued);
   EXPECT_EQ(next.failures, 2);
   EXPECT_EQ(next.interruptions, 4);
-  EXPECT_FALSE(next.behind);
+  EXPECT_FALSE(next.runs_last);
   EXPECT_EQ(next.message, "why");
 }
 
@@ -329,7 +335,7 @@ TEST(DecideNext, InterruptionsHaveALimitOfTheirOwn) {
     ASSERT_EQ(next.state, State::kQueued) << count;
     EXPECT_EQ(next.interruptions, count);
     EXPECT_EQ(next.failures, 2);
-    EXPECT_TRUE(next.behind);
+    EXPECT_TRUE(next.runs_last);
     EXPECT_EQ(next.not_before, kNow + wait);
     job.interruptions = next.interruptions;
     wait = std::min(2 * wait, absl::Seconds(60));
@@ -347,7 +353,7 @@ TEST(DecideNext, AnInterruptedAttemptThatAdvancedIsNotCounted) {
   const NextState next = Next(ExitReason::kInterrupted, job);
   EXPECT_EQ(next.state, State::kQueued);
   EXPECT_EQ(next.interruptions, 0);
-  EXPECT_FALSE(next.behind);
+  EXPECT_FALSE(next.runs_last);
   EXPECT_EQ(next.not_before, std::nullopt);
   EXPECT_EQ(next.message, "why; it resumes from its last checkpoint");
 }

@@ -365,6 +365,17 @@ TEST_F(CollectorTest, APlanReportsAndRemovesNothing) {
   EXPECT_EQ(collector_->Bytes().budget, 5000);
 }
 
+TEST_F(CollectorTest, APlanCountsWhatTheRulesReachButIsTooFresh) {
+  for (int i = 0; i < 4; ++i) Add(i, i / 24.0 / 10);  // 0 to 18 minutes ago
+  rules_.jobs = 1;
+  const auto plan = collector_->Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->items, IsEmpty());
+  EXPECT_EQ(plan->fresh, 3);
+  EXPECT_EQ(absl::Ceil(plan->fresh_until - clock_.Now(), absl::Seconds(1)),
+            absl::Minutes(42));
+}
+
 TEST_F(CollectorTest, APlanIsBoundedAndCountsTheRest) {
   for (int i = 0; i < 1500; ++i) Add(i, 90);
   rules_.age = 30 * kDay;

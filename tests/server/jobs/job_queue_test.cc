@@ -317,7 +317,7 @@ TEST(MayTake, AHigherPriorityFromOneThatRanAndIsNotAboutToEnd) {
     EXPECT_FALSE(MayTake(on, Entry("1", priority), at_work));
   }
   challenger = Entry("1", 100);
-  challenger.behind = true;
+  challenger.runs_last = true;
   EXPECT_FALSE(MayTake(on, challenger, at_work));
 }
 

@@ -148,6 +148,24 @@ TEST_F(SchedulerTest, ACancelForNowIsSentAgain) {
   ASSERT_TRUE(scheduler_->Cancel(id, /*now=*/true).ok());
   EXPECT_EQ(launcher_.cancelled, 2);
   EXPECT_EQ(launcher_.grace, absl::ZeroDuration());
+  scheduler_->Tick();
+  EXPECT_THAT(Notes(id), ElementsAre("cancelling; saving a checkpoint",
+                                     "cancelling at once"));
+}
+
+TEST_F(SchedulerTest, ACancelWaitsForASlowStepAndADaemonThatStopsDoesNot) {
+  const std::string id = Start();
+  Progress slow = Step(1);
+  slow.seconds = 3600;
+  Worker().OnProgress(slow);
+  ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  EXPECT_EQ(launcher_.grace, absl::Minutes(2) + 3 * absl::Hours(1));
+  scheduler_->Drain();
+  EXPECT_EQ(launcher_.preempt_grace, absl::Minutes(2));
+  Worker().OnCheckpoint(At(2, "/state/c2"));
+  End(ExitReason::kCancelled);
+  EXPECT_EQ(StateOf(id), State::kCancelled);
+  EXPECT_TRUE(scheduler_->Idle());
 }
 
 TEST_F(SchedulerTest, ACancelThatComesDuringTheLaunchIsHeard) {
@@ -456,7 +474,7 @@ TEST_F(SchedulerTest, DrainBringsTheRunningJobBack) {
   EXPECT_EQ(StateOf(running), State::kQueued);
   EXPECT_EQ(Stored(running).failures, 0);
   EXPECT_EQ(Stored(running).interruptions, 0);
-  EXPECT_FALSE(Stored(running).behind);
+  EXPECT_FALSE(Stored(running).runs_last);
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
   EXPECT_TRUE(scheduler_->Idle());
   EXPECT_EQ(StateOf(waiting), State::kQueued);
@@ -960,6 +978,25 @@ TEST_F(SchedulerRetryTest, TheWishToBeginAnewOutlivesTheDaemon) {
   EXPECT_THAT(files_.removed_runs, ElementsAre(id));
 }
 
+TEST_F(SchedulerRetryTest, ProgressCountsFromTheCheckpoint) {
+  for (const int64_t saved : {0, 10}) {
+    const std::string id = Start();
+    Worker().OnProgress(Step(1));
+    if (saved > 0) Worker().OnCheckpoint(At(saved, "/state/c10"));
+    Progress last = Step(12);
+    last.epoch = 1.2;
+    Worker().OnProgress(last);
+    End(ExitReason::kCancelled);
+    EXPECT_EQ(Stored(id).progress->step, 12);
+    const Job job = Ok(scheduler_->Retry(id));
+    EXPECT_EQ(job.progress->step, saved);
+    EXPECT_DOUBLE_EQ(job.progress->epoch, static_cast<double>(saved) / 10);
+    EXPECT_DOUBLE_EQ(job.progress->eta_seconds,
+                     0.5 * static_cast<double>(100 - saved));
+    ASSERT_TRUE(scheduler_->Cancel(id).ok());
+  }
+}
+
 TEST_F(SchedulerRetryTest, ARetryThatComesDuringTheLaunchIsHeard) {
   const std::string id = Submit();
   launcher_.within_launch = [&] {
@@ -1105,7 +1142,7 @@ TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
   After(absl::Seconds(5));
   EXPECT_EQ(StateOf(id), State::kQueued);
   EXPECT_EQ(Stored(id).failures, 0);
-  EXPECT_FALSE(Stored(id).behind);
+  EXPECT_FALSE(Stored(id).runs_last);
   EXPECT_EQ(Stored(id).message,
             "paused (on battery or in Low Power Mode), resumes by itself: "
             "stopped at a checkpoint");
@@ -1451,7 +1488,7 @@ TEST_F(SchedulerPreemptionTest, AHigherPriorityTakesTheDevice) {
   EXPECT_EQ(launcher_.preempted, 1);
   EXPECT_EQ(Running(), low) << "until it has written its checkpoint";
   EXPECT_THAT(Notes(low), Contains("gives way to job " + high +
-                                   " of priority 5: asked for a checkpoint"));
+                                   " of priority 5; saving a checkpoint"));
   EXPECT_THAT(Notes(high),
               Contains("takes the device from job " + low +
                        " of priority 0, once that job has written a "
@@ -1464,7 +1501,7 @@ TEST_F(SchedulerPreemptionTest, AHigherPriorityTakesTheDevice) {
   EXPECT_EQ(Stored(low).exit_reason, ExitReason::kPreempted);
   EXPECT_EQ(Stored(low).failures, 0);
   EXPECT_EQ(Stored(low).interruptions, 0);
-  EXPECT_FALSE(Stored(low).behind);
+  EXPECT_FALSE(Stored(low).runs_last);
   EXPECT_EQ(Stored(low).message,
             "gives way to job " + high +
                 " of priority 5, resumes by itself: stopped at a checkpoint");

@@ -94,6 +94,7 @@ TEST(Convert, AJobHasEveryField) {
   job.owner = "owner";
   job.labels = {{"a", "b"}};
   job.priority = -2;
+  job.durable_step = 4;
   job.create_time = absl::FromUnixMillis(1500);
   job.start_time = absl::FromUnixSeconds(2);
   job.end_time = absl::FromUnixSeconds(3);
@@ -122,6 +123,7 @@ TEST(Convert, AJobHasEveryField) {
                 cancel_requested: true
                 owner: "owner"
                 priority: -2
+                checkpoint_step: 4
                 labels { key: "a" value: "b" }
                 create_time { seconds: 1 nanos: 500000000 }
                 start_time { seconds: 2 }

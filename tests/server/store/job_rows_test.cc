@@ -167,7 +167,7 @@ Job FullJob() {
   job.confusion_matrix = R"({"labels":["a"],"matrix":[[1]]})";
   job.warnings = {"one", "two"};
   job.interruptions = 4;
-  job.behind = true;
+  job.runs_last = true;
   job.boot_id = "boot";
   job.durable_step = 31;
   job.advanced = true;
@@ -198,7 +198,7 @@ auto Members(const Job& j) {
       j.eval_loss_before, j.eval_loss_after, j.train_loss, j.output_path,
       j.spec_json, j.output_kind, j.metrics, j.best_evaluation.has_value(),
       best.step, best.eval_loss, best.metrics, j.confusion_matrix, j.warnings,
-      j.interruptions, j.behind, j.boot_id, j.durable_step, j.advanced,
+      j.interruptions, j.runs_last, j.boot_id, j.durable_step, j.advanced,
       j.memory_bytes, j.checkpoint_bytes, j.device_time, j.held, j.hold_reason,
       j.place, j.among_all, j.ticket, j.fresh, j.after, j.model,
       j.idempotency_key, j.request_hash);

@@ -195,6 +195,16 @@ TEST_F(WorkerSessionTest, PreemptLeavesACheckpoint) {
   EXPECT_THAT(listener_->checkpoints(), Not(IsEmpty()));
 }
 
+TEST_F(WorkerSessionTest, SoDoesACancelThatGivesTime) {
+  LaunchLongRun();
+  ASSERT_TRUE(listener_->WaitForProgress());
+  worker_->Cancel(kLong);
+  const auto result = listener_->WaitForExit();
+  EXPECT_EQ(result.reason, ExitReason::kCancelled);
+  EXPECT_THAT(result.message, HasSubstr("it has a checkpoint of step "));
+  EXPECT_THAT(listener_->checkpoints(), Not(IsEmpty()));
+}
+
 TEST_F(WorkerSessionTest, PauseIsAcknowledgedAndEnds) {
   LaunchLongRun();
   ASSERT_TRUE(listener_->WaitForProgress());
