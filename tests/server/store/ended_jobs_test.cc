@@ -404,15 +404,21 @@ TEST_F(PastJobsTest, PagesInEachOrderMissNone) {
                                           "job 3", "job 5", "job 6"));
 }
 
-TEST_F(PastJobsTest, IdsAreFoundByTheirEnds) {
+TEST_F(PastJobsTest, JobsAreFoundByTheEndsOfTheirIdsAndByName) {
+  const auto found = [this](const std::string& part, int limit = 10) {
+    return *past_.FindByText({.id_part = part}, limit);
+  };
   Put(Past(11111));
   Put(Past(22222, "bob"));
-  EXPECT_THAT(*past_.FindByIdPart("01J0", 10), SizeIs(2));
-  EXPECT_THAT(*past_.FindByIdPart("01J0", 1), SizeIs(1));
-  ASSERT_THAT(*past_.FindByIdPart("2222", 10), SizeIs(1));
-  EXPECT_EQ(past_.FindByIdPart("2222", 10)->at(0).owner, "bob");
-  EXPECT_THAT(*past_.FindByIdPart("0111", 10), SizeIs(0));
-  EXPECT_THAT(*past_.FindByIdPart("%%%%", 10), IsEmpty());
+  EXPECT_THAT(found("01J0"), SizeIs(2));
+  EXPECT_THAT(found("01J0", 1), SizeIs(1));
+  ASSERT_THAT(found("2222"), SizeIs(1));
+  EXPECT_EQ(found("2222").at(0).owner, "bob");
+  EXPECT_THAT(found("0111"), IsEmpty());
+  EXPECT_THAT(found("%%%%"), IsEmpty());
+  const std::string name = found("2222").at(0).name;
+  EXPECT_THAT(*past_.FindByText({.name = name, .owner = "bob"}, 10), SizeIs(1));
+  EXPECT_THAT(*past_.FindByText({.name = name, .owner = "eve"}, 10), IsEmpty());
 }
 
 TEST_F(PastJobsTest, TheOldestOfWhoHasTheMostGo) {
