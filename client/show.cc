@@ -441,9 +441,6 @@ constexpr char kTableColumns[] = "id,state,step,loss,eval_loss,owner,age,name";
 constexpr char kCsvColumns[] =
     "id,name,state,owner,priority,model,create_time,start_time,end_time,step,"
     "loss,eval_loss,device_seconds,stored_bytes";
-// On a terminal with fewer columns the list shows only the ends of ids, by
-// which each verb finds its job.
-constexpr int kNarrow = 60;
 constexpr int64_t kPageSize = 500;  // the most that the daemon sends at once
 
 struct ListOptions {
@@ -457,6 +454,7 @@ struct ListOptions {
   bool csv = false;
   bool quiet = false;
   bool past = false;
+  bool mine = false;
 
   // The jobs to show, from `first` on.
   int64_t first() const { return all ? 0 : (page - 1) * limit; }
@@ -642,12 +640,9 @@ class Printer {
       PrintObject(ListRow(job, now));
     } else {
       const ListRow row(job, now);
-      const Terminal& terminal = console_.terminal;
-      const bool narrow = terminal.is_tty && terminal.columns() < kNarrow;
       table_.Add(OfEach([&](const ListColumn& column) {
-        std::string cell = column.Cell(row, terminal.zone);
-        if (narrow && column.name() == "id") cell.erase(0, cell.size() - 8);
-        return cell;
+        return column.name() == "id" ? ShortJobId(job.id())
+                                     : column.Cell(row, console_.terminal.zone);
       }));
     }
   }
@@ -763,9 +758,15 @@ ExitCode List(const ListOptions& options, const Console& console) {
                        : absl::StrCat(options.csv ? kCsvColumns : kTableColumns,
                                       MetricColumns(*keys)));
   if (!columns.ok()) return fail(columns.status());
-  const absl::StatusOr<v1::ListJobsRequest> request =
+  absl::StatusOr<v1::ListJobsRequest> request =
       Request(options, *keys, console.terminal);
   if (!request.ok()) return fail(request.status());
+  if (options.mine) {
+    ExitCode code = ExitCode::kOk;
+    const auto user = CallerName(console, &code);
+    if (!user) return code;
+    request->set_owner(*user);
+  }
   if (options.count) return CountJobs(*request, options.past, console);
   return ShowJobs(options, *request, *keys, *std::move(columns), console);
 }
@@ -779,7 +780,7 @@ void AddShape(Command* verb, ListOptions* options) {
                    "Show these, comma-separated: the fields of\n"
                    "--json, labels.NAME, metrics.NAME, step, loss, age …");
   Option* limit =
-      verb->add_option("--limit N", options->limit, "At most this many")
+      verb->add_option("-n,--limit N", options->limit, "At most this many")
           ->check(Range(1, 1000000))
           ->capture_default_str();
   Option* page =
@@ -797,6 +798,8 @@ void AddShape(Command* verb, ListOptions* options) {
 
 void DeclareList(Command& verb, ListOptions& options) {
   AddJobFilter(&verb, &options.filter);
+  verb.add_flag("--mine", options.mine, "Only your own")
+      ->excludes(verb.get_option("--owner"));
   AddShape(&verb, &options);
 }
 
@@ -1170,8 +1173,8 @@ std::string NextStep(const v1::Job& job) {
                           "`, queue it again with `mpsctl retry ", job.id(),
                           "`.");
     case v1::JOB_STATE_CANCELLED:
-      return absl::StrCat("See what it saved with `mpsctl checkpoints ",
-                          job.id(), "`.");
+      return absl::StrCat("See what it saved with `mpsctl download ", job.id(),
+                          " --checkpoints`.");
     default:
       return absl::StrCat("Follow it with `mpsctl watch ", job.id(), "`.");
   }
@@ -1236,8 +1239,7 @@ struct ShowOptions {
 
 ExitCode Show(const ShowOptions& options, const Console& console) {
   ExitCode code;
-  auto id = ResolveJobId(console, options.id, &code, FewestIdCharacters::kLooks,
-                         PastJobs::kToo);
+  auto id = ResolveJobId(console, options.id, &code, PastJobs::kToo);
   if (!id) return code;
   v1::GetRecordResponse shown;
   const grpc::Status status = FetchRecord(console, *id, &shown);
@@ -1282,7 +1284,7 @@ void PrintPlaces(const v1::QueueResponse& queue, const Console& console) {
     const absl::Duration waits =
         console.terminal.clock->Now() - ToTime(entry.queue_time());
     table.Add(
-        {runs ? "runs" : absl::StrCat(++place), entry.id(),
+        {runs ? "runs" : absl::StrCat(++place), ShortJobId(entry.id()),
          OrDash(entry.owner()), absl::StrCat(entry.priority()),
          runs ? "-" : Seconds(std::max(0.0, absl::ToDoubleSeconds(waits))),
          Printable(entry.name()), Why(entry, console)});
@@ -1408,8 +1410,7 @@ ExitCode Diff(const std::vector<std::string>& texts, const Console& console) {
   ExitCode code = ExitCode::kOk;
   Sides sides;
   for (size_t i = 0; i < 2; ++i) {
-    const auto id = ResolveJobId(console, texts[i], &code,
-                                 FewestIdCharacters::kLooks, PastJobs::kToo);
+    const auto id = ResolveJobId(console, texts[i], &code, PastJobs::kToo);
     if (!id) return code;
     const grpc::Status status = FetchRecord(console, *id, &sides[i]);
     if (!status.ok()) return console.Fail(status);
@@ -1431,18 +1432,16 @@ void DeclareDiff(Command& verb, std::vector<std::string>& ids) {
 
 std::vector<Verb> ShowVerbs() {
   return {
-      {"list", "Show jobs, newest first unless --sort says otherwise",
-       Takes(DeclareList, List)},
-      {"show",
-       "Show one job in full, what a study found, and the record of the run;\n"
-       "also for a deleted job",
-       Takes(DeclareShow, Show)},
+      {"list", "Show jobs, newest first", Takes(DeclareList, List),
+       "mpsctl list --mine -n 10\n"
+       "mpsctl list --label sweep=ranks --sort eval_loss\n"
+       "mpsctl list --columns id,state,metrics.f1,name"},
+      {"show", "Show one job in full, with the record of its run",
+       Takes(DeclareShow, Show), "mpsctl show @last"},
       {"queue", "Show in which order the jobs will run, and why",
-       TakesNothing(Queue)},
-      {"diff",
-       "Compare two jobs, including deleted ones: their specs,\n"
-       "environments, data, conditions and results",
-       Takes(DeclareDiff, Diff)},
+       TakesNothing(Queue), "mpsctl queue"},
+      {"diff", "Compare two jobs: specs, environments, results",
+       Takes(DeclareDiff, Diff), "mpsctl diff moods @last"},
   };
 }
 

@@ -100,18 +100,18 @@ std::string ServerAddress(const certificates::CertificateFacts& server) {
 }
 
 void PrintNextSteps(const Command& command, const pki::TlsState& state) {
-  command.out << "\nNext:\n"
-                 "  1. let mpsd listen: mpsd --listen 0.0.0.0:"
-              << kPort
-              << ", or in mpsd.toml\n       listen = [\"0.0.0.0:" << kPort
-              << "\"]\n"
-                 "     and restart it\n"
-                 "  2. for each person: mpsctl token create --user NAME --role "
-                 "user --expires 90d\n"
-                 "  3. on the person's machine, with the token at hand:\n"
-                 "       mpsctl login "
-              << ServerAddress(state.server) << " \\\n         --fingerprint "
-              << state.authority.fingerprint << "\n";
+  command.out
+      << "\nNext:\n"
+         "  1. let mpsd listen: mpsd --listen 0.0.0.0:"
+      << kPort << ", or in mpsd.toml\n       listen = [\"0.0.0.0:" << kPort
+      << "\"]\n"
+         "     and restart it\n"
+         "  2. for each person: mpsctl admin token create --user NAME --role "
+         "user --expires 90d\n"
+         "  3. on the person's machine, with the token at hand:\n"
+         "       mpsctl login "
+      << ServerAddress(state.server) << " \\\n         --fingerprint "
+      << state.authority.fingerprint << "\n";
 }
 
 pki::ServerOrder ServerOrderOf(const Command& command) {

@@ -25,6 +25,8 @@ namespace mpsd::client {
 
 std::string StateName(v1::JobState state);  // "QUEUED"
 bool IsFinal(v1::JobState state);
+// The last 8 characters of a job's id, for tables: ids of one hour begin alike.
+std::string ShortJobId(const std::string& id);
 // The short names of an enum's values, "QUEUED" …, without the unspecified one.
 std::vector<std::string> ValueNames(
     const google::protobuf::EnumDescriptor& type);

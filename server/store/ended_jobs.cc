@@ -174,8 +174,9 @@ absl::Status CheckRemoval(Connection& c, const std::string& id,
         absl::StrCat("job ", id, " ran again since the rules were applied"));
   }
   if (pinned) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "job ", id, " is pinned: unpin it first (`mpsctl unpin ", id, "`)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is pinned: unpin it first (`mpsctl set ", id,
+                     " --unpin`)"));
   }
   RETURN_IF_ERROR(CheckUnused(c, id));
   if (!ended) return absl::OkStatus();

@@ -333,8 +333,9 @@ absl::Status JobStore::Delete(const std::string& id) {
     if (Query(c, "DELETE FROM jobs WHERE number = ? AND pinned = 0",
               stored->number)
             .Run() == 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "job ", id, " is pinned: unpin it first (`mpsctl unpin ", id, "`)"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", id, " is pinned: unpin it first (`mpsctl set ",
+                       id, " --unpin`)"));
     }
     IndexChangedTexts(c);
     transaction.Commit();

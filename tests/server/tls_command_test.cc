@@ -47,7 +47,7 @@ TEST_F(TlsCommandTest, InitSaysWhatToDoNext) {
   EXPECT_THAT(made.out,
               AllOf(HasSubstr("(397 days)"), HasSubstr("gpu.example.com, "),
                     HasSubstr("mpsd --listen 0.0.0.0:7433"),
-                    HasSubstr("mpsctl token create --user NAME"),
+                    HasSubstr("mpsctl admin token create --user NAME"),
                     HasSubstr("mpsctl login gpu.example.com:7433"),
                     HasSubstr("--fingerprint " + fingerprint)));
 }

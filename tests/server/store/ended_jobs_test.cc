@@ -143,7 +143,7 @@ TEST_F(KeptJobsTest, APinKeepsTheRowFromDelete) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(kept_.SetPinned(Id(1), true).ok());
   EXPECT_TRUE(jobs_.Get(Id(1))->pinned);
   EXPECT_THAT(jobs_.Delete(Id(1)),
-              Fails(absl::StatusCode::kFailedPrecondition, "mpsctl unpin"));
+              Fails(absl::StatusCode::kFailedPrecondition, "--unpin`"));
   EXPECT_TRUE(jobs_.Get(Id(1)).ok());
   // A change of the row by a worker's reports leaves the pin alone.
   Job job = *jobs_.Get(Id(1));
