@@ -292,7 +292,7 @@ class Login {
           ExitCode::kNotLetIn,
           absl::StrCat("mpsd at ", context_.server,
                        " does not let you in: ", status.error_message()),
-          "Nothing was stored. An admin makes a token with `mpsctl token "
+          "Nothing was stored. An admin makes a token with `mpsctl admin token "
           "create`.");
     }
     if (!status.ok()) return console.Fail(status);
@@ -379,7 +379,7 @@ ExitCode Logout(const std::string& chosen, const Console& console) {
   }
   console.out << "Removed the context " << name
               << " with its token from this machine. The daemon still accepts "
-                 "the token: `mpsctl token revoke` revokes it.\n";
+                 "the token: `mpsctl admin token revoke` revokes it.\n";
   return ExitCode::kOk;
 }
 
@@ -607,7 +607,7 @@ void PrintCreated(const Console& console,
       << "\nIt cannot be shown again: mpsd keeps only its SHA-256. Send it to "
       << user
       << " securely;\nit is typed or piped into\n  mpsctl login HOST:PORT\n"
-         "Revoke a token that others may have seen:\n  mpsctl token revoke "
+         "Revoke a token that others may have seen:\n  mpsctl admin token revoke "
       << id << "\n";
 }
 
@@ -616,7 +616,7 @@ void PrintTokens(const Console& console,
   console.ShowEach(response.tokens(), [&] {
     if (response.tokens().empty()) {
       console.out
-          << "No tokens. Make one with `mpsctl token create --user NAME "
+          << "No tokens. Make one with `mpsctl admin token create --user NAME "
              "--role ROLE`.\n";
       return;
     }
@@ -701,7 +701,7 @@ absl::Status CheckTokenIds(const std::vector<std::string>& ids) {
     if (!absl::StartsWith(id, std::string(base::kApiTokenPrefix))) continue;
     return absl::InvalidArgumentError(
         "that is a token, not its id; it is in this shell's history now, so "
-        "revoke it by its id, which `token list` shows");
+        "revoke it by its id, which `admin token list` shows");
   }
   return absl::OkStatus();
 }
@@ -735,7 +735,7 @@ ExitCode RevokeOne(const std::string& id, const Console& console) {
       console.daemon.Call(&AccessStub::RevokeToken, request, &response);
   if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
     return console.Fail(ExitCode::kNotFound, status.error_message(),
-                        "List the tokens with `mpsctl token list`.");
+                        "List the tokens with `mpsctl admin token list`.");
   }
   if (!status.ok()) return console.Fail(status);
   PrintRevoked(console, id, response);
@@ -813,11 +813,10 @@ void PrintTable(const Console& console,
 ExitCode Audit(const AuditOptions& options, const Console& console) {
   v1::ListAuditRequest request;
   request.set_user(options.user);
-  // A deleted job still has entries; its whole id finds them.
-  request.set_job_id(absl::AsciiStrToUpper(options.job));
-  if (!options.job.empty() && options.job.size() < 26) {
+  // A deleted job still has entries.
+  if (!options.job.empty()) {
     ExitCode code;
-    auto id = ResolveJobId(console, options.job, &code);
+    auto id = ResolveJobId(console, options.job, &code, PastJobs::kToo);
     if (!id) return code;
     request.set_job_id(*id);
   }
@@ -856,33 +855,41 @@ void DeclareAudit(Command& verb, AuditOptions& options) {
 std::vector<Verb> AccessVerbs() {
   return {
       {"login", "Log in to a daemon on a port, with TLS and a token",
-       Takes(DeclareLogin, RunLogin), /*calls_daemon=*/false},
-      {"logout", "Forget a daemon that you logged in to, and its token",
-       Takes(DeclareLogout, Logout), /*calls_daemon=*/false},
+       Takes(DeclareLogin, RunLogin), "mpsctl login studio.local:7433",
+       /*calls_daemon=*/false},
+      {"logout", "Forget a login and its token", Takes(DeclareLogout, Logout),
+       "mpsctl logout studio",
+       /*calls_daemon=*/false},
       {"token",
-       "Make, list and revoke the tokens by which clients log in",
+       "The tokens of clients: create, list, revoke",
        nullptr,
+       "mpsctl admin token create --user ann --role user",
        /*calls_daemon=*/true,
-       {{"create", "Make a token and print it, once, on standard output",
-         Takes(DeclareCreate, Create)},
-        {"list",
-         "Show the tokens, newest first: all of them for an admin,\n"
-         "the user's own for others",
-         TakesNothing(ListTokens)},
-        {"revoke", "Revoke tokens at once, and end the streams they opened",
-         Takes(DeclareRevoke, Revoke)}}},
+       {{"create", "Make a token and print it once",
+         Takes(DeclareCreate, Create),
+         "mpsctl admin token create --user ann --role user --expires 30d"},
+        {"list", "Show the tokens; for others than admins their own",
+         TakesNothing(ListTokens), "mpsctl admin token list"},
+        {"revoke", "Revoke tokens and end the streams they opened",
+         Takes(DeclareRevoke, Revoke),
+         "mpsctl admin token revoke 0a1b2c3d4e5f"}}},
       {"context",
-       "The daemons that you logged in to: list, use, show, remove",
+       "Your logins: list, use, show, remove",
        nullptr,
+       "mpsctl context list\n"
+       "mpsctl context use studio",
        /*calls_daemon=*/false,
-       {{"list", "List the contexts", Takes(DeclareQuiet, ListContexts)},
-        {"use", "Make a context the current one", Takes(DeclareContext, Use)},
+       {{"list", "List the contexts", Takes(DeclareQuiet, ListContexts),
+         "mpsctl context list"},
+        {"use", "Make a context the current one", Takes(DeclareContext, Use),
+         "mpsctl context use studio"},
         {"show", "Show a context (else the current one)",
-         Takes(DeclareOptionalContext, ShowContext)},
+         Takes(DeclareOptionalContext, ShowContext), "mpsctl context show"},
         {"remove", "Forget a context, and its token",
-         Takes(DeclareContext, RemoveContext)}}},
+         Takes(DeclareContext, RemoveContext),
+         "mpsctl context remove studio"}}},
       {"audit", "Show who requested which change, newest first",
-       Takes(DeclareAudit, Audit)},
+       Takes(DeclareAudit, Audit), "mpsctl admin audit --user ann --since 7d"},
   };
 }
 

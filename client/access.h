@@ -21,8 +21,8 @@ absl::StatusOr<std::optional<absl::Time>> ParseExpiry(const std::string& text,
                                                       absl::Time now,
                                                       absl::TimeZone zone);
 
-// Prints only the secret to console.out, for TOKEN=$(mpsctl token create …),
-// and to console.err what it is and how to hand it over.
+// Prints only the secret to console.out, for TOKEN=$(mpsctl admin token create
+// …), and to console.err what it is and how to hand it over.
 void PrintCreated(const Console& console,
                   const v1::CreateTokenResponse& response);
 void PrintTokens(const Console& console,

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/app.h"
 
-#include <iterator>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/completion.h"
 #include "client/connection.h"
 #include "client/console.h"
 #include "client/daemons/context_store.h"
+#include "client/jobs.h"
 #include "core/base/check.h"
 
 namespace mpsd::client {
@@ -36,61 +37,75 @@ void AddGlobalOptions(Command& app, GlobalOptions* options) {
   app.set_version_flag("--version", "mpsctl " MPSD_VERSION);
 }
 
-// In the order of the help.
-constexpr const char* kOrder[] = {"init",
-                                  "submit",
-                                  "clone",
-                                  "diff",
-                                  "list",
-                                  "queue",
-                                  "show",
-                                  "note",
-                                  "tag",
-                                  "watch",
-                                  "plot",
-                                  "report",
-                                  "logs",
-                                  "cancel",
-                                  "retry",
-                                  "hold",
-                                  "release",
-                                  "move",
-                                  "wait",
-                                  "delete",
-                                  "pin",
-                                  "unpin",
-                                  "gc",
-                                  "checkpoints",
-                                  "download",
-                                  "model",
-                                  "plan",
-                                  "sweep",
-                                  "smoke",
-                                  "compare-devices",
-                                  "profile",
-                                  "import",
-                                  "merge",
-                                  "schema",
-                                  "token",
-                                  "audit",
-                                  "login",
-                                  "logout",
-                                  "context",
-                                  "info",
-                                  "doctor",
-                                  "drain",
-                                  "undrain",
-                                  "completion"};
+// The groups of the help, at most ten verbs each, in the order of the help.
+constexpr std::pair<const char*, const char*> kGroups[] = {
+    {"Run and follow jobs",
+     "init submit clone list queue show watch logs wait diff"},
+    {"Change jobs", "set hold release cancel retry delete"},
+    {"Results", "report plot download merge"},
+    {"Before a job runs", "plan doctor info check sweep import schema"},
+    {"Models and daemons", "model context login logout admin completion"},
+};
+
+// Verbs that have the rows of other verbs below them.
+struct Umbrella {
+  const char *name, *help, *below;
+};
+constexpr Umbrella kUmbrellas[] = {
+    {"check", "Measure a job: smoke, profile, batch, devices",
+     "smoke profile batch devices"},
+    {"admin", "For admins: token, audit, drain, undrain, gc",
+     "token audit drain undrain gc"},
+};
+
+// Words of other programs and of earlier releases.
+Command::OtherNames OtherNames() {
+  return {
+      {"ls", "list"},
+      {"ps", "list"},
+      {"jobs", "list"},
+      {"status", "list"},
+      {"top", "watch"},
+      {"rm", "delete"},
+      {"run", "submit"},
+      {"train", "submit"},
+      {"stop", "cancel"},
+      {"kill", "cancel --now"},
+      {"checkpoints", "download ID --checkpoints"},
+      {"move", "set ID --priority"},
+      {"pin", "set ID --pin"},
+      {"unpin", "set ID --unpin"},
+      {"note", "set ID --note"},
+      {"tag", "set ID --tag"},
+      {"smoke", "check smoke"},
+      {"profile", "check profile"},
+      {"compare-devices", "check devices"},
+      {"token", "admin token"},
+      {"audit", "admin audit"},
+      {"drain", "admin drain"},
+      {"undrain", "admin undrain"},
+      {"gc", "admin gc"},
+      {"models", "model list"},
+      {"version", "--version"},
+      {"whoami", "info"},
+  };
+}
 
 // Verbs that the command line names set *action.
 void Add(const Verb& row, Command& above, Action* action) {
-  Command* verb = above.add_subcommand(row.name, row.help)->fallthrough();
+  Command* verb = above.add_subcommand(row.name, row.help);
+  verb->fallthrough()->group("Verbs");
   for (const Verb& one : row.below) Add(one, *verb, action);
   if (row.declare == nullptr) {
     verb->require_subcommand(1);
   } else {
     verb->callback([=, run = row.declare(*verb)] { *action = run; });
   }
+  verb->set_examples(row.examples);
+}
+
+std::vector<std::string> Words(const char* text) {
+  return absl::StrSplit(text, ' ');
 }
 
 // The rows of all sources by their names.
@@ -102,23 +117,53 @@ std::map<std::string, Verb> AllVerbs() {
                            WatchVerbs}) {
     for (Verb& row : table()) rows.emplace(row.name, std::move(row));
   }
+  for (const auto& [name, help, below] : kUmbrellas) {
+    Verb above{name, help, nullptr};
+    for (const std::string& one : Words(below)) {
+      above.below.push_back(std::move(rows.extract(one).mapped()));
+    }
+    rows.emplace(name, std::move(above));
+  }
   return rows;
+}
+
+// Adds all rows in their groups.
+void AddVerbs(const std::map<std::string, Verb>& rows, Command& app,
+              Action* action) {
+  size_t added = 0;
+  for (const auto& [title, names] : kGroups) {
+    for (const std::string& name : Words(names)) {
+      const auto row = rows.find(name);
+      if (row == rows.end()) continue;  // init has no row yet
+      Add(row->second, app, action);
+      app.get_subcommand(name)->group(title);
+      ++added;
+    }
+  }
+  base::Check(rows.size() == added, "each verb has its place");
 }
 
 // doctor reports a daemon that cannot be reached as a finding.
 bool FindsUnreachable(const std::string& verb) { return verb == "doctor"; }
 
-int RunVerb(const std::vector<std::string>& args, std::ostream& out,
-            std::ostream& err, const Terminal& terminal) {
-  Command app("Queue fine-tuning jobs on mpsd and follow them.", "mpsctl");
-  app.footer(absl::StrCat(DaemonChoiceHelp(), "\n\n", ExitCodeHelp()));
+int RunVerb(std::vector<std::string> args, std::ostream& out, std::ostream& err,
+            const Terminal& terminal) {
+  Command app(
+      "Queue fine-tuning jobs on mpsd and follow them.\n"
+      "`mpsctl help VERB` shows the options of a verb, with examples.",
+      "mpsctl");
+  if (!args.empty() && args[0] == "help") {
+    args.erase(args.begin());
+    args.emplace_back("--help");
+  }
   GlobalOptions options;
   Action action;
   AddGlobalOptions(app, &options);
   const std::map<std::string, Verb> rows = AllVerbs();
-  base::Check(rows.size() == std::size(kOrder), "each verb has its place");
-  for (const char* name : kOrder) Add(rows.at(name), app, &action);
-  for (Command* verb : app.verbs()) verb->group("Verbs");
+  AddVerbs(rows, app, &action);
+  // Not before: a verb would have the same end.
+  app.footer(absl::StrCat(JobIdHelp(), "\n\n", DaemonChoiceHelp(), "\n\n",
+                          ExitCodeHelp()));
   app.require_subcommand(1);
   app.set_verb_label("VERB");
   // For the shells' completion scripts, not for users.
@@ -126,7 +171,7 @@ int RunVerb(const std::vector<std::string>& args, std::ostream& out,
     PrintWords(app, {args.begin() + 2, args.end()}, out);
     return static_cast<int>(ExitCode::kOk);
   }
-  if (const std::optional<int> code = app.Parse(args, out, err)) return *code;
+  if (const auto code = app.Parse(args, OtherNames(), out, err)) return *code;
   const std::string verb = app.chosen()[0];
   const bool asks_daemon = rows.at(verb).calls_daemon;
   // A verb that calls no daemon runs even if the contexts are broken.

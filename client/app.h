@@ -24,10 +24,11 @@ using Action = std::function<ExitCode(const Console&)>;
 // A row of the table of verbs.
 struct Verb {
   const char* name;
-  const char* help;
+  const char* help;  // at most 50 characters, for the list of verbs
   // Adds the verb's arguments and options to `verb`, and returns what it does
   // with their values; null for a verb with others below it.
   std::function<Action(Command& verb)> declare;
+  const char* examples = "";  // command lines, one to three
   bool calls_daemon = true;
   std::vector<Verb> below = {};
 };
@@ -56,7 +57,7 @@ VerbTable AccessVerbs, CompletionVerbs, DownloadVerbs, InfoVerbs, InitVerbs,
     JobsVerbs, ModelVerbs, OfflineVerbs, ShowVerbs, StudyVerbs, SubmitVerbs,
     WatchVerbs;
 
-// The name of a positional argument that is a job's id.
+// The name of a positional argument that is a job: by its id or its name.
 inline constexpr char kJobIdName[] = "ID";
 // The name of one that is a context's name.
 inline constexpr char kContextName[] = "CONTEXT";

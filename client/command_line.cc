@@ -4,11 +4,16 @@
 #include <CLI/CLI.hpp>
 #include <climits>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "client/console.h"
+#include "client/text/format.h"
+#include "core/spec/fields.h"
 
 namespace mpsd::client {
 
@@ -165,10 +170,6 @@ Command* Command::add_subcommand(const std::string& name,
   return verb;
 }
 
-Command* Command::add_option_group(const std::string& name) {
-  return groups_.emplace_back(new Command(app_->add_option_group(name))).get();
-}
-
 Option* Command::get_option(const std::string& name) {
   CLI::Option* const found = app_->get_option(name);
   for (const auto& option : options_) {
@@ -186,7 +187,6 @@ Command* Command::get_subcommand(const std::string& name) {
 
 MPSD_SETTER(Command, app_, callback, std::function<void()>)
 MPSD_SETTER(Command, app_, require_subcommand, int)
-MPSD_SETTER(Command, app_, require_option, int)
 MPSD_SETTER(Command, app_, footer, std::string)
 MPSD_SETTER(Command, app_, group, std::string)
 #undef MPSD_SETTER
@@ -194,6 +194,14 @@ MPSD_SETTER(Command, app_, group, std::string)
 Command* Command::fallthrough() {
   app_->fallthrough();
   return this;
+}
+
+void Command::set_examples(const std::string& lines) {
+  if (lines.empty()) return;
+  const std::string before = app_->get_footer();
+  app_->footer(absl::StrCat(before, before.empty() ? "" : "\n\n",
+                            "Examples:\n  ",
+                            absl::StrReplaceAll(lines, {{"\n", "\n  "}})));
 }
 
 void Command::set_version_flag(const std::string& name,
@@ -220,9 +228,6 @@ std::vector<std::string> Command::chosen() const {
 std::vector<const Option*> Command::options() const {
   std::vector<const Option*> all;
   for (const auto& option : options_) all.push_back(option.get());
-  for (const auto& group : groups_) {
-    for (const Option* option : group->options()) all.push_back(option);
-  }
   return all;
 }
 
@@ -238,40 +243,69 @@ std::vector<Command*> Command::verbs() const {
 
 namespace {
 
-// CLI11's error, reworded where it would not help.
-std::string Complaint(const CLI::App& app, const CLI::ParseError& error,
-                      const std::vector<std::string>& args) {
-  if (!app.get_subcommands().empty()) return error.what();
-  for (const std::string& arg : args) {
-    if (absl::StartsWith(arg, "-")) continue;
-    if (error.get_name() == "ExtrasError" ||
-        error.get_name() == "RequiredError") {
-      std::string verbs;
-      for (const CLI::App* verb :
-           app.get_subcommands([](const CLI::App*) { return true; })) {
-        absl::StrAppend(&verbs, verbs.empty() ? "" : ", ", verb->get_name());
-      }
-      return absl::StrCat("there is no verb '", arg, "'; the verbs are ",
-                          verbs);
-    }
+// What a word that is none of `verbs` may have meant; "" for nothing.
+std::string Meant(const std::string& word,
+                  const std::vector<std::string>& verbs,
+                  const Command::OtherNames& others) {
+  std::vector<std::string_view> known(verbs.begin(), verbs.end());
+  for (const auto& [other, meant] : others) known.push_back(other);
+  const auto near = spec::NearestName(word, known);
+  if (!near) return "";
+  std::string verb(*near);
+  if (const auto other = others.find(verb); other != others.end()) {
+    verb = other->second;
   }
-  return error.get_name() == "RequiredError" ? "no verb given" : error.what();
+  return *near == word ? absl::StrCat("; use `mpsctl ", verb, "`")
+                       : absl::StrCat("; did you mean `mpsctl ", verb, "`?");
+}
+
+// CLI11's error, reworded where it would not help. `verb`: the last one that
+// the command line names; `path`: its words.
+std::string Complaint(const CLI::App& program, const CLI::App& verb,
+                      const std::string& path, const CLI::ParseError& error,
+                      const Command::OtherNames& others) {
+  std::vector<std::string> names;
+  for (const CLI::App* one :
+       verb.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(one->get_name());
+  }
+  if (names.empty() || (error.get_name() != "ExtrasError" &&
+                        error.get_name() != "RequiredError")) {
+    return error.what();
+  }
+  const std::vector<std::string> words = program.remaining();
+  if (!words.empty() && absl::StartsWith(words[0], "-")) {
+    return absl::StrCat("no option ", Printable(words[0]));
+  }
+  const std::string what =
+      words.empty() ? "no verb given"
+                    : absl::StrCat("no verb ", path, Printable(words[0]));
+  if (path.empty()) {
+    return words.empty() ? what : what + Meant(words[0], names, others);
+  }
+  return absl::StrCat(what, "; ", path, "has ", absl::StrJoin(names, ", "));
 }
 
 }  // namespace
 
 std::optional<int> Command::Parse(const std::vector<std::string>& args,
-                                  std::ostream& out, std::ostream& err) {
+                                  const OtherNames& others, std::ostream& out,
+                                  std::ostream& err) {
   try {
     app_->parse(std::vector<std::string>(args.rbegin(), args.rend()));
     return std::nullopt;
   } catch (const CLI::Success& help) {  // --help, --version
     return app_->exit(help, out, err);
   } catch (const CLI::ParseError& error) {
-    const std::vector<std::string> verbs = chosen();
-    err << get_name() << ": " << Complaint(*app_, error, args) << "\nSee `"
-        << get_name() << ' '
-        << (verbs.empty() ? "" : absl::StrCat(verbs[0], " ")) << "--help`.\n";
+    const CLI::App* verb = app_;
+    std::string path;  // "admin token "
+    while (!verb->get_subcommands().empty()) {
+      verb = verb->get_subcommands()[0];
+      absl::StrAppend(&path, verb->get_name(), " ");
+    }
+    err << get_name() << ": " << Complaint(*app_, *verb, path, error, others)
+        << "\nSee `" << get_name() << ' ' << path
+        << (path.empty() ? "help" : "--help") << "`.\n";
     return static_cast<int>(ExitCode::kBadInput);
   }
 }

@@ -3,6 +3,7 @@
 #define MPSD_CLIENT_COMMAND_LINE_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -103,15 +104,15 @@ class Command {
                    const std::string& help = "");
   Command* add_subcommand(const std::string& name,
                           const std::string& help = "");
-  Command* add_option_group(const std::string& name);
   Option* get_option(const std::string& name);
   Command* get_subcommand(const std::string& name);
 
   Command* callback(std::function<void()> run);
   Command* require_subcommand(int count);
-  Command* require_option(int count);
   Command* fallthrough();
   Command* footer(std::string text);
+  // Command lines at the end of the help, one a line.
+  void set_examples(const std::string& lines);
   Command* group(std::string name);
   void set_version_flag(const std::string& name, const std::string& version);
   // What the help calls a verb.
@@ -121,17 +122,20 @@ class Command {
   std::string get_description() const;
   // The verbs that the command line names.
   std::vector<std::string> chosen() const;
-  // The options with those of the groups.
   std::vector<const Option*> options() const;
   // The verbs directly below, in order; not those of the group "", which the
   // help does not list.
   std::vector<Command*> verbs() const;
 
+  // Words that are no verbs, each with what to type instead: "ps", "list".
+  using OtherNames = std::map<std::string, std::string>;
+
   // Parses the words after the program's name and runs the callbacks. Returns
   // nullopt to continue, else the exit code: help and version are printed to
-  // `out`, an error to `err`.
+  // `out`, an error to `err`, with what a wrong verb may have meant.
   std::optional<int> Parse(const std::vector<std::string>& args,
-                           std::ostream& out, std::ostream& err);
+                           const OtherNames& others, std::ostream& out,
+                           std::ostream& err);
 
  private:
   explicit Command(CLI::App* app);
@@ -141,7 +145,6 @@ class Command {
   CLI::App* app_;
   std::vector<std::unique_ptr<Option>> options_;
   std::vector<std::unique_ptr<Command>> verbs_;
-  std::vector<std::unique_ptr<Command>> groups_;
 };
 
 }  // namespace mpsd::client

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -145,9 +147,9 @@ v1::ListJobsRequest JobsOf(const std::string& path) {
   };
   if (path == "cancel" || path == "wait") {
     states({v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING});
-  } else if (path == "hold" || path == "move" || path == "release") {
+  } else if (path == "hold" || path == "release") {
     states({v1::JOB_STATE_QUEUED});
-    if (path != "move") request.set_held(path == "release");
+    request.set_held(path == "release");
   } else if (path == "retry") {
     states({v1::JOB_STATE_RUNNING, v1::JOB_STATE_SUCCEEDED,
             v1::JOB_STATE_FAILED, v1::JOB_STATE_CANCELLED});
@@ -156,8 +158,6 @@ v1::ListJobsRequest JobsOf(const std::string& path) {
             v1::JOB_STATE_CANCELLED});
   } else if (path == "download") {
     states({v1::JOB_STATE_SUCCEEDED});
-  } else if (path == "pin" || path == "unpin") {
-    request.set_pinned(path == "unpin");
   }
   return request;
 }
@@ -174,18 +174,26 @@ bool AskDaemon(const CompletePlace& place, Method method,
 
 using Accepts = std::function<bool(const v1::Job& job)>;
 
+// Ids, and the names that only one of the jobs has.
 Words Jobs(const CompletePlace& place, v1::ListJobsRequest request,
            const Accepts& accepts = nullptr) {
   Words words;
+  if (absl::StartsWith(place.word, "@")) return {{"@last"}, {"@running"}};
   request.set_page_size(kMostJobs);
   v1::ListJobsResponse response;
   if (!AskDaemon(place, &JobStub::List, request, &response)) return words;
+  std::map<std::string, int> named;
+  for (const v1::Job& job : response.jobs()) ++named[job.name()];
+  const auto given = [&place](const std::string& word) {
+    return std::count(place.arguments.begin(), place.arguments.end(), word) > 0;
+  };
   for (const v1::Job& job : response.jobs()) {
-    const auto& given = place.arguments;
-    if (std::count(given.begin(), given.end(), job.id()) > 0) continue;
+    if (given(job.id()) || given(job.name())) continue;
     if (accepts && !accepts(job)) continue;
-    words.push_back(
-        {job.id(), absl::StrCat(StateName(job.state()), "  ", job.name())});
+    const std::string state = absl::StrCat(StateName(job.state()), "  ");
+    words.push_back({job.id(), state + job.name()});
+    if (job.name().empty() || named[job.name()] > 1) continue;
+    words.push_back({job.name(), state + ShortJobId(job.id())});
   }
   return words;
 }
@@ -296,11 +304,14 @@ Words InList(const std::string& typed, const std::vector<std::string>& texts,
   return words;
 }
 
+constexpr std::string_view kFree[] = {
+    "--note", "--tag", "--untag", "--reason", "--label", "--name", "--text"};
+
 CompleteWords Value(const CompletePlace& place) {
   const Option& option = *place.option;
   const std::string name = option.get_name();
   CompleteWords result;
-  if (name == "TEXT" || name == "WORD") {
+  if (std::count(std::begin(kFree), std::end(kFree), name) > 0) {
     // Words that the user chooses freely.
   } else if (name == "--probe-of") {
     result.words = Studies(place, v1::JOB_KIND_PROBE);
@@ -329,7 +340,7 @@ CompleteWords Value(const CompletePlace& place) {
   } else {
     result.files = true;
     // Accepts a job in place of a job.json.
-    if (name == "JOB" && place.path == "profile") {
+    if (name == "JOB" && place.path == "check profile") {
       result.words = Jobs(place, {});
     }
   }
@@ -506,7 +517,8 @@ void DeclareCompletion(Command& verb, std::string& shell) {
 std::vector<Verb> CompletionVerbs() {
   return {
       {"completion", "Print a shell's completion script",
-       Takes(DeclareCompletion, RunCompletion), /*calls_daemon=*/false},
+       Takes(DeclareCompletion, RunCompletion),
+       "source <(mpsctl completion bash)", /*calls_daemon=*/false},
   };
 }
 

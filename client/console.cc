@@ -488,15 +488,17 @@ std::string HowToBeLetIn(const Address& address, grpc::StatusCode code) {
   if (!IsPort(address)) return "";
   const Credentials& own = address.credentials;
   if (own.token.empty()) {
-    return absl::StrCat("Log in first: `mpsctl login ", address.target,
-                        "`, with a token that an admin makes (`mpsctl token "
-                        "create`).");
+    return absl::StrCat(
+        "Log in first: `mpsctl login ", address.target,
+        "`, with a token that an admin makes (`mpsctl admin token "
+        "create`).");
   }
   return absl::StrCat(
       own.context.empty()
           ? "The token in MPSD_TOKEN"
           : absl::StrCat("The token of the context ", own.context),
-      " has expired or was revoked: ask an admin for a new one (`mpsctl token "
+      " has expired or was revoked: ask an admin for a new one (`mpsctl admin "
+      "token "
       "create --user NAME`), then `mpsctl login ",
       address.target, own.context.empty() ? "" : " --name ", own.context, "`.");
 }

@@ -197,12 +197,9 @@ void PrintTable(const Console& console,
   table.Print(console.out, 0);
 }
 
-ExitCode Checkpoints(const std::string& text, const Console& console) {
-  ExitCode code;
-  auto id = ResolveJobId(console, text, &code);
-  if (!id) return code;
+ExitCode Checkpoints(const std::string& id, const Console& console) {
   v1::CheckpointsRequest request;
-  request.set_id(*id);
+  request.set_id(id);
   v1::CheckpointsResponse response;
   grpc::Status status =
       console.daemon.Call(&JobStub::Checkpoints, request, &response);
@@ -217,6 +214,7 @@ struct DownloadOptions {
   bool predictions = false;
   bool curves = false;
   bool merged = false;
+  bool checkpoints = false;
   std::string output;
 };
 
@@ -322,9 +320,10 @@ ExitCode FailedCall(const Console& console, const std::string& id,
   const bool ended = GetJob(console, id, &job).ok() && IsFinal(job.state());
   return console.Fail(
       ExitCode::kNotFound, status.error_message(),
-      absl::StrCat(ended ? "Take" : "Wait for it with `mpsctl watch ",
-                   ended ? "" : id + "`, or take",
-                   " a checkpoint: ", "`mpsctl checkpoints ", id, "`."));
+      absl::StrCat(
+          ended ? ""
+                : absl::StrCat("Wait for it with `mpsctl watch ", id, "`. "),
+          "Its checkpoints: `mpsctl download ", id, " --checkpoints`."));
 }
 
 void PrintReceived(const Console& console, const std::string& id,
@@ -453,13 +452,21 @@ std::string WantedFile(const DownloadOptions& options, const fs::path& output) {
 }
 
 ExitCode Download(const DownloadOptions& options, const Console& console) {
+  ExitCode code;
+  if (options.checkpoints) {
+    const auto id = ResolveJobId(console, options.id, &code);
+    return id ? Checkpoints(*id, console) : code;
+  }
+  if (options.output.empty()) {
+    return console.BadInput("download: --output is required: a folder",
+                            "See `mpsctl download --help`.");
+  }
   std::error_code error;
   fs::path output = fs::absolute(options.output, error).lexically_normal();
   if (!output.has_filename()) output = output.parent_path();
   const Destination to{output, WantedFile(options, output)};
   absl::Status free = CheckDestination(to);
   if (!free.ok()) return FailedPlace(console, free, "");
-  ExitCode code;
   auto id = ResolveJobId(console, options.id, &code);
   if (!id) return code;
   v1::DownloadRequest request;
@@ -504,8 +511,11 @@ void DeclareDownload(Command& verb, DownloadOptions& options) {
       ->excludes(checkpoint)
       ->excludes(predictions)
       ->excludes(merged);
-  verb.add_argument("-o,--output DIR", options.output,
-                    "The folder to create, or an empty one");
+  Option* output = verb.add_option("-o,--output DIR", options.output,
+                                   "The folder to create, or an empty one");
+  verb.add_flag("--checkpoints", options.checkpoints,
+                "List the checkpoints instead")
+      ->excludes(output);
 }
 
 constexpr size_t kMostJobs = 20;
@@ -559,8 +569,7 @@ class Reporting {
       return BadOutput(s);
     }
     ExitCode code = ExitCode::kOk;
-    const auto ids =
-        ResolveNamed(console_, named_, {}, &code, FewestIdCharacters::kLooks);
+    const auto ids = ResolveNamed(console_, named_, {}, &code);
     if (!ids) return code;
     const size_t count = std::max(named_.texts.size(), ids->size());
     if (count > kMostJobs) {
@@ -662,13 +671,15 @@ void DeclareReport(Command& verb, ReportOptions& options) {
 
 std::vector<Verb> DownloadVerbs() {
   return {
-      {"checkpoints", "List the checkpoints of a job",
-       Takes(DeclareJob, Checkpoints)},
-      {"download",
-       "Fetch the final adapter or model, a checkpoint, predictions or curves",
-       Takes(DeclareDownload, Download)},
-      {"report", "Write an HTML report of a job, or of several, compared",
-       Takes(DeclareReport, Report)},
+      {"download", "Fetch an adapter, a model, a checkpoint, curves",
+       Takes(DeclareDownload, Download),
+       "mpsctl download moods --output adapter/\n"
+       "mpsctl download moods --checkpoints\n"
+       "mpsctl download moods --checkpoint 500 --output step-500/"},
+      {"report", "Write an HTML report of a job, or of several",
+       Takes(DeclareReport, Report),
+       "mpsctl report moods -o moods.html\n"
+       "mpsctl report --label sweep=ranks"},
   };
 }
 

@@ -386,9 +386,12 @@ void DeclareDoctor(Command& verb, DoctorOptions& options) {
 
 std::vector<Verb> InfoVerbs() {
   return {
-      {"info", "Show the daemon and its device", TakesNothing(Info)},
+      {"info", "Show the daemon and its device", TakesNothing(Info),
+       "mpsctl info\n"
+       "mpsctl --server ssh://studio info"},
       {"doctor", "Check the daemon's machine for problems",
-       Takes(DeclareDoctor, Doctor)},
+       Takes(DeclareDoctor, Doctor),
+       "mpsctl doctor --deep --threshold doctor.disk_free=100e9"},
   };
 }
 

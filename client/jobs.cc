@@ -19,6 +19,7 @@
 #include "client/command_line.h"
 #include "client/show.h"
 #include "client/text/format.h"
+#include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
 #include "mpsd/v1/access.grpc.pb.h"
@@ -30,10 +31,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kPageSize = 500;  // the most that the daemon sends at once
+constexpr char kLast[] = "@last", kRunning[] = "@running";
+
+// Whether it is as long as an id, and begins like one.
+bool IsWholeId(const std::string& text) {
+  return text.size() == limits::kWholeId && absl::ascii_isdigit(text[0]) &&
+         std::all_of(text.begin(), text.end(), absl::ascii_isalnum);
+}
 
 std::string Listing(const v1::FindJobsResponse& matches) {
   constexpr int kMostShown = 10;
-  std::string text = "Give more of its id; it may be any of:";
+  std::string text = "Give the id of one of these:";
   for (int i = 0; i < matches.jobs_size() && i < kMostShown; ++i) {
     const v1::Job& job = matches.jobs(i);
     absl::StrAppend(&text, "\n  ", job.id(), "  ", StateName(job.state()), "  ",
@@ -45,61 +53,95 @@ std::string Listing(const v1::FindJobsResponse& matches) {
   return text;
 }
 
-// The error of `text` that needs no call to the daemon; "" for none.
-std::string Complaint(const std::string& text, FewestIdCharacters fewest) {
-  const size_t least = static_cast<size_t>(fewest);
-  if (text.empty()) return "the job's id is empty";
-  if (!std::all_of(text.begin(), text.end(), absl::ascii_isalnum) ||
-      text.size() > kJobIdLength) {
-    return absl::StrCat("'", Printable(text), "' is not part of a job's id");
+// Finds what "@last" or "@running" means.
+grpc::Status FindPlace(const Console& console, v1::ListJobsRequest request,
+                       v1::FindJobsResponse* matches) {
+  v1::ListJobsResponse response;
+  const grpc::Status status =
+      console.daemon.Call(&JobStub::List, request, &response);
+  matches->mutable_jobs()->Swap(response.mutable_jobs());
+  return status;
+}
+
+// Finds the jobs that `text` may mean. False, with *code, if a call failed.
+bool FindJobs(const Console& console, const std::string& text, PastJobs past,
+              v1::FindJobsResponse* matches, ExitCode* code) {
+  grpc::Status status;
+  v1::ListJobsRequest list;
+  if (text == kLast) {
+    const auto user = CallerName(console, code);
+    if (!user) return false;
+    list.set_owner(*user);
+    list.set_page_size(1);
+    status = FindPlace(console, list, matches);
+  } else if (text == kRunning) {
+    list.add_states(v1::JOB_STATE_RUNNING);
+    list.set_page_size(2);
+    status = FindPlace(console, list, matches);
+  } else if (text.size() <= limits::kFilterTextBytes &&
+             Printable(text) == text) {
+    v1::FindJobsRequest request;
+    request.set_id_part(text);
+    request.set_past(past == PastJobs::kToo);
+    status = console.daemon.Call(&JobStub::FindJobs, request, matches);
   }
-  if (text.size() >= least) return "";
-  return absl::StrCat("'", text,
-                      "' is too short for a job's id: give at least ", least,
-                      " characters");
+  if (!status.ok()) *code = console.Fail(status);
+  return status.ok();
 }
 
 }  // namespace
 
+std::string JobIdHelp() {
+  return R"(Which job, wherever a verb takes an ID:
+  its name, the first or last characters of its id (at least 4), @last (your
+  newest job) or @running. Tables show the last 8 characters of ids.)";
+}
+
+std::optional<std::string> CallerName(const Console& console, ExitCode* code) {
+  v1::WhoAmIResponse who;
+  const grpc::Status status =
+      console.daemon.Call(&AccessStub::WhoAmI, {}, &who);
+  if (status.ok()) return who.user();
+  *code = console.Fail(status);
+  return std::nullopt;
+}
+
 std::optional<std::string> ResolveJobId(const Console& console,
                                         const std::string& text, ExitCode* code,
-                                        FewestIdCharacters fewest,
                                         PastJobs past) {
   const std::string see = "List the jobs with `mpsctl list`.";
-  if (const std::string wrong = Complaint(text, fewest); !wrong.empty()) {
-    *code = console.BadInput(wrong, see);
+  if (text.empty()) {
+    *code = console.BadInput("the job's id is empty", see);
     return std::nullopt;
   }
-  if (text.size() == kJobIdLength) return absl::AsciiStrToUpper(text);
-  v1::FindJobsRequest request;
-  request.set_id_part(absl::AsciiStrToUpper(text));
-  request.set_past(past == PastJobs::kToo);
+  if (IsWholeId(text)) return absl::AsciiStrToUpper(text);
   v1::FindJobsResponse matches;
-  const grpc::Status status =
-      console.daemon.Call(&JobStub::FindJobs, request, &matches);
-  if (!status.ok()) {
-    *code = console.Fail(status);
-  } else if (matches.jobs().empty()) {
-    *code = console.Fail(
-        ExitCode::kNotFound,
-        absl::StrCat("no job's id begins or ends with '", text, "'"), see);
-  } else if (matches.jobs_size() > 1) {
-    *code = console.BadInput(absl::StrCat("'", text, "' is ambiguous: ",
+  if (!FindJobs(console, text, past, &matches, code)) return std::nullopt;
+  const std::string quoted = absl::StrCat("'", Printable(text), "'");
+  if (matches.jobs_size() == 1) return matches.jobs(0).id();
+  if (!matches.jobs().empty()) {
+    *code = console.BadInput(absl::StrCat(quoted, " is ambiguous: ",
                                           matches.more() ? "more than " : "",
                                           matches.jobs_size(), " jobs match"),
                              Listing(matches));
+  } else if (text.size() < limits::kIdPart) {
+    *code = console.BadInput(
+        absl::StrCat(quoted, " is too short: give at least ", limits::kIdPart,
+                     " characters of the job's id, or its name"),
+        see);
   } else {
-    return matches.jobs(0).id();
+    *code = console.Fail(ExitCode::kNotFound,
+                         absl::StrCat("no job with id or name ", quoted), see);
   }
   return std::nullopt;
 }
 
 std::optional<std::vector<std::string>> ResolveJobIds(
     const Console& console, const std::vector<std::string>& texts,
-    ExitCode* code, FewestIdCharacters fewest) {
+    ExitCode* code, PastJobs past) {
   std::vector<std::string> ids;
   for (const std::string& text : texts) {
-    std::optional<std::string> id = ResolveJobId(console, text, code, fewest);
+    std::optional<std::string> id = ResolveJobId(console, text, code, past);
     if (!id) return std::nullopt;
     if (std::find(ids.begin(), ids.end(), *id) == ids.end()) {
       ids.push_back(*std::move(id));
@@ -117,9 +159,10 @@ void AddNamedJobs(Command* verb, NamedJobs* named) {
   AddJobFilter(verb, &named->filter);
 }
 
-std::optional<std::vector<std::string>> ResolveNamed(
-    const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
-    ExitCode* code, FewestIdCharacters fewest) {
+std::optional<std::vector<std::string>> ResolveNamed(const Console& console,
+                                                     const NamedJobs& named,
+                                                     v1::ListJobsRequest filter,
+                                                     ExitCode* code) {
   const bool has_filter = named.filter != JobFilter();
   if (named.texts.empty() == !has_filter) {
     *code = console.BadInput(
@@ -128,7 +171,7 @@ std::optional<std::vector<std::string>> ResolveNamed(
         "List the jobs with `mpsctl list`.");
     return std::nullopt;
   }
-  if (!has_filter) return ResolveJobIds(console, named.texts, code, fewest);
+  if (!has_filter) return ResolveJobIds(console, named.texts, code);
   if (!named.filter.states.empty()) filter.clear_states();
   if (absl::Status filled = FillFilter(named.filter, console.terminal, filter);
       !filled.ok()) {
@@ -206,16 +249,13 @@ namespace {
 ExitCode ForEachJob(
     const Console& console, NamedJobs named, v1::ListJobsRequest filter,
     const std::function<ExitCode(const std::string& id)>& change) {
-  if (named.filter != JobFilter() && named.filter.owner.empty()) {
-    v1::WhoAmIResponse who;
-    const grpc::Status status =
-        console.daemon.Call(&AccessStub::WhoAmI, {}, &who);
-    if (!status.ok()) return console.Fail(status);
-    named.filter.owner = who.user();
-  }
   ExitCode code = ExitCode::kOk;
-  const auto ids = ResolveNamed(console, named, std::move(filter), &code,
-                                FewestIdCharacters::kChanges);
+  if (named.filter != JobFilter() && named.filter.owner.empty()) {
+    const auto user = CallerName(console, &code);
+    if (!user) return code;
+    named.filter.owner = *user;
+  }
+  const auto ids = ResolveNamed(console, named, std::move(filter), &code);
   if (!ids) return code;
   return ForEach(*ids, change);
 }
@@ -229,8 +269,7 @@ std::string AheadText(const v1::Job& job) {
 struct ChangeOptions {
   NamedJobs named;
   std::string reason;
-  bool now = false, from_scratch = false, top = false, bottom = false;
-  std::optional<int32_t> priority;
+  bool now = false, from_scratch = false;
 };
 
 v1::ListJobsRequest InStates(std::initializer_list<v1::JobState> states) {
@@ -252,10 +291,6 @@ ExitCode Change(const Console& console, const NamedJobs& named,
       console.out << "Job " << job.id() << text(job) << '\n';
     });
   });
-}
-
-void DeclareJobs(Command& verb, ChangeOptions& options) {
-  verb.add_argument(kJobIdName, options.named.texts, "The jobs");
 }
 
 void DeclareNamedJobs(Command& verb, ChangeOptions& options) {
@@ -286,46 +321,6 @@ ExitCode Release(const ChangeOptions& options, const Console& console) {
                 [](const v1::Job& job) {
                   return absl::StrCat(" is released", AheadText(job), ".");
                 });
-}
-
-void DeclareMove(Command& verb, ChangeOptions& options) {
-  DeclareJobs(verb, options);
-  Command* to = verb.add_option_group("To");
-  to->add_flag("--top", options.top, "Before the others");
-  to->add_flag("--bottom", options.bottom, "After the others");
-  to->add_option("--priority N", options.priority, "Higher runs first");
-  to->require_option(1);
-}
-
-ExitCode Move(const ChangeOptions& options, const Console& console) {
-  NamedJobs named = options.named;
-  // The first job named becomes the first in the queue.
-  if (options.top) std::reverse(named.texts.begin(), named.texts.end());
-  v1::MoveRequest request;
-  if (options.top) request.set_top(true);
-  if (options.bottom) request.set_bottom(true);
-  if (options.priority) request.set_priority(*options.priority);
-  return Change(
-      console, named, {}, &JobStub::Move, request, [](const v1::Job& job) {
-        const bool first = job.has_queue_position() && !job.queue_position();
-        return absl::StrCat(" has priority ", job.priority(),
-                            first ? ", first in the queue" : AheadText(job),
-                            job.held() ? "; it is held." : ".");
-      });
-}
-
-std::string PinText(const v1::Job& job) {
-  return job.pinned() ? " is pinned: nothing of it is removed until `mpsctl "
-                        "unpin`."
-                      : " is not pinned.";
-}
-
-ExitCode Pin(const ChangeOptions& options, const Console& console) {
-  return Change(console, options.named, {}, &JobStub::Pin, {}, PinText);
-}
-
-ExitCode Unpin(const ChangeOptions& options, const Console& console) {
-  return Change(console, options.named, {}, &JobStub::Unpin, {}, PinText);
 }
 
 void DeclareCancel(Command& verb, ChangeOptions& options) {
@@ -359,7 +354,7 @@ ExitCode Cancel(const ChangeOptions& options, const Console& console) {
 }
 
 void DeclareRetry(Command& verb, ChangeOptions& options) {
-  DeclareJobs(verb, options);
+  verb.add_argument(kJobIdName, options.named.texts, "The jobs");
   verb.add_flag("--from-scratch", options.from_scratch,
                 "Remove their checkpoints and results and start over, also\n"
                 "SUCCEEDED ones");
@@ -388,6 +383,138 @@ ExitCode Retry(const ChangeOptions& options, const Console& console) {
                 options.from_scratch ? +from_scratch : +resumed);
 }
 
+// --- set ---------------------------------------------------------------------
+
+struct SetOptions {
+  std::vector<std::string> texts, tags, untags;
+  std::optional<std::string> note;
+  std::optional<int32_t> priority;
+  bool top = false, bottom = false, hold = false, release = false, pin = false,
+       unpin = false;
+
+  bool moves() const { return top || bottom || priority; }
+  bool records() const { return note || !tags.empty() || !untags.empty(); }
+};
+
+void DeclareSet(Command& verb, SetOptions& options) {
+  verb.add_argument(kJobIdName, options.texts, "The jobs");
+  Option* top = verb.add_flag("--top", options.top,
+                              "Before your other queued jobs of its priority;\n"
+                              "an admin's: before everyone's");
+  Option* bottom =
+      verb.add_flag("--bottom", options.bottom, "After them")->excludes(top);
+  verb.add_option("--priority N", options.priority, "Higher runs first")
+      ->excludes(top)
+      ->excludes(bottom);
+  Option* hold = verb.add_flag("--hold", options.hold,
+                               "Keep it from starting; it keeps its place");
+  verb.add_flag("--release", options.release, "Let it start")->excludes(hold);
+  Option* pin = verb.add_flag("--pin", options.pin,
+                              "Protect it from delete and from every rule");
+  verb.add_flag("--unpin", options.unpin, "Unpin it")->excludes(pin);
+  verb.add_option("--note TEXT", options.note,
+                  "Add a note of at most 4,096 bytes, also to a deleted\n"
+                  "job; notes stay");
+  verb.add_list("--tag WORD", options.tags,
+                "Add a tag of letters, digits and ._-+/@, also to a\n"
+                "deleted job; repeatable");
+  verb.add_list("--untag WORD", options.untags, "Remove a tag; repeatable");
+}
+
+std::string MovedText(const v1::Job& job) {
+  const bool first = job.has_queue_position() && !job.queue_position();
+  return absl::StrCat(" has priority ", job.priority(),
+                      first ? ", first in the queue" : AheadText(job),
+                      job.held() ? "; it is held." : ".");
+}
+
+std::string PinText(const v1::Job& job) {
+  return job.pinned() ? " is pinned: nothing of it is removed until `mpsctl "
+                        "set ID --unpin`."
+                      : " is not pinned.";
+}
+
+ExitCode AddNote(const std::string& id, const std::string& text,
+                 const Console& console) {
+  v1::AddNoteRequest request;
+  request.set_id(id);
+  request.set_text(text);
+  return console.Ask(&JobStub::AddNote, request, [&](const auto& response) {
+    const int notes = response.record().notes_size();
+    console.out << "Job " << id << " has " << notes
+                << (notes == 1 ? " note.\n" : " notes.\n");
+  });
+}
+
+ExitCode ChangeTags(const std::string& id, const SetOptions& options,
+                    const Console& console) {
+  v1::TagRequest request;
+  request.set_id(id);
+  request.mutable_add()->Assign(options.tags.begin(), options.tags.end());
+  request.mutable_remove()->Assign(options.untags.begin(),
+                                   options.untags.end());
+  return console.Ask(&JobStub::Tag, request, [&](const auto& response) {
+    const auto& tags = response.record().tags();
+    console.out << "Job " << id << " has "
+                << (tags.empty()
+                        ? "no tags"
+                        : absl::StrCat("the tags ",
+                                       Printable(absl::StrJoin(tags, ", "))))
+                << ".\n";
+  });
+}
+
+// Makes each change, even after one fails; returns the first code that is not
+// kOk.
+ExitCode SetOne(const SetOptions& options, const std::string& id,
+                const Console& console) {
+  const NamedJobs job{{id}, {}};
+  ChangeOptions change;
+  change.named = job;
+  v1::MoveRequest move;
+  if (options.top) move.set_top(true);
+  if (options.bottom) move.set_bottom(true);
+  if (options.priority) move.set_priority(*options.priority);
+  ExitCode code = ExitCode::kOk;
+  const auto also = [&code](bool asked, const auto& make) {
+    const ExitCode one = asked ? make() : ExitCode::kOk;
+    if (code == ExitCode::kOk) code = one;
+  };
+  also(options.moves(), [&] {
+    return Change(console, job, {}, &JobStub::Move, move, MovedText);
+  });
+  also(options.hold, [&] { return Hold(change, console); });
+  also(options.release, [&] { return Release(change, console); });
+  also(options.pin,
+       [&] { return Change(console, job, {}, &JobStub::Pin, {}, PinText); });
+  also(options.unpin,
+       [&] { return Change(console, job, {}, &JobStub::Unpin, {}, PinText); });
+  also(options.note.has_value(),
+       [&] { return AddNote(id, *options.note, console); });
+  also(!options.tags.empty() || !options.untags.empty(),
+       [&] { return ChangeTags(id, options, console); });
+  return code;
+}
+
+ExitCode Set(const SetOptions& options, const Console& console) {
+  const bool changes = options.moves() || options.hold || options.release ||
+                       options.pin || options.unpin;
+  if (!changes && !options.records()) {
+    return console.BadInput("set: name what to set: --priority, --note …",
+                            "See `mpsctl set --help`.");
+  }
+  ExitCode code = ExitCode::kOk;
+  // A deleted job has notes and tags alone.
+  auto ids = ResolveJobIds(console, options.texts, &code,
+                           changes ? PastJobs::kNo : PastJobs::kToo);
+  if (!ids) return code;
+  // The first job named becomes the first in the queue.
+  if (options.top) std::reverse(ids->begin(), ids->end());
+  return ForEach(*ids, [&](const std::string& id) {
+    return SetOne(options, id, console);
+  });
+}
+
 // --- Verbs that send one request ---------------------------------------------
 
 void DeclareDrain(Command& verb, std::string& reason) {
@@ -398,63 +525,14 @@ ExitCode Drain(const std::string& reason, const Console& console) {
   v1::DrainRequest request;
   request.set_reason(reason);
   return console.Ask(&DaemonStub::Drain, request, [&](const auto&) {
-    console.out << "Queue paused, also across restarts. The running job "
-                   "continues.\n";
+    console.out << "Queue paused until `mpsctl admin undrain`, also across "
+                   "restarts. The running job continues.\n";
   });
 }
 
 ExitCode Undrain(const Console& console) {
   return console.Ask(&DaemonStub::Undrain, {},
                      [&](const auto&) { console.out << "Queue resumed.\n"; });
-}
-
-struct RecordOptions {
-  std::string id, text;
-  std::vector<std::string> words;
-  bool remove = false;
-};
-
-void DeclareNote(Command& verb, RecordOptions& options) {
-  verb.add_argument(kJobIdName, options.id, "The job");
-  verb.add_argument("TEXT", options.text, "At most 4,096 bytes");
-}
-
-ExitCode Note(const RecordOptions& options, const Console& console) {
-  ExitCode code = ExitCode::kOk;
-  const auto id = ResolveJobId(console, options.id, &code,
-                               FewestIdCharacters::kLooks, PastJobs::kToo);
-  if (!id) return code;
-  v1::AddNoteRequest request;
-  request.set_id(*id);
-  request.set_text(options.text);
-  return console.Ask(&JobStub::AddNote, request, [&](const auto& response) {
-    console.out << *id << ": notes " << response.record().notes_size() << '\n';
-  });
-}
-
-void DeclareTag(Command& verb, RecordOptions& options) {
-  verb.add_argument(kJobIdName, options.id, "The job");
-  verb.add_argument("WORD", options.words,
-                    "Tags, of letters, digits and ._-+/@");
-  verb.add_flag("--remove", options.remove, "Remove these tags");
-}
-
-ExitCode Tag(const RecordOptions& options, const Console& console) {
-  ExitCode code = ExitCode::kOk;
-  const auto id = ResolveJobId(console, options.id, &code,
-                               FewestIdCharacters::kLooks, PastJobs::kToo);
-  if (!id) return code;
-  v1::TagRequest request;
-  request.set_id(*id);
-  (options.remove ? request.mutable_remove() : request.mutable_add())
-      ->Assign(options.words.begin(), options.words.end());
-  return console.Ask(&JobStub::Tag, request, [&](const auto& response) {
-    const auto& tags = response.record().tags();
-    console.out << *id << ": "
-                << (tags.empty() ? "no tags"
-                                 : Printable(absl::StrJoin(tags, ", ")))
-                << '\n';
-  });
 }
 
 // --- Removal -----------------------------------------------------------------
@@ -675,8 +753,7 @@ ExitCode Delete(const DeleteOptions& options, const Console& console) {
   }
   if (options.has_filter()) return DeleteFound(options, console);
   ExitCode code = ExitCode::kOk;
-  const auto ids = ResolveJobIds(console, options.texts, &code,
-                                 FewestIdCharacters::kChanges);
+  const auto ids = ResolveJobIds(console, options.texts, &code);
   if (!ids) return code;
   return options.dry_run ? TryNamed(*ids, console) : DeleteNamed(*ids, console);
 }
@@ -798,33 +875,32 @@ ExitCode Gc(const bool& dry_run, const Console& console) {
 
 std::vector<Verb> JobsVerbs() {
   return {
-      {"hold", "Keep queued jobs from starting; they keep their places",
-       Takes(DeclareHold, Hold)},
-      {"release", "Let held jobs start", Takes(DeclareNamedJobs, Release)},
-      {"move",
-       "Move queued jobs among your jobs of their priority\n"
-       "(an admin: among all jobs of it), or to another priority",
-       Takes(DeclareMove, Move)},
-      {"pin", "Protect jobs from delete and from every rule",
-       Takes(DeclareJobs, Pin)},
-      {"unpin", "Unpin jobs", Takes(DeclareJobs, Unpin)},
-      {"cancel", "Cancel jobs", Takes(DeclareCancel, Cancel)},
-      {"retry",
-       "Run jobs again under the same ids, from their last checkpoints:\n"
-       "FAILED or CANCELLED ones, or running ones, which return to the queue",
-       Takes(DeclareRetry, Retry)},
-      {"drain", "Start no further job until undrain; for admins",
-       Takes(DeclareDrain, Drain)},
-      {"undrain", "Start jobs again after drain; for admins",
-       TakesNothing(Undrain)},
-      {"note", "Add a note to a job, even to a deleted one; notes stay",
-       Takes(DeclareNote, Note)},
-      {"tag", "Add tags to a job, even to a deleted one, or remove them",
-       Takes(DeclareTag, Tag)},
-      {"delete", "Remove jobs that have ended, with their logs and results",
-       Takes(DeclareDelete, Delete)},
-      {"gc", "Remove now what mpsd's --keep-… rules and budget allow",
-       Takes(DeclareGc, Gc)},
+      {"set", "Change place, priority, hold, pin, notes, tags",
+       Takes(DeclareSet, Set),
+       "mpsctl set moods --priority 5\n"
+       "mpsctl set @last --note \"rejected: overfits\" --tag ablation"},
+      {"hold", "Keep queued jobs from starting", Takes(DeclareHold, Hold),
+       "mpsctl hold moods --reason \"data are being fixed\""},
+      {"release", "Let held jobs start", Takes(DeclareNamedJobs, Release),
+       "mpsctl release moods"},
+      {"cancel", "Cancel jobs", Takes(DeclareCancel, Cancel),
+       "mpsctl cancel @last\n"
+       "mpsctl cancel --label sweep=ranks --state QUEUED"},
+      {"retry", "Run jobs again, from their last checkpoints",
+       Takes(DeclareRetry, Retry),
+       "mpsctl retry moods\n"
+       "mpsctl retry @last --from-scratch"},
+      {"drain", "Start no further job until undrain",
+       Takes(DeclareDrain, Drain),
+       "mpsctl admin drain --reason \"update at noon\""},
+      {"undrain", "Start jobs again", TakesNothing(Undrain),
+       "mpsctl admin undrain"},
+      {"delete", "Remove ended jobs with logs and results",
+       Takes(DeclareDelete, Delete),
+       "mpsctl delete moods\n"
+       "mpsctl delete --state FAILED --older-than 30d --dry-run"},
+      {"gc", "Remove now what mpsd's rules and budget allow",
+       Takes(DeclareGc, Gc), "mpsctl admin gc --dry-run"},
   };
 }
 

@@ -18,33 +18,31 @@
 
 namespace mpsd::client {
 
-inline constexpr size_t kJobIdLength = 26;
-
-// The minimum length of a part of an id.
-enum class FewestIdCharacters : size_t {
-  kLooks = 4,
-  kChanges = 6,  // a verb that ends, removes or starts jobs
-};
+// How users name a job, as `mpsctl help` prints it.
+std::string JobIdHelp();
 
 // Whether a verb also takes deleted jobs.
 enum class PastJobs { kNo, kToo };
 
 // The id of the one job that `text` identifies: a whole id, or its beginning or
-// end, in upper or lower case. An end matches only jobs that have not ended and
-// the latest 1,000. Without such a job prints the error, returns nullopt and
-// sets *code: kNotFound; kBadInput if `text` is too short, not a part of an id,
-// or a part of several ids (which are listed); or the code of the failed call.
-std::optional<std::string> ResolveJobId(
-    const Console& console, const std::string& text, ExitCode* code,
-    FewestIdCharacters fewest = FewestIdCharacters::kLooks,
-    PastJobs past = PastJobs::kNo);
+// end of four characters, in upper or lower case; a name; "@last", the caller's
+// newest job; "@running". Without such a job prints the error, returns nullopt
+// and sets *code: kNotFound; kBadInput if `text` is too short or means several
+// jobs (which are listed); or the code of the failed call. A whole id is not
+// looked for.
+std::optional<std::string> ResolveJobId(const Console& console,
+                                        const std::string& text, ExitCode* code,
+                                        PastJobs past = PastJobs::kNo);
 
 // Resolves each of `texts` in turn; a job that two texts identify is in the
 // result once. Returns nullopt if one text has no job, so that the verb does
 // not touch the others either.
 std::optional<std::vector<std::string>> ResolveJobIds(
     const Console& console, const std::vector<std::string>& texts,
-    ExitCode* code, FewestIdCharacters fewest);
+    ExitCode* code, PastJobs past = PastJobs::kNo);
+
+// The user that the daemon takes the caller for. As ResolveJobId without one.
+std::optional<std::string> CallerName(const Console& console, ExitCode* code);
 
 // Adds the positional ID of a verb whose only option it is.
 void DeclareJob(Command& verb, std::string& id);
@@ -64,8 +62,7 @@ void AddNamedJobs(Command* verb, NamedJobs* named);
 std::optional<std::vector<std::string>> ResolveNamed(const Console& console,
                                                      const NamedJobs& named,
                                                      v1::ListJobsRequest filter,
-                                                     ExitCode* code,
-                                                     FewestIdCharacters fewest);
+                                                     ExitCode* code);
 
 grpc::Status GetJob(const Console& console, const std::string& id,
                     v1::Job* job);

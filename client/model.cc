@@ -594,15 +594,19 @@ std::vector<Verb> ModelVerbs() {
       {"model",
        "The models that jobs can name: push, pull, list, rm",
        nullptr,
+       "mpsctl model list\n"
+       "mpsctl model push SmolLM2-135M-Instruct",
        /*calls_daemon=*/true,
        {{"push", "Send a model's folder, so that jobs can name the model",
-         Takes(DeclareModelPush, Push)},
+         Takes(DeclareModelPush, Push),
+         "mpsctl model push SmolLM2-135M-Instruct --name org/smol"},
         {"pull", "Have mpsd fetch a model with `hf download` on its machine",
-         Takes(DeclareModelPull, Pull)},
+         Takes(DeclareModelPull, Pull),
+         "mpsctl model pull HuggingFaceTB/SmolLM2-135M-Instruct"},
         {"list", "List the models that jobs can name",
-         Takes(DeclareModelList, List)},
+         Takes(DeclareModelList, List), "mpsctl model list"},
         {"rm", "Remove models that no unfinished job needs",
-         Takes(DeclareModelRemove, Remove)}}}};
+         Takes(DeclareModelRemove, Remove), "mpsctl model rm org/smol"}}}};
 }
 
 }  // namespace mpsd::client

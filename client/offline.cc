@@ -579,11 +579,14 @@ std::string JobReference() {
 std::vector<Verb> OfflineVerbs() {
   return {
       {"merge", "Merge an adapter into the model it was trained on",
-       Takes(DeclareMerge, Merge), /*calls_daemon=*/false},
-      {"import", "Print the job.json for a run_glue.py or trl sft command",
-       Takes(DeclareImport, Import), /*calls_daemon=*/false},
+       Takes(DeclareMerge, Merge), "mpsctl merge adapter/ --output merged/",
+       /*calls_daemon=*/false},
+      {"import", "Make a job.json of a run_glue.py or trl sft line",
+       Takes(DeclareImport, Import), "mpsctl import run.sh > job.json",
+       /*calls_daemon=*/false},
       {"schema", "Print the JSON Schema of job.json, for editors",
-       Takes(DeclareSchema, Schema), /*calls_daemon=*/false},
+       Takes(DeclareSchema, Schema), "mpsctl schema > job.schema.json",
+       /*calls_daemon=*/false},
   };
 }
 

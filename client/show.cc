@@ -438,9 +438,6 @@ constexpr char kTableColumns[] = "id,state,step,loss,eval_loss,owner,age,name";
 constexpr char kCsvColumns[] =
     "id,name,state,owner,priority,model,create_time,start_time,end_time,step,"
     "loss,eval_loss,device_seconds,stored_bytes";
-// On a terminal with fewer columns the list shows only the ends of ids, by
-// which each verb finds its job.
-constexpr int kNarrow = 60;
 constexpr int64_t kPageSize = 500;  // the most that the daemon sends at once
 
 struct ListOptions {
@@ -454,6 +451,7 @@ struct ListOptions {
   bool csv = false;
   bool quiet = false;
   bool past = false;
+  bool mine = false;
 
   // The jobs to show, from `first` on.
   int64_t first() const { return all ? 0 : (page - 1) * limit; }
@@ -639,12 +637,9 @@ class Printer {
       PrintObject(ListRow(job, now));
     } else {
       const ListRow row(job, now);
-      const Terminal& terminal = console_.terminal;
-      const bool narrow = terminal.is_tty && terminal.columns() < kNarrow;
       table_.Add(OfEach([&](const ListColumn& column) {
-        std::string cell = column.Cell(row, terminal.zone);
-        if (narrow && column.name() == "id") cell.erase(0, cell.size() - 8);
-        return cell;
+        return column.name() == "id" ? ShortJobId(job.id())
+                                     : column.Cell(row, console_.terminal.zone);
       }));
     }
   }
@@ -760,9 +755,15 @@ ExitCode List(const ListOptions& options, const Console& console) {
                        : absl::StrCat(options.csv ? kCsvColumns : kTableColumns,
                                       MetricColumns(*keys)));
   if (!columns.ok()) return fail(columns.status());
-  const absl::StatusOr<v1::ListJobsRequest> request =
+  absl::StatusOr<v1::ListJobsRequest> request =
       Request(options, *keys, console.terminal);
   if (!request.ok()) return fail(request.status());
+  if (options.mine) {
+    ExitCode code = ExitCode::kOk;
+    const auto user = CallerName(console, &code);
+    if (!user) return code;
+    request->set_owner(*user);
+  }
   if (options.count) return CountJobs(*request, options.past, console);
   return ShowJobs(options, *request, *keys, *std::move(columns), console);
 }
@@ -776,7 +777,7 @@ void AddShape(Command* verb, ListOptions* options) {
                    "Show these, comma-separated: the fields of\n"
                    "--json, labels.NAME, metrics.NAME, step, loss, age …");
   Option* limit =
-      verb->add_option("--limit N", options->limit, "At most this many")
+      verb->add_option("-n,--limit N", options->limit, "At most this many")
           ->check(Range(1, 1000000))
           ->capture_default_str();
   Option* page =
@@ -794,6 +795,8 @@ void AddShape(Command* verb, ListOptions* options) {
 
 void DeclareList(Command& verb, ListOptions& options) {
   AddJobFilter(&verb, &options.filter);
+  verb.add_flag("--mine", options.mine, "Only your own")
+      ->excludes(verb.get_option("--owner"));
   AddShape(&verb, &options);
 }
 
@@ -1196,8 +1199,7 @@ struct ShowOptions {
 
 ExitCode Show(const ShowOptions& options, const Console& console) {
   ExitCode code;
-  auto id = ResolveJobId(console, options.id, &code, FewestIdCharacters::kLooks,
-                         PastJobs::kToo);
+  auto id = ResolveJobId(console, options.id, &code, PastJobs::kToo);
   if (!id) return code;
   v1::GetRecordResponse shown;
   const grpc::Status status = FetchRecord(console, *id, &shown);
@@ -1270,7 +1272,8 @@ void PrintPlaces(const v1::QueueResponse& queue, const Console& console) {
         {!runs    ? absl::StrCat(++place)
          : pauses ? "PAUSED"
                   : "runs",
-         entry.id(), OrDash(entry.owner()), absl::StrCat(entry.priority()),
+         ShortJobId(entry.id()), OrDash(entry.owner()),
+         absl::StrCat(entry.priority()),
          runs ? "-" : Seconds(std::max(0.0, absl::ToDoubleSeconds(waits))),
          Printable(entry.name()), Why(entry, common, queue.pause(), console)});
   }
@@ -1395,8 +1398,7 @@ ExitCode Diff(const std::vector<std::string>& texts, const Console& console) {
   ExitCode code = ExitCode::kOk;
   Sides sides;
   for (size_t i = 0; i < 2; ++i) {
-    const auto id = ResolveJobId(console, texts[i], &code,
-                                 FewestIdCharacters::kLooks, PastJobs::kToo);
+    const auto id = ResolveJobId(console, texts[i], &code, PastJobs::kToo);
     if (!id) return code;
     const grpc::Status status = FetchRecord(console, *id, &sides[i]);
     if (!status.ok()) return console.Fail(status);
@@ -1418,18 +1420,16 @@ void DeclareDiff(Command& verb, std::vector<std::string>& ids) {
 
 std::vector<Verb> ShowVerbs() {
   return {
-      {"list", "Show jobs, newest first unless --sort says otherwise",
-       Takes(DeclareList, List)},
-      {"show",
-       "Show one job in full, what a study found, and the record of the run;\n"
-       "also for a deleted job",
-       Takes(DeclareShow, Show)},
+      {"list", "Show jobs, newest first", Takes(DeclareList, List),
+       "mpsctl list --mine -n 10\n"
+       "mpsctl list --label sweep=ranks --sort eval_loss\n"
+       "mpsctl list --columns id,state,metrics.f1,name"},
+      {"show", "Show one job in full, with the record of its run",
+       Takes(DeclareShow, Show), "mpsctl show @last"},
       {"queue", "Show in which order the jobs will run, and why",
-       TakesNothing(Queue)},
-      {"diff",
-       "Compare two jobs, including deleted ones: their specs,\n"
-       "environments, data, conditions and results",
-       Takes(DeclareDiff, Diff)},
+       TakesNothing(Queue), "mpsctl queue"},
+      {"diff", "Compare two jobs: specs, environments, results",
+       Takes(DeclareDiff, Diff), "mpsctl diff moods @last"},
   };
 }
 

@@ -257,7 +257,7 @@ void PrintSmoke(const v1::StudyResult& result, const Console& console) {
   if (!result.has_smoke()) return;
   const v1::SmokeResult& smoke = result.smoke();
   Table table({"EPOCH", "LIVE", "DRIVER", "FOOTPRINT", "SWAP", "HEAT",
-               "PRESSURE", "STEP"});
+               "PRESSURE", "STEP TIME"});
   for (const v1::SmokeEpoch& epoch : smoke.epochs()) {
     table.Add({absl::StrCat(epoch.epoch()),
                BytesOr(epoch.has_allocated_bytes(), epoch.allocated_bytes()),
@@ -353,11 +353,11 @@ std::string DecisionName(v1::DeviceDecision decision,
 }
 
 // Prints the times of both devices and the decision; `result` is one of
-// compare-devices.
+// `check devices`.
 void PrintDeviceComparison(const v1::StudyResult& result,
                            const Console& console) {
   const v1::DeviceComparisonResult& comparison = result.device_comparison();
-  Table table({"DEVICE", "STEP", "P10", "P90", "WAITS", "LOADER", "BUSY",
+  Table table({"DEVICE", "STEP TIME", "P10", "P90", "WAITS", "LOADER", "BUSY",
                "TOK/S", "PADDING", "MEMORY", "WHAT"});
   AddRow(comparison.baseline(), table);
   AddRow(comparison.measured(), table);
@@ -668,7 +668,7 @@ void DeclareProfile(Command& verb, ProfileArguments& arguments) {
   verb.add_option("--steps N", arguments.steps,
                   "Steps under the profiler; default: profile.steps, 50")
       ->check(Range(1, 1000));
-  verb.add_option("--warm-up N", arguments.warm_up,
+  verb.add_option("--warmup-steps N", arguments.warm_up,
                   "Steps before them; default: 10")
       ->check(Range(1, 1000));
   verb.add_option("--trace FILE", arguments.trace,
@@ -1498,10 +1498,10 @@ absl::StatusOr<std::vector<SweepJob>> MakeSweepJobs(
 namespace {
 
 struct BatchSweepArguments {
-  bool batch = false;  // this sweep is requested
+  StudyArguments study;
   int32_t first_batch = 0, max_batch = 0, steps = 0, warmup_steps = 0;
   double memory_limit_gib = 0;
-  std::string csv;  // a file to write; "": none
+  std::string output;  // a file to write; "": none
 };
 
 constexpr int kMostBatch = 65536;
@@ -1534,33 +1534,27 @@ std::string BatchMemory(const v1::BatchPoint& point) {
                       base::BytesText(point.peak_bytes()));
 }
 
-void DeclareBatchSweep(Command& verb, BatchSweepArguments* arguments) {
-  Option* batch = verb.add_flag(
-      "--batch", arguments->batch,
-      "Throughput and memory by batch size, up to near out of memory");
-  const auto number = [&](const char* name, int32_t* value, int most,
+void DeclareBatchSweep(Command& verb, BatchSweepArguments& arguments) {
+  DeclareStudy(verb, &arguments.study);
+  const auto number = [&](const char* name, int32_t& value, int most,
                           const char* what) {
-    verb.add_option(name, *value, what)
-        ->type_name("N")
-        ->check(Range(1, most))
-        ->needs(batch);
+    verb.add_option(name, value, what)->type_name("N")->check(Range(1, most));
   };
-  number("--first-batch", &arguments->first_batch, kMostBatch,
+  number("--first-batch", arguments.first_batch, kMostBatch,
          "The smallest batch; 1 by default");
-  number("--max-batch", &arguments->max_batch, kMostBatch,
+  number("--max-batch", arguments.max_batch, kMostBatch,
          "The largest batch; by default as many rows as the data have");
-  number("--sweep-steps", &arguments->steps, kMostSteps,
+  number("--steps", arguments.steps, kMostSteps,
          "Steps measured for each batch; 6 by default");
-  number("--warmup-steps", &arguments->warmup_steps, kMostSteps,
+  number("--warmup-steps", arguments.warmup_steps, kMostSteps,
          "Steps before those; 2 by default");
-  verb.add_option("--memory-limit GIB", arguments->memory_limit_gib,
+  verb.add_option("--memory-limit GIB", arguments.memory_limit_gib,
                   "What a batch may hold; by default a share of what the "
                   "device recommends")
-      ->check(Range(1e-3, 1e6))
-      ->needs(batch);
-  verb.add_option("--csv FILE", arguments->csv, "Write the results as a table")
-      ->check(Given)
-      ->needs(batch);
+      ->check(Range(1e-3, 1e6));
+  verb.add_option("-o,--output FILE", arguments.output,
+                  "Write the results as comma-separated values")
+      ->check(Given);
 }
 
 }  // namespace
@@ -1593,8 +1587,8 @@ std::string BatchSweepCsv(const v1::BatchSweepResult& sweep) {
 void PrintBatchSweep(const v1::StudyResult& result, const Console& console) {
   if (!result.has_batch_sweep()) return;
   const v1::BatchSweepResult& sweep = result.batch_sweep();
-  Table table(
-      {"BATCH", "TOK/S", "ROWS/S", "STEP", "PADDING", "MEMORY", "NOTE"});
+  Table table({"BATCH", "TOK/S", "ROWS/S", "STEP TIME", "PADDING", "MEMORY",
+               "NOTE"});
   for (const v1::BatchPoint& point : sweep.points()) {
     const bool timed = point.has_step_seconds();
     table.Add(
@@ -1614,8 +1608,11 @@ void PrintBatchSweep(const v1::StudyResult& result, const Console& console) {
 
 namespace {
 
-ExitCode RunBatchSweep(const Console& console, const StudyArguments& study,
-                       const BatchSweepArguments& arguments) {
+ExitCode RunBatchSweep(const BatchSweepArguments& arguments,
+                       const Console& console) {
+  const StudyArguments& study = arguments.study;
+  absl::Status s = CheckOutputFile("--output", arguments.output);
+  if (!s.ok()) return console.BadInput(s, "Nothing was submitted.");
   v1::Study request;
   v1::BatchSweepOptions& options = *request.mutable_batch_sweep();
   options.set_first_batch(arguments.first_batch);
@@ -1623,8 +1620,7 @@ ExitCode RunBatchSweep(const Console& console, const StudyArguments& study,
   options.set_steps(arguments.steps);
   options.set_warmup_steps(arguments.warmup_steps);
   options.set_memory_limit_bytes(arguments.memory_limit_gib * (1 << 30));
-  absl::Status s =
-      AddThresholds(study.thresholds, options.mutable_thresholds());
+  s = AddThresholds(study.thresholds, options.mutable_thresholds());
   if (!s.ok()) return console.BadInput(s);
   if (study.detach) return RunStudy(console, study, request, PrintBatchSweep);
   const Console course{console.json ? console.err : console.out, console.err,
@@ -1633,41 +1629,42 @@ ExitCode RunBatchSweep(const Console& console, const StudyArguments& study,
   const ExitCode found = FindOut(course, study, request, &result);
   if (found != ExitCode::kOk) return found;
   const ExitCode verdict = ShowStudy(console, result, PrintBatchSweep);
-  if (arguments.csv.empty()) return verdict;
-  s = base::WriteFileAtomic(arguments.csv, BatchSweepCsv(result.batch_sweep()));
+  if (arguments.output.empty()) return verdict;
+  s = base::WriteFileAtomic(arguments.output,
+                            BatchSweepCsv(result.batch_sweep()));
   if (s.ok()) return verdict;
   return console.BadInput(
       s, absl::StrCat("`mpsctl show ", result.job_id(), "` shows the sweep."));
 }
 
 struct GridArguments {
+  StudyArguments job;
   std::vector<std::string> grid;
   std::vector<std::string> random;  // the number, and then the fields
   int64_t seed = 0;
   std::string name, idempotency_key;
   bool hold = false;
-
-  bool asked() const { return !grid.empty() || !random.empty(); }
 };
 
-void DeclareGrid(Command& verb, GridArguments* arguments) {
+void DeclareGrid(Command& verb, GridArguments& arguments) {
+  DeclareStudy(verb, &arguments.job);
   Option* grid =
-      verb.add_option("--grid FIELD=VALUES…", arguments->grid,
+      verb.add_option("--grid FIELD=VALUES…", arguments.grid,
                       "Queue a job for each combination of values:\n"
                       "training.learning_rate=1e-4,3e-4 lora.r=8,16");
-  verb.add_option("--random N FIELD=VALUES…", arguments->random,
+  verb.add_option("--random N FIELD=VALUES…", arguments.random,
                   "Queue N jobs with values drawn at random: of a list, or\n"
                   "uniform(0,0.1), log(1e-5,1e-3), int(1,100)")
       ->expected(2, INT_MAX)
       ->excludes(grid);
-  verb.add_option("--seed N", arguments->seed,
+  verb.add_option("--seed N", arguments.seed,
                   "Of --random: the same seed draws the same values")
       ->capture_default_str();
-  verb.add_option("--name NAME", arguments->name,
+  verb.add_option("--name NAME", arguments.name,
                   "The sweep's name, the label sweep=NAME of its jobs;\n"
                   "default: the job's name");
-  verb.add_flag("--hold", arguments->hold, "Queue the jobs held");
-  verb.add_option("--idempotency-key KEY", arguments->idempotency_key,
+  verb.add_flag("--hold", arguments.hold, "Queue the jobs held");
+  verb.add_option("--idempotency-key KEY", arguments.idempotency_key,
                   "The same key and jobs return the existing jobs;\n"
                   "default: made from the sweep's name");
 }
@@ -1790,8 +1787,14 @@ class Queueing {
   size_t existed_ = 0;
 };
 
-ExitCode RunGrid(const Console& console, const StudyArguments& job,
-                 const GridArguments& arguments) {
+ExitCode Sweep(const GridArguments& arguments, const Console& console) {
+  if (arguments.grid.empty() && arguments.random.empty()) {
+    return console.BadInput(
+        "sweep: expected --grid or --random",
+        "`mpsctl sweep JOB --grid lora.r=8,16` queues a job for each value; "
+        "`mpsctl check batch JOB` tries batch sizes.");
+  }
+  const StudyArguments& job = arguments.job;
   const auto fail = [&](const absl::Status& status) {
     return console.BadInput(status, "Nothing was submitted.");
   };
@@ -1834,53 +1837,30 @@ ExitCode RunGrid(const Console& console, const StudyArguments& job,
       .Run(*jobs, request, upload);
 }
 
-struct SweepOptions {
-  StudyArguments study;
-  BatchSweepArguments batch;
-  GridArguments grid;
-};
-
-void DeclareSweep(Command& verb, SweepOptions& options) {
-  DeclareStudy(verb, &options.study);
-  DeclareBatchSweep(verb, &options.batch);
-  DeclareGrid(verb, &options.grid);
-}
-
-ExitCode Sweep(const SweepOptions& options, const Console& console) {
-  if (options.batch.batch && options.grid.asked()) {
-    return console.BadInput(
-        "sweep: expected --batch, or --grid or --random, not both",
-        "A sweep of batches is one job; the others are many.");
-  }
-  const absl::Status there = CheckOutputFile("--csv", options.batch.csv);
-  if (!there.ok()) return console.BadInput(there, "Nothing was submitted.");
-  if (options.batch.batch) {
-    return RunBatchSweep(console, options.study, options.batch);
-  }
-  if (options.grid.asked()) {
-    return RunGrid(console, options.study, options.grid);
-  }
-  return console.BadInput(
-      "sweep: expected --batch, --grid or --random",
-      "`mpsctl sweep JOB --batch` tries batch sizes, `mpsctl sweep JOB "
-      "--grid lora.r=8,16` queues a job for each value.");
-}
-
 }  // namespace
 
 std::vector<Verb> StudyVerbs() {
   return {
       {"smoke", "Ten short epochs of a slice: is memory stable?",
-       Takes(DeclareSmoke, RunSmoke)},
-      {"compare-devices",
-       "Whether a job runs faster on MPS or CUDA than on the CPU",
-       Takes(DeclareCompareDevices, Compare)},
-      {"profile", "Show where the time of a job's steps goes, and why",
-       Takes(DeclareProfile, Profile)},
-      {"plan", "Estimate what a job.json needs and how long it takes",
-       Takes(DeclarePlan, Plan)},
-      {"sweep", "Find out which batch, or which values, are best",
-       Takes(DeclareSweep, Sweep)},
+       Takes(DeclareSmoke, RunSmoke), "mpsctl check smoke job.json"},
+      {"devices", "Is MPS or CUDA faster than the CPU, and as right?",
+       Takes(DeclareCompareDevices, Compare),
+       "mpsctl check devices job.json --steps 50"},
+      {"profile", "Where the time of a job's steps goes, and why",
+       Takes(DeclareProfile, Profile),
+       "mpsctl check profile job.json --trace slow.json.gz\n"
+       "mpsctl check profile moods"},
+      {"batch", "Throughput and memory by batch size",
+       Takes(DeclareBatchSweep, RunBatchSweep),
+       "mpsctl check batch job.json -o batch.csv"},
+      {"plan", "Estimate what a job needs and how long it takes",
+       Takes(DeclarePlan, Plan), "mpsctl plan job.json"},
+      {"sweep", "Queue a job for each combination of values",
+       Takes(DeclareGrid, Sweep),
+       "mpsctl sweep job.json --grid lora.r=8,16 "
+       "training.learning_rate=1e-4,3e-4\n"
+       "mpsctl sweep job.json --random 20 'training.learning_rate="
+       "log(1e-5,1e-3)'"},
   };
 }
 

@@ -1428,8 +1428,7 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
   }
   v1::SubmitRequest request = MakeRequest(options, *job);
   ExitCode code = ExitCode::kOk;
-  const auto after = ResolveJobIds(console, options.after, &code,
-                                   FewestIdCharacters::kChanges);
+  const auto after = ResolveJobIds(console, options.after, &code);
   if (!after) return code;
   for (const std::string& id : *after) request.add_after(id);
   absl::Status added =
@@ -1662,8 +1661,7 @@ ExitCode Clone(const CloneOptions& options, const Console& console) {
   ExitCode code = ExitCode::kOk;
   const auto id = ResolveJobId(console, options.id, &code);
   if (!id) return code;
-  const auto after = ResolveJobIds(console, options.after, &code,
-                                   FewestIdCharacters::kChanges);
+  const auto after = ResolveJobIds(console, options.after, &code);
   if (!after) return code;
 
   v1::GetSubmissionRequest ask;
@@ -1709,10 +1707,13 @@ void DeclareClone(Command& verb, CloneOptions& options) {
 
 std::vector<Verb> SubmitVerbs() {
   return {
-      {"submit", "Upload what a job.json names, queue it and watch it",
-       Takes(DeclareSubmit, Submit)},
-      {"clone", "Queue a job like another, with its data, and watch it",
-       Takes(DeclareClone, Clone)},
+      {"submit", "Upload what a job.json names, queue it, watch it",
+       Takes(DeclareSubmit, Submit),
+       "mpsctl submit job.json\n"
+       "mpsctl submit job.json --detach --after moods"},
+      {"clone", "Queue a job like another, with its data",
+       Takes(DeclareClone, Clone),
+       "mpsctl clone @last --set training.learning_rate=1e-4"},
   };
 }
 

@@ -367,7 +367,7 @@ class Watcher {
   }
 
   std::string WatchAgain() const {
-    return absl::StrCat("mpsctl watch ", options_.id, " --after ", last_);
+    return absl::StrCat("mpsctl watch ", options_.id, " --after-event ", last_);
   }
 
   const Console& console_;
@@ -402,7 +402,7 @@ void DeclareWatch(Command& verb, WatchArguments& options) {
                                "The job; without one, all that run, one after "
                                "the other, until Ctrl-C");
   options.named = id;
-  verb.add_option("--after SEQUENCE", options.after,
+  verb.add_option("--after-event N", options.after,
                   "Leave out the events up to this sequence number")
       ->needs(id);
   AddPatience(verb, options.patience_seconds);
@@ -842,8 +842,7 @@ class Waiter {
 
 ExitCode Wait(const WaitOptions& options, const Console& console) {
   ExitCode code = ExitCode::kOk;
-  auto ids =
-      ResolveJobIds(console, options.texts, &code, FewestIdCharacters::kLooks);
+  auto ids = ResolveJobIds(console, options.texts, &code);
   if (!ids) return code;
   return Waiter(console, options, *std::move(ids)).Run();
 }
@@ -1082,11 +1081,15 @@ ExitCode Logs(const LogsOptions& options, const Console& console) {
 std::vector<Verb> WatchVerbs() {
   return {
       {"watch", "Follow a job until it ends; exit with its code",
-       Takes(DeclareWatch, RunWatch)},
-      {"plot", "Draw a job's loss and eval loss", Takes(DeclareJob, Plot)},
-      {"wait", "Return when jobs have ended; 0 if all of them SUCCEEDED",
-       Takes(DeclareWait, Wait)},
-      {"logs", "Print a job's log", Takes(DeclareLogs, Logs)},
+       Takes(DeclareWatch, RunWatch),
+       "mpsctl watch moods\n"
+       "mpsctl watch    # whatever runs"},
+      {"plot", "Draw a job's loss and eval loss", Takes(DeclareJob, Plot),
+       "mpsctl plot @running"},
+      {"wait", "Return when jobs have ended; 0 if all SUCCEEDED",
+       Takes(DeclareWait, Wait), "mpsctl wait moods digits --timeout 12h"},
+      {"logs", "Print a job's log", Takes(DeclareLogs, Logs),
+       "mpsctl logs -f @running"},
   };
 }
 

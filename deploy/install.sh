@@ -214,8 +214,9 @@ configuration() {
 # The options of mpsd --help, without the dashes. After a change restart mpsd;
 # the running job resumes. New certificates and tokens only need a SIGHUP.
 # metrics-address = "127.0.0.1:9464"
-# Over TLS, for users with a token (mpsctl token create); mpsd tls init makes
-# the certificates. Jobs then only read the roots and the Hugging Face cache.
+# Over TLS, for users with a token (mpsctl admin token create); mpsd tls init
+# makes the certificates. Jobs then only read the roots and the Hugging Face
+# cache.
 # listen = ["0.0.0.0:7433"]
 # model-root = ["/srv/models"]
 # data-root = ["/srv/data"]
@@ -312,7 +313,8 @@ say_how_to_reach() {
   if [ "$scope" = system ]; then
     ctl="sudo $ctl --state-dir '$state'"
   fi
-  say "for each person: $ctl token create --user NAME --role user --expires 90d"
+  say "for each person: $ctl admin token create --user NAME --role user" \
+    "--expires 90d"
   say "on the laptop: mpsctl login ONE-OF-THE-NAMES:${listen##*:}" \
     "--fingerprint $(printf '%s\n' "$shown" |
       sed -n 's/^ *fingerprint *//p')"

@@ -121,7 +121,7 @@ void PrintNextSteps(const Command& command, const pki::TlsState& state) {
                  "  2. for each person: mpsctl"
               << (given.empty() ? ""
                                 : " --state-dir " + command.state_dir.string())
-              << " token create --user NAME --role user --expires 90d\n"
+              << " admin token create --user NAME --role user --expires 90d\n"
                  "  3. on the person's machine, with the token at hand:\n"
                  "       mpsctl login "
               << ServerAddress(state.server) << " \\\n         --fingerprint "

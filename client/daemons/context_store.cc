@@ -261,7 +261,7 @@ absl::Status CheckToken(std::string_view token) {
   return absl::InvalidArgumentError(absl::StrCat(
       "the token is incomplete: expected ", std::string(base::kApiTokenPrefix),
       " and ", base::kApiTokenBytes - base::kApiTokenPrefix.size(),
-      " letters and digits, as `mpsctl token create` prints it"));
+      " letters and digits, as `mpsctl admin token create` prints it"));
 }
 
 std::string ToText(const Context& context) {

@@ -81,6 +81,11 @@ bool IsFinal(v1::JobState state) {
          state == v1::JOB_STATE_CANCELLED;
 }
 
+std::string ShortJobId(const std::string& id) {
+  constexpr size_t kShown = 8;
+  return id.substr(id.size() - std::min(id.size(), kShown));
+}
+
 std::string KindName(v1::JobKind kind) {
   if (!IsStudy(kind)) return "training";
   constexpr size_t kPrefix = sizeof("JOB_KIND_") - 1;

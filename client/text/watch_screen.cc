@@ -16,7 +16,6 @@ namespace {
 
 // A smaller screen omits empty lines and the machine.
 constexpr int kRoomyRows = 16;
-constexpr size_t kShortId = 8;
 
 using Lines = std::vector<std::string>;
 
@@ -109,9 +108,8 @@ void AddQueue(const v1::QueueResponse& queue, size_t room, Lines& lines) {
   Lines waiting;
   for (const auto& entry : queue.entries()) {
     if (entry.state() == v1::JOB_STATE_RUNNING) continue;
-    const std::string& id = entry.id();
     std::string text = absl::StrFormat("%3d", waiting.size() + 1);
-    Add(text, id.substr(id.size() - std::min(id.size(), kShortId)));
+    Add(text, ShortJobId(entry.id()));
     Add(text, entry.owner());
     Add(text, entry.name());
     Add(text, entry.hold().empty() ? entry.why() : "held: " + entry.hold());

@@ -67,7 +67,7 @@ std::string FixAdvice(const DeviceFigures& measured) {
            "disk, another sampling strategy; then compare again";
   }
   return "the device is idle although the batches are ready: a step has too "
-         "little work. Raise the batch (`mpsctl sweep JOB --batch` finds the "
+         "little work. Raise the batch (`mpsctl check batch JOB` finds the "
          "knee), then compare again";
 }
 
@@ -90,10 +90,11 @@ Finding SpeedupFinding(const DeviceFigures& baseline,
     finding.advice = FixAdvice(measured);
   } else if (verdict.decision == DeviceDecision::kStay) {
     finding.verdict = Verdict::kFail;
-    finding.advice = absl::StrCat(
-        "run this job on ", baseline.device, " (\"device\": \"",
-        baseline.device, "\"), or give ", measured.device,
-        " more work a step: `mpsctl sweep JOB --batch`, `mpsctl profile JOB`");
+    finding.advice =
+        absl::StrCat("run this job on ", baseline.device, " (\"device\": \"",
+                     baseline.device, "\"), or give ", measured.device,
+                     " more work a step: `mpsctl check batch JOB`, `mpsctl "
+                     "check profile JOB`");
   }
   return finding;
 }

@@ -134,7 +134,8 @@ Finding FallbackFinding(const ProfileFacts& facts,
        .unit = "operators"},
       kinds > threshold, Verdict::kWarn,
       "a kernel gap: each call copies to the CPU and back. Note the names "
-      "(`mpsctl note`); use a newer torch, another model or attention, or "
+      "(`mpsctl set ID --note`); use a newer torch, another model or "
+      "attention, or "
       "train on another device");
 }
 

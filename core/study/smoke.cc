@@ -116,7 +116,8 @@ Finding GrowthFinding(const std::vector<double>& bytes, const char* from,
        .unit = "ratio"},
       growth > allowed, Verdict::kFail,
       "memory grows from epoch to epoch: a long job would run out. Look at "
-      "the job's log for warnings, at `mpsctl profile` for operators on the "
+      "the job's log for warnings, at `mpsctl check profile` for operators on "
+      "the "
       "CPU, and at other versions of torch; save_steps keeps the loss small "
       "meanwhile");
 }
@@ -309,11 +310,10 @@ std::vector<Finding> FindingsOf(const std::vector<Epoch>& epochs,
                                 const runbook::Thresholds& thresholds) {
   std::vector<Finding> findings;
   if (run.out_of_memory) {
-    findings.push_back(
-        {"smoke.out_of_memory", Verdict::kFail,
-         absl::StrCat("out of memory after ", run.steps.size(),
-                      " steps: ", run.out_of_memory_text),
-         "`mpsctl sweep JOB --batch` finds the batches that fit"});
+    findings.push_back({"smoke.out_of_memory", Verdict::kFail,
+                        absl::StrCat("out of memory after ", run.steps.size(),
+                                     " steps: ", run.out_of_memory_text),
+                        "`mpsctl check batch JOB` finds the batches that fit"});
   }
   findings.push_back(GrowthFinding(curve.bytes, curve.from,
                                    thresholds.Get("smoke.memory_growth")));

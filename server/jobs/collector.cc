@@ -345,7 +345,8 @@ std::string ShortOf(const Plan& plan, const Terms& terms) {
       absl::FormatDuration(terms.fresh), " ",
       jobs::BytesInWords(plan.fresh_bytes),
       ", the rest are jobs that have not ended, uploads, models, the database "
-      "and logs; unpin jobs (`mpsctl unpin`) or raise --state-budget-bytes");
+      "and logs; unpin jobs (`mpsctl set ID --unpin`) or raise "
+      "--state-budget-bytes");
 }
 
 bool ClockTrust::Look(absl::Time wall, absl::Duration monotonic) {

@@ -387,8 +387,8 @@ absl::Status JobRemover::CheckIsNotNeeded(const Job& job) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job.id,
                      " is pinned, and its checkpoints and results with it: "
-                     "`mpsctl unpin ",
-                     job.id, "` releases them"));
+                     "`mpsctl set ",
+                     job.id, " --unpin` releases them"));
   }
   return dependencies_.store.CheckUnused(job.id);
 }

@@ -320,10 +320,10 @@ class JobReader {
   absl::StatusOr<int64_t> CountListed(const ListFilter& filter) {
     return store_.CountListed(filter);
   }
-  // The same as JobStore::FindByIdPart.
-  absl::StatusOr<std::vector<FoundJob>> FindByIdPart(const std::string& part,
-                                                     int limit) {
-    return store_.FindByIdPart(part, limit);
+  // The same as JobStore::FindByText.
+  absl::StatusOr<std::vector<FoundJob>> FindByText(const JobText& text,
+                                                   int limit) {
+    return store_.FindByText(text, limit);
   }
   absl::StatusOr<std::vector<Checkpoint>> Checkpoints(const std::string& id);
   // The request that made the job, without owner, limits and idempotency key.

@@ -620,13 +620,14 @@ Finding FreeGate(const Facts& facts, const runbook::Thresholds& thresholds) {
   if (free < least) {
     return With(Fail(kName, found,
                      "No job starts below --min-free-bytes: free space; "
-                     "`mpsctl gc` shows what can be removed."),
+                     "`mpsctl admin gc` shows what can be removed."),
                 free, least, "bytes");
   }
   const double wanted = thresholds.Get("doctor.disk_free");
-  return Compared(kName, AtLeast(free, wanted, "bytes"), found,
-                  "Free space before a long job: `mpsctl gc` shows what can be "
-                  "removed.");
+  return Compared(
+      kName, AtLeast(free, wanted, "bytes"), found,
+      "Free space before a long job: `mpsctl admin gc` shows what can be "
+      "removed.");
 }
 
 Finding SpeedGate(const char* name, double speed, absl::Duration age,

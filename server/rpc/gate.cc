@@ -85,7 +85,7 @@ absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
   if (token.has_value()) return CallerByToken(*token, known);
   return absl::UnauthenticatedError(
       "no token came with the call; ask an admin of the daemon for one (mpsctl "
-      "token create) and run mpsctl login");
+      "admin token create) and run mpsctl login");
 }
 
 absl::StatusOr<std::optional<std::string_view>> BearerToken(

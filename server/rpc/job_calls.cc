@@ -458,8 +458,8 @@ absl::Status TagJob(records::JobRecords& records, jobs::JobReader& reader,
   if (!rights.MayChange(owner)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "job ", request.id(), " is ", base::Quotable(owner),
-        "'s: only its owner or an admin may tag it; `mpsctl note` adds a note "
-        "to any job"));
+        "'s: only its owner or an admin may tag it; `mpsctl set ID --note` "
+        "adds a note to any job"));
   }
   RETURN_IF_ERROR(records.past().Tag(
       request.id(), {request.add().begin(), request.add().end()},

@@ -239,14 +239,10 @@ absl::Status ListPast(records::JobRecords& records, jobs::ListFilter filter,
   return absl::OkStatus();
 }
 
-absl::Status CheckPart(const std::string& part) {
-  if (part.size() >= limits::kIdPart && part.size() <= limits::kWholeId &&
-      std::all_of(part.begin(), part.end(), absl::ascii_isalnum)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "id_part: must be ", limits::kIdPart, " to ", limits::kWholeId,
-      " letters and digits of a job's id, the first or the last ones"));
+// Whether an id may begin or end with it.
+bool IsIdPart(const std::string& text) {
+  return text.size() >= limits::kIdPart && text.size() <= limits::kWholeId &&
+         std::all_of(text.begin(), text.end(), absl::ascii_isalnum);
 }
 
 }  // namespace
@@ -317,14 +313,22 @@ absl::Status FindJobs(jobs::JobReader& reader, records::JobRecords* records,
                       const access::Rights& rights,
                       const v1::FindJobsRequest& request,
                       v1::FindJobsResponse& response) {
-  RETURN_IF_ERROR(CheckPart(request.id_part()));
-  const std::string part = absl::AsciiStrToUpper(request.id_part());
+  const std::string& typed = request.id_part();
+  if (typed.empty()) {
+    return absl::InvalidArgumentError("id_part: must not be empty");
+  }
+  RETURN_IF_ERROR(CheckText("id_part", typed, limits::kFilterTextBytes));
+  jobs::JobText text{.name = typed};
+  if (IsIdPart(typed)) text.id_part = absl::AsciiStrToUpper(typed);
+  if (rights.sees_own_alone()) {
+    text.owner = rights.caller().user;
+    if (text.owner.empty()) text.name.clear();
+  }
   ASSIGN_OR_RETURN(std::vector<jobs::FoundJob> found,
-                   reader.FindByIdPart(part, limits::kFoundJobs + 1));
+                   reader.FindByText(text, limits::kFoundJobs + 1));
   if (request.past() && records != nullptr) {
-    ASSIGN_OR_RETURN(
-        const std::vector<jobs::FoundJob> past,
-        records->past().FindByIdPart(part, limits::kFoundJobs + 1));
+    ASSIGN_OR_RETURN(const std::vector<jobs::FoundJob> past,
+                     records->past().FindByText(text, limits::kFoundJobs + 1));
     for (const jobs::FoundJob& job : past) {
       if (rights.MayRead(job.owner)) found.push_back(job);
     }

@@ -174,8 +174,9 @@ absl::Status CheckRemoval(Connection& c, const std::string& id,
         absl::StrCat("job ", id, " ran again since the rules were applied"));
   }
   if (pinned) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "job ", id, " is pinned: unpin it first (`mpsctl unpin ", id, "`)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is pinned: unpin it first (`mpsctl set ", id,
+                     " --unpin`)"));
   }
   RETURN_IF_ERROR(CheckUnused(c, id));
   if (!ended) return absl::OkStatus();
@@ -627,19 +628,22 @@ absl::StatusOr<int64_t> PastJobs::Count(const ListFilter& filter) {
   });
 }
 
-absl::StatusOr<std::vector<FoundJob>> PastJobs::FindByIdPart(
-    const std::string& part, int limit) {
+absl::StatusOr<std::vector<FoundJob>> PastJobs::FindByText(const JobText& text,
+                                                           int limit) {
   Connection& c = database_.lister();
   using Result = absl::StatusOr<std::vector<FoundJob>>;
-  const std::string what = "finding deleted jobs by a part of their id";
+  const std::string what = "finding deleted jobs by id or name";
   return CatchSqlite(what, [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     Query query(c,
                 "SELECT id, name, state, owner FROM past_jobs AS p "
-                "WHERE (id >= ?1 AND id < ?1 || '~' OR substr(id, ?2) = ?1) "
+                "WHERE (?1 <> '' AND (id >= ?1 AND id < ?1 || '~' "
+                "OR substr(id, ?3) = ?1) OR ?4 <> '' AND ?5 IN ('', owner) "
+                "AND name = substr(?4, 1, 60) COLLATE BINARY) "
                 "AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = p.id) "
-                "ORDER BY id DESC LIMIT ?3",
-                part, -static_cast<int>(part.size()), limit);
+                "ORDER BY id DESC LIMIT ?2",
+                text.id_part, limit, -static_cast<int>(text.id_part.size()),
+                text.name, text.owner);
     return ReadFoundJobs(query);
   });
 }

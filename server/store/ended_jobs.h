@@ -166,9 +166,10 @@ class PastJobs {
   // search that takes too long.
   absl::StatusOr<std::vector<PastJob>> List(const ListFilter& filter);
   absl::StatusOr<int64_t> Count(const ListFilter& filter);
-  // Deleted jobs whose id begins or ends with `part`, latest first.
-  absl::StatusOr<std::vector<FoundJob>> FindByIdPart(const std::string& part,
-                                                     int limit);
+  // Deleted jobs that `text` may mean, latest first; of a name the first 60
+  // characters count.
+  absl::StatusOr<std::vector<FoundJob>> FindByText(const JobText& text,
+                                                   int limit);
 
   // Of a job, deleted or not. Oldest first; sorted.
   absl::StatusOr<std::vector<JobNote>> NotesOf(const std::string& id);

@@ -218,16 +218,19 @@ void PutUse(Connection& c, const OwnerUse& use)
       .Run();
 }
 
-// The index of ids serves the first condition; the others read few rows.
-constexpr char kFindByIdPart[] =
-    "SELECT * FROM (SELECT id, name, state, owner FROM jobs "
-    "WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?) "
-    "UNION SELECT id, name, state, owner FROM (SELECT id, name, state, owner "
-    "FROM jobs "
-    "ORDER BY id DESC LIMIT ?) WHERE substr(id, ?) = ? "
-    "UNION SELECT id, name, state, owner FROM jobs "
-    "WHERE state IN (?, ?) AND substr(id, ?) = ? "
-    "ORDER BY id DESC LIMIT ?";
+// The first two conditions read the index of ids alone, the third the index of
+// names, whose rows have the first 60 characters.
+constexpr char kFindByText[] =
+    "SELECT id, name, state, owner FROM jobs WHERE id IN ("
+    "SELECT * FROM (SELECT id FROM jobs WHERE ?1 <> '' AND id >= ?1 "
+    "AND id < ?1 || '~' ORDER BY id DESC LIMIT ?2) "
+    "UNION SELECT * FROM (SELECT id FROM jobs WHERE ?1 <> '' "
+    "AND substr(id, ?3) = ?1 ORDER BY id DESC LIMIT ?2) "
+    "UNION SELECT * FROM (SELECT id FROM job_list AS l "
+    "WHERE ?4 <> '' AND name = substr(?4, 1, 60) AND ?5 IN ('', owner) "
+    "AND (SELECT name FROM jobs WHERE number = l.number) = ?4 "
+    "ORDER BY number DESC LIMIT ?2)) "
+    "ORDER BY id DESC LIMIT ?2";
 
 }  // namespace
 
@@ -330,8 +333,9 @@ absl::Status JobStore::Delete(const std::string& id) {
     if (Query(c, "DELETE FROM jobs WHERE number = ? AND pinned = 0",
               stored->number)
             .Run() == 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "job ", id, " is pinned: unpin it first (`mpsctl unpin ", id, "`)"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", id, " is pinned: unpin it first (`mpsctl set ",
+                       id, " --unpin`)"));
     }
     IndexChangedTexts(c);
     transaction.Commit();
@@ -423,16 +427,14 @@ absl::StatusOr<int64_t> JobStore::CountListed(const ListFilter& filter) {
   });
 }
 
-absl::StatusOr<std::vector<FoundJob>> JobStore::FindByIdPart(
-    const std::string& part, int limit) {
-  Connection& c = database_.reader();
+absl::StatusOr<std::vector<FoundJob>> JobStore::FindByText(const JobText& text,
+                                                           int limit) {
+  Connection& c = database_.lister();
   using Result = absl::StatusOr<std::vector<FoundJob>>;
-  return CatchSqlite("finding jobs by a part of their id", [&]() -> Result {
+  return CatchSqlite("finding jobs by id or name", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
-    const int from_end = -static_cast<int>(part.size());
-    Query query(c, kFindByIdPart, part, part + "~", limit, kRecentJobs,
-                from_end, part, static_cast<int>(State::kQueued),
-                static_cast<int>(State::kRunning), from_end, part, limit);
+    Query query(c, kFindByText, text.id_part, limit,
+                -static_cast<int>(text.id_part.size()), text.name, text.owner);
     return ReadFoundJobs(query);
   });
 }

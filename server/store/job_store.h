@@ -90,6 +90,14 @@ struct OwnerUse {
   absl::Time time;
 };
 
+// A job as users name it: by the first or last characters of its id, or by its
+// whole name.
+struct JobText {
+  std::string id_part = "";  // in upper case; empty: by its name alone
+  std::string name = "";     // empty: by its id alone
+  std::string owner = "";    // whose names count; empty: everyone's
+};
+
 struct FoundJob {
   std::string id;
   std::string name;
@@ -159,12 +167,9 @@ class JobStore {
   absl::StatusOr<std::vector<Job>> List(const ListFilter& filter);
   // The number of jobs that match, whatever the filter's `limit` and `after`.
   absl::StatusOr<int64_t> CountListed(const ListFilter& filter);
-  // Jobs whose id begins with `part`, and jobs whose id ends with `part` among
-  // those that have not ended and the latest kRecentJobs. Newest first, at most
-  // `limit`.
-  static constexpr int kRecentJobs = 1000;
-  absl::StatusOr<std::vector<FoundJob>> FindByIdPart(const std::string& part,
-                                                     int limit);
+  // The jobs that `text` may mean. Newest first, at most `limit`.
+  absl::StatusOr<std::vector<FoundJob>> FindByText(const JobText& text,
+                                                   int limit);
   // The id of every job, in any order.
   absl::StatusOr<std::vector<std::string>> Ids();
   absl::StatusOr<std::map<State, int64_t>> CountByState();

@@ -183,7 +183,7 @@ def make(folder, jobs):
     harness.write_model(folder / "model")
     daemon = harness.Daemon(state, worker="fake_worker").start()
     try:
-        daemon.says("drain")
+        daemon.says("admin", "drain")
         daemon.submit(harness.write_job(folder))
     finally:
         daemon.close()
@@ -219,7 +219,7 @@ def main():
                 name: ["list", *filter] for name, filter in FILTERS.items()})
             table.print("other verbs", {
                 "queue": ["queue"], "info": ["info"],
-                "gc --dry-run": ["gc", "--dry-run"]})
+                "gc --dry-run": ["admin", "gc", "--dry-run"]})
         finally:
             daemon.close()
     finally:

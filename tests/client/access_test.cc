@@ -366,7 +366,7 @@ TEST_F(TokenTextTest, TheSecretAloneIsTheOutput) {
             "it is typed or piped into\n"
             "  mpsctl login HOST:PORT\n"
             "Revoke a token that others may have seen:\n"
-            "  mpsctl token revoke 0a1b2c3d4e5f\n");
+            "  mpsctl admin token revoke 0a1b2c3d4e5f\n");
 }
 
 TEST_F(TokenTextTest, TheListTellsWhoseUntilWhenAndTheLastUse) {
@@ -472,10 +472,10 @@ TEST(ExpiryTest, WhatIsOverAndWhatIsTooFarIsRefused) {
 using TokenTest = ClientTest;
 
 TEST_F(TokenTest, CreateAsksAndPrintsTheSecretAlone) {
-  EXPECT_THAT(
-      RunVerb({"token", "create", "--user", "ann", "--role", "user",
-               "--expires", "12h", "--note", "laptop"}),
-      Ends(0, "mpsd_secret\n", HasSubstr("mpsctl token revoke 0a1b2c3d4e5f")));
+  EXPECT_THAT(RunVerb({"admin", "token", "create", "--user", "ann", "--role",
+                       "user", "--expires", "12h", "--note", "laptop"}),
+              Ends(0, "mpsd_secret\n",
+                   HasSubstr("mpsctl admin token revoke 0a1b2c3d4e5f")));
   const v1::CreateTokenRequest& asked = Only(data().tokens_asked);
   EXPECT_EQ(asked.user(), "ann");
   EXPECT_EQ(asked.role(), v1::ROLE_USER);
@@ -485,9 +485,9 @@ TEST_F(TokenTest, CreateAsksAndPrintsTheSecretAlone) {
 }
 
 TEST_F(TokenTest, ATokenLivesNinetyDaysUnlessAsked) {
-  RunVerb({"token", "create", "--user", "ann", "--role", "viewer"});
-  RunVerb({"token", "create", "--user", "ann", "--role", "admin", "--expires",
-           "never"});
+  RunVerb({"admin", "token", "create", "--user", "ann", "--role", "viewer"});
+  RunVerb({"admin", "token", "create", "--user", "ann", "--role", "admin",
+           "--expires", "never"});
   ASSERT_THAT(data().tokens_asked, SizeIs(2));
   EXPECT_EQ(data().tokens_asked[0].role(), v1::ROLE_VIEWER);
   EXPECT_EQ(data().tokens_asked[0].note(), "");
@@ -495,60 +495,61 @@ TEST_F(TokenTest, ATokenLivesNinetyDaysUnlessAsked) {
             absl::ToUnixSeconds(kToday + absl::Hours(24 * 90)));
   EXPECT_EQ(data().tokens_asked[1].role(), v1::ROLE_ADMIN);
   EXPECT_FALSE(data().tokens_asked[1].has_expire_time());
-  EXPECT_THAT(RunVerb({"token", "create", "--user", "a", "--role", "user",
-                       "--expires", "x"})
+  EXPECT_THAT(RunVerb({"admin", "token", "create", "--user", "a", "--role",
+                       "user", "--expires", "x"})
                   .err,
               HasSubstr("--expires: 'x' is not a time"));
 }
 
 TEST_F(TokenTest, JsonMayBeAskedForBehindTheVerb) {
-  const Result made =
-      RunVerb({"token", "create", "--user", "a", "--role", "admin", "--json"});
+  const Result made = RunVerb(
+      {"admin", "token", "create", "--user", "a", "--role", "admin", "--json"});
   EXPECT_EQ(ParseJson(made.out)["secret"], "mpsd_secret");
-  const Result list = RunVerb({"token", "list", "--json"});
+  const Result list = RunVerb({"admin", "token", "list", "--json"});
   EXPECT_EQ(ParseJson(list.out)["id"], "0a1b2c3d4e5f");
 }
 
 TEST_F(TokenTest, WhatIsWrongIsNotAsked) {
   for (const Args& args : std::vector<std::vector<std::string>>{
-           {"token"},
-           {"token", "create"},
-           {"token", "create", "--user", "a"},
-           {"token", "create", "--role", "user"},
-           {"token", "create", "--user", "a", "--role", "god"},
-           {"token", "create", "--user", "a", "--role", ""},
-           {"token", "create", "--user", "a", "--role", "Admin"},
-           {"token", "create", "--user", "a", "--role", "unspecified"},
-           {"token", "create", "--user", "a", "--role", "3"},
-           {"token", "create", "--user", "a", "--role", "user", "--expires",
-            "soon"},
-           {"token", "revoke"},
-           {"token", "list", "more"},
-           {"token", "lend"}}) {
+           {"admin", "token"},
+           {"admin", "token", "create"},
+           {"admin", "token", "create", "--user", "a"},
+           {"admin", "token", "create", "--role", "user"},
+           {"admin", "token", "create", "--user", "a", "--role", "god"},
+           {"admin", "token", "create", "--user", "a", "--role", ""},
+           {"admin", "token", "create", "--user", "a", "--role", "Admin"},
+           {"admin", "token", "create", "--user", "a", "--role", "unspecified"},
+           {"admin", "token", "create", "--user", "a", "--role", "3"},
+           {"admin", "token", "create", "--user", "a", "--role", "user",
+            "--expires", "soon"},
+           {"admin", "token", "revoke"},
+           {"admin", "token", "list", "more"},
+           {"admin", "token", "lend"}}) {
     EXPECT_THAT(RunVerb(args), Ends(2, IsEmpty()));
   }
   EXPECT_THAT(data().tokens_asked, IsEmpty());
 }
 
 TEST_F(TokenTest, ListAndRevoke) {
-  RunVerb({"token", "create", "--user", "ann", "--role", "user"});
-  EXPECT_THAT(RunVerb({"token", "list"}).out,
+  RunVerb({"admin", "token", "create", "--user", "ann", "--role", "user"});
+  EXPECT_THAT(RunVerb({"admin", "token", "list"}).out,
               HasSubstr("0a1b2c3d4e5f  ann   user"));
   EXPECT_THAT(
-      RunVerb({"token", "revoke", "0a1b2c3d4e5f"}),
+      RunVerb({"admin", "token", "revoke", "0a1b2c3d4e5f"}),
       Prints("Token 0a1b2c3d4e5f is revoked; 2 open streams of it ended.\n"));
   EXPECT_THAT(
-      RunVerb({"token", "revoke", "0a1b2c3d4e5f", "ffffffffffff"}),
-      Fails(4, AllOf(HasSubstr("mpsctl token list"), Not(HasSubstr("jobs")))));
+      RunVerb({"admin", "token", "revoke", "0a1b2c3d4e5f", "ffffffffffff"}),
+      Fails(4, AllOf(HasSubstr("mpsctl admin token list"),
+                     Not(HasSubstr("jobs")))));
 }
 
 TEST_F(TokenTest, ATokenGivenForItsIdLeavesNoTrace) {
   EXPECT_THAT(
-      RunVerb({"token", "revoke", "mpsd_secret"}),
+      RunVerb({"admin", "token", "revoke", "mpsd_secret"}),
       Fails(2, AllOf(HasSubstr("not its id"), Not(HasSubstr("mpsd_secret")))));
   Fail("CreateToken", StatusCode::PERMISSION_DENIED, "needs the role admin");
   EXPECT_THAT(
-      RunVerb({"token", "create", "--user", "a", "--role", "admin"}),
+      RunVerb({"admin", "token", "create", "--user", "a", "--role", "admin"}),
       Ends(testing::Ne(0), IsEmpty(), HasSubstr("needs the role admin")));
 }
 

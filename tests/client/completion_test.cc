@@ -164,6 +164,8 @@ TEST_F(CompleteWordsTest, VerbsAndOptions) {
   EXPECT_THAT(Ask({"list", "--col"}), HasSubstr("words\n--columns\t"));
   EXPECT_THAT(Ask({"list", "--jso"}), HasSubstr("\n--json\tPrint JSON"));
   EXPECT_THAT(Ask({"context", "u"}), HasSubstr("words\nuse\t"));
+  EXPECT_THAT(Ask({"admin", "dr"}), HasSubstr("words\ndrain\t"));
+  EXPECT_EQ(Ask({"set", kId, "--note", "x"}), "words\n");
   EXPECT_EQ(Ask({"submit", "jo"}), "files\n");
   EXPECT_EQ(Ask({"download", kId, "--output", "x"}), "files\n");
   EXPECT_EQ(Ask({"completion", ""}), "words\nbash\nzsh\nfish\n");
@@ -174,6 +176,9 @@ TEST_F(CompleteWordsTest, VerbsAndOptions) {
 TEST_F(CompleteWordsTest, IdsOfTheRightStates) {
   AddJob(kId, v1::JOB_STATE_RUNNING).set_name("two\nlines\x1b[2J");
   AddJob(kOtherId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(Ask({"show", "mo"}), "words\nmoods\tQUEUED  000000BB\n");
+  EXPECT_EQ(Ask({"show", "@l"}), "words\n@last\n");
+  EXPECT_THAT(Ask({"show", "moods", "mo"}), Not(HasSubstr("moods")));
   EXPECT_EQ(Ask({"show", "01"}),
             "words\n01KAH0000000000000000000BB\tQUEUED  moods\n"
             "01KAH0000000000000000000AA\tRUNNING  two lines\\x1b[2J\n");
@@ -205,7 +210,7 @@ TEST_F(CompleteWordsTest, JobsWithAResult) {
   EXPECT_THAT(probes, HasSubstr(kId));
   EXPECT_THAT(probes, Not(HasSubstr("ZZ"))) << "it trained";
   EXPECT_THAT(probes, Not(HasSubstr(kOtherId)));
-  EXPECT_THAT(Ask({"profile", ""}),
+  EXPECT_THAT(Ask({"check", "profile", ""}),
               AllOf(HasSubstr("files\n"), HasSubstr(kOtherId)));
 }
 

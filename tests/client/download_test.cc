@@ -200,7 +200,10 @@ TEST_F(DownloadTest, WithoutAnAnswerNothingIsWritten) {
   data().download.clear();
   Fail("Download", StatusCode::FAILED_PRECONDITION,
        "the job has no adapter yet");
-  EXPECT_THAT(Download(), Fails(4, HasSubstr("mpsctl checkpoints")));
+  EXPECT_THAT(Download(), Fails(4, AllOf(HasSubstr("--checkpoints`"),
+                                         Not(HasSubstr("Wait for it")))));
+  data().jobs[0].set_state(v1::JOB_STATE_RUNNING);
+  EXPECT_THAT(Download(), Fails(4, HasSubstr("Wait for it")));
   ExpectNothingWritten();
   data().fail.clear();
   EXPECT_EQ(Download().code, 6);
@@ -261,15 +264,15 @@ TEST_F(OutputFileTest, WhatArrivesBrokenIsNotKept) {
 }
 
 TEST_F(OutputFileTest, APlaceIsLookedAtBeforehand) {
-  EXPECT_TRUE(CheckOutputFile("--csv", "").ok());
-  EXPECT_TRUE(CheckOutputFile("--csv", folder_ / "new.csv").ok());
-  EXPECT_TRUE(CheckOutputFile("--csv", Write("old.csv", "1")).ok());
-  EXPECT_TRUE(CheckOutputFile("--csv", "new.csv").ok()) << "in this folder";
+  EXPECT_TRUE(CheckOutputFile("--output", "").ok());
+  EXPECT_TRUE(CheckOutputFile("--output", folder_ / "new.csv").ok());
+  EXPECT_TRUE(CheckOutputFile("--output", Write("old.csv", "1")).ok());
+  EXPECT_TRUE(CheckOutputFile("--output", "new.csv").ok()) << "in this folder";
   // Replacing a device would be a pity.
   for (const fs::path& place :
        {folder_, fs::path("/dev/full"), folder_ / "none/new.csv",
         folder_ / "old.csv/new.csv"}) {
-    const absl::Status status = CheckOutputFile("--csv", place);
+    const absl::Status status = CheckOutputFile("--output", place);
     EXPECT_FALSE(status.ok()) << place;
     EXPECT_THAT(std::string(status.message()), HasSubstr("--csv: "));
   }
@@ -357,14 +360,14 @@ class CheckpointsTest : public ClientTest {
 };
 
 TEST_F(CheckpointsTest, OldestFirst) {
-  EXPECT_EQ(Out({"checkpoints", kId}), "No checkpoints.\n");
+  EXPECT_EQ(Out({"download", kId, "--checkpoints"}), "No checkpoints.\n");
   Add(5, "/state/step-5");
-  EXPECT_EQ(Out({"checkpoints", kId, "--json"}),
+  EXPECT_EQ(Out({"download", kId, "--checkpoints", "--json"}),
             R"({"step":5,"path":"/state/step-5","size_bytes":1500000,)"
             R"("create_time":"2026-01-02T03:04:05Z"})"
             "\n");
   Add(10, "/state/step-10");
-  EXPECT_EQ(Out({"checkpoints", kId}),
+  EXPECT_EQ(Out({"download", kId, "--checkpoints"}),
             "STEP  CREATED              SIZE     PATH\n"
             "5     2026-01-02 03:04:05  1.4 MiB  /state/step-5\n"
             "10    2026-01-02 03:04:05  1.4 MiB  /state/step-10\n");

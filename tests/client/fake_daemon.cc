@@ -139,9 +139,15 @@ class FakeDaemon::Jobs final : public Part<v1::JobService::Service> {
     absl::MutexLock lock(&d_.mutex_);
     if (Status s = d_.Failure("FindJobs"); !s.ok()) return s;
     d_.data_.found.push_back(*request);
-    const std::string& part = request->id_part();
+    const std::string& text = request->id_part();
+    const auto matches =
+        [&, part = absl::AsciiStrToUpper(text)](const v1::Job& job) {
+          return job.name() == text ||
+                 (part.size() >= 4 &&
+                  (job.id().starts_with(part) || job.id().ends_with(part)));
+        };
     for (const v1::Job& job : d_.data_.jobs) {
-      if (!job.id().starts_with(part) && !job.id().ends_with(part)) continue;
+      if (!matches(job)) continue;
       if (response->jobs_size() == d_.data_.most_found) {
         response->set_more(true);
         break;
@@ -149,9 +155,7 @@ class FakeDaemon::Jobs final : public Part<v1::JobService::Service> {
       *response->add_jobs() = job;
     }
     for (const v1::Job& job : d_.data_.past) {
-      const bool matches =
-          job.id().starts_with(part) || job.id().ends_with(part);
-      if (request->past() && matches) *response->add_jobs() = job;
+      if (request->past() && matches(job)) *response->add_jobs() = job;
     }
     return Status::OK;
   }

@@ -7,8 +7,7 @@ namespace mpsd::client {
 
 namespace {
 
-// Through `cancel`, which prints the id it found and changes the job, and
-// `checkpoints`, which looks.
+// Through `cancel`, which prints the id it found and changes the job.
 class JobIdTest : public ClientTest {
  protected:
   JobIdTest() {
@@ -26,13 +25,13 @@ TEST_F(JobIdTest, AWholeIdAsksNobodyAndAUniqueEndTheDaemon) {
               "Job 01KAH0000000000000000000AA is CANCELLED.\n");
   }
   EXPECT_EQ(data().found.size(), 3u);
-  EXPECT_EQ(data().found[1].id_part(), "0000AA");
+  EXPECT_EQ(data().found[1].id_part(), "0000aa");
   EXPECT_TRUE(data().listed.empty());
 }
 
 TEST_F(JobIdTest, NothingOrTooLittleIsNoJob) {
   data().jobs.pop_back();  // one is left, which every text would fit
-  for (const char* verb : {"cancel", "checkpoints", "show", "logs", "watch"}) {
+  for (const char* verb : {"cancel", "retry", "show", "logs", "watch"}) {
     EXPECT_THAT(RunVerb({verb, ""}),
                 Fails(2,
                       "mpsctl: the job's id is empty\n"
@@ -40,33 +39,56 @@ TEST_F(JobIdTest, NothingOrTooLittleIsNoJob) {
         << verb;
   }
   EXPECT_TRUE(data().cancelled.empty());
-  EXPECT_EQ(RunVerb({"cancel", "000BB"}).err,
-            "mpsctl: '000BB' is too short for a job's id: give at least 6 "
-            "characters\n"
-            "List the jobs with `mpsctl list`.\n");
-  EXPECT_THAT(RunVerb({"checkpoints", "0BB"}).err,
-              StartsWith("mpsctl: '0BB' is too short for a job's id: give at "
-                         "least 4 characters\nList the jobs"));
-  EXPECT_EQ(RunVerb({"checkpoints", "00BB"}).code, 0);
-  EXPECT_EQ(RunVerb({"cancel", "0000BB"}).code, 0);
+  EXPECT_THAT(RunVerb({"cancel", "0BB"}),
+              Fails(2,
+                    "mpsctl: '0BB' is too short: give at least 4 characters of "
+                    "the job's id, or its name\n"
+                    "List the jobs with `mpsctl list`.\n"));
+  EXPECT_EQ(RunVerb({"cancel", "00BB"}).code, 0);
   EXPECT_EQ(data().cancelled.size(), 1u);
 }
 
-TEST_F(JobIdTest, WhatNoIdHasIsRefused) {
+TEST_F(JobIdTest, WhatNoJobHasIsNotFound) {
   for (const char* text : {"../etc/passwd", "0000%B", "\x1b[2J0000BB",
-                           "01KAH0000000000000000000BBB"}) {
+                           "01KAH0000000000000000000BBB", "Moods", "ZZZZZZ"}) {
     EXPECT_THAT(RunVerb({"cancel", text}),
-                Fails(2, AllOf(HasSubstr("is not part of a job's id"),
+                Fails(4, AllOf(HasSubstr("mpsctl: no job with id or name '"),
+                               HasSubstr("List the jobs with `mpsctl list`."),
                                Not(HasSubstr("\x1b")))));
   }
-  EXPECT_TRUE(data().found.empty());
+}
+
+TEST_F(JobIdTest, ANameMeansTheOneJobThatHasIt) {
+  AddJob("01KAH0000000000000000000CC", v1::JOB_STATE_CANCELLED)
+      .set_name("ab c");
+  for (const char* verb : {"cancel", "retry", "show", "hold"}) {
+    EXPECT_THAT(RunVerb({verb, "ab c"}), Prints(HasSubstr("000CC"))) << verb;
+  }
+  EXPECT_THAT(RunVerb({"cancel", "moods"}),
+              Fails(2, HasSubstr("'moods' is ambiguous: 2 jobs match\n")));
+  EXPECT_EQ(data().cancelled.size(), 1u);
+}
+
+TEST_F(JobIdTest, LastAndRunning) {
+  data().who.set_user("ann");
+  EXPECT_THAT(RunVerb({"cancel", "@last"}), Prints(HasSubstr(kOtherId)));
+  EXPECT_EQ(data().listed[0].owner(), "ann");
+  data().filters_states = true;
+  EXPECT_THAT(RunVerb({"cancel", "@running"}),
+              Fails(4, HasSubstr("no job with id or name '@running'")));
+  AddJob("01KAH0000000000000000000CC", v1::JOB_STATE_RUNNING);
+  EXPECT_THAT(RunVerb({"cancel", "@running"}), Prints(HasSubstr("000CC")));
+  AddJob("01KAH0000000000000000000DD", v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(RunVerb({"cancel", "@running"}).code, 2);
+  Fail("WhoAmI", StatusCode::INTERNAL, "no");
+  EXPECT_THAT(RunVerb({"cancel", "@last"}), Fails(6));
 }
 
 TEST_F(JobIdTest, AmbiguousBeginningListsTheJobs) {
   EXPECT_THAT(RunVerb({"cancel", "01KAH0"}),
               Fails(2,
                     "mpsctl: '01KAH0' is ambiguous: 2 jobs match\n"
-                    "Give more of its id; it may be any of:\n"
+                    "Give the id of one of these:\n"
                     "  01KAH0000000000000000000BB  CANCELLED  moods\n"
                     "  01KAH0000000000000000000AA  CANCELLED  moods\n"));
   AddJob("01KAH0000000000000000000CC", v1::JOB_STATE_QUEUED);
@@ -76,11 +98,7 @@ TEST_F(JobIdTest, AmbiguousBeginningListsTheJobs) {
                     EndsWith("\n  …\n")));
 }
 
-TEST_F(JobIdTest, NoMatch) {
-  EXPECT_THAT(RunVerb({"cancel", "ZZZZZZ"}),
-              Fails(4,
-                    "mpsctl: no job's id begins or ends with 'ZZZZZZ'\n"
-                    "List the jobs with `mpsctl list`.\n"));
+TEST_F(JobIdTest, AFailedSearchIsToldAsSuch) {
   Fail("FindJobs", StatusCode::INTERNAL, "disk on fire");
   EXPECT_THAT(RunVerb({"cancel", "0000AA"}),
               Fails(6, HasSubstr("disk on fire")));
@@ -130,12 +148,10 @@ TEST_F(QueueTest, ShowsTheOrderAndWhy) {
   usage.set_seconds(7500);
   EXPECT_EQ(
       RunVerb({"queue"}).out,
-      "PLACE  ID                          OWNER  PRIORITY  WAITS  NAME   WHY\n"
-      "runs   01KAH0000000000000000000AA  ann    0         -      moods  has "
-      "the device\n"
-      "1      01KAH0000000000000000000BB  bob    5         2m05s  moods  "
-      "priority 5\n"
-      "2      01KAH0000000000000000000CC  -      0         2m05s  moods  "
+      "PLACE  ID        OWNER  PRIORITY  WAITS  NAME   WHY\n"
+      "runs   000000AA  ann    0         -      moods  has the device\n"
+      "1      000000BB  bob    5         2m05s  moods  priority 5\n"
+      "2      000000CC  -      0         2m05s  moods  "
       "priority 0; held: the model is away; not before 2026-01-02 03:04:35\n"
       "and 1,200 more\n"
       "\n"
@@ -185,10 +201,10 @@ TEST_F(QueueVerbsTest, RefusalsAreTold) {
   } cases[] = {
       {{"queue"}, "Queue", StatusCode::INTERNAL, 6},
       {{"release", kId}, "Release", StatusCode::FAILED_PRECONDITION, 2},
-      {{"move", kId, "--top"}, "Move", StatusCode::INVALID_ARGUMENT, 2},
+      {{"set", kId, "--top"}, "Move", StatusCode::INVALID_ARGUMENT, 2},
       {{"retry", kId}, "Retry", StatusCode::FAILED_PRECONDITION, 2},
-      {{"drain"}, "Drain", StatusCode::PERMISSION_DENIED, 8},
-      {{"undrain"}, "Undrain", StatusCode::PERMISSION_DENIED, 8}};
+      {{"admin", "drain"}, "Drain", StatusCode::PERMISSION_DENIED, 8},
+      {{"admin", "undrain"}, "Undrain", StatusCode::PERMISSION_DENIED, 8}};
   for (const auto& one : cases) {
     Fail(one.method, one.status, "for a reason");
     EXPECT_THAT(RunVerb(one.args), Fails(one.code, HasSubstr("for a reason")));
@@ -198,11 +214,18 @@ TEST_F(QueueVerbsTest, RefusalsAreTold) {
 TEST_F(QueueVerbsTest, OneThatFailsDoesNotKeepTheOthers) {
   AddJob(kId, v1::JOB_STATE_QUEUED);
   AddJob(kOtherId, v1::JOB_STATE_QUEUED);
-  for (const char* verb :
-       {"hold", "release", "pin", "cancel", "retry", "delete"}) {
-    EXPECT_THAT(RunVerb({verb, kId, "01KAH0000000000000000000CC", kOtherId}),
+  for (Args args : {Args{"hold"},
+                    {"release"},
+                    {"cancel"},
+                    {"retry"},
+                    {"delete"},
+                    {"set", "--pin"}}) {
+    for (const char* id : {kId, "01KAH0000000000000000000CC", kOtherId}) {
+      args.emplace_back(id);
+    }
+    EXPECT_THAT(RunVerb(args),
                 Ends(4, AllOf(HasSubstr(kId), HasSubstr(kOtherId))))
-        << verb;
+        << args[0];
   }
   ASSERT_EQ(data().retried.size(), 2u);
   EXPECT_EQ(data().retried[0].id(), kId);
@@ -212,13 +235,13 @@ TEST_F(QueueVerbsTest, OneThatFailsDoesNotKeepTheOthers) {
 TEST_F(QueueVerbsTest, JsonIsTheJob) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
   job.set_held(true);
-  for (const char* verb : {"hold", "release", "pin", "cancel"}) {
+  for (const char* verb : {"hold", "release", "cancel"}) {
     const auto json = ParseJson(Out({verb, kId, "--json"}));
     EXPECT_EQ(json["id"], kId) << verb;
     EXPECT_EQ(json["state"], "QUEUED") << verb;
     EXPECT_EQ(json["held"], true) << verb;
   }
-  EXPECT_EQ(Out({"drain", "--json"}), "{}\n");
+  EXPECT_EQ(Out({"admin", "drain", "--json"}), "{}\n");
 }
 
 // The fake daemon gives all jobs, whatever the filter.
@@ -252,41 +275,59 @@ TEST_F(QueueVerbsTest, TheFilterOfListAndDeleteMeansYourJobs) {
   EXPECT_EQ(RunVerb({"cancel", kId, "--held"}).code, 2);
 }
 
-using MoveTest = ClientTest;
+using SetTest = ClientTest;
 
-TEST_F(MoveTest, ToAPriority) {
+TEST_F(SetTest, APriority) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
   job.set_priority(-3);
   job.set_queue_position(4);
   job.set_held(true);
-  EXPECT_EQ(RunVerb({"move", kId, "--priority", "-3"}).out,
+  EXPECT_EQ(RunVerb({"set", kId, "--priority", "-3"}).out,
             "Job 01KAH0000000000000000000AA has priority -3, 4 ahead of it; "
             "it is held.\n");
   EXPECT_EQ(data().moved[0].priority(), -3);
 }
 
-TEST_F(MoveTest, WantsOneWayToGo) {
+TEST_F(SetTest, WantsSomethingToSetAndNoTwoThatExclude) {
   AddJob(kId, v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(RunVerb({"move", kId}).code, 2);
-  EXPECT_EQ(RunVerb({"move", kId, "--top", "--bottom"}).code, 2);
-  EXPECT_EQ(RunVerb({"move", kId, "--top", "--priority", "1"}).code, 2);
-  EXPECT_EQ(RunVerb({"move", kId, "--priority", "high"}).code, 2);
+  EXPECT_THAT(RunVerb({"set", kId}), Fails(2, HasSubstr("name what to set")));
+  for (const Args& args : {Args{"--top", "--bottom"},
+                           {"--top", "--priority", "1"},
+                           {"--priority", "high"},
+                           {"--hold", "--release"},
+                           {"--pin", "--unpin"}}) {
+    Args all = {"set", kId};
+    all.insert(all.end(), args.begin(), args.end());
+    EXPECT_EQ(RunVerb(all).code, 2) << args[0];
+  }
   EXPECT_TRUE(data().moved.empty());
 }
 
-TEST_F(QueueVerbsTest, SeveralJobsArePinnedAndUnpinned) {
+TEST_F(SetTest, AllChangesEvenAfterOneThatFails) {
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  AddJob(kOtherId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunVerb({"set", kId, kOtherId, "--top", "--hold"}).code, 0);
+  ASSERT_EQ(data().moved.size(), 2u);
+  EXPECT_EQ(data().moved[1].id(), kId) << "the first named is the first";
+  EXPECT_EQ(data().held.size(), 2u);
+  Fail("Move", StatusCode::FAILED_PRECONDITION, "it has ended");
+  EXPECT_THAT(RunVerb({"set", kId, "--bottom", "--pin"}),
+              Ends(2, HasSubstr("is pinned"), HasSubstr("it has ended")));
+}
+
+TEST_F(SetTest, SeveralJobsArePinnedAndUnpinned) {
   AddJob(kId, v1::JOB_STATE_SUCCEEDED);
   AddJob(kOtherId, v1::JOB_STATE_RUNNING);
   EXPECT_THAT(
-      Out({"pin", kId, "0000BB"}),
+      Out({"set", kId, "0000BB", "--pin"}),
       HasSubstr("Job 01KAH0000000000000000000BB is pinned: nothing of it is "
-                "removed until `mpsctl unpin`.\n"));
+                "removed until `mpsctl set ID --unpin`.\n"));
   EXPECT_TRUE(data().jobs[0].pinned() && data().jobs[1].pinned());
-  EXPECT_EQ(RunVerb({"unpin", kId}).out,
+  EXPECT_EQ(RunVerb({"set", kId, "--unpin"}).out,
             "Job 01KAH0000000000000000000AA is not pinned.\n");
   EXPECT_TRUE(data().jobs[0].pinned());
   EXPECT_FALSE(data().jobs[1].pinned());
-  EXPECT_EQ(ParseJson(Out({"pin", kId, "--json"}))["pinned"], true);
+  EXPECT_EQ(ParseJson(Out({"set", kId, "--pin", "--json"}))["pinned"], true);
 }
 
 using CancelTest = ClientTest;
@@ -403,14 +444,14 @@ class AuditTest : public ClientTest {
 };
 
 TEST_F(AuditTest, NewestFirstWithWhoHowWhenceWhatAndTheResult) {
-  EXPECT_EQ(Out({"audit"}), "No audit entries.\n");
+  EXPECT_EQ(Out({"admin", "audit"}), "No audit entries.\n");
   Add("ada", "JobService.Submit").set_job_id(kId);
   data().audit[0].set_detail("inputs: 1");
   Add("bob", "JobService.Cancel").set_job_id(kId);
   data().audit[0].set_result("PERMISSION_DENIED");
   data().audit[0].set_message("the job is ada's");
   EXPECT_EQ(
-      RunVerb({"audit"}).out,
+      RunVerb({"admin", "audit"}).out,
       "TIME                 USER  BY                  FROM         WHAT    "
       "JOB                         RESULT             \n"
       "2026-01-02 03:04:05  bob   token 0a1b2c3d4e5f  192.168.1.7  Cancel  "
@@ -424,16 +465,16 @@ TEST_F(AuditTest, AStrangerAndACallWithoutAnAnswerHaveDashesAndAMark) {
   entry.clear_credential();
   entry.clear_origin();
   entry.clear_result();
-  EXPECT_THAT(RunVerb({"audit"}).out,
+  EXPECT_THAT(RunVerb({"admin", "audit"}).out,
               HasSubstr("-     -   -     Delete  -    ?"));
 }
 
 TEST_F(AuditTest, FiltersAreSent) {
-  EXPECT_EQ(
-      RunVerb({"audit", "--user", "ada", "--job", kId, "--method", "Cancel",
-               "--refused", "--since", "2h", "--until", "2026-01-02 03:00"})
-          .code,
-      0);
+  EXPECT_EQ(RunVerb({"admin", "audit", "--user", "ada", "--job", kId,
+                     "--method", "Cancel", "--refused", "--since", "2h",
+                     "--until", "2026-01-02 03:00"})
+                .code,
+            0);
   EXPECT_EQ(asked().user(), "ada");
   EXPECT_EQ(asked().job_id(), kId);
   EXPECT_EQ(asked().method(), "Cancel");
@@ -446,15 +487,17 @@ TEST_F(AuditTest, FiltersAreSent) {
 
 TEST_F(AuditTest, AShortIdIsThatOfAJobAndAWholeOneOfAnyJob) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
-  EXPECT_EQ(RunVerb({"audit", "--job", "00AA"}).code, 0);
+  EXPECT_EQ(RunVerb({"admin", "audit", "--job", "00AA"}).code, 0);
   EXPECT_EQ(asked().job_id(), kId);
-  EXPECT_EQ(RunVerb({"audit", "--job", "01kah0000000000000000000cc"}).code, 0);
+  EXPECT_EQ(
+      RunVerb({"admin", "audit", "--job", "01kah0000000000000000000cc"}).code,
+      0);
   EXPECT_EQ(data().audited.at(1).job_id(), "01KAH0000000000000000000CC");
 }
 
 TEST_F(AuditTest, ATimeThatIsNoneIsRefused) {
   for (const char* time : {"yesterday", "-3d", "3", "3y", "d", "2026-13-01"}) {
-    EXPECT_THAT(RunVerb({"audit", "--since", time}),
+    EXPECT_THAT(RunVerb({"admin", "audit", "--since", time}),
                 Fails(2, HasSubstr("--since")))
         << time;
     EXPECT_TRUE(data().audited.empty()) << time;
@@ -464,16 +507,16 @@ TEST_F(AuditTest, ATimeThatIsNoneIsRefused) {
 TEST_F(AuditTest, GoesOnPageByPageUpToItsLimit) {
   data().page_size = 2;
   for (int i = 0; i < 9; ++i) Add("ada", "JobService.Cancel");
-  const Result result = RunVerb({"audit", "--limit", "5", "--json"});
+  const Result result = RunVerb({"admin", "audit", "--limit", "5", "--json"});
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 5);
   EXPECT_THAT(data().audited, SizeIs(3));
 }
 
 TEST_F(AuditTest, HostileTextStaysText) {
   Add("ada", "JobService.Submit").set_detail("\x1b[2J");
-  EXPECT_THAT(RunVerb({"audit"}).out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(RunVerb({"admin", "audit"}).out, Not(HasSubstr("\x1b")));
   Fail("ListAudit", StatusCode::PERMISSION_DENIED, "role admin");
-  EXPECT_THAT(RunVerb({"audit"}),
+  EXPECT_THAT(RunVerb({"admin", "audit"}),
               Fails(testing::Ne(0), HasSubstr("role admin")));
 }
 
@@ -638,7 +681,7 @@ TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
   data().plan.set_budget_bytes(80'000'000'000);
   data().plan.set_short_of("pinned jobs have 5 bytes");
   EXPECT_THAT(
-      RunVerb({"gc", "--dry-run"}),
+      RunVerb({"admin", "gc", "--dry-run"}),
       Prints(
           "WHAT    ID                          SIZE     OWNER  NAME          "
           "WHY\n"
@@ -666,16 +709,17 @@ TEST_F(GcTest, RemovesAndSaysWhatStays) {
   data().collected.set_freed_bytes(2'000'000);
   data().collected.add_failed("job X: it is pinned");
   EXPECT_THAT(
-      RunVerb({"gc"}),
+      RunVerb({"admin", "gc"}),
       Prints("Stays: job X: it is pinned\n3 removed, 1.9 MiB freed.\n"));
   EXPECT_EQ(data().collections, 1);
   data().plan.set_freed_bytes(7);
-  EXPECT_THAT(RunVerb({"gc", "--dry-run", "--json"}).out,
+  EXPECT_THAT(RunVerb({"admin", "gc", "--dry-run", "--json"}).out,
               HasSubstr("\"freed_bytes\":7"));
   data().collected.set_removed(3);
-  EXPECT_THAT(RunVerb({"gc", "--json"}).out, HasSubstr("\"removed\":3"));
+  EXPECT_THAT(RunVerb({"admin", "gc", "--json"}).out,
+              HasSubstr("\"removed\":3"));
   Fail("Collect", StatusCode::PERMISSION_DENIED, "needs the role admin");
-  EXPECT_THAT(RunVerb({"gc"}),
+  EXPECT_THAT(RunVerb({"admin", "gc"}),
               Fails(testing::Ne(0), HasSubstr("needs the role admin")));
 }
 

@@ -39,19 +39,22 @@ class ListTest : public ClientTest {
 
 TEST_F(ListTest, Table) {
   AddBoth();
-  EXPECT_EQ(RunVerb({"list"}).out,
-            "ID                          STATE                 STEP  LOSS    "
-            "EVAL    OWNER  AGE    NAME\n"
-            "01KAH0000000000000000000BB  QUEUED                -     -       "
-            "-       -      3m00s  moods\n"
-            "01KAH0000000000000000000AA  RUNNING (cancelling)  3/10  2.5000  "
-            "2.2500  ann    3m00s  moods\n");
-  terminal_.is_tty = true;
-  terminal_.columns = [] { return 40; };
-  EXPECT_EQ(RunVerb({"list"}).out,
-            "ID        STATE                 STEP  L…\n"
-            "000000BB  QUEUED                -     -…\n"
-            "000000AA  RUNNING (cancelling)  3/10  2…\n");
+  EXPECT_EQ(
+      RunVerb({"list"}).out,
+      "ID        STATE                 STEP  LOSS    EVAL    OWNER  AGE    "
+      "NAME\n"
+      "000000BB  QUEUED                -     -       -       -      3m00s  "
+      "moods\n"
+      "000000AA  RUNNING (cancelling)  3/10  2.5000  2.2500  ann    3m00s  "
+      "moods\n");
+}
+
+TEST_F(ListTest, MineAreTheCallers) {
+  data().who.set_user("ann");
+  EXPECT_EQ(RunVerb({"list", "--mine", "-n", "7"}).code, 0);
+  EXPECT_EQ(Only(data().listed).owner(), "ann");
+  EXPECT_EQ(data().listed[0].page_size(), 7);
+  EXPECT_EQ(RunVerb({"list", "--mine", "--owner", "bob"}).code, 2);
 }
 
 TEST_F(ListTest, APausedJobSaysWhy) {
@@ -617,7 +620,7 @@ TEST_F(ShowTest, NothingOfAJobSteersTheTerminal) {
                            {"list", "--json"},
                            {"watch", kId},
                            {"watch", kId, "--json"},
-                           {"checkpoints", kId},
+                           {"download", kId, "--checkpoints"},
                            {"info"},
                            {"cancel", "01KAH0"}}) {
     const Result result = RunVerb(args);

@@ -78,10 +78,10 @@ TEST_F(StudyTest, DetachedThereIsNoResultToFetch) {
 // "$FILE" of a script that has not set it is no option that was left out.
 TEST_F(StudyTest, AnEmptyValueIsRefused) {
   const std::string& job = arguments_.job.path;
-  for (const Args& args : {Args{"smoke", job, "--thresholds", ""},
-                           {"smoke", ""},
-                           {"profile", job, "--trace", ""},
-                           {"sweep", job, "--batch", "--csv", ""},
+  for (const Args& args : {Args{"check", "smoke", job, "--thresholds", ""},
+                           {"check", "smoke", ""},
+                           {"check", "profile", job, "--trace", ""},
+                           {"check", "batch", job, "--output", ""},
                            {"plan", ""}}) {
     EXPECT_THAT(RunVerb(args), Fails(2, HasSubstr("got an empty string")))
         << testing::PrintToString(args);
@@ -195,12 +195,12 @@ class SmokeTest : public ClientTest {
 };
 
 TEST_F(SmokeTest, ATableOfTheEpochs) {
-  EXPECT_NE(RunVerb({"smoke", job_, "--rows", "0"}).code, 0);
-  EXPECT_THAT(
-      RunVerb({"smoke", job_, "--rows", "8", "--threshold", "smoke.epochs=2"}),
-      Prints(AllOf(HasSubstr("EPOCH  LIVE  DRIVER  FOOTPRINT"),
-                   HasSubstr("1.86 GiB"),
-                   HasSubstr("by the footprint: +1.5 %"))));
+  EXPECT_NE(RunVerb({"check", "smoke", job_, "--rows", "0"}).code, 0);
+  EXPECT_THAT(RunVerb({"check", "smoke", job_, "--rows", "8", "--threshold",
+                       "smoke.epochs=2"}),
+              Prints(AllOf(HasSubstr("EPOCH  LIVE  DRIVER  FOOTPRINT"),
+                           HasSubstr("1.86 GiB"),
+                           HasSubstr("by the footprint: +1.5 %"))));
   const v1::SmokeOptions& sent = Only(data().submitted).study().smoke();
   EXPECT_EQ(sent.rows(), 8);
   EXPECT_EQ(sent.thresholds().at("smoke.epochs"), 2);
@@ -268,7 +268,7 @@ class CompareDevicesTest : public ClientTest {
 
 TEST_F(CompareDevicesTest, AsksForWhatWasSaid) {
   EXPECT_THAT(
-      RunVerb({"compare-devices", job_, "--devices", "cpu,mps", "--steps", "5",
+      RunVerb({"check", "devices", job_, "--devices", "cpu,mps", "--steps", "5",
                "--warmup-steps", "0", "--threshold", "compare.speedup=0.3"}),
       Fails(11));
   const v1::DeviceComparisonOptions& options =
@@ -284,7 +284,7 @@ TEST_F(CompareDevicesTest, AsksForWhatWasSaid) {
 
 TEST_F(CompareDevicesTest, ShowsBothAndTheDecision) {
   EXPECT_THAT(
-      RunVerb({"compare-devices", job_}).out,
+      RunVerb({"check", "devices", job_}).out,
       AllOf(HasSubstr("cpu     2.5 s"), HasSubstr("mps     30.5 ms"),
             HasSubstr("12.5 %"), HasSubstr("unknown"), HasSubstr("2.79 GiB"),
             HasSubstr("20 steps each after 3 of warm-up, of the same "
@@ -305,7 +305,7 @@ TEST_F(CompareDevicesTest, RefusesWhatCannotBe) {
         {"--steps", "1001"},
         {"--warmup-steps", "-1"},
         {"--threshold", "compare.speedup"}}) {
-    Args args = {"compare-devices", job_};
+    Args args = {"check", "devices", job_};
     args.insert(args.end(), more.begin(), more.end());
     EXPECT_EQ(RunVerb(args).code, 2) << more[0] << " " << more[1];
   }
@@ -449,7 +449,7 @@ class ProfileVerbTest : public ClientTest {
     runbook().study_result = ProfileSample();
   }
   Result Profile(Args options) {
-    options.insert(options.begin(), "profile");
+    options.insert(options.begin(), {"check", "profile"});
     return RunVerb(options);
   }
 
@@ -457,11 +457,12 @@ class ProfileVerbTest : public ClientTest {
 };
 
 TEST_F(ProfileVerbTest, QueuesAStudyOfAJobFileAndShowsWhatItFound) {
-  EXPECT_THAT(Profile({job_, "--steps", "20", "--warm-up", "4", "--threshold",
-                       "profile.data_share=0.3", "--label", "why=slow"}),
-              Ends(11, AllOf(HasSubstr("attention  backward"),
-                             HasSubstr("profile.blocking: report it\n"),
-                             HasSubstr("Verdict: warn\n"))));
+  EXPECT_THAT(
+      Profile({job_, "--steps", "20", "--warmup-steps", "4", "--threshold",
+               "profile.data_share=0.3", "--label", "why=slow"}),
+      Ends(11, AllOf(HasSubstr("attention  backward"),
+                     HasSubstr("profile.blocking: report it\n"),
+                     HasSubstr("Verdict: warn\n"))));
   const v1::SubmitRequest& request = Only(data().submitted);
   const v1::ProfileOptions& options = request.study().profile();
   EXPECT_EQ(options.steps(), 20);
@@ -517,7 +518,7 @@ TEST_F(ProfileVerbTest, WhatCannotBeIsRefused) {
   for (const char* steps : {"0", "1001", "-1", "many"}) {
     EXPECT_EQ(Profile({kOtherId, "--steps", steps}).code, 2) << steps;
   }
-  EXPECT_EQ(Profile({kOtherId, "--warm-up", "0"}).code, 2);
+  EXPECT_EQ(Profile({kOtherId, "--warmup-steps", "0"}).code, 2);
   EXPECT_EQ(Profile({kOtherId, "--threshold", "none"}).code, 2);
   EXPECT_EQ(Profile({"01NONE"}).code, 4);
   EXPECT_EQ(Profile({"none.json"}).code, 2);

@@ -32,12 +32,11 @@ class SweepTest : public ClientTest {
 
 TEST_F(SweepTest, SaysWhatItTakes) {
   const std::string out = Out({"sweep", "--help"});
-  for (const char* text : {"--batch", "--grid", "--random", "--seed"}) {
+  for (const char* text : {"--grid", "--random", "--seed"}) {
     EXPECT_THAT(out, HasSubstr(text));
   }
-  EXPECT_THAT(Sweep({}), Fails(2, HasSubstr("--batch, --grid or --random")));
-  EXPECT_THAT(Sweep({"--batch", "--grid", "lora.r=8,16"}).err,
-              HasSubstr("not both"));
+  EXPECT_THAT(Sweep({}), Fails(2, AllOf(HasSubstr("--grid or --random"),
+                                        HasSubstr("mpsctl check batch"))));
   EXPECT_EQ(RunVerb({"sweep"}).code, 2);
   EXPECT_TRUE(data().submitted.empty());
 }
@@ -45,8 +44,9 @@ TEST_F(SweepTest, SaysWhatItTakes) {
 TEST_F(SweepTest, PlacesForItsFilesAreLookedAtFirst) {
   const std::string nowhere = (folder_ / "none/x").string();
   for (const std::string& place : {nowhere, folder_.string()}) {
-    EXPECT_THAT(Sweep({"--csv", place, "--batch"}),
-                Fails(2, HasSubstr(absl::StrCat("--csv: ", folder_.string()))));
+    EXPECT_THAT(
+        RunVerb({"check", "batch", job_, "--output", place}),
+        Fails(2, HasSubstr(absl::StrCat("--output: ", folder_.string()))));
   }
   EXPECT_TRUE(data().submitted.empty());
 }
@@ -198,11 +198,11 @@ class SweepBatchTest : public ClientTest {
 };
 
 TEST_F(SweepBatchTest, ATableAndTheFilesThatWereAskedFor) {
-  EXPECT_THAT(RunVerb({"sweep", job_, "--batch", "--max-batch", "8",
-                       "--sweep-steps", "3", "--memory-limit", "1.5", "--csv",
-                       (folder_ / "b.csv").string()}),
-              Ends(11, AllOf(HasSubstr("BATCH  TOK/S"), HasSubstr("knee"),
-                             HasSubstr("largest"), Not(HasSubstr("\x1b")))));
+  EXPECT_THAT(
+      RunVerb({"check", "batch", job_, "--max-batch", "8", "--steps", "3",
+               "--memory-limit", "1.5", "-o", (folder_ / "b.csv").string()}),
+      Ends(11, AllOf(HasSubstr("BATCH  TOK/S"), HasSubstr("knee"),
+                     HasSubstr("largest"), Not(HasSubstr("\x1b")))));
   EXPECT_THAT(Read(folder_ / "b.csv"), HasSubstr("\n2,true,2000000000,0.5,"));
   const v1::BatchSweepOptions& sent =
       Only(data().submitted).study().batch_sweep();
@@ -212,20 +212,18 @@ TEST_F(SweepBatchTest, ATableAndTheFilesThatWereAskedFor) {
 }
 
 TEST_F(SweepBatchTest, ForAScript) {
-  const Result json = RunVerb({"sweep", job_, "--batch", "--json"});
+  const Result json = RunVerb({"check", "batch", job_, "--json"});
   EXPECT_EQ(json.code, 11);
   EXPECT_EQ(ParseJson(json.out)["batch_sweep"]["knee_batch"], 2);
   // No file system has such names, which only writing tells.
-  EXPECT_THAT(RunVerb({"sweep", job_, "--batch", "--csv",
+  EXPECT_THAT(RunVerb({"check", "batch", job_, "-o",
                        (folder_ / std::string(300, 'b')).string()}),
               Ends(2, HasSubstr("BATCH"),
                    HasSubstr(std::string("mpsctl show ") + kId)));
 }
 
-TEST_F(SweepBatchTest, OptionsHaveBoundsAndBelongToTheBatchSweep) {
-  EXPECT_NE(RunVerb({"sweep", job_, "--batch", "--max-batch", "65537"}).code,
-            0);
-  EXPECT_NE(RunVerb({"sweep", job_, "--csv", "x"}).code, 0);
+TEST_F(SweepBatchTest, OptionsHaveBounds) {
+  EXPECT_EQ(RunVerb({"check", "batch", job_, "--max-batch", "65537"}).code, 2);
   EXPECT_TRUE(data().submitted.empty());
 }
 

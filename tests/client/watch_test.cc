@@ -49,9 +49,9 @@ TEST_F(WatchTest, ExitCodeOfTheJob) {
 
 TEST_F(WatchTest, AfterASequence) {
   AddRun(v1::JOB_STATE_SUCCEEDED);
-  const Result result = RunVerb({"watch", kId, "--after", "4"});
+  const Result result = RunVerb({"watch", kId, "--after-event", "4"});
   EXPECT_EQ(result.out.substr(0, 20), "03:04:05  SUCCEEDED\n");
-  EXPECT_EQ(RunVerb({"watch", kId, "--after", "5"}).code, 0);
+  EXPECT_EQ(RunVerb({"watch", kId, "--after-event", "5"}).code, 0);
 }
 
 TEST_F(WatchTest, ResumesAfterTheLastEventSeen) {
@@ -79,7 +79,7 @@ TEST_F(WatchTest, GivesUpOnADaemonThatStaysAway) {
   EXPECT_GT(sleeps_, 2);
   EXPECT_THAT(result.err,
               HasSubstr("Resume with `mpsctl watch 01KAH0000000000000000000AA "
-                        "--after 2`."));
+                        "--after-event 2`."));
 }
 
 TEST_F(WatchTest, AStreamThatEndsEarlyIsWatchedAgain) {
@@ -258,7 +258,7 @@ TEST_F(FollowTest, ADaemonThatStaysAway) {
 }
 
 TEST_F(FollowTest, ASequenceIsOfOneJob) {
-  EXPECT_EQ(RunVerb({"watch", "--after", "3"}).code, 2);
+  EXPECT_EQ(RunVerb({"watch", "--after-event", "3"}).code, 2);
 }
 
 class PlotTest : public ClientTest {

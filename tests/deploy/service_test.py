@@ -230,7 +230,7 @@ esac
         self.assertEqual(
             stat.S_IMODE((state / "mpsd.toml").stat().st_mode), 0o600)
         self.assertIn("SHA256:AB", said)
-        self.assertIn("mpsctl token create --user NAME", said)
+        self.assertIn("mpsctl admin token create --user NAME", said)
         self.assertIn(":7433 --fingerprint SHA256:AB\n", said)
         calls = self.called()
         # The certificates are there before mpsd starts.

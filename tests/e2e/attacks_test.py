@@ -79,7 +79,7 @@ class AttacksTest(harness.EndToEndTest):
         return daemon
 
     def token(self, daemon, role, user="eve"):
-        return daemon.says("token", "create", "--user", user, "--role",
+        return daemon.says("admin", "token", "create", "--user", user, "--role",
                            role).strip()
 
     def caller(self, token):

@@ -88,7 +88,7 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
         self.make_certificates()
         self.fuzzed = self.daemon("--listen", f"127.0.0.1:{self.port}",
                                   "--log-level", "debug", worker="fake_worker")
-        made = self.fuzzed.says("token", "create", "--user", "ann", "--role",
+        made = self.fuzzed.says("admin", "token", "create", "--user", "ann", "--role",
                                 "user", "--expires", "1d")
         self.token = re.search(r"mpsd_[A-Za-z0-9]{20,}", made)[0]
         self.context = raw_http2.client_context(self.tls / "ca.crt")

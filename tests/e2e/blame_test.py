@@ -228,22 +228,22 @@ class FullDiskTest(harness.EndToEndTest):
         queued = self.submit("ok")
         before = {job["id"] for job in self.served.ctl_json("list")}
         self.fill()
-        for args in (["pin", ended[0]], ["hold", queued],
-                     ["move", queued, "--top"],
+        for args in (["set", ended[0], "--pin"], ["hold", queued],
+                     ["set", queued, "--top"],
                      ["retry", ended[0], "--from-scratch"],
                      ["submit", str(self.folder / "job.json"), "--detach"],
                      ["clone", ended[0], "--detach"],
-                     ["model", "push", str(self.model)], ["drain"]):
+                     ["model", "push", str(self.model)], ["admin", "drain"]):
             with self.subTest(args[0]):
                 self.assertIn(FULL, self.says(6, *args))
         self.assertEqual(before,
                          {job["id"] for job in self.served.ctl_json("list")})
         self.assertIn(queued, self.says(0, "queue"))
-        self.says(0, "gc", "--dry-run")
+        self.says(0, "admin", "gc", "--dry-run")
         self.says(0, "delete", ended[1])
         self.assertNotIn(ended[1], {
             job["id"] for job in self.served.ctl_json("list")})
         (self.state / "filler65536").unlink()
-        self.says(0, "pin", ended[0])
+        self.says(0, "set", ended[0], "--pin")
         self.says(0, "hold", queued)
-        self.says(0, "gc")
+        self.says(0, "admin", "gc")

@@ -114,7 +114,7 @@ class BusyTest(harness.EndToEndTest):
         daemon = self.daemon(worker="fake_worker", env={
             "LD_PRELOAD": str(SLOW_SYNC), "SLOW_SYNC_HANG": str(hang)})
         # The database flushes its log's beginning, here and not at the upload.
-        daemon.says("token", "create", "--user", "ann", "--role", "user")
+        daemon.says("admin", "token", "create", "--user", "ann", "--role", "user")
         hang.touch()
         self.addCleanup(hang.unlink, missing_ok=True)
         with daemon.begin("submit", "--detach",

@@ -45,8 +45,9 @@ class DeletionTest(harness.SharedDaemonTest):
             self.assertIn(other, left)
             self.assertNotIn(job_id, left)
         self.assertTrue(self.mpsd.show(job_id)["past"])
-        for verb in ("watch", "logs", "checkpoints", "delete"):
-            self.mpsd.says(verb, job_id, code=4)
+        for verb in (["watch"], ["logs"], ["download", "--checkpoints"],
+                     ["delete"]):
+            self.mpsd.says(*verb, job_id, code=4)
         self.assertNotIn(job_id, self.mpsd.metrics())
         again = self.finished(self.mpsd, "--idempotency-key", "once")
         self.assertNotEqual(job_id, again)
@@ -155,7 +156,7 @@ class RetentionTest(harness.EndToEndTest):
         daemon.start()
 
     def plan(self, daemon):
-        plan, = daemon.ctl_json("gc", "--dry-run")
+        plan, = daemon.ctl_json("admin", "gc", "--dry-run")
         return plan
 
     def test_what_goes_is_shown_first_and_pins_and_users_keep_the_rest(self):
@@ -163,7 +164,7 @@ class RetentionTest(harness.EndToEndTest):
         old, pinned, needed, young, fresh = (
             self.finished(daemon, name)
             for name in ("old", "pinned", "needed", "young", "fresh"))
-        daemon.says("pin", pinned)
+        daemon.says("set", pinned, "--pin")
         # One that hangs, so that the next stays in the queue.
         hangs = daemon.submit(harness.write_job(
             self.folder, called="fake:hang"))["id"]
@@ -174,17 +175,17 @@ class RetentionTest(harness.EndToEndTest):
         self.assertEqual([old], [item["id"] for item in plan["items"]])
         self.assertIn("keep-days is 30", plan["items"][0]["why"])
         self.assertIn(old, jobs_dir(daemon))
-        self.assertIn("mpsctl unpin", daemon.says("delete", pinned, code=2))
-        collected, = daemon.ctl_json("gc")
+        self.assertIn("--unpin", daemon.says("delete", pinned, code=2))
+        collected, = daemon.ctl_json("admin", "gc")
         self.assertEqual(1, collected["removed"])
         self.assertEqual({pinned, needed, young, fresh, hangs, waits},
                          jobs_dir(daemon))
         # Once nothing keeps them they go as well.
-        daemon.says("unpin", pinned)
+        daemon.says("set", pinned, "--unpin")
         for job_id in (waits, hangs):
             daemon.ctl("cancel", job_id, "--now")
             daemon.finish(job_id)
-        collected, = daemon.ctl_json("gc")
+        collected, = daemon.ctl_json("admin", "gc")
         self.assertEqual(2, collected["removed"])
         self.assertEqual({young, fresh, hangs, waits}, jobs_dir(daemon))
 
@@ -193,11 +194,11 @@ class RetentionTest(harness.EndToEndTest):
         ids = [self.finished(daemon) for _ in range(10)]
         make_many(daemon, ids)
         kept = ids[3]
-        daemon.says("pin", kept)
+        daemon.says("set", kept, "--pin")
         self.aged(daemon, **{job_id: 40 for job_id in ids})
         rows = set(ids)
         for _ in range(8):
-            collect = daemon.begin("gc")
+            collect = daemon.begin("admin", "gc")
             time.sleep(random.uniform(0.02, 0.15))
             daemon.kill()
             collect.wait(harness.TIMEOUT)
@@ -208,5 +209,5 @@ class RetentionTest(harness.EndToEndTest):
                 self.assertEqual(
                     1000, len(list(many(daemon, job_id).iterdir())))
         self.assertIn(kept, rows)
-        daemon.ctl_json("gc")
+        daemon.ctl_json("admin", "gc")
         self.assertEqual({kept}, jobs_dir(daemon))

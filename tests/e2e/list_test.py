@@ -161,9 +161,8 @@ class PastJobsTest(harness.SharedDaemonTest):
         daemon = self.daemon(worker="fake_worker")
         job_id = self.finished(daemon, "fake:rejected")
         other = self.finished(daemon)
-        daemon.says("tag", job_id[-8:], "flaky", "x")
-        daemon.says("tag", job_id, "x", "--remove")
-        daemon.says("note", job_id, "not the data")
+        daemon.says("set", job_id[-8:], "--tag", "flaky", "--tag", "x")
+        daemon.says("set", job_id, "--untag", "x", "--note", "not the data")
         self.assertEqual([job_id], [j["id"] for j in daemon.ctl_json(
             "list", "--tag", "flaky")])
         self.assertEqual([job_id], [j["id"] for j in daemon.ctl_json(
@@ -172,7 +171,7 @@ class PastJobsTest(harness.SharedDaemonTest):
         daemon.finish(job_id)
         self.assertEqual(2, len(daemon.show(job_id)["record"]["attempts"]))
         daemon.says("delete", job_id)
-        daemon.says("note", job_id[-8:], "=1+1 really")
+        daemon.says("set", job_id[-8:], "--note", "=1+1 really")
         record = daemon.show(job_id)["record"]
         self.assertEqual(["flaky"], record["tags"])
         self.assertEqual(["not the data", "=1+1 really"],

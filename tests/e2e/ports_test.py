@@ -94,7 +94,7 @@ class PortsTest(harness.SharedDaemonTest):
     def test_a_renewed_certificate_is_served(self):
         daemon = self.mpsd
         self.assertAlmostEqual(397, self.exported_expiry(daemon), delta=2)
-        token = daemon.says("token", "create", "--user", "ann", "--role",
+        token = daemon.says("admin", "token", "create", "--user", "ann", "--role",
                             "viewer").strip()
         # Ten seconds are given to a connection without one.
         call = raw_http2.request(b"/mpsd.v1.AccessService/WhoAmI",

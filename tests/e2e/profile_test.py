@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mpsctl profile` with the real worker: the result, its trace, a job that was
+"""`mpsctl check profile` with the real worker: its result and trace, a job that was
 there before, and an end in the middle."""
 
 import gzip
@@ -23,8 +23,8 @@ class ProfileTest(harness.SharedDaemonTest):
     def profile(self, what, *options):
         """The result of a profile that has a verdict."""
         done = self.mpsd.ctl(
-            "--json", "profile", str(what), "--steps", str(STEPS), "--warm-up",
-            str(WARM_UP), *options)
+            "--json", "check", "profile", str(what), "--steps", str(STEPS),
+            "--warmup-steps", str(WARM_UP), *options)
         # A busy machine may explain a warning, never a failure.
         self.assertIn(done.returncode, (0, 11), done.stderr)
         result, = [json.loads(line) for line in done.stdout.splitlines()]
@@ -86,7 +86,7 @@ class ProfileTest(harness.SharedDaemonTest):
             ("adapter", "step-", "metrics", "profiled"))}, names)
 
     def test_a_cancel_in_the_middle(self):
-        with self.mpsd.begin("profile", self.job, "--steps",
+        with self.mpsd.begin("check", "profile", self.job, "--steps",
                              "1000") as follower:
             self.addCleanup(follower.kill)
             first = follower.stdout.readline()

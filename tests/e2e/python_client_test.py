@@ -294,7 +294,7 @@ class PythonClientTest(harness.SharedDaemonTest):
         self.make_certificates()
         daemon = self.daemon("--listen", f"127.0.0.1:{port}", "--model-root",
                              str(self.folder), worker="fake_worker")
-        token = daemon.says("token", "create", "--user", "bob", "--role",
+        token = daemon.says("admin", "token", "create", "--user", "bob", "--role",
                             "user").strip()
         server = f"localhost:{port}"
         ca = self.folder / "state/tls/ca.crt"

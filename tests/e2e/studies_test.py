@@ -21,8 +21,8 @@ class StudiesTest(harness.EndToEndTest):
 
     def sweep(self, daemon):
         """Starts the sweep; its job."""
-        queued, = daemon.ctl_json("sweep", self.job(), "--batch",
-                                  "--sweep-steps", STEPS, "--detach")
+        queued, = daemon.ctl_json("check", "batch", self.job(),
+                                  "--steps", STEPS, "--detach")
         return queued["id"]
 
     def check_sweep(self, daemon, watch, job_id, attempts):
@@ -57,7 +57,7 @@ class StudiesTest(harness.EndToEndTest):
     def test_exit_codes_by_verdict(self):
         daemon = self.daemon(worker="fake_worker")
         for name, code in (("ok", 0), ("study-warn", 11), ("study-fail", 10)):
-            ran = daemon.ctl("smoke", self.job(name=f"fake:{name}"))
+            ran = daemon.ctl("check", "smoke", self.job(name=f"fake:{name}"))
             self.assertEqual(code, ran.returncode, ran.stdout + ran.stderr)
-        lost = daemon.ctl("smoke", self.job(name="fake:study-no-result"))
+        lost = daemon.ctl("check", "smoke", self.job(name="fake:study-no-result"))
         self.assertNotIn(lost.returncode, (0, 10, 11), lost.stdout)

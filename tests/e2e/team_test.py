@@ -45,7 +45,7 @@ class Team(harness.EndToEndTest):
                                  worker="fake_worker")
         team = {}
         for name, role in people.items():
-            token = self.admin.says("token", "create", "--user", name,
+            token = self.admin.says("admin", "token", "create", "--user", name,
                                     "--role", role).strip()
             self.assertTrue(token.startswith("mpsd_"), token)
             team[name] = Person(self, name, server, fingerprint, token)
@@ -77,7 +77,7 @@ class TeamTest(Team):
             self.refused(team["vera"].ctl(verb, job["id"]), "role")
         self.refused(team["vera"].ctl("submit", self.job(), "--detach"),
                      "role", "user")
-        self.refused(team["bob"].ctl("token", "create", "--user", "eve",
+        self.refused(team["bob"].ctl("admin", "token", "create", "--user", "eve",
                                      "--role", "admin"), "admin")
         # An admin may, and so may the account that mpsd runs as.
         team["grace"].says("cancel", job["id"])
@@ -89,28 +89,28 @@ class TeamTest(Team):
         self.refused(team["bob"].ctl("cancel", job["id"]))
         team["ada"].says("cancel", job["id"])
         self.eventually(lambda: len(self.admin.ctl_json(
-            "audit", "--job", job["id"])) >= 3)
+            "admin", "audit", "--job", job["id"])) >= 3)
         seen = [(e["user"], e["method"].partition(".")[2], e["result"])
-                for e in self.admin.ctl_json("audit", "--job", job["id"])]
+                for e in self.admin.ctl_json("admin", "audit", "--job", job["id"])]
         self.assertCountEqual([("ada", "Submit", "OK"),
                                ("bob", "Cancel", "PERMISSION_DENIED"),
                                ("ada", "Cancel", "OK")], seen)
-        cancel = next(e for e in self.admin.ctl_json("audit", "--user", "ada")
+        cancel = next(e for e in self.admin.ctl_json("admin", "audit", "--user", "ada")
                       if e["method"] == "JobService.Cancel")
         self.assertEqual("TOKEN", cancel["way"])
         self.assertIn("127.0.0.1", cancel["origin"].replace("::1",
                                                             "127.0.0.1"))
         self.assertTrue(cancel["credential"].startswith("token "))
         # Only an admin sees what others did.
-        mine = team["bob"].ctl_json("audit")
+        mine = team["bob"].ctl_json("admin", "audit")
         self.assertEqual({"bob"}, {e["user"] for e in mine})
-        self.refused(team["bob"].ctl("audit", "--user", "ada"), "admin")
+        self.refused(team["bob"].ctl("admin", "audit", "--user", "ada"), "admin")
 
     def test_private_jobs_are_hidden_from_others(self):
         team = self.make_team("--private-jobs")
         job = self.submit(team["ada"], name="fake:train steps=3")
         self.admin.finish(job["id"])
-        for verb in (["logs"], ["watch"], ["checkpoints"], ["plot"],
+        for verb in (["logs"], ["watch"], ["download", "--checkpoints"], ["plot"],
                      ["download", "--output", str(self.folder / "stolen")]):
             for person in (team["bob"], team["vera"]):
                 self.refused(person.ctl(verb[0], job["id"], *verb[1:]))
@@ -144,7 +144,7 @@ class TeamTest(Team):
         stranger = harness.run("mpsctl", "list", env={
             **team["ada"].environment, "MPSD_TOKEN": wrong})
         self.assertNotIn(wrong, stranger.stdout + stranger.stderr)
-        said = self.admin.ctl("audit", "--limit", "1000", "--json").stdout
+        said = self.admin.ctl("admin", "audit", "--limit", "1000", "--json").stdout
         self.admin.terminate()
         files = [file for file in self.admin.state_dir.rglob("*")
                  if file.is_file()] + [self.admin.output]

@@ -30,11 +30,11 @@ class TokenTest(harness.EndToEndTest):
                               worker="fake_worker")
 
     def token(self, *args):
-        """`mpsctl token …` over the socket."""
-        return harness.run("mpsctl", "--state-dir", self.state, "token", *args)
+        """`mpsctl admin token …` over the socket."""
+        return harness.run("mpsctl", "--state-dir", self.state, "admin", "token", *args)
 
     def create(self, user="ann", role="user", *more):
-        """The output of `mpsctl token create`, as $(…) has it."""
+        """The output of `mpsctl admin token create`, as $(…) has it."""
         result = self.token("create", "--user", user, "--role", role, *more)
         self.assertEqual(0, result.returncode, result.stderr)
         secret = result.stdout.removesuffix("\n")
@@ -95,14 +95,14 @@ class TokenTest(harness.EndToEndTest):
                          [ann["user"], ann["role"], ann["note"],
                           ann["created_by"]])
         self.assertTrue(ann["last_use_time"])
-        own, = map(json.loads, self.ask(before, "token", "list", "--json")
+        own, = map(json.loads, self.ask(before, "admin", "token", "list", "--json")
                    .stdout.splitlines())
         self.assertEqual(ann["id"], own["id"])
-        result = self.ask(before, "token", "create", "--user", "eve", "--role",
+        result = self.ask(before, "admin", "token", "create", "--user", "eve", "--role",
                           "viewer")
         self.assertEqual(EXIT_REFUSED, result.returncode)
         self.assertIn("admin", result.stderr)
-        made = self.ask(after, "token", "create", "--user", "eve", "--role",
+        made = self.ask(after, "admin", "token", "create", "--user", "eve", "--role",
                         "viewer")
         self.assert_knows(made.stdout.strip())
         daemon.restart()
@@ -148,7 +148,7 @@ class TokenTest(harness.EndToEndTest):
             secret = self.create("root", "admin")
             token, = self.listed()
             self.assertEqual(
-                0, self.ask(secret, "token", "revoke", token["id"]).returncode)
+                0, self.ask(secret, "admin", "token", "revoke", token["id"]).returncode)
             self.assert_refuses(secret)
         daemon.says("info")
 
@@ -178,7 +178,7 @@ class TokenTest(harness.EndToEndTest):
         # In the place of an id, of a user and of a note.
         self.assertEqual(EXIT_BAD_INPUT,
                          self.token("revoke", secret).returncode)
-        daemon.ctl("token", "revoke", "x" + secret)
+        daemon.ctl("admin", "token", "revoke", "x" + secret)
         daemon.kill()
         for file in [daemon.output, *self.state.rglob("*")]:
             if file.is_file():

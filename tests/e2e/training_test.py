@@ -98,7 +98,8 @@ class TrainingTest(harness.SharedDaemonTest):
             self.assertIn(f"# HELP {name} ", text)
 
     def check_files(self, daemon, job_id):
-        steps = [c["step"] for c in daemon.ctl_json("checkpoints", job_id)]
+        steps = [c["step"] for c in daemon.ctl_json(
+            "download", job_id, "--checkpoints")]
         self.assertEqual([4, 8], steps)
         folder = self.download(daemon, job_id, "--checkpoint", "4")
         self.assertTrue((folder / "adapter_model.safetensors").exists()

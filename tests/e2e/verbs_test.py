@@ -52,27 +52,36 @@ class VerbsTest(harness.SharedDaemonTest):
         self.mpsd.says("wait", first, second)
         self.mpsd.says("hold", first, code=2)
 
+    def test_a_job_is_named_by_its_name_its_last_characters_or_its_place(self):
+        ids = [self.fake(self.mpsd, "ok", "--hold") for _ in range(2)]
+        self.assertIn(ids[1], self.mpsd.says("set", "@last", "--pin"))
+        self.assertIn(ids[0], self.mpsd.says("cancel", "fake:ok", code=2))
+        self.mpsd.says("clone", "@last", "--name", "only me", "--hold",
+                       "--detach")
+        for job_id in ("only me", ids[0][-4:], ids[1]):
+            self.assertIn("CANCELLED", self.mpsd.says("cancel", job_id))
+
     def test_moves_outlive_a_kill(self):
-        self.mpsd.says("drain", "--reason", "a new disk")
+        self.mpsd.says("admin", "drain", "--reason", "a new disk")
         one, two, three = (self.fake(self.mpsd, "ok") for _ in range(3))
-        self.mpsd.says("move", two, three, "--top")
+        self.mpsd.says("set", two, three, "--top")
         self.assertEqual([two, three, one], self.order(self.mpsd))
-        self.mpsd.says("move", two, "--bottom")
+        self.mpsd.says("set", two, "--bottom")
         self.assertEqual([three, one, two], self.order(self.mpsd))
-        self.mpsd.says("move", one, "--priority", "5")
+        self.mpsd.says("set", one, "--priority", "5")
         self.mpsd.restart()
         self.assertEqual([one, three, two], self.order(self.mpsd))
         queue = self.mpsd.says("queue")
         self.assertIn("moved after all others of it by an admin", queue)
         self.assertIn(
             f"held: mpsd is drained by {harness.ACCOUNT}: a new disk", queue)
-        self.mpsd.says("undrain")
+        self.mpsd.says("admin", "undrain")
         self.mpsd.says("wait", one, two, three)
 
     def test_a_drained_daemon_starts_nothing_after_a_restart_either(self):
         running = self.fake(self.mpsd, "ok-slow", max_steps=300)
         self.until_running(self.mpsd, running)
-        self.mpsd.says("drain")
+        self.mpsd.says("admin", "drain")
         waiting = self.fake(self.mpsd, "ok")
         self.mpsd.says("wait", running)
         self.mpsd.restart()
@@ -85,9 +94,9 @@ class VerbsTest(harness.SharedDaemonTest):
         self.eventually(
             lambda: self.mpsd.metric('mpsd_held{reason="drained"}') == 1)
         self.mpsd.says("wait", waiting, "--timeout", "2", code=7)
-        self.mpsd.says("undrain")
+        self.mpsd.says("admin", "undrain")
         self.mpsd.says("wait", waiting)
-        audit = self.mpsd.says("audit")
+        audit = self.mpsd.says("admin", "audit")
         self.assertIn("Drain", audit)
         self.assertIn("Undrain", audit)
 
@@ -144,6 +153,6 @@ class TrainingTest(harness.EndToEndTest):
             self.assertEqual("SUCCEEDED", watch.finish()["state"])
         self.assertEqual(3, daemon.show(job_id)["attempt"])
         self.check_adapter(daemon, job_id)
-        listed = daemon.ctl_json("checkpoints", job_id)
+        listed = daemon.ctl_json("download", job_id, "--checkpoints")
         self.assertEqual(LONG["max_steps"], max(
             int(c["step"]) for c in listed))

@@ -39,7 +39,7 @@ class WalkTest(harness.EndToEndTest):
         self.login(home, f"localhost:{port}")
 
     def login(self, home, server):
-        token = self.served.says("token", "create", "--user", "ann", "--role",
+        token = self.served.says("admin", "token", "create", "--user", "ann", "--role",
                                  "user").strip()
         file = home / "token"
         file.write_text(token)
@@ -106,12 +106,12 @@ class WalkTest(harness.EndToEndTest):
         self.assertIn("training.learning_rate", diff)
         self.assertNotIn("training.max_steps", diff)
 
-        self.ctl("pin", first["id"])
+        self.ctl("set", first["id"], "--pin")
         self.ctl("delete", "--all", "--yes")
         left = {job["id"] for job in self.json("list", "--all")}
         self.assertEqual({first["id"]}, left)
         self.assertLessEqual(disk_bytes(self.state / "jobs"), empty)
-        self.ctl("unpin", first["id"])
+        self.ctl("set", first["id"], "--unpin")
         self.ctl("delete", first["id"])
         self.ctl("model", "rm", "team/tiny")
         self.assertEqual(0, disk_bytes(self.state / "jobs") // (1 << 20))

@@ -20,7 +20,7 @@
 #include "tests/ops/recorder.h"
 
 // The self-test against kernels that are wrong on purpose.
-// compare-devices with a device whose kernels are wrong on purpose.
+// `check devices` with a device whose kernels are wrong on purpose.
 
 namespace mpsd::ops {
 

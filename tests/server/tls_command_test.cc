@@ -50,7 +50,7 @@ TEST_F(TlsCommandTest, InitSaysWhatToDoNext) {
                     HasSubstr("mpsd --state-dir " + state_dir_.string() +
                               " --listen 0.0.0.0:7433"),
                     HasSubstr("mpsctl --state-dir " + state_dir_.string() +
-                              " token create --user NAME"),
+                              " admin token create --user NAME"),
                     HasSubstr("mpsctl login gpu.example.com:7433"),
                     HasSubstr("--fingerprint " + fingerprint)));
 }

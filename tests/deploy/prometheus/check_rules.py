@@ -144,11 +144,14 @@ def recorded_labels(rule, series):
     return labels
 
 
-def helped(*words):
+NESTED = {"admin", "check", "context", "model"}  # verbs with others below
+
+
+def helped(verb):
     """What `mpsctl VERB --help` prints; None of a verb that does not exist."""
-    done = subprocess.run(
-        [os.path.join(os.environ["MPSD_BIN_DIR"], "mpsctl"), *words, "--help"],
-        capture_output=True, text=True, check=False)
+    program = os.path.join(os.environ["MPSD_BIN_DIR"], "mpsctl")
+    done = subprocess.run([program, *verb.split(), "--help"],
+                          capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else None
 
 
@@ -158,7 +161,8 @@ def runbook_problems(text, help_of=helped):
         yield "the runbook does not begin with a command of mpsctl"
     for command in commands:
         words = re.sub(r"\{\{.*?\}\}", "ID", command).split()[1:]
-        verb, options = words[0], words[1:]
+        depth = 2 if words[0] in NESTED else 1
+        verb, options = " ".join(words[:depth]), words[depth:]
         page = help_of(verb)
         if page is None:
             yield f"`{command}`: mpsctl has no verb {verb}"

@@ -15,7 +15,7 @@ COPIED = [check_rules.RULES, check_rules.CASES, check_rules.NAMES,
           "core/host/traits.h",
           *sorted(path for path, _ in {v[2] for v in check_rules.VALUES})]
 HELP = {"info": "", "show": "", "logs": "", "cancel": "", "retry": "",
-        "delete": "", "checkpoints": "", "undrain": "",
+        "delete": "", "download": "  --checkpoints", "admin undrain": "",
         "submit": "  --priority N",
         "list": "  --state TEXT:{QUEUED,RUNNING,SUCCEEDED,FAILED,CANCELLED} …",
         "plot": "", "report": ""}

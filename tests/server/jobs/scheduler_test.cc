@@ -1044,7 +1044,7 @@ TEST_F(SchedulerRetryTest, NothingGoesThatIsPinnedOrNeeded) {
   ASSERT_TRUE(scheduler_->Cancel(user.job.id).ok());
   ASSERT_TRUE(scheduler_->remover().SetPinned(id, true).ok());
   EXPECT_THAT(scheduler_->Retry(id, true),
-              Fails(kFailedPrecondition, "mpsctl unpin"));
+              Fails(kFailedPrecondition, "--unpin`"));
   EXPECT_THAT(files_.removed_runs, IsEmpty());
 }
 

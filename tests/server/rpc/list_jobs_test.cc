@@ -258,10 +258,13 @@ TEST_F(ListJobsTest, FindJobsAnswersWithIdNameAndState) {
   EXPECT_EQ(many.jobs_size(), 20);
   EXPECT_TRUE(many.more());
   EXPECT_EQ(many.jobs(0).name(), "job 30");
+  EXPECT_EQ(Ok(find("job 12")).jobs(0).name(), "job 12");
+  for (const std::string& none : {std::string("01K"), std::string(27, '0'),
+                                  std::string("01K%"), std::string("../01K")}) {
+    EXPECT_THAT(Ok(find(none)).jobs(), IsEmpty());
+  }
   for (const std::string& part :
-       {std::string(), std::string("01K"), std::string(27, '0'),
-        std::string("01K%"), std::string("../01KAH"),
-        std::string("01KA\0H", 6)}) {
+       {std::string(), std::string(257, '0'), std::string("01KA\0H", 6)}) {
     EXPECT_THAT(find(part),
                 Fails(StatusCode::kInvalidArgument, StartsWith("id_part: ")));
   }
@@ -296,6 +299,11 @@ TEST_F(PrivateListTest, ShowsThePublicPartOfOthersJobs) {
   const auto answer = Ok(ada_.Call(&Jobs::FindJobs, find));
   for (const auto& job : answer.jobs()) {
     EXPECT_EQ(job.name(), job.id() == mine_ ? "mine" : "");
+  }
+  for (const char* name : {"mine", "his"}) {
+    find.set_id_part(name);
+    EXPECT_THAT(Ok(ada_.Call(&Jobs::FindJobs, find)).jobs(),
+                SizeIs(name == std::string("mine") ? 1 : 0));
   }
 }
 

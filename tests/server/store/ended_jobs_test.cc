@@ -143,7 +143,7 @@ TEST_F(KeptJobsTest, APinKeepsTheRowFromDelete) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(kept_.SetPinned(Id(1), true).ok());
   EXPECT_TRUE(jobs_.Get(Id(1))->pinned);
   EXPECT_THAT(jobs_.Delete(Id(1)),
-              Fails(absl::StatusCode::kFailedPrecondition, "mpsctl unpin"));
+              Fails(absl::StatusCode::kFailedPrecondition, "--unpin`"));
   EXPECT_TRUE(jobs_.Get(Id(1)).ok());
   // A change of the row by a worker's reports leaves the pin alone.
   Job job = *jobs_.Get(Id(1));
@@ -404,15 +404,21 @@ TEST_F(PastJobsTest, PagesInEachOrderMissNone) {
                                           "job 3", "job 5", "job 6"));
 }
 
-TEST_F(PastJobsTest, IdsAreFoundByTheirEnds) {
+TEST_F(PastJobsTest, JobsAreFoundByTheEndsOfTheirIdsAndByName) {
+  const auto found = [this](const std::string& part, int limit = 10) {
+    return *past_.FindByText({.id_part = part}, limit);
+  };
   Put(Past(11111));
   Put(Past(22222, "bob"));
-  EXPECT_THAT(*past_.FindByIdPart("01J0", 10), SizeIs(2));
-  EXPECT_THAT(*past_.FindByIdPart("01J0", 1), SizeIs(1));
-  ASSERT_THAT(*past_.FindByIdPart("2222", 10), SizeIs(1));
-  EXPECT_EQ(past_.FindByIdPart("2222", 10)->at(0).owner, "bob");
-  EXPECT_THAT(*past_.FindByIdPart("0111", 10), SizeIs(0));
-  EXPECT_THAT(*past_.FindByIdPart("%%%%", 10), IsEmpty());
+  EXPECT_THAT(found("01J0"), SizeIs(2));
+  EXPECT_THAT(found("01J0", 1), SizeIs(1));
+  ASSERT_THAT(found("2222"), SizeIs(1));
+  EXPECT_EQ(found("2222").at(0).owner, "bob");
+  EXPECT_THAT(found("0111"), IsEmpty());
+  EXPECT_THAT(found("%%%%"), IsEmpty());
+  const std::string name = found("2222").at(0).name;
+  EXPECT_THAT(*past_.FindByText({.name = name, .owner = "bob"}, 10), SizeIs(1));
+  EXPECT_THAT(*past_.FindByText({.name = name, .owner = "eve"}, 10), IsEmpty());
 }
 
 TEST_F(PastJobsTest, TheOldestOfWhoHasTheMostGo) {

@@ -21,6 +21,8 @@ namespace {
 
 using enum absl::StatusCode;
 using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
 using testing_support::Fails;
 using testing_support::Ok;
 
@@ -200,32 +202,47 @@ TEST_F(JobStoreTest, AnUpdateIsAllOrNothing) {
   EXPECT_THAT(Sequences(jobs_, job.id, 0, 10), ElementsAre(1));
 }
 
-TEST_F(JobStoreTest, AnIdIsFoundByItsBeginningOrItsEnd) {
-  const auto found = [this](const std::string& part, int limit = 9) {
-    auto jobs = jobs_.FindByIdPart(part, limit);
+TEST_F(JobStoreTest, AJobIsFoundByTheEndsOfItsIdAndByItsName) {
+  const auto find = [this](const JobText& text, int limit = 9) {
+    auto jobs = jobs_.FindByText(text, limit);
     EXPECT_TRUE(jobs.ok()) << jobs.status();
     std::vector<std::string> names;
     for (const FoundJob& job : *jobs) names.push_back(job.name);
     return names;
   };
+  const auto found = [&](const std::string& part, int limit = 9) {
+    return find({.id_part = part}, limit);
+  };
   Job older = QueuedJob(1);
   older.state = State::kFailed;
   Insert(older);
-  Insert(QueuedJob(2));  // as old, but not ended
+  Insert(QueuedJob(2));
   for (int i = 1000; i < 2000; ++i) {
     Job job = QueuedJob(i);
     job.state = State::kSucceeded;
+    if (i == 1999) job.name = "job 1998";
     Insert(job);
   }
   EXPECT_THAT(found(QueuedJob(1).id), ElementsAre("job 1"));
   EXPECT_THAT(found(QueuedJob(1).id.substr(0, 25)),
               ElementsAre("job 2", "job 1"));
-  EXPECT_THAT(found("01J0", 2), ElementsAre("job 1999", "job 1998"));
+  EXPECT_THAT(found("01J0", 2), ElementsAre("job 1998", "job 1998"));
   EXPECT_THAT(found("1234"), ElementsAre("job 1234"));
-  EXPECT_THAT(found("0002"), ElementsAre("job 2"));
-  EXPECT_THAT(found("0001"), ElementsAre());  // neither recent nor unfinished
+  EXPECT_THAT(found("0001"), ElementsAre("job 1"));
   EXPECT_THAT(found("1_34"), ElementsAre());
   EXPECT_THAT(found("%"), ElementsAre());
+  EXPECT_THAT(found(""), ElementsAre());
+  EXPECT_THAT(find({.name = "job 1998"}), SizeIs(2));
+  EXPECT_THAT(find({.name = "job 1998"}, 1), SizeIs(1));
+  EXPECT_THAT(find({.name = "JOB 1997"}), IsEmpty());
+  EXPECT_THAT(find({.name = "job 1997", .owner = older.owner}), SizeIs(1));
+  EXPECT_THAT(find({.name = "job 1997", .owner = "eve"}), IsEmpty());
+  EXPECT_THAT(find({.id_part = "1997", .name = "job 1997"}), SizeIs(1));
+  older.id = QueuedJob(3).id;
+  older.name = std::string(60, 'x') + "A";
+  Insert(older);
+  EXPECT_THAT(find({.name = older.name}), SizeIs(1));
+  EXPECT_THAT(find({.name = std::string(60, 'x') + "B"}), IsEmpty());
 }
 
 TEST_F(JobStoreTest, ADeletedJobLeavesNothing) {
