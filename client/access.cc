@@ -607,7 +607,8 @@ void PrintCreated(const Console& console,
       << "\nIt cannot be shown again: mpsd keeps only its SHA-256. Send it to "
       << user
       << " securely;\nit is typed or piped into\n  mpsctl login HOST:PORT\n"
-         "Revoke a token that others may have seen:\n  mpsctl admin token revoke "
+         "Revoke a token that others may have seen:\n  mpsctl admin token "
+         "revoke "
       << id << "\n";
 }
 

@@ -111,10 +111,10 @@ std::vector<std::string> Words(const char* text) {
 // The rows of all sources by their names.
 std::map<std::string, Verb> AllVerbs() {
   std::map<std::string, Verb> rows;
-  for (VerbTable* table : {AccessVerbs, CompletionVerbs, DownloadVerbs,
-                           InfoVerbs, InitVerbs, JobsVerbs, ModelVerbs,
-                           OfflineVerbs, ShowVerbs, StudyVerbs, SubmitVerbs,
-                           WatchVerbs}) {
+  for (VerbTable* table :
+       {AccessVerbs, CompletionVerbs, DownloadVerbs, InfoVerbs, InitVerbs,
+        JobsVerbs, ModelVerbs, OfflineVerbs, ShowVerbs, StudyVerbs, SubmitVerbs,
+        WatchVerbs}) {
     for (Verb& row : table()) rows.emplace(row.name, std::move(row));
   }
   for (const auto& [name, help, below] : kUmbrellas) {

@@ -1587,8 +1587,8 @@ std::string BatchSweepCsv(const v1::BatchSweepResult& sweep) {
 void PrintBatchSweep(const v1::StudyResult& result, const Console& console) {
   if (!result.has_batch_sweep()) return;
   const v1::BatchSweepResult& sweep = result.batch_sweep();
-  Table table({"BATCH", "TOK/S", "ROWS/S", "STEP TIME", "PADDING", "MEMORY",
-               "NOTE"});
+  Table table(
+      {"BATCH", "TOK/S", "ROWS/S", "STEP TIME", "PADDING", "MEMORY", "NOTE"});
   for (const v1::BatchPoint& point : sweep.points()) {
     const bool timed = point.has_step_seconds();
     table.Add(
