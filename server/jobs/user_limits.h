@@ -33,9 +33,10 @@ inline constexpr const char* kKeepKeys[] = {
 // A user's limits. An absent figure, and the widest range, is no limit, as for
 // admins.
 struct UserLimits {
-  std::optional<int64_t> queued_jobs;   // QUEUED at a time
-  std::optional<int64_t> upload_bytes;  // of all blobs the user sent or uses
-  std::optional<int64_t> result_bytes;  // in the folders of the user's jobs
+  std::optional<int64_t> queued_jobs = {};   // QUEUED at a time
+  std::optional<int64_t> upload_bytes = {};  // all blobs that the user sent or
+                                             // uses
+  std::optional<int64_t> result_bytes = {};  // in the user's jobs' folders
   int32_t lowest_priority = std::numeric_limits<int32_t>::min();
   int32_t highest_priority = std::numeric_limits<int32_t>::max();
   // How long each job may hold the device, all its attempts together. Also

@@ -385,15 +385,15 @@ TEST_F(TokenTextTest, TheListTellsWhoseUntilWhenAndTheLastUse) {
   PrintTokens(TestConsole(), list);
   EXPECT_EQ(out_.str(),
             "ID            USER  ROLE   CREATED           BY    "
-            "EXPIRES                   LAST USE          NOTE\n"
+            "EXPIRES                    LAST USE          NOTE\n"
             "000000000001  ann   user   2026-01-02 02:04  root  "
-            "2026-01-03 03:04 (1 day)  2026-01-02 03:04  laptop\n"
+            "2026-01-03 03:04 (24h01m)  2026-01-02 03:04  laptop\n"
             "000000000002  ann   user   2026-01-02 02:04  root  "
-            "2026-01-02 05:04 (2h00m)  never             \n"
+            "2026-01-02 05:04 (2h00m)   never             \n"
             "000000000003  ann   admin  2026-01-02 02:04  root  "
-            "2026-01-02 03:04 EXPIRED  never             \n"
+            "2026-01-02 03:04 EXPIRED   never             \n"
             "000000000004  ann   user   2026-01-02 02:04  -     "
-            "never                     never             \n");
+            "never                      never             \n");
   EXPECT_EQ(err_.str(), "");
 }
 
