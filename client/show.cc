@@ -1047,10 +1047,10 @@ constexpr std::pair<const char*, const char*> kLines[] = {
 };
 
 // A text of kLines with the values of `json`.
-std::string Filled(std::string_view text, const Json& json,
+std::string Filled(absl::string_view text, const Json& json,
                    absl::TimeZone zone) {
   std::vector<std::string> parts;
-  for (std::string_view part : absl::StrSplit(text, '|')) {
+  for (absl::string_view part : absl::StrSplit(text, '|')) {
     const size_t begin = part.find('{'), end = part.find('}');
     const std::string field(part.substr(begin + 1, end - begin - 1));
     const Json value = ValueAt(json, field);
