@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/time/clock.h"
 #include "mpsd/v1/access.grpc.pb.h"
 #include "mpsd/v1/artifacts.grpc.pb.h"

@@ -234,11 +234,11 @@ class PathsTest(harness.EndToEndTest):
         secret = self.folder / "id_secret"
         secret.write_text("a key of the owner\n")
         (self.model / "vocab.txt").symlink_to(secret)
-        job = daemon.finish(daemon.submit(harness.write_job(
+        said = daemon.says("submit", harness.write_job(
             self.folder, model=str(self.model), fine_tune_type="full",
-            lora=None, training={"max_steps": 1, "save_steps": 0}))["id"])
-        self.assertEqual("FAILED", job["state"])
-        self.assertIn("leads out of the model's folder", job["message"])
+            lora=None, training={"max_steps": 1, "save_steps": 0}), code=2)
+        self.assertIn("leads out of the model's folder", said)
+        job, = daemon.ctl_json("list")
         for file in (daemon.state_dir / "jobs" / job["id"]).rglob("*"):
             if file.is_file():
                 self.assertNotIn(b"a key of the owner", file.read_bytes())

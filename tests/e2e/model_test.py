@@ -63,20 +63,20 @@ class ModelTest(harness.SharedDaemonTest):
         self.assertIn("last_use_time", model)
 
     def test_init_finds_the_model_and_its_job_trains(self):
-        self.push(self.mpsd, self.model)
+        daemon = self.daemon()
+        self.push(daemon, self.model)
         rows = [json.dumps({"question": f"how is {i}", "answer": "well"})
                 for i in range(30)]
         data = self.folder / "set" / "faq.jsonl"
         data.parent.mkdir()
         data.write_text("\n".join(rows))
         job = self.folder / "first.json"
-        said = self.mpsd.says("init", "--task", "CAUSAL_LM", data.parent,
-                              "-o", job)
+        said = daemon.says("init", "--task", "CAUSAL_LM", data.parent, "-o", job)
         self.assertIn(f'"{NAME}"', said)
         self.assertIn("question: 8 characters on average, 9 at most", said)
         self.assertIn("Verdict: fits", said)
         self.assertIn(f"Next: `mpsctl submit {job}`", said)
-        done = self.mpsd.succeed(job, "--set", "device=cpu")
+        done = daemon.succeed(job, "--set", "device=cpu")
         self.assertEqual("tiny-faq", done["name"])
 
     def test_a_queued_job_keeps_the_files_it_was_submitted_with(self):

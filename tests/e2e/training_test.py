@@ -312,9 +312,7 @@ class ImagesTest(harness.SharedDaemonTest):
 
     def test_an_image_that_is_none_is_named(self):
         (self.folder / "fruit/lime/9.png").write_text("no image")
-        job = self.mpsd.finish(self.mpsd.submit(self.job())["id"])
-        self.assertEqual("Rejected", job["exit_reason"], job["message"])
-        self.assertIn("lime/9.png", job["message"])
+        self.assertIn("lime/9.png", self.mpsd.says("submit", self.job(), code=2))
 
     def test_rows_name_no_file_of_the_state_folder(self):
         held = self.mpsd.submit(self.job(), "--hold")  # uploads the images
@@ -327,9 +325,9 @@ class ImagesTest(harness.SharedDaemonTest):
             self.assertEqual(name == sha256, path.exists())
             (self.folder / "jobs/rows/train.jsonl").write_text(
                 json.dumps({"image": str(path), "label": "apple"}) + "\n")
-            job = self.mpsd.finish(self.mpsd.submit(
-                self.job(train="rows/train.jsonl"))["id"])
-            self.assertEqual("Rejected", job["exit_reason"], job["message"])
-            said.add(job["message"].replace(name, "SHA256"))
+            text = self.mpsd.says("submit", self.job(train="rows/train.jsonl"),
+                                  code=2)
+            said.add(text.partition(" was refused: ")[2].replace(
+                name, "SHA256"))
         self.assertEqual(1, len(said), said)
         self.assertIn("outside the folders that jobs may read", said.pop())
