@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -59,6 +60,18 @@ Shared BySharedTensor(const std::vector<NamedWeight>& weights) {
   return groups;
 }
 
+// The indices of the weights of which a layer takes a copy.
+std::vector<size_t> Copied(const Shared& groups) {
+  std::vector<size_t> copied;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (std::any_of(groups[i].begin(), groups[i].end(),
+                    [](const NamedWeight& w) { return w.copy != nullptr; })) {
+      copied.push_back(i);
+    }
+  }
+  return copied;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FullModel>> FullModel::Attach(
@@ -72,10 +85,12 @@ absl::StatusOr<std::unique_ptr<FullModel>> FullModel::Attach(
   }
   std::unique_ptr<FullModel> full(new FullModel(network, std::move(options)));
   full->parameters_ = std::make_unique<optim::ParameterSet>(initial, device);
-  const auto& parameters = full->parameters_->parameters();
+  const bool copies = network.dtype() != at::kFloat;
+  if (copies) full->parameters_->MakeCopies(network.dtype(), Copied(groups));
   for (size_t i = 0; i < groups.size(); ++i) {
     for (const NamedWeight& weight : groups[i]) {
-      *weight.tensor = parameters[i].value;
+      *weight.tensor = full->parameters_->parameters()[i].value;
+      if (copies && weight.copy) *weight.copy = full->parameters_->Leaf({i});
     }
   }
   for (model::Linear* linear : network.Linears()) {
@@ -120,6 +135,7 @@ absl::Status FullModel::LoadCheckpoint(const fs::path& folder) {
     }
     p.value.detach().copy_(*tensor);
   }
+  parameters_->RefreshCopies();
   return absl::OkStatus();
 }
 

@@ -16,8 +16,9 @@
 namespace mpsd::full {
 
 // Trains a model's own weights: all of them, or its head. They become fp32
-// parameters; a network that computes in bf16 casts them at each use. The
-// destructor leaves the trained weights in the network.
+// parameters; a network that computes in bf16 gets copies in bf16, which each
+// optimizer step casts together. The destructor leaves the trained weights in
+// the network.
 class FullModel : public optim::Trainable {
  public:
   struct Options {

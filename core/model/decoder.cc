@@ -107,7 +107,10 @@ std::vector<NamedWeight> Decoder::NamedWeights() {
     list.Add(l.post_attention_norm);
   }
   list.Add(norm_);
-  list.Add(head_);
+  // A language model's loss adds up the gradients of chunks in the dtype of the
+  // head's weight.
+  list.Add(head_.name + ".weight", head_.weight,
+           config_.num_labels > 0 ? &head_.weight : &head_.copy);
   return list.Take();
 }
 

@@ -48,6 +48,9 @@ struct Linear {
   // A quantised frozen weight instead of `weight`, which is then undefined;
   // else null.
   std::shared_ptr<const quant::QuantizedWeight> quantized = nullptr;
+  // Only of a language model's trained head: `weight` in the network's dtype,
+  // if that is another; the loss multiplies by it.
+  at::Tensor copy = {};
 
   at::Tensor Forward(const at::Tensor& x) const;
   // The weight in `dtype`. Each call decodes a quantised weight again.

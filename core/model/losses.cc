@@ -31,9 +31,11 @@ at::Tensor SumOf(const at::Tensor& logits, const at::Tensor& targets) {
 // only scales them.
 class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
  public:
-  // W and h are multiplied in `dtype`; the logits have the dtype of h.
+  // `multiplied` (W or a copy of it) and h are multiplied in `dtype`; the
+  // logits have the dtype of h, the gradient of W has that of W.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden,
                             const at::Tensor& weight,
+                            const at::Tensor& multiplied,
                             const std::optional<at::Tensor>& bias,
                             const at::Tensor& targets, int64_t chunk,
                             at::ScalarType dtype, bool needs_hidden,
@@ -41,7 +43,7 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
     const int64_t tokens = hidden.size(0);
     base::CheckLess(0, chunk, "tokens at a time");
     base::CheckEqual(tokens, targets.size(0), "tokens and their targets");
-    const at::Tensor w = weight.to(dtype);
+    const at::Tensor w = multiplied.to(dtype);
     std::optional<at::Tensor> b;
     if (bias) b = bias->to(dtype);
     at::Tensor sum = at::zeros({}, hidden.options().dtype(at::kFloat));
@@ -69,7 +71,7 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
-    variable_list result(8);
+    variable_list result(9);
     if (saved[0].defined()) {
       result[0] = saved[0] * grads[0].to(saved[0].scalar_type());
     }
@@ -125,8 +127,9 @@ at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
     const bool grad = at::GradMode::is_enabled();
     std::optional<at::Tensor> bias;
     if (head.bias.defined()) bias = head.bias;
+    const at::Tensor& w = head.copy.defined() ? head.copy : head.weight;
     return FusedHeadLoss::apply(
-        picked, head.weight, bias, labels.targets, chunk,
+        picked, head.weight, w.detach(), bias, labels.targets, chunk,
         head.compute_in_input_dtype ? picked.scalar_type()
                                     : head.weight.scalar_type(),
         grad && picked.requires_grad(), grad && head.weight.requires_grad());

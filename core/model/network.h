@@ -43,13 +43,20 @@ inline constexpr size_t kLayersPerCommit = 2;
 struct NamedWeight {
   std::string name;
   at::Tensor* tensor;
+  // If `tensor` is an fp32 master: where the layer takes a copy in the
+  // network's dtype from. `tensor` itself, or another member of the layer,
+  // which then also computes with the master. Null: only with the master.
+  at::Tensor* copy;
 };
 
 // Collects the weights of layers.
 class WeightList {
  public:
   void Add(std::string name, at::Tensor& tensor) {
-    if (tensor.defined()) all_.push_back({std::move(name), &tensor});
+    Add(std::move(name), tensor, &tensor);
+  }
+  void Add(std::string name, at::Tensor& tensor, at::Tensor* copy) {
+    if (tensor.defined()) all_.push_back({std::move(name), &tensor, copy});
   }
   void Add(Linear& l) {
     Add(l.name + ".weight", l.weight);
@@ -59,8 +66,10 @@ class WeightList {
     Add(n.name + ".weight", n.weight);
     Add(n.name + ".bias", n.bias);
   }
-  void Add(RmsNorm& n) { Add(n.name + ".weight", n.weight); }
-  void Add(Embedding& e) { Add(e.name + ".weight", e.weight); }
+  // Multiplies by the weight in the weight's dtype.
+  void Add(RmsNorm& n) { Add(n.name + ".weight", n.weight, nullptr); }
+  // The gradients of a row's tokens add up in the weight's dtype.
+  void Add(Embedding& e) { Add(e.name + ".weight", e.weight, nullptr); }
   std::vector<NamedWeight> Take() { return std::move(all_); }
 
  private:
@@ -99,7 +108,7 @@ class Network {
   }
 
   // The dtype of activations: the one that the weights were loaded in. A weight
-  // of another dtype (a master weight in training) is cast at each use.
+  // of another dtype (a master weight without a copy) is cast at each use.
   at::ScalarType dtype() const { return dtype_; }
 
   // The modules whose weights were missing from the file and drawn at random

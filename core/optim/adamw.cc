@@ -60,6 +60,7 @@ void AdamW::Step(double learning_rate) {
                       group.decay ? weight_decay_ : 0.0, epsilon_,
                       /*amsgrad=*/false, /*maximize=*/false);
   }
+  parameters_.RefreshCopies();
 }
 
 }  // namespace mpsd::optim

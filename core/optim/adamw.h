@@ -25,6 +25,7 @@ class AdamW {
   // Scales all gradients by max_norm / (norm + 1e-6) if that is below 1, as
   // torch.nn.utils.clip_grad_norm_ does; without a synchronisation.
   void Clip(const at::Tensor& norm, double max_norm);
+  // Updates the parameters and their copies.
   void Step(double learning_rate);
 
   // The moments and step counts, by group, for checkpoints: flat fp32 tensors

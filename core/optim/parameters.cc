@@ -2,12 +2,45 @@
 #include "core/optim/parameters.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "core/base/check.h"
 
 namespace mpsd::optim {
+namespace {
+
+// Moves the gradient that autograd has given to a copy into an fp32 gradient.
+class GradientOfCopy : public torch::autograd::PostAccumulateGradHook {
+ public:
+  GradientOfCopy(at::Tensor gradient, std::shared_ptr<const int64_t> zeroed)
+      : gradient_(std::move(gradient)), zeroed_(std::move(zeroed)) {}
+
+  void operator()(const at::Tensor& copy) override {
+    const at::NoGradGuard no_grad;
+    at::Tensor& arrived = copy.mutable_grad();
+    // The first one since ZeroGradients replaces the zeros: a sum would cost a
+    // cast and another pass over memory.
+    if (std::exchange(written_, *zeroed_) == *zeroed_) {
+      gradient_.add_(arrived.to(at::kFloat));
+    } else {
+      gradient_.copy_(arrived);
+    }
+    arrived.reset();
+  }
+
+ private:
+  const at::Tensor gradient_;
+  const std::shared_ptr<const int64_t> zeroed_;
+  int64_t written_ = -1;  // *zeroed_ at the last call
+};
+
+}  // namespace
 
 ParameterSet::ParameterSet(const Initial& initial, at::Device device,
                            int64_t max_group_elements) {
@@ -77,7 +110,65 @@ int64_t ParameterSet::element_count() const {
 }
 
 void ParameterSet::ZeroGradients() {
+  ++*zeroed_;
   for (Group& group : groups_) group.gradients.zero_();
+}
+
+void ParameterSet::MakeCopies(at::ScalarType dtype,
+                              const std::vector<size_t>& which) {
+  for (Group& group : groups_) {
+    int64_t begin = group.values.numel(), end = 0;
+    for (const size_t i : which) {
+      const at::Tensor& value = parameters_[i].value;
+      if (!value.is_alias_of(group.values)) continue;
+      begin = std::min(begin, value.storage_offset());
+      end = std::max(end, value.storage_offset() + value.numel());
+    }
+    if (begin >= end) continue;
+    group.copied = group.values.narrow(0, begin, end - begin);
+    group.copies = at::empty_like(group.copied, dtype);
+  }
+  RefreshCopies();
+}
+
+void ParameterSet::RefreshCopies() {
+  const at::NoGradGuard no_grad;
+  for (Group& group : groups_) {
+    if (group.copies.defined()) group.copies.copy_(group.copied);
+  }
+}
+
+at::Tensor ParameterSet::Leaf(const std::vector<size_t>& members) const {
+  base::Check(!members.empty(), "a leaf has parameters");
+  const at::Tensor& first = parameters_[members[0]].value;
+  const int64_t begin = first.storage_offset();
+  int64_t end = begin;
+  std::vector<int64_t> sizes = first.sizes().vec();
+  sizes[0] = 0;
+  for (const size_t i : members) {
+    const at::Tensor& next = parameters_[i].value;
+    if (!next.is_alias_of(first) || next.storage_offset() != end) return {};
+    end += next.numel();
+    sizes[0] += next.size(0);
+  }
+  const auto group =
+      std::find_if(groups_.begin(), groups_.end(),
+                   [&](const Group& g) { return g.values.is_alias_of(first); });
+  // detach() shares the storage and makes a leaf of the view.
+  const auto view = [&](const at::Tensor& flat, int64_t offset) {
+    return flat.narrow(0, begin - offset, end - begin).view(sizes).detach();
+  };
+  const at::Tensor gradient = view(group->gradients, 0);
+  if (!group->copies.defined()) {
+    at::Tensor leaf = view(group->values, 0).requires_grad_(true);
+    leaf.mutable_grad() = gradient;
+    return leaf;
+  }
+  at::Tensor leaf = view(group->copies, group->copied.storage_offset());
+  leaf.requires_grad_(true);
+  torch::autograd::impl::set_post_acc_grad_hooks(
+      leaf, std::make_unique<GradientOfCopy>(gradient, zeroed_));
+  return leaf;
 }
 
 bool ParameterSet::Decays(std::string_view name) {

@@ -4,7 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +25,8 @@ struct Parameter {
 // The trainable parameters of a run in flat fp32 buffers, one per weight-decay
 // group: zeroing, the norm and the optimizer each take one call per group,
 // independent of the number of parameters. A group that would exceed MPS's
-// tensor limit (4 GiB) is split into several.
+// tensor limit (4 GiB) is split into several. For a network that computes in
+// another dtype, copies of the values are cast with one call per group, too.
 class ParameterSet {
  public:
   static constexpr int64_t kMaxGroupElements = int64_t{1} << 28;  // 1 GiB
@@ -45,6 +48,8 @@ class ParameterSet {
     bool decay = false;
     at::Tensor values;     // fp32 [n]
     at::Tensor gradients;  // fp32 [n]
+    // The part of `values` that has copies, and these; undefined: none.
+    at::Tensor copied, copies;  // [m]
   };
   // The groups that are not empty, decayed first.
   const std::vector<Group>& groups() const { return groups_; }
@@ -52,6 +57,16 @@ class ParameterSet {
 
   // Sets the gradients to zero in place.
   void ZeroGradients();
+
+  // Makes copies in `dtype` of the parameters `which` (indices).
+  void MakeCopies(at::ScalarType dtype, const std::vector<size_t>& which);
+  // Casts the values to their copies: after each change of the values.
+  void RefreshCopies();
+  // A leaf for a network to compute with: the parameters `members` (indices)
+  // concatenated along their first dimension, or their copies if there are any.
+  // Its gradient goes to the .grad of the parameters; a copy's own .grad stays
+  // undefined. Undefined if the members are not adjacent in a group.
+  at::Tensor Leaf(const std::vector<size_t>& members) const;
 
   // Whether HF's Trainer decays the parameter (transformers, trainer.py,
   // get_decay_parameter_names): neither biases nor weights of norms.
@@ -65,6 +80,8 @@ class ParameterSet {
 
   std::vector<Parameter> parameters_;
   std::vector<Group> groups_;
+  // How often ZeroGradients was called; shared with the copies' leaves.
+  std::shared_ptr<int64_t> zeroed_ = std::make_shared<int64_t>(0);
 };
 
 // The trained part of a run, and its files for users: an adapter, or a model's

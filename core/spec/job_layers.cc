@@ -74,8 +74,9 @@ JobLayers LayersOf(const TrainSpec& spec, const ModelConfig& model) {
     const auto rank = lora.ranks.find(module.name);
     const double r = rank == lora.ranks.end() ? 0 : rank->second;
     const auto parameters = static_cast<double>(module.parameters());
-    if (module.kind == Module::Kind::kEmbedding && trained) {
-      embedding_trained = true;
+    if (module.kind == Module::Kind::kEmbedding) {
+      embedding_trained = embedding_trained || trained;
+      job.embedding_parameters += parameters;
     }
     if (module.head) job.head_parameters += parameters;
     const bool linear = module.kind == Module::Kind::kLinear;

@@ -43,8 +43,9 @@ struct JobLayers {
   std::vector<Module> saved;         // LoRA's modules_to_save
   bool valid_lora = true;            // both could be matched
   bool trained_head = false;
-  double head_rank = 0;        // of its adapter; 0: none
-  double head_parameters = 0;  // of the task's head
+  double head_rank = 0;             // of its adapter; 0: none
+  double head_parameters = 0;       // of the task's head
+  double embedding_parameters = 0;  // of all tables
 };
 
 JobLayers LayersOf(const TrainSpec& spec, const ModelConfig& model);

@@ -141,19 +141,15 @@ class Estimator {
     return saved - largest * kBytesOfMaking;
   }
 
-  // The weights in training precision: frozen, or casts of the trained masters,
-  // which the backward keeps of the blocks' linears: of one block if it
-  // recomputes them.
+  // The weights in training precision: frozen, or copies of the trained
+  // masters, except of embeddings that are no head.
   double WeightBytes() const {
     if (spec_.fine_tune_type != FineTuneType::kFull) {
       return ParameterCount(m_) * b_ - SavedByQuantization();
     }
     if (!spec_.training.bf16) return 0;
-    double blocks = 0;
-    for (const JobLayer& layer : job_.layers) blocks += layer.parameters;
-    const bool again = spec_.training.recompute() != Recompute::kNone;
-    return blocks * b_ /
-           (again ? static_cast<double>(m_.num_hidden_layers) : 1);
+    const bool tied = m_.tie_word_embeddings && m_.num_labels == 0;
+    return (ParameterCount(m_) - (tied ? 0 : job_.embedding_parameters)) * b_;
   }
 
   // --- what a forward keeps, bytes per token ---------------------------------
@@ -329,7 +325,8 @@ class Estimator {
   double WeightGradientBytes() const {
     if (spec_.fine_tune_type != FineTuneType::kFull) return 0;
     const double largest = 1.0 * m_.hidden_size * m_.intermediate_size;
-    return largest * (spec_.training.bf16 ? 2 + kFloat : kFloat);
+    const bool adds = spec_.training.gradient_accumulation_steps > 1;
+    return largest * (b_ < kFloat && adds ? b_ + kFloat : b_);
   }
 
   // The temporaries of one layer's backward, with the recomputed layer, of
@@ -374,8 +371,7 @@ class Estimator {
     const double transposed = traits_.transposed_left ? 0 : product;
     const double second = logits * (kFloat + converted + transposed) +
                           weight * (product + widened);
-    const double cast = product < kFloat ? product : 0;
-    return weight * (kFloat + cast) + std::max(first, second);
+    return weight * kFloat + std::max(first, second);
   }
 
   // Whether the explicit step keeps the memory of its logits from one use to

@@ -17,8 +17,8 @@ inline constexpr int64_t kStepInputBytes = int64_t{64} << 20;
 // Device memory of a job by arithmetic, bytes; memory_estimate.cc has the
 // formulas, tests/live/memory and tests/bench compare them with real runs.
 //
-//   base      the frozen weights in training precision; a model trained in full
-//             counts only, with bf16, its blocks' casts that the backward keeps
+//   base      the frozen weights in training precision; of a model trained in
+//             full, with bf16, the copies of its weights
 //   trainable value, gradient and two moments, fp32
 //   activations  what the layers keep of a micro-batch for their backward
 //   logits    of the labels computed at a time, with their gradient

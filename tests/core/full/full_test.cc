@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "core/base/file.h"
 #include "core/full/full_model.h"
 #include "core/full/model_folder.h"
+#include "core/model/classifier.h"
 #include "core/model/losses.h"
+#include "core/optim/adamw.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/scratch_folder.h"
@@ -137,6 +140,94 @@ TEST(FullModelTest, ABf16ResultIsCastOneWeightAtATime) {
   EXPECT_TRUE(at::equal(
       *read->Load("lm_head.weight", head.sizes(), at::kCPU, at::kBFloat16),
       head.to(at::kBFloat16)));
+}
+
+// A network in bf16 with weights drawn at random, in training.
+std::unique_ptr<model::Network> DrawBf16(const std::string& name) {
+  auto config = *spec::ReadModelConfig(Golden(name, "model").string());
+  model::WeightSource source;
+  source.dtype = at::kBFloat16;
+  at::manual_seed(1);
+  std::unique_ptr<model::Network> network;
+  if (config.family == spec::Family::kDecoder) {
+    network = *model::Decoder::Load(source, config);
+  } else {
+    config.num_labels = 3;
+    network = *model::Classifier::Load(source, config);
+  }
+  network->set_training(true);
+  return network;
+}
+
+// The loss of one of two micro-batches.
+at::Tensor LossOf(const model::Network& network, int batch) {
+  at::manual_seed(batch);
+  const spec::ModelConfig& config = network.config();
+  const at::Tensor ids = at::randint(3, 90, {2, 6}, at::kLong);
+  if (config.family == spec::Family::kDecoder) {
+    const auto& decoder = dynamic_cast<const model::Decoder&>(network);
+    const model::LabelSelection labels{at::arange(5), at::arange(5), 5};
+    model::DecoderInputs inputs;
+    inputs.input_ids = ids;
+    return model::SumCrossEntropy(decoder.Hidden(inputs), decoder.head(),
+                                  labels, /*chunk=*/2);
+  }
+  model::ClassifierInputs inputs;
+  inputs.input_ids = ids;
+  inputs.lengths = at::tensor({6, 4}, at::kLong);
+  const int64_t side = config.vision.image_size;
+  inputs.pixels = at::randn({2, config.vision.num_channels, side, side});
+  const auto& classifier = dynamic_cast<const model::Classifier&>(network);
+  return model::SumClassLoss(spec::ProblemType::kSingleLabel,
+                             classifier.Logits(inputs),
+                             at::tensor({0, 2}, at::kLong), {});
+}
+
+// The copies give the numbers of a cast of each master at each use.
+TEST(FullModelTest, Bf16CopiesGiveTheBitsOfCastsAtEachUse) {
+  for (const char* name : {"smollm", "qwen3", "bert", "distilbert", "vit"}) {
+    SCOPED_TRACE(name);
+    const auto network = DrawBf16(name), casting = DrawBf16(name);
+    const auto full = Attach(*network, name);
+    std::map<const void*, at::Tensor> leaves;  // by the tensor that is tied
+    std::vector<at::Tensor> masters;
+    for (const auto& w : casting->NamedWeights()) {
+      at::Tensor& leaf = leaves[w.tensor->const_data_ptr()];
+      if (!leaf.defined()) {
+        leaf = w.tensor->to(at::kFloat).requires_grad_(true);
+        masters.push_back(leaf);
+      }
+      *w.tensor = leaf;
+    }
+    for (model::Linear* l : casting->Linears())
+      l->compute_in_input_dtype = true;
+    full->parameters().ZeroGradients();
+    for (const int batch : {1, 2}) {
+      const at::Tensor loss = LossOf(*network, batch);
+      const at::Tensor expected = LossOf(*casting, batch);
+      EXPECT_EQ(loss.item<float>(), expected.item<float>());
+      (loss * 0.3).backward();
+      (expected * 0.3).backward();
+    }
+    const auto& parameters = full->parameters().parameters();
+    ASSERT_EQ(parameters.size(), masters.size());
+    for (size_t i = 0; i < masters.size(); ++i) {
+      EXPECT_TRUE(at::equal(parameters[i].value.grad(), masters[i].grad()))
+          << parameters[i].name;
+    }
+    const fs::path folder = testing_support::FreshFolder("full_copies");
+    ASSERT_THAT(full->SaveCheckpoint(folder), IsOk());
+    const float before = LossOf(*network, 1).item<float>();
+    optim::AdamW(full->parameters(), spec::TrainingSpec()).Step(1e-2);
+    for (size_t i = 0; i < masters.size(); ++i) {
+      masters[i].detach().copy_(parameters[i].value.detach());
+    }
+    const float after = LossOf(*network, 1).item<float>();
+    EXPECT_NE(after, before);
+    EXPECT_EQ(after, LossOf(*casting, 1).item<float>());
+    ASSERT_THAT(full->LoadCheckpoint(folder), IsOk());
+    EXPECT_EQ(LossOf(*network, 1).item<float>(), before);
+  }
 }
 
 using nlohmann::json;

@@ -101,6 +101,36 @@ TEST(ParameterSetTest, ALargeGroupIsSeveral) {
   }
 }
 
+// Gradients of copies are summed in fp32, and copies follow the optimizer.
+TEST(ParameterSetTest, CopiesAreLeavesWhoseGradientsGoToTheParameters) {
+  ParameterSet set(Initial{{"table.weight", at::ones({3, 2})},
+                           {"q.weight", at::full({2, 2}, 1.01)},
+                           {"q.bias", at::ones({2})},
+                           {"k.weight", at::full({1, 2}, 3.0)}},
+                   at::kCPU);
+  set.MakeCopies(at::kBFloat16, {1, 3});
+  EXPECT_EQ(set.groups()[0].copies.numel(), 6) << "without the table";
+  EXPECT_FALSE(set.groups()[1].copies.defined());
+  EXPECT_FALSE(set.Leaf({1, 2}).defined()) << "of two groups";
+  EXPECT_FALSE(set.Leaf({3, 1}).defined()) << "not adjacent";
+  const at::Tensor joint = set.Leaf({1, 3}), k = set.Leaf({3});
+  EXPECT_EQ(joint.sizes(), at::IntArrayRef({3, 2}));
+  EXPECT_EQ(joint.scalar_type(), at::kBFloat16);
+  at::Tensor gradients = set.groups()[0].gradients;
+  gradients.fill_(9);
+  for (const float first : {1.f, 2.f}) {  // by step; 257 is no bf16 number
+    set.ZeroGradients();
+    for (const float factor : {first, 256.f}) (joint * factor).sum().backward();
+    EXPECT_FALSE(joint.grad().defined());
+    EXPECT_TRUE(
+        at::equal(gradients.narrow(0, 6, 6), at::full({6}, first + 256)));
+    EXPECT_EQ(gradients.narrow(0, 0, 6).abs().sum().item<float>(), 0);
+  }
+  AdamW(set, Spec()).Step(0.5);
+  EXPECT_TRUE(at::equal(k, set.parameters()[3].value.to(at::kBFloat16)));
+  EXPECT_NE(k[0][0].item<float>(), 3);
+}
+
 spec::TrainingSpec ScheduleSpec(const std::string& type) {
   spec::TrainingSpec spec;
   spec.learning_rate = 2;
