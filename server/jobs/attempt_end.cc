@@ -7,7 +7,6 @@
 #include <csignal>
 #include <iterator>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -93,7 +92,7 @@ std::string DescribeWaitStatus(int wait_status) {
 
 // With the last lines of the log; `mpsctl logs` shows the others.
 std::string WithTail(std::string message, const std::string& log_tail) {
-  const std::vector<std::string_view> lines =
+  const std::vector<std::string> lines =
       absl::StrSplit(log_tail, '\n', absl::SkipWhitespace());
   if (lines.empty()) return message;
   const auto last = lines.end() - std::min(std::ssize(lines), kLogLines);
