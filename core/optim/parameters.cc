@@ -75,7 +75,8 @@ void ParameterSet::AddGroup(const Initial& initial, bool decay,
       at::TensorOptions().dtype(at::kFloat).device(device);
   int64_t size = 0;
   for (size_t i : members) size += initial[i].second.numel();
-  Group group{decay, at::zeros({size}, options), at::zeros({size}, options)};
+  Group group{
+      decay, at::zeros({size}, options), at::zeros({size}, options), {}, {}};
   int64_t offset = 0;
   for (size_t i : members) {
     const auto& [name, value] = initial[i];
