@@ -98,7 +98,7 @@ struct MergeArguments {
   std::string max_shard_size = "5GB";
   // As of PlanArguments, from mpsd, whose jobs need the memory: less of the
   // model is compared, and no file is read outside the facts' roots.
-  std::string facts;
+  std::string facts = {};
 };
 
 // Runs mpsd-worker --merge (core/lora). Returns the exit code: 0 done, 1
