@@ -106,8 +106,8 @@ class RestartTest(harness.SharedDaemonTest):
                       self.mpsd.says("retry", job_id))
         with self.mpsd.watch(job_id) as watch:
             self.check_end(watch, attempts=2)
-            self.assertEqual(sorted(set(watch.steps())), watch.steps(),
-                             "steps were repeated")
+            steps = watch.steps()[:-1]  # without the job's own
+            self.assertEqual(sorted(set(steps)), steps, "steps were repeated")
 
 HANG = 5.0  # s, longer than a busy machine holds a worker up
 STEP = 8.0  # s, about

@@ -90,7 +90,7 @@ class WalkTest(harness.EndToEndTest):
 
         clone, = self.json("clone", first["id"], "--set",
                            "training.learning_rate=0.02", "--detach", "--hold")
-        self.assertIn(clone["id"], self.ctl("list", "--state", "QUEUED"))
+        self.assertIn(clone["id"][-8:], self.ctl("list", "--state", "QUEUED"))
         chained_file = harness.write_job(
             self.folder, name="more.json", model="team/tiny",
             adapter="job:" + clone["id"], lora=None, training={"max_steps": 2})
