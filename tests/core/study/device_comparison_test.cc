@@ -301,7 +301,7 @@ TEST(DeviceVerdict, AdviceFollowsWhatIdles) {
   EXPECT_THAT(verdict.findings[0].advice, HasSubstr("batches faster"));
   EXPECT_EQ(verdict.findings[2].verdict, Verdict::kWarn);
   verdict = DecideDevice({"cpu", 1}, {"mps", 0.9, 0, 0, 0.01, 0.1}, {});
-  EXPECT_THAT(verdict.findings[0].advice, HasSubstr("sweep JOB --batch"));
+  EXPECT_THAT(verdict.findings[0].advice, HasSubstr("check batch JOB"));
   EXPECT_EQ(verdict.findings[2].verdict, Verdict::kPass);
   // Two devices that wait for one loader gain nothing from each other: the
   // loader is named nonetheless.
