@@ -161,6 +161,7 @@ TEST(Convert, WhatAJobHasNotIsUnset) {
   EXPECT_THAT(Converted<v1::Job>(jobs::Job()), EqualsProto(R"pb(
                 state: JOB_STATE_QUEUED
                 kind: JOB_KIND_TRAINING
+                checkpoint_step: 0
                 create_time {}
               )pb"));
 }
