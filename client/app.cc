@@ -25,7 +25,7 @@ struct GlobalOptions {
 void AddGlobalOptions(Command& app, GlobalOptions* options) {
   app.add_option("--server ADDRESS", options->daemon.server,
                  "HOST:PORT, unix:PATH or /PATH of the daemon, or\n"
-                 "ssh://[USER@]HOST[:PORT][/PATH] for one reached by ssh\n"
+                 "ssh://[USER@]HOST[:PORT][/PATH] by ssh\n"
                  "(else MPSD_SERVER)");
   app.add_option("--context NAME", options->daemon.context,
                  "The daemon of this name that you logged in to\n"

@@ -592,7 +592,7 @@ void DeclareModelRemove(Command& verb, std::vector<std::string>& names) {
 std::vector<Verb> ModelVerbs() {
   return {
       {"model",
-       "The models that jobs can name: push, pull, list, rm",
+       "Models that jobs can name: push, pull, list, rm",
        nullptr,
        "mpsctl model list\n"
        "mpsctl model push SmolLM2-135M-Instruct",

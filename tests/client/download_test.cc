@@ -274,7 +274,7 @@ TEST_F(OutputFileTest, APlaceIsLookedAtBeforehand) {
         folder_ / "old.csv/new.csv"}) {
     const absl::Status status = CheckOutputFile("--output", place);
     EXPECT_FALSE(status.ok()) << place;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("--csv: "));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--output: "));
   }
 }
 
