@@ -72,18 +72,6 @@ bool WarnOfVariable(const Console& console, const std::string& context,
   return false;
 }
 
-absl::StatusOr<std::string> ReadStandardInput() {
-  std::string text;
-  char piece[512];
-  while (text.size() <= limits::kTokenBytes) {
-    const ssize_t n = read(STDIN_FILENO, piece, sizeof piece);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    text.append(piece, static_cast<size_t>(n));
-  }
-  return text;
-}
-
 // One `mpsctl login`, step by step. A failed step has printed why, and returns
 // the exit code.
 class Login {
@@ -248,7 +236,7 @@ class Login {
     std::string from = "the token";
     if (options_.token_file == "-") {
       from = "standard input";
-      token = ReadStandardInput();
+      token = ReadStandardInput(limits::kTokenBytes);
     } else if (!options_.token_file.empty()) {
       from = options_.token_file;
       token =

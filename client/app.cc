@@ -86,6 +86,9 @@ Command::OtherNames OtherNames() {
       {"undrain", "admin undrain"},
       {"gc", "admin gc"},
       {"models", "model list"},
+      {"pull", "model pull"},
+      {"push", "model push"},
+      {"resume", "retry"},
       {"version", "--version"},
       {"whoami", "info"},
   };
@@ -133,9 +136,7 @@ void AddVerbs(const std::map<std::string, Verb>& rows, Command& app,
   size_t added = 0;
   for (const auto& [title, names] : kGroups) {
     for (const std::string& name : Words(names)) {
-      const auto row = rows.find(name);
-      if (row == rows.end()) continue;  // init has no row yet
-      Add(row->second, app, action);
+      Add(rows.at(name), app, action);
       app.get_subcommand(name)->group(title);
       ++added;
     }

@@ -32,6 +32,18 @@
 
 namespace mpsd::client {
 
+std::string ReadStandardInput(size_t most) {
+  std::string text;
+  char piece[512];
+  while (text.size() <= most) {
+    const ssize_t n = read(STDIN_FILENO, piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    text.append(piece, static_cast<size_t>(n));
+  }
+  return text;
+}
+
 absl::Status FillWhen(const char* option, const std::string& text,
                       const Terminal& terminal,
                       google::protobuf::Timestamp* stamp) {

@@ -199,6 +199,9 @@ std::string WhyNoAnswer(const Connection& daemon, const grpc::Status& status);
 // What to do about UNAUTHENTICATED or PERMISSION_DENIED at `address`.
 std::string HowToBeLetIn(const Address& address, grpc::StatusCode code);
 
+// What standard input holds, up to `most` bytes and a piece more.
+std::string ReadStandardInput(size_t most);
+
 // The daemon to call and the streams to print to; every verb gets them.
 struct Console {
   std::ostream& out;  // for results

@@ -515,7 +515,10 @@ void DeclareDownload(Command& verb, DownloadOptions& options) {
                                    "The folder to create, or an empty one");
   verb.add_flag("--checkpoints", options.checkpoints,
                 "List the checkpoints instead")
-      ->excludes(output);
+      ->excludes(output)
+      ->excludes(checkpoint)
+      ->excludes(predictions)
+      ->excludes(merged);
 }
 
 constexpr size_t kMostJobs = 20;

@@ -25,6 +25,7 @@
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/spec/classification.h"
 #include "core/spec/fields.h"
 
 // `mpsctl init`: writes a first job.json for data, by the names of their
@@ -124,7 +125,10 @@ struct Sample {
       });
     }
     if (rows > 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(file.string() + ": has no rows");
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.string(), cut ? ": no row ends in its first 64 MiB; write a JSON "
+                             "object a line (.jsonl)"
+                           : ": has no rows"));
   }
 
   // A list of rows, or one a line.
@@ -325,7 +329,31 @@ class FirstJob {
     return {};
   }
 
+  bool Has(std::string_view name) const {
+    return std::any_of(sample_.columns.begin(), sample_.columns.end(),
+                       [&](const Column& one) { return one.name == name; });
+  }
+
+  // Whether the columns are those of a GLUE task whose label has a name of its
+  // own: the task's name also says how its files are read.
+  bool IsGlue() {
+    if (task == kLanguage) return false;
+    for (const std::string_view name : spec::GlueTaskNames()) {
+      const spec::GlueTask& glue = *spec::FindGlueTask(name);
+      if (glue.label == "label" || !Has(glue.label) || !Has(glue.sentence1) ||
+          !Has(glue.sentence2)) {
+        continue;
+      }
+      task = kTexts;
+      fields.insert(fields.begin(), {"task", task, "for a classifier"});
+      Add("dataset.task_name", std::string(name), "GLUE's columns");
+      return true;
+    }
+    return false;
+  }
+
   absl::Status ChooseColumns() {
+    if (IsGlue()) return absl::OkStatus();
     const Column* label = Label();
     Shape language = {}, classes = {};
     const Columns parts = Find(kLanguage, nullptr, &language);
@@ -492,7 +520,11 @@ ExitCode Init(const InitOptions& options, const Console& console) {
   if (status.ok()) {
     code = PlanJob({.path = options.output}, console);
   } else {
-    console.out << "No daemon answers, so there is no plan.\n";
+    console.out << "No plan: "
+                << (status.error_code() == grpc::StatusCode::UNAVAILABLE
+                        ? "no daemon answers"
+                        : Printable(status.error_message()))
+                << ".\n";
   }
   if (code != ExitCode::kOk) return code;
   console.out << "Next: `mpsctl submit " << Printable(options.output) << "`\n";

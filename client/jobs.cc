@@ -666,7 +666,7 @@ ExitCode Ask(const v1::DeleteJobsResponse& would, const Console& console) {
         "--yes deletes them without asking, --dry-run lists them.");
   }
   if (*answer == "yes" || *answer == "y") return ExitCode::kOk;
-  console.out << "Nothing was deleted.\n";
+  console.err << "Nothing was deleted.\n";
   return ExitCode::kDetached;
 }
 
@@ -722,8 +722,12 @@ ExitCode DeleteFound(const DeleteOptions& options, const Console& console) {
   if (!status.ok()) return console.Fail(status);
   if (options.dry_run) return PrintDryRun(would, console);
   if (would.matched() == 0) {
-    PrintKept(would, console);
-    console.out << "No such jobs.\n";
+    if (console.json) {
+      PrintJson(would, /*dry_run=*/false, console);
+    } else {
+      PrintKept(would, console);
+      console.out << "No such jobs.\n";
+    }
     return ExitCode::kOk;
   }
   const ExitCode wanted = Ask(would, console);

@@ -494,8 +494,7 @@ class Puller {
   }
 
   ExitCode Interrupted() {
-    console_.err << "mpsctl: stopped watching; the pull of " << Shown()
-                 << " continues.\n"
+    console_.err << "mpsctl: Detached; mpsd still pulls " << Shown() << ".\n"
                  << "Follow it again with `mpsctl model pull " << options_.name
                  << "`, stop it with `mpsctl model pull --cancel "
                  << options_.name << "`.\n";

@@ -163,7 +163,8 @@ std::string StateText(const v1::Job& job) {
   const bool cancels = job.cancel_requested() && !IsFinal(job.state());
   const std::string state = ShownState(job);
   if (cancels) return state + " (cancelling)";
-  if (job.held() || !job.hold().empty()) return state + " (held)";
+  if (job.held()) return state + " (held)";
+  if (!job.hold().empty()) return state + " (waits)";
   if (state == StateName(job.state())) return state;
   return absl::StrCat(state, " (", PauseReasonText(job.pause()), ")");
 }
@@ -1244,8 +1245,7 @@ std::string CommonWhy(const v1::QueueResponse& queue) {
 std::string Why(const Entry& entry, const std::string& common,
                 const v1::Pause& pause, const Console& console) {
   std::vector<std::string> why;
-  const bool pauses =
-      entry.state() == v1::JOB_STATE_RUNNING && !pause.reasons().empty();
+  const bool pauses = entry.state() == v1::JOB_STATE_RUNNING && pause.held();
   if (pauses) {
     why.push_back(PauseReasonText(pause));
   } else if (entry.why() != common) {
@@ -1269,9 +1269,9 @@ void PrintPlaces(const v1::QueueResponse& queue, const Console& console) {
     const absl::Duration waits =
         console.terminal.clock->Now() - ToTime(entry.queue_time());
     table.Add(
-        {!runs    ? absl::StrCat(++place)
-         : pauses ? "PAUSED"
-                  : "runs",
+        {!runs                  ? absl::StrCat(++place)
+         : queue.pause().held() ? "PAUSED"
+                                : "runs",
          ShortJobId(entry.id()), OrDash(entry.owner()),
          absl::StrCat(entry.priority()),
          runs ? "-" : Seconds(std::max(0.0, absl::ToDoubleSeconds(waits))),

@@ -560,9 +560,10 @@ struct ProfileArguments {
 // be changed.
 bool NamesFile(const JobFile& job) {
   std::error_code error;
-  return fs::exists(job.path, error) || job.path == "-" ||
-         job.path.find_first_of("./") != std::string::npos ||
-         !job.set.empty() || !job.unset.empty() || !job.model.empty();
+  return fs::is_regular_file(job.path, error) || job.path == "-" ||
+         absl::EndsWith(job.path, ".json") ||
+         absl::StrContains(job.path, '/') || !job.set.empty() ||
+         !job.unset.empty() || !job.model.empty();
 }
 
 absl::StatusOr<v1::Study> StudyOf(const ProfileArguments& arguments) {
@@ -1804,7 +1805,10 @@ ExitCode Sweep(const GridArguments& arguments, const Console& console) {
   const auto spec = spec::ParseTrainSpec(prepared->spec_json, job.job.path);
   if (!spec.ok()) return fail(spec.status());
   std::string name = arguments.name.empty() ? spec->name : arguments.name;
-  if (name.empty()) name = std::filesystem::path(job.job.path).stem().string();
+  if (name.empty() && job.job.path != "-") {
+    name = std::filesystem::path(job.job.path).stem().string();
+  }
+  if (name.empty()) name = "sweep";
   const absl::StatusOr<std::vector<SweepJob>> jobs =
       MakeJobs(arguments, prepared->spec_json, name);
   if (!jobs.ok()) return fail(jobs.status());

@@ -861,7 +861,7 @@ absl::StatusOr<std::vector<std::string>> FindDataFiles(
   for (fs::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
     const fs::path name = it->path().filename();
-    if (Hidden(name) || name == except) continue;
+    if (Hidden(name) || name == except || name == "job.json") continue;
     const std::string kind = DataKind(name);
     (kind.empty() ? others : names).insert(name.string());
     if (!kind.empty()) kinds.insert(kind);
@@ -874,9 +874,10 @@ absl::StatusOr<std::vector<std::string>> FindDataFiles(
   for (const std::string& name : none ? others : names) {
     if (named.size() < kNamed) named.push_back(name);
   }
-  return NotData(folder, absl::StrCat(none ? "has no data file"
-                                           : "has several kinds of data",
-                                      ": ", absl::StrJoin(named, ", ")));
+  return NotData(
+      folder,
+      absl::StrCat(none ? "has no data file" : "has several kinds of data",
+                   named.empty() ? "" : ": ", absl::StrJoin(named, ", ")));
 }
 
 namespace {
@@ -1053,7 +1054,12 @@ constexpr char kStandardInput[] = "-";
 // A weight file given by mistake as job.json is not read. A pipe, such as a
 // shell's <(…), has no size.
 absl::StatusOr<std::string> ReadSpec(const std::string& path) {
-  if (path == kStandardInput) return base::ReadFile("/dev/stdin");
+  if (path == kStandardInput) {
+    std::string text = ReadStandardInput(limits::kSpecBytes);
+    if (text.size() <= limits::kSpecBytes) return text;
+    return absl::InvalidArgumentError(
+        "standard input: longer than a job.json may be");
+  }
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {

@@ -108,9 +108,12 @@ void EventPrinter::Print(const v1::JobEvent& event) {
 
 void EventPrinter::PrintWaiting(const std::string& text) {
   if (console_.terminal.is_tty) return line_.Draw(text);
-  if (text == std::exchange(waiting_, text)) return;
-  console_.out << absl::FormatTime("%H:%M:%S", console_.terminal.clock->Now(),
-                                   console_.terminal.zone)
+  const absl::Time now = console_.terminal.clock->Now();
+  if (text == waiting_ || now < next_waiting_) return;
+  waiting_ = text;
+  // A text with the free bytes of a disk changes at each look.
+  next_waiting_ = now + absl::Seconds(30);
+  console_.out << absl::FormatTime("%H:%M:%S", now, console_.terminal.zone)
                << "  " << Printable(text) << '\n'
                << std::flush;
 }

@@ -29,7 +29,7 @@ class EventPrinter {
 
   void Print(const v1::JobEvent& event);
   // What the job waits for: on a terminal in the last line, elsewhere as a line
-  // when it changes.
+  // when it changes, at most every 30 seconds.
   void PrintWaiting(const std::string& text);
   // Removes the bar, so that other code can print.
   void Clear() { line_.Clear(); }
@@ -43,6 +43,7 @@ class EventPrinter {
   std::vector<double> losses_;  // the last ones
   int64_t last_percent_ = -1;
   std::string waiting_;  // printed last
+  absl::Time next_waiting_ = absl::InfinitePast();
 };
 
 // Prints the end of a job in a few lines: state and duration, eval losses,

@@ -136,6 +136,8 @@ std::optional<Place> Inside(const Place& place, std::string_view name) {
       if (name == "models") return std::nullopt;
       if (name == "log") return Place{Level::kBelow, kLogs};
       if (name == "files") return std::nullopt;  // links to blobs
+      // For a download alone: no job is removed to make room for it.
+      if (name == "merges") return std::nullopt;
       return Place{Level::kBelow,
                    name.starts_with("mpsd.db") ? kDatabase : kOther};
     case Level::kJobs:

@@ -55,7 +55,8 @@ class StateDir {
 //                 are not counted
 //   database      mpsd.db with its -wal and -shm
 //   logs          log/, jobs/ID/log
-//   other         everything else, as folders that are being deleted
+//   other         everything else, as folders that are being deleted,
+//                 without merges/
 //
 // Each kind is there, also with 0 bytes.
 struct StateUsage {

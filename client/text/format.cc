@@ -72,7 +72,7 @@ std::string StateName(v1::JobState state) {
 
 std::string ShownState(const v1::Job& job) {
   const bool pauses =
-      job.state() == v1::JOB_STATE_RUNNING && !job.pause().reasons().empty();
+      job.state() == v1::JOB_STATE_RUNNING && job.pause().held();
   return pauses ? "PAUSED" : StateName(job.state());
 }
 
@@ -661,8 +661,9 @@ std::string StatusText(const v1::Job& job, absl::Time now, absl::TimeZone zone,
     Add(text, "paused: " + PauseReasonText(job.pause()));
   }
   if (job.held() || !job.hold().empty()) {
-    Add(text, absl::StrCat(job.held() ? "held" : "waits for",
-                           job.hold().empty() ? "" : ": ", job.hold()));
+    Add(text, !job.held() ? job.hold()
+                          : absl::StrCat("held", job.hold().empty() ? "" : ": ",
+                                         job.hold()));
   } else if (job.has_queue_position() && !running_eta.empty()) {
     Add(text,
         (place == 0 ? "starts in about " : "the running job ends in about ") +

@@ -27,8 +27,7 @@ inline constexpr char kNotShown[] =
     "not shown, since the data were not uploaded with the job";
 
 // The first few faults of a file's rows, a text that is repeated as "the same";
-// only their locations if contents are
-// not shown.
+// only their locations if contents are not shown.
 class RowErrors {
  public:
   static constexpr size_t kMax = 5;

@@ -146,7 +146,7 @@ class EventHub {
   std::map<int64_t, Subscriber> subscribers_ ABSL_GUARDED_BY(mutex_);
 };
 
-inline constexpr char kCheckHold[] = "its data are being checked";
+inline constexpr char kCheckHold[] = "until its data are checked";
 
 // The queue, and everything that the API reports without the store. The view's
 // lock is held for no I/O and while no other lock is taken, so that Info, Get

@@ -135,10 +135,10 @@ void PlanRun::Start(Make make) {
     absl::StatusOr<FinishedPlan> plan = make(*this);
     {
       absl::MutexLock lock(&mutex_);
-      if (plan.ok()) {
-        news_.push_back({"", *std::move(plan)});
-      } else {
+      if (!plan.ok()) {
         error_ = plan.status();
+      } else if (!given_up_) {
+        news_.push_back({"", *std::move(plan)});
       }
     }
     Wake();
@@ -165,6 +165,13 @@ absl::StatusOr<std::optional<PlanNews>> PlanRun::Next() {
   PlanNews next = std::move(news_.front());
   news_.pop_front();
   return next;
+}
+
+void PlanRun::GiveUp() {
+  given_up_ = true;
+  std::deque<PlanNews> unread;  // may own a merged model
+  absl::MutexLock lock(&mutex_);
+  unread.swap(news_);
 }
 
 absl::Status PlanRun::Wanted() const {
@@ -225,10 +232,10 @@ struct PlanCommand {
   absl::Duration limit;                            // while the machine is awake
 };
 
-// Runs `command` to its end and returns the plan that it printed, as JSON
-//. Calls `wanted` several times a second; on an error the
-// process is killed and the error returned. `on_stage` is called on this
-// thread. No process of the command's group is left when this returns.
+// Runs `command` to its end and returns the plan that it printed, as JSON.
+// Calls `wanted` several times a second; on an error the process is killed and
+// the error returned. `on_stage` is called on this thread. No process of the
+// command's group is left when this returns.
 //   DEADLINE_EXCEEDED  the command took longer than its limit.
 //   INTERNAL           the command broke the protocol, crashed or made no plan.
 //   other codes        the error that the command reported, or it cannot start.
@@ -471,12 +478,39 @@ absl::Status CheckMerge(const jobs::Job& job, const std::string& model) {
       " trained is no longer on mpsd's machine: ", kMergeElsewhere));
 }
 
+int64_t BytesOfWeights(const fs::path& model) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (fs::directory_iterator it(model, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code gone;
+    if (it->path().extension() != ".safetensors") continue;
+    const auto size = fs::file_size(it->path(), gone);
+    if (!gone) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+// Whether the disk takes `bytes` more of a merged model.
+absl::Status CheckRoomFor(int64_t bytes, const PlanMaker::Options& options,
+                          jobs::JobFiles& files) {
+  const std::optional<int64_t> free = files.FreeBytes();
+  if (!free || *free - bytes >= options.min_free_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no room for the merged model: mpsd's disk has ", base::BytesText(*free),
+      " free, and --min-free-bytes keeps ",
+      base::BytesText(options.min_free_bytes), "; ", kMergeElsewhere));
+}
+
 absl::StatusOr<FinishedPlan> MakeMerge(const PlanMaker::Options& options,
                                        jobs::JobFiles& files,
                                        const jobs::Job& job, PlanRun& run) {
   ASSIGN_OR_RETURN(const spec::TrainSpec spec,
                    spec::ParseTrainSpec(job.spec_json, "job.json"));
   RETURN_IF_ERROR(CheckMerge(job, spec.model));
+  RETURN_IF_ERROR(CheckRoomFor(BytesOfWeights(spec.model), options, files));
   FinishedPlan made;
   ASSIGN_OR_RETURN(made.merged,
                    TemporaryFolder::Create(options.merges_dir, run.id()));
@@ -503,13 +537,16 @@ absl::StatusOr<FinishedPlan> MakeMerge(const PlanMaker::Options& options,
     KeepEnd(words, bytes);
     return absl::OkStatus();
   };
-  exchange.wanted = [&] {
-    const std::optional<int64_t> free = files.FreeBytes();
-    if (!free || *free >= options.min_free_bytes) return run.Wanted();
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no room for the merged model: mpsd's disk has ",
-        base::BytesText(*free), " free, and --min-free-bytes keeps ",
-        base::BytesText(options.min_free_bytes), "; ", kMergeElsewhere));
+  const absl::Duration limit = 6 * options.limit;
+  const absl::Duration deadline = base::AwakeTime() + limit;
+  exchange.wanted = [&]() -> absl::Status {
+    if (base::AwakeTime() >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("the merge took longer than ",
+                       absl::FormatDuration(limit), "; ", kMergeElsewhere));
+    }
+    RETURN_IF_ERROR(CheckRoomFor(0, options, files));
+    return run.Wanted();
   };
   ASSIGN_OR_RETURN(const int status,
                    supervisor::RunToEnd(std::move(spawn), exchange));
@@ -558,7 +595,8 @@ absl::StatusOr<jobs::DataCheck> PlanMaker::Check(const std::string& id,
   ASSIGN_OR_RETURN(const jobs::Job job, dependencies_.reader.Get(id));
   const spec::TrainSpec spec = jobs::SpecOf(job);
   if (!jobs::JobsNamedBy(spec).empty()) {
-    return absl::UnavailableError("the job that it continues has not ended");
+    return absl::UnavailableError(
+        "it continues another job, whose result its start takes");
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder,
                    TemporaryFolder::Create(options_.plans_dir, kCheckFolder));
@@ -632,8 +670,24 @@ absl::StatusOr<std::unique_ptr<PlanWatch>> PlanMaker::Plan(
 
 absl::StatusOr<std::unique_ptr<PlanWatch>> PlanMaker::Merge(
     const jobs::Job& job, const std::string& user, std::function<void()> wake) {
-  return Begin(user, std::move(wake), [this, job](PlanRun& own) {
-    return MakeMerge(options_, dependencies_.files, job, own);
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto last = merged_.find(user);
+    if (last != merged_.end() && !last->second.expired()) {
+      return absl::UnavailableError(absl::StrCat(
+          "a merged model is being downloaded by ", user,
+          ", and each user has one at a time: wait for it, or end it with "
+          "Ctrl-C"));
+    }
+  }
+  return Begin(user, std::move(wake), [this, job, user](PlanRun& own) {
+    absl::StatusOr<FinishedPlan> made =
+        MakeMerge(options_, dependencies_.files, job, own);
+    if (made.ok()) {
+      absl::MutexLock lock(&mutex_);
+      merged_[user] = made->merged;
+    }
+    return made;
   });
 }
 

@@ -10,6 +10,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -153,8 +154,9 @@ class PlanRun {
   // the news before it.
   absl::StatusOr<std::optional<PlanNews>> Next();
 
-  // No client waits for the plan any more: the thread ends soon.
-  void GiveUp() { given_up_ = true; }
+  // No client waits for the plan any more: the thread ends soon. Removes a
+  // merged model that no client received.
+  void GiveUp();
   bool given_up() const { return given_up_; }
   // Cancelled once no client waits.
   absl::Status Wanted() const;
@@ -245,6 +247,9 @@ class PlanMaker final : public Planner {
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::shared_ptr<PlanRun>> runs_ ABSL_GUARDED_BY(mutex_);
+  // By user: the merged model that is being downloaded.
+  std::map<std::string, std::weak_ptr<supervisor::TemporaryFolder>> merged_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace mpsd::planner

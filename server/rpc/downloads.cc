@@ -255,6 +255,11 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   // Begins the merge at the first call; finds the files once it is done.
   absl::Status AwaitMerge() {
     if (merge_ == nullptr) {
+      if (planner_ == nullptr) {
+        return absl::PermissionDeniedError(
+            "a merge needs the role user: ask an admin for it, or download the "
+            "adapter and merge it with `mpsctl merge`");
+      }
       RETURN_IF_ERROR(CheckId("job_id", request_.job_id()));
       ASSIGN_OR_RETURN(const jobs::Job job, jobs_.Get(request_.job_id()));
       RETURN_IF_ERROR(OutputFolder(job).status());

@@ -164,7 +164,10 @@ void AddArtifactMethods(Hosts& on, const Backend& with, MethodTable& table) {
   table.Sends<v1::DownloadRequest, v1::DownloadResponse>(
       "ArtifactService.Download", on.downloads,
       [&](const access::Rights& rights, const auto& request, Wake wake) {
-        return MakeDownloadSource(with.reader, request, with.options.planner,
+        // A merge is work, as a plan is: not for a role that only reads.
+        const bool may_merge = rights.caller().role >= access::Role::kUser;
+        return MakeDownloadSource(with.reader, request,
+                                  may_merge ? with.options.planner : nullptr,
                                   rights.caller().user, std::move(wake));
       });
 }

@@ -173,6 +173,7 @@ TEST_F(QueueTest, WhatAllSayIsSaidOnceAndAPauseIsShown) {
                              "\nPaused: quiet hours\n")));
   Add(kId, v1::JOB_STATE_RUNNING, "ann", "has the device");
   data().queue.mutable_entries()->SwapElements(0, 2);
+  data().queue.mutable_pause()->set_held(true);
   EXPECT_THAT(
       RunVerb({"queue"}).out,
       AllOf(HasSubstr("\nPAUSED  000000AA"), HasSubstr("moods  quiet hours\n"),

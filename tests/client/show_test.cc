@@ -60,6 +60,8 @@ TEST_F(ListTest, MineAreTheCallers) {
 TEST_F(ListTest, APausedJobSaysWhy) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_RUNNING);
   job.mutable_pause()->add_reasons(v1::PAUSE_REASON_QUIET_HOURS);
+  EXPECT_THAT(RunVerb({"list"}).out, HasSubstr("RUNNING  ")) << "not yet";
+  job.mutable_pause()->set_held(true);
   EXPECT_THAT(RunVerb({"list"}).out, HasSubstr("PAUSED (quiet hours)  "));
   job.set_state(v1::JOB_STATE_QUEUED);
   EXPECT_THAT(RunVerb({"list"}).out, HasSubstr("QUEUED  "));
@@ -497,7 +499,7 @@ TEST_F(ShowTest, QueuedHeldAndTriedBefore) {
   job.set_interruptions(2);
   const std::string out = RunVerb({"show", kId}).out;
   for (const char* line :
-       {", waits for: model: '/volumes/m' is away\n",
+       {", model: '/volumes/m' is away\n",
         "  last exit     Interrupted, 1 failures in a row, 2 interruptions in "
         "a row\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;

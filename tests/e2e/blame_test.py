@@ -78,7 +78,7 @@ class BlameTest(harness.EndToEndTest):
         job = daemon.show(away)
         self.assertEqual(("QUEUED", 0), (job["state"], job["attempt"]))
         self.assertIn(str(other), job["hold"])
-        self.assertIn("QUEUED (held)", daemon.ctl("list").stdout)
+        self.assertIn("QUEUED (waits)", daemon.ctl("list").stdout)
         self.assertIn("waits for", daemon.ctl("show", away).stdout)
         (self.folder / "unmounted").rename(other)
         job = daemon.finish(away)

@@ -70,7 +70,7 @@ class SlowCheckTest(harness.SharedDaemonTest):
         self.assertIn("submitted: QUEUED", said)
         self.assertIn("Its data are still being checked", said)
         late = daemon.ctl_json("list", "--limit", "1")[0]["id"]
-        self.assertEqual("its data are being checked", daemon.show(late)["hold"])
+        self.assertEqual("until its data are checked", daemon.show(late)["hold"])
         self.eventually(lambda: daemon.state(late) == "FAILED")
         self.assertEqual("train.jsonl:9: late", daemon.show(late)["message"])
         self.assertEqual("RUNNING", daemon.state(runs["id"]))

@@ -452,6 +452,8 @@ TEST_F(MergeTest, TheModelStaysAsLongAsItIsWanted) {
                              HasSubstr("closed_roots")));
   maker_->Sweep();
   EXPECT_TRUE(fs::exists(model_folder));
+  // A slow reader holds one model, not more.
+  EXPECT_TRUE(absl::IsUnavailable(maker_->Merge(job_, "ada", [] {}).status()));
   made->merged.reset();
   EXPECT_TRUE(fs::is_empty(options_.merges_dir));
 }
