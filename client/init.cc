@@ -297,6 +297,7 @@ class FirstJob {
     task = kImages;
     Add("task", task, "a folder of images for each label");
     AddData({options_.data}, {}, LabelsText(classes));
+    AddNewHead();
     return absl::OkStatus();
   }
 
@@ -329,6 +330,12 @@ class FirstJob {
     return {};
   }
 
+  // Most models of a hub have the head of another task.
+  void AddNewHead() {
+    Add("classification.ignore_mismatched_sizes", true,
+        "a new head if the model's has another number of labels");
+  }
+
   bool Has(std::string_view name) const {
     return std::any_of(sample_.columns.begin(), sample_.columns.end(),
                        [&](const Column& one) { return one.name == name; });
@@ -347,6 +354,7 @@ class FirstJob {
       task = kTexts;
       fields.insert(fields.begin(), {"task", task, "for a classifier"});
       Add("dataset.task_name", std::string(name), "GLUE's columns");
+      AddNewHead();
       return true;
     }
     return false;
@@ -357,6 +365,13 @@ class FirstJob {
     const Column* label = Label();
     Shape language = {}, classes = {};
     const Columns parts = Find(kLanguage, nullptr, &language);
+    // The answers of a pair may repeat, and are longer than labels.
+    constexpr int64_t kLongestLabel = 40;  // characters
+    if (task.empty() && parts.size() > 1 && label != nullptr &&
+        label->longest > kLongestLabel && !IsOneOf(label->name, kLabelNames) &&
+        std::find(parts.begin(), parts.end(), label) != parts.end()) {
+      label = nullptr;
+    }
     Columns texts, all;
     for (const Column& column : sample_.columns) all.push_back(&column);
     if (label != nullptr) {
@@ -387,6 +402,7 @@ class FirstJob {
     } else {
       AddColumns("texts with labels", texts, classes.fields, 512);
       Add("dataset.label_column", label->name, LabelsText(label->values));
+      AddNewHead();
     }
     return absl::OkStatus();
   }

@@ -101,6 +101,23 @@ TEST_F(InitTest, TheColumnsDecideTaskAndFields) {
   }
 }
 
+TEST_F(InitTest, KnowsGluesFiles) {
+  Write("msr.tsv",
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\ta\tb \"c\n");
+  EXPECT_EQ(Init({"msr.tsv"}).code, 0);
+  EXPECT_EQ(Job()["task"], "SEQ_CLS");
+  EXPECT_EQ(Job()["dataset"]["task_name"], "mrpc");
+  EXPECT_EQ(Job()["classification"]["ignore_mismatched_sizes"], true);
+}
+
+TEST_F(InitTest, AnswersMayRepeat) {
+  Write("faq.csv",
+        Rows("question,answer\n", "," + std::string(50, 'a') + "\n", 10) +
+            Rows("", "," + std::string(50, 'b') + "\n", 10));
+  EXPECT_EQ(Init({"faq.csv"}).code, 0);
+  EXPECT_EQ(Job()["task"], "CAUSAL_LM");
+}
+
 TEST_F(InitTest, WhatIsNotClearIsAsked) {
   Write("yes.csv",
         Rows("question,answer\n", ",yes\n", 10) + Rows("", ",no\n", 10));
