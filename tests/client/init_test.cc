@@ -195,7 +195,7 @@ TEST_F(InitTest, TheLargestModelThatFitsIsPlannedAndNothingIsQueued) {
   daemon_->Stop();
   EXPECT_THAT(RunVerb({"init", "c.csv", "--force"}),
               Fails(3, HasSubstr("With --model MODEL, init needs no daemon")));
-  EXPECT_THAT(Init({"c.csv"}), Prints(HasSubstr("there is no plan")));
+  EXPECT_THAT(Init({"c.csv"}), Prints(HasSubstr("No plan: no daemon answers")));
 }
 
 // --- a job.json and the command line -----------------------------------------
