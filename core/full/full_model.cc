@@ -90,7 +90,7 @@ absl::StatusOr<std::unique_ptr<FullModel>> FullModel::Attach(
   for (size_t i = 0; i < groups.size(); ++i) {
     for (const NamedWeight& weight : groups[i]) {
       *weight.tensor = full->parameters_->parameters()[i].value;
-      if (copies && weight.copy) *weight.copy = full->parameters_->Leaf({i});
+      if (copies && weight.copy) *weight.copy = full->parameters_->CopyOf(i);
     }
   }
   for (model::Linear* linear : network.Linears()) {

@@ -139,36 +139,22 @@ void ParameterSet::RefreshCopies() {
   }
 }
 
-at::Tensor ParameterSet::Leaf(const std::vector<size_t>& members) const {
-  base::Check(!members.empty(), "a leaf has parameters");
-  const at::Tensor& first = parameters_[members[0]].value;
-  const int64_t begin = first.storage_offset();
-  int64_t end = begin;
-  std::vector<int64_t> sizes = first.sizes().vec();
-  sizes[0] = 0;
-  for (const size_t i : members) {
-    const at::Tensor& next = parameters_[i].value;
-    if (!next.is_alias_of(first) || next.storage_offset() != end) return {};
-    end += next.numel();
-    sizes[0] += next.size(0);
-  }
+at::Tensor ParameterSet::CopyOf(size_t i) const {
+  const at::Tensor& value = parameters_[i].value;
   const auto group =
       std::find_if(groups_.begin(), groups_.end(),
-                   [&](const Group& g) { return g.values.is_alias_of(first); });
+                   [&](const Group& g) { return g.values.is_alias_of(value); });
   // detach() shares the storage and makes a leaf of the view.
-  const auto view = [&](const at::Tensor& flat, int64_t offset) {
-    return flat.narrow(0, begin - offset, end - begin).view(sizes).detach();
+  const auto view = [&](const at::Tensor& flat, int64_t begin) {
+    return flat.narrow(0, value.storage_offset() - begin, value.numel())
+        .view(value.sizes())
+        .detach();
   };
-  const at::Tensor gradient = view(group->gradients, 0);
-  if (!group->copies.defined()) {
-    at::Tensor leaf = view(group->values, 0).requires_grad_(true);
-    leaf.mutable_grad() = gradient;
-    return leaf;
-  }
   at::Tensor leaf = view(group->copies, group->copied.storage_offset());
   leaf.requires_grad_(true);
   torch::autograd::impl::set_post_acc_grad_hooks(
-      leaf, std::make_unique<GradientOfCopy>(gradient, zeroed_));
+      leaf,
+      std::make_unique<GradientOfCopy>(view(group->gradients, 0), zeroed_));
   return leaf;
 }
 

@@ -62,11 +62,10 @@ class ParameterSet {
   void MakeCopies(at::ScalarType dtype, const std::vector<size_t>& which);
   // Casts the values to their copies: after each change of the values.
   void RefreshCopies();
-  // A leaf for a network to compute with: the parameters `members` (indices)
-  // concatenated along their first dimension, or their copies if there are any.
-  // Its gradient goes to the .grad of the parameters; a copy's own .grad stays
-  // undefined. Undefined if the members are not adjacent in a group.
-  at::Tensor Leaf(const std::vector<size_t>& members) const;
+  // The copy of parameter `i`, one of MakeCopies', as a leaf for a network to
+  // compute with: its gradient goes to the parameter's .grad, its own stays
+  // undefined.
+  at::Tensor CopyOf(size_t i) const;
 
   // Whether HF's Trainer decays the parameter (transformers, trainer.py,
   // get_decay_parameter_names): neither biases nor weights of norms.
