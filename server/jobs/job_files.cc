@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
@@ -553,6 +554,20 @@ std::pair<std::string, size_t> InputNames::Spelling(
   if (!file->second.ends_with(own)) return {"", 0};
   return {file->second.substr(0, file->second.size() - own.size()),
           folder.size()};
+}
+
+std::string AsSpelled(std::string text, const fs::path& folder,
+                      const std::string& model_folder,
+                      const std::string& model_name) {
+  if (!model_folder.empty() && !model_name.empty()) {
+    absl::StrReplaceAll({{model_folder, model_name}}, &text);
+  }
+  // Rarely true; reading the names costs a file.
+  if (!folder.is_absolute() ||
+      text.find((folder / "inputs").string()) == std::string::npos) {
+    return text;
+  }
+  return InputNames(folder).Respelled(text);
 }
 
 namespace {

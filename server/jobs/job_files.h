@@ -230,6 +230,13 @@ class InputNames {
   size_t longest_ = 0;  // length of the longest place
 };
 
+// A worker's `text` as users know what it names: `model_folder` as
+// `model_name`, unless one is empty, and files of the job's absolute `folder`
+// as InputNames spells them.
+std::string AsSpelled(std::string text, const std::filesystem::path& folder,
+                      const std::string& model_folder,
+                      const std::string& model_name);
+
 // Places the uploaded files of a submission below the inputs/ of its job. The
 // files keep their positions relative to each other, so that a path in one of
 // them finds another: "train.jsonl" and "../images/1.png" become

@@ -579,14 +579,6 @@ class Watch final : public PlanWatch {
 
 constexpr char kCheckFolder[] = "check";  // in plans_dir
 
-// `text` with the files and the model of the job as its job.json spells them.
-std::string AsSpelled(const jobs::Job& job, const spec::TrainSpec& spec,
-                      const std::string& folder, const std::string& text) {
-  std::string spelled = jobs::InputNames(folder).Respelled(text);
-  if (job.model.empty() || spec.model.empty()) return spelled;
-  return absl::StrReplaceAll(spelled, {{spec.model, job.model}});
-}
-
 }  // namespace
 
 absl::StatusOr<jobs::DataCheck> PlanMaker::Check(const std::string& id,
@@ -620,7 +612,7 @@ absl::StatusOr<jobs::DataCheck> PlanMaker::Check(const std::string& id,
   const absl::StatusOr<std::string> json = RunPlanProcess(
       command, [](const std::string&) {}, wanted, &answered);
   const auto spell = [&](const std::string& text) {
-    return AsSpelled(job, spec, files.Folder(id), text);
+    return jobs::AsSpelled(text, files.Folder(id), spec.model, job.model);
   };
   // Of kCodes, only the want of memory may pass.
   jobs::DataCheck check;

@@ -16,7 +16,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
@@ -270,17 +269,9 @@ void WorkerSession::Run() {
 }
 
 std::string WorkerSession::Respelled(std::string text) const {
-  if (!options_.model_folder.empty() && !options_.model_name.empty()) {
-    absl::StrReplaceAll({{options_.model_folder, options_.model_name}}, &text);
-  }
   const std::filesystem::path spec = options_.start.spec_path;
-  const std::filesystem::path folder = spec.parent_path();
-  // Rarely true; reading the names costs a file.
-  if (!spec.is_absolute() ||
-      text.find((folder / "inputs").string()) == std::string::npos) {
-    return text;
-  }
-  return jobs::InputNames(folder).Respelled(text);
+  return jobs::AsSpelled(std::move(text), spec.parent_path(),
+                         options_.model_folder, options_.model_name);
 }
 
 void WorkerSession::Converse() {
