@@ -260,12 +260,6 @@ ExitCode ForEachJob(
   return ForEach(*ids, change);
 }
 
-// The suffix of a waiting job: ", 2 ahead of it", or nothing.
-std::string AheadText(const v1::Job& job) {
-  if (job.queue_position() <= 0) return "";
-  return absl::StrCat(", ", job.queue_position(), " ahead of it");
-}
-
 struct ChangeOptions {
   NamedJobs named;
   std::string reason;

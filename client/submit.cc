@@ -1327,11 +1327,7 @@ void PrintSubmitted(const Console& console, const v1::SubmitResponse& response,
   console.out << "Job " << job.id()
               << (response.existed() ? " was submitted before: "
                                      : " submitted: ")
-              << StateName(job.state());
-  if (job.has_queue_position() && job.queue_position() > 0) {
-    console.out << ", " << job.queue_position() << " ahead of it";
-  }
-  console.out << '\n';
+              << StateName(job.state()) << AheadText(job) << '\n';
   // Why it will not start: another job or a user has to act first.
   if (!IsFinal(job.state()) && (job.held() || !job.after().empty()) &&
       !job.hold().empty()) {

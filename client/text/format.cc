@@ -86,6 +86,11 @@ std::string ShortJobId(const std::string& id) {
   return id.substr(id.size() - std::min(id.size(), kShown));
 }
 
+std::string AheadText(const v1::Job& job) {
+  if (job.queue_position() <= 0) return "";
+  return absl::StrCat(", ", job.queue_position(), " ahead of it");
+}
+
 std::string KindName(v1::JobKind kind) {
   if (!IsStudy(kind)) return "training";
   constexpr size_t kPrefix = sizeof("JOB_KIND_") - 1;

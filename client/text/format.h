@@ -24,11 +24,13 @@
 namespace mpsd::client {
 
 std::string StateName(v1::JobState state);  // "QUEUED"
-// As users read the state: "PAUSED" for a RUNNING job that is asked to halt.
+// As users read the state: "PAUSED" for a RUNNING job that is halted.
 std::string ShownState(const v1::Job& job);
 bool IsFinal(v1::JobState state);
 // The last 8 characters of a job's id, for tables: ids of one hour begin alike.
 std::string ShortJobId(const std::string& id);
+// The suffix of a waiting job: ", 2 ahead of it", or nothing.
+std::string AheadText(const v1::Job& job);
 // The short names of an enum's values, "QUEUED" …, without the unspecified one.
 std::vector<std::string> ValueNames(
     const google::protobuf::EnumDescriptor& type);
