@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that wait for others and start from their results, the real programs killed
-in between."""
+"""Jobs that start from the results of others, by the real programs."""
 
 import harness
 
@@ -51,39 +50,3 @@ class ChainTest(harness.EndToEndTest):
                          adapter=f"job:{first}", lora=None)
         self.assertIn("makes a whole model and no adapter",
                       daemon.says("submit", wrong, code=2))
-
-
-class WaitingTest(harness.SharedDaemonTest):
-    WORKER = "fake_worker"
-    job = ChainTest.job
-
-    def test_mpsd_killed_while_jobs_wait(self):
-        job = self.job()
-        first = self.mpsd.submit(job, "--hold")["id"]
-        second = self.mpsd.submit(job, "--after", first)["id"]
-        third = self.mpsd.submit(job, "--after", first, "--after", second)["id"]
-        for _ in range(3):
-            self.assertIn(f"waits for job {first}",
-                          self.mpsd.show(third)["hold"])
-            self.mpsd.restart()
-        self.mpsd.says("release", first)
-        jobs = [self.mpsd.finish(i) for i in (first, second, third)]
-        self.assertEqual(["SUCCEEDED"] * 3, [j["state"] for j in jobs])
-        self.assertLessEqual(jobs[0]["end_time"], jobs[1]["start_time"])
-        self.assertLessEqual(jobs[1]["end_time"], jobs[2]["start_time"])
-
-    def test_a_failed_one_holds_with_its_reason(self):
-        first = self.mpsd.submit(self.job(called="fake:rejected"))["id"]
-        good = self.job("good.json")
-        second = self.mpsd.submit(good, "--after", first)["id"]
-        self.assertEqual("FAILED", self.mpsd.finish(first)["state"])
-        self.mpsd.succeed(good)
-        held = self.mpsd.show(second)
-        self.assertTrue(held["held"])
-        self.assertIn(f"job {first} is FAILED", held["hold"])
-        self.mpsd.restart()
-        self.assertEqual(held["hold"], self.mpsd.show(second)["hold"])
-        queue, = self.mpsd.ctl_json("queue")
-        self.assertIn(f"job {first} is FAILED", queue["entries"][0]["hold"])
-        said = self.mpsd.says("submit", good, "--after", second, "--detach")
-        self.assertIn(f"It waits for job {second}, which is QUEUED", said)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are deleted or that retention removes, what is swept at start and
-which blobs go, what is kept, and what a kill in the middle of it leaves: the real
-programs."""
+"""Jobs that are deleted or that retention removes, what is kept, and what a kill
+in the middle of it leaves: the real programs."""
 
 import contextlib
 import json
-import os
 import random
 import sqlite3
 import time
@@ -67,24 +65,6 @@ class DeletionTest(harness.SharedDaemonTest):
             for kept in rows & set(ids):
                 self.assertEqual(1000, len(list(many(daemon, kept).iterdir())))
 
-    def test_blobs_that_no_job_uses_go_after_their_grace(self):
-        daemon = self.daemon("--blob-grace-seconds", "1", worker="fake_worker")
-        blobs = daemon.state_dir / "blobs"
-
-        def held():
-            return [p for p in blobs.glob("??/*") if p.is_file()]
-
-        job_id = self.finished(daemon)
-        used = sorted(held())
-        self.assertTrue(used)
-        time.sleep(2.5)
-        self.assertEqual(used, sorted(held()), "a job's blob is gone")
-        daemon.says("delete", job_id)
-        self.eventually(lambda: not held())
-        # And it can come again.
-        self.finished(daemon)
-        self.assertEqual(used, sorted(held()))
-
     def test_submissions_and_deletions_at_once(self):
         """All of one blob, which comes and goes under them."""
         daemon = self.daemon("--blob-grace-seconds", "1", worker="fake_worker")
@@ -108,24 +88,6 @@ class DeletionTest(harness.SharedDaemonTest):
         self.assertEqual([], failures)
         self.assertEqual(set(), jobs_dir(daemon))
         self.assertEqual([], daemon.ctl_json("list"))
-
-    def test_a_download_of_a_deleted_job_leaves_nothing(self):
-        job_id = self.finished(self.mpsd)
-        adapter = self.mpsd.state_dir / "jobs" / job_id / "out" / "adapter"
-        for i in range(40):
-            with open(adapter / f"part{i}", "wb") as part:
-                part.write(os.urandom(1 << 20))
-        output = self.folder / "fetched"
-        download = self.mpsd.begin("download", job_id, "-o", output)
-        self.eventually(lambda: list(self.folder.glob("*fetched*")))
-        self.mpsd.says("delete", job_id)
-        _, error = download.communicate(timeout=harness.TIMEOUT)
-        if download.returncode == 0:  # it was the faster one
-            self.assertEqual(40, len(list(output.glob("part*"))))
-        else:
-            self.assertIn(download.returncode, (4, 6), error)
-            self.assertEqual([], list(self.folder.glob("*fetched*")))
-        self.assertNotIn(job_id, jobs_dir(self.mpsd))
 
 DAY_US = 24 * 3600 * 10**6
 

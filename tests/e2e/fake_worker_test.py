@@ -112,34 +112,3 @@ class FakeWorkerTest(harness.SharedDaemonTest):
         self.assertEqual(0, self.mpsd.terminate(), self.mpsd.said())
         self.mpsd.start()
         self.assertIn(self.mpsd.state(job_id), ("QUEUED", "RUNNING"))
-
-    def test_a_log_holds_what_the_worker_said(self):
-        job_id = self.submit(self.mpsd, "crash-abort")
-        self.mpsd.finish(job_id)
-        # The last line comes a moment after the end that it reports.
-        log = self.eventually(lambda: "the job is FAILED" in (
-            log := self.mpsd.says("logs", job_id)) and log)
-        said = [line for line in log.splitlines()
-                if line == "MPSGraph assertion failed"]
-        self.assertGreaterEqual(len(said), RETRIED, log)
-        followed = self.mpsd.ctl("logs", "--follow", job_id)
-        self.assertEqual((0, log), (followed.returncode, followed.stdout))
-
-    def test_warnings_are_watched_shown_and_kept(self):
-        job_id = self.submit(self.mpsd, "warn")
-        self.assertEqual("SUCCEEDED", self.mpsd.finish(job_id)["state"])
-        self.mpsd.restart()
-        # To one who comes late, of another self.mpsd's life.
-        expected = ["torch is not\\namused\\x1b[31m", "memory grows"]
-        with self.mpsd.watch(job_id) as watch:
-            job = watch.finish()
-        self.assertEqual(expected, job["warnings"])
-        self.assertEqual(expected, [e["warning"] for e in watch.events
-                                    if "warning" in e])
-        said = self.mpsd.ctl("watch", job_id).stdout
-        self.assertIn("  warning: torch is not\\namused\\x1b[31m\n", said)
-        self.assertEqual(1, said.count("warning: memory grows\n"), said)
-        shown = self.mpsd.ctl("show", job_id).stdout
-        self.assertIn("  warning       memory grows\n", shown)
-        listed = self.mpsd.ctl_json("list")[0]
-        self.assertEqual((job_id, []), (listed["id"], listed["warnings"]))

@@ -63,28 +63,6 @@ class NotifyTest(harness.EndToEndTest):
         self.eventually(lambda: 'mpsd_notifications_total{result="sent"} 1\n'
                         in daemon.metrics(), daemon.metrics)
 
-    def test_an_end_arrives(self):
-        daemon = self.reporting()
-        job = self.run_job(daemon)
-        got, = self.await_got(1)
-        self.assertEqual("succeeded", got["event"])
-        self.assertEqual(
-            (job["id"], "tiny", harness.ACCOUNT, "SUCCEEDED", 5, 5),
-            tuple(got["job"][k] for k in ("id", "name", "owner", "state",
-                                          "step", "planned_steps")))
-        self.await_sent(daemon)
-
-    def test_a_failure_comes_with_its_sentence_once_it_is_taken(self):
-        self.script(75, 75, 75)
-        daemon = self.reporting(mode="rejected")
-        job = self.run_job(daemon)
-        got = self.await_got(4)
-        self.assertEqual({got[0]["id"]}, {g["id"] for g in got})
-        self.assertEqual(("failed", job["message"]),
-                         (got[0]["event"], got[0]["job"]["error"]))
-        self.assertIn("train.jsonl:3", got[0]["text"])
-        daemon.await_said("is not delivered yet: exit status 75: status 75")
-
     def test_an_end_survives_the_daemon_and_comes_once(self):
         self.script(*[75] * 1000)
         daemon = self.reporting()

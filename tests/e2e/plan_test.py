@@ -6,7 +6,6 @@ import time
 import unittest
 
 import harness
-import team_test
 
 
 class PlanTest(harness.SharedDaemonTest):
@@ -127,21 +126,3 @@ class PlanTest(harness.SharedDaemonTest):
         self.assertEqual(0, self.mpsd.terminate())
         self.assertEqual([], self.plans(self.mpsd))
         self.mpsd.start()
-
-
-class PlansOfATeam(team_test.Team):
-    def test_over_tls_and_where_jobs_are_private(self):
-        team = self.make_team("--private-jobs")
-        ada, bob = team["ada"], team["bob"]
-        plan, = ada.ctl_json("plan", self.job("fake:ok"))
-        self.assertEqual("PASS", plan["verdict"])
-        job = self.submit(ada, name="fake:hang")
-        self.eventually(lambda: ada.state(job["id"]) == "RUNNING")
-        plan, = bob.ctl_json("plan", self.job("fake:ok"))
-        self.assertEqual(1, plan["queue"]["jobs_ahead"])
-        self.assertIsNone(plan["queue"]["wait_seconds"])
-        self.assertIn("only the owner and admins may know",
-                      plan["queue"]["unknown"][0])
-        self.refused(team["vera"].ctl("plan", self.job("fake:ok")), "role")
-        self.refused(bob.ctl("plan", self.job("fake:ok"), "--probe-of",
-                             job["id"]), "ada")

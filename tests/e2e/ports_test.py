@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API's port as a stranger, an old client and a renewed certificate find it,
+"""The API's port as an old client and a renewed certificate find it,
 and the socket as another account of the machine does; `mpsd tls` killed in the
 middle and run many times at once, and its certificates in the hands of Python's
 strict TLS."""
@@ -109,45 +109,6 @@ class PortsTest(harness.SharedDaemonTest):
             self.assertAlmostEqual(20, self.exported_expiry(daemon), delta=2)
             # The connection that was open lives on.
             self.assertEqual(0, before.call(call)[0])
-
-    def test_a_broken_renewal_changes_nothing(self):
-        daemon = self.mpsd
-        certificate = self.state / "tls" / "server.crt"
-        whole = certificate.read_bytes()
-        for broken in (b"", whole[:len(whole) // 2], b"\0" * 4096):
-            certificate.write_bytes(broken)
-            os.kill(daemon.process.pid, signal.SIGHUP)
-            daemon.await_said("the API keeps its certificate")
-            self.assertGreater(self.days_left(), 300)
-        time.sleep(2)
-        self.assertGreater(self.days_left(), 300)
-        certificate.write_bytes(whole)
-
-    def test_fifty_that_hang_in_the_handshake_hold_no_client_up(self):
-        daemon = self.mpsd
-        hanging = []
-        for i in range(50):
-            connection = socket.create_connection(("127.0.0.1", self.port))
-            hanging.append(connection)
-            # Some say nothing, some begin a ClientHello.
-            if i % 2:
-                connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc")
-        start = time.monotonic()
-        with self.connect() as connection:
-            self.assertEqual("TLSv1.3", connection.version())
-        daemon.says("info")
-        # The server ends each of them; its time for a handshake is 10 s, which
-        # a call that waited for them would have waited, too.
-        self.assertLess(time.monotonic() - start, 9)
-        end = start + harness.TIMEOUT
-        for connection in hanging:
-            connection.settimeout(max(0.1, end - time.monotonic()))
-            try:
-                while connection.recv(1 << 16):
-                    pass
-            except ConnectionError:
-                pass
-            connection.close()
 
     def test_strangers_write_nothing_into_the_log(self):
         daemon = self.mpsd

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device divided by priority, by time and by what the machine is used for: a
-job that gives way, is killed on the way, reaches its limit or holds while the plug
-is out comes out, to the byte, as an undisturbed one."""
+"""The device divided by priority and by what the machine is used for: a job that
+gives way, is killed on the way or holds while the plug is out comes out, to the
+byte, as an undisturbed one."""
 
 import json
 import os
 import signal
 import sys
-import time
 import unittest
 
 import harness
@@ -107,45 +106,6 @@ class ShareTest(harness.EndToEndTest):
             self.assertEqual("SUCCEEDED", daemon.finish(urgent)["state"])
             watch.finish()
         self.check_undisturbed(daemon, low)
-
-    def test_time_of_a_job(self):
-        config = self.folder / "mpsd.toml"
-        config.write_text("limit-job-hours = 1\n")
-        daemon = self.daemon("--config", str(config))
-        begin = time.monotonic()
-        job_id = self.submit(daemon)
-        with daemon.watch(job_id) as watch:
-            watch.until_step(1)
-        self.assertEqual(0, daemon.terminate())
-        # Enough for its first step after a start on a busy machine.
-        limit = time.monotonic() - begin + 10
-        config.write_text(f"limit-job-hours = {limit / 3600}\n")
-        daemon.start()
-        with daemon.watch(job_id) as watch:
-            for _ in range(2):
-                watch.until_state("RUNNING")
-            # A worker that has not begun has nothing to save and is killed at
-            # its time; one that has must not end before it.
-            watch.until_step(1)
-            worker = self.pause(daemon)
-            watch.until_note("as long as it may")
-            os.kill(worker, signal.SIGCONT)
-            ended = watch.finish()
-        self.assertEqual("FAILED", ended["state"])
-        self.assertEqual("TimeLimit", ended["exit_reason"])
-        self.assertIn("job-hours", ended["message"])
-        self.assertLess(ended["progress"]["step"], STEPS)
-        self.assertGreaterEqual(ended["device_seconds"], limit - 0.001)
-        refused = daemon.ctl("retry", job_id)
-        self.assertNotEqual(0, refused.returncode)
-        self.assertIn("job-hours", refused.stderr)
-
-        config.write_text("limit-job-hours = 1\n")
-        self.assertEqual(0, daemon.terminate())
-        daemon.start()
-        daemon.says("retry", job_id)
-        self.assertEqual(3, daemon.finish(job_id)["attempt"])
-        self.check_undisturbed(daemon, job_id)
 
 
 SHORT_STEPS = 60

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users do to jobs in the queue, and to the queue: hold, release, move,
-retry and drain, by the real programs, killed in the middle of it."""
+"""A drained queue and jobs that are tried again, by the real programs, killed in
+the middle of it."""
 
 import os
 import random
@@ -23,60 +23,11 @@ class VerbsTest(harness.SharedDaemonTest):
     def until_running(self, daemon, job_id):
         self.eventually(lambda: daemon.state(job_id) == "RUNNING")
 
-    def order(self, daemon):
-        queue, = daemon.ctl_json("queue")
-        return [entry["id"] for entry in queue.get("entries", [])]
-
     def entries(self, folder):
         try:
             return len(os.listdir(folder))
         except FileNotFoundError:
             return 0
-
-    def test_held_jobs_wait_through_a_kill(self):
-        first = self.fake(self.mpsd, "ok", "--hold")
-        second = self.fake(self.mpsd, "ok", "--hold")
-        self.assertIn("Job " + first + " is held by " + harness.ACCOUNT
-                      + ": no data",
-                      self.mpsd.says("hold", first, "--reason",
-                                     "no data"))
-        self.assertEqual(0, self.mpsd.metric("mpsd_queue_oldest_age_seconds"))
-        self.mpsd.restart()
-        shown = self.mpsd.show(first)
-        self.assertEqual(("QUEUED", True, f"by {harness.ACCOUNT}: no data"),
-                         (shown["state"], shown["held"], shown["hold"]))
-        self.assertIn("held: since its submission", self.mpsd.says("queue"))
-        other = self.fake(self.mpsd, "ok")
-        self.assertEqual("SUCCEEDED", self.mpsd.finish(other)["state"])
-        self.mpsd.says("release", first, second)
-        self.mpsd.says("wait", first, second)
-        self.mpsd.says("hold", first, code=2)
-
-    def test_a_job_is_named_by_its_name_its_last_characters_or_its_place(self):
-        ids = [self.fake(self.mpsd, "ok", "--hold") for _ in range(2)]
-        self.assertIn(ids[1], self.mpsd.says("set", "@last", "--pin"))
-        self.assertIn(ids[0], self.mpsd.says("cancel", "fake:ok", code=2))
-        self.mpsd.says("clone", "@last", "--name", "only me", "--hold",
-                       "--detach")
-        for job_id in ("only me", ids[0][-4:], ids[1]):
-            self.assertIn("CANCELLED", self.mpsd.says("cancel", job_id))
-
-    def test_moves_outlive_a_kill(self):
-        self.mpsd.says("admin", "drain", "--reason", "a new disk")
-        one, two, three = (self.fake(self.mpsd, "ok") for _ in range(3))
-        self.mpsd.says("set", two, three, "--top")
-        self.assertEqual([two, three, one], self.order(self.mpsd))
-        self.mpsd.says("set", two, "--bottom")
-        self.assertEqual([three, one, two], self.order(self.mpsd))
-        self.mpsd.says("set", one, "--priority", "5")
-        self.mpsd.restart()
-        self.assertEqual([one, three, two], self.order(self.mpsd))
-        queue = self.mpsd.says("queue")
-        self.assertIn("moved after all others of it by an admin", queue)
-        self.assertIn(
-            f"held: mpsd is drained by {harness.ACCOUNT}: a new disk", queue)
-        self.mpsd.says("admin", "undrain")
-        self.mpsd.says("wait", one, two, three)
 
     def test_a_drained_daemon_starts_nothing_after_a_restart_either(self):
         running = self.fake(self.mpsd, "ok-slow", max_steps=300)
@@ -99,6 +50,15 @@ class VerbsTest(harness.SharedDaemonTest):
         audit = self.mpsd.says("admin", "audit")
         self.assertIn("Drain", audit)
         self.assertIn("Undrain", audit)
+
+    def test_the_time_of_a_job_has_a_limit(self):
+        config = self.folder / "mpsd.toml"
+        config.write_text("limit-job-hours = 0.0003\n")
+        daemon = self.daemon("--config", str(config), worker="fake_worker")
+        job = daemon.finish(self.fake(daemon, "ok-slow", max_steps=1_000_000))
+        self.assertEqual(("FAILED", "TimeLimit"),
+                         (job["state"], job["exit_reason"]))
+        self.assertIn("job-hours", daemon.ctl("retry", job["id"]).stderr)
 
     def test_from_scratch_killed_in_the_middle(self):
         """No matter when mpsd is killed, the job either keeps what it had
