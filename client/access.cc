@@ -5,11 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,7 +17,6 @@
 #include "client/app.h"
 #include "client/command_line.h"
 #include "client/connection.h"
-#include "client/console.h"
 #include "client/daemons/context_store.h"
 #include "client/daemons/trust.h"
 #include "client/jobs.h"

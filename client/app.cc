@@ -8,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "client/completion.h"
 #include "client/connection.h"
-#include "client/console.h"
 #include "client/daemons/context_store.h"
 #include "client/jobs.h"
 #include "core/base/check.h"

@@ -5,18 +5,14 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/app.h"
-#include "client/command_line.h"
-#include "client/connection.h"
 #include "client/daemons/context_store.h"
 #include "client/show.h"
 #include "client/text/format.h"

@@ -8,20 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/app.h"
 #include "client/connection.h"
-#include "client/console.h"
 #include "client/jobs.h"
 #include "client/text/format.h"
 #include "client/watch.h"

@@ -3,21 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "client/app.h"
-#include "client/command_line.h"
-#include "client/show.h"
 #include "client/text/format.h"
 #include "core/base/limits.h"
 #include "core/base/status_macros.h"

@@ -5,20 +5,15 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "client/command_line.h"
-#include "client/console.h"
-#include "client/submit.h"
 #include "client/text/format.h"
 #include "client/watch.h"
 #include "core/base/clock.h"

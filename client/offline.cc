@@ -10,9 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 

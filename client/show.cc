@@ -10,14 +10,10 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -28,9 +24,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/time/time.h"
 #include "client/app.h"
-#include "client/command_line.h"
 #include "client/jobs.h"
 #include "client/study.h"
 #include "client/submit.h"

@@ -4,16 +4,12 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -26,12 +22,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "client/app.h"
-#include "client/command_line.h"
-#include "client/console.h"
 #include "client/download.h"
 #include "client/jobs.h"
 #include "client/show.h"
-#include "client/submit.h"
 #include "client/text/format.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"

@@ -9,10 +9,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

@@ -15,7 +15,6 @@
 #include <istream>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>

@@ -5,9 +5,7 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <functional>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,16 +15,12 @@
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/host/environment.h"
-#include "core/host/host.h"
 #include "core/host/machine.h"
 #include "core/spec/model_folder.h"
 #include "core/wire/messages.h"
 #include "server/build_info.h"
 #include "server/log.h"
-#include "server/models/model_book.h"
-#include "server/notify/notifier.h"
 #include "server/process.h"
-#include "server/state_dir.h"
 
 namespace mpsd {
 

@@ -4,11 +4,8 @@
 #include <algorithm>
 #include <limits>
 #include <system_error>
-#include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"

@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -9,9 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>

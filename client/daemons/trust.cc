@@ -26,7 +26,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/certificates.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"

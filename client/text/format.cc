@@ -3,28 +3,21 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/reflection.h>
-#include <google/protobuf/timestamp.pb.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/time/time.h"
 #include "core/base/certificates.h"
 #include "core/base/check.h"
 #include "core/base/text.h"

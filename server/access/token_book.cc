@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -17,7 +15,6 @@
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
-#include "server/access/rules.h"
 
 namespace mpsd::access {
 

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <iterator>
-#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"

@@ -9,7 +9,6 @@
 
 #include "core/base/check.h"
 #include "core/base/text.h"
-#include "server/http/names.h"
 
 namespace mpsd::prometheus {
 namespace {

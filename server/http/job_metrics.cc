@@ -3,13 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <utility>
 
 #include "core/report/report.h"
-#include "server/http/families.h"
 #include "server/jobs/attempt_end.h"
-#include "server/store/job.h"
 
 namespace mpsd::prometheus {
 

@@ -26,7 +26,6 @@
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"

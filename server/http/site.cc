@@ -6,15 +6,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,13 +17,9 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/report/run_events.h"
-#include "core/report/run_page.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "server/access/rules.h"
-#include "server/jobs/job_reader.h"
 #include "server/rpc/convert.h"
-#include "server/rpc/daemon_calls.h"
 #include "server/rpc/downloads.h"
 #include "server/rpc/job_calls.h"
 #include "server/rpc/job_streams.h"

@@ -2,16 +2,12 @@
 #include "server/jobs/attempt.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/report/report.h"
-#include "server/jobs/attempt_end.h"
-#include "server/jobs/job_queue.h"
 #include "server/jobs/user_limits.h"
 
 namespace mpsd::jobs {

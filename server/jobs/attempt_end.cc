@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <csignal>
 #include <iterator>
-#include <optional>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

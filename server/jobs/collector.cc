@@ -2,9 +2,6 @@
 #include "server/jobs/collector.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <map>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -8,15 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
-#include <set>
-#include <string>
 #include <system_error>
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "server/jobs/job_files.h"
 #include "server/store/job.h"
 
 namespace mpsd::jobs {

@@ -7,15 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
-#include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/status_macros.h"

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
 
 #include "core/base/check.h"
-#include "core/report/report.h"
 #include "core/spec/train_spec_fields.h"
 
 namespace mpsd::jobs {

@@ -2,7 +2,6 @@
 #include "server/jobs/pause_gate.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

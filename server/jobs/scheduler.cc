@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"

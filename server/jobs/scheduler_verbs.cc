@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Users' changes: new jobs, changes to jobs that have not ended, jobs that run
 // again, and the whole queue's hold.
-#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>

@@ -2,12 +2,7 @@
 #include "server/jobs/start_checks.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -17,7 +12,6 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
-#include "core/spec/train_spec.h"
 
 namespace mpsd::jobs {
 

@@ -4,12 +4,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
@@ -19,8 +16,6 @@
 #include "core/spec/memory_estimate.h"
 #include "core/spec/model_folder.h"
 #include "core/spec/targets.h"
-#include "core/spec/train_spec.h"
-#include "server/jobs/job_files.h"
 
 namespace mpsd::jobs {
 

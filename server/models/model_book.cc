@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <filesystem>
-#include <map>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -18,7 +16,6 @@
 #include "core/base/status_macros.h"
 #include "core/spec/model_folder.h"
 #include "core/spec/train_spec.h"
-#include "server/models/pushed_models.h"
 
 namespace mpsd::models {
 

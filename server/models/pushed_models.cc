@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -24,12 +22,10 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/spec/fields.h"
-#include "core/spec/model_folder.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/submission.h"
 #include "server/models/model_book.h"
-#include "server/store/blob_store.h"
 
 namespace mpsd::models {
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

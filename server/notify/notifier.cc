@@ -6,15 +6,12 @@
 
 #include <algorithm>
 #include <csignal>
-#include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "server/supervisor/spawned_process.h"

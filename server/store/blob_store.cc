@@ -8,32 +8,18 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdint>
-#include <filesystem>
 #include <limits>
-#include <map>
-#include <memory>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <utility>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/memory/memory.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"
-#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "server/store/database.h"
 

@@ -7,10 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
-#include "SQLiteCpp/Statement.h"
-#include "SQLiteCpp/Transaction.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"

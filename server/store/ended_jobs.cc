@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <set>
 #include <utility>
@@ -17,7 +16,6 @@
 #include "core/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/store/database.h"
-#include "server/store/job.h"
 #include "server/store/job_rows.h"
 
 namespace mpsd::jobs {

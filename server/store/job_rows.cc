@@ -2,14 +2,11 @@
 #include "server/store/job_rows.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,7 +16,6 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/report/report_json.h"
-#include "server/store/job.h"
 
 namespace mpsd::jobs {
 

@@ -2,8 +2,6 @@
 #include "server/store/token_store.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"

@@ -2,12 +2,8 @@
 #include "server/store/user_ledger.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
-#include <optional>
-#include <utility>
 
-#include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "server/store/database.h"

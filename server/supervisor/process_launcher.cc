@@ -6,29 +6,19 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
-#include "core/base/limits.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/wire/messages.h"
-#include "server/supervisor/spawned_process.h"
 #include "server/supervisor/worker_session.h"
 
 namespace mpsd::supervisor {

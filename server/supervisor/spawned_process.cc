@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <csignal>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"

@@ -12,9 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/app.h"
 
-#include <sstream>
-
 #include "absl/strings/str_cat.h"
 #include "client/text/format.h"
 #include "tests/client/client_fixture.h"

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/download.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "client/text/format.h"
 #include "core/base/file.h"
-#include "core/base/sha256.h"
 #include "core/report/run_events.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "tests/client/client_fixture.h"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/model.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_split.h"
-#include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
 #include "tests/core/scratch_folder.h"
 

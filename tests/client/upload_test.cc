@@ -2,11 +2,9 @@
 #include <sys/stat.h>
 
 #include <cstdint>
-#include <utility>
 
 #include "absl/time/clock.h"
 #include "client/submit.h"
-#include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
 #include "tests/core/scratch_folder.h"
 

@@ -6,7 +6,6 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <ATen/detail/MPSHooksInterface.h>
 #include <c10/core/CPUAllocator.h>
@@ -15,14 +14,11 @@
 #include <torch/library.h>
 
 #include <atomic>
-#include <cstdint>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

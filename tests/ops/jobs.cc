@@ -1,32 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ops/jobs.h"
 
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <memory>
 #include <sstream>
-#include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
-#include "core/ckpt/safetensors.h"
-#include "core/device/device.h"
 #include "core/model/classifier.h"
-#include "core/model/decoder.h"
-#include "core/selftest/selftest.h"
-#include "core/spec/model_config.h"
 #include "core/spec/modules.h"
 #include "core/train/run.h"
-#include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/selftest/passes.h"

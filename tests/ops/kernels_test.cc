@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
-#include <set>
-#include <string>
-#include <vector>
 
-#include "core/device/device.h"
-#include "core/selftest/checks.h"
-#include "core/selftest/selftest.h"
 #include "core/study/device_comparison.h"
 #include "tests/core/selftest/passes.h"
 #include "tests/core/study/study_job.h"

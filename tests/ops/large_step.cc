@@ -2,10 +2,8 @@
 #include "tests/ops/large_step.h"
 
 #include <ATen/ATen.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <ostream>

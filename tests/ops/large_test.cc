@@ -3,11 +3,9 @@
 // tiny models cannot show is how large tensors and GEMMs become.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <iostream>
-#include <string>
 
 #include "core/spec/memory_estimate.h"
 #include "tests/core/scratch_folder.h"

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "core/base/file.h"
 #include "core/ckpt/safetensors.h"

@@ -5,10 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <set>
-#include <vector>
 
 #include "core/data/batch.h"
 #include "tests/ops/fake_mps.h"

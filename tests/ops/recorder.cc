@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -2,12 +2,9 @@
 #include "server/build_info.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <string>
 
 #include "core/base/file.h"
 #include "tests/core/scratch_folder.h"

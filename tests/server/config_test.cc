@@ -2,17 +2,11 @@
 #include "server/config.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <pwd.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <map>
-#include <string>
-#include <variant>
-#include <vector>
 
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"

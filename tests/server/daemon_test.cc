@@ -2,14 +2,8 @@
 #include "server/daemon.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"

@@ -2,21 +2,13 @@
 #include "server/housekeeping.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
-#include <atomic>
-#include <memory>
 #include <set>
-#include <string>
 
-#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "core/base/clock.h"
 #include "server/store/blob_store.h"
-#include "server/store/database.h"
-#include "server/store/job_store.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/test_store.h"

@@ -2,14 +2,11 @@
 #include "tests/server/in_process_daemon.h"
 
 #include <grpc/grpc.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <fstream>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

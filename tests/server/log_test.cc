@@ -3,19 +3,11 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
-#include <spdlog/logger.h>
-#include <spdlog/sinks/base_sink.h>
-#include <stdlib.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
-#include <memory>
-#include <mutex>
-#include <string>
 #include <vector>
 
 #include "absl/synchronization/notification.h"

@@ -4,16 +4,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grp.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <random>
-#include <string>
 #include <thread>
 
 #include "server/process.h"

@@ -9,12 +9,10 @@
 #include <limits>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "core/ckpt/safetensors.h"
 #include "core/full/full_model.h"
 #include "core/lora/peft_folder.h"
-#include "core/model/losses.h"
 #include "core/optim/adamw.h"
 #include "core/optim/schedule.h"
 #include "core/spec/model_config.h"

@@ -3,13 +3,8 @@
 // them, for tests/live/parity to hold against Transformers and PEFT.
 #include <ATen/ATen.h>
 
-#include <cstdint>
 #include <exception>
-#include <filesystem>
 #include <iostream>
-#include <memory>
-#include <optional>
-#include <string>
 
 #include "CLI/CLI.hpp"
 #include "core/base/file.h"

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/daemons/trust.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <functional>
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "core/base/certificates.h"
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "tests/client/certificates.h"
 #include "tests/core/closed_port.h"

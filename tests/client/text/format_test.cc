@@ -7,11 +7,9 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {
 

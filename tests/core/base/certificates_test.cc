@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/certificates.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <openssl/err.h>
 
 #include "core/base/limits.h"

@@ -3,10 +3,8 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,12 +12,9 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <set>
-#include <string>
 #include <thread>
 #include <vector>
 

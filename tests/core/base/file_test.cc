@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/file.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <string>
 #include <thread>
 
 #include "absl/time/clock.h"

@@ -2,18 +2,15 @@
 #include "core/base/text.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <fstream>
 #include <optional>
 #include <regex>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/api_token.h"
-#include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "core/base/units.h"
 #include "tests/core/scratch_folder.h"

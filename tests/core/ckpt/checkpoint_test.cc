@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ckpt/checkpoint.h"
 
-#include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <fstream>
 #include <functional>
 #include <limits>
 
 #include "core/base/file.h"
-#include "core/ckpt/safetensors.h"
 #include "core/lora/lora.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"

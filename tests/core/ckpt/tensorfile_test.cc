@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <string>
 
 #include "absl/strings/escaping.h"
 #include "core/base/file.h"

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/image.h"
 
-#include <fstream>
 #include <numeric>
 #include <random>
-#include <string>
 
 #include "core/base/file.h"
-#include "core/data/decode.h"
-#include "core/data/image_list.h"
 #include "core/data/image_set.h"
 #include "core/data/processor.h"
 #include "gmock/gmock.h"

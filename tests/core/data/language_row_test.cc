@@ -2,11 +2,9 @@
 #include "core/data/language_row.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
-#include <string>
 
 #include "core/data/language_row_encoder.h"
 #include "core/data/order.h"

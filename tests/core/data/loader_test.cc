@@ -2,27 +2,20 @@
 #include "core/data/loader.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <set>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "core/data/batch.h"
 #include "core/data/batch_shapes.h"
 #include "core/data/class_labels.h"
 #include "core/data/in_order.h"
 #include "core/data/order.h"
 #include "core/data/row_errors.h"
-#include "core/data/source.h"
 #include "core/data/table.h"
 #include "core/data/text_classes.h"
 #include "core/data/token_arrays.h"

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/token_dataset.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <set>
 #include <thread>
 

@@ -3,12 +3,9 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -2,15 +2,10 @@
 #include "core/device/profile.h"
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <set>
-#include <string>
 
 #include "core/base/file.h"
 #include "core/device/block_mark.h"

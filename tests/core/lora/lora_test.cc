@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/lora/lora.h"
 
-#include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <fstream>
 #include <set>
 
 #include "core/base/file.h"
-#include "core/ckpt/safetensors.h"
 #include "core/lora/merge.h"
 #include "core/lora/peft_folder.h"
 #include "nlohmann/json.hpp"

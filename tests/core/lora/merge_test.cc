@@ -2,17 +2,12 @@
 #include "core/lora/merge.h"
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "core/base/file.h"
-#include "core/ckpt/safetensors.h"
 #include "core/lora/peft_folder.h"
 #include "core/model/decoder.h"
 #include "tests/core/scratch_folder.h"

@@ -2,18 +2,11 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
-#include <memory>
-#include <optional>
 #include <set>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "core/ckpt/safetensors.h"
-#include "core/model/losses.h"
-#include "core/optim/parameters.h"
 #include "core/optim/schedule.h"
 #include "core/spec/model_config.h"
 #include "gmock/gmock.h"

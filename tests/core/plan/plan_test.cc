@@ -2,26 +2,17 @@
 #include "core/plan/plan.h"
 
 #include <cmath>
-#include <cstdint>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "core/base/file.h"
 #include "core/data/source.h"
-#include "core/host/traits.h"
 #include "core/plan/epoch.h"
-#include "core/plan/facts.h"
-#include "core/plan/needs.h"
 #include "core/plan/step_cost.h"
 #include "core/plan/step_time.h"
 #include "core/report/runbook.h"
-#include "core/spec/model_config.h"
-#include "core/spec/train_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

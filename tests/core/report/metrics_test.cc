@@ -4,8 +4,6 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <string>
-#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/report/runbook.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <limits>
-#include <string>
-#include <vector>
 
 #include "core/base/limits.h"
 #include "tests/core/status_matchers.h"

@@ -2,17 +2,13 @@
 #include "core/report/tensorboard.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <limits>
-#include <string>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "core/base/file.h"

@@ -3,17 +3,14 @@
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <string>
 
 #include "core/base/file.h"
 #include "core/selftest/networks.h"
-#include "core/selftest/selftest.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/selftest/passes.h"
 

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/fields.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "core/base/file.h"
 #include "core/base/limits.h"
 #include "core/spec/idle_fields.h"
 #include "core/spec/job_schema.h"
-#include "core/spec/json_node.h"
 #include "core/spec/memory_estimate.h"
-#include "core/spec/train_spec.h"
 #include "core/spec/train_spec_fields.h"
 #include "tests/core/spec/schema_validator.h"
 #include "tests/core/status_matchers.h"

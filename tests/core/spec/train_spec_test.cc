@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/train_spec.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <string>
-
 #include "core/base/limits.h"
-#include "core/spec/classification.h"
 #include "core/spec/job_layers.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"

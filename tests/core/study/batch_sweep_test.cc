@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/study/batch_sweep.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
 #include <fstream>
 #include <new>
 
-#include "absl/time/clock.h"
 #include "core/host/machine.h"
 #include "core/study/measured_run.h"
-#include "core/study/study.h"
 #include "tests/core/status_matchers.h"
 #include "tests/core/study/study_job.h"
 

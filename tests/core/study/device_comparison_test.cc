@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/study/device_comparison.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <string>
 
-#include "absl/time/clock.h"
 #include "core/base/clock.h"
-#include "core/data/loader.h"
 #include "tests/core/status_matchers.h"
 #include "tests/core/study/study_job.h"
 

@@ -1,28 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/study/profile.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdint>
 #include <cstring>
-#include <memory>
 #include <new>
-#include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <thread>
-#include <vector>
 
-#include "core/ckpt/safetensors.h"
 #include "core/device/block_mark.h"
-#include "core/device/device.h"
-#include "core/study/study.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/status_matchers.h"
 #include "tests/core/study/study_job.h"

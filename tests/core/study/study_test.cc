@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/study/study.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "core/study/batch_sweep.h"
 #include "core/study/device_comparison.h"
 #include "core/study/measured_run.h"

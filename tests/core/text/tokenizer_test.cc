@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/text/tokenizer.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <ctime>
-#include <filesystem>
 #include <fstream>
-#include <map>
-#include <optional>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "core/base/file.h"
 #include "core/text/chat_template.h"
 #include "core/text/delimited.h"
-#include "core/text/folder.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/classification.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <string>
 
-#include "core/ckpt/safetensors.h"
-#include "core/train/language_modelling.h"
 #include "tests/core/status_matchers.h"
 #include "tests/core/train/train_jobs.h"
 

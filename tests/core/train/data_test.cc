@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 #include <stdexcept>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "core/base/file.h"
 #include "core/base/sha256.h"
-#include "core/ckpt/safetensors.h"
 #include "core/train/classification.h"
 #include "core/train/data_reader.h"
 #include "core/train/fingerprint.h"
-#include "core/train/language_modelling.h"
 #include "core/train/task_pipeline.h"
-#include "nlohmann/json.hpp"
 #include "tests/core/idle_device.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"

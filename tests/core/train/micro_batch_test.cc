@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/micro_batch.h"
 
-#include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
-#include <memory>
-#include <string>
 
-#include "core/base/clock.h"
-#include "core/base/file.h"
 #include "core/data/token_dataset.h"
 #include "core/host/machine.h"
 #include "core/train/data_reader.h"
-#include "core/train/step.h"
 #include "core/train/task_pipeline.h"
-#include "nlohmann/json.hpp"
 #include "tests/core/idle_device.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"

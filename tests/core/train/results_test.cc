@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/spec/targets.h"
-#include "core/train/evaluate.h"
 #include "core/train/finish.h"
-#include "core/train/observer.h"
 #include "core/train/stages.h"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"

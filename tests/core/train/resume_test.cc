@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/optim/schedule.h"
 #include "core/train/run_folder.h"
-#include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/status_matchers.h"
 #include "tests/core/train/train_jobs.h"

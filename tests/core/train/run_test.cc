@@ -1,28 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/run.h"
 
-#include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
-#include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
-#include "core/ckpt/safetensors.h"
 #include "core/lora/peft_folder.h"
 #include "core/train/classification.h"
-#include "core/train/language_modelling.h"
 #include "core/train/stages.h"
 #include "core/train/task_pipeline.h"
 #include "tests/core/job_folder.h"

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <random>
-#include <string>
-#include <variant>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

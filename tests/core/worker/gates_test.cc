@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <string>
 
 #include "core/selftest/selftest.h"
 #include "core/worker/process.h"

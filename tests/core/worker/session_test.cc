@@ -12,17 +12,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <new>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "core/base/file.h"
 #include "core/base/limits.h"

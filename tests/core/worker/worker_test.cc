@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -23,7 +17,6 @@
 #include "core/worker/process.h"
 #include "core/worker/session.h"
 #include "core/worker/verbs.h"
-#include "nlohmann/json.hpp"
 #include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
 

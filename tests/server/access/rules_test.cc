@@ -2,12 +2,10 @@
 #include "server/access/rules.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <string>
 
 #include "core/base/limits.h"
 #include "tests/server/readme_part.h"

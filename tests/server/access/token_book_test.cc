@@ -5,13 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <memory>
-#include <optional>
 #include <set>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "core/base/api_token.h"

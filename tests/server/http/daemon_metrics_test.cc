@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/http/daemon_metrics.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <prometheus/gauge.h>
-#include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
-
 #include <iterator>
-#include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "server/http/families.h"
 #include "server/http/job_metrics.h"

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/http/job_metrics.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "server/http/names.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/http/scraped.h"
 #include "tests/server/readme_part.h"

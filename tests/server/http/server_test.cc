@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/http/server.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 
 #include <atomic>
 #include <deque>
-#include <filesystem>
-#include <fstream>
 #include <stdexcept>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "core/base/limits.h"
 #include "server/http/site.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/http/served.h"

@@ -2,11 +2,8 @@
 #include "server/http/site.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "tests/core/scratch_folder.h"
 #include "tests/server/in_process_daemon.h"

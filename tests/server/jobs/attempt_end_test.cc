@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <map>
-#include <string>
 
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_job_files.h"

@@ -2,21 +2,13 @@
 #include "server/jobs/collector.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <memory>
 #include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
-#include "server/store/blob_store.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/test_store.h"

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/job_deletion.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <atomic>
-#include <filesystem>
 #include <fstream>
-#include <set>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "core/base/file.h"
 #include "tests/core/scratch_folder.h"

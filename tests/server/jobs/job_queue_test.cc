@@ -4,13 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
 #include <random>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"

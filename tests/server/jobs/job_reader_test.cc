@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "tests/fakes/fake_job_files.h"
 #include "tests/fakes/test_store.h"
 

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-#include <string>
 #include <utility>
 
 #include "core/base/limits.h"

@@ -5,12 +5,8 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
 
-#include "core/report/report.h"
 #include "server/jobs/attempt_end.h"
 
 namespace mpsd::jobs {

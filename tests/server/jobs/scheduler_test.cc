@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/scheduler.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
-#include <memory>
 #include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "core/base/sha256.h"
 #include "core/spec/train_spec.h"
-#include "server/jobs/scheduler.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/jobs/scheduler_fixture.h"
 

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/start_checks.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <string>
-
 #include "core/base/limits.h"
 #include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_job_files.h"

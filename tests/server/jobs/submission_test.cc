@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/submission.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <utility>
-
 #include "core/base/limits.h"
-#include "core/spec/train_spec.h"
-#include "server/jobs/user_limits.h"
 #include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_job_files.h"
 

@@ -2,10 +2,6 @@
 #include "server/models/model_book.h"
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

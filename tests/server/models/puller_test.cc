@@ -6,15 +6,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/limits.h"

@@ -5,13 +5,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <set>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"

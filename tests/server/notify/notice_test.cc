@@ -6,7 +6,6 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "core/base/text.h"
 

@@ -5,18 +5,11 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <atomic>
 #include <csignal>
 #include <deque>
-#include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/fakes/test_store.h"
 

@@ -2,26 +2,16 @@
 #include "server/store/blob_store.h"
 
 #include <sys/resource.h>
-#include <sys/stat.h>
 
-#include <atomic>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <memory>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/sha256.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/store/scratch.h"

@@ -4,21 +4,15 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/store/blob_store.h"
-#include "server/store/job_store.h"
 #include "server/store/token_store.h"
 #include "tests/server/store/scratch.h"
 

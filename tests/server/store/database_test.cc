@@ -3,20 +3,12 @@
 
 #include <sqlite3.h>
 
-#include <optional>
-#include <string>
-#include <utility>
 #include <variant>
-#include <vector>
 
-#include "SQLiteCpp/Database.h"
-#include "SQLiteCpp/Exception.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "core/base/file.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 

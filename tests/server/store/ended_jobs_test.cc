@@ -3,20 +3,13 @@
 
 #include <cmath>
 #include <functional>
-#include <memory>
 #include <set>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "SQLiteCpp/Database.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "server/store/database.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 

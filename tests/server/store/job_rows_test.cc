@@ -5,17 +5,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <string>
 #include <tuple>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/synchronization/mutex.h"
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"
 

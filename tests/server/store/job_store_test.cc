@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/job_store.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <atomic>
 #include <set>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/core/status_matchers.h"

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/token_store.h"
 
-#include <filesystem>
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/access/token_book.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"

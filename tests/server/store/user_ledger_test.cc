@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/user_ledger.h"
 
-#include <atomic>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/store/blob_store.h"
 #include "tests/core/status_matchers.h"
 #include "tests/server/store/scratch.h"

@@ -3,27 +3,17 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <fstream>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/limits.h"
 #include "core/base/text.h"
-#include "server/supervisor/spawned_process.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/supervisor/fake_listener.h"

@@ -3,16 +3,11 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <fstream>
-#include <memory>
-#include <string>
 
 #include "tests/core/scratch_folder.h"
 

@@ -2,23 +2,14 @@
 #include "server/supervisor/worker_session.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
-#include <filesystem>
 #include <fstream>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/time/clock.h"
-#include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/base/text.h"
 #include "core/host/environment.h"
