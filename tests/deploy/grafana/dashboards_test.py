@@ -126,23 +126,3 @@ class DashboardsTest(unittest.TestCase):
             numbers = [panel["id"] for panel
                        in (*rows, *expressions.panels(tree))]
             self.assertEqual(sorted(numbers), list(range(1, len(numbers) + 1)))
-
-
-class ExpressionsTest(unittest.TestCase):
-    def test_selectors(self):
-        self.assertEqual(
-            [("mpsd_jobs", [("state", "=", "queued"),
-                            ("instance", "=~", "$instance")]), ("up", [])],
-            expressions.selectors('sum by (mpsd_up) (mpsd_jobs{state="queued",'
-                                  ' instance=~"$instance"}) / on (x) up'))
-
-    def test_labels_of_grouping(self):
-        self.assertEqual({"le", "job_id", "name"}, expressions.grouping_labels(
-            "sum by (le) (a) * on(job_id) group_left (name) b"))
-
-    def test_the_table_of_metrics(self):
-        exported = expressions.exported()
-        self.assertGreaterEqual(len(exported), 50)
-        self.assertTrue(exported["mpsd_step_seconds"].histogram)
-        self.assertEqual({"device", "job_id"}, exported["mpsd_job_eta_seconds"]
-                         .labels)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PromQL of a dashboard: its queries, and the selectors within them; and
-server/http/names.h: every metric of mpsd with its kind and labels."""
+"""The queries of the dashboards, the selectors within them, and the series that
+mpsd exports."""
 
 import json
 import pathlib
 import re
+import sys
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-ROW = re.compile(r'\{"((?:mpsd|process)_\w+)",MetricKind::k(\w+),"([^"]*)"')
-SUFFIXES = ("", "_bucket", "_sum", "_count")
+sys.path.insert(0, str(ROOT / "tests/deploy/prometheus"))
+import promql  # noqa: E402  (the path comes first)
+
 FOLDER = ROOT / "deploy/grafana"
 NAMES = ("overview", "job", "fleet")
-SELECTOR = re.compile(r"\b((?:mpsd|process)_\w+|up\b)(?:\{([^}]*)\})?")
-MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"((?:[^"\\]|\\.)*)"')
-GROUPING = re.compile(r"\b(?:by|on|group_left|without)\s*\(([^)]*)\)")
+METRIC = re.compile(r"(mpsd|process)_\w+|up")
 LEGEND = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -59,8 +59,8 @@ def variable_queries(name):
 
 def selectors(expression):
     """Pairs of a metric and its matchers, each (label, operator, value)."""
-    return [(metric, MATCHER.findall(matchers))
-            for metric, matchers in SELECTOR.findall(_without_lists(expression))]
+    return [(name, matchers) for name, matchers
+            in promql.parse(expression).selectors if METRIC.fullmatch(name)]
 
 
 def metrics(expression):
@@ -69,40 +69,9 @@ def metrics(expression):
 
 def grouping_labels(expression):
     """The labels that the expression groups, joins or matches by."""
-    return {label.strip() for group in GROUPING.findall(expression)
-            for label in group.split(",") if label.strip()}
-
-
-def _without_lists(expression):
-    return GROUPING.sub(" ", expression)
-
-
-class Metric(typing.NamedTuple):
-    name: str
-    histogram: bool
-    labels: frozenset
-
-
-def _labels(names):
-    return frozenset(filter(None, names.replace(" ", "").split(",")))
-
-
-def exported():
-    """The metrics that names.h has, by name."""
-    source = (ROOT / "server/http/names.h").read_text()
-    packed = re.sub(r"\s+(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", "", source)
-    rows = ROW.findall(packed)
-    return {name: Metric(name, kind == "Histogram", _labels(labels))
-            for name, kind, labels in rows}
+    return promql.parse(expression).grouped
 
 
 def known():
-    """What a dashboard may ask for, by the names of its series: a histogram has
-    three."""
-    series = {"up": Metric("up", False, frozenset())}
-    for metric in exported().values():
-        for suffix in SUFFIXES[1:] if metric.histogram else SUFFIXES[:1]:
-            more = {"le"} if suffix == "_bucket" else set()
-            series[metric.name + suffix] = metric._replace(
-                labels=metric.labels | more)
-    return series
+    """What a dashboard may ask for: {name of a series: promql.Series}."""
+    return {"up": promql.Series("up", set()), **promql.exported(ROOT)}

@@ -58,22 +58,6 @@ def strings(text):
             re.findall(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*', text)]
 
 
-def exported(root):
-    """{name of a series: its labels} of names.h."""
-    text = (root / NAMES).read_text()
-    series = {}
-    for name, kind, labels in re.findall(
-            r'\{\s*"((?:mpsd|process)_\w+)",\s*MetricKind::k(\w+),\s*'
-            r'"([^"]*)"', text):
-        labels = {l for l in labels.split(", ") if l} | TARGET
-        if kind == "Histogram":
-            series[f"{name}_bucket"] = labels | {"le"}
-            series[f"{name}_sum"] = series[f"{name}_count"] = labels
-        else:
-            series[name] = labels
-    return series
-
-
 def table(root, path, name):
     """The names in one of the code's tables, in snake_case."""
     file = root / path
@@ -255,7 +239,8 @@ def case_problems(root, alerts):
 
 def check(root, help_of=helped):
     root = pathlib.Path(root)
-    series = {**OWN_SERIES, **exported(root)}
+    series = {**OWN_SERIES, **{name: one.labels | TARGET for name, one
+                               in promql.exported(root).items()}}
     found = list(rules(root))
     for _, rule in found:
         if "record" in rule:

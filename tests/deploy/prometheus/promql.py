@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests need to know of a PromQL expression: which series it selects,
-by which labels it groups, which numbers and durations stand in it."""
+by which labels it groups, which numbers and durations stand in it; and the
+series that mpsd exports."""
 
 import dataclasses
 import re
+import typing
 
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 SIZES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -74,3 +76,24 @@ def size(text):
     """Bytes of "1GiB"; None of what is no size."""
     match = re.fullmatch(r"(\d+)([KMG]iB)", text)
     return int(match.group(1)) * SIZES[match.group(2)] if match else None
+
+
+class Series(typing.NamedTuple):
+    name: str    # of its metric: a histogram has three series
+    labels: set
+
+
+def exported(root):
+    """{name of a series: Series} of server/http/names.h."""
+    text = (root / "server/http/names.h").read_text()
+    series = {}
+    for name, kind, labels in re.findall(
+            r'\{\s*"((?:mpsd|process)_\w+)",\s*MetricKind::k(\w+),\s*'
+            r'"([^"]*)"', text):
+        one = Series(name, {label for label in labels.split(", ") if label})
+        if kind == "Histogram":
+            series[f"{name}_bucket"] = Series(name, one.labels | {"le"})
+            series[f"{name}_sum"] = series[f"{name}_count"] = one
+        else:
+            series[name] = one
+    return series
