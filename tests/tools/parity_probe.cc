@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/ckpt/safetensors.h"
 #include "core/device/device.h"
 #include "tests/tools/parity.h"
@@ -72,44 +73,35 @@ absl::StatusOr<Tuned> LoadFor(Subject subject, const device::Device& device,
 }
 
 absl::StatusOr<Tensors> Compute(const Options& options) {
-  auto inputs = ReadTensors(options.inputs);
-  if (!inputs.ok()) return inputs.status();
+  ASSIGN_OR_RETURN(auto inputs, ReadTensors(options.inputs));
   Subject subject;
   subject.model = options.model;
   subject.adapter = options.adapter;
-  auto device = OpenDevice(options.device);
-  if (!device.ok()) return device.status();
-  subject.device = (*device)->torch_device();
-  subject.attention = attention::KernelFor((*device)->traits());
+  ASSIGN_OR_RETURN(auto device, OpenDevice(options.device));
+  subject.device = device->torch_device();
+  subject.attention = attention::KernelFor(device->traits());
   if (!options.head.empty()) {
-    auto head = ParseHead(options.head);
-    if (!head.ok()) return head.status();
-    subject.head = *head;
+    ASSIGN_OR_RETURN(auto head, ParseHead(options.head));
+    subject.head = head;
   }
   if (options.draw_seed) Seed(*options.draw_seed);
-  auto tuned = LoadFor(subject, **device, options.gradients);
-  if (!tuned.ok()) return tuned.status();
+  ASSIGN_OR_RETURN(auto tuned, LoadFor(subject, *device, options.gradients));
   Tensors out;
-  if (inputs->contains("input_ids") || inputs->contains("pixels")) {
-    out = ForwardBackward(*tuned, *inputs, options.dropout_seed);
+  if (inputs.contains("input_ids") || inputs.contains("pixels")) {
+    out = ForwardBackward(tuned, inputs, options.dropout_seed);
   }
   if (options.training.empty()) return out;
-  auto text = base::ReadFile(options.training);
-  if (!text.ok()) return text.status();
-  auto training = ParseTraining(*text);
-  if (!training.ok()) return training.status();
-  auto trained = Train(*tuned, *inputs, *training);
-  if (!trained.ok()) return trained.status();
-  out.merge(*trained);
+  ASSIGN_OR_RETURN(auto text, base::ReadFile(options.training));
+  ASSIGN_OR_RETURN(auto training, ParseTraining(text));
+  ASSIGN_OR_RETURN(auto trained, Train(tuned, inputs, training));
+  out.merge(trained);
   return out;
 }
 
 absl::Status Run(const Options& options) {
-  auto tensors = Compute(options);
-  if (!tensors.ok()) return tensors.status();
+  ASSIGN_OR_RETURN(auto tensors, Compute(options));
   return tensorfile::WriteSafetensors(
-      options.output,
-      tensorfile::NamedTensors(tensors->begin(), tensors->end()));
+      options.output, tensorfile::NamedTensors(tensors.begin(), tensors.end()));
 }
 
 }  // namespace

@@ -28,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/status_macros.h"
 #include "core/data/language_row.h"
 #include "core/data/language_row_encoder.h"
 #include "core/text/chat_template.h"
@@ -60,9 +61,7 @@ class Probe {
 
  private:
   Answer Load(const Json& question) {
-    auto loaded = Tokenizer::FromFolder(question.at("dir"));
-    if (!loaded.ok()) return loaded.status();
-    tokenizer_ = *std::move(loaded);
+    ASSIGN_OR_RETURN(tokenizer_, Tokenizer::FromFolder(question.at("dir")));
     return Json::object();
   }
 
@@ -70,24 +69,24 @@ class Probe {
     const auto use = question.value("training", false)
                          ? TemplateUse::kAssistantLoss
                          : TemplateUse::kAsIs;
-    auto loaded =
+    ASSIGN_OR_RETURN(
+        auto loaded,
         question.contains("dir")
             ? ChatTemplate::FromFolder(question.at("dir"), use)
             : ChatTemplate::FromSource(question.at("source"),
-                                       question.value("tokens", ""), use);
-    if (!loaded.ok()) return loaded.status();
-    template_ = *std::move(loaded);
+                                       question.value("tokens", ""), use));
+    template_ = std::move(loaded);
     return Json{{"generation", template_->has_generation_blocks()}};
   }
 
   Answer Rows(const Json& question) {
     const std::string text = question.at("text");
     const std::string delimiter = question.at("delimiter");
-    auto rows = ParseDelimited(text, delimiter.at(0), question.at("quoting"));
-    if (!rows.ok()) return rows.status();
+    ASSIGN_OR_RETURN(auto rows, ParseDelimited(text, delimiter.at(0),
+                                               question.at("quoting")));
     Json fields = Json::array(), lines = Json::array();
     bool sound = true;
-    for (const DelimitedRow& row : *rows) {
+    for (const DelimitedRow& row : rows) {
       fields.push_back(row.fields);
       lines.push_back(row.line);
       sound &= row.fault == QuoteFault::kNone;
@@ -108,9 +107,9 @@ class Probe {
 
   Answer Encode(const Json& question) {
     const std::string text = question.at("text");
-    auto encoding = tokenizer_->Encode(text, question.at("special"));
-    if (!encoding.ok()) return encoding.status();
-    return Json{{"ids", encoding->ids}, {"offsets", encoding->offsets}};
+    ASSIGN_OR_RETURN(auto encoding,
+                     tokenizer_->Encode(text, question.at("special")));
+    return Json{{"ids", encoding.ids}, {"offsets", encoding.offsets}};
   }
 
   Answer Classifier(const Json& question) {
@@ -120,19 +119,17 @@ class Probe {
                                    : question.at("pair").get<std::string>();
     std::optional<std::string_view> pair;
     if (!question.value("pair", Json()).is_null()) pair = second;
-    auto encoding =
-        tokenizer_->EncodeForClassifier(text, pair, question.at("length"));
-    if (!encoding.ok()) return encoding.status();
-    return Json{{"ids", encoding->ids},
-                {"types", encoding->type_ids},
-                {"truncated", encoding->truncated}};
+    ASSIGN_OR_RETURN(auto encoding, tokenizer_->EncodeForClassifier(
+                                        text, pair, question.at("length")));
+    return Json{{"ids", encoding.ids},
+                {"types", encoding.type_ids},
+                {"truncated", encoding.truncated}};
   }
 
   Answer Decode(const Json& question) {
     const std::vector<int32_t> ids = question.at("ids");
-    auto text = tokenizer_->Decode(ids, question.at("skip"));
-    if (!text.ok()) return text.status();
-    return Json{{"text", *text}};
+    ASSIGN_OR_RETURN(auto text, tokenizer_->Decode(ids, question.at("skip")));
+    return Json{{"text", text}};
   }
 
   absl::StatusOr<Rendered> RenderIt(const Json& question) {
@@ -142,19 +139,15 @@ class Probe {
   }
 
   Answer Render(const Json& question) {
-    auto rendered = RenderIt(question);
-    if (!rendered.ok()) return rendered.status();
-    return Json{{"text", rendered->text},
-                {"spans", rendered->generation_spans}};
+    ASSIGN_OR_RETURN(auto rendered, RenderIt(question));
+    return Json{{"text", rendered.text}, {"spans", rendered.generation_spans}};
   }
 
   Answer Mask(const Json& question) {
-    auto rendered = RenderIt(question);
-    if (!rendered.ok()) return rendered.status();
-    auto encoding = tokenizer_->Encode(rendered->text, false);
-    if (!encoding.ok()) return encoding.status();
-    return Json{{"ids", encoding->ids},
-                {"mask", AssistantMask(*encoding, rendered->generation_spans)}};
+    ASSIGN_OR_RETURN(auto rendered, RenderIt(question));
+    ASSIGN_OR_RETURN(auto encoding, tokenizer_->Encode(rendered.text, false));
+    return Json{{"ids", encoding.ids},
+                {"mask", AssistantMask(encoding, rendered.generation_spans)}};
   }
 
   Answer Row(const Json& question) {
@@ -165,15 +158,14 @@ class Probe {
     if (question.contains("completion")) {
       options.completion_only_loss = question["completion"].get<bool>();
     }
-    auto row = data::ParseLanguageRow(question.at("row").get<std::string>());
-    if (!row.ok()) return row.status();
-    auto encoded =
-        data::LanguageRowEncoder(*tokenizer_, template_.get(), options)
-            .Encode(*std::move(row));
-    if (!encoded.ok()) return encoded.status();
-    return Json{{"ids", encoded->sample.input_ids},
-                {"labels", encoded->sample.in_loss},
-                {"prefix", encoded->prompt_is_prefix}};
+    ASSIGN_OR_RETURN(auto row, data::ParseLanguageRow(
+                                   question.at("row").get<std::string>()));
+    ASSIGN_OR_RETURN(auto encoded, data::LanguageRowEncoder(
+                                       *tokenizer_, template_.get(), options)
+                                       .Encode(std::move(row)));
+    return Json{{"ids", encoded.sample.input_ids},
+                {"labels", encoded.sample.in_loss},
+                {"prefix", encoded.prompt_is_prefix}};
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;

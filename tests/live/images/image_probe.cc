@@ -10,6 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "core/base/file.h"
+#include "core/base/status_macros.h"
 #include "core/ckpt/safetensors.h"
 #include "core/data/decode.h"
 #include "core/data/processor.h"
@@ -25,17 +26,14 @@ struct Options {
 absl::Status Add(const std::string& file, int64_t number,
                  const Processor& processor,
                  tensorfile::NamedTensors& tensors) {
-  auto bytes = base::ReadFile(file);
-  if (!bytes.ok()) return bytes.status();
-  auto image = DecodeImage(*bytes, file);
-  if (!image.ok()) return image.status();
-  auto fitted = processor.Fit(*image, file);
-  if (!fitted.ok()) return fitted.status();
+  ASSIGN_OR_RETURN(auto bytes, base::ReadFile(file));
+  ASSIGN_OR_RETURN(auto image, DecodeImage(bytes, file));
+  ASSIGN_OR_RETURN(auto fitted, processor.Fit(image, file));
   at::Tensor pixels = at::empty(
       {processor.channels(), processor.image_size(), processor.image_size()});
-  processor.Normalize(*fitted, pixels.mutable_data_ptr<float>());
+  processor.Normalize(fitted, pixels.mutable_data_ptr<float>());
   const at::Tensor rgb =
-      at::from_blob(image->pixels.data(), {image->height, image->width, 3},
+      at::from_blob(image.pixels.data(), {image.height, image.width, 3},
                     at::kByte)
           .clone();
   tensors.emplace_back("rgb." + std::to_string(number), rgb);
@@ -44,16 +42,14 @@ absl::Status Add(const std::string& file, int64_t number,
 }
 
 absl::Status Run(const Options& options) {
-  auto config = spec::ReadModelConfig(options.model);
-  if (!config.ok()) return config.status();
-  auto processor = Processor::Read(options.model, config->vision);
-  if (!processor.ok()) return processor.status();
+  ASSIGN_OR_RETURN(auto config, spec::ReadModelConfig(options.model));
+  ASSIGN_OR_RETURN(auto processor,
+                   Processor::Read(options.model, config.vision));
   tensorfile::NamedTensors tensors;
   std::ifstream files(options.files);
   int64_t number = 0;
   for (std::string file; std::getline(files, file); ++number) {
-    absl::Status status = Add(file, number, *processor, tensors);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(Add(file, number, processor, tensors));
   }
   return tensorfile::WriteSafetensors(options.output, tensors);
 }
