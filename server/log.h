@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpsd's log: a file that rotates and stderr, neither of which anybody waits
-// for.
+// mpsd's log: a file that rotates and stderr; no caller waits for either.
 #ifndef MPSD_SERVER_LOG_H_
 #define MPSD_SERVER_LOG_H_
 

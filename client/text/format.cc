@@ -577,7 +577,7 @@ const char* Words(int reason) {
     case v1::PAUSE_REASON_QUIET_HOURS:
       return "quiet hours";
     case v1::PAUSE_REASON_USER_ACTIVE:
-      return "somebody is using the machine";
+      return "the machine is in use";
     default:
       return "a reason this mpsctl does not know";
   }

@@ -69,7 +69,7 @@ auto FindIn(auto& jobs, const JobQueue::Entry& entry) {
   const auto found =
       std::lower_bound(jobs.begin(), jobs.end(), &entry, IsEarlier);
   base::Check(found != jobs.end() && *found == &entry,
-              "an entry stands where its place says");
+              "an entry is where its place says");
   return found;
 }
 

@@ -28,7 +28,7 @@ std::optional<absl::Time> WallTime(const JobQueue::Entry& entry,
 
 int64_t EventHub::Subscribe(const std::string& job_id,
                             std::function<void()> wake) {
-  base::Check(wake != nullptr, "there is somebody to wake");
+  base::Check(wake != nullptr, "there is a watcher to wake");
   absl::MutexLock lock(&mutex_);
   subscribers_[++last_token_] = {job_id, std::move(wake)};
   return last_token_;

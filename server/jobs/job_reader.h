@@ -113,7 +113,7 @@ struct QueuePlace {
   std::optional<absl::Duration> time_left;
   bool waits_for_somebody = false;  // however long that takes
 };
-// When `entry` may start; nullopt if it may now, or waits for somebody.
+// When `entry` may start; nullopt if it may now, or waits for a user or a job.
 std::optional<absl::Time> WallTime(const JobQueue::Entry& entry,
                                    absl::Time time, absl::Duration now);
 

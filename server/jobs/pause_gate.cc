@@ -68,7 +68,7 @@ constexpr report::EnumName<PauseReason> kWords[] = {
     {PauseReason::kThermal, "too hot"},
     {PauseReason::kMemoryPressure, "short of memory"},
     {PauseReason::kQuietHours, "quiet hours"},
-    {PauseReason::kUserActive, "somebody is using the machine"}};
+    {PauseReason::kUserActive, "the machine is in use"}};
 
 template <typename Level>
 std::optional<bool> Reaches(const std::optional<Level>& level,

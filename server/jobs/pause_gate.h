@@ -64,7 +64,7 @@ enum class PauseReason {
   kThermal,         // the machine is too hot
   kMemoryPressure,  // others need the memory
   kQuietHours,
-  kUserActive,  // somebody is using the machine
+  kUserActive,  // the machine is in use
 };
 // The names are the labels of metrics.
 inline constexpr report::EnumName<PauseReason> kPauseReasons[] = {

@@ -34,7 +34,7 @@ inline bool IsSha256(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// The content-addressed files that somebody may use, each named by the SHA-256
+// The content-addressed files that users may use, each named by the SHA-256
 // of its bytes. A name that is not a SHA-256 is never present and has the empty
 // path. Thread-safe.
 class Blobs {

@@ -239,7 +239,7 @@ TEST_F(LoginTest, AFolderOfContextsThatIsOpenToOthers) {
   std::filesystem::permissions(ContextStore::DefaultFolder(),
                                std::filesystem::perms(0755));
   EXPECT_THAT(RunBare({"info"}), Fails(2, HasSubstr("chmod 700")));
-  // Verbs that need no context go on.
+  // Verbs that need no context still work.
   EXPECT_EQ(RunBare({"completion", "bash"}).code, 0);
 }
 
@@ -314,7 +314,7 @@ TEST_F(ContextVerbTest, UseChoosesWhereVerbsGo) {
   EXPECT_EQ(RunBare({"context", "use", "A/B"}).code, 2);
 }
 
-TEST_F(ContextVerbTest, ShowTellsNoSecretAndRemoveForgets) {
+TEST_F(ContextVerbTest, ShowHasNoSecretAndRemoveForgets) {
   EXPECT_THAT(RunBare({"context", "show"}).out, HasSubstr("local"));
   ASSERT_EQ(Login({"--name", "studio"}).code, 0);
   for (const Args& args : {Args{"context", "show"},
@@ -369,7 +369,7 @@ TEST_F(TokenTextTest, TheSecretAloneIsTheOutput) {
             "  mpsctl admin token revoke 0a1b2c3d4e5f\n");
 }
 
-TEST_F(TokenTextTest, TheListTellsWhoseUntilWhenAndTheLastUse) {
+TEST_F(TokenTextTest, TheListShowsWhoseUntilWhenAndTheLastUse) {
   v1::ListTokensResponse list;
   *list.add_tokens() = Token("000000000001");
   list.mutable_tokens(0)->mutable_expire_time()->set_seconds(kNow + 86400 + 1);
@@ -501,7 +501,7 @@ TEST_F(TokenTest, ATokenLivesNinetyDaysUnlessAsked) {
               HasSubstr("--expires: 'x' is not a time"));
 }
 
-TEST_F(TokenTest, JsonMayBeAskedForBehindTheVerb) {
+TEST_F(TokenTest, JsonMayBeAskedForAfterTheVerb) {
   const Result made = RunVerb(
       {"admin", "token", "create", "--user", "a", "--role", "admin", "--json"});
   EXPECT_EQ(ParseJson(made.out)["secret"], "mpsd_secret");

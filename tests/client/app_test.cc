@@ -138,7 +138,7 @@ TEST_F(AppTest, GlobalOptionsBeforeAndAfterTheVerb) {
               Fails(3, HasSubstr("unix:/nowhere/mpsd.sock")));
 }
 
-TEST_F(AppTest, AWrongUrlOfSshIsToldOnceAndOnlyToVerbsThatAsk) {
+TEST_F(AppTest, AWrongUrlOfSshIsReportedOnceByVerbsThatAskAlone) {
   for (const std::string verb : {"list", "info", "watch"}) {
     Args args = {"--server", "ssh://-oX", verb};
     if (verb == "watch") args.push_back(kId);

@@ -87,7 +87,7 @@ TEST_F(CompletionTest, Bash) {
   Write("zz b.json", "{}");
   Answer("files\n");
   EXPECT_EQ(Bash("submit zz"), "zz b.json\n");
-  Answer("files\nzzverb\tbeside a file\n");
+  Answer("files\nzzverb\tnext to a file\n");
   EXPECT_EQ(Bash("sweep zz"), "zzverb\nzz b.json\n");
 }
 
@@ -123,8 +123,8 @@ TEST_F(CompletionTest, Zsh) {
   EXPECT_EQ(Asked(), "<complete><--><>");
   Answer("files\n");
   EXPECT_EQ(Zsh("submit", "a"), "files\n");
-  Answer("files\nlist\tbeside a file\n");
-  EXPECT_EQ(Zsh("sweep", ""), "files\nlist\nlist  beside a file\n");
+  Answer("files\nlist\tnext to a file\n");
+  EXPECT_EQ(Zsh("sweep", ""), "files\nlist\nlist  next to a file\n");
 }
 
 TEST_F(CompletionTest, Fish) {
@@ -138,7 +138,7 @@ TEST_F(CompletionTest, Fish) {
   Write("job.json", "{}");
   Answer("files\n");
   EXPECT_THAT(Fish("mpsctl submit jo"), HasSubstr("job.json"));
-  Answer("files\njoin\tbeside a file\n");
+  Answer("files\njoin\tnext to a file\n");
   const std::string both = Fish("mpsctl sweep jo");
   EXPECT_THAT(both, AllOf(HasSubstr("job.json"), HasSubstr("join")));
 }
@@ -170,7 +170,7 @@ TEST_F(CompleteWordsTest, VerbsAndOptions) {
   EXPECT_EQ(Ask({"download", kId, "--output", "x"}), "files\n");
   EXPECT_EQ(Ask({"completion", ""}), "words\nbash\nzsh\nfish\n");
   EXPECT_THAT(RunBare({"complete", "--"}).out, HasSubstr("\nsubmit\t"));
-  EXPECT_EQ(RunBare({"complete"}).code, 2) << "no verb for people";
+  EXPECT_EQ(RunBare({"complete"}).code, 2) << "a verb for shells alone";
 }
 
 TEST_F(CompleteWordsTest, IdsOfTheRightStates) {
@@ -249,7 +249,7 @@ TEST_F(CompleteWordsTest, ADaemonThatIsNotThereHasNone) {
       Ends(testing::_, "words\n", ""));
 }
 
-TEST_F(CompleteWordsTest, ListsGoOnBehindCommas) {
+TEST_F(CompleteWordsTest, ListsContinueAfterCommas) {
   EXPECT_EQ(Ask({"list", "--columns", "id,device_s"}),
             "parts\nid,device_seconds\n");
   EXPECT_EQ(Ask({"list", "--columns=own"}), "parts\n--columns=owner\n");

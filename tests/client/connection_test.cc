@@ -54,7 +54,7 @@ class TunnelledConnectionTest : public ConnectionTest {
     setenv("MPSD_SSH", program.c_str(), 1);
   }
   ~TunnelledConnectionTest() override { unsetenv("MPSD_SSH"); }
-  Address Behind() const {
+  Address BySsh() const {
     return FindAddress("ssh://studio" + socket_.string(), "");
   }
   std::vector<pid_t> Started() const {
@@ -64,7 +64,7 @@ class TunnelledConnectionTest : public ConnectionTest {
 };
 
 TEST_F(TunnelledConnectionTest, CallsGoThroughOneTunnel) {
-  Connection connection(Behind());
+  Connection connection(BySsh());
   EXPECT_EQ(Info(connection).error_code(), StatusCode::UNAVAILABLE);
   ASSERT_TRUE(connection.Connect().ok()) << connection.tunnel_status();
   EXPECT_TRUE(Info(connection).ok());
@@ -76,7 +76,7 @@ TEST_F(TunnelledConnectionTest, CallsGoThroughOneTunnel) {
 }
 
 TEST_F(TunnelledConnectionTest, ResetReplacesABrokenTunnel) {
-  Connection connection(Behind());
+  Connection connection(BySsh());
   ASSERT_TRUE(connection.Connect().ok());
   kill(Started()[0], SIGKILL);
   const std::filesystem::path local =
@@ -93,7 +93,7 @@ TEST_F(TunnelledConnectionTest, ResetReplacesABrokenTunnel) {
 TEST_F(TunnelledConnectionTest, AnInterruptBreaksTheOpeningOff) {
   Write("ssh", "#!/bin/sh\necho $$ >>" + folder_.string() +
                    "/started\nexec sleep 1000\n");
-  Connection connection(Behind(), &interrupt_);
+  Connection connection(BySsh(), &interrupt_);
   std::thread raiser([&] {
     while (Started().empty()) absl::SleepFor(absl::Milliseconds(5));
     EXPECT_TRUE(interrupt_.Raise());
@@ -102,7 +102,7 @@ TEST_F(TunnelledConnectionTest, AnInterruptBreaksTheOpeningOff) {
   raiser.join();
 }
 
-// A daemon on a port, by TLS unless told otherwise.
+// A daemon on a port, by TLS unless set otherwise.
 class PortTest : public ConnectionTest {
  protected:
   PortTest() : authority_(folder_ / "ca") {

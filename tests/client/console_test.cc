@@ -107,7 +107,7 @@ TEST_F(ConsoleTest, OnlyAFullDiskNeedsRoom) {
         std::pair{"accept: Too many open files", "log/mpsd.log"}}) {
     EXPECT_THAT(failure(what), HasSubstr(next));
   }
-  // What to do about a user's limit stands in the message, and is no matter of
+  // What to do about a user's limit is in the message, and is no matter of
   // the daemon's log.
   const char limit[] =
       "2 are allowed; an admin raises it in mpsd.toml, "
@@ -173,7 +173,7 @@ class PromptTest : public testing::Test {
     EXPECT_EQ(grantpt(master_), 0);
     EXPECT_EQ(unlockpt(master_), 0);
     device_ = ptsname(master_);
-    // Keeps the terminal's settings while nobody else has it open.
+    // Keeps the terminal's settings while no other process has it open.
     slave_ = open(device_.c_str(), O_RDWR | O_NOCTTY);
   }
   ~PromptTest() override {
@@ -197,7 +197,7 @@ class PromptTest : public testing::Test {
     EXPECT_EQ(tcgetattr(slave_, &settings), 0);
     return settings.c_lflag;
   }
-  // Types once the question stands there and the echo is off.
+  // Types once the question is shown and the echo is off.
   absl::StatusOr<std::string> AskHidden(const std::string& keys) {
     const tcflag_t before = Flags();
     std::thread user([&] {
@@ -399,7 +399,7 @@ TEST_F(RefusalTest, NoLoginYet) {
               Fails(8, HasSubstr("Log in first")));
 }
 
-TEST_F(RefusalTest, NobodyThereAnyMore) {
+TEST_F(RefusalTest, TheDaemonIsNoLongerThere) {
   ASSERT_EQ(Login({"--name", "studio"}).code, 0);
   daemon_->Stop();
   EXPECT_THAT(RunBare({"list"}), Fails(3, AllOf(HasSubstr("Connection refused"),

@@ -330,7 +330,7 @@ TEST_F(RunFilesTest, WhatTheDaemonDoesNotHaveIsMissing) {
   EXPECT_EQ(err_.str(), "");
 }
 
-TEST_F(RunFilesTest, AFileThatBreaksOffIsToldAndLeftOut) {
+TEST_F(RunFilesTest, AFileThatBreaksOffIsReportedAndLeftOut) {
   data().manifest = {FileHead("run.json", 100), FileData("{\"half")};
   Fail("Download of the manifest", StatusCode::ABORTED, "it changed\x1b[2J");
   const auto files = Read();

@@ -21,9 +21,9 @@
 namespace mpsd::client {
 
 // Asks each call over the port who it is.
-class FakeDaemon::Door final : public grpc::AuthMetadataProcessor {
+class FakeDaemon::TokenCheck final : public grpc::AuthMetadataProcessor {
  public:
-  explicit Door(FakeDaemon* daemon) : d_(*daemon) {}
+  explicit TokenCheck(FakeDaemon* daemon) : d_(*daemon) {}
   bool IsBlocking() const override { return false; }
   Status Process(const InputMetadata& metadata, grpc::AuthContext*,
                  OutputMetadata*, OutputMetadata*) override {
@@ -32,7 +32,7 @@ class FakeDaemon::Door final : public grpc::AuthMetadataProcessor {
       if (found == metadata.end()) return "";
       return {found->second.data(), found->second.size()};
     };
-    absl::MutexLock lock(&d_.door_mutex_);
+    absl::MutexLock lock(&d_.token_mutex_);
     const std::string said = value("authorization");
     d_.data_.authorizations.emplace(value(":path"), said);
     const std::string& wanted = d_.data_.authorization;
@@ -532,7 +532,7 @@ FakeDaemon::FakeDaemon(
       credentials_(std::move(port_credentials)),
       services_(std::make_unique<Services>(this)) {
   if (credentials_ != nullptr) {
-    credentials_->SetAuthMetadataProcessor(std::make_shared<Door>(this));
+    credentials_->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(this));
   }
   Start();
 }
@@ -582,7 +582,7 @@ void FakeDaemon::Kill() {
 
 void FakeDaemon::Sync() {
   absl::MutexLock lock(&mutex_);
-  absl::MutexLock door_lock(&door_mutex_);
+  absl::MutexLock token_lock(&token_mutex_);
 }
 
 FakeDaemon::Status FakeDaemon::NoJob(const std::string& id) {

@@ -45,7 +45,7 @@ class FakeDaemon {
 
   template <typename Service>
   class Part;
-  class Door;
+  class TokenCheck;
   class Jobs;
   class Artifacts;
   class Daemon;
@@ -62,13 +62,13 @@ class FakeDaemon {
   // A job, deleted or not, and its record.
   Status Record(const std::string& method, const std::string& id,
                 v1::GetRecordResponse* response);
-  // Without the lock: the test may go on meanwhile.
+  // Without the lock: the test may continue meanwhile.
   Status Idle(Context* context) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   const std::string socket_;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;
   int port_ = 0;
-  absl::Mutex door_mutex_;  // the members of data_ that Door uses
+  absl::Mutex token_mutex_;  // the members of data_ that TokenCheck uses
   absl::Mutex mutex_;
   Data data_;
   std::unique_ptr<Services> services_;

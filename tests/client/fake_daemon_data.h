@@ -152,7 +152,7 @@ struct FakeDaemonData : FakeUploads {
   // What the calls over the port carried as "authorization", by the method's
   // path; "" where they carried none.
   std::multimap<std::string, std::string> authorizations;
-  // The one that the port lets in; empty: everybody.
+  // The one that the port accepts; empty: any.
   std::string authorization;
 
   // Of ModelService.
@@ -179,7 +179,7 @@ struct FakeDaemonData : FakeUploads {
     std::vector<v1::PlanEvent> plan_events;
     std::vector<v1::PlanRequest> plan_requests;
     int busy = 0;
-    // Runs within Plan, behind the events.
+    // Runs within Plan, after the events.
     std::function<void(grpc::ServerContext*)> on_plan;
   } runbook;
 };

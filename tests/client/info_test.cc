@@ -170,7 +170,7 @@ TEST_F(DoctorTest, DeepWaitsForTheSelftest) {
   EXPECT_FALSE(runbook().asked[1].deep());
 }
 
-TEST_F(DoctorTest, ADaemonThatIsAwayIsAFailureThatIsTold) {
+TEST_F(DoctorTest, ADaemonThatIsAwayIsAReportedFailure) {
   daemon_->Stop();
   EXPECT_THAT(RunVerb({"doctor"}),
               Ends(2,

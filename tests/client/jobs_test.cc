@@ -16,7 +16,7 @@ class JobIdTest : public ClientTest {
   }
 };
 
-TEST_F(JobIdTest, AWholeIdAsksNobodyAndAUniqueEndTheDaemon) {
+TEST_F(JobIdTest, AWholeIdIsNotLookedUpAndAUniqueEndIs) {
   EXPECT_EQ(RunVerb({"cancel", kId}).code, 0);
   EXPECT_TRUE(data().found.empty());
   EXPECT_TRUE(data().listed.empty());
@@ -98,7 +98,7 @@ TEST_F(JobIdTest, AmbiguousBeginningListsTheJobs) {
                     EndsWith("\n  …\n")));
 }
 
-TEST_F(JobIdTest, AFailedSearchIsToldAsSuch) {
+TEST_F(JobIdTest, AFailedSearchIsReportedAsSuch) {
   Fail("FindJobs", StatusCode::INTERNAL, "disk on fire");
   EXPECT_THAT(RunVerb({"cancel", "0000AA"}),
               Fails(6, HasSubstr("disk on fire")));
@@ -192,7 +192,7 @@ TEST_F(QueueTest, NoNameSteersTheTerminal) {
 // The verbs that change jobs, or whether jobs start.
 using QueueVerbsTest = ClientTest;
 
-TEST_F(QueueVerbsTest, RefusalsAreTold) {
+TEST_F(QueueVerbsTest, RefusalsAreReported) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
   const struct {
     Args args;
@@ -505,7 +505,7 @@ TEST_F(AuditTest, ATimeThatIsNoneIsRefused) {
   }
 }
 
-TEST_F(AuditTest, GoesOnPageByPageUpToItsLimit) {
+TEST_F(AuditTest, ContinuesPageByPageUpToItsLimit) {
   data().page_size = 2;
   for (int i = 0; i < 9; ++i) Add("ada", "JobService.Cancel");
   const Result result = RunVerb({"admin", "audit", "--limit", "5", "--json"});
@@ -619,7 +619,7 @@ TEST_F(DeleteManyTest, AllMeansThoseThatHaveEndedByNow) {
   EXPECT_EQ(filter.owner(), "");
 }
 
-TEST_F(DeleteManyTest, ADryRunTellsAndDeletesNothing) {
+TEST_F(DeleteManyTest, ADryRunReportsAndDeletesNothing) {
   v1::DeleteJobsResponse answer = Answer(25, 7'000'000);
   for (int i = 0; i < 24; ++i) answer.add_deleted(kOtherId);
   auto* kept = answer.add_kept();
@@ -668,7 +668,7 @@ class GcTest : public ClientTest {
   }
 };
 
-TEST_F(GcTest, ADryRunTellsWhatWouldGoAndWhy) {
+TEST_F(GcTest, ADryRunShowsWhatWouldGoAndWhy) {
   Add(v1::CollectionItem::KIND_BLOB, std::string(64, 'a'), 5'000'000,
       "an upload that no job needs");
   v1::CollectionItem& job = Add(v1::CollectionItem::KIND_JOB, kId, 7'000'000,

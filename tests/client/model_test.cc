@@ -27,7 +27,7 @@ std::string Weights(size_t data) {
   return bytes + header + std::string(data, 'w');
 }
 
-// A small model of 100 bytes of weights, and a text for people.
+// A small model of 100 bytes of weights, and a README.
 void WriteModelFolder(const fs::path& folder) {
   WriteText(folder / "config.json", R"({
       "architectures": ["LlamaForCausalLM"], "model_type": "llama",
@@ -37,7 +37,7 @@ void WriteModelFolder(const fs::path& folder) {
       "hidden_act": "silu"})");
   WriteText(folder / "tokenizer.json", "{}");
   WriteText(folder / "model.safetensors", Weights(100));
-  WriteText(folder / "README.md", "for people");
+  WriteText(folder / "README.md", "to read");
 }
 
 class LocalModelTest : public testing::Test {
@@ -267,13 +267,13 @@ TEST_F(ModelPushTest, AWrongNameIsSaidBeforeAnythingIsSent) {
   daemon_->Start();
 }
 
-TEST_F(ModelPushTest, GoesOnAfterADaemonThatWasAway) {
+TEST_F(ModelPushTest, ContinuesAfterADaemonThatWasAway) {
   Fail("Push", StatusCode::UNAVAILABLE, "mpsd is stopping");
   EXPECT_THAT(RunVerb({"model", "push", model_.string()}), Prints());
   EXPECT_THAT(models().pushed, SizeIs(2));
 }
 
-TEST_F(ModelPushTest, WhatMpsdRefusesIsToldOnce) {
+TEST_F(ModelPushTest, WhatMpsdRefusesIsReportedOnce) {
   Fail("Push", StatusCode::PERMISSION_DENIED,
        "name: the model tiny is bob's: choose another name");
   EXPECT_THAT(RunVerb({"model", "push", model_.string()}),
@@ -298,7 +298,7 @@ class ModelPullTest : public ClientTest {
   }
 };
 
-TEST_F(ModelPullTest, TellsHowItGoesAndWhatToWriteIntoJobJson) {
+TEST_F(ModelPullTest, ShowsHowItGoesAndWhatToWriteIntoJobJson) {
   models().pulls = {{News(10, "model.safetensors: 11%"),
                      News(60, "model.safetensors: 60%"), Done()}};
   EXPECT_THAT(
@@ -414,7 +414,7 @@ TEST_F(ModelRemoveTest, RemovesEachAndSaysWhatComesBack) {
   EXPECT_THAT(out, HasSubstr("Model org/b is removed, 1.9 MiB freed.\n"));
 }
 
-TEST_F(ModelRemoveTest, GoesOnAfterOneThatIsNotThere) {
+TEST_F(ModelRemoveTest, ContinuesAfterOneThatIsNotThere) {
   Add("b");
   EXPECT_THAT(RunVerb({"model", "rm", "none", "b"}),
               Fails(4, HasSubstr("mpsd has no model none")));

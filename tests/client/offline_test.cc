@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 class ImportTest : public ClientTest {
  protected:
-  ImportTest() { daemon_->Stop(); }  // nobody is asked
+  ImportTest() { daemon_->Stop(); }  // no daemon is asked
 
   Result Import(const std::string& line) {
     return RunBare({"import", Write("run.sh", line)});

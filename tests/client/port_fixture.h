@@ -14,7 +14,7 @@
 
 namespace mpsd::client {
 
-// Runs mpsctl against a fake daemon on a port of 127.0.0.1, by TLS unless told
+// Runs mpsctl against a fake daemon on a port of 127.0.0.1, by TLS unless set
 // otherwise.
 class PortClientTest : public ClientTest {
  protected:

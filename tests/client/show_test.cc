@@ -152,7 +152,7 @@ TEST_F(ListTest, TheBestOfAMetricComeFirst) {
   EXPECT_THAT(table, HasSubstr("  0.75\n"));
 }
 
-TEST_F(ListTest, PagesGoOnWhereTheFormerEnded) {
+TEST_F(ListTest, PagesContinueWhereTheFormerEnded) {
   for (int i = 0; i < 7; ++i) AddNumbered(i);
   data().page_size = 2;
   EXPECT_EQ(IdEnds({"--limit", "3"}), "654");
@@ -665,7 +665,7 @@ TEST(Metrics, InALine) {
   EXPECT_EQ(MetricsText(metrics), "accuracy 0.8750, pearson nan");
 }
 
-TEST(Metrics, BesideThoseOfTheBestEvaluation) {
+TEST(Metrics, NextToThoseOfTheBestEvaluation) {
   v1::Job job;
   EXPECT_EQ(Metrics(job), "");
   job.set_state(v1::JOB_STATE_RUNNING);
@@ -713,8 +713,9 @@ std::map<std::string, std::string> Rows(const v1::JobRecord& record) {
   return rows;
 }
 
-// What a reviewer asks for beside the versions (seed 004, 18): checksums, who
-// else used the machine, power, Low Power Mode, heat, round trip, mounts.
+// What a reviewer asks for in addition to the versions (seed 004, 18):
+// checksums, who else used the machine, power, Low Power Mode, heat, round
+// trip, mounts.
 TEST(Record, HasEveryFieldWithItsUnit) {
   auto rows = Rows(SomeRecord("A"));
   for (const auto& [name, value] : std::map<std::string, std::string>{
@@ -810,7 +811,7 @@ TEST_F(ShowRecordTest, AJobThatIsThere) {
   EXPECT_THAT(
       RunVerb({"show", kId}),
       Prints(AllOf(HasSubstr("CONDITIONS"), HasSubstr("Follow it with"))));
-  // A job of somebody else on a daemon with private jobs.
+  // Another user's job on a daemon with private jobs.
   Fail("GetRecord", StatusCode::NOT_FOUND, "no record");
   EXPECT_THAT(RunVerb({"show", kId}), Prints(Not(HasSubstr("CONDITIONS"))));
   EXPECT_EQ(RunVerb({"show", kOtherId}).code, 4);

@@ -398,7 +398,7 @@ class ProfileTextTest : public ClientTest {
   }
 };
 
-TEST_F(ProfileTextTest, TellsStepsBlocksOperatorsAndWaits) {
+TEST_F(ProfileTextTest, ShowsStepsBlocksOperatorsAndWaits) {
   const std::string text = Printed(ProfileSample());
   for (const char* line :
        {"mps, gradients: explicit; 10 steps of warm-up, 20 plain, 50 under the "

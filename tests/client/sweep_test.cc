@@ -215,7 +215,7 @@ TEST_F(SweepBatchTest, ForAScript) {
   const Result json = RunVerb({"check", "batch", job_, "--json"});
   EXPECT_EQ(json.code, 11);
   EXPECT_EQ(ParseJson(json.out)["batch_sweep"]["knee_batch"], 2);
-  // No file system has such names, which only writing tells.
+  // No file system has such names, which only writing shows.
   EXPECT_THAT(RunVerb({"check", "batch", job_, "-o",
                        (folder_ / std::string(300, 'b')).string()}),
               Ends(2, HasSubstr("BATCH"),

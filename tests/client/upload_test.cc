@@ -51,7 +51,7 @@ TEST_F(UploadTest, MoreFilesThanOneQuestionMayHold) {
   EXPECT_EQ(data().uploads, 0);
 }
 
-TEST_F(UploadTest, GoesOnWithWhatTheDaemonKept) {
+TEST_F(UploadTest, ContinuesWithWhatTheDaemonKept) {
   const std::string bytes = Large();
   const LocalFile file = File("large", bytes);
   data().parts[file.sha256] = bytes.substr(0, 2'000'000);
@@ -96,7 +96,7 @@ TEST_F(UploadTest, AWrongPartIsSentAnew) {
   EXPECT_EQ(data().blobs[file.sha256], bytes);
 }
 
-TEST_F(UploadTest, APartThatIsLongerThanTheFileIsNotGoneOnWith) {
+TEST_F(UploadTest, APartThatIsLongerThanTheFileIsNotContinued) {
   const std::string bytes = Large();
   const LocalFile file = File("large", bytes);
   data().parts[file.sha256] = bytes + "more";
@@ -304,7 +304,7 @@ TEST_F(HashFilesTest, AFileThatIsYoungIsReadAgain) {
   EXPECT_EQ(total_, 0) << "an hour later it is known";
 }
 
-TEST_F(HashFilesTest, TheTimeOfModificationAloneDeceivesNobody) {
+TEST_F(HashFilesTest, TheTimeOfModificationAloneIsNotTrusted) {
   const std::string path = Write("a", "one");
   const auto time = std::filesystem::last_write_time(path);
   Hash({path});

@@ -698,7 +698,7 @@ TEST_F(WaitTest, TheTimeIsUp) {
   EXPECT_EQ(RunVerb({"wait"}).code, 2);
 }
 
-TEST_F(WaitTest, AHeldJobIsToldOnce) {
+TEST_F(WaitTest, AHeldJobIsReportedOnce) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
   job.set_held(true);
   job.set_hold("by bob: later");
@@ -782,7 +782,7 @@ TEST_F(LogsTest, RawOnATerminalWhereAskedAndElsewhereAlways) {
   EXPECT_EQ(RunVerb({"logs", kId, "--raw"}).out, kHostile);
 }
 
-TEST_F(LogsTest, FollowGoesOnWhereTheConnectionBroke) {
+TEST_F(LogsTest, FollowContinuesWhereTheConnectionBroke) {
   terminal_.sleep = [this](absl::Duration) {
     data().fail.clear();
     data().logs[kId] += "ing\n";

@@ -67,13 +67,13 @@ def visited(body):
 
 def event_names(names, body):
     """The list as the daemon names it: renamed, replaced and left out."""
-    changes = {field: re.findall(r'\bv\("(\w+)"', told) for field, told in
+    changes = {field: re.findall(r'\bv\("(\w+)"', code) for field, code in
                re.findall(r'if \(field == "(\w+)"\) (\{.*?\n    \}|[^;]*;)',
                           body, re.S)}
     changes.update({field: [] for field in
                     re.findall(r'field != "(\w+)"', body)})
-    told = [new for name in names for new in changes.get(name, [name])]
-    return told, sorted(set(changes) - set(names))
+    reported = [new for name in names for new in changes.get(name, [name])]
+    return reported, sorted(set(changes) - set(names))
 
 
 def message_fields(text, name):
@@ -105,20 +105,20 @@ def filler_problems(root, paths, lists):
                 yield f"core/train: no code sets {name}.{field}"
 
 
-def proto_problems(told, proto):
+def proto_problems(reported, proto):
     for name, message in MESSAGES.items():
         fields = message_fields(proto, message)
-        for field in told[name]:
+        for field in reported[name]:
             if field not in fields:
                 yield f"{PROTO}: message {message} lacks {field} of {name}"
         for field in fields:
-            if field not in told[name]:
+            if field not in reported[name]:
                 yield f"{PROTO}: message {message}: no code sets {field}"
 
 
-def gauge_problems(told, names):
+def gauge_problems(reported, names):
     gauges = re.findall(r'",\s*"(\w+)"\},$', names, re.M)
-    known = told["Progress"] + told["MemoryCounters"]
+    known = reported["Progress"] + reported["MemoryCounters"]
     for field in known:
         if field not in gauges and field not in NO_GAUGE:
             yield (f"{GAUGES}: no gauge of {field}, nor is it among those "
@@ -167,14 +167,14 @@ def check(root):
     lists = bodies(text[REPORTS], "Fields")
     events = bodies(text[EVENTS], "EventFields")
     problems = list(list_problems(text[REPORTS]))
-    told = {}
+    reported = {}
     for name in MESSAGES:
         names = [field for field, _ in visited(lists.get(name, ""))]
-        told[name], stale = event_names(names, events.get(name, ""))
+        reported[name], stale = event_names(names, events.get(name, ""))
         problems += [f"{EVENTS}: no {name} has {field}" for field in stale]
     problems += filler_problems(root, sorted(paths), lists)
-    problems += proto_problems(told, text[PROTO])
-    problems += gauge_problems(told, text[GAUGES])
+    problems += proto_problems(reported, text[PROTO])
+    problems += gauge_problems(reported, text[GAUGES])
     problems += readme_problems(lists, text[README])
     for path, walk in FRAMES.items():
         if not re.search(walk, text[path]):

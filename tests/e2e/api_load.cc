@@ -183,7 +183,7 @@ int main(int argc, char** argv) {
   app.add_option("--images", load.images);
   app.add_option("--seconds", load.seconds);
   app.add_flag("--until-end-of-input", load.until_end_of_input,
-               "Times calls so long");
+               "Times calls this long");
   CLI11_PARSE(app, argc, argv);
   std::ifstream file(job_file);
   load.spec_json = {std::istreambuf_iterator<char>(file), {}};

@@ -536,7 +536,7 @@ void Flood() {
 [[noreturn]] void TalkForever(Worker& w) {
   std::signal(SIGTERM, SIG_IGN);
   for (absl::Duration t; t < kForever; t += absl::Milliseconds(10)) {
-    w.Say(wire::Heartbeat{"ignoring everybody", 0.5});
+    w.Say(wire::Heartbeat{"ignoring all requests", 0.5});
     Sleep(absl::Milliseconds(10));
   }
   Exit(0);

@@ -125,7 +125,7 @@ TEST_F(QueuedSinkTest, NoCallerWaitsAndTheOldestLinesGo) {
   EXPECT_EQ(slow_->lines.size(), 6u);
 }
 
-TEST_F(QueuedSinkTest, ASinkThatThrowsIsGoneOnFrom) {
+TEST_F(QueuedSinkTest, ASinkThatThrowsEndsNoLog) {
   slow_->go.Notify();
   log_.info("one");
   log_.info("bad");

@@ -38,8 +38,8 @@ class Client:
         that a small call may take."""
         self.server = server or _connect.default_server()
         self.timeout = timeout
-        behind = self.server.startswith("ssh://")
-        self._tunnel = _connect.Tunnel(self.server) if behind else None
+        by_ssh = self.server.startswith("ssh://")
+        self._tunnel = _connect.Tunnel(self.server) if by_ssh else None
         self._channel = _connect.open_channel(
             self._tunnel.target if self._tunnel else self.server,
             token or os.environ.get("MPSD_TOKEN", ""), os.fspath(ca))

@@ -104,7 +104,7 @@ TEST_F(SystemRootsTest, TheFileThatTheEnvironmentNames) {
 TEST_F(SystemRootsTest, TheSystemsOwn) {
   unsetenv("SSL_CERT_FILE");
   const auto roots = SystemRoots();
-  if (!roots.ok()) GTEST_SKIP() << "this machine trusts nobody";
+  if (!roots.ok()) GTEST_SKIP() << "this machine trusts no authority";
   EXPECT_NE(roots->find("-----BEGIN CERTIFICATE-----"), std::string::npos);
 }
 
@@ -261,9 +261,9 @@ TEST_F(ProbeTest, AServerOfTls12) {
   pclose(server);
 }
 
-TEST_F(ProbeTest, NobodyThereOrNoSuchHost) {
-  const testing_support::ClosedPort nobody;
-  Probe probe = ProbeServer({"127.0.0.1", nobody.port()});
+TEST_F(ProbeTest, NoListenerOrNoSuchHost) {
+  const testing_support::ClosedPort closed;
+  Probe probe = ProbeServer({"127.0.0.1", closed.port()});
   EXPECT_EQ(probe.found, Found::kUnreachable);
   EXPECT_EQ(probe.why, "Connection refused");
   probe = ProbeServer({"no-such-host.invalid", "7433"});

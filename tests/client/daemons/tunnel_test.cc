@@ -443,7 +443,7 @@ TEST_F(FindSocketTest, NoPathIsRunByTheShell) {
   EXPECT_EQ(Run(odd).socket, odd);
 }
 
-TEST_F(FindSocketTest, ASocketOfSomebodyElseIsToldApart) {
+TEST_F(FindSocketTest, ASocketOfAnotherAccountIsRecognized) {
   if (geteuid() == 0) GTEST_SKIP() << "root opens everything";
   const std::string socket = MakeSocket(folder_ / "closed" / "mpsd.sock");
   chmod(socket.c_str(), 0400);

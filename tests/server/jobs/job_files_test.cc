@@ -303,7 +303,7 @@ TEST_F(ReadFoldersTest, WhatIsOfAJobIsNoModelUnlessNamed) {
   }
 }
 
-// The database, tokens' hashes, keys and everybody's uploads.
+// The database, tokens' hashes, keys and all users' uploads.
 TEST_F(ReadFoldersTest, JobsDoNotReadTheDaemonsOwnFolder) {
   const fs::path state = state_ / "state";
   fs::create_directories(state / "tls");
@@ -358,7 +358,7 @@ TEST_F(ReadFoldersTest, APathIdentifiesItsJob) {
 TEST_F(ReadFoldersTest, AStampChangesWithTheFilesThatAreRead) {
   const fs::path model = state_ / "models/tiny";
   const std::string before = any_.StampOf(model);
-  std::ofstream(model / "README.md") << "for people";
+  std::ofstream(model / "README.md") << "to read";
   EXPECT_EQ(any_.StampOf(model), before);
   std::ofstream(model / "model.safetensors") << "weights";
   const std::string after = any_.StampOf(model);

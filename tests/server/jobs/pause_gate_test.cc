@@ -74,7 +74,7 @@ class PauseGateTest : public testing::Test {
   std::optional<PauseGate> gate_;
 };
 
-TEST_F(PauseGateTest, WhatIsUntoldIsNoReason) {
+TEST_F(PauseGateTest, WhatIsUnknownIsNoReason) {
   policy_.on_battery = true;
   policy_.thermal = Thermal::kNominal;
   policy_.memory_pressure = MemoryPressure::kNormal;
@@ -115,7 +115,7 @@ TEST_F(PauseGateTest, LevelsCountFromTheirLimitOn) {
   EXPECT_EQ(Describe(gate_->reasons()), "too hot, short of memory");
 }
 
-TEST_F(PauseGateTest, GoingOnWaitsUntilThingsHaveSettled) {
+TEST_F(PauseGateTest, ResumingWaitsUntilThingsHaveSettled) {
   policy_.on_battery = true;
   policy_.settle = absl::Seconds(30);
   reading_.power_source = PowerSource::kBattery;

@@ -369,7 +369,7 @@ TEST_F(PushedModelsTest, AModelOfTheCacheIsAnAdminsToReplace) {
   EXPECT_FALSE(models_->Find("good/model"));
   request.is_admin = true;
   Push(request);
-  // What was pushed before somebody pulled it is its owner's.
+  // What was pushed before it was pulled is its owner's.
   Push(Request("mine"));
   cache.Put("mine", "c0ffee", "2");
   Push(Request("mine", "2"));

@@ -12,7 +12,7 @@
 
 namespace mpsd::supervisor {
 
-// Keeps what it hears. Thread-safe.
+// Keeps what is reported to it. Thread-safe.
 class FakeListener final : public jobs::WorkerListener {
  public:
   void OnHello(const Identity& identity) override {

@@ -224,7 +224,7 @@ TEST_F(WorkerSessionTest, APauseBeforeStartIsSaidAfterIt) {
   EXPECT_LE(listener_->progress().size(), 1);
   worker_->Preempt(kLong);
   EXPECT_EQ(listener_->WaitForExit().reason, ExitReason::kPreempted);
-  worker_->Pause();  // nothing hears it
+  worker_->Pause();  // without effect
 }
 
 TEST_F(WorkerSessionTest, CancelAfterPreemptWins) {
