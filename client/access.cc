@@ -30,7 +30,6 @@
 #include "core/base/units.h"
 
 namespace mpsd::client {
-
 namespace {
 
 using certificates::CertificateFacts;

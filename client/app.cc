@@ -13,7 +13,6 @@
 #include "core/base/check.h"
 
 namespace mpsd::client {
-
 namespace {
 
 struct GlobalOptions {

@@ -21,7 +21,6 @@
 #include "core/spec/job_schema.h"
 
 namespace mpsd::client {
-
 namespace {
 
 bool TakesValue(const Option& option) { return option.get_expected_max() > 0; }

@@ -22,7 +22,6 @@
 #include "core/base/status_macros.h"
 
 namespace mpsd::client {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -28,7 +28,6 @@
 #include "core/report/run_page.h"
 
 namespace mpsd::client {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -16,7 +16,6 @@
 #include "core/base/units.h"
 
 namespace mpsd::client {
-
 namespace {
 
 void Field(std::ostream& out, const char* name, const std::string& value) {

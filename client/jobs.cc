@@ -19,7 +19,6 @@
 #include "mpsd/v1/access.grpc.pb.h"
 
 namespace mpsd::client {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -34,7 +34,6 @@
 extern char** environ;
 
 namespace mpsd::client {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -36,7 +36,6 @@
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
-
 namespace {
 
 using google::protobuf::Descriptor;

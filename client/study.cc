@@ -37,7 +37,6 @@
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
-
 namespace {
 
 constexpr size_t kLargestFile = 1 << 20;  // of thresholds, bytes

@@ -27,7 +27,6 @@
 #include "core/base/units.h"
 
 namespace mpsd::client {
-
 namespace {
 
 std::string StateText(const v1::StateChanged& state) {

@@ -23,7 +23,6 @@
 #include "server/process.h"
 
 namespace mpsd {
-
 namespace {
 
 // How long calls in progress may take when the daemon stops.

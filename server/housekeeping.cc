@@ -14,7 +14,6 @@
 #include "server/jobs/job_deletion.h"
 
 namespace mpsd {
-
 namespace {
 
 // The wall clock may jump while the thread waits, so it checks the time at

@@ -19,7 +19,6 @@
 #include "core/base/text.h"
 
 namespace mpsd {
-
 namespace {
 
 // The bytes that a pipe has room for once poll() reports it writable (pipe(7)).

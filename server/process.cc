@@ -15,7 +15,6 @@
 #endif
 
 namespace mpsd {
-
 namespace {
 
 bool HangupIsIgnored() {

@@ -31,7 +31,6 @@
 #include "core/base/text.h"
 
 namespace mpsd::client {
-
 namespace {
 
 constexpr size_t kMostBytes = 8 << 20;

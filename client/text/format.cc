@@ -24,7 +24,6 @@
 #include "core/base/units.h"
 
 namespace mpsd::client {
-
 namespace {
 
 // The UTF-8 character that begins at `*at`, which advances past it.

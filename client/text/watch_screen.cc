@@ -11,7 +11,6 @@
 #include "core/base/units.h"
 
 namespace mpsd::client {
-
 namespace {
 
 // A smaller screen omits empty lines and the machine.

@@ -8,7 +8,6 @@
 #include "core/base/text.h"
 
 namespace mpsd::access {
-
 namespace {
 
 constexpr absl::Duration kMinute = absl::Minutes(1);

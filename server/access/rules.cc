@@ -8,7 +8,6 @@
 #include "core/base/limits.h"
 
 namespace mpsd::access {
-
 namespace {
 
 bool IsWordCharacter(char c) { return absl::ascii_isalnum(c) || c == '_'; }

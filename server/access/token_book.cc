@@ -17,7 +17,6 @@
 #include "core/base/status_macros.h"
 
 namespace mpsd::access {
-
 namespace {
 
 constexpr char kNameless[] = "uid-";

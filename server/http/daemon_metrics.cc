@@ -14,7 +14,6 @@
 #include "server/http/names.h"
 
 namespace mpsd::prometheus {
-
 namespace {
 
 using ::prometheus::ClientMetric;

@@ -32,7 +32,6 @@
 #include "server/rpc/listener.h"
 
 namespace mpsd::http {
-
 namespace {
 
 constexpr absl::string_view kScheme = "Bearer ";

@@ -27,7 +27,6 @@
 #include "server/rpc/listener.h"
 
 namespace mpsd::web {
-
 namespace {
 
 // Appends the bytes that `text` encodes. False for an invalid code and for

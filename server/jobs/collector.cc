@@ -113,7 +113,6 @@ void MeasuredFolders::Shrink(int64_t bytes) {
 }  // namespace mpsd::jobs
 
 namespace mpsd::retention {
-
 namespace {
 
 using jobs::KeepRules;
@@ -365,7 +364,6 @@ bool ClockTrust::Look(absl::Time wall, absl::Duration monotonic) {
 }  // namespace mpsd::retention
 
 namespace mpsd::jobs {
-
 namespace {
 
 using retention::Part;

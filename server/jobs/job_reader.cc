@@ -9,7 +9,6 @@
 #include "server/jobs/job_files.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 // More than possible, so that no number of a damaged database is accepted

@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 constexpr int kHour = 60;

@@ -14,7 +14,6 @@
 #include "core/base/status_macros.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 // This many waiting jobs are checked in one Tick; each may be a write.

@@ -11,7 +11,6 @@
 #include "server/jobs/scheduler.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 absl::Status NotStoredYet() {

@@ -14,7 +14,6 @@
 #include "core/base/units.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 // A job whose path is missing is checked again at least this often.

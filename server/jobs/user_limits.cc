@@ -12,7 +12,6 @@
 #include "server/jobs/job_queue.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 constexpr char kNone[] = "none";

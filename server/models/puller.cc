@@ -23,7 +23,6 @@
 #include "server/models/pushed_models.h"
 
 namespace mpsd::hub {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -28,7 +28,6 @@
 #include "server/models/model_book.h"
 
 namespace mpsd::models {
-
 namespace {
 
 bool IsOfName(char c) {

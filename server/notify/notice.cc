@@ -12,7 +12,6 @@
 #include "core/base/units.h"
 
 namespace mpsd::notify {
-
 namespace {
 
 using nlohmann::ordered_json;

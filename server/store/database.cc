@@ -14,7 +14,6 @@
 #include "core/base/status_macros.h"
 
 namespace mpsd::store {
-
 namespace {
 
 // Reports the object's lifetime to the connection. A failed commit throws, and

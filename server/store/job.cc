@@ -9,7 +9,6 @@
 #include "core/spec/train_spec.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 constexpr std::pair<State, State> kTransitions[] = {

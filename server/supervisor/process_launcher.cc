@@ -22,7 +22,6 @@
 #include "server/supervisor/worker_session.h"
 
 namespace mpsd::supervisor {
-
 namespace {
 
 // O_NONBLOCK: opening a pipe without a writer would block.

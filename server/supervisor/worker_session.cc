@@ -24,7 +24,6 @@
 #include "server/jobs/job_files.h"
 
 namespace mpsd::supervisor {
-
 namespace {
 
 // `text`, printable and at most `max_bytes` long. Bytes far beyond the bound

@@ -27,7 +27,6 @@
 #include "tests/bench/shapes.h"
 
 namespace mpsd::bench {
-
 namespace {
 
 using torch::autograd::profiler::KinetoEvent;
@@ -396,7 +395,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::bench
 
 int main(int argc, char** argv) { return mpsd::bench::Main(argc, argv); }

@@ -7,7 +7,6 @@
 #include "tests/client/port_fixture.h"
 
 namespace mpsd::client {
-
 namespace {
 
 class LoginTest : public PortClientTest {
@@ -554,5 +553,4 @@ TEST_F(TokenTest, ATokenGivenForItsIdLeavesNoTrace) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

@@ -11,7 +11,6 @@
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -603,5 +602,4 @@ TEST(ProtoJsonTest, ATimeWithoutJsonLosesItsMessageAlone) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

@@ -4,7 +4,6 @@
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
-
 namespace {
 
 // Through `cancel`, which prints the id it found and changes the job.
@@ -724,5 +723,4 @@ TEST_F(GcTest, RemovesAndSaysWhatStays) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

@@ -18,7 +18,6 @@
 // daemon would say of it.
 
 namespace mpsd::client {
-
 namespace {
 
 using Json = nlohmann::json;
@@ -389,5 +388,4 @@ TEST(Recipes, NeedTheMemoryThatTheReadmeNames) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

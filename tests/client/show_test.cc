@@ -9,7 +9,6 @@
 #include "tests/client/some_records.h"
 
 namespace mpsd::client {
-
 namespace {
 
 class ListTest : public ClientTest {
@@ -837,5 +836,4 @@ TEST_F(ShowRecordTest, ListFindsDeletedJobsInOneOrder) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

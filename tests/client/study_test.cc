@@ -7,7 +7,6 @@
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
-
 namespace {
 
 class StudyTest : public ClientTest {
@@ -752,5 +751,4 @@ TEST_F(PlanTextTest, NothingSteersTheTerminal) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

@@ -9,7 +9,6 @@
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::client {
-
 namespace {
 
 class UploadTest : public ClientTest {
@@ -504,5 +503,4 @@ TEST(HashCachePath, IsBelowTheUsersCaches) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

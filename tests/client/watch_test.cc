@@ -6,7 +6,6 @@
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
-
 namespace {
 
 class WatchTest : public ClientTest {
@@ -841,5 +840,4 @@ TEST_F(LogTailTest, ALineWithoutEndIsCut) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

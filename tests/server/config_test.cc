@@ -13,7 +13,6 @@
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -513,5 +512,4 @@ TEST_F(WorkerSurroundingsTest, WorkersHaveWhatTheTableNames) {
 }
 
 }  // namespace
-
 }  // namespace mpsd

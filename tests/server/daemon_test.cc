@@ -20,7 +20,6 @@
 // refuses it and lives.
 
 namespace mpsd {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -323,5 +322,4 @@ TEST_F(HostileInput, WhatAWorkerRepeatsIsShortAndPrintable) {
 }
 
 }  // namespace
-
 }  // namespace mpsd

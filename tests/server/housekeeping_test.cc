@@ -14,7 +14,6 @@
 #include "tests/fakes/test_store.h"
 
 namespace mpsd {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -265,5 +264,4 @@ TEST_F(DiskWatchTest, ADeadDiskHoldsUpNeitherAScrapeNorTheEnd) {
 }
 
 }  // namespace
-
 }  // namespace mpsd

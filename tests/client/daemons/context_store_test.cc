@@ -16,7 +16,6 @@
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::client {
-
 namespace {
 
 using testing::HasSubstr;
@@ -359,5 +358,4 @@ TEST_F(PrivateFolderTest, AFileIsWholeAtAnyMoment) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

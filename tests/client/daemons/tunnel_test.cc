@@ -20,7 +20,6 @@
 // client/daemons/find_socket.sh, which an ssh session runs at the host.
 
 namespace mpsd::ssh {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -462,5 +461,4 @@ TEST_F(FindSocketTest, AFileIsNoSocket) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::ssh

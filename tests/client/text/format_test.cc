@@ -12,7 +12,6 @@
 #include "absl/time/clock.h"
 
 namespace mpsd::client {
-
 namespace {
 
 TEST(FormatTest, StatesAndKinds) {
@@ -277,5 +276,4 @@ TEST(CertificateText, WarnsUnderFourteenDays) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::client

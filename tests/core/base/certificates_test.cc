@@ -10,7 +10,6 @@
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::certificates {
-
 namespace {
 
 using testing::ElementsAre;
@@ -146,5 +145,4 @@ TEST(PemTest, AFaultNamesOpensslsReasonAndClearsIt) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::certificates

@@ -45,7 +45,6 @@ extern "C" int pthread_cond_clockwait(pthread_cond_t* condition,
 #endif
 
 namespace mpsd::base {
-
 namespace {
 
 // A failure in a constant expression is a compile error.
@@ -334,5 +333,4 @@ TEST(AwakeTime, AdvancesNoFasterThanTheClockThatCountsSleep) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::base

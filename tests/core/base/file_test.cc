@@ -16,7 +16,6 @@
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::base {
-
 namespace {
 
 using testing_support::Fails;
@@ -438,5 +437,4 @@ TEST_F(SyncTest, FlushesFilesAndFoldersFewAndMany) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::base

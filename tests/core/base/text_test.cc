@@ -16,7 +16,6 @@
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::base {
-
 namespace {
 
 struct Case {
@@ -355,5 +354,4 @@ TEST(ApiTokenTest, OtherCaseSpacesAndLineBreaksMakeItAnother) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::base

@@ -298,5 +298,4 @@ TEST(TrainerStateTest, DoublesComeBackBitForBit) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::ckpt

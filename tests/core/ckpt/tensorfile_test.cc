@@ -379,5 +379,4 @@ TEST_F(BadFolderTest, SaysWhatItLookedForAndLeavesTheFolderForNoIndex) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::tensorfile

@@ -836,5 +836,4 @@ TEST_F(BadTextDataTest, FilesMustAgreeOnTheirTextsAndAreNamed) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::data

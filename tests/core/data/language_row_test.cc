@@ -864,5 +864,4 @@ TEST(PackBestFit, LosesNothingAndNeverOverflows) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::data

@@ -859,5 +859,4 @@ TEST(InOrderTest, WhatWorkThrowsIsThrownWhereItIsTaken) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::data

@@ -17,7 +17,6 @@
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::data {
-
 namespace {
 
 using testing::HasSubstr;
@@ -675,5 +674,4 @@ TEST_F(LoadCachedTest, TwoAtOnceBothHaveTheData) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::data

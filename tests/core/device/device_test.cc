@@ -268,5 +268,4 @@ TEST(WarningCapture, HearsBackward) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::device

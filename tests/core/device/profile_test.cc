@@ -357,5 +357,4 @@ TEST_F(TraceFileTest, ATraceThatIsTooLargeOrCutOffIsNotKept) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::profile

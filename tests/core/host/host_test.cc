@@ -342,7 +342,6 @@ TEST(OpenHostTest, IsKeptAwakeAndLetGo) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::host
 
 namespace mpsd::backend {
@@ -363,7 +362,6 @@ TEST(TraitsTest, AutoIsTakenForMps) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::backend
 
 namespace mpsd::host {
@@ -632,5 +630,4 @@ TEST(FindDeviceError, KnowsEveryTextAndNoOther) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::host

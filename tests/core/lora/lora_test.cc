@@ -279,5 +279,4 @@ TEST(PeftFolderTest, AnotherModelsAdapterIsRefused) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::lora

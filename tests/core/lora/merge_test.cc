@@ -311,5 +311,4 @@ TEST_F(CompareLogitsTest, AMergedModelPassesAndTheBaseModelDoesNot) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::merge

@@ -555,5 +555,4 @@ TEST(HeadLossPrecision, IsThatOfCrossEntropyWhereACommonMeanCancels) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::parity

@@ -17,7 +17,6 @@
 #include "gtest/gtest.h"
 
 namespace mpsd::plan {
-
 namespace {
 
 // The shape of Qwen2.5-0.5B.
@@ -872,5 +871,4 @@ TEST(Chips, ANameMeansItsOwnTierAndCores) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::plan

@@ -10,7 +10,6 @@
 #include "nlohmann/json.hpp"
 
 namespace mpsd::metrics {
-
 namespace {
 
 using spec::ProblemType;
@@ -134,5 +133,4 @@ TEST(Predictions, ClassesHaveTheHighestLogitTheFirstOfEquals) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::metrics

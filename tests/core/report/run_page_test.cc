@@ -13,7 +13,6 @@
 #include <sstream>
 
 namespace mpsd::run_page {
-
 namespace {
 
 using testing::HasSubstr;
@@ -209,5 +208,4 @@ TEST(KeptPointsTest, StepsMayBeAnything) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::run_page

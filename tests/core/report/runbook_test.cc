@@ -7,7 +7,6 @@
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::runbook {
-
 namespace {
 
 using testing_support::Fails;
@@ -208,5 +207,4 @@ TEST(Thresholds, CountsOfStepsHaveBounds) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::runbook

@@ -16,7 +16,6 @@
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::tensorboard {
-
 namespace {
 
 const absl::Time kTime = absl::FromUnixMillis(1767225600250);
@@ -211,5 +210,4 @@ TEST(ScalarsOf, WhatAStepLacksHasNoCurveAndAnEvaluationHasItsMetrics) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::tensorboard

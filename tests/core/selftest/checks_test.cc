@@ -315,5 +315,4 @@ TEST(VerdictTest, TheIdentityIsThisMachines) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::selftest

@@ -14,7 +14,6 @@
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::spec {
-
 namespace {
 
 using testing::Each;
@@ -519,5 +518,4 @@ TEST(EncoderConfig, SizesHaveBounds) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::spec

@@ -13,7 +13,6 @@
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::spec {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -339,5 +338,4 @@ TEST_F(ModelFilesTest, OpensNothingOutside) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::spec

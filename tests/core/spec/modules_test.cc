@@ -479,5 +479,4 @@ TEST(MatchModulesToSave, MatchesSuffixesAsPeftDoes) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::spec

@@ -7,7 +7,6 @@
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::spec {
-
 namespace {
 
 using testing::HasSubstr;
@@ -585,5 +584,4 @@ TEST(CheckTask, DynamicRopeEndsAtTheModelsPositions) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::spec

@@ -435,5 +435,4 @@ TEST(ProbeTest, AJobWithoutRoomToSpareWarnsAndOptionsHaveBounds) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::study

@@ -398,5 +398,4 @@ TEST(CompareNumbers, TheMetricIsComparedAfterTheSameSteps) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::study

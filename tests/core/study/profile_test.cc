@@ -722,5 +722,4 @@ TEST(SmokeTest, TheEnvironmentNamesDataAndModel) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::study

@@ -136,5 +136,4 @@ TEST(TimeLoader, EndsWithTheSourceAndOnRequest) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::study

@@ -13,7 +13,6 @@
 #include "tests/core/status_matchers.h"
 
 namespace mpsd::text {
-
 namespace {
 
 // A path below testdata/, which make_golden.py fills.
@@ -784,5 +783,4 @@ TEST(ParseDelimited, SaysWhichQuotesAreWrongAndTakesAnyBytes) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::text

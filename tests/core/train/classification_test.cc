@@ -355,5 +355,4 @@ TEST(FullLanguageModelTest, ResultsHaveTheJobsOwnChatTemplate) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::train

@@ -705,5 +705,4 @@ TEST(ModelDigestsTest, AreOptional) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::train

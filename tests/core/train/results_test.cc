@@ -399,5 +399,4 @@ TEST(ObserverTest, WarningsHaveBoundsAndSaySo) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::train

@@ -598,5 +598,4 @@ TEST(RunFolderTest, CurvesHaveAFileAnAttempt) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::train

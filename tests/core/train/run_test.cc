@@ -702,5 +702,4 @@ TEST(LoopTest, ABestThatNoSaveStepAskedForGoesWithTheNext) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::train

@@ -182,5 +182,4 @@ TEST(NeededEnvironment, IsThatOfAWorkerAndHeedsTheJob) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::worker

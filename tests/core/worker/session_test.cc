@@ -558,5 +558,4 @@ TEST(Cell, ALowerBoundStays) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::worker

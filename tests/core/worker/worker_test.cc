@@ -468,5 +468,4 @@ TEST(RunAloneTest, ExitCodesNameTheBlamedParty) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::worker

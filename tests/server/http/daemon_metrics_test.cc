@@ -12,7 +12,6 @@
 #include "tests/server/http/served.h"
 
 namespace mpsd::prometheus {
-
 namespace {
 
 using http::Get;
@@ -231,5 +230,4 @@ TEST_F(ExpositionTest, ServesTheMetricsOfEverySource) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::prometheus

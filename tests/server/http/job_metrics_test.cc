@@ -11,7 +11,6 @@
 #include "tests/server/readme_part.h"
 
 namespace mpsd::prometheus {
-
 namespace {
 
 using testing::HasSubstr;
@@ -638,5 +637,4 @@ TEST_F(WorkerTest, TheQueuesEtaHasTheTimeLeft) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::prometheus

@@ -15,7 +15,6 @@
 #include "tests/server/http/served.h"
 
 namespace mpsd::http {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -493,5 +492,4 @@ TEST(HasToken, IsTrueForThatTokenAlone) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::http

@@ -14,7 +14,6 @@
 #include "tests/fakes/test_store.h"
 
 namespace mpsd::retention {
-
 namespace {
 
 using jobs::Collected;
@@ -580,5 +579,4 @@ TEST(MeasuredFolders, WhatGoesDuringAMeasurementIsTakenFromItsResult) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::retention

@@ -13,7 +13,6 @@
 #include "tests/fakes/fake_job_files.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -714,5 +713,4 @@ TEST_F(InputsTest, AsManyPathsAsThereMayBe) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::jobs

@@ -12,7 +12,6 @@
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 TEST(JobKind, EveryKindHasANameAndANumberOfItsOwn) {
@@ -140,5 +139,4 @@ TEST(PlaceOf, ACutNameHasTheSamePlace) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::jobs

@@ -1651,5 +1651,4 @@ TEST_F(SchedulerPreemptionTest, AKillDuringAPreemptionLosesNeither) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::jobs

@@ -1035,5 +1035,4 @@ TEST_F(SchedulerCheckTest, ManyJobsOfOneUserDoNotDelayAnothers) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::jobs

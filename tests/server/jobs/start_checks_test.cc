@@ -6,7 +6,6 @@
 #include "tests/fakes/fake_job_files.h"
 
 namespace mpsd::jobs {
-
 namespace {
 
 using enum absl::StatusCode;
@@ -234,5 +233,4 @@ TEST_F(NamedResultsTest, AWorkerReadsTheJobsThatSubmitFound) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::jobs

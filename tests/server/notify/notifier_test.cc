@@ -14,7 +14,6 @@
 #include "tests/fakes/test_store.h"
 
 namespace mpsd::notify {
-
 namespace {
 
 using jobs::State;
@@ -551,5 +550,4 @@ TEST_F(NotifierTest, ATestReachesTheCommand) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::notify

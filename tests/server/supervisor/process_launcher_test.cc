@@ -19,7 +19,6 @@
 #include "tests/server/supervisor/fake_listener.h"
 
 namespace mpsd::supervisor {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -506,5 +505,4 @@ TEST_F(TestedLauncherTest, ThenTheWrappedLauncherDecides) {
 }
 
 }  // namespace
-
 }  // namespace mpsd::supervisor
