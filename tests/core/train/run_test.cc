@@ -68,33 +68,6 @@ TEST(RunTest, ARunWhoseCurvesCannotBeWrittenWarnsAndContinues) {
               testing::Contains(HasSubstr("TensorBoard's curves")));
 }
 
-// With dropout, so that generator states count too.
-class ResumeTest : public testing::TestWithParam<std::tuple<int, bool>> {};
-
-TEST_P(ResumeTest, AStoppedRunEndsInTheSameBytes) {
-  const auto& [stop_after, packing] = GetParam();
-  JobFolder folder("run_resume");
-  folder.training()["packing"] = packing;
-  folder.training()["gradient_accumulation_steps"] = 2;
-  RecordingObserver whole;
-  ASSERT_TRUE(Train(folder, "whole", whole).ok());
-  RecordingObserver first, second;
-  first.stop_after = stop_after;
-  auto stopped = Train(folder, "parts", first).value();
-  EXPECT_EQ(stopped.stopped, StopRequest::kPreempt);
-  EXPECT_EQ(stopped.checkpoint_step, stop_after);
-  ASSERT_THAT(Train(folder, "parts", second), IsOk());
-  EXPECT_EQ(first.steps.size() + second.steps.size(), whole.steps.size());
-  EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
-  for (size_t i = 0; i < second.steps.size(); ++i) {
-    EXPECT_EQ(second.steps[i].loss, whole.steps[stop_after + i].loss);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
-                         testing::Combine(testing::Values(1, 3, 4, 7),
-                                          testing::Bool()));
-
 TEST(RunTest, AKilledRunGoesBackToItsLastCheckpoint) {
   const JobFolder folder("run_killed");
   RecordingObserver whole;

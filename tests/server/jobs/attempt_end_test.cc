@@ -303,27 +303,6 @@ TEST(DecideNext, ACancelEndsEverythingElse) {
   }
 }
 
-TEST(DecideNext, PreemptionIsNoFailure) {
-  Job job;
-  job.failures = 2;
-  const NextState next = Next(ExitReason::kPreempted, job);
-  EXPECT_EQ(next.state, State::kQueued);
-  EXPECT_EQ(next.failures, 2);
-  EXPECT_EQ(next.not_before, std::nullopt);
-}
-
-TEST(DecideNext, TheMachinesFaultIsNotCounted) {
-  Job job;
-  job.failures = 2;
-  job.interruptions = 4;
-  const NextState next = Next(ExitReason::kMachine, job);
-  EXPECT_EQ(next.state, State::kQueued);
-  EXPECT_EQ(next.failures, 2);
-  EXPECT_EQ(next.interruptions, 4);
-  EXPECT_FALSE(next.runs_last);
-  EXPECT_EQ(next.message, "why");
-}
-
 TEST(DecideNext, InterruptionsHaveALimitOfTheirOwn) {
   Job job;
   job.failures = 2;
@@ -343,17 +322,6 @@ TEST(DecideNext, InterruptionsHaveALimitOfTheirOwn) {
   EXPECT_THAT(last.message, HasSubstr("5 interruptions in a row without a new "
                                       "checkpoint between: why"));
   EXPECT_THAT(last.message, HasSubstr("mpsctl retry"));
-}
-
-TEST(DecideNext, AnInterruptedAttemptThatAdvancedIsNotCounted) {
-  Job job;
-  job.advanced = true;
-  const NextState next = Next(ExitReason::kInterrupted, job);
-  EXPECT_EQ(next.state, State::kQueued);
-  EXPECT_EQ(next.interruptions, 0);
-  EXPECT_FALSE(next.runs_last);
-  EXPECT_EQ(next.not_before, std::nullopt);
-  EXPECT_EQ(next.message, "why; it resumes from its last checkpoint");
 }
 
 TEST(DecideNext, AJobThatWasAskedForAnewReturnsHoweverItEnded) {

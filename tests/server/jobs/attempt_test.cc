@@ -68,20 +68,6 @@ TEST_F(RunningJobTest, OnlyTheLatestProgressBetweenFlushesIsAnEvent) {
   EXPECT_EQ(Stored().progress->tokens_per_second, 100);
 }
 
-TEST_F(RunningJobTest, AFailedFlushKeepsEverything) {
-  db_.FillDisk();
-  run_.Evaluated({0, 2, 0, 0, {}}, kNow);
-  EXPECT_FALSE(run_.Flush(store_).ok());
-  run_.Evaluated({5, 1, 0, 0, {}}, kNow);
-  EXPECT_FALSE(run_.Flush(store_).ok());
-  db_.FreeDisk();
-  EXPECT_TRUE(run_.Flush(store_).ok());
-  ASSERT_EQ(Events().size(), 4);
-  EXPECT_EQ(Events()[3].sequence, 4);
-  EXPECT_EQ(Stored().eval_loss_before, 2);
-  EXPECT_EQ(Stored().eval_loss_after, 1);
-}
-
 TEST_F(RunningJobTest, OnlyANewCheckpointForgivesFailures) {
   RunningJob run(Stored(), 2, /*last_checkpoint=*/10);
   Checkpoint checkpoint;
