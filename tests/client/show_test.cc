@@ -188,6 +188,10 @@ TEST_F(ListTest, Columns) {
             "STATE                 PRIORITY  LABELS.TEAM  METRICS.F1  HELD\n"
             "QUEUED (held)         -2        nlp          -           yes\n"
             "RUNNING (cancelling)  0         -            0.5         no\n");
+  data().jobs[0].set_held(false);
+  data().jobs[0].set_hold("its model is away");
+  EXPECT_EQ(RunVerb({"list", "--columns", "state"}).out,
+            "STATE\nQUEUED (waits)\nRUNNING (cancelling)\n");
   EXPECT_EQ(RunVerb({"list", "--json", "--columns", "labels.team,loss"}).out,
             "{\"labels.team\":\"nlp\",\"loss\":null}\n"
             "{\"labels.team\":null,\"loss\":2.5}\n");

@@ -81,31 +81,6 @@ class CellTest(harness.EndToEndTest):
         daemon.finish(job["id"])
         self.assertEqual([], list(temporary.parent.iterdir()))
 
-    def test_no_job_reveals_a_secret(self):
-        daemon = self.daemon(
-            worker="fake_worker",
-            env={**SECRETS, "FAKE_WORKER_MODE": "environment"})
-        job = daemon.succeed(harness.write_job(self.folder))
-        said = daemon.says("logs", job["id"])
-        self.assertIn("FAKE_WORKER_MODE=environment\n", said)
-        self.assertNotIn("canary", said)
-
-    def test_a_daemon_that_was_killed_leaves_no_temporary_files(self):
-        daemon = self.daemon()
-        job = daemon.submit(self.training())
-        self.running(daemon, job["id"])
-        worker = self.pause(daemon)
-        temporary = daemon.state_dir / "tmp" / job["id"]
-        (temporary / "left").mkdir()
-        daemon.kill()
-        os.kill(worker, 9)
-        self.assertTrue((temporary / "left").exists())
-        daemon.start()
-        self.assertFalse((temporary / "left").exists())
-        daemon.ctl("cancel", job["id"])
-        daemon.finish(job["id"])
-        self.assertEqual([], list(temporary.parent.iterdir()))
-
     def fails(self, daemon, **changes):
         job = daemon.finish(daemon.submit(self.training(1, **changes))["id"])
         self.assertEqual("FAILED", job["state"], job)
@@ -141,43 +116,6 @@ class PathsTest(harness.EndToEndTest):
     def open_daemon(self, *options, **more):
         """Who has a token may send it a job by its port."""
         return self.daemon("--listen", "127.0.0.1:0", *options, **more)
-
-    def refused(self, daemon, job):
-        result = daemon.ctl("submit", str(job), "--detach")
-        self.assertNotEqual(0, result.returncode, result.stdout)
-        return result.stderr
-
-    def test_without_a_certificate_a_port_is_of_this_machine(self):
-        mpsd = harness.run("mpsd", "--state-dir", self.folder / "state",
-                           "--listen", "0.0.0.0:0")
-        self.assertEqual(64, mpsd.returncode)
-        self.assertIn("without a certificate", mpsd.stderr)
-        self.assertIn("mpsd tls init", mpsd.stderr)
-        self.assertFalse((self.folder / "state").exists())
-
-    def test_with_a_port_only_models_of_its_folders_are_read(self):
-        daemon = self.open_daemon("--model-root", str(self.roots),
-                                  worker="fake_worker")
-        # The first line is mpsd's; mpsctl knows what its own machine has.
-        said = {self.refused(daemon, harness.write_job(
-            self.folder, model=str(path))).splitlines()[0].replace(
-                str(path), "PATH")
-                for path in (self.model, self.folder / "none")}
-        self.assertEqual(1, len(said), said)
-        self.assertIn("--model-root", said.pop())
-        inside = harness.write_model(self.roots / "tiny")
-        daemon.succeed(harness.write_job(self.folder, model=str(inside)))
-
-    def test_a_result_is_no_model_of_another_job(self):
-        daemon = self.daemon(worker="fake_worker")
-        # While no other user reaches mpsd, its owner names any model.
-        job = daemon.succeed(harness.write_job(self.folder,
-                                               model=str(self.model)))
-        result = daemon.state_dir / "jobs" / job["id"] / "out/adapter"
-        harness.write_model(result / "model")
-        said = self.refused(daemon, harness.write_job(
-            self.folder, model=str(result / "model")))
-        self.assertIn("not a model for others", said)
 
     def test_the_worker_opens_nothing_outside(self):
         daemon = self.open_daemon("--model-root", str(self.roots))

@@ -124,17 +124,6 @@ class SshTest(harness.SharedDaemonTest):
         self.sshd.authorize("other")
         self.refused(REFUSED, "Permission denied (publickey")
 
-    def test_no_ssh_program(self):
-        self.refused(6, "/none/ssh", MPSD_SSH="/none/ssh")
-
-    def test_no_mpsd_there(self):
-        self.sshd.start(f'SetEnv MPSD_STATE_DIR="{self.folder}/none"')
-        said = self.refused(3, "no mpsd runs here",
-                            f"{self.folder}/none/mpsd.sock",
-                            url="ssh://studio")
-        self.assertRegex(said, r"\.local/state/mpsd/mpsd\.sock|"
-                               r"Application Support/mpsd/mpsd\.sock")
-
     def test_a_socket_that_lets_nothing_through(self):
         daemon = self.mpsd
         self.sshd.start("AllowStreamLocalForwarding no")

@@ -118,18 +118,6 @@ class TrainingTest(harness.SharedDaemonTest):
         self.assertIn(b"brain.Event:2", events.read_bytes())
         self.assertEqual(8, events.read_bytes().count(b"train/loss"))
 
-    def test_bad_row_is_rejected(self):
-        rows = [harness.row("a", "b"), harness.row("c", "d"),
-                '{"mesages": []}']
-        job = harness.write_job(self.folder, rows=rows)
-        self.mpsd.says("submit", job, code=2)
-        job = self.mpsd.show(self.mpsd.ctl_json("list")[0]["id"])
-        self.assertEqual("FAILED", job["state"])
-        self.assertEqual("Rejected", job["exit_reason"])
-        self.assertEqual(0, job["attempt"], "its data are read before")
-        self.assertIn("train.jsonl:3", job["message"])
-        self.assertNotIn(str(self.mpsd.state_dir), job["message"])
-
 
 ROWS = [("yes please", "good"), ("oh yes", "good"), ("yes", "good"),
         ("yes, fine", "good"), ("no thanks", "bad"), ("oh no", "bad"),
@@ -309,10 +297,6 @@ class ImagesTest(harness.SharedDaemonTest):
         table = self.folder / "new.tsv"
         self.mpsd.says("download", job["id"], "--predictions", "-o", table)
         self.assertEqual(3, len(table.read_text().splitlines()))
-
-    def test_an_image_that_is_none_is_named(self):
-        (self.folder / "fruit/lime/9.png").write_text("no image")
-        self.assertIn("lime/9.png", self.mpsd.says("submit", self.job(), code=2))
 
     def test_rows_name_no_file_of_the_state_folder(self):
         held = self.mpsd.submit(self.job(), "--hold")  # uploads the images

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -646,14 +645,6 @@ const std::map<std::string, Mode>& Modes() {
        }},
       {"nonfinite",
        [](Worker& w) { Fail(w, Kind::kNonFinite, "the loss is NaN"); }},
-      {"disk-full-once",
-       [](Worker& w) {
-         const fs::path mark = w.Folder() / "was-full";
-         if (fs::exists(mark)) return TrainWhole(w, absl::ZeroDuration(), 0);
-         WriteFile(mark, "");
-         w.Say(wire::Failed{Kind::kInternal, "step-5: no space left", ENOSPC});
-         Exit(1);
-       }},
       {"internal",
        [](Worker& w) { Fail(w, Kind::kInternal, "INTERNAL ASSERT FAILED"); }},
       {"slow-exit", TalkForever},
