@@ -50,7 +50,7 @@ class TunnelledConnectionTest : public ConnectionTest {
               "ln -s \"${places#*:}\" \"${places%%:*}\"\n"
               "echo $$ >>" +
                   folder_.string() + "/started\nexec sleep 1000\n");
-    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    fs::permissions(program, fs::perms::owner_all);
     setenv("MPSD_SSH", program.c_str(), 1);
   }
   ~TunnelledConnectionTest() override { unsetenv("MPSD_SSH"); }
@@ -79,9 +79,8 @@ TEST_F(TunnelledConnectionTest, ResetReplacesABrokenTunnel) {
   Connection connection(BySsh());
   ASSERT_TRUE(connection.Connect().ok());
   kill(Started()[0], SIGKILL);
-  const std::filesystem::path local =
-      connection.address().tunnel->target().substr(5);
-  while (!std::filesystem::exists(local.parent_path() / "code")) {
+  const fs::path local = connection.address().tunnel->target().substr(5);
+  while (!fs::exists(local.parent_path() / "code")) {
     absl::SleepFor(absl::Milliseconds(5));
   }
   connection.Reset();
@@ -321,8 +320,6 @@ TEST(OwnGates, CertificateDays) {
   EXPECT_EQ(verdict(-absl::Hours(1)), v1::VERDICT_FAIL);
 }
 
-namespace fs = std::filesystem;
-
 std::string Token(char secret) {
   return base::ApiToken(std::string(base::kApiTokenSecretBytes, secret));
 }
@@ -365,7 +362,7 @@ class ChooseDaemonTest : public testing::Test {
     return address.ok() ? address->target : address.status().ToString();
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("choose");
+  const fs::path folder_ = FreshFolder("choose");
   const fs::path roots_ = folder_ / "roots.pem";
 };
 

@@ -9,6 +9,7 @@
 #include "core/report/run_events.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "tests/client/client_fixture.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::client {
 namespace {
@@ -503,11 +504,6 @@ TEST_F(ReportTest, HostileTextsStayText) {
   EXPECT_EQ(run["events"][4]["evaluated"]["metrics"][hostile], "NaN");
   EXPECT_EQ(run["log"], hostile + "\xEF\xBF\xBD\x1b[31m\n");
 }
-
-using nlohmann::json;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::Pair;
 
 class KeptEventsTest : public testing::Test {
  protected:

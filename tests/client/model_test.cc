@@ -8,8 +8,6 @@
 namespace mpsd::client {
 namespace {
 
-namespace fs = std::filesystem;
-
 void WriteText(const fs::path& path, const std::string& text) {
   fs::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary) << text;
@@ -54,7 +52,7 @@ class LocalModelTest : public testing::Test {
     return paths;
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("model");
+  const fs::path folder_ = FreshFolder("model");
   std::vector<std::string> left_out_;
 };
 
@@ -222,7 +220,7 @@ class ModelPushTest : public ClientTest {
  protected:
   ModelPushTest() { WriteModelFolder(model_); }
 
-  const std::filesystem::path model_ = folder_ / "tiny";
+  const fs::path model_ = folder_ / "tiny";
 };
 
 TEST_F(ModelPushTest, SendsTheFilesAndNamesTheModel) {

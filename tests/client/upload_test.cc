@@ -134,7 +134,7 @@ TEST_F(UploadTest, AFileThatIsCutShortMeanwhile) {
   Write("small", "123456");
   EXPECT_THAT(Send({small}).error_message(),
               HasSubstr("small changed while it was sent"));
-  std::filesystem::remove(small.local);
+  fs::remove(small.local);
   EXPECT_THAT(Send({small}).error_message(), HasSubstr("small"));
   EXPECT_TRUE(data().blobs.empty());
 }
@@ -238,7 +238,7 @@ class HashFilesTest : public ClientTest {
     std::vector<std::string> hashes;
     for (const LocalFile& file : files) {
       EXPECT_EQ(static_cast<uint64_t>(file.size_bytes),
-                std::filesystem::file_size(file.local));
+                fs::file_size(file.local));
       hashes.push_back(file.sha256);
     }
     return hashes;
@@ -305,10 +305,10 @@ TEST_F(HashFilesTest, AFileThatIsYoungIsReadAgain) {
 
 TEST_F(HashFilesTest, TheTimeOfModificationAloneIsNotTrusted) {
   const std::string path = Write("a", "one");
-  const auto time = std::filesystem::last_write_time(path);
+  const auto time = fs::last_write_time(path);
   Hash({path});
   Write("a", "two");
-  std::filesystem::last_write_time(path, time);
+  fs::last_write_time(path, time);
   EXPECT_EQ(Hash({path})[0], base::Sha256Hex("two"));
 }
 
@@ -320,8 +320,7 @@ TEST_F(HashFilesTest, OnePathManySpellings) {
 
 TEST_F(HashFilesTest, WithoutACacheFilesAreReadAllTheSame) {
   const std::string path = Write("a", "one");
-  for (const std::filesystem::path& cache :
-       {std::filesystem::path(), std::filesystem::path("/proc/none/hashes")}) {
+  for (const fs::path& cache : {fs::path(), fs::path("/proc/none/hashes")}) {
     options_.cache = cache;
     EXPECT_EQ(Hash({path})[0], base::Sha256Hex("one"));
     EXPECT_EQ(Hash({path})[0], base::Sha256Hex("one"));
@@ -342,8 +341,6 @@ TEST_F(HashFilesTest, TheFirstThatCannotBeReadIsNamed) {
   files = {{"", folder_, "", 0}};
   EXPECT_FALSE(HashFiles(files, options_).ok());
 }
-
-namespace fs = std::filesystem;
 
 const std::string kHash = base::Sha256Hex("x");
 
@@ -375,7 +372,7 @@ class HashCacheTest : public testing::Test {
     std::ofstream(file_, std::ios::binary) << text;
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("hashes");
+  const fs::path folder_ = FreshFolder("hashes");
   const fs::path file_ = folder_ / "cache/mpsctl/hashes";
 };
 

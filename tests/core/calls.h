@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
 
 // How often `run` calls each operator ("aten::linear") on its own thread.
 inline std::map<std::string, int64_t> CallsOf(
@@ -27,6 +27,6 @@ inline std::map<std::string, int64_t> CallsOf(
   return calls;
 }
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_CORE_CALLS_H_

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
 
 // A port of 127.0.0.1 on which no process listens, and that no other process
 // gets meanwhile.
@@ -36,6 +36,6 @@ class ClosedPort {
   sockaddr_in address_{};
 };
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_CORE_CLOSED_PORT_H_

@@ -15,13 +15,11 @@
 #include "core/spec/model_config.h"
 #include "tests/core/scratch_folder.h"
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
 
 // tests/golden/<name>/<part>.
-inline std::filesystem::path Golden(const std::string& name,
-                                    const std::string& part) {
-  return std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "tests/golden" / name /
-         part;
+inline fs::path Golden(const std::string& name, const std::string& part) {
+  return fs::path(MPSD_TEST_SOURCE_DIR) / "tests/golden" / name / part;
 }
 
 inline std::unique_ptr<model::Decoder> LoadGolden(const std::string& name) {
@@ -31,6 +29,6 @@ inline std::unique_ptr<model::Decoder> LoadGolden(const std::string& name) {
   return model::Decoder::Load(*weights, config, at::kCPU, at::kFloat).value();
 }
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_CORE_GOLDEN_MODEL_H_

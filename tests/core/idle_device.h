@@ -6,7 +6,7 @@
 
 #include "core/device/device.h"
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
 
 // The host's memory as a device of another name, of which nothing is asked.
 class IdleDevice : public device::Device {
@@ -24,6 +24,6 @@ class IdleDevice : public device::Device {
   void SetRngState(const at::Tensor&) override {}
 };
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_CORE_IDLE_DEVICE_H_

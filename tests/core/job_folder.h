@@ -11,7 +11,9 @@
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
+
+using nlohmann::json;
 
 // A folder with data, and the job.json of a run over the golden model "smollm",
 // which has a tokenizer.
@@ -35,12 +37,12 @@ class JobFolder {
         {"device", "cpu"}};
   }
 
-  nlohmann::json& job() { return job_; }
-  nlohmann::json& training() { return job_["training"]; }
-  const std::filesystem::path& path() const { return path_; }
+  json& job() { return job_; }
+  json& training() { return job_["training"]; }
+  const fs::path& path() const { return path_; }
 
   // Writes job.json and returns its path.
-  std::filesystem::path Write() const {
+  fs::path Write() const {
     std::ofstream(path_ / "job.json") << job_.dump(1);
     return path_ / "job.json";
   }
@@ -50,13 +52,13 @@ class JobFolder {
     for (int i = 0; i < rows; ++i) {
       std::string text = "row";
       for (int j = 0; j <= i % 4; ++j) text += " word" + std::to_string(i * j);
-      file << nlohmann::json{{"text", text}}.dump() << "\n";
+      file << json{{"text", text}}.dump() << "\n";
     }
   }
 
  private:
-  std::filesystem::path path_;
-  nlohmann::json job_;
+  fs::path path_;
+  json job_;
 };
 
 // Keeps all reports; asks for a stop after `stop_after` steps, or when it
@@ -95,6 +97,6 @@ class RecordingObserver : public train::Observer {
   std::vector<report::Checkpointed> checkpoints;
 };
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_CORE_JOB_FOLDER_H_

@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
 
 // |a − b| / |b| in fp64, by the L2 norm; 1e9 where the sizes differ.
 inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
@@ -14,6 +14,6 @@ inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
       .item<double>();
 }
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_CORE_RELATIVE_ERROR_H_

@@ -9,7 +9,9 @@
 #include <string>
 #include <system_error>
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
+
+namespace fs = std::filesystem;
 
 // This process's own temporary folder, removed when it ends: tests of one
 // program run at the same time.
@@ -21,23 +23,23 @@ class ScratchRoot {
   }
   ~ScratchRoot() {
     std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    fs::remove_all(path_, ignored);
   }
-  const std::filesystem::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  fs::path path_;
 };
 
 // A new empty folder.
-inline std::filesystem::path FreshFolder(const std::string& name) {
+inline fs::path FreshFolder(const std::string& name) {
   static const ScratchRoot root;
-  const std::filesystem::path folder = root.path() / name;
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+  const fs::path folder = root.path() / name;
+  fs::remove_all(folder);
+  fs::create_directories(folder);
   return folder;
 }
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_CORE_SCRATCH_FOLDER_H_

@@ -12,7 +12,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
+
+// What most tests are written with.
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
+using testing::SizeIs;
+using testing::StartsWith;
 
 inline absl::Status StatusOf(const absl::Status& status) { return status; }
 template <typename T>
@@ -49,8 +61,7 @@ MATCHER_P(Says, message, "") {
 // The same, of a code.
 MATCHER_P2(Fails, code, message, "") {
   return StatusOf(arg).code() == code &&
-         testing::ExplainMatchResult(testing_support::Says(message), arg,
-                                     result_listener);
+         testing::ExplainMatchResult(Says(message), arg, result_listener);
 }
 
 // An error of this code, with any message.
@@ -59,6 +70,6 @@ MATCHER_P(Fails, code, "") {
   return StatusOf(arg).code() == code;
 }
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_CORE_STATUS_MATCHERS_H_

@@ -12,7 +12,6 @@
 namespace mpsd {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 TEST(BuildInfo, SaysWhatWasBuilt) {
@@ -64,7 +63,7 @@ class BuildCommitTest : public testing::Test {
     Git("add . && git -c user.name=a -c user.email=a@b commit -qm one");
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("build_commit");
+  const fs::path folder_ = FreshFolder("build_commit");
   bool missing_ = false;
 };
 

@@ -11,14 +11,10 @@
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class ConfigTest : public testing::Test {
  protected:
@@ -51,7 +47,7 @@ class ConfigTest : public testing::Test {
     ExpectError({"--config", file_}, words);
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("config");
+  const fs::path folder_ = FreshFolder("config");
   const std::string file_ = folder_ / "mpsd.toml";
 };
 

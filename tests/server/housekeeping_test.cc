@@ -16,7 +16,6 @@
 namespace mpsd {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 // False when that does not come within a minute.
@@ -113,7 +112,7 @@ class HousekeepingTest : public testing::Test {
     return said().find(words) != std::string::npos;
   }
 
-  const fs::path state_ = testing_support::FreshFolder("housekeeping");
+  const fs::path state_ = FreshFolder("housekeeping");
   fakes::TestStore db_{state_ / "mpsd.db"};
   std::unique_ptr<store::BlobStore> blobs_ =
       *store::BlobStore::Open(db_.database(), state_ / "blobs");
@@ -157,12 +156,12 @@ class DiskWatchTest : public testing::Test {
   DiskWatchTest() {
     options_.state_dir = "/state";
     options_.room_interval = options_.usage_interval = absl::Milliseconds(1);
-    options_.measure_room = [this](const std::filesystem::path& folder) {
+    options_.measure_room = [this](const fs::path& folder) {
       EXPECT_EQ(folder, "/state");
       ++rooms_;
       return absl::StatusOr<DiskWatch::Room>(DiskWatch::Room{10, 20});
     };
-    options_.measure_usage = [this](const std::filesystem::path& folder,
+    options_.measure_usage = [this](const fs::path& folder,
                                     const std::atomic<bool>&) {
       EXPECT_EQ(folder, "/state");
       ++usages_;
@@ -205,7 +204,7 @@ TEST_F(DiskWatchTest, MeasuresAgainAndAgain) {
 
 TEST_F(DiskWatchTest, AFailureKeepsTheLastMeasurementUntilItIsTooOld) {
   std::atomic<bool> fails = false;
-  options_.measure_room = [&](const std::filesystem::path&) {
+  options_.measure_room = [&](const fs::path&) {
     ++rooms_;
     if (fails) {
       return absl::StatusOr<DiskWatch::Room>(
@@ -228,8 +227,7 @@ TEST_F(DiskWatchTest, AFailureKeepsTheLastMeasurementUntilItIsTooOld) {
 }
 
 TEST_F(DiskWatchTest, AFailureIsLoggedOnce) {
-  options_.measure_usage = [this](const std::filesystem::path&,
-                                  const std::atomic<bool>&) {
+  options_.measure_usage = [this](const fs::path&, const std::atomic<bool>&) {
     ++usages_;
     return absl::StatusOr<StateUsage>(
         absl::UnavailableError("/state/jobs: Input/output error"));
@@ -244,8 +242,7 @@ TEST_F(DiskWatchTest, ADeadDiskHoldsUpNeitherAScrapeNorTheEnd) {
   auto hangs = std::make_shared<absl::Notification>();
   auto revives = std::make_shared<absl::Notification>();
   auto left = std::make_shared<absl::Notification>();
-  options_.measure_usage = [=](const std::filesystem::path&,
-                               const std::atomic<bool>& stop) {
+  options_.measure_usage = [=](const fs::path&, const std::atomic<bool>& stop) {
     hangs->Notify();
     revives->WaitForNotification();
     // What the thread uses outlives the watch.

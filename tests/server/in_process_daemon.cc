@@ -15,10 +15,8 @@
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr char kTinyConfig[] =
     R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama",
@@ -403,4 +401,4 @@ void InProcessDaemon::Execute(const std::string& sql) {
   writer.database().exec(sql);
 }
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support

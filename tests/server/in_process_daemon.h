@@ -43,7 +43,7 @@
 #include "tests/fakes/fake_launcher.h"
 #include "tests/server/fake_parts.h"
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
 
 // The stubs by short names: api.Call(&Jobs::Get, request).
 using Jobs = v1::JobService::Stub;
@@ -288,6 +288,6 @@ class InProcessDaemon {
   std::string log_ ABSL_GUARDED_BY(log_mutex_);
 };
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_SERVER_IN_PROCESS_DAEMON_H_

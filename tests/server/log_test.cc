@@ -13,19 +13,14 @@
 #include "absl/synchronization/notification.h"
 #include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
-
 class LogTest : public testing::Test {
  protected:
-  LogTest() { config_.state_dir = testing_support::FreshFolder("log"); }
+  LogTest() { config_.state_dir = FreshFolder("log"); }
   // A log with the options of config_.
   std::shared_ptr<spdlog::logger> Open() const {
     auto log = OpenLog(config_);

@@ -10,7 +10,7 @@
 
 #include "core/base/file.h"
 
-namespace mpsd::testing_support {
+namespace mpsd::inline testing_support {
 
 // The page deploy/`page` has `text` between the comments "`name` begin" and
 // "`name` end". MPSD_WRITE_REFERENCE=1 writes it there instead.
@@ -35,6 +35,6 @@ inline void ExpectInPage(const std::string& page, const std::string& name,
       << "Write it anew: run this test with MPSD_WRITE_REFERENCE=1";
 }
 
-}  // namespace mpsd::testing_support
+}  // namespace mpsd::inline testing_support
 
 #endif  // MPSD_TESTS_SERVER_README_PART_H_

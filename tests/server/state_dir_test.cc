@@ -14,19 +14,15 @@
 
 #include "server/process.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd {
 
 namespace {
 
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Pair;
-
 class StateDirTest : public testing::Test {
  protected:
-  const fs::path base_ = testing_support::FreshFolder("state") / "dir";
+  const fs::path base_ = FreshFolder("state") / "dir";
 };
 
 TEST_F(StateDirTest, ASecondHolderIsRefusedByName) {
@@ -99,7 +95,7 @@ TEST(SocketGroupTest, AGroupHasANameAndANumber) {
 }
 
 TEST(SocketGroupTest, MembersPassAFolderAndListNothing) {
-  const fs::path folder = testing_support::FreshFolder("group");
+  const fs::path folder = FreshFolder("group");
   const gid_t group = geteuid() == 0 ? 4711 : getegid();
   for (mode_t before : {0700, 0770, 0750}) {
     ASSERT_EQ(chmod(folder.c_str(), before), 0);
@@ -165,7 +161,7 @@ class StateUsageTest : public testing::Test {
     return MeasureAll().by_kind;
   }
 
-  const fs::path state_ = testing_support::FreshFolder("usage");
+  const fs::path state_ = FreshFolder("usage");
   const fs::path job_ = state_ / "jobs" / kId;
 };
 
@@ -232,7 +228,7 @@ TEST_F(StateUsageTest, AnUploadCountsOnceHoweverManyUseIt) {
 }
 
 TEST_F(StateUsageTest, FollowsNoLink) {
-  const fs::path outside = testing_support::FreshFolder("outside");
+  const fs::path outside = FreshFolder("outside");
   Write(outside / "big", 4 * kUnit);
   fs::create_directories(job_ / "out");
   fs::create_symlink(outside / "big", job_ / "out/file");

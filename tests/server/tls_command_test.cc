@@ -8,13 +8,10 @@
 #include <sstream>
 
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
 
 struct Outcome {
   int code;
@@ -36,7 +33,7 @@ class TlsCommandTest : public testing::Test {
     return nlohmann::json::parse(Run({"show", "--json"}).out);
   }
 
-  const fs::path state_dir_ = testing_support::FreshFolder("tls_command");
+  const fs::path state_dir_ = FreshFolder("tls_command");
 };
 
 TEST_F(TlsCommandTest, InitSaysWhatToDoNext) {
@@ -54,7 +51,7 @@ TEST_F(TlsCommandTest, InitSaysWhatToDoNext) {
 }
 
 TEST_F(TlsCommandTest, TheFileMayNameTheFolder) {
-  const fs::path file = testing_support::FreshFolder("tls_config") / "m.toml";
+  const fs::path file = FreshFolder("tls_config") / "m.toml";
   std::ofstream(file) << "state-dir = \"" << state_dir_.string()
                       << "\"\nlisten = [\"0.0.0.0:7433\"]\n";
   const Outcome made = Typed({"init", "--config", file.string()});

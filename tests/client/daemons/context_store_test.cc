@@ -14,11 +14,10 @@
 
 #include "core/base/api_token.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::client {
 namespace {
-
-using testing::HasSubstr;
 
 const std::string kToken =
     base::ApiToken(std::string(base::kApiTokenSecretBytes, 's'));
@@ -98,9 +97,6 @@ TEST(ContextText, BrokenTextsSayWhatWasExpected) {
   }
 }
 
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-
 class ContextStoreTest : public testing::Test {
  protected:
   static Context Studio() {
@@ -117,7 +113,7 @@ class ContextStoreTest : public testing::Test {
     return text.str();
   }
 
-  const fs::path root_ = testing_support::FreshFolder("contexts");
+  const fs::path root_ = FreshFolder("contexts");
   const fs::path folder_ = root_ / "mpsd/contexts";
   ContextStore store() const { return ContextStore(folder_); }
 };
@@ -207,10 +203,6 @@ TEST(ContextFolder, FollowsTheEnvironment) {
   setenv("HOME", "/srv/ann", 1);
 }
 
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-
 int ModeOf(const fs::path& path) {
   struct stat info;
   EXPECT_EQ(lstat(path.c_str(), &info), 0) << path;
@@ -230,7 +222,7 @@ class PrivateFolderTest : public testing::Test {
     EXPECT_THAT(std::string(status.message()), HasSubstr(path_.string()));
   }
 
-  const fs::path root_ = testing_support::FreshFolder("private");
+  const fs::path root_ = FreshFolder("private");
   const fs::path path_ = root_ / "a/secrets";
 };
 

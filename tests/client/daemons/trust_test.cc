@@ -13,6 +13,7 @@
 #include "tests/client/certificates.h"
 #include "tests/core/closed_port.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::client {
 namespace {
@@ -29,7 +30,7 @@ class TrustTest : public testing::Test {
     return verdict.trust;
   }
 
-  const std::filesystem::path folder_ = testing_support::FreshFolder("trust");
+  const fs::path folder_ = FreshFolder("trust");
 };
 
 TEST_F(TrustTest, ByAuthorityNameAndDate) {
@@ -107,10 +108,6 @@ TEST_F(SystemRootsTest, TheSystemsOwn) {
   if (!roots.ok()) GTEST_SKIP() << "this machine trusts no authority";
   EXPECT_NE(roots->find("-----BEGIN CERTIFICATE-----"), std::string::npos);
 }
-
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 TEST(HostPort, NamesAndAddresses) {
   for (const char* text : {"studio.local:7433", "127.0.0.1:1", "[::1]:65535",
@@ -208,7 +205,7 @@ class ProbeTest : public testing::Test {
     return {"127.0.0.1", std::to_string(port)};
   }
 
-  const std::filesystem::path folder_ = testing_support::FreshFolder("probe");
+  const fs::path folder_ = FreshFolder("probe");
   v1::DaemonService::Service service_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -262,7 +259,7 @@ TEST_F(ProbeTest, AServerOfTls12) {
 }
 
 TEST_F(ProbeTest, NoListenerOrNoSuchHost) {
-  const testing_support::ClosedPort closed;
+  const ClosedPort closed;
   Probe probe = ProbeServer({"127.0.0.1", closed.port()});
   EXPECT_EQ(probe.found, Found::kUnreachable);
   EXPECT_EQ(probe.why, "Connection refused");

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "tests/core/status_matchers.h"
 
 // client/daemons/find_socket.sh, which an ssh session runs at the host.
 
@@ -23,8 +24,6 @@ namespace mpsd::ssh {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
 
 // Owns a descriptor.
 class Descriptor {
@@ -292,9 +291,6 @@ TEST_F(TunnelTest, BreakEndsTheWaitAndTheSsh) {
   EXPECT_EQ(tunnel.Open().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(Pids().size(), 1u);
 }
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 struct FoundSocket {
   std::string socket;  // empty: none

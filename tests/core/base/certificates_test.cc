@@ -12,10 +12,6 @@
 namespace mpsd::certificates {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing_support::Says;
-
 // A certificate whose subject has these common names, as bytes of UTF8String.
 Certificate Named(const std::vector<std::string>& names) {
   Certificate made(X509_new());
@@ -31,7 +27,7 @@ Certificate Named(const std::vector<std::string>& names) {
 }
 
 TEST(CertificateFactsTest, AgreesWithOpenssl) {
-  const auto folder = testing_support::FreshFolder("facts");
+  const auto folder = FreshFolder("facts");
   const std::string pem =
       SelfSigned(folder,
                  "-subj /CN=studio.local -days 30 -addext subjectAltName="
@@ -80,7 +76,7 @@ TEST(CertificateFactsTest, DaysLeftAreWholeOnes) {
 }
 
 TEST(CertificateFactsTest, OnlyItsOwnAuthorityHasIssuedACertificate) {
-  const auto folder = testing_support::FreshFolder("issued");
+  const auto folder = FreshFolder("issued");
   const std::string text = SelfSigned(folder, "-subj /CN=studio");
   const auto authority = ParseCertificates(text);
   const std::string of_folder = "cd '" + folder.string() + "'; ";
@@ -103,7 +99,7 @@ TEST(PemTest, AKeyComesBack) {
   EXPECT_THAT(pem, HasSubstr("BEGIN PRIVATE KEY"));
   const auto parsed = ParseKey(pem).value();
   EXPECT_EQ(EVP_PKEY_eq(key.get(), parsed.get()), 1);
-  const auto file = testing_support::FreshFolder("pem") / "key";
+  const auto file = FreshFolder("pem") / "key";
   Said(
       "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -aes256 "
       "-pass pass:secret -out '" +
@@ -113,7 +109,7 @@ TEST(PemTest, AKeyComesBack) {
 }
 
 TEST(PemTest, CertificatesComeBackInTheirOrder) {
-  const auto folder = testing_support::FreshFolder("pem");
+  const auto folder = FreshFolder("pem");
   const std::string first = SelfSigned(folder, "-subj /CN=first");
   const std::string second = SelfSigned(folder, "-subj /CN=second");
   const auto parsed = *ParseCertificates(first + "text between\n" + second);
@@ -123,8 +119,7 @@ TEST(PemTest, CertificatesComeBackInTheirOrder) {
 }
 
 TEST(PemTest, WhatIsNoPemIsRefused) {
-  const std::string pem =
-      SelfSigned(testing_support::FreshFolder("pem"), "-subj /CN=studio");
+  const std::string pem = SelfSigned(FreshFolder("pem"), "-subj /CN=studio");
   for (const std::string& text :
        {std::string(), std::string("no certificate"),
         std::string(limits::kPemBytes, '-'), std::string(100, '\0'),

@@ -145,7 +145,7 @@ TEST(WorkCountTest, EveryThreadsWorkCounts) {
 
 // A model of many gigabytes on a slow disk is one file.
 TEST(WorkCountTest, AFileThatIsHashedCountsByParts) {
-  const auto path = testing_support::FreshFolder("work_count") / "file";
+  const auto path = FreshFolder("work_count") / "file";
   std::ofstream(path) << std::string(20 << 20, 'x');
   EXPECT_GE(PiecesOf([&] { EXPECT_TRUE(Sha256File(path).ok()); }), 3);
   EXPECT_GE(PiecesOf([&] { EXPECT_TRUE(ReadFile(path).ok()); }), 1);
@@ -214,8 +214,6 @@ TEST_F(LineChannelTest, LinesOfSeveralSendersDoNotMix) {
                                          std::string(5'000, 'b')}));
 }
 
-namespace fs = std::filesystem;
-
 class ExchangeTest : public testing::Test {
  protected:
   fs::path Make(const std::string& name, const std::string& content) {
@@ -228,7 +226,7 @@ class ExchangeTest : public testing::Test {
     return ReadFile(folder / "file").value_or("nothing");
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("exchange");
+  const fs::path folder_ = FreshFolder("exchange");
 };
 
 TEST_F(ExchangeTest, TwoFoldersChangePlaces) {

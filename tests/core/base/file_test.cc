@@ -18,12 +18,6 @@
 namespace mpsd::base {
 namespace {
 
-using testing_support::Fails;
-using testing_support::FreshFolder;
-using testing_support::Says;
-
-namespace fs = std::filesystem;
-
 size_t EntriesIn(const fs::path& folder) {
   return std::distance(fs::directory_iterator(folder),
                        fs::directory_iterator());
@@ -140,8 +134,6 @@ TEST(AtomicFileTest, FilesOfAKilledProcessAreRecognized) {
       AtomicFile::Create(FreshFolder("none") / "no" / "f").status()));
 }
 
-using testing::HasSubstr;
-
 class SmallFileTest : public testing::Test {
  protected:
   void ExpectRefused(const fs::path& path, const std::string& why) {
@@ -194,8 +186,6 @@ TEST_F(SmallFileTest, LiesWithinWhatIsGiven) {
         << path;
   }
 }
-
-using testing::Not;
 
 class SecretFileTest : public testing::Test {
  protected:

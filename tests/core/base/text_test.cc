@@ -260,7 +260,7 @@ TEST(Sha256Test, KnownDigestsWholeAndInPieces) {
 
 TEST(Sha256Test, OfAFileLargerThanAPiece) {
   const std::string bytes(9'000'001, 'q');
-  const std::string path = testing_support::FreshFolder("sha256") / "file";
+  const std::string path = FreshFolder("sha256") / "file";
   std::ofstream(path, std::ios::binary) << bytes;
   EXPECT_EQ(*Sha256File(path), Sha256Hex(bytes));
   EXPECT_FALSE(Sha256File(path + ".none").ok());

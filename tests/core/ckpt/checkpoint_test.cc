@@ -15,12 +15,6 @@
 namespace mpsd::ckpt {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing_support::Fails;
-using testing_support::FreshFolder;
-using testing_support::LoadGolden;
-
 // A run's moving parts over a golden model.
 class TinyRun {
  public:

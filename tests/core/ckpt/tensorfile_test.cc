@@ -16,8 +16,6 @@
 namespace mpsd::tensorfile {
 namespace {
 
-using testing_support::Fails;
-
 // A file of header text `json` and `data`, length prefix included.
 std::string FileOf(const std::string& json, const std::string& data = "") {
   std::string bytes;
@@ -155,8 +153,7 @@ TEST(ParseHeaderTest, AnyBytesGetAnAnswer) {
 }
 
 std::string PathOf(const std::string& name) {
-  static const std::filesystem::path folder =
-      testing_support::FreshFolder("safetensors");
+  static const fs::path folder = FreshFolder("safetensors");
   return (folder / name).string();
 }
 
@@ -247,9 +244,7 @@ TEST(SafetensorsTest, TensorsAtOddPlacesAreAlignedForTheCopy) {
   }
 }
 
-std::filesystem::path NewFile() {
-  return testing_support::FreshFolder("writer") / "x.safetensors";
-}
+fs::path NewFile() { return FreshFolder("writer") / "x.safetensors"; }
 
 TEST(SafetensorsWriterTest, TakesTheTensorsOfThePlanOnly) {
   auto writer =
@@ -267,8 +262,6 @@ TEST(SafetensorsWriterTest, TakesTheTensorsOfThePlanOnly) {
           .message(),
       "tensor \"a\" has a dtype safetensors lacks");
 }
-
-namespace fs = std::filesystem;
 
 const std::vector<PlannedTensor> kPlan = {{"a", at::kFloat, {10}},
                                           {"b", at::kFloat, {10}},
@@ -299,7 +292,7 @@ void ExpectAll(const fs::path& folder) {
 }
 
 TEST(ShardedWriterTest, OneFileWhereAllFits) {
-  const fs::path folder = testing_support::FreshFolder("one");
+  const fs::path folder = FreshFolder("one");
   EXPECT_EQ(WriteAll(folder, 1000), 1);
   EXPECT_TRUE(fs::exists(folder / "model.safetensors"));
   EXPECT_FALSE(fs::exists(folder / "model.safetensors.index.json"));
@@ -307,7 +300,7 @@ TEST(ShardedWriterTest, OneFileWhereAllFits) {
 }
 
 TEST(ShardedWriterTest, ShardsAndAnIndexAsSavePretrainedWritesThem) {
-  const fs::path folder = testing_support::FreshFolder("shards");
+  const fs::path folder = FreshFolder("shards");
   // a and b fill a file, c alone is larger than one may be.
   EXPECT_EQ(WriteAll(folder, 80), 3);
   ExpectAll(folder);
@@ -363,7 +356,7 @@ class BadFolderTest : public testing::Test {
   void WriteIndex(const std::string& text) {
     std::ofstream(dir_ / "model.safetensors.index.json") << text;
   }
-  const fs::path dir_ = testing_support::FreshFolder("weights");
+  const fs::path dir_ = FreshFolder("weights");
 };
 
 TEST_F(BadFolderTest, SaysWhatItLookedForAndLeavesTheFolderForNoIndex) {

@@ -21,10 +21,6 @@ namespace mpsd::data {
 namespace {
 
 using spec::ProblemType;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing_support::Says;
 using Kind = LabelValue::Kind;
 
 std::string Place(int64_t index) { return base::Cat("x.csv:", index + 2); }
@@ -535,9 +531,6 @@ TEST_F(LabelledTableTest, GlueFilesKeepEmptyTextsAndDropRaggedRows) {
   EXPECT_EQ(none.status().message(),
             Path("b.tsv") + ": no row has every column of the task");
 }
-
-using spec::ProblemType;
-using testing_support::Fails;
 
 struct Job {
   std::string task = "";

@@ -16,8 +16,6 @@
 namespace mpsd::image {
 namespace {
 
-using testing_support::Fails;
-
 // Pixels numbered from 1.
 Image Numbered(int64_t height, int64_t width, int64_t channels) {
   Image image = Blank(height, width, channels);
@@ -255,7 +253,7 @@ TEST(Processor, GivesWhatTransformersGivesToTheLastBit) {
 }
 
 TEST(Processor, TakesTheModelsSizeWithoutAConfig) {
-  const auto folder = testing_support::FreshFolder("processor_none");
+  const auto folder = FreshFolder("processor_none");
   auto processor = Processor::Read(folder, Model(20, 1)).value();
   const at::Tensor pixels = Pixels(processor, Image{1, 1, 3, {255, 255, 255}});
   EXPECT_TRUE(at::equal(pixels, at::ones({1, 20, 20})));
@@ -263,7 +261,7 @@ TEST(Processor, TakesTheModelsSizeWithoutAConfig) {
 }
 
 TEST(Processor, ReadsTheConfigOfAFolder) {
-  const auto folder = testing_support::FreshFolder("processor_some");
+  const auto folder = FreshFolder("processor_some");
   const auto path = folder / "preprocessor_config.json";
   std::ofstream(path) << R"({"size": 32, "image_mean": [0.1, 0.2, 0.3]})";
   auto processor = Processor::Read(folder, Model(32)).value();
@@ -372,12 +370,6 @@ TEST(ParseProcessorConfig, SaysWhatItCannotDo) {
                 Fails(bad.code, testing::StrEq(bad.message)));
   }
 }
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing_support::Fails;
-using testing_support::FreshFolder;
-using testing_support::Says;
 
 constexpr int64_t kSize = 12;
 

@@ -10,11 +10,10 @@
 #include "core/data/order.h"
 #include "core/data/table.h"
 #include "tests/core/data/model_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::data {
 namespace {
-
-using testing::ElementsAre;
 
 Table Read(const std::string& name, std::string_view bytes,
            const char* task = "") {
@@ -195,8 +194,6 @@ TEST(RecordScanner, SurvivesAnyBytes) {
     ASSERT_LE(scanner.position(), bytes.size());
   }
 }
-
-using testing::StartsWith;
 
 LanguageRow Parse(std::string_view line) {
   return ParseLanguageRow(line).value();
@@ -431,8 +428,6 @@ TEST(ParseLanguageRow, TakesTheColumnsThatAreNamed) {
       error({.format = "alpaca"}),
       StartsWith("expected \"instruction\", \"output\" and optionally"));
 }
-
-using testing::HasSubstr;
 
 constexpr char kChat[] =
     R"({"messages": [{"role": "user", "content": "hello"},)"
@@ -818,7 +813,6 @@ TEST(AssistantSpans, ConversationsThatCannotBeRenderedInPartsAndListsOfParts) {
             "<|im_start|>user\n1<|im_end|>\n");
 }
 
-using testing::ElementsAre;
 using Rows = std::vector<std::vector<int64_t>>;
 
 Rows Pack(const std::vector<int64_t>& lengths, int64_t capacity) {

@@ -21,11 +21,10 @@
 #include "core/data/token_arrays.h"
 #include "tests/core/data/model_folder.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::data {
 namespace {
-
-using testing::ElementsAre;
 
 TEST(LengthBuckets, AreFewAndEndAtMaxLength) {
   EXPECT_THAT(LengthBuckets(512),
@@ -372,10 +371,6 @@ TEST(Subset, CountsItsOwnLabels) {
   EXPECT_EQ(Subset(base, {0, 1, 2}).stats().label_tokens, 4);
 }
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::Not;
-
 // Every text below holds "s3cret", and no message may.
 class ShownTest : public testing::Test {
  protected:
@@ -384,7 +379,7 @@ class ShownTest : public testing::Test {
   // The error of a table, once as it is and once without contents.
   void ExpectHidden(const std::string& name, const std::string& text,
                     const std::string& place) {
-    const fs::path path = testing_support::FreshFolder("shown") / name;
+    const fs::path path = FreshFolder("shown") / name;
     std::ofstream(path) << text;
     for (bool shown : {true, false}) {
       ShowContents(shown);
@@ -460,8 +455,6 @@ TEST_F(ShownTest, FaultsKeepTheirPlaces) {
 }
 
 using testing::AnyOf;
-using testing::ElementsAre;
-using testing::SizeIs;
 
 bool Equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),

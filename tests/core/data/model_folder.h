@@ -72,7 +72,7 @@ class DataFolder : public ::testing::Test {
   }
 
  private:
-  const std::string dir_ = testing_support::FreshFolder("data_files").string();
+  const std::string dir_ = FreshFolder("data_files").string();
 };
 
 }  // namespace mpsd::data

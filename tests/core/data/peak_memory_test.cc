@@ -17,9 +17,6 @@
 namespace mpsd::data {
 namespace {
 
-namespace fs = std::filesystem;
-using testing_support::FreshFolder;
-
 constexpr double kTimesTheArrays = 1.3;
 // What two threads and their tokenizer take besides, of however many tokens.
 constexpr int64_t kThreads = 6 << 20;

@@ -19,11 +19,6 @@
 namespace mpsd::data {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
-using testing_support::IsOk;
-using testing_support::Says;
-
 class LoadTokenDatasetTest : public DataFolder {
  protected:
   absl::StatusOr<TokenDataset> Load(const std::vector<std::string>& files,
@@ -387,9 +382,6 @@ TEST_F(LoadTokenDatasetTest, ReportsProgressUpToOne) {
   EXPECT_GT(seen.front(), 0);
   EXPECT_EQ(seen.back(), 1);
 }
-
-namespace fs = std::filesystem;
-using testing_support::FreshFolder;
 
 constexpr int64_t kPlenty = 1 << 20;
 const TokenizeOptions kOptions = {.max_length = 16, .pad_id = 3};

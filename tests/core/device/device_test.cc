@@ -16,8 +16,6 @@
 namespace mpsd::device {
 namespace {
 
-using testing_support::Fails;
-
 TEST(DeviceTest, RestoringTheStateRepeatsTheDraws) {
   const at::Tensor state = CpuRngState();
   const at::Tensor first = at::randn({8});
@@ -167,8 +165,6 @@ TEST(MpsDeviceTest, OpensOnAMacAndElsewhereSaysWhatItNeeds) {
   EXPECT_GT(*(*device)->GetMemory().recommended_max, 0);
 }
 
-using testing::HasSubstr;
-
 constexpr int64_t kMiB = 1 << 20;
 
 class MemoryWatchTest : public testing::Test {
@@ -223,10 +219,6 @@ TEST_F(MemoryWatchTest, ReportsOnceThatTheDeviceIsNearlyFull) {
 }
 
 using backend::Choice;
-
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::Pair;
 
 // As at::mps::mps_fallback words it, at one site for every operator.
 void Fallback(const std::string& op) {

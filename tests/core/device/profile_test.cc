@@ -47,8 +47,6 @@ class CaptureBuilder {
   Capture capture_;
 };
 
-using testing_support::IsOk;
-
 // A step with a forward of two blocks and autograd's backward.
 void Step(const at::Tensor& weight) {
   const BlockMark step("mpsd::step");
@@ -106,7 +104,7 @@ TEST_F(RecorderTest, RecordsCallsMarksAndNodes) {
 }
 
 TEST_F(RecorderTest, SavesATraceInChromesFormat) {
-  const auto folder = testing_support::FreshFolder("recorder");
+  const auto folder = FreshFolder("recorder");
   EXPECT_FALSE(recorder_.Save(folder / "trace.json").ok());
   recorder_.Start();
   Step(weight_);
@@ -295,8 +293,6 @@ TEST(TallyTest, CapturesAddUpAndWhatIsOutsideOfAStepIsLeftOut) {
   EXPECT_FALSE(tally.device_reports_times);
 }
 
-namespace fs = std::filesystem;
-
 class TraceFileTest : public testing::Test {
  protected:
   fs::path Write(const std::string& text) const {
@@ -316,7 +312,7 @@ class TraceFileTest : public testing::Test {
     return text;
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("trace_file");
+  const fs::path folder_ = FreshFolder("trace_file");
 };
 
 TEST_F(TraceFileTest, PacksAndRemovesTheTextItself) {

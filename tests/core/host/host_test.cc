@@ -21,6 +21,7 @@
 #include "core/host/machine.h"
 #include "core/host/traits.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 
 // The contracts of this room, for every system that implements them.
 
@@ -54,13 +55,11 @@ TEST(HostNames, GoBothWaysAndNumbersAreThoseOfMacOS) {
   EXPECT_FALSE(MemoryPressureOfLevel(0).has_value());
 }
 
-namespace fs = std::filesystem;
-
 class FileHostTest : public testing::Test {
  protected:
   void Write(const std::string& text) { std::ofstream(path_) << text; }
 
-  const fs::path path_ = testing_support::FreshFolder("host") / "host.json";
+  const fs::path path_ = FreshFolder("host") / "host.json";
   FileHost host_{path_};
 };
 
@@ -124,7 +123,7 @@ class LinuxFilesTest : public testing::Test {
   }
   Reading Read() { return ReadLinuxFiles(root_); }
 
-  const fs::path root_ = testing_support::FreshFolder("linux_files");
+  const fs::path root_ = FreshFolder("linux_files");
 };
 
 TEST_F(LinuxFilesTest, AMachineThatSaysNothingThenOneThingAfterTheOther) {
@@ -246,8 +245,7 @@ class LinksTest : public testing::Test {
     return {{"/", "apfs", "disk", false, false},
             {(folder_ / "away").string(), "nfs", "nas:/x", true, false}};
   }
-  const fs::path folder_ =
-      fs::canonical(testing_support::FreshFolder("mounts"));
+  const fs::path folder_ = fs::canonical(FreshFolder("mounts"));
 };
 
 TEST_F(LinksTest, AreFollowedToTheVolumeTheyNameAndNoFurther) {
@@ -439,9 +437,6 @@ TEST(WithoutSecrets, KeepsWhatAWorkerNeedsAndNothingElse) {
   }
   EXPECT_EQ(WithoutSecrets(all), needed);
 }
-
-using testing::ElementsAre;
-using testing::Pair;
 
 TEST(GoldenEnvironment, HasWhatMattersAndOfASecretThatItIsSet) {
   for (const char* name :

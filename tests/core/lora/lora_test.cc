@@ -16,11 +16,6 @@
 namespace mpsd::lora {
 namespace {
 
-using testing_support::Fails;
-using testing_support::IsOk;
-using testing_support::LoadGolden;
-using testing_support::Says;
-
 spec::LoraSpec Spec(std::vector<std::string> targets) {
   spec::LoraSpec spec;
   spec.r = 4;
@@ -62,8 +57,8 @@ TEST(LoraTest, ModulesToSaveAreTrainedInFull) {
 
 // PEFT cannot load "all-linear" in addition to a head of several linears.
 TEST(AdapterTest, AllLinearOfAClassifierIsWrittenByName) {
-  const auto folder = testing_support::FreshFolder("lora_written");
-  auto model = testing_support::LoadGolden("smollm");
+  const auto folder = FreshFolder("lora_written");
+  auto model = LoadGolden("smollm");
   spec::LoraSpec spec;
   spec.target_modules = spec::LoraSpec::AllLinear{};
   for (const char* task_type : {"CAUSAL_LM", "SEQ_CLS", ""}) {
@@ -76,9 +71,6 @@ TEST(AdapterTest, AllLinearOfAClassifierIsWrittenByName) {
     EXPECT_EQ(by_name, std::string(task_type) != "CAUSAL_LM") << task_type;
   }
 }
-
-using testing_support::FreshFolder;
-using testing_support::Golden;
 
 TEST(GoldenAdapterTest, PeftsFolderComesBackTensorForTensor) {
   for (const char* name : {"llama2", "llama3", "mistral", "mistral_window",
@@ -242,7 +234,7 @@ TEST(PeftFolderTest, TheBaseLayerOfAnAdaptedHeadIsTheModelsOwn) {
   };
   ASSERT_THAT(write(), IsOk());
   EXPECT_THAT(adapter->LoadCheckpoint(folder), IsOk());
-  const std::filesystem::path base = Golden("llama2", "model");
+  const fs::path base = Golden("llama2", "model");
   EXPECT_THAT(merge::AdaptedModel::Open(base, folder).status(), IsOk());
   tensors.back().second = own + 1;
   ASSERT_THAT(write(), IsOk());

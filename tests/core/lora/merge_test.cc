@@ -19,10 +19,8 @@
 namespace mpsd::merge {
 namespace {
 
-std::filesystem::path GoldenFolder(const std::string& name,
-                                   const std::string& part) {
-  return std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "tests" / "golden" /
-         name / part;
+fs::path GoldenFolder(const std::string& name, const std::string& part) {
+  return fs::path(MPSD_TEST_SOURCE_DIR) / "tests" / "golden" / name / part;
 }
 
 // Golden model `name` with its adapter, into a new folder.
@@ -30,14 +28,9 @@ MergeOptions GoldenMerge(const std::string& name) {
   MergeOptions options;
   options.model = GoldenFolder(name, "model");
   options.adapter = GoldenFolder(name, "adapter");
-  options.out = testing_support::FreshFolder("merge_" + name) / "merged";
+  options.out = FreshFolder("merge_" + name) / "merged";
   return options;
 }
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing_support::Fails;
-using testing_support::Says;
 
 at::Tensor Weight(const fs::path& folder, const std::string& name) {
   const auto weights = *tensorfile::Weights::Open(folder);
@@ -120,7 +113,7 @@ TEST(MergeTest, AddsScaledBTimesAToItsWeightAndReplacesSavedModules) {
 // tied, and the file has them under other names.
 fs::path TiedModel(const fs::path& from,
                    const std::map<std::string, std::string>& renamed) {
-  const fs::path folder = testing_support::FreshFolder("merge_tied");
+  const fs::path folder = FreshFolder("merge_tied");
   auto config = nlohmann::json::parse(*base::ReadFile(from / "config.json"));
   config["tie_word_embeddings"] = true;
   std::ofstream(folder / "config.json") << config;
@@ -190,7 +183,7 @@ TEST(MergeTest, AnAdapterOfAnotherModelIsRefused) {
 
 TEST(MergeTest, ABrokenAdapterIsFoundAndNoFileIsLeft) {
   MergeOptions options = GoldenMerge("mistral");
-  const fs::path adapter = testing_support::FreshFolder("broken_adapter");
+  const fs::path adapter = FreshFolder("broken_adapter");
   fs::copy(options.adapter, adapter,
            fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   const auto file = *tensorfile::SafetensorsFile::Open(
@@ -214,8 +207,6 @@ TEST(MergeTest, TheModelItselfIsNoPlaceForTheResult) {
   EXPECT_THAT(Merge(options), Says("is the model itself"));
 }
 
-using testing::ElementsAre;
-
 absl::StatusOr<AdaptedModel> Golden(const std::string& name) {
   return AdaptedModel::Open(GoldenFolder(name, "model"),
                             GoldenFolder(name, "adapter"));
@@ -235,7 +226,7 @@ TEST(AdaptedModelTest, TheAdaptersHeadSaysHowManyLabelsThereAre) {
 }
 
 TEST(AdaptedModelTest, LabelsAreThoseBesideTheAdaptersWeights) {
-  const fs::path adapter = testing_support::FreshFolder("adapter");
+  const fs::path adapter = FreshFolder("adapter");
   fs::copy(GoldenFolder("bert", "adapter"), adapter);
   const auto open = [&] {
     return AdaptedModel::Open(GoldenFolder("bert", "model"), adapter);
@@ -256,7 +247,7 @@ TEST(AdaptedModelTest, LabelsAreThoseBesideTheAdaptersWeights) {
 
 // Releases before labels.json.
 TEST(AdaptedModelTest, AnOldAdaptersLabelsAreThoseOfItsRun) {
-  const fs::path run = testing_support::FreshFolder("old_run");
+  const fs::path run = FreshFolder("old_run");
   constexpr char kLabels[] = R"({"labels": {"problem_type":
       "multi_label_classification", "names": ["good", "fair", "bad"]}})";
   ASSERT_TRUE(base::WriteFileAtomic(run / "run.json", kLabels).ok());
@@ -275,7 +266,7 @@ TEST(AdaptedModelTest, AChangedHalfOfATieAndATensorWithoutAPlaceAreRefused) {
                                  GoldenFolder("llama2", "adapter")),
               Fails(absl::StatusCode::kUnimplemented, "tie_word_embeddings"));
   // Not "belongs to no adapted module": PEFT saves its base_layer.
-  const fs::path head = testing_support::FreshFolder("tied_head");
+  const fs::path head = FreshFolder("tied_head");
   fs::copy(GoldenFolder("llama3", "adapter"), head);
   auto config =
       nlohmann::json::parse(*base::ReadFile(head / "adapter_config.json"));
@@ -291,7 +282,7 @@ TEST(AdaptedModelTest, AChangedHalfOfATieAndATensorWithoutAPlaceAreRefused) {
 class CompareLogitsTest : public testing::Test {
  protected:
   CompareLogitsTest() { EXPECT_TRUE(Merge(options_).ok()); }
-  absl::StatusOr<Comparison> Compare(const std::filesystem::path& folder,
+  absl::StatusOr<Comparison> Compare(const fs::path& folder,
                                      int64_t max_bytes) {
     return CompareLogits(adapted_, folder, at::kFloat, max_bytes);
   }

@@ -15,6 +15,7 @@
 #include "core/report/runbook.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::plan {
 namespace {
@@ -261,8 +262,6 @@ TEST(Lengths, TheBinsHoldEveryRow) {
   }
 }
 
-using testing::ElementsAre;
-
 std::vector<int32_t> Varied(int count) {
   std::vector<int32_t> lengths;
   for (int i = 0; i < count; ++i) lengths.push_back(1 + i * 37 % 100);
@@ -399,7 +398,6 @@ TEST(CountedRows, APartHasTheSharesOfTheWhole) {
 }
 
 using nlohmann::json;
-using testing::HasSubstr;
 
 class PlanTest : public testing::Test {
  protected:
@@ -681,8 +679,6 @@ TEST(Needs, CheckpointsHoldValuesAndMomentsAndAreKept) {
   EXPECT_EQ(DiskOf(spec, HalfBillion(), {1}).result_bytes, 4 * all);
 }
 
-using testing::Contains;
-
 class AlternativesTest : public testing::Test {
  protected:
   std::vector<Alternative> Find(int64_t limit) const {
@@ -770,8 +766,6 @@ TEST_F(AlternativesTest, OnlyWhatTheTaskHas) {
               "selective");
   }
 }
-
-using testing::ElementsAre;
 
 std::string ErrorOf(const std::string& json) {
   const auto facts = ParseFacts(json);

@@ -8,13 +8,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::metrics {
 namespace {
 
 using spec::ProblemType;
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 

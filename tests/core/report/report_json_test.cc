@@ -6,8 +6,6 @@
 namespace mpsd::report {
 namespace {
 
-using testing_support::Fails;
-
 template <typename T>
 absl::Status ReadInto(const Json& object, JsonReader::Missing missing,
                       T& value) {

@@ -12,11 +12,10 @@
 #include <regex>
 #include <sstream>
 
+#include "tests/core/status_matchers.h"
+
 namespace mpsd::run_page {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 size_t Count(const std::string& text, const std::string& part) {
   size_t count = 0;
@@ -116,9 +115,6 @@ TEST(RunDocumentTest, BytesThatAreNoTextAreReplaced) {
             std::string("a\xEF\xBF\xBD\x00z\x1b", 7));
   EXPECT_EQ(document["runs"][0]["files"].begin().value(), "\xEF\xBF\xBD");
 }
-
-using testing::Contains;
-using testing::ElementsAre;
 
 std::vector<CurvesPoint> Points(int64_t steps, size_t curves) {
   std::vector<CurvesPoint> points;

@@ -9,9 +9,6 @@
 namespace mpsd::runbook {
 namespace {
 
-using testing_support::Fails;
-using testing_support::Says;
-
 TEST(Finding, JsonHasWhatIsThereAloneAndTheWorstDecides) {
   EXPECT_EQ(ToJson({"disk.free", Verdict::kWarn, "3 GB", "make room", 3.0, 5.0,
                     "GB"}),
@@ -43,7 +40,6 @@ TEST(Finding, JsonHasWhatIsThereAloneAndTheWorstDecides) {
 }
 
 using nlohmann::json;
-using testing::HasSubstr;
 
 TEST(Options, ZeroAndNothingMeanTheDefaultOthersAreRefusedByName) {
   EXPECT_EQ(*IntOption({{"steps", 0}}, "steps", 8, 1, 10), 8);
@@ -79,8 +75,6 @@ TEST(Options, ZeroAndNothingMeanTheDefaultOthersAreRefusedByName) {
         << name;
   }
 }
-
-using testing::StartsWith;
 
 // Each bound at its value, and one past it.
 TEST(StudyOptions, AreHeldToTheirBounds) {

@@ -13,6 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::tensorboard {
@@ -53,10 +54,6 @@ TEST(ScalarsEvent, TheFirstStepIsTheAbsentOneAndLongTagsHaveLongLengths) {
       "09000010406e55da412ad3010ad0010ac8017474");
 }
 
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::SizeIs;
-
 // The events of a file; checks length and both sums of each. What is cut short
 // at the end is left out.
 std::vector<std::string> EventsIn(std::string_view bytes) {
@@ -94,7 +91,7 @@ class EventFileTest : public testing::Test {
     return EventsIn(*base::ReadFile(path));
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("events") / "runs";
+  const fs::path folder_ = FreshFolder("events") / "runs";
   fakes::FakeClock clock_;
 };
 
@@ -160,7 +157,6 @@ TEST_F(EventFileTest, AfterAFullDiskTheFileIsWholeAgain) {
             ScalarsEvent(clock_.Now(), 5002, {{"train/loss", 0.25}}));
 }
 
-using testing::Pair;
 using testing::UnorderedElementsAre;
 
 TEST(ScalarsOf, AStepHasACurveForEachOfItsNumbers) {

@@ -265,7 +265,7 @@ Identity AnIdentity() {
 }
 
 TEST(VerdictTest, ComesBackAsItWasWritten) {
-  const auto path = testing_support::FreshFolder("verdict") / "v.json";
+  const auto path = FreshFolder("verdict") / "v.json";
   Report report;
   report.results = {{"mm", "2 × 3", std::numeric_limits<double>::infinity(),
                      0.1, "no such kernel"}};
@@ -278,7 +278,7 @@ TEST(VerdictTest, ComesBackAsItWasWritten) {
 }
 
 TEST(VerdictTest, AnUnreadableFileHoldsNoVerdict) {
-  const auto folder = testing_support::FreshFolder("verdict_bad");
+  const auto folder = FreshFolder("verdict_bad");
   EXPECT_FALSE(ReadVerdict(folder / "absent.json").has_value());
   for (const char* text :
        {"", "[]", "{}", R"({"passed": true, "summary": "", "identity": 3})",
@@ -290,7 +290,7 @@ TEST(VerdictTest, AnUnreadableFileHoldsNoVerdict) {
 
 // One of a release that checked less.
 TEST(VerdictTest, AFileThatDoesNotSayWhatItCheckedHoldsNoVerdict) {
-  const auto path = testing_support::FreshFolder("verdict_old") / "v.json";
+  const auto path = FreshFolder("verdict_old") / "v.json";
   ASSERT_TRUE(WriteVerdict(path, AnIdentity(), {}).ok());
   std::string text = *base::ReadFile(path);
   const size_t at = text.find("\"checks\"");

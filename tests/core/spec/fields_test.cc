@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-using testing::EndsWith;
-using testing_support::Says;
 
 const fs::path kRoot = MPSD_TEST_SOURCE_DIR;
 
@@ -246,9 +244,6 @@ TEST(JobSchema, TakesEveryJobOfTheRepositoryAndItsReadmes) {
   }
 }
 
-using testing::HasSubstr;
-using testing::StartsWith;
-
 std::string Error(std::string_view json) {
   const auto node = ParseJson(json, "job.json");
   EXPECT_FALSE(node.ok()) << json;
@@ -457,9 +452,6 @@ TEST(Findings, ShowTwentyAtMost) {
 }
 
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 // A job that the rules take, with `patch` in it.
 TrainSpec Job(const char* patch) {

@@ -17,8 +17,6 @@ namespace mpsd::spec {
 namespace {
 
 using testing::Each;
-using testing_support::Fails;
-using testing_support::Says;
 
 // config.json of released models, the fields without bearing left out.
 constexpr char kLlama2_7b[] = R"({
@@ -351,7 +349,7 @@ TEST(ParameterCount, HasAnEnd) {
 }
 
 TEST(ReadModelConfig, ReadsAShortRegularFile) {
-  const auto folder = testing_support::FreshFolder("model_config");
+  const auto folder = FreshFolder("model_config");
   const auto path = folder / "config.json";
   const auto fails = [&](absl::StatusCode code, const std::string& text) {
     EXPECT_THAT(ReadModelConfig(folder.string()), Fails(code, text));
@@ -363,13 +361,10 @@ TEST(ReadModelConfig, ReadsAShortRegularFile) {
   EXPECT_TRUE(ReadModelConfig(folder.string()).ok());
   std::ofstream(path, std::ios::app) << ' ';
   fails(kInvalid, "longer than 16777216 bytes");
-  std::filesystem::remove(path);
+  fs::remove(path);
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   fails(kInvalid, "config.json: not a regular file");
 }
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 // config.json of released models, the fields without bearing left out.
 constexpr char kBertBase[] = R"({

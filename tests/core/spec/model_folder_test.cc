@@ -15,11 +15,6 @@
 namespace mpsd::spec {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing_support::Fails;
-using testing_support::Says;
-
 class FindModelFolderTest : public ::testing::Test {
  protected:
   void Write(const fs::path& path, const std::string& text) {
@@ -33,7 +28,7 @@ class FindModelFolderTest : public ::testing::Test {
     });
   }
 
-  const fs::path root_ = testing_support::FreshFolder("find_model");
+  const fs::path root_ = FreshFolder("find_model");
   std::map<std::string, std::string> variables_;
 };
 
@@ -183,9 +178,6 @@ TEST(ModelFolders, APushedModelHasItsNameAndAFolderItsId) {
   EXPECT_EQ(BaseModelOf(spec, folder), (BaseModel{"org/m", ""}));
 }
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-
 constexpr char kLlama[] = R"({
     "architectures": ["LlamaForCausalLM"], "model_type": "llama",
     "vocab_size": 32, "hidden_size": 16, "intermediate_size": 32,
@@ -219,7 +211,7 @@ class ModelFilesTest : public testing::Test {
     return std::string(model.status().message());
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("model_files");
+  const fs::path folder_ = FreshFolder("model_files");
 };
 
 TEST_F(ModelFilesTest, WhatAModelConsistsOfAndWhatItDoesNot) {
@@ -329,7 +321,7 @@ TEST_F(ModelFilesTest, AnIndexLeadsNowhereElse) {
 
 // What the folders that jobs may read do not have stays closed, by a link too.
 TEST_F(ModelFilesTest, OpensNothingOutside) {
-  const fs::path outside = testing_support::FreshFolder("outside");
+  const fs::path outside = FreshFolder("outside");
   std::ofstream(outside / "w") << "secret";
   fs::create_symlink(outside / "w", folder_ / "model.safetensors");
   const base::ReadRoots within({folder_});

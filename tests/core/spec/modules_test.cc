@@ -12,9 +12,6 @@
 namespace mpsd::spec {
 namespace {
 
-using testing_support::Fails;
-using testing_support::Says;
-
 ModelConfig Tiny() {
   ModelConfig c;
   c.model_type = "qwen3";
@@ -29,8 +26,6 @@ ModelConfig Tiny() {
   c.qkv_bias = true;
   return c;
 }
-
-using testing::ElementsAre;
 
 ModelConfig EncoderModulesTiny(const std::string& type) {
   ModelConfig c;
@@ -248,7 +243,6 @@ TEST(CheckQuantizationTest, IsForDecodersAndLoraAndTakesAStoredModelAsItIs) {
 }
 
 using ::testing::ElementsAre;
-using testing_support::Says;
 using NameList = std::vector<std::string>;
 
 ModelConfig TinyLlama() {

@@ -9,9 +9,6 @@
 namespace mpsd::spec {
 namespace {
 
-using testing::HasSubstr;
-using testing_support::Fails;
-
 constexpr char kMinimal[] =
     R"({"model": "m", "dataset": {"train": "train.jsonl"}})";
 
@@ -295,18 +292,16 @@ TEST(VisitPaths, NamesEachFieldThatHasAPath) {
 }
 
 TEST(ResolvePaths, MakesPathsAbsoluteButNotIds) {
-  const std::string base = testing_support::FreshFolder("resolve_paths");
-  std::filesystem::create_directories(base + "/models/smol");
+  const std::string base = FreshFolder("resolve_paths");
+  fs::create_directories(base + "/models/smol");
   const TrainSpec spec = ResolvePaths(Parse(kFull), base + "/./");
-  EXPECT_EQ(
-      spec.model,
-      std::filesystem::path(base + "/models/smol").lexically_normal().string());
-  EXPECT_EQ(
-      spec.dataset.train[0],
-      std::filesystem::path(base + "/a.jsonl").lexically_normal().string());
+  EXPECT_EQ(spec.model,
+            fs::path(base + "/models/smol").lexically_normal().string());
+  EXPECT_EQ(spec.dataset.train[0],
+            fs::path(base + "/a.jsonl").lexically_normal().string());
   EXPECT_EQ(spec.dataset.train[1], "/data/b.jsonl");
-  EXPECT_TRUE(std::filesystem::path(spec.dataset.eval[0]).is_absolute());
-  EXPECT_TRUE(std::filesystem::path(spec.adapter).is_absolute());
+  EXPECT_TRUE(fs::path(spec.dataset.eval[0]).is_absolute());
+  EXPECT_TRUE(fs::path(spec.adapter).is_absolute());
   TrainSpec id = Parse(kMinimal);
   id.model = "owner/name";
   EXPECT_EQ(ResolvePaths(id, base).model, "owner/name");

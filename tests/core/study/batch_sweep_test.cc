@@ -12,11 +12,6 @@
 namespace mpsd::study {
 namespace {
 
-namespace fs = std::filesystem;
-using nlohmann::json;
-using testing::HasSubstr;
-using testing_support::IsOk;
-using testing_support::RecordingObserver;
 using train::StopRequest;
 using wire::JobKind;
 
@@ -115,8 +110,6 @@ TEST(BatchSweepTest, ABatchThatEndsTheWorkerDoesNotFit) {
               HasSubstr("without a report"));
 }
 
-using testing::ElementsAre;
-
 // The batches that a search tries on a machine on which `holds` rows fit.
 std::vector<int64_t> Tried(int64_t first, int64_t most, int64_t holds,
                            int64_t* largest) {
@@ -185,8 +178,6 @@ TEST(BatchSearch, TheKneeIsTheSmallestWithinTheThreshold) {
   EXPECT_EQ(KneeOf({}, 0.05), 0);
 }
 
-using testing::Contains;
-
 class MeasuredRunTest : public testing::Test {
  protected:
   absl::StatusOr<Measurement> Measure(const MeasureOptions& options) {
@@ -227,7 +218,7 @@ TEST_F(MeasuredRunTest, WarmUpIsReportedSeparately) {
   EXPECT_TRUE(observer_.checkpoints.empty());
   EXPECT_THAT(observer_.devices, Contains("cpu"));
   EXPECT_THAT(observer_.stages, Contains("training"));
-  EXPECT_TRUE(std::filesystem::is_empty(job_.context().out_dir));
+  EXPECT_TRUE(fs::is_empty(job_.context().out_dir));
 }
 
 TEST_F(MeasuredRunTest, TheStudyCountsStepsOfAllItsRuns) {

@@ -10,10 +10,6 @@
 namespace mpsd::study {
 namespace {
 
-using nlohmann::json;
-using testing::HasSubstr;
-using testing_support::Fails;
-using testing_support::RecordingObserver;
 using wire::JobKind;
 
 class DeviceComparisonTest : public testing::Test {
@@ -113,7 +109,7 @@ TEST_F(DeviceComparisonTest, AStopEndsIt) {
       {{"devices", {"cpu", "cpu"}}, {"steps", 4}, {"warmup_steps", 0}},
       observer_);
   EXPECT_EQ(run.stopped, train::StopRequest::kPreempt);
-  EXPECT_FALSE(std::filesystem::exists(job_.context().out_dir / "result.json"));
+  EXPECT_FALSE(fs::exists(job_.context().out_dir / "result.json"));
 }
 
 // A device that computes a step in `compute` after a loader that needs `load`.

@@ -74,14 +74,7 @@ ProfileFacts SoundFacts() {
   return facts;
 }
 
-namespace fs = std::filesystem;
-
-using nlohmann::json;
 using runbook::Verdict;
-using testing::HasSubstr;
-using testing_support::IsOk;
-using testing_support::JobFolder;
-using testing_support::RecordingObserver;
 
 // Does something within a run, wherever the run asks for a stop: between two
 // micro-batches, and between two steps.
@@ -354,7 +347,7 @@ json ImageJob(const fs::path& folder, int64_t size) {
 TEST_F(ProfileTest, APlantedSlowLoaderIsFoundAndAFastOneIsNot) {
   for (const auto& [size, verdict] :
        {std::pair{2400, Verdict::kWarn}, {32, Verdict::kPass}}) {
-    const fs::path folder = testing_support::FreshFolder("profile_loader");
+    const fs::path folder = FreshFolder("profile_loader");
     const auto found =
         *RunUntil("profile.data", verdict, ImageJob(folder, size), folder);
     const runbook::Finding& finding = Finding(found, "profile.data");
@@ -409,7 +402,7 @@ TEST(ProfiledStepsTest, AMissingTraceHasAReasonAndWarningsContinue) {
   ProfiledSteps steps({1, 1}, observer);
   steps.Begin();
   Train(steps);
-  const auto folder = testing_support::FreshFolder("profiled_steps_none");
+  const auto folder = FreshFolder("profiled_steps_none");
   std::ofstream(folder / "file") << "no folder";
   ProfileFacts facts;
   steps.Finish(folder / "file", facts);

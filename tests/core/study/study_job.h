@@ -22,7 +22,7 @@
 namespace mpsd::study {
 
 // The golden model's job, to be studied.
-class StudyJob : public testing_support::JobFolder {
+class StudyJob : public JobFolder {
  public:
   explicit StudyJob(const std::string& name) : JobFolder(name) {
     context_.out_dir = path() / "out";
@@ -30,7 +30,7 @@ class StudyJob : public testing_support::JobFolder {
     context_.mpsd_version = "0.1.0";
     context_.torch_version = "2.11.0";
     context_.attempt = worker::Attempt;
-    std::filesystem::create_directories(context_.out_dir);
+    fs::create_directories(context_.out_dir);
   }
 
   spec::TrainSpec Spec() const {

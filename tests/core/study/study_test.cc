@@ -12,10 +12,6 @@
 namespace mpsd::study {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing_support::Fails;
-using testing_support::RecordingObserver;
 using train::StopRequest;
 using wire::JobKind;
 
@@ -69,16 +65,13 @@ TEST(StudyTest, AStopWritesNothing) {
   }
 }
 
-using nlohmann::json;
-
 class KeptPointsTest : public testing::Test {
  protected:
   KeptPoints Read(const std::string& key = "key") const {
     return KeptPoints::Read(file_, key);
   }
 
-  const std::filesystem::path file_ =
-      testing_support::FreshFolder("kept_points") / "points.jsonl";
+  const fs::path file_ = FreshFolder("kept_points") / "points.jsonl";
 };
 
 // A preemption is no fault of the point.

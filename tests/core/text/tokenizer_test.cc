@@ -33,22 +33,15 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
 
   void Write(const std::string& name, const std::string& bytes) const {
-    const std::filesystem::path file = std::filesystem::path(path_) / name;
-    std::filesystem::create_directories(file.parent_path());
+    const fs::path file = fs::path(path_) / name;
+    fs::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << bytes;
   }
 
  private:
   static inline int made_ = 0;
-  const std::string path_ =
-      testing_support::FreshFolder("text_" + std::to_string(++made_));
+  const std::string path_ = FreshFolder("text_" + std::to_string(++made_));
 };
-
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing_support::Fails;
-using testing_support::Says;
 
 std::unique_ptr<Tokenizer> Load(const std::string& name) {
   return Tokenizer::FromFolder(TestData(name)).value();
@@ -89,8 +82,8 @@ TEST(TokenizerGolden, TextsAndPairsOfClassifiers) {
     auto config = ReadJson(TestData(name) + "/tokenizer_config.json");
     config["truncation_side"] = "left";
     left.Write(std::string(name) + "/tokenizer_config.json", config.dump());
-    std::filesystem::copy_file(TestData(name) + "/tokenizer.json",
-                               left.path() + "/" + name + "/tokenizer.json");
+    fs::copy_file(TestData(name) + "/tokenizer.json",
+                  left.path() + "/" + name + "/tokenizer.json");
     tokenizers[std::string(name) + "/left"] =
         *Tokenizer::FromFolder(left.path() + "/" + name);
   }
@@ -381,8 +374,7 @@ TEST_F(OverridesTest, AreWrittenIntoAResult) {
   EXPECT_EQ(read("tokenizer_config.json").dump(),
             R"({"eos_token":"<|end|>","a":1})");
   EXPECT_EQ(read("config.json")["eos_token_id"], 7);
-  EXPECT_FALSE(
-      std::filesystem::exists(result.path() + "/additional_chat_templates"));
+  EXPECT_FALSE(fs::exists(result.path() + "/additional_chat_templates"));
   EXPECT_EQ(*base::ReadFile(result.path() + "/chat_template.jinja"),
             *base::ReadFile(path));
   ASSERT_TRUE(
@@ -390,8 +382,7 @@ TEST_F(OverridesTest, AreWrittenIntoAResult) {
   EXPECT_EQ(read("tokenizer_config.json")["eos_token"], "<|user|>");
   EXPECT_EQ(read("config.json")["eos_token_id"], 5);
   EXPECT_EQ(read("generation_config.json")["eos_token_id"].dump(), "[5,7]");
-  EXPECT_FALSE(
-      std::filesystem::exists(result.path() + "/special_tokens_map.json"));
+  EXPECT_FALSE(fs::exists(result.path() + "/special_tokens_map.json"));
   // What was written is what the next reader finds.
   result.Write("tokenizer.json",
                *base::ReadFile(TestData("bpe") + "/tokenizer.json"));
@@ -399,9 +390,6 @@ TEST_F(OverridesTest, AreWrittenIntoAResult) {
   EXPECT_EQ(again->eos_id(), again->TokenToId("<|user|>"));
   EXPECT_TRUE(again->has_chat_template());
 }
-
-using testing::ElementsAre;
-using testing::Pair;
 
 FolderText Read(const TemporaryFolder& folder) {
   return ReadFolderText(folder.path()).value();
@@ -511,13 +499,8 @@ TEST(FolderTest, FaultsNameFileAndField) {
               HasSubstr(config));
 }
 
-using testing::AllOf;
 using testing::AnyOf;
-using testing::ElementsAre;
 using testing::Eq;
-using testing::HasSubstr;
-using testing::Pair;
-using testing_support::Fails;
 
 constexpr char kHi[] = "[{\"role\": \"user\", \"content\": \"Hi\"}]";
 
@@ -720,7 +703,6 @@ TEST(TrainingTemplate, EachEditMustFitOnceInStockTemplatesAlone) {
 }
 
 using Fields = std::vector<std::string>;
-using testing::IsEmpty;
 
 std::vector<Fields> Parse(std::string_view bytes, char delimiter = ',',
                           bool quoting = true) {

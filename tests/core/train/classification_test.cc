@@ -9,11 +9,6 @@
 namespace mpsd::train {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing_support::IsOk;
-using testing_support::RecordingObserver;
-
 double Metric(const metrics::Values& values, const std::string& name) {
   for (const auto& [n, value] : values) {
     if (n == name) return value;
@@ -85,8 +80,7 @@ TEST(ClassificationTest, AnOldCheckpointResumesWithItsOwnLabels) {
   auto run = nlohmann::ordered_json::parse(job.Bytes("out/run.json"));
   run["labels"]["names"] = {"pos", "neg"};
   job.Write("out/run.json", run.dump());
-  EXPECT_THAT(job.Train("out"),
-              testing_support::Says(R"("names":["pos","neg"]})"));
+  EXPECT_THAT(job.Train("out"), Says(R"("names":["pos","neg"]})"));
   job.job["classification"] = {{"label_names", {"pos", "neg"}}};
   RecordingObserver rest;
   ASSERT_THAT(job.Train("out", rest), IsOk());
@@ -144,10 +138,9 @@ TEST(ClassificationTest, AnAdapterKeepsTheOrderOfItsLabels) {
             json({"pos", "neg"}));
   job.job["classification"] = {{"label_names", {"neg", "pos"}}};
   EXPECT_THAT(job.Train("turned"),
-              testing_support::Fails(
-                  absl::StatusCode::kInvalidArgument,
-                  "adapter: its head was trained for "
-                  "single_label_classification of pos, neg in this order"));
+              Fails(absl::StatusCode::kInvalidArgument,
+                    "adapter: its head was trained for "
+                    "single_label_classification of pos, neg in this order"));
 }
 
 TEST(ClassificationTest, AHeadAloneLeavesTheRestAsItWas) {
@@ -238,7 +231,7 @@ TEST(ClassificationTest, SeveralLabelsOfOneText) {
 
 TEST(ClassificationTest, ADecoderClassifiesByItsLastToken) {
   TextJob job("class_decoder");
-  job.job["model"] = testing_support::Golden("smollm", "model").string();
+  job.job["model"] = Golden("smollm", "model").string();
   job.job["from_scratch"] = false;
   job.job["fine_tune_type"] = "lora";
   job.job["lora"] = {{"target_modules", "all-linear"}};
@@ -291,7 +284,7 @@ class FullLanguageModelJob : public ClassJob {
       rows += json{{"text", "row " + std::to_string(i * i)}}.dump() + "\n";
     }
     Write("train.jsonl", rows);
-    job = {{"model", testing_support::Golden("smollm", "model").string()},
+    job = {{"model", Golden("smollm", "model").string()},
            {"fine_tune_type", "full"},
            {"dataset", {{"train", "train.jsonl"}, {"eval", "train.jsonl"}}},
            {"training",

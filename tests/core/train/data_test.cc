@@ -20,11 +20,6 @@
 namespace mpsd::train {
 namespace {
 
-using testing::ElementsAre;
-using testing_support::Fails;
-using testing_support::IsOk;
-using testing_support::Says;
-
 // A task whose data are there when the test says so.
 class SlowPipeline : public LanguageModelling {
  public:
@@ -62,7 +57,7 @@ class SlowPipeline : public LanguageModelling {
   absl::StatusOr<TaskData> data_;
 };
 
-class Listener : public testing_support::RecordingObserver {
+class Listener : public RecordingObserver {
  public:
   void OnStage(const std::string& stage, double fraction) override {
     RecordingObserver::OnStage(stage, fraction);
@@ -132,9 +127,6 @@ TEST_F(DataReaderTest, GivesErrorsAndWhatWasThrown) {
     EXPECT_THROW(reader.Get().IgnoreError(), std::runtime_error);
   }
 }
-
-using testing::HasSubstr;
-using testing_support::RecordingObserver;
 
 // Before a step is done, and by name.
 TEST(TextDataTest, BadJobsAreRefused) {
@@ -332,7 +324,7 @@ const device::Device& Cpu() {
 }
 
 // The host's memory under the name of MPS.
-class CpuAsMps : public testing_support::IdleDevice {
+class CpuAsMps : public IdleDevice {
  public:
   const device::Traits& traits() const override {
     return backend::TraitsOf(backend::Choice::kMps);
@@ -398,8 +390,6 @@ TEST(InputsTest, WhatIsLargeGoesInSeveralUploads) {
 
 using json = nlohmann::ordered_json;
 using spec::TrainSpec;
-using testing::AllOf;
-using testing::Not;
 
 RunInputs Inputs() {
   return {{{"config.json", "c0"}, {"model.safetensors", "w0"}},
@@ -636,9 +626,6 @@ TEST(FingerprintTest, ANewerReleasesIsSaidToBeOne) {
         << broken;
   }
 }
-
-namespace fs = std::filesystem;
-using testing_support::FreshFolder;
 
 const std::atomic<bool> kContinue{false}, kStop{true};
 

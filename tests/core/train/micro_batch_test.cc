@@ -16,9 +16,6 @@
 namespace mpsd::train {
 namespace {
 
-using nlohmann::json;
-using testing::ElementsAre;
-using testing_support::Fails;
 using enum spec::Recompute;
 
 // How much less memory a row takes.
@@ -180,7 +177,7 @@ MicroBatchPlan Plan() {
 }
 
 TEST(MicroBatchPlanTest, TheChoiceComesBackFromJson) {
-  const auto folder = testing_support::FreshFolder("plan_json");
+  const auto folder = FreshFolder("plan_json");
   EXPECT_FALSE(ReadChoiceOfRun(folder, 8).has_value());
   const auto read = [&](const std::string& plan, int64_t batch) {
     EXPECT_TRUE(base::WriteFileAtomic(folder / "run.json",
@@ -472,7 +469,7 @@ TEST(SplitAndLimitTest, LimitsComeAfterTheSplit) {
 }
 
 // Computes while it is waited for, `micro_batch` for each that was queued.
-class SlowDevice final : public testing_support::IdleDevice {
+class SlowDevice final : public IdleDevice {
  public:
   explicit SlowDevice(fakes::FakeClock& clock) : clock_(clock) {}
 

@@ -19,11 +19,7 @@
 namespace mpsd::train {
 namespace {
 
-using nlohmann::json;
 using spec::ProblemType;
-using testing_support::Fails;
-using testing_support::IsOk;
-using testing_support::Says;
 
 metrics::Predictions Predicted(ProblemType problem, int64_t outputs,
                                std::vector<float> logits) {
@@ -47,7 +43,7 @@ std::string Name(int64_t row) { return row == 1 ? "cats/1.png" : ""; }
 std::vector<json> Written(const metrics::Predictions& predictions,
                           const data::ClassLabels& class_labels,
                           std::string* tsv) {
-  const auto folder = testing_support::FreshFolder("results");
+  const auto folder = FreshFolder("results");
   EXPECT_THAT(WritePredictions(folder, predictions, class_labels, Name),
               IsOk());
   std::istringstream lines(*base::ReadFile(folder / "predictions.jsonl"));
@@ -91,7 +87,7 @@ TEST(WritePredictionsTest, ARegressionIsItsNumber) {
 TEST(WritePredictionsTest, ARowWithoutNumbersHasNoLabel) {
   const float nan = std::nanf("");
   EXPECT_THAT(
-      WritePredictions(testing_support::FreshFolder("results_nan"),
+      WritePredictions(FreshFolder("results_nan"),
                        Predicted(ProblemType::kSingleLabel, 2, {0, 1, nan, 0}),
                        Named(ProblemType::kSingleLabel, {"no", "yes"}), Name),
       Fails(absl::StatusCode::kDataLoss,
@@ -191,8 +187,6 @@ TEST(BestModelTest, AnUnknownMetricIsRefusedWithThoseThereAre) {
                     "there are loss, accuracy, f1"));
 }
 
-using testing_support::RecordingObserver;
-
 // The model, the metrics and the confusion matrix are those of the best
 // evaluation, in spite of all after it.
 TEST(FinishTest, TheBestModelIsWhatIsLeft) {
@@ -251,7 +245,7 @@ TEST(FinishTest, WithoutTheBestTheLastWeightsAreTheResult) {
                         std::ios::in | std::ios::out | std::ios::binary);
       file.seekp(-1, std::ios::end).put('\x01');
     } else {
-      std::filesystem::remove_all(folder);
+      fs::remove_all(folder);
     }
     RecordingObserver observer;
     auto result = job.Train("out", observer).value();
@@ -339,9 +333,6 @@ TEST_F(EvaluateTest, ALanguageModelsMetricIsPerplexityWithoutDropout) {
   EXPECT_EQ(loss(), loss());
 }
 
-using testing::HasSubstr;
-using testing_support::JobFolder;
-
 absl::StatusOr<Described> DescribeJob(JobFolder& folder) {
   auto spec = *spec::ParseTrainSpec(folder.job().dump(), "job.json");
   RecordingObserver observer;
@@ -355,15 +346,13 @@ TEST(Describe, NeedsNoDevice) {
   folder.job()["device"] = "mps";
   const auto job = DescribeJob(folder).value();
   EXPECT_EQ(job.config.model_type, "llama");
-  EXPECT_EQ(job.model_folder,
-            testing_support::Golden("smollm", "model").string());
+  EXPECT_EQ(job.model_folder, Golden("smollm", "model").string());
   EXPECT_EQ(job.spec->lora, spec::EffectiveLora(job.spec->lora, job.config));
 }
 
 TEST(Describe, AnAdapterDecidesWhatIsTrainedAndMisfitsAreRefused) {
   JobFolder folder("describe_adapter");
-  folder.job()["adapter"] =
-      testing_support::Golden("smollm", "adapter").string();
+  folder.job()["adapter"] = Golden("smollm", "adapter").string();
   folder.job().erase("lora");
   ASSERT_THAT(DescribeJob(folder), IsOk());
   folder.job()["lora"]["r"] = 77;
@@ -373,12 +362,12 @@ TEST(Describe, AnAdapterDecidesWhatIsTrainedAndMisfitsAreRefused) {
   EXPECT_THAT(DescribeJob(folder), Says("q_porj"));
   folder.job()["model"] = folder.path() / "none";
   EXPECT_TRUE(absl::IsNotFound(DescribeJob(folder).status()));
-  std::filesystem::create_directories(folder.path() / "none");
+  fs::create_directories(folder.path() / "none");
   std::ofstream(folder.path() / "none" / "config.json") << "{";
   EXPECT_TRUE(absl::IsInvalidArgument(DescribeJob(folder).status()));
 }
 
-struct Listening : testing_support::RecordingObserver {
+struct Listening : RecordingObserver {
   void TellWarning(const std::string& text) override {
     reported.push_back(text);
   }

@@ -15,19 +15,6 @@
 namespace mpsd::train {
 namespace {
 
-namespace fs = std::filesystem;
-using nlohmann::json;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
-using testing_support::FreshFolder;
-using testing_support::Golden;
-using testing_support::IsOk;
-using testing_support::JobFolder;
-using testing_support::RecordingObserver;
-using testing_support::Says;
-
 std::vector<std::string> NamesIn(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -569,9 +556,9 @@ TEST(RunFolderTest, LinesHaveTheReportsMembers) {
             R"("eval_f1":0.5})");
 }
 
-std::vector<std::string> EventFiles(const std::filesystem::path& path) {
+std::vector<std::string> EventFiles(const fs::path& path) {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(path / "runs")) {
+  for (const auto& entry : fs::directory_iterator(path / "runs")) {
     files.push_back(*base::ReadFile(entry.path()));
   }
   std::sort(files.begin(), files.end(),

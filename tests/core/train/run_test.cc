@@ -21,13 +21,6 @@
 namespace mpsd::train {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing_support::Fails;
-using testing_support::IsOk;
-using testing_support::JobFolder;
-using testing_support::RecordingObserver;
-
 TEST(RunTest, ARunGivesEverythingItPromises) {
   const JobFolder folder("run_run");
   RecordingObserver observer;
@@ -95,8 +88,6 @@ TEST(RunTest, Bf16TrainsWithFp32Adapters) {
   }
 }
 
-using nlohmann::json;
-
 struct Case {
   std::function<void(JobFolder&)> spoil;
   absl::StatusCode code;
@@ -115,8 +106,7 @@ TEST(OpenTest, WhatDoesNotFitTheModelIsSaidBeforeDataAreRead) {
        absl::StatusCode::kInvalidArgument,
        "lora.rank_pattern: \"q_porj\" matches no"},
       {[](JobFolder& f) {
-         f.job()["adapter"] =
-             testing_support::Golden("smollm", "adapter").string();
+         f.job()["adapter"] = Golden("smollm", "adapter").string();
          f.job()["lora"]["r"] = 2;
        },
        absl::StatusCode::kInvalidArgument, "leave lora out"}};
@@ -176,8 +166,6 @@ TEST(OpenTest, AStartFromAnAdapterContinuesAndKeepsItsDropout) {
   EXPECT_EQ(ConfigOf(folder, "without")["lora_dropout"], 0.0);
   EXPECT_NE(AdapterBytes(folder, "kept"), AdapterBytes(folder, "without"));
 }
-
-using testing::ElementsAre;
 
 class AutoBatchTest : public testing::Test {
  protected:
@@ -337,7 +325,7 @@ TEST(PrepareTest, AResultNamesItsModelAsTheJobDoes) {
   const fs::path snapshot =
       folder.path() / "hub" / "models--me--tiny" / "snapshots" / "abc123";
   fs::create_directories(snapshot.parent_path());
-  fs::copy(testing_support::Golden("smollm", "model"), snapshot);
+  fs::copy(Golden("smollm", "model"), snapshot);
   const fs::path refs = snapshot.parent_path().parent_path() / "refs";
   fs::create_directories(refs);
   std::ofstream(refs / "main") << "abc123";
@@ -363,12 +351,11 @@ TEST(PrepareTest, AResultNamesItsModelAsTheJobDoes) {
 
 // A copy of the golden model whose weights end early.
 std::string SpoiltModel() {
-  const auto folder = testing_support::FreshFolder("load_spoilt_model");
-  std::filesystem::copy(testing_support::Golden("smollm", "model"), folder,
-                        std::filesystem::copy_options::recursive |
-                            std::filesystem::copy_options::overwrite_existing);
+  const auto folder = FreshFolder("load_spoilt_model");
+  fs::copy(Golden("smollm", "model"), folder,
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   const auto file = folder / "model.safetensors";
-  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  fs::resize_file(file, fs::file_size(file) / 2);
   return folder.string();
 }
 
@@ -386,8 +373,7 @@ TEST(LoadTest, BadJobsAreRefusedBeforeTheFirstStep) {
       {[](JobFolder& f) { fs::remove(f.path() / "train.jsonl"); },
        absl::StatusCode::kNotFound, "train.jsonl"},
       {[](JobFolder& f) {
-         f.job()["adapter"] =
-             testing_support::Golden("llama2", "adapter").string();
+         f.job()["adapter"] = Golden("llama2", "adapter").string();
          f.job().erase("lora");
        },
        absl::StatusCode::kInvalidArgument, "has shape"},
@@ -445,7 +431,7 @@ TEST(LoadTest, FaultsOfDataAreSaidBeforeThoseOfWeights) {
 TEST(LoadTest, TensorsThatNothingUsedAreSaidAndKept) {
   JobFolder folder("load_unused");
   const auto model = folder.path() / "model";
-  std::filesystem::copy(testing_support::Golden("smollm", "model"), model);
+  fs::copy(Golden("smollm", "model"), model);
   auto file = *tensorfile::SafetensorsFile::Open(model / "model.safetensors");
   tensorfile::NamedTensors tensors = {
       {"model.layers.0.mystery", at::ones({3})}};

@@ -78,8 +78,7 @@ class Batches : public data::Source {
 class LmParts : public testing::Test {
  protected:
   LmParts() : pipeline_(spec_) {
-    const std::string folder =
-        testing_support::Golden("llama3", "model").string();
+    const std::string folder = Golden("llama3", "model").string();
     auto weights = *tensorfile::Weights::Open(folder);
     network_ = *pipeline_.LoadModel({weights.get()},
                                     *spec::ReadModelConfig(folder), nullptr);
@@ -105,7 +104,7 @@ class LmParts : public testing::Test {
 
 // Runs `job`, whose relative paths are below `folder`, into folder/out.
 inline absl::StatusOr<RunResult> Train(const nlohmann::json& job,
-                                       const std::filesystem::path& folder,
+                                       const fs::path& folder,
                                        const std::string& out,
                                        Observer& observer) {
   auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
@@ -117,29 +116,29 @@ inline absl::StatusOr<RunResult> Train(const nlohmann::json& job,
              observer);
 }
 
-inline absl::StatusOr<RunResult> Train(const testing_support::JobFolder& folder,
+inline absl::StatusOr<RunResult> Train(const JobFolder& folder,
                                        const std::string& out,
                                        Observer& observer) {
   const auto job = nlohmann::json::parse(*base::ReadFile(folder.Write()));
   return Train(job, folder.path(), out, observer);
 }
 
-inline std::string AdapterBytes(const std::filesystem::path& out) {
+inline std::string AdapterBytes(const fs::path& out) {
   return *base::ReadFile(out / "adapter" / "adapter_model.safetensors");
 }
 
-inline std::string AdapterBytes(const testing_support::JobFolder& folder,
+inline std::string AdapterBytes(const JobFolder& folder,
                                 const std::string& out) {
   return AdapterBytes(folder.path() / out);
 }
 
 // run.json of a run's folder.
-inline nlohmann::json RunJson(const std::filesystem::path& out) {
+inline nlohmann::json RunJson(const fs::path& out) {
   return nlohmann::json::parse(*base::ReadFile(out / "run.json"));
 }
 
 // The steps of metrics.jsonl or eval.jsonl.
-inline std::vector<int64_t> StepsIn(const std::filesystem::path& file) {
+inline std::vector<int64_t> StepsIn(const fs::path& file) {
   std::vector<int64_t> steps;
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
@@ -148,18 +147,15 @@ inline std::vector<int64_t> StepsIn(const std::filesystem::path& file) {
   return steps;
 }
 
-using nlohmann::json;
-
 // A folder with a job of classification over a tiny network from scratch.
 class ClassJob {
  public:
-  explicit ClassJob(const std::string& name)
-      : path_(testing_support::FreshFolder(name)) {}
+  explicit ClassJob(const std::string& name) : path_(FreshFolder(name)) {}
 
-  const std::filesystem::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }
 
   void Write(const std::string& name, const std::string& contents) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
+    fs::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name) << contents;
   }
 
@@ -169,7 +165,7 @@ class ClassJob {
     return train::Train(job, path_, out, observer);
   }
   absl::StatusOr<RunResult> Train(const std::string& out) {
-    testing_support::RecordingObserver observer;
+    RecordingObserver observer;
     return Train(out, observer);
   }
 
@@ -181,7 +177,7 @@ class ClassJob {
   json job;
 
  private:
-  const std::filesystem::path path_;
+  const fs::path path_;
 };
 
 // A BERT of two layers with the golden tokenizer, and texts that a word in them
@@ -190,7 +186,7 @@ class TextJob : public ClassJob {
  public:
   explicit TextJob(const std::string& name) : ClassJob(name) {
     namespace fs = std::filesystem;
-    const fs::path golden = testing_support::Golden("smollm", "model");
+    const fs::path golden = Golden("smollm", "model");
     fs::create_directories(path() / "bert");
     for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {
       fs::copy_file(golden / file, path() / "bert" / file);
@@ -221,7 +217,7 @@ class TextJob : public ClassJob {
 
   // Its weights are there afterwards: for LoRA and heads.
   void Pretrain() {
-    ASSERT_THAT(Train("pretrained"), testing_support::IsOk());
+    ASSERT_THAT(Train("pretrained"), IsOk());
     job["model"] = "pretrained/model";
     job["from_scratch"] = false;
   }

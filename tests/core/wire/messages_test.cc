@@ -15,8 +15,6 @@ namespace mpsd::wire {
 namespace {
 
 using ::testing::HasSubstr;
-using testing_support::Fails;
-using testing_support::Says;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();

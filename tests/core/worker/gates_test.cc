@@ -18,8 +18,6 @@
 namespace mpsd::worker {
 namespace {
 
-using nlohmann::json;
-
 TEST(Gates, PrintTwoLinesOfJson) {
   setenv("HF_TOKEN", "hf_abc", 1);
   setenv("LC_ALL", "\x1b]0;x\xff", 1);
@@ -79,7 +77,7 @@ struct Ended {
 SelftestOptions OnCpu(const std::string& name) {
   SelftestOptions options;
   options.device = "cpu";
-  options.verdict = testing_support::FreshFolder(name) / "verdict.json";
+  options.verdict = FreshFolder(name) / "verdict.json";
   return options;
 }
 
@@ -171,7 +169,7 @@ TEST(NeededEnvironment, IsThatOfAWorkerAndHeedsTheJob) {
   EXPECT_EQ(needed.at("A"), "b");
   EXPECT_EQ(needed.at("PYTORCH_ENABLE_MPS_FALLBACK"), "0");
   EXPECT_EQ(NeededEnvironment(needed, ""), needed) << "no need to start anew";
-  testing_support::JobFolder folder("needed_environment");
+  JobFolder folder("needed_environment");
   const auto fallback = [&] {
     return NeededEnvironment({}, folder.Write().string())
         .at("PYTORCH_ENABLE_MPS_FALLBACK");

@@ -36,8 +36,6 @@
 namespace mpsd::worker {
 namespace {
 
-using testing_support::JobFolder;
-
 class SessionTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -94,7 +92,7 @@ TEST_F(SessionTest, HelloThenTheRunThenDone) {
             wire::kProtocolVersion);
   const auto& done = std::get<wire::Done>(messages.back());
   EXPECT_EQ(done.steps, 8);
-  EXPECT_TRUE(std::filesystem::exists(done.output_path));
+  EXPECT_TRUE(fs::exists(done.output_path));
   int64_t steps = 0;
   for (const auto& message : messages) {
     if (const auto* p = std::get_if<wire::Progress>(&message)) {
@@ -148,17 +146,15 @@ TEST_F(SessionTest, AFailureIsReportedShortAndPrintable) {
 
 TEST_F(SessionTest, ReadsNothingOutsideOfWhatItMay) {
   const JobFolder folder("session_roots");
-  const std::filesystem::path model =
-      folder.path().parent_path() / "session_roots_model";
-  std::filesystem::remove_all(model);
-  std::filesystem::copy(testing_support::Golden("smollm", "model"), model);
+  const fs::path model = folder.path().parent_path() / "session_roots_model";
+  fs::remove_all(model);
+  fs::copy(Golden("smollm", "model"), model);
   JobFolder job = folder;
   job.job()["model"] = model.string();
   // The weights are a link out of the folder.
-  std::filesystem::create_symlink(
-      testing_support::Golden("smollm", "model") / "model.safetensors",
-      model / "link");
-  std::filesystem::rename(model / "link", model / "model.safetensors");
+  fs::create_symlink(Golden("smollm", "model") / "model.safetensors",
+                     model / "link");
+  fs::rename(model / "link", model / "model.safetensors");
   Send(wire::Start{"job",
                    job.Write().string(),
                    (job.path() / "out").string(),
@@ -173,7 +169,7 @@ TEST_F(SessionTest, ReadsNothingOutsideOfWhatItMay) {
 
 TEST_F(SessionTest, DataThatWereNotUploadedAreNotQuoted) {
   const JobFolder folder("session_quotes");
-  std::filesystem::create_directories(folder.path() / "inputs");
+  fs::create_directories(folder.path() / "inputs");
   for (const char* train : {"train.jsonl", "inputs/train.jsonl"}) {
     JobFolder job = folder;
     const auto path = folder.path() / train;
@@ -183,7 +179,7 @@ TEST_F(SessionTest, DataThatWereNotUploadedAreNotQuoted) {
     wire::Start start{"job", job.Write().string(),
                       (folder.path() / "out").string()};
     LimitToStart(start);
-    testing_support::RecordingObserver observer;
+    RecordingObserver observer;
     const Outcome outcome = RunJob(start.spec_path, start.output_dir, observer);
     const auto& failed = std::get<wire::Failed>(outcome);
     const bool uploaded = train[0] == 'i';
@@ -225,9 +221,8 @@ TEST_F(SessionTest, StopCheckpointsAndSaysWhere) {
   EXPECT_EQ(code_, 0);
   const auto& stopped = std::get<wire::Stopped>(messages.back());
   EXPECT_EQ(stopped.reason, wire::StopReason::kPreempt);
-  EXPECT_TRUE(
-      std::filesystem::exists(folder.path() / "out/checkpoints" /
-                              ("step-" + std::to_string(stopped.step))));
+  EXPECT_TRUE(fs::exists(folder.path() / "out/checkpoints" /
+                         ("step-" + std::to_string(stopped.step))));
 }
 
 TEST_F(SessionTest, ADaemonThatDiesIsAsGoodAsAStop) {
@@ -342,7 +337,6 @@ TEST_F(SessionTest, NonsenseInsteadOfStartEndsTheWorker) {
   EXPECT_EQ(code_, 2);
 }
 
-using testing_support::RecordingObserver;
 using wire::FailureKind;
 
 TEST(RunJobTest, AnExceptionOfTorchIsAFailureAndNoAbort) {
@@ -368,8 +362,8 @@ TEST(RunJobTest, AnExceptionOfTorchIsAFailureAndNoAbort) {
 }
 
 // The golden model with an embedding of `rows` rows alone.
-void CutTable(const std::filesystem::path& model, int64_t rows) {
-  std::filesystem::copy(testing_support::Golden("smollm", "model"), model);
+void CutTable(const fs::path& model, int64_t rows) {
+  fs::copy(Golden("smollm", "model"), model);
   const auto file =
       *tensorfile::SafetensorsFile::Open(model / "model.safetensors");
   tensorfile::NamedTensors tensors;

@@ -23,7 +23,6 @@
 namespace mpsd::worker {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 class MergeVerbTest : public testing::Test {
@@ -32,8 +31,7 @@ class MergeVerbTest : public testing::Test {
 
   const fs::path golden_ =
       fs::path(MPSD_TEST_SOURCE_DIR) / "tests" / "golden" / "mistral";
-  const fs::path result_ =
-      testing_support::FreshFolder("merge_verb") / "merged";
+  const fs::path result_ = FreshFolder("merge_verb") / "merged";
   MergeArguments arguments_{(golden_ / "adapter").string(),
                             (golden_ / "model").string(), result_.string(),
                             /*dtype=*/""};
@@ -55,7 +53,7 @@ TEST_F(MergeVerbTest, TheModelIsTheOneThatTheAdapterNames) {
 
 // As results of a job that asked for its model by its id name it.
 TEST_F(MergeVerbTest, AnIdIsFoundAtItsRevision) {
-  const fs::path folder = testing_support::FreshFolder("merge_verb_id");
+  const fs::path folder = FreshFolder("merge_verb_id");
   const fs::path repository = folder / "hub" / "models--me--tiny";
   fs::create_directories(repository / "snapshots");
   fs::create_directories(repository / "refs");
@@ -90,10 +88,6 @@ TEST_F(MergeVerbTest, BadArgumentsAreTheUsers) {
   EXPECT_EQ(Run(), 2);
   EXPECT_THAT(err_.str(), HasSubstr("\"large\" is not a size"));
 }
-
-using nlohmann::json;
-using testing_support::Golden;
-using testing_support::JobFolder;
 
 struct Answer {
   int code = -1;
@@ -332,7 +326,7 @@ class ReadLimitsTest : public testing::Test {
     return data::ContentsShown();
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("read_limits");
+  const fs::path folder_ = FreshFolder("read_limits");
   const fs::path job_ = folder_ / "job";
 };
 
@@ -350,7 +344,7 @@ TEST_F(ReadLimitsTest, OfAClosedFolderOnlyTheJobsOwnFilesAreOpened) {
   std::ofstream(folder_ / "blob") << "row";
   fs::create_symlink(folder_ / "blob", job_ / "inputs/t.jsonl");
   std::ofstream(job_ / "job.json") << "{}";
-  const fs::path link = testing_support::FreshFolder("read_links") / "secret";
+  const fs::path link = FreshFolder("read_links") / "secret";
   fs::create_symlink(folder_ / "secret", link);
   wire::Start start{"J", job_ / "job.json", job_ / "out", {"/", job_}};
   start.closed_roots = {folder_.string()};

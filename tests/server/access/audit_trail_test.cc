@@ -8,14 +8,12 @@
 
 #include "absl/time/clock.h"
 #include "core/base/limits.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/test_store.h"
 
 namespace mpsd::access {
 namespace {
-
-using testing::HasSubstr;
-using testing::SizeIs;
 
 class AuditTrailTest : public testing::Test {
  protected:

@@ -8,13 +8,11 @@
 #include <set>
 
 #include "core/base/limits.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/readme_part.h"
 
 namespace mpsd::access {
 namespace {
-
-using testing::HasSubstr;
-using testing::StartsWith;
 
 TEST(CallerTest, NamesOfAccountsMailboxesAndCertificatesAreUsers) {
   for (const std::string& name :
@@ -133,7 +131,7 @@ TEST(RulesTable, IsTheOneOfTheReadme) {
   const std::string all = RulesTable();
   EXPECT_EQ(std::count(all.begin(), all.end(), '\n'),
             static_cast<std::ptrdiff_t>(std::size(kRules)) + 2);
-  testing_support::ExpectInPage("access.md", "rules", all);
+  ExpectInPage("access.md", "rules", all);
 }
 
 }  // namespace

@@ -12,16 +12,12 @@
 #include "core/base/api_token.h"
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/test_store.h"
 
 namespace mpsd::access {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 
 constexpr uid_t kUnusedUid = 3'999'999'999;  // no account has this number
 

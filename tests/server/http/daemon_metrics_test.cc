@@ -7,6 +7,7 @@
 #include "server/http/families.h"
 #include "server/http/job_metrics.h"
 #include "server/store/job.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/http/scraped.h"
 #include "tests/server/http/served.h"
@@ -15,10 +16,6 @@ namespace mpsd::prometheus {
 namespace {
 
 using http::Get;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 TEST(BoundedLabel, IsShortAndPrintable) {
   EXPECT_EQ(BoundedLabel("night run"), "night run");

@@ -6,15 +6,13 @@
 #include <cstring>
 
 #include "absl/strings/str_join.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/http/scraped.h"
 #include "tests/server/readme_part.h"
 
 namespace mpsd::prometheus {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 class JobMetricsTest : public Scraped {
  protected:
@@ -373,7 +371,7 @@ std::string MetricReference() {
 }
 
 TEST(MetricReference, IsTheTableOfItsPage) {
-  testing_support::ExpectInPage("metrics.md", "metrics", MetricReference());
+  ExpectInPage("metrics.md", "metrics", MetricReference());
 }
 
 TEST_F(JobMetricsTest, TheTableOfMetricsIsWhatAScrapeHas) {

@@ -21,8 +21,7 @@
 namespace mpsd::http {
 
 // A key and its certificate; those of the same folder are replaced.
-inline tls::ServerFiles MakeCertificate(const std::filesystem::path& folder,
-                                        int days) {
+inline tls::ServerFiles MakeCertificate(const fs::path& folder, int days) {
   return tls::TestPki(folder).Server("server", days);
 }
 
@@ -50,15 +49,14 @@ class Served : public testing::Test {
     absl::MutexLock lock(&mutex_);
     return log_;
   }
-  std::filesystem::path WriteToken(const std::string& text) const {
-    const std::filesystem::path path = folder_ / "token";
+  fs::path WriteToken(const std::string& text) const {
+    const fs::path path = folder_ / "token";
     std::ofstream(path) << text;
-    std::filesystem::permissions(path, std::filesystem::perms::owner_read |
-                                           std::filesystem::perms::owner_write);
+    fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
     return path;
   }
 
-  const std::filesystem::path folder_ = testing_support::FreshFolder("http");
+  const fs::path folder_ = FreshFolder("http");
   Server::Options options_;
   absl::Mutex mutex_;
   std::string log_ ABSL_GUARDED_BY(mutex_);

@@ -12,17 +12,11 @@
 #include "absl/time/clock.h"
 #include "server/http/site.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/http/served.h"
 
 namespace mpsd::http {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
 
 using ServerTest = Served;
 
@@ -82,7 +76,7 @@ TEST_F(ServerTest, ARenewedCertificateIsShownAtOnce) {
   ASSERT_TRUE(before.Send("GET /b HTTP/1.1\r\n\r\n"));
   EXPECT_THAT(before.ReadAnswer(), EndsWith("/b"));
   // Half of a renewal changes nothing.
-  std::filesystem::remove(options_.tls->key);
+  fs::remove(options_.tls->key);
   EXPECT_TRUE(absl::IsNotFound(server_->Reload()));
   EXPECT_THAT(Get(address(), "/c", "", /*tls=*/true), EndsWith("/c"));
 }
@@ -105,9 +99,8 @@ TEST_F(ServerTest, NamesWhatKeepsItFromServing) {
   options_.tls = {folder_ / "no.pem", folder_ / "no.key"};
   EXPECT_TRUE(absl::IsNotFound(Server::Open(options_).status()));
   options_.tls = MakeCertificate(folder_, 1);
-  std::filesystem::permissions(options_.tls->key,
-                               std::filesystem::perms::others_read,
-                               std::filesystem::perm_options::add);
+  fs::permissions(options_.tls->key, fs::perms::others_read,
+                  fs::perm_options::add);
   EXPECT_THAT(std::string(Server::Open(options_).status().message()),
               HasSubstr("chmod 600 " + options_.tls->key.string()));
 }
@@ -447,7 +440,7 @@ TEST_F(ConnectionTest, SpeaksTheNewestTlsAlone) {
 }
 
 absl::StatusOr<std::string> Read(const std::string& text) {
-  const fs::path path = testing_support::FreshFolder("token") / "token";
+  const fs::path path = FreshFolder("token") / "token";
   std::ofstream(path) << text;
   fs::permissions(path, fs::perms::owner_read | fs::perms::group_read);
   return ReadTokenFile(path);

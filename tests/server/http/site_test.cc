@@ -6,28 +6,21 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/in_process_daemon.h"
 
 namespace mpsd::web {
 namespace {
 
 using nlohmann::json;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::Pair;
-using testing::StartsWith;
 
 constexpr char kId[] = "01KAH0000000000000000000AA";
 const std::string kJob = std::string("/jobs/") + kId;
 constexpr char kHostile[] = "</script><img src=x onerror=alert(1)>";
 
 // A job of ada's that runs, or has ended, and made so many steps.
-void PutJob(testing_support::InProcessDaemon& daemon, const std::string& name,
-            int steps = 0, jobs::State state = jobs::State::kRunning) {
+void PutJob(InProcessDaemon& daemon, const std::string& name, int steps = 0,
+            jobs::State state = jobs::State::kRunning) {
   jobs::Job job = daemon.MakeJob(1, state, "ada");
   job.id = kId;
   job.name = job.message = name;
@@ -58,7 +51,7 @@ class SiteTest : public testing::Test {
     return json::parse(response.body, nullptr, /*allow_exceptions=*/false);
   }
 
-  testing_support::InProcessDaemon daemon_;
+  InProcessDaemon daemon_;
   rpc::DaemonFacts facts_;
   bool private_jobs_ = false;
 };
@@ -150,7 +143,7 @@ class RunDataTest : public testing::Test {
     daemon_.Write(reader_.LogPath(kId), text);
   }
 
-  testing_support::InProcessDaemon daemon_;
+  InProcessDaemon daemon_;
   jobs::JobReader& reader_ = *daemon_.board;
 };
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_job_files.h"
 
@@ -17,10 +18,6 @@ namespace mpsd::jobs {
 namespace {
 
 using report::FailureKind;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 
 constexpr int kExit1 = 1 << 8;
 

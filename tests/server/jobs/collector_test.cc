@@ -10,6 +10,7 @@
 #include "core/base/limits.h"
 #include "core/base/sha256.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/test_store.h"
 
@@ -20,9 +21,6 @@ using jobs::Collected;
 using jobs::KeepRules;
 using jobs::KeptJob;
 using jobs::KeptOwner;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 // Its value is what a test reads: "7 kJob kAge".
 const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
@@ -268,7 +266,7 @@ class CollectorTest : public testing::Test {
  protected:
   CollectorTest() {
     clock_.Advance(absl::FromUnixSeconds(1'800'000'000) - clock_.Now());
-    std::filesystem::create_directory(folder_ / "jobs");
+    fs::create_directory(folder_ / "jobs");
     jobs::Collector::Options options;
     options.rules = [this](const std::string&) { return rules_; };
     options.keeps_all = [this] { return rules_.KeepAll(); };
@@ -311,8 +309,7 @@ class CollectorTest : public testing::Test {
   fakes::FakeClock clock_;
   fakes::TestStore db_;
   FakeRemover remover_;
-  const std::filesystem::path folder_ =
-      testing_support::FreshFolder("collector");
+  const fs::path folder_ = FreshFolder("collector");
   std::unique_ptr<store::BlobStore> blobs_ =
       *store::BlobStore::Open(db_.database(), folder_ / "blobs");
   // With a grace that everything is older than.

@@ -16,12 +16,7 @@
 namespace mpsd::jobs {
 namespace {
 
-namespace fs = std::filesystem;
 using enum absl::StatusCode;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing_support::Fails;
-using testing_support::FreshFolder;
 
 // A job is never both needed and removed, in any order of calls.
 TEST(FolderClaims, NoJobNeedsWhatIsRemoved) {

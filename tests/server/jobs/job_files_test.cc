@@ -15,12 +15,6 @@
 namespace mpsd::jobs {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing_support::Fails;
-using testing_support::Ok;
-
 constexpr char kLlama[] = R"({
     "architectures": ["LlamaForCausalLM"], "model_type": "llama",
     "vocab_size": 32, "hidden_size": 16, "intermediate_size": 32,
@@ -37,7 +31,7 @@ class JobFilesTest : public testing::Test {
  protected:
   JobFilesTest() { std::ofstream(state_ / "blob") << "row\n"; }
 
-  const fs::path state_ = testing_support::FreshFolder("job_files");
+  const fs::path state_ = FreshFolder("job_files");
   JobFiles files_{state_};
 };
 
@@ -437,7 +431,7 @@ class RequestFileTest : public testing::Test {
     return RequestFile::Read(folder_);
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("J");
+  const fs::path folder_ = FreshFolder("J");
 };
 
 TEST_F(RequestFileTest, KeepsWhatMakesTheJob) {
@@ -503,7 +497,7 @@ class InputNamesTest : public testing::Test {
     return (folder_ / "inputs" / place).string();
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("names");
+  const fs::path folder_ = FreshFolder("names");
 };
 
 TEST_F(InputNamesTest, OthersAsJobJsonSpellsThem) {
@@ -599,8 +593,8 @@ TEST_F(InputsTest, SpellingsOfAPathAreOne) {
 TEST_F(InputsTest, AFolderNeedsAName) {
   Inputs inputs = Of({"cat/1.png"});
   EXPECT_THAT(inputs.Resolve("f", "."),
-              testing_support::Fails(absl::StatusCode::kInvalidArgument,
-                                     "f: '.' has no name of its own"));
+              Fails(absl::StatusCode::kInvalidArgument,
+                    "f: '.' has no name of its own"));
 }
 
 TEST_F(InputsTest, WhatWasNotUploadedMayBeHere) {
@@ -670,7 +664,7 @@ TEST_F(InputsTest, PathsAreNormalAsTheFileSystemHasThem) {
     for (int i = 0, rest = code; i < 7; ++i, rest /= 3) {
       path += letters[rest % 3];
     }
-    auto normal = std::filesystem::path(path).lexically_normal();
+    auto normal = fs::path(path).lexically_normal();
     if (!normal.has_filename()) normal = normal.parent_path();
     const std::string text = normal.generic_string();
     if (text.find("..") != std::string::npos || text == "." || text == "/" ||

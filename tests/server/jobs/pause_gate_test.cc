@@ -4,14 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/core/status_matchers.h"
+
 namespace mpsd::jobs {
 namespace {
 
 using host::MemoryPressure;
 using host::PowerSource;
 using host::Thermal;
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 bool QuietAt(const char* hours, int hour, int minute,
              absl::TimeZone zone = absl::UTCTimeZone()) {

@@ -21,14 +21,6 @@ namespace {
 using enum absl::StatusCode;
 using host::MemoryPressure;
 using host::PowerSource;
-using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
-using testing_support::Fails;
-using testing_support::Ok;
 
 using SchedulerTest = SchedulerFixture;
 
@@ -210,7 +202,7 @@ class SlowStoreTest : public SchedulerFixture {
  protected:
   SlowStoreTest()
       : SchedulerFixture(std::make_unique<fakes::TestStore>(
-            testing_support::FreshFolder("slow_store") / "mpsd.db")) {}
+            FreshFolder("slow_store") / "mpsd.db")) {}
 };
 
 TEST_F(SlowStoreTest, WhatIsAskedIsAnsweredMeanwhile) {
@@ -1387,8 +1379,7 @@ TEST_F(JobTimeTest, ARetryResumesOnceTheLimitIsRaised) {
   After(absl::Hours(2));
   End(ExitReason::kPreempted);
   EXPECT_THAT(scheduler_->Retry(id),
-              testing_support::Fails(absl::StatusCode::kResourceExhausted,
-                                     "job-hours"));
+              Fails(absl::StatusCode::kResourceExhausted, "job-hours"));
   limit_ = absl::Hours(3);
   ASSERT_TRUE(scheduler_->Retry(id).ok());
   EXPECT_EQ(Next(), id);

@@ -16,12 +16,6 @@ namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing_support::Fails;
-using testing_support::Ok;
 
 constexpr MoveTo kTop{MoveTo::Where::kTop, 0, false};
 constexpr MoveTo kBottom{MoveTo::Where::kBottom, 0, false};

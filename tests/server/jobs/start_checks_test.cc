@@ -9,10 +9,6 @@ namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing_support::Fails;
 
 constexpr int64_t kGibibyte = int64_t{1} << 30;
 

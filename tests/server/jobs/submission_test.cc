@@ -9,9 +9,6 @@ namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using testing::HasSubstr;
-using testing_support::Fails;
-using testing_support::Ok;
 
 UserLimits With(const std::string& key, const std::string& value) {
   UserLimits limits;

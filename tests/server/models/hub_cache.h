@@ -17,8 +17,7 @@ namespace mpsd::models {
 // A Hugging Face cache that this process reads while the object lives.
 class HubCache {
  public:
-  explicit HubCache(
-      std::filesystem::path path = testing_support::FreshFolder("hub"))
+  explicit HubCache(fs::path path = FreshFolder("hub"))
       : path_(std::move(path)) {
     setenv("HF_HUB_CACHE", path_.c_str(), 1);
   }
@@ -26,12 +25,12 @@ class HubCache {
   HubCache(const HubCache&) = delete;
   HubCache& operator=(const HubCache&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }
 
   // A snapshot in the cache's own layout: links to blobs, and refs/main.
   // Returns its folder.
-  std::filesystem::path Put(const std::string& id, const std::string& commit,
-                            const std::string& tokenizer) {
+  fs::path Put(const std::string& id, const std::string& commit,
+               const std::string& tokenizer) {
     namespace fs = std::filesystem;
     const fs::path repository = path_ / spec::RepositoryName(id);
     const fs::path snapshot = repository / "snapshots" / commit;
@@ -47,7 +46,7 @@ class HubCache {
   }
 
  private:
-  const std::filesystem::path path_;
+  const fs::path path_;
 };
 
 }  // namespace mpsd::models

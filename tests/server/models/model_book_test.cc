@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/test_store.h"
 #include "tests/server/fake_parts.h"
 #include "tests/server/models/disk_blobs.h"
@@ -14,11 +15,6 @@
 namespace mpsd::models {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-
 class ModelFactsTest : public testing::Test {
  protected:
   ModelFactsTest() { Configure(kTinyConfig); }
@@ -26,7 +22,7 @@ class ModelFactsTest : public testing::Test {
     std::ofstream(folder_ / "config.json") << config;
   }
   ModelFacts Facts() const { return FactsOf(spec::ReadModelFolder(folder_)); }
-  const fs::path folder_ = testing_support::FreshFolder("facts");
+  const fs::path folder_ = FreshFolder("facts");
 };
 
 TEST_F(ModelFactsTest, WhatMpsdCannotTrainSaysWhy) {
@@ -100,7 +96,7 @@ class ModelBookTest : public testing::Test {
   }
   void RemoveJobs() { db_.Execute("DELETE FROM jobs"); }
 
-  const fs::path state_ = testing_support::FreshFolder("book");
+  const fs::path state_ = FreshFolder("book");
   HubCache cache_;
   fakes::TestStore db_;
   ModelUses uses_{db_.database()};

@@ -15,18 +15,14 @@
 #include "gtest/gtest.h"
 #include "server/store/user_ledger.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/test_store.h"
 
 namespace mpsd::hub {
 namespace {
 
-namespace fs = std::filesystem;
 using models::PullNews;
 using models::PullWatch;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
-using testing::Pair;
 
 // Pulls with tests/fakes/fake_hf.py.
 class PullerTest : public testing::Test {
@@ -127,7 +123,7 @@ class PullerTest : public testing::Test {
     return Await([group] { return kill(-group, 0) != 0; });
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("puller");
+  const fs::path folder_ = FreshFolder("puller");
   const fs::path hf_ = folder_ / "hf";
   const fs::path model_ = folder_ / "cache" / "models--org--tiny";
   Puller::Options options_;

@@ -13,17 +13,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/models/disk_blobs.h"
 #include "tests/server/models/hub_cache.h"
 
 namespace mpsd::models {
 namespace {
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
 
 TEST(ModelName, NamesOfTheHubAreNames) {
   for (const char* name :
@@ -94,7 +89,7 @@ TEST(ModelName, Revisions) {
 
 class ManifestTest : public testing::Test {
  protected:
-  const fs::path folder_ = testing_support::FreshFolder("manifest");
+  const fs::path folder_ = FreshFolder("manifest");
   const std::string revision_ = std::string(64, 'a');
 };
 
@@ -214,7 +209,7 @@ class PushedModelsTest : public testing::Test {
     return [=] { return std::set<std::string>{folder}; };
   }
 
-  const fs::path state_ = testing_support::FreshFolder("pushed");
+  const fs::path state_ = FreshFolder("pushed");
   const fs::path models_dir_ = state_ / "models";
   DiskBlobs blobs_{state_ / "blobs"};
   std::unique_ptr<PushedModels> models_;

@@ -8,13 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
+#include "tests/core/status_matchers.h"
 
 namespace mpsd::notify {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::Not;
 
 const Sender kSender{"mac.local", "0.1.0"};
 const absl::Time kTime = absl::FromUnixMillis(1767225600250);

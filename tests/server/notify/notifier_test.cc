@@ -11,17 +11,13 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/test_store.h"
 
 namespace mpsd::notify {
 namespace {
 
 using jobs::State;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Pair;
-using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
 using Change = SettledCondition::Change;

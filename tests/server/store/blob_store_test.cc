@@ -21,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using enum absl::StatusCode;
-using testing_support::Fails;
-using testing_support::Ok;
 
 // Half a disk's free bytes: its other users move them by less than that.
 class DiskRoomTest : public testing::Test {

@@ -16,12 +16,6 @@ namespace mpsd::store {
 namespace {
 
 using enum absl::StatusCode;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing_support::Fails;
-using testing_support::Ok;
 
 class ConnectionTest : public testing::Test {
  protected:

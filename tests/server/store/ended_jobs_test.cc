@@ -18,11 +18,6 @@ namespace {
 
 using store::AllMigrations;
 using store::Migrate;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
-using testing_support::Fails;
-using testing_support::Ok;
 
 const absl::Time kEnd = absl::FromUnixSeconds(1'800'000'000);
 

@@ -18,10 +18,6 @@ namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing_support::Fails;
-using testing_support::Ok;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 

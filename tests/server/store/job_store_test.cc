@@ -13,11 +13,6 @@ namespace mpsd::jobs {
 namespace {
 
 using enum absl::StatusCode;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
-using testing_support::Fails;
-using testing_support::Ok;
 
 using JobStoreTest = StoreFixture;
 

@@ -13,14 +13,6 @@
 namespace mpsd::access {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::SizeIs;
-using testing_support::Ok;
-
 Token SomeToken(int number) {
   Token token;
   token.sha256 = base::Sha256Hex(std::to_string(number));
@@ -59,11 +51,10 @@ TEST_F(TokenStoreTest, ANameIsNeverAStatement) {
 TEST_F(TokenStoreTest, ARoleOfANewerMpsdIsNotGuessed) {
   ASSERT_TRUE(store_.Insert(SomeToken(1)).ok());
   Execute("UPDATE tokens SET role = 9");
-  EXPECT_THAT(
-      store_.All(),
-      testing_support::Fails(absl::StatusCode::kDataLoss,
-                             AllOf(HasSubstr("the role 9"),
-                                   HasSubstr(TokenId(SomeToken(1).sha256)))));
+  EXPECT_THAT(store_.All(),
+              Fails(absl::StatusCode::kDataLoss,
+                    AllOf(HasSubstr("the role 9"),
+                          HasSubstr(TokenId(SomeToken(1).sha256)))));
 }
 
 TEST_F(TokenStoreTest, TheTableRefusesWhatIsNoToken) {

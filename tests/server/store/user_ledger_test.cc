@@ -16,10 +16,6 @@ namespace {
 using store::BlobStore;
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::Pair;
-using testing_support::Ok;
 
 class UserLedgerTest : public testing::Test {
  protected:
@@ -130,9 +126,9 @@ TEST_F(UserLedgerTest, WhatIsKeptOfAnUploadCounts) {
 
 TEST_F(UserLedgerTest, TheLimitHoldsAtItsFigureAndOnePastIt) {
   ASSERT_TRUE(Send("ada", "1234567", Most(10)).ok());
-  EXPECT_THAT(Send("ada", "abcd", Most(10)),
-              testing_support::Fails(absl::StatusCode::kResourceExhausted,
-                                     "7 and 4, at most 10"));
+  EXPECT_THAT(
+      Send("ada", "abcd", Most(10)),
+      Fails(absl::StatusCode::kResourceExhausted, "7 and 4, at most 10"));
   EXPECT_TRUE(Send("ada", "abc", Most(10)).ok());
   EXPECT_EQ(Uploads("ada"), 10);
   // The limit is the user's, not the machine's.

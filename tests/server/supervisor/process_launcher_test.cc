@@ -15,17 +15,14 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/supervisor/fake_listener.h"
 
 namespace mpsd::supervisor {
 namespace {
 
-namespace fs = std::filesystem;
 using fakes::FakeClock;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 // A process that holds `lock` as its descriptor `number`.
 std::unique_ptr<SpawnedProcess> Holder(int number, UniqueFd lock) {
@@ -50,7 +47,7 @@ class DeviceLockTest : public testing::Test {
     return fd.ok() && fd->valid();
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("device_lock");
+  const fs::path folder_ = FreshFolder("device_lock");
   const std::string path_ = folder_ / "gpu.lock";
   std::vector<std::string> log_;
 };
@@ -112,8 +109,7 @@ class WorkerLeaseTest : public testing::Test {
   }
 
   FakeClock clock_;
-  WorkerLease lease_{testing_support::FreshFolder("lease") / "lease",
-                     absl::Seconds(10), clock_};
+  WorkerLease lease_{FreshFolder("lease") / "lease", absl::Seconds(10), clock_};
 };
 
 TEST_F(WorkerLeaseTest, IsFreeAgainWhenTheDescriptorIsClosed) {
@@ -167,7 +163,7 @@ class ProcessLauncherTest : public testing::Test {
     return base::ReadFile(request_.log_path).value_or("");
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("launcher");
+  const fs::path folder_ = FreshFolder("launcher");
   ProcessLauncher::Options options_;
   jobs::LaunchRequest request_;
   FakeListener listener_;
@@ -271,7 +267,7 @@ class ScriptTest : public testing::Test {
     std::ofstream(worker()) << "#!/bin/sh\n" << script << "\n";
     fs::permissions(worker(), fs::perms::owner_all);
   }
-  const fs::path folder_ = testing_support::FreshFolder("script");
+  const fs::path folder_ = FreshFolder("script");
 };
 
 class GatesRunTest : public ScriptTest {

@@ -14,7 +14,6 @@
 namespace mpsd::supervisor {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 class TemporaryFolderTest : public testing::Test {
@@ -25,7 +24,7 @@ class TemporaryFolderTest : public testing::Test {
     return info.st_mode & 07777;
   }
 
-  const fs::path base_ = testing_support::FreshFolder("temporary");
+  const fs::path base_ = FreshFolder("temporary");
   const fs::path parent_ = base_ / "tmp";
 };
 

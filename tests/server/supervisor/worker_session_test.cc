@@ -15,6 +15,7 @@
 #include "core/host/environment.h"
 #include "server/supervisor/process_launcher.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/status_matchers.h"
 #include "tests/server/supervisor/fake_listener.h"
 
 // The fake worker's whole repertoire, with real processes.
@@ -22,12 +23,7 @@
 namespace mpsd::supervisor {
 namespace {
 
-namespace fs = std::filesystem;
 using jobs::ExitReason;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::SizeIs;
 
 constexpr absl::Duration kLong = absl::Seconds(60);
 constexpr absl::Duration kShort = absl::Milliseconds(150);
@@ -75,7 +71,7 @@ class WorkerSessionTest : public testing::Test {
     Launch("ok-slow");
   }
 
-  const fs::path folder_ = testing_support::FreshFolder("session");
+  const fs::path folder_ = FreshFolder("session");
   std::string spec_ = "{}", model_folder_;
   std::string worker_path_ = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
   std::function<absl::Duration()> awake_time_ = base::AwakeTime;
