@@ -193,8 +193,8 @@ TEST_F(LoginTest, ASelfSignedCertificate) {
           "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
           "-subj /CN=x -addext subjectAltName=IP:127.0.0.1 -days 30 -out "
           "self.crt -keyout self.key");
-  Serve(TlsServer(
-      {TextOfFile(folder_ / "self.crt"), TextOfFile(folder_ / "self.key")}));
+  Serve(TlsServer({*base::ReadFile(folder_ / "self.crt"),
+                   *base::ReadFile(folder_ / "self.key")}));
   EXPECT_THAT(Login(), Prints());
   EXPECT_EQ(RunBare({"info"}).code, 0);
 }

@@ -8,8 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
+
+#include "core/base/file.h"
 
 namespace mpsd::client {
 
@@ -20,12 +21,6 @@ inline void OpenSsl(const std::filesystem::path& folder,
                               "' && umask 077 && openssl " + words +
                               " >openssl.log 2>&1";
   EXPECT_EQ(std::system(command.c_str()), 0) << words;
-}
-
-inline std::string TextOfFile(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
 }
 
 // A key and a certificate, PEM.
@@ -46,7 +41,7 @@ class TestAuthority {
                          "' -days 30 -out ca.crt -keyout ca.key");
   }
 
-  std::string pem() const { return TextOfFile(folder_ / "ca.crt"); }
+  std::string pem() const { return *base::ReadFile(folder_ / "ca.crt"); }
 
   // A certificate of this authority. `names` as "DNS:a,IP:127.0.0.1"; with
   // negative `days` it has expired.
@@ -59,7 +54,8 @@ class TestAuthority {
             "x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial "
             "-extfile names -out leaf.crt -days " +
                 std::to_string(days));
-    return {TextOfFile(folder_ / "leaf.crt"), TextOfFile(folder_ / "leaf.key")};
+    return {*base::ReadFile(folder_ / "leaf.crt"),
+            *base::ReadFile(folder_ / "leaf.key")};
   }
 
  private:

@@ -19,6 +19,7 @@
 #include "client/connection.h"
 #include "client/console.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "tests/client/fake_daemon.h"
 
@@ -239,6 +240,9 @@ class ClientTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << text;
     return path.string();
   }
+  static std::string Read(const std::filesystem::path& path) {
+    return base::ReadFile(path).value();
+  }
   // Adds a whole file to what Download streams.
   v1::DownloadResponse::File& AddFile(const std::string& path,
                                       const std::string& bytes) {
@@ -258,11 +262,6 @@ class ClientTest : public testing::Test {
     return Write(
         "job.json",
         R"({"model": "org/id", "dataset": {"train": "t.jsonl"})" + more + "}");
-  }
-  static std::string Read(const std::filesystem::path& path) {
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    return text.str();
   }
 
   std::filesystem::path folder_;

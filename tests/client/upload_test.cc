@@ -363,11 +363,7 @@ class HashCacheTest : public testing::Test {
   bool Has(const std::string& path) {
     return HashCache::Load(file_).Find(path, Mark(5000), kNow) == kHash;
   }
-  std::string Text() const {
-    std::ostringstream text;
-    text << std::ifstream(file_, std::ios::binary).rdbuf();
-    return text.str();
-  }
+  std::string Text() const { return *base::ReadFile(file_); }
   void Write(const std::string& text) const {
     std::ofstream(file_, std::ios::binary) << text;
   }

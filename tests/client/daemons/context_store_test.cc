@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "core/base/api_token.h"
+#include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/core/status_matchers.h"
 
@@ -107,11 +107,6 @@ class ContextStoreTest : public testing::Test {
     context.token = kToken;
     return context;
   }
-  std::string TextOf(const std::string& file) {
-    std::ostringstream text;
-    text << std::ifstream(folder_ / file).rdbuf();
-    return text.str();
-  }
 
   const fs::path root_ = FreshFolder("contexts");
   const fs::path folder_ = root_ / "mpsd/contexts";
@@ -120,7 +115,7 @@ class ContextStoreTest : public testing::Test {
 
 TEST_F(ContextStoreTest, ATokenLiesInAFileThatIsPrivate) {
   ASSERT_TRUE(store().Save(Studio()).ok());
-  EXPECT_THAT(TextOf("studio.json"), HasSubstr(kToken));
+  EXPECT_THAT(*base::ReadFile(folder_ / "studio.json"), HasSubstr(kToken));
   EXPECT_EQ(fs::status(folder_ / "studio.json").permissions(), fs::perms(0600));
   EXPECT_EQ(fs::status(folder_).permissions(), fs::perms(0700));
   ASSERT_TRUE(store().Remove("studio").ok());

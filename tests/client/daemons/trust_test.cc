@@ -63,7 +63,7 @@ TEST_F(TrustTest, ASelfSignedCertificateCanBeItsOwnRoot) {
           "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
           "-subj /CN=x -addext subjectAltName=DNS:studio -days 9 -out self.crt "
           "-keyout self.key");
-  const std::string pem = TextOfFile(folder_ / "self.crt");
+  const std::string pem = *base::ReadFile(folder_ / "self.crt");
   EXPECT_EQ(Of(pem, pem, "studio"), Trust::kTrusted);
   EXPECT_EQ(Of(pem, pem, "attic"), Trust::kWrongName);
   EXPECT_EQ(Of(pem, TestAuthority(folder_ / "ca").pem(), "studio"),
