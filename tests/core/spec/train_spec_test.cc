@@ -51,53 +51,6 @@ std::string Error(std::string_view json) {
   return std::string(spec.status().message());
 }
 
-// The values that TrainingArguments, SFTConfig and LoraConfig have; the
-// exceptions (eval_steps 0, save_steps at 500, logging_steps 1, max_length
-// 1024) are those of train_spec.h.
-TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
-  EXPECT_EQ(
-      ToJson(Parse(kMinimal)),
-      R"({"name":null,"model":"m","model_id":null,"task":"CAUSAL_LM",)"
-      R"("fine_tune_type":"lora","from_scratch":false,)"
-      R"("dataset":{"train":["train.jsonl"],"eval":[],"predict":[],)"
-      R"("validation_split":0.0,"task_name":null,"text_columns":[],)"
-      R"("messages_column":null,"prompt_column":null,)"
-      R"("completion_column":null,"format":null,)"
-      R"("label_column":null,"image_column":null,"max_train_samples":null,)"
-      R"("max_eval_samples":null,"max_predict_samples":null},)"
-      R"("classification":{"problem_type":null,"label_names":[],)"
-      R"("class_weights":[],"ignore_mismatched_sizes":false},)"
-      R"("augmentation":{"random_resized_crop":true,"crop_scale_min":0.08,)"
-      R"("crop_scale_max":1.0,"crop_ratio_min":0.75,)"
-      R"("crop_ratio_max":1.3333333333333333,"horizontal_flip":0.5},)"
-      R"("quantization_config":{"load_in_4bit":false,"load_in_8bit":false,)"
-      R"("bnb_4bit_quant_type":"nf4","bnb_4bit_use_double_quant":false,)"
-      R"("bnb_4bit_compute_dtype":null,"llm_int8_skip_modules":[]},)"
-      R"("adapter":null,)"
-      R"("lora":{"r":8,"lora_alpha":8.0,"lora_dropout":null,)"
-      R"("target_modules":null,"use_rslora":false,)"
-      R"("layers_to_transform":null,"rank_pattern":{},"alpha_pattern":{},)"
-      R"("modules_to_save":[]},)"
-      R"("training":{"num_train_epochs":3.0,"max_steps":-1,)"
-      R"("per_device_train_batch_size":8,"per_device_eval_batch_size":8,)"
-      R"("gradient_accumulation_steps":1,"learning_rate":5e-05,)"
-      R"("lr_scheduler_type":"linear","warmup_steps":0.0,"warmup_ratio":0.0,)"
-      R"("weight_decay":0.0,"adam_beta1":0.9,"adam_beta2":0.999,)"
-      R"("adam_epsilon":1e-08,"max_grad_norm":1.0,"max_length":1024,)"
-      R"("packing":false,"padding_free":null,)"
-      R"("train_sampling_strategy":"random",)"
-      R"("auto_find_batch_size":false,"assistant_only_loss":null,)"
-      R"("completion_only_loss":null,"chat_template_path":null,)"
-      R"("eos_token":null,"gradient_checkpointing":false,)"
-      R"("recompute_granularity":"full",)"
-      R"("bf16":false,"seed":42,"eval_steps":0,"save_steps":500,)"
-      R"("save_total_limit":null,"logging_steps":1,)"
-      R"("load_best_model_at_end":false,"metric_for_best_model":null,)"
-      R"("greater_is_better":null,"early_stopping_patience":null,)"
-      R"("early_stopping_threshold":0.0},)"
-      R"("device":"auto","gradients":"auto","allow_cpu_fallback":false})");
-}
-
 TEST(ToJson, ParsesBackToAnEqualSpec) {
   for (const char* json : {kMinimal, kFull}) {
     const TrainSpec spec = Parse(json);
@@ -131,72 +84,34 @@ TEST(ParseTrainSpec, ErrorsNameLinePathAndWhatToDo) {
        "when; 0 is the end of every epoch"},
       {R"("lora": {"r": 0})",
        "lora.r: expected an integer >= 1 and <= 65536, found 0"},
-      {R"("lora": {"r": 8.5})",
-       "lora.r: expected an integer >= 1 and <= 65536, found 8.5"},
-      {R"("lora": {"r": 1000000000})",
-       "lora.r: expected an integer >= 1 and <= 65536, found 1000000000"},
       {R"("lora": {"lora_dropout": 1})",
        "lora.lora_dropout: expected a number >= 0 and < 1, found "
        "1"},
-      {R"("lora": {"lora_alpha": 0})",
-       "lora.lora_alpha: expected a number > 0, found 0"},
       {R"("lora": [8])", "lora: expected an object, found a list"},
       {R"("training": {"learning_rate": "-2e-4"})",
        "training.learning_rate: expected a number > 0, found the "
        "string \"-2e-4\""},
-      {R"("lora": {"r": "8x"})",
-       "lora.r: expected an integer >= 1 and <= 65536, found the string "
-       "\"8x\""},
       {R"("training": {"optim": "adafactor"})",
        "training.optim: expected one of \"adamw_torch\", "
        "\"adamw_torch_fused\", \"adamw_hf\", found the string "
        "\"adafactor\""},
-      {R"("training": {"learning_rate": 0})",
-       "training.learning_rate: expected a number > 0, found 0"},
-      {R"("training": {"adam_beta2": 1.0})",
-       "training.adam_beta2: expected a number >= 0 and < 1, found "
-       "1.0"},
       {R"("training": {"max_steps": 0})",
        "training.max_steps: expected an integer > 0, or -1 for no "
        "limit, found 0"},
       {R"("training": {"warmup_steps": 10.5})",
        "training.warmup_steps: expected an integer, or a share of all steps "
        "below 1, found 10.5"},
-      {R"("training": {"warmup_ratio": 2})",
-       "training.warmup_ratio: expected a number >= 0 and <= 1, "
-       "found 2"},
-      {R"("training": {"bf16": "yes"})",
-       "training.bf16: expected true or false, found the string "
-       "\"yes\""},
       {R"("training": {"bf16": "auto"})",
        "training.bf16: expected true or false (mpsd does not choose one; "
        "leave the field out for its default), found the string \"auto\""},
-      {R"("training": {"max_length": 1})",
-       "training.max_length: expected an integer >= 2, found 1"},
       {R"("training": {"lr_scheduler_type": "cosin"})",
        "training.lr_scheduler_type: expected one of \"linear\", "
        "\"cosine\", \"cosine_with_restarts\", \"polynomial\", "
        "\"constant\", \"constant_with_warmup\", \"inverse_sqrt\", "
        "found the string \"cosin\"; did you mean \"cosine\"?"},
-      {R"("device": "gpu")",
-       "device: expected one of \"auto\", \"mps\", \"cuda\", "
-       "\"cpu\", found the string \"gpu\"; did you mean \"cpu\"?"},
-      {R"("task": "SEQ_CLF")",
-       "task: expected one of \"CAUSAL_LM\", \"SEQ_CLS\", "
-       "\"IMAGE_CLS\", found the string \"SEQ_CLF\"; did you mean "
-       "\"SEQ_CLS\"?"},
-      {R"("fine_tune_type": "dora")",
-       "fine_tune_type: expected one of \"lora\", \"full\", "
-       "\"head\", found the string \"dora\"; did you mean "
-       "\"lora\"?"},
       {R"("classification": {"class_weights": [1, 0]})",
        "classification.class_weights[1]: expected a number > 0, "
        "found 0"},
-      {R"("classification": {"problem_type": "regresion"})",
-       "classification.problem_type: expected one of "
-       "\"single_label_classification\", \"regression\", "
-       "\"multi_label_classification\", found the string "
-       "\"regresion\"; did you mean \"regression\"?"},
       {R"("name": "a\u001b[2J")",
        "name: 'a\\x1b[2J' has a line break, another control character or a "
        "mark that turns the direction of writing; leave it out"},
