@@ -79,6 +79,19 @@ int64_t ParameterSet::element_count() const {
   return count;
 }
 
+at::Tensor ParameterSet::GradientOf(const at::Tensor& weight) const {
+  for (const Group& group : groups_) {
+    const bool copy =
+        group.copies.defined() && weight.is_alias_of(group.copies);
+    if (!copy && !weight.is_alias_of(group.values)) continue;
+    const int64_t before = copy ? group.copied.storage_offset() : 0;
+    return group.gradients
+        .narrow(0, before + weight.storage_offset(), weight.numel())
+        .view(weight.sizes());
+  }
+  return {};
+}
+
 void ParameterSet::ZeroGradients() {
   for (Group& group : groups_) group.gradients.zero_();
 }
@@ -113,14 +126,14 @@ at::Tensor ParameterSet::CopyOf(size_t i) const {
       std::find_if(groups_.begin(), groups_.end(),
                    [&](const Group& g) { return g.values.is_alias_of(value); });
   // detach() shares the storage and makes a leaf of the view.
-  const auto view = [&](const at::Tensor& flat, int64_t begin) {
-    return flat.narrow(0, value.storage_offset() - begin, value.numel())
-        .view(value.sizes())
-        .detach();
-  };
-  at::Tensor leaf = view(group->copies, group->copied.storage_offset());
+  at::Tensor leaf =
+      group->copies
+          .narrow(0, value.storage_offset() - group->copied.storage_offset(),
+                  value.numel())
+          .view(value.sizes())
+          .detach();
   leaf.requires_grad_(true);
-  leaf.mutable_grad() = view(group->gradients, 0);
+  leaf.mutable_grad() = GradientOf(leaf);
   return leaf;
 }
 

@@ -54,6 +54,10 @@ class ParameterSet {
   const std::vector<Group>& groups() const { return groups_; }
   int64_t element_count() const;
 
+  // The gradient of a parameter, given its value or its copy, or adjacent ones
+  // of one group as a single view: fp32 in the shape of `weight`, a view of the
+  // group's buffer. Undefined if `weight` is none of these.
+  at::Tensor GradientOf(const at::Tensor& weight) const;
   // Sets the gradients to zero in place.
   void ZeroGradients();
 
