@@ -115,8 +115,8 @@ struct Traits {
   // in a cache, and one more GEMM is cheaper than fragmenting the heap. GPUs
   // are faster with few calls.
   bool cached_pieces = true;
-  // A pass over memory costs as much as arithmetic: each layer becomes one
-  // autograd node (core/model/layers.h).
+  // A pass over memory costs as much as arithmetic: an adapter in fp32 is part
+  // of its linear's autograd node (core/model/layers.h).
   bool one_node_layers = true;
   // Arithmetic, even on zeros, is cheaper than a second pass over memory.
   bool cheap_products = false;

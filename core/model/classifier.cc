@@ -13,24 +13,28 @@
 namespace mpsd::model {
 
 at::Tensor Classifier::Run(const Linear& linear, const at::Tensor& x) const {
-  const bool node = options_.attention == attention::AttentionKernel::kFused &&
-                    CpuLinearTakes(linear, x);
-  return node ? CpuLinear(linear, x) : linear.Forward(x);
+  return ForwardTogether({&linear}, x, {device::TraitsOf(x.device())}).front();
 }
 
-at::Tensor Classifier::Run(const Embedding& embedding,
-                           const at::Tensor& ids) const {
-  const at::Tensor& w = embedding.weight;
-  const bool node = options_.attention == attention::AttentionKernel::kFused &&
-                    device::TraitsOf(w.device()).one_node_layers &&
-                    w.scalar_type() == dtype_ && dtype_ == at::kFloat;
-  return node ? CpuEmbedding(embedding, ids) : embedding.Forward(ids, dtype_);
+at::Tensor Classifier::RunActivated(const Linear& linear,
+                                    const at::Tensor& x) const {
+  LinearCall call{device::TraitsOf(x.device())};
+  call.gelu = GeluOf(config_.encoder.hidden_act);
+  const at::Tensor y = ForwardTogether({&linear}, x, call).front();
+  return call.gelu != nullptr ? y : Activate(y, config_.encoder.hidden_act);
 }
 
-at::Tensor Classifier::Drop(const at::Tensor& x, int64_t length) const {
-  const double probability = config_.encoder.hidden_dropout_prob;
-  if (!training_ || probability == 0) return x;
-  return TokenDropout(x, probability, length);
+std::vector<at::Tensor> Classifier::RunHeads(
+    const std::vector<const Linear*>& linears, const at::Tensor& x,
+    int64_t rows) const {
+  LinearCall call{device::TraitsOf(x.device())};
+  call.rows = rows;
+  call.head_dim = config_.head_dim;
+  return ForwardTogether(linears, x, call);
+}
+
+Dropout Classifier::HiddenDropout(int64_t rows, int64_t length) const {
+  return {training_ ? config_.encoder.hidden_dropout_prob : 0, rows, length};
 }
 
 bool Classifier::DrawsDropout(const EncoderLayer& l) const {

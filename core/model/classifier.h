@@ -55,13 +55,20 @@ class Classifier : public Network {
  protected:
   using Network::Network;
 
-  // The layer's Forward; on the CPU as a single node of autograd (CpuLinear).
-  // Not with kTiled attention: the CPU then simulates MPS, in tests.
-  at::Tensor Run(const Linear& linear, const at::Tensor& x) const;
-  at::Tensor Run(const Embedding& embedding, const at::Tensor& ids) const;
+  // Blocks compute with tokens x [rows · length, hidden_size].
 
-  // In training TokenDropout with the config's hidden_dropout_prob.
-  at::Tensor Drop(const at::Tensor& x, int64_t length) const;
+  // By ForwardTogether: the linear; activated; the heads of several linears.
+  at::Tensor Run(const Linear& linear, const at::Tensor& x) const;
+  at::Tensor RunActivated(const Linear& linear, const at::Tensor& x) const;
+  std::vector<at::Tensor> RunHeads(const std::vector<const Linear*>& linears,
+                                   const at::Tensor& x, int64_t rows) const;
+
+  // The first token of each row, [rows, hidden_size].
+  static at::Tensor First(const at::Tensor& x, int64_t rows) {
+    return x.view({rows, -1, x.size(1)}).select(1, 0);
+  }
+  // The config's dropout of hidden states, which is off outside of training.
+  Dropout HiddenDropout(int64_t rows, int64_t length) const;
   bool DrawsDropout(const EncoderLayer& layer) const;
 };
 

@@ -13,37 +13,44 @@
 namespace mpsd::model {
 
 at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
-  at::Tensor x = Embed(inputs);
+  const int64_t rows = inputs.input_ids.size(0);
+  const int64_t length = inputs.input_ids.size(1);
+  at::Tensor x = Embed(inputs).flatten(0, 1);
   at::Tensor keys;
-  if (inputs.padded)
-    keys = attention::PaddingMask(inputs.lengths, x.size(1), dtype_);
+  if (inputs.padded) {
+    keys = attention::PaddingMask(inputs.lengths, length, dtype_);
+  }
+  const Dropout dropout = HiddenDropout(rows, length);
   size_t index = 0;
   for (const EncoderLayer& layer : layers_) {
     // Only the first token continues after the last attention, unless an
     // adapter there draws dropout: its mask has the shape of all tokens.
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
                             !layer.up.draws() && !layer.down.draws();
-    auto run = [this, &layer, keys, first_only](const at::Tensor& in) {
-      return RunLayer(layer, in, keys, first_only);
+    auto run = [this, &layer, dropout, keys, first_only](const at::Tensor& in) {
+      return RunLayer(layer, in, dropout, keys, first_only);
     };
     x = RunBlock(index++, run, x, DrawsDropout(layer));
   }
-  return Head(x.select(1, 0));
+  return Head(First(x, rows));
 }
 
 at::Tensor Encoder::Embed(const ClassifierInputs& inputs) const {
   const profile::BlockMark mark("mpsd::embedding");
-  at::Tensor x = Run(words_, inputs.input_ids);
+  at::Tensor x = words_.Forward(inputs.input_ids, dtype_);
   if (types_.weight.defined()) {
     // A network with one token type (RoBERTa) treats a pair as a single
     // sentence.
     const bool given =
         inputs.token_type_ids.defined() && types_.weight.size(0) > 1;
-    x = x + Run(types_, given ? inputs.token_type_ids
-                              : at::zeros({1, 1}, inputs.input_ids.options()));
+    x = x + types_.Forward(given
+                               ? inputs.token_type_ids
+                               : at::zeros({1, 1}, inputs.input_ids.options()),
+                           dtype_);
   }
-  x = x + Run(positions_, PositionIds(inputs.input_ids));
-  return Drop(embedding_norm_.Forward(x), x.size(1));
+  x = x + positions_.Forward(PositionIds(inputs.input_ids), dtype_);
+  return at::dropout(embedding_norm_.Forward(x),
+                     config_.encoder.hidden_dropout_prob, training_);
 }
 
 at::Tensor Encoder::PositionIds(const at::Tensor& input_ids) const {
@@ -58,42 +65,37 @@ at::Tensor Encoder::PositionIds(const at::Tensor& input_ids) const {
 }
 
 at::Tensor Encoder::RunLayer(const EncoderLayer& layer, const at::Tensor& x,
-                             const at::Tensor& keys, bool first_only) const {
-  const int64_t length = x.size(1);
-  const at::Tensor in = first_only ? x.narrow(1, 0, 1) : x;
-  at::Tensor h = Run(layer.o, Attend(layer, x, keys, first_only));
-  if (!is("distilbert")) h = Drop(h, length);
-  h = layer.attention_norm.Forward(h + in);
+                             const Dropout& dropout, const at::Tensor& keys,
+                             bool first_only) const {
+  const at::Tensor in = first_only ? First(x, dropout.rows) : x;
+  const at::Tensor attended =
+      Run(layer.o, Attend(layer, x, dropout.rows, keys, first_only));
+  const at::Tensor h =
+      layer.attention_norm
+          .OfSum(attended, in, is("distilbert") ? Dropout() : dropout)
+          .y;
   const profile::BlockMark mark("mpsd::mlp");
-  const at::Tensor inner =
-      Activate(Run(layer.up, h), config_.encoder.hidden_act);
-  const at::Tensor y = Drop(Run(layer.down, inner), length);
-  return layer.mlp_norm.Forward(y + h);
+  const at::Tensor y = Run(layer.down, RunActivated(layer.up, h));
+  return layer.mlp_norm.OfSum(y, h, dropout).y;
 }
 
 at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
-                           const at::Tensor& keys, bool first_only) const {
+                           int64_t rows, const at::Tensor& keys,
+                           bool first_only) const {
   const profile::BlockMark mark("mpsd::attention");
-  const int64_t rows = x.size(0), length = x.size(1);
-  const auto heads = [&](const at::Tensor& y) {
-    return y.view({rows, length, config_.num_attention_heads, config_.head_dim})
-        .transpose(1, 2);
-  };
-  at::Tensor q = heads(Run(layer.q, x));
-  const at::Tensor k = heads(Run(layer.k, x));
-  const at::Tensor v = heads(Run(layer.v, x));
+  const auto heads = RunHeads({&layer.q, &layer.k, &layer.v}, x, rows);
+  const at::Tensor &k = heads[1], &v = heads[2];
   const double dropout =
       training_ ? config_.encoder.attention_probs_dropout_prob : 0;
   // With dropout all queries are computed, so that the masks have Transformers'
   // shape.
-  if (first_only && dropout == 0) q = q.narrow(2, 0, 1);
+  const at::Tensor q =
+      first_only && dropout == 0 ? heads[0].narrow(2, 0, 1) : heads[0];
   NoteAttention(
       attention::BidirectionalName(q, k, dropout, options_.attention));
   const at::Tensor out = attention::BidirectionalAttention(
-                             q, k, v, keys, dropout, options_.attention)
-                             .transpose(1, 2);
-  return (first_only ? out.narrow(1, 0, 1) : out)
-      .reshape({rows, first_only ? 1 : length, -1});
+      q, k, v, keys, dropout, options_.attention);
+  return first_only ? out.narrow(2, 0, 1) : out;
 }
 
 at::Tensor Encoder::Head(const at::Tensor& first) const {

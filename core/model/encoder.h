@@ -48,9 +48,12 @@ class Encoder : public Classifier {
   at::Tensor Embed(const ClassifierInputs& inputs) const;
   at::Tensor PositionIds(const at::Tensor& input_ids) const;
   at::Tensor RunLayer(const EncoderLayer& layer, const at::Tensor& x,
-                      const at::Tensor& keys, bool first_only) const;
+                      const Dropout& dropout, const at::Tensor& keys,
+                      bool first_only) const;
+  // Returns [rows, heads, length or 1, head_dim].
   at::Tensor Attend(const EncoderLayer& layer, const at::Tensor& x,
-                    const at::Tensor& keys, bool first_only) const;
+                    int64_t rows, const at::Tensor& keys,
+                    bool first_only) const;
   at::Tensor Head(const at::Tensor& first) const;
   bool is(const char* model_type) const {
     return config_.model_type == model_type;

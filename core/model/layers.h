@@ -8,7 +8,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "core/device/device.h"
 #include "core/model/quant.h"
 #include "core/spec/model_config.h"
 
@@ -35,10 +38,14 @@ class LinearAdapter {
   virtual std::optional<LowRank> low_rank() const { return std::nullopt; }
 };
 
+// Layers whose weights are trained are single nodes of autograd. A node itself
+// adds the gradient of a weight to its .grad in fp32, if that exists
+// (optim::ParameterSet gives one to all), without autograd's accumulating node.
+
 // y = x Wᵀ + b, in x's dtype.
 struct Linear {
   std::string name;   // as in the checkpoint, without ".weight"
-  at::Tensor weight;  // [out, in]
+  at::Tensor weight;  // [out, in]; of patches [out, channels, height, width]
   at::Tensor bias;    // [out], or undefined
   std::unique_ptr<LinearAdapter> adapter;  // or null
   // For a weight of another dtype than x. True: the weight is cast, like a
@@ -75,6 +82,24 @@ struct Embedding {
   at::Tensor Forward(const at::Tensor& ids, at::ScalarType dtype) const;
 };
 
+// nn.Dropout in training, for x [tokens, width]: all tokens of `rows` rows of
+// `length`, or only the first of each. If random numbers are drawn in order (on
+// the CPU), the first token gets the mask that it would get among all tokens.
+struct Dropout {
+  double probability = 0;
+  int64_t rows = 0, length = 0;
+
+  // The dropped x + residual, and the mask, undefined if probability is 0.
+  std::pair<at::Tensor, at::Tensor> Apply(const at::Tensor& x,
+                                          const at::Tensor& residual) const;
+  // The gradient by x.
+  at::Tensor Backward(const at::Tensor& dy, const at::Tensor& mask) const;
+};
+
+struct Normed {
+  at::Tensor y, sum;
+};
+
 // (x − mean) / sqrt(variance + eps) · w + b in x's dtype; mean and variance in
 // fp32.
 struct LayerNorm {
@@ -83,6 +108,9 @@ struct LayerNorm {
   double eps = 1e-12;
 
   at::Tensor Forward(const at::Tensor& x) const;
+  // sum = dropout(x) + residual, and y, its norm.
+  Normed OfSum(const at::Tensor& x, const at::Tensor& residual,
+               const Dropout& dropout) const;
 };
 
 // x · rsqrt(mean(x²) + eps) · w, the mean in fp32, as LlamaRMSNorm
@@ -95,14 +123,11 @@ struct RmsNorm {
   at::Tensor Forward(const at::Tensor& x) const;
 };
 
-// Transformers' ACT2FN by its name in config.json's hidden_act.
+// at::gelu's approximation for an activation of that name in config.json's
+// hidden_act; null if the activation is no GELU.
+const char* GeluOf(const std::string& hidden_act);
+// Transformers' ACT2FN by this name.
 at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act);
-
-// nn.Dropout in training. x [rows, n, width] has all `length` tokens of the
-// rows, or only the first. If random numbers are drawn in order (on the CPU),
-// the first token gets the mask that it would get among all tokens.
-at::Tensor TokenDropout(const at::Tensor& x, double probability,
-                        int64_t length);
 
 // cos and sin of every position, [rows, 1, length, head_dim], in `dtype`.
 struct RotaryTable {
@@ -125,25 +150,23 @@ class Rotary {
   at::Tensor inverse_frequencies_;  // fp32 [head_dim / 2]
 };
 
-// Layers as single nodes of autograd, for training in fp32 on the CPU, where a
-// pass over memory costs as much as arithmetic. Values equal those of Forward
-// up to rounding; random numbers are the same.
-//
-// A node itself adds the gradient of a leaf parameter to its .grad, if that
-// exists (optim::ParameterSet gives one to all), without autograd's
-// accumulating node. Autograd gets the gradient of any other parameter.
+// How ForwardTogether computes.
+struct LinearCall {
+  device::Traits traits;  // of x's device, or of one to imitate
+  // If head_dim is not 0, each output is [rows, heads, length, head_dim].
+  int64_t rows = 0, head_dim = 0;
+  const char* gelu = nullptr;  // applied to the outputs: as GeluOf returns it
+};
 
-// Whether CpuLinear supports this layer: fp32 on the CPU, a dense weight, and
-// either no adapter or a low-rank one.
-bool CpuLinearTakes(const Linear& linear, const at::Tensor& x);
-
-// linear.Forward(x), including the adapter's term. oneDNN multiplies by the
-// weight if torch was built with it.
-at::Tensor CpuLinear(const Linear& linear, const at::Tensor& x);
-
-// embedding.Forward(ids) of an fp32 table on the CPU. The backward touches only
-// the rows that were looked up.
-at::Tensor CpuEmbedding(const Embedding& embedding, const at::Tensor& ids);
+// The outputs of linears that share the input x, [tokens, in] or attention's
+// result [rows, heads, length, head_dim]: Forward of each, up to rounding and
+// with the same random numbers. One product computes all of them if their
+// weights are adjacent in memory, and so are their biases and gradients. On the
+// CPU in fp32 an adapter is part of its linear's node, and oneDNN multiplies by
+// the weight if torch was built with it.
+std::vector<at::Tensor> ForwardTogether(
+    const std::vector<const Linear*>& linears, const at::Tensor& x,
+    const LinearCall& call);
 
 }  // namespace mpsd::model
 

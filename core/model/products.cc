@@ -123,6 +123,41 @@ at::Tensor TimesWide(const at::Tensor& d, const at::Tensor& weight) {
   return piece ? TimesInPieces(d, weight, *piece) : at::matmul(d, weight);
 }
 
+void AddProduct(at::Tensor gradient, const at::Tensor& left,
+                const at::Tensor& right, const device::Traits& traits,
+                double scale) {
+  // The sum over micro-batches stays in fp32: added up in bf16, late
+  // micro-batches would be rounded away.
+  const at::Tensor across = left.t();
+  if (right.scalar_type() == at::kFloat) {
+    gradient.addmm_(traits.transposed_left ? across : across.contiguous(),
+                    right, /*beta=*/1, scale);
+  } else if (traits.wide_products) {
+    at::addmm_out(gradient, gradient, across, right, at::kFloat, /*beta=*/1,
+                  scale);
+  } else {
+    gradient.add_(at::mm(across, right).to(at::kFloat), scale);
+  }
+}
+
+at::Tensor AdjacentRows(const std::vector<at::Tensor>& parts) {
+  const at::Tensor& first = parts.front();
+  if (parts.size() == 1 || !first.defined()) return first;
+  std::vector<int64_t> sizes = first.sizes().vec();
+  sizes[0] = 0;
+  int64_t end = first.storage_offset();
+  for (const at::Tensor& part : parts) {
+    if (!part.defined() || !part.is_contiguous() || !part.is_alias_of(first) ||
+        part.storage_offset() != end ||
+        part.sizes().slice(1) != first.sizes().slice(1)) {
+      return {};
+    }
+    sizes[0] += part.size(0);
+    end += part.numel();
+  }
+  return first.as_strided(sizes, first.strides(), first.storage_offset());
+}
+
 namespace {
 
 // Below this many rows oneDNN gains nothing. Heads have few rows, and a

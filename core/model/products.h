@@ -6,6 +6,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
+
+#include "core/device/device.h"
 
 // Products with their own backward, since autograd's is wrong on MPS: its fp32
 // GEMMs with transposed views on the left are wrong (pytorch#193487), and its
@@ -36,6 +39,17 @@ at::Tensor TimesInPieces(const at::Tensor& d, const at::Tensor& weight,
 // WideLinear in pieces of `outputs`, on any device.
 at::Tensor LinearInPieces(const at::Tensor& x, const at::Tensor& weight,
                           const at::Tensor& bias, int64_t outputs);
+
+// gradient += scale · leftᵀ right, summed in fp32, by calls that are correct
+// with `traits`; gradient fp32 [m, n], left [tokens, m], right [tokens, n].
+void AddProduct(at::Tensor gradient, const at::Tensor& left,
+                const at::Tensor& right, const device::Traits& traits,
+                double scale = 1);
+
+// The rows of `parts` as one tensor if they are adjacent in memory in this
+// order, as optim::ParameterSet lays out the weights of q, k and v; else
+// undefined.
+at::Tensor AdjacentRows(const std::vector<at::Tensor>& parts);
 
 // x wᵀ + bias in fp32 on the CPU; x [m, k], w [n, k], bias [n], any strides.
 // Uses oneDNN's inner product if torch was built with oneDNN and m is not

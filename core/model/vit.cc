@@ -14,19 +14,21 @@
 namespace mpsd::model {
 
 at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
-  at::Tensor x = Embed(inputs.pixels);
+  const at::Tensor embedded = Embed(inputs.pixels);
+  const Dropout dropout = HiddenDropout(embedded.size(0), embedded.size(1));
+  at::Tensor x = embedded.flatten(0, 1);
   size_t index = 0;
   for (const EncoderLayer& layer : layers_) {
     // Only the first token continues after the last attention, unless an
     // adapter there draws dropout: its mask has the shape of all tokens.
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
                             !layer.up.draws() && !layer.down.draws();
-    auto run = [this, &layer, first_only](const at::Tensor& in) {
-      return RunLayer(layer, in, first_only);
+    auto run = [this, &layer, dropout, first_only](const at::Tensor& in) {
+      return RunLayer(layer, in, dropout, first_only);
     };
     x = RunBlock(index++, run, x, DrawsDropout(layer));
   }
-  return Run(head_, norm_.Forward(x.select(1, 0)));
+  return Run(head_, norm_.Forward(First(x, dropout.rows)));
 }
 
 at::Tensor Vit::EmbedPatches(const at::Tensor& pixels) const {
@@ -43,8 +45,7 @@ at::Tensor Vit::EmbedPatches(const at::Tensor& pixels) const {
           .reshape({rows, v.num_channels, across, p, across, p})
           .permute({0, 2, 4, 1, 3, 5})
           .reshape({rows, across * across, v.num_channels * p * p});
-  return at::linear(patches, patch_weight_.to(dtype_).flatten(1),
-                    patch_bias_.to(dtype_));
+  return Run(patches_, patches);
 }
 
 at::Tensor Vit::Embed(const at::Tensor& pixels) const {
@@ -59,46 +60,43 @@ at::Tensor Vit::Embed(const at::Tensor& pixels) const {
   const at::Tensor first =
       class_token_.to(dtype_).expand({patches.size(0), 1, -1});
   const at::Tensor x = at::cat({first, patches}, 1) + positions_.to(dtype_);
-  return Drop(x, x.size(1));
+  return at::dropout(x, config_.encoder.hidden_dropout_prob, training_);
 }
 
 at::Tensor Vit::RunLayer(const EncoderLayer& layer, const at::Tensor& x,
-                         bool first_only) const {
-  const int64_t length = x.size(1);
-  const at::Tensor in = first_only ? x.narrow(1, 0, 1) : x;
-  const at::Tensor attended =
-      Run(layer.o, Attend(layer, layer.attention_norm.Forward(x), first_only));
-  const at::Tensor h = Drop(attended, length) + in;
+                         const Dropout& dropout, bool first_only) const {
+  const at::Tensor in = first_only ? First(x, dropout.rows) : x;
+  const at::Tensor attended = Run(
+      layer.o,
+      Attend(layer, layer.attention_norm.Forward(x), dropout.rows, first_only));
+  const Normed n = layer.mlp_norm.OfSum(attended, in, dropout);
   const profile::BlockMark mark("mpsd::mlp");
-  const at::Tensor inner = Activate(Run(layer.up, layer.mlp_norm.Forward(h)),
-                                    config_.encoder.hidden_act);
-  return Drop(Run(layer.down, inner), length) + h;
+  return dropout.Apply(Run(layer.down, RunActivated(layer.up, n.y)), n.sum)
+      .first;
 }
 
 at::Tensor Vit::Attend(const EncoderLayer& layer, const at::Tensor& x,
-                       bool first_only) const {
+                       int64_t rows, bool first_only) const {
   const profile::BlockMark mark("mpsd::attention");
-  const auto heads = [&](const at::Tensor& y) {
-    return y
-        .view({y.size(0), y.size(1), config_.num_attention_heads,
-               config_.head_dim})
-        .transpose(1, 2);
-  };
   const double dropout =
       training_ ? config_.encoder.attention_probs_dropout_prob : 0;
   // With dropout all queries are computed, so that the masks have Transformers'
   // shape.
   const bool one_query = first_only && dropout == 0 && !layer.q.draws();
-  const at::Tensor q = heads(Run(layer.q, one_query ? x.narrow(1, 0, 1) : x));
-  const at::Tensor k = heads(Run(layer.k, x));
-  const at::Tensor v = heads(Run(layer.v, x));
+  std::vector<at::Tensor> heads =
+      one_query ? RunHeads({&layer.q}, First(x, rows), rows)
+                : RunHeads({&layer.q, &layer.k, &layer.v}, x, rows);
+  if (one_query) {
+    for (const at::Tensor& y : RunHeads({&layer.k, &layer.v}, x, rows)) {
+      heads.push_back(y);
+    }
+  }
+  const at::Tensor &q = heads[0], &k = heads[1], &v = heads[2];
   NoteAttention(
       attention::BidirectionalName(q, k, dropout, options_.attention));
-  at::Tensor out = attention::BidirectionalAttention(q, k, v, {}, dropout,
-                                                     options_.attention)
-                       .transpose(1, 2);
-  if (first_only) out = out.narrow(1, 0, 1);
-  return out.reshape({out.size(0), out.size(1), -1});
+  const at::Tensor out = attention::BidirectionalAttention(q, k, v, {}, dropout,
+                                                           options_.attention);
+  return first_only ? out.narrow(2, 0, 1) : out;
 }
 
 std::vector<Linear*> Vit::Linears() {
@@ -113,10 +111,10 @@ std::vector<Linear*> Vit::Linears() {
 std::vector<NamedWeight> Vit::NamedWeights() {
   const std::string e = "vit.embeddings.";
   WeightList list;
-  list.Add(e + "cls_token", class_token_);
-  list.Add(e + "position_embeddings", positions_);
-  list.Add(e + "patch_embeddings.projection.weight", patch_weight_);
-  list.Add(e + "patch_embeddings.projection.bias", patch_bias_);
+  // Small: each step casts them.
+  list.Add(e + "cls_token", class_token_, nullptr);
+  list.Add(e + "position_embeddings", positions_, nullptr);
+  list.Add(patches_);
   for (EncoderLayer& l : layers_) {
     for (Linear* linear : {&l.q, &l.k, &l.v, &l.o}) list.Add(*linear);
     list.Add(l.attention_norm);
@@ -160,14 +158,16 @@ class VitLoader {
   // weights.
   void LoadEmbeddings() {
     const std::string e = "vit.embeddings.";
-    const std::string projection = e + "patch_embeddings.projection.";
+    Linear& patches = model_->patches_;
+    patches.name = e + "patch_embeddings.projection";
+    patches.compute_in_input_dtype = true;
     const spec::VisionConfig& v = c_.vision;
     const int64_t width = c_.hidden_size;
-    model_->patch_weight_ =
-        reader_.Tensor(projection + "weight",
+    patches.weight =
+        reader_.Tensor(patches.name + ".weight",
                        {width, v.num_channels, v.patch_size, v.patch_size});
-    model_->patch_bias_ =
-        reader_.Tensor(projection + "bias", {width}, Initial::kZero);
+    patches.bias =
+        reader_.Tensor(patches.name + ".bias", {width}, Initial::kZero);
     model_->positions_ =
         reader_.Tensor(e + "position_embeddings", {1, v.patches() + 1, width},
                        Initial::kTruncatedNormal);

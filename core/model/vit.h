@@ -40,14 +40,14 @@ class Vit : public Classifier {
   at::Tensor EmbedPatches(const at::Tensor& pixels) const;
   at::Tensor Embed(const at::Tensor& pixels) const;
   at::Tensor RunLayer(const EncoderLayer& layer, const at::Tensor& x,
-                      bool first_only) const;
+                      const Dropout& dropout, bool first_only) const;
+  // Returns [rows, heads, length or 1, head_dim].
   at::Tensor Attend(const EncoderLayer& layer, const at::Tensor& x,
-                    bool first_only) const;
+                    int64_t rows, bool first_only) const;
 
-  at::Tensor class_token_;   // [1, 1, hidden]
-  at::Tensor positions_;     // [1, patches + 1, hidden]
-  at::Tensor patch_weight_;  // [hidden, channels, patch, patch]
-  at::Tensor patch_bias_;    // [hidden]
+  at::Tensor class_token_;  // [1, 1, hidden]
+  at::Tensor positions_;    // [1, patches + 1, hidden]
+  Linear patches_;          // its weight [hidden, channels, patch, patch]
   std::vector<EncoderLayer> layers_;
   LayerNorm norm_;
   Linear head_;

@@ -3,8 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cctype>
@@ -13,35 +11,6 @@
 #include "core/base/check.h"
 
 namespace mpsd::optim {
-namespace {
-
-// Moves the gradient that autograd has given to a copy into an fp32 gradient.
-class GradientOfCopy : public torch::autograd::PostAccumulateGradHook {
- public:
-  GradientOfCopy(at::Tensor gradient, std::shared_ptr<const int64_t> zeroed)
-      : gradient_(std::move(gradient)), zeroed_(std::move(zeroed)) {}
-
-  void operator()(const at::Tensor& copy) override {
-    const at::NoGradGuard no_grad;
-    at::Tensor& arrived = copy.mutable_grad();
-    // The first one since ZeroGradients replaces the zeros: a sum would cost a
-    // cast and another pass over memory.
-    if (std::exchange(written_, *zeroed_) == *zeroed_) {
-      gradient_.add_(arrived.to(at::kFloat));
-    } else {
-      gradient_.copy_(arrived);
-    }
-    arrived.reset();
-  }
-
- private:
-  const at::Tensor gradient_;
-  const std::shared_ptr<const int64_t> zeroed_;
-  int64_t written_ = -1;  // *zeroed_ at the last call
-};
-
-}  // namespace
-
 ParameterSet::ParameterSet(const Initial& initial, at::Device device,
                            int64_t max_group_elements) {
   // Groups take the parameters in another order, decayed ones first;
@@ -110,8 +79,20 @@ int64_t ParameterSet::element_count() const {
   return count;
 }
 
+at::Tensor ParameterSet::GradientOf(const at::Tensor& weight) const {
+  for (const Group& group : groups_) {
+    const bool copy =
+        group.copies.defined() && weight.is_alias_of(group.copies);
+    if (!copy && !weight.is_alias_of(group.values)) continue;
+    const int64_t before = copy ? group.copied.storage_offset() : 0;
+    return group.gradients
+        .narrow(0, before + weight.storage_offset(), weight.numel())
+        .view(weight.sizes());
+  }
+  return {};
+}
+
 void ParameterSet::ZeroGradients() {
-  ++*zeroed_;
   for (Group& group : groups_) group.gradients.zero_();
 }
 
@@ -145,16 +126,14 @@ at::Tensor ParameterSet::CopyOf(size_t i) const {
       std::find_if(groups_.begin(), groups_.end(),
                    [&](const Group& g) { return g.values.is_alias_of(value); });
   // detach() shares the storage and makes a leaf of the view.
-  const auto view = [&](const at::Tensor& flat, int64_t begin) {
-    return flat.narrow(0, value.storage_offset() - begin, value.numel())
-        .view(value.sizes())
-        .detach();
-  };
-  at::Tensor leaf = view(group->copies, group->copied.storage_offset());
+  at::Tensor leaf =
+      group->copies
+          .narrow(0, value.storage_offset() - group->copied.storage_offset(),
+                  value.numel())
+          .view(value.sizes())
+          .detach();
   leaf.requires_grad_(true);
-  torch::autograd::impl::set_post_acc_grad_hooks(
-      leaf,
-      std::make_unique<GradientOfCopy>(view(group->gradients, 0), zeroed_));
+  leaf.mutable_grad() = GradientOf(leaf);
   return leaf;
 }
 

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +54,10 @@ class ParameterSet {
   const std::vector<Group>& groups() const { return groups_; }
   int64_t element_count() const;
 
+  // The gradient of a parameter, given its value or its copy, or adjacent ones
+  // of one group as a single view: fp32 in the shape of `weight`, a view of the
+  // group's buffer. Undefined if `weight` is none of these.
+  at::Tensor GradientOf(const at::Tensor& weight) const;
   // Sets the gradients to zero in place.
   void ZeroGradients();
 
@@ -63,8 +66,7 @@ class ParameterSet {
   // Casts the values to their copies: after each change of the values.
   void RefreshCopies();
   // The copy of parameter `i`, one of MakeCopies', as a leaf for a network to
-  // compute with: its gradient goes to the parameter's .grad, its own stays
-  // undefined.
+  // compute with. Its .grad is the parameter's, in fp32.
   at::Tensor CopyOf(size_t i) const;
 
   // Whether HF's Trainer decays the parameter (transformers, trainer.py,
@@ -79,8 +81,6 @@ class ParameterSet {
 
   std::vector<Parameter> parameters_;
   std::vector<Group> groups_;
-  // How often ZeroGradients was called; shared with the copies' leaves.
-  std::shared_ptr<int64_t> zeroed_ = std::make_shared<int64_t>(0);
 };
 
 // The trained part of a run, and its files for users: an adapter, or a model's

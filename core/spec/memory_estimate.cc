@@ -320,13 +320,14 @@ class Estimator {
     return (scores * kCopies + masks) * b_;
   }
 
-  // Autograd's weight gradients: the largest linear's, before it is added in
-  // fp32.
+  // A bf16 gradient of the largest linear's weight, and its fp32 copy, which is
+  // added; other products add to the gradient themselves.
   double WeightGradientBytes() const {
-    if (spec_.fine_tune_type != FineTuneType::kFull) return 0;
-    const double largest = 1.0 * m_.hidden_size * m_.intermediate_size;
-    const bool adds = spec_.training.gradient_accumulation_steps > 1;
-    return largest * (b_ < kFloat && adds ? b_ + kFloat : b_);
+    if (spec_.fine_tune_type != FineTuneType::kFull || b_ == kFloat ||
+        traits_.wide_products) {
+      return 0;
+    }
+    return 1.0 * m_.hidden_size * m_.intermediate_size * (b_ + kFloat);
   }
 
   // The temporaries of one layer's backward, with the recomputed layer, of

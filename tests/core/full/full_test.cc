@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -183,8 +184,9 @@ at::Tensor LossOf(const model::Network& network, int batch) {
                              at::tensor({0, 2}, at::kLong), {});
 }
 
-// The copies give the numbers of a cast of each master at each use.
-TEST(FullModelTest, Bf16CopiesGiveTheBitsOfCastsAtEachUse) {
+// The copies give the losses of a cast of each master at each use, and its
+// gradients up to bf16's rounding: of those, fewer sums are rounded.
+TEST(FullModelTest, Bf16CopiesGiveTheLossesOfCastsAtEachUse) {
   for (const char* name : {"smollm", "qwen3", "bert", "distilbert", "vit"}) {
     SCOPED_TRACE(name);
     const auto network = DrawBf16(name), casting = DrawBf16(name);
@@ -211,8 +213,15 @@ TEST(FullModelTest, Bf16CopiesGiveTheBitsOfCastsAtEachUse) {
     }
     const auto& parameters = full->parameters().parameters();
     ASSERT_EQ(parameters.size(), masters.size());
+    double norm = 0;
+    for (const at::Tensor& master : masters) {
+      norm = std::hypot(norm, master.grad().norm().item<double>());
+    }
     for (size_t i = 0; i < masters.size(); ++i) {
-      EXPECT_TRUE(at::equal(parameters[i].value.grad(), masters[i].grad()))
+      const at::Tensor& expected = masters[i].grad();
+      // Of keys' biases there is nothing but rounding.
+      EXPECT_LE((parameters[i].value.grad() - expected).norm().item<double>(),
+                0.02 * expected.norm().item<double>() + 1e-4 * norm)
           << parameters[i].name;
     }
     const fs::path folder = testing_support::FreshFolder("full_copies");

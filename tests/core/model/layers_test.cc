@@ -6,12 +6,15 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "core/device/device.h"
 #include "core/host/traits.h"
 #include "core/model/products.h"
 #include "tests/core/calls.h"
+#include "tests/core/relative_error.h"
 
 // That MPS gets the pieces, and is within its limits then, is tested in
 // tests/ops.
@@ -180,6 +183,18 @@ Linear MakeLinear(const Case& c) {
   return linear;
 }
 
+// By ATen's layers alone.
+at::Tensor Plain(const Linear& l, const at::Tensor& x) {
+  const at::Tensor y = l.bias.defined() ? at::linear(x, l.weight, l.bias)
+                                        : at::linear(x, l.weight);
+  // nn.Dropout's masks lie in memory as its input does.
+  return l.adapter == nullptr ? y : l.adapter->Apply(y, x.contiguous());
+}
+
+at::Tensor Node(const Linear& l, const at::Tensor& x) {
+  return ForwardTogether({&l}, x, {device::TraitsOf(x.device())}).front();
+}
+
 // y and all gradients of sum(y²), the input's first.
 std::vector<at::Tensor> Results(const Linear& linear, const at::Tensor& x,
                                 bool into_grad,
@@ -201,7 +216,7 @@ std::vector<at::Tensor> Results(const Linear& linear, const at::Tensor& x,
   return results;
 }
 
-TEST(CpuLinearTest, EqualsForward) {
+TEST(LinearNodeTest, EqualsPlainAutograd) {
   const Case cases[] = {{"trained", true, true, -1, true},
                         {"trained_without_grad", true, true, -1, false},
                         {"frozen", false, true, -1, false},
@@ -215,61 +230,216 @@ TEST(CpuLinearTest, EqualsForward) {
     const Linear linear = MakeLinear(c);
     // Enough rows for oneDNN.
     const at::Tensor x = at::randn({3, 40, 5});
-    ASSERT_TRUE(CpuLinearTakes(linear, x));
-    const auto ours = Results(linear, x, c.into_grad, CpuLinear);
-    const auto expected = Results(linear, x, c.into_grad,
-                                  [](const Linear& l, const at::Tensor& in) {
-                                    // nn.Dropout's masks lie in memory as its
-                                    // input does.
-                                    return l.Forward(in.contiguous());
-                                  });
-    ASSERT_EQ(ours.size(), expected.size());
-    for (size_t i = 0; i < ours.size(); ++i) {
-      EXPECT_TRUE(at::allclose(ours[i], expected[i], 1e-5, 1e-4)) << i;
+    const auto expected = Results(linear, x, c.into_grad, Plain);
+    for (const auto forward : {Node, +[](const Linear&l, const at::Tensor&in) {
+                                 return l.Forward(in.contiguous());
+                               }}) {
+      const auto ours = Results(linear, x, c.into_grad, forward);
+      ASSERT_EQ(ours.size(), expected.size());
+      for (size_t i = 0; i < ours.size(); ++i) {
+        EXPECT_TRUE(at::allclose(ours[i], expected[i], 1e-5, 1e-4)) << i;
+      }
     }
   }
 }
 
-TEST(CpuLinearTest, NeedsNoGraphAndLeavesTheRestToForward) {
+TEST(LinearNodeTest, NeedsNoGraphAndLeavesTheRestToForward) {
   Linear linear;
   linear.weight = at::randn({6, 5});
-  const at::Tensor y = CpuLinear(linear, at::randn({2, 5}));
+  const at::Tensor x = at::randn({2, 5});
+  const at::Tensor y = Node(linear, x);
   EXPECT_FALSE(y.requires_grad());
   EXPECT_EQ(y.sizes(), at::IntArrayRef({2, 6}));
-  const at::Tensor x = at::randn({2, 5});
-  EXPECT_TRUE(CpuLinearTakes(linear, x));
-  EXPECT_FALSE(CpuLinearTakes(linear, x.to(at::kBFloat16)));
   linear.adapter = std::make_unique<OtherAdapter>();
-  EXPECT_FALSE(CpuLinearTakes(linear, x));
-  linear.adapter.reset();
+  EXPECT_TRUE(at::equal(Node(linear, x), at::linear(x, linear.weight)));
   linear.weight = linear.weight.to(at::kBFloat16);
-  EXPECT_FALSE(CpuLinearTakes(linear, x));
+  EXPECT_EQ(Node(linear, x.to(at::kBFloat16)).scalar_type(), at::kBFloat16);
 }
 
-at::Tensor TableGradient(Embedding& table, bool into_grad, bool node) {
-  table.weight.mutable_grad() =
-      into_grad ? at::ones_like(table.weight) : at::Tensor();
-  const at::Tensor ids = at::tensor({1, 3, 0, 3, 2, 0}).view({2, 3});
-  const at::Tensor y =
-      node ? CpuEmbedding(table, ids) : table.Forward(ids, at::kFloat);
-  (y * at::arange(24).view({2, 3, 4})).sum().backward();
-  return table.weight.grad().clone();
+// Trained leaves that are adjacent in memory, each with an fp32 .grad of ones
+// that lies next to the next one's, as optim::ParameterSet makes them.
+std::vector<at::Tensor> AdjacentLeaves(
+    const std::vector<std::vector<int64_t>>& shapes, at::ScalarType dtype) {
+  int64_t size = 0;
+  for (const auto& shape : shapes) size += c10::multiply_integers(shape);
+  const at::Tensor values = at::randn({size}).to(dtype);
+  const at::Tensor gradients = at::ones({size});
+  std::vector<at::Tensor> leaves;
+  int64_t at = 0;
+  for (const auto& shape : shapes) {
+    const int64_t n = c10::multiply_integers(shape);
+    leaves.push_back(values.narrow(0, at, n).view(shape).detach());
+    leaves.back().requires_grad_(true).mutable_grad() =
+        gradients.narrow(0, at, n).view(shape).detach();
+    at += n;
+  }
+  return leaves;
 }
 
-TEST(CpuEmbeddingTest, EqualsForward) {
-  for (const int64_t padding : {-1, 0}) {
-    for (const bool into_grad : {false, true}) {
-      Embedding table;
-      table.weight = Leaf({5, 4});
-      table.padding_row = padding;
-      const at::Tensor expected = TableGradient(table, into_grad, false);
-      const at::Tensor ours = TableGradient(table, into_grad, true);
-      EXPECT_TRUE(at::equal(ours, expected)) << padding << into_grad;
-      EXPECT_EQ(at::equal(ours[0], at::full({4}, into_grad ? 1.0f : 0.0f)),
-                padding == 0);
-    }
+struct NodeCase {
+  backend::Choice traits;
+  at::ScalarType dtype;
+};
+
+class NodesTest : public testing::TestWithParam<NodeCase> {
+ protected:
+  NodesTest() : traits_(backend::TraitsOf(GetParam().traits)) {
+    at::manual_seed(7);
+    traits_.wide_products = false;  // the CPU has none
+  }
+  // `ours` in the case's dtype against `expected` in fp32.
+  void ExpectNear(const at::Tensor& ours, const at::Tensor& expected) const {
+    EXPECT_LE(testing_support::RelativeError(ours, expected),
+              GetParam().dtype == at::kFloat ? 1e-5 : 1e-2);
+  }
+  // The gradient that was added to ones, in fp32.
+  void ExpectAdded(const at::Tensor& leaf, const at::Tensor& expected) const {
+    EXPECT_EQ(leaf.grad().scalar_type(), at::kFloat);
+    ExpectNear(leaf.grad() - 1, expected);
+  }
+  at::Tensor Input(at::IntArrayRef shape) const {
+    return at::randn(shape).to(GetParam().dtype).requires_grad_(true);
+  }
+  static at::Tensor Wide(const at::Tensor& t) {
+    return t.detach().to(at::kFloat).requires_grad_(true);
+  }
+
+  backend::Traits traits_;
+};
+
+TEST_P(NodesTest, LinearsOfOneInputAreOneProduct) {
+  const auto dtype = GetParam().dtype;
+  const auto weights = AdjacentLeaves({{6, 5}, {3, 5}, {6, 5}}, dtype);
+  const auto biases = AdjacentLeaves({{6}, {3}, {6}}, dtype);
+  std::vector<Linear> linears(3);
+  std::vector<at::Tensor> wide;
+  for (size_t i = 0; i < 3; ++i) {
+    linears[i].weight = weights[i];
+    linears[i].bias = biases[i];
+    wide.push_back(Wide(weights[i]));
+    wide.push_back(Wide(biases[i]));
+  }
+  const at::Tensor x = Input({3, 40, 5}), wide_x = Wide(x);
+  std::vector<at::Tensor> y;
+  const auto calls = testing_support::CallsOf([&] {
+    y = ForwardTogether({&linears[0], &linears[1], &linears[2]}, x, {traits_});
+  });
+  EXPECT_EQ(calls.contains("aten::linear") +
+                calls.contains("mkldnn::_linear_pointwise"),
+            1);
+  at::Tensor sum = at::zeros({}), expected = at::zeros({});
+  for (size_t i = 0; i < 3; ++i) {
+    const at::Tensor plain = at::linear(wide_x, wide[2 * i], wide[2 * i + 1]);
+    ASSERT_EQ(y[i].sizes(), plain.sizes());
+    ExpectNear(y[i], plain);
+    sum = sum + y[i].to(at::kFloat).square().sum();
+    expected = expected + plain.square().sum();
+  }
+  sum.backward();
+  expected.backward();
+  ExpectNear(x.grad(), wide_x.grad());
+  for (size_t i = 0; i < 3; ++i) {
+    ExpectAdded(weights[i], wide[2 * i].grad());
+    ExpectAdded(biases[i], wide[2 * i + 1].grad());
   }
 }
+
+// Attention's heads there and back, and an activation.
+TEST_P(NodesTest, HeadsAndGeluAreWithinTheNode) {
+  const auto dtype = GetParam().dtype;
+  const auto leaves = AdjacentLeaves({{6, 5}, {6, 5}, {4, 6}}, dtype);
+  std::vector<Linear> linears(3);
+  std::vector<at::Tensor> wide;
+  for (size_t i = 0; i < 3; ++i) {
+    linears[i].weight = leaves[i];
+    wide.push_back(Wide(leaves[i]));
+  }
+  const at::Tensor x = Input({3 * 40, 5}), wide_x = Wide(x);
+  LinearCall call{traits_};
+  call.rows = 3;
+  call.head_dim = 2;
+  const auto heads = ForwardTogether({&linears[0], &linears[1]}, x, call);
+  call.gelu = "none";
+  call.head_dim = 0;
+  const at::Tensor y =
+      ForwardTogether({&linears[2]}, heads[0] * heads[1], call).front();
+  const at::Tensor plain = at::gelu(at::linear(
+      at::linear(wide_x, wide[0]) * at::linear(wide_x, wide[1]), wide[2]));
+  EXPECT_EQ(heads[0].sizes(), at::IntArrayRef({3, 3, 40, 2}));
+  ExpectNear(y, plain);
+  y.to(at::kFloat).square().sum().backward();
+  plain.square().sum().backward();
+  ExpectNear(x.grad(), wide_x.grad());
+  for (size_t i = 0; i < 3; ++i) ExpectAdded(leaves[i], wide[i].grad());
+}
+
+TEST_P(NodesTest, ANormOfASumIsOneNode) {
+  const auto leaves = AdjacentLeaves({{5}, {5}}, GetParam().dtype);
+  const LayerNorm norm{"", leaves[0], leaves[1]};
+  const at::Tensor w = Wide(leaves[0]), b = Wide(leaves[1]);
+  const at::Tensor x = Input({12, 5}), wide_x = Wide(x);
+  const at::Tensor residual = Input({12, 5}), wide_residual = Wide(residual);
+  for (const double probability : {0.0, 0.4}) {
+    for (const at::Tensor& t : {x, wide_x, residual, wide_residual, w, b}) {
+      t.mutable_grad() = at::Tensor();
+    }
+    for (const at::Tensor& leaf : leaves) leaf.grad().fill_(1);
+    at::manual_seed(3);
+    const Normed ours = norm.OfSum(x, residual, {probability, 3, 4});
+    at::manual_seed(3);
+    const at::Tensor sum =
+        at::dropout(wide_x, probability, true) + wide_residual;
+    const at::Tensor y = at::layer_norm(sum, {5}, w, b, norm.eps);
+    ExpectNear(ours.y, y);
+    ExpectNear(ours.sum, sum);
+    (ours.y.to(at::kFloat).square().sum() + ours.sum.to(at::kFloat).sum())
+        .backward();
+    (y.square().sum() + sum.sum()).backward();
+    ExpectNear(x.grad(), wide_x.grad());
+    ExpectNear(residual.grad(), wide_residual.grad());
+    ExpectAdded(leaves[0], w.grad());
+    ExpectAdded(leaves[1], b.grad());
+  }
+}
+
+TEST_P(NodesTest, NormsAndTablesAddToTheirGradients) {
+  const auto leaves = AdjacentLeaves({{5}, {5}}, GetParam().dtype);
+  const LayerNorm norm{"", leaves[0], leaves[1]};
+  const at::Tensor w = Wide(leaves[0]), b = Wide(leaves[1]);
+  const at::Tensor x = Input({4, 7, 5}), wide_x = Wide(x);
+  norm.Forward(x).to(at::kFloat).square().sum().backward();
+  at::layer_norm(wide_x, {5}, w, b, norm.eps).square().sum().backward();
+  ExpectNear(x.grad(), wide_x.grad());
+  ExpectAdded(leaves[0], w.grad());
+  ExpectAdded(leaves[1], b.grad());
+
+  const at::Tensor ids = at::tensor({1, 3, 0, 3, 2, 0}).view({2, 3});
+  for (const int64_t padding : {-1, 0}) {
+    Embedding table{"", AdjacentLeaves({{5, 4}}, at::kFloat)[0], padding};
+    const at::Tensor wide = Wide(table.weight);
+    table.Forward(ids, GetParam().dtype)
+        .to(at::kFloat)
+        .square()
+        .sum()
+        .backward();
+    at::embedding(wide, ids, padding).square().sum().backward();
+    ExpectAdded(table.weight, wide.grad());
+    EXPECT_EQ(at::equal(table.weight.grad()[0], at::ones({4})), padding == 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, NodesTest,
+    testing::Values(NodeCase{backend::Choice::kCpu, at::kFloat},
+                    NodeCase{backend::Choice::kCpu, at::kBFloat16},
+                    NodeCase{backend::Choice::kCuda, at::kFloat},
+                    NodeCase{backend::Choice::kCuda, at::kBFloat16},
+                    NodeCase{backend::Choice::kMps, at::kFloat},
+                    NodeCase{backend::Choice::kMps, at::kBFloat16}),
+    [](const auto& info) {
+      return std::string(backend::NameOf(info.param.traits)) +
+             c10::toString(info.param.dtype);
+    });
 
 }  // namespace
 }  // namespace mpsd::model

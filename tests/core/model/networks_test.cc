@@ -207,7 +207,7 @@ class DrawingAdapter : public LinearAdapter {
  public:
   explicit DrawingAdapter(std::vector<int64_t>& lengths) : lengths_(lengths) {}
   at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) override {
-    lengths_.push_back(x.size(1));
+    lengths_.push_back(x.size(0) / 2);  // rows
     return base;
   }
   bool draws() const override { return draws_; }
