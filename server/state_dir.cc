@@ -102,9 +102,10 @@ StateDir::~StateDir() {
 
 bool StateDir::IsInPlace() const {
   struct stat locked, there;
-  if (fstat(folder_, &locked) != 0) return true;  // the disk's error
-  if (stat(path_.c_str(), &there) != 0) return errno != ENOENT;
-  return locked.st_dev == there.st_dev && locked.st_ino == there.st_ino;
+  const bool lost = fstat(folder_, &locked) != 0;  // with its disk
+  if (stat(path_.c_str(), &there) != 0) return lost || errno != ENOENT;
+  return !lost && locked.st_dev == there.st_dev &&
+         locked.st_ino == there.st_ino;
 }
 
 namespace {

@@ -36,7 +36,7 @@ class StateDir {
 
   const std::filesystem::path& path() const { return path_; }
   // Whether the folder at path() is still the locked one, not another that was
-  // moved to its place.
+  // moved to its place, or made below a lost mount.
   bool IsInPlace() const;
 
  private:

@@ -21,6 +21,7 @@
 #include "core/base/text.h"
 #include "core/ckpt/safetensors.h"
 #include "core/data/decode.h"
+#include "core/data/in_order.h"
 #include "core/data/language_row.h"
 #include "core/data/row_errors.h"
 #include "core/text/delimited.h"
@@ -48,7 +49,9 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-// Collects the entries of a list, their faults and their hash.
+// Collects the entries of a list, their faults and their hash. Threads read and
+// hash the files; this one takes what they read in the files' order, so that
+// nothing depends on the number of threads.
 class ListBuilder {
  public:
   explicit ListBuilder(const ListOptions& options) : options_(options) {}
@@ -60,21 +63,12 @@ class ListBuilder {
   // differs.
   void AddFile(const std::string& place, const fs::path& file,
                const std::string& name, data::LabelValue label) {
-    auto bytes = base::ReadFile(file);
-    if (!bytes.ok()) return Fault(place, std::string(bytes.status().message()));
-    auto size = ReadImageSize(*bytes, place);
-    if (!size.ok()) {
-      std::string fault = FaultIn(size.status(), place);
-      return Fault(NameOf(place, file), fault);
-    }
-    Hash(base::Cat(name, "\n", base::Sha256Hex(*bytes), "\n"));
-    entries_.push_back({.name = name,
-                        .place = place,
-                        .file = file,
-                        .array = {},
-                        .height = size->height,
-                        .width = size->width,
-                        .label = std::move(label)});
+    if (files_.full()) TakeFile();
+    files_.Push({.name = name,
+                 .place = place,
+                 .file = file,
+                 .array = {},
+                 .label = std::move(label)});
   }
   void AddArray(const std::string& place, at::Tensor array,
                 data::LabelValue label) {
@@ -87,26 +81,70 @@ class ListBuilder {
                         .width = width,
                         .label = std::move(label)});
   }
-  void Hash(std::string_view bytes) { sha256_.Update(bytes); }
+  void Hash(std::string_view bytes) {
+    TakeFiles();
+    sha256_.Update(bytes);
+  }
 
   void Fault(const std::string& place, const std::string& fault) {
+    TakeFiles();
     errors_.Add(place, fault);
+  }
+  // Takes all files that were added.
+  void TakeFiles() {
+    while (!files_.empty()) TakeFile();
   }
   // Enough faults were found: reading can stop.
   bool full() const { return errors_.full(); }
-  size_t size() const { return entries_.size(); }
 
   // The builder cannot be used afterwards.
   absl::StatusOr<ImageList> Finish() {
+    TakeFiles();
     if (!errors_.empty()) return errors_.status();
     return ImageList{std::move(entries_), sha256_.FinishHex()};
   }
 
  private:
+  struct FileRead {
+    Entry entry;
+    std::string sha256 = {};
+    std::string fault = {};  // "": none
+    std::string fault_place = {};
+  };
+
+  static FileRead Read(Entry entry) {
+    FileRead read{.entry = std::move(entry)};
+    const std::string& place = read.entry.place;
+    const auto bytes = base::ReadFile(read.entry.file);
+    if (!bytes.ok()) {
+      read.fault = std::string(bytes.status().message());
+      read.fault_place = place;
+      return read;
+    }
+    const auto size = ReadImageSize(*bytes, place);
+    if (!size.ok()) {
+      read.fault = FaultIn(size.status(), place);
+      read.fault_place = NameOf(place, read.entry.file);
+      return read;
+    }
+    read.entry.height = size->height;
+    read.entry.width = size->width;
+    read.sha256 = base::Sha256Hex(*bytes);
+    return read;
+  }
+
+  void TakeFile() {
+    FileRead read = files_.Take();
+    if (!read.fault.empty()) return errors_.Add(read.fault_place, read.fault);
+    sha256_.Update(base::Cat(read.entry.name, "\n", read.sha256, "\n"));
+    entries_.push_back(std::move(read.entry));
+  }
+
   const ListOptions options_;
   std::vector<Entry> entries_;
   data::RowErrors errors_;
   base::Sha256 sha256_;
+  data::InOrder<Entry, FileRead> files_{data::WorkThreads(), Read};
 };
 
 std::string Describe(const TensorEntry& entry) {
@@ -435,6 +473,7 @@ absl::StatusOr<ImageList> ListImages(const std::vector<std::string>& paths,
   ListBuilder builder(options);
   for (const std::string& path : paths) {
     RETURN_IF_ERROR(ListPath(path, builder));
+    builder.TakeFiles();
     if (builder.full()) break;
     builder.Hash("\n");
   }

@@ -169,15 +169,19 @@ std::string DescribePreemption(const WorkerEnding& ending) {
                       DescribeWaitStatus(ending.wait_status));
 }
 
-std::string DescribeCancel(const LastWord& word) {
-  if (const auto* stopped = std::get_if<report::Stopped>(&word);
+std::string DescribeCancel(const WorkerEnding& ending) {
+  if (const auto* stopped = std::get_if<report::Stopped>(&ending.last_word);
       stopped != nullptr && stopped->step > 0) {
     return absl::StrCat("cancelled; it has a checkpoint of step ",
                         stopped->step);
   }
-  const auto* failed = std::get_if<report::Failure>(&word);
-  return absl::StrCat("cancelled", failed == nullptr ? "" : "; ",
-                      failed == nullptr ? "" : failed->message);
+  if (const auto* failed = std::get_if<report::Failure>(&ending.last_word)) {
+    return absl::StrCat("cancelled; ", failed->message);
+  }
+  return ending.killed_after_grace
+             ? "cancelled; killed before it saved a checkpoint: its steps "
+               "since the last one are lost"
+             : "cancelled";
 }
 
 // Whether the same attempt would end the same way again.
@@ -201,7 +205,7 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending) {
     return FromDone(*done, ending.wait_status);
   }
   if (cancelled) {
-    return Ended(ExitReason::kCancelled, DescribeCancel(ending.last_word));
+    return Ended(ExitReason::kCancelled, DescribeCancel(ending));
   }
   if (ending.hung) {
     return Ended(ExitReason::kHung,

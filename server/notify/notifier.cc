@@ -70,8 +70,6 @@ absl::StatusOr<CommandEnd> RunCommand(const CommandCall& call,
   options.program = call.argv[0];
   options.args.assign(call.argv.begin() + 1, call.argv.end());
   options.environment = call.environment;
-  const base::Clock& clock = base::Clock::Real();
-  const absl::Duration deadline = clock.Monotonic() + call.timeout;
   CommandEnd end;
   supervisor::Exchange exchange;
   exchange.input = call.input;
@@ -81,11 +79,12 @@ absl::StatusOr<CommandEnd> RunCommand(const CommandCall& call,
     return absl::OkStatus();
   };
   exchange.wanted = [&] {
-    end.timed_out = interrupted || clock.Monotonic() >= deadline;
-    return end.timed_out ? absl::CancelledError() : absl::OkStatus();
+    return interrupted ? absl::DeadlineExceededError("") : absl::OkStatus();
   };
+  exchange.limit = call.timeout;
   const absl::StatusOr<int> status =
       supervisor::RunToEnd(std::move(options), exchange);
+  end.timed_out = absl::IsDeadlineExceeded(status.status());
   if (end.timed_out) return end;
   ASSIGN_OR_RETURN(end.wait_status, status);
   return end;

@@ -219,12 +219,6 @@ absl::Status HowItEnded(int status, const std::string& last_words) {
   return absl::InternalError(text);
 }
 
-absl::Status TookTooLong(absl::Duration limit) {
-  return absl::DeadlineExceededError(absl::StrCat(
-      "the plan took longer than ", absl::FormatDuration(limit),
-      " and was abandoned: plan with fewer rows (dataset.max_train_samples)"));
-}
-
 struct PlanCommand {
   std::string program;  // mpsd-worker
   std::vector<std::string> args;
@@ -251,7 +245,6 @@ absl::StatusOr<std::string> RunPlanProcess(
   spawn.environment = command.environment;
   PlanLines lines(on_stage);
   std::string last_words;
-  const absl::Duration deadline = base::AwakeTime() + command.limit;
   absl::Duration exit_deadline = absl::InfiniteDuration();
   bool lingers = false;  // after its last line
   supervisor::Exchange exchange;
@@ -260,15 +253,21 @@ absl::StatusOr<std::string> RunPlanProcess(
   exchange.wanted = [&]() -> absl::Status {
     RETURN_IF_ERROR(wanted());
     const absl::Duration now = base::AwakeTime();
-    if (now >= deadline) return TookTooLong(command.limit);
     if (lines.done() && exit_deadline == absl::InfiniteDuration()) {
       exit_deadline = now + kExitGrace;
     }
     lingers = now >= exit_deadline;
     return lingers ? absl::CancelledError() : absl::OkStatus();
   };
+  exchange.limit = command.limit;
   const absl::StatusOr<int> status =
       supervisor::RunToEnd(std::move(spawn), exchange);
+  if (absl::IsDeadlineExceeded(status.status())) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the plan took longer than ", absl::FormatDuration(command.limit),
+        " and was abandoned: plan with fewer rows "
+        "(dataset.max_train_samples)"));
+  }
   if (!status.ok() && !lingers) return status.status();
   if (!lines.done()) {
     return HowItEnded(*status,
@@ -537,26 +536,26 @@ absl::StatusOr<FinishedPlan> MakeMerge(const PlanMaker::Options& options,
     KeepEnd(words, bytes);
     return absl::OkStatus();
   };
-  const absl::Duration limit = 6 * options.limit;
-  const absl::Duration deadline = base::AwakeTime() + limit;
   exchange.wanted = [&]() -> absl::Status {
-    if (base::AwakeTime() >= deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("the merge took longer than ",
-                       absl::FormatDuration(limit), "; ", kMergeElsewhere));
-    }
     RETURN_IF_ERROR(CheckRoomFor(0, options, files));
     return run.Wanted();
   };
-  ASSIGN_OR_RETURN(const int status,
-                   supervisor::RunToEnd(std::move(spawn), exchange));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return made;
+  exchange.limit = 6 * options.limit;
+  const absl::StatusOr<int> status =
+      supervisor::RunToEnd(std::move(spawn), exchange);
+  if (absl::IsDeadlineExceeded(status.status())) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the merge took longer than ", absl::FormatDuration(exchange.limit),
+        "; ", kMergeElsewhere));
+  }
+  if (!status.ok()) return status.status();
+  if (WIFEXITED(*status) && WEXITSTATUS(*status) == 0) return made;
   constexpr std::string_view kError = "mpsd-worker: ";
   const size_t error = words.rfind(kError);
   return absl::FailedPreconditionError(absl::StrCat(
       "the adapter cannot be merged: ",
-      WIFSIGNALED(status)
-          ? absl::StrCat("mpsd-worker died of signal ", WTERMSIG(status))
+      WIFSIGNALED(*status)
+          ? absl::StrCat("mpsd-worker died of signal ", WTERMSIG(*status))
           : absl::StrReplaceAll(
                 base::Printable(words.substr(
                     error == words.npos ? 0 : error + kError.size())),

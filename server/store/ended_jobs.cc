@@ -637,7 +637,10 @@ absl::StatusOr<std::vector<FoundJob>> PastJobs::FindByText(const JobText& text,
                 "SELECT id, name, state, owner FROM past_jobs AS p "
                 "WHERE (?1 <> '' AND (id >= ?1 AND id < ?1 || '~' "
                 "OR substr(id, ?3) = ?1) OR ?4 <> '' AND ?5 IN ('', owner) "
-                "AND name = substr(?4, 1, 60) COLLATE BINARY) "
+                "AND name = substr(?4, 1, 60) COLLATE BINARY "
+                // The texts have the whole name as a line.
+                "AND (length(?4) < 60 OR instr(texts || char(10), "
+                "char(10) || ?4 || char(10)))) "
                 "AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = p.id) "
                 "ORDER BY id DESC LIMIT ?2",
                 text.id_part, limit, -static_cast<int>(text.id_part.size()),

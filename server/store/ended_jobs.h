@@ -166,8 +166,8 @@ class PastJobs {
   // search that takes too long.
   absl::StatusOr<std::vector<PastJob>> List(const ListFilter& filter);
   absl::StatusOr<int64_t> Count(const ListFilter& filter);
-  // Deleted jobs that `text` may mean, latest first; of a name the first 60
-  // characters count.
+  // Deleted jobs that `text` may mean, latest first, with the first 60
+  // characters of their names.
   absl::StatusOr<std::vector<FoundJob>> FindByText(const JobText& text,
                                                    int limit);
 

@@ -253,9 +253,6 @@ absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
     spawn.environment["TMPDIR"] = temporary->path();
   }
   GatesRun run;
-  const base::Clock& clock = base::Clock::Real();
-  const absl::Duration end = clock.Monotonic() + options.limit;
-  bool late = false;
   Exchange exchange;
   // Bounded for a worker that never stops; excess output is dropped.
   exchange.out = [&](std::string_view bytes) {
@@ -263,12 +260,10 @@ absl::StatusOr<GatesRun> RunGates(const GatesOptions& options,
     return absl::OkStatus();
   };
   exchange.error = [](std::string_view) {};
-  exchange.wanted = [&] {
-    late = clock.Monotonic() >= end;
-    return late ? absl::DeadlineExceededError("") : wanted();
-  };
+  exchange.wanted = wanted;
+  exchange.limit = options.limit;
   const absl::StatusOr<int> status = RunToEnd(std::move(spawn), exchange);
-  if (late) return run;
+  if (absl::IsDeadlineExceeded(status.status())) return run;
   ASSIGN_OR_RETURN(run.status, status);
   return run;
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/child_wait.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 
@@ -288,6 +289,7 @@ absl::StatusOr<int> RunToEnd(SpawnedProcess::Options options,
   options.fds[STDERR_FILENO] = std::move(error.writing);
   ASSIGN_OR_RETURN(std::unique_ptr<SpawnedProcess> process,
                    SpawnedProcess::Spawn(std::move(options)));
+  const absl::Duration deadline = base::AwakeTime() + exchange.limit;
   std::string_view input = exchange.input;
   if (input.empty()) in.writing.reset();
   for (int last_reads = 0;;) {
@@ -305,6 +307,9 @@ absl::StatusOr<int> RunToEnd(SpawnedProcess::Options options,
     RETURN_IF_ERROR(taken);
     const bool got_error = ReadSome(error.reading, exchange.error);
     if (!status) {
+      if (base::AwakeTime() >= deadline) {
+        return absl::DeadlineExceededError("the program ran too long");
+      }
       RETURN_IF_ERROR(exchange.wanted());
     } else if ((!got_out && !got_error) || ++last_reads == kMostLastReads) {
       return *status;

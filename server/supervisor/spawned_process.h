@@ -144,6 +144,8 @@ struct Exchange {
   std::function<void(std::string_view)> error = nullptr;
   // Called several times a second.
   std::function<absl::Status()> wanted;
+  // While the machine is awake; then DeadlineExceeded.
+  absl::Duration limit = absl::InfiniteDuration();
 };
 
 // Runs a program to its end and returns its wait status, as waitpid gives it.

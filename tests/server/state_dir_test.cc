@@ -54,6 +54,21 @@ TEST_F(StateDirTest, ARemovedLockFileUnlocksNothing) {
   EXPECT_FALSE((*first)->IsInPlace());
 }
 
+// A volume that goes takes its descriptors along.
+TEST_F(StateDirTest, AFolderBelowALostMountIsNotInPlace) {
+  const auto dir = StateDir::Open(base_);
+  ASSERT_TRUE(dir.ok()) << dir.status();
+  struct stat state, file;
+  ASSERT_EQ(stat(base_.c_str(), &state), 0);
+  for (int fd = 3; fd < 100; ++fd) {
+    if (fstat(fd, &file) == 0 && file.st_ino == state.st_ino) close(fd);
+  }
+  fs::rename(base_, base_.parent_path() / "lost");
+  EXPECT_TRUE((*dir)->IsInPlace()) << "it may come back";
+  fs::create_directory(base_);
+  EXPECT_FALSE((*dir)->IsInPlace());
+}
+
 TEST_F(StateDirTest, OthersMayNoLongerWriteItsOwnFolder) {
   fs::create_directories(base_);
   for (mode_t mode : {0775, 0702, 0750}) {

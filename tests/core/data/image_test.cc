@@ -5,7 +5,12 @@
 #include <random>
 
 #include "core/base/file.h"
+#include "core/base/sha256.h"
+#include "core/base/text.h"
+#include "core/data/decode.h"
+#include "core/data/image_list.h"
 #include "core/data/image_set.h"
+#include "core/data/in_order.h"
 #include "core/data/processor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -552,6 +557,30 @@ TEST(ListImages, HashesNamesAndContents) {
   EXPECT_EQ(first, hash("h2", "cat/1.png", "rgb8"));
   EXPECT_NE(first, hash("h3", "dog/1.png", "rgb8"));
   EXPECT_NE(first, hash("h4", "cat/1.png", "rgb16"));
+}
+
+TEST(ListImages, TheNumberOfThreadsChangesNothing) {
+  const fs::path folder = FreshFolder("threads");
+  base::Sha256 hash;
+  for (int i = 100; i < 160; ++i) {
+    const std::string name = base::Cat("cat/", i, ".png");
+    const std::string golden = i % 3 == 0 ? "rgb8" : "rgb16";
+    WriteImage(folder / name, golden);
+    const auto bytes = base::ReadFile(folder / name);
+    hash.Update(base::Cat(name, "\n", base::Sha256Hex(*bytes), "\n"));
+  }
+  hash.Update("\n");
+  const std::string expected = hash.FinishHex();
+  std::vector<std::string> errors;
+  for (const int threads : {1, 7}) {
+    data::SetWorkThreads(threads);
+    WriteFile(folder / "cat/125.png", "no image");
+    errors.push_back(ErrorOf(folder));
+    WriteImage(folder / "cat/125.png", "rgb16");
+    EXPECT_EQ(ListImages({folder}, {}).value().hash, expected) << threads;
+  }
+  data::SetWorkThreads(0);
+  EXPECT_EQ(errors[0], errors[1]);
 }
 
 TEST(ListImages, SaysWhichPathThereIsNot) {

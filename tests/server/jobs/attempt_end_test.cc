@@ -147,6 +147,10 @@ TEST(DecideExit, ACancelledWorkerIsCancelledHoweverItEnds) {
              {"cancelled; it has a checkpoint of step 12"});
   ExpectExit(Ending(Failed(FailureKind::kInternal), 0, Asked::kCancel),
              ExitReason::kCancelled, {"cancelled; why"});
+  WorkerEnding killed = Ending({}, SIGKILL, Asked::kCancel);
+  killed.killed_after_grace = true;
+  ExpectExit(killed, ExitReason::kCancelled,
+             {"cancelled; killed", "steps since the last one are lost"});
 }
 
 TEST(DecideExit, PreemptedHoweverItStopped) {

@@ -407,6 +407,15 @@ TEST_F(PastJobsTest, JobsAreFoundByTheEndsOfTheirIdsAndByName) {
   const std::string name = found("2222").at(0).name;
   EXPECT_THAT(*past_.FindByText({.name = name, .owner = "bob"}, 10), SizeIs(1));
   EXPECT_THAT(*past_.FindByText({.name = name, .owner = "eve"}, 10), IsEmpty());
+  // The row has the first 60 characters.
+  Job longer = Past(33333);
+  longer.name = std::string(70, 'x');
+  ASSERT_TRUE(
+      past_.Put(longer, absl::StrCat("id\n", longer.name, "\nada"), "").ok());
+  for (const size_t length : {60, 69, 70, 71}) {
+    EXPECT_THAT(*past_.FindByText({.name = std::string(length, 'x')}, 10),
+                SizeIs(length == 70 ? 1 : 0));
+  }
 }
 
 TEST_F(PastJobsTest, TheOldestOfWhoHasTheMostGo) {
